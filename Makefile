@@ -1,0 +1,121 @@
+# The commands of this project. `make` alone lists them.
+
+SHELL := bash
+.DEFAULT_GOAL := help
+
+GO ?= go
+# Where the binary goes; the Dockerfile sets it.
+BIN ?= bin
+IMAGE ?= informd:dev
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# The linter is built from source once per version and Go release, into the
+# user's cache, so that a clean checkout does not build it again.
+GOLANGCI_LINT_VERSION := v2.15.0
+TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/informd-tools
+GOLANGCI_LINT := $(TOOLS)/$(shell $(GO) env GOVERSION 2>/dev/null)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
+
+# The product's module and the one with the real servers to test against.
+MODULES := . test
+FUZZTIME ?= 20s
+UNIT_TIMEOUT ?= 10m
+E2E_TIMEOUT ?= 40m
+
+##@ Use
+
+.PHONY: help
+help: ## list these commands
+	@awk 'BEGIN {FS = ":.*## "} \
+		/^##@ / {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build the static binary bin/informd
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/informd ./cmd/informd
+
+.PHONY: demo
+demo: build ## watch changes stream by, from an API server started here; Ctrl-C ends it
+	@$(GO) build -C test -o '$(abspath $(BIN))/demo' ./demo
+	@exec '$(abspath $(BIN))/demo' -informd '$(abspath $(BIN))/informd'
+
+.PHONY: image
+image: ## build the container image (needs Docker); IMAGE=name:tag
+	docker build -f deploy/Dockerfile --build-arg VERSION='$(VERSION)' -t '$(IMAGE)' .
+
+##@ Test
+
+.PHONY: test
+test: unit e2e ## everything that must pass
+
+.PHONY: unit
+unit: ## the product's tests, with the race detector, in random order
+	@echo '==> unit tests'
+	$(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) ./...
+
+.PHONY: e2e
+e2e: servers ## the tests against a real API server, etcd and NATS
+	@echo '==> end-to-end tests'
+	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) ./...
+
+.PHONY: servers
+servers: ## build the API server, etcd and NATS that the tests use, if not in the cache yet
+	@echo '==> test servers (the first time, kube-apiserver is built from source: about 7 minutes on 2 cores)'
+	@$(GO) run -C test ./cluster/build
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (20s)
+	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd pkg | while IFS=: read -r file func; do \
+		name="$${func#func }"; \
+		echo "==> $$name in $$(dirname "$$file")"; \
+		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
+	done
+
+.PHONY: bench
+bench: ## run the packages' benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+##@ Keep in order
+
+.PHONY: check
+check: fmt lint unit ## what every commit passes
+
+.PHONY: fmt
+fmt: $(GOLANGCI_LINT) ## format the code
+	@for module in $(MODULES); do (cd "$$module" && $(GOLANGCI_LINT) fmt ./...) || exit 1; done
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## check the rules of .golangci.yml, formatting included
+	@# The flags are those of the binaries' builds, so that kube-apiserver is not
+	@# compiled a second time.
+	@export CGO_ENABLED=0 GOFLAGS=-trimpath; for module in $(MODULES); do \
+		echo "==> lint $$module"; \
+		(cd "$$module" && $(GOLANGCI_LINT) run --allow-serial-runners ./...) || exit 1; \
+	done
+
+.PHONY: tidy
+tidy: ## bring go.mod and go.sum in order
+	@for module in $(MODULES); do (cd "$$module" && $(GO) mod tidy) || exit 1; done
+
+.PHONY: tidy-check
+tidy-check: ## fail if go.mod or go.sum is not in order
+	@for module in $(MODULES); do \
+		echo "==> go mod tidy -diff in $$module"; \
+		(cd "$$module" && $(GO) mod tidy -diff) || { echo "run 'make tidy' and commit the result" >&2; exit 1; }; \
+	done
+
+.PHONY: ci
+ci: tidy-check lint build test ## all that CI runs
+
+.PHONY: clean
+clean: ## remove what was built here
+	rm -rf bin
+
+# Built in a directory of its own and moved when it is whole, so that an
+# interrupted build leaves nothing that looks finished.
+$(GOLANGCI_LINT):
+	@echo '==> building golangci-lint $(GOLANGCI_LINT_VERSION) into $(@D) (once; takes some minutes)'
+	@mkdir -p '$(@D)'
+	@tmp="$$(mktemp -d '$(@D)/build.XXXXXX')" && trap 'rm -rf "$$tmp"' EXIT && \
+	GOFLAGS= GOBIN="$$tmp" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION) && \
+	mv "$$tmp/golangci-lint" '$@'

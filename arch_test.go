@@ -1,0 +1,170 @@
+// Package informd_test holds the arrows between the packages of this module, as
+// ARCHITECTURE.md draws them. The linter says the same about direct imports while
+// one types; this looks at everything that comes along with them.
+package informd_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/informd/informd"
+
+// goPackage is what the tests read of `go list -json`.
+type goPackage struct {
+	ImportPath   string
+	Standard     bool
+	Imports      []string
+	Deps         []string // all that Imports bring along, themselves included
+	TestImports  []string
+	XTestImports []string
+}
+
+// list returns the packages that `go list` prints, by import path.
+func list(t *testing.T, args ...string) map[string]goPackage {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Standard,Imports,Deps,TestImports,XTestImports"}, args...)...)
+	output, err := cmd.Output()
+	if err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			t.Fatalf("go list: %v\n%s", err, exit.Stderr)
+		}
+		t.Fatalf("go list: %v", err)
+	}
+	packages := make(map[string]goPackage)
+	for decoder := json.NewDecoder(strings.NewReader(string(output))); ; {
+		var p goPackage
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages[p.ImportPath] = p
+	}
+}
+
+// within reports whether path is the package or below it.
+func within(path, tree string) bool {
+	return path == tree || strings.HasPrefix(path, tree+"/")
+}
+
+func withinAny(path string, trees []string) bool {
+	return slices.ContainsFunc(trees, func(tree string) bool { return within(path, tree) })
+}
+
+// arrow is a rule about the packages of one tree.
+type arrow struct {
+	// except are trees below that the rule is not about.
+	except []string
+	// only, if set, are the trees outside of the standard library that may
+	// come along.
+	only []string
+	// never are trees that may not come along.
+	never []string
+}
+
+func (a arrow) forbids(dep goPackage) bool {
+	if withinAny(dep.ImportPath, a.never) {
+		return true
+	}
+	return a.only != nil && !dep.Standard && !withinAny(dep.ImportPath, a.only)
+}
+
+// arrows maps a tree, below the module, to its rule. A tree need not exist yet.
+func arrows() map[string]arrow {
+	ours := func(trees ...string) []string {
+		all := make([]string, len(trees))
+		for i, tree := range trees {
+			all[i] = module + "/" + tree
+		}
+		return all
+	}
+	return map[string]arrow{
+		"pkg/event":   {only: ours("pkg/event")},
+		"pkg/journal": {except: ours("pkg/journal/journaltest"), only: ours("pkg/journal", "pkg/event")},
+		"pkg/dynwatch": {
+			never: append(ours("pkg/sink", "pkg/journal", "cmd"),
+				"k8s.io/client-go/informers", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic/dynamicinformer"),
+		},
+		"pkg/sink": {
+			except: ours("pkg/sink/sinktest"),
+			never:  append(ours("pkg/dynwatch", "pkg/journal", "cmd"), "k8s.io"),
+		},
+		"pkg":                          {never: ours("cmd")},
+		"cmd/informd/internal/deliver": {never: append(ours("pkg/dynwatch"), "k8s.io")},
+		"cmd/informd": {
+			never: []string{"k8s.io/client-go/informers", "k8s.io/client-go/kubernetes", "k8s.io/client-go/listers", "testing"},
+		},
+	}
+}
+
+func TestImportsFollowTheArrows(t *testing.T) {
+	packages := list(t, "./...")
+	known := list(t, "-deps", "./...")
+	for tree, rule := range arrows() {
+		t.Run(tree, func(t *testing.T) {
+			for path, p := range packages {
+				if !within(path, module+"/"+tree) || withinAny(path, rule.except) {
+					continue
+				}
+				for _, dep := range p.Deps {
+					if rule.forbids(known[dep]) {
+						t.Errorf("%s depends on %s", path, dep)
+					}
+				}
+			}
+		})
+	}
+}
+
+// The contract itself (pkg/sink) knows events and nothing else; a sink type
+// knows the contract and no other sink type. Only the list of drivers and the
+// conformance suite, which is about all of them, know more.
+func TestSinksDoNotKnowEachOther(t *testing.T) {
+	const sinks = module + "/pkg/sink"
+	for path, p := range list(t, "./pkg/sink/...") {
+		if path == sinks+"/drivers" || path == sinks+"/sinktest" {
+			continue
+		}
+		for _, dep := range p.Deps {
+			if strings.HasPrefix(dep, sinks+"/") && !within(dep, sinks+"/internal") && path != dep {
+				t.Errorf("%s depends on %s", path, dep)
+			}
+			if path == sinks && strings.HasPrefix(dep, module) && dep != module+"/pkg/event" {
+				t.Errorf("%s depends on %s", path, dep)
+			}
+		}
+	}
+}
+
+// Viper lower-cases keys and splits them on dots, so one package keeps it in.
+func TestViperStaysInConfig(t *testing.T) {
+	const fence = module + "/cmd/informd/internal/config"
+	for path, p := range list(t, "./...") {
+		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if within(imported, "github.com/spf13/viper") && path != fence {
+				t.Errorf("%s imports %s, which is for %s alone", path, imported, fence)
+			}
+		}
+	}
+}
+
+// What the program is made of shows in its size and in every security report:
+// test libraries and whole servers stay out.
+func TestProgramHasNoTestDependencies(t *testing.T) {
+	unwanted := []string{
+		"github.com/google/go-cmp", "github.com/onsi/ginkgo", "github.com/onsi/gomega",
+		"github.com/stretchr/testify", "go.uber.org/goleak", "k8s.io/kubernetes", "go.etcd.io/etcd",
+	}
+	for path := range maps.Keys(list(t, "-deps", "./cmd/...")) {
+		if withinAny(path, unwanted) {
+			t.Errorf("cmd/informd depends on %s", path)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+// Package admin serves what an operator asks informd over HTTP: /healthz,
+// /readyz, /metrics and /status. It asks the rest of the program through the
+// functions in [Options] and decides nothing but what is healthy and ready.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// hung is how long a target's loop may do nothing at all before it counts as
+// hung. A loop that waits, even in a backoff, does something every 15 seconds,
+// and no request of it takes longer than 90.
+const hung = 5 * time.Minute
+
+// Target is a target's part of /status.
+type Target struct {
+	Target  string `json:"target"`
+	Group   string `json:"group"`
+	Version string `json:"version"`
+	Kind    string `json:"kind,omitempty"`
+	Mode    string `json:"mode"`
+	State   string `json:"state"`
+	// Reason is empty when the target is live.
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since"`
+	Synced bool      `json:"synced"`
+	// Objects is how many objects are known to exist.
+	Objects         int    `json:"objects"`
+	ResourceVersion uint64 `json:"resourceVersion,string"`
+	Epoch           uint64 `json:"epoch"`
+	// LastProgress is when the API server last told something, bookmarks included.
+	LastProgress *time.Time `json:"lastProgress,omitempty"`
+	// Blocked: the target waits for room in the journal.
+	Blocked  bool   `json:"blocked"`
+	Rejected uint64 `json:"rejected"`
+
+	// Looked: it is known whether the resource is there and may be read.
+	Looked bool `json:"-"`
+	// Beat is when the target's loop last did anything.
+	Beat time.Time `json:"-"`
+}
+
+// Sink is a sink's part of /status.
+type Sink struct {
+	Name        string     `json:"name"`
+	Type        string     `json:"type"`
+	State       string     `json:"state"`
+	LagEvents   uint64     `json:"lagEvents"`
+	LagSeconds  float64    `json:"lagSeconds"`
+	Delivered   uint64     `json:"delivered"`
+	Filtered    uint64     `json:"filtered"`
+	DeadLetters uint64     `json:"deadLetters"`
+	Retries     uint64     `json:"retries"`
+	LastError   string     `json:"lastError,omitempty"`
+	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
+	LastSuccess *time.Time `json:"lastSuccess,omitempty"`
+}
+
+// Journal is the journal's part of /status.
+type Journal struct {
+	Type     string `json:"type"`
+	Events   uint64 `json:"events"`
+	Bytes    uint64 `json:"bytes"`
+	Capacity uint64 `json:"capacityBytes"`
+	LastSeq  uint64 `json:"lastSeq"`
+	// Blocked is how many targets wait for room.
+	Blocked int `json:"blocked"`
+}
+
+// Options say where the server listens and whom it asks. The functions are
+// called for each request, concurrently.
+type Options struct {
+	// Listen is host:port; empty means no server.
+	Listen           string
+	Version, Cluster string
+	Targets          func() []Target
+	Sinks            func() []Sink
+	Journal          func() Journal
+	Metrics          prometheus.Gatherer
+	Logger           *slog.Logger
+}
+
+// Server is the admin server.
+type Server struct {
+	options Options
+	started time.Time
+	http    *http.Server
+	address string
+	served  chan struct{} // closed when serving has ended
+}
+
+// New makes a server; it does not listen yet.
+func New(o Options) *Server {
+	s := &Server{options: o, started: time.Now()}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /status", s.status)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	s.http = &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10,
+		ErrorLog:       slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+	}
+	return s
+}
+
+// Start begins to listen and serves in the background. An address that cannot be
+// used is an error here.
+func (s *Server) Start() error {
+	if s.options.Listen == "" {
+		return nil
+	}
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.options.Listen)
+	if err != nil {
+		return fmt.Errorf("serve admin on %s: %w: choose another with admin.listen or --admin-listen", s.options.Listen, err)
+	}
+	s.address = l.Addr().String()
+	s.served = make(chan struct{})
+	go func() {
+		defer close(s.served)
+		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.options.Logger.Error("admin server ended", "err", err)
+		}
+	}()
+	return nil
+}
+
+// Address is where a started server listens, empty if it does not.
+func (s *Server) Address() string { return s.address }
+
+// Shutdown ends the server; requests under way have until ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if s.served == nil {
+		return nil
+	}
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("shut down admin server: %w", err), s.http.Close())
+	}
+	<-s.served
+	return err
+}
+
+// healthz is red when a loop hangs: only a restart helps then. A dead sink, an
+// absent API server or a full journal are not mended by one.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	var reasons []string
+	for _, t := range s.options.Targets() {
+		if idle := time.Since(t.Beat); idle > hung && !t.Blocked {
+			reasons = append(reasons, fmt.Sprintf("target %s has done nothing for %s", t.Target, idle.Round(time.Second)))
+		}
+	}
+	answer(w, reasons)
+}
+
+// readyz is green once of every target it is known whether it can be watched.
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	targets := s.options.Targets()
+	var reasons []string
+	if len(targets) == 0 {
+		reasons = append(reasons, "nothing is watched: informd is starting or stopping")
+	}
+	for _, t := range targets {
+		if !t.Looked {
+			reasons = append(reasons, strings.TrimSuffix(fmt.Sprintf("target %s is %s: %s", t.Target, t.State, t.Reason), ": "))
+		}
+	}
+	answer(w, reasons)
+}
+
+func answer(w http.ResponseWriter, reasons []string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if len(reasons) == 0 {
+		fmt.Fprintln(w, "ok")
+		return
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
+	fmt.Fprintln(w, strings.Join(reasons, "\n"))
+}
+
+// status shows everything at once.
+func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	err := e.Encode(struct {
+		Version       string   `json:"version"`
+		Cluster       string   `json:"cluster"`
+		UptimeSeconds float64  `json:"uptimeSeconds"`
+		Targets       []Target `json:"targets"`
+		Sinks         []Sink   `json:"sinks"`
+		Journal       Journal  `json:"journal"`
+	}{
+		s.options.Version, s.options.Cluster, time.Since(s.started).Seconds(),
+		s.options.Targets(), s.options.Sinks(), s.options.Journal(),
+	})
+	if err != nil {
+		s.options.Logger.Debug("status was not taken", "err", err)
+	}
+}

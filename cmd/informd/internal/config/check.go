@@ -1,0 +1,139 @@
+package config
+
+import (
+	"net"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/informd/informd/pkg/sink"
+)
+
+// check applies the rules that types cannot express. It fills in the one
+// default that depends on other values.
+func (r *reading) check(c *Config) {
+	r.checkJournal(c.Journal)
+	if c.Admin.Listen != "" && !r.bad("admin.listen") {
+		r.checkListen(c.Admin.Listen)
+	}
+	r.checkResources(c.Resources)
+	r.checkSinks(c)
+	r.checkCluster(c)
+}
+
+func (r *reading) checkJournal(j Journal) {
+	if j.Type != memoryJournal && !r.bad("journal.type") {
+		r.fail("journal.type", "%q is not supported yet: use %q", j.Type, memoryJournal)
+	}
+	if j.MaxBytes <= 0 && !r.bad("journal.maxBytes") {
+		r.fail("journal.maxBytes", "must be more than 0: it is the room between the watches and the slowest sink, as in 16MiB")
+	}
+	if j.Dir == "" && !r.bad("journal.dir") {
+		r.fail("journal.dir", "is empty: name a directory, or remove the key for %s", stateDir())
+	}
+}
+
+func (r *reading) checkListen(address string) {
+	host, port, err := net.SplitHostPort(address)
+	_, numberErr := strconv.ParseUint(port, 10, 16)
+	switch {
+	case err != nil && strings.Count(address, ":") > 1 && !strings.Contains(address, "["):
+		r.fail("admin.listen", "%s is not host:port: an IPv6 address goes in brackets, as in [::1]:8080", quote(address))
+	case err != nil, numberErr != nil, strings.ContainsAny(host, " /"):
+		r.fail("admin.listen", `%s is not host:port with a port of 0 to 65535, as in 127.0.0.1:8080 or :8080 (all addresses); "" turns it off`, quote(address))
+	}
+}
+
+// clusterName keeps the name readable in subjects, in sources of events and in
+// file names.
+const clusterName = `^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$`
+
+// checkCluster checks the name and gives it its default. Where many clusters
+// may meet, there is none: two clusters by the name of "default" would mix.
+func (r *reading) checkCluster(c *Config) {
+	if r.bad("cluster") {
+		return
+	}
+	if c.Cluster != "" {
+		if !regexp.MustCompile(clusterName).MatchString(c.Cluster) {
+			r.fail("cluster", "%s is not a cluster name: up to 128 letters, digits, '.', '_' and '-', with a letter or digit at both ends", quote(c.Cluster))
+		}
+		return
+	}
+	for i, s := range c.Sinks {
+		if leavesTheHost(s.Type) {
+			r.add(r.place(index("sinks", i)+".type"), "cluster",
+				"is required by this %s sink: its events tell clusters apart by this name, as in prod-eu1", s.Type)
+			return
+		}
+	}
+	c.Cluster = defaultCluster
+}
+
+// leavesTheHost reports whether sinks of a type send to where the events of
+// other clusters may arrive as well.
+func leavesTheHost(sinkType string) bool { return sinkType == "nats" || sinkType == "webhook" }
+
+func (r *reading) checkSinks(c *Config) {
+	if len(c.Sinks) == 0 && !r.bad("sinks") {
+		r.add(r.place("sinks"), "sinks", "is required: at least one, as in - {name: out, type: stdout}")
+	}
+	names := map[string]int{}
+	for i, s := range c.Sinks {
+		path := index("sinks", i)
+		r.checkSinkName(s, path+".name", i, names)
+		for j, m := range s.Only {
+			r.checkMatch(m, index(path+".only", j), c.Resources)
+		}
+	}
+	r.checkExclusive(c)
+}
+
+// checkExclusive refuses what would stop a sink for good when it runs, and with
+// it in the end all others: two that write to one file, or one that writes to
+// informd's own.
+func (r *reading) checkExclusive(c *Config) {
+	deadLetters, err := filepath.Abs(filepath.Join(c.Journal.Dir, deadLettersDir))
+	known := err == nil && !r.bad("journal.dir")
+	owners := map[string]int{}
+	for i, s := range c.Sinks {
+		options, ok := s.Options.(sink.Exclusive)
+		if !ok {
+			continue
+		}
+		key, name := options.Exclusive()
+		path := index("sinks", i) + "." + key
+		if name == "" || r.bad(path) {
+			continue
+		}
+		if first, taken := owners[name]; taken {
+			r.fail(path, "%s is what sinks[%d] writes to already: give each its own", quote(name), first)
+			continue
+		}
+		owners[name] = i
+		if known && strings.HasPrefix(name, deadLetters+string(filepath.Separator)) {
+			r.fail(path, "%s is where informd keeps dead letters: choose a place outside of %s", quote(name), quote(deadLetters))
+		}
+	}
+}
+
+func (r *reading) checkSinkName(s Sink, path string, i int, names map[string]int) {
+	first, taken := names[s.Name]
+	switch {
+	case r.bad(path):
+	case s.Pos == Pos{}: // not a mapping, which is reported
+	case s.Name == "":
+		r.fail(path, "is required: the sink's place in the journal is kept by its name")
+	case len(validation.IsDNS1123Label(s.Name)) > 0:
+		r.fail(path, "%s is not a name for a sink: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", quote(s.Name))
+	case s.Name == SourceName:
+		r.fail(path, "%q is taken: the dead letters of what the API server sends are called so", s.Name)
+	case taken:
+		r.fail(path, "%q is the name of sinks[%d] already", s.Name, first)
+	default:
+		names[s.Name] = i
+	}
+}

@@ -1,0 +1,187 @@
+package config
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"github.com/informd/informd/pkg/sink"
+)
+
+// Config is everything that can be set. What [Parse] and [Load] return has
+// passed every check and has its defaults filled in. Nobody changes it
+// afterwards. It may be printed: secrets hide themselves.
+//
+// The yaml tags name the keys. An enum tag lists the values a string may have.
+// A later tag marks what is decoded and then refused, because nothing acts on
+// it yet; such a field is always its zero value. An absent tag marks a list that
+// means everything when its key is absent, and says so: present but empty, it
+// would let through what somebody has just removed the last name of.
+type Config struct {
+	// Path is the file it was read from.
+	Path string `yaml:"-"`
+	// Cluster is in every event and subject.
+	Cluster    string     `yaml:"cluster"`
+	Kubernetes Kubernetes `yaml:"kubernetes"`
+	// Resources has at least one entry, no two of them for one resource.
+	Resources []Resource `yaml:"resources"`
+	Journal   Journal    `yaml:"journal"`
+	// Sinks has at least one entry; their names are unique.
+	Sinks     []Sink    `yaml:"sinks"`
+	Redaction Redaction `yaml:"redaction"`
+	Admin     Admin     `yaml:"admin"`
+	Log       Log       `yaml:"log"`
+}
+
+// Pos is a place in the config file: line and column (in characters) from 1.
+type Pos struct{ Line, Col int }
+
+// Kubernetes says which API server to watch. Both empty: the one of the Pod
+// that informd runs in, else what $KUBECONFIG and ~/.kube/config say.
+type Kubernetes struct {
+	Kubeconfig string `yaml:"kubeconfig"`
+	Context    string `yaml:"context"`
+}
+
+// The values of [Resource.Mode].
+const (
+	ModeFull     = "full"
+	ModeMetadata = "metadata"
+)
+
+// Resource is one entry of resources.
+type Resource struct {
+	// Pos is where the entry begins.
+	Pos Pos `yaml:"-"`
+	// Group is empty for the core group.
+	Group string `yaml:"group"`
+	// Version is empty for the one that the server prefers.
+	Version string `yaml:"version"`
+	// Resource is the plural name, "deployments".
+	Resource string `yaml:"resource"`
+	// Mode is [ModeFull] or [ModeMetadata].
+	Mode string `yaml:"mode" enum:"full,metadata"`
+	// Namespaces are exact names; none means all.
+	Namespaces        []string `yaml:"namespaces" absent:"all namespaces"`
+	ExcludeNamespaces []string `yaml:"excludeNamespaces" later:"remove it, or list the namespaces you want in namespaces"`
+	NamespaceSelector string   `yaml:"namespaceSelector" later:"remove it, or list the namespaces you want in namespaces"`
+	// LabelSelector and FieldSelector are in the syntax of the API server,
+	// which evaluates them.
+	LabelSelector string   `yaml:"labelSelector"`
+	FieldSelector string   `yaml:"fieldSelector"`
+	Omit          []string `yaml:"omit" later:"remove it"`
+}
+
+// Journal describes the log between watching and delivering.
+type Journal struct {
+	// Type is "memory".
+	Type string `yaml:"type" enum:"memory,embedded,nats"`
+	// Dir is where dead letters are kept. Default: $STATE_DIRECTORY, which
+	// systemd sets, else /var/lib/informd.
+	Dir              string `yaml:"dir"`
+	Listen           string `yaml:"listen" later:"remove it"`
+	URL              string `yaml:"url" later:"remove it"`
+	Stream           string `yaml:"stream" later:"remove it"`
+	SubjectPrefix    string `yaml:"subjectPrefix" later:"remove it; the nats sink has a subjectPrefix of its own"`
+	HistoryPerObject int    `yaml:"historyPerObject" later:"remove it"`
+	// MaxBytes bounds the events held in memory, as event.Event.Size counts them.
+	MaxBytes     sink.ByteSize `yaml:"maxBytes"`
+	TombstoneTTL time.Duration `yaml:"tombstoneTTL" later:"remove it"`
+}
+
+// The values of [Sink.Start].
+const (
+	StartSnapshot = "snapshot"
+	StartNow      = "now"
+)
+
+// SourceName is the name of the dead letters of what the API server sent, which
+// no sink may have.
+const SourceName = "source"
+
+// Sink is one entry of sinks.
+type Sink struct {
+	// Pos is where the entry begins.
+	Pos Pos `yaml:"-"`
+	// Name is a DNS label.
+	Name string `yaml:"name"`
+	// Type is the Type of Driver.
+	Type string `yaml:"type"`
+	// Only lists what the sink wants: events that any of the matches lets
+	// through. None means everything.
+	Only []Match `yaml:"only" absent:"everything"`
+	// Start is [StartSnapshot] or [StartNow].
+	Start string `yaml:"start" enum:"snapshot,now"`
+
+	Driver sink.Driver `yaml:"-"`
+	// Options are the sink type's own keys, decoded over Driver.New's values
+	// and validated.
+	Options sink.Config `yaml:"-"`
+}
+
+// Match is one entry of a sink's only. What is empty lets everything through.
+type Match struct {
+	// Group is nil for any group and empty for the core group.
+	Group    *string `yaml:"group"`
+	Resource string  `yaml:"resource"`
+	// Namespaces are exact names. Cluster-scoped objects are in none of them.
+	Namespaces []string `yaml:"namespaces" absent:"all namespaces"`
+	// Ops are operations as event.Op spells them, or with a "!" in front.
+	// Plain ones name the wanted operations; deleted, left, gap and synced pass
+	// in any case, unless left out by name with "!deleted" and so on.
+	Ops  []string `yaml:"ops" absent:"all operations"`
+	When string   `yaml:"when" later:"remove it, and filter by group, resource, namespaces and ops"`
+}
+
+// Redaction is about Secrets, whose values are replaced by a keyed hash.
+type Redaction struct {
+	// KeyFile holds the key. Empty: a new key for every process.
+	KeyFile string `yaml:"keyFile"`
+}
+
+// Admin is the HTTP server for health, metrics and status.
+type Admin struct {
+	// Listen is host:port; empty means that there is no such server.
+	Listen string `yaml:"listen"`
+}
+
+// Log is informd's own log.
+type Log struct {
+	Level  string `yaml:"level" enum:"debug,info,warn,error"`
+	Format string `yaml:"format" enum:"text,json"`
+}
+
+const (
+	defaultCluster  = "default"
+	defaultMaxBytes = 16 * sink.MiB
+	defaultStateDir = "/var/lib/informd"
+	defaultListen   = "127.0.0.1:8080"
+	memoryJournal   = "memory"
+	// deadLettersDir is the directory in journal.dir that package deliver writes to.
+	deadLettersDir = "deadletters"
+)
+
+// defaults is what holds where the file, the flags and the environment are
+// silent. The cluster is missing: its default depends on the sinks.
+func defaults() *Config {
+	return &Config{
+		Journal: Journal{Type: memoryJournal, Dir: stateDir(), MaxBytes: defaultMaxBytes},
+		Admin:   Admin{Listen: defaultListen},
+		Log:     Log{Level: "info", Format: "text"},
+	}
+}
+
+// begin is called before an entry of resources is decoded.
+func (r *Resource) begin(at Pos) { *r = Resource{Pos: at, Mode: ModeFull} }
+
+// begin is called before an entry of sinks is decoded.
+func (s *Sink) begin(at Pos) { *s = Sink{Pos: at, Start: StartSnapshot} }
+
+// stateDir is the first directory of $STATE_DIRECTORY: systemd joins several
+// with colons.
+func stateDir() string {
+	if first, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":"); first != "" {
+		return first
+	}
+	return defaultStateDir
+}

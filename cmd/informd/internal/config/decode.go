@@ -1,0 +1,310 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/informd/informd/pkg/sink"
+)
+
+// maxValues bounds the values that are decoded, which aliases can multiply.
+const maxValues = 100_000
+
+// field is one key of a struct.
+type field struct {
+	key   string
+	value reflect.Value
+	enum  []string // what a string may be; nil means anything
+	later string   // what to do instead, if the key is not supported yet
+	// absent is what a list without its key means, if an empty one is refused.
+	absent string
+}
+
+// fieldsOf lists the keys of a struct: its fields with a yaml tag, and those of
+// embedded structs that are tagged inline.
+func fieldsOf(dst reflect.Value) []field {
+	var all []field
+	for i := range dst.NumField() {
+		f := dst.Type().Field(i)
+		key, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case option == "inline" && f.Type.Kind() == reflect.Struct:
+			all = append(all, fieldsOf(dst.Field(i))...)
+			continue
+		case key == "" || key == "-" || !f.IsExported():
+			continue
+		}
+		one := field{key: key, value: dst.Field(i), later: f.Tag.Get("later"), absent: f.Tag.Get("absent")}
+		if enum := f.Tag.Get("enum"); enum != "" {
+			one.enum = strings.Split(enum, ",")
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func keys(all []field) []string {
+	names := make([]string, len(all))
+	for i, f := range all {
+		names[i] = f.key
+	}
+	return names
+}
+
+// value decodes n into f. What is null keeps its default.
+func (r *reading) value(n *node, path string, f field) {
+	if !r.visit(n, path) || n.kind == broken {
+		return
+	}
+	if f.absent != "" && (n.kind == null || n.kind == sequence && len(n.items) == 0) {
+		r.add(n.at, path, "is empty: remove the key for %s, or list what you want", f.absent)
+		return
+	}
+	if n.kind == null {
+		return
+	}
+	if f.later != "" {
+		r.refuse(n, path, f.later)
+		return
+	}
+	if s, ok := reflect.TypeAssert[*Sink](f.value.Addr()); ok {
+		r.sink(n, path, s)
+		return
+	}
+	switch kind := f.value.Kind(); {
+	case isScalar(f.value):
+		r.scalar(n, path, f)
+	case kind == reflect.Pointer:
+		pointed := reflect.New(f.value.Type().Elem())
+		f.value.Set(pointed)
+		f.value = pointed.Elem()
+		r.value(n, path, f)
+	case kind == reflect.Struct:
+		r.object(n, path, f.value)
+	case kind == reflect.Slice:
+		r.list(n, path, f)
+	case kind == reflect.Map:
+		r.table(n, path, f)
+	default:
+		r.add(n.at, path, "has the Go type %s, which a config cannot hold; report this as a bug", f.value.Type())
+	}
+}
+
+// visit remembers where path is and counts.
+func (r *reading) visit(n *node, path string) bool {
+	r.visited++
+	if r.visited == maxValues+1 {
+		r.add(n.at, "", "aliases expand to more than %d values", maxValues)
+	}
+	if r.visited > maxValues {
+		return false
+	}
+	r.places[path] = n.at
+	return true
+}
+
+// refuse reports a key that nothing acts on yet, unless it is set to nothing.
+func (r *reading) refuse(n *node, path, instead string) {
+	empty := n.kind == text && n.text == "" || n.kind == sequence && len(n.items) == 0
+	if !empty {
+		r.add(n.at, path, "is not supported yet: %s", instead)
+	}
+}
+
+// object decodes a mapping into a struct.
+func (r *reading) object(n *node, path string, dst reflect.Value) {
+	if e, ok := reflect.TypeAssert[interface{ begin(at Pos) }](dst.Addr()); ok {
+		e.begin(n.at)
+	}
+	all := fieldsOf(dst)
+	if !r.isMapping(n, path, keys(all)) {
+		return
+	}
+	for _, p := range n.pairs {
+		r.member(p, path, all)
+	}
+}
+
+func (r *reading) isMapping(n *node, path string, keys []string) bool {
+	if n.kind != mapping {
+		r.add(n.at, path, "must be a mapping with the keys %s, not %s", strings.Join(keys, ", "), n.kind)
+	}
+	return n.kind == mapping
+}
+
+// member decodes one pair of a mapping into the field of that key.
+func (r *reading) member(p pair, path string, all []field) {
+	i := slices.IndexFunc(all, func(f field) bool { return f.key == p.key })
+	if i < 0 {
+		r.unknown(p, path, keys(all))
+		return
+	}
+	r.value(p.value, join(path, p.key), all[i])
+}
+
+// unknown reports a key that does not exist. The key that was meant is not
+// reported as missing as well.
+func (r *reading) unknown(p pair, path string, known []string) {
+	at := join(path, p.key)
+	meant, hint, ok := habit(p.key, known)
+	if ok {
+		r.add(p.at, at, "unknown key: %s", hint)
+	} else {
+		r.add(p.at, at, "unknown key %s", didYouMean(p.key, known))
+		meant, ok = nearest(p.key, known)
+	}
+	if ok {
+		r.suppress(join(path, meant))
+	}
+}
+
+// list decodes a sequence into a slice.
+func (r *reading) list(n *node, path string, f field) {
+	if n.kind != sequence {
+		r.add(n.at, path, "must be a list, not %s", n.kind)
+		return
+	}
+	out := reflect.MakeSlice(f.value.Type(), len(n.items), len(n.items))
+	for i, item := range n.items {
+		at := index(path, i)
+		if item.kind == null {
+			r.add(item.at, at, "is empty: remove it or fill it in")
+			continue
+		}
+		r.value(item, at, field{value: out.Index(i), enum: f.enum})
+	}
+	f.value.Set(out)
+}
+
+// table decodes a mapping into a Go map with string keys.
+func (r *reading) table(n *node, path string, f field) {
+	if n.kind != mapping {
+		r.add(n.at, path, "must be a mapping, not %s", n.kind)
+		return
+	}
+	out := reflect.MakeMapWithSize(f.value.Type(), len(n.pairs))
+	for _, p := range n.pairs {
+		if p.value.kind == null {
+			r.add(p.at, join(path, p.key), `is empty: remove it, or write "" for empty text`)
+			continue
+		}
+		value := reflect.New(f.value.Type().Elem()).Elem()
+		r.value(p.value, join(path, p.key), field{value: value, enum: f.enum})
+		out.SetMapIndex(reflect.ValueOf(p.key).Convert(f.value.Type().Key()), value)
+	}
+	f.value.Set(out)
+}
+
+// scalar decodes text, a number or a boolean.
+func (r *reading) scalar(n *node, path string, f field) {
+	if n.kind == mapping || n.kind == sequence {
+		r.add(n.at, path, "must be %s, not %s", scalarName(f.value), n.kind)
+		return
+	}
+	if isPlainString(f.value) && n.kind != text {
+		r.add(n.at, path, "must be text, not %s: put it in quotes, %q", n.kind, n.text)
+		return
+	}
+	if message := setScalar(f, n.text); message != "" {
+		r.add(n.at, path, "%s", message)
+	}
+}
+
+// isScalar reports whether [setScalar] knows the type of dst.
+func isScalar(dst reflect.Value) bool { return scalarName(dst) != "" }
+
+// scalarName says in a message what a scalar must be; empty for other types.
+func scalarName(dst reflect.Value) string {
+	if _, ok := reflect.TypeAssert[encoding.TextUnmarshaler](dst.Addr()); ok {
+		return "a single value"
+	}
+	switch kind := dst.Kind(); {
+	case isDuration(dst):
+		return "a duration, as in 10s"
+	case kind == reflect.String:
+		return "text"
+	case kind == reflect.Bool:
+		return "true or false"
+	case dst.CanInt(), dst.CanUint():
+		return "a whole number"
+	case dst.CanFloat():
+		return "a number"
+	default:
+		return ""
+	}
+}
+
+func isDuration(dst reflect.Value) bool { return dst.Type() == reflect.TypeFor[time.Duration]() }
+
+func isPlainString(dst reflect.Value) bool {
+	_, ok := reflect.TypeAssert[encoding.TextUnmarshaler](dst.Addr())
+	return !ok && dst.Kind() == reflect.String
+}
+
+// setScalar sets f to what text says, and returns what is wrong with it, or "".
+func setScalar(f field, text string) string {
+	dst := f.value
+	if u, ok := reflect.TypeAssert[encoding.TextUnmarshaler](dst.Addr()); ok {
+		if err := u.UnmarshalText([]byte(text)); err != nil {
+			return err.Error()
+		}
+		if secret, ok := u.(*sink.Secret); ok && secret.Reveal() == text && strings.Contains(text, reference) {
+			return reference + "NAME} is the whole value or nothing, and NAME has letters, digits and _: put all of the text into the variable"
+		}
+		return ""
+	}
+	var err error
+	switch kind := dst.Kind(); {
+	case isDuration(dst):
+		var d time.Duration
+		d, err = time.ParseDuration(text)
+		dst.SetInt(int64(d))
+		if err != nil {
+			return quote(text) + " is not a duration: numbers with units, as in 10s or 1h30m"
+		}
+	case kind == reflect.String:
+		return setString(f, text)
+	case kind == reflect.Bool:
+		dst.SetBool(text == "true")
+		if text != "true" && text != "false" {
+			return quote(text) + " is neither true nor false"
+		}
+	case dst.CanInt():
+		var n int64
+		n, err = strconv.ParseInt(text, 10, dst.Type().Bits())
+		dst.SetInt(n)
+	case dst.CanUint():
+		var n uint64
+		n, err = strconv.ParseUint(text, 10, dst.Type().Bits())
+		dst.SetUint(n)
+	default:
+		var n float64
+		n, err = strconv.ParseFloat(text, dst.Type().Bits())
+		dst.SetFloat(n)
+	}
+	if err != nil {
+		return fmt.Sprintf("%s is not %s in the range of this key", quote(text), scalarName(dst))
+	}
+	return ""
+}
+
+// reference is how a reference to an environment variable begins.
+const reference = "${env:"
+
+// setString refuses a reference to the environment: only a sink.Secret takes
+// one, anywhere else it would be taken literally.
+func setString(f field, text string) string {
+	if strings.Contains(text, reference) {
+		return quote(text) + ": only secrets are read from the environment; write the value itself"
+	}
+	if f.enum != nil && !slices.Contains(f.enum, text) {
+		return "unknown value " + quote(text) + " " + didYouMean(text, f.enum)
+	}
+	f.value.SetString(text)
+	return ""
+}

@@ -1,0 +1,159 @@
+package config_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// compare compares configs without their functions.
+func compare(want, got *config.Config) string {
+	return cmp.Diff(want, got,
+		cmp.AllowUnexported(sink.Secret{}, webhookOptions{}),
+		cmpopts.IgnoreFields(sink.Driver{}, "New"),
+		cmpopts.IgnoreTypes(noSink{}))
+}
+
+func TestGood(t *testing.T) {
+	t.Setenv("TEST_NATS_URL", "nats://user:secret@nats:4222")
+	body, err := os.ReadFile("testdata/good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, attempts := "", uint8(3)
+	want := &config.Config{
+		Path:       "config.yaml",
+		Cluster:    "prod-eu1",
+		Kubernetes: config.Kubernetes{Kubeconfig: "/etc/informd/kubeconfig", Context: "prod"},
+		Resources: []config.Resource{
+			{
+				Pos: config.Pos{Line: 6, Col: 5}, Group: "apps", Version: "v1", Resource: "deployments", Mode: config.ModeMetadata,
+				Namespaces: []string{"shop", "bank"}, LabelSelector: "app in (web,api),!canary", FieldSelector: "metadata.name!=old",
+			},
+			{Pos: config.Pos{Line: 15, Col: 5}, Resource: "pods", Mode: config.ModeFull},
+			{Pos: config.Pos{Line: 17, Col: 5}, Resource: "secrets", Mode: config.ModeFull},
+			{Pos: config.Pos{Line: 18, Col: 5}, Group: "stable.example.com", Resource: "crontabs", Mode: config.ModeFull},
+		},
+		Journal: config.Journal{Type: "memory", Dir: "/data", MaxBytes: sink.GiB},
+		Sinks: []config.Sink{
+			{
+				Pos: config.Pos{Line: 21, Col: 5}, Name: "out", Type: "stdout", Start: config.StartNow,
+				Driver:  sink.Driver{Type: "stdout", Lanes: 1},
+				Options: &stdoutOptions{Format: "pretty"},
+			},
+			{
+				Pos: config.Pos{Line: 22, Col: 5}, Name: "arch", Type: "file", Start: config.StartSnapshot,
+				Driver:  sink.Driver{Type: "file", Lanes: 1},
+				Options: &fileOptions{Path: "/var/log/informd/events.ndjson", MaxSize: sink.MiB, MaxFiles: 3},
+			},
+			{
+				Pos: config.Pos{Line: 28, Col: 5}, Name: "bus", Type: "nats", Start: config.StartSnapshot,
+				Driver: sink.Driver{Type: "nats", Lanes: 1},
+				Options: &natsOptions{
+					URL: sink.NewSecret("nats://user:secret@nats:4222"), JetStream: true, SubjectPrefix: "events",
+					TLS: tlsOptions{CAFile: "/ca.pem"},
+				},
+			},
+			{
+				Pos: config.Pos{Line: 33, Col: 5}, Name: "hook", Type: "webhook", Start: config.StartSnapshot,
+				Driver: sink.Driver{Type: "webhook", Lanes: 8},
+				Options: &webhookOptions{
+					retryOptions: retryOptions{Attempts: &attempts},
+					URL:          "https://example.com/k8s",
+					Headers:      map[string]sink.Secret{"X-Number": sink.NewSecret("0123"), "X-Text": sink.NewSecret("a b")},
+					Timeout:      90 * time.Second,
+					Batch:        16,
+					Ratio:        0.5,
+					Codes:        []int{200, 404},
+				},
+				Only: []config.Match{
+					{Group: &core, Resource: "pods", Namespaces: []string{"shop"}, Ops: []string{"added", "!deleted"}},
+					{},
+				},
+			},
+		},
+		Redaction: config.Redaction{KeyFile: "/key"},
+		Log:       config.Log{Level: "debug", Format: "json"},
+	}
+	if diff := compare(want, mustParse(t, string(body))); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	t.Setenv("STATE_DIRECTORY", "/var/lib/private/informd:/var/lib/other")
+	got := mustParse(t, "resources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\n")
+	want := &config.Config{
+		Path:      "config.yaml",
+		Cluster:   "default",
+		Resources: []config.Resource{{Pos: config.Pos{Line: 1, Col: 13}, Resource: "pods", Mode: "full"}},
+		Journal:   config.Journal{Type: "memory", Dir: "/var/lib/private/informd", MaxBytes: 16 * sink.MiB},
+		Sinks: []config.Sink{{
+			Pos: config.Pos{Line: 2, Col: 9}, Name: "out", Type: "stdout", Start: "snapshot",
+			Driver: sink.Driver{Type: "stdout", Lanes: 1}, Options: &stdoutOptions{Format: "cloudevents"},
+		}},
+		Admin: config.Admin{Listen: "127.0.0.1:8080"},
+		Log:   config.Log{Level: "info", Format: "text"},
+	}
+	if diff := compare(want, got); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+
+	t.Setenv("STATE_DIRECTORY", "")
+	got = mustParse(t, "resources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\njournal:\n")
+	if got.Journal.Dir != "/var/lib/informd" {
+		t.Errorf("journal.dir = %q without $STATE_DIRECTORY", got.Journal.Dir)
+	}
+}
+
+// Whatever YAML offers to write one thing in another way means the same.
+func TestSameInOtherWords(t *testing.T) {
+	const plain = `
+cluster: c
+resources:
+  - {resource: pods, mode: metadata, namespaces: [shop, bank]}
+  - {resource: secrets, mode: metadata, namespaces: [shop, bank], labelSelector: a=b}
+sinks:
+  - {name: a, type: nats, url: x, subjectPrefix: "12", jetstream: true}
+  - {name: b, type: nats, url: y, subjectPrefix: "12", jetstream: true}
+`
+	tests := map[string]string{
+		"CRLF":       replace(plain, "\n", "\r\n"),
+		"CR":         replace(plain, "\n", "\r"),
+		"BOM":        "\ufeff" + plain,
+		"directive":  "%YAML 1.2\n---" + plain + "...\n",
+		"with tags":  replace(plain, `"12"`, `!!str 12`, "true", "!!bool true"),
+		"with JSON":  replace(plain, "a=b", `"a=b"`, "url: x", `"url": "x"`),
+		"complex ?":  replace(plain, "cluster: c", "? cluster\n: c"),
+		"with nulls": plain + "journal:\nlog: ~\nadmin: {listen: null}\n",
+		"anchors": `
+&k cluster: &c c
+resources:
+  - &one {resource: pods, mode: &m metadata, namespaces: &ns [shop, bank]}
+  - {<<: *one, resource: secrets, labelSelector: a=b}
+sinks:
+  - &bus {name: a, type: nats, url: x, subjectPrefix: "12", jetstream: true}
+  - <<: [{url: y}, *bus]
+    name: b
+`,
+	}
+	want := mustParse(t, plain)
+	for name, body := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := mustParse(t, body)
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(sink.Secret{}), cmpopts.IgnoreTypes(noSink{}, config.Pos{}),
+				cmpopts.IgnoreFields(sink.Driver{}, "New")); diff != "" {
+				t.Errorf("config (-plain +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func replace(s string, oldnew ...string) string { return strings.NewReplacer(oldnew...).Replace(s) }

@@ -1,0 +1,80 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/informd/informd/pkg/sink"
+)
+
+// Source is where [Load] finds a config.
+type Source struct {
+	// Flags are parsed flags, those of [AddFlags] among them. Nil means none.
+	Flags *pflag.FlagSet
+	// Drivers are the sink types that the program is built with.
+	Drivers []sink.Driver
+}
+
+// Load reads the config file, with the flags and INFORMD_* variables over it.
+// The file is the one that --config or INFORMD_CONFIG names, else the first
+// there is of ./config.yaml and /etc/informd/config.yaml. It blocks as the file
+// system does. Its error is an [Errors]; every call reads everything anew.
+func Load(from Source) (*Config, error) {
+	out := newOutside(from.Flags)
+	path, err := out.file()
+	if err != nil {
+		return nil, err
+	}
+	body, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	return newReading(path, from.Drivers).config(body, out.overrides())
+}
+
+// searched lists where a config is when nobody says where.
+func searched() []string { return []string{"./config.yaml", "/etc/informd/config.yaml"} }
+
+// file finds the config file.
+func (o outside) file() (string, error) {
+	if path, _, ok := o.lookup(flagConfig, flagConfig, envConfig); ok && path != "" {
+		return path, nil
+	}
+	for _, path := range searched() {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			return path, nil
+		}
+	}
+	return "", Errors{{File: "informd", Msg: "no config file: there is neither " +
+		strings.Join(searched(), " nor ") + "; name yours with --" + flagConfig + " or " + envConfig}}
+}
+
+// read returns the content of a file, and of one that is too large just enough
+// to tell.
+func read(path string) (body []byte, err error) {
+	fail := func(what string) error { return Errors{{File: path, Msg: what}} }
+	f, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fail("there is no such file")
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fail("no permission to read it")
+	case err != nil:
+		return nil, fail(err.Error())
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fail("is a directory: name the file in it")
+	}
+	body, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err != nil {
+		return nil, fail(fmt.Sprintf("read: %v", errors.Unwrap(err)))
+	}
+	return body, nil
+}

@@ -1,0 +1,130 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+)
+
+// override is a value from outside of the file.
+type override struct {
+	path   string // of the key, "log.level"
+	origin string // "--log-level" or "INFORMD_LOG_LEVEL"
+	text   string
+}
+
+const (
+	flagConfig = "config"
+	envPrefix  = "INFORMD_"
+	envConfig  = envPrefix + "CONFIG"
+	// delimiter is one that no key contains: with viper's own, a dot, it would
+	// take keys apart.
+	delimiter = "::"
+)
+
+// flagsOf maps keys to the flags that set them.
+func flagsOf() map[string]string {
+	return map[string]string{"log.level": "log-level", "admin.listen": "admin-listen"}
+}
+
+// AddFlags adds the flags that [Load] reads.
+func AddFlags(flags *pflag.FlagSet) {
+	flags.StringP(flagConfig, "c", "", "config file (default: $"+envConfig+", else "+strings.Join(searched(), ", else ")+")")
+	flags.String("log-level", "", "debug, info, warn or error; overrides log.level of the config")
+	flags.String("admin-listen", "", `host:port of the admin server, "" for none; overrides admin.listen of the config`)
+}
+
+// outside is viper with the flags and the environment bound to it, by precedence.
+type outside struct {
+	viper *viper.Viper
+	flags *pflag.FlagSet
+}
+
+func newOutside(flags *pflag.FlagSet) outside {
+	return outside{viper: viper.NewWithOptions(viper.KeyDelimiter(delimiter)), flags: flags}
+}
+
+// lookup returns what the flag (none if flag is "") or the variable say about a key.
+func (o outside) lookup(key, flag, variable string) (text, origin string, ok bool) {
+	name := strings.ReplaceAll(key, ".", delimiter)
+	// The only error of BindEnv is about a missing key.
+	_ = o.viper.BindEnv(name, variable)
+	origin = variable
+	if o.flags != nil && o.flags.Changed(flag) {
+		_ = o.viper.BindPFlag(name, o.flags.Lookup(flag)) // its only error is about a missing flag
+		origin = "--" + flag
+	}
+	if !o.viper.IsSet(name) {
+		return "", "", false
+	}
+	return o.viper.GetString(name), origin, true
+}
+
+// overrides looks up every single value of the config outside of its lists.
+func (o outside) overrides() []override {
+	var found []override
+	var walk func(path string, dst reflect.Value)
+	walk = func(path string, dst reflect.Value) {
+		for _, f := range fieldsOf(dst) {
+			key := join(path, f.key)
+			switch {
+			case f.value.Kind() == reflect.Struct && !isScalar(f.value):
+				walk(key, f.value)
+			case isScalar(f.value):
+				if text, origin, ok := o.lookup(key, flagsOf()[key], variable(key)); ok {
+					found = append(found, override{key, origin, text})
+				}
+			}
+		}
+	}
+	walk("", reflect.ValueOf(&Config{}).Elem())
+	return found
+}
+
+// variable is the environment variable of a key: "journal.maxBytes" ->
+// "INFORMD_JOURNAL_MAX_BYTES".
+func variable(key string) string {
+	var b strings.Builder
+	last := '.'
+	for _, c := range key {
+		switch {
+		case c == '.':
+			b.WriteByte('_')
+		case unicode.IsUpper(c) && unicode.IsLower(last):
+			b.WriteByte('_')
+			fallthrough
+		default:
+			b.WriteRune(unicode.ToUpper(c))
+		}
+		last = c
+	}
+	return envPrefix + b.String()
+}
+
+// override sets what comes from outside over what the file says.
+func (r *reading) override(root reflect.Value, over []override) {
+	for _, o := range over {
+		r.origins[o.path] = o.origin
+		f := lookup(root, o.path)
+		if f.later != "" {
+			r.fail(o.path, "is not supported yet: %s", f.later)
+		} else if message := setScalar(f, o.text); message != "" {
+			r.fail(o.path, "%s", message)
+		}
+	}
+}
+
+// lookup returns the field of a key path, which exists.
+func lookup(dst reflect.Value, path string) field {
+	key, rest, deeper := strings.Cut(path, ".")
+	all := fieldsOf(dst)
+	f := all[slices.IndexFunc(all, func(f field) bool { return f.key == key })]
+	if deeper {
+		return lookup(f.value, rest)
+	}
+	return f
+}

@@ -1,0 +1,156 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+func (r *reading) checkResources(resources []Resource) {
+	if len(resources) == 0 && !r.bad("resources") {
+		r.add(r.place("resources"), "resources", "is required: at least one, as in - {group: apps, resource: deployments}")
+	}
+	seen := map[string]Resource{}
+	for i, one := range resources {
+		path := index("resources", i)
+		if one.Pos == (Pos{}) {
+			continue // not a mapping, which is reported
+		}
+		r.checkName(one, path)
+		r.checkVersion(one.Version, path+".version")
+		r.checkNamespaces(one.Namespaces, path+".namespaces")
+		r.checkSelectors(one, path)
+		if one.Resource == "" || r.bad(path+".group") || r.bad(path+".resource") {
+			continue
+		}
+		name := event.GroupOrCore(one.Group) + "/" + one.Resource
+		if first, ok := seen[name]; ok {
+			r.fail(path, "%s has an entry on line %d already: %s", name, first.Pos.Line, merged(first, one))
+			continue
+		}
+		seen[name] = one
+	}
+}
+
+// merged says how two entries for one resource become one.
+func merged(first, second Resource) string {
+	const one = "a resource has one entry; "
+	switch {
+	case first.LabelSelector != second.LabelSelector || first.FieldSelector != second.FieldSelector:
+		return one + "write one with a selector that covers both"
+	case first.Version != second.Version || first.Mode != second.Mode:
+		return one + "decide for one version and mode"
+	case len(first.Namespaces) == 0 && len(second.Namespaces) == 0:
+		return "remove this one"
+	case len(first.Namespaces) == 0 || len(second.Namespaces) == 0:
+		return one + "keep the one without namespaces, it covers all"
+	default:
+		all := slices.Concat(first.Namespaces, second.Namespaces)
+		slices.Sort(all)
+		return one + fmt.Sprintf("merge them with namespaces: [%s]", strings.Join(slices.Compact(all), ", "))
+	}
+}
+
+const globs = "*?["
+
+// checkName checks group and resource.
+func (r *reading) checkName(one Resource, path string) {
+	if group := path + ".group"; !r.bad(group) {
+		if message := groupMistake(one.Group); message != "" {
+			r.fail(group, "%s", message)
+		}
+	}
+	resource := path + ".resource"
+	if r.bad(resource) {
+		return
+	}
+	if message := resourceMistake(one.Group, one.Resource); message != "" {
+		r.fail(resource, "%s", message)
+		return
+	}
+	if home, meant, ok := builtinElsewhere(one.Resource); ok && one.Group == "" && !r.bad(path+".group") {
+		r.fail(resource, "the core group has no %s: write group: %s and resource: %s", one.Resource, home, meant)
+	}
+}
+
+// groupMistake says what is wrong with an API group, or nothing.
+func groupMistake(group string) string {
+	before, after, slash := strings.Cut(group, "/")
+	switch {
+	case group == "":
+		return ""
+	case strings.ContainsAny(group, globs):
+		return "a pattern for groups is not supported yet: write one entry per group and resource"
+	case slash:
+		return fmt.Sprintf("%s is a group and a version: write group: %s and version: %s", quote(group), before, after)
+	case group == "core", group == "v1":
+		return fmt.Sprintf(`the core group is called "": remove group: %s`, group)
+	case len(validation.IsDNS1123Subdomain(group)) > 0:
+		return quote(group) + " is not an API group: a lower-case DNS name, as in apps or cert-manager.io"
+	}
+	return ""
+}
+
+// resourceMistake says what is wrong with a resource's name, or nothing.
+func resourceMistake(group, resource string) string {
+	const plural = "resource is the plural name, as in `kubectl api-resources`"
+	base, sub, slash := strings.Cut(resource, "/")
+	switch {
+	case resource == "":
+		return "is required: the plural name, as in deployments"
+	case strings.ContainsAny(resource, globs):
+		return "a pattern for resources is not supported yet: write one entry per resource"
+	case slash:
+		return fmt.Sprintf("the subresource %s cannot be watched: a change of it shows in %s", quote(sub), quote(base))
+	}
+	if meant, ok := builtinPlural(group, resource); ok {
+		return fmt.Sprintf("%s: %s (did you mean %q?)", quote(resource), plural, meant)
+	}
+	if len(validation.IsDNS1035Label(resource)) > 0 {
+		return fmt.Sprintf("%s: %s%s", quote(resource), plural, guessPlural(resource))
+	}
+	return ""
+}
+
+func (r *reading) checkVersion(version, path string) {
+	group, after, slash := strings.Cut(version, "/")
+	switch {
+	case version == "" || r.bad(path):
+	case slash:
+		r.fail(path, "%s is a group and a version: write group: %s and version: %s", quote(version), group, after)
+	case len(validation.IsDNS1035Label(version)) > 0:
+		r.fail(path, "%s is not a version: write one as in v1 or v1beta1, or remove the key for the one the server prefers", quote(version))
+	}
+}
+
+func (r *reading) checkNamespaces(namespaces []string, path string) {
+	seen := map[string]bool{}
+	for i, namespace := range namespaces {
+		at := index(path, i)
+		switch {
+		case r.bad(at):
+		case strings.ContainsAny(namespace, globs):
+			r.fail(at, "%s: a pattern for namespaces is not supported yet: list them by name", quote(namespace))
+		case len(validation.IsDNS1123Label(namespace)) > 0:
+			r.fail(at, "%s is not a namespace: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", quote(namespace))
+		case seen[namespace]:
+			r.fail(at, "%q is in the list twice", namespace)
+		}
+		seen[namespace] = true
+	}
+}
+
+func (r *reading) checkSelectors(one Resource, path string) {
+	if _, err := labels.Parse(one.LabelSelector); err != nil {
+		r.fail(path+".labelSelector", `%s is not a label selector, as in "app=web,tier in (a,b)": %v`, quote(one.LabelSelector), err)
+	}
+	if _, err := fields.ParseSelector(one.FieldSelector); err != nil {
+		r.fail(path+".fieldSelector", `%s is not a field selector, as in "status.phase=Running": %v`, quote(one.FieldSelector), err)
+	}
+}

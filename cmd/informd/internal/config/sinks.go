@@ -1,0 +1,105 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/informd/informd/pkg/sink"
+)
+
+// sink decodes one entry of sinks: the keys that every sink has, and those of
+// its type, which share one mapping.
+func (r *reading) sink(n *node, path string, s *Sink) {
+	s.begin(n.at)
+	common := fieldsOf(reflect.ValueOf(s).Elem())
+	if !r.isMapping(n, path, append(keys(common), "and those of its type")) {
+		return
+	}
+	var own []pair
+	for _, p := range n.pairs {
+		if slices.Contains(keys(common), p.key) {
+			r.member(p, path, common)
+		} else {
+			own = append(own, p)
+		}
+	}
+	if !r.driver(n, path, s) {
+		return // without the type nobody knows its keys
+	}
+	s.Options = s.Driver.New()
+	options := reflect.ValueOf(s.Options)
+	if options.Kind() != reflect.Pointer || options.Elem().Kind() != reflect.Struct {
+		r.add(n.at, path, "the options of type %s are no pointer to a struct; report this as a bug", s.Type)
+		return
+	}
+	all := append(fieldsOf(options.Elem()), common...)
+	for _, p := range own {
+		r.member(p, path, all)
+	}
+	r.validate(n, path, s.Options)
+}
+
+// driver finds the sink's driver by its type.
+func (r *reading) driver(n *node, path string, s *Sink) bool {
+	types := make([]string, len(r.drivers))
+	for i, d := range r.drivers {
+		types[i] = d.Type
+		if d.Type == s.Type {
+			s.Driver = d
+			return true
+		}
+	}
+	at := join(path, "type")
+	switch p := n.pair("type"); {
+	case r.bad(at):
+	case p == nil || p.value.kind == null:
+		r.add(n.at, at, "is required: one of %s", strings.Join(types, ", "))
+	default:
+		r.add(p.value.at, at, "unknown sink type %s %s", quote(s.Type), didYouMean(s.Type, types))
+	}
+	return false
+}
+
+// validate reports what the options' own check finds, where the key stands.
+func (r *reading) validate(n *node, path string, options sink.Config) {
+	for _, problem := range options.Validate() {
+		key, at := find(n, path, problem.Key)
+		if problem.Key == "" || !r.bad(key) {
+			r.add(at, key, "%s", problem.Message)
+		}
+	}
+}
+
+// find follows a driver's key path ("headers.X-A", "urls[2]") below n as far as
+// the file has it, and returns it as a path of the whole file, with the place of
+// the last value found.
+func find(n *node, path, rest string) (string, Pos) {
+	for rest != "" {
+		next, step, after := step(n, rest)
+		if next == nil {
+			return path + "." + rest, n.at
+		}
+		n, path, rest = next, path+step, strings.TrimPrefix(after, ".")
+	}
+	return path, n.at
+}
+
+// step returns the node that rest begins with the name of, the step as part of
+// a path, and what is left of rest. The node is nil if there is none.
+func step(n *node, rest string) (next *node, step, after string) {
+	for i, item := range n.items {
+		if after, ok := strings.CutPrefix(rest, index("", i)); ok {
+			return item, index("", i), after
+		}
+	}
+	// A key may have dots in it itself, so the longest one is meant.
+	longest := -1
+	for _, p := range n.pairs {
+		tail, ok := strings.CutPrefix(rest, p.key)
+		if ok && len(p.key) > longest && (tail == "" || tail[0] == '.' || tail[0] == '[') {
+			longest, next, step, after = len(p.key), p.value, "."+join("", p.key), tail
+		}
+	}
+	return next, step, after
+}

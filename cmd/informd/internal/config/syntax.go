@@ -1,0 +1,197 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// What a config may be at most. The parser's time grows with the square of the
+// tokens and with the depth, so they are bounded before it sees them; a real
+// config has about ten tokens per resource.
+const (
+	maxFileBytes = 1 << 20 // what a ConfigMap can hold
+	maxTokens    = 30_000
+	maxDepth     = 50
+)
+
+// document parses body up to the one YAML document in it. It returns nil if it
+// noted a problem: what does not parse cannot be checked any further.
+func (r *reading) document(body []byte) ast.Node {
+	text, ok := r.text(body)
+	if !ok {
+		return nil
+	}
+	tokens := lexer.Tokenize(text)
+	if !r.tame(tokens) {
+		return nil
+	}
+	file, err := parseTokens(tokens)
+	if err != nil {
+		at, message := explainSyntax(err, tokens)
+		r.add(r.clamp(at), "", "%s", message)
+		return nil
+	}
+	return r.onlyDocument(file)
+}
+
+// text checks the encoding and returns the text with "\n" at every line's end.
+func (r *reading) text(body []byte) (string, bool) {
+	if len(body) > maxFileBytes {
+		r.add(fileStart(), "", "a config of more than %d bytes", maxFileBytes)
+		return "", false
+	}
+	if bytes.HasPrefix(body, []byte{0xff, 0xfe}) || bytes.HasPrefix(body, []byte{0xfe, 0xff}) {
+		r.add(fileStart(), "", "the file is in UTF-16: save it as UTF-8")
+		return "", false
+	}
+	text := string(bytes.TrimPrefix(body, []byte("\ufeff")))
+	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
+	for i, line := range strings.Split(text, "\n") {
+		r.widths = append(r.widths, utf8.RuneCountInString(line))
+		column := 0
+		for j, c := range line {
+			column++
+			_, size := utf8.DecodeRuneInString(line[j:])
+			switch {
+			case c == utf8.RuneError && size == 1:
+				r.add(Pos{i + 1, column}, "", "byte %#x is not UTF-8", line[j])
+				return "", false
+			case c < ' ' && c != '\t', c == 0x7f:
+				r.add(Pos{i + 1, column}, "", "control character %U", c)
+				return "", false
+			}
+		}
+	}
+	return text, true
+}
+
+// tame refuses what would keep the parser busy for more than a moment.
+func (r *reading) tame(tokens token.Tokens) bool {
+	if len(tokens) > maxTokens {
+		r.add(fileStart(), "", "the file is too large: more than %d words and signs", maxTokens)
+		return false
+	}
+	// Brackets nest, and so do indicators on one line ("- - - x", "? ? x").
+	// Nesting by indentation alone is bounded by the size of the file.
+	brackets, line, indicators := 0, 0, 0
+	for _, t := range tokens {
+		if t.Position.Line != line {
+			line, indicators = t.Position.Line, 0
+		}
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			brackets++
+		case token.SequenceEndType, token.MappingEndType:
+			brackets--
+		case token.SequenceEntryType, token.MappingKeyType, token.TagType, token.AnchorType:
+			indicators++
+		default: // the others do not nest
+		}
+		// In a flow sequence on one line tags may be many without nesting.
+		if brackets > maxDepth || (brackets == 0 && indicators > maxDepth) {
+			r.add(r.clamp(position(t)), "", "nested deeper than %d levels", maxDepth)
+			return false
+		}
+	}
+	return true
+}
+
+// parseTokens is the parser with its panics turned into errors: it has a record
+// of them, and a config must never end a running informd.
+func parseTokens(tokens token.Tokens) (file *ast.File, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			file, err = nil, fmt.Errorf("the parser gave up: %v", p)
+		}
+	}()
+	// Duplicate keys are ours to report: the parser would stop at the first.
+	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+}
+
+// explainSyntax says where the parser stopped and why, in words that help.
+func explainSyntax(err error, tokens token.Tokens) (Pos, string) {
+	var syntax *yaml.SyntaxError
+	if !errors.As(err, &syntax) || syntax.Token == nil {
+		return fileStart(), "not YAML: " + err.Error()
+	}
+	at := position(syntax.Token)
+	message := "not YAML: " + syntax.Message
+	tagged := slices.ContainsFunc(tokens, func(t *token.Token) bool {
+		return t.Type == token.TagType && t.Position.Line == at.Line
+	})
+	switch {
+	case strings.Contains(message, "character '\t'"):
+		return at, "a tab: YAML is indented with spaces"
+	case tagged, strings.Contains(message, "invalid tag"):
+		return at, message + "; text that starts with ! goes in quotes"
+	case strings.Contains(message, "invalid header option"):
+		// The rest of the message is the line itself, which may be a secret's.
+		return at, "not YAML: | and > stand alone at the end of their line; text that starts with one goes in quotes"
+	case strings.Contains(message, "mapping value is not allowed"):
+		return at, message + `; text with ": " in it goes in quotes, and every key on a line of its own`
+	case strings.Contains(message, "value is not allowed"):
+		return at, message + "; check the indentation"
+	}
+	return at, message
+}
+
+// onlyDocument returns the body of the one document.
+func (r *reading) onlyDocument(file *ast.File) ast.Node {
+	var body ast.Node
+	for _, doc := range file.Docs {
+		if doc.Body == nil || doc.Body.Type() == ast.DirectiveType {
+			continue
+		}
+		if body != nil {
+			r.add(r.begin(doc.Body), "", "a second YAML document: a config is one; merge it into the first and remove the ---")
+			return nil
+		}
+		body = doc.Body
+	}
+	if body == nil {
+		r.add(fileStart(), "", "the file is empty: it needs at least one entry of resources and one of sinks")
+	}
+	return body
+}
+
+// begin is where the text of a node begins.
+func (r *reading) begin(n ast.Node) Pos {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		// The token of a mapping without braces is the first colon.
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			return r.begin(n.Values[0].Key)
+		}
+	case *ast.MappingValueNode:
+		return r.begin(n.Key)
+	default:
+	}
+	return r.clamp(position(n.GetToken()))
+}
+
+// fileStart is where mistakes of the file as a whole are.
+func fileStart() Pos { return Pos{1, 1} }
+
+func position(t *token.Token) Pos {
+	if t == nil || t.Position == nil {
+		return fileStart()
+	}
+	return Pos{t.Position.Line, t.Position.Column}
+}
+
+// clamp keeps a place inside the file: the parser may be off by some for what
+// spans lines or ends the file.
+func (r *reading) clamp(at Pos) Pos {
+	line := min(max(at.Line, 1), len(r.widths))
+	return Pos{line, min(max(at.Col, 1), r.widths[line-1]+1)}
+}

@@ -1,0 +1,133 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/cmd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/dynwatch"
+)
+
+func newLogger(w io.Writer, c config.Log) *slog.Logger {
+	var level slog.Level
+	// The config allows no other values; on a mistake there info is as good.
+	_ = level.UnmarshalText([]byte(c.Level))
+	options := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// kubernetesConfig finds the API server: the named kubeconfig, else that of the
+// Pod, else $KUBECONFIG or ~/.kube/config.
+func kubernetesConfig(c config.Kubernetes) (*rest.Config, error) {
+	if c.Kubeconfig == "" && c.Context == "" {
+		inCluster, err := rest.InClusterConfig()
+		if err == nil {
+			return inCluster, nil
+		}
+		if !errors.Is(err, rest.ErrNotInCluster) {
+			return nil, fmt.Errorf("use the Pod's service account: %w", err)
+		}
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.Kubeconfig
+	if rest, ok := strings.CutPrefix(c.Kubeconfig, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, fmt.Errorf("find kubernetes.kubeconfig %s: %w", c.Kubeconfig, err)
+		}
+		rules.ExplicitPath = filepath.Join(home, rest)
+	}
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
+	loaded, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("find the API server: no kubeconfig in %s; name one with kubernetes.kubeconfig or $KUBECONFIG",
+			strings.Join(rules.GetLoadingPrecedence(), " or "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the API server: %w", err)
+	}
+	return loaded, nil
+}
+
+// keySize is the least size of a redaction key, and the size of a made one.
+const keySize = 32
+
+// redactionKey reads the key of the hash that replaces Secret values. Without a
+// file it is made for this process: hashes then differ after a restart, as
+// everything else begins anew with a memory journal, too.
+func redactionKey(c config.Redaction) ([]byte, error) {
+	if c.KeyFile == "" {
+		key := make([]byte, keySize)
+		_, err := rand.Read(key)
+		return key, err
+	}
+	key, err := os.ReadFile(c.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read redaction.keyFile: %w", err)
+	}
+	if key = bytes.TrimSpace(key); len(key) < keySize {
+		return nil, fmt.Errorf("redaction.keyFile %s: the key has %d bytes, it needs at least %d (head -c 32 /dev/urandom | base64)", c.KeyFile, len(key), keySize)
+	}
+	return key, nil
+}
+
+func wanted(resources []config.Resource) []dynwatch.Resource {
+	all := make([]dynwatch.Resource, len(resources))
+	for i, r := range resources {
+		all[i] = dynwatch.Resource{
+			Group: r.Group, Version: r.Version, Resource: r.Resource, Mode: dynwatch.Mode(r.Mode),
+			Namespaces: r.Namespaces, LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector,
+		}
+	}
+	return all
+}
+
+func matches(only []config.Match) []deliver.Match {
+	all := make([]deliver.Match, len(only))
+	for i, m := range only {
+		all[i] = deliver.Match{Group: m.Group, Resource: m.Resource, Namespaces: m.Namespaces, Ops: m.Ops}
+	}
+	return all
+}
+
+// rejectPause is the time between two attempts to keep a rejected object.
+const rejectPause = 5 * time.Second
+
+// rejectTo keeps what cannot be passed on in the dead letters of the source. It
+// does not give up: a full disk holds the target back, as a full journal does.
+func rejectTo(letters *deliver.DeadLetters, logger *slog.Logger) func(context.Context, dynwatch.Rejected) error {
+	return func(ctx context.Context, r dynwatch.Rejected) error {
+		letter := deliver.SourceLetter{
+			Target: r.Target, Key: fmt.Sprintf("%s/%s uid=%s resourceversion=%d", r.Namespace, r.Name, r.UID, r.ResourceVersion),
+			Reason: r.Reason, Size: r.Size, Raw: r.Raw,
+		}
+		for {
+			err := letters.WriteSource(ctx, letter)
+			if err == nil || ctx.Err() != nil {
+				return err
+			}
+			logger.Error("dead letter cannot be written, its target waits", "target", r.Target, "path", letters.Path(), "err", err)
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(rejectPause):
+			}
+		}
+	}
+}

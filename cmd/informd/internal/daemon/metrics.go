@@ -1,0 +1,88 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// targetCollector turns what the manager says of its targets into metrics when
+// they are read, so that the loops count nothing twice and a target's series go
+// with it.
+type targetCollector struct {
+	manager *dynwatch.Manager
+
+	state, objects, events, rejected, watches, failures, progress *prometheus.Desc
+}
+
+func newTargetCollector(m *dynwatch.Manager) *targetCollector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("informd_target_"+name, help, append([]string{"target"}, labels...), nil)
+	}
+	return &targetCollector{
+		manager:  m,
+		state:    desc("state", "1 for the state that the target is in.", "state"),
+		objects:  desc("objects", "Objects of the target that are known to exist."),
+		events:   desc("events_total", "Events that the target appended to the journal.", "op"),
+		rejected: desc("rejected_total", "Objects from the API server that could not be passed on; they are in the dead letters of the source."),
+		watches:  desc("watches_total", "Watches that were opened."),
+		failures: desc("failures_total", "Requests and watches that ended in an error."),
+		progress: desc("progress_age_seconds", "Time since the API server last told something of the target, bookmarks included."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *targetCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.state, c.objects, c.events, c.rejected, c.watches, c.failures, c.progress} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *targetCollector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	counter := func(d *prometheus.Desc, value uint64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
+	}
+	for _, t := range c.manager.Targets() {
+		gauge(c.state, 1, t.Name, string(t.State))
+		gauge(c.objects, float64(t.Objects), t.Name)
+		for op, n := range t.Events {
+			counter(c.events, n, t.Name, string(op))
+		}
+		counter(c.rejected, t.Rejected, t.Name)
+		counter(c.watches, t.Watches, t.Name)
+		counter(c.failures, t.Failures, t.Name)
+		if !t.Progress.IsZero() {
+			gauge(c.progress, time.Since(t.Progress).Seconds(), t.Name)
+		}
+	}
+}
+
+func registerMetrics(r *prometheus.Registry, m *dynwatch.Manager, j journal.Journal) error {
+	gauge := func(name, help string, value func(journal.Stats) uint64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "informd_journal_" + name, Help: help},
+			func() float64 { return float64(value(j.Stats())) })
+	}
+	for _, c := range []prometheus.Collector{
+		newTargetCollector(m),
+		gauge("events", "Events that the journal holds.", func(s journal.Stats) uint64 { return s.Events }),
+		gauge("bytes", "Bytes that the journal holds.", func(s journal.Stats) uint64 { return s.Bytes }),
+		gauge("capacity_bytes", "Bytes that the journal can hold.", func(s journal.Stats) uint64 { return s.Capacity }),
+		gauge("blocked", "Targets that wait for room in the journal: a sink holds everything back.",
+			func(s journal.Stats) uint64 { return uint64(s.Blocked) }),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		if err := r.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}

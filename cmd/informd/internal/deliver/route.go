@@ -1,0 +1,117 @@
+package deliver
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// Match is one item of a sink's `only`: all of its conditions must hold.
+type Match struct {
+	// Group is an API group or a glob; "" and "core" are the core group. Nil
+	// admits all.
+	Group *string
+	// Resource is a plural name or a glob. "" admits all.
+	Resource string
+	// Namespaces are names or globs, any of which must match. None admits all,
+	// cluster-scoped objects included; otherwise those are left out.
+	Namespaces []string
+	// Ops are operations to deliver, or "!op" to leave one out. Named ones are
+	// all that is delivered, but for deleted, left, gap and synced: these pass
+	// unless they are left out by name. A list of "!op" alone, or none, admits
+	// all others.
+	Ops []string
+}
+
+// Route decides what a sink gets. It is immutable and safe for concurrent use.
+type Route struct {
+	matches  []match
+	snapshot bool
+}
+
+// match is a Match prepared for use.
+type match struct {
+	group, resource string // globs; "" admits all
+	namespaces      []string
+	ops             map[event.Op]bool
+}
+
+// NewRoute makes the route of a sink. Any of the matches delivers an event, and
+// no match at all delivers everything. Without snapshot (`start: now`) the
+// objects that existed when informd first looked are left out.
+func NewRoute(only []Match, snapshot bool) (*Route, error) {
+	r := &Route{snapshot: snapshot}
+	for i, m := range only {
+		ops, err := admittedOps(m.Ops)
+		if err != nil {
+			return nil, fmt.Errorf("only[%d]: %w", i, err)
+		}
+		prepared := match{resource: m.Resource, namespaces: m.Namespaces, ops: ops}
+		if m.Group != nil {
+			prepared.group = event.GroupOrCore(*m.Group)
+		}
+		for _, pattern := range append([]string{prepared.group, prepared.resource}, m.Namespaces...) {
+			if _, err := path.Match(pattern, ""); err != nil {
+				return nil, fmt.Errorf("only[%d]: %q is not a valid glob", i, pattern)
+			}
+		}
+		r.matches = append(r.matches, prepared)
+	}
+	return r, nil
+}
+
+// admittedOps works out which operations an ops list lets through.
+func admittedOps(list []string) (map[event.Op]bool, error) {
+	var named, without []event.Op
+	for _, item := range list {
+		name, leaveOut := strings.CutPrefix(item, "!")
+		op := event.Op(name)
+		switch {
+		case !slices.Contains(event.Ops(), op):
+			return nil, fmt.Errorf("ops: %q is not an operation; there are %v, and \"!\" before one leaves it out", item, event.Ops())
+		case leaveOut:
+			without = append(without, op)
+		default:
+			named = append(named, op)
+		}
+	}
+	admitted := map[event.Op]bool{}
+	for _, op := range event.Ops() {
+		always := op.Ends() || op.Control()
+		admitted[op] = (len(named) == 0 || always || slices.Contains(named, op)) && !slices.Contains(without, op)
+	}
+	return admitted, nil
+}
+
+// Admits reports whether the sink gets the event. Control records have no
+// namespace; they go to every sink that may get anything of the resource.
+func (r *Route) Admits(e *event.Event) bool {
+	if e.Op == event.Snapshot && !r.snapshot {
+		return false
+	}
+	if len(r.matches) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(r.matches, func(m match) bool { return m.admits(e) })
+}
+
+func (m *match) admits(e *event.Event) bool {
+	if !m.ops[e.Op] || !admits(m.group, event.GroupOrCore(e.Group)) || !admits(m.resource, e.Resource) {
+		return false
+	}
+	if len(m.namespaces) == 0 || e.Op.Control() {
+		return true
+	}
+	return e.Namespace != "" && slices.ContainsFunc(m.namespaces, func(pattern string) bool {
+		return admits(pattern, e.Namespace)
+	})
+}
+
+// admits matches value with a glob that NewRoute has checked; "" admits all.
+func admits(glob, value string) bool {
+	ok, err := path.Match(glob, value)
+	return glob == "" || glob == value || ok && err == nil
+}

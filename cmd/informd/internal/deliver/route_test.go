@@ -1,0 +1,129 @@
+package deliver_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/cmd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/event"
+)
+
+// of makes an event about one object.
+func of(op event.Op, group, resource, namespace string) event.Event {
+	return event.Event{Op: op, Group: group, Resource: resource, Namespace: namespace, Name: "x"}
+}
+
+func TestRouteSelects(t *testing.T) {
+	pod := of(event.Modified, "", "pods", "shop")
+	web := of(event.Modified, "apps", "deployments", "team-a")
+	node := of(event.Modified, "", "nodes", "")
+	widget := of(event.Modified, "demo.example.com", "widgets", "shop")
+	all := map[string]event.Event{"pod": pod, "web": web, "node": node, "widget": widget}
+	for name, test := range map[string]struct {
+		only []deliver.Match
+		want []string
+	}{
+		"nothing given":     {nil, []string{"node", "pod", "web", "widget"}},
+		"empty match":       {[]deliver.Match{{}}, []string{"node", "pod", "web", "widget"}},
+		"core by emptiness": {[]deliver.Match{{Group: new("")}}, []string{"node", "pod"}},
+		"core by name":      {[]deliver.Match{{Group: new("core")}}, []string{"node", "pod"}},
+		"group glob":        {[]deliver.Match{{Group: new("*.example.com")}}, []string{"widget"}},
+		"any group":         {[]deliver.Match{{Group: new("*")}}, []string{"node", "pod", "web", "widget"}},
+		"resource":          {[]deliver.Match{{Resource: "pods"}}, []string{"pod"}},
+		"resource in group": {[]deliver.Match{{Group: new("apps"), Resource: "pods"}}, nil},
+		"namespace":         {[]deliver.Match{{Namespaces: []string{"shop"}}}, []string{"pod", "widget"}},
+		"namespace glob":    {[]deliver.Match{{Namespaces: []string{"none", "team-*"}}}, []string{"web"}},
+		"all namespaces":    {[]deliver.Match{{Namespaces: []string{"*"}}}, []string{"pod", "web", "widget"}},
+		"any of two":        {[]deliver.Match{{Resource: "nodes"}, {Group: new("apps")}}, []string{"node", "web"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := route(t, true, test.only...)
+			var got []string
+			for name, e := range all {
+				if r.Admits(&e) {
+					got = append(got, name)
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("admitted (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRouteOps(t *testing.T) {
+	for name, test := range map[string]struct {
+		ops      []string
+		snapshot bool
+		want     string
+	}{
+		"all":                 {nil, true, "snapshot added modified deleted left entered synced gap"},
+		"start now":           {nil, false, "added modified deleted left entered synced gap"},
+		"named":               {[]string{"added"}, true, "added deleted left synced gap"},
+		"named, start now":    {[]string{"snapshot", "added"}, false, "added deleted left synced gap"},
+		"left out":            {[]string{"!modified"}, true, "snapshot added deleted left entered synced gap"},
+		"named and left out":  {[]string{"added", "!deleted", "!gap"}, true, "added left synced"},
+		"out wins over named": {[]string{"added", "!added"}, true, "deleted left synced gap"},
+		"deleted alone":       {[]string{"deleted"}, true, "deleted left synced gap"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := route(t, test.snapshot, deliver.Match{Ops: test.ops})
+			var got []string
+			for _, op := range event.Ops() {
+				if e := of(op, "apps", "deployments", "shop"); r.Admits(&e) {
+					got = append(got, string(op))
+				}
+			}
+			if diff := cmp.Diff(test.want, strings.Join(got, " ")); diff != "" {
+				t.Errorf("admitted ops (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRouteControl: a control record is about a whole target, so that the
+// namespaces of a match say nothing about it.
+func TestRouteControl(t *testing.T) {
+	for name, test := range map[string]struct {
+		match deliver.Match
+		want  bool
+	}{
+		"same resource":          {deliver.Match{Group: new("apps"), Resource: "deployments"}, true},
+		"namespaces do not stop": {deliver.Match{Resource: "deployments", Namespaces: []string{"other"}}, true},
+		"another resource":       {deliver.Match{Resource: "pods"}, false},
+		"another group":          {deliver.Match{Group: new("")}, false},
+		"no filter":              {deliver.Match{Ops: []string{"added"}}, true},
+		"left out":               {deliver.Match{Ops: []string{"!gap"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gap := event.Event{Op: event.Gap, Target: "apps/deployments@shop", Group: "apps", Resource: "deployments"}
+			if got := route(t, false, test.match).Admits(&gap); got != test.want {
+				t.Errorf("Admits(gap) = %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestRouteRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		match deliver.Match
+		want  string
+	}{
+		"unknown op":     {deliver.Match{Ops: []string{"!delete"}}, `only[1]: ops: "!delete" is not an operation`},
+		"bad namespace":  {deliver.Match{Namespaces: []string{"[a"}}, `only[1]: "[a" is not a valid glob`},
+		"bad group":      {deliver.Match{Group: new("a[")}, `only[1]: "a[" is not a valid glob`},
+		"bad resource":   {deliver.Match{Resource: `\`}, `only[1]: "\\" is not a valid glob`},
+		"glob cut later": {deliver.Match{Resource: "pods[a-"}, `only[1]: "pods[a-" is not a valid glob`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := deliver.NewRoute([]deliver.Match{{}, test.match}, true)
+			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("NewRoute = %v, want %s", err, test.want)
+			}
+		})
+	}
+}

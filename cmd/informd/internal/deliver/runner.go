@@ -1,0 +1,276 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// The bounds of one batch. A single event may exceed the bytes.
+const (
+	maxBatchEvents = 256
+	maxBatchBytes  = 1 << 20
+)
+
+// closeTimeout is how long a sink may take to close, and how long Drain waits
+// for a sink that does not return from a cancelled write.
+const closeTimeout = 5 * time.Second
+
+// Options describe one sink to deliver to.
+type Options struct {
+	// Name is unique among the sinks; it names the journal's cursor, too.
+	Name string
+	// Type is the sink type, for [Status].
+	Type string
+	// Lanes is how many writes may be under way at a time, at least 1: see
+	// [sink.Driver].
+	Lanes int
+	// Open opens the sink: its [sink.Config.Open].
+	Open func(context.Context) (sink.Sink, error)
+	// Route decides what the sink gets.
+	Route *Route
+	// DeadLetters takes what the sink refuses for good.
+	DeadLetters *DeadLetters
+	// Logger already names the sink.
+	Logger *slog.Logger
+	// Registerer takes the sink's metrics. Those of one name must not be
+	// registered twice at a time.
+	Registerer prometheus.Registerer
+}
+
+// Runner delivers from a journal to one sink. Run does the work; the other
+// methods may be called concurrently with it.
+type Runner struct {
+	options Options
+	journal journal.Journal
+	cursor  journal.Cursor
+	health  *health
+	metrics *metrics
+
+	drainOnce sync.Once
+	until     uint64        // the last sequence to deliver, valid once draining is closed
+	draining  chan struct{} // closed: deliver up to until, then end
+	abortOnce sync.Once
+	abort     chan struct{} // closed: end now
+	done      chan struct{} // closed when Run has ended
+	left      uint64        // what was not delivered, valid once done is closed
+}
+
+// New opens the sink's cursor and registers its metrics; it does not contact
+// the destination. From then on the journal holds every event until the sink is
+// done with it. Run must be called once, also to give both back: with a context
+// that has ended it does no more than that.
+func New(j journal.Journal, o Options) (*Runner, error) {
+	cursor, err := j.Open(o.Name)
+	if err != nil {
+		return nil, fmt.Errorf("sink %q: %w", o.Name, err)
+	}
+	r := &Runner{
+		options:  o,
+		journal:  j,
+		cursor:   cursor,
+		health:   &health{logger: o.Logger, status: Status{Name: o.Name, Type: o.Type, State: Opening}},
+		draining: make(chan struct{}),
+		abort:    make(chan struct{}),
+		done:     make(chan struct{}),
+	}
+	state := func() State { return r.health.snapshot().State }
+	if r.metrics, err = registerMetrics(o.Registerer, o.Name, cursor.Lag, state); err != nil {
+		return nil, errors.Join(fmt.Errorf("sink %q: %w", o.Name, err), cursor.Close())
+	}
+	return r, nil
+}
+
+// Status describes the sink now.
+func (r *Runner) Status() Status {
+	s := r.health.snapshot()
+	s.Lag = r.cursor.Lag()
+	if s.State == Stopped {
+		s.Lag = journal.Lag{Events: r.left}
+	}
+	return s
+}
+
+// Run opens the sink, trying until it works, and delivers until ctx ends, until
+// [Runner.Drain] is through, or until the journal is closed, which is the only
+// error. Then it closes the sink and the cursor. What is being written when ctx
+// ends may or may not arrive; it is not committed.
+func (r *Runner) Run(ctx context.Context) error {
+	defer close(r.done)
+	ctx, cancel := context.WithCancel(ctx)
+	// The idle context also ends when draining begins, to wake a waiting read.
+	idle, wake := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-r.draining:
+			wake()
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-r.abort:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	err := r.run(ctx, idle)
+	wake()
+	cancel()
+	wg.Wait()
+	r.finish()
+	if errors.Is(err, journal.ErrClosed) {
+		return fmt.Errorf("deliver to sink %q: %w", r.options.Name, err)
+	}
+	return nil
+}
+
+// finish gives back what New took.
+func (r *Runner) finish() {
+	r.left = r.cursor.Lag().Events
+	r.health.setState(Stopped)
+	r.metrics.unregister()
+	if err := r.cursor.Close(); err != nil && !errors.Is(err, journal.ErrClosed) {
+		r.options.Logger.Warn("cursor could not be closed", "err", err)
+	}
+}
+
+// Drain lets Run deliver what the journal holds at this moment, and end. It
+// blocks until Run has ended; when ctx ends first, delivery is cut off. It
+// returns how many events the journal still holds for this sink. Run must have
+// been started. The error says
+// that the sink does not return from a write although it was told to.
+func (r *Runner) Drain(ctx context.Context) (left uint64, err error) {
+	r.drainOnce.Do(func() {
+		r.until = r.journal.Stats().LastSeq
+		close(r.draining)
+	})
+	select {
+	case <-r.done:
+		return r.left, nil
+	case <-ctx.Done():
+	}
+	r.abortOnce.Do(func() { close(r.abort) })
+	timer := time.NewTimer(2 * closeTimeout)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+		return r.left, nil
+	case <-timer.C:
+		return r.cursor.Lag().Events, fmt.Errorf("sink %q does not stop: it hangs in a write or close", r.options.Name)
+	}
+}
+
+// isDraining reports whether Drain was called.
+func (r *Runner) isDraining() bool {
+	select {
+	case <-r.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// run opens the sink, delivers, and closes the sink.
+func (r *Runner) run(ctx, idle context.Context) error {
+	s, err := r.open(ctx)
+	if s == nil {
+		return err
+	}
+	r.health.setState(Running)
+	w := &writer{runner: r, sink: s}
+	in := &reader{runner: r, idle: idle}
+	if r.options.Lanes > 1 {
+		err = runLanes(ctx, r.options.Lanes, in, w)
+	} else {
+		err = runPlain(ctx, in, w)
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := r.guard(func() error { return s.Close(closing) }); err != nil {
+		r.options.Logger.Warn("sink did not close cleanly", "err", err)
+	}
+	return err
+}
+
+// open opens the sink, with backoff until it works or ctx ends. It returns no
+// sink and no error if draining finds nothing to deliver.
+func (r *Runner) open(ctx context.Context) (sink.Sink, error) {
+	t := trouble{runner: r}
+	for ctx.Err() == nil {
+		if r.isDraining() && r.cursor.Lag().Events == 0 {
+			return nil, nil //nolint:nilnil // nothing to do is no error
+		}
+		var s sink.Sink
+		err := r.guard(func() (err error) {
+			s, err = r.options.Open(ctx)
+			return err
+		})
+		if err == nil {
+			t.over()
+			return s, nil
+		}
+		t.pause(ctx, fmt.Errorf("open: %w", err))
+	}
+	return nil, ctx.Err()
+}
+
+// guard calls into the sink and turns a panic into a *panicError.
+func (r *Runner) guard(f func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			p := &panicError{value: value, stack: debug.Stack()}
+			r.health.panicked(p)
+			r.metrics.panics.Inc()
+			err = p
+		}
+	}()
+	return f()
+}
+
+// panicError is a panic in a sink's code.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (p *panicError) Error() string { return fmt.Sprintf("sink panicked: %v", p.value) }
+
+// runPlain delivers in the order of the journal, one batch after the other.
+func runPlain(ctx context.Context, in *reader, w *writer) error {
+	events := make([]event.Event, 0, maxBatchEvents)
+	seqs := make([]uint64, 0, maxBatchEvents)
+	for {
+		entries, err := in.next(ctx)
+		if len(entries) == 0 {
+			return err
+		}
+		for i := range entries {
+			if in.admits(&entries[i].Event) {
+				events, seqs = append(events, entries[i].Event), append(seqs, entries[i].Seq)
+			}
+		}
+		last, rest := entries[len(entries)-1].Seq, seqs
+		err = w.deliver(ctx, events, func(n int) {
+			if rest = rest[n:]; len(rest) > 0 {
+				in.commit(ctx, rest[0]-1)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		in.commit(ctx, last)
+		clear(events) // let go of the objects while waiting for the next
+		events, seqs = events[:0], seqs[:0]
+	}
+}

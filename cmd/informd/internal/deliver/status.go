@@ -1,0 +1,145 @@
+package deliver
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/informd/informd/pkg/journal"
+)
+
+// State says what a sink is doing.
+type State string
+
+// The states of a sink.
+const (
+	// Opening is a sink that could not be opened yet; it is tried again and again.
+	Opening State = "opening"
+	// Running is a sink that takes what it is given.
+	Running State = "running"
+	// Retrying is a sink whose last write failed; nothing is lost meanwhile.
+	Retrying State = "retrying"
+	// Stopped is a sink whose Run has ended.
+	Stopped State = "stopped"
+)
+
+// Status describes one sink now. The counts are since New.
+type Status struct {
+	Name, Type string
+	State      State
+	Lag        journal.Lag
+	// Delivered, Filtered and DeadLetters count events: those the destination
+	// holds, those the route left out, those it refused for good.
+	Delivered, Filtered, DeadLetters uint64
+	// Retries counts attempts that failed and were worth another.
+	Retries uint64
+	// LastError is the last error of any kind, "" if there was none.
+	LastError     string
+	LastErrorTime time.Time
+	// LastSuccess is when the destination last took an event.
+	LastSuccess time.Time
+}
+
+// quietTime is how long the log says nothing more about a sink that fails every
+// other time.
+const quietTime = time.Minute
+
+// health is what a sink's lanes know together. All methods are safe for
+// concurrent use.
+type health struct {
+	logger *slog.Logger
+
+	mu      sync.Mutex
+	status  Status // but for Lag
+	panics  int
+	failing int       // lanes that fail now
+	since   time.Time // when the first of them began to
+	warned  time.Time // when the log last said so
+}
+
+func (h *health) snapshot() Status {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.status
+	if s.State == Running && h.failing > 0 {
+		s.State = Retrying
+	}
+	return s
+}
+
+func (h *health) setState(s State) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status.State = s
+}
+
+// failed records an error that is retried; first says that it is the first in a
+// row for this lane. The log gets a line when the sink as a whole begins to fail.
+func (h *health) failed(err error, first bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.setError(err)
+	h.status.Retries++
+	if !first {
+		return
+	}
+	if h.failing++; h.failing > 1 {
+		return
+	}
+	h.since = time.Now()
+	if h.warned.IsZero() || h.since.Sub(h.warned) >= quietTime {
+		h.warned = h.since
+		h.logger.Warn("sink is failing and is retried until it works", "err", err)
+	}
+}
+
+// recovered is the end of what failed(err, true) began.
+func (h *health) recovered() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.failing--; h.failing == 0 && h.warned.Equal(h.since) {
+		h.logger.Info("sink works again", "failed_for", time.Since(h.since))
+	}
+}
+
+func (h *health) delivered(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status.Delivered += uint64(n)
+	h.status.LastSuccess = time.Now()
+}
+
+func (h *health) filtered(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status.Filtered += uint64(n)
+}
+
+// deadLetter records an event that was put aside. Only the first is a warning:
+// the file has them all, and a counter their number.
+func (h *health) deadLetter(err error, id, path string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.setError(err)
+	const message = "event cannot be delivered and is in the dead letters"
+	if h.status.DeadLetters++; h.status.DeadLetters == 1 {
+		h.logger.Warn(message, "id", id, "path", path, "err", err)
+	} else {
+		h.logger.Debug(message, "id", id, "path", path, "err", err)
+	}
+}
+
+// panicked logs the stack of the sink's first panic.
+func (h *health) panicked(p *panicError) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.panics++; h.panics == 1 {
+		h.logger.Error("sink panicked; its events are tried again one by one", "err", p, "stack", string(p.stack))
+	}
+}
+
+// setError is called with the lock held.
+func (h *health) setError(err error) {
+	h.status.LastError = err.Error()
+	h.status.LastErrorTime = time.Now()
+}

@@ -1,0 +1,112 @@
+package deliver
+
+import (
+	"context"
+	"sync"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// The bounds of what the lanes of one sink have under way. They bound what is
+// delivered twice after a crash, too. A single event may exceed the bytes.
+const (
+	maxWindowEvents = 4096
+	maxWindowBytes  = 8 << 20
+)
+
+// inflight is one event on its way through a lane.
+type inflight struct {
+	event event.Event
+	size  int
+	// end is the sequence that may be committed when this event and all before
+	// it are done. The window's lock guards it, and done.
+	end  uint64
+	done bool
+}
+
+// window is what is under way in all lanes of a sink, in the order of the
+// journal. Events are done in any order, but only a contiguous prefix of the
+// journal is ever committed. One goroutine adds and waits; any may finish.
+type window struct {
+	mu    sync.Mutex
+	fifo  []*inflight
+	bytes int
+	freed chan struct{} // capacity 1: something left the window
+}
+
+func newWindow() *window { return &window{freed: make(chan struct{}, 1)} }
+
+// add takes an event in, and waits for room before.
+func (w *window) add(ctx context.Context, e *journal.Entry) (*inflight, error) {
+	item := &inflight{event: e.Event, size: e.Event.Size(), end: e.Seq}
+	err := w.wait(ctx, func() bool {
+		room := len(w.fifo) < maxWindowEvents && w.bytes+item.size <= maxWindowBytes
+		if len(w.fifo) > 0 && !room {
+			return false
+		}
+		w.fifo = append(w.fifo, item)
+		w.bytes += item.size
+		return true
+	})
+	return item, err
+}
+
+// skip passes over a sequence that is not delivered. It reports whether nothing
+// is under way before it, so that it can be committed at once.
+func (w *window) skip(seq uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.fifo) == 0 {
+		return true
+	}
+	w.fifo[len(w.fifo)-1].end = seq
+	return false
+}
+
+// finish marks items as done. If the contiguous prefix grew by that, it returns
+// the sequence that may be committed now.
+func (w *window) finish(items []*inflight) (seq uint64, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, item := range items {
+		item.done = true
+		item.event = event.Event{}
+	}
+	for len(w.fifo) > 0 && w.fifo[0].done {
+		seq, ok = w.fifo[0].end, true
+		w.bytes -= w.fifo[0].size
+		w.fifo[0] = nil
+		w.fifo = w.fifo[1:]
+	}
+	if ok {
+		select {
+		case w.freed <- struct{}{}:
+		default:
+		}
+	}
+	return seq, ok
+}
+
+// empty waits until nothing is under way.
+func (w *window) empty(ctx context.Context) error {
+	return w.wait(ctx, func() bool { return len(w.fifo) == 0 })
+}
+
+// wait calls ready, with the lock held, each time something left the window,
+// until it says yes or ctx ends.
+func (w *window) wait(ctx context.Context, ready func() bool) error {
+	for {
+		w.mu.Lock()
+		ok := ready()
+		w.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-w.freed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

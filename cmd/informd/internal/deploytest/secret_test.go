@@ -1,0 +1,96 @@
+package deploytest
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// documentedSecrets are the Secrets that deploy/README.md tells users to make: name,
+// then key. Shell variables in the values stay as they are.
+func documentedSecrets(t *testing.T) map[string]map[string]string {
+	t.Helper()
+	command := regexp.MustCompile(`(?m)^kubectl -n informd create secret generic (\S+) (.*)$`)
+	literal := regexp.MustCompile(`--from-literal=(\w+)="([^"]*)"`)
+	secrets := make(map[string]map[string]string)
+	for _, found := range command.FindAllStringSubmatch(string(read(t, "deploy/README.md")), -1) {
+		secrets[found[1]] = make(map[string]string)
+		for _, pair := range literal.FindAllStringSubmatch(found[2], -1) {
+			secrets[found[1]][pair[1]] = pair[2]
+		}
+	}
+	return secrets
+}
+
+// A pod that waits for a Secret, or for a key in it, that the README forgets waits
+// for ever.
+func TestSecretsAreDocumented(t *testing.T) {
+	secrets := documentedSecrets(t)
+	eachKustomization(t, func(t *testing.T, d deployment) {
+		for _, w := range workloads(d) {
+			for _, c := range containers(w.pod) {
+				for _, e := range c.Env {
+					if e.ValueFrom == nil {
+						continue
+					}
+					ref := e.ValueFrom.SecretKeyRef
+					if secrets[ref.Name][ref.Key] == "" {
+						t.Errorf("%s/%s: deploy/README.md makes no key %s in a Secret %s", w.name, c.Name, ref.Key, ref.Name)
+					}
+				}
+			}
+		}
+	})
+}
+
+// The server of the NATS overlay lets in nobody without a password, has both from
+// its environment, and knows the user that informd logs in as.
+func TestNATSHasUsers(t *testing.T) {
+	d := build(t, "deploy/kustomize/overlays/nats")
+	conf := string(d.configMaps["nats-config"]["nats.conf"])
+	var users []string
+	var variables []string
+	for _, found := range regexp.MustCompile(`\{user: (\w+), password: \$(\w+)`).FindAllStringSubmatch(conf, -1) {
+		users, variables = append(users, found[1]), append(variables, found[2])
+	}
+	if all := strings.Count(conf, "user: "); len(users) != 2 || all != 2 {
+		t.Fatalf("%d users, %d of them with a password from a variable, want 2", all, len(users))
+	}
+	var set []string
+	for _, w := range workloads(d) {
+		for _, c := range containers(w.pod) {
+			if w.name == "nats" {
+				set = append(set, variablesOf(c)...)
+			}
+		}
+	}
+	for _, name := range variables {
+		if !slices.Contains(set, name) {
+			t.Errorf("nats.conf reads $%s, which the container does not have", name)
+		}
+	}
+	passwords := slices.Sorted(maps.Keys(documentedSecrets(t)["nats-passwords"]))
+	if slices.Sort(users); !slices.Equal(users, passwords) {
+		t.Errorf("users %q, but passwords of %q", users, passwords)
+	}
+	for _, s := range informdOf(t, d).sinks {
+		if !strings.HasPrefix(s.URL, "nats://"+users[0]+":$publish@") {
+			t.Errorf("informd does not log in as %s: %s", users[0], s.URL)
+		}
+	}
+}
+
+// variablesOf are the names of a container's variables that come from a Secret.
+func variablesOf(c corev1.Container) []string {
+	var names []string
+	for _, e := range c.Env {
+		if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,124 @@
+package dynwatch
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+// clients are the connections to the API server, shared by all targets.
+type clients struct {
+	config *rest.Config
+	// shared carries everything; with HTTP/2 it is one connection.
+	shared *http.Client
+	// other is a connection of its own: behind a load balancer it may reach
+	// another API server, whose watch cache may reach further back.
+	other *http.Client
+	// metadata serves the decoded look-ups.
+	metadata  metadata.Interface
+	discovery rest.Interface
+}
+
+// warnings logs what the API server says beside its answers, deprecations mostly.
+// It says so with every request.
+type warnings struct{ logger *slog.Logger }
+
+func (w warnings) HandleWarningHeader(code int, _, text string) {
+	w.logger.Debug("the API server warns", "code", code, "warning", text)
+}
+
+// impatient keeps the metadata client, whose requests cannot be told how often to
+// try, from trying again by itself: it does so where the answer says when, and
+// where a connection ended. What the answer says is in its Status as well.
+type impatient struct{ http.RoundTripper }
+
+func (i impatient) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := i.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, fmt.Errorf("%v", err) //nolint:errorlint // client-go must not look into it
+	}
+	response.Header.Del("Retry-After")
+	return response, nil
+}
+
+// streamBuffer is how many bytes of one response may wait to be read. Go's
+// default, 4 MiB for each HTTP/2 stream, would let 100 watches that a full
+// journal holds back fill 400 MiB.
+const streamBuffer = 256 << 10
+
+// own returns a copy of the configuration with a transport of its own, which
+// client-go's cache does not share with anyone, and with small buffers.
+func own(config *rest.Config) *rest.Config {
+	c := rest.CopyConfig(config)
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	}
+	c.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		limitBuffers(rt)
+		return rt
+	})
+	return c
+}
+
+// limitBuffers finds the transport beneath client-go's wrappers.
+func limitBuffers(rt http.RoundTripper) {
+	for {
+		switch t := rt.(type) {
+		case *http.Transport:
+			t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: streamBuffer}
+			return
+		case interface{ WrappedRoundTripper() http.RoundTripper }:
+			rt = t.WrappedRoundTripper()
+		default:
+			return
+		}
+	}
+}
+
+func newClients(config *rest.Config, logger *slog.Logger) (*clients, error) {
+	c := own(config)
+	c.QPS = -1 // 300 targets must not queue behind each other at the start
+	// WatchList and watch responses are compressed for the life of the
+	// connection if the client accepts it; gunzip costs more than all the rest.
+	c.DisableCompression = true
+	c.WarningHandler = warnings{logger}
+	if c.UserAgent == "" {
+		c.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	shared, err := rest.HTTPClientFor(c)
+	if err != nil {
+		return nil, err
+	}
+	apart := rest.CopyConfig(c)
+	apart.Dial, apart.WrapTransport = config.Dial, config.WrapTransport
+	other, err := rest.HTTPClientFor(own(apart))
+	if err != nil {
+		return nil, err
+	}
+	meta, err := metadata.NewForConfigAndClient(c, &http.Client{Transport: impatient{shared.Transport}})
+	if err != nil {
+		return nil, err
+	}
+	discovery, err := newDiscoveryClient(c, shared)
+	if err != nil {
+		return nil, err
+	}
+	return &clients{config: c, shared: shared, other: other, metadata: meta, discovery: once{discovery}}, nil
+}
+
+// once is a client that tries every GET once, as package frame's do. Left to
+// itself, client-go tries ten times, a second apart, before anyone hears of an
+// error; the target's loop shows it at once and paces itself.
+type once struct{ rest.Interface }
+
+func (c once) Get() *rest.Request { return c.Interface.Get().MaxRetries(0) }
+
+func (c *clients) close() {
+	c.shared.CloseIdleConnections()
+	c.other.CloseIdleConnections()
+}

@@ -1,0 +1,31 @@
+// Package dynwatch turns a set of wanted Kubernetes resources into running
+// watches and what they see into an ordered stream of events.
+//
+// A [Manager] is handed the whole wanted set ([Manager.Apply]) and converges to
+// it: one loop per target (one resource, in all namespaces or in one), each with
+// its own context and state, so that one bad resource never holds up another.
+// Events go to a [Log], which blocks when it is full; nothing is buffered here
+// beyond one small batch and the connection's receive buffer (256 KiB a watch), so
+// a slow reader holds back the watch and with it the API server's stream.
+//
+// # Why not a SharedInformer
+//
+// It lists again on errors that a watch could be resumed from (503, 401, TLS)
+// and so merges what happened meanwhile; it turns a deletion and re-creation
+// under one name into an update; it drops an event whose handling failed and
+// moves on; its buffer towards a slow handler has no bound; and it keeps every
+// object decoded in memory. The loop here keeps, per object, its uid and the
+// revision of its last event, and passes the object's JSON bytes through.
+//
+// # Where to find what
+//
+//   - manager.go: the wanted set and its targets
+//   - target.go: one target's loop and what each error means for it
+//   - resolve.go, source.go: discovery, and the requests to the API server
+//   - sweep.go: lists, compared with the index (first snapshot and reconcile)
+//   - follow.go: the watch
+//   - recover.go: expired history (410) and rollback
+//   - selection.go: telling "left" from "deleted" under a selector
+//   - index.go, emit.go: what is remembered of an object, and the events
+//   - internal/frame: the bytes
+package dynwatch

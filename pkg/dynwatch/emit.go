@@ -1,0 +1,129 @@
+package dynwatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// A batch is flushed when it reaches one of these. Lists are appended in
+// batches; a live event never waits.
+const (
+	batchEvents = 64
+	batchBytes  = 256 << 10
+)
+
+type batch struct {
+	events []event.Event
+	size   int
+}
+
+// emit adds an event to the batch and flushes the batch when it is full.
+func (t *target) emit(ctx context.Context, e event.Event) error {
+	t.pending.events = append(t.pending.events, e)
+	t.pending.size += e.Size()
+	if len(t.pending.events) >= batchEvents || t.pending.size >= batchBytes {
+		return t.flush(ctx)
+	}
+	return nil
+}
+
+// flush appends the batch to the log and blocks while there is no room.
+func (t *target) flush(ctx context.Context) error {
+	if len(t.pending.events) == 0 {
+		return nil
+	}
+	t.status.blocked.Store(true)
+	err := t.options.Log.Append(ctx, t.pending.events)
+	t.status.blocked.Store(false)
+	t.status.beatNow()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errLog, err)
+	}
+	for i := range t.pending.events {
+		t.status.events[t.pending.events[i].Op].Add(1)
+	}
+	clear(t.pending.events) // do not keep the bodies alive
+	t.pending = batch{events: t.pending.events[:0]}
+	t.status.objects.Store(uint64(t.index.len()))
+	return nil
+}
+
+// announce emits op for an object that exists, and remembers it. e is what the
+// index holds of it under the same uid, nil if nothing.
+func (t *target) announce(ctx context.Context, op event.Op, o *frame.Object, e *entry, replay bool) error {
+	known := e != nil
+	if !known {
+		e = &entry{namespace: o.Namespace, name: o.Name, uid: o.UID}
+		t.index.put(e)
+	}
+	ev := t.event(op, e, replay)
+	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.rv, e.ordinal+1
+	ev.Data = event.CloseData(o.Data)
+	if op == event.Entered {
+		ev.ID = event.SelectionID(e.uid, o.ResourceVersion, op, o.ResourceVersion, t.epoch)
+	} else {
+		ev.ID = event.ObjectID(e.uid, o.ResourceVersion, t.epoch)
+	}
+	e.rv, e.ordinal, e.hash = o.ResourceVersion, ev.Ordinal, t.index.hash(ev.Data)
+	return t.emit(ctx, ev)
+}
+
+// end emits op, Deleted or Left, for what the index holds as e, and forgets it.
+// rv is the revision of the change, or that at which it was found; o is the
+// object's state then, nil if that is not known. A state after the change (one
+// that left and changed on) moves the revision up to its own.
+func (t *target) end(ctx context.Context, op event.Op, e *entry, o *frame.Object, rv uint64, replay bool) error {
+	t.index.remove(e)
+	ev := t.event(op, e, replay)
+	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = rv, e.rv, e.ordinal+1
+	switch {
+	case op == event.Left:
+		if o != nil {
+			ev.ResourceVersion = o.ResourceVersion
+			ev.Data = event.CloseData(o.Data)
+		}
+		ev.ID = event.SelectionID(e.uid, ev.ResourceVersion, op, rv, t.epoch)
+	case o == nil:
+		ev.ID = event.DeletedID(e.uid, t.epoch)
+		ev.Data = event.IdentityData()
+	default:
+		ev.ID = event.DeletedID(e.uid, t.epoch)
+		ev.Data = event.CloseDeletedData(o.Data, true)
+	}
+	return t.emit(ctx, ev)
+}
+
+// event fills in what all events of an object have in common.
+func (t *target) event(op event.Op, e *entry, replay bool) event.Event {
+	ev := t.record(op)
+	ev.Namespace, ev.Name, ev.UID, ev.Replay = e.namespace, e.name, e.uid, replay
+	return ev
+}
+
+// record fills in what all events of the target have in common.
+func (t *target) record(op event.Op) event.Event {
+	r := t.resolved
+	return event.Event{
+		Op: op, Time: time.Now(), Cluster: t.options.Cluster, Target: t.spec.name(),
+		Group: r.gvr.Group, Version: r.gvr.Version, Resource: r.gvr.Resource, Kind: r.kind,
+	}
+}
+
+// emitSynced says that the snapshot is complete as of rv.
+func (t *target) emitSynced(ctx context.Context, rv uint64) error {
+	ev := t.record(event.Synced)
+	ev.ID, ev.ResourceVersion = event.SyncedID(ev.Target, rv, t.epoch), rv
+	return t.emit(ctx, ev)
+}
+
+// emitGap names the range (from, to] in which revisions may be missing.
+func (t *target) emitGap(ctx context.Context, g event.GapInfo) error {
+	ev := t.record(event.Gap)
+	ev.ID, ev.ResourceVersion = event.GapID(ev.Target, g.From, g.To, t.epoch), g.To
+	ev.Gap, ev.Replay = &g, true
+	return t.emit(ctx, ev)
+}

@@ -1,0 +1,376 @@
+package dynwatch_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// fakeAPI is an API server with one namespaced resource, things.example.com, and
+// a history that can expire, be compacted or be rolled back. What it does was
+// seen on a real one; the tests in test/e2e hold the real one to it.
+type fakeAPI struct {
+	server *httptest.Server
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced whenever something changes
+	history []change      // by ascending revision
+	rev     uint64
+	uids    int
+	// oldest is from where a watch can begin, compacted up to where etcd has
+	// forgotten.
+	oldest, compacted uint64
+	// nameless: 410 does not name the oldest revision, as for core Events.
+	nameless bool
+	// generation ends all watches when it moves.
+	generation int
+	// served: discovery knows the resource.
+	served bool
+	// refuse answers a request instead of the API, if it returns true.
+	refuse func(w http.ResponseWriter, r *http.Request) bool
+	// mangle changes a frame or an item on its way out.
+	mangle func(string) string
+	// mute holds back frames and bookmarks of every watch, frozen those of the
+	// watches that are open.
+	mute           bool
+	opened, frozen int
+	// breakAfter ends the next watch that brings frames after so many of them.
+	breakAfter int
+	requests   []string
+}
+
+// change is one revision: the object's new state, or its end.
+type change struct {
+	rev           uint64
+	ns, name, uid string
+	label         string
+	deleted       bool
+	created       bool
+}
+
+func (c change) key() string { return c.ns + "/" + c.name }
+
+func newFakeAPI(t *testing.T) *fakeAPI {
+	t.Helper()
+	f := &fakeAPI{rev: 100, served: true, changed: make(chan struct{})}
+	f.server = httptest.NewServer(http.HandlerFunc(f.serve))
+	t.Cleanup(func() {
+		f.cut()
+		f.server.Close()
+	})
+	return f
+}
+
+func (f *fakeAPI) config() *rest.Config { return &rest.Config{Host: f.server.URL} }
+
+// do changes the fake under its lock and wakes the watches.
+func (f *fakeAPI) do(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// put creates or updates an object; del deletes it. Both return the revision.
+func (f *fakeAPI) put(ns, name, label string) (rev uint64) {
+	f.do(func() {
+		f.rev++
+		c := change{rev: f.rev, ns: ns, name: name, label: label}
+		if old, ok := f.stateAt(f.rev - 1)[c.key()]; ok {
+			c.uid = old.uid
+		} else {
+			f.uids++
+			c.uid, c.created = fmt.Sprintf("uid-%d", f.uids), true
+		}
+		f.history = append(f.history, c)
+		rev = f.rev
+	})
+	return rev
+}
+
+func (f *fakeAPI) del(ns, name string) {
+	f.do(func() {
+		old, ok := f.stateAt(f.rev)[ns+"/"+name]
+		if !ok {
+			return
+		}
+		f.rev++
+		old.rev, old.deleted, old.created = f.rev, true, false
+		f.history = append(f.history, old)
+	})
+}
+
+// expire deletes objects at one revision, as the end of an etcd lease does.
+func (f *fakeAPI) expire(ns string, names ...string) {
+	f.do(func() {
+		state := f.stateAt(f.rev)
+		f.rev++
+		for _, name := range names {
+			if old, ok := state[ns+"/"+name]; ok {
+				old.rev, old.deleted, old.created = f.rev, true, false
+				f.history = append(f.history, old)
+			}
+		}
+	})
+}
+
+// freeze makes the open watches dead without ending them.
+func (f *fakeAPI) freeze() { f.do(func() { f.frozen = f.opened }) }
+
+// cut ends all watches.
+func (f *fakeAPI) cut() { f.do(func() { f.generation++ }) }
+
+// forget is what a restart of the API server does: watches end, and the watch
+// cache begins anew.
+func (f *fakeAPI) forget() { f.do(func() { f.generation++; f.oldest = f.rev }) }
+
+// compact makes etcd forget everything before now.
+func (f *fakeAPI) compact() { f.do(func() { f.compacted = f.rev }) }
+
+// rollBack restores the state as of a revision, as from a backup of etcd.
+func (f *fakeAPI) rollBack(to uint64) {
+	f.do(func() {
+		f.generation++
+		f.history = slices.DeleteFunc(f.history, func(c change) bool { return c.rev > to })
+		f.rev, f.oldest = to, to
+	})
+}
+
+// stateAt replays the history up to a revision.
+func (f *fakeAPI) stateAt(rev uint64) map[string]change {
+	state := make(map[string]change)
+	for _, c := range f.history {
+		if c.rev > rev {
+			break
+		}
+		if c.deleted {
+			delete(state, c.key())
+		} else {
+			state[c.key()] = c
+		}
+	}
+	return state
+}
+
+func (f *fakeAPI) state() map[string]change {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stateAt(f.rev)
+}
+
+func (f *fakeAPI) changes() []change {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.history)
+}
+
+func (f *fakeAPI) requestsWith(part string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, r := range f.requests {
+		if strings.Contains(r, part) {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	f.requests = append(f.requests, r.URL.String())
+	refuse, served := f.refuse, f.served
+	f.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if refuse != nil && refuse(w, r) {
+		return
+	}
+	const group = "/apis/example.com"
+	path, ok := strings.CutPrefix(r.URL.Path, group)
+	ns := ""
+	if rest, ok := strings.CutPrefix(path, "/v1/namespaces/"); ok {
+		ns, path, _ = strings.Cut(rest, "/")
+		path = "/v1/" + path
+	}
+	switch {
+	case !ok || !served:
+		writeStatus(w, 404, "NotFound", "no such thing")
+	case path == "":
+		fmt.Fprint(w, `{"kind":"APIGroup","apiVersion":"v1","name":"example.com","versions":[{"groupVersion":"example.com/v1","version":"v1"}],"preferredVersion":{"groupVersion":"example.com/v1","version":"v1"}}`)
+	case path == "/v1":
+		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v1","resources":[{"name":"things","namespaced":true,"kind":"Thing","verbs":["list","watch","get"]}]}`)
+	case path != "/v1/things":
+		writeStatus(w, 404, "NotFound", "no such resource")
+	case r.URL.Query().Get("watch") != "":
+		f.serveWatch(w, r, ns)
+	default:
+		f.serveList(w, r, ns)
+	}
+}
+
+func writeStatus(w http.ResponseWriter, code int, reason, message string) {
+	w.WriteHeader(code)
+	fmt.Fprint(w, statusJSON(code, reason, message))
+}
+
+func statusJSON(code int, reason, message string) string {
+	b, _ := json.Marshal(map[string]any{
+		"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message,
+	})
+	return string(b)
+}
+
+// selected reports whether the request's selectors and namespace take an object.
+func selected(r *http.Request, ns string, c change) bool {
+	name, byName := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
+	label, byLabel := strings.CutPrefix(r.URL.Query().Get("labelSelector"), "on=")
+	return (ns == "" || c.ns == ns) && (!byName || c.name == name) && (!byLabel || c.label == label)
+}
+
+func (f *fakeAPI) body(r *http.Request, c change) string {
+	kind, apiVersion, spec := "Thing", "example.com/v1", fmt.Sprintf(`,"spec":{"rev":%d}`, c.rev)
+	if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") {
+		kind, apiVersion, spec = "PartialObjectMetadata", "meta.k8s.io/v1", ""
+	}
+	s := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d","labels":{"on":%q},"managedFields":[{"manager":"x"}]}%s}`,
+		apiVersion, kind, c.name, c.ns, c.uid, c.rev, c.label, spec)
+	if f.mangle != nil {
+		s = f.mangle(s)
+	}
+	return s
+}
+
+func (f *fakeAPI) serveList(w http.ResponseWriter, r *http.Request, ns string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q := r.URL.Query()
+	rev, skip := f.rev, 0
+	if next := q.Get("continue"); next != "" {
+		if q.Get("resourceVersion") != "" {
+			writeStatus(w, 422, "Invalid", "continue with a resourceVersion")
+			return
+		}
+		if _, err := fmt.Sscanf(next, "%d-%d", &rev, &skip); err != nil {
+			writeStatus(w, 400, "BadRequest", "bad continue token")
+			return
+		}
+	} else if rv := q.Get("resourceVersion"); rv != "" {
+		rev, _ = strconv.ParseUint(rv, 10, 64)
+	}
+	if rev < f.compacted {
+		writeStatus(w, 410, "Expired", "The provided resource version is too old")
+		return
+	}
+	state := f.stateAt(rev)
+	var items []string
+	for _, key := range slices.Sorted(maps.Keys(state)) {
+		if selected(r, ns, state[key]) {
+			items = append(items, f.body(r, state[key]))
+		}
+	}
+	next := ""
+	if limit, _ := strconv.Atoi(q.Get("limit")); limit > 0 && len(items) > skip+limit {
+		items, next = items[:skip+limit], fmt.Sprintf("%d-%d", rev, skip+limit)
+	}
+	kind, apiVersion := "ThingList", "example.com/v1"
+	if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") {
+		kind, apiVersion = "PartialObjectMetadataList", "meta.k8s.io/v1"
+	}
+	// Custom resources' lists are sorted by key: the items come before the metadata.
+	fmt.Fprintf(w, `{"apiVersion":%q,"items":[%s],"kind":%q,"metadata":{"continue":%q,"resourceVersion":"%d"}}`,
+		apiVersion, strings.Join(items[min(skip, len(items)):], ","), kind, next, rev)
+}
+
+func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request, ns string) {
+	at, _ := strconv.ParseUint(r.URL.Query().Get("resourceVersion"), 10, 64)
+	f.mu.Lock()
+	generation, oldest, nameless := f.generation, f.oldest, f.nameless
+	f.opened++
+	number := f.opened
+	f.mu.Unlock()
+	flusher, _ := w.(http.Flusher)
+	if at < oldest {
+		message := fmt.Sprintf("too old resource version: %d (%d)", at, oldest)
+		if nameless {
+			message = "The resourceVersion for the provided watch is too old."
+		}
+		fmt.Fprintf(w, `{"type":"ERROR","object":%s}`+"\n", statusJSON(410, "Expired", message))
+		return
+	}
+	flusher.Flush()
+	for {
+		f.mu.Lock()
+		frames, upTo, wake, over := f.framesSince(r, ns, at), f.rev, f.changed, f.generation != generation
+		mute := f.mute || number <= f.frozen
+		cut := !mute && f.breakAfter > 0 && len(frames) > f.breakAfter
+		if cut {
+			frames, f.breakAfter = frames[:f.breakAfter], 0
+		}
+		f.mu.Unlock()
+		if over {
+			return
+		}
+		if cut {
+			fmt.Fprintln(w, strings.Join(frames, "\n"))
+			return
+		}
+		if !mute && upTo >= at {
+			for _, frame := range frames {
+				fmt.Fprintln(w, frame)
+			}
+			at = upTo
+			fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":"Thing","apiVersion":"example.com/v1","metadata":{"resourceVersion":"%d","creationTimestamp":null}}}`+"\n", at)
+			flusher.Flush()
+		}
+		select {
+		case <-wake:
+		case <-time.After(20 * time.Millisecond):
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// framesSince renders what a watch at that revision has to see, with the API
+// server's way of showing objects that cross the edge of a selection.
+func (f *fakeAPI) framesSince(r *http.Request, ns string, at uint64) []string {
+	var frames []string
+	before := f.stateAt(at)
+	for _, c := range f.history {
+		if c.rev <= at {
+			continue
+		}
+		old, existed := before[c.key()]
+		was, is := existed && selected(r, ns, old), !c.deleted && selected(r, ns, c)
+		typ, show := "", c
+		switch {
+		case was && is:
+			typ = "MODIFIED"
+		case is:
+			typ = "ADDED"
+		case was:
+			typ, show = "DELETED", old
+			show.rev = c.rev
+		}
+		if typ != "" {
+			frames = append(frames, fmt.Sprintf(`{"type":%q,"object":%s}`, typ, f.body(r, show)))
+		}
+		if c.deleted {
+			delete(before, c.key())
+		} else {
+			before[c.key()] = c
+		}
+	}
+	return frames
+}

@@ -1,0 +1,237 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+var (
+	// errSilent: neither an event nor a bookmark came for too long.
+	errSilent = errors.New("the watch fell silent")
+	// errEnded: the watch ended so soon that the next one must not follow at once.
+	errEnded = errors.New("the watch ended soon")
+)
+
+// follow watches from the cursor until the watch ends for whatever reason.
+func (t *target) follow(ctx context.Context) error {
+	t.status.set(Stale, "opening the watch")
+	rolledBack, err := t.checkRollback(ctx)
+	if err != nil || rolledBack {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, err := t.source.watch(ctx, t.resume(), t.lost != nil && t.lost.phase == asking)
+	if expired(err) {
+		return t.expire(err)
+	}
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	t.status.watches.Add(1)
+	t.setState(Live, "")
+	err = t.receive(ctx, w)
+	if expired(err) {
+		return t.expire(err)
+	}
+	return err
+}
+
+// receive handles what the watch brings until it ends.
+func (t *target) receive(ctx context.Context, w watch.Interface) error {
+	tick := time.NewTicker(t.timing.tick)
+	defer tick.Stop()
+	began := time.Now()
+	q := quiet{since: began}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case e, ok := <-w.ResultChan():
+			if !ok && time.Since(began) < t.timing.tick {
+				return errEnded
+			}
+			if !ok {
+				return nil
+			}
+			if err := t.handle(ctx, e); err != nil {
+				return err
+			}
+			q, t.suspect = quiet{since: time.Now()}, false
+		case <-tick.C:
+			t.status.beatNow()
+			if err := t.sitOut(ctx, &q); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// handle takes one event of the watch.
+func (t *target) handle(ctx context.Context, e watch.Event) error {
+	if e.Type == watch.Error {
+		return fmt.Errorf("watch: %w", apierrors.FromObject(e.Object))
+	}
+	w, ok := e.Object.(*frame.Watched)
+	if !ok {
+		return fmt.Errorf("watch: unexpected %T", e.Object)
+	}
+	t.status.progressNow()
+	t.resetPause()
+	if t.lost != nil && t.lost.phase == asking {
+		t.lost = nil // the other API server still had the history
+	}
+	if t.lost == nil {
+		t.reconciles = 0
+	}
+	rv, uid := w.ResourceVersion, w.UID
+	switch {
+	case w.Err != nil:
+		rv, uid = w.Err.ResourceVersion, w.Err.UID
+		if err := t.rejectFrame(ctx, e.Type, w.Err); err != nil {
+			return err
+		}
+	case e.Type != watch.Bookmark:
+		if err := t.apply(ctx, e.Type, &w.Object); err != nil {
+			return err
+		}
+	}
+	if rv > t.cursor {
+		t.setCursor(rv)
+	}
+	if e.Type == watch.Deleted && rv == t.cursor {
+		t.ended[uid] = true
+	}
+	if err := t.decide(ctx); err != nil {
+		return err
+	}
+	return t.settle(ctx)
+}
+
+// rejectFrame keeps a frame that cannot be passed on. An end comes out all the
+// same if it is clear of what: the object's last state is all that is lost.
+func (t *target) rejectFrame(ctx context.Context, typ watch.EventType, bad *frame.Malformed) error {
+	if err := t.reject(ctx, bad); err != nil {
+		return err
+	}
+	e := t.index.get(bad.Namespace, bad.Name)
+	if e == nil || bad.ResourceVersion < e.rv {
+		return nil
+	}
+	var err error
+	if typ == watch.Deleted && e.uid == bad.UID {
+		err = t.end(ctx, event.Deleted, e, nil, max(bad.ResourceVersion, e.rv+1), false)
+	} else {
+		err = t.endReplaced(ctx, e, bad)
+	}
+	return errors.Join(err, t.flush(ctx))
+}
+
+// apply brings one live frame through the index into the log.
+func (t *target) apply(ctx context.Context, typ watch.EventType, o *frame.Object) error {
+	if o.ResourceVersion < t.cursor {
+		return nil // a watch only moves forward: an older frame was handled before
+	}
+	if o.ResourceVersion == t.cursor && t.ended[o.UID] {
+		return nil // the watch was resumed from before it, see resume
+	}
+	e := t.index.get(o.Namespace, o.Name)
+	if e != nil && e.uid != o.UID {
+		if o.ResourceVersion <= e.rv {
+			return nil
+		}
+		// The old object's end was not seen; under a name there is one at a time.
+		if err := t.end(ctx, event.Deleted, e, nil, o.ResourceVersion, true); err != nil {
+			return err
+		}
+		e = nil
+	}
+	if err := t.applyTo(ctx, typ, o, e); err != nil {
+		return err
+	}
+	return t.flush(ctx)
+}
+
+// applyTo is apply once it is known what the index holds of the frame's object.
+func (t *target) applyTo(ctx context.Context, typ watch.EventType, o *frame.Object, e *entry) error {
+	switch {
+	case e != nil && o.ResourceVersion <= e.rv:
+		return nil // a reconcile already brought it
+	case typ == watch.Deleted && e == nil:
+		// Born in a gap and ended here: nobody was told of it, but its end is part
+		// of the history that can be seen.
+		return t.endGone(ctx, &entry{namespace: o.Namespace, name: o.Name, uid: o.UID}, o)
+	case typ == watch.Deleted:
+		return t.endGone(ctx, e, o)
+	case e == nil:
+		op, err := t.arrivalOp(ctx, o)
+		if err != nil {
+			return err
+		}
+		return t.announce(ctx, op, o, nil, false)
+	default:
+		return t.announce(ctx, event.Modified, o, e, false)
+	}
+}
+
+// quiet is how long nothing has come, and what was found out about it.
+type quiet struct {
+	since time.Time
+	// confirmed is the revision of a list that equals the index, 0 if none.
+	confirmed uint64
+}
+
+// sitOut decides what a watch's silence means. One that has said nothing for
+// long, not even a bookmark, may be dead: it is opened again from the cursor. If
+// the new one has nothing to say either, it is a quiet resource without bookmarks
+// (core Events send none for up to 10 minutes), whose cursor would grow older
+// than etcd's history, so that the next reconnect would be a gap. Then a list is
+// taken; if it equals the index, and the new watch is still quiet one tick later,
+// there was nothing up to the list's revision, and the cursor moves there. The
+// watch that fell silent itself proves nothing: it may hold back an object that
+// was born and died.
+func (t *target) sitOut(ctx context.Context, q *quiet) error {
+	switch {
+	case q.confirmed != 0:
+		if q.confirmed > t.cursor {
+			t.setCursor(q.confirmed)
+		}
+		t.status.progressNow()
+		*q, t.suspect = quiet{since: time.Now()}, false
+		return t.settle(ctx)
+	case t.suspect:
+		rv, same, err := t.matchesList(ctx)
+		if err != nil {
+			return err
+		}
+		if t.suspect = same; same {
+			q.confirmed = rv
+		}
+	case time.Since(q.since) >= t.timing.silence:
+		t.suspect = true
+		return errSilent
+	}
+	return nil
+}
+
+// matchesList reports whether a list of now equals the index.
+func (t *target) matchesList(ctx context.Context) (rv uint64, same bool, err error) {
+	same, n := true, 0
+	rv, err = t.source.listMetadata(ctx, 0, func(m *metav1.PartialObjectMetadata) error {
+		n++
+		e := t.index.get(m.Namespace, m.Name)
+		same = same && e != nil && e.uid == string(m.UID) && formatRV(e.rv) == m.ResourceVersion
+		return nil
+	})
+	return rv, same && n == t.index.len(), err
+}

@@ -1,0 +1,285 @@
+package frame
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ListMeta is a list's own metadata.
+type ListMeta struct {
+	// ResourceVersion is 0 if the server names none, as some aggregated API
+	// servers.
+	ResourceVersion uint64
+	// Continue asks for the next page; it is empty on the last one.
+	Continue string
+	// RemainingItems is how many items are on later pages, 0 if the server does
+	// not say.
+	RemainingItems int64
+}
+
+// ReadList reads the response to a list request and calls item for every item, as
+// it arrives. Raw is valid during the call only. An item of more than maxItem bytes
+// is given cut off there, so that [Normaliser.Normalise] reports it as malformed
+// with as much of its identity as the rest holds.
+//
+// What is kept of the response is one item at a time, and nothing after the
+// return. Items may come before or after the list's metadata; "items" may be null.
+// The error is item's own, [io.ErrUnexpectedEOF] if the response ends too early, or
+// says what is wrong with it.
+func ReadList(r io.Reader, maxItem int, item func(raw []byte) error) (ListMeta, error) {
+	l := listReader{window: window{r: r, max: maxItem}, item: item}
+	err := l.list()
+	return l.meta, err
+}
+
+// listReader reads one list.
+type listReader struct {
+	window window
+	item   func(raw []byte) error
+	items  int
+	meta   ListMeta
+	// What was met of the members that are read.
+	hasItems, hasMeta bool
+}
+
+// malformed says what is wrong with the response where the unread part begins.
+func (l *listReader) malformed(fault string) error {
+	return fmt.Errorf("read list: %s at byte %d, after %d items", fault, l.window.consumed, l.items)
+}
+
+// more reads on within the list.
+func (l *listReader) more() error {
+	err := l.window.more()
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// peek steps over white space and returns the next byte.
+func (l *listReader) peek() (byte, error) {
+	for {
+		unread := l.window.unread()
+		trimmed := bytes.TrimLeft(unread, " \t\r\n")
+		l.window.consume(len(unread) - len(trimmed))
+		if len(trimmed) > 0 {
+			return trimmed[0], nil
+		}
+		if err := l.more(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// list reads all of it. A response without items is no list: taking it for an
+// empty one would mean that everything was deleted.
+func (l *listReader) list() error {
+	c, err := l.peek()
+	if err != nil {
+		return err
+	}
+	if c != '{' {
+		return fmt.Errorf("read list: %w", begins(c))
+	}
+	if err := l.sequence('}', l.member); err != nil {
+		return err
+	}
+	if !l.hasItems {
+		return errors.New("read list: the response has no items: it is not a list")
+	}
+	return nil
+}
+
+// sequence steps over the bracket that is next and reads elements with commas
+// between them until it has stepped over the closing bracket.
+func (l *listReader) sequence(closing byte, element func() error) error {
+	l.window.consume(1)
+	c, err := l.peek()
+	for first := true; err == nil && (c != closing || !first); first = false {
+		if err = element(); err != nil {
+			return err
+		}
+		if c, err = l.peek(); err != nil {
+			return err
+		}
+		if c == closing {
+			break
+		}
+		if c != ',' {
+			return l.malformed(fmt.Sprintf("a comma or %q is expected", closing))
+		}
+		l.window.consume(1)
+		c, err = l.peek()
+	}
+	if err == nil {
+		l.window.consume(1)
+	}
+	return err
+}
+
+// member reads one member of the list.
+func (l *listReader) member() error {
+	key, err := l.key()
+	if err != nil {
+		return err
+	}
+	switch key {
+	case "items":
+		if l.hasItems {
+			return l.malformed("it has items twice")
+		}
+		l.hasItems = true
+		return l.readItems()
+	case "metadata":
+		if l.hasMeta {
+			return l.malformed("it has metadata twice")
+		}
+		l.hasMeta = true
+		return l.readMeta()
+	}
+	raw, err := l.value()
+	l.window.consume(len(raw))
+	return err
+}
+
+// key reads a key and its colon.
+func (l *listReader) key() (string, error) {
+	c, err := l.peek()
+	if err != nil {
+		return "", err
+	}
+	if c != '"' {
+		return "", l.malformed("a key is expected")
+	}
+	raw, err := l.value()
+	if err != nil {
+		return "", err
+	}
+	s := scanner{data: raw}
+	key := string(s.decoded(0))
+	l.window.consume(len(raw))
+	if c, err = l.peek(); err != nil {
+		return "", err
+	}
+	if c != ':' {
+		return "", l.malformed("a colon is expected")
+	}
+	l.window.consume(1)
+	_, err = l.peek()
+	return key, err
+}
+
+// value reads on until the value that is next is complete and valid, and returns
+// it without stepping over it.
+func (l *listReader) value() ([]byte, error) {
+	raw, whole, err := l.extent()
+	if err != nil {
+		return nil, err
+	}
+	if !whole {
+		return nil, l.malformed("a value is too large")
+	}
+	s := scanner{data: raw}
+	if end := s.value(0, 0); end != len(raw) {
+		s.fail(end, "a value is malformed")
+		return nil, l.malformed(s.fault)
+	}
+	return raw, nil
+}
+
+// extent reads on until the value that is next is complete. Whole is false if it
+// is larger than the window may grow; raw then is its beginning.
+func (l *listReader) extent() (raw []byte, whole bool, err error) {
+	var b brackets
+	for fed := 0; ; {
+		unread := l.window.unread()
+		n, done := b.feed(unread[fed:])
+		if fed += n; done {
+			return unread[:fed], true, nil
+		}
+		if err := l.more(); errors.Is(err, errFull) {
+			return unread, false, nil
+		} else if err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+func (l *listReader) readItems() error {
+	c, err := l.peek()
+	switch {
+	case err != nil:
+		return err
+	case c == '[':
+		return l.sequence(']', l.readItem)
+	}
+	raw, err := l.value()
+	if err == nil && string(raw) != "null" {
+		err = l.malformed("items is not an array")
+	}
+	l.window.consume(len(raw))
+	return err
+}
+
+func (l *listReader) readItem() error {
+	if c, err := l.peek(); err != nil {
+		return err
+	} else if c != '{' {
+		return l.malformed("an item is not an object")
+	}
+	raw, whole, err := l.extent()
+	if err != nil {
+		return err
+	}
+	if err := l.item(raw); err != nil {
+		return err
+	}
+	l.items++
+	if !whole {
+		return l.skipRest(raw)
+	}
+	l.window.consume(len(raw))
+	return nil
+}
+
+// skipRest steps over an item of which only the beginning, raw, fits the window.
+func (l *listReader) skipRest(raw []byte) error {
+	var b brackets
+	for piece, done := raw, false; ; piece = l.window.unread() {
+		var n int
+		n, done = b.feed(piece)
+		if l.window.consume(n); done {
+			return nil
+		}
+		if err := l.more(); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *listReader) readMeta() error {
+	raw, err := l.value()
+	if err != nil {
+		return err
+	}
+	var meta struct {
+		ResourceVersion    string `json:"resourceVersion"`
+		Continue           string `json:"continue"`
+		RemainingItemCount int64  `json:"remainingItemCount"`
+	}
+	if err := json.Unmarshal(raw, &meta); err != nil {
+		return fmt.Errorf("read list: decode its metadata: %w", err)
+	}
+	l.meta = ListMeta{Continue: meta.Continue, RemainingItems: meta.RemainingItemCount}
+	if rv := meta.ResourceVersion; rv != "" {
+		var ok bool
+		if l.meta.ResourceVersion, ok = parseRevision([]byte(rv)); !ok {
+			return l.malformed("its resourceVersion is not a decimal number")
+		}
+	}
+	l.window.consume(len(raw))
+	return nil
+}

@@ -1,0 +1,139 @@
+package frame
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// Object is one normalised object. Its strings share one allocation and Data is
+// another: nothing of it pins the buffer that the object was read into, and the
+// strings do not pin Data.
+type Object struct {
+	// Namespace is empty for cluster-scoped objects; Name and UID never are.
+	Namespace, Name, UID string
+	// ResourceVersion is never 0.
+	ResourceVersion uint64
+	// Data is the data of an event, opened with [event.OpenData] and not closed
+	// yet; [event.DataOverhead] bytes are spare for [event.CloseData] or
+	// [event.CloseDeletedData], and no more.
+	Data []byte
+}
+
+// Normaliser normalises the objects of one resource. It is safe for concurrent
+// use.
+type Normaliser struct {
+	// prefix is how every Data begins: opened, then the object's apiVersion and
+	// kind and a comma.
+	prefix   []byte
+	redactor *Redactor
+	passes   sync.Pool // of *pass
+}
+
+// NewNormaliser returns the normaliser of a resource whose objects are of that
+// version ("v1", "apps/v1") and kind. A redactor says that they are Secrets; nil,
+// that they are not.
+func NewNormaliser(apiVersion, kind string, redactor *Redactor) *Normaliser {
+	// Two strings always marshal.
+	version, _ := json.Marshal(apiVersion) //nolint:errchkjson // see above
+	kindText, _ := json.Marshal(kind)      //nolint:errchkjson // see above
+	prefix := append(event.OpenData(nil), `{"apiVersion":`...)
+	prefix = append(append(prefix, version...), `,"kind":`...)
+	prefix = append(prefix, kindText...)
+	return &Normaliser{prefix: append(prefix, ','), redactor: redactor}
+}
+
+// Normalise checks and normalises one object, which may have white space around
+// it. It keeps nothing of raw. The error is always a [*Malformed].
+func (n *Normaliser) Normalise(raw []byte) (o Object, err error) {
+	p := n.begin(raw)
+	defer n.end(p)
+	defer func() {
+		if fault := recover(); fault != nil {
+			o, err = Object{}, crashed(fault, len(raw))
+		}
+	}()
+	from := p.skip(0)
+	end := p.run(from)
+	if end != none {
+		if behind := p.skip(end); behind < len(raw) {
+			end = p.fail(behind, "bytes follow the object")
+		}
+	}
+	o, bad := n.finish(p, raw, from, end)
+	if bad != nil {
+		return Object{}, bad
+	}
+	return o, nil
+}
+
+// crashed is the report of a fault in this package: one object that it cannot
+// cope with must not take the process, and with it every other target, along.
+func crashed(fault any, size int) *Malformed {
+	return &Malformed{Reason: fmt.Sprintf("internal error, please report it: %v", fault), Size: size}
+}
+
+// begin begins a pass over data. Its scratch is used again after end.
+func (n *Normaliser) begin(data []byte) *pass {
+	p, ok := n.passes.Get().(*pass)
+	if !ok {
+		p = new(pass)
+	}
+	p.data, p.secret = data, n.redactor != nil
+	return p
+}
+
+// end gives the pass back. What it read of data is dropped, and so is the room for
+// edits if a pretty-printed object made it large.
+func (n *Normaliser) end(p *pass) {
+	const usual = 1024
+	edits := p.edits[:0]
+	if cap(edits) > usual {
+		edits = nil
+	}
+	*p = pass{scanner: scanner{edits: edits}}
+	n.passes.Put(p)
+}
+
+// finish makes the object of the pass, which has found it at data[from:end]; raw
+// is what a report about it shows.
+func (n *Normaliser) finish(p *pass, raw []byte, from, end int) (Object, *Malformed) {
+	if end == none {
+		return Object{}, p.malformed(raw, p.syntax(from))
+	}
+	p.complete()
+	if p.reason != "" {
+		return Object{}, p.malformed(raw, p.reason)
+	}
+	o := p.object()
+	o.Data = n.data(p, o, from, end)
+	return o, nil
+}
+
+// data renders the normalised object as the beginning of an event's data.
+func (n *Normaliser) data(p *pass, o Object, from, end int) []byte {
+	// What lies before or behind the object is not part of it.
+	p.forget(end)
+	edits := p.edits
+	for len(edits) > 0 && edits[0].from < from {
+		edits = edits[1:]
+	}
+	from++ // the brace is in the prefix
+	size := len(n.prefix) + end - from + event.DataOverhead
+	for _, e := range edits {
+		if size -= e.to - e.from; e.secret != nil {
+			size += redactedSize
+		}
+	}
+	dst := append(make([]byte, 0, size), n.prefix...)
+	for _, e := range edits {
+		dst = append(dst, p.data[from:e.from]...)
+		if e.secret != nil {
+			dst = n.redactor.redact(dst, o, e.secret, p.data[e.from:e.to])
+		}
+		from = e.to
+	}
+	return append(dst, p.data[from:end]...)
+}

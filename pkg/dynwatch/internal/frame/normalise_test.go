@@ -1,0 +1,250 @@
+package frame_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+func TestNormalise(t *testing.T) {
+	const id = `"name":"a","uid":"u","resourceVersion":"1"`
+	for name, test := range map[string]struct{ raw, want string }{
+		"Minimal":          {`{"metadata":{` + id + `}}`, `{"metadata":{` + id + `}}`},
+		"OwnKind":          {`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{` + id + `}}`, `{"metadata":{` + id + `}}`},
+		"KindBetween":      {`{"spec":1,"kind":"x","metadata":{` + id + `},"apiVersion":{"a":1}}`, `{"spec":1,"metadata":{` + id + `}}`},
+		"ManagedFirst":     {`{"metadata":{"managedFields":[{"a":1}],` + id + `}}`, `{"metadata":{` + id + `}}`},
+		"ManagedLast":      {`{"metadata":{` + id + `,"managedFields":[{"a":1}]},"x":1}`, `{"metadata":{` + id + `},"x":1}`},
+		"LastApplied":      {`{"metadata":{"annotations":{"a":"1","kubectl.kubernetes.io/last-applied-configuration":"{}","b":"2"},` + id + `}}`, `{"metadata":{"annotations":{"a":"1","b":"2"},` + id + `}}`},
+		"OnlyLastApplied":  {`{"metadata":{` + id + `,"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"},"managedFields":[]}}`, `{"metadata":{` + id + `}}`},
+		"EmptyAnnotations": {`{"metadata":{` + id + `,"annotations":{}}}`, `{"metadata":{` + id + `,"annotations":{}}}`},
+		"ElsewhereKept":    {`{"metadata":{` + id + `},"spec":{"managedFields":[],"kind":"k","metadata":{"managedFields":[1]}}}`, `{"metadata":{` + id + `},"spec":{"managedFields":[],"kind":"k","metadata":{"managedFields":[1]}}}`},
+		"BytesKept":        {`{"metadata":{` + id + `},"z":1.50e+10,"a":"\u003cA\/\ud800","a":12345678901234567890}`, `{"metadata":{` + id + `},"z":1.50e+10,"a":"\u003cA\/\ud800","a":12345678901234567890}`},
+		"DataKept":         {`{"data":{"a":"b"},"metadata":{` + id + `}}`, `{"data":{"a":"b"},"metadata":{` + id + `}}`},
+		"WhiteSpace":       {" { \"metadata\" :\n{ " + strings.ReplaceAll(id, ",", " , ") + " } , \"a b\" : [ 1 , \" \" ] } \r\n", `{"metadata":{` + id + `},"a b":[1," "]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := frame.NewNormaliser("apps/v1", "Deployment", nil).Normalise([]byte(test.raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if spare := cap(o.Data) - len(o.Data); spare != event.DataOverhead {
+				t.Errorf("%d bytes are spare, want %d", spare, event.DataOverhead)
+			}
+			want := `{"apiVersion":"apps/v1","kind":"Deployment",` + test.want[1:]
+			if diff := cmp.Diff(want, string(closed(t, &o))); diff != "" {
+				t.Errorf("object (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMalformed(t *testing.T) {
+	const head = `{"metadata":{"name":"a","namespace":"shop","uid":"u","resourceVersion":"5"`
+	known := frame.Malformed{Namespace: "shop", Name: "a", UID: "u", ResourceVersion: 5}
+	for name, test := range map[string]struct {
+		raw    string
+		want   frame.Malformed
+		reason string
+	}{
+		"Cut":           {head, known, "it is not valid JSON: it ends too early at byte 74"},
+		"CutLater":      {head + `},"spec":{"a":`, known, "it is not valid JSON: it ends too early at byte 88"},
+		"BadSpec":       {head + `},"spec":{"a":-}}`, known, "it is not valid JSON: a number is malformed at byte 88"},
+		"NoName":        {`{"metadata":{"uid":"u","resourceVersion":"5"}}`, frame.Malformed{UID: "u", ResourceVersion: 5}, "it has no name"},
+		"NoUID":         {`{"metadata":{"name":"a"}}`, frame.Malformed{Name: "a"}, "it has no uid"},
+		"NoRevision":    {`{"metadata":{"name":"a","uid":"u"}}`, frame.Malformed{Name: "a", UID: "u"}, "it has no resourceVersion"},
+		"WordRevision":  {`{"metadata":{"name":"a","uid":"u","resourceVersion":"5a"}}`, frame.Malformed{Name: "a", UID: "u"}, "its resourceVersion is not a decimal number"},
+		"NumberForName": {`{"metadata":{"name":7,"uid":"u","resourceVersion":"5"}}`, frame.Malformed{UID: "u", ResourceVersion: 5}, "its name is not a string"},
+		"TwoUIDs":       {head + `,"u\u0069d":"v"}}`, known, "it has metadata.uid twice"},
+		"TwoMetadata":   {head + `},"metadata":{}}`, known, "it has metadata twice"},
+		"TwoManaged":    {head + `,"managedFields":[],"managedFields":[]}}`, known, "it has metadata.managedFields twice"},
+		"NoMetadata":    {`{}`, frame.Malformed{}, "it has no metadata"},
+		"ListMetadata":  {`{"metadata":[]}`, frame.Malformed{}, "its metadata is not an object"},
+		"NotUTF8":       {head + "},\"spec\":\"\xed\xa0\x80\"}", known, "it is not valid JSON: a string is not valid UTF-8 at byte 84"},
+		"Null":          {`null`, frame.Malformed{}, "it is not valid JSON: an object is expected at byte 0"},
+		"Nothing":       {``, frame.Malformed{}, "it is not valid JSON: it ends too early at byte 0"},
+		"Large":         {head + `},"spec":` + strings.Repeat(" ", 100<<10), known, "it is not valid JSON: it ends too early at byte 102483"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := frame.NewNormaliser("v1", "Pod", nil).Normalise([]byte(test.raw))
+			got, ok := errors.AsType[*frame.Malformed](err)
+			if !ok {
+				t.Fatalf("error %v", err)
+			}
+			test.want.Reason, test.want.Size = test.reason, len(test.raw)
+			if test.raw != "" {
+				test.want.Raw = []byte(test.raw[:min(len(test.raw), 64<<10)])
+			} else {
+				test.want.Raw = []byte{}
+			}
+			if diff := cmp.Diff(&test.want, got); diff != "" {
+				t.Errorf("malformed (-want +got):\n%s", diff)
+			}
+			if !strings.Contains(got.Error(), test.reason) {
+				t.Errorf("error %q", got)
+			}
+		})
+	}
+}
+
+// TestDepth: the limit is encoding/json's, to the level.
+func TestDepth(t *testing.T) {
+	n := frame.NewNormaliser("v1", "Pod", nil)
+	for _, depth := range []int{9_999, 10_000, 10_001, 2_000_000} {
+		raw := deep(depth)
+		if _, err := n.Normalise(raw); (err == nil) != json.Valid(raw) {
+			t.Errorf("depth %d: %v, encoding/json says %t", depth, err, json.Valid(raw))
+		}
+	}
+}
+
+// redacted returns the normalised object of a Secret.
+func redacted(t *testing.T, r *frame.Redactor, raw string) string {
+	t.Helper()
+	o, err := frame.NewNormaliser("v1", "Secret", r).Normalise([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(closed(t, &o))
+}
+
+func TestRedact(t *testing.T) {
+	r := frame.NewRedactor([]byte("key"))
+	const head = `{"metadata":{"name":"a","namespace":"shop","uid":"u","resourceVersion":"1"},`
+	hashes := func(data string) []string {
+		return hashText.FindAllString(redacted(t, r, head+data+`,"type":"Opaque"}`), -1)
+	}
+	one := hashes(`"data":{"k":"djE="}`)
+	if len(one) != 1 {
+		t.Fatalf("hashes %v", one)
+	}
+	for name, test := range map[string]struct {
+		data string
+		same bool
+	}{
+		"Same":           {`"data":{"k":"djE="}`, true},
+		"OtherEscapes":   {`"data":{"\u006b":"\u0064jE="}`, true},
+		"WhiteSpace":     {"\"data\": {\n\"k\" : \"djE=\" }", true},
+		"OtherValue":     {`"data":{"k":"djI="}`, false},
+		"OtherKey":       {`"data":{"l":"djE="}`, false},
+		"OtherField":     {`"stringData":{"k":"djE="}`, false},
+		"SplitOtherwise": {`"data":{"kd":"jE="}`, false},
+		"Whole":          {`"data":["djE="]`, false},
+		"WholeText":      {`"data":"djE="`, false},
+		"WholeNull":      {`"data":null`, false},
+		"WholeMixed":     {`"data":{"k":"djE=","n":1}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := hashes(test.data)
+			if len(got) != 1 || (got[0] == one[0]) != test.same {
+				t.Errorf("hash %v, want the same as %v: %t", got, one, test.same)
+			}
+		})
+	}
+	for name, other := range map[string]string{
+		"OtherName":      strings.Replace(head, `"a"`, `"b"`, 1),
+		"OtherNamespace": strings.Replace(head, `"shop"`, `"shoq"`, 1),
+	} {
+		if strings.Contains(redacted(t, r, other+`"data":{"k":"djE="}}`), one[0]) {
+			t.Errorf("%s: the same hash", name)
+		}
+	}
+	if strings.Contains(redacted(t, frame.NewRedactor([]byte("other")), head+`"data":{"k":"djE="}}`), one[0]) {
+		t.Error("another key gives the same hash")
+	}
+	last := `{"data":{"k":"djE="},"metadata":{"resourceVersion":"2","uid":"v","namespace":"shop","name":"a"}}`
+	if !strings.Contains(redacted(t, r, last), one[0]) {
+		t.Error("the hash depends on where the metadata is, or on the uid or revision")
+	}
+	want := `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"shop","uid":"u","resourceVersion":"1"},"data":` + hashes(`"data":[]`)[0] + `,"immutable":true}`
+	if diff := cmp.Diff(want, redacted(t, r, head+`"data":[ ],"immutable":true}`), cmp.Transformer("hash", func(s string) string { return hashText.ReplaceAllString(s, "#") })); diff != "" {
+		t.Errorf("object (-want +got):\n%s", diff)
+	}
+}
+
+// TestCanary: no byte of a Secret's values gets out, whatever is done to the frame.
+func TestCanary(t *testing.T) {
+	n := frame.NewNormaliser("v1", "Secret", frame.NewRedactor([]byte("key")))
+	// What follows the values, or stands in their place, must not save them.
+	raw := secretObject(7)
+	secretLast := bytes.Replace(raw, []byte(`{"kind"`), []byte(`{"stringData":{"x":"`+canary+`"},"spec":{},"kind"`), 1)
+	check := func(what string, raw []byte) {
+		o, err := n.Normalise(raw)
+		out := fmt.Sprintf("%s %s %s", o.Data, o.Name, o.UID)
+		if bad, ok := errors.AsType[*frame.Malformed](err); ok {
+			out = fmt.Sprintf("%v %+v %s", bad, *bad, bad.Raw)
+		}
+		if strings.Contains(out, canary[:8]) {
+			t.Fatalf("%s: the value shows in %s", what, out)
+		}
+	}
+	for i := range raw {
+		check("cut", raw[:i])
+		for _, c := range []byte(`"\{}[]:, x0`) {
+			changed := bytes.Clone(raw)
+			changed[i] = c
+			if !renamed(changed) {
+				check("changed", changed)
+			}
+		}
+	}
+	check("twice", secretLast)
+	check("whole", bytes.Replace(raw, []byte(`"user"`), []byte(`"n":{"x":"`+canary+`"},"user"`), 1))
+}
+
+// renamed reports whether a Secret lacks one of the keys behind which values are
+// replaced or cut: under another name they are not a Secret's values.
+func renamed(raw []byte) bool {
+	for _, key := range []string{"metadata", "annotations", lastApplied, "data", "stringData"} {
+		if !bytes.Contains(raw, []byte(`"`+key+`":`)) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestConcurrent: one Normaliser serves many goroutines.
+func TestConcurrent(t *testing.T) {
+	n := frame.NewNormaliser("v1", "Secret", frame.NewRedactor([]byte("key")))
+	want, err := n.Normalise(secretObject(7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 200 {
+				if got, err := n.Normalise(secretObject(7)); err != nil || !bytes.Equal(got.Data, want.Data) {
+					t.Errorf("%v %s", err, got.Data)
+				}
+				if _, err := n.Normalise([]byte(`{"metadata":{"name":"a"}`)); err == nil {
+					t.Error("accepted")
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestDeepCopy(t *testing.T) {
+	w := &frame.Watched{Object: frame.Object{Name: "a", Data: []byte("data")}, Err: &frame.Malformed{Raw: []byte("raw")}}
+	c, ok := w.DeepCopyObject().(*frame.Watched)
+	if !ok {
+		t.Fatal("a copy of another type")
+	}
+	if diff := cmp.Diff(w, c); diff != "" {
+		t.Errorf("copy (-want +got):\n%s", diff)
+	}
+	w.Data[0], w.Err.Raw[0] = 'x', 'x'
+	if string(c.Data) != "data" || string(c.Err.Raw) != "raw" {
+		t.Error("the copy shares its bytes")
+	}
+}

@@ -1,0 +1,237 @@
+package frame
+
+import (
+	"math"
+	"strings"
+)
+
+// lastApplied is the annotation that is cut out: it holds the object once more.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// member is a set of the members that are read or cut: no object may have one of
+// them twice.
+type member uint16
+
+const (
+	apiVersionMember member = 1 << iota
+	kindMember
+	metadataMember
+	dataMember
+	stringDataMember
+	namespaceMember
+	nameMember
+	uidMember
+	resourceVersionMember
+	managedFieldsMember
+	annotationsMember
+	lastAppliedMember
+)
+
+// pass is one way through one object: the scanner, and what it met.
+type pass struct {
+	scanner
+	// secret says that the values of data and stringData are to be replaced.
+	secret bool
+	met    member
+	// reason is why an object that keeps the grammar is refused all the same.
+	reason string
+
+	namespace, name, uid []byte // decoded; may alias data
+	resourceVersion      uint64
+}
+
+// refuse notes the first reason. The pass goes on: the object's end must be found
+// and its identity read.
+func (p *pass) refuse(reason string) {
+	if p.reason == "" {
+		p.reason = reason
+	}
+}
+
+func (p *pass) meet(m member, name string) {
+	if p.met&m != 0 {
+		p.refuse("it has " + name + " twice")
+	}
+	p.met |= m
+}
+
+// run checks the object that begins at i and returns the index behind it.
+func (p *pass) run(i int) int {
+	if uint(i) >= uint(len(p.data)) {
+		return p.end()
+	}
+	if p.data[i] != '{' {
+		return p.fail(i, "an object is expected")
+	}
+	end, _ := p.walk(i, p.top)
+	return end
+}
+
+func (p *pass) top(key []byte, value int) (end int, drop bool) {
+	switch string(key) {
+	case "apiVersion":
+		p.meet(apiVersionMember, "apiVersion")
+		return p.value(value, 1), true
+	case "kind":
+		p.meet(kindMember, "kind")
+		return p.value(value, 1), true
+	case "metadata":
+		p.meet(metadataMember, "metadata")
+		if p.opens(value, '{') {
+			end, _ = p.walk(value, p.metadata)
+			return end, false
+		}
+		p.refuse("its metadata is not an object")
+	case "data":
+		if p.secret {
+			p.meet(dataMember, "data")
+			return p.secrets(value, "data"), false
+		}
+	case "stringData":
+		if p.secret {
+			p.meet(stringDataMember, "stringData")
+			return p.secrets(value, "stringData"), false
+		}
+	}
+	return p.value(value, 1), false
+}
+
+func (p *pass) metadata(key []byte, value int) (end int, drop bool) {
+	switch string(key) {
+	case "namespace":
+		p.meet(namespaceMember, "metadata.namespace")
+		return p.identity(value, &p.namespace, "its namespace is not a string"), false
+	case "name":
+		p.meet(nameMember, "metadata.name")
+		return p.identity(value, &p.name, "its name is not a string"), false
+	case "uid":
+		p.meet(uidMember, "metadata.uid")
+		return p.identity(value, &p.uid, "its uid is not a string"), false
+	case "resourceVersion":
+		p.meet(resourceVersionMember, "metadata.resourceVersion")
+		return p.revision(value), false
+	case "managedFields":
+		p.meet(managedFieldsMember, "metadata.managedFields")
+		return p.value(value, 2), true
+	case "annotations":
+		p.meet(annotationsMember, "metadata.annotations")
+		if p.opens(value, '{') {
+			before := p.met
+			end, kept := p.walk(value, p.annotations)
+			cut := (p.met&^before)&lastAppliedMember != 0
+			return end, cut && kept == 0
+		}
+	}
+	return p.value(value, 2), false
+}
+
+func (p *pass) annotations(key []byte, value int) (end int, drop bool) {
+	if string(key) != lastApplied {
+		return p.value(value, 3), false
+	}
+	p.meet(lastAppliedMember, "the annotation "+lastApplied)
+	return p.value(value, 3), true
+}
+
+// opens reports whether the value at i begins with c.
+func (p *pass) opens(i int, c byte) bool { return i < len(p.data) && p.data[i] == c }
+
+// identity reads a string into field, unless there is one: what came first stays,
+// if only for the report about the object.
+func (p *pass) identity(i int, field *[]byte, refusal string) int {
+	end := p.value(i, 2)
+	switch {
+	case end == none:
+	case p.data[i] != '"':
+		p.refuse(refusal)
+	case *field == nil:
+		*field = p.decoded(i)
+	}
+	return end
+}
+
+// revision reads the resourceVersion: digits without a leading zero, as
+// apimachinery's CompareResourceVersion has it, that fit 64 bits.
+func (p *pass) revision(i int) int {
+	var text []byte
+	end := p.identity(i, &text, "its resourceVersion is not a string")
+	rv, ok := parseRevision(text)
+	if !ok && text != nil {
+		p.refuse("its resourceVersion is not a decimal number")
+	}
+	if p.resourceVersion == 0 {
+		p.resourceVersion = rv
+	}
+	return end
+}
+
+func parseRevision(text []byte) (rv uint64, ok bool) {
+	if len(text) == 0 || text[0] == '0' {
+		return 0, false
+	}
+	for _, c := range text {
+		if c < '0' || c > '9' || rv > (math.MaxUint64-uint64(c-'0'))/10 {
+			return 0, false
+		}
+		rv = rv*10 + uint64(c-'0')
+	}
+	return rv, true
+}
+
+// secrets checks a Secret's data or stringData and marks every value in it as one
+// to replace, or the whole if it is not an object of strings.
+func (p *pass) secrets(i int, field string) int {
+	if !p.opens(i, '{') {
+		end := p.value(i, 1)
+		if end != none {
+			p.drop(i, end, &secret{field: field, whole: true})
+		}
+		return end
+	}
+	strange := false
+	end, _ := p.walk(i, func(key []byte, value int) (int, bool) {
+		end := p.value(value, 2)
+		if end != none && p.data[value] != '"' {
+			strange = true
+		} else if end != none {
+			p.drop(value, end, &secret{field: field, key: string(key)})
+		}
+		return end, false
+	})
+	if strange && end != none {
+		p.drop(i, end, &secret{field: field, whole: true})
+	}
+	return end
+}
+
+// complete refuses an object without an identity.
+func (p *pass) complete() {
+	switch {
+	case p.met&metadataMember == 0:
+		p.refuse("it has no metadata")
+	case len(p.name) == 0:
+		p.refuse("it has no name")
+	case len(p.uid) == 0:
+		p.refuse("it has no uid")
+	case p.resourceVersion == 0:
+		p.refuse("it has no resourceVersion")
+	}
+}
+
+// object returns the object without its Data. Its strings share one block of their
+// own, so that whoever keeps one of them keeps neither the read buffer nor Data.
+func (p *pass) object() Object {
+	var b strings.Builder
+	b.Grow(len(p.namespace) + len(p.name) + len(p.uid))
+	b.Write(p.namespace)
+	b.Write(p.name)
+	b.Write(p.uid)
+	block := b.String()
+	name, uid := len(p.namespace), len(p.namespace)+len(p.name)
+	return Object{
+		Namespace:       block[:name],
+		Name:            block[name:uid],
+		UID:             block[uid:],
+		ResourceVersion: p.resourceVersion,
+	}
+}

@@ -1,0 +1,67 @@
+package frame
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"sync"
+)
+
+const (
+	redactedPrefix = `"hmac-sha256:`
+	// hashBytes is how much of the hash shows: enough that two values never show
+	// as equal by chance.
+	hashBytes    = 16
+	redactedSize = len(redactedPrefix) + 2*hashBytes + len(`"`)
+)
+
+// secret is one value to replace.
+type secret struct {
+	field string // "data" or "stringData"
+	key   string // decoded
+	whole bool   // all of the field, which is not an object of strings
+}
+
+// Redactor replaces the values of Secrets by a keyed hash: a change shows, the
+// value does not, and without the key it cannot be found by trying. The hash
+// covers the Secret's namespace and name and the value's field and key, so that
+// equal values in two places do not show as equal. It is safe for concurrent use.
+type Redactor struct {
+	key    []byte
+	hashes sync.Pool // of hash.Hash, HMAC-SHA256 with the key
+}
+
+// NewRedactor returns the redactor with that key, of which it keeps a copy.
+func NewRedactor(key []byte) *Redactor { return &Redactor{key: bytes.Clone(key)} }
+
+// redact appends the string that replaces a value, given as it stands in the
+// object o: redactedSize bytes.
+func (r *Redactor) redact(dst []byte, o Object, s *secret, value []byte) []byte {
+	kind := "whole"
+	if !s.whole {
+		kind = "value"
+		value = unescape(make([]byte, 0, len(value)), value[1:len(value)-1])
+	}
+	message := make([]byte, 0, 256+len(value))
+	for _, part := range [...]string{kind, o.Namespace, o.Name, s.field, s.key} {
+		// The length before each part keeps ("a","bc") and ("ab","c") apart.
+		message = binary.BigEndian.AppendUint64(message, uint64(len(part)))
+		message = append(message, part...)
+	}
+	message = append(message, value...)
+
+	h, ok := r.hashes.Get().(hash.Hash)
+	if !ok {
+		h = hmac.New(sha256.New, r.key)
+	}
+	defer r.hashes.Put(h)
+	h.Reset()
+	h.Write(message)
+	var sum [sha256.Size]byte
+	dst = append(dst, redactedPrefix...)
+	dst = hex.AppendEncode(dst, h.Sum(sum[:0])[:hashBytes])
+	return append(dst, '"')
+}

@@ -1,0 +1,277 @@
+package frame_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+)
+
+// line is a frame as the API server writes it.
+func line(kind string, object []byte) string {
+	return fmt.Sprintf("{\"type\":%q,\"object\":%s}\n", kind, object)
+}
+
+// small is a small object.
+func small(name string, rv int) []byte {
+	return fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":"shop","uid":"u-%s","resourceVersion":"%d"},"spec":{"x":[1,{}]}}`, name, name, rv)
+}
+
+func indented(tb testing.TB, frame string) string {
+	tb.Helper()
+	var b bytes.Buffer
+	if err := json.Indent(&b, []byte(frame), "", "  "); err != nil {
+		tb.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestWatch(t *testing.T) {
+	const bookmark = `{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9","creationTimestamp":null},"spec":{"containers":null},"status":{}}`
+	const initialEnd = `{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"8","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true"}}}`
+	const gone = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 1 (5)","reason":"Expired","code":410}`
+	a, b, c := line("ADDED", small("a", 1)), line("MODIFIED", small("b", 2)), line("DELETED", small("c", 3))
+	good := []string{"ADDED shop/a 1", "MODIFIED shop/b 2", "DELETED shop/c 3"}
+	half := b[:strings.Index(b, "shop")+2]
+	wrong := func(reason string) string {
+		return "ERROR read watch frame: " + reason
+	}
+	for name, test := range map[string]struct {
+		pieces []string
+		broken bool
+		want   []string
+	}{
+		"Frames":        {pieces: []string{a, b, c}, want: good},
+		"OnePiece":      {pieces: []string{a + b + c}, want: good},
+		"OddPieces":     {pieces: []string{a[:10], a[10:] + b[:40], b[40:60], b[60:] + c}, want: good},
+		"BlankLines":    {pieces: []string{"\n\r\n" + a, "\n \n", b + "\r\n" + c}, want: good},
+		"NoLastNewline": {pieces: []string{a + b + strings.TrimSpace(c)}, want: good},
+		"OneLine":       {pieces: []string{strings.TrimSpace(a) + strings.TrimSpace(b) + " " + c}, want: good},
+		"Bookmarks":     {pieces: []string{line("BOOKMARK", []byte(initialEnd)), line("BOOKMARK", []byte(bookmark))}, want: []string{"BOOKMARK 8", "BOOKMARK 9"}},
+		"Error":         {pieces: []string{a, line("ERROR", []byte(gone))}, want: []string{good[0], "ERROR 410 Expired too old resource version: 1 (5)"}},
+		"ErrorNoStatus": {pieces: []string{line("ERROR", []byte(`"boom"`))}, want: []string{"ERROR 500 InternalError the server ended the watch with an error that is not a Status object"}},
+		"Pretty":        {pieces: []string{indented(t, a), "\n", indented(t, b), indented(t, c)}, want: good},
+		"PrettyPieces":  {pieces: strings.SplitAfter(indented(t, a)+"\n"+indented(t, b)+"\n"+indented(t, c)+"\n", "\n"), want: good},
+		"ObjectFirst":   {pieces: []string{`{"object":` + string(small("a", 1)) + `,"x":[{}],"t\u0079pe":"ADDED"}` + "\n", b, c}, want: good},
+		"ExtraMember":   {pieces: []string{strings.TrimSuffix(a, "}\n") + `,"x":1}` + "\n", b, c}, want: good},
+		"BrokenLines":   {pieces: []string{strings.Replace(a, "shop", "sh\nop", 1), b}, want: []string{"ADDED malformed /a  0: it is not valid JSON: a string has no end at byte 39", wrong(`it begins with byte 'o', which is not JSON`)}},
+		"LineInFrame":   {pieces: []string{strings.Replace(a, `,"spec"`, "\n,\"spec\"", 1), b, c}, want: good},
+
+		"EndInFrame":    {pieces: []string{a, half}, want: good[:1]},
+		"BrokenInFrame": {pieces: []string{a, half}, broken: true, want: good[:1]},
+		"EndInPretty":   {pieces: []string{a, indented(t, b)[:90]}, want: good[:1]},
+
+		// A line that was cut short, with good frames behind it.
+		"CutLine":        {pieces: []string{a, half + "\n", c, c, c, c}, want: []string{good[0], "MODIFIED malformed /b  0: it is not valid JSON: a string has no end at byte 39", good[2], good[2], good[2], good[2]}},
+		"CutLineOutside": {pieces: []string{a, b[:len(b)-6] + "\n", c, c}, want: []string{good[0], "MODIFIED malformed shop/b u-b 2: it is not valid JSON: it ends too early at byte 94", good[2], good[2]}},
+
+		"MalformedBetween": {
+			pieces: []string{a, line("MODIFIED", []byte(`{"metadata":{"name":"x","namespace":"shop","uid":"u","resourceVersion":"4"},"spec":{"a":01}}`)), line("DELETED", []byte(`{"metadata":{"name":"y","namespace":"shop","resourceVersion":"5"}}`)), c},
+			want:   []string{good[0], "MODIFIED malformed shop/x u 4: it is not valid JSON: a number is malformed at byte 88", "DELETED malformed shop/y  5: it has no uid", good[2]},
+		},
+		"MalformedBookmark": {pieces: []string{line("BOOKMARK", []byte(`{"metadata":{}}`)), c}, want: []string{"BOOKMARK malformed /  0: the bookmark has no resourceVersion", good[2]}},
+
+		"Garbage":     {pieces: []string{a, "upstream connect error\n", b}, want: []string{good[0], wrong(`it begins with byte 'u', which is not JSON`)}},
+		"Gzip":        {pieces: []string{"\x1f\x8b\x08\x00\x00"}, want: []string{wrong("it is compressed (gzip), which was not asked for: switch the compression of responses off in the proxy before the API server")}},
+		"UnknownType": {pieces: []string{line("PATCHED", small("a", 1))}, want: []string{wrong(`its type is "PATCHED"`)}},
+		"NoFrame":     {pieces: []string{"{}\n"}, want: []string{wrong("it has no type or no object")}},
+		"Status":      {pieces: []string{gone + "\n"}, want: []string{wrong("it has no type or no object")}},
+		"TwoObjects":  {pieces: []string{`{"type":"ADDED","object":{},"object":{}}` + "\n"}, want: []string{wrong("it has two types or two objects")}},
+		"Empty":       {pieces: []string{""}, want: nil},
+	} {
+		for protocol, start := range protocols() {
+			t.Run(name+"/"+protocol, func(t *testing.T) {
+				w, err := start(t, say(test.broken, test.pieces...)).watch(t, frame.NewNormaliser("v1", "Pod", nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := summaries(collect(t, w))
+				if n := len(got); test.broken && n > 0 && strings.HasPrefix(got[n-1], "ERROR stream error") {
+					got = got[:n-1] // HTTP/2 says how it ended
+				}
+				if diff := cmp.Diff(test.want, got); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// body is an HTTP transport whose every response is a watch that says r.
+type body struct{ r io.Reader }
+
+func (b body) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(b.r)}, nil
+}
+
+// TestWatchCutAnywhere: wherever the response ends, and however it arrives, half a
+// frame is never delivered and a whole one always is.
+func TestWatchCutAnywhere(t *testing.T) {
+	a, b := line("ADDED", small("a", 1)), strings.TrimSpace(line("MODIFIED", small("é\\\"ü", 2)))
+	for form, all := range map[string][]string{"line": {a, b}, "pretty": {indented(t, a), strings.TrimSpace(indented(t, b))}} {
+		for i := range len(all[1]) + 1 {
+			text := all[0] + all[1][:i]
+			for reader, r := range map[string]io.Reader{
+				"whole": strings.NewReader(text),
+				"bytes": iotest.OneByteReader(strings.NewReader(text)),
+				"eof":   iotest.DataErrReader(strings.NewReader(text)),
+			} {
+				c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{r}}, frame.NewNormaliser("v1", "Pod", nil), false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w, err := dynamic.New(c).Resource(pods).Watch(t.Context(), metav1.ListOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := 1
+				if i == len(all[1]) {
+					want = 2
+				}
+				if got := summaries(collect(t, w)); len(got) != want || got[0] != "ADDED shop/a 1" {
+					t.Fatalf("%s cut at %d of %d, read as %s: %q", form, i, len(all[1]), reader, got)
+				}
+			}
+		}
+	}
+}
+
+// TestWatchObjects: what comes through a watch is what the reference makes of it,
+// for the seeds of the fuzz test in a row on one watch.
+func TestWatchObjects(t *testing.T) {
+	all := objects()
+	all["large"] = configMap(3 << 19)
+	var order, pieces []string
+	for name, raw := range all {
+		if len(raw) > 0 && !bytes.ContainsAny(raw, "\n") && name != "trailing" {
+			order = append(order, name)
+			pieces = append(pieces, line("ADDED", raw))
+		}
+	}
+	for protocol, start := range protocols() {
+		t.Run(protocol, func(t *testing.T) {
+			w, err := start(t, say(false, strings.Join(pieces, ""))).watch(t, frame.NewNormaliser("v1", "Kind", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range order {
+				e := <-w.ResultChan()
+				got, ok := e.Object.(*frame.Watched)
+				if !ok {
+					t.Fatalf("%s: %s", name, summary(e))
+				}
+				var err error
+				if got.Err != nil {
+					err = got.Err
+				}
+				compare(t, all[name], false, got.Object, err)
+			}
+			if e, ok := <-w.ResultChan(); ok {
+				t.Errorf("one more: %s", summary(e))
+			}
+		})
+	}
+}
+
+// TestWatchLargeFrame: a frame beyond the bound is reported with its key, and what
+// follows comes out.
+func TestWatchLargeFrame(t *testing.T) {
+	large := configMap(17 << 20)
+	for protocol, start := range protocols() {
+		t.Run(protocol, func(t *testing.T) {
+			w, err := start(t, say(false, line("ADDED", small("a", 1)), line("MODIFIED", large), line("DELETED", small("c", 3)))).watch(t, frame.NewNormaliser("v1", "ConfigMap", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			events := collect(t, w)
+			want := []string{"ADDED shop/a 1", "MODIFIED malformed shop/big u-big 77: its watch frame is larger than 16 MiB", "DELETED shop/c 3"}
+			if diff := cmp.Diff(want, summaries(events)); diff != "" {
+				t.Fatalf("events (-want +got):\n%s", diff)
+			}
+			if o, ok := events[1].Object.(*frame.Watched); !ok || o.Err.Size != len(large)+1 || len(o.Err.Raw) != 64<<10 {
+				t.Errorf("size %d, raw %d bytes", o.Err.Size, len(o.Err.Raw))
+			}
+		})
+	}
+}
+
+// TestWatchLargePretty: of a pretty-printed frame beyond the bound, the end of the
+// watch says so.
+func TestWatchLargePretty(t *testing.T) {
+	s := protocols()["HTTP/1.1"](t, say(false, "{\n", `"type":"ADDED","object":`+string(configMap(17<<20))+"}\n"))
+	w, err := s.watch(t, frame.NewNormaliser("v1", "ConfigMap", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"ERROR read watch frame: it is larger than 16 MiB"}
+	if diff := cmp.Diff(want, summaries(collect(t, w))); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// TestWatchStop: Stop ends a watch that waits for a frame.
+func TestWatchStop(t *testing.T) {
+	for protocol, start := range protocols() {
+		t.Run(protocol, func(t *testing.T) {
+			s := start(t, func(w http.ResponseWriter, r *http.Request) {
+				say(false, line("ADDED", small("a", 1)), `{"type":"ADD`)(w, r)
+				<-r.Context().Done()
+			})
+			w, err := s.watch(t, frame.NewNormaliser("v1", "Pod", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e := <-w.ResultChan(); e.Type != watch.Added {
+				t.Fatal(summary(e))
+			}
+			w.Stop()
+			for e := range w.ResultChan() {
+				t.Errorf("after Stop: %s", summary(e))
+			}
+		})
+	}
+}
+
+// TestWatchMemory: one large frame does not cost its size for the life of the watch.
+func TestWatchMemory(t *testing.T) {
+	const watches = 16
+	large := line("ADDED", configMap(3<<19))
+	s := protocols()["HTTP/1.1"](t, func(w http.ResponseWriter, r *http.Request) {
+		say(false, large, line("ADDED", small("a", 1)))(w, r)
+		<-r.Context().Done()
+	})
+	var open []watch.Interface
+	before := live()
+	for range watches {
+		w, err := s.watch(t, frame.NewNormaliser("v1", "ConfigMap", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, w)
+		<-w.ResultChan()
+		if e := <-w.ResultChan(); summary(e) != "ADDED shop/a 1" {
+			t.Fatal(summary(e))
+		}
+	}
+	const each = 256 << 10 // the test server's side included
+	after := live()
+	t.Logf("%d KiB stay for each watch", (int64(after)-int64(before))/watches>>10)
+	if after > before && after-before > watches*each {
+		t.Errorf("%d KiB stay for each watch, want at most %d", (after-before)/watches>>10, each>>10)
+	}
+	for _, w := range open {
+		w.Stop()
+	}
+}

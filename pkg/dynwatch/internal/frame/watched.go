@@ -1,0 +1,90 @@
+package frame
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Watched is what a watch delivers for the frames ADDED, MODIFIED, DELETED and
+// BOOKMARK; ERROR frames deliver a [*metav1.Status].
+type Watched struct {
+	// Object is the frame's object. Of a bookmark only the ResourceVersion is
+	// set. It is zero if Err is set.
+	Object
+	// Err says that the frame's object cannot be passed on. The watch goes on:
+	// it is no error of the decoder, for that would end it.
+	Err *Malformed
+}
+
+// GetObjectKind makes Watched a [runtime.Object]. There is no kind: the caller
+// knows it from discovery.
+func (w *Watched) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject makes Watched a [runtime.Object].
+func (w *Watched) DeepCopyObject() runtime.Object {
+	c := *w
+	c.Data = bytes.Clone(w.Data)
+	if w.Err != nil {
+		err := *w.Err
+		err.Raw = bytes.Clone(w.Err.Raw)
+		c.Err = &err
+	}
+	return &c
+}
+
+// watched normalises the object that begins at data[from], of an added, modified
+// or deleted frame, and returns the index behind it, or none and whether data
+// ends too early.
+func (n *Normaliser) watched(data []byte, from int) (w *Watched, end int, cut bool) {
+	p := n.begin(data)
+	defer n.end(p)
+	defer func() {
+		if fault := recover(); fault != nil {
+			w, end, cut = &Watched{Err: crashed(fault, len(data)-from)}, none, false
+		}
+	}()
+	end = p.run(from)
+	raw := data[from:]
+	if end != none {
+		raw = data[from:end]
+	}
+	o, bad := n.finish(p, raw, from, end)
+	return &Watched{Object: o, Err: bad}, end, p.cut
+}
+
+// bookmark is watched for a bookmark, of which only the revision counts.
+func (n *Normaliser) bookmark(data []byte, from int) (w *Watched, end int, cut bool) {
+	p := n.begin(data)
+	defer n.end(p)
+	end = p.run(from)
+	if end == none {
+		return &Watched{Err: p.malformed(data[from:], p.syntax(from))}, end, p.cut
+	}
+	if p.resourceVersion == 0 {
+		p.refuse("the bookmark has no resourceVersion")
+	}
+	if p.reason != "" {
+		return &Watched{Err: p.malformed(data[from:end], p.reason)}, end, false
+	}
+	return &Watched{Object: Object{ResourceVersion: p.resourceVersion}}, end, false
+}
+
+// status decodes the Status of an ERROR frame. What is no Status becomes one that
+// says so: an error of the server must not be lost over its form.
+func status(raw []byte) *metav1.Status {
+	var s metav1.Status
+	if err := json.Unmarshal(raw, &s); err != nil || s.Status == "" && s.Message == "" && s.Code == 0 {
+		return &metav1.Status{
+			Status:  metav1.StatusFailure,
+			Code:    http.StatusInternalServerError,
+			Reason:  metav1.StatusReasonInternalError,
+			Message: "the server ended the watch with an error that is not a Status object",
+		}
+	}
+	return &s
+}

@@ -1,0 +1,128 @@
+package frame
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// watchFrame is one frame of a watch, as far as it could be read.
+type watchFrame struct {
+	kind watch.EventType
+	// object is a *Watched, or a *metav1.Status if kind is [watch.Error].
+	object runtime.Object
+	// end is the index behind the frame, or none if its grammar is broken; cut
+	// then says that it merely ends too early.
+	end int
+	cut bool
+	// err says that this is no frame.
+	err error
+}
+
+// frame reads the frame that begins at data[0], a brace.
+func (n *Normaliser) frame(data []byte) watchFrame {
+	kind, from := usualEnvelope(data)
+	if from == 0 {
+		return n.anyFrame(data)
+	}
+	f := n.content(kind, data, from)
+	if f.err != nil || f.end == none {
+		return f
+	}
+	if f.end == len(data) || data[f.end] != '}' {
+		return n.anyFrame(data)
+	}
+	f.end++
+	return f
+}
+
+// usualEnvelope reads the beginning of a frame as API servers write it,
+// {"type":"ADDED","object":, and returns its type and where the object begins, or
+// 0 if it is another.
+func usualEnvelope(data []byte) (kind []byte, object int) {
+	const open, between = `{"type":"`, `","object":`
+	rest, ok := bytes.CutPrefix(data, []byte(open))
+	if !ok {
+		return nil, 0
+	}
+	n := bytes.IndexByte(rest, '"')
+	if n < 0 || !bytes.HasPrefix(rest[n:], []byte(between)) {
+		return nil, 0
+	}
+	return rest[:n], len(open) + n + len(between)
+}
+
+// anyFrame reads a frame in any form: members in any order, with white space, with
+// members that are not known.
+func (n *Normaliser) anyFrame(data []byte) watchFrame {
+	var kind []byte
+	var object int
+	twice := false
+	s := scanner{data: data}
+	end, _ := s.walk(0, func(key []byte, value int) (int, bool) {
+		behind := s.value(value, 0)
+		switch string(key) {
+		case "type":
+			twice = twice || kind != nil
+			if behind != none && data[value] == '"' {
+				kind = s.decoded(value)
+			}
+		case "object":
+			twice = twice || object > 0
+			object = value
+		}
+		return behind, false
+	})
+	switch {
+	case twice:
+		return watchFrame{end: none, err: errors.New("read watch frame: it has two types or two objects")}
+	case end == none && (kind == nil || object == 0):
+		return watchFrame{end: none, cut: s.cut, err: fmt.Errorf("read watch frame: it is not valid JSON: %s at byte %d", s.fault, s.at)}
+	case kind == nil || object == 0:
+		return watchFrame{end: none, err: errors.New("read watch frame: it has no type or no object")}
+	}
+	f := n.content(kind, data, object)
+	if f.end != none {
+		f.end = end
+		if end == none && f.err == nil {
+			f.cut = s.cut
+			f.err = fmt.Errorf("read watch frame: it is not valid JSON: %s at byte %d", s.fault, s.at)
+		}
+	}
+	return f
+}
+
+// content reads the object at data[from] of a frame of that kind; the end is the
+// object's.
+func (n *Normaliser) content(kind, data []byte, from int) watchFrame {
+	var f watchFrame
+	switch watch.EventType(kind) {
+	case watch.Added:
+		f.kind = watch.Added
+	case watch.Modified:
+		f.kind = watch.Modified
+	case watch.Deleted:
+		f.kind = watch.Deleted
+	case watch.Bookmark:
+		f.kind = watch.Bookmark
+		f.object, f.end, f.cut = n.bookmark(data, from)
+		return f
+	case watch.Error:
+		f.kind = watch.Error
+		s := scanner{data: data}
+		if f.end = s.value(from, 0); f.end == none {
+			f.cut = s.cut
+			f.err = fmt.Errorf("read watch frame: the error in it is not valid JSON: %s at byte %d", s.fault, s.at)
+			return f
+		}
+		f.object = status(data[from:f.end])
+		return f
+	default:
+		return watchFrame{end: none, err: fmt.Errorf("read watch frame: its type is %.64q", kind)}
+	}
+	f.object, f.end, f.cut = n.watched(data, from)
+	return f
+}

@@ -1,0 +1,135 @@
+package frame
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+const (
+	// firstRead is the size of a window that has not met a larger piece: what an
+	// idle watch costs.
+	firstRead = 4 << 10
+	// keptSize is the largest size that a window keeps once the large piece that
+	// it grew for is consumed.
+	keptSize = 64 << 10
+)
+
+// errFull says that a piece is larger than the window may grow.
+var errFull = errors.New("piece is larger than the buffer may grow")
+
+// window is the unread part of a stream, as far as it was read ahead. It grows to
+// hold one piece (a frame, an item) and shrinks again: client-go's own buffer for
+// watches only grows, up to 16 MiB, and is kept for the life of the watch.
+type window struct {
+	r io.Reader
+	// buf[start:end] is unread.
+	buf        []byte
+	start, end int
+	consumed   int64 // bytes before start
+	max        int   // a bound of what may be unread
+	err        error // what the reader returned last, to be returned for ever
+	// small is buf while a large one is in use. Large ones come from a pool, if
+	// there is one: what lies there is the garbage collector's to free.
+	small []byte
+	large *sync.Pool
+}
+
+func (w *window) unread() []byte { return w.buf[w.start:w.end] }
+
+// consume steps over n unread bytes. They stay in place until the next more.
+func (w *window) consume(n int) {
+	w.start += n
+	w.consumed += int64(n)
+}
+
+// more reads on, at least one byte. It returns errFull if max bytes are unread
+// already. What unread returned before is invalid after it.
+func (w *window) more() error {
+	if w.err != nil {
+		return w.err
+	}
+	if err := w.makeRoom(); err != nil {
+		return err
+	}
+	const patience = 100 // as bufio
+	for range patience {
+		n, err := w.r.Read(w.buf[w.end:])
+		w.end += n
+		w.err = err
+		if n > 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.err = io.ErrNoProgress
+	return w.err
+}
+
+// makeRoom makes room behind end: by giving a large buffer back, by moving what
+// is unread to the front, or by growing.
+func (w *window) makeRoom() error {
+	size := w.end - w.start
+	switch {
+	case w.small != nil && size < len(w.small)/2:
+		large := w.buf
+		w.use(w.small)
+		w.small = nil
+		w.release(large)
+	case w.end < len(w.buf):
+	case size >= w.max:
+		return errFull
+	case w.start > 0 && (size <= len(w.buf)/2 || len(w.buf) >= w.max):
+		w.use(w.buf)
+	default:
+		w.grow(min(max(2*len(w.buf), firstRead), w.max))
+	}
+	return nil
+}
+
+// use moves what is unread to the front of buf, and goes on with it.
+func (w *window) use(buf []byte) {
+	w.end = copy(buf, w.unread())
+	w.start, w.buf = 0, buf
+}
+
+func (w *window) grow(size int) {
+	old := w.buf
+	switch {
+	case size <= keptSize:
+		w.use(make([]byte, size))
+	case w.small == nil:
+		w.small = old
+		w.use(w.acquire(size))
+	default:
+		w.use(w.acquire(size))
+		w.release(old)
+	}
+}
+
+// acquire returns a large buffer of at least that size.
+func (w *window) acquire(size int) []byte {
+	if w.large != nil {
+		if buf, ok := w.large.Get().(*[]byte); ok && len(*buf) >= size {
+			return *buf
+		}
+	}
+	return make([]byte, size)
+}
+
+func (w *window) release(buf []byte) {
+	if w.large != nil && len(buf) > keptSize {
+		w.large.Put(&buf)
+	}
+}
+
+// begins says what is wrong with a stream that begins with c, which is no JSON.
+func begins(c byte) error {
+	if c == 0x1f {
+		return errors.New("it is compressed (gzip), which was not asked for: switch the compression of responses off in the proxy before the API server")
+	}
+	return fmt.Errorf("it begins with byte %q, which is not JSON", c)
+}

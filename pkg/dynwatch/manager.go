@@ -1,0 +1,176 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// Log is where events go; a journal is one.
+type Log interface {
+	// Append adds events in order and returns when they are durable. It blocks
+	// while there is no room. Its only errors are the context's and that the log
+	// was closed; either ends the target's loop.
+	Append(ctx context.Context, events []event.Event) error
+}
+
+// Rejected is an object that the API server sent and that cannot be passed on:
+// its bytes are not what they should be. As much of its identity is filled in
+// as could be read.
+type Rejected struct {
+	Target               string
+	Namespace, Name, UID string
+	ResourceVersion      uint64
+	Reason               string
+	// Size is the length of what was received, in bytes.
+	Size int
+	// Raw is the beginning of it, nil where it may hold secret values.
+	Raw []byte
+}
+
+// Options are what a Manager needs. All fields but Logger are required.
+type Options struct {
+	// Cluster is the name that every event carries.
+	Cluster string
+	// Kubernetes says how to reach the API server. It is copied; its rate limits
+	// and compression are set as watching needs them.
+	Kubernetes *rest.Config
+	Log        Log
+	// Reject keeps an object that cannot be passed on, and returns when it is
+	// kept. Like Append it blocks until it is, or until ctx ends.
+	Reject func(ctx context.Context, r Rejected) error
+	// RedactionKey is the key of the hash that replaces Secret values, at least 16
+	// random bytes: with a guessable one, guessable values could be found by trying.
+	RedactionKey []byte
+	// Logger is slog.Default() if nil.
+	Logger *slog.Logger
+}
+
+// minKey is the least length of a redaction key.
+const minKey = 16
+
+// Manager runs one loop per target of the wanted set. Its methods may be called
+// concurrently.
+type Manager struct {
+	options Options
+	clients *clients
+	timing  timing
+
+	// converging is held while targets are started and ended, which takes time.
+	converging sync.Mutex
+	closed     bool
+
+	mu      sync.Mutex // for a moment only
+	running map[string]*running
+}
+
+// running is a started target.
+type running struct {
+	target *target
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// New prepares a Manager. It does not contact the API server; bad credentials
+// files and the like are errors here.
+func New(options Options) (*Manager, error) {
+	if options.Cluster == "" || options.Log == nil || options.Reject == nil || options.Kubernetes == nil || len(options.RedactionKey) < minKey {
+		return nil, fmt.Errorf("new manager: Cluster, Kubernetes, Log, Reject and a RedactionKey of at least %d bytes are required", minKey)
+	}
+	if options.Logger == nil {
+		options.Logger = slog.Default()
+	}
+	c, err := newClients(options.Kubernetes, options.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("new manager: %w", err)
+	}
+	return &Manager{options: options, clients: c, timing: defaultTiming(), running: make(map[string]*running)}, nil
+}
+
+// Apply makes the running targets those of the wanted set: targets that are no
+// longer wanted end, new ones start, unchanged ones are not touched; one whose
+// version, mode or selectors changed begins anew with a snapshot. Apply returns
+// when what was to end has ended; it does not wait for anything to sync. If the
+// wanted set is not valid nothing changes and the error names every fault.
+func (m *Manager) Apply(wanted []Resource) error {
+	targets, err := specs(wanted)
+	if err != nil {
+		return fmt.Errorf("apply resources: %w", err)
+	}
+	m.converging.Lock()
+	defer m.converging.Unlock()
+	if m.closed {
+		return errors.New("apply resources: manager is closed")
+	}
+	m.end(func(r *running) bool { return targets[r.target.spec.name()] != r.target.spec })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, s := range targets {
+		if _, ok := m.running[name]; !ok {
+			m.running[name] = m.start(s)
+		}
+	}
+	return nil
+}
+
+// end ends the targets that match and waits until they have ended. They are shown
+// until then.
+func (m *Manager) end(match func(*running) bool) {
+	m.mu.Lock()
+	ending := make(map[string]*running)
+	for name, r := range m.running {
+		if match(r) {
+			r.cancel()
+			ending[name] = r
+		}
+	}
+	m.mu.Unlock()
+	for _, r := range ending {
+		<-r.done
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name := range ending {
+		delete(m.running, name)
+	}
+}
+
+func (m *Manager) start(s spec) *running {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{target: newTarget(s, &m.options, m.clients, m.timing), cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.target.run(ctx)
+	}()
+	return r
+}
+
+// Targets describes every target now, sorted by name.
+func (m *Manager) Targets() []TargetStatus {
+	m.mu.Lock()
+	all := make([]TargetStatus, 0, len(m.running))
+	for _, r := range m.running {
+		all = append(all, r.target.status.snapshot())
+	}
+	m.mu.Unlock()
+	slices.SortFunc(all, func(a, b TargetStatus) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Close ends every target and waits until all have ended. What they appended
+// stays in the log.
+func (m *Manager) Close() {
+	m.converging.Lock()
+	defer m.converging.Unlock()
+	m.closed = true
+	m.end(func(*running) bool { return true })
+	m.clients.close()
+}

@@ -1,0 +1,224 @@
+package dynwatch_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/dynwatch"
+)
+
+// During every break: one object changes twice, one is deleted, one is deleted
+// and created again, one is born, one is born and dies, one is left alone.
+func breakWith(api *fakeAPI, end func()) {
+	api.do(func() { api.mute = true })
+	api.put("a", "changed", "yes")   // 105
+	api.put("a", "changed", "yes")   // 106
+	api.del("a", "deleted")          // 107
+	api.del("a", "recreated")        // 108
+	api.put("a", "recreated", "yes") // 109, uid-5
+	api.put("a", "born", "yes")      // 110, uid-6
+	api.put("a", "brief", "yes")     // 111, uid-7
+	api.del("a", "brief")            // 112
+	end()
+	api.do(func() { api.mute = false })
+}
+
+func fourObjects(t *testing.T) *fakeAPI {
+	api := newFakeAPI(t)
+	for _, name := range []string{"changed", "deleted", "recreated", "same"} {
+		api.put("a", name, "yes")
+	}
+	return api
+}
+
+func TestExpiredHistory(t *testing.T) {
+	cases := map[string]struct {
+		end  func(api *fakeAPI)
+		want []string
+	}{
+		"the watch cache still has it": {
+			end: func(api *fakeAPI) { api.cut() },
+			want: []string{
+				"modified a/changed uid-1 105<101", "modified a/changed uid-1 106<105", "deleted a/deleted uid-2 107<102",
+				"deleted a/recreated uid-3 108<103", "added a/recreated uid-5 109", "added a/born uid-6 110",
+				"added a/brief uid-7 111", "deleted a/brief uid-7 112<111",
+			},
+		},
+		"etcd has the oldest watchable revision": {
+			end: func(api *fakeAPI) { api.forget() },
+			want: []string{
+				"added a/born uid-6 110 replay", "deleted a/deleted uid-2 112<102 replay",
+				"deleted a/recreated uid-3 109<103 replay", "added a/recreated uid-5 109 replay",
+				"gap (104,112] expired state", "modified a/changed uid-1 106<101 replay",
+			},
+		},
+		"etcd has compacted it": {
+			end: func(api *fakeAPI) {
+				api.forget()
+				api.put("a", "later", "yes") // 113
+				api.del("a", "changed")      // 114
+				api.compact()
+			},
+			want: []string{
+				"added a/born uid-6 110 replay", "added a/later uid-8 113", "deleted a/changed uid-1 114<101",
+				"deleted a/deleted uid-2 114<102 replay", "deleted a/recreated uid-3 109<103 replay",
+				"added a/recreated uid-5 109 replay", "gap (104,112] expired state",
+			},
+		},
+		"the error names no revision": {
+			end: func(api *fakeAPI) {
+				api.forget()
+				api.do(func() { api.nameless = true })
+			},
+			want: []string{
+				"added a/born uid-6 110 replay", "deleted a/deleted uid-2 112<102 replay",
+				"deleted a/recreated uid-3 109<103 replay", "added a/recreated uid-5 109 replay",
+				"gap (104,112] expired state", "modified a/changed uid-1 106<101 replay",
+			},
+		},
+	}
+	for name, c := range cases {
+		for _, mode := range []dynwatch.Mode{dynwatch.Full, dynwatch.Metadata} {
+			t.Run(name+", "+string(mode), func(t *testing.T) {
+				api := fourObjects(t)
+				wanted := things()
+				wanted.Mode = mode
+				r := start(t, api, wanted)
+				r.caughtUp()
+				n := len(r.log.all())
+				breakWith(api, func() { c.end(api) })
+				r.eventually("all events", func() bool { return len(r.log.all()) >= n+len(c.want) })
+				r.caughtUp()
+				got := r.since(n)
+				if diff := cmp.Diff(sorted(c.want), sorted(got)); diff != "" {
+					t.Errorf("%s\nin order:\n%s", diff, strings.Join(got, "\n"))
+				}
+				checkStream(t, r.log.all(), api)
+			})
+		}
+	}
+}
+
+func TestManyDifferencesAreFetchedByList(t *testing.T) {
+	api := newFakeAPI(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	api.do(func() { api.mute = true })
+	for i := range 700 {
+		api.put("a", strings.Repeat("x", i+1), "")
+	}
+	api.forget()
+	api.do(func() { api.mute = false })
+	r.caughtUp()
+	checkStream(t, r.log.all(), api)
+	if byName := api.requestsWith("metadata.name"); byName != 0 {
+		t.Errorf("%d look-ups by name", byName)
+	}
+}
+
+func TestRollback(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	backup := uint64(104)
+	api.put("a", "changed", "yes") // 105
+	api.put("a", "lost", "yes")    // 106
+	api.put("a", "changed", "yes") // 107
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.mute = true })
+	api.rollBack(backup)
+	api.put("a", "changed", "no") // 105 again, with another content
+	api.do(func() { api.mute = false })
+	r.eventually("epoch 1", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	r.caughtUp()
+	want := []string{
+		"deleted a/lost uid-5 105<106 replay", "gap (107,105] rollback state", "modified a/changed uid-1 105<107 replay",
+	}
+	if diff := cmp.Diff(sorted(want), sorted(r.since(n))); diff != "" {
+		t.Error(diff)
+	}
+	for _, e := range r.log.all()[n:] {
+		if !strings.HasSuffix(e.ID, ":e1") {
+			t.Errorf("id %s without its epoch", e.ID)
+		}
+	}
+	api.put("a", "same", "yes")
+	r.caughtUp()
+	events := r.log.all()
+	if last := events[len(events)-1]; last.ID != "uid-4:106:e1" {
+		t.Errorf("after the rollback: %s", last.ID)
+	}
+}
+
+func TestRollbackWhileAnotherGapIsOpen(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.mute = true })
+	for range 7 {
+		api.put("a", "changed", "") // 105 to 111
+	}
+	api.forget()
+	api.put("a", "later", "") // 112
+	api.put("a", "later", "") // 113
+	api.compact()
+	r.eventually("settling", func() bool { return r.manager.Targets()[0].ResourceVersion == 111 })
+	api.do(func() { api.compacted = 0 })
+	api.rollBack(108)
+	api.do(func() { api.mute = false })
+	r.eventually("epoch", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	r.caughtUp()
+	if got := r.since(n); !slices.Contains(got, "gap (104,108] rollback state") {
+		t.Errorf("the first gap is not declared: %q", got)
+	}
+}
+
+func TestMalformedObjectUnderAnOldName(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "")
+	r := start(t, api, things())
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() {
+		api.mute = true
+		api.mangle = func(s string) string {
+			if strings.Contains(s, `"uid-2"`) {
+				return strings.Replace(s, `"spec":{`, `"spec":{{`, 1)
+			}
+			return s
+		}
+	})
+	api.del("a", "x")
+	api.put("a", "x", "")
+	api.forget()
+	api.do(func() { api.mute = false })
+	r.caughtUp()
+	want := []string{"deleted a/x uid-1 103<101 replay", "gap (101,103] expired state"}
+	if diff := cmp.Diff(want, r.since(n)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestExpiredHistoryUnderASelector(t *testing.T) {
+	api := fourObjects(t)
+	wanted := things()
+	wanted.LabelSelector = "on=yes"
+	r := start(t, api, wanted)
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.mute = true })
+	api.put("a", "changed", "no") // 105 leaves
+	api.del("a", "deleted")       // 106
+	api.forget()
+	api.do(func() { api.mute = false })
+	r.eventually("gap", func() bool { return len(r.log.all()) >= n+3 })
+	want := []string{"deleted a/deleted uid-2 106<102 replay", "gap (104,106] expired state", "left a/changed uid-1 105<101 replay"}
+	if diff := cmp.Diff(want, sorted(r.since(n))); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,136 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+)
+
+// resolved is what discovery says about a resource.
+type resolved struct {
+	gvr  schema.GroupVersionResource
+	kind string
+}
+
+// errNotServed: the API server answered, and does not serve the resource.
+var errNotServed = errors.New("not served")
+
+// errUnusable: the resource is served but cannot be watched as wanted.
+var errUnusable = errors.New("cannot be watched")
+
+// newDiscoveryClient returns a client for the documents of one group and one
+// version. client-go's discovery client would bring in every built-in API type,
+// and asks for all groups where one is enough.
+func newDiscoveryClient(config *rest.Config, client *http.Client) (rest.Interface, error) {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	c := rest.CopyConfig(config)
+	c.GroupVersion = &schema.GroupVersion{}
+	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	c.ContentType = runtime.ContentTypeJSON
+	c.AcceptContentTypes = runtime.ContentTypeJSON
+	return rest.UnversionedRESTClientForConfigAndClient(c, client)
+}
+
+// resolve looks the spec's resource up. errNotServed means that it is not there
+// now, errUnusable that it is there and unfit; any other error says nothing
+// about the resource.
+func resolve(ctx context.Context, client rest.Interface, s spec) (r resolved, err error) {
+	g := newGuard(ctx)
+	defer g.close()
+	defer func() { err = g.explain(err) }()
+	ctx = g.ctx
+	versions := []string{s.version}
+	if s.version == "" {
+		if versions, err = servedVersions(ctx, client, s.group); err != nil {
+			return resolved{}, err
+		}
+	}
+	for _, version := range versions {
+		gv := schema.GroupVersion{Group: s.group, Version: version}
+		resources, err := resourcesOf(ctx, client, gv)
+		if err != nil {
+			return resolved{}, err
+		}
+		i := slices.IndexFunc(resources, func(r metav1.APIResource) bool { return r.Name == s.resource })
+		if i < 0 {
+			continue
+		}
+		if err := fit(s, &resources[i]); err != nil {
+			return resolved{}, err
+		}
+		return resolved{gvr: gv.WithResource(s.resource), kind: resources[i].Kind}, nil
+	}
+	return resolved{}, fmt.Errorf("%w: the API server has no resource %q in %s", errNotServed, s.resource, describeVersions(s))
+}
+
+func describeVersions(s spec) string {
+	switch {
+	case s.version != "":
+		return schema.GroupVersion{Group: s.group, Version: s.version}.String()
+	case s.group == "":
+		return "the core group"
+	default:
+		return s.group
+	}
+}
+
+// fit checks that a served resource can be watched as the spec wants it.
+func fit(s spec, r *metav1.APIResource) error {
+	for _, verb := range []string{"list", "watch"} {
+		if !slices.Contains(r.Verbs, verb) {
+			return fmt.Errorf("%w: the API server offers no %s for it", errUnusable, verb)
+		}
+	}
+	if s.namespace != "" && !r.Namespaced {
+		return fmt.Errorf("%w: it is cluster-scoped, remove namespaces from its entry", errUnusable)
+	}
+	return nil
+}
+
+// servedVersions lists the group's versions, the preferred one first.
+func servedVersions(ctx context.Context, client rest.Interface, group string) ([]string, error) {
+	if group == "" {
+		return []string{"v1"}, nil
+	}
+	var doc metav1.APIGroup
+	err := client.Get().AbsPath("/apis", group).Do(ctx).Into(&doc)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("%w: the API server has no group %q", errNotServed, group)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get API group %s: %w", group, err)
+	}
+	versions := []string{doc.PreferredVersion.Version}
+	for _, v := range doc.Versions {
+		if v.Version != doc.PreferredVersion.Version {
+			versions = append(versions, v.Version)
+		}
+	}
+	return versions, nil
+}
+
+func resourcesOf(ctx context.Context, client rest.Interface, gv schema.GroupVersion) ([]metav1.APIResource, error) {
+	path := []string{"/apis", gv.Group, gv.Version}
+	if gv.Group == "" {
+		path = []string{"/api", gv.Version}
+	}
+	var doc metav1.APIResourceList
+	err := client.Get().AbsPath(path...).Do(ctx).Into(&doc)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get API resources of %s: %w", gv, err)
+	}
+	return doc.APIResources, nil
+}

@@ -1,0 +1,122 @@
+package dynwatch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// Mode says how much of each object is watched.
+type Mode string
+
+// The modes.
+const (
+	// Full delivers whole objects.
+	Full Mode = "full"
+	// Metadata delivers kind and metadata only; the rest never crosses the wire.
+	Metadata Mode = "metadata"
+)
+
+// Resource is one wanted resource.
+type Resource struct {
+	// Group is the API group, empty for the core group.
+	Group string
+	// Version is the API version; empty means the one the server prefers.
+	Version string
+	// Resource is the plural name, as in "deployments".
+	Resource string
+	// Mode is [Full] if empty.
+	Mode Mode
+	// Namespaces are exact names; empty means all. Each one becomes a target.
+	Namespaces []string
+	// LabelSelector and FieldSelector are evaluated by the API server.
+	LabelSelector, FieldSelector string
+}
+
+// spec is what one target watches; two equal specs need no change.
+type spec struct {
+	group, version, resource     string
+	namespace                    string
+	mode                         Mode
+	labelSelector, fieldSelector string
+}
+
+// name is the target's name, without the version, so that a version change
+// keeps it: "<group or core>/<resource>[@<namespace>]".
+func (s spec) name() string {
+	n := event.GroupOrCore(s.group) + "/" + s.resource
+	if s.namespace != "" {
+		n += "@" + s.namespace
+	}
+	return n
+}
+
+// selects reports whether objects can leave and enter the selection while they
+// exist.
+func (s spec) selects() bool { return s.labelSelector != "" || s.fieldSelector != "" }
+
+// specs checks the wanted set as a whole and returns one spec per target.
+func specs(wanted []Resource) (map[string]spec, error) {
+	targets := make(map[string]spec)
+	seen := make(map[string]bool)
+	var errs []error
+	for i, r := range wanted {
+		id := event.GroupOrCore(r.Group) + "/" + r.Resource
+		if err := r.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("resource %d (%s): %w", i, id, err))
+			continue
+		}
+		if seen[id] {
+			errs = append(errs, fmt.Errorf("resource %d (%s): listed twice; merge the entries' namespaces into one", i, id))
+			continue
+		}
+		seen[id] = true
+		for _, s := range r.specs() {
+			targets[s.name()] = s
+		}
+	}
+	return targets, errors.Join(errs...)
+}
+
+func (r Resource) validate() error {
+	if r.Resource == "" {
+		return errors.New("no resource name")
+	}
+	if r.Mode != "" && r.Mode != Full && r.Mode != Metadata {
+		return fmt.Errorf("mode %q: want %q or %q", r.Mode, Full, Metadata)
+	}
+	if slices.Contains(r.Namespaces, "") {
+		return errors.New("an empty namespace name")
+	}
+	if _, err := labels.Parse(r.LabelSelector); err != nil {
+		return fmt.Errorf("label selector: %w", err)
+	}
+	if _, err := fields.ParseSelector(r.FieldSelector); err != nil {
+		return fmt.Errorf("field selector: %w", err)
+	}
+	return nil
+}
+
+func (r Resource) specs() []spec {
+	one := spec{
+		group: r.Group, version: r.Version, resource: r.Resource, mode: r.Mode,
+		labelSelector: r.LabelSelector, fieldSelector: r.FieldSelector,
+	}
+	if one.mode == "" {
+		one.mode = Full
+	}
+	if len(r.Namespaces) == 0 {
+		return []spec{one}
+	}
+	all := make([]spec, len(r.Namespaces))
+	for i, namespace := range r.Namespaces {
+		all[i] = one
+		all[i].namespace = namespace
+	}
+	return all
+}

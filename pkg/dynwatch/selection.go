@@ -1,0 +1,158 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// Under a label or field selector the API server sends DELETED for an object
+// that still exists and no longer matches, with the new revision over the old
+// body, and ADDED for one that has begun to match. Only a look at the object by
+// name, without the selector and at the right revision, tells the two apart.
+
+// endGone emits the end of an object for which a DELETED frame o came.
+func (t *target) endGone(ctx context.Context, e *entry, o *frame.Object) error {
+	if !t.spec.selects() {
+		return t.end(ctx, event.Deleted, e, o, o.ResourceVersion, false)
+	}
+	now, still, err := t.stillThere(ctx, e, o.ResourceVersion)
+	switch {
+	case expired(err), unsupported(err):
+		return t.postpone(ctx, e)
+	case err != nil:
+		return err
+	case still:
+		return t.end(ctx, event.Left, e, now, o.ResourceVersion, false)
+	default:
+		return t.end(ctx, event.Deleted, e, o, o.ResourceVersion, false)
+	}
+}
+
+// endAbsent emits the end of an object that a list at rv did not hold.
+func (t *target) endAbsent(ctx context.Context, e *entry, rv uint64) error {
+	if !t.spec.selects() {
+		return t.end(ctx, event.Deleted, e, nil, rv, true)
+	}
+	now, still, err := t.stillThere(ctx, e, rv)
+	switch {
+	case expired(err), unsupported(err):
+		return t.postpone(ctx, e)
+	case err != nil:
+		return err
+	case still:
+		return t.end(ctx, event.Left, e, now, rv, true)
+	default:
+		return t.end(ctx, event.Deleted, e, nil, rv, true)
+	}
+}
+
+// stillThere looks an object up as it was at rv. It may be there
+// in a state that cannot be passed on; o is nil then.
+func (t *target) stillThere(ctx context.Context, e *entry, rv uint64) (o *frame.Object, there bool, err error) {
+	found, ok, err := t.source.objectAt(ctx, e.namespace, e.name, rv)
+	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
+		return nil, bad.UID == e.uid, t.reject(ctx, bad)
+	}
+	return &found, ok && found.UID == e.uid, err
+}
+
+// undecided is an object for which a DELETED frame came so late that etcd no
+// longer knows whether it was deleted or left: only how it is at revision at.
+// Frames may still tell of it until then: it may have come back before its end.
+// Called deleted at once, it would then be deleted twice.
+type undecided struct {
+	entry *entry
+	rv    uint64
+	at    uint64
+	now   *frame.Object // nil if it is gone
+	there bool
+}
+
+// postpone keeps the entry as it is until the watch has come to the present.
+func (t *target) postpone(ctx context.Context, e *entry) error {
+	if t.index.get(e.namespace, e.name) != e {
+		return nil // nobody was told of it, and what became of it is not known
+	}
+	if slices.ContainsFunc(t.undecided, func(u undecided) bool { return u.entry == e && u.rv == e.rv }) {
+		return nil
+	}
+	u := undecided{entry: e, rv: e.rv}
+	found, ok, at, err := t.source.look(ctx, e.namespace, e.name, 0)
+	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
+		u.there, u.at = bad.UID == e.uid, bad.ResourceVersion
+		err = t.reject(ctx, bad)
+	} else {
+		u.there, u.at = ok && found.UID == e.uid, at
+		if u.there {
+			u.now = &found
+		}
+	}
+	if err != nil {
+		return err
+	}
+	t.undecided = append(t.undecided, u)
+	return nil
+}
+
+// decide ends what was postponed and the watch has not told of since.
+func (t *target) decide(ctx context.Context) error {
+	var open []undecided
+	for _, u := range t.undecided {
+		switch {
+		case t.cursor < u.at:
+			open = append(open, u)
+		case t.index.get(u.entry.namespace, u.entry.name) != u.entry || u.entry.rv != u.rv:
+			// A frame told of it.
+		default:
+			op := event.Deleted
+			if u.there {
+				op = event.Left
+			}
+			if err := t.end(ctx, op, u.entry, u.now, max(u.at, u.rv+1), true); err != nil {
+				return err
+			}
+		}
+	}
+	t.undecided = open
+	return t.flush(ctx)
+}
+
+// arrivalOp tells whether an object that came with an ADDED frame is new or has
+// entered the selection. If etcd has compacted the revision before, it is taken
+// for new.
+func (t *target) arrivalOp(ctx context.Context, o *frame.Object) (event.Op, error) {
+	if !t.spec.selects() {
+		return event.Added, nil
+	}
+	return t.addedOrEntered(ctx, o, o.ResourceVersion-1)
+}
+
+// newcomerOp is the operation for a listed object that the index does not hold.
+func (t *target) newcomerOp(ctx context.Context, s *sweep, o *frame.Object) (event.Op, error) {
+	if !t.spec.selects() || !s.replay || s.rollback {
+		return s.newcomer, nil
+	}
+	return t.addedOrEntered(ctx, o, t.cursor)
+}
+
+// addedOrEntered asks whether the object existed at the revision before.
+func (t *target) addedOrEntered(ctx context.Context, o *frame.Object, before uint64) (event.Op, error) {
+	then, ok, err := t.source.objectAt(ctx, o.Namespace, o.Name, before)
+	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
+		then, ok, err = frame.Object{UID: bad.UID}, true, nil // it was there, in whatever state
+	}
+	switch {
+	case expired(err), unsupported(err):
+		return event.Added, nil
+	case err != nil:
+		return "", err
+	case ok && then.UID == o.UID:
+		return event.Entered, nil
+	default:
+		return event.Added, nil
+	}
+}

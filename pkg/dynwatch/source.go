@@ -1,0 +1,262 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+)
+
+const (
+	// pageSize is how many objects one list request asks for. A page is read as
+	// a stream, so it bounds the server's work, not our memory.
+	pageSize = 500
+	// maxObject bounds one object in a list. etcd's own limit is 1.5 MiB by
+	// default, and client-go's watch decoder ends at 16 MiB.
+	maxObject = 16 << 20
+	// minWatch is the least time after which the server is asked to end a watch;
+	// the real one is random up to twice that, so that watches do not all end
+	// together.
+	minWatch = 5 * time.Minute
+)
+
+// errInexact: the server answered a list at an exact revision with another one.
+var errInexact = errors.New("the server does not list at exact revisions")
+
+// unsupported reports whether err says that the server cannot list at an exact
+// revision, as some aggregated API servers.
+func unsupported(err error) bool {
+	return errors.Is(err, errInexact) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
+}
+
+// source makes the requests for one target's resource.
+type source struct {
+	spec     spec
+	resolved resolved
+	frames   *frame.Normaliser
+	// bytes and dynamic are the same client, raw and as client-go's dynamic one.
+	bytes          rest.Interface
+	dynamic, other dynamic.ResourceInterface
+	metadata       metadata.ResourceInterface
+	clients        *clients
+}
+
+func newSource(s spec, r resolved, c *clients, redactionKey []byte) (*source, error) {
+	var redactor *frame.Redactor
+	if s.group == "" && s.resource == "secrets" {
+		redactor = frame.NewRedactor(redactionKey)
+	}
+	src := &source{spec: s, resolved: r, clients: c}
+	src.frames = frame.NewNormaliser(r.gvr.GroupVersion().String(), r.kind, redactor)
+	metadataOnly := s.mode == Metadata
+	var err error
+	if src.bytes, err = frame.NewRESTClient(c.config, c.shared, src.frames, metadataOnly); err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	other, err := frame.NewRESTClient(c.config, c.other, src.frames, metadataOnly)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	src.dynamic = dynamic.New(src.bytes).Resource(r.gvr).Namespace(s.namespace)
+	src.other = dynamic.New(other).Resource(r.gvr).Namespace(s.namespace)
+	src.metadata = c.metadata.Resource(r.gvr).Namespace(s.namespace)
+	return src, nil
+}
+
+// watch opens a watch from rv, which lasts until ctx ends at the latest; end ctx
+// when done with it. Its events carry *frame.Watched, or *metav1.Status
+// for watch.Error. With fresh it goes over the second connection, opened anew
+// unless another watch is on it.
+func (s *source) watch(ctx context.Context, rv uint64, fresh bool) (watch.Interface, error) {
+	client := s.dynamic
+	if fresh {
+		s.clients.other.CloseIdleConnections()
+		client = s.other
+	}
+	g := newGuard(ctx)
+	defer g.pause()                                           // once the watch is open, the watchdog is its guard
+	seconds := int64((minWatch + rand.N(minWatch)).Seconds()) //nolint:gosec // jitter, not a secret
+	w, err := client.Watch(g.ctx, metav1.ListOptions{
+		ResourceVersion:     formatRV(rv),
+		AllowWatchBookmarks: true,
+		TimeoutSeconds:      &seconds,
+		LabelSelector:       s.spec.labelSelector,
+		FieldSelector:       s.spec.fieldSelector,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch: %w", g.explain(err))
+	}
+	return w, nil
+}
+
+// page is the options of one list request, rv 0 meaning consistent: what etcd
+// holds now. Requests that continue a list carry no revision: the token does
+// (the server answers 422 otherwise).
+func page(rv uint64, next string) metav1.ListOptions {
+	o := metav1.ListOptions{Limit: pageSize, Continue: next}
+	if rv != 0 && next == "" {
+		o.ResourceVersion = formatRV(rv)
+		o.ResourceVersionMatch = metav1.ResourceVersionMatchExact
+	}
+	return o
+}
+
+// listing is a place in a list of several pages: at is the exact revision to
+// list, or 0 for what etcd holds now; next is the token of the page to read.
+type listing struct {
+	at   uint64
+	next string
+}
+
+// list streams every object of the selection through item, from where l stands,
+// and returns the list's revision. After an error l stands at the page that was
+// not read to its end. The bytes given to item are valid during the call only.
+func (s *source) list(ctx context.Context, l *listing, item func(raw []byte) error) (uint64, error) {
+	for {
+		o := page(l.at, l.next)
+		o.LabelSelector, o.FieldSelector = s.spec.labelSelector, s.spec.fieldSelector
+		meta, err := s.readList(ctx, s.spec.namespace, o, item)
+		if err != nil {
+			return 0, fmt.Errorf("list: %w", err)
+		}
+		if l.at != 0 && meta.ResourceVersion != l.at {
+			return 0, fmt.Errorf("list at %d: %w", l.at, errInexact)
+		}
+		if l.next = meta.Continue; l.next == "" {
+			return meta.ResourceVersion, nil
+		}
+	}
+}
+
+// readList makes one list request and streams its items.
+func (s *source) readList(ctx context.Context, namespace string, o metav1.ListOptions, item func(raw []byte) error) (meta frame.ListMeta, err error) {
+	g := newGuard(ctx)
+	defer g.close()
+	defer func() { err = g.explain(err) }()
+	body, err := s.bytes.Get().AbsPath(s.path(namespace)...).SpecificallyVersionedParams(&o, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}).Stream(g.ctx)
+	if err != nil {
+		return frame.ListMeta{}, err
+	}
+	defer func() { err = errors.Join(err, body.Close()) }()
+	meta, err = frame.ReadList(body, maxObject, func(raw []byte) error {
+		g.pause() // while the log is full, it is not the server that is slow
+		defer g.resume()
+		return item(raw)
+	})
+	if err != nil {
+		return meta, err
+	}
+	// Read to the end, so that an HTTP/1.1 connection can be used again.
+	_, err = io.Copy(io.Discard, body)
+	return meta, err
+}
+
+func (s *source) path(namespace string) []string {
+	gvr := s.resolved.gvr
+	path := []string{"/apis", gvr.Group, gvr.Version}
+	if gvr.Group == "" {
+		path = []string{"/api", gvr.Version}
+	}
+	if namespace != "" {
+		path = append(path, "namespaces", namespace)
+	}
+	return append(path, gvr.Resource)
+}
+
+// listMetadata is list with metadata only, decoded.
+func (s *source) listMetadata(ctx context.Context, rv uint64, item func(*metav1.PartialObjectMetadata) error) (uint64, error) {
+	for next := ""; ; {
+		o := page(rv, next)
+		o.LabelSelector, o.FieldSelector = s.spec.labelSelector, s.spec.fieldSelector
+		l, err := s.metadataPage(ctx, o)
+		if err != nil {
+			return 0, fmt.Errorf("list metadata: %w", err)
+		}
+		got, err := parseRV(l.ResourceVersion)
+		if err != nil {
+			return 0, fmt.Errorf("list metadata: %w", err)
+		}
+		if rv != 0 && got != rv {
+			return 0, fmt.Errorf("list metadata at %d: %w", rv, errInexact)
+		}
+		for i := range l.Items {
+			if err := item(&l.Items[i]); err != nil {
+				return 0, err
+			}
+		}
+		if l.Continue == "" {
+			return got, nil
+		}
+		next = l.Continue
+	}
+}
+
+func (s *source) metadataPage(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	g := newGuard(ctx)
+	defer g.close()
+	l, err := s.metadata.List(g.ctx, o)
+	return l, g.explain(err)
+}
+
+// objectAt returns an object by name as it was at rv (now if rv is 0), whether
+// or not the selection holds it, and false if there was none. A single object at
+// an exact revision is always served by etcd, and never by the watch cache.
+func (s *source) objectAt(ctx context.Context, namespace, name string, rv uint64) (frame.Object, bool, error) {
+	found, ok, _, err := s.look(ctx, namespace, name, rv)
+	return found, ok, err
+}
+
+// look is objectAt, and the revision at which it looked.
+func (s *source) look(ctx context.Context, namespace, name string, rv uint64) (frame.Object, bool, uint64, error) {
+	o := page(rv, "")
+	o.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
+	var found frame.Object
+	var ok bool
+	meta, err := s.readList(ctx, namespace, o, func(raw []byte) error {
+		var err error
+		found, err = s.frames.Normalise(raw)
+		ok = err == nil
+		return err
+	})
+	if err != nil {
+		return frame.Object{}, false, 0, fmt.Errorf("look up %s/%s at revision %d: %w", namespace, name, rv, err)
+	}
+	if rv != 0 && meta.ResourceVersion != rv {
+		return frame.Object{}, false, 0, fmt.Errorf("look up %s/%s at revision %d: %w", namespace, name, rv, errInexact)
+	}
+	return found, ok, meta.ResourceVersion, nil
+}
+
+// revision returns the resource's newest revision in etcd.
+func (s *source) revision(ctx context.Context) (uint64, error) {
+	l, err := s.metadataPage(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return 0, fmt.Errorf("get revision: %w", err)
+	}
+	return parseRV(l.ResourceVersion)
+}
+
+func formatRV(rv uint64) string { return strconv.FormatUint(rv, 10) }
+
+// parseRV reads a resourceVersion, a decimal number everywhere since KEP-5504.
+func parseRV(s string) (uint64, error) {
+	rv, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("resourceVersion %q is not a number", s)
+	}
+	return rv, nil
+}

@@ -1,0 +1,135 @@
+package dynwatch
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// State is where a target stands.
+type State string
+
+// The states.
+const (
+	// Starting: nothing is known of the resource yet.
+	Starting State = "starting"
+	// Waiting: the API server does not serve the resource.
+	Waiting State = "waiting"
+	// Forbidden: the credentials do not allow to list or watch it.
+	Forbidden State = "forbidden"
+	// Syncing: the first list, or a reconcile after lost history, is under way.
+	Syncing State = "syncing"
+	// Live: the watch is open.
+	Live State = "live"
+	// Stale: the watch was lost and cannot be opened again at the moment.
+	Stale State = "stale"
+	// Degraded: requests fail in a way that does not look passing.
+	Degraded State = "degraded"
+	// Stopped: the loop has ended.
+	Stopped State = "stopped"
+)
+
+// TargetStatus describes a target at one moment.
+type TargetStatus struct {
+	Name                                      string
+	Group, Version, Resource, Kind, Namespace string
+	Mode                                      Mode
+	State                                     State
+	// Reason says why the state is what it is; empty when live.
+	Reason string
+	// Since is when the state was entered.
+	Since time.Time
+	// Looked: it is known whether the resource is served and fit to be watched,
+	// or that the credentials do not allow to find out.
+	Looked bool
+	// Synced: the first list is complete.
+	Synced bool
+	// Objects is how many objects are known to exist.
+	Objects int
+	// ResourceVersion is the revision up to which everything was appended.
+	ResourceVersion uint64
+	// Epoch counts rollbacks of the API server's storage.
+	Epoch uint64
+	// Progress is when the API server last told something, bookmarks included;
+	// zero if never.
+	Progress time.Time
+	// Beat is when the loop last did anything, also waiting in a backoff; it
+	// stands still only if the loop hangs. Blocked: it waits for room in the log.
+	Beat    time.Time
+	Blocked bool
+	// Events counts what was appended, by operation; Rejected what could not be
+	// passed on; Watches how often a watch was opened; Failures the requests and
+	// watches that ended in an error.
+	Events                      map[event.Op]uint64
+	Rejected, Watches, Failures uint64
+}
+
+// status is the part of a target that others may look at while it runs.
+type status struct {
+	objects, rv, epoch          atomic.Uint64
+	progress, beat              atomic.Int64 // Unix nanoseconds
+	blocked, looked, synced     atomic.Bool
+	rejected, watches, failures atomic.Uint64
+	events                      map[event.Op]*atomic.Uint64 // fixed keys
+
+	mu    sync.Mutex
+	shown TargetStatus // the fields that change rarely
+}
+
+func newStatus(s spec) *status {
+	st := &status{events: make(map[event.Op]*atomic.Uint64)}
+	for _, op := range event.Ops() {
+		st.events[op] = new(atomic.Uint64)
+	}
+	st.shown = TargetStatus{
+		Name: s.name(), Group: s.group, Version: s.version, Resource: s.resource, Namespace: s.namespace,
+		Mode: s.mode, State: Starting, Since: time.Now(),
+	}
+	st.beat.Store(time.Now().UnixNano())
+	return st
+}
+
+// set changes the state.
+func (st *status) set(state State, reason string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.shown.State != state {
+		st.shown.Since = time.Now()
+	}
+	st.shown.State, st.shown.Reason = state, reason
+}
+
+func (st *status) setResolved(r resolved) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.shown.Version, st.shown.Kind = r.gvr.Version, r.kind
+}
+
+func (st *status) beatNow() { st.beat.Store(time.Now().UnixNano()) }
+
+func (st *status) progressNow() {
+	now := time.Now().UnixNano()
+	st.progress.Store(now)
+	st.beat.Store(now)
+}
+
+func (st *status) snapshot() TargetStatus {
+	st.mu.Lock()
+	s := st.shown
+	st.mu.Unlock()
+	s.Objects = int(st.objects.Load())
+	s.ResourceVersion, s.Epoch = st.rv.Load(), st.epoch.Load()
+	if p := st.progress.Load(); p != 0 {
+		s.Progress = time.Unix(0, p)
+	}
+	s.Beat, s.Blocked, s.Synced = time.Unix(0, st.beat.Load()), st.blocked.Load(), st.synced.Load()
+	s.Looked = st.looked.Load()
+	s.Rejected, s.Watches, s.Failures = st.rejected.Load(), st.watches.Load(), st.failures.Load()
+	s.Events = make(map[event.Op]uint64, len(st.events))
+	for op, n := range st.events {
+		s.Events[op] = n.Load()
+	}
+	return s
+}

@@ -1,0 +1,166 @@
+package dynwatch_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+func sorted(s []string) []string {
+	s = slices.Clone(s)
+	slices.Sort(s)
+	return s
+}
+
+// checkStream holds a whole stream of one target without selector against the
+// fake's history: nothing repeated, chains unbroken, order kept, every revision
+// there or inside a declared gap, final states and deletions right.
+func checkStream(t *testing.T, events []event.Event, api *fakeAPI) {
+	t.Helper()
+	type object struct {
+		uid string
+		rv  uint64
+	}
+	ids := make(map[string]bool)
+	last := make(map[string]event.Event) // by uid
+	state := make(map[string]object)
+	delivered := make(map[string]bool)
+	var gaps []event.GapInfo
+	for _, e := range events {
+		if ids[e.ID] {
+			t.Errorf("id %s repeated", e.ID)
+		}
+		ids[e.ID] = true
+		if e.Op == event.Gap {
+			gaps = append(gaps, *e.Gap)
+		}
+		if e.Op.Control() {
+			continue
+		}
+		prev, known := last[e.UID]
+		if known && prev.Op == event.Deleted {
+			t.Errorf("%s %s after the deletion of its uid", e.Op, e.ID)
+		}
+		if e.PrevResourceVersion != prev.ResourceVersion || e.Ordinal != prev.Ordinal+1 {
+			t.Errorf("%s: chain broken: prev %d ordinal %d after revision %d ordinal %d", e.ID, e.PrevResourceVersion, e.Ordinal, prev.ResourceVersion, prev.Ordinal)
+		}
+		if known && e.ResourceVersion <= prev.ResourceVersion {
+			t.Errorf("%s: revision went from %d to %d", e.ID, prev.ResourceVersion, e.ResourceVersion)
+		}
+		last[e.UID] = e
+		key := e.Namespace + "/" + e.Name
+		if old, ok := state[key]; ok && old.uid != e.UID {
+			t.Errorf("%s %s while uid %s holds the name", e.Op, e.ID, old.uid)
+		}
+		if e.Op == event.Deleted {
+			delete(state, key)
+		} else {
+			state[key] = object{e.UID, e.ResourceVersion}
+			delivered[fmt.Sprintf("%s:%d", e.UID, e.ResourceVersion)] = true
+		}
+	}
+	want := api.state()
+	for key, c := range want {
+		if state[key] != (object{c.uid, c.rev}) {
+			t.Errorf("final state of %s: got %v, want %s at %d", key, state[key], c.uid, c.rev)
+		}
+	}
+	for key, o := range state {
+		if _, ok := want[key]; !ok {
+			t.Errorf("%s (%s) is gone, and nobody said so", key, o.uid)
+		}
+	}
+	for _, c := range api.changes() {
+		inGap := slices.ContainsFunc(gaps, func(g event.GapInfo) bool { return g.From < c.rev && c.rev <= g.To })
+		switch {
+		case inGap:
+		case c.deleted && !ids[c.uid+":deleted"]:
+			t.Errorf("deletion of %s at %d is missing and in no gap", c.uid, c.rev)
+		case !c.deleted && !delivered[fmt.Sprintf("%s:%d", c.uid, c.rev)]:
+			t.Errorf("%s at %d is missing and in no gap", c.uid, c.rev)
+		}
+	}
+}
+
+//nolint:gochecknoglobals // a test flag
+var seed = flag.Uint64("seed", 0, "seed of the random stream test; 0 takes one from the clock")
+
+// TestRandomFaults runs random writes against random faults and checks the whole
+// stream afterwards.
+func TestRandomFaults(t *testing.T) {
+	s := *seed
+	if s == 0 {
+		s = uint64(time.Now().UnixNano())
+	}
+	t.Logf("repeat with -seed %d", s)
+	for round := range uint64(4) {
+		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
+			randomFaults(t, rand.New(rand.NewPCG(s, round)))
+		})
+	}
+}
+
+func randomFaults(t *testing.T, rnd *rand.Rand) {
+	api := newFakeAPI(t)
+	for i := range 20 {
+		api.put("a", fmt.Sprint("n", i), "")
+	}
+	r := start(t, api, things())
+	r.eventually("synced", func() bool { return r.manager.Targets()[0].Synced })
+	faults := []func(){
+		api.cut, api.forget, api.compact, api.freeze,
+		func() { api.expire("a", "n1", "n2", "n3", "n4") },
+		func() { api.do(func() { api.breakAfter = 1 + rnd.IntN(3) }); api.expire("a", "n5", "n6", "n7", "n8") },
+		func() { api.forget(); api.compact() },
+		func() { api.do(func() { api.mute = !api.mute }) },
+		func() { api.do(func() { api.nameless = !api.nameless }) },
+		func() { refuseSome(api, rnd.IntN(4)) },
+		r.caughtUpIfNotMute,
+	}
+	for range 600 {
+		name := fmt.Sprint("n", rnd.IntN(30))
+		if rnd.IntN(3) == 0 {
+			api.del("a", name)
+		} else {
+			api.put("a", name, "")
+		}
+		if rnd.IntN(15) == 0 {
+			faults[rnd.IntN(len(faults))]()
+		}
+	}
+	api.do(func() { api.mute = false })
+	api.put("a", "last", "")
+	r.caughtUp()
+	r.eventually("settled", func() bool { return len(r.log.all()) > 0 })
+	checkStream(t, r.log.all(), api)
+}
+
+// refuseSome answers the next n requests with 503.
+func refuseSome(api *fakeAPI, n int) {
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
+			api.mu.Lock()
+			defer api.mu.Unlock()
+			n--
+			if n >= 0 {
+				writeStatus(w, 503, "ServiceUnavailable", "later")
+			}
+			return n >= 0
+		}
+	})
+}
+
+func (r *rig) caughtUpIfNotMute() {
+	r.api.mu.Lock()
+	mute := r.api.mute
+	r.api.mu.Unlock()
+	if !mute {
+		r.caughtUp()
+	}
+}

@@ -1,0 +1,261 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// bodiesByName is up to how many differing objects are fetched one by one after
+// a comparison; beyond it a whole list is cheaper.
+const bodiesByName = 100
+
+// sweep is one pass over a list, compared with the index.
+type sweep struct {
+	// number marks the entries that the list holds.
+	number uint32
+	// at is the exact revision that is listed, 0 for what etcd holds now.
+	at uint64
+	// newcomer is the operation for objects that the index does not hold.
+	newcomer event.Op
+	replay   bool
+	// horizon, if not 0, leaves objects of newer revisions to the watch, which
+	// will begin there.
+	horizon uint64
+	// rollback: the index's revisions are of another history than the list's.
+	rollback bool
+	// blind: the list held something whose identity could not be read, so that
+	// what is missing in it is not known.
+	blind bool
+}
+
+func (t *target) newSweep(s sweep) *sweep {
+	t.sweeps++
+	s.number = t.sweeps
+	return &s
+}
+
+// firstList is how far the first list has come: a page that breaks off is read
+// again, and only a list that cannot be continued is begun anew.
+type firstList struct {
+	sweep   *sweep
+	listing listing
+	// began is a revision from before anything was announced.
+	began uint64
+	// broken: a list was begun anew after it had announced objects, whose
+	// revisions between the two lists nobody has seen.
+	broken bool
+}
+
+// snapshot is the target's first list: everything in it is announced, then
+// synced.
+func (t *target) snapshot(ctx context.Context) error {
+	f := &t.first
+	if f.began == 0 {
+		rv, err := t.source.revision(ctx)
+		if err != nil {
+			return err
+		}
+		f.began = rv
+	}
+	t.setState(Syncing, "first list") // not before: a forbidden target stays so
+	if f.sweep == nil {
+		f.sweep, f.listing = t.newSweep(sweep{newcomer: t.firstOp}), listing{}
+		f.broken = f.broken || t.index.len() > 0
+	}
+	rv, err := t.list(ctx, f.sweep, &f.listing)
+	if err == nil {
+		err = t.endMissing(ctx, f.sweep, rv)
+	}
+	if err != nil {
+		if f.listing.next == "" || expired(err) {
+			f.sweep = nil
+		}
+		return err
+	}
+	return t.complete(ctx, rv)
+}
+
+// complete ends the first list.
+func (t *target) complete(ctx context.Context, rv uint64) error {
+	if f := &t.first; f.broken && f.began < rv {
+		gap := event.GapInfo{From: f.began, To: rv, Reason: reasonBroken, Recovered: event.RecoveredState}
+		if err := t.emitGap(ctx, gap); err != nil {
+			return err
+		}
+	}
+	if err := t.emitSynced(ctx, rv); err != nil {
+		return err
+	}
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	t.first = firstList{}
+	t.setCursor(rv)
+	t.status.synced.Store(true)
+	t.status.progressNow()
+	t.resetPause()
+	return nil
+}
+
+// list streams a list from where l stands and emits how it differs from the
+// index, but for what is missing in it: see endMissing. It returns the list's
+// revision.
+func (t *target) list(ctx context.Context, s *sweep, l *listing) (uint64, error) {
+	rv, err := t.source.list(ctx, l, func(raw []byte) error {
+		t.status.progressNow()
+		o, err := t.source.frames.Normalise(raw)
+		if bad, ok := errors.AsType[*frame.Malformed](err); ok {
+			return t.rejectListed(ctx, s, bad)
+		}
+		if err != nil {
+			return err
+		}
+		return t.observe(ctx, s, &o)
+	})
+	// What was seen before a failure is announced: the next attempt builds on it.
+	return rv, errors.Join(err, t.flush(ctx))
+}
+
+// rejectListed keeps an object that cannot be passed on. If another one had its
+// name before, that one's end comes out all the same.
+func (t *target) rejectListed(ctx context.Context, s *sweep, bad *frame.Malformed) error {
+	if bad.Name == "" {
+		s.blind = true
+	} else if e := t.index.get(bad.Namespace, bad.Name); e != nil {
+		e.sweep = s.number
+		if err := t.endReplaced(ctx, e, bad); err != nil {
+			return err
+		}
+	}
+	return t.reject(ctx, bad)
+}
+
+// endReplaced ends the entry if what cannot be passed on is another object.
+func (t *target) endReplaced(ctx context.Context, e *entry, bad *frame.Malformed) error {
+	if bad.UID == "" || bad.UID == e.uid {
+		return nil
+	}
+	return t.end(ctx, event.Deleted, e, nil, max(bad.ResourceVersion, e.rv+1), true)
+}
+
+// observe compares one listed object with the index and emits the difference.
+func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
+	e := t.index.get(o.Namespace, o.Name)
+	if e != nil {
+		e.sweep = s.number
+	}
+	if s.horizon != 0 && o.ResourceVersion > s.horizon {
+		return nil
+	}
+	if e != nil && e.uid != o.UID {
+		if err := t.end(ctx, event.Deleted, e, nil, o.ResourceVersion, true); err != nil {
+			return err
+		}
+		e = nil
+	}
+	if e == nil {
+		op, err := t.newcomerOp(ctx, s, o)
+		if err != nil {
+			return err
+		}
+		if err := t.announce(ctx, op, o, nil, s.replay); err != nil {
+			return err
+		}
+		t.index.get(o.Namespace, o.Name).sweep = s.number
+		return nil
+	}
+	if t.sameState(s, e, o) {
+		return nil
+	}
+	return t.announce(ctx, event.Modified, o, e, true)
+}
+
+// sameState reports whether the index already holds the listed state, or a newer
+// one: a list may be older than what the watch has brought.
+func (t *target) sameState(s *sweep, e *entry, o *frame.Object) bool {
+	if !s.rollback {
+		return o.ResourceVersion <= e.rv
+	}
+	return o.ResourceVersion == e.rv && t.index.hash(event.CloseData(o.Data)) == e.hash
+}
+
+// endMissing ends what the index holds and the list did not: rv is the list's
+// revision.
+func (t *target) endMissing(ctx context.Context, s *sweep, rv uint64) error {
+	for _, e := range t.missing(s) {
+		if err := t.endAbsent(ctx, e, rv); err != nil {
+			return err
+		}
+	}
+	return t.flush(ctx)
+}
+
+func (t *target) missing(s *sweep) []*entry {
+	if s.blind {
+		t.logger.Warn("deletions cannot be told from a list with unreadable objects")
+		if t.lost != nil {
+			t.lost.blind = true
+		}
+		return nil
+	}
+	var gone []*entry
+	for _, e := range t.index.entries {
+		if e.sweep != s.number {
+			gone = append(gone, e)
+		}
+	}
+	return gone
+}
+
+// compare does a sweep with metadata only and fetches the bodies of what
+// differs, one by one if that is not much, else by a list. It returns the list's
+// revision.
+func (t *target) compare(ctx context.Context, s *sweep) (uint64, error) {
+	type object struct{ namespace, name string }
+	var differing []object
+	rv, err := t.source.listMetadata(ctx, s.at, func(m *metav1.PartialObjectMetadata) error {
+		t.status.progressNow()
+		rv, err := parseRV(m.ResourceVersion)
+		if err != nil {
+			return fmt.Errorf("%s/%s: %w", m.Namespace, m.Name, err)
+		}
+		e := t.index.get(m.Namespace, m.Name)
+		if e != nil {
+			e.sweep = s.number
+		}
+		fromWatch := s.horizon != 0 && rv > s.horizon
+		if !fromWatch && (e == nil || e.uid != string(m.UID) || rv > e.rv) {
+			differing = append(differing, object{m.Namespace, m.Name})
+		}
+		return nil
+	})
+	if err != nil || len(differing) == 0 {
+		return rv, err
+	}
+	s.at = rv
+	if len(differing) > bodiesByName {
+		return t.list(ctx, s, &listing{at: rv})
+	}
+	for _, d := range differing {
+		o, ok, err := t.source.objectAt(ctx, d.namespace, d.name, rv)
+		var bad *frame.Malformed
+		switch {
+		case errors.As(err, &bad):
+			err = t.rejectListed(ctx, s, bad)
+		case err == nil && ok:
+			err = t.observe(ctx, s, &o)
+		case err == nil:
+			err = fmt.Errorf("look up %s/%s at revision %d: %w", d.namespace, d.name, rv, errInexact)
+		}
+		if err != nil {
+			return rv, err
+		}
+	}
+	return rv, t.flush(ctx)
+}

@@ -1,0 +1,324 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// timing holds the periods of a target's loop.
+type timing struct {
+	// silence is how long a watch may say nothing, not even a bookmark, before
+	// it is taken for dead. The API server sends a bookmark about every minute.
+	silence time.Duration
+	// tick is how often an idle loop looks at the clock.
+	tick time.Duration
+	// backoff is the first pause after a failure; it doubles up to backoffCap.
+	backoff, backoffCap time.Duration
+	// waitingCap bounds the pause while the resource is not served.
+	waitingCap time.Duration
+	// unserved is how long discovery must have denied a resource before the
+	// objects it had are taken for gone.
+	unserved time.Duration
+}
+
+func defaultTiming() timing {
+	return timing{
+		silence: 3 * time.Minute, tick: 15 * time.Second, unserved: 10 * time.Second,
+		backoff: 200 * time.Millisecond, backoffCap: 30 * time.Second, waitingCap: 5 * time.Second,
+	}
+}
+
+// errLog: the log did not take an event. The loop ends: what the index says was
+// announced and what was can differ from then on.
+var errLog = errors.New("append to log")
+
+// target is one resource, in all namespaces or in one, and the loop that keeps
+// its events coming. All but status belongs to the goroutine of run.
+type target struct {
+	spec    spec
+	options *Options
+	clients *clients
+	timing  timing
+	logger  *slog.Logger
+	status  *status
+	pause   wait.Backoff
+
+	// source is nil until the resource is resolved; resolved is the last answer.
+	source   *source
+	resolved resolved
+	index    *index
+	// cursor is the revision up to which everything was appended; see resume.
+	cursor uint64
+	// ended are the uids of deletions at the cursor's revision, see resume.
+	ended map[string]bool
+	// undecided are ends that could not be told from leaving the selection yet.
+	undecided []undecided
+	// first is the first list, until it is complete.
+	first firstList
+	// unservedSince is when discovery began to deny the resource.
+	unservedSince time.Time
+	// suspect: the watch was opened because the one before fell silent.
+	suspect bool
+	// shown is the state that was logged last.
+	shown State
+	// rejections are the revisions of objects that were rejected, by uid, so that
+	// every list does not reject them anew.
+	rejections map[string]uint64
+	// epoch counts rollbacks of the API server's storage.
+	epoch uint64
+	// firstOp is what the objects of the first list are: they existed when
+	// informd first looked, or the resource came later. Empty until it looked.
+	firstOp event.Op
+	// reconciles counts those since the watch last brought anything in order.
+	reconciles int
+	// lost is history that the API server no longer has, until it is made up for.
+	lost *lost
+	// sweeps numbers the sweeps, for the marks in the index.
+	sweeps  uint32
+	pending batch
+}
+
+func newTarget(s spec, options *Options, c *clients, tm timing) *target {
+	t := &target{
+		spec: s, options: options, clients: c, timing: tm,
+		logger: options.Logger.With("target", s.name()),
+		status: newStatus(s), index: newIndex(), ended: make(map[string]bool), rejections: make(map[string]uint64),
+	}
+	t.resetPause()
+	return t
+}
+
+// run keeps the target going until ctx ends or the log refuses events.
+func (t *target) run(ctx context.Context) {
+	reason := ""
+	for ctx.Err() == nil {
+		err := t.advance(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if errors.Is(err, errLog) {
+			reason = err.Error()
+			t.logger.Error("target ends, its events cannot be kept", "err", err)
+			break
+		}
+		if err != nil {
+			if !errors.Is(err, errNotServed) {
+				t.status.failures.Add(1)
+			}
+			t.fail(ctx, err)
+		}
+	}
+	t.setState(Stopped, reason)
+}
+
+// advance does what comes next for the target and returns when that is over: nil
+// if the loop should go on at once, an error if it should pause first.
+func (t *target) advance(ctx context.Context) error {
+	t.status.beatNow()
+	switch {
+	case t.source == nil:
+		return t.resolve(ctx)
+	case !t.status.synced.Load():
+		return t.snapshot(ctx)
+	case t.lost != nil && t.lost.phase == reconciling:
+		return t.reconcile(ctx)
+	default:
+		return t.follow(ctx)
+	}
+}
+
+// resolve finds the resource and makes its source.
+func (t *target) resolve(ctx context.Context) error {
+	r, err := resolve(ctx, t.clients.discovery, t.spec)
+	if errors.Is(err, errNotServed) {
+		if err := t.endUnserved(ctx); err != nil {
+			return err
+		}
+	} else {
+		t.unservedSince = time.Time{}
+	}
+	if t.firstOp == "" {
+		switch {
+		case err == nil, errors.Is(err, errUnusable):
+			t.firstOp = event.Snapshot
+		case errors.Is(err, errNotServed):
+			t.firstOp = event.Added
+		}
+	}
+	if err == nil || errors.Is(err, errNotServed) || errors.Is(err, errUnusable) || apierrors.IsForbidden(err) {
+		t.status.looked.Store(true)
+	}
+	if err != nil {
+		return err
+	}
+	t.source, err = newSource(t.spec, r, t.clients, t.options.RedactionKey)
+	if err == nil {
+		t.resolved = r
+		t.status.setResolved(r)
+	}
+	return err
+}
+
+// endUnserved ends the objects of a resource that discovery has denied for a
+// while: it was removed, and its objects with it, while no watch was open to tell
+// of them. When it comes back, it is a new one.
+func (t *target) endUnserved(ctx context.Context) error {
+	if t.unservedSince.IsZero() {
+		t.unservedSince = time.Now()
+	}
+	if t.index.len() == 0 || time.Since(t.unservedSince) < t.timing.unserved {
+		return nil
+	}
+	from := t.resume()
+	last := t.cursor
+	for _, e := range t.index.entries {
+		last = max(last, e.rv)
+	}
+	for _, e := range t.index.entries {
+		if err := t.end(ctx, event.Deleted, e, nil, last+1, true); err != nil {
+			return err
+		}
+	}
+	gap := event.GapInfo{From: from, To: last + 1, Reason: reasonUnserved, Recovered: event.RecoveredState}
+	if err := t.emitGap(ctx, gap); err != nil {
+		return err
+	}
+	t.logger.Warn("the resource is gone, and its objects with it", "reason", reasonUnserved)
+	t.lost, t.undecided, t.first, t.firstOp = nil, nil, firstList{}, event.Added
+	t.setCursor(0)
+	t.status.synced.Store(false)
+	return t.flush(ctx)
+}
+
+// maxRetryAfter bounds the pause that the API server may ask for.
+const maxRetryAfter = 2 * time.Minute
+
+// fail shows what an error means for the target and pauses.
+func (t *target) fail(ctx context.Context, err error) {
+	state := t.judge(err)
+	if state == Waiting {
+		// It may come back as another version, or of another kind.
+		t.source = nil
+	}
+	t.setState(state, err.Error())
+	d := t.pause.Step()
+	if state == Waiting {
+		d = min(d, t.timing.waitingCap)
+	}
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		d = max(d, min(time.Duration(seconds)*time.Second, maxRetryAfter))
+	}
+	t.logger.Debug("target pauses", "err", err, "pause", d)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		t.status.beatNow()
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-time.After(t.timing.tick):
+		}
+	}
+}
+
+// judge says which state an error puts the target in. None of them is taken for
+// an empty list.
+func (t *target) judge(err error) State {
+	switch {
+	case errors.Is(err, errNotServed), apierrors.IsNotFound(err):
+		return Waiting
+	case apierrors.IsForbidden(err):
+		return Forbidden
+	case expired(err):
+		return Syncing // a list took longer than etcd keeps its revision
+	case errors.Is(err, errUnusable), apierrors.IsUnauthorized(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
+		return Degraded
+	case t.status.synced.Load():
+		return Stale
+	default:
+		return Degraded
+	}
+}
+
+func (t *target) setState(state State, reason string) {
+	t.status.set(state, reason)
+	if t.shown == state {
+		return
+	}
+	t.shown = state
+	level := slog.LevelInfo
+	if state != Live && state != Syncing && state != Stopped {
+		level = slog.LevelWarn
+	}
+	attrs := []slog.Attr{slog.String("state", string(state))}
+	if reason != "" {
+		attrs = append(attrs, slog.String("reason", reason))
+	}
+	t.logger.LogAttrs(context.Background(), level, "target state changed", attrs...)
+}
+
+func (t *target) resetPause() {
+	t.pause = wait.Backoff{Duration: t.timing.backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: t.timing.backoffCap}
+}
+
+// setCursor notes that everything up to rv was appended.
+func (t *target) setCursor(rv uint64) {
+	if rv != t.cursor {
+		clear(t.ended)
+	}
+	t.cursor = rv
+	t.status.rv.Store(rv)
+}
+
+// resume is the revision to watch from. Revisions are not unique to an object:
+// when a lease of etcd ends, all objects on it (core Events, up to 1,000) are
+// deleted at one revision. A watch that was cut among them must begin before
+// them, and those that were seen are remembered in ended until the next revision.
+func (t *target) resume() uint64 {
+	if len(t.ended) > 0 {
+		return t.cursor - 1
+	}
+	return t.cursor
+}
+
+// maxRejections bounds what is remembered of rejected objects; beyond it they are
+// rejected again.
+const maxRejections = 10_000
+
+// reject hands an object that cannot be passed on to whoever keeps such, once
+// per revision.
+func (t *target) reject(ctx context.Context, bad *frame.Malformed) error {
+	if bad.UID != "" && t.rejections[bad.UID] == bad.ResourceVersion {
+		return nil
+	}
+	if len(t.rejections) >= maxRejections {
+		clear(t.rejections)
+	}
+	if bad.UID != "" {
+		t.rejections[bad.UID] = bad.ResourceVersion
+	}
+	r := Rejected{
+		Target: t.spec.name(), Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID,
+		ResourceVersion: bad.ResourceVersion, Reason: bad.Reason, Size: bad.Size, Raw: bad.Raw,
+	}
+	t.status.rejected.Add(1)
+	t.logger.Warn("object cannot be passed on", "namespace", r.Namespace, "name", r.Name,
+		"resource_version", r.ResourceVersion, "reason", r.Reason)
+	t.status.blocked.Store(true)
+	defer t.status.blocked.Store(false)
+	if err := t.options.Reject(ctx, r); err != nil {
+		return fmt.Errorf("%w: keep a rejected object: %w", errLog, err)
+	}
+	return nil
+}

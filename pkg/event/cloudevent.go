@@ -1,0 +1,222 @@
+package event
+
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	specVersion = "1.0"
+	// ContentType is the media type of Data.
+	ContentType = "application/json"
+	// ContentTypeJSON is the media type of [Event.AppendJSON]'s output.
+	ContentTypeJSON = "application/cloudevents+json; charset=UTF-8"
+	// ContentTypeBatch is the media type of [AppendJSONBatch]'s output.
+	ContentTypeBatch = "application/cloudevents-batch+json; charset=UTF-8"
+	timeFormat       = "2006-01-02T15:04:05.000000Z"
+)
+
+// Source is the CloudEvents source: "informd/<cluster>".
+func (e *Event) Source() string { return "informd/" + e.Cluster }
+
+// Subject is the CloudEvents subject: "<group or core>/<resource>/<namespace>/<name>",
+// without the namespace for cluster-scoped objects; the target's name for
+// control records. The NATS subject is [Event.NATSSubject].
+func (e *Event) Subject() string {
+	if e.Op.Control() {
+		return e.Target
+	}
+	s := GroupOrCore(e.Group) + "/" + e.Resource + "/"
+	if e.Namespace != "" {
+		s += e.Namespace + "/"
+	}
+	return s + e.Name
+}
+
+// attribute is one CloudEvents context attribute. Exactly one of the value
+// fields counts, by kind.
+type attribute struct {
+	name   string
+	text   string
+	number uint64
+	kind   attributeKind
+}
+
+type attributeKind int
+
+const (
+	kindText attributeKind = iota
+	kindNumber
+	kindBool
+)
+
+// maxAttributes is how many attributes an event can have at most; it sizes the
+// array that keeps them off the heap.
+const maxAttributes = 24
+
+// attributes appends the event's context attributes in their documented order.
+// Both wire forms are made from it, so that they cannot differ. Revisions are
+// strings, as everywhere in Kubernetes: JavaScript's numbers end at 2^53.
+func (e *Event) attributes(a []attribute) []attribute {
+	text := func(name, value string) {
+		if value != "" {
+			a = append(a, attribute{name: name, text: value})
+		}
+	}
+	revision := func(name string, rv uint64) {
+		if rv != 0 {
+			text(name, strconv.FormatUint(rv, 10))
+		}
+	}
+	text("specversion", specVersion)
+	text("id", e.ID)
+	text("source", e.Source())
+	text("type", e.Type())
+	text("subject", e.Subject())
+	text("time", e.Time.UTC().Format(timeFormat))
+	if e.Data != nil {
+		text("datacontenttype", ContentType)
+	}
+	text("cluster", e.Cluster)
+	text("op", string(e.Op))
+	a = append(a, attribute{name: "group", text: e.Group}) // "" is the core group's name
+	text("version", e.Version)
+	text("resource", e.Resource)
+	text("kind", e.Kind)
+	text("namespace", e.Namespace)
+	text("name", e.Name)
+	text("uid", e.UID)
+	revision("resourceversion", e.ResourceVersion)
+	revision("prevresourceversion", e.PrevResourceVersion)
+	if e.Ordinal != 0 {
+		a = append(a, attribute{name: "ordinal", number: e.Ordinal, kind: kindNumber})
+	}
+	if e.Gap != nil {
+		text("fromrv", strconv.FormatUint(e.Gap.From, 10))
+		text("torv", strconv.FormatUint(e.Gap.To, 10))
+		text("reason", e.Gap.Reason)
+		text("recovered", string(e.Gap.Recovered))
+	}
+	replay := attribute{name: "replay", kind: kindBool}
+	if e.Replay {
+		replay.number = 1
+	}
+	return append(a, replay)
+}
+
+// AppendJSON appends the event in CloudEvents 1.0 JSON format, on one line
+// without a newline, to dst.
+func (e *Event) AppendJSON(dst []byte) []byte {
+	var array [maxAttributes]attribute
+	for i, a := range e.attributes(array[:0]) {
+		if i == 0 {
+			dst = append(dst, `{"`...)
+		} else {
+			dst = append(dst, `,"`...)
+		}
+		dst = append(dst, a.name...)
+		dst = append(dst, `":`...)
+		switch a.kind {
+		case kindText:
+			dst = appendQuoted(dst, a.text)
+		case kindNumber:
+			dst = strconv.AppendUint(dst, a.number, 10)
+		case kindBool:
+			dst = strconv.AppendBool(dst, a.number != 0)
+		}
+	}
+	if e.Data != nil {
+		dst = append(dst, `,"data":`...)
+		dst = append(dst, e.Data...)
+	}
+	return append(dst, '}')
+}
+
+// AppendJSONBatch appends the events as one CloudEvents JSON batch to dst.
+func AppendJSONBatch(dst []byte, events []Event) []byte {
+	dst = append(dst, '[')
+	for i := range events {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = events[i].AppendJSON(dst)
+	}
+	return append(dst, ']')
+}
+
+// AppendHeaders calls add for every attribute of the CloudEvents binary mode,
+// "ce-<name>" and its value, percent-encoded as the CloudEvents HTTP binding
+// (1.0.2, section 3.1.3.2) has it, so that no name or label can break out of a
+// header. The content type is a header of its own there: [ContentType].
+func (e *Event) AppendHeaders(add func(name, value string)) {
+	var array [maxAttributes]attribute
+	for _, a := range e.attributes(array[:0]) {
+		switch {
+		case a.name == "datacontenttype":
+			add("content-type", a.text)
+		case a.kind == kindNumber:
+			add("ce-"+a.name, strconv.FormatUint(a.number, 10))
+		case a.kind == kindBool:
+			add("ce-"+a.name, strconv.FormatBool(a.number != 0))
+		default:
+			add("ce-"+a.name, headerValue(a.text))
+		}
+	}
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// headerValue percent-encodes what the CloudEvents HTTP binding names: space,
+// double quote, percent, and all outside printable ASCII.
+func headerValue(s string) string {
+	plain := func(c byte) bool { return c > ' ' && c < 0x7f && c != '"' && c != '%' }
+	return percentEncode(s, plain)
+}
+
+// percentEncode replaces every byte that is not plain by %XX.
+func percentEncode(s string, plain func(byte) bool) string {
+	clean := true
+	for i := 0; i < len(s) && clean; i++ {
+		clean = plain(s[i])
+	}
+	if clean {
+		return s
+	}
+	b := make([]byte, 0, len(s)+16)
+	for i := range len(s) {
+		if c := s[i]; plain(c) {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+		}
+	}
+	return string(b)
+}
+
+// appendQuoted appends s as a JSON string. Bytes that are not UTF-8 become
+// U+FFFD, as encoding/json has it.
+func appendQuoted(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c >= utf8.RuneSelf:
+			r, size := utf8.DecodeRuneInString(s[i:])
+			dst = utf8.AppendRune(dst, r)
+			i += size
+			continue
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ' || c == 0x7f:
+			dst = append(dst, '\\', 'u', '0', '0', upperHex[c>>4], upperHex[c&15])
+		default:
+			dst = append(dst, c)
+		}
+		i++
+	}
+	return append(dst, '"')
+}
+
+// FormatTime renders a time as the events do: RFC 3339 in UTC with microseconds.
+func FormatTime(t time.Time) string { return t.UTC().Format(timeFormat) }

@@ -1,0 +1,200 @@
+// Package event defines what informd emits: one change of one Kubernetes
+// object, or a control record about a target, in a form that does not depend on
+// where it came from (list, watch, reconcile) or where it goes (any sink).
+//
+// It holds the identity rules (ids, keys, subjects) and the two wire forms:
+// CloudEvents 1.0 JSON ([Event.AppendJSON]) and NATS binary mode
+// ([Event.AppendHeaders] with Data as the body). It does not watch, store or
+// deliver. It imports only the standard library, so that a consumer can use it
+// to read informd's stream without taking on anything else.
+package event
+
+import (
+	"strconv"
+	"time"
+)
+
+// Op says what happened.
+type Op string
+
+// The operations. Snapshot, Added, Modified and Entered carry the object's new
+// state; Deleted and Left end what informd knows of it; Synced and Gap are
+// control records about a target and carry no object.
+const (
+	// Snapshot is an object that existed when informd first met its resource.
+	Snapshot Op = "snapshot"
+	// Added is an object that came into being.
+	Added Op = "added"
+	// Modified is a new revision of a known object.
+	Modified Op = "modified"
+	// Deleted is the end of an object.
+	Deleted Op = "deleted"
+	// Entered is an existing object that newly matches the selection.
+	Entered Op = "entered"
+	// Left is an existing object that no longer matches the selection. No
+	// deletion follows while it does not match.
+	Left Op = "left"
+	// Synced says that the target's snapshot is complete.
+	Synced Op = "synced"
+	// Gap names a range of revisions in which something may be missing.
+	Gap Op = "gap"
+)
+
+// Control reports whether the operation is about a target, not an object.
+func (o Op) Control() bool { return o == Synced || o == Gap }
+
+// Ends reports whether the operation ends what informd knows of an object.
+func (o Op) Ends() bool { return o == Deleted || o == Left }
+
+// Ops lists every operation, in the order in which documentation names them.
+func Ops() []Op {
+	return []Op{Snapshot, Added, Modified, Deleted, Left, Entered, Synced, Gap}
+}
+
+// Recovered says how much of a gap's range came out all the same.
+type Recovered string
+
+// The degrees of recovery.
+const (
+	// RecoveredKnown means all but objects born and dead inside the range.
+	RecoveredKnown Recovered = "known"
+	// RecoveredPartial means some of the range's revisions.
+	RecoveredPartial Recovered = "partial"
+	// RecoveredState means final states and deletions, no revision in between.
+	RecoveredState Recovered = "state"
+)
+
+// GapInfo describes the range (From, To] of a [Gap]. From is the last revision
+// that is known to be complete.
+type GapInfo struct {
+	From, To  uint64
+	Reason    string // "expired", "rollback"
+	Recovered Recovered
+}
+
+// Event is one change of one object, or a control record. It is a value: once
+// appended to the journal neither it nor what Data points to changes, so that
+// any number of sinks can share it.
+type Event struct {
+	// ID is the same for the same change, whenever and however it is found:
+	// see [ObjectID], [DeletedID], [SelectionID], [SyncedID] and [GapID].
+	ID string
+	Op Op
+	// Time is when informd observed the change. It is no order key: two events
+	// of one object are ordered by their place in the stream alone.
+	Time time.Time
+
+	Cluster string
+	// Target is the watch that found it: "<group or core>/<resource>[@<namespace>]".
+	Target string
+
+	Group, Version, Resource, Kind string
+
+	// Namespace is empty for cluster-scoped objects. Namespace, Name and UID
+	// are empty in control records.
+	Namespace, Name, UID string
+
+	// ResourceVersion is the revision of the change; for a deletion found by
+	// reconcile, the revision at which the object was known to be gone.
+	ResourceVersion uint64
+	// PrevResourceVersion is the revision of the same UID that was journaled
+	// before this one, 0 for the first.
+	PrevResourceVersion uint64
+	// Ordinal is 1 for the first event of this UID, 2 for the next, and so on;
+	// 0 in control records.
+	Ordinal uint64
+	// Replay marks what a reconcile found, in contrast to what was seen live.
+	Replay bool
+
+	// Data is the CloudEvents data: a JSON object on one line without
+	// surrounding white space, built with [OpenData] and what closes it. Nil if
+	// there is none.
+	Data []byte
+
+	// Gap is set if Op is Gap, and only then.
+	Gap *GapInfo
+}
+
+// Key names the object regardless of its UID, or the target of a control
+// record. Events with the same key must be delivered in order.
+func (e *Event) Key() string {
+	if e.Op.Control() {
+		return e.Target
+	}
+	return GroupOrCore(e.Group) + "/" + e.Resource + "/" + e.Namespace + "/" + e.Name
+}
+
+// Size is the number of bytes the event is accounted with in bounded buffers:
+// its data and its strings, an estimate of what it keeps alive.
+func (e *Event) Size() int {
+	const fixed = 256 // the struct, its time and the slice header
+	return fixed + len(e.ID) + len(e.Namespace) + len(e.Name) + len(e.UID) + len(e.Data)
+}
+
+// Type is the CloudEvents type: "dev.informd.<op>".
+func (e *Event) Type() string { return typePrefix + string(e.Op) }
+
+const typePrefix = "dev.informd."
+
+// GroupOrCore gives the core group, empty in the API, the name it has in
+// targets, keys and subjects.
+func GroupOrCore(group string) string {
+	if group == "" {
+		return "core"
+	}
+	return group
+}
+
+// ObjectID is the id of a snapshot, added or modified event, live or replayed:
+// "<uid>:<resourceVersion>", and ":e<epoch>" behind it from epoch 1 on.
+func ObjectID(uid string, rv, epoch uint64) string {
+	b := make([]byte, 0, len(uid)+48)
+	b = append(b, uid...)
+	b = append(b, ':')
+	b = strconv.AppendUint(b, rv, 10)
+	return string(appendEpoch(b, epoch))
+}
+
+// DeletedID is the id of a deletion, "<uid>:deleted": seen live or found by
+// reconcile, the two collapse into one.
+func DeletedID(uid string, epoch uint64) string {
+	return string(appendEpoch([]byte(uid+":deleted"), epoch))
+}
+
+// SelectionID is the id of a left or entered event:
+// "<uid>:<resourceVersion>:<op>:<cause>", where cause is the revision of the
+// change that moved the object across the edge of the selection.
+func SelectionID(uid string, rv uint64, op Op, cause, epoch uint64) string {
+	b := append([]byte(uid), ':')
+	b = strconv.AppendUint(b, rv, 10)
+	b = append(b, ':')
+	b = append(b, op...)
+	b = append(b, ':')
+	b = strconv.AppendUint(b, cause, 10)
+	return string(appendEpoch(b, epoch))
+}
+
+// SyncedID is the id of a synced record: "<target>:<resourceVersion>:synced".
+func SyncedID(target string, rv, epoch uint64) string {
+	b := append([]byte(target), ':')
+	b = strconv.AppendUint(b, rv, 10)
+	return string(appendEpoch(append(b, ":synced"...), epoch))
+}
+
+// GapID is the id of a gap record: "<target>:<from>-<to>:gap".
+func GapID(target string, from, to, epoch uint64) string {
+	b := append([]byte(target), ':')
+	b = strconv.AppendUint(b, from, 10)
+	b = append(b, '-')
+	b = strconv.AppendUint(b, to, 10)
+	return string(appendEpoch(append(b, ":gap"...), epoch))
+}
+
+// appendEpoch ends an id with the epoch: after a rollback of etcd the same
+// revision number names another state.
+func appendEpoch(b []byte, epoch uint64) []byte {
+	if epoch == 0 {
+		return b
+	}
+	return strconv.AppendUint(append(b, ":e"...), epoch, 10)
+}

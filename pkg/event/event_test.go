@@ -1,0 +1,152 @@
+package event_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+func TestIDs(t *testing.T) {
+	for want, got := range map[string]string{
+		"u:12":                       event.ObjectID("u", 12, 0),
+		"u:18446744073709551615":     event.ObjectID("u", 1<<64-1, 0),
+		"u:12:e1":                    event.ObjectID("u", 12, 1),
+		"u:deleted":                  event.DeletedID("u", 0),
+		"u:deleted:e3":               event.DeletedID("u", 3),
+		"u:12:left:15":               event.SelectionID("u", 12, event.Left, 15, 0),
+		"u:12:entered:15:e2":         event.SelectionID("u", 12, event.Entered, 15, 2),
+		"apps/deployments:7:synced":  event.SyncedID("apps/deployments", 7, 0),
+		"core/pods@shop:7:synced:e1": event.SyncedID("core/pods@shop", 7, 1),
+		"core/pods:5-9:gap":          event.GapID("core/pods", 5, 9, 0),
+		"core/pods:5-9:gap:e1":       event.GapID("core/pods", 5, 9, 1),
+	} {
+		if got != want {
+			t.Errorf("id = %q, want %q", got, want)
+		}
+	}
+}
+
+func TestKeyAndSubject(t *testing.T) {
+	namespaced := deployment(event.Modified)
+	core := namespaced
+	core.Group, core.Resource = "", "pods"
+	clusterScoped := namespaced
+	clusterScoped.Namespace, clusterScoped.Resource = "", "things"
+	control := event.Event{Op: event.Synced, Target: "core/pods@shop", Resource: "pods"}
+	for name, test := range map[string]struct {
+		event        event.Event
+		key, subject string
+	}{
+		"namespaced":     {namespaced, "apps/deployments/shop/web", "apps/deployments/shop/web"},
+		"core":           {core, "core/pods/shop/web", "core/pods/shop/web"},
+		"cluster-scoped": {clusterScoped, "apps/things//web", "apps/things/web"},
+		"control":        {control, "core/pods@shop", "core/pods@shop"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.event.Key(); got != test.key {
+				t.Errorf("Key = %q, want %q", got, test.key)
+			}
+			if got := test.event.Subject(); got != test.subject {
+				t.Errorf("Subject = %q, want %q", got, test.subject)
+			}
+		})
+	}
+}
+
+func TestKeyIgnoresUID(t *testing.T) {
+	a, b := deployment(event.Deleted), deployment(event.Added)
+	b.UID = "another"
+	if a.Key() != b.Key() {
+		t.Errorf("a re-creation has another key: %q and %q", a.Key(), b.Key())
+	}
+}
+
+func TestOps(t *testing.T) {
+	var control, ends []event.Op
+	for _, op := range event.Ops() {
+		if op.Control() {
+			control = append(control, op)
+		}
+		if op.Ends() {
+			ends = append(ends, op)
+		}
+	}
+	if diff := cmp.Diff([]event.Op{event.Synced, event.Gap}, control); diff != "" {
+		t.Errorf("control ops (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]event.Op{event.Deleted, event.Left}, ends); diff != "" {
+		t.Errorf("ops that end an object (-want +got):\n%s", diff)
+	}
+	for _, e := range samples() {
+		if !slices.Contains(event.Ops(), e.Op) {
+			t.Errorf("Ops lacks %s", e.Op)
+		}
+	}
+}
+
+func TestSizeCountsWhatIsKept(t *testing.T) {
+	e := deployment(event.Modified)
+	before := e.Size()
+	if before < len(e.Data) {
+		t.Errorf("Size = %d, less than the data alone", before)
+	}
+	e.Data = append(e.Data, make([]byte, 1000)...)
+	e.Name += strings.Repeat("n", 10)
+	if got := e.Size() - before; got != 1010 {
+		t.Errorf("1,010 more bytes count as %d", got)
+	}
+}
+
+func TestObject(t *testing.T) {
+	open := func(object string) []byte { return append(event.OpenData(nil), object...) }
+	for _, object := range []string{
+		`{}`, `{"a":1}`, `{"final":true}`, `{"a":1,"final":true}`, `{"a":1,"final":false}`,
+		`{"object":{"final":false}}`, `{"a":"\",\"final\":true}"}`,
+	} {
+		for name, data := range map[string][]byte{
+			"present":   event.CloseData(open(object)),
+			"final":     event.CloseDeletedData(open(object), true),
+			"not final": event.CloseDeletedData(open(object), false),
+		} {
+			e := event.Event{Data: data}
+			if got := string(e.Object()); got != object {
+				t.Errorf("%s: Object of %s = %s", name, data, got)
+			}
+			if len(data) > len(object)+event.DataOverhead {
+				t.Errorf("%s: the data has %d bytes beside the object, DataOverhead is %d", name, len(data)-len(object), event.DataOverhead)
+			}
+		}
+	}
+}
+
+func TestObjectOfNone(t *testing.T) {
+	for name, data := range map[string][]byte{
+		"nil":      nil,
+		"identity": event.IdentityData(),
+		"foreign":  []byte(`{"other":{}}`),
+		"cut":      []byte(`{"object":{"a":`),
+	} {
+		e := event.Event{Data: data}
+		if got := e.Object(); got != nil {
+			t.Errorf("%s: Object = %s, want nil", name, got)
+		}
+	}
+}
+
+// TestImportsOnlyTheStandardLibrary keeps the package usable by a consumer that
+// takes on nothing else.
+func TestImportsOnlyTheStandardLibrary(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps",
+		"-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "github.com/informd/informd/pkg/event").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	if diff := cmp.Diff([]string{"github.com/informd/informd/pkg/event"}, strings.Fields(string(out))); diff != "" {
+		t.Errorf("packages outside the standard library (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,92 @@
+package event_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+var update = flag.Bool("update", false, "write the golden files; a difference is a breaking change of the format")
+
+// golden compares got with testdata/<name>.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (go test ./pkg/event -update writes it)", err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// deployment is an event about one namespaced object.
+func deployment(op event.Op) event.Event {
+	const uid = "8f0ac8f3-5e2b-4a5f-9c53-0d3c5f6f1a11"
+	return event.Event{
+		ID: event.ObjectID(uid, 12345, 0), Op: op,
+		Time:    time.Date(2026, 11, 20, 10, 0, 0, 123456789, time.FixedZone("", 3600)),
+		Cluster: "prod-eu1", Target: "apps/deployments",
+		Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment",
+		Namespace: "shop", Name: "web", UID: uid,
+		ResourceVersion: 12345, PrevResourceVersion: 12300, Ordinal: 7,
+		Data: event.CloseData(append(event.OpenData(nil), `{"kind":"Deployment","spec":{"replicas":3}}`...)),
+	}
+}
+
+// samples has one event of every op, and the shapes in which an op can come.
+func samples() []event.Event {
+	snapshot, added := deployment(event.Snapshot), deployment(event.Added)
+	for _, e := range []*event.Event{&snapshot, &added} {
+		e.PrevResourceVersion, e.Ordinal = 0, 1
+	}
+	added.Group, added.Resource, added.Kind, added.Target = "", "namespaces", "Namespace", "core/namespaces"
+	added.Namespace, added.Name = "", "shop"
+
+	deleted := deployment(event.Deleted)
+	deleted.ID = event.DeletedID(deleted.UID, 0)
+	deleted.Data = event.CloseDeletedData(append(event.OpenData(nil), `{"kind":"Deployment"}`...), true)
+	reconciled := deleted
+	reconciled.Replay, reconciled.Data = true, event.IdentityData()
+
+	left, entered := deployment(event.Left), deployment(event.Entered)
+	left.ID = event.SelectionID(left.UID, 12345, event.Left, 12345, 0)
+	entered.ID = event.SelectionID(entered.UID, 12345, event.Entered, 12400, 2)
+
+	control := event.Event{
+		Time: deleted.Time, Cluster: "prod-eu1", Target: "apps/deployments@shop",
+		Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", ResourceVersion: 20000,
+	}
+	synced, gap := control, control
+	synced.Op, synced.ID = event.Synced, event.SyncedID(control.Target, 20000, 0)
+	gap.Op, gap.ID = event.Gap, event.GapID(control.Target, 12345, 20000, 0)
+	gap.Gap = &event.GapInfo{From: 12345, To: 20000, Reason: "expired", Recovered: event.RecoveredState}
+	return []event.Event{
+		snapshot, added, deployment(event.Modified), deleted, reconciled, left, entered, synced, gap,
+	}
+}
+
+// hostile are strings that no name should be, but that may come all the same.
+func hostile() []string {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	return []string{
+		"", " ", "a\nb", "a\r\nce-id: forged", `"quoted"`, `back\slash`, "tab\t", "nul\x00", "del\x7f", "c1\u0085",
+		"emoji 🚀", "ümläut", "\u2028line\u2029", "\ufeffbom", "\ufffd", "a\xffb", "\xed\xa0\x80surrogate", "\xf0\x9f\x9acut",
+		"100%", "%41", "_", "a.b", "a_b", "*", ">", "system:node:*", "</script>&", "{}", "'", string(all),
+	}
+}

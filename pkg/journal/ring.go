@@ -1,0 +1,73 @@
+package journal
+
+import (
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// chunkLen is how many slots are allocated at a time. A queue of chunks grows
+// and shrinks without ever copying events, and a burst's memory goes back with
+// its last event.
+const chunkLen = 128
+
+type chunk [chunkLen]slot
+
+// slot is one event in the ring.
+type slot struct {
+	event event.Event
+	size  uint64
+	at    time.Duration // when it was appended, since the journal's start
+}
+
+// ring holds the slots with the sequences first to last, without holes. Its
+// zero value is not ready: the first sequence is 1.
+type ring struct {
+	first, last uint64 // empty if last == first-1
+	bytes       uint64
+	chunks      []*chunk
+	base        uint64 // the sequence of the first slot of chunks[0]
+	spare       *chunk // an empty one kept, so that a steady flow does not allocate
+}
+
+func newRing() ring { return ring{first: 1, base: 1} }
+
+func (r *ring) len() uint64 { return r.last + 1 - r.first }
+
+// at returns the slot of a sequence that the ring holds, or that push made room for.
+func (r *ring) at(seq uint64) *slot {
+	i := seq - r.base
+	return &r.chunks[i/chunkLen][i%chunkLen]
+}
+
+// push adds s behind the last slot.
+func (r *ring) push(s slot) {
+	r.last++
+	if (r.last-r.base)/chunkLen == uint64(len(r.chunks)) {
+		if r.spare == nil {
+			r.spare = new(chunk)
+		}
+		r.chunks = append(r.chunks, r.spare)
+		r.spare = nil
+	}
+	*r.at(r.last) = s
+	r.bytes += s.size
+}
+
+// drop frees the slots up to and including seq.
+func (r *ring) drop(seq uint64) {
+	for ; r.first <= seq; r.first++ {
+		s := r.at(r.first)
+		r.bytes -= s.size
+		*s = slot{}
+		if r.first+1-r.base == chunkLen {
+			r.spare = r.chunks[0]
+			r.chunks[0] = nil
+			r.chunks = r.chunks[1:]
+			r.base += chunkLen
+		}
+	}
+	if len(r.chunks) == 0 {
+		r.chunks = nil // what the queue of a burst took
+	}
+}

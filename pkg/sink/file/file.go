@@ -1,0 +1,114 @@
+// Package file is the sink that appends events to a file, one CloudEvents JSON
+// object per line, and keeps a bounded number of older files beside it.
+//
+// Open belongs to the deliver package, which gets the [Driver] from package
+// drivers. This package does not compress, upload or age files; other programs
+// may move or remove them at any time.
+//
+// # What is in the files
+//
+// An event counts as delivered when its line is on stable storage: every Write
+// ends with fsync. No half line is ever in the middle of a file. What a failed
+// write left is cut off at once; what a crash left is cut off when the file is
+// opened. A file that does not begin as an event does is refused: it is not
+// informd's.
+//
+// # Rotation
+//
+// The names are those that logrotate gives: path is the current file, path.1
+// the one before, path.2 the one before that. When the next event would take the
+// current file beyond maxSize, all files move up by one, the oldest of maxFiles
+// is removed, and the event begins a new file. An event is never split; one that
+// is larger than maxSize has a file to itself. An external logrotate can do it
+// instead (in "create" or plain mode): a file that was moved or removed is
+// noticed at the next Write, which goes to a new file.
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/informd/informd/pkg/sink"
+)
+
+// minSize is the least maxSize: less means rotating all the time.
+const minSize = sink.MiB
+
+// Config is the options of a file sink.
+type Config struct {
+	// Path is the current file, absolute or relative to the working directory.
+	// Its directory must exist. The file is made with mode 0600; that of an
+	// existing file stays.
+	Path string `yaml:"path"`
+	// MaxSize is the size that no file exceeds, unless by a single event.
+	MaxSize sink.ByteSize `yaml:"maxSize"`
+	// MaxFiles is how many files there are at most, the current one included: the
+	// disk space is bounded by MaxFiles times MaxSize.
+	MaxFiles int `yaml:"maxFiles"`
+}
+
+// Driver is the sink type "file".
+func Driver() sink.Driver {
+	return sink.Driver{
+		Type:  "file",
+		New:   func() sink.Config { return &Config{MaxSize: 100 * sink.MiB, MaxFiles: 10} },
+		Lanes: 1,
+	}
+}
+
+// Validate implements [sink.Config].
+func (c *Config) Validate() []sink.Problem {
+	var problems []sink.Problem
+	add := func(key, format string, args ...any) {
+		problems = append(problems, sink.Problem{Key: key, Message: fmt.Sprintf(format, args...)})
+	}
+	switch base := filepath.Base(c.Path); {
+	case c.Path == "":
+		add("path", "is required: the file to append to, like /var/log/informd/events.ndjson")
+	case strings.HasSuffix(c.Path, "/") || base == "." || base == "..":
+		add("path", "%q names a directory; add the file's name, like events.ndjson", c.Path)
+	case strings.ContainsRune(c.Path, 0):
+		add("path", "%q holds a NUL character", c.Path)
+	}
+	if c.MaxSize < minSize {
+		add("maxSize", "%s is too small; at least %s", c.MaxSize, minSize)
+	}
+	if c.MaxFiles < 1 {
+		add("maxFiles", "%d is too few; at least 1, the current file alone", c.MaxFiles)
+	}
+	return problems
+}
+
+// Exclusive implements [sink.Exclusive]: two sinks would interleave their lines
+// and rotate each other's files away.
+func (c *Config) Exclusive() (key, name string) {
+	path, err := filepath.Abs(c.Path)
+	if err != nil {
+		path = filepath.Clean(c.Path) // there is no working directory; Open tells
+	}
+	return "path", path
+}
+
+// Open implements [sink.Config]. It opens or makes the file, and takes a lock on
+// it: a second sink on the same file, in this or another process, is an error.
+func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
+	path, err := filepath.Abs(c.Path) // the working directory may change
+	if err != nil {
+		return nil, fmt.Errorf("open file %s: %w", c.Path, err)
+	}
+	s := &Sink{
+		log:     &log{path: path, maxFiles: c.MaxFiles, logger: env.Logger},
+		maxSize: int64(c.MaxSize),
+		disk:    systemDisk(),
+	}
+	if err := s.log.open(); err != nil {
+		return nil, err
+	}
+	if err := s.log.removeSurplus(); err != nil {
+		return nil, errors.Join(err, s.log.close())
+	}
+	return s, nil
+}

@@ -1,0 +1,303 @@
+package file_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/file"
+	"github.com/informd/informd/pkg/sink/sinktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func config(path string) *file.Config {
+	return &file.Config{Path: path, MaxSize: 100 * sink.MiB, MaxFiles: 10}
+}
+
+func newPath(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "events.ndjson")
+}
+
+func openSink(t *testing.T, c *file.Config) sink.Sink {
+	t.Helper()
+	s, err := c.Open(t.Context(), sinktest.Env(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func closeSink(t *testing.T, s sink.Sink) {
+	t.Helper()
+	if err := s.Close(t.Context()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func mustWrite(t *testing.T, s sink.Sink, events []event.Event) {
+	t.Helper()
+	if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
+		t.Fatalf("Write = %d, %v, want %d", n, err, len(events))
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func lines(events []event.Event) string {
+	var text []byte
+	for i := range events {
+		text = append(events[i].AppendJSON(text), '\n')
+	}
+	return string(text)
+}
+
+// full is a disk with that much room left.
+func full(room int) file.Disk {
+	return file.Disk{Write: func(f *os.File, p []byte) (int, error) {
+		n := min(room, len(p))
+		room -= n
+		if _, err := f.Write(p[:n]); err != nil {
+			return 0, err
+		}
+		if n < len(p) {
+			return n, &os.PathError{Op: "write", Path: f.Name(), Err: syscall.ENOSPC}
+		}
+		return n, nil
+	}}
+}
+
+func TestConformance(t *testing.T) {
+	// One with a single file, and one that rotates all the time.
+	for name, maxSize := range map[string]sink.ByteSize{"one file": sink.GiB, "rotating": 2000} {
+		t.Run(name, func(t *testing.T) {
+			sinktest.Run(t, sinktest.Target{Lanes: file.Driver().Lanes, Setup: func(t *testing.T) *sinktest.Destination {
+				t.Helper()
+				return destination(&file.Config{Path: newPath(t), MaxSize: maxSize, MaxFiles: 1000})
+			}})
+		})
+	}
+}
+
+func destination(c *file.Config) *sinktest.Destination {
+	var s sink.Sink
+	return &sinktest.Destination{
+		Open: func(t *testing.T) sink.Sink {
+			t.Helper()
+			s = openSink(t, c)
+			return s
+		},
+		Received: func(t *testing.T) []sinktest.Record {
+			t.Helper()
+			var text strings.Builder
+			for i := c.MaxFiles; i > 0; i-- {
+				if older, err := os.ReadFile(fmt.Sprintf("%s.%d", c.Path, i)); err == nil {
+					text.Write(older)
+				}
+			}
+			text.WriteString(read(t, c.Path))
+			all, err := sinktest.FromLines([]byte(text.String()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all
+		},
+		Break: func(t *testing.T, after int) {
+			t.Helper()
+			file.SetDisk(t, s, full(after*450+100))
+		},
+		Heal: func(t *testing.T) {
+			t.Helper()
+			file.SetDisk(t, s, file.Disk{})
+		},
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(t *testing.T, path string) string // returns the path to open
+		want    string
+	}{
+		"missing directory": {func(_ *testing.T, path string) string { return filepath.Join(path, "sub", "f") }, "its directory does not exist; create it"},
+		"directory":         {func(_ *testing.T, path string) string { return filepath.Dir(path) }, "it is a directory"},
+		"link": {func(t *testing.T, path string) string {
+			t.Helper()
+			if err := os.Symlink("elsewhere", path); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}, "symbolic link"},
+		"pipe that nobody reads": {func(t *testing.T, path string) string {
+			t.Helper()
+			if err := syscall.Mkfifo(path, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}, "not a regular file"},
+		"device": {func(*testing.T, string) string { return os.DevNull }, "not a regular file"},
+		"somebody else's file": {func(t *testing.T, path string) string {
+			t.Helper()
+			write(t, path, "root:x:0:0:root:/root:/bin/sh\n")
+			return path
+		}, "not informd's"},
+		"somebody else's short file": {func(t *testing.T, path string) string {
+			t.Helper()
+			write(t, path, "x")
+			return path
+		}, "not informd's"},
+		"a directory in place of the directory's parent": {func(t *testing.T, path string) string {
+			t.Helper()
+			write(t, path, "")
+			return filepath.Join(path, "f")
+		}, "not a directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := c.prepare(t, newPath(t))
+			s, err := config(path).Open(t.Context(), sinktest.Env(t))
+			if err == nil {
+				closeSink(t, s)
+				t.Fatal("Open took it")
+			}
+			if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) || sink.IsPermanent(err) {
+				t.Errorf("error %q, want one that passes and holds %q and the path", err, c.want)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// One file in other words is the same file.
+func TestExclusive(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	want := filepath.Join(dir, "events.ndjson")
+	for _, path := range []string{want, "events.ndjson", "./a/../events.ndjson", dir + "//events.ndjson"} {
+		var options sink.Exclusive = config(path)
+		if key, name := options.Exclusive(); key != "path" || name != want {
+			t.Errorf("%s: %s %s, want path %s", path, key, name, want)
+		}
+	}
+}
+
+func TestRefusedFileIsLeftAlone(t *testing.T) {
+	path := newPath(t)
+	const precious = "no newline at the end"
+	write(t, path, precious)
+	if _, err := config(path).Open(t.Context(), sinktest.Env(t)); err == nil {
+		t.Fatal("Open took somebody else's file")
+	}
+	if got := read(t, path); got != precious {
+		t.Errorf("the file now holds %q", got)
+	}
+}
+
+func TestSecondSinkIsRefused(t *testing.T) {
+	path := newPath(t)
+	first := openSink(t, config(path))
+	second, err := config(path).Open(t.Context(), sinktest.Env(t))
+	if err == nil {
+		closeSink(t, second)
+		t.Fatal("two sinks have the same file")
+	}
+	if !strings.Contains(err.Error(), "another sink") || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %q does not say what is wrong", err)
+	}
+	closeSink(t, first)
+	closeSink(t, openSink(t, config(path)))
+}
+
+func TestFileMode(t *testing.T) {
+	path := newPath(t)
+	closeSink(t, openSink(t, config(path)))
+	wantMode(t, path, 0o600)
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	closeSink(t, openSink(t, config(path)))
+	wantMode(t, path, 0o640)
+}
+
+func wantMode(t *testing.T, path string, want os.FileMode) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != want {
+		t.Errorf("mode %v, want %v", info.Mode().Perm(), want)
+	}
+}
+
+func TestRelativePathIsFixedAtOpen(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	s := openSink(t, config("events.ndjson"))
+	defer closeSink(t, s)
+	t.Chdir(t.TempDir())
+	events := sinktest.Events(3)
+	mustWrite(t, s, events)
+	if got := read(t, filepath.Join(dir, "events.ndjson")); got != lines(events) {
+		t.Errorf("the file holds %q", got)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(c *file.Config)
+		want   []string
+	}{
+		"good":           {func(*file.Config) {}, nil},
+		"relative":       {func(c *file.Config) { c.Path = "events" }, nil},
+		"no path":        {func(c *file.Config) { c.Path = "" }, []string{"path"}},
+		"slash":          {func(c *file.Config) { c.Path = "/var/log/" }, []string{"path"}},
+		"dot":            {func(c *file.Config) { c.Path = "/var/." }, []string{"path"}},
+		"dots":           {func(c *file.Config) { c.Path = ".." }, []string{"path"}},
+		"nul":            {func(c *file.Config) { c.Path = "a\x00b" }, []string{"path"}},
+		"small":          {func(c *file.Config) { c.MaxSize = sink.MiB - 1 }, []string{"maxSize"}},
+		"smallest":       {func(c *file.Config) { c.MaxSize, c.MaxFiles = sink.MiB, 1 }, nil},
+		"all at once":    {func(c *file.Config) { *c = file.Config{} }, []string{"path", "maxSize", "maxFiles"}},
+		"negative files": {func(c *file.Config) { c.MaxFiles = -1 }, []string{"maxFiles"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The defaults of the driver with a path are good.
+			options, ok := file.Driver().New().(*file.Config)
+			if !ok {
+				t.Fatal("the driver makes other options")
+			}
+			options.Path = "/var/log/informd/events.ndjson"
+			c.change(options)
+			var keys []string
+			for _, p := range options.Validate() {
+				keys = append(keys, p.Key)
+				if p.Message == "" {
+					t.Errorf("%s has no message", p.Key)
+				}
+			}
+			if diff := cmp.Diff(c.want, keys); diff != "" {
+				t.Errorf("keys (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,242 @@
+package file
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// beginning is how every event begins, and so every file.
+const beginning = `{"specversion":"1.0","id":"`
+
+// log is the current file and the older ones beside it.
+type log struct {
+	path     string
+	maxFiles int
+	logger   *slog.Logger
+	// file is the current file, locked; nil if it has to be opened. size is its
+	// length, which always is the end of a line.
+	file *os.File
+	size int64
+}
+
+// ensure makes the log ready to append to, in the file that is at path now.
+func (l *log) ensure() error {
+	if l.file == nil {
+		return l.open()
+	}
+	own, err := l.file.Stat()
+	if err != nil {
+		return fmt.Errorf("write file: %w", err) // names the path itself
+	}
+	if at, err := os.Lstat(l.path); err == nil && os.SameFile(own, at) {
+		l.size = own.Size() // somebody may have emptied it
+		return nil
+	}
+	l.logger.Info("file was moved or removed by another program: going on in a new one", "path", l.path)
+	if err := l.close(); err != nil {
+		return err
+	}
+	return l.open()
+}
+
+// open opens, locks and repairs the file at path, or makes it.
+func (l *log) open() error {
+	// No waiting for the other side if it is a pipe, and no following a link
+	// that somebody else may have put there.
+	const flags = os.O_RDWR | os.O_APPEND | os.O_CREATE | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+	f, err := os.OpenFile(l.path, flags, 0o600)
+	if err != nil {
+		return explainOpen(l.path, err)
+	}
+	if err := l.adopt(f); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return nil
+}
+
+// adopt makes f the current file.
+func (l *log) adopt(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("open file: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("open file %s: it is not a regular file (%s)", l.path, info.Mode().Type())
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return fmt.Errorf("open file %s: another sink or informd writes to it; give each its own path: %w", l.path, err)
+		}
+		return fmt.Errorf("lock file %s: %w", l.path, err)
+	}
+	// Who held the lock until now may have moved the file.
+	if at, err := os.Lstat(l.path); err != nil || !os.SameFile(info, at) {
+		return fmt.Errorf("open file %s: it was moved away meanwhile", l.path)
+	}
+	size, err := l.repair(f)
+	if err != nil {
+		return err
+	}
+	if size == 0 { // it may be new
+		if err := syncDirectory(l.path); err != nil {
+			return err
+		}
+	}
+	l.file, l.size = f, size
+	return nil
+}
+
+// repair cuts off a half line at the end of f, which a crash left there and
+// which was never acknowledged. It returns the size.
+func (l *log) repair(f *os.File) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("open file: %w", err)
+	}
+	size := info.Size()
+	head := make([]byte, min(size, int64(len(beginning))))
+	if _, err := f.ReadAt(head, 0); err != nil {
+		return 0, fmt.Errorf("read file: %w", err)
+	}
+	if !bytes.HasPrefix([]byte(beginning), head) {
+		return 0, fmt.Errorf("open file %s: it does not begin with an event, so it is not informd's; move it away or give another path", l.path)
+	}
+	end, err := lastLineEnd(f, size)
+	if err != nil {
+		return 0, fmt.Errorf("read file: %w", err)
+	}
+	if end == size {
+		return size, nil
+	}
+	if err := f.Truncate(end); err != nil {
+		return 0, fmt.Errorf("cut unfinished line: %w", err)
+	}
+	if err := f.Sync(); err != nil {
+		return 0, fmt.Errorf("cut unfinished line: %w", err)
+	}
+	l.logger.Warn("cut off an unfinished line that an interrupted write left", "path", l.path, "bytes", size-end)
+	return end, nil
+}
+
+// lastLineEnd returns the offset behind the last newline, 0 if there is none.
+func lastLineEnd(f io.ReaderAt, size int64) (int64, error) {
+	block := make([]byte, 64<<10)
+	for end := size; end > 0; {
+		start := max(0, end-int64(len(block)))
+		part := block[:end-start]
+		if _, err := f.ReadAt(part, start); err != nil {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(part, '\n'); i >= 0 {
+			return start + int64(i) + 1, nil
+		}
+		end = start
+	}
+	return 0, nil
+}
+
+// rotate moves all files up by one and begins a new one. If it fails or the
+// process ends halfway there is a hole in the numbers, which the next rotation
+// fills.
+func (l *log) rotate() error {
+	last := 1 // the number that the oldest file to move gets
+	for last < l.maxFiles-1 && exists(l.numbered(last)) {
+		last++
+	}
+	for i := last; i > 1; i-- {
+		if err := os.Rename(l.numbered(i-1), l.numbered(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("rotate: %w", err)
+		}
+	}
+	var err error
+	if l.maxFiles == 1 {
+		err = os.Remove(l.path)
+	} else {
+		err = os.Rename(l.path, l.numbered(1))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("rotate: %w", err)
+	}
+	if err := l.close(); err != nil {
+		return err
+	}
+	return l.open()
+}
+
+// removeSurplus removes the files beyond maxFiles, which was larger once.
+func (l *log) removeSurplus() error {
+	for i := l.maxFiles; exists(l.numbered(i)); i++ {
+		if err := os.Remove(l.numbered(i)); err != nil {
+			return fmt.Errorf("remove file beyond maxFiles: %w", err)
+		}
+		l.logger.Info("removed a file beyond maxFiles", "path", l.numbered(i))
+	}
+	return nil
+}
+
+func (l *log) numbered(i int) string { return l.path + "." + strconv.Itoa(i) }
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// close closes the current file, if one is open, and with it gives up the lock.
+func (l *log) close() error {
+	if l.file == nil {
+		return nil
+	}
+	f := l.file
+	l.file, l.size = nil, 0
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("close file: %w", err)
+	}
+	return nil
+}
+
+// syncDirectory makes the entry of path durable.
+func syncDirectory(path string) error {
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("sync directory: %w", err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("sync directory: %w", err)
+	}
+	return nil
+}
+
+// explainOpen says what to do about the usual mistakes.
+func explainOpen(path string, err error) error {
+	err = cause(err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("open file %s: its directory does not exist; create it, or mount the volume it is on: %w", path, err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("open file %s: user %d may not write there; change the owner or the path: %w", path, os.Getuid(), err)
+	case errors.Is(err, syscall.ELOOP):
+		return fmt.Errorf("open file %s: it is a symbolic link; give the path that it points to: %w", path, err)
+	case errors.Is(err, syscall.EISDIR):
+		return fmt.Errorf("open file %s: it is a directory; add the file's name: %w", path, err)
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("open file %s: the file system is read-only; mount a volume there: %w", path, err)
+	default:
+		return fmt.Errorf("open file %s: %w", path, err)
+	}
+}
+
+// cause is err without the path, which the message around it names already.
+func cause(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
+}

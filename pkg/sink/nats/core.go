@@ -1,0 +1,116 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// flushTimeout bounds the wait for the server to have read a batch.
+const flushTimeout = 30 * time.Second
+
+// coreSink publishes without a stream.
+type coreSink struct {
+	link   *link
+	prefix string
+}
+
+// Write implements [sink.Sink]. It publishes and waits until the server has read
+// everything; that is all an acknowledgement there is. Nothing counts as delivered
+// if the connection broke in between, so that a repeated batch may be seen twice.
+func (s *coreSink) Write(ctx context.Context, batch []event.Event) (int, error) {
+	if len(batch) == 0 {
+		return 0, nil
+	}
+	defer s.link.guard(ctx)()
+	n, err := s.write(ctx, batch)
+	return n, orContext(ctx, err)
+}
+
+func (s *coreSink) write(ctx context.Context, batch []event.Event) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	conn, socket, err := s.link.connection(ctx)
+	if err != nil {
+		return 0, err
+	}
+	before := conn.LastError()
+	published, permanent, err := s.publish(ctx, conn, batch)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.flush(ctx, conn); err != nil {
+		return 0, err
+	}
+	// The server answers in order: what it has to say against the messages came
+	// before its answer to the flush.
+	if after := conn.LastError(); after != nil && !errors.Is(after, before) && errors.Is(after, client.ErrPermissionViolation) {
+		return 0, explain(after)
+	}
+	if s.link.socketNumber() != socket {
+		return 0, errors.New("connection lost while the server read the events")
+	}
+	return published, permanent
+}
+
+// publish hands the batch to the connection, up to the first event that can never
+// be delivered, of which permanent tells.
+func (s *coreSink) publish(ctx context.Context, conn *client.Conn, batch []event.Event) (n int, permanent, err error) {
+	limit := conn.MaxPayload()
+	for i := range batch {
+		if err := ctx.Err(); err != nil {
+			return i, nil, err
+		}
+		m := newMessage(&batch[i], s.prefix)
+		if err := checkSize(m, limit); err != nil {
+			return i, err, nil
+		}
+		if err := conn.PublishMsg(m); err != nil {
+			return i, nil, fmt.Errorf("publish: %w", notConnected(err))
+		}
+	}
+	return len(batch), nil, nil
+}
+
+func (s *coreSink) flush(ctx context.Context, conn *client.Conn) error {
+	limited, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	err := conn.FlushWithContext(limited)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, client.ErrConnectionClosed):
+		return errors.New("connection lost while the server read the events")
+	case ctx.Err() == nil && limited.Err() != nil:
+		return fmt.Errorf("the server has not read the events within %v", flushTimeout)
+	}
+	return fmt.Errorf("flush: %w", err)
+}
+
+// Close implements [sink.Sink].
+func (s *coreSink) Close(ctx context.Context) error { return s.link.close(ctx) }
+
+// notConnected translates the error that refuses a publish between two
+// connections: there is no buffer (see [Config.clientOptions]).
+func notConnected(err error) error {
+	if errors.Is(err, client.ErrReconnectBufExceeded) {
+		return client.ErrDisconnected
+	}
+	return err
+}
+
+// orContext makes sure that an error after the end of the context names it: a
+// socket that was closed under a blocked call gives other reasons.
+func orContext(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) || sink.IsPermanent(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
+}

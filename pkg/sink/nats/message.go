@@ -1,0 +1,53 @@
+package nats
+
+import (
+	"fmt"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+)
+
+const (
+	headerID       = "ce-id"
+	headerRevision = "ce-resourceversion"
+	headerTime     = "ce-time"
+
+	// maxSubject keeps the protocol line under the server's default of 4,096
+	// bytes with room for the reply subject and the sizes: a longer line ends the
+	// connection.
+	maxSubject = 3900
+	// maxHeader is JetStream's limit for all headers of a message.
+	maxHeader = 64 << 10
+)
+
+// newMessage makes the message of an event. Its headers hold no byte that the
+// client library would change: their values are percent-encoded.
+func newMessage(e *event.Event, prefix string) *client.Msg {
+	m := &client.Msg{Subject: e.NATSSubject(prefix), Header: make(client.Header, 24), Data: e.Data}
+	e.AppendHeaders(func(name, value string) { m.Header[name] = []string{value} })
+	return m
+}
+
+// headerRoom is what the condition on the last message takes in the headers.
+const headerRoom = len(jetstream.ExpectedLastSubjSeqHeader) + 24
+
+// checkSize returns a permanent error for a message that the server would refuse
+// for its size, in most cases by ending the connection. limit is in bytes, for
+// headers and body together.
+func checkSize(m *client.Msg, limit int64) error {
+	if len(m.Subject) > maxSubject {
+		return sink.Permanent(fmt.Errorf("the subject would have %d bytes, NATS takes at most %d", len(m.Subject), maxSubject))
+	}
+	header := m.Size() - len(m.Subject) - len(m.Data) + headerRoom
+	if header > maxHeader {
+		return sink.Permanent(fmt.Errorf("the headers would have %d bytes, NATS takes at most %d", header, maxHeader))
+	}
+	if size := int64(header + len(m.Data)); size > limit {
+		return sink.Permanent(fmt.Errorf("the event has %d bytes, the server takes at most %d: "+
+			"raise max_payload in the server's configuration (and max_msg_size of the stream), or make events smaller with omit", size, limit))
+	}
+	return nil
+}

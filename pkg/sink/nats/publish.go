@@ -1,0 +1,201 @@
+package nats
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+const (
+	// window is how many events of one Write may be sent without an
+	// acknowledgement. No event that far behind the first unacknowledged one has
+	// ever been sent, on which streamSink.doubt relies.
+	window = 256
+	// ackTimeout is how long the stream may take to acknowledge one event.
+	ackTimeout = 10 * time.Second
+)
+
+// streamSink publishes into a JetStream stream.
+type streamSink struct {
+	link    *link
+	logger  *slog.Logger
+	prefix  string
+	cluster string
+	config  jetstream.StreamConfig // of the stream that is made if there is none
+
+	dest destination
+	// doubt is how many further events, one after the other, have to be found
+	// missing in the stream before it is certain that no later one has been sent
+	// before, by this process or by the one before it.
+	doubt int
+}
+
+func newStreamSink(l *link, prefix, cluster string, config jetstream.StreamConfig) *streamSink {
+	return &streamSink{link: l, logger: l.logger, prefix: prefix, cluster: cluster, config: config, doubt: window}
+}
+
+// Write implements [sink.Sink]. It returns when the stream has acknowledged the
+// batch, or what it holds of it up to the first failure.
+func (s *streamSink) Write(ctx context.Context, batch []event.Event) (int, error) {
+	if len(batch) == 0 {
+		return 0, nil
+	}
+	defer s.link.guard(ctx)()
+	n, err := s.write(ctx, batch)
+	return n, orContext(ctx, err)
+}
+
+// Close implements [sink.Sink].
+func (s *streamSink) Close(ctx context.Context) error { return s.link.close(ctx) }
+
+func (s *streamSink) write(ctx context.Context, batch []event.Event) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	s.link.forgetDenial()
+	if err := s.locate(ctx); err != nil {
+		return 0, err
+	}
+	found, err := s.review(ctx, batch)
+	if err != nil {
+		s.dest.stream = nil // it may be gone, or changed
+		return 0, fmt.Errorf("look for events in stream %s that were sent before: %w", s.config.Name, explainAPI(err))
+	}
+	f := flight{sink: s, batch: batch, futures: make([]jetstream.PubAckFuture, len(batch)), last: map[string]int{}}
+	err = f.send(ctx, found)
+	if err != nil && f.acked < f.sent {
+		s.dest.stream = nil
+		s.doubt = window
+	}
+	return f.acked, err
+}
+
+// flight is one batch on its way.
+type flight struct {
+	sink    *streamSink
+	batch   []event.Event
+	futures []jetstream.PubAckFuture // nil for events that the stream held before
+	last    map[string]int           // subject -> its last event that was sent
+	sent    int                      // batch[:sent] has been sent or was there
+	acked   int                      // batch[:acked] is in the stream
+	failed  error                    // why batch[acked] is not; a future tells it once only
+}
+
+// send publishes the batch and waits for the acknowledgements. It stops at the
+// first failure.
+func (f *flight) send(ctx context.Context, found []finding) error {
+	for i := range f.batch {
+		var was finding
+		if i < len(found) {
+			was = found[i]
+		}
+		if was.held {
+			f.sent++
+			continue
+		}
+		if err := f.publish(ctx, i, was.condition); err != nil {
+			// What was sent before counts if it arrives; if it does not, that
+			// is the failure to tell of.
+			if earlier := f.settle(ctx, i); earlier != nil {
+				return earlier
+			}
+			return err
+		}
+	}
+	return f.settle(ctx, len(f.batch))
+}
+
+// publish sends batch[i] as soon as it may: within the window, and after what was
+// sent about the same object.
+func (f *flight) publish(ctx context.Context, i int, condition string) error {
+	m := newMessage(&f.batch[i], f.sink.prefix)
+	m.Header[jetstream.MsgIDHeader] = m.Header[headerID]
+	if condition != "" {
+		m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{condition}
+	}
+	if err := checkSize(m, f.sink.dest.limit); err != nil {
+		return err
+	}
+	until := i + 1 - window
+	if before, ok := f.last[m.Subject]; ok {
+		until = max(until, before+1)
+	}
+	if err := f.settle(ctx, until); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f.sent++ // even if it fails: a write that ends half way may have brought it over
+	// The library's own retry would send again behind later messages.
+	future, err := f.sink.dest.js.PublishMsgAsync(m, jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return fmt.Errorf("publish: %w", explainAck(err, f.sink.config.Name))
+	}
+	f.futures[i], f.last[m.Subject] = future, i
+	return nil
+}
+
+// settle waits until batch[:until] is acknowledged, or for the first of them
+// that is not going to be.
+func (f *flight) settle(ctx context.Context, until int) error {
+	for ; f.acked < until && f.failed == nil; f.acked++ {
+		if future := f.futures[f.acked]; future != nil {
+			if f.failed = f.await(ctx, future); f.failed != nil {
+				break
+			}
+		}
+	}
+	return f.failed
+}
+
+// await waits for the acknowledgement of batch[f.acked].
+func (f *flight) await(ctx context.Context, future jetstream.PubAckFuture) error {
+	select {
+	case ack := <-future.Ok():
+		return f.accept(ctx, ack)
+	case err := <-future.Err():
+		return explainAck(err, f.sink.config.Name)
+	case err := <-f.sink.link.denied:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// accept judges the acknowledgement of batch[f.acked].
+func (f *flight) accept(ctx context.Context, ack *jetstream.PubAck) error {
+	if name := f.sink.config.Name; ack.Stream != name {
+		return fmt.Errorf("stream %s took the event instead of %s", ack.Stream, name)
+	}
+	if !ack.Duplicate {
+		return nil
+	}
+	return f.sink.restate(ctx, &f.batch[f.acked])
+}
+
+// restate looks at an event that the stream did not store again because it had
+// its id within the duplicate window. That is as it should be, unless the subject
+// has ended with an earlier state since: where an object came back in the state
+// that it had before it left, or where an earlier event had to be repeated. Then
+// the event is stored once more, so that the last message is the latest state.
+func (s *streamSink) restate(ctx context.Context, e *event.Event) error {
+	m := newMessage(e, s.prefix)
+	last, err := s.lastMessages(ctx, []string{m.Subject})
+	if err != nil {
+		return fmt.Errorf("read the last message of a repeated event's subject: %w", explainAPI(err))
+	}
+	if last[0].covers(e) {
+		return nil
+	}
+	m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{last[0].condition()}
+	return s.ask(ctx, func(ctx context.Context) error {
+		_, err := s.dest.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
+		return explainAck(err, s.config.Name)
+	})
+}

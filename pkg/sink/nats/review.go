@@ -1,0 +1,171 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// reviewers is how many last messages are asked for at a time.
+const reviewers = 16
+
+// finding is what the stream says about one event that may have been sent before.
+type finding struct {
+	// held: the stream has it, or a later one of the object.
+	held bool
+	// condition is the sequence that the subject's last message must still have
+	// when the event arrives; empty for none.
+	condition string
+}
+
+// lastMessage is what counts of a subject's last message.
+type lastMessage struct {
+	sequence uint64 // 0 if there is none
+	id       string
+	revision uint64
+	time     time.Time
+}
+
+// review looks for the first events of the batch in the stream as long as they
+// are in doubt. It returns a finding for each that it looked for.
+func (s *streamSink) review(ctx context.Context, batch []event.Event) ([]finding, error) {
+	var found []finding
+	newest := map[string]*lastMessage{} // by subject; nil: an event of the batch will be newer
+	for s.doubt > 0 && len(found) < len(batch) {
+		part := batch[len(found):min(len(batch), len(found)+s.doubt)]
+		var ask []string
+		for i := range part {
+			subject := part[i].NATSSubject(s.prefix)
+			if _, ok := newest[subject]; !ok && len(subject) <= maxSubject {
+				newest[subject] = nil
+				ask = append(ask, subject)
+			}
+		}
+		answers, err := s.lastMessages(ctx, ask)
+		if err != nil {
+			return nil, err
+		}
+		for i, subject := range ask {
+			newest[subject] = &answers[i]
+		}
+		for i := range part {
+			found = append(found, s.judge(&part[i], newest))
+		}
+	}
+	return found, nil
+}
+
+// judge finds out whether the stream holds the event.
+func (s *streamSink) judge(e *event.Event, newest map[string]*lastMessage) finding {
+	subject := e.NATSSubject(s.prefix)
+	last := newest[subject]
+	switch {
+	case last == nil:
+		// The event before it of the same object is missing: so is this one,
+		// as only one is ever on its way.
+		s.doubt--
+		return finding{}
+	case last.covers(e):
+		s.doubt = window
+		return finding{held: true}
+	}
+	newest[subject] = nil
+	s.doubt--
+	return finding{condition: last.condition()}
+}
+
+// lastMessages reads the last message of every subject.
+func (s *streamSink) lastMessages(ctx context.Context, subjects []string) ([]lastMessage, error) {
+	last := make([]lastMessage, len(subjects))
+	err := s.ask(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		var next atomic.Int64
+		var working sync.WaitGroup
+		for range min(reviewers, len(subjects)) {
+			working.Go(func() {
+				for i := int(next.Add(1)) - 1; i < len(subjects) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+					var err error
+					if last[i], err = s.lastMessage(ctx, subjects[i]); err != nil {
+						cancel(err)
+					}
+				}
+			})
+		}
+		working.Wait()
+		return context.Cause(ctx)
+	})
+	return last, err
+}
+
+func (s *streamSink) lastMessage(ctx context.Context, subject string) (lastMessage, error) {
+	m, err := s.dest.stream.GetLastMsgForSubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return lastMessage{}, nil
+	}
+	if err != nil {
+		return lastMessage{}, err
+	}
+	return readLast(m.Sequence, m.Header), nil
+}
+
+// readLast reads the headers of a message. Those of somebody else's are zero,
+// and cover nothing.
+func readLast(sequence uint64, h client.Header) lastMessage {
+	last := lastMessage{sequence: sequence, id: h.Get(headerID)}
+	last.revision, _ = strconv.ParseUint(h.Get(headerRevision), 10, 64) // 0: unknown
+	last.time, _ = time.Parse(time.RFC3339Nano, h.Get(headerTime))      // zero: unknown
+	return last
+}
+
+// covers reports whether a stream whose subject ends with this message has, or
+// had, the event: the message is the event itself or comes later in the journal.
+// Later means a higher revision that was observed no earlier. The revision alone
+// would not do: after etcd was restored to an older state an object goes on with
+// lower ones. If in doubt it is no: a repeated event does no harm, as what comes
+// after it is repeated as well (see restate); a missing one does.
+func (last *lastMessage) covers(e *event.Event) bool {
+	switch {
+	case last.sequence == 0:
+		return false
+	case last.id == headerOf(e, headerID):
+		return true
+	case e.ResourceVersion == 0 || epoch(last.id) != epoch(e.ID):
+		return false
+	}
+	return last.revision > e.ResourceVersion && !last.time.Before(e.Time.Truncate(time.Microsecond))
+}
+
+// condition is the value of the header that ties a message to this one being the
+// subject's last.
+func (last *lastMessage) condition() string { return strconv.FormatUint(last.sequence, 10) }
+
+// headerOf returns the event's header as it is sent.
+func headerOf(e *event.Event, name string) (value string) {
+	e.AppendHeaders(func(n, v string) {
+		if n == name {
+			value = v
+		}
+	})
+	return value
+}
+
+// epoch returns the end of an id that counts the rollbacks, "" for none.
+func epoch(id string) string {
+	tail := id[strings.LastIndexByte(id, ':')+1:]
+	if digits, ok := strings.CutPrefix(tail, "e"); ok {
+		if _, err := strconv.ParseUint(digits, 10, 64); err == nil {
+			return tail
+		}
+	}
+	return ""
+}

@@ -1,0 +1,146 @@
+package nats
+
+import (
+	"testing"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// TestCovers is about the decision that could lose an event if it were wrong.
+func TestCovers(t *testing.T) {
+	now := time.Date(2026, 11, 20, 10, 0, 0, 123456789, time.UTC)
+	at := func(op event.Op, rv, epoch uint64, after time.Duration) event.Event {
+		e := event.Event{
+			ID: event.ObjectID("u", rv, epoch), Op: op, Time: now.Add(after), Cluster: "c", Resource: "pods", Namespace: "n", Name: "x",
+			UID: "u", ResourceVersion: rv,
+		}
+		if op == event.Deleted {
+			e.ID = event.DeletedID("u", epoch)
+		}
+		if op == event.Left {
+			e.ID = event.SelectionID("u", rv, op, rv+5, epoch)
+		}
+		return e
+	}
+	tests := map[string]struct {
+		last, sent event.Event
+		want       bool
+	}{
+		"the event itself":                 {at(event.Modified, 10, 0, 0), at(event.Modified, 10, 0, 0), true},
+		"itself, observed again":           {at(event.Modified, 10, 0, 0), at(event.Snapshot, 10, 0, time.Hour), true},
+		"a deletion found twice":           {at(event.Deleted, 10, 0, 0), at(event.Deleted, 12, 0, time.Hour), true},
+		"a later one":                      {at(event.Modified, 11, 0, time.Second), at(event.Modified, 10, 0, 0), true},
+		"a later one at the same time":     {at(event.Modified, 11, 0, 0), at(event.Modified, 10, 0, 0), true},
+		"the deletion":                     {at(event.Deleted, 11, 0, time.Second), at(event.Modified, 10, 0, 0), true},
+		"an earlier one":                   {at(event.Modified, 9, 0, -time.Second), at(event.Modified, 10, 0, 0), false},
+		"left at the same revision":        {at(event.Left, 10, 0, time.Second), at(event.Modified, 10, 0, 0), false},
+		"before a rollback":                {at(event.Modified, 99, 0, -time.Second), at(event.Modified, 10, 1, 0), false},
+		"before a rollback, wrong clock":   {at(event.Modified, 99, 0, time.Second), at(event.Modified, 10, 1, 0), false},
+		"before an uncounted rollback":     {at(event.Modified, 99, 0, -time.Second), at(event.Snapshot, 10, 0, 0), false},
+		"after the rollback, from before":  {at(event.Modified, 99, 1, time.Second), at(event.Modified, 10, 0, 0), false},
+		"an event without revision number": {at(event.Modified, 99, 0, time.Second), at(event.Modified, 0, 0, 0), false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			last := readLast(7, newMessage(&tt.last, "k8s").Header)
+			if got := last.covers(&tt.sent); got != tt.want {
+				t.Errorf("%s covers %s: %t, want %t", tt.last.ID, tt.sent.ID, got, tt.want)
+			}
+		})
+	}
+	e := at(event.Modified, 10, 0, 0)
+	if none := (&lastMessage{}); none.covers(&e) {
+		t.Error("no message covers an event")
+	}
+	if foreign := readLast(7, client.Header{"Ce-Id": {e.ID}, headerRevision: {"x"}, headerTime: {"y"}}); foreign.covers(&e) {
+		t.Error("somebody else's message covers an event")
+	}
+}
+
+func TestSubjectCoverage(t *testing.T) {
+	tests := map[string]struct {
+		pattern, wanted string
+		want            bool
+	}{
+		"equal":          {"k8s.prod.>", "k8s.prod.>", true},
+		"wider":          {"k8s.>", "k8s.prod.>", true},
+		"everything":     {">", "k8s.prod.>", true},
+		"star":           {"*.prod.>", "k8s.prod.>", true},
+		"narrower":       {"k8s.prod.apps.>", "k8s.prod.>", false},
+		"other cluster":  {"k8s.dev.>", "k8s.prod.>", false},
+		"fixed length":   {"k8s.prod.*.*.*.*", "k8s.prod.>", false},
+		"star for rest":  {"k8s.prod.*", "k8s.prod.>", false},
+		"too short":      {"k8s.prod", "k8s.prod.>", false},
+		"longer literal": {"k8s.prod.a.b", "k8s.prod.a", false},
+		"star for star":  {"a.*.c", "a.*.c", true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := covers(tt.pattern, tt.wanted); got != tt.want {
+				t.Errorf("covers(%q, %q) = %t", tt.pattern, tt.wanted, got)
+			}
+		})
+	}
+}
+
+// TestOwnStreamIsAccepted holds what the sink creates to what it demands.
+func TestOwnStreamIsAccepted(t *testing.T) {
+	c := &Config{SubjectPrefix: "a.b", Stream: "S", MaxBytes: 1 << 20, MaxAge: time.Hour, Replicas: 3}
+	if found := differences(c.streamConfig(), "a.b", "prod.eu"); len(found) != 0 {
+		t.Errorf("differences %q", found)
+	}
+	if found := differences(jetstream.StreamConfig{Storage: jetstream.MemoryStorage, Sealed: true}, "a", "b"); len(found) != 3 {
+		t.Errorf("differences %q, want three: subjects, storage, sealed", found)
+	}
+}
+
+func TestCheckSize(t *testing.T) {
+	e := event.Event{ID: "i", Op: event.Added, Cluster: "c", Resource: "r", Name: "n", Data: make([]byte, 1000)}
+	if err := checkSize(newMessage(&e, "k8s"), 2000); err != nil {
+		t.Error(err)
+	}
+	if err := checkSize(newMessage(&e, "k8s"), 1000); err == nil {
+		t.Error("headers do not count")
+	}
+	long := e
+	long.Name = string(make([]byte, 1400)) // three bytes each in the subject
+	if err := checkSize(newMessage(&long, "k8s"), 1<<20); err == nil {
+		t.Error("a subject that ends the connection passes")
+	}
+	long.Name, long.Kind = "n", string(make([]byte, 25000))
+	if err := checkSize(newMessage(&long, "k8s"), 1<<20); err == nil {
+		t.Error("headers that JetStream refuses pass")
+	}
+}
+
+// TestForeignServers: addresses that servers tell of are taken only where no
+// password can get there in the clear.
+func TestForeignServers(t *testing.T) {
+	tests := map[string]struct {
+		config Config
+		use    bool
+	}{
+		"plaintext":         {Config{URL: sink.NewSecret("nats://a")}, false},
+		"on this machine":   {Config{URL: sink.NewSecret("nats://u:p@127.0.0.1")}, false},
+		"encrypted":         {Config{URL: sink.NewSecret("tls://a, wss://b")}, true},
+		"one in the clear":  {Config{URL: sink.NewSecret("tls://a,nats://b")}, false},
+		"encrypted by key":  {Config{URL: sink.NewSecret("nats://a"), TLS: TLS{ServerName: "n"}}, true},
+		"plaintext allowed": {Config{URL: sink.NewSecret("nats://a"), AllowPlaintext: true}, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			o, err := tt.config.clientOptions(sink.Env{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := !o.IgnoreDiscoveredServers; got != tt.use {
+				t.Errorf("uses servers that others name: %t, want %t", got, tt.use)
+			}
+		})
+	}
+}

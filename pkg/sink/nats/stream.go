@@ -1,0 +1,206 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// requestTimeout bounds one question to JetStream.
+const requestTimeout = 5 * time.Second
+
+// streamConfig is what the sink creates if there is no stream.
+func (c *Config) streamConfig() jetstream.StreamConfig {
+	maxBytes, history := int64(c.MaxBytes), int64(c.HistoryPerObject)
+	if maxBytes == 0 {
+		maxBytes = -1
+	}
+	if history == 0 {
+		history = -1
+	}
+	return jetstream.StreamConfig{
+		Name:        c.Stream,
+		Description: "Changes of Kubernetes objects, written by informd",
+		Subjects:    []string{c.SubjectPrefix + ".>"},
+		Storage:     jetstream.FileStorage,
+		Retention:   jetstream.LimitsPolicy,
+		Discard:     jetstream.DiscardNew, // old would remove whole objects without a word
+		// Every object has its subject: its oldest events go, its last one stays.
+		MaxMsgsPerSubject: history,
+		MaxAge:            c.MaxAge,
+		MaxBytes:          maxBytes,
+		Replicas:          max(c.Replicas, 1),
+		AllowDirect:       true,
+	}
+}
+
+// destination is the stream as it was found over one connection.
+type destination struct {
+	conn   *client.Conn
+	socket uint64
+	js     jetstream.JetStream
+	stream jetstream.Stream // nil: not looked at yet, or in doubt
+	limit  int64            // bytes that a message may have
+}
+
+// locate makes s.dest the stream over the present connection: it creates the
+// stream if there is none, and refuses one that would lose or hide events.
+func (s *streamSink) locate(ctx context.Context) error {
+	conn, socket, err := s.link.connection(ctx)
+	if err != nil {
+		return err
+	}
+	if s.dest.conn != conn {
+		// One per connection: each has a subscription and a goroutine that live
+		// as long as the connection.
+		js, err := jetstream.New(conn, jetstream.WithPublishAsyncTimeout(ackTimeout), jetstream.WithDefaultTimeout(requestTimeout))
+		if err != nil {
+			return fmt.Errorf("use JetStream: %w", err)
+		}
+		s.dest = destination{conn: conn, js: js}
+	}
+	if s.dest.stream != nil && s.dest.socket == socket {
+		return nil
+	}
+	s.dest.stream, s.dest.socket = nil, socket
+	stream, err := s.find(ctx)
+	if err != nil {
+		return err
+	}
+	config := stream.CachedInfo().Config
+	if found := differences(config, s.prefix, s.cluster); len(found) > 0 {
+		return fmt.Errorf("stream %s cannot be used: %s; change it, or set `stream` to another name", config.Name, strings.Join(found, "; "))
+	}
+	s.dest.stream, s.dest.limit = stream, conn.MaxPayload()
+	if most := int64(config.MaxMsgSize); most > 0 {
+		s.dest.limit = min(s.dest.limit, most)
+	}
+	return nil
+}
+
+// find returns the stream, a new one if there is none.
+func (s *streamSink) find(ctx context.Context) (jetstream.Stream, error) {
+	name := s.config.Name
+	var stream jetstream.Stream
+	err := s.ask(ctx, func(ctx context.Context) (err error) {
+		stream, err = s.dest.js.Stream(ctx, name)
+		return err
+	})
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = s.ask(ctx, func(ctx context.Context) (err error) {
+			stream, err = s.dest.js.CreateStream(ctx, s.config)
+			return err
+		})
+		if err == nil {
+			s.logger.Info("created the stream", "stream", name, "subjects", s.config.Subjects)
+			return stream, nil
+		}
+		return nil, fmt.Errorf("create stream %s: %w", name, s.explainCreate(ctx, err))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look at stream %s: %w", name, explainAPI(err))
+	}
+	return stream, nil
+}
+
+// ask puts a question to JetStream and waits at most requestTimeout. A denied
+// permission ends it at once: the server then never answers.
+func (s *streamSink) ask(ctx context.Context, question func(ctx context.Context) error) error {
+	limited, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(requestTimeout, func() { cancel(fmt.Errorf("no answer within %v", requestTimeout)) })
+	defer timer.Stop()
+	answered, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case err := <-s.link.denied:
+			cancel(err)
+		case <-answered:
+		}
+	}()
+	err := question(limited)
+	close(answered)
+	<-watched
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		return context.Cause(limited)
+	}
+	return err
+}
+
+func (s *streamSink) explainCreate(ctx context.Context, err error) error {
+	var refusal *jetstream.APIError
+	if !errors.As(err, &refusal) || refusal.ErrorCode != codeSubjectsOverlap {
+		return explainAPI(err)
+	}
+	owner := "another stream"
+	_ = s.ask(ctx, func(ctx context.Context) error { // only to say it more clearly
+		name, err := s.dest.js.StreamNameBySubject(ctx, s.config.Subjects[0])
+		if err == nil {
+			owner = "stream " + name
+		}
+		return err
+	})
+	return fmt.Errorf("%s has some of the subjects %s already; set `stream` to its name, or `subjectPrefix` to another one",
+		owner, s.config.Subjects[0])
+}
+
+// explainAPI says what a failed question to JetStream means.
+func explainAPI(err error) error {
+	switch {
+	case errors.Is(err, client.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled),
+		errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return fmt.Errorf("the server has no JetStream for this account, or it is not ready: %w; turn it on, or set jetstream: false", err)
+	default:
+		return err
+	}
+}
+
+// differences names the settings with which a stream would lose events or hide
+// that it has them.
+func differences(c jetstream.StreamConfig, prefix, cluster string) []string {
+	var found []string
+	refuse := func(wrong bool, format string, args ...any) {
+		if wrong {
+			found = append(found, fmt.Sprintf(format, args...))
+		}
+	}
+	wanted := prefix + "." + event.EscapeToken(cluster) + ".>"
+	covered := slices.ContainsFunc(c.Subjects, func(pattern string) bool { return covers(pattern, wanted) })
+	refuse(!covered, "its subjects %q do not cover %s", c.Subjects, wanted)
+	refuse(c.Storage != jetstream.FileStorage, "its storage is memory, want file: acknowledged events would not survive a restart of the server")
+	refuse(c.Retention != jetstream.LimitsPolicy, "its retention is %v, want limits: events would go before every consumer has read them", c.Retention)
+	refuse(c.PersistMode != jetstream.DefaultPersistMode, "its persist_mode is %v, want default: it acknowledges before it writes", c.PersistMode)
+	refuse(c.Discard != jetstream.DiscardNew && (c.MaxBytes > 0 || c.MaxMsgs > 0),
+		"its discard policy is old with max_bytes or max_msgs set, want new: when full it would remove the last state of objects unread")
+	refuse(c.DiscardNewPerSubject, "discard_new_per_subject is on: it would refuse the later states of an object")
+	refuse(c.NoAck, "no_ack is on: it acknowledges nothing")
+	refuse(c.Sealed, "it is sealed")
+	refuse(c.SubjectTransform != nil, "it has a subject transform: an object's last event could not be found")
+	return found
+}
+
+// covers reports whether every subject that matches wanted matches pattern. Both
+// may have wildcards.
+func covers(pattern, wanted string) bool {
+	have, want := strings.Split(pattern, "."), strings.Split(wanted, ".")
+	for i, token := range have {
+		switch {
+		case i >= len(want):
+			return false
+		case token == ">":
+			return true
+		case want[i] == ">", token != "*" && token != want[i]:
+			return false
+		}
+	}
+	return len(have) == len(want)
+}

@@ -1,0 +1,89 @@
+// Package stdout is the sink that writes to the program's standard output: one
+// CloudEvents JSON object per line for programs, or a form with aligned columns
+// for people.
+//
+// Open belongs to the deliver package, which gets the [Driver] from package
+// drivers. This package does not open or close standard output, and nothing but
+// it should write there.
+//
+// # Broken pipes
+//
+// When the reader of a pipe goes away, Go ends a process that writes to its
+// standard output with SIGPIPE, unless the program ignores or handles that
+// signal. With SIGPIPE ignored, Write returns an error about the broken pipe.
+package stdout
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// Format is the form in which events are written.
+type Format string
+
+// The formats.
+const (
+	// CloudEvents is newline-delimited CloudEvents 1.0 JSON.
+	CloudEvents Format = "cloudevents"
+	// Pretty is one line for people per event, in local time, in colour on a
+	// terminal unless NO_COLOR is set. It is not meant to be parsed: it changes
+	// without notice.
+	Pretty Format = "pretty"
+)
+
+// Config is the options of a stdout sink.
+type Config struct {
+	Format Format `yaml:"format"`
+}
+
+// Driver is the sink type "stdout".
+func Driver() sink.Driver {
+	return sink.Driver{
+		Type:  "stdout",
+		New:   func() sink.Config { return &Config{Format: CloudEvents} },
+		Lanes: 1,
+	}
+}
+
+// Validate implements [sink.Config].
+func (c *Config) Validate() []sink.Problem {
+	switch c.Format {
+	case CloudEvents, Pretty:
+		return nil
+	default:
+		message := fmt.Sprintf("%q is not a format; use %s (one JSON object per line) or %s (for people)", c.Format, CloudEvents, Pretty)
+		return []sink.Problem{{Key: "format", Message: message}}
+	}
+}
+
+// Open implements [sink.Config]. The sink writes to env.Stdout and nowhere else.
+func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
+	return open(env.Stdout, c.renderer(env.Stdout)), nil
+}
+
+// renderer appends what is written for an event, whole lines, to dst.
+type renderer func(dst []byte, e *event.Event) []byte
+
+func (c *Config) renderer(out io.Writer) renderer {
+	if c.Format == Pretty {
+		return newPretty(colourful(out, os.Getenv), time.Local).render
+	}
+	return func(dst []byte, e *event.Event) []byte { return append(e.AppendJSON(dst), '\n') }
+}
+
+// colourful reports whether out is a terminal whose user wants colours
+// (https://no-color.org).
+func colourful(out io.Writer, getenv func(string) string) bool {
+	f, ok := out.(*os.File)
+	if !ok || getenv("NO_COLOR") != "" || getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,268 @@
+package stdout_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/sinktest"
+	"github.com/informd/informd/pkg/sink/stdout"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// output is a standard output that can refuse or hold up what it is given.
+type output struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	calls   int
+	failure error // of every write, after room more bytes
+	room    int
+	stalled chan struct{} // closed by heal; nil if not stalled
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	stalled := o.stalled
+	o.mu.Unlock()
+	if stalled != nil {
+		<-stalled
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.calls++
+	if o.failure == nil {
+		return o.text.Write(p)
+	}
+	n := min(o.room, len(p))
+	o.room -= n
+	o.text.Write(p[:n])
+	return n, o.failure
+}
+
+// fail lets room more bytes in and then refuses with err.
+func (o *output) fail(room int, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.room, o.failure = room, err
+}
+
+func (o *output) stall() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stalled = make(chan struct{})
+}
+
+func (o *output) heal() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failure = nil
+	if o.stalled != nil {
+		close(o.stalled)
+		o.stalled = nil
+	}
+}
+
+// startLine takes a half line at the end away.
+func (o *output) startLine() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Truncate(bytes.LastIndexByte(o.text.Bytes(), '\n') + 1)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func openOn(t *testing.T, format stdout.Format, out io.Writer) sink.Sink {
+	t.Helper()
+	env := sinktest.Env(t)
+	env.Stdout = out
+	s, err := (&stdout.Config{Format: format}).Open(t.Context(), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func closeSink(t *testing.T, s sink.Sink) {
+	t.Helper()
+	if err := s.Close(t.Context()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func TestConformance(t *testing.T) {
+	sinktest.Run(t, sinktest.Target{Lanes: stdout.Driver().Lanes, Setup: func(*testing.T) *sinktest.Destination {
+		out := &output{}
+		return &sinktest.Destination{
+			Open: func(t *testing.T) sink.Sink {
+				t.Helper()
+				out.startLine() // another process does not go on in a torn line
+				return openOn(t, stdout.CloudEvents, out)
+			},
+			Received: func(t *testing.T) []sinktest.Record {
+				t.Helper()
+				text := out.String()
+				// A line that the output tore apart counts when it is whole.
+				all, err := sinktest.FromLines([]byte(text[:strings.LastIndexByte(text, '\n')+1]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return all
+			},
+			Break: func(_ *testing.T, after int) { out.fail(after*400+10, syscall.ENOSPC) },
+			Stall: func(*testing.T) { out.stall() },
+			Heal:  func(*testing.T) { out.heal() },
+		}
+	}})
+}
+
+func lines(events []event.Event) string {
+	var text []byte
+	for i := range events {
+		text = append(events[i].AppendJSON(text), '\n')
+	}
+	return string(text)
+}
+
+func TestOneWritePerBatch(t *testing.T) {
+	out := &output{}
+	s := openOn(t, stdout.CloudEvents, out)
+	defer closeSink(t, s)
+	events := sinktest.Events(50)
+	if n, err := s.Write(t.Context(), events); n != 50 || err != nil {
+		t.Fatalf("Write = %d, %v", n, err)
+	}
+	if diff := cmp.Diff(lines(events), out.String()); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	if out.calls != 1 {
+		t.Errorf("%d writes for one batch, want 1", out.calls)
+	}
+}
+
+// TestTornLines cuts the output at every byte of a batch and a half: n counts
+// whole lines, and in the end no half line is left in the middle.
+func TestTornLines(t *testing.T) {
+	events := sinktest.Events(3)
+	all := lines(events)
+	for room := range len(all) {
+		out := &output{}
+		s := openOn(t, stdout.CloudEvents, out)
+		out.fail(room, syscall.ENOSPC)
+		n, err := s.Write(t.Context(), events)
+		if want := strings.Count(all[:room], "\n"); n != want || !errors.Is(err, syscall.ENOSPC) || sink.IsPermanent(err) {
+			t.Fatalf("after %d bytes Write = %d, %v; want %d and ENOSPC", room, n, err, want)
+		}
+		// A second failure, with no byte or in the middle of the torn line again.
+		out.fail(room%2, syscall.ENOSPC)
+		if again, err := s.Write(t.Context(), events[n:]); again > 1 || err == nil {
+			t.Fatalf("after %d bytes the second Write = %d, %v", room, again, err)
+		}
+		out.heal()
+		if rest, err := s.Write(t.Context(), events[n:]); rest != len(events)-n || err != nil {
+			t.Fatalf("after %d bytes the third Write = %d, %v", room, rest, err)
+		}
+		got, err := sinktest.FromLines([]byte(out.String()))
+		if err != nil {
+			t.Fatalf("after %d bytes: %v", room, err)
+		}
+		if last := got[len(got)-1].Attributes["id"]; len(got) < 3 || last != events[2].ID {
+			t.Errorf("after %d bytes: %d lines, the last is %s", room, len(got), last)
+		}
+		closeSink(t, s)
+	}
+}
+
+func TestShortWriteIsAnError(t *testing.T) {
+	out := &output{}
+	out.fail(10, nil)
+	s := openOn(t, stdout.CloudEvents, shortWriter{out})
+	defer closeSink(t, s)
+	if n, err := s.Write(t.Context(), sinktest.Events(1)); n != 0 || !errors.Is(err, io.ErrShortWrite) {
+		t.Errorf("Write = %d, %v, want 0 and ErrShortWrite", n, err)
+	}
+}
+
+// shortWriter breaks the rule that a short write has an error.
+type shortWriter struct{ out io.Writer }
+
+func (w shortWriter) Write(p []byte) (int, error) { return w.out.Write(p[:10]) }
+
+func TestBrokenPipe(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = writer.Close() }()
+	s := openOn(t, stdout.CloudEvents, writer)
+	defer closeSink(t, s)
+	events := sinktest.Events(2)
+	if n, err := s.Write(t.Context(), events[:1]); n != 1 || err != nil {
+		t.Fatalf("Write = %d, %v", n, err)
+	}
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n, err := s.Write(t.Context(), events[1:])
+	if n != 0 || !errors.Is(err, syscall.EPIPE) || !strings.Contains(err.Error(), "whoever read it is gone") {
+		t.Errorf("Write = %d, %v, want 0 and a clear EPIPE", n, err)
+	}
+}
+
+// TestLatePipe: nobody reads the pipe while Write waits, then somebody does.
+func TestLatePipe(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := openOn(t, stdout.CloudEvents, writer)
+	big := sinktest.Big(1, 1<<20)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if n, err := s.Write(ctx, big); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Write = %d, %v, want 0 and the deadline", n, err)
+	}
+	read := make(chan []byte)
+	go func() {
+		text, _ := io.ReadAll(reader) // of a pipe that is closed below
+		read <- text
+	}()
+	if n, err := s.Write(t.Context(), big); n != 1 || err != nil {
+		t.Fatalf("Write = %d, %v", n, err)
+	}
+	closeSink(t, s)
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(<-read); got != lines(big)+lines(big) {
+		t.Errorf("the pipe brought %d bytes, want the event twice, %d bytes", len(got), 2*len(lines(big)))
+	}
+}
+
+func TestValidate(t *testing.T) {
+	if config := stdout.Driver().New(); len(config.Validate()) != 0 {
+		t.Errorf("the defaults are wrong: %v", config.Validate())
+	}
+	for _, format := range []stdout.Format{"", "json", "Pretty"} {
+		problems := (&stdout.Config{Format: format}).Validate()
+		if len(problems) != 1 || problems[0].Key != "format" || !strings.Contains(problems[0].Message, "cloudevents") {
+			t.Errorf("format %q: %v, want one problem that names the formats", format, problems)
+		}
+	}
+}

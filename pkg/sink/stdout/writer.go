@@ -1,0 +1,149 @@
+package stdout
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// maxIdleBuffer is the most memory that is kept from one Write to the next.
+const maxIdleBuffer = 1 << 20
+
+// Sink writes events to one output. A write to a pipe that nobody reads blocks
+// for as long as it pleases and cannot be cancelled, so that a goroutine of the
+// sink does it: Write can then give up when its context ends.
+type Sink struct {
+	render renderer
+	// writes hands a buffer to the goroutine, results brings back what became
+	// of it. Each buffer has one result.
+	writes  chan []byte
+	results chan result
+	// underWay says that a Write gave up before its result was there.
+	underWay bool
+	// buffer is the sink's own unless a write is under way.
+	buffer []byte
+	// torn is the end of a line whose beginning was written when the output
+	// failed. It comes first when the output works again, so that there is no
+	// half line in the middle.
+	torn []byte
+}
+
+type result struct {
+	buffer []byte
+	n      int
+	err    error
+}
+
+func open(out io.Writer, render renderer) *Sink {
+	s := &Sink{render: render, writes: make(chan []byte), results: make(chan result, 1)}
+	go s.run(out)
+	return s
+}
+
+// run writes what it is handed until the sink is closed. It never blocks on the
+// results: there is room for the only one that can be outstanding.
+func (s *Sink) run(out io.Writer) {
+	defer close(s.results)
+	for buffer := range s.writes {
+		n, err := out.Write(buffer)
+		if err == nil && n < len(buffer) {
+			err = io.ErrShortWrite
+		}
+		s.results <- result{buffer, n, err}
+	}
+}
+
+// Write writes the batch with one call of the output's Write. After an error n
+// counts the events whose lines were written to their end. When ctx ends first,
+// the output may still take the batch later; the next Write waits for that.
+func (s *Sink) Write(ctx context.Context, batch []event.Event) (int, error) {
+	if s.underWay {
+		// What became of the events is of no interest: their Write has returned,
+		// and the caller writes them again.
+		if _, err := s.await(ctx); s.underWay {
+			return 0, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("write to standard output: %w", err)
+	}
+	buffer := append(s.buffer[:0], s.torn...)
+	ends := make([]int, len(batch))
+	for i := range batch {
+		buffer = s.render(buffer, &batch[i])
+		ends[i] = len(buffer)
+	}
+	s.writes <- buffer // the goroutine is idle and takes it at once
+	s.underWay = true
+	written, err := s.await(ctx)
+	if err == nil {
+		return len(batch), nil
+	}
+	n := 0
+	for n < len(batch) && ends[n] <= written {
+		n++
+	}
+	return n, err
+}
+
+// await waits for the result of the write under way and returns how many bytes
+// the output took.
+func (s *Sink) await(ctx context.Context) (int, error) {
+	var r result
+	select {
+	case r = <-s.results:
+	default:
+		select {
+		case r = <-s.results:
+		case <-ctx.Done():
+			return 0, fmt.Errorf("write to standard output: it does not take more at present: %w", ctx.Err())
+		}
+	}
+	s.underWay = false
+	if r.n > 0 { // else what was torn before still is
+		s.torn = append(s.torn[:0], unfinished(r.buffer, r.n)...)
+	}
+	s.buffer = r.buffer
+	if cap(s.buffer) > maxIdleBuffer {
+		s.buffer = nil
+	}
+	return r.n, explain(r.err)
+}
+
+// unfinished returns what is missing of the line that the first n bytes, at
+// least one, end in. A buffer always ends with a line.
+func unfinished(buffer []byte, n int) []byte {
+	if buffer[n-1] == '\n' {
+		return nil
+	}
+	return buffer[n : n+bytes.IndexByte(buffer[n:], '\n')+1]
+}
+
+func explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EPIPE):
+		return fmt.Errorf("write to standard output: whoever read it is gone: %w", err)
+	default:
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+}
+
+// Close ends the sink's goroutine. A line that a failure tore stays so. If an earlier write is still under way it
+// waits for it until ctx ends; the goroutine then ends with that write.
+func (s *Sink) Close(ctx context.Context) error {
+	close(s.writes)
+	if s.underWay {
+		if _, err := s.await(ctx); s.underWay {
+			return fmt.Errorf("close: %w", err)
+		}
+	}
+	<-s.results // closed when the goroutine ends, which nothing holds up any more
+	return nil
+}

@@ -1,0 +1,116 @@
+package webhook
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/informd/informd/pkg/sink"
+)
+
+const (
+	// maxRetryAfter bounds what an endpoint may ask for.
+	maxRetryAfter = 10 * time.Minute
+	// maxExcerpt is how much of an answer stands in an error.
+	maxExcerpt = 200
+	// maxRefusals is how many events in a row an endpoint may refuse for good.
+	maxRefusals = 10
+)
+
+// trust is how far to believe an endpoint that says an event is bad: one that
+// refuses everything, for want of the right secret perhaps, must not turn the
+// whole stream into dead letters. The zero value believes nothing. Its methods
+// may be called concurrently.
+type trust struct{ left atomic.Int64 }
+
+// accepted notes that the endpoint has taken something.
+func (t *trust) accepted() { t.left.Store(maxRefusals) }
+
+// refused notes that the endpoint has refused one event, and says whether to
+// believe it.
+func (t *trust) refused() bool { return t.left.Add(-1) >= 0 }
+
+// refusal makes an error of an answer, to a request with that many events, that
+// is not 2xx. Of several events the permanent error only says that they must go
+// one by one.
+func (s *webhook) refusal(response *http.Response, answer []byte, events int) error {
+	code, doubt := response.StatusCode, ""
+	permanent := code == http.StatusRequestEntityTooLarge
+	if code == http.StatusBadRequest || code == http.StatusUnprocessableEntity {
+		permanent = events > 1 || s.trust.refused()
+		if !permanent {
+			doubt = "; it has accepted nothing else lately, so the event need not be at fault: check secretFile, headers and the endpoint"
+		}
+	}
+	err := fmt.Errorf("post to %s: the endpoint answers %d %s%s%s%s", s.where(), code, http.StatusText(code),
+		s.advice(response), doubt, s.excerpt(answer))
+	if permanent {
+		return sink.Permanent(err)
+	}
+	if after := retryAfter(response.Header.Get("Retry-After"), time.Now()); after > 0 {
+		return sink.WithRetryAfter(err, after)
+	}
+	return err
+}
+
+// advice says what to do about statuses that come from a wrong configuration.
+func (s *webhook) advice(response *http.Response) string {
+	switch code := response.StatusCode; {
+	case code/100 == 3:
+		return fmt.Sprintf(" (to %s); redirects are not followed, set url to where the endpoint is", redirectHost(response))
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		return "; check headers and secretFile"
+	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
+		return "; check url, it must take POST requests"
+	case code == http.StatusUnsupportedMediaType:
+		return "; it must take CloudEvents as JSON: " + response.Request.Header.Get("Content-Type")
+	case code == http.StatusGone:
+		return "; it says that it wants no more events: remove the sink, or make the endpoint take them"
+	}
+	return ""
+}
+
+func redirectHost(response *http.Response) string {
+	location, err := response.Location()
+	if err != nil {
+		return "nowhere"
+	}
+	return strconv.Quote((&url.URL{Scheme: location.Scheme, Host: location.Host}).String())
+}
+
+// excerpt returns the beginning of an answer for the error, quoted. There is none
+// if the request had a secret, or what may be one: endpoints repeat what they got,
+// decoded, escaped or in part, so that it could not be found in their words.
+func (s *webhook) excerpt(answer []byte) string {
+	plain := strings.Trim(s.url.Path, "/") == "" && s.url.RawQuery == "" && s.url.User == nil && len(s.config.Headers) == 0
+	if len(answer) == 0 || !plain {
+		return ""
+	}
+	text := string(answer)
+	if len(text) > maxExcerpt {
+		text = text[:maxExcerpt] + "..."
+	}
+	return ": " + strconv.Quote(text)
+}
+
+// retryAfter reads the header of that name, seconds or a date. 0 is none.
+func retryAfter(value string, now time.Time) time.Duration {
+	var after time.Duration
+	if seconds, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64); err == nil {
+		after = time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second
+	} else if date, err := http.ParseTime(value); err == nil {
+		after = date.Sub(now)
+	}
+	return max(0, min(after, maxRetryAfter))
+}
+
+func isCertificateError(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	return errors.As(err, &certificate)
+}

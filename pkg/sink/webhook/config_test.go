@@ -1,0 +1,157 @@
+package webhook_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/informd/informd/pkg/sink/sinktest"
+	"github.com/informd/informd/pkg/sink/webhook"
+)
+
+func TestValidate(t *testing.T) {
+	const canary = "canary-31c9"
+	tests := map[string]struct {
+		yaml string
+		keys string // of the problems, sorted
+	}{
+		"least":               {"url: https://example.com/events", ""},
+		"all":                 {"url: https://u:p@example.com/e?t=1\nheaders: {X-A: b, Authorization: Bearer x}\nsecretFile: s\ntimeout: 3s\nbatch: 1000\ntls: {caFile: a, certFile: b, keyFile: c}", ""},
+		"loopback":            {"url: http://127.0.0.1:8080", ""},
+		"loopback by name":    {"url: http://localhost/", ""},
+		"loopback, IPv6":      {"url: 'http://[::1]:8080/'", ""},
+		"plaintext":           {"url: http://canary-31c9@example.com/", "url"},
+		"plaintext lookalike": {"url: http://127.0.0.1.example.com/", "url"},
+		"plaintext allowed":   {"url: http://hook.tools.svc/\nallowPlaintext: true", ""},
+		"no url":              {"timeout: 1s", "url"},
+		"no host":             {"url: https:///canary-31c9", "url"},
+		"not an address":      {"url: 'https://canary-31c9:x y'", "url"},
+		"other scheme":        {"url: ftp://canary-31c9.example.com", "url"},
+		"fragment":            {"url: https://example.com/#canary-31c9", "url"},
+		"header name":         {"url: https://example.com\nheaders: {'a:b': canary-31c9}", "headers.a:b"},
+		"header twice":        {"url: https://example.com\nheaders: {x-a: canary-31c9, X-A: canary-31c9}", "headers.x-a"},
+		"reserved":            {"url: https://example.com\nheaders: {content-type: canary-31c9}", "headers.content-type"},
+		"reserved signature":  {"url: https://example.com\nheaders: {webhook-id: canary-31c9}", "headers.webhook-id"},
+		"header injection":    {"url: https://example.com\nheaders: {X-A: \"canary-31c9\\r\\nX-B: c\"}", "headers.X-A"},
+		"timeout":             {"url: https://example.com\ntimeout: 0s", "timeout"},
+		"batch":               {"url: https://example.com\nbatch: 0", "batch"},
+		"big batch":           {"url: https://example.com\nbatch: 1001", "batch"},
+		"half a key pair":     {"url: https://example.com\ntls: {keyFile: k}", "tls"},
+		"everything at once":  {"url: ''\ntimeout: -1s\nbatch: -1\nheaders: {'': canary-31c9}", "batch headers. timeout url"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := webhook.Driver().New()
+			if err := yaml.UnmarshalWithOptions([]byte(tt.yaml), c, yaml.Strict()); err != nil {
+				t.Fatal(err)
+			}
+			var keys []string
+			for _, p := range c.Validate() {
+				keys = append(keys, p.Key)
+				if strings.Contains(p.Message, canary) {
+					t.Errorf("the message shows a secret: %s", p.Message)
+				}
+			}
+			slices.Sort(keys)
+			if diff := cmp.Diff(strings.Fields(tt.keys), keys, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("problems about (-want +got):\n%s", diff)
+			}
+			if shown := fmt.Sprintf("%v %+v %#v", c, c, c); strings.Contains(shown, canary) {
+				t.Errorf("the options show a secret: %s", shown)
+			}
+		})
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	d := webhook.Driver()
+	c, ok := d.New().(*webhook.Config)
+	if !ok || d.Type != "webhook" || d.Lanes != 8 || c.Timeout != 10*time.Second || c.Batch != 1 {
+		t.Errorf("driver %+v, options %+v", d, c)
+	}
+}
+
+func TestOpenNeedsItsFiles(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	empty := filepath.Join(t.TempDir(), "empty")
+	writeFile(t, empty, nil)
+	tests := map[string]struct {
+		change func(c *webhook.Config)
+		says   string
+	}{
+		"secretFile": {func(c *webhook.Config) { c.SecretFile = missing }, "secretFile"},
+		"caFile":     {func(c *webhook.Config) { c.TLS.CAFile = missing }, "tls.caFile"},
+		"empty CA":   {func(c *webhook.Config) { c.TLS.CAFile = empty }, "no certificate"},
+		"certFile":   {func(c *webhook.Config) { c.TLS.CertFile, c.TLS.KeyFile = missing, missing }, "tls.certFile"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := config(t, "https://example.com", tt.change).Open(t.Context(), sinktest.Env(t))
+			wantError(t, err, false, tt.says)
+		})
+	}
+}
+
+// TestClientCertificate rotates what the sink shows to the endpoint.
+func TestClientCertificate(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	writePair(t, certFile, keyFile, "first")
+	e := unstarted(t, nil)
+	shown := make(chan string, 10)
+	e.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, VerifyConnection: func(state tls.ConnectionState) error {
+		shown <- state.PeerCertificates[0].Subject.CommonName
+		return nil
+	}}
+	e.StartTLS()
+	s := open(t, e.URL, func(c *webhook.Config) {
+		c.TLS = webhook.TLS{CAFile: caFile(t, e), CertFile: certFile, KeyFile: keyFile}
+	})
+	for _, name := range []string{"first", "second"} {
+		writePair(t, certFile, keyFile, name)
+		if _, err := s.Write(t.Context(), sinktest.Events(2)); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-shown; got != name {
+			t.Errorf("showed the certificate of %q, want %q", got, name)
+		}
+		e.CloseClientConnections()
+	}
+}
+
+func writePair(t *testing.T, certFile, keyFile, name string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
+	writeFile(t, keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+}

@@ -1,0 +1,178 @@
+package webhook_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/sink/sinktest"
+	"github.com/informd/informd/pkg/sink/webhook"
+)
+
+// relay stands between the sink and an endpoint. It can let the connections that
+// it has go silent, as a firewall does that forgets them.
+type relay struct {
+	listener net.Listener
+	to       string
+	running  sync.WaitGroup
+
+	mu         sync.Mutex
+	generation int
+	conns      []net.Conn
+}
+
+// startRelay listens until the test ends.
+func startRelay(t *testing.T, to string) *relay {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{listener: listener, to: to}
+	r.running.Go(func() { r.accept(t) })
+	t.Cleanup(func() {
+		_ = listener.Close()
+		r.mu.Lock()
+		for _, conn := range r.conns {
+			_ = conn.Close() // closed already, perhaps
+		}
+		r.mu.Unlock()
+		r.running.Wait()
+	})
+	return r
+}
+
+func (r *relay) accept(t *testing.T) {
+	t.Helper()
+	for {
+		in, err := r.listener.Accept()
+		if err != nil {
+			return
+		}
+		out, err := (&net.Dialer{}).DialContext(context.WithoutCancel(t.Context()), "tcp", r.to)
+		if err != nil {
+			t.Error(err)
+			_ = in.Close()
+			return
+		}
+		r.mu.Lock()
+		generation := r.generation
+		r.conns = append(r.conns, in, out)
+		r.mu.Unlock()
+		r.running.Go(func() { r.copy(in, out, generation) })
+		r.running.Go(func() { r.copy(out, in, generation) })
+	}
+}
+
+// copy copies until silence, and from then on reads only.
+func (r *relay) copy(to, from net.Conn, generation int) {
+	defer func() { _, _ = from.Close(), to.Close() }() // the test may have done so
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		r.mu.Lock()
+		silent := generation != r.generation
+		r.mu.Unlock()
+		if silent {
+			continue
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// silence lets the present connections carry nothing more, without an end.
+func (r *relay) silence() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.generation++
+}
+
+// TestSilentConnection lets the connection die without a word while new ones work.
+func TestSilentConnection(t *testing.T) {
+	for proto, version2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
+		t.Run(proto, func(t *testing.T) {
+			e := unstarted(t, nil)
+			e.EnableHTTP2 = version2
+			e.TLS = &tls.Config{}
+			e.StartTLS()
+			r := startRelay(t, e.Listener.Addr().String())
+			s := open(t, "https://"+r.listener.Addr().String(), func(c *webhook.Config) {
+				c.Timeout = 300 * time.Millisecond
+				c.TLS.CAFile = caFile(t, e)
+			})
+			for round := range 3 {
+				failures := 0
+				for {
+					_, err := s.Write(t.Context(), sinktest.Events(1))
+					if err == nil {
+						break
+					}
+					wantError(t, err, false)
+					if failures++; failures > 10 {
+						t.Fatalf("round %d: %d attempts failed on a dead connection: %v", round, failures, err)
+					}
+				}
+				r.silence()
+			}
+			if kept, _ := e.requests(); kept[0].proto != proto {
+				t.Errorf("the protocol is %s", kept[0].proto)
+			}
+		})
+	}
+}
+
+// TestUnfinishedHandshake has an endpoint accept connections and then say nothing:
+// what the attempts leave behind must go.
+func TestUnfinishedHandshake(t *testing.T) {
+	const attempts = 20
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var accepted, ended atomic.Int64
+	over := make(chan struct{}, 1000)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			accepted.Add(1)
+			running.Go(func() {
+				defer func() { _ = conn.Close() }()
+				for buffer := make([]byte, 4096); ; {
+					if _, err := conn.Read(buffer); err != nil {
+						ended.Add(1)
+						over <- struct{}{}
+						return
+					}
+				}
+			})
+		}
+	})
+	s := open(t, "https://"+listener.Addr().String(), func(c *webhook.Config) { c.Timeout = 50 * time.Millisecond })
+	for range attempts {
+		_, err := s.Write(t.Context(), sinktest.Events(1))
+		wantError(t, err, false)
+	}
+	_ = listener.Close()
+	deadline := time.After(5 * time.Second)
+	for ended.Load() < accepted.Load() {
+		select {
+		case <-over:
+		case <-deadline:
+			t.Fatalf("%d of %d connections are still open", accepted.Load()-ended.Load(), accepted.Load())
+		}
+	}
+	running.Wait()
+}

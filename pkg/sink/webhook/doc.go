@@ -1,0 +1,48 @@
+// Package webhook is the sink that posts events to an HTTP endpoint. Package
+// deliver calls it; it does not route, wait or repeat, it only says what became
+// of each request.
+//
+// # Requests
+//
+// With batch 1, the default, every request is one CloudEvents 1.0 event in
+// structured mode (application/cloudevents+json); with more, every request is a
+// JSON array of up to that many (application/cloudevents-batch+json). A status of
+// 2xx means that the endpoint has taken them, whatever its body says. Redirects
+// are not followed and cookies not kept.
+//
+// Requests follow Standard Webhooks 1.0.0: webhook-id is the event's id (or a
+// hash, see below), the same for every repetition, so that the endpoint can drop
+// what it has seen; webhook-timestamp is the time of the attempt; and with a
+// secretFile webhook-signature is "v1,<base64>", the HMAC-SHA256 of
+// "<id>.<timestamp>.<body>", one for each secret in the file. Rotate by adding
+// the new secret as a line, and removing the old one when the endpoint knows the
+// new one; the file is read for every write.
+//
+// An id with characters other than letters, digits, ":", "_" and "-", as control
+// records have, is replaced by "h-" and a hash in webhook-id, as that must not
+// contain a dot. The webhook-id of several events is "b-" and a hash. Hashes are
+// over the ids and the sources: control records of two clusters can have the same
+// id.
+//
+// # Answers
+//
+//   - 413 is about the event: it can never be delivered.
+//   - 400 and 422 are about the event if the endpoint takes others: it must have
+//     accepted something since Open, and must not have refused more than ten
+//     events in a row since it last did. Otherwise they may be about every event,
+//     as with a wrong secret, and are worth another try like everything else, until
+//     it accepts one.
+//   - Of a batch that is refused with one of these, the events are posted one by
+//     one, to find which.
+//   - Everything else is worth another try. 408, 425, 429 and 5xx pass by
+//     themselves; a Retry-After header is heeded up to ten minutes. 401, 403,
+//     404, 405, 410 and 415, and redirects, are mistakes in the configuration of
+//     either side: they heal without a loss when somebody mends them, where
+//     giving up would turn every event into a dead letter.
+//   - The timeout is for one attempt with all that belongs to it; no answer is
+//     worth another try as well. A connection over which nothing arrives for
+//     twice as long, not even the answer to a ping, is given up for a new one.
+//
+// What the endpoint says beside the status stands in errors only if the request
+// holds nothing that may be secret: no path, query or user in url and no headers.
+package webhook

@@ -1,0 +1,205 @@
+package webhook_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink/sinktest"
+	"github.com/informd/informd/pkg/sink/webhook"
+)
+
+const (
+	specSecret  = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	otherSecret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
+)
+
+// verify checks a request as the Standard Webhooks specification tells a consumer
+// to, written from that text and not from the sink's code.
+func verify(secret string, header http.Header, body []byte, now time.Time) error {
+	id, stamp, list := header.Get("webhook-id"), header.Get("webhook-timestamp"), header.Get("webhook-signature")
+	if id == "" || stamp == "" || list == "" {
+		return errors.New("missing header")
+	}
+	if strings.Contains(id, ".") {
+		return fmt.Errorf("id %q has a dot", id)
+	}
+	seconds, err := strconv.ParseInt(stamp, 10, 64)
+	if err != nil {
+		return err
+	}
+	if age := now.Sub(time.Unix(seconds, 0)).Abs(); age > 5*time.Minute {
+		return fmt.Errorf("timestamp is off by %v", age)
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	if err != nil {
+		return err
+	}
+	mac := hmac.New(sha256.New, key)
+	_, _ = fmt.Fprintf(mac, "%s.%s.%s", id, stamp, body)
+	want := mac.Sum(nil)
+	for signature := range strings.SplitSeq(list, " ") {
+		version, value, _ := strings.Cut(signature, ",")
+		got, err := base64.StdEncoding.DecodeString(value)
+		if version == "v1" && err == nil && hmac.Equal(got, want) {
+			return nil
+		}
+	}
+	return errors.New("no signature matches")
+}
+
+// TestVerifierKnowsTheSpec holds the verifier above to the example that the
+// libraries of the specification are tested with.
+func TestVerifierKnowsTheSpec(t *testing.T) {
+	header := http.Header{}
+	header.Set("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek")
+	header.Set("webhook-timestamp", "1614265330")
+	header.Set("webhook-signature", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
+	body := []byte(`{"test": 2432232314}`)
+	if err := verify(specSecret, header, body, time.Unix(1614265330, 0)); err != nil {
+		t.Errorf("the example does not verify: %v", err)
+	}
+	if err := verify(specSecret, header, []byte(`{"test": 2432232315}`), time.Unix(1614265330, 0)); err == nil {
+		t.Error("a changed body verifies")
+	}
+}
+
+func TestSignature(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	rotation := []struct {
+		content   string
+		good, bad []string
+	}{
+		{specSecret, []string{specSecret}, []string{otherSecret}},
+		{"# new\n" + otherSecret + "\n\n  " + specSecret + "  \r\n", []string{specSecret, otherSecret}, nil},
+		{otherSecret + "\n", []string{otherSecret}, []string{specSecret}},
+	}
+	for name, batch := range map[string]int{"one event": 1, "batches": 5} {
+		t.Run(name, func(t *testing.T) {
+			writeFile(t, file, []byte(rotation[0].content))
+			e := serve(t, nil)
+			s := open(t, e.URL, func(c *webhook.Config) { c.SecretFile, c.Batch = file, batch })
+			for _, step := range rotation {
+				writeFile(t, file, []byte(step.content))
+				before, _ := e.requests()
+				events := append(sinktest.AllOps(), sinktest.Hostile()...)
+				if _, err := s.Write(t.Context(), events); err != nil {
+					t.Fatal(err)
+				}
+				kept, _ := e.requests()
+				for _, r := range kept[len(before):] {
+					for _, secret := range step.good {
+						if err := verify(secret, r.header, r.body, time.Now()); err != nil {
+							t.Errorf("webhook-id %s: %v", r.header.Get("webhook-id"), err)
+						}
+					}
+					for _, secret := range step.bad {
+						if verify(secret, r.header, r.body, time.Now()) == nil {
+							t.Error("a secret that is not in the file verifies")
+						}
+					}
+				}
+			}
+			// In the middle of a rotation by somebody who truncates first.
+			writeFile(t, file, nil)
+			_, err := s.Write(t.Context(), sinktest.Events(1))
+			wantError(t, err, false, "no secret")
+		})
+	}
+}
+
+func TestUnsignedWithoutSecret(t *testing.T) {
+	e := serve(t, nil)
+	if _, err := open(t, e.URL, nil).Write(t.Context(), sinktest.Events(1)); err != nil {
+		t.Fatal(err)
+	}
+	kept, _ := e.requests()
+	if _, signed := kept[0].header["Webhook-Signature"]; signed {
+		t.Error("a request without a secret is signed")
+	}
+}
+
+func TestMessageID(t *testing.T) {
+	e := serve(t, nil)
+	s := open(t, e.URL, nil)
+	events := append(append(sinktest.AllOps(), sinktest.Hostile()...), sinktest.Events(30)...)
+	long, empty := sinktest.Events(1)[0], sinktest.Events(1)[0]
+	long.ID, empty.ID = strings.Repeat("a", 5000), ""
+	events = append(events, long, empty)
+	if _, err := s.Write(t.Context(), events); err != nil {
+		t.Fatal(err)
+	}
+	kept, _ := e.requests()
+	byID := map[string]string{}
+	for i, r := range kept {
+		got := r.header.Get("Webhook-Id")
+		if got == "" || len(got) > 200 || strings.ContainsAny(got, "./ @") {
+			t.Errorf("webhook-id %q of event %s", got, events[i].ID)
+		}
+		if other, taken := byID[got]; taken && other != events[i].ID {
+			t.Errorf("events %s and %s have the same webhook-id", other, events[i].ID)
+		}
+		byID[got] = events[i].ID
+		if events[i].Op == event.Modified && got != events[i].ID {
+			t.Errorf("webhook-id %q of event %s, want the same", got, events[i].ID)
+		}
+	}
+}
+
+// TestMessageIDOfClusters: two clusters can come to the same revision, and so to
+// control records with the same id. An endpoint must not take one for the other.
+func TestMessageIDOfClusters(t *testing.T) {
+	record := event.Event{ID: event.SyncedID("core/pods", 1000, 0), Op: event.Synced, Resource: "pods", ResourceVersion: 1000, Time: time.Now()}
+	there := record
+	record.Cluster, there.Cluster = "here", "there"
+	for name, batch := range map[string]int{"one event": 1, "batches": 2} {
+		t.Run(name, func(t *testing.T) {
+			e := serve(t, nil)
+			s := open(t, e.URL, func(c *webhook.Config) { c.Batch = batch })
+			for _, r := range []event.Event{record, there} {
+				if _, err := s.Write(t.Context(), slices.Repeat([]event.Event{r}, batch)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			kept, _ := e.requests()
+			if a, b := kept[0].header.Get("Webhook-Id"), kept[1].header.Get("Webhook-Id"); a == b {
+				t.Errorf("the records of two clusters have the webhook-id %s", a)
+			}
+		})
+	}
+}
+
+func TestBadSecretFiles(t *testing.T) {
+	tests := map[string]struct{ content, says string }{
+		"empty":     {"\n# nothing\n", "no secret"},
+		"no prefix": {"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "line 1: a secret begins with whsec_"},
+		"no base64": {specSecret + "\nwhsec_canary!!", "line 2"},
+		"too short": {"whsec_Y2FuYXJ5", "24 to 64 bytes"},
+		"too long":  {"whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65)), "has 65"},
+		"not there": {"", "no such file"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "secret")
+			if tt.content != "" {
+				writeFile(t, file, []byte(tt.content))
+			}
+			c := config(t, "https://example.com", func(c *webhook.Config) { c.SecretFile = file })
+			_, err := c.Open(t.Context(), sinktest.Env(t))
+			wantError(t, err, false, tt.says)
+			if strings.Contains(err.Error(), "canary") || strings.Contains(err.Error(), "Y2Fu") || strings.Contains(err.Error(), "MfKQ") {
+				t.Errorf("the error shows the secret: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,156 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+)
+
+const (
+	// maxAnswer is how much of an answer is read, so that the connection can be
+	// used again; more costs the connection.
+	maxAnswer = 64 << 10
+	// drainTimeout is how long that may take once the status is known.
+	drainTimeout = time.Second
+)
+
+// webhook is an open endpoint. Write may be called concurrently.
+type webhook struct {
+	config *Config
+	url    *url.URL
+	agent  string
+	signer signer
+	client *http.Client
+	trust  trust
+}
+
+// Write implements [sink.Sink]: request after request, each with up to
+// [Config.Batch] events.
+func (s *webhook) Write(ctx context.Context, batch []event.Event) (int, error) {
+	if len(batch) == 0 {
+		return 0, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	secrets, err := s.signer.secrets()
+	if err != nil {
+		return 0, err
+	}
+	done := 0
+	single := 0 // batch[:single] goes one by one
+	for done < len(batch) {
+		end := min(done+s.config.Batch, len(batch))
+		if done < single {
+			end = done + 1
+		}
+		err := s.post(ctx, batch[done:end], secrets)
+		if sink.IsPermanent(err) && end-done > 1 {
+			single = end // one of them is at fault; find out which
+			continue
+		}
+		if err != nil {
+			return done, err
+		}
+		done = end
+	}
+	return done, nil
+}
+
+// Close implements [sink.Sink]. There is nothing to wait for.
+func (s *webhook) Close(context.Context) error {
+	s.client.CloseIdleConnections()
+	return nil
+}
+
+// post sends one request and judges the answer.
+func (s *webhook) post(ctx context.Context, events []event.Event, secrets [][]byte) error {
+	attempt, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	request, err := s.request(attempt, events, secrets)
+	if err != nil {
+		return err
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return s.explain(ctx, attempt, err)
+	}
+	defer response.Body.Close()
+	answer := readAnswer(response.Body, cancel)
+	if response.StatusCode/100 == 2 {
+		s.trust.accepted()
+		return nil
+	}
+	return s.refusal(response, answer, len(events))
+}
+
+// request makes the request. Its body is a copy: the transport may still read it
+// when Write has returned.
+func (s *webhook) request(ctx context.Context, events []event.Event, secrets [][]byte) (*http.Request, error) {
+	size := 0
+	for i := range events {
+		size += events[i].Size() + 512 // for the names of the attributes
+	}
+	body, contentType := make([]byte, 0, size), event.ContentTypeJSON
+	if s.config.Batch == 1 {
+		body = events[0].AppendJSON(body)
+	} else {
+		body, contentType = event.AppendJSONBatch(body, events), event.ContentTypeBatch
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, errors.New("make request: the url is no address") // err would show it
+	}
+	for name, value := range s.config.Headers {
+		request.Header.Set(name, value.Reveal())
+	}
+	id, timestamp := messageID(events), strconv.FormatInt(time.Now().Unix(), 10)
+	if request.Header.Get("User-Agent") == "" {
+		request.Header.Set("User-Agent", s.agent)
+	}
+	request.Header.Set("Content-Type", contentType)
+	request.Header.Set("Webhook-Id", id)
+	request.Header.Set("Webhook-Timestamp", timestamp)
+	if len(secrets) > 0 {
+		request.Header.Set("Webhook-Signature", signature(secrets, id, timestamp, body))
+	}
+	return request, nil
+}
+
+// readAnswer reads what is worth reading of a body, and returns the beginning.
+// Errors do not matter: the status has been read. It calls cancel if the body
+// takes too long.
+func readAnswer(body io.Reader, cancel context.CancelFunc) []byte {
+	defer time.AfterFunc(drainTimeout, cancel).Stop()
+	var answer bytes.Buffer
+	_, _ = io.CopyN(&answer, body, maxAnswer)
+	return answer.Bytes()
+}
+
+// where names the endpoint in errors. A path or query may hold a token.
+func (s *webhook) where() string { return s.url.Scheme + "://" + s.url.Host }
+
+// explain says why there is no answer.
+func (s *webhook) explain(ctx, attempt context.Context, err error) error {
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		err = outer.Err // without the URL
+	}
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("post to %s: %w", s.where(), ctx.Err())
+	case attempt.Err() != nil:
+		return fmt.Errorf("post to %s: no answer within %v; is the endpoint alive, or timeout too short?", s.where(), s.config.Timeout)
+	case isCertificateError(err):
+		return fmt.Errorf("post to %s: the endpoint's certificate is not trusted: %w; check tls.caFile and the host in url", s.where(), err)
+	}
+	return fmt.Errorf("post to %s: %w", s.where(), err)
+}

@@ -1,0 +1,175 @@
+package binary
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/informd/informd/test/cluster/internal/flock"
+	"github.com/informd/informd/test/cluster/proc"
+)
+
+const (
+	progressInterval = 10 * time.Second
+	unusedFor        = 7 * 24 * time.Hour
+)
+
+// get returns the recipe's entry in the cache, built if need be.
+func (r recipe) get(ctx context.Context) (string, error) {
+	module, err := moduleDir()
+	if err != nil {
+		return "", err
+	}
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	key, err := r.key(module)
+	if err != nil {
+		return "", err
+	}
+	entry := filepath.Join(cache, r.name+"-"+key)
+	if use(entry) {
+		return entry, nil
+	}
+	lock, err := flock.Wait(ctx, filepath.Join(cache, r.name+".lock"), func() {
+		fmt.Fprintf(os.Stderr, "waiting for another process that builds %s\n", r.name)
+	})
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", r.name, err)
+	}
+	defer func() { _ = lock.Release() }()
+	if use(entry) { // somebody else built it while this process waited
+		return entry, nil
+	}
+	if err := r.build(ctx, module, entry); err != nil {
+		return "", fmt.Errorf("build %s: %w", r.name, err)
+	}
+	r.prune(cache)
+	return entry, nil
+}
+
+// use says whether the entry exists, and marks it as used.
+func use(entry string) bool {
+	if _, err := os.Stat(entry); err != nil {
+		return false
+	}
+	now := time.Now()
+	_ = os.Chtimes(entry, now, now) // only prune reads it, and that with a week's slack
+	return true
+}
+
+// build makes the entry. The caller holds the lock of the recipe, so the
+// temporary file has one user, and one left by a build that was killed is
+// overwritten.
+func (r recipe) build(ctx context.Context, module, entry string) error {
+	temp := filepath.Join(filepath.Dir(entry), r.name+".new")
+	defer func() { _ = os.Remove(temp) }() // gone already, if all went well
+	r.seed(filepath.Dir(entry), temp)
+
+	// -buildvcs=false: a commit would change the content, but not the key.
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", r.ldflags, "-o", temp, r.pkg)
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	// A test that runs into its time limit must not leave a build behind that
+	// nobody waits for. The go command ends with this process, its process group
+	// (the compilers) with ctx; what was compiled by then is in Go's own cache.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = proc.TiedToParent()
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+
+	stop := r.progress(os.Stderr, filepath.Dir(entry))
+	err := cmd.Run()
+	stop()
+	if err != nil {
+		return fmt.Errorf("go build %s in %s: %w\n%s", r.pkg, module, err, output.Bytes())
+	}
+	return os.Rename(temp, entry)
+}
+
+// seed copies the newest earlier entry to where the go command will write. If it
+// turns out that only something irrelevant changed, such as a requirement of
+// another package in go.mod, the go command recognises its own output by the
+// build ID in it, and the minute of linking is saved. Failing is harmless.
+func (r recipe) seed(cache, temp string) {
+	var newest string
+	var newestTime time.Time
+	for _, path := range r.entries(cache) {
+		if info, err := os.Stat(path); err == nil && info.ModTime().After(newestTime) {
+			newest, newestTime = path, info.ModTime()
+		}
+	}
+	if newest == "" {
+		return
+	}
+	if err := copyFile(newest, temp); err != nil {
+		_ = os.Remove(temp)
+	}
+}
+
+// prune removes entries that nobody used for a week.
+func (r recipe) prune(cache string) {
+	for _, path := range r.entries(cache) {
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > unusedFor {
+			_ = os.Remove(path)
+		}
+	}
+}
+
+func (r recipe) entries(cache string) []string {
+	paths, _ := filepath.Glob(filepath.Join(cache, r.name+"-*")) // the pattern is valid
+	return paths
+}
+
+// progress reports at once and then every ten seconds, until the returned
+// function is called.
+func (r recipe) progress(to io.Writer, cache string) (stop func()) {
+	started := time.Now()
+	quit, ended := make(chan struct{}), make(chan struct{})
+	fmt.Fprintf(to, "building %s: a first build takes about %s on 2 cores; cached afterwards in %s\n", r.name, r.duration, cache)
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(progressInterval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-ticker.C:
+				fmt.Fprintf(to, "building %s: %s so far\n", r.name, time.Since(started).Round(time.Second))
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-ended
+		fmt.Fprintf(to, "building %s: ended after %s\n", r.name, time.Since(started).Round(time.Second))
+	}
+}
+
+func copyFile(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	if closeErr := target.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}

@@ -1,0 +1,152 @@
+// Command demo shows informd at work: it starts a control plane and a NATS
+// server of its own on loopback, applies a custom resource and a workload that
+// changes all the time, runs informd on them and lets its events stream by until
+// Ctrl-C. With DEMO_CLUSTER=existing it uses the cluster of $KUBECONFIG instead
+// and removes what it made there at the end.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/natsserver"
+)
+
+func main() {
+	informd := flag.String("informd", "../bin/informd", "the informd `binary` to show")
+	duration := flag.Duration("for", 0, "end after this time; 0 = at Ctrl-C")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if *duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, *duration)
+		defer cancel()
+	}
+	if err := run(ctx, *informd); err != nil {
+		say("error: %v", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// say tells what the demo is doing, apart from the events on standard output.
+func say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "demo: "+format+"\n", args...)
+}
+
+func run(ctx context.Context, informd string) (err error) {
+	if _, err := os.Stat(informd); err != nil {
+		return fmt.Errorf("find informd: %w (make build builds it)", err)
+	}
+	target, err := openCluster(ctx)
+	if err != nil {
+		return orInterrupted(ctx, err)
+	}
+	defer func() { err = errors.Join(err, target.close()) }()
+
+	say("starting nats-server with JetStream (the first build takes about a minute)")
+	bus, err := natsserver.New(ctx, natsserver.Options{})
+	if err != nil {
+		return orInterrupted(ctx, err)
+	}
+	defer func() { err = errors.Join(err, bus.Close()) }()
+
+	client, err := dynamic.NewForConfig(target.config)
+	if err != nil {
+		return err
+	}
+	w := &workload{client: client, own: target.own}
+	if !target.own {
+		defer func() { err = errors.Join(err, w.remove()) }()
+	}
+	say("applying the custom resource sensors.demo.informd.dev and the namespace %s", namespace)
+	if err := w.prepare(ctx); err != nil {
+		return orInterrupted(ctx, err)
+	}
+
+	d, err := startInformd(informd, target.kubeconfig, bus.URL())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.stop()) }()
+	say("informd runs; the same events are on NATS, in another terminal try:")
+	say("    nats --server %s sub 'k8s.demo.>'", bus.URL())
+	say("    nats --server %s sub 'k8s.demo.core.pods.>'", bus.URL())
+	say("status: curl http://%s/status   end: Ctrl-C", d.admin)
+
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-d.exited:
+			cancel()
+		case <-work.Done():
+		}
+	}()
+	err = w.run(work)
+	if work.Err() != nil && ctx.Err() == nil {
+		return errors.Join(errors.New("informd ended, see its log above"), d.err)
+	}
+	say("ending")
+	return err
+}
+
+// orInterrupted is nil if the demo was to end: that is the reason for err then.
+func orInterrupted(ctx context.Context, err error) error {
+	switch ctx.Err() {
+	case nil:
+		return err
+	default:
+		return nil
+	}
+}
+
+// target is the cluster that is shown.
+type target struct {
+	config     *rest.Config
+	kubeconfig string
+	// own: the demo started it, and may do with it what it likes.
+	own   bool
+	close func() error
+}
+
+func openCluster(ctx context.Context) (*target, error) {
+	if os.Getenv("DEMO_CLUSTER") == "existing" {
+		return existingCluster()
+	}
+	say("starting a control plane: etcd and kube-apiserver, the real ones")
+	say("the first time they are built from source, which takes about 7 minutes on 2 cores; later runs take 5 seconds")
+	began := time.Now()
+	c, err := cluster.New(ctx, cluster.Options{})
+	if err != nil {
+		return nil, err
+	}
+	say("control plane ready after %s; KUBECONFIG=%s", time.Since(began).Round(time.Second), c.Kubeconfig())
+	return &target{config: c.RESTConfig(), kubeconfig: c.Kubeconfig(), own: true, close: c.Close}, nil
+}
+
+func existingCluster() (*target, error) {
+	path := os.Getenv("KUBECONFIG")
+	if path == "" {
+		return nil, errors.New("DEMO_CLUSTER=existing needs KUBECONFIG")
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read KUBECONFIG: %w", err)
+	}
+	say("using the cluster at %s", config.Host)
+	return &target{config: config, kubeconfig: path, close: func() error { return nil }}, nil
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+)
+
+const namespace = "informd-demo"
+
+const sensorCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: sensors.demo.informd.dev}
+spec:
+  group: demo.informd.dev
+  scope: Namespaced
+  names: {plural: sensors, singular: sensor, kind: Sensor, listKind: SensorList}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      subresources: {status: {}}
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec: {type: object, properties: {unit: {type: string}, interval: {type: string}}}
+            status: {type: object, properties: {phase: {type: string}, celsius: {type: integer}}}
+`
+
+// workload keeps a few objects changing, as a busy namespace would.
+type workload struct {
+	client dynamic.Interface
+	// own: no controller acts on the objects, so the workload plays kubelet too.
+	own bool
+	// made is what remove takes away.
+	made []made
+}
+
+// made is a cluster-scoped object of the demo's.
+type made struct {
+	resource schema.GroupVersionResource
+	name     string
+}
+
+func resource(group, plural string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural}
+}
+
+func pods() schema.GroupVersionResource        { return resource("", "pods") }
+func configMaps() schema.GroupVersionResource  { return resource("", "configmaps") }
+func namespaces() schema.GroupVersionResource  { return resource("", "namespaces") }
+func deployments() schema.GroupVersionResource { return resource("apps", "deployments") }
+func sensors() schema.GroupVersionResource     { return resource("demo.informd.dev", "sensors") }
+
+func crds() schema.GroupVersionResource {
+	return resource("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+func parse(manifest string) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	return o, yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 1<<16).Decode(&o.Object)
+}
+
+// prepare makes the namespace and the custom resource and waits until the latter
+// is served.
+func (w *workload) prepare(ctx context.Context) error {
+	crd, err := parse(sensorCRD)
+	if err != nil {
+		return err
+	}
+	ns := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace},
+	}}
+	if err := w.makeOwn(ctx, namespaces(), ns); err != nil {
+		return err
+	}
+	if err := w.makeOwn(ctx, crds(), crd); err != nil {
+		return err
+	}
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err := w.client.Resource(sensors()).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+		return err == nil, nil
+	})
+}
+
+// makeOwn creates a cluster-scoped object, which the demo removes at its end. One
+// that is there already is somebody else's.
+func (w *workload) makeOwn(ctx context.Context, r schema.GroupVersionResource, o *unstructured.Unstructured) error {
+	_, err := w.client.Resource(r).Create(ctx, o, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("%s %s exists already: another demo runs in this cluster, or was cut off; if it is of no use, delete it", o.GetKind(), o.GetName())
+	}
+	if err == nil {
+		w.made = append(w.made, made{r, o.GetName()})
+	}
+	return err
+}
+
+func ignoreExists(_ *unstructured.Unstructured, err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// remove takes away what prepare made, in a cluster that is not the demo's own.
+func (w *workload) remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	var errs []error
+	for _, m := range w.made {
+		say("removing %s %s", m.resource.Resource, m.name)
+		if err := w.client.Resource(m.resource).Delete(ctx, m.name, metav1.DeleteOptions{}); err != nil {
+			errs = append(errs, fmt.Errorf("delete %s %s: %w", m.resource.Resource, m.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// pace is the time between two changes: slow enough to read along.
+const pace = 600 * time.Millisecond
+
+// run plays rounds until ctx ends. Each round's objects are deleted at its end.
+func (w *workload) run(ctx context.Context) error {
+	for round := 1; ; round++ {
+		for _, step := range w.round(round) {
+			if err := step(ctx); err != nil {
+				return fmt.Errorf("demo workload: %w", err)
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(pace):
+			}
+		}
+	}
+}
+
+type step func(context.Context) error
+
+// round is one life of a small application: rollout, readings, end.
+func (w *workload) round(n int) []step {
+	web, sensor, settings := fmt.Sprintf("web-%d", n), fmt.Sprintf("greenhouse-%d", n), fmt.Sprintf("settings-%d", n)
+	steps := []step{
+		w.create(configMaps(), settings, map[string]any{"data": map[string]any{"colour": "green"}}),
+		w.create(deployments(), "shop", w.deploymentFields()),
+		w.create(pods(), web, podFields()),
+		w.create(sensors(), sensor, map[string]any{"spec": map[string]any{"unit": "celsius", "interval": "10s"}}),
+	}
+	if w.own {
+		steps = append(steps,
+			w.patch(pods(), web, `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`, "status"),
+			w.patch(deployments(), "shop", `{"status":{"replicas":2,"readyReplicas":2,"updatedReplicas":2,"observedGeneration":1}}`, "status"),
+		)
+	}
+	for i := range 3 {
+		steps = append(steps, w.patch(sensors(), sensor, fmt.Sprintf(`{"status":{"phase":"Measuring","celsius":%d}}`, 18+i+n%5), "status"))
+	}
+	return append(steps,
+		w.patch(configMaps(), settings, `{"data":{"colour":"blue"}}`),
+		w.patch(deployments(), "shop", `{"metadata":{"labels":{"release":"blue"}}}`),
+		w.delete(pods(), web),
+		w.delete(configMaps(), settings),
+		w.delete(deployments(), "shop"),
+		w.delete(sensors(), sensor),
+	)
+}
+
+func podFields() map[string]any {
+	return map[string]any{"spec": map[string]any{
+		"terminationGracePeriodSeconds": int64(0),
+		"containers":                    []any{map[string]any{"name": "web", "image": "registry.k8s.io/pause:3.10"}},
+	}}
+}
+
+func (w *workload) deploymentFields() map[string]any {
+	labels := map[string]any{"app": "shop"}
+	replicas := int64(0) // no Pods in a cluster that would run them
+	if w.own {
+		replicas = 2
+	}
+	return map[string]any{"spec": map[string]any{
+		"replicas": replicas,
+		"selector": map[string]any{"matchLabels": labels},
+		"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": podFields()["spec"]},
+	}}
+}
+
+// kindOf names what the demo creates.
+func kindOf(r schema.GroupVersionResource) string {
+	return map[string]string{"pods": "Pod", "configmaps": "ConfigMap", "deployments": "Deployment", "sensors": "Sensor"}[r.Resource]
+}
+
+func (w *workload) create(r schema.GroupVersionResource, name string, fields map[string]any) step {
+	return func(ctx context.Context) error {
+		o := &unstructured.Unstructured{Object: fields}
+		o.SetGroupVersionKind(r.GroupVersion().WithKind(kindOf(r)))
+		o.SetName(name)
+		o.SetNamespace(namespace)
+		_, err := w.client.Resource(r).Namespace(namespace).Create(ctx, o, metav1.CreateOptions{FieldManager: "demo"})
+		return orInterrupted(ctx, ignoreExists(nil, err))
+	}
+}
+
+func (w *workload) patch(r schema.GroupVersionResource, name, patch string, subresources ...string) step {
+	return func(ctx context.Context) error {
+		_, err := w.client.Resource(r).Namespace(namespace).
+			Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "demo"}, subresources...)
+		return orInterrupted(ctx, err)
+	}
+}
+
+func (w *workload) delete(r schema.GroupVersionResource, name string) step {
+	return func(ctx context.Context) error {
+		now := int64(0)
+		err := w.client.Resource(r).Namespace(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return orInterrupted(ctx, err)
+	}
+}

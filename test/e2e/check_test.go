@@ -1,0 +1,319 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+)
+
+// claim is what a stream may hold beside the live events of a watch. The zero
+// value is the strictest: no gap, nothing found by comparison.
+type claim struct {
+	// metadataOnly: no more than metadata is compared with the cluster.
+	metadataOnly bool
+	// outages are when history could get lost: gaps, and what a comparison found,
+	// belong into one of them.
+	outages []outage
+	// nothingMissing: gaps excuse nothing.
+	nothingMissing bool
+}
+
+// outage is a stretch in which informd had no watch.
+type outage struct {
+	// before is the last revision that was delivered before it, by target.
+	before map[string]uint64
+	// after is etcd's revision when informd was back.
+	after uint64
+}
+
+// check holds one kind's part of a stream against the ledger and the cluster:
+// ids never repeated, operations, order and chains per object right, every
+// revision once (but inside a declared gap), every deletion once, final states
+// equal.
+func check(t *testing.T, k kind, records []record, l *ledger, client dynamic.Interface, c claim) {
+	t.Helper()
+	s := &streamCheck{
+		t: t, kind: k, claim: c, ids: make(map[string]bool), last: make(map[string]record), state: make(map[string]record),
+		seen: make(map[string][]uint64), ended: make(map[string]int),
+	}
+	for _, r := range records {
+		if groupOrCore(r.Group)+"/"+r.Resource == k.target() {
+			s.take(r)
+		}
+	}
+	s.againstLedger(l)
+	s.againstCluster(client)
+}
+
+type streamCheck struct {
+	t      *testing.T
+	kind   kind
+	claim  claim
+	ids    map[string]bool
+	synced bool
+	last   map[string]record   // by uid
+	state  map[string]record   // by namespace/name
+	seen   map[string][]uint64 // revisions by uid
+	ended  map[string]int      // deletions by uid
+	gaps   []record
+}
+
+func (s *streamCheck) take(r record) {
+	s.t.Helper()
+	if s.ids[r.ID] {
+		s.t.Errorf("%s: id %s repeated", s.kind.target(), r.ID)
+	}
+	s.ids[r.ID] = true
+	if want := "dev.informd." + r.Op; r.Type != want {
+		s.t.Errorf("%s: type %s, want %s", r.ID, r.Type, want)
+	}
+	switch r.Op {
+	case "synced":
+		s.synced = true
+	case "gap":
+		s.takeGap(r)
+	default:
+		s.takeChange(r)
+	}
+}
+
+// takeGap: a gap may only claim what an outage can have cost.
+func (s *streamCheck) takeGap(r record) {
+	s.t.Helper()
+	s.gaps = append(s.gaps, r)
+	if r.FromRV >= r.ToRV {
+		s.t.Errorf("%s: empty gap (%d, %d]", r.ID, r.FromRV, r.ToRV)
+	}
+	if _, ok := s.outageOf(r); !ok {
+		s.t.Errorf("%s: gap (%d, %d] is not within an outage: %+v", r.ID, r.FromRV, r.ToRV, s.claim.outages)
+	}
+}
+
+// outageOf finds the outage that a gap lies in.
+func (s *streamCheck) outageOf(gap record) (outage, bool) {
+	for _, o := range s.claim.outages {
+		if o.before[s.kind.target()] <= gap.FromRV && gap.ToRV <= o.after {
+			return o, true
+		}
+	}
+	return outage{}, false
+}
+
+func (s *streamCheck) takeChange(r record) {
+	s.t.Helper()
+	prev := s.last[r.UID]
+	s.checkOp(r, prev.Op)
+	if r.PrevResourceVersion != prev.ResourceVersion || r.Ordinal != prev.Ordinal+1 {
+		s.t.Errorf("%s: chain broken: says %d and %d after %d and %d", r.ID, r.PrevResourceVersion, r.Ordinal, prev.ResourceVersion, prev.Ordinal)
+	}
+	if r.ResourceVersion <= prev.ResourceVersion {
+		s.t.Errorf("%s: revision went from %d to %d", r.ID, prev.ResourceVersion, r.ResourceVersion)
+	}
+	if r.Kind != s.kind.kind || r.Version != s.kind.gvr.Version {
+		s.t.Errorf("%s: kind %s of version %s, want %s of %s", r.ID, r.Kind, r.Version, s.kind.kind, s.kind.gvr.Version)
+	}
+	s.checkBody(r)
+	s.last[r.UID] = r
+	key := r.Namespace + "/" + r.Name
+	if old, ok := s.state[key]; ok && old.UID != r.UID {
+		s.t.Errorf("%s while %s holds the name", r.ID, old.UID)
+	}
+	if r.Op == "deleted" {
+		s.ended[r.UID]++
+		delete(s.state, key)
+		return
+	}
+	s.state[key] = r
+	s.seen[r.UID] = append(s.seen[r.UID], r.ResourceVersion)
+}
+
+// checkOp: the operation must follow from what came before of the same uid, and
+// a comparison can have found something only in an outage.
+func (s *streamCheck) checkOp(r record, prev string) {
+	s.t.Helper()
+	// Nobody is told twice that an object began, and its end is the end. One that
+	// was born in a gap may begin with its end: the ledger has the last word there.
+	allowed := []string{"modified", "deleted"}
+	switch {
+	case prev == "deleted":
+		allowed = nil
+	case prev == "" && s.synced:
+		allowed = []string{"added", "deleted"}
+	case prev == "":
+		allowed = []string{"snapshot"}
+	}
+	if !slices.Contains(allowed, r.Op) {
+		s.t.Errorf("%s: %s after %q (synced: %t), want one of %q", r.ID, r.Op, prev, s.synced, allowed)
+	}
+	inOutage := slices.ContainsFunc(s.claim.outages, func(o outage) bool {
+		return o.before[s.kind.target()] < r.ResourceVersion && r.ResourceVersion <= o.after
+	})
+	if r.Replay && !inOutage {
+		s.t.Errorf("%s: %s found by comparison, but revision %d is in no outage", r.ID, r.Op, r.ResourceVersion)
+	}
+}
+
+// checkBody: the object in the data is the one that the attributes name, in the
+// state that they name; only of a deletion found by comparison it is not there.
+func (s *streamCheck) checkBody(r record) {
+	s.t.Helper()
+	final := "absent"
+	if r.Data.Final != nil {
+		final = strconv.FormatBool(*r.Data.Final)
+	}
+	want := map[bool]string{true: "true", false: "absent"}[r.Op == "deleted"]
+	if r.Op == "deleted" && r.Replay {
+		if r.Data.Object != nil || final != "false" {
+			s.t.Errorf("%s: a deletion found by comparison has more than an identity: final is %s, object %s", r.ID, final, r.Data.Object)
+		}
+		return
+	}
+	if final != want {
+		s.t.Errorf("%s: %s with final %s, want %s", r.ID, r.Op, final, want)
+	}
+	var body metav1.PartialObjectMetadata
+	if err := json.Unmarshal(r.Data.Object, &body); err != nil {
+		s.t.Errorf("%s: %s with object %q: %v", r.ID, r.Op, r.Data.Object, err)
+		return
+	}
+	got := []string{body.APIVersion, body.Kind, body.Namespace, body.Name, string(body.UID), body.ResourceVersion}
+	attributes := []string{
+		s.kind.gvr.GroupVersion().String(), r.Kind, r.Namespace, r.Name, r.UID, strconv.FormatUint(r.ResourceVersion, 10),
+	}
+	if !slices.Equal(got, attributes) {
+		s.t.Errorf("%s: the object is %q, the attributes say %q", r.ID, got, attributes)
+	}
+	for _, cut := range []string{"managedFields", "last-applied-configuration"} {
+		if bytes.Contains(r.Data.Object, []byte(cut)) {
+			s.t.Errorf("%s still has %s", r.ID, cut)
+		}
+	}
+}
+
+// excused reports whether a gap says that a revision may be missing. No gap
+// excuses what was delivered, or could have been, before its outage.
+func (s *streamCheck) excused(rv uint64) bool {
+	return !s.claim.nothingMissing && slices.ContainsFunc(s.gaps, func(gap record) bool {
+		o, ok := s.outageOf(gap)
+		return ok && inGap(gap, rv) && rv > o.before[s.kind.target()]
+	})
+}
+
+func inGap(gap record, rv uint64) bool { return gap.FromRV < rv && rv <= gap.ToRV }
+
+func (s *streamCheck) againstLedger(l *ledger) {
+	s.t.Helper()
+	revisions, deleted := l.revisions[s.kind.target()], l.deleted[s.kind.target()]
+	for uid, want := range revisions {
+		missing := slices.DeleteFunc(slices.Clone(want), func(rv uint64) bool { return slices.Contains(s.seen[uid], rv) || s.excused(rv) })
+		if len(missing) > 0 {
+			s.t.Errorf("%s %s: revisions %v are missing and in no gap (got %v)", s.kind.target(), uid, missing, s.seen[uid])
+		}
+		for _, rv := range s.seen[uid] {
+			// Before it removes a Pod the API server marks it for deletion, a
+			// revision that no answer to a write tells of.
+			marked := deleted[uid] && s.kind.gvr.Resource == "pods" && rv > slices.Max(want) && rv == slices.Max(s.seen[uid])
+			if !slices.Contains(want, rv) && !marked {
+				s.t.Errorf("%s %s: revision %d was never written", s.kind.target(), uid, rv)
+			}
+		}
+		// Of what was born and died inside a gap nobody was told.
+		if announced := len(s.seen[uid]) > 0; deleted[uid] && announced && s.ended[uid] != 1 {
+			s.t.Errorf("%s %s: %d deletions, want 1", s.kind.target(), uid, s.ended[uid])
+		}
+	}
+	for uid, r := range s.last {
+		if revisions[uid] == nil {
+			s.t.Errorf("%s %s was never written", s.kind.target(), r.ID)
+		}
+		if s.ended[uid] > 0 && !deleted[uid] {
+			s.t.Errorf("%s %s was never deleted", s.kind.target(), r.ID)
+		}
+	}
+}
+
+func (s *streamCheck) againstCluster(client dynamic.Interface) {
+	s.t.Helper()
+	list, err := client.Resource(s.kind.gvr).Namespace(s.kind.namespace).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	want := make(map[string]any)
+	for _, o := range list.Items {
+		o.SetManagedFields(nil)
+		annotations := o.GetAnnotations()
+		delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
+		o.SetAnnotations(annotations)
+		if s.claim.metadataOnly {
+			o.Object = map[string]any{"apiVersion": o.Object["apiVersion"], "kind": o.Object["kind"], "metadata": o.Object["metadata"]}
+		}
+		want[o.GetNamespace()+"/"+o.GetName()] = normal(s.t, o.Object)
+	}
+	if got, expect := slices.Sorted(maps.Keys(s.state)), slices.Sorted(maps.Keys(want)); !slices.Equal(got, expect) {
+		s.t.Errorf("%s: objects at the end\ngot  %v\nwant %v", s.kind.target(), got, expect)
+	}
+	for key, r := range s.state {
+		if got := normal(s.t, r.Data.Object); !reflect.DeepEqual(got, want[key]) {
+			s.t.Errorf("%s %s: final state\ngot  %v\nwant %v", s.kind.target(), key, got, want[key])
+		}
+	}
+}
+
+// normal brings a value into the form that encoding/json decodes to.
+func normal(t *testing.T, v any) any {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&out); err != nil {
+		t.Fatal(fmt.Errorf("%w: %s", err, b))
+	}
+	return out
+}
+
+// complete reports whether the stream has caught up with the ledger: the last
+// revision of every living object, and the deletion of every dead one, but of
+// those that lived and died inside a gap.
+func complete(kinds []kind, records []record, l *ledger) bool {
+	last := make(map[string]record)
+	gaps := make(map[string][]record)
+	for _, r := range records {
+		target := groupOrCore(r.Group) + "/" + r.Resource
+		if r.Op == "gap" {
+			gaps[target] = append(gaps[target], r)
+		}
+		if !r.control() {
+			last[r.UID] = r
+		}
+	}
+	for _, k := range kinds {
+		for uid, revisions := range l.revisions[k.target()] {
+			r, announced := last[uid]
+			unseen := func(rv uint64) bool {
+				return !announced && slices.ContainsFunc(gaps[k.target()], func(gap record) bool { return inGap(gap, rv) })
+			}
+			switch {
+			case !l.deleted[k.target()][uid]:
+				if r.ResourceVersion != revisions[len(revisions)-1] {
+					return false
+				}
+			case r.Op != "deleted" && slices.ContainsFunc(revisions, func(rv uint64) bool { return !unseen(rv) }):
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,260 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/informd/informd/test/cluster"
+)
+
+const (
+	idleTargets  = 50
+	idleLimitMiB = 40
+	manyPods     = 20_000
+	podsLimitMiB = 80
+	podUpdates   = 2_000
+	writers      = 16
+	podBytes     = 8_500 // as the API server shows it
+
+	hungTargets  = 20
+	hungUpdates  = 6_000
+	hungLimitMiB = 100
+)
+
+// TestFootprint measures informd's memory where it must not grow: with many
+// empty targets, with many large objects, and behind a sink that hangs. The figures are logged; those of
+// CPU time are for orientation only.
+func TestFootprint(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{})
+	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
+
+	t.Run("idle", func(t *testing.T) {
+		var namespaces []string
+		for i := range idleTargets {
+			namespaces = append(namespaces, fmt.Sprintf("empty-%d", i))
+		}
+		d := startInformd(t, c.Kubeconfig(), fmt.Sprintf("- {resource: configmaps, namespaces: [%s]}", strings.Join(namespaces, ", ")), "")
+		d.waitForDelivery(idleTargets) // a synced record each
+		rss := d.memory("VmRSS")
+		t.Logf("%d empty targets: RSS %.1f MiB", idleTargets, rss)
+		if rss > idleLimitMiB {
+			t.Errorf("RSS %.1f MiB, want at most %d", rss, idleLimitMiB)
+		}
+	})
+
+	t.Run("many pods", func(t *testing.T) {
+		size := createPods(t, client, manyPods)
+		if size < podBytes {
+			t.Fatalf("a pod has %d bytes, want at least %d", size, podBytes)
+		}
+		d := startInformd(t, c.Kubeconfig(), "- {resource: pods}", "")
+		d.waitForDelivery(manyPods + 1) // and a synced record
+		synced := d.cpu()
+		rss, peak := d.memory("VmRSS"), d.memory("VmHWM")
+		t.Logf("%d pods of %d bytes: RSS %.1f MiB, peak %.1f MiB, sync took %.0f us of CPU per object",
+			manyPods, size, rss, peak, synced.Seconds()*1e6/manyPods)
+		updatePods(t, client, podUpdates)
+		d.waitForDelivery(manyPods + 1 + podUpdates)
+		t.Logf("%d updates: %.0f us of CPU per event; RSS %.1f MiB", podUpdates, (d.cpu()-synced).Seconds()*1e6/podUpdates, d.memory("VmRSS"))
+		if rss := d.memory("VmRSS"); rss > podsLimitMiB {
+			t.Errorf("RSS %.1f MiB, want at most %d", rss, podsLimitMiB)
+		}
+	})
+
+	t.Run("sink hangs", func(t *testing.T) { behindHungSink(t, c, client) })
+}
+
+// behindHungSink writes 120 MB to many targets while one sink takes nothing: so
+// much that the limit would not hold if anything buffered without a bound, or each
+// watch the 4 MiB that Go's HTTP/2 client grants by default.
+func behindHungSink(t *testing.T, c *cluster.Cluster, client dynamic.Interface) {
+	t.Helper()
+	namespaces := make([]string, hungTargets)
+	for i := range namespaces {
+		namespaces[i] = fmt.Sprintf("hung-%d", i)
+		ns := &unstructured.Unstructured{}
+		ns.SetName(namespaces[i])
+		ns.SetAPIVersion("v1")
+		ns.SetKind("Namespace")
+		if _, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := startInformd(t, c.Kubeconfig(), fmt.Sprintf("- {resource: configmaps, namespaces: [%s]}", strings.Join(namespaces, ", ")),
+		fmt.Sprintf("- {name: hung, type: webhook, url: %q, timeout: 60s}", hangingServer(t)))
+	d.waitForSync(hungTargets)
+	idle := d.memory("VmRSS")
+	updateConfigMaps(t, client, namespaces, hungUpdates)
+	var s status
+	eventually(t, "all targets blocked", func() bool {
+		var err error
+		s, err = d.status()
+		return err == nil && s.Journal.Blocked == hungTargets
+	})
+	rss, peak := d.memory("VmRSS"), d.memory("VmHWM")
+	t.Logf("%d targets blocked, %d of %d bytes in the journal: RSS %.1f MiB, peak %.1f MiB, %.1f MiB before",
+		s.Journal.Blocked, s.Journal.Bytes, s.Journal.CapacityBytes, rss, peak, idle)
+	if peak > hungLimitMiB {
+		t.Errorf("RSS was up to %.1f MiB, want at most %d", peak, hungLimitMiB)
+	}
+}
+
+// hangingServer is the URL of a server that accepts requests and answers none of
+// them until the test ends.
+func hangingServer(t *testing.T) string {
+	t.Helper()
+	ended := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-ended }))
+	t.Cleanup(func() {
+		close(ended)
+		server.Close()
+	})
+	return server.URL
+}
+
+// updateConfigMaps makes n writes of about 20 KB, to ten objects per namespace.
+func updateConfigMaps(t *testing.T, client dynamic.Interface, namespaces []string, n int) {
+	t.Helper()
+	content := strings.Repeat("configuration = \"value\"\n", 800)
+	inParallel(t, n, func(ctx context.Context, i int) error {
+		o := map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": fmt.Sprintf("config-%d", i/len(namespaces)%10)},
+			"data": map[string]any{"content": content, "n": strconv.Itoa(i)},
+		}
+		_, err := client.Resource(configMapKind().gvr).Namespace(namespaces[i%len(namespaces)]).
+			Apply(ctx, fmt.Sprintf("config-%d", i/len(namespaces)%10), &unstructured.Unstructured{Object: o}, metav1.ApplyOptions{FieldManager: "e2e", Force: true})
+		return err
+	})
+}
+
+// waitForDelivery waits until the file sink has taken n events. The files are too
+// large here to be read again and again.
+func (d *informd) waitForDelivery(n int) {
+	d.t.Helper()
+	want := fmt.Sprintf("informd_sink_events_total{result=\"delivered\",sink=\"all\"} %d\n", n)
+	eventually(d.t, fmt.Sprintf("%d events delivered", n), func() bool {
+		body, _, err := d.get("/metrics")
+		return err == nil && strings.Contains(string(body), want)
+	})
+}
+
+// memory reads a field of /proc/<pid>/status, in MiB.
+func (d *informd) memory(field string) float64 {
+	d.t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, field+":"); ok {
+			kib, err := strconv.Atoi(strings.Fields(rest)[0])
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			return float64(kib) / 1024
+		}
+	}
+	d.t.Fatalf("no %s in %s", field, b)
+	return 0
+}
+
+// cpu is the user and system time that informd has used.
+func (d *informd) cpu() time.Duration {
+	d.t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.cmd.Process.Pid))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	var ticks int
+	for _, f := range fields[11:13] { // utime and stime, see proc(5)
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * time.Second / 100
+}
+
+// createPods makes n pods, one namespace, and returns the size of one in bytes
+// as the API server shows it.
+func createPods(t *testing.T, client dynamic.Interface, n int) int {
+	t.Helper()
+	pods := client.Resource(podKind().gvr).Namespace("default")
+	inParallel(t, n, func(ctx context.Context, i int) error {
+		_, err := pods.Create(ctx, largePod(i), metav1.CreateOptions{})
+		return err
+	})
+	one, err := pods.Get(t.Context(), "pod-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := one.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(b)
+}
+
+func updatePods(t *testing.T, client dynamic.Interface, n int) {
+	t.Helper()
+	pods := client.Resource(podKind().gvr).Namespace("default")
+	inParallel(t, n, func(ctx context.Context, i int) error {
+		patch := fmt.Sprintf(`{"status":{"phase":"Running","message":"%d"}}`, i)
+		_, err := pods.Patch(ctx, fmt.Sprintf("pod-%d", i), types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		return err
+	})
+}
+
+func inParallel(t *testing.T, n int, do func(ctx context.Context, i int) error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := w; i < n && !t.Failed(); i += writers {
+				if err := do(t.Context(), i); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// largePod is a pod as real clusters have them: at least podBytes with its managed
+// fields.
+func largePod(i int) *unstructured.Unstructured {
+	var env []any
+	for j := range 56 {
+		env = append(env, map[string]any{"name": fmt.Sprintf("SETTING_%02d", j), "value": fmt.Sprintf("https://service-%d.example.com/%d", j, i)})
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{
+			"name":   fmt.Sprintf("pod-%d", i),
+			"labels": map[string]any{"app": fmt.Sprintf("app-%d", i%100), "tier": "backend"},
+		},
+		"spec": map[string]any{"containers": []any{
+			map[string]any{"name": "main", "image": "registry.example.com/team/app:1.2.3", "env": env},
+			map[string]any{"name": "side", "image": "registry.example.com/team/side:4.5.6"},
+		}},
+	}}
+}

@@ -1,0 +1,176 @@
+package sinks_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/informd/informd/pkg/sink/nats"
+	"github.com/informd/informd/pkg/sink/sinktest"
+	"github.com/informd/informd/test/natsserver"
+)
+
+// writePair makes a certificate for the host name, which signs itself.
+func writePair(t *testing.T, dir, host string) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile = filepath.Join(dir, host+".crt"), filepath.Join(dir, host+".key")
+	writeFile(t, certFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
+	writeFile(t, keyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	return certFile, keyFile
+}
+
+func TestNATSOverTLS(t *testing.T) {
+	const host = "nats.example.com"
+	dir := t.TempDir()
+	certFile, keyFile := writePair(t, dir, host)
+	otherCert, otherKey := writePair(t, dir, "informd")
+	server := natsserver.Start(t, natsserver.Options{
+		Config: fmt.Sprintf("tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }", certFile, keyFile, otherCert),
+		Connect: []client.Option{
+			client.Secure(), client.RootCAs(certFile), client.ClientCert(otherCert, otherKey),
+			func(o *client.Options) error { o.TLSConfig.ServerName = host; return nil },
+		},
+	})
+	right := nats.TLS{CAFile: certFile, CertFile: otherCert, KeyFile: otherKey, ServerName: host}
+	tests := map[string]struct {
+		change func(c *nats.TLS)
+		says   string // "" if it works
+	}{
+		"right":          {func(*nats.TLS) {}, ""},
+		"wrong CA":       {func(c *nats.TLS) { c.CAFile = otherCert }, "certificate is not trusted"},
+		"system's CAs":   {func(c *nats.TLS) { c.CAFile = "" }, "certificate is not trusted"},
+		"wrong name":     {func(c *nats.TLS) { c.ServerName = "" }, "tls.serverName"},
+		"no certificate": {func(c *nats.TLS) { c.CertFile, c.KeyFile = "", "" }, "tls.certFile"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, config(t, server.URL(), func(c *nats.Config) {
+				c.TLS = right
+				tt.change(&c.TLS)
+			}))
+			if tt.says == "" {
+				deliver(t, s, sinktest.Events(5))
+				return
+			}
+			wantErrorOf(t, writeFails(t, s, sinktest.Events(5), 20*time.Second), tt.says)
+		})
+	}
+	t.Run("tls:// to a server without", func(t *testing.T) {
+		plain := startServer(t)
+		s := open(t, config(t, strings.Replace(plain.URL(), "nats:", "tls:", 1), nil))
+		wantErrorOf(t, writeFails(t, s, sinktest.Events(5), 20*time.Second), "has no TLS")
+	})
+}
+
+// operator makes users that a server knows by their JWT alone.
+type operator struct {
+	account nkeys.KeyPair
+	config  string
+}
+
+func newOperator(t *testing.T) *operator {
+	t.Helper()
+	must := func(pair nkeys.KeyPair, err error) (nkeys.KeyPair, string) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		public, err := pair.PublicKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pair, public
+	}
+	operatorKey, operatorID := must(nkeys.CreateOperator())
+	accountKey, accountID := must(nkeys.CreateAccount())
+	_, systemID := must(nkeys.CreateAccount())
+	encode := func(claims jwt.Claims) string {
+		t.Helper()
+		token, err := claims.Encode(operatorKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	operatorClaims := jwt.NewOperatorClaims(operatorID)
+	operatorClaims.SystemAccount = systemID
+	account := jwt.NewAccountClaims(accountID)
+	account.Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: -1, MemoryStorage: -1, Streams: -1, Consumer: -1}
+	return &operator{account: accountKey, config: fmt.Sprintf(
+		"operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {\n%s: %s\n%s: %s\n}",
+		encode(operatorClaims), systemID, accountID, encode(account), systemID, encode(jwt.NewAccountClaims(systemID)))}
+}
+
+// creds returns the content of a credentials file of a new user.
+func (o *operator) creds(t *testing.T, lifetime time.Duration) string {
+	t.Helper()
+	user := userKey(t)
+	claims := jwt.NewUserClaims(user.public)
+	claims.Expires = time.Now().Add(lifetime).Unix()
+	token, err := claims.Encode(o.account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := jwt.FormatUserConfig(token, []byte(user.seed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// TestNATSCredsRotate writes new credentials into the file before the old ones
+// expire and the server ends the connection.
+func TestNATSCredsRotate(t *testing.T) {
+	o := newOperator(t)
+	file := filepath.Join(t.TempDir(), "user.creds")
+	own := filepath.Join(t.TempDir(), "own.creds")
+	writeFile(t, own, o.creds(t, time.Hour))
+	server := natsserver.Start(t, natsserver.Options{Config: o.config, Connect: []client.Option{client.UserCredentials(own)}})
+	writeFile(t, file, o.creds(t, 2*time.Second))
+	s := open(t, config(t, server.URL(), func(c *nats.Config) { c.JetStream, c.CredsFile = true, file }))
+	events := sinktest.Events(100)
+	deliver(t, s, events[:50])
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, file, o.creds(t, time.Hour))
+	pause(t.Context(), 3*time.Second) // the first ones have expired
+	deliver(t, s, events[50:])
+	wantOnce(t, jetStream(t, dial(t, server.URL(), client.UserCredentials(own))), events)
+
+	// And back to what has expired: a new sink is refused, and says why.
+	writeFile(t, file, string(before))
+	s = open(t, config(t, server.URL(), func(c *nats.Config) { c.JetStream, c.CredsFile = true, file }))
+	wantErrorOf(t, writeFails(t, s, events[:1], 10*time.Second), "refuses the credentials")
+}

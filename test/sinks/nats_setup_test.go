@@ -1,0 +1,315 @@
+package sinks_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/nats"
+	"github.com/informd/informd/pkg/sink/sinktest"
+	"github.com/informd/informd/test/natsserver"
+)
+
+func isPermanent(err error) bool { return sink.IsPermanent(err) }
+
+// wantErrorOf holds an error that only the user can mend to be retryable, and to
+// say the words.
+func wantErrorOf(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if isPermanent(err) {
+		t.Errorf("permanent: %v", err)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("the error %q does not say %q", err, word)
+		}
+	}
+}
+
+func TestNATSRefusesStream(t *testing.T) {
+	tests := map[string]struct {
+		change func(c *jetstream.StreamConfig)
+		words  []string
+	}{
+		"memory":            {func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, []string{"storage is memory, want file"}},
+		"other subjects":    {func(c *jetstream.StreamConfig) { c.Subjects = []string{"events.prod.>"} }, []string{`["events.prod.>"]`, "events.test.>"}},
+		"too few subjects":  {func(c *jetstream.StreamConfig) { c.Subjects = []string{"events.test.*.*.*.*"} }, []string{"do not cover"}},
+		"async":             {func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode }, []string{"persist_mode"}},
+		"work queue":        {func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, []string{"retention", "WorkQueue"}},
+		"no ack":            {func(c *jetstream.StreamConfig) { c.NoAck = true }, []string{"no_ack"}},
+		"full means old go": {func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }, []string{"discard", "max_bytes"}},
+		"two things":        {func(c *jetstream.StreamConfig) { c.MaxMsgs, c.NoAck = 5, true }, []string{"discard", "no_ack"}},
+	}
+	server := startServer(t)
+	js := jetStream(t, dial(t, server.URL()))
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			createStream(t, js, tt.change)
+			before := streamConfig(t, js)
+			s := open(t, config(t, server.URL(), useJetStream))
+			err := writeFails(t, s, sinktest.Events(3), 10*time.Second)
+			wantErrorOf(t, err, append(tt.words, streamName)...)
+			if after := streamConfig(t, js); !reflect.DeepEqual(before, after) {
+				t.Errorf("the stream was changed: %+v, was %+v", after, before)
+			}
+			// The user mends it; the sink goes on by itself.
+			if err := js.DeleteStream(t.Context(), streamName); err != nil {
+				t.Fatal(err)
+			}
+			deliver(t, s, sinktest.Events(3))
+			if err := js.DeleteStream(t.Context(), streamName); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func streamConfig(t *testing.T, js jetstream.JetStream) jetstream.StreamConfig {
+	t.Helper()
+	stream, err := js.Stream(t.Context(), streamName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream.CachedInfo().Config
+}
+
+func TestNATSCreatesStream(t *testing.T) {
+	server := startServer(t)
+	js := jetStream(t, dial(t, server.URL()))
+	s := open(t, config(t, server.URL(), func(c *nats.Config) {
+		c.JetStream, c.Stream, c.SubjectPrefix = true, "MINE", "a.b"
+		c.MaxAge, c.MaxBytes = time.Hour, 5*sink.MiB
+	}))
+	deliver(t, s, sinktest.Events(1))
+	stream, err := js.Stream(t.Context(), "MINE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := stream.CachedInfo().Config
+	if got.Storage != jetstream.FileStorage || got.Discard != jetstream.DiscardNew || got.MaxAge != time.Hour ||
+		got.MaxBytes != 5<<20 || got.MaxMsgs != -1 || got.MaxMsgsPerSubject != 16 || !reflect.DeepEqual(got.Subjects, []string{"a.b.>"}) {
+		t.Errorf("created %+v", got)
+	}
+}
+
+// TestNATSHistory has objects that change for ever and one that is deleted, in a
+// stream with a limit: it must not fill, and must end with the last states.
+func TestNATSHistory(t *testing.T) {
+	server := startServer(t)
+	js := jetStream(t, dial(t, server.URL()))
+	s := open(t, config(t, server.URL(), func(c *nats.Config) {
+		c.JetStream, c.HistoryPerObject, c.MaxBytes = true, 2, sink.MiB
+	}))
+	gone := sinktest.Events(1)[0]
+	gone.Op, gone.ID, gone.Data = event.Deleted, event.DeletedID(gone.UID, 0), nil
+	events := busy(300 * 20) // 20 states of each object
+	deliver(t, s, []event.Event{gone})
+	deliver(t, s, events)
+	want := map[string]bool{gone.ID: true}
+	for _, e := range events[len(events)-2*300:] {
+		want[e.ID] = true
+	}
+	all := stored(t, js, streamName)
+	for _, m := range all {
+		if id := m.Header.Get("ce-id"); !want[id] {
+			t.Errorf("the stream holds %s, which is not one of the last", id)
+		}
+	}
+	if len(all) != len(want) {
+		t.Errorf("the stream holds %d messages, want %d", len(all), len(want))
+	}
+}
+
+func TestNATSSubjectsOfAnotherStream(t *testing.T) {
+	server := startServer(t)
+	js := jetStream(t, dial(t, server.URL()))
+	createStream(t, js, func(c *jetstream.StreamConfig) { c.Name = "JOURNAL" })
+	s := open(t, config(t, server.URL(), useJetStream))
+	wantErrorOf(t, writeFails(t, s, sinktest.Events(1), 10*time.Second), "JOURNAL", "events.>", "subjectPrefix")
+}
+
+func writeFile(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNATSWrongCredentials(t *testing.T) {
+	const password = "canary-5d1f"
+	server := natsserver.Start(t, natsserver.Options{
+		Config:  "authorization { user: informd, password: right }",
+		Connect: []client.Option{client.UserInfo("informd", "right")},
+	})
+	url := strings.Replace(server.URL(), "nats://", "nats://informd:"+password+"@", 1)
+	s := open(t, config(t, url, useJetStream))
+	for range 3 {
+		err := writeFails(t, s, sinktest.Events(1), 10*time.Second)
+		wantErrorOf(t, err, "Authorization Violation", "check credsFile")
+		if strings.Contains(err.Error(), password) {
+			t.Errorf("the error shows the password: %v", err)
+		}
+	}
+}
+
+// TestNATSCredentialsHeal starts with the wrong content in the file and then
+// writes the right one, as a rotation does.
+func TestNATSCredentialsHeal(t *testing.T) {
+	right, wrong := userKey(t), userKey(t)
+	tests := map[string]struct {
+		authorization string
+		connect       client.Option
+		use           func(c *nats.Config, file string)
+		right, wrong  string
+	}{
+		"token": {
+			authorization: "token: right", connect: client.Token("right"),
+			use:   func(c *nats.Config, file string) { c.TokenFile = file },
+			right: "right\n", wrong: "wrong\n",
+		},
+		"nkey": {
+			authorization: "users: [{nkey: " + right.public + "}]", connect: client.Nkey(right.public, right.pair.Sign),
+			use:   func(c *nats.Config, file string) { c.NkeyFile = file },
+			right: right.seed, wrong: wrong.seed,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			server := natsserver.Start(t, natsserver.Options{
+				Config: "authorization { " + tt.authorization + " }", Connect: []client.Option{tt.connect},
+			})
+			file := filepath.Join(t.TempDir(), "secret")
+			writeFile(t, file, tt.wrong)
+			s := open(t, config(t, server.URL(), func(c *nats.Config) { tt.use(c, file) }))
+			wantErrorOf(t, writeFails(t, s, sinktest.Events(1), 10*time.Second), "refuses the credentials")
+			writeFile(t, file, tt.right)
+			deliver(t, s, sinktest.Events(1))
+		})
+	}
+}
+
+type key struct {
+	pair         nkeys.KeyPair
+	public, seed string
+}
+
+func userKey(t *testing.T) key {
+	t.Helper()
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, err := pair.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key{pair, public, string(seed)}
+}
+
+// TestNATSDenied takes permissions away one by one: the error names the subject
+// and comes at once, not as a timeout.
+func TestNATSDenied(t *testing.T) {
+	tests := map[string]struct {
+		jetstream bool
+		deny      string
+		words     []string
+	}{
+		"core publish":  {deny: "events.>", words: []string{"Permissions Violation", "events.test."}},
+		"publish":       {jetstream: true, deny: "events.>", words: []string{"Permissions Violation", "events.test."}},
+		"stream info":   {jetstream: true, deny: "$JS.API.STREAM.INFO.*", words: []string{"STREAM.INFO"}},
+		"stream create": {jetstream: true, deny: "$JS.API.STREAM.CREATE.*", words: []string{"STREAM.CREATE", "create stream"}},
+		"direct get":    {jetstream: true, deny: "$JS.API.DIRECT.GET.>", words: []string{"DIRECT.GET"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			server := natsserver.Start(t, natsserver.Options{
+				Config: fmt.Sprintf(`authorization { users: [{user: root, password: r},
+					{user: u, password: p, permissions: {publish: {deny: %q}}}] }`, tt.deny),
+				Connect: []client.Option{client.UserInfo("root", "r")},
+			})
+			url := strings.Replace(server.URL(), "nats://", "nats://u:p@", 1)
+			s := open(t, config(t, url, func(c *nats.Config) { c.JetStream = tt.jetstream }))
+			for range 2 {
+				started := time.Now()
+				wantErrorOf(t, writeFails(t, s, sinktest.Events(5), 20*time.Second), append(tt.words, "denies a permission")...)
+				if took := time.Since(started); took > 4*time.Second {
+					t.Errorf("it took %v", took)
+				}
+			}
+		})
+	}
+}
+
+// TestNATSLeastPermissions grants what the package comment lists, and no more.
+func TestNATSLeastPermissions(t *testing.T) {
+	server := natsserver.Start(t, natsserver.Options{
+		Config: `authorization { users: [{user: root, password: r}, {user: u, password: p, permissions: {
+			publish: ["events.test.>", "$JS.API.STREAM.INFO.INFORMD_EVENTS", "$JS.API.STREAM.MSG.GET.INFORMD_EVENTS",
+				"$JS.API.DIRECT.GET.INFORMD_EVENTS.>", "$JS.API.STREAM.CREATE.INFORMD_EVENTS"],
+			subscribe: ["_INBOX.>"]}}] }`,
+		Connect: []client.Option{client.UserInfo("root", "r")},
+	})
+	url := strings.Replace(server.URL(), "nats://", "nats://u:p@", 1)
+	s := open(t, config(t, url, useJetStream))
+	events := sinktest.Events(20)
+	deliver(t, s, events)
+	wantOnce(t, jetStream(t, dial(t, server.URL(), client.UserInfo("root", "r"))), events)
+}
+
+func TestNATSWithoutJetStream(t *testing.T) {
+	server := natsserver.Start(t, natsserver.Options{
+		Config:  `accounts { WITH: {jetstream: enabled, users: [{user: root, password: r}]}, WITHOUT: {users: [{user: u, password: p}]} }`,
+		Connect: []client.Option{client.UserInfo("root", "r")},
+	})
+	url := strings.Replace(server.URL(), "nats://", "nats://u:p@", 1)
+	s := open(t, config(t, url, useJetStream))
+	wantErrorOf(t, writeFails(t, s, sinktest.Events(1), 10*time.Second), "no JetStream", "jetstream: false")
+}
+
+// TestNATSHostileNames reads what the sink sends with a plain subscriber, in both
+// modes.
+func TestNATSHostileNames(t *testing.T) {
+	for name, change := range map[string]func(c *nats.Config){"core": nil, "jetstream": useJetStream} {
+		t.Run(name, func(t *testing.T) {
+			server := startServer(t)
+			in := subscribe(t, server.URL())
+			s := open(t, config(t, server.URL(), change))
+			events := sinktest.Hostile()
+			deliver(t, s, events)
+			got := in.messages(t)
+			if len(got) != len(events) {
+				t.Fatalf("got %d messages, want %d", len(got), len(events))
+			}
+			for i, m := range got {
+				e := &events[i]
+				tokens := strings.Split(m.Subject, ".")
+				if len(tokens) != 6 {
+					t.Fatalf("subject %s has %d tokens, want 6", m.Subject, len(tokens))
+				}
+				if name, err := event.UnescapeToken(tokens[5]); err != nil || name != e.Name {
+					t.Errorf("subject %s names %q (%v), want %q", m.Subject, name, err, e.Name)
+				}
+				if r := record(t, m.Header, m.Data); r.Attributes["name"] != e.Name || r.Data != string(e.Data) {
+					t.Errorf("name %q, data %s, want %q, %s", r.Attributes["name"], r.Data, e.Name, e.Data)
+				}
+				if id := m.Header.Get("Nats-Msg-Id"); (id == e.ID) != (change != nil) {
+					t.Errorf("Nats-Msg-Id %q for event %s", id, e.ID)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,278 @@
+package sinks_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/nats"
+	"github.com/informd/informd/pkg/sink/sinktest"
+	"github.com/informd/informd/test/natsserver"
+)
+
+const (
+	patience   = 60 * time.Second
+	maxPayload = 8 << 20
+	streamName = "INFORMD_EVENTS"
+)
+
+// config returns the options of a sink for the server, with what change does to
+// them.
+func config(t *testing.T, url string, change func(c *nats.Config)) *nats.Config {
+	t.Helper()
+	c, ok := nats.Driver().New().(*nats.Config)
+	if !ok {
+		t.Fatal("the driver's options are no *nats.Config")
+	}
+	c.URL = sink.NewSecret(url)
+	if change != nil {
+		change(c)
+	}
+	if problems := c.Validate(); len(problems) > 0 {
+		t.Fatalf("Validate: %v", problems)
+	}
+	return c
+}
+
+// useJetStream has the stream keep everything, for the tests to look at.
+func useJetStream(c *nats.Config) { c.JetStream, c.HistoryPerObject = true, 0 }
+
+// open opens the sink and closes it at the end of the test, unless the test does.
+func open(t *testing.T, c *nats.Config) sink.Sink {
+	t.Helper()
+	s, err := c.Open(t.Context(), sinktest.Env(t))
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	once := &closeOnce{Sink: s}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		defer cancel()
+		if err := once.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return once
+}
+
+type closeOnce struct {
+	sink.Sink
+	closed bool
+}
+
+func (s *closeOnce) Close(ctx context.Context) error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	return s.Sink.Close(ctx)
+}
+
+// deliver writes as package deliver does: what is left is written again until
+// nothing is. It returns how many times it had to.
+func deliver(t *testing.T, s sink.Sink, events []event.Event) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	retries := 0
+	for len(events) > 0 {
+		n, err := s.Write(ctx, events)
+		events = events[n:]
+		if err == nil {
+			continue
+		}
+		if sink.IsPermanent(err) || ctx.Err() != nil {
+			t.Fatalf("%d events left: %v", len(events), err)
+		}
+		t.Logf("took %d: %v", n, err)
+		retries++
+		pause(ctx, 50*time.Millisecond)
+	}
+	return retries
+}
+
+// writeFails writes one batch that must fail, within limit.
+func writeFails(t *testing.T, s sink.Sink, events []event.Event, limit time.Duration) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	_, err := s.Write(ctx, events)
+	if err == nil {
+		t.Fatal("Write took everything, want an error")
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Write had no answer of its own within %v: %v", limit, err)
+	}
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// dial is a client of the test's own.
+func dial(t *testing.T, url string, options ...client.Option) *client.Conn {
+	t.Helper()
+	closed := make(chan struct{})
+	options = append(options, client.MaxReconnects(-1), client.ReconnectWait(20*time.Millisecond),
+		client.ClosedHandler(func(*client.Conn) { close(closed) }))
+	conn, err := client.Connect(url, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		<-closed
+	})
+	return conn
+}
+
+func jetStream(t *testing.T, conn *client.Conn) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+// stored reads the whole stream with a plain get by sequence, as an independent
+// reader.
+func stored(t *testing.T, js jetstream.JetStream, name string) []*jetstream.RawStreamMsg {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream, err := js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := stream.Info(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*jetstream.RawStreamMsg
+	for sequence := info.State.FirstSeq; sequence <= info.State.LastSeq && sequence > 0; sequence++ {
+		m, err := stream.GetMsg(ctx, sequence)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// inbox collects what a plain subscriber gets.
+type inbox struct {
+	probes atomic.Int64
+	conn   *client.Conn
+	mu     sync.Mutex
+	got    []*client.Msg
+}
+
+func subscribe(t *testing.T, url string) *inbox {
+	t.Helper()
+	in := &inbox{conn: dial(t, url)}
+	sub, err := in.conn.Subscribe("events.>", func(m *client.Msg) {
+		if m.Subject == probe {
+			in.probes.Add(1)
+			return
+		}
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		in.got = append(in.got, m)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.SetPendingLimits(-1, -1); err != nil {
+		t.Fatal(err)
+	}
+	in.wait(t)
+	return in
+}
+
+// wait returns when the subscription stands at the server and all that the server
+// had for it has arrived.
+func (in *inbox) wait(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	for {
+		limited, stop := context.WithTimeout(ctx, time.Second)
+		err := in.conn.FlushWithContext(limited)
+		stop()
+		if err == nil && in.conn.IsConnected() {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("the subscriber does not get through: %v", err)
+		}
+	}
+	in.prove(ctx, t)
+	handled := make(chan struct{})
+	if err := in.conn.Barrier(func() { close(handled) }); err != nil {
+		t.Fatal(err)
+	}
+	<-handled
+}
+
+// probe is the subject of messages by which an inbox proves that it is subscribed.
+const probe = "events.probe"
+
+// prove returns when a message to the inbox arrives: after a server's restart an
+// answered ping alone does not say that the subscription stands again.
+func (in *inbox) prove(ctx context.Context, t *testing.T) {
+	t.Helper()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	before := in.probes.Load()
+	for in.probes.Load() == before {
+		_ = in.conn.Publish(probe, nil) // while it reconnects, the next one will do
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			t.Fatal("the subscriber gets nothing")
+		}
+	}
+}
+
+func (in *inbox) messages(t *testing.T) []*client.Msg {
+	t.Helper()
+	in.wait(t)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return append([]*client.Msg(nil), in.got...)
+}
+
+func record(t *testing.T, headers client.Header, data []byte) sinktest.Record {
+	t.Helper()
+	r, err := sinktest.FromHeaders(headers, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func startServer(t *testing.T) *natsserver.Server {
+	t.Helper()
+	return natsserver.Start(t, natsserver.Options{MaxPayload: maxPayload})
+}

@@ -36,10 +36,11 @@ type proxy struct {
 	closing chan struct{}
 	// mangle changes each line of a response.
 	mangle func([]byte) []byte
-	// What happened: watches refused, frames cut, history denied (410) and lists.
-	refused, cuts int
-	expired       map[string]int // by resource
-	lists         []listRequest
+	// What happened: watches refused, watches begun, frames cut, history denied
+	// (410) and lists.
+	refused, watches, cuts int
+	expired                map[string]int // by resource
+	lists                  []listRequest
 }
 
 // listRequest is one GET that is not a watch, be it a page of a list; those that
@@ -148,6 +149,7 @@ func (p *proxy) modify(r *http.Response) error {
 		watch: isWatch(r.Request), cutAt: p.cutting + 1,
 	}
 	if body.watch {
+		p.watches++
 		if r.StatusCode == http.StatusGone {
 			p.expired[body.resource]++
 		}

@@ -55,6 +55,10 @@ func TestSecretValuesNeverShow(t *testing.T) {
 	w.ledger.begin()
 	d := startInformd(t, p.kubeconfig, "- {resource: secrets}", "- {name: screen, type: stdout, format: pretty}")
 	d.waitForSync(1)
+	eventually(t, "a watch", func() (begun bool) {
+		p.set(func() { begun = p.watches > 0 })
+		return begun
+	})
 	p.cutNow() // a watch that ends so soon is a line in the log at debug level
 	changeSecrets(t, w)
 	broken := newWriter(client, secretKind(), newLedger(), 2)

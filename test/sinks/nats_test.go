@@ -182,7 +182,7 @@ func stored(t *testing.T, js jetstream.JetStream, name string) []*jetstream.RawS
 
 // inbox collects what a plain subscriber gets.
 type inbox struct {
-	probes atomic.Int64
+	proven atomic.Pointer[string] // what the last probe to arrive said
 	conn   *client.Conn
 	mu     sync.Mutex
 	got    []*client.Msg
@@ -193,7 +193,8 @@ func subscribe(t *testing.T, url string) *inbox {
 	in := &inbox{conn: dial(t, url)}
 	sub, err := in.conn.Subscribe("events.>", func(m *client.Msg) {
 		if m.Subject == probe {
-			in.probes.Add(1)
+			said := string(m.Data)
+			in.proven.Store(&said)
 			return
 		}
 		in.mu.Lock()
@@ -238,15 +239,19 @@ func (in *inbox) wait(t *testing.T) {
 // probe is the subject of messages by which an inbox proves that it is subscribed.
 const probe = "events.probe"
 
-// prove returns when a message to the inbox arrives: after a server's restart an
-// answered ping alone does not say that the subscription stands again.
+// prove returns when a message of its own to the inbox arrives: after a server's
+// restart an answered ping alone does not say that the subscription stands again,
+// nor does a message from before.
 func (in *inbox) prove(ctx context.Context, t *testing.T) {
 	t.Helper()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	before := in.probes.Load()
-	for in.probes.Load() == before {
-		_ = in.conn.Publish(probe, nil) // while it reconnects, the next one will do
+	mark := client.NewInbox() // unique
+	for {
+		if said := in.proven.Load(); said != nil && *said == mark {
+			return
+		}
+		_ = in.conn.Publish(probe, []byte(mark)) // while it reconnects, the next one will do
 		select {
 		case <-poll.C:
 		case <-ctx.Done():

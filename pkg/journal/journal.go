@@ -5,11 +5,15 @@
 // The journal is the only thing that the two sides share. Package dynwatch
 // appends; the deliver package reads. This package knows neither Kubernetes nor
 // any sink. [Memory] keeps the log in a bounded ring; a restart begins anew.
+// Package jetstream keeps it in a JetStream stream, which is the ledger, too: what
+// was announced of every object, and how far every target and sink has come, is
+// read back from it at the next start.
 package journal
 
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/informd/informd/pkg/event"
 )
@@ -17,12 +21,29 @@ import (
 // ErrClosed is returned by every method of a journal or cursor that was closed.
 var ErrClosed = errors.New("journal is closed")
 
+// ErrNotKept is returned by [Cursor.Rewind] where there is nothing to go back to.
+var ErrNotKept = errors.New("the journal does not keep what was delivered")
+
 // Entry is an event with its place in the log.
 type Entry struct {
-	// Seq counts up from 1 without reuse; there may be holes.
+	// Seq counts up from 1 without reuse; there may be holes. It is 0 for what
+	// was put in for this reader alone (the snapshot of a new one, a gap about
+	// what was trimmed): committing it changes nothing, so that a reader that
+	// breaks off gets it again.
 	Seq   uint64
 	Event event.Event
 }
+
+// Start says where a cursor begins whose name the journal does not know.
+type Start int
+
+const (
+	// FromSnapshot: with the present state of every object, then what follows. A
+	// journal that keeps no state begins at the oldest event it holds.
+	FromSnapshot Start = iota
+	// FromNow: with what is appended after the call.
+	FromNow
+)
 
 // Journal is the log. All methods may be called concurrently.
 type Journal interface {
@@ -31,9 +52,23 @@ type Journal interface {
 	// that is how a slow sink holds back the watches. If ctx ends first it
 	// returns its error; then a leading part of the events may be in the log.
 	Append(ctx context.Context, events []event.Event) error
+	// Restore reads back what the journal holds about a target, before its first
+	// Append. It calls last with the last event of each of the target's objects,
+	// ends included, in no order and without Data; the event belongs to the
+	// callee. It returns what was marked last, nil if nothing was or if it cannot
+	// be trusted: the log has lost events that it had acknowledged.
+	Restore(ctx context.Context, target string, last func(e event.Event)) (mark []byte, err error)
+	// Mark keeps a target's own note of how far it has come, in place of its
+	// earlier one. Everything that the target appended before is durable then.
+	Mark(ctx context.Context, target string, mark []byte) error
+	// Last returns the last event of an object (the cluster, group, resource,
+	// namespace and name of an event), with its Data, and false if the journal
+	// does not keep it.
+	Last(ctx context.Context, of *event.Event) (event.Event, bool, error)
 	// Open returns the cursor of that name, which must not be open already. A
-	// new name begins at the oldest event the journal holds.
-	Open(name string) (Cursor, error)
+	// known name goes on behind what was committed last; a new one begins at
+	// start.
+	Open(name string, start Start) (Cursor, error)
 	// Stats describes the journal now.
 	Stats() Stats
 	// Close ends all blocked calls with ErrClosed.
@@ -53,6 +88,11 @@ type Cursor interface {
 	Commit(ctx context.Context, seq uint64) error
 	// Lag is what was appended and is not committed yet.
 	Lag() Lag
+	// Rewind moves the cursor back so that what was appended at or after since is
+	// read again, under new ids that end in ":r<run>", and returns how many
+	// events that are. No Read may be under way. A journal that does not keep
+	// what was committed returns ErrNotKept.
+	Rewind(ctx context.Context, since time.Time) (uint64, error)
 	// Close gives the cursor up. With a memory journal its place is forgotten
 	// and it holds nothing back any more.
 	Close() error

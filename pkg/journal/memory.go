@@ -131,8 +131,22 @@ func (m *Memory) put(events []event.Event) []event.Event {
 	return events[n:]
 }
 
-// Open implements [Journal].
-func (m *Memory) Open(name string) (Cursor, error) {
+// Restore implements [Journal]: a new journal holds nothing.
+func (m *Memory) Restore(ctx context.Context, _ string, _ func(event.Event)) ([]byte, error) {
+	return nil, ctx.Err()
+}
+
+// Mark implements [Journal]. A mark is of use to the next process only, which
+// this journal does not reach.
+func (m *Memory) Mark(ctx context.Context, _ string, _ []byte) error { return ctx.Err() }
+
+// Last implements [Journal]: what was delivered is not kept.
+func (m *Memory) Last(ctx context.Context, _ *event.Event) (event.Event, bool, error) {
+	return event.Event{}, false, ctx.Err()
+}
+
+// Open implements [Journal]. No name is known to a new journal.
+func (m *Memory) Open(name string, start Start) (Cursor, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.isClosed() {
@@ -148,6 +162,9 @@ func (m *Memory) Open(name string) (Cursor, error) {
 		next:      m.ring.first,
 		news:      make(chan struct{}, 1),
 		closed:    make(chan struct{}),
+	}
+	if start == FromNow {
+		c.committed, c.next = m.ring.last, m.ring.last+1
 	}
 	m.cursors[name] = c
 	return c, nil

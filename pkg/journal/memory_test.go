@@ -312,7 +312,7 @@ func TestMemoryFreesWhatIsCommitted(t *testing.T) {
 
 func open(t *testing.T, j journal.Journal, name string) journal.Cursor {
 	t.Helper()
-	c, err := j.Open(name)
+	c, err := j.Open(name, journal.FromSnapshot)
 	if err != nil {
 		t.Fatalf("Open(%q): %v", name, err)
 	}
@@ -335,7 +335,7 @@ func commit(t *testing.T, c journal.Cursor, seq uint64) {
 
 func BenchmarkMemory(b *testing.B) {
 	j := journal.NewMemory(64 << 20)
-	c, err := j.Open("a")
+	c, err := j.Open("a", journal.FromSnapshot)
 	if err != nil {
 		b.Fatal(err)
 	}

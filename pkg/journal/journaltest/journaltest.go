@@ -81,7 +81,7 @@ func ReadAll(t *testing.T, c journal.Cursor, n, limit int) []journal.Entry {
 
 func mustOpen(t *testing.T, j journal.Journal, name string) journal.Cursor {
 	t.Helper()
-	c, err := j.Open(name)
+	c, err := j.Open(name, journal.FromSnapshot)
 	if err != nil {
 		t.Fatalf("Open(%q): %v", name, err)
 	}
@@ -243,7 +243,7 @@ func testAppendContext(t *testing.T, j journal.Journal) {
 
 func testNameInUse(t *testing.T, j journal.Journal) {
 	c := mustOpen(t, j, "a")
-	if _, err := j.Open("a"); err == nil {
+	if _, err := j.Open("a", journal.FromSnapshot); err == nil {
 		t.Error("a name was opened twice")
 	}
 	if err := c.Close(); err != nil {
@@ -262,7 +262,7 @@ func testClose(t *testing.T, j journal.Journal) {
 	if err := j.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
 	}
-	_, openErr := j.Open("b")
+	_, openErr := j.Open("b", journal.FromSnapshot)
 	for call, err := range map[string]error{
 		"Read":   <-done,
 		"Append": j.Append(t.Context(), Events("e", 1)),

@@ -19,6 +19,7 @@ import (
 	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/cmd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/journal"
 )
 
 func newLogger(w io.Writer, c config.Log) *slog.Logger {
@@ -104,6 +105,14 @@ func matches(only []config.Match) []deliver.Match {
 		all[i] = deliver.Match{Group: m.Group, Resource: m.Resource, Namespaces: m.Namespaces, Ops: m.Ops}
 	}
 	return all
+}
+
+// start says where a sink begins that the journal does not know.
+func start(s string) journal.Start {
+	if s == config.StartNow {
+		return journal.FromNow
+	}
+	return journal.FromSnapshot
 }
 
 // rejectPause is the time between two attempts to keep a rejected object.

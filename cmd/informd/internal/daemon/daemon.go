@@ -47,7 +47,7 @@ type Daemon struct {
 	config  *config.Config
 	server  string // the API server's address
 	logger  *slog.Logger
-	journal *journal.Memory
+	journal journal.Journal
 	runners []*deliver.Runner
 	manager *dynwatch.Manager
 	admin   *admin.Server
@@ -96,7 +96,7 @@ func (d *Daemon) makeRunners(o Options, registry *prometheus.Registry) error {
 		}
 		env := sink.Env{Name: s.Name, Cluster: o.Config.Cluster, Logger: d.logger.With("sink", s.Name), Stdout: o.Stdout}
 		r, err := deliver.New(d.journal, deliver.Options{
-			Name: s.Name, Type: s.Type, Lanes: s.Driver.Lanes, Route: route,
+			Name: s.Name, Type: s.Type, Lanes: s.Driver.Lanes, Route: route, Start: start(s.Start),
 			Open:        func(ctx context.Context) (sink.Sink, error) { return s.Options.Open(ctx, env) },
 			DeadLetters: deliver.NewDeadLetters(o.Config.Journal.Dir, s.Name),
 			Logger:      env.Logger, Registerer: registry,

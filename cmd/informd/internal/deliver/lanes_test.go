@@ -35,7 +35,17 @@ func (d *durable) Stats() journal.Stats {
 	return journal.Stats{LastSeq: d.entries[len(d.entries)-1].Seq}
 }
 
-func (d *durable) Open(string) (journal.Cursor, error) {
+func (d *durable) Restore(context.Context, string, func(event.Event)) ([]byte, error) {
+	return nil, nil
+}
+
+func (d *durable) Mark(context.Context, string, []byte) error { return nil }
+
+func (d *durable) Last(context.Context, *event.Event) (event.Event, bool, error) {
+	return event.Event{}, false, nil
+}
+
+func (d *durable) Open(string, journal.Start) (journal.Cursor, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return &durableCursor{journal: d, next: d.committed + 1}, nil
@@ -79,6 +89,10 @@ func (c *durableCursor) Lag() (lag journal.Lag) {
 		}
 	}
 	return lag
+}
+
+func (c *durableCursor) Rewind(context.Context, time.Time) (uint64, error) {
+	return 0, journal.ErrNotKept
 }
 
 func (c *durableCursor) Close() error { return nil }

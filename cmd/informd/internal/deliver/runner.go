@@ -35,6 +35,8 @@ type Options struct {
 	// Lanes is how many writes may be under way at a time, at least 1: see
 	// [sink.Driver].
 	Lanes int
+	// Start is where the sink begins if the journal does not know it.
+	Start journal.Start
 	// Open opens the sink: its [sink.Config.Open].
 	Open func(context.Context) (sink.Sink, error)
 	// Route decides what the sink gets.
@@ -71,7 +73,7 @@ type Runner struct {
 // done with it. Run must be called once, also to give both back: with a context
 // that has ended it does no more than that.
 func New(j journal.Journal, o Options) (*Runner, error) {
-	cursor, err := j.Open(o.Name)
+	cursor, err := j.Open(o.Name, o.Start)
 	if err != nil {
 		return nil, fmt.Errorf("sink %q: %w", o.Name, err)
 	}

@@ -27,5 +27,6 @@
 //   - recover.go: expired history (410) and rollback
 //   - selection.go: telling "left" from "deleted" under a selector
 //   - index.go, emit.go: what is remembered of an object, and the events
+//   - ledger.go: what the log remembers of it all, over restarts
 //   - internal/frame: the bytes
 package dynwatch

@@ -55,9 +55,11 @@ func (t *target) flush(ctx context.Context) error {
 // announce emits op for an object that exists, and remembers it. e is what the
 // index holds of it under the same uid, nil if nothing.
 func (t *target) announce(ctx context.Context, op event.Op, o *frame.Object, e *entry, replay bool) error {
-	known := e != nil
-	if !known {
+	if e == nil {
 		e = &entry{namespace: o.Namespace, name: o.Name, uid: o.UID}
+		if err := t.recall(ctx, op, e); err != nil {
+			return err
+		}
 		t.index.put(e)
 	}
 	ev := t.event(op, e, replay)
@@ -68,8 +70,22 @@ func (t *target) announce(ctx context.Context, op event.Op, o *frame.Object, e *
 	} else {
 		ev.ID = event.ObjectID(e.uid, o.ResourceVersion, t.epoch)
 	}
-	e.rv, e.ordinal, e.hash = o.ResourceVersion, ev.Ordinal, t.index.hash(ev.Data)
+	e.rv, e.ordinal, e.hash, e.epoch = o.ResourceVersion, ev.Ordinal, t.index.hash(ev.Data), t.epoch
 	return t.emit(ctx, ev)
+}
+
+// recall fills in where an object stood when it left the selection, which it has
+// entered again.
+func (t *target) recall(ctx context.Context, op event.Op, e *entry) error {
+	if op != event.Entered {
+		return nil
+	}
+	of := t.event(op, e, false)
+	last, ok, err := t.lastKnown(ctx, &of)
+	if ok {
+		e.rv, e.ordinal = last.ResourceVersion, last.Ordinal
+	}
+	return err
 }
 
 // end emits op, Deleted or Left, for what the index holds as e, and forgets it.
@@ -90,6 +106,13 @@ func (t *target) end(ctx context.Context, op event.Op, e *entry, o *frame.Object
 	case o == nil:
 		ev.ID = event.DeletedID(e.uid, t.epoch)
 		ev.Data = event.IdentityData()
+		last, ok, err := t.lastKnown(ctx, &ev)
+		if err != nil {
+			return err
+		}
+		if object := last.Object(); ok && object != nil {
+			ev.Data = event.CloseDeletedData(append(event.OpenData(nil), object...), false)
+		}
 	default:
 		ev.ID = event.DeletedID(e.uid, t.epoch)
 		ev.Data = event.CloseDeletedData(o.Data, true)

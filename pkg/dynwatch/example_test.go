@@ -15,6 +15,14 @@ import (
 // returns: what it has taken is not delivered again.
 type printer struct{}
 
+func (printer) Restore(context.Context, string, func(event.Event)) ([]byte, error) { return nil, nil }
+
+func (printer) Mark(context.Context, string, []byte) error { return nil }
+
+func (printer) Last(context.Context, *event.Event) (event.Event, bool, error) {
+	return event.Event{}, false, nil
+}
+
 func (printer) Append(_ context.Context, events []event.Event) error {
 	for i := range events {
 		fmt.Printf("%s\n", events[i].AppendJSON(nil))

@@ -68,6 +68,10 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 				return err
 			}
 			q, t.suspect = quiet{since: time.Now()}, false
+		case <-t.markTimer.C:
+			if err := t.markNow(ctx); err != nil {
+				return err
+			}
 		case <-tick.C:
 			t.status.beatNow()
 			if err := t.sitOut(ctx, &q); err != nil {
@@ -94,10 +98,10 @@ func (t *target) handle(ctx context.Context, e watch.Event) error {
 	if t.lost == nil {
 		t.reconciles = 0
 	}
-	rv, uid := w.ResourceVersion, w.UID
+	rv, name := w.ResourceVersion, key(w.Namespace, w.Name)
 	switch {
 	case w.Err != nil:
-		rv, uid = w.Err.ResourceVersion, w.Err.UID
+		rv, name = w.Err.ResourceVersion, key(w.Err.Namespace, w.Err.Name)
 		if err := t.rejectFrame(ctx, e.Type, w.Err); err != nil {
 			return err
 		}
@@ -110,7 +114,7 @@ func (t *target) handle(ctx context.Context, e watch.Event) error {
 		t.setCursor(rv)
 	}
 	if e.Type == watch.Deleted && rv == t.cursor {
-		t.ended[uid] = true
+		t.ended[name] = max(t.ended[name], rv)
 	}
 	if err := t.decide(ctx); err != nil {
 		return err
@@ -142,8 +146,8 @@ func (t *target) apply(ctx context.Context, typ watch.EventType, o *frame.Object
 	if o.ResourceVersion < t.cursor {
 		return nil // a watch only moves forward: an older frame was handled before
 	}
-	if o.ResourceVersion == t.cursor && t.ended[o.UID] {
-		return nil // the watch was resumed from before it, see resume
+	if o.ResourceVersion <= t.ended[key(o.Namespace, o.Name)] {
+		return nil // the watch was resumed from before its end, see resume
 	}
 	e := t.index.get(o.Namespace, o.Name)
 	if e != nil && e.uid != o.UID {

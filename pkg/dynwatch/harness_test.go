@@ -25,12 +25,51 @@ type recorder struct {
 	events   []event.Event
 	rejected []dynwatch.Rejected
 	gate     chan struct{} // Append waits until it is closed
+	marks    map[string][]byte
+	// dying loses marks, as a process does that is killed before they are due.
+	dying bool
 }
 
 func newRecorder() *recorder {
 	open := make(chan struct{})
 	close(open)
-	return &recorder{gate: open}
+	return &recorder{gate: open, marks: make(map[string][]byte)}
+}
+
+func (r *recorder) Restore(_ context.Context, target string, last func(event.Event)) ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	newest := make(map[string]event.Event)
+	for _, e := range r.events {
+		if e.Target == target && !e.Op.Control() {
+			newest[e.Key()] = e
+		}
+	}
+	for _, e := range newest {
+		e.Data = nil
+		last(e)
+	}
+	return r.marks[target], nil
+}
+
+func (r *recorder) Mark(_ context.Context, target string, mark []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.dying {
+		r.marks[target] = mark
+	}
+	return nil
+}
+
+func (r *recorder) Last(_ context.Context, of *event.Event) (event.Event, bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := len(r.events) - 1; i >= 0; i-- {
+		if e := r.events[i]; e.Key() == of.Key() && !e.Op.Control() {
+			return e, true, nil
+		}
+	}
+	return event.Event{}, false, nil
 }
 
 func (r *recorder) Append(ctx context.Context, events []event.Event) error {
@@ -44,8 +83,24 @@ func (r *recorder) Append(ctx context.Context, events []event.Event) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.events = append(r.events, events...)
+	for _, e := range events {
+		if !e.Op.Control() || !r.repeats(e) {
+			r.events = append(r.events, e)
+		}
+	}
 	return nil
+}
+
+// repeats reports whether the last control record of the kind is this one. A
+// process that dies between it and the mark behind it says it again, which a
+// journal with one subject for both takes once.
+func (r *recorder) repeats(e event.Event) bool {
+	for i := len(r.events) - 1; i >= 0; i-- {
+		if last := r.events[i]; last.Op == e.Op && last.Target == e.Target {
+			return last.ID == e.ID
+		}
+	}
+	return false
 }
 
 func (r *recorder) reject(_ context.Context, rejected dynwatch.Rejected) error {
@@ -106,20 +161,39 @@ type rig struct {
 func start(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) *rig {
 	t.Helper()
 	r := &rig{t: t, api: api, log: newRecorder()}
+	r.begin(wanted...)
+	return r
+}
+
+// begin starts a manager on the log.
+func (r *rig) begin(wanted ...dynwatch.Resource) {
+	r.t.Helper()
 	m, err := dynwatch.New(dynwatch.Options{
-		Cluster: "test", Kubernetes: api.config(), Log: r.log, Reject: r.log.reject,
+		Cluster: "test", Kubernetes: r.api.config(), Log: r.log, Reject: r.log.reject,
 		RedactionKey: []byte("0123456789abcdef"), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
-	t.Cleanup(m.Close)
+	r.t.Cleanup(m.Close)
 	m.SetTiming(time.Second, 50*time.Millisecond, 5*time.Millisecond)
 	r.manager = m
 	if err := m.Apply(wanted); err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
-	return r
+}
+
+// stop ends the manager, with kill so that its last marks are lost.
+func (r *rig) stop(kill bool) {
+	r.log.set(func() { r.log.dying = kill })
+	r.manager.Close()
+	r.log.set(func() { r.log.dying = false })
+}
+
+func (r *recorder) set(change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change()
 }
 
 func things() dynwatch.Resource { return dynwatch.Resource{Group: "example.com", Resource: "things"} }

@@ -9,12 +9,17 @@ type entry struct {
 	namespace, name, uid string
 	// rv and ordinal are those of the object's last event.
 	rv, ordinal uint64
-	// hash is of the last event's data. Only a rollback needs it: the same
-	// revision can then mean another state.
+	// hash is of the last event's data, 0 if that was before this process. Only a
+	// rollback needs it: the same revision can then mean another state.
 	hash uint64
+	// epoch is that of the last event.
+	epoch uint64
 	// sweep is the number of the last sweep that saw the object.
 	sweep uint32
 }
+
+// key is an object's place in the index.
+func key(namespace, name string) string { return namespace + "/" + name }
 
 // index holds the entries of one target. It belongs to the target's goroutine.
 type index struct {
@@ -32,9 +37,9 @@ func (x *index) get(namespace, name string) *entry {
 	return x.entries[string(x.key)]
 }
 
-func (x *index) put(e *entry) { x.entries[e.namespace+"/"+e.name] = e }
+func (x *index) put(e *entry) { x.entries[key(e.namespace, e.name)] = e }
 
-func (x *index) remove(e *entry) { delete(x.entries, e.namespace+"/"+e.name) }
+func (x *index) remove(e *entry) { delete(x.entries, key(e.namespace, e.name)) }
 
 func (x *index) len() int { return len(x.entries) }
 

@@ -14,12 +14,25 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// Log is where events go; a journal is one.
+// Log is where events go; a journal is one. It is the ledger, too: a target goes
+// on where the log says that it has come to.
 type Log interface {
 	// Append adds events in order and returns when they are durable. It blocks
-	// while there is no room. Its only errors are the context's and that the log
-	// was closed; either ends the target's loop.
+	// while there is no room. Its errors are the context's, that the log was
+	// closed, or that it is no longer this program's to write to or no longer what
+	// it was; each ends the target's loop.
 	Append(ctx context.Context, events []event.Event) error
+	// Restore reads back what the log holds about a target. It calls last with
+	// the last event of each of its objects, ends included, in no order and
+	// without Data; the event belongs to the callee. It returns what was marked
+	// last, nil if nothing was or if the log has lost events since.
+	Restore(ctx context.Context, target string, last func(e event.Event)) (mark []byte, err error)
+	// Mark keeps a target's note of how far it has come, in place of its earlier
+	// one.
+	Mark(ctx context.Context, target string, mark []byte) error
+	// Last returns the last event of an object (the cluster, group, resource,
+	// namespace and name of an event), and false if the log does not keep it.
+	Last(ctx context.Context, of *event.Event) (event.Event, bool, error)
 }
 
 // Rejected is an object that the API server sent and that cannot be passed on:
@@ -97,7 +110,9 @@ func New(options Options) (*Manager, error) {
 
 // Apply makes the running targets those of the wanted set: targets that are no
 // longer wanted end, new ones start, unchanged ones are not touched; one whose
-// version, mode or selectors changed begins anew with a snapshot. Apply returns
+// version, mode or selectors changed is ended and started. What starts goes on
+// where the log says that it stood, and begins with a snapshot if that says
+// nothing. Apply returns
 // when what was to end has ended; it does not wait for anything to sync. If the
 // wanted set is not valid nothing changes and the error names every fault.
 func (m *Manager) Apply(wanted []Resource) error {

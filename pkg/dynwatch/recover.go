@@ -59,6 +59,10 @@ const (
 	reasonUnserved = "unserved"
 	// reasonBroken: the first list had to be begun anew.
 	reasonBroken = "list-restarted"
+	// reasonJournal: the journal has lost events, or where the target stood.
+	reasonJournal = "journal"
+	// reasonSelection: the selectors were changed while informd was down.
+	reasonSelection = "selection"
 )
 
 // expired reports whether err says that a revision is gone.
@@ -221,7 +225,7 @@ func (t *target) found(ctx context.Context, rv uint64) error {
 	t.setCursor(rv)
 	t.status.progressNow()
 	t.resetPause()
-	return nil
+	return t.markNow(ctx)
 }
 
 // checkRollback compares the resource's newest revision with the cursor. A watch
@@ -246,4 +250,5 @@ func (t *target) rollBack() {
 		l.from, l.blind = t.lost.from, t.lost.blind // that gap is not declared yet
 	}
 	t.lost, t.undecided = l, nil
+	clear(t.ended) // revisions of another history
 }

@@ -43,6 +43,9 @@ func (t *target) endAbsent(ctx context.Context, e *entry, rv uint64) error {
 		return t.postpone(ctx, e)
 	case err != nil:
 		return err
+	case still && t.lost != nil && t.lost.reason == reasonSelection:
+		t.index.remove(e) // it was not the cluster that changed
+		return nil
 	case still:
 		return t.end(ctx, event.Left, e, now, rv, true)
 	default:
@@ -133,6 +136,9 @@ func (t *target) arrivalOp(ctx context.Context, o *frame.Object) (event.Op, erro
 
 // newcomerOp is the operation for a listed object that the index does not hold.
 func (t *target) newcomerOp(ctx context.Context, s *sweep, o *frame.Object) (event.Op, error) {
+	if t.lost != nil && t.lost.reason == reasonSelection {
+		return event.Snapshot, nil
+	}
 	if !t.spec.selects() || !s.replay || s.rollback {
 		return s.newcomer, nil
 	}

@@ -121,6 +121,9 @@ func randomFaults(t *testing.T, rnd *rand.Rand) {
 		func() { api.do(func() { api.mute = !api.mute }) },
 		func() { api.do(func() { api.nameless = !api.nameless }) },
 		func() { refuseSome(api, rnd.IntN(4)) },
+		func() { r.stop(rnd.IntN(2) == 0); r.begin(things()) },
+		func() { r.stop(rnd.IntN(2) == 0); r.begin(things()) },
+		func() { r.stop(true); api.forget(); api.compact(); r.begin(things()) },
 		r.caughtUpIfNotMute,
 	}
 	for range 600 {

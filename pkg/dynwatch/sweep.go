@@ -1,6 +1,7 @@
 package dynwatch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -62,6 +63,9 @@ func (t *target) snapshot(ctx context.Context) error {
 			return err
 		}
 		f.began = rv
+		if err := t.markNow(ctx); err != nil {
+			return err
+		}
 	}
 	t.setState(Syncing, "first list") // not before: a forbidden target stays so
 	if f.sweep == nil {
@@ -100,7 +104,7 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 	t.status.synced.Store(true)
 	t.status.progressNow()
 	t.resetPause()
-	return nil
+	return t.markNow(ctx)
 }
 
 // list streams a list from where l stands and emits how it differs from the
@@ -153,6 +157,9 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 	if s.horizon != 0 && o.ResourceVersion > s.horizon {
 		return nil
 	}
+	if !s.rollback && t.isPast(e, o.Namespace, o.Name, o.UID, o.ResourceVersion) {
+		return nil
+	}
 	if e != nil && e.uid != o.UID {
 		if err := t.end(ctx, event.Deleted, e, nil, o.ResourceVersion, true); err != nil {
 			return err
@@ -170,25 +177,43 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 		t.index.get(o.Namespace, o.Name).sweep = s.number
 		return nil
 	}
-	if t.sameState(s, e, o) {
-		return nil
+	same, err := t.sameState(ctx, s, e, o)
+	if err != nil || same {
+		return err
 	}
 	return t.announce(ctx, event.Modified, o, e, true)
 }
 
+// isPast reports whether what a list says about an object is older than what the
+// log holds of the name: a target resumes behind the last events of the process
+// before it.
+func (t *target) isPast(e *entry, namespace, name, uid string, rv uint64) bool {
+	return rv <= t.ended[key(namespace, name)] || e != nil && e.uid != uid && rv <= e.rv
+}
+
 // sameState reports whether the index already holds the listed state, or a newer
 // one: a list may be older than what the watch has brought.
-func (t *target) sameState(s *sweep, e *entry, o *frame.Object) bool {
-	if !s.rollback {
-		return o.ResourceVersion <= e.rv
+func (t *target) sameState(ctx context.Context, s *sweep, e *entry, o *frame.Object) (bool, error) {
+	switch {
+	case !s.rollback || e.epoch == t.epoch:
+		return o.ResourceVersion <= e.rv, nil
+	case o.ResourceVersion != e.rv:
+		return false, nil
+	case e.hash != 0:
+		return t.index.hash(event.CloseData(o.Data)) == e.hash, nil
 	}
-	return o.ResourceVersion == e.rv && t.index.hash(event.CloseData(o.Data)) == e.hash
+	of := t.event(event.Modified, e, true)
+	last, ok, err := t.lastKnown(ctx, &of)
+	return ok && bytes.Equal(last.Data, event.CloseData(o.Data)), err
 }
 
 // endMissing ends what the index holds and the list did not: rv is the list's
 // revision.
 func (t *target) endMissing(ctx context.Context, s *sweep, rv uint64) error {
 	for _, e := range t.missing(s) {
+		if !s.rollback && e.rv > rv {
+			continue // born later: the log has it from before the target resumed
+		}
 		if err := t.endAbsent(ctx, e, rv); err != nil {
 			return err
 		}
@@ -230,7 +255,7 @@ func (t *target) compare(ctx context.Context, s *sweep) (uint64, error) {
 			e.sweep = s.number
 		}
 		fromWatch := s.horizon != 0 && rv > s.horizon
-		if !fromWatch && (e == nil || e.uid != string(m.UID) || rv > e.rv) {
+		if !fromWatch && !t.isPast(e, m.Namespace, m.Name, string(m.UID), rv) && (e == nil || e.uid != string(m.UID) || rv > e.rv) {
 			differing = append(differing, object{m.Namespace, m.Name})
 		}
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,8 +59,9 @@ type target struct {
 	index    *index
 	// cursor is the revision up to which everything was appended; see resume.
 	cursor uint64
-	// ended are the uids of deletions at the cursor's revision, see resume.
-	ended map[string]bool
+	// ended are the revisions of ends at and behind the cursor, by key: see resume
+	// and resumeAt.
+	ended map[string]uint64
 	// undecided are ends that could not be told from leaving the selection yet.
 	undecided []undecided
 	// first is the first list, until it is complete.
@@ -85,14 +87,23 @@ type target struct {
 	// sweeps numbers the sweeps, for the marks in the index.
 	sweeps  uint32
 	pending batch
+
+	// restored: the index is what the log says. marked is the last mark there.
+	restored bool
+	marked   mark
+	// markTimer runs while markDue.
+	markTimer *time.Timer
+	markDue   bool
 }
 
 func newTarget(s spec, options *Options, c *clients, tm timing) *target {
 	t := &target{
 		spec: s, options: options, clients: c, timing: tm,
 		logger: options.Logger.With("target", s.name()),
-		status: newStatus(s), index: newIndex(), ended: make(map[string]bool), rejections: make(map[string]uint64),
+		status: newStatus(s), index: newIndex(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
 	}
+	t.markTimer = time.NewTimer(markEvery)
+	t.markTimer.Stop()
 	t.resetPause()
 	return t
 }
@@ -117,6 +128,9 @@ func (t *target) run(ctx context.Context) {
 			t.fail(ctx, err)
 		}
 	}
+	if reason == "" {
+		t.markLast()
+	}
 	t.setState(Stopped, reason)
 }
 
@@ -125,6 +139,8 @@ func (t *target) run(ctx context.Context) {
 func (t *target) advance(ctx context.Context) error {
 	t.status.beatNow()
 	switch {
+	case !t.restored:
+		return t.restore(ctx)
 	case t.source == nil:
 		return t.resolve(ctx)
 	case !t.status.synced.Load():
@@ -196,7 +212,10 @@ func (t *target) endUnserved(ctx context.Context) error {
 	t.lost, t.undecided, t.first, t.firstOp = nil, nil, firstList{}, event.Added
 	t.setCursor(0)
 	t.status.synced.Store(false)
-	return t.flush(ctx)
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	return t.markNow(ctx)
 }
 
 // maxRetryAfter bounds the pause that the API server may ask for.
@@ -275,7 +294,8 @@ func (t *target) resetPause() {
 // setCursor notes that everything up to rv was appended.
 func (t *target) setCursor(rv uint64) {
 	if rv != t.cursor {
-		clear(t.ended)
+		maps.DeleteFunc(t.ended, func(_ string, at uint64) bool { return at < rv })
+		t.markSoon()
 	}
 	t.cursor = rv
 	t.status.rv.Store(rv)
@@ -286,8 +306,10 @@ func (t *target) setCursor(rv uint64) {
 // deleted at one revision. A watch that was cut among them must begin before
 // them, and those that were seen are remembered in ended until the next revision.
 func (t *target) resume() uint64 {
-	if len(t.ended) > 0 {
-		return t.cursor - 1
+	for _, at := range t.ended {
+		if at == t.cursor {
+			return t.cursor - 1
+		}
 	}
 	return t.cursor
 }

@@ -139,7 +139,7 @@ func TestSelectorTellsLeavingFromDeletion(t *testing.T) {
 	api.put("a", "in", "yes")  // 108 new object
 	r.caughtUp()
 	want := []string{
-		"snapshot a/in uid-1 101", "synced 102", "left a/in uid-1 103<101", "entered a/in uid-1 105",
+		"snapshot a/in uid-1 101", "synced 102", "left a/in uid-1 103<101", "entered a/in uid-1 105<103",
 		"entered a/out uid-2 106", "deleted a/in uid-1 107<105", "added a/in uid-3 108",
 	}
 	if diff := cmp.Diff(want, r.since(0)); diff != "" {
@@ -410,7 +410,7 @@ func TestMalformedObjectUnderASelector(t *testing.T) {
 	api.put("a", "good", "yes") // 104
 	api.put("a", "bad", "yes")  // 105 enters
 	r.caughtUp()
-	want := []string{"left a/bad uid-1 103<101", "modified a/good uid-2 104<102", "entered a/bad uid-1 105"}
+	want := []string{"left a/bad uid-1 103<101", "modified a/good uid-2 104<102", "entered a/bad uid-1 105<103"}
 	if diff := cmp.Diff(want, r.since(n)); diff != "" {
 		t.Error(diff)
 	}
@@ -508,7 +508,7 @@ func TestApplyConverges(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.caughtUp()
-	if diff := cmp.Diff([]string{"snapshot a/x uid-1 102", "synced 102"}, r.since(n)); diff != "" {
+	if diff := cmp.Diff([]string{"modified a/x uid-1 102<101"}, r.since(n)); diff != "" {
 		t.Error(diff)
 	}
 }

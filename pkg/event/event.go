@@ -68,8 +68,12 @@ const (
 // that is known to be complete.
 type GapInfo struct {
 	From, To  uint64
-	Reason    string // "expired", "rollback"
+	Reason    string // "expired", "rollback", "trimmed"
 	Recovered Recovered
+	// Trimmed is how many events the journal had dropped before this sink read
+	// them, 0 unless that is the reason. From and To are 0 then: the range is one
+	// of the journal, see [TrimmedID].
+	Trimmed uint64
 }
 
 // Event is one change of one object, or a control record. It is a value: once
@@ -190,11 +194,13 @@ func GapID(target string, from, to, epoch uint64) string {
 	return string(appendEpoch(append(b, ":gap"...), epoch))
 }
 
-// appendEpoch ends an id with the epoch: after a rollback of etcd the same
-// revision number names another state.
-func appendEpoch(b []byte, epoch uint64) []byte {
-	if epoch == 0 {
-		return b
-	}
-	return strconv.AppendUint(append(b, ":e"...), epoch, 10)
+// TrimmedID is the id of the gap record that tells one sink of events which the
+// journal has dropped unread: "<sink>:<from>-<to>:trimmed". From and to are
+// sequences of the journal, both included.
+func TrimmedID(sink string, from, to uint64) string {
+	b := append([]byte(sink), ':')
+	b = strconv.AppendUint(b, from, 10)
+	b = append(b, '-')
+	b = strconv.AppendUint(b, to, 10)
+	return string(append(b, ":trimmed"...))
 }

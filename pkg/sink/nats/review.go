@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,7 +138,7 @@ func (last *lastMessage) covers(e *event.Event) bool {
 		return false
 	case last.id == headerOf(e, headerID):
 		return true
-	case e.ResourceVersion == 0 || epoch(last.id) != epoch(e.ID):
+	case e.ResourceVersion == 0 || event.Epoch(last.id) != event.Epoch(e.ID):
 		return false
 	}
 	return last.revision > e.ResourceVersion && !last.time.Before(e.Time.Truncate(time.Microsecond))
@@ -157,15 +156,4 @@ func headerOf(e *event.Event, name string) (value string) {
 		}
 	})
 	return value
-}
-
-// epoch returns the end of an id that counts the rollbacks, "" for none.
-func epoch(id string) string {
-	tail := id[strings.LastIndexByte(id, ':')+1:]
-	if digits, ok := strings.CutPrefix(tail, "e"); ok {
-		if _, err := strconv.ParseUint(digits, 10, 64); err == nil {
-			return tail
-		}
-	}
-	return ""
 }

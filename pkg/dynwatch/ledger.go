@@ -1,0 +1,165 @@
+package dynwatch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// markEvery is the least time between two marks of a target. What was appended
+// since the last one is seen again after a crash, and known by the index.
+const markEvery = time.Second
+
+// mark is a target's note in the log of how far it has come.
+type mark struct {
+	// RV is the revision to watch from: everything up to it was appended.
+	RV uint64 `json:"rv"`
+	// Synced: the first list is complete. Began is a revision from before it if
+	// it is not, 0 if it has not begun.
+	Synced bool   `json:"synced"`
+	Began  uint64 `json:"began,omitempty"`
+	// FirstOp is what the objects of the first list are.
+	FirstOp event.Op `json:"firstOp,omitempty"`
+	// Epoch counts rollbacks of the API server's storage.
+	Epoch uint64 `json:"epoch,omitempty"`
+	// Selection is what the objects were selected by.
+	Selection string `json:"selection,omitempty"`
+}
+
+// selection tells two specs apart that select other objects.
+func (s spec) selection() string {
+	if !s.selects() {
+		return ""
+	}
+	return s.labelSelector + "\n" + s.fieldSelector
+}
+
+// position is the mark of now.
+func (t *target) position() mark {
+	return mark{
+		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began,
+		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(),
+	}
+}
+
+// markNow notes how far the target has come, unless it has not moved. While
+// history is being made up for, and while the end of an object is undecided, the
+// mark stays where it was: whoever resumes there comes by all of it again.
+func (t *target) markNow(ctx context.Context) error {
+	t.markTimer.Stop()
+	t.markDue = false
+	now := t.position()
+	if t.lost != nil || len(t.undecided) > 0 || now == t.marked || !t.restored {
+		return nil
+	}
+	text, err := json.Marshal(now)
+	if err != nil {
+		return fmt.Errorf("encode mark: %w", err)
+	}
+	if err := t.options.Log.Mark(ctx, t.spec.name(), text); err != nil {
+		return fmt.Errorf("%w: mark: %w", errLog, err)
+	}
+	t.marked = now
+	return nil
+}
+
+// markSoon sees to it that what has changed is marked, but not too often.
+func (t *target) markSoon() {
+	if !t.markDue {
+		t.markDue = true
+		t.markTimer.Reset(markEvery)
+	}
+}
+
+// markLast is markNow at the end of the loop, whose context is over.
+func (t *target) markLast() {
+	ctx, cancel := context.WithTimeout(context.Background(), markEvery)
+	defer cancel()
+	if err := t.markNow(ctx); err != nil {
+		t.logger.Warn("the last position could not be noted; what follows the one before is looked at again", "err", err)
+	}
+}
+
+// restore makes the index what the log says was announced, and the cursor what
+// was marked.
+func (t *target) restore(ctx context.Context) error {
+	t.index = newIndex()
+	ends := make(map[string]uint64)
+	text, err := t.options.Log.Restore(ctx, t.spec.name(), func(e event.Event) {
+		t.epoch = max(t.epoch, event.Epoch(e.ID))
+		t.resolved = resolved{gvr: schema.GroupVersionResource{Group: e.Group, Version: e.Version, Resource: e.Resource}, kind: e.Kind}
+		if e.Op.Ends() {
+			ends[key(e.Namespace, e.Name)] = e.ResourceVersion
+			return
+		}
+		t.index.put(&entry{
+			namespace: e.Namespace, name: e.Name, uid: e.UID,
+			rv: e.ResourceVersion, ordinal: e.Ordinal, epoch: event.Epoch(e.ID),
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("read the journal: %w", err)
+	}
+	t.restored = true
+	t.status.objects.Store(uint64(t.index.len()))
+	var m mark
+	if text != nil {
+		if err := json.Unmarshal(text, &m); err != nil {
+			t.logger.Error("the mark in the journal cannot be read; comparing with a list", "mark", string(text), "err", err)
+			text = nil
+		}
+	}
+	t.epoch = max(t.epoch, m.Epoch)
+	t.status.epoch.Store(t.epoch)
+	switch {
+	case text == nil && t.index.len() == 0:
+		return nil // nothing is known: the first list
+	case text == nil:
+		t.distrust(reasonJournal)
+	case !m.Synced:
+		t.firstOp, t.first.began = m.FirstOp, m.Began
+		t.marked = m
+	default:
+		t.resumeAt(m, ends)
+	}
+	return nil
+}
+
+// resumeAt goes on where the mark says. Ends behind it are remembered, so that
+// the watch, which brings them again, repeats nothing.
+func (t *target) resumeAt(m mark, ends map[string]uint64) {
+	t.firstOp, t.marked = m.FirstOp, m
+	t.setCursor(m.RV)
+	for name, rv := range ends {
+		if rv > m.RV {
+			t.ended[name] = rv
+		}
+	}
+	t.status.synced.Store(true)
+	if m.Selection != t.spec.selection() {
+		t.distrust(reasonSelection)
+	}
+}
+
+// distrust has the target compare the index with a list before it watches.
+func (t *target) distrust(reason string) {
+	t.logger.Warn("what the journal holds is compared with a list", "reason", reason)
+	t.firstOp = event.Added
+	t.status.synced.Store(true)
+	t.lost = &lost{phase: reconciling, from: t.cursor, reason: reason}
+}
+
+// lastKnown returns the last event of the object that the entry is about, if the
+// log keeps it.
+func (t *target) lastKnown(ctx context.Context, of *event.Event) (event.Event, bool, error) {
+	last, ok, err := t.options.Log.Last(ctx, of)
+	if err != nil {
+		return last, false, fmt.Errorf("%w: read an object's last event: %w", errLog, err)
+	}
+	return last, ok && last.UID == of.UID, nil
+}

@@ -1,0 +1,151 @@
+package dynwatch_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// restarted starts a target with two objects, ends it, and returns the number of
+// events so far.
+func restarted(t *testing.T, kill bool, meanwhile func(api *fakeAPI)) (*rig, int) {
+	t.Helper()
+	api := newFakeAPI(t)
+	api.put("a", "x", "")
+	api.put("a", "y", "")
+	r := start(t, api, things())
+	r.caughtUp()
+	api.put("a", "x", "")
+	r.caughtUp()
+	r.eventually("events", func() bool { return len(r.log.all()) == 4 })
+	r.stop(kill)
+	n := len(r.log.all())
+	meanwhile(api)
+	r.begin(things())
+	return r, n
+}
+
+func wantSince(t *testing.T, r *rig, n int, want ...string) {
+	t.Helper()
+	r.caughtUp()
+	r.eventually("events", func() bool { return len(r.log.all()) >= n+len(want) })
+	if got := r.since(n); !slices.Equal(got, want) {
+		t.Errorf("events after the restart:\n%q\nwant:\n%q", got, want)
+	}
+	checkStream(t, r.log.all(), r.api)
+}
+
+func TestRestartWithoutChangesSaysNothing(t *testing.T) {
+	for _, kill := range []bool{false, true} {
+		r, n := restarted(t, kill, func(*fakeAPI) {})
+		wantSince(t, r, n)
+	}
+}
+
+func TestRestartAfterHistoryExpiredSaysNothingButTheGap(t *testing.T) {
+	r, n := restarted(t, false, func(api *fakeAPI) {
+		api.put("a", "z", "")
+		api.del("a", "z")
+		api.forget()
+	})
+	r.caughtUp()
+	r.eventually("the gap", func() bool { return len(r.log.all()) > n })
+	checkStream(t, r.log.all(), r.api)
+}
+
+func TestChangesDuringDowntimeComeOut(t *testing.T) {
+	r, n := restarted(t, true, func(api *fakeAPI) {
+		api.put("a", "x", "")
+		api.put("a", "z", "")
+		api.del("a", "y")
+		api.put("a", "y", "")
+	})
+	r.caughtUp()
+	if got := len(r.since(n)); got != 4 {
+		t.Errorf("%d events after the restart, want 4: %q", got, r.since(n))
+	}
+	checkStream(t, r.log.all(), r.api)
+}
+
+// A deletion that only a list tells of carries what the journal held last.
+func TestDeletionFoundAfterDowntimeCarriesTheLastState(t *testing.T) {
+	r, n := restarted(t, true, func(api *fakeAPI) {
+		api.del("a", "x")
+		api.forget()
+		api.compact()
+	})
+	r.eventually("the deletion", func() bool {
+		return slices.ContainsFunc(r.log.all()[n:], func(e event.Event) bool { return e.Op == event.Deleted })
+	})
+	r.caughtUp()
+	checkStream(t, r.log.all(), r.api)
+	var before, deletion event.Event
+	for _, e := range r.log.all() {
+		if e.Name == "x" && e.Op == event.Deleted {
+			deletion = e
+			break
+		} else if e.Name == "x" {
+			before = e
+		}
+	}
+	if string(deletion.Object()) != string(before.Object()) || len(before.Object()) == 0 {
+		t.Errorf("the deletion's object is %s, want %s", deletion.Object(), before.Object())
+	}
+}
+
+// A mark that is gone, while objects are known, is lost history: it is declared.
+func TestLostMarkIsDeclared(t *testing.T) {
+	r, n := restarted(t, false, func(*fakeAPI) {})
+	r.caughtUp()
+	r.stop(false)
+	r.log.set(func() { clear(r.log.marks) })
+	r.api.put("a", "x", "")
+	r.api.del("a", "y")
+	r.begin(things())
+	r.caughtUp()
+	r.eventually("a gap", func() bool {
+		return slices.ContainsFunc(r.log.all()[n:], func(e event.Event) bool { return e.Op == event.Gap && e.Gap.Reason == "journal" })
+	})
+	checkStream(t, r.log.all(), r.api)
+}
+
+// A resource that is removed while informd is down takes its objects along.
+func TestResourceRemovedDuringDowntime(t *testing.T) {
+	r, n := restarted(t, false, func(api *fakeAPI) {
+		api.del("a", "x")
+		api.del("a", "y")
+		api.do(func() { api.served = false })
+	})
+	r.eventually("the deletions", func() bool { return len(r.log.all()) == n+3 })
+	for _, e := range r.log.all()[n:] {
+		if e.Kind == "" || e.Version == "" {
+			t.Errorf("%s has no kind or version", e.ID)
+		}
+	}
+	checkStream(t, r.log.all(), r.api)
+}
+
+// After a restart in another epoch the same revision can mean another state.
+func TestRollbackDuringDowntime(t *testing.T) {
+	r, n := restarted(t, false, func(*fakeAPI) {})
+	r.caughtUp()
+	rev := func() uint64 { r.api.mu.Lock(); defer r.api.mu.Unlock(); return r.api.rev }()
+	r.api.put("a", "x", "")
+	r.caughtUp()
+	r.stop(false)
+	r.api.rollBack(rev)
+	r.begin(things())
+	r.eventually("a gap", func() bool {
+		return slices.ContainsFunc(r.log.all()[n:], func(e event.Event) bool { return e.Op == event.Gap && e.Gap.Reason == "rollback" })
+	})
+	var told []string
+	for _, e := range r.log.all()[n:] {
+		if e.Name == "y" {
+			told = append(told, e.ID)
+		}
+	}
+	if len(told) > 0 {
+		t.Errorf("y is what it was, and yet %q", told)
+	}
+}

@@ -19,6 +19,7 @@ import (
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
+	"github.com/informd/informd/pkg/natsconn"
 	"github.com/informd/informd/pkg/sink/nats"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/test/natsserver"
@@ -61,16 +62,16 @@ func TestNATSOverTLS(t *testing.T) {
 			func(o *client.Options) error { o.TLSConfig.ServerName = host; return nil },
 		},
 	})
-	right := nats.TLS{CAFile: certFile, CertFile: otherCert, KeyFile: otherKey, ServerName: host}
+	right := natsconn.TLS{CAFile: certFile, CertFile: otherCert, KeyFile: otherKey, ServerName: host}
 	tests := map[string]struct {
-		change func(c *nats.TLS)
+		change func(c *natsconn.TLS)
 		says   string // "" if it works
 	}{
-		"right":          {func(*nats.TLS) {}, ""},
-		"wrong CA":       {func(c *nats.TLS) { c.CAFile = otherCert }, "certificate is not trusted"},
-		"system's CAs":   {func(c *nats.TLS) { c.CAFile = "" }, "certificate is not trusted"},
-		"wrong name":     {func(c *nats.TLS) { c.ServerName = "" }, "tls.serverName"},
-		"no certificate": {func(c *nats.TLS) { c.CertFile, c.KeyFile = "", "" }, "tls.certFile"},
+		"right":          {func(*natsconn.TLS) {}, ""},
+		"wrong CA":       {func(c *natsconn.TLS) { c.CAFile = otherCert }, "certificate is not trusted"},
+		"system's CAs":   {func(c *natsconn.TLS) { c.CAFile = "" }, "certificate is not trusted"},
+		"wrong name":     {func(c *natsconn.TLS) { c.ServerName = "" }, "tls.serverName"},
+		"no certificate": {func(c *natsconn.TLS) { c.CertFile, c.KeyFile = "", "" }, "tls.certFile"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/sink"
 )
 
 // TestCovers is about the decision that could lose an event if it were wrong.
@@ -115,32 +114,5 @@ func TestCheckSize(t *testing.T) {
 	long.Name, long.Kind = "n", string(make([]byte, 25000))
 	if err := checkSize(newMessage(&long, "k8s"), 1<<20); err == nil {
 		t.Error("headers that JetStream refuses pass")
-	}
-}
-
-// TestForeignServers: addresses that servers tell of are taken only where no
-// password can get there in the clear.
-func TestForeignServers(t *testing.T) {
-	tests := map[string]struct {
-		config Config
-		use    bool
-	}{
-		"plaintext":         {Config{URL: sink.NewSecret("nats://a")}, false},
-		"on this machine":   {Config{URL: sink.NewSecret("nats://u:p@127.0.0.1")}, false},
-		"encrypted":         {Config{URL: sink.NewSecret("tls://a, wss://b")}, true},
-		"one in the clear":  {Config{URL: sink.NewSecret("tls://a,nats://b")}, false},
-		"encrypted by key":  {Config{URL: sink.NewSecret("nats://a"), TLS: TLS{ServerName: "n"}}, true},
-		"plaintext allowed": {Config{URL: sink.NewSecret("nats://a"), AllowPlaintext: true}, true},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			o, err := tt.config.clientOptions(sink.Env{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := !o.IgnoreDiscoveredServers; got != tt.use {
-				t.Errorf("uses servers that others name: %t, want %t", got, tt.use)
-			}
-		})
 	}
 }

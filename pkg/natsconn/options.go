@@ -1,4 +1,4 @@
-package nats
+package natsconn
 
 import (
 	"crypto/tls"
@@ -8,8 +8,6 @@ import (
 	"time"
 
 	client "github.com/nats-io/nats.go"
-
-	"github.com/informd/informd/pkg/sink"
 )
 
 const (
@@ -26,12 +24,13 @@ const (
 	stallTimeout = 30 * time.Second
 )
 
-// clientOptions reads the credentials and makes a connection's options of them.
-// The link adds its own callbacks.
-func (c *Config) clientOptions(env sink.Env) (client.Options, error) {
+// Options reads the credentials and makes a connection's options of them, under
+// the name that the server shows for it. The connection reconnects for ever, and
+// refuses to publish while it does.
+func (c *Config) Options(name string) (client.Options, error) {
 	o := client.GetDefaultOptions()
 	o.Servers = c.servers()
-	o.Name = "informd/" + env.Cluster + "/" + env.Name
+	o.Name = name
 	o.Timeout = dialTimeout
 	o.ReconnectWait, o.ReconnectJitter, o.ReconnectJitterTLS = reconnectWait, reconnectJitter, reconnectJitter
 	o.PingInterval = pingInterval
@@ -45,7 +44,7 @@ func (c *Config) clientOptions(env sink.Env) (client.Options, error) {
 	// A flush that failed has dropped what it held. Only a new connection shows
 	// that to those who wait for an answer.
 	o.ReconnectOnFlusherError = true
-	// The link's dialer resolves names itself, so that it can be interrupted.
+	// A dialer that can be interrupted resolves names itself.
 	o.SkipHostLookup = true
 	// A server tells addresses of others, and the library would log in there the
 	// way it did here. Validate has not seen those: without encryption they may
@@ -104,7 +103,7 @@ func (c *Config) setCredentials(o *client.Options) error {
 		o.TokenHandler = func() string {
 			token, err := readToken(c.TokenFile)
 			if err != nil {
-				return "" // which the server refuses; the link then starts anew, and reads the file
+				return "" // which the server refuses
 			}
 			return token
 		}

@@ -40,6 +40,8 @@ type fakeAPI struct {
 	refuse func(w http.ResponseWriter, r *http.Request) bool
 	// mangle changes a frame or an item on its way out.
 	mangle func(string) string
+	// left says which frames no watch brings.
+	left func(frame string) bool
 	// mute holds back frames and bookmarks of every watch, frozen those of the
 	// watches that are open.
 	mute           bool
@@ -364,7 +366,10 @@ func (f *fakeAPI) framesSince(r *http.Request, ns string, at uint64) []string {
 			show.rev = c.rev
 		}
 		if typ != "" {
-			frames = append(frames, fmt.Sprintf(`{"type":%q,"object":%s}`, typ, f.body(r, show)))
+			frame := fmt.Sprintf(`{"type":%q,"object":%s}`, typ, f.body(r, show))
+			if f.left == nil || !f.left(frame) {
+				frames = append(frames, frame)
+			}
 		}
 		if c.deleted {
 			delete(before, c.key())

@@ -39,12 +39,26 @@ func (t *target) follow(ctx context.Context) error {
 	}
 	defer w.Stop()
 	t.status.watches.Add(1)
-	t.setState(Live, "")
+	t.showWatch()
 	err = t.receive(ctx, w)
-	if expired(err) {
+	t.abandonAudit()
+	switch {
+	case expired(err):
 		return t.expire(err)
+	case errors.Is(err, errDiverged):
+		return nil
 	}
 	return err
+}
+
+// showWatch shows that the watch is open, and whether deletions that a list found
+// still wait for it to pass.
+func (t *target) showWatch() {
+	if t.lost != nil && t.lost.phase == settling {
+		t.setState(Syncing, fmt.Sprintf("the watch has yet to pass revision %d of a list", t.lost.settled))
+	} else {
+		t.setState(Live, "")
+	}
 }
 
 // receive handles what the watch brings until it ends.
@@ -77,6 +91,18 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			if err := t.sitOut(ctx, &q); err != nil {
 				return err
 			}
+			t.audit(ctx)
+		case reply := <-t.audits.requests:
+			t.audits.waiting = append(t.audits.waiting, reply)
+			t.audit(ctx)
+		case page, more := <-t.audits.page():
+			t.auditPage(page, more)
+		}
+		if err := t.conclude(ctx); err != nil {
+			return err
+		}
+		if t.shown != Live {
+			t.showWatch()
 		}
 	}
 }
@@ -98,10 +124,10 @@ func (t *target) handle(ctx context.Context, e watch.Event) error {
 	if t.lost == nil {
 		t.reconciles = 0
 	}
-	rv, name := w.ResourceVersion, key(w.Namespace, w.Name)
+	rv, namespace, name := w.ResourceVersion, w.Namespace, w.Name
 	switch {
 	case w.Err != nil:
-		rv, name = w.Err.ResourceVersion, key(w.Err.Namespace, w.Err.Name)
+		rv, namespace, name = w.Err.ResourceVersion, w.Err.Namespace, w.Err.Name
 		if err := t.rejectFrame(ctx, e.Type, w.Err); err != nil {
 			return err
 		}
@@ -114,6 +140,7 @@ func (t *target) handle(ctx context.Context, e watch.Event) error {
 		t.setCursor(rv)
 	}
 	if e.Type == watch.Deleted && rv == t.cursor {
+		name := key(namespace, name)
 		t.ended[name] = max(t.ended[name], rv)
 	}
 	if err := t.decide(ctx); err != nil {
@@ -146,7 +173,7 @@ func (t *target) apply(ctx context.Context, typ watch.EventType, o *frame.Object
 	if o.ResourceVersion < t.cursor {
 		return nil // a watch only moves forward: an older frame was handled before
 	}
-	if o.ResourceVersion <= t.ended[key(o.Namespace, o.Name)] {
+	if o.ResourceVersion <= t.endedAt(o.Namespace, o.Name) {
 		return nil // the watch was resumed from before its end, see resume
 	}
 	e := t.index.get(o.Namespace, o.Name)
@@ -155,7 +182,7 @@ func (t *target) apply(ctx context.Context, typ watch.EventType, o *frame.Object
 			return nil
 		}
 		// The old object's end was not seen; under a name there is one at a time.
-		if err := t.end(ctx, event.Deleted, e, nil, o.ResourceVersion, true); err != nil {
+		if err := t.end(ctx, event.Deleted, e, nil, replacedAt(e, o.ResourceVersion), true); err != nil {
 			return err
 		}
 		e = nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -103,6 +104,12 @@ func (r *recorder) repeats(e event.Event) bool {
 	return false
 }
 
+func (r *recorder) marksNow() map[string][]byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.marks)
+}
+
 func (r *recorder) reject(_ context.Context, rejected dynwatch.Rejected) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,16 +161,27 @@ type rig struct {
 	api     *fakeAPI
 	log     *recorder
 	manager *dynwatch.Manager
+	// limit changes the limits of every manager that begins.
+	limit func(*dynwatch.Limits)
 }
 
 // start runs a manager with short periods on the fake and waits for the first
 // sync if there are resources.
 func start(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) *rig {
 	t.Helper()
-	r := &rig{t: t, api: api, log: newRecorder()}
+	return startLimited(t, api, func(*dynwatch.Limits) {}, wanted...)
+}
+
+// startLimited is start with other limits.
+func startLimited(t *testing.T, api *fakeAPI, limit func(*dynwatch.Limits), wanted ...dynwatch.Resource) *rig {
+	t.Helper()
+	r := &rig{t: t, api: api, log: newRecorder(), limit: limit}
 	r.begin(wanted...)
 	return r
 }
+
+// walking leaves lost history to the walk: no range is listed one by one.
+func walking(l *dynwatch.Limits) { l.Revisions = 0 }
 
 // begin starts a manager on the log.
 func (r *rig) begin(wanted ...dynwatch.Resource) {
@@ -177,6 +195,9 @@ func (r *rig) begin(wanted ...dynwatch.Resource) {
 	}
 	r.t.Cleanup(m.Close)
 	m.SetTiming(time.Second, 50*time.Millisecond, 5*time.Millisecond)
+	limits := m.Limits()
+	r.limit(&limits)
+	m.SetLimits(limits)
 	r.manager = m
 	if err := m.Apply(wanted); err != nil {
 		r.t.Fatal(err)

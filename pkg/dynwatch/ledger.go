@@ -29,6 +29,11 @@ type mark struct {
 	Epoch uint64 `json:"epoch,omitempty"`
 	// Selection is what the objects were selected by.
 	Selection string `json:"selection,omitempty"`
+	// Lost is why history from RV on is being made up for by a list, if it is:
+	// the index is ahead of RV then, in a way that no watch may be trusted with.
+	// Torn: revisions are missing between the two.
+	Lost string `json:"lost,omitempty"`
+	Torn bool   `json:"torn,omitempty"`
 }
 
 // selection tells two specs apart that select other objects.
@@ -57,6 +62,22 @@ func (t *target) markNow(ctx context.Context) error {
 	if t.lost != nil || len(t.undecided) > 0 || now == t.marked || !t.restored {
 		return nil
 	}
+	return t.keepMark(ctx, now)
+}
+
+// markLost notes that history is being made up for, before the first event of it:
+// a process that dies over it must not leave events behind that look as if they
+// were all there was.
+func (t *target) markLost(ctx context.Context) error {
+	l, now := t.lost, t.position()
+	now.RV, now.Lost, now.Torn = l.from, l.reason, l.torn
+	if now == t.marked {
+		return nil
+	}
+	return t.keepMark(ctx, now)
+}
+
+func (t *target) keepMark(ctx context.Context, now mark) error {
 	text, err := json.Marshal(now)
 	if err != nil {
 		return fmt.Errorf("encode mark: %w", err)
@@ -85,16 +106,19 @@ func (t *target) markLast() {
 	}
 }
 
+// ended is when the last object of a name ended.
+type ended struct{ rv, epoch uint64 }
+
 // restore makes the index what the log says was announced, and the cursor what
 // was marked.
 func (t *target) restore(ctx context.Context) error {
 	t.index = newIndex()
-	ends := make(map[string]uint64)
+	ends := make(map[string]ended)
 	text, err := t.options.Log.Restore(ctx, t.spec.name(), func(e event.Event) {
 		t.epoch = max(t.epoch, event.Epoch(e.ID))
 		t.resolved = resolved{gvr: schema.GroupVersionResource{Group: e.Group, Version: e.Version, Resource: e.Resource}, kind: e.Kind}
 		if e.Op.Ends() {
-			ends[key(e.Namespace, e.Name)] = e.ResourceVersion
+			ends[key(e.Namespace, e.Name)] = ended{e.ResourceVersion, event.Epoch(e.ID)}
 			return
 		}
 		t.index.put(&entry{
@@ -132,17 +156,23 @@ func (t *target) restore(ctx context.Context) error {
 
 // resumeAt goes on where the mark says. Ends behind it are remembered, so that
 // the watch, which brings them again, repeats nothing.
-func (t *target) resumeAt(m mark, ends map[string]uint64) {
+func (t *target) resumeAt(m mark, ends map[string]ended) {
 	t.firstOp, t.marked = m.FirstOp, m
 	t.setCursor(m.RV)
-	for name, rv := range ends {
-		if rv > m.RV {
-			t.ended[name] = rv
+	t.audits.clean = m.RV
+	for name, e := range ends {
+		// Before a rollback revisions meant something else.
+		if e.rv > m.RV && e.epoch == m.Epoch {
+			t.ended[name] = e.rv
 		}
 	}
 	t.status.synced.Store(true)
-	if m.Selection != t.spec.selection() {
+	switch {
+	case m.Selection != t.spec.selection():
 		t.distrust(reasonSelection)
+	case m.Lost != "":
+		t.logger.Info("making up for lost history goes on", "reason", m.Lost, "from", m.RV)
+		t.lost = &lost{phase: reconciling, from: m.RV, reason: m.Lost, torn: m.Torn}
 	}
 }
 

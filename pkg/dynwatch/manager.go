@@ -76,6 +76,7 @@ type Manager struct {
 	options Options
 	clients *clients
 	timing  timing
+	limits  limits
 
 	// converging is held while targets are started and ended, which takes time.
 	converging sync.Mutex
@@ -105,7 +106,7 @@ func New(options Options) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
-	return &Manager{options: options, clients: c, timing: defaultTiming(), running: make(map[string]*running)}, nil
+	return &Manager{options: options, clients: c, timing: defaultTiming(), limits: defaultLimits(), running: make(map[string]*running)}, nil
 }
 
 // Apply makes the running targets those of the wanted set: targets that are no
@@ -160,7 +161,7 @@ func (m *Manager) end(match func(*running) bool) {
 
 func (m *Manager) start(s spec) *running {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{target: newTarget(s, &m.options, m.clients, m.timing), cancel: cancel, done: make(chan struct{})}
+	r := &running{target: newTarget(s, &m.options, m.clients, m.timing, m.limits), cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		r.target.run(ctx)

@@ -48,11 +48,12 @@ type source struct {
 	spec     spec
 	resolved resolved
 	frames   *frame.Normaliser
-	// bytes and dynamic are the same client, raw and as client-go's dynamic one.
-	bytes          rest.Interface
-	dynamic, other dynamic.ResourceInterface
-	metadata       metadata.ResourceInterface
-	clients        *clients
+	// bytes and dynamic are the same client, raw and as client-go's dynamic one;
+	// the other two are that on the second connection.
+	bytes, otherBytes rest.Interface
+	dynamic, other    dynamic.ResourceInterface
+	metadata          metadata.ResourceInterface
+	clients           *clients
 }
 
 func newSource(s spec, r resolved, c *clients, redactionKey []byte) (*source, error) {
@@ -67,12 +68,11 @@ func newSource(s spec, r resolved, c *clients, redactionKey []byte) (*source, er
 	if src.bytes, err = frame.NewRESTClient(c.config, c.shared, src.frames, metadataOnly); err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	other, err := frame.NewRESTClient(c.config, c.other, src.frames, metadataOnly)
-	if err != nil {
+	if src.otherBytes, err = frame.NewRESTClient(c.config, c.other, src.frames, metadataOnly); err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
 	src.dynamic = dynamic.New(src.bytes).Resource(r.gvr).Namespace(s.namespace)
-	src.other = dynamic.New(other).Resource(r.gvr).Namespace(s.namespace)
+	src.other = dynamic.New(src.otherBytes).Resource(r.gvr).Namespace(s.namespace)
 	src.metadata = c.metadata.Resource(r.gvr).Namespace(s.namespace)
 	return src, nil
 }
@@ -129,7 +129,7 @@ func (s *source) list(ctx context.Context, l *listing, item func(raw []byte) err
 	for {
 		o := page(l.at, l.next)
 		o.LabelSelector, o.FieldSelector = s.spec.labelSelector, s.spec.fieldSelector
-		meta, err := s.readList(ctx, s.spec.namespace, o, item)
+		meta, err := s.readList(ctx, s.bytes, s.spec.namespace, o, item)
 		if err != nil {
 			return 0, fmt.Errorf("list: %w", err)
 		}
@@ -143,11 +143,11 @@ func (s *source) list(ctx context.Context, l *listing, item func(raw []byte) err
 }
 
 // readList makes one list request and streams its items.
-func (s *source) readList(ctx context.Context, namespace string, o metav1.ListOptions, item func(raw []byte) error) (meta frame.ListMeta, err error) {
+func (s *source) readList(ctx context.Context, client rest.Interface, namespace string, o metav1.ListOptions, item func(raw []byte) error) (meta frame.ListMeta, err error) {
 	g := newGuard(ctx)
 	defer g.close()
 	defer func() { err = g.explain(err) }()
-	body, err := s.bytes.Get().AbsPath(s.path(namespace)...).SpecificallyVersionedParams(&o, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}).Stream(g.ctx)
+	body, err := client.Get().AbsPath(s.path(namespace)...).SpecificallyVersionedParams(&o, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}).Stream(g.ctx)
 	if err != nil {
 		return frame.ListMeta{}, err
 	}
@@ -220,23 +220,44 @@ func (s *source) objectAt(ctx context.Context, namespace, name string, rv uint64
 	return found, ok, err
 }
 
+// matchAt is objectAt for the selection: false also stands for an object that
+// does not match it at rv.
+func (s *source) matchAt(ctx context.Context, namespace, name string, rv uint64) (frame.Object, bool, error) {
+	o := byName(rv, name)
+	o.LabelSelector = s.spec.labelSelector
+	if s.spec.fieldSelector != "" {
+		o.FieldSelector += "," + s.spec.fieldSelector
+	}
+	found, ok, _, err := s.lookBy(ctx, namespace, name, rv, o)
+	return found, ok, err
+}
+
 // look is objectAt, and the revision at which it looked.
 func (s *source) look(ctx context.Context, namespace, name string, rv uint64) (frame.Object, bool, uint64, error) {
+	return s.lookBy(ctx, namespace, name, rv, byName(rv, name))
+}
+
+// byName is the options of a list of one object.
+func byName(rv uint64, name string) metav1.ListOptions {
 	o := page(rv, "")
 	o.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
+	return o
+}
+
+func (s *source) lookBy(ctx context.Context, namespace, name string, rv uint64, o metav1.ListOptions) (frame.Object, bool, uint64, error) {
 	var found frame.Object
 	var ok bool
-	meta, err := s.readList(ctx, namespace, o, func(raw []byte) error {
+	meta, err := s.readList(ctx, s.bytes, namespace, o, func(raw []byte) error {
 		var err error
 		found, err = s.frames.Normalise(raw)
 		ok = err == nil
 		return err
 	})
+	if err == nil && rv != 0 && meta.ResourceVersion != rv {
+		err = errInexact
+	}
 	if err != nil {
 		return frame.Object{}, false, 0, fmt.Errorf("look up %s/%s at revision %d: %w", namespace, name, rv, err)
-	}
-	if rv != 0 && meta.ResourceVersion != rv {
-		return frame.Object{}, false, 0, fmt.Errorf("look up %s/%s at revision %d: %w", namespace, name, rv, errInexact)
 	}
 	return found, ok, meta.ResourceVersion, nil
 }
@@ -248,6 +269,17 @@ func (s *source) revision(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("get revision: %w", err)
 	}
 	return parseRV(l.ResourceVersion)
+}
+
+// revisionElsewhere is revision over the second connection, opened anew unless a
+// watch is on it.
+func (s *source) revisionElsewhere(ctx context.Context) (uint64, error) {
+	s.clients.other.CloseIdleConnections()
+	meta, err := s.readList(ctx, s.otherBytes, s.spec.namespace, metav1.ListOptions{Limit: 1}, func([]byte) error { return nil })
+	if err != nil {
+		return 0, fmt.Errorf("get revision: %w", err)
+	}
+	return meta.ResourceVersion, nil
 }
 
 func formatRV(rv uint64) string { return strconv.FormatUint(rv, 10) }

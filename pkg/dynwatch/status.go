@@ -64,6 +64,11 @@ type TargetStatus struct {
 	// watches that ended in an error.
 	Events                      map[event.Op]uint64
 	Rejected, Watches, Failures uint64
+	// Audits counts comparisons with the cluster that came to an outcome,
+	// Divergences the objects that they found not to be in the stream as they are
+	// there: it should stay 0. Audited is when the last one ended.
+	Audits, Divergences uint64
+	Audited             time.Time
 }
 
 // status is the part of a target that others may look at while it runs.
@@ -72,6 +77,8 @@ type status struct {
 	progress, beat              atomic.Int64 // Unix nanoseconds
 	blocked, looked, synced     atomic.Bool
 	rejected, watches, failures atomic.Uint64
+	audits, divergences         atomic.Uint64
+	lastAudit                   atomic.Int64                // Unix nanoseconds
 	events                      map[event.Op]*atomic.Uint64 // fixed keys
 
 	mu    sync.Mutex
@@ -115,6 +122,13 @@ func (st *status) progressNow() {
 	st.beat.Store(now)
 }
 
+// audited counts an audit.
+func (st *status) audited(divergences int) {
+	st.audits.Add(1)
+	st.divergences.Add(uint64(max(divergences, 0)))
+	st.lastAudit.Store(time.Now().UnixNano())
+}
+
 func (st *status) snapshot() TargetStatus {
 	st.mu.Lock()
 	s := st.shown
@@ -127,6 +141,10 @@ func (st *status) snapshot() TargetStatus {
 	s.Beat, s.Blocked, s.Synced = time.Unix(0, st.beat.Load()), st.blocked.Load(), st.synced.Load()
 	s.Looked = st.looked.Load()
 	s.Rejected, s.Watches, s.Failures = st.rejected.Load(), st.watches.Load(), st.failures.Load()
+	s.Audits, s.Divergences = st.audits.Load(), st.divergences.Load()
+	if at := st.lastAudit.Load(); at != 0 {
+		s.Audited = time.Unix(0, at)
+	}
 	s.Events = make(map[event.Op]uint64, len(st.events))
 	for op, n := range st.events {
 		s.Events[op] = n.Load()

@@ -140,12 +140,23 @@ func (t *target) rejectListed(ctx context.Context, s *sweep, bad *frame.Malforme
 	return t.reject(ctx, bad)
 }
 
+// replacedAt is a revision at which the entry's object was gone, given one of
+// another object of its name. It is before that one: a process that dies between
+// the two events finds the end in the log, and must not take the other object for
+// what ended there.
+func replacedAt(e *entry, rv uint64) uint64 {
+	if rv == 0 {
+		return e.rv + 1 // it could not be read
+	}
+	return rv - 1
+}
+
 // endReplaced ends the entry if what cannot be passed on is another object.
 func (t *target) endReplaced(ctx context.Context, e *entry, bad *frame.Malformed) error {
 	if bad.UID == "" || bad.UID == e.uid {
 		return nil
 	}
-	return t.end(ctx, event.Deleted, e, nil, max(bad.ResourceVersion, e.rv+1), true)
+	return t.end(ctx, event.Deleted, e, nil, replacedAt(e, bad.ResourceVersion), true)
 }
 
 // observe compares one listed object with the index and emits the difference.
@@ -161,7 +172,7 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 		return nil
 	}
 	if e != nil && e.uid != o.UID {
-		if err := t.end(ctx, event.Deleted, e, nil, o.ResourceVersion, true); err != nil {
+		if err := t.end(ctx, event.Deleted, e, nil, replacedAt(e, o.ResourceVersion), true); err != nil {
 			return err
 		}
 		e = nil
@@ -188,7 +199,7 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 // log holds of the name: a target resumes behind the last events of the process
 // before it.
 func (t *target) isPast(e *entry, namespace, name, uid string, rv uint64) bool {
-	return rv <= t.ended[key(namespace, name)] || e != nil && e.uid != uid && rv <= e.rv
+	return rv <= t.endedAt(namespace, name) || e != nil && e.uid != uid && rv <= e.rv
 }
 
 // sameState reports whether the index already holds the listed state, or a newer
@@ -210,6 +221,9 @@ func (t *target) sameState(ctx context.Context, s *sweep, e *entry, o *frame.Obj
 // endMissing ends what the index holds and the list did not: rv is the list's
 // revision.
 func (t *target) endMissing(ctx context.Context, s *sweep, rv uint64) error {
+	if !s.rollback && rv < max(t.cursor, t.first.began) {
+		return fmt.Errorf("%w (list at %d)", errBehind, rv) // what it lacks may have been born since
+	}
 	for _, e := range t.missing(s) {
 		if !s.rollback && e.rv > rv {
 			continue // born later: the log has it from before the target resumed
@@ -238,13 +252,31 @@ func (t *target) missing(s *sweep) []*entry {
 	return gone
 }
 
-// compare does a sweep with metadata only and fetches the bodies of what
-// differs, one by one if that is not much, else by a list. It returns the list's
-// revision.
+// compare does a sweep with metadata only, walks back from what differs, and then
+// fetches the bodies of it. It returns the list's revision.
 func (t *target) compare(ctx context.Context, s *sweep) (uint64, error) {
-	type object struct{ namespace, name string }
-	var differing []object
-	rv, err := t.source.listMetadata(ctx, s.at, func(m *metav1.PartialObjectMetadata) error {
+	differing, rv, err := t.differences(ctx, s)
+	if err != nil {
+		return rv, err
+	}
+	if s.at = rv; s.horizon == 0 {
+		if err := t.walk(ctx, t.quests(s, differing)); err != nil {
+			return rv, err
+		}
+	}
+	return rv, t.fetch(ctx, s, differing)
+}
+
+// difference is a listed object that the index does not hold, or in an older
+// state, or under another uid.
+type difference struct {
+	namespace, name, uid string
+	rv                   uint64
+}
+
+// differences does a sweep with metadata only. It returns the list's revision.
+func (t *target) differences(ctx context.Context, s *sweep) (differing []difference, rv uint64, err error) {
+	rv, err = t.source.listMetadata(ctx, s.at, func(m *metav1.PartialObjectMetadata) error {
 		t.status.progressNow()
 		rv, err := parseRV(m.ResourceVersion)
 		if err != nil {
@@ -256,19 +288,22 @@ func (t *target) compare(ctx context.Context, s *sweep) (uint64, error) {
 		}
 		fromWatch := s.horizon != 0 && rv > s.horizon
 		if !fromWatch && !t.isPast(e, m.Namespace, m.Name, string(m.UID), rv) && (e == nil || e.uid != string(m.UID) || rv > e.rv) {
-			differing = append(differing, object{m.Namespace, m.Name})
+			differing = append(differing, difference{m.Namespace, m.Name, string(m.UID), rv})
 		}
 		return nil
 	})
-	if err != nil || len(differing) == 0 {
-		return rv, err
-	}
-	s.at = rv
+	return differing, rv, err
+}
+
+// fetch reads the listed states of what differs, one by one if that is not much,
+// else by a list, and emits them.
+func (t *target) fetch(ctx context.Context, s *sweep, differing []difference) error {
 	if len(differing) > bodiesByName {
-		return t.list(ctx, s, &listing{at: rv})
+		_, err := t.list(ctx, s, &listing{at: s.at})
+		return err
 	}
 	for _, d := range differing {
-		o, ok, err := t.source.objectAt(ctx, d.namespace, d.name, rv)
+		o, ok, err := t.source.objectAt(ctx, d.namespace, d.name, s.at)
 		var bad *frame.Malformed
 		switch {
 		case errors.As(err, &bad):
@@ -276,11 +311,11 @@ func (t *target) compare(ctx context.Context, s *sweep) (uint64, error) {
 		case err == nil && ok:
 			err = t.observe(ctx, s, &o)
 		case err == nil:
-			err = fmt.Errorf("look up %s/%s at revision %d: %w", d.namespace, d.name, rv, errInexact)
+			err = fmt.Errorf("look up %s/%s at revision %d: %w", d.namespace, d.name, s.at, errInexact)
 		}
 		if err != nil {
-			return rv, err
+			return err
 		}
 	}
-	return rv, t.flush(ctx)
+	return t.flush(ctx)
 }

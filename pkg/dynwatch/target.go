@@ -29,12 +29,16 @@ type timing struct {
 	// unserved is how long discovery must have denied a resource before the
 	// objects it had are taken for gone.
 	unserved time.Duration
+	// audit is the time from one audit to the next, give or take a quarter; 0 for
+	// none.
+	audit time.Duration
 }
 
 func defaultTiming() timing {
 	return timing{
 		silence: 3 * time.Minute, tick: 15 * time.Second, unserved: 10 * time.Second,
 		backoff: 200 * time.Millisecond, backoffCap: 30 * time.Second, waitingCap: 5 * time.Second,
+		audit: time.Hour,
 	}
 }
 
@@ -80,13 +84,16 @@ type target struct {
 	// firstOp is what the objects of the first list are: they existed when
 	// informd first looked, or the resource came later. Empty until it looked.
 	firstOp event.Op
-	// reconciles counts those since the watch last brought anything in order.
+	// reconciles counts the losses of history since the watch last brought anything
+	// in order.
 	reconciles int
 	// lost is history that the API server no longer has, until it is made up for.
 	lost *lost
 	// sweeps numbers the sweeps, for the marks in the index.
 	sweeps  uint32
 	pending batch
+	limits  limits
+	audits  audits
 
 	// restored: the index is what the log says. marked is the last mark there.
 	restored bool
@@ -96,12 +103,13 @@ type target struct {
 	markDue   bool
 }
 
-func newTarget(s spec, options *Options, c *clients, tm timing) *target {
+func newTarget(s spec, options *Options, c *clients, tm timing, l limits) *target {
 	t := &target{
-		spec: s, options: options, clients: c, timing: tm,
+		spec: s, options: options, clients: c, timing: tm, limits: l,
 		logger: options.Logger.With("target", s.name()),
 		status: newStatus(s), index: newIndex(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
 	}
+	t.audits = newAudits(tm.audit)
 	t.markTimer = time.NewTimer(markEvery)
 	t.markTimer.Stop()
 	t.resetPause()
@@ -233,8 +241,8 @@ func (t *target) fail(ctx context.Context, err error) {
 	if state == Waiting {
 		d = min(d, t.timing.waitingCap)
 	}
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-		d = max(d, min(time.Duration(seconds)*time.Second, maxRetryAfter))
+	if wait, ok := suggestedDelay(err); ok {
+		d = max(d, wait)
 	}
 	t.logger.Debug("target pauses", "err", err, "pause", d)
 	timer := time.NewTimer(d)
@@ -249,6 +257,22 @@ func (t *target) fail(ctx context.Context, err error) {
 		case <-time.After(t.timing.tick):
 		}
 	}
+}
+
+// suggestedDelay is how long the API server asks to be left alone.
+func suggestedDelay(err error) (time.Duration, bool) {
+	seconds, ok := apierrors.SuggestsClientDelay(err)
+	return min(time.Duration(seconds)*time.Second, maxRetryAfter), ok
+}
+
+// throttled is how long to wait before a request that was refused for the load is
+// made again, and whether it was.
+func throttled(err error) (time.Duration, bool) {
+	if err == nil || !apierrors.IsTooManyRequests(err) {
+		return 0, false
+	}
+	wait, _ := suggestedDelay(err)
+	return max(wait, time.Second), true
 }
 
 // judge says which state an error puts the target in. None of them is taken for
@@ -312,6 +336,15 @@ func (t *target) resume() uint64 {
 		}
 	}
 	return t.cursor
+}
+
+// endedAt is the revision at which a name that ended at or behind the cursor did
+// so, 0 if none did.
+func (t *target) endedAt(namespace, name string) uint64 {
+	if len(t.ended) == 0 {
+		return 0 // as nearly always: no key is to be made for every frame
+	}
+	return t.ended[key(namespace, name)]
 }
 
 // maxRejections bounds what is remembered of rejected objects; beyond it they are

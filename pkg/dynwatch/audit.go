@@ -1,0 +1,291 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+)
+
+// An audit compares the index with a list while the watch stays open. Nothing
+// should ever come of it: what it finds is a frame that the API server, or
+// something before it, has left out. A list is of one revision and the index
+// moves on, so what differs is a suspect only, until the watch has passed the
+// list's revision and a look at the object by name says the same.
+
+const (
+	// auditPage is how many listed objects are compared at a time, between frames.
+	auditPage = 500
+	// auditLines is how many divergences of one audit are logged by name.
+	auditLines = 20
+)
+
+var (
+	// errDiverged: an audit has found a difference; a reconcile comes next.
+	errDiverged = errors.New("the watch has left something out")
+	// errAbandoned: an audit did not come to its end.
+	errAbandoned = errors.New("the watch ended during the audit")
+)
+
+// AuditResult is the outcome of one target's audit.
+type AuditResult struct {
+	Target string
+	// Revision is that of the list, Objects how many it held.
+	Revision uint64
+	Objects  int
+	// Divergences counts the objects that were not in the stream as they are in
+	// the cluster. A reconcile that makes up for them follows by itself.
+	Divergences int
+	// Err says why there is no outcome.
+	Err error
+}
+
+// audits is a target's auditing.
+type audits struct {
+	// clean is the newest revision at which the index was seen to be what the API
+	// server's list held, or where the target began.
+	clean uint64
+	// due is when the next one is.
+	due time.Time
+	// requests are audits on demand, waiting those that were taken up.
+	requests chan chan<- AuditResult
+	waiting  []chan<- AuditResult
+	running  *audit
+}
+
+// newAudits spreads the first audits of all targets over the interval.
+func newAudits(interval time.Duration) audits {
+	a := audits{requests: make(chan chan<- AuditResult)}
+	if interval > 0 {
+		a.due = time.Now().Add(rand.N(interval)) //nolint:gosec // jitter, not a secret
+	}
+	return a
+}
+
+// audit is one that is under way.
+type audit struct {
+	// number marks the entries that the list holds.
+	number uint32
+	// pages is what was listed; it is closed at the end of the list, and rv and
+	// err are set then.
+	pages chan []difference
+	rv    uint64
+	err   error
+	stop  func()
+
+	objects  int
+	listed   bool // to its end
+	suspects map[string]difference
+	// more counts suspects beyond what is kept.
+	more int
+}
+
+// page is where the next page of a list that is under way comes from; never, if
+// none is.
+func (a *audits) page() <-chan []difference {
+	if a.running == nil || a.running.listed {
+		return nil
+	}
+	return a.running.pages
+}
+
+// audit begins an audit if one is wanted and the index is whole.
+func (t *target) audit(ctx context.Context) {
+	a := &t.audits
+	wanted := len(a.waiting) > 0 || !a.due.IsZero() && !time.Now().Before(a.due)
+	if !wanted || a.running != nil || t.lost != nil || len(t.undecided) > 0 {
+		return
+	}
+	if t.timing.audit > 0 {
+		a.due = time.Now().Add(t.timing.audit*3/4 + rand.N(t.timing.audit/2+1)) //nolint:gosec // jitter
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	t.sweeps++
+	r := &audit{number: t.sweeps, pages: make(chan []difference), suspects: make(map[string]difference)}
+	var lister sync.WaitGroup
+	lister.Go(func() { r.list(ctx, t.source) })
+	r.stop = func() {
+		cancel()
+		lister.Wait()
+	}
+	a.running = r
+}
+
+// list sends the pages of a consistent list.
+func (a *audit) list(ctx context.Context, source *source) {
+	defer close(a.pages)
+	page := make([]difference, 0, auditPage)
+	send := func() error {
+		select {
+		case a.pages <- page:
+			page = make([]difference, 0, auditPage)
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	a.rv, a.err = source.listMetadata(ctx, 0, func(m *metav1.PartialObjectMetadata) error {
+		rv, err := parseRV(m.ResourceVersion)
+		if err != nil {
+			return fmt.Errorf("%s/%s: %w", m.Namespace, m.Name, err)
+		}
+		page = append(page, difference{m.Namespace, m.Name, string(m.UID), rv})
+		if len(page) < auditPage {
+			return nil
+		}
+		return send()
+	})
+	if a.err == nil {
+		a.err = send()
+	}
+}
+
+// auditPage compares one page with the index, and what the list lacks once it is
+// over.
+func (t *target) auditPage(page []difference, more bool) {
+	a := t.audits.running
+	for _, d := range page {
+		a.objects++
+		e := t.index.get(d.namespace, d.name)
+		if e != nil {
+			e.sweep = a.number
+		}
+		if e == nil || e.rv < d.rv || e.uid != d.uid && e.rv <= d.rv {
+			t.suspectOf(d)
+		}
+	}
+	if more {
+		return
+	}
+	a.listed = true
+	if a.err != nil {
+		return
+	}
+	for _, e := range t.index.entries {
+		if e.sweep != a.number && e.rv <= a.rv {
+			t.suspectOf(difference{namespace: e.namespace, name: e.name})
+		}
+	}
+}
+
+func (t *target) suspectOf(d difference) {
+	a := t.audits.running
+	if len(a.suspects) >= t.limits.suspects {
+		a.more++
+		return
+	}
+	a.suspects[key(d.namespace, d.name)] = d
+}
+
+// conclude ends the audit that is under way once its list is there and the watch
+// has passed it. It returns errDiverged if a reconcile must follow.
+func (t *target) conclude(ctx context.Context) error {
+	a := t.audits.running
+	if a == nil || !a.listed {
+		return nil
+	}
+	if a.err != nil {
+		t.endAudit(0, a.err)
+		return nil
+	}
+	if len(a.suspects) > 0 && (t.cursor < a.rv || len(t.undecided) > 0) {
+		return nil
+	}
+	diverged := 0
+	for _, d := range a.suspects {
+		wrong, err := t.diverges(ctx, a, d)
+		if err != nil {
+			t.endAudit(0, err)
+			return nil
+		}
+		if !wrong {
+			continue
+		}
+		if diverged++; diverged <= auditLines {
+			t.logger.Error("audit: the stream is not what the cluster holds",
+				"namespace", d.namespace, "name", d.name, "resource_version", d.rv, "uid", d.uid)
+		}
+	}
+	if diverged == 0 && a.more > 0 {
+		t.endAudit(0, fmt.Errorf("%d objects differed while it ran, too many to tell", len(a.suspects)+a.more))
+		return nil
+	}
+	t.endAudit(diverged, nil)
+	if diverged == 0 {
+		t.audits.clean = max(t.audits.clean, min(a.rv, t.cursor))
+		return nil
+	}
+	t.logger.Error("audit: a list makes up for what was left out", "divergences", diverged, "from", t.audits.clean)
+	t.lost = &lost{phase: reconciling, from: t.audits.clean, reason: reasonAudit}
+	return errDiverged
+}
+
+// diverges reports whether a suspect is one still: neither has a frame brought the
+// index to the list's state or beyond it, nor does etcd say that the index is
+// right as of now.
+func (t *target) diverges(ctx context.Context, a *audit, d difference) (bool, error) {
+	e := t.index.get(d.namespace, d.name)
+	switch {
+	case e != nil && (e.rv > a.rv || e.uid == d.uid && e.rv >= d.rv):
+		return false, nil
+	case e == nil && (d.rv == 0 || t.endedAt(d.namespace, d.name) >= t.cursor):
+		return false, nil
+	}
+	// Ends at the cursor may still be under way.
+	o, there, err := t.source.matchAt(ctx, d.namespace, d.name, t.resume())
+	if expired(err) || unsupported(err) {
+		// Only the present can be seen. It must confirm what the list said.
+		o, there, err = t.source.matchAt(ctx, d.namespace, d.name, 0)
+		if err == nil && (there != (d.rv != 0) || there && (o.UID != d.uid || o.ResourceVersion != d.rv)) {
+			return false, nil
+		}
+	}
+	if _, bad := errors.AsType[*frame.Malformed](err); bad {
+		return false, nil // it was rejected, and is in no stream
+	}
+	if err != nil || e == nil {
+		return there, err
+	}
+	return !there || o.UID != e.uid || o.ResourceVersion != e.rv, nil
+}
+
+// endAudit tells whoever waits how the audit went.
+func (t *target) endAudit(diverged int, err error) {
+	a := &t.audits
+	r := a.running
+	r.stop()
+	a.running = nil
+	if err != nil {
+		t.logger.Warn("audit without an outcome", "err", err)
+	} else {
+		t.status.audited(diverged)
+	}
+	a.answer(AuditResult{Target: t.spec.name(), Revision: r.rv, Objects: r.objects, Divergences: diverged, Err: err})
+}
+
+func (a *audits) answer(r AuditResult) {
+	for _, waiting := range a.waiting {
+		waiting <- r // has room for one
+	}
+	a.waiting = nil
+}
+
+// abandonAudit ends what the end of the watch has overtaken. An audit that was due
+// begins again with the next watch.
+func (t *target) abandonAudit() {
+	a := &t.audits
+	if a.running != nil {
+		a.running.stop()
+		a.running = nil
+		if t.timing.audit > 0 {
+			a.due = time.Now()
+		}
+	}
+	a.answer(AuditResult{Target: t.spec.name(), Err: errAbandoned})
+}

@@ -1,0 +1,277 @@
+package dynwatch_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// auditNow audits the only target.
+func (r *rig) auditNow() dynwatch.AuditResult {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), deadline)
+	defer cancel()
+	results, err := r.manager.Audit(ctx)
+	if err != nil || len(results) != 1 {
+		r.t.Fatalf("audit: %v, %+v", err, results)
+	}
+	return results[0]
+}
+
+// drop has the watches leave out frames that hold all parts.
+func (f *fakeAPI) drop(parts ...string) {
+	f.do(func() {
+		f.left = func(frame string) bool {
+			for _, part := range parts {
+				if !strings.Contains(frame, part) {
+					return false
+				}
+			}
+			return true
+		}
+	})
+}
+
+func TestAuditOfAWholeStream(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	n, lists := len(r.log.all()), api.requestsWith("limit=500")
+	want := dynwatch.AuditResult{Target: "example.com/things", Revision: 104, Objects: 4}
+	if diff := cmp.Diff(want, r.auditNow()); diff != "" {
+		t.Error(diff)
+	}
+	s := r.manager.Targets()[0]
+	if s.Audits != 1 || s.Divergences != 0 || s.Audited.IsZero() || s.Watches != 1 || len(r.log.all()) != n {
+		t.Errorf("status %+v, events %q", s, r.since(n))
+	}
+	if got := api.requestsWith("limit=500") - lists; got != 1 {
+		t.Errorf("%d lists", got)
+	}
+}
+
+func TestAuditFindsWhatTheWatchLeftOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		drop  []string
+		write func(api *fakeAPI)
+		want  []string
+	}{
+		"a deletion": {
+			[]string{`"DELETED"`}, func(api *fakeAPI) { api.del("a", "deleted") },
+			[]string{"deleted a/deleted uid-2 106<102 replay"},
+		},
+		"a change": {
+			[]string{`"MODIFIED"`, `"changed"`}, func(api *fakeAPI) { api.put("a", "changed", "") },
+			[]string{"modified a/changed uid-1 105<101 replay"},
+		},
+		"a birth": {
+			[]string{`"ADDED"`}, func(api *fakeAPI) { api.put("a", "born", "") },
+			[]string{"added a/born uid-5 105 replay"},
+		},
+		"a re-creation": {
+			[]string{`"recreated"`}, func(api *fakeAPI) { api.del("a", "recreated"); api.put("a", "recreated", "") },
+			[]string{"added a/recreated uid-5 106 replay", "deleted a/recreated uid-3 105<103 replay"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := fourObjects(t)
+			r := start(t, api, things())
+			r.caughtUp()
+			api.drop(c.drop...)
+			n := len(r.log.all())
+			c.write(api)
+			api.put("a", "same", "")
+			r.caughtUp()
+			if got := r.auditNow(); got.Divergences != 1 || got.Err != nil {
+				t.Errorf("first audit: %+v", got)
+			}
+			r.eventually("events", func() bool { return len(r.log.all()) >= n+len(c.want)+2 })
+			r.caughtUp()
+			if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
+				t.Errorf("second audit: %+v", got)
+			}
+			var found []string
+			for _, line := range r.since(n) {
+				if !strings.Contains(line, "a/same") && !strings.HasPrefix(line, "gap") {
+					found = append(found, line)
+				}
+			}
+			if diff := cmp.Diff(c.want, sorted(found)); diff != "" {
+				t.Error(diff)
+			}
+			checkStream(t, r.log.all(), api)
+			if s := r.manager.Targets()[0]; s.Audits != 2 || s.Divergences != 1 {
+				t.Errorf("status %+v", s)
+			}
+		})
+	}
+}
+
+func TestAuditByItself(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api)
+	r.manager.SetAudit(100 * time.Millisecond)
+	if err := r.manager.Apply([]dynwatch.Resource{things()}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("a clean audit", func() bool { return r.manager.Targets()[0].Audits > 0 })
+	r.caughtUp()
+	api.drop(`"DELETED"`)
+	api.del("a", "deleted")
+	r.eventually("the deletion", func() bool {
+		s := r.manager.Targets()[0]
+		return s.Divergences == 1 && s.Objects == 3 && s.Audits > 2
+	})
+	r.caughtUp()
+	checkStream(t, r.log.all(), api)
+	for _, e := range r.log.all() {
+		if e.Op == event.Gap && *e.Gap != (event.GapInfo{From: 104, To: 105, Reason: "audit", Recovered: event.RecoveredState}) {
+			t.Errorf("gap %+v", e.Gap)
+		}
+	}
+}
+
+// An audit amid writes finds nothing: what the watch has yet to bring, or has
+// brought since, is no divergence.
+func TestAuditAmidWrites(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	done := make(chan struct{})
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			case <-time.After(200 * time.Microsecond):
+			}
+			name := string(rune('a' + i%10))
+			if i%3 == 0 {
+				api.del("a", name)
+			} else {
+				api.put("a", name, "")
+			}
+			if i%40 == 0 {
+				api.expire("a", "a", "b", "c", "d", "e")
+			}
+		}
+	}()
+	for range 30 {
+		if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
+			t.Errorf("%+v", got)
+		}
+	}
+	close(done)
+	<-written
+	r.caughtUp()
+	checkStream(t, r.log.all(), api)
+}
+
+func TestAuditSparesRejectedObjects(t *testing.T) {
+	api := fourObjects(t)
+	api.do(func() {
+		api.mangle = func(s string) string {
+			if strings.Contains(s, `"name":"same"`) {
+				return strings.Replace(s, `"spec":{`, `"spec":{{`, 1)
+			}
+			return s
+		}
+	})
+	r := start(t, api, things())
+	r.caughtUp()
+	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil || got.Objects != 4 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAuditUnderASelector(t *testing.T) {
+	api := fourObjects(t)
+	wanted := things()
+	wanted.LabelSelector = "on=yes"
+	r := start(t, api, wanted)
+	r.caughtUp()
+	api.drop(`"DELETED"`)
+	n := len(r.log.all())
+	api.put("a", "changed", "no") // leaves
+	r.caughtUp()
+	if got := r.auditNow(); got.Divergences != 1 || got.Err != nil {
+		t.Errorf("%+v", got)
+	}
+	r.eventually("events", func() bool { return len(r.log.all()) >= n+2 })
+	want := []string{"gap (104,105] audit state", "left a/changed uid-1 105<101 replay"}
+	if diff := cmp.Diff(want, sorted(r.since(n))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAuditSaysWhyThereIsNoOutcome(t *testing.T) {
+	api := newFakeAPI(t)
+	api.do(func() { api.served = false })
+	r := start(t, api, things())
+	r.state(dynwatch.Waiting)
+	if got := r.auditNow(); got.Err == nil || !strings.Contains(got.Err.Error(), "waiting") {
+		t.Errorf("%+v", got)
+	}
+	api.do(func() { api.served = true })
+	r.caughtUp()
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			refused := r.URL.Query().Get("limit") == "500"
+			if refused {
+				writeStatus(w, 500, "InternalError", "no list today")
+			}
+			return refused
+		}
+	})
+	if got := r.auditNow(); got.Err == nil || !strings.Contains(got.Err.Error(), "no list today") {
+		t.Errorf("%+v", got)
+	}
+	if s := r.manager.Targets()[0]; s.State != dynwatch.Live || s.Audits != 0 {
+		t.Errorf("status %+v", s)
+	}
+	if err := r.manager.Apply(nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.manager.Audit(t.Context()); err == nil {
+		t.Error("an audit of nothing has an outcome")
+	}
+}
+
+// One stale answer is no rollback.
+func TestOneStaleAnswerIsNoRollback(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	stale := 1
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			api.mu.Lock()
+			defer api.mu.Unlock()
+			if r.URL.Query().Get("limit") != "1" || stale == 0 {
+				return false
+			}
+			stale--
+			_, _ = w.Write([]byte(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"90"},"items":[]}`))
+			return true
+		}
+	})
+	n := len(r.log.all())
+	api.cut()
+	api.put("a", "same", "")
+	r.caughtUp()
+	if diff := cmp.Diff([]string{"modified a/same uid-4 105<104"}, r.since(n)); diff != "" {
+		t.Error(diff)
+	}
+	if s := r.manager.Targets()[0]; s.Epoch != 0 || stale != 0 {
+		t.Errorf("status %+v, %d stale answers left", s, stale)
+	}
+}

@@ -1,0 +1,27 @@
+package dynwatch
+
+import "time"
+
+// limits bound what is spent on one gap of one target.
+type limits struct {
+	// requests and time bound the walks, width how many requests they have open.
+	requests int
+	time     time.Duration
+	width    int
+	// bodies is how many bytes of older states of one name are held; what is
+	// beyond is read twice.
+	bodies int
+	// revisions bounds a range that is listed one by one, objects the sum of what
+	// those lists hold.
+	revisions uint64
+	objects   int
+	// suspects bounds what an audit keeps in mind.
+	suspects int
+}
+
+func defaultLimits() limits {
+	return limits{
+		requests: 20_000, time: 30 * time.Second, width: 8, bodies: 4 << 20,
+		revisions: 200, objects: 200_000, suspects: 10_000,
+	}
+}

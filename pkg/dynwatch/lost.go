@@ -1,0 +1,145 @@
+package dynwatch
+
+import (
+	"context"
+	"regexp"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// phase is how far making up for lost history has come.
+type phase int
+
+const (
+	// asking: the watch is tried once more, on a connection of its own, which may
+	// reach an API server that still has the history.
+	asking phase = iota
+	// reconciling: a list is compared with the index. From here on the watch must
+	// not be resumed from before: the index is ahead of it.
+	reconciling
+	// settling: the watch runs, and has not yet passed the list's revision.
+	settling
+)
+
+// The reasons of gaps.
+const (
+	// reasonExpired: the API server's history does not reach back to the cursor.
+	reasonExpired = "expired"
+	// reasonRollback: the API server's storage went back to an older state.
+	reasonRollback = "rollback"
+	// reasonUnserved: the resource was removed while no watch was open.
+	reasonUnserved = "unserved"
+	// reasonBroken: the first list had to be begun anew.
+	reasonBroken = "list-restarted"
+	// reasonJournal: the journal has lost events, or where the target stood.
+	reasonJournal = "journal"
+	// reasonSelection: the selectors were changed while informd was down.
+	reasonSelection = "selection"
+	// reasonAudit: an audit found that the watch had left something out.
+	reasonAudit = "audit"
+)
+
+// lost is a stretch of history that the API server no longer has. It begins
+// behind the cursor of the moment of the loss.
+type lost struct {
+	phase  phase
+	from   uint64
+	reason string
+	// oldest is a revision from which a watch can begin, as the API server's
+	// error names it; 0 if it names none.
+	oldest uint64
+	// Settling: entries that the list at revision settled did not hold. A frame
+	// may still explain them; what none has explained by then is deleted.
+	settled uint64
+	absent  []absentEntry
+	// blind: some deletions could not be told.
+	blind bool
+
+	// torn: revisions are missing of an object that existed at either end. It is
+	// in the log's mark before the first event that hides one, see markLost.
+	torn bool
+	// answers is how many older revisions were read, requests how many were asked
+	// for, spent what that took. Setbacks counts walks that broke off.
+	answers, requests int
+	spent             time.Duration
+	setbacks          int
+}
+
+type absentEntry struct {
+	entry *entry
+	rv    uint64
+}
+
+// recovered says how much of the lost range came out.
+func (l *lost) recovered() event.Recovered {
+	switch {
+	case l.blind:
+		return event.RecoveredPartial
+	case l.reason != reasonExpired:
+		return event.RecoveredState
+	case !l.torn:
+		return event.RecoveredKnown
+	case l.answers > 0:
+		return event.RecoveredPartial
+	default:
+		return event.RecoveredState
+	}
+}
+
+// expired reports whether err says that a revision is gone.
+func expired(err error) bool {
+	return err != nil && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err))
+}
+
+// oldestInMessage finds Y in "too old resource version: X (Y)", which comes from
+// the API server's watch cache (storage/cacher/watch_cache.go): the oldest
+// revision from which it can serve a watch. etcd's own error names none.
+var oldestInMessage = regexp.MustCompile(`too old resource version: \d+ \((\d+)\)`)
+
+// expire notes that the watch could not be resumed and decides what comes next.
+func (t *target) expire(err error) error {
+	var oldest uint64
+	if m := oldestInMessage.FindStringSubmatch(err.Error()); m != nil {
+		oldest, _ = parseRV(m[1]) // digits; too many of them leave 0: not known
+	}
+	switch l := t.lost; {
+	case l == nil:
+		t.logger.Info("history expired, asking another connection", "resource_version", t.cursor, "oldest", oldest)
+		t.lost = &lost{phase: asking, from: t.resume(), reason: reasonExpired, oldest: oldest}
+	default:
+		t.reconciles++
+		l.phase, l.oldest, l.absent = reconciling, oldest, nil
+	}
+	return nil
+}
+
+// found ends the making up: state and deletions are known as of rv, what lay
+// between is declared, unless every revision of it came out.
+func (t *target) found(ctx context.Context, rv uint64) error {
+	l := t.lost
+	to := rv
+	if l.phase == settling {
+		to = l.oldest // from there on the watch brought everything
+	}
+	gap := event.GapInfo{From: l.from, To: to, Reason: l.reason, Recovered: l.recovered()}
+	if l.reason != reasonExpired || l.from < to {
+		if err := t.emitGap(ctx, gap); err != nil {
+			return err
+		}
+		t.logger.Warn("history was lost", "reason", l.reason, "from", l.from, "to", to, "recovered", gap.Recovered)
+	} else {
+		t.logger.Info("history was gone from the API server and read from etcd", "to", to)
+	}
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	t.lost = nil
+	t.setCursor(rv)
+	t.audits.clean = rv
+	t.status.progressNow()
+	t.resetPause()
+	return t.markNow(ctx)
+}

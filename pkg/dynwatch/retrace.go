@@ -1,0 +1,92 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// retrace makes up for a short range by lists of the whole resource at each of
+// its revisions, metadata only. Nothing can hide between them, not even what was
+// born and died inside the range, so that no gap remains. It reports whether the
+// making up is over; if not, the lost range begins where it came to.
+func (t *target) retrace(ctx context.Context, to uint64) (bool, error) {
+	l := t.lost
+	if l.reason != reasonExpired || l.torn || l.blind || to < l.from || to-l.from > t.limits.revisions ||
+		(t.index.len()+1)*int(to-l.from) > t.limits.objects { //nolint:gosec // at most limits.revisions
+		return false, nil
+	}
+	began := time.Now()
+	for l.from < to {
+		if time.Since(began) > t.limits.time {
+			return false, nil
+		}
+		complete, err := t.retraceOne(ctx, l.from+1)
+		if expired(err) || unsupported(err) {
+			return false, nil //nolint:nilerr // the other ways to make up remain
+		}
+		if err != nil || !complete {
+			return false, err
+		}
+		l.from++
+		t.setCursor(l.from)
+	}
+	return true, t.found(ctx, to)
+}
+
+// retraceOne brings the index from one revision to the next, at. It reports
+// whether all that happened there came out.
+func (t *target) retraceOne(ctx context.Context, at uint64) (complete bool, err error) {
+	s := t.newSweep(sweep{at: at, newcomer: event.Added, replay: true})
+	differing, _, err := t.differences(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range t.missing(s) {
+		if e.rv >= at {
+			continue // the log has it from before the target resumed
+		}
+		if err := t.endAt(ctx, e, at); err != nil {
+			return false, err
+		}
+	}
+	err = t.fetch(ctx, s, differing)
+	return !s.blind, err
+}
+
+// endAt ends what existed at the revision before at and not at it any more, with
+// its last state.
+func (t *target) endAt(ctx context.Context, e *entry, at uint64) error {
+	last, err := t.lastState(ctx, e, at-1)
+	if err != nil {
+		return err
+	}
+	if !t.spec.selects() {
+		return t.end(ctx, event.Deleted, e, last, at, true)
+	}
+	now, still, err := t.stillThere(ctx, e, at)
+	switch {
+	case err != nil:
+		return err
+	case still:
+		return t.end(ctx, event.Left, e, now, at, true)
+	default:
+		return t.end(ctx, event.Deleted, e, last, at, true)
+	}
+}
+
+// lastState returns the entry's object as it was at rv, nil if that cannot be
+// read or passed on.
+func (t *target) lastState(ctx context.Context, e *entry, rv uint64) (*frame.Object, error) {
+	o, ok, err := t.source.objectAt(ctx, e.namespace, e.name, rv)
+	if _, bad := errors.AsType[*frame.Malformed](err); bad || expired(err) || unsupported(err) {
+		return nil, nil //nolint:nilnil,nilerr // see above: there is none to show
+	}
+	if err != nil || !ok || o.UID != e.uid {
+		return nil, err
+	}
+	return &o, nil
+}

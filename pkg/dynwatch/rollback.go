@@ -1,0 +1,65 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// errBehind: one API server knows less than the target has already seen. It lags,
+// or something between here and it answers from a cache.
+var errBehind = errors.New("the API server is behind what it or another one has told before")
+
+// checkRollback compares the resource's newest revision with the cursor. A watch
+// from the future is not refused, it is silent, so this comes before each watch.
+func (t *target) checkRollback(ctx context.Context) (bool, error) {
+	rv, err := t.source.revision(ctx)
+	if err != nil || rv >= t.cursor {
+		return false, err
+	}
+	return true, t.doubt(ctx)
+}
+
+// doubt decides what an answer from before the cursor means: the storage was
+// restored from a copy, or the answer was stale. A consistent list is a quorum
+// read, so a server that merely lags should not give such an answer; but taking
+// one for a rollback by mistake would compare every object and start an epoch. A
+// second connection is asked before it is believed.
+func (t *target) doubt(ctx context.Context) error {
+	rv, err := t.source.revisionElsewhere(ctx)
+	if err != nil {
+		return err
+	}
+	if rv >= t.cursor {
+		return fmt.Errorf("%w (revision %d)", errBehind, t.cursor)
+	}
+	t.rollBack()
+	return nil
+}
+
+// rollBack notes that the API server's storage is older than the cursor: it was
+// restored from a copy.
+func (t *target) rollBack() {
+	t.epoch++
+	t.status.epoch.Store(t.epoch)
+	t.logger.Error("the API server's storage went back in time", "resource_version", t.cursor, "epoch", t.epoch)
+	l := &lost{phase: reconciling, from: t.cursor, reason: reasonRollback}
+	if t.lost != nil && t.lost.phase != asking {
+		l.from, l.blind = t.lost.from, t.lost.blind // that gap is not declared yet
+	}
+	t.lost, t.undecided = l, nil
+	clear(t.ended) // revisions of another history
+}
+
+// reconcileRollback compares everything, content too: the same revision number
+// may now mean another state.
+func (t *target) reconcileRollback(ctx context.Context) error {
+	s := t.newSweep(sweep{newcomer: event.Added, replay: true, rollback: true})
+	rv, err := t.list(ctx, s, &listing{})
+	if err != nil {
+		return err
+	}
+	return t.foundByList(ctx, s, rv)
+}

@@ -1,0 +1,96 @@
+package dynwatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// auditAttempts is how often an audit on demand is begun when watches end
+	// meanwhile, as they do every few minutes.
+	auditAttempts = 3
+	// auditPatience is how long it waits for a watch to be open, auditPoll how
+	// often it looks.
+	auditPatience = 2 * time.Second
+	auditPoll     = 20 * time.Millisecond
+)
+
+// Audit compares what every live target has in the log with what the cluster
+// holds, now, and waits for the outcomes, sorted by target. An outcome needs the
+// watch to pass the revision of a list, which on a quiet resource may take until
+// the next bookmark if something differs, a minute or so; otherwise the time of a
+// list of metadata. Targets that are not live have an Err that says what they are.
+// The error is the context's, or that the Manager has no targets.
+func (m *Manager) Audit(ctx context.Context) ([]AuditResult, error) {
+	m.mu.Lock()
+	targets := make([]*running, 0, len(m.running))
+	for _, r := range m.running {
+		targets = append(targets, r)
+	}
+	m.mu.Unlock()
+	if len(targets) == 0 {
+		return nil, errors.New("audit: there are no targets")
+	}
+	results := make([]AuditResult, len(targets))
+	var all sync.WaitGroup
+	for i, r := range targets {
+		all.Go(func() { results[i] = r.audit(ctx) })
+	}
+	all.Wait()
+	slices.SortFunc(results, func(a, b AuditResult) int { return cmp.Compare(a.Target, b.Target) })
+	if err := ctx.Err(); err != nil {
+		return results, fmt.Errorf("audit: %w", err)
+	}
+	return results, nil
+}
+
+// audit has the target's loop audit, again if the watch ends over it.
+func (r *running) audit(ctx context.Context) (result AuditResult) {
+	for range auditAttempts {
+		result = AuditResult{Target: r.target.spec.name()}
+		reply := make(chan AuditResult, 1)
+		if result.Err = r.requestAudit(ctx, reply); result.Err != nil {
+			return result
+		}
+		select {
+		case result = <-reply: // the loop answers before it ends
+		case <-ctx.Done():
+			result.Err = ctx.Err()
+		}
+		if !errors.Is(result.Err, errAbandoned) {
+			return result
+		}
+	}
+	return result
+}
+
+// requestAudit waits until the loop takes the request, which it does while a watch
+// is open.
+func (r *running) requestAudit(ctx context.Context, reply chan<- AuditResult) error {
+	poll := time.NewTicker(auditPoll)
+	defer poll.Stop()
+	live := time.Now()
+	for {
+		select {
+		case r.target.audits.requests <- reply:
+			return nil
+		case <-r.done:
+			return errors.New("the target has ended")
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-poll.C:
+		}
+		s := r.target.status.snapshot()
+		if s.State == Live {
+			live = time.Now()
+		}
+		if time.Since(live) > auditPatience {
+			return fmt.Errorf("the target is %s: %s", s.State, s.Reason)
+		}
+	}
+}

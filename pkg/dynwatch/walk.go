@@ -1,0 +1,361 @@
+package dynwatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// The walk reads from etcd what the watch cache no longer has: the older revisions
+// of what differs between the index and a list. A list of one name at an exact
+// revision is always served by etcd; asked at the revision before a known one, it
+// returns the one before, and nothing before the creation.
+//
+// The walk is over before the watch is opened. Frames need not wait anywhere, and
+// what a walk says comes before what the watch says by itself. If the walk takes
+// so long that the watch's revision expires meanwhile, all begins again from a
+// newer one, but at most maxReconciles times: after that there is no walk.
+
+// quest is one name whose history is wanted. All of it up to floor is known.
+type quest struct {
+	namespace, name string
+	floor           uint64
+	// uid and rv are what the list holds, rv 0 if it holds nothing; top is the
+	// list's revision.
+	uid string
+	rv  uint64
+	top uint64
+	// knownUID and knownRV are what the index holds, empty if nothing.
+	knownUID string
+	knownRV  uint64
+}
+
+// quests are what there is to walk after a sweep. Those whose newest revision is
+// oldest come first: all that is missing of them is old, and etcd's next
+// compaction takes it. What is gone has none, and may have been gone for long.
+func (t *target) quests(s *sweep, differing []difference) []quest {
+	if l := t.lost; l == nil || l.reason != reasonExpired || t.reconciles > maxReconciles {
+		return nil
+	}
+	var all []quest
+	add := func(e *entry, d difference) {
+		q := quest{namespace: d.namespace, name: d.name, uid: d.uid, rv: d.rv, top: s.at}
+		q.floor = max(t.lost.from, t.endedAt(q.namespace, q.name))
+		if e != nil {
+			q.knownUID, q.knownRV = e.uid, e.rv
+		}
+		all = append(all, q)
+	}
+	for _, d := range differing {
+		add(t.index.get(d.namespace, d.name), d)
+	}
+	for _, e := range t.missing(s) {
+		if e.rv <= s.at {
+			add(e, difference{namespace: e.namespace, name: e.name})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b quest) int { return cmp.Compare(a.rv, b.rv) })
+	return all
+}
+
+// finding is one thing that a walk tells of an object: a state, or its end.
+type finding struct {
+	namespace, name, uid string
+	// rv is the revision of the state or of the end.
+	rv  uint64
+	end bool
+	// object is the state, or the last one before the end; after the end of one
+	// that still exists and no longer matches, the state then. It may be nil.
+	object *frame.Object
+	bad    *frame.Malformed
+	left   bool
+	// torn: something is missing before it.
+	torn bool
+}
+
+// walk tells the history of every quest, but for the listed states, as far as the
+// budget and etcd reach.
+func (t *target) walk(ctx context.Context, quests []quest) error {
+	l := t.lost
+	if l != nil && t.spec.selects() {
+		l.torn = true // what came into the selection and left again is in no list
+	}
+	if len(quests) == 0 {
+		return nil
+	}
+	w := &walk{
+		source: t.source, limits: t.limits, quests: quests, findings: make(chan finding),
+		requests: t.limits.requests - l.requests, lenient: l.setbacks >= maxSetbacks,
+	}
+	began := time.Now()
+	err := t.hear(ctx, w, t.limits.time-l.spent)
+	l.spent += time.Since(began)
+	l.requests += w.asked
+	l.answers += w.answers
+	if l.torn = l.torn || w.torn; err != nil {
+		l.setbacks++
+		return err
+	}
+	t.logger.Info("walked back through etcd", "objects", len(quests), "requests", w.asked, "torn", w.torn)
+	return t.markLost(ctx)
+}
+
+// maxSetbacks is how many walks of a gap may break off over an error before what
+// cannot be read is left out.
+const maxSetbacks = 3
+
+// hearTick is how long what a walk has found may wait for more.
+const hearTick = 100 * time.Millisecond
+
+// hear starts the walkers and emits what they find.
+func (t *target) hear(ctx context.Context, w *walk, left time.Duration) error {
+	// The log is not to be told with the walkers' context: an append that fails
+	// ends the target.
+	telling, cancel := context.WithCancel(ctx)
+	defer cancel()
+	asking, stop := context.WithTimeout(telling, left)
+	defer stop()
+	var walkers sync.WaitGroup
+	for range min(w.limits.width, len(w.quests)) {
+		walkers.Go(func() {
+			if err := w.run(telling, asking); err != nil {
+				w.fail(err)
+				cancel()
+			}
+		})
+	}
+	go func() {
+		walkers.Wait()
+		close(w.findings)
+	}()
+	tick := time.NewTicker(hearTick)
+	defer tick.Stop()
+	var err error
+	for {
+		select {
+		case <-tick.C:
+			t.status.beatNow()
+			if err == nil {
+				if err = t.flush(ctx); err != nil {
+					cancel()
+				}
+			}
+		case f, more := <-w.findings:
+			if !more {
+				return errors.Join(cmp.Or(err, w.err), t.flush(ctx))
+			}
+			if err == nil {
+				if err = t.relive(ctx, &f); err != nil {
+					cancel()
+				}
+			}
+		}
+	}
+}
+
+// relive emits one finding.
+func (t *target) relive(ctx context.Context, f *finding) error {
+	t.status.progressNow()
+	if f.torn && !t.lost.torn {
+		t.lost.torn = true
+		if err := t.markLost(ctx); err != nil {
+			return err
+		}
+	}
+	e := t.index.get(f.namespace, f.name)
+	switch {
+	case e != nil && f.rv <= e.rv:
+		return nil
+	case f.end:
+		return t.reliveEnd(ctx, e, f)
+	case f.bad != nil:
+		return t.rejectFinding(ctx, e, f.bad)
+	case e != nil && e.uid == f.uid:
+		return t.announce(ctx, event.Modified, f.object, e, true)
+	case e != nil: // its end was not found
+		if err := t.reliveEnd(ctx, e, &finding{uid: e.uid, rv: replacedAt(e, f.rv)}); err != nil {
+			return err
+		}
+	}
+	if !t.spec.selects() {
+		return t.announce(ctx, event.Added, f.object, nil, true)
+	}
+	op, err := t.addedOrEntered(ctx, f.object, f.rv-1)
+	if err != nil {
+		return err
+	}
+	// What left just now is still in the batch, and recall looks into the log.
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	return t.announce(ctx, op, f.object, nil, true)
+}
+
+func (t *target) reliveEnd(ctx context.Context, e *entry, f *finding) error {
+	if e == nil || e.uid != f.uid {
+		return nil // nobody was told of it
+	}
+	if f.left {
+		return t.end(ctx, event.Left, e, f.object, f.rv, true)
+	}
+	if f.object == nil {
+		// The last state that is known is in the log, or in the batch on its way.
+		if err := t.flush(ctx); err != nil {
+			return err
+		}
+	}
+	return t.end(ctx, event.Deleted, e, f.object, f.rv, true)
+}
+
+func (t *target) rejectFinding(ctx context.Context, e *entry, bad *frame.Malformed) error {
+	if e != nil {
+		if err := t.endReplaced(ctx, e, bad); err != nil {
+			return err
+		}
+	}
+	return t.reject(ctx, bad)
+}
+
+// errSpent: the budget of the walk is used up.
+var errSpent = errors.New("the walk's budget is used up")
+
+// walk is the walkers' common part.
+type walk struct {
+	source   *source
+	limits   limits
+	quests   []quest
+	findings chan finding
+	// lenient: no error is worth another attempt of the whole.
+	lenient bool
+	next    atomic.Int64
+
+	mu sync.Mutex
+	// requests is how many may still be made, asked and answers how many were.
+	requests, asked, answers int
+	torn                     bool
+	err                      error
+	// closed is until when the API server wants to be left alone.
+	closed time.Time
+}
+
+func (w *walk) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// run takes quest after quest. It asks under one context and tells under another,
+// which outlasts the time for asking.
+func (w *walk) run(ctx, asking context.Context) error {
+	for {
+		i := int(w.next.Add(1)) - 1
+		if i >= len(w.quests) {
+			return nil
+		}
+		h := &history{walk: w, quest: &w.quests[i]}
+		if err := cmp.Or(h.trace(asking), ctx.Err()); err != nil {
+			return err
+		}
+		if err := h.tell(ctx, asking); err != nil {
+			return err
+		}
+		if h.torn {
+			w.mu.Lock()
+			w.torn = true
+			w.mu.Unlock()
+		}
+	}
+}
+
+// cut reports whether an error ends one history, not the walk: what is beyond it
+// stays unknown.
+func (w *walk) cut(asking context.Context, err error) bool {
+	if unsupported(err) {
+		w.mu.Lock()
+		w.requests = 0
+		w.mu.Unlock()
+		return true
+	}
+	return expired(err) || errors.Is(err, errSpent) || asking.Err() != nil || w.lenient
+}
+
+// sight is what a name held at some revision.
+type sight struct {
+	there  bool
+	uid    string
+	rv     uint64
+	object *frame.Object // nil if it is malformed or not held any more
+	bad    *frame.Malformed
+}
+
+// at looks a name up as it was at rv, in the selection.
+func (w *walk) at(ctx context.Context, q *quest, rv uint64) (sight, error) {
+	for {
+		if err := w.pass(ctx); err != nil {
+			return sight{}, err
+		}
+		o, ok, err := w.source.matchAt(ctx, q.namespace, q.name, rv)
+		if w.put(err) {
+			continue
+		}
+		if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
+			if bad.UID == "" || bad.ResourceVersion == 0 {
+				return sight{}, fmt.Errorf("%w: %w", errSpent, err) // no way to go on from it
+			}
+			return sight{there: true, uid: bad.UID, rv: bad.ResourceVersion, bad: bad}, nil
+		}
+		if err != nil || !ok {
+			return sight{}, err
+		}
+		return sight{there: true, uid: o.UID, rv: o.ResourceVersion, object: &o}, nil
+	}
+}
+
+// pass waits until the API server may be asked, and takes one request of the
+// budget.
+func (w *walk) pass(ctx context.Context) error {
+	for {
+		w.mu.Lock()
+		wait := time.Until(w.closed)
+		if wait <= 0 || ctx.Err() != nil {
+			defer w.mu.Unlock()
+			if w.requests <= 0 || ctx.Err() != nil {
+				return errSpent
+			}
+			w.requests--
+			w.asked++
+			return nil
+		}
+		w.mu.Unlock()
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// put notes how a request ended, and reports whether it is to be made again.
+func (w *walk) put(err error) (again bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		w.answers++
+	}
+	wait, ok := throttled(err)
+	if ok {
+		w.closed = time.Now().Add(wait)
+	}
+	return ok
+}

@@ -86,8 +86,17 @@ func arrows() map[string]arrow {
 		return all
 	}
 	return map[string]arrow{
-		"pkg/event":   {only: ours("pkg/event")},
-		"pkg/journal": {except: ours("pkg/journal/journaltest"), only: ours("pkg/journal", "pkg/event")},
+		"pkg/event": {only: ours("pkg/event")},
+		"pkg/journal": {
+			except: ours("pkg/journal/journaltest", "pkg/journal/jetstream", "pkg/journal/embedded", "pkg/journal/lease"),
+			only:   ours("pkg/journal", "pkg/event"),
+		},
+		// The journal on JetStream is a client of whatever server there is; only the
+		// embedded one brings a server along.
+		"pkg/journal/jetstream": {never: append(ours("pkg/sink", "pkg/dynwatch", "cmd"), "k8s.io", "github.com/nats-io/nats-server")},
+		"pkg/journal/lease":     {never: append(ours("pkg/sink", "pkg/dynwatch", "cmd"), "k8s.io", "github.com/nats-io/nats-server")},
+		"pkg/journal/embedded":  {never: append(ours("pkg/sink", "pkg/dynwatch", "cmd"), "k8s.io")},
+		"pkg/natsconn":          {never: append(ours("pkg/journal", "pkg/dynwatch", "cmd"), "k8s.io")},
 		"pkg/dynwatch": {
 			never: append(ours("pkg/sink", "pkg/journal", "cmd"),
 				"k8s.io/client-go/informers", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic/dynamicinformer"),

@@ -97,6 +97,7 @@ func (e *Event) attributes(a []attribute) []attribute {
 		text("torv", strconv.FormatUint(e.Gap.To, 10))
 		text("reason", e.Gap.Reason)
 		text("recovered", string(e.Gap.Recovered))
+		revision("trimmed", e.Gap.Trimmed)
 	}
 	replay := attribute{name: "replay", kind: kindBool}
 	if e.Replay {

@@ -194,6 +194,10 @@ func GapID(target string, from, to, epoch uint64) string {
 	return string(appendEpoch(append(b, ":gap"...), epoch))
 }
 
+// AllTargets is the Target of a [Gap] that is about no target in particular: see
+// [TrimmedID].
+const AllTargets = "*"
+
 // TrimmedID is the id of the gap record that tells one sink of events which the
 // journal has dropped unread: "<sink>:<from>-<to>:trimmed". From and to are
 // sequences of the journal, both included.

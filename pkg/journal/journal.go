@@ -21,7 +21,10 @@ import (
 // ErrClosed is returned by every method of a journal or cursor that was closed.
 var ErrClosed = errors.New("journal is closed")
 
-// ErrNotKept is returned by [Cursor.Rewind] where there is nothing to go back to.
+// ErrTooLarge says that a dead letter is larger than what the journal's server takes.
+var ErrTooLarge = errors.New("larger than the server's max_payload")
+
+// ErrNotKept says that a cursor cannot go back: it is no [Rewinder].
 var ErrNotKept = errors.New("the journal does not keep what was delivered")
 
 // Entry is an event with its place in the log.
@@ -38,15 +41,16 @@ type Entry struct {
 type Start int
 
 const (
-	// FromSnapshot: with the present state of every object, then what follows. A
+	// FromSnapshot begins with the present state of every object, then what follows. A
 	// journal that keeps no state begins at the oldest event it holds.
 	FromSnapshot Start = iota
-	// FromNow: with what is appended after the call.
+	// FromNow begins with what is appended after the call.
 	FromNow
 )
 
-// Journal is the log. All methods may be called concurrently.
-type Journal interface {
+// Ledger is the side of the log that is written: what happened to every object, and
+// how far every target has come. All methods may be called concurrently.
+type Ledger interface {
 	// Append adds events in order, all of them, and returns when they are as
 	// durable as the journal makes them. It blocks while the journal is full:
 	// that is how a slow sink holds back the watches. If ctx ends first it
@@ -65,6 +69,11 @@ type Journal interface {
 	// namespace and name of an event), with its Data, and false if the journal
 	// does not keep it.
 	Last(ctx context.Context, of *event.Event) (event.Event, bool, error)
+}
+
+// Journal is the log. All methods may be called concurrently.
+type Journal interface {
+	Ledger
 	// Open returns the cursor of that name, which must not be open already. A
 	// known name goes on behind what was committed last; a new one begins at
 	// start.
@@ -88,14 +97,17 @@ type Cursor interface {
 	Commit(ctx context.Context, seq uint64) error
 	// Lag is what was appended and is not committed yet.
 	Lag() Lag
-	// Rewind moves the cursor back so that what was appended at or after since is
-	// read again, under new ids that end in ":r<run>", and returns how many
-	// events that are. No Read may be under way. A journal that does not keep
-	// what was committed returns ErrNotKept.
-	Rewind(ctx context.Context, since time.Time) (uint64, error)
 	// Close gives the cursor up. With a memory journal its place is forgotten
 	// and it holds nothing back any more.
 	Close() error
+}
+
+// Rewinder is a [Cursor] of a journal that keeps what was committed.
+type Rewinder interface {
+	// Rewind moves the cursor back so that what was appended at or after since is
+	// read again, under new ids that end in ":r<run>", and returns how many
+	// events that are. No Read may be under way.
+	Rewind(ctx context.Context, since time.Time) (uint64, error)
 }
 
 // Lag is how far a cursor is behind.
@@ -113,4 +125,12 @@ type Stats struct {
 	LastSeq uint64
 	// Blocked is the number of Append calls that wait for room now.
 	Blocked int
+	// Lost counts the marks and cursors that could not be trusted, as the log had
+	// lost events that it had acknowledged.
+	Lost uint64
+	// Oversize counts the events that are kept or delivered without their object,
+	// as it was too large to keep.
+	Oversize uint64
+	// Foreign counts the messages in the log that are no events of ours.
+	Foreign uint64
 }

@@ -2,9 +2,7 @@ package journal
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 )
 
 // memoryCursor is one reader of a [Memory]. The journal's lock guards it.
@@ -90,11 +88,6 @@ func (c *memoryCursor) Lag() Lag {
 		Events:  m.ring.last - c.committed,
 		Seconds: (m.now() - oldest.at).Seconds(),
 	}
-}
-
-// Rewind implements [Cursor].
-func (c *memoryCursor) Rewind(ctx context.Context, _ time.Time) (uint64, error) {
-	return 0, errors.Join(ctx.Err(), ErrNotKept)
 }
 
 // Close implements [Cursor].

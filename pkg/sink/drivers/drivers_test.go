@@ -40,8 +40,11 @@ func TestOptions(t *testing.T) {
 				t.Error("two sinks share their options")
 			}
 			seen := map[string]bool{}
-			for field := range value.Elem().Type().Fields() {
-				key, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+			for _, field := range reflect.VisibleFields(value.Elem().Type()) {
+				key, option, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+				if option == "inline" {
+					continue // its fields are among the visible ones
+				}
 				if !camelCase.MatchString(key) || seen[key] || slices.Contains([]string{"name", "type", "only", "start"}, key) {
 					t.Errorf("field %s has the key %q", field.Name, key)
 				}

@@ -93,6 +93,12 @@ func badInStreamName(r rune) bool {
 	return r <= ' ' || r == 0x7f || strings.ContainsRune(`.*>/\`, r)
 }
 
+// Publishes returns the servers' URLs, which may hold passwords, and what all
+// subjects begin with.
+func (c *Config) Publishes() (servers []string, prefix string) {
+	return strings.Split(c.URL.Reveal(), ","), c.SubjectPrefix
+}
+
 // Open implements [sink.Config]. It fails if a file that it names cannot be
 // read, and does not wait for the server.
 func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {

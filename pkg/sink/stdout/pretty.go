@@ -66,6 +66,9 @@ func (p *pretty) control(dst []byte, e *event.Event) []byte {
 		text := string(e.Op) + " " + visible(e.Target) + " at " + strconv.FormatUint(e.ResourceVersion, 10)
 		return p.paint(dst, boldCyan, "── "+text+" ──")
 	}
+	if e.Gap.Trimmed > 0 {
+		return p.paint(dst, boldYellow, "── gap: "+strconv.FormatUint(e.Gap.Trimmed, 10)+" events were trimmed from the journal before they were delivered ──")
+	}
 	text := string(e.Op) + " " + visible(e.Target) + " after " + strconv.FormatUint(e.Gap.From, 10) +
 		" up to " + strconv.FormatUint(e.Gap.To, 10) + ": " + visible(e.Gap.Reason) + ", " + recovered(e.Gap.Recovered)
 	return p.paint(dst, boldYellow, "── "+text+" ──")

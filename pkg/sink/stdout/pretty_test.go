@@ -53,6 +53,7 @@ func screen() []event.Event {
 		modified("example.com", "odds", "ready", `{"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}`),
 		modified("example.com", "odds", "phase", `{"status":{"phase":"`+strings.Repeat("long ", 40)+`\u001b[2J"}}`),
 		{Op: event.Gap, Target: "core/pods@shop", Gap: &event.GapInfo{From: 5, To: 9, Reason: "rollback", Recovered: event.RecoveredState}},
+		{Op: event.Gap, Target: event.AllTargets, Gap: &event.GapInfo{Reason: "trimmed", Recovered: event.RecoveredState, Trimmed: 7}},
 		{Op: event.Gap, Target: "core/pods", Gap: &event.GapInfo{From: 5, To: 9, Reason: "expired", Recovered: event.RecoveredKnown}},
 	}, sinktest.Hostile())
 }

@@ -1,0 +1,114 @@
+package event
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// errNoEvent says that headers are not those of an event.
+var errNoEvent = errors.New("the headers are not those of an informd event")
+
+// ParseHeaders is the inverse of [Event.AppendHeaders]: it reads an event from
+// the headers of a NATS message in binary mode. header returns the value of a
+// header by its exact name, or "". Not in the headers are Data, which is the
+// message's body, what is below a microsecond of Time, and the namespace of an
+// object's Target.
+func ParseHeaders(header func(name string) string) (Event, error) {
+	p := headerParser{header: header}
+	e := Event{
+		ID:                  p.text("ce-id"),
+		Op:                  Op(p.text("ce-op")),
+		Time:                p.time("ce-time"),
+		Cluster:             p.text("ce-cluster"),
+		Target:              p.text("ce-subject"),
+		Group:               p.text("ce-group"),
+		Version:             p.text("ce-version"),
+		Resource:            p.text("ce-resource"),
+		Kind:                p.text("ce-kind"),
+		Namespace:           p.text("ce-namespace"),
+		Name:                p.text("ce-name"),
+		UID:                 p.text("ce-uid"),
+		ResourceVersion:     p.number("ce-resourceversion"),
+		PrevResourceVersion: p.number("ce-prevresourceversion"),
+		Ordinal:             p.number("ce-ordinal"),
+		Replay:              p.text("ce-replay") == "true",
+	}
+	if e.ID == "" || p.text("ce-type") != e.Type() {
+		return Event{}, errNoEvent
+	}
+	if !e.Op.Control() {
+		e.Target = GroupOrCore(e.Group) + "/" + e.Resource
+	}
+	if e.Op == Gap {
+		e.Gap = &GapInfo{
+			From:      p.number("ce-fromrv"),
+			To:        p.number("ce-torv"),
+			Reason:    p.text("ce-reason"),
+			Recovered: Recovered(p.text("ce-recovered")),
+			Trimmed:   p.number("ce-trimmed"),
+		}
+	}
+	return e, p.err
+}
+
+// headerParser reads attributes and keeps the first error.
+type headerParser struct {
+	header func(name string) string
+	err    error
+}
+
+func (p *headerParser) text(name string) string {
+	raw := p.header(name)
+	if !strings.Contains(raw, "%") {
+		return raw
+	}
+	text, err := percentDecode(raw)
+	p.fail(name, err)
+	return text
+}
+
+func (p *headerParser) number(name string) uint64 {
+	raw := p.header(name)
+	if raw == "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(raw, 10, 64)
+	p.fail(name, err)
+	return n
+}
+
+func (p *headerParser) time(name string) time.Time {
+	t, err := time.Parse(timeFormat, p.header(name))
+	p.fail(name, err)
+	return t
+}
+
+func (p *headerParser) fail(name string, err error) {
+	if err != nil && p.err == nil {
+		p.err = fmt.Errorf("header %s: %w", name, err)
+	}
+}
+
+// percentDecode reverses percentEncode.
+func percentDecode(s string) (string, error) {
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b = append(b, s[i])
+			continue
+		}
+		if i+2 >= len(s) {
+			return "", fmt.Errorf("%q: cut escape", s)
+		}
+		code, err := strconv.ParseUint(s[i+1:i+3], 16, 8)
+		if err != nil {
+			return "", fmt.Errorf("%q: bad escape: %w", s, err)
+		}
+		b = append(b, byte(code))
+		i += 2
+	}
+	return string(b), nil
+}

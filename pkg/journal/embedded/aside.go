@@ -1,0 +1,70 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// asideDirectory returns the directory for a stream's damaged files.
+func (i *inspection) asideDirectory(stream string) (string, error) {
+	if err := i.note(i.damage); err != nil {
+		return "", err
+	}
+	if i.aside == "" {
+		i.aside = filepath.Join(i.dir, "damaged-"+time.Now().UTC().Format("20060102T150405.000000000Z"))
+		i.logger.Error("damaged parts of the journal are kept for inspection; remove them when they are not needed", "dir", i.aside)
+	}
+	path := filepath.Join(i.aside, stream)
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return "", fmt.Errorf("set damaged files aside: %w", err)
+	}
+	return path, nil
+}
+
+// setAside moves a file of a stream's directory away. One that is missing is fine.
+func (i *inspection) setAside(stream, file string) error {
+	directory, err := i.asideDirectory(stream)
+	if err != nil {
+		return err
+	}
+	err = os.Rename(filepath.Join(i.store.stream(stream), file), filepath.Join(directory, filepath.Base(file)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("set damaged files aside: %w", err)
+	}
+	return nil
+}
+
+// setAsideStream moves the whole stream away.
+func (i *inspection) setAsideStream(stream string) error {
+	directory, err := i.asideDirectory(stream)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(i.store.stream(stream), filepath.Join(directory, "stream")); err != nil {
+		return fmt.Errorf("set a damaged stream aside: %w", err)
+	}
+	return nil
+}
+
+// keep links a block under the directory of damaged files, so that the original
+// outlives its repair, without taking room.
+func (i *inspection) keep(stream, file string) error {
+	directory, err := i.asideDirectory(stream)
+	if err != nil {
+		return err
+	}
+	from, to := filepath.Join(i.store.messages(stream), file), filepath.Join(directory, file)
+	if err := os.Link(from, to); err == nil {
+		return nil
+	}
+	// A file system without hard links. A crash before the repair is written shows
+	// as a missing block.
+	if err := os.Rename(from, to); err != nil {
+		return fmt.Errorf("set damaged files aside: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// blockReport is what a look at a block found.
+type blockReport struct {
+	// bad is how many damaged stretches there are; records between them are fine.
+	bad int
+	// torn says that the only one is at the end and looks like a write that was
+	// cut off by the end of the process.
+	torn bool
+	// repaired is the block without its damaged stretches, if there are any.
+	repaired []byte
+}
+
+// check reads a whole block file and verifies every record's checksum. Only with
+// repair it puts together the repaired block, which takes another block's memory.
+func (b *blockReader) check(path string, index uint32, repair bool) (blockReport, error) {
+	raw, err := b.read(path)
+	if err != nil {
+		return blockReport{}, fmt.Errorf("read a block of stream %s: %w", b.stream, err)
+	}
+	if err := b.open(index); err != nil {
+		return blockReport{}, err
+	}
+	buf, err := decompress(raw)
+	if err != nil {
+		return blockReport{bad: 1}, nil //nolint:nilerr // a block that cannot be decompressed is damage, and that is the answer
+	}
+	return b.scan(buf, repair), nil
+}
+
+// read returns the file's content, in memory that the next read takes again: at
+// 8 MiB a block, the garbage of a whole store would be most of the process.
+func (b *blockReader) read(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	b.buffer.Reset()
+	_, err = b.buffer.ReadFrom(file)
+	return b.buffer.Bytes(), errors.Join(err, file.Close())
+}
+
+func (b *blockReader) scan(buf []byte, repair bool) blockReport {
+	var report blockReport
+	var good []byte
+	var last uint64
+	start := 0 // of the stretch of fine records that is not in good yet
+	for at := 0; at < len(buf); {
+		r, err := b.next(buf[at:])
+		if err == nil {
+			if r.message() {
+				last = max(last, r.number())
+			}
+			at += len(r.raw)
+			continue
+		}
+		after := b.resume(buf, at+1, last)
+		report.torn = after == len(buf) && errors.Is(err, errTorn) && report.bad == 0
+		report.bad++
+		if repair {
+			good = append(good, buf[start:at]...)
+			good = append(good, b.placeholder(buf[at:], last)...)
+		}
+		at, start = after, after
+	}
+	if report.bad > 0 && repair {
+		report.repaired = append(good, buf[start:]...)
+	}
+	return report
+}
+
+// resume returns where the next intact record begins, at or behind from, or the
+// end. A checksum decides; the sequence keeps a record that is quoted in the body
+// of a damaged one from being taken.
+func (b *blockReader) resume(buf []byte, from int, last uint64) int {
+	for at := from; at+emptyRecord <= len(buf); at++ {
+		sequence := binary.LittleEndian.Uint64(buf[at+4:])
+		if sequence&tombstoneFlag == 0 && sequence&^erasedFlag <= last {
+			continue
+		}
+		if _, err := b.next(buf[at:]); err == nil {
+			return at
+		}
+	}
+	return len(buf)
+}
+
+// placeholder keeps the place of the damaged record at the beginning of buf, if
+// its header still says which it was: should it be the stream's last, then its
+// sequence must not be given to another message.
+func (b *blockReader) placeholder(buf []byte, last uint64) []byte {
+	if len(buf) < recordHeader || last == 0 {
+		return nil
+	}
+	if sequence := binary.LittleEndian.Uint64(buf[4:]); sequence != last+1 {
+		return nil
+	}
+	return b.erased(last+1, int64(binary.LittleEndian.Uint64(buf[12:])))
+}

@@ -1,0 +1,95 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// Config is what a [Server] needs to know. Logger and Dir are required.
+type Config struct {
+	// Dir is the directory of the journal (journal.dir). The store goes to
+	// <Dir>/jetstream. It is made if it is missing.
+	Dir string
+	// Listen is a loopback address on which NATS clients are served as well, "" for
+	// none. They may read and may not write.
+	Listen string
+	// MaxBytes bounds the journal's stream, in bytes (journal.maxBytes).
+	MaxBytes int64
+	// SyncAlways has every message reach the disk before it is acknowledged, so
+	// that it outlives a loss of power and not just the end of the process.
+	SyncAlways bool
+	// Stream is the name of the journal's stream. Of it and of the streams whose
+	// names begin with it, a block that went in the last moment before a crash is
+	// taken for lost.
+	Stream string
+	// Reserve is how much room is to be left on the disk, in bytes; 0 stands for
+	// 2 % of it, at least 64 MiB and at most 1 GiB.
+	Reserve int64
+	// Logger gets what the server and its guard have to say.
+	Logger *slog.Logger
+
+	// For tests: the disk's state, and how often the guard looks. They may be zero.
+	disk func(dir string) (disk, error)
+	tick time.Duration
+}
+
+// guardTick is how often the guard looks at the disk and the server.
+const guardTick = time.Second
+
+func (c *Config) validate() error {
+	if c.Dir == "" {
+		return errors.New("journal.dir is empty: set it, or journal.type: memory")
+	}
+	if c.MaxBytes <= 0 {
+		return fmt.Errorf("journal.maxBytes is %d: it must be above 0", c.MaxBytes)
+	}
+	if c.Listen == "" {
+		return nil
+	}
+	if _, _, err := c.address(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// address returns host and port of Listen.
+func (c *Config) address() (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return "", 0, fmt.Errorf("journal.listen %q: %w; it is an address like 127.0.0.1:4222", c.Listen, err)
+	}
+	port, err = strconv.Atoi(text)
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("journal.listen %q: %q is not a port", c.Listen, text)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return "", 0, fmt.Errorf("journal.listen %q is reachable from other machines, and there is no login: use a loopback address like 127.0.0.1:%d, or a NATS server of your own (journal.type: nats)", c.Listen, port)
+	}
+	return host, port, nil
+}
+
+// prepareDir makes the directory and finds out now whether it can be written.
+func prepareDir(dir string) error {
+	err := os.MkdirAll(filepath.Join(dir, "jetstream"), 0o700)
+	if err == nil {
+		err = probeDir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("journal.dir %s cannot be written (%w): set journal.dir to a directory that can, or journal.type: memory, which forgets everything at a restart", dir, err)
+	}
+	return nil
+}
+
+func probeDir(dir string) error {
+	file, err := os.CreateTemp(dir, ".probe-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}

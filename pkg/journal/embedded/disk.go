@@ -1,0 +1,51 @@
+package embedded
+
+import (
+	"fmt"
+	"syscall"
+)
+
+const (
+	leastReserve = 64 << 20
+	mostReserve  = 1 << 30
+)
+
+// disk is the room on the file system of the store, in bytes.
+type disk struct {
+	free  int64 // what this process may use
+	total int64
+}
+
+// statDisk asks the operating system.
+func statDisk(dir string) (disk, error) {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(dir, &stat); err != nil {
+		return disk{}, fmt.Errorf("ask for the free space of journal.dir %s: %w", dir, err)
+	}
+	block := uint64(stat.Bsize)
+	return disk{free: int64(stat.Bavail * block), total: int64(stat.Blocks * block)}, nil
+}
+
+// reserve is how much of the disk is left free if the configuration does not say.
+func (d disk) reserve() int64 {
+	return min(max(d.total/50, leastReserve), mostReserve)
+}
+
+// limits is how much the server may store.
+type limits struct {
+	server  int64 // all streams together
+	journal int64 // the journal's stream
+}
+
+// limitsFor shares the room out: beside the journal there are cursors, marks and
+// checkpoints. With used bytes stored already and room for no more than the
+// configuration allows, the server refuses at once what would not fit, which it
+// does well, before the disk does, which it takes badly.
+func limitsFor(maxBytes, used, reserve int64, d disk) limits {
+	beside := max(maxBytes/8, leastReserve)
+	room := max(used+d.free-reserve, 1<<20)
+	if room >= maxBytes+beside {
+		return limits{server: maxBytes + beside, journal: maxBytes}
+	}
+	return limits{server: room, journal: max(room-min(beside, room/8), 1<<20)}
+}

@@ -1,0 +1,183 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+const (
+	// restartPause is the least time between two starts of the server, in ticks.
+	restartPause = 10
+	// sickLooks is how often in a row the server must be found sick: a stream that
+	// is just being deleted looks so for a moment.
+	sickLooks = 3
+)
+
+// watch is what the guard remembers from one look to the next.
+type watch struct {
+	recorded  map[string]streamLedger // what the ledger has
+	recording error                   // of the last attempt to write it
+	distrust  string                  // why the server is to be started anew
+	sick      int                     // looks in a row at which it was
+	healthy   map[string]bool         // streams that worked since the server's start
+	restarted time.Time
+}
+
+// guard looks after the server until ctx ends.
+func (s *Server) guard(ctx context.Context) {
+	ticker := time.NewTicker(s.config.tick)
+	defer ticker.Stop()
+	w := watch{healthy: make(map[string]bool)}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case w.distrust = <-s.distrust:
+		case <-ticker.C:
+			s.look(ctx, &w)
+			s.keepRecord(&w)
+		}
+	}
+}
+
+// look compares the disk and the server with what they should be.
+func (s *Server) look(ctx context.Context, w *watch) {
+	disk, err := s.config.disk(s.config.Dir)
+	if err != nil {
+		s.setReason("the disk cannot be looked at: " + err.Error())
+		return
+	}
+	if reserve := s.reserve(disk); disk.free < reserve {
+		s.setReason(fmt.Sprintf("disk full: %s has %s left and %s are to be kept free; make room, the journal goes on by itself then",
+			s.config.Dir, mebibytes(disk.free), mebibytes(reserve)))
+		return
+	}
+	why := s.whyRestart(w, disk)
+	switch {
+	case why != "":
+	case w.sick > 0:
+		return // let it show whether it lasts
+	default:
+		s.setReason("")
+		return
+	}
+	if time.Since(w.restarted) < restartPause*s.config.tick {
+		s.setReason(why)
+		return
+	}
+	w.restarted = time.Now()
+	w.sick = 0
+	clear(w.healthy)
+	if s.restart(ctx, why) {
+		w.distrust = ""
+	}
+}
+
+// whyRestart says why the server should be started anew, "" if it should not.
+func (s *Server) whyRestart(w *watch, d disk) string {
+	s.mu.Lock()
+	running, now := s.running, s.limits
+	s.mu.Unlock()
+	switch {
+	case running == nil:
+		return "the embedded nats-server does not run"
+	case !running.JetStreamEnabled():
+		return "JetStream has switched itself off"
+	case w.distrust != "":
+		return w.distrust
+	}
+	if sickness := s.sickness(w, running); sickness != "" {
+		if w.sick++; w.sick >= sickLooks {
+			return sickness
+		}
+		return ""
+	}
+	w.sick = 0
+	if now.journal < s.config.MaxBytes {
+		room, err := s.limitsOn(d)
+		if err == nil && room.journal-now.journal >= s.config.MaxBytes/8 {
+			return "the disk has more room than when the server was started"
+		}
+	}
+	return ""
+}
+
+// sickness asks the server for what it knows of itself: a stream that could not
+// be written once takes no message any more, and answers no publisher. One that
+// never worked may be in the middle of its creation, which takes seconds if there
+// are messages of an earlier one.
+func (s *Server) sickness(w *watch, running *server.Server) string {
+	names, err := s.store.streams()
+	if err != nil {
+		return "" // the disk's trouble shows elsewhere
+	}
+	sick := make(map[string]string)
+	for _, e := range running.Healthz(&server.HealthzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Details: true}).Errors {
+		sick[e.Stream] = e.Error
+	}
+	for _, name := range names {
+		switch what, found := sick[name]; {
+		case !found:
+			w.healthy[name] = true
+		case w.healthy[name]:
+			return what
+		}
+	}
+	return ""
+}
+
+// restart puts a new server in the place of the one that runs.
+func (s *Server) restart(ctx context.Context, why string) bool {
+	s.logger.Warn("the embedded nats-server is started anew", "dir", s.config.Dir, "reason", why)
+	s.take("the embedded nats-server is being started anew: " + why)
+	err := s.measure()
+	if err == nil {
+		srv, launchErr := s.launch(ctx)
+		if launchErr == nil {
+			s.put(srv)
+			s.logger.Info("the embedded nats-server serves again", "dir", s.config.Dir)
+			return true
+		}
+		err = launchErr
+	}
+	if ctx.Err() == nil {
+		s.setReason(err.Error())
+	}
+	return false
+}
+
+// setReason logs a change for the worse, and the end of it.
+func (s *Server) setReason(reason string) {
+	s.mu.Lock()
+	before := s.reason
+	s.reason = reason
+	s.mu.Unlock()
+	switch {
+	case before == "" && reason != "":
+		s.logger.Error("the journal's store does not work", "dir", s.config.Dir, "reason", reason)
+	case before != "" && reason == "":
+		s.logger.Info("the journal's store works again", "dir", s.config.Dir)
+	}
+}
+
+// keepRecord writes the ledger when a block or a stream has come or gone.
+func (s *Server) keepRecord(w *watch) {
+	streams, err := s.store.all()
+	if err == nil && w.recorded != nil && sameStreams(w.recorded, streams) {
+		return
+	}
+	if err == nil {
+		err = s.record(false)
+	}
+	if err == nil {
+		w.recorded = streams
+	} else if w.recording == nil {
+		s.logger.Warn("a change of the journal's files could not be recorded; after a crash it may look like damage", "err", err)
+	}
+	w.recording = err
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }

@@ -1,0 +1,154 @@
+package embedded_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/journal/embedded"
+)
+
+// fullDisk is a disk that can be filled and emptied again. Where the test may
+// mount a file system it is a real one; else the server is made to do what it does
+// when it meets a full one.
+type fullDisk struct {
+	fill  func(s *embedded.Server)
+	clear func()
+}
+
+func newFullDisk(t *testing.T, c *embedded.Config) fullDisk {
+	t.Helper()
+	c.Reserve = 8 << 20
+	dir := t.TempDir()
+	if err := syscall.Mount("informd", dir, "tmpfs", 0, "size=64m"); err != nil {
+		t.Logf("a full disk is simulated, since no file system can be mounted: %v", err)
+		return simulatedDisk(t, c)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	c.Dir = filepath.Join(dir, "journal")
+	ballast := filepath.Join(dir, "ballast")
+	return fullDisk{
+		fill: func(*embedded.Server) {
+			file, err := os.Create(ballast)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for err == nil {
+				_, err = file.Write(make([]byte, 4096))
+			}
+			if err := file.Close(); err != nil {
+				t.Error(err)
+			}
+			if !errors.Is(err, syscall.ENOSPC) {
+				t.Fatal(err)
+			}
+		},
+		clear: func() { remove(t, ballast) },
+	}
+}
+
+func simulatedDisk(t *testing.T, c *embedded.Config) fullDisk {
+	t.Helper()
+	var free atomic.Int64
+	free.Store(1 << 30)
+	c.FakeDisk(func() (int64, int64) { return free.Load(), 2 << 30 })
+	c.Dir = t.TempDir()
+	return fullDisk{
+		fill: func(s *embedded.Server) {
+			free.Store(0)
+			if err := s.StopJetStream(); err != nil {
+				t.Fatal(err)
+			}
+		},
+		clear: func() { free.Store(1 << 30) },
+	}
+}
+
+// After the disk was full the server stays deaf, even when there is room again.
+// The guard says so and puts it right.
+func TestDiskFull(t *testing.T) {
+	for name, disk := range map[string]func(*testing.T, *embedded.Config) fullDisk{"real": newFullDisk, "simulated": simulatedDisk} {
+		t.Run(name, func(t *testing.T) { testDiskFull(t, disk) })
+	}
+}
+
+func testDiskFull(t *testing.T, disk func(*testing.T, *embedded.Config) fullDisk) {
+	var log logBuffer
+	c := config("")
+	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	full := disk(t, &c)
+	c.MaxBytes = 16 << 20
+	s := start(t, c)
+	create(t, s)
+	publish(t, s, 0, 100)
+
+	full.fill(s)
+	eventually(t, "the state to say so", func() bool {
+		ok, reason := s.State()
+		return !ok && strings.Contains(reason, "disk full") && strings.Contains(reason, c.Dir)
+	})
+	// Publish until it fails: some may still fit.
+	acknowledged := 100
+	j := js(t, s.Conn())
+	eventually(t, "a publish to fail", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if _, err := j.Publish(ctx, subject(acknowledged), body(acknowledged)); err != nil {
+			return true
+		}
+		acknowledged++
+		return false
+	})
+	if n := strings.Count(log.String(), "does not work"); n != 1 {
+		t.Errorf("the full disk was logged %d times", n)
+	}
+
+	full.clear()
+	eventually(t, "the server to work again", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err := j.Publish(ctx, subject(1000), body(1000))
+		ok, _ := s.State()
+		return err == nil && ok
+	})
+	if found := stored(t, s, acknowledged); len(found) != acknowledged {
+		t.Errorf("%d of %d acknowledged messages are left", len(found), acknowledged)
+	}
+	if s.Damaged() {
+		t.Errorf("a full disk is taken for damage: %v", s.Damage())
+	}
+	stop(t, s)
+	if again := start(t, c); again.Damaged() {
+		t.Errorf("at the next start, a full disk is taken for damage: %v", again.Damage())
+	}
+}
+
+// A disk that was full at the start leaves hardly a limit; when there is room, the
+// server gets it.
+func TestRoomReturns(t *testing.T) {
+	var free atomic.Int64
+	c := config(t.TempDir())
+	c.FakeDisk(func() (int64, int64) { return free.Load(), 10 << 30 })
+	s := start(t, c)
+	if ok, _ := s.State(); ok && s.MaxBytes() > 1<<20 {
+		t.Errorf("MaxBytes is %d on a full disk", s.MaxBytes())
+	}
+	free.Store(8 << 30)
+	eventually(t, "the limit to grow", func() bool {
+		ok, _ := s.State()
+		return ok && s.MaxBytes() == 1<<30 && s.Conn().IsConnected()
+	})
+	create(t, s)
+	publish(t, s, 0, 10)
+}

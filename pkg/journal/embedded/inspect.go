@@ -1,0 +1,252 @@
+package embedded
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/minio/highwayhash"
+)
+
+// inspection is a look at the store before the server sees it: the server cuts a
+// block off at its first damaged record, and passes over a stream that it cannot
+// read, both without a word. What is damaged is kept in a directory of its own
+// and the rest is put back together.
+type inspection struct {
+	dir        string
+	journal    string // the prefix of the names of the journal's own streams
+	store      store
+	before     *ledger // nil: nothing is known
+	syncAlways bool
+	logger     *slog.Logger
+
+	// note puts the damage down before anything is changed: what was repaired looks
+	// fine to the next start.
+	note func(damage []string) error
+
+	aside  string // where damaged files go; made when the first does
+	damage []string
+	// verified says that every block was read and its checksums compared.
+	verified bool
+}
+
+// run does it all. It can take a second or two per gigabyte, if the last end was
+// not a clean one. The error is about the inspection; damage is none.
+func (i *inspection) run(ctx context.Context) error {
+	names, err := i.store.streams()
+	if err != nil {
+		return err
+	}
+	if i.before == nil && len(names) > 0 {
+		i.found("the record of what was stored is missing", "file", filepath.Join(i.dir, ledgerFile))
+	}
+	if i.before != nil {
+		i.compareStreams(names)
+	}
+	i.verified = i.before == nil || !i.before.Clean
+	for _, name := range names {
+		if err := i.stream(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareStreams finds what the record of the last time tells by itself.
+func (i *inspection) compareStreams(names []string) {
+	for _, damage := range i.before.Damage {
+		i.found(damage)
+	}
+	if boot := bootID(); !i.before.Clean && !i.syncAlways && boot != i.before.Boot {
+		i.found("the machine went down while the journal was open: the newest messages may not have reached the disk (syncAlways: true prevents that)")
+	}
+	present := make(map[string]bool, len(names))
+	for _, name := range names {
+		present[name] = true
+	}
+	for name, files := range i.before.Streams {
+		if !present[name] && len(files.blocks()) > 0 {
+			i.found("the directory of a stream is missing", "stream", name)
+		}
+	}
+}
+
+// found reports damage, loudly.
+func (i *inspection) found(what string, attributes ...any) {
+	parts := []string{what}
+	for n := 0; n+1 < len(attributes); n += 2 {
+		parts = append(parts, fmt.Sprintf("(%v %v)", attributes[n], attributes[n+1]))
+	}
+	text := strings.Join(parts, " ")
+	if slices.Contains(i.damage, text) {
+		return
+	}
+	i.damage = append(i.damage, text)
+	i.logger.Error("the journal's store is damaged", append([]any{"dir", i.dir, "damage", what}, attributes...)...)
+}
+
+func (i *inspection) stream(ctx context.Context, name string) error {
+	files, err := i.store.files(name)
+	if err != nil {
+		return err
+	}
+	if err := i.metadata(name, len(files.blocks()) > 0); err != nil {
+		return err
+	}
+	verify := i.compareFiles(name, files)
+	if !verify {
+		return nil
+	}
+	return i.blocks(ctx, name, files)
+}
+
+// metadata looks at what the server calls the stream by. Without it the server
+// does not know the stream; with it set aside, whoever creates the stream finds
+// its messages again.
+func (i *inspection) metadata(name string, hasBlocks bool) error {
+	content, err := os.ReadFile(filepath.Join(i.store.stream(name), "meta.inf"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the metadata of stream %s: %w", name, err)
+	}
+	sum, sumErr := os.ReadFile(filepath.Join(i.store.stream(name), "meta.sum"))
+	if sumErr != nil && !errors.Is(sumErr, fs.ErrNotExist) {
+		return fmt.Errorf("read the metadata of stream %s: %w", name, sumErr)
+	}
+	if err == nil && sumErr == nil {
+		key := sha256.Sum256([]byte(name))
+		digest, err := highwayhash.NewDigest64(key[:])
+		if err != nil {
+			return fmt.Errorf("create the checksum of metadata: %w", err)
+		}
+		if _, err := digest.Write(content); err != nil {
+			return fmt.Errorf("compute the checksum of metadata: %w", err)
+		}
+		if hex.EncodeToString(digest.Sum(nil)) == string(sum) {
+			return nil
+		}
+	}
+	if !hasBlocks && i.before != nil && len(i.before.Streams[name].blocks()) == 0 {
+		return nil // the creation of the stream was cut off; it never held anything
+	}
+	i.found("the metadata of a stream is missing or damaged", "stream", name)
+	for _, file := range []string{"meta.inf", "meta.sum"} {
+		if err := i.setAside(name, file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareFiles finds blocks that are missing or have another size, and says
+// whether the stream's blocks must be read.
+func (i *inspection) compareFiles(name string, files streamLedger) (verify bool) {
+	if i.before == nil {
+		return true
+	}
+	before, known := i.before.Streams[name]
+	clean := i.before.Clean && len(i.before.Damage) == 0
+	if !known {
+		// After a clean end that is a stream put there by hand: read it.
+		return true
+	}
+	verify = !clean
+	for file, was := range before {
+		is, ok := files[file]
+		if ok && is == was {
+			continue
+		}
+		verify = true
+		_, block := blockIndex(file)
+		switch {
+		case !block: // the server builds its index anew from the blocks
+		case !ok && i.mayHaveGone(name):
+		case !ok:
+			i.found("a block of messages is missing", "stream", name, "file", file)
+		case clean && is.Size != was.Size:
+			i.found("a block of messages has another size than when it was closed", "stream", name, "file", file)
+		}
+	}
+	return verify
+}
+
+// mayHaveGone reports whether a missing block of that stream is no sign of
+// damage. The blocks of an object bucket, say, come and go with every object, and
+// what they hold has a checksum of its own. But to trust a journal with a hole
+// costs an object, and to compare it with the cluster once too often only a list.
+func (i *inspection) mayHaveGone(stream string) bool {
+	return !i.before.Clean && !strings.HasPrefix(stream, i.journal)
+}
+
+// blocks verifies every block of a stream and repairs those that need it.
+func (i *inspection) blocks(ctx context.Context, name string, files streamLedger) error {
+	reader := &blockReader{stream: name}
+	indexes := files.blocks()
+	clean := i.before != nil && i.before.Clean
+	repaired := false
+	for n, index := range indexes {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("inspect the journal's store: %w", err)
+		}
+		path := filepath.Join(i.store.messages(name), blockName(index))
+		report, err := reader.check(path, index, true)
+		if errors.Is(err, fs.ErrPermission) {
+			return err // not damage: another user's files
+		}
+		if err != nil {
+			i.found("a block of messages cannot be read", "stream", name, "file", blockName(index), "err", err)
+			if err := i.setAside(name, filepath.Join("msgs", blockName(index))); err != nil {
+				return err
+			}
+			continue
+		}
+		last := n == len(indexes)-1
+		if report.torn && last && !clean {
+			continue // a write that was never acknowledged; the server cuts it off
+		}
+		if report.bad == 0 {
+			continue
+		}
+		i.found("a block of messages is damaged", "stream", name, "file", blockName(index), "places", report.bad)
+		if err := i.repair(name, index, report.repaired); err != nil {
+			return err
+		}
+		repaired = true
+	}
+	if !repaired {
+		return nil
+	}
+	return i.distrustIndex(name, indexes[len(indexes)-1])
+}
+
+// repair puts the readable records of a block in its place.
+func (i *inspection) repair(stream string, index uint32, content []byte) error {
+	file := blockName(index)
+	if err := i.keep(stream, file); err != nil {
+		return err
+	}
+	if err := replaceFile(filepath.Join(i.store.messages(stream), file), content); err != nil {
+		return fmt.Errorf("repair block %s of stream %s: %w", file, stream, err)
+	}
+	return nil
+}
+
+// distrustIndex has the server read the blocks instead of believing its index,
+// which counts messages that are not there any more. An empty block behind the
+// last one makes the index an older one in the server's eyes, from which it still
+// takes how far the stream had come: with the index gone, the sequences of
+// messages lost at the end would be given out again.
+func (i *inspection) distrustIndex(stream string, last uint32) error {
+	path := filepath.Join(i.store.messages(stream), blockName(last+1))
+	if err := replaceFile(path, nil); err != nil {
+		return fmt.Errorf("have the index of stream %s rebuilt: %w", stream, err)
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package embedded
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ledgerFile is where the ledger is kept, beside the store that it is about.
+const ledgerFile = "store.json"
+
+// ledger is what this package knows about the store from the last time: without
+// it a stream or a block that is gone looks like one that never was.
+type ledger struct {
+	// Clean says that the server was stopped in order, and nothing has touched the
+	// store since. Then Streams is exact; else it is as of the last look, and a
+	// block may have gone since for a good reason.
+	Clean bool `json:"clean"`
+	// Damage is what was found, until somebody said that it was made good.
+	Damage []string `json:"damage,omitempty"`
+	// Boot names the run of the machine: what was not synced to the disk does not
+	// outlive it.
+	Boot    string                  `json:"boot"`
+	Streams map[string]streamLedger `json:"streams"`
+}
+
+// streamLedger is the files of a stream that hold messages, by name.
+type streamLedger map[string]fileLedger
+
+type fileLedger struct {
+	Size int64 `json:"size"`
+	// Time is when the file was written last, in nanoseconds since 1970.
+	Time int64 `json:"time"`
+}
+
+// readLedger returns nil if there is none or if it cannot be read: then nothing
+// is known.
+func readLedger(dir string) (*ledger, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, ledgerFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // no ledger is an answer
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the record of the journal's store: %w", err)
+	}
+	var l ledger
+	if err := json.Unmarshal(raw, &l); err != nil {
+		return nil, nil //nolint:nilnil,nilerr // as good as none: the caller then trusts nothing
+	}
+	return &l, nil
+}
+
+// write puts the ledger in the place of the one before, so that a crash leaves
+// one of the two.
+func (l *ledger) write(dir string) error {
+	raw, err := json.Marshal(l)
+	if err != nil {
+		return fmt.Errorf("encode the record of the journal's store: %w", err)
+	}
+	if err := replaceFile(filepath.Join(dir, ledgerFile), raw); err != nil {
+		return fmt.Errorf("write the record of the journal's store: %w", err)
+	}
+	return nil
+}
+
+// replaceFile writes a file that is either the old or the new one after a crash.
+func replaceFile(path string, content []byte) error {
+	temporary := path + ".new"
+	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	err = errors.Join(err, file.Sync(), file.Close())
+	if err != nil {
+		return errors.Join(err, os.Remove(temporary))
+	}
+	return os.Rename(temporary, path)
+}
+
+// store is the directory of the server's streams.
+type store string
+
+func storeIn(dir string) store {
+	return store(filepath.Join(dir, "jetstream", "$G", "streams"))
+}
+
+func (s store) stream(name string) string { return filepath.Join(string(s), name) }
+
+func (s store) messages(name string) string { return filepath.Join(string(s), name, "msgs") }
+
+// streams returns the names of the streams that have a directory, in order. One
+// whose name begins with a dot is on its way out.
+func (s store) streams() ([]string, error) {
+	entries, err := os.ReadDir(string(s))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the journal's store: %w", err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+// files returns the stream's message files. A file that goes meanwhile is left out.
+func (s store) files(stream string) (streamLedger, error) {
+	entries, err := os.ReadDir(s.messages(stream))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the blocks of stream %s: %w", stream, err)
+	}
+	files := make(streamLedger, len(entries))
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) || !keptFile(entry.Name()) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look at the blocks of stream %s: %w", stream, err)
+		}
+		files[entry.Name()] = fileLedger{Size: info.Size(), Time: info.ModTime().UnixNano()}
+	}
+	return files, nil
+}
+
+// all returns the files of every stream.
+func (s store) all() (map[string]streamLedger, error) {
+	names, err := s.streams()
+	if err != nil {
+		return nil, err
+	}
+	streams := make(map[string]streamLedger, len(names))
+	for _, name := range names {
+		if streams[name], err = s.files(name); err != nil {
+			return nil, err
+		}
+	}
+	return streams, nil
+}
+
+// size is what all message files take, in bytes.
+func (s store) size() (int64, error) {
+	streams, err := s.all()
+	size := int64(0)
+	for _, files := range streams {
+		for _, file := range files {
+			size += file.Size
+		}
+	}
+	return size, err
+}
+
+// hasMetadata reports whether the stream has the file that the server knows it by.
+func (s store) hasMetadata(stream string) bool {
+	_, err := os.Stat(filepath.Join(s.stream(stream), "meta.inf"))
+	return err == nil
+}
+
+const (
+	blockSuffix = ".blk"
+	indexFile   = "index.db"
+)
+
+func keptFile(name string) bool {
+	_, ok := blockIndex(name)
+	return ok || name == indexFile
+}
+
+// blockIndex returns the number in the name of a block file.
+func blockIndex(name string) (uint32, bool) {
+	digits, ok := strings.CutSuffix(name, blockSuffix)
+	if !ok {
+		return 0, false
+	}
+	index, err := strconv.ParseUint(digits, 10, 32)
+	return uint32(index), err == nil
+}
+
+// blocks returns the stream's block files in the order of their numbers.
+func (l streamLedger) blocks() []uint32 {
+	var indexes []uint32
+	for name := range l {
+		if index, ok := blockIndex(name); ok {
+			indexes = append(indexes, index)
+		}
+	}
+	slices.Sort(indexes)
+	return indexes
+}
+
+func blockName(index uint32) string { return strconv.FormatUint(uint64(index), 10) + blockSuffix }
+
+// sameBlocks reports whether both have the same blocks; sizes do not matter.
+func (l streamLedger) sameBlocks(other streamLedger) bool {
+	return slices.Equal(l.blocks(), other.blocks())
+}
+
+// sameStreams reports whether nothing has come or gone.
+func sameStreams(a, b map[string]streamLedger) bool {
+	return maps.EqualFunc(a, b, streamLedger.sameBlocks)
+}
+
+// bootID names this run of the machine, "" where the system does not tell.
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}

@@ -1,0 +1,189 @@
+package embedded
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+)
+
+const (
+	// maxPayload is well above the 3 MiB that an API server takes.
+	maxPayload = 8 << 20
+	// maxMemory is for streams and consumers in memory: informd keeps the state of
+	// its consumers there.
+	maxMemory = 64 << 20
+	// readerUser is whoever comes over the listener.
+	readerUser = "reader"
+	// reconnectWait is how long the connection waits between two attempts while
+	// the server is started anew.
+	reconnectWait = 100 * time.Millisecond
+	// readyTimeout is for the moment between the end of the start and the listener.
+	readyTimeout = 10 * time.Second
+)
+
+// options are those of every server that this process starts on the directory.
+func (s *Server) options() (*server.Options, error) {
+	o := &server.Options{
+		ServerName:             "informd",
+		DontListen:             true,
+		NoSigs:                 true, // signals belong to the program
+		JetStream:              true,
+		StoreDir:               s.config.Dir,
+		JetStreamMaxStore:      s.serverLimit(),
+		JetStreamMaxMemory:     maxMemory,
+		DisableJetStreamBanner: true,
+		SyncAlways:             s.config.SyncAlways,
+		MaxPayload:             maxPayload,
+		NoSublistCache:         true, // every object is a subject: it would only be filled and emptied
+		Nkeys: []*server.NkeyUser{{
+			Nkey:                   s.identity.public,
+			AllowedConnectionTypes: map[string]struct{}{"IN_PROCESS": {}},
+		}},
+	}
+	if s.config.Listen == "" {
+		return o, nil
+	}
+	host, port, err := s.config.address()
+	if err != nil {
+		return nil, err
+	}
+	if port == 0 {
+		port = cmp.Or(s.port, server.RANDOM_PORT) // the same one again after a restart
+	}
+	o.DontListen, o.Host, o.Port = false, host, port
+	o.Users = []*server.User{{Username: readerUser, Permissions: readOnly()}}
+	o.NoAuthUser = readerUser
+	return o, nil
+}
+
+// readOnly lets a client look at streams and consume them, and nothing else.
+func readOnly() *server.Permissions {
+	return &server.Permissions{
+		Publish: &server.SubjectPermission{Allow: []string{
+			"$JS.API.INFO",
+			"$JS.API.STREAM.NAMES",
+			"$JS.API.STREAM.LIST",
+			"$JS.API.STREAM.INFO.>",
+			"$JS.API.STREAM.MSG.GET.>",
+			"$JS.API.DIRECT.GET.>",
+			"$JS.API.CONSUMER.>",
+			"$JS.ACK.>",
+			"$JS.FC.>",
+			"_INBOX.>",
+		}},
+		Subscribe: &server.SubjectPermission{Allow: []string{">"}},
+	}
+}
+
+// launch starts a server on the directory and waits until it has read its store
+// and serves, or ctx ends.
+func (s *Server) launch(ctx context.Context) (*server.Server, error) {
+	o, err := s.options()
+	if err != nil {
+		return nil, err
+	}
+	srv, err := server.NewServer(o)
+	if err != nil {
+		return nil, fmt.Errorf("set up the embedded nats-server: %w", err)
+	}
+	log := &serverLogger{logger: s.logger}
+	srv.SetLogger(log, false, false)
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		srv.Start()
+	}()
+	select {
+	case <-started:
+	case <-ctx.Done():
+		<-started // it cannot be called off, and must not go on alone
+		shutDown(srv)
+		return nil, fmt.Errorf("start the embedded nats-server: %w", context.Cause(ctx))
+	}
+	reason := log.fatal.Load()
+	if reason == nil && !(srv.JetStreamEnabled() && srv.ReadyForConnections(readyTimeout)) {
+		unknown := "it is not ready after its start"
+		reason = &unknown
+	}
+	if reason != nil {
+		shutDown(srv)
+		return nil, fmt.Errorf("start the embedded nats-server on journal.dir %s: %s", s.config.Dir, *reason)
+	}
+	if address, ok := srv.Addr().(*net.TCPAddr); ok {
+		s.port = address.Port
+	}
+	return srv, nil
+}
+
+// shutDown stops a server and waits until it is done.
+func shutDown(srv *server.Server) {
+	srv.Shutdown()
+	srv.WaitForShutdown()
+}
+
+// errStarting is what a reconnect gets while there is no server.
+var errStarting = errors.New("the embedded nats-server is being started")
+
+// InProcessConn dials whichever server runs at the moment, so that the connection
+// outlives any single one. It is for the nats client.
+func (s *Server) InProcessConn() (net.Conn, error) {
+	s.mu.Lock()
+	srv := s.running
+	s.mu.Unlock()
+	if srv == nil {
+		return nil, errStarting
+	}
+	conn, err := srv.InProcessConn()
+	if err != nil {
+		return nil, fmt.Errorf("connect inside of the process: %w", err)
+	}
+	return conn, nil
+}
+
+// connect returns a connection that goes on for ever. While there is no server,
+// publishing fails at once instead of filling a buffer that may be lost.
+func (s *Server) connect() (*nats.Conn, error) {
+	conn, err := nats.Connect("",
+		nats.Name("informd"),
+		nats.InProcessServer(s),
+		nats.Nkey(s.identity.public, s.identity.sign),
+		nats.MaxReconnects(-1),
+		nats.ReconnectBufSize(-1),
+		nats.ReconnectWait(reconnectWait),
+		nats.ReconnectJitter(0, 0),
+		nats.IgnoreAuthErrorAbort(),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			s.logger.Warn("connection to the embedded nats-server", "err", err)
+		}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the embedded nats-server: %w", err)
+	}
+	return conn, nil
+}
+
+// identity is the login of the connection inside of the process, with all rights.
+// It is made anew for each process and leaves it never.
+type identity struct {
+	public string
+	sign   nats.SignatureHandler
+}
+
+func newIdentity() (identity, error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return identity{}, fmt.Errorf("make a login for the embedded nats-server: %w", err)
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		return identity{}, fmt.Errorf("make a login for the embedded nats-server: %w", err)
+	}
+	return identity{public: public, sign: pair.Sign}, nil
+}

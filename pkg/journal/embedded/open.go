@@ -1,0 +1,206 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// answerTimeout bounds the question to a server that has just said it is ready.
+const answerTimeout = 30 * time.Second
+
+// inspect looks at the store before a server does, and keeps what it found.
+func (s *Server) inspect(ctx context.Context) (*inspection, error) {
+	before, err := readLedger(s.config.Dir)
+	if err != nil {
+		return nil, err
+	}
+	inspection := &inspection{
+		dir:        s.config.Dir,
+		journal:    s.config.Stream,
+		store:      s.store,
+		before:     before,
+		syncAlways: s.config.SyncAlways,
+		logger:     s.logger,
+		note: func(damage []string) error {
+			noted := ledger{Boot: bootID()}
+			if before != nil {
+				noted = *before
+			}
+			noted.Damage = damage
+			return noted.write(s.config.Dir)
+		},
+	}
+	if err := inspection.run(ctx); err != nil {
+		return nil, err
+	}
+	s.addDamage(inspection.damage...)
+	return inspection, s.record(false)
+}
+
+// serve starts the first server and connects to it. A stream whose directory is
+// there and which the server does not serve is set aside, once: without that the
+// program would either begin from nothing without a word, or crash for ever.
+func (s *Server) serve(ctx context.Context, inspection *inspection) error {
+	srv, err := s.launch(ctx)
+	if err != nil {
+		return err
+	}
+	s.put(srv)
+	conn, err := s.connect()
+	if err != nil {
+		s.take("")
+		return err
+	}
+	s.conn = conn
+	unserved, err := s.unserved(ctx)
+	if err == nil && len(unserved) > 0 {
+		err = s.serveWithout(ctx, inspection, unserved)
+	}
+	if err != nil {
+		conn.Close()
+		s.take("")
+		return err
+	}
+	s.addDamage(inspection.damage...)
+	return s.record(false)
+}
+
+// unserved returns the streams of the store that have messages and metadata and
+// are not served.
+func (s *Server) unserved(ctx context.Context) ([]string, error) {
+	names, err := s.store.streams()
+	if err != nil {
+		return nil, err
+	}
+	served, err := s.served(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		files, err := s.store.files(name)
+		return slices.Contains(served, name) || !s.store.hasMetadata(name) || err == nil && len(files.blocks()) == 0
+	}), nil
+}
+
+func (s *Server) served(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	js, err := jetstream.New(s.conn)
+	if err != nil {
+		return nil, fmt.Errorf("ask the embedded nats-server for its streams: %w", err)
+	}
+	var names []string
+	lister := js.StreamNames(ctx)
+	for name := range lister.Name() {
+		names = append(names, name)
+	}
+	if err := lister.Err(); err != nil {
+		return nil, fmt.Errorf("ask the embedded nats-server for its streams: %w", err)
+	}
+	return names, nil
+}
+
+// serveWithout starts the server anew without those streams.
+func (s *Server) serveWithout(ctx context.Context, inspection *inspection, streams []string) error {
+	s.take("a damaged stream is being set aside")
+	for _, name := range streams {
+		inspection.found("the server cannot read a stream", "stream", name)
+		if err := inspection.setAsideStream(name); err != nil {
+			return err
+		}
+	}
+	srv, err := s.launch(ctx)
+	if err != nil {
+		return err
+	}
+	s.put(srv)
+	return nil
+}
+
+// put makes a server the one that the connection goes to.
+func (s *Server) put(srv *server.Server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running, s.reason = srv, ""
+}
+
+// take stops the server that runs, if any, and waits for it.
+func (s *Server) take(reason string) {
+	s.mu.Lock()
+	srv := s.running
+	s.running, s.reason = nil, reason
+	s.mu.Unlock()
+	if srv != nil {
+		shutDown(srv)
+	}
+}
+
+// addDamage adds what is not known yet.
+func (s *Server) addDamage(damage ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range damage {
+		if !slices.Contains(s.damage, one) {
+			s.damage = append(s.damage, one)
+		}
+	}
+}
+
+// record writes the ledger.
+func (s *Server) record(clean bool) error {
+	s.recording.Lock()
+	defer s.recording.Unlock()
+	streams, err := s.store.all()
+	if err != nil {
+		return err
+	}
+	l := ledger{Clean: clean, Boot: bootID(), Streams: streams, Damage: s.Damage()}
+	return l.write(s.config.Dir)
+}
+
+// measure finds how much may be stored.
+func (s *Server) measure() error {
+	disk, err := s.config.disk(s.config.Dir)
+	if err != nil {
+		return err
+	}
+	limits, err := s.limitsOn(disk)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.limits = limits
+	s.mu.Unlock()
+	if limits.journal < s.config.MaxBytes {
+		s.logger.Warn("the disk has less room than journal.maxBytes", "dir", s.config.Dir,
+			"max_bytes", s.config.MaxBytes, "room_bytes", limits.journal, "free_bytes", disk.free, "reserve_bytes", s.reserve(disk))
+	}
+	return nil
+}
+
+// limitsOn shares out the room on a disk in this state.
+func (s *Server) limitsOn(d disk) (limits, error) {
+	used, err := s.store.size()
+	if err != nil {
+		return limits{}, err
+	}
+	return limitsFor(s.config.MaxBytes, used, s.reserve(d), d), nil
+}
+
+func (s *Server) reserve(d disk) int64 {
+	if s.config.Reserve > 0 {
+		return s.config.Reserve
+	}
+	return d.reserve()
+}
+
+func (s *Server) serverLimit() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.limits.server
+}

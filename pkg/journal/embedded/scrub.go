@@ -1,0 +1,62 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+)
+
+// scrubPause is the time between two blocks of at most 8 MiB, so that the scrub
+// takes no more than a small share of the disk.
+const scrubPause = 100 * time.Millisecond
+
+// scrub reads all blocks once after a clean start, when nothing but their sizes
+// and times was looked at, and compares the checksums: a disk that gives back
+// other bits than it got does not change a file's time. It changes nothing; the
+// next start repairs.
+func (s *Server) scrub(ctx context.Context) {
+	ticker := time.NewTicker(min(scrubPause, s.config.tick))
+	defer ticker.Stop()
+	streams, err := s.store.all()
+	if err != nil {
+		s.logger.Warn("the journal's blocks cannot be verified", "err", err)
+		return
+	}
+	for name, files := range streams {
+		indexes := files.blocks()
+		reader := &blockReader{stream: name}
+		for n, index := range indexes {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			s.scrubBlock(reader, index, n == len(indexes)-1)
+		}
+	}
+}
+
+// scrubBlock reads one block. The server replaces a block as a whole or appends
+// to the last one, so that what was read is the file of one moment, but for an
+// unfinished record at the end of the last.
+func (s *Server) scrubBlock(reader *blockReader, index uint32, last bool) {
+	report, err := reader.check(filepath.Join(s.store.messages(reader.stream), blockName(index)), index, false)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return // all its messages were removed
+	case err != nil:
+		s.logger.Warn("a block of the journal cannot be verified", "stream", reader.stream, "file", blockName(index), "err", err)
+		return
+	case report.bad == 0, report.torn && last:
+		return
+	}
+	text := fmt.Sprintf("a block of messages is damaged (stream %s) (file %s)", reader.stream, blockName(index))
+	s.logger.Error("the journal's store is damaged; restart informd to have it repaired", "dir", s.config.Dir, "damage", text)
+	s.addDamage(text)
+	if err := s.record(false); err != nil {
+		s.logger.Warn("damage of the journal could not be recorded", "err", err)
+	}
+}

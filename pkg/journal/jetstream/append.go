@@ -1,0 +1,255 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// errBehind marks an event that was not sent because the one before it of the same
+// object was not acknowledged.
+var errBehind = errors.New("the event before it of the same object is not in the journal yet")
+
+// Append implements [journal.Journal]. It tries for as long as it takes: the only
+// errors are those of ctx and of the fence, [journal.ErrClosed], [ErrFenced] and
+// [ErrLost]. If it fails, some of the events may be in the log; appending them
+// again does not repeat them.
+func (j *Journal) Append(ctx context.Context, events []event.Event) error {
+	if err := j.usable(ctx); err != nil {
+		return err
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	bounded, cancel := j.within(ctx)
+	defer cancel()
+	pending := make([]*flight, len(events))
+	for i := range events {
+		pending[i] = j.newFlight(&events[i])
+	}
+	return j.cause(ctx, j.appendAll(bounded, pending))
+}
+
+func (j *Journal) newFlight(e *event.Event) *flight {
+	f := &flight{event: *e, message: j.config.newMessage(e), id: j.heads.hash(e.ID), outcome: make(chan error, 1)}
+	f.subject = j.heads.hash(f.message.Subject)
+	return f
+}
+
+// appendAll makes attempts until every event is in the log.
+func (j *Journal) appendAll(ctx context.Context, pending []*flight) error {
+	var pause backoff
+	blocked := false
+	defer func() {
+		if blocked {
+			j.blocked.Add(-1)
+		}
+	}()
+	for {
+		if err := j.attempt(ctx, pending); err != nil {
+			return err
+		}
+		trouble, err := j.review(ctx, pending)
+		if err != nil {
+			return err
+		}
+		if pending = remaining(pending); len(pending) == 0 {
+			j.appending.over()
+			return nil
+		}
+		if trouble == nil {
+			pause = backoff{}
+			continue
+		}
+		if !blocked {
+			blocked = true
+			j.blocked.Add(1)
+		}
+		j.appending.begin(trouble)
+		if err := pause.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func remaining(pending []*flight) []*flight {
+	rest := pending[:0]
+	for _, f := range pending {
+		if !f.landed {
+			rest = append(rest, f)
+		}
+	}
+	return rest
+}
+
+// attempt sends the events, one after the other without any of another call in
+// between, and waits for what comes of each.
+func (j *Journal) attempt(ctx context.Context, pending []*flight) error {
+	if err := j.allowed(); err != nil {
+		return err
+	}
+	for _, f := range pending {
+		f.err = nil
+		if len(f.message.Data) > 0 && !j.fits(f.message) {
+			f.err = j.shrinkOften(ctx, f)
+		}
+	}
+	select {
+	case j.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	launched, err := j.launchAll(ctx, pending)
+	<-j.turn // only now may another call send
+	if err != nil {
+		return err
+	}
+	for _, f := range launched {
+		if err := f.settle(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shrinkOften is shrink with a bound of attempts.
+func (j *Journal) shrinkOften(ctx context.Context, f *flight) error {
+	err := j.shrink(ctx, &f.event, f.message)
+	if err == nil || ctx.Err() != nil || isFull(err) || !j.config.Conn.IsConnected() {
+		return err
+	}
+	if f.refused++; f.refused < objectAttempts {
+		return err
+	}
+	j.bare(&f.event, f.message, err)
+	return nil
+}
+
+// launchAll sends the events and returns those whose outcome is still to come.
+func (j *Journal) launchAll(ctx context.Context, pending []*flight) (launched []*flight, err error) {
+	if err := j.allowed(); err != nil { // again: the turn may have taken long to come
+		return nil, err
+	}
+	before := make(map[uint64]*flight, len(pending)) // by subject
+	for _, f := range pending {
+		if earlier := before[f.subject]; earlier != nil {
+			// Of one object, one event is on its way at a time.
+			if err := earlier.settle(ctx); err != nil {
+				return nil, err
+			}
+			if !earlier.landed && f.err == nil {
+				f.err = errBehind
+			}
+		}
+		before[f.subject] = f
+		if f.err != nil {
+			continue
+		}
+		if err := j.launch(ctx, f); err != nil {
+			return nil, err
+		}
+		f.flying = true
+		launched = append(launched, f)
+	}
+	return launched, nil
+}
+
+// settle waits for the outcome of the attempt, if there is one to come.
+func (f *flight) settle(ctx context.Context) error {
+	if !f.flying {
+		return nil
+	}
+	select {
+	case f.err = <-f.outcome:
+		f.flying, f.landed = false, f.err == nil
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// review decides how each failed event goes on. The trouble it returns is the
+// reason to wait before the next attempt; the error ends the append.
+func (j *Journal) review(ctx context.Context, pending []*flight) (trouble, err error) {
+	for _, f := range pending {
+		switch {
+		case f.landed || errors.Is(f.err, errBehind):
+		case isStale(f.err):
+			doubt, err := j.reconsider(ctx, f)
+			if err != nil {
+				return nil, err
+			}
+			trouble = first(trouble, doubt)
+		case isTooLarge(f.err) && len(f.event.Data) > 0:
+			// The limit has just been lowered, or is the server's secret.
+			if err := j.shrink(ctx, &f.event, f.message); err != nil {
+				trouble = first(trouble, err)
+			} else if f.shrunk++; f.shrunk > 1 {
+				j.bare(&f.event, f.message, f.err)
+			}
+		default:
+			trouble = first(trouble, f.err)
+		}
+	}
+	if err := j.loss(); err != nil {
+		return nil, err
+	}
+	return trouble, nil
+}
+
+func first(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// reconsider looks at what a subject ends with, other than expected. Doubt is the
+// reason why it could not.
+func (j *Journal) reconsider(ctx context.Context, f *flight) (doubt, err error) {
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	m, err := j.lastMessage(limited, j.config.Stream, f.message.Subject)
+	if err != nil {
+		return err, nil
+	}
+	last := known{seq: m.seq}
+	if m.seq != 0 {
+		// What cannot be parsed is no event: it has no id and no revision.
+		last.event, _ = parse(m.Header)
+	}
+	verdict, err := judge(&f.event, last, f.sent)
+	if err != nil {
+		return nil, err
+	}
+	j.heads.set(f.subject, head{seq: m.seq, id: j.heads.hash(last.event.ID)})
+	if verdict == held {
+		f.landed = true
+		j.tail.reach(m.seq)
+	} else if m.seq == f.sent {
+		return f.err, nil // it changed back and forth: not at full speed
+	}
+	return nil, nil
+}
+
+// Last implements [journal.Journal].
+func (j *Journal) Last(ctx context.Context, of *event.Event) (last event.Event, found bool, err error) {
+	if err := j.usable(ctx); err != nil {
+		return event.Event{}, false, err
+	}
+	bounded, cancel := j.within(ctx)
+	defer cancel()
+	err = retry(bounded, j.asking, func(ctx context.Context) error {
+		m, err := j.lastMessage(ctx, j.config.Stream, j.config.subject(of))
+		if err != nil || m.seq == 0 {
+			return err
+		}
+		last, found, err = j.decode(ctx, m)
+		return err
+	})
+	return last, found, j.cause(ctx, err)
+}
+
+var _ journal.Journal = (*Journal)(nil)

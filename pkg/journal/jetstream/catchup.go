@@ -1,0 +1,135 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/journal"
+)
+
+// The bounds of what a cursor that is behind has in flight.
+const (
+	readBatch = 256
+	readBytes = 1 << 20
+)
+
+// catchup reads the stream until the tail is reached. It counts the sequences that
+// it does not get: the history limit has removed those events, and each of them is
+// declared by a gap event ahead of what follows. What the janitor removed does not
+// count: every cursor had passed it.
+type catchup struct {
+	cursor *cursor
+	pull   *puller
+	passed uint64 // everything up to here was returned or is gone
+
+	begun    bool
+	missing  uint64 // sequences that were jumped over
+	declared uint64 // of them, or of those to come, in gap events
+	until    uint64 // what is missing up to here was declared ahead
+}
+
+func newCatchup(c *cursor, from uint64) *catchup { return &catchup{cursor: c, passed: from - 1} }
+
+func (s *catchup) close(ctx context.Context) {
+	if s.pull != nil {
+		s.pull.close(ctx)
+		s.pull = nil
+	}
+}
+
+// fill implements [source].
+func (s *catchup) fill(ctx context.Context) (entries []journal.Entry, done bool, err error) {
+	j := s.cursor.journal
+	// What the log had before the pull, the pull finds, unless it is gone for good.
+	goal := j.tail.end()
+	opened, err := s.open(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	found, err := s.pull.next(ctx)
+	if err != nil {
+		s.close(ctx)
+		return nil, false, err
+	}
+	entries = make([]journal.Entry, 1, len(found)+1) // the first is for a gap
+	from, passed := s.passed+1, s.passed
+	for _, m := range found {
+		e, ok, err := j.decode(ctx, m)
+		if err != nil {
+			s.close(ctx) // it has gone on; another one begins behind passed
+			return nil, false, err
+		}
+		if ok {
+			entries = append(entries, journal.Entry{Seq: m.seq, Event: e})
+		}
+		s.missing += m.seq - passed - 1
+		passed = m.seq
+	}
+	end := len(found) == 0 || s.pull.pending == 0
+	if end && goal > passed {
+		s.missing += goal - passed
+		passed = goal
+	}
+	// The tail may still have what was declared as missing: not before until.
+	end = end || passed >= s.until && j.tail.holds(passed+1)
+	if len(found) > 0 {
+		s.cursor.readStream(passed, found[0].time)
+	}
+	s.passed = passed
+	s.cursor.passed(passed)
+	if gap, ok := s.gap(from, passed, goal, opened); ok {
+		entries[0] = gap
+	} else {
+		entries = entries[1:]
+	}
+	return entries, end, nil
+}
+
+// open makes the puller if there is none. It returns how many of the sequences up
+// to the goal were missing when it began, the first time; it may be more by now.
+func (s *catchup) open(ctx context.Context) (missing uint64, err error) {
+	if s.pull != nil {
+		return 0, nil
+	}
+	j := s.cursor.journal
+	end := j.tail.end()
+	s.pull, err = j.pull(ctx, scan{
+		stream: j.stream, policy: js.DeliverByStartSequencePolicy, from: s.passed + 1, batch: readBatch, bytes: readBytes,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read from %d: %w", s.passed+1, err)
+	}
+	if stored := end - min(end, s.passed); !s.begun && stored > s.pull.pending {
+		missing, s.until = stored-s.pull.pending, end
+	}
+	s.begun = true
+	return missing, nil
+}
+
+// gap returns the gap event for what is missing and not declared. The first one
+// declares all that is known to be missing up to goal, the others what was removed
+// later.
+func (s *catchup) gap(from, passed, goal, opened uint64) (journal.Entry, bool) {
+	missing, to := s.missing, passed
+	if opened > missing {
+		missing, to = opened, max(goal, passed)
+	}
+	if missing <= s.declared {
+		return journal.Entry{}, false
+	}
+	count := missing - s.declared
+	s.declared = missing
+	s.cursor.journal.logger.Warn("events were removed before a sink had read them: it gets a gap event; raise journal.historyPerObject if it must not be so far behind",
+		"sink", s.cursor.name, "events", count)
+	return s.cursor.trimmed(from, to, count), true
+}
+
+// readStream remembers how old the entries up to last are.
+func (c *cursor) readStream(last uint64, first time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.batches = append(c.batches, batch{last: last, at: first})
+}

@@ -1,0 +1,118 @@
+package jetstream
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// Config describes the journal to open.
+type Config struct {
+	// Conn is the connection to the server. The caller owns it, and closes it
+	// after the journal. It must reconnect by itself for ever (MaxReconnects(-1))
+	// and must not buffer meanwhile (ReconnectBufSize(-1)). A peer that takes
+	// nothing blocks calls for as long as its FlusherTimeout, a minute by default.
+	Conn *nats.Conn
+	// Cluster is the name of the Kubernetes cluster in the subjects.
+	Cluster string
+	// Stream is the name of the stream of events. <Stream>_STATE and the bucket
+	// <Stream>_OBJECTS go with it.
+	Stream string
+	// SubjectPrefix is what subjects begin with: see [event.Event.NATSSubject].
+	SubjectPrefix string
+	// HistoryPerObject is how many events of an object are kept, at least 1.
+	HistoryPerObject int64
+	// MaxBytes bounds the stream; 0 is no bound. A full journal blocks Append.
+	MaxBytes int64
+	// Replicas of the streams; 0 counts as 1.
+	Replicas int
+	// Compression turns on S2 for streams that are created.
+	Compression bool
+	// TombstoneTTL is how long the last message of a deleted object stays.
+	TombstoneTTL time.Duration
+	// ScanInterval is how often the janitor looks through all objects; 0 is ten
+	// minutes.
+	ScanInterval time.Duration
+	// Own says that the server is informd's own, so that the limits of streams that
+	// are there follow the config. In anybody else's server nothing is changed.
+	Own bool
+	// Distrust says that the log is known to be damaged: no mark counts any more.
+	Distrust bool
+	// Fence is asked before everything that is published and before every Read.
+	// An error, such as a lost leadership, ends the call with it. Nil allows all.
+	Fence func() error
+	// Logger takes what operators should know. Required.
+	Logger *slog.Logger
+}
+
+// The bounds that are not the user's business.
+const (
+	defaultScanInterval = 10 * time.Minute
+	// window is how many events may be on their way without an acknowledgement.
+	window = 512
+	// tailBytes bounds the newest events, which cursors read without the server.
+	tailBytes = 4 << 20
+	// minMessage is the least size of messages that informd can work with: the
+	// headers of an event must fit in any case.
+	minMessage = 16 << 10
+	// maxSubject keeps a protocol line under the server's default of 4,096 bytes.
+	maxSubject = 3600
+
+	requestTimeout = 5 * time.Second // one question to the server
+	ackTimeout     = 5 * time.Second // one event's acknowledgement
+	closePatience  = 1500 * time.Millisecond
+)
+
+func (c *Config) check() error {
+	if c.Conn == nil || c.Logger == nil {
+		return errors.New("a connection and a logger are needed")
+	}
+	if err := event.ValidatePrefix(c.SubjectPrefix); err != nil {
+		return fmt.Errorf("journal.subjectPrefix: %w", err)
+	}
+	if c.Stream == "" || strings.ContainsAny(c.Stream, ".*>/\\ \t\r\n") {
+		return fmt.Errorf("journal.stream %q: a stream's name has no dots, wildcards, slashes or white space and is not empty", c.Stream)
+	}
+	if c.HistoryPerObject < 1 {
+		return fmt.Errorf("journal.historyPerObject is %d, it must be at least 1: the last event of every object is its state", c.HistoryPerObject)
+	}
+	if c.MaxBytes < 0 {
+		return fmt.Errorf("journal.maxBytes is %d, it must not be negative", c.MaxBytes)
+	}
+	return nil
+}
+
+// allowed asks the fence.
+func (c *Config) allowed() error {
+	if c.Fence == nil {
+		return nil
+	}
+	return c.Fence()
+}
+
+func (c *Config) stateStream() string  { return c.Stream + "_STATE" }
+func (c *Config) objectBucket() string { return c.Stream + "_OBJECTS" }
+
+// root is what the subjects of all events begin with, without the last dot.
+func (c *Config) root() string { return c.SubjectPrefix + "." + event.EscapeToken(c.Cluster) }
+
+// targetSubjects is the filter that matches the objects of a target, ends
+// included, and no control record.
+func (c *Config) targetSubjects(target string) (string, error) {
+	name, namespace, namespaced := strings.Cut(target, "@")
+	group, resource, ok := strings.Cut(name, "/")
+	if !ok || group == "" || resource == "" {
+		return "", fmt.Errorf("target %q is not <group>/<resource>[@<namespace>]", target)
+	}
+	filter := c.root() + "." + event.EscapeToken(group) + "." + event.EscapeToken(resource) + "."
+	if !namespaced {
+		return filter + "*.*", nil
+	}
+	return filter + event.EscapeToken(namespace) + ".*", nil
+}

@@ -1,0 +1,312 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// cursor is one sink's place in the log.
+type cursor struct {
+	journal *Journal
+	name    string
+	news    chan struct{}   // one signal: the log has grown
+	life    context.Context //nolint:containedctx // ends with Close
+	end     context.CancelCauseFunc
+	saving  sync.Mutex    // held while the record is written: the latest comes last
+	reader  chan struct{} // has room for the call that uses queue and source
+	reading *trouble
+
+	mu      sync.Mutex
+	floor   uint64   // commits below it come too early: the end of a snapshot
+	next    uint64   // the first sequence that no source was asked for yet
+	record  position // what was committed; what is to be saved
+	saved   position // what is durable
+	batches []batch  // what was read from the stream and is not committed
+
+	// Of who has put something into reader:
+	queue  []journal.Entry // read ahead
+	source source          // where the next entries come from; nil: the tail
+}
+
+// batch tells how old entries are that were read from the stream.
+type batch struct {
+	last uint64
+	at   time.Time // of the first of them
+}
+
+// source is where a cursor reads while it is not at the tail.
+type source interface {
+	// fill returns the next entries, possibly none, and whether they are the last.
+	// After an error it may be called again and goes on where it was.
+	fill(ctx context.Context) (entries []journal.Entry, done bool, err error)
+	close(ctx context.Context)
+}
+
+// Open implements [journal.Journal]. It asks the server, for some seconds if it
+// must.
+func (j *Journal) Open(name string, start journal.Start) (journal.Cursor, error) {
+	c := &cursor{journal: j, name: name, news: make(chan struct{}, 1), reader: make(chan struct{}, 1)}
+	c.reading = &trouble{logger: j.logger.With(slog.String("sink", name)), what: "read"}
+	c.life, c.end = context.WithCancelCause(j.life)
+	j.mu.Lock()
+	if j.life.Err() != nil {
+		j.mu.Unlock()
+		return nil, journal.ErrClosed
+	}
+	if _, ok := j.cursors[name]; ok {
+		j.mu.Unlock()
+		return nil, fmt.Errorf("open cursor %q: it is open already", name)
+	}
+	j.cursors[name] = c // with position 0: until it is known, the janitor waits
+	j.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(c.life, 2*requestTimeout)
+	defer cancel()
+	if err := retry(ctx, j.asking, func(ctx context.Context) error { return c.begin(ctx, start) }); err != nil {
+		j.mu.Lock()
+		delete(j.cursors, name)
+		j.mu.Unlock()
+		if j.life.Err() != nil {
+			return nil, journal.ErrClosed
+		}
+		return nil, fmt.Errorf("open cursor %q: %w", name, err)
+	}
+	j.tail.listen(c.news)
+	return c, nil
+}
+
+// begin reads the cursor's record, or makes the first one.
+func (c *cursor) begin(ctx context.Context, start journal.Start) error {
+	j := c.journal
+	var p position
+	found, err := j.load(ctx, j.sinkKey(c.name), &p)
+	if err != nil {
+		return err
+	}
+	j.look(ctx) // another process may have appended since Open
+	now := j.here()
+	switch {
+	case found && !p.holds(now):
+		return final(fmt.Errorf("%w: the sink was at %d of %d", ErrLost, p.Last, now.Last))
+	case !found && start == journal.FromNow:
+		p = position{place: now}
+	case !found:
+		p = position{place: place{Created: now.Created}, Snapshot: now.Last > 0, Since: now.Last}
+	}
+	c.mu.Lock()
+	c.record, c.next = p, p.Last+1
+	c.mu.Unlock()
+	if !found {
+		if err := c.save(ctx); err != nil {
+			return err
+		}
+	} else {
+		c.mu.Lock()
+		c.saved = p
+		c.mu.Unlock()
+	}
+	if p.Snapshot {
+		c.source = newSnapshot(c, now.Last, p.Since)
+		c.floor, c.next = now.Last, now.Last+1
+	}
+	return nil
+}
+
+// Read implements [journal.Cursor]. It tries for as long as it takes: beside those
+// of ctx, of the fence and [journal.ErrClosed] the only error is [ErrLost].
+func (c *cursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
+	if err := c.usable(ctx); err != nil {
+		return nil, err
+	}
+	bounded, cancel := both(ctx, c.life)
+	defer cancel()
+	select {
+	case c.reader <- struct{}{}:
+		defer func() { <-c.reader }()
+	case <-bounded.Done():
+		return nil, c.cause(ctx, bounded.Err())
+	}
+	entries, err := c.read(bounded, max(limit, 1))
+	return entries, c.cause(ctx, err)
+}
+
+// cause says why a call failed: ctx is the caller's.
+func (c *cursor) cause(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() == nil && c.life.Err() != nil {
+		return journal.ErrClosed
+	}
+	return c.journal.cause(ctx, err)
+}
+
+// usable returns why a call cannot even begin.
+func (c *cursor) usable(ctx context.Context) error {
+	if c.life.Err() != nil {
+		return journal.ErrClosed
+	}
+	return ctx.Err()
+}
+
+func (c *cursor) read(ctx context.Context, limit int) ([]journal.Entry, error) {
+	var pause backoff
+	for {
+		if err := c.journal.allowed(); err != nil {
+			return nil, err
+		}
+		if entries := c.dequeue(limit); len(entries) > 0 {
+			return entries, nil
+		}
+		if c.source == nil {
+			entries, err := c.readTail(ctx, limit)
+			if err != nil || len(entries) > 0 {
+				return entries, err
+			}
+			continue
+		}
+		entries, done, err := c.source.fill(ctx)
+		switch {
+		case err == nil:
+			c.reading.over()
+			pause = backoff{}
+			c.enqueue(ctx, entries, done)
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		default:
+			c.reading.begin(err)
+			if err := pause.wait(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// readTail returns what the tail has, waits if it has nothing, or makes the stream
+// the source if the tail is too far ahead.
+func (c *cursor) readTail(ctx context.Context, limit int) ([]journal.Entry, error) {
+	c.mu.Lock()
+	next := c.next
+	c.mu.Unlock()
+	entries, behind := c.journal.tail.take(next, limit)
+	switch {
+	case behind > 0:
+		c.source = newCatchup(c, next)
+	case len(entries) > 0:
+		c.passed(entries[len(entries)-1].Seq)
+		c.rename(entries)
+	default:
+		select {
+		case <-c.news:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return entries, nil
+}
+
+// enqueue takes over what a source has read.
+func (c *cursor) enqueue(ctx context.Context, entries []journal.Entry, done bool) {
+	c.rename(entries)
+	c.queue = append(c.queue, entries...)
+	if done {
+		c.source.close(ctx)
+		c.source = nil
+	}
+}
+
+// dequeue returns what was read ahead and is not committed.
+func (c *cursor) dequeue(limit int) []journal.Entry {
+	if len(c.queue) == 0 {
+		return nil
+	}
+	c.mu.Lock()
+	committed := c.record.Last
+	c.mu.Unlock()
+	for len(c.queue) > 0 && c.queue[0].Seq != 0 && c.queue[0].Seq <= committed {
+		c.queue = c.queue[1:]
+	}
+	n := min(limit, len(c.queue))
+	entries := c.queue[:n:n]
+	if c.queue = c.queue[n:]; len(c.queue) == 0 {
+		c.queue = nil
+	}
+	return entries
+}
+
+// passed says that everything up to seq was read.
+func (c *cursor) passed(seq uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next = max(c.next, seq+1)
+}
+
+// rename gives what is read again after a rewind its new ids. The entries are the
+// cursor's own; what their events point to is shared.
+func (c *cursor) rename(entries []journal.Entry) {
+	c.mu.Lock()
+	run, until := c.record.Run, c.record.Until
+	c.mu.Unlock()
+	if run == 0 {
+		return
+	}
+	suffix := ":r" + strconv.FormatUint(run, 10)
+	for i := range entries {
+		if seq := entries[i].Seq; seq != 0 && seq <= until {
+			entries[i].Event.ID += suffix
+		}
+	}
+}
+
+// Close implements [journal.Cursor]. It saves the position if the server answers
+// within some seconds. A Read under way ends.
+func (c *cursor) Close() error {
+	j := c.journal
+	j.mu.Lock()
+	if c.life.Err() != nil {
+		j.mu.Unlock()
+		return journal.ErrClosed
+	}
+	c.end(journal.ErrClosed)
+	j.mu.Unlock()
+	c.finish(context.WithoutCancel(c.life))
+	j.mu.Lock()
+	delete(j.cursors, c.name)
+	j.mu.Unlock()
+	return nil
+}
+
+// finish saves the position and gives back what reading took. The cursor's life
+// has ended, so that a Read under way ends, too.
+func (c *cursor) finish(ctx context.Context) {
+	j := c.journal
+	j.tail.mute(c.news)
+	ctx, cancel := context.WithTimeout(ctx, closePatience)
+	defer cancel()
+	if err := c.save(ctx); err != nil {
+		j.logger.Warn("position of a sink could not be saved: it gets its last events again", "sink", c.name, "err", err)
+	}
+	select {
+	case c.reader <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	if c.source != nil {
+		c.source.close(ctx)
+		c.source = nil
+	}
+	<-c.reader
+}
+
+// trimmed is the gap event that declares count events which are gone unread.
+func (c *cursor) trimmed(from, to, count uint64) journal.Entry {
+	return journal.Entry{Event: event.Event{
+		ID: event.TrimmedID(c.name, from, to), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
+		Cluster: c.journal.config.Cluster, Target: event.AllTargets,
+		Gap: &event.GapInfo{Reason: "trimmed", Recovered: event.RecoveredState, Trimmed: count},
+	}}
+}

@@ -1,0 +1,252 @@
+package jetstream_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// TestTrimmed restarts with a cursor whose history is gone in part.
+func TestTrimmed(t *testing.T) {
+	h := newHost(t)
+	j := h.open(history(4))
+	mustClose(t, mustOpen(t, j, "bus", journal.FromNow))
+	var now clock
+	a, b := &object{name: "a"}, &object{name: "b"}
+	mustAppend(t, j, a.event(&now, event.Added), b.event(&now, event.Added))
+	for range 20 {
+		mustAppend(t, j, a.event(&now, event.Modified))
+	}
+	mustClose(t, j)
+	j = h.open(history(4))
+	c := mustOpen(t, j, "bus", journal.FromNow)
+	want := describe("0 gap bus:1-22:trimmed trimmed 17", "2 added b-2:2",
+		"19 modified a-1:19", "20 modified a-1:20", "21 modified a-1:21", "22 modified a-1:22")
+	got := read(t, c, 6)
+	if diff := cmp.Diff(want, show(got)); diff != "" {
+		t.Fatalf("entries (-want +got):\n%s", diff)
+	}
+	if gap := got[0].Event; gap.Target != "*" || gap.Cluster != "test" || gap.Gap.Recovered != event.RecoveredState {
+		t.Errorf("gap = %+v", gap)
+	}
+	silent(t, c)
+	mustCommit(t, c, 22)
+	mustClose(t, c)
+	c = mustOpen(t, j, "bus", journal.FromNow)
+	silent(t, c)
+	if got := c.Lag(); got != (journal.Lag{}) {
+		t.Errorf("lag = %+v", got)
+	}
+}
+
+// TestSnapshot opens new sinks on a log with a past.
+func TestSnapshot(t *testing.T) {
+	h := newHost(t)
+	j := h.open()
+	var now clock
+	a, b, d := &object{name: "a"}, &object{name: "b"}, &object{name: "d"}
+	mustAppend(t, j, a.event(&now, event.Added), b.event(&now, event.Added), d.event(&now, event.Added))
+	mustAppend(t, j, a.event(&now, event.Modified), b.event(&now, event.Deleted))
+	synced := event.Event{ID: event.SyncedID("core/configmaps", 5, 0), Op: event.Synced, Cluster: "test", Target: "core/configmaps", Version: "v1", Resource: "configmaps", ResourceVersion: 5}
+	mustAppend(t, j, synced)
+	start := mustOpen(t, j, "now", journal.FromNow)
+	c := mustOpen(t, j, "bus", journal.FromSnapshot)
+	mustAppend(t, j, d.event(&now, event.Modified))
+	want := describe("0 snapshot a-1:4", "6 synced core/configmaps:5:synced", "7 modified d-3:6")
+	wantQuiet := describe("0 snapshot d-3:3", "0 snapshot a-1:4", "6 synced core/configmaps:5:synced", "7 modified d-3:6")
+	got := show(read(t, c, 3))
+	if got != want {
+		rest := show(read(t, c, 1))
+		if got+rest != wantQuiet {
+			t.Errorf("entries:\n%swant:\n%s", got+rest, want)
+		}
+	}
+	if got := show(read(t, start, 1)); got != describe("7 modified d-3:6") {
+		t.Errorf("the other sink got %s", got)
+	}
+	silent(t, start)
+}
+
+// TestSnapshotBreaksOff restarts in the middle of a snapshot.
+func TestSnapshotBreaksOff(t *testing.T) {
+	h := newHost(t)
+	j := h.open()
+	var now clock
+	objects := make([]*object, 10)
+	for i := range objects {
+		objects[i] = &object{name: fmt.Sprint("o", i)}
+		mustAppend(t, j, objects[i].event(&now, event.Added))
+	}
+	c := mustOpen(t, j, "bus", journal.FromSnapshot)
+	read(t, c, 5)
+	mustCommit(t, c, 3) // too early
+	if _, err := c.(journal.Rewinder).Rewind(t.Context(), time.Unix(0, 0)); err == nil {
+		t.Error("Rewind in a snapshot works")
+	}
+	// o0 goes; o1 goes and comes back; o2 changes.
+	uid0, uid1 := objects[0].uid, objects[1].uid
+	mustAppend(t, j, objects[0].event(&now, event.Deleted), objects[1].event(&now, event.Deleted))
+	mustAppend(t, j, objects[1].event(&now, event.Added), objects[2].event(&now, event.Modified))
+	mustClose(t, j)
+	j = h.open()
+	c = mustOpen(t, j, "bus", journal.FromNow)
+	want := []string{"0 deleted " + uid0 + ":deleted", "0 deleted " + uid1 + ":deleted"}
+	for _, o := range objects[3:] {
+		want = append(want, fmt.Sprintf("0 snapshot %s:%d", o.uid, o.prev))
+	}
+	want = append(want, "0 snapshot "+objects[1].uid+":13", "14 snapshot "+objects[2].uid+":14")
+	if diff := cmp.Diff(describe(want...), show(read(t, c, len(want)))); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+	mustCommit(t, c, 14)
+	mustClose(t, j)
+	c = mustOpen(t, h.open(), "bus", journal.FromSnapshot)
+	silent(t, c)
+}
+
+// TestSnapshotOfNothing opens a new sink where everything is deleted.
+func TestSnapshotOfNothing(t *testing.T) {
+	h := newHost(t)
+	j := h.open()
+	var now clock
+	a := &object{name: "a"}
+	mustAppend(t, j, a.event(&now, event.Added), a.event(&now, event.Deleted))
+	c := mustOpen(t, j, "bus", journal.FromSnapshot)
+	silent(t, c)
+	if got := c.Lag(); got != (journal.Lag{}) {
+		t.Errorf("lag = %+v", got)
+	}
+	mustAppend(t, j, a.event(&now, event.Added))
+	if got := show(read(t, c, 1)); got != describe("3 added a-3:3") {
+		t.Errorf("entries: %s", got)
+	}
+}
+
+func TestRewind(t *testing.T) {
+	h := newHost(t)
+	j := h.open()
+	c := mustOpen(t, j, "bus", journal.FromNow)
+	var now clock
+	a := &object{name: "a"}
+	mustAppend(t, j, a.event(&now, event.Added))
+	<-time.After(20 * time.Millisecond)
+	since := time.Now()
+	mustAppend(t, j, a.event(&now, event.Modified), a.event(&now, event.Modified), a.event(&now, event.Modified))
+	read(t, c, 4)
+	mustCommit(t, c, 3)
+	n, err := c.(journal.Rewinder).Rewind(t.Context(), since)
+	if n != 2 || err != nil {
+		t.Fatalf("Rewind = %d, %v; want 2 events", n, err)
+	}
+	if got := c.Lag().Events; got != 3 {
+		t.Errorf("lag = %d, want 3", got)
+	}
+	want := describe("2 modified a-1:2:r1", "3 modified a-1:3:r1", "4 modified a-1:4")
+	if diff := cmp.Diff(want, show(read(t, c, 3))); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+	mustCommit(t, c, 2)
+	mustClose(t, j)
+	j = h.open()
+	c = mustOpen(t, j, "bus", journal.FromNow)
+	mustAppend(t, j, a.event(&now, event.Modified))
+	want = describe("3 modified a-1:3:r1", "4 modified a-1:4", "5 modified a-1:5")
+	if diff := cmp.Diff(want, show(read(t, c, 3))); diff != "" {
+		t.Errorf("entries after a restart (-want +got):\n%s", diff)
+	}
+	mustCommit(t, c, 5)
+	if n, err := c.(journal.Rewinder).Rewind(t.Context(), time.Unix(0, 0)); n != 5 || err != nil {
+		t.Errorf("Rewind to the beginning = %d, %v", n, err)
+	}
+	if got := read(t, c, 5); got[0].Event.ID != "a-1:1:r2" || got[4].Event.ID != "a-1:5:r2" {
+		t.Errorf("entries:\n%s", show(got))
+	}
+	mustCommit(t, c, 5)
+	if n, err := c.(journal.Rewinder).Rewind(t.Context(), time.Now().Add(time.Hour)); n != 0 || err != nil {
+		t.Errorf("Rewind to the future = %d, %v", n, err)
+	}
+	mustClose(t, c)
+	if _, err := c.(journal.Rewinder).Rewind(t.Context(), since); !errors.Is(err, journal.ErrClosed) {
+		t.Errorf("Rewind of a closed cursor = %v", err)
+	}
+}
+
+func TestCommitBeyondTheEnd(t *testing.T) {
+	j := newHost(t).open()
+	c := mustOpen(t, j, "bus", journal.FromNow)
+	var now clock
+	a := &object{name: "a"}
+	mustAppend(t, j, a.event(&now, event.Added))
+	if err := c.Commit(t.Context(), 2); err == nil {
+		t.Error("a commit beyond the end was accepted")
+	}
+}
+
+// TestForeign has a message in the stream that is no event.
+func TestForeign(t *testing.T) {
+	h := newHost(t)
+	j := h.open()
+	c := mustOpen(t, j, "bus", journal.FromNow)
+	var now clock
+	a, b := &object{name: "a"}, &object{name: "b"}
+	mustAppend(t, j, a.event(&now, event.Added))
+	if _, err := h.shared().Publish(t.Context(), "k8s.test.core.configmaps.default.b", []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, j, b.event(&now, event.Added))
+	if got := show(read(t, c, 2)); got != describe("1 added a-1:1", "3 added b-2:2") {
+		t.Errorf("entries:\n%s", got)
+	}
+	if got := j.Stats().Foreign; got != 1 {
+		t.Errorf("foreign = %d, want 1", got)
+	}
+}
+
+// TestTargetOfOneNamespace reads back what is not in the event's own headers.
+func TestTargetOfOneNamespace(t *testing.T) {
+	h := newHost(t)
+	j := h.open()
+	var now clock
+	a := &object{name: "a"}
+	e := a.event(&now, event.Added)
+	e.Target = "core/configmaps@default"
+	mustAppend(t, j, e)
+	mustClose(t, j)
+	j = h.open()
+	got := read(t, mustOpen(t, j, "bus", journal.FromSnapshot), 1)[0].Event
+	e.Op = event.Snapshot
+	if diff := cmp.Diff(e, got); diff != "" {
+		t.Errorf("event (-want +got):\n%s", diff)
+	}
+	if got.Op != event.Snapshot {
+		t.Errorf("op = %s", got.Op)
+	}
+}
+
+func TestLagSeconds(t *testing.T) {
+	h := newHost(t)
+	j := h.open()
+	c := mustOpen(t, j, "bus", journal.FromNow)
+	var now clock
+	a := &object{name: "a"}
+	started := time.Now()
+	mustAppend(t, j, a.event(&now, event.Added))
+	check := func(c journal.Cursor) {
+		t.Helper()
+		<-time.After(30 * time.Millisecond)
+		if got := c.Lag(); got.Events != 1 || got.Seconds < 0.03 || got.Seconds > time.Since(started).Seconds() {
+			t.Errorf("lag = %+v after %v", got, time.Since(started))
+		}
+	}
+	check(c)
+	mustClose(t, j)
+	c = mustOpen(t, h.open(), "bus", journal.FromNow)
+	read(t, c, 1)
+	check(c)
+}

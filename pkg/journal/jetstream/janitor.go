@@ -1,0 +1,242 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// maxTombstones bounds the recent deletions that are kept in mind. The scan finds
+// what did not fit.
+const maxTombstones = 10_000
+
+// tombstone is a message that ends an object.
+type tombstone struct {
+	subject string
+	seq     uint64
+}
+
+// janitor removes what deleted objects leave behind: their history once every open
+// cursor has passed the deletion, the deletion itself once it is old. It purges up
+// to the deletion and never beyond, so that an object that came back stays.
+//
+// Only what is durable of the cursors' positions counts. While no cursor is open
+// nothing is removed.
+type janitor struct {
+	journal *Journal
+	wake    chan struct{} // one signal: a cursor has moved
+
+	mu    sync.Mutex
+	queue []tombstone // in the order of the log
+
+	swept uint64 // below deletions up to here nothing is left; of the goroutine
+}
+
+func newJanitor(j *Journal) *janitor {
+	return &janitor{journal: j, wake: make(chan struct{}, 1)}
+}
+
+// note remembers a deletion that was just appended.
+func (n *janitor) note(t tombstone) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.queue) < maxTombstones {
+		n.queue = append(n.queue, t)
+	}
+}
+
+// due takes the oldest deletion that lies at or below seq.
+func (n *janitor) due(seq uint64) (tombstone, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.queue) == 0 || n.queue[0].seq > seq {
+		return tombstone{}, false
+	}
+	t := n.queue[0]
+	if n.queue = n.queue[1:]; len(n.queue) == 0 {
+		n.queue = nil
+	}
+	return t, true
+}
+
+func (n *janitor) run(ctx context.Context) {
+	ticker := time.NewTicker(n.journal.config.ScanInterval)
+	defer ticker.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.wake:
+			err = n.sweepRecent(ctx)
+		case <-ticker.C:
+			err = errors.Join(n.sweepAll(ctx), n.sweepObjects(ctx, objectGrace))
+		}
+		if err != nil && ctx.Err() == nil {
+			n.journal.logger.Warn("janitor could not remove what deleted objects left, it comes back later", slog.Any("err", err))
+		}
+	}
+}
+
+// passed is the sequence that every open cursor has passed for good.
+func (n *janitor) passed() uint64 {
+	open := n.journal.openCursors()
+	if len(open) == 0 {
+		return 0
+	}
+	least := open[0].durable()
+	for _, c := range open[1:] {
+		least = min(least, c.durable())
+	}
+	return least
+}
+
+// sweepRecent removes the history of objects that were deleted lately.
+func (n *janitor) sweepRecent(ctx context.Context) error {
+	passed := n.passed()
+	for ctx.Err() == nil {
+		t, ok := n.due(passed)
+		if !ok {
+			return nil
+		}
+		if err := n.purge(ctx, t.subject, t.seq); err != nil {
+			return err // the scan finds it
+		}
+	}
+	return ctx.Err()
+}
+
+// purge removes the messages of a subject below seq.
+func (n *janitor) purge(ctx context.Context, subject string, seq uint64) error {
+	if err := n.journal.allowed(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return n.journal.stream.Purge(ctx, js.WithPurgeSubject(subject), js.WithPurgeSequence(seq))
+}
+
+// sweepAll looks at what every subject ends with.
+func (n *janitor) sweepAll(ctx context.Context) error {
+	j := n.journal
+	passed := n.passed()
+	if passed == 0 {
+		return nil
+	}
+	if n.swept == 0 {
+		if err := n.loadSwept(ctx); err != nil {
+			return err
+		}
+	}
+	old := time.Now().Add(-j.config.TombstoneTTL)
+	err := j.eachLast(ctx, []string{j.config.root() + ".>"}, func(m message) error {
+		if m.seq > passed || !event.Op(m.Header.Get(headerOp)).Ends() {
+			return nil
+		}
+		switch {
+		case m.time.Before(old):
+			if err := n.purge(ctx, m.Subject, m.seq+1); err != nil {
+				return err
+			}
+			j.heads.forget(m.Subject, m.seq)
+			return nil
+		case m.seq > n.swept:
+			return n.purge(ctx, m.Subject, m.seq)
+		}
+		return nil
+	})
+	if err != nil || passed == n.swept {
+		return err
+	}
+	n.swept = passed
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return j.save(limited, j.key("janitor"), swept{place{Last: n.swept, Created: j.created}})
+}
+
+func (n *janitor) loadSwept(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var s swept
+	if _, err := n.journal.load(limited, n.journal.key("janitor"), &s); err != nil {
+		return err
+	}
+	if s.holds(n.journal.here()) {
+		n.swept = s.Last
+	}
+	return nil
+}
+
+// sweepObjects removes the bodies whose events are gone. An event may come up to
+// grace behind its body.
+func (n *janitor) sweepObjects(ctx context.Context, grace time.Duration) error {
+	store, err := n.journal.objects.bucket(ctx, false)
+	if errors.Is(err, js.ErrBucketNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	listed, err := store.List(ctx)
+	if errors.Is(err, js.ErrNoObjectsFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, o := range listed {
+		if time.Since(o.ModTime) < grace {
+			continue
+		}
+		used, err := n.used(ctx, o)
+		if err != nil {
+			return err
+		}
+		if used {
+			continue
+		}
+		if err := n.journal.allowed(); err != nil {
+			return err
+		}
+		if err := store.Delete(ctx, o.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// used reports whether a message still refers to the object.
+func (n *janitor) used(ctx context.Context, o *js.ObjectInfo) (bool, error) {
+	subject := o.Metadata[metaSubject]
+	if !strings.HasPrefix(subject, n.journal.config.root()+".") {
+		return true, nil // not ours to judge
+	}
+	p, err := n.journal.pull(ctx, scan{
+		stream: n.journal.stream, policy: js.DeliverAllPolicy, filters: []string{subject}, headers: true, batch: readBatch,
+	})
+	if err != nil {
+		return false, err
+	}
+	defer p.close(ctx)
+	for {
+		found, err := p.next(ctx)
+		if err != nil {
+			return false, err
+		}
+		for _, m := range found {
+			if e, err := parse(m.Header); err == nil && e.ID == o.Name {
+				return true, nil
+			}
+		}
+		if len(found) == 0 || p.pending == 0 {
+			return false, nil
+		}
+	}
+}

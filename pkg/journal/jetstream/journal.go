@@ -1,0 +1,214 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/journal"
+)
+
+// Journal is a [journal.Journal] in JetStream. Make one with [Open].
+type Journal struct {
+	config  Config
+	logger  *slog.Logger
+	client  js.JetStream
+	stream  js.Stream // of events
+	state   js.Stream // of marks and positions
+	created time.Time // when stream was
+	objects *objects
+
+	tail    *tail
+	heads   *heads
+	flights *flights
+	turn    chan struct{} // held by the Append call that is sending
+	janitor *janitor
+
+	appending, recording, asking *trouble
+	blocked                      atomic.Int64
+	lost, oversize, foreign      atomic.Uint64
+	suspicious                   atomic.Bool // the stream ended too early when last looked at
+
+	life    context.Context //nolint:containedctx // ends with Close; bounds what outlives a call
+	end     context.CancelCauseFunc
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	cursors map[string]*cursor
+	failure error // the log is not the one it was; nil while it is
+	events  uint64
+	bytes   uint64
+	dirty   chan struct{} // one signal: a cursor's position is to be saved
+}
+
+// Open opens the journal: it creates the streams that are missing and refuses those
+// that cannot be the journal ([RefusedError]). Records that count on lost events
+// are reset. It tries until it works or ctx ends, but for what trying again does
+// not mend.
+func Open(ctx context.Context, c Config) (*Journal, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	if c.ScanInterval <= 0 {
+		c.ScanInterval = defaultScanInterval
+	}
+	j := &Journal{
+		config: c, logger: c.Logger, turn: make(chan struct{}, 1), heads: newHeads(), flights: newFlights(),
+		cursors: map[string]*cursor{}, dirty: make(chan struct{}, 1),
+	}
+	named := func(call string) *trouble { return &trouble{logger: c.Logger, what: call} }
+	j.appending, j.recording, j.asking = named("append"), named("commit"), named("open")
+	j.life, j.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	j.janitor = newJanitor(j)
+	client, err := js.New(c.Conn, js.WithDefaultTimeout(requestTimeout), js.WithPublishAsyncTimeout(ackTimeout),
+		js.WithPublishAsyncAckHandler(j.acknowledged), js.WithPublishAsyncErrHandler(j.failed))
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	j.client = client
+	j.objects = &objects{client: client, limit: j.limit, config: js.ObjectStoreConfig{
+		Bucket: c.objectBucket(), Description: "informd's journal: objects that no message can carry",
+		Replicas: max(c.Replicas, 1),
+	}}
+	if err := retry(ctx, j.asking, j.locate); err != nil {
+		j.end(journal.ErrClosed)
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	j.running.Go(func() { j.record(j.life) })
+	j.running.Go(func() { j.keep(j.life) })
+	j.running.Go(func() { j.janitor.run(j.life) })
+	return j, nil
+}
+
+// locate finds the streams and where the log ends.
+func (j *Journal) locate(ctx context.Context) error {
+	if j.config.Own {
+		if err := setLimits(ctx, j.client, j.config.eventStream()); err != nil {
+			return err
+		}
+	}
+	var err error
+	if j.stream, err = findStream(ctx, j.client, j.config.eventStream()); err != nil {
+		return err
+	}
+	if j.state, err = findStream(ctx, j.client, j.config.stateConfig()); err != nil {
+		return err
+	}
+	if limit := j.limit(); limit < minMessage {
+		return final(fmt.Errorf("the server takes messages of at most %d bytes, informd needs %d: raise max_payload in its configuration", limit, minMessage))
+	}
+	info, err := j.stream.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", j.config.Stream, err)
+	}
+	j.created = info.Created
+	j.tail = newTail(tailBytes, info.State.LastSeq)
+	j.events, j.bytes = info.State.Msgs, info.State.Bytes
+	return j.distrust(ctx)
+}
+
+// Stats implements [journal.Journal]. What the stream holds is as of a few seconds
+// ago.
+func (j *Journal) Stats() journal.Stats {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return journal.Stats{
+		Events: j.events, Bytes: j.bytes, Capacity: uint64(j.config.MaxBytes),
+		LastSeq: j.tail.end(), Blocked: int(j.blocked.Load()),
+		Lost: j.lost.Load(), Oversize: j.oversize.Load(), Foreign: j.foreign.Load(),
+	}
+}
+
+// Close implements [journal.Journal]. It saves the positions of the cursors if the
+// server answers, and returns within about two seconds in any case. The connection
+// stays open.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	if j.life.Err() != nil {
+		j.mu.Unlock()
+		return journal.ErrClosed
+	}
+	j.end(journal.ErrClosed)
+	j.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		j.running.Wait()
+		j.client.CleanupPublisher()
+		close(ended)
+	}()
+	timer := time.NewTimer(closePatience + 500*time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-timer.C:
+		return errors.New("close journal: the connection blocks; it ends when the connection is closed")
+	}
+}
+
+// usable returns why a call cannot even begin.
+func (j *Journal) usable(ctx context.Context) error {
+	if j.life.Err() != nil {
+		return journal.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// allowed returns why nothing may be appended or read now.
+func (j *Journal) allowed() error {
+	if err := j.config.allowed(); err != nil {
+		return err
+	}
+	return j.loss()
+}
+
+// lose makes all later calls fail: what the server says does not fit what it said.
+func (j *Journal) lose(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.failure == nil {
+		j.failure = err
+		j.lost.Add(1)
+		j.logger.Error("journal's stream is not what it was: appending and reading stop until it is opened anew", slog.Any("err", err))
+	}
+}
+
+func (j *Journal) loss() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.failure
+}
+
+// within returns a context that also ends with the journal.
+func (j *Journal) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return both(ctx, j.life)
+}
+
+// both returns a context that ends with either.
+func both(ctx, other context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// cause says why a call failed: ctx is the caller's.
+func (j *Journal) cause(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case j.life.Err() != nil:
+		return journal.ErrClosed
+	}
+	return err
+}

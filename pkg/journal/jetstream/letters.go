@@ -1,0 +1,143 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// Letters is a box of what can never be delivered to one sink: a subject of the
+// stream <Stream>_DEADLETTERS, which is made when the first letter comes. Letters
+// stay until they are dropped. Methods may be called concurrently.
+type Letters struct {
+	journal *Journal
+	subject string
+
+	mu     sync.Mutex
+	stream js.Stream // nil until it was found
+}
+
+// Letters returns the box of that name.
+func (j *Journal) Letters(name string) *Letters {
+	return &Letters{journal: j, subject: j.config.letterStream() + "." + event.EscapeToken(name)}
+}
+
+func (c *Config) letterStream() string { return c.Stream + "_DEADLETTERS" }
+
+// letterConfig is what the stream of letters is created as.
+func (c *Config) letterConfig() js.StreamConfig {
+	wanted := c.stateConfig()
+	wanted.Name = c.letterStream()
+	wanted.Description = "informd's journal: what could not be delivered"
+	wanted.Subjects = []string{wanted.Name + ".>"}
+	wanted.MaxMsgsPerSubject = -1
+	return wanted
+}
+
+// Place says where the letters are, for an operator.
+func (l *Letters) Place() string { return "subject " + l.subject }
+
+// Put keeps a letter and returns when it is durable. After an error it may or may
+// not be there. The error is [journal.ErrTooLarge] if no message can carry it.
+func (l *Letters) Put(ctx context.Context, letter []byte) error {
+	if err := l.journal.usable(ctx); err != nil {
+		return err
+	}
+	if _, err := l.find(ctx, true); err != nil {
+		return fmt.Errorf("write dead letter: %w", err)
+	}
+	m := nats.NewMsg(l.subject)
+	m.Data = letter
+	if !l.journal.fits(m) {
+		packed, err := compress(letter)
+		if err != nil {
+			return fmt.Errorf("write dead letter: %w", err)
+		}
+		m.Data = packed
+		m.Header.Set(headerEncoding, encodingGzip)
+		if !l.journal.fits(m) {
+			return fmt.Errorf("write dead letter: %w", journal.ErrTooLarge)
+		}
+	}
+	if _, err := l.journal.client.PublishMsg(ctx, m); err != nil {
+		return fmt.Errorf("write dead letter to %s: %w", l.subject, err)
+	}
+	return nil
+}
+
+// find returns the stream, nil if there is none and none is to be made.
+func (l *Letters) find(ctx context.Context, create bool) (js.Stream, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stream != nil {
+		return l.stream, nil
+	}
+	j := l.journal
+	var err error
+	if create {
+		l.stream, err = findStream(ctx, j.client, j.config.letterConfig())
+		return l.stream, err
+	}
+	l.stream, err = j.client.Stream(ctx, j.config.letterStream())
+	if errors.Is(err, js.ErrStreamNotFound) {
+		return nil, nil //nolint:nilnil // no letters is no error
+	}
+	return l.stream, err
+}
+
+// Each calls take with every letter, oldest first, until take returns an error,
+// which it returns.
+func (l *Letters) Each(ctx context.Context, take func(number uint64, letter []byte) error) error {
+	stream, err := l.find(ctx, false)
+	if err != nil || stream == nil {
+		return err
+	}
+	for next := uint64(1); ; {
+		m, err := stream.GetMsg(ctx, next, js.WithGetMsgSubject(l.subject))
+		if errors.Is(err, js.ErrMsgNotFound) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read dead letters: %w", err)
+		}
+		letter := m.Data
+		if m.Header.Get(headerEncoding) == encodingGzip {
+			if letter, err = decompress(letter); err != nil {
+				return fmt.Errorf("read dead letter %d: %w", m.Sequence, err)
+			}
+		}
+		if err := take(m.Sequence, letter); err != nil {
+			return err
+		}
+		next = m.Sequence + 1
+	}
+}
+
+// Drop removes letters. Those that are not there do not matter.
+func (l *Letters) Drop(ctx context.Context, numbers ...uint64) error {
+	stream, err := l.find(ctx, false)
+	if err != nil || stream == nil {
+		return err
+	}
+	for _, number := range numbers {
+		err := stream.DeleteMsg(ctx, number)
+		var api *js.APIError
+		if errors.As(err, &api) && api.ErrorCode == codeNoMessage {
+			continue
+		}
+		if err != nil && !errors.Is(err, js.ErrMsgNotFound) && !errors.Is(err, js.ErrMsgDeleteUnsuccessful) {
+			return fmt.Errorf("drop dead letter %d: %w", number, err)
+		}
+	}
+	return nil
+}
+
+// codeNoMessage is the server's code for a sequence that is not in the stream.
+const codeNoMessage js.ErrorCode = 10043

@@ -1,0 +1,226 @@
+package jetstream
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// Headers that informd knows by name; beside ce-op they are not of the event.
+const (
+	headerEncoding = "content-encoding"
+	headerOp       = "ce-op" // one of the event's, for a look without the rest
+	headerDataRef  = "ce-dataref"
+	headerOversize = "ce-oversize"
+	// headerTarget has an event's target where it is that of one namespace.
+	headerTarget = "informd-target"
+	encodingGzip = "gzip"
+)
+
+// conditionRoom is what the condition on the last message takes in the headers.
+const conditionRoom = len(js.ExpectedLastSubjSeqHeader) + 26
+
+// subject is where the event goes. A name that would not fit into a protocol line
+// is replaced by its hash; the headers have it in full.
+func (c *Config) subject(e *event.Event) string {
+	s := e.NATSSubject(c.SubjectPrefix)
+	if len(s) <= maxSubject {
+		return s
+	}
+	sum := sha256.Sum256([]byte(e.Name + "\x00" + e.Target))
+	short := *e
+	if e.Op.Control() {
+		short.Target = hex.EncodeToString(sum[:])
+	} else {
+		short.Name = hex.EncodeToString(sum[:])
+	}
+	return short.NATSSubject(c.SubjectPrefix)
+}
+
+// newMessage makes the message of an event.
+func (c *Config) newMessage(e *event.Event) *nats.Msg {
+	m := &nats.Msg{Subject: c.subject(e), Header: make(nats.Header, 24), Data: e.Data}
+	e.AppendHeaders(func(name, value string) { m.Header[name] = []string{value} })
+	if !e.Op.Control() && e.Target != event.GroupOrCore(e.Group)+"/"+e.Resource {
+		m.Header[headerTarget] = []string{event.EscapeToken(e.Target)}
+	}
+	return m
+}
+
+// fits reports whether the server takes the message.
+func (j *Journal) fits(m *nats.Msg) bool {
+	return int64(m.Size()-len(m.Subject)+conditionRoom) <= j.limit()
+}
+
+// limit is how many bytes of headers and body a message may have.
+func (j *Journal) limit() int64 {
+	limit := j.config.Conn.MaxPayload()
+	if most := int64(j.stream.CachedInfo().Config.MaxMsgSize); most > 0 {
+		limit = min(limit, most)
+	}
+	return limit
+}
+
+// isTooLarge reports whether a message was refused for its size.
+func isTooLarge(err error) bool {
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return true
+	}
+	var refusal *js.APIError
+	return errors.As(err, &refusal) && (refusal.ErrorCode == js.JSErrCodeStreamMessageExceedsMaximum ||
+		refusal.ErrorCode == codeStoreFailed && strings.Contains(refusal.Description, "too large"))
+}
+
+// shrink makes a message fit, in three steps: its body compressed, its body put
+// into the object store, without body. It returns an error if that has to be
+// tried again.
+func (j *Journal) shrink(ctx context.Context, e *event.Event, m *nats.Msg) error {
+	packed, err := compress(e.Data)
+	if err != nil {
+		return err
+	}
+	m.Data = packed
+	m.Header[headerEncoding] = []string{encodingGzip}
+	if j.fits(m) {
+		return nil
+	}
+	ref, err := j.objects.put(ctx, e.ID, m.Subject, packed)
+	if err == nil {
+		m.Data = nil
+		m.Header[headerDataRef] = []string{ref}
+		return nil
+	}
+	if !isRefused(err) {
+		return err
+	}
+	j.bare(e, m, err)
+	return nil
+}
+
+// bare leaves the object out of an event that cannot be stored with it.
+func (j *Journal) bare(e *event.Event, m *nats.Msg, why error) {
+	j.oversize.Add(1)
+	j.logger.Error("object is too large for the journal: the event is kept without it; raise max_payload in the server's configuration, or leave parts out with omit",
+		slog.String("id", e.ID), slog.String("object", e.Subject()), slog.Int("bytes", len(e.Data)), slog.Any("err", why))
+	e.Data, m.Data = nil, nil
+	delete(m.Header, headerEncoding)
+	delete(m.Header, "content-type")
+	m.Header[headerOversize] = []string{"true"}
+}
+
+// isRefused reports whether the object store says no for good: neither out of
+// reach nor full.
+func isRefused(err error) bool {
+	var refusal *js.APIError
+	return errors.As(err, &refusal) && !isFull(err) && refusal.Code < 500
+}
+
+// parse reads an event from the headers of its message.
+func parse(h nats.Header) (event.Event, error) {
+	e, err := event.ParseHeaders(func(name string) string {
+		if values := h[name]; len(values) > 0 {
+			return values[0]
+		}
+		return ""
+	})
+	if err != nil {
+		return event.Event{}, err
+	}
+	if escaped := h[headerTarget]; len(escaped) > 0 {
+		if e.Target, err = event.UnescapeToken(escaped[0]); err != nil {
+			return event.Event{}, err
+		}
+	}
+	return e, nil
+}
+
+// decode reads an event with its body from a message. ok is false for a message
+// that is none, which is logged and counted.
+func (j *Journal) decode(ctx context.Context, m message) (e event.Event, ok bool, err error) {
+	e, err = parse(m.Header)
+	if err != nil {
+		j.foreign.Add(1)
+		j.logger.Warn("message in the journal's stream is no event, leaving it out; who else writes there?",
+			slog.String("subject", m.Subject), slog.Uint64("seq", m.seq), slog.Any("err", err))
+		return event.Event{}, false, nil
+	}
+	if e.Data, err = j.body(ctx, m); err != nil {
+		return event.Event{}, false, err
+	}
+	return e, true, nil
+}
+
+// body returns what a message carries or refers to. What is gone or damaged for
+// good is logged and counted, and left out.
+func (j *Journal) body(ctx context.Context, m message) ([]byte, error) {
+	data := m.Data
+	missing := func(why error) ([]byte, error) {
+		j.oversize.Add(1)
+		j.logger.Error("object of an event cannot be read back: the event is delivered without it",
+			slog.String("subject", m.Subject), slog.Uint64("seq", m.seq), slog.Any("err", why))
+		return nil, nil
+	}
+	if ref := m.Header.Get(headerDataRef); ref != "" {
+		var err error
+		data, err = j.objects.get(ctx, ref)
+		if errors.Is(err, js.ErrObjectNotFound) || errors.Is(err, js.ErrBucketNotFound) || errors.Is(err, js.ErrDigestMismatch) {
+			return missing(err)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(data) == 0 {
+		return nil, nil
+	}
+	if m.Header.Get(headerEncoding) != encodingGzip {
+		return data, nil
+	}
+	plain, err := decompress(data)
+	if err != nil {
+		return missing(err)
+	}
+	return plain, nil
+}
+
+func compress(data []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(data); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// maxObject bounds what a body may unpack to: far above what etcd takes.
+const maxObject = 64 << 20
+
+func decompress(data []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	plain, err := io.ReadAll(io.LimitReader(r, maxObject))
+	if err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	return plain, nil
+}

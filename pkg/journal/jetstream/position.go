@@ -1,0 +1,92 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/informd/informd/pkg/journal"
+)
+
+// Commit implements [journal.Cursor]. It does not wait: the position is saved
+// within some milliseconds, and at Close. What is below the end of the snapshot that
+// is being read changes nothing. A seq beyond the end of the log is an
+// error.
+func (c *cursor) Commit(_ context.Context, seq uint64) error {
+	if c.life.Err() != nil {
+		return journal.ErrClosed
+	}
+	end := c.journal.tail.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if end = max(end, c.next-1); seq > end {
+		return fmt.Errorf("commit %d of cursor %q: the log ends at %d", seq, c.name, end)
+	}
+	if seq > c.record.Last && seq >= c.floor {
+		c.record.Last = seq
+		c.record.Snapshot, c.record.Since = false, 0
+		c.next = max(c.next, seq+1)
+		n := 0
+		for n < len(c.batches) && c.batches[n].last <= seq {
+			n++
+		}
+		c.batches = c.batches[n:]
+		signal(c.journal.dirty)
+	}
+	return nil
+}
+
+// save writes the record if it has changed.
+func (c *cursor) save(ctx context.Context) error {
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	c.mu.Lock()
+	record, saved := c.record, c.saved
+	c.mu.Unlock()
+	if record == saved {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err := c.journal.save(limited, c.journal.sinkKey(c.name), record); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.saved = record
+	c.mu.Unlock()
+	return nil
+}
+
+// durable is the sequence up to which nothing is read again, whatever happens.
+func (c *cursor) durable() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return min(c.saved.Last, c.record.Last)
+}
+
+// Lag implements [journal.Cursor]. It is zero once the cursor or the journal is
+// closed.
+func (c *cursor) Lag() journal.Lag {
+	if c.life.Err() != nil {
+		return journal.Lag{}
+	}
+	end := c.journal.tail.end()
+	c.mu.Lock()
+	committed := c.record.Last
+	var oldest time.Time
+	if len(c.batches) > 0 {
+		oldest = c.batches[0].at
+	}
+	c.mu.Unlock()
+	if end <= committed {
+		return journal.Lag{}
+	}
+	if oldest.IsZero() {
+		oldest, _ = c.journal.tail.appended(committed + 1)
+	}
+	lag := journal.Lag{Events: end - committed}
+	if !oldest.IsZero() {
+		lag.Seconds = max(0, time.Since(oldest).Seconds())
+	}
+	return lag
+}

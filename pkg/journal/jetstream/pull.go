@@ -1,0 +1,244 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	js "github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	apiPrefix = "$JS.API."
+	// pullPatience is how long one pull may take.
+	pullPatience = 10 * time.Second
+	// consumerLife is how long the server keeps a consumer that nobody asks.
+	consumerLife = 5 * time.Minute
+	// followerDelay is how long a replica may be behind the acknowledgement of a
+	// message before it counts as gone.
+	followerDelay = 2 * time.Second
+)
+
+// puller reads a stream in pulls, without acknowledgements, through a consumer
+// that lives in the server's memory. It belongs to one goroutine. After any error
+// it must be closed: another one goes on behind what was returned.
+//
+// The client library's own way is not used because it allocates for a million
+// messages where only bytes are bounded, and does not notice when a connection is
+// lost between delivery and receipt: the server takes such messages for read.
+type puller struct {
+	conn     *nats.Conn
+	consumer js.Consumer
+	drop     func(ctx context.Context, name string) error
+	sub      *nats.Subscription
+	inbox    string
+	batch    int
+	bytes    int // 0: not bounded
+	wait     time.Duration
+
+	pulls    int
+	received uint64 // consumer sequence of the last message
+	pending  uint64 // behind the last message returned; at first, all
+}
+
+// message is a stored message. With headers only it has no body.
+type message struct {
+	*nats.Msg
+	seq  uint64
+	time time.Time
+}
+
+// scan describes what to read.
+type scan struct {
+	stream  js.Stream
+	policy  js.DeliverPolicy
+	from    uint64    // for DeliverByStartSequencePolicy
+	since   time.Time // for DeliverByStartTimePolicy
+	filters []string
+	headers bool // without bodies
+	batch   int
+	bytes   int
+}
+
+// pull begins a scan.
+func (j *Journal) pull(ctx context.Context, s scan) (*puller, error) {
+	config := js.ConsumerConfig{
+		DeliverPolicy:     s.policy,
+		AckPolicy:         js.AckNonePolicy,
+		FilterSubjects:    s.filters,
+		HeadersOnly:       s.headers,
+		MemoryStorage:     true,
+		InactiveThreshold: consumerLife,
+	}
+	switch s.policy {
+	case js.DeliverByStartSequencePolicy:
+		config.OptStartSeq = s.from
+	case js.DeliverByStartTimePolicy:
+		config.OptStartTime = &s.since
+	default:
+	}
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	consumer, err := s.stream.CreateConsumer(limited, config)
+	if err != nil {
+		return nil, fmt.Errorf("create a consumer: %w", err)
+	}
+	p := &puller{
+		conn: j.config.Conn, consumer: consumer, drop: s.stream.DeleteConsumer,
+		inbox: j.config.Conn.NewInbox(), batch: s.batch, bytes: s.bytes,
+		pending: consumer.CachedInfo().NumPending,
+	}
+	if j.config.Replicas > 1 {
+		p.wait = followerDelay
+	}
+	if p.sub, err = p.conn.SubscribeSync(p.inbox + ".*"); err != nil {
+		p.close(ctx)
+		return nil, fmt.Errorf("subscribe: %w", err)
+	}
+	return p, nil
+}
+
+// close gives the consumer back, if the server can be reached; else it expires.
+func (p *puller) close(ctx context.Context) {
+	if p.sub != nil {
+		_ = p.sub.Unsubscribe() // fails only if the connection is closed
+	}
+	if !p.conn.IsConnected() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
+	defer cancel()
+	_ = p.drop(ctx, p.consumer.CachedInfo().Name) // it expires if this fails
+}
+
+// next returns the next messages, none at the end of the stream.
+func (p *puller) next(ctx context.Context) ([]message, error) {
+	ctx, cancel := context.WithTimeout(ctx, pullPatience)
+	defer cancel()
+	found, tooLarge, err := p.request(ctx, p.batch, p.bytes)
+	if err == nil && tooLarge && len(found) == 0 {
+		found, _, err = p.request(ctx, 1, 0) // one message that alone is above the bound
+	}
+	return found, err
+}
+
+// pullRequest is the server's form of it.
+type pullRequest struct {
+	Batch    int           `json:"batch"`
+	MaxBytes int           `json:"max_bytes,omitempty"`
+	NoWait   bool          `json:"no_wait,omitempty"`
+	Expires  time.Duration `json:"expires,omitempty"`
+}
+
+func (p *puller) request(ctx context.Context, batch, bytes int) (found []message, tooLarge bool, err error) {
+	body, err := json.Marshal(pullRequest{Batch: batch, MaxBytes: bytes, NoWait: p.wait == 0, Expires: p.wait})
+	if err != nil {
+		return nil, false, err
+	}
+	p.pulls++
+	reply := p.inbox + "." + strconv.Itoa(p.pulls)
+	info := p.consumer.CachedInfo()
+	if err := p.conn.PublishRequest(apiPrefix+"CONSUMER.MSG.NEXT."+info.Stream+"."+info.Name, reply, body); err != nil {
+		return nil, false, fmt.Errorf("pull: %w", err)
+	}
+	for len(found) < batch {
+		m, err := p.sub.NextMsgWithContext(ctx)
+		if err != nil {
+			return nil, false, fmt.Errorf("pull: %w", err)
+		}
+		if status := m.Header.Get("Status"); status != "" && m.Reply == "" {
+			if m.Subject != reply {
+				continue // the end of an earlier pull, which was known before
+			}
+			end, large, err := judgeStatus(status, m.Header.Get("Description"))
+			if err != nil || end {
+				return found, large, err
+			}
+			continue
+		}
+		received, err := p.accept(m)
+		if err != nil {
+			return nil, false, err
+		}
+		if found = append(found, received); p.pending == 0 {
+			break
+		}
+	}
+	return found, false, nil
+}
+
+// accept takes a message if it is the next one.
+func (p *puller) accept(m *nats.Msg) (message, error) {
+	meta, err := m.Metadata()
+	if err != nil {
+		return message{}, fmt.Errorf("pull: %w", err)
+	}
+	if p.received++; meta.Sequence.Consumer != p.received {
+		return message{}, errors.New("pull: messages were lost on the way")
+	}
+	p.pending = meta.NumPending
+	return message{Msg: m, seq: meta.Sequence.Stream, time: meta.Timestamp}, nil
+}
+
+// judgeStatus says what a message without content means.
+func judgeStatus(status, description string) (end, tooLarge bool, err error) {
+	switch {
+	case status == "100":
+		return false, false, nil
+	case status == "404", status == "408":
+		return true, false, nil
+	case status == "409" && strings.Contains(description, "MaxBytes"):
+		return true, true, nil
+	default:
+		return false, false, fmt.Errorf("pull: the server says %s %s", status, description)
+	}
+}
+
+// stored is the answer to a question for one message.
+type stored struct {
+	Error   *js.APIError `json:"error"`
+	Message *struct {
+		Seq    uint64    `json:"seq"`
+		Header []byte    `json:"hdrs"`
+		Data   []byte    `json:"data"`
+		Time   time.Time `json:"time"`
+	} `json:"message"`
+}
+
+// lastMessage asks the leader of a stream for the last message of a subject; its
+// sequence is 0 if there is none. The client library asks any replica, which may
+// be behind.
+func (j *Journal) lastMessage(ctx context.Context, stream, subject string) (message, error) {
+	question, err := json.Marshal(map[string]string{"last_by_subj": subject})
+	if err != nil {
+		return message{}, err
+	}
+	reply, err := j.config.Conn.RequestWithContext(ctx, apiPrefix+"STREAM.MSG.GET."+stream, question)
+	if err != nil {
+		return message{}, fmt.Errorf("get the last message of %s: %w", subject, err)
+	}
+	var answer stored
+	if err := json.Unmarshal(reply.Data, &answer); err != nil {
+		return message{}, fmt.Errorf("get the last message of %s: %w", subject, err)
+	}
+	switch {
+	case answer.Error != nil && answer.Error.ErrorCode == js.JSErrCodeMessageNotFound:
+		return message{}, nil
+	case answer.Error != nil:
+		return message{}, fmt.Errorf("get the last message of %s: %w", subject, answer.Error)
+	case answer.Message == nil:
+		return message{}, fmt.Errorf("get the last message of %s: empty answer", subject)
+	}
+	m := message{Msg: &nats.Msg{Subject: subject, Data: answer.Message.Data}, seq: answer.Message.Seq, time: answer.Message.Time}
+	if len(answer.Message.Header) > 0 {
+		if m.Header, err = nats.DecodeHeadersMsg(answer.Message.Header); err != nil {
+			return message{}, fmt.Errorf("get the last message of %s: %w", subject, err)
+		}
+	}
+	return m, nil
+}

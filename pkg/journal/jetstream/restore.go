@@ -1,0 +1,124 @@
+package jetstream
+
+import (
+	"context"
+	"log/slog"
+
+	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// scanBatch is how many headers are asked for at a time.
+const scanBatch = 2000
+
+// Restore implements [journal.Journal]. It tries for as long as it takes.
+func (j *Journal) Restore(ctx context.Context, target string, last func(e event.Event)) ([]byte, error) {
+	if err := j.usable(ctx); err != nil {
+		return nil, err
+	}
+	filter, err := j.config.targetSubjects(target)
+	if err != nil {
+		return nil, err
+	}
+	bounded, cancel := j.within(ctx)
+	defer cancel()
+	var m mark
+	err = retry(bounded, j.asking, func(ctx context.Context) error {
+		_, err := j.load(ctx, j.targetKey(target), &m)
+		return err
+	})
+	if err != nil {
+		return nil, j.cause(ctx, err)
+	}
+	if err := j.restoreObjects(bounded, filter, last); err != nil {
+		return nil, j.cause(ctx, err)
+	}
+	if m.Mark != nil && !m.holds(j.here()) {
+		j.look(bounded) // another process may have appended since Open
+	}
+	if m.Mark != nil && !m.holds(j.here()) {
+		j.lost.Add(1)
+		j.logger.Error("journal has lost events that it had acknowledged: the target is reconciled", slog.String("target", target),
+			slog.Uint64("had", m.Last), slog.Uint64("has", j.tail.end()))
+		m.Mark = nil
+	}
+	return m.Mark, nil
+}
+
+// restoreObjects calls last for what the subjects of the filter end with, and
+// remembers the sequences.
+func (j *Journal) restoreObjects(ctx context.Context, filter string, last func(e event.Event)) error {
+	done := uint64(0)
+	each := func(m message) {
+		if m.seq <= done {
+			return // seen before the connection was lost
+		}
+		done = m.seq
+		e, err := parse(m.Header)
+		if err != nil {
+			j.foreign.Add(1)
+			j.logger.Warn("message in the journal's stream is no event, leaving it out; who else writes there?",
+				slog.String("subject", m.Subject), slog.Uint64("seq", m.seq), slog.Any("err", err))
+			return
+		}
+		j.heads.set(j.heads.hash(m.Subject), head{seq: m.seq, id: j.heads.hash(e.ID)})
+		last(e)
+	}
+	return j.persevere(ctx, j.asking, func(ctx context.Context) error {
+		return j.eachLast(ctx, []string{filter}, func(m message) error {
+			each(m)
+			return nil
+		})
+	})
+}
+
+// eachLast calls do with the headers of the last message of every subject that the
+// filters match, in the order of the log. The end is where the server says that
+// nothing is left; a count of subjects would never be reached if one is damaged.
+func (j *Journal) eachLast(ctx context.Context, filters []string, do func(m message) error) error {
+	p, err := j.pull(ctx, scan{
+		stream: j.stream, policy: js.DeliverLastPerSubjectPolicy, filters: filters, headers: true, batch: scanBatch,
+	})
+	if err != nil {
+		return err
+	}
+	defer p.close(ctx)
+	if p.pending == 0 && p.wait == 0 {
+		return nil
+	}
+	for {
+		found, err := p.next(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range found {
+			if err := do(m); err != nil {
+				return err
+			}
+		}
+		if len(found) == 0 || p.pending == 0 {
+			return nil
+		}
+	}
+}
+
+// persevere is retry for work without a bound in time, which bounds its parts
+// itself.
+func (j *Journal) persevere(ctx context.Context, t *trouble, do func(ctx context.Context) error) error {
+	var pause backoff
+	for {
+		err := do(ctx)
+		if err == nil {
+			t.over()
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		t.begin(err)
+		if err := pause.wait(ctx); err != nil {
+			return err
+		}
+	}
+}

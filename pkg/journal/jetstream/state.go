@@ -1,0 +1,182 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// place ties a record to the log it was written about: a log that has another age,
+// or ends before, is not the one any more.
+type place struct {
+	Last    uint64    `json:"last"`    // a sequence that the log had
+	Created time.Time `json:"created"` // when the stream was created
+}
+
+// holds reports whether the log still has what the record counts on.
+func (p place) holds(now place) bool {
+	return p.Created.Equal(now.Created) && p.Last <= now.Last
+}
+
+// mark is the record of a target.
+type mark struct {
+	place
+	Mark []byte `json:"mark,omitempty"`
+}
+
+// position is the record of a sink.
+type position struct {
+	// place.Last is the committed sequence.
+	place
+	// Snapshot says that the sink has not yet got all of its snapshot, and Since
+	// where the log ended when the first attempt at it began.
+	Snapshot bool   `json:"snapshot,omitempty"`
+	Since    uint64 `json:"since,omitempty"`
+	// Run counts the rewinds; events up to Until bear the last one's number.
+	Run   uint64 `json:"run,omitempty"`
+	Until uint64 `json:"until,omitempty"`
+}
+
+// swept is the record of the janitor: below every deletion up to Last nothing is
+// left to purge.
+type swept struct{ place }
+
+// bound is the record of the cluster.
+type bound struct {
+	UID string `json:"uid"`
+}
+
+func (j *Journal) targetKey(target string) string {
+	return j.config.stateStream() + ".target." + event.EscapeToken(target)
+}
+
+func (j *Journal) sinkKey(name string) string {
+	return j.config.stateStream() + ".sink." + event.EscapeToken(name)
+}
+
+func (j *Journal) key(name string) string { return j.config.stateStream() + "." + name }
+
+// here is the place that new records are tied to.
+func (j *Journal) here() place { return place{Last: j.tail.end(), Created: j.created} }
+
+// load reads a record, false if there is none.
+func (j *Journal) load(ctx context.Context, key string, record any) (bool, error) {
+	m, err := j.lastMessage(ctx, j.config.stateStream(), key)
+	if err != nil || m.seq == 0 {
+		return false, err
+	}
+	if err := json.Unmarshal(m.Data, record); err != nil {
+		return false, final(fmt.Errorf("record %s is damaged: %w; delete it (nats stream purge %s --subject %s) to begin anew", key, err, j.config.stateStream(), key))
+	}
+	return true, nil
+}
+
+// save writes a record in place of the earlier one.
+func (j *Journal) save(ctx context.Context, key string, record any, conditions ...js.PublishOpt) error {
+	if err := j.config.allowed(); err != nil {
+		return final(err)
+	}
+	body, err := json.Marshal(record)
+	if err != nil {
+		return final(err)
+	}
+	m := &nats.Msg{Subject: key, Data: body}
+	_, err = j.client.PublishMsg(ctx, m, append(conditions, js.WithRetryAttempts(0))...)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", key, err)
+	}
+	return nil
+}
+
+// Bind remembers the cluster that the journal belongs to, by the UID of its
+// namespace kube-system. If it belongs to another one it returns an error and
+// changes nothing: its revisions and ours have nothing to do with each other.
+func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
+	if err := j.usable(ctx); err != nil {
+		return err
+	}
+	bounded, cancel := j.within(ctx)
+	defer cancel()
+	err := retry(bounded, j.asking, func(ctx context.Context) error {
+		var b bound
+		found, err := j.load(ctx, j.key("cluster"), &b)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return j.save(ctx, j.key("cluster"), bound{UID: clusterUID}, js.WithExpectLastSequencePerSubject(0))
+		}
+		if b.UID != clusterUID {
+			return final(fmt.Errorf("the journal (stream %s) belongs to another Kubernetes cluster: its kube-system has the UID %s, this one's %s; "+
+				"give every cluster its own journal (journal.dir, or journal.stream and cluster)", j.config.Stream, b.UID, clusterUID))
+		}
+		return nil
+	})
+	return j.cause(ctx, err)
+}
+
+// distrust looks at all marks and positions before anything is appended, and
+// resets those that count on events which the log has lost: later, new events with
+// the same sequences would hide that.
+func (j *Journal) distrust(ctx context.Context) error {
+	p, err := j.pull(ctx, scan{
+		stream: j.state, policy: js.DeliverLastPerSubjectPolicy, batch: 256,
+		filters: []string{j.key("target.>"), j.key("sink.>")},
+	})
+	if err != nil {
+		return err
+	}
+	defer p.close(ctx)
+	for {
+		found, err := p.next(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range found {
+			if err := j.reset(ctx, m); err != nil {
+				return err
+			}
+		}
+		if len(found) == 0 || p.pending == 0 {
+			return nil
+		}
+	}
+}
+
+// reset makes a record that cannot be trusted say so.
+func (j *Journal) reset(ctx context.Context, m message) error {
+	var p position // has the place of both kinds
+	if err := json.Unmarshal(m.Data, &p); err != nil {
+		return final(fmt.Errorf("record %s is damaged: %w", m.Subject, err))
+	}
+	damaged := j.config.Distrust && strings.HasPrefix(m.Subject, j.targetKey(""))
+	if p.holds(j.here()) && !damaged {
+		return nil
+	}
+	j.lost.Add(1)
+	j.logger.Error("journal has lost events that it had acknowledged: targets are reconciled and sinks get a new snapshot",
+		slog.String("record", m.Subject), slog.Uint64("had", p.Last), slog.Uint64("has", j.tail.end()))
+	anew := position{place: place{Created: j.created}, Snapshot: true, Since: j.tail.end(), Run: p.Run}
+	return j.save(ctx, m.Subject, anew)
+}
+
+// Mark implements [journal.Journal]. It tries for as long as it takes.
+func (j *Journal) Mark(ctx context.Context, target string, note []byte) error {
+	if err := j.usable(ctx); err != nil {
+		return err
+	}
+	bounded, cancel := j.within(ctx)
+	defer cancel()
+	err := retry(bounded, j.recording, func(ctx context.Context) error {
+		return j.save(ctx, j.targetKey(target), mark{place: j.here(), Mark: note})
+	})
+	return j.cause(ctx, err)
+}

@@ -1,0 +1,146 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	js "github.com/nats-io/nats.go/jetstream"
+)
+
+// eventStream is what the stream of events is created as.
+func (c *Config) eventStream() js.StreamConfig {
+	wanted := js.StreamConfig{
+		Name:        c.Stream,
+		Description: "informd's journal: changes of Kubernetes objects",
+		Subjects:    []string{c.root() + ".>"},
+		Storage:     js.FileStorage,
+		Retention:   js.LimitsPolicy,
+		Discard:     js.DiscardNew, // old would remove whole objects without a word
+		// Every object has its subject: its oldest events go, its last one stays.
+		MaxMsgsPerSubject: c.HistoryPerObject,
+		MaxBytes:          c.MaxBytes,
+		// No message has a Nats-Msg-Id; the ids of a window cost memory.
+		Duplicates:  2 * time.Second,
+		Replicas:    max(c.Replicas, 1),
+		AllowDirect: true,
+	}
+	if c.MaxBytes == 0 {
+		wanted.MaxBytes = -1
+	}
+	if c.Compression {
+		wanted.Compression = js.S2Compression
+	}
+	return wanted
+}
+
+// stateConfig is what the stream of marks and positions is created as.
+func (c *Config) stateConfig() js.StreamConfig {
+	return js.StreamConfig{
+		Name:              c.stateStream(),
+		Description:       "informd's journal: how far targets and sinks have come",
+		Subjects:          []string{c.stateStream() + ".>"},
+		Storage:           js.FileStorage,
+		Retention:         js.LimitsPolicy,
+		Discard:           js.DiscardNew,
+		MaxMsgsPerSubject: 1,
+		MaxBytes:          -1,
+		Duplicates:        2 * time.Second,
+		Replicas:          max(c.Replicas, 1),
+		AllowDirect:       true,
+	}
+}
+
+// findStream returns the stream as it is, or creates it. One that would lose, trim
+// or hide what informd puts there is refused; nothing is changed.
+func findStream(ctx context.Context, client js.JetStream, wanted js.StreamConfig) (js.Stream, error) {
+	stream, err := client.Stream(ctx, wanted.Name)
+	if errors.Is(err, js.ErrStreamNotFound) {
+		stream, err = client.CreateStream(ctx, wanted)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", wanted.Name, err)
+	}
+	if found := differences(stream.CachedInfo().Config, wanted); len(found) > 0 {
+		return nil, final(&RefusedError{Stream: wanted.Name, Differences: found})
+	}
+	return stream, nil
+}
+
+// setLimits makes the limits of a stream in informd's own server those of the
+// config. What is not there needs none.
+func setLimits(ctx context.Context, client js.JetStream, wanted js.StreamConfig) error {
+	stream, err := client.Stream(ctx, wanted.Name)
+	if errors.Is(err, js.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", wanted.Name, err)
+	}
+	have := stream.CachedInfo().Config
+	if have.MaxMsgsPerSubject == wanted.MaxMsgsPerSubject && have.MaxBytes == wanted.MaxBytes {
+		return nil
+	}
+	have.MaxMsgsPerSubject, have.MaxBytes = wanted.MaxMsgsPerSubject, wanted.MaxBytes
+	if _, err := client.UpdateStream(ctx, have); err != nil {
+		return fmt.Errorf("stream %s: set its limits: %w", wanted.Name, err)
+	}
+	return nil
+}
+
+// RefusedError says why a stream that is there cannot be the journal. informd does
+// not change it.
+type RefusedError struct {
+	Stream string
+	// Differences has one sentence for each setting: what is, what must be and
+	// how to get there.
+	Differences []string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("stream %s cannot be the journal; change it, or set journal.stream to another name:\n  - %s",
+		e.Stream, strings.Join(e.Differences, "\n  - "))
+}
+
+// differences names the settings with which the stream would lose, trim or hide
+// events, or keep more or less than the config says.
+func differences(have, want js.StreamConfig) []string {
+	var found []string
+	refuse := func(wrong bool, setting string, is, must any, remedy string) {
+		if wrong {
+			found = append(found, fmt.Sprintf("%s is %v, must be %v: %s", setting, is, must, remedy))
+		}
+	}
+	edit := func(flag string) string { return "nats stream edit " + want.Name + " " + flag }
+	anew := "cannot be changed, create the stream anew"
+
+	refuse(!slices.Equal(have.Subjects, want.Subjects), "subjects", fmt.Sprintf("%q", have.Subjects), fmt.Sprintf("%q", want.Subjects),
+		edit("--subjects='"+strings.Join(want.Subjects, ",")+"'"))
+	refuse(have.Storage != want.Storage, "storage", have.Storage, want.Storage, anew)
+	refuse(have.Retention != want.Retention, "retention", have.Retention, want.Retention, anew)
+	refuse(have.Discard != want.Discard, "discard", have.Discard, want.Discard, edit("--discard=new"))
+	refuse(have.DiscardNewPerSubject, "discard_new_per_subject", true, false, edit("--no-discard-per-subject"))
+	refuse(have.MaxAge != 0, "max_age", have.MaxAge, "0 (no limit)", edit("--max-age=0"))
+	refuse(have.MaxMsgs > 0, "max_msgs", have.MaxMsgs, "-1 (no limit)", edit("--max-msgs=-1"))
+	refuse(have.MaxMsgsPerSubject != want.MaxMsgsPerSubject, "max_msgs_per_subject", have.MaxMsgsPerSubject, want.MaxMsgsPerSubject,
+		edit(fmt.Sprintf("--max-msgs-per-subject=%d", want.MaxMsgsPerSubject))+", or set journal.historyPerObject")
+	refuse(max(have.MaxBytes, -1) != want.MaxBytes, "max_bytes", have.MaxBytes, want.MaxBytes,
+		edit(fmt.Sprintf("--max-bytes=%d", want.MaxBytes))+", or set journal.maxBytes")
+	refuse(have.MaxMsgSize > 0 && have.MaxMsgSize < minMessage, "max_msg_size", have.MaxMsgSize, fmt.Sprintf("-1 or at least %d", minMessage),
+		edit("--max-msg-size=-1"))
+	refuse(have.MaxConsumers > 0, "max_consumers", have.MaxConsumers, "-1 (no limit)", anew)
+	refuse(have.Replicas < want.Replicas, "num_replicas", have.Replicas, fmt.Sprintf("at least %d", want.Replicas),
+		edit(fmt.Sprintf("--replicas=%d", want.Replicas)))
+	refuse(have.PersistMode != js.DefaultPersistMode, "persist_mode", have.PersistMode, js.DefaultPersistMode, anew)
+	refuse(have.NoAck, "no_ack", true, false, edit("--ack"))
+	refuse(have.Sealed, "sealed", true, false, anew)
+	refuse(have.DenyPurge, "deny_purge", true, false, anew+" (deleted objects could never be forgotten)")
+	refuse(have.SubjectTransform != nil, "subject_transform", "set", "unset", edit("with subject_transform removed"))
+	refuse(have.Mirror != nil, "mirror", "set", "unset", anew)
+	refuse(len(have.Sources) > 0, "sources", "set", "unset", edit("with sources removed"))
+	refuse(have.SubjectDeleteMarkerTTL != 0, "subject_delete_marker_ttl", have.SubjectDeleteMarkerTTL, 0, edit("with subject_delete_marker_ttl removed"))
+	return found
+}

@@ -1,0 +1,69 @@
+package jetstream
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// TestTail has acknowledgements with holes, what others wrote, and a log that
+// begins again.
+func TestTail(t *testing.T) {
+	e := func(seq uint64) event.Event { return event.Event{ID: fmt.Sprint(seq)} }
+	first := e(11)
+	tail := newTail(3*first.Size(), 10)
+	news := make(chan struct{}, 1)
+	tail.listen(news)
+	check := func(next uint64, wantFirst, wantLast, wantBehind uint64) {
+		t.Helper()
+		entries, behind := tail.take(next, 100)
+		var first, last uint64
+		for i, entry := range entries {
+			if i == 0 {
+				first = entry.Seq
+			}
+			if last = entry.Seq; entry.Event.ID != fmt.Sprint(last) {
+				t.Errorf("sequence %d is event %s", last, entry.Event.ID)
+			}
+		}
+		if first != wantFirst || last != wantLast || behind != wantBehind {
+			t.Errorf("take(%d) = %d..%d behind %d, want %d..%d behind %d", next, first, last, behind, wantFirst, wantLast, wantBehind)
+		}
+	}
+	check(11, 0, 0, 0)
+	check(10, 0, 0, 10)
+	for seq := uint64(11); seq <= 13; seq++ {
+		if !tail.push(seq, e(seq)) {
+			t.Errorf("%d was refused", seq)
+		}
+	}
+	<-news
+	check(11, 11, 13, 0)
+	check(12, 12, 13, 0)
+	check(10, 0, 0, 10)
+	tail.push(14, e(14)) // the oldest has to go
+	check(12, 12, 14, 0)
+	check(11, 0, 0, 11)
+	tail.push(16, e(16)) // 15 is unknown
+	check(16, 16, 16, 0)
+	check(15, 0, 0, 15)
+	tail.reach(18)
+	check(17, 0, 0, 18)
+	check(19, 0, 0, 0)
+	if !tail.push(17, e(17)) {
+		t.Error("an acknowledgement of what was found before was refused")
+	}
+	check(17, 0, 0, 18)
+	tail.push(19, e(19))
+	check(19, 19, 19, 0)
+	if tail.push(5, e(5)) || tail.push(19, e(19)) {
+		t.Error("sequences that count down were taken")
+	}
+	tail.mute(news)
+	<-news
+	tail.push(20, e(20))
+	if len(news) != 0 {
+		t.Error("a muted reader was woken")
+	}
+}

@@ -1,0 +1,136 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	js "github.com/nats-io/nats.go/jetstream"
+)
+
+// Codes of JetStream errors that the client library has no names for.
+const (
+	codeInsufficientResources js.ErrorCode = 10023
+	codeStorageExceeded       js.ErrorCode = 10047
+	codeStoreFailed           js.ErrorCode = 10077
+)
+
+// isFull reports whether the server refused for want of space.
+func isFull(err error) bool {
+	var refusal *js.APIError
+	if !errors.As(err, &refusal) {
+		return false
+	}
+	switch refusal.ErrorCode {
+	case codeInsufficientResources, codeStorageExceeded, codeStoreFailed:
+		return !isTooLarge(err)
+	default:
+		return false
+	}
+}
+
+// trouble logs when something begins to fail and when it works again, not what
+// is between. Its methods may be called concurrently.
+type trouble struct {
+	logger *slog.Logger
+	what   string
+
+	mu    sync.Mutex
+	since time.Time // zero: there is none
+	full  bool
+}
+
+func (t *trouble) begin(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	full := isFull(err)
+	if !t.since.IsZero() && (t.full || !full) {
+		return
+	}
+	if t.since.IsZero() {
+		t.since = time.Now()
+	}
+	t.full = full
+	if full {
+		t.logger.Error("journal is full: watching stands still until there is room; raise journal.maxBytes (and the stream's max_bytes), "+
+			"lower historyPerObject, or free space on the server's disk", slog.Any("err", err))
+		return
+	}
+	t.logger.Warn("journal does not answer, trying again", slog.String("call", t.what), slog.Any("err", err))
+}
+
+func (t *trouble) over() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.since.IsZero() {
+		return
+	}
+	t.logger.Info("journal works again", slog.String("call", t.what), slog.Duration("after", time.Since(t.since).Round(time.Millisecond)))
+	t.since, t.full = time.Time{}, false
+}
+
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = 2 * time.Second
+)
+
+// backoff is the pause between attempts: it grows, with jitter.
+type backoff struct{ next time.Duration }
+
+func (b *backoff) wait(ctx context.Context) error {
+	b.next = min(max(2*b.next, firstPause), lastPause)
+	jitter := rand.N(b.next / 2) //nolint:gosec // spreads attempts, no secret
+	timer := time.NewTimer(b.next/2 + jitter)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// finalError ends a retry: trying again would not help.
+type finalError struct{ err error }
+
+func (f *finalError) Error() string { return f.err.Error() }
+func (f *finalError) Unwrap() error { return f.err }
+
+// final marks an error as one that trying again does not mend. final(nil) is nil.
+func final(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &finalError{err}
+}
+
+// retry calls do until it succeeds, returns a final error, or ctx ends. Each call
+// has requestTimeout.
+func retry(ctx context.Context, t *trouble, do func(ctx context.Context) error) error {
+	var pause backoff
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		limited, cancel := context.WithTimeout(ctx, requestTimeout)
+		err := do(limited)
+		cancel()
+		if err == nil {
+			t.over()
+			return nil
+		}
+		if f, ok := errors.AsType[*finalError](err); ok {
+			return f.err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		t.begin(err)
+		if err := pause.wait(ctx); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,260 @@
+// Package lease makes sure that one process at a time writes to a journal that
+// several can reach: whoever holds a key of a JetStream key-value bucket. The key
+// expires unless it is refreshed, so that another takes over when the holder is
+// gone. That is all of informd's high availability.
+//
+// A lease is a promise about time. It keeps two live processes apart, and it is
+// the holder's part to ask [Lease.Check] before it acts. What a process sent
+// before it was frozen can still arrive when it is no longer the holder: that is
+// fenced off by the journal's own compare-and-set, not here.
+package lease
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+)
+
+// ErrLost is what [Lease.Check] returns once the lease is not surely held any more.
+var ErrLost = errors.New("the lease of the journal is lost: another informd may write to it now")
+
+// DefaultTTL has a successor take over in well under 15 s.
+const DefaultTTL = 8 * time.Second
+
+// Options say which lease, and for whom.
+type Options struct {
+	// Bucket is the key-value bucket; it is created if it is missing. One that is
+	// there must let its keys expire; its own time counts then, not TTL.
+	Bucket string
+	// Key is the lease's key in it.
+	Key string
+	// Holder names this process to people: to whoever waits for it.
+	Holder string
+	// TTL is how long the lease outlives its holder; 0 stands for [DefaultTTL]. The
+	// server does not keep time below about a second.
+	TTL time.Duration
+	// Replicas of a bucket that is created; 0 stands for 1.
+	Replicas int
+	// Waiting, if set, is called by Acquire whenever it finds that another holder
+	// has the lease than before. It should not block.
+	Waiting func(holder string)
+	Logger  *slog.Logger
+}
+
+// claim is the value of the key.
+type claim struct {
+	Holder string `json:"holder"`
+	// Session tells two claims of the same holder apart.
+	Session string `json:"session"`
+}
+
+// Lease is held from [Acquire] until it is lost or released. All methods may be
+// called concurrently.
+type Lease struct {
+	stop   func() // closes released, once
+	bucket jetstream.KeyValue
+	key    string
+	value  []byte
+	ttl    time.Duration
+	logger *slog.Logger
+
+	refresh  sync.WaitGroup
+	released chan struct{} // ends the refreshing
+	lost     chan struct{} // closed when ended is set
+
+	mu       sync.Mutex
+	revision uint64
+	from     time.Time // before the request that took or refreshed it was sent
+	ended    bool
+}
+
+// Acquire blocks until the lease is held or ctx ends. It logs once who holds it,
+// and goes on trying while the server cannot be reached. It fails if the bucket
+// cannot be what is needed. The connection must reconnect by itself, and stay open
+// until the lease was released.
+func Acquire(ctx context.Context, conn *nats.Conn, o Options) (*Lease, error) {
+	if o.TTL == 0 {
+		o.TTL = DefaultTTL
+	}
+	value, err := json.Marshal(claim{Holder: o.Holder, Session: nuid.Next()})
+	if err != nil {
+		return nil, fmt.Errorf("encode the lease: %w", err)
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, fmt.Errorf("use JetStream for the lease: %w", err)
+	}
+	q := &queue{options: o, js: js, value: value}
+	l, err := q.wait(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("acquire the lease %s in bucket %s: %w", o.Key, o.Bucket, err)
+	}
+	l.refresh.Go(func() { l.keep(context.WithoutCancel(ctx)) })
+	o.Logger.Info("the lease of the journal is held", "bucket", o.Bucket, "holder", o.Holder)
+	return l, nil
+}
+
+// Check returns nil while the lease is surely held, and [ErrLost] for ever after.
+// It asks the clock and not the server, so that a process that was frozen knows
+// the moment it wakes up.
+func (l *Lease) Check() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended && since(l.from) >= l.surely() {
+		l.end("it could not be refreshed in time")
+	}
+	if l.ended {
+		return ErrLost
+	}
+	return nil
+}
+
+// Lost is closed when the lease is lost or released. A process that was frozen may
+// see that a moment after Check says so.
+func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// Release gives the lease up at once, so that the next one takes over without
+// waiting for it to expire. The caller has stopped writing before. Releasing a
+// lost lease, or twice, does nothing.
+func (l *Lease) Release(ctx context.Context) error {
+	l.stop()
+	l.refresh.Wait() // a refresh under way is not called off: it may be stored already
+	l.mu.Lock()
+	held, revision := !l.ended, l.revision
+	l.end("")
+	l.mu.Unlock()
+	if !held {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.ttl)
+	defer cancel()
+	err := l.bucket.Delete(ctx, l.key, jetstream.LastRevision(revision))
+	if stale(err) { // the last refresh was stored and its answer lost, or it is over
+		var ours bool
+		if revision, ours, err = l.current(ctx); err == nil && ours {
+			err = l.bucket.Delete(ctx, l.key, jetstream.LastRevision(revision))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("release the lease %s, which expires in %s: %w", l.key, l.ttl, err)
+	}
+	return nil
+}
+
+// keep refreshes the lease until it is lost or released.
+func (l *Lease) keep(ctx context.Context) {
+	timer := time.NewTimer(l.ttl / 4)
+	defer timer.Stop()
+	for {
+		select {
+		case <-l.released:
+			return
+		case <-l.lost:
+			return
+		case <-timer.C:
+		}
+		if l.Check() != nil {
+			return
+		}
+		next := l.ttl / 4
+		if err := l.renew(ctx); err != nil {
+			l.logger.Warn("the lease of the journal could not be refreshed; trying again", "err", err)
+			next = l.ttl / 16
+		}
+		timer.Reset(next)
+	}
+}
+
+// renew refreshes the lease once. After an error it is held until its time is over,
+// unless it is known to be lost.
+func (l *Lease) renew(ctx context.Context) error {
+	l.mu.Lock()
+	revision := l.revision
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, l.ttl/8)
+	defer cancel()
+	from := time.Now()
+	revision, err := l.bucket.Update(ctx, l.key, l.value, revision)
+	if err == nil {
+		l.extend(revision, from)
+		return nil
+	}
+	if !stale(err) {
+		return err
+	}
+	// Either an earlier refresh was stored and its answer lost, or it is over.
+	revision, ours, err := l.current(ctx)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !ours {
+		l.end("it expired on the server")
+		return nil
+	}
+	l.revision = revision
+	return errors.New("the answer to an earlier refresh was lost")
+}
+
+// current returns the key's revision, and whether the claim there is this one.
+func (l *Lease) current(ctx context.Context) (revision uint64, ours bool, err error) {
+	entry, err := l.bucket.Get(ctx, l.key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	return entry.Revision(), bytes.Equal(entry.Value(), l.value), nil
+}
+
+// extend counts the lease's time from a request's start: the server counts from
+// its arrival.
+func (l *Lease) extend(revision uint64, from time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended && since(l.from) < l.surely() {
+		l.revision, l.from = revision, from
+	}
+}
+
+// surely is how long after a refresh nobody else can have the lease. The rest of
+// the TTL is for the difference between two clocks' speeds and for the time
+// between Check and the act.
+func (l *Lease) surely() time.Duration { return l.ttl - l.ttl/8 }
+
+// end marks the lease as lost. l.mu is held.
+func (l *Lease) end(reason string) {
+	if l.ended {
+		return
+	}
+	l.ended = true
+	close(l.lost)
+	if reason != "" {
+		l.logger.Error("the lease of the journal is lost", "reason", reason)
+	}
+}
+
+// since is the time since then by the clock that says more: the monotonic clock
+// does not count while the machine is suspended, the other can be set back.
+func since(then time.Time) time.Duration {
+	now := time.Now()
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
+}
+
+// stale reports whether a compare-and-set failed because the key has another
+// revision.
+func stale(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || errors.Is(err, jetstream.ErrKeyExists)
+}

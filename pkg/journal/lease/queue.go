@@ -1,0 +1,178 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// queue waits for the lease.
+type queue struct {
+	options Options
+	js      jetstream.JetStream
+	value   []byte
+
+	bucket  jetstream.KeyValue
+	ttl     time.Duration
+	holder  string // whom Waiting was last told of
+	trouble string // the last error that was logged
+}
+
+// errHeld is a wait that goes on.
+var errHeld = errors.New("the lease is held by another")
+
+const (
+	// pollEvery is how often a waiting process looks: nobody says when a key expires.
+	pollEvery = 500 * time.Millisecond
+	// tryTimeout bounds one attempt.
+	tryTimeout = 5 * time.Second
+)
+
+// wait returns the lease when it is held.
+func (q *queue) wait(ctx context.Context) (*Lease, error) {
+	ticker := time.NewTicker(min(pollEvery, q.options.TTL/8))
+	defer ticker.Stop()
+	for {
+		l, err := q.try(ctx)
+		if err == nil {
+			return l, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if permanent(err) {
+			return nil, err
+		}
+		q.report(err)
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}
+
+// try makes one attempt.
+func (q *queue) try(ctx context.Context) (*Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	if err := q.open(ctx); err != nil {
+		return nil, err
+	}
+	entry, err := q.bucket.Get(ctx, q.options.Key)
+	from := time.Now()
+	var revision uint64
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		revision, err = q.bucket.Create(ctx, q.options.Key, q.value)
+	case err != nil:
+		return nil, fmt.Errorf("see who holds it: %w", err)
+	case bytes.Equal(entry.Value(), q.value):
+		// An earlier attempt of ours was stored and its answer lost.
+		revision, err = q.bucket.Update(ctx, q.options.Key, q.value, entry.Revision())
+	default:
+		q.waitFor(entry.Value())
+		return nil, errHeld
+	}
+	if stale(err) {
+		return nil, errHeld // somebody was faster; the next look says who
+	}
+	if err != nil {
+		return nil, fmt.Errorf("claim it: %w", err)
+	}
+	return q.lease(revision, from), nil
+}
+
+func (q *queue) lease(revision uint64, from time.Time) *Lease {
+	released := make(chan struct{})
+	return &Lease{
+		stop:     sync.OnceFunc(func() { close(released) }),
+		released: released,
+		bucket:   q.bucket,
+		key:      q.options.Key,
+		value:    q.value,
+		ttl:      q.ttl,
+		logger:   q.options.Logger,
+		lost:     make(chan struct{}),
+		revision: revision,
+		from:     from,
+	}
+}
+
+// errBucket is a bucket that cannot hold a lease.
+var errBucket = errors.New("the bucket cannot hold a lease")
+
+// open finds the bucket or makes it. It is kept in files: a lease that a restart
+// of the server forgets would be given to two.
+func (q *queue) open(ctx context.Context) error {
+	if q.bucket != nil {
+		return nil
+	}
+	bucket, err := q.js.KeyValue(ctx, q.options.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		bucket, err = q.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: q.options.Bucket, Description: "informd: who writes to the journal",
+			TTL: q.options.TTL, History: 1, Storage: jetstream.FileStorage, Replicas: q.options.Replicas,
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("open the bucket: %w", err)
+	}
+	status, err := bucket.Status(ctx)
+	if err != nil {
+		return fmt.Errorf("look at the bucket: %w", err)
+	}
+	if status.TTL() <= 0 {
+		return fmt.Errorf("%w: its keys do not expire, so that nobody could take over; delete it and informd makes a new one", errBucket)
+	}
+	if config := status.Config(); config.Storage != jetstream.FileStorage {
+		return fmt.Errorf("%w: it is kept in memory, so that a restart of the server would give the lease to two; delete it and informd makes a new one", errBucket)
+	}
+	q.bucket, q.ttl = bucket, status.TTL()
+	return nil
+}
+
+// waitFor tells who holds the lease, once.
+func (q *queue) waitFor(value []byte) {
+	var other claim
+	if err := json.Unmarshal(value, &other); err != nil || other.Holder == "" {
+		other.Holder = "unknown"
+	}
+	if other.Holder == q.holder {
+		return
+	}
+	q.holder = other.Holder
+	q.options.Logger.Info("another informd writes to the journal; this one takes over when it is gone",
+		"holder", other.Holder, "bucket", q.options.Bucket)
+	if q.options.Waiting != nil {
+		q.options.Waiting(other.Holder)
+	}
+}
+
+// report logs trouble, once for each kind.
+func (q *queue) report(err error) {
+	if errors.Is(err, errHeld) {
+		q.trouble = ""
+		return
+	}
+	if text := err.Error(); text != q.trouble {
+		q.trouble = text
+		q.options.Logger.Warn("the lease of the journal cannot be asked for; trying again", "bucket", q.options.Bucket, "err", err)
+	}
+}
+
+// permanent reports whether trying again is of no use.
+func permanent(err error) bool {
+	return errors.Is(err, errBucket) ||
+		errors.Is(err, nats.ErrConnectionClosed) ||
+		errors.Is(err, jetstream.ErrInvalidBucketName) ||
+		errors.Is(err, jetstream.ErrInvalidKey) ||
+		errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount)
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -32,14 +33,16 @@ func main() {
 // command is one subcommand. Its flags are those of the config and its own.
 type command struct {
 	name, summary string
-	flags         func(*pflag.FlagSet)
-	run           func(ctx context.Context, io streams, flags *pflag.FlagSet) error
+	// verbs are what its only argument may be; none means no argument.
+	verbs []string
+	flags func(*pflag.FlagSet)
+	run   func(ctx context.Context, io streams, flags *pflag.FlagSet) error
 }
 
 type streams struct{ out, err io.Writer }
 
 func commands() []command {
-	return []command{runCommand(), validateCommand(), versionCommand()}
+	return []command{runCommand(), validateCommand(), verifyCommand(), replayCommand(), deadLettersCommand(), versionCommand()}
 }
 
 // usageError is a mistake on the command line.
@@ -93,8 +96,9 @@ func dispatch(ctx context.Context, args []string, io streams) error {
 			return nil
 		case err != nil:
 			return usageError{err.Error()}
-		case flags.NArg() > 0:
-			return usageError{fmt.Sprintf("unexpected argument %q", flags.Arg(0))}
+		}
+		if err := checkArguments(c, flags); err != nil {
+			return err
 		}
 		return c.run(ctx, io, flags)
 	}
@@ -104,10 +108,20 @@ func dispatch(ctx context.Context, args []string, io streams) error {
 	return usageError{fmt.Sprintf("unknown command %q", name)}
 }
 
+func checkArguments(c command, flags *pflag.FlagSet) error {
+	switch {
+	case len(c.verbs) == 0 && flags.NArg() > 0:
+		return usageError{fmt.Sprintf("unexpected argument %q", flags.Arg(0))}
+	case len(c.verbs) > 0 && (flags.NArg() != 1 || !slices.Contains(c.verbs, flags.Arg(0))):
+		return usageError{fmt.Sprintf("%s needs one of %s", c.name, strings.Join(c.verbs, ", "))}
+	}
+	return nil
+}
+
 func printHelp(w io.Writer, c command, flags *pflag.FlagSet) {
 	fmt.Fprint(w, "informd streams every change of the Kubernetes resources that its config lists to its sinks.\n\nCommands:\n")
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
+		fmt.Fprintf(w, "  %-12s %s\n", c.name, c.summary)
 	}
 	if flags.HasFlags() {
 		fmt.Fprintf(w, "\nFlags of informd %s:\n%s", c.name, flags.FlagUsages())

@@ -38,6 +38,9 @@ func runCommand() command {
 			if once && !flags.Changed("admin-listen") {
 				c.Admin.Listen = "" // nobody asks; and the daemon may be running beside it
 			}
+			if once {
+				config.ForgetJournal(c) // it is the daemon's, which may be running
+			}
 			return runDaemon(ctx, io, c, once)
 		},
 	}

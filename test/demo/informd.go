@@ -20,7 +20,7 @@ resources:
   - {group: apps, resource: deployments, namespaces: [NAMESPACE]}
   - {resource: configmaps, namespaces: [NAMESPACE], mode: metadata}
   - {group: demo.informd.dev, resource: sensors}
-journal: {type: memory, dir: DIR}
+journal: {dir: DIR}
 sinks:
   - {name: screen, type: stdout, format: pretty}
   - {name: bus, type: nats, url: NATS, jetstream: true, subjectPrefix: k8s}

@@ -1,5 +1,6 @@
 // Package admin serves what an operator asks informd over HTTP: /healthz,
-// /readyz, /metrics and /status. It asks the rest of the program through the
+// /readyz, /metrics and /status for whoever can reach it, and for this machine
+// alone what operator.go has. It asks the rest of the program through the
 // functions in [Options] and decides nothing but what is healthy and ready.
 package admin
 
@@ -76,6 +77,14 @@ type Journal struct {
 	LastSeq  uint64 `json:"lastSeq"`
 	// Blocked is how many targets wait for room.
 	Blocked int `json:"blocked"`
+	// Problem says why what is below the journal does not work, empty if it does.
+	Problem string `json:"problem,omitempty"`
+	// Lost counts how often the log was found to lack what it had acknowledged;
+	// Oversize objects that it could not keep; Foreign messages in it that are none
+	// of informd's.
+	Lost     uint64 `json:"lost"`
+	Oversize uint64 `json:"oversize"`
+	Foreign  uint64 `json:"foreign"`
 }
 
 // Options say where the server listens and whom it asks. The functions are
@@ -87,8 +96,19 @@ type Options struct {
 	Targets          func() []Target
 	Sinks            func() []Sink
 	Journal          func() Journal
-	Metrics          prometheus.Gatherer
-	Logger           *slog.Logger
+	// Standby names the informd that this one waits for, "" if it works itself.
+	Standby func() string
+	// Operator serves requests that change something; nil refuses them.
+	Operator Operator
+	Metrics  prometheus.Gatherer
+	Logger   *slog.Logger
+}
+
+func (o *Options) standby() string {
+	if o.Standby == nil {
+		return ""
+	}
+	return o.Standby()
 }
 
 // Server is the admin server.
@@ -108,6 +128,9 @@ func New(o Options) *Server {
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /status", s.status)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	if s.options.Operator != nil {
+		s.operate(mux)
+	}
 	s.http = &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
@@ -171,6 +194,11 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	targets := s.options.Targets()
 	var reasons []string
+	if holder := s.options.standby(); holder != "" {
+		// It is ready to take over: an update of two replicas must not wait for it.
+		answer(w, nil)
+		return
+	}
 	if len(targets) == 0 {
 		reasons = append(reasons, "nothing is watched: informd is starting or stopping")
 	}
@@ -202,11 +230,12 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 		Version       string   `json:"version"`
 		Cluster       string   `json:"cluster"`
 		UptimeSeconds float64  `json:"uptimeSeconds"`
+		StandbyFor    string   `json:"standbyFor,omitempty"`
 		Targets       []Target `json:"targets"`
 		Sinks         []Sink   `json:"sinks"`
 		Journal       Journal  `json:"journal"`
 	}{
-		s.options.Version, s.options.Cluster, time.Since(s.started).Seconds(),
+		s.options.Version, s.options.Cluster, time.Since(s.started).Seconds(), s.options.standby(),
 		s.options.Targets(), s.options.Sinks(), s.options.Journal(),
 	})
 	if err != nil {

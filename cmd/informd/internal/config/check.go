@@ -15,25 +15,13 @@ import (
 // check applies the rules that types cannot express. It fills in the one
 // default that depends on other values.
 func (r *reading) check(c *Config) {
-	r.checkJournal(c.Journal)
+	r.checkJournal(c)
 	if c.Admin.Listen != "" && !r.bad("admin.listen") {
 		r.checkListen(c.Admin.Listen)
 	}
 	r.checkResources(c.Resources)
 	r.checkSinks(c)
 	r.checkCluster(c)
-}
-
-func (r *reading) checkJournal(j Journal) {
-	if j.Type != memoryJournal && !r.bad("journal.type") {
-		r.fail("journal.type", "%q is not supported yet: use %q", j.Type, memoryJournal)
-	}
-	if j.MaxBytes <= 0 && !r.bad("journal.maxBytes") {
-		r.fail("journal.maxBytes", "must be more than 0: it is the room between the watches and the slowest sink, as in 16MiB")
-	}
-	if j.Dir == "" && !r.bad("journal.dir") {
-		r.fail("journal.dir", "is empty: name a directory, or remove the key for %s", stateDir())
-	}
 }
 
 func (r *reading) checkListen(address string) {
@@ -63,6 +51,11 @@ func (r *reading) checkCluster(c *Config) {
 		}
 		return
 	}
+	if c.Journal.Type == JournalNATS {
+		r.add(r.place("journal.type"), "cluster",
+			"is required by a nats journal: its subjects tell clusters apart by this name, as in prod-eu1")
+		return
+	}
 	for i, s := range c.Sinks {
 		if leavesTheHost(s.Type) {
 			r.add(r.place(index("sinks", i)+".type"), "cluster",
@@ -90,6 +83,7 @@ func (r *reading) checkSinks(c *Config) {
 		}
 	}
 	r.checkExclusive(c)
+	r.checkOverlap(c)
 }
 
 // checkExclusive refuses what would stop a sink for good when it runs, and with

@@ -3,7 +3,6 @@ package config
 import (
 	"os"
 	"strings"
-	"time"
 
 	"github.com/informd/informd/pkg/sink"
 )
@@ -72,23 +71,6 @@ type Resource struct {
 	Omit          []string `yaml:"omit" later:"remove it"`
 }
 
-// Journal describes the log between watching and delivering.
-type Journal struct {
-	// Type is "memory".
-	Type string `yaml:"type" enum:"memory,embedded,nats"`
-	// Dir is where dead letters are kept. Default: $STATE_DIRECTORY, which
-	// systemd sets, else /var/lib/informd.
-	Dir              string `yaml:"dir"`
-	Listen           string `yaml:"listen" later:"remove it"`
-	URL              string `yaml:"url" later:"remove it"`
-	Stream           string `yaml:"stream" later:"remove it"`
-	SubjectPrefix    string `yaml:"subjectPrefix" later:"remove it; the nats sink has a subjectPrefix of its own"`
-	HistoryPerObject int    `yaml:"historyPerObject" later:"remove it"`
-	// MaxBytes bounds the events held in memory, as event.Event.Size counts them.
-	MaxBytes     sink.ByteSize `yaml:"maxBytes"`
-	TombstoneTTL time.Duration `yaml:"tombstoneTTL" later:"remove it"`
-}
-
 // The values of [Sink.Start].
 const (
 	StartSnapshot = "snapshot"
@@ -135,7 +117,8 @@ type Match struct {
 
 // Redaction is about Secrets, whose values are replaced by a keyed hash.
 type Redaction struct {
-	// KeyFile holds the key. Empty: a new key for every process.
+	// KeyFile holds the key. Empty: one that is made once and kept in journal.dir;
+	// with a memory journal a new one for every process.
 	KeyFile string `yaml:"keyFile"`
 }
 
@@ -153,10 +136,8 @@ type Log struct {
 
 const (
 	defaultCluster  = "default"
-	defaultMaxBytes = 16 * sink.MiB
 	defaultStateDir = "/var/lib/informd"
 	defaultListen   = "127.0.0.1:8080"
-	memoryJournal   = "memory"
 	// deadLettersDir is the directory in journal.dir that package deliver writes to.
 	deadLettersDir = "deadletters"
 )
@@ -165,7 +146,7 @@ const (
 // silent. The cluster is missing: its default depends on the sinks.
 func defaults() *Config {
 	return &Config{
-		Journal: Journal{Type: memoryJournal, Dir: stateDir(), MaxBytes: defaultMaxBytes},
+		Journal: defaultJournal(),
 		Admin:   Admin{Listen: defaultListen},
 		Log:     Log{Level: "info", Format: "text"},
 	}

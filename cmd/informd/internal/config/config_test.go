@@ -72,6 +72,10 @@ type natsOptions struct {
 	TLS           tlsOptions  `yaml:"tls"`
 }
 
+func (o *natsOptions) Publishes() (servers []string, prefix string) {
+	return []string{o.URL.Reveal()}, o.SubjectPrefix
+}
+
 func (o *natsOptions) Validate() []sink.Problem {
 	if o.URL.Reveal() == "" {
 		return []sink.Problem{{Key: "url", Message: "is required"}}

@@ -78,7 +78,10 @@ func keysOf(t reflect.Type) []string {
 	}
 	var keys []string
 	for f := range t.Fields() {
-		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		key, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if option == "inline" {
+			keys = append(keys, keysOf(f.Type)...)
+		}
 		if key == "-" || key == "" || f.Tag.Get("later") != "" {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // compare compares configs without their functions.
-func compare(want, got *config.Config) string {
+func compare(want, got any) string {
 	return cmp.Diff(want, got,
 		cmp.AllowUnexported(sink.Secret{}, webhookOptions{}),
 		cmpopts.IgnoreFields(sink.Driver{}, "New"),
@@ -41,7 +41,7 @@ func TestGood(t *testing.T) {
 			{Pos: config.Pos{Line: 17, Col: 5}, Resource: "secrets", Mode: config.ModeFull},
 			{Pos: config.Pos{Line: 18, Col: 5}, Group: "stable.example.com", Resource: "crontabs", Mode: config.ModeFull},
 		},
-		Journal: config.Journal{Type: "memory", Dir: "/data", MaxBytes: sink.GiB},
+		Journal: journalOf("memory", "/data", sink.GiB),
 		Sinks: []config.Sink{
 			{
 				Pos: config.Pos{Line: 21, Col: 5}, Name: "out", Type: "stdout", Start: config.StartNow,
@@ -87,6 +87,34 @@ func TestGood(t *testing.T) {
 	}
 }
 
+// journalOf is a journal with the defaults of the rest.
+func journalOf(kind, dir string, bytes sink.ByteSize) config.Journal {
+	return config.Journal{
+		Type: kind, Dir: dir, MaxBytes: bytes,
+		Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, TombstoneTTL: 168 * time.Hour,
+	}
+}
+
+// Every key of a journal works, away from its default.
+func TestGoodJournals(t *testing.T) {
+	t.Setenv("TEST_NATS_URL", "tls://user:secret@nats:4222")
+	base := "cluster: c\nresources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\n"
+	embedded := journalOf("embedded", "/data", sink.GiB)
+	embedded.Listen, embedded.SyncAlways = "[::1]:4222", true
+	own := journalOf("nats", "/data", sink.GiB)
+	own.URL, own.TLS.CAFile, own.Replicas, own.AllowPlaintext = sink.NewSecret("tls://user:secret@nats:4222"), "/ca.pem", 3, true
+	own.Stream, own.SubjectPrefix, own.HistoryPerObject, own.TombstoneTTL = "J", "a.b", 3, time.Hour
+	for text, want := range map[string]config.Journal{
+		"{dir: /data, maxBytes: 1GiB, listen: '[::1]:4222', syncAlways: true}": embedded,
+		"{type: nats, dir: /data, maxBytes: 1GiB, url: '${env:TEST_NATS_URL}', tls: {caFile: /ca.pem}, allowPlaintext: true, replicas: 3, " +
+			"stream: J, subjectPrefix: a.b, historyPerObject: 3, tombstoneTTL: 1h}": own,
+	} {
+		if diff := compare(want, mustParse(t, base+"journal: "+text+"\n").Journal); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
 func TestDefaults(t *testing.T) {
 	t.Setenv("STATE_DIRECTORY", "/var/lib/private/informd:/var/lib/other")
 	got := mustParse(t, "resources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\n")
@@ -94,7 +122,7 @@ func TestDefaults(t *testing.T) {
 		Path:      "config.yaml",
 		Cluster:   "default",
 		Resources: []config.Resource{{Pos: config.Pos{Line: 1, Col: 13}, Resource: "pods", Mode: "full"}},
-		Journal:   config.Journal{Type: "memory", Dir: "/var/lib/private/informd", MaxBytes: 16 * sink.MiB},
+		Journal:   journalOf("embedded", "/var/lib/private/informd", 10*sink.GiB),
 		Sinks: []config.Sink{{
 			Pos: config.Pos{Line: 2, Col: 9}, Name: "out", Type: "stdout", Start: "snapshot",
 			Driver: sink.Driver{Type: "stdout", Lanes: 1}, Options: &stdoutOptions{Format: "cloudevents"},

@@ -116,7 +116,7 @@ func TestVariables(t *testing.T) {
 		Path: got.Path, Resources: got.Resources, Sinks: got.Sinks,
 		Cluster:    "prod.eu",
 		Kubernetes: config.Kubernetes{Kubeconfig: "/kube", Context: "Ctx::with.dots"},
-		Journal:    config.Journal{Type: "memory", Dir: "/j", MaxBytes: 2 * sink.MiB},
+		Journal:    journalOf("memory", "/j", 2*sink.MiB),
 		Redaction:  config.Redaction{KeyFile: "/key"},
 		Admin:      config.Admin{Listen: "[::1]:9"},
 		Log:        config.Log{Level: "debug", Format: "json"},
@@ -131,7 +131,7 @@ func TestMistakesFromOutside(t *testing.T) {
 	noVariables(t)
 	t.Setenv("INFORMD_JOURNAL_MAX_BYTES", "much")
 	t.Setenv("INFORMD_JOURNAL_TYPE", "nats")
-	t.Setenv("INFORMD_JOURNAL_URL", "nats://a")
+	t.Setenv("INFORMD_JOURNAL_LISTEN", "127.0.0.1:1")
 	t.Setenv("INFORMD_CLUSTER", "two words")
 	t.Setenv("INFORMD_LOG_LEVEL", "loud") // not what counts
 	t.Setenv("INFORMD_LOG_FORMAT", "jsn")
@@ -139,11 +139,11 @@ func TestMistakesFromOutside(t *testing.T) {
 	_, err := load(t, "-c", path, "--log-level=inof", "--admin-listen=nowhere")
 	want := `--admin-listen: admin.listen: "nowhere" is not host:port with a port of 0 to 65535, as in 127.0.0.1:8080 or :8080 (all addresses); "" turns it off
 INFORMD_CLUSTER: cluster: "two words" is not a cluster name: up to 128 letters, digits, '.', '_' and '-', with a letter or digit at both ends
+INFORMD_JOURNAL_LISTEN: journal.listen: is about a journal of type embedded, and this one is of type nats: remove the key, or set type
 INFORMD_JOURNAL_MAX_BYTES: journal.maxBytes: "much" is not a size: a whole number and B, KiB, MiB, GiB or TiB, as in 100MiB
-INFORMD_JOURNAL_TYPE: journal.type: "nats" is not supported yet: use "memory"
-INFORMD_JOURNAL_URL: journal.url: is not supported yet: remove it
 INFORMD_LOG_FORMAT: log.format: unknown value "jsn" (did you mean "json"?)
 --log-level: log.level: unknown value "inof" (did you mean "info"?)
+` + path + `:1:1: journal.url: is required; set it to the server's address, as in nats://nats:4222
 ` + path + `:3:14: log.level: unknown value "debg" (did you mean "debug"?)`
 	if diff := cmp.Diff(want, text(err)); diff != "" {
 		t.Errorf("error (-want +got):\n%s", diff)

@@ -76,6 +76,13 @@ func (r *reading) fail(path, format string, args ...any) {
 	r.add(r.place(path), path, format, args...)
 }
 
+// given reports whether the value at path is in the file or came from outside.
+func (r *reading) given(path string) bool {
+	_, inFile := r.places[path]
+	_, outside := r.origins[path]
+	return inFile || outside
+}
+
 // place is where the value at path stands, or the innermost one around it.
 func (r *reading) place(path string) Pos {
 	for {

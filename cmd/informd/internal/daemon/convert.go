@@ -1,9 +1,7 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -66,28 +64,6 @@ func kubernetesConfig(c config.Kubernetes) (*rest.Config, error) {
 	return loaded, nil
 }
 
-// keySize is the least size of a redaction key, and the size of a made one.
-const keySize = 32
-
-// redactionKey reads the key of the hash that replaces Secret values. Without a
-// file it is made for this process: hashes then differ after a restart, as
-// everything else begins anew with a memory journal, too.
-func redactionKey(c config.Redaction) ([]byte, error) {
-	if c.KeyFile == "" {
-		key := make([]byte, keySize)
-		_, err := rand.Read(key)
-		return key, err
-	}
-	key, err := os.ReadFile(c.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("read redaction.keyFile: %w", err)
-	}
-	if key = bytes.TrimSpace(key); len(key) < keySize {
-		return nil, fmt.Errorf("redaction.keyFile %s: the key has %d bytes, it needs at least %d (head -c 32 /dev/urandom | base64)", c.KeyFile, len(key), keySize)
-	}
-	return key, nil
-}
-
 func wanted(resources []config.Resource) []dynwatch.Resource {
 	all := make([]dynwatch.Resource, len(resources))
 	for i, r := range resources {
@@ -131,7 +107,7 @@ func rejectTo(letters *deliver.DeadLetters, logger *slog.Logger) func(context.Co
 			if err == nil || ctx.Err() != nil {
 				return err
 			}
-			logger.Error("dead letter cannot be written, its target waits", "target", r.Target, "path", letters.Path(), "err", err)
+			logger.Error("dead letter cannot be written, its target waits", "target", r.Target, "path", letters.Place(), "err", err)
 			select {
 			case <-ctx.Done():
 				return ctx.Err()

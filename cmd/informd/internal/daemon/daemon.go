@@ -7,26 +7,20 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
 	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/cmd/informd/internal/deliver"
-	"github.com/informd/informd/pkg/dynwatch"
-	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/sink"
 )
 
 // grace is how long the sinks have at the end to take what the journal holds.
@@ -44,99 +38,66 @@ type Options struct {
 
 // Daemon is one informd. It is run once.
 type Daemon struct {
-	config  *config.Config
-	server  string // the API server's address
-	logger  *slog.Logger
-	journal journal.Journal
-	runners []*deliver.Runner
-	manager *dynwatch.Manager
-	admin   *admin.Server
-	// delivering waits for the runners.
-	delivering sync.WaitGroup
+	config     *config.Config
+	kubernetes *rest.Config
+	routes     []*deliver.Route // by sink
+	logger     *slog.Logger
+	stdout     io.Writer
+	registry   *prometheus.Registry
+	admin      *admin.Server
+	// pipeline is nil while the journal is being opened.
+	pipeline atomic.Pointer[pipeline]
+	// waitingFor is the other informd that writes to the journal, nil if it is us.
+	waitingFor atomic.Pointer[string]
 }
 
-// New prepares everything and contacts nothing. After an error nothing is left
-// open.
+// New checks what can be checked without contact to anything.
 func New(o Options) (*Daemon, error) {
-	d := &Daemon{config: o.Config, logger: newLogger(o.Stderr, o.Config.Log)}
-	kubernetes, err := kubernetesConfig(o.Config.Kubernetes)
-	if err != nil {
+	d := &Daemon{config: o.Config, logger: newLogger(o.Stderr, o.Config.Log), stdout: o.Stdout, registry: prometheus.NewRegistry()}
+	var err error
+	if d.kubernetes, err = kubernetesConfig(o.Config.Kubernetes); err != nil {
 		return nil, err
 	}
-	d.server = kubernetes.Host
-	key, err := redactionKey(o.Config.Redaction)
-	if err != nil {
-		return nil, err
+	if o.Config.Redaction.KeyFile != "" {
+		if _, err := redactionKey(o.Config); err != nil {
+			return nil, err
+		}
 	}
-	d.journal = journal.NewMemory(uint64(o.Config.Journal.MaxBytes))
-	source := deliver.NewDeadLetters(o.Config.Journal.Dir, config.SourceName)
-	d.manager, err = dynwatch.New(dynwatch.Options{
-		Cluster: o.Config.Cluster, Kubernetes: kubernetes, Log: d.journal, Reject: rejectTo(source, d.logger),
-		RedactionKey: key, Logger: d.logger,
-	})
-	if err != nil {
-		return nil, errors.Join(err, d.journal.Close())
-	}
-	registry := prometheus.NewRegistry()
-	if err := d.makeRunners(o, registry); err != nil {
-		return nil, errors.Join(err, d.abandon())
-	}
-	if err := registerMetrics(registry, d.manager, d.journal); err != nil {
-		return nil, errors.Join(err, d.abandon())
-	}
-	d.admin = admin.New(d.adminOptions(o.Version, registry))
-	return d, nil
-}
-
-func (d *Daemon) makeRunners(o Options, registry *prometheus.Registry) error {
 	for _, s := range o.Config.Sinks {
 		route, err := deliver.NewRoute(matches(s.Only), s.Start == config.StartSnapshot)
 		if err != nil {
-			return fmt.Errorf("sink %s: %w", s.Name, err)
+			return nil, fmt.Errorf("sink %s: %w", s.Name, err)
 		}
-		env := sink.Env{Name: s.Name, Cluster: o.Config.Cluster, Logger: d.logger.With("sink", s.Name), Stdout: o.Stdout}
-		r, err := deliver.New(d.journal, deliver.Options{
-			Name: s.Name, Type: s.Type, Lanes: s.Driver.Lanes, Route: route, Start: start(s.Start),
-			Open:        func(ctx context.Context) (sink.Sink, error) { return s.Options.Open(ctx, env) },
-			DeadLetters: deliver.NewDeadLetters(o.Config.Journal.Dir, s.Name),
-			Logger:      env.Logger, Registerer: registry,
-		})
-		if err != nil {
-			return err
-		}
-		d.runners = append(d.runners, r)
+		d.routes = append(d.routes, route)
 	}
-	return nil
-}
-
-// abandon gives back what New took, when nothing was started.
-func (d *Daemon) abandon() error {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	for _, r := range d.runners {
-		if err := r.Run(ended); err != nil {
-			d.logger.Warn("sink could not be given back", "err", err)
-		}
-	}
-	d.manager.Close()
-	return d.journal.Close()
+	d.admin = admin.New(d.adminOptions(o.Version, d.registry))
+	return d, nil
 }
 
 // Run watches and delivers until ctx ends, then drains: nothing is watched any
 // more, and the sinks have the grace period to take what the journal holds. The
-// end of now cuts that short. What was left undelivered is an error.
+// end of now cuts that short. What was left undelivered in a journal that does not
+// outlive the process is an error.
 func (d *Daemon) Run(ctx, now context.Context) error {
-	if err := d.start(now); err != nil {
+	p, err := d.start(ctx, now)
+	if err != nil && ctx.Err() != nil && context.Cause(now) == nil {
+		d.logger.Info("stopped before the journal was open", "err", err)
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	<-ctx.Done()
-	d.logger.Info("stopping: delivering what the journal holds; a second signal ends at once", "grace", grace)
-	for _, s := range d.sinks() {
-		if s.LagEvents > 0 && s.LastError != "" {
-			d.logger.Warn("waiting for a sink", "sink", s.Name, "events", s.LagEvents, "last_err", s.LastError)
-		}
+	select {
+	case <-ctx.Done():
+	case err := <-p.store.failed:
+		d.logger.Error("informd ends, and goes on from the journal when it is started again", "err", err)
+		over, cancel := context.WithCancelCause(now)
+		cancel(err)
+		return d.stop(p, over)
 	}
-	err := d.stop(now)
+	d.logger.Info("stopping: delivering what the journal holds; a second signal ends at once", "grace", grace)
+	p.warnOfWaiting()
+	err = d.stop(p, now)
 	d.logger.Info("stopped")
 	return err
 }
@@ -144,57 +105,59 @@ func (d *Daemon) Run(ctx, now context.Context) error {
 // RunOnce delivers the snapshot of every resource and ends. A resource that
 // cannot be read is an error, after the others were delivered.
 func (d *Daemon) RunOnce(ctx, now context.Context) error {
-	if err := d.start(now); err != nil {
+	p, err := d.start(ctx, now)
+	if err != nil {
 		return err
 	}
-	missing := d.waitForSnapshots(ctx)
-	return errors.Join(missing, d.stop(now))
+	missing := p.waitForSnapshots(ctx)
+	return errors.Join(missing, d.stop(p, now))
 }
 
-// start begins with the end of the pipe.
-func (d *Daemon) start(now context.Context) error {
-	d.logger.Info("watching", "server", d.server, "cluster", d.config.Cluster)
-	d.logger.Info("the journal is in memory: a restart begins with a new snapshot", "max_bytes", d.config.Journal.MaxBytes)
-	d.checkDeadLetters()
+// start begins with the end of the pipe. While another informd writes to the same
+// journal it waits, and the admin server says so.
+func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
+	d.logger.Info("watching", "server", d.kubernetes.Host, "cluster", d.config.Cluster)
 	if err := d.admin.Start(); err != nil {
-		return errors.Join(err, d.abandon())
+		return nil, err
 	}
-	for _, r := range d.runners {
-		d.delivering.Go(func() {
-			if err := r.Run(now); err != nil {
-				d.logger.Error("sink ended", "err", err)
-			}
-		})
+	p, err := d.open(ctx)
+	if err == nil {
+		d.pipeline.Store(p)
+		err = p.start(now)
 	}
-	if err := d.manager.Apply(wanted(d.config.Resources)); err != nil {
-		return errors.Join(err, d.stop(now))
+	if err != nil {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(now), time.Second)
+		defer cancel()
+		return nil, errors.Join(err, d.admin.Shutdown(closing))
 	}
-	return nil
+	return p, nil
 }
 
-// checkDeadLetters warns early of what would show only when it hurts: a sink
-// whose dead letter cannot be written waits until it can be.
-func (d *Daemon) checkDeadLetters() {
-	dir := d.config.Journal.Dir
-	existing := dir
-	for {
-		if _, err := os.Stat(existing); err == nil || existing == filepath.Dir(existing) {
-			break
-		}
-		existing = filepath.Dir(existing)
+// open opens the journal and makes the pipeline on it.
+func (d *Daemon) open(ctx context.Context) (*pipeline, error) {
+	store, err := openStore(ctx, d.config, d.logger, func(holder string) { d.waitingFor.Store(&holder) })
+	if err != nil {
+		return nil, err
 	}
-	const writable = 2 // W_OK, see access(2)
-	if err := syscall.Access(existing, writable); err != nil {
-		d.logger.Warn("dead letters cannot be written: an event that a sink refuses for good will hold that sink; set journal.dir",
-			"dir", dir, "err", err)
+	d.waitingFor.Store(nil)
+	store.cluster = func(ctx context.Context) (string, error) { return clusterUID(ctx, d.kubernetes, d.logger) }
+	p, err := newPipeline(d, store)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
 	}
+	return p, nil
 }
 
 // stop ends the beginning of the pipe first. When now ends, it does not wait for
 // anything any more.
-func (d *Daemon) stop(now context.Context) error {
+func (d *Daemon) stop(p *pipeline, now context.Context) error {
 	stopped := make(chan error, 1)
-	go func() { stopped <- d.drain(now) }()
+	go func() {
+		err := p.drain(now)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(now), time.Second)
+		defer cancel()
+		stopped <- errors.Join(err, d.admin.Shutdown(closing), context.Cause(now))
+	}()
 	select {
 	case err := <-stopped:
 		return err
@@ -204,65 +167,10 @@ func (d *Daemon) stop(now context.Context) error {
 	select {
 	case err := <-stopped:
 		return err
-	case <-time.After(time.Second):
+	case <-time.After(endTimeout):
 		return context.Cause(now)
 	}
 }
 
-func (d *Daemon) drain(now context.Context) error {
-	d.manager.Close()
-	draining, cancel := context.WithTimeout(now, grace)
-	defer cancel()
-	errs := make([]error, len(d.runners))
-	hung := make([]error, len(d.runners)) // runners that will never return
-	var drains sync.WaitGroup
-	for i, r := range d.runners {
-		drains.Go(func() {
-			left, err := r.Drain(draining)
-			hung[i], errs[i] = err, err
-			if left > 0 {
-				s := r.Status()
-				errs[i] = errors.Join(err, fmt.Errorf("sink %s: %d events were not delivered (last error: %s)", s.Name, left, cmp.Or(s.LastError, "none")))
-			}
-		})
-	}
-	drains.Wait()
-	if errors.Join(hung...) == nil {
-		d.delivering.Wait()
-	}
-	closing, cancel := context.WithTimeout(context.WithoutCancel(now), time.Second)
-	defer cancel()
-	errs = append(errs, d.admin.Shutdown(closing), d.journal.Close(), context.Cause(now))
-	return errors.Join(errs...)
-}
-
-// unreadable is how long a resource may be in a state that may pass before RunOnce
-// gives it up.
-const unreadable = 5 * time.Second
-
-// waitForSnapshots waits until every target has its snapshot or is given up.
-func (d *Daemon) waitForSnapshots(ctx context.Context) error {
-	poll := time.NewTicker(50 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		pending, missing := 0, []error(nil)
-		for _, t := range d.manager.Targets() {
-			switch {
-			case t.Synced:
-			case t.State == dynwatch.Forbidden,
-				t.State != dynwatch.Syncing && t.State != dynwatch.Starting && time.Since(t.Since) > unreadable:
-				missing = append(missing, fmt.Errorf("%s: %s: %s", t.Name, t.State, t.Reason))
-			default:
-				pending++
-			}
-		}
-		if pending == 0 {
-			return errors.Join(missing...)
-		}
-		select {
-		case <-ctx.Done():
-			return errors.New("interrupted before every snapshot was complete")
-		case <-poll.C:
-		}
-	}
-}
+// endTimeout is how long everything has to end when nothing is waited for.
+const endTimeout = 3 * time.Second

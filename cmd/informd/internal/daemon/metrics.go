@@ -70,6 +70,10 @@ func registerMetrics(r *prometheus.Registry, m *dynwatch.Manager, j journal.Jour
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "informd_journal_" + name, Help: help},
 			func() float64 { return float64(value(j.Stats())) })
 	}
+	counter := func(name, help string, value func(journal.Stats) uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "informd_journal_" + name, Help: help},
+			func() float64 { return float64(value(j.Stats())) })
+	}
 	for _, c := range []prometheus.Collector{
 		newTargetCollector(m),
 		gauge("events", "Events that the journal holds.", func(s journal.Stats) uint64 { return s.Events }),
@@ -77,6 +81,9 @@ func registerMetrics(r *prometheus.Registry, m *dynwatch.Manager, j journal.Jour
 		gauge("capacity_bytes", "Bytes that the journal can hold.", func(s journal.Stats) uint64 { return s.Capacity }),
 		gauge("blocked", "Targets that wait for room in the journal: a sink holds everything back.",
 			func(s journal.Stats) uint64 { return uint64(s.Blocked) }),
+		counter("lost_total", "How often the journal was found to lack events that it had acknowledged.", func(s journal.Stats) uint64 { return s.Lost }),
+		counter("oversize_total", "Objects that the journal could not keep, events that went on without them.", func(s journal.Stats) uint64 { return s.Oversize }),
+		counter("foreign_total", "Messages in the journal's stream that are none of informd's.", func(s journal.Stats) uint64 { return s.Foreign }),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {

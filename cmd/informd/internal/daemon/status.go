@@ -12,12 +12,17 @@ import (
 func (d *Daemon) adminOptions(version string, metrics prometheus.Gatherer) admin.Options {
 	return admin.Options{
 		Listen: d.config.Admin.Listen, Version: version, Cluster: d.config.Cluster,
-		Targets: d.targets, Sinks: d.sinks, Journal: d.journalStatus, Metrics: metrics, Logger: d.logger,
+		Targets: d.targets, Sinks: d.sinks, Journal: d.journalStatus, Standby: d.standby, Operator: operator{d},
+		Metrics: metrics, Logger: d.logger,
 	}
 }
 
 func (d *Daemon) targets() []admin.Target {
-	states := d.manager.Targets()
+	p := d.pipeline.Load()
+	if p == nil {
+		return []admin.Target{}
+	}
+	states := p.manager.Targets()
 	all := make([]admin.Target, len(states))
 	for i, t := range states {
 		all[i] = admin.Target{
@@ -32,8 +37,12 @@ func (d *Daemon) targets() []admin.Target {
 }
 
 func (d *Daemon) sinks() []admin.Sink {
-	all := make([]admin.Sink, len(d.runners))
-	for i, r := range d.runners {
+	p := d.pipeline.Load()
+	if p == nil {
+		return []admin.Sink{}
+	}
+	all := make([]admin.Sink, len(p.runners))
+	for i, r := range p.runners {
 		s := r.Status()
 		all[i] = admin.Sink{
 			Name: s.Name, Type: s.Type, State: string(s.State), LagEvents: s.Lag.Events, LagSeconds: s.Lag.Seconds,
@@ -45,10 +54,27 @@ func (d *Daemon) sinks() []admin.Sink {
 }
 
 func (d *Daemon) journalStatus() admin.Journal {
-	s := d.journal.Stats()
-	return admin.Journal{
-		Type: d.config.Journal.Type, Events: s.Events, Bytes: s.Bytes, Capacity: s.Capacity, LastSeq: s.LastSeq, Blocked: s.Blocked,
+	shown := admin.Journal{Type: d.config.Journal.Type}
+	p := d.pipeline.Load()
+	if p == nil {
+		shown.Problem = "it is not open yet"
+		return shown
 	}
+	s := p.store.Stats()
+	shown.Events, shown.Bytes, shown.Capacity, shown.LastSeq, shown.Blocked = s.Events, s.Bytes, s.Capacity, s.LastSeq, s.Blocked
+	shown.Lost, shown.Oversize, shown.Foreign = s.Lost, s.Oversize, s.Foreign
+	if p.store.state != nil {
+		_, shown.Problem = p.store.state()
+	}
+	return shown
+}
+
+// standby names the informd that writes to the journal instead of this one.
+func (d *Daemon) standby() string {
+	if holder := d.waitingFor.Load(); holder != nil {
+		return *holder
+	}
+	return ""
 }
 
 func orNil(t time.Time) *time.Time {

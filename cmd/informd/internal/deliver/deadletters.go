@@ -5,42 +5,43 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/url"
-	"os"
-	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // maxRaw is how much of an unreadable frame a dead letter keeps.
 const maxRaw = 64 << 10
 
-// DeadLetters is the file of events that cannot be delivered to one sink:
-// <dir>/deadletters/<name>.ndjson, one JSON object per line, readable by its
-// owner only. Directory and file are made when the first letter comes.
-//
-// The file is opened for each letter: letters are rare, and an operator may move
-// the file away at any time. It is never trimmed here. Methods may be called
-// concurrently.
+// Box is where the letters of one sink are kept, each one JSON object. Methods may
+// be called concurrently.
+type Box interface {
+	// Put keeps a letter and returns when it is durable. After an error it may or
+	// may not be there.
+	Put(ctx context.Context, letter []byte) error
+	// Each calls take with every letter, oldest first, until take returns an
+	// error, which it returns. The number stands for the letter until it is
+	// dropped; the bytes are the caller's.
+	Each(ctx context.Context, take func(number uint64, letter []byte) error) error
+	// Drop removes letters. Those that are not there do not matter.
+	Drop(ctx context.Context, numbers ...uint64) error
+	// Place says where the letters are, for an operator.
+	Place() string
+}
+
+// DeadLetters are the events that cannot be delivered to one sink. Methods may be
+// called concurrently.
 type DeadLetters struct {
-	name, path string
-
-	mu sync.Mutex // one line at a time
+	name string
+	box  Box
 }
 
-// NewDeadLetters names the file for the sink called name below dir. It touches
-// nothing on disk.
-func NewDeadLetters(dir, name string) *DeadLetters {
-	// A name may have characters that mean something in a path.
-	file := url.PathEscape(name) + ".ndjson"
-	return &DeadLetters{name: name, path: filepath.Join(dir, "deadletters", file)}
-}
+// NewDeadLetters keeps the letters of the sink called name in box.
+func NewDeadLetters(name string, box Box) *DeadLetters { return &DeadLetters{name: name, box: box} }
 
-// Path returns the path of the file, which need not exist yet.
-func (d *DeadLetters) Path() string { return d.path }
+// Place says where the letters are, for an operator.
+func (d *DeadLetters) Place() string { return d.box.Place() }
 
 // Letter is an event that cannot be delivered.
 type Letter struct {
@@ -64,7 +65,7 @@ type SourceLetter struct {
 	Raw []byte
 }
 
-// letterHead is what every line begins with.
+// letterHead is what every letter begins with.
 type letterHead struct {
 	Time   string `json:"time"`
 	Sink   string `json:"sink"`
@@ -75,9 +76,22 @@ func (d *DeadLetters) head(reason string) letterHead {
 	return letterHead{Time: event.FormatTime(time.Now()), Sink: d.name, Reason: reason}
 }
 
-// Write appends a letter and returns when it is on the disk. After an error the
-// letter may or may not be there.
+// Write adds a letter and returns when it is durable. After an error the
+// letter may or may not be there. Where the whole event is too large for the box,
+// the letter has it without its data.
 func (d *DeadLetters) Write(ctx context.Context, l Letter) error {
+	err := d.write(ctx, l)
+	if errors.Is(err, journal.ErrTooLarge) {
+		bare := *l.Event
+		bare.Data = nil
+		l.Event = &bare
+		l.Reason += " (the event's data is too large for a dead letter)"
+		err = d.write(ctx, l)
+	}
+	return err
+}
+
+func (d *DeadLetters) write(ctx context.Context, l Letter) error {
 	line, err := json.Marshal(struct {
 		letterHead
 		Attempts int `json:"attempts"`
@@ -88,11 +102,11 @@ func (d *DeadLetters) Write(ctx context.Context, l Letter) error {
 	// The event is JSON already, and must come out as it is.
 	line = append(line[:len(line)-1], `,"event":`...)
 	line = append(l.Event.AppendJSON(line), '}')
-	return d.append(ctx, line)
+	return d.box.Put(ctx, line)
 }
 
-// WriteSource appends what the API server sent and informd cannot read, and
-// returns when it is on the disk.
+// WriteSource adds what the API server sent and informd cannot read, and returns
+// when it is durable.
 func (d *DeadLetters) WriteSource(ctx context.Context, l SourceLetter) error {
 	line, err := json.Marshal(struct {
 		letterHead
@@ -104,80 +118,48 @@ func (d *DeadLetters) WriteSource(ctx context.Context, l SourceLetter) error {
 	if err != nil {
 		return fmt.Errorf("encode dead letter: %w", err)
 	}
-	return d.append(ctx, line)
+	return d.box.Put(ctx, line)
 }
 
-// append writes one line and makes it durable.
-func (d *DeadLetters) append(ctx context.Context, line []byte) (err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	f, err := d.open()
-	if err != nil {
-		return fmt.Errorf("write dead letter: %w", err)
-	}
-	defer func() {
-		if closeErr := f.Close(); err == nil && closeErr != nil {
-			err = fmt.Errorf("write dead letter: %w", closeErr)
+// Kept is a letter as it is kept.
+type Kept struct {
+	// Number stands for the letter until it is dropped.
+	Number uint64
+	// Sink is the name of the sink, Reason why it is here.
+	Sink, Reason string
+	// JSON is the whole letter.
+	JSON []byte
+	// Event is what could not be delivered, nil if it came from the API server.
+	Event *event.Event
+}
+
+// Each calls take with every letter, oldest first, until take returns an error,
+// which it returns.
+func (d *DeadLetters) Each(ctx context.Context, take func(Kept) error) error {
+	return d.box.Each(ctx, func(number uint64, text []byte) error {
+		var letter struct {
+			Sink, Reason string
+			Event        json.RawMessage
 		}
-	}()
-	torn, err := endsInMidLine(f)
-	if err != nil {
-		return fmt.Errorf("write dead letter: %w", err)
-	}
-	if torn {
-		// A write that was cut short must not spoil this line, too.
-		line = append([]byte{'\n'}, line...)
-	}
-	if _, err := f.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("write dead letter: %w", err)
-	}
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("write dead letter: %w", err)
-	}
-	return nil
+		k := Kept{Number: number, Sink: d.name, JSON: text}
+		if err := json.Unmarshal(text, &letter); err != nil {
+			k.Reason = "this letter is damaged: " + err.Error()
+			return take(k)
+		}
+		k.Reason = letter.Reason
+		if letter.Event != nil {
+			e, err := event.ParseJSON(letter.Event)
+			if err != nil {
+				k.Reason = "this letter is damaged: " + err.Error()
+			} else {
+				k.Event = &e
+			}
+		}
+		return take(k)
+	})
 }
 
-// open opens the file for appending. A new file's directory entry is synced as
-// well: without it the file itself may be gone after a power failure.
-func (d *DeadLetters) open() (*os.File, error) {
-	const mode = os.O_RDWR | os.O_APPEND
-	f, err := os.OpenFile(d.path, mode, 0)
-	if !errors.Is(err, os.ErrNotExist) {
-		return f, err
-	}
-	dir := filepath.Dir(d.path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	if f, err = os.OpenFile(d.path, mode|os.O_CREATE, 0o600); err != nil {
-		return nil, err
-	}
-	if err := syncDir(dir); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
-// endsInMidLine reports whether the file is not empty and lacks its last newline.
-func endsInMidLine(f *os.File) (bool, error) {
-	end, err := f.Seek(0, io.SeekEnd)
-	if err != nil || end == 0 {
-		return false, err
-	}
-	var last [1]byte
-	if _, err := f.ReadAt(last[:], end-1); err != nil {
-		return false, err
-	}
-	return last[0] != '\n', nil
+// Drop removes letters.
+func (d *DeadLetters) Drop(ctx context.Context, numbers ...uint64) error {
+	return d.box.Drop(ctx, numbers...)
 }

@@ -60,7 +60,7 @@ func writeLetter(t *testing.T, d *deliver.DeadLetters, e event.Event, reason str
 
 func TestDeadLetters(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	d := deliver.NewDeadLetters(dir, "hook")
+	d := deliver.NewDeadLetters("hook", deliver.NewFileBox(dir, "hook"))
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("the directory is there before the first letter: %v", err)
 	}
@@ -69,15 +69,15 @@ func TestDeadLetters(t *testing.T) {
 	writeLetter(t, d, list[0], reason)
 	writeLetter(t, d, list[1], "second")
 
-	if want := filepath.Join(dir, "deadletters", "hook.ndjson"); d.Path() != want {
-		t.Errorf("Path = %s, want %s", d.Path(), want)
+	if want := filepath.Join(dir, "deadletters", "hook.ndjson"); d.Place() != want {
+		t.Errorf("Path = %s, want %s", d.Place(), want)
 	}
-	for path, want := range map[string]os.FileMode{d.Path(): 0o600, filepath.Dir(d.Path()): 0o700 | os.ModeDir} {
+	for path, want := range map[string]os.FileMode{d.Place(): 0o600, filepath.Dir(d.Place()): 0o700 | os.ModeDir} {
 		if info, err := os.Stat(path); err != nil || info.Mode() != want {
 			t.Errorf("%s: mode %v (%v), want %v", path, info.Mode(), err, want)
 		}
 	}
-	letters := readLetters(t, d.Path())
+	letters := readLetters(t, d.Place())
 	if len(letters) != 2 {
 		t.Fatalf("%d letters, want 2", len(letters))
 	}
@@ -96,7 +96,7 @@ func TestDeadLetters(t *testing.T) {
 }
 
 func TestDeadLettersOfSource(t *testing.T) {
-	d := deliver.NewDeadLetters(t.TempDir(), "source")
+	d := deliver.NewDeadLetters("source", deliver.NewFileBox(t.TempDir(), "source"))
 	raw := bytes.Repeat([]byte{0xff, '\n'}, 50_000)
 	for _, l := range []deliver.SourceLetter{
 		{Target: "core/pods", Key: "core/pods/a/b", Reason: "cut JSON", Size: len(raw), Raw: raw},
@@ -106,7 +106,7 @@ func TestDeadLettersOfSource(t *testing.T) {
 			t.Fatalf("WriteSource: %v", err)
 		}
 	}
-	letters := readLetters(t, d.Path())
+	letters := readLetters(t, d.Place())
 	if len(letters) != 2 {
 		t.Fatalf("%d letters, want 2", len(letters))
 	}
@@ -122,9 +122,9 @@ func TestDeadLettersOfSource(t *testing.T) {
 // TestDeadLettersAfterTornLine: a write that was cut short by a crash or a full
 // disk spoils its own line and no other.
 func TestDeadLettersAfterTornLine(t *testing.T) {
-	d := deliver.NewDeadLetters(t.TempDir(), "hook")
+	d := deliver.NewDeadLetters("hook", deliver.NewFileBox(t.TempDir(), "hook"))
 	writeLetter(t, d, events(0, 1)[0], "whole")
-	f, err := os.OpenFile(d.Path(), os.O_WRONLY|os.O_APPEND, 0)
+	f, err := os.OpenFile(d.Place(), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestDeadLettersAfterTornLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeLetter(t, d, events(1, 1)[0], "after")
-	content, err := os.ReadFile(d.Path())
+	content, err := os.ReadFile(d.Place())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,13 +146,13 @@ func TestDeadLettersAfterTornLine(t *testing.T) {
 }
 
 func TestDeadLettersMovedAway(t *testing.T) {
-	d := deliver.NewDeadLetters(t.TempDir(), "hook")
+	d := deliver.NewDeadLetters("hook", deliver.NewFileBox(t.TempDir(), "hook"))
 	writeLetter(t, d, events(0, 1)[0], "old")
-	if err := os.Rename(d.Path(), d.Path()+".1"); err != nil {
+	if err := os.Rename(d.Place(), d.Place()+".1"); err != nil {
 		t.Fatal(err)
 	}
 	writeLetter(t, d, events(1, 1)[0], "new")
-	if got := readLetters(t, d.Path()); len(got) != 1 || got[0].Reason != "new" {
+	if got := readLetters(t, d.Place()); len(got) != 1 || got[0].Reason != "new" {
 		t.Errorf("letters after the file was moved: %+v", got)
 	}
 }
@@ -160,19 +160,19 @@ func TestDeadLettersMovedAway(t *testing.T) {
 func TestDeadLettersStayInTheirDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"../../evil", "/etc/passwd", "..", "a/b", "nul\x00"} {
-		d := deliver.NewDeadLetters(dir, name)
+		d := deliver.NewDeadLetters(name, deliver.NewFileBox(dir, name))
 		writeLetter(t, d, events(0, 1)[0], "x")
-		if got := filepath.Dir(d.Path()); got != filepath.Join(dir, "deadletters") {
+		if got := filepath.Dir(d.Place()); got != filepath.Join(dir, "deadletters") {
 			t.Errorf("the letters of %q are in %s", name, got)
 		}
-		if got := readLetters(t, d.Path()); len(got) != 1 || got[0].Sink != name {
+		if got := readLetters(t, d.Place()); len(got) != 1 || got[0].Sink != name {
 			t.Errorf("letters of %q: %+v", name, got)
 		}
 	}
 }
 
 func TestDeadLettersConcurrently(t *testing.T) {
-	d := deliver.NewDeadLetters(t.TempDir(), "hook")
+	d := deliver.NewDeadLetters("hook", deliver.NewFileBox(t.TempDir(), "hook"))
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
@@ -185,7 +185,7 @@ func TestDeadLettersConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 	seen := map[any]bool{}
-	for _, l := range readLetters(t, d.Path()) {
+	for _, l := range readLetters(t, d.Place()) {
 		seen[l.Event["id"]] = true
 	}
 	if len(seen) != 80 {
@@ -199,13 +199,13 @@ func TestDeadLettersErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := events(0, 1)[0]
-	err := deliver.NewDeadLetters(blocked, "hook").Write(t.Context(), deliver.Letter{Event: &e})
+	err := deliver.NewDeadLetters("hook", deliver.NewFileBox(blocked, "hook")).Write(t.Context(), deliver.Letter{Event: &e})
 	if err == nil || !strings.Contains(err.Error(), blocked) {
 		t.Errorf("Write below a file = %v, want an error that names the path", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := deliver.NewDeadLetters(t.TempDir(), "hook").Write(ctx, deliver.Letter{Event: &e}); !errors.Is(err, context.Canceled) {
+	if err := deliver.NewDeadLetters("hook", deliver.NewFileBox(t.TempDir(), "hook")).Write(ctx, deliver.Letter{Event: &e}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Write = %v, want context.Canceled", err)
 	}
 }

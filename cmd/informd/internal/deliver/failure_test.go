@@ -65,7 +65,7 @@ func TestPermanentErrorsGoToTheDeadLetters(t *testing.T) {
 		synctest.Wait()
 		good, poisoned := split(total)
 		checkSet(t, s.ids(), good)
-		letters := readLetters(t, g.letters.Path())
+		letters := readLetters(t, g.letters.Place())
 		checkSet(t, letterIDs(letters), poisoned)
 		for _, l := range letters {
 			if l.Reason != "status 400" || l.Attempts != 1 || l.Sink != "out" {
@@ -100,7 +100,7 @@ func TestAttemptsBeforeTheDeadLetter(t *testing.T) {
 		mustAppend(t, j, events(0, 5))
 		g := start(t, j, s, nil)
 		g.drain(t, time.Minute)
-		letters := readLetters(t, g.letters.Path())
+		letters := readLetters(t, g.letters.Place())
 		if len(letters) != 1 || letters[0].Event["id"] != "2" || letters[0].Attempts != 3 {
 			t.Errorf("letters = %+v, want event 2 after 3 attempts", letters)
 		}
@@ -141,7 +141,7 @@ func TestDeadLetterThatCannotBeWritten(t *testing.T) {
 		s := &fakeSink{write: stopAtPoison(func() error { return sink.Permanent(errors.New("status 400")) })}
 		g := start(t, j, s, func(o *deliver.Options) {
 			lanes(o)
-			o.DeadLetters = deliver.NewDeadLetters(dir, "out")
+			o.DeadLetters = deliver.NewDeadLetters("out", deliver.NewFileBox(dir, "out"))
 		})
 		mustAppend(t, j, events(0, 100))
 		<-time.After(time.Minute)
@@ -156,7 +156,7 @@ func TestDeadLetterThatCannotBeWritten(t *testing.T) {
 		g.drain(t, time.Minute)
 		good, poisoned := split(100)
 		checkSet(t, s.ids(), good)
-		checkSet(t, letterIDs(readLetters(t, g.letters.Path())), poisoned)
+		checkSet(t, letterIDs(readLetters(t, g.letters.Place())), poisoned)
 	})
 }
 
@@ -185,7 +185,7 @@ func TestPanickingSink(t *testing.T) {
 		o.drain(t, time.Minute)
 		good, poisoned := split(total)
 		checkSet(t, s.ids(), good)
-		letters := readLetters(t, g.letters.Path())
+		letters := readLetters(t, g.letters.Place())
 		checkSet(t, letterIDs(letters), poisoned)
 		for _, l := range letters {
 			if l.Reason != "sink panicked: index out of range" {

@@ -141,7 +141,7 @@ func newRig(t *testing.T, j journal.Journal, s *fakeSink, change func(*deliver.O
 	g := &rig{registry: prometheus.NewRegistry(), logs: &logs{}, result: make(chan error, 1)}
 	o := deliver.Options{
 		Name: "out", Type: "fake", Lanes: 1, Open: s.open, Route: everything(t),
-		DeadLetters: deliver.NewDeadLetters(t.TempDir(), "out"),
+		DeadLetters: deliver.NewDeadLetters("out", deliver.NewFileBox(t.TempDir(), "out")),
 		Logger:      slog.New(slog.NewTextHandler(g.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Registerer:  g.registry,
 	}

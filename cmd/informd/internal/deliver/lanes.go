@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"slices"
 	"sync"
@@ -39,7 +40,7 @@ func runLanes(ctx context.Context, n int, in *reader, out *writer) error {
 // dispatch reads the journal and hands every event to its lane.
 func (l *lanes) dispatch(ctx context.Context) error {
 	for {
-		entries, err := l.in.next(ctx)
+		entries, err := l.next(ctx)
 		if err != nil {
 			return err
 		}
@@ -60,6 +61,21 @@ func (l *lanes) dispatch(ctx context.Context) error {
 		if skipped > 0 {
 			l.in.commit(ctx, skipped)
 		}
+	}
+}
+
+// next reads the next entries. If the cursor is to be moved back first, it waits
+// until nothing is under way.
+func (l *lanes) next(ctx context.Context) ([]journal.Entry, error) {
+	for {
+		entries, err := l.in.next(ctx)
+		if !errors.Is(err, errRewind) {
+			return entries, err
+		}
+		if err := l.window.empty(ctx); err != nil {
+			return nil, err
+		}
+		l.in.rewind(ctx)
 	}
 }
 

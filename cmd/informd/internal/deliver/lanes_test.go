@@ -91,10 +91,6 @@ func (c *durableCursor) Lag() (lag journal.Lag) {
 	return lag
 }
 
-func (c *durableCursor) Rewind(context.Context, time.Time) (uint64, error) {
-	return 0, journal.ErrNotKept
-}
-
 func (c *durableCursor) Close() error { return nil }
 
 // witness is a destination that watches the promises. It is one per journal,
@@ -136,7 +132,7 @@ func (w *witness) arrive(e *event.Event) {
 func (w *witness) complete(what string, seq uint64) {
 	missing := func(id string) bool { return w.entries[id].Seq <= seq && !w.arrived[id] }
 	if slices.ContainsFunc(slices.Collect(maps.Keys(w.entries)), missing) {
-		for _, id := range letterIDs(readLetters(w.t, w.letters.Path())) {
+		for _, id := range letterIDs(readLetters(w.t, w.letters.Place())) {
 			w.arrived[id] = true
 		}
 	}
@@ -221,7 +217,7 @@ func liveAndDie(t *testing.T, lanes int, r *rand.Rand) {
 // route leaves out, with control records in between.
 func randomJournal(t *testing.T, r *rand.Rand, admits *deliver.Route) (*durable, *witness) {
 	w := &witness{t: t, entries: map[string]journal.Entry{}, arrived: map[string]bool{}}
-	w.letters = deliver.NewDeadLetters(t.TempDir(), "out")
+	w.letters = deliver.NewDeadLetters("out", deliver.NewFileBox(t.TempDir(), "out"))
 	j := &durable{}
 	j.onCommit = func(seq uint64) {
 		w.mu.Lock()

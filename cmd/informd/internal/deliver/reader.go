@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -17,24 +18,37 @@ type reader struct {
 	last   uint64          // the last sequence read
 }
 
-// next returns the next entries, at least one, and waits for them. It returns
-// none and no error when draining has come to its end.
+// next returns the next entries, at least one, and waits for them: what an
+// operator has inserted, then what the journal has. It returns none and no error
+// when draining has come to its end, and errRewind if rewind has something to do.
 func (r *reader) next(ctx context.Context) ([]journal.Entry, error) {
 	t := trouble{runner: r.runner}
 	for {
+		if e, ok := r.runner.requests.inserted(); ok {
+			return []journal.Entry{{Event: e}}, nil
+		}
+		if r.runner.requests.wantsRewind() {
+			return nil, errRewind
+		}
 		wait := r.idle
 		if r.runner.isDraining() {
-			if r.last >= r.runner.until {
+			// A cursor may have come to the end before this process.
+			if r.last >= r.runner.until || r.runner.cursor.Lag().Events == 0 {
 				return nil, nil
 			}
 			wait = ctx // what is wanted is there: read on without the idle context
 		}
-		entries, err := r.runner.cursor.Read(wait, maxBatchEvents)
+		asked, stop := r.runner.requests.interrupt(wait)
+		entries, err := r.runner.cursor.Read(asked, maxBatchEvents)
+		interrupted := asked.Err() != nil && wait.Err() == nil
+		stop()
 		switch {
 		case err == nil:
 			t.over()
-			r.last = entries[len(entries)-1].Seq
+			r.last = max(r.last, entries[len(entries)-1].Seq)
 			return entries, nil
+		case interrupted:
+			continue
 		case ctx.Err() != nil || errors.Is(err, journal.ErrClosed):
 			return nil, err
 		case r.idle.Err() != nil && wait == r.idle:
@@ -47,11 +61,25 @@ func (r *reader) next(ctx context.Context) ([]journal.Entry, error) {
 	}
 }
 
+// rewind moves the cursor back if an operator has asked for it. Nothing that was
+// read may be under way.
+func (r *reader) rewind(ctx context.Context) {
+	r.runner.requests.rewind(func(since time.Time) (uint64, error) {
+		cursor, ok := r.runner.cursor.(journal.Rewinder)
+		if !ok {
+			return 0, journal.ErrNotKept
+		}
+		r.last = 0
+		return cursor.Rewind(ctx, since)
+	})
+}
+
 // admits applies the route and counts what it leaves out.
 func (r *reader) admits(e *event.Event) bool {
 	if r.runner.options.Route.Admits(e) {
 		return true
 	}
+	r.runner.requests.handled([]event.Event{*e}) // nobody shall wait for it
 	r.runner.health.filtered(1)
 	r.runner.metrics.filtered.Inc()
 	return false

@@ -99,6 +99,9 @@ func (r *Route) Admits(e *event.Event) bool {
 }
 
 func (m *match) admits(e *event.Event) bool {
+	if e.Op == event.Gap && e.Target == event.AllTargets {
+		return m.ops[e.Op] // what was trimmed may have been about anything
+	}
 	if !m.ops[e.Op] || !admits(m.group, event.GroupOrCore(e.Group)) || !admits(m.resource, e.Resource) {
 		return false
 	}

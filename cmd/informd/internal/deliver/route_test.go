@@ -127,3 +127,15 @@ func TestRouteRefuses(t *testing.T) {
 		})
 	}
 }
+
+// What the journal trimmed may have been about anything: every sink is told, but
+// those that leave gaps out by name.
+func TestTrimmedGapGoesToEverySink(t *testing.T) {
+	gap := event.Event{Op: event.Gap, Target: event.AllTargets, Gap: &event.GapInfo{Reason: "trimmed", Trimmed: 3}}
+	for want, ops := range map[bool][]string{true: {"added"}, false: {"!gap"}} {
+		r := route(t, true, deliver.Match{Resource: "pods", Namespaces: []string{"shop"}, Ops: ops})
+		if got := r.Admits(&gap); got != want {
+			t.Errorf("ops %q: admitted %t", ops, got)
+		}
+	}
+}

@@ -58,6 +58,8 @@ type Runner struct {
 	cursor  journal.Cursor
 	health  *health
 	metrics *metrics
+	// requests are what an operator asks for meanwhile.
+	requests *requests
 
 	drainOnce sync.Once
 	until     uint64        // the last sequence to deliver, valid once draining is closed
@@ -82,6 +84,7 @@ func New(j journal.Journal, o Options) (*Runner, error) {
 		journal:  j,
 		cursor:   cursor,
 		health:   &health{logger: o.Logger, status: Status{Name: o.Name, Type: o.Type, State: Opening}},
+		requests: newRequests(),
 		draining: make(chan struct{}),
 		abort:    make(chan struct{}),
 		done:     make(chan struct{}),
@@ -139,6 +142,7 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // finish gives back what New took.
 func (r *Runner) finish() {
+	r.requests.close()
 	r.left = r.cursor.Lag().Events
 	r.health.setState(Stopped)
 	r.metrics.unregister()
@@ -253,7 +257,11 @@ func runPlain(ctx context.Context, in *reader, w *writer) error {
 	events := make([]event.Event, 0, maxBatchEvents)
 	seqs := make([]uint64, 0, maxBatchEvents)
 	for {
+		in.rewind(ctx) // nothing is under way
 		entries, err := in.next(ctx)
+		if errors.Is(err, errRewind) {
+			continue
+		}
 		if len(entries) == 0 {
 			return err
 		}
@@ -264,7 +272,7 @@ func runPlain(ctx context.Context, in *reader, w *writer) error {
 		}
 		last, rest := entries[len(entries)-1].Seq, seqs
 		err = w.deliver(ctx, events, func(n int) {
-			if rest = rest[n:]; len(rest) > 0 {
+			if rest = rest[n:]; len(rest) > 0 && rest[0] > 0 {
 				in.commit(ctx, rest[0]-1)
 			}
 		})

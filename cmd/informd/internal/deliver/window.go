@@ -60,7 +60,8 @@ func (w *window) skip(seq uint64) bool {
 	if len(w.fifo) == 0 {
 		return true
 	}
-	w.fifo[len(w.fifo)-1].end = seq
+	last := w.fifo[len(w.fifo)-1]
+	last.end = max(last.end, seq)
 	return false
 }
 
@@ -74,7 +75,7 @@ func (w *window) finish(items []*inflight) (seq uint64, ok bool) {
 		item.event = event.Event{}
 	}
 	for len(w.fifo) > 0 && w.fifo[0].done {
-		seq, ok = w.fifo[0].end, true
+		seq, ok = max(seq, w.fifo[0].end), true // 0 is no place in the journal
 		w.bytes -= w.fifo[0].size
 		w.fifo[0] = nil
 		w.fifo = w.fifo[1:]

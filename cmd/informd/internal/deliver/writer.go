@@ -64,6 +64,7 @@ type delivery struct {
 
 // advance leaves the first n events behind.
 func (d *delivery) advance(n int) {
+	d.writer.runner.requests.handled(d.events[:n])
 	d.events, d.attempts, d.panics = d.events[n:], 0, 0
 	d.reset()
 	d.handled(n)
@@ -140,7 +141,7 @@ func (w *writer) bury(ctx context.Context, e *event.Event, reason error, attempt
 		// Not wrapped: reason is permanent, this is not.
 		return fmt.Errorf("%w (the event belongs there because of: %v)", err, reason) //nolint:errorlint // see above
 	}
-	w.runner.health.deadLetter(reason, e.ID, letters.Path())
+	w.runner.health.deadLetter(reason, e.ID, letters.Place())
 	w.runner.metrics.deadLetters.Inc()
 	return nil
 }

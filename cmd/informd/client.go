@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/pkg/sink/drivers"
+)
+
+// client asks a running informd, through its admin server.
+type client struct{ base string }
+
+// newClient finds the admin server of the informd that runs with this config.
+func newClient(flags *pflag.FlagSet) (client, error) {
+	c, err := config.Load(config.Source{Flags: flags, Drivers: drivers.All()})
+	if err != nil {
+		return client{}, err
+	}
+	if c.Admin.Listen == "" {
+		return client{}, usageError{"admin.listen is empty: there is no way to ask the running informd"}
+	}
+	host, port, err := net.SplitHostPort(c.Admin.Listen)
+	if err != nil {
+		return client{}, fmt.Errorf("admin.listen %s: %w", c.Admin.Listen, err)
+	}
+	// Requests that change something are taken from this machine only.
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return client{"http://" + net.JoinHostPort(host, port)}, nil
+}
+
+// do sends a request and hands the body of a good answer to read.
+func (c client) do(ctx context.Context, method, path string, query url.Values, read func(io.Reader) error) (err error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path+"?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return fmt.Errorf("ask the running informd: %w (is it running with this config?)", err)
+	}
+	defer func() { err = errors.Join(err, answer.Body.Close()) }()
+	if answer.StatusCode != http.StatusOK {
+		const most = 4096
+		text, err := io.ReadAll(io.LimitReader(answer.Body, most))
+		return errors.Join(errors.New(strings.TrimSpace(string(text))), err)
+	}
+	return read(answer.Body)
+}
+
+// ask is do for an answer in JSON.
+func (c client) ask(ctx context.Context, method, path string, query url.Values, into any) error {
+	return c.do(ctx, method, path, query, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/cmd/informd/internal/config"
+)
+
+func deadLettersCommand() command {
+	return command{
+		name: "deadletters", verbs: []string{"list", "replay", "drop"},
+		summary: "list | replay | drop what a running informd could not deliver",
+		flags: func(flags *pflag.FlagSet) {
+			config.AddFlags(flags)
+			flags.String("sink", "", `name of the sink; "source" is what the API server sent and informd cannot read (list: all)`)
+			flags.StringSlice("number", nil, "numbers of letters, as list shows them (replay, drop)")
+			flags.Bool("all", false, "all letters of the sink (replay, drop)")
+			flags.StringP("output", "o", "table", "table or json: with the whole events (list)")
+		},
+		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
+			c, err := newClient(flags)
+			if err != nil {
+				return err
+			}
+			if flags.Arg(0) == "list" {
+				return listLetters(ctx, c, io.out, flags)
+			}
+			return changeLetters(ctx, c, io.out, flags)
+		},
+	}
+}
+
+// listLetters prints one line per letter.
+func listLetters(ctx context.Context, c client, out io.Writer, flags *pflag.FlagSet) error {
+	output := flags.Lookup("output").Value.String()
+	if output != "table" && output != "json" {
+		return usageError{fmt.Sprintf("--output %q: table or json", output)}
+	}
+	query := url.Values{"sink": {flags.Lookup("sink").Value.String()}}
+	return c.do(ctx, http.MethodGet, "/deadletters", query, func(body io.Reader) error {
+		if output == "json" {
+			_, err := io.Copy(out, body)
+			return err
+		}
+		return printLetters(out, body)
+	})
+}
+
+func printLetters(out io.Writer, body io.Reader) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SINK\tNUMBER\tTIME\tEVENT\tREASON")
+	for lines := bufio.NewReader(body); ; {
+		line, err := lines.ReadBytes('\n')
+		if len(bytes.TrimSpace(line)) == 0 {
+			return table.Flush()
+		}
+		if err != nil {
+			return fmt.Errorf("read dead letters: %w", err)
+		}
+		var l admin.Letter
+		var letter struct {
+			Time, Reason, Key string
+			Event             struct{ ID string }
+		}
+		if err := json.Unmarshal(line, &l); err != nil {
+			return fmt.Errorf("read dead letters: %w", err)
+		}
+		if err := json.Unmarshal(l.Letter, &letter); err != nil {
+			letter.Reason = "this letter is damaged: " + err.Error()
+		}
+		about := letter.Event.ID
+		if about == "" {
+			about = letter.Key
+		}
+		// Names come from the cluster, and may have anything in them.
+		fmt.Fprintf(table, "%s\t%d\t%s\t%.200q\t%.200q\n", l.Sink, l.Number, letter.Time, about, letter.Reason)
+	}
+}
+
+// changeLetters replays or drops.
+func changeLetters(ctx context.Context, c client, out io.Writer, flags *pflag.FlagSet) error {
+	numbers, err := flags.GetStringSlice("number")
+	if err != nil {
+		return usageError{err.Error()}
+	}
+	all, err := flags.GetBool("all")
+	if err != nil {
+		return usageError{err.Error()}
+	}
+	sink := flags.Lookup("sink").Value.String()
+	if sink == "" || all == (len(numbers) > 0) {
+		return usageError{"deadletters " + flags.Arg(0) + " needs --sink, and either --number or --all"}
+	}
+	query := url.Values{"sink": {sink}, "number": numbers, "all": {fmt.Sprint(all)}}
+	var n admin.Count
+	if err := c.ask(ctx, http.MethodPost, "/deadletters/"+flags.Arg(0), query, &n); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s: %d letters of sink %s\n", flags.Arg(0), n.Events, sink)
+	return err
+}

@@ -1,0 +1,158 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Operator does what an operator asks of a running informd. Its methods are called
+// concurrently. An [ErrUnknown] in their errors is the caller's mistake.
+type Operator interface {
+	Letters
+	// Replay delivers what was appended since then again, and returns how many
+	// events that are at most.
+	Replay(ctx context.Context, sink string, since time.Time) (uint64, error)
+	// Verify compares every target with the cluster.
+	Verify(ctx context.Context) ([]Verdict, error)
+}
+
+// Letters is the part of [Operator] about dead letters.
+type Letters interface {
+	// EachLetter calls take with the dead letters of a sink, or of all and the
+	// source if sink is empty.
+	EachLetter(ctx context.Context, sink string, take func(Letter) error) error
+	// ReplayLetters delivers the letters again, under new ids, and drops those that
+	// were. No numbers mean all of them. It returns how many it dropped.
+	ReplayLetters(ctx context.Context, sink string, numbers []uint64) (int, error)
+	// DropLetters removes letters; no numbers mean all of them.
+	DropLetters(ctx context.Context, sink string, numbers []uint64) (int, error)
+}
+
+// ErrUnknown says that what was asked for is not there.
+var ErrUnknown = errors.New("unknown")
+
+// Letter is a dead letter: GET /deadletters writes one per line.
+type Letter struct {
+	Sink   string `json:"sink"`
+	Number uint64 `json:"number"`
+	// Letter is what was kept: time, reason and the event.
+	Letter json.RawMessage `json:"letter"`
+}
+
+// Count is the answer of what changes something.
+type Count struct {
+	Events uint64 `json:"events"`
+}
+
+// Verdict is what the comparison of one target came to.
+type Verdict struct {
+	Target      string `json:"target"`
+	Objects     int    `json:"objects"`
+	Divergences int    `json:"divergences"`
+	// Error says why the target could not be compared, empty if it was.
+	Error string `json:"error,omitempty"`
+}
+
+// operatorTimeout bounds one of the operator's requests.
+const operatorTimeout = 10 * time.Minute
+
+// operate adds the operator's endpoints.
+func (s *Server) operate(mux *http.ServeMux) {
+	mux.HandleFunc("GET /deadletters", s.local(s.letters))
+	mux.HandleFunc("POST /deadletters/replay", s.local(s.onLetters(s.options.Operator.ReplayLetters)))
+	mux.HandleFunc("POST /deadletters/drop", s.local(s.onLetters(s.options.Operator.DropLetters)))
+	mux.HandleFunc("POST /replay", s.local(s.replay))
+	mux.HandleFunc("POST /verify", s.local(s.verify))
+}
+
+// local lets requests from this machine through only: what they do is not for
+// everybody who may read metrics, and dead letters hold whole objects.
+func (s *Server) local(handle func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.RemoteAddr)
+		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+			http.Error(w, "only from this machine: use the informd command where informd runs (kubectl exec)", http.StatusForbidden)
+			return
+		}
+		// A page in a browser on this machine could send a form here.
+		if r.Header.Get("Origin") != "" {
+			http.Error(w, "not from a web page", http.StatusForbidden)
+			return
+		}
+		deadline := time.Now().Add(operatorTimeout)
+		_ = http.NewResponseController(w).SetWriteDeadline(deadline) // a server of net/http supports it
+		ctx, cancel := context.WithDeadline(r.Context(), deadline)
+		defer cancel()
+		err = handle(w, r.WithContext(ctx))
+		switch {
+		case err == nil:
+		case errors.Is(err, ErrUnknown):
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		default:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	}
+}
+
+func (s *Server) letters(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	e := json.NewEncoder(w)
+	return s.options.Operator.EachLetter(r.Context(), r.FormValue("sink"), func(l Letter) error { return e.Encode(l) })
+}
+
+// onLetters does something with letters of one sink: those with the numbers of the
+// query, or all of them with all=true.
+func (s *Server) onLetters(do func(ctx context.Context, sink string, numbers []uint64) (int, error)) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := r.ParseForm(); err != nil {
+			return fmt.Errorf("%w form: %w", ErrUnknown, err)
+		}
+		var numbers []uint64
+		for _, text := range r.Form["number"] {
+			n, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				return fmt.Errorf("%w number %q", ErrUnknown, text)
+			}
+			numbers = append(numbers, n)
+		}
+		if len(numbers) == 0 && r.FormValue("all") != "true" {
+			return fmt.Errorf("%w letters: give numbers, or all=true", ErrUnknown)
+		}
+		n, err := do(r.Context(), r.FormValue("sink"), numbers)
+		if err != nil {
+			return err
+		}
+		return writeJSON(w, Count{uint64(n)})
+	}
+}
+
+func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
+	since, err := time.ParseDuration(r.FormValue("since"))
+	if err != nil || since <= 0 {
+		return fmt.Errorf("%w time %q: a duration like 10m", ErrUnknown, r.FormValue("since"))
+	}
+	n, err := s.options.Operator.Replay(r.Context(), r.FormValue("sink"), time.Now().Add(-since))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, Count{n})
+}
+
+func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
+	verdicts, err := s.options.Operator.Verify(r.Context())
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, verdicts)
+}
+
+func writeJSON(w http.ResponseWriter, value any) error {
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(value)
+}

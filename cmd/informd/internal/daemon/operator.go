@@ -1,0 +1,172 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/cmd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// operator does what is asked of the running pipeline. It implements
+// [admin.Operator].
+type operator struct{ daemon *Daemon }
+
+var errNotOpen = errors.New("the journal is not open yet")
+
+func (o operator) pipeline() (*pipeline, error) {
+	if p := o.daemon.pipeline.Load(); p != nil {
+		return p, nil
+	}
+	return nil, errNotOpen
+}
+
+// runner finds a sink by its name.
+func (o operator) runner(sink string) (*deliver.Runner, error) {
+	p, err := o.pipeline()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, r := range p.runners {
+		if r.Name() == sink {
+			return r, nil
+		}
+		names = append(names, r.Name())
+	}
+	return nil, fmt.Errorf("%w sink %q: there are %q", admin.ErrUnknown, sink, names)
+}
+
+// EachLetter implements [admin.Operator].
+func (o operator) EachLetter(ctx context.Context, sink string, take func(admin.Letter) error) error {
+	p, err := o.pipeline()
+	if err != nil {
+		return err
+	}
+	boxes := map[string]*deliver.DeadLetters{config.SourceName: p.source}
+	names := []string{config.SourceName}
+	for _, r := range p.runners {
+		boxes[r.Name()] = r.DeadLetters()
+		names = append(names, r.Name())
+	}
+	if sink != "" {
+		if boxes[sink] == nil {
+			return fmt.Errorf("%w sink %q: there are %q", admin.ErrUnknown, sink, names)
+		}
+		names = []string{sink}
+	}
+	for _, name := range names {
+		err := boxes[name].Each(ctx, func(k deliver.Kept) error {
+			return take(admin.Letter{Sink: name, Number: k.Number, Letter: k.JSON})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// letters returns the wanted letters of a box, all of them if there are no numbers.
+func letters(ctx context.Context, box *deliver.DeadLetters, numbers []uint64) ([]deliver.Kept, error) {
+	var found []deliver.Kept
+	err := box.Each(ctx, func(k deliver.Kept) error {
+		if len(numbers) == 0 || slices.Contains(numbers, k.Number) {
+			found = append(found, k)
+		}
+		return nil
+	})
+	if err == nil && len(found) < len(numbers) {
+		err = fmt.Errorf("%w letters: %d of %d numbers are not there", admin.ErrUnknown, len(numbers)-len(found), len(numbers))
+	}
+	return found, err
+}
+
+// ReplayLetters implements [admin.Operator].
+func (o operator) ReplayLetters(ctx context.Context, sink string, numbers []uint64) (int, error) {
+	r, err := o.runner(sink)
+	if err != nil {
+		return 0, err
+	}
+	wanted, err := letters(ctx, r.DeadLetters(), numbers)
+	if err != nil {
+		return 0, err
+	}
+	run := strconv.FormatInt(time.Now().UnixMilli(), 10)
+	var done []uint64
+	for _, l := range wanted {
+		if l.Event == nil {
+			continue // a damaged letter cannot be delivered
+		}
+		e := *l.Event
+		e.ID += ":r" + run
+		if err := r.Insert(ctx, e); err != nil {
+			return 0, errors.Join(err, r.DeadLetters().Drop(ctx, done...))
+		}
+		done = append(done, l.Number)
+	}
+	return len(done), r.DeadLetters().Drop(ctx, done...)
+}
+
+// DropLetters implements [admin.Operator].
+func (o operator) DropLetters(ctx context.Context, sink string, numbers []uint64) (int, error) {
+	p, err := o.pipeline()
+	if err != nil {
+		return 0, err
+	}
+	box := p.source
+	if sink != config.SourceName {
+		r, err := o.runner(sink)
+		if err != nil {
+			return 0, err
+		}
+		box = r.DeadLetters()
+	}
+	wanted, err := letters(ctx, box, numbers)
+	if err != nil {
+		return 0, err
+	}
+	drop := make([]uint64, len(wanted))
+	for i, l := range wanted {
+		drop[i] = l.Number
+	}
+	return len(drop), box.Drop(ctx, drop...)
+}
+
+// Replay implements [admin.Operator].
+func (o operator) Replay(ctx context.Context, sink string, since time.Time) (uint64, error) {
+	r, err := o.runner(sink)
+	if err != nil {
+		return 0, err
+	}
+	n, err := r.Rewind(ctx, since)
+	if errors.Is(err, journal.ErrNotKept) {
+		return 0, fmt.Errorf("%w: it needs journal.type embedded or nats", err)
+	}
+	return n, err
+}
+
+// Verify implements [admin.Operator].
+func (o operator) Verify(ctx context.Context) ([]admin.Verdict, error) {
+	p, err := o.pipeline()
+	if err != nil {
+		return nil, err
+	}
+	results, err := p.manager.Audit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	verdicts := make([]admin.Verdict, len(results))
+	for i, r := range results {
+		verdicts[i] = admin.Verdict{Target: r.Target, Objects: r.Objects, Divergences: r.Divergences}
+		if r.Err != nil {
+			verdicts[i].Error = r.Err.Error()
+		}
+	}
+	return verdicts, nil
+}

@@ -1,0 +1,200 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/cmd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// pipeline is the way of the events: watches, journal, sinks.
+type pipeline struct {
+	config  *config.Config
+	logger  *slog.Logger
+	store   *store
+	source  *deliver.DeadLetters
+	manager *dynwatch.Manager
+	runners []*deliver.Runner
+	// delivering waits for the runners.
+	delivering sync.WaitGroup
+}
+
+// newPipeline makes everything on an open journal and starts nothing. After an
+// error nothing is left open but the journal.
+func newPipeline(d *Daemon, s *store) (*pipeline, error) {
+	key, err := redactionKey(d.config)
+	if err != nil {
+		return nil, err
+	}
+	p := &pipeline{config: d.config, logger: d.logger, store: s}
+	p.source = deliver.NewDeadLetters(config.SourceName, s.box(config.SourceName))
+	p.manager, err = dynwatch.New(dynwatch.Options{
+		Cluster: d.config.Cluster, Kubernetes: d.kubernetes, Log: s, Reject: rejectTo(p.source, d.logger),
+		RedactionKey: key, Logger: d.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.makeRunners(d); err != nil {
+		return nil, errors.Join(err, p.abandon())
+	}
+	if err := registerMetrics(d.registry, p.manager, s); err != nil {
+		return nil, errors.Join(err, p.abandon())
+	}
+	return p, nil
+}
+
+func (p *pipeline) makeRunners(d *Daemon) error {
+	for i, s := range p.config.Sinks {
+		env := sink.Env{Name: s.Name, Cluster: p.config.Cluster, Logger: p.logger.With("sink", s.Name), Stdout: d.stdout}
+		r, err := deliver.New(p.store, deliver.Options{
+			Name: s.Name, Type: s.Type, Lanes: s.Driver.Lanes, Route: d.routes[i], Start: start(s.Start),
+			Open:        func(ctx context.Context) (sink.Sink, error) { return s.Options.Open(ctx, env) },
+			DeadLetters: deliver.NewDeadLetters(s.Name, p.store.box(s.Name)),
+			Logger:      env.Logger, Registerer: d.registry,
+		})
+		if err != nil {
+			return err
+		}
+		p.runners = append(p.runners, r)
+	}
+	return nil
+}
+
+// abandon gives back what was made, when nothing was started.
+func (p *pipeline) abandon() error {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	var errs []error
+	for _, r := range p.runners {
+		errs = append(errs, r.Run(ended))
+	}
+	p.manager.Close()
+	return errors.Join(errs...)
+}
+
+// start begins with the end of the pipe.
+func (p *pipeline) start(now context.Context) error {
+	p.checkDeadLetters()
+	for _, r := range p.runners {
+		p.delivering.Go(func() {
+			if err := r.Run(now); err != nil {
+				p.store.notice(err)
+				p.logger.Error("sink ended", "err", err)
+			}
+		})
+	}
+	if err := p.manager.Apply(wanted(p.config.Resources)); err != nil {
+		return errors.Join(err, p.drain(now))
+	}
+	return nil
+}
+
+// checkDeadLetters warns early of what would show only when it hurts: a sink
+// whose dead letter cannot be written waits until it can be.
+func (p *pipeline) checkDeadLetters() {
+	if p.store.durable {
+		return // they are in the journal
+	}
+	dir := p.config.Journal.Dir
+	existing := dir
+	for {
+		if _, err := os.Stat(existing); err == nil || existing == filepath.Dir(existing) {
+			break
+		}
+		existing = filepath.Dir(existing)
+	}
+	const writable = 2 // W_OK, see access(2)
+	if err := syscall.Access(existing, writable); err != nil {
+		p.logger.Warn("dead letters cannot be written: an event that a sink refuses for good will hold that sink; set journal.dir",
+			"dir", dir, "err", err)
+	}
+}
+
+// warnOfWaiting names the sinks that draining will wait for.
+func (p *pipeline) warnOfWaiting() {
+	for _, r := range p.runners {
+		if s := r.Status(); s.Lag.Events > 0 && s.LastError != "" {
+			p.logger.Warn("waiting for a sink", "sink", s.Name, "events", s.Lag.Events, "last_err", s.LastError)
+		}
+	}
+}
+
+// drain ends the watches, then delivers what the journal holds, within the grace
+// period, and closes the journal.
+func (p *pipeline) drain(now context.Context) error {
+	p.manager.Close()
+	draining, cancel := context.WithTimeout(now, grace)
+	defer cancel()
+	errs := make([]error, len(p.runners))
+	hung := make([]error, len(p.runners)) // runners that will never return
+	var drains sync.WaitGroup
+	for i, r := range p.runners {
+		drains.Go(func() {
+			left, err := r.Drain(draining)
+			hung[i], errs[i] = err, errors.Join(err, p.leftBehind(r, left))
+		})
+	}
+	drains.Wait()
+	if errors.Join(hung...) == nil {
+		p.delivering.Wait()
+	}
+	return errors.Join(append(errs, p.store.Close())...)
+}
+
+// leftBehind says what becomes of the events that a sink did not take: an error,
+// if they are lost.
+func (p *pipeline) leftBehind(r *deliver.Runner, left uint64) error {
+	if left == 0 {
+		return nil
+	}
+	s := r.Status()
+	reason := cmp.Or(s.LastError, "none")
+	if p.store.durable {
+		p.logger.Info("the sink goes on with these events after the next start", "sink", s.Name, "events", left, "last_err", reason)
+		return nil
+	}
+	return fmt.Errorf("sink %s: %d events were not delivered (last error: %s)", s.Name, left, reason)
+}
+
+// unreadable is how long a resource may be in a state that may pass before
+// waitForSnapshots gives it up.
+const unreadable = 5 * time.Second
+
+// waitForSnapshots waits until every target has its snapshot or is given up.
+func (p *pipeline) waitForSnapshots(ctx context.Context) error {
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		pending, missing := 0, []error(nil)
+		for _, t := range p.manager.Targets() {
+			switch {
+			case t.Synced:
+			case t.State == dynwatch.Forbidden,
+				t.State != dynwatch.Syncing && t.State != dynwatch.Starting && time.Since(t.Since) > unreadable:
+				missing = append(missing, fmt.Errorf("%s: %s: %s", t.Name, t.State, t.Reason))
+			default:
+				pending++
+			}
+		}
+		if pending == 0 {
+			return errors.Join(missing...)
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("interrupted before every snapshot was complete")
+		case <-poll.C:
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/cmd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/embedded"
+	"github.com/informd/informd/pkg/journal/jetstream"
+	"github.com/informd/informd/pkg/journal/lease"
+)
+
+// leaseTTL is after how long without a sign of life another informd takes over.
+const leaseTTL = 8 * time.Second
+
+// flushTimeout bounds a write to the journal's server.
+const flushTimeout = 5 * time.Second
+
+// releaseTimeout bounds the giving up of the lease.
+const releaseTimeout = 2 * time.Second
+
+// store is the journal with what it stands on. It notices what only a new start
+// can mend.
+type store struct {
+	journal.Journal
+	logger *slog.Logger
+	// box is where the dead letters of that name are kept.
+	box func(name string) deliver.Box
+	// state says whether what is below the journal works; nil if nothing is.
+	state func() (ok bool, reason string)
+	// bind tells the journal which cluster it is of; nil if it does not keep that.
+	bind func(ctx context.Context, clusterUID string) error
+	// cluster finds that out: its error is one that may pass.
+	cluster func(ctx context.Context) (uid string, err error)
+	durable bool
+
+	binding sync.Mutex
+	bound   bool
+	// failed has the first error that only a new start can mend.
+	failed chan error
+	close  []func() error // in the order in which to call them
+}
+
+// openStore opens the journal of the config. With a nats journal it blocks while
+// another informd writes to it; waiting is called with the name of that one.
+func openStore(ctx context.Context, c *config.Config, logger *slog.Logger, waiting func(holder string)) (*store, error) {
+	s := &store{logger: logger, failed: make(chan error, 1)}
+	var err error
+	switch c.Journal.Type {
+	case config.JournalMemory:
+		s.Journal = journal.NewMemory(uint64(c.Journal.MaxBytes))
+		s.box = func(name string) deliver.Box { return deliver.NewFileBox(c.Journal.Dir, name) }
+		logger.Info("the journal is in memory: a restart begins with a new snapshot", "max_bytes", c.Journal.MaxBytes)
+	case config.JournalEmbedded:
+		err = s.openEmbedded(ctx, c)
+	default:
+		err = s.openNATS(ctx, c, waiting)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *store) openEmbedded(ctx context.Context, c *config.Config) error {
+	server, err := embedded.Start(ctx, embedded.Config{
+		Dir: c.Journal.Dir, Listen: c.Journal.Listen, MaxBytes: int64(c.Journal.MaxBytes),
+		SyncAlways: c.Journal.SyncAlways, Stream: c.Journal.Stream, Logger: s.logger,
+	})
+	if err != nil {
+		return err
+	}
+	s.close = append(s.close, server.Close)
+	s.state = server.State
+	damaged := server.Damaged()
+	err = s.openJetStream(ctx, c, jetstream.Config{Conn: server.Conn(), MaxBytes: server.MaxBytes(), Own: true, Distrust: damaged})
+	if err != nil {
+		return err
+	}
+	s.logger.Info("the journal is open", "dir", c.Journal.Dir, "events", s.Stats().Events, "clients", server.URL())
+	if !damaged {
+		return nil
+	}
+	s.logger.Error("the journal was damaged: every target is compared with the cluster", "dir", c.Journal.Dir, "damage", server.Damage())
+	return server.MadeGood() // no mark counts any more on what was lost
+}
+
+func (s *store) openNATS(ctx context.Context, c *config.Config, waiting func(holder string)) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("find the name of this host: %w", err)
+	}
+	holder := fmt.Sprintf("%s/%d", host, os.Getpid())
+	options, err := c.Journal.Options("informd/" + c.Cluster + "/journal")
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	options.FlusherTimeout = flushTimeout // a server that takes nothing must not hold a call for long
+	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		s.logger.Warn("the journal's server complains", "err", err)
+	}
+	options.DisconnectedErrCB = func(_ *nats.Conn, err error) {
+		s.logger.Warn("connection to the journal lost", "err", err)
+	}
+	options.ReconnectedCB = func(conn *nats.Conn) { s.logger.Info("connected to the journal", "server", conn.ConnectedAddr()) }
+	options.ConnectedCB = options.ReconnectedCB
+	conn, err := options.Connect()
+	if err != nil {
+		return fmt.Errorf("journal: connect: %w", err)
+	}
+	s.close = append(s.close, func() error { conn.Close(); return nil })
+	held, err := lease.Acquire(ctx, conn, lease.Options{
+		Bucket: c.Journal.Stream + "_LEASE", Key: "writer", Holder: holder, TTL: leaseTTL, Waiting: waiting, Logger: s.logger,
+	})
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	s.close = append([]func() error{func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		return held.Release(ctx)
+	}}, s.close...)
+	go func() {
+		if <-held.Lost(); held.Check() != nil {
+			s.fail(held.Check())
+		}
+	}()
+	err = s.openJetStream(ctx, c, jetstream.Config{
+		Conn: conn, MaxBytes: int64(c.Journal.MaxBytes), Replicas: c.Journal.Replicas, Compression: true, Fence: held.Check,
+	})
+	if err != nil {
+		return err
+	}
+	s.logger.Info("the journal is open", "stream", c.Journal.Stream, "events", s.Stats().Events, "holder", holder)
+	return nil
+}
+
+// openJetStream opens the journal over a connection.
+func (s *store) openJetStream(ctx context.Context, c *config.Config, o jetstream.Config) error {
+	o.Cluster, o.Stream, o.SubjectPrefix, o.Logger = c.Cluster, c.Journal.Stream, c.Journal.SubjectPrefix, s.logger
+	o.HistoryPerObject, o.TombstoneTTL = int64(c.Journal.HistoryPerObject), c.Journal.TombstoneTTL
+	j, err := jetstream.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	s.Journal, s.bind, s.durable = j, j.Bind, true
+	s.box = func(name string) deliver.Box { return j.Letters(name) }
+	return nil
+}
+
+// Restore implements [dynwatch.Log]. Before the first target reads its past it is
+// made sure that it is one of this cluster.
+func (s *store) Restore(ctx context.Context, target string, last func(event.Event)) ([]byte, error) {
+	if err := s.bindOnce(ctx); err != nil {
+		return nil, err
+	}
+	mark, err := s.Journal.Restore(ctx, target, last)
+	s.notice(err)
+	return mark, err
+}
+
+// Append implements [journal.Journal].
+func (s *store) Append(ctx context.Context, events []event.Event) error {
+	err := s.Journal.Append(ctx, events)
+	s.notice(err)
+	return err
+}
+
+func (s *store) bindOnce(ctx context.Context) error {
+	s.binding.Lock()
+	defer s.binding.Unlock()
+	if s.bound || s.bind == nil {
+		return nil
+	}
+	uid, err := s.cluster(ctx)
+	if err != nil {
+		return fmt.Errorf("find out which cluster this is: %w", err)
+	}
+	if uid != "" {
+		if err := s.bind(ctx, uid); err != nil {
+			if ctx.Err() == nil {
+				s.fail(err)
+			}
+			return err
+		}
+	}
+	s.bound = true
+	return nil
+}
+
+// notice looks for errors after which the journal can only be opened anew.
+func (s *store) notice(err error) {
+	if errors.Is(err, jetstream.ErrFenced) || errors.Is(err, jetstream.ErrLost) || errors.Is(err, lease.ErrLost) {
+		s.fail(err)
+	}
+}
+
+func (s *store) fail(err error) {
+	select {
+	case s.failed <- err:
+	default: // the first one counts
+	}
+}
+
+// Close closes the journal, then what it stands on.
+func (s *store) Close() error {
+	var errs []error
+	if s.Journal != nil {
+		errs = append(errs, s.Journal.Close())
+	}
+	for _, end := range s.close {
+		errs = append(errs, end())
+	}
+	return errors.Join(errs...)
+}

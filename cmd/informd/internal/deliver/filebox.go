@@ -1,0 +1,192 @@
+package deliver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// FileBox is a [Box] in a file: <dir>/deadletters/<name>.ndjson, one letter per
+// line, readable by its owner only. Directory and file are made when the first
+// letter comes.
+//
+// The file is opened for each call: letters are rare, and an operator may move
+// the file away at any time. It is never trimmed by itself. A letter's number is
+// that of its line, from 1, so that those behind a dropped one move up.
+type FileBox struct {
+	path string
+
+	mu sync.Mutex // one call at a time
+}
+
+// NewFileBox names the file for the sink called name below dir. It touches
+// nothing on disk.
+func NewFileBox(dir, name string) *FileBox {
+	// A name may have characters that mean something in a path.
+	file := url.PathEscape(name) + ".ndjson"
+	return &FileBox{path: filepath.Join(dir, "deadletters", file)}
+}
+
+// Place implements [Box]: the path of the file, which need not exist yet.
+func (d *FileBox) Place() string { return d.path }
+
+// Each implements [Box].
+func (d *FileBox) Each(ctx context.Context, take func(number uint64, letter []byte) error) error {
+	d.mu.Lock()
+	lines, err := d.lines()
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for i, line := range lines {
+		if err := errors.Join(ctx.Err(), take(uint64(i)+1, line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lines reads the whole file.
+func (d *FileBox) lines() ([][]byte, error) {
+	f, err := os.Open(d.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read dead letters: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	var all [][]byte
+	for r := bufio.NewReader(f); ; {
+		line, err := r.ReadBytes('\n')
+		if text := bytes.TrimSpace(line); len(text) > 0 {
+			all = append(all, text)
+		}
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read dead letters: %w", err)
+		}
+	}
+}
+
+// Drop implements [Box]. It writes the rest to a new file and puts that in the
+// place of the old one.
+func (d *FileBox) Drop(ctx context.Context, numbers ...uint64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	lines, err := d.lines()
+	if err := errors.Join(ctx.Err(), err); err != nil || len(lines) == 0 {
+		return err
+	}
+	var rest []byte
+	for i, line := range lines {
+		if !slices.Contains(numbers, uint64(i)+1) {
+			rest = append(append(rest, line...), '\n')
+		}
+	}
+	if err := replaceFile(d.path, rest); err != nil {
+		return fmt.Errorf("drop dead letters: %w", err)
+	}
+	return nil
+}
+
+// replaceFile puts a file with that content in the place of path.
+func replaceFile(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// Put implements [Box].
+func (d *FileBox) Put(ctx context.Context, letter []byte) (err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f, err := d.open()
+	if err != nil {
+		return fmt.Errorf("write dead letter: %w", err)
+	}
+	defer func() {
+		if closeErr := f.Close(); err == nil && closeErr != nil {
+			err = fmt.Errorf("write dead letter: %w", closeErr)
+		}
+	}()
+	torn, err := endsInMidLine(f)
+	if err != nil {
+		return fmt.Errorf("write dead letter: %w", err)
+	}
+	if torn {
+		// A write that was cut short must not spoil this line, too.
+		letter = append([]byte{'\n'}, letter...)
+	}
+	if _, err := f.Write(append(letter, '\n')); err != nil {
+		return fmt.Errorf("write dead letter: %w", err)
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("write dead letter: %w", err)
+	}
+	return nil
+}
+
+// open opens the file for appending. A new file's directory entry is synced as
+// well: without it the file itself may be gone after a power failure.
+func (d *FileBox) open() (*os.File, error) {
+	const mode = os.O_RDWR | os.O_APPEND
+	f, err := os.OpenFile(d.path, mode, 0)
+	if !errors.Is(err, os.ErrNotExist) {
+		return f, err
+	}
+	dir := filepath.Dir(d.path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if f, err = os.OpenFile(d.path, mode|os.O_CREATE, 0o600); err != nil {
+		return nil, err
+	}
+	if err := syncDir(dir); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// endsInMidLine reports whether the file is not empty and lacks its last newline.
+func endsInMidLine(f *os.File) (bool, error) {
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil || end == 0 {
+		return false, err
+	}
+	var last [1]byte
+	if _, err := f.ReadAt(last[:], end-1); err != nil {
+		return false, err
+	}
+	return last[0] != '\n', nil
+}

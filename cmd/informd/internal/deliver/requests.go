@@ -1,0 +1,189 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+var (
+	// errRewind tells a loop that the cursor is to be moved before it reads on.
+	errRewind = errors.New("the cursor is to be moved")
+	// errEnded is the answer to requests when the sink has ended.
+	errEnded = errors.New("the sink has ended")
+)
+
+// requests are what an operator asks of a running sink: to deliver single events,
+// and to move the cursor back. The loop that reads the journal does both, between
+// two reads, so that neither gets in the way of what is under way.
+type requests struct {
+	mu     sync.Mutex
+	ended  bool
+	wake   context.CancelFunc // ends the read under way; nil if there is none
+	events []event.Event      // to deliver, in order
+	// waiting are the callers of insert, by the id of their event.
+	waiting map[string]chan struct{}
+	rewinds []rewindRequest
+}
+
+type rewindRequest struct {
+	since  time.Time
+	answer chan rewindAnswer // capacity 1
+}
+
+type rewindAnswer struct {
+	events uint64
+	err    error
+}
+
+func newRequests() *requests { return &requests{waiting: make(map[string]chan struct{})} }
+
+// Insert has the sink deliver an event between what comes from the journal, and
+// returns when the sink is done with it: it was delivered, or is in the dead
+// letters. The id of the event must be like no other's.
+func (r *Runner) Insert(ctx context.Context, e event.Event) error {
+	done, err := r.requests.insert(e)
+	if err != nil {
+		return fmt.Errorf("sink %s: %w", r.options.Name, err)
+	}
+	select {
+	case <-done:
+		return nil
+	case <-r.done:
+		return fmt.Errorf("sink %s: %w", r.options.Name, errEnded)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Rewind has the sink deliver again what was appended to the journal at or after
+// since, under new ids, and returns how many events that are at most. It waits
+// until what is under way is delivered.
+func (r *Runner) Rewind(ctx context.Context, since time.Time) (uint64, error) {
+	answer, err := r.requests.askRewind(since)
+	if err != nil {
+		return 0, fmt.Errorf("sink %s: %w", r.options.Name, err)
+	}
+	select {
+	case a := <-answer:
+		return a.events, a.err
+	case <-r.done:
+		return 0, fmt.Errorf("sink %s: %w", r.options.Name, errEnded)
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// DeadLetters returns the letters of the sink.
+func (r *Runner) DeadLetters() *DeadLetters { return r.options.DeadLetters }
+
+// Name returns the sink's name.
+func (r *Runner) Name() string { return r.options.Name }
+
+func (q *requests) insert(e event.Event) (done <-chan struct{}, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ended {
+		return nil, errEnded
+	}
+	if _, ok := q.waiting[e.ID]; ok {
+		return nil, fmt.Errorf("event %s is being delivered already", e.ID)
+	}
+	c := make(chan struct{})
+	q.waiting[e.ID] = c
+	q.events = append(q.events, e)
+	q.interruptNow()
+	return c, nil
+}
+
+func (q *requests) askRewind(since time.Time) (<-chan rewindAnswer, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ended {
+		return nil, errEnded
+	}
+	request := rewindRequest{since: since, answer: make(chan rewindAnswer, 1)}
+	q.rewinds = append(q.rewinds, request)
+	q.interruptNow()
+	return request.answer, nil
+}
+
+// interruptNow ends the read under way. The caller holds the lock.
+func (q *requests) interruptNow() {
+	if q.wake != nil {
+		q.wake()
+	}
+}
+
+// interrupt returns a context for one read, which also ends when a request comes.
+func (q *requests) interrupt(ctx context.Context) (limited context.Context, stop func()) {
+	limited, cancel := context.WithCancel(ctx)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.wake = cancel
+	if len(q.events)+len(q.rewinds) > 0 {
+		cancel()
+	}
+	return limited, func() {
+		cancel()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.wake = nil
+	}
+}
+
+// inserted takes the next event to deliver.
+func (q *requests) inserted() (event.Event, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.events) == 0 {
+		return event.Event{}, false
+	}
+	e := q.events[0]
+	q.events = q.events[1:]
+	return e, true
+}
+
+// handled tells the callers of insert that the sink is done with their events.
+func (q *requests) handled(events []event.Event) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		return
+	}
+	for i := range events {
+		if done, ok := q.waiting[events[i].ID]; ok {
+			close(done)
+			delete(q.waiting, events[i].ID)
+		}
+	}
+}
+
+func (q *requests) wantsRewind() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.rewinds) > 0
+}
+
+// rewind answers the requests to move the cursor.
+func (q *requests) rewind(move func(since time.Time) (uint64, error)) {
+	q.mu.Lock()
+	asked := q.rewinds
+	q.rewinds = nil
+	q.mu.Unlock()
+	for _, request := range asked {
+		events, err := move(request.since)
+		request.answer <- rewindAnswer{events, err}
+	}
+}
+
+// close refuses what comes from now on.
+func (q *requests) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended = true
+}

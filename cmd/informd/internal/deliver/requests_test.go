@@ -1,0 +1,134 @@
+package deliver_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/cmd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// TestInsert: a sink that waits for its journal, and one that is busy, deliver
+// what is inserted, each once.
+func TestInsert(t *testing.T) {
+	for _, lanes := range []int{1, 4} {
+		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
+			j := journal.NewMemory(1 << 20)
+			s := &fakeSink{}
+			g := start(t, j, s, func(o *deliver.Options) { o.Lanes = lanes })
+			for i := range 20 {
+				mustAppend(t, j, events(i*10, i%3))
+				e := events(1000+i, 1)[0]
+				if err := g.Insert(t.Context(), e); err != nil {
+					t.Fatalf("Insert: %v", err)
+				}
+				if !slices.Contains(s.ids(), e.ID) {
+					t.Fatalf("%s is not there when Insert returns", e.ID)
+				}
+			}
+			g.drain(t, time.Minute)
+			got := s.ids()
+			slices.Sort(got)
+			if len(got) != 20+19 || len(slices.Compact(got)) != 20+19 {
+				t.Errorf("%d deliveries, want 39, each once", len(got))
+			}
+			if err := g.Insert(t.Context(), events(0, 1)[0]); err == nil {
+				t.Error("a sink that has ended takes an event")
+			}
+		})
+	}
+}
+
+// TestInsertOfWhatTheRouteLeavesOut does not hang.
+func TestInsertOfWhatTheRouteLeavesOut(t *testing.T) {
+	j := journal.NewMemory(1 << 20)
+	g := start(t, j, &fakeSink{}, func(o *deliver.Options) { o.Route = route(t, true, deliver.Match{Resource: "secrets"}) })
+	if err := g.Insert(t.Context(), events(0, 1)[0]); err != nil {
+		t.Error(err)
+	}
+	g.drain(t, time.Minute)
+}
+
+// rewindable notes how its cursor is moved.
+type rewindable struct {
+	journal.Journal
+	calls chan time.Time
+}
+
+func (r *rewindable) Open(name string, start journal.Start) (journal.Cursor, error) {
+	c, err := r.Journal.Open(name, start)
+	return &rewindableCursor{Cursor: c, journal: r}, err
+}
+
+type rewindableCursor struct {
+	journal.Cursor
+	journal *rewindable
+}
+
+func (c *rewindableCursor) Rewind(_ context.Context, since time.Time) (uint64, error) {
+	c.journal.calls <- since
+	return 7, nil
+}
+
+func TestRewind(t *testing.T) {
+	for _, lanes := range []int{1, 4} {
+		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
+			j := &rewindable{journal.NewMemory(1 << 20), make(chan time.Time, 1)}
+			s := &fakeSink{}
+			g := start(t, j, s, func(o *deliver.Options) { o.Lanes = lanes })
+			mustAppend(t, j, events(0, 50))
+			since := time.Unix(1, 0)
+			n, err := g.Rewind(t.Context(), since)
+			if got := <-j.calls; n != 7 || err != nil || !got.Equal(since) {
+				t.Errorf("Rewind: %d, %v, at %v", n, err, got)
+			}
+			g.drain(t, time.Minute)
+			if len(s.ids()) != 50 {
+				t.Errorf("%d deliveries, want 50", len(s.ids()))
+			}
+		})
+	}
+}
+
+func TestRewindWithoutHistory(t *testing.T) {
+	g := start(t, journal.NewMemory(1<<20), &fakeSink{}, nil)
+	if _, err := g.Rewind(t.Context(), time.Now()); !errors.Is(err, journal.ErrNotKept) {
+		t.Errorf("Rewind: %v, want ErrNotKept", err)
+	}
+	g.drain(t, time.Minute)
+}
+
+// TestLettersCanBeReadAndDropped: what was kept comes back as it was, and what is
+// dropped leaves the others.
+func TestLettersCanBeReadAndDropped(t *testing.T) {
+	d := deliver.NewDeadLetters("hook", deliver.NewFileBox(t.TempDir(), "hook"))
+	list := events(0, 3)
+	for _, e := range list {
+		writeLetter(t, d, e, "because")
+	}
+	read := func() (all []deliver.Kept) {
+		if err := d.Each(t.Context(), func(k deliver.Kept) error { all = append(all, k); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	all := read()
+	if len(all) != 3 || all[1].Reason != "because" || all[1].Event == nil || all[1].Event.ID != list[1].ID || string(all[1].Event.Data) != string(list[1].Data) {
+		t.Fatalf("letters %+v", all)
+	}
+	if err := d.Drop(t.Context(), all[1].Number, 99); err != nil {
+		t.Fatal(err)
+	}
+	if left := read(); len(left) != 2 || left[0].Event.ID != list[0].ID || left[1].Event.ID != list[2].ID {
+		t.Errorf("left: %+v", left)
+	}
+	var none event.Event
+	if err := d.Write(t.Context(), deliver.Letter{Event: &none}); err != nil {
+		t.Error(err)
+	}
+}

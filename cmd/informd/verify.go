@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/cmd/informd/internal/config"
+)
+
+// errDiverged is the outcome of a verify that found something.
+var errDiverged = errors.New("what informd has announced and what the cluster holds are not the same; it has begun to announce the difference")
+
+func verifyCommand() command {
+	return command{
+		name: "verify", summary: "have a running informd compare what it has announced with the cluster; exit code 1 if they differ",
+		flags: config.AddFlags,
+		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
+			c, err := newClient(flags)
+			if err != nil {
+				return err
+			}
+			var verdicts []admin.Verdict
+			if err := c.ask(ctx, http.MethodPost, "/verify", nil, &verdicts); err != nil {
+				return err
+			}
+			return printVerdicts(io, verdicts)
+		},
+	}
+}
+
+func printVerdicts(io streams, verdicts []admin.Verdict) error {
+	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "TARGET\tOBJECTS\tDIVERGENCES\tERROR")
+	var outcome error
+	for _, v := range verdicts {
+		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", v.Target, v.Objects, v.Divergences, v.Error)
+		if v.Divergences > 0 {
+			outcome = errDiverged
+		}
+		if v.Error != "" && outcome == nil {
+			outcome = errors.New("not every target could be compared")
+		}
+	}
+	return errors.Join(outcome, table.Flush())
+}

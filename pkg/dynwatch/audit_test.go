@@ -181,7 +181,7 @@ func TestAuditSparesRejectedObjects(t *testing.T) {
 	api.do(func() {
 		api.mangle = func(s string) string {
 			if strings.Contains(s, `"name":"same"`) {
-				return strings.Replace(s, `"spec":{`, `"spec":{{`, 1)
+				return strings.Replace(s, `"spec":{"rev":`, `"spec":{"rev":x`, 1)
 			}
 			return s
 		}

@@ -101,6 +101,7 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 	}
 	t.first = firstList{}
 	t.setCursor(rv)
+	t.audits.clean = rv
 	t.status.synced.Store(true)
 	t.status.progressNow()
 	t.resetPause()

@@ -23,8 +23,9 @@ type claim struct {
 	// outages are when history could get lost: gaps, and what a comparison found,
 	// belong into one of them.
 	outages []outage
-	// nothingMissing: gaps excuse nothing.
-	nothingMissing bool
+	// lastStates: the journal has the last state of every object, so that deletions
+	// come with one.
+	lastStates bool
 }
 
 // outage is a stretch in which informd had no watch.
@@ -33,6 +34,9 @@ type outage struct {
 	before map[string]uint64
 	// after is etcd's revision when informd was back.
 	after uint64
+	// whole: etcd has the history, so that a gap excuses no more than objects that
+	// were born and died inside of it.
+	whole bool
 }
 
 // check holds one kind's part of a stream against the ledger and the cluster:
@@ -42,7 +46,7 @@ type outage struct {
 func check(t *testing.T, k kind, records []record, l *ledger, client dynamic.Interface, c claim) {
 	t.Helper()
 	s := &streamCheck{
-		t: t, kind: k, claim: c, ids: make(map[string]bool), last: make(map[string]record), state: make(map[string]record),
+		t: t, kind: k, claim: c, ledger: l, ids: make(map[string]bool), last: make(map[string]record), state: make(map[string]record),
 		seen: make(map[string][]uint64), ended: make(map[string]int),
 	}
 	for _, r := range records {
@@ -50,7 +54,7 @@ func check(t *testing.T, k kind, records []record, l *ledger, client dynamic.Int
 			s.take(r)
 		}
 	}
-	s.againstLedger(l)
+	s.againstLedger()
 	s.againstCluster(client)
 }
 
@@ -58,6 +62,7 @@ type streamCheck struct {
 	t      *testing.T
 	kind   kind
 	claim  claim
+	ledger *ledger
 	ids    map[string]bool
 	synced bool
 	last   map[string]record   // by uid
@@ -93,8 +98,12 @@ func (s *streamCheck) takeGap(r record) {
 	if r.FromRV >= r.ToRV {
 		s.t.Errorf("%s: empty gap (%d, %d]", r.ID, r.FromRV, r.ToRV)
 	}
-	if _, ok := s.outageOf(r); !ok {
+	o, ok := s.outageOf(r)
+	if !ok {
 		s.t.Errorf("%s: gap (%d, %d] is not within an outage: %+v", r.ID, r.FromRV, r.ToRV, s.claim.outages)
+	}
+	if known := r.Recovered == "known"; ok && (r.Reason != "expired" || known != o.whole) {
+		s.t.Errorf("%s: gap of reason %s, recovered %s; etcd has all of its history: %t", r.ID, r.Reason, r.Recovered, o.whole)
 	}
 }
 
@@ -163,7 +172,8 @@ func (s *streamCheck) checkOp(r record, prev string) {
 }
 
 // checkBody: the object in the data is the one that the attributes name, in the
-// state that they name; only of a deletion found by comparison it is not there.
+// state that they name. That of a deletion found by comparison is in an earlier
+// one, or, where nobody knows any, not there.
 func (s *streamCheck) checkBody(r record) {
 	s.t.Helper()
 	final := "absent"
@@ -171,9 +181,13 @@ func (s *streamCheck) checkBody(r record) {
 		final = strconv.FormatBool(*r.Data.Final)
 	}
 	want := map[bool]string{true: "true", false: "absent"}[r.Op == "deleted"]
-	if r.Op == "deleted" && r.Replay {
-		if r.Data.Object != nil || final != "false" {
-			s.t.Errorf("%s: a deletion found by comparison has more than an identity: final is %s, object %s", r.ID, final, r.Data.Object)
+	found := r.Op == "deleted" && r.Replay
+	if found {
+		want = final // it says which of the two it is
+	}
+	if found && r.Data.Object == nil {
+		if final != "false" || s.claim.lastStates {
+			s.t.Errorf("%s: a deletion found by comparison without a state: final is %s", r.ID, final)
 		}
 		return
 	}
@@ -184,6 +198,9 @@ func (s *streamCheck) checkBody(r record) {
 	if err := json.Unmarshal(r.Data.Object, &body); err != nil {
 		s.t.Errorf("%s: %s with object %q: %v", r.ID, r.Op, r.Data.Object, err)
 		return
+	}
+	if rv, err := strconv.ParseUint(body.ResourceVersion, 10, 64); found && err == nil && s.isLast(r, rv, final == "true") {
+		body.ResourceVersion = strconv.FormatUint(r.ResourceVersion, 10)
 	}
 	got := []string{body.APIVersion, body.Kind, body.Namespace, body.Name, string(body.UID), body.ResourceVersion}
 	attributes := []string{
@@ -199,22 +216,41 @@ func (s *streamCheck) checkBody(r record) {
 	}
 }
 
-// excused reports whether a gap says that a revision may be missing. No gap
-// excuses what was delivered, or could have been, before its outage.
-func (s *streamCheck) excused(rv uint64) bool {
-	return !s.claim.nothingMissing && slices.ContainsFunc(s.gaps, func(gap record) bool {
+// isLast reports whether rv may be the revision of the state that a deletion found
+// by comparison comes with: if it is final, the object's last one, else at least
+// the last one that came out.
+func (s *streamCheck) isLast(r record, rv uint64, final bool) bool {
+	written := s.ledger.revisions[s.kind.target()][r.UID]
+	// The revision with which the API server marks a Pod is not in the ledger.
+	if final && len(written) > 0 && s.kind.gvr.Resource != "pods" {
+		return rv == slices.Max(written)
+	}
+	return s.last[r.UID].ResourceVersion <= rv && rv <= r.ResourceVersion
+}
+
+// excused reports whether a gap says that a revision of an object may be missing.
+// No gap excuses what was delivered, or could have been, before its outage.
+func (s *streamCheck) excused(uid string, rv uint64) bool {
+	return slices.ContainsFunc(s.gaps, func(gap record) bool {
 		o, ok := s.outageOf(gap)
-		return ok && inGap(gap, rv) && rv > o.before[s.kind.target()]
+		if !ok || !inGap(gap, rv) || rv <= o.before[s.kind.target()] {
+			return false
+		}
+		if gap.Recovered != "known" {
+			return true
+		}
+		survived := slices.ContainsFunc(s.ledger.revisions[s.kind.target()][uid], func(rv uint64) bool { return !inGap(gap, rv) })
+		return !survived && s.ledger.deleted[s.kind.target()][uid] && len(s.seen[uid]) == 0
 	})
 }
 
 func inGap(gap record, rv uint64) bool { return gap.FromRV < rv && rv <= gap.ToRV }
 
-func (s *streamCheck) againstLedger(l *ledger) {
+func (s *streamCheck) againstLedger() {
 	s.t.Helper()
-	revisions, deleted := l.revisions[s.kind.target()], l.deleted[s.kind.target()]
+	revisions, deleted := s.ledger.revisions[s.kind.target()], s.ledger.deleted[s.kind.target()]
 	for uid, want := range revisions {
-		missing := slices.DeleteFunc(slices.Clone(want), func(rv uint64) bool { return slices.Contains(s.seen[uid], rv) || s.excused(rv) })
+		missing := slices.DeleteFunc(slices.Clone(want), func(rv uint64) bool { return slices.Contains(s.seen[uid], rv) || s.excused(uid, rv) })
 		if len(missing) > 0 {
 			s.t.Errorf("%s %s: revisions %v are missing and in no gap (got %v)", s.kind.target(), uid, missing, s.seen[uid])
 		}

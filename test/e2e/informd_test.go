@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,16 +27,22 @@ import (
 // patience is how long a test waits for what must happen.
 const patience = 2 * time.Minute
 
-// informd is a running informd process whose events go to a file sink.
+// informd is an informd process whose events go to a file sink. It can be ended and
+// started again.
 type informd struct {
 	t      *testing.T
-	cmd    *exec.Cmd
-	dir    string
+	dir    string // of the config, the events and, below journal, the journal
+	config string
 	admin  string
 	stdout *lockedBuffer
 	stderr *lockedBuffer
+
+	// Of the process that was started last.
+	cmd    *exec.Cmd
 	exited chan struct{}
 	err    error // valid once exited is closed
+
+	events eventFile
 }
 
 // record is one line of the file sink.
@@ -45,42 +54,119 @@ type record struct {
 	Reason, Recovered                    string
 	Ordinal                              uint64
 	Replay                               bool
+	Trimmed                              uint64 `json:",string"`
 	Data                                 struct {
 		Object json.RawMessage
 		Final  *bool
 	}
+
+	raw string // the line
 }
 
 func (r record) control() bool { return r.Op == "synced" || r.Op == "gap" }
 
-// startInformd runs informd with the resources and extra sinks given as YAML
-// lists. Its first sink is a file with everything.
+// setup is what an informd is started with.
+type setup struct {
+	kubeconfig string
+	// resources and sinks are YAML lists. Another sink, before these, is a file
+	// with everything.
+	resources, sinks string
+	// journal is what the journal's YAML map has beside dir; empty: the memory
+	// journal.
+	journal string
+	// more is further keys of the config.
+	more string
+}
+
+// embeddedJournal is the journal that is the default.
+const embeddedJournal = "type: embedded"
+
+// natsJournal is a journal in a server of its own.
+func natsJournal(url string) string { return fmt.Sprintf("type: nats, url: %q", url) }
+
+// startInformd runs informd with a memory journal.
 func startInformd(t *testing.T, kubeconfig, resources, sinks string) *informd {
 	t.Helper()
-	d := &informd{t: t, dir: t.TempDir(), stdout: &lockedBuffer{}, stderr: &lockedBuffer{}, exited: make(chan struct{})}
-	d.admin = freeAddress(t)
-	config := fmt.Sprintf("cluster: e2e\nkubernetes: {kubeconfig: %q}\nresources:\n%s\njournal: {type: memory, dir: %q}\nsinks:\n  - {name: all, type: file, path: %q}\n%s\nadmin: {listen: %q}\n",
-		kubeconfig, indent(resources), d.dir, d.eventsPath(), indent(sinks), d.admin)
-	path := filepath.Join(d.dir, "config.yaml")
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), informdBinary, "run", "--config", path)
-	d.cmd.Stdout, d.cmd.Stderr = d.stdout, d.stderr
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		d.err = d.cmd.Wait()
-		close(d.exited)
-	}()
+	d := newInformd(t, setup{kubeconfig: kubeconfig, resources: resources, sinks: sinks})
+	d.start()
+	return d
+}
+
+// newInformd prepares an informd. At the end of the test it is stopped.
+func newInformd(t *testing.T, s setup) *informd {
+	t.Helper()
+	d := &informd{t: t, dir: t.TempDir(), admin: freeAddress(t), stdout: &lockedBuffer{}, stderr: &lockedBuffer{}}
+	d.configure(s)
 	t.Cleanup(func() {
-		d.stop()
-		if t.Failed() {
-			t.Logf("informd's config:\n%s\ninformd's log:\n%s", config, d.stderr)
+		if d.cmd != nil {
+			d.stop()
+		}
+		if config, err := os.ReadFile(d.config); t.Failed() {
+			t.Logf("informd's config (%v):\n%s\ninformd's log:\n%s", err, config, d.stderr)
 		}
 	})
 	return d
+}
+
+// configure writes the config that the next start reads.
+func (d *informd) configure(s setup) {
+	d.t.Helper()
+	journal := fmt.Sprintf("type: memory, dir: %q", d.dir)
+	switch {
+	case strings.Contains(s.journal, "dir:"):
+		journal = s.journal
+	case s.journal != "":
+		journal = fmt.Sprintf("%s, dir: %q", s.journal, d.journalDir())
+	}
+	config := fmt.Sprintf("cluster: e2e\nkubernetes: {kubeconfig: %q}\nresources:\n%s\njournal: {%s}\nsinks:\n  - {name: all, type: file, path: %q}\n%s\nadmin: {listen: %q}\n%s\n",
+		s.kubeconfig, indent(s.resources), journal, d.eventsPath(), indent(s.sinks), d.admin, s.more)
+	d.config = filepath.Join(d.dir, "config.yaml")
+	if err := os.WriteFile(d.config, []byte(config), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// start runs the process.
+func (d *informd) start() {
+	d.t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(d.t.Context()), informdBinary, "run", "--config", d.config)
+	cmd.Stdout, cmd.Stderr = d.stdout, d.stderr
+	cmd.SysProcAttr = proc.TiedToParent()
+	started, exited := make(chan error), make(chan struct{})
+	d.cmd, d.exited = cmd, exited
+	go func() {
+		runtime.LockOSThread() // as TiedToParent wants it
+		defer close(exited)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			d.err = cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		d.cmd = nil
+		d.t.Fatal(err)
+	}
+}
+
+// kill ends informd as kill -9 does.
+func (d *informd) kill() {
+	d.t.Helper()
+	if err := d.cmd.Process.Kill(); err != nil {
+		d.t.Fatal(err)
+	}
+	<-d.exited
+}
+
+// wait waits until informd has ended by itself, and returns its exit code.
+func (d *informd) wait() int {
+	d.t.Helper()
+	select {
+	case <-d.exited:
+	case <-time.After(patience):
+		d.t.Fatal("informd did not end")
+	}
+	return d.cmd.ProcessState.ExitCode()
 }
 
 func indent(list string) string {
@@ -92,6 +178,8 @@ func indent(list string) string {
 }
 
 func (d *informd) eventsPath() string { return filepath.Join(d.dir, "events.ndjson") }
+
+func (d *informd) journalDir() string { return filepath.Join(d.dir, "journal") }
 
 // stop ends informd with SIGTERM and waits for it; calling it again is fine.
 func (d *informd) stop() {
@@ -109,25 +197,42 @@ func (d *informd) stop() {
 // records reads the file sink, without a last line that is being written.
 func (d *informd) records() []record {
 	d.t.Helper()
-	b, err := os.ReadFile(d.eventsPath())
+	return slices.Clip(d.events.read(d.t, d.eventsPath()))
+}
+
+// eventFile is a file sink's file, of which each read parses what is new.
+type eventFile struct {
+	records []record
+	offset  int64
+}
+
+func (f *eventFile) read(t *testing.T, path string) []record {
+	t.Helper()
+	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		d.t.Fatal(err)
+		t.Fatal(err)
 	}
-	b = b[:bytes.LastIndexByte(b, '\n')+1]
-	var all []record
-	lines := bufio.NewScanner(bytes.NewReader(b))
-	lines.Buffer(nil, 8<<20)
-	for lines.Scan() {
-		var r record
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			d.t.Fatalf("event %d: %v\n%s", len(all), err, lines.Bytes())
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || info.Size() < f.offset {
+		t.Fatalf("%s was cut below what had been read (%d bytes): %v", path, f.offset, err)
+	}
+	lines := bufio.NewReaderSize(io.NewSectionReader(file, f.offset, math.MaxInt64-f.offset), 1<<20)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return f.records
 		}
-		all = append(all, r)
+		var r record
+		if err := errors.Join(err, json.Unmarshal(line, &r)); err != nil {
+			t.Fatalf("event %d: %v\n%.1000s", len(f.records), err, line)
+		}
+		r.raw = string(line)
+		f.records = append(f.records, r)
+		f.offset += int64(len(line))
 	}
-	return all
 }
 
 // waitForSync waits until n targets have a synced record in the stream.
@@ -151,14 +256,17 @@ type status struct {
 	Targets []struct {
 		Target, State, Reason string
 		Objects               int
+		ResourceVersion       uint64 `json:",string"`
 	}
 	Sinks []struct {
 		Name, State, LastError string
+		LagEvents              int
 	}
 	Journal struct {
-		Bytes, CapacityBytes uint64
-		Blocked              int
+		Events, Bytes, CapacityBytes uint64
+		Blocked                      int
 	}
+	StandbyFor string
 }
 
 func (d *informd) status() (status, error) {
@@ -183,6 +291,25 @@ func (d *informd) get(path string) ([]byte, int, error) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	return body, response.StatusCode, err
+}
+
+// waitForLive waits until all n targets watch, and all sinks have taken everything.
+func (d *informd) waitForLive(n int) {
+	d.t.Helper()
+	eventually(d.t, fmt.Sprintf("%d targets live and no sink behind", n), func() bool {
+		s, err := d.status()
+		if err != nil || len(s.Targets) != n {
+			return false
+		}
+		live := true
+		for _, x := range s.Targets {
+			live = live && x.State == "live"
+		}
+		for _, x := range s.Sinks {
+			live = live && x.LagEvents == 0
+		}
+		return live
+	})
 }
 
 // eventually waits until ok holds, and fails the test after patience.

@@ -151,7 +151,8 @@ func decodeMessage(t *testing.T, m jetstream.Msg) record {
 	}
 	r := record{
 		ID: h("id"), Op: h("op"), Type: h("type"), Group: h("group"), Version: h("version"), Resource: h("resource"), Namespace: h("namespace"), Name: h("name"),
-		UID: h("uid"), Kind: h("kind"), ResourceVersion: number("resourceversion"),
+		UID: h("uid"), Kind: h("kind"), ResourceVersion: number("resourceversion"), FromRV: number("fromrv"), ToRV: number("torv"),
+		Reason: h("reason"), Recovered: h("recovered"), Trimmed: number("trimmed"),
 		PrevResourceVersion: number("prevresourceversion"), Ordinal: number("ordinal"), Replay: h("replay") == "true",
 	}
 	if got := m.Headers().Get("Nats-Msg-Id"); got != r.ID {

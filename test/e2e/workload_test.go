@@ -145,6 +145,16 @@ func (l *ledger) wrote(k kind, o *unstructured.Unstructured) {
 	m[string(o.GetUID())] = append(m[string(o.GetUID())], rv)
 }
 
+// last is the last revision that was written of a kind.
+func (l *ledger) last(k kind) (rv uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, revisions := range l.revisions[k.target()] {
+		rv = max(rv, revisions[len(revisions)-1])
+	}
+	return rv
+}
+
 func (l *ledger) removed(k kind, uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

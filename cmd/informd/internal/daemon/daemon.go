@@ -93,11 +93,11 @@ func (d *Daemon) Run(ctx, now context.Context) error {
 		d.logger.Error("informd ends, and goes on from the journal when it is started again", "err", err)
 		over, cancel := context.WithCancelCause(now)
 		cancel(err)
-		return d.stop(p, over)
+		return d.stop(over, p)
 	}
 	d.logger.Info("stopping: delivering what the journal holds; a second signal ends at once", "grace", grace)
 	p.warnOfWaiting()
-	err = d.stop(p, now)
+	err = d.stop(now, p)
 	d.logger.Info("stopped")
 	return err
 }
@@ -110,7 +110,7 @@ func (d *Daemon) RunOnce(ctx, now context.Context) error {
 		return err
 	}
 	missing := p.waitForSnapshots(ctx)
-	return errors.Join(missing, d.stop(p, now))
+	return errors.Join(missing, d.stop(now, p))
 }
 
 // start begins with the end of the pipe. While another informd writes to the same
@@ -150,7 +150,7 @@ func (d *Daemon) open(ctx context.Context) (*pipeline, error) {
 
 // stop ends the beginning of the pipe first. When now ends, it does not wait for
 // anything any more.
-func (d *Daemon) stop(p *pipeline, now context.Context) error {
+func (d *Daemon) stop(now context.Context, p *pipeline) error {
 	stopped := make(chan error, 1)
 	go func() {
 		err := p.drain(now)

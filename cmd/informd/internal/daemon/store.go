@@ -176,6 +176,36 @@ func (s *store) Append(ctx context.Context, events []event.Event) error {
 	return err
 }
 
+// Open implements [journal.Journal].
+func (s *store) Open(name string, start journal.Start) (journal.Cursor, error) {
+	c, err := s.Journal.Open(name, start)
+	if err != nil {
+		return nil, err
+	}
+	return &storeCursor{c, s}, nil
+}
+
+// storeCursor notices what only a new start can mend where nothing is appended.
+type storeCursor struct {
+	journal.Cursor
+	store *store
+}
+
+// Read implements [journal.Cursor].
+func (c *storeCursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
+	entries, err := c.Cursor.Read(ctx, limit)
+	c.store.notice(err)
+	return entries, err
+}
+
+// Rewind implements [journal.Rewinder].
+func (c *storeCursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
+	if r, ok := c.Cursor.(journal.Rewinder); ok {
+		return r.Rewind(ctx, since)
+	}
+	return 0, journal.ErrNotKept
+}
+
 func (s *store) bindOnce(ctx context.Context) error {
 	s.binding.Lock()
 	defer s.binding.Unlock()

@@ -21,6 +21,9 @@ MODULES := . test
 FUZZTIME ?= 20s
 UNIT_TIMEOUT ?= 10m
 E2E_TIMEOUT ?= 40m
+# Of a run of random faults; the seed is from the clock unless given.
+MINUTES ?= 10
+CI_CHAOS_MINUTES ?= 6
 
 ##@ Use
 
@@ -56,7 +59,23 @@ unit: ## the product's tests, with the race detector, in random order
 .PHONY: e2e
 e2e: servers ## the tests against a real API server, etcd and NATS
 	@echo '==> end-to-end tests'
-	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) ./...
+	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) -skip '^TestChaos$$' ./...
+
+.PHONY: chaos
+chaos: servers ## informd under random faults for MINUTES (10), SEED=… to repeat a run
+	@echo '==> random faults'
+	cd test && CHAOS_SEED='$(SEED)' CHAOS_MINUTES='$(MINUTES)' \
+		$(GO) test ./chaos -run '^TestChaos$$' -count 1 -v -timeout $$(($(MINUTES) * 2 + 15))m
+
+.PHONY: chaos-long
+chaos-long: ## the same for 40 minutes
+	@$(MAKE) --no-print-directory chaos MINUTES=40
+
+.PHONY: chaos-baseline
+chaos-baseline: servers ## the same with a hand-written informer program in informd's place
+	@echo '==> random faults against the baseline'
+	cd test && CHAOS_BASELINE=1 CHAOS_SEED='$(SEED)' CHAOS_MINUTES='$(MINUTES)' \
+		$(GO) test ./chaos -run '^TestChaos$$' -count 1 -v -timeout $$(($(MINUTES) * 2 + 15))m
 
 .PHONY: servers
 servers: ## build the API server, etcd and NATS that the tests use, if not in the cache yet
@@ -106,6 +125,7 @@ tidy-check: ## fail if go.mod or go.sum is not in order
 
 .PHONY: ci
 ci: tidy-check lint build test ## all that CI runs
+	@$(MAKE) --no-print-directory chaos MINUTES=$(CI_CHAOS_MINUTES)
 
 .PHONY: clean
 clean: ## remove what was built here

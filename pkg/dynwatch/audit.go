@@ -84,6 +84,9 @@ type audit struct {
 	suspects map[string]difference
 	// more counts suspects beyond what is kept.
 	more int
+	// stand is the cursor when a judgement was last thought of, since when.
+	stand uint64
+	since time.Time
 }
 
 // page is where the next page of a list that is under way comes from; never, if
@@ -187,22 +190,44 @@ func (t *target) suspectOf(d difference) {
 // has passed it. It returns errDiverged if a reconcile must follow.
 func (t *target) conclude(ctx context.Context) error {
 	a := t.audits.running
-	if a == nil || !a.listed {
+	if a == nil || !a.listed || len(a.suspects) > 0 && !t.canJudge(a) {
 		return nil
 	}
+	diverged, err := t.verdict(ctx, a)
+	t.endAudit(diverged, err)
+	switch {
+	case err == nil && diverged > 0:
+		t.logger.Error("audit: a list makes up for what was left out", "divergences", diverged, "from", t.audits.clean)
+		t.lost = &lost{phase: reconciling, from: t.audits.clean, reason: reasonAudit}
+		return errDiverged
+	case err == nil:
+		t.audits.clean = max(t.audits.clean, min(a.rv, t.resume()))
+	}
+	return nil
+}
+
+// canJudge reports whether the index is what the watch has told up to the cursor,
+// and the cursor is past the list. More objects can end at the cursor than have
+// yet: then the cursor must move on, or stand for a while.
+func (t *target) canJudge(a *audit) bool {
+	if t.cursor < a.rv || len(t.undecided) > 0 {
+		return false
+	}
+	if a.stand != t.cursor {
+		a.stand, a.since = t.cursor, time.Now()
+	}
+	return t.resume() == t.cursor || time.Since(a.since) >= t.timing.tick
+}
+
+// verdict returns how many of the suspects diverge.
+func (t *target) verdict(ctx context.Context, a *audit) (diverged int, err error) {
 	if a.err != nil {
-		t.endAudit(0, a.err)
-		return nil
+		return 0, a.err
 	}
-	if len(a.suspects) > 0 && (t.cursor < a.rv || len(t.undecided) > 0) {
-		return nil
-	}
-	diverged := 0
 	for _, d := range a.suspects {
 		wrong, err := t.diverges(ctx, a, d)
 		if err != nil {
-			t.endAudit(0, err)
-			return nil
+			return 0, err
 		}
 		if !wrong {
 			continue
@@ -213,32 +238,24 @@ func (t *target) conclude(ctx context.Context) error {
 		}
 	}
 	if diverged == 0 && a.more > 0 {
-		t.endAudit(0, fmt.Errorf("%d objects differed while it ran, too many to tell", len(a.suspects)+a.more))
-		return nil
+		return 0, fmt.Errorf("%d objects differed while it ran, too many to tell", len(a.suspects)+a.more)
 	}
-	t.endAudit(diverged, nil)
-	if diverged == 0 {
-		t.audits.clean = max(t.audits.clean, min(a.rv, t.cursor))
-		return nil
-	}
-	t.logger.Error("audit: a list makes up for what was left out", "divergences", diverged, "from", t.audits.clean)
-	t.lost = &lost{phase: reconciling, from: t.audits.clean, reason: reasonAudit}
-	return errDiverged
+	return diverged, nil
 }
 
 // diverges reports whether a suspect is one still: neither has a frame brought the
 // index to the list's state or beyond it, nor does etcd say that the index is
 // right as of now.
 func (t *target) diverges(ctx context.Context, a *audit, d difference) (bool, error) {
+	t.status.beatNow()
 	e := t.index.get(d.namespace, d.name)
 	switch {
 	case e != nil && (e.rv > a.rv || e.uid == d.uid && e.rv >= d.rv):
 		return false, nil
-	case e == nil && (d.rv == 0 || t.endedAt(d.namespace, d.name) >= t.cursor):
+	case e == nil && d.rv == 0:
 		return false, nil
 	}
-	// Ends at the cursor may still be under way.
-	o, there, err := t.source.matchAt(ctx, d.namespace, d.name, t.resume())
+	o, there, err := t.source.matchAt(ctx, d.namespace, d.name, t.cursor)
 	if expired(err) || unsupported(err) {
 		// Only the present can be seen. It must confirm what the list said.
 		o, there, err = t.source.matchAt(ctx, d.namespace, d.name, 0)

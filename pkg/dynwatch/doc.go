@@ -24,7 +24,10 @@
 //   - resolve.go, source.go: discovery, and the requests to the API server
 //   - sweep.go: lists, compared with the index (first snapshot and reconcile)
 //   - follow.go: the watch
-//   - recover.go: expired history (410) and rollback
+//   - lost.go, recover.go: expired history (410); rollback.go: restored storage
+//   - retrace.go: a short range of lost history, listed revision by revision
+//   - walk.go, life.go: a long one, read from etcd object by object
+//   - audit.go, verify.go: the index, compared with a list while the watch runs
 //   - selection.go: telling "left" from "deleted" under a selector
 //   - index.go, emit.go: what is remembered of an object, and the events
 //   - ledger.go: what the log remembers of it all, over restarts

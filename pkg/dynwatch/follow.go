@@ -68,6 +68,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 	began := time.Now()
 	q := quiet{since: began}
 	for {
+		var err error
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -78,19 +79,14 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			if !ok {
 				return nil
 			}
-			if err := t.handle(ctx, e); err != nil {
-				return err
+			if err = t.handle(ctx, e); err == nil {
+				q, t.suspect = quiet{since: time.Now()}, false
 			}
-			q, t.suspect = quiet{since: time.Now()}, false
 		case <-t.markTimer.C:
-			if err := t.markNow(ctx); err != nil {
-				return err
-			}
+			err = t.markNow(ctx)
 		case <-tick.C:
 			t.status.beatNow()
-			if err := t.sitOut(ctx, &q); err != nil {
-				return err
-			}
+			err = t.sitOut(ctx, &q)
 			t.audit(ctx)
 		case reply := <-t.audits.requests:
 			t.audits.waiting = append(t.audits.waiting, reply)
@@ -98,7 +94,10 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 		case page, more := <-t.audits.page():
 			t.auditPage(page, more)
 		}
-		if err := t.conclude(ctx); err != nil {
+		if err == nil {
+			err = t.conclude(ctx)
+		}
+		if err != nil {
 			return err
 		}
 		if t.shown != Live {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -65,8 +66,8 @@ func (r *recorder) Mark(_ context.Context, target string, mark []byte) error {
 func (r *recorder) Last(_ context.Context, of *event.Event) (event.Event, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := len(r.events) - 1; i >= 0; i-- {
-		if e := r.events[i]; e.Key() == of.Key() && !e.Op.Control() {
+	for _, e := range slices.Backward(r.events) {
+		if e.Key() == of.Key() && !e.Op.Control() {
 			return e, true, nil
 		}
 	}
@@ -96,8 +97,8 @@ func (r *recorder) Append(ctx context.Context, events []event.Event) error {
 // process that dies between it and the mark behind it says it again, which a
 // journal with one subject for both takes once.
 func (r *recorder) repeats(e event.Event) bool {
-	for i := len(r.events) - 1; i >= 0; i-- {
-		if last := r.events[i]; last.Op == e.Op && last.Target == e.Target {
+	for _, last := range slices.Backward(r.events) {
+		if last.Op == e.Op && last.Target == e.Target {
 			return last.ID == e.ID
 		}
 	}

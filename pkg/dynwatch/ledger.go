@@ -23,6 +23,9 @@ type mark struct {
 	// it is not, 0 if it has not begun.
 	Synced bool   `json:"synced"`
 	Began  uint64 `json:"began,omitempty"`
+	// Objects is how many objects were known. The log holds the last event of each
+	// of them for ever, be it its end: fewer are a sign that it was emptied.
+	Objects int `json:"objects,omitempty"`
 	// FirstOp is what the objects of the first list are.
 	FirstOp event.Op `json:"firstOp,omitempty"`
 	// Epoch counts rollbacks of the API server's storage.
@@ -47,7 +50,7 @@ func (s spec) selection() string {
 // position is the mark of now.
 func (t *target) position() mark {
 	return mark{
-		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began,
+		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Objects: t.index.len(),
 		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(),
 	}
 }
@@ -143,7 +146,7 @@ func (t *target) restore(ctx context.Context) error {
 	switch {
 	case text == nil && t.index.len() == 0:
 		return nil // nothing is known: the first list
-	case text == nil:
+	case text == nil, m.Synced && t.index.len()+m.endedSince(ends) < m.Objects:
 		t.distrust(reasonJournal)
 	case !m.Synced:
 		t.firstOp, t.first.began = m.FirstOp, m.Began
@@ -152,6 +155,16 @@ func (t *target) restore(ctx context.Context) error {
 		t.resumeAt(m, ends)
 	}
 	return nil
+}
+
+// endedSince counts the objects that ended after the mark.
+func (m *mark) endedSince(ends map[string]ended) (n int) {
+	for _, e := range ends {
+		if e.rv > m.RV || e.epoch > m.Epoch {
+			n++
+		}
+	}
+	return n
 }
 
 // resumeAt goes on where the mark says. Ends behind it are remembered, so that

@@ -51,11 +51,11 @@ func (h *history) trace(ctx context.Context) error {
 		listed := &life{uid: q.uid, oldest: q.rv, alive: q.top}
 		h.lives = append(h.lives, listed)
 		known, err := h.descend(ctx, listed)
-		if fatal := h.tear(ctx, err); fatal != nil {
-			return fatal
-		}
 		if q.knownUID == q.uid && (known || err != nil) {
-			return nil
+			return h.tear(ctx, err)
+		}
+		if err := h.tear(ctx, err); err != nil {
+			return err
 		}
 		gone = listed.oldest - 1 // what had the name before
 	}
@@ -206,16 +206,24 @@ func (h *history) push(l *life, s *sight) {
 	for h.size > h.walk.limits.bodies && h.dropped < len(h.held)-1 {
 		newest := h.held[h.dropped]
 		h.size -= newest.size()
-		newest.object = nil
+		newest.object, newest.bad = nil, nil
 		h.dropped++
 	}
 }
 
+// dropped reports whether the body is not held any more.
+func (s *sight) dropped() bool { return s.object == nil && s.bad == nil }
+
+// size is how many bytes are held.
 func (s *sight) size() int {
-	if s.object == nil {
+	switch {
+	case s.object != nil:
+		return len(s.object.Data)
+	case s.bad != nil:
+		return len(s.bad.Raw)
+	default:
 		return 0
 	}
-	return len(s.object.Data)
 }
 
 // tell sends the history, oldest first.
@@ -229,7 +237,7 @@ func (h *history) tell(ctx, asking context.Context) error {
 				return err
 			}
 			if s != l.last {
-				s.object = nil
+				s.object, s.bad = nil, nil
 			}
 		}
 		if err := h.tellEnd(ctx, asking, l); err != nil {
@@ -249,7 +257,7 @@ func (h *history) tellState(ctx, asking context.Context, s *sight) error {
 
 // reread reads a body again that was dropped.
 func (h *history) reread(asking context.Context, s *sight) (there bool, err error) {
-	if s.object != nil || s.bad != nil {
+	if !s.dropped() {
 		return true, nil
 	}
 	again, err := h.walk.at(asking, h.quest, s.rv)

@@ -110,6 +110,21 @@ func TestLostMarkIsDeclared(t *testing.T) {
 	checkStream(t, r.log.all(), r.api)
 }
 
+// A journal that was emptied behind informd's back is lost history, too, though
+// the mark is there.
+func TestEmptiedJournalIsDeclared(t *testing.T) {
+	r, _ := restarted(t, false, func(*fakeAPI) {})
+	r.caughtUp()
+	r.stop(false)
+	r.log.set(func() { r.log.events = nil })
+	r.begin(things())
+	r.eventually("a gap", func() bool {
+		return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Gap && e.Gap.Reason == "journal" })
+	})
+	r.caughtUp()
+	checkStream(t, r.log.all(), r.api)
+}
+
 // A resource that is removed while informd is down takes its objects along.
 func TestResourceRemovedDuringDowntime(t *testing.T) {
 	r, n := restarted(t, false, func(api *fakeAPI) {
@@ -148,4 +163,28 @@ func TestRollbackDuringDowntime(t *testing.T) {
 	if len(told) > 0 {
 		t.Errorf("y is what it was, and yet %q", told)
 	}
+}
+
+// What ended at a revision that a rollback has undone says nothing about that
+// revision's second coming.
+func TestRestartAfterARollbackSeesWhatTakesAnOldName(t *testing.T) {
+	r, _ := restarted(t, false, func(*fakeAPI) {})
+	r.caughtUp()
+	rev := func() uint64 { r.api.mu.Lock(); defer r.api.mu.Unlock(); return r.api.rev }()
+	r.api.put("a", "brief", "")
+	for range 5 {
+		r.api.put("a", "x", "")
+	}
+	r.api.del("a", "brief")
+	r.caughtUp()
+	r.api.rollBack(rev)
+	r.eventually("epoch", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	r.caughtUp()
+	r.stop(false)
+	n := len(r.log.all())
+	r.begin(things())
+	r.caughtUp()
+	r.api.put("a", "brief", "")
+	r.caughtUp()
+	r.eventually("the new object", func() bool { return len(r.log.all()) == n+1 })
 }

@@ -16,7 +16,7 @@ import (
 func (t *target) retrace(ctx context.Context, to uint64) (bool, error) {
 	l := t.lost
 	if l.reason != reasonExpired || l.torn || l.blind || to < l.from || to-l.from > t.limits.revisions ||
-		(t.index.len()+1)*int(to-l.from) > t.limits.objects { //nolint:gosec // at most limits.revisions
+		(t.index.len()+1)*int(to-l.from) > t.limits.objects {
 		return false, nil
 	}
 	began := time.Now()
@@ -26,7 +26,7 @@ func (t *target) retrace(ctx context.Context, to uint64) (bool, error) {
 		}
 		complete, err := t.retraceOne(ctx, l.from+1)
 		if expired(err) || unsupported(err) {
-			return false, nil //nolint:nilerr // the other ways to make up remain
+			return false, nil // the other ways to make up remain
 		}
 		if err != nil || !complete {
 			return false, err
@@ -83,7 +83,7 @@ func (t *target) endAt(ctx context.Context, e *entry, at uint64) error {
 func (t *target) lastState(ctx context.Context, e *entry, rv uint64) (*frame.Object, error) {
 	o, ok, err := t.source.objectAt(ctx, e.namespace, e.name, rv)
 	if _, bad := errors.AsType[*frame.Malformed](err); bad || expired(err) || unsupported(err) {
-		return nil, nil //nolint:nilnil,nilerr // see above: there is none to show
+		return nil, nil // there is none to show
 	}
 	if err != nil || !ok || o.UID != e.uid {
 		return nil, err

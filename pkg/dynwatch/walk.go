@@ -46,7 +46,17 @@ func (t *target) quests(s *sweep, differing []difference) []quest {
 		return nil
 	}
 	var all []quest
+	// Each costs a request at least: what is more than the budget need not be kept.
+	trim := func() {
+		slices.SortStableFunc(all, func(a, b quest) int { return cmp.Compare(a.rv, b.rv) })
+		if len(all) > t.limits.requests {
+			all, t.lost.torn = all[:t.limits.requests], true
+		}
+	}
 	add := func(e *entry, d difference) {
+		if len(all) > 2*t.limits.requests {
+			trim()
+		}
 		q := quest{namespace: d.namespace, name: d.name, uid: d.uid, rv: d.rv, top: s.at}
 		q.floor = max(t.lost.from, t.endedAt(q.namespace, q.name))
 		if e != nil {
@@ -62,7 +72,7 @@ func (t *target) quests(s *sweep, differing []difference) []quest {
 			add(e, difference{namespace: e.namespace, name: e.name})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b quest) int { return cmp.Compare(a.rv, b.rv) })
+	trim()
 	return all
 }
 
@@ -115,50 +125,38 @@ const maxSetbacks = 3
 // hearTick is how long what a walk has found may wait for more.
 const hearTick = 100 * time.Millisecond
 
-// hear starts the walkers and emits what they find.
+// hear has the walkers walk and emits what they find.
 func (t *target) hear(ctx context.Context, w *walk, left time.Duration) error {
 	// The log is not to be told with the walkers' context: an append that fails
 	// ends the target.
-	telling, cancel := context.WithCancel(ctx)
-	defer cancel()
-	asking, stop := context.WithTimeout(telling, left)
+	walking, stop := context.WithCancel(ctx)
 	defer stop()
-	var walkers sync.WaitGroup
-	for range min(w.limits.width, len(w.quests)) {
-		walkers.Go(func() {
-			if err := w.run(telling, asking); err != nil {
-				w.fail(err)
-				cancel()
-			}
-		})
-	}
-	go func() {
-		walkers.Wait()
-		close(w.findings)
-	}()
+	w.start(walking, stop, left)
 	tick := time.NewTicker(hearTick)
 	defer tick.Stop()
 	var err error
-	for {
+	for more := true; more; {
+		var f finding
+		flush := false
 		select {
 		case <-tick.C:
+			flush = true
+		case f, more = <-w.findings:
+			flush = !more
+		}
+		switch {
+		case err != nil: // the walkers are on their way out
+		case flush:
 			t.status.beatNow()
-			if err == nil {
-				if err = t.flush(ctx); err != nil {
-					cancel()
-				}
-			}
-		case f, more := <-w.findings:
-			if !more {
-				return errors.Join(cmp.Or(err, w.err), t.flush(ctx))
-			}
-			if err == nil {
-				if err = t.relive(ctx, &f); err != nil {
-					cancel()
-				}
-			}
+			err = t.flush(ctx)
+		default:
+			err = t.relive(ctx, &f)
+		}
+		if err != nil {
+			stop()
 		}
 	}
+	return cmp.Or(err, w.err)
 }
 
 // relive emits one finding.
@@ -246,6 +244,26 @@ type walk struct {
 	closed time.Time
 }
 
+// start starts the walkers, which end with ctx, or one of whom ends all by stop.
+// Findings is closed when all have ended.
+func (w *walk) start(ctx context.Context, stop func(), left time.Duration) {
+	asking, spent := context.WithTimeout(ctx, left)
+	var walkers sync.WaitGroup
+	for range min(w.limits.width, len(w.quests)) {
+		walkers.Go(func() {
+			if err := w.run(ctx, asking); err != nil {
+				w.fail(err)
+				stop()
+			}
+		})
+	}
+	go func() {
+		walkers.Wait()
+		spent()
+		close(w.findings)
+	}()
+}
+
 func (w *walk) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -291,10 +309,11 @@ func (w *walk) cut(asking context.Context, err error) bool {
 
 // sight is what a name held at some revision.
 type sight struct {
-	there  bool
-	uid    string
-	rv     uint64
-	object *frame.Object // nil if it is malformed or not held any more
+	there bool
+	uid   string
+	rv    uint64
+	// object or bad is the state, neither if it is not held any more.
+	object *frame.Object
 	bad    *frame.Malformed
 }
 

@@ -347,7 +347,7 @@ func TestKilledOverAnIncompleteWalk(t *testing.T) {
 	r.eventually("a mark", func() bool { return len(r.log.marksNow()) > 0 })
 	hold := true
 	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
 			at, selector := byNameAt(r, "y"), r.URL.Query().Get("fieldSelector")
 			api.mu.Lock()
 			held := hold

@@ -86,7 +86,7 @@ func TestSnapshotBreaksOff(t *testing.T) {
 	c := mustOpen(t, j, "bus", journal.FromSnapshot)
 	read(t, c, 5)
 	mustCommit(t, c, 3) // too early
-	if _, err := c.(journal.Rewinder).Rewind(t.Context(), time.Unix(0, 0)); err == nil {
+	if _, err := rewind(t, c, time.Unix(0, 0)); err == nil {
 		t.Error("Rewind in a snapshot works")
 	}
 	// o0 goes; o1 goes and comes back; o2 changes.
@@ -140,7 +140,7 @@ func TestRewind(t *testing.T) {
 	mustAppend(t, j, a.event(&now, event.Modified), a.event(&now, event.Modified), a.event(&now, event.Modified))
 	read(t, c, 4)
 	mustCommit(t, c, 3)
-	n, err := c.(journal.Rewinder).Rewind(t.Context(), since)
+	n, err := rewind(t, c, since)
 	if n != 2 || err != nil {
 		t.Fatalf("Rewind = %d, %v; want 2 events", n, err)
 	}
@@ -161,18 +161,18 @@ func TestRewind(t *testing.T) {
 		t.Errorf("entries after a restart (-want +got):\n%s", diff)
 	}
 	mustCommit(t, c, 5)
-	if n, err := c.(journal.Rewinder).Rewind(t.Context(), time.Unix(0, 0)); n != 5 || err != nil {
+	if n, err := rewind(t, c, time.Unix(0, 0)); n != 5 || err != nil {
 		t.Errorf("Rewind to the beginning = %d, %v", n, err)
 	}
 	if got := read(t, c, 5); got[0].Event.ID != "a-1:1:r2" || got[4].Event.ID != "a-1:5:r2" {
 		t.Errorf("entries:\n%s", show(got))
 	}
 	mustCommit(t, c, 5)
-	if n, err := c.(journal.Rewinder).Rewind(t.Context(), time.Now().Add(time.Hour)); n != 0 || err != nil {
+	if n, err := rewind(t, c, time.Now().Add(time.Hour)); n != 0 || err != nil {
 		t.Errorf("Rewind to the future = %d, %v", n, err)
 	}
 	mustClose(t, c)
-	if _, err := c.(journal.Rewinder).Rewind(t.Context(), since); !errors.Is(err, journal.ErrClosed) {
+	if _, err := rewind(t, c, since); !errors.Is(err, journal.ErrClosed) {
 		t.Errorf("Rewind of a closed cursor = %v", err)
 	}
 }
@@ -249,4 +249,13 @@ func TestLagSeconds(t *testing.T) {
 	c = mustOpen(t, h.open(), "bus", journal.FromNow)
 	read(t, c, 1)
 	check(c)
+}
+
+func rewind(t *testing.T, c journal.Cursor, since time.Time) (uint64, error) {
+	t.Helper()
+	r, ok := c.(journal.Rewinder)
+	if !ok {
+		t.Fatal("the cursor cannot go back")
+	}
+	return r.Rewind(t.Context(), since)
 }

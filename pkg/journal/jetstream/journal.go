@@ -100,6 +100,11 @@ func (j *Journal) locate(ctx context.Context) error {
 	if j.state, err = findStream(ctx, j.client, j.config.stateConfig()); err != nil {
 		return err
 	}
+	if j.config.Own {
+		if err := j.locateRest(ctx); err != nil {
+			return err
+		}
+	}
 	if limit := j.limit(); limit < minMessage {
 		return final(fmt.Errorf("the server takes messages of at most %d bytes, informd needs %d: raise max_payload in its configuration", limit, minMessage))
 	}
@@ -111,6 +116,17 @@ func (j *Journal) locate(ctx context.Context) error {
 	j.tail = newTail(tailBytes, info.State.LastSeq)
 	j.events, j.bytes = info.State.Msgs, info.State.Bytes
 	return j.distrust(ctx)
+}
+
+// locateRest makes what a server of the user's gets when it is needed first. In our
+// own it is always there, so that one whose metadata was damaged comes back with
+// what it holds.
+func (j *Journal) locateRest(ctx context.Context) error {
+	if _, err := findStream(ctx, j.client, j.config.letterConfig()); err != nil {
+		return err
+	}
+	_, err := j.objects.bucket(ctx, true)
+	return err
 }
 
 // Stats implements [journal.Journal]. What the stream holds is as of a few seconds

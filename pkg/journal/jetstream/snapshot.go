@@ -139,11 +139,11 @@ func (s *snapshot) open(ctx context.Context) (err error) {
 	if s.pull != nil {
 		return nil
 	}
-	what := scan{stream: s.cursor.journal.stream, policy: js.DeliverLastPerSubjectPolicy, batch: readBatch, bytes: readBytes}
+	what := scan{stream: s.cursor.journal.stream, policy: js.DeliverLastPerSubjectPolicy, batch: snapshotBatch}
 	if s.ended {
 		what.filters = []string{s.cursor.journal.config.root() + ".>"}
 	} else {
-		what.policy, what.from = js.DeliverByStartSequencePolicy, s.passed+1
+		what.policy, what.from, what.batch, what.bytes = js.DeliverByStartSequencePolicy, s.passed+1, readBatch, readBytes
 	}
 	if s.pull, err = s.cursor.journal.pull(ctx, what); err != nil {
 		return fmt.Errorf("read a snapshot: %w", err)
@@ -175,3 +175,8 @@ func (s *snapshot) finish(entries []journal.Entry) []journal.Entry {
 	signal(c.journal.dirty)
 	return nil
 }
+
+// snapshotBatch bounds a pull of a snapshot. A bound in bytes would lose objects:
+// where a message does not fit into what is left of it, nats-server (2.15) goes on
+// behind that message if the consumer delivers the last per subject.
+const snapshotBatch = 32

@@ -45,6 +45,10 @@ type Target struct {
 	// Blocked: the target waits for room in the journal.
 	Blocked  bool   `json:"blocked"`
 	Rejected uint64 `json:"rejected"`
+	// LastAudit is when what was announced was last compared with the cluster;
+	// Divergences counts the objects that ever differed.
+	LastAudit   *time.Time `json:"lastAudit,omitempty"`
+	Divergences uint64     `json:"divergences"`
 
 	// Looked: it is known whether the resource is there and may be read.
 	Looked bool `json:"-"`

@@ -16,7 +16,7 @@ import (
 type targetCollector struct {
 	manager *dynwatch.Manager
 
-	state, objects, events, rejected, watches, failures, progress *prometheus.Desc
+	state, objects, events, rejected, watches, failures, progress, audits, divergences *prometheus.Desc
 }
 
 func newTargetCollector(m *dynwatch.Manager) *targetCollector {
@@ -32,12 +32,15 @@ func newTargetCollector(m *dynwatch.Manager) *targetCollector {
 		watches:  desc("watches_total", "Watches that were opened."),
 		failures: desc("failures_total", "Requests and watches that ended in an error."),
 		progress: desc("progress_age_seconds", "Time since the API server last told something of the target, bookmarks included."),
+		audits:   desc("audits_total", "Comparisons of what was announced with what the cluster holds."),
+		divergences: prometheus.NewDesc("informd_audit_divergence_total", "Objects that such a comparison found to differ. They are announced then; the number should stay 0.",
+			[]string{"target"}, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *targetCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.state, c.objects, c.events, c.rejected, c.watches, c.failures, c.progress} {
+	for _, d := range []*prometheus.Desc{c.state, c.objects, c.events, c.rejected, c.watches, c.failures, c.progress, c.audits, c.divergences} {
 		out <- d
 	}
 }
@@ -59,6 +62,8 @@ func (c *targetCollector) Collect(out chan<- prometheus.Metric) {
 		counter(c.rejected, t.Rejected, t.Name)
 		counter(c.watches, t.Watches, t.Name)
 		counter(c.failures, t.Failures, t.Name)
+		counter(c.audits, t.Audits, t.Name)
+		counter(c.divergences, t.Divergences, t.Name)
 		if !t.Progress.IsZero() {
 			gauge(c.progress, time.Since(t.Progress).Seconds(), t.Name)
 		}

@@ -30,6 +30,7 @@ func (d *Daemon) targets() []admin.Target {
 			State: string(t.State), Reason: t.Reason, Since: t.Since, Synced: t.Synced,
 			Objects: t.Objects, ResourceVersion: t.ResourceVersion, Epoch: t.Epoch,
 			LastProgress: orNil(t.Progress), Blocked: t.Blocked, Rejected: t.Rejected,
+			LastAudit: orNil(t.Audited), Divergences: t.Divergences,
 			Looked: t.Looked, Beat: t.Beat,
 		}
 	}

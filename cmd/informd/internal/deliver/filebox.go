@@ -20,7 +20,8 @@ import (
 //
 // The file is opened for each call: letters are rare, and an operator may move
 // the file away at any time. It is never trimmed by itself. A letter's number is
-// that of its line, from 1, so that those behind a dropped one move up.
+// that of its line, from 1. A dropped letter leaves an empty line, so that the
+// numbers of the others stay, until there are no others.
 type FileBox struct {
 	path string
 
@@ -47,6 +48,9 @@ func (d *FileBox) Each(ctx context.Context, take func(number uint64, letter []by
 		return err
 	}
 	for i, line := range lines {
+		if len(line) == 0 {
+			continue
+		}
 		if err := errors.Join(ctx.Err(), take(uint64(i)+1, line)); err != nil {
 			return err
 		}
@@ -54,7 +58,7 @@ func (d *FileBox) Each(ctx context.Context, take func(number uint64, letter []by
 	return nil
 }
 
-// lines reads the whole file.
+// lines reads the whole file, empty lines included.
 func (d *FileBox) lines() ([][]byte, error) {
 	f, err := os.Open(d.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -67,8 +71,8 @@ func (d *FileBox) lines() ([][]byte, error) {
 	var all [][]byte
 	for r := bufio.NewReader(f); ; {
 		line, err := r.ReadBytes('\n')
-		if text := bytes.TrimSpace(line); len(text) > 0 {
-			all = append(all, text)
+		if len(line) > 0 {
+			all = append(all, bytes.TrimSpace(line))
 		}
 		if errors.Is(err, io.EOF) {
 			return all, nil
@@ -91,8 +95,12 @@ func (d *FileBox) Drop(ctx context.Context, numbers ...uint64) error {
 	var rest []byte
 	for i, line := range lines {
 		if !slices.Contains(numbers, uint64(i)+1) {
-			rest = append(append(rest, line...), '\n')
+			rest = append(rest, line...)
 		}
+		rest = append(rest, '\n')
+	}
+	if len(bytes.TrimSpace(rest)) == 0 {
+		rest = nil
 	}
 	if err := replaceFile(d.path, rest); err != nil {
 		return fmt.Errorf("drop dead letters: %w", err)

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -44,13 +45,18 @@ func writeFile(t *testing.T, name, content string) string {
 	return path
 }
 
+// readLetters returns the dead letters of a sink, one per line.
 func readLetters(t *testing.T, d *informd, sink string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(d.dir, "deadletters", sink+".ndjson"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
+	var all strings.Builder
+	for line := range strings.Lines(d.must("deadletters", "list", "--sink", sink, "-o", "json")) {
+		var l struct{ Letter json.RawMessage }
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		all.Write(append(l.Letter, '\n'))
 	}
-	return string(b)
+	return all.String()
 }
 
 const twentyMistakes = `clutser: prod
@@ -112,9 +118,14 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// unreachable is the kubeconfig of an API server that is not there.
+func unreachable(t *testing.T) string {
+	t.Helper()
+	return writeFile(t, "kubeconfig", fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"clusters":[{"name":"c","cluster":{"server":"http://%s"}}],"users":[{"name":"u","user":{}}]}`, freeAddress(t)))
+}
+
 func TestUnreachableAPIServer(t *testing.T) {
-	kubeconfig := writeFile(t, "kubeconfig", fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"clusters":[{"name":"c","cluster":{"server":"http://%s"}}],"users":[{"name":"u","user":{}}]}`, freeAddress(t)))
-	d := startInformd(t, kubeconfig, "- {resource: pods}", "")
+	d := startInformd(t, unreachable(t), "- {resource: pods}", "")
 	eventually(t, "target degraded", func() bool {
 		s, err := d.status()
 		return err == nil && len(s.Targets) == 1 && s.Targets[0].State == "degraded" && strings.Contains(s.Targets[0].Reason, "connection refused")

@@ -1,11 +1,15 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,9 +30,11 @@ const (
 	idleLimitMiB = 40
 	manyPods     = 20_000
 	podsLimitMiB = 80
-	podUpdates   = 2_000
-	writers      = 16
-	podBytes     = 8_500 // as the API server shows it
+	// embeddedLimitMiB is for an embedded journal.
+	embeddedLimitMiB = 160
+	podUpdates       = 2_000
+	writers          = 16
+	podBytes         = 8_500 // as the API server shows it
 
 	hungTargets  = 20
 	hungUpdates  = 6_000
@@ -61,21 +67,59 @@ func TestFootprint(t *testing.T) {
 		if size < podBytes {
 			t.Fatalf("a pod has %d bytes, want at least %d", size, podBytes)
 		}
-		d := startInformd(t, c.Kubeconfig(), "- {resource: pods}", "")
-		d.waitForDelivery(manyPods + 1) // and a synced record
-		synced := d.cpu()
-		rss, peak := d.memory("VmRSS"), d.memory("VmHWM")
-		t.Logf("%d pods of %d bytes: RSS %.1f MiB, peak %.1f MiB, sync took %.0f us of CPU per object",
-			manyPods, size, rss, peak, synced.Seconds()*1e6/manyPods)
-		updatePods(t, client, podUpdates)
-		d.waitForDelivery(manyPods + 1 + podUpdates)
-		t.Logf("%d updates: %.0f us of CPU per event; RSS %.1f MiB", podUpdates, (d.cpu()-synced).Seconds()*1e6/podUpdates, d.memory("VmRSS"))
-		if rss := d.memory("VmRSS"); rss > podsLimitMiB {
-			t.Errorf("RSS %.1f MiB, want at most %d", rss, podsLimitMiB)
+		for round, journal := range []string{"", embeddedJournal} {
+			t.Run(cmp.Or(journal, "memory"), func(t *testing.T) {
+				d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: "- {resource: pods}", journal: journal})
+				d.start()
+				limit := podsLimitMiB
+				if journal != "" {
+					limit = embeddedLimitMiB
+				}
+				d.withManyPods(client, round, size, float64(limit))
+			})
 		}
 	})
 
 	t.Run("sink hangs", func(t *testing.T) { behindHungSink(t, c, client) })
+}
+
+// withManyPods waits for the pods, changes some, and holds the memory to the limit.
+func (d *informd) withManyPods(client dynamic.Interface, round, size int, limit float64) {
+	d.t.Helper()
+	d.waitForDelivery(manyPods + 1) // and a synced record
+	synced := d.cpu()
+	d.t.Logf("%d pods of %d bytes: RSS %.1f MiB, peak %.1f MiB, sync took %.0f us of CPU per object, %.0f bytes on disk",
+		manyPods, size, d.memory("VmRSS"), d.memory("VmHWM"), synced.Seconds()*1e6/manyPods, float64(d.diskUse())/manyPods)
+	updatePods(d.t, client, round*podUpdates, podUpdates)
+	d.waitForDelivery(manyPods + 1 + podUpdates)
+	rss := d.memory("VmRSS")
+	d.t.Logf("%d updates: %.0f us of CPU per event; RSS %.1f MiB, peak %.1f MiB",
+		podUpdates, (d.cpu()-synced).Seconds()*1e6/podUpdates, rss, d.memory("VmHWM"))
+	if rss > limit {
+		d.t.Errorf("RSS %.1f MiB, want at most %.0f", rss, limit)
+	}
+}
+
+// diskUse is the size of the journal's files.
+func (d *informd) diskUse() (bytes int64) {
+	d.t.Helper()
+	err := filepath.WalkDir(d.journalDir(), func(_ string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a memory journal, or a file that is gone by now
+		}
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			bytes += info.Size()
+		}
+		return nil
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return bytes
 }
 
 // behindHungSink writes 120 MB to many targets while one sink takes nothing: so
@@ -211,12 +255,13 @@ func createPods(t *testing.T, client dynamic.Interface, n int) int {
 	return len(b)
 }
 
-func updatePods(t *testing.T, client dynamic.Interface, n int) {
+// updatePods changes n pods, from that one on.
+func updatePods(t *testing.T, client dynamic.Interface, from, n int) {
 	t.Helper()
 	pods := client.Resource(podKind().gvr).Namespace("default")
 	inParallel(t, n, func(ctx context.Context, i int) error {
 		patch := fmt.Sprintf(`{"status":{"phase":"Running","message":"%d"}}`, i)
-		_, err := pods.Patch(ctx, fmt.Sprintf("pod-%d", i), types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		_, err := pods.Patch(ctx, fmt.Sprintf("pod-%d", from+i), types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 		return err
 	})
 }

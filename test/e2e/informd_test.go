@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,7 +43,8 @@ type informd struct {
 	exited chan struct{}
 	err    error // valid once exited is closed
 
-	events eventFile
+	sharedFile string
+	events     eventFile
 }
 
 // record is one line of the file sink.
@@ -76,6 +78,8 @@ type setup struct {
 	journal string
 	// more is further keys of the config.
 	more string
+	// file is what the file sink writes, if that is another informd's, too.
+	file string
 }
 
 // embeddedJournal is the journal that is the default.
@@ -96,6 +100,7 @@ func startInformd(t *testing.T, kubeconfig, resources, sinks string) *informd {
 func newInformd(t *testing.T, s setup) *informd {
 	t.Helper()
 	d := &informd{t: t, dir: t.TempDir(), admin: freeAddress(t), stdout: &lockedBuffer{}, stderr: &lockedBuffer{}}
+	d.sharedFile = s.file
 	d.configure(s)
 	t.Cleanup(func() {
 		if d.cmd != nil {
@@ -177,7 +182,9 @@ func indent(list string) string {
 	return b.String()
 }
 
-func (d *informd) eventsPath() string { return filepath.Join(d.dir, "events.ndjson") }
+func (d *informd) eventsPath() string {
+	return cmp.Or(d.sharedFile, filepath.Join(d.dir, "events.ndjson"))
+}
 
 func (d *informd) journalDir() string { return filepath.Join(d.dir, "journal") }
 
@@ -215,7 +222,7 @@ func (f *eventFile) read(t *testing.T, path string) []record {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // nothing was written
 	if info, err := file.Stat(); err != nil || info.Size() < f.offset {
 		t.Fatalf("%s was cut below what had been read (%d bytes): %v", path, f.offset, err)
 	}

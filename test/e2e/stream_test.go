@@ -37,35 +37,44 @@ func TestEveryRevisionOnce(t *testing.T) {
 	writeAll(t, client, kinds, l, 20, 1) // what exists before: snapshots
 	l.begin()
 
-	var daemons []*informd
-	for _, mode := range []string{"full", "metadata"} {
-		resources := fmt.Sprintf(`
-			- {resource: pods, mode: %[1]s}
-			- {resource: configmaps, mode: %[1]s, namespaces: [default]}
-			- {group: e2e.example.com, resource: gadgets, mode: %[1]s}
-			- {group: e2e.example.com, resource: planets, mode: %[1]s}`, mode)
-		sinks := fmt.Sprintf(`- {name: bus, type: nats, url: %q, jetstream: true, subjectPrefix: %[2]s, stream: %[2]s, historyPerObject: 0}`, bus.URL(), mode)
-		daemons = append(daemons, startInformd(t, c.Kubeconfig(), resources, sinks))
+	runs := map[string]struct{ mode, journal string }{
+		"full":              {"full", ""},
+		"metadata":          {"metadata", ""},
+		"full-embedded":     {"full", embeddedJournal},
+		"metadata-embedded": {"metadata", embeddedJournal},
+	}
+	daemons := make(map[string]*informd)
+	for name, run := range runs {
+		daemons[name] = newInformd(t, setup{
+			kubeconfig: c.Kubeconfig(), journal: run.journal,
+			resources: fmt.Sprintf(`
+				- {resource: pods, mode: %[1]s}
+				- {resource: configmaps, mode: %[1]s, namespaces: [default]}
+				- {group: e2e.example.com, resource: gadgets, mode: %[1]s}
+				- {group: e2e.example.com, resource: planets, mode: %[1]s}`, run.mode),
+			sinks: fmt.Sprintf(`- {name: bus, type: nats, url: %q, jetstream: true, subjectPrefix: %[2]s, stream: %[2]s, historyPerObject: 0}`, bus.URL(), name),
+		})
+		daemons[name].start()
 	}
 	for _, d := range daemons {
 		d.waitForSync(len(kinds))
 	}
 	writeAll(t, client, kinds, l, writesPerKind, 2)
 
-	for i, mode := range []string{"full", "metadata"} {
-		t.Run(mode, func(t *testing.T) {
-			d := daemons[i]
+	for name, run := range runs {
+		t.Run(name, func(t *testing.T) {
+			d := daemons[name]
 			eventually(t, "stream complete", func() bool { return complete(kinds, d.records(), l) })
-			fromBus := func() []record { return readStream(t, bus.URL(), mode) }
+			fromBus := func() []record { return readStream(t, bus.URL(), name) }
 			eventually(t, "JetStream complete", func() bool { return complete(kinds, fromBus(), l) })
-			for name, records := range map[string][]record{"file": d.records(), "jetstream": fromBus()} {
+			for sink, records := range map[string][]record{"file": d.records(), "jetstream": fromBus()} {
 				for _, k := range kinds {
-					t.Run(name+" "+k.gvr.Resource, func(t *testing.T) {
-						check(t, k, records, l, client, claim{metadataOnly: mode == "metadata"})
+					t.Run(sink+" "+k.gvr.Resource, func(t *testing.T) {
+						check(t, k, records, l, client, claim{metadataOnly: run.mode == "metadata"})
 					})
 				}
 				if n := count(records, "synced"); n != len(kinds) {
-					t.Errorf("%s: %d synced records, want %d", name, n, len(kinds))
+					t.Errorf("%s: %d synced records, want %d", sink, n, len(kinds))
 				}
 			}
 		})
@@ -90,9 +99,21 @@ func writeAll(t *testing.T, client dynamic.Interface, kinds []kind, l *ledger, n
 	}
 }
 
-// readStream reads a whole JetStream stream as an independent client would, and
-// decodes the CloudEvents binary mode from scratch.
-func readStream(t *testing.T, serverURL, stream string) []record {
+// readStream reads the whole stream of a nats sink.
+func readStream(t *testing.T, serverURL, stream string) (records []record) {
+	t.Helper()
+	for _, m := range readMessages(t, serverURL, stream) {
+		r := decodeMessage(t, m)
+		if got := m.Headers().Get("Nats-Msg-Id"); got != r.ID {
+			t.Errorf("Nats-Msg-Id %s, want %s", got, r.ID)
+		}
+		records = append(records, r)
+	}
+	return records
+}
+
+// readMessages reads a whole JetStream stream as an independent client would.
+func readMessages(t *testing.T, serverURL, stream string) (messages []jetstream.Msg) {
 	t.Helper()
 	nc, err := nats.Connect(serverURL)
 	if err != nil {
@@ -117,22 +138,22 @@ func readStream(t *testing.T, serverURL, stream string) []record {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var records []record
-	for uint64(len(records)) < info.State.Msgs {
-		batch, err := consumer.Fetch(min(500, int(info.State.Msgs)-len(records)))
+	for uint64(len(messages)) < info.State.Msgs {
+		batch, err := consumer.Fetch(min(500, int(info.State.Msgs)-len(messages)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for m := range batch.Messages() {
-			records = append(records, decodeMessage(t, m))
+			messages = append(messages, m)
 		}
 		if err := batch.Error(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return records
+	return messages
 }
 
+// decodeMessage decodes the CloudEvents binary mode from scratch.
 func decodeMessage(t *testing.T, m jetstream.Msg) record {
 	t.Helper()
 	h := func(name string) string {
@@ -154,9 +175,6 @@ func decodeMessage(t *testing.T, m jetstream.Msg) record {
 		UID: h("uid"), Kind: h("kind"), ResourceVersion: number("resourceversion"), FromRV: number("fromrv"), ToRV: number("torv"),
 		Reason: h("reason"), Recovered: h("recovered"), Trimmed: number("trimmed"),
 		PrevResourceVersion: number("prevresourceversion"), Ordinal: number("ordinal"), Replay: h("replay") == "true",
-	}
-	if got := m.Headers().Get("Nats-Msg-Id"); got != r.ID {
-		t.Errorf("Nats-Msg-Id %s, want %s", got, r.ID)
 	}
 	if !r.control() {
 		ns := r.Namespace

@@ -1,0 +1,87 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// cleanup is how long ending everything may take.
+const cleanup = 30 * time.Second
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestChaos is one run. The environment says which:
+//
+//	CHAOS_SEED      of all choices (default: from the clock; it is printed)
+//	CHAOS_MINUTES   of faults (default: 4)
+//	CHAOS_FAULTS    names or ids, as "N1,N7-drip" (default: all that are possible)
+//	CHAOS_JOURNAL   memory, embedded or nats (default: embedded)
+//	CHAOS_INFORMDS  how many at once (default: 1)
+//	CHAOS_BASELINE  1: the hand-written informer program in informd's place; it
+//	                breaks invariants, which is no failure then
+//	CHAOS_BINARY    of informd (default: built from this checkout)
+//	CHAOS_TAGS      to build informd with
+//	CHAOS_RATE      writes per second (default: 200)
+//	CHAOS_REPORT    path of the report as JSON
+//	CHAOS_LOGS      directory to keep informd's logs in
+func TestChaos(t *testing.T) {
+	options, err := fromEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	if deadline, ok := t.Deadline(); ok { // go test's own end would leave things behind
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-cleanup))
+		defer cancel()
+	}
+	report, err := Run(ctx, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report.Write(os.Stdout)
+	if path := os.Getenv("CHAOS_REPORT"); path != "" {
+		if err := report.Save(path); err != nil {
+			t.Error(err)
+		}
+	}
+	if report.Broken() && !options.Baseline {
+		t.Errorf("broken invariants: %v", report.Violations)
+	}
+}
+
+func fromEnvironment() (Options, error) {
+	var errs []error
+	number := func(name string, otherwise float64) float64 {
+		text := os.Getenv(name)
+		if text == "" {
+			return otherwise
+		}
+		n, err := strconv.ParseFloat(text, 64)
+		errs = append(errs, err)
+		return n
+	}
+	o := Options{
+		Seed:     uint64(time.Now().UnixMilli()),
+		Duration: time.Duration(number("CHAOS_MINUTES", 4) * float64(time.Minute)),
+		Journal:  os.Getenv("CHAOS_JOURNAL"), Informds: int(number("CHAOS_INFORMDS", 1)), Baseline: os.Getenv("CHAOS_BASELINE") == "1",
+		Binary: os.Getenv("CHAOS_BINARY"), Tags: os.Getenv("CHAOS_TAGS"), Rate: int(number("CHAOS_RATE", defaultRate)),
+		Logs: os.Getenv("CHAOS_LOGS"), Out: os.Stdout,
+	}
+	if text := os.Getenv("CHAOS_SEED"); text != "" {
+		var err error
+		o.Seed, err = strconv.ParseUint(text, 10, 64)
+		errs = append(errs, err)
+	}
+	if text := os.Getenv("CHAOS_FAULTS"); text != "" {
+		o.Faults = strings.Split(text, ",")
+	}
+	return o, errors.Join(errs...)
+}

@@ -1,0 +1,221 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Limits are what the checker takes for granted.
+type Limits struct {
+	// Repeats is how many events a sink without deduplication may hold twice.
+	Repeats int
+}
+
+// check holds one sink against the truth. The violations come in the order of
+// the stream, then in the order of etcd.
+func check(truth *Truth, sink *Sink, limits Limits) verdict {
+	c := newSinkCheck(truth, sink)
+	c.stream(limits)
+	for _, o := range truth.sorted() {
+		if !sink.Targets[o.Target] {
+			continue
+		}
+		c.coverage(o)
+		c.deletion(o)
+	}
+	c.finalStates()
+	return verdict{violations: c.violations, excuses: c.excuses}
+}
+
+// verdict is what a check found out.
+type verdict struct {
+	violations []Violation
+	// excuses counts the revisions that are missing and may be, by reason.
+	excuses map[string]int
+}
+
+// sinkCheck holds one sink against the truth.
+type sinkCheck struct {
+	truth      *Truth
+	sink       *Sink
+	violations []Violation
+
+	seen   map[string]bool        // ids
+	byUID  map[string][]*Delivery // first deliveries, in order
+	lasts  map[string]*Delivery   // the last delivery by key, repeats included
+	gaps   map[string][]*Delivery // by target
+	synced map[string][]uint64    // revisions by target, in order
+
+	// trimmed is how many events, of whatever target, the sink was told that it
+	// will never get; left is how many of them may still be missing.
+	trimmed, left uint64
+
+	// excuses counts what is missing and may be, by reason.
+	excuses map[string]int
+}
+
+func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
+	c := &sinkCheck{
+		truth: truth, sink: sink,
+		seen: make(map[string]bool), byUID: make(map[string][]*Delivery), lasts: make(map[string]*Delivery),
+		gaps: make(map[string][]*Delivery), synced: make(map[string][]uint64), excuses: make(map[string]int),
+	}
+	// Gaps excuse what comes before them, too, so they are read first.
+	for i := range sink.Deliveries {
+		switch d := &sink.Deliveries[i]; {
+		case c.repeated(d):
+		case d.Op == opGap && d.Reason == reasonTrimmed:
+			c.trimmed += d.Trimmed
+		case d.Op == opGap:
+			c.gaps[d.Target] = append(c.gaps[d.Target], d)
+		case d.Op == opSynced:
+			c.synced[d.Target] = append(c.synced[d.Target], d.RV)
+		}
+	}
+	clear(c.seen)
+	c.left = c.trimmed
+	return c
+}
+
+func (c *sinkCheck) repeated(d *Delivery) bool {
+	if c.seen[d.ID] {
+		return true
+	}
+	c.seen[d.ID] = true
+	return false
+}
+
+func (c *sinkCheck) fail(invariant, uid string, rv uint64, format string, args ...any) {
+	c.violations = append(c.violations, Violation{
+		Invariant: invariant, Sink: c.sink.Name, UID: uid, RV: rv, Text: fmt.Sprintf(format, args...),
+	})
+}
+
+// coverage is I2: every revision of the object is delivered or excused.
+func (c *sinkCheck) coverage(o *Object) {
+	delivered := make(map[uint64]bool)
+	for _, d := range c.byUID[o.UID] {
+		if d.Op != opDeleted {
+			delivered[d.RV] = true
+		}
+	}
+	for _, r := range o.Revisions {
+		if r.Deleted || delivered[r.RV] || !c.truth.due(r) || c.excused(o, r) {
+			continue
+		}
+		c.fail("I2", o.UID, r.RV, "%s at revision %d was never delivered, and no gap says so", o.key(), r.RV)
+	}
+}
+
+// excused reports whether a revision may be missing.
+func (c *sinkCheck) excused(o *Object, r Revision) bool {
+	switch {
+	case c.sink.Refused[objectID(o.UID, r)]:
+		c.excuses["refused"]++
+	case r.Undone: // whoever had not seen it yet never could
+		c.excuses["undone"]++
+	case c.beforeSnapshot(o, r):
+		c.excuses["before the snapshot"]++
+	case c.inGap(o, r):
+		c.excuses["gap"]++
+	case c.left > 0 && o.supersededBy(r, c.truth.Head):
+		c.left--
+		c.excuses["trimmed"]++
+	default:
+		return false
+	}
+	return true
+}
+
+// objectID is the id that informd gives a revision, whatever the epoch.
+func objectID(uid string, r Revision) string { return fmt.Sprintf("%s:%d", uid, r.RV) }
+
+// beforeSnapshot: of what came before the first list after the target began to be
+// served, the list has the last states.
+func (c *sinkCheck) beforeSnapshot(o *Object, r Revision) bool {
+	if c.sink.Base > 0 {
+		return r.RV <= c.sink.Base && o.supersededBy(r, c.sink.Base)
+	}
+	since := c.truth.servedSince(o.Target, r.RV)
+	for _, rv := range c.synced[o.Target] {
+		if rv >= since {
+			return r.RV <= rv && o.supersededBy(r, rv)
+		}
+	}
+	return false
+}
+
+// inGap: a gap was declared that leaves room for what is missing.
+func (c *sinkCheck) inGap(o *Object, r Revision) bool {
+	return slices.ContainsFunc(c.gaps[o.Target], func(g *Delivery) bool {
+		switch {
+		case g.Reason == reasonRollback:
+			// Its ends are of different histories: of the new one all up to the
+			// list may be missing.
+			return r.Epoch > 0 && r.RV <= g.ToRV && o.supersededBy(r, c.truth.Head)
+		case g.FromRV >= r.RV || r.RV > g.ToRV:
+			return false
+		case g.Recovered == recoveredKnown:
+			return o.bornAndDeadIn(g.FromRV, g.ToRV)
+		default:
+			// The last state is I1's, a deletion I4's.
+			return o.supersededBy(r, c.truth.Head)
+		}
+	})
+}
+
+// deletion is I4: what was announced and is gone has a deletion.
+func (c *sinkCheck) deletion(o *Object) {
+	last, exists := o.settled(c.truth)
+	if !exists && slices.ContainsFunc(o.Revisions, func(r Revision) bool { return !r.Undone }) {
+		return // it began too late to count
+	}
+	announced := len(c.byUID[o.UID]) > 0
+	if !announced || exists && !last.Deleted || c.sink.Refused[o.UID+":deleted"] {
+		return
+	}
+	ended := slices.ContainsFunc(c.byUID[o.UID], func(d *Delivery) bool { return d.Op == opDeleted })
+	if !ended {
+		c.fail("I4", o.UID, last.RV, "%s was announced and is gone since revision %d, but its deletion was not delivered", o.key(), last.RV)
+	}
+}
+
+// finalStates is I1: what a consumer ends with is what etcd ends with.
+func (c *sinkCheck) finalStates() {
+	finals := make(map[string]*Object) // by key: the object that lives, else any
+	for _, o := range c.truth.sorted() {
+		last, ok := o.settled(c.truth)
+		if c.sink.Targets[o.Target] && (finals[o.key()] == nil || ok && !last.Deleted) {
+			finals[o.key()] = o
+		}
+	}
+	for _, o := range c.truth.sorted() {
+		if finals[o.key()] != o {
+			continue
+		}
+		c.finalState(o)
+	}
+}
+
+func (c *sinkCheck) finalState(o *Object) {
+	d := c.lasts[o.key()]
+	r, exists := o.settled(c.truth)
+	switch {
+	case d != nil && d.RV > c.truth.Settled && !c.undone(d):
+	case !exists || r.Deleted:
+		if d != nil && d.Op != opDeleted && !c.sink.Refused[d.UID+":deleted"] {
+			c.fail("I1", d.UID, d.RV, "%s is gone since revision %d, but the last delivered is %s at revision %d", o.key(), r.RV, d.Op, d.RV)
+		}
+	case c.sink.Refused[objectID(o.UID, r)]:
+	case d == nil:
+		c.fail("I1", o.UID, r.RV, "%s exists at revision %d, but nothing was ever delivered", o.key(), r.RV)
+	case d.Op == opDeleted || d.UID != o.UID || d.RV != r.RV:
+		c.fail("I1", o.UID, r.RV, "%s exists at revision %d, but the last delivered is %s of uid %s at revision %d", o.key(), r.RV, d.Op, d.UID, d.RV)
+	}
+}
+
+// undone reports whether a restore took back what was delivered.
+func (c *sinkCheck) undone(d *Delivery) bool {
+	o := c.truth.Objects[d.UID]
+	return o != nil && slices.ContainsFunc(o.Revisions, func(r Revision) bool { return r.RV == d.RV && r.Undone })
+}

@@ -1,0 +1,162 @@
+package chaos
+
+import "slices"
+
+// stream checks the deliveries in their order: I3, I5, I6, I11, I12 and I14.
+func (c *sinkCheck) stream(limits Limits) {
+	holders := make(map[string]*Delivery) // by key: who holds the name
+	repeats := 0
+	for i := range c.sink.Deliveries {
+		d := &c.sink.Deliveries[i]
+		if d.Canary {
+			c.fail("I11", d.UID, d.RV, "%s holds the value of a Secret", d.ID)
+		}
+		if !d.control() {
+			c.lasts[d.key()] = d
+		}
+		if c.repeated(d) {
+			if repeats++; c.sink.Unique {
+				c.fail("I6", d.UID, d.RV, "id %s is there twice", d.ID)
+			}
+			continue
+		}
+		if d.control() {
+			continue
+		}
+		c.order(d, holders)
+		c.authentic(d)
+		c.byUID[d.UID] = append(c.byUID[d.UID], d)
+	}
+	if !c.sink.Unique && repeats > limits.Repeats {
+		c.fail("I6", "", 0, "%d of %d events are repeats, the limit is %d", repeats, len(c.sink.Deliveries), limits.Repeats)
+	}
+}
+
+// repeats counts the deliveries whose id came before.
+func repeats(deliveries []Delivery) int {
+	seen := make(map[string]bool, len(deliveries))
+	n := 0
+	for i := range deliveries {
+		if seen[deliveries[i].ID] {
+			n++
+		}
+		seen[deliveries[i].ID] = true
+	}
+	return n
+}
+
+// order holds a first delivery against what came before of the same object (I3,
+// I12, I14) and under the same name (I3).
+func (c *sinkCheck) order(d *Delivery, holders map[string]*Delivery) {
+	if history := c.byUID[d.UID]; len(history) > 0 {
+		prev := history[len(history)-1]
+		switch {
+		case d.Epoch < prev.Epoch:
+			c.fail("I3", d.UID, d.RV, "%s came after %s of a later epoch", d.ID, prev.ID)
+		case d.Epoch > prev.Epoch: // revisions do not compare
+		case prev.Op == opDeleted:
+			c.fail("I3", d.UID, d.RV, "%s came after the deletion of the object", d.ID)
+			return
+		case d.RV <= prev.RV:
+			c.fail("I3", d.UID, d.RV, "%s at revision %d came after revision %d", d.ID, d.RV, prev.RV)
+		}
+		// What a restore of etcd brought back to life begins a new chain.
+		if revived := d.Epoch > prev.Epoch && prev.Op == opDeleted; !c.sink.Unchained && !revived {
+			c.chain(d, prev)
+		}
+	} else if !c.sink.Unchained && (d.Ordinal != 1 || d.PrevRV != 0) {
+		c.skipped(d, 0)
+	}
+	if holder := holders[d.key()]; holder != nil && holder.UID != d.UID && d.Op != opDeleted {
+		c.fail("I3", d.UID, d.RV, "%s came while uid %s held the name, whose deletion was not delivered", d.ID, holder.UID)
+	}
+	if d.Op == opDeleted {
+		if holder := holders[d.key()]; holder != nil && holder.UID == d.UID {
+			delete(holders, d.key())
+		}
+	} else {
+		holders[d.key()] = d
+	}
+}
+
+// chain: ordinal and previous revision say that nothing is missing between the
+// two, or what is missing is excused.
+func (c *sinkCheck) chain(d, prev *Delivery) {
+	switch {
+	case d.Ordinal == prev.Ordinal:
+		c.fail("I12", d.UID, d.RV, "%s and %s both have ordinal %d: two writers", prev.ID, d.ID, d.Ordinal)
+	case d.Ordinal < prev.Ordinal:
+		c.fail("I14", d.UID, d.RV, "%s has ordinal %d after %d", d.ID, d.Ordinal, prev.Ordinal)
+	case d.Ordinal > prev.Ordinal+1:
+		c.skipped(d, prev.Ordinal)
+	case d.PrevRV != prev.RV:
+		c.fail("I14", d.UID, d.RV, "%s says that revision %d came before, but %d did", d.ID, d.PrevRV, prev.RV)
+	}
+}
+
+// skipped: the ordinals say that events were journaled that did not arrive.
+func (c *sinkCheck) skipped(d *Delivery, after uint64) {
+	missing := d.Ordinal - after - 1
+	allowed := c.trimmed
+	for id := range c.sink.Refused {
+		if uid := d.UID; len(id) > len(uid) && id[:len(uid)] == uid {
+			allowed++
+		}
+	}
+	if d.Ordinal == 0 || missing > allowed {
+		c.fail("I14", d.UID, d.RV, "%s has ordinal %d and previous revision %d after ordinal %d; %d missing events are excused", d.ID, d.Ordinal, d.PrevRV, after, allowed)
+	}
+}
+
+// authentic is I5: etcd held what was delivered.
+func (c *sinkCheck) authentic(d *Delivery) {
+	o := c.truth.Objects[d.UID]
+	if o == nil {
+		c.fail("I5", d.UID, d.RV, "%s: etcd never held that uid", d.ID)
+		return
+	}
+	if o.key() != d.key() {
+		c.fail("I5", d.UID, d.RV, "%s is of %s, but the uid is that of %s", d.ID, d.key(), o.key())
+		return
+	}
+	if d.HasObject && d.Op != opDeleted && d.BodyRV != d.RV {
+		c.fail("I5", d.UID, d.RV, "%s: the object is of revision %d", d.ID, d.BodyRV)
+	}
+	if d.Op == opDeleted {
+		c.authenticEnd(o, d)
+		return
+	}
+	found := false
+	for _, r := range o.Revisions {
+		if r.RV != d.RV || r.Deleted {
+			continue
+		}
+		found = true
+		if !d.HasObject || r.Hash == d.Hash {
+			return
+		}
+	}
+	if found {
+		c.fail("I5", d.UID, d.RV, "%s: the content is not that of etcd at revision %d", d.ID, d.RV)
+	} else {
+		c.fail("I5", d.UID, d.RV, "%s: the object has no revision %d", d.ID, d.RV)
+	}
+}
+
+// authenticEnd: a deletion seen live names the revision of the end, one found by
+// comparison a later one; a last state that is said to be final is the last.
+func (c *sinkCheck) authenticEnd(o *Object, d *Delivery) {
+	undone := slices.ContainsFunc(o.Revisions, func(r Revision) bool { return r.Undone })
+	if _, exists := o.last(); !exists || undone && d.Epoch > 0 && d.Replay {
+		return // taken back by a restore
+	}
+	i := slices.IndexFunc(o.Revisions, func(r Revision) bool {
+		return r.Deleted && (r.RV == d.RV || d.Replay && r.RV <= d.RV)
+	})
+	switch {
+	case i < 0:
+		c.fail("I5", d.UID, d.RV, "%s at revision %d: etcd has no such deletion", d.ID, d.RV)
+	case d.HasObject && d.Final && o.Revisions[i].Hash != d.Hash:
+		c.fail("I5", d.UID, d.RV, "%s: the last state is not that of etcd", d.ID)
+	}
+}

@@ -1,0 +1,247 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/informd/informd/test/cluster/proc"
+)
+
+const (
+	watchInterval = 200 * time.Millisecond
+	restartPause  = time.Second // as long as Kubernetes waits at least
+)
+
+// Daemon is an informd process, or the baseline's, with somebody who starts it
+// again when it ends by itself, as Kubernetes would.
+type Daemon struct {
+	process *proc.Process
+	admin   string // host:port; empty: it has none
+	log     string
+	running sync.WaitGroup
+	cancel  context.CancelFunc
+
+	mu      sync.Mutex
+	down    int // how many faults keep it down
+	excused int // how many faults may make it end
+	exits   []string
+	starts  int
+	maxRSS  uint64
+}
+
+// startDaemon starts the binary and blocks until it answers.
+func startDaemon(ctx context.Context, name, binary string, args []string, admin, log string) (*Daemon, error) {
+	d := &Daemon{admin: admin, log: log}
+	d.process = proc.New(proc.Spec{Name: name, Path: binary, Args: args, Log: log, Ready: d.answers, Grace: time.Minute})
+	if err := d.process.Start(ctx); err != nil {
+		return nil, err
+	}
+	watch, cancel := context.WithCancel(context.Background())
+	d.cancel = cancel
+	d.running.Go(func() { d.watch(watch) })
+	return d, nil
+}
+
+// answers succeeds if the process answers at all: whether it is well, shows in
+// the sinks.
+func (d *Daemon) answers(ctx context.Context) error {
+	if d.admin == "" {
+		return nil
+	}
+	_, err := d.get(ctx, "/healthz")
+	return err
+}
+
+func (d *Daemon) get(ctx context.Context, path string) (*json.RawMessage, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.admin+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	var body json.RawMessage
+	_ = json.NewDecoder(response.Body).Decode(&body) // /healthz may answer in plain text
+	return &body, nil
+}
+
+// States returns the states of its targets, as /status says.
+func (d *Daemon) States(ctx context.Context) (map[string]string, error) {
+	body, err := d.get(ctx, "/status")
+	if err != nil {
+		return nil, err
+	}
+	var status struct {
+		Targets []struct{ Target, State string }
+	}
+	if err := json.Unmarshal(*body, &status); err != nil {
+		return nil, err
+	}
+	states := make(map[string]string)
+	for _, t := range status.Targets {
+		states[t.Target] = t.State
+	}
+	return states, nil
+}
+
+// watch starts the process again when it ends by itself, and measures it.
+func (d *Daemon) watch(ctx context.Context) {
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	var ended time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			if d.process.Running() {
+				ended = time.Time{}
+				d.measure()
+				continue
+			}
+			if d.wanted() && ended.IsZero() {
+				ended = now
+				d.noteExit()
+			}
+			if d.wanted() && now.Sub(ended) >= restartPause {
+				d.again(ctx)
+				ended = time.Now()
+			}
+		}
+	}
+}
+
+func (d *Daemon) wanted() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.down == 0
+}
+
+func (d *Daemon) noteExit() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.excused == 0 {
+		d.exits = append(d.exits, time.Now().Format(time.TimeOnly)+" "+d.process.LogTail())
+	}
+}
+
+// again starts the process, if nobody forbids it meanwhile.
+func (d *Daemon) again(ctx context.Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.down > 0 || d.process.Running() {
+		return
+	}
+	d.starts++
+	_ = d.process.Start(ctx) // it is tried again, and an exit is noted by watch
+}
+
+func (d *Daemon) measure() {
+	rss := residentBytes(d.process.PID())
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.maxRSS = max(d.maxRSS, rss)
+}
+
+// Kill ends it at once and keeps it down until Start.
+func (d *Daemon) Kill() error {
+	d.hold()
+	return d.process.Kill()
+}
+
+// Stop ends it gracefully and keeps it down until Start.
+func (d *Daemon) Stop() error {
+	d.hold()
+	return d.process.Stop()
+}
+
+func (d *Daemon) hold() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.down++
+}
+
+// Start brings it back, once nobody else keeps it down.
+func (d *Daemon) Start(ctx context.Context) error {
+	d.mu.Lock()
+	d.down--
+	d.mu.Unlock()
+	d.again(ctx)
+	return nil
+}
+
+// Freeze suspends it.
+func (d *Daemon) Freeze() error { return ignoreDown(d.process.Freeze()) }
+
+// Thaw lets it go on.
+func (d *Daemon) Thaw() error { return ignoreDown(d.process.Thaw()) }
+
+// ignoreDown: a process that is just being restarted needs no freezing.
+func ignoreDown(err error) error {
+	if errors.Is(err, proc.ErrNotRunning) {
+		return nil
+	}
+	return err
+}
+
+// Excuse allows it to end by itself until the returned function is called.
+func (d *Daemon) Excuse() func() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.excused++
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.excused--
+	}
+}
+
+// Close kills it.
+func (d *Daemon) Close() error {
+	d.hold()
+	d.cancel()
+	d.running.Wait()
+	return d.process.Kill()
+}
+
+// Exits returns the ends that nobody asked for, with the log's end at that time.
+func (d *Daemon) Exits() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.exits
+}
+
+// MaxRSS returns the most memory that it took, in bytes.
+func (d *Daemon) MaxRSS() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.maxRSS
+}
+
+// residentBytes reads how much memory a process holds; 0 if it is gone.
+func residentBytes(pid int) uint64 {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(stat))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseUint(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * uint64(os.Getpagesize())
+}

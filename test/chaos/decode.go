@@ -1,0 +1,179 @@
+package chaos
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+)
+
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// body is a decoded object.
+type body struct {
+	group, kind, namespace, name, uid string
+	rv                                uint64
+	hash                              Hash
+}
+
+// decodeObject reads an object, as etcd or an event holds it, and hashes what the
+// two must agree on: all but the API version and kind, the revision, the managed
+// fields, the last applied manifest, the values of a Secret and the specification of
+// a custom resource definition.
+func decodeObject(raw []byte) (body, error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var o map[string]any
+	if err := decoder.Decode(&o); err != nil {
+		return body{}, fmt.Errorf("decode object: %w", err)
+	}
+	meta, ok := o["metadata"].(map[string]any)
+	if !ok {
+		return body{}, fmt.Errorf("decode object: no metadata in %.200s", raw)
+	}
+	apiVersion := text(o, "apiVersion")
+	group, _, grouped := strings.Cut(apiVersion, "/")
+	if !grouped {
+		group = ""
+	}
+	b := body{group: group, kind: text(o, "kind"), namespace: text(meta, "namespace"), name: text(meta, "name"), uid: text(meta, "uid")}
+	b.rv, _ = strconv.ParseUint(text(meta, "resourceVersion"), 10, 64) // etcd's copy has none
+	normalise(o, meta, b.kind)
+	canonical, err := json.Marshal(o) // sorts the keys
+	if err != nil {
+		return body{}, fmt.Errorf("encode object: %w", err)
+	}
+	sum := sha256.Sum256(canonical)
+	copy(b.hash[:], sum[:])
+	return b, nil
+}
+
+func normalise(o, meta map[string]any, kind string) {
+	for _, name := range []string{"apiVersion", "kind"} {
+		delete(o, name)
+	}
+	for _, name := range []string{"managedFields", "resourceVersion"} {
+		delete(meta, name)
+	}
+	if annotations, ok := meta["annotations"].(map[string]any); ok {
+		delete(annotations, lastApplied)
+		if len(annotations) == 0 {
+			delete(meta, "annotations")
+		}
+	}
+	switch kind {
+	case "Secret":
+		delete(o, "data")
+		delete(o, "stringData")
+	case "CustomResourceDefinition": // stored as v1beta1, which has another form
+		delete(o, "spec")
+	}
+}
+
+func text(o map[string]any, name string) string {
+	s, _ := o[name].(string)
+	return s
+}
+
+// attributes are a CloudEvent's, by name without prefix.
+type attributes func(name string) string
+
+// decodeCloudEvent reads a CloudEvent in JSON format.
+func decodeCloudEvent(raw []byte) (Delivery, error) {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return Delivery{}, fmt.Errorf("decode event: %w: %.200s", err, raw)
+	}
+	return decodeEvent(all["data"], func(name string) string {
+		value := string(all[name])
+		if unquoted := ""; json.Unmarshal(all[name], &unquoted) == nil {
+			return unquoted
+		}
+		return value // a number or a boolean
+	})
+}
+
+// decodeMessage reads a CloudEvent in NATS binary mode.
+func decodeMessage(headers nats.Header, data []byte) (Delivery, error) {
+	var bad error
+	d, err := decodeEvent(data, func(name string) string {
+		value, err := url.PathUnescape(headers.Get("ce-" + name))
+		if err != nil {
+			bad = fmt.Errorf("header ce-%s: %w", name, err)
+		}
+		return value
+	})
+	if err == nil {
+		err = bad
+	}
+	if id := headers.Get(nats.MsgIdHdr); err == nil && id != d.ID {
+		err = fmt.Errorf("%s is %q, ce-id is %q", nats.MsgIdHdr, id, d.ID)
+	}
+	return d, err
+}
+
+func decodeEvent(data []byte, get attributes) (Delivery, error) {
+	number := func(name string) uint64 {
+		n, _ := strconv.ParseUint(get(name), 10, 64) // absent is 0
+		return n
+	}
+	d := Delivery{
+		ID: get("id"), Op: get("op"), Target: targetName(get("group"), get("resource")),
+		Namespace: get("namespace"), Name: get("name"), UID: get("uid"),
+		RV: number("resourceversion"), PrevRV: number("prevresourceversion"), Ordinal: number("ordinal"),
+		FromRV: number("fromrv"), ToRV: number("torv"), Trimmed: number("trimmed"),
+		Reason: get("reason"), Recovered: get("recovered"), Replay: get("replay") == "true",
+	}
+	if d.ID == "" || d.Op == "" {
+		return d, fmt.Errorf("event without id or op: %.200s", data)
+	}
+	d.Epoch = epochOf(d.ID)
+	if len(data) == 0 || d.control() {
+		return d, nil
+	}
+	var content struct {
+		Object json.RawMessage
+		Final  *bool
+	}
+	if err := json.Unmarshal(data, &content); err != nil {
+		return d, fmt.Errorf("data of %s: %w", d.ID, err)
+	}
+	d.Final = content.Final != nil && *content.Final
+	if content.Object == nil {
+		return d, nil
+	}
+	o, err := decodeObject(content.Object)
+	if err != nil {
+		return d, fmt.Errorf("%s: %w", d.ID, err)
+	}
+	if o.uid != d.UID || o.namespace != d.Namespace || o.name != d.Name {
+		return d, fmt.Errorf("%s: the object is %s/%s of uid %s, the attributes say %s/%s of uid %s", d.ID, o.namespace, o.name, o.uid, d.Namespace, d.Name, d.UID)
+	}
+	d.HasObject, d.Hash, d.BodyRV = true, o.hash, o.rv
+	return d, nil
+}
+
+// epochOf reads the epoch behind an id: "...:e2".
+func epochOf(id string) int {
+	suffix, found := strings.CutPrefix(id[strings.LastIndexByte(id, ':')+1:], "e")
+	if !found {
+		return 0
+	}
+	n, err := strconv.Atoi(suffix)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func targetName(group, resource string) string {
+	if group == "" {
+		group = "core"
+	}
+	return group + "/" + resource
+}

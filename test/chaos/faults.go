@@ -1,0 +1,239 @@
+package chaos
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/informd/informd/test/cluster/proc"
+)
+
+// faults are all faults there are. The ids are those of the project's list of
+// failure modes.
+func faults() []*fault {
+	all := []*fault{
+		{"N2-freeze-informd", []string{"informd"}, nil, freezeInformd},
+		{"N3-stop-apiserver", []string{"api"}, nil, stopAPIServer},
+		{"N3-kill-apiserver", []string{"api"}, nil, killAPIServer},
+		{"N3-kill-both-apiservers", []string{"api"}, nil, killBothAPIServers},
+		{"N4-stale-apiserver", []string{"api", "link"}, nil, staleAPIServer},
+		{"N5-compact", []string{"compaction"}, nil, compact},
+		{"N5-defragment", []string{"compaction"}, nil, defragment},
+		{"N5-kill-etcd", []string{"etcd"}, nil, killEtcd},
+		{"N6-restore-etcd", []string{"all"}, nil, restoreEtcd},
+		{"N7-reset-watches", []string{"link"}, nil, resetWatches},
+		{"N7-half-open", []string{"link"}, nil, halfOpen},
+		{"N7-drip", []string{"link"}, nil, drip},
+		{"N7-unreachable", []string{"link"}, nil, unreachable},
+		{"N8-drop-deletion", []string{"frames"}, needsFrames, dropDeletion},
+		{"N9-recreate-crd", []string{"crd"}, nil, recreateCRD},
+		{"N9-edit-crd", []string{"crd-edit"}, nil, editCRD},
+		{"N10-revoke", []string{"rbac", "link"}, nil, revokeRights},
+		{"N11-kill-nats", []string{"bus"}, nil, func(a *attack) error { return restart(a, a.bus.Process) }},
+		{"N11-freeze-nats", []string{"bus"}, nil, func(a *attack) error { return freeze(a, a.bus.Process) }},
+		{"N13-slow-nats", []string{"bus"}, nil, slowBus},
+	}
+	all = append(all, informdFaults()...)
+	return append(all, hookFaults()...)
+}
+
+func informdFaults() []*fault {
+	return []*fault{
+		{"N1-kill-informd", []string{"informd"}, needsDurable, killInformd},
+		{"N1-stop-informd", []string{"informd"}, needsDurable, stopInformd},
+		{"N1-down-over-compaction", []string{"informd", "api", "compaction"}, needsDurable, downOverCompaction},
+		{"N17-kill-in-reconcile", []string{"informd", "api", "compaction"}, needsDurable, killInReconcile},
+		{"N11-kill-journal", []string{"log"}, needsJournalServer, func(a *attack) error { return restart(a, a.log.Process) }},
+		{"N11-freeze-journal", []string{"log"}, needsJournalServer, func(a *attack) error { return freeze(a, a.log.Process) }},
+		{"N12-purge-journal", []string{"log"}, needsForgetting, purgeJournal},
+		{"N12-older-journal", []string{"log"}, needsForgetting, olderJournal},
+		{"N15-disk-full", []string{"disk"}, needsDisk, fillDisk},
+		{"N15-disk-read-only", []string{"disk", "informd"}, needsDurableDisk, protectDisk},
+		{"N16-truncate", []string{"informd", "disk"}, needsEmbedded, func(a *attack) error { return damage(a, truncate) }},
+		{"N16-flip-bit", []string{"informd", "disk"}, needsEmbedded, func(a *attack) error { return damage(a, flipBit) }},
+		{"N16-delete-file", []string{"informd", "disk"}, needsEmbedded, func(a *attack) error { return damage(a, remove) }},
+		{"N19-kill-one", []string{"informd"}, needsSeveral, killOne},
+		{"N19-freeze-one", []string{"informd"}, needsSeveral, freezeOne},
+	}
+}
+
+func hookFaults() []*fault {
+	misbehave := func(m Manners) func(*attack) error {
+		return func(a *attack) error {
+			a.hook.Behave(m)
+			defer a.hook.Behave(Manners{})
+			a.hold(2*time.Second, 10*time.Second)
+			return nil
+		}
+	}
+	hook := []string{"hook"}
+	return []*fault{
+		{"N13-slow-webhook", hook, needsHook, misbehave(Manners{Slow: 100 * time.Millisecond})},
+		{"N13-hung-webhook", hook, needsHook, misbehave(Manners{Hang: true})},
+		{"N14-webhook-500", hook, needsHook, misbehave(Manners{Status: http.StatusInternalServerError, Share: 0.5})},
+		{"N14-webhook-429", hook, needsHook, misbehave(Manners{Status: http.StatusTooManyRequests, Share: 0.2})},
+		{"N14-webhook-503-all", hook, needsHook, misbehave(Manners{Status: http.StatusServiceUnavailable, Share: 1})},
+		{"N14-webhook-400", hook, needsHook, misbehave(Manners{Poison: 0.005})},
+		{"N14-webhook-timeouts", hook, needsHook, misbehave(Manners{Slow: 4 * time.Second})},
+		{"N14-webhook-lost-answers", hook, needsHook, misbehave(Manners{LoseAnswers: true, Share: 0.3})},
+	}
+}
+
+func needsHook(r *Rig) string {
+	if r.options.Baseline {
+		return "the baseline has no webhook"
+	}
+	return ""
+}
+
+func needsDurable(r *Rig) string {
+	if !r.options.durable() {
+		return "a restart with the journal memory begins anew"
+	}
+	return ""
+}
+
+func needsEmbedded(r *Rig) string {
+	if r.options.Journal != JournalEmbedded || r.options.Baseline {
+		return "the journal is not in files"
+	}
+	return ""
+}
+
+func needsJournalServer(r *Rig) string {
+	if r.log == nil {
+		return "the journal is not on a server"
+	}
+	return ""
+}
+
+// needsForgetting: what somebody takes from the journal after it was acknowledged
+// and delivered, nobody can be told the end of.
+func needsForgetting(r *Rig) string {
+	asked := func(name string) bool { return strings.HasPrefix(name, "N12") }
+	if !slices.ContainsFunc(r.options.Faults, asked) {
+		return "runs only when N12 is asked for: it takes away what the journal had acknowledged"
+	}
+	return needsJournalServer(r)
+}
+
+func needsSeveral(r *Rig) string {
+	if r.options.Informds < 2 {
+		return "there is one informd only"
+	}
+	return ""
+}
+
+func needsDisk(r *Rig) string {
+	if !r.disk.mounted || r.options.Baseline {
+		return "no file system of its own could be mounted"
+	}
+	return ""
+}
+
+func needsDurableDisk(r *Rig) string {
+	if lacks := needsDisk(r); lacks != "" {
+		return lacks
+	}
+	return needsDurable(r)
+}
+
+func needsFrames(r *Rig) string {
+	if r.frames == nil {
+		return "runs only when N8 is asked for: it needs a proxy that reads frames, and an informd that audits"
+	}
+	return ""
+}
+
+// restart kills a server and starts it again after a while.
+func restart(a *attack, p *proc.Process) error {
+	if err := p.Kill(); err != nil {
+		return err
+	}
+	a.hold(100*time.Millisecond, 5*time.Second)
+	return p.Start(a.ctx)
+}
+
+func freeze(a *attack, p *proc.Process) error {
+	if err := p.Freeze(); err != nil {
+		return err
+	}
+	a.hold(time.Second, 10*time.Second)
+	return p.Thaw()
+}
+
+func slowBus(a *attack) error {
+	a.busLink.Delay(a.between(time.Millisecond, 50*time.Millisecond))
+	defer a.busLink.Heal()
+	a.hold(2*time.Second, 10*time.Second)
+	return nil
+}
+
+func resetWatches(a *attack) error {
+	for range 1 + a.random.IntN(4) {
+		a.apiLink.Cut()
+		a.hold(0, time.Second)
+	}
+	return nil
+}
+
+func halfOpen(a *attack) error {
+	a.apiLink.Hold()
+	a.hold(2*time.Second, 30*time.Second)
+	a.apiLink.Heal()
+	return nil
+}
+
+func drip(a *attack) error {
+	a.apiLink.Drip()
+	a.hold(2*time.Second, 8*time.Second)
+	a.apiLink.Heal()
+	return nil
+}
+
+func unreachable(a *attack) error {
+	a.apiLink.Refuse()
+	a.hold(time.Second, 10*time.Second)
+	a.apiLink.Heal()
+	return nil
+}
+
+func dropDeletion(a *attack) error {
+	a.frames.DropDeletions(1)
+	a.hold(time.Second, 5*time.Second)
+	return nil
+}
+
+func revokeRights(a *attack) error {
+	if err := a.until(a.revoke); err != nil {
+		return err
+	}
+	a.hold(0, time.Second) // a watch that is open goes on
+	a.apiLink.Cut()
+	a.hold(time.Second, 8*time.Second)
+	return a.until(a.grant)
+}
+
+func freezeInformd(a *attack) error {
+	for _, d := range a.informds {
+		if err := d.Freeze(); err != nil {
+			return err
+		}
+	}
+	a.hold(time.Second, 15*time.Second)
+	for _, d := range a.informds {
+		if err := d.Thaw(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compact is what etcd's owner does every few minutes.
+func compact(a *attack) error {
+	return a.until(func(ctx context.Context) error { return a.oracle.Compact(ctx) })
+}
+
+func defragment(a *attack) error { return a.until(a.oracle.Defragment) }

@@ -1,0 +1,215 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func (a *attack) killAll() error {
+	var errs []error
+	for _, d := range a.informds {
+		errs = append(errs, d.Kill())
+	}
+	return errors.Join(errs...)
+}
+
+func (a *attack) startAll() error {
+	var errs []error
+	for _, d := range a.informds {
+		errs = append(errs, d.Start(a.ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func killInformd(a *attack) error {
+	if err := a.killAll(); err != nil {
+		return err
+	}
+	a.hold(0, 3*time.Second)
+	return a.startAll()
+}
+
+// stopInformd ends it as a rollout does. What it has not delivered by the end of
+// its grace period is an error of the process, not of this fault.
+func stopInformd(a *attack) error {
+	for _, d := range a.informds {
+		_ = d.Stop()
+	}
+	a.hold(0, 3*time.Second)
+	return a.startAll()
+}
+
+// downOverCompaction takes the history away that informd would resume from.
+func downOverCompaction(a *attack) error {
+	if err := a.killAll(); err != nil {
+		return err
+	}
+	a.hold(time.Second, 5*time.Second)
+	err := a.loseHistory()
+	return errors.Join(err, a.startAll())
+}
+
+// loseHistory compacts etcd and empties the API servers' memories.
+func (a *attack) loseHistory() error {
+	for _, s := range a.servers {
+		if err := s.Kill(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(compact(a), a.startAPIServers())
+}
+
+// killInReconcile kills informd again and again while it makes up for a loss.
+func killInReconcile(a *attack) error {
+	if err := downOverCompaction(a); err != nil {
+		return err
+	}
+	for range 2 {
+		a.hold(50*time.Millisecond, 1500*time.Millisecond)
+		if err := a.killAll(); err != nil {
+			return err
+		}
+		if err := a.startAll(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *attack) one() *Daemon { return a.informds[a.random.IntN(len(a.informds))] }
+
+func killOne(a *attack) error {
+	d := a.one()
+	if err := d.Kill(); err != nil {
+		return err
+	}
+	a.hold(0, 15*time.Second)
+	return d.Start(a.ctx)
+}
+
+func freezeOne(a *attack) error {
+	d := a.one()
+	if err := d.Freeze(); err != nil {
+		return err
+	}
+	a.hold(time.Second, 30*time.Second)
+	return d.Thaw()
+}
+
+func (a *attack) excuseAll() (end func()) {
+	var ends []func()
+	for _, d := range a.informds {
+		ends = append(ends, d.Excuse())
+	}
+	return func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+}
+
+func fillDisk(a *attack) error {
+	defer a.excuseAll()()
+	if err := a.disk.Fill(); err != nil {
+		return err
+	}
+	a.hold(time.Second, 8*time.Second)
+	return a.disk.Heal()
+}
+
+func protectDisk(a *attack) error {
+	defer a.excuseAll()()
+	if err := a.killAll(); err != nil {
+		return err
+	}
+	if err := a.until(func(context.Context) error { return a.disk.Protect() }); err != nil { // the consumer may have the file open
+		return errors.Join(err, a.startAll())
+	}
+	if err := a.startAll(); err != nil {
+		return err
+	}
+	a.hold(2*time.Second, 6*time.Second)
+	return a.disk.Heal()
+}
+
+// damage does something to one of the journal's files while informd is down.
+func damage(a *attack, spoil func(*attack, string) error) error {
+	if err := a.killAll(); err != nil {
+		return err
+	}
+	var files []string
+	err := filepath.WalkDir(a.journalDir(), func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() && filepath.Ext(path) != ".ndjson" {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err == nil && len(files) > 0 {
+		err = spoil(a, files[a.random.IntN(len(files))])
+	}
+	return errors.Join(err, a.startAll())
+}
+
+func truncate(a *attack, path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	return os.Truncate(path, a.random.Int64N(info.Size()))
+}
+
+func flipBit(a *attack, path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil || len(content) == 0 {
+		return err
+	}
+	content[a.random.IntN(len(content))] ^= 1 << a.random.IntN(8)
+	return os.WriteFile(path, content, 0o600)
+}
+
+func remove(_ *attack, path string) error { return os.Remove(path) }
+
+func purgeJournal(a *attack) error {
+	conn, err := nats.Connect(a.log.URL())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return err
+	}
+	stream, err := js.Stream(a.ctx, journalStream)
+	if err != nil {
+		return fmt.Errorf("purge the journal: %w", err)
+	}
+	return stream.Purge(a.ctx)
+}
+
+// olderJournal makes the journal's server forget what it acknowledged.
+func olderJournal(a *attack) error {
+	store, copied := a.log.StoreDir(), a.dir.Join("store-copy")
+	if err := a.log.Freeze(); err != nil {
+		return err
+	}
+	err := errors.Join(os.RemoveAll(copied), os.CopyFS(copied, os.DirFS(store)), a.log.Thaw())
+	if err != nil {
+		return err
+	}
+	a.hold(time.Second, 6*time.Second)
+	if err := a.log.Kill(); err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(store), os.Rename(copied, store)); err != nil {
+		return err
+	}
+	return a.log.Start(a.ctx)
+}

@@ -1,0 +1,83 @@
+package chaos
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// report checks everything.
+func (r *run) report() (*Report, error) {
+	truth := r.rig.oracle.Truth()
+	truth.Settled = r.settled
+	strikes := r.nemesis.Strikes()
+	report := newReport(r, truth, strikes)
+	for _, c := range r.rig.consumers() {
+		sink, err := c.sink(r.rig.targets)
+		if err != nil {
+			return nil, err
+		}
+		sink.Base, sink.Unchained = r.base, r.options.Baseline
+		report.addSink(truth, sink, check(truth, sink, Limits{Repeats: repeatsPerStrike * (1 + len(strikes))}))
+	}
+	for _, v := range r.late {
+		report.addViolation(truth, nil, v)
+	}
+	for _, d := range r.rig.informds {
+		report.MaxRSS = max(report.MaxRSS, d.MaxRSS())
+	}
+	if !r.options.Baseline {
+		for _, v := range slices.Concat(r.processes(strikes), r.leaks(), isolation(r.rig, strikes)) {
+			report.addViolation(truth, nil, v)
+		}
+	}
+	return report, nil
+}
+
+// processes is I8 and I13. An informd that has lost the lease of its journal ends,
+// as it has to; and one fault explains one end.
+func (r *run) processes(strikes []Strike) []Violation {
+	var all []Violation
+	explained := 0
+	for _, s := range strikes {
+		if r.rig.log != nil && (r.options.Informds > 1 || slices.Contains(s.touches, "log")) {
+			explained++
+		}
+	}
+	for i, d := range r.rig.informds {
+		if d.MaxRSS() > r.options.RSS {
+			all = append(all, Violation{Invariant: "I8", Text: fmt.Sprintf("informd %d took %d MiB, its budget is %d MiB", i, d.MaxRSS()>>20, r.options.RSS>>20)})
+		}
+		for n, exit := range d.Exits() {
+			if n < explained && !strings.Contains(exit, "panic: ") {
+				continue
+			}
+			all = append(all, Violation{Invariant: "I13", Text: fmt.Sprintf("informd %d ended by itself: %s", i, exit)})
+		}
+	}
+	return all
+}
+
+// leaks is I11 for what informd keeps for itself: log and journal.
+func (r *run) leaks() []Violation {
+	var all []Violation
+	look := func(path string) {
+		content, err := os.ReadFile(path)
+		if err == nil && holdsCanary(content) {
+			all = append(all, Violation{Invariant: "I11", Text: filepath.Base(path) + " holds the value of a Secret"})
+		}
+	}
+	for _, d := range r.rig.informds {
+		look(d.log)
+	}
+	_ = filepath.WalkDir(r.rig.journalDir(), func(path string, entry fs.DirEntry, err error) error { // files come and go
+		if err == nil && entry.Type().IsRegular() {
+			look(path)
+		}
+		return nil
+	})
+	return all
+}

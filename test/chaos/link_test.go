@@ -1,0 +1,183 @@
+package chaos
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// linked is a connection through a link to a server that echoes lines.
+func linked(t *testing.T) (*Link, net.Conn) {
+	t.Helper()
+	link, err := NewLink(echo(t, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = link.Close() })
+	return link, dial(t, link)
+}
+
+// echo answers every line with the prefix and the line.
+func echo(t *testing.T, prefix string) string {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				lines := bufio.NewReader(conn)
+				for {
+					line, err := lines.ReadString('\n')
+					if err != nil {
+						return
+					}
+					if _, err := io.WriteString(conn, prefix+line); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func dial(t *testing.T, link *Link) net.Conn {
+	t.Helper()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(t.Context(), "tcp", link.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// ask sends a line and returns the answer, or the error of waiting for it.
+func ask(conn net.Conn, within time.Duration) (string, error) {
+	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(conn, "ping\n"); err != nil {
+		return "", err
+	}
+	return bufio.NewReader(conn).ReadString('\n')
+}
+
+const answered = 5 * time.Second
+
+func TestLinkPasses(t *testing.T) {
+	_, conn := linked(t)
+	if got, err := ask(conn, answered); got != "ping\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestLinkCutResets(t *testing.T) {
+	link, conn := linked(t)
+	if _, err := ask(conn, answered); err != nil {
+		t.Fatal(err)
+	}
+	link.Cut()
+	if _, err := ask(conn, answered); err == nil {
+		t.Error("the connection was not cut")
+	}
+	if _, err := ask(dial(t, link), answered); err != nil {
+		t.Errorf("a new connection: %v", err)
+	}
+}
+
+func TestLinkHoldIsSilentAndPassesLater(t *testing.T) {
+	link, conn := linked(t)
+	link.Hold()
+	_, err := ask(conn, 100*time.Millisecond)
+	if timeout := net.Error(nil); !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("a held connection answers %v, want silence", err)
+	}
+	link.Heal()
+	if err := conn.SetDeadline(time.Now().Add(answered)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := bufio.NewReader(conn).ReadString('\n'); got != "ping\n" || err != nil {
+		t.Errorf("what was held: %q, %v", got, err)
+	}
+}
+
+func TestLinkRefusesAndDripsAndFlips(t *testing.T) {
+	link, _ := linked(t)
+	link.Refuse()
+	var dialer net.Dialer
+	if conn, err := dialer.DialContext(t.Context(), "tcp", link.Address()); err == nil { // it may also fail here
+		if _, err := ask(conn, answered); err == nil {
+			t.Error("a refused connection answers")
+		}
+		_ = conn.Close()
+	}
+	link.Heal()
+	link.Drip()
+	began := time.Now()
+	if _, err := ask(dial(t, link), answered); err != nil || time.Since(began) < 5*time.Millisecond {
+		t.Errorf("ten bytes dripped in %s, %v", time.Since(began), err)
+	}
+	link.Heal()
+	link.SetBackend(echo(t, "other "))
+	if got, err := ask(dial(t, link), answered); got != "other ping\n" || err != nil {
+		t.Errorf("after the flip: %q, %v", got, err)
+	}
+}
+
+func TestFrameProxyDropsOneDeletion(t *testing.T) {
+	frames := `{"type":"ADDED","object":1}` + "\n" + `{"type":"DELETED","object":2}` + "\n" + `{"type":"DELETED","object":3}` + "\n"
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, frames) }))
+	defer api.Close()
+	proxy, err := NewFrameProxy(&rest.Config{Host: api.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = proxy.Close() }()
+	get := func(query string) string {
+		request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, proxy.URL()+"/api/v1/pods"+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		var b bytes.Buffer
+		if _, err := b.ReadFrom(response.Body); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	proxy.DropDeletions(1)
+	if got := get(""); got != frames {
+		t.Errorf("a list lost something: %q", got)
+	}
+	if got, want := get("?watch=true"), strings.Replace(frames, `{"type":"DELETED","object":2}`+"\n", "", 1); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := get("?watch=true"); got != frames || proxy.Dropped() != 1 {
+		t.Errorf("a second frame was lost: %q, %d", got, proxy.Dropped())
+	}
+}

@@ -1,0 +1,157 @@
+package chaos
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// mutant is a bug, of the kind that such programs have, put into informd to see
+// that the harness finds it: old is replaced by new in a file of the product.
+type mutant struct {
+	name, file, old, new string
+	// faults show it; journal is embedded unless set.
+	faults, journal string
+	// caughtBy are the invariants of which at least one must break.
+	caughtBy []string
+}
+
+func mutants() []mutant {
+	return []mutant{
+		{
+			name: "commit-before-delivery", file: "cmd/informd/internal/deliver/runner.go",
+			old:    "last, rest := entries[len(entries)-1].Seq, seqs\n",
+			new:    "last, rest := entries[len(entries)-1].Seq, seqs\n\t\tin.commit(ctx, last)\n",
+			faults: "N1-kill-informd,N11-kill-nats,N11-freeze-nats", caughtBy: []string{"I1", "I2", "I4", "I14"},
+		},
+		{
+			name: "failed-write-counts", file: "cmd/informd/internal/deliver/writer.go",
+			old: "case n == len(batch):\n\t\treturn n, nil", new: "case n == len(batch), ctx.Err() == nil:\n\t\treturn len(batch), nil",
+			faults: "N11-kill-nats,N14-webhook-timeouts,N14-webhook-lost-answers", caughtBy: []string{"I1", "I2", "I4", "I14"},
+		},
+		{
+			name: "lanes-by-event", file: "cmd/informd/internal/deliver/lanes.go",
+			old: "maphash.String(l.seed, e.Key())", new: "maphash.String(l.seed, e.ID)",
+			faults: "N13-slow-webhook,N14-webhook-lost-answers", caughtBy: []string{"I3", "I14"},
+		},
+		{
+			name: "uid-ignored", file: "pkg/dynwatch/follow.go",
+			old: "if e != nil && e.uid != o.UID {\n\t\tif o.ResourceVersion <= e.rv {", new: "if e != nil && e.uid == \"\" {\n\t\tif o.ResourceVersion <= e.rv {",
+			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact,N7-reset-watches", caughtBy: []string{"I3", "I4", "I14"},
+		},
+		{
+			name: "uid-ignored-in-lists", file: "pkg/dynwatch/sweep.go",
+			old: "(e == nil || e.uid != string(m.UID) || rv > e.rv)", new: "(e == nil || rv > e.rv && e.uid == string(m.UID))",
+			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact", caughtBy: []string{"I1", "I2", "I3", "I4"},
+		},
+		{
+			name: "deletions-not-reconciled", file: "pkg/dynwatch/sweep.go",
+			old: "if e.sweep != s.number {\n\t\t\tgone", new: "if e.sweep != s.number && s.number == 0 {\n\t\t\tgone",
+			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I1", "I2", "I4"},
+		},
+		{
+			name: "forbidden-is-empty", file: "pkg/dynwatch/source.go",
+			old: "l, err := s.metadataPage(ctx, o)\n\t\tif err != nil {", new: "l, err := s.metadataPage(ctx, o)\n\t\tif err != nil && l != nil {",
+			faults: "N10-revoke,N3-kill-both-apiservers", caughtBy: []string{"I13", "I9", "I4", "I1", "I5"},
+		},
+		{
+			name: "ends-forgotten-at-restart", file: "pkg/dynwatch/ledger.go",
+			old: "ends[key(e.Namespace, e.Name)] = ended{e.ResourceVersion, event.Epoch(e.ID)}\n", new: "",
+			faults: "N1-kill-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
+		},
+		{
+			name: "index-forgotten-at-restart", file: "pkg/dynwatch/ledger.go",
+			old: "t.index.put(&entry{\n\t\t\tnamespace: e.Namespace", new: "newIndex().put(&entry{\n\t\t\tnamespace: e.Namespace",
+			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I6", "I12", "I14", "I3"},
+		},
+		{
+			name: "cursor-ahead-of-the-journal", file: "pkg/dynwatch/ledger.go",
+			old: "t.setCursor(m.RV)", new: "t.setCursor(m.RV + 200)",
+			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I1", "I2", "I4", "I9"},
+		},
+		{
+			name: "gap-not-declared", file: "pkg/dynwatch/lost.go",
+			old: "if l.reason != reasonExpired || l.from < to {", new: "if l.reason != reasonExpired && l.from < to {",
+			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I2"},
+		},
+		{
+			name: "walk-in-the-wrong-order", file: "pkg/dynwatch/walk.go",
+			old: "case e != nil && f.rv <= e.rv:\n\t\treturn nil\n", new: "case e != nil && e.uid == f.uid && f.object != nil && f.rv < e.rv:\n\t\treturn t.announce(ctx, event.Modified, f.object, e, true)\n",
+			faults: "N3-kill-both-apiservers,N3-kill-apiserver", caughtBy: []string{"I3", "I14", "I6", "I12"},
+		},
+		{
+			name: "known-revision-announced-again", file: "pkg/dynwatch/follow.go",
+			old: "case e != nil && o.ResourceVersion <= e.rv:\n\t\treturn nil", new: "case e != nil && o.ResourceVersion < e.rv:\n\t\treturn nil",
+			faults: "N1-kill-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
+		},
+		{
+			name: "epoch-not-raised", file: "pkg/dynwatch/rollback.go",
+			old: "t.epoch++", new: "t.epoch += 0",
+			faults: "N6-restore-etcd", caughtBy: []string{"I1", "I2", "I3", "I5", "I6", "I14"},
+		},
+		{
+			name: "watch-from-the-next-revision", file: "pkg/dynwatch/follow.go",
+			old: "t.source.watch(ctx, t.resume(),", new: "t.source.watch(ctx, t.resume()+1,",
+			faults: "N7-reset-watches", caughtBy: []string{"I2", "I1", "I4"},
+		},
+		{
+			name: "secrets-in-the-clear", file: "pkg/dynwatch/source.go",
+			old: `s.group == "" && s.resource == "secrets"`, new: `s.group == "" && s.resource == "secret"`,
+			faults: "N7-reset-watches", caughtBy: []string{"I11"},
+		},
+		{
+			name: "publish-errors-count", file: "pkg/journal/jetstream/append.go",
+			old: "default:\n\t\t\ttrouble = first(trouble, f.err)", new: "default:\n\t\t\tf.landed = true",
+			faults: "N11-kill-journal,N11-freeze-journal", journal: JournalNATS, caughtBy: []string{"I1", "I2", "I4", "I9", "I13", "I14"},
+		},
+		{
+			name: "no-compare-and-set", file: "pkg/journal/jetstream/flight.go",
+			old: "f.message.Header[js.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(f.sent, 10)}", new: "_ = strconv.FormatUint(f.sent, 10)",
+			faults: "N11-kill-journal,N11-freeze-journal", journal: JournalNATS, caughtBy: []string{"I6", "I3", "I12", "I14"},
+		},
+		{
+			name: "deletions-purged-at-once", file: "pkg/journal/jetstream/janitor.go",
+			old: "n.purge(ctx, t.subject, t.seq)", new: "n.purge(ctx, t.subject, t.seq+1)",
+			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
+		},
+		{
+			name: "trimmed-without-a-word", file: "pkg/journal/jetstream/catchup.go",
+			old: "if missing <= s.declared {", new: "if missing <= s.declared || missing > 0 {",
+			faults: "N13-hung-webhook,N11-freeze-nats", caughtBy: []string{"I2", "I14"},
+		},
+		{
+			name: "mark-without-the-log", file: "pkg/journal/jetstream/state.go",
+			old: "return p.Created.Equal(now.Created) && p.Last <= now.Last", new: "return true || p.Last <= now.Last",
+			faults: "N12-older-journal,N12-purge-journal", journal: JournalNATS, caughtBy: []string{"I1", "I2", "I4", "I9", "I13", "I14"},
+		},
+	}
+}
+
+// apply returns the file with the bug in it.
+func (m mutant) apply() ([]byte, bool, error) {
+	content, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(m.file)))
+	if err != nil {
+		return nil, false, err
+	}
+	once := bytes.Count(content, []byte(m.old)) == 1
+	return bytes.Replace(content, []byte(m.old), []byte(m.new), 1), once, nil
+}
+
+// TestMutantsFit: the bugs are about the code as it is. TestMutants, behind the
+// build tag chaosmutants, runs the harness against each of them.
+func TestMutantsFit(t *testing.T) {
+	names := map[string]bool{}
+	for _, m := range mutants() {
+		if names[m.name] {
+			t.Errorf("two mutants are called %s", m.name)
+		}
+		names[m.name] = true
+		_, once, err := m.apply()
+		if err != nil {
+			t.Error(err)
+		} else if !once {
+			t.Errorf("%s: its place in %s is not there once: adapt it", m.name, m.file)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// The journals that informd can be run with.
+const (
+	JournalMemory   = "memory"
+	JournalEmbedded = "embedded"
+	JournalNATS     = "nats"
+)
+
+// Options of a run.
+type Options struct {
+	Seed     uint64
+	Duration time.Duration // of the faults; start, recovery and checks come on top
+	// Faults are the names or ids ("N1") of those to inject. Default: all that the
+	// journal and the machine allow.
+	Faults []string
+	// Journal is informd's journal: memory, embedded (default) or nats. With
+	// memory, faults that end informd are left out, as a restart begins anew there.
+	Journal string
+	// Informds is how many run at once; more than one needs the journal nats.
+	Informds int
+	// Baseline runs the hand-written informer program in informd's place.
+	Baseline bool
+	// Binary is the informd to test. Default: one is built, with the Tags.
+	Binary string
+	Tags   string
+	// Rate is how many writes per second the workload aims at.
+	Rate int
+	// RSS is how much memory an informd may take, in bytes.
+	RSS uint64
+	// Logs is a directory to keep the informds' logs in. Default: they are removed.
+	Logs string
+	// Out is where the progress goes.
+	Out io.Writer
+}
+
+const (
+	defaultRate     = 200
+	defaultDuration = 4 * time.Minute
+	defaultRSS      = 512 << 20
+)
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Journal == "" {
+		o.Journal = JournalEmbedded
+	}
+	if o.Informds == 0 {
+		o.Informds = 1
+	}
+	if o.Rate == 0 {
+		o.Rate = defaultRate
+	}
+	if o.Duration == 0 {
+		o.Duration = defaultDuration
+	}
+	if o.RSS == 0 {
+		o.RSS = defaultRSS
+	}
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	var errs []error
+	if !slices.Contains([]string{JournalMemory, JournalEmbedded, JournalNATS}, o.Journal) {
+		errs = append(errs, fmt.Errorf("journal %q: want memory, embedded or nats", o.Journal))
+	}
+	if o.Informds > 1 && (o.Journal != JournalNATS || o.Baseline) {
+		errs = append(errs, errors.New("several informds need the journal nats"))
+	}
+	return o, errors.Join(errs...)
+}
+
+// durable: a restart goes on where the last process ended.
+func (o *Options) durable() bool { return o.Journal != JournalMemory || o.Baseline }

@@ -1,0 +1,280 @@
+package chaos
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/cluster/proc"
+	"github.com/informd/informd/test/natsserver"
+)
+
+const (
+	informdUser = "informd"
+	busStream   = "CHAOS"
+	busPrefix   = "chaos"
+	// journalStream is informd's journal, on a server of its own.
+	journalStream = "INFORMD"
+	maxPayload    = 8 << 20
+	eventTTL      = "--event-ttl=90s"
+)
+
+// Rig is all that a run consists of, each part replaceable while it runs.
+type Rig struct {
+	options Options
+	kinds   []*Kind
+	targets map[string]bool
+	dir     *proc.Dir
+	disk    *Disk
+	closers []func() error // in the order of creation
+
+	cluster  *cluster.Cluster
+	servers  []*proc.Process // the API servers
+	hosts    []string        // and their host:ports
+	etcdLink *Link           // between the second API server and etcd
+	apiLink  *Link           // between informd and the API servers
+	frames   *FrameProxy     // before that, if frames are to be dropped
+	bus      *natsserver.Server
+	busLink  *Link              // between informd and the bus
+	log      *natsserver.Server // with the journal nats
+	logLink  *Link
+	hook     *Hook
+	file     *consumer
+	stream   *consumer
+	oracle   *Oracle
+	informds []*Daemon
+
+	rbac    *kubernetes.Clientset
+	dynamic []dynamic.Interface // of the administrator, one per API server
+}
+
+// NewRig starts everything but informd. After an error nothing is left; otherwise
+// the caller has to Close.
+func NewRig(ctx context.Context, options Options) (*Rig, error) {
+	r := &Rig{options: options, kinds: kinds(), targets: make(map[string]bool)}
+	for _, k := range r.kinds {
+		r.targets[k.target()] = true
+	}
+	r.file, r.stream = newConsumer("file", r.targets), newConsumer("nats", r.targets)
+	r.stream.unique = !options.Baseline
+	if err := r.start(ctx); err != nil {
+		return nil, fmt.Errorf("start the rig: %w", errors.Join(err, r.Close()))
+	}
+	return r, nil
+}
+
+// Close ends everything, the last started first.
+func (r *Rig) Close() error {
+	var errs []error
+	for _, closer := range slices.Backward(r.closers) {
+		errs = append(errs, closer())
+	}
+	r.closers = nil
+	return errors.Join(errs...)
+}
+
+func (r *Rig) closing(closer func() error) { r.closers = append(r.closers, closer) }
+
+func (r *Rig) start(ctx context.Context) error {
+	var err error
+	sweepDisks()
+	if r.dir, err = proc.TempDir("chaos"); err != nil {
+		return err
+	}
+	r.closing(r.dir.Close)
+	if err := os.WriteFile(r.redactionKey(), []byte(rand.Text()+rand.Text()), 0o600); err != nil {
+		return err
+	}
+	if r.hook, err = NewHook(r.targets, r.options.Seed); err != nil {
+		return err
+	}
+	r.closing(r.hook.Close)
+	if r.disk, err = newDisk(r.dir.Join()); err != nil {
+		return err
+	}
+	r.closing(r.disk.Close)
+	for _, step := range []func(context.Context) error{r.startCluster, r.startSinks, r.prepareCluster, r.findBinary} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Rig) startCluster(ctx context.Context) error {
+	var err error
+	r.cluster, err = cluster.New(ctx, cluster.Options{
+		APIServerFlags: []string{"--storage-media-type=application/json", eventTTL}, NoListSnapshots: true, EtcdQuotaBytes: 8 << 30,
+	})
+	if err != nil {
+		return err
+	}
+	r.closing(r.cluster.Close)
+	r.oracle, err = NewOracle(r.cluster.EtcdEndpoint(), r.kinds, r.expect)
+	if err != nil {
+		return err
+	}
+	r.closing(r.oracle.Close)
+	etcd, err := url.Parse(r.cluster.EtcdEndpoint())
+	if err != nil {
+		return err
+	}
+	if r.etcdLink, err = r.link(etcd.Host); err != nil {
+		return err
+	}
+	twin, port, err := startTwin(ctx, r.cluster, r.dir, r.etcdLink)
+	if err != nil {
+		return err
+	}
+	r.closing(func() error { port.Release(); return twin.Kill() })
+	first, err := url.Parse(r.cluster.Endpoint(0))
+	if err != nil {
+		return err
+	}
+	r.servers = []*proc.Process{r.cluster.APIServer(0), twin}
+	r.hosts = []string{first.Host, port.Address()}
+	r.apiLink, err = r.link(first.Host)
+	return err
+}
+
+func (r *Rig) link(backend string) (*Link, error) {
+	link, err := NewLink(backend)
+	if err == nil {
+		r.closing(link.Close)
+	}
+	return link, err
+}
+
+// expect tells the consumers what is to come.
+func (r *Rig) expect(o *Object, revision Revision) {
+	for _, c := range r.consumers() {
+		c.tracker.Expect(o, revision)
+	}
+}
+
+// consumers are those of the sinks that the run has.
+func (r *Rig) consumers() []*consumer {
+	if r.options.Baseline {
+		return []*consumer{r.stream}
+	}
+	return []*consumer{r.file, r.stream, r.hook.consumer}
+}
+
+func (r *Rig) startSinks(ctx context.Context) error {
+	var err error
+	if r.bus, r.busLink, err = r.startNATS(ctx); err != nil {
+		return err
+	}
+	if r.options.Journal == JournalNATS && !r.options.Baseline {
+		if r.log, r.logLink, err = r.startNATS(ctx); err != nil {
+			return err
+		}
+	}
+	if r.options.Baseline {
+		r.stream.start(func(ctx context.Context) { r.stream.followStream(ctx, r.bus.URL(), busStream, decodeBaseline) })
+		r.closing(func() error { r.stream.close(); return nil })
+		return nil
+	}
+	r.file.start(func(ctx context.Context) { r.file.followFile(ctx, r.eventsPath()) })
+	r.closing(func() error { r.file.close(); return nil })
+	r.stream.start(func(ctx context.Context) { r.stream.followStream(ctx, r.bus.URL(), busStream, decodeMessage) })
+	r.closing(func() error { r.stream.close(); return nil })
+	return nil
+}
+
+func (r *Rig) startNATS(ctx context.Context) (*natsserver.Server, *Link, error) {
+	server, err := natsserver.New(ctx, natsserver.Options{MaxPayload: maxPayload, MaxStore: 16 << 30})
+	if err != nil {
+		return nil, nil, err
+	}
+	r.closing(server.Close)
+	address, err := url.Parse(server.URL())
+	if err != nil {
+		return nil, nil, err
+	}
+	link, err := r.link(address.Host)
+	return server, link, err
+}
+
+// prepareCluster gives informd its rights and installs the custom resources.
+func (r *Rig) prepareCluster(ctx context.Context) error {
+	for _, host := range r.hosts {
+		config := r.cluster.RESTConfig()
+		config.Host = "https://" + host
+		config.Timeout = requestTimeout
+		client, err := dynamic.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		r.dynamic = append(r.dynamic, client)
+	}
+	var err error
+	if r.rbac, err = kubernetes.NewForConfig(r.cluster.RESTConfig()); err != nil {
+		return err
+	}
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: informdUser},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}}},
+	}
+	if _, err := r.rbac.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if err := r.grant(ctx); err != nil {
+		return err
+	}
+	for _, k := range r.kinds {
+		if !k.custom {
+			continue
+		}
+		if err := r.define(ctx, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grant gives informd the right to read everything.
+func (r *Rig) grant(ctx context.Context) error {
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: informdUser},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: informdUser}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: informdUser},
+	}
+	_, err := r.rbac.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
+	return err
+}
+
+// revoke takes it away.
+func (r *Rig) revoke(ctx context.Context) error {
+	return r.rbac.RbacV1().ClusterRoleBindings().Delete(ctx, informdUser, metav1.DeleteOptions{})
+}
+
+// findBinary builds what is to be tested.
+func (r *Rig) findBinary(ctx context.Context) error {
+	if r.options.Binary != "" {
+		return nil
+	}
+	r.options.Binary = r.dir.Join("informd")
+	dir, source := "../..", "./cmd/informd"
+	if r.options.Baseline {
+		dir, source = ".", "./baseline"
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", r.options.Tags, "-o", r.options.Binary, source)
+	build.Dir = dir
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", source, err, out)
+	}
+	return nil
+}

@@ -1,0 +1,315 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/informd/informd/test/cluster"
+)
+
+// command runs a command of informd that asks the running one, and returns what it
+// prints and its exit code.
+func (d *informd) command(args ...string) (string, int) {
+	d.t.Helper()
+	stdout, stderr, code := runInformd(d.t, append(args, "--config", d.config)...)
+	return stdout + stderr, code
+}
+
+// must is command for one that succeeds.
+func (d *informd) must(args ...string) string {
+	d.t.Helper()
+	output, code := d.command(args...)
+	if code != 0 {
+		d.t.Errorf("informd %s: exit code %d\n%s", strings.Join(args, " "), code, output)
+	}
+	return output
+}
+
+// letter is a dead letter as the command prints it.
+type letter struct {
+	Sink   string
+	Number uint64
+	Letter struct {
+		Time, Reason, Key string
+		Raw               []byte
+		Event             record
+	}
+}
+
+// letters are the dead letters of a sink.
+func (d *informd) letters(sink string) (all []letter) {
+	d.t.Helper()
+	for line := range strings.Lines(d.must("deadletters", "list", "--sink", sink, "-o", "json")) {
+		var l letter
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			d.t.Fatalf("%v: %s", err, line)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// tooLarge has a webhook refuse objects of these names for good.
+func tooLarge(names ...string) func(record) int {
+	return func(r record) int {
+		if slices.Contains(names, r.Name) {
+			return http.StatusRequestEntityTooLarge
+		}
+		return 0
+	}
+}
+
+// TestOperator: what an operator does to a running informd, whatever its journal:
+// look at dead letters, deliver them again, drop them; and where the journal keeps
+// what was delivered, deliver all of it again and compare it with the cluster.
+func TestOperator(t *testing.T) {
+	r := newRig(t)
+	for name, journal := range map[string]string{"embedded": embeddedJournal, "nats": natsJournal(r.nats.URL()), "memory": ""} {
+		t.Run(name, func(t *testing.T) {
+			h := startHook(t)
+			h.set(tooLarge("refused-1-"+name, "refused-2-"+name))
+			d := newInformd(t, setup{
+				kubeconfig: r.cluster.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [default]}", sinks: h.sink(), journal: journal,
+			})
+			d.start()
+			d.waitForSync(1)
+			w := newWriter(r.client, configMapKind(), newLedger(), 1)
+			for _, object := range []string{"refused-1-", "taken-", "refused-2-"} {
+				if err := w.create(t.Context(), object+name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			testDeadLetters(t, d, h, name)
+			if output := d.must("verify"); !regexp.MustCompile(`(?m)^core/configmaps@default +\d+ +0 *$`).MatchString(output) {
+				t.Errorf("verify says\n%s", output)
+			}
+			if name != "memory" {
+				testReplay(t, d, h)
+			}
+		})
+	}
+}
+
+func testDeadLetters(t *testing.T, d *informd, h *hook, suffix string) {
+	t.Helper()
+	eventually(t, "two dead letters", func() bool { return len(d.letters("hook")) == 2 })
+	letters := d.letters("hook")
+	slices.SortFunc(letters, func(a, b letter) int { return strings.Compare(a.Letter.Event.Name, b.Letter.Event.Name) })
+	for i, l := range letters {
+		if l.Letter.Event.Name != fmt.Sprintf("refused-%d-%s", i+1, suffix) || l.Letter.Event.Data.Object == nil || !strings.Contains(l.Letter.Reason, "413") {
+			t.Errorf("dead letter %+v", l)
+		}
+	}
+	table := d.must("deadletters", "list")
+	for _, l := range letters {
+		if !regexp.MustCompile(fmt.Sprintf(`(?m)^hook +%d +\S+ +"%s" +".*413.*"$`, l.Number, l.Letter.Event.ID)).MatchString(table) {
+			t.Errorf("the table has no line for %s:\n%s", l.Letter.Event.ID, table)
+		}
+	}
+	if output, code := d.command("deadletters", "drop", "--sink", "nobody", "--all"); code != 1 || !strings.Contains(output, `"hook"`) {
+		t.Errorf("letters of an unknown sink: exit code %d\n%s", code, output)
+	}
+
+	h.set(nil)
+	before := len(h.events(0))
+	d.must("deadletters", "replay", "--sink", "hook", "--number", fmt.Sprint(letters[0].Number))
+	again := h.events(before)
+	if len(again) != 1 || !regexp.MustCompile("^"+letters[0].Letter.Event.ID+`:r\d+$`).MatchString(again[0].ID) ||
+		string(again[0].Data.Object) != string(letters[0].Letter.Event.Data.Object) {
+		t.Errorf("replayed %+v", again)
+	}
+	d.must("deadletters", "drop", "--sink", "hook", "--number", fmt.Sprint(letters[1].Number))
+	if left := d.letters("hook"); len(left) != 0 {
+		t.Errorf("left: %+v", left)
+	}
+	if n := len(h.events(before)); n != 1 {
+		t.Errorf("%d events after a replay of one letter and a drop of another", n)
+	}
+}
+
+// testReplay delivers everything again: in the same order, under new ids.
+func testReplay(t *testing.T, d *informd, h *hook) {
+	t.Helper()
+	d.waitForLive(1)
+	lines, before := len(d.records()), len(h.events(0))
+	output := d.must("replay", "--sink", "hook", "--since", "10m")
+	if !strings.Contains(output, fmt.Sprintf("%d events", lines)) {
+		t.Errorf("replay says %s, want %d events", output, lines)
+	}
+	eventually(t, "everything again", func() bool { return len(h.events(before)) >= lines })
+	d.waitForLive(1)
+	run := ""
+	got := make(map[string]string)
+	for _, x := range h.events(before) {
+		id, suffix, _ := strings.Cut(x.ID, ":r")
+		if run == "" {
+			run = suffix
+		}
+		if suffix == "" || suffix != run {
+			t.Errorf("%s: want :r%s at the end of the id", x.ID, run)
+		}
+		got[id] = x.Op + string(x.Data.Object)
+	}
+	for _, x := range d.records() {
+		if got[x.ID] != x.Op+string(x.Data.Object) {
+			t.Errorf("%s came again as %q", x.ID, got[x.ID])
+		}
+	}
+	if n := len(h.events(before)); n != lines {
+		t.Errorf("%d events came again, want %d", n, lines)
+	}
+	if n := len(d.records()); n != lines {
+		t.Errorf("%d new lines in the file", n-lines)
+	}
+}
+
+// TestNewSinkGetsSnapshot: a sink that is added to the config gets the objects that
+// exist, and what follows; the others get nothing again.
+func TestNewSinkGetsSnapshot(t *testing.T) {
+	r := newRig(t)
+	s := r.setup(embeddedJournal)
+	d := newInformd(t, s)
+	d.start()
+	d.waitForSync(len(r.kinds))
+	r.write(50)
+	r.writeLarge(40)
+	eventually(t, "stream complete", func() bool { return complete(r.kinds, d.records(), r.ledger) })
+	d.waitForLive(len(r.kinds))
+	lines, stored := len(d.records()), streamEnd(t, r.nats.URL(), busStream)
+	d.stop()
+	h := startHook(t)
+	s.sinks += "\n" + h.sink()
+	d.configure(s)
+	d.start()
+	d.waitForLive(len(r.kinds))
+	if n := len(d.records()) - lines; n != 0 {
+		t.Errorf("%d new lines in the file", n)
+	}
+	if n := streamEnd(t, r.nats.URL(), busStream) - stored; n != 0 {
+		t.Errorf("%d new messages in JetStream", n)
+	}
+	states := make(map[string]record)
+	for _, x := range d.records() {
+		switch {
+		case x.control():
+		case x.Op == "deleted":
+			delete(states, x.UID)
+		default:
+			states[x.UID] = x
+		}
+	}
+	synced := 0
+	for i, x := range h.events(0) {
+		switch want := states[x.UID]; {
+		case x.Op == "synced":
+			synced++
+		case x.Op != "snapshot" || x.ID != want.ID || string(x.Data.Object) != string(want.Data.Object) || synced > 0:
+			t.Errorf("event %d of the snapshot is %s %s, want the state %s", i, x.Op, x.ID, want.ID)
+		}
+		delete(states, x.UID)
+	}
+	if len(states) > 0 || synced != len(r.kinds) {
+		t.Errorf("the snapshot lacks %d objects and has %d synced records", len(states), synced)
+	}
+	r.write(10)
+	r.finish(claim{}, d.records)
+	d.waitForLive(len(r.kinds))
+	if got, want := len(h.events(0))-synced, len(d.records())-lines; got < want {
+		t.Errorf("%d events for the new sink, want at least %d", got, want)
+	}
+}
+
+// writeLarge makes n ConfigMaps that are more than one read of a journal takes.
+func (r *rig) writeLarge(n int) {
+	r.t.Helper()
+	k := configMapKind()
+	k.fields = func(int) map[string]any {
+		return map[string]any{"data": map[string]any{"large": strings.Repeat("configuration = \"value\"\n", 4000)}}
+	}
+	w := newWriter(r.client, k, r.ledger, 0)
+	for i := range n {
+		if err := w.create(r.t.Context(), fmt.Sprintf("large-%d", i)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// TestTrimmedHistory: a sink that was away for so long that the journal has let go
+// of what it did not read gets every object's last state, every deletion, and a
+// gap that counts what is missing.
+func TestTrimmedHistory(t *testing.T) {
+	const history, objects, changes = 4, 20, 15
+	c := cluster.Start(t, cluster.Options{})
+	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
+	h := startHook(t)
+	d := newInformd(t, setup{
+		kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [default]}", sinks: h.sink(),
+		journal: fmt.Sprintf("%s, historyPerObject: %d", embeddedJournal, history),
+	})
+	d.start()
+	d.waitForSync(1)
+	d.waitForLive(1)
+	lines, taken := len(d.records()), len(h.events(0))
+	h.set(func(record) int { return http.StatusServiceUnavailable })
+	w := newWriter(client, configMapKind(), newLedger(), 1)
+	for i := range objects {
+		name := fmt.Sprintf("object-%d", i)
+		if err := w.create(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		for range changes {
+			if err := w.update(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i%2 == 0 {
+			if err := w.delete(t.Context(), name, w.alive[name]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	eventually(t, "file complete", func() bool { return complete([]kind{w.kind}, d.records(), w.ledger) })
+	d.kill() // with the newest events that it has in memory
+	d.start()
+	h.set(nil)
+	d.waitForLive(1)
+
+	all, _ := once(t, d.records())
+	events := all[lines:]
+	got, trimmed := h.events(taken), uint64(0)
+	last, ids := make(map[string]string), make(map[string]bool)
+	for _, x := range got {
+		if x.Op == "gap" && (x.Reason != "trimmed" || x.Recovered != "state" || x.Trimmed == 0) {
+			t.Errorf("gap %+v", x)
+		}
+		if ids[x.ID] {
+			t.Errorf("%s came twice", x.ID)
+		}
+		ids[x.ID] = true
+		if x.Op == "gap" {
+			trimmed += x.Trimmed
+		} else {
+			last[x.UID] = x.ID
+		}
+	}
+	gaps := count(got, "gap")
+	t.Logf("%d events: %d delivered, %d declared missing in %d gaps", len(events), len(got)-gaps, trimmed, gaps)
+	if len(got)-gaps+int(trimmed) != len(events) || trimmed == 0 {
+		t.Errorf("%d of %d events were delivered and %d declared missing", len(got)-gaps, len(events), trimmed)
+	}
+	if n := count(got, "deleted"); n != objects/2 {
+		t.Errorf("%d deletions, want %d", n, objects/2)
+	}
+	for _, x := range events {
+		if final := x.Op == "deleted" || x.Ordinal == changes+1 && w.alive[x.Name] != ""; final && last[x.UID] != x.ID {
+			t.Errorf("the last event of %s is %s, the last that the sink got %q", x.Name, x.ID, last[x.UID])
+		}
+	}
+}

@@ -56,13 +56,14 @@ func (t *target) position() mark {
 }
 
 // markNow notes how far the target has come, unless it has not moved. While
-// history is being made up for, and while the end of an object is undecided, the
-// mark stays where it was: whoever resumes there comes by all of it again.
+// history is being made up for, while the end of an object is undecided, and while
+// the index has events that the log has not taken, the mark stays where it was:
+// whoever resumes there comes by all of it again.
 func (t *target) markNow(ctx context.Context) error {
 	t.markTimer.Stop()
 	t.markDue = false
 	now := t.position()
-	if t.lost != nil || len(t.undecided) > 0 || now == t.marked || !t.restored {
+	if t.lost != nil || len(t.undecided) > 0 || len(t.pending.events) > 0 || now == t.marked || !t.restored {
 		return nil
 	}
 	return t.keepMark(ctx, now)

@@ -110,6 +110,26 @@ func TestLostMarkIsDeclared(t *testing.T) {
 	checkStream(t, r.log.all(), r.api)
 }
 
+// What the index has and the log has not taken is not in the mark: else the log
+// would look as if it had lost it.
+func TestStopWhileTheLogIsFull(t *testing.T) {
+	r, _ := restarted(t, false, func(*fakeAPI) {})
+	r.caughtUp()
+	release := r.log.hold()
+	r.api.put("a", "new", "")
+	r.eventually("blocked", func() bool { return r.manager.Targets()[0].Blocked })
+	r.stop(false)
+	release()
+	r.begin(things())
+	r.caughtUp()
+	for _, e := range r.log.all() {
+		if e.Op == event.Gap {
+			t.Errorf("gap %+v", *e.Gap)
+		}
+	}
+	checkStream(t, r.log.all(), r.api)
+}
+
 // A journal that was emptied behind informd's back is lost history, too, though
 // the mark is there.
 func TestEmptiedJournalIsDeclared(t *testing.T) {

@@ -55,7 +55,7 @@ func (s *catchup) fill(ctx context.Context) (entries []journal.Entry, done bool,
 		return nil, false, err
 	}
 	entries = make([]journal.Entry, 1, len(found)+1) // the first is for a gap
-	from, passed := s.passed+1, s.passed
+	from, passed, missing := s.passed+1, s.passed, s.missing
 	for _, m := range found {
 		e, ok, err := j.decode(ctx, m)
 		if err != nil {
@@ -65,12 +65,12 @@ func (s *catchup) fill(ctx context.Context) (entries []journal.Entry, done bool,
 		if ok {
 			entries = append(entries, journal.Entry{Seq: m.seq, Event: e})
 		}
-		s.missing += m.seq - passed - 1
+		missing += m.seq - passed - 1
 		passed = m.seq
 	}
 	end := len(found) == 0 || s.pull.pending == 0
 	if end && goal > passed {
-		s.missing += goal - passed
+		missing += goal - passed
 		passed = goal
 	}
 	// The tail may still have what was declared as missing: not before until.
@@ -78,7 +78,7 @@ func (s *catchup) fill(ctx context.Context) (entries []journal.Entry, done bool,
 	if len(found) > 0 {
 		s.cursor.readStream(passed, found[0].time)
 	}
-	s.passed = passed
+	s.passed, s.missing = passed, missing
 	s.cursor.passed(passed)
 	if gap, ok := s.gap(from, passed, goal, opened); ok {
 		entries[0] = gap

@@ -177,6 +177,9 @@ func (n *janitor) loadSwept(ctx context.Context) error {
 // sweepObjects removes the bodies whose events are gone. An event may come up to
 // grace behind its body.
 func (n *janitor) sweepObjects(ctx context.Context, grace time.Duration) error {
+	if n.journal.blocked.Load() > 0 {
+		return nil // an event may have waited for longer than that
+	}
 	store, err := n.journal.objects.bucket(ctx, false)
 	if errors.Is(err, js.ErrBucketNotFound) {
 		return nil

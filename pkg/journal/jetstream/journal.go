@@ -88,13 +88,14 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 
 // locate finds the streams and where the log ends.
 func (j *Journal) locate(ctx context.Context) error {
+	var err error
+	wanted := j.config.eventStream()
 	if j.config.Own {
-		if err := setLimits(ctx, j.client, j.config.eventStream()); err != nil {
+		if wanted, err = setLimits(ctx, j.client, wanted, j.logger); err != nil {
 			return err
 		}
 	}
-	var err error
-	if j.stream, err = findStream(ctx, j.client, j.config.eventStream()); err != nil {
+	if j.stream, err = findStream(ctx, j.client, wanted); err != nil {
 		return err
 	}
 	if j.state, err = findStream(ctx, j.client, j.config.stateConfig()); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -71,24 +72,36 @@ func findStream(ctx context.Context, client js.JetStream, wanted js.StreamConfig
 }
 
 // setLimits makes the limits of a stream in informd's own server those of the
-// config. What is not there needs none.
-func setLimits(ctx context.Context, client js.JetStream, wanted js.StreamConfig) error {
+// config, and returns the config as the stream then is. What is not there needs
+// none.
+func setLimits(ctx context.Context, client js.JetStream, wanted js.StreamConfig, logger *slog.Logger) (js.StreamConfig, error) {
 	stream, err := client.Stream(ctx, wanted.Name)
 	if errors.Is(err, js.ErrStreamNotFound) {
-		return nil
+		return wanted, nil
 	}
 	if err != nil {
-		return fmt.Errorf("stream %s: %w", wanted.Name, err)
+		return wanted, fmt.Errorf("stream %s: %w", wanted.Name, err)
 	}
 	have := stream.CachedInfo().Config
 	if have.MaxMsgsPerSubject == wanted.MaxMsgsPerSubject && have.MaxBytes == wanted.MaxBytes {
-		return nil
+		return wanted, nil
 	}
-	have.MaxMsgsPerSubject, have.MaxBytes = wanted.MaxMsgsPerSubject, wanted.MaxBytes
-	if _, err := client.UpdateStream(ctx, have); err != nil {
-		return fmt.Errorf("stream %s: set its limits: %w", wanted.Name, err)
+	changed := have
+	changed.MaxMsgsPerSubject, changed.MaxBytes = wanted.MaxMsgsPerSubject, wanted.MaxBytes
+	_, err = client.UpdateStream(ctx, changed)
+	var refusal *js.APIError
+	if errors.As(err, &refusal) && refusal.ErrorCode == codeStorageExceeded {
+		// The stream has reserved more than the server may store now. That refuses
+		// every change, even to less; but the server's own limit holds.
+		logger.Warn("limits of the journal's stream stay as they are, the server's lower one holds", slog.String("stream", have.Name),
+			slog.Int64("max_bytes", have.MaxBytes), slog.Int64("max_msgs_per_subject", have.MaxMsgsPerSubject), slog.Any("err", err))
+		wanted.MaxMsgsPerSubject, wanted.MaxBytes = have.MaxMsgsPerSubject, have.MaxBytes
+		return wanted, nil
 	}
-	return nil
+	if err != nil {
+		return wanted, fmt.Errorf("stream %s: set its limits: %w", wanted.Name, err)
+	}
+	return wanted, nil
 }
 
 // RefusedError says why a stream that is there cannot be the journal. informd does

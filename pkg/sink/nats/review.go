@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,10 +139,18 @@ func (last *lastMessage) covers(e *event.Event) bool {
 		return false
 	case last.id == headerOf(e, headerID):
 		return true
-	case e.ResourceVersion == 0 || event.Epoch(last.id) != event.Epoch(e.ID):
+	case e.ResourceVersion == 0 || event.Epoch(last.id) != event.Epoch(e.ID) || repeated(e.ID):
 		return false
 	}
 	return last.revision > e.ResourceVersion && !last.time.Before(e.Time.Truncate(time.Microsecond))
+}
+
+// repeated reports whether an id ends in ":r<run>": somebody has asked for the event
+// once more, whatever came after it.
+func repeated(id string) bool {
+	run, ok := strings.CutPrefix(id[strings.LastIndexByte(id, ':')+1:], "r")
+	_, err := strconv.ParseUint(run, 10, 64)
+	return ok && err == nil
 }
 
 // condition is the value of the header that ties a message to this one being the

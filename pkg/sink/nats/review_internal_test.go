@@ -116,3 +116,16 @@ func TestCheckSize(t *testing.T) {
 		t.Error("headers that JetStream refuses pass")
 	}
 }
+
+// TestRepeatedIsNotCovered: what an operator has asked for again is sent, whatever
+// the stream holds by now.
+func TestRepeatedIsNotCovered(t *testing.T) {
+	now := time.Now()
+	last := lastMessage{sequence: 1, id: "u:9", revision: 9, time: now}
+	for id, want := range map[string]bool{"u:5": true, "u:5:r1": false, "u:5:e1:r7": false, "u:9": true, "u:deleted:r12": false} {
+		e := event.Event{ID: id, Op: event.Modified, ResourceVersion: 5, Time: now.Add(-time.Second), Cluster: "c", Resource: "pods", Name: "x", UID: "u"}
+		if got := last.covers(&e); got != want {
+			t.Errorf("%s: covered %t, want %t", id, got, want)
+		}
+	}
+}

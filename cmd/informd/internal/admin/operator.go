@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -80,8 +81,9 @@ func (s *Server) local(handle func(w http.ResponseWriter, r *http.Request) error
 			http.Error(w, "only from this machine: use the informd command where informd runs (kubectl exec)", http.StatusForbidden)
 			return
 		}
-		// A page in a browser on this machine could send a form here.
-		if r.Header.Get("Origin") != "" {
+		// A page in a browser on this machine could send a form here, or ask under a
+		// name of its own that leads to this address.
+		if r.Header.Get("Origin") != "" || !loopback(r.Host) {
 			http.Error(w, "not from a web page", http.StatusForbidden)
 			return
 		}
@@ -98,6 +100,15 @@ func (s *Server) local(handle func(w http.ResponseWriter, r *http.Request) error
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	}
+}
+
+// loopback reports whether a request's host names this machine.
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (s *Server) letters(w http.ResponseWriter, r *http.Request) error {

@@ -18,6 +18,9 @@ import (
 // [admin.Operator].
 type operator struct{ daemon *Daemon }
 
+// dropTimeout bounds the dropping of letters after an operator has gone away.
+const dropTimeout = 10 * time.Second
+
 var errNotOpen = errors.New("the journal is not open yet")
 
 func (o operator) pipeline() (*pipeline, error) {
@@ -106,7 +109,10 @@ func (o operator) ReplayLetters(ctx context.Context, sink string, numbers []uint
 		e := *l.Event
 		e.ID += ":r" + run
 		if err := r.Insert(ctx, e); err != nil {
-			return 0, errors.Join(err, r.DeadLetters().Drop(ctx, done...))
+			// What was delivered is not to be delivered again the next time.
+			dropping, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
+			defer cancel()
+			return 0, errors.Join(err, r.DeadLetters().Drop(dropping, done...))
 		}
 		done = append(done, l.Number)
 	}

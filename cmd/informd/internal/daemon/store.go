@@ -120,7 +120,9 @@ func (s *store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 	}
 	s.close = append(s.close, func() error { conn.Close(); return nil })
 	held, err := lease.Acquire(ctx, conn, lease.Options{
-		Bucket: c.Journal.Stream + "_LEASE", Key: "writer", Holder: holder, TTL: leaseTTL, Waiting: waiting, Logger: s.logger,
+		// Another cluster's informd is not to wait here: the stream refuses it.
+		Bucket: c.Journal.Stream + "_LEASE", Key: "writer." + c.Cluster, Holder: holder,
+		TTL: leaseTTL, Replicas: c.Journal.Replicas, Waiting: waiting, Logger: s.logger,
 	})
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)

@@ -71,7 +71,8 @@ type GapInfo struct {
 	Reason    string // "expired", "rollback", "trimmed"
 	Recovered Recovered
 	// Trimmed is how many events the journal had dropped before this sink read
-	// them, 0 unless that is the reason. From and To are 0 then: the range is one
+	// them, 0 unless that is the reason. Deletions among them follow all the same,
+	// as the copies that the journal keeps of them. From and To are 0 then: the range is one
 	// of the journal, see [TrimmedID].
 	Trimmed uint64
 }

@@ -147,10 +147,15 @@ func (j *Journal) launchAll(ctx context.Context, pending []*flight) (launched []
 		if f.err != nil {
 			continue
 		}
+		if f.err = j.keepEnd(ctx, f); f.err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			continue
+		}
 		if err := j.launch(ctx, f); err != nil {
 			return nil, err
 		}
-		f.flying = true
 		launched = append(launched, f)
 	}
 	return launched, nil
@@ -224,7 +229,7 @@ func (j *Journal) reconsider(ctx context.Context, f *flight) (doubt, err error) 
 	if err != nil {
 		return nil, err
 	}
-	j.heads.set(f.subject, head{seq: m.seq, id: j.heads.hash(last.event.ID)})
+	j.heads.set(f.subject, head{seq: m.seq, id: j.heads.hash(last.event.ID), ends: last.event.Op.Ends()})
 	if verdict == held {
 		f.landed = true
 		j.tail.reach(m.seq)

@@ -297,17 +297,22 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// noise is what can hardly be compressed.
+func noise(bytes int) []byte {
+	b := make([]byte, bytes)
+	for i := range b {
+		b[i] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"[rand.IntN(64)]
+	}
+	return b
+}
+
 // TestOversize goes through the ladder with a server that takes 64 KiB.
 func TestOversize(t *testing.T) {
 	h := newHostWith(t, 64<<10)
 	j := h.open()
 	var now clock
-	noise := make([]byte, 200<<10)
-	for i := range noise {
-		noise[i] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"[rand.IntN(64)]
-	}
 	bodies := map[string]string{
-		"plain": "small", "compressed": strings.Repeat("compressible ", 10_000), "object": string(noise),
+		"plain": "small", "compressed": strings.Repeat("compressible ", 10_000), "object": string(noise(200 << 10)),
 	}
 	var events []event.Event
 	for _, name := range []string{"plain", "compressed", "object"} {
@@ -361,11 +366,7 @@ func TestOversizeForGood(t *testing.T) {
 	var now clock
 	a := &object{name: "a"}
 	e := a.event(&now, event.Added)
-	noise := make([]byte, 200<<10)
-	for i := range noise {
-		noise[i] = byte('0' + rand.IntN(75))
-	}
-	e.Data = noise
+	e.Data = noise(200 << 10)
 	mustAppend(t, j, e, a.event(&now, event.Modified))
 	got := read(t, c, 2)
 	if got[0].Event.Data != nil || got[0].Event.ID != e.ID || got[1].Event.Data == nil {
@@ -391,10 +392,7 @@ func TestObjectsGoWithTheirEvents(t *testing.T) {
 	a := &object{name: "a"}
 	for i := range 3 {
 		e := a.event(&now, []event.Op{event.Added, event.Modified, event.Modified}[i])
-		e.Data = make([]byte, 200<<10)
-		for k := range e.Data {
-			e.Data[k] = byte('0' + rand.IntN(75))
-		}
+		e.Data = noise(200 << 10)
 		mustAppend(t, j, e)
 	}
 	names := func() (names []string) {

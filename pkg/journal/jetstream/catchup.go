@@ -7,6 +7,7 @@ import (
 
 	js "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
 
@@ -19,7 +20,8 @@ const (
 // catchup reads the stream until the tail is reached. It counts the sequences that
 // it does not get: the history limit has removed those events, and each of them is
 // declared by a gap event ahead of what follows. What the janitor removed does not
-// count: every cursor had passed it.
+// count: every cursor had passed it. Ends that are missing count, and follow as
+// copies.
 type catchup struct {
 	cursor *cursor
 	pull   *puller
@@ -54,23 +56,27 @@ func (s *catchup) fill(ctx context.Context) (entries []journal.Entry, done bool,
 		s.close(ctx)
 		return nil, false, err
 	}
+	decoded, err := s.decode(ctx, found)
+	if err != nil {
+		s.close(ctx) // it has gone on; another one begins behind passed
+		return nil, false, err
+	}
 	entries = make([]journal.Entry, 1, len(found)+1) // the first is for a gap
 	from, passed, missing := s.passed+1, s.passed, s.missing
-	for _, m := range found {
-		e, ok, err := j.decode(ctx, m)
-		if err != nil {
-			s.close(ctx) // it has gone on; another one begins behind passed
-			return nil, false, err
+	for i, m := range found {
+		if m.seq > passed+1 {
+			missing += m.seq - passed - 1
+			s.cursor.jump(passed + 1)
 		}
-		if ok {
-			entries = append(entries, journal.Entry{Seq: m.seq, Event: e})
-		}
-		missing += m.seq - passed - 1
 		passed = m.seq
+		if e := decoded[i]; e != nil && s.cursor.admit(m.seq, e.Op.Ends(), copyOf(m)) {
+			entries = append(entries, journal.Entry{Seq: m.seq, Event: *e})
+		}
 	}
 	end := len(found) == 0 || s.pull.pending == 0
 	if end && goal > passed {
 		missing += goal - passed
+		s.cursor.jump(passed + 1)
 		passed = goal
 	}
 	// The tail may still have what was declared as missing: not before until.
@@ -86,6 +92,21 @@ func (s *catchup) fill(ctx context.Context) (entries []journal.Entry, done bool,
 		entries = entries[1:]
 	}
 	return entries, end, nil
+}
+
+// decode reads the events from messages; nil stands for what is none.
+func (s *catchup) decode(ctx context.Context, found []message) ([]*event.Event, error) {
+	decoded := make([]*event.Event, len(found))
+	for i, m := range found {
+		e, ok, err := s.cursor.journal.decode(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			decoded[i] = &e
+		}
+	}
+	return decoded, nil
 }
 
 // open makes the puller if there is none. It returns how many of the sequences up

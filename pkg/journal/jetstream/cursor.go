@@ -29,6 +29,10 @@ type cursor struct {
 	record  position // what was committed; what is to be saved
 	saved   position // what is durable
 	batches []batch  // what was read from the stream and is not committed
+	// While record.Jumped is set: where the copies of what was jumped over are
+	// through at the latest, and the ends behind Jumped that were returned.
+	jumpedUntil uint64
+	seen        map[uint64]struct{}
 
 	// Of who has put something into reader:
 	queue  []journal.Entry // read ahead
@@ -102,6 +106,7 @@ func (c *cursor) begin(ctx context.Context, start journal.Start) error {
 	}
 	c.mu.Lock()
 	c.record, c.next = p, p.Last+1
+	c.jumpedUntil = now.Last
 	c.mu.Unlock()
 	if !found {
 		if err := c.save(ctx); err != nil {
@@ -192,12 +197,13 @@ func (c *cursor) readTail(ctx context.Context, limit int) ([]journal.Entry, erro
 	c.mu.Lock()
 	next := c.next
 	c.mu.Unlock()
-	entries, behind := c.journal.tail.take(next, limit)
+	entries, copies, behind := c.journal.tail.take(next, limit)
 	switch {
 	case behind > 0:
 		c.source = newCatchup(c, next)
 	case len(entries) > 0:
 		c.passed(entries[len(entries)-1].Seq)
+		entries = c.admitAll(entries, copies)
 		c.rename(entries)
 	default:
 		select {

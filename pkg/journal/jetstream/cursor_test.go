@@ -100,11 +100,11 @@ func TestSnapshotBreaksOff(t *testing.T) {
 	for _, o := range objects[3:] {
 		want = append(want, fmt.Sprintf("0 snapshot %s:%d", o.uid, o.prev))
 	}
-	want = append(want, "0 snapshot "+objects[1].uid+":13", "14 snapshot "+objects[2].uid+":14")
+	want = append(want, "0 snapshot "+objects[1].uid+":13", "15 snapshot "+objects[2].uid+":14")
 	if diff := cmp.Diff(describe(want...), show(read(t, c, len(want)))); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)
 	}
-	mustCommit(t, c, 14)
+	mustCommit(t, c, 15) // with the copy of o1's deletion
 	mustClose(t, j)
 	c = mustOpen(t, h.open(), "bus", journal.FromSnapshot)
 	silent(t, c)

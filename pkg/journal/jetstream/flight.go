@@ -20,6 +20,8 @@ type flight struct {
 	subject uint64 // hash
 	id      uint64 // hash
 	sent    uint64 // the sequence that was expected to be the subject's last
+	copyOf  uint64 // of a copy: the sequence of the original
+	kept    uint64 // the sequence of the end that was copied before it
 	outcome chan error
 	flying  bool  // the outcome of an attempt is still to come
 	landed  bool  // it is in the stream
@@ -77,14 +79,21 @@ func (f *flights) none() bool {
 func (j *Journal) launch(ctx context.Context, f *flight) error {
 	last := j.heads.get(f.subject)
 	if last.seq != 0 && last.id == f.id {
+		f.flying = true
 		f.outcome <- nil // an earlier call, which was given up, has brought it in
 		return nil
 	}
 	f.sent = last.seq
 	f.message.Header[js.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(f.sent, 10)}
+	return j.send(ctx, f)
+}
+
+// send brings the event on its way.
+func (j *Journal) send(ctx context.Context, f *flight) error {
 	if err := j.flights.add(ctx, f); err != nil {
 		return err
 	}
+	f.flying = true
 	// The library's own retry would send again behind later messages.
 	if _, err := j.client.PublishMsgAsync(f.message, js.WithRetryAttempts(0)); err != nil {
 		j.failed(nil, f.message, err)
@@ -103,12 +112,14 @@ func (j *Journal) acknowledged(_ js.JetStream, m *nats.Msg, ack *js.PubAck) {
 		f.outcome <- fmt.Errorf("stream %s took the event instead of %s", ack.Stream, j.config.Stream)
 		return
 	}
-	j.heads.set(f.subject, head{seq: ack.Sequence, id: f.id})
-	if !j.tail.push(ack.Sequence, f.event) {
+	if f.copyOf == 0 {
+		j.heads.set(f.subject, head{seq: ack.Sequence, id: f.id, ends: f.event.Op.Ends()})
+	}
+	if !j.tail.push(ack.Sequence, f.event, f.copyOf) {
 		j.lose(fmt.Errorf("%w: it counts from %d again and was at %d", ErrLost, ack.Sequence, j.tail.end()))
 	}
 	if f.event.Op.Ends() {
-		j.janitor.note(tombstone{subject: m.Subject, seq: ack.Sequence})
+		j.janitor.note(tombstone{subject: m.Subject, seq: ack.Sequence, copied: f.copyOf != 0})
 	}
 	f.outcome <- nil
 }

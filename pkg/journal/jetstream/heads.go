@@ -9,9 +9,11 @@ import (
 type head struct {
 	seq uint64
 	id  uint64 // hash of the event's id
+	// ends says that the event ends its object.
+	ends bool
 }
 
-// heads remembers the last message of every subject, under a hash of it: some 40
+// heads remembers the last message of every subject, under a hash of it: some 50
 // bytes each. It is a guess that saves a question: what is wrong, the server
 // refuses. Its methods may be called concurrently.
 type heads struct {

@@ -21,6 +21,7 @@ const maxTombstones = 10_000
 type tombstone struct {
 	subject string
 	seq     uint64
+	copied  bool // it is a copy, of which nothing stays
 }
 
 // janitor removes what deleted objects leave behind: their history once every open
@@ -106,7 +107,11 @@ func (n *janitor) sweepRecent(ctx context.Context) error {
 		if !ok {
 			return nil
 		}
-		if err := n.purge(ctx, t.subject, t.seq); err != nil {
+		below := t.seq
+		if t.copied {
+			below++
+		}
+		if err := n.purge(ctx, t.subject, below); err != nil {
 			return err // the scan finds it
 		}
 	}
@@ -141,6 +146,8 @@ func (n *janitor) sweepAll(ctx context.Context) error {
 			return nil
 		}
 		switch {
+		case copyOf(m) != 0:
+			return n.purge(ctx, m.Subject, m.seq+1)
 		case m.time.Before(old):
 			if err := n.purge(ctx, m.Subject, m.seq+1); err != nil {
 				return err
@@ -222,7 +229,8 @@ func (n *janitor) used(ctx context.Context, o *js.ObjectInfo) (bool, error) {
 		return true, nil // not ours to judge
 	}
 	p, err := n.journal.pull(ctx, scan{
-		stream: n.journal.stream, policy: js.DeliverAllPolicy, filters: []string{subject}, headers: true, batch: readBatch,
+		stream: n.journal.stream, policy: js.DeliverAllPolicy, headers: true, batch: readBatch,
+		filters: []string{subject, n.journal.config.endedSubject(o.Name)},
 	})
 	if err != nil {
 		return false, err

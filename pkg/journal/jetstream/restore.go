@@ -62,7 +62,7 @@ func (j *Journal) restoreObjects(ctx context.Context, filter string, last func(e
 				slog.String("subject", m.Subject), slog.Uint64("seq", m.seq), slog.Any("err", err))
 			return
 		}
-		j.heads.set(j.heads.hash(m.Subject), head{seq: m.seq, id: j.heads.hash(e.ID)})
+		j.heads.set(j.heads.hash(m.Subject), head{seq: m.seq, id: j.heads.hash(e.ID), ends: e.Op.Ends()})
 		last(e)
 	}
 	return j.persevere(ctx, j.asking, func(ctx context.Context) error {

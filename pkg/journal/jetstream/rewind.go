@@ -57,6 +57,7 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	anew.Last = first - 1
 	anew.Run++
 	anew.Until = max(old.Until, old.Last)
+	anew.Jumped = min(old.Jumped, first) // what lies below first stays as it is
 	if err := c.journal.save(ctx, c.journal.sinkKey(c.name), anew); err != nil {
 		return 0, err
 	}
@@ -66,7 +67,7 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	c.queue, c.source = nil, nil
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.record, c.saved, c.floor, c.next, c.batches = anew, anew, 0, first, nil
+	c.record, c.saved, c.floor, c.next, c.batches, c.seen = anew, anew, 0, first, nil, nil
 	return stored - min(stored, behind), nil
 }
 

@@ -81,7 +81,11 @@ func (s *snapshot) fill(ctx context.Context) (entries []journal.Entry, done bool
 	if s.ended {
 		return s.finish(append(entries, s.synced...)), true, nil
 	}
-	if s.gone += s.end - s.passed; s.gone > 0 {
+	if s.passed < s.end {
+		s.gone += s.end - s.passed
+		s.cursor.jump(s.passed + 1)
+	}
+	if s.gone > 0 {
 		entries = append(entries, s.cursor.trimmed(s.since+1, s.end, s.gone))
 	}
 	s.ended, s.passed = true, 0
@@ -90,10 +94,8 @@ func (s *snapshot) fill(ctx context.Context) (entries []journal.Entry, done bool
 
 // ends picks the ends of objects. What is missing may have been some, too.
 func (s *snapshot) ends(ctx context.Context, found []message) (entries []journal.Entry, err error) {
-	passed, gone := s.passed, s.gone
-	for _, m := range found {
-		gone += m.seq - passed - 1
-		passed = m.seq
+	decoded := make([]*event.Event, len(found))
+	for i, m := range found {
 		if !event.Op(m.Header.Get(headerOp)).Ends() {
 			continue
 		}
@@ -102,10 +104,19 @@ func (s *snapshot) ends(ctx context.Context, found []message) (entries []journal
 			return nil, err
 		}
 		if ok {
-			entries = append(entries, journal.Entry{Event: e})
+			decoded[i] = &e
 		}
 	}
-	s.passed, s.gone = passed, gone
+	for i, m := range found {
+		if m.seq > s.passed+1 {
+			s.gone += m.seq - s.passed - 1
+			s.cursor.jump(s.passed + 1)
+		}
+		s.passed = m.seq
+		if e := decoded[i]; e != nil && s.cursor.admit(m.seq, true, copyOf(m)) {
+			entries = append(entries, journal.Entry{Event: *e})
+		}
+	}
 	return entries, nil
 }
 

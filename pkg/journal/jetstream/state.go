@@ -40,6 +40,9 @@ type position struct {
 	// where the log ended when the first attempt at it began.
 	Snapshot bool   `json:"snapshot,omitempty"`
 	Since    uint64 `json:"since,omitempty"`
+	// Jumped is the first sequence that was gone before the sink came to it, as
+	// long as a copy of an end from there on may follow; 0: none was.
+	Jumped uint64 `json:"jumped,omitempty"`
 	// Run counts the rewinds; events up to Until bear the last one's number.
 	Run   uint64 `json:"run,omitempty"`
 	Until uint64 `json:"until,omitempty"`

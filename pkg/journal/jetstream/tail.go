@@ -25,8 +25,9 @@ type tail struct {
 }
 
 type slot struct {
-	event event.Event
-	at    time.Time // when it was acknowledged
+	event  event.Event
+	at     time.Time // when it was acknowledged
+	copyOf uint64    // of a copy: the sequence of the original
 }
 
 func newTail(limit int, last uint64) *tail {
@@ -36,7 +37,7 @@ func newTail(limit int, last uint64) *tail {
 // push adds an event that was acknowledged with seq. Acknowledgements come in the
 // order of the log: false says that this one does not, so that the log is not the
 // one it was.
-func (t *tail) push(seq uint64, e event.Event) bool {
+func (t *tail) push(seq uint64, e event.Event, copyOf uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if seq <= t.acked {
@@ -49,7 +50,7 @@ func (t *tail) push(seq uint64, e event.Event) bool {
 	if seq != t.last+1 {
 		t.restart(seq)
 	}
-	t.slots = append(t.slots, slot{event: e, at: time.Now()})
+	t.slots = append(t.slots, slot{event: e, at: time.Now(), copyOf: copyOf})
 	t.last = seq
 	t.bytes += e.Size()
 	for t.bytes > t.limit && len(t.slots) > 1 {
@@ -84,24 +85,32 @@ func (t *tail) wake() {
 	}
 }
 
-// take returns at most limit entries from next on. Behind is the sequence up to
-// which the caller has to read the stream first, 0 if it has not.
-func (t *tail) take(next uint64, limit int) (entries []journal.Entry, behind uint64) {
+// take returns at most limit entries from next on, and of which sequence those of
+// them are copies that are some. Behind is the sequence up to which the caller has
+// to read the stream first, 0 if it has not.
+func (t *tail) take(next uint64, limit int) (entries []journal.Entry, copies map[uint64]uint64, behind uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case next > t.last:
-		return nil, 0
+		return nil, nil, 0
 	case next < t.first:
-		return nil, t.first - 1
+		return nil, nil, t.first - 1
 	}
 	from := next - t.first
 	slots := t.slots[from:min(from+uint64(limit), uint64(len(t.slots)))]
 	entries = make([]journal.Entry, len(slots))
 	for i := range slots {
-		entries[i] = journal.Entry{Seq: next + uint64(i), Event: slots[i].event}
+		seq := next + uint64(i)
+		entries[i] = journal.Entry{Seq: seq, Event: slots[i].event}
+		if slots[i].copyOf != 0 {
+			if copies == nil {
+				copies = map[uint64]uint64{}
+			}
+			copies[seq] = slots[i].copyOf
+		}
 	}
-	return entries, 0
+	return entries, copies, 0
 }
 
 // holds reports whether take can go on with the sequence next.

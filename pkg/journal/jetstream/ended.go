@@ -1,0 +1,172 @@
+package jetstream
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// The history limit counts by subject, that is by name. When a name is used again,
+// what the new object does would push the end of the old one out of the log before
+// a cursor that is far behind has read it. So a copy of the end goes into the log,
+// under a subject of its own, directly before the new object begins, unless every
+// open cursor has passed the end already. A cursor leaves the copy out but where it
+// has jumped over the original, as far as it knows: one that is opened anew while
+// it is behind does not know what it had read, so that a deletion may come twice,
+// with the same id. The janitor removes the copy once all have passed it.
+
+// headerCopyOf marks the copy of the end of an object; it has the sequence of the
+// original.
+const headerCopyOf = "informd-copy-of"
+
+// maxSeen bounds the ends that a cursor remembers while it may meet their copies.
+// Beyond that a deletion may come twice, with the same id.
+const maxSeen = 1 << 16
+
+// endedSubject is where the copy of an end goes, by the event's id.
+func (c *Config) endedSubject(id string) string {
+	prefix := c.root() + "._informd.ended."
+	if s := prefix + event.EscapeToken(id); len(s) <= maxSubject {
+		return s
+	}
+	sum := sha256.Sum256([]byte(id))
+	return prefix + hex.EncodeToString(sum[:])
+}
+
+// copyOf returns the sequence of which a message is the copy, 0 if it is none.
+func copyOf(m message) uint64 {
+	seq, err := strconv.ParseUint(m.Header.Get(headerCopyOf), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return seq
+}
+
+// keepEnd puts a copy of what the event's subject ends with into the log if that
+// is the end of an object which a cursor has still to read.
+func (j *Journal) keepEnd(ctx context.Context, f *flight) error {
+	last := j.heads.get(f.subject)
+	if !last.ends || last.id == f.id || last.seq == f.kept || !j.unread(last.seq) {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	m, err := j.lastMessage(limited, j.config.Stream, f.message.Subject)
+	if err != nil {
+		return err
+	}
+	if m.seq != last.seq {
+		return nil // the condition on the event will fail, and it comes here again
+	}
+	e, ok, err := j.decode(limited, m)
+	if err != nil || !ok {
+		return err
+	}
+	c := &flight{event: e, message: j.config.newCopy(&e, m), copyOf: m.seq, outcome: make(chan error, 1)}
+	for {
+		if err := j.send(ctx, c); err != nil {
+			return err
+		}
+		if err := c.settle(ctx); err != nil {
+			return err
+		}
+		switch {
+		case c.err == nil:
+			f.kept = m.seq
+			return nil
+		case !isTooLarge(c.err) || len(c.message.Data) == 0:
+			return c.err
+		}
+		j.bare(&c.event, c.message, c.err) // the limit has been lowered since
+	}
+}
+
+// newCopy makes the message that repeats m.
+func (c *Config) newCopy(e *event.Event, m message) *nats.Msg {
+	anew := &nats.Msg{Subject: c.endedSubject(e.ID), Header: make(nats.Header, len(m.Header)+1), Data: m.Data}
+	for name, values := range m.Header {
+		if !strings.HasPrefix(name, "Nats-") { // the conditions on the original
+			anew.Header[name] = values
+		}
+	}
+	anew.Header[headerCopyOf] = []string{strconv.FormatUint(m.seq, 10)}
+	return anew
+}
+
+// unread reports whether an open cursor has not passed seq for good.
+func (j *Journal) unread(seq uint64) bool {
+	for _, c := range j.openCursors() {
+		if c.durable() < seq {
+			return true
+		}
+	}
+	return false
+}
+
+// jump says that the events from first on, up to some later one, were removed
+// before the cursor came to them. Their copies, if there are any, are in the log
+// by now.
+func (c *cursor) jump(first uint64) {
+	end := c.journal.tail.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.record.Jumped == 0 || first < c.record.Jumped {
+		c.record.Jumped = first
+	}
+	c.jumpedUntil = max(c.jumpedUntil, end)
+}
+
+// landed forgets what was jumped over once the copies of it are committed. It is
+// called with the lock held.
+func (c *cursor) landed() {
+	if c.record.Jumped != 0 && c.record.Last >= c.jumpedUntil {
+		c.record.Jumped, c.jumpedUntil, c.seen = 0, 0, nil
+	}
+}
+
+// admit reports whether a message that was read is to be returned: a copy only if
+// the original was not. It must be called once for each.
+func (c *cursor) admit(seq uint64, ends bool, copyOf uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.admitLocked(seq, ends, copyOf)
+}
+
+// admitAll leaves out what admit does not let through; copies has of which
+// sequence an entry is the copy.
+func (c *cursor) admitAll(entries []journal.Entry, copies map[uint64]uint64) []journal.Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.record.Jumped == 0 && len(copies) == 0 {
+		return entries
+	}
+	return slices.DeleteFunc(entries, func(e journal.Entry) bool {
+		return !c.admitLocked(e.Seq, e.Event.Op.Ends(), copies[e.Seq])
+	})
+}
+
+func (c *cursor) admitLocked(seq uint64, ends bool, copyOf uint64) bool {
+	original := seq
+	if copyOf != 0 {
+		original = copyOf
+	}
+	if !ends || c.record.Jumped == 0 || original < c.record.Jumped || original > c.jumpedUntil {
+		return copyOf == 0
+	}
+	if _, ok := c.seen[original]; ok && copyOf != 0 {
+		return false
+	}
+	if c.seen == nil || len(c.seen) >= maxSeen {
+		c.seen = map[uint64]struct{}{}
+	}
+	c.seen[original] = struct{}{}
+	return true
+}

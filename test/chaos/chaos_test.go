@@ -28,6 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	                breaks invariants, which is no failure then
 //	CHAOS_BINARY    of informd (default: built from this checkout)
 //	CHAOS_TAGS      to build informd with
+//	CHAOS_DEAD      1: the webhook takes nothing until the faults are over
 //	CHAOS_RATE      writes per second (default: 200)
 //	CHAOS_REPORT    path of the report as JSON
 //	CHAOS_LOGS      directory to keep informd's logs in
@@ -72,7 +73,8 @@ func fromEnvironment() (Options, error) {
 		Seed:     uint64(time.Now().UnixMilli()),
 		Duration: time.Duration(number("CHAOS_MINUTES", 4) * float64(time.Minute)),
 		Journal:  os.Getenv("CHAOS_JOURNAL"), Informds: int(number("CHAOS_INFORMDS", 1)), Baseline: os.Getenv("CHAOS_BASELINE") == "1",
-		Binary: os.Getenv("CHAOS_BINARY"), Tags: os.Getenv("CHAOS_TAGS"), Rate: int(number("CHAOS_RATE", defaultRate)),
+		DeadHook: os.Getenv("CHAOS_DEAD") == "1",
+		Binary:   os.Getenv("CHAOS_BINARY"), Tags: os.Getenv("CHAOS_TAGS"), Rate: int(number("CHAOS_RATE", defaultRate)),
 		Logs: os.Getenv("CHAOS_LOGS"), Out: os.Stdout,
 	}
 	if text := os.Getenv("CHAOS_SEED"); text != "" {

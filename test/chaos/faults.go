@@ -44,6 +44,7 @@ func informdFaults() []*fault {
 		{"N1-kill-informd", []string{"informd"}, needsDurable, killInformd},
 		{"N1-stop-informd", []string{"informd"}, needsDurable, stopInformd},
 		{"N1-down-over-compaction", []string{"informd", "api", "compaction"}, needsDurable, downOverCompaction},
+		{"N1-down-two-minutes", []string{"informd", "api"}, needsAsking, downTwoMinutes},
 		{"N17-kill-in-reconcile", []string{"informd", "api", "compaction"}, needsDurable, killInReconcile},
 		{"N11-kill-journal", []string{"log"}, needsJournalServer, func(a *attack) error { return restart(a, a.log.Process) }},
 		{"N11-freeze-journal", []string{"log"}, needsJournalServer, func(a *attack) error { return freeze(a, a.log.Process) }},
@@ -82,6 +83,9 @@ func hookFaults() []*fault {
 }
 
 func needsHook(r *Rig) string {
+	if r.options.DeadHook {
+		return "the webhook is down for the whole run"
+	}
 	if r.options.Baseline {
 		return "the baseline has no webhook"
 	}
@@ -107,6 +111,14 @@ func needsJournalServer(r *Rig) string {
 		return "the journal is not on a server"
 	}
 	return ""
+}
+
+// needsAsking: it takes long, so that nothing else would have its turn.
+func needsAsking(r *Rig) string {
+	if !slices.Contains(r.options.Faults, "N1-down-two-minutes") {
+		return "runs only when asked for by name: it takes two minutes"
+	}
+	return needsDurable(r)
 }
 
 // needsForgetting: what somebody takes from the journal after it was acknowledged

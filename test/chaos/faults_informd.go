@@ -57,6 +57,21 @@ func downOverCompaction(a *attack) error {
 	return errors.Join(err, a.startAll())
 }
 
+// downTwoMinutes has the API servers restarted in between, one after the other.
+func downTwoMinutes(a *attack) error {
+	if err := a.killAll(); err != nil {
+		return err
+	}
+	a.hold(time.Minute, time.Minute)
+	for range a.servers {
+		if err := killAPIServer(a); err != nil {
+			return err
+		}
+	}
+	a.hold(time.Minute, time.Minute)
+	return a.startAll()
+}
+
 // loseHistory compacts etcd and empties the API servers' memories.
 func (a *attack) loseHistory() error {
 	for _, s := range a.servers {

@@ -28,6 +28,7 @@ func TestMutants(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			o := options
 			o.Binary = buildMutant(t, m)
+			o.Patience = 5 * time.Second
 			o.Faults, o.Journal = strings.Split(m.faults, ","), m.journal
 			if os.Getenv("CHAOS_MINUTES") == "" {
 				o.Duration = 45 * time.Second

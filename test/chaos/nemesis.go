@@ -17,7 +17,7 @@ const (
 	maxPause    = 4 * time.Second
 	retryPause  = 200 * time.Millisecond
 	// healing bounds what it takes to heal a fault.
-	healing = 2 * time.Minute
+	healing = 4 * time.Minute
 )
 
 // fault is one way to break the rig.

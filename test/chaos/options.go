@@ -36,6 +36,11 @@ type Options struct {
 	Rate int
 	// RSS is how much memory an informd may take, in bytes.
 	RSS uint64
+	// DeadHook has the webhook take nothing until the faults are over.
+	DeadHook bool
+	// Patience is how long to wait for what is late, to tell it from what is lost.
+	// Default: two minutes.
+	Patience time.Duration
 	// Logs is a directory to keep the informds' logs in. Default: they are removed.
 	Logs string
 	// Out is where the progress goes.
@@ -46,6 +51,7 @@ const (
 	defaultRate     = 200
 	defaultDuration = 4 * time.Minute
 	defaultRSS      = 512 << 20
+	defaultPatience = 2 * time.Minute
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -63,6 +69,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.RSS == 0 {
 		o.RSS = defaultRSS
+	}
+	if o.Patience == 0 {
+		o.Patience = defaultPatience
 	}
 	if o.Out == nil {
 		o.Out = io.Discard

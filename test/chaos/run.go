@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +17,6 @@ const (
 	calm             = 8 * time.Second // without faults, before and after
 	firstSync        = 2 * time.Minute
 	liveness         = time.Minute      // I9
-	patience         = 2 * time.Minute  // how long to wait beyond it, to tell late from lost
 	quiet            = 10 * time.Second // I7
 	progressPeriod   = 10 * time.Second
 	observePeriod    = 100 * time.Millisecond
@@ -82,7 +82,13 @@ func (r *run) torment(ctx context.Context) (*Report, error) {
 	}
 	observed := r.observe(ctx)
 	pause(ctx, calm)
+	if r.options.DeadHook {
+		r.rig.hook.Behave(Manners{Status: http.StatusServiceUnavailable, Share: 1})
+	}
 	r.nemesis.Run(ctx, r.options.Duration)
+	if r.options.DeadHook {
+		r.rig.hook.Behave(Manners{})
+	}
 	pause(ctx, calm)
 	r.workload.Stop()
 	r.arrive(ctx)
@@ -190,7 +196,7 @@ func (r *run) arrive(ctx context.Context) {
 				r.late = append(r.late, Violation{Invariant: "I9", Text: fmt.Sprintf("it took %s after the last fault until everything had arrived", took.Round(time.Second))})
 			}
 			return
-		case took > liveness+patience || r.options.Baseline && took > liveness/2:
+		case took > liveness+r.options.Patience || r.options.Baseline && took > liveness/2:
 			r.late = append(r.late, r.missing()...)
 			return
 		}
@@ -203,7 +209,7 @@ func (r *run) missing() []Violation {
 	var all []Violation
 	for _, c := range r.rig.consumers() {
 		if n, _ := c.tracker.Lag(); n > 0 {
-			all = append(all, Violation{Invariant: "I9", Sink: c.name, Text: fmt.Sprintf("of %d objects something has not arrived %s after the last fault: %v", n, liveness+patience, c.tracker.Some(5))})
+			all = append(all, Violation{Invariant: "I9", Sink: c.name, Text: fmt.Sprintf("of %d objects something has not arrived %s after the last fault: %v", n, liveness+r.options.Patience, c.tracker.Some(5))})
 		}
 	}
 	return all

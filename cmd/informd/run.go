@@ -28,10 +28,13 @@ func runCommand() command {
 			flags.Bool(onceFlag, false, "deliver the snapshot of every resource, then end; exit code 1 if one could not be read")
 		},
 		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
-			c, err := config.Load(config.Source{Flags: flags, Drivers: drivers.All()})
+			source := config.Source{Flags: flags, Drivers: drivers.All()}
+			c, err := config.Load(source)
 			if err != nil {
 				return err
 			}
+			source.Path = c.Path // a reload is of the same file
+			load := func() (*config.Config, error) { return config.Load(source) }
 			once, err := flags.GetBool(onceFlag)
 			if err != nil {
 				return usageError{err.Error()}
@@ -41,8 +44,9 @@ func runCommand() command {
 			}
 			if once {
 				config.ForgetJournal(c) // it is the daemon's, which may be running
+				load = nil
 			}
-			return runDaemon(ctx, io, c, once)
+			return runDaemon(ctx, daemon.Options{Config: c, Load: load, Version: version, Stdout: io.out, Stderr: io.err}, once)
 		},
 	}
 }
@@ -52,8 +56,8 @@ func runCommand() command {
 const gcPercent = 50
 
 // runDaemon runs until the first SIGTERM or interrupt, then drains; the second
-// one ends it at once.
-func runDaemon(ctx context.Context, io streams, c *config.Config, once bool) error {
+// one ends it at once. SIGHUP reloads the config.
+func runDaemon(ctx context.Context, o daemon.Options, once bool) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -61,11 +65,7 @@ func runDaemon(ctx context.Context, io streams, c *config.Config, once bool) err
 	defer stop()
 	now, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(nil)
-	if len(c.Sinks) > 1 {
-		// A broken pipe behind one sink must not end the others; that sink reports
-		// the error of its write. With one sink, "informd | head" just ends.
-		signal.Ignore(syscall.SIGPIPE)
-	}
+	ignoreBrokenPipes(o.Config)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(signals)
@@ -82,12 +82,42 @@ func runDaemon(ctx context.Context, io streams, c *config.Config, once bool) err
 		case <-now.Done():
 		}
 	}()
-	d, err := daemon.New(daemon.Options{Config: c, Version: version, Stdout: io.out, Stderr: io.err})
+	if load := o.Load; load != nil {
+		o.Load = func() (*config.Config, error) {
+			c, err := load()
+			if err == nil {
+				ignoreBrokenPipes(c)
+			}
+			return c, err
+		}
+	}
+	d, err := daemon.New(o)
 	if err != nil {
 		return err
 	}
 	if once {
 		return d.RunOnce(ctx, now)
 	}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	go func() {
+		for {
+			select {
+			case <-hangups:
+				_ = d.Reload(now) // which has logged why it failed
+			case <-now.Done():
+				return
+			}
+		}
+	}()
 	return d.Run(ctx, now)
+}
+
+// ignoreBrokenPipes: a broken pipe behind one sink must not end the others; that
+// sink reports the error of its write. With one sink, "informd | head" just ends.
+func ignoreBrokenPipes(c *config.Config) {
+	if len(c.Sinks) > 1 {
+		signal.Ignore(syscall.SIGPIPE)
+	}
 }

@@ -109,6 +109,15 @@ func New(options Options) (*Manager, error) {
 	return &Manager{options: options, clients: c, timing: defaultTiming(), limits: defaultLimits(), running: make(map[string]*running)}, nil
 }
 
+// Check returns the error that [Manager.Apply] has for a wanted set that is not
+// valid. It changes nothing.
+func (m *Manager) Check(wanted []Resource) error {
+	if _, err := specs(wanted); err != nil {
+		return fmt.Errorf("apply resources: %w", err)
+	}
+	return nil
+}
+
 // Apply makes the running targets those of the wanted set: targets that are no
 // longer wanted end, new ones start, unchanged ones are not touched; one whose
 // version, mode or selectors changed is ended and started. What starts goes on

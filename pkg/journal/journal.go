@@ -87,10 +87,7 @@ type Journal interface {
 // Cursor is one reader's place in the log. It belongs to one goroutine, but for
 // Commit, Lag and Close, which may be called from others.
 type Cursor interface {
-	// Read returns the next entries in order, at least one and at most limit. It
-	// blocks until there is one. The entries' events are shared: do not change
-	// them. Reading does not move the committed position.
-	Read(ctx context.Context, limit int) ([]Entry, error)
+	Reader
 	// Commit says that this reader is done with all entries up to and including
 	// seq: they will not be read again, and the journal may drop them when all
 	// cursors are past them. A seq below the committed one changes nothing.
@@ -100,6 +97,17 @@ type Cursor interface {
 	// Close gives the cursor up. With a memory journal its place is forgotten
 	// and it holds nothing back any more.
 	Close() error
+}
+
+// Reader is the part of a [Cursor] that moves through the log.
+type Reader interface {
+	// Read returns the next entries in order, at least one and at most limit. It
+	// blocks until there is one. The entries' events are shared: do not change
+	// them. Reading does not move the committed position.
+	Read(ctx context.Context, limit int) ([]Entry, error)
+	// Reset has Read begin behind what was committed: what was read beyond that comes
+	// again. No Read may be under way. The only errors are ctx's and ErrClosed.
+	Reset(ctx context.Context) error
 }
 
 // Rewinder is a [Cursor] of a journal that keeps what was committed.

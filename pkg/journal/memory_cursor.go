@@ -75,6 +75,18 @@ func (c *memoryCursor) Commit(_ context.Context, seq uint64) error {
 	return nil
 }
 
+// Reset implements [Cursor]. It never blocks.
+func (c *memoryCursor) Reset(context.Context) error {
+	m := c.journal
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c.isClosed() {
+		return ErrClosed
+	}
+	c.next = c.committed + 1
+	return nil
+}
+
 // Lag implements [Cursor]. It is zero once the cursor or the journal is closed.
 func (c *memoryCursor) Lag() Lag {
 	m := c.journal

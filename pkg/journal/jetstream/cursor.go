@@ -117,10 +117,42 @@ func (c *cursor) begin(ctx context.Context, start journal.Start) error {
 		c.saved = p
 		c.mu.Unlock()
 	}
-	if p.Snapshot {
-		c.source = newSnapshot(c, now.Last, p.Since)
-		c.floor, c.next = now.Last, now.Last+1
+	c.beginSnapshot(now.Last)
+	return nil
+}
+
+// beginSnapshot makes a snapshot the source, as of the sequence end, if the sink has
+// not got all of one.
+func (c *cursor) beginSnapshot(end uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.record.Snapshot {
+		c.source = newSnapshot(c, end, c.record.Since)
+		c.floor, c.next = end, end+1
 	}
+}
+
+// Reset implements [journal.Cursor].
+func (c *cursor) Reset(ctx context.Context) error {
+	if err := c.usable(ctx); err != nil {
+		return err
+	}
+	select {
+	case c.reader <- struct{}{}:
+		defer func() { <-c.reader }()
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.life.Done():
+		return journal.ErrClosed
+	}
+	if c.source != nil {
+		c.source.close(ctx)
+	}
+	c.queue, c.source = nil, nil
+	c.mu.Lock()
+	c.next, c.floor, c.batches, c.seen = c.record.Last+1, 0, nil, nil
+	c.mu.Unlock()
+	c.beginSnapshot(c.journal.tail.end())
 	return nil
 }
 

@@ -27,6 +27,7 @@ func Run(t *testing.T, open func(t *testing.T) journal.Journal) {
 		"oldest":          testOldest,
 		"commit skips":    testCommitSkips,
 		"commit is floor": testCommitIsFloor,
+		"reset":           testReset,
 		"lag":             testLag,
 		"read waits":      testReadWaits,
 		"read context":    testReadContext,
@@ -177,6 +178,35 @@ func testCommitIsFloor(t *testing.T, j journal.Journal) {
 		if got := c.Lag().Events; got != 2 {
 			t.Errorf("lag after committing entry %d = %d, want 2", i, got)
 		}
+	}
+}
+
+// testReset: what was read and not committed comes again, and so does all that
+// follows.
+func testReset(t *testing.T, j journal.Journal) {
+	c := mustOpen(t, j, "a")
+	events := append(Events("e", 9), Events("f", 1)...)
+	mustAppend(t, j, events[:9])
+	entries := ReadAll(t, c, 6, 4)
+	reset := func() {
+		t.Helper()
+		if err := c.Reset(t.Context()); err != nil {
+			t.Fatalf("Reset: %v", err)
+		}
+	}
+	if err := c.Commit(t.Context(), entries[2].Seq); err != nil {
+		t.Fatalf("Commit: %v", err)
+	}
+	reset()
+	wantIDs(t, ReadAll(t, c, 6, 2), events[3:9])
+	reset()
+	mustAppend(t, j, events[9:])
+	wantIDs(t, ReadAll(t, c, 7, 7), events[3:])
+	if err := c.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	if err := c.Reset(t.Context()); !errors.Is(err, journal.ErrClosed) {
+		t.Errorf("Reset after Close: %v", err)
 	}
 }
 

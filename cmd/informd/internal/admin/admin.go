@@ -91,6 +91,18 @@ type Journal struct {
 	Foreign  uint64 `json:"foreign"`
 }
 
+// Config is the config's part of /status.
+type Config struct {
+	Path string `json:"path"`
+	// LastReload is when it was last read, the start included. Successful says that
+	// what was read is in use; if not, Error says why.
+	LastReload time.Time `json:"lastReload"`
+	Successful bool      `json:"lastReloadSuccessful"`
+	Error      string    `json:"lastReloadError,omitempty"`
+	// LastSuccess is when what is in use was read.
+	LastSuccess time.Time `json:"lastReloadSuccess"`
+}
+
 // Options say where the server listens and whom it asks. The functions are
 // called for each request, concurrently.
 type Options struct {
@@ -100,6 +112,8 @@ type Options struct {
 	Targets          func() []Target
 	Sinks            func() []Sink
 	Journal          func() Journal
+	// Config tells of the config in use; nil if there is nothing to tell.
+	Config func() Config
 	// Standby names the informd that this one waits for, "" if it works itself.
 	Standby func() string
 	// Operator serves requests that change something; nil refuses them.
@@ -113,6 +127,14 @@ func (o *Options) standby() string {
 		return ""
 	}
 	return o.Standby()
+}
+
+func (o *Options) config() *Config {
+	if o.Config == nil {
+		return nil
+	}
+	c := o.Config()
+	return &c
 }
 
 // Server is the admin server.
@@ -235,11 +257,12 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 		Cluster       string   `json:"cluster"`
 		UptimeSeconds float64  `json:"uptimeSeconds"`
 		StandbyFor    string   `json:"standbyFor,omitempty"`
+		Config        *Config  `json:"config,omitempty"`
 		Targets       []Target `json:"targets"`
 		Sinks         []Sink   `json:"sinks"`
 		Journal       Journal  `json:"journal"`
 	}{
-		s.options.Version, s.options.Cluster, time.Since(s.started).Seconds(), s.options.standby(),
+		s.options.Version, s.options.Cluster, time.Since(s.started).Seconds(), s.options.standby(), s.options.config(),
 		s.options.Targets(), s.options.Sinks(), s.options.Journal(),
 	})
 	if err != nil {

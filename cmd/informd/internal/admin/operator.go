@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -19,6 +20,9 @@ type Operator interface {
 	// Replay delivers what was appended since then again, and returns how many
 	// events that are at most.
 	Replay(ctx context.Context, sink string, since time.Time) (uint64, error)
+	// Reload reads the config and makes informd work by it; [ErrUnacceptable] says
+	// that the config is wrong.
+	Reload(ctx context.Context) error
 	// Verify compares every target with the cluster.
 	Verify(ctx context.Context) ([]Verdict, error)
 }
@@ -37,6 +41,9 @@ type Letters interface {
 
 // ErrUnknown says that what was asked for is not there.
 var ErrUnknown = errors.New("unknown")
+
+// ErrUnacceptable says that the config is not one that informd can work by.
+var ErrUnacceptable = errors.New("the config is refused")
 
 // Letter is a dead letter: GET /deadletters writes one per line.
 type Letter struct {
@@ -70,6 +77,7 @@ func (s *Server) operate(mux *http.ServeMux) {
 	mux.HandleFunc("POST /deadletters/drop", s.local(s.onLetters(s.options.Operator.DropLetters)))
 	mux.HandleFunc("POST /replay", s.local(s.replay))
 	mux.HandleFunc("POST /verify", s.local(s.verify))
+	mux.HandleFunc("POST /-/reload", s.local(s.reload))
 }
 
 // local lets requests from this machine through only: what they do is not for
@@ -94,7 +102,7 @@ func (s *Server) local(handle func(w http.ResponseWriter, r *http.Request) error
 		err = handle(w, r.WithContext(ctx))
 		switch {
 		case err == nil:
-		case errors.Is(err, ErrUnknown):
+		case errors.Is(err, ErrUnknown), errors.Is(err, ErrUnacceptable):
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		default:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -161,6 +169,14 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return writeJSON(w, verdicts)
+}
+
+func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
+	if err := s.options.Operator.Reload(r.Context()); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "ok\n")
+	return err
 }
 
 func writeJSON(w http.ResponseWriter, value any) error {

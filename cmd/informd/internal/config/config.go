@@ -17,8 +17,9 @@ import (
 // means everything when its key is absent, and says so: present but empty, it
 // would let through what somebody has just removed the last name of.
 type Config struct {
-	// Path is the file it was read from.
-	Path string `yaml:"-"`
+	// Path is the file it was read from, and Sum a hash of what was in it.
+	Path string   `yaml:"-"`
+	Sum  [32]byte `yaml:"-"`
 	// Cluster is in every event and subject.
 	Cluster    string     `yaml:"cluster"`
 	Kubernetes Kubernetes `yaml:"kubernetes"`
@@ -30,6 +31,8 @@ type Config struct {
 	Redaction Redaction `yaml:"redaction"`
 	Admin     Admin     `yaml:"admin"`
 	Log       Log       `yaml:"log"`
+
+	places map[string]Pos // of what the file says, by key path
 }
 
 // Pos is a place in the config file: line and column (in characters) from 1.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,9 @@ import (
 
 // Source is where [Load] finds a config.
 type Source struct {
+	// Path is the file to read, whatever the flags and the environment say; empty
+	// to ask them.
+	Path string
 	// Flags are parsed flags, those of [AddFlags] among them. Nil means none.
 	Flags *pflag.FlagSet
 	// Drivers are the sink types that the program is built with.
@@ -27,15 +31,28 @@ type Source struct {
 // system does. Its error is an [Errors]; every call reads everything anew.
 func Load(from Source) (*Config, error) {
 	out := newOutside(from.Flags)
-	path, err := out.file()
-	if err != nil {
-		return nil, err
+	path := from.Path
+	if path == "" {
+		var err error
+		if path, err = out.file(); err != nil {
+			return nil, err
+		}
 	}
 	body, err := read(path)
 	if err != nil {
 		return nil, err
 	}
 	return newReading(path, from.Drivers).config(body, out.overrides())
+}
+
+// Sum returns the hash of what is in a config file now, as [Config] has it. The
+// error is an [Errors].
+func Sum(path string) (sum [32]byte, err error) {
+	body, err := read(path)
+	if err != nil {
+		return sum, err
+	}
+	return sha256.Sum256(body), nil
 }
 
 // searched lists where a config is when nobody says where.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"reflect"
 
 	"github.com/informd/informd/pkg/sink"
@@ -36,7 +37,7 @@ func newReading(file string, drivers []sink.Driver) *reading {
 // stage that has nothing to work on because of an earlier mistake is left out.
 func (r *reading) config(body []byte, over []override) (*Config, error) {
 	c := defaults()
-	c.Path = r.file
+	c.Path, c.Sum, c.places = r.file, sha256.Sum256(body), r.places
 	root := reflect.ValueOf(c).Elem()
 	file := r.mapping(body)
 	if file != nil {

@@ -20,15 +20,20 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
-func newLogger(w io.Writer, c config.Log) *slog.Logger {
-	var level slog.Level
-	// The config allows no other values; on a mistake there info is as good.
-	_ = level.UnmarshalText([]byte(c.Level))
+func newLogger(w io.Writer, c config.Log, level *slog.LevelVar) *slog.Logger {
+	setLevel(level, c)
 	options := &slog.HandlerOptions{Level: level}
 	if c.Format == "json" {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
+}
+
+func setLevel(level *slog.LevelVar, c config.Log) {
+	var l slog.Level
+	// The config allows no other values; on a mistake there info is as good.
+	_ = l.UnmarshalText([]byte(c.Level))
+	level.Set(l)
 }
 
 // kubernetesConfig finds the API server: the named kubeconfig, else that of the
@@ -73,6 +78,14 @@ func wanted(resources []config.Resource) []dynwatch.Resource {
 		}
 	}
 	return all
+}
+
+func newRoute(s config.Sink) (*deliver.Route, error) {
+	route, err := deliver.NewRoute(matches(s.Only), s.Start == config.StartSnapshot)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: %w", s.Name, err)
+	}
+	return route, nil
 }
 
 func matches(only []config.Match) []deliver.Match {

@@ -9,9 +9,9 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +20,6 @@ import (
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
 	"github.com/informd/informd/cmd/informd/internal/config"
-	"github.com/informd/informd/cmd/informd/internal/deliver"
 )
 
 // grace is how long the sinks have at the end to take what the journal holds.
@@ -30,7 +29,9 @@ const grace = 15 * time.Second
 
 // Options are what a Daemon is made of.
 type Options struct {
-	Config  *config.Config
+	Config *config.Config
+	// Load reads the config anew, for a reload; nil if there is to be none.
+	Load    func() (*config.Config, error)
 	Version string
 	// Stdout is for the stdout sink, Stderr for the log.
 	Stdout, Stderr io.Writer
@@ -40,8 +41,9 @@ type Options struct {
 type Daemon struct {
 	config     *config.Config
 	kubernetes *rest.Config
-	routes     []*deliver.Route // by sink
 	logger     *slog.Logger
+	level      *slog.LevelVar
+	reloads    *reloads
 	stdout     io.Writer
 	registry   *prometheus.Registry
 	admin      *admin.Server
@@ -53,8 +55,13 @@ type Daemon struct {
 
 // New checks what can be checked without contact to anything.
 func New(o Options) (*Daemon, error) {
-	d := &Daemon{config: o.Config, logger: newLogger(o.Stderr, o.Config.Log), stdout: o.Stdout, registry: prometheus.NewRegistry()}
-	var err error
+	d := &Daemon{config: o.Config, level: new(slog.LevelVar), stdout: o.Stdout, registry: prometheus.NewRegistry()}
+	d.logger = newLogger(o.Stderr, o.Config.Log, d.level)
+	d.reloads = newReloads(o.Load, o.Config, d.logger)
+	err := d.reloads.register(d.registry)
+	if err != nil {
+		return nil, err
+	}
 	if d.kubernetes, err = kubernetesConfig(o.Config.Kubernetes); err != nil {
 		return nil, err
 	}
@@ -64,11 +71,9 @@ func New(o Options) (*Daemon, error) {
 		}
 	}
 	for _, s := range o.Config.Sinks {
-		route, err := deliver.NewRoute(matches(s.Only), s.Start == config.StartSnapshot)
-		if err != nil {
-			return nil, fmt.Errorf("sink %s: %w", s.Name, err)
+		if _, err := newRoute(s); err != nil {
+			return nil, err
 		}
-		d.routes = append(d.routes, route)
 	}
 	d.admin = admin.New(d.adminOptions(o.Version, d.registry))
 	return d, nil
@@ -87,6 +92,13 @@ func (d *Daemon) Run(ctx, now context.Context) error {
 	if err != nil {
 		return err
 	}
+	watching, unwatch := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	if d.reloads.load != nil {
+		watcher.Go(func() { d.watchConfig(watching) })
+	}
+	defer watcher.Wait()
+	defer unwatch()
 	select {
 	case <-ctx.Done():
 	case err := <-p.store.failed:
@@ -120,10 +132,10 @@ func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
 	if err := d.admin.Start(); err != nil {
 		return nil, err
 	}
-	p, err := d.open(ctx)
+	p, err := d.open(ctx, now)
 	if err == nil {
 		d.pipeline.Store(p)
-		err = p.start(now)
+		err = p.start()
 	}
 	if err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(now), time.Second)
@@ -134,14 +146,14 @@ func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
 }
 
 // open opens the journal and makes the pipeline on it.
-func (d *Daemon) open(ctx context.Context) (*pipeline, error) {
+func (d *Daemon) open(ctx, now context.Context) (*pipeline, error) {
 	store, err := openStore(ctx, d.config, d.logger, func(holder string) { d.waitingFor.Store(&holder) })
 	if err != nil {
 		return nil, err
 	}
 	d.waitingFor.Store(nil)
 	store.cluster = func(ctx context.Context) (string, error) { return clusterUID(ctx, d.kubernetes, d.logger) }
-	p, err := newPipeline(d, store)
+	p, err := newPipeline(now, d, store)
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
@@ -153,6 +165,7 @@ func (d *Daemon) open(ctx context.Context) (*pipeline, error) {
 func (d *Daemon) stop(now context.Context, p *pipeline) error {
 	stopped := make(chan error, 1)
 	go func() {
+		d.reloads.close()
 		err := p.drain(now)
 		closing, cancel := context.WithTimeout(context.WithoutCancel(now), time.Second)
 		defer cancel()

@@ -37,11 +37,11 @@ func (o operator) runner(sink string) (*deliver.Runner, error) {
 		return nil, err
 	}
 	var names []string
-	for _, r := range p.runners {
-		if r.Name() == sink {
-			return r, nil
+	for _, one := range p.deliveries() {
+		if one.Name() == sink {
+			return one.Runner, nil
 		}
-		names = append(names, r.Name())
+		names = append(names, one.Name())
 	}
 	return nil, fmt.Errorf("%w sink %q: there are %q", admin.ErrUnknown, sink, names)
 }
@@ -54,9 +54,9 @@ func (o operator) EachLetter(ctx context.Context, sink string, take func(admin.L
 	}
 	boxes := map[string]*deliver.DeadLetters{config.SourceName: p.source}
 	names := []string{config.SourceName}
-	for _, r := range p.runners {
-		boxes[r.Name()] = r.DeadLetters()
-		names = append(names, r.Name())
+	for _, one := range p.deliveries() {
+		boxes[one.Name()] = one.DeadLetters()
+		names = append(names, one.Name())
 	}
 	if sink != "" {
 		if boxes[sink] == nil {
@@ -155,6 +155,15 @@ func (o operator) Replay(ctx context.Context, sink string, since time.Time) (uin
 		return 0, fmt.Errorf("%w: it needs journal.type embedded or nats", err)
 	}
 	return n, err
+}
+
+// Reload implements [admin.Operator].
+func (o operator) Reload(ctx context.Context) error {
+	err := o.daemon.Reload(ctx)
+	if errors.As(err, new(config.Errors)) {
+		return fmt.Errorf("%w: %w", admin.ErrUnacceptable, err)
+	}
+	return err
 }
 
 // Verify implements [admin.Operator].

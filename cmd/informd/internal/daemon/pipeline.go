@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -25,19 +26,29 @@ type pipeline struct {
 	store   *store
 	source  *deliver.DeadLetters
 	manager *dynwatch.Manager
-	runners []*deliver.Runner
-	// delivering waits for the runners.
+	// delivering waits for the runners, which are run with now.
 	delivering sync.WaitGroup
+	now        context.Context //nolint:containedctx // that of Run, for sinks that are added later
+
+	mu  sync.Mutex
+	all []*delivery // in the order of the config
+}
+
+// delivery is a sink of the config and its runner.
+type delivery struct {
+	config config.Sink
+	setup  deliver.Setup
+	*deliver.Runner
 }
 
 // newPipeline makes everything on an open journal and starts nothing. After an
 // error nothing is left open but the journal.
-func newPipeline(d *Daemon, s *store) (*pipeline, error) {
+func newPipeline(now context.Context, d *Daemon, s *store) (*pipeline, error) {
 	key, err := redactionKey(d.config)
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{config: d.config, logger: d.logger, store: s}
+	p := &pipeline{config: d.config, logger: d.logger, store: s, now: now}
 	p.source = deliver.NewDeadLetters(config.SourceName, s.box(config.SourceName))
 	p.manager, err = dynwatch.New(dynwatch.Options{
 		Cluster: d.config.Cluster, Kubernetes: d.kubernetes, Log: s, Reject: rejectTo(p.source, d.logger),
@@ -46,8 +57,17 @@ func newPipeline(d *Daemon, s *store) (*pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.makeRunners(d); err != nil {
-		return nil, errors.Join(err, p.abandon())
+	for _, s := range p.config.Sinks {
+		setup, err := p.setup(d, s)
+		if err == nil {
+			var one *delivery
+			if one, err = p.newDelivery(d, s, setup); err == nil {
+				p.all = append(p.all, one)
+			}
+		}
+		if err != nil {
+			return nil, errors.Join(err, p.abandon())
+		}
 	}
 	if err := registerMetrics(d.registry, p.manager, s); err != nil {
 		return nil, errors.Join(err, p.abandon())
@@ -55,48 +75,81 @@ func newPipeline(d *Daemon, s *store) (*pipeline, error) {
 	return p, nil
 }
 
-func (p *pipeline) makeRunners(d *Daemon) error {
-	for i, s := range p.config.Sinks {
-		env := sink.Env{Name: s.Name, Cluster: p.config.Cluster, Logger: p.logger.With("sink", s.Name), Stdout: d.stdout}
-		r, err := deliver.New(p.store, deliver.Options{
-			Name: s.Name, Type: s.Type, Lanes: s.Driver.Lanes, Route: d.routes[i], Start: start(s.Start),
-			Open:        func(ctx context.Context) (sink.Sink, error) { return s.Options.Open(ctx, env) },
-			DeadLetters: deliver.NewDeadLetters(s.Name, p.store.box(s.Name)),
-			Logger:      env.Logger, Registerer: d.registry,
-		})
-		if err != nil {
-			return err
-		}
-		p.runners = append(p.runners, r)
+// setup makes of a sink's entry what its runner works by.
+func (p *pipeline) setup(d *Daemon, s config.Sink) (deliver.Setup, error) {
+	route, err := newRoute(s)
+	if err != nil {
+		return deliver.Setup{}, err
 	}
-	return nil
+	env := sink.Env{Name: s.Name, Cluster: p.config.Cluster, Logger: p.logger.With("sink", s.Name), Stdout: d.stdout}
+	return deliver.Setup{
+		Type: s.Type, Lanes: s.Driver.Lanes, Route: route,
+		Open: func(ctx context.Context) (sink.Sink, error) { return s.Options.Open(ctx, env) },
+	}, nil
+}
+
+// newDelivery makes the runner of a sink, which has its cursor from then on.
+func (p *pipeline) newDelivery(d *Daemon, s config.Sink, setup deliver.Setup) (*delivery, error) {
+	r, err := deliver.New(p.store, deliver.Options{
+		Name: s.Name, Setup: setup, Start: start(s.Start),
+		DeadLetters: deliver.NewDeadLetters(s.Name, p.store.box(s.Name)),
+		Logger:      p.logger.With("sink", s.Name), Registerer: d.registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &delivery{config: s, setup: setup, Runner: r}, nil
+}
+
+// deliveries returns the sinks of now.
+func (p *pipeline) deliveries() []*delivery {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.all)
+}
+
+// keep makes these the sinks of now.
+func (p *pipeline) keep(all []*delivery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = all
+}
+
+// run starts the delivery.
+func (p *pipeline) run(one *delivery) {
+	p.delivering.Go(func() {
+		if err := one.Run(p.now); err != nil {
+			p.store.notice(err)
+			p.logger.Error("sink ended", "err", err)
+		}
+	})
+}
+
+// abandon gives back what was made, when it was not started.
+func (d *delivery) abandon() error {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	return d.Run(ended)
 }
 
 // abandon gives back what was made, when nothing was started.
 func (p *pipeline) abandon() error {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
 	var errs []error
-	for _, r := range p.runners {
-		errs = append(errs, r.Run(ended))
+	for _, one := range p.deliveries() {
+		errs = append(errs, one.abandon())
 	}
 	p.manager.Close()
 	return errors.Join(errs...)
 }
 
 // start begins with the end of the pipe.
-func (p *pipeline) start(now context.Context) error {
+func (p *pipeline) start() error {
 	p.checkDeadLetters()
-	for _, r := range p.runners {
-		p.delivering.Go(func() {
-			if err := r.Run(now); err != nil {
-				p.store.notice(err)
-				p.logger.Error("sink ended", "err", err)
-			}
-		})
+	for _, one := range p.deliveries() {
+		p.run(one)
 	}
 	if err := p.manager.Apply(wanted(p.config.Resources)); err != nil {
-		return errors.Join(err, p.drain(now))
+		return errors.Join(err, p.drain(p.now))
 	}
 	return nil
 }
@@ -124,8 +177,8 @@ func (p *pipeline) checkDeadLetters() {
 
 // warnOfWaiting names the sinks that draining will wait for.
 func (p *pipeline) warnOfWaiting() {
-	for _, r := range p.runners {
-		if s := r.Status(); s.Lag.Events > 0 && s.LastError != "" {
+	for _, one := range p.deliveries() {
+		if s := one.Status(); s.Lag.Events > 0 && s.LastError != "" {
 			p.logger.Warn("waiting for a sink", "sink", s.Name, "events", s.Lag.Events, "last_err", s.LastError)
 		}
 	}
@@ -137,13 +190,14 @@ func (p *pipeline) drain(now context.Context) error {
 	p.manager.Close()
 	draining, cancel := context.WithTimeout(now, grace)
 	defer cancel()
-	errs := make([]error, len(p.runners))
-	hung := make([]error, len(p.runners)) // runners that will never return
+	all := p.deliveries()
+	errs := make([]error, len(all))
+	hung := make([]error, len(all)) // runners that will never return
 	var drains sync.WaitGroup
-	for i, r := range p.runners {
+	for i, one := range all {
 		drains.Go(func() {
-			left, err := r.Drain(draining)
-			hung[i], errs[i] = err, errors.Join(err, p.leftBehind(r, left))
+			left, err := one.Drain(draining)
+			hung[i], errs[i] = err, errors.Join(err, p.leftBehind(one.Runner, left))
 		})
 	}
 	drains.Wait()

@@ -13,6 +13,7 @@ func (d *Daemon) adminOptions(version string, metrics prometheus.Gatherer) admin
 	return admin.Options{
 		Listen: d.config.Admin.Listen, Version: version, Cluster: d.config.Cluster,
 		Targets: d.targets, Sinks: d.sinks, Journal: d.journalStatus, Standby: d.standby, Operator: operator{d},
+		Config:  func() admin.Config { return d.reloads.status(d.config.Path) },
 		Metrics: metrics, Logger: d.logger,
 	}
 }
@@ -42,9 +43,10 @@ func (d *Daemon) sinks() []admin.Sink {
 	if p == nil {
 		return []admin.Sink{}
 	}
-	all := make([]admin.Sink, len(p.runners))
-	for i, r := range p.runners {
-		s := r.Status()
+	running := p.deliveries()
+	all := make([]admin.Sink, len(running))
+	for i, one := range running {
+		s := one.Status()
 		all[i] = admin.Sink{
 			Name: s.Name, Type: s.Type, State: string(s.State), LagEvents: s.Lag.Events, LagSeconds: s.Lag.Seconds,
 			Delivered: s.Delivered, Filtered: s.Filtered, DeadLetters: s.DeadLetters, Retries: s.Retries,

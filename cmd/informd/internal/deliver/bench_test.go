@@ -36,8 +36,10 @@ func BenchmarkRunner(b *testing.B) {
 			}
 			j, c := journal.NewMemory(64<<20), &counter{}
 			r, err := deliver.New(j, deliver.Options{
-				Name: "out", Lanes: lanes, Route: route, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
-				Open: func(context.Context) (sink.Sink, error) { return c, nil },
+				Name: "out", Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+				Setup: deliver.Setup{
+					Lanes: lanes, Route: route, Open: func(context.Context) (sink.Sink, error) { return c, nil },
+				},
 			})
 			if err != nil {
 				b.Fatal(err)

@@ -140,7 +140,7 @@ func newRig(t *testing.T, j journal.Journal, s *fakeSink, change func(*deliver.O
 	t.Helper()
 	g := &rig{registry: prometheus.NewRegistry(), logs: &logs{}, result: make(chan error, 1)}
 	o := deliver.Options{
-		Name: "out", Type: "fake", Lanes: 1, Open: s.open, Route: everything(t),
+		Name: "out", Setup: setup(t, s),
 		DeadLetters: deliver.NewDeadLetters("out", deliver.NewFileBox(t.TempDir(), "out")),
 		Logger:      slog.New(slog.NewTextHandler(g.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Registerer:  g.registry,
@@ -155,6 +155,11 @@ func newRig(t *testing.T, j journal.Journal, s *fakeSink, change func(*deliver.O
 	}
 	g.Runner = r
 	return g
+}
+
+func setup(t *testing.T, s *fakeSink) deliver.Setup {
+	t.Helper()
+	return deliver.Setup{Type: "fake", Lanes: 1, Open: s.open, Route: everything(t)}
 }
 
 func (g *rig) run(ctx context.Context) { go func() { g.result <- g.Run(ctx) }() }
@@ -189,6 +194,19 @@ func mustAppend(t *testing.T, j journal.Journal, list []event.Event) {
 	t.Helper()
 	if err := j.Append(t.Context(), list); err != nil {
 		t.Errorf("Append: %v", err)
+	}
+}
+
+// waitFor waits for a condition.
+func waitFor(t *testing.T, condition func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for !condition() {
+		select {
+		case <-deadline:
+			t.Fatal("waited in vain")
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 

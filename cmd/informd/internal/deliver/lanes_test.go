@@ -72,6 +72,13 @@ func (c *durableCursor) Read(ctx context.Context, limit int) (entries []journal.
 	return entries, nil
 }
 
+func (c *durableCursor) Reset(context.Context) error {
+	c.journal.mu.Lock()
+	defer c.journal.mu.Unlock()
+	c.next = c.journal.committed + 1
+	return nil
+}
+
 func (c *durableCursor) Commit(_ context.Context, seq uint64) error {
 	c.journal.onCommit(seq)
 	c.journal.mu.Lock()

@@ -66,7 +66,7 @@ func TestNameInUse(t *testing.T) {
 		g := start(t, j, s, nil)
 		synctest.Wait()
 		for name, other := range map[string]journal.Journal{"cursor": j, "metrics": journal.NewMemory(1)} {
-			o := deliver.Options{Name: "out", Logger: nil, Registerer: g.registry, Route: everything(t)}
+			o := deliver.Options{Name: "out", Logger: nil, Registerer: g.registry, Setup: setup(t, &fakeSink{})}
 			if _, err := deliver.New(other, o); err == nil || !strings.Contains(err.Error(), `"out"`) {
 				t.Errorf("%s: New = %v, want an error that names the sink", name, err)
 			}

@@ -14,16 +14,21 @@ import (
 // concurrently; the rest belongs to one goroutine.
 type reader struct {
 	runner *Runner
+	route  *Route
 	idle   context.Context //nolint:containedctx // ends the wait for news when draining begins; Run owns it
 	last   uint64          // the last sequence read
 }
 
 // next returns the next entries, at least one, and waits for them: what an
 // operator has inserted, then what the journal has. It returns none and no error
-// when draining has come to its end, and errRewind if rewind has something to do.
+// when draining has come to its end, errRewind if rewind has something to do, and
+// errReplaced if the setup is to change.
 func (r *reader) next(ctx context.Context) ([]journal.Entry, error) {
 	t := trouble{runner: r.runner}
 	for {
+		if r.runner.requests.changed() {
+			return nil, errReplaced
+		}
 		if e, ok := r.runner.requests.inserted(); ok {
 			return []journal.Entry{{Event: e}}, nil
 		}
@@ -76,7 +81,7 @@ func (r *reader) rewind(ctx context.Context) {
 
 // admits applies the route and counts what it leaves out.
 func (r *reader) admits(e *event.Event) bool {
-	if r.runner.options.Route.Admits(e) {
+	if r.route.Admits(e) {
 		return true
 	}
 	r.runner.requests.handled([]event.Event{*e}) // nobody shall wait for it

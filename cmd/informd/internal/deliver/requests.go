@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,16 +19,22 @@ var (
 )
 
 // requests are what an operator asks of a running sink: to deliver single events,
-// and to move the cursor back. The loop that reads the journal does both, between
-// two reads, so that neither gets in the way of what is under way.
+// to move the cursor back, and to go on with another setup or to end. The loop that
+// reads the journal does it, between two reads, so that none gets in the way of what
+// is under way.
 type requests struct {
 	mu     sync.Mutex
 	ended  bool
 	wake   context.CancelFunc // ends the read under way; nil if there is none
-	events []event.Event      // to deliver, in order
+	events []event.Event      // that are not delivered, in order
+	taken  int                // how many of them are on their way
 	// waiting are the callers of insert, by the id of their event.
 	waiting map[string]chan struct{}
 	rewinds []rewindRequest
+	// wanted are changes that are to be made, of which the last one counts; asked is
+	// closed while there are some.
+	wanted []change
+	asked  chan struct{}
 }
 
 type rewindRequest struct {
@@ -40,7 +47,9 @@ type rewindAnswer struct {
 	err    error
 }
 
-func newRequests() *requests { return &requests{waiting: make(map[string]chan struct{})} }
+func newRequests() *requests {
+	return &requests{waiting: make(map[string]chan struct{}), asked: make(chan struct{})}
+}
 
 // Insert has the sink deliver an event between what comes from the journal, and
 // returns when the sink is done with it: it was delivered, or is in the dead
@@ -125,7 +134,7 @@ func (q *requests) interrupt(ctx context.Context) (limited context.Context, stop
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.wake = cancel
-	if len(q.events)+len(q.rewinds) > 0 {
+	if len(q.events)-q.taken+len(q.rewinds)+len(q.wanted) > 0 {
 		cancel()
 	}
 	return limited, func() {
@@ -140,12 +149,18 @@ func (q *requests) interrupt(ctx context.Context) (limited context.Context, stop
 func (q *requests) inserted() (event.Event, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.events) == 0 {
+	if len(q.events) == q.taken {
 		return event.Event{}, false
 	}
-	e := q.events[0]
-	q.events = q.events[1:]
-	return e, true
+	q.taken++
+	return q.events[q.taken-1], true
+}
+
+// again has what was taken and is not delivered taken once more.
+func (q *requests) again() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.taken = 0
 }
 
 // handled tells the callers of insert that the sink is done with their events.
@@ -159,8 +174,48 @@ func (q *requests) handled(events []event.Event) {
 		if done, ok := q.waiting[events[i].ID]; ok {
 			close(done)
 			delete(q.waiting, events[i].ID)
+			at := slices.IndexFunc(q.events, func(e event.Event) bool { return e.ID == events[i].ID })
+			q.events = slices.Delete(q.events, at, at+1)
+			q.taken--
 		}
 	}
+}
+
+// replace asks for a change.
+func (q *requests) replace(c change) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.wanted) == 0 {
+		close(q.asked)
+	}
+	q.wanted = append(q.wanted, c)
+	q.interruptNow()
+}
+
+// changes returns a channel that is closed when a change is asked for.
+func (q *requests) changes() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.asked
+}
+
+func (q *requests) changed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.wanted) > 0
+}
+
+// change takes what was asked for: the last of it, as the others are out of date.
+func (q *requests) change() change {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	last := len(q.wanted) - 1
+	c := q.wanted[last]
+	for _, earlier := range q.wanted[:last] {
+		close(earlier.made)
+	}
+	q.wanted, q.asked = nil, make(chan struct{})
+	return c
 }
 
 func (q *requests) wantsRewind() bool {

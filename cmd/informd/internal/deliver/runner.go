@@ -30,17 +30,10 @@ const closeTimeout = 5 * time.Second
 type Options struct {
 	// Name is unique among the sinks; it names the journal's cursor, too.
 	Name string
-	// Type is the sink type, for [Status].
-	Type string
-	// Lanes is how many writes may be under way at a time, at least 1: see
-	// [sink.Driver].
-	Lanes int
+	// Setup is what the sink begins with.
+	Setup
 	// Start is where the sink begins if the journal does not know it.
 	Start journal.Start
-	// Open opens the sink: its [sink.Config.Open].
-	Open func(context.Context) (sink.Sink, error)
-	// Route decides what the sink gets.
-	Route *Route
 	// DeadLetters takes what the sink refuses for good.
 	DeadLetters *DeadLetters
 	// Logger already names the sink.
@@ -54,6 +47,7 @@ type Options struct {
 // methods may be called concurrently with it.
 type Runner struct {
 	options Options
+	setup   Setup // of now; of Run
 	journal journal.Journal
 	cursor  journal.Cursor
 	health  *health
@@ -81,9 +75,10 @@ func New(j journal.Journal, o Options) (*Runner, error) {
 	}
 	r := &Runner{
 		options:  o,
+		setup:    o.Setup,
 		journal:  j,
 		cursor:   cursor,
-		health:   &health{logger: o.Logger, status: Status{Name: o.Name, Type: o.Type, State: Opening}},
+		health:   &health{logger: o.Logger, status: Status{Name: o.Name, Type: o.Setup.Type, State: Opening}},
 		requests: newRequests(),
 		draining: make(chan struct{}),
 		abort:    make(chan struct{}),
@@ -129,7 +124,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	})
-	err := r.run(ctx, idle)
+	err := r.runAll(ctx, idle)
 	wake()
 	cancel()
 	wg.Wait()
@@ -187,6 +182,21 @@ func (r *Runner) isDraining() bool {
 	}
 }
 
+// runAll delivers by one setup after the other.
+func (r *Runner) runAll(ctx, idle context.Context) error {
+	for {
+		limited, end := r.changeable(ctx)
+		err := r.run(limited, idle)
+		end()
+		if ctx.Err() != nil || !r.requests.changed() || errors.Is(err, journal.ErrClosed) {
+			return err
+		}
+		if goesOn, err := r.adopt(ctx); !goesOn {
+			return err
+		}
+	}
+}
+
 // run opens the sink, delivers, and closes the sink.
 func (r *Runner) run(ctx, idle context.Context) error {
 	s, err := r.open(ctx)
@@ -195,9 +205,9 @@ func (r *Runner) run(ctx, idle context.Context) error {
 	}
 	r.health.setState(Running)
 	w := &writer{runner: r, sink: s}
-	in := &reader{runner: r, idle: idle}
-	if r.options.Lanes > 1 {
-		err = runLanes(ctx, r.options.Lanes, in, w)
+	in := &reader{runner: r, route: r.setup.Route, idle: idle}
+	if r.setup.Lanes > 1 {
+		err = runLanes(ctx, r.setup.Lanes, in, w)
 	} else {
 		err = runPlain(ctx, in, w)
 	}
@@ -209,17 +219,20 @@ func (r *Runner) run(ctx, idle context.Context) error {
 	return err
 }
 
-// open opens the sink, with backoff until it works or ctx ends. It returns no
-// sink and no error if draining finds nothing to deliver.
+// open opens the sink, with backoff until it works or ctx ends, or another setup is
+// wanted. It returns no sink and no error if draining finds nothing to deliver.
 func (r *Runner) open(ctx context.Context) (sink.Sink, error) {
 	t := trouble{runner: r}
 	for ctx.Err() == nil {
 		if r.isDraining() && r.cursor.Lag().Events == 0 {
 			return nil, nil //nolint:nilnil // nothing to do is no error
 		}
+		if r.requests.changed() {
+			return nil, errReplaced
+		}
 		var s sink.Sink
 		err := r.guard(func() (err error) {
-			s, err = r.options.Open(ctx)
+			s, err = r.setup.Open(ctx)
 			return err
 		})
 		if err == nil {

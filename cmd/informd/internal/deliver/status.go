@@ -102,6 +102,13 @@ func (h *health) recovered() {
 	}
 }
 
+// begin is called when the sink goes on with another setup.
+func (h *health) begin(sinkType string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status.Type, h.status.State, h.failing = sinkType, Opening, 0
+}
+
 func (h *health) delivered(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

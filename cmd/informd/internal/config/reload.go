@@ -1,0 +1,42 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/informd/informd/pkg/sink"
+)
+
+// reloadable are the keys whose values a running informd can change; the others
+// take effect at its start alone.
+func reloadable() []string { return []string{"resources", "sinks", "log.level"} }
+
+// Replaces reports whether a running informd can go on from c to next: an [Errors]
+// names every setting, and its place in next, that differs and takes effect at the
+// start alone.
+func (c *Config) Replaces(next *Config) error {
+	found := problems{file: next.Path, failed: map[string]bool{}}
+	var walk func(path string, was, is reflect.Value)
+	walk = func(path string, was, is reflect.Value) {
+		after := fieldsOf(is)
+		for i, before := range fieldsOf(was) {
+			key := join(path, before.key)
+			switch {
+			case slices.Contains(reloadable(), key):
+			case before.value.Kind() == reflect.Struct && !isScalar(before.value):
+				walk(key, before.value, after[i].value)
+			case !reflect.DeepEqual(before.value.Interface(), after[i].value.Interface()):
+				found.add(next.places[key], key, "cannot change while informd runs: restart it, or set it back")
+			}
+		}
+	}
+	walk("", reflect.ValueOf(c).Elem(), reflect.ValueOf(next).Elem())
+	return found.err()
+}
+
+// Same reports whether two entries of sinks make the same sink.
+func (s Sink) Same(as Sink) bool {
+	s.Pos, as.Pos = Pos{}, Pos{}
+	s.Driver, as.Driver = sink.Driver{}, sink.Driver{} // known by the type
+	return reflect.DeepEqual(s, as)
+}

@@ -1,0 +1,55 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/informd/informd/cmd/informd/internal/config"
+)
+
+// lookInterval is how often the config file is looked at. It is read and compared,
+// not watched: that works for every way of replacing a file (editors, ConfigMaps
+// with their symbolic links, network file systems), and costs some 20 us.
+const lookInterval = 500 * time.Millisecond
+
+// content is what a config file has: the hash of it, or why it cannot be read.
+type content struct {
+	sum     [32]byte
+	problem string
+}
+
+func lookAt(path string) content {
+	sum, err := config.Sum(path)
+	if err != nil {
+		return content{problem: err.Error()}
+	}
+	return content{sum: sum}
+}
+
+// watchConfig reloads when the file has changed, until ctx ends. A file that is
+// being written is left alone until it is the same at two looks.
+func (d *Daemon) watchConfig(ctx context.Context) {
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	last := lookAt(d.config.Path)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now := lookAt(d.config.Path)
+		settled := now == last
+		if last = now; !settled || d.reloads.knows(now) {
+			continue
+		}
+		_ = d.Reload(ctx) // which has logged why it failed
+	}
+}
+
+// knows reports whether the last attempt was about the same content.
+func (r *reloads) knows(c content) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.attempted == c
+}

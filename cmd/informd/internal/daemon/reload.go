@@ -1,0 +1,211 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/cmd/informd/internal/config"
+)
+
+// errNoReload: there is nothing to read a config from.
+var errNoReload = errors.New("this informd cannot reload its config")
+
+// reloads is what is known of the attempts to make the running informd one of
+// another config.
+type reloads struct {
+	load   func() (*config.Config, error)
+	logger *slog.Logger
+
+	turn   sync.Mutex // held by the attempt under way
+	closed bool       // no other one may begin; guarded by turn
+
+	mu        sync.Mutex
+	attempted content   // what the file had at the last attempt
+	at        time.Time // of the last attempt; the start counts as one
+	succeeded time.Time // of the last one that worked
+	err       error     // of the last attempt
+}
+
+func newReloads(load func() (*config.Config, error), started *config.Config, logger *slog.Logger) *reloads {
+	now := time.Now()
+	return &reloads{load: load, logger: logger, attempted: content{sum: started.Sum}, at: now, succeeded: now}
+}
+
+// Reload reads the config and makes the running informd one of it: what differs is
+// ended, replaced or begun, and the rest goes on untouched. If anything is wrong
+// with the config nothing changes. It blocks until the change is made; calls wait
+// for each other.
+func (d *Daemon) Reload(ctx context.Context) error {
+	r := d.reloads
+	if r.load == nil {
+		return errNoReload
+	}
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	p := d.pipeline.Load()
+	if p == nil || r.closed {
+		r.logger.Warn("config is not reloaded: informd is starting or stopping")
+		return errNotOpen
+	}
+	seen := lookAt(d.config.Path)
+	next, err := r.load()
+	if err == nil {
+		seen.sum = next.Sum
+		err = d.config.Replaces(next)
+	}
+	var done changes
+	if err == nil {
+		done, err = p.change(ctx, d, next)
+	}
+	r.note(seen, err)
+	if err != nil {
+		r.logger.Error("config was not reloaded: informd goes on with the one before", "path", d.config.Path)
+		logMistakes(r.logger, err)
+		return err
+	}
+	setLevel(d.level, next.Log)
+	r.logger.Info("config reloaded", "path", d.config.Path, "sinks_added", done.added, "sinks_removed", done.removed, "sinks_changed", done.replaced,
+		"targets", len(p.manager.Targets()))
+	return nil
+}
+
+// close waits for the attempt under way and allows no other one.
+func (r *reloads) close() {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	r.closed = true
+}
+
+// logMistakes writes a line for each.
+func logMistakes(logger *slog.Logger, err error) {
+	var mistakes config.Errors
+	if !errors.As(err, &mistakes) {
+		logger.Error("mistake in the config", "err", err)
+		return
+	}
+	for _, m := range mistakes {
+		logger.Error("mistake in the config", "err", m)
+	}
+}
+
+func (r *reloads) note(seen content, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.attempted, r.at, r.err = seen, time.Now(), err
+	if err == nil {
+		r.succeeded = r.at
+	}
+}
+
+// status describes the last attempt.
+func (r *reloads) status(path string) admin.Config {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := admin.Config{Path: path, LastReload: r.at, LastSuccess: r.succeeded, Successful: r.err == nil}
+	if r.err != nil {
+		s.Error = r.err.Error()
+	}
+	return s
+}
+
+func (r *reloads) register(registerer prometheus.Registerer) error {
+	gauge := func(name, help string, value func() float64) error {
+		return registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "informd_config_" + name, Help: help}, func() float64 {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return value()
+		}))
+	}
+	return errors.Join(
+		gauge("last_reload_successful", "1 if the config in use is the one that was read last, 0 if that one was refused.", func() float64 {
+			if r.err == nil {
+				return 1
+			}
+			return 0
+		}),
+		gauge("last_reload_success_timestamp_seconds", "When the config in use was read.", func() float64 {
+			return float64(r.succeeded.UnixMilli()) / 1000
+		}))
+}
+
+// changes are the sinks that a reload has touched, by name.
+type changes struct{ added, removed, replaced []string }
+
+// change makes the pipeline one of next: everything that can fail first. It is
+// called by one goroutine at a time.
+func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (changes, error) {
+	var done changes
+	if err := p.manager.Check(wanted(next.Resources)); err != nil {
+		return done, err
+	}
+	running := make(map[string]*delivery)
+	for _, was := range p.deliveries() {
+		running[was.config.Name] = was
+	}
+	var all, added, replaced []*delivery
+	abandon := func(err error) (changes, error) {
+		for _, one := range added {
+			err = errors.Join(err, one.abandon())
+		}
+		return changes{}, err
+	}
+	for _, s := range next.Sinks {
+		was := running[s.Name]
+		delete(running, s.Name)
+		if was != nil && was.config.Same(s) {
+			all = append(all, was)
+			continue
+		}
+		setup, err := p.setup(d, s)
+		if err != nil {
+			return abandon(err)
+		}
+		if was != nil {
+			one := &delivery{config: s, setup: setup, Runner: was.Runner}
+			all, replaced = append(all, one), append(replaced, one)
+			done.replaced = append(done.replaced, s.Name)
+			continue
+		}
+		one, err := p.newDelivery(d, s, setup)
+		if err != nil {
+			return abandon(err)
+		}
+		all, added = append(all, one), append(added, one)
+		done.added = append(done.added, s.Name)
+	}
+	// From here on nothing fails. Sinks that go make room for those that come: two
+	// may not have the same file.
+	var changing sync.WaitGroup
+	for name, was := range running {
+		done.removed = append(done.removed, name)
+		changing.Go(func() { p.settle(was, was.Stop(ctx)) })
+	}
+	for _, one := range replaced {
+		changing.Go(func() { p.settle(one, one.Replace(ctx, one.setup)) })
+	}
+	changing.Wait()
+	slices.Sort(done.removed)
+	p.keep(all)
+	for _, one := range added {
+		p.run(one)
+	}
+	if !p.store.durable && len(done.added) > 0 {
+		p.logger.Warn("a sink that is added to a memory journal begins with what happens from now on: restart informd for a snapshot", "sinks", done.added)
+	}
+	return done, p.manager.Apply(wanted(next.Resources))
+}
+
+// settle tells of a sink that has not changed yet. It will, when what it hangs in ends.
+func (p *pipeline) settle(one *delivery, err error) {
+	if err != nil {
+		p.logger.Warn("a sink takes long to change", "sink", one.config.Name, "err", fmt.Errorf("wait for its write to end: %w", err))
+	}
+}

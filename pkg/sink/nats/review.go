@@ -129,9 +129,9 @@ func readLast(sequence uint64, h client.Header) lastMessage {
 
 // covers reports whether a stream whose subject ends with this message has, or
 // had, the event: the message is the event itself or comes later in the journal.
-// Later means a higher revision that was observed no earlier. The revision alone
-// would not do: after etcd was restored to an older state an object goes on with
-// lower ones. If in doubt it is no: a repeated event does no harm, as what comes
+// Later means a higher epoch, or a higher revision within it, that was observed no
+// earlier. Neither would do alone: a journal in memory counts epochs from 0 again.
+// If in doubt it is no: a repeated event does no harm, as what comes
 // after it is repeated as well (see restate); a missing one does.
 func (last *lastMessage) covers(e *event.Event) bool {
 	switch {
@@ -139,10 +139,11 @@ func (last *lastMessage) covers(e *event.Event) bool {
 		return false
 	case last.id == headerOf(e, headerID):
 		return true
-	case e.ResourceVersion == 0 || event.Epoch(last.id) != event.Epoch(e.ID) || repeated(e.ID):
+	case e.ResourceVersion == 0 || repeated(e.ID) || last.time.Before(e.Time.Truncate(time.Microsecond)):
 		return false
 	}
-	return last.revision > e.ResourceVersion && !last.time.Before(e.Time.Truncate(time.Microsecond))
+	epoch, lastEpoch := event.Epoch(e.ID), event.Epoch(last.id)
+	return lastEpoch > epoch || lastEpoch == epoch && last.revision > e.ResourceVersion
 }
 
 // repeated reports whether an id ends in ":r<run>": somebody has asked for the event

@@ -41,7 +41,9 @@ func TestCovers(t *testing.T) {
 		"before a rollback":                {at(event.Modified, 99, 0, -time.Second), at(event.Modified, 10, 1, 0), false},
 		"before a rollback, wrong clock":   {at(event.Modified, 99, 0, time.Second), at(event.Modified, 10, 1, 0), false},
 		"before an uncounted rollback":     {at(event.Modified, 99, 0, -time.Second), at(event.Snapshot, 10, 0, 0), false},
-		"after the rollback, from before":  {at(event.Modified, 99, 1, time.Second), at(event.Modified, 10, 0, 0), false},
+		"after the rollback, from before":  {at(event.Modified, 99, 1, time.Second), at(event.Modified, 10, 0, 0), true},
+		"lower after the rollback":         {at(event.Modified, 9, 1, time.Second), at(event.Modified, 10, 0, 0), true},
+		"of an earlier count of epochs":    {at(event.Modified, 99, 1, -time.Second), at(event.Modified, 10, 0, 0), false},
 		"an event without revision number": {at(event.Modified, 99, 0, time.Second), at(event.Modified, 0, 0, 0), false},
 	}
 	for name, tt := range tests {

@@ -30,6 +30,7 @@
 //   - audit.go, verify.go: the index, compared with a list while the watch runs
 //   - selection.go: telling "left" from "deleted" under a selector
 //   - index.go, emit.go: what is remembered of an object, and the events
+//   - status.go, rate.go: what others may know of a target while it runs
 //   - ledger.go: what the log remembers of it all, over restarts
 //   - internal/frame: the bytes
 package dynwatch

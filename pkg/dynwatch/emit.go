@@ -43,9 +43,7 @@ func (t *target) flush(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errLog, err)
 	}
-	for i := range t.pending.events {
-		t.status.events[t.pending.events[i].Op].Add(1)
-	}
+	t.status.appended(t.pending.events)
 	clear(t.pending.events) // do not keep the bodies alive
 	t.pending = batch{events: t.pending.events[:0]}
 	t.status.objects.Store(uint64(t.index.len()))

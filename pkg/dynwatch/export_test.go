@@ -27,3 +27,15 @@ func (m *Manager) Limits() Limits {
 func (m *Manager) SetLimits(l Limits) {
 	m.limits.requests, m.limits.bodies, m.limits.time, m.limits.revisions = l.Requests, l.Bodies, l.Time, l.Revisions
 }
+
+// Rate is the rate of a target's events, by a clock of the test's.
+type Rate struct{ rate *rate }
+
+// NewRate begins one.
+func NewRate(now time.Time) Rate { return Rate{newRate(now)} }
+
+// Add counts n events.
+func (r Rate) Add(n int, now time.Time) { r.rate.add(n, now) }
+
+// PerSecond returns it.
+func (r Rate) PerSecond(now time.Time) float64 { return r.rate.perSecond(now) }

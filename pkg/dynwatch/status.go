@@ -64,6 +64,10 @@ type TargetStatus struct {
 	// watches that ended in an error.
 	Events                      map[event.Op]uint64
 	Rejected, Watches, Failures uint64
+	// EventsPerSecond is the rate at which events were appended lately: with every
+	// minute that has passed since, an event counts half as much. Of a younger target
+	// it is the rate since its start.
+	EventsPerSecond float64
 	// Audits counts comparisons with the cluster that came to an outcome,
 	// Divergences the objects that they found not to be in the stream as they are
 	// there: it should stay 0. Audited is when the last one ended.
@@ -80,13 +84,14 @@ type status struct {
 	audits, divergences         atomic.Uint64
 	lastAudit                   atomic.Int64                // Unix nanoseconds
 	events                      map[event.Op]*atomic.Uint64 // fixed keys
+	rate                        *rate
 
 	mu    sync.Mutex
 	shown TargetStatus // the fields that change rarely
 }
 
 func newStatus(s spec) *status {
-	st := &status{events: make(map[event.Op]*atomic.Uint64)}
+	st := &status{events: make(map[event.Op]*atomic.Uint64), rate: newRate(time.Now())}
 	for _, op := range event.Ops() {
 		st.events[op] = new(atomic.Uint64)
 	}
@@ -122,6 +127,14 @@ func (st *status) progressNow() {
 	st.beat.Store(now)
 }
 
+// appended counts events.
+func (st *status) appended(events []event.Event) {
+	for i := range events {
+		st.events[events[i].Op].Add(1)
+	}
+	st.rate.add(len(events), time.Now())
+}
+
 // audited counts an audit.
 func (st *status) audited(divergences int) {
 	st.audits.Add(1)
@@ -145,6 +158,7 @@ func (st *status) snapshot() TargetStatus {
 	if at := st.lastAudit.Load(); at != 0 {
 		s.Audited = time.Unix(0, at)
 	}
+	s.EventsPerSecond = st.rate.perSecond(time.Now())
 	s.Events = make(map[event.Op]uint64, len(st.events))
 	for op, n := range st.events {
 		s.Events[op] = n.Load()

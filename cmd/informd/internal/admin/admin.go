@@ -24,6 +24,19 @@ import (
 // and no request of it takes longer than 90.
 const hung = 5 * time.Minute
 
+// Status is what /status says.
+type Status struct {
+	Version       string  `json:"version"`
+	Cluster       string  `json:"cluster"`
+	UptimeSeconds float64 `json:"uptimeSeconds"`
+	// StandbyFor names the informd that this one waits for, empty if it works itself.
+	Config     *Config  `json:"config,omitempty"`
+	StandbyFor string   `json:"standbyFor,omitempty"`
+	Targets    []Target `json:"targets"`
+	Sinks      []Sink   `json:"sinks"`
+	Journal    Journal  `json:"journal"`
+}
+
 // Target is a target's part of /status.
 type Target struct {
 	Target  string `json:"target"`
@@ -37,9 +50,13 @@ type Target struct {
 	Since  time.Time `json:"since"`
 	Synced bool      `json:"synced"`
 	// Objects is how many objects are known to exist.
-	Objects         int    `json:"objects"`
-	ResourceVersion uint64 `json:"resourceVersion,string"`
-	Epoch           uint64 `json:"epoch"`
+	Objects int `json:"objects"`
+	// Events counts what was appended to the journal since the start; of
+	// EventsPerSecond the last minute makes up half.
+	Events          uint64  `json:"events"`
+	EventsPerSecond float64 `json:"eventsPerSecond"`
+	ResourceVersion uint64  `json:"resourceVersion,string"`
+	Epoch           uint64  `json:"epoch"`
 	// LastProgress is when the API server last told something, bookmarks included.
 	LastProgress *time.Time `json:"lastProgress,omitempty"`
 	// Blocked: the target waits for room in the journal.
@@ -252,18 +269,11 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	err := e.Encode(struct {
-		Version       string   `json:"version"`
-		Cluster       string   `json:"cluster"`
-		UptimeSeconds float64  `json:"uptimeSeconds"`
-		StandbyFor    string   `json:"standbyFor,omitempty"`
-		Config        *Config  `json:"config,omitempty"`
-		Targets       []Target `json:"targets"`
-		Sinks         []Sink   `json:"sinks"`
-		Journal       Journal  `json:"journal"`
-	}{
-		s.options.Version, s.options.Cluster, time.Since(s.started).Seconds(), s.options.standby(), s.options.config(),
-		s.options.Targets(), s.options.Sinks(), s.options.Journal(),
+	err := e.Encode(Status{
+		Version: s.options.Version, Cluster: s.options.Cluster,
+		UptimeSeconds: time.Since(s.started).Seconds(), StandbyFor: s.options.standby(),
+		Config:  s.options.config(),
+		Targets: s.options.Targets(), Sinks: s.options.Sinks(), Journal: s.options.Journal(),
 	})
 	if err != nil {
 		s.options.Logger.Debug("status was not taken", "err", err)

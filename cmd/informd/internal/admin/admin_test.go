@@ -94,13 +94,13 @@ func TestNotReadyWithoutTargets(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	s := start(t, options(admin.Target{Target: "core/pods", State: "waiting", Reason: "not served", ResourceVersion: 1 << 60}))
+	s := start(t, options(admin.Target{Target: "core/pods", State: "waiting", Reason: "not served", ResourceVersion: 1 << 60, Events: 7, EventsPerSecond: 0.25}))
 	code, body := get(t, s, "/status")
 	var got map[string]any
 	if err := json.Unmarshal([]byte(body), &got); err != nil || code != http.StatusOK {
 		t.Fatalf("%d %v: %s", code, err, body)
 	}
-	for _, want := range []string{`"target": "core/pods"`, `"reason": "not served"`, `"lastError": "refused"`, `"resourceVersion": "1152921504606846976"`, `"version": "v1"`} {
+	for _, want := range []string{`"target": "core/pods"`, `"reason": "not served"`, `"lastError": "refused"`, `"resourceVersion": "1152921504606846976"`, `"version": "v1"`, `"events": 7`, `"eventsPerSecond": 0.25`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %s in %s", want, body)
 		}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,10 +27,14 @@ func (d *Daemon) targets() []admin.Target {
 	states := p.manager.Targets()
 	all := make([]admin.Target, len(states))
 	for i, t := range states {
+		events := uint64(0)
+		for _, n := range t.Events {
+			events += n
+		}
 		all[i] = admin.Target{
 			Target: t.Name, Group: t.Group, Version: t.Version, Kind: t.Kind, Mode: string(t.Mode),
 			State: string(t.State), Reason: t.Reason, Since: t.Since, Synced: t.Synced,
-			Objects: t.Objects, ResourceVersion: t.ResourceVersion, Epoch: t.Epoch,
+			Objects: t.Objects, Events: events, EventsPerSecond: thousandths(t.EventsPerSecond), ResourceVersion: t.ResourceVersion, Epoch: t.Epoch,
 			LastProgress: orNil(t.Progress), Blocked: t.Blocked, Rejected: t.Rejected,
 			LastAudit: orNil(t.Audited), Divergences: t.Divergences,
 			Looked: t.Looked, Beat: t.Beat,
@@ -79,6 +84,9 @@ func (d *Daemon) standby() string {
 	}
 	return ""
 }
+
+// thousandths leaves out digits that nobody wants to read.
+func thousandths(x float64) float64 { return math.Round(x*1000) / 1000 }
 
 func orNil(t time.Time) *time.Time {
 	if t.IsZero() {

@@ -1,0 +1,118 @@
+package dynwatch_test
+
+import (
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// clock is a time that the test moves on.
+type clock struct{ start, now time.Time }
+
+func newClock() *clock {
+	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	return &clock{start, start}
+}
+
+// steady adds events evenly for a time.
+func (c *clock) steady(r dynwatch.Rate, perSecond int, length time.Duration) {
+	for end := c.now.Add(length); c.now.Before(end); {
+		c.now = c.now.Add(time.Second / time.Duration(perSecond))
+		r.Add(1, c.now)
+	}
+}
+
+func TestRate(t *testing.T) {
+	cases := map[string]struct {
+		happens func(c *clock, r dynwatch.Rate)
+		want    float64
+	}{
+		"nothing":                       {func(*clock, dynwatch.Rate) {}, 0},
+		"nothing for a day":             {func(c *clock, _ dynwatch.Rate) { c.now = c.now.Add(24 * time.Hour) }, 0},
+		"steady, after 2 seconds":       {func(c *clock, r dynwatch.Rate) { c.steady(r, 10, 2*time.Second) }, 10},
+		"steady, after a minute":        {func(c *clock, r dynwatch.Rate) { c.steady(r, 10, time.Minute) }, 10},
+		"steady, after an hour":         {func(c *clock, r dynwatch.Rate) { c.steady(r, 10, time.Hour) }, 10},
+		"a burst in the first moment":   {func(c *clock, r dynwatch.Rate) { r.Add(1000, c.now) }, 1000},
+		"half, a minute after the end":  {func(c *clock, r dynwatch.Rate) { c.steady(r, 10, time.Hour); c.now = c.now.Add(time.Minute) }, 5},
+		"three quarters of a new rate":  {func(c *clock, r dynwatch.Rate) { c.now = c.now.Add(time.Hour); c.steady(r, 20, 2*time.Minute) }, 15},
+		"nothing, a day after the end":  {func(c *clock, r dynwatch.Rate) { c.steady(r, 10, time.Hour); c.now = c.now.Add(24 * time.Hour) }, 0},
+		"read by a clock that is early": {func(c *clock, r dynwatch.Rate) { c.steady(r, 10, time.Hour); c.now = c.now.Add(-time.Second) }, 10},
+		"added by a clock that is early": {func(c *clock, r dynwatch.Rate) {
+			c.steady(r, 10, time.Hour)
+			r.Add(0, c.now.Add(-time.Second))
+		}, 10},
+		"read before the start": {func(c *clock, r dynwatch.Rate) { r.Add(7, c.now); c.now = c.now.Add(-time.Hour) }, 7},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			clock := newClock()
+			r := dynwatch.NewRate(clock.start)
+			c.happens(clock, r)
+			for range 2 { // reading changes nothing
+				if got := r.PerSecond(clock.now); math.Abs(got-c.want) > 0.05*c.want+1e-9 {
+					t.Errorf("%v events a second, want %v", got, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestRateAllocatesNothing(t *testing.T) {
+	c := newClock()
+	r := dynwatch.NewRate(c.start)
+	if n := testing.AllocsPerRun(100, func() {
+		c.now = c.now.Add(time.Second)
+		r.Add(1, c.now)
+		r.PerSecond(c.now)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestRateIsReadWhileItChanges(t *testing.T) {
+	c := newClock()
+	r := dynwatch.NewRate(c.start)
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for range 1000 {
+				if got := r.PerSecond(c.start); got < 0 || got > 1010 {
+					t.Errorf("%v events a second of at most 1000", got)
+					return
+				}
+			}
+		})
+	}
+	for range 1000 {
+		r.Add(1, c.start)
+	}
+	readers.Wait()
+	if got := r.PerSecond(c.start); math.Abs(got-1000) > 10 {
+		t.Errorf("%v events a second after 1000 in the first", got)
+	}
+}
+
+// TestStatusCountsEvents: what a target appends shows in its counters and its rate.
+func TestStatusCountsEvents(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "")
+	r := start(t, api, things())
+	r.caughtUp()
+	api.put("a", "x", "")
+	api.put("a", "y", "")
+	r.caughtUp()
+	var s dynwatch.TargetStatus
+	r.eventually("four events counted", func() bool {
+		s = r.manager.Targets()[0]
+		return s.Events[event.Snapshot] == 1 && s.Events[event.Synced] == 1 && s.Events[event.Modified] == 1 && s.Events[event.Added] == 1
+	})
+	// The whole life of the target is seconds: nothing has faded much, and a second
+	// at least is what the four are divided by.
+	if s.EventsPerSecond <= 0 || s.EventsPerSecond > 4.1 {
+		t.Errorf("%v events a second after 4 events", s.EventsPerSecond)
+	}
+}

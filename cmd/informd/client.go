@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,9 +55,19 @@ func (c client) do(ctx context.Context, method, path string, query url.Values, r
 	if answer.StatusCode != http.StatusOK {
 		const most = 4096
 		text, err := io.ReadAll(io.LimitReader(answer.Body, most))
-		return errors.Join(errors.New(strings.TrimSpace(string(text))), err)
+		return errors.Join(errors.New(refusal(answer.Status, string(text))), err)
 	}
 	return read(answer.Body)
+}
+
+// refusal is what an answer says that is not a good one, fit for a terminal: names
+// in it come from the cluster, and it may be another server that answers.
+func refusal(status, text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i, line := range lines {
+		lines[i] = visible(line)
+	}
+	return cmp.Or(strings.Join(lines, "\n"), status)
 }
 
 // ask is do for an answer in JSON.

@@ -42,7 +42,7 @@ type command struct {
 type streams struct{ out, err io.Writer }
 
 func commands() []command {
-	return []command{runCommand(), validateCommand(), verifyCommand(), replayCommand(), deadLettersCommand(), versionCommand()}
+	return []command{runCommand(), validateCommand(), statusCommand(), verifyCommand(), replayCommand(), deadLettersCommand(), versionCommand()}
 }
 
 // usageError is a mistake on the command line.

@@ -87,6 +87,7 @@ func TestOperator(t *testing.T) {
 				}
 			}
 			testDeadLetters(t, d, h, name)
+			testStatus(t, d)
 			if output := d.must("verify"); !regexp.MustCompile(`(?m)^core/configmaps@default +\d+ +0 *$`).MatchString(output) {
 				t.Errorf("verify says\n%s", output)
 			}
@@ -131,6 +132,38 @@ func testDeadLetters(t *testing.T, d *informd, h *hook, suffix string) {
 	}
 	if n := len(h.events(before)); n != 1 {
 		t.Errorf("%d events after a replay of one letter and a drop of another", n)
+	}
+}
+
+// testStatus looks at the target, at both sinks and at the journal.
+func testStatus(t *testing.T, d *informd) {
+	t.Helper()
+	d.waitForLive(1)
+	tables := d.must("status")
+	for _, line := range []string{
+		`informd \S+, cluster e2e, up \S+`,
+		`core/configmaps@default +v1 +full +live +\d+ +[0-9.]+ +\d+s +-`,
+		`all +file +running +0 +0s +\d+ +0 +0 +-`,
+		`hook +webhook +running +0 +0s +\d+ +\d+ +2 +.*413.* \(\S+ ago\)`,
+		`(embedded|nats|memory) +\d+ +[0-9.]+\S*B +[0-9.]+\S*B +0 +-`,
+	} {
+		if !regexp.MustCompile(`(?m)^` + line + `$`).MatchString(tables) {
+			t.Errorf("no line %s in\n%s", line, tables)
+		}
+	}
+	var document struct {
+		Targets []struct {
+			State                            string
+			Objects, Events, EventsPerSecond float64
+		}
+	}
+	output := d.must("status", "-o", "json")
+	if err := json.Unmarshal([]byte(output), &document); err != nil || len(document.Targets) != 1 {
+		t.Fatalf("%v: %s", err, output)
+	}
+	// Every object of the namespace has come, and the record behind the snapshot.
+	if x := document.Targets[0]; x.State != "live" || x.Events <= x.Objects || x.EventsPerSecond <= 0 {
+		t.Errorf("target %+v", x)
 	}
 }
 

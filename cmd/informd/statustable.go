@@ -17,10 +17,16 @@ import (
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
-// printStatus renders a status for people: what informd it is, and a table each of
-// the targets, the sinks and the journal. Ages are as of now.
+// printStatus renders a status for people: what informd it is, whether it works by
+// the config as it is now, and a table each of the targets, the sinks and the journal. Ages are as of now.
 func printStatus(out io.Writer, s *admin.Status, now time.Time) error {
 	fmt.Fprintf(out, "informd %s, cluster %s, up %s\n", visible(s.Version), visible(s.Cluster), age(seconds(s.UptimeSeconds)))
+	if c := s.Config; c != nil && c.Successful {
+		fmt.Fprintf(out, "config %s, read %s ago\n", visible(c.Path), since(&c.LastSuccess, now))
+	} else if c != nil {
+		fmt.Fprintf(out, "config %s, read %s ago; REFUSED %s ago: %s\n",
+			visible(c.Path), since(&c.LastSuccess, now), since(&c.LastReload, now), shortened(c.Error))
+	}
 	switch {
 	case s.StandbyFor != "":
 		fmt.Fprintf(out, "on standby: informd %s writes to the journal; this one takes over when that is gone\n", visible(s.StandbyFor))

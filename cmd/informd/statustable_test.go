@@ -30,6 +30,10 @@ func ago(d time.Duration) *time.Time {
 func busy() *admin.Status {
 	return &admin.Status{
 		Version: "v0.1.0", Cluster: "prod-eu1", UptimeSeconds: 11525.7,
+		Config: &admin.Config{
+			Path: "/etc/informd/config.yaml", LastReload: *ago(time.Minute), LastSuccess: *ago(3 * time.Hour),
+			Error: "/etc/informd/config.yaml:4:7: resources[0].mod: unknown key (did you mean \"mode\"?)",
+		},
 		Targets: []admin.Target{
 			{Target: "apps/deployments", Version: "v1", Mode: "full", State: "live", Objects: 412, EventsPerSecond: 12.345, LastProgress: ago(3 * time.Second), Reason: "not shown"},
 			{Target: "core/pods@shop", Version: "v1", Mode: "full", State: "live", Objects: 120000, EventsPerSecond: 1234.5, LastProgress: ago(0)},
@@ -64,7 +68,7 @@ func TestStatusTables(t *testing.T) {
 			Version: "v0.1.0", Cluster: "prod-eu1", UptimeSeconds: 60, StandbyFor: "informd-1/7",
 			Journal: admin.Journal{Type: "nats", Problem: "it is not open yet"},
 		},
-		"starting": {Version: "v0.1.0", Cluster: "prod-eu1", Journal: admin.Journal{Type: "memory", Capacity: 16 << 20}},
+		"starting": {Version: "v0.1.0", Cluster: "prod-eu1", Config: &admin.Config{Path: "config.yaml", LastSuccess: *ago(0), Successful: true}, Journal: admin.Journal{Type: "memory", Capacity: 16 << 20}},
 	}
 	for name, s := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -126,12 +130,12 @@ func TestStatusIsHarmless(t *testing.T) {
 	}
 	hostile["all"] = all
 	lines := strings.Count(rendered(t, &admin.Status{
-		StandbyFor: "x", Targets: []admin.Target{{State: "stale"}}, Sinks: []admin.Sink{{}},
+		StandbyFor: "x", Config: &admin.Config{}, Targets: []admin.Target{{State: "stale"}}, Sinks: []admin.Sink{{}},
 	}), "\n")
 	for name, x := range hostile {
 		t.Run(name, func(t *testing.T) {
 			got := rendered(t, &admin.Status{
-				Version: x, Cluster: x, StandbyFor: x,
+				Version: x, Cluster: x, StandbyFor: x, Config: &admin.Config{Path: x, Error: x},
 				Targets: []admin.Target{{Target: x, Version: x, Mode: x, State: x, Reason: x}},
 				Sinks:   []admin.Sink{{Name: x, Type: x, State: x, LastError: x, LastErrorAt: ago(time.Second), LagSeconds: 1e300}},
 				Journal: admin.Journal{Type: x, Problem: x},

@@ -30,8 +30,8 @@ type Status struct {
 	Cluster       string  `json:"cluster"`
 	UptimeSeconds float64 `json:"uptimeSeconds"`
 	// StandbyFor names the informd that this one waits for, empty if it works itself.
-	Config     *Config  `json:"config,omitempty"`
 	StandbyFor string   `json:"standbyFor,omitempty"`
+	Config     *Config  `json:"config,omitempty"`
 	Targets    []Target `json:"targets"`
 	Sinks      []Sink   `json:"sinks"`
 	Journal    Journal  `json:"journal"`

@@ -112,13 +112,23 @@ func mutants() []mutant {
 		},
 		{
 			name: "deletions-purged-at-once", file: "pkg/journal/jetstream/janitor.go",
-			old: "n.purge(ctx, t.subject, t.seq)", new: "n.purge(ctx, t.subject, t.seq+1)",
+			old: "below := t.seq\n", new: "below := t.seq + 1\n",
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
 		},
 		{
 			name: "trimmed-without-a-word", file: "pkg/journal/jetstream/catchup.go",
 			old: "if missing <= s.declared {", new: "if missing <= s.declared || missing > 0 {",
 			faults: "N13-hung-webhook,N11-freeze-nats", caughtBy: []string{"I2", "I14"},
+		},
+		{
+			name: "ends-trimmed", file: "pkg/journal/jetstream/ended.go",
+			old: "if !last.ends ||", new: "if last.ends || !last.ends ||",
+			faults: "N13-hung-webhook,N14-webhook-503-all,N11-freeze-nats", caughtBy: []string{"I3", "I4"},
+		},
+		{
+			name: "copies-always", file: "pkg/journal/jetstream/ended.go",
+			old: "return copyOf == 0", new: "return true",
+			faults: "N11-freeze-nats,N13-slow-nats,N1-kill-informd", caughtBy: []string{"I6", "I3", "I12", "I14"},
 		},
 		{
 			name: "mark-without-the-log", file: "pkg/journal/jetstream/state.go",

@@ -47,9 +47,13 @@ func (d *Daemon) watchConfig(ctx context.Context) {
 	}
 }
 
-// knows reports whether the last attempt was about the same content.
+// retryInterval is the least time between two attempts at the same content, where
+// something else than the content was wrong: the journal was out of reach, say.
+const retryInterval = 5 * time.Second
+
+// knows reports whether there is no need for another attempt at that content.
 func (r *reloads) knows(c content) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.attempted == c
+	return r.attempted == c && (!r.passing || time.Since(r.at) < retryInterval)
 }

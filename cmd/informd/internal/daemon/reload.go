@@ -32,6 +32,7 @@ type reloads struct {
 	at        time.Time // of the last attempt; the start counts as one
 	succeeded time.Time // of the last one that worked
 	err       error     // of the last attempt
+	passing   bool      // it was not about the config, so that another attempt may work
 }
 
 func newReloads(load func() (*config.Config, error), started *config.Config, logger *slog.Logger) *reloads {
@@ -100,6 +101,7 @@ func (r *reloads) note(seen content, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.attempted, r.at, r.err = seen, time.Now(), err
+	r.passing = err != nil && !errors.As(err, new(config.Errors))
 	if err == nil {
 		r.succeeded = r.at
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/event"
 )
@@ -127,10 +129,13 @@ func (t *target) event(op event.Op, e *entry, replay bool) event.Event {
 
 // record fills in what all events of the target have in common.
 func (t *target) record(op event.Op) event.Event {
-	r := t.resolved
+	gvr := t.resolved.gvr
+	if gvr.Resource == "" { // of a resource that was never seen
+		gvr = schema.GroupVersionResource{Group: t.spec.group, Version: t.spec.version, Resource: t.spec.resource}
+	}
 	return event.Event{
 		Op: op, Time: time.Now(), Cluster: t.options.Cluster, Target: t.spec.name(),
-		Group: r.gvr.Group, Version: r.gvr.Version, Resource: r.gvr.Resource, Kind: r.kind,
+		Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: t.resolved.kind,
 	}
 }
 
@@ -138,6 +143,14 @@ func (t *target) record(op event.Op) event.Event {
 func (t *target) emitSynced(ctx context.Context, rv uint64) error {
 	ev := t.record(event.Synced)
 	ev.ID, ev.ResourceVersion = event.SyncedID(ev.Target, rv, t.epoch), rv
+	return t.emit(ctx, ev)
+}
+
+// emitState says how the target is doing.
+func (t *target) emitState(ctx context.Context, state State, reason string) error {
+	ev := t.record(event.State)
+	ev.ID, ev.ResourceVersion = event.StateID(ev.Target, ev.Time), t.cursor
+	ev.Data = event.StateData(string(state), reason)
 	return t.emit(ctx, ev)
 }
 

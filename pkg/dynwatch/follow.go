@@ -39,7 +39,9 @@ func (t *target) follow(ctx context.Context) error {
 	}
 	defer w.Stop()
 	t.status.watches.Add(1)
-	t.showWatch()
+	if err := t.showWatch(ctx); err != nil {
+		return err
+	}
 	err = t.receive(ctx, w)
 	t.abandonAudit()
 	switch {
@@ -53,12 +55,13 @@ func (t *target) follow(ctx context.Context) error {
 
 // showWatch shows that the watch is open, and whether deletions that a list found
 // still wait for it to pass.
-func (t *target) showWatch() {
+func (t *target) showWatch(ctx context.Context) error {
 	if t.lost != nil && t.lost.phase == settling {
 		t.setState(Syncing, fmt.Sprintf("the watch has yet to pass revision %d of a list", t.lost.settled))
-	} else {
-		t.setState(Live, "")
+		return nil
 	}
+	t.setState(Live, "")
+	return t.tellState(ctx, "")
 }
 
 // receive handles what the watch brings until it ends.
@@ -97,11 +100,11 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 		if err == nil {
 			err = t.conclude(ctx)
 		}
+		if err == nil && t.shown != Live {
+			err = t.showWatch(ctx)
+		}
 		if err != nil {
 			return err
-		}
-		if t.shown != Live {
-			t.showWatch()
 		}
 	}
 }

@@ -28,6 +28,7 @@ type recorder struct {
 	rejected []dynwatch.Rejected
 	gate     chan struct{} // Append waits until it is closed
 	marks    map[string][]byte
+	states   []event.Event // the state records, which are not among events
 	// dying loses marks, as a process does that is killed before they are due.
 	dying bool
 }
@@ -74,8 +75,21 @@ func (r *recorder) Last(_ context.Context, of *event.Event) (event.Event, bool, 
 	return event.Event{}, false, nil
 }
 
+// Append takes state records aside, and is never full for them.
 func (r *recorder) Append(ctx context.Context, events []event.Event) error {
 	r.mu.Lock()
+	rest := make([]event.Event, 0, len(events))
+	for _, e := range events {
+		if e.Op == event.State {
+			r.states = append(r.states, e)
+		} else {
+			rest = append(rest, e)
+		}
+	}
+	if events = rest; len(events) == 0 {
+		r.mu.Unlock()
+		return nil
+	}
 	gate := r.gate
 	r.mu.Unlock()
 	select {

@@ -30,6 +30,8 @@ type mark struct {
 	FirstOp event.Op `json:"firstOp,omitempty"`
 	// Epoch counts rollbacks of the API server's storage.
 	Epoch uint64 `json:"epoch,omitempty"`
+	// State is what was last told of the target's state.
+	State State `json:"state,omitempty"`
 	// Selection is what the objects were selected by.
 	Selection string `json:"selection,omitempty"`
 	// Lost is why history from RV on is being made up for by a list, if it is:
@@ -51,7 +53,7 @@ func (s spec) selection() string {
 func (t *target) position() mark {
 	return mark{
 		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Objects: t.index.len(),
-		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(),
+		FirstOp: t.firstOp, Epoch: t.epoch, State: t.told, Selection: t.spec.selection(),
 	}
 }
 
@@ -142,7 +144,7 @@ func (t *target) restore(ctx context.Context) error {
 			text = nil
 		}
 	}
-	t.epoch = max(t.epoch, m.Epoch)
+	t.epoch, t.told = max(t.epoch, m.Epoch), m.State
 	t.status.epoch.Store(t.epoch)
 	switch {
 	case text == nil && t.index.len() == 0:

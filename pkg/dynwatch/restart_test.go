@@ -1,6 +1,7 @@
 package dynwatch_test
 
 import (
+	"net/http"
 	"slices"
 	"testing"
 
@@ -207,4 +208,51 @@ func TestRestartAfterARollbackSeesWhatTakesAnOldName(t *testing.T) {
 	r.api.put("a", "brief", "")
 	r.caughtUp()
 	r.eventually("the new object", func() bool { return len(r.log.all()) == n+1 })
+}
+
+// TestStatesAreTold: the log has every state that lasts, once, and a restart that
+// changes nothing adds none.
+func TestStatesAreTold(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "")
+	r := start(t, api, things())
+	r.caughtUp()
+	told := func() (states []string) {
+		r.log.mu.Lock()
+		defer r.log.mu.Unlock()
+		for _, e := range r.log.states {
+			state, reason := e.TargetState()
+			if e.Target != "example.com/things" || (state == "live") != (reason == "") {
+				t.Errorf("state record %+v: %s", e, e.Data)
+			}
+			states = append(states, state)
+		}
+		return states
+	}
+	want := func(last string) {
+		t.Helper()
+		r.eventually("state "+last, func() bool { states := told(); return len(states) > 0 && states[len(states)-1] == last })
+	}
+	want("live")
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		}
+	})
+	api.cut() // a cut alone may make it stale first
+	want("forbidden")
+	api.do(func() { api.refuse = nil })
+	want("live")
+	states := told()
+	if len(slices.Compact(slices.Clone(states))) != len(states) {
+		t.Errorf("states %v: one came twice in a row", states)
+	}
+	r.stop(false)
+	r.begin(things())
+	api.put("a", "x", "")
+	r.caughtUp()
+	if after := told(); !slices.Equal(after, states) {
+		t.Errorf("states %v before a restart, %v after it", states, after)
+	}
 }

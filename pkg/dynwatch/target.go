@@ -74,8 +74,8 @@ type target struct {
 	unservedSince time.Time
 	// suspect: the watch was opened because the one before fell silent.
 	suspect bool
-	// shown is the state that was logged last.
-	shown State
+	// shown is the state that was logged last, told the one that the log has.
+	shown, told State
 	// rejections are the revisions of objects that were rejected, by uid, so that
 	// every list does not reject them anew.
 	rejections map[string]uint64
@@ -124,16 +124,16 @@ func (t *target) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			break
 		}
-		if errors.Is(err, errLog) {
-			reason = err.Error()
-			t.logger.Error("target ends, its events cannot be kept", "err", err)
-			break
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errLog) {
 			if !errors.Is(err, errNotServed) {
 				t.status.failures.Add(1)
 			}
-			t.fail(ctx, err)
+			err = t.fail(ctx, err)
+		}
+		if errors.Is(err, errLog) && ctx.Err() == nil {
+			reason = err.Error()
+			t.logger.Error("target ends, its events cannot be kept", "err", err)
+			break
 		}
 	}
 	if reason == "" {
@@ -229,14 +229,18 @@ func (t *target) endUnserved(ctx context.Context) error {
 // maxRetryAfter bounds the pause that the API server may ask for.
 const maxRetryAfter = 2 * time.Minute
 
-// fail shows what an error means for the target and pauses.
-func (t *target) fail(ctx context.Context, err error) {
+// fail shows what an error means for the target and pauses. Its own error is that of
+// the log.
+func (t *target) fail(ctx context.Context, err error) error {
 	state := t.judge(err)
 	if state == Waiting {
 		// It may come back as another version, or of another kind.
 		t.source = nil
 	}
 	t.setState(state, err.Error())
+	if err := t.tellState(ctx, err.Error()); err != nil {
+		return err
+	}
 	d := t.pause.Step()
 	if state == Waiting {
 		d = min(d, t.timing.waitingCap)
@@ -251,9 +255,9 @@ func (t *target) fail(ctx context.Context, err error) {
 		t.status.beatNow()
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-timer.C:
-			return
+			return nil
 		case <-time.After(t.timing.tick):
 		}
 	}
@@ -309,6 +313,21 @@ func (t *target) setState(state State, reason string) {
 		attrs = append(attrs, slog.String("reason", reason))
 	}
 	t.logger.LogAttrs(context.Background(), level, "target state changed", attrs...)
+}
+
+// tellState appends the state that is shown to the log if it differs from the one
+// there. What lies between two states is not told: after a restart that changes
+// nothing the target is live as it was.
+func (t *target) tellState(ctx context.Context, reason string) error {
+	if t.told == t.shown || t.shown == Syncing {
+		return nil
+	}
+	if err := t.emitState(ctx, t.shown, reason); err != nil {
+		return err
+	}
+	t.told = t.shown
+	t.markSoon()
+	return t.flush(ctx)
 }
 
 func (t *target) resetPause() {

@@ -1,6 +1,9 @@
 package event
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // The data of an event is {"object":<object>}; a deletion's is
 // {"object":<object>,"final":<bool>}, or {"final":false} if only the identity is
@@ -37,6 +40,28 @@ func CloseDeletedData(dst []byte, final bool) []byte {
 // IdentityData is the data of a deletion of which only the identity is known,
 // which the event's attributes hold.
 func IdentityData() []byte { return []byte(dataIdentity) }
+
+// stateData is the data of a state record.
+type stateData struct {
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// StateData is the data of a [State] record: {"state":"forbidden","reason":"..."},
+// without a reason where all is well.
+func StateData(state, reason string) []byte {
+	data, _ := json.Marshal(stateData{state, reason}) // strings can always be encoded
+	return data
+}
+
+// TargetState reads what [StateData] made; both are empty for other events.
+func (e *Event) TargetState() (state, reason string) {
+	var d stateData
+	if e.Op != State || json.Unmarshal(e.Data, &d) != nil {
+		return "", ""
+	}
+	return d.State, d.Reason
+}
 
 // Object returns the normalised object inside Data, or nil if there is none.
 // The result aliases Data and must not be changed.

@@ -18,7 +18,7 @@ import (
 type Op string
 
 // The operations. Snapshot, Added, Modified and Entered carry the object's new
-// state; Deleted and Left end what informd knows of it; Synced and Gap are
+// state; Deleted and Left end what informd knows of it; Synced, Gap and State are
 // control records about a target and carry no object.
 const (
 	// Snapshot is an object that existed when informd first met its resource.
@@ -38,17 +38,19 @@ const (
 	Synced Op = "synced"
 	// Gap names a range of revisions in which something may be missing.
 	Gap Op = "gap"
+	// State says how the target is doing from now on: see [StateData].
+	State Op = "state"
 )
 
 // Control reports whether the operation is about a target, not an object.
-func (o Op) Control() bool { return o == Synced || o == Gap }
+func (o Op) Control() bool { return o == Synced || o == Gap || o == State }
 
 // Ends reports whether the operation ends what informd knows of an object.
 func (o Op) Ends() bool { return o == Deleted || o == Left }
 
 // Ops lists every operation, in the order in which documentation names them.
 func Ops() []Op {
-	return []Op{Snapshot, Added, Modified, Deleted, Left, Entered, Synced, Gap}
+	return []Op{Snapshot, Added, Modified, Deleted, Left, Entered, Synced, Gap, State}
 }
 
 // Recovered says how much of a gap's range came out all the same.
@@ -193,6 +195,13 @@ func GapID(target string, from, to, epoch uint64) string {
 	b = append(b, '-')
 	b = strconv.AppendUint(b, to, 10)
 	return string(appendEpoch(append(b, ":gap"...), epoch))
+}
+
+// StateID is the id of a state record: "<target>:<unix microseconds>:state".
+func StateID(target string, at time.Time) string {
+	b := append([]byte(target), ':')
+	b = strconv.AppendInt(b, at.UnixMicro(), 10)
+	return string(append(b, ":state"...))
 }
 
 // AllTargets is the Target of a [Gap] that is about no target in particular: see

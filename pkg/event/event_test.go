@@ -76,7 +76,7 @@ func TestOps(t *testing.T) {
 			ends = append(ends, op)
 		}
 	}
-	if diff := cmp.Diff([]event.Op{event.Synced, event.Gap}, control); diff != "" {
+	if diff := cmp.Diff([]event.Op{event.Synced, event.Gap, event.State}, control); diff != "" {
 		t.Errorf("control ops (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]event.Op{event.Deleted, event.Left}, ends); diff != "" {

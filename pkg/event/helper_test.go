@@ -73,12 +73,14 @@ func samples() []event.Event {
 	synced.Op, synced.ID = event.Synced, event.SyncedID(control.Target, 20000, 0)
 	gap.Op, gap.ID = event.Gap, event.GapID(control.Target, 12345, 20000, 0)
 	gap.Gap = &event.GapInfo{From: 12345, To: 20000, Reason: "expired", Recovered: event.RecoveredState}
+	state := control
+	state.Op, state.ID, state.Data = event.State, event.StateID(control.Target, control.Time), event.StateData("forbidden", "list: \"no\"")
 	trimmed := event.Event{
 		ID: event.TrimmedID("bus", 101, 250), Op: event.Gap, Time: deleted.Time, Cluster: "prod-eu1", Target: "*",
 		Gap: &event.GapInfo{Reason: "trimmed", Recovered: event.RecoveredState, Trimmed: 42},
 	}
 	return []event.Event{
-		snapshot, added, deployment(event.Modified), deleted, reconciled, left, entered, synced, gap, trimmed,
+		snapshot, added, deployment(event.Modified), deleted, reconciled, left, entered, synced, gap, state, trimmed,
 	}
 }
 

@@ -133,7 +133,7 @@ func (s *snapshot) objects(ctx context.Context, found []message) (entries []jour
 		switch {
 		case err != nil:
 			return nil, err
-		case !ok || e.Op == event.Gap || e.Op.Ends():
+		case !ok || e.Op == event.Gap || e.Op == event.State || e.Op.Ends():
 		case e.Op == event.Synced:
 			synced = append(synced, journal.Entry{Event: e})
 		default:

@@ -62,6 +62,14 @@ func (p *pretty) render(dst []byte, e *event.Event) []byte {
 
 // control renders what is about a target: it stands out between the objects.
 func (p *pretty) control(dst []byte, e *event.Event) []byte {
+	if e.Op == event.State {
+		state, reason := e.TargetState()
+		text := visible(e.Target) + " is " + visible(state)
+		if reason != "" {
+			text += ": " + visible(reason)
+		}
+		return p.paint(dst, boldCyan, "── "+text+" ──")
+	}
 	if e.Gap == nil {
 		text := string(e.Op) + " " + visible(e.Target) + " at " + strconv.FormatUint(e.ResourceVersion, 10)
 		return p.paint(dst, boldCyan, "── "+text+" ──")
@@ -145,7 +153,7 @@ func colourOf(op event.Op) string {
 		return red
 	case event.Snapshot:
 		return cyan
-	case event.Synced, event.Gap:
+	case event.Synced, event.Gap, event.State:
 		return plain // lines of their own
 	default:
 		return plain

@@ -55,6 +55,8 @@ func screen() []event.Event {
 		{Op: event.Gap, Target: "core/pods@shop", Gap: &event.GapInfo{From: 5, To: 9, Reason: "rollback", Recovered: event.RecoveredState}},
 		{Op: event.Gap, Target: event.AllTargets, Gap: &event.GapInfo{Reason: "trimmed", Recovered: event.RecoveredState, Trimmed: 7}},
 		{Op: event.Gap, Target: "core/pods", Gap: &event.GapInfo{From: 5, To: 9, Reason: "expired", Recovered: event.RecoveredKnown}},
+		{Op: event.State, Target: "core/pods", Data: event.StateData("live", "")},
+		{Op: event.State, Target: "core/pods", Data: event.StateData("forbidden", "list\x1b[2J pods")},
 	}, sinktest.Hostile())
 }
 

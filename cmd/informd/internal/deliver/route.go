@@ -22,7 +22,7 @@ type Match struct {
 	// Ops are operations to deliver, or "!op" to leave one out. Named ones are
 	// all that is delivered, but for deleted, left, gap and synced: these pass
 	// unless they are left out by name. A list of "!op" alone, or none, admits
-	// all others.
+	// all others but state, which passes only where it is named.
 	Ops []string
 }
 
@@ -80,7 +80,11 @@ func admittedOps(list []string) (map[event.Op]bool, error) {
 	}
 	admitted := map[event.Op]bool{}
 	for _, op := range event.Ops() {
-		always := op.Ends() || op.Control()
+		always := op.Ends() || op == event.Synced || op == event.Gap
+		if op == event.State {
+			admitted[op] = slices.Contains(named, op) // for those that ask for it
+			continue
+		}
 		admitted[op] = (len(named) == 0 || always || slices.Contains(named, op)) && !slices.Contains(without, op)
 	}
 	return admitted, nil
@@ -93,7 +97,7 @@ func (r *Route) Admits(e *event.Event) bool {
 		return false
 	}
 	if len(r.matches) == 0 {
-		return true
+		return e.Op != event.State
 	}
 	return slices.ContainsFunc(r.matches, func(m match) bool { return m.admits(e) })
 }

@@ -55,6 +55,28 @@ func TestRouteSelects(t *testing.T) {
 	}
 }
 
+// TestRouteOfStates: they go to those that ask for them.
+func TestRouteOfStates(t *testing.T) {
+	state := event.Event{Op: event.State, Target: "core/pods@shop", Resource: "pods"}
+	for name, test := range map[string]struct {
+		only []deliver.Match
+		want bool
+	}{
+		"everything":       {nil, false},
+		"everything named": {[]deliver.Match{{Resource: "pods"}}, false},
+		"asked for":        {[]deliver.Match{{Namespaces: []string{"other"}, Ops: []string{"state"}}}, true},
+		"of another":       {[]deliver.Match{{Resource: "nodes", Ops: []string{"state"}}}, false},
+		"left out":         {[]deliver.Match{{Ops: []string{"!gap"}}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := route(t, true, test.only...)
+			if got := r.Admits(&state); got != test.want {
+				t.Errorf("admitted: %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
 func TestRouteOps(t *testing.T) {
 	for name, test := range map[string]struct {
 		ops      []string
@@ -69,6 +91,7 @@ func TestRouteOps(t *testing.T) {
 		"named and left out":  {[]string{"added", "!deleted", "!gap"}, true, "added left synced"},
 		"out wins over named": {[]string{"added", "!added"}, true, "deleted left synced gap"},
 		"deleted alone":       {[]string{"deleted"}, true, "deleted left synced gap"},
+		"state too":           {[]string{"added", "state"}, true, "added deleted left synced gap state"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := route(t, test.snapshot, deliver.Match{Ops: test.ops})

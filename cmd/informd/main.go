@@ -42,7 +42,9 @@ type command struct {
 type streams struct{ out, err io.Writer }
 
 func commands() []command {
-	return []command{runCommand(), validateCommand(), statusCommand(), verifyCommand(), replayCommand(), deadLettersCommand(), versionCommand()}
+	return []command{
+		runCommand(), validateCommand(), rbacCommand(), statusCommand(), verifyCommand(), replayCommand(), deadLettersCommand(), versionCommand(),
+	}
 }
 
 // usageError is a mistake on the command line.

@@ -68,7 +68,7 @@ func build(t *testing.T, dir string) deployment {
 			d.configMaps, d.images = base.configMaps, base.images
 			continue
 		}
-		d.manifests = append(d.manifests, decodeManifests(t, path)...)
+		d.manifests = append(d.manifests, decodeManifests(t, path, read(t, path))...)
 	}
 	for _, g := range k.ConfigMapGenerator {
 		_, exists := d.configMaps[g.Name]

@@ -47,11 +47,11 @@ func newObject(m metav1.TypeMeta) metav1.Object {
 	}
 }
 
-// decodeManifests decodes every object of a file.
-func decodeManifests(t *testing.T, path string) []manifest {
+// decodeManifests decodes every object of a YAML stream, which path names.
+func decodeManifests(t *testing.T, path string, stream []byte) []manifest {
 	t.Helper()
 	var all []manifest
-	for _, document := range documents(read(t, path)) {
+	for _, document := range documents(stream) {
 		var header metav1.TypeMeta
 		if err := yaml.Unmarshal(document, &header); err != nil {
 			t.Fatalf("%s: %v", path, err)

@@ -1,0 +1,253 @@
+package rbac_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/cmd/informd/internal/rbac"
+	"github.com/informd/informd/pkg/sink/drivers"
+)
+
+func base() rbac.Account {
+	return rbac.Account{Name: rbac.DefaultName, Namespace: rbac.DefaultNamespace}
+}
+
+// printed is what is written for a config with these resources.
+func printed(t *testing.T, journal, resources string, a rbac.Account) string {
+	t.Helper()
+	text := "resources:" + resources + "\njournal: {type: " + journal + "}\nsinks: [{name: out, type: stdout}]\n"
+	c, err := config.Parse("config.yaml", []byte(text), drivers.All())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	var out bytes.Buffer
+	if err := rbac.Write(&out, c, a); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+const twoNamespaces = `
+  - {resource: services, namespaces: [shop]}
+  - {group: apps, resource: deployments}
+  - {resource: secrets, namespaces: [shop, bank], mode: metadata}
+  - {group: apps, resource: daemonsets}`
+
+const wantTwoNamespaces = `apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: orders
+  namespace: shop
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: informd:shop:orders
+rules:
+# Lines 3, 5 of the config.
+- apiGroups:
+  - apps
+  resources:
+  - daemonsets
+  - deployments
+  verbs:
+  - list
+  - watch
+# Not required: with this, informd knows at once of custom resources that come and go; without, after a while.
+- apiGroups:
+  - apiextensions.k8s.io
+  resources:
+  - customresourcedefinitions
+  verbs:
+  - list
+  - watch
+# Not required: the same for resources of other API servers.
+- apiGroups:
+  - apiregistration.k8s.io
+  resources:
+  - apiservices
+  verbs:
+  - list
+  - watch
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: informd:shop:orders
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: informd:shop:orders
+subjects:
+- kind: ServiceAccount
+  name: orders
+  namespace: shop
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: informd:shop:orders
+  namespace: bank
+rules:
+# Line 4 of the config.
+# Who has this can read the values of Secrets; informd keeps and sends a hash of them.
+- apiGroups:
+  - ""
+  resources:
+  - secrets
+  verbs:
+  - list
+  - watch
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: informd:shop:orders
+  namespace: bank
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: informd:shop:orders
+subjects:
+- kind: ServiceAccount
+  name: orders
+  namespace: shop
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: informd:shop:orders
+  namespace: shop
+rules:
+# Lines 2, 4 of the config.
+# Who has this can read the values of Secrets; informd keeps and sends a hash of them.
+- apiGroups:
+  - ""
+  resources:
+  - secrets
+  - services
+  verbs:
+  - list
+  - watch
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: informd:shop:orders
+  namespace: shop
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: informd:shop:orders
+subjects:
+- kind: ServiceAccount
+  name: orders
+  namespace: shop
+`
+
+func TestWhatIsPrinted(t *testing.T) {
+	got := printed(t, "memory", twoNamespaces, rbac.Account{Name: "orders", Namespace: "shop"})
+	comment, got, _ := strings.Cut(got, "\napiVersion")
+	if diff := cmp.Diff(wantTwoNamespaces, "apiVersion"+got); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	for line := range strings.Lines(comment) {
+		if !strings.HasPrefix(line, "# ") {
+			t.Errorf("%q is no comment", line)
+		}
+	}
+	if !strings.Contains(comment, "system:discovery") {
+		t.Error("nothing is said of discovery")
+	}
+}
+
+// rolesIn decodes the roles of one kind.
+func rolesIn(t *testing.T, text, kind string) []rbacv1.Role {
+	t.Helper()
+	var all []rbacv1.Role
+	for document := range strings.SplitSeq(text, "\n---\n") {
+		var r rbacv1.Role // a ClusterRole has the same fields
+		if err := yaml.Unmarshal([]byte(document), &r); err != nil {
+			t.Fatalf("%v\n%s", err, document)
+		}
+		if r.Kind == kind {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func TestClusterRules(t *testing.T) {
+	watch := func(group string, resources ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"list", "watch"}}
+	}
+	identity := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}}
+	definitions, services := watch("apiextensions.k8s.io", "customresourcedefinitions"), watch("apiregistration.k8s.io", "apiservices")
+	cases := map[string]struct {
+		journal, resources string
+		want               []rbacv1.PolicyRule
+	}{
+		"a journal in memory is of no cluster":    {"memory", " [{resource: pods}]", []rbacv1.PolicyRule{watch("", "pods"), definitions, services}},
+		"an embedded journal is of one":           {"embedded, dir: /tmp", " [{resource: pods}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
+		"nothing cluster-wide":                    {"memory", " [{resource: pods, namespaces: [shop]}]", []rbacv1.PolicyRule{definitions, services}},
+		"definitions that are watched themselves": {"memory", " [{group: apiextensions.k8s.io, resource: customresourcedefinitions}]", []rbacv1.PolicyRule{definitions, services}},
+		"the order of the config is not that of the rules": {
+			"memory", " [{group: batch, resource: jobs}, {resource: services}, {group: apps, resource: deployments}, {resource: pods}]",
+			[]rbacv1.PolicyRule{watch("", "pods", "services"), watch("apps", "deployments"), watch("batch", "jobs"), definitions, services},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			roles := rolesIn(t, printed(t, c.journal, c.resources, base()), "ClusterRole")
+			if len(roles) != 1 || roles[0].Name != "informd" {
+				t.Fatalf("cluster roles: %v", roles)
+			}
+			if diff := cmp.Diff(c.want, roles[0].Rules); diff != "" {
+				t.Errorf("rules (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// YAML takes some good names of namespaces for numbers and truths.
+func TestNamesStayText(t *testing.T) {
+	names := []string{"007", "1e3", "null", "true", "y"}
+	text := printed(t, "memory", ` [{resource: pods, namespaces: ["007", "1e3", "null", "true", "y"]}]`, rbac.Account{Name: "0x1f", Namespace: "42"})
+	var got []string
+	for _, r := range rolesIn(t, text, "Role") {
+		got = append(got, r.Namespace)
+	}
+	if !slices.Equal(got, names) {
+		t.Errorf("namespaces %q, want %q", got, names)
+	}
+	for document := range strings.SplitSeq(text, "\n---\n") {
+		var b rbacv1.RoleBinding
+		if err := yaml.Unmarshal([]byte(document), &b); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range b.Subjects {
+			if s.Name != "0x1f" || s.Namespace != "42" {
+				t.Errorf("subject %s/%s", s.Namespace, s.Name)
+			}
+		}
+	}
+}
+
+type fullPipe struct{}
+
+func (fullPipe) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+func TestWriteError(t *testing.T) {
+	if err := rbac.Write(fullPipe{}, &config.Config{}, base()); !errors.Is(err, io.ErrShortWrite) {
+		t.Errorf("error %v", err)
+	}
+}

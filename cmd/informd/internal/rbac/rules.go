@@ -1,0 +1,111 @@
+package rbac
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/informd/informd/cmd/informd/internal/config"
+)
+
+// rule is one of a role's.
+type rule struct {
+	APIGroups     []string `json:"apiGroups"`
+	Resources     []string `json:"resources"`
+	ResourceNames []string `json:"resourceNames,omitempty"`
+	Verbs         []string `json:"verbs"`
+	// why is what a comment says about it, one line each.
+	why []string
+}
+
+// readVerbs are all that informd does to a resource that it watches.
+func readVerbs() []string { return []string{"list", "watch"} }
+
+// clusterRules are those that hold in the whole cluster.
+func clusterRules(c *config.Config) []rule {
+	var everywhere []config.Resource
+	for _, r := range c.Resources {
+		if len(r.Namespaces) == 0 {
+			everywhere = append(everywhere, r)
+		}
+	}
+	rules := watchRules(everywhere)
+	if c.Journal.Type != config.JournalMemory {
+		rules = append(rules, rule{
+			APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem}, Verbs: []string{"get"},
+			why: []string{"Its uid tells clusters apart: a journal is of one cluster. Without this, informd cannot check that."},
+		})
+	}
+	return append(rules, noticeRules(everywhere)...)
+}
+
+// noticeRules are those with which informd is told of resources that come and go.
+func noticeRules(watched []config.Resource) []rule {
+	notices := []rule{
+		{
+			APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: readVerbs(),
+			why: []string{"Not required: with this, informd knows at once of custom resources that come and go; without, after a while."},
+		},
+		{
+			APIGroups: []string{"apiregistration.k8s.io"}, Resources: []string{"apiservices"}, Verbs: readVerbs(),
+			why: []string{"Not required: the same for resources of other API servers."},
+		},
+	}
+	return slices.DeleteFunc(notices, func(n rule) bool {
+		return slices.ContainsFunc(watched, func(r config.Resource) bool {
+			return r.Group == n.APIGroups[0] && r.Resource == n.Resources[0]
+		})
+	})
+}
+
+// namespaceRules are those that hold in one namespace each: an entry with namespaces
+// is watched in each of them by itself.
+func namespaceRules(c *config.Config) map[string][]rule {
+	entries := make(map[string][]config.Resource)
+	for _, r := range c.Resources {
+		for _, namespace := range r.Namespaces {
+			entries[namespace] = append(entries[namespace], r)
+		}
+	}
+	rules := make(map[string][]rule, len(entries))
+	for namespace, watched := range entries {
+		rules[namespace] = watchRules(watched)
+	}
+	return rules
+}
+
+// watchRules has one rule per group.
+func watchRules(watched []config.Resource) []rule {
+	groups := make(map[string][]config.Resource)
+	for _, r := range watched {
+		groups[r.Group] = append(groups[r.Group], r)
+	}
+	rules := make([]rule, 0, len(groups))
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		one := rule{APIGroups: []string{group}, Verbs: readVerbs()}
+		var at []int
+		for _, r := range groups[group] {
+			one.Resources = append(one.Resources, r.Resource)
+			at = append(at, r.Pos.Line)
+		}
+		slices.Sort(one.Resources)
+		slices.Sort(at)
+		one.why = []string{lines(slices.Compact(at))}
+		if group == "" && slices.Contains(one.Resources, "secrets") {
+			one.why = append(one.why, "Who has this can read the values of Secrets; informd keeps and sends a hash of them.")
+		}
+		rules = append(rules, one)
+	}
+	return rules
+}
+
+// lines names lines of the config.
+func lines(at []int) string {
+	if len(at) == 1 {
+		return fmt.Sprintf("Line %d of the config.", at[0])
+	}
+	return "Lines " + strings.Trim(strings.ReplaceAll(fmt.Sprint(at), " ", ", "), "[]") + " of the config."
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/cmd/informd/internal/rbac"
+	"github.com/informd/informd/pkg/sink/drivers"
+)
+
+func rbacCommand() command {
+	return command{
+		name: "rbac", summary: "print the permissions that the config needs, for kubectl apply; contacts nothing",
+		flags: func(flags *pflag.FlagSet) {
+			config.AddFlags(flags)
+			flags.String("name", rbac.DefaultName, "name of the ServiceAccount that informd runs as")
+			flags.String("namespace", rbac.DefaultNamespace, "namespace of the ServiceAccount")
+		},
+		run: func(_ context.Context, io streams, flags *pflag.FlagSet) error {
+			account := rbac.Account{Name: flags.Lookup("name").Value.String(), Namespace: flags.Lookup("namespace").Value.String()}
+			if len(validation.IsDNS1123Subdomain(account.Name)) > 0 {
+				return usageError{fmt.Sprintf("--name %q: lower-case letters, digits, '-' and '.', with a letter or digit at both ends", account.Name)}
+			}
+			if len(validation.IsDNS1123Label(account.Namespace)) > 0 {
+				return usageError{fmt.Sprintf("--namespace %q: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", account.Namespace)}
+			}
+			c, err := config.Load(config.Source{Flags: flags, Drivers: drivers.All()})
+			if err != nil {
+				return err
+			}
+			return rbac.Write(io.out, c, account)
+		},
+	}
+}

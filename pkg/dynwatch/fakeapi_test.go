@@ -36,6 +36,10 @@ type fakeAPI struct {
 	generation int
 	// served: discovery knows the resource.
 	served bool
+	// denied are the verbs that the credentials do not allow, "list" or, in one
+	// namespace, "list a". review answers questions about that instead of the API.
+	denied map[string]bool
+	review func(w http.ResponseWriter, r *http.Request)
 	// refuse answers a request instead of the API, if it returns true.
 	refuse func(w http.ResponseWriter, r *http.Request) bool
 	// mangle changes a frame or an item on its way out.
@@ -192,9 +196,16 @@ func (f *fakeAPI) requestsWith(part string) int {
 func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.requests = append(f.requests, r.URL.String())
-	refuse, served := f.refuse, f.served
+	refuse, served, review := f.refuse, f.served, f.review
 	f.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
+	if strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews") {
+		if review == nil {
+			review = f.serveReview
+		}
+		review(w, r)
+		return
+	}
 	if refuse != nil && refuse(w, r) {
 		return
 	}
@@ -214,11 +225,45 @@ func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v1","resources":[{"name":"things","namespaced":true,"kind":"Thing","verbs":["list","watch","get"]}]}`)
 	case path != "/v1/things":
 		writeStatus(w, 404, "NotFound", "no such resource")
+	case f.denies(verbOf(r), ns):
+		writeStatus(w, 403, "Forbidden", "things.example.com is forbidden: you cannot "+verbOf(r)+" it")
 	case r.URL.Query().Get("watch") != "":
 		f.serveWatch(w, r, ns)
 	default:
 		f.serveList(w, r, ns)
 	}
+}
+
+func verbOf(r *http.Request) string {
+	if r.URL.Query().Get("watch") != "" {
+		return "watch"
+	}
+	return "list"
+}
+
+func (f *fakeAPI) denies(verb, ns string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.denied[verb] || f.denied[verb+" "+ns]
+}
+
+// serveReview answers a SelfSubjectAccessReview.
+func (f *fakeAPI) serveReview(w http.ResponseWriter, r *http.Request) {
+	var review struct {
+		APIVersion, Kind string
+		Spec             struct {
+			ResourceAttributes struct{ Namespace, Verb, Group, Resource string }
+		}
+	}
+	err := json.NewDecoder(r.Body).Decode(&review)
+	a := review.Spec.ResourceAttributes
+	if err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" ||
+		review.APIVersion != "authorization.k8s.io/v1" || review.Kind != "SelfSubjectAccessReview" || a.Group != "example.com" || a.Resource != "things" {
+		writeStatus(w, 400, "BadRequest", fmt.Sprintf("not a review of things: %v %+v", err, review))
+		return
+	}
+	w.WriteHeader(http.StatusCreated)
+	fmt.Fprintf(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":%t}}`, !f.denies(a.Verb, a.Namespace))
 }
 
 func writeStatus(w http.ResponseWriter, code int, reason, message string) {

@@ -178,6 +178,8 @@ type rig struct {
 	manager *dynwatch.Manager
 	// limit changes the limits of every manager that begins.
 	limit func(*dynwatch.Limits)
+	// logger is that of every manager that begins.
+	logger *slog.Logger
 }
 
 // start runs a manager with short periods on the fake and waits for the first
@@ -190,7 +192,7 @@ func start(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) *rig {
 // startLimited is start with other limits.
 func startLimited(t *testing.T, api *fakeAPI, limit func(*dynwatch.Limits), wanted ...dynwatch.Resource) *rig {
 	t.Helper()
-	r := &rig{t: t, api: api, log: newRecorder(), limit: limit}
+	r := &rig{t: t, api: api, log: newRecorder(), limit: limit, logger: slog.New(slog.DiscardHandler)}
 	r.begin(wanted...)
 	return r
 }
@@ -203,7 +205,7 @@ func (r *rig) begin(wanted ...dynwatch.Resource) {
 	r.t.Helper()
 	m, err := dynwatch.New(dynwatch.Options{
 		Cluster: "test", Kubernetes: r.api.config(), Log: r.log, Reject: r.log.reject,
-		RedactionKey: []byte("0123456789abcdef"), Logger: slog.New(slog.DiscardHandler),
+		RedactionKey: []byte("0123456789abcdef"), Logger: r.logger,
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -77,6 +77,9 @@ type Manager struct {
 	clients *clients
 	timing  timing
 	limits  limits
+	// reviews has room for the targets that are asked about at a time, see
+	// reviewAccess.
+	reviews chan struct{}
 
 	// converging is held while targets are started and ended, which takes time.
 	converging sync.Mutex
@@ -106,7 +109,10 @@ func New(options Options) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
-	return &Manager{options: options, clients: c, timing: defaultTiming(), limits: defaultLimits(), running: make(map[string]*running)}, nil
+	return &Manager{
+		options: options, clients: c, timing: defaultTiming(), limits: defaultLimits(),
+		reviews: make(chan struct{}, reviewsAtOnce), running: make(map[string]*running),
+	}, nil
 }
 
 // Check returns the error that [Manager.Apply] has for a wanted set that is not
@@ -173,7 +179,11 @@ func (m *Manager) start(s spec) *running {
 	r := &running{target: newTarget(s, &m.options, m.clients, m.timing, m.limits), cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
+		var beside sync.WaitGroup
+		beside.Go(func() { r.target.reviewAccess(ctx, m.reviews) })
 		r.target.run(ctx)
+		cancel()
+		beside.Wait()
 	}()
 	return r
 }

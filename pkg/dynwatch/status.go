@@ -1,6 +1,7 @@
 package dynwatch
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,10 @@ type TargetStatus struct {
 	State                                     State
 	// Reason says why the state is what it is; empty when live.
 	Reason string
+	// MissingVerbs are the verbs, of "list" and "watch", that the credentials did not
+	// allow on the resource when the target was started. It is empty if nothing was
+	// missing, if the API server does not say, and once the target is live.
+	MissingVerbs []string
 	// Since is when the state was entered.
 	Since time.Time
 	// Looked: it is known whether the resource is served and fit to be watched,
@@ -111,6 +116,21 @@ func (st *status) set(state State, reason string) {
 		st.shown.Since = time.Now()
 	}
 	st.shown.State, st.shown.Reason = state, reason
+	if state == Live {
+		st.shown.MissingVerbs = nil // it has listed and watches
+	}
+}
+
+// setMissing notes what the credentials lack, and reports whether they lack
+// anything. A target that is live by now proves an answer wrong, or outdated.
+func (st *status) setMissing(verbs []string) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.shown.State == Live {
+		return false
+	}
+	st.shown.MissingVerbs = verbs
+	return len(verbs) > 0
 }
 
 func (st *status) setResolved(r resolved) {
@@ -145,6 +165,7 @@ func (st *status) audited(divergences int) {
 func (st *status) snapshot() TargetStatus {
 	st.mu.Lock()
 	s := st.shown
+	s.MissingVerbs = slices.Clone(s.MissingVerbs)
 	st.mu.Unlock()
 	s.Objects = int(st.objects.Load())
 	s.ResourceVersion, s.Epoch = st.rv.Load(), st.epoch.Load()

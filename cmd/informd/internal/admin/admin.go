@@ -46,9 +46,11 @@ type Target struct {
 	Mode    string `json:"mode"`
 	State   string `json:"state"`
 	// Reason is empty when the target is live.
-	Reason string    `json:"reason,omitempty"`
-	Since  time.Time `json:"since"`
-	Synced bool      `json:"synced"`
+	Reason string `json:"reason,omitempty"`
+	// MissingVerbs are what the credentials lacked when the target was started.
+	MissingVerbs []string  `json:"missingVerbs,omitempty"`
+	Since        time.Time `json:"since"`
+	Synced       bool      `json:"synced"`
 	// Objects is how many objects are known to exist.
 	Objects int `json:"objects"`
 	// Events counts what was appended to the journal since the start; of

@@ -33,7 +33,7 @@ func (d *Daemon) targets() []admin.Target {
 		}
 		all[i] = admin.Target{
 			Target: t.Name, Group: t.Group, Version: t.Version, Kind: t.Kind, Mode: string(t.Mode),
-			State: string(t.State), Reason: t.Reason, Since: t.Since, Synced: t.Synced,
+			State: string(t.State), Reason: t.Reason, MissingVerbs: t.MissingVerbs, Since: t.Since, Synced: t.Synced,
 			Objects: t.Objects, Events: events, EventsPerSecond: thousandths(t.EventsPerSecond), ResourceVersion: t.ResourceVersion, Epoch: t.Epoch,
 			LastProgress: orNil(t.Progress), Blocked: t.Blocked, Rejected: t.Rejected,
 			LastAudit: orNil(t.Audited), Divergences: t.Divergences,

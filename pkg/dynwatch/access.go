@@ -1,0 +1,115 @@
+package dynwatch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// What the credentials lack is asked for at the start of every target: that they do
+// not allow to watch would otherwise come out after the first list, and what the API
+// server then says names one verb of two and no way out.
+
+const (
+	// reviewsAtOnce is how many targets are asked about at a time, so that the start
+	// of 300 is not slowed down by it.
+	reviewsAtOnce = 4
+	// reviewTimeout bounds the asking about one target.
+	reviewTimeout = 30 * time.Second
+	// reviewPath takes a SelfSubjectAccessReview, which by default everyone may send
+	// who has logged in.
+	reviewPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+	// anyNamespace stands for all namespaces in a log: no namespace can have it for
+	// a name.
+	anyNamespace = "*"
+)
+
+// neededVerbs are all that is done to a resource: look-ups by name are lists.
+func neededVerbs() []string { return []string{"list", "watch"} }
+
+// accessReview is a SelfSubjectAccessReview, whose type would bring in the whole of
+// k8s.io/api.
+type accessReview struct {
+	APIVersion string             `json:"apiVersion"`
+	Kind       string             `json:"kind"`
+	Spec       accessReviewSpec   `json:"spec"`
+	Status     accessReviewStatus `json:"status"`
+}
+
+type accessReviewSpec struct {
+	ResourceAttributes resourceAttributes `json:"resourceAttributes"`
+}
+
+type resourceAttributes struct {
+	Namespace string `json:"namespace,omitempty"`
+	Verb      string `json:"verb"`
+	Group     string `json:"group,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Resource  string `json:"resource"`
+}
+
+type accessReviewStatus struct {
+	Allowed bool `json:"allowed"`
+}
+
+// missingVerbs asks the API server which verbs the credentials lack for a spec.
+func missingVerbs(ctx context.Context, client rest.Interface, s spec) ([]string, error) {
+	var missing []string
+	for _, verb := range neededVerbs() {
+		allowed, err := allows(ctx, client, s, verb)
+		if err != nil {
+			return nil, fmt.Errorf("review access to %s: %w", verb, err)
+		}
+		if !allowed {
+			missing = append(missing, verb)
+		}
+	}
+	return missing, nil
+}
+
+func allows(ctx context.Context, client rest.Interface, s spec, verb string) (bool, error) {
+	review := accessReview{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}
+	review.Spec.ResourceAttributes = resourceAttributes{
+		Namespace: s.namespace, Verb: verb, Group: s.group, Version: s.version, Resource: s.resource,
+	}
+	question, err := json.Marshal(review)
+	if err != nil {
+		return false, err
+	}
+	answer, err := client.Post().MaxRetries(0).AbsPath(reviewPath).SetHeader("Content-Type", "application/json").Body(question).DoRaw(ctx)
+	if err != nil {
+		return false, err
+	}
+	review.Status = accessReviewStatus{}
+	if err := json.Unmarshal(answer, &review); err != nil {
+		return false, fmt.Errorf("decode answer: %w", err)
+	}
+	return review.Status.Allowed, nil
+}
+
+// reviewAccess says which permissions the target lacks, once it is its turn. It
+// only tells: what the target may do shows when it does it. It runs beside the loop,
+// of which it touches the status alone, and ends with ctx.
+func (t *target) reviewAccess(ctx context.Context, turns chan struct{}) {
+	select {
+	case turns <- struct{}{}:
+		defer func() { <-turns }()
+	case <-ctx.Done():
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	missing, err := missingVerbs(ctx, t.clients.discovery, t.spec)
+	if err != nil {
+		t.logger.Debug("it is not known whether permissions are missing", "err", err)
+		return
+	}
+	if t.status.setMissing(missing) {
+		t.logger.Warn("permissions are missing: apply what `informd rbac` prints for the config",
+			"verbs", missing, "namespace", cmp.Or(t.spec.namespace, anyNamespace))
+	}
+}

@@ -1,0 +1,190 @@
+package dynwatch_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/informd/informd/pkg/dynwatch"
+)
+
+// output collects what is logged.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+// with returns the lines that have a part.
+func (o *output) with(part string) []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var found []string
+	for line := range strings.Lines(o.text.String()) {
+		if strings.Contains(line, part) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// listen starts a manager whose log, debug included, is kept.
+func listen(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) (*rig, *output) {
+	t.Helper()
+	out := &output{}
+	r := &rig{t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}}
+	r.logger = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	r.begin(wanted...)
+	return r, out
+}
+
+// Of what is logged about permissions: the line for people, and the one for who
+// looks closer.
+const (
+	missingLine  = "level=WARN msg=\"permissions are missing: apply what `informd rbac` prints for the config\""
+	unknownDebug = `level=DEBUG msg="it is not known whether permissions are missing"`
+)
+
+func TestMissingVerbsAreNamedOnceAndGrantedVerbsHeal(t *testing.T) {
+	cases := map[string]struct {
+		denied  []string
+		missing []string
+		line    string
+	}{
+		"neither": {[]string{"list", "watch"}, []string{"list", "watch"}, `target=example.com/things verbs="[list watch]" namespace=*`},
+		"list":    {[]string{"list"}, []string{"list"}, "target=example.com/things verbs=[list] namespace=*"},
+		"watch":   {[]string{"watch"}, []string{"watch"}, "target=example.com/things verbs=[watch] namespace=*"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("a", "x", "")
+			api.denied = make(map[string]bool)
+			for _, verb := range c.denied {
+				api.denied[verb] = true
+			}
+			r, out := listen(t, api, things())
+			r.eventually("missing verbs", func() bool { return slices.Equal(r.manager.Targets()[0].MissingVerbs, c.missing) })
+			r.state(dynwatch.Forbidden)
+			r.eventually("a line", func() bool { return len(out.with(missingLine)) > 0 })
+			if got := out.with(missingLine)[0]; !strings.Contains(got, c.line) {
+				t.Errorf("logged %s, want %s", got, c.line)
+			}
+			api.do(func() { api.denied = nil })
+			r.caughtUp()
+			if s := r.manager.Targets()[0]; len(s.MissingVerbs) > 0 {
+				t.Errorf("live, and %v are missing", s.MissingVerbs)
+			}
+			if n := len(out.with(missingLine)); n != 1 {
+				t.Errorf("%d lines", n)
+			}
+		})
+	}
+}
+
+// One namespace that may not be read is named, and is the only one that waits.
+func TestMissingVerbsOfOneNamespace(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "")
+	api.put("c", "y", "")
+	api.denied = map[string]bool{"list c": true, "watch c": true}
+	wanted := things()
+	wanted.Namespaces = []string{"a", "c"}
+	r, out := listen(t, api, wanted)
+	r.eventually("one live, one forbidden with what is missing", func() bool {
+		all := r.manager.Targets()
+		return all[0].State == dynwatch.Live && len(all[0].MissingVerbs) == 0 &&
+			all[1].State == dynwatch.Forbidden && len(all[1].MissingVerbs) == 2
+	})
+	r.eventually("a line", func() bool { return len(out.with(missingLine)) > 0 })
+	if got := out.with(missingLine); len(got) != 1 || !strings.Contains(got[0], `target=example.com/things@c verbs="[list watch]" namespace=c`) {
+		t.Errorf("logged %q", got)
+	}
+}
+
+// A review that says nothing usable is no news.
+func TestReviewThatFails(t *testing.T) {
+	for name, review := range map[string]http.HandlerFunc{
+		"refused":  func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, 403, "Forbidden", "not for you") },
+		"no such":  func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, 404, "NotFound", "what?") },
+		"broken":   func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"status":{"allowed":"perhaps`) },
+		"cut":      func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"too many": func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, 429, "TooManyRequests", "later") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			var asked atomic.Int64
+			api.review = func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				review(w, r)
+			}
+			r, out := listen(t, api, things())
+			r.caughtUp()
+			r.eventually("a debug line", func() bool { return len(out.with(unknownDebug)) == 1 })
+			if got := out.with("level=WARN"); len(got) > 0 {
+				t.Errorf("warned: %q", got)
+			}
+			if n := asked.Load(); n != 1 {
+				t.Errorf("asked %d times", n)
+			}
+			if missing := r.manager.Targets()[0].MissingVerbs; len(missing) > 0 {
+				t.Errorf("missing: %v", missing)
+			}
+		})
+	}
+}
+
+// An API server that answers no review holds up neither the targets nor their end,
+// and has only a few to answer.
+func TestReviewThatHangs(t *testing.T) {
+	api := newFakeAPI(t)
+	var open atomic.Int64
+	api.review = func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // the context ends with the client only then
+		open.Add(1)
+		<-r.Context().Done()
+	}
+	wanted := things()
+	for i := range 20 {
+		wanted.Namespaces = append(wanted.Namespaces, fmt.Sprintf("ns-%d", i))
+	}
+	r, out := listen(t, api, wanted)
+	r.eventually("all live", func() bool {
+		return !slices.ContainsFunc(r.manager.Targets(), func(s dynwatch.TargetStatus) bool { return s.State != dynwatch.Live })
+	})
+	r.eventually("4 reviews", func() bool { return open.Load() >= 4 })
+	if n := open.Load(); n > 4 {
+		t.Errorf("%d reviews at a time", n)
+	}
+	wanted.Namespaces = wanted.Namespaces[:1]
+	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
+		t.Fatal(err)
+	}
+	r.manager.Close()
+	if got := out.with(missingLine); len(got) > 0 {
+		t.Errorf("logged %q", got)
+	}
+}
+
+func TestNothingMissingIsNoNews(t *testing.T) {
+	api := newFakeAPI(t)
+	r, out := listen(t, api, things())
+	r.caughtUp()
+	r.eventually("two questions", func() bool { return api.requestsWith("selfsubjectaccessreviews") == 2 })
+	r.manager.Close()
+	if got := append(out.with("permissions"), out.with("level=WARN")...); len(got) > 0 {
+		t.Errorf("logged %q", got)
+	}
+}

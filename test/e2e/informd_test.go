@@ -262,6 +262,7 @@ func count(records []record, op string) int {
 type status struct {
 	Targets []struct {
 		Target, State, Reason string
+		MissingVerbs          []string
 		Objects               int
 		ResourceVersion       uint64 `json:",string"`
 	}

@@ -20,7 +20,6 @@ const (
 type watch struct {
 	recorded  map[string]streamLedger // what the ledger has
 	recording error                   // of the last attempt to write it
-	distrust  string                  // why the server is to be started anew
 	sick      int                     // looks in a row at which it was
 	healthy   map[string]bool         // streams that worked since the server's start
 	restarted time.Time
@@ -35,7 +34,6 @@ func (s *Server) guard(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case w.distrust = <-s.distrust:
 		case <-ticker.C:
 			s.look(ctx, &w)
 			s.keepRecord(&w)
@@ -71,9 +69,7 @@ func (s *Server) look(ctx context.Context, w *watch) {
 	w.restarted = time.Now()
 	w.sick = 0
 	clear(w.healthy)
-	if s.restart(ctx, why) {
-		w.distrust = ""
-	}
+	s.restart(ctx, why)
 }
 
 // whyRestart says why the server should be started anew, "" if it should not.
@@ -86,8 +82,6 @@ func (s *Server) whyRestart(w *watch, d disk) string {
 		return "the embedded nats-server does not run"
 	case !running.JetStreamEnabled():
 		return "JetStream has switched itself off"
-	case w.distrust != "":
-		return w.distrust
 	}
 	if sickness := s.sickness(w, running); sickness != "" {
 		if w.sick++; w.sick >= sickLooks {
@@ -130,7 +124,7 @@ func (s *Server) sickness(w *watch, running *server.Server) string {
 }
 
 // restart puts a new server in the place of the one that runs.
-func (s *Server) restart(ctx context.Context, why string) bool {
+func (s *Server) restart(ctx context.Context, why string) {
 	s.logger.Warn("the embedded nats-server is started anew", "dir", s.config.Dir, "reason", why)
 	s.take("the embedded nats-server is being started anew: " + why)
 	err := s.measure()
@@ -139,14 +133,13 @@ func (s *Server) restart(ctx context.Context, why string) bool {
 		if launchErr == nil {
 			s.put(srv)
 			s.logger.Info("the embedded nats-server serves again", "dir", s.config.Dir)
-			return true
+			return
 		}
 		err = launchErr
 	}
 	if ctx.Err() == nil {
 		s.setReason(err.Error())
 	}
-	return false
 }
 
 // setReason logs a change for the worse, and the end of it.

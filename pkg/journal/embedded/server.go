@@ -22,7 +22,6 @@ type Server struct {
 	identity identity
 	port     int // of the listener, chosen at the first start; used by launch alone
 
-	distrust chan string // why the server should be started anew; room for one
 	stop     context.CancelFunc
 	guarding sync.WaitGroup
 	close    func() error // once
@@ -69,7 +68,6 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		store:    storeIn(c.Dir),
 		lock:     lock,
 		identity: login,
-		distrust: make(chan string, 1),
 	}
 	s.close = sync.OnceValue(s.shutDown)
 	if err := s.open(ctx); err != nil {
@@ -156,17 +154,6 @@ func (s *Server) MadeGood() error {
 	s.damage = nil
 	s.mu.Unlock()
 	return s.record(false)
-}
-
-// Distrust tells the guard that a publish timed out or could not be stored
-// although the connection was up. If the disk has room, the server is started
-// anew, since a store that failed once stays so; the guard sees to it that this
-// does not happen all the time. It does not block.
-func (s *Server) Distrust(reason string) {
-	select {
-	case s.distrust <- reason:
-	default: // one reason is enough
-	}
 }
 
 // Close stops the guard and the server, waits for both, and gives the directory

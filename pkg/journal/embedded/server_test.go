@@ -264,7 +264,9 @@ func TestRestartInPlace(t *testing.T) {
 	conn, url := s.Conn(), s.URL()
 	before := conn.ConnectedServerId()
 	for round := range 3 {
-		s.Distrust("a publish timed out")
+		if err := s.StopJetStream(); err != nil {
+			t.Fatal(err)
+		}
 		eventually(t, "another server to be connected", func() bool {
 			id := conn.ConnectedServerId()
 			ok, _ := s.State()

@@ -22,6 +22,7 @@ type clients struct {
 	// metadata serves the decoded look-ups.
 	metadata  metadata.Interface
 	discovery rest.Interface
+	pace      pace
 }
 
 // warnings logs what the API server says beside its answers, deprecations mostly.
@@ -108,7 +109,7 @@ func newClients(config *rest.Config, logger *slog.Logger) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &clients{config: c, shared: shared, other: other, metadata: meta, discovery: once{discovery}}, nil
+	return &clients{config: c, shared: shared, other: other, metadata: meta, discovery: once{discovery}, pace: newPace()}, nil
 }
 
 // once is a client that tries every GET once, as package frame's do. Left to

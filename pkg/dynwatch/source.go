@@ -206,6 +206,7 @@ func (s *source) listMetadata(ctx context.Context, rv uint64, item func(*metav1.
 }
 
 func (s *source) metadataPage(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	defer s.clients.pace.begin(ctx)()
 	g := newGuard(ctx)
 	defer g.close()
 	l, err := s.metadata.List(g.ctx, o)
@@ -245,6 +246,7 @@ func byName(rv uint64, name string) metav1.ListOptions {
 }
 
 func (s *source) lookBy(ctx context.Context, namespace, name string, rv uint64, o metav1.ListOptions) (frame.Object, bool, uint64, error) {
+	defer s.clients.pace.begin(ctx)()
 	var found frame.Object
 	var ok bool
 	meta, err := s.readList(ctx, s.bytes, namespace, o, func(raw []byte) error {

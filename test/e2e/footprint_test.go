@@ -130,13 +130,7 @@ func behindHungSink(t *testing.T, c *cluster.Cluster, client dynamic.Interface) 
 	namespaces := make([]string, hungTargets)
 	for i := range namespaces {
 		namespaces[i] = fmt.Sprintf("hung-%d", i)
-		ns := &unstructured.Unstructured{}
-		ns.SetName(namespaces[i])
-		ns.SetAPIVersion("v1")
-		ns.SetKind("Namespace")
-		if _, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		createNamespace(t, client, namespaces[i])
 	}
 	d := startInformd(t, c.Kubeconfig(), fmt.Sprintf("- {resource: configmaps, namespaces: [%s]}", strings.Join(namespaces, ", ")),
 		fmt.Sprintf("- {name: hung, type: webhook, url: %q, timeout: 60s}", hangingServer(t)))
@@ -302,4 +296,15 @@ func largePod(i int) *unstructured.Unstructured {
 			map[string]any{"name": "side", "image": "registry.example.com/team/side:4.5.6"},
 		}},
 	}}
+}
+
+func createNamespace(t *testing.T, client dynamic.Interface, name string) {
+	t.Helper()
+	ns := &unstructured.Unstructured{}
+	ns.SetName(name)
+	ns.SetAPIVersion("v1")
+	ns.SetKind("Namespace")
+	if _, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -163,3 +163,57 @@ func (d *informd) fileEnd() (end fileEnd) {
 	}
 	return end
 }
+
+// TestManyTargets: 300 targets start within seconds, and so they do after the API
+// server was away; where the watch can go on there is no list.
+func TestManyTargets(t *testing.T) {
+	const targets, limit = 300, 15 * time.Second
+	c := cluster.Start(t, cluster.Options{})
+	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
+	namespaces := make([]string, targets)
+	create := func(name string) {
+		t.Helper()
+		for _, namespace := range namespaces {
+			k := configMapKind()
+			k.namespace = namespace
+			if err := newWriter(client, k, newLedger(), 1).create(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range namespaces {
+		namespaces[i] = fmt.Sprintf("many-%d", i)
+		createNamespace(t, client, namespaces[i])
+	}
+	create("one")
+	d := newInformd(t, setup{
+		kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [" + strings.Join(namespaces, ", ") + "]}", journal: embeddedJournal,
+	})
+	began := time.Now()
+	d.start()
+	d.waitForLive(targets)
+	if took := time.Since(began); took > limit {
+		t.Errorf("%d targets were live after %v, want at most %v", targets, took, limit)
+	} else {
+		t.Logf("%d targets were live after %v", targets, took)
+	}
+	events := len(d.records())
+	if err := c.APIServer(0).Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.APIServer(0).Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	began = time.Now()
+	create("two") // shows that every watch works
+	eventually(t, "every target goes on", func() bool { return count(d.records()[events:], "added") == targets })
+	d.waitForLive(targets)
+	if took := time.Since(began); took > limit {
+		t.Errorf("after a restart of the API server the targets were live after %v, want at most %v", took, limit)
+	} else {
+		t.Logf("after a restart of the API server the targets were live after %v, the writes included", took)
+	}
+	if again := count(d.records()[events:], "snapshot"); again > 0 {
+		t.Errorf("%d objects were announced again", again)
+	}
+}

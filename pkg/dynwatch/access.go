@@ -103,7 +103,7 @@ func (t *target) reviewAccess(ctx context.Context, turns chan struct{}) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	missing, err := missingVerbs(ctx, t.clients.discovery, t.spec)
+	missing, err := missingVerbs(ctx, t.clients.discovery.client, t.spec)
 	if err != nil {
 		t.logger.Debug("it is not known whether permissions are missing", "err", err)
 		return

@@ -112,7 +112,8 @@ func (t *target) audit(ctx context.Context) {
 	t.sweeps++
 	r := &audit{number: t.sweeps, pages: make(chan []difference), suspects: make(map[string]difference)}
 	var lister sync.WaitGroup
-	lister.Go(func() { r.list(ctx, t.source) })
+	source := t.source // the target may move to another one meanwhile
+	lister.Go(func() { r.list(ctx, source) })
 	r.stop = func() {
 		cancel()
 		lister.Wait()

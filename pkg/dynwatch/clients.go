@@ -21,7 +21,7 @@ type clients struct {
 	other *http.Client
 	// metadata serves the decoded look-ups.
 	metadata  metadata.Interface
-	discovery rest.Interface
+	discovery *discovery
 	pace      pace
 }
 
@@ -105,19 +105,12 @@ func newClients(config *rest.Config, logger *slog.Logger) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	discovery, err := newDiscoveryClient(c, shared)
+	documents, err := newDiscovery(c, shared)
 	if err != nil {
 		return nil, err
 	}
-	return &clients{config: c, shared: shared, other: other, metadata: meta, discovery: once{discovery}, pace: newPace()}, nil
+	return &clients{config: c, shared: shared, other: other, metadata: meta, discovery: documents, pace: newPace()}, nil
 }
-
-// once is a client that tries every GET once, as package frame's do. Left to
-// itself, client-go tries ten times, a second apart, before anyone hears of an
-// error; the target's loop shows it at once and paces itself.
-type once struct{ rest.Interface }
-
-func (c once) Get() *rest.Request { return c.Interface.Get().MaxRetries(0) }
 
 func (c *clients) close() {
 	c.shared.CloseIdleConnections()

@@ -21,8 +21,10 @@
 //
 //   - manager.go: the wanted set and its targets
 //   - target.go: one target's loop and what each error means for it
+//   - pause.go: what follows an error
 //   - resolve.go, source.go: discovery, and the requests to the API server
 //   - access.go: telling which permissions are missing
+//   - served.go, definition.go, look.go: resources that come and go, and versions
 //   - sweep.go: lists, compared with the index (first snapshot and reconcile)
 //   - follow.go: the watch
 //   - lost.go, recover.go: expired history (410); rollback.go: restored storage

@@ -4,7 +4,10 @@ import "time"
 
 // SetTiming replaces the periods of targets that start from now on.
 func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
-	m.timing = timing{silence: silence, tick: tick, unserved: 10 * backoff, backoff: backoff, backoffCap: 4 * backoff, waitingCap: 4 * backoff}
+	m.timing = timing{
+		silence: silence, tick: tick, unserved: 10 * backoff, backoff: backoff, backoffCap: 4 * backoff,
+		waitingCap: 4 * backoff, waitingTold: time.Hour, look: backoff, lookCap: 4 * backoff, looking: 40 * backoff, deniedCap: 8 * backoff,
+	}
 }
 
 // SetAudit replaces the time between audits of targets that start from now on.

@@ -34,8 +34,12 @@ type fakeAPI struct {
 	nameless bool
 	// generation ends all watches when it moves.
 	generation int
-	// served: discovery knows the resource.
-	served bool
+	// served: discovery knows the resource, in these versions, the preferred one
+	// first.
+	served   bool
+	versions []string
+	// definitions say what is served; nil: the API server has no such resources.
+	definitions *fakeDefinitions
 	// denied are the verbs that the credentials do not allow, "list" or, in one
 	// namespace, "list a". review answers questions about that instead of the API.
 	denied map[string]bool
@@ -68,7 +72,7 @@ func (c change) key() string { return c.ns + "/" + c.name }
 
 func newFakeAPI(t *testing.T) *fakeAPI {
 	t.Helper()
-	f := &fakeAPI{rev: 100, served: true, changed: make(chan struct{})}
+	f := &fakeAPI{rev: 100, served: true, versions: []string{"v1"}, changed: make(chan struct{})}
 	f.server = httptest.NewServer(http.HandlerFunc(f.serve))
 	t.Cleanup(func() {
 		f.cut()
@@ -194,11 +198,14 @@ func (f *fakeAPI) requestsWith(part string) int {
 }
 
 func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if f.serveDefinitions(w, r) {
+		return
+	}
 	f.mu.Lock()
 	f.requests = append(f.requests, r.URL.String())
-	refuse, served, review := f.refuse, f.served, f.review
+	refuse, served, review, versions := f.refuse, f.served, f.review, slices.Clone(f.versions)
 	f.mu.Unlock()
-	w.Header().Set("Content-Type", "application/json")
 	if strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews") {
 		if review == nil {
 			review = f.serveReview
@@ -211,19 +218,23 @@ func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	const group = "/apis/example.com"
 	path, ok := strings.CutPrefix(r.URL.Path, group)
+	version, path, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	ns := ""
-	if rest, ok := strings.CutPrefix(path, "/v1/namespaces/"); ok {
+	if rest, ok := strings.CutPrefix(path, "namespaces/"); ok {
 		ns, path, _ = strings.Cut(rest, "/")
-		path = "/v1/" + path
 	}
 	switch {
-	case !ok || !served:
+	case !ok || !served || version != "" && !slices.Contains(versions, version):
 		writeStatus(w, 404, "NotFound", "no such thing")
+	case version == "":
+		var all []string
+		for _, v := range versions {
+			all = append(all, fmt.Sprintf(`{"groupVersion":"example.com/%[1]s","version":%[1]q}`, v))
+		}
+		fmt.Fprintf(w, `{"kind":"APIGroup","apiVersion":"v1","name":"example.com","versions":[%s],"preferredVersion":%s}`, strings.Join(all, ","), all[0])
 	case path == "":
-		fmt.Fprint(w, `{"kind":"APIGroup","apiVersion":"v1","name":"example.com","versions":[{"groupVersion":"example.com/v1","version":"v1"}],"preferredVersion":{"groupVersion":"example.com/v1","version":"v1"}}`)
-	case path == "/v1":
-		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v1","resources":[{"name":"things","namespaced":true,"kind":"Thing","verbs":["list","watch","get"]}]}`)
-	case path != "/v1/things":
+		fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/%s","resources":[{"name":"things","namespaced":true,"kind":"Thing","verbs":["list","watch","get"]}]}`, version)
+	case path != "things":
 		writeStatus(w, 404, "NotFound", "no such resource")
 	case f.denies(verbOf(r), ns):
 		writeStatus(w, 403, "Forbidden", "things.example.com is forbidden: you cannot "+verbOf(r)+" it")

@@ -47,7 +47,7 @@ func (t *target) follow(ctx context.Context) error {
 	switch {
 	case expired(err):
 		return t.expire(err)
-	case errors.Is(err, errDiverged):
+	case errors.Is(err, errDiverged), errors.Is(err, errMoved):
 		return nil
 	}
 	return err
@@ -91,6 +91,11 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			t.status.beatNow()
 			err = t.sitOut(ctx, &q)
 			t.audit(ctx)
+		case <-t.nudge.wake:
+			t.nudged()
+			t.looks.timer.Reset(0)
+		case <-t.looks.timer.C:
+			err = t.look(ctx)
 		case reply := <-t.audits.requests:
 			t.audits.waiting = append(t.audits.waiting, reply)
 			t.audit(ctx)

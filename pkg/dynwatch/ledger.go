@@ -120,9 +120,13 @@ type ended struct{ rv, epoch uint64 }
 func (t *target) restore(ctx context.Context) error {
 	t.index = newIndex()
 	ends := make(map[string]ended)
+	newest := uint64(0)
 	text, err := t.options.Log.Restore(ctx, t.spec.name(), func(e event.Event) {
 		t.epoch = max(t.epoch, event.Epoch(e.ID))
-		t.resolved = resolved{gvr: schema.GroupVersionResource{Group: e.Group, Version: e.Version, Resource: e.Resource}, kind: e.Kind}
+		if e.ResourceVersion >= newest {
+			newest = e.ResourceVersion
+			t.resolved = resolved{gvr: schema.GroupVersionResource{Group: e.Group, Version: e.Version, Resource: e.Resource}, kind: e.Kind}
+		}
 		if e.Op.Ends() {
 			ends[key(e.Namespace, e.Name)] = ended{e.ResourceVersion, event.Epoch(e.ID)}
 			return

@@ -75,6 +75,7 @@ const minKey = 16
 type Manager struct {
 	options Options
 	clients *clients
+	served  *served
 	timing  timing
 	limits  limits
 	// reviews has room for the targets that are asked about at a time, see
@@ -109,8 +110,12 @@ func New(options Options) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
+	s, err := newServed(c, options.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("new manager: %w", err)
+	}
 	return &Manager{
-		options: options, clients: c, timing: defaultTiming(), limits: defaultLimits(),
+		options: options, clients: c, served: s, timing: defaultTiming(), limits: defaultLimits(),
 		reviews: make(chan struct{}, reviewsAtOnce), running: make(map[string]*running),
 	}, nil
 }
@@ -142,6 +147,9 @@ func (m *Manager) Apply(wanted []Resource) error {
 		return errors.New("apply resources: manager is closed")
 	}
 	m.end(func(r *running) bool { return targets[r.target.spec.name()] != r.target.spec })
+	if len(targets) > 0 {
+		m.served.start(m.timing)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, s := range targets {
@@ -176,7 +184,7 @@ func (m *Manager) end(match func(*running) bool) {
 
 func (m *Manager) start(s spec) *running {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{target: newTarget(s, &m.options, m.clients, m.timing, m.limits), cancel: cancel, done: make(chan struct{})}
+	r := &running{target: newTarget(s, m), cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		var beside sync.WaitGroup
@@ -207,5 +215,6 @@ func (m *Manager) Close() {
 	defer m.converging.Unlock()
 	m.closed = true
 	m.end(func(*running) bool { return true })
+	m.served.close()
 	m.clients.close()
 }

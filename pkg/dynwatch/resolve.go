@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,10 +29,28 @@ var errNotServed = errors.New("not served")
 // errUnusable: the resource is served but cannot be watched as wanted.
 var errUnusable = errors.New("cannot be watched")
 
-// newDiscoveryClient returns a client for the documents of one group and one
-// version. client-go's discovery client would bring in every built-in API type,
-// and asks for all groups where one is enough.
-func newDiscoveryClient(config *rest.Config, client *http.Client) (rest.Interface, error) {
+// discovery reads the documents of one group or one version. client-go's discovery
+// client would bring in every built-in API type, and asks for all groups where one
+// is enough. Who asks for a document that another has just asked for shares the
+// answer: a nudge can wake hundreds of targets of a group at once. It may be called
+// concurrently.
+type discovery struct {
+	client rest.Interface
+
+	mu    sync.Mutex // for a moment only
+	asked map[string]*document
+}
+
+// document is one that was asked for. The other fields are valid once done is
+// closed.
+type document struct {
+	done   chan struct{}
+	result rest.Result
+	// abandoned: who asked did not wait for the answer.
+	abandoned bool
+}
+
+func newDiscovery(config *rest.Config, client *http.Client) (*discovery, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	c := rest.CopyConfig(config)
@@ -38,26 +58,65 @@ func newDiscoveryClient(config *rest.Config, client *http.Client) (rest.Interfac
 	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	c.ContentType = runtime.ContentTypeJSON
 	c.AcceptContentTypes = runtime.ContentTypeJSON
-	return rest.UnversionedRESTClientForConfigAndClient(c, client)
+	documents, err := rest.UnversionedRESTClientForConfigAndClient(c, client)
+	return &discovery{client: documents, asked: make(map[string]*document)}, err
+}
+
+// get decodes a document into doc.
+func (d *discovery) get(ctx context.Context, doc runtime.Object, path ...string) error {
+	name := strings.Join(path, "/")
+	for {
+		d.mu.Lock()
+		a, shared := d.asked[name]
+		if !shared {
+			a = &document{done: make(chan struct{})}
+			d.asked[name] = a
+		}
+		d.mu.Unlock()
+		if !shared {
+			d.ask(ctx, name, a, path)
+			return a.result.Into(doc)
+		}
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if !a.abandoned {
+			return a.result.Into(doc)
+		}
+	}
+}
+
+// ask asks once, as package frame's clients do. Left to itself, client-go tries ten
+// times, a second apart, before anyone hears of an error; the target's loop shows
+// it at once and paces itself.
+func (d *discovery) ask(ctx context.Context, name string, a *document, path []string) {
+	a.result = d.client.Get().MaxRetries(0).AbsPath(path...).Do(ctx)
+	a.abandoned = ctx.Err() != nil
+	d.mu.Lock()
+	delete(d.asked, name)
+	d.mu.Unlock()
+	close(a.done)
 }
 
 // resolve looks the spec's resource up. errNotServed means that it is not there
 // now, errUnusable that it is there and unfit; any other error says nothing
 // about the resource.
-func resolve(ctx context.Context, client rest.Interface, s spec) (r resolved, err error) {
+func resolve(ctx context.Context, d *discovery, s spec) (r resolved, err error) {
 	g := newGuard(ctx)
 	defer g.close()
 	defer func() { err = g.explain(err) }()
 	ctx = g.ctx
 	versions := []string{s.version}
 	if s.version == "" {
-		if versions, err = servedVersions(ctx, client, s.group); err != nil {
+		if versions, err = servedVersions(ctx, d, s.group); err != nil {
 			return resolved{}, err
 		}
 	}
 	for _, version := range versions {
 		gv := schema.GroupVersion{Group: s.group, Version: version}
-		resources, err := resourcesOf(ctx, client, gv)
+		resources, err := resourcesOf(ctx, d, gv)
 		if err != nil {
 			return resolved{}, err
 		}
@@ -98,12 +157,12 @@ func fit(s spec, r *metav1.APIResource) error {
 }
 
 // servedVersions lists the group's versions, the preferred one first.
-func servedVersions(ctx context.Context, client rest.Interface, group string) ([]string, error) {
+func servedVersions(ctx context.Context, d *discovery, group string) ([]string, error) {
 	if group == "" {
 		return []string{"v1"}, nil
 	}
 	var doc metav1.APIGroup
-	err := client.Get().AbsPath("/apis", group).Do(ctx).Into(&doc)
+	err := d.get(ctx, &doc, "/apis", group)
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("%w: the API server has no group %q", errNotServed, group)
 	}
@@ -119,13 +178,13 @@ func servedVersions(ctx context.Context, client rest.Interface, group string) ([
 	return versions, nil
 }
 
-func resourcesOf(ctx context.Context, client rest.Interface, gv schema.GroupVersion) ([]metav1.APIResource, error) {
+func resourcesOf(ctx context.Context, d *discovery, gv schema.GroupVersion) ([]metav1.APIResource, error) {
 	path := []string{"/apis", gv.Group, gv.Version}
 	if gv.Group == "" {
 		path = []string{"/api", gv.Version}
 	}
 	var doc metav1.APIResourceList
-	err := client.Get().AbsPath(path...).Do(ctx).Into(&doc)
+	err := d.get(ctx, &doc, path...)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -24,8 +24,14 @@ type timing struct {
 	tick time.Duration
 	// backoff is the first pause after a failure; it doubles up to backoffCap.
 	backoff, backoffCap time.Duration
-	// waitingCap bounds the pause while the resource is not served.
-	waitingCap time.Duration
+	// waitingCap bounds the pause while the resource is not served; waitingTold is
+	// the pause if the target is told when that may have changed.
+	waitingCap, waitingTold time.Duration
+	// look is the pause between the first two looks after a nudge; it doubles, up to
+	// lookCap for a target that waits, until looking is over.
+	look, lookCap, looking time.Duration
+	// deniedCap bounds the pause between attempts to watch definitions.
+	deniedCap time.Duration
 	// unserved is how long discovery must have denied a resource before the
 	// objects it had are taken for gone.
 	unserved time.Duration
@@ -38,7 +44,9 @@ func defaultTiming() timing {
 	return timing{
 		silence: 3 * time.Minute, tick: 15 * time.Second, unserved: 10 * time.Second,
 		backoff: 200 * time.Millisecond, backoffCap: 30 * time.Second, waitingCap: 5 * time.Second,
-		audit: time.Hour,
+		waitingTold: time.Minute, look: 100 * time.Millisecond, lookCap: time.Second, looking: 30 * time.Second,
+		deniedCap: 5 * time.Minute,
+		audit:     time.Hour,
 	}
 }
 
@@ -56,6 +64,11 @@ type target struct {
 	logger  *slog.Logger
 	status  *status
 	pause   wait.Backoff
+	// served nudges the target when what is served may have changed, and looks are
+	// what follows.
+	served *served
+	nudge  *nudge
+	looks  looks
 
 	// source is nil until the resource is resolved; resolved is the last answer.
 	source   *source
@@ -103,13 +116,15 @@ type target struct {
 	markDue   bool
 }
 
-func newTarget(s spec, options *Options, c *clients, tm timing, l limits) *target {
+func newTarget(s spec, m *Manager) *target {
+	options := &m.options
 	t := &target{
-		spec: s, options: options, clients: c, timing: tm, limits: l,
+		spec: s, options: options, clients: m.clients, timing: m.timing, limits: m.limits,
 		logger: options.Logger.With("target", s.name()),
 		status: newStatus(s), index: newIndex(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
+		served: m.served, nudge: m.served.subscribe(s), looks: newLooks(),
 	}
-	t.audits = newAudits(tm.audit)
+	t.audits = newAudits(t.timing.audit)
 	t.markTimer = time.NewTimer(markEvery)
 	t.markTimer.Stop()
 	t.resetPause()
@@ -118,6 +133,7 @@ func newTarget(s spec, options *Options, c *clients, tm timing, l limits) *targe
 
 // run keeps the target going until ctx ends or the log refuses events.
 func (t *target) run(ctx context.Context) {
+	defer t.served.unsubscribe(t.spec.group, t.nudge)
 	reason := ""
 	for ctx.Err() == nil {
 		err := t.advance(ctx)
@@ -184,10 +200,9 @@ func (t *target) resolve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.source, err = newSource(t.spec, r, t.clients, t.options.RedactionKey)
+	s, err := newSource(t.spec, r, t.clients, t.options.RedactionKey)
 	if err == nil {
-		t.resolved = r
-		t.status.setResolved(r)
+		t.use(s, r)
 	}
 	return err
 }
@@ -224,59 +239,6 @@ func (t *target) endUnserved(ctx context.Context) error {
 		return err
 	}
 	return t.markNow(ctx)
-}
-
-// maxRetryAfter bounds the pause that the API server may ask for.
-const maxRetryAfter = 2 * time.Minute
-
-// fail shows what an error means for the target and pauses. Its own error is that of
-// the log.
-func (t *target) fail(ctx context.Context, err error) error {
-	state := t.judge(err)
-	if state == Waiting {
-		// It may come back as another version, or of another kind.
-		t.source = nil
-	}
-	t.setState(state, err.Error())
-	if err := t.tellState(ctx, err.Error()); err != nil {
-		return err
-	}
-	d := t.pause.Step()
-	if state == Waiting {
-		d = min(d, t.timing.waitingCap)
-	}
-	if wait, ok := suggestedDelay(err); ok {
-		d = max(d, wait)
-	}
-	t.logger.Debug("target pauses", "err", err, "pause", d)
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for {
-		t.status.beatNow()
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-			return nil
-		case <-time.After(t.timing.tick):
-		}
-	}
-}
-
-// suggestedDelay is how long the API server asks to be left alone.
-func suggestedDelay(err error) (time.Duration, bool) {
-	seconds, ok := apierrors.SuggestsClientDelay(err)
-	return min(time.Duration(seconds)*time.Second, maxRetryAfter), ok
-}
-
-// throttled is how long to wait before a request that was refused for the load is
-// made again, and whether it was.
-func throttled(err error) (time.Duration, bool) {
-	if err == nil || !apierrors.IsTooManyRequests(err) {
-		return 0, false
-	}
-	wait, _ := suggestedDelay(err)
-	return max(wait, time.Second), true
 }
 
 // judge says which state an error puts the target in. None of them is taken for
@@ -328,10 +290,6 @@ func (t *target) tellState(ctx context.Context, reason string) error {
 	t.told = t.shown
 	t.markSoon()
 	return t.flush(ctx)
-}
-
-func (t *target) resetPause() {
-	t.pause = wait.Backoff{Duration: t.timing.backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: t.timing.backoffCap}
 }
 
 // setCursor notes that everything up to rv was appended.

@@ -1,0 +1,90 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// A target that is nudged looks at discovery at once, and again in growing
+// intervals for a while: discovery follows a definition some 100 ms later, and one
+// API server after the other. One that waits for its resource begins with what it
+// finds; one that watches moves on if it is to be watched in another version. The
+// revisions of an object are the same in all its versions, so the cursor stays.
+
+// lookPatience bounds one look of a target whose watch is open: meanwhile nothing
+// is read from it.
+const lookPatience = 5 * time.Second
+
+// errMoved: the resource is to be watched in another version.
+var errMoved = errors.New("the watch moves to another version")
+
+// looks are those that follow a nudge.
+type looks struct {
+	until time.Time
+	pause wait.Backoff
+	// timer runs while the watch is open and a look is due.
+	timer *time.Timer
+}
+
+func newLooks() looks {
+	l := looks{timer: time.NewTimer(time.Hour)}
+	l.timer.Stop()
+	return l
+}
+
+// nudged begins to look. A target that is watching does so once if nothing is
+// known to have changed.
+func (t *target) nudged() {
+	changed := t.nudge.changed.Swap(false)
+	if changed || t.source == nil {
+		t.looks.until = time.Now().Add(t.timing.looking)
+		t.looks.pause = wait.Backoff{Duration: t.timing.look, Factor: 2, Jitter: 0.2, Steps: 30}
+	}
+}
+
+// next returns how long to wait before the next look, false if there is none.
+func (l *looks) next() (time.Duration, bool) {
+	if !time.Now().Before(l.until) {
+		return 0, false
+	}
+	return l.pause.Step(), true
+}
+
+// look asks discovery while the watch is open. It returns errMoved if the watch
+// should end, since the resource is to be watched in another version. All else
+// means nothing: if the resource went away, the watch tells.
+func (t *target) look(ctx context.Context) error {
+	if d, more := t.looks.next(); more {
+		t.looks.timer.Reset(d)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	r, err := resolve(ctx, t.clients.discovery, t.spec)
+	if err == nil && r == t.resolved {
+		return nil
+	}
+	var s *source
+	if err == nil {
+		s, err = newSource(t.spec, r, t.clients, t.options.RedactionKey)
+	}
+	if err == nil {
+		// Discovery may be ahead of what it speaks of, and conversion can be broken.
+		_, err = s.revision(ctx)
+	}
+	if err != nil {
+		t.logger.Debug("looked at what is served", "err", err)
+		return nil
+	}
+	t.logger.Info("the watch moves to another version", "from", t.resolved.gvr.Version, "to", r.gvr.Version, "kind", r.kind)
+	t.use(s, r)
+	return errMoved
+}
+
+// use makes a source that of the target.
+func (t *target) use(s *source, r resolved) {
+	t.source, t.resolved = s, r
+	t.status.setResolved(r)
+}

@@ -1,0 +1,94 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// maxRetryAfter bounds the pause that the API server may ask for.
+const maxRetryAfter = 2 * time.Minute
+
+// fail shows what an error means for the target and pauses. Its own error is that of
+// the log.
+func (t *target) fail(ctx context.Context, err error) error {
+	state := t.judge(err)
+	if state == Waiting {
+		// It may come back as another version, or of another kind.
+		t.source = nil
+	}
+	reason := err.Error()
+	if why := t.served.trouble(); why != "" && errors.Is(err, errNotServed) {
+		reason += "; asked again every few seconds, for " + why
+	}
+	t.setState(state, reason)
+	if err := t.tellState(ctx, reason); err != nil {
+		return err
+	}
+	t.rest(ctx, err, state)
+	return nil
+}
+
+// rest pauses after an error. A target that has no source is woken by a nudge.
+func (t *target) rest(ctx context.Context, err error, state State) {
+	d := t.pause.Step()
+	told := errors.Is(err, errNotServed) && t.index.len() == 0 && t.served.watching()
+	switch {
+	case told:
+		d = wait.Jitter(t.timing.waitingTold, 0.5)
+	case state == Waiting:
+		d = min(d, t.timing.waitingCap)
+	}
+	var wake <-chan struct{}
+	if t.source == nil {
+		wake = t.nudge.wake
+		if soon, more := t.looks.next(); more {
+			d = min(d, soon, t.timing.lookCap)
+		}
+	}
+	if wait, ok := suggestedDelay(err); ok {
+		d = max(d, wait)
+	}
+	t.logger.Debug("target pauses", "err", err, "pause", d)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		t.status.beatNow()
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-wake:
+			t.nudged()
+			return
+		case <-time.After(t.timing.tick):
+			if told && !t.served.watching() {
+				return // nobody would tell
+			}
+		}
+	}
+}
+
+// suggestedDelay is how long the API server asks to be left alone.
+func suggestedDelay(err error) (time.Duration, bool) {
+	seconds, ok := apierrors.SuggestsClientDelay(err)
+	return min(time.Duration(seconds)*time.Second, maxRetryAfter), ok
+}
+
+// throttled is how long to wait before a request that was refused for the load is
+// made again, and whether it was.
+func throttled(err error) (time.Duration, bool) {
+	if err == nil || !apierrors.IsTooManyRequests(err) {
+		return 0, false
+	}
+	wait, _ := suggestedDelay(err)
+	return max(wait, time.Second), true
+}
+
+func (t *target) resetPause() {
+	t.pause = wait.Backoff{Duration: t.timing.backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: t.timing.backoffCap}
+}

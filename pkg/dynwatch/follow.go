@@ -93,7 +93,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			t.audit(ctx)
 		case <-t.nudge.wake:
 			t.nudged()
-			t.looks.timer.Reset(0)
+			t.looks.timer.Reset(t.soon())
 		case <-t.looks.timer.C:
 			err = t.look(ctx)
 		case reply := <-t.audits.requests:

@@ -23,8 +23,8 @@ var errMoved = errors.New("the watch moves to another version")
 
 // looks are those that follow a nudge.
 type looks struct {
-	until time.Time
-	pause wait.Backoff
+	until, last time.Time
+	pause       wait.Backoff
 	// timer runs while the watch is open and a look is due.
 	timer *time.Timer
 }
@@ -45,7 +45,14 @@ func (t *target) nudged() {
 	}
 }
 
-// next returns how long to wait before the next look, false if there is none.
+// soon is how long to wait before the look that a nudge asks for: nothing, unless
+// nudges come so fast that each would cost a look.
+func (t *target) soon() time.Duration {
+	return max(0, t.timing.look-time.Since(t.looks.last))
+}
+
+// next returns how long to wait before the look after this one, false if there is
+// none.
 func (l *looks) next() (time.Duration, bool) {
 	if !time.Now().Before(l.until) {
 		return 0, false
@@ -62,7 +69,7 @@ func (t *target) look(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	r, err := resolve(ctx, t.clients.discovery, t.spec)
+	r, err := t.discover(ctx)
 	if err == nil && r == t.resolved {
 		return nil
 	}
@@ -81,6 +88,11 @@ func (t *target) look(ctx context.Context) error {
 	t.logger.Info("the watch moves to another version", "from", t.resolved.gvr.Version, "to", r.gvr.Version, "kind", r.kind)
 	t.use(s, r)
 	return errMoved
+}
+
+func (t *target) discover(ctx context.Context) (resolved, error) {
+	t.looks.last = time.Now()
+	return resolve(ctx, t.clients.discovery, t.spec)
 }
 
 // use makes a source that of the target.

@@ -50,7 +50,7 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 		}
 	}
 	if wait, ok := suggestedDelay(err); ok {
-		d = max(d, wait)
+		d, wake = max(d, wait), nil
 	}
 	t.logger.Debug("target pauses", "err", err, "pause", d)
 	timer := time.NewTimer(d)
@@ -64,7 +64,7 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 			return
 		case <-wake:
 			t.nudged()
-			return
+			timer.Reset(t.soon())
 		case <-time.After(t.timing.tick):
 			if told && !t.served.watching() {
 				return // nobody would tell

@@ -178,7 +178,7 @@ func (t *target) advance(ctx context.Context) error {
 
 // resolve finds the resource and makes its source.
 func (t *target) resolve(ctx context.Context) error {
-	r, err := resolve(ctx, t.clients.discovery, t.spec)
+	r, err := t.discover(ctx)
 	if errors.Is(err, errNotServed) {
 		if err := t.endUnserved(ctx); err != nil {
 			return err

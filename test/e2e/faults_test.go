@@ -221,8 +221,10 @@ func TestWatchCutInMidFrame(t *testing.T) {
 	r.finish(t, claim{})
 	r.resumed(lists)
 	r.proxy.set(func() {
-		if want := rounds * len(r.kinds); r.proxy.cuts != want {
-			t.Errorf("%d frames were cut, want %d", r.proxy.cuts, want)
+		for _, k := range r.kinds {
+			if n := r.proxy.cuts[k.gvr.Resource]; n != rounds {
+				t.Errorf("%d frames of %s were cut, want %d", n, k.target(), rounds)
+			}
 		}
 	})
 }

@@ -261,10 +261,10 @@ func count(records []record, op string) int {
 // status is what /status says.
 type status struct {
 	Targets []struct {
-		Target, State, Reason string
-		MissingVerbs          []string
-		Objects               int
-		ResourceVersion       uint64 `json:",string"`
+		Target, Version, State, Reason string
+		MissingVerbs                   []string
+		Objects                        int
+		ResourceVersion                uint64 `json:",string"`
 	}
 	Sinks []struct {
 		Name, State, LastError string

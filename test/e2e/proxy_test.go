@@ -36,10 +36,10 @@ type proxy struct {
 	closing chan struct{}
 	// mangle changes each line of a response.
 	mangle func([]byte) []byte
-	// What happened: watches refused, watches begun, frames cut, history denied
-	// (410) and lists.
-	refused, watches, cuts int
-	expired                map[string]int // by resource
+	// What happened: watches refused; by resource, watches begun, frames cut and
+	// history denied (410); and lists.
+	refused                int
+	watches, cuts, expired map[string]int
 	lists                  []listRequest
 }
 
@@ -63,7 +63,7 @@ func startProxy(t *testing.T, api *rest.Config) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{closing: make(chan struct{}), expired: make(map[string]int)}
+	p := &proxy{closing: make(chan struct{}), watches: make(map[string]int), cuts: make(map[string]int), expired: make(map[string]int)}
 	forward := &httputil.ReverseProxy{
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:      transport,
@@ -149,7 +149,7 @@ func (p *proxy) modify(r *http.Response) error {
 		watch: isWatch(r.Request), cutAt: p.cutting + 1,
 	}
 	if body.watch {
-		p.watches++
+		p.watches[body.resource]++
 		if r.StatusCode == http.StatusGone {
 			p.expired[body.resource]++
 		}
@@ -211,7 +211,7 @@ func (b *proxiedBody) next() {
 	}
 	if b.watch && len(b.pending) > 1 && b.proxy.cutting >= b.cutAt {
 		b.pending, b.err = b.pending[:len(b.pending)/2], errCut
-		b.proxy.cuts++
+		b.proxy.cuts[b.resource]++
 	}
 }
 

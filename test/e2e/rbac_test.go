@@ -20,26 +20,26 @@ import (
 
 func allowConfigMaps(t *testing.T, client dynamic.Interface, user string) {
 	t.Helper()
-	allow(t, client, user, "configmaps")
+	allow(t, client, user, "", "configmaps")
 }
 
 func allowPods(t *testing.T, client dynamic.Interface, user string) {
 	t.Helper()
-	allow(t, client, user, "pods")
+	allow(t, client, user, "", "pods")
 }
 
-// allow lets a user list and watch a core resource in the whole cluster.
-func allow(t *testing.T, client dynamic.Interface, user, resource string) {
+// allow lets a user list and watch a resource in the whole cluster.
+func allow(t *testing.T, client dynamic.Interface, user, group, resource string) {
 	t.Helper()
-	allowVerbs(t, client, user, resource, "list", "watch")
+	allowVerbs(t, client, user, group, resource, "list", "watch")
 }
 
-func allowVerbs(t *testing.T, client dynamic.Interface, user, resource string, verbs ...any) {
+func allowVerbs(t *testing.T, client dynamic.Interface, user, group, resource string, verbs ...any) {
 	t.Helper()
 	name := fmt.Sprint(append([]any{user, "-", resource}, verbs...)...)
 	apply(t, client, map[string]any{
 		"kind":  "ClusterRole",
-		"rules": []any{map[string]any{"apiGroups": []any{""}, "resources": []any{resource}, "verbs": verbs}},
+		"rules": []any{map[string]any{"apiGroups": []any{group}, "resources": []any{resource}, "verbs": verbs}},
 	}, rbacVersion, name)
 	apply(t, client, map[string]any{
 		"kind":     "ClusterRoleBinding",
@@ -108,7 +108,7 @@ func TestMissingVerbIsNamedAndHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 	allowConfigMaps(t, client, user.Name)
-	allowVerbs(t, client, user.Name, "pods", "list")
+	allowVerbs(t, client, user.Name, "", "pods", "list")
 	limited := dynamic.NewForConfigOrDie(fast(user.RESTConfig()))
 	waitUntilAllowed(t, limited.Resource(configMapKind().gvr), limited.Resource(podKind().gvr))
 	d := startInformd(t, user.Kubeconfig(), `
@@ -130,7 +130,7 @@ func TestMissingVerbIsNamedAndHeals(t *testing.T) {
 	}
 	eventually(t, "one target live, one without watch", shown(
 		map[string]string{"core/configmaps@default": "live", "core/pods": "forbidden"}, map[string][]string{"core/pods": {"watch"}}))
-	allowVerbs(t, client, user.Name, "pods", "watch")
+	allowVerbs(t, client, user.Name, "", "pods", "watch")
 	eventually(t, "both live", shown(map[string]string{"core/configmaps@default": "live", "core/pods": "live"}, nil))
 	d.stop()
 	var told []string

@@ -79,16 +79,22 @@ func (r *rig) write(n int) {
 // loadInterval is between two changes of one kind: 200 events a second of all.
 const loadInterval = 20 * time.Millisecond
 
-// load changes all kinds at a steady pace until the returned function is called,
-// which waits for the last change.
+// load changes all kinds at a steady pace until the returned function is called.
 func (r *rig) load() (end func()) {
 	r.t.Helper()
 	r.seed++
+	return loadAll(r.t, r.client, r.kinds, r.ledger, r.seed)
+}
+
+// loadAll changes each kind every loadInterval until the returned function is
+// called, which waits for the last change.
+func loadAll(t *testing.T, client dynamic.Interface, kinds []kind, l *ledger, seed uint64) (end func()) {
+	t.Helper()
 	ended := make(chan struct{})
 	var wg sync.WaitGroup
-	for i, k := range r.kinds {
-		w := newWriter(r.client, k, r.ledger, r.seed*100+uint64(i))
-		w.adopt(r.t)
+	for i, k := range kinds {
+		w := newWriter(client, k, l, seed*100+uint64(i))
+		w.adopt(t)
 		wg.Go(func() {
 			pace := time.NewTicker(loadInterval)
 			defer pace.Stop()
@@ -98,8 +104,8 @@ func (r *rig) load() (end func()) {
 					return
 				case <-pace.C:
 				}
-				if err := w.write(context.WithoutCancel(r.t.Context()), 1); err != nil {
-					r.t.Error(err)
+				if err := w.write(context.WithoutCancel(t.Context()), 1); err != nil {
+					t.Error(err)
 					return
 				}
 			}
@@ -109,7 +115,7 @@ func (r *rig) load() (end func()) {
 		close(ended)
 		wg.Wait()
 	})
-	r.t.Cleanup(once)
+	t.Cleanup(once)
 	return once
 }
 

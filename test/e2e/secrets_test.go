@@ -66,7 +66,7 @@ func secretValuesNeverShow(t *testing.T, journal string) {
 	d.start()
 	d.waitForSync(1)
 	eventually(t, "a watch", func() (begun bool) {
-		p.set(func() { begun = p.watches > 0 })
+		p.set(func() { begun = p.watches["secrets"] > 0 })
 		return begun
 	})
 	p.cutNow() // a watch that ends so soon is a line in the log at debug level

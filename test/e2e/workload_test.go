@@ -84,30 +84,43 @@ func customKind(plural string, clusterScoped bool) kind {
 	return k
 }
 
-// install creates the custom resource definition of a custom kind and waits
-// until it is served.
-func (k kind) install(t *testing.T, client dynamic.Interface) {
-	t.Helper()
+// definition is the custom resource definition of a custom kind that is served in
+// v1.
+func (k kind) definition() *unstructured.Unstructured {
 	scope := "Namespaced"
 	if k.namespace == "" {
 		scope = "Cluster"
 	}
-	crd := &unstructured.Unstructured{Object: map[string]any{
+	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": k.gvr.Resource + "." + k.gvr.Group},
 		"spec": map[string]any{
 			"group": k.gvr.Group, "scope": scope,
-			"names": map[string]any{"plural": k.gvr.Resource, "singular": strings.ToLower(k.kind), "kind": k.kind, "listKind": k.kind + "List"},
-			"versions": []any{map[string]any{
-				"name": "v1", "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{
-					"type": "object", "x-kubernetes-preserve-unknown-fields": true,
-				}},
-			}},
+			"names":    map[string]any{"plural": k.gvr.Resource, "singular": strings.ToLower(k.kind), "kind": k.kind, "listKind": k.kind + "List"},
+			"versions": []any{customVersion("v1", true, true)},
 		},
 	}}
-	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	if _, err := client.Resource(crds).Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
+}
+
+// customVersion is one version of a custom resource.
+func customVersion(name string, served, storage bool) map[string]any {
+	return map[string]any{
+		"name": name, "served": served, "storage": storage,
+		"schema": map[string]any{"openAPIV3Schema": map[string]any{
+			"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+		}},
+	}
+}
+
+func customResourceDefinitions(client dynamic.Interface) dynamic.ResourceInterface {
+	return client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+}
+
+// install creates the custom resource definition of a custom kind and waits
+// until it is served.
+func (k kind) install(t *testing.T, client dynamic.Interface) {
+	t.Helper()
+	if _, err := customResourceDefinitions(client).Create(t.Context(), k.definition(), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, k.target()+" served", func() bool {

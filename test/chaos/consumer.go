@@ -36,6 +36,7 @@ type consumer struct {
 	deliveries []Delivery
 	refused    map[string]bool
 	err        error // what could not be understood
+	closed     bool  // what comes now comes too late to be held against etcd
 }
 
 func newConsumer(name string, targets map[string]bool) *consumer {
@@ -50,6 +51,9 @@ func (c *consumer) start(loop func(ctx context.Context)) {
 }
 
 func (c *consumer) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
 	if c.cancel != nil {
 		c.cancel()
 	}
@@ -65,6 +69,9 @@ func (c *consumer) add(d Delivery, raw []byte, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
 	if err != nil {
 		c.err = errors.Join(c.err, fmt.Errorf("sink %s: %w", c.name, err))
 		return

@@ -461,3 +461,29 @@ func TestManyTargetsAreNudged(t *testing.T) {
 		t.Errorf("%d targets asked for %d documents", targets, n)
 	}
 }
+
+// What ends after a restart, with nothing left to resolve, is of the version that
+// came last.
+func TestVersionOfWhatEndsAfterARestart(t *testing.T) {
+	api := newFakeAPI(t)
+	for i := range 9 {
+		api.put("a", fmt.Sprintf("x%d", i), "")
+	}
+	r := startDefined(t, api, things())
+	r.caughtUp()
+	api.serveIn("v2", "v1")
+	api.touch(apiServices, "v2.example.com")
+	r.eventually("version v2", func() bool { return r.manager.Targets()[0].Version == "v2" })
+	api.put("a", "y", "")
+	r.caughtUp()
+	r.stop(false)
+	n := len(r.log.all())
+	api.serveIn()
+	r.begin(things())
+	r.eventually("all have ended", func() bool { return len(r.log.all()) == n+11 })
+	for _, e := range r.log.all()[n:] {
+		if e.Version != "v2" {
+			t.Errorf("%s %s: version %s", e.Op, e.ID, e.Version)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package dynwatch
 
 import (
 	"context"
-	"maps"
 
 	"github.com/informd/informd/pkg/event"
 )
@@ -59,7 +58,7 @@ func (t *target) foundByList(ctx context.Context, s *sweep, rv uint64) error {
 	if err := t.endMissing(ctx, s, rv); err != nil {
 		return err
 	}
-	maps.DeleteFunc(t.ended, func(_ string, at uint64) bool { return at <= rv })
+	t.forgetEnds(rv)
 	return t.found(ctx, rv)
 }
 
@@ -82,6 +81,8 @@ func (t *target) reconcileAround(ctx context.Context, oldest uint64) error {
 	for _, e := range t.missing(s) {
 		l.absent = append(l.absent, absentEntry{e, e.rv})
 	}
+	// What else ended at that revision is absent: no watch need begin before it.
+	t.forgetEnds(oldest)
 	t.setCursor(oldest)
 	return t.settle(ctx)
 }

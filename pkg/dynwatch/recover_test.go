@@ -210,3 +210,48 @@ func TestMalformedObjectUnderAnOldName(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// The watch goes on one revision before a deletion that came last, since more can
+// have ended there. Where the API server's history begins right there, that is
+// denied, and what makes up for it must not be denied again.
+func TestHistoryThatBeginsAtADeletion(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit   func(*dynwatch.Limits)
+		compact bool
+		want    string // of the gap
+	}{
+		"listed revision by revision": {limit: func(*dynwatch.Limits) {}},
+		"walked":                      {limit: walking, want: "gap (102,103] expired known"},
+		"compacted":                   {limit: walking, compact: true, want: "gap (102,103] expired state"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("a", "x", "")
+			api.put("a", "y", "")
+			r := startLimited(t, api, c.limit, things())
+			r.caughtUp()
+			api.del("a", "x") // 103
+			r.caughtUp()
+			n := len(r.log.all())
+			api.do(func() {
+				api.generation++
+				api.oldest = api.rev
+				api.rev++ // of another resource
+				if c.compact {
+					api.compacted = api.rev
+				}
+			})
+			r.eventually("history is denied", func() bool { return r.manager.Targets()[0].Watches > 2 })
+			r.caughtUp()
+			api.put("a", "z", "") // 105
+			r.caughtUp()
+			want := []string{"added a/z uid-3 105"}
+			if c.want != "" {
+				want = []string{c.want, "added a/z uid-3 105"}
+			}
+			if diff := cmp.Diff(want, r.since(n)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -34,6 +34,7 @@ func (t *target) retrace(ctx context.Context, to uint64) (bool, error) {
 		l.from++
 		t.setCursor(l.from)
 	}
+	t.forgetEnds(to) // a list at that revision holds nothing that ended there
 	return true, t.found(ctx, to)
 }
 

@@ -315,6 +315,11 @@ func (t *target) resume() uint64 {
 	return t.cursor
 }
 
+// forgetEnds notes that all that ended up to rv is known.
+func (t *target) forgetEnds(rv uint64) {
+	maps.DeleteFunc(t.ended, func(_ string, at uint64) bool { return at <= rv })
+}
+
 // endedAt is the revision at which a name that ended at or behind the cursor did
 // so, 0 if none did.
 func (t *target) endedAt(namespace, name string) uint64 {

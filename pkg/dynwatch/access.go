@@ -20,6 +20,8 @@ const (
 	reviewsAtOnce = 4
 	// reviewTimeout bounds the asking about one target.
 	reviewTimeout = 30 * time.Second
+	// reviewAgain is the time between two attempts.
+	reviewAgain = time.Minute
 	// reviewPath takes a SelfSubjectAccessReview, which by default everyone may send
 	// who has logged in.
 	reviewPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -91,25 +93,37 @@ func allows(ctx context.Context, client rest.Interface, s spec, verb string) (bo
 	return review.Status.Allowed, nil
 }
 
-// reviewAccess says which permissions the target lacks, once it is its turn. It
-// only tells: what the target may do shows when it does it. It runs beside the loop,
-// of which it touches the status alone, and ends with ctx.
+// reviewAccess says which permissions the target lacks, as soon as the API server
+// answers. It only tells: what the target may do shows when it does it. It runs
+// beside the loop, of which it touches the status alone, and ends with ctx.
 func (t *target) reviewAccess(ctx context.Context, turns chan struct{}) {
+	for !t.review(ctx, turns) {
+		select {
+		case <-time.After(reviewAgain):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// review is one attempt at it, once it is the target's turn.
+func (t *target) review(ctx context.Context, turns chan struct{}) (answered bool) {
 	select {
 	case turns <- struct{}{}:
 		defer func() { <-turns }()
 	case <-ctx.Done():
-		return
+		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
-	defer cancel()
-	missing, err := missingVerbs(ctx, t.clients.discovery.client, t.spec)
+	limited, cancel := context.WithTimeout(ctx, reviewTimeout)
+	missing, err := missingVerbs(limited, t.clients.discovery.client, t.spec)
+	cancel()
 	if err != nil {
 		t.logger.Debug("it is not known whether permissions are missing", "err", err)
-		return
+		return false
 	}
 	if t.status.setMissing(missing) {
 		t.logger.Warn("permissions are missing: apply what `informd rbac` prints for the config",
 			"verbs", missing, "namespace", cmp.Or(t.spec.namespace, anyNamespace))
 	}
+	return true
 }

@@ -67,6 +67,14 @@ func (r *recorder) Mark(_ context.Context, target string, mark []byte) error {
 func (r *recorder) Last(_ context.Context, of *event.Event) (event.Event, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if of.Op == event.State {
+		for _, e := range slices.Backward(r.states) {
+			if e.Target == of.Target {
+				return e, true, nil
+			}
+		}
+		return event.Event{}, false, nil
+	}
 	for _, e := range slices.Backward(r.events) {
 		if e.Key() == of.Key() && !e.Op.Control() {
 			return e, true, nil
@@ -117,6 +125,12 @@ func (r *recorder) repeats(e event.Event) bool {
 		}
 	}
 	return false
+}
+
+func (r *recorder) statesNow() []event.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.states)
 }
 
 func (r *recorder) marksNow() map[string][]byte {

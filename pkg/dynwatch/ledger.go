@@ -30,8 +30,6 @@ type mark struct {
 	FirstOp event.Op `json:"firstOp,omitempty"`
 	// Epoch counts rollbacks of the API server's storage.
 	Epoch uint64 `json:"epoch,omitempty"`
-	// State is what was last told of the target's state.
-	State State `json:"state,omitempty"`
 	// Selection is what the objects were selected by.
 	Selection string `json:"selection,omitempty"`
 	// Lost is why history from RV on is being made up for by a list, if it is:
@@ -53,7 +51,7 @@ func (s spec) selection() string {
 func (t *target) position() mark {
 	return mark{
 		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Objects: t.index.len(),
-		FirstOp: t.firstOp, Epoch: t.epoch, State: t.told, Selection: t.spec.selection(),
+		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(),
 	}
 }
 
@@ -139,6 +137,13 @@ func (t *target) restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the journal: %w", err)
 	}
+	told := t.record(event.State)
+	last, _, err := t.options.Log.Last(ctx, &told)
+	if err != nil {
+		return fmt.Errorf("read the journal: %w", err)
+	}
+	state, _ := last.TargetState()
+	t.told = State(state)
 	t.restored = true
 	t.status.objects.Store(uint64(t.index.len()))
 	var m mark
@@ -148,7 +153,7 @@ func (t *target) restore(ctx context.Context) error {
 			text = nil
 		}
 	}
-	t.epoch, t.told = max(t.epoch, m.Epoch), m.State
+	t.epoch = max(t.epoch, m.Epoch)
 	t.status.epoch.Store(t.epoch)
 	switch {
 	case text == nil && t.index.len() == 0:

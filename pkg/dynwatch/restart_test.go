@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -218,9 +219,7 @@ func TestStatesAreTold(t *testing.T) {
 	r := start(t, api, things())
 	r.caughtUp()
 	told := func() (states []string) {
-		r.log.mu.Lock()
-		defer r.log.mu.Unlock()
-		for _, e := range r.log.states {
+		for _, e := range r.log.statesNow() {
 			state, reason := e.TargetState()
 			if e.Target != "example.com/things" || (state == "live") != (reason == "") {
 				t.Errorf("state record %+v: %s", e, e.Data)
@@ -242,6 +241,15 @@ func TestStatesAreTold(t *testing.T) {
 	})
 	api.cut() // a cut alone may make it stale first
 	want("forbidden")
+	for range 3 { // nothing changes, but that informd dies
+		told := told()
+		r.stop(true)
+		r.begin(things())
+		r.eventually("forbidden again", func() bool { return r.manager.Targets()[0].State == dynwatch.Forbidden })
+		if after := len(r.log.statesNow()); after != len(told) {
+			t.Errorf("%d states were told, %d after a restart", len(told), after)
+		}
+	}
 	api.do(func() { api.refuse = nil })
 	want("live")
 	states := told()

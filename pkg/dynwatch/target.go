@@ -89,6 +89,7 @@ type target struct {
 	suspect bool
 	// shown is the state that was logged last, told the one that the log has.
 	shown, told State
+	shownSince  time.Time
 	// rejections are the revisions of objects that were rejected, by uid, so that
 	// every list does not reject them anew.
 	rejections map[string]uint64
@@ -265,7 +266,7 @@ func (t *target) setState(state State, reason string) {
 	if t.shown == state {
 		return
 	}
-	t.shown = state
+	t.shown, t.shownSince = state, time.Now()
 	level := slog.LevelInfo
 	if state != Live && state != Syncing && state != Stopped {
 		level = slog.LevelWarn
@@ -277,18 +278,24 @@ func (t *target) setState(state State, reason string) {
 	t.logger.LogAttrs(context.Background(), level, "target state changed", attrs...)
 }
 
-// tellState appends the state that is shown to the log if it differs from the one
-// there. What lies between two states is not told: after a restart that changes
+// staleTold is how long a target must be stale before it is told: a watch that is
+// opened anew, as quiet ones are all the time, is nobody's business.
+const staleTold = 10 * time.Second
+
+// tellState appends the state that is shown to the log if it differs from the last
+// one there. What lies between two states is not told: after a restart that changes
 // nothing the target is live as it was.
 func (t *target) tellState(ctx context.Context, reason string) error {
-	if t.told == t.shown || t.shown == Syncing {
+	switch {
+	case !t.restored, t.told == t.shown, t.shown == Syncing:
+		return nil
+	case t.shown == Stale && time.Since(t.shownSince) < staleTold:
 		return nil
 	}
 	if err := t.emitState(ctx, t.shown, reason); err != nil {
 		return err
 	}
 	t.told = t.shown
-	t.markSoon()
 	return t.flush(ctx)
 }
 

@@ -33,6 +33,8 @@ type cursor struct {
 	// through at the latest, and the ends behind Jumped that were returned.
 	jumpedUntil uint64
 	seen        map[uint64]struct{}
+	// dropped are the copies that were left out last, one after the other.
+	dropped struct{ from, to uint64 }
 
 	// Of who has put something into reader:
 	queue  []journal.Entry // read ahead

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -79,7 +80,7 @@ func (j *Journal) keepEnd(ctx context.Context, f *flight) error {
 			return err
 		}
 		switch {
-		case c.err == nil:
+		case c.err == nil, isStale(c.err): // it is there
 			f.kept = m.seq
 			return nil
 		case !isTooLarge(c.err) || len(c.message.Data) == 0:
@@ -91,6 +92,7 @@ func (j *Journal) keepEnd(ctx context.Context, f *flight) error {
 
 // newCopy makes the message that repeats m.
 func (c *Config) newCopy(e *event.Event, m message) *nats.Msg {
+	// A copy that is sent again, as its acknowledgement was lost, is refused.
 	anew := &nats.Msg{Subject: c.endedSubject(e.ID), Header: make(nats.Header, len(m.Header)+1), Data: m.Data}
 	for name, values := range m.Header {
 		if !strings.HasPrefix(name, "Nats-") { // the conditions on the original
@@ -98,6 +100,7 @@ func (c *Config) newCopy(e *event.Event, m message) *nats.Msg {
 		}
 	}
 	anew.Header[headerCopyOf] = []string{strconv.FormatUint(m.seq, 10)}
+	anew.Header[js.ExpectedLastSubjSeqHeader] = []string{"0"}
 	return anew
 }
 
@@ -157,16 +160,36 @@ func (c *cursor) admitLocked(seq uint64, ends bool, copyOf uint64) bool {
 	original := seq
 	if copyOf != 0 {
 		original = copyOf
+		_, seen := c.seen[original]
+		if jumped := c.record.Jumped; jumped == 0 || original < jumped || original > c.jumpedUntil || seen {
+			c.drop(seq)
+			return false
+		}
 	}
-	if !ends || c.record.Jumped == 0 || original < c.record.Jumped || original > c.jumpedUntil {
-		return copyOf == 0
+	if ends && c.record.Jumped != 0 {
+		if c.seen == nil || len(c.seen) >= maxSeen {
+			c.seen = map[uint64]struct{}{}
+		}
+		c.seen[original] = struct{}{}
 	}
-	if _, ok := c.seen[original]; ok && copyOf != 0 {
-		return false
-	}
-	if c.seen == nil || len(c.seen) >= maxSeen {
-		c.seen = map[uint64]struct{}{}
-	}
-	c.seen[original] = struct{}{}
 	return true
+}
+
+// drop notes a copy that nobody is going to commit, as nobody gets it. It is called
+// with the lock held.
+func (c *cursor) drop(seq uint64) {
+	if seq != c.dropped.to+1 {
+		c.dropped.from = seq
+	}
+	c.dropped.to = seq
+	c.passDropped()
+}
+
+// passDropped commits what was dropped directly behind what is committed. It is
+// called with the lock held.
+func (c *cursor) passDropped() {
+	if d := c.dropped; d.to > c.record.Last && d.from <= c.record.Last+1 && !c.record.Snapshot {
+		c.record.Last = d.to
+		signal(c.journal.dirty)
+	}
 }

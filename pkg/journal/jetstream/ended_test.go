@@ -1,11 +1,14 @@
 package jetstream_test
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -109,6 +112,46 @@ func TestCopyBehindWhatWasRead(t *testing.T) {
 	}
 	mustCommit(t, c, 10)
 	until(t, "the copy is gone", func() bool { return messages(t, h) == 7 })
+}
+
+// TestCopyAtTheEnd: a copy behind which nothing comes, as informd died over it,
+// leaves no sink behind.
+func TestCopyAtTheEnd(t *testing.T) {
+	h := newHost(t)
+	j := h.open()
+	var now clock
+	a := &object{name: "a"}
+	c := mustOpen(t, j, "bus", journal.FromNow)
+	mustAppend(t, j, a.event(&now, event.Added))
+	gone := a.event(&now, event.Deleted)
+	mustAppend(t, j, gone)
+	stream, err := h.shared().Stream(t.Context(), "INFORMD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	original, err := stream.GetMsg(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &nats.Msg{Subject: "k8s.test._informd.ended.x", Header: nats.Header{"informd-copy-of": {"2"}}, Data: original.Data}
+	for name, values := range original.Header {
+		if !strings.HasPrefix(name, "Nats-") {
+			m.Header[name] = values
+		}
+	}
+	if _, err := h.shared().PublishMsg(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, c, read(t, c, 2)[1].Seq)
+	reading, end := context.WithCancel(t.Context())
+	defer end()
+	go func() {
+		if entries, err := c.Read(reading, 10); err == nil {
+			t.Errorf("there is more to read:\n%s", show(entries))
+		}
+	}()
+	until(t, "the copy is found and passed", func() bool { return j.Stats().LastSeq == 3 && c.Lag() == (journal.Lag{}) })
+	until(t, "the position is saved", func() bool { return savedPosition(t, h, "bus") == 3 })
 }
 
 // TestNoCopyWithoutNeed: an end that every sink has passed is not copied, and

@@ -25,6 +25,7 @@ func (c *cursor) Commit(_ context.Context, seq uint64) error {
 	if seq > c.record.Last && seq >= c.floor {
 		c.record.Last = seq
 		c.record.Snapshot, c.record.Since = false, 0
+		c.passDropped()
 		c.landed()
 		c.next = max(c.next, seq+1)
 		n := 0

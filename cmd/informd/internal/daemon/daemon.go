@@ -134,8 +134,10 @@ func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
 	}
 	p, err := d.open(ctx, now)
 	if err == nil {
-		d.pipeline.Store(p)
-		err = p.start()
+		err = d.reloads.between(func() error {
+			d.pipeline.Store(p)
+			return p.start()
+		})
 	}
 	if err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(now), time.Second)

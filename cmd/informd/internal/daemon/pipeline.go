@@ -32,6 +32,8 @@ type pipeline struct {
 
 	mu  sync.Mutex
 	all []*delivery // in the order of the config
+	// leaving are those that were told to end, and may hang.
+	leaving []*delivery
 }
 
 // delivery is a sink of the config and its runner.
@@ -115,6 +117,13 @@ func (p *pipeline) keep(all []*delivery) {
 	p.all = all
 }
 
+// leave remembers a sink that is told to end until it has.
+func (p *pipeline) leave(one *delivery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leaving = append(slices.DeleteFunc(p.leaving, func(d *delivery) bool { return d.Status().State == deliver.Stopped }), one)
+}
+
 // run starts the delivery.
 func (p *pipeline) run(one *delivery) {
 	p.delivering.Go(func() {
@@ -190,14 +199,19 @@ func (p *pipeline) drain(now context.Context) error {
 	p.manager.Close()
 	draining, cancel := context.WithTimeout(now, grace)
 	defer cancel()
-	all := p.deliveries()
+	p.mu.Lock()
+	all, staying := slices.Concat(p.all, p.leaving), len(p.all)
+	p.mu.Unlock()
 	errs := make([]error, len(all))
 	hung := make([]error, len(all)) // runners that will never return
 	var drains sync.WaitGroup
 	for i, one := range all {
 		drains.Go(func() {
 			left, err := one.Drain(draining)
-			hung[i], errs[i] = err, errors.Join(err, p.leftBehind(one.Runner, left))
+			hung[i], errs[i] = err, err
+			if i < staying {
+				errs[i] = errors.Join(err, p.leftBehind(one.Runner, left))
+			}
 		})
 	}
 	drains.Wait()

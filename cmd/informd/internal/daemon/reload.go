@@ -78,6 +78,13 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	return nil
 }
 
+// between runs do while no attempt is under way.
+func (r *reloads) between(do func() error) error {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	return do()
+}
+
 // close waits for the attempt under way and allows no other one.
 func (r *reloads) close() {
 	r.turn.Lock()
@@ -138,6 +145,10 @@ func (r *reloads) register(registerer prometheus.Registerer) error {
 		}))
 }
 
+// changeTimeout bounds the wait for sinks that hang in a write. They change when it
+// ends.
+const changeTimeout = 10 * time.Second
+
 // changes are the sinks that a reload has touched, by name.
 type changes struct{ added, removed, replaced []string }
 
@@ -185,13 +196,16 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 	}
 	// From here on nothing fails. Sinks that go make room for those that come: two
 	// may not have the same file.
+	limited, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
 	var changing sync.WaitGroup
 	for name, was := range running {
 		done.removed = append(done.removed, name)
-		changing.Go(func() { p.settle(was, was.Stop(ctx)) })
+		p.leave(was)
+		changing.Go(func() { p.settle(was, was.Stop(limited)) })
 	}
 	for _, one := range replaced {
-		changing.Go(func() { p.settle(one, one.Replace(ctx, one.setup)) })
+		changing.Go(func() { p.settle(one, one.Replace(limited, one.setup)) })
 	}
 	changing.Wait()
 	slices.Sort(done.removed)

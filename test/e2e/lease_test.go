@@ -14,19 +14,20 @@ import (
 // lease end at one revision, which nothing else in Kubernetes does. Each of the
 // deletions comes out.
 func TestEventsExpireTogether(t *testing.T) {
-	const n = 10
+	const n, namespace = 10, "expiring" // one that Kubernetes writes no Events to
 	c := cluster.Start(t, cluster.Options{APIServerFlags: []string{"--event-ttl=30s"}})
 	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
 	events := kind{
-		gvr: schema.GroupVersionResource{Version: "v1", Resource: "events"}, kind: "Event", namespace: "default",
+		gvr: schema.GroupVersionResource{Version: "v1", Resource: "events"}, kind: "Event", namespace: namespace,
 		fields: func(n int) map[string]any {
 			return map[string]any{
-				"involvedObject": map[string]any{"kind": "Pod", "namespace": "default", "name": fmt.Sprintf("pod-%d", n)},
+				"involvedObject": map[string]any{"kind": "Pod", "namespace": namespace, "name": fmt.Sprintf("pod-%d", n)},
 				"reason":         "Tested", "message": "something happened", "type": "Normal",
 			}
 		},
 	}
-	d := startInformd(t, c.Kubeconfig(), "- {resource: events, namespaces: [default]}", "")
+	createNamespace(t, client, namespace)
+	d := startInformd(t, c.Kubeconfig(), "- {resource: events, namespaces: ["+namespace+"]}", "")
 	d.waitForSync(1)
 	w := newWriter(client, events, newLedger(), 1)
 	for i := range n {

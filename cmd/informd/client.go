@@ -28,7 +28,7 @@ func newClient(flags *pflag.FlagSet) (client, error) {
 		return client{}, err
 	}
 	if c.Admin.Listen == "" {
-		return client{}, usageError{"admin.listen is empty: there is no way to ask the running informd"}
+		return client{}, misused("admin.listen is empty: there is no way to ask the running informd")
 	}
 	host, port, err := net.SplitHostPort(c.Admin.Listen)
 	if err != nil {

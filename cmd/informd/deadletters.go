@@ -21,6 +21,15 @@ func deadLettersCommand() command {
 	return command{
 		name: "deadletters", verbs: []string{"list", "replay", "drop"},
 		summary: "list | replay | drop what a running informd could not deliver",
+		long: `It asks the informd that runs with this config, through admin.listen. A dead letter is
+an event that the destination refused for good, with the reason. Replayed, it is
+delivered again, under the old id with :r<run> at its end, and leaves the dead
+letters when it has been taken; dropped, it is gone.`,
+		examples: `informd deadletters list
+informd deadletters list --sink hook -o json
+informd deadletters replay --sink hook --number 3,5
+informd deadletters drop --sink hook --all`,
+		exits: "0 ok, 1 failure, 2 wrong usage or config",
 		flags: func(flags *pflag.FlagSet) {
 			config.AddFlags(flags)
 			flags.String("sink", "", `name of the sink; "source" is what the API server sent and informd cannot read (list: all)`)
@@ -45,7 +54,7 @@ func deadLettersCommand() command {
 func listLetters(ctx context.Context, c client, out io.Writer, flags *pflag.FlagSet) error {
 	output := flags.Lookup("output").Value.String()
 	if output != "table" && output != "json" {
-		return usageError{fmt.Sprintf("--output %q: table or json", output)}
+		return misused("--output %q: table or json", output)
 	}
 	query := url.Values{"sink": {flags.Lookup("sink").Value.String()}}
 	return c.do(ctx, http.MethodGet, "/deadletters", query, func(body io.Reader) error {
@@ -92,15 +101,15 @@ func printLetters(out io.Writer, body io.Reader) error {
 func changeLetters(ctx context.Context, c client, out io.Writer, flags *pflag.FlagSet) error {
 	numbers, err := flags.GetStringSlice("number")
 	if err != nil {
-		return usageError{err.Error()}
+		return misused("%v", err)
 	}
 	all, err := flags.GetBool("all")
 	if err != nil {
-		return usageError{err.Error()}
+		return misused("%v", err)
 	}
 	sink := flags.Lookup("sink").Value.String()
 	if sink == "" || all == (len(numbers) > 0) {
-		return usageError{"deadletters " + flags.Arg(0) + " needs --sink, and either --number or --all"}
+		return misused("deadletters %s needs --sink, and either --number or --all", flags.Arg(0))
 	}
 	query := url.Values{"sink": {sink}, "number": numbers, "all": {fmt.Sprint(all)}}
 	var n admin.Count

@@ -33,6 +33,9 @@ func main() {
 // command is one subcommand. Its flags are those of the config and its own.
 type command struct {
 	name, summary string
+	// long says in a few lines what it does, examples are command lines, one a line,
+	// and exits is what its exit codes mean.
+	long, examples, exits string
 	// verbs are what its only argument may be; none means no argument.
 	verbs []string
 	flags func(*pflag.FlagSet)
@@ -48,9 +51,18 @@ func commands() []command {
 }
 
 // usageError is a mistake on the command line.
-type usageError struct{ msg string }
+type usageError struct {
+	msg string
+	// command is the one that was meant, empty if it is not known.
+	command string
+}
 
 func (e usageError) Error() string { return e.msg }
+
+// misused is the mistake that a command finds in how it was called.
+func misused(format string, args ...any) error {
+	return usageError{msg: fmt.Sprintf(format, args...)}
+}
 
 // run is main without the process.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -64,7 +76,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, problems)
 		return exitUsage
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "informd: %s\nTry 'informd --help'.\n", usage)
+		help := "informd --help"
+		if usage.command != "" {
+			help = "informd " + usage.command + " --help"
+		}
+		fmt.Fprintf(stderr, "informd: %s\nTry '%s'.\n", usage, help)
 		return exitUsage
 	default:
 		for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -74,11 +90,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 }
 
+// dispatch finds out which command is meant, and runs it.
 func dispatch(ctx context.Context, args []string, io streams) error {
-	name := runCommandName
-	if len(args) == 1 && args[0] == "--version" {
-		args = []string{"version"}
+	switch {
+	case len(args) == 1 && args[0] == "--version":
+		args = []string{versionCommandName}
+	case len(args) == 2 && args[0] == "help":
+		args = []string{args[1], "--help"}
+	case len(args) == 1 && (args[0] == "help" || args[0] == "--help" || args[0] == "-h"):
+		printOverview(io.out)
+		return nil
 	}
+	name := runCommandName
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		name, args = args[0], args[1:]
 	}
@@ -86,47 +109,36 @@ func dispatch(ctx context.Context, args []string, io streams) error {
 		if c.name != name {
 			continue
 		}
-		flags := pflag.NewFlagSet("informd "+c.name, pflag.ContinueOnError)
-		flags.SetOutput(io.err)
-		flags.Usage = func() {}
-		if c.flags != nil {
-			c.flags(flags)
+		err := c.call(ctx, args, io)
+		if usage, ok := errors.AsType[usageError](err); ok {
+			usage.command = c.name
+			return usage
 		}
-		switch err := flags.Parse(args); {
-		case errors.Is(err, pflag.ErrHelp):
-			printHelp(io.out, c, flags)
-			return nil
-		case err != nil:
-			return usageError{err.Error()}
-		}
-		if err := checkArguments(c, flags); err != nil {
-			return err
-		}
-		return c.run(ctx, io, flags)
+		return err
 	}
-	if name == "help" {
-		return dispatch(ctx, []string{"--help"}, io)
-	}
-	return usageError{fmt.Sprintf("unknown command %q", name)}
+	return misused("unknown command %q", name)
 }
 
-func checkArguments(c command, flags *pflag.FlagSet) error {
+// call runs the command with its arguments.
+func (c command) call(ctx context.Context, args []string, io streams) error {
+	flags := pflag.NewFlagSet("informd "+c.name, pflag.ContinueOnError)
+	flags.SetOutput(io.err)
+	flags.Usage = func() {}
+	if c.flags != nil {
+		c.flags(flags)
+	}
+	switch err := flags.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		printHelp(io.out, c, flags)
+		return nil
+	case err != nil:
+		return misused("%v", err)
+	}
 	switch {
 	case len(c.verbs) == 0 && flags.NArg() > 0:
-		return usageError{fmt.Sprintf("unexpected argument %q", flags.Arg(0))}
+		return misused("unexpected argument %q", flags.Arg(0))
 	case len(c.verbs) > 0 && (flags.NArg() != 1 || !slices.Contains(c.verbs, flags.Arg(0))):
-		return usageError{fmt.Sprintf("%s needs one of %s", c.name, strings.Join(c.verbs, ", "))}
+		return misused("%s needs one of %s", c.name, strings.Join(c.verbs, ", "))
 	}
-	return nil
-}
-
-func printHelp(w io.Writer, c command, flags *pflag.FlagSet) {
-	fmt.Fprint(w, "informd streams every change of the Kubernetes resources that its config lists to its sinks.\n\nCommands:\n")
-	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-12s %s\n", c.name, c.summary)
-	}
-	if flags.HasFlags() {
-		fmt.Fprintf(w, "\nFlags of informd %s:\n%s", c.name, flags.FlagUsages())
-	}
-	fmt.Fprint(w, "\nEvery scalar of the config can be set by an environment variable, too: INFORMD_LOG_LEVEL for log.level.\n")
+	return c.run(ctx, io, flags)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -15,6 +14,12 @@ import (
 func rbacCommand() command {
 	return command{
 		name: "rbac", summary: "print the permissions that the config needs, for kubectl apply; contacts nothing",
+		long: `It prints a ServiceAccount, and the roles and bindings with which that may do what
+the config needs and nothing else: a Role per namespace for the entries that name
+namespaces, a ClusterRole for the others.`,
+		examples: `informd rbac -c config.yaml | kubectl apply -f -
+informd rbac -c config.yaml --name orders --namespace shop`,
+		exits: "0 ok, 2 wrong usage or config",
 		flags: func(flags *pflag.FlagSet) {
 			config.AddFlags(flags)
 			flags.String("name", rbac.DefaultName, "name of the ServiceAccount that informd runs as")
@@ -23,10 +28,10 @@ func rbacCommand() command {
 		run: func(_ context.Context, io streams, flags *pflag.FlagSet) error {
 			account := rbac.Account{Name: flags.Lookup("name").Value.String(), Namespace: flags.Lookup("namespace").Value.String()}
 			if len(validation.IsDNS1123Subdomain(account.Name)) > 0 {
-				return usageError{fmt.Sprintf("--name %q: lower-case letters, digits, '-' and '.', with a letter or digit at both ends", account.Name)}
+				return misused("--name %q: lower-case letters, digits, '-' and '.', with a letter or digit at both ends", account.Name)
 			}
 			if len(validation.IsDNS1123Label(account.Namespace)) > 0 {
-				return usageError{fmt.Sprintf("--namespace %q: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", account.Namespace)}
+				return misused("--namespace %q: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", account.Namespace)
 			}
 			c, err := config.Load(config.Source{Flags: flags, Drivers: drivers.All()})
 			if err != nil {

@@ -15,6 +15,11 @@ import (
 func replayCommand() command {
 	return command{
 		name: "replay", summary: "have a running informd deliver again what it delivered to a sink",
+		long: `It asks the informd that runs with this config, through admin.listen, to set the sink
+back. The events come in the order in which they came first, each under a new id:
+the old one with :r<run> at its end. Other sinks notice nothing.`,
+		examples: "informd replay --sink bus --since 10m",
+		exits:    "0 ok, 1 failure, 2 wrong usage or config",
 		flags: func(flags *pflag.FlagSet) {
 			config.AddFlags(flags)
 			flags.String("sink", "", "name of the sink")
@@ -23,11 +28,11 @@ func replayCommand() command {
 		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
 			since, err := flags.GetDuration("since")
 			if err != nil {
-				return usageError{err.Error()}
+				return misused("%v", err)
 			}
 			sink := flags.Lookup("sink").Value.String()
 			if sink == "" || since <= 0 {
-				return usageError{"replay needs --sink and --since, as in informd replay --sink bus --since 10m"}
+				return misused("replay needs --sink and --since, as in informd replay --sink bus --since 10m")
 			}
 			c, err := newClient(flags)
 			if err != nil {

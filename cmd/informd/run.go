@@ -23,6 +23,17 @@ const (
 func runCommand() command {
 	return command{
 		name: runCommandName, summary: "watch and deliver until SIGTERM (the default command)",
+		long: `It watches the resources of the config and delivers every change to its sinks. The
+first SIGTERM or Ctrl-C ends the watches and delivers what the journal holds, for up
+to 15 seconds; a second one ends informd at once. When the config file changes, and
+on SIGHUP, the config is read again; one with mistakes changes nothing.
+
+With --once it uses a journal in memory and no admin server, so that it can be run
+beside an informd with the same config.`,
+		examples: `informd run -c config.yaml
+informd -c config.yaml                   # the same
+informd run --once -c config.yaml        # what exists now, and an end`,
+		exits: "0 stopped as asked, 1 failure, 2 wrong usage or config",
 		flags: func(flags *pflag.FlagSet) {
 			config.AddFlags(flags)
 			flags.Bool(onceFlag, false, "deliver the snapshot of every resource, then end; exit code 1 if one could not be read")
@@ -37,7 +48,7 @@ func runCommand() command {
 			load := func() (*config.Config, error) { return config.Load(source) }
 			once, err := flags.GetBool(onceFlag)
 			if err != nil {
-				return usageError{err.Error()}
+				return misused("%v", err)
 			}
 			if once && !flags.Changed("admin-listen") {
 				c.Admin.Listen = "" // nobody asks; and the daemon may be running beside it

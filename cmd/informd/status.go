@@ -20,6 +20,14 @@ import (
 func statusCommand() command {
 	return command{
 		name: "status", summary: "show what a running informd watches and delivers, and what holds it up",
+		long: `It asks the informd that runs with this config, through admin.listen, and shows a
+table each of the targets, the sinks and the journal. PROGRESS is the time since the
+API server last told something; BEHIND is the age of the oldest event that a sink
+does not have yet.`,
+		examples: `informd status -c config.yaml
+informd status -w --interval 10s
+informd status -o json | jq '.targets[] | select(.state != "live")'`,
+		exits: "0 ok, 1 no informd answers, 2 wrong usage or config",
 		flags: func(flags *pflag.FlagSet) {
 			config.AddFlags(flags)
 			flags.StringP("output", "o", "table", "table or json: the document of /status")
@@ -29,18 +37,18 @@ func statusCommand() command {
 		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
 			output := flags.Lookup("output").Value.String()
 			if output != "table" && output != "json" {
-				return usageError{fmt.Sprintf("--output %q: table or json", output)}
+				return misused("--output %q: table or json", output)
 			}
 			interval, err := flags.GetDuration("interval")
 			if err != nil {
-				return usageError{err.Error()}
+				return misused("%v", err)
 			}
 			if interval <= 0 {
-				return usageError{fmt.Sprintf("--interval %s: it must be more than 0, as in 2s", interval)}
+				return misused("--interval %s: it must be more than 0, as in 2s", interval)
 			}
 			watch, err := flags.GetBool("watch")
 			if err != nil {
-				return usageError{err.Error()}
+				return misused("%v", err)
 			}
 			c, err := newClient(flags)
 			if err != nil {

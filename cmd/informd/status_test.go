@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -60,67 +57,6 @@ func goodConfig(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// deaf is an address that nobody listens at.
-func deaf(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().String()
-}
-
-func TestStatusCommand(t *testing.T) {
-	const document = "{ \"version\":\"v1\",\"futureKey\": [1e3],\n\n\"cluster\":\"c\" }\n\n"
-	answer := func(code int, text string) string {
-		return serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(code)
-			fmt.Fprint(w, text)
-		}))
-	}
-	document200, html, hostile, silent := answer(200, document), answer(200, "<html>"), answer(503, "one\x1b[2J\ntwo\n"), answer(404, "")
-	cases := map[string]struct {
-		address string
-		args    []string
-		code    int
-		out     string // in standard output; all of it if that is json
-		errors  string // in standard error
-	}{
-		"table":                       {startAdmin(t).address, nil, exitOK, "core/pods@shop", ""},
-		"keys that it does not know":  {document200, nil, exitOK, "informd v1, cluster c", ""},
-		"json":                        {document200, []string{"-o", "json"}, exitOK, document, ""},
-		"nobody answers":              {deaf(t), nil, exitFailure, "", "is it running with this config?"},
-		"nobody answers, with json":   {deaf(t), []string{"-o", "json"}, exitFailure, "", "connection refused"},
-		"nobody answers, with watch":  {deaf(t), []string{"-w"}, exitFailure, "", "is it running with this config?"},
-		"an error":                    {hostile, nil, exitFailure, "", "informd: one\\x1b[2J\ninformd: two\n"},
-		"an error with json":          {hostile, []string{"--output=json"}, exitFailure, "", "informd: one"},
-		"an error that says nothing":  {silent, nil, exitFailure, "", "404 Not Found"},
-		"another program":             {html, nil, exitFailure, "", "read the status: invalid character '<'"},
-		"no admin server":             {"", nil, exitUsage, "", "admin.listen is empty"},
-		"unknown output":              {document200, []string{"-o", "yaml"}, exitUsage, "", `--output "yaml": table or json`},
-		"no interval":                 {document200, []string{"-w", "--interval", "0s"}, exitUsage, "", "--interval 0s"},
-		"interval that is not a time": {document200, []string{"-w", "--interval", "2"}, exitUsage, "", "--interval"},
-		"surplus argument":            {document200, []string{"pods"}, exitUsage, "", `unexpected argument "pods"`},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			var out, errs bytes.Buffer
-			args := append([]string{"status", "-c", goodConfig(t), "--admin-listen", c.address}, c.args...)
-			code := run(t.Context(), args, &out, &errs)
-			if code != c.code || !strings.Contains(out.String(), c.out) || !strings.Contains(errs.String(), c.errors) {
-				t.Errorf("exit %d, want %d\nstdout: %s\nstderr: %s", code, c.code, out.String(), errs.String())
-			}
-			if c.out == document && out.String() != document || c.out == "" && out.Len() > 0 {
-				t.Errorf("stdout: %q", out.String())
-			}
-			checkHarmless(t, errs.String())
-		})
-	}
 }
 
 // screen is what a command has written so far.

@@ -13,6 +13,11 @@ import (
 func validateCommand() command {
 	return command{
 		name: "validate", summary: "check the config, without contact to anything",
+		long: `It reads the config as 'run' would, with the INFORMD_* variables and the flags over
+it, and prints all mistakes at once, each as file:line:column with what to do.`,
+		examples: `informd validate -c config.yaml
+INFORMD_LOG_LEVEL=debug informd validate -c config.yaml`,
+		exits: "0 the config is good, 2 it has mistakes",
 		flags: config.AddFlags,
 		run: func(_ context.Context, io streams, flags *pflag.FlagSet) error {
 			c, err := config.Load(config.Source{Flags: flags, Drivers: drivers.All()})

@@ -19,7 +19,12 @@ var errDiverged = errors.New("what informd has announced and what the cluster ho
 func verifyCommand() command {
 	return command{
 		name: "verify", summary: "have a running informd compare what it has announced with the cluster; exit code 1 if they differ",
-		flags: config.AddFlags,
+		long: `It asks the informd that runs with this config, through admin.listen, to list every
+resource, metadata only, and to compare that with what it has announced. What differs
+it begins to announce at once.`,
+		examples: "informd verify -c config.yaml",
+		exits:    "0 no difference, 1 there is one, or not every target could be compared, 2 wrong usage or config",
+		flags:    config.AddFlags,
 		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
 			c, err := newClient(flags)
 			if err != nil {
@@ -39,7 +44,7 @@ func printVerdicts(io streams, verdicts []admin.Verdict) error {
 	fmt.Fprintln(table, "TARGET\tOBJECTS\tDIVERGENCES\tERROR")
 	var outcome error
 	for _, v := range verdicts {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", v.Target, v.Objects, v.Divergences, v.Error)
+		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", visible(v.Target), v.Objects, v.Divergences, visible(v.Error))
 		if v.Divergences > 0 {
 			outcome = errDiverged
 		}

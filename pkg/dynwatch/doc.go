@@ -23,6 +23,7 @@
 //   - target.go: one target's loop and what each error means for it
 //   - pause.go: what follows an error
 //   - resolve.go, source.go: discovery, and the requests to the API server
+//   - plan.go, reach.go: what watching would come to, asked without watching
 //   - access.go: telling which permissions are missing
 //   - served.go, definition.go, look.go: resources that come and go, and versions
 //   - sweep.go: lists, compared with the index (first snapshot and reconcile)

@@ -1,6 +1,11 @@
 package dynwatch
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
 
 // SetTiming replaces the periods of targets that start from now on.
 func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
@@ -42,3 +47,8 @@ func (r Rate) Add(n int, now time.Time) { r.rate.add(n, now) }
 
 // PerSecond returns it.
 func (r Rate) PerSecond(now time.Time) float64 { return r.rate.perSecond(now) }
+
+// PlanCounting is [Plan] that counts no more than so many objects one by one.
+func PlanCounting(ctx context.Context, kubernetes *rest.Config, wanted []Resource, counted int) ([]TargetPlan, error) {
+	return plan(ctx, kubernetes, wanted, counted)
+}

@@ -337,8 +337,11 @@ func (f *fakeAPI) serveList(w http.ResponseWriter, r *http.Request, ns string) {
 			items = append(items, f.body(r, state[key]))
 		}
 	}
-	next := ""
+	next, remaining := "", ""
 	if limit, _ := strconv.Atoi(q.Get("limit")); limit > 0 && len(items) > skip+limit {
+		if q.Get("labelSelector") == "" && q.Get("fieldSelector") == "" {
+			remaining = fmt.Sprintf(`"remainingItemCount":%d,`, len(items)-skip-limit)
+		}
 		items, next = items[:skip+limit], fmt.Sprintf("%d-%d", rev, skip+limit)
 	}
 	kind, apiVersion := "ThingList", "example.com/v1"
@@ -346,8 +349,8 @@ func (f *fakeAPI) serveList(w http.ResponseWriter, r *http.Request, ns string) {
 		kind, apiVersion = "PartialObjectMetadataList", "meta.k8s.io/v1"
 	}
 	// Custom resources' lists are sorted by key: the items come before the metadata.
-	fmt.Fprintf(w, `{"apiVersion":%q,"items":[%s],"kind":%q,"metadata":{"continue":%q,"resourceVersion":"%d"}}`,
-		apiVersion, strings.Join(items[min(skip, len(items)):], ","), kind, next, rev)
+	fmt.Fprintf(w, `{"apiVersion":%q,"items":[%s],"kind":%q,"metadata":{"continue":%q,%s"resourceVersion":"%d"}}`,
+		apiVersion, strings.Join(items[min(skip, len(items)):], ","), kind, next, remaining, rev)
 }
 
 func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request, ns string) {

@@ -99,12 +99,19 @@ func expired(err error) bool {
 // revision from which it can serve a watch. etcd's own error names none.
 var oldestInMessage = regexp.MustCompile(`too old resource version: \d+ \((\d+)\)`)
 
-// expire notes that the watch could not be resumed and decides what comes next.
-func (t *target) expire(err error) error {
+// oldestNamed is the revision that an error names as the oldest to watch from, 0 if
+// it names none.
+func oldestNamed(err error) uint64 {
 	var oldest uint64
 	if m := oldestInMessage.FindStringSubmatch(err.Error()); m != nil {
 		oldest, _ = parseRV(m[1]) // digits; too many of them leave 0: not known
 	}
+	return oldest
+}
+
+// expire notes that the watch could not be resumed and decides what comes next.
+func (t *target) expire(err error) error {
+	oldest := oldestNamed(err)
 	switch l := t.lost; {
 	case l == nil:
 		t.logger.Info("history expired, asking another connection", "resource_version", t.cursor, "oldest", oldest)

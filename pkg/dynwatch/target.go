@@ -244,7 +244,10 @@ func (t *target) endUnserved(ctx context.Context) error {
 
 // judge says which state an error puts the target in. None of them is taken for
 // an empty list.
-func (t *target) judge(err error) State {
+func (t *target) judge(err error) State { return judge(err, t.status.synced.Load()) }
+
+// judge is that for a target that has or has not been synced.
+func judge(err error, synced bool) State {
 	switch {
 	case errors.Is(err, errNotServed), apierrors.IsNotFound(err):
 		return Waiting
@@ -254,7 +257,7 @@ func (t *target) judge(err error) State {
 		return Syncing // a list took longer than etcd keeps its revision
 	case errors.Is(err, errUnusable), apierrors.IsUnauthorized(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
 		return Degraded
-	case t.status.synced.Load():
+	case synced:
 		return Stale
 	default:
 		return Degraded

@@ -1,0 +1,163 @@
+package dynwatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// How far back one can go is not told by the API server, but it shows: a watch from
+// the first revision is refused with the oldest one that the watch cache still has,
+// and a list at a revision that etcd has compacted is refused, too.
+
+// horizon is where etcd's history begins: behind gone, at or before kept.
+type horizon struct{ gone, kept uint64 }
+
+// reach finds out how far back a watch of the resource and its history in etcd go.
+// One is the identity of one of its objects, empty if it has none.
+func (p *planner) reach(ctx context.Context, src *source, one identity, t *TargetPlan) error {
+	oldest, err := src.oldestWatched(ctx)
+	if err != nil {
+		return err
+	}
+	t.EtcdFrom, err = p.oldestKept(t.ResourceVersion, func(rv uint64) (bool, error) { return src.keeps(ctx, one, rv) })
+	switch {
+	case unsupported(err) && oldest > 1:
+		err = nil
+	case unsupported(err):
+		// Such a server may take a watch from anywhere, and begin now all the same.
+		return nil
+	case oldest == 0:
+		oldest = t.EtcdFrom // there is no watch cache: watches are of etcd
+	}
+	t.WatchFrom = min(oldest, t.ResourceVersion)
+	return err
+}
+
+// firstFrame is how long a watch is looked at. If it is refused, that comes at once.
+const firstFrame = 5 * time.Second
+
+// oldestWatched is the oldest revision from which a watch can begin, 0 if the API
+// server refuses the first one and names none.
+func (s *source) oldestWatched(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	seconds := int64(firstFrame.Seconds())
+	w, err := s.dynamic.Watch(ctx, metav1.ListOptions{ResourceVersion: formatRV(1), TimeoutSeconds: &seconds})
+	if err == nil {
+		defer w.Stop()
+		patience := time.NewTimer(firstFrame)
+		defer patience.Stop()
+		select {
+		case e := <-w.ResultChan():
+			if e.Type == watch.Error {
+				err = apierrors.FromObject(e.Object)
+			}
+		case <-patience.C:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	switch {
+	case expired(err):
+		return oldestNamed(err), nil
+	case err != nil:
+		return 0, fmt.Errorf("watch: %w", err)
+	}
+	return 1, nil
+}
+
+// keeps reports whether etcd still has a revision. A look-up by name is always
+// answered by etcd, and costs least; of all namespaces it would be a scan.
+func (s *source) keeps(ctx context.Context, one identity, rv uint64) (bool, error) {
+	namespace, o := s.spec.namespace, page(rv, "")
+	o.Limit = 1
+	if one.Metadata.Name != "" {
+		namespace, o = one.Metadata.Namespace, byName(rv, one.Metadata.Name)
+	}
+	meta, err := s.readList(ctx, s.bytes, namespace, o, func([]byte) error { return nil })
+	switch {
+	case expired(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("list at %d: %w", rv, err)
+	case meta.ResourceVersion != rv:
+		return false, fmt.Errorf("list at %d: %w", rv, errInexact)
+	}
+	return true, nil
+}
+
+const (
+	// firstStep is how many revisions one goes back first, stepFactor how much
+	// further each time.
+	firstStep, stepFactor = 64, 4
+	// precision is the part of the whole way back by which it may come out too short.
+	precision = 32
+)
+
+// oldestKept finds about the oldest revision that is kept: in growing steps back from
+// now, which is, and then by bisecting the last one. Most resources are in one etcd,
+// so what was found for another one is tried first.
+func (p *planner) oldestKept(now uint64, keeps func(rv uint64) (bool, error)) (uint64, error) {
+	h, ok, err := p.confirm(now, keeps)
+	if err != nil {
+		return 0, err
+	}
+	if ok {
+		return h.kept, nil
+	}
+	h = horizon{kept: now}
+	for back := uint64(firstStep); back < now && h.gone == 0; back *= stepFactor {
+		if err := h.narrow(now-back, keeps); err != nil {
+			return 0, err
+		}
+	}
+	if h.gone == 0 {
+		if err := h.narrow(1, keeps); err != nil {
+			return 0, err
+		}
+	}
+	for h.kept > 1 && h.kept-h.gone > max((now-h.gone)/precision, 1) {
+		if err := h.narrow(h.gone+(h.kept-h.gone)/2, keeps); err != nil {
+			return 0, err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen = h
+	return h.kept, nil
+}
+
+// confirm reports whether what was found for another resource holds for this one.
+func (p *planner) confirm(now uint64, keeps func(rv uint64) (bool, error)) (horizon, bool, error) {
+	p.mu.Lock()
+	h := p.seen
+	p.mu.Unlock()
+	if h.kept == 0 || h.kept > now {
+		return horizon{}, false, nil
+	}
+	kept, err := keeps(h.kept)
+	if err != nil || !kept || h.gone == 0 {
+		return h, kept && err == nil, err
+	}
+	kept, err = keeps(h.gone)
+	return h, !kept && err == nil, err
+}
+
+// narrow moves one of the ends to a revision between them.
+func (h *horizon) narrow(rv uint64, keeps func(rv uint64) (bool, error)) error {
+	ok, err := keeps(rv)
+	switch {
+	case err != nil:
+		return err
+	case ok:
+		h.kept = rv
+	default:
+		h.gone = rv
+	}
+	return nil
+}

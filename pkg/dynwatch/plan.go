@@ -160,6 +160,12 @@ func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
 	if err != nil {
 		return err
 	}
+	if one.Metadata.Name == "" {
+		one.Metadata.Name = "none"
+		if one.Metadata.Namespace = s.namespace; one.Metadata.Namespace == "" && r.namespaced {
+			one.Metadata.Namespace = metav1.NamespaceDefault
+		}
+	}
 	err = p.reach(ctx, src, one, t)
 	if err != nil && !apierrors.IsForbidden(err) {
 		t.Reason = "how far back one can go is not known: " + err.Error()

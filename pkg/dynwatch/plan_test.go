@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
@@ -246,19 +247,22 @@ func TestPlanSharesWhatEtcdHas(t *testing.T) {
 	}
 }
 
-// A plan asks about four targets at a time, of each once at a time, and writes nothing.
+// A plan asks about four targets at a time, writes nothing, and lists in pages.
 func TestPlanIsGentle(t *testing.T) {
 	api := newFakeAPI(t)
 	api.fill(100)
-	var open, most atomic.Int64
-	var writes atomic.Int64
-	api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+	var writes, held, most atomic.Int64
+	release := make(chan struct{})
+	api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet {
 			writes.Add(1)
 		}
-		n := open.Add(1)
-		defer open.Add(-1)
-		for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
+		if r.URL.Query().Get("limit") != "" {
+			if n := held.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			<-release
+			held.Add(-1)
 		}
 		return false
 	}
@@ -266,9 +270,24 @@ func TestPlanIsGentle(t *testing.T) {
 	for i := range 30 {
 		wanted.Namespaces = append(wanted.Namespaces, fmt.Sprintf("ns-%d", i))
 	}
-	all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{wanted})
-	if err != nil || len(all) != 30 || most.Load() > 4 || writes.Load() > 0 {
-		t.Errorf("%v, %d plans, %d requests at a time, %d that write", err, len(all), most.Load(), writes.Load())
+	var all []dynwatch.TargetPlan
+	ended := make(chan error)
+	go func() {
+		var err error
+		all, err = dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{wanted})
+		ended <- err
+	}()
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	for end := time.Now().Add(deadline); held.Load() < 4 && time.Now().Before(end); {
+		<-poll.C
+	}
+	if n, reviews := held.Load(), api.requestsWith("selfsubjectaccessreviews"); n != 4 || reviews != 8 {
+		t.Errorf("%d lists at a time, %d reviews: want 4 targets", n, reviews)
+	}
+	close(release)
+	if err := <-ended; err != nil || len(all) != 30 || most.Load() > 4 || writes.Load() > 0 {
+		t.Errorf("%v, %d plans, %d lists at a time, %d requests that write", err, len(all), most.Load(), writes.Load())
 	}
 	if !slices.IsSortedFunc(all, func(a, b dynwatch.TargetPlan) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Error("not sorted by name")

@@ -18,7 +18,7 @@ import (
 type horizon struct{ gone, kept uint64 }
 
 // reach finds out how far back a watch of the resource and its history in etcd go.
-// One is the identity of one of its objects, empty if it has none.
+// One is the identity of one of its objects, or of one that there might be.
 func (p *planner) reach(ctx context.Context, src *source, one identity, t *TargetPlan) error {
 	oldest, err := src.oldestWatched(ctx)
 	if err != nil {
@@ -71,15 +71,10 @@ func (s *source) oldestWatched(ctx context.Context) (uint64, error) {
 	return 1, nil
 }
 
-// keeps reports whether etcd still has a revision. A look-up by name is always
-// answered by etcd, and costs least; of all namespaces it would be a scan.
+// keeps reports whether etcd still has a revision. A look-up by name, be there such an
+// object or not, is always answered by etcd, and costs least.
 func (s *source) keeps(ctx context.Context, one identity, rv uint64) (bool, error) {
-	namespace, o := s.spec.namespace, page(rv, "")
-	o.Limit = 1
-	if one.Metadata.Name != "" {
-		namespace, o = one.Metadata.Namespace, byName(rv, one.Metadata.Name)
-	}
-	meta, err := s.readList(ctx, s.bytes, namespace, o, func([]byte) error { return nil })
+	meta, err := s.readList(ctx, s.bytes, one.Metadata.Namespace, byName(rv, one.Metadata.Name), func([]byte) error { return nil })
 	switch {
 	case expired(err):
 		return false, nil

@@ -19,8 +19,9 @@ import (
 
 // resolved is what discovery says about a resource.
 type resolved struct {
-	gvr  schema.GroupVersionResource
-	kind string
+	gvr        schema.GroupVersionResource
+	kind       string
+	namespaced bool
 }
 
 // errNotServed: the API server answered, and does not serve the resource.
@@ -127,7 +128,7 @@ func resolve(ctx context.Context, d *discovery, s spec) (r resolved, err error) 
 		if err := fit(s, &resources[i]); err != nil {
 			return resolved{}, err
 		}
-		return resolved{gvr: gv.WithResource(s.resource), kind: resources[i].Kind}, nil
+		return resolved{gvr: gv.WithResource(s.resource), kind: resources[i].Kind, namespaced: resources[i].Namespaced}, nil
 	}
 	return resolved{}, fmt.Errorf("%w: the API server has no resource %q in %s", errNotServed, s.resource, describeVersions(s))
 }

@@ -1,0 +1,220 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/informd/informd/test/cluster"
+)
+
+// planned is a target as `informd plan -o json` shows it.
+type planned struct {
+	Target, Version, State, Reason        string
+	MissingVerbs                          []string
+	Objects, Bytes, WatchReach, EtcdReach *uint64
+	MoreObjects                           bool
+	ResourceVersion, WatchFrom, EtcdFrom  uint64 `json:",string"`
+}
+
+// plan returns the plan by target.
+func (d *informd) plan() map[string]planned {
+	d.t.Helper()
+	var document struct{ Targets []planned }
+	output := d.must("plan", "-o", "json")
+	if err := json.Unmarshal([]byte(output), &document); err != nil {
+		d.t.Fatalf("%v: %s", err, output)
+	}
+	targets := make(map[string]planned)
+	for _, p := range document.Targets {
+		targets[p.Target] = p
+	}
+	return targets
+}
+
+// refused reports whether a watch from a revision, or a list at it, is too old.
+func refused(t *testing.T, r dynamic.ResourceInterface, rv uint64) (watching, listing bool) {
+	t.Helper()
+	text := strconv.FormatUint(rv, 10)
+	seconds := int64(1)
+	w, err := r.Watch(t.Context(), metav1.ListOptions{ResourceVersion: text, TimeoutSeconds: &seconds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	if e := <-w.ResultChan(); e.Type == watch.Error {
+		watching = apierrors.IsResourceExpired(apierrors.FromObject(e.Object))
+	}
+	_, err = r.List(t.Context(), metav1.ListOptions{
+		ResourceVersion: text, ResourceVersionMatch: metav1.ResourceVersionMatchExact, FieldSelector: "metadata.name=plan-0",
+	})
+	if err != nil && !apierrors.IsResourceExpired(err) {
+		t.Fatal(err)
+	}
+	return watching, err != nil
+}
+
+// A plan says what is there, what is missing, and how far back one can go, beside an
+// informd with the same config, which notices nothing.
+func TestPlan(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{})
+	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
+	user, err := c.AddUser("planner")
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowConfigMaps(t, client, user.Name)
+	allow(t, client, user.Name, "events")
+	allowVerbs(t, client, user.Name, "pods", "list")
+	limited := dynamic.NewForConfigOrDie(fast(user.RESTConfig()))
+	core := func(resource string) schema.GroupVersionResource {
+		return schema.GroupVersionResource{Version: "v1", Resource: resource}
+	}
+	waitUntilAllowed(t, limited.Resource(core("configmaps")), limited.Resource(core("events")), limited.Resource(core("pods")))
+	configMaps := client.Resource(core("configmaps")).Namespace("default")
+	const objects, labelled = 60, 30
+	inParallel(t, objects, func(ctx context.Context, i int) error {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"k": strings.Repeat("x", 1000)}}}
+		o.SetName(fmt.Sprintf("plan-%d", i))
+		if i < labelled {
+			o.SetLabels(map[string]string{"plan": "yes"})
+		}
+		_, err := configMaps.Create(ctx, o, metav1.CreateOptions{})
+		return err
+	})
+	// The API server's memory of the history begins anew, after revision 1.
+	if err := errors.Join(c.APIServer(0).Kill(), c.APIServer(0).Start(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	s := setup{kubeconfig: user.Kubeconfig(), resources: `
+		- {resource: configmaps, namespaces: [default]}
+		- {resource: events}
+		- {resource: pods}
+		- {resource: secrets}
+		- {group: nowhere.example.com, resource: things}`}
+	d := newInformd(t, s)
+	d.start()
+	eventually(t, "two targets live", func() bool {
+		s, err := d.status()
+		live := 0
+		for _, target := range s.Targets {
+			if target.State == "live" {
+				live++
+			}
+		}
+		return err == nil && live == 2
+	})
+	before := len(d.records())
+	plan := d.plan()
+	checkPlan(t, plan, objects)
+	checkReach(t, plan["core/configmaps@default"], configMaps)
+	if p := plan["core/events"]; p.WatchFrom != p.EtcdFrom {
+		t.Errorf("events are watched in etcd: %+v", p)
+	}
+
+	// Beyond a compaction etcd has nothing; the cache of the API server does not mind.
+	compacted, err := c.Compact(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inParallel(t, 200, func(ctx context.Context, i int) error {
+		_, err := configMaps.Patch(ctx, "plan-"+strconv.Itoa(i%objects), "application/merge-patch+json", fmt.Appendf(nil, `{"data":{"n":"%d"}}`, i), metav1.PatchOptions{})
+		return err
+	})
+	later := d.plan()
+	p := later["core/configmaps@default"]
+	if p.WatchFrom < plan["core/configmaps@default"].WatchFrom {
+		t.Errorf("the cache went from %+v to %+v", plan["core/configmaps@default"], p)
+	}
+	if slack := (p.ResourceVersion-uint64(compacted))/32 + 1; p.EtcdFrom < uint64(compacted) || p.EtcdFrom > uint64(compacted)+slack {
+		t.Errorf("etcd has been compacted at %d, the plan is %+v", compacted, p)
+	}
+	checkReach(t, p, configMaps)
+	if e := later["core/events"]; e.WatchFrom != e.EtcdFrom || e.EtcdFrom < uint64(compacted) {
+		t.Errorf("events are watched in etcd, which has been compacted at %d: %+v", compacted, e)
+	}
+
+	if table, line := d.must("plan"), regexp.MustCompile(`(?m)^core/configmaps@default +v1 +full +default +ready +60 +[0-9.]+KiB +- +[0-9,]+ revisions, etcd [0-9,]+ +-$`); !line.MatchString(table) ||
+		!strings.Contains(table, "`informd rbac`") {
+		t.Errorf("the table is\n%s", table)
+	}
+	if n := count(d.records()[before:], "modified"); n != len(d.records())-before {
+		t.Errorf("%d records since the first plan, %d of them modified", len(d.records())-before, n)
+	}
+	d.stop()
+
+	// With a selector the API server does not tell how many there are.
+	s.resources = "- {resource: configmaps, labelSelector: plan=yes}"
+	d.configure(s)
+	if p := d.plan()["core/configmaps"]; p.State != "ready" || p.Objects == nil || *p.Objects != labelled || p.MoreObjects {
+		t.Errorf("with a selector: %+v", p)
+	}
+	if err := c.APIServer(0).Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if output, code := d.command("plan"); code != 1 || !strings.Contains(output, c.Endpoint(0)) {
+		t.Errorf("without an API server: exit code %d\n%s", code, output)
+	}
+}
+
+// checkPlan holds a plan to what is there and what is allowed.
+func checkPlan(t *testing.T, plan map[string]planned, objects uint64) {
+	t.Helper()
+	cases := map[string]struct {
+		version, state, reason string
+		missing                []string
+	}{
+		"core/configmaps@default":    {"v1", "ready", "", nil},
+		"core/events":                {"v1", "ready", "", nil},
+		"core/pods":                  {"v1", "forbidden", `cannot watch resource "pods"`, []string{"watch"}},
+		"core/secrets":               {"v1", "forbidden", `cannot list resource "secrets"`, []string{"list", "watch"}},
+		"nowhere.example.com/things": {"", "waiting", `no group "nowhere.example.com"`, []string{"list", "watch"}},
+	}
+	for name, c := range cases {
+		p, ok := plan[name]
+		if !ok || p.Version != c.version || p.State != c.state || !strings.Contains(p.Reason, c.reason) || c.reason == "" != (p.Reason == "") || !slices.Equal(p.MissingVerbs, c.missing) {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	if len(plan) != len(cases) {
+		t.Errorf("%d targets, want %d", len(plan), len(cases))
+	}
+	p := plan["core/configmaps@default"]
+	if p.Objects == nil || *p.Objects != objects || p.Bytes == nil || *p.Bytes < objects*1000 || *p.Bytes > objects*2000 {
+		t.Errorf("%d objects of more than 1000 bytes: %+v", objects, p)
+	}
+	if p := plan["core/secrets"]; p.Objects != nil || p.Bytes != nil || p.WatchReach != nil || p.EtcdReach != nil {
+		t.Errorf("numbers of what may not be read: %+v", p)
+	}
+}
+
+// checkReach holds what a plan says of the history to what the API server does: a
+// watch goes back so far and no further, and etcd has what it says.
+func checkReach(t *testing.T, p planned, r dynamic.ResourceInterface) {
+	t.Helper()
+	if p.WatchFrom <= 1 || p.WatchReach == nil || *p.WatchReach != p.ResourceVersion-p.WatchFrom || p.EtcdReach == nil || *p.EtcdReach != p.ResourceVersion-p.EtcdFrom {
+		t.Fatalf("no reach, or not that of the revisions: %+v", p)
+	}
+	if watching, _ := refused(t, r, p.WatchFrom); watching {
+		t.Errorf("a watch from %d is refused", p.WatchFrom)
+	}
+	if watching, _ := refused(t, r, p.WatchFrom-1); !watching {
+		t.Errorf("a watch from %d is not refused", p.WatchFrom-1)
+	}
+	if _, listing := refused(t, r, p.EtcdFrom); listing {
+		t.Errorf("a list at %d is refused", p.EtcdFrom)
+	}
+}

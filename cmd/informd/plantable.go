@@ -57,6 +57,8 @@ func reaches(t *plannedTarget) string {
 	case t.WatchReach == nil:
 	case t.WatchFrom == 1:
 		ways = append(ways, "the beginning")
+	case *t.WatchReach == 1:
+		ways = append(ways, "1 revision")
 	default:
 		ways = append(ways, grouped(*t.WatchReach)+" revisions")
 	}

@@ -247,6 +247,42 @@ func TestPlanSharesWhatEtcdHas(t *testing.T) {
 	}
 }
 
+// Nor is it believed: Events are often in an etcd of their own.
+func TestPlanOfTwoEtcds(t *testing.T) {
+	api := newFakeAPI(t)
+	api.rev, api.oldest = 1_000_000, 990_000
+	compacted := func(namespace string) uint64 {
+		if strings.HasPrefix(namespace, "b-") {
+			return 500_000
+		}
+		return 900_000
+	}
+	api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+		_, rest, _ := strings.Cut(r.URL.Path, "/namespaces/")
+		namespace, _, _ := strings.Cut(rest, "/")
+		at, err := strconv.ParseUint(r.URL.Query().Get("resourceVersion"), 10, 64)
+		old := err == nil && r.URL.Query().Get("watch") == "" && at < compacted(namespace)
+		if old {
+			writeStatus(w, 410, "Expired", "The provided resource version is too old")
+		}
+		return old
+	}
+	wanted := things()
+	for i := range 10 {
+		wanted.Namespaces = append(wanted.Namespaces, fmt.Sprintf("b-%d", i), fmt.Sprintf("a-%d", i))
+	}
+	all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{wanted})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		from := compacted(p.Namespace)
+		if slack := (1_000_000 - from) / 32; p.EtcdFrom < from || p.EtcdFrom > from+slack {
+			t.Errorf("etcd from %d, want %d to %d: %+v", p.EtcdFrom, from, from+slack, p)
+		}
+	}
+}
+
 // A plan asks about four targets at a time, writes nothing, and lists in pages.
 func TestPlanIsGentle(t *testing.T) {
 	api := newFakeAPI(t)

@@ -21,7 +21,8 @@ type Op string
 // state; Deleted and Left end what informd knows of it; Synced, Gap and State are
 // control records about a target and carry no object.
 const (
-	// Snapshot is an object that existed when informd first met its resource.
+	// Snapshot is an object that existed when informd first met its resource, or one
+	// that is announced anew: see [Event.Reannounced].
 	Snapshot Op = "snapshot"
 	// Added is an object that came into being.
 	Added Op = "added"
@@ -34,7 +35,8 @@ const (
 	// Left is an existing object that no longer matches the selection. No
 	// deletion follows while it does not match.
 	Left Op = "left"
-	// Synced says that the target's snapshot is complete.
+	// Synced says that the target's snapshot is complete: everything up to its
+	// revision was told. Two of them bracket a snapshot on request: [ResnapshotID].
 	Synced Op = "synced"
 	// Gap names a range of revisions in which something may be missing.
 	Gap Op = "gap"
@@ -84,7 +86,8 @@ type GapInfo struct {
 // any number of sinks can share it.
 type Event struct {
 	// ID is the same for the same change, whenever and however it is found:
-	// see [ObjectID], [DeletedID], [SelectionID], [SyncedID] and [GapID].
+	// see [ObjectID], [DeletedID], [SelectionID], [ReannouncedID], [SyncedID],
+	// [ResnapshotID] and [GapID].
 	ID string
 	Op Op
 	// Time is when informd observed the change. It is no order key: two events
@@ -110,7 +113,8 @@ type Event struct {
 	// Ordinal is 1 for the first event of this UID, 2 for the next, and so on;
 	// 0 in control records.
 	Ordinal uint64
-	// Replay marks what a reconcile found, in contrast to what was seen live.
+	// Replay marks what a reconcile found or what is announced anew, in contrast to
+	// what was seen live.
 	Replay bool
 
 	// Data is the CloudEvents data: a JSON object on one line without

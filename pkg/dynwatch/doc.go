@@ -32,6 +32,8 @@
 //   - retrace.go: a short range of lost history, listed revision by revision
 //   - walk.go, life.go: a long one, read from etcd object by object
 //   - audit.go, verify.go: the index, compared with a list while the watch runs
+//   - resync.go, resnapshot.go: objects that are announced anew, once per period and
+//     on request; reannounce.go: what the two share
 //   - selection.go: telling "left" from "deleted" under a selector
 //   - index.go, emit.go: what is remembered of an object, and the events
 //   - status.go, rate.go: what others may know of a target while it runs

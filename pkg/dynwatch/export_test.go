@@ -2,6 +2,7 @@ package dynwatch
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -11,7 +12,7 @@ import (
 func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 	m.timing = timing{
 		silence: silence, tick: tick, unserved: 10 * backoff, backoff: backoff, backoffCap: 4 * backoff,
-		waitingCap: 4 * backoff, waitingTold: time.Hour, look: backoff, lookCap: 4 * backoff, looking: 40 * backoff, deniedCap: 8 * backoff,
+		waitingCap: 4 * backoff, waitingTold: time.Hour, look: backoff, lookCap: 4 * backoff, looking: 40 * backoff, deniedCap: 8 * backoff, clock: m.timing.clock,
 	}
 }
 
@@ -52,3 +53,44 @@ func (r Rate) PerSecond(now time.Time) float64 { return r.rate.perSecond(now) }
 func PlanCounting(ctx context.Context, kubernetes *rest.Config, wanted []Resource, counted int) ([]TargetPlan, error) {
 	return plan(ctx, kubernetes, wanted, counted)
 }
+
+// SetClock replaces the clock by which objects fall due to be announced anew, of
+// targets that start from now on.
+func (m *Manager) SetClock(clock func() time.Time) { m.timing.clock = clock }
+
+// Schedule is what falls due of a target's objects to be announced anew.
+type Schedule struct {
+	resync resync
+	index  *index
+}
+
+// NewSchedule begins one now.
+func NewSchedule(target string, period time.Duration, clock func() time.Time) *Schedule {
+	return &Schedule{newResync(spec{group: target, resource: "things", resync: period}, clock), newIndex()}
+}
+
+// Add makes an object known that was last announced anew in a run.
+func (s *Schedule) Add(name string, run uint64) {
+	s.index.put(&entry{namespace: "a", name: name, uid: name, run: run})
+}
+
+// Ready returns what has fallen due since the last call, as name and run, and that it
+// is done.
+func (s *Schedule) Ready() (all []string) {
+	for {
+		ready, _ := s.resync.look(s.index)
+		if len(ready) == 0 {
+			return all
+		}
+		for _, d := range ready {
+			all = append(all, fmt.Sprintf("%s:r%d", d.entry.name, s.resync.run(d.at)))
+			s.resync.done()
+		}
+	}
+}
+
+// Position is what a later process goes on from.
+func (s *Schedule) Position() int64 { return s.resync.position() }
+
+// GoOn goes on from there.
+func (s *Schedule) GoOn(position int64) { s.resync.goOn(position) }

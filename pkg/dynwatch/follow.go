@@ -44,6 +44,7 @@ func (t *target) follow(ctx context.Context) error {
 	}
 	err = t.receive(ctx, w)
 	t.abandonAudit()
+	t.again.stopReader()
 	switch {
 	case expired(err):
 		return t.expire(err)
@@ -70,6 +71,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 	defer tick.Stop()
 	began := time.Now()
 	q := quiet{since: began}
+	t.reannounce(ctx)
 	for {
 		var err error
 		select {
@@ -101,9 +103,15 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			t.audit(ctx)
 		case page, more := <-t.audits.page():
 			t.auditPage(page, more)
+		case <-t.again.timer.C:
+			t.reannounce(ctx)
+		case request := <-t.resnapshots():
+			err = t.beginResnapshot(ctx, request)
+		case object, more := <-t.again.objects():
+			err = t.reannounceNext(ctx, object, more)
 		}
 		if err == nil {
-			err = t.conclude(ctx)
+			err = t.concludeAll(ctx)
 		}
 		if err == nil && t.shown != Live {
 			err = t.showWatch(ctx)

@@ -14,6 +14,8 @@ type entry struct {
 	hash uint64
 	// epoch is that of the last event.
 	epoch uint64
+	// run is the last in which the object was announced anew, 0 if that is not known.
+	run uint64
 	// sweep is the number of the last sweep that saw the object.
 	sweep uint32
 }

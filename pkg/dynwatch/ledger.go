@@ -37,6 +37,9 @@ type mark struct {
 	// Torn: revisions are missing between the two.
 	Lost string `json:"lost,omitempty"`
 	Torn bool   `json:"torn,omitempty"`
+	// Resynced is up to when what fell due was announced anew, in nanoseconds since
+	// 1970.
+	Resynced int64 `json:"resynced,omitempty"`
 }
 
 // selection tells two specs apart that select other objects.
@@ -51,7 +54,7 @@ func (s spec) selection() string {
 func (t *target) position() mark {
 	return mark{
 		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Objects: t.index.len(),
-		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(),
+		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(), Resynced: t.again.resync.position(),
 	}
 }
 
@@ -131,7 +134,7 @@ func (t *target) restore(ctx context.Context) error {
 		}
 		t.index.put(&entry{
 			namespace: e.Namespace, name: e.Name, uid: e.UID,
-			rv: e.ResourceVersion, ordinal: e.Ordinal, epoch: event.Epoch(e.ID),
+			rv: e.ResourceVersion, ordinal: e.Ordinal, epoch: event.Epoch(e.ID), run: event.Run(e.ID),
 		})
 	})
 	if err != nil {
@@ -143,7 +146,7 @@ func (t *target) restore(ctx context.Context) error {
 		return fmt.Errorf("read the journal: %w", err)
 	}
 	state, _ := last.TargetState()
-	t.told = State(state)
+	t.stateTold = State(state)
 	t.restored = true
 	t.status.objects.Store(uint64(t.index.len()))
 	var m mark
@@ -153,6 +156,7 @@ func (t *target) restore(ctx context.Context) error {
 			text = nil
 		}
 	}
+	t.again.resync.goOn(m.Resynced)
 	t.epoch = max(t.epoch, m.Epoch)
 	t.status.epoch.Store(t.epoch)
 	switch {

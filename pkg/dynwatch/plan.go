@@ -117,7 +117,7 @@ func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, count
 func (p *planner) greet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
 	defer cancel()
-	_, err := p.clients.discovery.Get().AbsPath("/version").DoRaw(ctx)
+	_, err := p.clients.discovery.client.Get().MaxRetries(0).AbsPath("/version").DoRaw(ctx)
 	if err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (p *planner) target(ctx context.Context, s spec) TargetPlan {
 		Mode: s.mode, State: Ready,
 	}
 	// An answer that does not come is no news: what is missing shows below.
-	t.MissingVerbs, _ = missingVerbs(ctx, p.clients.discovery, s)
+	t.MissingVerbs, _ = missingVerbs(ctx, p.clients.discovery.client, s)
 	err := p.look(ctx, s, &t)
 	if err != nil {
 		t.State, t.Reason = judge(err, false), err.Error()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -36,7 +37,13 @@ type Resource struct {
 	Namespaces []string
 	// LabelSelector and FieldSelector are evaluated by the API server.
 	LabelSelector, FieldSelector string
+	// Resync is the period in which every object is announced anew once, 0 for never;
+	// at least MinResync.
+	Resync time.Duration
 }
+
+// MinResync is the least period of [Resource.Resync].
+const MinResync = time.Minute
 
 // spec is what one target watches; two equal specs need no change.
 type spec struct {
@@ -44,6 +51,7 @@ type spec struct {
 	namespace                    string
 	mode                         Mode
 	labelSelector, fieldSelector string
+	resync                       time.Duration
 }
 
 // name is the target's name, without the version, so that a version change
@@ -93,6 +101,9 @@ func (r Resource) validate() error {
 	if slices.Contains(r.Namespaces, "") {
 		return errors.New("an empty namespace name")
 	}
+	if r.Resync != 0 && r.Resync < MinResync {
+		return fmt.Errorf("resync %s: want at least %s, or 0 for none", r.Resync, MinResync)
+	}
 	if _, err := labels.Parse(r.LabelSelector); err != nil {
 		return fmt.Errorf("label selector: %w", err)
 	}
@@ -105,7 +116,7 @@ func (r Resource) validate() error {
 func (r Resource) specs() []spec {
 	one := spec{
 		group: r.Group, version: r.Version, resource: r.Resource, mode: r.Mode,
-		labelSelector: r.LabelSelector, fieldSelector: r.FieldSelector,
+		labelSelector: r.LabelSelector, fieldSelector: r.FieldSelector, resync: r.Resync,
 	}
 	if one.mode == "" {
 		one.mode = Full

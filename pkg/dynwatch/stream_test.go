@@ -52,7 +52,7 @@ func checkStream(t *testing.T, events []event.Event, api *fakeAPI) {
 		if e.PrevResourceVersion != prev.ResourceVersion || e.Ordinal != prev.Ordinal+1 {
 			t.Errorf("%s: chain broken: prev %d ordinal %d after revision %d ordinal %d", e.ID, e.PrevResourceVersion, e.Ordinal, prev.ResourceVersion, prev.Ordinal)
 		}
-		if known && e.ResourceVersion <= prev.ResourceVersion {
+		if known && e.ResourceVersion <= prev.ResourceVersion && !e.Reannounced() {
 			t.Errorf("%s: revision went from %d to %d", e.ID, prev.ResourceVersion, e.ResourceVersion)
 		}
 		last[e.UID] = e

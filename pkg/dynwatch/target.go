@@ -38,6 +38,8 @@ type timing struct {
 	// audit is the time from one audit to the next, give or take a quarter; 0 for
 	// none.
 	audit time.Duration
+	// clock tells when objects fall due to be announced anew.
+	clock func() time.Time
 }
 
 func defaultTiming() timing {
@@ -46,7 +48,7 @@ func defaultTiming() timing {
 		backoff: 200 * time.Millisecond, backoffCap: 30 * time.Second, waitingCap: 5 * time.Second,
 		waitingTold: time.Minute, look: 100 * time.Millisecond, lookCap: time.Second, looking: 30 * time.Second,
 		deniedCap: 5 * time.Minute,
-		audit:     time.Hour,
+		audit:     time.Hour, clock: time.Now,
 	}
 }
 
@@ -87,9 +89,9 @@ type target struct {
 	unservedSince time.Time
 	// suspect: the watch was opened because the one before fell silent.
 	suspect bool
-	// shown is the state that was logged last, told the one that the log has.
-	shown, told State
-	shownSince  time.Time
+	// shown is the state that was logged last, stateTold the one that the log has.
+	shown, stateTold State
+	shownSince       time.Time
 	// rejections are the revisions of objects that were rejected, by uid, so that
 	// every list does not reject them anew.
 	rejections map[string]uint64
@@ -108,6 +110,7 @@ type target struct {
 	pending batch
 	limits  limits
 	audits  audits
+	again   reannouncing
 
 	// restored: the index is what the log says. marked is the last mark there.
 	restored bool
@@ -126,6 +129,7 @@ func newTarget(s spec, m *Manager) *target {
 		served: m.served, nudge: m.served.subscribe(s), looks: newLooks(),
 	}
 	t.audits = newAudits(t.timing.audit)
+	t.again = newReannouncing(s, t.timing)
 	t.markTimer = time.NewTimer(markEvery)
 	t.markTimer.Stop()
 	t.resetPause()
@@ -153,6 +157,7 @@ func (t *target) run(ctx context.Context) {
 			break
 		}
 	}
+	t.endReannouncing()
 	if reason == "" {
 		t.markLast()
 	}
@@ -290,7 +295,7 @@ const staleTold = 10 * time.Second
 // nothing the target is live as it was.
 func (t *target) tellState(ctx context.Context, reason string) error {
 	switch {
-	case !t.restored, t.told == t.shown, t.shown == Syncing:
+	case !t.restored, t.stateTold == t.shown, t.shown == Syncing:
 		return nil
 	case t.shown == Stale && time.Since(t.shownSince) < staleTold:
 		return nil
@@ -298,7 +303,7 @@ func (t *target) tellState(ctx context.Context, reason string) error {
 	if err := t.emitState(ctx, t.shown, reason); err != nil {
 		return err
 	}
-	t.told = t.shown
+	t.stateTold = t.shown
 	return t.flush(ctx)
 }
 

@@ -54,7 +54,7 @@ func (r *running) audit(ctx context.Context) (result AuditResult) {
 	for range auditAttempts {
 		result = AuditResult{Target: r.target.spec.name()}
 		reply := make(chan AuditResult, 1)
-		if result.Err = r.requestAudit(ctx, reply); result.Err != nil {
+		if result.Err = request(ctx, r, r.target.audits.requests, chan<- AuditResult(reply)); result.Err != nil {
 			return result
 		}
 		select {
@@ -69,15 +69,15 @@ func (r *running) audit(ctx context.Context) (result AuditResult) {
 	return result
 }
 
-// requestAudit waits until the loop takes the request, which it does while a watch
-// is open.
-func (r *running) requestAudit(ctx context.Context, reply chan<- AuditResult) error {
+// request waits until the target's loop takes what is asked of it, which it does
+// while a watch is open.
+func request[T any](ctx context.Context, r *running, requests chan<- T, asked T) error {
 	poll := time.NewTicker(auditPoll)
 	defer poll.Stop()
 	live := time.Now()
 	for {
 		select {
-		case r.target.audits.requests <- reply:
+		case requests <- asked:
 			return nil
 		case <-r.done:
 			return errors.New("the target has ended")

@@ -41,7 +41,8 @@ type match struct {
 
 // NewRoute makes the route of a sink. Any of the matches delivers an event, and
 // no match at all delivers everything. Without snapshot (`start: now`) the
-// objects that existed when informd first looked are left out.
+// objects that existed when informd first looked are left out; what is announced
+// anew is not, being asked for.
 func NewRoute(only []Match, snapshot bool) (*Route, error) {
 	r := &Route{snapshot: snapshot}
 	for i, m := range only {
@@ -93,7 +94,7 @@ func admittedOps(list []string) (map[event.Op]bool, error) {
 // Admits reports whether the sink gets the event. Control records have no
 // namespace; they go to every sink that may get anything of the resource.
 func (r *Route) Admits(e *event.Event) bool {
-	if e.Op == event.Snapshot && !r.snapshot {
+	if e.Op == event.Snapshot && !r.snapshot && !e.Reannounced() {
 		return false
 	}
 	if len(r.matches) == 0 {

@@ -162,3 +162,19 @@ func TestTrimmedGapGoesToEverySink(t *testing.T) {
 		}
 	}
 }
+
+// A sink that begins now gets what is announced anew, but not what was there before.
+func TestStartNowAndReannounced(t *testing.T) {
+	r := route(t, false, deliver.Match{})
+	for _, test := range []struct {
+		event event.Event
+		want  bool
+	}{
+		{event.Event{Op: event.Snapshot, ResourceVersion: 5}, false},
+		{event.Event{Op: event.Snapshot, ResourceVersion: 5, PrevResourceVersion: 5}, true},
+	} {
+		if got := r.Admits(&test.event); got != test.want {
+			t.Errorf("revision %d after %d: %t", test.event.ResourceVersion, test.event.PrevResourceVersion, got)
+		}
+	}
+}

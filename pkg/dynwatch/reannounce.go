@@ -1,0 +1,204 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// Objects are announced anew when they fall due (resync.go) and when somebody asks
+// for it (resnapshot.go). Either way a reader beside the loop reads them from the
+// API server, one at a time, and the loop appends each between two frames, if the
+// index says that it is what was announced last. An older state than that is never
+// announced, as a newer one was since; a newer one neither, as the watch is about to
+// bring it, and what was between the two.
+
+// reannounceStep is the least time between two readings of what has fallen due.
+const reannounceStep = 50 * time.Millisecond
+
+// reannouncing is a target's announcing anew.
+type reannouncing struct {
+	resync resync
+	// requests are snapshots on request, of which one is under way at a time.
+	requests   chan resnapshotRequest
+	resnapshot *resnapshot
+	// reader is what is being read, nil if nothing is.
+	reader *reader
+	// timer says when to look again.
+	timer *time.Timer
+	// pause follows requests to the API server that fail, anew each time from fresh.
+	pause, fresh wait.Backoff
+}
+
+func newReannouncing(s spec, tm timing) reannouncing {
+	a := reannouncing{
+		resync: newResync(s, tm.clock), requests: make(chan resnapshotRequest), timer: time.NewTimer(tm.tick),
+	}
+	a.timer.Stop()
+	a.fresh = wait.Backoff{Duration: 5 * tm.backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: 10 * tm.backoffCap}
+	a.pause = a.fresh
+	return a
+}
+
+// reader reads objects while the watch goes on.
+type reader struct {
+	// objects is closed at the end; rv, of a list, and err are set then.
+	objects chan present
+	rv      uint64
+	err     error
+	stop    func()
+}
+
+// present is an object as it is now, if there is one.
+type present struct {
+	object frame.Object
+	there  bool
+	// bad is set if it cannot be passed on.
+	bad *frame.Malformed
+}
+
+// read starts a reader. What read hands to take is handed to the loop, which may
+// take its time.
+func (a *reannouncing) read(ctx context.Context, read func(ctx context.Context, take func(present) error) (uint64, error)) {
+	ctx, cancel := context.WithCancel(ctx)
+	r := &reader{objects: make(chan present)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer close(r.objects)
+		r.rv, r.err = read(ctx, func(p present) error {
+			select {
+			case r.objects <- p:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	r.stop = func() {
+		cancel()
+		<-done
+	}
+	a.reader = r
+}
+
+// stopReader ends what is being read. It begins again where the loop had come to.
+func (a *reannouncing) stopReader() {
+	a.timer.Stop()
+	if a.reader != nil {
+		a.reader.stop()
+		a.reader = nil
+	}
+}
+
+// objects is where the next object comes from; never, if nothing is being read.
+func (a *reannouncing) objects() <-chan present {
+	if a.reader == nil {
+		return nil
+	}
+	return a.reader.objects
+}
+
+// whole reports whether the index is what the watch has told up to the cursor.
+func (t *target) whole() bool { return t.lost == nil && len(t.undecided) == 0 }
+
+// reannounce begins to read what is to be announced anew, if anything is.
+func (t *target) reannounce(ctx context.Context) {
+	a := &t.again
+	s := a.resnapshot
+	switch {
+	case a.reader != nil:
+	case !t.whole():
+		t.lookAgain(t.timing.tick)
+	case s != nil && !s.listed:
+		a.read(ctx, t.lister())
+	case s == nil && a.resync.period > 0:
+		t.resync(ctx)
+	}
+}
+
+// lookAgain has the loop look for what is to be read, a while later.
+func (t *target) lookAgain(wait time.Duration) {
+	t.again.timer.Reset(min(max(wait, reannounceStep), t.timing.tick))
+}
+
+// reannounceNext takes an object from the reader, or its end.
+func (t *target) reannounceNext(ctx context.Context, p present, more bool) error {
+	a := &t.again
+	if !more {
+		t.readToEnd(ctx)
+		return nil
+	}
+	a.pause = a.fresh
+	t.status.beatNow()
+	if p.bad != nil {
+		if err := t.reject(ctx, p.bad); err != nil {
+			return err
+		}
+	}
+	if a.resnapshot != nil {
+		return t.resnapshotted(ctx, &p)
+	}
+	return t.resynced(ctx, &p)
+}
+
+// readToEnd is what follows the end of a reader.
+func (t *target) readToEnd(ctx context.Context) {
+	a := &t.again
+	r := a.reader
+	a.stopReader()
+	if r.err != nil {
+		t.reannounceLater(ctx, r.err)
+		return
+	}
+	if a.resnapshot != nil {
+		t.listed(r.rv)
+	}
+	t.lookAgain(0)
+}
+
+// concludeAll ends the audit and the snapshot on request that are under way, if the
+// watch has passed their lists.
+func (t *target) concludeAll(ctx context.Context) error {
+	if err := t.conclude(ctx); err != nil {
+		return err
+	}
+	return t.concludeResnapshot(ctx)
+}
+
+// reannounceLater is what follows a failure to read: neither the watch nor the
+// target's state is touched by it.
+func (t *target) reannounceLater(ctx context.Context, err error) {
+	a := &t.again
+	if a.resnapshot != nil && !t.listAnew(ctx, err) {
+		return
+	}
+	pause := a.pause.Step()
+	if delay, ok := suggestedDelay(err); ok {
+		pause = max(pause, delay)
+	}
+	t.logger.Warn("objects cannot be read to announce them anew", "err", err, "pause", pause)
+	a.timer.Reset(pause)
+}
+
+// announceAgain emits the state that was announced last of the entry's object once
+// more. It is one more event of the object, so that the chain of ordinals and
+// revisions has no hole: the revision before it is its own.
+func (t *target) announceAgain(ctx context.Context, o *frame.Object, e *entry, run uint64) error {
+	ev := t.event(event.Snapshot, e, true)
+	ev.ID = event.ReannouncedID(e.uid, e.rv, run, t.epoch)
+	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = e.rv, e.rv, e.ordinal+1
+	ev.Data = event.CloseData(o.Data)
+	e.ordinal, e.hash, e.epoch, e.run = ev.Ordinal, t.index.hash(ev.Data), t.epoch, run
+	return errors.Join(t.emit(ctx, ev), t.flush(ctx))
+}
+
+// isLast reports whether an object is what was announced last of its name.
+func isLast(o *frame.Object, e *entry) bool {
+	return e != nil && e.uid == o.UID && e.rv == o.ResourceVersion
+}

@@ -1,0 +1,304 @@
+package dynwatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// resnapshotAttempts is how often in a row a snapshot on request may fail to read
+// objects before it is given up.
+const resnapshotAttempts = 6
+
+// ErrUnknownResource says that no target is of the resource that was named.
+var ErrUnknownResource = errors.New("no such resource is watched")
+
+// errInterrupted: the target ended during a snapshot on request.
+var errInterrupted = errors.New("the target has ended; the snapshot has no end")
+
+// ResnapshotResult is the outcome of one target's snapshot on request.
+type ResnapshotResult struct {
+	Target string
+	// Run is in the ids of all events that belong to it.
+	Run uint64
+	// Revision is that of the list, Objects how many were announced anew. Those that
+	// changed while it ran are not among them: their events came in between.
+	Revision uint64
+	Objects  int
+	// Err says why it did not come to its end.
+	Err error
+}
+
+type resnapshotRequest struct {
+	run   uint64
+	reply chan<- ResnapshotResult // has room for one
+}
+
+// resnapshot is a snapshot on request that is under way. It goes on over the ends of
+// watches.
+type resnapshot struct {
+	resnapshotRequest
+	listing listing
+	objects int
+	epoch   uint64
+	// listed: the list was read to its end, which was at rv.
+	listed bool
+	rv     uint64
+	// ahead is what the list held or lacked and the watch has yet to tell; blind says
+	// that there is more, which is not known one by one.
+	ahead []difference
+	blind bool
+	// failures counts those since the last object.
+	failures int
+}
+
+// Resnapshot has the targets of a resource announce all of their objects anew, as
+// snapshots that are marked as a replay, between two synced records:
+// [event.ResnapshotID]. The resource is named "<group>/<resource>" or "<resource>";
+// the core group is "core". It waits for the outcomes, sorted by target; a target
+// that is not live has an Err that says what it is. If ctx ends before, what has
+// begun goes on. The error is the context's, or an [ErrUnknownResource].
+func (m *Manager) Resnapshot(ctx context.Context, resource string) ([]ResnapshotResult, error) {
+	targets, run, err := m.toResnapshot(resource)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]ResnapshotResult, len(targets))
+	var all sync.WaitGroup
+	for i, r := range targets {
+		all.Go(func() { results[i] = r.resnapshot(ctx, run) })
+	}
+	all.Wait()
+	slices.SortFunc(results, func(a, b ResnapshotResult) int { return cmp.Compare(a.Target, b.Target) })
+	if err := ctx.Err(); err != nil {
+		return results, fmt.Errorf("resnapshot %s: what has begun goes on, the waiting does not: %w", resource, err)
+	}
+	return results, nil
+}
+
+// toResnapshot finds the targets and a run that is like no other.
+func (m *Manager) toResnapshot(resource string) (targets []*running, run uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := make(map[string][]*running)
+	var names []string
+	for _, r := range m.running {
+		s := r.target.spec
+		name := event.GroupOrCore(s.group) + "/" + s.resource
+		if of[name] == nil {
+			names = append(names, name)
+		}
+		of[name] = append(of[name], r)
+	}
+	slices.Sort(names)
+	var found []string
+	for _, name := range names {
+		if _, plural, _ := strings.Cut(name, "/"); name == resource || plural == resource {
+			found = append(found, name)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, 0, fmt.Errorf("resnapshot %q: %w: there are %q", resource, ErrUnknownResource, names)
+	case 1:
+	default:
+		return nil, 0, fmt.Errorf("resnapshot %q: %w: it can be %q, name one with its group", resource, ErrUnknownResource, found)
+	}
+	targets = of[found[0]]
+	run = max(uint64(time.Now().Unix()), m.lastRun+1)
+	for slices.ContainsFunc(targets, func(r *running) bool { return r.target.again.resync.begins(run) }) {
+		run++
+	}
+	m.lastRun = run
+	return targets, run, nil
+}
+
+// resnapshot has the target's loop make a snapshot.
+func (r *running) resnapshot(ctx context.Context, run uint64) (result ResnapshotResult) {
+	result = ResnapshotResult{Target: r.target.spec.name(), Run: run}
+	reply := make(chan ResnapshotResult, 1)
+	if result.Err = request(ctx, r, r.target.again.requests, resnapshotRequest{run, reply}); result.Err != nil {
+		return result
+	}
+	select {
+	case result = <-reply: // the loop answers before it ends
+	case <-ctx.Done():
+		result.Err = ctx.Err()
+	}
+	return result
+}
+
+// resnapshots is where requests come from; never, while one is under way or the
+// index is not whole.
+func (t *target) resnapshots() <-chan resnapshotRequest {
+	if t.again.resnapshot != nil || !t.whole() {
+		return nil
+	}
+	return t.again.requests
+}
+
+// beginResnapshot says that it begins. Everything up to the cursor was told.
+func (t *target) beginResnapshot(ctx context.Context, r resnapshotRequest) error {
+	a := &t.again
+	a.stopReader()
+	a.resnapshot = &resnapshot{resnapshotRequest: r, epoch: t.epoch}
+	t.logger.Info("announcing all objects anew", "run", r.run)
+	if err := t.emitResnapshot(ctx, t.cursor, false); err != nil {
+		return err
+	}
+	t.reannounce(ctx)
+	return nil
+}
+
+func (t *target) emitResnapshot(ctx context.Context, rv uint64, complete bool) error {
+	ev := t.record(event.Synced)
+	ev.ID = event.ResnapshotID(ev.Target, rv, t.again.resnapshot.run, t.epoch, complete)
+	ev.ResourceVersion, ev.Replay = rv, true
+	return errors.Join(t.emit(ctx, ev), t.flush(ctx))
+}
+
+// lister reads the objects of the selection from where the list stands.
+func (t *target) lister() func(ctx context.Context, take func(present) error) (uint64, error) {
+	source, l := t.source, &t.again.resnapshot.listing
+	return func(ctx context.Context, take func(present) error) (uint64, error) {
+		return source.list(ctx, l, func(raw []byte) error {
+			o, err := source.frames.Normalise(raw)
+			if bad, ok := errors.AsType[*frame.Malformed](err); ok {
+				return take(present{bad: bad})
+			}
+			if err != nil {
+				return err
+			}
+			return take(present{object: o, there: true})
+		})
+	}
+}
+
+// resnapshotted announces a listed object anew if it is what was announced last. If
+// it is older, the newer one was announced since the snapshot began; if it is newer,
+// the watch is about to bring it.
+func (t *target) resnapshotted(ctx context.Context, p *present) error {
+	s, o := t.again.resnapshot, &p.object
+	if !p.there {
+		return nil // it was rejected
+	}
+	s.failures = 0
+	e := t.index.get(o.Namespace, o.Name)
+	switch {
+	case isLast(o, e) && e.run != s.run:
+		s.objects++
+		return t.announceAgain(ctx, o, e, s.run)
+	case e != nil && e.rv >= o.ResourceVersion:
+		e.run = s.run
+	case o.ResourceVersion > t.cursor || e != nil:
+		s.expect(difference{o.Namespace, o.Name, o.UID, o.ResourceVersion}, t.limits.suspects)
+		if e != nil {
+			e.run = s.run
+		}
+	}
+	return nil
+}
+
+func (s *resnapshot) expect(d difference, most int) {
+	if len(s.ahead) >= most {
+		s.blind = true
+		return
+	}
+	s.ahead = append(s.ahead, d)
+}
+
+// listed notes the end of the list. What it lacked is gone, as the watch is about to
+// tell.
+func (t *target) listed(rv uint64) {
+	s := t.again.resnapshot
+	s.listed, s.rv = true, rv
+	for _, e := range t.index.entries {
+		if e.run != s.run && e.rv <= rv {
+			s.expect(difference{namespace: e.namespace, name: e.name, uid: e.uid}, t.limits.suspects)
+		}
+	}
+}
+
+// listAnew has the list begin again after a failure: its revision may be compacted,
+// its token one of another version. What was announced anew is not again. It reports
+// false if it was given up.
+func (t *target) listAnew(ctx context.Context, err error) bool {
+	s := t.again.resnapshot
+	if s.failures++; s.failures >= resnapshotAttempts {
+		t.answerResnapshot(err)
+		t.reannounce(ctx)
+		return false
+	}
+	s.restart(t.epoch)
+	return true
+}
+
+// restart begins the list again. What was seen in the one before and is gone since
+// cannot be told any more.
+func (s *resnapshot) restart(epoch uint64) {
+	s.listing, s.listed, s.epoch, s.blind = listing{}, false, epoch, true
+}
+
+// concludeResnapshot says that it is complete, once the watch has told what the list
+// was ahead of.
+func (t *target) concludeResnapshot(ctx context.Context) error {
+	s := t.again.resnapshot
+	if s == nil || !s.listed || !t.whole() {
+		return nil
+	}
+	if s.epoch != t.epoch { // revisions do not compare with those of the list
+		s.ahead = nil
+		s.restart(t.epoch)
+		t.reannounce(ctx)
+		return nil
+	}
+	for len(s.ahead) > 0 && t.told(s, s.ahead[len(s.ahead)-1]) {
+		s.ahead = s.ahead[:len(s.ahead)-1]
+	}
+	if (len(s.ahead) > 0 || s.blind) && t.cursor < s.rv {
+		return nil
+	}
+	if err := t.emitResnapshot(ctx, s.rv, true); err != nil {
+		return err
+	}
+	t.answerResnapshot(nil)
+	t.reannounce(ctx)
+	return nil
+}
+
+// told reports whether the watch has brought what the list was ahead of.
+func (t *target) told(s *resnapshot, d difference) bool {
+	e := t.index.get(d.namespace, d.name)
+	if d.rv == 0 {
+		return e == nil || e.uid != d.uid || e.rv > s.rv
+	}
+	return e != nil && e.rv >= d.rv || e == nil && t.cursor >= d.rv
+}
+
+// answerResnapshot tells whoever waits how it went.
+func (t *target) answerResnapshot(err error) {
+	s := t.again.resnapshot
+	t.again.resnapshot = nil
+	if err != nil {
+		t.logger.Error("objects were not all announced anew", "run", s.run, "err", err)
+	} else {
+		t.logger.Info("all objects were announced anew", "run", s.run, "objects", s.objects)
+	}
+	s.reply <- ResnapshotResult{Target: t.spec.name(), Run: s.run, Revision: s.rv, Objects: s.objects, Err: err}
+}
+
+// endReannouncing answers who still waits when the target ends.
+func (t *target) endReannouncing() {
+	t.again.stopReader()
+	if t.again.resnapshot != nil {
+		t.answerResnapshot(errInterrupted)
+	}
+}

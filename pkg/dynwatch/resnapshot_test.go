@@ -1,0 +1,330 @@
+package dynwatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// resnapshot asks the only target to announce everything anew.
+func (r *rig) resnapshot() dynwatch.ResnapshotResult {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), deadline)
+	defer cancel()
+	results, err := r.manager.Resnapshot(ctx, "things")
+	if err != nil || len(results) != 1 {
+		r.t.Fatalf("resnapshot: %v, %+v", err, results)
+	}
+	return results[0]
+}
+
+// checkResnapshot looks at the events from the start of a run to its end: each object
+// that exists at the end is announced in between, as it is or changed. It returns how
+// many were announced anew.
+func checkResnapshot(t *testing.T, events []event.Event, run uint64) (again int) {
+	t.Helper()
+	begin, end := -1, -1
+	for i, e := range events {
+		switch {
+		case e.Op != event.Synced:
+		case strings.HasSuffix(e.ID, fmt.Sprintf(":synced:s%d", run)):
+			begin = i
+		case strings.HasSuffix(e.ID, fmt.Sprintf(":synced:r%d", run)):
+			end = i
+		}
+	}
+	if begin < 0 || end < begin {
+		t.Fatalf("run %d begins at %d and ends at %d of\n%s", run, begin, end, strings.Join(lines(events), "\n"))
+	}
+	known, told := make(map[string]bool), make(map[string]bool)
+	for i, e := range events[:end] {
+		switch {
+		case e.Op.Control():
+		case e.Op.Ends():
+			delete(known, e.UID)
+		default:
+			known[e.UID] = true
+			told[e.UID] = told[e.UID] || i > begin
+		}
+		ofRun := event.Run(e.ID) == run
+		if ofRun != (e.Reannounced() && i > begin) || ofRun && !e.Replay {
+			t.Errorf("event %d of [%d, %d] is %s", i, begin, end, e.ID)
+		}
+		if ofRun {
+			again++
+		}
+	}
+	for uid := range known {
+		if !told[uid] {
+			t.Errorf("%s was not announced in run %d", uid, run)
+		}
+	}
+	if events[begin].ResourceVersion > events[end].ResourceVersion || !events[begin].Replay || !events[end].Replay {
+		t.Errorf("records %+v and %+v", events[begin], events[end])
+	}
+	return again
+}
+
+func TestResnapshot(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	api.put("a", "changed", "")
+	api.del("a", "deleted")
+	r.caughtUp()
+	n := len(r.log.all())
+	first := r.resnapshot()
+	want := []string{
+		"synced 106", "snapshot a/changed uid-1 105<105 replay", "snapshot a/recreated uid-3 103<103 replay",
+		"snapshot a/same uid-4 104<104 replay", "synced 106",
+	}
+	if diff := cmp.Diff(want, r.since(n)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(dynwatch.ResnapshotResult{Target: "example.com/things", Run: first.Run, Revision: 106, Objects: 3}, first); diff != "" {
+		t.Error(diff)
+	}
+	second := r.resnapshot() // in the same second, perhaps
+	if second.Run <= first.Run || second.Objects != 3 {
+		t.Errorf("%+v after %+v", second, first)
+	}
+	api.put("a", "changed", "")
+	api.del("a", "same")
+	r.caughtUp()
+	checkStream(t, r.log.all(), api)
+	for _, x := range []dynwatch.ResnapshotResult{first, second} {
+		if got := checkResnapshot(t, r.log.all(), x.Run); got != 3 {
+			t.Errorf("%d objects in run %d", got, x.Run)
+		}
+	}
+	if s := r.manager.Targets()[0]; s.Watches != 1 {
+		t.Errorf("status %+v", s)
+	}
+	// The log is what the next process goes on from.
+	r.stop(false)
+	n = len(r.log.all())
+	r.begin(things())
+	r.caughtUp()
+	if diff := cmp.Diff([]string{}, r.since(n)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The end waits for what the list has and the watch has yet to tell.
+func TestResnapshotWaitsForTheWatch(t *testing.T) {
+	for name, test := range map[string]struct {
+		write func(api *fakeAPI)
+		again int
+	}{
+		"a change":      {func(api *fakeAPI) { api.put("a", "changed", "") }, 3},
+		"a birth":       {func(api *fakeAPI) { api.put("a", "born", "") }, 4},
+		"a deletion":    {func(api *fakeAPI) { api.del("a", "deleted") }, 3},
+		"a re-creation": {func(api *fakeAPI) { api.del("a", "recreated"); api.put("a", "recreated", "") }, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := fourObjects(t)
+			r := start(t, api, things())
+			r.caughtUp()
+			n := len(r.log.all())
+			api.do(func() { api.mute = true })
+			test.write(api)
+			outcome := make(chan dynwatch.ResnapshotResult, 1)
+			go func() { outcome <- r.resnapshot() }()
+			r.eventually("all but the end", func() bool { return len(r.log.all()) == n+1+test.again })
+			select {
+			case x := <-outcome:
+				t.Errorf("it ended before the watch has told: %+v", x)
+			case <-time.After(100 * time.Millisecond):
+			}
+			api.do(func() { api.mute = false })
+			x := <-outcome
+			if got := checkResnapshot(t, r.log.all(), x.Run); got != test.again || x.Err != nil {
+				t.Errorf("%d objects, %+v", got, x)
+			}
+			checkStream(t, r.log.all(), api)
+		})
+	}
+}
+
+// Amid writes, cut watches and lists that fail: every object comes, none twice.
+func TestResnapshotAmidFaults(t *testing.T) {
+	api := newFakeAPI(t)
+	for i := range 1200 {
+		api.put("a", fmt.Sprintf("object-%d", i), "")
+	}
+	r := start(t, api, things())
+	r.caughtUp()
+	lists := 0
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			api.mu.Lock()
+			defer api.mu.Unlock()
+			if r.URL.Query().Get("limit") != "500" {
+				return false
+			}
+			switch lists++; lists % 7 {
+			case 3:
+				writeStatus(w, 410, "Expired", "The provided continue parameter is too old")
+			case 5:
+				api.generation++ // the watch ends meanwhile
+				close(api.changed)
+				api.changed = make(chan struct{})
+				return false
+			default:
+				return false
+			}
+			return true
+		}
+	})
+	done, written := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(written)
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			name := fmt.Sprintf("object-%d", i*37%1300)
+			if i%3 == 0 {
+				api.del("a", name)
+			} else {
+				api.put("a", name, "")
+			}
+		}
+	}()
+	var runs []uint64
+	for range 3 {
+		x := r.resnapshot()
+		if x.Err != nil {
+			t.Errorf("%+v", x)
+		}
+		runs = append(runs, x.Run)
+	}
+	close(done)
+	<-written
+	r.caughtUp()
+	for _, run := range runs {
+		if n := checkResnapshot(t, r.log.all(), run); n < 500 {
+			t.Errorf("%d objects in run %d", n, run)
+		}
+	}
+	checkStream(t, r.log.all(), api)
+}
+
+func TestResnapshotAfterARollback(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	api.rollBack(102)
+	r.eventually("an epoch", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	r.caughtUp()
+	n := len(r.log.all())
+	x := r.resnapshot()
+	var ids []string
+	for _, e := range r.log.all()[n:] {
+		ids = append(ids, e.ID)
+	}
+	want := []string{
+		fmt.Sprintf("example.com/things:102:synced:s%d:e1", x.Run), fmt.Sprintf("uid-1:101:r%d:e1", x.Run),
+		fmt.Sprintf("uid-2:102:r%d:e1", x.Run), fmt.Sprintf("example.com/things:102:synced:r%d:e1", x.Run),
+	}
+	if diff := cmp.Diff(want, ids); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestResnapshotGivesUp(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			refused := r.URL.Query().Get("limit") == "500"
+			if refused {
+				writeStatus(w, 403, "Forbidden", "no list today")
+			}
+			return refused
+		}
+	})
+	n := len(r.log.all())
+	if x := r.resnapshot(); x.Err == nil || !strings.Contains(x.Err.Error(), "no list today") || x.Objects != 0 {
+		t.Errorf("%+v", x)
+	}
+	if diff := cmp.Diff([]string{"synced 104"}, r.since(n)); diff != "" {
+		t.Error(diff)
+	}
+	if s := r.manager.Targets()[0]; s.State != dynwatch.Live || s.Watches != 1 {
+		t.Errorf("status %+v", s)
+	}
+}
+
+func TestResnapshotSaysWhyThereIsNone(t *testing.T) {
+	api := newFakeAPI(t)
+	api.do(func() { api.served = false })
+	pods := dynwatch.Resource{Resource: "things"}
+	r := start(t, api, things(), pods)
+	for resource, want := range map[string]string{
+		"nothings":             `no such resource is watched: there are ["core/things" "example.com/things"]`,
+		"other.com/things":     "no such resource",
+		"example.com/things@a": "no such resource",
+		"":                     "no such resource",
+		"things":               `it can be ["core/things" "example.com/things"]`,
+	} {
+		_, err := r.manager.Resnapshot(t.Context(), resource)
+		if !errors.Is(err, dynwatch.ErrUnknownResource) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", resource, err)
+		}
+	}
+	results, err := r.manager.Resnapshot(t.Context(), "core/things")
+	if err != nil || len(results) != 1 || results[0].Err == nil || !strings.Contains(results[0].Err.Error(), "waiting") {
+		t.Errorf("%v, %+v", err, results)
+	}
+}
+
+// Who waits is told when the target ends.
+func TestResnapshotOfATargetThatEnds(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	api.do(func() { api.mute = true })
+	api.put("a", "changed", "")
+	outcome := make(chan dynwatch.ResnapshotResult, 1)
+	n := len(r.log.all())
+	go func() { outcome <- r.resnapshot() }()
+	r.eventually("all but the end", func() bool { return len(r.log.all()) == n+4 })
+	if err := r.manager.Apply(nil); err != nil {
+		t.Fatal(err)
+	}
+	if x := <-outcome; x.Err == nil || !strings.Contains(x.Err.Error(), "has ended") {
+		t.Errorf("%+v", x)
+	}
+}
+
+// A resync spares what a snapshot on request has announced since its round began.
+func TestResyncAfterAResnapshot(t *testing.T) {
+	api, c := fourObjects(t), newHandClock()
+	c.at = time.Now().Truncate(time.Hour)
+	r := startResync(t, api, c, resynced())
+	x := r.resnapshot()
+	r.pass(c, time.Hour)
+	for _, id := range r.reannounced() {
+		if event.Run(id) != x.Run {
+			t.Errorf("%s", id)
+		}
+	}
+	r.pass(c, time.Hour)
+	if n := len(r.reannounced()); n != 8 {
+		t.Errorf("%d objects in two rounds", n)
+	}
+	checkStream(t, r.log.all(), api)
+}

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"strings"
+	"time"
 
 	"github.com/informd/informd/pkg/sink"
 )
@@ -72,6 +73,8 @@ type Resource struct {
 	LabelSelector string   `yaml:"labelSelector"`
 	FieldSelector string   `yaml:"fieldSelector"`
 	Omit          []string `yaml:"omit" later:"remove it"`
+	// Resync is the period in which every object is announced anew; 0 is never.
+	Resync time.Duration `yaml:"resync"`
 }
 
 // The values of [Sink.Start].

@@ -41,7 +41,7 @@ func TestGood(t *testing.T) {
 			},
 			{Pos: config.Pos{Line: 15, Col: 5}, Resource: "pods", Mode: config.ModeFull},
 			{Pos: config.Pos{Line: 17, Col: 5}, Resource: "secrets", Mode: config.ModeFull},
-			{Pos: config.Pos{Line: 18, Col: 5}, Group: "stable.example.com", Resource: "crontabs", Mode: config.ModeFull},
+			{Pos: config.Pos{Line: 18, Col: 5}, Group: "stable.example.com", Resource: "crontabs", Mode: config.ModeFull, Resync: 90 * time.Minute},
 		},
 		Journal: journalOf("memory", "/data", sink.GiB),
 		Sinks: []config.Sink{

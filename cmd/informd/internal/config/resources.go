@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -26,6 +27,7 @@ func (r *reading) checkResources(resources []Resource) {
 		r.checkVersion(one.Version, path+".version")
 		r.checkNamespaces(one.Namespaces, path+".namespaces")
 		r.checkSelectors(one, path)
+		r.checkResync(one.Resync, path+".resync")
 		if one.Resource == "" || r.bad(path+".group") || r.bad(path+".resource") {
 			continue
 		}
@@ -152,5 +154,14 @@ func (r *reading) checkSelectors(one Resource, path string) {
 	}
 	if _, err := fields.ParseSelector(one.FieldSelector); err != nil {
 		r.fail(path+".fieldSelector", `%s is not a field selector, as in "status.phase=Running": %v`, quote(one.FieldSelector), err)
+	}
+}
+
+// minResync keeps a resync from being a poll of the API server.
+const minResync = time.Minute
+
+func (r *reading) checkResync(period time.Duration, path string) {
+	if period != 0 && period < minResync && !r.bad(path) {
+		r.fail(path, "must be at least 1m, or 0 for none: it is the time in which every object is announced anew once, as in 1h")
 	}
 }

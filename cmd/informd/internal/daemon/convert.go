@@ -75,6 +75,7 @@ func wanted(resources []config.Resource) []dynwatch.Resource {
 		all[i] = dynwatch.Resource{
 			Group: r.Group, Version: r.Version, Resource: r.Resource, Mode: dynwatch.Mode(r.Mode),
 			Namespaces: r.Namespaces, LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector,
+			Resync: r.Resync,
 		}
 	}
 	return all

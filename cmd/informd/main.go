@@ -46,7 +46,8 @@ type streams struct{ out, err io.Writer }
 
 func commands() []command {
 	return []command{
-		runCommand(), validateCommand(), planCommand(), rbacCommand(), statusCommand(), verifyCommand(), replayCommand(), deadLettersCommand(), versionCommand(),
+		runCommand(), validateCommand(), planCommand(), rbacCommand(), statusCommand(), verifyCommand(), replayCommand(), resnapshotCommand(),
+		deadLettersCommand(), versionCommand(),
 	}
 }
 

@@ -17,9 +17,7 @@ import (
 // concurrently. An [ErrUnknown] in their errors is the caller's mistake.
 type Operator interface {
 	Letters
-	// Replay delivers what was appended since then again, and returns how many
-	// events that are at most.
-	Replay(ctx context.Context, sink string, since time.Time) (uint64, error)
+	Repeats
 	// Reload reads the config and makes informd work by it; [ErrUnacceptable] says
 	// that the config is wrong.
 	Reload(ctx context.Context) error
@@ -37,6 +35,16 @@ type Letters interface {
 	ReplayLetters(ctx context.Context, sink string, numbers []uint64) (int, error)
 	// DropLetters removes letters; no numbers mean all of them.
 	DropLetters(ctx context.Context, sink string, numbers []uint64) (int, error)
+}
+
+// Repeats is the part of [Operator] about what is told once more.
+type Repeats interface {
+	// Replay delivers what was appended since then again, and returns how many
+	// events that are at most.
+	Replay(ctx context.Context, sink string, since time.Time) (uint64, error)
+	// Resnapshot has every object of a resource announced anew, to all sinks, and
+	// returns when that was appended.
+	Resnapshot(ctx context.Context, resource string) ([]Resnapshot, error)
 }
 
 // ErrUnknown says that what was asked for is not there.
@@ -67,6 +75,17 @@ type Verdict struct {
 	Error string `json:"error,omitempty"`
 }
 
+// Resnapshot is what became of the snapshot of one target on request.
+type Resnapshot struct {
+	Target string `json:"target"`
+	// Run is in the ids of all events of it.
+	Run uint64 `json:"run"`
+	// Objects is how many were announced anew, beside those that changed meanwhile.
+	Objects int `json:"objects"`
+	// Error says why it did not come to its end, empty if it did.
+	Error string `json:"error,omitempty"`
+}
+
 // operatorTimeout bounds one of the operator's requests.
 const operatorTimeout = 10 * time.Minute
 
@@ -76,6 +95,7 @@ func (s *Server) operate(mux *http.ServeMux) {
 	mux.HandleFunc("POST /deadletters/replay", s.local(s.onLetters(s.options.Operator.ReplayLetters)))
 	mux.HandleFunc("POST /deadletters/drop", s.local(s.onLetters(s.options.Operator.DropLetters)))
 	mux.HandleFunc("POST /replay", s.local(s.replay))
+	mux.HandleFunc("POST /resnapshot", s.local(s.resnapshot))
 	mux.HandleFunc("POST /verify", s.local(s.verify))
 	mux.HandleFunc("POST /-/reload", s.local(s.reload))
 }
@@ -161,6 +181,14 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return writeJSON(w, Count{n})
+}
+
+func (s *Server) resnapshot(w http.ResponseWriter, r *http.Request) error {
+	outcomes, err := s.options.Operator.Resnapshot(r.Context(), r.FormValue("resource"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, outcomes)
 }
 
 func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {

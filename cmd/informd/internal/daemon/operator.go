@@ -11,6 +11,7 @@ import (
 	"github.com/informd/informd/cmd/informd/internal/admin"
 	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/cmd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/journal"
 )
 
@@ -155,6 +156,29 @@ func (o operator) Replay(ctx context.Context, sink string, since time.Time) (uin
 		return 0, fmt.Errorf("%w: it needs journal.type embedded or nats", err)
 	}
 	return n, err
+}
+
+// Resnapshot implements [admin.Operator].
+func (o operator) Resnapshot(ctx context.Context, resource string) ([]admin.Resnapshot, error) {
+	p, err := o.pipeline()
+	if err != nil {
+		return nil, err
+	}
+	results, err := p.manager.Resnapshot(ctx, resource)
+	if errors.Is(err, dynwatch.ErrUnknownResource) {
+		return nil, fmt.Errorf("%w resource: %w", admin.ErrUnknown, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	outcomes := make([]admin.Resnapshot, len(results))
+	for i, r := range results {
+		outcomes[i] = admin.Resnapshot{Target: r.Target, Run: r.Run, Objects: r.Objects}
+		if r.Err != nil {
+			outcomes[i].Error = r.Err.Error()
+		}
+	}
+	return outcomes, nil
 }
 
 // Reload implements [admin.Operator].

@@ -214,7 +214,7 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 		p.run(one)
 	}
 	if !p.store.durable && len(done.added) > 0 {
-		p.logger.Warn("a sink that is added to a memory journal begins with what happens from now on: restart informd for a snapshot", "sinks", done.added)
+		p.logger.Warn("a sink that is added to a memory journal begins with what happens from now on; informd resnapshot announces a resource anew, to all sinks", "sinks", done.added)
 	}
 	return done, p.manager.Apply(wanted(next.Resources))
 }

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/cmd/informd/internal/config"
+)
+
+func resnapshotCommand() command {
+	return command{
+		name: "resnapshot", summary: "have a running informd announce all objects of a resource anew, to every sink",
+		long: `It asks the informd that runs with this config, through admin.listen, to list the
+resource and to announce each of its objects as a snapshot, under a new id: the usual
+one with :r<run> at its end. Two synced records, :synced:s<run> and :synced:r<run>,
+are around them. It waits until the run has come to its end.`,
+		examples: "informd resnapshot --resource apps/deployments",
+		exits:    "0 ok, 1 failure or not every object, 2 wrong usage or config",
+		flags: func(flags *pflag.FlagSet) {
+			config.AddFlags(flags)
+			flags.String("resource", "", "<group>/<resource>, as in apps/deployments, or <resource>; the events come under new ids that end in :r<run>")
+		},
+		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
+			resource := flags.Lookup("resource").Value.String()
+			if resource == "" {
+				return misused("resnapshot needs --resource, as in informd resnapshot --resource apps/deployments")
+			}
+			c, err := newClient(flags)
+			if err != nil {
+				return err
+			}
+			outcomes, err := c.resnapshot(ctx, resource)
+			if err != nil {
+				return err
+			}
+			return printResnapshots(io, outcomes)
+		},
+	}
+}
+
+func (c client) resnapshot(ctx context.Context, resource string) (outcomes []admin.Resnapshot, err error) {
+	err = c.do(ctx, http.MethodPost, "/resnapshot", url.Values{"resource": {resource}}, func(body io.Reader) error {
+		return json.NewDecoder(body).Decode(&outcomes)
+	})
+	return outcomes, err
+}
+
+func printResnapshots(io streams, outcomes []admin.Resnapshot) error {
+	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "TARGET\tOBJECTS\tRUN\tERROR")
+	var incomplete error
+	for _, o := range outcomes {
+		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", o.Target, o.Objects, o.Run, visible(o.Error))
+		if o.Error != "" {
+			incomplete = errors.New("not every object was announced anew")
+		}
+	}
+	return errors.Join(table.Flush(), incomplete)
+}

@@ -1,0 +1,191 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// reannounced reports whether a record repeats the state that came before it.
+func (r record) reannounced() bool {
+	return r.Op == "snapshot" && r.PrevResourceVersion == r.ResourceVersion
+}
+
+// run is that of a record that is part of one, 0 if it is not.
+func (r record) run() uint64 {
+	match := regexp.MustCompile(`:[rs](\d+)$`).FindStringSubmatch(r.ID)
+	if match == nil {
+		return 0
+	}
+	run, _ := strconv.ParseUint(match[1], 10, 64) // digits, as matched
+	return run
+}
+
+// TestResnapshot: amid changes all objects of a resource are announced anew on
+// request, to every sink, and chains stay whole, whatever the journal.
+func TestResnapshot(t *testing.T) {
+	r := newRig(t)
+	for name, journal := range map[string]string{"embedded": embeddedJournal, "memory": ""} {
+		t.Run(name, func(t *testing.T) {
+			h := startHook(t)
+			d := newInformd(t, setup{
+				kubeconfig: r.cluster.Kubeconfig(), resources: r.resources("full"), journal: journal,
+				sinks: fmt.Sprintf("- {name: hook, type: webhook, url: %q, start: now}", h.url),
+			})
+			r.ledger.begin()
+			d.start()
+			d.waitForSync(len(r.kinds))
+			end := r.load()
+			outputs := make(map[string]string)
+			for _, k := range r.kinds {
+				name := k.gvr.Resource
+				if k.gvr.Group != "" {
+					name = k.gvr.Group + "/" + name
+				}
+				outputs[k.gvr.Resource] = d.must("resnapshot", "--resource", name)
+			}
+			end()
+			eventually(t, "file complete", func() bool { return complete(r.kinds, d.records(), r.ledger) })
+			d.waitForLive(len(r.kinds))
+			for _, k := range r.kinds {
+				checkResnapshot(t, k, d.records(), outputs[k.gvr.Resource])
+				checkResnapshot(t, k, h.events(0), outputs[k.gvr.Resource])
+				check(t, k, d.records(), r.ledger, r.client, claim{})
+			}
+			if output, code := d.command("resnapshot", "--resource", "nothings"); code != 1 || !strings.Contains(output, `"core/pods"`) {
+				t.Errorf("exit code %d: %s", code, output)
+			}
+			lines := len(d.records())
+			d.stop()
+			if journal == "" {
+				return
+			}
+			d.start()
+			d.waitForLive(len(r.kinds))
+			if n := len(d.records()) - lines; n != 0 {
+				t.Errorf("%d new events after a restart", n)
+			}
+		})
+	}
+}
+
+// checkResnapshot finds the run that the command has told of: from its start to its
+// end each object that exists then was announced, anew or as it changed.
+func checkResnapshot(t *testing.T, k kind, records []record, output string) {
+	t.Helper()
+	match := regexp.MustCompile(`(?m)^` + k.target() + `\S* +(\d+) +(\d+) *$`).FindStringSubmatch(output)
+	if match == nil {
+		t.Fatalf("%s: the command says\n%s", k.target(), output)
+	}
+	began, ended, again := false, false, 0
+	alive, told := make(map[string]bool), make(map[string]bool)
+	for _, x := range records {
+		if groupOrCore(x.Group)+"/"+x.Resource != k.target() || ended {
+			continue
+		}
+		ofRun := fmt.Sprint(x.run()) == match[2]
+		switch {
+		case x.Op == "synced" && ofRun:
+			began, ended = true, began
+		case x.Op == "deleted":
+			delete(alive, x.UID)
+		case !x.control():
+			alive[x.UID], told[x.UID] = true, told[x.UID] || began
+		}
+		if ofRun && (!began || !x.Replay) {
+			t.Errorf("%s: %s is out of place: %+v", k.target(), x.ID, x)
+		}
+		if ofRun && x.Op == "snapshot" {
+			again++
+		}
+	}
+	if !ended || fmt.Sprint(again) != match[1] || again == 0 {
+		t.Errorf("%s: %d objects in run %s, ended: %t; the command says\n%s", k.target(), again, match[2], ended, output)
+	}
+	for uid := range alive {
+		if !told[uid] {
+			t.Errorf("%s: %s was not announced in the run", k.target(), uid)
+		}
+	}
+}
+
+// TestResync: every object is announced anew once per period, spread over it, while
+// objects change and over a restart.
+func TestResync(t *testing.T) {
+	const objects, period = 60, time.Minute
+	r := newRig(t)
+	k := configMapKind()
+	w := newWriter(r.client, k, r.ledger, 1)
+	for i := range objects {
+		if err := w.create(t.Context(), fmt.Sprintf("object-%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.kinds = []kind{k}
+	d := newInformd(t, setup{
+		kubeconfig: r.cluster.Kubeconfig(), journal: embeddedJournal,
+		resources: "- {resource: configmaps, namespaces: [default], resync: 1m}",
+	})
+	r.ledger.begin()
+	began := time.Now()
+	d.start()
+	d.waitForSync(1)
+	end := r.load()
+	defer end()
+	again := func() (uids map[string]bool, all []record) {
+		uids = make(map[string]bool)
+		unique, _ := once(t, d.records()) // what a sink was given again after the kill
+		for _, x := range unique {
+			if x.reannounced() {
+				uids[x.UID] = true
+				all = append(all, x)
+			}
+		}
+		return uids, all
+	}
+	eventually(t, "a third of the objects", func() bool { uids, _ := again(); return len(uids) > objects/3 })
+	if passed := time.Since(began); passed < period/10 {
+		t.Errorf("a third of the objects within %s", passed)
+	}
+	d.kill()
+	d.start()
+	d.waitForLive(1)
+	eventually(t, "every object that stays", func() bool {
+		uids, _ := again()
+		for _, uid := range w.alive {
+			if !uids[string(uid)] {
+				return false
+			}
+		}
+		return true
+	})
+	if passed := time.Since(began); passed > period*3/2 {
+		t.Errorf("every object within %s", passed)
+	}
+	end()
+	d.waitForLive(1)
+	seen := make(map[string]bool)
+	_, all := again()
+	for _, x := range all {
+		key := fmt.Sprintf("%s in run %d", x.UID, x.run())
+		if seen[key] {
+			t.Errorf("%s comes twice", key)
+		}
+		seen[key] = true
+		var body struct {
+			Metadata struct{ ResourceVersion string }
+		}
+		if err := json.Unmarshal(x.Data.Object, &body); err != nil || body.Metadata.ResourceVersion != fmt.Sprint(x.ResourceVersion) {
+			t.Errorf("%s has the state of %s (%v)", x.ID, body.Metadata.ResourceVersion, err)
+		}
+		if run := int64(x.run()); run%60 != 0 || time.Since(time.Unix(run, 0)) > time.Since(began)+period {
+			t.Errorf("%s: run %d is not the beginning of a minute of late", x.ID, run)
+		}
+	}
+	unique, _ := once(t, d.records())
+	check(t, k, unique, r.ledger, r.client, claim{})
+}

@@ -55,6 +55,12 @@ func (t *target) flush(ctx context.Context) error {
 // announce emits op for an object that exists, and remembers it. e is what the
 // index holds of it under the same uid, nil if nothing.
 func (t *target) announce(ctx context.Context, op event.Op, o *frame.Object, e *entry, replay bool) error {
+	return t.announceCaused(ctx, op, o, e, replay, o.ResourceVersion)
+}
+
+// announceCaused is announce for what has entered because of another object, the
+// Namespace: cause is the revision of its change.
+func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Object, e *entry, replay bool, cause uint64) error {
 	if e == nil {
 		e = &entry{namespace: o.Namespace, name: o.Name, uid: o.UID}
 		if err := t.recall(ctx, op, e); err != nil {
@@ -66,7 +72,7 @@ func (t *target) announce(ctx context.Context, op event.Op, o *frame.Object, e *
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.rv, e.ordinal+1
 	ev.Data = event.CloseData(o.Data)
 	if op == event.Entered {
-		ev.ID = event.SelectionID(e.uid, o.ResourceVersion, op, o.ResourceVersion, t.epoch)
+		ev.ID = event.SelectionID(e.uid, o.ResourceVersion, op, cause, t.epoch)
 	} else {
 		ev.ID = event.ObjectID(e.uid, o.ResourceVersion, t.epoch)
 	}

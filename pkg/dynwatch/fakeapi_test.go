@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fakeAPI is an API server with one namespaced resource, things.example.com, and
-// a history that can expire, be compacted or be rolled back. What it does was
+// fakeAPI is an API server with one namespaced resource, things.example.com, the
+// Namespaces, and a history that can expire, be compacted or be rolled back. What it does was
 // seen on a real one; the tests in test/e2e hold the real one to it.
 type fakeAPI struct {
 	server *httptest.Server
@@ -52,7 +52,9 @@ type fakeAPI struct {
 	left func(frame string) bool
 	// mute holds back frames and bookmarks of every watch, frozen those of the
 	// watches that are open.
-	mute           bool
+	mute bool
+	// slow says which watches are held back, too.
+	slow           func(r *http.Request) bool
 	opened, frozen int
 	// breakAfter ends the next watch that brings frames after so many of them.
 	breakAfter int
@@ -69,6 +71,15 @@ type change struct {
 }
 
 func (c change) key() string { return c.ns + "/" + c.name }
+
+// namespacesPath is where the Namespaces are, which are changes without a namespace.
+const namespacesPath = "/api/v1/namespaces"
+
+func (c change) isNamespace() bool { return c.ns == "" }
+
+func metadataOnly(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata")
+}
 
 func newFakeAPI(t *testing.T) *fakeAPI {
 	t.Helper()
@@ -216,6 +227,10 @@ func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 	if refuse != nil && refuse(w, r) {
 		return
 	}
+	if r.URL.Path == namespacesPath {
+		f.serveObjects(w, r, "")
+		return
+	}
 	const group = "/apis/example.com"
 	path, ok := strings.CutPrefix(r.URL.Path, group)
 	version, path, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
@@ -238,9 +253,15 @@ func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 		writeStatus(w, 404, "NotFound", "no such resource")
 	case f.denies(verbOf(r), ns):
 		writeStatus(w, 403, "Forbidden", "things.example.com is forbidden: you cannot "+verbOf(r)+" it")
-	case r.URL.Query().Get("watch") != "":
-		f.serveWatch(w, r, ns)
 	default:
+		f.serveObjects(w, r, ns)
+	}
+}
+
+func (f *fakeAPI) serveObjects(w http.ResponseWriter, r *http.Request, ns string) {
+	if r.URL.Query().Get("watch") != "" {
+		f.serveWatch(w, r, ns)
+	} else {
 		f.serveList(w, r, ns)
 	}
 }
@@ -293,12 +314,12 @@ func statusJSON(code int, reason, message string) string {
 func selected(r *http.Request, ns string, c change) bool {
 	name, byName := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
 	label, byLabel := strings.CutPrefix(r.URL.Query().Get("labelSelector"), "on=")
-	return (ns == "" || c.ns == ns) && (!byName || c.name == name) && (!byLabel || c.label == label)
+	return c.isNamespace() == (r.URL.Path == namespacesPath) && (ns == "" || c.ns == ns) && (!byName || c.name == name) && (!byLabel || c.label == label)
 }
 
 func (f *fakeAPI) body(r *http.Request, c change) string {
 	kind, apiVersion, spec := "Thing", "example.com/v1", fmt.Sprintf(`,"spec":{"rev":%d}`, c.rev)
-	if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") {
+	if metadataOnly(r) {
 		kind, apiVersion, spec = "PartialObjectMetadata", "meta.k8s.io/v1", ""
 	}
 	s := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d","labels":{"on":%q},"managedFields":[{"manager":"x"}]}%s}`,
@@ -345,7 +366,7 @@ func (f *fakeAPI) serveList(w http.ResponseWriter, r *http.Request, ns string) {
 		items, next = items[:skip+limit], fmt.Sprintf("%d-%d", rev, skip+limit)
 	}
 	kind, apiVersion := "ThingList", "example.com/v1"
-	if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") {
+	if metadataOnly(r) {
 		kind, apiVersion = "PartialObjectMetadataList", "meta.k8s.io/v1"
 	}
 	// Custom resources' lists are sorted by key: the items come before the metadata.
@@ -373,7 +394,7 @@ func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request, ns string) 
 	for {
 		f.mu.Lock()
 		frames, upTo, wake, over := f.framesSince(r, ns, at), f.rev, f.changed, f.generation != generation
-		mute := f.mute || number <= f.frozen
+		mute := f.mute || number <= f.frozen || f.slow != nil && f.slow(r)
 		cut := !mute && f.breakAfter > 0 && len(frames) > f.breakAfter
 		if cut {
 			frames, f.breakAfter = frames[:f.breakAfter], 0
@@ -391,7 +412,11 @@ func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request, ns string) 
 				fmt.Fprintln(w, frame)
 			}
 			at = upTo
-			fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":"Thing","apiVersion":"example.com/v1","metadata":{"resourceVersion":"%d","creationTimestamp":null}}}`+"\n", at)
+			kind, apiVersion := "Thing", "example.com/v1"
+			if metadataOnly(r) {
+				kind, apiVersion = "PartialObjectMetadata", "meta.k8s.io/v1"
+			}
+			fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","creationTimestamp":null}}}`+"\n", kind, apiVersion, at)
 			flusher.Flush()
 		}
 		select {

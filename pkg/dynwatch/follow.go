@@ -48,7 +48,7 @@ func (t *target) follow(ctx context.Context) error {
 	switch {
 	case expired(err):
 		return t.expire(err)
-	case errors.Is(err, errDiverged), errors.Is(err, errMoved):
+	case errors.Is(err, errDiverged), errors.Is(err, errMoved), errors.Is(err, errReadAhead):
 		return nil
 	}
 	return err
@@ -71,6 +71,9 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 	defer tick.Stop()
 	began := time.Now()
 	q := quiet{since: began}
+	if err := t.reselect(ctx); err != nil {
+		return err
+	}
 	t.reannounce(ctx)
 	for {
 		var err error
@@ -87,6 +90,8 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			if err = t.handle(ctx, e); err == nil {
 				q, t.suspect = quiet{since: time.Now()}, false
 			}
+		case <-t.coverage.changed:
+			t.coverage.due = true
 		case <-t.markTimer.C:
 			err = t.markNow(ctx)
 		case <-tick.C:
@@ -109,6 +114,9 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			err = t.beginResnapshot(ctx, request)
 		case object, more := <-t.again.objects():
 			err = t.reannounceNext(ctx, object, more)
+		}
+		if err == nil {
+			err = t.reselect(ctx)
 		}
 		if err == nil {
 			err = t.concludeAll(ctx)
@@ -140,9 +148,16 @@ func (t *target) handle(ctx context.Context, e watch.Event) error {
 		t.reconciles = 0
 	}
 	rv, namespace, name := w.ResourceVersion, w.Namespace, w.Name
-	switch {
-	case w.Err != nil:
+	if w.Err != nil {
 		rv, namespace, name = w.Err.ResourceVersion, w.Err.Namespace, w.Err.Name
+	}
+	leftOut, err := t.leavesOut(ctx, e.Type, w)
+	if err != nil {
+		return err
+	}
+	switch {
+	case leftOut: // but the cursor moves on
+	case w.Err != nil:
 		if err := t.rejectFrame(ctx, e.Type, w.Err); err != nil {
 			return err
 		}
@@ -254,6 +269,9 @@ func (t *target) sitOut(ctx context.Context, q *quiet) error {
 		}
 		t.status.progressNow()
 		*q, t.suspect = quiet{since: time.Now()}, false
+		if err := t.pass(ctx, t.cursor); err != nil {
+			return err
+		}
 		return t.settle(ctx)
 	case t.suspect:
 		rv, same, err := t.matchesList(ctx)

@@ -2,6 +2,7 @@ package dynwatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -29,9 +30,12 @@ type recorder struct {
 	gate     chan struct{} // Append waits until it is closed
 	marks    map[string][]byte
 	states   []event.Event // the state records, which are not among events
-	// dying loses marks, as a process does that is killed before they are due.
+	// dying loses marks, as a process does that is killed before they are due, and
+	// takes no event from then on.
 	dying bool
 }
+
+var errDying = errors.New("the process is being killed")
 
 func newRecorder() *recorder {
 	open := make(chan struct{})
@@ -107,6 +111,9 @@ func (r *recorder) Append(ctx context.Context, events []event.Event) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.dying {
+		return errDying // nothing follows a mark that is lost
+	}
 	for _, e := range events {
 		if !e.Op.Control() || !r.repeats(e) {
 			r.events = append(r.events, e)

@@ -32,6 +32,12 @@ type mark struct {
 	Epoch uint64 `json:"epoch,omitempty"`
 	// Selection is what the objects were selected by.
 	Selection string `json:"selection,omitempty"`
+	// Namespaces is a hash of those that are covered by label, NamespacesAt a revision
+	// of the Namespaces at which they were. Turning lists those, joined by commas, of
+	// which the log may hold more, or less, than that says.
+	Namespaces   uint64 `json:"namespaces,omitempty"`
+	NamespacesAt uint64 `json:"namespacesAt,omitempty"`
+	Turning      string `json:"turning,omitempty"`
 	// Lost is why history from RV on is being made up for by a list, if it is:
 	// the index is ahead of RV then, in a way that no watch may be trusted with.
 	// Torn: revisions are missing between the two.
@@ -44,18 +50,32 @@ type mark struct {
 
 // selection tells two specs apart that select other objects.
 func (s spec) selection() string {
-	if !s.selects() {
+	text := s.labelSelector + "\n" + s.fieldSelector
+	switch {
+	case s.filters():
+		return text + "\n" + s.namespaces + "\n" + s.excludeNamespaces + "\n" + s.namespaceSelector
+	case s.selects():
+		return text
+	default:
 		return ""
 	}
-	return s.labelSelector + "\n" + s.fieldSelector
 }
 
 // position is the mark of now.
 func (t *target) position() mark {
-	return mark{
+	m := mark{
 		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Objects: t.index.len(),
 		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(), Resynced: t.again.resync.position(),
 	}
+	if t.coverage.known {
+		m.Namespaces, m.NamespacesAt, m.Turning = t.coverage.hash, t.coverage.at, t.coverage.turningNow()
+	} else {
+		m.Namespaces, m.NamespacesAt, m.Turning = t.marked.Namespaces, t.marked.NamespacesAt, t.marked.Turning
+	}
+	if m.Turning != "" {
+		m.Objects = 0 // many may leave at once, in states from before the mark
+	}
+	return m
 }
 
 // markNow notes how far the target has come, unless it has not moved. While

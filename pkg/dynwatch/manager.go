@@ -76,8 +76,10 @@ type Manager struct {
 	options Options
 	clients *clients
 	served  *served
-	timing  timing
-	limits  limits
+	// namespaces are followed while a target needs them.
+	namespaces *namespaces
+	timing     timing
+	limits     limits
 	// reviews has room for the targets that are asked about at a time, see
 	// reviewAccess.
 	reviews chan struct{}
@@ -116,7 +118,7 @@ func New(options Options) (*Manager, error) {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
 	return &Manager{
-		options: options, clients: c, served: s, timing: defaultTiming(), limits: defaultLimits(),
+		options: options, clients: c, served: s, namespaces: newNamespaces(c, options.Logger), timing: defaultTiming(), limits: defaultLimits(),
 		reviews: make(chan struct{}, reviewsAtOnce), running: make(map[string]*running),
 	}, nil
 }

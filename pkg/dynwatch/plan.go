@@ -152,7 +152,7 @@ func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
 		return err
 	}
 	t.Version, t.Kind = r.gvr.Version, r.kind
-	src, err := newSource(s, r, p.clients, make([]byte, minKey)) // what is read goes nowhere
+	src, err := newSource(s, r, p.clients, make([]byte, minKey), nil) // what is read goes nowhere
 	if err != nil {
 		return err
 	}

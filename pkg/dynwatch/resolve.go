@@ -151,8 +151,8 @@ func fit(s spec, r *metav1.APIResource) error {
 			return fmt.Errorf("%w: the API server offers no %s for it", errUnusable, verb)
 		}
 	}
-	if s.namespace != "" && !r.Namespaced {
-		return fmt.Errorf("%w: it is cluster-scoped, remove namespaces from its entry", errUnusable)
+	if (s.namespace != "" || s.filters()) && !r.Namespaced {
+		return fmt.Errorf("%w: it is cluster-scoped, remove %s from its entry", errUnusable, s.namespaceKeys())
 	}
 	return nil
 }

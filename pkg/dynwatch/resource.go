@@ -3,7 +3,6 @@ package dynwatch
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -33,8 +32,13 @@ type Resource struct {
 	Resource string
 	// Mode is [Full] if empty.
 	Mode Mode
-	// Namespaces are exact names; empty means all. Each one becomes a target.
-	Namespaces []string
+	// Namespaces are names and globs, as [path.Match] has them; empty means all.
+	// ExcludeNamespaces are those to leave out, and NamespaceSelector is a label
+	// selector over the Namespace objects, followed as they change.
+	Namespaces, ExcludeNamespaces []string
+	NamespaceSelector             string
+	// Scope is [ScopeAuto] if empty.
+	Scope Scope
 	// LabelSelector and FieldSelector are evaluated by the API server.
 	LabelSelector, FieldSelector string
 	// Resync is the period in which every object is announced anew once, 0 for never;
@@ -52,6 +56,10 @@ type spec struct {
 	mode                         Mode
 	labelSelector, fieldSelector string
 	resync                       time.Duration
+	// What a watch of all namespaces is filtered by: lists are sorted and joined by
+	// commas.
+	namespaces, excludeNamespaces string
+	namespaceSelector             string
 }
 
 // name is the target's name, without the version, so that a version change
@@ -98,8 +106,8 @@ func (r Resource) validate() error {
 	if r.Mode != "" && r.Mode != Full && r.Mode != Metadata {
 		return fmt.Errorf("mode %q: want %q or %q", r.Mode, Full, Metadata)
 	}
-	if slices.Contains(r.Namespaces, "") {
-		return errors.New("an empty namespace name")
+	if err := r.validateNamespaces(); err != nil {
+		return err
 	}
 	if r.Resync != 0 && r.Resync < MinResync {
 		return fmt.Errorf("resync %s: want at least %s, or 0 for none", r.Resync, MinResync)
@@ -121,7 +129,9 @@ func (r Resource) specs() []spec {
 	if one.mode == "" {
 		one.mode = Full
 	}
-	if len(r.Namespaces) == 0 {
+	if r.clusterWide() {
+		one.namespaces, one.excludeNamespaces = joined(r.Namespaces), joined(r.ExcludeNamespaces)
+		one.namespaceSelector = r.NamespaceSelector
 		return []spec{one}
 	}
 	all := make([]spec, len(r.Namespaces))

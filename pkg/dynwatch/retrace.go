@@ -61,6 +61,9 @@ func (t *target) retraceOne(ctx context.Context, at uint64) (complete bool, err 
 // endAt ends what existed at the revision before at and not at it any more, with
 // its last state.
 func (t *target) endAt(ctx context.Context, e *entry, at uint64) error {
+	if !t.filter.covers(e.namespace) {
+		return t.endUncovered(ctx, e, at)
+	}
 	last, err := t.lastState(ctx, e, at-1)
 	if err != nil {
 		return err

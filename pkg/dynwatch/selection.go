@@ -34,6 +34,9 @@ func (t *target) endGone(ctx context.Context, e *entry, o *frame.Object) error {
 
 // endAbsent emits the end of an object that a list at rv did not hold.
 func (t *target) endAbsent(ctx context.Context, e *entry, rv uint64) error {
+	if !t.filter.covers(e.namespace) {
+		return t.endUncovered(ctx, e, rv)
+	}
 	if !t.spec.selects() {
 		return t.end(ctx, event.Deleted, e, nil, rv, true)
 	}

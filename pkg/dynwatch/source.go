@@ -1,6 +1,7 @@
 package dynwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,10 @@ func unsupported(err error) bool {
 type source struct {
 	spec     spec
 	resolved resolved
-	frames   *frame.Normaliser
+	// filter is what objects of namespaces that are not covered are left out by;
+	// frames does not render those that are not wanted, whole renders all.
+	filter        *filter
+	frames, whole *frame.Normaliser
 	// bytes and dynamic are the same client, raw and as client-go's dynamic one;
 	// the other two are that on the second connection.
 	bytes, otherBytes rest.Interface
@@ -56,13 +60,17 @@ type source struct {
 	clients           *clients
 }
 
-func newSource(s spec, r resolved, c *clients, redactionKey []byte) (*source, error) {
+func newSource(s spec, r resolved, c *clients, redactionKey []byte, f *filter) (*source, error) {
 	var redactor *frame.Redactor
 	if s.group == "" && s.resource == "secrets" {
 		redactor = frame.NewRedactor(redactionKey)
 	}
-	src := &source{spec: s, resolved: r, clients: c}
-	src.frames = frame.NewNormaliser(r.gvr.GroupVersion().String(), r.kind, redactor)
+	src := &source{spec: s, resolved: r, clients: c, filter: f}
+	src.whole = frame.NewNormaliser(r.gvr.GroupVersion().String(), r.kind, redactor)
+	src.frames = src.whole
+	if f != nil {
+		src.frames = src.whole.Only(f.wants)
+	}
 	metadataOnly := s.mode == Metadata
 	var err error
 	if src.bytes, err = frame.NewRESTClient(c.config, c.shared, src.frames, metadataOnly); err != nil {
@@ -116,10 +124,12 @@ func page(rv uint64, next string) metav1.ListOptions {
 }
 
 // listing is a place in a list of several pages: at is the exact revision to
-// list, or 0 for what etcd holds now; next is the token of the page to read.
+// list, or 0 for what etcd holds now; next is the token of the page to read;
+// namespace is the one to list, if it is not the source's.
 type listing struct {
-	at   uint64
-	next string
+	at        uint64
+	next      string
+	namespace string
 }
 
 // list streams every object of the selection through item, from where l stands,
@@ -129,7 +139,7 @@ func (s *source) list(ctx context.Context, l *listing, item func(raw []byte) err
 	for {
 		o := page(l.at, l.next)
 		o.LabelSelector, o.FieldSelector = s.spec.labelSelector, s.spec.fieldSelector
-		meta, err := s.readList(ctx, s.bytes, s.spec.namespace, o, item)
+		meta, err := s.readList(ctx, s.bytes, cmp.Or(l.namespace, s.spec.namespace), o, item)
 		if err != nil {
 			return 0, fmt.Errorf("list: %w", err)
 		}
@@ -177,7 +187,8 @@ func (s *source) path(namespace string) []string {
 	return append(path, gvr.Resource)
 }
 
-// listMetadata is list with metadata only, decoded.
+// listMetadata is list with metadata only, decoded, without the namespaces that
+// are not covered.
 func (s *source) listMetadata(ctx context.Context, rv uint64, item func(*metav1.PartialObjectMetadata) error) (uint64, error) {
 	for next := ""; ; {
 		o := page(rv, next)
@@ -194,6 +205,9 @@ func (s *source) listMetadata(ctx context.Context, rv uint64, item func(*metav1.
 			return 0, fmt.Errorf("list metadata at %d: %w", rv, errInexact)
 		}
 		for i := range l.Items {
+			if !s.filter.covers(l.Items[i].Namespace) {
+				continue
+			}
 			if err := item(&l.Items[i]); err != nil {
 				return 0, err
 			}
@@ -251,7 +265,7 @@ func (s *source) lookBy(ctx context.Context, namespace, name string, rv uint64, 
 	var ok bool
 	meta, err := s.readList(ctx, s.bytes, namespace, o, func(raw []byte) error {
 		var err error
-		found, err = s.frames.Normalise(raw)
+		found, err = s.whole.Normalise(raw)
 		ok = err == nil
 		return err
 	})

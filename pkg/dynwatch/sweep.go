@@ -118,7 +118,7 @@ func (t *target) list(ctx context.Context, s *sweep, l *listing) (uint64, error)
 		if bad, ok := errors.AsType[*frame.Malformed](err); ok {
 			return t.rejectListed(ctx, s, bad)
 		}
-		if err != nil {
+		if err != nil || !t.filter.covers(o.Namespace) {
 			return err
 		}
 		return t.observe(ctx, s, &o)
@@ -132,6 +132,8 @@ func (t *target) list(ctx context.Context, s *sweep, l *listing) (uint64, error)
 func (t *target) rejectListed(ctx context.Context, s *sweep, bad *frame.Malformed) error {
 	if bad.Name == "" {
 		s.blind = true
+	} else if !t.filter.covers(bad.Namespace) {
+		return nil
 	} else if e := t.index.get(bad.Namespace, bad.Name); e != nil {
 		e.sweep = s.number
 		if err := t.endReplaced(ctx, e, bad); err != nil {
@@ -198,9 +200,9 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 
 // isPast reports whether what a list says about an object is older than what the
 // log holds of the name: a target resumes behind the last events of the process
-// before it.
+// before it, and behind the lists that namespaces began with.
 func (t *target) isPast(e *entry, namespace, name, uid string, rv uint64) bool {
-	return rv <= t.endedAt(namespace, name) || e != nil && e.uid != uid && rv <= e.rv
+	return rv <= max(t.endedAt(namespace, name), t.coverage.listed[namespace]) || e != nil && e.uid != uid && rv <= e.rv
 }
 
 // sameState reports whether the index already holds the listed state, or a newer

@@ -111,6 +111,10 @@ type target struct {
 	limits  limits
 	audits  audits
 	again   reannouncing
+	// filter is what a watch of all namespaces is filtered by, nil if by nothing;
+	// coverage are the namespaces that are covered by label.
+	filter   *filter
+	coverage coverage
 
 	// restored: the index is what the log says. marked is the last mark there.
 	restored bool
@@ -130,6 +134,7 @@ func newTarget(s spec, m *Manager) *target {
 	}
 	t.audits = newAudits(t.timing.audit)
 	t.again = newReannouncing(s, t.timing)
+	t.filter, t.coverage.namespaces = newFilter(s), m.namespaces
 	t.markTimer = time.NewTimer(markEvery)
 	t.markTimer.Stop()
 	t.resetPause()
@@ -139,6 +144,7 @@ func newTarget(s spec, m *Manager) *target {
 // run keeps the target going until ctx ends or the log refuses events.
 func (t *target) run(ctx context.Context) {
 	defer t.served.unsubscribe(t.spec.group, t.nudge)
+	defer t.coverage.leave()
 	reason := ""
 	for ctx.Err() == nil {
 		err := t.advance(ctx)
@@ -173,6 +179,8 @@ func (t *target) advance(ctx context.Context) error {
 		return t.restore(ctx)
 	case t.source == nil:
 		return t.resolve(ctx)
+	case t.spec.namespaceSelector != "" && !t.coverage.known:
+		return t.awaitNamespaces(ctx)
 	case !t.status.synced.Load():
 		return t.snapshot(ctx)
 	case t.lost != nil && t.lost.phase == reconciling:
@@ -206,7 +214,7 @@ func (t *target) resolve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := newSource(t.spec, r, t.clients, t.options.RedactionKey)
+	s, err := newSource(t.spec, r, t.clients, t.options.RedactionKey, t.filter)
 	if err == nil {
 		t.use(s, r)
 	}

@@ -58,7 +58,7 @@ func (t *target) quests(s *sweep, differing []difference) []quest {
 			trim()
 		}
 		q := quest{namespace: d.namespace, name: d.name, uid: d.uid, rv: d.rv, top: s.at}
-		q.floor = max(t.lost.from, t.endedAt(q.namespace, q.name))
+		q.floor = max(t.lost.from, t.endedAt(q.namespace, q.name), t.coverage.listed[q.namespace])
 		if e != nil {
 			q.knownUID, q.knownRV = e.uid, e.rv
 		}
@@ -68,7 +68,7 @@ func (t *target) quests(s *sweep, differing []difference) []quest {
 		add(t.index.get(d.namespace, d.name), d)
 	}
 	for _, e := range t.missing(s) {
-		if e.rv <= s.at {
+		if e.rv <= s.at && t.filter.covers(e.namespace) {
 			add(e, difference{namespace: e.namespace, name: e.name})
 		}
 	}

@@ -18,7 +18,8 @@ type Object struct {
 	ResourceVersion uint64
 	// Data is the data of an event, opened with [event.OpenData] and not closed
 	// yet; [event.DataOverhead] bytes are spare for [event.CloseData] or
-	// [event.CloseDeletedData], and no more.
+	// [event.CloseDeletedData], and no more. It is nil if the object's namespace is
+	// not wanted, see [Normaliser.Only].
 	Data []byte
 }
 
@@ -29,7 +30,8 @@ type Normaliser struct {
 	// kind and a comma.
 	prefix   []byte
 	redactor *Redactor
-	passes   sync.Pool // of *pass
+	wants    func(namespace string) bool // nil: every one
+	passes   sync.Pool                   // of *pass
 }
 
 // NewNormaliser returns the normaliser of a resource whose objects are of that
@@ -43,6 +45,13 @@ func NewNormaliser(apiVersion, kind string, redactor *Redactor) *Normaliser {
 	prefix = append(append(prefix, version...), `,"kind":`...)
 	prefix = append(prefix, kindText...)
 	return &Normaliser{prefix: append(prefix, ','), redactor: redactor}
+}
+
+// Only returns a normaliser that renders no object of a namespace that is not
+// wanted: its Data is nil. It is checked and identified all the same. Wants must be
+// safe for concurrent use.
+func (n *Normaliser) Only(wants func(namespace string) bool) *Normaliser {
+	return &Normaliser{prefix: n.prefix, redactor: n.redactor, wants: wants}
 }
 
 // Normalise checks and normalises one object, which may have white space around
@@ -108,7 +117,9 @@ func (n *Normaliser) finish(p *pass, raw []byte, from, end int) (Object, *Malfor
 		return Object{}, p.malformed(raw, p.reason)
 	}
 	o := p.object()
-	o.Data = n.data(p, o, from, end)
+	if n.wants == nil || n.wants(o.Namespace) {
+		o.Data = n.data(p, o, from, end)
+	}
 	return o, nil
 }
 

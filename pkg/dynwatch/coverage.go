@@ -1,0 +1,194 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// errReadAhead: a frame was read, and not rendered, before its namespace came to be
+// covered. The watch is opened again from the cursor and brings it once more.
+var errReadAhead = errors.New("a frame was read before its namespace was covered")
+
+// coverage are the namespaces that a target covers by their labels, as far as its
+// own stream has come. The watch of the Namespaces and that of the objects are two
+// streams without a common order: a change of one takes effect between two frames
+// of the other.
+type coverage struct {
+	namespaces *namespaces
+	// changed has a value when there may be something new, and is nil while the
+	// Namespaces are not followed.
+	changed chan struct{}
+	// due: the Namespaces may have changed since this was brought in line with them.
+	due bool
+	// known: covered is what it should be, as of the revision at of the Namespaces.
+	// Hash is of the names in it.
+	known   bool
+	at      uint64
+	hash    uint64
+	covered map[string]struct{}
+	// leaving are no longer covered, but the stream has not yet passed the revision
+	// at which that was found out.
+	leaving map[string]departure
+	// listed are the revisions of the lists that new namespaces began with: up to
+	// there their frames bring nothing new.
+	listed map[string]uint64
+	// ahead is a revision that the log does not reach beyond at the start of the target:
+	// it may be behind the cursor.
+	ahead uint64
+	// turning are those of which the log may hold more or less than what at says;
+	// doubtful those of which a process before this one said so.
+	turning, doubtful map[string]struct{}
+}
+
+// departure is how a namespace stops to be covered. Until is the revision that the
+// stream has to pass, 0 if it is not known yet; cause is that of the Namespace.
+type departure struct{ until, cause uint64 }
+
+// leave ends the following of the Namespaces.
+func (c *coverage) leave() {
+	if c.changed != nil {
+		c.namespaces.leave(c.changed)
+	}
+}
+
+// turningNow is what a mark has to say of the namespaces that are on their way.
+func (c *coverage) turningNow() string {
+	all := make(map[string]struct{})
+	maps.Copy(all, c.turning)
+	maps.Copy(all, c.doubtful)
+	for name := range c.leaving {
+		all[name] = struct{}{}
+	}
+	for name := range c.listed {
+		all[name] = struct{}{}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(all)), ",")
+}
+
+// hashOf tells two sets of names apart.
+func hashOf(names map[string]struct{}) uint64 {
+	h := fnv.New64a()
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		_, _ = io.WriteString(h, name+",") // a hash takes everything
+	}
+	return h.Sum64()
+}
+
+// publish shows the filter what is covered now.
+func (t *target) publish() {
+	c := &t.coverage
+	t.filter.labelled.Store(&labelled{covered: maps.Clone(c.covered), leaving: maps.Clone(c.leaving)})
+}
+
+// matching returns the namespaces that should be covered, see namespaces.matching.
+func (t *target) matching() (map[string]uint64, uint64, error) {
+	selector, err := labels.Parse(t.spec.namespaceSelector)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: namespace selector: %w", errUnusable, err)
+	}
+	return t.coverage.namespaces.matching(selector, t.filter.named)
+}
+
+// awaitNamespaces waits for the first list of the Namespaces and decides with which
+// of them covered the target begins: with those that are now, or, if it goes on from
+// a mark, with those that were then, so that what has changed since comes out.
+func (t *target) awaitNamespaces(ctx context.Context) error {
+	c := &t.coverage
+	if c.changed == nil {
+		c.changed = c.namespaces.join(t.timing)
+	}
+	now, at, err := t.matching()
+	switch {
+	case err != nil:
+		return fmt.Errorf("namespaceSelector: %w", err)
+	case now == nil:
+		t.setState(Syncing, "waiting for the first list of namespaces")
+		return t.stand(ctx)
+	}
+	c.covered, c.at = setOf(now), at
+	c.leaving, c.listed = make(map[string]departure), make(map[string]uint64)
+	c.turning, c.doubtful = make(map[string]struct{}), make(map[string]struct{})
+	c.due = true
+	for _, e := range t.index.entries {
+		c.ahead = max(c.ahead, e.rv)
+	}
+	for _, rv := range t.ended {
+		c.ahead = max(c.ahead, rv)
+	}
+	if err := t.goOnWith(ctx, now); err != nil {
+		return err
+	}
+	c.hash, c.known = hashOf(c.covered), true
+	t.publish()
+	return nil
+}
+
+// stand waits until there may be something new.
+func (t *target) stand(ctx context.Context) error {
+	for {
+		t.status.beatNow()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.coverage.changed:
+			return nil
+		case <-time.After(t.timing.tick):
+		}
+	}
+}
+
+func setOf(all map[string]uint64) map[string]struct{} {
+	set := make(map[string]struct{}, len(all))
+	for name := range all {
+		set[name] = struct{}{}
+	}
+	return set
+}
+
+// goOnWith makes the coverage what it was at the mark, if there is one that counts.
+func (t *target) goOnWith(ctx context.Context, now map[string]uint64) error {
+	c, m := &t.coverage, t.marked
+	if !m.Synced || m.NamespacesAt == 0 || t.lost != nil && t.lost.reason == reasonSelection {
+		return nil
+	}
+	for name := range strings.SplitSeq(m.Turning, ",") {
+		if name != "" {
+			c.doubtful[name] = struct{}{}
+		}
+	}
+	if m.Namespaces != hashOf(c.covered) {
+		selector, err := labels.Parse(t.spec.namespaceSelector)
+		if err != nil {
+			return fmt.Errorf("%w: namespace selector: %w", errUnusable, err)
+		}
+		then, err := c.namespaces.matchingAt(ctx, m.NamespacesAt, selector, t.filter.named)
+		switch {
+		case expired(err), unsupported(err):
+			// Which namespaces have turned meanwhile cannot be told any more.
+			clear(c.doubtful)
+			if t.lost == nil {
+				t.distrust(reasonSelection)
+			}
+			return nil
+		case err != nil:
+			return err
+		}
+		c.covered, c.at = then, m.NamespacesAt
+	}
+	for name := range c.doubtful {
+		delete(c.covered, name)
+		if _, ok := now[name]; !ok {
+			c.leaving[name] = departure{}
+		}
+	}
+	return nil
+}

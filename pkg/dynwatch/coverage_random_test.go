@@ -1,0 +1,158 @@
+package dynwatch_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// TestRandomNamespaces lets the labels of Namespaces flip, and Namespaces come and
+// go, while the things in them change, with and without faults, and holds the stream
+// to what a consumer may rely on.
+func TestRandomNamespaces(t *testing.T) {
+	s := *seed
+	if s == 0 {
+		s = uint64(time.Now().UnixNano())
+	}
+	t.Logf("repeat with -seed %d", s)
+	for round := range uint64(8) {
+		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
+			randomNamespaces(t, rand.New(rand.NewPCG(s, round)), round%2 == 1, round%4 >= 2)
+		})
+	}
+}
+
+func randomNamespaces(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
+	api := newFakeAPI(t)
+	wanted := labelled()
+	if selecting {
+		wanted.LabelSelector = "on=yes"
+	}
+	label := func() string { return []string{"yes", "no"}[rnd.IntN(2)] }
+	names := []string{"team-a", "team-b", "team-c", "team-x", "shop"}
+	for _, ns := range names {
+		api.put("", ns, label())
+	}
+	r := start(t, api, wanted)
+	r.caughtUp()
+	faults := []func(){
+		api.cut, api.forget, r.caughtUpIfNotMute,
+		func() { api.do(func() { api.mute = !api.mute }) },
+		func() { refuseSome(api, rnd.IntN(4)) },
+		func() { r.stop(rnd.IntN(2) == 0); r.begin(wanted) },
+		func() { r.stop(true); r.begin(wanted) },
+	}
+	for range 600 {
+		ns, name := names[rnd.IntN(len(names))], fmt.Sprint("n", rnd.IntN(6))
+		_, exists := api.state()["/"+ns]
+		switch n := rnd.IntN(24); {
+		case !exists || n < 3:
+			api.put("", ns, label())
+		case n == 3:
+			for key, c := range api.state() {
+				if strings.HasPrefix(key, ns+"/") {
+					api.del(ns, c.name)
+				}
+			}
+			api.del("", ns)
+		case n < 9:
+			api.del(ns, name)
+		default:
+			api.put(ns, name, label())
+		}
+		if faulty && rnd.IntN(20) == 0 {
+			faults[rnd.IntN(len(faults))]()
+		} else if rnd.IntN(8) == 0 {
+			r.caughtUpIfNotMute()
+		}
+	}
+	api.do(func() { api.mute, api.refuse = false, nil })
+	r.caughtUp()
+	r.eventually("what is in the stream is what matches", func() bool { return len(wrong(r.log.all(), api, selecting)) == 0 })
+	checkLegal(t, r.log.all())
+	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
+		t.Errorf("audit: %+v", got)
+	}
+	if t.Failed() {
+		t.Logf("events:\n%s", strings.Join(lines(r.log.all()), "\n"))
+	}
+}
+
+// wrong says how the end of a stream differs from the things that match.
+func wrong(events []event.Event, api *fakeAPI, selecting bool) (faults []string) {
+	last := make(map[string]event.Event)
+	for _, e := range events {
+		if !e.Op.Control() {
+			last[e.UID] = e
+		}
+	}
+	state := api.state()
+	for _, c := range state {
+		matches := !c.isNamespace() && strings.HasPrefix(c.ns, "team-") && c.ns != "team-x" &&
+			state["/"+c.ns].label == "yes" && (!selecting || c.label == "yes")
+		e, told := last[c.uid]
+		switch is := told && !e.Op.Ends(); {
+		case matches && (!is || e.ResourceVersion != c.rev):
+			faults = append(faults, fmt.Sprintf("%s: last %s at %d, want %d", c.key(), e.Op, e.ResourceVersion, c.rev))
+		case !matches && is:
+			faults = append(faults, fmt.Sprintf("%s does not match: last %s", c.key(), e.Op))
+		}
+		delete(last, c.uid)
+	}
+	for uid, e := range last {
+		if !e.Op.Ends() {
+			faults = append(faults, fmt.Sprintf("%s is gone: last %s", uid, e.Op))
+		}
+	}
+	return faults
+}
+
+// checkLegal holds a stream to what is promised of every object's events: it comes,
+// changes, and leaves or is deleted, in revisions that do not go back and ordinals
+// without holes.
+func checkLegal(t *testing.T, events []event.Event) {
+	t.Helper()
+	ids, last, holder := make(map[string]bool), make(map[string]event.Event), make(map[string]string)
+	for _, e := range events {
+		if ids[e.ID] {
+			t.Errorf("id %s repeated", e.ID)
+		}
+		if ids[e.ID] = true; e.Op.Control() {
+			continue
+		}
+		prev, known := last[e.UID]
+		in := known && !prev.Op.Ends()
+		var legal bool
+		switch e.Op {
+		case event.Snapshot, event.Added:
+			legal = !known
+		case event.Entered:
+			legal = !in && prev.Op != event.Deleted
+		case event.Modified, event.Left:
+			legal = in
+		case event.Deleted:
+			legal = in || !known // born and gone where nobody could see
+		}
+		if !legal {
+			t.Errorf("%s %s after %q", e.Op, e.ID, prev.Op)
+		}
+		same := e.Op == event.Left || e.Op == event.Entered
+		if known && (e.ResourceVersion < prev.ResourceVersion || e.ResourceVersion == prev.ResourceVersion && !same) {
+			t.Errorf("%s goes back from %d", e.ID, prev.ResourceVersion)
+		}
+		if known && (e.Ordinal != prev.Ordinal+1 || e.PrevResourceVersion != prev.ResourceVersion) || !known && e.Ordinal != 1 {
+			t.Errorf("%s: ordinal %d prev %d, after ordinal %d revision %d", e.ID, e.Ordinal, e.PrevResourceVersion, prev.Ordinal, prev.ResourceVersion)
+		}
+		if h := holder[e.Key()]; h != "" && h != e.UID && !e.Op.Ends() {
+			t.Errorf("%s while uid %s holds the name", e.ID, h)
+		}
+		if holder[e.Key()] = e.UID; e.Op.Ends() {
+			delete(holder, e.Key())
+		}
+		last[e.UID] = e
+	}
+}

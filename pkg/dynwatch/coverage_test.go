@@ -1,0 +1,468 @@
+package dynwatch_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// teams are the things in the namespaces that are named so, but for team-x.
+func teams() dynwatch.Resource {
+	r := things()
+	r.Namespaces, r.ExcludeNamespaces = []string{"team-*"}, []string{"*-x"}
+	return r
+}
+
+// labelled are the things in the namespaces with the label on=yes, but for team-x.
+func labelled() dynwatch.Resource {
+	r := teams()
+	r.NamespaceSelector = "on=yes"
+	return r
+}
+
+// thingLines are the lines of a stream that are about things: op and name, sorted
+// where the order is not given.
+func thingLines(events []event.Event) []string {
+	out := []string{}
+	for _, e := range events {
+		if !e.Op.Control() {
+			out = append(out, fmt.Sprintf("%s %s/%s %d", e.Op, e.Namespace, e.Name, e.ResourceVersion))
+		}
+	}
+	return out
+}
+
+func TestGlobsMakeOneFilteredTarget(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("team-a", "x", "")
+	api.put("team-x", "x", "")
+	api.put("shop", "x", "")
+	api.put("team-b", "x", "")
+	r := start(t, api, teams())
+	r.caughtUp()
+	if s := r.manager.Targets(); len(s) != 1 || s[0].Name != "example.com/things" || s[0].Objects != 2 {
+		t.Errorf("targets %+v", s)
+	}
+	api.put("shop", "x", "")
+	api.put("team-a", "x", "")
+	api.del("shop", "x")
+	api.put("team-new", "x", "")
+	api.del("team-b", "x")
+	api.del("team-x", "x")
+	r.caughtUp()
+	want := []string{
+		"snapshot team-a/x 101", "snapshot team-b/x 104",
+		"modified team-a/x 106", "added team-new/x 108", "deleted team-b/x 109",
+	}
+	if diff := cmp.Diff(want, thingLines(r.log.all())); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if got := r.auditNow(); got.Objects != 2 || got.Divergences != 0 || got.Err != nil {
+		t.Errorf("audit: %+v", got)
+	}
+	if n := api.requestsWith("/namespaces/"); n != 0 {
+		t.Errorf("%d requests for one namespace", n)
+	}
+}
+
+// What makes up for lost history leaves out the same namespaces, and what cannot be
+// read in them is nobody's concern.
+func TestReconcileOfAFilteredTarget(t *testing.T) {
+	for name, limit := range map[string]func(*dynwatch.Limits){"retraced": func(*dynwatch.Limits) {}, "walked": walking} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("team-a", "x", "")
+			api.put("shop", "x", "")
+			r := startLimited(t, api, limit, teams())
+			r.caughtUp()
+			api.do(func() { api.mute = true })
+			api.put("shop", "y", "")
+			api.put("team-a", "y", "")
+			api.del("team-a", "x")
+			api.put("team-x", "z", "")
+			api.do(func() {
+				api.mangle = func(s string) string { return strings.ReplaceAll(s, `"name":"z"`, `"name":"z","uid":""`) }
+			})
+			api.forget()
+			api.do(func() { api.mute = false })
+			r.caughtUp()
+			got := thingLines(r.log.all())
+			slices.Sort(got) // objects have no order
+			want := []string{"added team-a/y 104", "deleted team-a/x 105", "snapshot team-a/x 101"}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			if len(r.log.rejected) != 0 {
+				t.Errorf("rejected %+v", r.log.rejected)
+			}
+		})
+	}
+}
+
+func TestScopes(t *testing.T) {
+	tests := map[string]struct {
+		change func(*dynwatch.Resource)
+		want   []string // targets
+		err    string
+	}{
+		"exact names":       {func(r *dynwatch.Resource) { r.Namespaces = []string{"a", "b"} }, []string{"example.com/things@a", "example.com/things@b"}, ""},
+		"exact and a glob":  {func(r *dynwatch.Resource) { r.Namespaces = []string{"a", "b*"} }, []string{"example.com/things"}, ""},
+		"an exclude":        {func(r *dynwatch.Resource) { r.ExcludeNamespaces = []string{"a"} }, []string{"example.com/things"}, ""},
+		"a selector":        {func(r *dynwatch.Resource) { r.NamespaceSelector = "on" }, []string{"example.com/things"}, ""},
+		"forced to one":     {func(r *dynwatch.Resource) { r.Namespaces, r.Scope = []string{"a", "b"}, dynwatch.ScopeCluster }, []string{"example.com/things"}, ""},
+		"forced apart":      {func(r *dynwatch.Resource) { r.Namespaces, r.Scope = []string{"a"}, dynwatch.ScopeNamespaced }, []string{"example.com/things@a"}, ""},
+		"all apart":         {func(r *dynwatch.Resource) { r.Scope = dynwatch.ScopeNamespaced }, nil, "needs exact names"},
+		"globs apart":       {func(r *dynwatch.Resource) { r.Namespaces, r.Scope = []string{"a*"}, dynwatch.ScopeNamespaced }, nil, "needs exact names"},
+		"a bad glob":        {func(r *dynwatch.Resource) { r.Namespaces = []string{"a[b"} }, nil, "neither a namespace nor a glob"},
+		"a comma":           {func(r *dynwatch.Resource) { r.ExcludeNamespaces = []string{"a,b"} }, nil, "neither a namespace nor a glob"},
+		"an empty exclude":  {func(r *dynwatch.Resource) { r.ExcludeNamespaces = []string{""} }, nil, "an empty namespace name"},
+		"a bad selector":    {func(r *dynwatch.Resource) { r.NamespaceSelector = "a in" }, nil, "namespace selector"},
+		"no scope's name":   {func(r *dynwatch.Resource) { r.Scope = "global" }, nil, `scope "global"`},
+		"everything, named": {func(r *dynwatch.Resource) { r.Scope = dynwatch.ScopeCluster }, []string{"example.com/things"}, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, newFakeAPI(t))
+			wanted := things()
+			tt.change(&wanted)
+			err := r.manager.Apply([]dynwatch.Resource{wanted})
+			var got []string
+			for _, s := range r.manager.Targets() {
+				got = append(got, s.Name)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("targets (-want +got):\n%s", diff)
+			}
+			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("error %v, want %q", err, tt.err)
+			}
+		})
+	}
+}
+
+// The same set in another order is the same set.
+func TestOrderOfNamespacesIsNoChange(t *testing.T) {
+	wanted := teams()
+	wanted.Namespaces = []string{"team-*", "shop"}
+	r := start(t, newFakeAPI(t), wanted)
+	r.caughtUp()
+	slices.Reverse(wanted.Namespaces)
+	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.manager.Targets()[0]; s.Watches != 1 {
+		t.Errorf("%d watches", s.Watches)
+	}
+}
+
+// What a config edit lets fall out says nothing, and neither does what comes in,
+// but for a snapshot.
+func TestOtherNamespacesAfterARestart(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("team-a", "x", "")
+	api.put("shop", "x", "")
+	r := start(t, api, teams())
+	r.caughtUp()
+	r.stop(false)
+	n := len(r.log.all())
+	wanted := teams()
+	wanted.Namespaces = []string{"shop*"}
+	r.begin(wanted)
+	r.eventually("the gap", func() bool { return len(r.since(n)) == 2 })
+	if diff := cmp.Diff([]string{"snapshot shop/x uid-2 102 replay", "gap (102,102] selection state"}, r.since(n)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if s := r.manager.Targets()[0]; s.Objects != 1 {
+		t.Errorf("%d objects", s.Objects)
+	}
+}
+
+func TestNamespacesTurn(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("", "team-b", "no")
+	api.put("", "team-x", "yes")
+	api.put("", "shop", "yes")
+	for _, ns := range []string{"team-a", "team-b", "team-x", "shop"} {
+		api.put(ns, "one", "")
+		api.put(ns, "two", "")
+	}
+	r := start(t, api, labelled())
+	r.caughtUp()
+	step := func(what string, do func(), want ...string) {
+		t.Helper()
+		n := len(r.log.all())
+		do()
+		r.eventually(what, func() bool { return len(r.since(n)) >= len(want) })
+		r.caughtUp()
+		if diff := cmp.Diff(want, thingLines(r.log.all()[n:])); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	if diff := cmp.Diff([]string{"snapshot team-a/one 105", "snapshot team-a/two 106"}, thingLines(r.log.all())); diff != "" {
+		t.Errorf("first list (-want +got):\n%s", diff)
+	}
+	step("team-b comes", func() { api.put("", "team-b", "yes") }, "entered team-b/one 107", "entered team-b/two 108")
+	step("changes in it", func() {
+		api.put("team-b", "one", "")
+		api.put("team-b", "three", "")
+		api.del("team-b", "two")
+	}, "modified team-b/one 114", "added team-b/three 115", "deleted team-b/two 116")
+	step("team-a goes", func() { api.put("", "team-a", "no") }, "left team-a/one 105", "left team-a/two 106")
+	step("changes out there", func() {
+		api.put("team-a", "one", "")
+		api.del("team-a", "two")
+		api.put("team-b", "one", "")
+	}, "modified team-b/one 120")
+	step("team-a comes back", func() { api.put("", "team-a", "yes") }, "entered team-a/one 118")
+	step("other changes of a namespace", func() { api.put("", "team-a", "yes"); api.put("team-a", "one", "") }, "modified team-a/one 123")
+	step("a new namespace", func() { api.put("", "team-c", "yes"); api.put("team-c", "one", "") }, "added team-c/one 125")
+	step("a namespace is deleted", func() {
+		api.del("team-b", "one")
+		api.del("team-b", "three")
+		api.del("", "team-b")
+	}, "deleted team-b/one 126", "deleted team-b/three 127")
+	step("excluded, whatever its labels", func() { api.put("", "team-x", "no"); api.put("", "team-x", "yes"); api.put("team-a", "one", "") }, "modified team-a/one 131")
+
+	ids := func(key string) (all []string) {
+		for _, e := range r.log.all() {
+			if e.Namespace+"/"+e.Name == key {
+				all = append(all, fmt.Sprintf("%s %d", e.ID, e.Ordinal))
+			}
+		}
+		return all
+	}
+	want := []string{"uid-5:105 1", "uid-5:105:left:117 2", "uid-5:118:entered:121 3", "uid-5:123 4", "uid-5:131 5"}
+	if diff := cmp.Diff(want, ids("team-a/one")); diff != "" {
+		t.Errorf("ids (-want +got):\n%s", diff)
+	}
+	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
+		t.Errorf("audit: %+v", got)
+	}
+	left := slices.DeleteFunc(r.log.all(), func(e event.Event) bool { return e.Op != event.Left })
+	if !strings.Contains(string(left[0].Data), `"rev":105`) {
+		t.Errorf("what left carries %s", left[0].Data)
+	}
+}
+
+// What the stream has yet to bring of a namespace when it stops to match comes
+// before what is left of it leaves.
+func TestDepartureWaitsForTheStream(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("team-a", "one", "")
+	api.put("team-a", "two", "")
+	api.put("team-a", "three", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() {
+		// The watch of the things is slower than that of the Namespaces.
+		api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath }
+	})
+	api.put("team-a", "one", "")
+	api.put("team-a", "brief", "")
+	api.del("team-a", "brief")
+	api.del("team-a", "two")
+	api.put("", "team-a", "no")
+	r.eventually("three left", func() bool { return len(r.since(n)) == 1 })
+	api.put("team-a", "one", "")
+	api.do(func() { api.slow = nil })
+	r.caughtUp()
+	want := []string{
+		"left team-a/three 104", "modified team-a/one 105", "added team-a/brief 106", "deleted team-a/brief 107",
+		"deleted team-a/two 108", "left team-a/one 105",
+	}
+	if diff := cmp.Diff(want, thingLines(r.log.all()[n:])); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+func TestNamespacesThatMayNotBeListed(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("team-a", "one", "")
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == namespacesPath {
+				writeStatus(w, 403, "Forbidden", "namespaces is forbidden")
+			}
+			return r.URL.Path == namespacesPath
+		}
+	})
+	r := start(t, api, labelled())
+	if s := r.state(dynwatch.Forbidden); !strings.Contains(s.Reason, "namespaceSelector: list namespaces: ") {
+		t.Errorf("reason %q", s.Reason)
+	}
+	api.do(func() { api.refuse = nil })
+	r.caughtUp()
+	if diff := cmp.Diff([]string{"snapshot team-a/one 102"}, thingLines(r.log.all())); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+func TestWaitingForNamespaces(t *testing.T) {
+	api := newFakeAPI(t)
+	release := make(chan struct{})
+	api.do(func() {
+		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == namespacesPath {
+				<-release
+			}
+			return false
+		}
+	})
+	r := start(t, api, labelled())
+	if s := r.state(dynwatch.Syncing); s.Reason != "waiting for the first list of namespaces" {
+		t.Errorf("reason %q", s.Reason)
+	}
+	close(release)
+	r.caughtUp()
+}
+
+// There is one watch of the Namespaces for all targets, none without need.
+func TestOneWatchOfNamespaces(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	metadata := labelled()
+	metadata.Resource, metadata.Mode = "things", dynwatch.Metadata
+	r := start(t, api, teams())
+	r.caughtUp()
+	if n := api.requestsWith(namespacesPath + "?"); n != 0 {
+		t.Errorf("%d requests for Namespaces that nobody needs", n)
+	}
+	other := labelled()
+	other.Resource = "gone" // is not served: it waits, and needs nothing yet
+	if err := r.manager.Apply([]dynwatch.Resource{labelled(), other}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("live", func() bool { return r.manager.Targets()[1].State == dynwatch.Live })
+	if n := api.requestsWith(namespacesPath + "?allowWatchBookmarks"); n != 1 {
+		t.Errorf("%d watches of Namespaces", n)
+	}
+	if err := r.manager.Apply([]dynwatch.Resource{metadata}); err != nil {
+		t.Fatal(err)
+	}
+	r.caughtUp()
+}
+
+// A watch of the Namespaces that breaks or expires goes on.
+func TestNamespacesAfterABreak(t *testing.T) {
+	for name, fault := range map[string]func(*fakeAPI){"cut": (*fakeAPI).cut, "forgotten": (*fakeAPI).forget} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("", "team-a", "no")
+			api.put("team-a", "one", "")
+			r := start(t, api, labelled())
+			r.caughtUp()
+			api.do(func() { api.mute = true })
+			api.put("", "team-a", "yes")
+			fault(api)
+			api.do(func() { api.mute = false })
+			r.eventually("entered", func() bool {
+				return slices.Contains(thingLines(r.log.all()), "entered team-a/one 102")
+			})
+			r.caughtUp()
+		})
+	}
+}
+
+// What turned while informd was down comes out as if it had been watched.
+func TestNamespacesTurnDuringDowntime(t *testing.T) {
+	for name, kill := range map[string]bool{"stopped": false, "killed": true} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			for _, ns := range []string{"team-a", "team-b", "team-c"} {
+				api.put("", ns, map[bool]string{true: "no", false: "yes"}[ns == "team-b"])
+				api.put(ns, "one", "")
+			}
+			r := start(t, api, labelled())
+			r.caughtUp()
+			r.eventually("marked", func() bool { return len(r.log.marksNow()) == 1 })
+			r.stop(kill)
+			n := len(r.log.all())
+			api.put("", "team-a", "no")
+			api.put("", "team-b", "yes")
+			api.put("team-c", "one", "")
+			api.del("team-c", "one")
+			api.del("", "team-c")
+			r.begin(labelled())
+			r.eventually("four events", func() bool { return len(r.since(n)) >= 4 })
+			r.caughtUp()
+			got := thingLines(r.log.all()[n:])
+			slices.Sort(got)
+			want := []string{"deleted team-c/one 110", "entered team-b/one 104", "left team-a/one 102", "modified team-c/one 109"}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			if slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Gap }) {
+				t.Errorf("a gap:\n%s", strings.Join(r.since(n), "\n"))
+			}
+			n = len(r.log.all())
+			r.stop(kill)
+			r.begin(labelled())
+			r.caughtUp()
+			if got := r.since(n); len(got) != 0 {
+				t.Errorf("nothing changed, and yet:\n%s", strings.Join(got, "\n"))
+			}
+		})
+	}
+}
+
+// When etcd no longer knows which namespaces matched, the selection is compared as
+// one that was changed is.
+func TestNamespacesTurnLongBeforeARestart(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("", "team-b", "no")
+	api.put("team-a", "one", "")
+	api.put("team-b", "one", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	r.stop(false)
+	n := len(r.log.all())
+	api.put("", "team-a", "no")
+	api.put("", "team-b", "yes")
+	api.compact()
+	r.begin(labelled())
+	r.eventually("the gap", func() bool { return len(r.since(n)) == 2 })
+	if diff := cmp.Diff([]string{"snapshot team-b/one uid-4 104 replay", "gap (104,106] selection state"}, r.since(n)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	r.caughtUp()
+	if s := r.manager.Targets()[0]; s.Objects != 1 {
+		t.Errorf("%d objects", s.Objects)
+	}
+}
+
+// etcd has forgotten the cursor's revision: what there is now enters.
+func TestArrivalAfterCompaction(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "no")
+	api.put("", "team-b", "yes")
+	api.put("team-a", "one", "")
+	api.put("team-b", "one", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+	api.put("team-a", "two", "")
+	api.put("team-a", "one", "")
+	api.del("team-a", "two")
+	api.put("", "team-a", "yes")
+	api.compact()
+	r.eventually("entered", func() bool { return len(r.since(n)) == 1 })
+	api.put("team-a", "one", "")
+	api.do(func() { api.slow = nil })
+	r.caughtUp()
+	if diff := cmp.Diff([]string{"entered team-a/one 106", "modified team-a/one 109"}, thingLines(r.log.all()[n:])); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}

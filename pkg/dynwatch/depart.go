@@ -1,0 +1,134 @@
+package dynwatch
+
+import (
+	"cmp"
+	"context"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// leavesOut reports whether nothing is to come of a frame: its namespace is not
+// covered, or the list that it began with tells what the frame does. It decides,
+// too, what the stream has come past with it.
+func (t *target) leavesOut(ctx context.Context, kind watch.EventType, w *frame.Watched) (bool, error) {
+	if t.filter == nil {
+		return false, nil
+	}
+	namespace, name, rv := w.Namespace, w.Name, w.ResourceVersion
+	if w.Err != nil {
+		namespace, name, rv = w.Err.Namespace, w.Err.Name, w.Err.ResourceVersion
+	}
+	if kind == watch.Bookmark {
+		return false, t.pass(ctx, rv)
+	}
+	if namespace == "" {
+		return false, nil // whose it is could not be read
+	}
+	if err := t.pass(ctx, max(rv, 1)-1); err != nil {
+		return false, err
+	}
+	c := &t.coverage
+	_, leaving := c.leaving[namespace]
+	switch {
+	case !t.filter.wants(namespace), rv <= c.listed[namespace]:
+		return true, nil
+	case leaving && kind != watch.Added && t.index.get(namespace, name) == nil:
+		return true, nil // it has left already
+	case w.Err == nil && w.Data == nil:
+		return false, errReadAhead
+	default:
+		return false, nil
+	}
+}
+
+// pass notes that the stream has brought everything up to rv: what is left of
+// namespaces that are no longer covered leaves with that.
+func (t *target) pass(ctx context.Context, rv uint64) error {
+	c := &t.coverage
+	if len(c.leaving) == 0 && len(c.listed) == 0 {
+		return nil
+	}
+	maps.DeleteFunc(c.listed, func(_ string, at uint64) bool { return at <= rv })
+	for namespace, d := range c.leaving {
+		if d.until == 0 || rv < d.until {
+			continue
+		}
+		for _, e := range t.entriesOf(namespace) {
+			if err := t.endOutside(ctx, e, d.until, d.cause, false); err != nil {
+				return err
+			}
+		}
+		delete(c.leaving, namespace)
+		t.publish()
+	}
+	t.markSoon()
+	return t.flush(ctx)
+}
+
+func (t *target) entriesOf(namespace string) []*entry {
+	var all []*entry
+	for _, e := range t.index.entries {
+		if e.namespace == namespace {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// endUncovered ends what a list at rv cannot hold because its namespace is not
+// covered any more.
+func (t *target) endUncovered(ctx context.Context, e *entry, rv uint64) error {
+	if t.lost != nil && t.lost.reason == reasonSelection {
+		t.index.remove(e) // it was not the cluster that changed, or nobody knows
+		return nil
+	}
+	cause := cmp.Or(t.coverage.leaving[e.namespace].cause, rv)
+	return t.endOutside(ctx, e, rv, cause, true)
+}
+
+// endOutside ends what is not covered any more: it left, unless it is gone at
+// revision at.
+func (t *target) endOutside(ctx context.Context, e *entry, at, cause uint64, replay bool) error {
+	o, there, err := t.stillThere(ctx, e, at)
+	switch {
+	case expired(err), unsupported(err):
+		o, there = nil, true
+	case err != nil:
+		return err
+	case !there:
+		return t.end(ctx, event.Deleted, e, nil, at, true)
+	}
+	if o == nil {
+		if o, err = t.lastAnnounced(ctx, e); err != nil {
+			return err
+		}
+	}
+	return t.leave(ctx, e, o, cause, replay)
+}
+
+// leave ends what is there and no longer covered. If the target resumed behind its
+// last event, the watch brings that again.
+func (t *target) leave(ctx context.Context, e *entry, o *frame.Object, cause uint64, replay bool) error {
+	if e.rv > t.cursor {
+		t.ended[key(e.namespace, e.name)] = e.rv
+	}
+	return t.end(ctx, event.Left, e, o, cause, replay)
+}
+
+// lastAnnounced is the entry's object as the log holds it, nil if it does not.
+func (t *target) lastAnnounced(ctx context.Context, e *entry) (*frame.Object, error) {
+	if err := t.flush(ctx); err != nil {
+		return nil, err
+	}
+	of := t.event(event.Left, e, false)
+	last, ok, err := t.lastKnown(ctx, &of)
+	object := last.Object()
+	if err != nil || !ok || object == nil {
+		return nil, err
+	}
+	return &frame.Object{ResourceVersion: e.rv, Data: append(event.OpenData(nil), object...)}, nil
+}

@@ -1,0 +1,224 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// reselect brings the coverage in line with the Namespaces, if it is not. Between
+// two frames, and not while history is made up for: that goes by what was covered.
+func (t *target) reselect(ctx context.Context) error {
+	c := &t.coverage
+	if !c.due || !c.known || t.lost != nil || len(t.undecided) > 0 {
+		return nil
+	}
+	now, at, err := t.matching()
+	if err != nil || now == nil {
+		return err
+	}
+	arriving, departing := c.differs(now)
+	if len(arriving)+len(departing) > 0 {
+		t.abandonAudit()
+		if err := t.turn(ctx, arriving, departing, now, at); err != nil {
+			return err
+		}
+	}
+	c.due = false
+	if c.at != at {
+		c.at = at
+		t.markSoon()
+	}
+	return nil
+}
+
+// differs returns the names that are to be covered and are not, and those that are
+// and should not be.
+func (c *coverage) differs(now map[string]uint64) (arriving, departing []string) {
+	for name := range now {
+		if _, ok := c.covered[name]; !ok {
+			arriving = append(arriving, name)
+		}
+	}
+	for name := range c.covered {
+		if _, ok := now[name]; !ok {
+			departing = append(departing, name)
+		}
+	}
+	for name, d := range c.leaving {
+		if _, ok := now[name]; !ok && d.until == 0 {
+			departing = append(departing, name) // it was broken off
+		}
+	}
+	slices.Sort(arriving)
+	slices.Sort(departing)
+	return arriving, departing
+}
+
+// turn covers namespaces and stops to cover others. The mark says so before the
+// first event of it: a process that dies over it looks at them again.
+func (t *target) turn(ctx context.Context, arriving, departing []string, now map[string]uint64, at uint64) error {
+	c := &t.coverage
+	for _, name := range slices.Concat(arriving, departing) {
+		c.turning[name] = struct{}{}
+	}
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	if err := t.keepMark(ctx, t.position()); err != nil {
+		return err
+	}
+	for _, name := range departing {
+		if err := t.depart(ctx, name, c.namespaces.since(name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range arriving {
+		if err := t.arrive(ctx, name, now[name]); err != nil {
+			return err
+		}
+	}
+	clear(c.turning)
+	c.at, c.hash = at, hashOf(c.covered)
+	if err := t.pass(ctx, t.resume()); err != nil {
+		return err
+	}
+	t.logger.Debug("other namespaces are covered", "arrived", len(arriving), "departed", len(departing), "covered", len(c.covered))
+	return t.markNow(ctx)
+}
+
+// depart stops to cover a namespace. What a list shows to be as the index has it
+// leaves at once; of the rest the stream has more to bring.
+func (t *target) depart(ctx context.Context, namespace string, cause uint64) error {
+	c := &t.coverage
+	delete(c.covered, namespace)
+	c.leaving[namespace] = departure{cause: cause}
+	t.publish()
+	until, err := t.source.list(ctx, &listing{namespace: namespace}, func(raw []byte) error {
+		t.status.progressNow()
+		o, err := t.source.whole.Normalise(raw)
+		if _, bad := errors.AsType[*frame.Malformed](err); bad {
+			return nil // what is known of it leaves later
+		}
+		if err != nil {
+			return err
+		}
+		if e := t.index.get(o.Namespace, o.Name); e != nil && e.uid == o.UID && e.rv == o.ResourceVersion {
+			return t.leave(ctx, e, &o, cause, false)
+		}
+		return nil
+	})
+	if err := errors.Join(err, t.flush(ctx)); err != nil {
+		return err
+	}
+	c.leaving[namespace] = departure{until: until, cause: cause}
+	delete(c.doubtful, namespace)
+	t.publish()
+	return nil
+}
+
+// arrive covers a namespace from here on: what is in it at the cursor enters, and
+// the frames that follow tell the rest. If etcd has forgotten that revision, or the
+// log is ahead of it, what there is now enters, and the frames up to that tell
+// nothing new.
+func (t *target) arrive(ctx context.Context, namespace string, cause uint64) error {
+	c := &t.coverage
+	delete(c.leaving, namespace)
+	c.covered[namespace] = struct{}{}
+	t.publish()
+	at := t.cursor
+	if at < max(c.ahead, c.listed[namespace]) {
+		at = 0
+	}
+	rv, torn, err := t.listArrived(ctx, namespace, at, cause)
+	if at != 0 && (expired(err) || unsupported(err)) {
+		rv, torn, err = t.listArrived(ctx, namespace, 0, cause)
+	}
+	if err == nil && torn {
+		err = t.emitGap(ctx, event.GapInfo{From: t.resume(), To: rv, Reason: reasonSelection, Recovered: event.RecoveredState})
+	}
+	if err := errors.Join(err, t.flush(ctx)); err != nil {
+		delete(c.covered, namespace) // so that it is begun anew
+		return err
+	}
+	c.listed[namespace] = rv
+	delete(c.doubtful, namespace)
+	return nil
+}
+
+// listArrived announces how a list of a namespace differs from what the index holds
+// of it. It returns the list's revision, and whether the index held anything in an
+// older state, so that revisions between the two were not told.
+func (t *target) listArrived(ctx context.Context, namespace string, at, cause uint64) (rv uint64, torn bool, err error) {
+	t.sweeps++
+	number := t.sweeps
+	rv, err = t.source.list(ctx, &listing{at: at, namespace: namespace}, func(raw []byte) error {
+		t.status.progressNow()
+		o, err := t.source.whole.Normalise(raw)
+		if bad, ok := errors.AsType[*frame.Malformed](err); ok {
+			if e := t.index.get(bad.Namespace, bad.Name); e != nil {
+				e.sweep = number
+			}
+			return t.reject(ctx, bad)
+		}
+		if err != nil {
+			return err
+		}
+		e := t.index.get(o.Namespace, o.Name)
+		if e == nil {
+			err = t.announceArrived(ctx, &o, cause)
+		} else if o.ResourceVersion > e.rv {
+			torn = true
+			err = t.catchUp(ctx, e, &o, cause)
+		}
+		if err != nil {
+			return err
+		}
+		t.index.get(o.Namespace, o.Name).sweep = number
+		return nil
+	})
+	if err != nil {
+		return rv, torn, err
+	}
+	for _, e := range t.entriesOf(namespace) {
+		if e.sweep == number || e.rv > rv {
+			continue
+		}
+		torn = true
+		if err := t.endAbsent(ctx, e, rv); err != nil {
+			return rv, torn, err
+		}
+	}
+	return rv, torn, nil
+}
+
+// catchUp announces a newer state of what the index holds, or of what replaced it.
+func (t *target) catchUp(ctx context.Context, e *entry, o *frame.Object, cause uint64) error {
+	if e.uid == o.UID {
+		return t.announce(ctx, event.Modified, o, e, true)
+	}
+	if err := t.end(ctx, event.Deleted, e, nil, replacedAt(e, o.ResourceVersion), true); err != nil {
+		return err
+	}
+	return t.announceArrived(ctx, o, cause)
+}
+
+// announceArrived tells of an object in a namespace that is covered from now on. It
+// has entered, but for one that came to be after the Namespace was as it is now.
+func (t *target) announceArrived(ctx context.Context, o *frame.Object, cause uint64) error {
+	op := event.Entered
+	if o.ResourceVersion > cause {
+		of := t.event(op, &entry{namespace: o.Namespace, name: o.Name, uid: o.UID}, false)
+		_, known, err := t.lastKnown(ctx, &of)
+		if err == nil && !known {
+			op, err = t.addedOrEntered(ctx, o, cause)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return t.announceCaused(ctx, op, o, nil, false, cause)
+}

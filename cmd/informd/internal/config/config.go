@@ -46,6 +46,13 @@ type Kubernetes struct {
 	Context    string `yaml:"context"`
 }
 
+// The values of [Resource.Watch].
+const (
+	WatchAuto       = "auto"
+	WatchCluster    = "cluster"
+	WatchNamespaced = "namespaced"
+)
+
 // The values of [Resource.Mode].
 const (
 	ModeFull     = "full"
@@ -64,10 +71,15 @@ type Resource struct {
 	Resource string `yaml:"resource"`
 	// Mode is [ModeFull] or [ModeMetadata].
 	Mode string `yaml:"mode" enum:"full,metadata"`
-	// Namespaces are exact names; none means all.
+	// Namespaces are names and globs; none means all. ExcludeNamespaces are left out.
 	Namespaces        []string `yaml:"namespaces" absent:"all namespaces"`
-	ExcludeNamespaces []string `yaml:"excludeNamespaces" later:"remove it, or list the namespaces you want in namespaces"`
-	NamespaceSelector string   `yaml:"namespaceSelector" later:"remove it, or list the namespaces you want in namespaces"`
+	ExcludeNamespaces []string `yaml:"excludeNamespaces"`
+	// NamespaceSelector is a label selector over the Namespaces, as they are at any
+	// time.
+	NamespaceSelector string `yaml:"namespaceSelector"`
+	// Watch is [WatchCluster], one watch that is filtered here, [WatchNamespaced], one
+	// for each namespace, which takes exact names, or [WatchAuto]: what fits.
+	Watch string `yaml:"watch" enum:"auto,cluster,namespaced"`
 	// LabelSelector and FieldSelector are in the syntax of the API server,
 	// which evaluates them.
 	LabelSelector string   `yaml:"labelSelector"`
@@ -112,7 +124,7 @@ type Match struct {
 	// Group is nil for any group and empty for the core group.
 	Group    *string `yaml:"group"`
 	Resource string  `yaml:"resource"`
-	// Namespaces are exact names. Cluster-scoped objects are in none of them.
+	// Namespaces are names and globs. Cluster-scoped objects are in none of them.
 	Namespaces []string `yaml:"namespaces" absent:"all namespaces"`
 	// Ops are operations as event.Op spells them, or with a "!" in front.
 	// Plain ones name the wanted operations; deleted, left, gap and synced pass
@@ -159,7 +171,7 @@ func defaults() *Config {
 }
 
 // begin is called before an entry of resources is decoded.
-func (r *Resource) begin(at Pos) { *r = Resource{Pos: at, Mode: ModeFull} }
+func (r *Resource) begin(at Pos) { *r = Resource{Pos: at, Mode: ModeFull, Watch: WatchAuto} }
 
 // begin is called before an entry of sinks is decoded.
 func (s *Sink) begin(at Pos) { *s = Sink{Pos: at, Start: StartSnapshot} }

@@ -37,26 +37,29 @@ func TestGood(t *testing.T) {
 		Resources: []config.Resource{
 			{
 				Pos: config.Pos{Line: 6, Col: 5}, Group: "apps", Version: "v1", Resource: "deployments", Mode: config.ModeMetadata,
-				Namespaces: []string{"shop", "bank"}, LabelSelector: "app in (web,api),!canary", FieldSelector: "metadata.name!=old",
+				Namespaces: []string{"shop", "bank"}, ExcludeNamespaces: []string{}, Watch: config.WatchNamespaced, LabelSelector: "app in (web,api),!canary", FieldSelector: "metadata.name!=old",
 			},
-			{Pos: config.Pos{Line: 15, Col: 5}, Resource: "pods", Mode: config.ModeFull},
-			{Pos: config.Pos{Line: 17, Col: 5}, Resource: "secrets", Mode: config.ModeFull},
-			{Pos: config.Pos{Line: 18, Col: 5}, Group: "stable.example.com", Resource: "crontabs", Mode: config.ModeFull, Resync: 90 * time.Minute},
+			{Pos: config.Pos{Line: 16, Col: 5}, Resource: "pods", Mode: config.ModeFull, Watch: config.WatchAuto},
+			{
+				Pos: config.Pos{Line: 18, Col: 5}, Resource: "secrets", Mode: config.ModeFull, Watch: config.WatchCluster,
+				Namespaces: []string{"team-?*"}, ExcludeNamespaces: []string{"*-test"}, NamespaceSelector: "tier=prod",
+			},
+			{Pos: config.Pos{Line: 19, Col: 5}, Group: "stable.example.com", Resource: "crontabs", Mode: config.ModeFull, Watch: config.WatchAuto, Resync: 90 * time.Minute},
 		},
 		Journal: journalOf("memory", "/data", sink.GiB),
 		Sinks: []config.Sink{
 			{
-				Pos: config.Pos{Line: 21, Col: 5}, Name: "out", Type: "stdout", Start: config.StartNow,
+				Pos: config.Pos{Line: 22, Col: 5}, Name: "out", Type: "stdout", Start: config.StartNow,
 				Driver:  sink.Driver{Type: "stdout", Lanes: 1},
 				Options: &stdoutOptions{Format: "pretty"},
 			},
 			{
-				Pos: config.Pos{Line: 22, Col: 5}, Name: "arch", Type: "file", Start: config.StartSnapshot,
+				Pos: config.Pos{Line: 23, Col: 5}, Name: "arch", Type: "file", Start: config.StartSnapshot,
 				Driver:  sink.Driver{Type: "file", Lanes: 1},
 				Options: &fileOptions{Path: "/var/log/informd/events.ndjson", MaxSize: sink.MiB, MaxFiles: 3},
 			},
 			{
-				Pos: config.Pos{Line: 28, Col: 5}, Name: "bus", Type: "nats", Start: config.StartSnapshot,
+				Pos: config.Pos{Line: 29, Col: 5}, Name: "bus", Type: "nats", Start: config.StartSnapshot,
 				Driver: sink.Driver{Type: "nats", Lanes: 1},
 				Options: &natsOptions{
 					URL: sink.NewSecret("nats://user:secret@nats:4222"), JetStream: true, SubjectPrefix: "events",
@@ -64,7 +67,7 @@ func TestGood(t *testing.T) {
 				},
 			},
 			{
-				Pos: config.Pos{Line: 33, Col: 5}, Name: "hook", Type: "webhook", Start: config.StartSnapshot,
+				Pos: config.Pos{Line: 34, Col: 5}, Name: "hook", Type: "webhook", Start: config.StartSnapshot,
 				Driver: sink.Driver{Type: "webhook", Lanes: 8},
 				Options: &webhookOptions{
 					retryOptions: retryOptions{Attempts: &attempts},
@@ -123,7 +126,7 @@ func TestDefaults(t *testing.T) {
 	want := &config.Config{
 		Path:      "config.yaml",
 		Cluster:   "default",
-		Resources: []config.Resource{{Pos: config.Pos{Line: 1, Col: 13}, Resource: "pods", Mode: "full"}},
+		Resources: []config.Resource{{Pos: config.Pos{Line: 1, Col: 13}, Resource: "pods", Mode: "full", Watch: "auto"}},
 		Journal:   journalOf("embedded", "/var/lib/private/informd", 10*sink.GiB),
 		Sinks: []config.Sink{{
 			Pos: config.Pos{Line: 2, Col: 9}, Name: "out", Type: "stdout", Start: "snapshot",

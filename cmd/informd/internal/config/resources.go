@@ -25,7 +25,7 @@ func (r *reading) checkResources(resources []Resource) {
 		}
 		r.checkName(one, path)
 		r.checkVersion(one.Version, path+".version")
-		r.checkNamespaces(one.Namespaces, path+".namespaces")
+		r.checkCoverage(one, path)
 		r.checkSelectors(one, path)
 		r.checkResync(one.Resync, path+".resync")
 		if one.Resource == "" || r.bad(path+".group") || r.bad(path+".resource") {
@@ -48,6 +48,8 @@ func merged(first, second Resource) string {
 		return one + "write one with a selector that covers both"
 	case first.Version != second.Version || first.Mode != second.Mode:
 		return one + "decide for one version and mode"
+	case first.patterned() || second.patterned() || first.Watch != second.Watch:
+		return one + "write one whose namespaces cover both"
 	case len(first.Namespaces) == 0 && len(second.Namespaces) == 0:
 		return "remove this one"
 	case len(first.Namespaces) == 0 || len(second.Namespaces) == 0:
@@ -131,26 +133,12 @@ func (r *reading) checkVersion(version, path string) {
 	}
 }
 
-func (r *reading) checkNamespaces(namespaces []string, path string) {
-	seen := map[string]bool{}
-	for i, namespace := range namespaces {
-		at := index(path, i)
-		switch {
-		case r.bad(at):
-		case strings.ContainsAny(namespace, globs):
-			r.fail(at, "%s: a pattern for namespaces is not supported yet: list them by name", quote(namespace))
-		case len(validation.IsDNS1123Label(namespace)) > 0:
-			r.fail(at, "%s is not a namespace: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", quote(namespace))
-		case seen[namespace]:
-			r.fail(at, "%q is in the list twice", namespace)
-		}
-		seen[namespace] = true
-	}
-}
-
 func (r *reading) checkSelectors(one Resource, path string) {
 	if _, err := labels.Parse(one.LabelSelector); err != nil {
 		r.fail(path+".labelSelector", `%s is not a label selector, as in "app=web,tier in (a,b)": %v`, quote(one.LabelSelector), err)
+	}
+	if _, err := labels.Parse(one.NamespaceSelector); err != nil {
+		r.fail(path+".namespaceSelector", `%s is not a label selector, as in "tier=prod,!sandbox": %v`, quote(one.NamespaceSelector), err)
 	}
 	if _, err := fields.ParseSelector(one.FieldSelector); err != nil {
 		r.fail(path+".fieldSelector", `%s is not a field selector, as in "status.phase=Running": %v`, quote(one.FieldSelector), err)

@@ -42,14 +42,19 @@ func (r *reading) named(resources []Resource) bool {
 func (r *reading) checkSelects(m Match, path string, resources []Resource) {
 	inGroup := func(one Resource) bool { return m.Group == nil || *m.Group == one.Group }
 	var groups, names []string
+	var meant []Resource
 	for _, one := range resources {
 		if inGroup(one) && (m.Resource == "" || m.Resource == one.Resource) {
-			return
+			meant = append(meant, one)
 		}
 		groups = append(groups, cmp.Or(one.Group, `""`))
 		if inGroup(one) {
 			names = append(names, one.Resource)
 		}
+	}
+	if len(meant) > 0 {
+		r.checkReaches(m.Namespaces, path+".namespaces", meant)
+		return
 	}
 	if len(names) == 0 {
 		r.fail(path+".group", "no entry of resources is in group %s %s", quote(*m.Group), didYouMean(*m.Group, unique(groups)))

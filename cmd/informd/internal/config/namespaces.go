@@ -1,0 +1,138 @@
+package config
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// checkCoverage checks which namespaces an entry covers.
+func (r *reading) checkCoverage(one Resource, path string) {
+	r.checkNamespaces(one.Namespaces, path+".namespaces")
+	r.checkNamespaces(one.ExcludeNamespaces, path+".excludeNamespaces")
+	if r.failed[path+".namespaces"] || r.failed[path+".excludeNamespaces"] {
+		return
+	}
+	if len(one.ExcludeNamespaces) > 0 && one.excludesAll() {
+		r.fail(path+".excludeNamespaces", "leaves nothing of namespaces: remove what is in both")
+	}
+	if one.Watch == WatchNamespaced && (len(one.Namespaces) == 0 || one.patterned()) {
+		r.fail(path+".watch", "namespaced is one watch for each namespace: it needs namespaces with exact names, without excludeNamespaces and namespaceSelector")
+	}
+}
+
+// patterned reports whether it takes more than exact names to say which namespaces
+// are meant.
+func (one Resource) patterned() bool {
+	return len(one.ExcludeNamespaces) > 0 || one.NamespaceSelector != "" || slices.ContainsFunc(one.Namespaces, isGlob)
+}
+
+// excludesAll reports whether no namespace can be left.
+func (one Resource) excludesAll() bool {
+	excluded := func(namespace string) bool {
+		return slices.ContainsFunc(one.ExcludeNamespaces, func(pattern string) bool {
+			return pattern == "*" || pattern == namespace || !isGlob(namespace) && matches(pattern, namespace)
+		})
+	}
+	if len(one.Namespaces) == 0 {
+		return excluded("*")
+	}
+	return !slices.ContainsFunc(one.Namespaces, func(namespace string) bool { return !excluded(namespace) })
+}
+
+func isGlob(namespace string) bool { return strings.ContainsAny(namespace, globs) }
+
+// matches is path.Match for what checkNamespaces has passed.
+func matches(glob, namespace string) bool {
+	ok, err := path.Match(glob, namespace)
+	return ok && err == nil
+}
+
+// namespaceGlob is what a pattern for namespaces may be made of.
+const namespaceGlob = `^[a-z0-9*?\[\]^-]+$`
+
+func (r *reading) checkNamespaces(namespaces []string, path string) {
+	seen := map[string]bool{}
+	for i, namespace := range namespaces {
+		at := index(path, i)
+		switch {
+		case r.bad(at):
+		case isGlob(namespace) && !validGlob(namespace):
+			r.fail(at, "%s is not a pattern for namespaces: lower-case letters, digits and '-', and * for any of them, ? for one, [abc] for one of these", quote(namespace))
+		case !isGlob(namespace) && len(validation.IsDNS1123Label(namespace)) > 0:
+			r.fail(at, "%s is not a namespace: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", quote(namespace))
+		case seen[namespace]:
+			r.fail(at, "%q is in the list twice", namespace)
+		}
+		seen[namespace] = true
+	}
+}
+
+func validGlob(pattern string) bool {
+	_, err := path.Match(pattern, "")
+	return err == nil && regexp.MustCompile(namespaceGlob).MatchString(pattern)
+}
+
+// checkReaches refuses namespaces of a match that no entry of resources covers.
+func (r *reading) checkReaches(namespaces []string, path string, meant []Resource) {
+	if r.failed[path] {
+		return
+	}
+	for _, one := range meant {
+		if one.Pos == (Pos{}) || len(one.Namespaces) == 0 && len(one.ExcludeNamespaces) == 0 {
+			return
+		}
+	}
+	for i, namespace := range namespaces {
+		if r.bad(index(path, i)) || slices.ContainsFunc(meant, func(one Resource) bool { return one.reaches(namespace) }) {
+			continue
+		}
+		r.fail(index(path, i), "no entry of resources covers %s %s", quote(namespace), covered(meant))
+	}
+}
+
+// covered says what entries cover.
+func covered(entries []Resource) string {
+	var names, excluded []string
+	for _, one := range entries {
+		names = append(names, one.Namespaces...)
+		excluded = append(excluded, one.ExcludeNamespaces...)
+	}
+	if len(names) == 0 {
+		names = []string{"*"}
+	}
+	text := "(they have " + strings.Join(unique(names), ", ")
+	if len(excluded) > 0 {
+		text += " without " + strings.Join(unique(excluded), ", ")
+	}
+	return text + ")"
+}
+
+// reaches reports whether an entry may cover what a name or glob means.
+func (one Resource) reaches(namespace string) bool {
+	meets := func(pattern string) bool {
+		switch {
+		case !isGlob(namespace):
+			return matches(pattern, namespace)
+		case !isGlob(pattern):
+			return matches(namespace, pattern)
+		default:
+			return mayMeet(pattern, namespace)
+		}
+	}
+	if !isGlob(namespace) && slices.ContainsFunc(one.ExcludeNamespaces, meets) {
+		return false
+	}
+	return len(one.Namespaces) == 0 || slices.ContainsFunc(one.Namespaces, meets)
+}
+
+// mayMeet reports whether two globs may match the same name: how they begin, before
+// the first sign, must agree.
+func mayMeet(a, b string) bool {
+	beginning := func(glob string) string { return glob[:strings.IndexAny(glob, globs)] }
+	x, y := beginning(a), beginning(b)
+	return strings.HasPrefix(x, y) || strings.HasPrefix(y, x)
+}

@@ -466,3 +466,100 @@ func TestArrivalAfterCompaction(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
+
+// A list of a namespace that takes too long is begun anew; the watch has lost
+// nothing.
+func TestArrivalThatExpires(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "no")
+	api.put("team-a", "one", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	refused := 0
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			api.mu.Lock()
+			defer api.mu.Unlock()
+			if !strings.Contains(r.URL.Path, "/namespaces/team-a/") || refused == 3 {
+				return false
+			}
+			refused++
+			writeStatus(w, 410, "Expired", "The provided continue parameter is too old")
+			return true
+		}
+	})
+	n := len(r.log.all())
+	api.put("", "team-a", "yes")
+	r.eventually("entered", func() bool { return len(r.since(n)) == 1 })
+	r.caughtUp()
+	if diff := cmp.Diff([]string{"entered team-a/one 102"}, thingLines(r.log.all()[n:])); diff != "" || len(r.since(n)) != 1 {
+		t.Errorf("events (-want +got):\n%s\n%q", diff, r.since(n))
+	}
+}
+
+func TestNamespacesAfterARollback(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "no")
+	api.put("", "team-b", "yes")
+	api.put("team-a", "one", "")
+	api.put("team-b", "one", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	matches := func() bool { return len(wrong(r.log.all(), api, false)) == 0 }
+	api.put("", "team-a", "yes")
+	api.put("", "team-b", "no")
+	r.eventually("team-a is in", matches)
+	r.caughtUp()
+	api.rollBack(104)
+	r.eventually("team-b is in", matches)
+	r.eventually("epoch", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	r.caughtUp()
+	api.put("", "team-a", "yes")
+	r.eventually("both are in", matches)
+	r.caughtUp()
+}
+
+func TestNamespacesOfAClusterScopedResource(t *testing.T) {
+	api := newFakeAPI(t)
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != "/apis/example.com/v1" {
+				return false
+			}
+			fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v1","resources":[{"name":"things","kind":"Thing","verbs":["list","watch"]}]}`)
+			return true
+		}
+	})
+	r := start(t, api, labelled())
+	want := "cannot be watched: it is cluster-scoped, remove namespaces, excludeNamespaces and namespaceSelector from its entry"
+	if s := r.state(dynwatch.Degraded); s.Reason != want {
+		t.Errorf("reason %q", s.Reason)
+	}
+}
+
+// Another selector is another selection: an edit of the config says nothing of what
+// falls out.
+func TestOtherNamespaceSelector(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("", "team-b", "no")
+	api.put("team-a", "one", "")
+	api.put("team-b", "one", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	n := len(r.log.all())
+	wanted := labelled()
+	wanted.NamespaceSelector = "on=no"
+	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the gap", func() bool { return len(r.since(n)) == 2 })
+	if diff := cmp.Diff([]string{"snapshot team-b/one uid-4 104 replay", "gap (104,104] selection state"}, r.since(n)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	api.put("team-a", "one", "")
+	r.caughtUp()
+	if got := r.since(n); len(got) != 2 {
+		t.Errorf("team-a is told of: %q", got)
+	}
+}

@@ -96,7 +96,7 @@ func (t *target) endOutside(ctx context.Context, e *entry, at, cause uint64, rep
 	o, there, err := t.stillThere(ctx, e, at)
 	switch {
 	case expired(err), unsupported(err):
-		o, there = nil, true
+		o = nil // nothing says that it is gone
 	case err != nil:
 		return err
 	case !there:

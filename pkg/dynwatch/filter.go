@@ -82,6 +82,9 @@ func (s spec) namespaceKeys() string {
 	if s.namespaceSelector != "" {
 		keys = append(keys, "namespaceSelector")
 	}
+	if last := len(keys) - 1; last > 0 {
+		keys = []string{strings.Join(keys[:last], ", "), keys[last]}
+	}
 	return strings.Join(keys, " and ")
 }
 

@@ -42,7 +42,9 @@ func (t *target) follow(ctx context.Context) error {
 	if err := t.showWatch(ctx); err != nil {
 		return err
 	}
-	err = t.receive(ctx, w)
+	if err = t.reselect(ctx); err == nil {
+		err = t.receive(ctx, w)
+	}
 	t.abandonAudit()
 	t.again.stopReader()
 	switch {
@@ -71,9 +73,6 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 	defer tick.Stop()
 	began := time.Now()
 	q := quiet{since: began}
-	if err := t.reselect(ctx); err != nil {
-		return err
-	}
 	t.reannounce(ctx)
 	for {
 		var err error
@@ -116,10 +115,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			err = t.reannounceNext(ctx, object, more)
 		}
 		if err == nil {
-			err = t.reselect(ctx)
-		}
-		if err == nil {
-			err = t.concludeAll(ctx)
+			err = t.betweenFrames(ctx)
 		}
 		if err == nil && t.shown != Live {
 			err = t.showWatch(ctx)
@@ -128,6 +124,14 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			return err
 		}
 	}
+}
+
+// betweenFrames does what must not fall into the middle of a frame.
+func (t *target) betweenFrames(ctx context.Context) error {
+	if err := t.reselect(ctx); err != nil {
+		return err
+	}
+	return t.concludeAll(ctx)
 }
 
 // handle takes one event of the watch.

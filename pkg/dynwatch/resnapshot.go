@@ -172,9 +172,13 @@ func (t *target) lister() func(ctx context.Context, take func(present) error) (u
 		return source.list(ctx, l, func(raw []byte) error {
 			o, err := source.frames.Normalise(raw)
 			if bad, ok := errors.AsType[*frame.Malformed](err); ok {
+				if !source.filter.covers(bad.Namespace) {
+					return nil
+				}
 				return take(present{bad: bad})
 			}
-			if err != nil {
+			// What comes to be covered just now was not rendered; it has entered.
+			if err != nil || !source.filter.covers(o.Namespace) || len(o.Data) == 0 {
 				return err
 			}
 			return take(present{object: o, there: true})

@@ -3,6 +3,7 @@ package dynwatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -24,6 +25,10 @@ func (t *target) reselect(ctx context.Context) error {
 	if len(arriving)+len(departing) > 0 {
 		t.abandonAudit()
 		if err := t.turn(ctx, arriving, departing, now, at); err != nil {
+			if expired(err) {
+				// It was a list that took too long, and not the watch.
+				err = fmt.Errorf("list a namespace: %v", err) //nolint:errorlint // see above
+			}
 			return err
 		}
 	}

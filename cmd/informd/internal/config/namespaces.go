@@ -26,21 +26,21 @@ func (r *reading) checkCoverage(one Resource, path string) {
 
 // patterned reports whether it takes more than exact names to say which namespaces
 // are meant.
-func (one Resource) patterned() bool {
-	return len(one.ExcludeNamespaces) > 0 || one.NamespaceSelector != "" || slices.ContainsFunc(one.Namespaces, isGlob)
+func (r Resource) patterned() bool {
+	return len(r.ExcludeNamespaces) > 0 || r.NamespaceSelector != "" || slices.ContainsFunc(r.Namespaces, isGlob)
 }
 
 // excludesAll reports whether no namespace can be left.
-func (one Resource) excludesAll() bool {
+func (r Resource) excludesAll() bool {
 	excluded := func(namespace string) bool {
-		return slices.ContainsFunc(one.ExcludeNamespaces, func(pattern string) bool {
+		return slices.ContainsFunc(r.ExcludeNamespaces, func(pattern string) bool {
 			return pattern == "*" || pattern == namespace || !isGlob(namespace) && matches(pattern, namespace)
 		})
 	}
-	if len(one.Namespaces) == 0 {
+	if len(r.Namespaces) == 0 {
 		return excluded("*")
 	}
-	return !slices.ContainsFunc(one.Namespaces, func(namespace string) bool { return !excluded(namespace) })
+	return !slices.ContainsFunc(r.Namespaces, func(namespace string) bool { return !excluded(namespace) })
 }
 
 func isGlob(namespace string) bool { return strings.ContainsAny(namespace, globs) }
@@ -112,7 +112,7 @@ func covered(entries []Resource) string {
 }
 
 // reaches reports whether an entry may cover what a name or glob means.
-func (one Resource) reaches(namespace string) bool {
+func (r Resource) reaches(namespace string) bool {
 	meets := func(pattern string) bool {
 		switch {
 		case !isGlob(namespace):
@@ -123,10 +123,10 @@ func (one Resource) reaches(namespace string) bool {
 			return mayMeet(pattern, namespace)
 		}
 	}
-	if !isGlob(namespace) && slices.ContainsFunc(one.ExcludeNamespaces, meets) {
+	if !isGlob(namespace) && slices.ContainsFunc(r.ExcludeNamespaces, meets) {
 		return false
 	}
-	return len(one.Namespaces) == 0 || slices.ContainsFunc(one.Namespaces, meets)
+	return len(r.Namespaces) == 0 || slices.ContainsFunc(r.Namespaces, meets)
 }
 
 // mayMeet reports whether two globs may match the same name: how they begin, before

@@ -248,3 +248,19 @@ func TestDeepCopy(t *testing.T) {
 		t.Error("the copy shares its bytes")
 	}
 }
+
+// What is not wanted is identified, checked and not rendered, in a list as in a
+// watch.
+func TestOnly(t *testing.T) {
+	n := frame.NewNormaliser("v1", "Pod", nil).Only(func(namespace string) bool { return namespace == "shop" })
+	const object = `{"metadata":{"namespace":%q,"name":"x","uid":"u","resourceVersion":"7"},"spec":{}}`
+	for namespace, rendered := range map[string]bool{"shop": true, "bank": false} {
+		o, err := n.Normalise(fmt.Appendf(nil, object, namespace))
+		if err != nil || o.Namespace != namespace || o.Name != "x" || o.UID != "u" || o.ResourceVersion != 7 || (o.Data != nil) != rendered {
+			t.Errorf("%s: %+v, %v", namespace, o, err)
+		}
+	}
+	if _, err := n.Normalise([]byte(`{"metadata":{"namespace":"bank","name":"x"}}`)); err == nil {
+		t.Error("an object without a uid was taken")
+	}
+}

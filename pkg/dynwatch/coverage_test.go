@@ -327,30 +327,45 @@ func TestWaitingForNamespaces(t *testing.T) {
 	r.caughtUp()
 }
 
-// There is one watch of the Namespaces for all targets, none without need.
+// There is one watch of the Namespaces for all targets, none without need, and a new
+// one when there is need again.
 func TestOneWatchOfNamespaces(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("", "team-a", "yes")
-	metadata := labelled()
-	metadata.Resource, metadata.Mode = "things", dynwatch.Metadata
+	api.do(func() {
+		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
+			r.URL.Path = strings.Replace(r.URL.Path, "/other.com", "/example.com", 1)
+			return false
+		}
+	})
 	r := start(t, api, teams())
 	r.caughtUp()
+	watches := func() int { return api.requestsWith(namespacesPath + "?allowWatchBookmarks") }
 	if n := api.requestsWith(namespacesPath + "?"); n != 0 {
 		t.Errorf("%d requests for Namespaces that nobody needs", n)
 	}
 	other := labelled()
-	other.Resource = "gone" // is not served: it waits, and needs nothing yet
-	if err := r.manager.Apply([]dynwatch.Resource{labelled(), other}); err != nil {
-		t.Fatal(err)
+	other.Group = "other.com"
+	for round := range 2 {
+		if err := r.manager.Apply([]dynwatch.Resource{labelled(), other}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			r.eventually("live", func() bool { return r.manager.Targets()[i].State == dynwatch.Live })
+		}
+		r.eventually("a watch of Namespaces", func() bool { return watches() > round })
+		name := fmt.Sprint("team-", round)
+		api.put("", name, "yes")
+		api.put(name, "one", "")
+		n := 2 * (round + 1)
+		r.eventually("both know it", func() bool { return len(thingLines(r.log.all())) == n })
+		if got := watches(); got != round+1 {
+			t.Errorf("%d watches of Namespaces", got)
+		}
+		if err := r.manager.Apply([]dynwatch.Resource{teams()}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	r.eventually("live", func() bool { return r.manager.Targets()[1].State == dynwatch.Live })
-	if n := api.requestsWith(namespacesPath + "?allowWatchBookmarks"); n != 1 {
-		t.Errorf("%d watches of Namespaces", n)
-	}
-	if err := r.manager.Apply([]dynwatch.Resource{metadata}); err != nil {
-		t.Fatal(err)
-	}
-	r.caughtUp()
 }
 
 // A watch of the Namespaces that breaks or expires goes on.

@@ -61,11 +61,11 @@ func (n *namespaces) join(tm timing) chan struct{} {
 	n.turn.Lock()
 	defer n.turn.Unlock()
 	changed := make(chan struct{}, 1)
+	changed <- struct{}{}
 	n.mu.Lock()
 	n.users[changed] = struct{}{}
 	first := len(n.users) == 1
 	n.mu.Unlock()
-	changed <- struct{}{}
 	if first {
 		ctx, cancel := context.WithCancel(context.Background())
 		var loop sync.WaitGroup

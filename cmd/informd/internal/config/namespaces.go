@@ -24,6 +24,12 @@ func (r *reading) checkCoverage(one Resource, path string) {
 	}
 }
 
+// ClusterWide reports whether the entry is one watch of the whole cluster, in contrast
+// to one for each of its namespaces.
+func (r Resource) ClusterWide() bool {
+	return r.Watch == WatchCluster || len(r.Namespaces) == 0 || r.patterned()
+}
+
 // patterned reports whether it takes more than exact names to say which namespaces
 // are meant.
 func (r Resource) patterned() bool {

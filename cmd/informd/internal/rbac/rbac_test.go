@@ -200,6 +200,16 @@ func TestClusterRules(t *testing.T) {
 		"an embedded journal is of one":           {"embedded, dir: /tmp", " [{resource: pods}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
 		"nothing cluster-wide":                    {"memory", " [{resource: pods, namespaces: [shop]}]", []rbacv1.PolicyRule{definitions, services}},
 		"definitions that are watched themselves": {"memory", " [{group: apiextensions.k8s.io, resource: customresourcedefinitions}]", []rbacv1.PolicyRule{definitions, services}},
+		"a glob":                 {"memory", " [{resource: pods, namespaces: [shop, 'team-*']}]", []rbacv1.PolicyRule{watch("", "pods"), definitions, services}},
+		"exact names, one watch": {"memory", " [{resource: pods, namespaces: [shop], watch: cluster}]", []rbacv1.PolicyRule{watch("", "pods"), definitions, services}},
+		"labels of namespaces": {
+			"memory", " [{resource: pods, namespaces: [shop], namespaceSelector: tier=prod}]",
+			[]rbacv1.PolicyRule{watch("", "pods"), watch("", "namespaces"), definitions, services},
+		},
+		"labels of namespaces that are watched themselves": {
+			"memory", " [{resource: pods, excludeNamespaces: [shop], namespaceSelector: tier=prod}, {resource: namespaces}]",
+			[]rbacv1.PolicyRule{watch("", "namespaces", "pods"), definitions, services},
+		},
 		"the order of the config is not that of the rules": {
 			"memory", " [{group: batch, resource: jobs}, {resource: services}, {group: apps, resource: deployments}, {resource: pods}]",
 			[]rbacv1.PolicyRule{watch("", "pods", "services"), watch("apps", "deployments"), watch("batch", "jobs"), definitions, services},
@@ -213,6 +223,9 @@ func TestClusterRules(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.want, roles[0].Rules); diff != "" {
 				t.Errorf("rules (-want +got):\n%s", diff)
+			}
+			if others := rolesIn(t, printed(t, c.journal, c.resources, base()), "Role"); len(others) > 0 && name != "nothing cluster-wide" {
+				t.Errorf("roles in namespaces: %v", others)
 			}
 		})
 	}

@@ -27,12 +27,21 @@ func readVerbs() []string { return []string{"list", "watch"} }
 // clusterRules are those that hold in the whole cluster.
 func clusterRules(c *config.Config) []rule {
 	var everywhere []config.Resource
+	selects := false
 	for _, r := range c.Resources {
-		if len(r.Namespaces) == 0 {
+		if r.ClusterWide() {
 			everywhere = append(everywhere, r)
 		}
+		selects = selects || r.NamespaceSelector != ""
 	}
 	rules := watchRules(everywhere)
+	watchesNamespaces := slices.ContainsFunc(everywhere, func(r config.Resource) bool { return r.Group == "" && r.Resource == "namespaces" })
+	if selects && !watchesNamespaces {
+		rules = append(rules, rule{
+			APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: readVerbs(),
+			why: []string{"Their labels decide what a namespaceSelector covers."},
+		})
+	}
 	if c.Journal.Type != config.JournalMemory {
 		rules = append(rules, rule{
 			APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem}, Verbs: []string{"get"},
@@ -61,11 +70,14 @@ func noticeRules(watched []config.Resource) []rule {
 	})
 }
 
-// namespaceRules are those that hold in one namespace each: an entry with namespaces
-// is watched in each of them by itself.
+// namespaceRules are those that hold in one namespace each: an entry with exact names
+// of namespaces is watched in each of them by itself.
 func namespaceRules(c *config.Config) map[string][]rule {
 	entries := make(map[string][]config.Resource)
 	for _, r := range c.Resources {
+		if r.ClusterWide() {
+			continue
+		}
 		for _, namespace := range r.Namespaces {
 			entries[namespace] = append(entries[namespace], r)
 		}

@@ -24,6 +24,7 @@
 //   - pause.go: what follows an error
 //   - resolve.go, source.go: discovery, and the requests to the API server
 //   - plan.go, reach.go: what watching would come to, asked without watching
+//   - wildcard.go, catalog.go, expand.go: wildcards, and what they match now
 //   - access.go: telling which permissions are missing
 //   - served.go, definition.go, look.go: resources that come and go, and versions
 //   - sweep.go: lists, compared with the index (first snapshot and reconcile)

@@ -40,6 +40,8 @@ type fakeAPI struct {
 	versions []string
 	// definitions say what is served; nil: the API server has no such resources.
 	definitions *fakeDefinitions
+	// groups are all that are served; nil: the one resource is.
+	groups *fakeGroups
 	// denied are the verbs that the credentials do not allow, "list" or, in one
 	// namespace, "list a". review answers questions about that instead of the API.
 	denied map[string]bool
@@ -224,7 +226,7 @@ func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 		review(w, r)
 		return
 	}
-	if refuse != nil && refuse(w, r) {
+	if refuse != nil && refuse(w, r) || f.serveGroups(w, r) {
 		return
 	}
 	if r.URL.Path == namespacesPath {

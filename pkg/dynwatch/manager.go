@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/event"
@@ -87,10 +90,14 @@ type Manager struct {
 	// converging is held while targets are started and ended, which takes time.
 	converging sync.Mutex
 	closed     bool
+	wanted     wantedSet
+	expander   *expander
 
 	mu      sync.Mutex // for a moment only
 	running map[string]*running
 	lastRun uint64 // of a snapshot on request
+	// wildcards are those that are shown, see expander.show.
+	wildcards []TargetStatus
 }
 
 // running is a started target.
@@ -117,16 +124,18 @@ func New(options Options) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
-	return &Manager{
+	m := &Manager{
 		options: options, clients: c, served: s, namespaces: newNamespaces(c, options.Logger), timing: defaultTiming(), limits: defaultLimits(),
 		reviews: make(chan struct{}, reviewsAtOnce), running: make(map[string]*running),
-	}, nil
+	}
+	m.expander = newExpander(m)
+	return m, nil
 }
 
 // Check returns the error that [Manager.Apply] has for a wanted set that is not
 // valid. It changes nothing.
 func (m *Manager) Check(wanted []Resource) error {
-	if _, err := specs(wanted); err != nil {
+	if _, err := newWantedSet(wanted); err != nil {
 		return fmt.Errorf("apply resources: %w", err)
 	}
 	return nil
@@ -137,10 +146,12 @@ func (m *Manager) Check(wanted []Resource) error {
 // version, mode, selectors, filter or resync changed is ended and started. What starts goes on
 // where the log says that it stood, and begins with a snapshot if that says
 // nothing. Apply returns
-// when what was to end has ended; it does not wait for anything to sync. If the
+// when what was to end has ended; it does not wait for anything to sync, nor for
+// wildcards, whose targets start once discovery has said what they match, and from
+// then on start and end as resources come and go. If the
 // wanted set is not valid nothing changes and the error names every fault.
 func (m *Manager) Apply(wanted []Resource) error {
-	targets, err := specs(wanted)
+	set, err := newWantedSet(wanted)
 	if err != nil {
 		return fmt.Errorf("apply resources: %w", err)
 	}
@@ -149,23 +160,70 @@ func (m *Manager) Apply(wanted []Resource) error {
 	if m.closed {
 		return errors.New("apply resources: manager is closed")
 	}
-	m.end(func(r *running) bool { return targets[r.target.spec.name()] != r.target.spec })
-	if len(targets) > 0 {
+	m.wanted = set
+	if len(wanted) > 0 {
 		m.served.start(m.timing)
 	}
+	m.converge(m.stillWanted(set), nil)
+	m.expander.apply(set)
+	return nil
+}
+
+// stillWanted are the targets of entries that are not wildcards, and those that run
+// and that a wildcard goes on to match.
+func (m *Manager) stillWanted(set wantedSet) map[string]spec {
+	targets := maps.Clone(set.explicit)
+	var chosen []choice
+	if c := m.expander.catalog; c != nil {
+		chosen = set.choose(c)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, r := range m.running {
+		one := schema.GroupResource{Group: r.target.spec.group, Resource: r.target.spec.resource}
+		owner, ok := set.owner(one)
+		if c := m.expander.catalog; ok && c != nil {
+			if _, served := c.find(one.Group, owner.Version, one.Resource); served {
+				i := slices.IndexFunc(chosen, func(c choice) bool { return c.resource == one })
+				if ok = i >= 0; ok {
+					owner = chosen[i].wildcard
+				}
+			}
+		}
+		if ok && slices.Contains(owner.as(one), r.target.spec) {
+			targets[name] = r.target.spec
+		}
+	}
+	return targets
+}
+
+// converge makes the running targets these. The objects that the first list of a
+// later one holds are added. The caller holds converging.
+func (m *Manager) converge(targets map[string]spec, later map[string]bool) (begun, ended int) {
+	ended = m.end(func(r *running) bool { return targets[r.target.spec.name()] != r.target.spec })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, s := range targets {
 		if _, ok := m.running[name]; !ok {
-			m.running[name] = m.start(s)
+			m.running[name] = m.start(s, later[name])
+			begun++
 		}
 	}
-	return nil
+	return begun, ended
+}
+
+// gone reports whether a target has nothing more to tell: its resource is not served
+// any more, and the ends of its objects are in the log.
+func (m *Manager) gone(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.running[name]
+	return ok && r.target.status.gone.Load()
 }
 
 // end ends the targets that match and waits until they have ended. They are shown
-// until then.
-func (m *Manager) end(match func(*running) bool) {
+// until then. It returns how many.
+func (m *Manager) end(match func(*running) bool) int {
 	m.mu.Lock()
 	ending := make(map[string]*running)
 	for name, r := range m.running {
@@ -183,11 +241,15 @@ func (m *Manager) end(match func(*running) bool) {
 	for name := range ending {
 		delete(m.running, name)
 	}
+	return len(ending)
 }
 
-func (m *Manager) start(s spec) *running {
+func (m *Manager) start(s spec, later bool) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{target: newTarget(s, m), cancel: cancel, done: make(chan struct{})}
+	if later {
+		r.target.firstOp = event.Added
+	}
 	go func() {
 		defer close(r.done)
 		var beside sync.WaitGroup
@@ -199,12 +261,18 @@ func (m *Manager) start(s spec) *running {
 	return r
 }
 
-// Targets describes every target now, sorted by name.
+// Targets describes every target now, sorted by name. A wildcard is among them, under
+// its own pattern, until it has been expanded, while it matches nothing, and while what
+// it matches is too much.
 func (m *Manager) Targets() []TargetStatus {
 	m.mu.Lock()
 	all := make([]TargetStatus, 0, len(m.running))
 	for _, r := range m.running {
 		all = append(all, r.target.status.snapshot())
+	}
+	for _, w := range m.wildcards {
+		w.Beat, w.Events = time.Now(), maps.Clone(w.Events)
+		all = append(all, w)
 	}
 	m.mu.Unlock()
 	slices.SortFunc(all, func(a, b TargetStatus) int { return strings.Compare(a.Name, b.Name) })
@@ -215,8 +283,11 @@ func (m *Manager) Targets() []TargetStatus {
 // stays in the log.
 func (m *Manager) Close() {
 	m.converging.Lock()
-	defer m.converging.Unlock()
 	m.closed = true
+	m.converging.Unlock()
+	m.expander.close()
+	m.converging.Lock()
+	defer m.converging.Unlock()
 	m.end(func(*running) bool { return true })
 	m.served.close()
 	m.clients.close()

@@ -39,6 +39,9 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 	switch {
 	case told:
 		d = wait.Jitter(t.timing.waitingTold, 0.5)
+		if !t.status.gone.Load() {
+			d = min(d, max(t.timing.backoff, t.timing.unserved-time.Since(t.unservedSince)))
+		}
 	case state == Waiting:
 		d = min(d, t.timing.waitingCap)
 	}

@@ -84,7 +84,7 @@ func Plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource) ([]Ta
 }
 
 func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, counted int) ([]TargetPlan, error) {
-	targets, err := specs(wanted)
+	set, err := newWantedSet(wanted)
 	if err != nil {
 		return nil, fmt.Errorf("plan resources: %w", err)
 	}
@@ -96,6 +96,18 @@ func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, count
 	p := &planner{clients: c, counted: counted}
 	if err := p.greet(ctx); err != nil {
 		return nil, err
+	}
+	targets := set.explicit
+	if len(set.wildcards) > 0 {
+		catalog, err := readCatalog(ctx, c, nil)
+		if err != nil {
+			return nil, fmt.Errorf("find what the wildcards match: %w", err)
+		}
+		for _, one := range set.choose(catalog) {
+			for _, s := range one.wildcard.as(one.resource) {
+				targets[s.name()] = s
+			}
+		}
 	}
 	names := slices.Sorted(maps.Keys(targets))
 	plans := make([]TargetPlan, len(names))

@@ -170,13 +170,18 @@ func servedVersions(ctx context.Context, d *discovery, group string) ([]string, 
 	if err != nil {
 		return nil, fmt.Errorf("get API group %s: %w", group, err)
 	}
-	versions := []string{doc.PreferredVersion.Version}
-	for _, v := range doc.Versions {
-		if v.Version != doc.PreferredVersion.Version {
+	return versionsOf(&doc), nil
+}
+
+// versionsOf are the versions of a group, the preferred one first.
+func versionsOf(group *metav1.APIGroup) []string {
+	versions := []string{group.PreferredVersion.Version}
+	for _, v := range group.Versions {
+		if v.Version != group.PreferredVersion.Version {
 			versions = append(versions, v.Version)
 		}
 	}
-	return versions, nil
+	return versions
 }
 
 func resourcesOf(ctx context.Context, d *discovery, gv schema.GroupVersion) ([]metav1.APIResource, error) {

@@ -24,17 +24,25 @@ const (
 
 // Resource is one wanted resource.
 type Resource struct {
-	// Group is the API group, empty for the core group.
+	// Group is the API group, empty for the core group, or a glob (path.Match).
 	Group string
-	// Version is the API version; empty means the one the server prefers.
+	// Version is the API version; empty means the one the server prefers. It is
+	// empty if Group is a glob.
 	Version string
-	// Resource is the plural name, as in "deployments".
+	// Resource is the plural name, as in "deployments", or a glob. With a glob here
+	// or in Group this is a wildcard: every resource that both match, that can be
+	// listed and watched, and that has no Resource of its own. Of two wildcards the
+	// first one has what both match.
 	Resource string
+	// ExcludeResources are globs of what a wildcard leaves out: plural names, or
+	// "<group or core>/<plural name>".
+	ExcludeResources []string
 	// Mode is [Full] if empty.
 	Mode Mode
 	// Namespaces are names and globs, as [path.Match] has them; empty means all.
 	// ExcludeNamespaces are those to leave out, and NamespaceSelector is a label
-	// selector over the Namespace objects, followed as they change.
+	// selector over the Namespace objects, followed as they change. With any of them
+	// a wildcard leaves out what is cluster-scoped.
 	Namespaces, ExcludeNamespaces []string
 	NamespaceSelector             string
 	// Scope is [ScopeAuto] if empty.
@@ -76,7 +84,8 @@ func (s spec) name() string {
 // exist.
 func (s spec) selects() bool { return s.labelSelector != "" || s.fieldSelector != "" }
 
-// specs checks the wanted set as a whole and returns one spec per target.
+// specs checks the wanted set as a whole and returns one spec per target. Those of
+// wildcards are not among them.
 func specs(wanted []Resource) (map[string]spec, error) {
 	targets := make(map[string]spec)
 	seen := make(map[string]bool)
@@ -92,6 +101,9 @@ func specs(wanted []Resource) (map[string]spec, error) {
 			continue
 		}
 		seen[id] = true
+		if r.wild() {
+			continue
+		}
 		for _, s := range r.specs() {
 			targets[s.name()] = s
 		}
@@ -102,6 +114,9 @@ func specs(wanted []Resource) (map[string]spec, error) {
 func (r Resource) validate() error {
 	if r.Resource == "" {
 		return errors.New("no resource name")
+	}
+	if err := r.validatePatterns(); err != nil {
+		return err
 	}
 	if r.Mode != "" && r.Mode != Full && r.Mode != Metadata {
 		return fmt.Errorf("mode %q: want %q or %q", r.Mode, Full, Metadata)

@@ -22,11 +22,15 @@ type served struct {
 	stop  context.CancelFunc
 	ended sync.WaitGroup
 
+	// all is woken by every change, for who has to look at all groups.
+	all *nudge
+
 	mu          sync.Mutex                     // for a moment only
 	subscribers map[string]map[*nudge]struct{} // by group
 }
 
-// nudge wakes one target. The zero value is not usable; see subscribe.
+// nudge wakes one target, or who looks at all groups. The zero value is not usable;
+// see newNudge.
 type nudge struct {
 	// resource is that of the target.
 	resource string
@@ -36,6 +40,10 @@ type nudge struct {
 	// changed: something has changed. Else nothing is known to have, and the
 	// watches have only begun.
 	changed atomic.Bool
+}
+
+func newNudge(resource string) *nudge {
+	return &nudge{resource: resource, wake: make(chan struct{}, 1)}
 }
 
 func (n *nudge) send(changed bool) {
@@ -49,7 +57,7 @@ func (n *nudge) send(changed bool) {
 }
 
 func newServed(c *clients, logger *slog.Logger) (*served, error) {
-	s := &served{subscribers: make(map[string]map[*nudge]struct{})}
+	s := &served{all: newNudge(""), subscribers: make(map[string]map[*nudge]struct{})}
 	custom, err := newDefinitionWatch(c, logger,
 		schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, "CustomResourceDefinition",
 		func(name string, changed bool) { // <plural>.<group>
@@ -92,7 +100,7 @@ func (s *served) close() {
 
 // subscribe has a target nudged until it unsubscribes.
 func (s *served) subscribe(to spec) *nudge {
-	n := &nudge{resource: to.resource, wake: make(chan struct{}, 1)}
+	n := newNudge(to.resource)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.subscribers[to.group] == nil {
@@ -113,6 +121,7 @@ func (s *served) unsubscribe(group string, n *nudge) {
 
 // nudge wakes the targets of a group, or those of one resource of it.
 func (s *served) nudge(group, resource string, changed bool) {
+	s.all.send(changed)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n := range s.subscribers[group] {

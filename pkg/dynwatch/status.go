@@ -82,9 +82,12 @@ type TargetStatus struct {
 
 // status is the part of a target that others may look at while it runs.
 type status struct {
-	objects, rv, epoch          atomic.Uint64
-	progress, beat              atomic.Int64 // Unix nanoseconds
-	blocked, looked, synced     atomic.Bool
+	objects, rv, epoch      atomic.Uint64
+	progress, beat          atomic.Int64 // Unix nanoseconds
+	blocked, looked, synced atomic.Bool
+	// gone: the resource has not been served for long enough, and nothing is left to
+	// tell of its objects.
+	gone                        atomic.Bool
 	rejected, watches, failures atomic.Uint64
 	audits, divergences         atomic.Uint64
 	lastAudit                   atomic.Int64                // Unix nanoseconds

@@ -199,6 +199,7 @@ func (t *target) resolve(ctx context.Context) error {
 		}
 	} else {
 		t.unservedSince = time.Time{}
+		t.status.gone.Store(false)
 	}
 	if t.firstOp == "" {
 		switch {
@@ -228,7 +229,11 @@ func (t *target) endUnserved(ctx context.Context) error {
 	if t.unservedSince.IsZero() {
 		t.unservedSince = time.Now()
 	}
-	if t.index.len() == 0 || time.Since(t.unservedSince) < t.timing.unserved {
+	if time.Since(t.unservedSince) < t.timing.unserved {
+		return nil
+	}
+	if t.index.len() == 0 {
+		t.noteGone()
 		return nil
 	}
 	from := t.resume()
@@ -252,7 +257,18 @@ func (t *target) endUnserved(ctx context.Context) error {
 	if err := t.flush(ctx); err != nil {
 		return err
 	}
-	return t.markNow(ctx)
+	if err := t.markNow(ctx); err != nil {
+		return err
+	}
+	t.noteGone()
+	return nil
+}
+
+// noteGone lets a wildcard that has made the target know that it may end.
+func (t *target) noteGone() {
+	if !t.status.gone.Swap(true) {
+		t.served.all.send(false)
+	}
 }
 
 // judge says which state an error puts the target in. None of them is taken for

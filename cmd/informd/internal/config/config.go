@@ -63,12 +63,18 @@ const (
 type Resource struct {
 	// Pos is where the entry begins.
 	Pos Pos `yaml:"-"`
-	// Group is empty for the core group.
+	// Group is empty for the core group; it may be a glob (path.Match).
 	Group string `yaml:"group"`
-	// Version is empty for the one that the server prefers.
+	// Version is empty for the one that the server prefers, as it is with a glob for
+	// a group.
 	Version string `yaml:"version"`
-	// Resource is the plural name, "deployments".
+	// Resource is the plural name, "deployments", or a glob. With a glob here or in
+	// Group the entry is a wildcard, whose resources those are that match and have no
+	// entry of their own; the first of several wildcards has what they all match.
 	Resource string `yaml:"resource"`
+	// ExcludeResources are globs of what a wildcard leaves out: plural names, or
+	// "<group or core>/<plural name>".
+	ExcludeResources []string `yaml:"excludeResources"`
 	// Mode is [ModeFull] or [ModeMetadata].
 	Mode string `yaml:"mode" enum:"full,metadata"`
 	// Namespaces are names and globs; none means all. ExcludeNamespaces are left out.

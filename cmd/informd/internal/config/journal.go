@@ -172,7 +172,7 @@ func (r *reading) checkJournalConnection(c *Config) {
 	if (j.Replicas < 0 || j.Replicas > maxReplicas) && !r.bad("journal.replicas") {
 		r.fail("journal.replicas", "must be between 1 and %d", maxReplicas)
 	}
-	secrets := slices.ContainsFunc(c.Resources, func(one Resource) bool { return one.Group == "" && one.Resource == "secrets" })
+	secrets := slices.ContainsFunc(c.Resources, func(one Resource) bool { return one.mayBe(new(string), "secrets") })
 	if secrets && c.Redaction.KeyFile == "" && !r.bad("redaction.keyFile") {
 		r.add(r.place("journal.type"), "redaction.keyFile",
 			"is required where Secrets go into a nats journal: whoever takes over must hash their values with the same key (head -c 32 /dev/urandom | base64)")

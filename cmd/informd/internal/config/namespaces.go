@@ -49,8 +49,6 @@ func (r Resource) excludesAll() bool {
 	return !slices.ContainsFunc(r.Namespaces, func(namespace string) bool { return !excluded(namespace) })
 }
 
-func isGlob(namespace string) bool { return strings.ContainsAny(namespace, globs) }
-
 // matches is path.Match for what checkNamespaces has passed.
 func matches(glob, namespace string) bool {
 	ok, err := path.Match(glob, namespace)

@@ -25,6 +25,7 @@ func (r *reading) checkResources(resources []Resource) {
 		}
 		r.checkName(one, path)
 		r.checkVersion(one.Version, path+".version")
+		r.checkWildcard(one, path)
 		r.checkCoverage(one, path)
 		r.checkSelectors(one, path)
 		r.checkResync(one.Resync, path+".resync")
@@ -61,8 +62,6 @@ func merged(first, second Resource) string {
 	}
 }
 
-const globs = "*?["
-
 // checkName checks group and resource.
 func (r *reading) checkName(one Resource, path string) {
 	if group := path + ".group"; !r.bad(group) {
@@ -89,13 +88,13 @@ func groupMistake(group string) string {
 	switch {
 	case group == "":
 		return ""
-	case strings.ContainsAny(group, globs):
-		return "a pattern for groups is not supported yet: write one entry per group and resource"
 	case slash:
 		return fmt.Sprintf("%s is a group and a version: write group: %s and version: %s", quote(group), before, after)
 	case group == "core", group == "v1":
 		return fmt.Sprintf(`the core group is called "": remove group: %s`, group)
-	case len(validation.IsDNS1123Subdomain(group)) > 0:
+	case isGlob(group) && !isPattern(group, isGroup):
+		return quote(group) + ` is not a pattern for API groups: a name with * and ?, as in "*.example.com"; "*" is every group`
+	case !isGlob(group) && !isGroup(group):
 		return quote(group) + " is not an API group: a lower-case DNS name, as in apps or cert-manager.io"
 	}
 	return ""
@@ -108,10 +107,14 @@ func resourceMistake(group, resource string) string {
 	switch {
 	case resource == "":
 		return "is required: the plural name, as in deployments"
-	case strings.ContainsAny(resource, globs):
-		return "a pattern for resources is not supported yet: write one entry per resource"
 	case slash:
 		return fmt.Sprintf("the subresource %s cannot be watched: a change of it shows in %s", quote(sub), quote(base))
+	}
+	if isGlob(resource) {
+		if !isPattern(resource, isPlural) {
+			return quote(resource) + ` is not a pattern for plural names: a name with * and ?, as in "*sets"; "*" is everything that can be watched`
+		}
+		return ""
 	}
 	if meant, ok := builtinPlural(group, resource); ok {
 		return fmt.Sprintf("%s: %s (did you mean %q?)", quote(resource), plural, meant)

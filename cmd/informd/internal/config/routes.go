@@ -13,7 +13,11 @@ func (r *reading) checkMatch(m Match, path string, resources []Resource) {
 	r.checkNamespaces(m.Namespaces, path+".namespaces")
 	r.checkOps(m.Ops, path+".ops")
 	if m.Group != nil && !r.bad(path+".group") {
-		if message := groupMistake(*m.Group); message != "" {
+		message := groupMistake(*m.Group)
+		if isGlob(*m.Group) {
+			message = "a pattern for groups is not supported here yet: write one match per group"
+		}
+		if message != "" {
 			r.fail(path+".group", "%s", message)
 		}
 	}
@@ -40,11 +44,11 @@ func (r *reading) named(resources []Resource) bool {
 // resources is meant: a sink that waits for ever is hard to tell from a quiet
 // cluster.
 func (r *reading) checkSelects(m Match, path string, resources []Resource) {
-	inGroup := func(one Resource) bool { return m.Group == nil || *m.Group == one.Group }
+	inGroup := func(one Resource) bool { return one.mayBe(m.Group, "") }
 	var groups, names []string
 	var meant []Resource
 	for _, one := range resources {
-		if inGroup(one) && (m.Resource == "" || m.Resource == one.Resource) {
+		if one.mayBe(m.Group, m.Resource) {
 			meant = append(meant, one)
 		}
 		groups = append(groups, cmp.Or(one.Group, `""`))

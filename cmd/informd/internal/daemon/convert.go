@@ -74,7 +74,8 @@ func wanted(resources []config.Resource) []dynwatch.Resource {
 	for i, r := range resources {
 		all[i] = dynwatch.Resource{
 			Group: r.Group, Version: r.Version, Resource: r.Resource, Mode: dynwatch.Mode(r.Mode),
-			Namespaces: r.Namespaces, ExcludeNamespaces: r.ExcludeNamespaces, NamespaceSelector: r.NamespaceSelector,
+			ExcludeResources: r.ExcludeResources,
+			Namespaces:       r.Namespaces, ExcludeNamespaces: r.ExcludeNamespaces, NamespaceSelector: r.NamespaceSelector,
 			Scope: dynwatch.Scope(r.Watch), LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector,
 			Resync: r.Resync,
 		}

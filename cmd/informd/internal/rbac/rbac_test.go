@@ -210,6 +210,11 @@ func TestClusterRules(t *testing.T) {
 			"memory", " [{resource: pods, excludeNamespaces: [shop], namespaceSelector: tier=prod}, {resource: namespaces}]",
 			[]rbacv1.PolicyRule{watch("", "namespaces", "pods"), definitions, services},
 		},
+		"everything":     {"embedded, dir: /tmp", ` [{group: "*", resource: "*", excludeResources: [events]}]`, []rbacv1.PolicyRule{watch("*", "*"), identity}},
+		"a group":        {"memory", ` [{group: apps, resource: "*"}, {group: apps, resource: deployments}]`, []rbacv1.PolicyRule{watch("apps", "*"), definitions, services}},
+		"names":          {"memory", ` [{group: apps, resource: "*sets"}]`, []rbacv1.PolicyRule{watch("apps", "*"), definitions, services}},
+		"groups":         {"memory", ` [{group: "*.k8s.io", resource: widgets}]`, []rbacv1.PolicyRule{watch("*", "widgets"), definitions, services}},
+		"its own groups": {"memory", ` [{group: "apiextensions.k8s.io", resource: "*"}]`, []rbacv1.PolicyRule{watch("apiextensions.k8s.io", "*"), services}},
 		"the order of the config is not that of the rules": {
 			"memory", " [{group: batch, resource: jobs}, {resource: services}, {group: apps, resource: deployments}, {resource: pods}]",
 			[]rbacv1.PolicyRule{watch("", "pods", "services"), watch("apps", "deployments"), watch("batch", "jobs"), definitions, services},
@@ -228,6 +233,26 @@ func TestClusterRules(t *testing.T) {
 				t.Errorf("roles in namespaces: %v", others)
 			}
 		})
+	}
+}
+
+// What a rule allows beyond the entries it is for is said.
+func TestWiderRulesAreExplained(t *testing.T) {
+	text := printed(t, "memory", `
+  - {group: "*.example.com", resource: "*", excludeResources: [events, secrets]}
+  - {resource: "*maps"}
+  - {resource: "*", namespaces: [shop]}`, base())
+	for _, want := range []string{
+		`# RBAC has no patterns: group "*.example.com" becomes every group.`,
+		`# RBAC cannot leave anything out: excluded resources (events, secrets) are allowed, too.`,
+		`# RBAC has no patterns: resource "*maps" becomes every resource of the group.`,
+	} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("%q is there %d times", want, strings.Count(text, want))
+		}
+	}
+	if n := strings.Count(text, "# Who has this can read the values of Secrets"); n != 3 {
+		t.Errorf("%d of 3 rules warn of Secrets", n)
 	}
 }
 

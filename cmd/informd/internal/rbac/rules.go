@@ -65,7 +65,8 @@ func noticeRules(watched []config.Resource) []rule {
 	}
 	return slices.DeleteFunc(notices, func(n rule) bool {
 		return slices.ContainsFunc(watched, func(r config.Resource) bool {
-			return r.Group == n.APIGroups[0] && r.Resource == n.Resources[0]
+			r = allowed(r)
+			return (r.Group == n.APIGroups[0] || r.Group == all) && (r.Resource == n.Resources[0] || r.Resource == all)
 		})
 	})
 }
@@ -89,24 +90,60 @@ func namespaceRules(c *config.Config) map[string][]rule {
 	return rules
 }
 
+// all is what RBAC has for every group, and for every resource.
+const all = "*"
+
+// allowed is the narrowest that RBAC can say of an entry: it knows no patterns but one.
+func allowed(r config.Resource) config.Resource {
+	if strings.ContainsAny(r.Group, "*?[") {
+		r.Group = all
+	}
+	if strings.ContainsAny(r.Resource, "*?[") {
+		r.Resource = all
+	}
+	return r
+}
+
+// wider says what a rule allows beyond its entries.
+func wider(watched []config.Resource) (why []string) {
+	for _, r := range watched {
+		a := allowed(r)
+		if a.Group != r.Group {
+			why = append(why, fmt.Sprintf("RBAC has no patterns: group %q becomes every group.", r.Group))
+		}
+		if a.Resource != r.Resource {
+			why = append(why, fmt.Sprintf("RBAC has no patterns: resource %q becomes every resource of the group.", r.Resource))
+		}
+		if len(r.ExcludeResources) > 0 {
+			why = append(why, fmt.Sprintf("RBAC cannot leave anything out: excluded resources (%s) are allowed, too.", strings.Join(r.ExcludeResources, ", ")))
+		}
+	}
+	return why
+}
+
 // watchRules has one rule per group.
 func watchRules(watched []config.Resource) []rule {
 	groups := make(map[string][]config.Resource)
 	for _, r := range watched {
-		groups[r.Group] = append(groups[r.Group], r)
+		group := allowed(r).Group
+		groups[group] = append(groups[group], r)
 	}
 	rules := make([]rule, 0, len(groups))
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
 		one := rule{APIGroups: []string{group}, Verbs: readVerbs()}
 		var at []int
 		for _, r := range groups[group] {
-			one.Resources = append(one.Resources, r.Resource)
+			one.Resources = append(one.Resources, allowed(r).Resource)
 			at = append(at, r.Pos.Line)
 		}
 		slices.Sort(one.Resources)
+		if slices.Contains(one.Resources, all) {
+			one.Resources = []string{all}
+		}
+		one.Resources = slices.Compact(one.Resources)
 		slices.Sort(at)
-		one.why = []string{lines(slices.Compact(at))}
-		if group == "" && slices.Contains(one.Resources, "secrets") {
+		one.why = append([]string{lines(slices.Compact(at))}, wider(groups[group])...)
+		if (group == "" || group == all) && (slices.Contains(one.Resources, "secrets") || slices.Contains(one.Resources, all)) {
 			one.why = append(one.why, "Who has this can read the values of Secrets; informd keeps and sends a hash of them.")
 		}
 		rules = append(rules, one)

@@ -1,0 +1,309 @@
+package dynwatch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// catalog is everything that the API server serves, as discovery says. It is read
+// for wildcards only; nobody changes it afterwards.
+type catalog struct {
+	// groups are in the order of discovery, the core group first.
+	groups []offeredGroup
+	// storages are the resources that can be watched. Those of one storage are
+	// together, the one to be watched first.
+	storages [][]schema.GroupResource
+}
+
+type offeredGroup struct {
+	name string
+	// versions are in the order of preference.
+	versions []offeredVersion
+}
+
+type offeredVersion struct {
+	name string
+	// stale: what it has could not be found out, and resources is what it had.
+	stale     bool
+	resources map[string]offered // by plural name
+}
+
+// offered is a resource in one version.
+type offered struct {
+	kind                  string
+	namespaced, watchable bool
+	// storage tells where its objects are stored; it is empty if nothing is known
+	// of that. asked: the document that tells it was read.
+	storage string
+	asked   bool
+}
+
+// anyVersion is the first version that has the resource, as for a [spec] without
+// one.
+const anyVersion = ""
+
+func (c *catalog) find(group, version, resource string) (offered, bool) {
+	for _, g := range c.groups {
+		if g.name != group {
+			continue
+		}
+		for _, v := range g.versions {
+			if o, ok := v.resources[resource]; ok && (version == anyVersion || version == v.name) {
+				return o, true
+			}
+		}
+	}
+	return offered{}, false
+}
+
+// stale are the groups of which not everything is known.
+func (c *catalog) stale() []string {
+	var names []string
+	for _, g := range c.groups {
+		if slices.ContainsFunc(g.versions, func(v offeredVersion) bool { return v.stale }) {
+			names = append(names, g.name)
+		}
+	}
+	return names
+}
+
+// aggregated asks for all groups in one document, and takes the older kind, which
+// only lists them, from API servers that do not have it. The documents with all
+// groups do not tell how a resource is stored.
+const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
+	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+
+// groupsDocument is an APIGroupDiscoveryList (Items), an APIGroupList (Groups) or
+// APIVersions (Versions). The types of the first would bring in the whole of
+// k8s.io/api.
+type groupsDocument struct {
+	Items []struct {
+		Metadata struct{ Name string }
+		Versions []struct {
+			Version, Freshness string
+			Resources          []struct {
+				Resource, Scope string
+				ResponseKind    struct{ Kind string }
+				Verbs           []string
+			}
+		}
+	}
+	Groups   []metav1.APIGroup
+	Versions []string
+}
+
+// freshnessStale is what is said of a version whose API server does not answer.
+const freshnessStale = "Stale"
+
+// readCatalog asks for everything that is served. What cannot be found out is as it
+// was before, which is nil the first time. An error means that nothing is known.
+func readCatalog(ctx context.Context, c *clients, before *catalog) (next *catalog, err error) {
+	g := newGuard(ctx)
+	defer g.close()
+	defer func() { err = g.explain(err) }()
+	if before == nil {
+		before = &catalog{}
+	}
+	next = &catalog{}
+	for _, path := range []string{"/api", "/apis"} {
+		groups, err := c.discovery.groups(g.ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		next.groups = append(next.groups, groups...)
+	}
+	next.complete(g.ctx, c, before)
+	return next, next.compareStorages(g.ctx, c, before)
+}
+
+// groups reads the groups below a path. The versions of an API server that lists no
+// more than their names have nil resources.
+func (d *discovery) groups(ctx context.Context, path string) ([]offeredGroup, error) {
+	body, err := d.client.Get().MaxRetries(0).AbsPath(path).SetHeader("Accept", aggregated).Do(ctx).Raw()
+	if err != nil {
+		return nil, fmt.Errorf("get API groups: %w", err)
+	}
+	var doc groupsDocument
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return nil, fmt.Errorf("get API groups: %s: %w", path, err)
+	}
+	var groups []offeredGroup
+	for _, item := range doc.Items {
+		g := offeredGroup{name: item.Metadata.Name}
+		for _, v := range item.Versions {
+			offers := offeredVersion{name: v.Version, stale: v.Freshness == freshnessStale, resources: make(map[string]offered)}
+			for _, r := range v.Resources {
+				offers.resources[r.Resource] = offered{kind: r.ResponseKind.Kind, namespaced: r.Scope == "Namespaced", watchable: watchable(r.Verbs)}
+			}
+			g.versions = append(g.versions, offers)
+		}
+		groups = append(groups, g)
+	}
+	for _, group := range doc.Groups {
+		g := offeredGroup{name: group.Name}
+		for _, version := range versionsOf(&group) {
+			g.versions = append(g.versions, offeredVersion{name: version})
+		}
+		groups = append(groups, g)
+	}
+	if len(doc.Versions) > 0 {
+		groups = append(groups, offeredGroup{versions: []offeredVersion{{name: "v1"}}})
+	}
+	return groups, nil
+}
+
+func watchable(verbs []string) bool {
+	return !slices.ContainsFunc(neededVerbs(), func(verb string) bool { return !slices.Contains(verbs, verb) })
+}
+
+// complete asks for the versions of which only the name is known, and puts what was
+// known before in place of what could not be found out.
+func (c *catalog) complete(ctx context.Context, from *clients, before *catalog) {
+	var asking sync.WaitGroup
+	for _, g := range c.groups {
+		for i := range g.versions {
+			v := &g.versions[i]
+			if v.resources == nil {
+				asking.Go(func() { v.ask(ctx, from, g.name) })
+			}
+		}
+	}
+	asking.Wait()
+	for _, g := range c.groups {
+		for i := range g.versions {
+			if v := &g.versions[i]; v.stale && len(v.resources) == 0 {
+				v.resources = maps.Clone(before.resources(g.name, v.name))
+			}
+		}
+	}
+}
+
+// ask reads the version's own document.
+func (v *offeredVersion) ask(ctx context.Context, from *clients, group string) {
+	defer from.pace.begin(ctx)()
+	list, err := resourcesOf(ctx, from.discovery, schema.GroupVersion{Group: group, Version: v.name})
+	v.stale, v.resources = err != nil, make(map[string]offered)
+	for _, r := range list {
+		if !strings.Contains(r.Name, "/") { // a subresource
+			v.resources[r.Name] = offered{kind: r.Kind, namespaced: r.Namespaced, watchable: watchable(r.Verbs), storage: r.StorageVersionHash, asked: true}
+		}
+	}
+}
+
+func (c *catalog) resources(group, version string) map[string]offered {
+	for _, g := range c.groups {
+		if g.name != group {
+			continue
+		}
+		for _, v := range g.versions {
+			if v.name == version {
+				return v.resources
+			}
+		}
+	}
+	return nil
+}
+
+// member is a resource of the catalog, in the version that is watched.
+type member struct {
+	name    schema.GroupResource
+	version *offeredVersion
+}
+
+func (m member) offered() offered { return m.version.resources[m.name.Resource] }
+
+// compareStorages finds the resources that are served in two groups, as Events are:
+// each would be watched twice. Only those that have the same name and kind are asked
+// about, since nearly all have not.
+func (c *catalog) compareStorages(ctx context.Context, from *clients, before *catalog) error {
+	for _, namesakes := range c.namesakes() {
+		if len(namesakes) > 1 {
+			var err error
+			if namesakes, err = askStorages(ctx, from, before, namesakes); err != nil {
+				return err
+			}
+		}
+		at := make(map[string]int)
+		for _, m := range namesakes {
+			storage := m.offered().storage
+			if i, twin := at[storage]; twin && storage != "" {
+				c.storages[i] = append(c.storages[i], m.name)
+				continue
+			}
+			at[storage] = len(c.storages)
+			c.storages = append(c.storages, []schema.GroupResource{m.name})
+		}
+	}
+	return nil
+}
+
+// namesakes are the resources that can be watched, those with one name and kind
+// together.
+func (c *catalog) namesakes() [][]member {
+	var all [][]member
+	at := make(map[[2]string]int)
+	for _, g := range c.groups {
+		seen := make(map[string]bool)
+		for i := range g.versions {
+			for _, name := range slices.Sorted(maps.Keys(g.versions[i].resources)) {
+				o := g.versions[i].resources[name]
+				if seen[name] || !o.watchable {
+					seen[name] = true // a version that counts more decides
+					continue
+				}
+				seen[name] = true
+				key := [2]string{name, o.kind}
+				if _, ok := at[key]; !ok {
+					at[key] = len(all)
+					all = append(all, nil)
+				}
+				all[at[key]] = append(all[at[key]], member{schema.GroupResource{Group: g.name, Resource: name}, &g.versions[i]})
+			}
+		}
+	}
+	return all
+}
+
+// askStorages finds out how namesakes are stored. One of which that cannot be found
+// out is left out: better not watched yet than twice. The error is that of the first,
+// which is to be preferred to the others.
+func askStorages(ctx context.Context, from *clients, before *catalog, namesakes []member) ([]member, error) {
+	known := true
+	for _, m := range namesakes {
+		o, ok := before.resources(m.name.Group, m.version.name)[m.name.Resource]
+		if !m.offered().asked && ok && o.asked && o.kind == m.offered().kind {
+			m.version.resources[m.name.Resource] = o
+		}
+		known = known && m.offered().asked
+	}
+	if known {
+		return namesakes, nil
+	}
+	var told []member
+	for i, m := range namesakes {
+		own := offeredVersion{name: m.version.name}
+		own.ask(ctx, from, m.name.Group)
+		o, ok := own.resources[m.name.Resource]
+		switch {
+		case ok:
+			m.version.resources[m.name.Resource] = o
+			told = append(told, m)
+		case i == 0:
+			return nil, fmt.Errorf("get API resources: how %s is stored is not known", m.name)
+		case m.offered().asked:
+			told = append(told, m)
+		default:
+			delete(m.version.resources, m.name.Resource)
+			m.version.stale = true
+		}
+	}
+	return told, nil
+}

@@ -1,0 +1,351 @@
+package dynwatch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// catalogAge is how old a catalog may become even if nothing is known to have
+// changed.
+const catalogAge = 24 * time.Hour
+
+// expander keeps the targets of wildcards those that the catalog says. One goroutine
+// reads the catalog: at its start, and when served tells of a change. It hands the
+// whole wanted set to converge, as Apply does.
+type expander struct {
+	m *Manager
+	// applied has room for one: the wanted set is another one.
+	applied chan struct{}
+	ended   sync.WaitGroup
+
+	// stop is nil until the goroutine runs. It, generation, which counts wanted sets,
+	// and what follows are guarded by converging; only the goroutine changes catalog
+	// and ready.
+	stop       context.CancelFunc
+	generation int
+	catalog    *catalog
+	ready      map[string]bool // the wildcards that were expanded, by id
+
+	// These belong to the goroutine. notes are as they are in the log.
+	notes       map[string]*note
+	asked       time.Time
+	looks       looks
+	pause       wait.Backoff
+	refused     string // what was logged last
+	stale       string
+	toldSecrets bool
+}
+
+func newExpander(m *Manager) *expander {
+	return &expander{m: m, applied: make(chan struct{}, 1), ready: make(map[string]bool), notes: make(map[string]*note), looks: newLooks()}
+}
+
+func (e *expander) resetPause() {
+	e.pause = wait.Backoff{Duration: e.m.timing.backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: e.m.timing.backoffCap}
+}
+
+// apply has another wanted set expanded soon. The caller holds converging.
+func (e *expander) apply(wanted wantedSet) {
+	e.generation++
+	if e.stop == nil && len(wanted.wildcards) > 0 {
+		e.resetPause()
+		var ctx context.Context
+		ctx, e.stop = context.WithCancel(context.Background())
+		e.ended.Go(func() { e.run(ctx) })
+	}
+	for id := range e.ready {
+		if !wanted.hasWildcard(id) {
+			delete(e.ready, id)
+		}
+	}
+	e.show(wanted, Starting, "", e.unready)
+	select {
+	case e.applied <- struct{}{}:
+	default:
+	}
+}
+
+// close ends the goroutine and waits until it has ended. The caller does not hold
+// converging, and nothing is applied any more.
+func (e *expander) close() {
+	if e.stop != nil {
+		e.stop()
+	}
+	e.ended.Wait()
+}
+
+func (e *expander) run(ctx context.Context) {
+	read := true
+	for ctx.Err() == nil {
+		err := e.expand(ctx, read)
+		if err != nil && ctx.Err() == nil {
+			e.m.options.Logger.Warn("wildcards cannot be expanded, what runs goes on", "err", err)
+		}
+		read = e.rest(ctx, err)
+	}
+}
+
+// rest waits until there is something to do, and returns whether discovery is to be
+// asked for it. It is asked when something has changed, and for a while after it, as
+// targets do, but so rarely that its size does not matter.
+func (e *expander) rest(ctx context.Context, err error) (read bool) {
+	tm, served := e.m.timing, e.m.served
+	if err == nil {
+		e.resetPause()
+	}
+	due := time.Now().Add(e.period(err))
+	wake := served.all.wake
+	if _, ok := suggestedDelay(err); ok {
+		wake = nil
+	}
+	watching := served.watching()
+	for {
+		timer := time.NewTimer(min(time.Until(due), tm.tick))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-e.applied:
+			timer.Stop()
+			return err != nil
+		case <-wake:
+			if served.all.changed.Swap(false) {
+				e.looks.until = time.Now().Add(tm.looking)
+				e.looks.pause = wait.Backoff{Duration: tm.lookCap / 2, Factor: 1.5, Jitter: 0.2, Steps: 30}
+			}
+			// What changes together is asked about once.
+			due = earlier(due, time.Now().Add(max(tm.look, tm.lookCap/2-time.Since(e.asked))))
+		}
+		timer.Stop()
+		if ctx.Err() != nil || !time.Now().Before(due) {
+			return true
+		}
+		if watching && !served.watching() {
+			watching, due = false, earlier(due, time.Now().Add(tm.deniedCap)) // nobody would tell
+		}
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// period is how long to wait if nothing happens.
+func (e *expander) period(err error) time.Duration {
+	tm := e.m.timing
+	if err != nil {
+		d := e.pause.Step()
+		if wait, ok := suggestedDelay(err); ok {
+			d = max(d, wait)
+		}
+		return d
+	}
+	d := catalogAge
+	if !e.m.served.watching() {
+		d = min(d, tm.deniedCap)
+	}
+	if e.stale != "" {
+		d = min(d, tm.waitingTold)
+	}
+	if soon, more := e.looks.next(); more {
+		d = min(d, soon)
+	}
+	return d
+}
+
+// expand makes the targets those of the wanted set and, with read, of a new catalog.
+// If there is none, what is known goes on to count.
+func (e *expander) expand(ctx context.Context, read bool) error {
+	m := e.m
+	m.converging.Lock()
+	wanted, generation, c := m.wanted, e.generation, e.catalog
+	m.converging.Unlock()
+	maps.DeleteFunc(e.notes, func(id string, _ *note) bool { return !wanted.hasWildcard(id) })
+	if len(wanted.wildcards) == 0 {
+		return nil
+	}
+	var failed error
+	if read || c == nil {
+		c, failed = e.read(ctx, c)
+	}
+	if c == nil {
+		e.fail(wanted, failed, e.unready)
+		return failed
+	}
+	p, err := e.plan(ctx, wanted, c)
+	if errors.Is(err, errTooMany) {
+		e.refuse(wanted, err)
+		return failed
+	}
+	if err != nil {
+		e.fail(wanted, err, e.unready)
+		return err
+	}
+	e.refused = ""
+	m.converging.Lock()
+	defer m.converging.Unlock()
+	if m.closed || e.generation != generation {
+		return failed // what was applied meanwhile is expanded next
+	}
+	begun, ended := m.converge(p.targets, p.later)
+	for id := range p.notes {
+		e.ready[id] = true
+	}
+	e.show(wanted, Waiting, "the API server has no resource that it matches", func(r Resource) bool {
+		return len(p.notes[r.id()].Running) == 0 && len(c.named(r, func(string) bool { return true })) == 0
+	})
+	if begun+ended > 0 {
+		m.options.Logger.Info("wildcards are expanded", "targets", len(p.targets), "begun", begun, "ended", ended)
+	}
+	e.tellSecrets(p)
+	return failed
+}
+
+// read asks for a catalog. With an error it returns the one before.
+func (e *expander) read(ctx context.Context, before *catalog) (*catalog, error) {
+	e.asked = time.Now()
+	c, err := readCatalog(ctx, e.m.clients, before)
+	if err != nil {
+		return before, err
+	}
+	e.tellStale(c)
+	e.m.converging.Lock()
+	defer e.m.converging.Unlock()
+	e.catalog = c
+	return c, nil
+}
+
+// plan makes the plan, and has the log know of it before anything follows from it.
+func (e *expander) plan(ctx context.Context, wanted wantedSet, c *catalog) (*expansion, error) {
+	for _, r := range wanted.wildcards {
+		if err := e.restore(ctx, r.id()); err != nil {
+			return nil, err
+		}
+	}
+	p, err := wanted.plan(c, e.notes, e.m.gone)
+	if err != nil {
+		return nil, err
+	}
+	for id, n := range p.notes {
+		if reflect.DeepEqual(n, e.notes[id]) {
+			continue
+		}
+		text, err := json.Marshal(n)
+		if err != nil {
+			return nil, fmt.Errorf("encode what is known of %s: %w", id, err)
+		}
+		if err := e.m.options.Log.Mark(ctx, id, text); err != nil {
+			return nil, fmt.Errorf("mark: %w", err)
+		}
+		e.notes[id] = n
+	}
+	return p, nil
+}
+
+// restore reads what the log knows of a wildcard, nothing being a first look.
+func (e *expander) restore(ctx context.Context, id string) error {
+	if _, known := e.notes[id]; known {
+		return nil
+	}
+	text, err := e.m.options.Log.Restore(ctx, id, func(event.Event) {})
+	if err != nil {
+		return fmt.Errorf("read the journal: %w", err)
+	}
+	var n *note
+	if text != nil {
+		if err := json.Unmarshal(text, &n); err != nil {
+			e.m.options.Logger.Error("the mark of a wildcard cannot be read; this is its first look", "wildcard", id, "err", err)
+			n = nil
+		}
+	}
+	e.notes[id] = n
+	return nil
+}
+
+// unready reports whether a wildcard was not expanded yet.
+func (e *expander) unready(r Resource) bool { return !e.ready[r.id()] }
+
+// fail shows the wildcards that an error holds up.
+func (e *expander) fail(wanted wantedSet, err error, heldUp func(Resource) bool) {
+	state := Degraded
+	if apierrors.IsForbidden(err) {
+		state = Forbidden
+	}
+	e.m.converging.Lock()
+	defer e.m.converging.Unlock()
+	e.show(wanted, state, err.Error(), heldUp)
+}
+
+// refuse tells that the wildcards match too much.
+func (e *expander) refuse(wanted wantedSet, err error) {
+	if e.refused != err.Error() {
+		e.refused = err.Error()
+		e.m.options.Logger.Error("wildcards are not expanded", "err", err)
+	}
+	e.fail(wanted, err, func(Resource) bool { return true })
+}
+
+// show has [Manager.Targets] show those wildcards that have something to tell beside
+// their targets, as if they were one.
+func (e *expander) show(wanted wantedSet, state State, reason string, tells func(Resource) bool) {
+	e.m.mu.Lock()
+	defer e.m.mu.Unlock()
+	before := e.m.wildcards
+	e.m.wildcards = nil
+	for _, r := range wanted.wildcards {
+		if !tells(r) {
+			continue
+		}
+		one := newStatus(spec{group: r.Group, resource: r.Resource, mode: cmp.Or(r.Mode, Full)}).snapshot()
+		one.State, one.Reason, one.Looked = state, reason, state == Waiting || state == Forbidden || reason == e.refused
+		i := slices.IndexFunc(before, func(b TargetStatus) bool { return b.Name == one.Name && b.State == state })
+		if i >= 0 {
+			one.Since = before[i].Since
+		}
+		e.m.wildcards = append(e.m.wildcards, one)
+	}
+}
+
+// tellStale logs which groups cannot be asked, when that changes.
+func (e *expander) tellStale(c *catalog) {
+	stale := strings.Join(c.stale(), ", ")
+	if stale == e.stale {
+		return
+	}
+	e.stale = stale
+	if stale == "" {
+		e.m.options.Logger.Info("every API group says what it serves")
+		return
+	}
+	e.m.options.Logger.Warn("API groups cannot be asked for what they serve: what wildcards watch in them goes on, and nothing new begins", "groups", stale)
+}
+
+// tellSecrets logs once that Secrets are watched without having been named.
+func (e *expander) tellSecrets(p *expansion) {
+	secrets := schema.GroupResource{Resource: "secrets"}
+	for _, n := range p.notes {
+		if e.toldSecrets || !slices.Contains(n.Running, nameOf(secrets)) {
+			continue
+		}
+		e.toldSecrets = true
+		e.m.options.Logger.Info("a wildcard matches Secrets: they are watched, and their values are replaced by a keyed hash; " +
+			"excludeResources: [secrets] leaves them out")
+	}
+}

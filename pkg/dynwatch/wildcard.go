@@ -1,0 +1,276 @@
+package dynwatch
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// A wildcard is made into targets by comparing it with the catalog. What follows has
+// no state and asks nobody; expand.go does.
+
+// maxTargets bounds what wildcards make. Beyond it nothing of what they match is
+// begun or ended: each target is a watch of its own, at the API server, too.
+const maxTargets = 1000
+
+// errTooMany: see maxTargets.
+var errTooMany = errors.New("too many resources")
+
+const globs = "*?["
+
+// wild reports whether the resource is a wildcard.
+func (r Resource) wild() bool {
+	return strings.ContainsAny(r.Group, globs) || strings.ContainsAny(r.Resource, globs)
+}
+
+// id tells a wildcard from others; targets' names never have a glob.
+func (r Resource) id() string { return event.GroupOrCore(r.Group) + "/" + r.Resource }
+
+func (r Resource) validatePatterns() error {
+	if strings.ContainsAny(r.Group, globs) && r.Version != "" {
+		return fmt.Errorf("version %q: the groups of a wildcard have versions of their own", r.Version)
+	}
+	if len(r.ExcludeResources) > 0 && !r.wild() {
+		return errors.New("excluded resources without a wildcard")
+	}
+	for _, pattern := range append([]string{r.Group, r.Resource}, r.ExcludeResources...) {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return fmt.Errorf("pattern %q: %w", pattern, err)
+		}
+	}
+	return nil
+}
+
+// glob reports whether a pattern, which was checked, matches all of the name.
+func glob(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
+}
+
+// matches reports whether a wildcard stands for a resource, what it excludes aside.
+func (r Resource) matches(of schema.GroupResource) bool {
+	return glob(r.Group, of.Group) && glob(r.Resource, of.Resource)
+}
+
+func (r Resource) excludes(one schema.GroupResource) bool {
+	return slices.ContainsFunc(r.ExcludeResources, func(pattern string) bool {
+		if strings.Contains(pattern, "/") {
+			return glob(pattern, event.GroupOrCore(one.Group)+"/"+one.Resource)
+		}
+		return glob(pattern, one.Resource)
+	})
+}
+
+// fits reports whether the catalog has the resource as the wildcard wants it.
+func (r Resource) fits(c *catalog, one schema.GroupResource) bool {
+	o, ok := c.find(one.Group, r.Version, one.Resource)
+	return ok && o.watchable && (o.namespaced || len(r.Namespaces) == 0 && !r.patterned())
+}
+
+// as are the specs that a wildcard has for one of its resources.
+func (r Resource) as(one schema.GroupResource) []spec {
+	r.Group, r.Resource = one.Group, one.Resource
+	return r.specs()
+}
+
+// wantedSet is what a Manager is to converge to.
+type wantedSet struct {
+	explicit  map[string]spec
+	wildcards []Resource // in their order
+}
+
+func newWantedSet(wanted []Resource) (wantedSet, error) {
+	explicit, err := specs(wanted)
+	w := wantedSet{explicit: explicit}
+	for _, r := range wanted {
+		if r.wild() {
+			w.wildcards = append(w.wildcards, r)
+		}
+	}
+	return w, err
+}
+
+func (w *wantedSet) hasWildcard(id string) bool {
+	return slices.ContainsFunc(w.wildcards, func(r Resource) bool { return r.id() == id })
+}
+
+// named reports whether the resource has an entry of its own.
+func (w *wantedSet) named(one schema.GroupResource) bool {
+	for _, s := range w.explicit {
+		if s.group == one.Group && s.resource == one.Resource {
+			return true
+		}
+	}
+	return false
+}
+
+// owner is the wildcard that a resource belongs to if nothing is known of it but the
+// name.
+func (w *wantedSet) owner(one schema.GroupResource) (Resource, bool) {
+	i := slices.IndexFunc(w.wildcards, func(r Resource) bool { return r.matches(one) && !r.excludes(one) })
+	if i < 0 || w.named(one) {
+		return Resource{}, false
+	}
+	return w.wildcards[i], true
+}
+
+// choice is a resource and the wildcard that it belongs to.
+type choice struct {
+	resource schema.GroupResource
+	wildcard Resource
+}
+
+// choose expands the wildcards. Of the names of one storage at most one is chosen,
+// and none if one of them has an entry of its own or is excluded.
+func (w *wantedSet) choose(c *catalog) []choice {
+	var all []choice
+	for _, names := range c.storages {
+		if slices.ContainsFunc(names, w.named) {
+			continue
+		}
+		for _, r := range w.wildcards {
+			i := slices.IndexFunc(names, func(one schema.GroupResource) bool { return r.matches(one) && r.fits(c, one) })
+			if i >= 0 && !slices.ContainsFunc(names, r.excludes) {
+				all = append(all, choice{names[i], r})
+				break
+			}
+		}
+	}
+	return all
+}
+
+// note is what the log keeps of a wildcard, in the place of a target's mark.
+type note struct {
+	// First are the resources that existed when it was first looked, whether they
+	// are watched or not; in groups that are Unknown nothing could be found out yet.
+	First   []string `json:"first"`
+	Unknown []string `json:"unknown,omitempty"`
+	// Running are the resources whose targets it has made. One that is gone when
+	// informd comes back has deletions to announce.
+	Running []string `json:"running"`
+}
+
+// looked brings a note up to date with the catalog, and begins one that is nil.
+func (n *note) looked(r Resource, c *catalog) *note {
+	stale := c.stale()
+	next := &note{}
+	if n == nil {
+		next.First = c.named(r, func(string) bool { return true })
+		next.Unknown = slices.DeleteFunc(slices.Clone(stale), func(group string) bool { return !glob(r.Group, group) })
+		return next
+	}
+	next.First = slices.Clone(n.First)
+	for _, group := range n.Unknown {
+		if slices.Contains(stale, group) {
+			next.Unknown = append(next.Unknown, group)
+			continue
+		}
+		next.First = append(next.First, c.named(r, func(name string) bool { return name == group })...)
+	}
+	slices.Sort(next.First)
+	next.First = slices.Compact(next.First)
+	return next
+}
+
+// named are the names of what a wildcard matches in the groups that are wanted.
+func (c *catalog) named(r Resource, wanted func(group string) bool) []string {
+	var names []string
+	for _, storage := range c.storages {
+		for _, one := range storage {
+			if wanted(one.Group) && r.matches(one) {
+				names = append(names, nameOf(one))
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// existed reports whether a resource was there when it was first looked.
+func (n *note) existed(one schema.GroupResource) bool {
+	return slices.Contains(n.First, nameOf(one)) || slices.Contains(n.Unknown, one.Group)
+}
+
+func nameOf(one schema.GroupResource) string {
+	return event.GroupOrCore(one.Group) + "/" + one.Resource
+}
+
+// parseName is the inverse of nameOf.
+func parseName(name string) schema.GroupResource {
+	group, resource, _ := strings.Cut(name, "/")
+	if group == event.GroupOrCore("") {
+		group = ""
+	}
+	return schema.GroupResource{Group: group, Resource: resource}
+}
+
+// expansion is what the targets are to be, and what the log is to know first.
+type expansion struct {
+	targets map[string]spec
+	// later are the targets whose resources came after it was first looked.
+	later map[string]bool
+	notes map[string]*note // by id of the wildcard
+}
+
+// plan expands the wildcards. A resource that was watched and is not served any more
+// stays until every target of it is gone, which the targets find out by themselves.
+func (w *wantedSet) plan(c *catalog, notes map[string]*note, gone func(target string) bool) (*expansion, error) {
+	p := &expansion{targets: make(map[string]spec), later: make(map[string]bool), notes: make(map[string]*note)}
+	for name, s := range w.explicit {
+		p.targets[name] = s
+	}
+	chosen := append(w.choose(c), w.leaving(c, notes, gone)...)
+	for _, r := range w.wildcards {
+		p.notes[r.id()] = notes[r.id()].looked(r, c)
+	}
+	for _, one := range chosen {
+		n := p.notes[one.wildcard.id()]
+		n.Running = append(n.Running, nameOf(one.resource))
+		for _, s := range one.wildcard.as(one.resource) {
+			p.targets[s.name()] = s
+			p.later[s.name()] = !n.existed(one.resource)
+		}
+	}
+	for _, n := range p.notes {
+		slices.Sort(n.Running)
+		// What goes and comes back is something new.
+		n.First = slices.DeleteFunc(n.First, func(name string) bool {
+			one := parseName(name)
+			_, served := c.find(one.Group, anyVersion, one.Resource)
+			return !served && !slices.Contains(n.Running, name)
+		})
+	}
+	if len(p.targets) > maxTargets {
+		return nil, fmt.Errorf("%w: with what wildcards match there would be %d targets, at most %d can be: "+
+			"exclude resources, or write entries for those that are wanted; what runs goes on, and nothing begins", errTooMany, len(p.targets), maxTargets)
+	}
+	return p, nil
+}
+
+// leaving are resources that were watched, are not in the catalog and still have
+// something to tell.
+func (w *wantedSet) leaving(c *catalog, notes map[string]*note, gone func(target string) bool) []choice {
+	var all []choice
+	for _, r := range w.wildcards {
+		if notes[r.id()] == nil {
+			continue
+		}
+		for _, name := range notes[r.id()].Running {
+			one := parseName(name)
+			owner, ok := w.owner(one)
+			if _, served := c.find(one.Group, owner.Version, one.Resource); !ok || served || slices.ContainsFunc(all, func(c choice) bool { return c.resource == one }) {
+				continue
+			}
+			if slices.ContainsFunc(owner.as(one), func(s spec) bool { return !gone(s.name()) }) {
+				all = append(all, choice{one, owner})
+			}
+		}
+	}
+	return all
+}

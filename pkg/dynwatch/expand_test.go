@@ -178,6 +178,8 @@ func TestWildcardFollowsWhatIsServed(t *testing.T) {
 		t.Error(diff)
 	}
 	api.uninstall("example.com", "things")
+	r.eventually("deleted", func() bool { return len(ours()) == 4 })
+	api.cut()
 	r.targets("core/pods", "example.com/toys")
 	if got := ours(); len(got) != 4 || !strings.HasPrefix(got[2], "deleted") || !strings.HasPrefix(got[3], "deleted") {
 		t.Errorf("events %q", got)
@@ -294,6 +296,24 @@ func TestDiscoveryIsRarelyReadWhole(t *testing.T) {
 	}
 }
 
+// Where all groups come in one document, those of single versions are read for
+// resources that may be the same only.
+func TestAggregatedDiscovery(t *testing.T) {
+	for plain, want := range map[bool]int{false: 0, true: 1} {
+		t.Run(fmt.Sprintf("plain %t", plain), func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.serveAll(usual()...)
+			api.do(func() { api.groups.plain = plain })
+			r := startDefined(t, api, dynwatch.Resource{Resource: "pods"}, dynwatch.Resource{Group: "*", Resource: "loads"})
+			r.eventually("expanded", func() bool { return api.requestsWith("/apis/events.k8s.io/v1") > 0 })
+			r.idle()
+			if n := min(1, api.requestsWith("/apis/metrics.example.com/v1")); n != want {
+				t.Errorf("a group without namesakes was asked for by itself: %d, want %d", n, want)
+			}
+		})
+	}
+}
+
 // Without permission to watch definitions it is asked now and then.
 func TestWildcardWithoutDefinitions(t *testing.T) {
 	api := newFakeAPI(t)
@@ -355,11 +375,17 @@ func TestWildcardIsShown(t *testing.T) {
 func TestWildcardsAreApplied(t *testing.T) {
 	r := startWild(t, usual(), everything())
 	sets := [][]dynwatch.Resource{
-		{everything()}, {everything("secrets")}, {things()}, {things(), everything("apps/*")}, {{Group: "apps", Resource: "*"}},
-		{{Group: "events.k8s.io", Resource: "events"}, everything()}, {everything(), {Group: "apps", Resource: "*", Mode: dynwatch.Metadata}}, {},
+		{everything()},
+		{everything("secrets")},
+		{things()},
+		{things(), everything("apps/*")},
+		{{Group: "apps", Resource: "*"}},
+		{{Group: "events.k8s.io", Resource: "events"}, everything()},
+		{everything(), {Group: "apps", Resource: "*", Mode: dynwatch.Metadata}},
+		{},
 	}
 	sizes := []int{10, 9, 1, 8, 2, 10, 10, 0}
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's
+	random := rand.New(rand.NewPCG(1, 2))
 	for range 60 {
 		i := random.IntN(len(sets))
 		if err := r.manager.Apply(sets[i]); err != nil {
@@ -372,10 +398,8 @@ func TestWildcardsAreApplied(t *testing.T) {
 			names := r.names()
 			return len(names) == sizes[i] && !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, "*") })
 		})
-		for _, twins := range [][]string{{"core/events", "events.k8s.io/events"}} {
-			if names := r.names(); slices.Contains(names, twins[0]) && slices.Contains(names, twins[1]) {
-				t.Fatalf("both of %q are watched", twins)
-			}
+		if names := r.names(); slices.Contains(names, "core/events") && slices.Contains(names, "events.k8s.io/events") {
+			t.Fatal("Events are watched under both names")
 		}
 	}
 }

@@ -83,7 +83,8 @@ func (f *fakeAPI) install(name string, resources ...fakeResource) {
 	}
 }
 
-// uninstall removes a resource, with what there is of it.
+// uninstall removes a resource, with what there is of it. Who watches things sees
+// their ends until the watches are cut.
 func (f *fakeAPI) uninstall(name, resource string) {
 	if name == "example.com" && resource == "things" {
 		for _, c := range f.state() {
@@ -103,8 +104,6 @@ func (f *fakeAPI) uninstall(name, resource string) {
 		g.groups = slices.DeleteFunc(g.groups, func(g fakeGroup) bool { return len(g.versions[0].resources) == 0 })
 	})
 	f.remove(customDefinitions, resource+"."+name)
-	time.Sleep(30 * time.Millisecond) // the watches bring the deletions
-	f.cut()
 }
 
 // watches are the resources that are watched, each as often as it is.

@@ -3,6 +3,7 @@ package dynwatch
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -221,10 +222,7 @@ type expansion struct {
 // plan expands the wildcards. A resource that was watched and is not served any more
 // stays until every target of it is gone, which the targets find out by themselves.
 func (w *wantedSet) plan(c *catalog, notes map[string]*note, gone func(target string) bool) (*expansion, error) {
-	p := &expansion{targets: make(map[string]spec), later: make(map[string]bool), notes: make(map[string]*note)}
-	for name, s := range w.explicit {
-		p.targets[name] = s
-	}
+	p := &expansion{targets: maps.Clone(w.explicit), later: make(map[string]bool), notes: make(map[string]*note)}
 	chosen := append(w.choose(c), w.leaving(c, notes, gone)...)
 	for _, r := range w.wildcards {
 		p.notes[r.id()] = notes[r.id()].looked(r, c)

@@ -141,7 +141,7 @@ func TestWildcardWhileResourcesComeAndGo(t *testing.T) {
 	eventually(t, "everything is live", func() bool { return d.watchesAll(base) })
 	writeAll(t, client, []kind{own}, l, 5, 9)
 	end := loadAll(t, client, []kind{own}, l, 10)
-	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a test's
+	random := rand.New(rand.NewPCG(3, 4))
 	var kinds []kind
 	for i := range wildKinds {
 		kinds = append(kinds, customKind(fmt.Sprintf("wild%cs", 'a'+i), i%2 == 0))

@@ -11,6 +11,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -251,4 +253,41 @@ func finalStates(t *testing.T, k kind, present []kind, records []record, client 
 		}
 	}
 	return ""
+}
+
+// TestWildcardAndAnAPIServerThatIsDown: a group that cannot say what it has holds up
+// none of the others.
+func TestWildcardAndAnAPIServerThatIsDown(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{})
+	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
+	d := startInformd(t, c.Kubeconfig(), everything, "")
+	want := served(t, c.RESTConfig())
+	eventually(t, "everything is live", func() bool { return d.watchesAll(want) })
+	services := client.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
+	down := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1.down.example.com"},
+		"spec": map[string]any{
+			"group": "down.example.com", "version": "v1", "groupPriorityMinimum": int64(100), "versionPriority": int64(10),
+			"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": "default", "name": "nobody"},
+		},
+	}}
+	if _, err := services.Create(t.Context(), down, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is logged", func() bool {
+		return strings.Contains(d.stderr.String(), "API groups cannot be asked") && strings.Contains(d.stderr.String(), "groups=down.example.com")
+	})
+	k := customKind("gadgets", false)
+	took := installed(t, d, c.RESTConfig(), k)
+	t.Logf("a custom resource is live %v after it was served", took.Round(time.Millisecond))
+	want = append(want, k.target())
+	slices.Sort(want)
+	eventually(t, "everything else is live", func() bool { return d.watchesAll(want) })
+	if err := services.Delete(t.Context(), "v1.down.example.com", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is logged", func() bool { return strings.Contains(d.stderr.String(), "every API group says what it serves") })
+	if !d.watchesAll(want) {
+		t.Error("not everything is live")
+	}
 }

@@ -77,8 +77,8 @@ func TestPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	allowConfigMaps(t, client, user.Name)
-	allow(t, client, user.Name, "events")
-	allowVerbs(t, client, user.Name, "pods", "list")
+	allow(t, client, user.Name, "", "events")
+	allowVerbs(t, client, user.Name, "", "pods", "list")
 	limited := dynamic.NewForConfigOrDie(fast(user.RESTConfig()))
 	core := func(resource string) schema.GroupVersionResource {
 		return schema.GroupVersionResource{Version: "v1", Resource: resource}

@@ -76,9 +76,10 @@ func mutants() []mutant {
 			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I2"},
 		},
 		{
-			name: "walk-in-the-wrong-order", file: "pkg/dynwatch/walk.go",
-			old: "case e != nil && f.rv <= e.rv:\n\t\treturn nil\n", new: "case e != nil && e.uid == f.uid && f.object != nil && f.rv < e.rv:\n\t\treturn t.announce(ctx, event.Modified, f.object, e, true)\n",
-			faults: "N3-kill-both-apiservers,N3-kill-apiserver", caughtBy: []string{"I3", "I14", "I6", "I12"},
+			name: "walk-in-the-wrong-order", file: "pkg/dynwatch/life.go",
+			old:    "s := l.states[len(l.states)-1]\n\t\t\tl.states = l.states[:len(l.states)-1]",
+			new:    "s := l.states[0]\n\t\t\tl.states = l.states[1:]",
+			faults: "N3-kill-both-apiservers,N3-kill-apiserver", caughtBy: []string{"I2", "I3", "I14", "I6", "I12"},
 		},
 		{
 			name: "known-revision-announced-again", file: "pkg/dynwatch/follow.go",

@@ -34,19 +34,19 @@ type expander struct {
 	ended   sync.WaitGroup
 
 	// stop is nil until the goroutine runs. It, generation, which counts wanted sets,
-	// and what follows are guarded by converging; only the goroutine changes catalog
-	// and ready.
+	// and what follows are guarded by converging; only the goroutine changes catalog,
+	// ready and refused.
 	stop       context.CancelFunc
 	generation int
 	catalog    *catalog
 	ready      map[string]bool // the wildcards that were expanded, by id
+	refused    string          // what was logged last
 
 	// These belong to the goroutine. notes are as they are in the log.
 	notes       map[string]*note
 	asked       time.Time
 	looks       looks
 	pause       wait.Backoff
-	refused     string // what was logged last
 	stale       string
 	toldSecrets bool
 }
@@ -198,9 +198,9 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 		e.fail(wanted, err, e.unready)
 		return err
 	}
-	e.refused = ""
 	m.converging.Lock()
 	defer m.converging.Unlock()
+	e.refused = ""
 	if m.closed || e.generation != generation {
 		return failed // what was applied meanwhile is expanded next
 	}
@@ -296,7 +296,9 @@ func (e *expander) fail(wanted wantedSet, err error, heldUp func(Resource) bool)
 // refuse tells that the wildcards match too much.
 func (e *expander) refuse(wanted wantedSet, err error) {
 	if e.refused != err.Error() {
+		e.m.converging.Lock()
 		e.refused = err.Error()
+		e.m.converging.Unlock()
 		e.m.options.Logger.Error("wildcards are not expanded", "err", err)
 	}
 	e.fail(wanted, err, func(Resource) bool { return true })

@@ -128,7 +128,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "copies-always", file: "pkg/journal/jetstream/ended.go",
-			old: "return copyOf == 0", new: "return true",
+			old: "jumped == 0 || original < jumped || original > c.jumpedUntil || seen {", new: "jumped == 0 && seen {",
 			faults: "N11-freeze-nats,N13-slow-nats,N1-kill-informd", caughtBy: []string{"I6", "I3", "I12", "I14"},
 		},
 		{

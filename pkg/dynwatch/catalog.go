@@ -121,7 +121,8 @@ func readCatalog(ctx context.Context, c *clients, before *catalog) (next *catalo
 		next.groups = append(next.groups, groups...)
 	}
 	next.complete(g.ctx, c, before)
-	return next, next.compareStorages(g.ctx, c, before)
+	next.compareStorages(g.ctx, c, before)
+	return next, nil
 }
 
 // groups reads the groups below a path. The versions of an API server that lists no
@@ -223,13 +224,10 @@ func (m member) offered() offered { return m.version.resources[m.name.Resource] 
 // compareStorages finds the resources that are served in two groups, as Events are:
 // each would be watched twice. Only those that have the same name and kind are asked
 // about, since nearly all have not.
-func (c *catalog) compareStorages(ctx context.Context, from *clients, before *catalog) error {
+func (c *catalog) compareStorages(ctx context.Context, from *clients, before *catalog) {
 	for _, namesakes := range c.namesakes() {
 		if len(namesakes) > 1 {
-			var err error
-			if namesakes, err = askStorages(ctx, from, before, namesakes); err != nil {
-				return err
-			}
+			namesakes = askStorages(ctx, from, before, namesakes)
 		}
 		at := make(map[string]int)
 		for _, m := range namesakes {
@@ -242,7 +240,6 @@ func (c *catalog) compareStorages(ctx context.Context, from *clients, before *ca
 			c.storages = append(c.storages, []schema.GroupResource{m.name})
 		}
 	}
-	return nil
 }
 
 // namesakes are the resources that can be watched, those with one name and kind
@@ -273,9 +270,9 @@ func (c *catalog) namesakes() [][]member {
 }
 
 // askStorages finds out how namesakes are stored. One of which that cannot be found
-// out is left out: better not watched yet than twice. The error is that of the first,
-// which is to be preferred to the others.
-func askStorages(ctx context.Context, from *clients, before *catalog, namesakes []member) ([]member, error) {
+// out is left out: better not watched yet than twice. If that is the first, which is
+// to be preferred to the others, all are.
+func askStorages(ctx context.Context, from *clients, before *catalog, namesakes []member) []member {
 	known := true
 	for _, m := range namesakes {
 		o, ok := before.resources(m.name.Group, m.version.name)[m.name.Resource]
@@ -285,7 +282,7 @@ func askStorages(ctx context.Context, from *clients, before *catalog, namesakes 
 		known = known && m.offered().asked
 	}
 	if known {
-		return namesakes, nil
+		return namesakes
 	}
 	var told []member
 	for i, m := range namesakes {
@@ -297,7 +294,11 @@ func askStorages(ctx context.Context, from *clients, before *catalog, namesakes 
 			m.version.resources[m.name.Resource] = o
 			told = append(told, m)
 		case i == 0:
-			return nil, fmt.Errorf("get API resources: how %s is stored is not known", m.name)
+			m.version.stale = true
+			for _, m := range namesakes {
+				delete(m.version.resources, m.name.Resource)
+			}
+			return nil
 		case m.offered().asked:
 			told = append(told, m)
 		default:
@@ -305,5 +306,5 @@ func askStorages(ctx context.Context, from *clients, before *catalog, namesakes 
 			m.version.stale = true
 		}
 	}
-	return told, nil
+	return told
 }

@@ -165,6 +165,12 @@ func (t *target) goOnWith(ctx context.Context, now map[string]uint64) error {
 			c.doubtful[name] = struct{}{}
 		}
 	}
+	if c.at < m.NamespacesAt {
+		// The storage went back: revisions do not compare, and the first look at the
+		// target's own finds out.
+		clear(c.doubtful)
+		return nil
+	}
 	if m.Namespaces != hashOf(c.covered) {
 		selector, err := labels.Parse(t.spec.namespaceSelector)
 		if err != nil {

@@ -83,6 +83,13 @@ func (t *target) entriesOf(namespace string) []*entry {
 // covered any more.
 func (t *target) endUncovered(ctx context.Context, e *entry, rv uint64) error {
 	if t.lost != nil && t.lost.reason == reasonSelection {
+		_, there, err := t.stillThere(ctx, e, rv)
+		switch {
+		case err == nil && !there:
+			return t.end(ctx, event.Deleted, e, nil, rv, true)
+		case err != nil && !expired(err) && !unsupported(err):
+			return err
+		}
 		t.index.remove(e) // it was not the cluster that changed, or nobody knows
 		return nil
 	}

@@ -316,7 +316,7 @@ func (e *expander) show(wanted wantedSet, state State, reason string, tells func
 			continue
 		}
 		one := newStatus(spec{group: r.Group, resource: r.Resource, mode: cmp.Or(r.Mode, Full)}).snapshot()
-		one.State, one.Reason, one.Looked = state, reason, state == Waiting || state == Forbidden || reason == e.refused
+		one.State, one.Reason, one.Looked = state, reason, state == Waiting || state == Forbidden || reason != "" && reason == e.refused
 		i := slices.IndexFunc(before, func(b TargetStatus) bool { return b.Name == one.Name && b.State == state })
 		if i >= 0 {
 			one.Since = before[i].Since

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -141,9 +143,10 @@ type ended struct{ rv, epoch uint64 }
 func (t *target) restore(ctx context.Context) error {
 	t.index = newIndex()
 	ends := make(map[string]ended)
-	newest := uint64(0)
+	newest, others := uint64(0), false
 	text, err := t.options.Log.Restore(ctx, t.spec.name(), func(e event.Event) {
 		t.epoch = max(t.epoch, event.Epoch(e.ID))
+		others = others || e.Target != t.spec.name()
 		if e.ResourceVersion >= newest {
 			newest = e.ResourceVersion
 			t.resolved = resolved{gvr: schema.GroupVersionResource{Group: e.Group, Version: e.Version, Resource: e.Resource}, kind: e.Kind}
@@ -182,6 +185,8 @@ func (t *target) restore(ctx context.Context) error {
 	switch {
 	case text == nil && t.index.len() == 0:
 		return nil // nothing is known: the first list
+	case text == nil && others: // what was watched namespace by namespace, or the other way around
+		t.distrust(reasonSelection)
 	case text == nil, m.Synced && t.index.len()+m.endedSince(ends) < m.Objects:
 		t.distrust(reasonJournal)
 	case !m.Synced:
@@ -207,6 +212,14 @@ func (m *mark) endedSince(ends map[string]ended) (n int) {
 // the watch, which brings them again, repeats nothing.
 func (t *target) resumeAt(m mark, ends map[string]ended) {
 	t.firstOp, t.marked = m.FirstOp, m
+	if m.Selection == t.spec.selection() && t.filter != nil {
+		// What fell out when the config was edited has no end in the log.
+		for _, e := range slices.Collect(maps.Values(t.index.entries)) {
+			if !t.filter.named(e.namespace) {
+				t.index.remove(e)
+			}
+		}
+	}
 	t.setCursor(m.RV)
 	t.audits.clean = m.RV
 	for name, e := range ends {

@@ -487,3 +487,26 @@ func TestVersionOfWhatEndsAfterARestart(t *testing.T) {
 		}
 	}
 }
+
+// TestVersionThatIsNotServed: where only the version is gone that the config names,
+// the objects are there, and nothing is told of their end.
+func TestVersionThatIsNotServed(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "")
+	wanted := things()
+	wanted.Version = "v1"
+	r := start(t, api, wanted)
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.versions = []string{"v2"} })
+	api.cut()
+	r.eventually("waiting", func() bool { return r.manager.Targets()[0].State == dynwatch.Waiting })
+	asked := api.requestsWith("/apis/example.com")
+	r.eventually("it was looked again and again", func() bool { return api.requestsWith("/apis/example.com") > asked+20 })
+	api.do(func() { api.versions = []string{"v2", "v1"} })
+	api.put("a", "x", "")
+	r.eventually("the change", func() bool { return len(r.log.all()) > n })
+	if got := r.log.all()[n:]; len(got) != 1 || got[0].Op != event.Modified {
+		t.Errorf("%d events, the first is %s %s", len(got), got[0].Op, got[0].ID)
+	}
+}

@@ -236,6 +236,14 @@ func (t *target) endUnserved(ctx context.Context) error {
 		t.noteGone()
 		return nil
 	}
+	if t.spec.version != "" {
+		// Only the version that is asked for may be gone: the objects are there then.
+		other := t.spec
+		other.version = ""
+		if _, err := resolve(ctx, t.clients.discovery, other); !errors.Is(err, errNotServed) {
+			return nil
+		}
+	}
 	from := t.resume()
 	last := t.cursor
 	for _, e := range t.index.entries {

@@ -198,3 +198,14 @@ func (t *target) goOnWith(ctx context.Context, now map[string]uint64) error {
 	}
 	return nil
 }
+
+// forget lets go of the revisions that it compares with frames: those that come are of
+// another history.
+func (c *coverage) forget() {
+	clear(c.listed)
+	c.ahead = 0
+	for namespace, d := range c.leaving {
+		d.until = 0
+		c.leaving[namespace] = d
+	}
+}

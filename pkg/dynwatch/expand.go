@@ -192,6 +192,7 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 	p, err := e.plan(ctx, wanted, c)
 	if errors.Is(err, errTooMany) {
 		e.refuse(wanted, err)
+		e.goOn(wanted, generation)
 		return failed
 	}
 	if err != nil {
@@ -291,6 +292,36 @@ func (e *expander) fail(wanted wantedSet, err error, heldUp func(Resource) bool)
 	e.m.converging.Lock()
 	defer e.m.converging.Unlock()
 	e.show(wanted, state, err.Error(), heldUp)
+}
+
+// goOn has the targets run that ran before the wildcards matched too much, also those
+// of an earlier process.
+func (e *expander) goOn(wanted wantedSet, generation int) {
+	m := e.m
+	m.converging.Lock()
+	defer m.converging.Unlock()
+	if m.closed || e.generation != generation {
+		return
+	}
+	targets, later := m.stillWanted(wanted), make(map[string]bool)
+	for _, n := range e.notes {
+		if n == nil {
+			continue
+		}
+		for _, name := range n.Running {
+			one := parseName(name)
+			owner, ok := wanted.owner(one)
+			if !ok {
+				continue
+			}
+			for _, s := range owner.as(one) {
+				if _, runs := targets[s.name()]; !runs {
+					targets[s.name()], later[s.name()] = s, !n.existed(one)
+				}
+			}
+		}
+	}
+	m.converge(targets, later)
 }
 
 // refuse tells that the wildcards match too much.

@@ -51,6 +51,7 @@ func (t *target) rollBack() {
 	}
 	t.lost, t.undecided = l, nil
 	clear(t.ended) // revisions of another history
+	t.coverage.forget()
 }
 
 // reconcileRollback compares everything, content too: the same revision number

@@ -261,6 +261,7 @@ func (t *target) endUnserved(ctx context.Context) error {
 	t.logger.Warn("the resource is gone, and its objects with it", "reason", reasonUnserved)
 	t.lost, t.undecided, t.first, t.firstOp = nil, nil, firstList{}, event.Added
 	t.setCursor(0)
+	t.coverage.forget()
 	t.status.synced.Store(false)
 	if err := t.flush(ctx); err != nil {
 		return err

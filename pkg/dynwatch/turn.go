@@ -146,7 +146,10 @@ func (t *target) arrive(ctx context.Context, namespace string, cause uint64) err
 		err = t.emitGap(ctx, event.GapInfo{From: t.resume(), To: rv, Reason: reasonSelection, Recovered: event.RecoveredState})
 	}
 	if err := errors.Join(err, t.flush(ctx)); err != nil {
-		delete(c.covered, namespace) // so that it is begun anew
+		// It is begun anew, or departs if it does not match any more by then.
+		delete(c.covered, namespace)
+		c.leaving[namespace] = departure{cause: cause}
+		t.publish()
 		return err
 	}
 	c.listed[namespace] = rv

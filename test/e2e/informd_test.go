@@ -65,7 +65,7 @@ type record struct {
 	raw string // the line
 }
 
-func (r record) control() bool { return r.Op == "synced" || r.Op == "gap" }
+func (r record) control() bool { return r.Op == "synced" || r.Op == "gap" || r.Op == "state" }
 
 // setup is what an informd is started with.
 type setup struct {

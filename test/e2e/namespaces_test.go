@@ -172,7 +172,9 @@ func (n *namespaced) check(d *informd) {
 	told, left := make(map[string][]uint64), 0
 	last := make(map[string]record)
 	for _, r := range records {
-		if r.Op == "gap" {
+		// A kill while a namespace turns can leave the log ahead of the cursor: what is
+		// told of that namespace then begins with its present state, and a gap.
+		if r.Op == "gap" && (r.Reason != "selection" || r.Recovered != "state") {
 			n.t.Errorf("a gap: %s", r.raw)
 		}
 		if r.control() {

@@ -173,8 +173,10 @@ func testReplay(t *testing.T, d *informd, h *hook) {
 	d.waitForLive(1)
 	lines, before := len(d.records()), len(h.events(0))
 	output := d.must("replay", "--sink", "hook", "--since", "10m")
-	if !strings.Contains(output, fmt.Sprintf("%d events", lines)) {
-		t.Errorf("replay says %s, want %d events", output, lines)
+	// It counts what the log has: the record that the target is live, which no sink
+	// here asks for, too.
+	if !strings.Contains(output, fmt.Sprintf("%d events", lines+1)) {
+		t.Errorf("replay says %s, want %d events", output, lines+1)
 	}
 	eventually(t, "everything again", func() bool { return len(h.events(before)) >= lines })
 	d.waitForLive(1)

@@ -24,7 +24,7 @@ E2E_TIMEOUT ?= 40m
 # Of a run of random faults; the seed is from the clock unless given.
 MINUTES ?= 10
 # CI runs the faults that need nothing of the machine beyond processes and links.
-CI_CHAOS := SEED=11 MINUTES=7 FAULTS=N1,N2,N3,N5,N7,N9,N10,N11,N13,N14,N17
+CI_CHAOS := SEED=11 MINUTES=6 FAULTS=N1,N2,N3,N5,N7,N9,N10,N11,N13,N14,N17
 
 ##@ Use
 

@@ -158,26 +158,35 @@ func (d *definitionWatch) list(ctx context.Context) error {
 // receive handles what the watch brings until it ends, or says nothing for so long
 // that it may be dead.
 func (d *definitionWatch) receive(ctx context.Context, w watch.Interface) error {
+	if err := receiveAll(ctx, d.timing, w, d.handle); !errors.Is(err, errSilent) {
+		return err
+	}
+	return nil
+}
+
+// receiveAll hands over what a watch brings until it ends; [errSilent] says that it
+// brought nothing for so long that it may be dead, [errEnded] that it ended at once.
+func receiveAll(ctx context.Context, tm timing, w watch.Interface, handle func(watch.Event) error) error {
 	began := time.Now()
-	silence := time.NewTimer(d.timing.silence)
+	silence := time.NewTimer(tm.silence)
 	defer silence.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-silence.C:
-			return nil
+			return errSilent
 		case e, ok := <-w.ResultChan():
-			if !ok && time.Since(began) < d.timing.tick {
+			if !ok && time.Since(began) < tm.tick {
 				return errEnded
 			}
 			if !ok {
 				return nil
 			}
-			if err := d.handle(e); err != nil {
+			if err := handle(e); err != nil {
 				return err
 			}
-			silence.Reset(d.timing.silence)
+			silence.Reset(tm.silence)
 		}
 	}
 }

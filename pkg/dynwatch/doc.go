@@ -20,8 +20,8 @@
 // # Where to find what
 //
 //   - manager.go: the wanted set and its targets
-//   - target.go: one target's loop and what each error means for it
-//   - pause.go: what follows an error
+//   - target.go: one target's loop
+//   - state.go: what each error means for it; pause.go: what follows an error
 //   - resolve.go, source.go: discovery, and the requests to the API server
 //   - plan.go, reach.go: what watching would come to, asked without watching
 //   - wildcard.go, catalog.go, expand.go: wildcards, and what they match now

@@ -194,7 +194,7 @@ func (n *namespaces) follow(ctx context.Context, tm timing) (opened bool, err er
 		n.mu.Lock()
 		n.err = nil
 		n.mu.Unlock()
-		err = n.receive(ctx, tm, w)
+		err = receiveAll(ctx, tm, w, n.handle)
 		end()
 		opened = true
 	}
@@ -233,31 +233,6 @@ func (n *namespaces) watch(ctx context.Context, at uint64) (w watch.Interface, e
 		return nil, nil, fmt.Errorf("watch namespaces: %w", g.explain(err))
 	}
 	return w, func() { w.Stop(); g.close() }, nil
-}
-
-func (n *namespaces) receive(ctx context.Context, tm timing, w watch.Interface) error {
-	began := time.Now()
-	silence := time.NewTimer(tm.silence)
-	defer silence.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-silence.C:
-			return errSilent
-		case e, ok := <-w.ResultChan():
-			if !ok && time.Since(began) < tm.tick {
-				return errEnded
-			}
-			if !ok {
-				return nil
-			}
-			if err := n.handle(e); err != nil {
-				return err
-			}
-			silence.Reset(tm.silence)
-		}
-	}
 }
 
 func (n *namespaces) handle(e watch.Event) error {

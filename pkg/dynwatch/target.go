@@ -280,66 +280,6 @@ func (t *target) noteGone() {
 	}
 }
 
-// judge says which state an error puts the target in. None of them is taken for
-// an empty list.
-func (t *target) judge(err error) State { return judge(err, t.status.synced.Load()) }
-
-// judge is that for a target that has or has not been synced.
-func judge(err error, synced bool) State {
-	switch {
-	case errors.Is(err, errNotServed), apierrors.IsNotFound(err):
-		return Waiting
-	case apierrors.IsForbidden(err):
-		return Forbidden
-	case expired(err):
-		return Syncing // a list took longer than etcd keeps its revision
-	case errors.Is(err, errUnusable), apierrors.IsUnauthorized(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
-		return Degraded
-	case synced:
-		return Stale
-	default:
-		return Degraded
-	}
-}
-
-func (t *target) setState(state State, reason string) {
-	t.status.set(state, reason)
-	if t.shown == state {
-		return
-	}
-	t.shown, t.shownSince = state, time.Now()
-	level := slog.LevelInfo
-	if state != Live && state != Syncing && state != Stopped {
-		level = slog.LevelWarn
-	}
-	attrs := []slog.Attr{slog.String("state", string(state))}
-	if reason != "" {
-		attrs = append(attrs, slog.String("reason", reason))
-	}
-	t.logger.LogAttrs(context.Background(), level, "target state changed", attrs...)
-}
-
-// staleTold is how long a target must be stale before it is told: a watch that is
-// opened anew, as quiet ones are all the time, is nobody's business.
-const staleTold = 10 * time.Second
-
-// tellState appends the state that is shown to the log if it differs from the last
-// one there. What lies between two states is not told: after a restart that changes
-// nothing the target is live as it was.
-func (t *target) tellState(ctx context.Context, reason string) error {
-	switch {
-	case !t.restored, t.stateTold == t.shown, t.shown == Syncing:
-		return nil
-	case t.shown == Stale && time.Since(t.shownSince) < staleTold:
-		return nil
-	}
-	if err := t.emitState(ctx, t.shown, reason); err != nil {
-		return err
-	}
-	t.stateTold = t.shown
-	return t.flush(ctx)
-}
-
 // setCursor notes that everything up to rv was appended.
 func (t *target) setCursor(rv uint64) {
 	if rv != t.cursor {

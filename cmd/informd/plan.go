@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
@@ -18,14 +21,17 @@ func planCommand() command {
 	return command{
 		name: "plan", summary: "show what would be watched: how much it is, what is missing, how far back it goes",
 		long: `It asks the API server, with a few small requests per resource, and changes nothing;
-an informd with the same config may be running. One row per target: STATE is ready, or
-what keeps it from being watched now; OBJECTS is how many there are, SIZE an estimate
-of what a list of them has, MISSING the verbs that the credentials lack. REACH is how
-long informd may be away and go on without a gap: that many revisions of the cluster
-(changes of anything in it), by a watch, and about that many by reading etcd.`,
+an informd with the same config may be running. One row per target, and one for a
+wildcard that has none. WATCH is one watch of the whole cluster, or of a namespace;
+NAMESPACES what it covers, and how many match now. STATE is ready, or what keeps it from
+being watched now; OBJECTS is how many there are in these namespaces, SIZE what a list
+of them has, with ~ if it is an estimate and > if there are more; MISSING the verbs that
+the credentials lack. REACH is how long informd may be away and go on without a gap:
+that many revisions of the cluster (changes of anything in it), by a watch, and about
+that many by reading etcd.`,
 		examples: `informd plan -c config.yaml
 informd plan -o json | jq '.targets[] | select(.state != "ready")'`,
-		exits: "0 ok, also if something is missing, 1 the API server cannot be asked, 2 wrong usage or config",
+		exits: "0 everything could be watched, now or once it is served, 1 something could not, or the API server cannot be asked, 2 wrong usage or config",
 		flags: func(flags *pflag.FlagSet) {
 			config.AddFlags(flags)
 			flags.StringP("output", "o", "table", "table, json or yaml")
@@ -39,11 +45,12 @@ informd plan -o json | jq '.targets[] | select(.state != "ready")'`,
 			if err != nil {
 				return err
 			}
-			server, targets, err := daemon.Plan(ctx, c)
+			server, planned, err := daemon.Plan(ctx, c)
 			if err != nil {
 				return err
 			}
-			return show(io.out, newPlan(c.Cluster, server, targets))
+			p := newPlan(c.Cluster, server, planned)
+			return errors.Join(show(io.out, p), p.verdict())
 		},
 	}
 }
@@ -58,6 +65,17 @@ type plan struct {
 	Cluster string          `json:"cluster"`
 	Server  string          `json:"server"`
 	Targets []plannedTarget `json:"targets"`
+	// Optional is what the credentials lack and informd works without.
+	Optional []missingAccess `json:"optional,omitempty"`
+}
+
+// missingAccess are verbs on a resource, or on one object of it.
+type missingAccess struct {
+	Group    string   `json:"group"`
+	Resource string   `json:"resource"`
+	Name     string   `json:"name,omitempty"`
+	Verbs    []string `json:"verbs"`
+	Without  string   `json:"without"`
 }
 
 // plannedTarget is a target's part of it. What is not known is left out.
@@ -69,14 +87,27 @@ type plannedTarget struct {
 	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Mode      string `json:"mode"`
-	State     string `json:"state"`
+	// Watch is "namespaced" if it is one of Namespace alone, else "cluster".
+	Watch         string `json:"watch"`
+	ClusterScoped bool   `json:"clusterScoped,omitempty"`
+	// What a watch of the cluster covers, and how many namespaces that are now.
+	Namespaces         []string `json:"namespaces,omitempty"`
+	ExcludeNamespaces  []string `json:"excludeNamespaces,omitempty"`
+	NamespaceSelector  string   `json:"namespaceSelector,omitempty"`
+	MatchingNamespaces *int     `json:"matchingNamespaces,omitempty"`
+	State              string   `json:"state"`
 	// Reason says why the state is what it is, or what could not be found out.
 	Reason       string   `json:"reason,omitempty"`
 	MissingVerbs []string `json:"missingVerbs,omitempty"`
-	// MoreObjects: there are more than Objects, and Bytes is of those.
-	Objects     *uint64 `json:"objects,omitempty"`
-	MoreObjects bool    `json:"moreObjects,omitempty"`
-	Bytes       *uint64 `json:"bytes,omitempty"`
+	// MissingNamespaceVerbs are those on namespaces, for NamespaceSelector.
+	MissingNamespaceVerbs []string `json:"missingNamespaceVerbs,omitempty"`
+	// MoreObjects: there are more than Objects, and Bytes is of those. BytesEstimated:
+	// Bytes is not of all objects, but by the size of some.
+	Objects          *uint64 `json:"objects,omitempty"`
+	MoreObjects      bool    `json:"moreObjects,omitempty"`
+	ObjectsEstimated bool    `json:"objectsEstimated,omitempty"`
+	Bytes            *uint64 `json:"bytes,omitempty"`
+	BytesEstimated   bool    `json:"bytesEstimated,omitempty"`
 	// ResourceVersion is the newest revision of the cluster, WatchFrom the oldest one
 	// to watch from, EtcdFrom about the oldest one that etcd has.
 	ResourceVersion uint64 `json:"resourceVersion,omitempty,string"`
@@ -87,21 +118,63 @@ type plannedTarget struct {
 	EtcdReach  *uint64 `json:"etcdReach,omitempty"`
 }
 
-func newPlan(cluster, server string, targets []dynwatch.TargetPlan) *plan {
-	p := &plan{Cluster: visible(cluster), Server: visible(server), Targets: make([]plannedTarget, len(targets))}
-	for i := range targets {
-		t := &targets[i]
+func newPlan(cluster, server string, planned dynwatch.WatchPlan) *plan {
+	p := &plan{Cluster: visible(cluster), Server: visible(server), Targets: make([]plannedTarget, len(planned.Targets))}
+	for i := range planned.Targets {
+		t := &planned.Targets[i]
 		p.Targets[i] = plannedTarget{
 			Target: visible(t.Name), Group: t.Group, Version: visible(t.Version), Resource: t.Resource, Kind: visible(t.Kind),
-			Namespace: t.Namespace, Mode: string(t.Mode), State: string(t.State), Reason: visible(t.Reason), MissingVerbs: t.MissingVerbs,
-			MoreObjects: t.More, ResourceVersion: t.ResourceVersion, WatchFrom: t.WatchFrom, EtcdFrom: t.EtcdFrom,
+			Namespace: t.Namespace, Mode: string(t.Mode), State: string(t.State), Reason: visible(t.Reason),
+			Watch: string(t.Scope), ClusterScoped: t.ClusterScoped, Namespaces: t.Namespaces, ExcludeNamespaces: t.ExcludeNamespaces,
+			NamespaceSelector: t.NamespaceSelector, MatchingNamespaces: t.MatchingNamespaces,
+			MissingVerbs: t.MissingVerbs, MissingNamespaceVerbs: t.MissingNamespaceVerbs,
+			ResourceVersion: t.ResourceVersion, WatchFrom: t.WatchFrom, EtcdFrom: t.EtcdFrom,
 			WatchReach: reach(t.ResourceVersion, t.WatchFrom), EtcdReach: reach(t.ResourceVersion, t.EtcdFrom),
 		}
 		if t.ResourceVersion != 0 {
-			p.Targets[i].Objects, p.Targets[i].Bytes = new(uint64(max(t.Objects, 0))), &t.Bytes
+			p.Targets[i].setFigures(t)
 		}
 	}
+	for _, m := range planned.Optional {
+		p.Optional = append(p.Optional, missingAccess(m))
+	}
 	return p
+}
+
+func (t *plannedTarget) setFigures(of *dynwatch.TargetPlan) {
+	t.Objects, t.Bytes = new(uint64(max(of.Objects, 0))), &of.Bytes
+	t.MoreObjects, t.ObjectsEstimated, t.BytesEstimated = of.More, of.Estimated, of.Weighed < of.Objects
+}
+
+// lacksPermission reports whether a verb is missing without which there is no target.
+func (t *plannedTarget) lacksPermission() bool {
+	return len(t.MissingVerbs) > 0 || len(t.MissingNamespaceVerbs) > 0
+}
+
+// verdict is the error that the config would not work as it is. That a resource is
+// not there yet is none: it is waited for.
+func (p *plan) verdict() error {
+	missing, others := 0, 0
+	for i := range p.Targets {
+		t := &p.Targets[i]
+		switch {
+		case t.lacksPermission():
+			missing++
+		case t.State != string(dynwatch.Ready) && t.State != string(dynwatch.Waiting):
+			others++
+		}
+	}
+	var why []string
+	if missing > 0 {
+		why = append(why, fmt.Sprintf("%d lack permissions", missing))
+	}
+	if others > 0 {
+		why = append(why, fmt.Sprintf("%d cannot be watched for another reason", others))
+	}
+	if len(why) == 0 {
+		return nil
+	}
+	return fmt.Errorf("not everything could be watched: of %d targets %s", len(p.Targets), strings.Join(why, ", "))
 }
 
 // reach is how many revisions there are from one to the newest, nil if not known.

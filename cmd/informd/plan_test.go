@@ -15,16 +15,28 @@ import (
 )
 
 // mixedPlan has a bit of everything.
-func mixedPlan() []dynwatch.TargetPlan {
-	return []dynwatch.TargetPlan{
-		{Name: "apps/deployments", Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", Mode: dynwatch.Full, State: dynwatch.Ready, ResourceVersion: 2_000_000, Objects: 412, Bytes: 3 << 20, WatchFrom: 1_998_796, EtcdFrom: 1_900_000},
-		{Name: "core/configmaps@shop", Version: "v1", Resource: "configmaps", Namespace: "shop", Kind: "ConfigMap", Mode: dynwatch.Metadata, State: dynwatch.Ready, ResourceVersion: 2_000_000, WatchFrom: 1, EtcdFrom: 1},
-		{Name: "core/events", Version: "v1", Resource: "events", Kind: "Event", Mode: dynwatch.Full, State: dynwatch.Ready, ResourceVersion: 2_000_000, Objects: 5000, More: true, Bytes: 4 << 20, WatchFrom: 1_900_000, EtcdFrom: 1_900_000},
-		{Name: "core/pods", Version: "v1", Resource: "pods", Kind: "Pod", Mode: dynwatch.Full, State: dynwatch.Forbidden, ResourceVersion: 2_000_000, Objects: 7, Bytes: 700, MissingVerbs: []string{"watch"}, Reason: `watch: pods is forbidden: User "x" cannot watch resource "pods" in API group "" at the cluster scope`},
-		{Name: "core/secrets", Resource: "secrets", Mode: dynwatch.Full, State: dynwatch.Forbidden, MissingVerbs: []string{"list", "watch"}, Reason: "list: secrets is forbidden"},
+func mixedPlan() dynwatch.WatchPlan {
+	targets := []dynwatch.TargetPlan{
+		{Name: "apps/deployments", Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", Mode: dynwatch.Full, State: dynwatch.Ready, ResourceVersion: 2_000_000, Objects: 412, Bytes: 3 << 20, Weighed: 20, WatchFrom: 1_998_796, EtcdFrom: 1_900_000},
+		{Name: "core/configmaps@shop", Version: "v1", Resource: "configmaps", Namespace: "shop", Scope: dynwatch.ScopeNamespaced, Kind: "ConfigMap", Mode: dynwatch.Metadata, State: dynwatch.Ready, ResourceVersion: 2_000_000, WatchFrom: 1, EtcdFrom: 1},
+		{Name: "core/events", Version: "v1", Resource: "events", Kind: "Event", Mode: dynwatch.Full, State: dynwatch.Ready, ResourceVersion: 2_000_000, Objects: 5000, More: true, Bytes: 4 << 20, Weighed: 20, WatchFrom: 1_900_000, EtcdFrom: 1_900_000},
+		{Name: "core/pods", Version: "v1", Resource: "pods", Kind: "Pod", Mode: dynwatch.Full, State: dynwatch.Forbidden, ResourceVersion: 2_000_000, Objects: 7, Bytes: 700, Weighed: 7, MissingVerbs: []string{"watch"}, Reason: `watch: pods is forbidden: User "x" cannot watch resource "pods" in API group "" at the cluster scope`},
+		{Name: "core/secrets", Resource: "secrets", Mode: dynwatch.Full, State: dynwatch.Forbidden, MissingVerbs: []string{"list", "watch"}, Reason: "list: secrets is forbidden", NamespaceSelector: "tier=prod", MissingNamespaceVerbs: []string{"list", "watch"}},
+		{Name: "core/services", Version: "v1", Resource: "services", Kind: "Service", Mode: dynwatch.Full, State: dynwatch.Ready, ResourceVersion: 2_000_000, Objects: 940, Estimated: true, Bytes: 940_000, Weighed: 50, WatchFrom: 1, EtcdFrom: 1, Namespaces: []string{"a", "b", "c", "d-*", "team-*"}, ExcludeNamespaces: []string{"*-sandbox"}, NamespaceSelector: "tier in (prod,test)", MatchingNamespaces: new(120)},
+		{Name: "core/things", Version: "v1", Resource: "things", Kind: "Thing", Mode: dynwatch.Full, State: dynwatch.Forbidden, ResourceVersion: 2_000_000, ExcludeNamespaces: []string{"kube-*"}, NamespaceSelector: "!x", MatchingNamespaces: new(0), MissingNamespaceVerbs: []string{"watch"}, Reason: "namespaceSelector: the labels of namespaces cannot be followed"},
+		{Name: "*.example.com/*", Group: "*.example.com", Resource: "*", Mode: dynwatch.Full, State: dynwatch.Waiting, Reason: "the API server has no resource that it matches"},
 		{Name: "example.com/sensors", Group: "example.com", Resource: "sensors", Mode: dynwatch.Full, State: dynwatch.Waiting, Reason: `not served: the API server has no group "example.com"`},
-		{Name: "metrics.k8s.io/nodes", Group: "metrics.k8s.io", Version: "v1beta1", Resource: "nodes", Kind: "NodeMetrics", Mode: dynwatch.Full, State: dynwatch.Ready, ResourceVersion: 2_000_000, Objects: 3, Bytes: 900, WatchFrom: 1_999_999, Reason: "how far back one can go is not known: list at 1: it is broken"},
+		{Name: "metrics.k8s.io/nodes", Group: "metrics.k8s.io", Version: "v1beta1", Resource: "nodes", Kind: "NodeMetrics", Mode: dynwatch.Full, State: dynwatch.Ready, ResourceVersion: 2_000_000, Objects: 3, Bytes: 900, Weighed: 3, ClusterScoped: true, WatchFrom: 1_999_999, Reason: "how far back one can go is not known: list at 1: it is broken"},
 	}
+	for i := range targets {
+		if targets[i].Scope == "" {
+			targets[i].Scope = dynwatch.ScopeCluster
+		}
+	}
+	return dynwatch.WatchPlan{Targets: targets, Optional: []dynwatch.MissingAccess{
+		{Group: "apiregistration.k8s.io", Resource: "apiservices", Verbs: []string{"list", "watch"}, Without: "it takes longer"},
+		{Resource: "namespaces", Name: "kube-system", Verbs: []string{"get"}, Without: "it cannot be checked"},
+	}}
 }
 
 func TestPlanOutputs(t *testing.T) {
@@ -54,8 +66,8 @@ func TestPlanOutputs(t *testing.T) {
 // Whatever the API server says does not act on the terminal, nor add lines to the table.
 func TestPlanIsHarmless(t *testing.T) {
 	const x = "a\x1b[2J\r\nb\u009b\u202e\tc\xff\u2028"
-	hostile := func(x string) []dynwatch.TargetPlan {
-		return []dynwatch.TargetPlan{{Name: x, Version: x, Kind: x, State: dynwatch.Forbidden, Reason: x, ResourceVersion: 1}}
+	hostile := func(x string) dynwatch.WatchPlan {
+		return dynwatch.WatchPlan{Targets: []dynwatch.TargetPlan{{Name: x, Version: x, Kind: x, State: dynwatch.Forbidden, Reason: x, ResourceVersion: 1}}}
 	}
 	lines := make(map[string]int)
 	for output, show := range planPrinters() {
@@ -93,6 +105,41 @@ func TestPlanDocuments(t *testing.T) {
 	}
 	if diff := cmp.Diff(one, other); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A config that would not work as it is has a verdict; one that waits for a resource,
+// or works less well, has not.
+func TestPlanVerdict(t *testing.T) {
+	target := func(state dynwatch.State, missing, namespaces []string) dynwatch.TargetPlan {
+		return dynwatch.TargetPlan{Name: "core/pods", State: state, MissingVerbs: missing, MissingNamespaceVerbs: namespaces}
+	}
+	list := []string{"list"}
+	cases := map[string]struct {
+		targets []dynwatch.TargetPlan
+		want    string
+	}{
+		"ready":                {[]dynwatch.TargetPlan{target(dynwatch.Ready, nil, nil)}, ""},
+		"waiting":              {[]dynwatch.TargetPlan{target(dynwatch.Ready, nil, nil), target(dynwatch.Waiting, nil, nil)}, ""},
+		"waiting without verb": {[]dynwatch.TargetPlan{target(dynwatch.Waiting, list, nil)}, "of 1 targets 1 lack permissions"},
+		"namespaces":           {[]dynwatch.TargetPlan{target(dynwatch.Forbidden, nil, list), target(dynwatch.Ready, nil, nil)}, "of 2 targets 1 lack permissions"},
+		"forbidden, untold":    {[]dynwatch.TargetPlan{target(dynwatch.Forbidden, nil, nil)}, "of 1 targets 1 cannot be watched for another reason"},
+		"both": {
+			[]dynwatch.TargetPlan{target(dynwatch.Forbidden, list, list), target(dynwatch.Degraded, nil, nil), target(dynwatch.Degraded, nil, nil)},
+			"of 3 targets 1 lack permissions, 2 cannot be watched for another reason",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			planned := dynwatch.WatchPlan{Targets: c.targets, Optional: []dynwatch.MissingAccess{{Resource: "namespaces", Verbs: list}}}
+			got := ""
+			if err := newPlan("c", "s", planned).verdict(); err != nil {
+				got = strings.TrimPrefix(err.Error(), "not everything could be watched: ")
+			}
+			if got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
 	}
 }
 

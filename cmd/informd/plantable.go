@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -23,31 +24,96 @@ func printPlan(out io.Writer, p *plan) error {
 	if err := printTable(out, planRows(p.Targets)); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(p.Targets, func(t plannedTarget) bool { return len(t.MissingVerbs) > 0 }) {
+	if slices.ContainsFunc(p.Targets, func(t plannedTarget) bool { return t.lacksPermission() }) {
 		fmt.Fprint(out, "\nPermissions are missing: apply what `informd rbac` prints for the config.\n")
+	}
+	if len(p.Optional) > 0 {
+		fmt.Fprint(out, "\nNot required, and missing, too; `informd rbac` prints them as well:\n")
+	}
+	for _, m := range p.Optional {
+		fmt.Fprintf(out, "- %s on %s: without, %s.\n", strings.Join(m.Verbs, ", "), m.object(), m.Without)
 	}
 	return nil
 }
 
+// object names what the verbs are about, as kubectl does.
+func (m missingAccess) object() string {
+	object := m.Resource
+	if m.Group != "" {
+		object += "." + m.Group
+	}
+	if m.Name != "" {
+		object += "/" + m.Name
+	}
+	return object
+}
+
 func planRows(targets []plannedTarget) [][]string {
-	rows := [][]string{{"TARGET", "VERSION", "MODE", "NAMESPACES", "STATE", "OBJECTS", "SIZE", "MISSING", "REACH", "REASON"}}
+	rows := [][]string{{"TARGET", "VERSION", "MODE", "WATCH", "NAMESPACES", "STATE", "OBJECTS", "SIZE", "MISSING", "REACH", "REASON"}}
 	for i := range targets {
 		t := &targets[i]
-		namespaces, objects, bytes := t.Namespace, "", ""
-		if namespaces == "" {
-			namespaces = "all"
-		}
+		objects, bytes := "", ""
 		if t.Objects != nil && t.Bytes != nil {
-			objects, bytes = count(*t.Objects), size(*t.Bytes)
-		}
-		if t.MoreObjects {
-			objects, bytes = ">"+objects, ">"+bytes
+			objects = figure(count(*t.Objects), t.MoreObjects, t.ObjectsEstimated)
+			bytes = figure(size(*t.Bytes), t.MoreObjects, t.BytesEstimated)
 		}
 		rows = append(rows, []string{
-			t.Target, t.Version, t.Mode, namespaces, t.State, objects, bytes, strings.Join(t.MissingVerbs, ","), reaches(t), shortened(t.Reason),
+			t.Target, t.Version, t.Mode, t.Watch, t.covers(), t.State, objects, bytes, t.missing(), reaches(t), shortened(t.Reason),
 		})
 	}
 	return rows
+}
+
+// figure is one that may be a lower bound, or an estimate.
+func figure(text string, more, estimated bool) string {
+	switch {
+	case more:
+		return ">" + text
+	case estimated:
+		return "~" + text
+	default:
+		return text
+	}
+}
+
+// covers says in short which namespaces are meant.
+func (t *plannedTarget) covers() string {
+	switch {
+	case t.ClusterScoped:
+		return ""
+	case t.Namespace != "":
+		return t.Namespace
+	}
+	text := few(t.Namespaces)
+	if len(t.ExcludeNamespaces) > 0 {
+		text = cmp.Or(text, "all") + " without " + few(t.ExcludeNamespaces)
+	}
+	if t.NamespaceSelector != "" {
+		text = strings.TrimPrefix(text+", labels "+shortened(t.NamespaceSelector), ", ")
+	}
+	text = cmp.Or(text, "all")
+	if t.MatchingNamespaces != nil {
+		text += fmt.Sprintf(" (%d now)", *t.MatchingNamespaces)
+	}
+	return text
+}
+
+// few shows some names of a list that may be long.
+func few(names []string) string {
+	const most = 3
+	if more := len(names) - most; more > 0 {
+		return strings.Join(names[:most], ",") + " and " + strconv.Itoa(more) + " more"
+	}
+	return strings.Join(names, ",")
+}
+
+// missing names the verbs, those on the resource itself first.
+func (t *plannedTarget) missing() string {
+	verbs := strings.Join(t.MissingVerbs, ",")
+	if len(t.MissingNamespaceVerbs) > 0 {
+		verbs = strings.TrimPrefix(verbs+"; namespaces: "+strings.Join(t.MissingNamespaceVerbs, ","), "; ")
+	}
+	return verbs
 }
 
 // reaches says how far back one can go.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -54,15 +55,26 @@ type resourceAttributes struct {
 	Resource  string `json:"resource"`
 }
 
+// attributes are what is asked about a spec's own resource.
+func (s spec) attributes() resourceAttributes {
+	return resourceAttributes{Namespace: s.namespace, Group: s.group, Version: s.version, Resource: s.resource}
+}
+
+// attributesOf are what is asked about a resource in the whole cluster.
+func attributesOf(r schema.GroupVersionResource) resourceAttributes {
+	return resourceAttributes{Group: r.Group, Version: r.Version, Resource: r.Resource}
+}
+
 type accessReviewStatus struct {
 	Allowed bool `json:"allowed"`
 }
 
-// missingVerbs asks the API server which verbs the credentials lack for a spec.
-func missingVerbs(ctx context.Context, client rest.Interface, s spec) ([]string, error) {
+// missingVerbs asks the API server which verbs the credentials lack for a resource.
+func missingVerbs(ctx context.Context, client rest.Interface, of resourceAttributes) ([]string, error) {
 	var missing []string
 	for _, verb := range neededVerbs() {
-		allowed, err := allows(ctx, client, s, verb)
+		of.Verb = verb
+		allowed, err := allows(ctx, client, of)
 		if err != nil {
 			return nil, fmt.Errorf("review access to %s: %w", verb, err)
 		}
@@ -73,11 +85,9 @@ func missingVerbs(ctx context.Context, client rest.Interface, s spec) ([]string,
 	return missing, nil
 }
 
-func allows(ctx context.Context, client rest.Interface, s spec, verb string) (bool, error) {
+func allows(ctx context.Context, client rest.Interface, what resourceAttributes) (bool, error) {
 	review := accessReview{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}
-	review.Spec.ResourceAttributes = resourceAttributes{
-		Namespace: s.namespace, Verb: verb, Group: s.group, Version: s.version, Resource: s.resource,
-	}
+	review.Spec.ResourceAttributes = what
 	question, err := json.Marshal(review)
 	if err != nil {
 		return false, err
@@ -115,7 +125,7 @@ func (t *target) review(ctx context.Context, turns chan struct{}) (answered bool
 		return false
 	}
 	limited, cancel := context.WithTimeout(ctx, reviewTimeout)
-	missing, err := missingVerbs(limited, t.clients.discovery.client, t.spec)
+	missing, err := missingVerbs(limited, t.clients.discovery.client, t.spec.attributes())
 	cancel()
 	if err != nil {
 		t.logger.Debug("it is not known whether permissions are missing", "err", err)

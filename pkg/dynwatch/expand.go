@@ -209,8 +209,8 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 	for id := range p.notes {
 		e.ready[id] = true
 	}
-	e.show(wanted, Waiting, "the API server has no resource that it matches", func(r Resource) bool {
-		return len(p.notes[r.id()].Running) == 0 && len(c.named(r, func(string) bool { return true })) == 0
+	e.show(wanted, Waiting, matchesNothing, func(r Resource) bool {
+		return len(p.notes[r.id()].Running) == 0 && !c.matched(r)
 	})
 	if begun+ended > 0 {
 		m.options.Logger.Info("wildcards are expanded", "targets", len(p.targets), "begun", begun, "ended", ended)
@@ -279,6 +279,9 @@ func (e *expander) restore(ctx context.Context, id string) error {
 	e.notes[id] = n
 	return nil
 }
+
+// matchesNothing is why a wildcard waits.
+const matchesNothing = "the API server has no resource that it matches"
 
 // unready reports whether a wildcard was not expanded yet.
 func (e *expander) unready(r Resource) bool { return !e.ready[r.id()] }

@@ -49,9 +49,10 @@ func (r Rate) Add(n int, now time.Time) { r.rate.add(n, now) }
 // PerSecond returns it.
 func (r Rate) PerSecond(now time.Time) float64 { return r.rate.perSecond(now) }
 
-// PlanCounting is [Plan] that counts no more than so many objects one by one.
-func PlanCounting(ctx context.Context, kubernetes *rest.Config, wanted []Resource, counted int) ([]TargetPlan, error) {
-	return plan(ctx, kubernetes, wanted, counted)
+// PlanCounting is [Plan] that looks at no more than so many objects one by one, and
+// asks no more than so many namespaces.
+func PlanCounting(ctx context.Context, kubernetes *rest.Config, wanted []Resource, listed, asked int) (WatchPlan, error) {
+	return plan(ctx, kubernetes, wanted, bounds{listed: listed, asked: asked})
 }
 
 // SetClock replaces the clock by which objects fall due to be announced anew, of

@@ -43,7 +43,8 @@ type fakeAPI struct {
 	// groups are all that are served; nil: the one resource is.
 	groups *fakeGroups
 	// denied are the verbs that the credentials do not allow, "list" or, in one
-	// namespace, "list a". review answers questions about that instead of the API.
+	// namespace, "list a"; of other resources than things they are "list namespaces".
+	// review answers questions about that instead of the API.
 	denied map[string]bool
 	review func(w http.ResponseWriter, r *http.Request)
 	// refuse answers a request instead of the API, if it returns true.
@@ -230,6 +231,10 @@ func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == namespacesPath {
+		if f.denies(verbOf(r), "namespaces") {
+			writeStatus(w, 403, "Forbidden", "namespaces is forbidden: you cannot "+verbOf(r)+" it")
+			return
+		}
 		f.serveObjects(w, r, "")
 		return
 	}
@@ -275,10 +280,16 @@ func verbOf(r *http.Request) string {
 	return "list"
 }
 
-func (f *fakeAPI) denies(verb, ns string) bool {
+// denies says so of things in a namespace, or of another resource.
+func (f *fakeAPI) denies(verb, of string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.denied[verb] || f.denied[verb+" "+ns]
+	return f.denied[verb] && !slices.Contains(otherResources(), of) || f.denied[verb+" "+of]
+}
+
+// otherResources are those beside things that one may lack permission for.
+func otherResources() []string {
+	return []string{"namespaces", "customresourcedefinitions", "apiservices"}
 }
 
 // serveReview answers a SelfSubjectAccessReview.
@@ -291,13 +302,17 @@ func (f *fakeAPI) serveReview(w http.ResponseWriter, r *http.Request) {
 	}
 	err := json.NewDecoder(r.Body).Decode(&review)
 	a := review.Spec.ResourceAttributes
+	of, known := a.Namespace, a.Group == "example.com" && a.Resource == "things"
+	if slices.Contains(otherResources(), a.Resource) {
+		of, known = a.Resource, a.Namespace == ""
+	}
 	if err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" ||
-		review.APIVersion != "authorization.k8s.io/v1" || review.Kind != "SelfSubjectAccessReview" || a.Group != "example.com" || a.Resource != "things" {
-		writeStatus(w, 400, "BadRequest", fmt.Sprintf("not a review of things: %v %+v", err, review))
+		review.APIVersion != "authorization.k8s.io/v1" || review.Kind != "SelfSubjectAccessReview" || !known {
+		writeStatus(w, 400, "BadRequest", fmt.Sprintf("not a review of what there is: %v %+v", err, review))
 		return
 	}
 	w.WriteHeader(http.StatusCreated)
-	fmt.Fprintf(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":%t}}`, !f.denies(a.Verb, a.Namespace))
+	fmt.Fprintf(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":%t}}`, !f.denies(a.Verb, of))
 }
 
 func writeStatus(w http.ResponseWriter, code int, reason, message string) {

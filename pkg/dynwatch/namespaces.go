@@ -48,9 +48,13 @@ type namespace struct {
 	since  uint64
 }
 
+func namespaceResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+}
+
 func newNamespaces(c *clients, logger *slog.Logger) *namespaces {
 	return &namespaces{
-		client: c.metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}),
+		client: c.metadata.Resource(namespaceResource()),
 		logger: logger, users: make(map[chan struct{}]struct{}),
 	}
 }

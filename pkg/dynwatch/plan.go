@@ -2,28 +2,59 @@ package dynwatch
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
 // Ready is the state of a target in a plan that nothing keeps from being watched.
 const Ready State = "ready"
 
+// WatchPlan is what watching a wanted set would come to.
+type WatchPlan struct {
+	// Targets are sorted by name. A wildcard is among them, under its own pattern, if
+	// it has no target, or if it cannot be known whether it has all.
+	Targets []TargetPlan
+	// Optional is what the credentials lack and watching works without, though not as
+	// well.
+	Optional []MissingAccess
+}
+
+// MissingAccess are verbs on a resource that the credentials do not allow.
+type MissingAccess struct {
+	Group, Resource string
+	// Name is the only object that it is about, empty for all.
+	Name  string
+	Verbs []string
+	// Without says what is different as long as they are missing.
+	Without string
+}
+
 // TargetPlan is what watching one target would come to.
 type TargetPlan struct {
 	Name                                      string
 	Group, Version, Resource, Kind, Namespace string
 	Mode                                      Mode
+	// Scope is [ScopeNamespaced] if the watch is of Namespace alone, else [ScopeCluster].
+	// ClusterScoped: the objects are in no namespace.
+	Scope         Scope
+	ClusterScoped bool
+	// Namespaces, ExcludeNamespaces and NamespaceSelector are what a watch of the cluster
+	// is filtered by, as in [Resource]. MatchingNamespaces is how many namespaces they
+	// match now, nil without a filter, and if the Namespaces may not be listed.
+	Namespaces, ExcludeNamespaces []string
+	NamespaceSelector             string
+	MatchingNamespaces            *int
 	// State is [Ready], or the state that the target would be in now: [Waiting],
 	// [Forbidden] or [Degraded].
 	State State
@@ -31,18 +62,22 @@ type TargetPlan struct {
 	// not be found out about it.
 	Reason string
 	// MissingVerbs are the verbs, of "list" and "watch", that the credentials do not
-	// allow. It is also empty if the API server does not say.
-	MissingVerbs []string
+	// allow on the resource, MissingNamespaceVerbs those on the Namespaces, whose labels
+	// a NamespaceSelector needs. They are also empty if the API server does not say.
+	MissingVerbs, MissingNamespaceVerbs []string
 	// ResourceVersion is the revision of the list that the other numbers are from, 0
 	// if there was none: they are not known then. It counts the changes of everything
 	// that the API server stores, not of this resource alone.
 	ResourceVersion uint64
-	// Objects is how many objects there are. More: there are more, and the API server
-	// tells their number in no other way than one by one.
-	Objects int
-	More    bool
-	// Bytes estimates what a list of all objects has, by the mean size of a few.
-	Bytes uint64
+	// Objects is how many objects there are in the namespaces that the target covers.
+	// More: there are more, and the API server tells their number in no other way than
+	// one by one. Estimated: it was found in some of the namespaces.
+	Objects         int
+	More, Estimated bool
+	// Bytes is what a list of all objects has, by the mean size of Weighed of them: an
+	// estimate unless these are all.
+	Bytes   uint64
+	Weighed int
 	// WatchFrom is the oldest revision from which a watch can begin, EtcdFrom about
 	// the oldest one that etcd still has and never less; 0 is not known, and 1 the
 	// beginning. How many revisions one can go back without a gap is the difference to
@@ -57,58 +92,51 @@ const (
 	// first answer of the API server.
 	planTimeout  = 30 * time.Second
 	greetTimeout = 10 * time.Second
-	// sampleSize is how many objects are read to know their size.
-	sampleSize = 20
-	// maxCounted bounds the counting of objects one by one.
-	maxCounted = 5000
 )
 
 // planner asks what watching would come to.
 type planner struct {
 	clients *clients
-	// counted is how many objects are counted one by one.
-	counted int
+	bounds  bounds
+	// namespaces are those of the cluster, listed once if a target is filtered;
+	// unlisted is why they are not known. Nobody changes them while targets are asked
+	// about.
+	namespaces            *namespaces
+	unlisted              error
+	missingNamespaceVerbs []string
 
 	mu   sync.Mutex
 	seen horizon // where etcd's history began for a resource that was asked about
 }
 
-// Plan asks the API server what watching the wanted set would come to, and returns
-// that per target, sorted by name. It changes nothing, and asks little: about four
-// targets at a time, of each for a few objects and, to know how far back one can go,
-// some 25 times for one at older revisions. What is wrong with a target stands in its
-// plan; the error is that the wanted set is not valid, that the API server cannot be
-// reached or does not know the credentials, or that of ctx.
-func Plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource) ([]TargetPlan, error) {
-	return plan(ctx, kubernetes, wanted, maxCounted)
+// Plan asks the API server what watching the wanted set would come to. It changes
+// nothing, and asks little: about four targets at a time, of each for a few objects
+// and, to know how far back one can go, some 25 times for one at older revisions;
+// where the API server does not say how many objects there are, for the metadata of up
+// to 5,000. What is wrong with a target stands in its plan; the error is that the
+// wanted set is not valid, that the API server cannot be reached or does not know the
+// credentials, or that of ctx.
+func Plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource) (WatchPlan, error) {
+	return plan(ctx, kubernetes, wanted, defaultBounds())
 }
 
-func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, counted int) ([]TargetPlan, error) {
+func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, b bounds) (WatchPlan, error) {
 	set, err := newWantedSet(wanted)
 	if err != nil {
-		return nil, fmt.Errorf("plan resources: %w", err)
+		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
 	}
-	c, err := newClients(kubernetes, slog.New(slog.DiscardHandler))
+	logger := slog.New(slog.DiscardHandler)
+	c, err := newClients(kubernetes, logger)
 	if err != nil {
-		return nil, fmt.Errorf("plan resources: %w", err)
+		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
 	}
 	defer c.close()
-	p := &planner{clients: c, counted: counted}
+	p := &planner{clients: c, bounds: b, namespaces: newNamespaces(c, logger)}
 	if err := p.greet(ctx); err != nil {
-		return nil, err
+		return WatchPlan{}, err
 	}
-	targets := set.explicit
-	if len(set.wildcards) > 0 {
-		catalog, err := readCatalog(ctx, c, nil)
-		if err != nil {
-			return nil, fmt.Errorf("find what the wildcards match: %w", err)
-		}
-		for _, one := range set.choose(catalog) {
-			for _, s := range one.wildcard.as(one.resource) {
-				targets[s.name()] = s
-			}
-		}
-	}
+	targets, wildcards := p.expand(ctx, set)
+	p.askNamespaces(ctx, targets)
 	names := slices.Sorted(maps.Keys(targets))
 	plans := make([]TargetPlan, len(names))
 	turns := make(chan struct{}, plansAtOnce)
@@ -121,7 +149,9 @@ func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, count
 		})
 	}
 	all.Wait()
-	return plans, ctx.Err()
+	plans = append(plans, wildcards...)
+	slices.SortFunc(plans, func(a, b TargetPlan) int { return strings.Compare(a.Name, b.Name) })
+	return WatchPlan{Targets: plans, Optional: p.optional(ctx, targets)}, ctx.Err()
 }
 
 // greet finds out whether there is an API server that knows the credentials. Whoever
@@ -140,18 +170,39 @@ func (p *planner) greet(ctx context.Context) error {
 func (p *planner) target(ctx context.Context, s spec) TargetPlan {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
-	t := TargetPlan{
-		Name: s.name(), Group: s.group, Version: s.version, Resource: s.resource, Namespace: s.namespace,
-		Mode: s.mode, State: Ready,
-	}
+	t := newTargetPlan(s)
 	// An answer that does not come is no news: what is missing shows below.
-	t.MissingVerbs, _ = missingVerbs(ctx, p.clients.discovery.client, s)
+	t.MissingVerbs, _ = missingVerbs(ctx, p.clients.discovery.client, s.attributes())
+	if s.namespaceSelector != "" {
+		t.MissingNamespaceVerbs = p.missingNamespaceVerbs
+	}
 	err := p.look(ctx, s, &t)
-	if err != nil {
+	switch {
+	case err != nil:
 		t.State, t.Reason = judge(err, false), err.Error()
+	case len(t.MissingNamespaceVerbs) > 0:
+		t.State, t.Reason = Forbidden, "namespaceSelector: the labels of namespaces cannot be followed"
 	}
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		t.Reason = fmt.Sprintf("the API server has not answered everything within %v: %s", planTimeout, t.Reason)
+	}
+	return t
+}
+
+// newTargetPlan is the plan of a target that nothing is known of yet.
+func newTargetPlan(s spec) TargetPlan {
+	t := TargetPlan{
+		Name: s.name(), Group: s.group, Version: s.version, Resource: s.resource, Namespace: s.namespace, Mode: s.mode, State: Ready,
+		Scope: ScopeCluster, NamespaceSelector: s.namespaceSelector,
+	}
+	if s.namespace != "" {
+		t.Scope = ScopeNamespaced
+	}
+	if s.namespaces != "" {
+		t.Namespaces = strings.Split(s.namespaces, ",")
+	}
+	if s.excludeNamespaces != "" {
+		t.ExcludeNamespaces = strings.Split(s.excludeNamespaces, ",")
 	}
 	return t
 }
@@ -163,12 +214,19 @@ func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
 	if err != nil {
 		return err
 	}
-	t.Version, t.Kind = r.gvr.Version, r.kind
+	t.Version, t.Kind, t.ClusterScoped = r.gvr.Version, r.kind, !r.namespaced
 	src, err := newSource(s, r, p.clients, make([]byte, minKey), nil) // what is read goes nowhere
 	if err != nil {
 		return err
 	}
-	one, err := p.sample(ctx, src, t)
+	covered, err := p.coverageOf(s)
+	if err != nil {
+		return err
+	}
+	if covered.listed {
+		t.MatchingNamespaces = new(len(covered.names))
+	}
+	one, err := p.measure(ctx, src, covered, t)
 	if err != nil {
 		return err
 	}
@@ -191,50 +249,40 @@ type identity struct {
 	Metadata struct{ Namespace, Name string }
 }
 
-// sample counts the objects and weighs a few of them. It returns the identity of one,
-// empty if there is none.
-func (p *planner) sample(ctx context.Context, src *source, t *TargetPlan) (one identity, err error) {
-	o := metav1.ListOptions{Limit: sampleSize, LabelSelector: src.spec.labelSelector, FieldSelector: src.spec.fieldSelector}
-	objects, bytes := 0, 0
-	meta, err := src.readList(ctx, src.bytes, src.spec.namespace, o, func(raw []byte) error {
-		if objects == 0 {
-			_ = json.Unmarshal(raw, &one) // of one that is not readable nothing is known
-		}
-		objects++
-		bytes += len(raw)
-		return nil
-	})
-	if err != nil {
-		return one, fmt.Errorf("list: %w", err)
+// askNamespaces lists the Namespaces if a target is filtered by them, and asks for the
+// verbs that it takes to follow their labels.
+func (p *planner) askNamespaces(ctx context.Context, targets map[string]spec) {
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	filters, selects := false, false
+	for _, s := range targets {
+		filters = filters || s.filters()
+		selects = selects || s.namespaceSelector != ""
 	}
-	t.ResourceVersion = meta.ResourceVersion
-	t.Objects = objects + int(max(meta.RemainingItems, 0))
-	if meta.Continue != "" && meta.RemainingItems == 0 {
-		// With a selector the API server does not say how many follow.
-		if t.Objects, t.More, err = p.count(ctx, src); err != nil {
-			return one, err
-		}
+	if filters {
+		_, p.unlisted = p.namespaces.relist(ctx)
 	}
-	if objects > 0 {
-		t.Bytes = uint64(float64(bytes) / float64(objects) * float64(t.Objects))
+	if selects {
+		p.missingNamespaceVerbs, _ = missingVerbs(ctx, p.clients.discovery.client, attributesOf(namespaceResource()))
 	}
-	return one, nil
 }
 
-// errEnough ends a list of which enough has been seen.
-var errEnough = errors.New("enough")
-
-// count counts objects one by one, and reports whether there are more.
-func (p *planner) count(ctx context.Context, src *source) (objects int, more bool, err error) {
-	_, err = src.listMetadata(ctx, 0, func(*metav1.PartialObjectMetadata) error {
-		if objects == p.counted {
-			return errEnough
+// optional asks for what the credentials lack to be told of resources that come and
+// go, but for what is watched anyway.
+func (p *planner) optional(ctx context.Context, targets map[string]spec) []MissingAccess {
+	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
+	defer cancel()
+	var all []MissingAccess
+	for _, r := range []schema.GroupVersionResource{customResourceDefinitions(), apiServices()} {
+		if _, watched := targets[nameOf(r.GroupResource())]; watched {
+			continue
 		}
-		objects++
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		return objects, true, nil
+		if verbs, err := missingVerbs(ctx, p.clients.discovery.client, attributesOf(r)); err == nil && len(verbs) > 0 {
+			all = append(all, MissingAccess{
+				Group: r.Group, Resource: r.Resource, Verbs: verbs,
+				Without: "resources that come and go are noticed after a while, not at once",
+			})
+		}
 	}
-	return objects, false, err
+	return all
 }

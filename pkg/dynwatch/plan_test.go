@@ -23,11 +23,11 @@ import (
 // planned is the plan of the fake's only resource.
 func planned(t *testing.T, api *fakeAPI, wanted dynwatch.Resource) dynwatch.TargetPlan {
 	t.Helper()
-	all, err := dynwatch.PlanCounting(t.Context(), api.config(), []dynwatch.Resource{wanted}, 30)
-	if err != nil || len(all) != 1 {
-		t.Fatalf("%v, plans: %+v", err, all)
+	all, err := dynwatch.PlanCounting(t.Context(), api.config(), []dynwatch.Resource{wanted}, 30, 4)
+	if err != nil || len(all.Targets) != 1 {
+		t.Fatalf("%v, plans: %+v", err, all.Targets)
 	}
-	return all[0]
+	return all.Targets[0]
 }
 
 // fill creates n objects, half of them with the label on=yes.
@@ -40,7 +40,7 @@ func (f *fakeAPI) fill(n int) {
 func TestPlan(t *testing.T) {
 	ready := func(rv uint64) dynwatch.TargetPlan {
 		return dynwatch.TargetPlan{
-			Name: "example.com/things", Group: "example.com", Version: "v1", Resource: "things", Kind: "Thing", Mode: dynwatch.Full,
+			Name: "example.com/things", Group: "example.com", Version: "v1", Resource: "things", Kind: "Thing", Mode: dynwatch.Full, Scope: dynwatch.ScopeCluster,
 			State: dynwatch.Ready, ResourceVersion: rv, WatchFrom: 1, EtcdFrom: 1,
 		}
 	}
@@ -56,7 +56,7 @@ func TestPlan(t *testing.T) {
 			begin: func(api *fakeAPI) { api.fill(20) },
 			want: func() dynwatch.TargetPlan {
 				p := ready(120)
-				p.Objects, p.Bytes = 20, size(20)
+				p.Objects, p.Bytes, p.Weighed = 20, size(20), 20
 				return p
 			},
 		},
@@ -64,7 +64,7 @@ func TestPlan(t *testing.T) {
 			begin: func(api *fakeAPI) { api.fill(100) },
 			want: func() dynwatch.TargetPlan {
 				p := ready(200)
-				p.Objects, p.Bytes = 100, size(100)
+				p.Objects, p.Bytes, p.Weighed = 100, size(100), 20
 				return p
 			},
 		},
@@ -73,7 +73,7 @@ func TestPlan(t *testing.T) {
 			wanted: dynwatch.Resource{LabelSelector: "on=yes"},
 			want: func() dynwatch.TargetPlan {
 				p := ready(160)
-				p.Objects, p.Bytes = 30, size(30)
+				p.Objects, p.Bytes, p.Weighed = 30, size(30), 20
 				return p
 			},
 		},
@@ -82,7 +82,7 @@ func TestPlan(t *testing.T) {
 			wanted: dynwatch.Resource{LabelSelector: "on=yes"},
 			want: func() dynwatch.TargetPlan {
 				p := ready(162)
-				p.Objects, p.More, p.Bytes = 30, true, size(30)
+				p.Objects, p.More, p.Bytes, p.Weighed = 30, true, size(30), 20
 				return p
 			},
 		},
@@ -108,7 +108,7 @@ func TestPlan(t *testing.T) {
 			begin: func(api *fakeAPI) { api.put("a", "x", "yes"); api.denied = map[string]bool{"watch": true} },
 			want: func() dynwatch.TargetPlan {
 				p := ready(101)
-				p.Objects, p.Bytes = 1, size(1)
+				p.Objects, p.Bytes, p.Weighed = 1, size(1), 1
 				p.WatchFrom, p.EtcdFrom, p.MissingVerbs = 0, 0, []string{"watch"}
 				p.State, p.Reason = dynwatch.Forbidden, "watch: things.example.com is forbidden: you cannot watch it"
 				return p
@@ -134,7 +134,8 @@ func TestPlan(t *testing.T) {
 			wanted: dynwatch.Resource{Mode: dynwatch.Metadata, Namespaces: []string{"b"}},
 			want: func() dynwatch.TargetPlan {
 				p := ready(104)
-				p.Name, p.Namespace, p.Mode, p.Objects, p.Bytes = "example.com/things@b", "b", dynwatch.Metadata, 1, size(1)
+				p.Name, p.Namespace, p.Scope = "example.com/things@b", "b", dynwatch.ScopeNamespaced
+				p.Mode, p.Objects, p.Bytes, p.Weighed = dynwatch.Metadata, 1, size(1), 1
 				return p
 			},
 		},
@@ -237,13 +238,13 @@ func TestPlanSharesWhatEtcdHas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range all {
+	for _, p := range all.Targets {
 		if p.State != dynwatch.Ready || p.WatchFrom != 990_000 || p.EtcdFrom < 900_000 || p.EtcdFrom > 904_000 {
 			t.Errorf("%+v", p)
 		}
 	}
 	if n := api.requestsWith("resourceVersionMatch"); n > 4*25+36*2 {
-		t.Errorf("%d lists at revisions for %d targets", n, len(all))
+		t.Errorf("%d lists at revisions for %d targets", n, len(all.Targets))
 	}
 }
 
@@ -275,7 +276,7 @@ func TestPlanOfTwoEtcds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range all {
+	for _, p := range all.Targets {
 		from := compacted(p.Namespace)
 		if slack := (1_000_000 - from) / 32; p.EtcdFrom < from || p.EtcdFrom > from+slack {
 			t.Errorf("etcd from %d, want %d to %d: %+v", p.EtcdFrom, from, from+slack, p)
@@ -306,7 +307,7 @@ func TestPlanIsGentle(t *testing.T) {
 	for i := range 30 {
 		wanted.Namespaces = append(wanted.Namespaces, fmt.Sprintf("ns-%d", i))
 	}
-	var all []dynwatch.TargetPlan
+	var all dynwatch.WatchPlan
 	ended := make(chan error)
 	go func() {
 		var err error
@@ -322,10 +323,10 @@ func TestPlanIsGentle(t *testing.T) {
 		t.Errorf("%d lists at a time, %d reviews: want 4 targets", n, reviews)
 	}
 	close(release)
-	if err := <-ended; err != nil || len(all) != 30 || most.Load() > 4 || writes.Load() > 0 {
-		t.Errorf("%v, %d plans, %d lists at a time, %d requests that write", err, len(all), most.Load(), writes.Load())
+	if err := <-ended; err != nil || len(all.Targets) != 30 || most.Load() > 4 || writes.Load() > 0 {
+		t.Errorf("%v, %d plans, %d lists at a time, %d requests that write", err, len(all.Targets), most.Load(), writes.Load())
 	}
-	if !slices.IsSortedFunc(all, func(a, b dynwatch.TargetPlan) int { return strings.Compare(a.Name, b.Name) }) {
+	if !slices.IsSortedFunc(all.Targets, func(a, b dynwatch.TargetPlan) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Error("not sorted by name")
 	}
 	api.mu.Lock()
@@ -364,7 +365,7 @@ func TestPlanWithoutServer(t *testing.T) {
 			api := newFakeAPI(t)
 			api.refuse = refuse
 			all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{things()})
-			if err == nil || all != nil || !strings.Contains(err.Error(), api.server.URL) {
+			if err == nil || all.Targets != nil || !strings.Contains(err.Error(), api.server.URL) {
 				t.Errorf("%v, plans: %+v", err, all)
 			}
 		})

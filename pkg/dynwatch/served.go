@@ -56,10 +56,20 @@ func (n *nudge) send(changed bool) {
 	}
 }
 
+// customResourceDefinitions and apiServices are the resources that decide what is
+// served.
+func customResourceDefinitions() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+}
+
+func apiServices() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+}
+
 func newServed(c *clients, logger *slog.Logger) (*served, error) {
 	s := &served{all: newNudge(""), subscribers: make(map[string]map[*nudge]struct{})}
 	custom, err := newDefinitionWatch(c, logger,
-		schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, "CustomResourceDefinition",
+		customResourceDefinitions(), "CustomResourceDefinition",
 		func(name string, changed bool) { // <plural>.<group>
 			resource, group, _ := strings.Cut(name, ".")
 			s.nudge(group, resource, changed)
@@ -69,7 +79,7 @@ func newServed(c *clients, logger *slog.Logger) (*served, error) {
 	}
 	// Every version of every group has one, those of custom resources, too.
 	aggregated, err := newDefinitionWatch(c, logger,
-		schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}, "APIService",
+		apiServices(), "APIService",
 		func(name string, changed bool) { // <version>.<group>
 			_, group, _ := strings.Cut(name, ".")
 			s.nudge(group, "", changed)

@@ -193,6 +193,11 @@ func (c *catalog) named(r Resource, wanted func(group string) bool) []string {
 	return names
 }
 
+// matched reports whether a wildcard matches anything, what it excludes included.
+func (c *catalog) matched(r Resource) bool {
+	return len(c.named(r, func(string) bool { return true })) > 0
+}
+
 // existed reports whether a resource was there when it was first looked.
 func (n *note) existed(one schema.GroupResource) bool {
 	return slices.Contains(n.First, nameOf(one)) || slices.Contains(n.Unknown, one.Group)

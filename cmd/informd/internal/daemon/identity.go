@@ -28,6 +28,19 @@ const identityTimeout = 30 * time.Second
 // apart. It is "" where that may not be read: the journal is then taken for this
 // cluster's.
 func clusterUID(ctx context.Context, kubernetes *rest.Config, logger *slog.Logger) (string, error) {
+	uid, err := identify(ctx, kubernetes)
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		logger.Warn("it cannot be checked that the journal is one of this cluster: allow get on the namespace kube-system", "err", err)
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("get namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	return uid, nil
+}
+
+// identify asks for that uid.
+func identify(ctx context.Context, kubernetes *rest.Config) (string, error) {
 	client, err := metadata.NewForConfig(kubernetes)
 	if err != nil {
 		return "", fmt.Errorf("make client: %w", err)
@@ -36,12 +49,8 @@ func clusterUID(ctx context.Context, kubernetes *rest.Config, logger *slog.Logge
 	defer cancel()
 	namespaces := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
 	ns, err := namespaces.Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-	switch {
-	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
-		logger.Warn("it cannot be checked that the journal is one of this cluster: allow get on the namespace kube-system", "err", err)
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("get namespace %s: %w", metav1.NamespaceSystem, err)
+	if err != nil {
+		return "", err
 	}
 	return string(ns.UID), nil
 }

@@ -24,25 +24,33 @@ import (
 // planned is a target as `informd plan -o json` shows it.
 type planned struct {
 	Target, Version, State, Reason        string
-	MissingVerbs                          []string
+	MissingVerbs, MissingNamespaceVerbs   []string
+	MatchingNamespaces                    *int
 	Objects, Bytes, WatchReach, EtcdReach *uint64
 	MoreObjects                           bool
 	ResourceVersion, WatchFrom, EtcdFrom  uint64 `json:",string"`
 }
 
-// plan returns the plan by target.
-func (d *informd) plan() map[string]planned {
+// plan returns the plan by target, with the resources of which informd works without
+// verbs that are missing. It ends with that exit code.
+func (d *informd) plan(exits int) (targets map[string]planned, optional []string) {
 	d.t.Helper()
-	var document struct{ Targets []planned }
-	output := d.must("plan", "-o", "json")
-	if err := json.Unmarshal([]byte(output), &document); err != nil {
-		d.t.Fatalf("%v: %s", err, output)
+	var document struct {
+		Targets  []planned
+		Optional []struct{ Resource string }
 	}
-	targets := make(map[string]planned)
+	stdout, stderr, code := runInformd(d.t, "plan", "-o", "json", "--config", d.config)
+	if err := json.Unmarshal([]byte(stdout), &document); err != nil || code != exits {
+		d.t.Fatalf("%v, exit code %d, want %d: %s%s", err, code, exits, stdout, stderr)
+	}
+	targets = make(map[string]planned)
 	for _, p := range document.Targets {
 		targets[p.Target] = p
 	}
-	return targets
+	for _, o := range document.Optional {
+		optional = append(optional, o.Resource)
+	}
+	return targets, optional
 }
 
 // refused reports whether a watch from a revision, or a list at it, is too old.
@@ -118,7 +126,10 @@ func TestPlan(t *testing.T) {
 		return err == nil && live == 2
 	})
 	before := len(d.records())
-	plan := d.plan()
+	plan, optional := d.plan(1)
+	if !slices.Equal(optional, []string{"customresourcedefinitions", "apiservices"}) {
+		t.Errorf("optional: %q", optional)
+	}
 	checkPlan(t, plan, objects)
 	checkReach(t, plan["core/configmaps@default"], configMaps)
 	if p := plan["core/events"]; p.WatchFrom != p.EtcdFrom {
@@ -134,7 +145,7 @@ func TestPlan(t *testing.T) {
 		_, err := configMaps.Patch(ctx, "plan-"+strconv.Itoa(i%objects), "application/merge-patch+json", fmt.Appendf(nil, `{"data":{"n":"%d"}}`, i), metav1.PatchOptions{})
 		return err
 	})
-	later := d.plan()
+	later, _ := d.plan(1)
 	p := later["core/configmaps@default"]
 	if p.WatchFrom < plan["core/configmaps@default"].WatchFrom {
 		t.Errorf("the cache went from %+v to %+v", plan["core/configmaps@default"], p)
@@ -147,9 +158,10 @@ func TestPlan(t *testing.T) {
 		t.Errorf("events are watched in etcd, which has been compacted at %d: %+v", compacted, e)
 	}
 
-	if table, line := d.must("plan"), regexp.MustCompile(`(?m)^core/configmaps@default +v1 +full +default +ready +60 +[0-9.]+KiB +- +[0-9,]+ revisions, etcd [0-9,]+ +-$`); !line.MatchString(table) ||
-		!strings.Contains(table, "`informd rbac`") {
-		t.Errorf("the table is\n%s", table)
+	table, code := d.command("plan")
+	if line := regexp.MustCompile(`(?m)^core/configmaps@default +v1 +full +namespaced +default +ready +60 +~[0-9.]+KiB +- +[0-9,]+ revisions, etcd [0-9,]+ +-$`); !line.MatchString(table) ||
+		!strings.Contains(table, "`informd rbac`") || code != 1 {
+		t.Errorf("exit code %d, the table is\n%s", code, table)
 	}
 	if n := count(d.records()[before:], "modified"); n != len(d.records())-before {
 		t.Errorf("%d records since the first plan, %d of them modified", len(d.records())-before, n)
@@ -159,15 +171,55 @@ func TestPlan(t *testing.T) {
 	// With a selector the API server does not tell how many there are.
 	s.resources = "- {resource: configmaps, labelSelector: plan=yes}"
 	d.configure(s)
-	if p := d.plan()["core/configmaps"]; p.State != "ready" || p.Objects == nil || *p.Objects != labelled || p.MoreObjects {
+	selected, _ := d.plan(0)
+	if p := selected["core/configmaps"]; p.State != "ready" || p.Objects == nil || *p.Objects != labelled || p.MoreObjects {
 		t.Errorf("with a selector: %+v", p)
 	}
+	d.checkFiltered(s, client, user.Name, objects)
 	if err := c.APIServer(0).Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if output, code := d.command("plan"); code != 1 || !strings.Contains(output, c.Endpoint(0)) {
 		t.Errorf("without an API server: exit code %d\n%s", code, output)
 	}
+}
+
+// checkFiltered holds plans of filtered targets to what is in the namespaces that they
+// cover, before and after the permission to list these.
+func (d *informd) checkFiltered(s setup, client dynamic.Interface, user string, objects uint64) {
+	d.t.Helper()
+	elsewhere := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "elsewhere"}}}
+	configMaps := client.Resource(configMapKind().gvr)
+	if _, err := configMaps.Namespace("kube-public").Create(d.t.Context(), elsewhere, metav1.CreateOptions{}); err != nil {
+		d.t.Fatal(err)
+	}
+	check := func(exits int, state string, matching, objects uint64, missing ...string) {
+		d.t.Helper()
+		plan, _ := d.plan(exits)
+		p := plan["core/configmaps"]
+		var gotMatching, gotObjects uint64
+		if p.MatchingNamespaces != nil {
+			gotMatching = uint64(*p.MatchingNamespaces)
+		}
+		if p.Objects != nil {
+			gotObjects = *p.Objects
+		}
+		if p.State != state || gotMatching != matching || gotObjects != objects || p.MoreObjects || !slices.Equal(p.MissingNamespaceVerbs, missing) {
+			d.t.Errorf("%d namespaces, %d objects, %+v", gotMatching, gotObjects, p)
+		}
+	}
+	s.resources = "- {resource: configmaps, excludeNamespaces: [kube-*]}"
+	d.configure(s)
+	check(0, "ready", 0, objects)
+	s.resources = "- {resource: configmaps, namespaceSelector: kubernetes.io/metadata.name in (default)}"
+	d.configure(s)
+	check(1, "forbidden", 0, 0, "list", "watch")
+	allow(d.t, client, user, "", "namespaces")
+	eventually(d.t, "permission in force", func() bool {
+		plan, _, code := runInformd(d.t, "plan", "--config", d.config)
+		return code == 0 && strings.Contains(plan, "labels kubernetes.io/metadata.name in (default) (1 now)")
+	})
+	check(0, "ready", 1, objects)
 }
 
 // checkPlan holds a plan to what is there and what is allowed.

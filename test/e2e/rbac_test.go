@@ -171,15 +171,96 @@ func TestPrintedPermissionsAreEnough(t *testing.T) {
 		check(t, k, d.records(), l, client, claim{})
 	}
 	d.stop()
-	for line := range strings.Lines(d.stderr.String()) {
-		if strings.Contains(line, missingPermissions) || strings.Contains(strings.ToLower(line), "forbidden") || strings.Contains(line, "cannot be checked") {
-			t.Errorf("not everything was allowed: %s", line)
-		}
-	}
+	d.checkAllowed()
 	for name, list := range map[string]dynamic.ResourceInterface{
 		"secrets":                       granted.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}),
 		"configmaps of another one":     granted.Resource(kinds[0].gvr).Namespace("kube-system"),
 		"configmaps of every namespace": granted.Resource(kinds[0].gvr),
+	} {
+		if _, err := list.List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("list %s: %v, want forbidden", name, err)
+		}
+	}
+}
+
+// checkAllowed holds the log to that nothing was forbidden.
+func (d *informd) checkAllowed() {
+	d.t.Helper()
+	for line := range strings.Lines(d.stderr.String()) {
+		if strings.Contains(line, missingPermissions) || strings.Contains(strings.ToLower(line), "forbidden") ||
+			strings.Contains(line, "cannot be checked") || strings.Contains(line, "cannot be watched") {
+			d.t.Errorf("not everything was allowed: %s", line)
+		}
+	}
+}
+
+// They are enough for wildcards and labels of namespaces, too, for what comes later as
+// well, and `informd plan` says so before.
+func TestPrintedPermissionsAreEnoughForSelections(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{})
+	n := &namespaced{t: t, client: dynamic.NewForConfigOrDie(fast(c.RESTConfig())), written: make(map[string][]uint64)}
+	user, err := c.AddUser("system:serviceaccount:informd:informd", "system:serviceaccounts", "system:serviceaccounts:informd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, later := customKind("gadgets", false), customKind("planets", true)
+	first.install(t, n.client)
+	d := newInformd(t, setup{kubeconfig: user.Kubeconfig(), journal: embeddedJournal, resources: `
+		- {resource: configmaps, namespaces: [default]}
+		- {group: e2e.example.com, resource: "*"}
+		- {resource: services, namespaceSelector: tier=prod}`})
+	plan, _ := d.plan(1)
+	for name, missing := range map[string][2][]string{
+		"core/configmaps@default": {{"list", "watch"}},
+		first.target():            {{"list", "watch"}},
+		"core/services":           {{"list", "watch"}, {"list", "watch"}},
+	} {
+		if p := plan[name]; !slices.Equal(p.MissingVerbs, missing[0]) || !slices.Equal(p.MissingNamespaceVerbs, missing[1]) || p.State != "forbidden" {
+			t.Errorf("before anything is allowed: %+v", p)
+		}
+	}
+	apply(t, n.client, map[string]any{"kind": "Namespace"}, "v1", "informd")
+	applyAll(t, n.client, d.must("rbac"))
+	eventually(t, "nothing is missing", func() bool {
+		_, _, code := runInformd(t, "plan", "--config", d.config)
+		return code == 0
+	})
+	if plan, optional := d.plan(0); len(plan) != 3 || len(optional) > 0 {
+		t.Errorf("with all that is printed: %+v, optional %q", plan, optional)
+	}
+	d.start()
+	d.waitForLive(3)
+	if took := installed(t, d, c.RESTConfig(), later); took > liveLimit {
+		t.Errorf("a custom resource is live %v after it was served", took)
+	}
+	service := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "web"}, "spec": map[string]any{"ports": []any{map[string]any{"port": int64(80)}}},
+	}}
+	services := n.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "services"})
+	n.label(t.Context(), "team-a", "test")
+	if _, err := services.Namespace("team-a").Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	n.label(t.Context(), "team-a", "prod")
+	eventually(t, "a namespace's labels are followed", func() bool {
+		return slices.ContainsFunc(d.records(), func(r record) bool { return r.Op == "entered" && r.Namespace == "team-a" && r.Name == "web" })
+	})
+	s, err := d.status()
+	if err != nil || len(s.Targets) != 4 {
+		t.Errorf("%v, %d targets", err, len(s.Targets))
+	}
+	for _, target := range s.Targets {
+		if len(target.MissingVerbs) > 0 || target.State != "live" {
+			t.Errorf("%s is %s, missing %v", target.Target, target.State, target.MissingVerbs)
+		}
+	}
+	d.stop()
+	d.checkAllowed()
+	granted := dynamic.NewForConfigOrDie(fast(user.RESTConfig()))
+	for name, list := range map[string]dynamic.ResourceInterface{
+		"secrets":                   granted.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}),
+		"configmaps of another one": granted.Resource(configMapKind().gvr).Namespace("team-a"),
+		"deployments":               granted.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}),
 	} {
 		if _, err := list.List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 			t.Errorf("list %s: %v, want forbidden", name, err)

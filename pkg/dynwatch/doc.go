@@ -23,7 +23,7 @@
 //   - target.go: one target's loop
 //   - state.go: what each error means for it; pause.go: what follows an error
 //   - resolve.go, source.go: discovery, and the requests to the API server
-//   - plan.go, reach.go: what watching would come to, asked without watching
+//   - plan.go, planwild.go, measure.go, reach.go: what watching would come to, asked without watching
 //   - wildcard.go, catalog.go, expand.go: wildcards, and what they match now
 //   - access.go: telling which permissions are missing
 //   - served.go, definition.go, look.go: resources that come and go, and versions

@@ -56,7 +56,8 @@ type TargetPlan struct {
 	NamespaceSelector             string
 	MatchingNamespaces            *int
 	// State is [Ready], or the state that the target would be in now: [Waiting],
-	// [Forbidden] or [Degraded].
+	// [Forbidden] or [Degraded]. It is Forbidden, too, if the labels of Namespaces, which
+	// a NamespaceSelector needs, could not be followed.
 	State State
 	// Reason says why the state is what it is; of a target that is ready, what could
 	// not be found out about it.

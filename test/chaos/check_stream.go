@@ -119,6 +119,10 @@ func (c *sinkCheck) authentic(d *Delivery) {
 		c.fail("I5", d.UID, d.RV, "%s is of %s, but the uid is that of %s", d.ID, d.key(), o.key())
 		return
 	}
+	if d.Stranger != "" {
+		c.fail("I5", d.UID, d.RV, "%s holds another object, %s", d.ID, d.Stranger)
+		return
+	}
 	if d.HasObject && d.Op != opDeleted && d.BodyRV != d.RV {
 		c.fail("I5", d.UID, d.RV, "%s: the object is of revision %d", d.ID, d.BodyRV)
 	}

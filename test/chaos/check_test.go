@@ -214,6 +214,7 @@ func TestCheckerFindsDefects(t *testing.T) {
 		}, []string{"I5"}},
 		"WrongContent":  {func(s *script) { s.sink.Deliveries[s.at("u1:12")].Hash[0]++ }, []string{"I5"}},
 		"WrongBody":     {func(s *script) { s.sink.Deliveries[s.at("u1:12")].BodyRV++ }, []string{"I5"}},
+		"OtherObject":   {func(s *script) { s.sink.Deliveries[s.at("u1:12")].Stranger = "a/b of uid u9" }, []string{"I5"}},
 		"WrongLastBody": {func(s *script) { s.sink.Deliveries[s.at("u2:deleted")].Hash[0]++ }, []string{"I5"}},
 		"PhantomDeletion": {func(s *script) {
 			s.deliver("modified", "u1", 14)

@@ -154,7 +154,7 @@ func decodeEvent(data []byte, get attributes) (Delivery, error) {
 		return d, fmt.Errorf("%s: %w", d.ID, err)
 	}
 	if o.uid != d.UID || o.namespace != d.Namespace || o.name != d.Name {
-		return d, fmt.Errorf("%s: the object is %s/%s of uid %s, the attributes say %s/%s of uid %s", d.ID, o.namespace, o.name, o.uid, d.Namespace, d.Name, d.UID)
+		d.Stranger = fmt.Sprintf("%s/%s of uid %s", o.namespace, o.name, o.uid)
 	}
 	d.HasObject, d.Hash, d.BodyRV = true, o.hash, o.rv
 	return d, nil

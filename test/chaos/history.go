@@ -120,6 +120,7 @@ type Delivery struct {
 	HasObject                    bool   // Hash and BodyRV count
 	Hash                         Hash   // of the object's normalised content
 	BodyRV                       uint64 // the revision that the object itself names
+	Stranger                     string // whom the object is, if it is not whom the attributes name
 	Epoch                        int    // as the id says
 	At                           time.Time
 	End                          int64 // where the next one begins, in a file

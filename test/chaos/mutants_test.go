@@ -38,12 +38,12 @@ func mutants() []mutant {
 		{
 			name: "uid-ignored", file: "pkg/dynwatch/follow.go",
 			old: "if e != nil && e.uid != o.UID {\n\t\tif o.ResourceVersion <= e.rv {", new: "if e != nil && e.uid == \"\" {\n\t\tif o.ResourceVersion <= e.rv {",
-			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact,N7-reset-watches", caughtBy: []string{"I3", "I4", "I14"},
+			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact,N7-reset-watches", caughtBy: []string{"I3", "I4", "I5", "I14"},
 		},
 		{
 			name: "uid-ignored-in-lists", file: "pkg/dynwatch/sweep.go",
 			old: "(e == nil || e.uid != string(m.UID) || rv > e.rv)", new: "(e == nil || rv > e.rv && e.uid == string(m.UID))",
-			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact", caughtBy: []string{"I1", "I2", "I3", "I4"},
+			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},
 		{
 			name: "deletions-not-reconciled", file: "pkg/dynwatch/sweep.go",

@@ -104,12 +104,7 @@ func mutants() []mutant {
 		{
 			name: "publish-errors-count", file: "pkg/journal/jetstream/append.go",
 			old: "default:\n\t\t\ttrouble = first(trouble, f.err)", new: "default:\n\t\t\tf.landed = true",
-			faults: "N11-kill-journal,N11-freeze-journal", journal: JournalNATS, caughtBy: []string{"I1", "I2", "I4", "I9", "I13", "I14"},
-		},
-		{
-			name: "no-compare-and-set", file: "pkg/journal/jetstream/flight.go",
-			old: "f.message.Header[js.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(f.sent, 10)}", new: "_ = strconv.FormatUint(f.sent, 10)",
-			faults: "N11-kill-journal,N11-freeze-journal", journal: JournalNATS, caughtBy: []string{"I6", "I3", "I12", "I14"},
+			faults: "N15-disk-full", caughtBy: []string{"I1", "I2", "I4", "I9", "I13", "I14"},
 		},
 		{
 			name: "deletions-purged-at-once", file: "pkg/journal/jetstream/janitor.go",
@@ -127,9 +122,9 @@ func mutants() []mutant {
 			faults: "N13-hung-webhook,N14-webhook-503-all,N11-freeze-nats", caughtBy: []string{"I3", "I4"},
 		},
 		{
-			name: "copies-always", file: "pkg/journal/jetstream/ended.go",
-			old: "jumped == 0 || original < jumped || original > c.jumpedUntil || seen {", new: "jumped == 0 && seen {",
-			faults: "N11-freeze-nats,N13-slow-nats,N1-kill-informd", caughtBy: []string{"I6", "I3", "I12", "I14"},
+			name: "copies-left-out", file: "pkg/journal/jetstream/ended.go",
+			old: "jumped == 0 || original < jumped || original > c.jumpedUntil || seen {", new: "jumped == 0 || original > 0 || seen {",
+			faults: "N13-hung-webhook,N14-webhook-503-all,N11-freeze-nats", caughtBy: []string{"I3", "I4"},
 		},
 		{
 			name: "mark-without-the-log", file: "pkg/journal/jetstream/state.go",

@@ -99,6 +99,11 @@ func (r *run) torment(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	observed()
+	twice, err := r.journaledTwice(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.late = append(r.late, twice...)
 	return r.report()
 }
 

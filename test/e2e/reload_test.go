@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -126,6 +127,36 @@ func (d *informd) metrics() map[string]float64 {
 	return all
 }
 
+// connections is how many TCP connections informd has open.
+func (d *informd) connections() (n int) {
+	d.t.Helper()
+	dir := fmt.Sprintf("/proc/%d/", d.cmd.Process.Pid)
+	names, err := filepath.Glob(dir + "fd/*")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	own := make(map[string]bool) // by the inode of the socket
+	for _, name := range names {
+		link, _ := os.Readlink(name) // it may be closed by now
+		if inode, ok := strings.CutPrefix(link, "socket:["); ok {
+			own[strings.TrimSuffix(inode, "]")] = true
+		}
+	}
+	for _, table := range []string{"tcp", "tcp6"} {
+		text, err := os.ReadFile(dir + "net/" + table)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			const listening = "0A"
+			if fields := strings.Fields(line); len(fields) > 9 && own[fields[9]] && fields[3] != listening { // see proc_net_tcp(5)
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // TestReloads changes the config again and again under load, by all ways there
 // are, every other time for the worse: no sink loses or repeats anything, and
 // nothing is left over. E2E_RELOADS sets how often.
@@ -136,7 +167,7 @@ func TestReloads(t *testing.T) {
 	d.start()
 	d.waitForSync(len(r.kinds))
 	d.waitForLive(len(r.kinds))
-	before := d.metrics()
+	before, connections := d.metrics(), d.connections()
 	end := r.load()
 
 	extra := fmt.Sprintf("sinks:\n  - {name: extra, type: file, path: %q}\n", filepath.Join(d.dir, "extra.ndjson"))
@@ -201,7 +232,8 @@ func TestReloads(t *testing.T) {
 		s, err := d.status()
 		return err == nil && d.configStatus().LastReloadSuccessful && len(s.Targets) == len(r.kinds) && len(s.Sinks) == 2
 	})
-	if took := time.Since(swapped); took > 5*time.Second {
+	took := time.Since(swapped)
+	if took > 5*time.Second {
 		t.Errorf("the last config was in use after %v", took)
 	}
 	end()
@@ -209,22 +241,19 @@ func TestReloads(t *testing.T) {
 	d.waitForLive(len(r.kinds))
 
 	var after map[string]float64
-	eventually(t, "goroutines and connections are back where they were", func() bool {
+	eventually(t, "goroutines, files and connections are back where they were", func() bool {
 		after = d.metrics()
 		// A request of this test may be under way.
-		return after["go_goroutines"] <= before["go_goroutines"]+8 && after["process_open_fds"] <= before["process_open_fds"]+4
+		return after["go_goroutines"] <= before["go_goroutines"]+8 && after["process_open_fds"] <= before["process_open_fds"]+4 &&
+			d.connections() <= connections
 	})
-	t.Logf("%d reloads: goroutines %v -> %v, files %v -> %v, memory %.0f -> %.0f MiB", reloads, before["go_goroutines"], after["go_goroutines"],
-		before["process_open_fds"], after["process_open_fds"], before["process_resident_memory_bytes"]/(1<<20), after["process_resident_memory_bytes"]/(1<<20))
-	var more []string
-	for name := range after {
-		// What happened the first time has its series from then on.
-		if _, ok := before[name]; !ok && !strings.HasPrefix(name, "informd_target_events_total") && !strings.HasPrefix(name, "informd_target_state") {
-			more = append(more, name)
-		}
-	}
-	if slices.Sort(more); len(more) > 0 {
-		t.Errorf("series that were not there before: %q", more)
+	t.Logf("%d reloads: goroutines %v -> %v, files %v -> %v, connections %d -> %d, memory %.0f -> %.0f MiB, last config in use after %v", reloads,
+		before["go_goroutines"], after["go_goroutines"], before["process_open_fds"], after["process_open_fds"], connections, d.connections(),
+		before["process_resident_memory_bytes"]/(1<<20), after["process_resident_memory_bytes"]/(1<<20), took.Round(time.Millisecond))
+	if got, want := slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)); !slices.Equal(got, want) {
+		gone := slices.DeleteFunc(want, func(name string) bool { _, still := after[name]; return still })
+		more := slices.DeleteFunc(got, func(name string) bool { _, ok := before[name]; return ok })
+		t.Errorf("series that were not there before: %q; series that are gone: %q", more, gone)
 	}
 }
 

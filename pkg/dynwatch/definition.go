@@ -24,8 +24,8 @@ type definitionWatch struct {
 	source *source
 	logger *slog.Logger
 	// tell is called with the name of an object that has changed, or that the first
-	// list holds.
-	tell   func(name string, changed bool)
+	// list holds, and with whether it is there.
+	tell   func(name string, there, changed bool)
 	timing timing
 	pause  wait.Backoff
 
@@ -40,7 +40,7 @@ type definitionWatch struct {
 	denied atomic.Pointer[string]
 }
 
-func newDefinitionWatch(c *clients, logger *slog.Logger, gvr schema.GroupVersionResource, kind string, tell func(name string, changed bool)) (*definitionWatch, error) {
+func newDefinitionWatch(c *clients, logger *slog.Logger, gvr schema.GroupVersionResource, kind string, tell func(name string, there, changed bool)) (*definitionWatch, error) {
 	r := resolved{gvr: gvr, kind: kind}
 	s, err := newSource(spec{group: gvr.Group, version: gvr.Version, resource: gvr.Resource, mode: Metadata}, r, c, nil, nil)
 	return &definitionWatch{source: s, logger: logger.With("resource", gvr.GroupResource().String()), tell: tell}, err
@@ -144,12 +144,12 @@ func (d *definitionWatch) list(ctx context.Context) error {
 	d.seen, d.cursor = now, rv
 	for name, at := range now {
 		if first || before[name] != at {
-			d.tell(name, !first)
+			d.tell(name, true, !first)
 		}
 	}
 	for name := range before {
 		if _, still := now[name]; !still {
-			d.tell(name, true)
+			d.tell(name, false, true)
 		}
 	}
 	return nil
@@ -213,6 +213,6 @@ func (d *definitionWatch) handle(e watch.Event) error {
 	default:
 		d.seen[name] = rv
 	}
-	d.tell(name, true)
+	d.tell(name, e.Type != watch.Deleted, true)
 	return nil
 }

@@ -59,6 +59,7 @@ func (t *target) follow(ctx context.Context) error {
 // showWatch shows that the watch is open, and whether deletions that a list found
 // still wait for it to pass.
 func (t *target) showWatch(ctx context.Context) error {
+	t.unwatched = false
 	if t.lost != nil && t.lost.phase == settling {
 		t.setState(Syncing, fmt.Sprintf("the watch has yet to pass revision %d of a list", t.lost.settled))
 		return nil

@@ -40,6 +40,8 @@ type mark struct {
 	Namespaces   uint64 `json:"namespaces,omitempty"`
 	NamespacesAt uint64 `json:"namespacesAt,omitempty"`
 	Turning      string `json:"turning,omitempty"`
+	// Custom: it is a custom resource.
+	Custom bool `json:"custom,omitempty"`
 	// Lost is why history from RV on is being made up for by a list, if it is:
 	// the index is ahead of RV then, in a way that no watch may be trusted with.
 	// Torn: revisions are missing between the two.
@@ -68,6 +70,7 @@ func (t *target) position() mark {
 	m := mark{
 		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Objects: t.index.len(),
 		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(), Resynced: t.again.resync.position(),
+		Custom: t.nudge.custom.Load(),
 	}
 	if t.coverage.known {
 		m.Namespaces, m.NamespacesAt, m.Turning = t.coverage.hash, t.coverage.at, t.coverage.turningNow()
@@ -211,7 +214,10 @@ func (m *mark) endedSince(ends map[string]ended) (n int) {
 // resumeAt goes on where the mark says. Ends behind it are remembered, so that
 // the watch, which brings them again, repeats nothing.
 func (t *target) resumeAt(m mark, ends map[string]ended) {
-	t.firstOp, t.marked = m.FirstOp, m
+	t.firstOp, t.marked, t.unwatched = m.FirstOp, m, true
+	if m.Custom {
+		t.nudge.custom.Store(true)
+	}
 	if m.Selection == t.spec.selection() && t.filter != nil {
 		// What fell out when the config was edited has no end in the log.
 		for _, e := range slices.Collect(maps.Values(t.index.entries)) {

@@ -16,6 +16,9 @@ const maxRetryAfter = 2 * time.Minute
 // the log.
 func (t *target) fail(ctx context.Context, err error) error {
 	state := t.judge(err)
+	if state != Waiting && !errors.Is(err, errEnded) {
+		t.unwatched = true
+	}
 	if state == Waiting {
 		// It may come back as another version, or of another kind.
 		t.source = nil

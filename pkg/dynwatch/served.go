@@ -27,6 +27,8 @@ type served struct {
 
 	mu          sync.Mutex                     // for a moment only
 	subscribers map[string]map[*nudge]struct{} // by group
+	// custom are the names of the CustomResourceDefinitions.
+	custom map[string]struct{}
 }
 
 // nudge wakes one target, or who looks at all groups. The zero value is not usable;
@@ -40,6 +42,8 @@ type nudge struct {
 	// changed: something has changed. Else nothing is known to have, and the
 	// watches have only begun.
 	changed atomic.Bool
+	// custom: the resource is, or was, a custom one.
+	custom atomic.Bool
 }
 
 func newNudge(resource string) *nudge {
@@ -67,11 +71,12 @@ func apiServices() schema.GroupVersionResource {
 }
 
 func newServed(c *clients, logger *slog.Logger) (*served, error) {
-	s := &served{all: newNudge(""), subscribers: make(map[string]map[*nudge]struct{})}
+	s := &served{all: newNudge(""), subscribers: make(map[string]map[*nudge]struct{}), custom: make(map[string]struct{})}
 	custom, err := newDefinitionWatch(c, logger,
 		customResourceDefinitions(), "CustomResourceDefinition",
-		func(name string, changed bool) { // <plural>.<group>
+		func(name string, there, changed bool) { // <plural>.<group>
 			resource, group, _ := strings.Cut(name, ".")
+			s.define(name, there)
 			s.nudge(group, resource, changed)
 		})
 	if err != nil {
@@ -80,7 +85,7 @@ func newServed(c *clients, logger *slog.Logger) (*served, error) {
 	// Every version of every group has one, those of custom resources, too.
 	aggregated, err := newDefinitionWatch(c, logger,
 		apiServices(), "APIService",
-		func(name string, changed bool) { // <version>.<group>
+		func(name string, _, changed bool) { // <version>.<group>
 			_, group, _ := strings.Cut(name, ".")
 			s.nudge(group, "", changed)
 		})
@@ -113,6 +118,8 @@ func (s *served) subscribe(to spec) *nudge {
 	n := newNudge(to.resource)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	_, custom := s.custom[to.resource+"."+to.group]
+	n.custom.Store(custom)
 	if s.subscribers[to.group] == nil {
 		s.subscribers[to.group] = make(map[*nudge]struct{})
 	}
@@ -127,6 +134,29 @@ func (s *served) unsubscribe(group string, n *nudge) {
 	if len(s.subscribers[group]) == 0 {
 		delete(s.subscribers, group)
 	}
+}
+
+// define notes that a CustomResourceDefinition is there, or that it is gone.
+func (s *served) define(name string, there bool) {
+	resource, group, _ := strings.Cut(name, ".")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if there {
+		s.custom[name] = struct{}{}
+	} else {
+		delete(s.custom, name)
+	}
+	for n := range s.subscribers[group] {
+		if n.resource == resource {
+			n.custom.Store(true)
+		}
+	}
+}
+
+// customRevision is the newest revision of the storage that custom resources are in,
+// beside their definitions.
+func (s *served) customRevision(ctx context.Context) (uint64, error) {
+	return s.watches[0].source.revision(ctx)
 }
 
 // nudge wakes the targets of a group, or those of one resource of it.

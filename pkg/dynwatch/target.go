@@ -85,8 +85,13 @@ type target struct {
 	undecided []undecided
 	// first is the first list, until it is complete.
 	first firstList
-	// unservedSince is when discovery began to deny the resource.
+	// unservedSince is when discovery began to deny the resource, and unservedAt a
+	// revision from after it had gone, 0 if none is known.
 	unservedSince time.Time
+	unservedAt    uint64
+	// unwatched: since a watch was open last, other things than the resource's being
+	// denied have kept one from being opened. What has come since is not known.
+	unwatched bool
 	// suspect: the watch was opened because the one before fell silent.
 	suspect bool
 	// shown is the state that was logged last, stateTold the one that the log has.
@@ -220,64 +225,6 @@ func (t *target) resolve(ctx context.Context) error {
 		t.use(s, r)
 	}
 	return err
-}
-
-// endUnserved ends the objects of a resource that discovery has denied for a
-// while: it was removed, and its objects with it, while no watch was open to tell
-// of them. When it comes back, it is a new one.
-func (t *target) endUnserved(ctx context.Context) error {
-	if t.unservedSince.IsZero() {
-		t.unservedSince = time.Now()
-	}
-	if time.Since(t.unservedSince) < t.timing.unserved {
-		return nil
-	}
-	if t.index.len() == 0 {
-		t.noteGone()
-		return nil
-	}
-	if t.spec.version != "" {
-		// Only the version that is asked for may be gone: the objects are there then.
-		other := t.spec
-		other.version = ""
-		if _, err := resolve(ctx, t.clients.discovery, other); !errors.Is(err, errNotServed) {
-			return nil
-		}
-	}
-	from := t.resume()
-	last := t.cursor
-	for _, e := range t.index.entries {
-		last = max(last, e.rv)
-	}
-	for _, e := range t.index.entries {
-		if err := t.end(ctx, event.Deleted, e, nil, last+1, true); err != nil {
-			return err
-		}
-	}
-	gap := event.GapInfo{From: from, To: last + 1, Reason: reasonUnserved, Recovered: event.RecoveredState}
-	if err := t.emitGap(ctx, gap); err != nil {
-		return err
-	}
-	t.logger.Warn("the resource is gone, and its objects with it", "reason", reasonUnserved)
-	t.lost, t.undecided, t.first, t.firstOp = nil, nil, firstList{}, event.Added
-	t.setCursor(0)
-	t.coverage.forget()
-	t.status.synced.Store(false)
-	if err := t.flush(ctx); err != nil {
-		return err
-	}
-	if err := t.markNow(ctx); err != nil {
-		return err
-	}
-	t.noteGone()
-	return nil
-}
-
-// noteGone lets a wildcard that has made the target know that it may end.
-func (t *target) noteGone() {
-	if !t.status.gone.Swap(true) {
-		t.served.all.send(false)
-	}
 }
 
 // setCursor notes that everything up to rv was appended.

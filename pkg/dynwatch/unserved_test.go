@@ -1,0 +1,107 @@
+package dynwatch_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// refuseWatches has the fake answer 503 to all that is asked of things.
+func (f *fakeAPI) refuseWatches() {
+	f.do(func() {
+		f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			if isDiscovery(r.URL.Path) {
+				return false
+			}
+			writeStatus(w, 503, "ServiceUnavailable", "not now")
+			return true
+		}
+		f.generation++
+	})
+}
+
+// A resource that is gone ends with all that was known of it. What came when nobody
+// looked is covered by a gap, up to a revision from after the end if one can be had.
+func TestResourceGone(t *testing.T) {
+	cases := map[string]struct {
+		// objects are known, unseen come and go while no watch is open.
+		objects, unseen bool
+		// custom: its definition is removed as well.
+		custom, restart bool
+		want            []string
+	}{
+		"nothing is known and a watch was open": {custom: true},
+		"the same over a restart":               {custom: true, restart: true},
+		"nothing is known and nobody looked":    {custom: true, unseen: true, want: []string{"gap (100,501] unserved state"}},
+		"nobody looked, and no custom resource": {unseen: true, want: []string{"gap (100,101] unserved state"}},
+		"objects are known and nobody looked": {custom: true, objects: true, unseen: true, want: []string{
+			"deleted a/x uid-1 501<101 replay", "gap (101,501] unserved state",
+		}},
+		"the same with a restart in it": {custom: true, objects: true, unseen: true, restart: true, want: []string{
+			"deleted a/x uid-1 501<101 replay", "gap (101,501] unserved state",
+		}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.serveIn("v1")
+			if c.objects {
+				api.put("a", "x", "")
+			}
+			api.define()
+			if !c.custom {
+				api.remove(customDefinitions, "things.example.com")
+			}
+			r := start(t, api, things())
+			r.eventually("definitions are watched", api.watched)
+			r.caughtUp()
+			n := len(r.log.all())
+			if c.unseen {
+				api.refuseWatches()
+				r.eventually("a watch is refused", func() bool { return strings.Contains(r.manager.Targets()[0].Reason, "not now") })
+				api.put("a", "x", "")
+				api.put("a", "y", "")
+				api.del("a", "y")
+				api.del("a", "x")
+			}
+			if c.restart && c.unseen {
+				r.stop(false)
+			}
+			api.do(func() { api.refuse, api.served = nil, false; api.definitions.rev = 500; api.generation++ })
+			if c.custom {
+				api.remove(customDefinitions, "things.example.com")
+			}
+			if c.restart && c.unseen {
+				r.begin(things())
+			}
+			r.state(dynwatch.Waiting)
+			r.eventually("gone", func() bool { return !r.manager.Targets()[0].Synced })
+			if c.restart && !c.unseen {
+				r.stop(false)
+				r.begin(things())
+				r.state(dynwatch.Waiting)
+			}
+			if diff := cmp.Diff(c.want, r.since(n), cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+			// What comes back is a new one.
+			api.do(func() { api.rev = 600 })
+			api.put("a", "x", "")
+			api.serveIn("v1")
+			api.touch(apiServices, "v1.example.com")
+			r.eventually("synced", func() bool {
+				all := r.log.all()
+				return all[len(all)-1].Op == event.Synced && len(all) == n+len(c.want)+2
+			})
+			if diff := cmp.Diff("synced 601", r.since(n + len(c.want))[1]); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

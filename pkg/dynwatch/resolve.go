@@ -102,8 +102,8 @@ func (d *discovery) ask(ctx context.Context, name string, a *document, path []st
 }
 
 // resolve looks the spec's resource up. errNotServed means that it is not there
-// now, errUnusable that it is there and unfit; any other error says nothing
-// about the resource.
+// now, errUnusable that it is there and unfit, errUntold (with what it is) that it may
+// be unfit; any other error says nothing about the resource.
 func resolve(ctx context.Context, d *discovery, s spec) (r resolved, err error) {
 	g := newGuard(ctx)
 	defer g.close()
@@ -128,7 +128,8 @@ func resolve(ctx context.Context, d *discovery, s spec) (r resolved, err error) 
 		if err := fit(s, &resources[i]); err != nil {
 			return resolved{}, err
 		}
-		return resolved{gvr: gv.WithResource(s.resource), kind: resources[i].Kind, namespaced: resources[i].Namespaced}, nil
+		r = resolved{gvr: gv.WithResource(s.resource), kind: resources[i].Kind, namespaced: resources[i].Namespaced}
+		return r, checkTwins(ctx, d, s, &resources[i])
 	}
 	return resolved{}, fmt.Errorf("%w: the API server has no resource %q in %s", errNotServed, s.resource, describeVersions(s))
 }

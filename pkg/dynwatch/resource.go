@@ -68,6 +68,8 @@ type spec struct {
 	// commas.
 	namespaces, excludeNamespaces string
 	namespaceSelector             string
+	// earlier are the groups of entries before it, see [checkTwins].
+	earlier string
 }
 
 // name is the target's name, without the version, so that a version change
@@ -108,6 +110,7 @@ func specs(wanted []Resource) (map[string]spec, error) {
 			targets[s.name()] = s
 		}
 	}
+	nameEarlier(wanted, targets)
 	return targets, errors.Join(errs...)
 }
 

@@ -94,6 +94,9 @@ type target struct {
 	unwatched bool
 	// suspect: the watch was opened because the one before fell silent.
 	suspect bool
+	// untoldSince is since when it is not known whether the resource has an entry
+	// already.
+	untoldSince time.Time
 	// shown is the state that was logged last, stateTold the one that the log has.
 	shown, stateTold State
 	shownSince       time.Time
@@ -198,6 +201,7 @@ func (t *target) advance(ctx context.Context) error {
 // resolve finds the resource and makes its source.
 func (t *target) resolve(ctx context.Context) error {
 	r, err := t.discover(ctx)
+	err = t.settleTwin(err)
 	if errors.Is(err, errNotServed) {
 		if err := t.endUnserved(ctx); err != nil {
 			return err

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -10,14 +11,8 @@ import (
 	"github.com/informd/informd/test/cluster"
 )
 
-// TestEventsExpireTogether: core Events hang on leases of etcd, and those on one
-// lease end at one revision, which nothing else in Kubernetes does. Each of the
-// deletions comes out.
-func TestEventsExpireTogether(t *testing.T) {
-	const n, namespace = 10, "expiring" // one that Kubernetes writes no Events to
-	c := cluster.Start(t, cluster.Options{APIServerFlags: []string{"--event-ttl=30s"}})
-	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
-	events := kind{
+func eventKind(namespace string) kind {
+	return kind{
 		gvr: schema.GroupVersionResource{Version: "v1", Resource: "events"}, kind: "Event", namespace: namespace,
 		fields: func(n int) map[string]any {
 			return map[string]any{
@@ -25,7 +20,47 @@ func TestEventsExpireTogether(t *testing.T) {
 				"reason":         "Tested", "message": "something happened", "type": "Normal",
 			}
 		},
+		patch: func(n int) string { return fmt.Sprintf(`{"message":"it happened %d times"}`, n) },
 	}
+}
+
+// TestEventsUnderBothNames: of two entries for Events, which are served in two groups,
+// the second one says what to do, and nothing comes twice.
+func TestEventsUnderBothNames(t *testing.T) {
+	const namespace = "quiet" // one that Kubernetes writes no Events to
+	c := cluster.Start(t, cluster.Options{})
+	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
+	createNamespace(t, client, namespace)
+	d := startInformd(t, c.Kubeconfig(), `
+		- {resource: events, namespaces: [quiet]}
+		- {group: events.k8s.io, resource: events}`, "")
+	eventually(t, "one is live, and the other one says why it is not", func() bool {
+		s, err := d.status()
+		return err == nil && len(s.Targets) == 2 && s.Targets[0].State == "live" && s.Targets[1].State == "degraded" &&
+			strings.Contains(s.Targets[1].Reason, "its objects are those of core/events, which has an entry before it: remove one")
+	})
+	if p := d.plan()["events.k8s.io/events"]; p.State != "degraded" || !strings.Contains(p.Reason, "core/events") {
+		t.Errorf("plan %+v", p)
+	}
+	l, events := newLedger(), []kind{eventKind(namespace)}
+	writeAll(t, client, events, l, 30, 1)
+	eventually(t, "stream complete", func() bool { return complete(events, d.records(), l) })
+	check(t, events[0], d.records(), l, client, claim{})
+	for _, r := range d.records() {
+		if r.Group != "" && r.UID != "" {
+			t.Errorf("%s comes under the other name", r.ID)
+		}
+	}
+}
+
+// TestEventsExpireTogether: core Events hang on leases of etcd, and those on one
+// lease end at one revision, which nothing else in Kubernetes does. Each of the
+// deletions comes out.
+func TestEventsExpireTogether(t *testing.T) {
+	const n, namespace = 10, "expiring" // one that Kubernetes writes no Events to
+	c := cluster.Start(t, cluster.Options{APIServerFlags: []string{"--event-ttl=30s"}})
+	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
+	events := eventKind(namespace)
 	createNamespace(t, client, namespace)
 	d := startInformd(t, c.Kubeconfig(), "- {resource: events, namespaces: ["+namespace+"]}", "")
 	d.waitForSync(1)

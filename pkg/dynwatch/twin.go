@@ -1,0 +1,100 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// Some resources are served in two groups, as Events are: one storage has two names.
+// Of two entries for them the first one in order has the objects; the other one would
+// announce each of them a second time.
+
+// errUntold: an API server that was asked about a namesake does not answer.
+var errUntold = errors.New("it is not known whether its objects have an entry already")
+
+// nameEarlier notes in each spec the groups of the entries before it that name a
+// resource the same way, joined by commas.
+func nameEarlier(wanted []Resource, targets map[string]spec) {
+	groups := make(map[string][]string) // by resource
+	for _, r := range wanted {
+		if r.wild() {
+			continue
+		}
+		for name, s := range targets {
+			if s.group == r.Group && s.resource == r.Resource {
+				s.earlier = strings.Join(groups[r.Resource], ",")
+				targets[name] = s
+			}
+		}
+		groups[r.Resource] = append(groups[r.Resource], event.GroupOrCore(r.Group))
+	}
+}
+
+// checkTwins returns errUnusable if an entry before the spec's has the objects of the
+// resource under another name.
+func checkTwins(ctx context.Context, d *discovery, s spec, r *metav1.APIResource) error {
+	if s.earlier == "" || r.StorageVersionHash == "" {
+		return nil
+	}
+	for group := range strings.SplitSeq(s.earlier, ",") {
+		other := parseName(group + "/" + s.resource)
+		same, err := sameStorage(ctx, d, other, r)
+		if err != nil {
+			return fmt.Errorf("%w, %s: %w", errUntold, nameOf(other), err)
+		}
+		if same {
+			return fmt.Errorf("%w: its objects are those of %s, which has an entry before it: remove one of the two entries, "+
+				"and let the other one have the namespaces of both", errUnusable, nameOf(other))
+		}
+	}
+	return nil
+}
+
+// sameStorage reports whether another name is one of the same objects, in any version.
+func sameStorage(ctx context.Context, d *discovery, other schema.GroupResource, r *metav1.APIResource) (bool, error) {
+	versions, err := servedVersions(ctx, d, other.Group)
+	if errors.Is(err, errNotServed) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, version := range versions {
+		resources, err := resourcesOf(ctx, d, schema.GroupVersion{Group: other.Group, Version: version})
+		if err != nil {
+			return false, err
+		}
+		i := slices.IndexFunc(resources, func(r metav1.APIResource) bool { return r.Name == other.Resource })
+		if i >= 0 {
+			return resources[i].Kind == r.Kind && resources[i].StorageVersionHash == r.StorageVersionHash, nil
+		}
+	}
+	return false, nil
+}
+
+// settleTwin decides about a resource of which it cannot be found out whether it has
+// an entry already. One API server has both names of a storage: if it goes on to tell
+// of one, and nobody of the other, they are not in one.
+func (t *target) settleTwin(err error) error {
+	if !errors.Is(err, errUntold) {
+		t.untoldSince = time.Time{}
+		return err
+	}
+	if t.untoldSince.IsZero() {
+		t.untoldSince = time.Now()
+	}
+	if time.Since(t.untoldSince) < t.timing.unserved {
+		return err
+	}
+	t.logger.Warn("a resource of the same name is of another API server, which does not answer", "err", err)
+	return nil
+}

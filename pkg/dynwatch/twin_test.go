@@ -1,0 +1,82 @@
+package dynwatch_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/informd/informd/pkg/dynwatch"
+)
+
+// Two entries for one storage: the first has it, and the second says so, until it is
+// the only one.
+func TestEntriesForOneStorage(t *testing.T) {
+	core := dynwatch.Resource{Resource: "events"}
+	inNamespaces := dynwatch.Resource{Resource: "events", Namespaces: []string{"a", "b"}}
+	other := dynwatch.Resource{Group: "events.k8s.io", Resource: "events"}
+	pinned := dynwatch.Resource{Group: "events.k8s.io", Version: "v1", Resource: "events", Mode: dynwatch.Metadata}
+	cases := map[string]struct {
+		wanted  []dynwatch.Resource
+		live    []string
+		refused map[string]string // the name in the reason, by target
+	}{
+		"one":                   {wanted: []dynwatch.Resource{other}, live: []string{"events.k8s.io/events"}},
+		"the other one":         {wanted: []dynwatch.Resource{core}, live: []string{"core/events"}},
+		"both":                  {[]dynwatch.Resource{core, other}, []string{"core/events"}, map[string]string{"events.k8s.io/events": "core/events"}},
+		"the other order":       {[]dynwatch.Resource{pinned, core}, []string{"events.k8s.io/events"}, map[string]string{"core/events": "events.k8s.io/events"}},
+		"namespaces of one":     {[]dynwatch.Resource{inNamespaces, other}, []string{"core/events@a", "core/events@b"}, map[string]string{"events.k8s.io/events": "core/events"}},
+		"and with a wildcard":   {[]dynwatch.Resource{core, {Group: "*", Resource: "events"}, other}, []string{"core/events"}, map[string]string{"events.k8s.io/events": "core/events"}},
+		"the name says nothing": {wanted: []dynwatch.Resource{{Resource: "services"}, {Group: "example.com", Resource: "services"}}, live: []string{"core/services", "example.com/services"}},
+	}
+	api := newFakeAPI(t)
+	api.serveAll(usual()...)
+	r := startDefined(t, api, things())
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if err := r.manager.Apply(c.wanted); err != nil {
+				t.Fatal(err)
+			}
+			r.eventually("one is live and one is refused", func() bool {
+				var live []string
+				for _, s := range r.manager.Targets() {
+					reason := "its objects are those of " + c.refused[s.Name] + ", which has an entry before it: remove one of the two entries"
+					switch {
+					case s.State == dynwatch.Live:
+						live = append(live, s.Name)
+					case c.refused[s.Name] == "" || s.State != dynwatch.Degraded || !strings.Contains(s.Reason, reason):
+						return false
+					}
+				}
+				return slices.Equal(live, c.live) && len(r.manager.Targets()) == len(c.live)+len(c.refused)
+			})
+			for _, name := range api.watches() {
+				if target := strings.Replace("core"+name, "coreevents.k8s.io", "events.k8s.io", 1); c.refused[target] != "" {
+					t.Errorf("%s is watched", target)
+				}
+			}
+			plans, err := dynwatch.Plan(t.Context(), api.config(), c.wanted)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range plans {
+				if refused := c.refused[p.Name] != ""; refused != (p.State == dynwatch.Degraded) || refused != strings.Contains(p.Reason, "remove one of the two entries") {
+					t.Errorf("plan of %s: %s: %s", p.Name, p.State, p.Reason)
+				}
+			}
+		})
+	}
+}
+
+// A namesake of which nothing can be found out holds a target up, but not for ever: it
+// is of another API server then.
+func TestNamesakeThatDoesNotAnswer(t *testing.T) {
+	api := newFakeAPI(t)
+	api.serveAll(usual()...)
+	api.do(func() { api.groups.down["example.com"] = true })
+	r := startDefined(t, api, dynwatch.Resource{Group: "example.com", Resource: "services"}, dynwatch.Resource{Resource: "services"})
+	second := func() dynwatch.TargetStatus { return r.manager.Targets()[0] }
+	r.eventually("it is held up", func() bool {
+		return second().State == dynwatch.Degraded && strings.Contains(second().Reason, "whether its objects have an entry already, example.com/services")
+	})
+	r.eventually("it is watched", func() bool { return second().State == dynwatch.Live })
+}

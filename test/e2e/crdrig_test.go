@@ -80,9 +80,15 @@ func (r *crdRig) caughtUp() {
 // edit changes the custom resource definition.
 func (r *crdRig) edit(change func(spec map[string]any)) {
 	r.t.Helper()
-	crds := customResourceDefinitions(r.client)
+	editDefinition(r.t, r.client, r.kind, change)
+}
+
+// editDefinition changes the custom resource definition of a custom kind.
+func editDefinition(t *testing.T, client dynamic.Interface, k kind, change func(spec map[string]any)) {
+	t.Helper()
+	crds := customResourceDefinitions(client)
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		crd, err := crds.Get(r.t.Context(), r.kind.definition().GetName(), metav1.GetOptions{})
+		crd, err := crds.Get(t.Context(), k.definition().GetName(), metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -92,12 +98,26 @@ func (r *crdRig) edit(change func(spec map[string]any)) {
 		}
 		change(spec)
 		crd.Object["spec"] = spec
-		_, err = crds.Update(r.t.Context(), crd, metav1.UpdateOptions{})
+		_, err = crds.Update(t.Context(), crd, metav1.UpdateOptions{})
 		return err
 	})
 	if err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
+}
+
+// removeDefinition deletes the custom resource definition of a custom kind and waits
+// until it is gone, its objects with it.
+func removeDefinition(t *testing.T, client dynamic.Interface, k kind) {
+	t.Helper()
+	crds, name := customResourceDefinitions(client), k.definition().GetName()
+	if err := crds.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	waitAtOnce(t, name+" gone", func() bool {
+		_, err := crds.Get(context.WithoutCancel(t.Context()), name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
 }
 
 // outage begins one: what was delivered so far.
@@ -143,15 +163,8 @@ func (r *crdRig) createAgain() (old []string) {
 	if len(old) == 0 {
 		r.t.Fatal("there are no objects")
 	}
-	crds, name := customResourceDefinitions(r.client), r.kind.definition().GetName()
 	began := time.Now()
-	if err := crds.Delete(r.t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		r.t.Fatal(err)
-	}
-	waitAtOnce(r.t, "definition gone", func() bool {
-		_, err := crds.Get(context.WithoutCancel(r.t.Context()), name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err)
-	})
+	removeDefinition(r.t, r.client, r.kind)
 	r.kind.install(r.t, r.client)
 	r.t.Logf("%d objects; deleted and served again within %v", len(old), time.Since(began).Round(time.Millisecond))
 	return old

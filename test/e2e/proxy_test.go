@@ -41,6 +41,8 @@ type proxy struct {
 	refused                int
 	watches, cuts, expired map[string]int
 	lists                  []listRequest
+
+	count *watchCount
 }
 
 // listRequest is one GET that is not a watch, be it a page of a list; those that
@@ -63,7 +65,7 @@ func startProxy(t *testing.T, api *rest.Config) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{closing: make(chan struct{}), watches: make(map[string]int), cuts: make(map[string]int), expired: make(map[string]int)}
+	p := &proxy{closing: make(chan struct{}), watches: make(map[string]int), cuts: make(map[string]int), expired: make(map[string]int), count: newWatchCount()}
 	forward := &httputil.ReverseProxy{
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:      transport,
@@ -80,6 +82,9 @@ func startProxy(t *testing.T, api *rest.Config) *proxy {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503,"message":"proxy refuses"}`)
 			return
+		}
+		if isWatch(r) {
+			defer p.count.begin(r)()
 		}
 		forward.ServeHTTP(w, r)
 	}))

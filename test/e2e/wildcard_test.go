@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -149,7 +147,6 @@ func TestWildcardWhileResourcesComeAndGo(t *testing.T) {
 		kinds = append(kinds, customKind(fmt.Sprintf("wild%cs", 'a'+i), i%2 == 0))
 	}
 	there := make(map[int]bool)
-	crds := customResourceDefinitions(client)
 	for step := range comingsAndGoings {
 		i := random.IntN(len(kinds))
 		k := kinds[i]
@@ -169,14 +166,7 @@ func TestWildcardWhileResourcesComeAndGo(t *testing.T) {
 		for _, o := range list.Items {
 			l.removed(k, o.GetUID())
 		}
-		name := k.definition().GetName()
-		if err := crds.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		waitAtOnce(t, name+" gone", func() bool {
-			_, err := crds.Get(context.WithoutCancel(t.Context()), name, metav1.GetOptions{})
-			return apierrors.IsNotFound(err)
-		})
+		removeDefinition(t, client, k)
 		there[i] = false
 	}
 	end()

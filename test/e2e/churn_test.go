@@ -251,7 +251,7 @@ func TestDefinitionsChangeAtRandom(t *testing.T) {
 		c.install(c.resources[i])
 	}
 	t.Logf("%d definitions within %v", len(c.resources), time.Since(began).Round(time.Millisecond))
-	changes := number(t, "E2E_DEFINITION_CHANGES", 60)
+	changes := number(t, "E2E_DEFINITION_CHANGES", 100)
 	began = time.Now()
 	for range changes {
 		c.step()

@@ -54,11 +54,11 @@ func TestEntriesForOneStorage(t *testing.T) {
 					t.Errorf("%s is watched", target)
 				}
 			}
-			plans, err := dynwatch.Plan(t.Context(), api.config(), c.wanted)
+			plan, err := dynwatch.Plan(t.Context(), api.config(), c.wanted)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, p := range plans {
+			for _, p := range plan.Targets {
 				if refused := c.refused[p.Name] != ""; refused != (p.State == dynwatch.Degraded) || refused != strings.Contains(p.Reason, "remove one of the two entries") {
 					t.Errorf("plan of %s: %s: %s", p.Name, p.State, p.Reason)
 				}

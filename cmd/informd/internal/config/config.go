@@ -135,9 +135,20 @@ type Match struct {
 	// Ops are operations as event.Op spells them, or with a "!" in front.
 	// Plain ones name the wanted operations; deleted, left, gap and synced pass
 	// in any case, unless left out by name with "!deleted" and so on.
-	Ops  []string `yaml:"ops" absent:"all operations"`
-	When string   `yaml:"when" later:"remove it, and filter by group, resource, namespaces and ops"`
+	Ops []string `yaml:"ops" absent:"all operations"`
+	// When is a CEL expression about the event: see package when. Deleted, left and
+	// the control records pass it in any case.
+	When string `yaml:"when"`
+	// OnError is [OnErrorDeliver] or [OnErrorDrop]: what becomes of an event for which
+	// When fails.
+	OnError string `yaml:"onError" enum:"deliver,drop"`
 }
+
+// The values of [Match.OnError].
+const (
+	OnErrorDeliver = "deliver"
+	OnErrorDrop    = "drop"
+)
 
 // Redaction is about Secrets, whose values are replaced by a keyed hash.
 type Redaction struct {
@@ -181,6 +192,9 @@ func (r *Resource) begin(at Pos) { *r = Resource{Pos: at, Mode: ModeFull, Watch:
 
 // begin is called before an entry of sinks is decoded.
 func (s *Sink) begin(at Pos) { *s = Sink{Pos: at, Start: StartSnapshot} }
+
+// begin is called before an entry of a sink's only is decoded.
+func (m *Match) begin(Pos) { *m = Match{OnError: OnErrorDeliver} }
 
 // stateDir is the first directory of $STATE_DIRECTORY: systemd joins several
 // with colons.

@@ -22,6 +22,6 @@
 //   - load.go, override.go: which file, and the flags and variables over it
 //   - parse.go, syntax.go, tree.go: bytes to a tree whose nodes know their place
 //   - decode.go, sinks.go: the tree into the settings, strictly
-//   - check.go, resources.go, routes.go, names.go: the rules beyond types
+//   - check.go, resources.go, routes.go, when.go, names.go: the rules beyond types
 //   - errors.go, nearest.go: what the user gets to read
 package config

@@ -79,8 +79,8 @@ func TestGood(t *testing.T) {
 					Codes:        []int{200, 404},
 				},
 				Only: []config.Match{
-					{Group: &core, Resource: "pods", Namespaces: []string{"shop"}, Ops: []string{"added", "!deleted"}},
-					{},
+					{Group: &core, Resource: "pods", Namespaces: []string{"shop"}, Ops: []string{"added", "!deleted"}, When: "has(object.spec)\n", OnError: config.OnErrorDrop},
+					{OnError: config.OnErrorDeliver},
 				},
 			},
 		},

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"reflect"
 
+	"github.com/informd/informd/cmd/informd/internal/when"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -19,6 +20,8 @@ type reading struct {
 	problems
 	drivers []sink.Driver
 	widths  []int             // of the file's lines, in characters
+	lines   []string          // of the file
+	when    *when.Compiler    // nil until there is an expression
 	places  map[string]Pos    // of each value that was decoded, by key path
 	origins map[string]string // the flag or variable that set a key, by key path
 	visited int

@@ -97,3 +97,25 @@ func TestSum(t *testing.T) {
 		t.Errorf("Sum: %v", err)
 	}
 }
+
+// An expression makes another sink of it; the place of its entry in the file does not.
+func TestSameSink(t *testing.T) {
+	const base = `resources: [{resource: pods}]
+sinks: [{name: out, type: stdout, only: [{when: "op == 'added'", onError: drop}]}]
+`
+	for name, test := range map[string]struct {
+		next string
+		want bool
+	}{
+		"same":             {base, true},
+		"elsewhere":        {"# moved\n\n" + base, true},
+		"other expression": {strings.ReplaceAll(base, "added", "modified"), false},
+		"other policy":     {strings.ReplaceAll(base, "drop", "deliver"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := mustParse(t, base).Sinks[0].Same(mustParse(t, test.next).Sinks[0]); got != test.want {
+				t.Errorf("Same: %t", got)
+			}
+		})
+	}
+}

@@ -12,6 +12,7 @@ import (
 func (r *reading) checkMatch(m Match, path string, resources []Resource) {
 	r.checkNamespaces(m.Namespaces, path+".namespaces")
 	r.checkOps(m.Ops, path+".ops")
+	r.checkWhen(m, path)
 	if m.Group != nil && !r.bad(path+".group") {
 		message := groupMistake(*m.Group)
 		if isGlob(*m.Group) {

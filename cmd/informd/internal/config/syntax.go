@@ -56,7 +56,8 @@ func (r *reading) text(body []byte) (string, bool) {
 	}
 	text := string(bytes.TrimPrefix(body, []byte("\ufeff")))
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
-	for i, line := range strings.Split(text, "\n") {
+	r.lines = strings.Split(text, "\n")
+	for i, line := range r.lines {
 		r.widths = append(r.widths, utf8.RuneCountInString(line))
 		column := 0
 		for j, c := range line {

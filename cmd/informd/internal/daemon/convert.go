@@ -16,6 +16,7 @@ import (
 
 	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/cmd/informd/internal/deliver"
+	"github.com/informd/informd/cmd/informd/internal/when"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -84,19 +85,38 @@ func wanted(resources []config.Resource) []dynwatch.Resource {
 }
 
 func newRoute(s config.Sink) (*deliver.Route, error) {
-	route, err := deliver.NewRoute(matches(s.Only), s.Start == config.StartSnapshot)
+	only, err := matches(s.Only)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: %w", s.Name, err)
+	}
+	route, err := deliver.NewRoute(only, s.Start == config.StartSnapshot)
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", s.Name, err)
 	}
 	return route, nil
 }
 
-func matches(only []config.Match) []deliver.Match {
+func matches(only []config.Match) ([]deliver.Match, error) {
+	var compiler *when.Compiler
 	all := make([]deliver.Match, len(only))
 	for i, m := range only {
-		all[i] = deliver.Match{Group: m.Group, Resource: m.Resource, Namespaces: m.Namespaces, Ops: m.Ops}
+		all[i] = deliver.Match{Group: m.Group, Resource: m.Resource, Namespaces: m.Namespaces, Ops: m.Ops, DropFailed: m.OnError == config.OnErrorDrop}
+		if m.When == "" {
+			continue
+		}
+		if compiler == nil {
+			var err error
+			if compiler, err = when.NewCompiler(); err != nil {
+				return nil, err
+			}
+		}
+		expression, mistakes := compiler.Compile(m.When)
+		if len(mistakes) > 0 {
+			return nil, fmt.Errorf("only[%d].when: %s", i, mistakes[0].Message) // the config's check has let it through
+		}
+		all[i].When = expression
 	}
-	return all
+	return all, nil
 }
 
 // start says where a sink begins that the journal does not know.

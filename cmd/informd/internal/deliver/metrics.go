@@ -16,7 +16,7 @@ type metrics struct {
 	all        []prometheus.Collector
 
 	delivered, filtered, deadLetters prometheus.Counter
-	retries, panics                  prometheus.Counter
+	retries, panics, whenErrors      prometheus.Counter
 	write                            prometheus.Histogram
 }
 
@@ -39,6 +39,10 @@ func registerMetrics(registerer prometheus.Registerer, name string, lag func() j
 		Name: "informd_sink_panics_total",
 		Help: "Panics in the sink's code; each is a bug.",
 	})
+	m.whenErrors = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "informd_sink_when_errors_total",
+		Help: "Evaluations of a `when` that failed; its onError decides about the event.",
+	})
 	m.write = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "informd_sink_write_seconds",
 		Help:    "Duration of the sink's writes, failed ones included.",
@@ -48,7 +52,7 @@ func registerMetrics(registerer prometheus.Registerer, name string, lag func() j
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
 	m.all = []prometheus.Collector{
-		events, m.retries, m.panics, m.write,
+		events, m.retries, m.panics, m.whenErrors, m.write,
 		gauge("informd_sink_lag_events", "Events in the journal that the sink is not done with.",
 			func() float64 { return float64(lag().Events) }),
 		gauge("informd_sink_lag_seconds", "Age of the oldest event that the sink is not done with, 0 if none.",

@@ -46,6 +46,7 @@ func TestMetrics(t *testing.T) {
 			`informd_sink_panics_total sink=out`:                    0,
 			`informd_sink_retries_total sink=out`:                   1,
 			`informd_sink_up sink=out`:                              0,
+			`informd_sink_when_errors_total sink=out`:               0,
 			`informd_sink_write_seconds sink=out`:                   2, // its count
 		}
 		if diff := cmp.Diff(want, series(t, g.registry)); diff != "" {

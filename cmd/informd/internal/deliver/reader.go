@@ -81,7 +81,12 @@ func (r *reader) rewind(ctx context.Context) {
 
 // admits applies the route and counts what it leaves out.
 func (r *reader) admits(e *event.Event) bool {
-	if r.route.Admits(e) {
+	admitted, failed := r.route.decide(e)
+	for _, one := range failed {
+		r.runner.health.unanswered(one, e.ID)
+		r.runner.metrics.whenErrors.Inc()
+	}
+	if admitted {
 		return true
 	}
 	r.runner.requests.handled([]event.Event{*e}) // nobody shall wait for it

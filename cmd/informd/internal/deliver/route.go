@@ -24,6 +24,22 @@ type Match struct {
 	// unless they are left out by name. A list of "!op" alone, or none, admits
 	// all others but state, which passes only where it is named.
 	Ops []string
+	// When decides about what all of these let through, but for deleted, left and the
+	// control records, which pass it in any case. Nil admits all.
+	When Condition
+	// DropFailed says what becomes of an event for which When has no answer: the
+	// match does not deliver it. Otherwise it does.
+	DropFailed bool
+}
+
+// Condition decides about an event by what is in it.
+type Condition interface {
+	// Holds reports whether the event fulfils the condition. It may keep what it has
+	// decoded in decoded, for the other conditions of the route; that is nil for each
+	// event at first. It is called by several goroutines at a time, never with the same
+	// decoded. An error means that the condition has no answer for this event, and holds
+	// nothing of what is in the event.
+	Holds(e *event.Event, decoded *any) (bool, error)
 }
 
 // Route decides what a sink gets. It is immutable and safe for concurrent use.
@@ -37,6 +53,8 @@ type match struct {
 	group, resource string // globs; "" admits all
 	namespaces      []string
 	ops             map[event.Op]bool
+	when            Condition
+	dropFailed      bool
 }
 
 // NewRoute makes the route of a sink. Any of the matches delivers an event, and
@@ -50,7 +68,7 @@ func NewRoute(only []Match, snapshot bool) (*Route, error) {
 		if err != nil {
 			return nil, fmt.Errorf("only[%d]: %w", i, err)
 		}
-		prepared := match{resource: m.Resource, namespaces: m.Namespaces, ops: ops}
+		prepared := match{resource: m.Resource, namespaces: m.Namespaces, ops: ops, when: m.When, dropFailed: m.DropFailed}
 		if m.Group != nil {
 			prepared.group = event.GroupOrCore(*m.Group)
 		}
@@ -94,15 +112,47 @@ func admittedOps(list []string) (map[event.Op]bool, error) {
 // Admits reports whether the sink gets the event. Control records have no
 // namespace; they go to every sink that may get anything of the resource.
 func (r *Route) Admits(e *event.Event) bool {
-	if e.Op == event.Snapshot && !r.snapshot && !e.Reannounced() {
-		return false
-	}
-	if len(r.matches) == 0 {
-		return e.Op != event.State
-	}
-	return slices.ContainsFunc(r.matches, func(m match) bool { return m.admits(e) })
+	admitted, _ := r.decide(e)
+	return admitted
 }
 
+// unanswered is a condition that failed for an event.
+type unanswered struct {
+	match     int // the index in `only`
+	err       error
+	delivered bool // the match delivers the event all the same
+}
+
+// decide is Admits, and tells of the conditions that failed.
+func (r *Route) decide(e *event.Event) (admitted bool, failed []unanswered) {
+	if e.Op == event.Snapshot && !r.snapshot && !e.Reannounced() {
+		return false, nil
+	}
+	if len(r.matches) == 0 {
+		return e.Op != event.State, nil
+	}
+	var decoded any
+	for i := range r.matches {
+		m := &r.matches[i]
+		if !m.admits(e) {
+			continue
+		}
+		if m.when == nil || e.Op.Control() || e.Op.Ends() {
+			return true, failed
+		}
+		holds, err := m.when.Holds(e, &decoded)
+		if err != nil {
+			holds = !m.dropFailed
+			failed = append(failed, unanswered{match: i, err: err, delivered: holds})
+		}
+		if holds {
+			return true, failed
+		}
+	}
+	return false, failed
+}
+
+// admits applies all but the condition.
 func (m *match) admits(e *event.Event) bool {
 	if e.Op == event.Gap && e.Target == event.AllTargets {
 		return m.ops[e.Op] // what was trimmed may have been about anything

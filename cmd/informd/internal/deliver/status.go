@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -55,6 +56,9 @@ type health struct {
 	failing int       // lanes that fail now
 	since   time.Time // when the first of them began to
 	warned  time.Time // when the log last said so
+
+	unansweredAt time.Time // when the log last told of a condition that failed
+	untold       uint64    // how many of them it has not told of since
 }
 
 func (h *health) snapshot() Status {
@@ -134,6 +138,21 @@ func (h *health) deadLetter(err error, id, path string) {
 	} else {
 		h.logger.Debug(message, "id", id, "path", path, "err", err)
 	}
+}
+
+// unanswered records a condition that failed for an event. The log gets one line in
+// a while: a condition that does not fit an object fails for each of its events.
+func (h *health) unanswered(u unanswered, id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	if !h.unansweredAt.IsZero() && now.Sub(h.unansweredAt) < quietTime {
+		h.untold++
+		return
+	}
+	h.logger.Warn("when could not be evaluated", "expression", fmt.Sprintf("only[%d].when", u.match), "id", id,
+		"delivered", u.delivered, "more_since_last", h.untold, "err", u.err)
+	h.unansweredAt, h.untold = now, 0
 }
 
 // panicked logs the stack of the sink's first panic.

@@ -1,0 +1,206 @@
+package library
+
+import (
+	"math"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+)
+
+// ErrTooDear is the message of a call that is not made because it alone would cost
+// more than the limit.
+const ErrTooDear = "the call costs more than the limit"
+
+// ProgramOptions charge every call, as admission policies do, and end an evaluation
+// whose cost comes to more than limit. CEL charges a call when it is done; those of
+// which a single one may take hours or gigabytes are charged before.
+func ProgramOptions(env *cel.Env, limit uint64) ([]cel.ProgramOption, error) {
+	g := guard{limit: limit, calls: map[string]functions.FunctionOp{}}
+	for name, function := range env.Functions() {
+		if _, guarded := g.cost(name); !guarded {
+			continue
+		}
+		overloads, err := function.Bindings()
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range overloads {
+			g.calls[name+" "+o.Operator] = variadic(o)
+		}
+	}
+	return []cel.ProgramOption{
+		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
+		cel.CostLimit(limit),
+		cel.CostTracking(costs{}),
+		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
+		cel.OptimizeRegex(constant("find", find), constant("findAll", findAll)),
+		cel.CustomDecoratorV2(g.decorate),
+	}, nil
+}
+
+func variadic(o *functions.Overload) functions.FunctionOp {
+	switch {
+	case o.Function != nil:
+		return o.Function
+	case o.Binary != nil:
+		return func(values ...ref.Val) ref.Val { return o.Binary(values[0], values[1]) }
+	case o.Unary != nil:
+		return func(values ...ref.Val) ref.Val { return o.Unary(values[0]) }
+	}
+	return nil
+}
+
+// costs charges the calls that CEL does not know.
+type costs struct{}
+
+// CallCost implements [interpreter.ActualCostEstimator].
+func (costs) CallCost(function, _ string, values []ref.Val, _ ref.Val) *uint64 {
+	var cost float64
+	switch function {
+	case "isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes":
+		if _, ok := values[0].(traits.Lister); !ok {
+			return nil // of a string
+		}
+		cost = size(values[0])
+	case "find", "findAll":
+		cost = pattern(values[0], values[1])
+	case "validate":
+		cost = (1 + size(values[1])) * 10
+	case "url", "isURL", "quantity", "isQuantity", "cidr", "isCIDR", "ip", "isIP", "ip.isCanonical":
+		cost = size(values[0]) * common.StringTraversalCostFactor
+	default:
+		return nil
+	}
+	charged := uint64(max(1, math.Ceil(cost)))
+	return &charged
+}
+
+// size is what CEL takes for the size of a value.
+func size(value ref.Val) float64 {
+	if sizer, ok := value.(traits.Sizer); ok {
+		if n, ok := sizer.Size().(types.Int); ok {
+			return float64(n)
+		}
+	}
+	return 1
+}
+
+// pattern is what CEL takes for the cost of matching.
+func pattern(text, pattern ref.Val) float64 {
+	return math.Ceil((1+size(text))*common.StringTraversalCostFactor) * math.Ceil(size(pattern)*common.RegexStringLengthCostFactor)
+}
+
+// guard keeps calls that are too dear from being made.
+type guard struct {
+	limit uint64
+	// calls are the functions, by name and overload.
+	calls map[string]functions.FunctionOp
+}
+
+// compiling is the cost of a character of a regular expression that is not in the
+// expression itself.
+const compiling = 100
+
+// cost returns how to find out what a call will cost.
+func (guard) cost(function string) (before func(values []ref.Val) float64, guarded bool) {
+	switch function {
+	case "sets.contains", "sets.intersects", "sets.equivalent":
+		return func(v []ref.Val) float64 { return size(v[0]) * size(v[1]) }, true
+	case "distinct":
+		return func(v []ref.Val) float64 { return size(v[0]) * size(v[0]) }, true
+	case "matches", "find", "findAll":
+		return func(v []ref.Val) float64 { return pattern(v[0], v[1]) + compiling*size(v[1]) }, true
+	case "replace":
+		return func(v []ref.Val) float64 {
+			text, _ := v[0].(types.String)
+			old, _ := v[1].(types.String)
+			return length(size(v[0]) + float64(strings.Count(string(text), string(old)))*size(v[2]))
+		}, true
+	case "join":
+		return func(v []ref.Val) float64 {
+			separators := 0.0
+			if len(v) > 1 {
+				separators = size(v[0]) * size(v[1])
+			}
+			return length(weight(v[0]) + separators)
+		}, true
+	case "format":
+		return func(v []ref.Val) float64 { return length(size(v[0]) + weight(v[1])) }, true
+	}
+	return nil, false
+}
+
+// length is the cost of a text that is made.
+func length(characters float64) float64 { return 2 * common.StringTraversalCostFactor * characters }
+
+// maxWeighed is how many values weight looks at: more than that are too many.
+const maxWeighed = 1_000_000
+
+// weight is the length of all that is in a value.
+func weight(value ref.Val) float64 {
+	total, left := 0.0, maxWeighed
+	var add func(value ref.Val)
+	add = func(value ref.Val) {
+		if left--; left < 0 {
+			total = math.Inf(1)
+			return
+		}
+		total += size(value)
+		items, ok := value.(traits.Iterable)
+		if _, text := value.(types.String); !ok || text {
+			return
+		}
+		entries, _ := value.(traits.Mapper)
+		for it := items.Iterator(); it.HasNext() == types.True && left >= 0; {
+			item := it.Next()
+			add(item)
+			if entries != nil {
+				add(entries.Get(item))
+			}
+		}
+	}
+	add(value)
+	return total
+}
+
+// decorate puts the check before a call.
+func (g guard) decorate(step interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	c, ok := step.(interpreter.InterpretableCall)
+	if !ok {
+		return step, nil
+	}
+	before, guarded := g.cost(c.Function())
+	if !guarded || ofConstant(c) {
+		return step, nil
+	}
+	do := g.calls[c.Function()+" "+c.OverloadID()]
+	if do == nil {
+		do = g.calls[c.Function()+" "+c.Function()] // decides by the values' types
+	}
+	if do == nil {
+		return step, nil
+	}
+	return interpreter.NewCall(c.ID(), c.Function(), c.OverloadID(), c.Args(), func(values ...ref.Val) ref.Val {
+		if before(values) > float64(g.limit) {
+			return types.NewErrFromString(ErrTooDear)
+		}
+		return do(values...)
+	}), nil
+}
+
+// ofConstant reports whether the call is about a pattern that the expression has in
+// itself, which is compiled once.
+func ofConstant(c interpreter.InterpretableCall) bool {
+	switch c.Function() {
+	case "matches", "find", "findAll":
+		_, constant := c.Args()[1].(interpreter.InterpretableConst)
+		return constant
+	}
+	return false
+}

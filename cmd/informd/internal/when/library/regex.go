@@ -1,0 +1,79 @@
+package library
+
+import (
+	"regexp"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// regexes are <string>.find(pattern) and findAll.
+func regexes() []cel.EnvOption {
+	return []cel.EnvOption{
+		cel.Function("find", cel.MemberOverload("string_find_string", args(cel.StringType, cel.StringType), cel.StringType,
+			cel.FunctionBinding(dynamic(find)))),
+		cel.Function("findAll",
+			cel.MemberOverload("string_find_all_string", args(cel.StringType, cel.StringType), cel.ListType(cel.StringType),
+				cel.FunctionBinding(dynamic(findAll))),
+			cel.MemberOverload("string_find_all_string_int", args(cel.StringType, cel.StringType, cel.IntType), cel.ListType(cel.StringType),
+				cel.FunctionBinding(dynamic(findAll)))),
+	}
+}
+
+// search looks for a pattern in a text: n finds at most, all if it is negative.
+type search func(pattern *regexp.Regexp, text string, n int) ref.Val
+
+func find(pattern *regexp.Regexp, text string, _ int) ref.Val {
+	return types.String(pattern.FindString(text))
+}
+
+func findAll(pattern *regexp.Regexp, text string, n int) ref.Val {
+	return types.NewStringList(types.DefaultTypeAdapter, pattern.FindAllString(text, n))
+}
+
+// dynamic compiles the pattern for each call.
+func dynamic(s search) func(values ...ref.Val) ref.Val {
+	return func(values ...ref.Val) ref.Val {
+		pattern, ok := values[1].Value().(string)
+		if !ok {
+			return types.MaybeNoSuchOverloadErr(values[1])
+		}
+		compiled, err := regexp.Compile(pattern)
+		if err != nil {
+			return types.NewErr("illegal regular expression: %v", err)
+		}
+		return call(s, compiled, values)
+	}
+}
+
+func call(s search, pattern *regexp.Regexp, values []ref.Val) ref.Val {
+	text, ok := values[0].Value().(string)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(values[0])
+	}
+	n := int64(-1)
+	if len(values) > 2 {
+		if n, ok = values[2].Value().(int64); !ok {
+			return types.MaybeNoSuchOverloadErr(values[2])
+		}
+	}
+	return s(pattern, text, int(n))
+}
+
+// constant compiles a pattern that the expression itself has once for all.
+func constant(function string, s search) *interpreter.RegexOptimization {
+	return &interpreter.RegexOptimization{
+		Function: function, RegexIndex: 1,
+		Factory: func(c interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
+			compiled, err := regexp.Compile(pattern)
+			if err != nil {
+				return nil, err
+			}
+			return interpreter.NewCall(c.ID(), c.Function(), c.OverloadID(), c.Args(), func(values ...ref.Val) ref.Val {
+				return call(s, compiled, values)
+			}), nil
+		},
+	}
+}

@@ -103,6 +103,9 @@ func list(text []byte, i, depth int) (value ref.Val, end int) {
 			}
 			item = decode(text[i:end], depth+1)
 		}
+		if types.IsError(item) {
+			return item, len(text)
+		}
 		items = append(items, item)
 		i = skipSpace(text, end)
 		if i < len(text) && text[i] == ']' {

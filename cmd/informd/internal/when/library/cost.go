@@ -38,7 +38,12 @@ func ProgramOptions(env *cel.Env, limit uint64) ([]cel.ProgramOption, error) {
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
 		cel.CostLimit(limit),
 		cel.CostTracking(costs{}),
-		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
+		cel.CostTrackerOptions(
+			interpreter.PresenceTestHasCost(false),
+			// CEL's own panic if the list could not be had.
+			interpreter.OverloadCostTracker("list_distinct", squared),
+			interpreter.OverloadCostTracker("list_flatten_int", linear),
+		),
 		cel.OptimizeRegex(constant("find", find), constant("findAll", findAll)),
 		cel.CustomDecoratorV2(g.decorate),
 	}, nil
@@ -54,6 +59,18 @@ func variadic(o *functions.Overload) functions.FunctionOp {
 		return func(values ...ref.Val) ref.Val { return o.Unary(values[0]) }
 	}
 	return nil
+}
+
+func squared(values []ref.Val, _ ref.Val) *uint64 { return charge(size(values[0]) * size(values[0])) }
+
+func linear(values []ref.Val, result ref.Val) *uint64 {
+	return charge(common.ListCreateBaseCost + size(values[0]) + size(result))
+}
+
+// charge rounds up.
+func charge(cost float64) *uint64 {
+	charged := uint64(max(1, math.Ceil(cost)))
+	return &charged
 }
 
 // costs charges the calls that CEL does not know.
@@ -77,8 +94,7 @@ func (costs) CallCost(function, _ string, values []ref.Val, _ ref.Val) *uint64 {
 	default:
 		return nil
 	}
-	charged := uint64(max(1, math.Ceil(cost)))
-	return &charged
+	return charge(cost)
 }
 
 // size is what CEL takes for the size of a value.

@@ -106,7 +106,11 @@ func arrows() map[string]arrow {
 			never:  append(ours("pkg/dynwatch", "pkg/journal", "cmd"), "k8s.io"),
 		},
 		"pkg":                          {never: ours("cmd")},
-		"cmd/informd/internal/deliver": {never: append(ours("pkg/dynwatch"), "k8s.io")},
+		"cmd/informd/internal/deliver": {never: append(ours("pkg/dynwatch"), "k8s.io", "github.com/google/cel-go")},
+		"cmd/informd/internal/when": {
+			never: append(ours("pkg/dynwatch", "pkg/journal", "pkg/sink", "cmd/informd/internal/config", "cmd/informd/internal/deliver"),
+				"k8s.io/api", "k8s.io/client-go", "k8s.io/apiserver"),
+		},
 		"cmd/informd": {
 			never: []string{"k8s.io/client-go/informers", "k8s.io/client-go/kubernetes", "k8s.io/client-go/listers", "testing"},
 		},

@@ -77,7 +77,7 @@ func TestMistakes(t *testing.T) {
 		`objet.x`:                               `1:1 there is no "objet" {objet}`,
 		`true && event.kin == "x"`:              `1:15 event has no "kin" {kin}`,
 		"true &&\n  object.x.beginsWith(\"a\")": `2:12 there is no "beginsWith" {beginsWith}`,
-		`"ü" == object.ü`:                       "1:16 Syntax error: token recognition error at: 'ü'",
+		`"ü" == object.ü`:                       "1:15 Syntax error: token recognition error at: 'ü'",
 		`(`:                                     `1:2 Syntax error: mismatched input '<EOF>'`,
 		`1 == "a"`:                              `1:3 found no matching overload for '_==_' applied to '(int, string)'`,
 		`object.x.matches("[")`:                 `1:18 invalid matches argument`,

@@ -98,7 +98,7 @@ func (o *object) advance() bool {
 // scan reads the member at next and moves on to the one behind it.
 func (o *object) scan() (m member, ok bool) {
 	i := skipSpace(o.text, o.next)
-	if i < len(o.text) && o.text[i] == '}' && len(o.members) == 0 && o.next == 1 {
+	if i < len(o.text) && o.text[i] == '}' && o.next == 1 && skipSpace(o.text, i+1) == len(o.text) {
 		return m, false
 	}
 	o.failed = true // until it turns out to be one
@@ -129,7 +129,7 @@ func (o *object) scan() (m member, ok bool) {
 		return m, false
 	case o.text[i] == ',':
 		o.next = i + 1
-	case o.text[i] == '}':
+	case o.text[i] == '}' && skipSpace(o.text, i+1) == len(o.text):
 		o.next = 0
 	default:
 		return m, false

@@ -25,6 +25,9 @@ const maxDepth = 1_000
 // Value is the CEL value of text, which it keeps and which must not change.
 func Value(text []byte) ref.Val {
 	start := skipSpace(text, 0)
+	if start < len(text) && text[start] == '{' {
+		return decode(text[start:], 0) // ends where it ends: to look for it would be a pass over all of it
+	}
 	end, ok := endOf(text, start)
 	if !ok || skipSpace(text, end) != len(text) {
 		return broken()

@@ -45,7 +45,9 @@ func (r *reading) checkWhen(m Match, path string) {
 // file, in quotes, plain or as a block. It is not ok if the file writes the text in a
 // way that is not followed here, with \n or \x41 for one.
 func (r *reading) inside(at Pos, text string, line, col int) (Pos, bool) {
-	file := []rune(strings.Join(r.lines[at.Line-1:], "\n"))
+	lines := r.lines[at.Line-1:]
+	lines = lines[:min(len(lines), len(text)+2)] // each holds a character of it, its break at least
+	file := []rune(strings.Join(lines, "\n"))
 	w := &writing{file: file, pos: Pos{at.Line, 1}}
 	for range at.Col - 1 {
 		w.step()

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
@@ -18,6 +19,10 @@ import (
 // takes some 10 milliseconds. CEL's own accounting takes time with the square of the
 // steps, so that ten times as much would take seconds.
 const CostLimit = 100_000
+
+// maxText is how long an expression may be: the time of CEL's parser grows faster
+// than the text.
+const maxText = 10_000
 
 // Compiler checks expressions. It is safe for concurrent use.
 type Compiler struct {
@@ -92,6 +97,9 @@ type Problem struct {
 func (c *Compiler) Compile(text string) (*Expression, []Problem) {
 	if strings.TrimSpace(text) == "" {
 		return nil, []Problem{{Line: 1, Col: 1, Message: "is empty: remove it, or write an expression"}}
+	}
+	if utf8.RuneCountInString(text) > maxText {
+		return nil, []Problem{{Line: 1, Col: 1, Message: fmt.Sprintf("is longer than %d characters", maxText)}}
 	}
 	parsed, issues := c.env.Parse(text)
 	if issues.Err() != nil {

@@ -152,7 +152,8 @@ func (o *object) read(m *member) ref.Val {
 
 // all finds every member.
 func (o *object) all() ([]member, bool) {
-	for o.advance() { //nolint:revive // finding them is all
+	for more := true; more; {
+		more = o.advance()
 	}
 	return o.members, !o.failed
 }

@@ -66,42 +66,63 @@ func endOfString(text []byte, i int) (end int, ok bool) {
 // what reading a member costs, a pass over all that comes before it, and so takes
 // eight bytes at a time.
 func endOfBrackets(text []byte, i int) (end int, ok bool) {
-	depth, inside := 0, false // a string
+	var n nesting
 	for i < len(text) {
-		if i+8 <= len(text) {
-			if w := word(text[i:]); w.equal('\\') == 0 {
-				// Each bit is a byte: set from a quote that opens up to the one that closes.
-				within := prefix(w.equal('"'))
-				if inside {
-					within = ^within
-				}
-				lower := w | word8(0x20) // of both kinds of brackets
-				opened, closed := lower.equal('{')&^within, lower.equal('}')&^within
-				if n := bits.OnesCount8(closed); n == 0 || depth > n {
-					depth += bits.OnesCount8(opened) - n
-					inside = within&0x80 != 0
-					i += 8
-					continue
-				}
-			}
+		if i+8 <= len(text) && n.eight(word(text[i:])) {
+			i += 8
+			continue
 		}
 		for stop := i + 8; i < stop && i < len(text); i++ {
 			switch c := text[i]; {
-			case c == '"':
-				inside = !inside
-			case inside && c == '\\':
+			case n.inside && c == '\\':
 				i++ // what is escaped
-			case inside:
-			case c == '{', c == '[':
-				depth++
-			case c == '}', c == ']':
-				if depth--; depth == 0 {
-					return i + 1, true
-				}
+			case n.ends(c):
+				return i + 1, true
 			}
 		}
 	}
 	return len(text), false
+}
+
+// nesting is where in a value one is: below so many brackets, or inside of a string.
+type nesting struct {
+	depth  int
+	inside bool
+}
+
+// ends takes one byte, which is not escaped, and reports whether the value ends with it.
+func (n *nesting) ends(c byte) bool {
+	switch {
+	case c == '"':
+		n.inside = !n.inside
+	case n.inside:
+	case c == '{', c == '[':
+		n.depth++
+	case c == '}', c == ']':
+		n.depth--
+		return n.depth == 0
+	}
+	return false
+}
+
+// eight takes eight bytes, unless they have an escape or the end may be among them.
+func (n *nesting) eight(w eight) (taken bool) {
+	if w.equal('\\') != 0 {
+		return false
+	}
+	// Each bit is a byte: set from a quote that opens up to the one that closes.
+	within := prefix(w.equal('"'))
+	if n.inside {
+		within = ^within
+	}
+	lower := w | word8(' ') // of both kinds of brackets
+	opened, closed := lower.equal('{')&^within, bits.OnesCount8(lower.equal('}')&^within)
+	if closed > 0 && n.depth <= closed {
+		return false
+	}
+	n.depth += bits.OnesCount8(opened) - closed
+	n.inside = within&0x80 != 0
+	return true
 }
 
 // eight is eight bytes of a text, the first one lowest.

@@ -11,7 +11,7 @@ import (
 func lists() []cel.EnvOption {
 	zeros := map[*cel.Type]ref.Val{cel.IntType: types.Int(0), cel.UintType: types.Uint(0), cel.DoubleType: types.Double(0), cel.DurationType: types.Duration{}}
 	summable := args(cel.IntType, cel.UintType, cel.DoubleType, cel.DurationType)
-	comparable := append(args(cel.BoolType, cel.TimestampType, cel.StringType, cel.BytesType), summable...)
+	ordered := append(args(cel.BoolType, cel.TimestampType, cel.StringType, cel.BytesType), summable...)
 	// each declares a function once for every type of items.
 	each := func(name string, items []*cel.Type, result func(item *cel.Type) *cel.Type, do func(item *cel.Type) func(ref.Val) ref.Val) cel.EnvOption {
 		var overloads []cel.FunctionOpt
@@ -22,14 +22,14 @@ func lists() []cel.EnvOption {
 	}
 	itself := func(item *cel.Type) *cel.Type { return item }
 	boolean := func(*cel.Type) *cel.Type { return cel.BoolType }
-	any := cel.TypeParamType("A")
+	item := cel.TypeParamType("A")
 	return []cel.EnvOption{
-		each("isSorted", comparable, boolean, func(*cel.Type) func(ref.Val) ref.Val { return isSorted }),
+		each("isSorted", ordered, boolean, func(*cel.Type) func(ref.Val) ref.Val { return isSorted }),
 		each("sum", summable, itself, func(item *cel.Type) func(ref.Val) ref.Val { return sum(zeros[item]) }),
-		each("min", comparable, itself, func(*cel.Type) func(ref.Val) ref.Val { return extreme("min", types.IntOne) }),
-		each("max", comparable, itself, func(*cel.Type) func(ref.Val) ref.Val { return extreme("max", types.IntNegOne) }),
-		cel.Function("indexOf", cel.MemberOverload("list_a_index_of_int", args(cel.ListType(any), any), cel.IntType, cel.BinaryBinding(indexOf))),
-		cel.Function("lastIndexOf", cel.MemberOverload("list_a_last_index_of_int", args(cel.ListType(any), any), cel.IntType, cel.BinaryBinding(lastIndexOf))),
+		each("min", ordered, itself, func(*cel.Type) func(ref.Val) ref.Val { return extreme("min", types.IntOne) }),
+		each("max", ordered, itself, func(*cel.Type) func(ref.Val) ref.Val { return extreme("max", types.IntNegOne) }),
+		cel.Function("indexOf", cel.MemberOverload("list_a_index_of_int", args(cel.ListType(item), item), cel.IntType, cel.BinaryBinding(indexOf))),
+		cel.Function("lastIndexOf", cel.MemberOverload("list_a_last_index_of_int", args(cel.ListType(item), item), cel.IntType, cel.BinaryBinding(lastIndexOf))),
 		cel.Function("includes", cel.MemberOverload("list_includes_dyn_dyn", args(cel.DynType, cel.DynType), cel.BoolType, cel.BinaryBinding(includes))),
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // CostLimit is the cost at which an evaluation ends, a tenth of what admission
 // policies may cost: that many steps of a loop, or characters of text times ten, which
-// takes some 10 milliseconds. CEL's own accounting takes time with the square of the
+// takes some tens of milliseconds at most. CEL's own accounting takes time with the square of the
 // steps, so that ten times as much would take seconds.
 const CostLimit = 100_000
 

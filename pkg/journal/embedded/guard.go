@@ -11,6 +11,9 @@ import (
 const (
 	// restartPause is the least time between two starts of the server, in ticks.
 	restartPause = 10
+	// resizePause is the time between two comparisons of the limits with the disk,
+	// in ticks.
+	resizePause = 5
 	// sickLooks is how often in a row the server must be found sick: a stream that
 	// is just being deleted looks so for a moment.
 	sickLooks = 3
@@ -23,6 +26,7 @@ type watch struct {
 	sick      int                     // looks in a row at which it was
 	healthy   map[string]bool         // streams that worked since the server's start
 	restarted time.Time
+	resized   time.Time // when the limits were compared with the disk
 }
 
 // guard looks after the server until ctx ends.
@@ -75,7 +79,7 @@ func (s *Server) look(ctx context.Context, w *watch) {
 // whyRestart says why the server should be started anew, "" if it should not.
 func (s *Server) whyRestart(w *watch, d disk) string {
 	s.mu.Lock()
-	running, now := s.running, s.limits
+	running := s.running
 	s.mu.Unlock()
 	switch {
 	case running == nil:
@@ -90,11 +94,12 @@ func (s *Server) whyRestart(w *watch, d disk) string {
 		return ""
 	}
 	w.sick = 0
-	if now.journal < s.config.MaxBytes {
-		room, err := s.limitsOn(d)
-		if err == nil && room.journal-now.journal >= s.config.MaxBytes/8 {
-			return "the disk has more room than when the server was started"
-		}
+	if time.Since(w.resized) < resizePause*s.config.tick {
+		return ""
+	}
+	w.resized = time.Now()
+	if err := s.resize(running, d); err != nil {
+		return err.Error()
 	}
 	return ""
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/journal/embedded"
+	journal "github.com/informd/informd/pkg/journal/jetstream"
 )
 
 // fullDisk is a disk that can be filled and emptied again. Where the test may
@@ -135,7 +136,55 @@ func testDiskFull(t *testing.T, disk func(*testing.T, *embedded.Config) fullDisk
 }
 
 // A disk that was full at the start leaves hardly a limit; when there is room, the
-// server gets it.
+// journal gets it, and when others take it, not beyond what is left: without a
+// start of the server, and without a reopening of the journal.
+func TestRoomFollowsDisk(t *testing.T) {
+	var free atomic.Int64
+	c := config(t.TempDir())
+	c.Listen = "127.0.0.1:0"
+	c.FakeDisk(func() (int64, int64) { return free.Load(), 10 << 30 })
+	free.Store(300 << 20)
+	s := start(t, c)
+	url := s.URL()
+	j, err := journal.Open(timeout(t), journal.Config{
+		Conn: s.Conn(), Cluster: "c", Stream: stream, SubjectPrefix: "k8s", HistoryPerObject: 16,
+		MaxBytes: s.MaxBytes(), Room: s.MaxBytes, TombstoneTTL: time.Hour, Own: true, Logger: c.Logger,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if got := j.Stats().Capacity; got >= 300<<20 {
+		t.Fatalf("the journal may take %d MiB of 300 MiB", got>>20)
+	}
+	for _, step := range []struct{ free, least, most int64 }{
+		{8 << 30, c.MaxBytes, c.MaxBytes},
+		{400 << 20, 100 << 20, 400 << 20},
+		{8 << 30, c.MaxBytes, c.MaxBytes},
+	} {
+		free.Store(step.free)
+		eventually(t, "the limit to follow", func() bool {
+			capacity := int64(j.Stats().Capacity)
+			return step.least <= capacity && capacity <= step.most
+		})
+	}
+	info, err := create(t, s).Info(timeout(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Config.MaxBytes != c.MaxBytes {
+		t.Errorf("the stream is bounded at %d", info.Config.MaxBytes)
+	}
+	if n := s.Conn().Stats().Reconnects; n != 0 || s.URL() != url {
+		t.Errorf("the server was started anew: %d reconnects, %s and then %s", n, url, s.URL())
+	}
+}
+
+// The server that was started on a full disk is not started anew to get room.
 func TestRoomReturns(t *testing.T) {
 	var free atomic.Int64
 	c := config(t.TempDir())
@@ -147,8 +196,11 @@ func TestRoomReturns(t *testing.T) {
 	free.Store(8 << 30)
 	eventually(t, "the limit to grow", func() bool {
 		ok, _ := s.State()
-		return ok && s.MaxBytes() == 1<<30 && s.Conn().IsConnected()
+		return ok && s.MaxBytes() == 1<<30
 	})
 	create(t, s)
 	publish(t, s, 0, 10)
+	if n := s.Conn().Stats().Reconnects; n != 0 {
+		t.Errorf("the server was started anew %d times", n)
+	}
 }

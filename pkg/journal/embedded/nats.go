@@ -28,15 +28,16 @@ const (
 	readyTimeout = 10 * time.Second
 )
 
-// options are those of every server that this process starts on the directory.
-func (s *Server) options() (*server.Options, error) {
+// options are those of every server that this process starts on the directory, which
+// may store that many bytes.
+func (s *Server) options(maxStore int64) (*server.Options, error) {
 	o := &server.Options{
 		ServerName:             "informd",
 		DontListen:             true,
 		NoSigs:                 true, // signals belong to the program
 		JetStream:              true,
 		StoreDir:               s.config.Dir,
-		JetStreamMaxStore:      s.serverLimit(),
+		JetStreamMaxStore:      maxStore,
 		JetStreamMaxMemory:     maxMemory,
 		DisableJetStreamBanner: true,
 		SyncAlways:             s.config.SyncAlways,
@@ -85,7 +86,10 @@ func readOnly() *server.Permissions {
 // launch starts a server on the directory and waits until it has read its store
 // and serves, or ctx ends.
 func (s *Server) launch(ctx context.Context) (*server.Server, error) {
-	o, err := s.options()
+	s.mu.Lock()
+	maxStore := s.limits.server
+	s.mu.Unlock()
+	o, err := s.options(maxStore)
 	if err != nil {
 		return nil, err
 	}

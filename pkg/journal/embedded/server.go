@@ -113,8 +113,9 @@ func (s *Server) URL() string {
 }
 
 // MaxBytes is how large the journal's stream may become, in bytes:
-// [Config.MaxBytes], or less if the disk has less room. The server refuses to create a
-// stream with a larger limit. It can grow when there is room again.
+// [Config.MaxBytes], or less if the disk has less room. The server refuses a stream
+// with a larger limit. It follows the free space: ask again every few seconds, and
+// set the stream's limit to it. It may be less than what is stored.
 func (s *Server) MaxBytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

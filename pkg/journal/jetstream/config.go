@@ -42,6 +42,10 @@ type Config struct {
 	// Own says that the server is informd's own, so that the limits of streams that
 	// are there follow the config. In anybody else's server nothing is changed.
 	Own bool
+	// Room, which goes with Own, is asked every few seconds how large the stream may
+	// be now, in bytes, and the stream's limit follows: beside what it holds, which
+	// is never given up. Nil leaves it at MaxBytes.
+	Room func() int64
 	// Distrust says that the log is known to be damaged: no mark counts any more.
 	Distrust bool
 	// Fence is asked before everything that is published and before every Read.

@@ -10,3 +10,6 @@ import (
 func (j *Journal) SweepObjects(ctx context.Context, grace time.Duration) error {
 	return j.janitor.sweepObjects(ctx, grace)
 }
+
+// Look does now what is done every few seconds.
+func (j *Journal) Look(ctx context.Context) { j.look(ctx) }

@@ -30,10 +30,11 @@ type Journal struct {
 	turn    chan struct{} // held by the Append call that is sending
 	janitor *janitor
 
-	appending, recording, asking *trouble
-	blocked                      atomic.Int64
-	lost, oversize, foreign      atomic.Uint64
-	suspicious                   atomic.Bool // the stream ended too early when last looked at
+	appending, recording, asking, resizing *trouble
+
+	blocked                 atomic.Int64
+	lost, oversize, foreign atomic.Uint64
+	suspicious              atomic.Bool // the stream ended too early when last looked at
 
 	life    context.Context //nolint:containedctx // ends with Close; bounds what outlives a call
 	end     context.CancelCauseFunc
@@ -42,8 +43,7 @@ type Journal struct {
 	mu      sync.Mutex
 	cursors map[string]*cursor
 	failure error // the log is not the one it was; nil while it is
-	events  uint64
-	bytes   uint64
+	holds   holding
 	dirty   chan struct{} // one signal: a cursor's position is to be saved
 }
 
@@ -63,7 +63,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		cursors: map[string]*cursor{}, dirty: make(chan struct{}, 1),
 	}
 	named := func(call string) *trouble { return &trouble{logger: c.Logger, what: call} }
-	j.appending, j.recording, j.asking = named("append"), named("commit"), named("open")
+	j.appending, j.recording, j.asking, j.resizing = named("append"), named("commit"), named("open"), named("resize")
 	j.life, j.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	j.janitor = newJanitor(j)
 	client, err := js.New(c.Conn, js.WithDefaultTimeout(requestTimeout), js.WithPublishAsyncTimeout(ackTimeout),
@@ -115,7 +115,7 @@ func (j *Journal) locate(ctx context.Context) error {
 	}
 	j.created = info.Created
 	j.tail = newTail(tailBytes, info.State.LastSeq)
-	j.events, j.bytes = info.State.Msgs, info.State.Bytes
+	j.holds = holdingOf(info)
 	return j.distrust(ctx)
 }
 
@@ -136,7 +136,7 @@ func (j *Journal) Stats() journal.Stats {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return journal.Stats{
-		Events: j.events, Bytes: j.bytes, Capacity: uint64(j.config.MaxBytes),
+		Events: j.holds.events, Bytes: j.holds.bytes, Capacity: j.holds.capacity,
 		LastSeq: j.tail.end(), Blocked: int(j.blocked.Load()),
 		Lost: j.lost.Load(), Oversize: j.oversize.Load(), Foreign: j.foreign.Load(),
 	}

@@ -40,8 +40,9 @@ func (j *Journal) look(ctx context.Context) {
 	if err != nil {
 		return // whoever appends or reads says so
 	}
+	info = j.resize(ctx, info)
 	j.mu.Lock()
-	j.events, j.bytes = info.State.Msgs, info.State.Bytes
+	j.holds = holdingOf(info)
 	j.mu.Unlock()
 	last := info.State.LastSeq
 	switch {

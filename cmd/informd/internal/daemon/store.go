@@ -83,7 +83,9 @@ func (s *store) openEmbedded(ctx context.Context, c *config.Config) error {
 	s.close = append(s.close, server.Close)
 	s.state = server.State
 	damaged := server.Damaged()
-	err = s.openJetStream(ctx, c, jetstream.Config{Conn: server.Conn(), MaxBytes: server.MaxBytes(), Own: true, Distrust: damaged})
+	err = s.openJetStream(ctx, c, jetstream.Config{
+		Conn: server.Conn(), MaxBytes: server.MaxBytes(), Room: server.MaxBytes, Own: true, Distrust: damaged,
+	})
 	if err != nil {
 		return err
 	}

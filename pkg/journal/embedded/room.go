@@ -1,0 +1,83 @@
+package embedded
+
+import (
+	"fmt"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// resizeShare is the part of the limit by which the room must have changed for the
+// limit to follow.
+const resizeShare = 64
+
+// measure finds how much may be stored.
+func (s *Server) measure() error {
+	disk, err := s.config.disk(s.config.Dir)
+	if err != nil {
+		return err
+	}
+	limits, err := s.limitsOn(disk)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.limits = limits
+	s.mu.Unlock()
+	if limits.journal < s.config.MaxBytes {
+		s.logger.Warn("the disk has less room than journal.maxBytes", "dir", s.config.Dir,
+			"max_bytes", s.config.MaxBytes, "room_bytes", limits.journal, "free_bytes", disk.free, "reserve_bytes", s.reserve(disk))
+	}
+	return nil
+}
+
+// limitsOn shares out the room on a disk in this state.
+func (s *Server) limitsOn(d disk) (limits, error) {
+	used, err := s.store.size()
+	if err != nil {
+		return limits{}, err
+	}
+	return limitsFor(s.config.MaxBytes, used, s.reserve(d), d), nil
+}
+
+func (s *Server) reserve(d disk) int64 {
+	if s.config.Reserve > 0 {
+		return s.config.Reserve
+	}
+	return d.reserve()
+}
+
+// resize has the limits of the running server follow the disk. The server takes a
+// higher limit while it runs and no lower one: that one is left to the journal's
+// stream, whose limit whoever owns it takes from [Server.MaxBytes].
+func (s *Server) resize(running *server.Server, d disk) error {
+	room, err := s.limitsOn(d)
+	if err != nil {
+		return nil //nolint:nilerr // the disk's trouble shows elsewhere, and the limits hold
+	}
+	s.mu.Lock()
+	before := s.limits
+	s.mu.Unlock()
+	switch change := room.journal - before.journal; {
+	case change == 0:
+		return nil
+	case room.journal == s.config.MaxBytes: // all that it may have
+	case max(change, -change) < before.journal/resizeShare:
+		return nil
+	}
+	room.server = max(room.server, before.server)
+	if room.server > before.server {
+		o, err := s.options(room.server)
+		if err != nil {
+			return err
+		}
+		if err := running.ReloadOptions(o); err != nil {
+			return fmt.Errorf("the disk has more room, and the server does not take the higher limit: %w", err)
+		}
+	}
+	s.mu.Lock()
+	s.limits = room
+	s.mu.Unlock()
+	s.logger.Info("the room for the journal has changed with the free space of its disk", "dir", s.config.Dir,
+		"max_bytes", s.config.MaxBytes, "room_bytes", room.journal, "before_bytes", before.journal, "free_bytes", d.free)
+	return nil
+}

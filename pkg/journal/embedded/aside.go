@@ -50,6 +50,18 @@ func (i *inspection) setAsideStream(stream string) error {
 	return nil
 }
 
+// rescue keeps a lost block of which only the second name is left.
+func (i *inspection) rescue(stream, file string) error {
+	directory, err := i.asideDirectory(stream)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(heldPath(i.dir, stream, file), filepath.Join(directory, file)); err != nil {
+		return fmt.Errorf("set damaged files aside: %w", err)
+	}
+	return nil
+}
+
 // keep links a block under the directory of damaged files, so that the original
 // outlives its repair, without taking room.
 func (i *inspection) keep(stream, file string) error {

@@ -55,6 +55,9 @@ func (b *blockReader) scan(buf []byte, repair bool) blockReport {
 	for at := 0; at < len(buf); {
 		r, err := b.next(buf[at:])
 		if err == nil {
+			if b.saw != nil {
+				b.saw(r)
+			}
 			if r.message() {
 				last = max(last, r.number())
 			}

@@ -2,12 +2,19 @@ package embedded_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,6 +26,9 @@ import (
 // writerDir tells the test's own binary to append to the journal in that directory
 // until it is killed.
 const writerDir = "INFORMD_TEST_WRITER_DIR"
+
+// writerSubjects is how many subjects it appends to in turn, without end if unset.
+const writerSubjects = "INFORMD_TEST_WRITER_SUBJECTS"
 
 // appendForever prints the number of each message after its acknowledgement.
 func appendForever(dir string) error {
@@ -45,12 +55,49 @@ func appendForever(dir string) error {
 			fmt.Fprintln(os.Stdout, m.n)
 		}
 	}()
+	subjects, err := strconv.Atoi(cmp.Or(os.Getenv(writerSubjects), strconv.Itoa(math.MaxInt)))
+	if err != nil {
+		return err
+	}
 	for n := 0; ; n++ {
-		ack, err := j.PublishAsync(subject(n), body(n))
+		ack, err := j.PublishAsync(subject(n%subjects), body(n))
 		if err != nil {
 			return err
 		}
 		sent <- numbered{n, ack}
+	}
+}
+
+// writer starts the test's own binary to append to a journal, and calls acknowledged
+// with the number of each message until that returns false. Then it is killed.
+func writer(t *testing.T, dir string, subjects int, acknowledged func(n int) bool) {
+	t.Helper()
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
+	child.Env = append(os.Environ(), writerDir+"="+dir, writerSubjects+"="+strconv.Itoa(subjects))
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	child.Stderr = &stderr
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killed := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		n, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			t.Error(err)
+		}
+		if !acknowledged(n) && !killed {
+			killed = true
+			if err := child.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := child.Wait(); err == nil || !killed {
+		t.Fatalf("the writer ended by itself (%v): %s", err, stderr.String())
 	}
 }
 
@@ -59,29 +106,11 @@ func appendForever(dir string) error {
 func TestKill(t *testing.T) {
 	for range 3 {
 		dir := t.TempDir()
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
-		child.Env = append(os.Environ(), writerDir+"="+dir)
-		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var stderr strings.Builder
-		child.Stderr = &stderr
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
 		enough, acknowledged := 100+rand.IntN(3000), 0
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			acknowledged++
-			if acknowledged == enough {
-				if err := child.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if err := child.Wait(); err == nil || acknowledged < enough {
-			t.Fatalf("the writer ended by itself after %d messages (%v): %s", acknowledged, err, stderr.String())
-		}
+		writer(t, dir, math.MaxInt, func(n int) bool {
+			acknowledged = n + 1
+			return acknowledged < enough
+		})
 		s := start(t, config(dir))
 		if s.Damaged() {
 			t.Errorf("killed after %d: taken for damage: %v", acknowledged, s.Damage())
@@ -91,5 +120,73 @@ func TestKill(t *testing.T) {
 			t.Errorf("%d of %d acknowledged messages are left", len(found), acknowledged)
 		}
 		stop(t, s)
+	}
+}
+
+// recordedAndGone returns the blocks that the ledger has and that are not there.
+func recordedAndGone(t *testing.T, dir string) []string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "store.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ledger struct {
+		Streams map[string]map[string]any `json:"streams"`
+	}
+	if err := json.Unmarshal(raw, &ledger); err != nil {
+		t.Fatal(err)
+	}
+	var gone []string
+	for file := range ledger.Streams[stream] {
+		if _, err := os.Stat(filepath.Join(messageDir(dir), file)); errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(file, ".blk") {
+			gone = append(gone, file)
+		}
+	}
+	return gone
+}
+
+// A kill between the removal of a block, all whose messages were superseded, and
+// the record of that is no damage. Without the second names it looks like some.
+func TestKillAfterRemoval(t *testing.T) {
+	const subjects = 40
+	var dir string
+	var last map[int]uint64 // of each subject, the last sequence that was acknowledged
+	for attempt := 0; ; attempt++ {
+		if attempt == 20 {
+			t.Fatal("no kill came between the removal of a block and its record")
+		}
+		dir, last = t.TempDir(), make(map[int]uint64)
+		writer(t, dir, subjects, func(n int) bool {
+			last[n%subjects] = uint64(n) + 1
+			return n%20 != 0 || len(recordedAndGone(t, dir)) == 0
+		})
+		if len(recordedAndGone(t, dir)) > 0 {
+			break
+		}
+	}
+	blind := t.TempDir()
+	if err := os.CopyFS(blind, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	remove(t, filepath.Join(blind, "blocks"))
+	if s := start(t, config(blind)); !s.Damaged() {
+		t.Error("without second names a missing block is not taken for damage")
+	}
+
+	s := start(t, config(dir))
+	if s.Damaged() {
+		t.Errorf("taken for damage: %v", s.Damage())
+	}
+	st := create(t, s)
+	for n, sequence := range last {
+		m, err := st.GetLastMsgForSubject(timeout(t), subject(n))
+		if err != nil || m.Sequence < sequence {
+			t.Errorf("subject %d: the last message is %+v (%v), %d was acknowledged", n, m, err, sequence)
+		}
+	}
+	publish(t, s, 0, 10)
+	stop(t, s)
+	if again := start(t, config(dir)); again.Damaged() {
+		t.Errorf("at the next start: %v", again.Damage())
 	}
 }

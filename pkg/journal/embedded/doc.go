@@ -12,7 +12,8 @@
 //     costs messages without a word, and recovery cuts off the rest of such a
 //     block. Start looks at the files before the server does, keeps the originals
 //     of what is damaged in a directory of its own, saves what can be read, and
-//     says so ([Server.Damaged]).
+//     says so ([Server.Damaged]). The server also removes files for good reasons: a
+//     second name of each (a hard link) tells what was in one that went last.
 //   - A stream whose metadata is damaged looks like one that never was. Start
 //     knows from its own record which streams there were.
 //   - After the disk was full, JetStream stays off, even when there is room

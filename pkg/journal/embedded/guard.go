@@ -165,6 +165,7 @@ func (s *Server) setReason(reason string) {
 func (s *Server) keepRecord(w *watch) {
 	streams, err := s.store.all()
 	if err == nil && w.recorded != nil && sameStreams(w.recorded, streams) {
+		s.rehold(streams)
 		return
 	}
 	if err == nil {

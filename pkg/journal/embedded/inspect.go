@@ -101,12 +101,19 @@ func (i *inspection) stream(ctx context.Context, name string) error {
 	if err := i.metadata(name, len(files.blocks()) > 0); err != nil {
 		return err
 	}
-	verify := i.compareFiles(name, files)
+	gone := i.removedFrom(name)
+	verify := i.compareFiles(name, files, gone)
 	if !verify {
 		return nil
 	}
-	return i.blocks(ctx, name, files)
+	if err := i.blocks(ctx, name, files, gone); err != nil {
+		return err
+	}
+	return i.judge(name, gone, files.blocks())
 }
+
+// blockMissing is what is said of a block that nobody removed for a good reason.
+const blockMissing = "a block of messages is missing"
 
 // metadata looks at what the server calls the stream by. Without it the server
 // does not know the stream; with it set aside, whoever creates the stream finds
@@ -146,8 +153,9 @@ func (i *inspection) metadata(name string, hasBlocks bool) error {
 }
 
 // compareFiles finds blocks that are missing or have another size, and says
-// whether the stream's blocks must be read.
-func (i *inspection) compareFiles(name string, files streamLedger) (verify bool) {
+// whether the stream's blocks must be read. Those of the missing ones whose contents
+// are known go to gone.
+func (i *inspection) compareFiles(name string, files streamLedger, gone *removed) (verify bool) {
 	if i.before == nil {
 		return true
 	}
@@ -164,12 +172,14 @@ func (i *inspection) compareFiles(name string, files streamLedger) (verify bool)
 			continue
 		}
 		verify = true
-		_, block := blockIndex(file)
+		index, block := blockIndex(file)
 		switch {
 		case !block: // the server builds its index anew from the blocks
 		case !ok && i.mayHaveGone(name):
+		case !ok && !i.before.Clean && gone.add(&blockReader{stream: name}, heldPath(i.dir, name, file), index) == nil:
+			// The others say whether it is damage.
 		case !ok:
-			i.found("a block of messages is missing", "stream", name, "file", file)
+			i.found(blockMissing, "stream", name, "file", file)
 		case clean && is.Size != was.Size:
 			i.found("a block of messages has another size than when it was closed", "stream", name, "file", file)
 		}
@@ -186,8 +196,8 @@ func (i *inspection) mayHaveGone(stream string) bool {
 }
 
 // blocks verifies every block of a stream and repairs those that need it.
-func (i *inspection) blocks(ctx context.Context, name string, files streamLedger) error {
-	reader := &blockReader{stream: name}
+func (i *inspection) blocks(ctx context.Context, name string, files streamLedger, gone *removed) error {
+	reader := &blockReader{stream: name, saw: gone.see()}
 	indexes := files.blocks()
 	clean := i.before != nil && i.before.Clean
 	repaired := false

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -151,7 +152,8 @@ func (s *Server) addDamage(damage ...string) {
 	}
 }
 
-// record writes the ledger.
+// record writes the ledger. Blocks have their second name before the ledger knows
+// them, and keep it for as long as it does.
 func (s *Server) record(clean bool) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
@@ -159,6 +161,21 @@ func (s *Server) record(clean bool) error {
 	if err != nil {
 		return err
 	}
+	if !clean {
+		s.holder.hold(streams)
+	}
 	l := ledger{Clean: clean, Boot: bootID(), Streams: streams, Damage: s.Damage()}
-	return l.write(s.config.Dir)
+	err = l.write(s.config.Dir)
+	if clean && err == nil {
+		return s.holder.releaseAll()
+	}
+	// Also if it could not be written: on a full disk the room is needed.
+	return errors.Join(err, s.holder.release(streams))
+}
+
+// rehold follows blocks that were written anew.
+func (s *Server) rehold(streams map[string]streamLedger) {
+	s.recording.Lock()
+	defer s.recording.Unlock()
+	s.holder.hold(streams)
 }

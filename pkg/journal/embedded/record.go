@@ -42,6 +42,14 @@ type record struct {
 // one that was erased, but not a tombstone.
 func (r record) message() bool { return r.sequence&tombstoneFlag == 0 }
 
+// erased reports whether nothing but the message's place is left.
+func (r record) erased() bool { return r.sequence&erasedFlag != 0 }
+
+// subject is that of a message that is not erased.
+func (r record) subject() []byte {
+	return r.raw[recordHeader : recordHeader+int(binary.LittleEndian.Uint16(r.raw[20:]))]
+}
+
 func (r record) number() uint64 { return r.sequence &^ (erasedFlag | tombstoneFlag) }
 
 // blockReader reads the records of the block files of one stream. It may not be
@@ -50,6 +58,7 @@ type blockReader struct {
 	stream string
 	hash   hash.Hash
 	buffer bytes.Buffer // a block's file
+	saw    func(record) // is called by scan with every intact record; may be nil
 }
 
 // open readies the reader for the block of that index: the index is part of the

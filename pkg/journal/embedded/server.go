@@ -27,6 +27,7 @@ type Server struct {
 	close    func() error // once
 
 	recording sync.Mutex // held while the ledger is written
+	holder    holder     // of whoever has recording
 
 	mu      sync.Mutex
 	running *server.Server // nil while it is started anew
@@ -68,6 +69,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		store:    storeIn(c.Dir),
 		lock:     lock,
 		identity: login,
+		holder:   holder{dir: c.Dir, prefix: c.Stream, store: storeIn(c.Dir), logger: c.Logger},
 	}
 	s.close = sync.OnceValue(s.shutDown)
 	if err := s.open(ctx); err != nil {

@@ -1,0 +1,134 @@
+package embedded
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// removed is the blocks of one stream that are missing and whose contents are known
+// by their second names. Nothing is missing with them if each of their messages
+// was superseded by a later one of its subject, which is there, or purged.
+type removed struct {
+	files []string // the blocks
+	// limited says that a later message of a subject may take the place of an
+	// earlier one.
+	limited bool
+	live    map[uint64]string // the messages that were in them: subject by sequence
+	last    map[string]uint64 // of their subjects: the last sequence that is there
+	// purged are the messages of other blocks of which only these blocks say that
+	// they were deleted. While one is there, the server does not remove the note.
+	purged map[uint64]bool
+	needed bool // a note is
+}
+
+// removedFrom returns an empty one for a stream.
+func (i *inspection) removedFrom(stream string) *removed {
+	r := &removed{live: make(map[uint64]string), last: make(map[string]uint64), purged: make(map[uint64]bool)}
+	content, err := os.ReadFile(filepath.Join(i.store.stream(stream), "meta.inf"))
+	if err != nil {
+		return r // nothing may take the place of anything
+	}
+	var config struct {
+		MaxMsgsPerSubject int64 `json:"max_msgs_per_subject"`
+	}
+	r.limited = json.Unmarshal(content, &config) == nil && config.MaxMsgsPerSubject > 0
+	return r
+}
+
+// add reads a block by its second name. After an error the block counts as lost.
+func (r *removed) add(reader *blockReader, path string, index uint32) error {
+	raw, err := reader.read(path)
+	if err != nil {
+		return err
+	}
+	if err := reader.open(index); err != nil {
+		return err
+	}
+	buf, err := decompress(raw)
+	if err != nil {
+		return err
+	}
+	live, purged := make(map[uint64]string), make(map[uint64]bool)
+	for at := 0; at < len(buf); {
+		next, err := reader.next(buf[at:])
+		if err != nil {
+			return fmt.Errorf("at %d: %w", at, err)
+		}
+		at += len(next.raw)
+		switch {
+		case !next.message():
+			purged[next.number()] = true
+		case !next.erased():
+			live[next.number()] = string(next.subject())
+		}
+	}
+	maps.Copy(r.live, live)
+	maps.Copy(r.purged, purged)
+	for _, subject := range live {
+		r.last[subject] = 0
+	}
+	r.files = append(r.files, blockName(index))
+	return nil
+}
+
+// see returns what is to be called with every record of the blocks that are there.
+func (r *removed) see() func(record) {
+	if len(r.files) == 0 {
+		return nil
+	}
+	return r.saw
+}
+
+// saw takes note of a record of a block that is there.
+func (r *removed) saw(is record) {
+	switch {
+	case !is.message():
+		delete(r.live, is.number())
+	case is.erased():
+	default:
+		r.needed = r.needed || r.purged[is.number()]
+		if last, asked := r.last[string(is.subject())]; asked && is.number() > last {
+			r.last[string(is.subject())] = is.number()
+		}
+	}
+}
+
+// complete reports whether nothing is missing with the blocks, once all others were
+// seen.
+func (r *removed) complete() bool {
+	if r.needed {
+		return false
+	}
+	for sequence, subject := range r.live {
+		if r.purged[sequence] {
+			continue
+		}
+		if !r.limited || r.last[subject] <= sequence {
+			return false
+		}
+	}
+	return true
+}
+
+// judge says whether the missing blocks of a stream are damage.
+func (i *inspection) judge(stream string, gone *removed, indexes []uint32) error {
+	if len(gone.files) == 0 {
+		return nil
+	}
+	slices.Sort(gone.files)
+	if !gone.complete() || len(indexes) == 0 {
+		for _, file := range gone.files {
+			i.found(blockMissing, "stream", stream, "file", file)
+			if err := i.rescue(stream, file); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	i.logger.Info("blocks of the journal went just before the last end, and nothing is missing with them", "dir", i.dir, "stream", stream, "files", gone.files)
+	return i.distrustIndex(stream, indexes[len(indexes)-1])
+}

@@ -26,10 +26,11 @@ func frozen(t *testing.T, dir string) string {
 		}
 		return len(recordedAndGone(t, dir)) == 0
 	})
-	killed := t.TempDir()
-	if err := os.CopyFS(killed, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	var killed string
+	eventually(t, "a copy during which no file went", func() bool {
+		killed = t.TempDir()
+		return os.CopyFS(killed, os.DirFS(dir)) == nil
+	})
 	return killed
 }
 

@@ -18,7 +18,7 @@
 // the one we know. That makes a resend after a lost acknowledgement harmless, and
 // exposes another writer ([ErrFenced]) and a log that lost what it had
 // acknowledged ([ErrLost]). The events of one object must be appended by one
-// goroutine at a time.
+// goroutine at a time. Marks and positions are written on the same condition.
 //
 // # Reading
 //

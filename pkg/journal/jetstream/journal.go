@@ -26,6 +26,7 @@ type Journal struct {
 
 	tail    *tail
 	heads   *heads
+	records *records
 	flights *flights
 	turn    chan struct{} // held by the Append call that is sending
 	janitor *janitor
@@ -59,7 +60,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		c.ScanInterval = defaultScanInterval
 	}
 	j := &Journal{
-		config: c, logger: c.Logger, turn: make(chan struct{}, 1), heads: newHeads(), flights: newFlights(),
+		config: c, logger: c.Logger, turn: make(chan struct{}, 1), heads: newHeads(), records: newRecords(), flights: newFlights(),
 		cursors: map[string]*cursor{}, dirty: make(chan struct{}, 1),
 	}
 	named := func(call string) *trouble { return &trouble{logger: c.Logger, what: call} }
@@ -187,13 +188,26 @@ func (j *Journal) allowed() error {
 
 // lose makes all later calls fail: what the server says does not fit what it said.
 func (j *Journal) lose(err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.failure == nil {
-		j.failure = err
+	if j.stop(err) {
 		j.lost.Add(1)
-		j.logger.Error("journal's stream is not what it was: appending and reading stop until it is opened anew", slog.Any("err", err))
 	}
+}
+
+// stop makes all later calls fail, and the reads under way. It returns false if it
+// was called before.
+func (j *Journal) stop(err error) bool {
+	j.mu.Lock()
+	if j.failure != nil {
+		j.mu.Unlock()
+		return false
+	}
+	j.failure = err
+	j.mu.Unlock()
+	j.logger.Error("journal's stream is not what it was: appending and reading stop until it is opened anew", slog.Any("err", err))
+	for _, c := range j.openCursors() {
+		signal(c.news)
+	}
+	return true
 }
 
 func (j *Journal) loss() error {

@@ -78,7 +78,7 @@ func (j *Journal) record(ctx context.Context) {
 			switch err := c.save(ctx); {
 			case err == nil:
 				j.recording.over()
-			case ctx.Err() == nil:
+			case ctx.Err() == nil && j.loss() == nil:
 				j.recording.begin(err)
 				signal(j.dirty)
 				timer.Reset(lastPause)

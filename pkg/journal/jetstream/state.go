@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
@@ -70,35 +69,6 @@ func (j *Journal) key(name string) string { return j.config.stateStream() + "." 
 // here is the place that new records are tied to.
 func (j *Journal) here() place { return place{Last: j.tail.end(), Created: j.created} }
 
-// load reads a record, false if there is none.
-func (j *Journal) load(ctx context.Context, key string, record any) (bool, error) {
-	m, err := j.lastMessage(ctx, j.config.stateStream(), key)
-	if err != nil || m.seq == 0 {
-		return false, err
-	}
-	if err := json.Unmarshal(m.Data, record); err != nil {
-		return false, final(fmt.Errorf("record %s is damaged: %w; delete it (nats stream purge %s --subject %s) to begin anew", key, err, j.config.stateStream(), key))
-	}
-	return true, nil
-}
-
-// save writes a record in place of the earlier one.
-func (j *Journal) save(ctx context.Context, key string, record any, conditions ...js.PublishOpt) error {
-	if err := j.config.allowed(); err != nil {
-		return final(err)
-	}
-	body, err := json.Marshal(record)
-	if err != nil {
-		return final(err)
-	}
-	m := &nats.Msg{Subject: key, Data: body}
-	_, err = j.client.PublishMsg(ctx, m, append(conditions, js.WithRetryAttempts(0))...)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", key, err)
-	}
-	return nil
-}
-
 // Bind remembers the cluster that the journal belongs to, by the UID of its
 // namespace kube-system. If it belongs to another one it returns an error and
 // changes nothing: its revisions and ours have nothing to do with each other.
@@ -115,7 +85,7 @@ func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
 			return err
 		}
 		if !found {
-			return j.save(ctx, j.key("cluster"), bound{UID: clusterUID}, js.WithExpectLastSequencePerSubject(0))
+			return j.save(ctx, j.key("cluster"), bound{UID: clusterUID})
 		}
 		if b.UID != clusterUID {
 			return final(fmt.Errorf("the journal (stream %s) belongs to another Kubernetes cluster: its kube-system has the UID %s, this one's %s; "+
@@ -128,7 +98,8 @@ func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
 
 // distrust looks at all marks and positions before anything is appended, and
 // resets those that count on events which the log has lost: later, new events with
-// the same sequences would hide that.
+// the same sequences would hide that. Where other processes can write, all others
+// are claimed.
 func (j *Journal) distrust(ctx context.Context) error {
 	p, err := j.pull(ctx, scan{
 		stream: j.state, policy: js.DeliverLastPerSubjectPolicy, batch: 256,
@@ -156,13 +127,14 @@ func (j *Journal) distrust(ctx context.Context) error {
 
 // reset makes a record that cannot be trusted say so.
 func (j *Journal) reset(ctx context.Context, m message) error {
+	j.records.found(m)
 	var p position // has the place of both kinds
 	if err := json.Unmarshal(m.Data, &p); err != nil {
 		return final(fmt.Errorf("record %s is damaged: %w", m.Subject, err))
 	}
 	damaged := j.config.Distrust && strings.HasPrefix(m.Subject, j.targetKey(""))
 	if p.holds(j.here()) && !damaged {
-		return nil
+		return j.claim(ctx, m)
 	}
 	j.lost.Add(1)
 	j.logger.Error("journal has lost events that it had acknowledged: targets are reconciled and sinks get a new snapshot",

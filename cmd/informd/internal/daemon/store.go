@@ -180,9 +180,17 @@ func (s *store) Append(ctx context.Context, events []event.Event) error {
 	return err
 }
 
+// Mark implements [journal.Journal].
+func (s *store) Mark(ctx context.Context, target string, note []byte) error {
+	err := s.Journal.Mark(ctx, target, note)
+	s.notice(err)
+	return err
+}
+
 // Open implements [journal.Journal].
 func (s *store) Open(name string, start journal.Start) (journal.Cursor, error) {
 	c, err := s.Journal.Open(name, start)
+	s.notice(err)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,139 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	js "github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+)
+
+// headerWriter tells whose a record is: a writer whose acknowledgement was lost knows
+// its own again.
+const headerWriter = "informd-writer"
+
+// records knows where the last record of every key is. A record is written on the
+// condition that it follows that one, as events are: what a process sent before it
+// was frozen does not replace what its successor has written since. Its methods may
+// be called concurrently.
+type records struct {
+	writer string
+
+	mu    sync.Mutex
+	heads map[string]*recordHead
+}
+
+// recordHead is the last record of a key.
+type recordHead struct {
+	mu    sync.Mutex // held while one is written, for some seconds at most
+	known bool
+	seq   uint64 // 0: there is none
+}
+
+func newRecords() *records {
+	return &records{writer: nuid.Next(), heads: map[string]*recordHead{}}
+}
+
+func (r *records) head(key string) *recordHead {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.heads[key]
+	if h == nil {
+		h = &recordHead{}
+		r.heads[key] = h
+	}
+	return h
+}
+
+// found says what a key ends with when the journal is opened.
+func (r *records) found(m message) {
+	h := r.head(m.Subject)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.seq, h.known = m.seq, true
+}
+
+// load reads a record, false if there is none.
+func (j *Journal) load(ctx context.Context, key string, record any) (bool, error) {
+	m, err := j.lastMessage(ctx, j.config.stateStream(), key)
+	if err != nil || m.seq == 0 {
+		return false, err
+	}
+	if err := json.Unmarshal(m.Data, record); err != nil {
+		return false, final(fmt.Errorf("record %s is damaged: %w; delete it (nats stream purge %s --subject %s) to begin anew", key, err, j.config.stateStream(), key))
+	}
+	return true, nil
+}
+
+// save writes a record in place of the earlier one. If another process has written
+// one since, the journal is not ours any more: [ErrFenced].
+func (j *Journal) save(ctx context.Context, key string, record any) error {
+	body, err := json.Marshal(record)
+	if err != nil {
+		return final(err)
+	}
+	h := j.records.head(key)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.known {
+		m, err := j.lastMessage(ctx, j.config.stateStream(), key)
+		if err != nil {
+			return err
+		}
+		h.seq, h.known = m.seq, true
+	}
+	err = j.write(ctx, h, key, body)
+	if !isStale(err) {
+		return err
+	}
+	m, err := j.lastMessage(ctx, j.config.stateStream(), key)
+	if err != nil {
+		return err
+	}
+	if m.seq != 0 && m.Header.Get(headerWriter) != j.records.writer {
+		if m.seq < h.seq {
+			err = fmt.Errorf("%w: the record %s is an older one", ErrLost, key)
+			j.lose(err)
+		} else {
+			err = fmt.Errorf("%w: it has written the record %s", ErrFenced, key)
+			j.stop(err)
+		}
+		return final(err)
+	}
+	h.seq = m.seq // ours, and its acknowledgement was lost; or somebody has deleted it
+	return j.write(ctx, h, key, body)
+}
+
+// claim writes a record that is there once more, so that what another process has
+// sent and the server has not got comes too late.
+func (j *Journal) claim(ctx context.Context, m message) error {
+	if j.config.Own {
+		return nil // nobody else can write
+	}
+	h := j.records.head(m.Subject)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return j.write(ctx, h, m.Subject, m.Data)
+}
+
+// write writes a record behind the one that is known. The fence is asked after
+// that became known: who is frozen in between is behind. h.mu is held.
+func (j *Journal) write(ctx context.Context, h *recordHead, key string, body []byte) error {
+	if err := j.config.allowed(); err != nil {
+		return final(err)
+	}
+	m := &nats.Msg{Subject: key, Data: body, Header: nats.Header{
+		headerWriter:                 {j.records.writer},
+		js.ExpectedLastSubjSeqHeader: {strconv.FormatUint(h.seq, 10)},
+	}}
+	ack, err := j.client.PublishMsg(ctx, m, js.WithRetryAttempts(0))
+	if err != nil {
+		return fmt.Errorf("write %s: %w", key, err)
+	}
+	h.seq = ack.Sequence
+	return nil
+}

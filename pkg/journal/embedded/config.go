@@ -17,8 +17,11 @@ type Config struct {
 	// <Dir>/jetstream. It is made if it is missing.
 	Dir string
 	// Listen is a loopback address on which NATS clients are served as well, "" for
-	// none. They may read and may not write.
+	// none. They may read, with pull consumers, and may not write.
 	Listen string
+	// Events are the subjects that clients of Listen may subscribe to as they are
+	// published, such as "k8s.>"; "" for none. Streams they can consume in any case.
+	Events string
 	// MaxBytes bounds the journal's stream, in bytes (journal.maxBytes).
 	MaxBytes int64
 	// SyncAlways has every message reach the disk before it is acknowledged, so

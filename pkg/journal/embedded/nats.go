@@ -29,8 +29,8 @@ const (
 )
 
 // options are those of every server that this process starts on the directory, which
-// may store that many bytes.
-func (s *Server) options(maxStore int64) (*server.Options, error) {
+// may store that many bytes, with these accounts beside its own.
+func (s *Server) options(maxStore int64, accounts []*server.Account) (*server.Options, error) {
 	o := &server.Options{
 		ServerName:             "informd",
 		DontListen:             true,
@@ -59,28 +59,14 @@ func (s *Server) options(maxStore int64) (*server.Options, error) {
 		port = cmp.Or(s.port, server.RANDOM_PORT) // the same one again after a restart
 	}
 	o.DontListen, o.Host, o.Port = false, host, port
-	o.Users = []*server.User{{Username: readerUser, Permissions: readOnly()}}
+	o.Accounts = accounts
+	o.Users = []*server.User{{Username: readerUser, Account: s.readers, Permissions: readOnly()}}
 	o.NoAuthUser = readerUser
+	o.Nkeys = append(o.Nkeys, &server.NkeyUser{
+		Nkey: s.gatekeeper.public, Account: s.readers, AllowedConnectionTypes: map[string]struct{}{"IN_PROCESS": {}},
+		Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.>"}}},
+	})
 	return o, nil
-}
-
-// readOnly lets a client look at streams and consume them, and nothing else.
-func readOnly() *server.Permissions {
-	return &server.Permissions{
-		Publish: &server.SubjectPermission{Allow: []string{
-			"$JS.API.INFO",
-			"$JS.API.STREAM.NAMES",
-			"$JS.API.STREAM.LIST",
-			"$JS.API.STREAM.INFO.>",
-			"$JS.API.STREAM.MSG.GET.>",
-			"$JS.API.DIRECT.GET.>",
-			"$JS.API.CONSUMER.>",
-			"$JS.ACK.>",
-			"$JS.FC.>",
-			"_INBOX.>",
-		}},
-		Subscribe: &server.SubjectPermission{Allow: []string{">"}},
-	}
 }
 
 // launch starts a server on the directory and waits until it has read its store
@@ -89,7 +75,11 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 	s.mu.Lock()
 	maxStore := s.limits.server
 	s.mu.Unlock()
-	o, err := s.options(maxStore)
+	accounts, err := s.newReaders()
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.options(maxStore, accounts)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +102,12 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 		return nil, fmt.Errorf("start the embedded nats-server: %w", context.Cause(ctx))
 	}
 	reason := log.fatal.Load()
+	if reason == nil {
+		if err := s.enableJournal(srv); err != nil {
+			text := err.Error()
+			reason = &text
+		}
+	}
 	if reason == nil && !(srv.JetStreamEnabled() && srv.ReadyForConnections(readyTimeout)) {
 		unknown := "it is not ready after its start"
 		reason = &unknown
@@ -153,11 +149,11 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 
 // connect returns a connection that goes on for ever. While there is no server,
 // publishing fails at once instead of filling a buffer that may be lost.
-func (s *Server) connect() (*nats.Conn, error) {
+func (s *Server) connect(as identity) (*nats.Conn, error) {
 	conn, err := nats.Connect("",
 		nats.Name("informd"),
 		nats.InProcessServer(s),
-		nats.Nkey(s.identity.public, s.identity.sign),
+		nats.Nkey(as.public, as.sign),
 		nats.MaxReconnects(-1),
 		nats.ReconnectBufSize(-1),
 		nats.ReconnectWait(reconnectWait),
@@ -173,8 +169,8 @@ func (s *Server) connect() (*nats.Conn, error) {
 	return conn, nil
 }
 
-// identity is the login of the connection inside of the process, with all rights.
-// It is made anew for each process and leaves it never.
+// identity is the login of a connection inside of the process. It is made anew for
+// each process and leaves it never.
 type identity struct {
 	public string
 	sign   nats.SignatureHandler

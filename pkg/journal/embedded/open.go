@@ -52,17 +52,23 @@ func (s *Server) serve(ctx context.Context, inspection *inspection) error {
 		return err
 	}
 	s.put(srv)
-	conn, err := s.connect()
+	conn, err := s.connect(s.identity)
 	if err != nil {
 		s.take("")
 		return err
 	}
 	s.conn = conn
+	if s.gate, err = s.openGate(); err != nil {
+		conn.Close()
+		s.take("")
+		return err
+	}
 	unserved, err := s.unserved(ctx)
 	if err == nil && len(unserved) > 0 {
 		err = s.serveWithout(ctx, inspection, unserved)
 	}
 	if err != nil {
+		s.gate.close()
 		conn.Close()
 		s.take("")
 		return err

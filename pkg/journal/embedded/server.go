@@ -19,8 +19,12 @@ type Server struct {
 	store    store
 	lock     *lock
 	conn     *nats.Conn
-	identity identity
-	port     int // of the listener, chosen at the first start; used by launch alone
+	identity identity // of conn
+	// Of the listener:
+	readers    *server.Account // of the server that was started last; of launch and the guard alone
+	gatekeeper identity
+	gate       *gate // nil if there is none
+	port       int   // of the listener, chosen at the first start; used by launch alone
 
 	stop     context.CancelFunc
 	guarding sync.WaitGroup
@@ -56,6 +60,10 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	gatekeeper, err := newIdentity()
+	if err != nil {
+		return nil, err
+	}
 	if err := prepareDir(c.Dir); err != nil {
 		return nil, err
 	}
@@ -64,12 +72,13 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		config:   c,
-		logger:   c.Logger,
-		store:    storeIn(c.Dir),
-		lock:     lock,
-		identity: login,
-		holder:   holder{dir: c.Dir, prefix: c.Stream, store: storeIn(c.Dir), logger: c.Logger},
+		config:     c,
+		logger:     c.Logger,
+		store:      storeIn(c.Dir),
+		lock:       lock,
+		identity:   login,
+		gatekeeper: gatekeeper,
+		holder:     holder{dir: c.Dir, prefix: c.Stream, store: storeIn(c.Dir), logger: c.Logger},
 	}
 	s.close = sync.OnceValue(s.shutDown)
 	if err := s.open(ctx); err != nil {
@@ -166,6 +175,7 @@ func (s *Server) Close() error { return s.close() }
 func (s *Server) shutDown() error {
 	s.stop()
 	s.guarding.Wait()
+	s.gate.close()
 	s.conn.Close()
 	s.take("closed")
 	return errors.Join(s.record(true), s.lock.release())

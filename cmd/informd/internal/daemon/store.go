@@ -74,7 +74,7 @@ func openStore(ctx context.Context, c *config.Config, logger *slog.Logger, waiti
 
 func (s *store) openEmbedded(ctx context.Context, c *config.Config) error {
 	server, err := embedded.Start(ctx, embedded.Config{
-		Dir: c.Journal.Dir, Listen: c.Journal.Listen, MaxBytes: int64(c.Journal.MaxBytes),
+		Dir: c.Journal.Dir, Listen: c.Journal.Listen, Events: c.Journal.SubjectPrefix + ".>", MaxBytes: int64(c.Journal.MaxBytes),
 		SyncAlways: c.Journal.SyncAlways, Stream: c.Journal.Stream, Logger: s.logger,
 	})
 	if err != nil {

@@ -106,7 +106,7 @@ func (h *holder) release(streams map[string]streamLedger) error {
 			return nil
 		}
 		delete(h.held, path)
-		return os.Remove(path)
+		return os.Remove(path) //nolint:gosec // the directory is informd's own
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("release blocks of the journal: %w", err)

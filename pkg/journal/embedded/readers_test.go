@@ -193,9 +193,6 @@ func TestReadersAfterResize(t *testing.T) {
 		return err == nil
 	})
 	fetch(t, reader, 10)
-	for len(refused) > 0 {
-		<-refused
-	}
 	if err := reader.Publish(subject(3), nil); err != nil {
 		t.Fatal(err)
 	}

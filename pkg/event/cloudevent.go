@@ -56,7 +56,7 @@ const (
 const maxAttributes = 24
 
 // attributes appends the event's context attributes in their documented order.
-// Both wire forms are made from it, so that they cannot differ. Revisions are
+// All wire forms are made from it, so that they cannot differ. Revisions are
 // strings, as everywhere in Kubernetes: JavaScript's numbers end at 2^53.
 func (e *Event) attributes(a []attribute) []attribute {
 	text := func(name, value string) {
@@ -146,23 +146,39 @@ func AppendJSONBatch(dst []byte, events []Event) []byte {
 	return append(dst, ']')
 }
 
+// AppendAttributes calls add for every CloudEvents context attribute with its
+// value as it is, in canonical string form: the headers of the Kafka binding are
+// made of that. The value may hold any byte that the API server lets through.
+func (e *Event) AppendAttributes(add func(name, value string)) {
+	var array [maxAttributes]attribute
+	for _, a := range e.attributes(array[:0]) {
+		add(a.name, a.canonical())
+	}
+}
+
 // AppendHeaders calls add for every attribute of the CloudEvents binary mode,
 // "ce-<name>" and its value, percent-encoded as the CloudEvents HTTP binding
 // (1.0.2, section 3.1.3.2) has it, so that no name or label can break out of a
 // header. The content type is a header of its own there: [ContentType].
 func (e *Event) AppendHeaders(add func(name, value string)) {
-	var array [maxAttributes]attribute
-	for _, a := range e.attributes(array[:0]) {
-		switch {
-		case a.name == "datacontenttype":
-			add("content-type", a.text)
-		case a.kind == kindNumber:
-			add("ce-"+a.name, strconv.FormatUint(a.number, 10))
-		case a.kind == kindBool:
-			add("ce-"+a.name, strconv.FormatBool(a.number != 0))
-		default:
-			add("ce-"+a.name, headerValue(a.text))
+	e.AppendAttributes(func(name, value string) {
+		if name == "datacontenttype" {
+			add("content-type", value)
+			return
 		}
+		add("ce-"+name, headerValue(value))
+	})
+}
+
+// canonical is the value as CloudEvents writes it outside of JSON.
+func (a *attribute) canonical() string {
+	switch a.kind {
+	case kindNumber:
+		return strconv.FormatUint(a.number, 10)
+	case kindBool:
+		return strconv.FormatBool(a.number != 0)
+	default:
+		return a.text
 	}
 }
 

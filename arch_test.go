@@ -173,7 +173,7 @@ func TestViperStaysInConfig(t *testing.T) {
 func TestProgramHasNoTestDependencies(t *testing.T) {
 	unwanted := []string{
 		"github.com/google/go-cmp", "github.com/onsi/ginkgo", "github.com/onsi/gomega",
-		"github.com/rogpeppe/go-internal", "github.com/stretchr/testify", "go.uber.org/goleak", "k8s.io/kubernetes", "go.etcd.io/etcd",
+		"github.com/rogpeppe/go-internal", "github.com/stretchr/testify", "github.com/twmb/franz-go/pkg/kfake", "go.uber.org/goleak", "k8s.io/kubernetes", "go.etcd.io/etcd",
 	}
 	for path := range maps.Keys(list(t, "-deps", "./cmd/...")) {
 		if withinAny(path, unwanted) {

@@ -6,6 +6,7 @@ package drivers
 import (
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/file"
+	"github.com/informd/informd/pkg/sink/kafka"
 	"github.com/informd/informd/pkg/sink/nats"
 	"github.com/informd/informd/pkg/sink/stdout"
 	"github.com/informd/informd/pkg/sink/webhook"
@@ -15,6 +16,7 @@ import (
 func All() []sink.Driver {
 	return []sink.Driver{
 		file.Driver(),
+		kafka.Driver(),
 		nats.Driver(),
 		stdout.Driver(),
 		webhook.Driver(),

@@ -20,7 +20,7 @@ func TestAllTypes(t *testing.T) {
 			t.Errorf("%s has %d lanes, want at least 1", d.Type, d.Lanes)
 		}
 	}
-	if diff := cmp.Diff([]string{"file", "nats", "stdout", "webhook"}, types); diff != "" {
+	if diff := cmp.Diff([]string{"file", "kafka", "nats", "stdout", "webhook"}, types); diff != "" {
 		t.Errorf("types (-want +got):\n%s", diff)
 	}
 }

@@ -1,0 +1,182 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	// dialTimeout bounds the making of a connection to one broker.
+	dialTimeout = 5 * time.Second
+	// requestTimeout bounds one question about topics, with its repetitions.
+	requestTimeout = 10 * time.Second
+	requestRetries = 2
+	// appendTimeout is how long a leader may wait for its replicas, and
+	// answerTimeout how much longer for the answer, before the connection counts
+	// as dead.
+	appendTimeout = 10 * time.Second
+	answerTimeout = 5 * time.Second
+	// idleTimeout is below what brokers, and what stands between, allow.
+	idleTimeout = 5 * time.Minute
+	// metadataPause is the least between two looks at who leads a partition.
+	metadataPause = 250 * time.Millisecond
+	// recordRetries is how often the client repeats what a broker has refused for
+	// a reason that passes, within some 5 seconds, before Write tells of it.
+	recordRetries = 5
+	// maxRecord is the most that a record may have, before compression, to be
+	// tried at all. What a topic takes the broker decides.
+	maxRecord = 32 << 20
+)
+
+// client makes the client of franz-go. It connects when it is used.
+func (c *Config) client(name string, f *failures) (*kgo.Client, error) {
+	addresses, err := c.addresses()
+	if err != nil {
+		return nil, err
+	}
+	options := []kgo.Opt{
+		kgo.SeedBrokers(addresses...),
+		kgo.ClientID(name),
+		kgo.Dialer(c.dial),
+		kgo.WithHooks(f),
+		kgo.DisableClientMetrics(),
+		kgo.ConnIdleTimeout(idleTimeout),
+		kgo.RequestTimeoutOverhead(answerTimeout),
+		kgo.RequestRetries(requestRetries),
+		kgo.RetryTimeout(requestTimeout),
+		kgo.MetadataMinAge(metadataPause),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProduceRequestTimeout(appendTimeout),
+		kgo.RecordRetries(recordRetries),
+		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
+		kgo.ProducerBatchCompression(codecs()[c.Compression]),
+		kgo.ProducerBatchMaxBytes(maxRecord),
+		kgo.ProducerLinger(0),
+	}
+	mechanism, err := c.SASL.mechanism()
+	if err != nil {
+		return nil, err
+	}
+	if mechanism != nil {
+		options = append(options, kgo.SASL(mechanism))
+	}
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return client, nil
+}
+
+// failures remembers why the last connection could not be made, which the client
+// tells nobody who waits for a record. It may be used concurrently.
+type failures struct {
+	mu   sync.Mutex
+	last error
+}
+
+// OnBrokerConnect implements the client's hook.
+func (f *failures) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last = err
+}
+
+// reason is nil if the last attempt worked.
+func (f *failures) reason() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return explain(f.last, "")
+}
+
+// ensure makes sure that the topic exists, or creates it. Nothing may be on its way.
+func (s *producer) ensure(ctx context.Context, topic string) error {
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	// The client does not listen to the context while it greets a broker.
+	closed := make(chan struct{})
+	stop := context.AfterFunc(limited, func() {
+		defer close(closed)
+		s.client.Close()
+	})
+	err := s.look(limited, topic)
+	if errors.Is(err, kerr.UnknownTopicOrPartition) && s.create.Partitions > 0 {
+		err = s.make(limited, topic)
+	}
+	if !stop() {
+		<-closed
+		s.client = nil
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		err = fmt.Errorf("no answer within %v", requestTimeout)
+		if reason := s.failures.reason(); reason != nil {
+			err = fmt.Errorf("%w: %w", err, reason)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("look for topic %s: %w", topic, explain(err, topic))
+	}
+	s.known[topic] = struct{}{}
+	return nil
+}
+
+func (s *producer) look(ctx context.Context, topic string) error {
+	request := kmsg.NewPtrMetadataRequest()
+	asked := kmsg.NewMetadataRequestTopic()
+	asked.Topic = &topic
+	request.Topics = append(request.Topics, asked)
+	request.AllowAutoTopicCreation = false
+	answer, err := request.RequestWith(ctx, s.client)
+	if err != nil {
+		return err
+	}
+	if len(answer.Topics) != 1 {
+		return fmt.Errorf("the broker answers about %d topics", len(answer.Topics))
+	}
+	return kerr.ErrorForCode(answer.Topics[0].ErrorCode)
+}
+
+func (s *producer) make(ctx context.Context, topic string) error {
+	request := kmsg.NewPtrCreateTopicsRequest()
+	request.TimeoutMillis = int32(requestTimeout / time.Millisecond)
+	wanted := kmsg.NewCreateTopicsRequestTopic()
+	wanted.Topic = topic
+	wanted.NumPartitions = int32(s.create.Partitions) //nolint:gosec // at most maxPartitions
+	wanted.ReplicationFactor = -1
+	if s.create.Replicas > 0 {
+		wanted.ReplicationFactor = int16(s.create.Replicas) //nolint:gosec // at most maxReplicas
+	}
+	if s.create.Compact {
+		policy := kmsg.NewCreateTopicsRequestTopicConfig()
+		compact := "compact"
+		policy.Name, policy.Value = "cleanup.policy", &compact
+		wanted.Configs = append(wanted.Configs, policy)
+	}
+	request.Topics = append(request.Topics, wanted)
+	answer, err := request.RequestWith(ctx, s.client)
+	if err != nil {
+		return fmt.Errorf("create it: %w", err)
+	}
+	if len(answer.Topics) != 1 {
+		return fmt.Errorf("create it: the broker answers about %d topics", len(answer.Topics))
+	}
+	switch err := kerr.ErrorForCode(answer.Topics[0].ErrorCode); {
+	case errors.Is(err, kerr.TopicAlreadyExists): // somebody was faster
+	case err != nil && answer.Topics[0].ErrorMessage != nil:
+		return fmt.Errorf("create it: %w: %s", err, *answer.Topics[0].ErrorMessage)
+	case err != nil:
+		return fmt.Errorf("create it: %w", err)
+	default:
+		s.logger.Info("created the topic", slog.String("topic", topic), slog.Int("partitions", s.create.Partitions))
+	}
+	return nil
+}

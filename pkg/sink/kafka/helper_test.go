@@ -1,0 +1,243 @@
+package kafka_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/kafka"
+	"github.com/informd/informd/pkg/sink/sinktest"
+)
+
+const (
+	topic = "k8s-events"
+	// maxMessage is what the brokers of the tests take.
+	maxMessage = 3 << 20
+	patience   = 30 * time.Second
+)
+
+// startCluster starts brokers in this process. The topic has one partition unless
+// the options say otherwise.
+func startCluster(t *testing.T, options ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	cluster, err := kfake.NewCluster(append([]kfake.Opt{
+		kfake.NumBrokers(1), kfake.SeedTopics(1, topic),
+		kfake.BrokerConfigs(map[string]string{"message.max.bytes": strconv.Itoa(maxMessage)}),
+	}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	return cluster
+}
+
+func config(t *testing.T, cluster *kfake.Cluster, change func(c *kafka.Config)) *kafka.Config {
+	t.Helper()
+	c, ok := kafka.Driver().New().(*kafka.Config)
+	if !ok {
+		t.Fatal("the driver's options are no *kafka.Config")
+	}
+	c.Brokers, c.Topic = cluster.ListenAddrs(), topic
+	if change != nil {
+		change(c)
+	}
+	if problems := c.Validate(); problems != nil {
+		t.Fatalf("options: %v", problems)
+	}
+	return c
+}
+
+// open opens a sink that is closed with the test.
+func open(t *testing.T, c *kafka.Config) sink.Sink {
+	t.Helper()
+	s, err := c.Open(t.Context(), sinktest.Env(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Second)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Logf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+// mustWrite writes events that must be taken at once.
+func mustWrite(t *testing.T, s sink.Sink, events []event.Event) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if n, err := s.Write(ctx, events); n != len(events) || err != nil {
+		t.Fatalf("Write = %d of %d, %v", n, len(events), err)
+	}
+}
+
+// deliver writes as informd does: what is left after a failure again.
+func deliver(t *testing.T, s sink.Sink, events []event.Event) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	for len(events) > 0 {
+		n, err := s.Write(ctx, events)
+		if events = events[n:]; err == nil {
+			continue
+		}
+		if ctx.Err() != nil || sink.IsPermanent(err) {
+			t.Fatalf("%d events left: %v", len(events), err)
+		}
+		t.Logf("Write = %d: %v", n, err)
+	}
+}
+
+// wantError writes an event that must be refused in a way that passes, and holds
+// the error to what it says.
+func wantError(t *testing.T, s sink.Sink, events []event.Event, says ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	n, err := s.Write(ctx, events)
+	if n != 0 || err == nil || sink.IsPermanent(err) || ctx.Err() != nil {
+		t.Fatalf("Write = %d, %v (permanent: %t), want an error that passes", n, err, sink.IsPermanent(err))
+	}
+	for _, words := range says {
+		if !strings.Contains(err.Error(), words) {
+			t.Errorf("error %q does not say %q", err, words)
+		}
+	}
+}
+
+// consumed returns all records of the topics, by partition and in their order.
+func consumed(t *testing.T, cluster *kfake.Cluster, topics []string, options ...kgo.Opt) []*kgo.Record {
+	t.Helper()
+	client, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics(topics...), kgo.DisableClientMetrics(),
+		kgo.FetchMaxWait(50 * time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	left := map[string]map[int32]int64{} // partitions that are not read to their end
+	for name, ends := range endOffsets(ctx, t, client, topics) {
+		for partition, end := range ends {
+			if end > 0 {
+				if left[name] == nil {
+					left[name] = map[int32]int64{}
+				}
+				left[name][partition] = end
+			}
+		}
+	}
+	var all []*kgo.Record
+	for len(left) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatalf("read the topics back: %v", err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			all = append(all, r)
+			if r.Offset+1 >= left[r.Topic][r.Partition] {
+				if delete(left[r.Topic], r.Partition); len(left[r.Topic]) == 0 {
+					delete(left, r.Topic)
+				}
+			}
+		})
+	}
+	return all
+}
+
+func endOffsets(ctx context.Context, t *testing.T, client *kgo.Client, topics []string) map[string]map[int32]int64 {
+	t.Helper()
+	metadata := kmsg.NewPtrMetadataRequest()
+	for _, name := range topics {
+		asked := kmsg.NewMetadataRequestTopic()
+		asked.Topic = kmsg.StringPtr(name)
+		metadata.Topics = append(metadata.Topics, asked)
+	}
+	found, err := metadata.RequestWith(ctx, client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := kmsg.NewPtrListOffsetsRequest()
+	for _, f := range found.Topics {
+		if err := kerr.ErrorForCode(f.ErrorCode); err != nil {
+			t.Fatalf("topic %s: %v", *f.Topic, err)
+		}
+		asked := kmsg.NewListOffsetsRequestTopic()
+		asked.Topic = *f.Topic
+		for _, p := range f.Partitions {
+			of := kmsg.NewListOffsetsRequestTopicPartition()
+			of.Partition, of.Timestamp = p.Partition, -1
+			asked.Partitions = append(asked.Partitions, of)
+		}
+		request.Topics = append(request.Topics, asked)
+	}
+	ends := map[string]map[int32]int64{}
+	for _, shard := range client.RequestSharded(ctx, request) {
+		answer, ok := shard.Resp.(*kmsg.ListOffsetsResponse)
+		if shard.Err != nil || !ok {
+			t.Fatalf("list offsets: %v", shard.Err)
+		}
+		for _, of := range answer.Topics {
+			if ends[of.Topic] == nil {
+				ends[of.Topic] = map[int32]int64{}
+			}
+			for _, p := range of.Partitions {
+				ends[of.Topic][p.Partition] = p.Offset
+			}
+		}
+	}
+	return ends
+}
+
+// header returns the value of a record's header, and whether there is one.
+func header(r *kgo.Record, name string) (string, bool) {
+	for _, h := range r.Headers {
+		if h.Key == name {
+			return string(h.Value), true
+		}
+	}
+	return "", false
+}
+
+// readBinary reads a record as a consumer does that knows CloudEvents only.
+func readBinary(t *testing.T, r *kgo.Record) sinktest.Record {
+	t.Helper()
+	read := sinktest.Record{Attributes: map[string]string{}, Data: string(r.Value)}
+	for _, h := range r.Headers {
+		name, ok := strings.CutPrefix(h.Key, "ce_")
+		if h.Key == "content-type" {
+			name, ok = "datacontenttype", true
+		}
+		if _, twice := read.Attributes[name]; !ok || twice {
+			t.Errorf("header %q is there twice, or does not belong to CloudEvents", h.Key)
+		}
+		read.Attributes[name] = string(h.Value)
+	}
+	return read
+}
+
+// ids are those of the records, with "-" for a tombstone.
+func ids(records []*kgo.Record) []string {
+	all := make([]string, len(records))
+	for i, r := range records {
+		all[i] = "-"
+		if r.Value != nil {
+			all[i], _ = header(r, "ce_id")
+		}
+	}
+	return all
+}

@@ -1,0 +1,206 @@
+package kafka_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/kafka"
+	"github.com/informd/informd/pkg/sink/sinktest"
+)
+
+func writeFile(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLogin: each mechanism, with the right password and with others.
+func TestLogin(t *testing.T) {
+	const user, password = "informd", "right-4c1d"
+	cluster := startCluster(t, kfake.EnableSASL(),
+		kfake.Superuser("PLAIN", user, password), kfake.Superuser("SCRAM-SHA-256", user, password), kfake.Superuser("SCRAM-SHA-512", user, password))
+	for _, mechanism := range []string{"plain", "scram-sha-256", "scram-sha-512"} {
+		t.Run(mechanism, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "password")
+			writeFile(t, file, "wrong\n")
+			s := open(t, config(t, cluster, func(c *kafka.Config) {
+				c.SASL = kafka.SASL{Mechanism: mechanism, User: user, PasswordFile: file}
+			}))
+			events := sinktest.Events(5)
+			wantError(t, s, events, "check sasl") // kfake only closes the connection
+			writeFile(t, file, password+"\n") // read anew for every connection
+			mustWrite(t, s, events)
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+			mustWrite(t, s, events) // connections live on
+			s = open(t, config(t, cluster, func(c *kafka.Config) {
+				c.SASL = kafka.SASL{Mechanism: mechanism, User: user, Password: sink.NewSecret(password)}
+			}))
+			mustWrite(t, s, events)
+		})
+	}
+	t.Run("refused in words", func(t *testing.T) {
+		cluster := startCluster(t, kfake.EnableSASL())
+		cluster.ControlKey(int16(kmsg.SASLAuthenticate), func(request kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			answer, ok := request.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+			if !ok {
+				return nil, nil, false
+			}
+			answer.ErrorCode, answer.ErrorMessage = kerr.SaslAuthenticationFailed.Code, kmsg.StringPtr("invalid credentials")
+			return answer, nil, true
+		})
+		s := open(t, config(t, cluster, func(c *kafka.Config) {
+			c.SASL = kafka.SASL{Mechanism: "plain", User: user, Password: sink.NewSecret(password)}
+		}))
+		wantError(t, s, sinktest.Events(5), "refuse the credentials", "check sasl")
+	})
+	t.Run("not at all", func(t *testing.T) {
+		wantError(t, open(t, config(t, cluster, nil)), sinktest.Events(5), "sasl")
+	})
+	t.Run("a mechanism that the brokers have not", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "token")
+		writeFile(t, file, "token")
+		s := open(t, config(t, cluster, func(c *kafka.Config) { c.SASL = kafka.SASL{Mechanism: "oauthbearer", TokenFile: file} }))
+		wantError(t, s, sinktest.Events(5), "check sasl.mechanism")
+	})
+	t.Run("to brokers without", func(t *testing.T) {
+		s := open(t, config(t, startCluster(t), func(c *kafka.Config) {
+			c.SASL = kafka.SASL{Mechanism: "plain", User: user, Password: sink.NewSecret(password)}
+		}))
+		wantError(t, s, sinktest.Events(5), "sasl")
+	})
+	records := consumed(t, cluster, []string{topic}, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()))
+	if len(records) != 3*15 {
+		t.Errorf("%d records, want %d", len(records), 3*15)
+	}
+}
+
+// TestPasswordStaysHere: the brokers tell of another one, on another machine, which
+// must not get the password in the clear.
+func TestPasswordStaysHere(t *testing.T) {
+	cluster := startCluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "p"))
+	cluster.ControlKey(int16(kmsg.Metadata), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		answer, ok := request.ResponseKind().(*kmsg.MetadataResponse)
+		if !ok {
+			return nil, nil, false
+		}
+		broker := kmsg.NewMetadataResponseBroker()
+		broker.Host, broker.Port = "192.0.2.1", 9092
+		found := kmsg.NewMetadataResponseTopic()
+		found.Topic, found.TopicID = kmsg.StringPtr(topic), [16]byte{1}
+		found.Partitions = append(found.Partitions, kmsg.NewMetadataResponseTopicPartition())
+		answer.Brokers, answer.Topics = append(answer.Brokers, broker), append(answer.Topics, found)
+		return answer, nil, true
+	})
+	s := open(t, config(t, cluster, func(c *kafka.Config) {
+		c.SASL = kafka.SASL{Mechanism: "plain", User: "u", Password: sink.NewSecret("p")}
+	}))
+	wantError(t, s, sinktest.Events(1), "broker 192.0.2.1:9092 would get the password or token unencrypted")
+}
+
+// writePair makes a certificate for the host name, which signs itself.
+func writePair(t *testing.T, dir, host string) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile = filepath.Join(dir, host+".crt"), filepath.Join(dir, host+".key")
+	writeFile(t, certFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
+	writeFile(t, keyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	return certFile, keyFile
+}
+
+func TestTLS(t *testing.T) {
+	const host = "kafka.example.com"
+	dir := t.TempDir()
+	certFile, keyFile := writePair(t, dir, host)
+	otherCert, otherKey := writePair(t, dir, "informd")
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	trusted, err := os.ReadFile(otherCert)
+	if err != nil || !clients.AppendCertsFromPEM(trusted) {
+		t.Fatal("no certificate", err)
+	}
+	cluster := startCluster(t, kfake.TLS(&tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert,
+	}))
+	right := kafka.TLS{CAFile: certFile, CertFile: otherCert, KeyFile: otherKey, ServerName: host}
+	tests := map[string]struct {
+		change func(c *kafka.TLS)
+		says   string // "" if it works
+	}{
+		"right":          {func(*kafka.TLS) {}, ""},
+		"wrong CA":       {func(c *kafka.TLS) { c.CAFile = otherCert }, "certificate is not trusted"},
+		"system's CAs":   {func(c *kafka.TLS) { c.CAFile = "" }, "certificate is not trusted"},
+		"wrong name":     {func(c *kafka.TLS) { c.ServerName = "" }, "tls.serverName"},
+		"no certificate": {func(c *kafka.TLS) { c.CertFile, c.KeyFile = "", "" }, "tls.certFile"},
+		"no TLS":         {func(c *kafka.TLS) { *c = kafka.TLS{} }, "Check tls"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, config(t, cluster, func(c *kafka.Config) {
+				c.TLS = right
+				tt.change(&c.TLS)
+			}))
+			if tt.says == "" {
+				mustWrite(t, s, sinktest.Events(5))
+				return
+			}
+			wantError(t, s, sinktest.Events(5), tt.says)
+		})
+	}
+	t.Run("to brokers without", func(t *testing.T) {
+		plain, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of a test
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plain.Close()
+		go func() {
+			for conn, err := plain.Accept(); err == nil; conn, err = plain.Accept() {
+				_ = conn.Close() // as brokers do with what they do not understand
+			}
+		}()
+		s := open(t, config(t, cluster, func(c *kafka.Config) {
+			c.TLS.Enabled, c.Brokers = true, []string{plain.Addr().String()}
+		}))
+		wantError(t, s, sinktest.Events(5), "is TLS misconfigured")
+	})
+}

@@ -1,0 +1,184 @@
+package kafka_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/kafka"
+	"github.com/informd/informd/pkg/sink/sinktest"
+)
+
+// TestTombstones: one follows each deletion, with its key and in its partition, and
+// nothing else has a null value, events without data included.
+func TestTombstones(t *testing.T) {
+	for name, on := range map[string]bool{"on": true, "off": false} {
+		t.Run(name, func(t *testing.T) {
+			cluster := startCluster(t, kfake.SeedTopics(8, topic))
+			events := sinktest.AllOps()
+			mustWrite(t, open(t, config(t, cluster, func(c *kafka.Config) { c.Tombstones = on })), events)
+			want := map[string][]string{} // by key: what was written under it
+			for i := range events {
+				key := "test/" + events[i].Subject()
+				want[key] = append(want[key], events[i].ID)
+				if on && events[i].Op == event.Deleted {
+					want[key] = append(want[key], "-")
+				}
+			}
+			got, partitions := map[string][]string{}, map[string]int32{}
+			records := consumed(t, cluster, []string{topic})
+			for i, id := range ids(records) {
+				key := string(records[i].Key)
+				if before, ok := partitions[key]; ok && before != records[i].Partition {
+					t.Errorf("key %s is in the partitions %d and %d", key, before, records[i].Partition)
+				}
+				got[key], partitions[key] = append(got[key], id), records[i].Partition
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("ids by key (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestCompaction lets the brokers compact what a name's lives have left behind.
+func TestCompaction(t *testing.T) {
+	cluster := startCluster(t)
+	s := open(t, config(t, cluster, func(c *kafka.Config) {
+		c.Topic, c.CreateTopics = "compacted", kafka.CreateTopics{Partitions: 3, Compact: true}
+	}))
+	events := sinktest.Events(200) // with deletions, and names that come back
+	mustWrite(t, s, events)
+	last := map[string]string{}
+	for i := range events {
+		last["test/"+events[i].Subject()] = events[i].ID
+		if events[i].Op == event.Deleted {
+			last["test/"+events[i].Subject()] = "-"
+		}
+	}
+	before := consumed(t, cluster, []string{"compacted"})
+	cluster.Compact()
+	after := consumed(t, cluster, []string{"compacted"})
+	got := map[string]string{}
+	for i, id := range ids(after) {
+		got[string(after[i].Key)] = id
+	}
+	if diff := cmp.Diff(last, got); diff != "" || len(after) >= len(before) {
+		t.Errorf("%d records were compacted to %d; the last by key (-want +got):\n%s", len(before), len(after), diff)
+	}
+}
+
+// TestStructured: the value is the event as JSON, and says so.
+func TestStructured(t *testing.T) {
+	cluster := startCluster(t)
+	events := sinktest.Events(1)
+	mustWrite(t, open(t, config(t, cluster, func(c *kafka.Config) { c.Encoding = "structured" })), events)
+	r := consumed(t, cluster, []string{topic})[0]
+	want := &kgo.Record{
+		Key: []byte("test/" + events[0].Subject()), Value: events[0].AppendJSON(nil),
+		Headers: []kgo.RecordHeader{{Key: "content-type", Value: []byte("application/cloudevents+json; charset=UTF-8")}},
+	}
+	if diff := cmp.Diff([]any{want.Key, want.Value, want.Headers}, []any{r.Key, r.Value, r.Headers}); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
+	}
+}
+
+// TestCompression: what is written in every way can be read.
+func TestCompression(t *testing.T) {
+	cluster := startCluster(t)
+	events := sinktest.Events(50)
+	for i, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
+		mustWrite(t, open(t, config(t, cluster, func(c *kafka.Config) { c.Compression = codec })), events[i*10:i*10+10])
+	}
+	if got := withoutTombstones(consumed(t, cluster, []string{topic})); len(got) != len(events) {
+		t.Errorf("%d events came back, want %d", len(got), len(events))
+	}
+}
+
+// TestTopicPerResource: each resource has a topic, which is made as the options
+// say; what is about no resource has one, too.
+func TestTopicPerResource(t *testing.T) {
+	cluster := startCluster(t)
+	s := open(t, config(t, cluster, func(c *kafka.Config) {
+		c.Topic, c.CreateTopics = "k8s.{cluster}.{group}.{resource}", kafka.CreateTopics{Partitions: 2, Replicas: 1}
+	}))
+	events := append(sinktest.Events(20), event.Event{
+		ID: "sut:1-9:trimmed", Op: event.Gap, Cluster: "test", Target: event.AllTargets, Gap: &event.GapInfo{From: 1, To: 9, Reason: "trimmed"},
+	})
+	mustWrite(t, s, events)
+	topics := []string{"k8s.test.apps.deployments", "k8s.test.core.pods", "k8s.test.core.nodes", "k8s.test.shop.example.com.orders", "k8s.test._informd.gap"}
+	records := withoutTombstones(consumed(t, cluster, topics))
+	if len(records) != len(events) {
+		t.Errorf("%d events came back, want %d", len(records), len(events))
+	}
+	for _, r := range records {
+		group, _ := header(r, "ce_group")
+		resource, _ := header(r, "ce_resource")
+		if want := "k8s.test." + event.GroupOrCore(group) + "." + resource; r.Topic != want && resource != "" {
+			t.Errorf("topic %s, want %s", r.Topic, want)
+		}
+	}
+}
+
+// TestMissingTopic: what is before the event whose topic is missing is delivered;
+// the rest waits until somebody makes the topic.
+func TestMissingTopic(t *testing.T) {
+	cluster := startCluster(t, kfake.SeedTopics(1, "k8s.deployments"))
+	s := open(t, config(t, cluster, func(c *kafka.Config) { c.Topic = "k8s.{resource}" }))
+	events := sinktest.AllOps() // of deployments, and a node at the end
+	last := len(events) - 1
+	n, err := s.Write(t.Context(), events)
+	if n != last || err == nil || sink.IsPermanent(err) {
+		t.Fatalf("Write = %d, %v, want %d and an error that passes", n, err, last)
+	}
+	wantError(t, s, events[n:], "topic k8s.nodes does not exist", "create it, or set createTopics")
+	admin, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DisableClientMetrics())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	request := kmsg.NewPtrCreateTopicsRequest()
+	wanted := kmsg.NewCreateTopicsRequestTopic()
+	wanted.Topic, wanted.NumPartitions, wanted.ReplicationFactor = "k8s.nodes", 1, 1
+	request.Topics = append(request.Topics, wanted)
+	if _, err := request.RequestWith(t.Context(), admin); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, s, events[n:])
+}
+
+// TestImpossibleTopics: what Kafka has no name for is refused for good, and what
+// is around it is not.
+func TestImpossibleTopics(t *testing.T) {
+	cluster := startCluster(t, kfake.SeedTopics(1, "nodes", "pods", "deployments", "orders"))
+	s := open(t, config(t, cluster, func(c *kafka.Config) { c.Topic = "{resource}" }))
+	for _, resource := range []string{"a/b", "ünï", "..", "with space", "x{group}", strings.Repeat("x", 250)} {
+		events := sinktest.Events(5)
+		for i := range events {
+			events[i].ID = fmt.Sprintf("%s-%s", events[i].ID, resource)
+		}
+		events[3].Resource = resource
+		n, err := s.Write(t.Context(), events)
+		if n != 3 || !sink.IsPermanent(err) {
+			t.Fatalf("Write = %d, %v (permanent: %t), want 3 and a permanent error", n, err, sink.IsPermanent(err))
+		}
+		mustWrite(t, s, events[4:])
+	}
+}
+
+func withoutTombstones(records []*kgo.Record) []*kgo.Record {
+	var events []*kgo.Record
+	for _, r := range records {
+		if r.Value != nil {
+			events = append(events, r)
+		}
+	}
+	return events
+}

@@ -92,12 +92,20 @@ func checkWire(t *testing.T, e *event.Event) {
 		}
 		headers[name] = value
 	})
+	plain := map[string]string{}
+	e.AppendAttributes(func(name, value string) { plain[name] = value })
+	if plain["datacontenttype"] != headers["content-type"] {
+		t.Errorf("content type %q, in the headers %q", plain["datacontenttype"], headers["content-type"])
+	}
 	for name, want := range map[string]string{
 		"id": e.ID, "subject": e.Subject(), "group": e.Group, "kind": e.Kind,
 		"namespace": e.Namespace, "name": e.Name, "uid": e.UID, "op": string(e.Op), "type": "dev.informd." + string(e.Op),
 	} {
 		if want == "" && name != "group" {
 			continue
+		}
+		if plain[name] != want {
+			t.Errorf("attribute %s is %q, want %q", name, plain[name], want)
 		}
 		if diff := cmp.Diff(asUTF8(want), attributes[name]); diff != "" {
 			t.Errorf("JSON attribute %s (-want +got):\n%s", name, diff)

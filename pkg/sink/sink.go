@@ -84,6 +84,9 @@ type Driver struct {
 	// one object are always in the same lane. More than 1 suits destinations
 	// that are slow per request and have no order over all.
 	Lanes int
+	// Remote says that the events of other clusters may arrive where sinks of this
+	// type send theirs: the config then has to name the cluster.
+	Remote bool
 }
 
 // Env is what a sink gets from the program it runs in.

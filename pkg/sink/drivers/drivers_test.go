@@ -13,12 +13,18 @@ import (
 )
 
 func TestAllTypes(t *testing.T) {
-	var types []string
+	var types, remote []string
 	for _, d := range drivers.All() {
 		types = append(types, d.Type)
+		if d.Remote {
+			remote = append(remote, d.Type)
+		}
 		if d.Lanes < 1 {
 			t.Errorf("%s has %d lanes, want at least 1", d.Type, d.Lanes)
 		}
+	}
+	if diff := cmp.Diff([]string{"kafka", "nats", "webhook"}, remote); diff != "" {
+		t.Errorf("types whose sinks send to where other clusters may send, too (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"file", "kafka", "nats", "stdout", "webhook"}, types); diff != "" {
 		t.Errorf("types (-want +got):\n%s", diff)

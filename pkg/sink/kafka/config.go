@@ -34,7 +34,8 @@ func Driver() sink.Driver {
 		New: func() sink.Config {
 			return &Config{Tombstones: true, Encoding: encodingBinary, Compression: compressionNone}
 		},
-		Lanes: 1,
+		Lanes:  1,
+		Remote: true,
 	}
 }
 

@@ -93,7 +93,7 @@ func TestValidate(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	d := kafka.Driver()
 	c, ok := d.New().(*kafka.Config)
-	if !ok || d.Type != "kafka" || d.Lanes != 1 || !c.Tombstones || c.Encoding != "binary" || c.Compression != "none" || c.CreateTopics.Partitions != 0 {
+	if !ok || d.Type != "kafka" || d.Lanes != 1 || !d.Remote || !c.Tombstones || c.Encoding != "binary" || c.Compression != "none" || c.CreateTopics.Partitions != 0 {
 		t.Errorf("driver %+v, options %+v", d, c)
 	}
 }

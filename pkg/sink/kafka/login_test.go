@@ -47,7 +47,7 @@ func TestLogin(t *testing.T) {
 			}))
 			events := sinktest.Events(5)
 			wantError(t, s, events, "check sasl") // kfake only closes the connection
-			writeFile(t, file, password+"\n") // read anew for every connection
+			writeFile(t, file, password+"\n")     // read anew for every connection
 			mustWrite(t, s, events)
 			if err := os.Remove(file); err != nil {
 				t.Fatal(err)

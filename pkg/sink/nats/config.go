@@ -32,7 +32,8 @@ func Driver() sink.Driver {
 		New: func() sink.Config {
 			return &Config{SubjectPrefix: defaultPrefix, Stream: defaultStream, HistoryPerObject: defaultHistory}
 		},
-		Lanes: 1,
+		Lanes:  1,
+		Remote: true,
 	}
 }
 

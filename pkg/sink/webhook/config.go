@@ -35,9 +35,10 @@ const (
 // Driver returns the webhook sink type.
 func Driver() sink.Driver {
 	return sink.Driver{
-		Type:  Type,
-		New:   func() sink.Config { return &Config{Timeout: defaultTimeout, Batch: 1} },
-		Lanes: lanes,
+		Type:   Type,
+		New:    func() sink.Config { return &Config{Timeout: defaultTimeout, Batch: 1} },
+		Lanes:  lanes,
+		Remote: true,
 	}
 }
 

@@ -57,7 +57,7 @@ func (r *reading) checkCluster(c *Config) {
 		return
 	}
 	for i, s := range c.Sinks {
-		if leavesTheHost(s.Type) {
+		if s.Driver.Remote {
 			r.add(r.place(index("sinks", i)+".type"), "cluster",
 				"is required by this %s sink: its events tell clusters apart by this name, as in prod-eu1", s.Type)
 			return
@@ -65,10 +65,6 @@ func (r *reading) checkCluster(c *Config) {
 	}
 	c.Cluster = defaultCluster
 }
-
-// leavesTheHost reports whether sinks of a type send to where the events of
-// other clusters may arrive as well.
-func leavesTheHost(sinkType string) bool { return sinkType == "nats" || sinkType == "webhook" }
 
 func (r *reading) checkSinks(c *Config) {
 	if len(c.Sinks) == 0 && !r.bad("sinks") {

@@ -16,8 +16,8 @@ func fakeDrivers() []sink.Driver {
 	return []sink.Driver{
 		{Type: "stdout", Lanes: 1, New: func() sink.Config { return &stdoutOptions{Format: "cloudevents"} }},
 		{Type: "file", Lanes: 1, New: func() sink.Config { return &fileOptions{MaxSize: 100 * sink.MiB, MaxFiles: 10} }},
-		{Type: "nats", Lanes: 1, New: func() sink.Config { return &natsOptions{SubjectPrefix: "events"} }},
-		{Type: "webhook", Lanes: 8, New: func() sink.Config { return &webhookOptions{Timeout: 10 * time.Second, Batch: 1} }},
+		{Type: "nats", Lanes: 1, Remote: true, New: func() sink.Config { return &natsOptions{SubjectPrefix: "events"} }},
+		{Type: "webhook", Lanes: 8, Remote: true, New: func() sink.Config { return &webhookOptions{Timeout: 10 * time.Second, Batch: 1} }},
 	}
 }
 

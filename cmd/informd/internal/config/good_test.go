@@ -60,7 +60,7 @@ func TestGood(t *testing.T) {
 			},
 			{
 				Pos: config.Pos{Line: 29, Col: 5}, Name: "bus", Type: "nats", Start: config.StartSnapshot,
-				Driver: sink.Driver{Type: "nats", Lanes: 1},
+				Driver: sink.Driver{Type: "nats", Lanes: 1, Remote: true},
 				Options: &natsOptions{
 					URL: sink.NewSecret("nats://user:secret@nats:4222"), JetStream: true, SubjectPrefix: "events",
 					TLS: tlsOptions{CAFile: "/ca.pem"},
@@ -68,7 +68,7 @@ func TestGood(t *testing.T) {
 			},
 			{
 				Pos: config.Pos{Line: 34, Col: 5}, Name: "hook", Type: "webhook", Start: config.StartSnapshot,
-				Driver: sink.Driver{Type: "webhook", Lanes: 8},
+				Driver: sink.Driver{Type: "webhook", Lanes: 8, Remote: true},
 				Options: &webhookOptions{
 					retryOptions: retryOptions{Attempts: &attempts},
 					URL:          "https://example.com/k8s",

@@ -150,10 +150,10 @@ func (s *producer) make(ctx context.Context, topic string) error {
 	request.TimeoutMillis = int32(requestTimeout / time.Millisecond)
 	wanted := kmsg.NewCreateTopicsRequestTopic()
 	wanted.Topic = topic
-	wanted.NumPartitions = int32(s.create.Partitions) //nolint:gosec // at most maxPartitions
+	wanted.NumPartitions = int32(s.create.Partitions)
 	wanted.ReplicationFactor = -1
 	if s.create.Replicas > 0 {
-		wanted.ReplicationFactor = int16(s.create.Replicas) //nolint:gosec // at most maxReplicas
+		wanted.ReplicationFactor = int16(s.create.Replicas)
 	}
 	if s.create.Compact {
 		policy := kmsg.NewCreateTopicsRequestTopicConfig()

@@ -69,12 +69,14 @@ func (m *moods) control(instead func(healed context.Context) (answered error)) {
 	m.mu.Unlock()
 	m.cluster.Control(func(kmsg.Request) (kmsg.Response, error, bool) {
 		m.cluster.KeepControl()
-		if healed.Err() != nil {
+		select {
+		case <-healed.Done():
 			m.cluster.DropControl()
 			return nil, nil, false
+		default:
+			err := instead(healed)
+			return nil, err, err != nil
 		}
-		err := instead(healed)
-		return nil, err, err != nil
 	})
 }
 

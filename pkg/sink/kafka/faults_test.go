@@ -67,7 +67,7 @@ func wantInOrder(t *testing.T, records []*kgo.Record, events []event.Event) (twi
 // between.
 func TestOrderUnderFaults(t *testing.T) {
 	const seed = 7
-	random := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // a test's faults are to be the same every time
+	random := rand.New(rand.NewPCG(seed, seed))
 	cluster := startCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(4, topic))
 	s := open(t, config(t, cluster, func(c *kafka.Config) { c.Compression = "snappy" }))
 	events := sinktest.Events(700)

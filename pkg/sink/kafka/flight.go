@@ -87,7 +87,8 @@ func (f *flight) send(ctx context.Context) (int, error) {
 type selection struct {
 	parts   []*part
 	records []*kgo.Record
-	events  []int // whose parts they are
+	events  []int           // whose parts they are
+	keys    map[string]bool // of the records
 	size    int
 }
 
@@ -96,44 +97,47 @@ type selection struct {
 // tombstone, which is behind its deletion, waits until the next wave, so that many
 // deletions take two waves. Nothing is selected when all is done.
 func (f *flight) next(ctx context.Context) (selection, error) {
-	var chosen selection
-	busy := map[string]bool{}
+	chosen := selection{keys: map[string]bool{}}
 	for i := 0; i < len(f.deliveries) && i <= f.limit; i++ {
 		d := &f.deliveries[i]
 		if d.bad != nil && i < f.limit {
 			f.refuse(i, d.bad)
 		}
 		for _, p := range d.parts {
-			switch {
-			case p.held, i == f.limit && !p.tombstone, busy[d.key] && p.tombstone:
+			if p.held || i == f.limit && !p.tombstone || p.tombstone && chosen.keys[d.key] {
 				continue
-			case busy[d.key], p.alone && len(chosen.parts) > 0:
-				return chosen, nil
 			}
-			busy[d.key] = true
-			// A topic that is missing does not hold up what is before it.
-			if _, known := f.producer.known[d.topic]; !known {
-				if len(chosen.parts) > 0 {
-					return chosen, nil
-				}
-				if err := f.producer.ensure(ctx, d.topic); err != nil {
-					return selection{}, err
-				}
-			}
-			record := f.record(i, p)
-			if len(chosen.parts) > 0 && chosen.size+p.size > waveBytes {
-				return chosen, nil
-			}
-			chosen.parts = append(chosen.parts, p)
-			chosen.records = append(chosen.records, record)
-			chosen.events = append(chosen.events, i)
-			chosen.size += p.size
-			if p.alone {
-				return chosen, nil
+			if more, err := f.add(ctx, &chosen, i, p); !more || err != nil {
+				return chosen, err
 			}
 		}
 	}
 	return chosen, nil
+}
+
+// add puts a part into the wave if it may go with what is there, and says whether
+// the wave takes more.
+func (f *flight) add(ctx context.Context, chosen *selection, i int, p *part) (more bool, err error) {
+	d, first := &f.deliveries[i], len(chosen.parts) == 0
+	_, known := f.producer.known[d.topic]
+	switch {
+	case !first && (chosen.keys[d.key] || p.alone || !known): // a missing topic does not hold up what is before it
+		return false, nil
+	case !known:
+		if err := f.producer.ensure(ctx, d.topic); err != nil {
+			return false, err
+		}
+	}
+	record := f.record(i, p)
+	if !first && chosen.size+p.size > waveBytes {
+		return false, nil
+	}
+	chosen.parts = append(chosen.parts, p)
+	chosen.records = append(chosen.records, record)
+	chosen.events = append(chosen.events, i)
+	chosen.keys[d.key] = true
+	chosen.size += p.size
+	return !p.alone, nil
 }
 
 func (f *flight) record(i int, p *part) *kgo.Record {

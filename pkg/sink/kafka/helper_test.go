@@ -164,7 +164,7 @@ func endOffsets(ctx context.Context, t *testing.T, client *kgo.Client, topics []
 	metadata := kmsg.NewPtrMetadataRequest()
 	for _, name := range topics {
 		asked := kmsg.NewMetadataRequestTopic()
-		asked.Topic = kmsg.StringPtr(name)
+		asked.Topic = new(name)
 		metadata.Topics = append(metadata.Topics, asked)
 	}
 	found, err := metadata.RequestWith(ctx, client)

@@ -67,7 +67,7 @@ func TestLogin(t *testing.T) {
 			if !ok {
 				return nil, nil, false
 			}
-			answer.ErrorCode, answer.ErrorMessage = kerr.SaslAuthenticationFailed.Code, kmsg.StringPtr("invalid credentials")
+			answer.ErrorCode, answer.ErrorMessage = kerr.SaslAuthenticationFailed.Code, new("invalid credentials")
 			return answer, nil, true
 		})
 		s := open(t, config(t, cluster, func(c *kafka.Config) {
@@ -109,7 +109,7 @@ func TestPasswordStaysHere(t *testing.T) {
 		broker := kmsg.NewMetadataResponseBroker()
 		broker.Host, broker.Port = "192.0.2.1", 9092
 		found := kmsg.NewMetadataResponseTopic()
-		found.Topic, found.TopicID = kmsg.StringPtr(topic), [16]byte{1}
+		found.Topic, found.TopicID = new(topic), [16]byte{1}
 		found.Partitions = append(found.Partitions, kmsg.NewMetadataResponseTopicPartition())
 		answer.Brokers, answer.Topics = append(answer.Brokers, broker), append(answer.Topics, found)
 		return answer, nil, true
@@ -192,7 +192,11 @@ func TestTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer plain.Close()
+		defer func() {
+			if err := plain.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
 		go func() {
 			for conn, err := plain.Accept(); err == nil; conn, err = plain.Accept() {
 				_ = conn.Close() // as brokers do with what they do not understand

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -44,7 +45,7 @@ func explain(err error, topic string) error {
 	if _, ok := errors.AsType[*kgo.ErrFirstReadEOF](err); ok {
 		return fmt.Errorf("%w Check tls and sasl", err)
 	}
-	if errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		return fmt.Errorf("the broker closed the connection: %w; if it goes on, check sasl and tls", err)
 	}
 	return err

@@ -205,6 +205,6 @@ func TestTLS(t *testing.T) {
 		s := open(t, config(t, cluster, func(c *kafka.Config) {
 			c.TLS.Enabled, c.Brokers = true, []string{plain.Addr().String()}
 		}))
-		wantError(t, s, sinktest.Events(5), "is TLS misconfigured")
+		wantError(t, s, sinktest.Events(5), "tls")
 	})
 }

@@ -17,7 +17,8 @@ type Malformed struct {
 	Reason string
 	// Size is the object's size in bytes, as far as it was found.
 	Size int
-	// Raw is a copy of the object, at most its first 64 KiB; nil for Secrets.
+	// Raw is a copy of the object, at most its first 64 KiB; nil for Secrets, and where
+	// values are redacted.
 	Raw []byte
 }
 
@@ -34,7 +35,7 @@ func (p *pass) malformed(raw []byte, reason string) *Malformed {
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 		Reason: reason, Size: len(raw),
 	}
-	if !p.secret {
+	if !p.secret && !p.shape.redacts() {
 		m.Raw = bytes.Clone(raw[:min(len(raw), maxRaw)])
 	}
 	return m

@@ -17,20 +17,20 @@ type Object struct {
 	// ResourceVersion is never 0.
 	ResourceVersion uint64
 	// Data is the data of an event, opened with [event.OpenData] and not closed
-	// yet; [event.DataOverhead] bytes are spare for [event.CloseData] or
-	// [event.CloseDeletedData], and no more. It is nil if the object's namespace is
-	// not wanted, see [Normaliser.Only].
+	// yet; there is room for [event.CloseData] or [event.CloseDeletedData], and no
+	// more. It is nil if the object's namespace is not wanted, see
+	// [Normaliser.Only].
 	Data []byte
 }
 
 // Normaliser normalises the objects of one resource. It is safe for concurrent
 // use.
 type Normaliser struct {
-	// prefix is how every Data begins: opened, then the object's apiVersion and
-	// kind and a comma.
+	// prefix is how every object begins: with apiVersion and kind and a comma.
 	prefix   []byte
 	redactor *Redactor
 	wants    func(namespace string) bool // nil: every one
+	shape    func() *Shape               // nil: none
 	passes   sync.Pool                   // of *pass
 }
 
@@ -41,7 +41,7 @@ func NewNormaliser(apiVersion, kind string, redactor *Redactor) *Normaliser {
 	// Two strings always marshal.
 	version, _ := json.Marshal(apiVersion) //nolint:errchkjson // see above
 	kindText, _ := json.Marshal(kind)      //nolint:errchkjson // see above
-	prefix := append(event.OpenData(nil), `{"apiVersion":`...)
+	prefix := []byte(`{"apiVersion":`)
 	prefix = append(append(prefix, version...), `,"kind":`...)
 	prefix = append(prefix, kindText...)
 	return &Normaliser{prefix: append(prefix, ','), redactor: redactor}
@@ -51,7 +51,13 @@ func NewNormaliser(apiVersion, kind string, redactor *Redactor) *Normaliser {
 // wanted: its Data is nil. It is checked and identified all the same. Wants must be
 // safe for concurrent use.
 func (n *Normaliser) Only(wants func(namespace string) bool) *Normaliser {
-	return &Normaliser{prefix: n.prefix, redactor: n.redactor, wants: wants}
+	return &Normaliser{prefix: n.prefix, redactor: n.redactor, wants: wants, shape: n.shape}
+}
+
+// Shaped returns a normaliser that brings every object into the shape that shape
+// returns then, which must be safe for concurrent use.
+func (n *Normaliser) Shaped(shape func() *Shape) *Normaliser {
+	return &Normaliser{prefix: n.prefix, redactor: n.redactor, wants: n.wants, shape: shape}
 }
 
 // Normalise checks and normalises one object, which may have white space around
@@ -91,18 +97,21 @@ func (n *Normaliser) begin(data []byte) *pass {
 		p = new(pass)
 	}
 	p.data, p.secret = data, n.redactor != nil
+	if n.shape != nil {
+		p.shape = n.shape()
+	}
 	return p
 }
 
-// end gives the pass back. What it read of data is dropped, and so is the room for
-// edits if a pretty-printed object made it large.
+// end gives the pass back. What it read of data is dropped, and so is room that one
+// object made large: that for edits, if it was pretty-printed.
 func (n *Normaliser) end(p *pass) {
 	const usual = 1024
 	edits := p.edits[:0]
 	if cap(edits) > usual {
 		edits = nil
 	}
-	*p = pass{scanner: scanner{edits: edits}}
+	*p = pass{scanner: scanner{edits: edits}, buffers: p.buffers.kept()}
 	n.passes.Put(p)
 }
 
@@ -132,13 +141,23 @@ func (n *Normaliser) data(p *pass, o Object, from, end int) []byte {
 		edits = edits[1:]
 	}
 	from++ // the brace is in the prefix
+	if p.shape != nil {
+		p.buffers.object = n.render(p.buffers.object[:0], p, edits, o, from, end)
+		return p.shape.data(&p.buffers, o)
+	}
 	size := len(n.prefix) + end - from + event.DataOverhead
 	for _, e := range edits {
 		if size -= e.to - e.from; e.secret != nil {
 			size += redactedSize
 		}
 	}
-	dst := append(make([]byte, 0, size), n.prefix...)
+	return n.render(event.OpenData(make([]byte, 0, size)), p, edits, o, from, end)
+}
+
+// render appends the object to dst: what is not in the prefix is p.data[from:end], with
+// its edits made.
+func (n *Normaliser) render(dst []byte, p *pass, edits []edit, o Object, from, end int) []byte {
+	dst = append(dst, n.prefix...)
 	for _, e := range edits {
 		dst = append(dst, p.data[from:e.from]...)
 		if e.secret != nil {

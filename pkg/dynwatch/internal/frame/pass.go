@@ -32,7 +32,10 @@ type pass struct {
 	scanner
 	// secret says that the values of data and stringData are to be replaced.
 	secret bool
-	met    member
+	// shape is what the object is brought into, nil for none, in the buffers.
+	shape   *Shape
+	buffers buffers
+	met     member
 	// reason is why an object that keeps the grammar is refused all the same.
 	reason string
 

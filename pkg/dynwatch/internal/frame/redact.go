@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	redactedPrefix = `"hmac-sha256:`
+	redactedPrefix = "hmac-sha256:"
 	// hashBytes is how much of the hash shows: enough that two values never show
 	// as equal by chance.
 	hashBytes    = 16
-	redactedSize = len(redactedPrefix) + 2*hashBytes + len(`"`)
+	redactedSize = len(`"`) + len(redactedPrefix) + 2*hashBytes + len(`"`)
 )
 
 // secret is one value to replace.
@@ -25,9 +25,9 @@ type secret struct {
 	whole bool   // all of the field, which is not an object of strings
 }
 
-// Redactor replaces the values of Secrets by a keyed hash: a change shows, the
-// value does not, and without the key it cannot be found by trying. The hash
-// covers the Secret's namespace and name and the value's field and key, so that
+// Redactor replaces values, those of Secrets for one, by a keyed hash: a change shows,
+// the value does not, and without the key it cannot be found by trying. The hash
+// covers the object's namespace and name and the value's field and key, so that
 // equal values in two places do not show as equal. It is safe for concurrent use.
 type Redactor struct {
 	key    []byte
@@ -45,8 +45,15 @@ func (r *Redactor) redact(dst []byte, o Object, s *secret, value []byte) []byte 
 		kind = "value"
 		value = unescape(make([]byte, 0, len(value)), value[1:len(value)-1])
 	}
+	dst = r.hash(append(dst, '"'), o, kind, s.field, s.key, value)
+	return append(dst, '"')
+}
+
+// hash appends the text that stands for a value of the kind at a place in the object o:
+// redactedSize bytes with the quotes around it, which are the caller's.
+func (r *Redactor) hash(dst []byte, o Object, kind, field, key string, value []byte) []byte {
 	message := make([]byte, 0, 256+len(value))
-	for _, part := range [...]string{kind, o.Namespace, o.Name, s.field, s.key} {
+	for _, part := range [...]string{kind, o.Namespace, o.Name, field, key} {
 		// The length before each part keeps ("a","bc") and ("ab","c") apart.
 		message = binary.BigEndian.AppendUint64(message, uint64(len(part)))
 		message = append(message, part...)
@@ -62,6 +69,11 @@ func (r *Redactor) redact(dst []byte, o Object, s *secret, value []byte) []byte 
 	h.Write(message)
 	var sum [sha256.Size]byte
 	dst = append(dst, redactedPrefix...)
-	dst = hex.AppendEncode(dst, h.Sum(sum[:0])[:hashBytes])
-	return append(dst, '"')
+	return hex.AppendEncode(dst, h.Sum(sum[:0])[:hashBytes])
+}
+
+// made reports whether a text is what hash appends.
+func made(text []byte) bool {
+	digits, ok := bytes.CutPrefix(text, []byte(redactedPrefix))
+	return ok && len(digits) == 2*hashBytes && len(bytes.Trim(digits, "0123456789abcdef")) == 0
 }

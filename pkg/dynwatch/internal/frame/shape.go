@@ -1,0 +1,171 @@
+package frame
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/fieldpath"
+)
+
+// Shape is what becomes of normalised objects by the rules of their resource: what they
+// keep, lose, and have replaced by a hash. It is safe for concurrent use. A nil Shape
+// changes nothing.
+type Shape struct {
+	projection *fieldpath.Projection // nil if everything stays
+	redact     *fieldpath.Set
+	patterns   []*regexp.Regexp
+	redactor   *Redactor
+	// identity are the locations that no pattern is held against.
+	identity [][]byte
+}
+
+// NewShape returns the shape that the rules describe, nil for nil. What they redact is
+// replaced by the redactor's hash.
+func NewShape(rules *fieldpath.Rules, redactor *Redactor) *Shape {
+	if rules == nil {
+		return nil
+	}
+	s := &Shape{projection: rules.Projection(), patterns: rules.Patterns, redactor: redactor}
+	if rules.Redacts() {
+		s.redact = fieldpath.NewSet(rules.Redact...)
+	}
+	for _, place := range fieldpath.Identity() {
+		s.identity = append(s.identity, fieldpath.Location(place...))
+	}
+	return s
+}
+
+// redacts reports whether the objects have values that must not show.
+func (s *Shape) redacts() bool { return s != nil && s.redact != nil }
+
+// Again returns the object, one that the log holds, in this shape: it may have been
+// written in another one. What has been redacted stays as it is. It may return object
+// itself.
+func (s *Shape) Again(namespace, name string, object []byte) []byte {
+	if s == nil {
+		return object
+	}
+	if s.projection != nil {
+		object = s.projection.Append(nil, object)
+	}
+	if s.redacts() {
+		object = s.hide(nil, object, Object{Namespace: namespace, Name: name}, true)
+	}
+	return object
+}
+
+// data returns the beginning of an event's data, given the normalised object o in
+// scratch.
+func (s *Shape) data(b *buffers, o Object) []byte {
+	if s.projection != nil {
+		b.swap(s.projection.Append(b.spare[:0], b.object))
+	}
+	if s.redacts() {
+		b.swap(s.hide(b.spare[:0], b.object, o, false))
+	}
+	dst := event.OpenData(make([]byte, 0, len(b.object)+event.DataOverhead))
+	return append(dst, b.object...)
+}
+
+// hide appends the object to dst, its values replaced. With again, what is a hash
+// already stays.
+func (s *Shape) hide(dst, object []byte, o Object, again bool) []byte {
+	r := fieldpath.Rewriter{Set: s.redact, Replace: func(dst []byte, m fieldpath.Match) []byte {
+		kind, value := "json", m.Value
+		if text, ok := fieldpath.Text(m.Value); ok {
+			kind, value = "text", text
+		}
+		if again && kind == "text" && made(value) {
+			return append(dst, m.Value...)
+		}
+		dst = s.redactor.hash(append(dst, '"'), o, kind, string(m.Location), "", value)
+		return append(dst, '"')
+	}}
+	if len(s.patterns) > 0 {
+		r.Text = func(dst []byte, m fieldpath.Match) ([]byte, bool) { return s.hideInside(dst, m, o, again) }
+	}
+	return r.Append(dst, object)
+}
+
+// hideInside replaces what the patterns find in a string.
+func (s *Shape) hideInside(dst []byte, m fieldpath.Match, o Object, again bool) ([]byte, bool) {
+	text, _ := fieldpath.Text(m.Value)
+	found := s.find(text, again)
+	if len(found) == 0 || slices.ContainsFunc(s.identity, func(at []byte) bool { return bytes.Equal(at, m.Location) }) {
+		return dst, false
+	}
+	var next []byte
+	from := 0
+	for _, f := range found {
+		next = append(next, text[from:f.from]...)
+		next = s.redactor.hash(next, o, "match", string(m.Location), "", text[f.from:f.to])
+		from = f.to
+	}
+	return appendString(dst, append(next, text[from:]...)), true
+}
+
+// stretch is text[from:to].
+type stretch struct{ from, to int }
+
+// find returns what the patterns match, in order and joined where it overlaps.
+func (s *Shape) find(text []byte, again bool) []stretch {
+	var all []stretch
+	for _, p := range s.patterns {
+		for _, at := range p.FindAllIndex(text, -1) {
+			if at[0] < at[1] {
+				all = append(all, stretch{at[0], at[1]})
+			}
+		}
+	}
+	if again {
+		all = slices.DeleteFunc(all, func(one stretch) bool { return insideHash(text, one) })
+	}
+	slices.SortFunc(all, func(a, b stretch) int { return a.from - b.from })
+	joined := all[:0]
+	for _, one := range all {
+		if n := len(joined); n > 0 && one.from < joined[n-1].to {
+			joined[n-1].to = max(joined[n-1].to, one.to)
+			continue
+		}
+		joined = append(joined, one)
+	}
+	return joined
+}
+
+// insideHash reports whether what was matched is a hash or part of one.
+func insideHash(text []byte, one stretch) bool {
+	const size = redactedSize - len(`""`)
+	for from := max(0, one.to-size); from <= one.from; from++ {
+		if to := from + size; to <= len(text) && made(text[from:to]) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendString appends text as a JSON string.
+func appendString(dst, text []byte) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(string(text)) // a string always marshals
+	return append(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
+}
+
+// buffers are where an object is shaped, used again for the next one.
+type buffers struct{ object, spare []byte }
+
+// swap makes next, which was made in spare, the object.
+func (b *buffers) swap(next []byte) { b.object, b.spare = next, b.object }
+
+// kept returns the buffers that the next pass may use: none, if an object made them
+// large.
+func (b *buffers) kept() buffers {
+	if cap(b.object) > keptSize || cap(b.spare) > keptSize {
+		return buffers{}
+	}
+	return buffers{object: b.object[:0], spare: b.spare[:0]}
+}

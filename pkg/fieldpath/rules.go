@@ -1,0 +1,241 @@
+package fieldpath
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// LastApplied is the annotation that kubectl keeps a copy of the object in.
+const LastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// Rules say what of a Kubernetes object goes into its events: what of it is kept, what
+// is then cut out, and which of the values that stay are replaced by a hash.
+type Rules struct {
+	// Keep leads to what stays; none means everything. Identity stays in any case.
+	Keep, Omit, Redact []Path
+	// Patterns find what is replaced inside of strings, wherever they stand.
+	Patterns []*regexp.Regexp
+}
+
+// Identity are the places by which consumers know an object, and which every event has:
+// they are neither cut out nor replaced.
+func Identity() [][]string {
+	return [][]string{
+		{"apiVersion"}, {"kind"},
+		{"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "uid"}, {"metadata", "resourceVersion"},
+	}
+}
+
+// dropped are the places that no event has, whatever is kept.
+func dropped() [][]string {
+	return [][]string{{"metadata", "managedFields"}, {"metadata", "annotations", LastApplied}}
+}
+
+// ParseRules reads the rules of a resource. With metadataOnly its objects have nothing
+// but metadata. It returns nil for no rules. The errors, joined, name the item and say
+// what is wrong with it.
+func ParseRules(keep, omit, redact []string, metadataOnly bool) (*Rules, error) {
+	var r Rules
+	var errs []error
+	read := func(key string, items []string, take func(item string) error) {
+		for _, item := range items {
+			if err := take(item); err != nil {
+				errs = append(errs, fmt.Errorf("%s %q: %w", key, item, err))
+			}
+		}
+	}
+	read("keep", keep, func(item string) error { return r.AddKeep(item, metadataOnly) })
+	read("omit", omit, func(item string) error { return r.AddOmit(item, metadataOnly) })
+	read("redact", redact, func(item string) error { return r.AddRedact(item, metadataOnly) })
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	if len(keep)+len(omit)+len(redact) == 0 {
+		return nil, nil //nolint:nilnil // no rules are no error
+	}
+	return &r, nil
+}
+
+// AddKeep adds a path that leads to what stays.
+func (r *Rules) AddKeep(item string, metadataOnly bool) error {
+	p, err := parseFor(item, metadataOnly)
+	if err != nil {
+		return err
+	}
+	if place := p.meets(dropped(), atOrBelow); place != nil {
+		return fmt.Errorf("%s is cut out of every object: remove it", place)
+	}
+	r.Keep = append(r.Keep, p)
+	return nil
+}
+
+// AddOmit adds a path that leads to what is cut out.
+func (r *Rules) AddOmit(item string, metadataOnly bool) error {
+	p, err := parseFor(item, metadataOnly)
+	if err != nil {
+		return err
+	}
+	if err := p.spares("cut out"); err != nil {
+		return err
+	}
+	r.Omit = append(r.Omit, p)
+	return nil
+}
+
+// AddRedact adds a path that leads to what is replaced, or, between slashes, a regular
+// expression (RE2) for what is replaced inside of strings.
+func (r *Rules) AddRedact(item string, metadataOnly bool) error {
+	if strings.HasPrefix(item, "/") {
+		return r.addPattern(item)
+	}
+	p, err := parseFor(item, metadataOnly)
+	if err != nil {
+		return err
+	}
+	if err := p.spares("replaced"); err != nil {
+		return err
+	}
+	if place := p.meets(dropped(), atOrBelow); place != nil {
+		return fmt.Errorf("%s is cut out of every object: remove it", place)
+	}
+	r.Redact = append(r.Redact, p)
+	return nil
+}
+
+func (r *Rules) addPattern(item string) error {
+	expression, ok := strings.CutSuffix(item[1:], "/")
+	if !ok {
+		return errors.New("a regular expression stands between slashes, as in /token-[a-z]+/, and keys are joined by dots, as in spec.token")
+	}
+	re, err := regexp.Compile(expression)
+	if err != nil {
+		return fmt.Errorf("not a regular expression (RE2): %w", err)
+	}
+	if re.MatchString("") {
+		return errors.New("the regular expression matches an empty text, and so everywhere: have it match something")
+	}
+	r.Patterns = append(r.Patterns, re)
+	return nil
+}
+
+// Redacts reports whether any value is replaced.
+func (r *Rules) Redacts() bool { return r != nil && len(r.Redact)+len(r.Patterns) > 0 }
+
+// Projection returns what keeps and cuts out by the rules, nil if everything stays.
+func (r *Rules) Projection() *Projection {
+	if len(r.Keep)+len(r.Omit) == 0 {
+		return nil
+	}
+	var keep, omit *Set
+	if len(r.Keep) > 0 {
+		paths := append([]Path(nil), r.Keep...)
+		for _, place := range Identity() {
+			paths = append(paths, pathTo(place))
+		}
+		keep = NewSet(paths...)
+	}
+	if len(r.Omit) > 0 {
+		omit = NewSet(r.Omit...)
+	}
+	return NewProjection(keep, omit)
+}
+
+// parseFor parses a path into an object.
+func parseFor(item string, metadataOnly bool) (Path, error) {
+	p, err := Parse(item)
+	if err != nil {
+		return Path{}, err
+	}
+	if place := p.meets(Identity(), below); place != nil {
+		return Path{}, fmt.Errorf("there is nothing below %s: it is text", place)
+	}
+	top := []string{"metadata", "apiVersion", "kind"}
+	for _, k := range top {
+		if p.steps[0].leads(k) {
+			return p, nil
+		}
+	}
+	if metadataOnly {
+		return Path{}, errors.New("it leads nowhere: in mode metadata an object has nothing but its metadata; begin with metadata, or set mode: full")
+	}
+	return p, nil
+}
+
+// spares returns an error if the path leads to a part of the identity, or around it.
+func (p Path) spares(fate string) error {
+	place := p.meets(Identity(), atOrAbove)
+	switch {
+	case place == nil:
+		return nil
+	case p.literal() && len(p.steps) < len(place.steps):
+		return fmt.Errorf("it has %s in it, by which consumers know the object, and which is never %s: name what is below it, as in metadata.labels", place, fate)
+	case p.literal():
+		return fmt.Errorf("consumers know the object by it: it is never %s", fate)
+	default:
+		return fmt.Errorf("it leads to %s, too, by which consumers know the object, and which is never %s: name the keys", place, fate)
+	}
+}
+
+// literal reports whether the path leads to one place.
+func (p Path) literal() bool {
+	for _, s := range p.steps {
+		if s.kind != named {
+			return false
+		}
+	}
+	return true
+}
+
+// relation is where a path leads in relation to a place.
+type relation int
+
+const (
+	atOrAbove relation = iota
+	atOrBelow
+	below
+)
+
+// meets returns the first of the places that the path is related to, nil if none is.
+func (p Path) meets(places [][]string, how relation) *Path {
+	for _, place := range places {
+		n := min(len(p.steps), len(place))
+		same := true
+		for i := range n {
+			same = same && p.steps[i].leads(place[i])
+		}
+		switch how {
+		case atOrAbove:
+			same = same && len(p.steps) <= len(place)
+		case atOrBelow:
+			same = same && len(p.steps) >= len(place)
+		case below:
+			same = same && len(p.steps) > len(place)
+		}
+		// A star beside the place leads to much else.
+		if same && (how == atOrAbove || p.leadsOnlyTo(place)) {
+			met := pathTo(place)
+			return &met
+		}
+	}
+	return nil
+}
+
+// leadsOnlyTo reports whether the path names the place without a star.
+func (p Path) leadsOnlyTo(place []string) bool {
+	return Path{p.steps[:len(place)]}.literal()
+}
+
+// leads reports whether the step goes into the member of that key.
+func (s step) leads(key string) bool {
+	return s.kind == anyKey || s.kind == named && s.key == key
+}
+
+func pathTo(place []string) Path {
+	steps := make([]step, len(place))
+	for i, k := range place {
+		steps[i] = step{key: k}
+	}
+	return Path{steps}
+}

@@ -1,0 +1,148 @@
+package fieldpath
+
+import "encoding/binary"
+
+// Match is a value that a path leads to. Its bytes are valid during the call only.
+type Match struct {
+	// Path is the index of the path in its set.
+	Path int
+	// Location tells values in different places of an object apart, but for elements of
+	// one array. It is not for people; [Location] makes the same.
+	Location []byte
+	// Value is the value as it stands in the object, strings with their quotes.
+	Value []byte
+}
+
+// Walk calls visit for every value that a path leads to, in the order of the object,
+// and an outer value before those in it; where several paths lead to a value, once for
+// each.
+func (s *Set) Walk(object []byte, visit func(Match)) {
+	w := walker{data: object}
+	w.found = func(at window, from, end int) bool {
+		for _, n := range w.stack[at.from:at.to] {
+			for _, path := range n.ends {
+				visit(Match{Path: path, Location: w.location, Value: object[from:end]})
+			}
+		}
+		return true
+	}
+	w.container(0, w.stack.push(&s.root))
+}
+
+// Rewriter replaces values of an object.
+type Rewriter struct {
+	// Set leads to the values that Replace appends something else for, valid JSON, to
+	// dst; an outer value is replaced with all that is in it. Path is the first of
+	// those that lead there. Both may be nil.
+	Set     *Set
+	Replace func(dst []byte, m Match) []byte
+	// Text, if not nil, is called for every other string that is a value or an element,
+	// not for keys. It appends another value, or returns false, and the string stays.
+	// Match.Path is -1.
+	Text func(dst []byte, m Match) ([]byte, bool)
+}
+
+// Append appends the object to dst, with its values replaced. It keeps nothing of the
+// object.
+func (r *Rewriter) Append(dst, object []byte) []byte {
+	w := walker{data: object}
+	from := 0 // what is before it is in dst
+	w.found = func(at window, begin, end int) bool {
+		for _, n := range w.stack[at.from:at.to] {
+			if len(n.ends) > 0 {
+				dst = append(dst, object[from:begin]...)
+				dst = r.Replace(dst, Match{Path: n.ends[0], Location: w.location, Value: object[begin:end]})
+				from = end
+				break
+			}
+		}
+		return false
+	}
+	if r.Text != nil {
+		w.text = func(begin, end int) {
+			dst = append(dst, object[from:begin]...)
+			from = begin
+			if next, ok := r.Text(dst, Match{Path: -1, Location: w.location, Value: object[begin:end]}); ok {
+				dst, from = next, end
+			}
+		}
+	}
+	at := window{}
+	if r.Set != nil {
+		at = w.stack.push(&r.Set.root)
+	}
+	w.container(0, at)
+	return append(dst, object[from:]...)
+}
+
+// walker goes once through an object.
+type walker struct {
+	data     []byte
+	stack    nodes
+	location []byte
+	// found is called where a path ends, and returns whether to look into the value.
+	found func(at window, from, end int) bool
+	// text, if not nil, is called for every other string.
+	text func(from, end int)
+}
+
+// container goes through the object or array that begins at i and returns the index
+// behind it.
+func (w *walker) container(i int, at window) int {
+	array := w.data[i] == '['
+	i++
+	if w.data[i] == '}' || w.data[i] == ']' {
+		return i + 1
+	}
+	for ; ; i++ {
+		place, bottom := len(w.location), len(w.stack)
+		var name []byte
+		if array {
+			w.location = appendElement(w.location)
+		} else {
+			name, i = key(w.data, i)
+			w.location = appendKey(w.location, name)
+		}
+		i = w.value(i, w.stack.into(at, array, name))
+		w.location, w.stack = w.location[:place], w.stack[:bottom]
+		if w.data[i] != ',' {
+			return i + 1
+		}
+	}
+}
+
+// value goes through the value that begins at i and returns the index behind it.
+func (w *walker) value(i int, at window) int {
+	if w.stack.end(at) {
+		end := skip(w.data, i)
+		if !w.found(at, i, end) {
+			return end
+		}
+	}
+	first := w.data[i]
+	if w.stack.enter(at, first) || w.text != nil && (first == '{' || first == '[') {
+		return w.container(i, at)
+	}
+	end := skip(w.data, i)
+	if w.text != nil && first == '"' {
+		w.text(i, end)
+	}
+	return end
+}
+
+// Location is the [Match.Location] of the value that keys lead to, from the outermost
+// object on.
+func Location(keys ...string) []byte {
+	var location []byte
+	for _, k := range keys {
+		location = appendKey(location, []byte(k))
+	}
+	return location
+}
+
+// appendKey appends a key with its length before it, and never 0 for that.
+func appendKey(location, name []byte) []byte {
+	return append(binary.AppendUvarint(location, uint64(len(name))+1), name...)
+}
+
+func appendElement(location []byte) []byte { return append(location, 0) }

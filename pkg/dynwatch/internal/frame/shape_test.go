@@ -1,0 +1,317 @@
+package frame_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/fieldpath"
+)
+
+const shapeKey = "the key of these tests"
+
+// rules are the three lists of an entry.
+type rules struct{ keep, omit, redact []string }
+
+func (r rules) parse(t testing.TB) *fieldpath.Rules {
+	t.Helper()
+	parsed, err := fieldpath.ParseRules(r.keep, r.omit, r.redact, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+func shapedBy(r *fieldpath.Rules) *frame.Normaliser {
+	shape := frame.NewShape(r, frame.NewRedactor([]byte(shapeKey)))
+	return frame.NewNormaliser("v1", "Kind", nil).Shaped(func() *frame.Shape { return shape })
+}
+
+func (r rules) normaliser(t testing.TB) *frame.Normaliser {
+	t.Helper()
+	return shapedBy(r.parse(t))
+}
+
+func (r rules) reference(namespace, name string) shapeReference {
+	ref := shapeReference{keep: refPaths(r.keep), omit: refPaths(r.omit), hash: keyedHash(shapeKey, namespace, name)}
+	for _, item := range r.redact {
+		if expression, ok := strings.CutPrefix(item, "/"); ok {
+			ref.patterns = append(ref.patterns, regexp.MustCompile(strings.TrimSuffix(expression, "/")))
+		} else {
+			ref.redact = append(ref.redact, refPath(item))
+		}
+	}
+	return ref
+}
+
+// rule makes a path of keys that random objects have.
+func (g generator) rule(forKeep bool) string {
+	for {
+		steps := []string{g.pick("data", "x", "stringData", "annotations", "metadata", "*", "name", `["a\"b"]`)}
+		for range g.IntN(4) {
+			steps = append(steps, g.pick(".data", ".x", ".*", "[]", "[]", ".labels", ".annotations", `["a\"b"]`, ".name", ".kind"))
+		}
+		item := strings.Join(steps, "")
+		_, err := fieldpath.ParseRules(nil, []string{item}, nil, false)
+		if forKeep {
+			_, err = fieldpath.ParseRules([]string{item}, nil, nil, false)
+		}
+		if err == nil {
+			return item
+		}
+	}
+}
+
+func (g generator) rules() (r rules) {
+	for range g.IntN(4) {
+		r.keep = append(r.keep, g.rule(true))
+	}
+	for range g.IntN(4) {
+		r.omit = append(r.omit, g.rule(false))
+	}
+	for range g.IntN(3) {
+		item := g.rule(false)
+		if _, err := fieldpath.ParseRules(nil, nil, []string{item}, false); err == nil {
+			r.redact = append(r.redact, item)
+		}
+	}
+	for range g.IntN(3) {
+		r.redact = append(r.redact, g.pick("/[a-z]+/", "/123/", "/2345+6/", `/\\/`, "/é|😀/", "/^data$/", "/n/", `/\b/`, "/x\":/"))
+	}
+	return r
+}
+
+// shapedObjects is how many objects TestShapeEqualsReference shapes.
+const shapedObjects = 10_000
+
+// TestShapeEqualsReference: random objects by random rules are what the same rules make
+// of them decoded.
+func TestShapeEqualsReference(t *testing.T) {
+	base := uint64(time.Now().UnixNano())
+	plain := frame.NewNormaliser("v1", "Kind", nil)
+	redacted, cut := 0, 0
+	for i := range uint64(shapedObjects) {
+		g := generator{rand.New(rand.NewPCG(base, i))}
+		raw, r := g.object(int(i)), g.rules()
+		whole, err := plain.Normalise(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		object := closed(t, &whole)
+		o, err := r.normaliser(t).Normalise(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := closed(t, &o)
+		want := r.reference(o.Namespace, o.Name).apply(decodeAny(object))
+		if !json.Valid(got) || !reflect.DeepEqual(decodeAny(got), want) {
+			t.Fatalf("seed %d/%d: %+v\nof   %s\ngot  %s\nwant %v", base, i, r, object, got, want)
+		}
+		if bytes.Contains(got, []byte("hmac-sha256:")) {
+			redacted++
+		}
+		if len(got) < len(object) {
+			cut++
+		}
+	}
+	if redacted < shapedObjects/20 || cut < shapedObjects/5 {
+		t.Errorf("of %d objects %d had anything cut out and %d anything redacted: nothing is proven", shapedObjects, cut, redacted)
+	}
+}
+
+// FuzzShape holds bytes that come in any form against the reference.
+func FuzzShape(f *testing.F) {
+	for _, raw := range objects() {
+		f.Add(raw, "spec\nmetadata.labels.*", "spec.containers[].image", "status.*\n/[a-z]+/")
+	}
+	f.Add([]byte(`{"\u0073pec":{"a\/b":[1,{"c":"\ud83d\ude00 x"}]},"metadata":{"name":"a","uid":"u","resourceVersion":"1"}}`), "", `spec["a/b"][].d`, "/x/")
+	f.Fuzz(func(t *testing.T, raw []byte, keep, omit, redact string) {
+		r := rules{keep: lines(keep), omit: lines(omit), redact: lines(redact)}
+		parsed, err := fieldpath.ParseRules(r.keep, r.omit, r.redact, false)
+		if err != nil {
+			return
+		}
+		whole, err := frame.NewNormaliser("v1", "Kind", nil).Normalise(raw)
+		o, shapedErr := shapedBy(parsed).Normalise(raw)
+		if (err != nil) != (shapedErr != nil) {
+			t.Fatalf("plain %v, shaped %v", err, shapedErr)
+		}
+		if err != nil {
+			return
+		}
+		got := closed(t, &o)
+		if !json.Valid(got) {
+			t.Fatalf("not JSON: %s", got)
+		}
+		object := closed(t, &whole)
+		if twice(object) {
+			return // decoded, it is another object
+		}
+		ref := r.reference(o.Namespace, o.Name)
+		ref.hash = func(string, []string, string) string { return "<hash>" }
+		got = regexp.MustCompile(`hmac-sha256:[0-9a-f]{32}`).ReplaceAll(got, []byte("<hash>"))
+		if bytes.Contains(object, []byte("hmac-sha256:")) {
+			return
+		}
+		if want := ref.apply(decodeAny(object)); !reflect.DeepEqual(decodeAny(got), want) {
+			t.Fatalf("%+v\nof   %s\ngot  %s\nwant %v", r, object, got, want)
+		}
+	})
+}
+
+func lines(text string) []string {
+	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return line == "" })
+}
+
+// twice reports whether an object in it has a key twice.
+func twice(object []byte) bool {
+	all := members(object)
+	seen := make(map[string]bool)
+	for _, m := range all {
+		if seen[m.key] || twiceIn(m.value) {
+			return true
+		}
+		seen[m.key] = true
+	}
+	return false
+}
+
+func twiceIn(value json.RawMessage) bool {
+	switch value[0] {
+	case '{':
+		return twice(value)
+	case '[':
+		var list []json.RawMessage
+		if err := json.Unmarshal(value, &list); err != nil {
+			panic(err)
+		}
+		return slices.ContainsFunc(list, twiceIn)
+	}
+	return false
+}
+
+// TestShapeAgain: what is shaped already stays as it is; what is not becomes so.
+func TestShapeAgain(t *testing.T) {
+	r := rules{
+		omit:   []string{"data.gone"},
+		redact: []string{"spec.password", "spec.users[].token", "/AKIA[0-9A-Z]{16}/", "/[0-9a-f]{32}/", "/key=.*/"},
+	}
+	raw := []byte(`{"metadata":{"name":"a","namespace":"shop","uid":"u","resourceVersion":"1"},"data":{"gone":1,"x":"use AKIAABCDEFGHIJKLMNOP, key=1"},` +
+		`"spec":{"password":7,"users":[{"token":"hmac-sha256:a"},{"token":{"a":1}}]}}`)
+	o, err := r.normaliser(t).Normalise(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape := frame.NewShape(r.parse(t), frame.NewRedactor([]byte(shapeKey)))
+	once := bytes.Clone(closed(t, &o))
+	if again := shape.Again(o.Namespace, o.Name, once); !bytes.Equal(again, once) {
+		t.Errorf("once  %s\nagain %s", once, again)
+	}
+	plain, err := frame.NewNormaliser("v1", "Kind", nil).Normalise(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := shape.Again(o.Namespace, o.Name, closed(t, &plain)); !bytes.Equal(now, once) {
+		t.Errorf("from the journal %s\nfrom the watch   %s", now, once)
+	}
+	// What only looks like a hash at its beginning is none.
+	for _, text := range []string{"hmac-sha256:" + strings.Repeat("0", 33), "hmac-sha256:" + strings.Repeat("A", 32), "hmac-sha256:" + strings.Repeat("0", 31)} {
+		object := fmt.Appendf(nil, `{"spec":{"password":%q}}`, text)
+		if bytes.Contains(shape.Again("", "", object), []byte(text)) {
+			t.Errorf("%s stays", text)
+		}
+	}
+	if got := (*frame.Shape)(nil).Again("", "", once); !bytes.Equal(got, once) {
+		t.Error("no shape changes something")
+	}
+}
+
+// TestShapeHidesFromReports: a report about an object has its bytes only where nothing
+// is redacted.
+func TestShapeHidesFromReports(t *testing.T) {
+	raw := []byte(`{"metadata":{"name":"a","uid":"u","resourceVersion":"x"},"spec":"` + canary + `"}`)
+	for name, tt := range map[string]struct {
+		rules
+		shown bool
+	}{
+		"path":    {rules{redact: []string{"spec"}}, false},
+		"pattern": {rules{redact: []string{"/x/"}}, false},
+		"omit":    {rules{omit: []string{"spec"}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := tt.normaliser(t).Normalise(raw)
+			if bad, ok := errors.AsType[*frame.Malformed](err); !ok || (bad.Raw != nil) != tt.shown {
+				t.Errorf("%v, raw %q", err, bad.Raw)
+			}
+		})
+	}
+}
+
+// TestShapeOfNow: the shape is asked for with every object.
+func TestShapeOfNow(t *testing.T) {
+	var now *frame.Shape
+	n := frame.NewNormaliser("v1", "Kind", nil).Shaped(func() *frame.Shape { return now })
+	raw := []byte(`{"metadata":{"name":"a","uid":"u","resourceVersion":"1"},"spec":1,"status":2}`)
+	for want, r := range map[string]rules{
+		`,"status":2}`:          {omit: []string{"spec"}},
+		`,"spec":1}`:            {keep: []string{"spec"}},
+		`,"spec":1,"status":2}`: {},
+	} {
+		now = frame.NewShape(r.parse(t), nil)
+		o, err := n.Normalise(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if full := event.CloseDeletedData(o.Data, false); cap(o.Data) != len(full) {
+			t.Errorf("there is room for %d bytes, want %d", cap(o.Data), len(full))
+		}
+		if got := string(closed(t, &o)); !strings.HasSuffix(got, `"resourceVersion":"1"}`+want) {
+			t.Errorf("%+v: %s", r, got)
+		}
+	}
+}
+
+// BenchmarkShape compares what an object costs by the rules of its resource with what
+// it costs without; x-plain is how many times that is.
+func BenchmarkShape(b *testing.B) {
+	raw := pod("web-5d4f8c7b9-x2x4z", 12345)
+	plain := frame.NewNormaliser("v1", "Pod", nil)
+	for name, r := range map[string]rules{
+		"none":    {},
+		"keep":    {keep: []string{"metadata.labels", "status.phase", "spec.containers[].image"}},
+		"omit":    {omit: []string{"spec.template", "status.conditions[].lastHeartbeatTime", `metadata.annotations["example.com/big"]`}},
+		"redact":  {redact: []string{"spec.containers[].env[].value"}},
+		"pattern": {redact: []string{"/AKIA[0-9A-Z]{16}/"}},
+	} {
+		n := r.normaliser(b)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(raw)))
+			var with, without time.Duration
+			for b.Loop() {
+				began := time.Now()
+				if _, err := n.Normalise(raw); err != nil {
+					b.Fatal(err)
+				}
+				between := time.Now()
+				if _, err := plain.Normalise(raw); err != nil {
+					b.Fatal(err)
+				}
+				with += between.Sub(began)
+				without += time.Since(between)
+			}
+			b.ReportMetric(float64(with)/float64(without), "x-plain")
+			b.ReportMetric(float64(with.Nanoseconds())/float64(b.N), "shaped-ns/op")
+		})
+	}
+}

@@ -1,0 +1,134 @@
+package fieldpath_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/informd/informd/pkg/fieldpath"
+)
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		"spec":          "spec",
+		"spec.template": "spec.template",
+		`metadata.annotations["example.com/big"]`: `metadata.annotations["example.com/big"]`,
+		`["a.b"]["c"].d`:                        `["a.b"].c.d`,
+		"status.conditions[].lastHeartbeatTime": "status.conditions[].lastHeartbeatTime",
+		"data.*":                                "data.*",
+		"*.a":                                   "*.a",
+		"a[][].b":                               "a[][].b",
+		"*[]":                                   "*[]",
+		`a["\u0062\"]"]`:                        `a["b\"]"]`,
+		`a[""]`:                                 `a[""]`,
+		`$schema.x-y_z0`:                        `$schema.x-y_z0`,
+		`a["*"]`:                                `a["*"]`,
+		`a["ü"].b`:                              `a["ü"].b`,
+		`metadata.labels["app.kubernetes.io/name"]`: `metadata.labels["app.kubernetes.io/name"]`,
+	} {
+		p, err := fieldpath.Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		again, err := fieldpath.Parse(p.String())
+		if err != nil || again.String() != want && p.String() != want {
+			t.Errorf("%s is %s, and that %s (%v), want %s", text, p, again, err, want)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"":            "at character 1: the path is empty",
+		".spec":       "at character 1: a path begins with a key: remove the dot",
+		"$.spec":      "at character 1: a path begins with a key: remove $.",
+		"[].a":        "at character 1: a path begins with a key: an object is no array",
+		"spec.":       "at character 6: a key is missing behind the dot",
+		"spec..a":     "at character 6: a key is missing between two dots",
+		"spec.[]":     "at character 6: no dot goes before a bracket",
+		"a[]b":        `at character 4: 'b' cannot stand here: a key with it goes in brackets and quotes, as in ["a/b"]`,
+		"a[0].b":      `at character 2: in brackets there is nothing, for every element, or a key in double quotes, as in ["a/b"]`,
+		"a[*]":        `at character 2: in brackets there is nothing, for every element, or a key in double quotes, as in ["a/b"]`,
+		"a['b']":      `at character 2: in brackets there is nothing, for every element, or a key in double quotes, as in ["a/b"]`,
+		`a["b`:        "at character 3: the quotes have no end",
+		`a["b\"]`:     "at character 3: the quotes have no end",
+		`a["b"`:       "at character 6: a closing bracket is missing behind the quotes",
+		`a["\x"]`:     "at character 3: what is in quotes is not a JSON string",
+		"a.b/c":       `at character 4: '/' cannot stand here: a key with it goes in brackets and quotes, as in ["a/b"]`,
+		"a./b":        `at character 3: a key with '/' goes in brackets and quotes, as in ["a/b"]`,
+		"spec.con*":   "at character 9: * stands for a whole key, not for a part of one",
+		"spec.*a":     "at character 7: * stands for a whole key, not for a part of one",
+		"spec.a b":    `at character 7: ' ' cannot stand here: a key with it goes in brackets and quotes, as in ["a/b"]`,
+		"spec.ü":      `at character 6: a key with 'ü' goes in brackets and quotes, as in ["a/b"]`,
+		`spec."a"`:    `at character 6: a key with '"' goes in brackets and quotes, as in ["a/b"]`,
+		"metadata.a]": `at character 11: ']' cannot stand here: a key with it goes in brackets and quotes, as in ["a/b"]`,
+	} {
+		_, err := fieldpath.Parse(text)
+		if _, ok := errors.AsType[*fieldpath.SyntaxError](err); !ok || err.Error() != want {
+			t.Errorf("%q: %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	const (
+		keep = iota
+		omit
+		redact
+	)
+	tests := map[string]struct {
+		key      int
+		item     string
+		metadata bool
+		want     string
+	}{
+		"name":               {omit, "metadata.name", false, "consumers know the object by it: it is never cut out"},
+		"metadata":           {omit, "metadata", false, "it has metadata.name in it, by which consumers know the object, and which is never cut out: name what is below it, as in metadata.labels"},
+		"kind":               {redact, "kind", false, "consumers know the object by it: it is never replaced"},
+		"everything":         {omit, "*", false, "it leads to apiVersion, too, by which consumers know the object, and which is never cut out: name the keys"},
+		"all metadata":       {redact, "metadata.*", false, "it leads to metadata.name, too, by which consumers know the object, and which is never replaced: name the keys"},
+		"below":              {keep, "metadata.uid.x", false, "there is nothing below metadata.uid: it is text"},
+		"elements of kind":   {omit, "kind[]", false, "there is nothing below kind: it is text"},
+		"managed fields":     {keep, "metadata.managedFields[].manager", false, "metadata.managedFields is cut out of every object: remove it"},
+		"last applied":       {redact, `metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]`, false, `metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"] is cut out of every object: remove it`},
+		"beyond metadata":    {keep, "spec.x", true, "it leads nowhere: in mode metadata an object has nothing but its metadata; begin with metadata, or set mode: full"},
+		"open":               {redact, "/x", false, "a regular expression stands between slashes, as in /token-[a-z]+/, and keys are joined by dots, as in spec.token"},
+		"alone":              {redact, "/", false, "a regular expression stands between slashes, as in /token-[a-z]+/, and keys are joined by dots, as in spec.token"},
+		"no expression":      {redact, "/(/", false, "not a regular expression (RE2): error parsing regexp: missing closing ): `(`"},
+		"empty":              {redact, "//", false, "the regular expression matches an empty text, and so everywhere: have it match something"},
+		"as good as empty":   {redact, "/a*/", false, "the regular expression matches an empty text, and so everywhere: have it match something"},
+		"slash in omit":      {omit, "/spec/x", false, `at character 1: a key with '/' goes in brackets and quotes, as in ["a/b"]`},
+		"kept name":          {keep, "metadata.name", false, ""},
+		"kept metadata":      {keep, "metadata", true, ""},
+		"omit managed":       {omit, "metadata.managedFields", false, ""},
+		"stars":              {omit, "*.labels", true, ""},
+		"beside the name":    {omit, "spec.*", false, ""},
+		"expression":         {redact, "/(?i)AKIA[0-9A-Z]{16}/", true, ""},
+		"expression of path": {redact, "/a/b/", false, ""},
+		"annotations":        {redact, "metadata.annotations.*", true, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			lists := [3][]string{}
+			lists[tt.key] = []string{tt.item}
+			rules, err := fieldpath.ParseRules(lists[keep], lists[omit], lists[redact], tt.metadata)
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			want := tt.want
+			if want != "" {
+				want = [3]string{"keep", "omit", "redact"}[tt.key] + " " + quote(tt.item) + ": " + want
+			}
+			if got != want || (err == nil) != (rules != nil) {
+				t.Errorf("%v\nwant %s", got, want)
+			}
+			if rules.Redacts() != (tt.key == redact && err == nil) {
+				t.Error("Redacts is wrong")
+			}
+		})
+	}
+	if rules, err := fieldpath.ParseRules(nil, nil, nil, false); rules != nil || err != nil {
+		t.Errorf("rules of nothing: %v, %v", rules, err)
+	}
+}

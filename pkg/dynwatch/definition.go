@@ -42,7 +42,7 @@ type definitionWatch struct {
 
 func newDefinitionWatch(c *clients, logger *slog.Logger, gvr schema.GroupVersionResource, kind string, tell func(name string, there, changed bool)) (*definitionWatch, error) {
 	r := resolved{gvr: gvr, kind: kind}
-	s, err := newSource(spec{group: gvr.Group, version: gvr.Version, resource: gvr.Resource, mode: Metadata}, r, c, nil, nil)
+	s, err := newSource(spec{group: gvr.Group, version: gvr.Version, resource: gvr.Resource, mode: Metadata}, r, c, nil, noShape, nil)
 	return &definitionWatch{source: s, logger: logger.With("resource", gvr.GroupResource().String()), tell: tell}, err
 }
 

@@ -137,5 +137,5 @@ func (t *target) lastAnnounced(ctx context.Context, e *entry) (*frame.Object, er
 	if err != nil || !ok || object == nil {
 		return nil, err
 	}
-	return &frame.Object{ResourceVersion: e.rv, Data: append(event.OpenData(nil), object...)}, nil
+	return &frame.Object{ResourceVersion: e.rv, Data: t.fromLog(e, object)}, nil
 }

@@ -117,13 +117,19 @@ func (t *target) end(ctx context.Context, op event.Op, e *entry, o *frame.Object
 			return err
 		}
 		if object := last.Object(); ok && object != nil {
-			ev.Data = event.CloseDeletedData(append(event.OpenData(nil), object...), false)
+			ev.Data = event.CloseDeletedData(t.fromLog(e, object), false)
 		}
 	default:
 		ev.ID = event.DeletedID(e.uid, t.epoch)
 		ev.Data = event.CloseDeletedData(o.Data, true)
 	}
 	return t.emit(ctx, ev)
+}
+
+// fromLog opens the data of an event with the entry's object as the log has it. It may
+// have been written when other values were redacted.
+func (t *target) fromLog(e *entry, object []byte) []byte {
+	return append(event.OpenData(nil), t.shape.Load().Again(e.namespace, e.name, object)...)
 }
 
 // event fills in what all events of an object have in common.

@@ -75,7 +75,7 @@ func (t *target) look(ctx context.Context) error {
 	}
 	var s *source
 	if err == nil {
-		s, err = newSource(t.spec, r, t.clients, t.options.RedactionKey, t.filter)
+		s, err = newSource(t.spec, r, t.clients, t.redactor, t.shape.Load, t.filter)
 	}
 	if err == nil {
 		// Discovery may be ahead of what it speaks of, and conversion can be broken.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -63,8 +64,8 @@ type Options struct {
 	// Reject keeps an object that cannot be passed on, and returns when it is
 	// kept. Like Append it blocks until it is, or until ctx ends.
 	Reject func(ctx context.Context, r Rejected) error
-	// RedactionKey is the key of the hash that replaces Secret values, at least 16
-	// random bytes: with a guessable one, guessable values could be found by trying.
+	// RedactionKey is the key of the hash that replaces the values of Secrets and those
+	// that [Resource.Redact] names, at least 16 random bytes: with a guessable one, guessable values could be found by trying.
 	RedactionKey []byte
 	// Logger is slog.Default() if nil.
 	Logger *slog.Logger
@@ -76,9 +77,10 @@ const minKey = 16
 // Manager runs one loop per target of the wanted set. Its methods may be called
 // concurrently.
 type Manager struct {
-	options Options
-	clients *clients
-	served  *served
+	options  Options
+	clients  *clients
+	redactor *frame.Redactor
+	served   *served
 	// namespaces are followed while a target needs them.
 	namespaces *namespaces
 	timing     timing
@@ -125,7 +127,7 @@ func New(options Options) (*Manager, error) {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
 	m := &Manager{
-		options: options, clients: c, served: s, namespaces: newNamespaces(c, options.Logger), timing: defaultTiming(), limits: defaultLimits(),
+		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey), served: s, namespaces: newNamespaces(c, options.Logger), timing: defaultTiming(), limits: defaultLimits(),
 		reviews: make(chan struct{}, reviewsAtOnce), running: make(map[string]*running),
 	}
 	m.expander = newExpander(m)
@@ -143,8 +145,9 @@ func (m *Manager) Check(wanted []Resource) error {
 
 // Apply makes the running targets those of the wanted set: targets that are no
 // longer wanted end, new ones start, unchanged ones are not touched; one whose
-// version, mode, selectors, filter or resync changed is ended and started. What starts goes on
-// where the log says that it stood, and begins with a snapshot if that says
+// version, mode, selectors, filter or resync changed is ended and started. A changed
+// Keep, Omit or Redact holds for what a target reads from then on, and touches nothing
+// else. What starts goes on where the log says that it stood, and begins with a snapshot if that says
 // nothing. Apply returns
 // when what was to end has ended; it does not wait for anything to sync, nor for
 // wildcards, whose targets start once discovery has said what they match, and from
@@ -190,8 +193,13 @@ func (m *Manager) stillWanted(set wantedSet) map[string]spec {
 				}
 			}
 		}
-		if ok && slices.Contains(owner.as(one), r.target.spec) {
-			targets[name] = r.target.spec
+		if !ok {
+			continue
+		}
+		for _, s := range owner.as(one) {
+			if s.watches(r.target.spec) {
+				targets[name] = s
+			}
 		}
 	}
 	return targets
@@ -200,14 +208,16 @@ func (m *Manager) stillWanted(set wantedSet) map[string]spec {
 // converge makes the running targets these. The objects that the first list of a
 // later one holds are added. The caller holds converging.
 func (m *Manager) converge(targets map[string]spec, later map[string]bool) (begun, ended int) {
-	ended = m.end(func(r *running) bool { return targets[r.target.spec.name()] != r.target.spec })
+	ended = m.end(func(r *running) bool { return !targets[r.target.spec.name()].watches(r.target.spec) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, s := range targets {
-		if _, ok := m.running[name]; !ok {
-			m.running[name] = m.start(s, later[name])
-			begun++
+		if r, ok := m.running[name]; ok {
+			r.target.reshape(s)
+			continue
 		}
+		m.running[name] = m.start(s, later[name])
+		begun++
 	}
 	return begun, ended
 }

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 )
 
 // Ready is the state of a target in a plan that nothing keeps from being watched.
@@ -216,7 +218,7 @@ func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
 		return err
 	}
 	t.Version, t.Kind, t.ClusterScoped = r.gvr.Version, r.kind, !r.namespaced
-	src, err := newSource(s, r, p.clients, make([]byte, minKey), nil) // what is read goes nowhere
+	src, err := newSource(s, r, p.clients, frame.NewRedactor(make([]byte, minKey)), noShape, nil) // what is read goes nowhere
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/fieldpath"
 )
 
 // Mode says how much of each object is watched.
@@ -49,6 +50,9 @@ type Resource struct {
 	Scope Scope
 	// LabelSelector and FieldSelector are evaluated by the API server.
 	LabelSelector, FieldSelector string
+	// Keep, Omit and Redact say what of an object goes into its events, as
+	// [fieldpath.ParseRules] has them. In metadata mode their paths are about metadata.
+	Keep, Omit, Redact []string
 	// Resync is the period in which every object is announced anew once, 0 for never;
 	// at least MinResync.
 	Resync time.Duration
@@ -57,7 +61,7 @@ type Resource struct {
 // MinResync is the least period of [Resource.Resync].
 const MinResync = time.Minute
 
-// spec is what one target watches; two equal specs need no change.
+// spec is what one target watches.
 type spec struct {
 	group, version, resource     string
 	namespace                    string
@@ -70,6 +74,15 @@ type spec struct {
 	namespaceSelector             string
 	// earlier are the groups of entries before it, see [checkTwins].
 	earlier string
+	// rules are what becomes of the objects, nil for nothing.
+	rules *fieldpath.Rules
+}
+
+// watches reports whether a target of s needs no other watch than one of as: all but
+// the rules are the same.
+func (s spec) watches(as spec) bool {
+	s.rules, as.rules = nil, nil
+	return s == as
 }
 
 // name is the target's name, without the version, so that a version change
@@ -136,9 +149,15 @@ func (r Resource) validate() error {
 	if _, err := fields.ParseSelector(r.FieldSelector); err != nil {
 		return fmt.Errorf("field selector: %w", err)
 	}
-	return nil
+	_, err := r.rules()
+	return err
 }
 
+func (r Resource) rules() (*fieldpath.Rules, error) {
+	return fieldpath.ParseRules(r.Keep, r.Omit, r.Redact, r.Mode == Metadata)
+}
+
+// specs are those of a resource that is valid.
 func (r Resource) specs() []spec {
 	one := spec{
 		group: r.Group, version: r.Version, resource: r.Resource, mode: r.Mode,
@@ -147,6 +166,7 @@ func (r Resource) specs() []spec {
 	if one.mode == "" {
 		one.mode = Full
 	}
+	one.rules, _ = r.rules() // was checked
 	if r.clusterWide() {
 		one.namespaces, one.excludeNamespaces = joined(r.Namespaces), joined(r.ExcludeNamespaces)
 		one.namespaceSelector = r.NamespaceSelector

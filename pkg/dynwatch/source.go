@@ -60,13 +60,14 @@ type source struct {
 	clients           *clients
 }
 
-func newSource(s spec, r resolved, c *clients, redactionKey []byte, f *filter) (*source, error) {
-	var redactor *frame.Redactor
-	if s.group == "" && s.resource == "secrets" {
-		redactor = frame.NewRedactor(redactionKey)
+// newSource makes the source of a resource. Its objects come in the shape that shape
+// returns at the time; a nil filter lets all through.
+func newSource(s spec, r resolved, c *clients, redactor *frame.Redactor, shape func() *frame.Shape, f *filter) (*source, error) {
+	if s.group != "" || s.resource != "secrets" {
+		redactor = nil // there is nothing to hide but what the shape does
 	}
 	src := &source{spec: s, resolved: r, clients: c, filter: f}
-	src.whole = frame.NewNormaliser(r.gvr.GroupVersion().String(), r.kind, redactor)
+	src.whole = frame.NewNormaliser(r.gvr.GroupVersion().String(), r.kind, redactor).Shaped(shape)
 	src.frames = src.whole
 	if f != nil {
 		src.frames = src.whole.Only(f.wants)

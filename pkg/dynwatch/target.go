@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,7 +58,7 @@ func defaultTiming() timing {
 var errLog = errors.New("append to log")
 
 // target is one resource, in all namespaces or in one, and the loop that keeps
-// its events coming. All but status belongs to the goroutine of run.
+// its events coming. All but status and shape belongs to the goroutine of run.
 type target struct {
 	spec    spec
 	options *Options
@@ -66,6 +67,10 @@ type target struct {
 	logger  *slog.Logger
 	status  *status
 	pause   wait.Backoff
+	// shape is what becomes of the objects, nil for nothing. It may be another one at
+	// any time, for what is read from then on.
+	shape    atomic.Pointer[frame.Shape]
+	redactor *frame.Redactor
 	// served nudges the target when what is served may have changed, and looks are
 	// what follows.
 	served *served
@@ -138,8 +143,9 @@ func newTarget(s spec, m *Manager) *target {
 		spec: s, options: options, clients: m.clients, timing: m.timing, limits: m.limits,
 		logger: options.Logger.With("target", s.name()),
 		status: newStatus(s), index: newIndex(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
-		served: m.served, nudge: m.served.subscribe(s), looks: newLooks(),
+		served: m.served, nudge: m.served.subscribe(s), looks: newLooks(), redactor: m.redactor,
 	}
+	t.reshape(s)
 	t.audits = newAudits(t.timing.audit)
 	t.again = newReannouncing(s, t.timing)
 	t.filter, t.coverage.namespaces = newFilter(s), m.namespaces
@@ -148,6 +154,13 @@ func newTarget(s spec, m *Manager) *target {
 	t.resetPause()
 	return t
 }
+
+// reshape brings the objects that are read from now on into the shape that a spec says,
+// without a break in the watch. It may be called at any time.
+func (t *target) reshape(s spec) { t.shape.Store(frame.NewShape(s.rules, t.redactor)) }
+
+// noShape is for objects that go nowhere.
+func noShape() *frame.Shape { return nil }
 
 // run keeps the target going until ctx ends or the log refuses events.
 func (t *target) run(ctx context.Context) {
@@ -224,7 +237,7 @@ func (t *target) resolve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := newSource(t.spec, r, t.clients, t.options.RedactionKey, t.filter)
+	s, err := newSource(t.spec, r, t.clients, t.redactor, t.shape.Load, t.filter)
 	if err == nil {
 		t.use(s, r)
 	}

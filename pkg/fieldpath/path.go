@@ -97,6 +97,8 @@ func (p *parser) next(first bool) error {
 		return p.fail(0, "the path is empty")
 	case first && rest[0] == '.':
 		return p.fail(0, "a path begins with a key: remove the dot")
+	case first && rest[0] == '/':
+		return p.fail(0, "keys are joined by dots, as in spec.template")
 	case first && strings.HasPrefix(rest, "$."):
 		return p.fail(0, "a path begins with a key: remove $.")
 	case first && rest[0] == '[' && !strings.HasPrefix(rest, `["`):

@@ -88,9 +88,13 @@ type Resource struct {
 	Watch string `yaml:"watch" enum:"auto,cluster,namespaced"`
 	// LabelSelector and FieldSelector are in the syntax of the API server,
 	// which evaluates them.
-	LabelSelector string   `yaml:"labelSelector"`
-	FieldSelector string   `yaml:"fieldSelector"`
-	Omit          []string `yaml:"omit" later:"remove it"`
+	LabelSelector string `yaml:"labelSelector"`
+	FieldSelector string `yaml:"fieldSelector"`
+	// Keep, Omit and Redact are the rules by which objects go into events, as
+	// fieldpath.ParseRules has them.
+	Keep   []string `yaml:"keep" absent:"the whole object"`
+	Omit   []string `yaml:"omit"`
+	Redact []string `yaml:"redact"`
 	// Resync is the period in which every object is announced anew; 0 is never.
 	Resync time.Duration `yaml:"resync"`
 }
@@ -150,7 +154,8 @@ const (
 	OnErrorDrop    = "drop"
 )
 
-// Redaction is about Secrets, whose values are replaced by a keyed hash.
+// Redaction is about the values of Secrets, and those that an entry of resources says to
+// redact: they are replaced by a keyed hash.
 type Redaction struct {
 	// KeyFile holds the key. Empty: one that is made once and kept in journal.dir;
 	// with a memory journal a new one for every process.

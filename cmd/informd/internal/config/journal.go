@@ -172,11 +172,20 @@ func (r *reading) checkJournalConnection(c *Config) {
 	if (j.Replicas < 0 || j.Replicas > maxReplicas) && !r.bad("journal.replicas") {
 		r.fail("journal.replicas", "must be between 1 and %d", maxReplicas)
 	}
-	secrets := slices.ContainsFunc(c.Resources, func(one Resource) bool { return one.mayBe(new(string), "secrets") })
-	if secrets && c.Redaction.KeyFile == "" && !r.bad("redaction.keyFile") {
-		r.add(r.place("journal.type"), "redaction.keyFile",
-			"is required where Secrets go into a nats journal: whoever takes over must hash their values with the same key (head -c 32 /dev/urandom | base64)")
+	if c.Redaction.KeyFile != "" || r.bad("redaction.keyFile") {
+		return
 	}
+	hashed := ""
+	switch {
+	case slices.ContainsFunc(c.Resources, func(one Resource) bool { return one.mayBe(new(string), "secrets") }):
+		hashed = "Secrets"
+	case slices.ContainsFunc(c.Resources, func(one Resource) bool { return len(one.Redact) > 0 }):
+		hashed = "redacted objects"
+	default:
+		return
+	}
+	r.add(r.place("journal.type"), "redaction.keyFile",
+		"is required where %s go into a nats journal: whoever takes over must hash their values with the same key (head -c 32 /dev/urandom | base64)", hashed)
 }
 
 // publisher is implemented by options of sinks that publish to NATS servers

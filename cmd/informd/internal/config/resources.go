@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/fieldpath"
 )
 
 func (r *reading) checkResources(resources []Resource) {
@@ -28,6 +29,7 @@ func (r *reading) checkResources(resources []Resource) {
 		r.checkWildcard(one, path)
 		r.checkCoverage(one, path)
 		r.checkSelectors(one, path)
+		r.checkRules(one, path)
 		r.checkResync(one.Resync, path+".resync")
 		if one.Resource == "" || r.bad(path+".group") || r.bad(path+".resource") {
 			continue
@@ -49,6 +51,8 @@ func merged(first, second Resource) string {
 		return one + "write one with a selector that covers both"
 	case first.Version != second.Version || first.Mode != second.Mode:
 		return one + "decide for one version and mode"
+	case !slices.Equal(first.Keep, second.Keep) || !slices.Equal(first.Omit, second.Omit) || !slices.Equal(first.Redact, second.Redact):
+		return one + "decide for one keep, omit and redact"
 	case first.patterned() || second.patterned() || first.Watch != second.Watch:
 		return one + "write one whose namespaces cover both"
 	case len(first.Namespaces) == 0 && len(second.Namespaces) == 0:
@@ -145,6 +149,30 @@ func (r *reading) checkSelectors(one Resource, path string) {
 	}
 	if _, err := fields.ParseSelector(one.FieldSelector); err != nil {
 		r.fail(path+".fieldSelector", `%s is not a field selector, as in "status.phase=Running": %v`, quote(one.FieldSelector), err)
+	}
+}
+
+// checkRules checks what is to become of the objects.
+func (r *reading) checkRules(one Resource, path string) {
+	var rules fieldpath.Rules
+	metadataOnly := one.Mode == ModeMetadata && !r.bad(path+".mode")
+	for _, list := range []struct {
+		key   string
+		items []string
+		add   func(item string, metadataOnly bool) error
+	}{{"keep", one.Keep, rules.AddKeep}, {"omit", one.Omit, rules.AddOmit}, {"redact", one.Redact, rules.AddRedact}} {
+		for i, item := range list.items {
+			at := index(path+"."+list.key, i)
+			switch {
+			case r.bad(at):
+			case slices.Contains(list.items[:i], item):
+				r.fail(at, "%s is in the list twice", quote(item))
+			default:
+				if err := list.add(item, metadataOnly); err != nil {
+					r.fail(at, "%s: %v", quote(item), err)
+				}
+			}
+		}
 	}
 }
 

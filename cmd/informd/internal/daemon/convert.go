@@ -78,6 +78,7 @@ func wanted(resources []config.Resource) []dynwatch.Resource {
 			ExcludeResources: r.ExcludeResources,
 			Namespaces:       r.Namespaces, ExcludeNamespaces: r.ExcludeNamespaces, NamespaceSelector: r.NamespaceSelector,
 			Scope: dynwatch.Scope(r.Watch), LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector,
+			Keep: r.Keep, Omit: r.Omit, Redact: r.Redact,
 			Resync: r.Resync,
 		}
 	}

@@ -89,3 +89,20 @@ func keysOf(t reflect.Type) []string {
 	}
 	return keys
 }
+
+// Every entry that a page of the docs shows is valid.
+func TestDocsEntries(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/shaping.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	for _, block := range blocks {
+		if _, err := config.Parse("docs/shaping.md", []byte(block[1]+"sinks: [{name: out, type: stdout}]\n"), drivers.All()); err != nil {
+			t.Errorf("%v in:\n%s", err, block[1])
+		}
+	}
+	if len(blocks) < 4 {
+		t.Errorf("%d entries: the examples are gone", len(blocks))
+	}
+}

@@ -126,12 +126,6 @@ func (t *target) end(ctx context.Context, op event.Op, e *entry, o *frame.Object
 	return t.emit(ctx, ev)
 }
 
-// fromLog opens the data of an event with the entry's object as the log has it. It may
-// have been written when other values were redacted.
-func (t *target) fromLog(e *entry, object []byte) []byte {
-	return append(event.OpenData(nil), t.shape.Load().Again(e.namespace, e.name, object)...)
-}
-
 // event fills in what all events of an object have in common.
 func (t *target) event(op event.Op, e *entry, replay bool) event.Event {
 	ev := t.record(op)

@@ -155,13 +155,6 @@ func newTarget(s spec, m *Manager) *target {
 	return t
 }
 
-// reshape brings the objects that are read from now on into the shape that a spec says,
-// without a break in the watch. It may be called at any time.
-func (t *target) reshape(s spec) { t.shape.Store(frame.NewShape(s.rules, t.redactor)) }
-
-// noShape is for objects that go nowhere.
-func noShape() *frame.Shape { return nil }
-
 // run keeps the target going until ctx ends or the log refuses events.
 func (t *target) run(ctx context.Context) {
 	defer t.served.unsubscribe(t.spec.group, t.nudge)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Path names values inside a JSON object. The zero value names none.
@@ -26,7 +27,7 @@ const (
 
 // SyntaxError says where and why a text is no path.
 type SyntaxError struct {
-	// At is the place in the text, in bytes from 1.
+	// At is the place in the text, in characters from 1.
 	At     int
 	Reason string
 }
@@ -86,7 +87,7 @@ type parser struct {
 }
 
 func (p *parser) fail(at int, reason string) error {
-	return &SyntaxError{At: at + 1, Reason: reason}
+	return &SyntaxError{At: utf8.RuneCountInString(p.text[:at]) + 1, Reason: reason}
 }
 
 // next reads one step with the dot before it.

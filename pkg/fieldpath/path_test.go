@@ -2,6 +2,7 @@ package fieldpath_test
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 
 	"github.com/informd/informd/pkg/fieldpath"
@@ -61,6 +62,7 @@ func TestParseErrors(t *testing.T) {
 		"spec.a b":    `at character 7: ' ' cannot stand here: a key with it goes in brackets and quotes, as in ["a/b"]`,
 		"spec.ü":      `at character 6: a key with 'ü' goes in brackets and quotes, as in ["a/b"]`,
 		`spec."a"`:    `at character 6: a key with '"' goes in brackets and quotes, as in ["a/b"]`,
+		`a["ü"]..b`:   "at character 8: a key is missing between two dots",
 		"metadata.a]": `at character 11: ']' cannot stand here: a key with it goes in brackets and quotes, as in ["a/b"]`,
 	} {
 		_, err := fieldpath.Parse(text)
@@ -68,6 +70,28 @@ func TestParseErrors(t *testing.T) {
 			t.Errorf("%q: %v\nwant %s", text, err, want)
 		}
 	}
+}
+
+// FuzzParse: whatever is typed, what is taken for a path means the same when it is
+// printed and read again.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"", "spec.containers[].image", `a["b.c"][].*`, `a["\u0062\"]"]`, "$.x", "a..b", "/x/", "/a*/", "metadata.name.x", "*"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		_, _ = fieldpath.ParseRules([]string{text}, []string{text}, []string{text}, len(text)%2 == 0)
+		p, err := fieldpath.Parse(text)
+		if err != nil {
+			if bad, ok := errors.AsType[*fieldpath.SyntaxError](err); !ok || bad.At < 1 || bad.At > len(text)+1 {
+				t.Errorf("%q: %v", text, err)
+			}
+			return
+		}
+		again, err := fieldpath.Parse(p.String())
+		if err != nil || !reflect.DeepEqual(p, again) {
+			t.Errorf("%q is %s, and that %s (%v)", text, p, again, err)
+		}
+	})
 }
 
 func TestRules(t *testing.T) {

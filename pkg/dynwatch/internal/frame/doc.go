@@ -20,6 +20,9 @@
 // gives the same bytes, however a server prints it. All else is kept byte for
 // byte: numbers, escapes, the order of keys.
 //
+// A [Shape] is what the rules of a resource make of that, in a second pass: parts of the
+// object are left out, values and parts of strings replaced by the hash.
+//
 // # Malformed
 //
 // The bytes that go on are valid JSON: the grammar is checked as strictly as

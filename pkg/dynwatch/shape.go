@@ -1,0 +1,23 @@
+package dynwatch
+
+import (
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// What becomes of objects by the rules of their resource is done where their bytes come
+// from: in the normaliser, which asks for the shape with every object, and below, where
+// an event takes an object from the log.
+
+// reshape brings the objects that are read from now on into the shape that a spec says,
+// without a break in the watch. It may be called at any time.
+func (t *target) reshape(s spec) { t.shape.Store(frame.NewShape(s.rules, t.redactor)) }
+
+// fromLog opens the data of an event with the entry's object as the log has it. It may
+// have been written when other values were redacted.
+func (t *target) fromLog(e *entry, object []byte) []byte {
+	return append(event.OpenData(nil), t.shape.Load().Again(e.namespace, e.name, object)...)
+}
+
+// noShape is for objects that go nowhere.
+func noShape() *frame.Shape { return nil }

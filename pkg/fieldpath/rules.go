@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -23,8 +24,12 @@ type Rules struct {
 // they are neither cut out nor replaced.
 func Identity() [][]string {
 	return [][]string{
-		{"apiVersion"}, {"kind"},
-		{"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "uid"}, {"metadata", "resourceVersion"},
+		{"apiVersion"},
+		{"kind"},
+		{"metadata", "name"},
+		{"metadata", "namespace"},
+		{"metadata", "uid"},
+		{"metadata", "resourceVersion"},
 	}
 }
 
@@ -151,13 +156,7 @@ func parseFor(item string, metadataOnly bool) (Path, error) {
 	if place := p.meets(Identity(), below); place != nil {
 		return Path{}, fmt.Errorf("there is nothing below %s: it is text", place)
 	}
-	top := []string{"metadata", "apiVersion", "kind"}
-	for _, k := range top {
-		if p.steps[0].leads(k) {
-			return p, nil
-		}
-	}
-	if metadataOnly {
+	if metadataOnly && !slices.ContainsFunc([]string{"metadata", "apiVersion", "kind"}, p.steps[0].leads) {
 		return Path{}, errors.New("it leads nowhere: in mode metadata an object has nothing but its metadata; begin with metadata, or set mode: full")
 	}
 	return p, nil

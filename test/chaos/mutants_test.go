@@ -98,7 +98,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "secrets-in-the-clear", file: "pkg/dynwatch/source.go",
-			old: `s.group == "" && s.resource == "secrets"`, new: `s.group == "" && s.resource == "secret"`,
+			old: `s.group != "" || s.resource != "secrets"`, new: `s.group != "" || s.resource != "secret"`,
 			faults: "N7-reset-watches", caughtBy: []string{"I11"},
 		},
 		{

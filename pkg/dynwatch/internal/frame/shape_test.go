@@ -73,19 +73,21 @@ func (g generator) rule(forKeep bool) string {
 }
 
 func (g generator) rules() (r rules) {
-	for range g.IntN(4) {
-		r.keep = append(r.keep, g.rule(true))
+	if g.IntN(3) == 0 {
+		for range 1 + g.IntN(4) {
+			r.keep = append(r.keep, g.rule(true))
+		}
 	}
 	for range g.IntN(4) {
 		r.omit = append(r.omit, g.rule(false))
 	}
-	for range g.IntN(3) {
+	for range g.IntN(6) {
 		item := g.rule(false)
 		if _, err := fieldpath.ParseRules(nil, nil, []string{item}, false); err == nil {
 			r.redact = append(r.redact, item)
 		}
 	}
-	for range g.IntN(3) {
+	for range g.IntN(4) {
 		r.redact = append(r.redact, g.pick("/[a-z]+/", "/123/", "/2345+6/", `/\\/`, "/é|😀/", "/^data$/", "/n/", `/\b/`, "/x\":/"))
 	}
 	return r
@@ -103,6 +105,9 @@ func TestShapeEqualsReference(t *testing.T) {
 	for i := range uint64(shapedObjects) {
 		g := generator{rand.New(rand.NewPCG(base, i))}
 		raw, r := g.object(int(i)), g.rules()
+		for len(raw) > 4<<10 && i%100 != 0 {
+			raw = g.object(int(i)) // few large ones are enough
+		}
 		whole, err := plain.Normalise(raw)
 		if err != nil {
 			t.Fatal(err)
@@ -124,8 +129,8 @@ func TestShapeEqualsReference(t *testing.T) {
 			cut++
 		}
 	}
-	if redacted < shapedObjects/20 || cut < shapedObjects/5 {
-		t.Errorf("of %d objects %d had anything cut out and %d anything redacted: nothing is proven", shapedObjects, cut, redacted)
+	if redacted < shapedObjects/10 || cut < shapedObjects/5 {
+		t.Errorf("seed %d: of %d objects %d had anything cut out and %d anything redacted: nothing is proven", base, shapedObjects, cut, redacted)
 	}
 }
 

@@ -298,7 +298,7 @@ func TestNamespacesThatMayNotBeListed(t *testing.T) {
 		}
 	})
 	r := start(t, api, labelled())
-	if s := r.state(dynwatch.Forbidden); !strings.Contains(s.Reason, "namespaceSelector: list namespaces: ") {
+	if s := r.state(dynwatch.Forbidden); !strings.Contains(s.Reason, "namespaceSelector: namespaces cannot be followed: list: ") {
 		t.Errorf("reason %q", s.Reason)
 	}
 	api.do(func() { api.refuse = nil })

@@ -27,6 +27,7 @@
 //   - wildcard.go, catalog.go, expand.go: wildcards, and what they match now
 //   - access.go: telling which permissions are missing
 //   - served.go, definition.go, look.go: resources that come and go, and versions
+//   - metadatawatch.go: what follows the definitions and the Namespaces
 //   - sweep.go: lists, compared with the index (first snapshot and reconcile)
 //   - follow.go: the watch
 //   - lost.go, recover.go: expired history (410); rollback.go: restored storage

@@ -126,8 +126,12 @@ func New(options Options) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
+	n, err := newNamespaces(c, options.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("new manager: %w", err)
+	}
 	m := &Manager{
-		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey), served: s, namespaces: newNamespaces(c, options.Logger), timing: defaultTiming(), limits: defaultLimits(),
+		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey), served: s, namespaces: n, timing: defaultTiming(), limits: defaultLimits(),
 		reviews: make(chan struct{}, reviewsAtOnce), running: make(map[string]*running),
 	}
 	m.expander = newExpander(m)

@@ -134,7 +134,11 @@ func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, b bou
 		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
 	}
 	defer c.close()
-	p := &planner{clients: c, bounds: b, namespaces: newNamespaces(c, logger)}
+	n, err := newNamespaces(c, logger)
+	if err != nil {
+		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
+	}
+	p := &planner{clients: c, bounds: b, namespaces: n}
 	if err := p.greet(ctx); err != nil {
 		return WatchPlan{}, err
 	}
@@ -263,7 +267,7 @@ func (p *planner) askNamespaces(ctx context.Context, targets map[string]spec) {
 		selects = selects || s.namespaceSelector != ""
 	}
 	if filters {
-		_, p.unlisted = p.namespaces.relist(ctx)
+		p.unlisted = p.namespaces.watch.list(ctx)
 	}
 	if selects {
 		p.missingNamespaceVerbs, _ = missingVerbs(ctx, p.clients.discovery.client, attributesOf(namespaceResource()))

@@ -1,0 +1,222 @@
+package dynwatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// metadataWatch follows the few objects of a kind that says something about
+// targets, metadata only: a list, and a watch from there on, which is resumed after a
+// break. Another list follows only if the history since is gone. All of it belongs
+// to the goroutine of run.
+type metadataWatch struct {
+	source *source
+	user   metadataUser
+	timing timing
+	pause  wait.Backoff
+	// cursor is the revision to watch from, 0 if a list must come first.
+	cursor uint64
+	// restored: the storage was restored from a copy since the last list.
+	restored bool
+}
+
+// metadataUser is told what a metadataWatch brings, all by one goroutine, which
+// waits for it.
+type metadataUser interface {
+	// listed is called with all objects there are, at revision rv: at first, and
+	// whenever what happened since the last call is not known. Restored: the
+	// revisions before are of another history.
+	listed(all []metadataObject, rv uint64, restored bool)
+	// watched is called with what a frame brings; of a bookmark only the revision is
+	// set.
+	watched(typ watch.EventType, o *metadataObject)
+	// opened is called when the watch is open.
+	opened()
+	// failed is called when it cannot be, and says between what the pause before the
+	// next attempt must be.
+	failed(err error) (least, most time.Duration)
+}
+
+// metadataObject is what is passed on of an object.
+type metadataObject struct {
+	name   string
+	rv     uint64
+	labels labels.Set
+	// bad says that more than the rest of this could not be read.
+	bad *frame.Malformed
+}
+
+func newMetadataWatch(c *clients, gvr schema.GroupVersionResource, kind string, user metadataUser) (*metadataWatch, error) {
+	of := spec{group: gvr.Group, version: gvr.Version, resource: gvr.Resource, mode: Metadata}
+	s, err := newSource(of, resolved{gvr: gvr, kind: kind}, c, nil, noShape, nil)
+	return &metadataWatch{source: s, user: user}, err
+}
+
+// run follows the objects until ctx ends.
+func (m *metadataWatch) run(ctx context.Context, tm timing) {
+	m.timing = tm
+	m.resetPause()
+	for ctx.Err() == nil {
+		err := m.follow(ctx)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		timer := time.NewTimer(m.fail(err))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// fail returns for how long to pause. A history that is gone is no failure: a list
+// follows.
+func (m *metadataWatch) fail(err error) time.Duration {
+	least, most := time.Duration(0), m.timing.backoffCap
+	if !expired(err) {
+		least, most = m.user.failed(err)
+	}
+	pause := max(least, min(most, m.pause.Step()))
+	if wait, ok := suggestedDelay(err); ok {
+		pause = max(pause, wait)
+	}
+	return pause
+}
+
+func (m *metadataWatch) resetPause() {
+	m.pause = wait.Backoff{Duration: m.timing.backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: m.timing.deniedCap}
+}
+
+// follow watches from the cursor until the watch ends for whatever reason. The
+// error is nil if the next one should follow at once.
+func (m *metadataWatch) follow(ctx context.Context) error {
+	if m.cursor != 0 {
+		rv, err := m.source.revision(ctx)
+		if err != nil {
+			return err
+		}
+		if rv < m.cursor {
+			m.cursor, m.restored = 0, true
+		}
+	}
+	if m.cursor == 0 {
+		if err := m.list(ctx); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, err := m.source.watch(ctx, m.cursor, false)
+	if err == nil {
+		defer w.Stop()
+		m.user.opened()
+		err = m.receive(ctx, w)
+	}
+	switch {
+	case expired(err):
+		m.cursor = 0
+	case errors.Is(err, errSilent):
+		return nil
+	}
+	return err
+}
+
+func (m *metadataWatch) list(ctx context.Context) error {
+	var all []metadataObject
+	rv, err := m.listAt(ctx, 0, func(o *metadataObject) { all = append(all, *o) })
+	if err != nil {
+		return err
+	}
+	m.user.listed(all, rv, m.restored)
+	m.cursor, m.restored = rv, false
+	return nil
+}
+
+// listAt hands over all objects as they are at a revision, now if it is 0, and
+// returns the revision. It may be called by any goroutine.
+func (m *metadataWatch) listAt(ctx context.Context, rv uint64, item func(*metadataObject)) (uint64, error) {
+	return m.source.list(ctx, &listing{at: rv}, func(raw []byte) error {
+		o, err := m.source.frames.Normalise(raw)
+		bad, isBad := errors.AsType[*frame.Malformed](err)
+		if err != nil && !isBad {
+			return err
+		}
+		item(newMetadataObject(&o, bad))
+		return nil
+	})
+}
+
+func newMetadataObject(o *frame.Object, bad *frame.Malformed) *metadataObject {
+	if bad != nil {
+		return &metadataObject{name: bad.Name, rv: bad.ResourceVersion, bad: bad}
+	}
+	var data struct {
+		Object struct {
+			Metadata struct{ Labels labels.Set }
+		}
+	}
+	m := &metadataObject{name: o.Name, rv: o.ResourceVersion}
+	if err := json.Unmarshal(event.CloseData(o.Data), &data); err != nil {
+		m.bad = &frame.Malformed{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Reason: err.Error()}
+	}
+	m.labels = data.Object.Metadata.Labels
+	return m
+}
+
+func (m *metadataWatch) handle(e watch.Event) error {
+	if e.Type == watch.Error {
+		return fmt.Errorf("watch: %w", apierrors.FromObject(e.Object))
+	}
+	w, ok := e.Object.(*frame.Watched)
+	if !ok {
+		return fmt.Errorf("watch: unexpected %T", e.Object)
+	}
+	m.resetPause()
+	o := &metadataObject{rv: w.ResourceVersion}
+	if e.Type != watch.Bookmark {
+		o = newMetadataObject(&w.Object, w.Err)
+	}
+	m.user.watched(e.Type, o)
+	m.cursor = max(m.cursor, o.rv)
+	return nil
+}
+
+// receive handles what the watch brings until it ends; [errSilent] says that it
+// brought nothing for so long that it may be dead, [errEnded] that it ended at once.
+func (m *metadataWatch) receive(ctx context.Context, w watch.Interface) error {
+	began := time.Now()
+	silence := time.NewTimer(m.timing.silence)
+	defer silence.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-silence.C:
+			return errSilent
+		case e, ok := <-w.ResultChan():
+			if !ok && time.Since(began) < m.timing.tick {
+				return errEnded
+			}
+			if !ok {
+				return nil
+			}
+			if err := m.handle(e); err != nil {
+				return err
+			}
+			silence.Reset(m.timing.silence)
+		}
+	}
+}

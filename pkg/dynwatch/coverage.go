@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/informd/informd/pkg/event"
 )
 
 // errReadAhead: a frame was read, and not rendered, before its namespace came to be
@@ -41,6 +43,17 @@ type coverage struct {
 	// listed are the revisions of the lists that new namespaces began with: up to
 	// there their frames bring nothing new.
 	listed map[string]uint64
+	// skipped are those of them whose frames may tell of states that such a list was
+	// ahead of, with the revision from which on they would have been told.
+	skipped map[string]uint64
+	// leftOut are frames of namespaces that were not covered.
+	leftOut leftOut
+	// declared is the last gap that a namespace's arrival made.
+	declared event.GapInfo
+	// began is the revision at which the target began with a mark, 0 if it did not;
+	// beganWith are the namespaces that matched then.
+	began     uint64
+	beganWith map[string]struct{}
 	// ahead is a revision that the log does not reach beyond at the start of the target:
 	// it may be behind the cursor.
 	ahead uint64
@@ -51,7 +64,8 @@ type coverage struct {
 
 // departure is how a namespace stops to be covered. Until is the revision that the
 // stream has to pass, 0 if it is not known yet; cause is that of the Namespace.
-type departure struct{ until, cause uint64 }
+// Told is up to where an arrival told of it that was broken off, if one was.
+type departure struct{ until, cause, told uint64 }
 
 // leave ends the following of the Namespaces.
 func (c *coverage) leave() {
@@ -89,8 +103,17 @@ func (t *target) publish() {
 	t.filter.labelled.Store(&labelled{covered: maps.Clone(c.covered), leaving: maps.Clone(c.leaving)})
 }
 
+// trouble says why the Namespaces are not followed at the moment, nil if they are or
+// need not be.
+func (c *coverage) trouble() error {
+	if c.changed == nil {
+		return nil
+	}
+	return c.namespaces.trouble()
+}
+
 // matching returns the namespaces that should be covered, see namespaces.matching.
-func (t *target) matching() (map[string]uint64, uint64, error) {
+func (t *target) matching() (map[string]turned, uint64, error) {
 	selector, err := labels.Parse(t.spec.namespaceSelector)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%w: namespace selector: %w", errUnusable, err)
@@ -117,6 +140,7 @@ func (t *target) awaitNamespaces(ctx context.Context) error {
 	c.covered, c.at = setOf(now), at
 	c.leaving, c.listed = make(map[string]departure), make(map[string]uint64)
 	c.turning, c.doubtful = make(map[string]struct{}), make(map[string]struct{})
+	c.skipped = make(map[string]uint64)
 	c.due = true
 	for _, e := range t.index.entries {
 		c.ahead = max(c.ahead, e.rv)
@@ -146,7 +170,7 @@ func (t *target) stand(ctx context.Context) error {
 	}
 }
 
-func setOf(all map[string]uint64) map[string]struct{} {
+func setOf(all map[string]turned) map[string]struct{} {
 	set := make(map[string]struct{}, len(all))
 	for name := range all {
 		set[name] = struct{}{}
@@ -155,7 +179,7 @@ func setOf(all map[string]uint64) map[string]struct{} {
 }
 
 // goOnWith makes the coverage what it was at the mark, if there is one that counts.
-func (t *target) goOnWith(ctx context.Context, now map[string]uint64) error {
+func (t *target) goOnWith(ctx context.Context, now map[string]turned) error {
 	c, m := &t.coverage, t.marked
 	if !m.Synced || m.NamespacesAt == 0 || t.lost != nil && t.lost.reason == reasonSelection {
 		return nil
@@ -171,12 +195,10 @@ func (t *target) goOnWith(ctx context.Context, now map[string]uint64) error {
 		clear(c.doubtful)
 		return nil
 	}
-	if m.Namespaces != hashOf(c.covered) {
-		selector, err := labels.Parse(t.spec.namespaceSelector)
-		if err != nil {
-			return fmt.Errorf("%w: namespace selector: %w", errUnusable, err)
-		}
-		then, err := c.namespaces.matchingAt(ctx, m.NamespacesAt, selector, t.filter.named)
+	c.leftOut.forget(m.RV)
+	same, newest := m.Namespaces == hashOf(c.covered), c.at
+	if !same {
+		then, err := t.matchingAt(ctx, m.NamespacesAt)
 		switch {
 		case expired(err), unsupported(err):
 			// Which namespaces have turned meanwhile cannot be told any more.
@@ -190,6 +212,11 @@ func (t *target) goOnWith(ctx context.Context, now map[string]uint64) error {
 		}
 		c.covered, c.at = then, m.NamespacesAt
 	}
+	if (!same || len(c.doubtful) > 0) && m.NamespacesAt < m.RV && m.RV <= newest {
+		if err := t.beginWith(ctx, m.RV); err != nil {
+			return err
+		}
+	}
 	for name := range c.doubtful {
 		delete(c.covered, name)
 		if _, ok := now[name]; !ok {
@@ -199,11 +226,45 @@ func (t *target) goOnWith(ctx context.Context, now map[string]uint64) error {
 	return nil
 }
 
+// matchingAt returns the namespaces that should have been covered at a revision.
+func (t *target) matchingAt(ctx context.Context, rv uint64) (map[string]struct{}, error) {
+	selector, err := labels.Parse(t.spec.namespaceSelector)
+	if err != nil {
+		return nil, fmt.Errorf("%w: namespace selector: %w", errUnusable, err)
+	}
+	return t.coverage.namespaces.matchingAt(ctx, rv, selector, t.filter.named)
+}
+
+// beginWith finds out which namespaces matched at the revision at which the target
+// goes on: of those that did, and were not covered yet, the process before this one
+// may have left something out.
+func (t *target) beginWith(ctx context.Context, rv uint64) error {
+	matched, err := t.matchingAt(ctx, rv)
+	if expired(err) || unsupported(err) {
+		return nil // any of them may have
+	}
+	if err == nil {
+		t.coverage.began, t.coverage.beganWith = rv, matched
+	}
+	return err
+}
+
+// notYet returns a revision at which a namespace did not match that turned so.
+func (c *coverage) notYet(namespace string, when turned) uint64 {
+	after := max(when.after, c.at)
+	if _, matched := c.beganWith[namespace]; !matched {
+		after = max(after, c.began)
+	}
+	return after
+}
+
 // forget lets go of the revisions that it compares with frames: those that come are of
 // another history.
 func (c *coverage) forget() {
 	clear(c.listed)
-	c.ahead = 0
+	clear(c.skipped)
+	c.leftOut.forget(0)
+	c.began, c.ahead = 0, 0
 	for namespace, d := range c.leaving {
 		d.until = 0
 		c.leaving[namespace] = d

@@ -3,6 +3,7 @@ package dynwatch_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,7 @@ func randomNamespaces(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
 		api.cut, api.forget, r.caughtUpIfNotMute,
 		func() { api.do(func() { api.mute = !api.mute }) },
 		func() { refuseSome(api, rnd.IntN(4)) },
+		func() { api.refuseNamespaces([]int{403, 410, 503}[rnd.IntN(3)], rnd.IntN(8)) },
 		func() { r.stop(rnd.IntN(2) == 0); r.begin(wanted) },
 		func() { r.stop(true); r.begin(wanted) },
 	}
@@ -74,6 +76,9 @@ func randomNamespaces(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
 	r.caughtUp()
 	r.eventually("what is in the stream is what matches", func() bool { return len(wrong(r.log.all(), api, selecting)) == 0 })
 	checkLegal(t, r.log.all())
+	if faults := untold(r.log.all(), api, selecting); len(faults) > 0 {
+		t.Errorf("neither told nor in a gap:\n%s", strings.Join(faults, "\n"))
+	}
 	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
 		t.Errorf("audit: %+v", got)
 	}
@@ -106,6 +111,42 @@ func wrong(events []event.Event, api *fakeAPI, selecting bool) (faults []string)
 	for uid, e := range last {
 		if !e.Op.Ends() {
 			faults = append(faults, fmt.Sprintf("%s is gone: last %s", uid, e.Op))
+		}
+	}
+	return faults
+}
+
+// untold says which states are neither in a stream nor in a gap, of the things in
+// namespaces that match at the end, since they last came to.
+func untold(events []event.Event, api *fakeAPI, selecting bool) (faults []string) {
+	told, synced := make(map[uint64]bool), uint64(0)
+	var gaps []event.GapInfo
+	for _, e := range events {
+		switch {
+		case e.Op == event.Gap:
+			gaps = append(gaps, *e.Gap)
+		case e.Op == event.Synced && synced == 0:
+			synced = e.ResourceVersion
+		case !e.Op.Ends():
+			told[e.ResourceVersion] = true
+		}
+	}
+	matches := make(map[string]bool)
+	missing := make(map[string][]change)
+	for _, c := range api.changes() {
+		switch {
+		case c.isNamespace():
+			if now := !c.deleted && c.label == "yes" && strings.HasPrefix(c.name, "team-") && c.name != "team-x"; now != matches[c.name] {
+				matches[c.name], missing[c.name] = now, nil
+			}
+		case matches[c.ns] && !c.deleted && (!selecting || c.label == "yes") && c.rev > synced && !told[c.rev] &&
+			!slices.ContainsFunc(gaps, func(g event.GapInfo) bool { return g.From < c.rev && c.rev <= g.To }):
+			missing[c.ns] = append(missing[c.ns], c)
+		}
+	}
+	for name, all := range missing {
+		for _, c := range all {
+			faults = append(faults, fmt.Sprintf("%s %s at %d", name, c.name, c.rev))
 		}
 	}
 	return faults

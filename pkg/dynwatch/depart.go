@@ -34,8 +34,13 @@ func (t *target) leavesOut(ctx context.Context, kind watch.EventType, w *frame.W
 	c := &t.coverage
 	_, leaving := c.leaving[namespace]
 	switch {
-	case !t.filter.wants(namespace), rv <= c.listed[namespace]:
+	case !t.filter.wants(namespace):
+		if c.known && t.filter.named(namespace) {
+			c.leftOut.add(leftFrame{kind, namespace, name, rv})
+		}
 		return true, nil
+	case rv <= c.listed[namespace]:
+		return true, t.skip(ctx, leftFrame{kind, namespace, name, rv})
 	case leaving && kind != watch.Added && t.index.get(namespace, name) == nil:
 		return true, nil // it has left already
 	case w.Err == nil && w.Data == nil:
@@ -45,6 +50,18 @@ func (t *target) leavesOut(ctx context.Context, kind watch.EventType, w *frame.W
 	}
 }
 
+// skip passes over a state that the list is ahead of which its namespace began with.
+// One that the list did not hold is not told; the first one declares that.
+func (t *target) skip(ctx context.Context, f leftFrame) error {
+	c := &t.coverage
+	after, ok := c.skipped[f.namespace]
+	if !ok || f.rv <= after || t.explained([]leftFrame{f}) {
+		return nil
+	}
+	delete(c.skipped, f.namespace)
+	return t.emitGap(ctx, event.GapInfo{From: after, To: c.listed[f.namespace], Reason: reasonSelection, Recovered: event.RecoveredState})
+}
+
 // pass notes that the stream has brought everything up to rv: what is left of
 // namespaces that are no longer covered leaves with that.
 func (t *target) pass(ctx context.Context, rv uint64) error {
@@ -52,7 +69,12 @@ func (t *target) pass(ctx context.Context, rv uint64) error {
 	if len(c.leaving) == 0 && len(c.listed) == 0 {
 		return nil
 	}
-	maps.DeleteFunc(c.listed, func(_ string, at uint64) bool { return at <= rv })
+	maps.DeleteFunc(c.listed, func(namespace string, at uint64) bool {
+		if at <= rv {
+			delete(c.skipped, namespace)
+		}
+		return at <= rv
+	})
 	for namespace, d := range c.leaving {
 		if d.until == 0 || rv < d.until {
 			continue
@@ -63,6 +85,7 @@ func (t *target) pass(ctx context.Context, rv uint64) error {
 			}
 		}
 		delete(c.leaving, namespace)
+		c.leftOut.begin(namespace, rv)
 		t.publish()
 	}
 	t.markSoon()

@@ -12,7 +12,7 @@ import (
 func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 	m.timing = timing{
 		silence: silence, tick: tick, unserved: 10 * backoff, backoff: backoff, backoffCap: 4 * backoff,
-		waitingCap: 4 * backoff, waitingTold: time.Hour, look: backoff, lookCap: 4 * backoff, looking: 40 * backoff, deniedCap: 8 * backoff, clock: m.timing.clock,
+		waitingCap: 4 * backoff, waitingTold: time.Hour, look: backoff, lookCap: 4 * backoff, looking: 40 * backoff, deniedCap: 8 * backoff, staleTold: 10 * backoff, clock: m.timing.clock,
 	}
 }
 

@@ -56,16 +56,20 @@ func (t *target) follow(ctx context.Context) error {
 	return err
 }
 
-// showWatch shows that the watch is open, and whether deletions that a list found
-// still wait for it to pass.
+// showWatch shows that the watch is open, whether deletions that a list found still
+// wait for it to pass, and whether that of the Namespaces is open, too.
 func (t *target) showWatch(ctx context.Context) error {
 	t.unwatched = false
 	if t.lost != nil && t.lost.phase == settling {
 		t.setState(Syncing, fmt.Sprintf("the watch has yet to pass revision %d of a list", t.lost.settled))
 		return nil
 	}
-	t.setState(Live, "")
-	return t.tellState(ctx, "")
+	state, reason := Live, ""
+	if err := t.coverage.trouble(); err != nil {
+		state, reason = Stale, "namespaceSelector: "+err.Error()
+	}
+	t.setState(state, reason)
+	return t.tellState(ctx, reason)
 }
 
 // receive handles what the watch brings until it ends.
@@ -92,6 +96,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			}
 		case <-t.coverage.changed:
 			t.coverage.due = true
+			err = t.showWatch(ctx)
 		case <-t.markTimer.C:
 			err = t.markNow(ctx)
 		case <-tick.C:
@@ -211,6 +216,11 @@ func (t *target) apply(ctx context.Context, typ watch.EventType, o *frame.Object
 	if o.ResourceVersion <= t.endedAt(o.Namespace, o.Name) {
 		return nil // the watch was resumed from before its end, see resume
 	}
+	return errors.Join(t.applyState(ctx, typ, o), t.flush(ctx))
+}
+
+// applyState is apply for what the cursor may be beyond of.
+func (t *target) applyState(ctx context.Context, typ watch.EventType, o *frame.Object) error {
 	e := t.index.get(o.Namespace, o.Name)
 	if e != nil && e.uid != o.UID {
 		if o.ResourceVersion <= e.rv {
@@ -222,10 +232,7 @@ func (t *target) apply(ctx context.Context, typ watch.EventType, o *frame.Object
 		}
 		e = nil
 	}
-	if err := t.applyTo(ctx, typ, o, e); err != nil {
-		return err
-	}
-	return t.flush(ctx)
+	return t.applyTo(ctx, typ, o, e)
 }
 
 // applyTo is apply once it is known what the index holds of the frame's object.

@@ -145,6 +145,7 @@ func (t *target) found(ctx context.Context, rv uint64) error {
 	}
 	t.lost = nil
 	t.setCursor(rv)
+	t.coverage.leftOut.forget(rv)
 	t.audits.clean = rv
 	t.status.progressNow()
 	t.resetPause()

@@ -29,17 +29,45 @@ type namespaces struct {
 	mu    sync.Mutex // for a moment only
 	users map[chan struct{}]struct{}
 	// known is nil until the first list; at is the revision that it is of.
-	known map[string]namespace
+	known map[string]*namespace
 	at    uint64
 	// err is why the Namespaces are not followed at the moment.
 	err error
 }
 
-// namespace is what is known of one. Since is the revision from which on it has had
-// these labels, or a later one.
+// keptLabels is how many sets of labels are remembered of a namespace.
+const keptLabels = 8
+
+// namespace is what is known of one.
 type namespace struct {
 	labels labels.Set
-	since  uint64
+	turned turned
+	// before is what it was before, nil if that is not known.
+	before *namespace
+}
+
+// turned is when a namespace came to be what it is: at revision since at the latest,
+// and not yet at revision after, which is 0 if that is not known.
+type turned struct{ since, after uint64 }
+
+// matched says when a namespace came to match.
+func (n *namespace) matched(selector labels.Selector) turned {
+	for n.before != nil && selector.Matches(n.before.labels) {
+		n = n.before
+	}
+	return n.turned
+}
+
+// cut forgets what lies further back.
+func (n *namespace) cut(kept int) *namespace {
+	short := *n
+	switch {
+	case n.before != nil && kept > 1:
+		short.before = n.before.cut(kept - 1)
+	case n.before != nil:
+		short.before, short.turned.after = nil, 0
+	}
+	return &short
 }
 
 func namespaceResource() schema.GroupVersionResource {
@@ -95,18 +123,18 @@ func (n *namespaces) leave(changed chan struct{}) {
 }
 
 // matching returns the namespaces that a selector and a filter by name match, each
-// with the revision since which its labels are what they are, and the revision that
-// this is true of. It returns nil if there has been no list yet, and why.
-func (n *namespaces) matching(selector labels.Selector, named func(string) bool) (map[string]uint64, uint64, error) {
+// with when it came to, and the revision that this is true of. It returns nil if
+// there has been no list yet, and why.
+func (n *namespaces) matching(selector labels.Selector, named func(string) bool) (map[string]turned, uint64, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.known == nil {
 		return nil, 0, n.err
 	}
-	all := make(map[string]uint64)
+	all := make(map[string]turned)
 	for name, one := range n.known {
 		if selector.Matches(one.labels) && named(name) {
-			all[name] = one.since
+			all[name] = one.matched(selector)
 		}
 	}
 	return all, n.at, nil
@@ -118,9 +146,16 @@ func (n *namespaces) since(name string) uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if one, ok := n.known[name]; ok {
-		return one.since
+		return one.turned.since
 	}
 	return n.at
+}
+
+// trouble says why the Namespaces are not followed at the moment, nil if they are.
+func (n *namespaces) trouble() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.err
 }
 
 // matchingAt returns the names that matched at an earlier revision.
@@ -152,8 +187,13 @@ func (n *namespaces) failed(err error) (least, most time.Duration) {
 
 func (n *namespaces) opened() {
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	failed := n.err != nil
 	n.err = nil
+	n.mu.Unlock()
+	if failed {
+		n.logger.Info("namespaces are followed again")
+		n.tell()
+	}
 }
 
 // tell wakes those who have joined.
@@ -171,34 +211,41 @@ func (n *namespaces) tell() {
 func (n *namespaces) watched(typ watch.EventType, o *metadataObject) {
 	n.mu.Lock()
 	n.at = max(n.at, o.rv)
+	after := max(o.rv, 1) - 1
 	switch typ {
 	case watch.Bookmark:
 	case watch.Deleted:
 		delete(n.known, o.name)
 	default:
-		n.keep(n.known, o)
+		n.keep(n.known, o, after)
 	}
 	n.mu.Unlock()
 	n.tell()
 }
 
-func (n *namespaces) listed(objects []metadataObject, rv uint64, _ bool) {
+func (n *namespaces) listed(objects []metadataObject, rv uint64, restored bool) {
 	n.mu.Lock()
-	all := make(map[string]namespace, len(objects))
+	after := n.at // what turned since did so at a revision that nobody has seen
+	if restored {
+		after = 0
+	}
+	all := make(map[string]*namespace, len(objects))
 	for i := range objects {
-		n.keep(all, &objects[i])
+		n.keep(all, &objects[i], after)
 	}
 	n.known, n.at = all, rv
 	n.mu.Unlock()
 	n.tell()
 }
 
-// keep notes a namespace's labels in all. One that cannot be read stays as it was.
-func (n *namespaces) keep(all map[string]namespace, o *metadataObject) {
+// keep notes a namespace's labels in all, which it had not yet at revision after, if
+// they are other ones. One that cannot be read stays as it was.
+func (n *namespaces) keep(all map[string]*namespace, o *metadataObject, after uint64) {
 	was, known := n.known[o.name]
 	switch {
 	case o.bad == nil && (!known || !maps.Equal(was.labels, o.labels)):
-		all[o.name] = namespace{labels: o.labels, since: o.rv}
+		one := &namespace{labels: o.labels, turned: turned{since: o.rv, after: after}, before: was}
+		all[o.name] = one.cut(keptLabels)
 	case known:
 		all[o.name] = was
 	}

@@ -48,10 +48,6 @@ func (t *target) setState(state State, reason string) {
 	t.logger.LogAttrs(context.Background(), level, "target state changed", attrs...)
 }
 
-// staleTold is how long a target must be stale before it is told: a watch that is
-// opened anew, as quiet ones are all the time, is nobody's business.
-const staleTold = 10 * time.Second
-
 // tellState appends the state that is shown to the log if it differs from the last
 // one there. What lies between two states is not told: after a restart that changes
 // nothing the target is live as it was.
@@ -59,7 +55,7 @@ func (t *target) tellState(ctx context.Context, reason string) error {
 	switch {
 	case !t.restored, t.stateTold == t.shown, t.shown == Syncing:
 		return nil
-	case t.shown == Stale && time.Since(t.shownSince) < staleTold:
+	case t.shown == Stale && time.Since(t.shownSince) < t.timing.staleTold:
 		return nil
 	}
 	if err := t.emitState(ctx, t.shown, reason); err != nil {

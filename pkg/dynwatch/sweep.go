@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/event"
@@ -101,6 +102,7 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 	}
 	t.first = firstList{}
 	t.setCursor(rv)
+	t.coverage.leftOut.forget(0) // nothing is promised of what was before
 	t.audits.clean = rv
 	t.status.synced.Store(true)
 	t.status.progressNow()
@@ -288,6 +290,11 @@ func (t *target) differences(ctx context.Context, s *sweep) (differing []differe
 		e := t.index.get(m.Namespace, m.Name)
 		if e != nil {
 			e.sweep = s.number
+		}
+		if rv <= t.coverage.listed[m.Namespace] {
+			if err := t.skip(ctx, leftFrame{watch.Added, m.Namespace, m.Name, rv}); err != nil {
+				return err
+			}
 		}
 		fromWatch := s.horizon != 0 && rv > s.horizon
 		if !fromWatch && !t.isPast(e, m.Namespace, m.Name, string(m.UID), rv) && (e == nil || e.uid != string(m.UID) || rv > e.rv) {

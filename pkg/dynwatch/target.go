@@ -31,6 +31,9 @@ type timing struct {
 	// look is the pause between the first two looks after a nudge; it doubles, up to
 	// lookCap for a target that waits, until looking is over.
 	look, lookCap, looking time.Duration
+	// staleTold is how long a target must be stale before it is told: a watch that is
+	// opened anew, as quiet ones are all the time, is nobody's business.
+	staleTold time.Duration
 	// deniedCap bounds the pause between attempts to watch definitions.
 	deniedCap time.Duration
 	// unserved is how long discovery must have denied a resource before the
@@ -48,8 +51,8 @@ func defaultTiming() timing {
 		silence: 3 * time.Minute, tick: 15 * time.Second, unserved: 10 * time.Second,
 		backoff: 200 * time.Millisecond, backoffCap: 30 * time.Second, waitingCap: 5 * time.Second,
 		waitingTold: time.Minute, look: 100 * time.Millisecond, lookCap: time.Second, looking: 30 * time.Second,
-		deniedCap: 5 * time.Minute,
-		audit:     time.Hour, clock: time.Now,
+		staleTold: 10 * time.Second, deniedCap: 5 * time.Minute,
+		audit: time.Hour, clock: time.Now,
 	}
 }
 

@@ -33,6 +33,7 @@ func (t *target) reselect(ctx context.Context) error {
 		}
 	}
 	c.due = false
+	c.leftOut.prune(at)
 	if c.at != at {
 		c.at = at
 		t.markSoon()
@@ -42,7 +43,7 @@ func (t *target) reselect(ctx context.Context) error {
 
 // differs returns the names that are to be covered and are not, and those that are
 // and should not be.
-func (c *coverage) differs(now map[string]uint64) (arriving, departing []string) {
+func (c *coverage) differs(now map[string]turned) (arriving, departing []string) {
 	for name := range now {
 		if _, ok := c.covered[name]; !ok {
 			arriving = append(arriving, name)
@@ -65,7 +66,7 @@ func (c *coverage) differs(now map[string]uint64) (arriving, departing []string)
 
 // turn covers namespaces and stops to cover others. The mark says so before the
 // first event of it: a process that dies over it looks at them again.
-func (t *target) turn(ctx context.Context, arriving, departing []string, now map[string]uint64, at uint64) error {
+func (t *target) turn(ctx context.Context, arriving, departing []string, now map[string]turned, at uint64) error {
 	c := &t.coverage
 	for _, name := range slices.Concat(arriving, departing) {
 		c.turning[name] = struct{}{}
@@ -101,6 +102,7 @@ func (t *target) depart(ctx context.Context, namespace string, cause uint64) err
 	c := &t.coverage
 	delete(c.covered, namespace)
 	c.leaving[namespace] = departure{cause: cause}
+	c.leftOut.begin(namespace, t.cursor)
 	t.publish()
 	until, err := t.source.list(ctx, &listing{namespace: namespace}, func(raw []byte) error {
 		t.status.progressNow()
@@ -125,36 +127,95 @@ func (t *target) depart(ctx context.Context, namespace string, cause uint64) err
 	return nil
 }
 
-// arrive covers a namespace from here on: what is in it at the cursor enters, and
-// the frames that follow tell the rest. If etcd has forgotten that revision, or the
-// log is ahead of it, what there is now enters, and the frames up to that tell
-// nothing new.
-func (t *target) arrive(ctx context.Context, namespace string, cause uint64) error {
+// arrive covers a namespace that has turned, from here on.
+func (t *target) arrive(ctx context.Context, namespace string, when turned) error {
 	c := &t.coverage
+	told := c.leaving[namespace].told
 	delete(c.leaving, namespace)
 	c.covered[namespace] = struct{}{}
 	t.publish()
+	told, err := t.catchUpWith(ctx, namespace, when, told)
+	if err := errors.Join(err, t.flush(ctx)); err != nil {
+		// It is begun anew, or departs if it does not match any more by then.
+		delete(c.covered, namespace)
+		c.leaving[namespace] = departure{cause: when.since, told: told}
+		t.publish()
+		return err
+	}
+	delete(c.doubtful, namespace)
+	return nil
+}
+
+// catchUpWith tells what is in a namespace that has turned, up to the cursor: what
+// is in it there enters, and the frames that follow tell the rest. If frames were
+// left out since it turned, it enters as it was then, and they are told from etcd.
+// Where that is not possible, or not known, a gap says so. If it fails, it is to go on
+// from the revision that it returns.
+func (t *target) catchUpWith(ctx context.Context, namespace string, when turned, told uint64) (uint64, error) {
+	c := &t.coverage
+	after := c.notYet(namespace, when)
+	frames, known := c.leftOut.of(namespace, after)
+	ahead := t.cursor < max(c.ahead, c.listed[namespace])
+	if len(frames) > 0 && when.since-after == 1 && !ahead {
+		from := max(when.since, told, c.leftOut.told[namespace])
+		_, torn, err := t.listArrived(ctx, namespace, from, when.since)
+		if err == nil {
+			told, err = t.tellLeftOut(ctx, frames, from)
+		}
+		if err == nil && torn {
+			err = t.declare(ctx, event.GapInfo{From: after, To: t.cursor})
+		}
+		if !expired(err) && !unsupported(err) {
+			return told, err
+		}
+		if err := t.declare(ctx, event.GapInfo{From: after, To: t.cursor}); err != nil {
+			return told, err
+		}
+		frames, told = nil, t.cursor
+	}
+	return told, t.catchUpByList(ctx, namespace, when.since, ahead, after, frames, known)
+}
+
+// catchUpByList has what is in a namespace at the cursor enter. If etcd has forgotten
+// that revision, or the log is ahead of it, what there is now enters, and the frames up
+// to that tell nothing new.
+func (t *target) catchUpByList(ctx context.Context, namespace string, cause uint64, ahead bool, after uint64, frames []leftFrame, known bool) error {
 	at := t.cursor
-	if at < max(c.ahead, c.listed[namespace]) {
+	if ahead {
 		at = 0
 	}
 	rv, torn, err := t.listArrived(ctx, namespace, at, cause)
 	if at != 0 && (expired(err) || unsupported(err)) {
 		rv, torn, err = t.listArrived(ctx, namespace, 0, cause)
 	}
-	if err == nil && torn {
-		err = t.emitGap(ctx, event.GapInfo{From: t.resume(), To: rv, Reason: reasonSelection, Recovered: event.RecoveredState})
-	}
-	if err := errors.Join(err, t.flush(ctx)); err != nil {
-		// It is begun anew, or departs if it does not match any more by then.
-		delete(c.covered, namespace)
-		c.leaving[namespace] = departure{cause: cause}
-		t.publish()
+	if err != nil {
 		return err
 	}
-	c.listed[namespace] = rv
-	delete(c.doubtful, namespace)
-	return nil
+	c := &t.coverage
+	c.listed[namespace], c.skipped[namespace] = rv, max(after, t.cursor)
+	if _, doubtful := c.doubtful[namespace]; doubtful {
+		c.skipped[namespace] = t.cursor // it may have matched throughout
+	}
+	switch {
+	case !known, !t.explained(frames):
+		return t.declare(ctx, event.GapInfo{From: after, To: max(rv, t.cursor)})
+	case torn:
+		return t.declare(ctx, event.GapInfo{From: t.resume(), To: rv})
+	default:
+		return nil
+	}
+}
+
+// declare says that states may be missing of namespaces that have turned, once if
+// several have at a time.
+func (t *target) declare(ctx context.Context, g event.GapInfo) error {
+	g.Reason, g.Recovered = reasonSelection, event.RecoveredState
+	if g == t.coverage.declared {
+		return nil
+	}
+	t.coverage.declared = g
+	t.logger.Warn("history was lost", "reason", g.Reason, "from", g.From, "to", g.To, "recovered", g.Recovered)
+	return t.emitGap(ctx, g)
 }
 
 // listArrived announces how a list of a namespace differs from what the index holds

@@ -1,0 +1,240 @@
+package dynwatch_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/dynwatch"
+)
+
+// forEver is more often than anybody asks.
+const forEver = 1 << 30
+
+// refuseNamespaces cuts the watches and refuses that of the Namespaces a few times,
+// with a status code; 410 is of a watch only, for a list is a new beginning.
+func (f *fakeAPI) refuseNamespaces(code, times int) {
+	reasons := map[int]string{403: "Forbidden", 410: "Expired", 503: "ServiceUnavailable"}
+	f.do(func() {
+		f.generation++
+		f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != namespacesPath || code == 410 && verbOf(r) != "watch" {
+				return false
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			times--
+			if times >= 0 {
+				writeStatus(w, code, reasons[code], "refused")
+			}
+			return times >= 0
+		}
+	})
+}
+
+// admitNamespaces ends that.
+func (f *fakeAPI) admitNamespaces() { f.do(func() { f.refuse = nil }) }
+
+// passed waits until the target's cursor is at the fake's revision, whatever its state.
+func (r *rig) passed() {
+	r.t.Helper()
+	r.eventually("passed", func() bool {
+		r.api.mu.Lock()
+		defer r.api.mu.Unlock()
+		return r.manager.Targets()[0].ResourceVersion == r.api.rev
+	})
+}
+
+// A watch of the Namespaces that cannot be opened any more shows in every target that
+// depends on it, until it can be.
+func TestNamespacesThatAreNotFollowedShow(t *testing.T) {
+	for name, code := range map[string]int{"forbidden": 403, "unavailable": 503} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("", "team-a", "yes")
+			r := start(t, api, labelled())
+			r.caughtUp()
+			last := func() (state, reason string) {
+				told := r.log.statesNow()
+				if len(told) == 0 {
+					return "", ""
+				}
+				return told[len(told)-1].TargetState()
+			}
+			r.eventually("live is told", func() bool { state, _ := last(); return state == "live" })
+			api.refuseNamespaces(code, forEver)
+			const why = "namespaceSelector: namespaces cannot be followed: "
+			r.eventually("stale", func() bool {
+				s := r.manager.Targets()[0]
+				return s.State == dynwatch.Stale && strings.HasPrefix(s.Reason, why)
+			})
+			r.eventually("stale is told", func() bool {
+				state, reason := last()
+				return state == "stale" && strings.HasPrefix(reason, why)
+			})
+			n := len(r.log.all())
+			api.put("team-a", "one", "")
+			r.passed()
+			if diff := cmp.Diff([]string{"added team-a/one 102"}, thingLines(r.log.all()[n:])); diff != "" {
+				t.Errorf("meanwhile (-want +got):\n%s", diff)
+			}
+			api.admitNamespaces()
+			r.state(dynwatch.Live)
+			r.eventually("live is told again", func() bool { state, _ := last(); return state == "live" })
+			if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
+				t.Errorf("audit: %+v", got)
+			}
+		})
+	}
+}
+
+// What is in a namespace that came to match while the Namespaces were not followed is
+// told as far as that can be, and a gap names what cannot.
+func TestTurnWhileNamespacesAreNotFollowed(t *testing.T) {
+	one := func(api *fakeAPI) { api.put("team-a", "one", "") }
+	again := func(api *fakeAPI) { api.put("", "team-a", "no"); api.put("", "team-a", "yes") }
+	tests := map[string]struct {
+		meanwhile []func(*fakeAPI)
+		code      int // what the first watch that is not refused meets with
+		want      []string
+	}{
+		"resumed": {
+			meanwhile: []func(*fakeAPI){one, func(api *fakeAPI) { api.put("team-a", "two", ""); api.del("team-a", "two"); api.put("team-a", "three", "") }, one},
+			want: []string{
+				"entered team-a/one uid-2 102", "modified team-a/one uid-2 104<102", "added team-a/two uid-3 105",
+				"deleted team-a/two uid-3 106<105 replay", "added team-a/three uid-4 107", "modified team-a/one uid-2 108<104",
+			},
+		},
+		"resumed, and a name used again": {
+			meanwhile: []func(*fakeAPI){func(api *fakeAPI) { api.del("team-a", "one") }, one},
+			want: []string{
+				"entered team-a/one uid-2 102", "deleted team-a/one uid-2 104<102 replay", "added team-a/one uid-3 105",
+			},
+		},
+		"resumed, other labels since": {
+			meanwhile: []func(*fakeAPI){one, func(api *fakeAPI) { api.put("", "team-b", "yes"); api.put("", "team-a", "yes") }, one},
+			want: []string{
+				"entered team-a/one uid-2 102", "modified team-a/one uid-2 104<102", "modified team-a/one uid-2 107<104",
+			},
+		},
+		"resumed, and nothing happened": {
+			want: []string{"entered team-a/one uid-2 102"},
+		},
+		"resumed, and etcd has forgotten": {
+			meanwhile: []func(*fakeAPI){one, one, (*fakeAPI).compact},
+			want:      []string{"gap (102,105] selection state", "added team-a/one uid-2 105"},
+		},
+		"begun anew": {
+			meanwhile: []func(*fakeAPI){one, again, one},
+			code:      410,
+			want:      []string{"entered team-a/one uid-2 107", "gap (102,107] selection state"},
+		},
+		"begun anew, and nothing happened": {
+			meanwhile: []func(*fakeAPI){again},
+			code:      410,
+			want:      []string{"entered team-a/one uid-2 102"},
+		},
+		"begun anew, and nothing but new objects": {
+			meanwhile: []func(*fakeAPI){again, func(api *fakeAPI) { api.put("team-a", "two", "") }},
+			code:      410,
+			want:      []string{"entered team-a/one uid-2 102", "added team-a/two uid-3 106"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("", "team-a", "no")
+			api.put("team-a", "one", "")
+			r := start(t, api, labelled())
+			r.caughtUp()
+			n := len(r.log.all())
+			api.refuseNamespaces(503, forEver)
+			r.state(dynwatch.Stale)
+			api.put("", "team-a", "yes")
+			for _, change := range tt.meanwhile {
+				change(api)
+			}
+			r.passed()
+			if tt.code != 0 {
+				api.refuseNamespaces(tt.code, 1)
+			} else {
+				api.admitNamespaces()
+			}
+			r.eventually("all of it", func() bool { return len(r.since(n)) >= len(tt.want) })
+			r.caughtUp()
+			if diff := cmp.Diff(tt.want, r.since(n)); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			checkLegal(t, r.log.all())
+			if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
+				t.Errorf("audit: %+v", got)
+			}
+		})
+	}
+}
+
+// A process that ends before it could find out that a namespace has turned leaves that
+// to the next one, which does not know what was left out.
+func TestTurnBeforeARestartWhileNamespacesAreNotFollowed(t *testing.T) {
+	tests := map[string]struct {
+		before, after bool // the restart it turned
+		want          []string
+	}{
+		"before": {true, false, []string{"entered team-a/one uid-2 104", "gap (102,104] selection state"}},
+		"after":  {false, true, []string{"entered team-a/one uid-2 103"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("", "team-a", "no")
+			api.put("team-a", "one", "")
+			r := start(t, api, labelled())
+			r.caughtUp()
+			n := len(r.log.all())
+			api.refuseNamespaces(503, forEver)
+			r.state(dynwatch.Stale)
+			if tt.before {
+				api.put("", "team-a", "yes")
+			}
+			api.put("team-a", "one", "")
+			r.passed()
+			r.stop(false)
+			if tt.after {
+				api.put("", "team-a", "yes")
+			}
+			api.admitNamespaces()
+			r.begin(labelled())
+			r.eventually("all of it", func() bool { return len(r.since(n)) >= len(tt.want) })
+			r.caughtUp()
+			if diff := cmp.Diff(tt.want, r.since(n)); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A namespace that begins with a list which is ahead of the watch: what the list does
+// not tell of the states between the two is declared when the watch brings it.
+func TestStatesThatAListIsAheadOf(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "no")
+	api.put("team-a", "one", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.slow = func(*http.Request) bool { return true } })
+	api.put("", "team-a", "yes")
+	api.put("team-a", "two", "")
+	api.put("team-a", "one", "")
+	api.compact()
+	api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } })
+	r.eventually("both", func() bool { return len(r.since(n)) == 2 })
+	api.do(func() { api.slow = nil })
+	r.caughtUp()
+	want := []string{"added team-a/one uid-2 105", "added team-a/two uid-3 104", "gap (102,105] selection state"}
+	if diff := cmp.Diff(want, r.since(n)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}

@@ -102,7 +102,7 @@ func (a *audits) page() <-chan []difference {
 func (t *target) audit(ctx context.Context) {
 	a := &t.audits
 	wanted := len(a.waiting) > 0 || !a.due.IsZero() && !time.Now().Before(a.due)
-	if !wanted || a.running != nil || t.lost != nil || len(t.undecided) > 0 {
+	if !wanted || a.running != nil || t.lost != nil || len(t.undecided)+len(t.dropped.doubtful) > 0 {
 		return
 	}
 	if t.timing.audit > 0 {

@@ -48,7 +48,7 @@ type coverage struct {
 	skipped map[string]uint64
 	// leftOut are frames of namespaces that were not covered.
 	leftOut leftOut
-	// declared is the last gap that a namespace's arrival made.
+	// declared is the last gap that was made by namespaces that came to match.
 	declared event.GapInfo
 	// began is the revision at which the target began with a mark, 0 if it did not;
 	// beganWith are the namespaces that matched then.
@@ -223,6 +223,7 @@ func (t *target) goOnWith(ctx context.Context, now map[string]turned) error {
 			c.leaving[name] = departure{}
 		}
 	}
+	t.siftNamespaces()
 	return nil
 }
 
@@ -264,7 +265,7 @@ func (c *coverage) forget() {
 	clear(c.listed)
 	clear(c.skipped)
 	c.leftOut.forget(0)
-	c.began, c.ahead = 0, 0
+	c.began, c.ahead, c.declared = 0, 0, event.GapInfo{}
 	for namespace, d := range c.leaving {
 		d.until = 0
 		c.leaving[namespace] = d

@@ -59,7 +59,7 @@ func (t *target) skip(ctx context.Context, f leftFrame) error {
 		return nil
 	}
 	delete(c.skipped, f.namespace)
-	return t.emitGap(ctx, event.GapInfo{From: after, To: c.listed[f.namespace], Reason: reasonSelection, Recovered: event.RecoveredState})
+	return t.declare(ctx, event.GapInfo{From: after, To: c.listed[f.namespace]})
 }
 
 // pass notes that the stream has brought everything up to rv: what is left of

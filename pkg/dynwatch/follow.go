@@ -186,6 +186,7 @@ func (t *target) handle(ctx context.Context, e watch.Event) error {
 	if err := t.decide(ctx); err != nil {
 		return err
 	}
+	t.settleDropped()
 	return t.settle(ctx)
 }
 

@@ -32,8 +32,11 @@ type mark struct {
 	FirstOp event.Op `json:"firstOp,omitempty"`
 	// Epoch counts rollbacks of the API server's storage.
 	Epoch uint64 `json:"epoch,omitempty"`
-	// Selection is what the objects were selected by.
+	// Selection is what the objects were selected by. Dropped is how many of those that
+	// the log has not ended were dropped when it was edited, as far as labels and fields
+	// decided.
 	Selection string `json:"selection,omitempty"`
+	Dropped   int    `json:"dropped,omitempty"`
 	// Namespaces is a hash of those that are covered by label, NamespacesAt a revision
 	// of the Namespaces at which they were. Turning lists those, joined by commas, of
 	// which the log may hold more, or less, than that says.
@@ -69,8 +72,8 @@ func (s spec) selection() string {
 func (t *target) position() mark {
 	m := mark{
 		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Objects: t.index.len(),
-		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(), Resynced: t.again.resync.position(),
-		Custom: t.nudge.custom.Load(),
+		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(), Dropped: t.dropped.marked(t.marked.Dropped),
+		Resynced: t.again.resync.position(), Custom: t.nudge.custom.Load(),
 	}
 	if t.coverage.known {
 		m.Namespaces, m.NamespacesAt, m.Turning = t.coverage.hash, t.coverage.at, t.coverage.turningNow()
@@ -226,6 +229,7 @@ func (t *target) resumeAt(m mark, ends map[string]ended) {
 			}
 		}
 	}
+	t.status.objects.Store(uint64(t.index.len()))
 	t.setCursor(m.RV)
 	t.audits.clean = m.RV
 	for name, e := range ends {
@@ -242,6 +246,7 @@ func (t *target) resumeAt(m mark, ends map[string]ended) {
 		t.logger.Info("making up for lost history goes on", "reason", m.Lost, "from", m.RV)
 		t.lost = &lost{phase: reconciling, from: m.RV, reason: m.Lost, torn: m.Torn}
 	}
+	t.dropped.unsifted = m.Dropped > 0 && (t.lost == nil || t.lost.reason != reasonSelection)
 }
 
 // distrust has the target compare the index with a list before it watches.

@@ -143,7 +143,7 @@ func (t *target) found(ctx context.Context, rv uint64) error {
 	if err := t.flush(ctx); err != nil {
 		return err
 	}
-	t.lost = nil
+	t.lost, t.dropped.doubtful = nil, nil
 	t.setCursor(rv)
 	t.coverage.leftOut.forget(rv)
 	t.audits.clean = rv

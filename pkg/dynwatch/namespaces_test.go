@@ -101,7 +101,11 @@ func TestTurnWhileNamespacesAreNotFollowed(t *testing.T) {
 		want      []string
 	}{
 		"resumed": {
-			meanwhile: []func(*fakeAPI){one, func(api *fakeAPI) { api.put("team-a", "two", ""); api.del("team-a", "two"); api.put("team-a", "three", "") }, one},
+			meanwhile: []func(*fakeAPI){one, func(api *fakeAPI) {
+				api.put("team-a", "two", "")
+				api.del("team-a", "two")
+				api.put("team-a", "three", "")
+			}, one},
 			want: []string{
 				"entered team-a/one uid-2 102", "modified team-a/one uid-2 104<102", "added team-a/two uid-3 105",
 				"deleted team-a/two uid-3 106<105 replay", "added team-a/three uid-4 107", "modified team-a/one uid-2 108<104",

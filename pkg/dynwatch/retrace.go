@@ -64,6 +64,9 @@ func (t *target) endAt(ctx context.Context, e *entry, at uint64) error {
 	if !t.filter.covers(e.namespace) {
 		return t.endUncovered(ctx, e, at)
 	}
+	if t.dropped.doubts(e) {
+		return t.endDoubtful(ctx, e, at)
+	}
 	last, err := t.lastState(ctx, e, at-1)
 	if err != nil {
 		return err

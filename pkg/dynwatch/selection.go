@@ -37,6 +37,9 @@ func (t *target) endAbsent(ctx context.Context, e *entry, rv uint64) error {
 	if !t.filter.covers(e.namespace) {
 		return t.endUncovered(ctx, e, rv)
 	}
+	if t.dropped.doubts(e) {
+		return t.endDoubtful(ctx, e, rv)
+	}
 	if !t.spec.selects() {
 		return t.end(ctx, event.Deleted, e, nil, rv, true)
 	}
@@ -47,7 +50,7 @@ func (t *target) endAbsent(ctx context.Context, e *entry, rv uint64) error {
 	case err != nil:
 		return err
 	case still && t.lost != nil && t.lost.reason == reasonSelection:
-		t.index.remove(e) // it was not the cluster that changed
+		t.drop(e) // it was not the cluster that changed
 		return nil
 	case still:
 		return t.end(ctx, event.Left, e, now, rv, true)

@@ -89,6 +89,8 @@ type target struct {
 	// ended are the revisions of ends at and behind the cursor, by key: see resume
 	// and resumeAt.
 	ended map[string]uint64
+	// dropped are objects that an edit of the selectors has dropped.
+	dropped dropped
 	// undecided are ends that could not be told from leaving the selection yet.
 	undecided []undecided
 	// first is the first list, until it is complete.
@@ -198,6 +200,8 @@ func (t *target) advance(ctx context.Context) error {
 		return t.resolve(ctx)
 	case t.spec.namespaceSelector != "" && !t.coverage.known:
 		return t.awaitNamespaces(ctx)
+	case t.dropped.unsifted:
+		return t.sift(ctx)
 	case !t.status.synced.Load():
 		return t.snapshot(ctx)
 	case t.lost != nil && t.lost.phase == reconciling:

@@ -206,11 +206,11 @@ func (t *target) catchUpByList(ctx context.Context, namespace string, cause uint
 	}
 }
 
-// declare says that states may be missing of namespaces that have turned, once if
-// several have at a time.
+// declare says that states may be missing of namespaces that have turned, unless that
+// was said.
 func (t *target) declare(ctx context.Context, g event.GapInfo) error {
 	g.Reason, g.Recovered = reasonSelection, event.RecoveredState
-	if g == t.coverage.declared {
+	if said := t.coverage.declared; said.From <= g.From && g.To <= said.To {
 		return nil
 	}
 	t.coverage.declared = g

@@ -38,6 +38,7 @@ func (t *target) endUnserved(ctx context.Context) error {
 		return err
 	}
 	t.lost, t.undecided, t.first, t.firstOp, t.unwatched = nil, nil, firstList{}, event.Added, false
+	t.dropped = dropped{}
 	t.setCursor(0)
 	t.coverage.forget()
 	t.status.synced.Store(false)

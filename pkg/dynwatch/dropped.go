@@ -1,0 +1,140 @@
+package dynwatch
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// What an edit of the selectors drops has no end in the log: nothing has happened to
+// it. Its last event looks like that of any object, so each later start has to find
+// out what was dropped. The mark says that there is something; namespaces are known
+// without asking, and for the other selectors a list, metadata only, at the very
+// revision of the mark holds what the index should. Where etcd has forgotten that,
+// a list of now says what is in doubt, and the watch, which goes on from the mark,
+// tells of each end since: what it says nothing of was dropped.
+
+// dropped is what a target knows of objects that an edit has dropped.
+type dropped struct {
+	// objects is how many have an event in the log that is no end. Unsifted: they are
+	// in the index still.
+	objects  int
+	unsifted bool
+	// doubtful are entries that may be such, by revision, until the stream has passed
+	// until.
+	doubtful map[*entry]uint64
+	until    uint64
+}
+
+// drop forgets an object that is there and that an edit has dropped.
+func (t *target) drop(e *entry) {
+	t.index.remove(e)
+	t.dropped.objects++
+	t.status.objects.Store(uint64(t.index.len()))
+}
+
+// sift leaves out of the index what was dropped before the mark.
+func (t *target) sift(ctx context.Context) error {
+	if t.lost != nil && t.lost.reason == reasonSelection {
+		t.dropped = dropped{} // all is looked at anyway
+		return nil
+	}
+	t.setState(Syncing, "leaving out what an edit of the config has dropped")
+	rolledBack, err := t.checkRollback(ctx)
+	if err != nil {
+		return err
+	}
+	at, number := t.cursor, t.newSweep(sweep{}).number
+	seen := func(m *metav1.PartialObjectMetadata) error {
+		t.status.progressNow()
+		if e := t.index.get(m.Namespace, m.Name); e != nil {
+			e.sweep = number
+		}
+		return nil
+	}
+	exact, until := false, uint64(0)
+	if !rolledBack {
+		_, err = t.source.listMetadata(ctx, at, seen)
+		if exact = err == nil; expired(err) || unsupported(err) {
+			until, err = t.source.listMetadata(ctx, 0, seen)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	found := dropped{doubtful: make(map[*entry]uint64), until: until}
+	for _, e := range t.index.entries {
+		if e.sweep != number && e.rv <= at && t.filter.covers(e.namespace) {
+			found.doubtful[e] = e.rv
+		}
+	}
+	t.dropped = found
+	if exact {
+		t.dropDoubtful()
+	}
+	return nil
+}
+
+// siftNamespaces leaves out of the index what is neither in a namespace that was
+// covered at the mark nor in one that was on its way.
+func (t *target) siftNamespaces() {
+	c := &t.coverage
+	for _, e := range t.index.entries {
+		_, covered := c.covered[e.namespace]
+		_, leaving := c.leaving[e.namespace]
+		_, doubtful := c.doubtful[e.namespace]
+		if !covered && !leaving && !doubtful {
+			t.index.remove(e)
+		}
+	}
+	t.status.objects.Store(uint64(t.index.len()))
+}
+
+// settleDropped drops what is in doubt and the watch has not told of.
+func (t *target) settleDropped() {
+	if len(t.dropped.doubtful) > 0 && t.dropped.until != 0 && t.cursor >= t.dropped.until {
+		t.dropDoubtful()
+	}
+}
+
+func (t *target) dropDoubtful() {
+	doubtful := t.dropped.doubtful
+	t.dropped = dropped{}
+	for e, rv := range doubtful {
+		if t.index.get(e.namespace, e.name) == e && e.rv == rv {
+			t.drop(e)
+		}
+	}
+	t.markSoon()
+}
+
+// endDoubtful ends an entry in doubt that a list at rv did not hold: it was dropped, as
+// far as anybody can say, unless it is gone.
+func (t *target) endDoubtful(ctx context.Context, e *entry, rv uint64) error {
+	_, there, err := t.stillThere(ctx, e, 0)
+	switch {
+	case err != nil:
+		return err
+	case there:
+		t.drop(e)
+		return nil
+	default:
+		return t.end(ctx, event.Deleted, e, nil, rv, true)
+	}
+}
+
+// doubts reports whether an entry may have been dropped.
+func (d *dropped) doubts(e *entry) bool {
+	_, ok := d.doubtful[e]
+	return ok
+}
+
+// marked is what the mark has to say.
+func (d *dropped) marked(before int) int {
+	if d.unsifted || len(d.doubtful) > 0 {
+		return before
+	}
+	return d.objects
+}

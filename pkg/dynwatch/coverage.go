@@ -196,26 +196,8 @@ func (t *target) goOnWith(ctx context.Context, now map[string]turned) error {
 		return nil
 	}
 	c.leftOut.forget(m.RV)
-	same, newest := m.Namespaces == hashOf(c.covered), c.at
-	if !same {
-		then, err := t.matchingAt(ctx, m.NamespacesAt)
-		switch {
-		case expired(err), unsupported(err):
-			// Which namespaces have turned meanwhile cannot be told any more.
-			clear(c.doubtful)
-			if t.lost == nil {
-				t.distrust(reasonSelection)
-			}
-			return nil
-		case err != nil:
-			return err
-		}
-		c.covered, c.at = then, m.NamespacesAt
-	}
-	if (!same || len(c.doubtful) > 0) && m.NamespacesAt < m.RV && m.RV <= newest {
-		if err := t.beginWith(ctx, m.RV); err != nil {
-			return err
-		}
+	if known, err := t.coveredThen(ctx, m); err != nil || !known {
+		return err
 	}
 	for name := range c.doubtful {
 		delete(c.covered, name)
@@ -225,6 +207,30 @@ func (t *target) goOnWith(ctx context.Context, now map[string]turned) error {
 	}
 	t.siftNamespaces()
 	return nil
+}
+
+// coveredThen makes covered what it was at a mark; false if that cannot be told any more.
+func (t *target) coveredThen(ctx context.Context, m mark) (bool, error) {
+	c := &t.coverage
+	same, newest := m.Namespaces == hashOf(c.covered), c.at
+	if !same {
+		then, err := t.matchingAt(ctx, m.NamespacesAt)
+		if expired(err) || unsupported(err) {
+			clear(c.doubtful)
+			if t.lost == nil {
+				t.distrust(reasonSelection)
+			}
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		c.covered, c.at = then, m.NamespacesAt
+	}
+	if same && len(c.doubtful) == 0 || m.NamespacesAt >= m.RV || m.RV > newest {
+		return true, nil
+	}
+	return true, t.beginWith(ctx, m.RV)
 }
 
 // matchingAt returns the namespaces that should have been covered at a revision.

@@ -289,19 +289,12 @@ func TestNamespacesThatMayNotBeListed(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("", "team-a", "yes")
 	api.put("team-a", "one", "")
-	api.do(func() {
-		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path == namespacesPath {
-				writeStatus(w, 403, "Forbidden", "namespaces is forbidden")
-			}
-			return r.URL.Path == namespacesPath
-		}
-	})
+	api.refuseNamespaces(403, forEver)
 	r := start(t, api, labelled())
 	if s := r.state(dynwatch.Forbidden); !strings.Contains(s.Reason, "namespaceSelector: namespaces cannot be followed: list: ") {
 		t.Errorf("reason %q", s.Reason)
 	}
-	api.do(func() { api.refuse = nil })
+	api.admitNamespaces()
 	r.caughtUp()
 	if diff := cmp.Diff([]string{"snapshot team-a/one 102"}, thingLines(r.log.all())); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)

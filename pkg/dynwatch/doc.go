@@ -38,10 +38,12 @@
 //     on request; reannounce.go: what the two share
 //   - selection.go: telling "left" from "deleted" under a selector
 //   - filter.go, namespaces.go, coverage.go: which namespaces a target covers
-//   - turn.go, depart.go: namespaces that come to match, or no longer do
+//   - turn.go, depart.go: namespaces that come to match, or no longer do; leftout.go:
+//     what came of one before it was known to match
 //   - shape.go: what of an object goes into its events
 //   - index.go, emit.go: what is remembered of an object, and the events
 //   - status.go, rate.go: what others may know of a target while it runs
-//   - ledger.go: what the log remembers of it all, over restarts
+//   - ledger.go: what the log remembers of it all, over restarts; dropped.go: what it
+//     does not know to be gone
 //   - internal/frame: the bytes
 package dynwatch

@@ -36,7 +36,8 @@ const (
 	reasonBroken = "list-restarted"
 	// reasonJournal: the journal has lost events, or where the target stood.
 	reasonJournal = "journal"
-	// reasonSelection: the selectors were changed while informd was down.
+	// reasonSelection: the selectors were changed while informd was down, or what was
+	// left out of a namespace that matched by then cannot be told.
 	reasonSelection = "selection"
 	// reasonAudit: an audit found that the watch had left something out.
 	reasonAudit = "audit"

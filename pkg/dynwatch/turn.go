@@ -146,6 +146,18 @@ func (t *target) arrive(ctx context.Context, namespace string, when turned) erro
 	return nil
 }
 
+// arrival is a namespace that has turned, and what is known of it.
+type arrival struct {
+	namespace string
+	// cause is the revision of the Namespace, after one at which it did not match yet.
+	cause, after uint64
+	// leftOut are the frames that were left out since; known: there are no others.
+	leftOut []leftFrame
+	known   bool
+	// ahead: the log holds more of it than the cursor says.
+	ahead bool
+}
+
 // catchUpWith tells what is in a namespace that has turned, up to the cursor: what
 // is in it there enters, and the frames that follow tell the rest. If frames were
 // left out since it turned, it enters as it was then, and they are told from etcd.
@@ -153,52 +165,52 @@ func (t *target) arrive(ctx context.Context, namespace string, when turned) erro
 // from the revision that it returns.
 func (t *target) catchUpWith(ctx context.Context, namespace string, when turned, told uint64) (uint64, error) {
 	c := &t.coverage
-	after := c.notYet(namespace, when)
-	frames, known := c.leftOut.of(namespace, after)
-	ahead := t.cursor < max(c.ahead, c.listed[namespace])
-	if len(frames) > 0 && when.since-after == 1 && !ahead {
+	a := arrival{namespace: namespace, cause: when.since, after: c.notYet(namespace, when)}
+	a.leftOut, a.known = c.leftOut.of(namespace, a.after)
+	a.ahead = t.cursor < max(c.ahead, c.listed[namespace])
+	if exact := a.cause-a.after == 1; exact && len(a.leftOut) > 0 && !a.ahead {
 		from := max(when.since, told, c.leftOut.told[namespace])
-		_, torn, err := t.listArrived(ctx, namespace, from, when.since)
+		_, torn, err := t.listArrived(ctx, namespace, from, a.cause)
 		if err == nil {
-			told, err = t.tellLeftOut(ctx, frames, from)
+			told, err = t.tellLeftOut(ctx, a.leftOut, from)
 		}
 		if err == nil && torn {
-			err = t.declare(ctx, event.GapInfo{From: after, To: t.cursor})
+			err = t.declare(ctx, event.GapInfo{From: a.after, To: t.cursor})
 		}
 		if !expired(err) && !unsupported(err) {
 			return told, err
 		}
-		if err := t.declare(ctx, event.GapInfo{From: after, To: t.cursor}); err != nil {
+		if err := t.declare(ctx, event.GapInfo{From: a.after, To: t.cursor}); err != nil {
 			return told, err
 		}
-		frames, told = nil, t.cursor
+		a.leftOut, told = nil, t.cursor
 	}
-	return told, t.catchUpByList(ctx, namespace, when.since, ahead, after, frames, known)
+	return told, t.catchUpByList(ctx, &a)
 }
 
 // catchUpByList has what is in a namespace at the cursor enter. If etcd has forgotten
 // that revision, or the log is ahead of it, what there is now enters, and the frames up
 // to that tell nothing new.
-func (t *target) catchUpByList(ctx context.Context, namespace string, cause uint64, ahead bool, after uint64, frames []leftFrame, known bool) error {
+func (t *target) catchUpByList(ctx context.Context, a *arrival) error {
 	at := t.cursor
-	if ahead {
+	if a.ahead {
 		at = 0
 	}
-	rv, torn, err := t.listArrived(ctx, namespace, at, cause)
+	rv, torn, err := t.listArrived(ctx, a.namespace, at, a.cause)
 	if at != 0 && (expired(err) || unsupported(err)) {
-		rv, torn, err = t.listArrived(ctx, namespace, 0, cause)
+		rv, torn, err = t.listArrived(ctx, a.namespace, 0, a.cause)
 	}
 	if err != nil {
 		return err
 	}
 	c := &t.coverage
-	c.listed[namespace], c.skipped[namespace] = rv, max(after, t.cursor)
-	if _, doubtful := c.doubtful[namespace]; doubtful {
-		c.skipped[namespace] = t.cursor // it may have matched throughout
+	c.listed[a.namespace], c.skipped[a.namespace] = rv, max(a.after, t.cursor)
+	if _, doubtful := c.doubtful[a.namespace]; doubtful {
+		c.skipped[a.namespace] = t.cursor // it may have matched throughout
 	}
 	switch {
-	case !known, !t.explained(frames):
-		return t.declare(ctx, event.GapInfo{From: after, To: max(rv, t.cursor)})
+	case !a.known, !t.explained(a.leftOut):
+		return t.declare(ctx, event.GapInfo{From: a.after, To: max(rv, t.cursor)})
 	case torn:
 		return t.declare(ctx, event.GapInfo{From: t.resume(), To: rv})
 	default:

@@ -36,14 +36,16 @@ func (n *namespaced) configMaps(namespace string) dynamic.ResourceInterface {
 	return n.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(namespace)
 }
 
-// label creates a namespace or gives it another label.
-func (n *namespaced) label(ctx context.Context, name, tier string) {
+// label creates a namespace or gives it another label. It returns the revision.
+func (n *namespaced) label(ctx context.Context, name, tier string) uint64 {
 	patch := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q,"labels":{"tier":%q}}}`, name, tier)
 	force := true
-	_, err := n.namespaces().Patch(ctx, name, types.ApplyPatchType, patch, metav1.PatchOptions{FieldManager: "test", Force: &force})
+	o, err := n.namespaces().Patch(ctx, name, types.ApplyPatchType, patch, metav1.PatchOptions{FieldManager: "test", Force: &force})
 	if err != nil {
 		n.t.Error(err)
+		return 0
 	}
+	return number64(n.t, o.GetResourceVersion())
 }
 
 // change creates, updates or deletes one of a few ConfigMaps.
@@ -247,4 +249,96 @@ func (n *namespaced) deleteNamespace(ctx context.Context, d *informd, name strin
 			n.t.Errorf("%s %s", r.Op, r.Subject)
 		}
 	}
+}
+
+// TestThousandNamespaces: one watch of the ConfigMaps and one of the Namespaces are
+// all it takes where 1,000 namespaces are selected by label, and with 10 labels a second
+// that flip, every object enters and leaves exactly when it should, and nothing else
+// is told.
+func TestThousandNamespaces(t *testing.T) {
+	const (
+		namespaces, perSecond = 1000, 10
+		flipping              = 100 // of them, in turn
+		objects               = 2   // in each
+	)
+	flips := perSecond * number(t, "E2E_FLIP_SECONDS", 20)
+	c := cluster.Start(t, cluster.Options{})
+	n := &namespaced{t: t, client: dynamic.NewForConfigOrDie(fast(c.RESTConfig()))}
+	began := time.Now()
+	stored := make([][objects]string, namespaces) // <uid>:<revision> of each object
+	name := func(i int) string { return fmt.Sprintf("team-%d", i) }
+	tier := func(matches bool) string { return map[bool]string{true: "prod", false: "test"}[matches] }
+	matches := func(i int) bool { return i%2 == 0 }
+	inParallel(t, namespaces, func(ctx context.Context, i int) error {
+		n.label(ctx, name(i), tier(matches(i)))
+		for j := range objects {
+			o, err := n.configMaps(name(i)).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": fmt.Sprint("n", j)},
+			}}, metav1.CreateOptions{})
+			if err != nil {
+				return err
+			}
+			stored[i][j] = fmt.Sprintf("%s:%s", o.GetUID(), o.GetResourceVersion())
+		}
+		return nil
+	})
+	t.Logf("%d namespaces made in %.1f s", namespaces, time.Since(began).Seconds())
+
+	p := startProxy(t, c.RESTConfig())
+	d := newInformd(t, setup{
+		kubeconfig: p.kubeconfig, journal: embeddedJournal,
+		resources: `- {resource: configmaps, namespaces: ["team-*"], namespaceSelector: tier=prod}`,
+	})
+	d.start()
+	d.waitForDelivery(namespaces/2*objects + 1)
+	before := len(d.records())
+
+	var want []string // ids
+	pace := time.NewTicker(time.Second / perSecond)
+	defer pace.Stop()
+	began = time.Now()
+	for flip := range flips {
+		<-pace.C
+		i := flip % flipping
+		in := matches(i) == (flip/flipping%2 == 1)
+		revision := n.label(t.Context(), name(i), tier(in))
+		for _, object := range stored[i] {
+			want = append(want, fmt.Sprintf("%s:%s:%d", object, map[bool]string{true: "entered", false: "left"}[in], revision))
+		}
+	}
+	took := time.Since(began)
+	var records []record
+	eventually(t, "all that entered and left", func() bool {
+		records = d.records()[before:]
+		return len(records) >= len(want)
+	})
+	t.Logf("%d flips in %.1f s, all told %.2f s after the last", flips, took.Seconds(), time.Since(began.Add(took)).Seconds())
+	d.waitForLive(1)
+	records = d.records()[before:]
+	last := make(map[string]record)
+	for _, r := range d.records() {
+		if !r.control() {
+			n.checkNext(last[r.UID], r)
+			last[r.UID] = r
+		}
+	}
+	told := make(map[string]bool)
+	for _, r := range records {
+		told[r.ID] = true
+	}
+	for _, id := range want {
+		if !told[id] {
+			t.Errorf("not told: %s", id)
+		}
+	}
+	if len(records) != len(want) {
+		t.Errorf("%d events, want %d", len(records), len(want))
+	}
+	p.set(func() {
+		for _, resource := range []string{"configmaps", "namespaces"} {
+			if p.watches[resource] != 1 {
+				t.Errorf("%d watches of %s", p.watches[resource], resource)
+			}
+		}
+	})
 }

@@ -149,17 +149,25 @@ func parse(h nats.Header) (event.Event, error) {
 // decode reads an event with its body from a message. ok is false for a message
 // that is none, which is logged and counted.
 func (j *Journal) decode(ctx context.Context, m message) (e event.Event, ok bool, err error) {
-	e, err = parse(m.Header)
-	if err != nil {
-		j.foreign.Add(1)
-		j.logger.Warn("message in the journal's stream is no event, leaving it out; who else writes there?",
-			slog.String("subject", m.Subject), slog.Uint64("seq", m.seq), slog.Any("err", err))
+	if e, ok = j.identify(m); !ok {
 		return event.Event{}, false, nil
 	}
 	if e.Data, err = j.body(ctx, m); err != nil {
 		return event.Event{}, false, err
 	}
 	return e, true, nil
+}
+
+// identify is decode without the body.
+func (j *Journal) identify(m message) (e event.Event, ok bool) {
+	e, err := parse(m.Header)
+	if err != nil {
+		j.foreign.Add(1)
+		j.logger.Warn("message in the journal's stream is no event, leaving it out; who else writes there?",
+			slog.String("subject", m.Subject), slog.Uint64("seq", m.seq), slog.Any("err", err))
+		return event.Event{}, false
+	}
+	return e, true
 }
 
 // body returns what a message carries or refers to. What is gone or damaged for

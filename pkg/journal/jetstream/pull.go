@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -125,6 +126,18 @@ func (p *puller) next(ctx context.Context) ([]message, error) {
 		found, _, err = p.request(ctx, 1, 0) // one message that alone is above the bound
 	}
 	return found, err
+}
+
+// nextUpTo is next for what lies at or below the sequence end, and reports whether
+// that is through.
+func (p *puller) nextUpTo(ctx context.Context, end uint64) (found []message, through bool, err error) {
+	if found, err = p.next(ctx); err != nil {
+		return nil, false, err
+	}
+	if n := slices.IndexFunc(found, func(m message) bool { return m.seq > end }); n >= 0 {
+		return found[:n], true, nil
+	}
+	return found, len(found) == 0 || p.pending == 0, nil
 }
 
 // pullRequest is the server's form of it.

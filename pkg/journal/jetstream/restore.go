@@ -55,11 +55,8 @@ func (j *Journal) restoreObjects(ctx context.Context, filter string, last func(e
 			return // seen before the connection was lost
 		}
 		done = m.seq
-		e, err := parse(m.Header)
-		if err != nil {
-			j.foreign.Add(1)
-			j.logger.Warn("message in the journal's stream is no event, leaving it out; who else writes there?",
-				slog.String("subject", m.Subject), slog.Uint64("seq", m.seq), slog.Any("err", err))
+		e, ok := j.identify(m)
+		if !ok {
 			return
 		}
 		j.heads.set(j.heads.hash(m.Subject), head{seq: m.seq, id: j.heads.hash(e.ID), ends: e.Op.Ends()})

@@ -3,7 +3,6 @@ package jetstream
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	js "github.com/nats-io/nats.go/jetstream"
 
@@ -11,9 +10,8 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
-// snapshot gives a new sink the state of all objects as of the sequence end: the
-// last message of every subject up to there, unless that is the end of an object.
-// What changes meanwhile has a higher sequence and follows as it is.
+// snapshot gives a new sink the state of all objects as of the sequence end. What
+// changes meanwhile has a higher sequence and follows as it is.
 //
 // Only the last entry has a sequence, so that a sink that breaks off begins anew.
 // It may then know objects that are gone meanwhile: the ends since the first
@@ -23,20 +21,23 @@ type snapshot struct {
 	since  uint64 // the end of the first attempt
 	end    uint64
 
-	pull   *puller
-	ended  bool   // the ends are through
-	passed uint64 // everything up to here was read, of the ends or of the objects
-	gone   uint64 // sequences that were jumped over while looking for ends
+	pull   *puller // of the ends
+	ended  bool    // they are through
+	passed uint64  // everything up to here was read of them
+	gone   uint64  // sequences that were jumped over while looking for them
+	states *states
 	synced []journal.Entry
 	held   []journal.Entry // the newest entry: it may be the last
 }
 
 func newSnapshot(c *cursor, end, since uint64) *snapshot {
-	s := &snapshot{cursor: c, since: since, end: end, passed: since}
-	if since >= end {
-		s.ended, s.passed = true, 0
+	return &snapshot{
+		cursor: c, since: since, end: end, passed: since, ended: since >= end,
+		states: &states{
+			journal: c.journal, filters: []string{c.journal.config.root() + ".>"}, end: end,
+			wants: func(*event.Event) bool { return true },
+		},
 	}
-	return s
 }
 
 func (s *snapshot) close(ctx context.Context) {
@@ -44,6 +45,7 @@ func (s *snapshot) close(ctx context.Context) {
 		s.pull.close(ctx)
 		s.pull = nil
 	}
+	s.states.close(ctx)
 }
 
 // fill implements [source].
@@ -51,35 +53,57 @@ func (s *snapshot) fill(ctx context.Context) (entries []journal.Entry, done bool
 	if s.end == 0 {
 		return nil, true, nil
 	}
-	if err := s.open(ctx); err != nil {
-		return nil, false, err
-	}
-	found, err := s.pull.next(ctx)
-	if err != nil {
-		s.close(ctx)
-		return nil, false, err
-	}
-	through := len(found) == 0 || s.pull.pending == 0
-	if n := slices.IndexFunc(found, func(m message) bool { return m.seq > s.end }); n >= 0 {
-		found, through = found[:n], true
-	}
 	if s.ended {
-		entries, err = s.objects(ctx, found)
+		entries, done, err = s.objects(ctx)
 	} else {
-		entries, err = s.ends(ctx, found)
+		entries, err = s.ends(ctx)
 	}
 	if err != nil {
-		s.close(ctx)
 		return nil, false, err
 	}
 	entries = append(s.held, entries...)
 	s.held = nil
-	if !through {
-		return s.holdLast(entries), false, nil
-	}
-	s.close(ctx)
-	if s.ended {
+	if done {
 		return s.finish(append(entries, s.synced...)), true, nil
+	}
+	return s.holdLast(entries), false, nil
+}
+
+// objects turns the last events of objects that exist into their snapshot, and sets
+// aside what says that a target's snapshot is complete.
+func (s *snapshot) objects(ctx context.Context) (entries []journal.Entry, through bool, err error) {
+	events, through, err := s.states.next(ctx)
+	for _, e := range events {
+		if e.Op == event.Synced {
+			s.synced = append(s.synced, journal.Entry{Event: e})
+			continue
+		}
+		e.Op, e.Replay = event.Snapshot, false
+		entries = append(entries, journal.Entry{Event: e})
+	}
+	return entries, through, err
+}
+
+// ends reads on for ends of objects, and is through with them at the snapshot's end.
+// What is missing may have been some, too.
+func (s *snapshot) ends(ctx context.Context) (entries []journal.Entry, err error) {
+	if s.pull == nil {
+		s.pull, err = s.cursor.journal.pull(ctx, scan{
+			stream: s.cursor.journal.stream, policy: js.DeliverByStartSequencePolicy, from: s.passed + 1, batch: readBatch, bytes: readBytes,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read the ends of objects: %w", err)
+		}
+	}
+	found, through, err := s.pull.nextUpTo(ctx, s.end)
+	if err == nil {
+		entries, err = s.pickEnds(ctx, found)
+	}
+	if err != nil || through {
+		s.close(ctx)
+	}
+	if err != nil || !through {
+		return entries, err
 	}
 	if s.passed < s.end {
 		s.gone += s.end - s.passed
@@ -88,12 +112,12 @@ func (s *snapshot) fill(ctx context.Context) (entries []journal.Entry, done bool
 	if s.gone > 0 {
 		entries = append(entries, s.cursor.trimmed(s.since+1, s.end, s.gone))
 	}
-	s.ended, s.passed = true, 0
-	return s.holdLast(entries), false, nil
+	s.ended = true
+	return entries, nil
 }
 
-// ends picks the ends of objects. What is missing may have been some, too.
-func (s *snapshot) ends(ctx context.Context, found []message) (entries []journal.Entry, err error) {
+// pickEnds takes the ends among messages.
+func (s *snapshot) pickEnds(ctx context.Context, found []message) (entries []journal.Entry, err error) {
 	decoded := make([]*event.Event, len(found))
 	for i, m := range found {
 		if !event.Op(m.Header.Get(headerOp)).Ends() {
@@ -120,48 +144,6 @@ func (s *snapshot) ends(ctx context.Context, found []message) (entries []journal
 	return entries, nil
 }
 
-// objects turns the last messages of objects that exist into their snapshot, and
-// sets aside what says that a target's snapshot is complete.
-func (s *snapshot) objects(ctx context.Context, found []message) (entries []journal.Entry, err error) {
-	passed, synced := s.passed, s.synced
-	for _, m := range found {
-		if m.seq <= passed {
-			continue // read before the connection was lost
-		}
-		passed = m.seq
-		e, ok, err := s.cursor.journal.decode(ctx, m)
-		switch {
-		case err != nil:
-			return nil, err
-		case !ok || e.Op == event.Gap || e.Op == event.State || e.Op.Ends():
-		case e.Op == event.Synced:
-			synced = append(synced, journal.Entry{Event: e})
-		default:
-			e.Op, e.Replay = event.Snapshot, false
-			entries = append(entries, journal.Entry{Event: e})
-		}
-	}
-	s.passed, s.synced = passed, synced
-	return entries, nil
-}
-
-// open makes the puller for what is to be read now, if there is none.
-func (s *snapshot) open(ctx context.Context) (err error) {
-	if s.pull != nil {
-		return nil
-	}
-	what := scan{stream: s.cursor.journal.stream, policy: js.DeliverLastPerSubjectPolicy, batch: snapshotBatch}
-	if s.ended {
-		what.filters = []string{s.cursor.journal.config.root() + ".>"}
-	} else {
-		what.policy, what.from, what.batch, what.bytes = js.DeliverByStartSequencePolicy, s.passed+1, readBatch, readBytes
-	}
-	if s.pull, err = s.cursor.journal.pull(ctx, what); err != nil {
-		return fmt.Errorf("read a snapshot: %w", err)
-	}
-	return nil
-}
-
 // holdLast keeps the last entry back.
 func (s *snapshot) holdLast(entries []journal.Entry) []journal.Entry {
 	if len(entries) == 0 {
@@ -186,8 +168,3 @@ func (s *snapshot) finish(entries []journal.Entry) []journal.Entry {
 	signal(c.journal.dirty)
 	return nil
 }
-
-// snapshotBatch bounds a pull of a snapshot. A bound in bytes would lose objects:
-// where a message does not fit into what is left of it, nats-server (2.15) goes on
-// behind that message if the consumer delivers the last per subject.
-const snapshotBatch = 32

@@ -1,0 +1,81 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+
+	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// states reads what the subjects of the filters end with, up to the sequence end and
+// in the order of the log: the state of every object that has not changed since, and
+// the synced records. What has changed since has a higher sequence, and so follows to
+// whoever reads on from there.
+type states struct {
+	journal *Journal
+	filters []string
+	end     uint64
+	// wants is asked before a body is read; the event has no Data yet.
+	wants func(e *event.Event) bool
+
+	pull   *puller
+	passed uint64 // everything up to here was returned or is not wanted
+}
+
+// statesBatch bounds a pull. A bound in bytes would lose objects: where a message
+// does not fit into what is left of it, nats-server (2.15) goes on behind that message
+// if the consumer delivers the last per subject.
+const statesBatch = 32
+
+func (s *states) close(ctx context.Context) {
+	if s.pull != nil {
+		s.pull.close(ctx)
+		s.pull = nil
+	}
+}
+
+// next returns some more events as they were appended, possibly none, and whether
+// they are the last. After an error it may be called again and goes on where it was.
+func (s *states) next(ctx context.Context) (events []event.Event, through bool, err error) {
+	if s.end == 0 {
+		return nil, true, nil
+	}
+	if s.pull == nil {
+		s.pull, err = s.journal.pull(ctx, scan{
+			stream: s.journal.stream, policy: js.DeliverLastPerSubjectPolicy, filters: s.filters, batch: statesBatch,
+		})
+		if err != nil {
+			return nil, false, fmt.Errorf("read the states of objects: %w", err)
+		}
+	}
+	found, through, err := s.pull.nextUpTo(ctx, s.end)
+	if err == nil {
+		events, err = s.decode(ctx, found)
+	}
+	if err != nil || through {
+		s.close(ctx)
+	}
+	return events, through, err
+}
+
+func (s *states) decode(ctx context.Context, found []message) (events []event.Event, err error) {
+	passed := s.passed
+	for _, m := range found {
+		if m.seq <= passed {
+			continue // read before the connection was lost
+		}
+		passed = m.seq
+		e, ok := s.journal.identify(m)
+		if !ok || e.Op == event.Gap || e.Op == event.State || e.Op.Ends() || !s.wants(&e) {
+			continue
+		}
+		if e.Data, err = s.journal.body(ctx, m); err != nil {
+			return nil, err
+		}
+		events = append(events, e)
+	}
+	s.passed = passed
+	return events, nil
+}

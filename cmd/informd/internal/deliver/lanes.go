@@ -64,22 +64,22 @@ func (l *lanes) dispatch(ctx context.Context) error {
 	}
 }
 
-// next reads the next entries. If the cursor is to be moved back first, or the sink
-// is replaced, it waits until nothing is under way.
+// next reads the next entries. If something is to be done with the cursor first, or
+// the sink is replaced, it waits until nothing is under way.
 func (l *lanes) next(ctx context.Context) ([]journal.Entry, error) {
 	for {
 		entries, err := l.in.next(ctx)
-		rewind := errors.Is(err, errRewind)
-		if !rewind && !errors.Is(err, errReplaced) {
+		settle := errors.Is(err, errSettle)
+		if !settle && !errors.Is(err, errReplaced) {
 			return entries, err
 		}
 		if err := l.window.empty(ctx); err != nil {
 			return nil, err
 		}
-		if !rewind {
+		if !settle {
 			return nil, err
 		}
-		l.in.rewind(ctx)
+		l.in.settle(ctx)
 	}
 }
 

@@ -21,7 +21,7 @@ type reader struct {
 
 // next returns the next entries, at least one, and waits for them: what an
 // operator has inserted, then what the journal has. It returns none and no error
-// when draining has come to its end, errRewind if rewind has something to do, and
+// when draining has come to its end, errSettle if settle has something to do, and
 // errReplaced if the setup is to change.
 func (r *reader) next(ctx context.Context) ([]journal.Entry, error) {
 	t := trouble{runner: r.runner}
@@ -32,8 +32,8 @@ func (r *reader) next(ctx context.Context) ([]journal.Entry, error) {
 		if e, ok := r.runner.requests.inserted(); ok {
 			return []journal.Entry{{Event: e}}, nil
 		}
-		if r.runner.requests.wantsRewind() {
-			return nil, errRewind
+		if r.runner.requests.hasTasks() {
+			return nil, errSettle
 		}
 		wait := r.idle
 		if r.runner.isDraining() {
@@ -66,17 +66,22 @@ func (r *reader) next(ctx context.Context) ([]journal.Entry, error) {
 	}
 }
 
-// rewind moves the cursor back if an operator has asked for it. Nothing that was
+// settle does what an operator has asked to be done with the cursor. Nothing that was
 // read may be under way.
-func (r *reader) rewind(ctx context.Context) {
-	r.runner.requests.rewind(func(since time.Time) (uint64, error) {
-		cursor, ok := r.runner.cursor.(journal.Rewinder)
-		if !ok {
-			return 0, journal.ErrNotKept
-		}
-		r.last = 0
-		return cursor.Rewind(ctx, since)
-	})
+func (r *reader) settle(ctx context.Context) {
+	for _, do := range r.runner.requests.takeTasks() {
+		do(ctx, r)
+	}
+}
+
+// rewind moves the cursor back.
+func (r *reader) rewind(ctx context.Context, since time.Time) (uint64, error) {
+	cursor, ok := r.runner.cursor.(journal.Rewinder)
+	if !ok {
+		return 0, journal.ErrNotKept
+	}
+	r.last = 0
+	return cursor.Rewind(ctx, since)
 }
 
 // admits applies the route and counts what it leaves out.

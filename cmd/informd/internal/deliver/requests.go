@@ -12,16 +12,17 @@ import (
 )
 
 var (
-	// errRewind tells a loop that the cursor is to be moved before it reads on.
-	errRewind = errors.New("the cursor is to be moved")
+	// errSettle tells a loop to let what is under way come to its end, and to call
+	// settle before it reads on.
+	errSettle = errors.New("something is to be done while nothing is under way")
 	// errEnded is the answer to requests when the sink has ended.
 	errEnded = errors.New("the sink has ended")
 )
 
 // requests are what an operator asks of a running sink: to deliver single events,
-// to move the cursor back, and to go on with another setup or to end. The loop that
-// reads the journal does it, between two reads, so that none gets in the way of what
-// is under way.
+// to do something with the cursor, and to go on with another setup or to end. The loop
+// that reads the journal does it, between two reads, so that none gets in the way of
+// what is under way.
 type requests struct {
 	mu     sync.Mutex
 	ended  bool
@@ -30,17 +31,17 @@ type requests struct {
 	taken  int                // how many of them are on their way
 	// waiting are the callers of insert, by the id of their event.
 	waiting map[string]chan struct{}
-	rewinds []rewindRequest
+	// tasks are for while nothing is under way.
+	tasks []task
 	// wanted are changes that are to be made, of which the last one counts; asked is
 	// closed while there are some.
 	wanted []change
 	asked  chan struct{}
 }
 
-type rewindRequest struct {
-	since  time.Time
-	answer chan rewindAnswer // capacity 1
-}
+// task does something with the cursor. It is called by the loop, with the loop's
+// context.
+type task func(ctx context.Context, in *reader)
 
 type rewindAnswer struct {
 	events uint64
@@ -73,7 +74,11 @@ func (r *Runner) Insert(ctx context.Context, e event.Event) error {
 // since, under new ids, and returns how many events that are at most. It waits
 // until what is under way is delivered.
 func (r *Runner) Rewind(ctx context.Context, since time.Time) (uint64, error) {
-	answer, err := r.requests.askRewind(since)
+	answer := make(chan rewindAnswer, 1)
+	err := r.requests.ask(func(ctx context.Context, in *reader) {
+		events, err := in.rewind(ctx, since)
+		answer <- rewindAnswer{events, err}
+	})
 	if err != nil {
 		return 0, fmt.Errorf("sink %s: %w", r.options.Name, err)
 	}
@@ -109,16 +114,16 @@ func (q *requests) insert(e event.Event) (done <-chan struct{}, err error) {
 	return c, nil
 }
 
-func (q *requests) askRewind(since time.Time) (<-chan rewindAnswer, error) {
+// ask adds a task.
+func (q *requests) ask(t task) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.ended {
-		return nil, errEnded
+		return errEnded
 	}
-	request := rewindRequest{since: since, answer: make(chan rewindAnswer, 1)}
-	q.rewinds = append(q.rewinds, request)
+	q.tasks = append(q.tasks, t)
 	q.interruptNow()
-	return request.answer, nil
+	return nil
 }
 
 // interruptNow ends the read under way. The caller holds the lock.
@@ -134,7 +139,7 @@ func (q *requests) interrupt(ctx context.Context) (limited context.Context, stop
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.wake = cancel
-	if len(q.events)-q.taken+len(q.rewinds)+len(q.wanted) > 0 {
+	if len(q.events)-q.taken+len(q.tasks)+len(q.wanted) > 0 {
 		cancel()
 	}
 	return limited, func() {
@@ -218,22 +223,19 @@ func (q *requests) change() change {
 	return c
 }
 
-func (q *requests) wantsRewind() bool {
+func (q *requests) hasTasks() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.rewinds) > 0
+	return len(q.tasks) > 0
 }
 
-// rewind answers the requests to move the cursor.
-func (q *requests) rewind(move func(since time.Time) (uint64, error)) {
+// takeTasks returns the tasks, in order; they are the caller's to do.
+func (q *requests) takeTasks() []task {
 	q.mu.Lock()
-	asked := q.rewinds
-	q.rewinds = nil
-	q.mu.Unlock()
-	for _, request := range asked {
-		events, err := move(request.since)
-		request.answer <- rewindAnswer{events, err}
-	}
+	defer q.mu.Unlock()
+	tasks := q.tasks
+	q.tasks = nil
+	return tasks
 }
 
 // close refuses what comes from now on.

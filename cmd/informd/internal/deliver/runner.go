@@ -270,9 +270,9 @@ func runPlain(ctx context.Context, in *reader, w *writer) error {
 	events := make([]event.Event, 0, maxBatchEvents)
 	seqs := make([]uint64, 0, maxBatchEvents)
 	for {
-		in.rewind(ctx) // nothing is under way
+		in.settle(ctx) // nothing is under way
 		entries, err := in.next(ctx)
-		if errors.Is(err, errRewind) {
+		if errors.Is(err, errSettle) {
 			continue
 		}
 		if len(entries) == 0 {

@@ -24,7 +24,8 @@ var ErrClosed = errors.New("journal is closed")
 // ErrTooLarge says that a dead letter is larger than what the journal's server takes.
 var ErrTooLarge = errors.New("larger than the server's max_payload")
 
-// ErrNotKept says that a cursor cannot go back: it is no [Rewinder].
+// ErrNotKept says that a cursor cannot repeat anything: it is neither a [Rewinder] nor
+// a [Resnapshotter].
 var ErrNotKept = errors.New("the journal does not keep what was delivered")
 
 // Entry is an event with its place in the log.
@@ -116,6 +117,29 @@ type Rewinder interface {
 	// read again, under new ids that end in ":r<run>", and returns how many
 	// events that are. No Read may be under way.
 	Rewind(ctx context.Context, since time.Time) (uint64, error)
+}
+
+// Resnapshotter is a [Cursor] of a journal that keeps the last event of every object.
+type Resnapshotter interface {
+	// Resnapshot has Read return the state of all objects of some targets anew, in turn
+	// with what it returns anyway; [Resnapshot] says how. It does not wait for
+	// anything. One that is not through is dropped by another one, by Reset and by
+	// Rewind. The errors are ctx's, ErrClosed, and that the reader is still at its first
+	// snapshot. No Read may be under way.
+	Resnapshot(ctx context.Context, r Resnapshot) error
+}
+
+// Resnapshot is what a [Resnapshotter] repeats, all of it with Seq 0: the records of
+// Begin; the state of every object of their targets that exists, as snapshots that are
+// marked as a replay, with an [event.ReannouncedID] and in the place in the object's
+// chain of the event that they repeat; and the records of End. An object that changes
+// meanwhile, or has changed and Read has not come to that yet, is left out, as its own
+// event comes before End. So no state follows a newer one.
+type Resnapshot struct {
+	// Run is in the ids of the objects.
+	Run uint64
+	// Begin and End have a record for each target. The targets are of one resource.
+	Begin, End []event.Event
 }
 
 // Lag is how far a cursor is behind.

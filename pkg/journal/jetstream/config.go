@@ -51,6 +51,10 @@ type Config struct {
 	// Fence is asked before everything that is published and before every Read.
 	// An error, such as a lost leadership, ends the call with it. Nil allows all.
 	Fence func() error
+	// Watched says whether what an event is about, an object or a target, is watched:
+	// states of anything else are not read for a sink. It is called concurrently, with
+	// events without Data. Nil: everything is.
+	Watched func(e *event.Event) bool
 	// Logger takes what operators should know. Required.
 	Logger *slog.Logger
 }
@@ -99,6 +103,8 @@ func (c *Config) allowed() error {
 	}
 	return c.Fence()
 }
+
+func (c *Config) watched(e *event.Event) bool { return c.Watched == nil || c.Watched(e) }
 
 func (c *Config) stateStream() string  { return c.Stream + "_STATE" }
 func (c *Config) objectBucket() string { return c.Stream + "_OBJECTS" }

@@ -20,7 +20,7 @@ type cursor struct {
 	life    context.Context //nolint:containedctx // ends with Close
 	end     context.CancelCauseFunc
 	saving  sync.Mutex    // held while the record is written: the latest comes last
-	reader  chan struct{} // has room for the call that uses queue and source
+	reader  chan struct{} // has room for the call that uses queue and the sources
 	reading *trouble
 
 	mu      sync.Mutex
@@ -39,6 +39,8 @@ type cursor struct {
 	// Of who has put something into reader:
 	queue  []journal.Entry // read ahead
 	source source          // where the next entries come from; nil: the tail
+	// repeating is what is read in turn with that; nil: nothing.
+	repeating *resnapshot
 }
 
 // batch tells how old entries are that were read from the stream.
@@ -134,23 +136,29 @@ func (c *cursor) beginSnapshot(end uint64) {
 	}
 }
 
+// acquire waits until nobody else uses queue and the sources.
+func (c *cursor) acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case c.reader <- struct{}{}:
+		return func() { <-c.reader }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.life.Done():
+		return nil, journal.ErrClosed
+	}
+}
+
 // Reset implements [journal.Cursor].
 func (c *cursor) Reset(ctx context.Context) error {
 	if err := c.usable(ctx); err != nil {
 		return err
 	}
-	select {
-	case c.reader <- struct{}{}:
-		defer func() { <-c.reader }()
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.life.Done():
-		return journal.ErrClosed
+	release, err := c.acquire(ctx)
+	if err != nil {
+		return err
 	}
-	if c.source != nil {
-		c.source.close(ctx)
-	}
-	c.queue, c.source = nil, nil
+	defer release()
+	c.forget(ctx)
 	c.mu.Lock()
 	c.next, c.floor, c.batches, c.seen = c.record.Last+1, 0, nil, nil
 	c.mu.Unlock()
@@ -173,6 +181,9 @@ func (c *cursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
 		return nil, c.cause(ctx, bounded.Err())
 	}
 	entries, err := c.read(bounded, max(limit, 1))
+	if c.repeating != nil {
+		c.repeating.returned(entries)
+	}
 	return entries, c.cause(ctx, err)
 }
 
@@ -201,19 +212,23 @@ func (c *cursor) read(ctx context.Context, limit int) ([]journal.Entry, error) {
 		if entries := c.dequeue(limit); len(entries) > 0 {
 			return entries, nil
 		}
-		if c.source == nil {
+		from := c.turn()
+		if from == nil {
 			entries, err := c.readTail(ctx, limit)
 			if err != nil || len(entries) > 0 {
 				return entries, err
 			}
 			continue
 		}
-		entries, done, err := c.source.fill(ctx)
+		entries, done, err := from.fill(ctx)
 		switch {
 		case err == nil:
 			c.reading.over()
 			pause = backoff{}
-			c.enqueue(ctx, entries, done)
+			c.enqueue(entries)
+			if done {
+				c.through(ctx, from)
+			}
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		default:
@@ -249,14 +264,44 @@ func (c *cursor) readTail(ctx context.Context, limit int) ([]journal.Entry, erro
 	return entries, nil
 }
 
+// turn is the source to read from now; nil: the tail.
+func (c *cursor) turn() source {
+	if c.repeating != nil {
+		c.mu.Lock()
+		next := c.next
+		c.mu.Unlock()
+		if c.repeating.due(next, c.source != nil || next <= c.journal.tail.end()) {
+			return c.repeating
+		}
+	}
+	return c.source
+}
+
+// through gives up a source that has no more.
+func (c *cursor) through(ctx context.Context, s source) {
+	s.close(ctx)
+	if s == c.source {
+		c.source = nil
+	} else {
+		c.repeating = nil
+	}
+}
+
+// forget gives up what was read ahead, and where that came from.
+func (c *cursor) forget(ctx context.Context) {
+	if c.source != nil {
+		c.source.close(ctx)
+	}
+	if c.repeating != nil {
+		c.repeating.close(ctx)
+	}
+	c.queue, c.source, c.repeating = nil, nil, nil
+}
+
 // enqueue takes over what a source has read.
-func (c *cursor) enqueue(ctx context.Context, entries []journal.Entry, done bool) {
+func (c *cursor) enqueue(entries []journal.Entry) {
 	c.rename(entries)
 	c.queue = append(c.queue, entries...)
-	if done {
-		c.source.close(ctx)
-		c.source = nil
-	}
 }
 
 // dequeue returns what was read ahead and is not committed.
@@ -335,10 +380,7 @@ func (c *cursor) finish(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	if c.source != nil {
-		c.source.close(ctx)
-		c.source = nil
-	}
+	c.forget(ctx)
 	<-c.reader
 }
 

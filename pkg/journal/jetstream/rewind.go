@@ -61,10 +61,7 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	if err := c.journal.save(ctx, c.journal.sinkKey(c.name), anew); err != nil {
 		return 0, err
 	}
-	if c.source != nil {
-		c.source.close(ctx)
-	}
-	c.queue, c.source = nil, nil
+	c.forget(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.record, c.saved, c.floor, c.next, c.batches, c.seen = anew, anew, 0, first, nil, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
-// snapshot gives a new sink the state of all objects as of the sequence end. What
-// changes meanwhile has a higher sequence and follows as it is.
+// snapshot gives a new sink the state of all objects that are watched, as of the
+// sequence end. What changes meanwhile has a higher sequence and follows as it is.
 //
 // Only the last entry has a sequence, so that a sink that breaks off begins anew.
 // It may then know objects that are gone meanwhile: the ends since the first
@@ -35,7 +35,7 @@ func newSnapshot(c *cursor, end, since uint64) *snapshot {
 		cursor: c, since: since, end: end, passed: since, ended: since >= end,
 		states: &states{
 			journal: c.journal, filters: []string{c.journal.config.root() + ".>"}, end: end,
-			wants: func(*event.Event) bool { return true },
+			wants: c.journal.config.watched,
 		},
 	}
 }

@@ -57,7 +57,7 @@ func (s *states) next(ctx context.Context) (events []event.Event, through bool, 
 	if err != nil || through {
 		s.close(ctx)
 	}
-	return events, through, err
+	return events, through && err == nil, err
 }
 
 func (s *states) decode(ctx context.Context, found []message) (events []event.Event, err error) {

@@ -1,0 +1,76 @@
+package dynwatch
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// Covering returns a function that says whether what an event is about, an object or a
+// target, is one of the wanted resources and in one of its namespaces, as far as names
+// tell: it asks nobody, neither what is served or allowed nor for labels. The function
+// may be called concurrently. If the wanted set is not valid the error names every
+// fault.
+func Covering(wanted []Resource) (func(e *event.Event) bool, error) {
+	set, err := newWantedSet(wanted)
+	if err != nil {
+		return nil, fmt.Errorf("wanted resources: %w", err)
+	}
+	explicit := make(map[schema.GroupResource][]spec)
+	for _, s := range set.explicit {
+		one := schema.GroupResource{Group: s.group, Resource: s.resource}
+		explicit[one] = append(explicit[one], s)
+	}
+	return func(e *event.Event) bool {
+		one := schema.GroupResource{Group: e.Group, Resource: e.Resource}
+		all := explicit[one]
+		if owner, ok := set.owner(one); ok {
+			all = owner.as(one)
+		}
+		return slices.ContainsFunc(all, func(s spec) bool { return s.covers(e) })
+	}, nil
+}
+
+// covers reports whether the target is that of the event, or may be by its namespace.
+func (s spec) covers(e *event.Event) bool {
+	switch {
+	case e.Op.Control():
+		return e.Target == s.name()
+	case s.namespace != "":
+		return e.Namespace == s.namespace
+	}
+	f := newFilter(s)
+	return f == nil || f.named(e.Namespace)
+}
+
+// Bracket are the records around the objects of one target that are announced anew.
+type Bracket struct{ Begin, End event.Event }
+
+// Brackets returns what [Manager.Resnapshot] would put around the objects of each
+// target of a resource, sorted by target, and a run that is like no other. The
+// revision in them is the one that the target has come to. It emits nothing, and a
+// target may be in any state. The error is an [ErrUnknownResource].
+func (m *Manager) Brackets(resource string) (brackets []Bracket, run uint64, err error) {
+	targets, run, err := m.toResnapshot(resource)
+	for _, r := range targets {
+		brackets = append(brackets, r.target.status.snapshot().bracket(m.options.Cluster, run))
+	}
+	slices.SortFunc(brackets, func(a, b Bracket) int { return cmp.Compare(a.Begin.Target, b.Begin.Target) })
+	return brackets, run, err
+}
+
+func (s TargetStatus) bracket(cluster string, run uint64) Bracket {
+	begin := event.Event{
+		ID: event.ResnapshotID(s.Name, s.ResourceVersion, run, s.Epoch, false), Op: event.Synced, Time: time.Now(),
+		Cluster: cluster, Target: s.Name, Group: s.Group, Version: s.Version, Resource: s.Resource, Kind: s.Kind,
+		ResourceVersion: s.ResourceVersion, Replay: true,
+	}
+	end := begin
+	end.ID = event.ResnapshotID(s.Name, s.ResourceVersion, run, s.Epoch, true)
+	return Bracket{begin, end}
+}

@@ -1,0 +1,176 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// maxTold bounds the objects that are remembered because something of them was read
+// while their states are. Beyond that the log waits until those are through.
+const maxTold = 1 << 14
+
+// resnapshot gives a sink the states of objects as of what it has read when that
+// begins, in turn with what the log has. What is newer is not repeated, as the log
+// brings it: the end comes when the sink has read as far as the log went when the
+// states were through.
+type resnapshot struct {
+	cursor *cursor
+	what   journal.Resnapshot
+	// targets are the names of the targets, by namespace; "" is for all namespaces.
+	targets map[string]string
+
+	states *states // nil until it begins
+	// told are the keys of objects of which the log brought something since.
+	told map[string]struct{}
+	// rests: the log has its turn.
+	rests   bool
+	through bool   // with the states
+	known   bool   // until is
+	until   uint64 // where the log ended then
+}
+
+// Resnapshot implements [journal.Resnapshotter]. The position of the sink does not
+// change, so that nothing is left of it in another process.
+func (c *cursor) Resnapshot(ctx context.Context, what journal.Resnapshot) error {
+	if err := c.usable(ctx); err != nil {
+		return err
+	}
+	release, err := c.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	c.mu.Lock()
+	first := c.record.Snapshot
+	c.mu.Unlock()
+	if first {
+		return fmt.Errorf("resnapshot: %w", errSnapshot)
+	}
+	if c.repeating != nil {
+		c.repeating.close(ctx)
+	}
+	c.repeating = &resnapshot{cursor: c, what: what, targets: make(map[string]string), told: make(map[string]struct{})}
+	for _, record := range what.Begin {
+		_, namespace, _ := strings.Cut(record.Target, "@")
+		c.repeating.targets[namespace] = record.Target
+	}
+	return nil
+}
+
+func (r *resnapshot) close(ctx context.Context) {
+	if r.states != nil {
+		r.states.close(ctx)
+	}
+}
+
+// due reports whether it is its turn. Next is the sequence that the sink reads next,
+// and behind says whether the log has it.
+func (r *resnapshot) due(next uint64, behind bool) bool {
+	switch {
+	case r.known:
+		return next > r.until
+	case r.states == nil, r.through:
+		return true
+	default:
+		return !r.rests || !behind || len(r.told) >= maxTold
+	}
+}
+
+// fill implements [source].
+func (r *resnapshot) fill(ctx context.Context) (entries []journal.Entry, done bool, err error) {
+	switch {
+	case r.states == nil:
+		r.begin()
+		return records(r.what.Begin), false, nil
+	case !r.through:
+		r.rests = true
+		var events []event.Event
+		events, r.through, err = r.states.next(ctx)
+		if r.through {
+			r.told = nil
+		}
+		return r.repeat(events), false, err
+	case !r.known:
+		r.until, err = r.cursor.journal.last(ctx)
+		r.known = err == nil
+		return nil, false, err
+	default:
+		return records(r.what.End), true, nil
+	}
+}
+
+// begin is called when everything that was read ahead was returned.
+func (r *resnapshot) begin() {
+	c, first := r.cursor, r.what.Begin[0]
+	c.mu.Lock()
+	end := c.next - 1
+	c.mu.Unlock()
+	subjects := strings.Join([]string{
+		c.journal.config.root(), event.EscapeToken(event.GroupOrCore(first.Group)), event.EscapeToken(first.Resource), "*.*",
+	}, ".")
+	r.states = &states{journal: c.journal, filters: []string{subjects}, end: end, wants: r.wants}
+}
+
+// target is the name of the target that an object belongs to, "" if it is of none.
+func (r *resnapshot) target(e *event.Event) string {
+	if all := r.targets[""]; all != "" {
+		return all
+	}
+	return r.targets[e.Namespace]
+}
+
+func (r *resnapshot) wants(e *event.Event) bool {
+	_, told := r.told[e.Key()]
+	return !told && r.target(e) != "" && r.cursor.journal.config.watched(e)
+}
+
+// repeat makes of the last events of objects what announces them anew.
+func (r *resnapshot) repeat(events []event.Event) []journal.Entry {
+	entries := make([]journal.Entry, len(events))
+	for i, e := range events {
+		e.ID = event.ReannouncedID(e.UID, e.ResourceVersion, r.what.Run, event.Epoch(e.ID))
+		e.Op, e.Replay, e.PrevResourceVersion, e.Target = event.Snapshot, true, e.ResourceVersion, r.target(&e)
+		entries[i].Event = e
+	}
+	return entries
+}
+
+// returned notes what Read has returned.
+func (r *resnapshot) returned(entries []journal.Entry) {
+	for i := range entries {
+		if entries[i].Seq == 0 || r.states == nil || r.through {
+			continue
+		}
+		r.rests = false
+		if e := &entries[i].Event; !e.Op.Control() {
+			r.told[e.Key()] = struct{}{}
+		}
+	}
+}
+
+// records makes entries of control records, of now.
+func records(events []event.Event) []journal.Entry {
+	entries := make([]journal.Entry, len(events))
+	for i, e := range events {
+		e.Time = time.Now().UTC().Truncate(time.Microsecond)
+		entries[i].Event = e
+	}
+	return entries
+}
+
+// last asks for the last sequence of the stream. More than what was acknowledged may
+// be in it.
+func (j *Journal) last(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	info, err := j.stream.Info(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("stream %s: %w", j.config.Stream, err)
+	}
+	return info.State.LastSeq, nil
+}

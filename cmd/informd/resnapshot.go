@@ -18,27 +18,38 @@ import (
 
 func resnapshotCommand() command {
 	return command{
-		name: "resnapshot", summary: "have a running informd announce all objects of a resource anew, to every sink",
-		long: `It asks the informd that runs with this config, through admin.listen, to list the
-resource and to announce each of its objects as a snapshot, under a new id: the usual
-one with :r<run> at its end. Two synced records, :synced:s<run> and :synced:r<run>,
-are around them. It waits until the run has come to its end.`,
-		examples: "informd resnapshot --resource apps/deployments",
+		name: "resnapshot", summary: "have a running informd announce all objects of a resource anew, to every sink or to one",
+		long: `It asks the informd that runs with this config, through admin.listen, to announce
+each object of the resource as a snapshot, under a new id: the usual one with :r<run> at
+its end. Two synced records, :synced:s<run> and :synced:r<run>, are around them. It
+waits until the run has come to its end.
+
+Without --sink informd lists the resource, and every sink gets it. With --sink that
+sink alone gets what the journal holds as the last state of each object, in between
+what happens meanwhile, and nothing is asked of the API server. If informd ends before
+the run does, this command fails, and the sink has the first record without the second
+one: ask again. It needs journal.type embedded or nats.`,
+		examples: "informd resnapshot --resource apps/deployments\ninformd resnapshot --resource pods --sink bus",
 		exits:    "0 ok, 1 failure or not every object, 2 wrong usage or config",
 		flags: func(flags *pflag.FlagSet) {
 			config.AddFlags(flags)
 			flags.String("resource", "", "<group>/<resource>, as in apps/deployments, or <resource>; the events come under new ids that end in :r<run>")
+			flags.String("sink", "", "name of the only sink that gets them, from the journal; absent = every sink")
 		},
 		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
 			resource := flags.Lookup("resource").Value.String()
-			if resource == "" {
+			sink := flags.Lookup("sink")
+			switch {
+			case resource == "":
 				return misused("resnapshot needs --resource, as in informd resnapshot --resource apps/deployments")
+			case sink.Changed && sink.Value.String() == "":
+				return misused("--sink is empty: name a sink, or leave it out to have every sink get it")
 			}
 			c, err := newClient(flags)
 			if err != nil {
 				return err
 			}
-			outcomes, err := c.resnapshot(ctx, resource)
+			outcomes, err := c.resnapshot(ctx, resource, sink.Value.String())
 			if err != nil {
 				return err
 			}
@@ -47,8 +58,12 @@ are around them. It waits until the run has come to its end.`,
 	}
 }
 
-func (c client) resnapshot(ctx context.Context, resource string) (outcomes []admin.Resnapshot, err error) {
-	err = c.do(ctx, http.MethodPost, "/resnapshot", url.Values{"resource": {resource}}, func(body io.Reader) error {
+func (c client) resnapshot(ctx context.Context, resource, sink string) (outcomes []admin.Resnapshot, err error) {
+	query := url.Values{"resource": {resource}}
+	if sink != "" {
+		query.Set("sink", sink)
+	}
+	err = c.do(ctx, http.MethodPost, "/resnapshot", query, func(body io.Reader) error {
 		return json.NewDecoder(body).Decode(&outcomes)
 	})
 	return outcomes, err

@@ -86,7 +86,7 @@ func (r *resnapshot) fill(ctx context.Context) (entries []journal.Entry, done bo
 	switch {
 	case r.states == nil:
 		r.begin()
-		return records(r.what.Begin), false, nil
+		return markers(r.what.Begin), false, nil
 	case !r.through:
 		r.rests = true
 		var events []event.Event
@@ -100,7 +100,7 @@ func (r *resnapshot) fill(ctx context.Context) (entries []journal.Entry, done bo
 		r.known = err == nil
 		return nil, false, err
 	default:
-		return records(r.what.End), true, nil
+		return markers(r.what.End), true, nil
 	}
 }
 
@@ -153,8 +153,8 @@ func (r *resnapshot) returned(entries []journal.Entry) {
 	}
 }
 
-// records makes entries of control records, of now.
-func records(events []event.Event) []journal.Entry {
+// markers makes entries of control records, of now.
+func markers(events []event.Event) []journal.Entry {
 	entries := make([]journal.Entry, len(events))
 	for i, e := range events {
 		e.Time = time.Now().UTC().Truncate(time.Microsecond)

@@ -43,8 +43,9 @@ type Repeats interface {
 	// events that are at most.
 	Replay(ctx context.Context, sink string, since time.Time) (uint64, error)
 	// Resnapshot has every object of a resource announced anew, to all sinks, and
-	// returns when that was appended.
-	Resnapshot(ctx context.Context, resource string) ([]Resnapshot, error)
+	// returns when that was appended; to one sink, if it is not empty, and then returns
+	// when that one is done with it.
+	Resnapshot(ctx context.Context, resource, sink string) ([]Resnapshot, error)
 }
 
 // ErrUnknown says that what was asked for is not there.
@@ -80,7 +81,8 @@ type Resnapshot struct {
 	Target string `json:"target"`
 	// Run is in the ids of all events of it.
 	Run uint64 `json:"run"`
-	// Objects is how many were announced anew, beside those that changed meanwhile.
+	// Objects is how many were announced anew, beside those that changed meanwhile, and
+	// beside what the routes of the sink leave out if it was for one.
 	Objects int `json:"objects"`
 	// Error says why it did not come to its end, empty if it did.
 	Error string `json:"error,omitempty"`
@@ -184,7 +186,7 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) resnapshot(w http.ResponseWriter, r *http.Request) error {
-	outcomes, err := s.options.Operator.Resnapshot(r.Context(), r.FormValue("resource"))
+	outcomes, err := s.options.Operator.Resnapshot(r.Context(), r.FormValue("resource"), r.FormValue("sink"))
 	if err != nil {
 		return err
 	}

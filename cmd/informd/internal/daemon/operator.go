@@ -159,17 +159,17 @@ func (o operator) Replay(ctx context.Context, sink string, since time.Time) (uin
 }
 
 // Resnapshot implements [admin.Operator].
-func (o operator) Resnapshot(ctx context.Context, resource string) ([]admin.Resnapshot, error) {
+func (o operator) Resnapshot(ctx context.Context, resource, sink string) ([]admin.Resnapshot, error) {
 	p, err := o.pipeline()
 	if err != nil {
 		return nil, err
 	}
-	results, err := p.manager.Resnapshot(ctx, resource)
-	if errors.Is(err, dynwatch.ErrUnknownResource) {
-		return nil, fmt.Errorf("%w resource: %w", admin.ErrUnknown, err)
+	if sink != "" {
+		return o.resnapshotTo(ctx, p, resource, sink)
 	}
+	results, err := p.manager.Resnapshot(ctx, resource)
 	if err != nil {
-		return nil, err
+		return nil, unknownResource(err)
 	}
 	outcomes := make([]admin.Resnapshot, len(results))
 	for i, r := range results {
@@ -179,6 +179,47 @@ func (o operator) Resnapshot(ctx context.Context, resource string) ([]admin.Resn
 		}
 	}
 	return outcomes, nil
+}
+
+// resnapshotTo has one sink get what the journal has, which asks nothing of the API
+// server.
+func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink string) ([]admin.Resnapshot, error) {
+	r, err := o.runner(sink)
+	if err != nil {
+		return nil, err
+	}
+	brackets, run, err := p.manager.Brackets(resource)
+	if err != nil {
+		return nil, unknownResource(err)
+	}
+	if !p.store.durable {
+		return nil, errors.New("a memory journal does not keep the states of objects: for one sink it takes journal.type embedded or nats; " +
+			"without --sink all sinks get them, from the API server")
+	}
+	what := journal.Resnapshot{Run: run}
+	for _, b := range brackets {
+		what.Begin, what.End = append(what.Begin, b.Begin), append(what.End, b.End)
+	}
+	p.logger.Info("announcing all objects anew", "sink", sink, "resource", resource, "run", run)
+	objects, err := r.Resnapshot(ctx, what)
+	if err != nil {
+		p.logger.Warn("objects were not all announced anew, or nobody waits for it any more", "sink", sink, "resource", resource, "run", run, "err", err)
+		return nil, fmt.Errorf("resnapshot %s, run %d: %w", resource, run, err)
+	}
+	p.logger.Info("all objects were announced anew", "sink", sink, "resource", resource, "run", run)
+	outcomes := make([]admin.Resnapshot, len(brackets))
+	for i, b := range brackets {
+		outcomes[i] = admin.Resnapshot{Target: b.Begin.Target, Run: run, Objects: objects[b.Begin.Target]}
+	}
+	return outcomes, nil
+}
+
+// unknownResource says that it is the caller's mistake, if it is.
+func unknownResource(err error) error {
+	if errors.Is(err, dynwatch.ErrUnknownResource) {
+		return fmt.Errorf("%w resource: %w", admin.ErrUnknown, err)
+	}
+	return err
 }
 
 // Reload implements [admin.Operator].

@@ -194,6 +194,9 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 		all, added = append(all, one), append(added, one)
 		done.added = append(done.added, s.Name)
 	}
+	if err := p.store.watch(next.Resources); err != nil {
+		return abandon(err)
+	}
 	// From here on nothing fails. Sinks that go make room for those that come: two
 	// may not have the same file.
 	limited, cancel := context.WithTimeout(ctx, changeTimeout)
@@ -214,7 +217,7 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 		p.run(one)
 	}
 	if !p.store.durable && len(done.added) > 0 {
-		p.logger.Warn("a sink that is added to a memory journal begins with what happens from now on; informd resnapshot announces a resource anew, to all sinks", "sinks", done.added)
+		p.logger.Warn("a sink that is added to a memory journal begins with what happens from now on; informd resnapshot without --sink announces a resource anew, to all sinks", "sinks", done.added)
 	}
 	return done, p.manager.Apply(wanted(next.Resources))
 }

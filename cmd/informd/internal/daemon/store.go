@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/cmd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/embedded"
@@ -43,6 +45,8 @@ type store struct {
 	// cluster finds that out: its error is one that may pass.
 	cluster func(ctx context.Context) (uid string, err error)
 	durable bool
+	// watched says what is watched now, see [dynwatch.Covering]; set before it is asked.
+	watched atomic.Pointer[func(*event.Event) bool]
 
 	binding sync.Mutex
 	bound   bool
@@ -55,6 +59,9 @@ type store struct {
 // another informd writes to it; waiting is called with the name of that one.
 func openStore(ctx context.Context, c *config.Config, logger *slog.Logger, waiting func(holder string)) (*store, error) {
 	s := &store{logger: logger, failed: make(chan error, 1)}
+	if err := s.watch(c.Resources); err != nil {
+		return nil, err
+	}
 	var err error
 	switch c.Journal.Type {
 	case config.JournalMemory:
@@ -153,6 +160,7 @@ func (s *store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 func (s *store) openJetStream(ctx context.Context, c *config.Config, o jetstream.Config) error {
 	o.Cluster, o.Stream, o.SubjectPrefix, o.Logger = c.Cluster, c.Journal.Stream, c.Journal.SubjectPrefix, s.logger
 	o.HistoryPerObject, o.TombstoneTTL = int64(c.Journal.HistoryPerObject), c.Journal.TombstoneTTL
+	o.Watched = func(e *event.Event) bool { return (*s.watched.Load())(e) }
 	j, err := jetstream.Open(ctx, o)
 	if err != nil {
 		return err
@@ -216,6 +224,23 @@ func (c *storeCursor) Rewind(ctx context.Context, since time.Time) (uint64, erro
 		return r.Rewind(ctx, since)
 	}
 	return 0, journal.ErrNotKept
+}
+
+// Resnapshot implements [journal.Resnapshotter].
+func (c *storeCursor) Resnapshot(ctx context.Context, what journal.Resnapshot) error {
+	if r, ok := c.Cursor.(journal.Resnapshotter); ok {
+		return r.Resnapshot(ctx, what)
+	}
+	return journal.ErrNotKept
+}
+
+// watch says what is watched from now on.
+func (s *store) watch(resources []config.Resource) error {
+	covers, err := dynwatch.Covering(wanted(resources))
+	if err == nil {
+		s.watched.Store(&covers)
+	}
+	return err
 }
 
 func (s *store) bindOnce(ctx context.Context) error {

@@ -81,7 +81,11 @@ func (r *reader) rewind(ctx context.Context, since time.Time) (uint64, error) {
 		return 0, journal.ErrNotKept
 	}
 	r.last = 0
-	return cursor.Rewind(ctx, since)
+	events, err := cursor.Rewind(ctx, since)
+	if err == nil {
+		r.runner.resnapshotAgain()
+	}
+	return events, err
 }
 
 // admits applies the route and counts what it leaves out.
@@ -91,6 +95,7 @@ func (r *reader) admits(e *event.Event) bool {
 		r.runner.health.unanswered(one, e.ID)
 		r.runner.metrics.whenErrors.Inc()
 	}
+	r.repeated(e, admitted)
 	if admitted {
 		return true
 	}

@@ -96,6 +96,7 @@ func (r *Runner) adopt(ctx context.Context) (goesOn bool, err error) {
 		return false, err
 	}
 	r.requests.again()
+	r.resnapshotAgain()
 	r.setup = *c.setup
 	r.health.begin(r.setup.Type)
 	close(c.made)

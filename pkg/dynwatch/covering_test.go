@@ -1,0 +1,89 @@
+package dynwatch_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+func TestCovering(t *testing.T) {
+	covers, err := dynwatch.Covering([]dynwatch.Resource{
+		{Resource: "pods"},
+		{Group: "apps", Resource: "deployments", Namespaces: []string{"shop", "bar"}},
+		{Resource: "secrets", Namespaces: []string{"team-*"}, ExcludeNamespaces: []string{"team-x"}, NamespaceSelector: "tier=prod"},
+		{Group: "*.example.com", Resource: "*", ExcludeResources: []string{"noises"}},
+		{Group: "b.example.com", Resource: "widgets", Namespaces: []string{"shop"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := func(group, resource, namespace string) event.Event {
+		return event.Event{Op: event.Modified, Group: group, Resource: resource, Namespace: namespace, Name: "a"}
+	}
+	record := func(group, resource, target string) event.Event {
+		return event.Event{Op: event.Synced, Group: group, Resource: resource, Target: target}
+	}
+	for name, c := range map[string]struct {
+		event event.Event
+		want  bool
+	}{
+		"in any namespace":                     {object("", "pods", "shop"), true},
+		"another group":                        {object("metrics.k8s.io", "pods", "shop"), false},
+		"another resource":                     {object("", "services", "shop"), false},
+		"in a named namespace":                 {object("apps", "deployments", "bar"), true},
+		"in another namespace":                 {object("apps", "deployments", "foo"), false},
+		"the labels are not asked for":         {object("", "secrets", "team-a"), true},
+		"excluded namespace":                   {object("", "secrets", "team-x"), false},
+		"no match of the namespace":            {object("", "secrets", "shop"), false},
+		"by wildcard":                          {object("a.example.com", "widgets", ""), true},
+		"excluded resource":                    {object("a.example.com", "noises", "shop"), false},
+		"an entry of its own comes before":     {object("b.example.com", "widgets", "foo"), false},
+		"an entry of its own, its namespace":   {object("b.example.com", "widgets", "shop"), true},
+		"record of a target":                   {record("", "pods", "core/pods"), true},
+		"record of a target that was narrower": {record("", "pods", "core/pods@shop"), false},
+		"record of a namespace":                {record("apps", "deployments", "apps/deployments@shop"), true},
+		"record of another namespace":          {record("apps", "deployments", "apps/deployments@foo"), false},
+		"record of what was wider":             {record("apps", "deployments", "apps/deployments"), false},
+		"record by wildcard":                   {record("a.example.com", "widgets", "a.example.com/widgets"), true},
+	} {
+		if got := covers(&c.event); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if _, err := dynwatch.Covering([]dynwatch.Resource{{Resource: "pods"}, {Resource: "pods"}}); err == nil {
+		t.Error("a resource that is listed twice is no error")
+	}
+}
+
+// TestBrackets are those of a snapshot on request, and emit nothing.
+func TestBrackets(t *testing.T) {
+	r := start(t, fourObjects(t), things())
+	r.caughtUp()
+	before := len(r.log.all())
+	result := r.resnapshot()
+	brackets, run, err := r.manager.Brackets("example.com/things")
+	if err != nil || len(brackets) != 1 || run <= result.Run {
+		t.Fatalf("brackets %+v, run %d after %d, %v", brackets, run, result.Run, err)
+	}
+	var records []event.Event
+	for _, e := range r.log.all()[before:] {
+		if e.Op == event.Synced {
+			records = append(records, e)
+		}
+	}
+	for i, got := range []event.Event{brackets[0].Begin, brackets[0].End} {
+		want := records[i]
+		want.ID = event.ResnapshotID(want.Target, want.ResourceVersion, run, 0, i == 1)
+		want.Time = got.Time
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("record %d (-want +got):\n%s", i, diff)
+		}
+	}
+	if _, _, err := r.manager.Brackets("nothings"); !errors.Is(err, dynwatch.ErrUnknownResource) {
+		t.Errorf("of a resource that is not watched: %v", err)
+	}
+}

@@ -73,7 +73,7 @@ func (s *catchup) fill(ctx context.Context) (entries []journal.Entry, done bool,
 			entries = append(entries, journal.Entry{Seq: m.seq, Event: *e})
 		}
 	}
-	end := len(found) == 0 || s.pull.pending == 0
+	end := s.pull.over
 	if end && goal > passed {
 		missing += goal - passed
 		s.cursor.jump(passed + 1)

@@ -246,7 +246,7 @@ func (n *janitor) used(ctx context.Context, o *js.ObjectInfo) (bool, error) {
 				return true, nil
 			}
 		}
-		if len(found) == 0 || p.pending == 0 {
+		if p.over {
 			return false, nil
 		}
 	}

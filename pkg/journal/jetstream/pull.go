@@ -45,6 +45,16 @@ type puller struct {
 	pulls    int
 	received uint64 // consumer sequence of the last message
 	pending  uint64 // behind the last message returned; at first, all
+	// over: nothing is left.
+	over bool
+
+	// lasts: the consumer delivers the last per subject. The server (2.15) makes a list
+	// of them, total of them, at the beginning. It ends a pull where the next one was
+	// removed since, as if there were no more, and its count of what is pending goes
+	// down with every message that is removed. So what counts is how many came, and
+	// how often a pull was cut short, which is once for each that did not.
+	lasts      bool
+	total, cut uint64
 }
 
 // message is a stored message. With headers only it has no body.
@@ -92,8 +102,9 @@ func (j *Journal) pull(ctx context.Context, s scan) (*puller, error) {
 	p := &puller{
 		conn: j.config.Conn, consumer: consumer, drop: s.stream.DeleteConsumer,
 		inbox: j.config.Conn.NewInbox(), batch: s.batch, bytes: s.bytes,
-		pending: consumer.CachedInfo().NumPending,
+		pending: consumer.CachedInfo().NumPending, lasts: s.policy == js.DeliverLastPerSubjectPolicy,
 	}
+	p.total = p.pending
 	if j.config.Replicas > 1 {
 		p.wait = followerDelay
 	}
@@ -117,7 +128,8 @@ func (p *puller) close(ctx context.Context) {
 	_ = p.drop(ctx, p.consumer.CachedInfo().Name) // it expires if this fails
 }
 
-// next returns the next messages, none at the end of the stream.
+// next returns the next messages, possibly none. Afterwards over says whether nothing is
+// left.
 func (p *puller) next(ctx context.Context) ([]message, error) {
 	ctx, cancel := context.WithTimeout(ctx, pullPatience)
 	defer cancel()
@@ -125,7 +137,22 @@ func (p *puller) next(ctx context.Context) ([]message, error) {
 	if err == nil && tooLarge && len(found) == 0 {
 		found, _, err = p.request(ctx, 1, 0) // one message that alone is above the bound
 	}
+	p.over = err == nil && p.isOver(len(found))
 	return found, err
+}
+
+// isOver reports whether nothing is left after a pull that has brought so many. If
+// something of the list was removed, one more pull has to bring nothing: the list may
+// have been longer than the total by what was removed before it was counted.
+func (p *puller) isOver(found int) bool {
+	switch {
+	case !p.lasts:
+		return found == 0 || p.pending == 0
+	case p.cut == 0:
+		return p.received >= p.total
+	default:
+		return found == 0 && p.received+p.cut >= p.total
+	}
 }
 
 // nextUpTo is next for what lies at or below the sequence end, and reports whether
@@ -137,7 +164,7 @@ func (p *puller) nextUpTo(ctx context.Context, end uint64) (found []message, thr
 	if n := slices.IndexFunc(found, func(m message) bool { return m.seq > end }); n >= 0 {
 		return found[:n], true, nil
 	}
-	return found, len(found) == 0 || p.pending == 0, nil
+	return found, p.over, nil
 }
 
 // pullRequest is the server's form of it.
@@ -169,6 +196,9 @@ func (p *puller) request(ctx context.Context, batch, bytes int) (found []message
 				continue // the end of an earlier pull, which was known before
 			}
 			end, large, err := judgeStatus(status, m.Header.Get("Description"))
+			if end && !large {
+				p.cut++
+			}
 			if err != nil || end {
 				return found, large, err
 			}
@@ -178,7 +208,7 @@ func (p *puller) request(ctx context.Context, batch, bytes int) (found []message
 		if err != nil {
 			return nil, false, err
 		}
-		if found = append(found, received); p.pending == 0 {
+		if found = append(found, received); p.isOver(len(found)) {
 			break
 		}
 	}

@@ -71,8 +71,7 @@ func (j *Journal) restoreObjects(ctx context.Context, filter string, last func(e
 }
 
 // eachLast calls do with the headers of the last message of every subject that the
-// filters match, in the order of the log. The end is where the server says that
-// nothing is left; a count of subjects would never be reached if one is damaged.
+// filters match, in the order of the log.
 func (j *Journal) eachLast(ctx context.Context, filters []string, do func(m message) error) error {
 	p, err := j.pull(ctx, scan{
 		stream: j.stream, policy: js.DeliverLastPerSubjectPolicy, filters: filters, headers: true, batch: scanBatch,
@@ -94,7 +93,7 @@ func (j *Journal) eachLast(ctx context.Context, filters []string, do func(m mess
 				return err
 			}
 		}
-		if len(found) == 0 || p.pending == 0 {
+		if p.over {
 			return nil
 		}
 	}

@@ -119,7 +119,7 @@ func (j *Journal) distrust(ctx context.Context) error {
 				return err
 			}
 		}
-		if len(found) == 0 || p.pending == 0 {
+		if p.over {
 			return nil
 		}
 	}

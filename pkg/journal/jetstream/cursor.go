@@ -86,6 +86,7 @@ func (j *Journal) Open(name string, start journal.Start) (journal.Cursor, error)
 		}
 		return nil, fmt.Errorf("open cursor %q: %w", name, err)
 	}
+	j.present(name)
 	j.tail.listen(c.news)
 	return c, nil
 }
@@ -108,18 +109,17 @@ func (c *cursor) begin(ctx context.Context, start journal.Start) error {
 	case !found:
 		p = position{place: place{Created: now.Created}, Snapshot: now.Last > 0, Since: now.Last}
 	}
+	open := p
+	open.Left = time.Time{}
 	c.mu.Lock()
-	c.record, c.next = p, p.Last+1
+	c.record, c.next = open, p.Last+1
 	c.jumpedUntil = now.Last
-	c.mu.Unlock()
-	if !found {
-		if err := c.save(ctx); err != nil {
-			return err
-		}
-	} else {
-		c.mu.Lock()
+	if found {
 		c.saved = p
-		c.mu.Unlock()
+	}
+	c.mu.Unlock()
+	if err := c.save(ctx); err != nil {
+		return err
 	}
 	c.beginSnapshot(now.Last)
 	return nil
@@ -358,10 +358,9 @@ func (c *cursor) Close() error {
 	}
 	c.end(journal.ErrClosed)
 	j.mu.Unlock()
+	c.leave()
 	c.finish(context.WithoutCancel(c.life))
-	j.mu.Lock()
-	delete(j.cursors, c.name)
-	j.mu.Unlock()
+	c.left()
 	return nil
 }
 

@@ -19,10 +19,11 @@ import (
 // what the new object does would push the end of the old one out of the log before
 // a cursor that is far behind has read it. So a copy of the end goes into the log,
 // under a subject of its own, directly before the new object begins, unless every
-// open cursor has passed the end already. A cursor leaves the copy out but where it
-// has jumped over the original, as far as it knows: one that is opened anew while
-// it is behind does not know what it had read, so that a deletion may come twice,
-// with the same id. The janitor removes the copy once all have passed it.
+// open cursor has passed the end already, and every sink that may come back (absent.go).
+// A cursor leaves the copy out but where it has jumped over the original, as far as it
+// knows: one that is opened anew while it is behind does not know what it had read, so
+// that a deletion may come twice, with the same id. The janitor removes the copy once
+// all have passed it.
 
 // headerCopyOf marks the copy of the end of an object; it has the sequence of the
 // original.
@@ -104,14 +105,16 @@ func (c *Config) newCopy(e *event.Event, m message) *nats.Msg {
 	return anew
 }
 
-// unread reports whether an open cursor has not passed seq for good.
+// unread reports whether a cursor has not passed seq for good, or a sink that is not
+// open and may come back.
 func (j *Journal) unread(seq uint64) bool {
-	for _, c := range j.openCursors() {
+	open, absent := j.sinks()
+	for _, c := range open {
 		if c.durable() < seq {
 			return true
 		}
 	}
-	return false
+	return absent < seq
 }
 
 // jump says that the events from first on, up to some later one, were removed

@@ -25,7 +25,8 @@ type tombstone struct {
 }
 
 // janitor removes what deleted objects leave behind: their history once every open
-// cursor has passed the deletion, the deletion itself once it is old. It purges up
+// cursor has passed the deletion, the deletion itself once it is old and also every
+// sink that may come back (absent.go) has passed it. It purges up
 // to the deletion and never beyond, so that an object that came back stays.
 //
 // Only what is durable of the cursors' positions counts. While no cursor is open
@@ -86,28 +87,32 @@ func (n *janitor) run(ctx context.Context) {
 	}
 }
 
-// passed is the sequence that every open cursor has passed for good.
-func (n *janitor) passed() uint64 {
-	open := n.journal.openCursors()
-	if len(open) == 0 {
-		return 0
+// passed is the sequence that every open cursor has passed for good, and the one that
+// so has every sink that may come back.
+func (n *janitor) passed() (open, all uint64) {
+	cursors, absent := n.journal.sinks()
+	if len(cursors) == 0 {
+		return 0, 0
 	}
-	least := open[0].durable()
-	for _, c := range open[1:] {
-		least = min(least, c.durable())
+	open = cursors[0].durable()
+	for _, c := range cursors[1:] {
+		open = min(open, c.durable())
 	}
-	return least
+	return open, min(open, absent)
 }
 
 // sweepRecent removes the history of objects that were deleted lately.
 func (n *janitor) sweepRecent(ctx context.Context) error {
-	passed := n.passed()
+	passed, all := n.passed()
 	for ctx.Err() == nil {
 		t, ok := n.due(passed)
 		if !ok {
 			return nil
 		}
 		below := t.seq
+		if t.copied && t.seq > all {
+			continue // the scan finds it
+		}
 		if t.copied {
 			below++
 		}
@@ -131,7 +136,7 @@ func (n *janitor) purge(ctx context.Context, subject string, seq uint64) error {
 // sweepAll looks at what every subject ends with.
 func (n *janitor) sweepAll(ctx context.Context) error {
 	j := n.journal
-	passed := n.passed()
+	passed, all := n.passed()
 	if passed == 0 {
 		return nil
 	}
@@ -146,9 +151,11 @@ func (n *janitor) sweepAll(ctx context.Context) error {
 			return nil
 		}
 		switch {
+		case copyOf(m) != 0 && m.seq > all:
+			return nil
 		case copyOf(m) != 0:
 			return n.purge(ctx, m.Subject, m.seq+1)
-		case m.time.Before(old):
+		case m.time.Before(old) && m.seq <= all:
 			if err := n.purge(ctx, m.Subject, m.seq+1); err != nil {
 				return err
 			}

@@ -43,7 +43,8 @@ type Journal struct {
 
 	mu      sync.Mutex
 	cursors map[string]*cursor
-	failure error // the log is not the one it was; nil while it is
+	absent  map[string]position // of sinks that are not open, by key
+	failure error               // the log is not the one it was; nil while it is
 	holds   holding
 	dirty   chan struct{} // one signal: a cursor's position is to be saved
 }
@@ -61,7 +62,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 	}
 	j := &Journal{
 		config: c, logger: c.Logger, turn: make(chan struct{}, 1), heads: newHeads(), records: newRecords(), flights: newFlights(),
-		cursors: map[string]*cursor{}, dirty: make(chan struct{}, 1),
+		cursors: map[string]*cursor{}, absent: map[string]position{}, dirty: make(chan struct{}, 1),
 	}
 	named := func(call string) *trouble { return &trouble{logger: c.Logger, what: call} }
 	j.appending, j.recording, j.asking, j.resizing = named("append"), named("commit"), named("open"), named("resize")

@@ -102,11 +102,6 @@ func (j *Journal) flush(ctx context.Context) {
 }
 
 func (j *Journal) openCursors() []*cursor {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	open := make([]*cursor, 0, len(j.cursors))
-	for _, c := range j.cursors {
-		open = append(open, c)
-	}
+	open, _ := j.sinks()
 	return open
 }

@@ -186,7 +186,7 @@ func (p *puller) request(ctx context.Context, batch, bytes int) (found []message
 	if err := p.conn.PublishRequest(apiPrefix+"CONSUMER.MSG.NEXT."+info.Stream+"."+info.Name, reply, body); err != nil {
 		return nil, false, fmt.Errorf("pull: %w", err)
 	}
-	for len(found) < batch {
+	for len(found) < batch && (len(found) == 0 || !p.isOver(len(found))) {
 		m, err := p.sub.NextMsgWithContext(ctx)
 		if err != nil {
 			return nil, false, fmt.Errorf("pull: %w", err)
@@ -195,10 +195,7 @@ func (p *puller) request(ctx context.Context, batch, bytes int) (found []message
 			if m.Subject != reply {
 				continue // the end of an earlier pull, which was known before
 			}
-			end, large, err := judgeStatus(status, m.Header.Get("Description"))
-			if end && !large {
-				p.cut++
-			}
+			end, large, err := p.judgeStatus(status, m.Header.Get("Description"))
 			if err != nil || end {
 				return found, large, err
 			}
@@ -208,9 +205,7 @@ func (p *puller) request(ctx context.Context, batch, bytes int) (found []message
 		if err != nil {
 			return nil, false, err
 		}
-		if found = append(found, received); p.isOver(len(found)) {
-			break
-		}
+		found = append(found, received)
 	}
 	return found, false, nil
 }
@@ -228,12 +223,13 @@ func (p *puller) accept(m *nats.Msg) (message, error) {
 	return message{Msg: m, seq: meta.Sequence.Stream, time: meta.Timestamp}, nil
 }
 
-// judgeStatus says what a message without content means.
-func judgeStatus(status, description string) (end, tooLarge bool, err error) {
+// judgeStatus says what a message without content means, and counts the pulls that end.
+func (p *puller) judgeStatus(status, description string) (end, tooLarge bool, err error) {
 	switch {
 	case status == "100":
 		return false, false, nil
 	case status == "404", status == "408":
+		p.cut++
 		return true, false, nil
 	case status == "409" && strings.Contains(description, "MaxBytes"):
 		return true, true, nil

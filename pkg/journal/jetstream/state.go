@@ -45,6 +45,8 @@ type position struct {
 	// Run counts the rewinds; events up to Until bear the last one's number.
 	Run   uint64 `json:"run,omitempty"`
 	Until uint64 `json:"until,omitempty"`
+	// Left is when the sink was last open; zero while it is, and after a crash.
+	Left time.Time `json:"left,omitzero"`
 }
 
 // swept is the record of the janitor: below every deletion up to Last nothing is
@@ -99,7 +101,7 @@ func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
 // distrust looks at all marks and positions before anything is appended, and
 // resets those that count on events which the log has lost: later, new events with
 // the same sequences would hide that. Where other processes can write, all others
-// are claimed.
+// are claimed. It notes the sinks that there are.
 func (j *Journal) distrust(ctx context.Context) error {
 	p, err := j.pull(ctx, scan{
 		stream: j.state, policy: js.DeliverLastPerSubjectPolicy, batch: 256,
@@ -125,21 +127,30 @@ func (j *Journal) distrust(ctx context.Context) error {
 	}
 }
 
-// reset makes a record that cannot be trusted say so.
+// reset makes a record that cannot be trusted say so. No sink is open yet.
 func (j *Journal) reset(ctx context.Context, m message) error {
 	j.records.found(m)
 	var p position // has the place of both kinds
 	if err := json.Unmarshal(m.Data, &p); err != nil {
 		return final(fmt.Errorf("record %s is damaged: %w", m.Subject, err))
 	}
-	damaged := j.config.Distrust && strings.HasPrefix(m.Subject, j.targetKey(""))
-	if p.holds(j.here()) && !damaged {
+	target := strings.HasPrefix(m.Subject, j.targetKey(""))
+	anew := p
+	if !p.holds(j.here()) || j.config.Distrust && target {
+		j.lost.Add(1)
+		j.logger.Error("journal has lost events that it had acknowledged: targets are reconciled and sinks get a new snapshot",
+			slog.String("record", m.Subject), slog.Uint64("had", p.Last), slog.Uint64("has", j.tail.end()))
+		anew = position{place: place{Created: j.created}, Snapshot: true, Since: j.tail.end(), Run: p.Run, Left: p.Left}
+	}
+	if !target {
+		if anew.Left.IsZero() {
+			anew.Left = now()
+		}
+		j.absent[m.Subject] = anew
+	}
+	if anew == p {
 		return j.claim(ctx, m)
 	}
-	j.lost.Add(1)
-	j.logger.Error("journal has lost events that it had acknowledged: targets are reconciled and sinks get a new snapshot",
-		slog.String("record", m.Subject), slog.Uint64("had", p.Last), slog.Uint64("has", j.tail.end()))
-	anew := position{place: place{Created: j.created}, Snapshot: true, Since: j.tail.end(), Run: p.Run}
 	return j.save(ctx, m.Subject, anew)
 }
 

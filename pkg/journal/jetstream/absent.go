@@ -1,0 +1,57 @@
+package jetstream
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+// A sink that is not open was removed from the config, or has not been opened yet. Its
+// position stays for when it comes back, and for as long as TombstoneTTL after it was
+// last open the ends of objects stay that it has not passed, as the copies of ended.go
+// if need be. The history below them goes, as nobody may come for it.
+
+// sinks returns the cursors of those that are open, and the sequence that every other
+// one which may come back has passed; where there is none, that is the greatest.
+func (j *Journal) sinks() (open []*cursor, absent uint64) {
+	gone := time.Now().Add(-j.config.TombstoneTTL)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	absent = math.MaxUint64
+	for _, p := range j.absent {
+		if p.Left.After(gone) {
+			absent = min(absent, p.Last)
+		}
+	}
+	return slices.Collect(maps.Values(j.cursors)), absent
+}
+
+// present says that a sink is open.
+func (j *Journal) present(name string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.absent, j.sinkKey(name))
+}
+
+// leave notes when the sink was last open.
+func (c *cursor) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.record.Left = now()
+}
+
+// left ends the cursor's place among those that are open.
+func (c *cursor) left() {
+	c.mu.Lock()
+	p := c.record
+	c.mu.Unlock()
+	j := c.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.absent[j.sinkKey(c.name)] = p
+	delete(j.cursors, c.name)
+}
+
+// now is a time as a record has it.
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

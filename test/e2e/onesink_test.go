@@ -41,7 +41,7 @@ func TestResnapshotOfOneSink(t *testing.T) {
 	for _, k := range r.kinds {
 		before := len(h.events(0))
 		output := d.must("resnapshot", "--resource", k.target(), "--sink", "hook")
-		checkResnapshot(t, k, h.events(before), output)
+		checkRun(t, k, h.events(before), output)
 	}
 	h.set(func(record) int { return http.StatusServiceUnavailable })
 	before := len(h.events(0))
@@ -52,7 +52,7 @@ func TestResnapshotOfOneSink(t *testing.T) {
 	if got := <-waiting; got.code != 0 {
 		t.Errorf("exit code %d: %s", got.code, got.output)
 	} else {
-		checkResnapshot(t, podKind(), h.events(before), got.output)
+		checkRun(t, podKind(), h.events(before), got.output)
 	}
 	end()
 	eventually(t, "file complete", func() bool { return complete(r.kinds, d.records(), r.ledger) })

@@ -39,7 +39,8 @@ func TestEventsUnderBothNames(t *testing.T) {
 		return err == nil && len(s.Targets) == 2 && s.Targets[0].State == "live" && s.Targets[1].State == "degraded" &&
 			strings.Contains(s.Targets[1].Reason, "its objects are those of core/events, which has an entry before it: remove one")
 	})
-	if p := d.plan()["events.k8s.io/events"]; p.State != "degraded" || !strings.Contains(p.Reason, "core/events") {
+	plan, _ := d.plan(1)
+	if p := plan["events.k8s.io/events"]; p.State != "degraded" || !strings.Contains(p.Reason, "core/events") {
 		t.Errorf("plan %+v", p)
 	}
 	l, events := newLedger(), []kind{eventKind(namespace)}

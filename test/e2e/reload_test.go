@@ -188,7 +188,7 @@ func TestReloads(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
-	reloads := number(t, "E2E_RELOADS", 120)
+	reloads := number(t, "E2E_RELOADS", 1000)
 	for i := range reloads {
 		text := variants[random.IntN(len(variants))]
 		want := http.StatusOK

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
@@ -16,9 +17,13 @@ import (
 
 // CostLimit is the cost at which an evaluation ends, a tenth of what admission
 // policies may cost: that many steps of a loop, or characters of text times ten, which
-// takes some tens of milliseconds at most. CEL's own accounting takes time with the square of the
-// steps, so that ten times as much would take seconds.
+// takes some tens of milliseconds on a machine that is not busy. CEL's own accounting
+// takes time with the square of the steps, so that ten times as much would take seconds.
 const CostLimit = 100_000
+
+// TimeLimit is when an evaluation ends whatever it has cost, so that a sink's other
+// events do not wait for it longer.
+const TimeLimit = time.Second
 
 // maxText is how long an expression may be: the time of CEL's parser grows faster
 // than the text.

@@ -19,5 +19,6 @@
 // # Bounds
 //
 // An evaluation ends with an error when its cost comes to [CostLimit]. The cost
-// covers time and memory: what a single call may take is charged before it is made.
+// covers time and memory: what a single call may take is charged before it is made. On
+// a busy machine it also ends at [TimeLimit].
 package when

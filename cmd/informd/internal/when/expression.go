@@ -1,6 +1,7 @@
 package when
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -43,7 +44,9 @@ func (x *Expression) Holds(e *event.Event, decoded *any) (bool, error) {
 		v = &view{event: e}
 		*decoded = v
 	}
-	result, _, err := x.program.Eval(v)
+	ctx, cancel := context.WithTimeout(context.Background(), TimeLimit)
+	defer cancel()
+	result, _, err := x.program.ContextEval(ctx, v)
 	if err != nil {
 		return false, x.failure(err)
 	}
@@ -68,6 +71,9 @@ func (x *Expression) failure(err error) *Failure {
 func reason(err error) string {
 	if cancelled, ok := errors.AsType[interpreter.EvalCancelledError](err); ok && cancelled.Cause == interpreter.CostLimitExceeded {
 		return fmt.Sprintf("the cost is over the limit of %d", CostLimit)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("it took longer than %s", TimeLimit)
 	}
 	message := err.Error()
 	for _, class := range []struct{ begins, reason string }{

@@ -18,8 +18,9 @@ import (
 const ErrTooDear = "the call costs more than the limit"
 
 // ProgramOptions charge every call, as admission policies do, and end an evaluation
-// whose cost comes to more than limit. CEL charges a call when it is done; those of
-// which a single one may take hours or gigabytes are charged before.
+// whose cost comes to more than limit, or whose context ends, which loops look at.
+// CEL charges a call when it is done; those of which a single one may take hours or
+// gigabytes are charged before.
 func ProgramOptions(env *cel.Env, limit uint64) ([]cel.ProgramOption, error) {
 	g := guard{limit: limit, calls: map[string]functions.FunctionOp{}}
 	for name, function := range env.Functions() {
@@ -37,6 +38,7 @@ func ProgramOptions(env *cel.Env, limit uint64) ([]cel.ProgramOption, error) {
 	return []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
 		cel.CostLimit(limit),
+		cel.InterruptCheckFrequency(interruptEvery),
 		cel.CostTracking(costs{}),
 		cel.CostTrackerOptions(
 			interpreter.PresenceTestHasCost(false),
@@ -48,6 +50,9 @@ func ProgramOptions(env *cel.Env, limit uint64) ([]cel.ProgramOption, error) {
 		cel.CustomDecoratorV2(g.decorate),
 	}, nil
 }
+
+// interruptEvery is how many rounds of loops come between two looks at the context.
+const interruptEvery = 100
 
 func variadic(o *functions.Overload) functions.FunctionOp {
 	switch {

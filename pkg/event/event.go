@@ -2,10 +2,10 @@
 // object, or a control record about a target, in a form that does not depend on
 // where it came from (list, watch, reconcile) or where it goes (any sink).
 //
-// It holds the identity rules (ids, keys, subjects) and the two wire forms:
-// CloudEvents 1.0 JSON ([Event.AppendJSON]) and NATS binary mode
-// ([Event.AppendHeaders] with Data as the body). It does not watch, store or
-// deliver. It imports only the standard library, so that a consumer can use it
+// It holds the identity rules (ids, keys, subjects) and the wire forms:
+// CloudEvents 1.0 JSON ([Event.AppendJSON]), binary mode ([Event.AppendHeaders]
+// with Data as the body) and the bare object ([Event.Raw], [Event.AppendRaw]). It
+// does not watch, store or deliver. It imports only the standard library, so that a consumer can use it
 // to read informd's stream without taking on anything else.
 package event
 

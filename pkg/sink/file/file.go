@@ -1,17 +1,19 @@
 // Package file is the sink that appends events to a file, one CloudEvents JSON
-// object per line, and keeps a bounded number of older files beside it.
+// object or one bare object per line, and keeps a bounded number of older files
+// beside it.
 //
 // Open belongs to the deliver package, which gets the [Driver] from package
-// drivers. This package does not compress, upload or age files; other programs
-// may move or remove them at any time.
+// drivers. This package does not upload or age files; other programs may move or
+// remove them at any time.
 //
 // # What is in the files
 //
 // An event counts as delivered when its line is on stable storage: every Write
 // ends with fsync. No half line is ever in the middle of a file. What a failed
 // write left is cut off at once; what a crash left is cut off when the file is
-// opened. A file that does not begin as an event does is refused: it is not
-// informd's.
+// opened. A file that does not begin as one of the format does is refused: it is
+// not informd's. Lines of both formats are in one file if the format was changed to
+// raw.
 //
 // # Rotation
 //
@@ -22,6 +24,16 @@
 // is larger than maxSize has a file to itself. An external logrotate can do it
 // instead (in "create" or plain mode): a file that was moved or removed is
 // noticed at the next Write, which goes to a new file.
+//
+// # Compression
+//
+// With a compression the older files are compressed one after the other, in the
+// background, and have its suffix behind their number: path.1.gz. The current file
+// never is, for those who follow it, and because a torn end can be cut off. A
+// compressed file takes the place of the other when it is on stable storage as a
+// whole; until then it is path.compressing. What a crash interrupted is begun anew.
+// Files of any suffix count for maxFiles, and rotate, whatever the compression is
+// now. Where an external logrotate rotates, let that one compress, too.
 package file
 
 import (
@@ -31,11 +43,25 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/internal/compress"
 )
 
 // minSize is the least maxSize: less means rotating all the time.
 const minSize = sink.MiB
+
+// Format is the form of a line.
+type Format string
+
+// The formats.
+const (
+	// CloudEvents is CloudEvents 1.0 JSON.
+	CloudEvents Format = "cloudevents"
+	// Raw is the bare object, as [event.Event.AppendRaw] has it: what ends an object,
+	// and control records, are CloudEvents.
+	Raw Format = "raw"
+)
 
 // Config is the options of a file sink.
 type Config struct {
@@ -47,14 +73,19 @@ type Config struct {
 	MaxSize sink.ByteSize `yaml:"maxSize"`
 	// MaxFiles is how many files there are at most, the current one included: the
 	// disk space is bounded by MaxFiles times MaxSize.
-	MaxFiles int `yaml:"maxFiles"`
+	MaxFiles int    `yaml:"maxFiles"`
+	Format   Format `yaml:"format"`
+	// Compression is that of older files. MaxSize is before it.
+	Compression compress.Method `yaml:"compression"`
 }
 
 // Driver is the sink type "file".
 func Driver() sink.Driver {
 	return sink.Driver{
-		Type:  "file",
-		New:   func() sink.Config { return &Config{MaxSize: 100 * sink.MiB, MaxFiles: 10} },
+		Type: "file",
+		New: func() sink.Config {
+			return &Config{MaxSize: 100 * sink.MiB, MaxFiles: 10, Format: CloudEvents, Compression: compress.None}
+		},
 		Lanes: 1,
 	}
 }
@@ -79,6 +110,12 @@ func (c *Config) Validate() []sink.Problem {
 	if c.MaxFiles < 1 {
 		add("maxFiles", "%d is too few; at least 1, the current file alone", c.MaxFiles)
 	}
+	if c.Format != CloudEvents && c.Format != Raw {
+		add("format", "%q is not a format; use %s (one event per line) or %s (one bare object per line)", c.Format, CloudEvents, Raw)
+	}
+	if problem := c.Compression.Problem(); problem != "" {
+		add("compression", "%s", problem)
+	}
 	return problems
 }
 
@@ -100,15 +137,22 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 		return nil, fmt.Errorf("open file %s: %w", c.Path, err)
 	}
 	s := &Sink{
-		log:     &log{path: path, maxFiles: c.MaxFiles, logger: env.Logger},
+		log:     &log{path: path, maxFiles: c.MaxFiles, beginning: `{"specversion":"1.0","id":"`, logger: env.Logger},
+		render:  (*event.Event).AppendJSON,
 		maxSize: int64(c.MaxSize),
 		disk:    systemDisk(),
+	}
+	if c.Format == Raw {
+		s.log.beginning, s.render = "{", (*event.Event).AppendRaw
 	}
 	if err := s.log.open(); err != nil {
 		return nil, err
 	}
-	if err := s.log.removeSurplus(); err != nil {
+	if err := errors.Join(s.log.removeSurplus(), removeUnfinished(path)); err != nil {
 		return nil, errors.Join(err, s.log.close())
+	}
+	if c.Compression.Suffix() != "" {
+		s.compressor = startCompressor(s.log, c.Compression)
 	}
 	return s, nil
 }

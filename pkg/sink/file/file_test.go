@@ -1,7 +1,6 @@
 package file_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/file"
+	"github.com/informd/informd/pkg/sink/internal/compress"
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
 
@@ -84,12 +84,16 @@ func full(room int) file.Disk {
 }
 
 func TestConformance(t *testing.T) {
-	// One with a single file, and one that rotates all the time.
-	for name, maxSize := range map[string]sink.ByteSize{"one file": sink.GiB, "rotating": 2000} {
+	// One with a single file, and others that rotate all the time.
+	for name, c := range map[string]file.Config{
+		"one file": {MaxSize: sink.GiB},
+		"rotating": {MaxSize: 2000},
+		"gzip":     {MaxSize: 2000, Compression: compress.Gzip},
+	} {
 		t.Run(name, func(t *testing.T) {
 			sinktest.Run(t, sinktest.Target{Lanes: file.Driver().Lanes, Setup: func(t *testing.T) *sinktest.Destination {
 				t.Helper()
-				return destination(&file.Config{Path: newPath(t), MaxSize: maxSize, MaxFiles: 1000})
+				return destination(&file.Config{Path: newPath(t), MaxSize: c.MaxSize, MaxFiles: 1000, Compression: c.Compression})
 			}})
 		})
 	}
@@ -105,14 +109,7 @@ func destination(c *file.Config) *sinktest.Destination {
 		},
 		Received: func(t *testing.T) []sinktest.Record {
 			t.Helper()
-			var text strings.Builder
-			for i := c.MaxFiles; i > 0; i-- {
-				if older, err := os.ReadFile(fmt.Sprintf("%s.%d", c.Path, i)); err == nil {
-					text.Write(older)
-				}
-			}
-			text.WriteString(read(t, c.Path))
-			all, err := sinktest.FromLines([]byte(text.String()))
+			all, err := sinktest.FromLines([]byte(everything(t, c)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -268,16 +265,20 @@ func TestValidate(t *testing.T) {
 		change func(c *file.Config)
 		want   []string
 	}{
-		"good":           {func(*file.Config) {}, nil},
-		"relative":       {func(c *file.Config) { c.Path = "events" }, nil},
-		"no path":        {func(c *file.Config) { c.Path = "" }, []string{"path"}},
-		"slash":          {func(c *file.Config) { c.Path = "/var/log/" }, []string{"path"}},
-		"dot":            {func(c *file.Config) { c.Path = "/var/." }, []string{"path"}},
-		"dots":           {func(c *file.Config) { c.Path = ".." }, []string{"path"}},
-		"nul":            {func(c *file.Config) { c.Path = "a\x00b" }, []string{"path"}},
-		"small":          {func(c *file.Config) { c.MaxSize = sink.MiB - 1 }, []string{"maxSize"}},
-		"smallest":       {func(c *file.Config) { c.MaxSize, c.MaxFiles = sink.MiB, 1 }, nil},
-		"all at once":    {func(c *file.Config) { *c = file.Config{} }, []string{"path", "maxSize", "maxFiles"}},
+		"good":        {func(*file.Config) {}, nil},
+		"relative":    {func(c *file.Config) { c.Path = "events" }, nil},
+		"no path":     {func(c *file.Config) { c.Path = "" }, []string{"path"}},
+		"slash":       {func(c *file.Config) { c.Path = "/var/log/" }, []string{"path"}},
+		"dot":         {func(c *file.Config) { c.Path = "/var/." }, []string{"path"}},
+		"dots":        {func(c *file.Config) { c.Path = ".." }, []string{"path"}},
+		"nul":         {func(c *file.Config) { c.Path = "a\x00b" }, []string{"path"}},
+		"small":       {func(c *file.Config) { c.MaxSize = sink.MiB - 1 }, []string{"maxSize"}},
+		"smallest":    {func(c *file.Config) { c.MaxSize, c.MaxFiles = sink.MiB, 1 }, nil},
+		"raw, packed": {func(c *file.Config) { c.Format, c.Compression = file.Raw, compress.Zstd }, nil},
+		"all at once": {
+			func(c *file.Config) { *c = file.Config{} },
+			[]string{"path", "maxSize", "maxFiles", "format", "compression"},
+		},
 		"negative files": {func(c *file.Config) { c.MaxFiles = -1 }, []string{"maxFiles"}},
 	} {
 		t.Run(name, func(t *testing.T) {

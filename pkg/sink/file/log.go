@@ -9,18 +9,22 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 )
-
-// beginning is how every event begins, and so every file.
-const beginning = `{"specversion":"1.0","id":"`
 
 // log is the current file and the older ones beside it.
 type log struct {
 	path     string
 	maxFiles int
-	logger   *slog.Logger
+	// beginning is how every file begins that is informd's.
+	beginning string
+	logger    *slog.Logger
+
+	// mu is held by the methods' callers while they write, rotate or close, and by
+	// replace. It guards what follows, and the names of the older files.
+	mu sync.Mutex
 	// file is the current file, locked; nil if it has to be opened. size is its
 	// length, which always is the end of a line.
 	file *os.File
@@ -102,12 +106,12 @@ func (l *log) repair(f *os.File) (int64, error) {
 		return 0, fmt.Errorf("open file: %w", err)
 	}
 	size := info.Size()
-	head := make([]byte, min(size, int64(len(beginning))))
+	head := make([]byte, min(size, int64(len(l.beginning))))
 	if _, err := f.ReadAt(head, 0); err != nil {
 		return 0, fmt.Errorf("read file: %w", err)
 	}
-	if !bytes.HasPrefix([]byte(beginning), head) {
-		return 0, fmt.Errorf("open file %s: it does not begin with an event, so it is not informd's; move it away or give another path", l.path)
+	if !strings.HasPrefix(l.beginning, string(head)) {
+		return 0, fmt.Errorf("open file %s: it does not begin as a file of this format does, so it is not informd's; move it away or give another path", l.path)
 	}
 	end, err := lastLineEnd(f, size)
 	if err != nil {
@@ -141,52 +145,6 @@ func lastLineEnd(f io.ReaderAt, size int64) (int64, error) {
 		end = start
 	}
 	return 0, nil
-}
-
-// rotate moves all files up by one and begins a new one. If it fails or the
-// process ends halfway there is a hole in the numbers, which the next rotation
-// fills.
-func (l *log) rotate() error {
-	last := 1 // the number that the oldest file to move gets
-	for last < l.maxFiles-1 && exists(l.numbered(last)) {
-		last++
-	}
-	for i := last; i > 1; i-- {
-		if err := os.Rename(l.numbered(i-1), l.numbered(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("rotate: %w", err)
-		}
-	}
-	var err error
-	if l.maxFiles == 1 {
-		err = os.Remove(l.path)
-	} else {
-		err = os.Rename(l.path, l.numbered(1))
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("rotate: %w", err)
-	}
-	if err := l.close(); err != nil {
-		return err
-	}
-	return l.open()
-}
-
-// removeSurplus removes the files beyond maxFiles, which was larger once.
-func (l *log) removeSurplus() error {
-	for i := l.maxFiles; exists(l.numbered(i)); i++ {
-		if err := os.Remove(l.numbered(i)); err != nil {
-			return fmt.Errorf("remove file beyond maxFiles: %w", err)
-		}
-		l.logger.Info("removed a file beyond maxFiles", "path", l.numbered(i))
-	}
-	return nil
-}
-
-func (l *log) numbered(i int) string { return l.path + "." + strconv.Itoa(i) }
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // close closes the current file, if one is open, and with it gives up the lock.

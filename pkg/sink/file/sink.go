@@ -20,13 +20,18 @@ const (
 
 // Sink appends events to a file that rotates.
 type Sink struct {
-	log     *log
-	maxSize int64
-	disk    disk
+	log        *log
+	compressor *compressor // nil if older files stay as they are
+	render     renderer
+	maxSize    int64
+	disk       disk
 	// buffer holds the lines of a portion, ends where each of them ends.
 	buffer []byte
 	ends   []int
 }
+
+// renderer appends the line of an event, without the newline, to dst.
+type renderer func(e *event.Event, dst []byte) []byte
 
 // disk is what can fail halfway. Tests put failures there.
 type disk struct {
@@ -43,7 +48,7 @@ func systemDisk() disk {
 // counts the events that are on stable storage; every error can pass (a full
 // disk, say) and none is permanent. The end of ctx is seen between portions of a
 // few MiB: a disk that hangs holds Write up, as the kernel cannot be interrupted
-// there.
+// there. Compressing goes on beside it.
 func (s *Sink) Write(ctx context.Context, batch []event.Event) (int, error) {
 	defer s.release()
 	n := 0
@@ -51,17 +56,7 @@ func (s *Sink) Write(ctx context.Context, batch []event.Event) (int, error) {
 		if err := ctx.Err(); err != nil {
 			return n, fmt.Errorf("write file %s: %w", s.log.path, err)
 		}
-		if err := s.log.ensure(); err != nil {
-			return n, err
-		}
-		s.encode(batch[n:])
-		if len(s.ends) == 0 {
-			if err := s.log.rotate(); err != nil {
-				return n, err
-			}
-			continue // in an empty file there is room for any event
-		}
-		written, err := s.append()
+		written, err := s.portion(batch[n:])
 		n += written
 		if err != nil {
 			return n, err
@@ -70,12 +65,33 @@ func (s *Sink) Write(ctx context.Context, batch []event.Event) (int, error) {
 	return n, nil
 }
 
+// portion writes as many leading events as make one, and returns how many are on
+// stable storage; none, without an error, if it made room for the first.
+func (s *Sink) portion(batch []event.Event) (int, error) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	if err := s.log.ensure(); err != nil {
+		return 0, err
+	}
+	s.encode(batch)
+	if len(s.ends) > 0 {
+		return s.append()
+	}
+	if err := s.log.rotate(); err != nil {
+		return 0, err
+	}
+	if s.compressor != nil {
+		s.compressor.rotated()
+	}
+	return 0, nil
+}
+
 // encode fills the buffer with the lines of as many leading events as make a
 // portion and as the current file has room for; none if the first does not fit.
 func (s *Sink) encode(batch []event.Event) {
 	s.buffer, s.ends = s.buffer[:0], s.ends[:0]
 	for i := range batch {
-		s.buffer = append(batch[i].AppendJSON(s.buffer), '\n')
+		s.buffer = append(s.render(&batch[i], s.buffer), '\n')
 		alone := s.log.size == 0 && i == 0
 		if s.log.size+int64(len(s.buffer)) > s.maxSize && !alone {
 			return
@@ -147,5 +163,14 @@ func (s *Sink) release() {
 }
 
 // Close closes the file and gives up the lock. All that Write acknowledged is on
-// stable storage already, so that there is nothing to wait for.
-func (s *Sink) Close(context.Context) error { return s.log.close() }
+// stable storage already. A compression under way is given up, and begun anew by the
+// next Open.
+func (s *Sink) Close(ctx context.Context) error {
+	var err error
+	if s.compressor != nil {
+		err = s.compressor.stop(ctx)
+	}
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	return errors.Join(err, s.log.close())
+}

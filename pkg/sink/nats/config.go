@@ -30,17 +30,32 @@ func Driver() sink.Driver {
 	return sink.Driver{
 		Type: Type,
 		New: func() sink.Config {
-			return &Config{SubjectPrefix: defaultPrefix, Stream: defaultStream, HistoryPerObject: defaultHistory}
+			return &Config{Format: Binary, SubjectPrefix: defaultPrefix, Stream: defaultStream, HistoryPerObject: defaultHistory}
 		},
 		Lanes:  1,
 		Remote: true,
 	}
 }
 
+// Format is what the body of a message is.
+type Format string
+
+// The formats.
+const (
+	// Binary is CloudEvents binary mode: the attributes are headers, the body is the
+	// data.
+	Binary Format = "binary"
+	// CloudEvents is CloudEvents structured mode: the body is the whole event as JSON.
+	CloudEvents Format = "cloudevents"
+	// Raw has the headers of binary mode, and the bare object as the body.
+	Raw Format = "raw"
+)
+
 // Config is the options of a nats sink.
 type Config struct {
 	natsconn.Config `yaml:",inline"`
 
+	Format Format `yaml:"format"`
 	// JetStream says whether the messages go into a stream, with
 	// acknowledgement, or to whoever listens.
 	JetStream bool `yaml:"jetstream"`
@@ -65,6 +80,12 @@ func (c *Config) Validate() []sink.Problem {
 	problems := c.Config.Validate()
 	add := func(key, format string, args ...any) {
 		problems = append(problems, sink.Problem{Key: key, Message: fmt.Sprintf(format, args...)})
+	}
+	switch c.Format {
+	case Binary, CloudEvents, Raw:
+	default:
+		add("format", "%q is not a format; use %s (attributes as headers), %s (the whole event as the body) or %s (the bare object as the body)",
+			c.Format, Binary, CloudEvents, Raw)
 	}
 	if err := event.ValidatePrefix(c.SubjectPrefix); err != nil {
 		add("subjectPrefix", "%v", err)
@@ -94,6 +115,8 @@ func badInStreamName(r rune) bool {
 	return r <= ' ' || r == 0x7f || strings.ContainsRune(`.*>/\`, r)
 }
 
+func (c *Config) form() form { return form{prefix: c.SubjectPrefix, format: c.Format} }
+
 // Publishes returns the servers' URLs, which may hold passwords, and what all
 // subjects begin with.
 func (c *Config) Publishes() (servers []string, prefix string) {
@@ -110,7 +133,7 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	}
 	l := newLink(env.Logger, options)
 	if !c.JetStream {
-		return &coreSink{link: l, prefix: c.SubjectPrefix}, nil
+		return &coreSink{link: l, form: c.form()}, nil
 	}
-	return newStreamSink(l, c.SubjectPrefix, env.Cluster, c.streamConfig()), nil
+	return newStreamSink(l, c.form(), env.Cluster, c.streamConfig()), nil
 }

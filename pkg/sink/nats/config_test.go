@@ -26,6 +26,8 @@ func TestValidate(t *testing.T) {
 		"least":               {"url: nats://nats:4222", ""},
 		"several servers":     {"url: 'nats://a:4222, tls://b:4222,wss://c'", ""},
 		"all of a stream":     {"url: nats://n\njetstream: true\nsubjectPrefix: a.b\nstream: S\nmaxAge: 72h\nmaxBytes: 10GiB\nreplicas: 3", ""},
+		"formats":             {"url: nats://n\nformat: raw", ""},
+		"unknown format":      {"url: nats://n\nformat: structured", "format"},
 		"no url":              {"jetstream: true", "url"},
 		"empty among servers": {"url: 'nats://a,,nats://b'", "url"},
 		"no scheme":           {"url: canary-8e0d:4222", "url"},

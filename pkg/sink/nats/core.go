@@ -17,8 +17,8 @@ const flushTimeout = 30 * time.Second
 
 // coreSink publishes without a stream.
 type coreSink struct {
-	link   *link
-	prefix string
+	link *link
+	form form
 }
 
 // Write implements [sink.Sink]. It publishes and waits until the server has read
@@ -68,7 +68,7 @@ func (s *coreSink) publish(ctx context.Context, conn *client.Conn, batch []event
 		if err := ctx.Err(); err != nil {
 			return i, nil, err
 		}
-		m := newMessage(&batch[i], s.prefix)
+		m := s.form.message(&batch[i])
 		if err := checkSize(m, limit); err != nil {
 			return i, err, nil
 		}

@@ -1,11 +1,14 @@
 // Package nats is the sink that publishes events to a NATS server, into a
 // JetStream stream or as plain messages.
 //
-// Every event is one message in CloudEvents binary mode: the attributes are
-// headers ([event.Event.AppendHeaders]), the data is the body, the subject is
-// [event.Event.NATSSubject]. Package deliver calls it; it does not route, retry
-// or keep a cursor, and it is not the journal, which informd keeps in a stream
-// of its own.
+// Every event is one message, whose subject is [event.Event.NATSSubject]. By
+// default it is in CloudEvents binary mode: the attributes are headers
+// ([event.Event.AppendHeaders]), the data is the body. The format cloudevents is
+// structured mode: the body is the whole event, the content-type says so, and of
+// the headers ce-id, ce-resourceversion and ce-time are there. The format raw has the
+// headers of binary mode and [event.Event.Raw] as the body. Package deliver calls
+// the sink; it does not route, retry or keep a cursor, and it is not the journal,
+// which informd keeps in a stream of its own.
 //
 // # With JetStream
 //

@@ -11,6 +11,7 @@ import (
 )
 
 const (
+	headerType     = "content-type"
 	headerID       = "ce-id"
 	headerRevision = "ce-resourceversion"
 	headerTime     = "ce-time"
@@ -23,12 +24,39 @@ const (
 	maxHeader = 64 << 10
 )
 
-// newMessage makes the message of an event. Its headers hold no byte that the
-// client library would change: their values are percent-encoded.
-func newMessage(e *event.Event, prefix string) *client.Msg {
-	m := &client.Msg{Subject: e.NATSSubject(prefix), Header: make(client.Header, 24), Data: e.Data}
-	e.AppendHeaders(func(name, value string) { m.Header[name] = []string{value} })
+// form is what messages look like.
+type form struct {
+	prefix string // of the subjects
+	format Format
+}
+
+// message makes the message of an event. Its headers hold no byte that the client
+// library would change: their values are percent-encoded.
+func (f form) message(e *event.Event) *client.Msg {
+	m := &client.Msg{Subject: e.NATSSubject(f.prefix), Header: make(client.Header, 24), Data: e.Data}
+	e.AppendHeaders(func(name, value string) {
+		if f.format != CloudEvents || inStructured(name) {
+			m.Header[name] = []string{value}
+		}
+	})
+	switch f.format {
+	case CloudEvents:
+		m.Header[headerType] = []string{event.ContentTypeJSON}
+		m.Data = e.AppendJSON(make([]byte, 0, e.Size()+512)) // for the names of the attributes
+	case Raw:
+		if m.Data = e.Raw(); m.Data == nil {
+			delete(m.Header, headerType)
+		}
+	case Binary:
+	}
 	return m
+}
+
+// inStructured reports whether a header stands beside a whole event, too: those by
+// which the sink knows its own messages. With all of them, readers of CloudEvents
+// would take the message for one in binary mode.
+func inStructured(name string) bool {
+	return name == headerID || name == headerRevision || name == headerTime
 }
 
 // headerRoom is what the condition on the last message takes in the headers.

@@ -24,7 +24,7 @@ const (
 type streamSink struct {
 	link    *link
 	logger  *slog.Logger
-	prefix  string
+	form    form
 	cluster string
 	config  jetstream.StreamConfig // of the stream that is made if there is none
 
@@ -35,8 +35,8 @@ type streamSink struct {
 	doubt int
 }
 
-func newStreamSink(l *link, prefix, cluster string, config jetstream.StreamConfig) *streamSink {
-	return &streamSink{link: l, logger: l.logger, prefix: prefix, cluster: cluster, config: config, doubt: window}
+func newStreamSink(l *link, f form, cluster string, config jetstream.StreamConfig) *streamSink {
+	return &streamSink{link: l, logger: l.logger, form: f, cluster: cluster, config: config, doubt: window}
 }
 
 // Write implements [sink.Sink]. It returns when the stream has acknowledged the
@@ -113,7 +113,7 @@ func (f *flight) send(ctx context.Context, found []finding) error {
 // publish sends batch[i] as soon as it may: within the window, and after what was
 // sent about the same object.
 func (f *flight) publish(ctx context.Context, i int, condition string) error {
-	m := newMessage(&f.batch[i], f.sink.prefix)
+	m := f.sink.form.message(&f.batch[i])
 	m.Header[jetstream.MsgIDHeader] = m.Header[headerID]
 	if condition != "" {
 		m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{condition}
@@ -185,7 +185,7 @@ func (f *flight) accept(ctx context.Context, ack *jetstream.PubAck) error {
 // that it had before it left, or where an earlier event had to be repeated. Then
 // the event is stored once more, so that the last message is the latest state.
 func (s *streamSink) restate(ctx context.Context, e *event.Event) error {
-	m := newMessage(e, s.prefix)
+	m := s.form.message(e)
 	last, err := s.lastMessages(ctx, []string{m.Subject})
 	if err != nil {
 		return fmt.Errorf("read the last message of a repeated event's subject: %w", explainAPI(err))

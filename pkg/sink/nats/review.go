@@ -44,7 +44,7 @@ func (s *streamSink) review(ctx context.Context, batch []event.Event) ([]finding
 		part := batch[len(found):min(len(batch), len(found)+s.doubt)]
 		var ask []string
 		for i := range part {
-			subject := part[i].NATSSubject(s.prefix)
+			subject := part[i].NATSSubject(s.form.prefix)
 			if _, ok := newest[subject]; !ok && len(subject) <= maxSubject {
 				newest[subject] = nil
 				ask = append(ask, subject)
@@ -66,7 +66,7 @@ func (s *streamSink) review(ctx context.Context, batch []event.Event) ([]finding
 
 // judge finds out whether the stream holds the event.
 func (s *streamSink) judge(e *event.Event, newest map[string]*lastMessage) finding {
-	subject := e.NATSSubject(s.prefix)
+	subject := e.NATSSubject(s.form.prefix)
 	last := newest[subject]
 	switch {
 	case last == nil:

@@ -48,7 +48,7 @@ func TestCovers(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			last := readLast(7, newMessage(&tt.last, "k8s").Header)
+			last := readLast(7, form{"k8s", Binary}.message(&tt.last).Header)
 			if got := last.covers(&tt.sent); got != tt.want {
 				t.Errorf("%s covers %s: %t, want %t", tt.last.ID, tt.sent.ID, got, tt.want)
 			}
@@ -102,19 +102,19 @@ func TestOwnStreamIsAccepted(t *testing.T) {
 
 func TestCheckSize(t *testing.T) {
 	e := event.Event{ID: "i", Op: event.Added, Cluster: "c", Resource: "r", Name: "n", Data: make([]byte, 1000)}
-	if err := checkSize(newMessage(&e, "k8s"), 2000); err != nil {
+	if err := checkSize(form{"k8s", Binary}.message(&e), 2000); err != nil {
 		t.Error(err)
 	}
-	if err := checkSize(newMessage(&e, "k8s"), 1000); err == nil {
+	if err := checkSize(form{"k8s", Binary}.message(&e), 1000); err == nil {
 		t.Error("headers do not count")
 	}
 	long := e
 	long.Name = string(make([]byte, 1400)) // three bytes each in the subject
-	if err := checkSize(newMessage(&long, "k8s"), 1<<20); err == nil {
+	if err := checkSize(form{"k8s", Binary}.message(&long), 1<<20); err == nil {
 		t.Error("a subject that ends the connection passes")
 	}
 	long.Name, long.Kind = "n", string(make([]byte, 25000))
-	if err := checkSize(newMessage(&long, "k8s"), 1<<20); err == nil {
+	if err := checkSize(form{"k8s", Binary}.message(&long), 1<<20); err == nil {
 		t.Error("headers that JetStream refuses pass")
 	}
 }

@@ -76,7 +76,7 @@ func (s *streamSink) locate(ctx context.Context) error {
 		return err
 	}
 	config := stream.CachedInfo().Config
-	if found := differences(config, s.prefix, s.cluster); len(found) > 0 {
+	if found := differences(config, s.form.prefix, s.cluster); len(found) > 0 {
 		return fmt.Errorf("stream %s cannot be used: %s; change it, or set `stream` to another name", config.Name, strings.Join(found, "; "))
 	}
 	s.dest.stream, s.dest.limit = stream, conn.MaxPayload()

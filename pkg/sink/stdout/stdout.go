@@ -1,6 +1,6 @@
 // Package stdout is the sink that writes to the program's standard output: one
-// CloudEvents JSON object per line for programs, or a form with aligned columns
-// for people.
+// CloudEvents JSON object, or one bare object, per line for programs, or a form
+// with aligned columns for people.
 //
 // Open belongs to the deliver package, which gets the [Driver] from package
 // drivers. This package does not open or close standard output, and nothing but
@@ -31,6 +31,9 @@ type Format string
 const (
 	// CloudEvents is newline-delimited CloudEvents 1.0 JSON.
 	CloudEvents Format = "cloudevents"
+	// Raw is newline-delimited JSON of bare objects, as [event.Event.AppendRaw] has
+	// them: what ends an object, and control records, are CloudEvents.
+	Raw Format = "raw"
 	// Pretty is one line for people per event, in local time, in colour on a
 	// terminal unless NO_COLOR is set. It is not meant to be parsed: it changes
 	// without notice.
@@ -54,10 +57,10 @@ func Driver() sink.Driver {
 // Validate implements [sink.Config].
 func (c *Config) Validate() []sink.Problem {
 	switch c.Format {
-	case CloudEvents, Pretty:
+	case CloudEvents, Raw, Pretty:
 		return nil
 	default:
-		message := fmt.Sprintf("%q is not a format; use %s (one JSON object per line) or %s (for people)", c.Format, CloudEvents, Pretty)
+		message := fmt.Sprintf("%q is not a format; use %s (one event per line), %s (one bare object per line) or %s (for people)", c.Format, CloudEvents, Raw, Pretty)
 		return []sink.Problem{{Key: "format", Message: message}}
 	}
 }
@@ -71,8 +74,11 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 type renderer func(dst []byte, e *event.Event) []byte
 
 func (c *Config) renderer(out io.Writer) renderer {
-	if c.Format == Pretty {
+	switch c.Format {
+	case Pretty:
 		return newPretty(colourful(out, os.Getenv), time.Local).render
+	case Raw:
+		return func(dst []byte, e *event.Event) []byte { return append(e.AppendRaw(dst), '\n') }
 	}
 	return func(dst []byte, e *event.Event) []byte { return append(e.AppendJSON(dst), '\n') }
 }

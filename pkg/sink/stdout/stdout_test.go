@@ -255,6 +255,23 @@ func TestLatePipe(t *testing.T) {
 	}
 }
 
+func TestRawLines(t *testing.T) {
+	out := &output{}
+	s := openOn(t, stdout.Raw, out)
+	defer closeSink(t, s)
+	events := append(sinktest.AllOps(), sinktest.Hostile()...)
+	if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
+		t.Fatalf("Write = %d, %v", n, err)
+	}
+	var want []byte
+	for i := range events {
+		want = append(events[i].AppendRaw(want), '\n')
+	}
+	if diff := cmp.Diff(string(want), out.String()); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
 func TestValidate(t *testing.T) {
 	if config := stdout.Driver().New(); len(config.Validate()) != 0 {
 		t.Errorf("the defaults are wrong: %v", config.Validate())

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -69,11 +70,20 @@ func (s *webhook) advice(response *http.Response) string {
 	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
 		return "; check url, it must take POST requests"
 	case code == http.StatusUnsupportedMediaType:
-		return "; it must take CloudEvents as JSON: " + response.Request.Header.Get("Content-Type")
+		return "; it must take what format and compression say: " + sent(response.Request.Header)
 	case code == http.StatusGone:
 		return "; it says that it wants no more events: remove the sink, or make the endpoint take them"
 	}
 	return ""
+}
+
+// sent names the kind of body that a request has.
+func sent(header http.Header) string {
+	kind := cmp.Or(header.Get("Content-Type"), "no body")
+	if encoding := header.Get("Content-Encoding"); encoding != "" {
+		kind += ", " + encoding
+	}
+	return kind
 }
 
 func redirectHost(response *http.Response) string {

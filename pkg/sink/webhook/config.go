@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/internal/compress"
 )
 
 const (
@@ -35,8 +36,10 @@ const (
 // Driver returns the webhook sink type.
 func Driver() sink.Driver {
 	return sink.Driver{
-		Type:   Type,
-		New:    func() sink.Config { return &Config{Timeout: defaultTimeout, Batch: 1} },
+		Type: Type,
+		New: func() sink.Config {
+			return &Config{Format: CloudEvents, Compression: compress.None, Timeout: defaultTimeout, Batch: 1}
+		},
 		Lanes:  lanes,
 		Remote: true,
 	}
@@ -46,7 +49,10 @@ func Driver() sink.Driver {
 type Config struct {
 	// URL is where to post. It may hold a password or a token, hence the type;
 	// no message shows more of it than scheme and host.
-	URL sink.Secret `yaml:"url"`
+	URL    sink.Secret `yaml:"url"`
+	Format Format      `yaml:"format"`
+	// Compression is that of the bodies; it is the content-encoding.
+	Compression compress.Method `yaml:"compression"`
 	// Headers are added to every request.
 	Headers map[string]sink.Secret `yaml:"headers"`
 	// SecretFile has the secrets that requests are signed with, one per line:
@@ -85,6 +91,7 @@ func (c *Config) Validate() []sink.Problem {
 	if c.Batch < 1 || c.Batch > maxBatch {
 		add("batch", "must be between 1 and %d", maxBatch)
 	}
+	c.validateFormat(add)
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		add("tls", "certFile and keyFile go together; set both or none")
 	}
@@ -126,7 +133,7 @@ func (c *Config) validateHeaders() []sink.Problem {
 			message = "is not a header name: letters, digits and !#$%&'*+-.^_`|~ only"
 		case seen[canonical]:
 			message = "is there twice in different spelling; keep one"
-		case reserved(canonical):
+		case reserved(canonical) || c.Format != CloudEvents && strings.HasPrefix(canonical, "Ce-"):
 			message = "is set by informd itself; remove it"
 		case strings.ContainsFunc(value.Reveal(), badInValue):
 			message = "the value has a line break or another control character; remove it"
@@ -167,11 +174,16 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
+	encoder, err := compress.NewEncoder(c.Compression)
+	if err != nil {
+		return nil, err
+	}
 	s := &webhook{
-		config: c,
-		url:    endpoint,
-		agent:  "informd/" + env.Cluster,
-		signer: signer{file: c.SecretFile},
+		config:  c,
+		url:     endpoint,
+		agent:   "informd/" + env.Cluster,
+		signer:  signer{file: c.SecretFile},
+		encoder: encoder,
 		client: &http.Client{
 			Transport:     c.transport(config),
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -51,6 +51,11 @@ func TestValidate(t *testing.T) {
 		"timeout":             {"url: https://example.com\ntimeout: 0s", "timeout"},
 		"batch":               {"url: https://example.com\nbatch: 0", "batch"},
 		"big batch":           {"url: https://example.com\nbatch: 1001", "batch"},
+		"binary, compressed":  {"url: https://example.com\nformat: binary\ncompression: zstd\nheaders: {X-Ce: a}", ""},
+		"binary batch":        {"url: https://example.com\nformat: binary\nbatch: 2", "batch"},
+		"raw batch":           {"url: https://example.com\nformat: raw\nbatch: 2", "batch"},
+		"reserved attribute":  {"url: https://example.com\nformat: raw\nheaders: {ce-id: canary-31c9}", "headers.ce-id"},
+		"format":              {"url: https://example.com\nformat: structured\ncompression: br", "compression format"},
 		"half a key pair":     {"url: https://example.com\ntls: {keyFile: k}", "tls"},
 		"everything at once":  {"url: ''\ntimeout: -1s\nbatch: -1\nheaders: {'': canary-31c9}", "batch headers. timeout url"},
 	}
@@ -81,7 +86,8 @@ func TestValidate(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	d := webhook.Driver()
 	c, ok := d.New().(*webhook.Config)
-	if !ok || d.Type != "webhook" || d.Lanes != 8 || c.Timeout != 10*time.Second || c.Batch != 1 {
+	if !ok || d.Type != "webhook" || d.Lanes != 8 || c.Timeout != 10*time.Second || c.Batch != 1 ||
+		c.Format != webhook.CloudEvents || c.Compression != "none" {
 		t.Errorf("driver %+v, options %+v", d, c)
 	}
 }

@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"bytes"
 	"net/http"
 	"sync"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/internal/compress"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/pkg/sink/webhook"
 )
@@ -57,16 +57,16 @@ func (m *moods) behave(_ int, w http.ResponseWriter, r request) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case bytes.Contains(r.body, []byte(`"name":"appetizer"`)):
+	case r.isAbout("appetizer"):
 		return false
-	case bytes.Contains(r.body, []byte(`"name":"poison"`)):
+	case r.isAbout("poison"):
 		w.WriteHeader(http.StatusBadRequest)
-	case m.room >= 0 && m.room < bytes.Count(r.body, []byte(`"specversion"`)):
+	case m.room >= 0 && m.room < r.events():
 		m.room = 0
 		w.WriteHeader(http.StatusInternalServerError)
 	default:
 		if m.room > 0 {
-			m.room -= bytes.Count(r.body, []byte(`"specversion"`))
+			m.room -= r.events()
 		}
 		return true
 	}
@@ -74,13 +74,18 @@ func (m *moods) behave(_ int, w http.ResponseWriter, r request) bool {
 }
 
 func TestConformance(t *testing.T) {
-	for name, batch := range map[string]int{"one event": 1, "batches": 10} {
+	for name, change := range map[string]func(c *webhook.Config){
+		"one event":   func(*webhook.Config) {},
+		"batches":     func(c *webhook.Config) { c.Batch = 10 },
+		"gzip":        func(c *webhook.Config) { c.Batch, c.Compression = 10, compress.Gzip },
+		"binary, zst": func(c *webhook.Config) { c.Format, c.Compression = webhook.Binary, compress.Zstd },
+	} {
 		t.Run(name, func(t *testing.T) {
 			sinktest.Run(t, sinktest.Target{
 				Lanes: webhook.Driver().Lanes,
 				Setup: func(t *testing.T) *sinktest.Destination {
 					t.Helper()
-					return conformant(t, batch)
+					return conformant(t, change)
 				},
 				IgnoreGoroutines: []goleak.Option{
 					goleak.IgnoreAnyFunction("net/http.(*conn).serve"),
@@ -91,7 +96,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func conformant(t *testing.T, batch int) *sinktest.Destination {
+func conformant(t *testing.T, change func(c *webhook.Config)) *sinktest.Destination {
 	t.Helper()
 	m := &moods{room: -1}
 	e := unstarted(t, m.behave)
@@ -101,7 +106,10 @@ func conformant(t *testing.T, batch int) *sinktest.Destination {
 	return &sinktest.Destination{
 		Open: func(t *testing.T) sink.Sink {
 			t.Helper()
-			c := config(t, e.URL, func(c *webhook.Config) { c.Batch, c.Timeout = batch, 20*time.Second })
+			c := config(t, e.URL, func(c *webhook.Config) {
+				c.Timeout = 20 * time.Second
+				change(c)
+			})
 			var err error
 			s, err = c.Open(t.Context(), sinktest.Env(t))
 			if err != nil {

@@ -6,15 +6,20 @@
 //
 // With batch 1, the default, every request is one CloudEvents 1.0 event in
 // structured mode (application/cloudevents+json); with more, every request is a
-// JSON array of up to that many (application/cloudevents-batch+json). A status of
-// 2xx means that the endpoint has taken them, whatever its body says. Redirects
+// JSON array of up to that many (application/cloudevents-batch+json). The format
+// binary is CloudEvents binary mode: the attributes are ce- headers, the body is the
+// data. The format raw has the same headers and [event.Event.Raw] as the body, so
+// that ce-op tells a deletion from a state; there is no body, and no content-type,
+// where there is no object. With a compression every body is compressed, and
+// content-encoding says how. A status of 2xx means that the endpoint has taken them, whatever its body says. Redirects
 // are not followed and cookies not kept.
 //
 // Requests follow Standard Webhooks 1.0.0: webhook-id is the event's id (or a
 // hash, see below), the same for every repetition, so that the endpoint can drop
 // what it has seen; webhook-timestamp is the time of the attempt; and with a
 // secretFile webhook-signature is "v1,<base64>", the HMAC-SHA256 of
-// "<id>.<timestamp>.<body>", one for each secret in the file. Rotate by adding
+// "<id>.<timestamp>.<body>", one for each secret in the file. The body is what is
+// sent, after compression: it can be verified before it is unpacked. Rotate by adding
 // the new secret as a line, and removing the old one when the endpoint knows the
 // new one; the file is read for every write.
 //

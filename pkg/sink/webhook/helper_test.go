@@ -1,6 +1,8 @@
 package webhook_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"encoding/pem"
@@ -15,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/sinktest"
@@ -25,7 +29,21 @@ import (
 type request struct {
 	header http.Header
 	proto  string
-	body   []byte
+	body   []byte // as it was sent
+	plain  []byte // before compression
+}
+
+// events is how many events the request has.
+func (r request) events() int {
+	if r.header.Get("Ce-Id") != "" {
+		return 1
+	}
+	return bytes.Count(r.plain, []byte(`"specversion"`))
+}
+
+// isAbout reports whether an object of that name is in it.
+func (r request) isAbout(name string) bool {
+	return r.header.Get("Ce-Name") == name || bytes.Contains(r.plain, []byte(`"name":"`+name+`"`))
 }
 
 // endpoint is a real HTTP server that keeps what it accepts. What it does beside
@@ -64,7 +82,12 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	got := request{r.Header, r.Proto, body}
+	plain, err := unpack(r.Header.Get("Content-Encoding"), body)
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	got := request{r.Header, r.Proto, body, plain}
 	e.mu.Lock()
 	n := e.seen
 	e.seen++
@@ -78,6 +101,25 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Context().Err() == nil {
 		e.kept = append(e.kept, got)
 	}
+}
+
+func unpack(encoding string, body []byte) ([]byte, error) {
+	switch encoding {
+	case "gzip":
+		r, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		return io.ReadAll(r)
+	case "zstd":
+		r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		return r.DecodeAll(body, nil)
+	}
+	return body, nil
 }
 
 func (e *endpoint) requests() (kept, tried []request) {
@@ -99,12 +141,19 @@ func (e *endpoint) records(t *testing.T) []sinktest.Record {
 
 func decode(t *testing.T, r request) []sinktest.Record {
 	t.Helper()
+	if r.header.Get("Ce-Id") != "" {
+		record, err := sinktest.FromHeaders(r.header, r.plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []sinktest.Record{record}
+	}
 	var parts []json.RawMessage
 	switch contentType := r.header.Get("Content-Type"); contentType {
 	case event.ContentTypeJSON:
-		parts = append(parts, r.body)
+		parts = append(parts, r.plain)
 	case event.ContentTypeBatch:
-		if err := json.Unmarshal(r.body, &parts); err != nil {
+		if err := json.Unmarshal(r.plain, &parts); err != nil {
 			t.Fatal(err)
 		}
 	default:

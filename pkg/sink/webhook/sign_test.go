@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink/internal/compress"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/pkg/sink/webhook"
 )
@@ -84,11 +85,19 @@ func TestSignature(t *testing.T) {
 		{"# new\n" + otherSecret + "\n\n  " + specSecret + "  \r\n", []string{specSecret, otherSecret}, nil},
 		{otherSecret + "\n", []string{otherSecret}, []string{specSecret}},
 	}
-	for name, batch := range map[string]int{"one event": 1, "batches": 5} {
+	for name, change := range map[string]func(c *webhook.Config){
+		"one event":  func(*webhook.Config) {},
+		"batches":    func(c *webhook.Config) { c.Batch = 5 },
+		"compressed": func(c *webhook.Config) { c.Compression = compress.Gzip },
+		"raw":        func(c *webhook.Config) { c.Format = webhook.Raw },
+	} {
 		t.Run(name, func(t *testing.T) {
 			writeFile(t, file, []byte(rotation[0].content))
 			e := serve(t, nil)
-			s := open(t, e.URL, func(c *webhook.Config) { c.SecretFile, c.Batch = file, batch })
+			s := open(t, e.URL, func(c *webhook.Config) {
+				c.SecretFile = file
+				change(c)
+			})
 			for _, step := range rotation {
 				writeFile(t, file, []byte(step.content))
 				before, _ := e.requests()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/internal/compress"
 )
 
 const (
@@ -25,12 +26,13 @@ const (
 
 // webhook is an open endpoint. Write may be called concurrently.
 type webhook struct {
-	config *Config
-	url    *url.URL
-	agent  string
-	signer signer
-	client *http.Client
-	trust  trust
+	config  *Config
+	url     *url.URL
+	agent   string
+	signer  signer
+	encoder *compress.Encoder
+	client  *http.Client
+	trust   trust
 }
 
 // Write implements [sink.Sink]: request after request, each with up to
@@ -96,20 +98,16 @@ func (s *webhook) post(ctx context.Context, events []event.Event, secrets [][]by
 // request makes the request. Its body is a copy: the transport may still read it
 // when Write has returned.
 func (s *webhook) request(ctx context.Context, events []event.Event, secrets [][]byte) (*http.Request, error) {
-	size := 0
-	for i := range events {
-		size += events[i].Size() + 512 // for the names of the attributes
-	}
-	body, contentType := make([]byte, 0, size), event.ContentTypeJSON
-	if s.config.Batch == 1 {
-		body = events[0].AppendJSON(body)
-	} else {
-		body, contentType = event.AppendJSONBatch(body, events), event.ContentTypeBatch
+	header := make(http.Header)
+	body, err := s.encode(events, header)
+	if err != nil {
+		return nil, err
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, errors.New("make request: the url is no address") // err would show it
 	}
+	request.Header = header
 	for name, value := range s.config.Headers {
 		request.Header.Set(name, value.Reveal())
 	}
@@ -117,7 +115,6 @@ func (s *webhook) request(ctx context.Context, events []event.Event, secrets [][
 	if request.Header.Get("User-Agent") == "" {
 		request.Header.Set("User-Agent", s.agent)
 	}
-	request.Header.Set("Content-Type", contentType)
 	request.Header.Set("Webhook-Id", id)
 	request.Header.Set("Webhook-Timestamp", timestamp)
 	if len(secrets) > 0 {

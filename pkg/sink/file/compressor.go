@@ -1,0 +1,152 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/informd/informd/pkg/sink/internal/compress"
+)
+
+// unfinished is what the name of a file ends in that is being compressed.
+const unfinished = ".compressing"
+
+var errStopped = errors.New("stopped")
+
+// compressor compresses the older files, one at a time, in a goroutine of its own.
+// What it could not do stays as it is until the next rotation or Open.
+type compressor struct {
+	log    *log
+	method compress.Method
+	wake   chan struct{} // has room for one: a rotation while it works is not missed
+	quit   chan struct{} // closed to stop it
+	done   chan struct{} // closed when it has stopped
+}
+
+// startCompressor begins with what a process before has left.
+func startCompressor(l *log, method compress.Method) *compressor {
+	c := &compressor{log: l, method: method, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	go c.run()
+	return c
+}
+
+// rotated tells it that there is another older file.
+func (c *compressor) rotated() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stop ends it, and waits for that until ctx ends.
+func (c *compressor) stop(ctx context.Context) error {
+	close(c.quit)
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close file %s: a file is being compressed: %w", c.log.path, ctx.Err())
+	}
+}
+
+func (c *compressor) run() {
+	defer close(c.done)
+	for {
+		// From the oldest: a rotation moves files towards what was looked at, and
+		// wakes it again.
+		for i := c.log.maxFiles - 1; i > 0 && !c.stopped(); i-- {
+			if err := c.compress(c.log.numbered(i)); err != nil && !errors.Is(err, errStopped) {
+				c.log.logger.Warn("an older file stays uncompressed for now", "path", c.log.numbered(i), "err", err)
+			}
+		}
+		select {
+		case <-c.wake:
+		case <-c.quit:
+			return
+		}
+	}
+}
+
+func (c *compressor) stopped() bool {
+	select {
+	case <-c.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+// compress compresses the file at path, if there is one.
+func (c *compressor) compress(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	packed := c.log.path + unfinished
+	if err := c.pack(f, info, packed); err != nil {
+		return errors.Join(err, removeUnfinished(c.log.path))
+	}
+	return c.log.replace(info, packed, c.method.Suffix())
+}
+
+// pack writes the compressed file to stable storage, with the mode of the other.
+func (c *compressor) pack(from io.Reader, info os.FileInfo, path string) error {
+	if err := removeUnfinished(c.log.path); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = func() error {
+		w, err := c.method.NewWriter(f)
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(w, stoppable{io.LimitReader(from, info.Size()), c}); err != nil {
+			return err
+		}
+		if err := w.Close(); err != nil {
+			return err
+		}
+		if err := f.Chmod(info.Mode().Perm()); err != nil {
+			return err
+		}
+		return f.Sync()
+	}()
+	return errors.Join(err, f.Close())
+}
+
+// removeUnfinished removes what an interrupted compression left.
+func removeUnfinished(path string) error {
+	if err := os.Remove(path + unfinished); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// stoppable is a reader that fails when the compressor is to stop.
+type stoppable struct {
+	io.Reader
+	c *compressor
+}
+
+// Read implements [io.Reader].
+func (s stoppable) Read(p []byte) (int, error) {
+	if s.c.stopped() {
+		return 0, errStopped
+	}
+	return s.Reader.Read(p)
+}

@@ -1,0 +1,102 @@
+package compress_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"go.uber.org/goleak"
+
+	"github.com/informd/informd/pkg/sink/internal/compress"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// decode unpacks with the formats' own libraries.
+func decode(t *testing.T, m compress.Method, packed []byte) string {
+	t.Helper()
+	var r io.Reader = bytes.NewReader(packed)
+	switch m {
+	case compress.Gzip:
+		unpacked, err := gzip.NewReader(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = unpacked
+	case compress.Zstd:
+		unpacked, err := zstd.NewReader(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unpacked.Close()
+		r = unpacked
+	case compress.None:
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestEncodeConcurrently(t *testing.T) {
+	for _, m := range []compress.Method{compress.None, compress.Gzip, compress.Zstd} {
+		t.Run(string(m), func(t *testing.T) {
+			e, err := compress.NewEncoder(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var working sync.WaitGroup
+			for i := range 4 {
+				working.Go(func() {
+					for n := range 20 {
+						body := strings.Repeat(string(rune('a'+i)), n*1000)
+						packed, err := e.Encode([]byte(body))
+						if err != nil {
+							t.Error(err)
+						} else if got := decode(t, m, packed); got != body {
+							t.Errorf("%d bytes came back as %d", len(body), len(got))
+						} else if m != compress.None && len(body) > 1000 && len(packed) > len(body)/10 {
+							t.Errorf("%d equal bytes take %d", len(body), len(packed))
+						}
+					}
+				})
+			}
+			working.Wait()
+		})
+	}
+}
+
+func TestWriter(t *testing.T) {
+	body := strings.Repeat("0123456789", 300_000)
+	for _, m := range []compress.Method{compress.Gzip, compress.Zstd} {
+		t.Run(string(m), func(t *testing.T) {
+			var packed bytes.Buffer
+			w, err := m.NewWriter(&packed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(w, strings.NewReader(body)); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if decode(t, m, packed.Bytes()) != body {
+				t.Error("something else came back")
+			}
+		})
+	}
+}
+
+func TestProblem(t *testing.T) {
+	for m, bad := range map[compress.Method]bool{"none": false, "gzip": false, "zstd": false, "": true, "GZIP": true, "lz4": true} {
+		if got := m.Problem(); (got != "") != bad {
+			t.Errorf("Problem of %q: %q", string(m), got)
+		}
+	}
+}

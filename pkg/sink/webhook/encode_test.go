@@ -1,0 +1,78 @@
+package webhook_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink/internal/compress"
+	"github.com/informd/informd/pkg/sink/sinktest"
+	"github.com/informd/informd/pkg/sink/webhook"
+)
+
+// TestRaw: the object is the body, and what is not in it is in the headers, for
+// every operation; what has no object arrives as well.
+func TestRaw(t *testing.T) {
+	events := append(sinktest.AllOps(), sinktest.Hostile()...)
+	state := sinktest.AllOps()[1]
+	state.Op, state.Data = event.State, event.StateData("forbidden", "list: no")
+	events = append(events, state)
+	for _, method := range []compress.Method{compress.None, compress.Zstd} {
+		t.Run(string(method), func(t *testing.T) {
+			e := serve(t, nil)
+			s := open(t, e.URL, func(c *webhook.Config) { c.Format, c.Compression = webhook.Raw, method })
+			if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
+				t.Fatalf("Write = %d, %v", n, err)
+			}
+			kept, _ := e.requests()
+			if len(kept) != len(events) {
+				t.Fatalf("%d requests, want %d", len(kept), len(events))
+			}
+			for i, r := range kept {
+				if diff := cmp.Diff(string(events[i].Raw()), string(r.plain)); diff != "" {
+					t.Errorf("%s %s: body (-want +got):\n%s", events[i].Op, events[i].ID, diff)
+				}
+				wantAttributes(t, &events[i], r)
+			}
+		})
+	}
+}
+
+// wantAttributes holds the headers to those of binary mode, except that nothing has
+// no type.
+func wantAttributes(t *testing.T, e *event.Event, r request) {
+	t.Helper()
+	want := http.Header{}
+	e.AppendHeaders(want.Set)
+	coding := ""
+	if len(r.body) == 0 {
+		want.Del("Content-Type")
+	} else {
+		coding = r.header.Get("Content-Encoding")
+	}
+	if got := r.header.Get("Content-Encoding"); got != coding {
+		t.Errorf("%s: no body has the coding %s", e.ID, got)
+	}
+	got := http.Header{}
+	for name, values := range r.header {
+		if name == "Content-Type" || len(name) > 3 && name[:3] == "Ce-" {
+			got[name] = values
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s: headers (-want +got):\n%s", e.ID, diff)
+	}
+}
+
+// TestUnsupportedMediaType names what was sent.
+func TestUnsupportedMediaType(t *testing.T) {
+	e := serve(t, func(_ int, w http.ResponseWriter, _ request) bool {
+		w.WriteHeader(http.StatusUnsupportedMediaType)
+		return false
+	})
+	s := open(t, e.URL, func(c *webhook.Config) { c.Compression = compress.Gzip })
+	_, err := s.Write(t.Context(), sinktest.Events(1))
+	wantError(t, err, false, "415", "application/cloudevents+json", "gzip", "compression")
+}

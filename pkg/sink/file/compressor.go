@@ -89,7 +89,10 @@ func (c *compressor) compress(path string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	return errors.Join(c.compressFile(f), f.Close())
+}
+
+func (c *compressor) compressFile(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return err

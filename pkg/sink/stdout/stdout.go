@@ -79,6 +79,7 @@ func (c *Config) renderer(out io.Writer) renderer {
 		return newPretty(colourful(out, os.Getenv), time.Local).render
 	case Raw:
 		return func(dst []byte, e *event.Event) []byte { return append(e.AppendRaw(dst), '\n') }
+	case CloudEvents:
 	}
 	return func(dst []byte, e *event.Event) []byte { return append(e.AppendJSON(dst), '\n') }
 }

@@ -1,6 +1,8 @@
 package webhook_test
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"sync"
 	"testing"
@@ -53,6 +55,53 @@ func (m *moods) wrap(next http.Handler) http.Handler {
 	})
 }
 
+// settled is a sink whose endpoint is done with a request that was given up before
+// the next one is sent. HTTP knows no order between them, and a busy machine can keep
+// the first one waiting.
+type settled struct {
+	sink.Sink
+	traffic *traffic
+}
+
+func (s settled) Write(ctx context.Context, batch []event.Event) (int, error) {
+	n, err := s.Sink.Write(ctx, batch)
+	if ctx.Err() != nil {
+		s.traffic.settle()
+	}
+	return n, err
+}
+
+// traffic is the connections on which a request is, or may be about to come.
+type traffic struct {
+	mu   sync.Mutex
+	busy map[net.Conn]bool
+}
+
+func (c *traffic) note(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if state == http.StateNew || state == http.StateActive {
+		c.busy[conn] = true
+	} else {
+		delete(c.busy, conn)
+	}
+}
+
+// settle waits until there are none, but not for a connection that stays unused, or an
+// endpoint that is stalled.
+func (c *traffic) settle() {
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); <-poll.C {
+		c.mu.Lock()
+		busy := len(c.busy)
+		c.mu.Unlock()
+		if busy == 0 {
+			return
+		}
+	}
+}
+
 func (m *moods) behave(_ int, w http.ResponseWriter, r request) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,23 +148,24 @@ func TestConformance(t *testing.T) {
 func conformant(t *testing.T, change func(c *webhook.Config)) *sinktest.Destination {
 	t.Helper()
 	m := &moods{room: -1}
-	e := unstarted(t, m.behave)
+	e, c := unstarted(t, m.behave), traffic{busy: map[net.Conn]bool{}}
+	e.Config.ConnState = c.note
 	e.Config.Handler = m.wrap(e.Config.Handler)
 	e.Start()
 	var s sink.Sink // the last one that was opened
 	return &sinktest.Destination{
 		Open: func(t *testing.T) sink.Sink {
 			t.Helper()
-			c := config(t, e.URL, func(c *webhook.Config) {
+			options := config(t, e.URL, func(c *webhook.Config) {
 				c.Timeout = 20 * time.Second
 				change(c)
 			})
 			var err error
-			s, err = c.Open(t.Context(), sinktest.Env(t))
+			s, err = options.Open(t.Context(), sinktest.Env(t))
 			if err != nil {
 				t.Fatal(err)
 			}
-			return s
+			return settled{s, &c}
 		},
 		Received: e.records,
 		Break:    func(_ *testing.T, after int) { m.set(after, false) },

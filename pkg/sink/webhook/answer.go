@@ -46,7 +46,7 @@ func (s *webhook) refusal(response *http.Response, answer []byte, events int) er
 	if code == http.StatusBadRequest || code == http.StatusUnprocessableEntity {
 		permanent = events > 1 || s.trust.refused()
 		if !permanent {
-			doubt = "; it has accepted nothing else lately, so the event need not be at fault: check secretFile, headers and the endpoint"
+			doubt = "; it has accepted nothing else lately, so the event need not be at fault: check secretFile, auth, headers and the endpoint"
 		}
 	}
 	err := fmt.Errorf("post to %s: the endpoint answers %d %s%s%s%s", s.where(), code, http.StatusText(code),
@@ -66,7 +66,7 @@ func (s *webhook) advice(response *http.Response) string {
 	case code/100 == 3:
 		return fmt.Sprintf(" (to %s); redirects are not followed, set url to where the endpoint is", redirectHost(response))
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return "; check headers and secretFile"
+		return "; check headers, auth and secretFile"
 	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
 		return "; check url, it must take POST requests"
 	case code == http.StatusUnsupportedMediaType:
@@ -98,7 +98,7 @@ func redirectHost(response *http.Response) string {
 // if the request had a secret, or what may be one: endpoints repeat what they got,
 // decoded, escaped or in part, so that it could not be found in their words.
 func (s *webhook) excerpt(answer []byte) string {
-	plain := strings.Trim(s.url.Path, "/") == "" && s.url.RawQuery == "" && s.url.User == nil && len(s.config.Headers) == 0
+	plain := strings.Trim(s.url.Path, "/") == "" && s.url.RawQuery == "" && s.url.User == nil && len(s.config.Headers) == 0 && !s.config.Auth.wanted()
 	if len(answer) == 0 || !plain {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -59,6 +60,7 @@ type Config struct {
 	// "whsec_" and 24 to 64 bytes in base64. Empty lines and those that begin
 	// with # do not count. Without it requests are not signed.
 	SecretFile string `yaml:"secretFile"`
+	Auth       Auth   `yaml:"auth"`
 	// Timeout is for one request with its answer.
 	Timeout time.Duration `yaml:"timeout"`
 	// Batch is how many events a request has at most.
@@ -66,6 +68,9 @@ type Config struct {
 	TLS   TLS `yaml:"tls"`
 	// AllowPlaintext permits http:// to an endpoint that is not on this machine.
 	AllowPlaintext bool `yaml:"allowPlaintext"`
+	// BlockPrivateAddresses refuses endpoints that are not on the public Internet,
+	// by the address that a connection goes to.
+	BlockPrivateAddresses bool `yaml:"blockPrivateAddresses"`
 }
 
 // TLS is the encryption of the connection.
@@ -92,6 +97,7 @@ func (c *Config) Validate() []sink.Problem {
 		add("batch", "must be between 1 and %d", maxBatch)
 	}
 	c.validateFormat(add)
+	c.validateAuth(add)
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		add("tls", "certFile and keyFile go together; set both or none")
 	}
@@ -111,10 +117,25 @@ func (c *Config) validateURL() []sink.Problem {
 		message = "has a fragment (#...), which is never sent; remove it"
 	case u.Scheme == "http" && !loopback(u.Hostname()) && !c.AllowPlaintext:
 		message = "would send events unencrypted over the network; use https://, or set allowPlaintext: true"
+	case c.BlockPrivateAddresses && privateLiteral(u.Hostname()) != "":
+		message = "is at " + privateLiteral(u.Hostname()) + ", which blockPrivateAddresses refuses; remove one of them"
 	default:
 		return nil
 	}
 	return []sink.Problem{{Key: "url", Message: message}}
+}
+
+func privateLiteral(host string) string {
+	address, err := netip.ParseAddr(host)
+	if err != nil {
+		return "" // a name
+	}
+	return privateKind(address)
+}
+
+func (c *Config) urlHasUser() bool {
+	u, err := url.Parse(c.URL.Reveal())
+	return err == nil && u.User != nil
 }
 
 func loopback(host string) bool {
@@ -135,6 +156,8 @@ func (c *Config) validateHeaders() []sink.Problem {
 			message = "is there twice in different spelling; keep one"
 		case reserved(canonical) || c.Format != CloudEvents && strings.HasPrefix(canonical, "Ce-"):
 			message = "is set by informd itself; remove it"
+		case canonical == "Authorization" && c.Auth.wanted():
+			message = "is what auth sets; keep one"
 		case strings.ContainsFunc(value.Reveal(), badInValue):
 			message = "the value has a line break or another control character; remove it"
 		}
@@ -179,11 +202,12 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 		return nil, err
 	}
 	s := &webhook{
-		config:  c,
-		url:     endpoint,
-		agent:   "informd/" + env.Cluster,
-		signer:  signer{file: c.SecretFile},
-		encoder: encoder,
+		config:     c,
+		url:        endpoint,
+		agent:      "informd/" + env.Cluster,
+		signer:     signer{file: c.SecretFile},
+		encoder:    encoder,
+		credential: credential{auth: c.Auth},
 		client: &http.Client{
 			Transport:     c.transport(config),
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -192,16 +216,23 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	if _, err := s.signer.secrets(); err != nil {
 		return nil, err
 	}
+	if _, err := s.credential.header(); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
 func (c *Config) transport(config *tls.Config) *http.Transport {
+	dialer, proxy := &net.Dialer{Timeout: c.Timeout}, http.ProxyFromEnvironment
+	if c.BlockPrivateAddresses {
+		dialer.Control, proxy = refusePrivate, refuseProxy(proxy)
+	}
 	return &http.Transport{
-		Proxy:           http.ProxyFromEnvironment,
+		Proxy:           proxy,
 		TLSClientConfig: config,
 		// A request that ends does not end the making of its connection, which
 		// later requests could use: it needs limits of its own.
-		DialContext:         (&net.Dialer{Timeout: c.Timeout}).DialContext,
+		DialContext:         dialer.DialContext,
 		TLSHandshakeTimeout: c.Timeout,
 		// All requests share one HTTP/2 connection, and a timeout ends only the
 		// request: who finds out that the connection is dead is the ping.

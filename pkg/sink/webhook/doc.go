@@ -29,6 +29,22 @@
 // over the ids and the sources: control records of two clusters can have the same
 // id.
 //
+// # Credentials
+//
+// With auth every request has an Authorization header, whose token or password is
+// read from its file again when that was longer ago than a second, and after a 401. A
+// file that cannot be read is worth another try.
+//
+// # Where it goes
+//
+// With blockPrivateAddresses no connection is made to an address that is not on the
+// public Internet: loopback, private, link-local, unique-local, multicast, shared and
+// reserved ones, metadata services of clouds, and whatever has one of these inside
+// (IPv4-mapped, NAT64, 6to4). The address is looked at when the connection is made,
+// after the name was looked up, so that a name cannot change its meaning in between.
+// A proxy would look up the name itself; that the environment has one is an error
+// then. All this is worth another try: the name may come to mean something else.
+//
 // # Answers
 //
 //   - 413 is about the event: it can never be delivered.
@@ -49,5 +65,5 @@
 //     twice as long, not even the answer to a ping, is given up for a new one.
 //
 // What the endpoint says beside the status stands in errors only if the request
-// holds nothing that may be secret: no path, query or user in url and no headers.
+// holds nothing that may be secret: no path, query or user in url, no headers and no auth.
 package webhook

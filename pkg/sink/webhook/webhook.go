@@ -26,13 +26,14 @@ const (
 
 // webhook is an open endpoint. Write may be called concurrently.
 type webhook struct {
-	config  *Config
-	url     *url.URL
-	agent   string
-	signer  signer
-	encoder *compress.Encoder
-	client  *http.Client
-	trust   trust
+	config     *Config
+	url        *url.URL
+	agent      string
+	signer     signer
+	credential credential
+	encoder    *compress.Encoder
+	client     *http.Client
+	trust      trust
 }
 
 // Write implements [sink.Sink]: request after request, each with up to
@@ -92,12 +93,19 @@ func (s *webhook) post(ctx context.Context, events []event.Event, secrets [][]by
 		s.trust.accepted()
 		return nil
 	}
+	if response.StatusCode == http.StatusUnauthorized {
+		s.credential.refused()
+	}
 	return s.refusal(response, answer, len(events))
 }
 
 // request makes the request. Its body is a copy: the transport may still read it
 // when Write has returned.
 func (s *webhook) request(ctx context.Context, events []event.Event, secrets [][]byte) (*http.Request, error) {
+	authorization, err := s.credential.header()
+	if err != nil {
+		return nil, err
+	}
 	header := make(http.Header)
 	body, err := s.encode(events, header)
 	if err != nil {
@@ -110,6 +118,9 @@ func (s *webhook) request(ctx context.Context, events []event.Event, secrets [][
 	request.Header = header
 	for name, value := range s.config.Headers {
 		request.Header.Set(name, value.Reveal())
+	}
+	if authorization != "" {
+		request.Header.Set("Authorization", authorization)
 	}
 	id, timestamp := messageID(events), strconv.FormatInt(time.Now().Unix(), 10)
 	if request.Header.Get("User-Agent") == "" {
@@ -141,11 +152,14 @@ func (s *webhook) explain(ctx, attempt context.Context, err error) error {
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err // without the URL
 	}
+	var private *privateError
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("post to %s: %w", s.where(), ctx.Err())
 	case attempt.Err() != nil:
 		return fmt.Errorf("post to %s: no answer within %v; is the endpoint alive, or timeout too short?", s.where(), s.config.Timeout)
+	case errors.As(err, &private):
+		return fmt.Errorf("post to %s: %w; set url to a public address, or blockPrivateAddresses: false", s.where(), private)
 	case isCertificateError(err):
 		return fmt.Errorf("post to %s: the endpoint's certificate is not trusted: %w; check tls.caFile and the host in url", s.where(), err)
 	}

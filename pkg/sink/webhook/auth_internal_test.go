@@ -1,0 +1,49 @@
+package webhook
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestCredentialIsReadAgain: a change of the file shows after a second, and at once
+// if the endpoint has refused what was read before.
+func TestCredentialIsReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	put := func(token string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := credential{auth: Auth{BearerTokenFile: path}}
+		want := func(token string) {
+			t.Helper()
+			if got, err := c.header(); got != "Bearer "+token || err != nil {
+				t.Fatalf("header %q, %v, want the token %s", got, err, token)
+			}
+		}
+		put("first\n")
+		want("first")
+		put("second\r\n")
+		want("first")
+		<-time.After(credentialAge)
+		want("second")
+		put("third")
+		c.refused()
+		want("third")
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		want("third")
+		<-time.After(credentialAge)
+		if got, err := c.header(); err == nil {
+			t.Errorf("header %q without a file", got)
+		}
+		put("fourth")
+		want("fourth")
+	})
+}

@@ -1,0 +1,109 @@
+package webhook_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/informd/informd/pkg/sink/sinktest"
+	"github.com/informd/informd/pkg/sink/webhook"
+)
+
+// guarded serves an endpoint that takes requests with one Authorization header alone.
+func guarded(t *testing.T, wanted *atomic.Pointer[string]) *endpoint {
+	t.Helper()
+	return serve(t, func(_ int, w http.ResponseWriter, r request) bool {
+		if r.header.Get("Authorization") != *wanted.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = w.Write([]byte(r.header.Get("Authorization"))) // an endpoint that repeats it
+			return false
+		}
+		return true
+	})
+}
+
+// TestAuthRotates: a refused credential is read anew for the next attempt, and shows
+// in no error.
+func TestAuthRotates(t *testing.T) {
+	for name, c := range map[string]struct {
+		auth          func(file string) webhook.Auth
+		first, second string
+	}{
+		"bearer": {
+			func(file string) webhook.Auth { return webhook.Auth{BearerTokenFile: file} },
+			"Bearer canary-1", "Bearer canary-2",
+		},
+		"basic": {
+			func(file string) webhook.Auth {
+				return webhook.Auth{Basic: webhook.Basic{User: "informd", PasswordFile: file}}
+			},
+			"Basic aW5mb3JtZDpjYW5hcnktMQ==", "Basic aW5mb3JtZDpjYW5hcnktMg==",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "credential")
+			writeFile(t, file, []byte("canary-1\n"))
+			var wanted atomic.Pointer[string]
+			wanted.Store(&c.first)
+			e := guarded(t, &wanted)
+			s := open(t, e.URL, func(o *webhook.Config) { o.Auth = c.auth(file) })
+			if _, err := s.Write(t.Context(), sinktest.Events(2)); err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, file, []byte("canary-2"))
+			wanted.Store(&c.second)
+			// Unless reading the first one was a second ago, it is refused once.
+			if _, err := s.Write(t.Context(), sinktest.Events(1)); err != nil {
+				wantError(t, err, false, "401", "auth")
+				if strings.Contains(err.Error(), "canary") || strings.Contains(err.Error(), "aW5m") {
+					t.Errorf("the error shows the credential: %v", err)
+				}
+			}
+			if n, err := s.Write(t.Context(), sinktest.Events(1)); n != 1 || err != nil {
+				t.Errorf("after a rotation: %d, %v", n, err)
+			}
+		})
+	}
+}
+
+func TestBadCredentialFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct{ content, says string }{
+		"missing":  {"", "no such file"},
+		"empty":    {"\n", "is empty"},
+		"two":      {"canary\ncanary\n", "white space"},
+		"not text": {"canary\x00", "white space"},
+		"huge":     {strings.Repeat("canary", 3000), "more than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(dir, name)
+			if c.content != "" {
+				writeFile(t, file, []byte(c.content))
+			}
+			options := config(t, "https://example.com", func(c *webhook.Config) { c.Auth.BearerTokenFile = file })
+			_, err := options.Open(t.Context(), sinktest.Env(t))
+			wantError(t, err, false, c.says, "auth.bearerTokenFile", file)
+			if strings.Contains(err.Error(), "canary") {
+				t.Errorf("the error shows the credential: %v", err)
+			}
+		})
+	}
+}
+
+// TestPrivateAddressesAreBlocked: an endpoint on this machine gets not even a
+// connection, by whatever name, and the error says why and can pass.
+func TestPrivateAddressesAreBlocked(t *testing.T) {
+	e := serve(t, nil)
+	url := strings.Replace(e.URL, "127.0.0.1", "localhost", 1)
+	s := open(t, url, func(c *webhook.Config) { c.BlockPrivateAddresses = true })
+	_, err := s.Write(t.Context(), sinktest.Events(1))
+	wantError(t, err, false, "a loopback address", "blockPrivateAddresses: false")
+	if _, tried := e.requests(); len(tried) != 0 {
+		t.Error("the endpoint was asked all the same")
+	}
+	if _, err := open(t, url, nil).Write(t.Context(), sinktest.Events(1)); err != nil {
+		t.Errorf("unblocked: %v", err)
+	}
+}

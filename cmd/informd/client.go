@@ -14,12 +14,16 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/informd/informd/cmd/informd/internal/admin"
 	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/pkg/sink/drivers"
 )
 
 // client asks a running informd, through its admin server.
-type client struct{ base string }
+type client struct {
+	base string
+	http *http.Client // nil is the default one
+}
 
 // newClient finds the admin server of the informd that runs with this config.
 func newClient(flags *pflag.FlagSet) (client, error) {
@@ -38,7 +42,17 @@ func newClient(flags *pflag.FlagSet) (client, error) {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return client{"http://" + net.JoinHostPort(host, port)}, nil
+	files := admin.TLS(c.Admin.TLS)
+	if !files.Wanted() {
+		return client{base: "http://" + net.JoinHostPort(host, port)}, nil
+	}
+	encryption, err := files.ClientConfig()
+	if err != nil {
+		return client{}, err
+	}
+	// Through no proxy: it is this machine, as a rule.
+	transport := &http.Transport{TLSClientConfig: encryption, ForceAttemptHTTP2: true}
+	return client{"https://" + net.JoinHostPort(host, port), &http.Client{Transport: transport}}, nil
 }
 
 // do sends a request and hands the body of a good answer to read.
@@ -47,7 +61,7 @@ func (c client) do(ctx context.Context, method, path string, query url.Values, r
 	if err != nil {
 		return err
 	}
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := cmp.Or(c.http, http.DefaultClient).Do(r)
 	if err != nil {
 		return fmt.Errorf("ask the running informd: %w (is it running with this config?)", err)
 	}

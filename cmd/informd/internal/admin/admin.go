@@ -126,7 +126,9 @@ type Config struct {
 // called for each request, concurrently.
 type Options struct {
 	// Listen is host:port; empty means no server.
-	Listen           string
+	Listen string
+	// TLS encrypts the connections.
+	TLS              TLS
 	Version, Cluster string
 	Targets          func() []Target
 	Sinks            func() []Sink
@@ -187,10 +189,19 @@ func New(o Options) *Server {
 }
 
 // Start begins to listen and serves in the background. An address that cannot be
-// used is an error here.
+// used, or files that are not sound, are an error here.
 func (s *Server) Start() error {
 	if s.options.Listen == "" {
 		return nil
+	}
+	serve := s.http.Serve
+	if s.options.TLS.Wanted() {
+		own, err := newIdentity(s.options.TLS, s.options.Logger)
+		if err != nil {
+			return fmt.Errorf("serve admin on %s: %w", s.options.Listen, err)
+		}
+		s.http.TLSConfig = own.serve()
+		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
 	}
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.options.Listen)
 	if err != nil {
@@ -200,7 +211,7 @@ func (s *Server) Start() error {
 	s.served = make(chan struct{})
 	go func() {
 		defer close(s.served)
-		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.options.Logger.Error("admin server ended", "err", err)
 		}
 	}()

@@ -19,6 +19,7 @@ func (r *reading) check(c *Config) {
 	if c.Admin.Listen != "" && !r.bad("admin.listen") {
 		r.checkListen(c.Admin.Listen)
 	}
+	r.checkAdminTLS(c.Admin.TLS)
 	r.checkResources(c.Resources)
 	r.checkSinks(c)
 	r.checkCluster(c)
@@ -32,6 +33,15 @@ func (r *reading) checkListen(address string) {
 		r.fail("admin.listen", "%s is not host:port: an IPv6 address goes in brackets, as in [::1]:8080", quote(address))
 	case err != nil, numberErr != nil, strings.ContainsAny(host, " /"):
 		r.fail("admin.listen", `%s is not host:port with a port of 0 to 65535, as in 127.0.0.1:8080 or :8080 (all addresses); "" turns it off`, quote(address))
+	}
+}
+
+func (r *reading) checkAdminTLS(t AdminTLS) {
+	switch {
+	case (t.CertFile == "") != (t.KeyFile == ""):
+		r.fail("admin.tls", "certFile and keyFile go together; set both or none")
+	case t.ClientCAFile != "" && t.CertFile == "":
+		r.fail("admin.tls.clientCAFile", "is about clients of a server with TLS; set certFile and keyFile as well")
 	}
 }
 

@@ -165,7 +165,16 @@ type Redaction struct {
 // Admin is the HTTP server for health, metrics and status.
 type Admin struct {
 	// Listen is host:port; empty means that there is no such server.
-	Listen string `yaml:"listen"`
+	Listen string   `yaml:"listen"`
+	TLS    AdminTLS `yaml:"tls"`
+}
+
+// AdminTLS is the encryption of the admin server.
+type AdminTLS struct {
+	CertFile string `yaml:"certFile"`
+	KeyFile  string `yaml:"keyFile"`
+	// ClientCAFile has the authorities of who may ask; empty is anybody.
+	ClientCAFile string `yaml:"clientCAFile"`
 }
 
 // Log is informd's own log.

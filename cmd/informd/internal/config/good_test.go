@@ -89,6 +89,7 @@ func TestGood(t *testing.T) {
 			},
 		},
 		Redaction: config.Redaction{KeyFile: "/key"},
+		Admin:     config.Admin{TLS: config.AdminTLS{CertFile: "/tls.crt", KeyFile: "/tls.key", ClientCAFile: "/ca.crt"}},
 		Log:       config.Log{Level: "debug", Format: "json"},
 	}
 	if diff := compare(want, mustParse(t, string(body))); diff != "" {

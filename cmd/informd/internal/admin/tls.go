@@ -1,0 +1,165 @@
+package admin
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// TLS names the files by which the server, and who asks it, know each other. The zero
+// value is no encryption. The files may change at any time.
+type TLS struct {
+	// CertFile and KeyFile are the server's own. They are set together.
+	CertFile, KeyFile string
+	// ClientCAFile has the authorities of those who may ask; empty is anybody. Who
+	// shows the server's own certificate may ask as well: the commands of informd do.
+	ClientCAFile string
+}
+
+// Wanted reports whether connections are encrypted.
+func (t TLS) Wanted() bool { return t.CertFile != "" }
+
+// load reads the files and makes the server's side of a connection.
+func (t TLS) load() (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read admin.tls.certFile %s and admin.tls.keyFile %s: %w", t.CertFile, t.KeyFile, err)
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}
+	if t.ClientCAFile == "" {
+		return c, nil
+	}
+	text, err := os.ReadFile(t.ClientCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read admin.tls.clientCAFile: %w", err)
+	}
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("read admin.tls.clientCAFile %s: it has no certificate in PEM form", t.ClientCAFile)
+	}
+	c.ClientAuth, c.ClientCAs = tls.RequireAnyClientCert, authorities
+	c.VerifyConnection = func(state tls.ConnectionState) error { return verifyClient(state, pair.Leaf, authorities) }
+	return c, nil
+}
+
+// verifyClient checks who asks; the handshake has shown that the key is there.
+func verifyClient(state tls.ConnectionState, own *x509.Certificate, authorities *x509.CertPool) error {
+	if len(state.PeerCertificates) == 0 {
+		return errors.New("no client certificate")
+	}
+	shown := state.PeerCertificates[0]
+	if shown.Equal(own) {
+		return nil
+	}
+	between := x509.NewCertPool()
+	for _, c := range state.PeerCertificates[1:] {
+		between.AddCert(c)
+	}
+	_, err := shown.Verify(x509.VerifyOptions{
+		Roots: authorities, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	return err
+}
+
+// ClientConfig is the side of who reads the same config as the server: it takes the
+// certificate in CertFile, and no other, for whatever name that is, and shows it where
+// the server wants to see one. The key is read in that case alone.
+func (t TLS) ClientConfig() (*tls.Config, error) {
+	text, err := os.ReadFile(t.CertFile)
+	if err != nil {
+		return nil, fmt.Errorf("read admin.tls.certFile: %w", err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, fmt.Errorf("read admin.tls.certFile %s: it does not begin with a certificate in PEM form", t.CertFile)
+	}
+	c := &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		//nolint:gosec // the certificate is compared with the expected one instead
+		InsecureSkipVerify: true,
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if len(state.PeerCertificates) == 0 || !bytes.Equal(state.PeerCertificates[0].Raw, block.Bytes) {
+				return fmt.Errorf("it shows another certificate than the one in admin.tls.certFile %s", t.CertFile)
+			}
+			return nil
+		},
+	}
+	if t.ClientCAFile == "" {
+		return c, nil
+	}
+	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read admin.tls.certFile %s and admin.tls.keyFile %s: %w", t.CertFile, t.KeyFile, err)
+	}
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	return c, nil
+}
+
+// identity is the server's side, as the files are now. Its methods may be called
+// concurrently.
+type identity struct {
+	files  TLS
+	logger *slog.Logger
+
+	mu     sync.Mutex
+	config *tls.Config // of the last files that were sound
+	stamps [3]stamp    // of the last files that were looked at
+}
+
+// stamp tells a file from the one that was there before.
+type stamp struct {
+	changed time.Time
+	size    int64
+}
+
+// newIdentity fails if the files are not sound.
+func newIdentity(files TLS, logger *slog.Logger) (*identity, error) {
+	i := &identity{files: files, logger: logger, stamps: files.stamps()}
+	var err error
+	i.config, err = files.load()
+	return i, err
+}
+
+// stamps are zero for files that cannot be looked at.
+func (t TLS) stamps() (all [3]stamp) {
+	for i, path := range []string{t.CertFile, t.KeyFile, t.ClientCAFile} {
+		if info, err := os.Stat(path); err == nil {
+			all[i] = stamp{info.ModTime(), info.Size()}
+		}
+	}
+	return all
+}
+
+// serve is what a server's connections are made with.
+func (i *identity) serve() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return i.current(), nil
+	}}
+}
+
+// current reads the files again if they have changed. While they are not sound, as in
+// the middle of a rotation, what was read before goes on.
+func (i *identity) current() *tls.Config {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	stamps := i.files.stamps()
+	if stamps == i.stamps {
+		return i.config
+	}
+	i.stamps = stamps
+	config, err := i.files.load()
+	if err != nil {
+		i.logger.Warn("the admin server goes on with the certificate that it has", "err", err)
+		return i.config
+	}
+	i.config = config
+	i.logger.Info("the admin server has read its certificate anew")
+	return config
+}

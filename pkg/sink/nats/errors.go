@@ -40,7 +40,7 @@ func explain(err error) error {
 		return fmt.Errorf("TLS fails: %w; does the server demand a client certificate (tls.certFile and tls.keyFile)?", err)
 	}
 	if errors.Is(err, client.ErrPermissionViolation) {
-		return fmt.Errorf("the server denies a permission: %w; the package comment of pkg/sink/nats lists what the user needs", err)
+		return fmt.Errorf("the server denies a permission: %w; docs/nats.md lists what the user needs", err)
 	}
 	if errors.Is(err, client.ErrSecureConnWanted) {
 		return fmt.Errorf("the server has no TLS: %w; use nats:// and remove tls, or turn TLS on there", err)

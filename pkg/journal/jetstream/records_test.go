@@ -3,6 +3,7 @@ package jetstream_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -154,5 +155,30 @@ func TestFrozenPosition(t *testing.T) {
 	}
 	if record(t, h, "sink.out", &at); at.Last != 3 {
 		t.Errorf("the position went from 3 to %d", at.Last)
+	}
+}
+
+// Opening claims every record once, however many there are: what it writes must not
+// come back to it as another record.
+func TestOpeningClaimsOnce(t *testing.T) {
+	h := newHost(t)
+	const targets = 700 // more than are read at a time
+	before := h.open()
+	for i := range targets {
+		if err := before.Mark(t.Context(), fmt.Sprintf("example.com/r%d", i), []byte("mark")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	written := func() uint64 {
+		stream, err := h.shared().Stream(t.Context(), "INFORMD_STATE")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream.CachedInfo().State.LastSeq
+	}
+	was := written()
+	h.open()
+	if got := written() - was; got != targets {
+		t.Errorf("opening a journal with %d records wrote %d", targets, got)
 	}
 }

@@ -103,26 +103,37 @@ func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
 // the same sequences would hide that. Where other processes can write, all others
 // are claimed. It notes the sinks that there are.
 func (j *Journal) distrust(ctx context.Context) error {
+	all, err := j.allRecords(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		if err := j.reset(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allRecords reads the last mark of every target and the last position of every sink.
+// Nothing may be written meanwhile: it would come as well, behind the others.
+func (j *Journal) allRecords(ctx context.Context) (all []message, err error) {
 	p, err := j.pull(ctx, scan{
 		stream: j.state, policy: js.DeliverLastPerSubjectPolicy, batch: 256,
 		filters: []string{j.key("target.>"), j.key("sink.>")},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer p.close(ctx)
 	for {
 		found, err := p.next(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for _, m := range found {
-			if err := j.reset(ctx, m); err != nil {
-				return err
-			}
-		}
+		all = append(all, found...)
 		if p.over {
-			return nil
+			return all, nil
 		}
 	}
 }

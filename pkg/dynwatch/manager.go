@@ -49,7 +49,8 @@ type Rejected struct {
 	Reason               string
 	// Size is the length of what was received, in bytes.
 	Size int
-	// Raw is the beginning of it, nil where it may hold secret values.
+	// Raw is the beginning of it, nil where it may hold secret values, and where not all
+	// of an object goes into its events.
 	Raw []byte
 }
 

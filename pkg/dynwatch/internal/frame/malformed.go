@@ -18,7 +18,7 @@ type Malformed struct {
 	// Size is the object's size in bytes, as far as it was found.
 	Size int
 	// Raw is a copy of the object, at most its first 64 KiB; nil for Secrets, and where
-	// values are redacted.
+	// a shape says that not all of it may show.
 	Raw []byte
 }
 
@@ -35,7 +35,7 @@ func (p *pass) malformed(raw []byte, reason string) *Malformed {
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 		Reason: reason, Size: len(raw),
 	}
-	if !p.secret && !p.shape.redacts() {
+	if !p.secret && p.shape == nil {
 		m.Raw = bytes.Clone(raw[:min(len(raw), maxRaw)])
 	}
 	return m

@@ -241,8 +241,8 @@ func TestShapeAgain(t *testing.T) {
 	}
 }
 
-// TestShapeHidesFromReports: a report about an object has its bytes only where nothing
-// is redacted.
+// TestShapeHidesFromReports: a report about an object has its bytes only where all of it
+// may show.
 func TestShapeHidesFromReports(t *testing.T) {
 	raw := []byte(`{"metadata":{"name":"a","uid":"u","resourceVersion":"x"},"spec":"` + canary + `"}`)
 	for name, tt := range map[string]struct {
@@ -251,7 +251,9 @@ func TestShapeHidesFromReports(t *testing.T) {
 	}{
 		"path":    {rules{redact: []string{"spec"}}, false},
 		"pattern": {rules{redact: []string{"/x/"}}, false},
-		"omit":    {rules{omit: []string{"spec"}}, true},
+		"omit":    {rules{omit: []string{"spec"}}, false},
+		"keep":    {rules{keep: []string{"status"}}, false},
+		"nothing": {rules{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := tt.normaliser(t).Normalise(raw)

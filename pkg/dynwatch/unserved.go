@@ -40,6 +40,7 @@ func (t *target) endUnserved(ctx context.Context) error {
 	t.lost, t.undecided, t.first, t.firstOp, t.unwatched = nil, nil, firstList{}, event.Added, false
 	t.dropped = dropped{}
 	t.setCursor(0)
+	clear(t.ended) // it may come back in another storage, with lower revisions
 	t.coverage.forget()
 	t.status.synced.Store(false)
 	if err := t.flush(ctx); err != nil {

@@ -105,3 +105,26 @@ func TestResourceGone(t *testing.T) {
 		})
 	}
 }
+
+// A resource may come back in another storage, as one of an aggregated API server whose
+// etcd was replaced: its revisions have nothing to do with those of before.
+func TestResourceComesBackElsewhere(t *testing.T) {
+	api := newFakeAPI(t)
+	api.serveIn("v1")
+	r := start(t, api, things())
+	r.caughtUp()
+	api.put("a", "x", "")
+	api.del("a", "x")
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.served = false; api.generation++ })
+	r.state(dynwatch.Waiting)
+	r.eventually("gone", func() bool { return !r.manager.Targets()[0].Synced })
+	api.rollBack(50)
+	api.put("a", "x", "")
+	api.serveIn("v1")
+	r.eventually("synced", func() bool { return r.manager.Targets()[0].Synced })
+	if diff := cmp.Diff([]string{"added a/x uid-2 51", "synced 51"}, r.since(n)); diff != "" {
+		t.Error(diff)
+	}
+}

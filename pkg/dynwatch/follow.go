@@ -165,6 +165,9 @@ func (t *target) handle(ctx context.Context, e watch.Event) error {
 	if err != nil {
 		return err
 	}
+	if !leftOut && len(t.dropped.doubtful) > 0 {
+		delete(t.dropped.doubtful, t.index.get(namespace, name)) // what was dropped has no frames
+	}
 	switch {
 	case leftOut: // but the cursor moves on
 	case w.Err != nil:

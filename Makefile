@@ -117,6 +117,10 @@ lint: $(GOLANGCI_LINT) ## check the rules of .golangci.yml, formatting included
 		(cd "$$module" && $(GOLANGCI_LINT) run --allow-serial-runners ./...) || exit 1; \
 	done
 
+.PHONY: schema
+schema: ## write the JSON Schemas in schema/ anew, from the code
+	$(GO) test ./cmd/informd/internal/schemagen -run '^TestShipped$$' -count 1 -update
+
 .PHONY: tidy
 tidy: ## bring go.mod and go.sum in order
 	@for module in $(MODULES); do (cd "$$module" && $(GO) mod tidy) || exit 1; done

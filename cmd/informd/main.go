@@ -47,7 +47,7 @@ type streams struct{ out, err io.Writer }
 func commands() []command {
 	return []command{
 		runCommand(), validateCommand(), planCommand(), rbacCommand(), statusCommand(), verifyCommand(), replayCommand(), resnapshotCommand(),
-		deadLettersCommand(), versionCommand(),
+		deadLettersCommand(), schemaCommand(), versionCommand(),
 	}
 }
 

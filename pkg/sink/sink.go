@@ -41,8 +41,9 @@ type Sink interface {
 
 // Config is a sink type's own options: what stands in a sink's entry of the
 // config file beside the keys that every sink has (name, type, only, start).
-// Its struct fields carry yaml tags in camelCase; it is decoded strictly over
-// the values that [Driver.New] returns.
+// Its struct fields carry yaml tags in camelCase, and an enum tag ("a,b") if these
+// are all the values there are; it is decoded strictly over the values that
+// [Driver.New] returns. Their comments are what an editor shows.
 type Config interface {
 	// Validate returns every problem that can be seen without contact to the
 	// destination, in no particular order.

@@ -42,6 +42,7 @@ type Pos struct{ Line, Col int }
 // Kubernetes says which API server to watch. Both empty: the one of the Pod
 // that informd runs in, else what $KUBECONFIG and ~/.kube/config say.
 type Kubernetes struct {
+	// Kubeconfig is the file to use, Context the one of it that is not its current one.
 	Kubeconfig string `yaml:"kubeconfig"`
 	Context    string `yaml:"context"`
 }
@@ -115,7 +116,7 @@ type Sink struct {
 	Pos Pos `yaml:"-"`
 	// Name is a DNS label.
 	Name string `yaml:"name"`
-	// Type is the Type of Driver.
+	// Type is the sink type.
 	Type string `yaml:"type"`
 	// Only lists what the sink wants: events that any of the matches lets
 	// through. None means everything.
@@ -131,9 +132,10 @@ type Sink struct {
 
 // Match is one entry of a sink's only. What is empty lets everything through.
 type Match struct {
-	// Group is nil for any group and empty for the core group.
-	Group    *string `yaml:"group"`
-	Resource string  `yaml:"resource"`
+	// Group is the API group, empty for the core group; any if there is none.
+	Group *string `yaml:"group"`
+	// Resource is the plural name; empty for any.
+	Resource string `yaml:"resource"`
 	// Namespaces are names and globs. Cluster-scoped objects are in none of them.
 	Namespaces []string `yaml:"namespaces" absent:"all namespaces"`
 	// Ops are operations as event.Op spells them, or with a "!" in front.
@@ -179,6 +181,7 @@ type AdminTLS struct {
 
 // Log is informd's own log.
 type Log struct {
+	// Level is the least severity that is logged, Format how a line is written.
 	Level  string `yaml:"level" enum:"debug,info,warn,error"`
 	Format string `yaml:"format" enum:"text,json"`
 }

@@ -1,0 +1,139 @@
+package schemagen
+
+import (
+	"slices"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+const (
+	numberPattern   = `^(0|[1-9][0-9]*)$`
+	revisionPattern = `^[1-9][0-9]*$`
+	timePattern     = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$`
+)
+
+// Event returns the schema of an event in CloudEvents JSON form. It is open for
+// attributes that later versions may add; consumers should be as well.
+func Event() ([]byte, error) {
+	var types, conditions []any
+	for _, op := range event.Ops() {
+		e := event.Event{Op: op}
+		types = append(types, e.Type())
+		conditions = append(conditions, object{
+			"if":   object{"properties": object{"op": object{"const": op}}, "required": []string{"op"}},
+			"then": ofOperation(op, e.Type()),
+		})
+	}
+	properties := attributes()
+	properties["op"] = described(object{"enum": event.Ops()}, "What happened.")
+	properties["type"] = described(object{"enum": types}, "The operation as a CloudEvents type.")
+	properties["data"] = described(object{"type": "object"}, "The object and what belongs to it, by operation. There is none in synced and gap.")
+	return encode(object{
+		"$schema":     dialect,
+		"title":       "An event of informd",
+		"description": "One change of one Kubernetes object, or a control record about a target, in CloudEvents 1.0 JSON form. Later versions may add attributes.",
+		"type":        "object",
+		"properties":  properties,
+		"required":    []string{"specversion", "id", "source", "type", "subject", "time", "cluster", "op", "group", "replay"},
+		"allOf":       conditions,
+		// Data and its type come together.
+		"dependentRequired": object{"data": []string{"datacontenttype"}, "datacontenttype": []string{"data"}},
+	})
+}
+
+func described(schema object, text string) object {
+	schema["description"] = text
+	return schema
+}
+
+// attributes are those of [event.Event.AppendJSON] that do not depend on the operation.
+func attributes() object {
+	text := func(about string) object { return described(object{"type": "string", "minLength": 1}, about) }
+	number := func(pattern, about string) object {
+		return described(object{"type": "string", "pattern": pattern}, about)
+	}
+	return object{
+		"specversion":         described(object{"const": "1.0"}, "The version of CloudEvents."),
+		"id":                  text("The same for the same change, whenever and however it is found."),
+		"source":              described(object{"type": "string", "pattern": "^informd/."}, "informd/<cluster>."),
+		"subject":             text("<group or core>/<resource>/<namespace>/<name>, without the namespace for cluster-scoped objects; the target's name in control records."),
+		"time":                described(object{"type": "string", "format": "date-time", "pattern": timePattern}, "When informd observed the change, in UTC with microseconds. It is no order key."),
+		"datacontenttype":     described(object{"const": event.ContentType}, "The media type of data."),
+		"cluster":             text("The configured name of the cluster."),
+		"group":               described(object{"type": "string"}, "The API group, empty for the core group."),
+		"version":             text("The API version that the resource is watched in."),
+		"resource":            text("The plural name of the resource."),
+		"kind":                text("The kind of the object."),
+		"namespace":           text("The object's namespace, if it has one."),
+		"name":                text("The object's name."),
+		"uid":                 text("The object's uid."),
+		"resourceversion":     number(revisionPattern, "The revision of the change."),
+		"prevresourceversion": number(revisionPattern, "The revision of this uid's event before this one; none for its first event."),
+		"ordinal":             described(object{"type": "integer", "minimum": 1}, "1 for the first event of this uid, then 2, and so on."),
+		"replay":              described(object{"type": "boolean"}, "Whether a comparison has found the change, or the object is announced anew, in contrast to what was seen live."),
+		"fromrv":              number(numberPattern, "In a gap: the last revision that is known to be complete."),
+		"torv":                number(numberPattern, "In a gap: the last revision that may be missing."),
+		"reason":              text("In a gap: why there is one."),
+		"recovered": described(object{"enum": []event.Recovered{event.RecoveredKnown, event.RecoveredPartial, event.RecoveredState}},
+			"In a gap: what came out all the same."),
+		"trimmed": number(revisionPattern, "In a gap of one sink: how many events the journal had dropped before the sink read them."),
+	}
+}
+
+// ofOperation is what holds for the events of one operation.
+func ofOperation(op event.Op, kind string) object {
+	required, properties := []string{}, object{"type": object{"const": kind}}
+	none := func(names ...string) {
+		for _, name := range names {
+			properties[name] = false
+		}
+	}
+	if op.Control() {
+		none("namespace", "name", "uid", "prevresourceversion", "ordinal")
+	} else {
+		required = append(required, "version", "resource", "kind", "name", "uid", "resourceversion", "ordinal")
+	}
+	if op != event.Gap {
+		none("fromrv", "torv", "reason", "recovered", "trimmed")
+	}
+	switch op {
+	case event.Gap:
+		none("data")
+		required = append(required, "fromrv", "torv", "reason", "recovered")
+	case event.Synced:
+		none("data")
+		required = append(required, "resourceversion")
+	case event.State:
+		required, properties["data"] = append(required, "data"), stateData()
+	case event.Left:
+		properties["data"] = objectData() // none if the state in which it left is not known
+	case event.Deleted:
+		required, properties["data"] = append(required, "data"), deletedData()
+	default:
+		required, properties["data"] = append(required, "data"), objectData()
+	}
+	slices.Sort(required)
+	return object{"properties": properties, "required": required}
+}
+
+func objectData() object {
+	return object{"type": "object", "required": []string{"object"}, "properties": object{"object": theObject()}}
+}
+
+func theObject() object {
+	return described(object{"type": "object"}, "The object as of this revision, normalised.")
+}
+
+func deletedData() object {
+	return object{"type": "object", "required": []string{"final"}, "properties": object{
+		"object": described(object{"type": "object"}, "The last known state, normalised; none if only the identity is known."),
+		"final":  described(object{"type": "boolean"}, "Whether object is surely the last state."),
+	}}
+}
+
+func stateData() object {
+	return object{"type": "object", "required": []string{"state"}, "properties": object{
+		"state":  described(object{"type": "string", "minLength": 1}, "How the target is doing from now on."),
+		"reason": described(object{"type": "string"}, "Why, where not all is well."),
+	}}
+}

@@ -1,0 +1,82 @@
+// Package schema_test holds the shipped JSON Schemas to what informd reads and
+// writes, with a validator that is not informd's own.
+package schema_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// root is the top of the repository, from here.
+const root = "../.."
+
+// compiled is a schema, ready to use. Compiling checks it against its own dialect.
+func compiled(t *testing.T, text []byte) *jsonschema.Schema {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("schema.json", document); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fromYAML is what a validator takes for a YAML text.
+func fromYAML(t *testing.T, text []byte) any {
+	t.Helper()
+	var decoded any
+	if err := yaml.Unmarshal(text, &decoded); err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	inJSON, err := json.Marshal(decoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fromJSON(t, inJSON)
+}
+
+func fromJSON(t *testing.T, text []byte) any {
+	t.Helper()
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	return value
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// glob returns the files that match, at least as many as there must be.
+func glob(t *testing.T, pattern string, atLeast int) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+	if err != nil || len(paths) < atLeast {
+		t.Fatalf("%s matches %d files (%v), want at least %d", pattern, len(paths), err, atLeast)
+	}
+	for i := range paths {
+		paths[i] = filepath.ToSlash(strings.TrimPrefix(paths[i], root+string(filepath.Separator)))
+	}
+	return paths
+}

@@ -134,15 +134,11 @@ func (r *Route) decide(e *event.Event) (admitted bool, failed []unanswered) {
 	var decoded any
 	for i := range r.matches {
 		m := &r.matches[i]
-		if !m.admits(e) {
+		if m.fails(e) != "" {
 			continue
 		}
-		if m.when == nil || e.Op.Control() || e.Op.Ends() {
-			return true, failed
-		}
-		holds, err := m.when.Holds(e, &decoded)
+		holds, err := m.holds(e, &decoded)
 		if err != nil {
-			holds = !m.dropFailed
 			failed = append(failed, unanswered{match: i, err: err, delivered: holds})
 		}
 		if holds {
@@ -152,20 +148,37 @@ func (r *Route) decide(e *event.Event) (admitted bool, failed []unanswered) {
 	return false, failed
 }
 
-// admits applies all but the condition.
-func (m *match) admits(e *event.Event) bool {
-	if e.Op == event.Gap && e.Target == event.AllTargets {
-		return m.ops[e.Op] // what was trimmed may have been about anything
+// holds evaluates the condition. After an error it is as the match has it for those.
+func (m *match) holds(e *event.Event, decoded *any) (bool, error) {
+	if m.when == nil || e.Op.Control() || e.Op.Ends() {
+		return true, nil
 	}
-	if !m.ops[e.Op] || !admits(m.group, event.GroupOrCore(e.Group)) || !admits(m.resource, e.Resource) {
-		return false
+	holds, err := m.when.Holds(e, decoded)
+	if err != nil {
+		return !m.dropFailed, err
 	}
-	if len(m.namespaces) == 0 || e.Op.Control() {
-		return true
+	return holds, nil
+}
+
+// fails returns the key of the first one that the event does not fit, the condition
+// (when) aside, empty if it fits all.
+func (m *match) fails(e *event.Event) (key string) {
+	trimmed := e.Op == event.Gap && e.Target == event.AllTargets // may have been about anything
+	switch {
+	case !m.ops[e.Op]:
+		return "ops"
+	case trimmed:
+		return ""
+	case !admits(m.group, event.GroupOrCore(e.Group)):
+		return "group"
+	case !admits(m.resource, e.Resource):
+		return "resource"
+	case len(m.namespaces) == 0 || e.Op.Control():
+		return ""
+	case !slices.ContainsFunc(m.namespaces, func(pattern string) bool { return e.Namespace != "" && admits(pattern, e.Namespace) }):
+		return "namespaces"
 	}
-	return e.Namespace != "" && slices.ContainsFunc(m.namespaces, func(pattern string) bool {
-		return admits(pattern, e.Namespace)
-	})
+	return ""
 }
 
 // admits matches value with a glob that NewRoute has checked; "" admits all.

@@ -178,3 +178,57 @@ func TestStartNowAndReannounced(t *testing.T) {
 		}
 	}
 }
+
+// TestExplainAgrees: what is explained is what happens, for every operation, resource
+// and namespace, and every reason names the key that stops the event.
+func TestExplainAgrees(t *testing.T) {
+	routes := map[string]*deliver.Route{
+		"everything": route(t, true),
+		"now":        route(t, false),
+		"one match":  route(t, true, deliver.Match{Group: new("apps"), Resource: "deployments", Namespaces: []string{"shop"}, Ops: []string{"added", "!deleted"}}),
+		"two":        route(t, false, deliver.Match{Group: new("*.example.com")}, deliver.Match{Namespaces: []string{"team-*"}, Ops: []string{"state"}}),
+	}
+	admitted, refused := 0, 0
+	for name, r := range routes {
+		for _, op := range event.Ops() {
+			for _, e := range []event.Event{
+				of(op, "apps", "deployments", "shop"), of(op, "apps", "deployments", "team-a"), of(op, "", "pods", "shop"),
+				of(op, "demo.example.com", "widgets", "shop"), of(op, "", "nodes", ""),
+				{Op: op, Target: event.AllTargets},
+				{Op: op, ID: "u:1:r7", Resource: "pods", Namespace: "shop"},
+			} {
+				got, reasons := r.Explain(&e)
+				if got != r.Admits(&e) {
+					t.Errorf("%s: Explain of %+v is %t, Admits is not", name, e, got)
+				}
+				if len(reasons) == 0 || slices.Contains(reasons, "") {
+					t.Errorf("%s: no reason for %+v: %q", name, e, reasons)
+				}
+				if got {
+					admitted++
+				} else {
+					refused++
+				}
+			}
+		}
+	}
+	if admitted == 0 || refused == 0 {
+		t.Errorf("%d admitted, %d refused: both must come up", admitted, refused)
+	}
+}
+
+func TestExplainNamesTheKey(t *testing.T) {
+	r := route(t, true,
+		deliver.Match{Group: new("apps")}, deliver.Match{Resource: "nodes"}, deliver.Match{Namespaces: []string{"bank"}}, deliver.Match{Ops: []string{"added"}})
+	e := of(event.Modified, "", "pods", "shop")
+	admitted, reasons := r.Explain(&e)
+	want := []string{
+		`only[0].group does not let group "core" through`,
+		`only[1].resource does not let resource "pods" through`,
+		`only[2].namespaces does not let namespace "shop" through`,
+		`only[3].ops does not let op modified through`,
+	}
+	if diff := cmp.Diff(want, reasons); diff != "" || admitted {
+		t.Errorf("admitted: %t, reasons (-want +got):\n%s", admitted, diff)
+	}
+}

@@ -1,0 +1,57 @@
+package deliver
+
+import (
+	"fmt"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// Explain says why [Route.Admits] is what it is for the event: admitted is the same,
+// and reasons are the match that lets it through, or what keeps each of them from it.
+func (r *Route) Explain(e *event.Event) (admitted bool, reasons []string) {
+	admitted = r.Admits(e)
+	switch {
+	case e.Op == event.Snapshot && !r.snapshot && !e.Reannounced():
+		return admitted, []string{"start: now leaves the snapshot out"}
+	case len(r.matches) == 0 && admitted:
+		return admitted, []string{"there is no only"}
+	case len(r.matches) == 0:
+		return admitted, []string{"state passes only where only names it in ops"}
+	}
+	var decoded any
+	for i := range r.matches {
+		m := &r.matches[i]
+		key := m.fails(e)
+		if key == "" {
+			holds, err := m.holds(e, &decoded)
+			if holds {
+				return admitted, []string{fmt.Sprintf("only[%d] lets it through", i)}
+			}
+			if err != nil {
+				reasons = append(reasons, fmt.Sprintf("only[%d].when fails, and onError is drop: %v", i, err))
+				continue
+			}
+			key = "when"
+		}
+		reasons = append(reasons, fmt.Sprintf("only[%d].%s does not let %s through", i, key, attribute(e, key)))
+	}
+	return admitted, reasons
+}
+
+// attribute is what of an event a condition is about.
+func attribute(e *event.Event, key string) string {
+	switch key {
+	case "ops":
+		return fmt.Sprintf("op %s", e.Op)
+	case "group":
+		return fmt.Sprintf("group %q", event.GroupOrCore(e.Group))
+	case "resource":
+		return fmt.Sprintf("resource %q", e.Resource)
+	case "namespaces":
+		if e.Namespace == "" {
+			return "what is cluster-scoped"
+		}
+		return fmt.Sprintf("namespace %q", e.Namespace)
+	}
+	return "the event"
+}

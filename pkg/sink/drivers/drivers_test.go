@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/drivers"
 )
 
@@ -41,6 +42,9 @@ func TestOptions(t *testing.T) {
 			value := reflect.ValueOf(first)
 			if value.Kind() != reflect.Pointer || value.Elem().Kind() != reflect.Struct {
 				t.Fatalf("New returns a %T, want a pointer to a struct", first)
+			}
+			if _, ok := first.(sink.Renderer); !ok {
+				t.Error("the options are no sink.Renderer: informd try cannot show what the sink sends")
 			}
 			if value.Pointer() == reflect.ValueOf(second).Pointer() {
 				t.Error("two sinks share their options")

@@ -74,7 +74,7 @@ type Config struct {
 	// MaxFiles is how many files there are at most, the current one included: the
 	// disk space is bounded by MaxFiles times MaxSize.
 	MaxFiles int    `yaml:"maxFiles"`
-	Format   Format `yaml:"format"`
+	Format   Format `yaml:"format" enum:"cloudevents,raw"`
 	// Compression is that of older files. MaxSize is before it.
 	Compression compress.Method `yaml:"compression"`
 }
@@ -129,6 +129,19 @@ func (c *Config) Exclusive() (key, name string) {
 	return "path", path
 }
 
+// Render implements [sink.Renderer].
+func (c *Config) Render(_ sink.Env, e *event.Event) (sink.Rendered, error) {
+	return sink.Rendered{To: c.Path, Body: appendLine(nil, c.renderer(), e)}, nil
+}
+
+// renderer is how an event becomes a line.
+func (c *Config) renderer() renderer {
+	if c.Format == Raw {
+		return (*event.Event).AppendRaw
+	}
+	return (*event.Event).AppendJSON
+}
+
 // Open implements [sink.Config]. It opens or makes the file, and takes a lock on
 // it: a second sink on the same file, in this or another process, is an error.
 func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
@@ -138,12 +151,12 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	}
 	s := &Sink{
 		log:     &log{path: path, maxFiles: c.MaxFiles, beginning: `{"specversion":"1.0","id":"`, logger: env.Logger},
-		render:  (*event.Event).AppendJSON,
+		render:  c.renderer(),
 		maxSize: int64(c.MaxSize),
 		disk:    systemDisk(),
 	}
 	if c.Format == Raw {
-		s.log.beginning, s.render = "{", (*event.Event).AppendRaw
+		s.log.beginning = "{"
 	}
 	if err := s.log.open(); err != nil {
 		return nil, err

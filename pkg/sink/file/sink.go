@@ -91,7 +91,7 @@ func (s *Sink) portion(batch []event.Event) (int, error) {
 func (s *Sink) encode(batch []event.Event) {
 	s.buffer, s.ends = s.buffer[:0], s.ends[:0]
 	for i := range batch {
-		s.buffer = append(s.render(&batch[i], s.buffer), '\n')
+		s.buffer = appendLine(s.buffer, s.render, &batch[i])
 		alone := s.log.size == 0 && i == 0
 		if s.log.size+int64(len(s.buffer)) > s.maxSize && !alone {
 			return
@@ -101,6 +101,11 @@ func (s *Sink) encode(batch []event.Event) {
 			return
 		}
 	}
+}
+
+// appendLine appends what the file has of an event.
+func appendLine(dst []byte, render renderer, e *event.Event) []byte {
+	return append(render(e, dst), '\n')
 }
 
 // append writes the encoded lines and returns how many of them are on stable

@@ -18,8 +18,8 @@ const (
 	// Type is the value of `type:` that stands for this sink.
 	Type = "kafka"
 
-	encodingBinary     = "binary"
-	encodingStructured = "structured"
+	formatBinary      = "binary"
+	formatCloudEvents = "cloudevents"
 
 	compressionNone = "none"
 
@@ -32,7 +32,7 @@ func Driver() sink.Driver {
 	return sink.Driver{
 		Type: Type,
 		New: func() sink.Config {
-			return &Config{Tombstones: true, Encoding: encodingBinary, Compression: compressionNone}
+			return &Config{Tombstones: true, Format: formatBinary, Compression: compressionNone}
 		},
 		Lanes:  1,
 		Remote: true,
@@ -52,8 +52,9 @@ type Config struct {
 	// Tombstones says whether each deletion is followed by a record with a null
 	// value.
 	Tombstones bool `yaml:"tombstones"`
-	// Encoding is how an event becomes a record: binary or structured.
-	Encoding string `yaml:"encoding"`
+	// Format is how an event becomes a record: binary, or cloudevents, the whole event as
+	// JSON.
+	Format string `yaml:"format" enum:"binary,cloudevents"`
 	// Compression is of batches of records: none, gzip, snappy, lz4 or zstd.
 	Compression string `yaml:"compression"`
 	SASL        SASL   `yaml:"sasl"`
@@ -83,8 +84,8 @@ func (c *Config) Validate() []sink.Problem {
 	if _, err := parsePattern(c.Topic); err != nil {
 		add("topic", "%v", err)
 	}
-	if c.Encoding != encodingBinary && c.Encoding != encodingStructured {
-		add("encoding", "%q is neither binary nor structured", c.Encoding)
+	if c.Format != formatBinary && c.Format != formatCloudEvents {
+		add("format", "%q is neither binary nor cloudevents", c.Format)
 	}
 	if codecs := codecs(); !slices.Contains(slices.Collect(maps.Keys(codecs)), c.Compression) {
 		add("compression", "%q is none of %s", c.Compression, strings.Join(slices.Sorted(maps.Keys(codecs)), ", "))
@@ -181,7 +182,7 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 		pattern:    pattern,
 		create:     c.CreateTopics,
 		tombstones: c.Tombstones,
-		structured: c.Encoding == encodingStructured,
+		structured: c.Format == formatCloudEvents,
 		known:      map[string]struct{}{},
 	}
 	if s.client, err = s.connect(&s.failures); err != nil {

@@ -47,7 +47,7 @@ func TestValidate(t *testing.T) {
 		"create few partitions":  {least + "createTopics: {partitions: -1}", "createTopics.partitions"},
 		"create many partitions": {least + "createTopics: {partitions: 10001}", "createTopics.partitions"},
 		"create replicas":        {least + "createTopics: {partitions: 1, replicas: 101}", "createTopics.replicas"},
-		"encoding":               {least + "encoding: avro", "encoding"},
+		"format":                 {least + "format: avro", "format"},
 		"compression":            {least + "compression: brotli", "compression"},
 		"half a key pair":        {least + "tls: {certFile: c}", "tls"},
 		"no mechanism":           {least + "sasl: {user: u, password: canary-8e0d}", "sasl"},
@@ -93,7 +93,7 @@ func TestValidate(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	d := kafka.Driver()
 	c, ok := d.New().(*kafka.Config)
-	if !ok || d.Type != "kafka" || d.Lanes != 1 || !d.Remote || !c.Tombstones || c.Encoding != "binary" || c.Compression != "none" || c.CreateTopics.Partitions != 0 {
+	if !ok || d.Type != "kafka" || d.Lanes != 1 || !d.Remote || !c.Tombstones || c.Format != "binary" || c.Compression != "none" || c.CreateTopics.Partitions != 0 {
 		t.Errorf("driver %+v, options %+v", d, c)
 	}
 }

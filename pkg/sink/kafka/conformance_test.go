@@ -24,7 +24,7 @@ func TestConformance(t *testing.T) {
 		breaks                func(m *moods)
 	}{
 		"refused":      {"binary", "none", func(m *moods) { m.fault(kerr.NotLeaderForPartition) }},
-		"cut off":      {"structured", "zstd", (*moods).cut},
+		"cut off":      {"cloudevents", "zstd", (*moods).cut},
 		"answers lost": {"binary", "lz4", func(m *moods) { m.fault(kerr.RequestTimedOut) }},
 	}
 	for name, tt := range tests {
@@ -34,7 +34,7 @@ func TestConformance(t *testing.T) {
 				Setup: func(t *testing.T) *sinktest.Destination {
 					t.Helper()
 					m := &moods{cluster: startCluster(t)}
-					return destination(m, tt.breaks, func(c *kafka.Config) { c.Encoding, c.Compression = tt.encoding, tt.compression })
+					return destination(m, tt.breaks, func(c *kafka.Config) { c.Format, c.Compression = tt.encoding, tt.compression })
 				},
 				IgnoreGoroutines: []goleak.Option{ // of connections and of controls, until the cluster is closed
 					goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).read"),

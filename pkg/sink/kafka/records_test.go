@@ -79,7 +79,7 @@ func TestCompaction(t *testing.T) {
 func TestStructured(t *testing.T) {
 	cluster := startCluster(t)
 	events := sinktest.Events(1)
-	mustWrite(t, open(t, config(t, cluster, func(c *kafka.Config) { c.Encoding = "structured" })), events)
+	mustWrite(t, open(t, config(t, cluster, func(c *kafka.Config) { c.Format = "cloudevents" })), events)
 	r := consumed(t, cluster, []string{topic})[0]
 	want := &kgo.Record{
 		Key: []byte("test/" + events[0].Subject()), Value: events[0].AppendJSON(nil),

@@ -55,7 +55,7 @@ const (
 type Config struct {
 	natsconn.Config `yaml:",inline"`
 
-	Format Format `yaml:"format"`
+	Format Format `yaml:"format" enum:"binary,cloudevents,raw"`
 	// JetStream says whether the messages go into a stream, with
 	// acknowledgement, or to whoever listens.
 	JetStream bool `yaml:"jetstream"`

@@ -59,6 +59,13 @@ func inStructured(name string) bool {
 	return name == headerID || name == headerRevision || name == headerTime
 }
 
+// streamMessage makes the message of an event for a stream, which takes each id once.
+func (f form) streamMessage(e *event.Event) *client.Msg {
+	m := f.message(e)
+	m.Header[jetstream.MsgIDHeader] = m.Header[headerID]
+	return m
+}
+
 // headerRoom is what the condition on the last message takes in the headers.
 const headerRoom = len(jetstream.ExpectedLastSubjSeqHeader) + 24
 

@@ -113,8 +113,7 @@ func (f *flight) send(ctx context.Context, found []finding) error {
 // publish sends batch[i] as soon as it may: within the window, and after what was
 // sent about the same object.
 func (f *flight) publish(ctx context.Context, i int, condition string) error {
-	m := f.sink.form.message(&f.batch[i])
-	m.Header[jetstream.MsgIDHeader] = m.Header[headerID]
+	m := f.sink.form.streamMessage(&f.batch[i])
 	if condition != "" {
 		m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{condition}
 	}

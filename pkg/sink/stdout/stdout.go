@@ -43,7 +43,7 @@ const (
 // Config is the options of a stdout sink.
 type Config struct {
 	// Format is [CloudEvents], one JSON object per line, or [Pretty], lines for people.
-	Format Format `yaml:"format" enum:"cloudevents,pretty"`
+	Format Format `yaml:"format" enum:"cloudevents,raw,pretty"`
 }
 
 // Driver is the sink type "stdout".
@@ -69,6 +69,15 @@ func (c *Config) Validate() []sink.Problem {
 // Open implements [sink.Config]. The sink writes to env.Stdout and nowhere else.
 func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	return open(env.Stdout, c.renderer(env.Stdout)), nil
+}
+
+// Render implements [sink.Renderer].
+func (c *Config) Render(env sink.Env, e *event.Event) (sink.Rendered, error) {
+	out := sink.Rendered{To: "standard output", Body: c.renderer(env.Stdout)(nil, e)}
+	if c.Format == Pretty {
+		out.Notes = []string{"the columns grow with what they have to hold; on a terminal it is in colour"}
+	}
+	return out, nil
 }
 
 // renderer appends what is written for an event, whole lines, to dst.

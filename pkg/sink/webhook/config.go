@@ -51,7 +51,7 @@ type Config struct {
 	// URL is where to post. It may hold a password or a token, hence the type;
 	// no message shows more of it than scheme and host.
 	URL    sink.Secret `yaml:"url"`
-	Format Format      `yaml:"format"`
+	Format Format      `yaml:"format" enum:"cloudevents,binary,raw"`
 	// Compression is that of the bodies; it is the content-encoding.
 	Compression compress.Method `yaml:"compression"`
 	// Headers are added to every request.
@@ -189,29 +189,17 @@ func reserved(name string) bool {
 // Open implements [sink.Config]. It fails if a file that it names cannot be read
 // or has not what it should.
 func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
-	endpoint, err := url.Parse(c.URL.Reveal())
+	s, err := c.endpoint(env)
 	if err != nil {
-		return nil, errors.New("url is not an address") // err would show it
+		return nil, err
 	}
 	config, err := c.tlsConfig()
 	if err != nil {
 		return nil, err
 	}
-	encoder, err := compress.NewEncoder(c.Compression)
-	if err != nil {
-		return nil, err
-	}
-	s := &webhook{
-		config:     c,
-		url:        endpoint,
-		agent:      "informd/" + env.Cluster,
-		signer:     signer{file: c.SecretFile},
-		encoder:    encoder,
-		credential: credential{auth: c.Auth},
-		client: &http.Client{
-			Transport:     c.transport(config),
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+	s.client = &http.Client{
+		Transport:     c.transport(config),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if _, err := s.signer.secrets(); err != nil {
 		return nil, err
@@ -220,6 +208,26 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// endpoint makes a sink that has no client yet: it makes requests and sends none.
+func (c *Config) endpoint(env sink.Env) (*webhook, error) {
+	endpoint, err := url.Parse(c.URL.Reveal())
+	if err != nil {
+		return nil, errors.New("url is not an address") // err would show it
+	}
+	encoder, err := compress.NewEncoder(c.Compression)
+	if err != nil {
+		return nil, err
+	}
+	return &webhook{
+		config:     c,
+		url:        endpoint,
+		agent:      "informd/" + env.Cluster,
+		signer:     signer{file: c.SecretFile},
+		encoder:    encoder,
+		credential: credential{auth: c.Auth},
+	}, nil
 }
 
 func (c *Config) transport(config *tls.Config) *http.Transport {

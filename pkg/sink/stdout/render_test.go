@@ -1,0 +1,41 @@
+package stdout_test
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink/sinktest"
+	"github.com/informd/informd/pkg/sink/stdout"
+)
+
+// TestRenderIsWhatIsWritten: each event by a sink of its own, as columns grow.
+func TestRenderIsWhatIsWritten(t *testing.T) {
+	for _, format := range []stdout.Format{stdout.CloudEvents, stdout.Pretty} {
+		for _, e := range slices.Concat(sinktest.AllOps(), sinktest.Hostile()) {
+			var out bytes.Buffer
+			env, config := sinktest.Env(t), &stdout.Config{Format: format}
+			env.Stdout = &out
+			s, err := config.Open(t.Context(), env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Write(t.Context(), []event.Event{e}); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			got, err := config.Render(env, &e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(out.String(), string(got.Body)); diff != "" {
+				t.Errorf("%s of %s (-written +rendered):\n%s", format, e.ID, diff)
+			}
+		}
+	}
+}

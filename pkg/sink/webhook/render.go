@@ -1,0 +1,75 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+)
+
+const (
+	byTime = "the time of the attempt"
+	hidden = "<redacted>"
+)
+
+// Render implements [sink.Renderer]. If the secrets to sign with, or its credential,
+// cannot be read, as on another machine than informd's, it says so in place of them.
+func (c *Config) Render(env sink.Env, e *event.Event) (sink.Rendered, error) {
+	s, err := c.endpoint(env)
+	if err != nil {
+		return sink.Rendered{}, err
+	}
+	secrets, unsigned := s.signer.secrets()
+	_, anonymous := s.credential.header()
+	if anonymous != nil {
+		s.credential.auth = Auth{}
+	}
+	// It is never sent: its context has nothing to end.
+	request, err := s.request(context.Background(), []event.Event{*e}, secrets)
+	if err != nil {
+		return sink.Rendered{}, err
+	}
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return sink.Rendered{}, fmt.Errorf("read the body: %w", err)
+	}
+	out := sink.Rendered{To: request.Method + " " + s.where(), Body: body, Headers: c.shown(request.Header)}
+	if unsigned != nil {
+		out.Notes = append(out.Notes, "Webhook-Signature is missing here: "+unsigned.Error())
+	}
+	if anonymous != nil {
+		out.Notes = append(out.Notes, "Authorization is missing here: "+anonymous.Error())
+	}
+	if c.Batch > 1 {
+		out.Notes = append(out.Notes, fmt.Sprintf("a request has up to %d events; Webhook-Id depends on which", c.Batch))
+	}
+	return out, nil
+}
+
+// shown are the headers of a request, without what is secret in them.
+func (c *Config) shown(headers http.Header) []sink.Header {
+	var all []sink.Header
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		h := sink.Header{Name: name, Value: strings.Join(headers[name], ", ")}
+		switch name {
+		case "Webhook-Timestamp", "Webhook-Signature":
+			h.Varies = byTime
+		}
+		if name == "Authorization" {
+			h.Value = hidden
+		}
+		for own := range c.Headers {
+			if http.CanonicalHeaderKey(own) == name {
+				h.Value = hidden
+			}
+		}
+		all = append(all, h)
+	}
+	return all
+}

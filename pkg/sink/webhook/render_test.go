@@ -1,0 +1,117 @@
+package webhook_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/sinktest"
+	"github.com/informd/informd/pkg/sink/webhook"
+)
+
+const signingSecret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+
+// headersOf are rendered headers as the endpoint sees them.
+func headersOf(r sink.Rendered) http.Header {
+	all := http.Header{}
+	for _, h := range r.Headers {
+		all.Set(h.Name, h.Value)
+	}
+	return all
+}
+
+// TestRenderIsWhatIsSent: the body and every header but those that the transport adds.
+// What depends on the time is compared as well: it is rendered again until that was in
+// the second in which it was sent.
+func TestRenderIsWhatIsSent(t *testing.T) {
+	secrets := filepath.Join(t.TempDir(), "secrets")
+	writeFile(t, secrets, []byte(signingSecret+"\n"))
+	for name, change := range map[string]func(c *webhook.Config){
+		"single": nil,
+		"signed": func(c *webhook.Config) { c.SecretFile = secrets },
+		"batch":  func(c *webhook.Config) { c.Batch, c.SecretFile = 10, secrets },
+		"own agent": func(c *webhook.Config) {
+			c.Headers = map[string]sink.Secret{"user-agent": sink.NewSecret("mine"), "Authorization": sink.NewSecret("Bearer canary")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, e := range sinktest.AllOps() {
+				sameAsSent(t, change, e)
+			}
+		})
+	}
+}
+
+func sameAsSent(t *testing.T, change func(c *webhook.Config), e event.Event) {
+	t.Helper()
+	end := serve(t, nil)
+	c := config(t, end.URL, change)
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		before := rendered(t, c, &e)
+		s := open(t, end.URL, change)
+		if _, err := s.Write(t.Context(), []event.Event{e}); err != nil {
+			t.Fatal(err)
+		}
+		after := rendered(t, c, &e)
+		if cmp.Diff(before, after) != "" && time.Now().Before(deadline) {
+			continue // the second has changed
+		}
+		kept, _ := end.requests()
+		sent := kept[len(kept)-1]
+		sent.header.Del("Content-Length")
+		sent.header.Del("Accept-Encoding")
+		for own := range c.Headers {
+			sent.header.Set(own, "<redacted>")
+		}
+		if diff := cmp.Diff(sent.header, headersOf(after)); diff != "" {
+			t.Errorf("headers (-sent +rendered):\n%s", diff)
+		}
+		if diff := cmp.Diff(string(sent.body), string(after.Body)); diff != "" {
+			t.Errorf("body (-sent +rendered):\n%s", diff)
+		}
+		return
+	}
+}
+
+func rendered(t *testing.T, c *webhook.Config, e *event.Event) sink.Rendered {
+	t.Helper()
+	r, err := c.Render(sinktest.Env(t), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestRenderTells: what is secret does not show, what varies is marked, and a file with
+// secrets that is not here takes nothing away but the signature.
+func TestRenderTells(t *testing.T) {
+	e := sinktest.AllOps()[0]
+	c := config(t, "https://user:canary@example.com/canary?token=canary", func(c *webhook.Config) {
+		c.Headers = map[string]sink.Secret{"X-Token": sink.NewSecret("canary")}
+		c.SecretFile = filepath.Join(t.TempDir(), "absent")
+	})
+	r := rendered(t, c, &e)
+	if r.To != "POST https://example.com" {
+		t.Errorf("To = %q", r.To)
+	}
+	varies := map[string]string{}
+	for _, h := range r.Headers {
+		if strings.Contains(h.Value, "canary") {
+			t.Errorf("header %s shows a secret: %s", h.Name, h.Value)
+		}
+		varies[h.Name] = h.Varies
+	}
+	if varies["Webhook-Timestamp"] == "" || varies["Webhook-Id"] != "" {
+		t.Errorf("what varies: %v", varies)
+	}
+	if _, signed := varies["Webhook-Signature"]; signed || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "secretFile") {
+		t.Errorf("without the secrets: signed %t, notes %q", signed, r.Notes)
+	}
+}

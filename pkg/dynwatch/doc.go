@@ -24,6 +24,7 @@
 //   - state.go: what each error means for it; pause.go: what follows an error
 //   - resolve.go, source.go: discovery, and the requests to the API server
 //   - plan.go, planwild.go, measure.go, reach.go: what watching would come to, asked without watching
+//   - preview.go, previewentry.go: what would become of one change, without an API server
 //   - wildcard.go, catalog.go, expand.go: wildcards, and what they match now
 //   - access.go: telling which permissions are missing
 //   - served.go, definition.go, look.go: resources that come and go, and versions

@@ -1,0 +1,204 @@
+package dynwatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// Change is one change of one object, as an API server would tell it.
+type Change struct {
+	// Group, Version and Resource are those that the object is served as.
+	Group, Version, Resource, Kind string
+	// Op is [event.Added], [event.Modified] or [event.Deleted].
+	Op event.Op
+	// Object is the object's state as JSON, the last one of a deletion, with a name, a
+	// uid and a revision. Old is that before, under the same uid; nil if it is not known
+	// or there was none.
+	Object, Old []byte
+}
+
+// WatchPreview is what would become of a change.
+type WatchPreview struct {
+	// Entries says of each wanted resource whether it takes the object.
+	Entries []EntryPreview
+	// Entry is the index of the one that does, -1 if none.
+	Entry int
+	// Target is the watch that would bring the change, empty if none.
+	Target string
+	// Events are what would be appended to the log.
+	Events []event.Event
+}
+
+// EntryPreview is what one wanted resource has to do with an object.
+type EntryPreview struct {
+	// Refusal says why it does not take the object, empty if it does.
+	Refusal string
+	// Assumed is what only a cluster knows, and what it is taken to be.
+	Assumed []string
+}
+
+// Preview says what watching the wanted set would make of a change, with the code that
+// does, and without contact to an API server. Cluster and redactionKey are as in
+// [Options]. What an API server would evaluate is evaluated here as far as it can be
+// (labels, names); see [EntryPreview.Assumed] for the rest. The errors are that the
+// wanted set is not valid, or that the object is none that could be passed on.
+func Preview(ctx context.Context, wanted []Resource, c Change, cluster string, redactionKey []byte) (*WatchPreview, error) {
+	set, err := newWantedSet(wanted)
+	if err != nil {
+		return nil, fmt.Errorf("preview: %w", err)
+	}
+	now, err := selectableOf(c.Object)
+	if err != nil {
+		return nil, fmt.Errorf("preview: read the object: %w", err)
+	}
+	p := &WatchPreview{Entry: -1}
+	var choice verdict
+	for i, r := range wanted {
+		v, err := set.judge(wanted[:i], r, &c, now)
+		if err != nil {
+			return nil, fmt.Errorf("preview: %w", err)
+		}
+		p.Entries = append(p.Entries, EntryPreview{Refusal: v.refusal, Assumed: v.assumed})
+		if v.refusal == "" && p.Entry < 0 {
+			p.Entry, p.Target, choice = i, v.spec.name(), v
+		}
+	}
+	if p.Entry < 0 {
+		return p, nil
+	}
+	p.Events, err = rehearse(ctx, choice, &c, now.Metadata.Namespace != "", cluster, redactionKey)
+	if err != nil {
+		return nil, fmt.Errorf("preview: %w", err)
+	}
+	return p, nil
+}
+
+// rehearsal is a log that keeps what is appended, of one object, and nothing else.
+type rehearsal struct {
+	events []event.Event
+	before *event.Event
+}
+
+func (l *rehearsal) Append(_ context.Context, events []event.Event) error {
+	l.events = append(l.events, events...)
+	return nil
+}
+
+func (*rehearsal) Restore(context.Context, string, func(event.Event)) ([]byte, error) {
+	return nil, nil
+}
+
+func (*rehearsal) Mark(context.Context, string, []byte) error { return nil }
+
+func (l *rehearsal) Last(context.Context, *event.Event) (event.Event, bool, error) {
+	if l.before == nil {
+		return event.Event{}, false, nil
+	}
+	return *l.before, true, nil
+}
+
+// begin forgets what came before the change but for the last of it.
+func (l *rehearsal) begin() {
+	if n := len(l.events); n > 0 {
+		l.before = &l.events[n-1]
+	}
+	l.events = nil
+}
+
+// nowhere is an address that is never contacted.
+const nowhere = "http://preview.invalid"
+
+// rehearse has a target that is not running handle the change, and returns what it
+// appends.
+func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluster string, redactionKey []byte) ([]event.Event, error) {
+	log := new(rehearsal)
+	m, err := New(Options{
+		Cluster: cluster, Kubernetes: &rest.Config{Host: nowhere}, Log: log, RedactionKey: redactionKey, Logger: slog.New(slog.DiscardHandler),
+		Reject: func(_ context.Context, r Rejected) error { return errors.New(r.Reason) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	// What the API server evaluates has been.
+	s := v.spec
+	s.labelSelector, s.fieldSelector, s.namespaceSelector = "", "", ""
+	t := newTarget(s, m)
+	t.resolved = resolved{
+		gvr:  schema.GroupVersionResource{Group: s.group, Version: s.version, Resource: s.resource},
+		kind: c.Kind, namespaced: namespaced,
+	}
+	if s.version == "" {
+		t.resolved.gvr.Version = c.Version
+	}
+	if t.source, err = newSource(s, t.resolved, m.clients, redactionKey, t.filter); err != nil {
+		return nil, err
+	}
+	object, err := t.rehearsed(c.Object)
+	if err != nil {
+		return nil, fmt.Errorf("informd would keep the object as a dead letter: %w", err)
+	}
+	if err := t.rehearseBefore(ctx, c, object); err != nil {
+		return nil, err
+	}
+	log.begin()
+	e := t.index.get(object.Namespace, object.Name)
+	switch {
+	case v.left:
+		err = t.end(ctx, event.Left, e, object, object.ResourceVersion, false)
+	case v.entered:
+		t.index.remove(e) // it had left
+		err = t.announce(ctx, event.Entered, object, e, false)
+	case c.Op == event.Deleted:
+		err = t.apply(ctx, watch.Deleted, object)
+	default:
+		err = t.apply(ctx, watch.Modified, object)
+	}
+	if err == nil {
+		err = t.flush(ctx)
+	}
+	return log.events, err
+}
+
+// rehearseBefore brings the index to what it is before the change.
+func (t *target) rehearseBefore(ctx context.Context, c *Change, object *frame.Object) error {
+	switch {
+	case c.Old != nil:
+		old, err := t.rehearsed(c.Old)
+		if err != nil {
+			return fmt.Errorf("the object before: %w", err)
+		}
+		return t.apply(ctx, watch.Added, old)
+	case c.Op != event.Added:
+		// It was announced once, at a revision that is not known.
+		t.index.put(&entry{namespace: object.Namespace, name: object.Name, uid: object.UID, ordinal: 1})
+	}
+	return nil
+}
+
+// rehearsed normalises an object as one of a frame.
+func (t *target) rehearsed(raw []byte) (*frame.Object, error) {
+	if t.spec.mode == Metadata {
+		var parts map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &parts); err != nil {
+			return nil, err
+		}
+		// The API server sends no more.
+		only, err := json.Marshal(map[string]json.RawMessage{"metadata": parts["metadata"]})
+		if err != nil {
+			return nil, err
+		}
+		raw = only
+	}
+	o, err := t.source.frames.Normalise(raw)
+	return &o, err
+}

@@ -1,0 +1,175 @@
+package dynwatch
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// selectable is what selectors see of an object.
+type selectable struct {
+	Metadata struct {
+		Name      string            `json:"name"`
+		Namespace string            `json:"namespace"`
+		Labels    map[string]string `json:"labels"`
+	} `json:"metadata"`
+}
+
+func selectableOf(raw []byte) (s selectable, err error) {
+	err = json.Unmarshal(raw, &s)
+	return s, err
+}
+
+// verdict is what an entry makes of a change.
+type verdict struct {
+	spec    spec
+	refusal string
+	assumed []string
+	// left and entered: the object has crossed the edge of the selection.
+	left, entered bool
+}
+
+func refused(format string, args ...any) (verdict, error) {
+	return verdict{refusal: fmt.Sprintf(format, args...)}, nil
+}
+
+// judge says what an entry makes of a change, before being the entries ahead of it.
+func (w *wantedSet) judge(before []Resource, r Resource, c *Change, now selectable) (verdict, error) {
+	one := schema.GroupResource{Group: c.Group, Resource: c.Resource}
+	switch {
+	case !r.wild() && (r.Group != c.Group || r.Resource != c.Resource):
+		return refused("it is for %s, the object is of %s", r.id(), nameOf(one))
+	case r.wild() && !glob(r.Group, c.Group):
+		return refused("its group %q does not match %q", event.GroupOrCore(r.Group), event.GroupOrCore(c.Group))
+	case r.wild() && !glob(r.Resource, c.Resource):
+		return refused("its resource %q does not match %q", r.Resource, c.Resource)
+	case r.wild() && r.excludes(one):
+		return refused("excludeResources leaves %s out", nameOf(one))
+	case r.wild() && w.named(one):
+		return refused("%s has an entry of its own", nameOf(one))
+	}
+	if i := slices.IndexFunc(before, func(b Resource) bool { return b.wild() && b.matches(one) && !b.excludes(one) }); r.wild() && i >= 0 {
+		return refused("the wildcard %s comes before it", before[i].id())
+	}
+	if v, bad := r.inNamespace(now.Metadata.Namespace); bad {
+		return v, nil
+	}
+	v := verdict{spec: r.specFor(one, now.Metadata.Namespace)}
+	if r.Version != "" && r.Version != c.Version {
+		v.assumed = append(v.assumed, fmt.Sprintf("the object is of version %s; informd would watch it in version %s, as the API server converts it", c.Version, r.Version))
+	}
+	if r.NamespaceSelector != "" {
+		v.assumed = append(v.assumed, fmt.Sprintf("that the Namespace %s has labels that match namespaceSelector %q", now.Metadata.Namespace, r.NamespaceSelector))
+	}
+	return v, v.selects(r, c, now)
+}
+
+// inNamespace says whether the names of namespaces keep an entry from taking objects of
+// one; of a cluster-scoped object it is empty.
+func (r Resource) inNamespace(namespace string) (v verdict, bad bool) {
+	switch {
+	case len(r.Namespaces) == 0 && !r.patterned():
+		return verdict{}, false
+	case namespace == "":
+		v.refusal = "it is for objects in namespaces, and the object has no metadata.namespace"
+		return v, true
+	}
+	// What takes a label to be known is the API server's.
+	r.NamespaceSelector, r.Scope = "", ScopeCluster
+	if f := newFilter(r.specs()[0]); f != nil && !f.named(namespace) {
+		v.refusal = fmt.Sprintf("namespace %s is not covered (namespaces: %s)", namespace, namespacesOf(r))
+		return v, true
+	}
+	return verdict{}, false
+}
+
+func namespacesOf(r Resource) string {
+	text := "all"
+	if len(r.Namespaces) > 0 {
+		text = strings.Join(r.Namespaces, ", ")
+	}
+	if len(r.ExcludeNamespaces) > 0 {
+		text += ", without " + strings.Join(r.ExcludeNamespaces, ", ")
+	}
+	return text
+}
+
+// specFor is the spec of the target that has the objects of a namespace.
+func (r Resource) specFor(one schema.GroupResource, namespace string) spec {
+	all := r.as(one)
+	i := slices.IndexFunc(all, func(s spec) bool { return s.namespace == namespace })
+	return all[max(i, 0)]
+}
+
+// selects evaluates the selectors on the object, and on that before.
+func (v *verdict) selects(r Resource, c *Change, now selectable) error {
+	is, unknown, err := r.selected(now)
+	if err != nil {
+		return err
+	}
+	if len(unknown) > 0 {
+		v.assumed = append(v.assumed, "that the object matches "+strings.Join(unknown, ", ")+" of fieldSelector, which only the API server evaluates")
+	}
+	was := is
+	if c.Old != nil {
+		old, err := selectableOf(c.Old)
+		if err != nil {
+			return fmt.Errorf("read the object before: %w", err)
+		}
+		if was, _, err = r.selected(old); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Op == event.Modified && was != is:
+		v.left, v.entered = was, is
+	case c.Op == event.Deleted && !was, !is:
+		v.refusal = "the object does not match " + r.selectors()
+	}
+	return nil
+}
+
+func (r Resource) selectors() string {
+	var all []string
+	if r.LabelSelector != "" {
+		all = append(all, fmt.Sprintf("labelSelector %q", r.LabelSelector))
+	}
+	if r.FieldSelector != "" {
+		all = append(all, fmt.Sprintf("fieldSelector %q", r.FieldSelector))
+	}
+	return strings.Join(all, " and ")
+}
+
+// selected reports whether an object matches the selectors, and names the fields that
+// only the API server can compare.
+func (r Resource) selected(of selectable) (is bool, unknown []string, err error) {
+	byLabel, err := labels.Parse(r.LabelSelector)
+	if err != nil {
+		return false, nil, fmt.Errorf("label selector: %w", err)
+	}
+	byField, err := fields.ParseSelector(r.FieldSelector)
+	if err != nil {
+		return false, nil, fmt.Errorf("field selector: %w", err)
+	}
+	is = byLabel.Matches(labels.Set(of.Metadata.Labels))
+	known := fields.Set{"metadata.name": of.Metadata.Name, "metadata.namespace": of.Metadata.Namespace}
+	for _, q := range byField.Requirements() {
+		if !known.Has(q.Field) {
+			unknown = append(unknown, q.Field)
+			continue
+		}
+		one, err := fields.ParseSelector(q.Field + string(q.Operator) + fields.EscapeValue(q.Value))
+		if err != nil {
+			return false, nil, fmt.Errorf("field selector: %w", err)
+		}
+		is = is && one.Matches(known)
+	}
+	return is, unknown, nil
+}

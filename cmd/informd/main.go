@@ -46,7 +46,7 @@ type streams struct{ out, err io.Writer }
 
 func commands() []command {
 	return []command{
-		runCommand(), validateCommand(), planCommand(), rbacCommand(), statusCommand(), verifyCommand(), replayCommand(), resnapshotCommand(),
+		runCommand(), validateCommand(), tryCommand(), planCommand(), rbacCommand(), statusCommand(), verifyCommand(), replayCommand(), resnapshotCommand(),
 		deadLettersCommand(), schemaCommand(), versionCommand(),
 	}
 }

@@ -85,6 +85,7 @@ func TestPreviewSaysWhy(t *testing.T) {
 		return r
 	}
 	wild := dynwatch.Resource{Group: "*.com", Resource: "*"}
+	const knownOnly = "that the API server can list and watch example.com/things, and serves its objects under no other name"
 	for name, test := range map[string]struct {
 		wanted  resources
 		object  string
@@ -93,9 +94,9 @@ func TestPreviewSaysWhy(t *testing.T) {
 		assumed string // of the one that takes it
 	}{
 		"another resource":    {resources{{Resource: "pods"}}, withLabel("a", ""), -1, "it is for core/pods, the object is of example.com/things", ""},
-		"wildcard":            {resources{{Resource: "pods"}, wild}, withLabel("a", ""), 1, "it is for core/pods, the object is of example.com/things", ""},
+		"wildcard":            {resources{{Resource: "pods"}, wild}, withLabel("a", ""), 1, "it is for core/pods, the object is of example.com/things", knownOnly},
 		"an entry of its own": {resources{wild, things()}, withLabel("a", ""), 1, "example.com/things has an entry of its own", ""},
-		"an earlier wildcard": {resources{wild, {Group: "example.*", Resource: "*"}}, withLabel("a", ""), 0, "", ""},
+		"an earlier wildcard": {resources{wild, {Group: "example.*", Resource: "*"}}, withLabel("a", ""), 0, "", knownOnly},
 		"wildcard of others":  {resources{{Group: "*.org", Resource: "*"}}, withLabel("a", ""), -1, `its group "*.org" does not match "example.com"`, ""},
 		"excluded": {
 			resources{{Group: "*", Resource: "*", ExcludeResources: []string{"things"}}}, withLabel("a", ""), -1, "excludeResources leaves example.com/things out", "",

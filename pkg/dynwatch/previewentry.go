@@ -62,6 +62,9 @@ func (w *wantedSet) judge(before []Resource, r Resource, c *Change, now selectab
 		return v, nil
 	}
 	v := verdict{spec: r.specFor(one, now.Metadata.Namespace)}
+	if r.wild() {
+		v.assumed = append(v.assumed, fmt.Sprintf("that the API server can list and watch %s, and serves its objects under no other name", nameOf(one)))
+	}
 	if r.Version != "" && r.Version != c.Version {
 		v.assumed = append(v.assumed, fmt.Sprintf("the object is of version %s; informd would watch it in version %s, as the API server converts it", c.Version, r.Version))
 	}

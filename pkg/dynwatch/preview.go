@@ -140,7 +140,7 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	if s.version == "" {
 		t.resolved.gvr.Version = c.Version
 	}
-	if t.source, err = newSource(s, t.resolved, m.clients, redactionKey, t.filter); err != nil {
+	if t.source, err = newSource(s, t.resolved, m.clients, t.redactor, t.shape.Load, t.filter); err != nil {
 		return nil, err
 	}
 	object, err := t.rehearsed(c.Object)

@@ -73,8 +73,9 @@ type Config struct {
 	MaxSize sink.ByteSize `yaml:"maxSize"`
 	// MaxFiles is how many files there are at most, the current one included: the
 	// disk space is bounded by MaxFiles times MaxSize.
-	MaxFiles int    `yaml:"maxFiles"`
-	Format   Format `yaml:"format" enum:"cloudevents,raw"`
+	MaxFiles int `yaml:"maxFiles"`
+	// Format is [CloudEvents] or [Raw].
+	Format Format `yaml:"format" enum:"cloudevents,raw"`
 	// Compression is that of older files. MaxSize is before it.
 	Compression compress.Method `yaml:"compression"`
 }

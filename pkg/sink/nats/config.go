@@ -55,6 +55,7 @@ const (
 type Config struct {
 	natsconn.Config `yaml:",inline"`
 
+	// Format is [Binary], [CloudEvents] or [Raw].
 	Format Format `yaml:"format" enum:"binary,cloudevents,raw"`
 	// JetStream says whether the messages go into a stream, with
 	// acknowledgement, or to whoever listens.

@@ -29,6 +29,7 @@ type Auth struct {
 
 // Basic is HTTP basic authentication.
 type Basic struct {
+	// User is the name.
 	User string `yaml:"user"`
 	// PasswordFile has the password, with or without a line end behind it.
 	PasswordFile string `yaml:"passwordFile"`

@@ -50,8 +50,9 @@ func Driver() sink.Driver {
 type Config struct {
 	// URL is where to post. It may hold a password or a token, hence the type;
 	// no message shows more of it than scheme and host.
-	URL    sink.Secret `yaml:"url"`
-	Format Format      `yaml:"format" enum:"cloudevents,binary,raw"`
+	URL sink.Secret `yaml:"url"`
+	// Format is [CloudEvents], [Binary] or [Raw].
+	Format Format `yaml:"format" enum:"cloudevents,binary,raw"`
 	// Compression is that of the bodies; it is the content-encoding.
 	Compression compress.Method `yaml:"compression"`
 	// Headers are added to every request.

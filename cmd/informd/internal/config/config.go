@@ -173,8 +173,10 @@ type Admin struct {
 
 // AdminTLS is the encryption of the admin server.
 type AdminTLS struct {
+	// CertFile is the server's certificate, with those that signed it behind it.
 	CertFile string `yaml:"certFile"`
-	KeyFile  string `yaml:"keyFile"`
+	// KeyFile is the key of that certificate.
+	KeyFile string `yaml:"keyFile"`
 	// ClientCAFile has the authorities of who may ask; empty is anybody.
 	ClientCAFile string `yaml:"clientCAFile"`
 }

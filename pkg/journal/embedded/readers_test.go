@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -132,6 +133,69 @@ func TestReaderWritesThroughServer(t *testing.T) {
 	}
 	if n := lastOf(t, s, stream+"_STATE"); n != records {
 		t.Errorf("a reader wrote %d records", n-records)
+	}
+}
+
+// A reader can change and delete consumers that readers have made, and none of the
+// process's own, which would leave out messages with another filter.
+func TestReaderLeavesConsumersAlone(t *testing.T) {
+	s, reader, _ := listening(t, config(t.TempDir()))
+	made := func(conn *nats.Conn) jetstream.Consumer {
+		st, err := js(t, conn).Stream(timeout(t), stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := st.CreateConsumer(timeout(t), jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: deadline})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	const filtered = `{"stream_name":"INFORMD","config":{"name":"%[1]s","durable_name":"%[2]s","ack_policy":"none","inactive_threshold":15000000000,"filter_subject":"k8s.c.core.pods.ns.p3"}}`
+	for whose, conn := range map[string]*nats.Conn{"own": s.Conn(), "theirs": reader} {
+		own := whose == "own"
+		name := made(conn).CachedInfo().Name
+		for subject, body := range map[string]string{
+			"CREATE." + stream + "." + name + ".k8s.c.core.pods.ns.p3": fmt.Sprintf(filtered, name, ""),
+			"CREATE." + stream + "." + name:                            fmt.Sprintf(filtered, name, ""),
+			"CREATE." + stream:                                         fmt.Sprintf(filtered, name, ""),
+			"DURABLE.CREATE." + stream + "." + name:                    fmt.Sprintf(filtered, name, name),
+		} {
+			answer, err := reader.RequestWithContext(timeout(t), "$JS.API.CONSUMER."+subject, []byte(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if refused := strings.Contains(string(answer.Data), "informd's own"); refused != own {
+				t.Errorf("%s, %s: %s", whose, subject, answer.Data)
+			}
+		}
+		err := js(t, reader).DeleteConsumer(timeout(t), stream, name)
+		if refused := err != nil && strings.Contains(err.Error(), "informd's own"); refused != own || !own && err != nil {
+			t.Errorf("%s, deleted: %v", whose, err)
+		}
+		if c, err := js(t, s.Conn()).Consumer(timeout(t), stream, name); own && (err != nil || c.CachedInfo().Config.FilterSubject != "") {
+			t.Errorf("the process's own consumer: %v", err)
+		}
+	}
+}
+
+// What a reader calls a consumer gets nowhere but into a name.
+func TestReaderNamesConsumer(t *testing.T) {
+	s, reader, _ := listening(t, config(t.TempDir()))
+	before := lastOf(t, s, stream)
+	for _, name := range []string{"a b", "a 0\\r\\n\\r\\nPUB k8s.c.core.pods.ns.p3 0\\r\\n\\r\\n", "*", ">", "a.b", "a\\u0000"} {
+		answer, err := reader.RequestWithContext(timeout(t), "$JS.API.CONSUMER.CREATE."+stream,
+			[]byte(`{"stream_name":"INFORMD","config":{"ack_policy":"none","name":"`+name+`"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(answer.Data), "no name") {
+			t.Errorf("%s: %s", name, answer.Data)
+		}
+	}
+	fetch(t, reader, 10)
+	if n := lastOf(t, s, stream); n != before {
+		t.Errorf("a reader wrote %d events", n-before)
 	}
 }
 

@@ -160,7 +160,7 @@ func (t *target) auditPage(page []difference, more bool) {
 		if e != nil {
 			e.sweep = a.number
 		}
-		if e == nil || e.rv < d.rv || e.uid != d.uid && e.rv <= d.rv {
+		if e == nil || t.index.known(e) < d.rv || e.uid != d.uid && e.rv <= d.rv {
 			t.suspectOf(d)
 		}
 	}
@@ -251,7 +251,7 @@ func (t *target) diverges(ctx context.Context, a *audit, d difference) (bool, er
 	t.status.beatNow()
 	e := t.index.get(d.namespace, d.name)
 	switch {
-	case e != nil && (e.rv > a.rv || e.uid == d.uid && e.rv >= d.rv):
+	case e != nil && (e.rv > a.rv || e.uid == d.uid && t.index.known(e) >= d.rv):
 		return false, nil
 	case e == nil && d.rv == 0:
 		return false, nil
@@ -270,7 +270,13 @@ func (t *target) diverges(ctx context.Context, a *audit, d difference) (bool, er
 	if err != nil || e == nil {
 		return there, err
 	}
-	return !there || o.UID != e.uid || o.ResourceVersion != e.rv, nil
+	if !there || o.UID != e.uid {
+		return true, nil
+	}
+	if o.ResourceVersion > e.rv && t.unchanged(e, &o) {
+		t.heldBack(e, o.ResourceVersion) // by the process before this one
+	}
+	return o.ResourceVersion != t.index.known(e), nil
 }
 
 // endAudit tells whoever waits how the audit went.

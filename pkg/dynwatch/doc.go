@@ -42,6 +42,7 @@
 //   - turn.go, depart.go: namespaces that come to match, or no longer do; leftout.go:
 //     what came of one before it was known to match
 //   - shape.go: what of an object goes into its events
+//   - gate.go: which of its changes become events
 //   - index.go, emit.go: what is remembered of an object, and the events
 //   - status.go, rate.go: what others may know of a target while it runs
 //   - ledger.go: what the log remembers of it all, over restarts; dropped.go: what it

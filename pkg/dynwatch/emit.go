@@ -52,8 +52,8 @@ func (t *target) flush(ctx context.Context) error {
 	return nil
 }
 
-// announce emits op for an object that exists, and remembers it. e is what the
-// index holds of it under the same uid, nil if nothing.
+// announce emits op for an object that exists, and remembers it, unless a change gate
+// holds it back. e is what the index holds of it under the same uid, nil if nothing.
 func (t *target) announce(ctx context.Context, op event.Op, o *frame.Object, e *entry, replay bool) error {
 	return t.announceCaused(ctx, op, o, e, replay, o.ResourceVersion)
 }
@@ -61,6 +61,9 @@ func (t *target) announce(ctx context.Context, op event.Op, o *frame.Object, e *
 // announceCaused is announce for what has entered because of another object, the
 // Namespace: cause is the revision of its change.
 func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Object, e *entry, replay bool, cause uint64) error {
+	if op == event.Modified && t.holdBack(e, o) {
+		return nil
+	}
 	if e == nil {
 		e = &entry{namespace: o.Namespace, name: o.Name, uid: o.UID}
 		if err := t.recall(ctx, op, e); err != nil {
@@ -71,6 +74,12 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 	ev := t.event(op, e, replay)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.rv, e.ordinal+1
 	ev.Data = event.CloseData(o.Data)
+	var unchanged []uint64
+	if op == event.Modified && o.Gates != nil && e.epoch == t.epoch {
+		unchanged = o.Gates.Unchanged(o.Hashes, t.index.passages[e].hashes)
+	}
+	ev.Gates = gatesOf(o, unchanged)
+	t.index.remember(e, o.Hashes)
 	if op == event.Entered {
 		ev.ID = event.SelectionID(e.uid, o.ResourceVersion, op, cause, t.epoch)
 	} else {

@@ -242,7 +242,7 @@ func (t *target) applyState(ctx context.Context, typ watch.EventType, o *frame.O
 // applyTo is apply once it is known what the index holds of the frame's object.
 func (t *target) applyTo(ctx context.Context, typ watch.EventType, o *frame.Object, e *entry) error {
 	switch {
-	case e != nil && o.ResourceVersion <= e.rv:
+	case e != nil && o.ResourceVersion <= t.index.known(e):
 		return nil // a reconcile already brought it
 	case typ == watch.Deleted && e == nil:
 		// Born in a gap and ended here: nobody was told of it, but its end is part
@@ -310,7 +310,8 @@ func (t *target) matchesList(ctx context.Context) (rv uint64, same bool, err err
 	rv, err = t.source.listMetadata(ctx, 0, func(m *metav1.PartialObjectMetadata) error {
 		n++
 		e := t.index.get(m.Namespace, m.Name)
-		same = same && e != nil && e.uid == string(m.UID) && formatRV(e.rv) == m.ResourceVersion
+		rv, err := parseRV(m.ResourceVersion)
+		same = same && err == nil && e != nil && e.uid == string(m.UID) && (t.index.known(e) == rv || t.mayHaveHeldBack(e, rv))
 		return nil
 	})
 	return rv, same && n == t.index.len(), err

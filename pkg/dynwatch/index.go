@@ -26,8 +26,10 @@ func key(namespace, name string) string { return namespace + "/" + name }
 // index holds the entries of one target. It belongs to the target's goroutine.
 type index struct {
 	entries map[string]*entry
-	seed    maphash.Seed
-	key     []byte // scratch, so that a look-up allocates nothing
+	// passages are what change gates need of the entries, nil without gates.
+	passages map[*entry]passage
+	seed     maphash.Seed
+	key      []byte // scratch, so that a look-up allocates nothing
 }
 
 func newIndex() *index {
@@ -41,7 +43,10 @@ func (x *index) get(namespace, name string) *entry {
 
 func (x *index) put(e *entry) { x.entries[key(e.namespace, e.name)] = e }
 
-func (x *index) remove(e *entry) { delete(x.entries, key(e.namespace, e.name)) }
+func (x *index) remove(e *entry) {
+	delete(x.entries, key(e.namespace, e.name))
+	delete(x.passages, e)
+}
 
 func (x *index) len() int { return len(x.entries) }
 

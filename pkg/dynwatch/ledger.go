@@ -161,10 +161,14 @@ func (t *target) restore(ctx context.Context) error {
 			ends[key(e.Namespace, e.Name)] = ended{e.ResourceVersion, event.Epoch(e.ID)}
 			return
 		}
-		t.index.put(&entry{
+		one := &entry{
 			namespace: e.Namespace, name: e.Name, uid: e.UID,
 			rv: e.ResourceVersion, ordinal: e.Ordinal, epoch: event.Epoch(e.ID), run: event.Run(e.ID),
-		})
+		}
+		t.index.put(one)
+		if e.Gates != nil {
+			t.index.remember(one, e.Gates.Hashes)
+		}
 	})
 	if err != nil {
 		return fmt.Errorf("read the journal: %w", err)

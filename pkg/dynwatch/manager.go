@@ -151,7 +151,7 @@ func (m *Manager) Check(wanted []Resource) error {
 // Apply makes the running targets those of the wanted set: targets that are no
 // longer wanted end, new ones start, unchanged ones are not touched; one whose
 // version, mode, selectors, filter or resync changed is ended and started. A changed
-// Keep, Omit or Redact holds for what a target reads from then on, and touches nothing
+// Keep, Omit, Redact or change gate holds for what a target reads from then on, and touches nothing
 // else. What starts goes on where the log says that it stood, and begins with a snapshot if that says
 // nothing. Apply returns
 // when what was to end has ended; it does not wait for anything to sync, nor for

@@ -187,18 +187,22 @@ func (t *target) reannounceLater(ctx context.Context, err error) {
 }
 
 // announceAgain emits the state that was announced last of the entry's object once
-// more. It is one more event of the object, so that the chain of ordinals and
-// revisions has no hole: the revision before it is its own.
+// more, or the newer one that a change gate has held back. It is one more event of the
+// object, so that the chain of ordinals and revisions has no hole: the revision before
+// it is its own, or that of the event before.
 func (t *target) announceAgain(ctx context.Context, o *frame.Object, e *entry, run uint64) error {
 	ev := t.event(event.Snapshot, e, true)
-	ev.ID = event.ReannouncedID(e.uid, e.rv, run, t.epoch)
-	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = e.rv, e.rv, e.ordinal+1
-	ev.Data = event.CloseData(o.Data)
-	e.ordinal, e.hash, e.epoch, e.run = ev.Ordinal, t.index.hash(ev.Data), t.epoch, run
+	ev.ID = event.ReannouncedID(e.uid, o.ResourceVersion, run, t.epoch)
+	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.rv, e.ordinal+1
+	ev.Data, ev.Gates = event.CloseData(o.Data), gatesOf(o, nil)
+	t.index.remember(e, o.Hashes)
+	e.rv, e.ordinal, e.hash, e.epoch, e.run = o.ResourceVersion, ev.Ordinal, t.index.hash(ev.Data), t.epoch, run
 	return errors.Join(t.emit(ctx, ev), t.flush(ctx))
 }
 
-// isLast reports whether an object is what was announced last of its name.
-func isLast(o *frame.Object, e *entry) bool {
-	return e != nil && e.uid == o.UID && e.rv == o.ResourceVersion
+// isLast reports whether an object is what was announced last of its name, or held back
+// since.
+func (t *target) isLast(o *frame.Object, e *entry) bool {
+	return e != nil && e.uid == o.UID &&
+		(t.index.known(e) == o.ResourceVersion || t.mayHaveHeldBack(e, o.ResourceVersion))
 }

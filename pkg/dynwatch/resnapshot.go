@@ -197,10 +197,10 @@ func (t *target) resnapshotted(ctx context.Context, p *present) error {
 	s.failures = 0
 	e := t.index.get(o.Namespace, o.Name)
 	switch {
-	case isLast(o, e) && e.run != s.run:
+	case t.isLast(o, e) && e.run != s.run:
 		s.objects++
 		return t.announceAgain(ctx, o, e, s.run)
-	case e != nil && e.rv >= o.ResourceVersion:
+	case e != nil && t.index.known(e) >= o.ResourceVersion:
 		e.run = s.run
 	case o.ResourceVersion > t.cursor || e != nil:
 		s.expect(difference{o.Namespace, o.Name, o.UID, o.ResourceVersion}, t.limits.suspects)
@@ -284,7 +284,7 @@ func (t *target) told(s *resnapshot, d difference) bool {
 	if d.rv == 0 {
 		return e == nil || e.uid != d.uid || e.rv > s.rv
 	}
-	return e != nil && e.rv >= d.rv || e == nil && t.cursor >= d.rv
+	return e != nil && t.index.known(e) >= d.rv || e == nil && t.cursor >= d.rv
 }
 
 // answerResnapshot tells whoever waits how it went.

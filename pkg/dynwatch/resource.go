@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/fieldpath"
 )
@@ -53,6 +54,15 @@ type Resource struct {
 	// Keep, Omit and Redact say what of an object goes into its events, as
 	// [fieldpath.ParseRules] has them. In metadata mode their paths are about metadata.
 	Keep, Omit, Redact []string
+	// OnlyWhenChanged are gates, as [fieldpath.ParseGate] has them: a [event.Modified] is
+	// appended only if one of them has changed since the object's last event. None lets
+	// all through. With SuppressNoop one in which nothing but resourceVersion and
+	// managedFields has changed is not appended.
+	OnlyWhenChanged []string
+	SuppressNoop    bool
+	// TellUnchanged are gates of those who read the log: [event.Gates] has the ones that
+	// have not changed. In metadata mode those about anything else tell nothing.
+	TellUnchanged []string
 	// Resync is the period in which every object is announced anew once, 0 for never;
 	// at least MinResync.
 	Resync time.Duration
@@ -74,14 +84,17 @@ type spec struct {
 	namespaceSelector             string
 	// earlier are the groups of entries before it, see [checkTwins].
 	earlier string
-	// rules are what becomes of the objects, nil for nothing.
+	// rules are what becomes of the objects, nil for nothing, and gates which of their
+	// changes count, nil for all.
 	rules *fieldpath.Rules
+	gates *frame.Gates
 }
 
 // watches reports whether a target of s needs no other watch than one of as: all but
-// the rules are the same.
+// the rules and the gates are the same.
 func (s spec) watches(as spec) bool {
 	s.rules, as.rules = nil, nil
+	s.gates, as.gates = nil, nil
 	return s == as
 }
 
@@ -149,12 +162,27 @@ func (r Resource) validate() error {
 	if _, err := fields.ParseSelector(r.FieldSelector); err != nil {
 		return fmt.Errorf("field selector: %w", err)
 	}
-	_, err := r.rules()
+	if _, err := r.rules(); err != nil {
+		return err
+	}
+	_, err := r.gates()
 	return err
 }
 
 func (r Resource) rules() (*fieldpath.Rules, error) {
 	return fieldpath.ParseRules(r.Keep, r.Omit, r.Redact, r.Mode == Metadata)
+}
+
+func (r Resource) gates() (*frame.Gates, error) {
+	own, err := fieldpath.ParseGates(r.OnlyWhenChanged, r.Mode == Metadata)
+	if err != nil {
+		return nil, err
+	}
+	others, err := fieldpath.ParseGates(r.TellUnchanged, false)
+	if err != nil {
+		return nil, err
+	}
+	return frame.NewGates(own, others, r.SuppressNoop), nil
 }
 
 // specs are those of a resource that is valid.
@@ -167,6 +195,7 @@ func (r Resource) specs() []spec {
 		one.mode = Full
 	}
 	one.rules, _ = r.rules() // was checked
+	one.gates, _ = r.gates() // likewise
 	if r.clusterWide() {
 		one.namespaces, one.excludeNamespaces = joined(r.Namespaces), joined(r.ExcludeNamespaces)
 		one.namespaceSelector = r.NamespaceSelector

@@ -212,7 +212,7 @@ func (t *target) resynced(ctx context.Context, p *present) error {
 	r := &t.again.resync
 	d := r.queue[0]
 	e := t.index.get(d.entry.namespace, d.entry.name)
-	if e == d.entry && p.there && isLast(&p.object, e) {
+	if e == d.entry && p.there && t.isLast(&p.object, e) {
 		if err := t.announceAgain(ctx, &p.object, e, r.run(d.at)); err != nil {
 			return err
 		}

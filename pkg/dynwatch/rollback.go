@@ -52,6 +52,7 @@ func (t *target) rollBack() {
 	t.lost, t.undecided = l, nil
 	clear(t.ended) // revisions of another history
 	t.coverage.forget()
+	t.index.forgetSeen()
 }
 
 // reconcileRollback compares everything, content too: the same revision number

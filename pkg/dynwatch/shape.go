@@ -10,8 +10,10 @@ import (
 // an event takes an object from the log.
 
 // reshape brings the objects that are read from now on into the shape that a spec says,
-// without a break in the watch. It may be called at any time.
-func (t *target) reshape(s spec) { t.shape.Store(frame.NewShape(s.rules, t.redactor)) }
+// and before its change gates, without a break in the watch. It may be called at any time.
+func (t *target) reshape(s spec) {
+	t.shape.Store(frame.NewShape(s.rules, t.redactor).Gated(s.gates))
+}
 
 // fromLog opens the data of an event with the entry's object as the log has it. It may
 // have been written when other values were redacted.

@@ -65,10 +65,10 @@ type TargetStatus struct {
 	Beat    time.Time
 	Blocked bool
 	// Events counts what was appended, by operation; Rejected what could not be
-	// passed on; Watches how often a watch was opened; Failures the requests and
+	// passed on; Unchanged the states that change gates held back; Watches how often a watch was opened; Failures the requests and
 	// watches that ended in an error.
-	Events                      map[event.Op]uint64
-	Rejected, Watches, Failures uint64
+	Events                                 map[event.Op]uint64
+	Rejected, Unchanged, Watches, Failures uint64
 	// EventsPerSecond is the rate at which events were appended lately: with every
 	// minute that has passed since, an event counts half as much. Of a younger target
 	// it is the rate since its start.
@@ -89,6 +89,7 @@ type status struct {
 	// tell of its objects.
 	gone                        atomic.Bool
 	rejected, watches, failures atomic.Uint64
+	unchanged                   atomic.Uint64
 	audits, divergences         atomic.Uint64
 	lastAudit                   atomic.Int64                // Unix nanoseconds
 	events                      map[event.Op]*atomic.Uint64 // fixed keys
@@ -178,6 +179,7 @@ func (st *status) snapshot() TargetStatus {
 	s.Beat, s.Blocked, s.Synced = time.Unix(0, st.beat.Load()), st.blocked.Load(), st.synced.Load()
 	s.Looked = st.looked.Load()
 	s.Rejected, s.Watches, s.Failures = st.rejected.Load(), st.watches.Load(), st.failures.Load()
+	s.Unchanged = st.unchanged.Load()
 	s.Audits, s.Divergences = st.audits.Load(), st.divergences.Load()
 	if at := st.lastAudit.Load(); at != 0 {
 		s.Audited = time.Unix(0, at)

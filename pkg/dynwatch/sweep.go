@@ -212,7 +212,7 @@ func (t *target) isPast(e *entry, namespace, name, uid string, rv uint64) bool {
 func (t *target) sameState(ctx context.Context, s *sweep, e *entry, o *frame.Object) (bool, error) {
 	switch {
 	case !s.rollback || e.epoch == t.epoch:
-		return o.ResourceVersion <= e.rv, nil
+		return o.ResourceVersion <= t.index.known(e), nil
 	case o.ResourceVersion != e.rv:
 		return false, nil
 	case e.hash != 0:
@@ -297,7 +297,7 @@ func (t *target) differences(ctx context.Context, s *sweep) (differing []differe
 			}
 		}
 		fromWatch := s.horizon != 0 && rv > s.horizon
-		if !fromWatch && !t.isPast(e, m.Namespace, m.Name, string(m.UID), rv) && (e == nil || e.uid != string(m.UID) || rv > e.rv) {
+		if !fromWatch && !t.isPast(e, m.Namespace, m.Name, string(m.UID), rv) && (e == nil || e.uid != string(m.UID) || rv > t.index.known(e)) {
 			differing = append(differing, difference{m.Namespace, m.Name, string(m.UID), rv})
 		}
 		return nil

@@ -113,7 +113,7 @@ func (t *target) depart(ctx context.Context, namespace string, cause uint64) err
 		if err != nil {
 			return err
 		}
-		if e := t.index.get(o.Namespace, o.Name); e != nil && e.uid == o.UID && e.rv == o.ResourceVersion {
+		if e := t.index.get(o.Namespace, o.Name); e != nil && e.uid == o.UID && t.index.known(e) == o.ResourceVersion {
 			return t.leave(ctx, e, &o, cause, false)
 		}
 		return nil
@@ -251,7 +251,7 @@ func (t *target) listArrived(ctx context.Context, namespace string, at, cause ui
 		e := t.index.get(o.Namespace, o.Name)
 		if e == nil {
 			err = t.announceArrived(ctx, &o, cause)
-		} else if o.ResourceVersion > e.rv {
+		} else if o.ResourceVersion > t.index.known(e) {
 			torn = true
 			err = t.catchUp(ctx, e, &o, cause)
 		}

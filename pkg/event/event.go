@@ -124,6 +124,21 @@ type Event struct {
 
 	// Gap is set if Op is Gap, and only then.
 	Gap *GapInfo
+
+	// Gates is what change gates have to know of the object, nil without any. It goes
+	// into the journal and to no sink.
+	Gates *Gates
+}
+
+// Gates is what the change gates of a resource have to know of an object: which of what
+// they ask about has changed.
+type Gates struct {
+	// Hashes stand for what they ask about, and their order has no meaning: what is the
+	// same in two events of an object has the same hash in both.
+	Hashes []uint64
+	// Unchanged are the gates to which the object is surely what it was in its event
+	// before this one, each a hash of the gate's text.
+	Unchanged []uint64
 }
 
 // Key names the object regardless of its UID, or the target of a control
@@ -139,7 +154,11 @@ func (e *Event) Key() string {
 // its data and its strings, an estimate of what it keeps alive.
 func (e *Event) Size() int {
 	const fixed = 256 // the struct, its time and the slice header
-	return fixed + len(e.ID) + len(e.Namespace) + len(e.Name) + len(e.UID) + len(e.Data)
+	size := fixed + len(e.ID) + len(e.Namespace) + len(e.Name) + len(e.UID) + len(e.Data)
+	if e.Gates != nil {
+		size += 8 * (len(e.Gates.Hashes) + len(e.Gates.Unchanged))
+	}
+	return size
 }
 
 // Type is the CloudEvents type: "dev.informd.<op>".

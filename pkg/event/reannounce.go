@@ -7,11 +7,12 @@ import (
 
 // Reannounced reports whether the event repeats the state that was journaled
 // before it, as an entry's `resync` and `informd resnapshot` ask for: a [Snapshot]
-// whose PrevResourceVersion is its own revision. In the object's chain it counts as
-// any other event, but if it is for one sink alone: it then has the Ordinal of the
-// event that it repeats.
+// whose PrevResourceVersion is its own revision, or that of the event before it where
+// change gates have held newer states back. In the object's chain it counts as any
+// other event, but if it is for one sink alone: it then has the Ordinal of the event
+// that it repeats.
 func (e *Event) Reannounced() bool {
-	return e.Op == Snapshot && e.PrevResourceVersion != 0 && e.PrevResourceVersion == e.ResourceVersion
+	return e.Op == Snapshot && e.PrevResourceVersion != 0 && (e.PrevResourceVersion == e.ResourceVersion || Run(e.ID) != 0)
 }
 
 // ReannouncedID is the id of an object that is announced anew:

@@ -36,6 +36,10 @@ type Entry struct {
 	// breaks off gets it again.
 	Seq   uint64
 	Event event.Event
+	// Detached: this reader may not have got the event before this one of the same
+	// object, as the log had dropped it or a snapshot came in its place; or it is read
+	// again after a rewind.
+	Detached bool
 }
 
 // Start says where a cursor begins whose name the journal does not know.

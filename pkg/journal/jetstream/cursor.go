@@ -330,12 +330,16 @@ func (c *cursor) passed(seq uint64) {
 	c.next = max(c.next, seq+1)
 }
 
-// rename gives what is read again after a rewind its new ids. The entries are the
-// cursor's own; what their events point to is shared.
+// rename gives what is read again after a rewind its new ids, and says what may not
+// follow what was read before. The entries are the cursor's own; what their events
+// point to is shared.
 func (c *cursor) rename(entries []journal.Entry) {
 	c.mu.Lock()
-	run, until := c.record.Run, c.record.Until
+	run, until, detached := c.record.Run, c.record.Until, c.record.Detached
 	c.mu.Unlock()
+	for i := range entries {
+		entries[i].Detached = entries[i].Seq <= detached
+	}
 	if run == 0 {
 		return
 	}

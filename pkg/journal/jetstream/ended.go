@@ -128,6 +128,16 @@ func (c *cursor) jump(first uint64) {
 		c.record.Jumped = first
 	}
 	c.jumpedUntil = max(c.jumpedUntil, end)
+	c.record.Detached = max(c.record.Detached, end)
+}
+
+// detach says that of what is in the log by now, up to seq at least, the events before
+// may not have been returned.
+func (c *cursor) detach(seq uint64) {
+	end := c.journal.tail.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.record.Detached = max(c.record.Detached, end, seq)
 }
 
 // landed forgets what was jumped over once the copies of it are committed. It is

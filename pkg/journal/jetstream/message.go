@@ -27,6 +27,9 @@ const (
 	// headerTarget has an event's target where it is that of one namespace.
 	headerTarget = "informd-target"
 	encodingGzip = "gzip"
+	// headerGates and headerUnchanged have an event's Gates, see [setNumbers].
+	headerGates     = "informd-gates"
+	headerUnchanged = "informd-unchanged"
 )
 
 // conditionRoom is what the condition on the last message takes in the headers.
@@ -55,6 +58,10 @@ func (c *Config) newMessage(e *event.Event) *nats.Msg {
 	e.AppendHeaders(func(name, value string) { m.Header[name] = []string{value} })
 	if !e.Op.Control() && e.Target != event.GroupOrCore(e.Group)+"/"+e.Resource {
 		m.Header[headerTarget] = []string{event.EscapeToken(e.Target)}
+	}
+	if e.Gates != nil {
+		setNumbers(m.Header, headerGates, e.Gates.Hashes)
+		setNumbers(m.Header, headerUnchanged, e.Gates.Unchanged)
 	}
 	return m
 }
@@ -142,6 +149,9 @@ func parse(h nats.Header) (event.Event, error) {
 		if e.Target, err = event.UnescapeToken(escaped[0]); err != nil {
 			return event.Event{}, err
 		}
+	}
+	if hashes := numbers(h, headerGates); hashes != nil {
+		e.Gates = &event.Gates{Hashes: hashes, Unchanged: numbers(h, headerUnchanged)}
 	}
 	return e, nil
 }

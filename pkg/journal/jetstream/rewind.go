@@ -57,6 +57,7 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	anew.Last = first - 1
 	anew.Run++
 	anew.Until = max(old.Until, old.Last)
+	anew.Detached = max(old.Detached, anew.Until)
 	anew.Jumped = min(old.Jumped, first) // what lies below first stays as it is
 	if err := c.journal.save(ctx, c.journal.sinkKey(c.name), anew); err != nil {
 		return 0, err

@@ -64,6 +64,13 @@ func (s *snapshot) fill(ctx context.Context) (entries []journal.Entry, done bool
 	entries = append(s.held, entries...)
 	s.held = nil
 	if done {
+		// Of an object that has changed meanwhile only the change is there, and follows.
+		newest, err := s.cursor.journal.last(ctx)
+		if err != nil {
+			s.held = entries
+			return nil, false, err
+		}
+		s.cursor.detach(newest)
 		return s.finish(append(entries, s.synced...)), true, nil
 	}
 	return s.holdLast(entries), false, nil

@@ -42,6 +42,9 @@ type position struct {
 	// Jumped is the first sequence that was gone before the sink came to it, as
 	// long as a copy of an end from there on may follow; 0: none was.
 	Jumped uint64 `json:"jumped,omitempty"`
+	// Detached is up to where the sink may lack events that came before: see
+	// [journal.Entry].
+	Detached uint64 `json:"detached,omitempty"`
 	// Run counts the rewinds; events up to Until bear the last one's number.
 	Run   uint64 `json:"run,omitempty"`
 	Until uint64 `json:"until,omitempty"`

@@ -50,7 +50,7 @@ func (l *lanes) dispatch(ctx context.Context) error {
 		var skipped uint64
 		for i := range entries {
 			e := &entries[i]
-			if l.in.admits(&e.Event) {
+			if l.in.admits(e) {
 				if err := l.hand(ctx, e); err != nil {
 					return err
 				}

@@ -30,7 +30,7 @@ func (r *reader) next(ctx context.Context) ([]journal.Entry, error) {
 			return nil, errReplaced
 		}
 		if e, ok := r.runner.requests.inserted(); ok {
-			return []journal.Entry{{Event: e}}, nil
+			return []journal.Entry{{Event: e, Detached: true}}, nil
 		}
 		if r.runner.requests.hasTasks() {
 			return nil, errSettle
@@ -89,8 +89,9 @@ func (r *reader) rewind(ctx context.Context, since time.Time) (uint64, error) {
 }
 
 // admits applies the route and counts what it leaves out.
-func (r *reader) admits(e *event.Event) bool {
-	admitted, failed := r.route.decide(e)
+func (r *reader) admits(entry *journal.Entry) bool {
+	e := &entry.Event
+	admitted, failed := r.route.decide(e, entry.Detached)
 	for _, one := range failed {
 		r.runner.health.unanswered(one, e.ID)
 		r.runner.metrics.whenErrors.Inc()

@@ -24,6 +24,10 @@ type Match struct {
 	// unless they are left out by name. A list of "!op" alone, or none, admits
 	// all others but state, which passes only where it is named.
 	Ops []string
+	// OnlyWhenChanged are change gates, by their ids as [event.Gates] has them: a modified
+	// event is let through only if one of them is not known to be unchanged. None admits
+	// all.
+	OnlyWhenChanged []uint64
 	// When decides about what all of these let through, but for deleted, left and the
 	// control records, which pass it in any case. Nil admits all.
 	When Condition
@@ -53,6 +57,7 @@ type match struct {
 	group, resource string // globs; "" admits all
 	namespaces      []string
 	ops             map[event.Op]bool
+	gates           []uint64
 	when            Condition
 	dropFailed      bool
 }
@@ -68,7 +73,7 @@ func NewRoute(only []Match, snapshot bool) (*Route, error) {
 		if err != nil {
 			return nil, fmt.Errorf("only[%d]: %w", i, err)
 		}
-		prepared := match{resource: m.Resource, namespaces: m.Namespaces, ops: ops, when: m.When, dropFailed: m.DropFailed}
+		prepared := match{resource: m.Resource, namespaces: m.Namespaces, ops: ops, gates: m.OnlyWhenChanged, when: m.When, dropFailed: m.DropFailed}
 		if m.Group != nil {
 			prepared.group = event.GroupOrCore(*m.Group)
 		}
@@ -112,7 +117,7 @@ func admittedOps(list []string) (map[event.Op]bool, error) {
 // Admits reports whether the sink gets the event. Control records have no
 // namespace; they go to every sink that may get anything of the resource.
 func (r *Route) Admits(e *event.Event) bool {
-	admitted, _ := r.decide(e)
+	admitted, _ := r.decide(e, false)
 	return admitted
 }
 
@@ -123,8 +128,9 @@ type unanswered struct {
 	delivered bool // the match delivers the event all the same
 }
 
-// decide is Admits, and tells of the conditions that failed.
-func (r *Route) decide(e *event.Event) (admitted bool, failed []unanswered) {
+// decide is Admits, and tells of the conditions that failed. Of a detached event the
+// sink may lack the one before, so that no gate stops it.
+func (r *Route) decide(e *event.Event, detached bool) (admitted bool, failed []unanswered) {
 	if e.Op == event.Snapshot && !r.snapshot && !e.Reannounced() {
 		return false, nil
 	}
@@ -134,7 +140,7 @@ func (r *Route) decide(e *event.Event) (admitted bool, failed []unanswered) {
 	var decoded any
 	for i := range r.matches {
 		m := &r.matches[i]
-		if m.fails(e) != "" {
+		if m.fails(e) != "" || !detached && m.unchanged(e) {
 			continue
 		}
 		holds, err := m.holds(e, &decoded)
@@ -179,6 +185,15 @@ func (m *match) fails(e *event.Event) (key string) {
 		return "namespaces"
 	}
 	return ""
+}
+
+// unchanged reports whether none of what the match asks about has changed since the
+// object's event before.
+func (m *match) unchanged(e *event.Event) bool {
+	if len(m.gates) == 0 || e.Op != event.Modified || e.Gates == nil {
+		return false
+	}
+	return !slices.ContainsFunc(m.gates, func(id uint64) bool { return !slices.Contains(e.Gates.Unchanged, id) })
 }
 
 // admits matches value with a glob that NewRoute has checked; "" admits all.

@@ -284,7 +284,7 @@ func runPlain(ctx context.Context, in *reader, w *writer) error {
 			return err
 		}
 		for i := range entries {
-			if in.admits(&entries[i].Event) {
+			if in.admits(&entries[i]) {
 				events, seqs = append(events, entries[i].Event), append(seqs, entries[i].Seq)
 			}
 		}

@@ -21,6 +21,10 @@ type Object struct {
 	// more. It is nil if the object's namespace is not wanted, see
 	// [Normaliser.Only].
 	Data []byte
+	// Gates are the change gates of the resource, and Hashes what the object is to
+	// them. Both are nil if there are none, or if Data is nil.
+	Gates  *Gates
+	Hashes []uint64
 }
 
 // Normaliser normalises the objects of one resource. It is safe for concurrent
@@ -127,13 +131,13 @@ func (n *Normaliser) finish(p *pass, raw []byte, from, end int) (Object, *Malfor
 	}
 	o := p.object()
 	if n.wants == nil || n.wants(o.Namespace) {
-		o.Data = n.data(p, o, from, end)
+		n.data(p, &o, from, end)
 	}
 	return o, nil
 }
 
 // data renders the normalised object as the beginning of an event's data.
-func (n *Normaliser) data(p *pass, o Object, from, end int) []byte {
+func (n *Normaliser) data(p *pass, o *Object, from, end int) {
 	// What lies before or behind the object is not part of it.
 	p.forget(end)
 	edits := p.edits
@@ -141,9 +145,10 @@ func (n *Normaliser) data(p *pass, o Object, from, end int) []byte {
 		edits = edits[1:]
 	}
 	from++ // the brace is in the prefix
-	if p.shape != nil {
-		p.buffers.object = n.render(p.buffers.object[:0], p, edits, o, from, end)
-		return p.shape.data(&p.buffers, o)
+	if p.shape.changes() {
+		p.buffers.object = n.render(p.buffers.object[:0], p, edits, *o, from, end)
+		p.shape.data(&p.buffers, o)
+		return
 	}
 	size := len(n.prefix) + end - from + event.DataOverhead
 	for _, e := range edits {
@@ -151,7 +156,9 @@ func (n *Normaliser) data(p *pass, o Object, from, end int) []byte {
 			size += redactedSize
 		}
 	}
-	return n.render(event.OpenData(make([]byte, 0, size)), p, edits, o, from, end)
+	head := event.OpenData(make([]byte, 0, size))
+	o.Data = n.render(head, p, edits, *o, from, end)
+	p.shape.gate(o, o.Data[len(head):])
 }
 
 // render appends the object to dst: what is not in the prefix is p.data[from:end], with

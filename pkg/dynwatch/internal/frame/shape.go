@@ -20,6 +20,7 @@ type Shape struct {
 	redactor   *Redactor
 	// identity are the locations that no pattern is held against.
 	identity [][]byte
+	gates    *Gates // nil if there are none
 }
 
 // NewShape returns the shape that the rules describe, nil for nil. What they redact is
@@ -36,6 +37,29 @@ func NewShape(rules *fieldpath.Rules, redactor *Redactor) *Shape {
 		s.identity = append(s.identity, fieldpath.Location(place...))
 	}
 	return s
+}
+
+// Gated returns the shape with change gates, nil for none.
+func (s *Shape) Gated(gates *Gates) *Shape {
+	if gates == nil {
+		return s
+	}
+	gated := Shape{gates: gates}
+	if s != nil {
+		gated = *s
+		gated.gates = gates
+	}
+	return &gated
+}
+
+// changes reports whether objects are not what they are in the normaliser's view.
+func (s *Shape) changes() bool { return s != nil && (s.projection != nil || s.redacts()) }
+
+// gate has the gates look at the object o, which is in view.
+func (s *Shape) gate(o *Object, view []byte) {
+	if s != nil && s.gates != nil {
+		o.Gates, o.Hashes = s.gates, s.gates.hashes(view)
+	}
 }
 
 // redacts reports whether the objects have values that must not show.
@@ -57,17 +81,28 @@ func (s *Shape) Again(namespace, name string, object []byte) []byte {
 	return object
 }
 
-// data returns the beginning of an event's data, given the normalised object o in
-// scratch.
-func (s *Shape) data(b *buffers, o Object) []byte {
+// data renders the beginning of an event's data, given the normalised object o in
+// scratch. The gates see what is cut out, but no value that is redacted: their hashes
+// are kept, and a short value could be found from one by trying.
+func (s *Shape) data(b *buffers, o *Object) {
+	switch {
+	case s.gates == nil || s.projection == nil:
+	case s.redacts():
+		s.gate(o, s.hide(nil, b.object, *o, false))
+	default:
+		s.gate(o, b.object)
+	}
 	if s.projection != nil {
 		b.swap(s.projection.Append(b.spare[:0], b.object))
 	}
 	if s.redacts() {
-		b.swap(s.hide(b.spare[:0], b.object, o, false))
+		b.swap(s.hide(b.spare[:0], b.object, *o, false))
+	}
+	if s.projection == nil {
+		s.gate(o, b.object)
 	}
 	dst := event.OpenData(make([]byte, 0, len(b.object)+event.DataOverhead))
-	return append(dst, b.object...)
+	o.Data = append(dst, b.object...)
 }
 
 // hide appends the object to dst, its values replaced. With again, what is a hash

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,7 +29,7 @@ func (w *Watched) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectK
 // DeepCopyObject makes Watched a [runtime.Object].
 func (w *Watched) DeepCopyObject() runtime.Object {
 	c := *w
-	c.Data = bytes.Clone(w.Data)
+	c.Data, c.Hashes = bytes.Clone(w.Data), slices.Clone(w.Hashes)
 	if w.Err != nil {
 		err := *w.Err
 		err.Raw = bytes.Clone(w.Err.Raw)

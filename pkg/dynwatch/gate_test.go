@@ -1,0 +1,326 @@
+package dynwatch_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// gated are things of which only the label counts.
+func gated() dynwatch.Resource {
+	r := things()
+	r.OnlyWhenChanged = []string{"metadata.labels"}
+	return r
+}
+
+// labelOf is the label of the event's object.
+func labelOf(t *testing.T, e *event.Event) string {
+	t.Helper()
+	var o struct {
+		Metadata struct{ Labels map[string]string }
+	}
+	if err := json.Unmarshal(e.Object(), &o); err != nil {
+		t.Fatalf("%s: %v in %s", e.ID, err, e.Data)
+	}
+	return o.Metadata.Labels["on"]
+}
+
+func TestOnlyWhenChanged(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "1")
+	r := start(t, api, gated())
+	r.caughtUp()
+	api.put("a", "x", "1") // 102: held back
+	api.put("a", "x", "2")
+	api.put("a", "x", "2") // 104: held back
+	api.del("a", "x")
+	r.caughtUp()
+	r.eventually("the end", func() bool { return len(r.log.all()) == 4 })
+	want := []string{"snapshot a/x uid-1 101", "synced 101", "modified a/x uid-1 103<101", "deleted a/x uid-1 105<103"}
+	if got := r.since(0); !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+	if s := r.manager.Targets()[0]; s.Unchanged != 2 {
+		t.Errorf("%d states are counted, want 2", s.Unchanged)
+	}
+	for i, e := range r.log.all()[:3] {
+		if e.Op != event.Synced && (e.Gates == nil || len(e.Gates.Hashes) != 1) {
+			t.Errorf("event %d has gates %+v", i, e.Gates)
+		}
+	}
+}
+
+// TestSuppressNoop: what changes nothing but the revision is no event; any other change is.
+func TestSuppressNoop(t *testing.T) {
+	revision := regexp.MustCompile(`"spec":\{"rev":\d+\}`)
+	api := newFakeAPI(t)
+	api.do(func() {
+		api.mangle = func(s string) string { return revision.ReplaceAllString(s, `"spec":{}`) }
+	})
+	api.put("a", "x", "1")
+	wanted := things()
+	wanted.SuppressNoop, wanted.Omit = true, []string{"metadata.labels"}
+	r := start(t, api, wanted)
+	r.caughtUp()
+	api.put("a", "x", "1")
+	api.put("a", "x", "2") // what is omitted changes, too
+	api.put("a", "x", "2")
+	r.caughtUp()
+	if got, want := r.since(2), []string{"modified a/x uid-1 103<101"}; !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+}
+
+// TestTellUnchanged: events say which of the others' gates have not changed, against the
+// event before and not against what was held back.
+func TestTellUnchanged(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "1")
+	wanted := things()
+	wanted.TellUnchanged = []string{"metadata.labels", "spec"}
+	r := start(t, api, wanted)
+	r.caughtUp()
+	api.put("a", "x", "1")
+	api.put("a", "x", "2")
+	r.caughtUp()
+	r.eventually("events", func() bool { return len(r.log.all()) == 4 })
+	var told []int
+	for _, e := range r.log.all() {
+		if e.Op != event.Synced {
+			told = append(told, len(e.Gates.Unchanged))
+		}
+	}
+	if want := []int{0, 1, 0}; !slices.Equal(told, want) {
+		t.Errorf("unchanged are %v, want %v", told, want)
+	}
+}
+
+// TestGateOfNow: gates change while the watch goes on, and what they did not ask about
+// before counts as changed.
+func TestGateOfNow(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "1")
+	r := start(t, api, things())
+	r.caughtUp()
+	watches := r.manager.Targets()[0].Watches
+	if err := r.manager.Apply([]dynwatch.Resource{gated()}); err != nil {
+		t.Fatal(err)
+	}
+	api.put("a", "x", "1") // 102: not known to be unchanged
+	api.put("a", "x", "1")
+	r.caughtUp()
+	if got, want := r.since(2), []string{"modified a/x uid-1 102<101"}; !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+	if err := r.manager.Apply([]dynwatch.Resource{things()}); err != nil {
+		t.Fatal(err)
+	}
+	api.put("a", "x", "1")
+	r.caughtUp()
+	if got, want := r.since(3), []string{"modified a/x uid-1 104<102"}; !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+	if s := r.manager.Targets()[0]; s.Watches != watches {
+		t.Errorf("%d watches were opened, want %d", s.Watches, watches)
+	}
+}
+
+// TestHeldBackIsNoDivergence: an audit and a reconcile meet objects at revisions that no
+// event has, in the process that held them back and in the next one, and take each for
+// what it is; a state that was really left out shows all the same.
+func TestHeldBackIsNoDivergence(t *testing.T) {
+	api := newFakeAPI(t)
+	for i := range 5 {
+		api.put("a", fmt.Sprint("x", i), "1")
+	}
+	r := start(t, api, gated())
+	r.caughtUp()
+	for i := range 5 {
+		api.put("a", fmt.Sprint("x", i), "1")
+	}
+	r.caughtUp()
+	n := len(r.log.all())
+	clean := func() {
+		t.Helper()
+		results, err := r.manager.Audit(t.Context())
+		if err != nil || len(results) != 1 || results[0].Err != nil || results[0].Divergences != 0 {
+			t.Errorf("audit: %+v, %v", results, err)
+		}
+	}
+	clean()
+	r.stop(true)
+	r.begin(gated())
+	r.caughtUp()
+	clean()
+	asked := api.requestsWith("metadata.name")
+	clean()
+	if again := api.requestsWith("metadata.name"); again != asked {
+		t.Errorf("%d objects were read once more", again-asked)
+	}
+	api.forget()
+	r.caughtUp()
+	r.stop(false)
+	api.forget()
+	r.begin(gated())
+	r.caughtUp()
+	for _, e := range r.log.all()[n:] {
+		if !e.Op.Control() {
+			t.Errorf("%s", lines([]event.Event{e}))
+		}
+	}
+	api.do(func() { api.left = func(frame string) bool { return strings.Contains(frame, `"x3"`) } })
+	api.put("a", "x3", "2")
+	api.put("a", "x4", "1")
+	r.caughtUp()
+	results, err := r.manager.Audit(t.Context())
+	if err != nil || results[0].Divergences != 1 {
+		t.Errorf("audit: %+v, %v; want the object that was left out", results, err)
+	}
+}
+
+// TestResnapshotOfHeldBack: an object is announced anew in the state that it has, though
+// no event had that revision.
+func TestResnapshotOfHeldBack(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		api := newFakeAPI(t)
+		api.put("a", "x", "1")
+		r := start(t, api, gated())
+		r.caughtUp()
+		api.put("a", "x", "1")
+		r.caughtUp()
+		if restart {
+			r.stop(false)
+			r.begin(gated())
+			r.caughtUp()
+		}
+		results, err := r.manager.Resnapshot(t.Context(), "example.com/things")
+		if err != nil {
+			t.Fatalf("%+v, %v", results, err)
+		}
+		api.put("a", "x", "1")
+		api.put("a", "x", "2")
+		r.caughtUp()
+		var got []string
+		for _, e := range r.log.all()[2:] {
+			if e.Op == event.Snapshot && !e.Reannounced() {
+				t.Errorf("%s is not known to be announced anew", e.ID)
+			}
+			if e.Op != event.Synced {
+				got = append(got, lines([]event.Event{e})...)
+			}
+		}
+		want := []string{"snapshot a/x uid-1 102<101 replay", "modified a/x uid-1 104<102"}
+		if !slices.Equal(got, want) {
+			t.Errorf("restart %t: %q\nwant %q", restart, got, want)
+		}
+	}
+}
+
+// TestRandomGates lets things change, with restarts and lost history, and holds the
+// stream to what a gate promises: every modified event has another label than the event
+// before, and the last label always comes.
+func TestRandomGates(t *testing.T) {
+	s := *seed
+	if s == 0 {
+		s = uint64(time.Now().UnixNano())
+	}
+	t.Logf("repeat with -seed %d", s)
+	for round := range uint64(6) {
+		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
+			randomGates(t, rand.New(rand.NewPCG(s, round)), round%2 == 1, round%3 == 2)
+		})
+	}
+}
+
+func randomGates(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
+	api := newFakeAPI(t)
+	wanted := gated()
+	if selecting {
+		wanted.LabelSelector = "on=yes"
+		wanted.OnlyWhenChanged = []string{"metadata.labels", "status.phase"}
+	}
+	r := start(t, api, wanted)
+	r.caughtUp()
+	faults := []func(){
+		api.cut, api.forget, r.caughtUp, func() { api.forget(); api.compact() },
+		func() { r.stop(rnd.IntN(2) == 0); r.begin(wanted) },
+		func() { r.stop(true); api.forget(); r.begin(wanted) },
+		func() { _, _ = r.manager.Audit(t.Context()) },
+	}
+	for range 400 {
+		name := fmt.Sprint("n", rnd.IntN(6))
+		if rnd.IntN(12) == 0 {
+			api.del("a", name)
+		} else {
+			api.put("a", name, []string{"yes", "yes", "yes", "no"}[rnd.IntN(4)])
+		}
+		if faulty && rnd.IntN(20) == 0 {
+			faults[rnd.IntN(len(faults))]()
+		} else if rnd.IntN(8) == 0 {
+			r.caughtUp()
+		}
+	}
+	r.caughtUp()
+	results, err := r.manager.Audit(t.Context())
+	if err != nil || results[0].Err != nil || results[0].Divergences != 0 {
+		t.Errorf("audit: %+v, %v", results, err)
+	}
+	last := make(map[string]event.Event) // by uid
+	for _, e := range r.log.all() {
+		if e.Op.Control() {
+			continue
+		}
+		before, known := last[e.UID]
+		if known && before.Op != event.Left && (e.PrevResourceVersion != before.ResourceVersion || e.Ordinal != before.Ordinal+1) {
+			t.Errorf("%s follows %s", lines([]event.Event{e}), lines([]event.Event{before}))
+		}
+		if e.Op == event.Modified && labelOf(t, &e) == labelOf(t, &before) {
+			t.Errorf("%s changes nothing", lines([]event.Event{e}))
+		}
+		last[e.UID] = e
+	}
+	for _, c := range api.state() {
+		e, ok := last[c.uid]
+		switch {
+		case selecting && c.label == "no":
+			if ok && !e.Op.Ends() {
+				t.Errorf("%s ends with %s, and does not match", c.name, lines([]event.Event{e}))
+			}
+		case !ok || e.Op.Ends() || labelOf(t, &e) != c.label:
+			t.Errorf("%s is %s, and the last event %s", c.name, c.label, lines([]event.Event{e}))
+		}
+	}
+	if faulty {
+		return
+	}
+	if held := r.manager.Targets()[0].Unchanged; held < 50 {
+		t.Errorf("only %d states were held back", held)
+	}
+}
+
+func TestGatesAreChecked(t *testing.T) {
+	r := start(t, newFakeAPI(t))
+	err := r.manager.Apply([]dynwatch.Resource{
+		{Resource: "pods", OnlyWhenChanged: []string{"spec", "status..x", "metadata.*"}},
+		{Resource: "services", Mode: dynwatch.Metadata, OnlyWhenChanged: []string{"spec", "metadata", "status"}},
+	})
+	for _, want := range []string{
+		`resource 0 (core/pods): onlyWhenChanged "status..x": at character 8`, `onlyWhenChanged "metadata.*": it leads to metadata.resourceVersion`,
+		`resource 1 (core/services): onlyWhenChanged "status": it leads nowhere`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v\nhas no %s", err, want)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), `"spec"`) {
+		t.Error("metadata has no generation")
+	}
+}

@@ -17,7 +17,7 @@ type Match struct {
 // and an outer value before those in it; where several paths lead to a value, once for
 // each.
 func (s *Set) Walk(object []byte, visit func(Match)) {
-	w := walker{data: object}
+	w := walker{data: object, stack: make(nodes, 0, usualDepth), location: make([]byte, 0, usualLocation)}
 	w.found = func(at window, from, end int) bool {
 		for _, n := range w.stack[at.from:at.to] {
 			for _, path := range n.ends {
@@ -75,6 +75,12 @@ func (r *Rewriter) Append(dst, object []byte) []byte {
 	return append(dst, object[from:]...)
 }
 
+// What a walk has room for before it takes more.
+const (
+	usualDepth    = 16
+	usualLocation = 128
+)
+
 // walker goes once through an object.
 type walker struct {
 	data     []byte
@@ -113,9 +119,9 @@ func (w *walker) container(i int, at window) int {
 
 // value goes through the value that begins at i and returns the index behind it.
 func (w *walker) value(i int, at window) int {
+	end := 0
 	if w.stack.end(at) {
-		end := skip(w.data, i)
-		if !w.found(at, i, end) {
+		if end = skip(w.data, i); !w.found(at, i, end) {
 			return end
 		}
 	}
@@ -123,7 +129,9 @@ func (w *walker) value(i int, at window) int {
 	if w.stack.enter(at, first) || w.text != nil && (first == '{' || first == '[') {
 		return w.container(i, at)
 	}
-	end := skip(w.data, i)
+	if end == 0 {
+		end = skip(w.data, i)
+	}
 	if w.text != nil && first == '"' {
 		w.text(i, end)
 	}

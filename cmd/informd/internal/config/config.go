@@ -96,6 +96,11 @@ type Resource struct {
 	Keep   []string `yaml:"keep" absent:"the whole object"`
 	Omit   []string `yaml:"omit"`
 	Redact []string `yaml:"redact"`
+	// OnlyWhenChanged are gates, as fieldpath.ParseGate has them: a modified event comes
+	// only if one of them has changed. With SuppressNoop one in which nothing but
+	// resourceVersion and managedFields has changed does not come.
+	OnlyWhenChanged []string `yaml:"onlyWhenChanged" absent:"every change"`
+	SuppressNoop    bool     `yaml:"suppressNoop"`
 	// Resync is the period in which every object is announced anew; 0 is never.
 	Resync time.Duration `yaml:"resync"`
 }
@@ -142,6 +147,8 @@ type Match struct {
 	// Plain ones name the wanted operations; deleted, left, gap and synced pass
 	// in any case, unless left out by name with "!deleted" and so on.
 	Ops []string `yaml:"ops" absent:"all operations"`
+	// OnlyWhenChanged are gates, as those of an entry of resources, for this match alone.
+	OnlyWhenChanged []string `yaml:"onlyWhenChanged" absent:"every change"`
 	// When is a CEL expression about the event: see package when. Deleted, left and
 	// the control records pass it in any case.
 	When string `yaml:"when"`

@@ -30,6 +30,7 @@ func (r *reading) checkResources(resources []Resource) {
 		r.checkCoverage(one, path)
 		r.checkSelectors(one, path)
 		r.checkRules(one, path)
+		r.checkGates(one.OnlyWhenChanged, path+".onlyWhenChanged", one.Mode == ModeMetadata && !r.bad(path+".mode"))
 		r.checkResync(one.Resync, path+".resync")
 		if one.Resource == "" || r.bad(path+".group") || r.bad(path+".resource") {
 			continue
@@ -53,6 +54,8 @@ func merged(first, second Resource) string {
 		return one + "decide for one version and mode"
 	case !slices.Equal(first.Keep, second.Keep) || !slices.Equal(first.Omit, second.Omit) || !slices.Equal(first.Redact, second.Redact):
 		return one + "decide for one keep, omit and redact"
+	case !slices.Equal(first.OnlyWhenChanged, second.OnlyWhenChanged) || first.SuppressNoop != second.SuppressNoop:
+		return one + "decide for one onlyWhenChanged and suppressNoop"
 	case first.patterned() || second.patterned() || first.Watch != second.Watch:
 		return one + "write one whose namespaces cover both"
 	case len(first.Namespaces) == 0 && len(second.Namespaces) == 0:

@@ -18,6 +18,7 @@ import (
 	"github.com/informd/informd/cmd/informd/internal/deliver"
 	"github.com/informd/informd/cmd/informd/internal/when"
 	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/fieldpath"
 	"github.com/informd/informd/pkg/journal"
 )
 
@@ -70,15 +71,16 @@ func kubernetesConfig(c config.Kubernetes) (*rest.Config, error) {
 	return loaded, nil
 }
 
-func wanted(resources []config.Resource) []dynwatch.Resource {
-	all := make([]dynwatch.Resource, len(resources))
-	for i, r := range resources {
+func wanted(c *config.Config) []dynwatch.Resource {
+	all := make([]dynwatch.Resource, len(c.Resources))
+	for i, r := range c.Resources {
 		all[i] = dynwatch.Resource{
 			Group: r.Group, Version: r.Version, Resource: r.Resource, Mode: dynwatch.Mode(r.Mode),
 			ExcludeResources: r.ExcludeResources,
 			Namespaces:       r.Namespaces, ExcludeNamespaces: r.ExcludeNamespaces, NamespaceSelector: r.NamespaceSelector,
 			Scope: dynwatch.Scope(r.Watch), LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector,
 			Keep: r.Keep, Omit: r.Omit, Redact: r.Redact,
+			OnlyWhenChanged: r.OnlyWhenChanged, SuppressNoop: r.SuppressNoop, TellUnchanged: r.Asked(c.Sinks),
 			Resync: r.Resync,
 		}
 	}
@@ -102,11 +104,17 @@ func matches(only []config.Match) ([]deliver.Match, error) {
 	all := make([]deliver.Match, len(only))
 	for i, m := range only {
 		all[i] = deliver.Match{Group: m.Group, Resource: m.Resource, Namespaces: m.Namespaces, Ops: m.Ops, DropFailed: m.OnError == config.OnErrorDrop}
+		gates, err := fieldpath.ParseGates(m.OnlyWhenChanged, false)
+		if err != nil {
+			return nil, fmt.Errorf("only[%d].%w", i, err) // the config's check has let it through
+		}
+		for _, g := range gates {
+			all[i].OnlyWhenChanged = append(all[i].OnlyWhenChanged, g.ID())
+		}
 		if m.When == "" {
 			continue
 		}
 		if compiler == nil {
-			var err error
 			if compiler, err = when.NewCompiler(); err != nil {
 				return nil, err
 			}

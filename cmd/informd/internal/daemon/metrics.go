@@ -16,7 +16,7 @@ import (
 type targetCollector struct {
 	manager *dynwatch.Manager
 
-	state, objects, events, rejected, watches, failures, progress, audits, divergences *prometheus.Desc
+	state, objects, events, rejected, unchanged, watches, failures, progress, audits, divergences *prometheus.Desc
 }
 
 func newTargetCollector(m *dynwatch.Manager) *targetCollector {
@@ -24,15 +24,16 @@ func newTargetCollector(m *dynwatch.Manager) *targetCollector {
 		return prometheus.NewDesc("informd_target_"+name, help, append([]string{"target"}, labels...), nil)
 	}
 	return &targetCollector{
-		manager:  m,
-		state:    desc("state", "1 for the state that the target is in.", "state"),
-		objects:  desc("objects", "Objects of the target that are known to exist."),
-		events:   desc("events_total", "Events that the target appended to the journal.", "op"),
-		rejected: desc("rejected_total", "Objects from the API server that could not be passed on; they are in the dead letters of the source."),
-		watches:  desc("watches_total", "Watches that were opened."),
-		failures: desc("failures_total", "Requests and watches that ended in an error."),
-		progress: desc("progress_age_seconds", "Time since the API server last told something of the target, bookmarks included."),
-		audits:   desc("audits_total", "Comparisons of what was announced with what the cluster holds."),
+		manager:   m,
+		state:     desc("state", "1 for the state that the target is in.", "state"),
+		objects:   desc("objects", "Objects of the target that are known to exist."),
+		events:    desc("events_total", "Events that the target appended to the journal.", "op"),
+		rejected:  desc("rejected_total", "Objects from the API server that could not be passed on; they are in the dead letters of the source."),
+		unchanged: desc("unchanged_total", "Changes of which onlyWhenChanged or suppressNoop made no event."),
+		watches:   desc("watches_total", "Watches that were opened."),
+		failures:  desc("failures_total", "Requests and watches that ended in an error."),
+		progress:  desc("progress_age_seconds", "Time since the API server last told something of the target, bookmarks included."),
+		audits:    desc("audits_total", "Comparisons of what was announced with what the cluster holds."),
 		divergences: prometheus.NewDesc("informd_audit_divergence_total", "Objects that such a comparison found to differ. They are announced then; the number should stay 0.",
 			[]string{"target"}, nil),
 	}
@@ -40,7 +41,7 @@ func newTargetCollector(m *dynwatch.Manager) *targetCollector {
 
 // Describe implements prometheus.Collector.
 func (c *targetCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.state, c.objects, c.events, c.rejected, c.watches, c.failures, c.progress, c.audits, c.divergences} {
+	for _, d := range []*prometheus.Desc{c.state, c.objects, c.events, c.rejected, c.unchanged, c.watches, c.failures, c.progress, c.audits, c.divergences} {
 		out <- d
 	}
 }
@@ -60,6 +61,7 @@ func (c *targetCollector) Collect(out chan<- prometheus.Metric) {
 			counter(c.events, n, t.Name, string(op))
 		}
 		counter(c.rejected, t.Rejected, t.Name)
+		counter(c.unchanged, t.Unchanged, t.Name)
 		counter(c.watches, t.Watches, t.Name)
 		counter(c.failures, t.Failures, t.Name)
 		counter(c.audits, t.Audits, t.Name)

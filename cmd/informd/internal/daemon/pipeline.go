@@ -157,7 +157,7 @@ func (p *pipeline) start() error {
 	for _, one := range p.deliveries() {
 		p.run(one)
 	}
-	if err := p.manager.Apply(wanted(p.config.Resources)); err != nil {
+	if err := p.manager.Apply(wanted(p.config)); err != nil {
 		return errors.Join(err, p.drain(p.now))
 	}
 	return nil

@@ -156,7 +156,7 @@ type changes struct{ added, removed, replaced []string }
 // called by one goroutine at a time.
 func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (changes, error) {
 	var done changes
-	if err := p.manager.Check(wanted(next.Resources)); err != nil {
+	if err := p.manager.Check(wanted(next)); err != nil {
 		return done, err
 	}
 	running := make(map[string]*delivery)
@@ -219,7 +219,7 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 	if !p.store.durable && len(done.added) > 0 {
 		p.logger.Warn("a sink that is added to a memory journal begins with what happens from now on; informd resnapshot without --sink announces a resource anew, to all sinks", "sinks", done.added)
 	}
-	return done, p.manager.Apply(wanted(next.Resources))
+	return done, p.manager.Apply(wanted(next))
 }
 
 // settle tells of a sink that has not changed yet. It will, when what it hangs in ends.

@@ -1,0 +1,53 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/fieldpath"
+)
+
+// checkGates checks a list of change gates.
+func (r *reading) checkGates(items []string, path string, metadataOnly bool) {
+	for i, item := range items {
+		at := index(path, i)
+		switch {
+		case r.bad(at):
+		case slices.Contains(items[:i], item):
+			r.fail(at, "%s is in the list twice", quote(item))
+		default:
+			if _, err := fieldpath.ParseGate(item, metadataOnly); err != nil {
+				r.fail(at, "%s: %v", quote(item), err)
+			}
+		}
+	}
+}
+
+// checkMatchGates checks the change gates of a match.
+func (r *reading) checkMatchGates(m Match, path string, resources []Resource) {
+	if len(m.OnlyWhenChanged) == 0 {
+		return
+	}
+	full := func(one Resource) bool { return one.Mode != ModeMetadata && one.mayBe(m.Group, m.Resource) }
+	r.checkGates(m.OnlyWhenChanged, path+".onlyWhenChanged", r.named(resources) && !slices.ContainsFunc(resources, full))
+	modified := string(event.Modified)
+	if slices.Contains(m.Ops, "!"+modified) || slices.ContainsFunc(m.Ops, plainOp) && !slices.Contains(m.Ops, modified) {
+		r.fail(path+".onlyWhenChanged", "is about modified, which ops leaves out: add modified to ops, or remove onlyWhenChanged")
+	}
+}
+
+// plainOp reports whether an operation of a list is wanted, not left out.
+func plainOp(op string) bool { return op != "" && op[0] != '!' }
+
+// Asked are the gates of all sinks that may be about the entry's objects.
+func (r Resource) Asked(sinks []Sink) (gates []string) {
+	for _, s := range sinks {
+		for _, m := range s.Only {
+			if r.mayBe(m.Group, m.Resource) {
+				gates = append(gates, m.OnlyWhenChanged...)
+			}
+		}
+	}
+	slices.Sort(gates)
+	return slices.Compact(gates)
+}

@@ -42,7 +42,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "uid-ignored-in-lists", file: "pkg/dynwatch/sweep.go",
-			old: "(e == nil || e.uid != string(m.UID) || rv > e.rv)", new: "(e == nil || rv > e.rv && e.uid == string(m.UID))",
+			old: "(e == nil || e.uid != string(m.UID) || rv > t.index.known(e))", new: "(e == nil || rv > t.index.known(e) && e.uid == string(m.UID))",
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},
 		{

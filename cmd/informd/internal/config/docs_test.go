@@ -19,8 +19,8 @@ func TestFilteringDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)\n```yaml\n(.*?\n)```\n(?:\n```text\n(.*?)\n```\n)?").FindAllStringSubmatch(string(body), -1)
-	if len(blocks) != 2 {
-		t.Fatalf("%d configs, want 2", len(blocks))
+	if len(blocks) != 3 {
+		t.Fatalf("%d configs, want 3", len(blocks))
 	}
 	for _, block := range blocks {
 		_, err := config.Parse("config.yaml", []byte(block[1]), drivers.All())

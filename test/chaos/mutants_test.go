@@ -62,7 +62,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "index-forgotten-at-restart", file: "pkg/dynwatch/ledger.go",
-			old: "t.index.put(&entry{\n\t\t\tnamespace: e.Namespace", new: "newIndex().put(&entry{\n\t\t\tnamespace: e.Namespace",
+			old: "t.index.put(one)", new: "newIndex().put(one)",
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I6", "I12", "I14", "I3"},
 		},
 		{
@@ -83,7 +83,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "known-revision-announced-again", file: "pkg/dynwatch/follow.go",
-			old: "case e != nil && o.ResourceVersion <= e.rv:\n\t\treturn nil", new: "case e != nil && o.ResourceVersion < e.rv:\n\t\treturn nil",
+			old: "case e != nil && o.ResourceVersion <= t.index.known(e):\n\t\treturn nil", new: "case e != nil && o.ResourceVersion < t.index.known(e):\n\t\treturn nil",
 			faults: "N1-kill-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
 		},
 		{

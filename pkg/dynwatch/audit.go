@@ -22,6 +22,9 @@ import (
 const (
 	// auditPage is how many listed objects are compared at a time, between frames.
 	auditPage = 500
+	// auditUnseen is how many objects are read to see whether the process before this
+	// one has held their state back. The others wait for the next audits.
+	auditUnseen = 100
 	// auditLines is how many divergences of one audit are logged by name.
 	auditLines = 20
 )
@@ -51,6 +54,8 @@ type audits struct {
 	// clean is the newest revision at which the index was seen to be what the API
 	// server's list held, or where the target began.
 	clean uint64
+	// began is the revision up to which the process before this one has come.
+	began uint64
 	// due is when the next one is.
 	due time.Time
 	// requests are audits on demand, waiting those that were taken up.
@@ -82,8 +87,8 @@ type audit struct {
 	objects  int
 	listed   bool // to its end
 	suspects map[string]difference
-	// more counts suspects beyond what is kept.
-	more int
+	// more counts suspects beyond what is kept, unseen those of auditUnseen.
+	more, unseen int
 	// stand is the cursor when a judgement was last thought of, since when.
 	stand uint64
 	since time.Time
@@ -159,6 +164,11 @@ func (t *target) auditPage(page []difference, more bool) {
 		e := t.index.get(d.namespace, d.name)
 		if e != nil {
 			e.sweep = a.number
+		}
+		if e != nil && e.uid == d.uid && t.index.known(e) < d.rv && d.rv <= t.audits.began && t.mayHaveHeldBack(e, d.rv) {
+			if a.unseen++; a.unseen > auditUnseen {
+				continue
+			}
 		}
 		if e == nil || t.index.known(e) < d.rv || e.uid != d.uid && e.rv <= d.rv {
 			t.suspectOf(d)

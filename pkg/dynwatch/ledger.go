@@ -235,7 +235,7 @@ func (t *target) resumeAt(m mark, ends map[string]ended) {
 	}
 	t.status.objects.Store(uint64(t.index.len()))
 	t.setCursor(m.RV)
-	t.audits.clean = m.RV
+	t.audits.clean, t.audits.began = m.RV, m.RV
 	for name, e := range ends {
 		// Before a rollback revisions meant something else.
 		if e.rv > m.RV && e.epoch == m.Epoch {

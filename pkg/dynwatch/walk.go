@@ -62,6 +62,9 @@ func (t *target) quests(s *sweep, differing []difference) []quest {
 		if e != nil {
 			q.knownUID, q.knownRV = e.uid, e.rv
 		}
+		if e != nil && e.uid == d.uid && d.rv != 0 && d.rv <= q.floor {
+			return // no revision is missing: a change gate held it back
+		}
 		all = append(all, q)
 	}
 	for _, d := range differing {

@@ -194,7 +194,7 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 		all, added = append(all, one), append(added, one)
 		done.added = append(done.added, s.Name)
 	}
-	if err := p.store.watch(next.Resources); err != nil {
+	if err := p.store.watch(next); err != nil {
 		return abandon(err)
 	}
 	// From here on nothing fails. Sinks that go make room for those that come: two

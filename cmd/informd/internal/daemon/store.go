@@ -59,7 +59,7 @@ type store struct {
 // another informd writes to it; waiting is called with the name of that one.
 func openStore(ctx context.Context, c *config.Config, logger *slog.Logger, waiting func(holder string)) (*store, error) {
 	s := &store{logger: logger, failed: make(chan error, 1)}
-	if err := s.watch(c.Resources); err != nil {
+	if err := s.watch(c); err != nil {
 		return nil, err
 	}
 	var err error
@@ -235,8 +235,8 @@ func (c *storeCursor) Resnapshot(ctx context.Context, what journal.Resnapshot) e
 }
 
 // watch says what is watched from now on.
-func (s *store) watch(resources []config.Resource) error {
-	covers, err := dynwatch.Covering(wanted(resources))
+func (s *store) watch(c *config.Config) error {
+	covers, err := dynwatch.Covering(wanted(c))
 	if err == nil {
 		s.watched.Store(&covers)
 	}

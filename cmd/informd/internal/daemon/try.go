@@ -57,12 +57,13 @@ func (t *Trial) Received() bool {
 func Try(ctx context.Context, c *config.Config, change dynwatch.Change) (*Trial, error) {
 	t := new(Trial)
 	key, note := keyToTry(c)
-	if change.Group == "" && change.Resource == "secrets" && note != "" {
-		t.Notes = append(t.Notes, note)
-	}
-	preview, err := dynwatch.Preview(ctx, wanted(c.Resources), change, c.Cluster, key)
+	preview, err := dynwatch.Preview(ctx, wanted(c), change, c.Cluster, key)
 	if err != nil {
 		return nil, err
+	}
+	hashes := change.Group == "" && change.Resource == "secrets" || preview.Entry >= 0 && len(c.Resources[preview.Entry].Redact) > 0
+	if hashes && note != "" {
+		t.Notes = append(t.Notes, note)
 	}
 	t.WatchPreview = *preview
 	for i := range t.Events {
@@ -104,7 +105,7 @@ func try(c *config.Config, s config.Sink, e *event.Event) (Trying, error) {
 // keyToTry returns the key that the daemon would hash the values of Secrets with, or
 // one for the occasion and why. It makes no file.
 func keyToTry(c *config.Config) (key []byte, note string) {
-	const made = "the values of Secrets are hashed with a key for the occasion: "
+	const made = "values are hashed with a key for the occasion: "
 	var err error
 	switch {
 	case c.Redaction.KeyFile != "":

@@ -22,6 +22,9 @@ func (r *Route) Explain(e *event.Event) (admitted bool, reasons []string) {
 	for i := range r.matches {
 		m := &r.matches[i]
 		key := m.fails(e)
+		if key == "" && m.unchanged(e) {
+			key = "onlyWhenChanged"
+		}
 		if key == "" {
 			holds, err := m.holds(e, &decoded)
 			if holds {

@@ -3,6 +3,7 @@ package jetstream_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -195,6 +196,32 @@ func TestOwn(t *testing.T) {
 	mustClose(t, h.open(func(c *jetstream.Config) { c.Own, c.HistoryPerObject, c.MaxBytes = true, 4, 1<<20 }))
 	if got := messages(t, h); got != 4 {
 		t.Errorf("%d messages, want 4", got)
+	}
+}
+
+// TestOwnRenamed: what a journal of one's own has been written for cannot change, and
+// the refusal names what to do; there is no server to edit a stream in.
+func TestOwnRenamed(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(c *jetstream.Config)
+		want   string
+	}{
+		"cluster": {func(c *jetstream.Config) { c.Cluster = "prod-eu1" }, `for cluster "%[1]s", the config says "prod-eu1"`},
+		"prefix":  {func(c *jetstream.Config) { c.SubjectPrefix = "a.b" }, `for journal.subjectPrefix "%[2]s", the config says "a.b"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			config := h.config()
+			config.Own = true
+			was := config
+			mustClose(t, h.open(func(c *jetstream.Config) { c.Own = true }))
+			test.change(&config)
+			_, err := jetstream.Open(t.Context(), config)
+			if want := fmt.Sprintf(test.want, was.Cluster, was.SubjectPrefix); err == nil || !strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), "use an empty journal.dir") || strings.Contains(err.Error(), "nats stream") {
+				t.Errorf("error %v", err)
+			}
+		})
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
 )
 
 // eventStream is what the stream of events is created as.
@@ -83,6 +85,9 @@ func setLimits(ctx context.Context, client js.JetStream, wanted js.StreamConfig,
 		return wanted, fmt.Errorf("stream %s: %w", wanted.Name, err)
 	}
 	have := stream.CachedInfo().Config
+	if err := writtenFor(have, wanted); err != nil {
+		return wanted, err
+	}
 	if have.MaxMsgsPerSubject == wanted.MaxMsgsPerSubject && have.MaxBytes == wanted.MaxBytes {
 		return wanted, nil
 	}
@@ -102,6 +107,37 @@ func setLimits(ctx context.Context, client js.JetStream, wanted js.StreamConfig,
 		return wanted, fmt.Errorf("stream %s: set its limits: %w", wanted.Name, err)
 	}
 	return wanted, nil
+}
+
+// writtenFor is an error if a stream in informd's own server has the subjects of
+// another cluster or prefix. Nobody can edit it there, nor would that rename what is
+// in it.
+func writtenFor(have, wanted js.StreamConfig) error {
+	if len(have.Subjects) != 1 || slices.Equal(have.Subjects, wanted.Subjects) {
+		return nil
+	}
+	prefix, cluster := named(have.Subjects[0])
+	newPrefix, newCluster := named(wanted.Subjects[0])
+	var was, is []string
+	if cluster != newCluster {
+		was, is = append(was, fmt.Sprintf("cluster %q", cluster)), append(is, fmt.Sprintf("%q", newCluster))
+	}
+	if prefix != newPrefix {
+		was, is = append(was, fmt.Sprintf("journal.subjectPrefix %q", prefix)), append(is, fmt.Sprintf("%q", newPrefix))
+	}
+	return final(fmt.Errorf("journal.dir was written for %s, the config says %s: it is in every subject and cannot change; "+
+		"set it back, or use an empty journal.dir, which begins with a new snapshot", strings.Join(was, " and "), strings.Join(is, " and ")))
+}
+
+// named takes the subjects of a journal apart: <prefix>.<cluster>.>
+func named(subjects string) (prefix, cluster string) {
+	root := strings.TrimSuffix(subjects, ".>")
+	dot := strings.LastIndexByte(root, '.')
+	prefix, cluster = root[:max(dot, 0)], root[dot+1:]
+	if name, err := event.UnescapeToken(cluster); err == nil {
+		cluster = name
+	}
+	return prefix, cluster
 }
 
 // RefusedError says why a stream that is there cannot be the journal. informd does

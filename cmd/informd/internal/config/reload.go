@@ -26,12 +26,24 @@ func (c *Config) Replaces(next *Config) error {
 			case before.value.Kind() == reflect.Struct && !isScalar(before.value):
 				walk(key, before.value, after[i].value)
 			case !reflect.DeepEqual(before.value.Interface(), after[i].value.Interface()):
-				found.add(next.places[key], key, "cannot change while informd runs: restart it, or set it back")
+				found.add(next.places[key], key, "cannot change while informd runs: %s", c.remedy(key))
 			}
 		}
 	}
 	walk("", reflect.ValueOf(c).Elem(), reflect.ValueOf(next).Elem())
 	return found.err()
+}
+
+// remedy says what to do about a key that has changed.
+func (c *Config) remedy(key string) string {
+	switch {
+	case key != "cluster" && key != "journal.subjectPrefix", c.Journal.Type == JournalMemory:
+		return "restart it, or set it back"
+	case c.Journal.Type == JournalEmbedded:
+		return "it is in every subject of the journal; set it back, or restart informd with an empty journal.dir, which begins with a new snapshot"
+	default:
+		return "it is in every subject of the journal; set it back, or restart informd with another journal.stream, which begins with a new snapshot"
+	}
 }
 
 // Same reports whether two entries of sinks make the same sink.

@@ -41,7 +41,8 @@ admin: {listen: "127.0.0.1:1"}
 		"cluster and format": {
 			next: base + "cluster: other\nlog: {format: json}\n",
 			want: []string{
-				"config.yaml:5:10: cluster: cannot change while informd runs: restart it, or set it back",
+				"config.yaml:5:10: cluster: cannot change while informd runs: it is in every subject of the journal; " +
+					"set it back, or restart informd with an empty journal.dir, which begins with a new snapshot",
 				"config.yaml:6:15: log.format: cannot change while informd runs: restart it, or set it back",
 			},
 		},

@@ -25,24 +25,25 @@ type client struct {
 	http *http.Client // nil is the default one
 }
 
-// newClient finds the admin server of the informd that runs with this config.
+// newClient finds the admin server of the informd that runs with this config, or at
+// --admin-listen.
 func newClient(flags *pflag.FlagSet) (client, error) {
-	c, err := config.Load(config.Source{Flags: flags, Drivers: drivers.All()})
+	server, err := config.LoadAdmin(config.Source{Flags: flags, Drivers: drivers.All()})
 	if err != nil {
 		return client{}, err
 	}
-	if c.Admin.Listen == "" {
+	if server.Listen == "" {
 		return client{}, misused("admin.listen is empty: there is no way to ask the running informd")
 	}
-	host, port, err := net.SplitHostPort(c.Admin.Listen)
+	host, port, err := net.SplitHostPort(server.Listen)
 	if err != nil {
-		return client{}, fmt.Errorf("admin.listen %s: %w", c.Admin.Listen, err)
+		return client{}, fmt.Errorf("admin.listen %s: %w", server.Listen, err)
 	}
 	// Requests that change something are taken from this machine only.
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	files := admin.TLS(c.Admin.TLS)
+	files := admin.TLS(server.TLS)
 	if !files.Wanted() {
 		return client{base: "http://" + net.JoinHostPort(host, port)}, nil
 	}

@@ -16,13 +16,17 @@ import (
 // default that depends on other values.
 func (r *reading) check(c *Config) {
 	r.checkJournal(c)
-	if c.Admin.Listen != "" && !r.bad("admin.listen") {
-		r.checkListen(c.Admin.Listen)
-	}
-	r.checkAdminTLS(c.Admin.TLS)
+	r.checkAdmin(c.Admin)
 	r.checkResources(c.Resources)
 	r.checkSinks(c)
 	r.checkCluster(c)
+}
+
+func (r *reading) checkAdmin(a Admin) {
+	if a.Listen != "" && !r.bad("admin.listen") {
+		r.checkListen(a.Listen)
+	}
+	r.checkAdminTLS(a.TLS)
 }
 
 func (r *reading) checkListen(address string) {

@@ -1,0 +1,68 @@
+package config
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+const adminKey = "admin"
+
+// LoadAdmin is [Load] for who asks a running informd: it reads what is about the admin
+// server and passes over mistakes elsewhere, as the informd that runs need not have
+// them. With admin.listen from a flag or a variable it needs no file, and takes
+// admin.tls from one that can be read. Its error is an [Errors].
+func LoadAdmin(from Source) (Admin, error) {
+	out := newOutside(from.Flags)
+	over := slices.DeleteFunc(out.overrides(), func(o override) bool { return !inAdmin(o.path) })
+	c := defaults()
+	root := reflect.ValueOf(c).Elem()
+	r, file, err := out.mapping(from)
+	if err != nil {
+		if !slices.ContainsFunc(over, func(o override) bool { return o.path == join(adminKey, "listen") }) {
+			return Admin{}, withoutConfig(err)
+		}
+		r, file = newReading("informd", from.Drivers), &node{kind: mapping, at: fileStart()}
+	}
+	r.places[""] = file.at
+	if p := file.pair(adminKey); p != nil {
+		r.member(*p, "", fieldsOf(root))
+	}
+	r.override(root, over)
+	r.checkAdmin(c.Admin)
+	r.problems.list = slices.DeleteFunc(r.problems.list, func(e Error) bool { return !inAdmin(e.Key) })
+	return c.Admin, r.err()
+}
+
+// mapping finds and reads the config file as far as it is a mapping.
+func (o outside) mapping(from Source) (*reading, *node, error) {
+	path := from.Path
+	if path == "" {
+		var err error
+		if path, err = o.file(); err != nil {
+			return nil, nil, err
+		}
+	}
+	body, err := read(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := newReading(path, from.Drivers)
+	file := r.mapping(body)
+	if file == nil {
+		return nil, nil, r.err()
+	}
+	return r, file, nil
+}
+
+func inAdmin(key string) bool { return key == adminKey || strings.HasPrefix(key, adminKey+".") }
+
+// withoutConfig says how to do without the file that err is about.
+func withoutConfig(err error) error {
+	var found Errors
+	if !errors.As(err, &found) {
+		return err
+	}
+	return append(slices.Clone(found), Error{File: "informd", Msg: "with --" + flagsOf()["admin.listen"] + " HOST:PORT no config is needed"})
+}

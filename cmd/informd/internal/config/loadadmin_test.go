@@ -1,0 +1,68 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/informd/informd/cmd/informd/internal/config"
+)
+
+// TestLoadAdmin: who asks a running informd is not kept from it by a config that has
+// mistakes, or by none, as long as it is known where to ask.
+func TestLoadAdmin(t *testing.T) {
+	const hint = "\ninformd: with --admin-listen HOST:PORT no config is needed"
+	for name, test := range map[string]struct {
+		body   string // "" is no file
+		listen string // "" is no flag
+		want   config.Admin
+		fails  string
+	}{
+		"mistakes elsewhere": {
+			body: "resorces: []\nadmin: {listen: '127.0.0.1:1'}\nlog: {level: loud}\n",
+			want: config.Admin{Listen: "127.0.0.1:1"},
+		},
+		"the default": {body: "resources: 1\n", want: config.Admin{Listen: "127.0.0.1:8080"}},
+		"TLS goes with the flag": {
+			body: "a: b\nadmin: {listen: 'a:1', tls: {certFile: c, keyFile: k}}\n", listen: "b:2",
+			want: config.Admin{Listen: "b:2", TLS: config.AdminTLS{CertFile: "c", KeyFile: "k"}},
+		},
+		"no YAML":          {body: "a: [\n", fails: "config.yaml:"},
+		"no file":          {fails: "there is no such file" + hint},
+		"no YAML, a flag":  {body: "a: [\n", listen: "b:2", want: config.Admin{Listen: "b:2"}},
+		"no file, a flag":  {listen: "b:2", want: config.Admin{Listen: "b:2"}},
+		"a bad flag":       {listen: "b", fails: "--admin-listen: admin.listen: "},
+		"a mistake in it":  {body: "admin: {lisen: x}\n", fails: `config.yaml:1:9: admin.lisen: unknown key (did you mean "listen"?)`},
+		"half of TLS":      {body: "admin: {tls: {certFile: c}}\n", fails: "certFile and keyFile go together"},
+		"not even a table": {body: "- a\n", fails: hint},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "config.yaml")
+			if test.body != "" {
+				if err := os.WriteFile(path, []byte(test.body), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			flags := pflag.NewFlagSet("informd", pflag.ContinueOnError)
+			config.AddFlags(flags)
+			args := []string{"-c", path}
+			if test.listen != "" {
+				args = append(args, "--admin-listen", test.listen)
+			}
+			if err := flags.Parse(args); err != nil {
+				t.Fatal(err)
+			}
+			got, err := config.LoadAdmin(config.Source{Flags: flags, Drivers: fakeDrivers()})
+			if (err != nil) != (test.fails != "") || !strings.Contains(text(err), test.fails) {
+				t.Fatalf("error %v, want %q", err, test.fails)
+			}
+			if diff := cmp.Diff(test.want, got); err == nil && diff != "" {
+				t.Errorf("admin (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -16,8 +16,10 @@ func rbacCommand() command {
 		name: "rbac", summary: "print the permissions that the config needs, for kubectl apply; contacts nothing",
 		long: `It prints a ServiceAccount, and the roles and bindings with which that may do what
 the config needs and nothing else: a Role per namespace for the entries that name
-namespaces, a ClusterRole for the others.`,
-		examples: `informd rbac -c config.yaml | kubectl apply -f -
+namespaces, a ClusterRole for the others. The namespace of the account is not in it,
+and must be there first.`,
+		examples: `kubectl create namespace informd
+informd rbac -c config.yaml | kubectl apply -f -
 informd rbac -c config.yaml --name orders --namespace shop`,
 		exits: "0 ok, 2 wrong usage or config",
 		flags: func(flags *pflag.FlagSet) {

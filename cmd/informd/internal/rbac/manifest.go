@@ -74,6 +74,7 @@ type subject struct {
 func Write(w io.Writer, c *config.Config, a Account) error {
 	m := manifests{account: a}
 	m.text.WriteString(preamble)
+	fmt.Fprintf(&m.text, "# The namespace is not in it, either; where there is none yet: kubectl create namespace %s\n", a.Namespace)
 	m.add(headerOf("v1", "ServiceAccount", a.Name, a.Namespace))
 	m.role("ClusterRole", "", clusterRules(c))
 	namespaces := namespaceRules(c)

@@ -117,7 +117,15 @@ func dispatch(ctx context.Context, args []string, io streams) error {
 		}
 		return err
 	}
+	if isConfigFile(name) {
+		return misused("unknown command %q: did you mean --config %[1]s?", name)
+	}
 	return misused("unknown command %q", name)
+}
+
+// isConfigFile reports whether an argument looks like the name of a config.
+func isConfigFile(arg string) bool {
+	return strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml")
 }
 
 // call runs the command with its arguments.
@@ -136,6 +144,8 @@ func (c command) call(ctx context.Context, args []string, io streams) error {
 		return misused("%v", err)
 	}
 	switch {
+	case len(c.verbs) == 0 && flags.NArg() > 0 && flags.Lookup("config") != nil && isConfigFile(flags.Arg(0)):
+		return misused("unexpected argument %q: did you mean --config %[1]s?", flags.Arg(0))
 	case len(c.verbs) == 0 && flags.NArg() > 0:
 		return misused("unexpected argument %q", flags.Arg(0))
 	case len(c.verbs) > 0 && (flags.NArg() != 1 || !slices.Contains(c.verbs, flags.Arg(0))):

@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -256,6 +257,9 @@ func setScalar(f field, text string) string {
 		if secret, ok := u.(*sink.Secret); ok && secret.Reveal() == text && strings.Contains(text, reference) {
 			return reference + "NAME} is the whole value or nothing, and NAME has letters, digits and _: put all of the text into the variable"
 		}
+		if _, ok := u.(*sink.Secret); ok && bareReference().MatchString(text) {
+			return text + " is not a reference to the environment: write " + strings.Replace(text, "${", reference, 1)
+		}
 		return ""
 	}
 	var err error
@@ -264,6 +268,9 @@ func setScalar(f field, text string) string {
 		var d time.Duration
 		d, err = time.ParseDuration(text)
 		dst.SetInt(int64(d))
+		if hours, ok := inHours(text); ok {
+			return quote(text) + " is not a duration: there is no unit for days, write " + hours
+		}
 		if err != nil {
 			return quote(text) + " is not a duration: numbers with units, as in 10s or 1h30m"
 		}
@@ -295,6 +302,16 @@ func setScalar(f field, text string) string {
 
 // reference is how a reference to an environment variable begins.
 const reference = "${env:"
+
+// bareReference is what a shell takes for one.
+func bareReference() *regexp.Regexp { return regexp.MustCompile(`^\$\{[A-Za-z_][A-Za-z0-9_]*\}$`) }
+
+// inHours returns a whole number of days, "7d", in the unit that there is.
+func inHours(text string) (string, bool) {
+	days, ok := strings.CutSuffix(text, "d")
+	n, err := strconv.ParseUint(days, 10, 16)
+	return fmt.Sprintf("%dh", n*24), ok && err == nil
+}
 
 // setString refuses a reference to the environment: only a sink.Secret takes
 // one, anywhere else it would be taken literally.

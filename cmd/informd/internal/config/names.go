@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -43,6 +44,9 @@ func shortNames() map[string]string {
 	}
 }
 
+// matchKeys are the keys of an entry of only.
+func matchKeys() []string { return keys(fieldsOf(reflect.ValueOf(&Match{}).Elem())) }
+
 // builtinPlural returns the built-in resource of a group that word is another
 // name of: its kind, its singular, its short name or its plural in another case.
 func builtinPlural(group, word string) (string, bool) {
@@ -77,6 +81,64 @@ func builtinElsewhere(word string) (group, plural string, ok bool) {
 	return "", "", false
 }
 
+// subresources are those that Kubernetes itself serves.
+func subresources() []string {
+	return []string{
+		"approval", "attach", "binding", "ephemeralcontainers", "eviction", "exec", "finalize", "log", "portforward", "proxy", "resize",
+		"scale", "status", "token",
+	}
+}
+
+// mixedName explains a resource that has its group in it, as apps/deployments and
+// deployments.apps have, with a version or without; or it returns nothing.
+func mixedName(group, resource string) string {
+	var home, version, plural string
+	switch before, after, slash := strings.Cut(resource, "/"); {
+	case slash && slices.Contains(subresources(), after) && !strings.Contains(before, "."):
+		return "" // pods/status
+	case slash:
+		home, plural = before, after
+		if first, second, more := strings.Cut(after, "/"); more {
+			version, plural = first, second
+		} else if isVersion(home) {
+			home, version = "", home
+		}
+	default:
+		plural, home, _ = strings.Cut(resource, ".")
+		if first, rest, more := strings.Cut(home, "."); more && isVersion(first) {
+			version, home = first, rest
+		}
+		if home == "" {
+			return ""
+		}
+	}
+	if home == "core" {
+		home = ""
+	}
+	known := home == "" || isGroup(home)
+	if !known || !isPlural(plural) || version != "" && !isVersion(version) || group != "" && group != home {
+		return ""
+	}
+	parts := []string{"resource: " + plural}
+	if version != "" {
+		parts = append([]string{"version: " + version}, parts...)
+	}
+	if home != "" {
+		parts = append([]string{"group: " + home}, parts...)
+	}
+	message := parts[0]
+	if last := len(parts) - 1; last > 0 {
+		message = strings.Join(parts[:last], ", ") + " and " + parts[last]
+	}
+	return quote(resource) + " is more than the plural name: write " + message
+}
+
+// isVersion reports whether s is a version as Kubernetes writes them: v1, v2beta1.
+func isVersion(s string) bool {
+	digits, ok := strings.CutPrefix(s, "v")
+	return ok && digits != "" && digits[0] >= '1' && digits[0] <= '9' && !strings.ContainsAny(s, "./-")
+}
+
 // guessPlural ends a message about a kind with the plural it probably has.
 func guessPlural(kind string) string {
 	if len(kind) > maxWord || strings.ContainsFunc(kind, func(c rune) bool { return c < 'A' || c > 'z' }) {
@@ -90,10 +152,16 @@ func pluralOf(kind string) string {
 	return plural.Resource
 }
 
-// habit explains keys that people bring along from manifests, where known has
-// the one they mean.
+// habit explains keys that people bring along from manifests, or write one level too
+// high, where known has the one they mean.
 func habit(key string, known []string) (meant, hint string, ok bool) {
 	switch {
+	case slices.Contains(known, "only") && slices.Contains(matchKeys(), key):
+		return "only", fmt.Sprintf("%s stands in an entry of only, as in only: [{%[1]s: ...}]", key), true
+	case slices.Contains(known, "labelSelector") && (key == "when" || key == "onError"):
+		return "", key + " stands in an entry of a sink's only, as in only: [{resource: pods, when: ...}]", true
+	case slices.Contains(known, "labelSelector") && key == "selector":
+		return "labelSelector", `did you mean "labelSelector", about the objects, or "namespaceSelector", about their Namespaces?`, true
 	case !slices.Contains(known, "resource"):
 		return "", "", false
 	case key == "apiVersion":

@@ -114,6 +114,8 @@ func resourceMistake(group, resource string) string {
 	switch {
 	case resource == "":
 		return "is required: the plural name, as in deployments"
+	case mixedName(group, resource) != "":
+		return mixedName(group, resource)
 	case slash:
 		return fmt.Sprintf("the subresource %s cannot be watched: a change of it shows in %s", quote(sub), quote(base))
 	}

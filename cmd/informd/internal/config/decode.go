@@ -132,10 +132,15 @@ func (r *reading) object(n *node, path string, dst reflect.Value) {
 }
 
 func (r *reading) isMapping(n *node, path string, keys []string) bool {
-	if n.kind != mapping {
+	switch {
+	case n.kind == mapping:
+		return true
+	case n.kind == text && glued(n.text):
+		r.add(n.at, path, "%s", spaceMissing)
+	default:
 		r.add(n.at, path, "must be a mapping with the keys %s, not %s", strings.Join(keys, ", "), n.kind)
 	}
-	return n.kind == mapping
+	return false
 }
 
 // member decodes one pair of a mapping into the field of that key.
@@ -153,6 +158,10 @@ func (r *reading) member(p pair, path string, all []field) {
 func (r *reading) unknown(p pair, path string, known []string) {
 	at := join(path, p.key)
 	meant, hint, ok := habit(p.key, known)
+	if !ok && glued(p.key) {
+		hint, ok = spaceMissing, true
+		meant, _ = nearest(p.key, known)
+	}
 	if ok {
 		r.add(p.at, at, "unknown key: %s", hint)
 	} else {
@@ -166,6 +175,10 @@ func (r *reading) unknown(p pair, path string, known []string) {
 
 // list decodes a sequence into a slice.
 func (r *reading) list(n *node, path string, f field) {
+	if n.kind == mapping && len(n.pairs) > 0 && glued(n.pairs[0].key) {
+		r.add(n.pairs[0].at, path, "%s", spaceMissing)
+		return
+	}
 	if n.kind != sequence {
 		r.add(n.at, path, "must be a list, not %s", n.kind)
 		return

@@ -2,13 +2,10 @@ package config
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
@@ -117,35 +114,6 @@ func parseTokens(tokens token.Tokens) (file *ast.File, err error) {
 	}()
 	// Duplicate keys are ours to report: the parser would stop at the first.
 	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-}
-
-// explainSyntax says where the parser stopped and why, in words that help.
-func explainSyntax(err error, tokens token.Tokens) (Pos, string) {
-	var syntax *yaml.SyntaxError
-	if !errors.As(err, &syntax) || syntax.Token == nil {
-		return fileStart(), "not YAML: " + err.Error()
-	}
-	at := position(syntax.Token)
-	message := "not YAML: " + syntax.Message
-	tagged := slices.ContainsFunc(tokens, func(t *token.Token) bool {
-		return t.Type == token.TagType && t.Position.Line == at.Line
-	})
-	switch {
-	case strings.Contains(message, "character '\t'"):
-		return at, "a tab: YAML is indented with spaces"
-	case tagged, strings.Contains(message, "invalid tag"):
-		return at, message + "; text that starts with ! goes in quotes"
-	case strings.Contains(message, "invalid header option"):
-		// The rest of the message is the line itself, which may be a secret's.
-		return at, "not YAML: | and > stand alone at the end of their line; text that starts with one goes in quotes"
-	case strings.Contains(message, "mapping value is not allowed"):
-		return at, message + `; text with ": " in it goes in quotes, and every key on a line of its own`
-	case strings.Contains(message, "',' or ']' must be specified"):
-		return at, message + "; text with a bracket in it goes in quotes"
-	case strings.Contains(message, "value is not allowed"):
-		return at, message + "; check the indentation"
-	}
-	return at, message
 }
 
 // onlyDocument returns the body of the one document.

@@ -101,7 +101,7 @@ func (t *tree) node(n ast.Node, path string, depth int) *node {
 		if anchored, ok := t.anchors[name]; ok {
 			return anchored
 		}
-		t.add(out.at, path, "no anchor &%s before this alias", name)
+		t.add(out.at, path, "no anchor &%s before this alias; a value that begins with * goes in quotes", name)
 	case *ast.TagNode:
 		return t.tagged(n, path, depth)
 	default:

@@ -30,9 +30,10 @@ log: {level: warn}
 
 // daemon is informd as a process.
 type daemon struct {
-	cmd   *exec.Cmd
-	dir   string
-	admin string
+	cmd    *exec.Cmd
+	dir    string
+	config string // its file
+	admin  string
 	// exited is closed when the process has ended, after err was set.
 	exited chan struct{}
 	err    error
@@ -65,7 +66,7 @@ func startInformd(binary, kubeconfig, natsURL string) (*daemon, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start informd: %w", err), os.RemoveAll(dir))
 	}
-	d := &daemon{cmd: cmd, dir: dir, admin: admin, exited: make(chan struct{})}
+	d := &daemon{cmd: cmd, dir: dir, config: path, admin: admin, exited: make(chan struct{})}
 	go func() {
 		defer close(d.exited)
 		d.err = cmd.Wait()

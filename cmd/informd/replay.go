@@ -17,7 +17,8 @@ func replayCommand() command {
 		name: "replay", summary: "have a running informd deliver again what it delivered to a sink",
 		long: `It asks the informd that runs with this config, through admin.listen, to set the sink
 back. The events come in the order in which they came first, each under a new id:
-the old one with :r<run> at its end. Other sinks notice nothing.`,
+the old one with :r<run> at its end. Other sinks notice nothing. A sink that is down
+goes back, too, and delivers when it works again.`,
 		examples: "informd replay --sink bus --since 10m",
 		exits:    "0 ok, 1 failure, 2 wrong usage or config",
 		flags: func(flags *pflag.FlagSet) {
@@ -38,11 +39,15 @@ the old one with :r<run> at its end. Other sinks notice nothing.`,
 			if err != nil {
 				return err
 			}
-			var n admin.Count
-			if err := c.ask(ctx, http.MethodPost, "/replay", url.Values{"sink": {sink}, "since": {since.String()}}, &n); err != nil {
+			var r admin.Replay
+			if err := c.ask(ctx, http.MethodPost, "/replay", url.Values{"sink": {sink}, "since": {since.String()}}, &r); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(io.out, "replay: sink %s goes back by %d events\n", sink, n.Events)
+			text := fmt.Sprintf("replay: sink %s goes back by %d events", sink, r.Events)
+			if r.State != "" {
+				text += fmt.Sprintf("; it is %s: %s", r.State, r.Error)
+			}
+			_, err = fmt.Fprintln(io.out, visible(text))
 			return err
 		},
 	}

@@ -39,9 +39,9 @@ type Letters interface {
 
 // Repeats is the part of [Operator] about what is told once more.
 type Repeats interface {
-	// Replay delivers what was appended since then again, and returns how many
-	// events that are at most.
-	Replay(ctx context.Context, sink string, since time.Time) (uint64, error)
+	// Replay delivers what was appended since then again. It returns when the sink has
+	// gone back, which may be long before it delivers.
+	Replay(ctx context.Context, sink string, since time.Time) (Replay, error)
 	// Resnapshot has every object of a resource announced anew, to all sinks, and
 	// returns when that was appended; to one sink, if it is not empty, and then returns
 	// when that one is done with it.
@@ -67,6 +67,16 @@ type Count struct {
 	Events uint64 `json:"events"`
 }
 
+// Replay is the answer about a sink that goes back.
+type Replay struct {
+	// Events is how many are delivered again, at most.
+	Events uint64 `json:"events"`
+	// State and Error say what keeps the sink from delivering now; both are empty if it
+	// delivers.
+	State string `json:"state,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
 // Verdict is what the comparison of one target came to.
 type Verdict struct {
 	Target      string `json:"target"`
@@ -88,8 +98,12 @@ type Resnapshot struct {
 	Error string `json:"error,omitempty"`
 }
 
-// operatorTimeout bounds one of the operator's requests.
-const operatorTimeout = 10 * time.Minute
+// operatorTimeout bounds one of the operator's requests, answerTimeout the writing of
+// the answer after that: whoever has waited for so long shall know why in vain.
+const (
+	operatorTimeout = 10 * time.Minute
+	answerTimeout   = 10 * time.Second
+)
 
 // operate adds the operator's endpoints.
 func (s *Server) operate(mux *http.ServeMux) {
@@ -118,7 +132,7 @@ func (s *Server) local(handle func(w http.ResponseWriter, r *http.Request) error
 			return
 		}
 		deadline := time.Now().Add(operatorTimeout)
-		_ = http.NewResponseController(w).SetWriteDeadline(deadline) // a server of net/http supports it
+		_ = http.NewResponseController(w).SetWriteDeadline(deadline.Add(answerTimeout)) // a server of net/http supports it
 		ctx, cancel := context.WithDeadline(r.Context(), deadline)
 		defer cancel()
 		err = handle(w, r.WithContext(ctx))
@@ -178,11 +192,11 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || since <= 0 {
 		return fmt.Errorf("%w time %q: a duration like 10m", ErrUnknown, r.FormValue("since"))
 	}
-	n, err := s.options.Operator.Replay(r.Context(), r.FormValue("sink"), time.Now().Add(-since))
+	outcome, err := s.options.Operator.Replay(r.Context(), r.FormValue("sink"), time.Now().Add(-since))
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, Count{n})
+	return writeJSON(w, outcome)
 }
 
 func (s *Server) resnapshot(w http.ResponseWriter, r *http.Request) error {

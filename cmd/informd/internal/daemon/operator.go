@@ -19,8 +19,13 @@ import (
 // [admin.Operator].
 type operator struct{ daemon *Daemon }
 
-// dropTimeout bounds the dropping of letters after an operator has gone away.
-const dropTimeout = 10 * time.Second
+const (
+	// dropTimeout bounds the dropping of letters after an operator has gone away.
+	dropTimeout = 10 * time.Second
+	// rewindTimeout bounds the wait for a sink that goes back: for one that does not
+	// return from a write although it was told to, or for a journal that does not answer.
+	rewindTimeout = 30 * time.Second
+)
 
 var errNotOpen = errors.New("the journal is not open yet")
 
@@ -146,16 +151,30 @@ func (o operator) DropLetters(ctx context.Context, sink string, numbers []uint64
 }
 
 // Replay implements [admin.Operator].
-func (o operator) Replay(ctx context.Context, sink string, since time.Time) (uint64, error) {
+func (o operator) Replay(ctx context.Context, sink string, since time.Time) (admin.Replay, error) {
 	r, err := o.runner(sink)
 	if err != nil {
-		return 0, err
+		return admin.Replay{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, rewindTimeout)
+	defer cancel()
+	before := r.Status()
 	n, err := r.Rewind(ctx, since)
-	if errors.Is(err, journal.ErrNotKept) {
-		return 0, fmt.Errorf("%w: it needs journal.type embedded or nats", err)
+	now := r.Status()
+	switch {
+	case errors.Is(err, journal.ErrNotKept):
+		return admin.Replay{}, fmt.Errorf("%w: it needs journal.type embedded or nats", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return admin.Replay{}, fmt.Errorf("within %v: %w; it is %s, its last error: %q", rewindTimeout, err, now.State, now.LastError)
+	case err != nil:
+		return admin.Replay{}, err
 	}
-	return n, err
+	outcome := admin.Replay{Events: n}
+	// The one that was down begins anew: it is taken to be down until it delivers.
+	if before.State != deliver.Running && now.LastSuccess.Equal(before.LastSuccess) {
+		outcome.State, outcome.Error = string(before.State), now.LastError
+	}
+	return outcome, nil
 }
 
 // Resnapshot implements [admin.Operator].

@@ -69,7 +69,7 @@ func (r *reader) next(ctx context.Context) ([]journal.Entry, error) {
 // settle does what an operator has asked to be done with the cursor. Nothing that was
 // read may be under way.
 func (r *reader) settle(ctx context.Context) {
-	for _, do := range r.runner.requests.takeTasks() {
+	for _, do := range r.runner.requests.takeTasks(ctx) {
 		do(ctx, r)
 	}
 }

@@ -22,7 +22,7 @@ type Setup struct {
 }
 
 // replacePatience is how long a write under way has to end when the sink is
-// replaced or stopped. What is cut off then may come twice.
+// replaced, stopped or set back. What is cut off then may come twice.
 const replacePatience = 2 * time.Second
 
 // errReplaced tells a loop to end for another setup, or for good.
@@ -62,27 +62,35 @@ func (r *Runner) change(ctx context.Context, s *Setup) error {
 }
 
 // changeable returns a context for one setup's time: it ends with ctx, and some
-// time after a change was asked for.
+// time after something was asked for that does not wait, if that is not seen to by then.
 func (r *Runner) changeable(ctx context.Context) (limited context.Context, end context.CancelFunc) {
 	limited, cancel := context.WithCancel(ctx)
-	asked := r.requests.changes()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		select {
-		case <-asked:
-		case <-limited.Done():
-			return
-		}
-		timer := time.NewTimer(replacePatience)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel()
-		case <-limited.Done():
+		for !r.beImpatient(limited, cancel) {
 		}
 	}()
 	return limited, func() { cancel(); <-ended }
+}
+
+// beImpatient waits for something that does not wait, and breaks off what is under way
+// if that is not seen to in time. It reports whether ctx has ended.
+func (r *Runner) beImpatient(ctx context.Context, cancel context.CancelFunc) bool {
+	pressed := r.requests.pressure()
+	select {
+	case <-pressed:
+	case <-ctx.Done():
+		return true
+	}
+	timer := time.NewTimer(replacePatience)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return r.requests.breakOff(pressed, cancel)
+	case <-ctx.Done():
+		return true
+	}
 }
 
 // adopt makes the change that was asked for and reports whether the sink goes on.
@@ -91,14 +99,21 @@ func (r *Runner) adopt(ctx context.Context) (goesOn bool, err error) {
 	if c.setup == nil {
 		return false, nil
 	}
-	// What was read and not delivered has to come again.
-	if err := r.cursor.Reset(ctx); err != nil {
+	if err := r.startOver(ctx); err != nil {
 		return false, err
 	}
-	r.requests.again()
-	r.resnapshotAgain()
 	r.setup = *c.setup
 	r.health.begin(r.setup.Type)
 	close(c.made)
 	return true, nil
+}
+
+// startOver has what was read and not delivered come again.
+func (r *Runner) startOver(ctx context.Context) error {
+	if err := r.cursor.Reset(ctx); err != nil {
+		return err
+	}
+	r.requests.again()
+	r.resnapshotAgain()
+	return nil
 }

@@ -31,12 +31,15 @@ type requests struct {
 	taken  int                // how many of them are on their way
 	// waiting are the callers of insert, by the id of their event.
 	waiting map[string]chan struct{}
-	// tasks are for while nothing is under way.
-	tasks []task
-	// wanted are changes that are to be made, of which the last one counts; asked is
-	// closed while there are some.
+	// tasks are for while nothing is under way; urgent is how many of them do not wait
+	// for a destination that is down.
+	tasks  []task
+	urgent int
+	// wanted are changes that are to be made, of which the last one counts.
 	wanted []change
-	asked  chan struct{}
+	// pressed is closed while there are changes or urgent tasks, and another one after
+	// they were seen to.
+	pressed chan struct{}
 }
 
 // task does something with the cursor. It is called by the loop, with the loop's
@@ -49,7 +52,7 @@ type rewindAnswer struct {
 }
 
 func newRequests() *requests {
-	return &requests{waiting: make(map[string]chan struct{}), asked: make(chan struct{})}
+	return &requests{waiting: make(map[string]chan struct{}), pressed: make(chan struct{})}
 }
 
 // Insert has the sink deliver an event between what comes from the journal, and
@@ -71,11 +74,12 @@ func (r *Runner) Insert(ctx context.Context, e event.Event) error {
 }
 
 // Rewind has the sink deliver again what was appended to the journal at or after
-// since, under new ids, and returns how many events that are at most. It waits
-// until what is under way is delivered.
+// since, under new ids, and returns how many events that are at most. What is under
+// way has two seconds to come to its end; then it is broken off, comes again, and the
+// sink is opened anew. So it does not wait for a destination that is down.
 func (r *Runner) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 	answer := make(chan rewindAnswer, 1)
-	err := r.requests.ask(func(ctx context.Context, in *reader) {
+	err := r.requests.press(func(ctx context.Context, in *reader) {
 		events, err := in.rewind(ctx, since)
 		answer <- rewindAnswer{events, err}
 	})
@@ -88,7 +92,7 @@ func (r *Runner) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 	case <-r.done:
 		return 0, fmt.Errorf("sink %s: %w", r.options.Name, errEnded)
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return 0, fmt.Errorf("sink %s goes back as soon as it can, but has not yet: %w", r.options.Name, ctx.Err())
 	}
 }
 
@@ -125,6 +129,26 @@ func (q *requests) ask(t task) error {
 	q.interruptNow()
 	return nil
 }
+
+// press adds an urgent task.
+func (q *requests) press(t task) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ended {
+		return errEnded
+	}
+	if !q.pressing() {
+		close(q.pressed)
+	}
+	q.tasks = append(q.tasks, t)
+	q.urgent++
+	q.interruptNow()
+	return nil
+}
+
+// pressing reports whether there is something that does not wait. The caller holds the
+// lock.
+func (q *requests) pressing() bool { return q.urgent > 0 || len(q.wanted) > 0 }
 
 // interruptNow ends the read under way. The caller holds the lock.
 func (q *requests) interruptNow() {
@@ -190,18 +214,30 @@ func (q *requests) handled(events []event.Event) {
 func (q *requests) replace(c change) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.wanted) == 0 {
-		close(q.asked)
+	if !q.pressing() {
+		close(q.pressed)
 	}
 	q.wanted = append(q.wanted, c)
 	q.interruptNow()
 }
 
-// changes returns a channel that is closed when a change is asked for.
-func (q *requests) changes() <-chan struct{} {
+// pressure returns a channel that is closed when something comes that does not wait.
+func (q *requests) pressure() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.asked
+	return q.pressed
+}
+
+// breakOff cancels what is under way if what has closed the channel is not seen to yet.
+// It reports whether it did.
+func (q *requests) breakOff(pressed <-chan struct{}, cancel context.CancelFunc) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.pressed != pressed {
+		return false
+	}
+	cancel()
+	return true
 }
 
 func (q *requests) changed() bool {
@@ -219,7 +255,10 @@ func (q *requests) change() change {
 	for _, earlier := range q.wanted[:last] {
 		close(earlier.made)
 	}
-	q.wanted, q.asked = nil, make(chan struct{})
+	q.wanted = nil
+	if !q.pressing() {
+		q.pressed = make(chan struct{})
+	}
 	return c
 }
 
@@ -229,12 +268,19 @@ func (q *requests) hasTasks() bool {
 	return len(q.tasks) > 0
 }
 
-// takeTasks returns the tasks, in order; they are the caller's to do.
-func (q *requests) takeTasks() []task {
+// takeTasks returns the tasks, in order; they are the caller's to do. If ctx has ended
+// it leaves them to whoever comes next.
+func (q *requests) takeTasks(ctx context.Context) []task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	tasks := q.tasks
-	q.tasks = nil
+	if ctx.Err() != nil {
+		return nil
+	}
+	tasks, urgent := q.tasks, q.urgent
+	q.tasks, q.urgent = nil, 0
+	if urgent > 0 && !q.pressing() {
+		q.pressed = make(chan struct{})
+	}
 	return tasks
 }
 

@@ -1,16 +1,20 @@
 package deliver_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/informd/informd/cmd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/sink"
 )
 
 // TestInsert: a sink that waits for its journal, and one that is busy, deliver
@@ -92,6 +96,79 @@ func TestRewind(t *testing.T) {
 				t.Errorf("%d deliveries, want 50", len(s.ids()))
 			}
 		})
+	}
+}
+
+// TestRewindOfWhatFails: a sink that fails, hangs or cannot be opened goes back within
+// seconds; what it had not taken comes once it works.
+func TestRewindOfWhatFails(t *testing.T) {
+	down := errors.New("down")
+	for name, fail := range map[string]func(ctx context.Context) error{
+		"fails": func(context.Context) error { return down },
+		"hangs": func(ctx context.Context) error { return wait(ctx, time.Minute) },
+		"shut":  nil, // it cannot be opened
+	} {
+		for _, lanes := range []int{1, 4} {
+			t.Run(name+strconv.Itoa(lanes), func(t *testing.T) {
+				t.Parallel()
+				j := &rewindable{journal.NewMemory(1 << 20), make(chan time.Time, 1)}
+				var works atomic.Bool
+				s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
+					if works.Load() {
+						return len(batch), nil
+					}
+					return 0, fail(ctx)
+				}}
+				g := start(t, j, s, func(o *deliver.Options) {
+					o.Lanes = lanes
+					open := o.Open
+					o.Open = func(ctx context.Context) (sink.Sink, error) {
+						if fail == nil && !works.Load() {
+							return nil, down
+						}
+						return open(ctx)
+					}
+				})
+				mustAppend(t, j, events(0, 20))
+				waitFor(t, func() bool { return name == "hangs" || g.Status().LastError != "" })
+				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+				defer cancel()
+				if n, err := g.Rewind(ctx, time.Unix(1, 0)); n != 7 || err != nil {
+					t.Fatalf("Rewind: %d, %v", n, err)
+				}
+				<-j.calls
+				works.Store(true)
+				if name == "hangs" { // a write that began before
+					if _, err := g.Rewind(ctx, time.Unix(1, 0)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				g.drain(t, time.Minute)
+				got := s.ids()
+				slices.SortFunc(got, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+				// With several lanes, what is behind an event that hangs may come twice.
+				if !slices.Equal(slices.Compact(got), numbers(0, 20)) || lanes == 1 && len(s.ids()) != 20 {
+					t.Errorf("delivered %v, want 20 events", s.ids())
+				}
+			})
+		}
+	}
+}
+
+// TestRewindsOfWhatWorks: a sink that takes what it is given is not opened anew for them.
+func TestRewindsOfWhatWorks(t *testing.T) {
+	j := &rewindable{journal.NewMemory(1 << 20), make(chan time.Time, 1)}
+	s := &fakeSink{}
+	g := start(t, j, s, nil)
+	for range 20 {
+		if _, err := g.Rewind(t.Context(), time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+		<-j.calls
+	}
+	g.drain(t, time.Minute)
+	if n := s.timesClosed(); n != 1 {
+		t.Errorf("closed %d times, want once", n)
 	}
 }
 

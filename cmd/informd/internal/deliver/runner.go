@@ -192,13 +192,24 @@ func (r *Runner) runAll(ctx, idle context.Context) error {
 	for {
 		limited, end := r.changeable(ctx)
 		err := r.run(limited, idle)
+		brokenOff := limited.Err() != nil
 		end()
-		if ctx.Err() != nil || !r.requests.changed() || errors.Is(err, journal.ErrClosed) {
+		changed := r.requests.changed()
+		if ctx.Err() != nil || !changed && !brokenOff || errors.Is(err, journal.ErrClosed) {
 			return err
 		}
-		if goesOn, err := r.adopt(ctx); !goesOn {
-			return err
+		if changed {
+			if goesOn, err := r.adopt(ctx); !goesOn {
+				return err
+			}
+		} else {
+			if err := r.startOver(ctx); err != nil {
+				return err
+			}
+			r.health.begin(r.setup.Type)
 		}
+		// What an operator has asked for does not wait until the sink can be opened.
+		(&reader{runner: r}).settle(ctx)
 	}
 }
 

@@ -107,10 +107,19 @@ type planner struct {
 	namespaces            *namespaces
 	unlisted              error
 	missingNamespaceVerbs []string
+	turns                 turns
 
 	mu   sync.Mutex
 	seen horizon // where etcd's history began for a resource that was asked about
 }
+
+// turns bound how many targets are asked about at a time. Nobody waits for long: once
+// the context of a plan has ended, none is held for long.
+type turns chan struct{}
+
+func (t turns) begin() { t <- struct{}{} }
+
+func (t turns) end() { <-t }
 
 // Plan asks the API server what watching the wanted set would come to. It changes
 // nothing, and asks little: about four targets at a time, of each for a few objects
@@ -138,7 +147,7 @@ func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, b bou
 	if err != nil {
 		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
 	}
-	p := &planner{clients: c, bounds: b, namespaces: n}
+	p := &planner{clients: c, bounds: b, namespaces: n, turns: make(turns, plansAtOnce)}
 	if err := p.greet(ctx); err != nil {
 		return WatchPlan{}, err
 	}
@@ -146,12 +155,11 @@ func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, b bou
 	p.askNamespaces(ctx, targets)
 	names := slices.Sorted(maps.Keys(targets))
 	plans := make([]TargetPlan, len(names))
-	turns := make(chan struct{}, plansAtOnce)
 	var all sync.WaitGroup
 	for i, name := range names {
-		turns <- struct{}{} // once ctx has ended, none is held for long
+		p.turns.begin()
 		all.Go(func() {
-			defer func() { <-turns }()
+			defer p.turns.end()
 			plans[i] = p.target(ctx, targets[name])
 		})
 	}

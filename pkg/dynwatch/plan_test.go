@@ -284,6 +284,30 @@ func TestPlanOfTwoEtcds(t *testing.T) {
 	}
 }
 
+// A watch that is silent has been accepted, and while it is looked at, other targets
+// are asked about.
+func TestPlanOfWhatIsQuiet(t *testing.T) {
+	api := newFakeAPI(t)
+	api.slow = func(*http.Request) bool { return true }
+	wanted := things()
+	for i := range 63 {
+		wanted.Namespaces = append(wanted.Namespaces, fmt.Sprintf("ns-%d", i))
+	}
+	begin := time.Now()
+	all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{wanted})
+	if err != nil || len(all.Targets) != 63 {
+		t.Fatalf("%v, %d plans", err, len(all.Targets))
+	}
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	for _, p := range all.Targets {
+		if p.State != dynwatch.Ready || p.WatchFrom != 1 || p.Reason != "" {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
 // A plan asks about four targets at a time, writes nothing, and lists in pages.
 func TestPlanIsGentle(t *testing.T) {
 	api := newFakeAPI(t)

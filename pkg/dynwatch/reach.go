@@ -20,7 +20,7 @@ type horizon struct{ gone, kept uint64 }
 // reach finds out how far back a watch of the resource and its history in etcd go.
 // One is the identity of one of its objects, or of one that there might be.
 func (p *planner) reach(ctx context.Context, src *source, one identity, t *TargetPlan) error {
-	oldest, err := src.oldestWatched(ctx)
+	oldest, err := p.oldestWatched(ctx, src)
 	if err != nil {
 		return err
 	}
@@ -38,18 +38,25 @@ func (p *planner) reach(ctx context.Context, src *source, one identity, t *Targe
 	return err
 }
 
-// firstFrame is how long a watch is looked at. If it is refused, that comes at once.
-const firstFrame = 5 * time.Second
+// firstFrame is how long a watch is looked at after the server has answered: if it is
+// refused, the frame that says so comes right behind the answer's head.
+const firstFrame = time.Second
+
+// watchTimeout is when the server ends such a watch by itself.
+const watchTimeout = 10 * time.Second
 
 // oldestWatched is the oldest revision from which a watch can begin, 0 if the API
-// server refuses the first one and names none.
-func (s *source) oldestWatched(ctx context.Context) (uint64, error) {
+// server refuses the first one and names none. Most watches from there are silent, and
+// looking at one costs the server nothing: others may have a turn meanwhile.
+func (p *planner) oldestWatched(ctx context.Context, s *source) (uint64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	seconds := int64(firstFrame.Seconds())
+	seconds := int64(watchTimeout.Seconds())
 	w, err := s.dynamic.Watch(ctx, metav1.ListOptions{ResourceVersion: formatRV(1), TimeoutSeconds: &seconds})
 	if err == nil {
 		defer w.Stop()
+		p.turns.end()
+		defer p.turns.begin()
 		patience := time.NewTimer(firstFrame)
 		defer patience.Stop()
 		select {

@@ -137,7 +137,10 @@ func notes(e *event.Event) string {
 			words = append(words, s)
 		}
 	}
-	if e.Replay {
+	switch {
+	case e.Reannounced() || event.Run(e.ID) != 0:
+		words = append(words, "(again)")
+	case e.Replay:
 		words = append(words, "(found later)")
 	}
 	return strings.Join(words, " ")

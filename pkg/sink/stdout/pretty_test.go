@@ -57,7 +57,15 @@ func screen() []event.Event {
 		{Op: event.Gap, Target: "core/pods", Gap: &event.GapInfo{From: 5, To: 9, Reason: "expired", Recovered: event.RecoveredKnown}},
 		{Op: event.State, Target: "core/pods", Data: event.StateData("live", "")},
 		{Op: event.State, Target: "core/pods", Data: event.StateData("forbidden", "list\x1b[2J pods")},
-	}, sinktest.Hostile())
+	}, again(), sinktest.Hostile())
+}
+
+// again is an object that is announced anew, and an event that is delivered again.
+func again() []event.Event {
+	anew, replayed := modified("", "pods", "web", `{}`), modified("", "pods", "web", `{}`)
+	anew.Op, anew.ID, anew.PrevResourceVersion, anew.Replay = event.Snapshot, event.ReannouncedID("u", 1002, 3, 0), 1002, true
+	replayed.ID += ":r4"
+	return []event.Event{anew, replayed}
 }
 
 func TestPrettyGolden(t *testing.T) {

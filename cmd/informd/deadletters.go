@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/pflag"
@@ -68,34 +70,54 @@ func listLetters(ctx context.Context, c client, out io.Writer, flags *pflag.Flag
 
 func printLetters(out io.Writer, body io.Reader) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SINK\tNUMBER\tTIME\tEVENT\tREASON")
+	const head = "SINK\tNUMBER\tTIME\tOP\tOBJECT\tEVENT\tREASON"
+	none := true
 	for lines := bufio.NewReader(body); ; {
 		line, err := lines.ReadBytes('\n')
 		if len(bytes.TrimSpace(line)) == 0 {
+			if none {
+				fmt.Fprintln(table, "no dead letters")
+			}
 			return table.Flush()
 		}
 		if err != nil {
 			return fmt.Errorf("read dead letters: %w", err)
 		}
-		var l admin.Letter
-		var letter struct {
-			Time, Reason, Key string
-			Event             struct{ ID string }
+		if none {
+			fmt.Fprintln(table, head)
+			none = false
 		}
+		var l admin.Letter
+		var letter keptLetter
 		if err := json.Unmarshal(line, &l); err != nil {
 			return fmt.Errorf("read dead letters: %w", err)
 		}
 		if err := json.Unmarshal(l.Letter, &letter); err != nil {
 			letter.Reason = "this letter is damaged: " + err.Error()
 		}
-		about := letter.Event.ID
-		if about == "" {
-			about = letter.Key
-		}
-		// Names come from the cluster, and may have anything in them.
-		fmt.Fprintf(table, "%s\t%d\t%s\t%.200q\t%.200q\n", l.Sink, l.Number, letter.Time, about, letter.Reason)
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", l.Sink, l.Number, cell(letter.Time),
+			cell(letter.Event.Op), cell(letter.object()), cell(letter.Event.ID), cell(shortened(letter.Reason)))
 	}
 }
+
+// keptLetter is what the list shows of a letter: of an event, or of what the API server
+// sent, which has a target and a key.
+type keptLetter struct {
+	Time, Reason, Target, Key string
+	Event                     struct{ ID, Op, Subject string }
+}
+
+// object names what the letter is about, as in core/pods/shop/web.
+func (l *keptLetter) object() string {
+	if l.Event.Subject != "" {
+		return l.Event.Subject
+	}
+	return strings.Trim(l.Target+"/"+l.Key, "/")
+}
+
+// cell is a text for a table: names come from the cluster, and may have anything in
+// them. They are whole, so that they can be copied.
+func cell(s string) string { return cmp.Or(visible(s), "-") }
 
 // changeLetters replays or drops.
 func changeLetters(ctx context.Context, c client, out io.Writer, flags *pflag.FlagSet) error {

@@ -118,7 +118,10 @@ func (s *store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		s.logger.Warn("the journal's server complains", "err", err)
 	}
-	options.DisconnectedErrCB = func(_ *nats.Conn, err error) {
+	options.DisconnectedErrCB = func(conn *nats.Conn, err error) {
+		if conn.IsClosed() {
+			return // by Close
+		}
 		s.logger.Warn("connection to the journal lost", "err", err)
 	}
 	options.ReconnectedCB = func(conn *nats.Conn) { s.logger.Info("connected to the journal", "server", conn.ConnectedAddr()) }

@@ -95,8 +95,9 @@ func printLetters(out io.Writer, body io.Reader) error {
 		if err := json.Unmarshal(l.Letter, &letter); err != nil {
 			letter.Reason = "this letter is damaged: " + err.Error()
 		}
+		object, id := letter.about()
 		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", l.Sink, l.Number, cell(letter.Time),
-			cell(letter.Event.Op), cell(letter.object()), cell(letter.Event.ID), cell(shortened(letter.Reason)))
+			cell(letter.Event.Op), cell(object), cell(id), cell(shortened(letter.Reason)))
 	}
 }
 
@@ -107,12 +108,17 @@ type keptLetter struct {
 	Event                     struct{ ID, Op, Subject string }
 }
 
-// object names what the letter is about, as in core/pods/shop/web.
-func (l *keptLetter) object() string {
-	if l.Event.Subject != "" {
-		return l.Event.Subject
+// about names what the letter is about, as in core/pods/shop/web, and the event, or the
+// state of the object if there is no event.
+func (l *keptLetter) about() (object, id string) {
+	if l.Event.ID != "" {
+		return l.Event.Subject, l.Event.ID
 	}
-	return strings.Trim(l.Target+"/"+l.Key, "/")
+	name, state, found := strings.Cut(l.Key, " uid=")
+	if found {
+		state = "uid=" + state
+	}
+	return strings.Trim(l.Target+"/"+strings.TrimLeft(name, "/"), "/"), state
 }
 
 // cell is a text for a table: names come from the cluster, and may have anything in

@@ -110,7 +110,7 @@ func testDeadLetters(t *testing.T, d *informd, h *hook, suffix string) {
 	}
 	table := d.must("deadletters", "list")
 	for _, l := range letters {
-		if !regexp.MustCompile(fmt.Sprintf(`(?m)^hook +%d +\S+ +"%s" +".*413.*"$`, l.Number, l.Letter.Event.ID)).MatchString(table) {
+		if !regexp.MustCompile(fmt.Sprintf(`(?m)^hook +%d +\S+ +\w+ +\S+/%s +%s +.*413.*$`, l.Number, l.Letter.Event.Name, l.Letter.Event.ID)).MatchString(table) {
 			t.Errorf("the table has no line for %s:\n%s", l.Letter.Event.ID, table)
 		}
 	}

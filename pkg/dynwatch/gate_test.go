@@ -281,7 +281,17 @@ func randomGates(t *testing.T, rnd *rand.Rand, faulty, selecting bool) {
 	faults := []func(){
 		api.cut, api.forget, r.caughtUp, func() { api.forget(); api.compact() },
 		func() { r.stop(rnd.IntN(2) == 0); r.begin(wanted) },
-		func() { r.stop(true); api.forget(); r.begin(wanted) },
+		func() {
+			r.stop(true)
+			for range 3 { // only lists tell of these
+				api.put("a", fmt.Sprint("n", rnd.IntN(6)), []string{"yes", "no"}[rnd.IntN(2)])
+			}
+			api.forget()
+			if rnd.IntN(2) == 0 {
+				api.compact()
+			}
+			r.begin(wanted)
+		},
 		func() { _, _ = r.manager.Audit(t.Context()) },
 	}
 	for range 400 {

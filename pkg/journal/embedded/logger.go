@@ -45,8 +45,9 @@ func worth(level slog.Level, text string) slog.Level {
 
 func (l *serverLogger) Noticef(format string, args ...any) { l.log(slog.LevelDebug, format, args) }
 func (l *serverLogger) Warnf(format string, args ...any)   { l.logWorth(slog.LevelWarn, format, args) }
-func (l *serverLogger) Errorf(format string, args ...any)  { l.logWorth(slog.LevelError, format, args) }
-func (l *serverLogger) Debugf(format string, args ...any)  { l.log(slog.LevelDebug, format, args) }
+
+func (l *serverLogger) Errorf(format string, args ...any) { l.logWorth(slog.LevelError, format, args) }
+func (l *serverLogger) Debugf(format string, args ...any) { l.log(slog.LevelDebug, format, args) }
 
 // Tracef is about every protocol line; the server is not asked for it.
 func (l *serverLogger) Tracef(string, ...any) {}

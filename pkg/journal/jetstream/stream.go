@@ -129,7 +129,7 @@ func writtenFor(have, wanted js.StreamConfig) error {
 		"set it back, or use an empty journal.dir, which begins with a new snapshot", strings.Join(was, " and "), strings.Join(is, " and ")))
 }
 
-// named takes the subjects of a journal apart: <prefix>.<cluster>.>
+// named takes the subjects of a journal, "<prefix>.<cluster>.>", apart.
 func named(subjects string) (prefix, cluster string) {
 	root := strings.TrimSuffix(subjects, ".>")
 	dot := strings.LastIndexByte(root, '.')

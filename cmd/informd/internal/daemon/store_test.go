@@ -70,8 +70,14 @@ func TestConnectionLost(t *testing.T) {
 			told := func() bool { return strings.Contains(log.String(), "connection to the journal lost") }
 			if goes {
 				s.Shutdown()
-				for end := time.Now().Add(10 * time.Second); !told() && time.Now().Before(end); {
-					time.Sleep(time.Millisecond)
+				look := time.NewTicker(time.Millisecond)
+				defer look.Stop()
+				for end := time.After(10 * time.Second); !told(); {
+					select {
+					case <-look.C:
+					case <-end:
+						t.Fatal("not told")
+					}
 				}
 			}
 			if err := st.Close(); err != nil && !goes {

@@ -68,7 +68,8 @@ func (r *Runner) changeable(ctx context.Context) (limited context.Context, end c
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for !r.beImpatient(limited, cancel) {
+		for over := false; !over; {
+			over = r.beImpatient(limited, cancel)
 		}
 	}()
 	return limited, func() { cancel(); <-ended }

@@ -6,7 +6,9 @@
 //
 // A path is keys joined by dots, as in spec.template. Two signs stand for many: "*" is
 // every key of an object, as in data.*, and "[]" every element of an array, as in
-// spec.containers[].image. A key that is more than letters, digits, "_", "-" and "$"
+// spec.containers[].image. Where a key follows, "[]" may be left out: a key that meets an
+// array is about each of its elements, so that a forgotten "[]" does not leave in the
+// clear what was to be redacted. A key that is more than letters, digits, "_", "-" and "$"
 // goes in brackets and quotes, as a JSON string has it:
 // metadata.annotations["example.com/a"]. A path that meets a value of another type than
 // it is about leads nowhere.

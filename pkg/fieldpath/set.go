@@ -8,6 +8,9 @@ type node struct {
 	named        map[string]*node
 	any, element *node
 	ends         []int // the paths that end here
+	// through is what goes on into the elements of an array if keys follow here: the
+	// same node, where nothing ends. It is nil if none follow.
+	through *node
 }
 
 // NewSet returns the set of the paths, which are known by their index.
@@ -22,7 +25,24 @@ func NewSet(paths ...Path) *Set {
 			n.ends = append(n.ends, i)
 		}
 	}
+	s.root.seal()
 	return s
+}
+
+// seal makes what goes through arrays, below as well.
+func (n *node) seal() {
+	if n == nil {
+		return
+	}
+	for _, one := range n.named {
+		one.seal()
+	}
+	n.any.seal()
+	n.element.seal()
+	if n.named != nil || n.any != nil {
+		n.through = &node{named: n.named, any: n.any}
+		n.through.through = n.through // arrays in arrays
+	}
 }
 
 // child returns the node one step down, which it makes if there is none.
@@ -53,7 +73,7 @@ func (n *node) child(s step) *node {
 
 // enters reports whether a path goes on into a value that begins with c.
 func (n *node) enters(c byte) bool {
-	return c == '{' && (n.any != nil || n.named != nil) || c == '[' && n.element != nil
+	return c == '{' && n.through != nil || c == '[' && (n.element != nil || n.through != nil)
 }
 
 // window is part of a stack: the nodes that paths have come to at one value. With "*"
@@ -81,6 +101,9 @@ func (s *nodes) into(w window, array bool, key []byte) window {
 		if array {
 			if n.element != nil {
 				*s = append(*s, n.element)
+			}
+			if n.through != nil {
+				*s = append(*s, n.through)
 			}
 			continue
 		}

@@ -170,9 +170,10 @@ func leads(v any, path []string) (values []any) {
 		}
 	case []any:
 		if path[0] == "[]" {
-			for _, element := range v {
-				values = append(values, leads(element, path[1:])...)
-			}
+			path = path[1:]
+		}
+		for _, element := range v {
+			values = append(values, leads(element, path)...)
 		}
 	}
 	return values

@@ -61,8 +61,12 @@ func identityPaths() [][]string {
 // narrow are the rests of the paths that lead into what is one step down.
 func narrow(paths [][]string, step string) (rest [][]string) {
 	for _, p := range paths {
-		if len(p) > 0 && (p[0] == step || p[0] == "*" && step[0] == '=') {
+		switch {
+		case len(p) == 0:
+		case p[0] == step, p[0] == "*" && step[0] == '=':
 			rest = append(rest, p[1:])
+		case step == "[]": // a key is about the elements of an array
+			rest = append(rest, p)
 		}
 	}
 	return rest
@@ -101,7 +105,7 @@ func kept(v any, paths [][]string) (any, bool) {
 				out = append(out, rest)
 			}
 		}
-		return out, slices.ContainsFunc(paths, func(p []string) bool { return p[0] == "[]" })
+		return out, len(paths) > 0
 	}
 	return nil, false
 }

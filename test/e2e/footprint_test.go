@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/natsserver"
 )
 
 const (
@@ -67,15 +67,15 @@ func TestFootprint(t *testing.T) {
 		if size < podBytes {
 			t.Fatalf("a pod has %d bytes, want at least %d", size, podBytes)
 		}
-		for round, journal := range []string{"", embeddedJournal} {
-			t.Run(cmp.Or(journal, "memory"), func(t *testing.T) {
-				d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: "- {resource: pods}", journal: journal})
+		external := natsserver.Start(t, natsserver.Options{})
+		for round, tt := range []struct {
+			name, journal string
+			limit         float64
+		}{{"memory", "", podsLimitMiB}, {"embedded", embeddedJournal, embeddedLimitMiB}, {"nats", natsJournal(external.URL()), podsLimitMiB}} {
+			t.Run(tt.name, func(t *testing.T) {
+				d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: "- {resource: pods}", journal: tt.journal})
 				d.start()
-				limit := podsLimitMiB
-				if journal != "" {
-					limit = embeddedLimitMiB
-				}
-				d.withManyPods(client, round, size, float64(limit))
+				d.withManyPods(client, round, size, tt.limit)
 			})
 		}
 	})

@@ -59,13 +59,14 @@ func onlyWhenChanged(t *testing.T, journal string) {
 		eventually(t, mark, func() bool {
 			return slices.ContainsFunc(d.records(), marked) && slices.ContainsFunc(out.read(t, path), marked)
 		})
-		modified := func(records []record) (n int) {
+		modified := func(records []record) int {
+			ids := make(map[string]bool) // a kill may have a file repeat some
 			for _, r := range records {
 				if r.Op == "modified" {
-					n++
+					ids[r.ID] = true
 				}
 			}
-			return n
+			return len(ids)
 		}
 		if a, s := modified(d.records()), modified(out.read(t, path)); a != all || s != sizes {
 			t.Errorf("at %s all of %d changes and %d of sizes have come, want %d and %d", mark, a, s, all, sizes)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -100,9 +101,10 @@ func (d *informd) withManyPods(client dynamic.Interface, round, size int, limit 
 	}
 }
 
-// diskUse is the size of the journal's files.
+// diskUse is the size of the journal's files, of those with two names once.
 func (d *informd) diskUse() (bytes int64) {
 	d.t.Helper()
+	seen := make(map[uint64]bool) // inodes
 	err := filepath.WalkDir(d.journalDir(), func(_ string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // a memory journal, or a file that is gone by now
@@ -111,8 +113,14 @@ func (d *informd) diskUse() (bytes int64) {
 			return err
 		}
 		info, err := entry.Info()
-		if err == nil {
+		if err != nil {
+			return nil //nolint:nilerr // it is gone by now
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); !ok || !seen[stat.Ino] {
 			bytes += info.Size()
+			if ok {
+				seen[stat.Ino] = true
+			}
 		}
 		return nil
 	})

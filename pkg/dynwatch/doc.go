@@ -26,8 +26,10 @@
 //   - plan.go, planwild.go, measure.go, reach.go: what watching would come to, asked without watching
 //   - preview.go, previewentry.go: what would become of one change, without an API server
 //   - wildcard.go, catalog.go, expand.go: wildcards, and what they match now
+//   - twin.go: two entries for one storage; covering.go: what a wanted set covers, by name
 //   - access.go: telling which permissions are missing
-//   - served.go, definition.go, look.go: resources that come and go, and versions
+//   - served.go, definition.go, look.go: resources that come and go, and versions;
+//     unserved.go: one that is gone
 //   - metadatawatch.go: what follows the definitions and the Namespaces
 //   - sweep.go: lists, compared with the index (first snapshot and reconcile)
 //   - follow.go: the watch

@@ -69,7 +69,7 @@ func TestExampleNamesTheSchema(t *testing.T) {
 // aboutForm are the messages about mistakes that a schema can see: an unknown key, a
 // wrong type, a value that is none of those there are, something required.
 const aboutForm = `: (unknown (key|value|sink type|operation)\b|must be (a list|a mapping|text|true or false|a single value)|` +
-	`is empty: |is not supported yet: |is required: (at least one|one of|the plural name|the sink's place))|` +
+	`is empty: |is required: (at least one|one of|the plural name|the sink's place))|` +
 	`is not a (duration|size|whole number)|is neither true nor false`
 
 // TestBadConfigs: what informd refuses for its form the schema refuses as well, at the

@@ -4,8 +4,8 @@
 // Every event is one record as the Kafka binding of CloudEvents 1.0.2 has it. In
 // binary mode the attributes are headers, "ce_<name>", with values as they are
 // (UTF-8, not percent-encoded), the content type is the header "content-type",
-// and the value is the data. In structured mode the value is the whole event as
-// JSON. A record without data has an empty value, not a null one.
+// and the value is the data. With format cloudevents the value is the whole
+// event as JSON. A record without data has an empty value, not a null one.
 //
 // # Keys and compaction
 //

@@ -13,10 +13,9 @@ import (
 // afterwards. It may be printed: secrets hide themselves.
 //
 // The yaml tags name the keys. An enum tag lists the values a string may have.
-// A later tag marks what is decoded and then refused, because nothing acts on
-// it yet; such a field is always its zero value. An absent tag marks a list that
-// means everything when its key is absent, and says so: present but empty, it
-// would let through what somebody has just removed the last name of.
+// An absent tag marks a list that means everything when its key is absent, and says
+// so: present but empty, it would let through what somebody has just removed the last
+// name of.
 type Config struct {
 	// Path is the file it was read from, and Sum a hash of what was in it.
 	Path string   `yaml:"-"`

@@ -21,7 +21,6 @@ type field struct {
 	key   string
 	value reflect.Value
 	enum  []string // what a string may be; nil means anything
-	later string   // what to do instead, if the key is not supported yet
 	// absent is what a list without its key means, if an empty one is refused.
 	absent string
 }
@@ -40,7 +39,7 @@ func fieldsOf(dst reflect.Value) []field {
 		case key == "" || key == "-" || !f.IsExported():
 			continue
 		}
-		one := field{key: key, value: dst.Field(i), later: f.Tag.Get("later"), absent: f.Tag.Get("absent")}
+		one := field{key: key, value: dst.Field(i), absent: f.Tag.Get("absent")}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			one.enum = strings.Split(enum, ",")
 		}
@@ -67,10 +66,6 @@ func (r *reading) value(n *node, path string, f field) {
 		return
 	}
 	if n.kind == null {
-		return
-	}
-	if f.later != "" {
-		r.refuse(n, path, f.later)
 		return
 	}
 	if s, ok := reflect.TypeAssert[*Sink](f.value.Addr()); ok {
@@ -107,14 +102,6 @@ func (r *reading) visit(n *node, path string) bool {
 	}
 	r.places[path] = n.at
 	return true
-}
-
-// refuse reports a key that nothing acts on yet, unless it is set to nothing.
-func (r *reading) refuse(n *node, path, instead string) {
-	empty := n.kind == text && n.text == "" || n.kind == sequence && len(n.items) == 0
-	if !empty {
-		r.add(n.at, path, "is not supported yet: %s", instead)
-	}
 }
 
 // object decodes a mapping into a struct.

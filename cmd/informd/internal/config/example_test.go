@@ -82,7 +82,7 @@ func keysOf(t reflect.Type) []string {
 		if option == "inline" {
 			keys = append(keys, keysOf(f.Type)...)
 		}
-		if key == "-" || key == "" || f.Tag.Get("later") != "" {
+		if key == "-" || key == "" {
 			continue
 		}
 		keys = append(append(keys, key), keysOf(f.Type)...)

@@ -109,10 +109,7 @@ func variable(key string) string {
 func (r *reading) override(root reflect.Value, over []override) {
 	for _, o := range over {
 		r.origins[o.path] = o.origin
-		f := lookup(root, o.path)
-		if f.later != "" {
-			r.fail(o.path, "is not supported yet: %s", f.later)
-		} else if message := setScalar(f, o.text); message != "" {
+		if message := setScalar(lookup(root, o.path), o.text); message != "" {
 			r.fail(o.path, "%s", message)
 		}
 	}

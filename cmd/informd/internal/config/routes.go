@@ -17,7 +17,7 @@ func (r *reading) checkMatch(m Match, path string, resources []Resource) {
 	if m.Group != nil && !r.bad(path+".group") {
 		message := groupMistake(*m.Group)
 		if isGlob(*m.Group) {
-			message = "a pattern for groups is not supported here yet: write one match per group"
+			message = "a pattern for groups is not supported here: write one match per group"
 		}
 		if message != "" {
 			r.fail(path+".group", "%s", message)

@@ -96,7 +96,7 @@ func (g *generator) mapping(value reflect.Value, path string) object {
 }
 
 // properties are those of a struct: its fields with a yaml tag, and those of embedded
-// structs that are tagged inline. What is not supported yet is left out.
+// structs that are tagged inline.
 func (g *generator) properties(value reflect.Value, path string) object {
 	all := object{}
 	for field, inner := range value.Fields() {
@@ -105,7 +105,7 @@ func (g *generator) properties(value reflect.Value, path string) object {
 		case option == "inline" && field.Type.Kind() == reflect.Struct:
 			maps.Copy(all, g.properties(inner, path))
 			continue
-		case key == "" || key == "-" || !field.IsExported() || field.Tag.Get("later") != "":
+		case key == "" || key == "-" || !field.IsExported():
 			continue
 		}
 		at := strings.TrimPrefix(path+"."+key, ".")

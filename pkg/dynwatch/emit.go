@@ -85,7 +85,7 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 	} else {
 		ev.ID = event.ObjectID(e.uid, o.ResourceVersion, t.epoch)
 	}
-	e.rv, e.ordinal, e.hash, e.epoch = o.ResourceVersion, ev.Ordinal, t.index.hash(ev.Data), t.epoch
+	e.rv, e.ordinal, e.hash, e.epoch = o.ResourceVersion, ev.Ordinal, t.index.hash(o.Data), t.epoch
 	return t.emit(ctx, ev)
 }
 

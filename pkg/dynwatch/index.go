@@ -9,7 +9,7 @@ type entry struct {
 	namespace, name, uid string
 	// rv and ordinal are those of the object's last event.
 	rv, ordinal uint64
-	// hash is of the last event's data, 0 if that was before this process. Only a
+	// hash is of the last event's object, 0 if that was before this process. Only a
 	// rollback needs it: the same revision can then mean another state.
 	hash uint64
 	// epoch is that of the last event.

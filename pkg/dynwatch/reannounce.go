@@ -196,7 +196,7 @@ func (t *target) announceAgain(ctx context.Context, o *frame.Object, e *entry, r
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.rv, e.ordinal+1
 	ev.Data, ev.Gates = event.CloseData(o.Data), gatesOf(o, nil)
 	t.index.remember(e, o.Hashes)
-	e.rv, e.ordinal, e.hash, e.epoch, e.run = o.ResourceVersion, ev.Ordinal, t.index.hash(ev.Data), t.epoch, run
+	e.rv, e.ordinal, e.hash, e.epoch, e.run = o.ResourceVersion, ev.Ordinal, t.index.hash(o.Data), t.epoch, run
 	return errors.Join(t.emit(ctx, ev), t.flush(ctx))
 }
 

@@ -216,11 +216,12 @@ func (t *target) sameState(ctx context.Context, s *sweep, e *entry, o *frame.Obj
 	case o.ResourceVersion != e.rv:
 		return false, nil
 	case e.hash != 0:
-		return t.index.hash(event.CloseData(o.Data)) == e.hash, nil
+		return t.index.hash(o.Data) == e.hash, nil
 	}
 	of := t.event(event.Modified, e, true)
 	last, ok, err := t.lastKnown(ctx, &of)
-	return ok && bytes.Equal(last.Data, event.CloseData(o.Data)), err
+	of.Data = event.CloseData(o.Data)
+	return ok && bytes.Equal(last.Object(), of.Object()), err
 }
 
 // endMissing ends what the index holds and the list did not: rv is the list's

@@ -9,7 +9,8 @@ import (
 // {"object":<object>,"final":<bool>}, or {"final":false} if only the identity is
 // known. The object comes first and its end is all that differs, so that the
 // bytes are written once, when the object is read, before it is known what the
-// event will be.
+// event will be. What an entry asks for beside the object stands before it
+// ([AddMembers]), so that the object is found without reading it.
 const (
 	dataOpen     = `{"object":`
 	dataClose    = `}`
@@ -63,13 +64,40 @@ func (e *Event) TargetState() (state, reason string) {
 	return d.State, d.Reason
 }
 
+// Member is one member of an event's data beside the object.
+type Member struct {
+	Name string
+	// Value is valid JSON on one line.
+	Value []byte
+}
+
+// AddMembers returns a copy of data, complete as [CloseData] and [CloseDeletedData]
+// leave it, with members in their order before all that it has. Without members it
+// returns data itself.
+func AddMembers(data []byte, members ...Member) []byte {
+	if len(members) == 0 {
+		return data
+	}
+	size := len(data)
+	for _, m := range members {
+		size += len(m.Name) + len(m.Value) + len(`"":,`)
+	}
+	dst := append(make([]byte, 0, size), '{')
+	for _, m := range members {
+		dst = append(append(append(dst, '"'), m.Name...), `":`...)
+		dst = append(append(dst, m.Value...), ',')
+	}
+	return append(dst, data[1:]...)
+}
+
 // Object returns the normalised object inside Data, or nil if there is none.
 // The result aliases Data and must not be changed.
 func (e *Event) Object() []byte {
-	object, ok := bytes.CutPrefix(e.Data, []byte(dataOpen))
-	if !ok {
+	members := e.members()
+	if !bytes.HasPrefix(members, []byte(dataOpen[1:])) {
 		return nil
 	}
+	object := members[len(dataOpen)-1:]
 	// No object ends in "true" or "false", so these suffixes are unambiguous.
 	for _, end := range []string{dataFinal, dataNotFinal, dataClose} {
 		if inner, ok := bytes.CutSuffix(object, []byte(end)); ok {
@@ -77,4 +105,58 @@ func (e *Event) Object() []byte {
 		}
 	}
 	return nil
+}
+
+// Member returns the value of a member of Data that was put in with [AddMembers], nil
+// if there is none. The result aliases Data and must not be changed.
+func (e *Event) Member(name string) []byte {
+	var value []byte
+	e.eachMember(func(m Member) {
+		if m.Name == name {
+			value = m.Value
+		}
+	})
+	return value
+}
+
+// members is Data from the member on that no [AddMembers] has put in.
+func (e *Event) members() []byte {
+	return e.eachMember(func(Member) {})
+}
+
+// eachMember calls visit with what [AddMembers] has put in and returns what follows it.
+func (e *Event) eachMember(visit func(Member)) (rest []byte) {
+	if e.Op.Control() || !bytes.HasPrefix(e.Data, []byte("{")) {
+		return nil
+	}
+	rest = e.Data[1:]
+	for !own(rest) {
+		name, behind, ok := nextValue(rest)
+		if !ok || len(behind) == 0 || behind[0] != ':' {
+			return nil
+		}
+		value, behind, ok := nextValue(behind[1:])
+		if !ok || len(behind) == 0 || behind[0] != ',' {
+			return nil
+		}
+		visit(Member{Name: string(bytes.Trim(name, `"`)), Value: value})
+		rest = behind[1:]
+	}
+	return rest
+}
+
+// own reports whether text begins with a member that every event of its kind has.
+func own(text []byte) bool {
+	return bytes.HasPrefix(text, []byte(dataOpen[1:])) || bytes.Equal(text, []byte(dataIdentity[1:]))
+}
+
+// nextValue cuts the JSON value off that text begins with.
+func nextValue(text []byte) (value, behind []byte, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	var raw json.RawMessage
+	if d.Decode(&raw) != nil {
+		return nil, nil, false
+	}
+	end := d.InputOffset()
+	return text[:end], text[end:], true
 }

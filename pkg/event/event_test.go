@@ -1,6 +1,8 @@
 package event_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"os/exec"
 	"slices"
 	"strings"
@@ -124,12 +126,55 @@ func TestObject(t *testing.T) {
 	}
 }
 
+// TestMembers: what stands beside the object is found by its name, and the object as if
+// it were alone.
+func TestMembers(t *testing.T) {
+	open := func(object string) []byte { return append(event.OpenData(nil), object...) }
+	members := []event.Member{
+		{Name: "old", Value: []byte(`{"object":{"a":"}"}}`)},
+		{Name: "changed", Value: []byte(`["a:{"]`)},
+	}
+	const object = `{"old":1,"final":true}`
+	for name, data := range map[string][]byte{
+		"present":   event.CloseData(open(object)),
+		"final":     event.CloseDeletedData(open(object), true),
+		"not final": event.CloseDeletedData(open(object), false),
+		"identity":  event.IdentityData(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			alone := event.Event{Op: event.Deleted, Data: bytes.Clone(data)}
+			e := event.Event{Op: event.Deleted, Data: event.AddMembers(alone.Data, members...)}
+			if !json.Valid(e.Data) {
+				t.Fatalf("%s is no JSON", e.Data)
+			}
+			for _, m := range members {
+				if got := e.Member(m.Name); !bytes.Equal(got, m.Value) {
+					t.Errorf("member %s of %s = %s, want %s", m.Name, e.Data, got, m.Value)
+				}
+			}
+			if e.Member("object") != nil || e.Member("final") != nil || alone.Member("old") != nil {
+				t.Error("Member gives what nobody has put in")
+			}
+			if !bytes.Equal(e.Object(), alone.Object()) {
+				t.Errorf("Object of %s = %s, want %s", e.Data, e.Object(), alone.Object())
+			}
+			if !bytes.Equal(event.AddMembers(data), data) {
+				t.Error("no members change the data")
+			}
+		})
+	}
+}
+
 func TestObjectOfNone(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"nil":      nil,
 		"identity": event.IdentityData(),
 		"foreign":  []byte(`{"other":{}}`),
 		"cut":      []byte(`{"object":{"a":`),
+		"cut name": []byte(`{"old`),
+		"no colon": []byte(`{"old" 1,"object":{}}`),
+		"no comma": []byte(`{"old":1`),
+		"no data":  []byte(`{`),
 	} {
 		e := event.Event{Data: data}
 		if got := e.Object(); got != nil {

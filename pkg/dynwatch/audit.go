@@ -165,12 +165,12 @@ func (t *target) auditPage(page []difference, more bool) {
 		if e != nil {
 			e.sweep = a.number
 		}
-		if e != nil && e.uid == d.uid && t.index.known(e) < d.rv && d.rv <= t.audits.began && t.mayHaveHeldBack(e, d.rv) {
+		if e != nil && t.index.isUID(e, d.uid) && t.index.known(e) < d.rv && d.rv <= t.audits.began && t.mayHaveHeldBack(e, d.rv) {
 			if a.unseen++; a.unseen > auditUnseen {
 				continue
 			}
 		}
-		if e == nil || t.index.known(e) < d.rv || e.uid != d.uid && e.rv <= d.rv {
+		if e == nil || t.index.known(e) < d.rv || !t.index.isUID(e, d.uid) && e.rv <= d.rv {
 			t.suspectOf(d)
 		}
 	}
@@ -181,9 +181,9 @@ func (t *target) auditPage(page []difference, more bool) {
 	if a.err != nil {
 		return
 	}
-	for _, e := range t.index.entries {
+	for e := range t.index.all() {
 		if e.sweep != a.number && e.rv <= a.rv {
-			t.suspectOf(difference{namespace: e.namespace, name: e.name})
+			t.suspectOf(difference{namespace: t.index.namespace(e), name: t.index.name(e)})
 		}
 	}
 }
@@ -261,7 +261,7 @@ func (t *target) diverges(ctx context.Context, a *audit, d difference) (bool, er
 	t.status.beatNow()
 	e := t.index.get(d.namespace, d.name)
 	switch {
-	case e != nil && (e.rv > a.rv || e.uid == d.uid && t.index.known(e) >= d.rv):
+	case e != nil && (e.rv > a.rv || t.index.isUID(e, d.uid) && t.index.known(e) >= d.rv):
 		return false, nil
 	case e == nil && d.rv == 0:
 		return false, nil
@@ -280,7 +280,7 @@ func (t *target) diverges(ctx context.Context, a *audit, d difference) (bool, er
 	if err != nil || e == nil {
 		return there, err
 	}
-	if !there || o.UID != e.uid {
+	if !there || !t.index.isUID(e, o.UID) {
 		return true, nil
 	}
 	if o.ResourceVersion > e.rv && t.unchanged(e, &o) {

@@ -142,7 +142,7 @@ func (t *target) awaitNamespaces(ctx context.Context) error {
 	c.turning, c.doubtful = make(map[string]struct{}), make(map[string]struct{})
 	c.skipped = make(map[string]uint64)
 	c.due = true
-	for _, e := range t.index.entries {
+	for e := range t.index.all() {
 		c.ahead = max(c.ahead, e.rv)
 	}
 	for _, rv := range t.ended {

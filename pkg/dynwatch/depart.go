@@ -94,8 +94,8 @@ func (t *target) pass(ctx context.Context, rv uint64) error {
 
 func (t *target) entriesOf(namespace string) []*entry {
 	var all []*entry
-	for _, e := range t.index.entries {
-		if e.namespace == namespace {
+	for e := range t.index.all() {
+		if t.index.namespace(e) == namespace {
 			all = append(all, e)
 		}
 	}
@@ -116,7 +116,7 @@ func (t *target) endUncovered(ctx context.Context, e *entry, rv uint64) error {
 		t.index.remove(e) // it was not the cluster that changed, or nobody knows
 		return nil
 	}
-	cause := cmp.Or(t.coverage.leaving[e.namespace].cause, rv)
+	cause := cmp.Or(t.coverage.leaving[t.index.namespace(e)].cause, rv)
 	return t.endOutside(ctx, e, rv, cause, true)
 }
 
@@ -144,7 +144,7 @@ func (t *target) endOutside(ctx context.Context, e *entry, at, cause uint64, rep
 // last event, the watch brings that again.
 func (t *target) leave(ctx context.Context, e *entry, o *frame.Object, cause uint64, replay bool) error {
 	if e.rv > t.cursor {
-		t.ended[key(e.namespace, e.name)] = e.rv
+		t.ended[key(t.index.namespace(e), t.index.name(e))] = e.rv
 	}
 	return t.end(ctx, event.Left, e, o, cause, replay)
 }
@@ -154,11 +154,11 @@ func (t *target) lastAnnounced(ctx context.Context, e *entry) (*frame.Object, er
 	if err := t.flush(ctx); err != nil {
 		return nil, err
 	}
-	of := t.event(event.Left, e, false)
+	of := t.event(event.Left, t.index.names(e), false)
 	last, ok, err := t.lastKnown(ctx, &of)
 	object := last.Object()
 	if err != nil || !ok || object == nil {
 		return nil, err
 	}
-	return &frame.Object{ResourceVersion: e.rv, Data: t.fromLog(e, object)}, nil
+	return &frame.Object{ResourceVersion: e.rv, Data: t.fromLog(of.Namespace, of.Name, object)}, nil
 }

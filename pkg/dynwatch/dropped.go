@@ -24,7 +24,7 @@ type dropped struct {
 	unsifted bool
 	// doubtful are entries that may be such, by revision, until the stream has passed
 	// until.
-	doubtful map[*entry]uint64
+	doubtful map[handle]uint64
 	until    uint64
 }
 
@@ -64,10 +64,10 @@ func (t *target) sift(ctx context.Context) error {
 			return err
 		}
 	}
-	found := dropped{doubtful: make(map[*entry]uint64), until: until}
-	for _, e := range t.index.entries {
-		if e.sweep != number && e.rv <= at && t.filter.covers(e.namespace) {
-			found.doubtful[e] = e.rv
+	found := dropped{doubtful: make(map[handle]uint64), until: until}
+	for e := range t.index.all() {
+		if e.sweep != number && e.rv <= at && t.filter.covers(t.index.namespace(e)) {
+			found.doubtful[t.index.handle(e)] = e.rv
 		}
 	}
 	t.dropped = found
@@ -81,10 +81,11 @@ func (t *target) sift(ctx context.Context) error {
 // covered at the mark nor in one that was on its way.
 func (t *target) siftNamespaces() {
 	c := &t.coverage
-	for _, e := range t.index.entries {
-		_, covered := c.covered[e.namespace]
-		_, leaving := c.leaving[e.namespace]
-		_, doubtful := c.doubtful[e.namespace]
+	for e := range t.index.all() {
+		namespace := t.index.namespace(e)
+		_, covered := c.covered[namespace]
+		_, leaving := c.leaving[namespace]
+		_, doubtful := c.doubtful[namespace]
 		if !covered && !leaving && !doubtful {
 			t.index.remove(e)
 		}
@@ -102,8 +103,8 @@ func (t *target) settleDropped() {
 func (t *target) dropDoubtful() {
 	doubtful := t.dropped.doubtful
 	t.dropped = dropped{}
-	for e, rv := range doubtful {
-		if t.index.get(e.namespace, e.name) == e && e.rv == rv {
+	for h, rv := range doubtful {
+		if e := t.index.of(h); e != nil && e.rv == rv {
 			t.drop(e)
 		}
 	}
@@ -126,8 +127,8 @@ func (t *target) endDoubtful(ctx context.Context, e *entry, rv uint64) error {
 }
 
 // doubts reports whether an entry may have been dropped.
-func (d *dropped) doubts(e *entry) bool {
-	_, ok := d.doubtful[e]
+func (t *target) doubts(e *entry) bool {
+	_, ok := t.dropped.doubtful[t.index.handle(e)]
 	return ok
 }
 

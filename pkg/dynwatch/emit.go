@@ -65,13 +65,14 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 		return nil
 	}
 	if e == nil {
-		e = &entry{namespace: o.Namespace, name: o.Name, uid: o.UID}
-		if err := t.recall(ctx, op, e); err != nil {
+		last, err := t.recall(ctx, op, o)
+		if err != nil {
 			return err
 		}
-		t.index.put(e)
+		e = t.index.put(namesOf(o))
+		e.rv, e.ordinal = last.ResourceVersion, last.Ordinal
 	}
-	ev := t.event(op, e, replay)
+	ev := t.event(op, names{t.index.namespace(e), t.index.name(e), o.UID}, replay)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.rv, e.ordinal+1
 	ev.Data = event.CloseData(o.Data)
 	var unchanged []uint64
@@ -81,26 +82,26 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 	ev.Gates = gatesOf(o, unchanged)
 	t.index.remember(e, o.Hashes)
 	if op == event.Entered {
-		ev.ID = event.SelectionID(e.uid, o.ResourceVersion, op, cause, t.epoch)
+		ev.ID = event.SelectionID(o.UID, o.ResourceVersion, op, cause, t.epoch)
 	} else {
-		ev.ID = event.ObjectID(e.uid, o.ResourceVersion, t.epoch)
+		ev.ID = event.ObjectID(o.UID, o.ResourceVersion, t.epoch)
 	}
 	e.rv, e.ordinal, e.hash, e.epoch = o.ResourceVersion, ev.Ordinal, t.index.hash(o.Data), t.epoch
 	return t.emit(ctx, ev)
 }
 
-// recall fills in where an object stood when it left the selection, which it has
-// entered again.
-func (t *target) recall(ctx context.Context, op event.Op, e *entry) error {
+// recall returns where an object stood when it left the selection, which it has
+// entered again. It is the zero event if it never was there.
+func (t *target) recall(ctx context.Context, op event.Op, o *frame.Object) (event.Event, error) {
 	if op != event.Entered {
-		return nil
+		return event.Event{}, nil
 	}
-	of := t.event(op, e, false)
+	of := t.event(op, namesOf(o), false)
 	last, ok, err := t.lastKnown(ctx, &of)
-	if ok {
-		e.rv, e.ordinal = last.ResourceVersion, last.Ordinal
+	if !ok {
+		return event.Event{}, err
 	}
-	return err
+	return last, err
 }
 
 // end emits op, Deleted or Left, for what the index holds as e, and forgets it.
@@ -108,39 +109,41 @@ func (t *target) recall(ctx context.Context, op event.Op, e *entry) error {
 // object's state then, nil if that is not known. A state after the change (one
 // that left and changed on) moves the revision up to its own.
 func (t *target) end(ctx context.Context, op event.Op, e *entry, o *frame.Object, rv uint64, replay bool) error {
-	t.index.remove(e)
-	ev := t.event(op, e, replay)
+	ev := t.event(op, t.index.names(e), replay)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = rv, e.rv, e.ordinal+1
+	t.index.remove(e)
 	switch {
 	case op == event.Left:
 		if o != nil {
 			ev.ResourceVersion = o.ResourceVersion
 			ev.Data = event.CloseData(o.Data)
 		}
-		ev.ID = event.SelectionID(e.uid, ev.ResourceVersion, op, rv, t.epoch)
+		ev.ID = event.SelectionID(ev.UID, ev.ResourceVersion, op, rv, t.epoch)
 	case o == nil:
-		ev.ID = event.DeletedID(e.uid, t.epoch)
+		ev.ID = event.DeletedID(ev.UID, t.epoch)
 		ev.Data = event.IdentityData()
 		last, ok, err := t.lastKnown(ctx, &ev)
 		if err != nil {
 			return err
 		}
 		if object := last.Object(); ok && object != nil {
-			ev.Data = event.CloseDeletedData(t.fromLog(e, object), false)
+			ev.Data = event.CloseDeletedData(t.fromLog(ev.Namespace, ev.Name, object), false)
 		}
 	default:
-		ev.ID = event.DeletedID(e.uid, t.epoch)
+		ev.ID = event.DeletedID(ev.UID, t.epoch)
 		ev.Data = event.CloseDeletedData(o.Data, true)
 	}
 	return t.emit(ctx, ev)
 }
 
 // event fills in what all events of an object have in common.
-func (t *target) event(op event.Op, e *entry, replay bool) event.Event {
+func (t *target) event(op event.Op, of names, replay bool) event.Event {
 	ev := t.record(op)
-	ev.Namespace, ev.Name, ev.UID, ev.Replay = e.namespace, e.name, e.uid, replay
+	ev.Namespace, ev.Name, ev.UID, ev.Replay = of.namespace, of.name, of.uid, replay
 	return ev
 }
+
+func namesOf(o *frame.Object) names { return names{o.Namespace, o.Name, o.UID} }
 
 // record fills in what all events of the target have in common.
 func (t *target) record(op event.Op) event.Event {

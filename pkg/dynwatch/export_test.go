@@ -72,7 +72,7 @@ func NewSchedule(target string, period time.Duration, clock func() time.Time) *S
 
 // Add makes an object known that was last announced anew in a run.
 func (s *Schedule) Add(name string, run uint64) {
-	s.index.put(&entry{namespace: "a", name: name, uid: name, run: run})
+	s.index.put(names{"a", name, name}).run = run
 }
 
 // Ready returns what has fallen due since the last call, as name and run, and that it
@@ -84,7 +84,7 @@ func (s *Schedule) Ready() (all []string) {
 			return all
 		}
 		for _, d := range ready {
-			all = append(all, fmt.Sprintf("%s:r%d", d.entry.name, s.resync.run(d.at)))
+			all = append(all, fmt.Sprintf("%s:r%d", s.index.name(s.index.of(d.entry)), s.resync.run(d.at)))
 			s.resync.done()
 		}
 	}

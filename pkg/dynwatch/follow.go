@@ -166,7 +166,7 @@ func (t *target) handle(ctx context.Context, e watch.Event) error {
 		return err
 	}
 	if !leftOut && len(t.dropped.doubtful) > 0 {
-		delete(t.dropped.doubtful, t.index.get(namespace, name)) // what was dropped has no frames
+		delete(t.dropped.doubtful, t.index.handle(t.index.get(namespace, name))) // what was dropped has no frames
 	}
 	switch {
 	case leftOut: // but the cursor moves on
@@ -204,7 +204,7 @@ func (t *target) rejectFrame(ctx context.Context, typ watch.EventType, bad *fram
 		return nil
 	}
 	var err error
-	if typ == watch.Deleted && e.uid == bad.UID {
+	if typ == watch.Deleted && t.index.isUID(e, bad.UID) {
 		err = t.end(ctx, event.Deleted, e, nil, max(bad.ResourceVersion, e.rv+1), false)
 	} else {
 		err = t.endReplaced(ctx, e, bad)
@@ -226,7 +226,7 @@ func (t *target) apply(ctx context.Context, typ watch.EventType, o *frame.Object
 // applyState is apply for what the cursor may be beyond of.
 func (t *target) applyState(ctx context.Context, typ watch.EventType, o *frame.Object) error {
 	e := t.index.get(o.Namespace, o.Name)
-	if e != nil && e.uid != o.UID {
+	if e != nil && !t.index.isUID(e, o.UID) {
 		if o.ResourceVersion <= e.rv {
 			return nil
 		}
@@ -247,7 +247,7 @@ func (t *target) applyTo(ctx context.Context, typ watch.EventType, o *frame.Obje
 	case typ == watch.Deleted && e == nil:
 		// Born in a gap and ended here: nobody was told of it, but its end is part
 		// of the history that can be seen.
-		return t.endGone(ctx, &entry{namespace: o.Namespace, name: o.Name, uid: o.UID}, o)
+		return t.endUntold(ctx, o)
 	case typ == watch.Deleted:
 		return t.endGone(ctx, e, o)
 	case e == nil:
@@ -311,7 +311,7 @@ func (t *target) matchesList(ctx context.Context) (rv uint64, same bool, err err
 		n++
 		e := t.index.get(m.Namespace, m.Name)
 		rv, err := parseRV(m.ResourceVersion)
-		same = same && err == nil && e != nil && e.uid == string(m.UID) && (t.index.known(e) == rv || t.mayHaveHeldBack(e, rv))
+		same = same && err == nil && e != nil && t.index.isUID(e, string(m.UID)) && (t.index.known(e) == rv || t.mayHaveHeldBack(e, rv))
 		return nil
 	})
 	return rv, same && n == t.index.len(), err

@@ -75,8 +75,9 @@ func (t *target) heldBack(e *entry, rv uint64) {
 	p := t.index.passages[e]
 	p.seen = max(p.seen, rv)
 	t.index.passages[e] = p
-	delete(t.dropped.doubtful, e)
-	t.undecided = slices.DeleteFunc(t.undecided, func(u undecided) bool { return u.entry == e })
+	h := t.index.handle(e)
+	delete(t.dropped.doubtful, h)
+	t.undecided = slices.DeleteFunc(t.undecided, func(u undecided) bool { return u.entry == h })
 }
 
 // mayHaveHeldBack reports whether a state that the watch has come past, newer than the

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -161,11 +159,9 @@ func (t *target) restore(ctx context.Context) error {
 			ends[key(e.Namespace, e.Name)] = ended{e.ResourceVersion, event.Epoch(e.ID)}
 			return
 		}
-		one := &entry{
-			namespace: e.Namespace, name: e.Name, uid: e.UID,
-			rv: e.ResourceVersion, ordinal: e.Ordinal, epoch: event.Epoch(e.ID), run: event.Run(e.ID),
-		}
-		t.index.put(one)
+		one := t.index.put(names{e.Namespace, e.Name, e.UID})
+		one.rv, one.ordinal = e.ResourceVersion, e.Ordinal
+		one.epoch, one.run = event.Epoch(e.ID), event.Run(e.ID)
 		if e.Gates != nil {
 			t.index.remember(one, e.Gates.Hashes)
 		}
@@ -227,8 +223,8 @@ func (t *target) resumeAt(m mark, ends map[string]ended) {
 	}
 	if m.Selection == t.spec.selection() && t.filter != nil {
 		// What fell out when the config was edited has no end in the log.
-		for _, e := range slices.Collect(maps.Values(t.index.entries)) {
-			if !t.filter.named(e.namespace) {
+		for e := range t.index.all() {
+			if !t.filter.named(t.index.namespace(e)) {
 				t.index.remove(e)
 			}
 		}

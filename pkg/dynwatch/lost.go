@@ -70,7 +70,7 @@ type lost struct {
 }
 
 type absentEntry struct {
-	entry *entry
+	entry handle
 	rv    uint64
 }
 

@@ -156,7 +156,6 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	case v.left:
 		err = t.end(ctx, event.Left, e, object, object.ResourceVersion, false)
 	case v.entered:
-		t.index.remove(e) // it had left
 		err = t.announce(ctx, event.Entered, object, e, false)
 	case c.Op == event.Deleted:
 		err = t.apply(ctx, watch.Deleted, object)
@@ -180,7 +179,7 @@ func (t *target) rehearseBefore(ctx context.Context, c *Change, object *frame.Ob
 		return t.apply(ctx, watch.Added, old)
 	case c.Op != event.Added:
 		// It was announced once, at a revision that is not known.
-		t.index.put(&entry{namespace: object.Namespace, name: object.Name, uid: object.UID, ordinal: 1})
+		t.index.put(namesOf(object)).ordinal = 1
 	}
 	return nil
 }

@@ -191,8 +191,8 @@ func (t *target) reannounceLater(ctx context.Context, err error) {
 // object, so that the chain of ordinals and revisions has no hole: the revision before
 // it is its own, or that of the event before.
 func (t *target) announceAgain(ctx context.Context, o *frame.Object, e *entry, run uint64) error {
-	ev := t.event(event.Snapshot, e, true)
-	ev.ID = event.ReannouncedID(e.uid, o.ResourceVersion, run, t.epoch)
+	ev := t.event(event.Snapshot, names{t.index.namespace(e), t.index.name(e), o.UID}, true)
+	ev.ID = event.ReannouncedID(o.UID, o.ResourceVersion, run, t.epoch)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.rv, e.ordinal+1
 	ev.Data, ev.Gates = event.CloseData(o.Data), gatesOf(o, nil)
 	t.index.remember(e, o.Hashes)
@@ -203,6 +203,6 @@ func (t *target) announceAgain(ctx context.Context, o *frame.Object, e *entry, r
 // isLast reports whether an object is what was announced last of its name, or held back
 // since.
 func (t *target) isLast(o *frame.Object, e *entry) bool {
-	return e != nil && e.uid == o.UID &&
+	return e != nil && t.index.isUID(e, o.UID) &&
 		(t.index.known(e) == o.ResourceVersion || t.mayHaveHeldBack(e, o.ResourceVersion))
 }

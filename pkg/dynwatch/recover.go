@@ -79,7 +79,7 @@ func (t *target) reconcileAround(ctx context.Context, oldest uint64) error {
 	}
 	l.phase, l.settled = settling, rv
 	for _, e := range t.missing(s) {
-		l.absent = append(l.absent, absentEntry{e, e.rv})
+		l.absent = append(l.absent, absentEntry{t.index.handle(e), e.rv})
 	}
 	// What else ended at that revision is absent: no watch need begin before it.
 	t.forgetEnds(oldest)
@@ -130,10 +130,11 @@ func (t *target) settle(ctx context.Context) error {
 		return nil
 	}
 	for _, a := range l.absent {
-		if t.index.get(a.entry.namespace, a.entry.name) != a.entry || a.entry.rv != a.rv {
+		e := t.index.of(a.entry)
+		if e == nil || e.rv != a.rv {
 			continue // a frame explained it
 		}
-		if err := t.endAbsent(ctx, a.entry, l.settled); err != nil {
+		if err := t.endAbsent(ctx, e, l.settled); err != nil {
 			return err
 		}
 	}

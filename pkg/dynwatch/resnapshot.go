@@ -224,9 +224,9 @@ func (s *resnapshot) expect(d difference, most int) {
 func (t *target) listed(rv uint64) {
 	s := t.again.resnapshot
 	s.listed, s.rv = true, rv
-	for _, e := range t.index.entries {
+	for e := range t.index.all() {
 		if e.run != s.run && e.rv <= rv {
-			s.expect(difference{namespace: e.namespace, name: e.name, uid: e.uid}, t.limits.suspects)
+			s.expect(difference{namespace: t.index.namespace(e), name: t.index.name(e), uid: t.index.uid(e)}, t.limits.suspects)
 		}
 	}
 }
@@ -282,7 +282,7 @@ func (t *target) concludeResnapshot(ctx context.Context) error {
 func (t *target) told(s *resnapshot, d difference) bool {
 	e := t.index.get(d.namespace, d.name)
 	if d.rv == 0 {
-		return e == nil || e.uid != d.uid || e.rv > s.rv
+		return e == nil || !t.index.isUID(e, d.uid) || e.rv > s.rv
 	}
 	return e != nil && t.index.known(e) >= d.rv || e == nil && t.cursor >= d.rv
 }

@@ -50,7 +50,7 @@ type resync struct {
 // due is when an object is to be announced anew.
 type due struct {
 	at    int64
-	entry *entry
+	entry handle
 }
 
 func newResync(s spec, clock func() time.Time) resync {
@@ -146,17 +146,17 @@ func (r *resync) look(x *index) (ready []due, wait time.Duration) {
 // needless reports whether the object is gone, was announced anew since the round
 // began, or is late by a whole period, so that it falls due again.
 func (r *resync) needless(x *index, d due, now int64) bool {
-	e := d.entry
-	return x.get(e.namespace, e.name) != e || e.run >= r.run(d.at) || d.at <= now-int64(r.period)
+	e := x.of(d.entry)
+	return e == nil || e.run >= r.run(d.at) || d.at <= now-int64(r.period)
 }
 
 // fill puts the next slice into the queue.
 func (r *resync) fill(x *index, now int64) {
 	from := max(r.queued, now-int64(r.period))
 	to := from + max(int64(r.period)/resyncSlices, 1)
-	for _, e := range x.entries {
-		if at := r.dueAfter(from, e.namespace, e.name); at <= to {
-			r.queue = append(r.queue, due{at, e})
+	for e := range x.all() {
+		if at := r.dueAfter(from, x.namespace(e), x.name(e)); at <= to {
+			r.queue = append(r.queue, due{at, x.handle(e)})
 		}
 	}
 	slices.SortFunc(r.queue, func(a, b due) int { return cmp.Compare(a.at, b.at) })
@@ -182,10 +182,15 @@ func (t *target) resync(ctx context.Context) {
 		t.lookAgain(wait)
 		return
 	}
+	objects := make([]names, len(ready)) // the index is not for the reader
+	for i, d := range ready {
+		e := t.index.of(d.entry)
+		objects[i].namespace, objects[i].name = t.index.namespace(e), t.index.name(e)
+	}
 	source := t.source
 	t.again.read(ctx, func(ctx context.Context, take func(present) error) (uint64, error) {
-		for _, d := range ready {
-			p, err := source.presentOf(ctx, d.entry.namespace, d.entry.name)
+		for _, o := range objects {
+			p, err := source.presentOf(ctx, o.namespace, o.name)
 			if err == nil {
 				err = take(p)
 			}
@@ -211,8 +216,7 @@ func (s *source) presentOf(ctx context.Context, namespace, name string) (p prese
 func (t *target) resynced(ctx context.Context, p *present) error {
 	r := &t.again.resync
 	d := r.queue[0]
-	e := t.index.get(d.entry.namespace, d.entry.name)
-	if e == d.entry && p.there && t.isLast(&p.object, e) {
+	if e := t.index.of(d.entry); e != nil && p.there && t.isLast(&p.object, e) {
 		if err := t.announceAgain(ctx, &p.object, e, r.run(d.at)); err != nil {
 			return err
 		}

@@ -61,10 +61,10 @@ func (t *target) retraceOne(ctx context.Context, at uint64) (complete bool, err 
 // endAt ends what existed at the revision before at and not at it any more, with
 // its last state.
 func (t *target) endAt(ctx context.Context, e *entry, at uint64) error {
-	if !t.filter.covers(e.namespace) {
+	if !t.filter.covers(t.index.namespace(e)) {
 		return t.endUncovered(ctx, e, at)
 	}
-	if t.dropped.doubts(e) {
+	if t.doubts(e) {
 		return t.endDoubtful(ctx, e, at)
 	}
 	last, err := t.lastState(ctx, e, at-1)
@@ -88,11 +88,11 @@ func (t *target) endAt(ctx context.Context, e *entry, at uint64) error {
 // lastState returns the entry's object as it was at rv, nil if that cannot be
 // read or passed on.
 func (t *target) lastState(ctx context.Context, e *entry, rv uint64) (*frame.Object, error) {
-	o, ok, err := t.source.objectAt(ctx, e.namespace, e.name, rv)
+	o, ok, err := t.source.objectAt(ctx, t.index.namespace(e), t.index.name(e), rv)
 	if _, bad := errors.AsType[*frame.Malformed](err); bad || expired(err) || unsupported(err) {
 		return nil, nil // there is none to show
 	}
-	if err != nil || !ok || o.UID != e.uid {
+	if err != nil || !ok || !t.index.isUID(e, o.UID) {
 		return nil, err
 	}
 	return &o, nil

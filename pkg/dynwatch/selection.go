@@ -32,12 +32,23 @@ func (t *target) endGone(ctx context.Context, e *entry, o *frame.Object) error {
 	}
 }
 
+// endUntold is endGone for an object that nobody was told of.
+func (t *target) endUntold(ctx context.Context, o *frame.Object) error {
+	e := t.index.put(namesOf(o))
+	h := t.index.handle(e)
+	err := t.endGone(ctx, e, o)
+	if e := t.index.of(h); e != nil {
+		t.index.remove(e) // what became of it is not known
+	}
+	return err
+}
+
 // endAbsent emits the end of an object that a list at rv did not hold.
 func (t *target) endAbsent(ctx context.Context, e *entry, rv uint64) error {
-	if !t.filter.covers(e.namespace) {
+	if !t.filter.covers(t.index.namespace(e)) {
 		return t.endUncovered(ctx, e, rv)
 	}
-	if t.dropped.doubts(e) {
+	if t.doubts(e) {
 		return t.endDoubtful(ctx, e, rv)
 	}
 	if !t.spec.selects() {
@@ -62,11 +73,11 @@ func (t *target) endAbsent(ctx context.Context, e *entry, rv uint64) error {
 // stillThere looks an object up as it was at rv. It may be there
 // in a state that cannot be passed on; o is nil then.
 func (t *target) stillThere(ctx context.Context, e *entry, rv uint64) (o *frame.Object, there bool, err error) {
-	found, ok, err := t.source.objectAt(ctx, e.namespace, e.name, rv)
+	found, ok, err := t.source.objectAt(ctx, t.index.namespace(e), t.index.name(e), rv)
 	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
-		return nil, bad.UID == e.uid, t.reject(ctx, bad)
+		return nil, t.index.isUID(e, bad.UID), t.reject(ctx, bad)
 	}
-	return &found, ok && found.UID == e.uid, err
+	return &found, ok && t.index.isUID(e, found.UID), err
 }
 
 // undecided is an object for which a DELETED frame came so late that etcd no
@@ -74,7 +85,7 @@ func (t *target) stillThere(ctx context.Context, e *entry, rv uint64) (o *frame.
 // Frames may still tell of it until then: it may have come back before its end.
 // Called deleted at once, it would then be deleted twice.
 type undecided struct {
-	entry *entry
+	entry handle
 	rv    uint64
 	at    uint64
 	now   *frame.Object // nil if it is gone
@@ -83,19 +94,19 @@ type undecided struct {
 
 // postpone keeps the entry as it is until the watch has come to the present.
 func (t *target) postpone(ctx context.Context, e *entry) error {
-	if t.index.get(e.namespace, e.name) != e {
+	if e.ordinal == 0 {
 		return nil // nobody was told of it, and what became of it is not known
 	}
-	if slices.ContainsFunc(t.undecided, func(u undecided) bool { return u.entry == e && u.rv == e.rv }) {
+	u := undecided{entry: t.index.handle(e), rv: e.rv}
+	if slices.ContainsFunc(t.undecided, func(other undecided) bool { return other.entry == u.entry && other.rv == u.rv }) {
 		return nil
 	}
-	u := undecided{entry: e, rv: e.rv}
-	found, ok, at, err := t.source.look(ctx, e.namespace, e.name, 0)
+	found, ok, at, err := t.source.look(ctx, t.index.namespace(e), t.index.name(e), 0)
 	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
-		u.there, u.at = bad.UID == e.uid, bad.ResourceVersion
+		u.there, u.at = t.index.isUID(e, bad.UID), bad.ResourceVersion
 		err = t.reject(ctx, bad)
 	} else {
-		u.there, u.at = ok && found.UID == e.uid, at
+		u.there, u.at = ok && t.index.isUID(e, found.UID), at
 		if u.there {
 			u.now = &found
 		}
@@ -111,17 +122,17 @@ func (t *target) postpone(ctx context.Context, e *entry) error {
 func (t *target) decide(ctx context.Context) error {
 	var open []undecided
 	for _, u := range t.undecided {
-		switch {
+		switch e := t.index.of(u.entry); {
 		case t.cursor < u.at:
 			open = append(open, u)
-		case t.index.get(u.entry.namespace, u.entry.name) != u.entry || u.entry.rv != u.rv:
+		case e == nil || e.rv != u.rv:
 			// A frame told of it.
 		default:
 			op := event.Deleted
 			if u.there {
 				op = event.Left
 			}
-			if err := t.end(ctx, op, u.entry, u.now, max(u.at, u.rv+1), true); err != nil {
+			if err := t.end(ctx, op, e, u.now, max(u.at, u.rv+1), true); err != nil {
 				return err
 			}
 		}

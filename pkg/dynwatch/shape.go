@@ -15,10 +15,10 @@ func (t *target) reshape(s spec) {
 	t.shape.Store(frame.NewShape(s.rules, t.redactor).Gated(s.gates))
 }
 
-// fromLog opens the data of an event with the entry's object as the log has it. It may
-// have been written when other values were redacted.
-func (t *target) fromLog(e *entry, object []byte) []byte {
-	return append(event.OpenData(nil), t.shape.Load().Again(e.namespace, e.name, object)...)
+// fromLog opens the data of an event with an object as the log has it. It may have been
+// written when other values were redacted.
+func (t *target) fromLog(namespace, name string, object []byte) []byte {
+	return append(event.OpenData(nil), t.shape.Load().Again(namespace, name, object)...)
 }
 
 // noShape is for objects that go nowhere.

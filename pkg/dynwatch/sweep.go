@@ -158,7 +158,7 @@ func replacedAt(e *entry, rv uint64) uint64 {
 
 // endReplaced ends the entry if what cannot be passed on is another object.
 func (t *target) endReplaced(ctx context.Context, e *entry, bad *frame.Malformed) error {
-	if bad.UID == "" || bad.UID == e.uid {
+	if bad.UID == "" || t.index.isUID(e, bad.UID) {
 		return nil
 	}
 	return t.end(ctx, event.Deleted, e, nil, replacedAt(e, bad.ResourceVersion), true)
@@ -176,7 +176,7 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 	if !s.rollback && t.isPast(e, o.Namespace, o.Name, o.UID, o.ResourceVersion) {
 		return nil
 	}
-	if e != nil && e.uid != o.UID {
+	if e != nil && !t.index.isUID(e, o.UID) {
 		if err := t.end(ctx, event.Deleted, e, nil, replacedAt(e, o.ResourceVersion), true); err != nil {
 			return err
 		}
@@ -204,7 +204,7 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 // log holds of the name: a target resumes behind the last events of the process
 // before it, and behind the lists that namespaces began with.
 func (t *target) isPast(e *entry, namespace, name, uid string, rv uint64) bool {
-	return rv <= max(t.endedAt(namespace, name), t.coverage.listed[namespace]) || e != nil && e.uid != uid && rv <= e.rv
+	return rv <= max(t.endedAt(namespace, name), t.coverage.listed[namespace]) || e != nil && !t.index.isUID(e, uid) && rv <= e.rv
 }
 
 // sameState reports whether the index already holds the listed state, or a newer
@@ -218,7 +218,7 @@ func (t *target) sameState(ctx context.Context, s *sweep, e *entry, o *frame.Obj
 	case e.hash != 0:
 		return t.index.hash(o.Data) == e.hash, nil
 	}
-	of := t.event(event.Modified, e, true)
+	of := t.event(event.Modified, t.index.names(e), true)
 	last, ok, err := t.lastKnown(ctx, &of)
 	of.Data = event.CloseData(o.Data)
 	return ok && bytes.Equal(last.Object(), of.Object()), err
@@ -250,7 +250,7 @@ func (t *target) missing(s *sweep) []*entry {
 		return nil
 	}
 	var gone []*entry
-	for _, e := range t.index.entries {
+	for e := range t.index.all() {
 		if e.sweep != s.number {
 			gone = append(gone, e)
 		}
@@ -298,7 +298,7 @@ func (t *target) differences(ctx context.Context, s *sweep) (differing []differe
 			}
 		}
 		fromWatch := s.horizon != 0 && rv > s.horizon
-		if !fromWatch && !t.isPast(e, m.Namespace, m.Name, string(m.UID), rv) && (e == nil || e.uid != string(m.UID) || rv > t.index.known(e)) {
+		if !fromWatch && !t.isPast(e, m.Namespace, m.Name, string(m.UID), rv) && (e == nil || !t.index.isUID(e, string(m.UID)) || rv > t.index.known(e)) {
 			differing = append(differing, difference{m.Namespace, m.Name, string(m.UID), rv})
 		}
 		return nil

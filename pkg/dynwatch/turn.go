@@ -113,7 +113,7 @@ func (t *target) depart(ctx context.Context, namespace string, cause uint64) err
 		if err != nil {
 			return err
 		}
-		if e := t.index.get(o.Namespace, o.Name); e != nil && e.uid == o.UID && t.index.known(e) == o.ResourceVersion {
+		if e := t.index.get(o.Namespace, o.Name); e != nil && t.index.isUID(e, o.UID) && t.index.known(e) == o.ResourceVersion {
 			return t.leave(ctx, e, &o, cause, false)
 		}
 		return nil
@@ -278,7 +278,7 @@ func (t *target) listArrived(ctx context.Context, namespace string, at, cause ui
 
 // catchUp announces a newer state of what the index holds, or of what replaced it.
 func (t *target) catchUp(ctx context.Context, e *entry, o *frame.Object, cause uint64) error {
-	if e.uid == o.UID {
+	if t.index.isUID(e, o.UID) {
 		return t.announce(ctx, event.Modified, o, e, true)
 	}
 	if err := t.end(ctx, event.Deleted, e, nil, replacedAt(e, o.ResourceVersion), true); err != nil {
@@ -292,7 +292,7 @@ func (t *target) catchUp(ctx context.Context, e *entry, o *frame.Object, cause u
 func (t *target) announceArrived(ctx context.Context, o *frame.Object, cause uint64) error {
 	op := event.Entered
 	if o.ResourceVersion > cause {
-		of := t.event(op, &entry{namespace: o.Namespace, name: o.Name, uid: o.UID}, false)
+		of := t.event(op, namesOf(o), false)
 		_, known, err := t.lastKnown(ctx, &of)
 		if err == nil && !known {
 			op, err = t.addedOrEntered(ctx, o, cause)

@@ -92,11 +92,11 @@ func (t *target) endAllUnserved(ctx context.Context) error {
 		from = min(from, t.lost.from)
 	}
 	last := t.cursor
-	for _, e := range t.index.entries {
+	for e := range t.index.all() {
 		last = max(last, e.rv)
 	}
 	to := max(last+1, t.unservedAt)
-	for _, e := range t.index.entries {
+	for e := range t.index.all() {
 		if err := t.end(ctx, event.Deleted, e, nil, to, true); err != nil {
 			return err
 		}

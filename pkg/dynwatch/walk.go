@@ -60,9 +60,9 @@ func (t *target) quests(s *sweep, differing []difference) []quest {
 		q := quest{namespace: d.namespace, name: d.name, uid: d.uid, rv: d.rv, top: s.at}
 		q.floor = max(t.lost.from, t.endedAt(q.namespace, q.name), t.coverage.listed[q.namespace])
 		if e != nil {
-			q.knownUID, q.knownRV = e.uid, e.rv
+			q.knownUID, q.knownRV = t.index.uid(e), e.rv
 		}
-		if e != nil && e.uid == d.uid && d.rv != 0 && d.rv <= q.floor {
+		if e != nil && t.index.isUID(e, d.uid) && d.rv != 0 && d.rv <= q.floor {
 			return // no revision is missing: a change gate held it back
 		}
 		all = append(all, q)
@@ -71,8 +71,8 @@ func (t *target) quests(s *sweep, differing []difference) []quest {
 		add(t.index.get(d.namespace, d.name), d)
 	}
 	for _, e := range t.missing(s) {
-		if e.rv <= s.at && t.filter.covers(e.namespace) {
-			add(e, difference{namespace: e.namespace, name: e.name})
+		if e.rv <= s.at && t.filter.covers(t.index.namespace(e)) {
+			add(e, difference{namespace: t.index.namespace(e), name: t.index.name(e)})
 		}
 	}
 	trim()
@@ -179,10 +179,10 @@ func (t *target) relive(ctx context.Context, f *finding) error {
 		return t.reliveEnd(ctx, e, f)
 	case f.bad != nil:
 		return t.rejectFinding(ctx, e, f.bad)
-	case e != nil && e.uid == f.uid:
+	case e != nil && t.index.isUID(e, f.uid):
 		return t.announce(ctx, event.Modified, f.object, e, true)
 	case e != nil: // its end was not found
-		if err := t.reliveEnd(ctx, e, &finding{uid: e.uid, rv: replacedAt(e, f.rv)}); err != nil {
+		if err := t.reliveEnd(ctx, e, &finding{uid: t.index.uid(e), rv: replacedAt(e, f.rv)}); err != nil {
 			return err
 		}
 	}
@@ -201,7 +201,7 @@ func (t *target) relive(ctx context.Context, f *finding) error {
 }
 
 func (t *target) reliveEnd(ctx context.Context, e *entry, f *finding) error {
-	if e == nil || e.uid != f.uid {
+	if e == nil || !t.index.isUID(e, f.uid) {
 		return nil // nobody was told of it
 	}
 	if f.left {

@@ -37,12 +37,12 @@ func mutants() []mutant {
 		},
 		{
 			name: "uid-ignored", file: "pkg/dynwatch/follow.go",
-			old: "if e != nil && e.uid != o.UID {\n\t\tif o.ResourceVersion <= e.rv {", new: "if e != nil && e.uid == \"\" {\n\t\tif o.ResourceVersion <= e.rv {",
+			old: "if e != nil && !t.index.isUID(e, o.UID) {\n\t\tif o.ResourceVersion <= e.rv {", new: "if e != nil && t.index.isUID(e, \"\") {\n\t\tif o.ResourceVersion <= e.rv {",
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact,N7-reset-watches", caughtBy: []string{"I3", "I4", "I5", "I14"},
 		},
 		{
 			name: "uid-ignored-in-lists", file: "pkg/dynwatch/sweep.go",
-			old: "(e == nil || e.uid != string(m.UID) || rv > t.index.known(e))", new: "(e == nil || rv > t.index.known(e) && e.uid == string(m.UID))",
+			old: "(e == nil || !t.index.isUID(e, string(m.UID)) || rv > t.index.known(e))", new: "(e == nil || rv > t.index.known(e) && t.index.isUID(e, string(m.UID)))",
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},
 		{
@@ -62,7 +62,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "index-forgotten-at-restart", file: "pkg/dynwatch/ledger.go",
-			old: "t.index.put(one)", new: "newIndex().put(one)",
+			old: "one := t.index.put(", new: "one := newIndex().put(",
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I6", "I12", "I14", "I3"},
 		},
 		{

@@ -49,24 +49,36 @@ func Parse(text string) (Path, error) {
 
 // String returns the path in its usual form, which [Parse] reads.
 func (p Path) String() string {
-	var b strings.Builder
-	for i, s := range p.steps {
-		switch {
-		case s.kind == element:
-			b.WriteString("[]")
-			continue
-		case s.kind == named && (s.key == "" || strings.ContainsFunc(s.key, func(c rune) bool { return !bare(c) })):
-			b.WriteString("[" + quoted(s.key) + "]")
-			continue
-		case i > 0:
-			b.WriteByte('.')
+	var text []byte
+	for _, s := range p.steps {
+		switch s.kind {
+		case element:
+			text = AppendElement(text)
+		case anyKey:
+			text = append(appendDot(text), '*')
+		default:
+			text = AppendKey(text, s.key)
 		}
-		if s.kind == anyKey {
-			b.WriteByte('*')
-		}
-		b.WriteString(s.key)
 	}
-	return b.String()
+	return string(text)
+}
+
+// AppendKey appends one step to the text of a path, into the member of the key.
+func AppendKey(path []byte, key string) []byte {
+	if key == "" || strings.ContainsFunc(key, func(c rune) bool { return !bare(c) }) {
+		return append(append(append(path, '['), quoted(key)...), ']')
+	}
+	return append(appendDot(path), key...)
+}
+
+// AppendElement appends one step to the text of a path, into every element.
+func AppendElement(path []byte) []byte { return append(path, "[]"...) }
+
+func appendDot(path []byte) []byte {
+	if len(path) == 0 {
+		return path
+	}
+	return append(path, '.')
 }
 
 // quoted returns a key as a JSON string.

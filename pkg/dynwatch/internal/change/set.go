@@ -1,0 +1,192 @@
+package change
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/informd/informd/pkg/fieldpath"
+)
+
+// Set is what is different between two objects. It does not change.
+type Set struct {
+	places  []place
+	changes []difference
+}
+
+// place is a value in an object, known by its index in a set.
+type place struct {
+	outer int // the place that this one is in; none for the object itself
+	key   []byte
+	index int // of an element, or none
+}
+
+// difference is one operation of a patch.
+type difference struct {
+	op    op
+	place int
+	value []byte
+}
+
+type op uint8
+
+const (
+	add op = iota
+	remove
+	replace
+)
+
+// String returns the operation's name in a patch.
+func (o op) String() string {
+	switch o {
+	case add:
+		return "add"
+	case remove:
+		return "remove"
+	default:
+		return "replace"
+	}
+}
+
+// Of compares two states of an object, both normalised. The set keeps both, which must
+// not change as long as it is used. There is an error only if one of them is something
+// else; not all of it is checked.
+func Of(before, after []byte) (*Set, error) {
+	if len(before) == 0 || before[0] != '{' || len(after) == 0 || after[0] != '{' {
+		return nil, errNoObject
+	}
+	d := differ{before: side{data: before}, after: side{data: after}, set: &Set{}, left: thorough * (len(before) + len(after))}
+	if err := d.value(span{0, len(before)}, span{0, len(after)}, none); err != nil {
+		return nil, err
+	}
+	return d.set, nil
+}
+
+func (s *Set) note(o op, at int, value []byte) {
+	s.changes = append(s.changes, difference{o, at, value})
+}
+
+// member returns the place of a member of what is at a place.
+func (s *Set) member(at int, key []byte) int {
+	s.places = append(s.places, place{at, key, none})
+	return len(s.places) - 1
+}
+
+// element returns the place of an element of what is at a place.
+func (s *Set) element(at, index int) int {
+	s.places = append(s.places, place{at, nil, index})
+	return len(s.places) - 1
+}
+
+// Empty reports whether the objects say the same.
+func (s *Set) Empty() bool { return len(s.changes) == 0 }
+
+// AppendPaths appends a JSON array of the paths to what changed, as package fieldpath
+// reads them, sorted, each of them once. A path leads to the innermost value that changed,
+// or to the outermost one that came or went. An element is "[]" whichever it is:
+// spec.containers[].image, as one writes it in a config.
+//
+// metadata.resourceVersion, which is another one in every state, is left out, and so is
+// metadata.managedFields.
+func (s *Set) AppendPaths(dst []byte) []byte {
+	texts := make([][]byte, 0, len(s.changes))
+	for _, c := range s.changes {
+		if text := s.appendPath(nil, c.place); !isSilent(text) {
+			texts = append(texts, text)
+		}
+	}
+	slices.SortFunc(texts, bytes.Compare)
+	dst = append(dst, '[')
+	for i, text := range slices.CompactFunc(texts, bytes.Equal) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendEscaped(append(dst, '"'), text), '"')
+	}
+	return append(dst, ']')
+}
+
+// isSilent reports whether a change of what a path leads to says nothing.
+func isSilent(path []byte) bool {
+	rest, ok := bytes.CutPrefix(path, []byte("metadata.managedFields"))
+	return ok && (len(rest) == 0 || rest[0] == '.' || rest[0] == '[') || string(path) == "metadata.resourceVersion"
+}
+
+func (s *Set) appendPath(dst []byte, at int) []byte {
+	if at == none {
+		return dst
+	}
+	p := s.places[at]
+	dst = s.appendPath(dst, p.outer)
+	if p.index != none {
+		return fieldpath.AppendElement(dst)
+	}
+	return fieldpath.AppendKey(dst, string(p.key))
+}
+
+// AppendPatch appends a JSON Patch (RFC 6902) that makes after of before, with the
+// operations add, remove and replace. It is about everything that changed.
+func (s *Set) AppendPatch(dst []byte) []byte {
+	dst = append(dst, '[')
+	for i, c := range s.changes {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, `{"op":"`...), c.op.String()...), `","path":"`...)
+		dst = append(s.appendPointer(dst, c.place), '"')
+		if c.op != remove {
+			dst = append(append(dst, `,"value":`...), c.value...)
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
+}
+
+// appendPointer appends a JSON Pointer (RFC 6901) as it stands in a JSON string.
+func (s *Set) appendPointer(dst []byte, at int) []byte {
+	if at == none {
+		return dst
+	}
+	p := s.places[at]
+	dst = append(s.appendPointer(dst, p.outer), '/')
+	if p.index != none {
+		return strconv.AppendInt(dst, int64(p.index), 10)
+	}
+	for rest := p.key; ; {
+		i := bytes.IndexAny(rest, "~/")
+		if i < 0 {
+			return appendEscaped(dst, rest)
+		}
+		dst = appendEscaped(dst, rest[:i])
+		if rest[i] == '~' {
+			dst = append(dst, "~0"...)
+		} else {
+			dst = append(dst, "~1"...)
+		}
+		rest = rest[i+1:]
+	}
+}
+
+// appendEscaped appends text as it stands inside the quotes of a JSON string.
+func appendEscaped(dst, text []byte) []byte {
+	const hex = "0123456789abcdef"
+	for len(text) > 0 {
+		c := text[0]
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ':
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		case c < utf8.RuneSelf:
+			dst = append(dst, c)
+		default:
+			r, size := utf8.DecodeRune(text)
+			dst = utf8.AppendRune(dst, r)
+			text = text[size:]
+			continue
+		}
+		text = text[1:]
+	}
+	return dst
+}

@@ -10,16 +10,17 @@ import (
 // close.
 const thorough = 32
 
-// few is up to how many keys are held one against the other, which takes no memory.
-const few = 32
+// wordy is how many times as long as the object a patch may become, if it is longer than
+// usualPatch.
+const (
+	wordy      = 2
+	usualPatch = 64 << 10
+)
 
-var errNoObject = errors.New("not a JSON object without white space")
-
-// side is one of the two objects, and the children of what is compared just now.
-type side struct {
-	data     []byte
-	children []child // those of outer values are before those of inner ones
-}
+var (
+	errNoObject = errors.New("not a JSON object without white space")
+	errTooLong  = errors.New("the patch would be too long")
+)
 
 // span is where a value is.
 type span struct{ from, end int }
@@ -31,6 +32,17 @@ type differ struct {
 	before, after side
 	set           *Set
 	left          int // how much may still be scanned
+	room          int // how much longer the patch may become
+}
+
+// run compares the objects.
+func (d *differ) run() (*Set, error) {
+	d.set = &Set{}
+	d.before.children, d.after.children = nil, nil
+	if err := d.value(span{0, len(d.before.data)}, span{0, len(d.after.data)}, none); err != nil {
+		return nil, err
+	}
+	return d.set, nil
 }
 
 // value compares the two values at a place.
@@ -51,7 +63,14 @@ func (d *differ) value(b, a span, at int) error {
 			}
 		}
 	}
-	d.set.note(replace, at, after)
+	return d.note(replace, at, after)
+}
+
+// note adds a change to the set.
+func (d *differ) note(o op, at int, value []byte) error {
+	if d.room -= d.set.note(o, at, value); d.room < 0 {
+		return errTooLong
+	}
 	return nil
 }
 
@@ -105,78 +124,6 @@ func (d *differ) scan(b, a span) bool {
 	return okBefore && okAfter
 }
 
-// open returns where the first child in a value begins, or the value's end.
-func (s *side) open(in span) (int, bool) {
-	i := in.from + 1
-	if i < in.end && s.data[i] == closing(s.data[in.from]) {
-		return i + 1, i+1 == in.end
-	}
-	return i, i < in.end
-}
-
-// behind returns where the child begins that follows on what ends at i, or the value's
-// end.
-func (s *side) behind(i int, in span) (int, bool) {
-	switch {
-	case i >= in.end:
-		return i, false
-	case s.data[i] == ',':
-		return i + 1, i+1 < in.end
-	default:
-		return i + 1, i+1 == in.end && s.data[i] == closing(s.data[in.from])
-	}
-}
-
-// closing is what ends what opens.
-func closing(open byte) byte { return open + 2 } // { and }, [ and ]
-
-// add scans the child that begins at i and returns what behind does.
-func (s *side) add(i int, in span, array bool) (int, bool) {
-	c, ok := next(s.data, i, array)
-	if !ok {
-		return i, false
-	}
-	s.children = append(s.children, c)
-	return s.behind(c.end, in)
-}
-
-// dropRepeated leaves of the members from bottom on the last one of each key.
-func (s *side) dropRepeated(bottom int) {
-	all := s.children[bottom:]
-	if !s.repeats(all) {
-		return
-	}
-	seen := make(map[string]bool, len(all))
-	to := len(all)
-	for i := len(all) - 1; i >= 0; i-- {
-		if name := string(all[i].key(s.data)); !seen[name] {
-			seen[name] = true
-			to--
-			all[to] = all[i]
-		}
-	}
-	s.children = s.children[:bottom+copy(all, all[to:])]
-}
-
-// repeats reports whether two members have the same key.
-func (s *side) repeats(all []child) bool {
-	if len(all) <= few {
-		for i, c := range all {
-			for _, other := range all[:i] {
-				if isKey(s.data, c, s.data, other) {
-					return true
-				}
-			}
-		}
-		return false
-	}
-	seen := make(map[string]struct{}, len(all))
-	for _, c := range all {
-		seen[string(c.key(s.data))] = struct{}{}
-	}
-	return len(seen) < len(all)
-}
-
 // middle returns what is left of the children from the bottoms on without those that both
 // begin and end with.
 func (d *differ) middle(bottomBefore, bottomAfter int) (before, after span) {
@@ -207,11 +154,15 @@ func (d *differ) elements(bottomBefore, bottomAfter, at int) error {
 		}
 	}
 	for last := b.end - 1; last >= b.from; last-- { // from the end, so that the others stay in their places
-		d.set.note(remove, d.set.element(at, last-bottomBefore), nil)
+		if err := d.note(remove, d.set.element(at, last-bottomBefore), nil); err != nil {
+			return err
+		}
 	}
 	for ; a.from < a.end; a.from++ {
 		c := d.after.children[a.from]
-		d.set.note(add, d.set.element(at, a.from-bottomAfter), d.after.data[c.value:c.end])
+		if err := d.note(add, d.set.element(at, a.from-bottomAfter), d.after.data[c.value:c.end]); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -240,19 +191,24 @@ func (d *differ) members(bottomBefore, bottomAfter, at int) error {
 		name := y.key(d.after.data)
 		place := d.set.member(at, name)
 		i, ok := rest[string(name)]
-		if !ok {
-			d.set.note(add, place, d.after.data[y.value:y.end])
-			continue
+		var err error
+		if ok {
+			delete(rest, string(name))
+			err = d.value(d.before.children[i].at(), y.at(), place)
+		} else {
+			err = d.note(add, place, d.after.data[y.value:y.end])
 		}
-		delete(rest, string(name))
-		if err := d.value(d.before.children[i].at(), y.at(), place); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	for ; b.from < b.end; b.from++ {
 		name := d.before.children[b.from].key(d.before.data)
-		if _, stays := rest[string(name)]; rest == nil || stays {
-			d.set.note(remove, d.set.member(at, name), nil)
+		if _, left := rest[string(name)]; rest != nil && !left {
+			continue
+		}
+		if err := d.note(remove, d.set.member(at, name), nil); err != nil {
+			return err
 		}
 	}
 	return nil

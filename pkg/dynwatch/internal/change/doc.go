@@ -16,6 +16,8 @@
 //   - what is in very many levels of other values (32, where nearly all of an object is
 //     that deep) is equal byte for byte or not at all, and what differs is one change of
 //     the whole value there, so that no object makes a comparison long
+//   - if the patch became longer than 64 KiB and twice the object, what changed is told by
+//     the members of the object itself, so that no set is much larger than an object
 //
 // The package has no state and is safe for concurrent use.
 package change

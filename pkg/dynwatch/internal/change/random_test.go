@@ -214,7 +214,7 @@ func (w writer) text(dst []byte, text string) []byte {
 	for i, r := range text {
 		switch {
 		case r == '"' || r == '\\':
-			dst = append(dst, '\\', byte(r)) //nolint:gosec // one of the two
+			dst = append(append(dst, '\\'), string(r)...)
 		case r < ' ' || w.escapes && r < 0x10000 && (maphash.String(w.seed, text)>>(i%64))&1 == 1:
 			dst = fmt.Appendf(dst, `\u%04x`, r)
 		default:

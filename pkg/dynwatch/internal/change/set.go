@@ -2,6 +2,8 @@ package change
 
 import (
 	"bytes"
+	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -17,9 +19,10 @@ type Set struct {
 
 // place is a value in an object, known by its index in a set.
 type place struct {
-	outer int // the place that this one is in; none for the object itself
-	key   []byte
-	index int // of an element, or none
+	outer  int // the place that this one is in; none for the object itself
+	key    []byte
+	index  int // of an element, or none
+	length int // of what leads here, about
 }
 
 // difference is one operation of a patch.
@@ -56,26 +59,38 @@ func Of(before, after []byte) (*Set, error) {
 	if len(before) == 0 || before[0] != '{' || len(after) == 0 || after[0] != '{' {
 		return nil, errNoObject
 	}
-	d := differ{before: side{data: before}, after: side{data: after}, set: &Set{}, left: thorough * (len(before) + len(after))}
-	if err := d.value(span{0, len(before)}, span{0, len(after)}, none); err != nil {
-		return nil, err
+	size := len(before) + len(after)
+	d := differ{before: side{data: before}, after: side{data: after}, left: thorough * size, room: max(usualPatch, wordy*len(after))}
+	set, err := d.run()
+	if errors.Is(err, errTooLong) { // so the members of the object itself have to do
+		d.left, d.room = size, math.MaxInt
+		set, err = d.run()
 	}
-	return d.set, nil
+	return set, err
 }
 
-func (s *Set) note(o op, at int, value []byte) {
+// note adds a change and returns about how long it makes the patch.
+func (s *Set) note(o op, at int, value []byte) int {
 	s.changes = append(s.changes, difference{o, at, value})
+	size := len(`{"op":"replace","path":"","value":},`) + len(value)
+	if at != none {
+		size += s.places[at].length
+	}
+	return size
 }
 
 // member returns the place of a member of what is at a place.
-func (s *Set) member(at int, key []byte) int {
-	s.places = append(s.places, place{at, key, none})
-	return len(s.places) - 1
-}
+func (s *Set) member(at int, key []byte) int { return s.place(place{at, key, none, len(key)}) }
 
 // element returns the place of an element of what is at a place.
-func (s *Set) element(at, index int) int {
-	s.places = append(s.places, place{at, nil, index})
+func (s *Set) element(at, index int) int { return s.place(place{at, nil, index, len("[]")}) }
+
+func (s *Set) place(p place) int {
+	p.length += len("/")
+	if p.outer != none {
+		p.length += s.places[p.outer].length
+	}
+	s.places = append(s.places, p)
 	return len(s.places) - 1
 }
 

@@ -155,6 +155,23 @@ func TestManyMembers(t *testing.T) {
 	}
 }
 
+// TestMuchChanged is about objects of which the patch would be longer than they are.
+func TestMuchChanged(t *testing.T) {
+	key := strings.Repeat("k", 10_000)
+	for name, one := range map[string]string{"elements": `[%s]`, "below a long key": `{"` + key + `":[%s]}`} {
+		before := fmt.Appendf(nil, `{"a":{"b":1},"data":`+one+`}`, strings.Repeat("1,", 100_000)+"1")
+		after := fmt.Appendf(nil, `{"a":{"b":2},"data":`+one+`}`, strings.Repeat("2,", 100_000)+"2")
+		s := of(t, before, after)
+		if got, want := string(s.AppendPaths(nil)), `["a","data"]`; got != want {
+			t.Errorf("%s: paths %.1000s, want %s", name, got, want)
+		}
+		if got, most := len(s.AppendPatch(nil)), len(after)+200; got > most {
+			t.Errorf("%s: the patch has %d bytes, want at most %d", name, got, most)
+		}
+		checkPatch(t, s, before, after)
+	}
+}
+
 func checkPatch(tb testing.TB, s *change.Set, before, after []byte) {
 	tb.Helper()
 	patch := s.AppendPatch(nil)

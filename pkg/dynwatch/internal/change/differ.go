@@ -107,7 +107,7 @@ func (d *differ) scan(b, a span) bool {
 		// With the byte behind it, for a number may go on.
 		if end := i + len(text); end <= b.end && bytes.Equal(d.before.data[i:end], text) {
 			by := i - k
-			d.before.children = append(d.before.children, child{c.from + by, c.value + by, c.end + by, c.escapes})
+			d.before.children = append(d.before.children, child{from: c.from + by, value: c.value + by, end: c.end + by, escapes: c.escapes})
 			i, okBefore = d.before.behind(c.end+by, b)
 		} else {
 			i, okBefore = d.before.add(i, b, array)
@@ -179,6 +179,11 @@ func (d *differ) members(bottomBefore, bottomAfter, at int) error {
 			return err
 		}
 	}
+	return d.byKey(b, a, at)
+}
+
+// byKey compares the members that do not stand in one order, or came or went.
+func (d *differ) byKey(b, a span, at int) error {
 	var rest map[string]int // of before
 	if b.from < b.end && a.from < a.end {
 		rest = make(map[string]int, b.end-b.from)
@@ -190,10 +195,9 @@ func (d *differ) members(bottomBefore, bottomAfter, at int) error {
 		y := d.after.children[a.from]
 		name := y.key(d.after.data)
 		place := d.set.member(at, name)
-		i, ok := rest[string(name)]
 		var err error
-		if ok {
-			delete(rest, string(name))
+		if i, ok := rest[string(name)]; ok {
+			d.before.children[i].met = true
 			err = d.value(d.before.children[i].at(), y.at(), place)
 		} else {
 			err = d.note(add, place, d.after.data[y.value:y.end])
@@ -202,12 +206,11 @@ func (d *differ) members(bottomBefore, bottomAfter, at int) error {
 			return err
 		}
 	}
-	for ; b.from < b.end; b.from++ {
-		name := d.before.children[b.from].key(d.before.data)
-		if _, left := rest[string(name)]; rest != nil && !left {
+	for _, x := range d.before.children[b.from:b.end] {
+		if x.met {
 			continue
 		}
-		if err := d.note(remove, d.set.member(at, name), nil); err != nil {
+		if err := d.note(remove, d.set.member(at, x.key(d.before.data)), nil); err != nil {
 			return err
 		}
 	}

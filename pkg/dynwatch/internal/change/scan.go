@@ -95,6 +95,7 @@ func skipNested(data []byte, i int) int {
 type child struct {
 	from, value, end int
 	escapes          bool // the key has some
+	met              bool // it has been compared
 }
 
 // next returns the child that begins at i.

@@ -20,6 +20,7 @@ import (
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	httpbinding "github.com/cloudevents/sdk-go/v2/protocol/http"
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/informd/informd/pkg/event"
@@ -109,6 +110,7 @@ type receiver struct {
 	*httptest.Server
 	mu       sync.Mutex
 	secrets  []string
+	encoding string // that bodies have to have
 	events   []cloudevents.Event
 	problems []error
 }
@@ -147,14 +149,12 @@ func (r *receiver) read(request *http.Request) ([]cloudevents.Event, error) {
 			return nil, err
 		}
 	}
-	if request.Header.Get("Content-Encoding") == "gzip" {
-		unpacked, err := gzip.NewReader(bytes.NewReader(body))
-		if err != nil {
-			return nil, err
-		}
-		if body, err = io.ReadAll(unpacked); err != nil {
-			return nil, err
-		}
+	encoding := request.Header.Get("Content-Encoding")
+	if len(body) > 0 && encoding != r.encoding {
+		return nil, fmt.Errorf("the encoding is %q, want %q", encoding, r.encoding)
+	}
+	if body, err = unpack(encoding, body); err != nil {
+		return nil, err
 	}
 	request.Body = io.NopCloser(bytes.NewReader(body))
 	if httpbinding.NewMessageFromHttpRequest(request).ReadEncoding() == binding.EncodingBatch {
@@ -165,6 +165,30 @@ func (r *receiver) read(request *http.Request) ([]cloudevents.Event, error) {
 		return nil, err
 	}
 	return []cloudevents.Event{*e}, nil
+}
+
+// unpack is what a server does before it gives a body to the SDK, which knows nothing of
+// encodings.
+func unpack(encoding string, body []byte) ([]byte, error) {
+	switch encoding {
+	case "":
+		return body, nil
+	case "gzip":
+		unpacked, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		return io.ReadAll(unpacked)
+	case "zstd":
+		unpacked, err := zstd.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		defer unpacked.Close()
+		return io.ReadAll(unpacked)
+	default:
+		return nil, fmt.Errorf("the encoding is %q", encoding)
+	}
 }
 
 func openWebhook(t *testing.T, url string, change func(c *webhook.Config)) sink.Sink {
@@ -206,6 +230,7 @@ func TestCloudEventsOverHTTP(t *testing.T) {
 		"structured, gzip": {func(c *webhook.Config) { c.Compression = "gzip" }, structured()},
 		"batch, gzip":      {func(c *webhook.Config) { c.Batch, c.Compression = 7, "gzip" }, structured()},
 		"binary, gzip":     {func(c *webhook.Config) { c.Format, c.Compression = webhook.Binary, "gzip" }, binary()},
+		"binary, zstd":     {func(c *webhook.Config) { c.Format, c.Compression = webhook.Binary, "zstd" }, binary()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			secrets := t.TempDir() + "/secret"
@@ -214,6 +239,7 @@ func TestCloudEventsOverHTTP(t *testing.T) {
 			s := openWebhook(t, r.URL, func(o *webhook.Config) {
 				o.SecretFile = secrets
 				c.change(o)
+				r.encoding = strings.TrimPrefix(string(o.Compression), "none")
 			})
 			events := samples()
 			n, err := s.Write(t.Context(), events)

@@ -30,7 +30,7 @@ func TestRandomUse(t *testing.T) {
 		case kind == 0:
 			return []byte(g.pick("", "{}", `{"a":1}`))
 		case kind == 1:
-			return random(g, 1<<g.IntN(21))
+			return random(g, 1<<g.IntN(20))
 		case kind < 10:
 			return g.configMap()
 		default:
@@ -43,7 +43,7 @@ func TestRandomUse(t *testing.T) {
 			t.Fatalf("seed %d: got %d bytes, want %d", seed, len(got)-2, len(k.object))
 		}
 	}
-	for step := range 6000 {
+	for step := range 3000 {
 		i := 0
 		if len(all) > 0 {
 			i = g.IntN(len(all))

@@ -33,19 +33,23 @@ func (t *target) emit(ctx context.Context, e event.Event) error {
 	return nil
 }
 
-// flush appends the batch to the log and blocks while there is no room.
+// flush appends the batch to the log and blocks while there is no room, or while a
+// reader of the log is to read history first.
 func (t *target) flush(ctx context.Context) error {
-	if len(t.pending.events) == 0 {
-		return nil
+	for rest := t.pending.events; len(rest) > 0; {
+		t.status.blocked.Store(true)
+		n, err := t.awaitReaders(ctx, rest)
+		if err == nil {
+			err = t.options.Log.Append(ctx, rest[:n])
+		}
+		t.status.blocked.Store(false)
+		t.status.beatNow()
+		if err != nil {
+			return fmt.Errorf("%w: %w", errLog, err)
+		}
+		t.status.appended(rest[:n])
+		rest = rest[n:]
 	}
-	t.status.blocked.Store(true)
-	err := t.options.Log.Append(ctx, t.pending.events)
-	t.status.blocked.Store(false)
-	t.status.beatNow()
-	if err != nil {
-		return fmt.Errorf("%w: %w", errLog, err)
-	}
-	t.status.appended(t.pending.events)
 	clear(t.pending.events) // do not keep the bodies alive
 	t.pending = batch{events: t.pending.events[:0]}
 	t.status.objects.Store(uint64(t.index.len()))

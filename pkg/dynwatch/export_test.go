@@ -22,19 +22,20 @@ func (m *Manager) SetAudit(interval time.Duration) { m.timing.audit = interval }
 // Limits are those of a walk, and how many revisions are listed one by one.
 type Limits struct {
 	Requests, Bodies int
-	Time             time.Duration
+	Time, Patience   time.Duration
 	Revisions        uint64
 }
 
 // Limits returns those of targets that start from now on.
 func (m *Manager) Limits() Limits {
 	l := m.limits
-	return Limits{l.requests, l.bodies, l.time, l.revisions}
+	return Limits{l.requests, l.bodies, l.time, l.patience, l.revisions}
 }
 
 // SetLimits replaces them.
 func (m *Manager) SetLimits(l Limits) {
 	m.limits.requests, m.limits.bodies, m.limits.time, m.limits.revisions = l.Requests, l.Bodies, l.Time, l.Revisions
+	m.limits.patience = l.Patience
 }
 
 // Rate is the rate of a target's events, by a clock of the test's.

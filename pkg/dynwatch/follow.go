@@ -168,6 +168,7 @@ func (t *target) handle(ctx context.Context, e watch.Event) error {
 	if !leftOut && len(t.dropped.doubtful) > 0 {
 		delete(t.dropped.doubtful, t.index.handle(t.index.get(namespace, name))) // what was dropped has no frames
 	}
+	defer t.await.frame(rv)()
 	switch {
 	case leftOut: // but the cursor moves on
 	case w.Err != nil:

@@ -33,6 +33,8 @@ type recorder struct {
 	// dying loses marks, as a process does that is killed before they are due, and
 	// takes no event from then on.
 	dying bool
+	// readers is nil if there are none to wait for.
+	readers *readers
 }
 
 var errDying = errors.New("the process is being killed")
@@ -114,6 +116,7 @@ func (r *recorder) Append(ctx context.Context, events []event.Event) error {
 	if r.dying {
 		return errDying // nothing follows a mark that is lost
 	}
+	r.readers.append(events)
 	for _, e := range events {
 		if !e.Op.Control() || !r.repeats(e) {
 			r.events = append(r.events, e)
@@ -213,7 +216,14 @@ func start(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) *rig {
 // startLimited is start with other limits.
 func startLimited(t *testing.T, api *fakeAPI, limit func(*dynwatch.Limits), wanted ...dynwatch.Resource) *rig {
 	t.Helper()
+	return startOn(t, api, func(*recorder) {}, limit, wanted...)
+}
+
+// startOn is startLimited with another log.
+func startOn(t *testing.T, api *fakeAPI, change func(*recorder), limit func(*dynwatch.Limits), wanted ...dynwatch.Resource) *rig {
+	t.Helper()
 	r := &rig{t: t, api: api, log: newRecorder(), limit: limit, logger: slog.New(slog.DiscardHandler)}
+	change(r.log)
 	r.begin(wanted...)
 	return r
 }
@@ -226,7 +236,7 @@ func (r *rig) begin(wanted ...dynwatch.Resource) {
 	r.t.Helper()
 	m, err := dynwatch.New(dynwatch.Options{
 		Cluster: "test", Kubernetes: r.api.config(), Log: r.log, Reject: r.log.reject,
-		RedactionKey: []byte("0123456789abcdef"), Logger: r.logger,
+		RedactionKey: []byte("0123456789abcdef"), Logger: r.logger, Await: r.log.readers.await(),
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -96,6 +96,7 @@ func (l *leftOut) of(namespace string, after uint64) (frames []leftFrame, known 
 // tellLeftOut tells what frames said that were left out, as etcd has it, oldest first.
 // It returns the revision up to which all is told.
 func (t *target) tellLeftOut(ctx context.Context, frames []leftFrame, from uint64) (told uint64, err error) {
+	defer t.await.history()()
 	told = from
 	for _, f := range frames {
 		if f.rv <= from {

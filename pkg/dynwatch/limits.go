@@ -8,6 +8,9 @@ type limits struct {
 	requests int
 	time     time.Duration
 	width    int
+	// patience bounds how long a target waits for readers of the log until it is live
+	// again. Etcd keeps its history for five minutes.
+	patience time.Duration
 	// bodies is how many bytes of older states of one name are held; what is
 	// beyond is read twice.
 	bodies int
@@ -21,7 +24,7 @@ type limits struct {
 
 func defaultLimits() limits {
 	return limits{
-		requests: 20_000, time: 30 * time.Second, width: 8, bodies: 4 << 20,
+		requests: 20_000, time: 30 * time.Second, width: 8, patience: time.Minute, bodies: 4 << 20,
 		revisions: 200, objects: 200_000, suspects: 10_000,
 	}
 }

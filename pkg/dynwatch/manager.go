@@ -54,7 +54,7 @@ type Rejected struct {
 	Raw []byte
 }
 
-// Options are what a Manager needs. All fields but Logger are required.
+// Options are what a Manager needs. All fields but Await and Logger are required.
 type Options struct {
 	// Cluster is the name that every event carries.
 	Cluster string
@@ -62,6 +62,12 @@ type Options struct {
 	// and compression are set as watching needs them.
 	Kubernetes *rest.Config
 	Log        Log
+	// Await is called before history is appended, which comes as fast as it is read: it
+	// waits until the first of some events can be appended without pushing out of the
+	// log what one of its readers has still to read, and returns how many of the leading
+	// ones can. If ctx ends first its error is returned; the other errors are those of
+	// Append. Nil: nothing is ever pushed out.
+	Await func(ctx context.Context, events []event.Event) (n int, err error)
 	// Reject keeps an object that cannot be passed on, and returns when it is
 	// kept. Like Append it blocks until it is, or until ctx ends.
 	Reject func(ctx context.Context, r Rejected) error

@@ -19,9 +19,9 @@ func (t *target) retrace(ctx context.Context, to uint64) (bool, error) {
 		(t.index.len()+1)*int(to-l.from) > t.limits.objects {
 		return false, nil
 	}
-	began := time.Now()
+	began, waited := time.Now(), t.await.waited
 	for l.from < to {
-		if time.Since(began) > t.limits.time {
+		if time.Since(began)-(t.await.waited-waited) > t.limits.time {
 			return false, nil
 		}
 		complete, err := t.retraceOne(ctx, l.from+1)

@@ -16,8 +16,12 @@ var errBehind = errors.New("the API server is behind what it or another one has 
 // from the future is not refused, it is silent, so this comes before each watch.
 func (t *target) checkRollback(ctx context.Context) (bool, error) {
 	rv, err := t.source.revision(ctx)
-	if err != nil || rv >= t.cursor {
+	if err != nil {
 		return false, err
+	}
+	if rv >= t.cursor {
+		t.await.opens(rv, t.limits.patience)
+		return false, nil
 	}
 	return true, t.doubt(ctx)
 }

@@ -126,6 +126,7 @@ type target struct {
 	// sweeps numbers the sweeps, for the marks in the index.
 	sweeps  uint32
 	pending batch
+	await   await
 	limits  limits
 	audits  audits
 	again   reannouncing
@@ -150,6 +151,7 @@ func newTarget(s spec, m *Manager) *target {
 		status: newStatus(s), index: newIndex(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
 		served: m.served, nudge: m.served.subscribe(s), looks: newLooks(), redactor: m.redactor,
 	}
+	t.await.left = t.limits.patience
 	t.reshape(s)
 	t.audits = newAudits(t.timing.audit)
 	t.again = newReannouncing(s, t.timing)

@@ -108,9 +108,9 @@ func (t *target) walk(ctx context.Context, quests []quest) error {
 		source: t.source, limits: t.limits, quests: quests, findings: make(chan finding),
 		requests: t.limits.requests - l.requests, lenient: l.setbacks >= maxSetbacks,
 	}
-	began := time.Now()
+	began, waited := time.Now(), t.await.waited
 	err := t.hear(ctx, w, t.limits.time-l.spent)
-	l.spent += time.Since(began)
+	l.spent += time.Since(began) - (t.await.waited - waited)
 	l.requests += w.asked
 	l.answers += w.answers
 	if l.torn = l.torn || w.torn; err != nil {
@@ -134,7 +134,9 @@ func (t *target) hear(ctx context.Context, w *walk, left time.Duration) error {
 	// ends the target.
 	walking, stop := context.WithCancel(ctx)
 	defer stop()
-	w.start(walking, stop, left)
+	t.await.walking = newAllowance(walking, left)
+	defer t.await.walked()
+	w.start(walking, stop, t.await.walking)
 	tick := time.NewTicker(hearTick)
 	defer tick.Stop()
 	var err error
@@ -249,12 +251,11 @@ type walk struct {
 
 // start starts the walkers, which end with ctx, or one of whom ends all by stop.
 // Findings is closed when all have ended.
-func (w *walk) start(ctx context.Context, stop func(), left time.Duration) {
-	asking, spent := context.WithTimeout(ctx, left)
+func (w *walk) start(ctx context.Context, stop func(), left *allowance) {
 	var walkers sync.WaitGroup
 	for range min(w.limits.width, len(w.quests)) {
 		walkers.Go(func() {
-			if err := w.run(ctx, asking); err != nil {
+			if err := w.run(ctx, left.asking); err != nil {
 				w.fail(err)
 				stop()
 			}
@@ -262,7 +263,7 @@ func (w *walk) start(ctx context.Context, stop func(), left time.Duration) {
 	}
 	go func() {
 		walkers.Wait()
-		spent()
+		left.end()
 		close(w.findings)
 	}()
 }

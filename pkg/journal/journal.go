@@ -76,6 +76,20 @@ type Ledger interface {
 	Last(ctx context.Context, of *event.Event) (event.Event, bool, error)
 }
 
+// Awaiter is a [Ledger] that keeps so many events of an object and no more, so that
+// what is appended faster than readers commit pushes out what they have not read. A
+// Ledger that is none drops nothing unread.
+type Awaiter interface {
+	// Await waits until the first of some events can be appended without that, for any
+	// open cursor that commits something now and then, and returns how many of the
+	// leading ones can: all of them at best. A cursor that stands still for some seconds
+	// is not waited for any more until it commits again. Await is for history, which
+	// comes as fast as it is read: what happens now must not wait for a reader. The
+	// events of one object must be asked about and appended by one goroutine at a time.
+	// If ctx ends first its error is returned; the others are those of Append.
+	Await(ctx context.Context, events []event.Event) (n int, err error)
+}
+
 // Journal is the log. All methods may be called concurrently.
 type Journal interface {
 	Ledger
@@ -169,4 +183,6 @@ type Stats struct {
 	Oversize uint64
 	// Foreign counts the messages in the log that are no events of ours.
 	Foreign uint64
+	// Overtaken counts how often an [Awaiter] gave up waiting for readers.
+	Overtaken uint64
 }

@@ -35,6 +35,7 @@ type cursor struct {
 	seen        map[uint64]struct{}
 	// dropped are the copies that were left out last, one after the other.
 	dropped struct{ from, to uint64 }
+	stands  stand
 
 	// Of who has put something into reader:
 	queue  []journal.Entry // read ahead

@@ -113,7 +113,7 @@ func (j *Journal) acknowledged(_ js.JetStream, m *nats.Msg, ack *js.PubAck) {
 		return
 	}
 	if f.copyOf == 0 {
-		j.heads.set(f.subject, head{seq: ack.Sequence, id: f.id, ends: f.event.Op.Ends()})
+		j.heads.add(f.subject, head{seq: ack.Sequence, id: f.id, ends: f.event.Op.Ends()})
 	}
 	if !j.tail.push(ack.Sequence, f.event, f.copyOf) {
 		j.lose(fmt.Errorf("%w: it counts from %d again and was at %d", ErrLost, ack.Sequence, j.tail.end()))

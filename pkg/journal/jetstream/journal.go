@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,11 +31,14 @@ type Journal struct {
 	flights *flights
 	turn    chan struct{} // held by the Append call that is sending
 	janitor *janitor
+	// standstill is for how long a cursor that is waited for may commit nothing.
+	standstill time.Duration
 
 	appending, recording, asking, resizing *trouble
 
 	blocked                 atomic.Int64
 	lost, oversize, foreign atomic.Uint64
+	overtaken               atomic.Uint64
 	suspicious              atomic.Bool // the stream ended too early when last looked at
 
 	life    context.Context //nolint:containedctx // ends with Close; bounds what outlives a call
@@ -61,7 +65,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		c.ScanInterval = defaultScanInterval
 	}
 	j := &Journal{
-		config: c, logger: c.Logger, turn: make(chan struct{}, 1), heads: newHeads(), records: newRecords(), flights: newFlights(),
+		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, heads: newHeads(int(min(c.HistoryPerObject, math.MaxInt32))), records: newRecords(), flights: newFlights(),
 		cursors: map[string]*cursor{}, absent: map[string]position{}, dirty: make(chan struct{}, 1),
 	}
 	named := func(call string) *trouble { return &trouble{logger: c.Logger, what: call} }
@@ -141,6 +145,7 @@ func (j *Journal) Stats() journal.Stats {
 		Events: j.holds.events, Bytes: j.holds.bytes, Capacity: j.holds.capacity,
 		LastSeq: j.tail.end(), Blocked: int(j.blocked.Load()),
 		Lost: j.lost.Load(), Oversize: j.oversize.Load(), Foreign: j.foreign.Load(),
+		Overtaken: j.overtaken.Load(),
 	}
 }
 

@@ -91,6 +91,7 @@ func registerMetrics(r *prometheus.Registry, m *dynwatch.Manager, j journal.Jour
 		counter("lost_total", "How often the journal was found to lack events that it had acknowledged.", func(s journal.Stats) uint64 { return s.Lost }),
 		counter("oversize_total", "Objects that the journal could not keep, events that went on without them.", func(s journal.Stats) uint64 { return s.Oversize }),
 		counter("foreign_total", "Messages in the journal's stream that are none of informd's.", func(s journal.Stats) uint64 { return s.Foreign }),
+		counter("overtaken_total", "How often history that is made up for gave up waiting for a sink, which may miss some of it.", func(s journal.Stats) uint64 { return s.Overtaken }),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {

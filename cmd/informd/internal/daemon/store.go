@@ -191,6 +191,17 @@ func (s *store) Append(ctx context.Context, events []event.Event) error {
 	return err
 }
 
+// await waits for readers of the journal before history is appended.
+func (s *store) await(ctx context.Context, events []event.Event) (int, error) {
+	a, ok := s.Journal.(journal.Awaiter)
+	if !ok {
+		return len(events), nil
+	}
+	n, err := a.Await(ctx, events)
+	s.notice(err)
+	return n, err
+}
+
 // Mark implements [journal.Journal].
 func (s *store) Mark(ctx context.Context, target string, note []byte) error {
 	err := s.Journal.Mark(ctx, target, note)

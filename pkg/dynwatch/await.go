@@ -1,0 +1,122 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// History comes as fast as it is read, not as the cluster made it, and the log keeps
+// so many events of an object. So what a target makes up for, and what a watch brings
+// of the time before it was opened, waits for the readers of the log. What happens now
+// does not: a reader that is slow then is its own affair. Nor does a reader that is
+// always slow hold up the others for much longer than the break itself.
+
+// awaitLeast is how much longer than the time that the history is of it may wait.
+const awaitLeast = time.Second
+
+// await is a target's waiting for readers of the log.
+type await struct {
+	// head is the resource's revision when the watch was opened: up to it frames are
+	// history. Live is when the last frame came that was not, zero if none has.
+	head uint64
+	live time.Time
+	// telling: what is emitted is history, also while nothing is made up for.
+	telling bool
+	// left is how long may be waited until the target is live again, used how long it
+	// was since it was live, waited how long in all.
+	left, used, waited time.Duration
+	// walking is the time for the walk that is under way, nil if none is.
+	walking *allowance
+}
+
+// opens says that a watch is about to be opened, and the resource is at head. After a
+// start it is not known how long nobody has watched.
+func (a *await) opens(head uint64, patience time.Duration) {
+	a.head, a.left = head, patience-a.used
+	if !a.live.IsZero() {
+		a.left = min(patience, time.Since(a.live)+awaitLeast) - a.used
+	}
+}
+
+// history says that what is emitted until the end is history.
+func (a *await) history() (end func()) {
+	was := a.telling
+	a.telling = true
+	return func() { a.telling = was }
+}
+
+// frame is history for a frame of the watch, if its revision makes it that.
+func (a *await) frame(rv uint64) (end func()) {
+	if rv <= a.head {
+		return a.history()
+	}
+	a.live, a.used = time.Now(), 0
+	return func() {}
+}
+
+// awaitReaders waits until readers of the log are far enough for the first of some
+// events, if they are history, and returns how many of them may be appended.
+func (t *target) awaitReaders(ctx context.Context, events []event.Event) (int, error) {
+	a := &t.await
+	making := t.lost != nil && t.lost.phase == reconciling
+	if t.options.Await == nil || a.left <= 0 || !a.telling && !making {
+		return len(events), nil
+	}
+	limited, cancel := context.WithTimeout(ctx, a.left)
+	defer cancel()
+	began := time.Now()
+	a.walking.pause()
+	n, err := t.options.Await(limited, events)
+	a.walking.resume()
+	waited := time.Since(began)
+	a.left, a.used, a.waited = a.left-waited, a.used+waited, a.waited+waited
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		a.left = 0
+		t.logger.Warn("history waits for no sink any more until the watch has caught up", "waited", a.used)
+		return len(events), nil
+	}
+	return n, err
+}
+
+// walked says that the walk is over.
+func (a *await) walked() {
+	a.walking.timer.Stop()
+	a.walking = nil
+}
+
+// allowance is the time for a walk's requests. All but asking belongs to one
+// goroutine.
+type allowance struct {
+	asking context.Context //nolint:containedctx // ends when the time is used up
+	end    context.CancelFunc
+	timer  *time.Timer
+	until  time.Time
+	// paused is since when the time stands still, zero if it does not.
+	paused time.Time
+}
+
+func newAllowance(ctx context.Context, left time.Duration) *allowance {
+	a := &allowance{until: time.Now().Add(left)}
+	a.asking, a.end = context.WithCancel(ctx)
+	a.timer = time.AfterFunc(left, a.end)
+	return a
+}
+
+// pause has the time stand still until resume. Nil does nothing.
+func (a *allowance) pause() {
+	if a != nil && a.timer.Stop() {
+		a.paused = time.Now()
+	}
+}
+
+func (a *allowance) resume() {
+	if a == nil || a.paused.IsZero() {
+		return
+	}
+	a.until = a.until.Add(time.Since(a.paused))
+	a.paused = time.Time{}
+	a.timer.Reset(time.Until(a.until))
+}

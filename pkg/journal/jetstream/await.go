@@ -1,0 +1,162 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+const (
+	standstill = 10 * time.Second
+	// awaitInterval is how often the cursors are looked at: their positions are saved
+	// no more often.
+	awaitInterval = recordInterval
+)
+
+// await is one call of Await.
+type await struct {
+	journal  *Journal
+	subjects []uint64 // hashes, 0 for what takes no place in an object's history
+}
+
+// Await implements [journal.Awaiter]. What counts is what the cursors have committed
+// for good, so that nothing is missing either after a crash. History takes half of an
+// object's places at most: the others are for what happens meanwhile, which does not
+// wait.
+func (j *Journal) Await(ctx context.Context, events []event.Event) (n int, err error) {
+	if err := j.usable(ctx); err != nil {
+		return 0, err
+	}
+	bounded, cancel := j.within(ctx)
+	defer cancel()
+	a := &await{journal: j, subjects: make([]uint64, len(events))}
+	for i := range events {
+		if !events[i].Op.Control() {
+			a.subjects[i] = j.heads.hash(j.config.subject(&events[i]))
+		}
+	}
+	n, err = a.wait(bounded)
+	return n, j.cause(ctx, err)
+}
+
+func (a *await) wait(ctx context.Context) (int, error) {
+	tick := time.NewTicker(awaitInterval)
+	defer tick.Stop()
+	for {
+		if err := a.journal.allowed(); err != nil {
+			return 0, err
+		}
+		n, inTheWay := a.look()
+		if n > 0 || len(a.subjects) == 0 {
+			return n, nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+				a.journal.overtaken.Add(1)
+				a.journal.logger.Warn("history has waited for sinks for too long and goes on: they may miss some of it", slog.Any("sinks", names(inTheWay)))
+			}
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// look returns how many of the leading events have room, and the cursors that are in
+// the way of the first one.
+func (a *await) look() (n int, inTheWay []*cursor) {
+	n = len(a.subjects)
+	for _, c := range a.journal.openCursors() {
+		passed, still := c.awaited()
+		if still {
+			continue
+		}
+		fits := a.room(passed)
+		if fits == 0 && len(a.subjects) > 0 && a.standsStill(c, passed) {
+			continue
+		}
+		if n = min(n, fits); fits == 0 {
+			inTheWay = append(inTheWay, c)
+		}
+	}
+	return n, inTheWay
+}
+
+// room is how many of the leading events push out nothing behind passed.
+func (a *await) room(passed uint64) int {
+	h := a.journal.heads
+	before := make(map[uint64]int, len(a.subjects))
+	for i, subject := range a.subjects {
+		if subject == 0 {
+			continue
+		}
+		n, known := before[subject]
+		if !known {
+			n = h.unread(subject, passed)
+		}
+		if n >= (h.limit+1)/2 {
+			return i
+		}
+		before[subject] = n + 1
+	}
+	return len(a.subjects)
+}
+
+// standsStill reports whether a cursor in the way has not moved for too long.
+func (a *await) standsStill(c *cursor, passed uint64) bool {
+	still, news := c.standsStill(passed, a.journal.standstill)
+	if news {
+		a.journal.overtaken.Add(1)
+		a.journal.logger.Warn("history does not wait any more for a sink that stands still: it may miss some of it", slog.String("sink", c.name))
+	}
+	return still
+}
+
+func names(cursors []*cursor) []string {
+	all := make([]string, len(cursors))
+	for i, c := range cursors {
+		all[i] = c.name
+	}
+	return all
+}
+
+// stand is where a cursor was when it was in the way last.
+type stand struct {
+	at    uint64
+	since time.Time
+	// still: it was there for too long. Nothing waits for it while it is.
+	still bool
+}
+
+// awaited is the sequence that the cursor has passed for good, and whether it stands
+// still there. One in its snapshot needs nothing from before the end of that.
+func (c *cursor) awaited() (passed uint64, still bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	passed = min(c.saved.Last, c.record.Last)
+	if c.record.Snapshot {
+		passed = max(passed, c.floor)
+	}
+	return passed, c.stands.still && c.stands.at == passed
+}
+
+// standsStill reports whether the cursor, which is in the way at passed, has been there
+// for longer than patience, and whether that is news.
+func (c *cursor) standsStill(passed uint64, patience time.Duration) (still, news bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := &c.stands
+	if s.since.IsZero() || s.at != passed {
+		*s = stand{at: passed, since: time.Now()}
+	}
+	still = time.Since(s.since) >= patience
+	news = still && !s.still
+	s.still = s.still || still
+	return s.still, news
+}
+
+var _ journal.Awaiter = (*Journal)(nil)

@@ -128,6 +128,19 @@ func (r *Rules) addPattern(item string) error {
 // Redacts reports whether any value is replaced.
 func (r *Rules) Redacts() bool { return r != nil && len(r.Redact)+len(r.Patterns) > 0 }
 
+// RedactsAround reports whether a path leads to the place that keys lead to, into what is
+// there, or to something that it is in.
+func (r *Rules) RedactsAround(keys ...string) bool {
+	return r != nil && slices.ContainsFunc(r.Redact, func(p Path) bool {
+		for i := range min(len(p.steps), len(keys)) {
+			if !p.steps[i].leads(keys[i]) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // Projection returns what keeps and cuts out by the rules, nil if everything stays.
 func (r *Rules) Projection() *Projection {
 	if len(r.Keep)+len(r.Omit) == 0 {

@@ -35,7 +35,7 @@ func (p *pass) malformed(raw []byte, reason string) *Malformed {
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 		Reason: reason, Size: len(raw),
 	}
-	if !p.secret && p.shape == nil {
+	if !p.secret && !p.shape.changes() {
 		m.Raw = bytes.Clone(raw[:min(len(raw), maxRaw)])
 	}
 	return m

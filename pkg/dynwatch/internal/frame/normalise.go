@@ -21,6 +21,11 @@ type Object struct {
 	// more. It is nil if the object's namespace is not wanted, see
 	// [Normaliser.Only].
 	Data []byte
+	// Actor is who wrote the object last, as its managedFields tell (JSON), and Owner is
+	// its controller. Both are nil if they are not known, or not asked for, see
+	// [Shape.Asking].
+	Actor []byte
+	Owner *Owner
 	// Gates are the change gates of the resource, and Hashes what the object is to
 	// them. Both are nil if there are none, or if Data is nil.
 	Gates  *Gates

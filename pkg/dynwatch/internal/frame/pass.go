@@ -41,6 +41,9 @@ type pass struct {
 
 	namespace, name, uid []byte // decoded; may alias data
 	resourceVersion      uint64
+	// actor and owner are read where the shape asks for them.
+	actor actor
+	owner owner
 }
 
 // refuse notes the first reason. The pass goes on: the object's end must be found
@@ -115,7 +118,9 @@ func (p *pass) metadata(key []byte, value int) (end int, drop bool) {
 		return p.revision(value), false
 	case "managedFields":
 		p.meet(managedFieldsMember, "metadata.managedFields")
-		return p.value(value, 2), true
+		return p.managedFields(value), true
+	case "ownerReferences":
+		return p.ownerReferences(value), false
 	case "annotations":
 		p.meet(annotationsMember, "metadata.annotations")
 		if p.opens(value, '{') {
@@ -236,5 +241,7 @@ func (p *pass) object() Object {
 		Name:            block[name:uid],
 		UID:             block[uid:],
 		ResourceVersion: p.resourceVersion,
+		Actor:           p.actor.value(),
+		Owner:           p.owner.value(),
 	}
 }

@@ -327,6 +327,29 @@ func (s *scanner) walk(i int, visit visitor) (end, kept int) {
 	}
 }
 
+// elements is array for an array whose elements matter: visit checks the one that begins
+// at the index and returns the index behind it. Like walk it does not count depth.
+func (s *scanner) elements(i int, visit func(i int) (end int)) int {
+	i = s.skip(i + 1)
+	if uint(i) < uint(len(s.data)) && s.data[i] == ']' {
+		return i + 1
+	}
+	for {
+		i = s.skip(visit(i))
+		if uint(i) >= uint(len(s.data)) {
+			return s.end()
+		}
+		switch s.data[i] {
+		case ',':
+			i = s.skip(i + 1)
+		case ']':
+			return i + 1
+		default:
+			return s.fail(i, "a comma or the end of an array is expected")
+		}
+	}
+}
+
 // decoded returns the text of the string whose opening quote is at i, which was
 // checked before. It aliases data if the string has no escapes.
 func (s *scanner) decoded(i int) []byte {

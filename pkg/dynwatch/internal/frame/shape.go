@@ -21,6 +21,8 @@ type Shape struct {
 	// identity are the locations that no pattern is held against.
 	identity [][]byte
 	gates    *Gates // nil if there are none
+	// actor and owner say what is read of an object beside what goes into its Data.
+	actor, owner bool
 }
 
 // NewShape returns the shape that the rules describe, nil for nil. What they redact is
@@ -51,6 +53,41 @@ func (s *Shape) Gated(gates *Gates) *Shape {
 	}
 	return &gated
 }
+
+// Asking returns the shape with [Object.Actor] and [Object.Owner] read where they are
+// asked for. The rules see neither: see [Shape.Shows].
+func (s *Shape) Asking(actor, owner bool) *Shape {
+	if !actor && !owner {
+		return s
+	}
+	var asking Shape
+	if s != nil {
+		asking = *s
+	}
+	asking.actor, asking.owner = actor, owner
+	return &asking
+}
+
+// Shows reports whether a member of an event's data that was read from an object, JSON,
+// may go out: no pattern finds anything in its texts that is to be replaced. A shape that
+// redacts what the member is read from must not be asked for it.
+func (s *Shape) Shows(member []byte) bool {
+	if s == nil || len(s.patterns) == 0 {
+		return true
+	}
+	shows := true
+	r := fieldpath.Rewriter{Text: func(dst []byte, m fieldpath.Match) ([]byte, bool) {
+		text, _ := fieldpath.Text(m.Value)
+		shows = shows && len(s.find(text, false)) == 0
+		return dst, false
+	}}
+	_ = r.Append(nil, member)
+	return shows
+}
+
+func (s *Shape) asksActor() bool { return s != nil && s.actor }
+
+func (s *Shape) asksOwner() bool { return s != nil && s.owner }
 
 // changes reports whether objects are not what they are in the normaliser's view.
 func (s *Shape) changes() bool { return s != nil && (s.projection != nil || s.redacts()) }

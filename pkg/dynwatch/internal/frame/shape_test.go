@@ -303,6 +303,17 @@ func BenchmarkShape(b *testing.B) {
 	}
 }
 
+// BenchmarkAsked is what it costs to read who wrote last, and the controller.
+func BenchmarkAsked(b *testing.B) {
+	for name, asked := range map[string]struct{ actor, owner bool }{
+		"none": {}, "actor": {actor: true}, "owner": {owner: true},
+	} {
+		shape := (*frame.Shape)(nil).Asking(asked.actor, asked.owner)
+		n := frame.NewNormaliser("v1", "Kind", nil).Shaped(func() *frame.Shape { return shape })
+		b.Run(name, func(b *testing.B) { besidePlain(b, n) })
+	}
+}
+
 // besidePlain normalises a Pod with n and, by turns, without any rules.
 func besidePlain(b *testing.B, n *frame.Normaliser) {
 	b.Helper()

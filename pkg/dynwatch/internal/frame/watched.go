@@ -29,7 +29,7 @@ func (w *Watched) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectK
 // DeepCopyObject makes Watched a [runtime.Object].
 func (w *Watched) DeepCopyObject() runtime.Object {
 	c := *w
-	c.Data, c.Hashes = bytes.Clone(w.Data), slices.Clone(w.Hashes)
+	c.Data, c.Actor, c.Hashes = bytes.Clone(w.Data), bytes.Clone(w.Actor), slices.Clone(w.Hashes)
 	if w.Err != nil {
 		err := *w.Err
 		err.Raw = bytes.Clone(w.Err.Raw)

@@ -160,5 +160,8 @@ func (t *target) lastAnnounced(ctx context.Context, e *entry) (*frame.Object, er
 	if err != nil || !ok || object == nil {
 		return nil, err
 	}
-	return &frame.Object{ResourceVersion: e.rv, Data: t.fromLog(of.Namespace, of.Name, object)}, nil
+	return &frame.Object{
+		Namespace: of.Namespace, Name: of.Name, UID: of.UID, ResourceVersion: e.rv,
+		Data: t.fromLog(of.Namespace, of.Name, object), Owner: t.controllerIn(&last),
+	}, nil
 }

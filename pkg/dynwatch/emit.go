@@ -78,7 +78,7 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 	}
 	ev := t.event(op, names{t.index.namespace(e), t.index.name(e), o.UID}, replay)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.rv, e.ordinal+1
-	ev.Data = event.CloseData(o.Data)
+	ev.Data = event.AddMembers(event.CloseData(o.Data), t.members(ctx, op, o)...)
 	var unchanged []uint64
 	if op == event.Modified && o.Gates != nil && e.epoch == t.epoch {
 		unchanged = o.Gates.Unchanged(o.Hashes, t.index.passages[e].hashes)
@@ -120,7 +120,7 @@ func (t *target) end(ctx context.Context, op event.Op, e *entry, o *frame.Object
 	case op == event.Left:
 		if o != nil {
 			ev.ResourceVersion = o.ResourceVersion
-			ev.Data = event.CloseData(o.Data)
+			ev.Data = event.AddMembers(event.CloseData(o.Data), t.members(ctx, op, o)...)
 		}
 		ev.ID = event.SelectionID(ev.UID, ev.ResourceVersion, op, rv, t.epoch)
 	case o == nil:
@@ -131,11 +131,11 @@ func (t *target) end(ctx context.Context, op event.Op, e *entry, o *frame.Object
 			return err
 		}
 		if object := last.Object(); ok && object != nil {
-			ev.Data = event.CloseDeletedData(t.fromLog(ev.Namespace, ev.Name, object), false)
+			ev.Data = event.AddMembers(event.CloseDeletedData(t.fromLog(ev.Namespace, ev.Name, object), false), t.lastMembers(&last)...)
 		}
 	default:
 		ev.ID = event.DeletedID(ev.UID, t.epoch)
-		ev.Data = event.CloseDeletedData(o.Data, true)
+		ev.Data = event.AddMembers(event.CloseDeletedData(o.Data, true), t.members(ctx, op, o)...)
 	}
 	return t.emit(ctx, ev)
 }

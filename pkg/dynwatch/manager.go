@@ -90,8 +90,10 @@ type Manager struct {
 	served   *served
 	// namespaces are followed while a target needs them.
 	namespaces *namespaces
-	timing     timing
-	limits     limits
+	// owners are followed while a target asks for them.
+	owners *owners
+	timing timing
+	limits limits
 	// reviews has room for the targets that are asked about at a time, see
 	// reviewAccess.
 	reviews chan struct{}
@@ -138,7 +140,7 @@ func New(options Options) (*Manager, error) {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
 	m := &Manager{
-		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey), served: s, namespaces: n, timing: defaultTiming(), limits: defaultLimits(),
+		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey), served: s, namespaces: n, owners: newOwners(c, options.Logger), timing: defaultTiming(), limits: defaultLimits(),
 		reviews: make(chan struct{}, reviewsAtOnce), running: make(map[string]*running),
 	}
 	m.expander = newExpander(m)
@@ -157,7 +159,7 @@ func (m *Manager) Check(wanted []Resource) error {
 // Apply makes the running targets those of the wanted set: targets that are no
 // longer wanted end, new ones start, unchanged ones are not touched; one whose
 // version, mode, selectors, filter or resync changed is ended and started. A changed
-// Keep, Omit, Redact or change gate holds for what a target reads from then on, and touches nothing
+// Keep, Omit, Redact, Actor, Owner or change gate holds for what a target reads from then on, and touches nothing
 // else. What starts goes on where the log says that it stood, and begins with a snapshot if that says
 // nothing. Apply returns
 // when what was to end has ended; it does not wait for anything to sync, nor for
@@ -220,6 +222,23 @@ func (m *Manager) stillWanted(set wantedSet) map[string]spec {
 // later one holds are added. The caller holds converging.
 func (m *Manager) converge(targets map[string]spec, later map[string]bool) (begun, ended int) {
 	ended = m.end(func(r *running) bool { return !targets[r.target.spec.name()].watches(r.target.spec) })
+	owners := false
+	for _, s := range targets {
+		owners = owners || s.owner
+	}
+	if owners {
+		m.owners.want(true, m.timing)
+	}
+	begun = m.begin(targets, later)
+	if !owners {
+		m.owners.want(false, m.timing)
+	}
+	return begun, ended
+}
+
+// begin starts the targets that are not running, and has the others take what needs no
+// start.
+func (m *Manager) begin(targets map[string]spec, later map[string]bool) (begun int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, s := range targets {
@@ -230,7 +249,7 @@ func (m *Manager) converge(targets map[string]spec, later map[string]bool) (begu
 		m.running[name] = m.start(s, later[name])
 		begun++
 	}
-	return begun, ended
+	return begun
 }
 
 // gone reports whether a target has nothing more to tell: its resource is not served
@@ -310,6 +329,7 @@ func (m *Manager) Close() {
 	m.converging.Lock()
 	defer m.converging.Unlock()
 	m.end(func(*running) bool { return true })
+	m.owners.want(false, m.timing)
 	m.served.close()
 	m.clients.close()
 }

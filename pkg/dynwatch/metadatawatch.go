@@ -30,6 +30,8 @@ type metadataWatch struct {
 	cursor uint64
 	// restored: the storage was restored from a copy since the last list.
 	restored bool
+	// unlabelled: the user has no need of labels.
+	unlabelled bool
 }
 
 // metadataUser is told what a metadataWatch brings, all by one goroutine, which
@@ -51,9 +53,11 @@ type metadataUser interface {
 
 // metadataObject is what is passed on of an object.
 type metadataObject struct {
-	name   string
-	rv     uint64
-	labels labels.Set
+	name, uid string
+	rv        uint64
+	labels    labels.Set
+	// owner is the controller, if the source's shape asks for it.
+	owner *frame.Owner
 	// bad says that more than the rest of this could not be read.
 	bad *frame.Malformed
 }
@@ -154,26 +158,29 @@ func (m *metadataWatch) listAt(ctx context.Context, rv uint64, item func(*metada
 		if err != nil && !isBad {
 			return err
 		}
-		item(newMetadataObject(&o, bad))
+		item(m.object(&o, bad))
 		return nil
 	})
 }
 
-func newMetadataObject(o *frame.Object, bad *frame.Malformed) *metadataObject {
+func (m *metadataWatch) object(o *frame.Object, bad *frame.Malformed) *metadataObject {
 	if bad != nil {
-		return &metadataObject{name: bad.Name, rv: bad.ResourceVersion, bad: bad}
+		return &metadataObject{name: bad.Name, uid: bad.UID, rv: bad.ResourceVersion, bad: bad}
+	}
+	found := &metadataObject{name: o.Name, uid: o.UID, rv: o.ResourceVersion, owner: o.Owner}
+	if m.unlabelled {
+		return found
 	}
 	var data struct {
 		Object struct {
 			Metadata struct{ Labels labels.Set }
 		}
 	}
-	m := &metadataObject{name: o.Name, rv: o.ResourceVersion}
 	if err := json.Unmarshal(event.CloseData(o.Data), &data); err != nil {
-		m.bad = &frame.Malformed{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Reason: err.Error()}
+		found.bad = &frame.Malformed{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Reason: err.Error()}
 	}
-	m.labels = data.Object.Metadata.Labels
-	return m
+	found.labels = data.Object.Metadata.Labels
+	return found
 }
 
 func (m *metadataWatch) handle(e watch.Event) error {
@@ -187,7 +194,7 @@ func (m *metadataWatch) handle(e watch.Event) error {
 	m.resetPause()
 	o := &metadataObject{rv: w.ResourceVersion}
 	if e.Type != watch.Bookmark {
-		o = newMetadataObject(&w.Object, w.Err)
+		o = m.object(&w.Object, w.Err)
 	}
 	m.user.watched(e.Type, o)
 	m.cursor = max(m.cursor, o.rv)

@@ -63,6 +63,11 @@ type Resource struct {
 	// TellUnchanged are gates of those who read the log: [event.Gates] has the ones that
 	// have not changed. In metadata mode those about anything else tell nothing.
 	TellUnchanged []string
+	// Actor has each event but ends say who wrote the object last, and Owner the chain of
+	// its controllers, in members of the event's data: see [event.Member]. Both are as
+	// well as they are known. Neither is there if Redact leads to what it is read from, or
+	// finds something in it.
+	Actor, Owner bool
 	// Resync is the period in which every object is announced anew once, 0 for never;
 	// at least MinResync.
 	Resync time.Duration
@@ -88,13 +93,16 @@ type spec struct {
 	// changes count, nil for all.
 	rules *fieldpath.Rules
 	gates *frame.Gates
+	// actor and owner say what events have beside the object.
+	actor, owner bool
 }
 
 // watches reports whether a target of s needs no other watch than one of as: all but
-// the rules and the gates are the same.
+// the rules, the gates and what events have beside the object are the same.
 func (s spec) watches(as spec) bool {
 	s.rules, as.rules = nil, nil
 	s.gates, as.gates = nil, nil
+	s.actor, as.actor, s.owner, as.owner = false, false, false, false
 	return s == as
 }
 
@@ -190,6 +198,7 @@ func (r Resource) specs() []spec {
 	one := spec{
 		group: r.Group, version: r.Version, resource: r.Resource, mode: r.Mode,
 		labelSelector: r.LabelSelector, fieldSelector: r.FieldSelector, resync: r.Resync,
+		actor: r.Actor, owner: r.Owner,
 	}
 	if one.mode == "" {
 		one.mode = Full

@@ -78,6 +78,8 @@ type target struct {
 	// what follows.
 	served *served
 	nudge  *nudge
+	// owners know the controllers of controllers.
+	owners *owners
 	looks  looks
 
 	// source is nil until the resource is resolved; resolved is the last answer.
@@ -150,6 +152,7 @@ func newTarget(s spec, m *Manager) *target {
 		logger: options.Logger.With("target", s.name()),
 		status: newStatus(s), index: newIndex(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
 		served: m.served, nudge: m.served.subscribe(s), looks: newLooks(), redactor: m.redactor,
+		owners: m.owners,
 	}
 	t.await.left = t.limits.patience
 	t.reshape(s)

@@ -21,7 +21,7 @@ type reference struct{ apiVersion, kind, name, uid, controller []byte }
 // ownerReferences checks metadata.ownerReferences, and reads the controller if that is
 // asked for.
 func (p *pass) ownerReferences(i int) int {
-	if !p.shape.asksOwner() {
+	if !p.shape.AsksOwner() {
 		return p.value(i, 2)
 	}
 	p.owner.unsure = p.owner.unsure || p.owner.met

@@ -87,7 +87,8 @@ func (s *Shape) Shows(member []byte) bool {
 
 func (s *Shape) asksActor() bool { return s != nil && s.actor }
 
-func (s *Shape) asksOwner() bool { return s != nil && s.owner }
+// AsksOwner reports whether [Object.Owner] is read.
+func (s *Shape) AsksOwner() bool { return s != nil && s.owner }
 
 // changes reports whether objects are not what they are in the normaliser's view.
 func (s *Shape) changes() bool { return s != nil && (s.projection != nil || s.redacts()) }

@@ -1,0 +1,353 @@
+package dynwatch_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// asking is things with the members that say who and whence.
+func asking() dynwatch.Resource {
+	r := things()
+	r.Actor, r.Owner = true, true
+	return r
+}
+
+const (
+	tester = `{"manager":"tester","operation":"Update","time":"2026-11-20T10:00:00Z"}`
+	app    = `{"kind":"App","apiVersion":"own.example.com/v1","name":"app","uid":"u-app"}`
+	set    = `{"kind":"Set","apiVersion":"own.example.com/v1","name":"set","uid":"u-set"}`
+	setEnd = `{"kind":"Set","apiVersion":"own.example.com/v1","name":"set","uid":"u-set","complete":false}`
+)
+
+// live is start that waits until the watch is open.
+func live(t *testing.T, api *fakeAPI, wanted dynwatch.Resource) *rig {
+	t.Helper()
+	r := start(t, api, wanted)
+	r.caughtUp()
+	return r
+}
+
+// lastOf waits until a thing has n events and returns the last.
+func (r *rig) lastOf(name string, n int) event.Event {
+	r.t.Helper()
+	var of []event.Event
+	r.eventually("the events of "+name, func() bool {
+		of = slices.DeleteFunc(r.log.all(), func(e event.Event) bool { return e.Name != name })
+		return len(of) >= n
+	})
+	return of[n-1]
+}
+
+// chainOf checks the members of a thing's nth event.
+func (r *rig) chainOf(name string, n int, op event.Op, actor, owner string) {
+	r.t.Helper()
+	e := r.lastOf(name, n)
+	if e.Op != op || string(e.Member("actor")) != actor || string(e.Member("owner")) != owner {
+		r.t.Errorf("%s is %s of %s\n  actor %s, want %s\n  owner %s\n   want %s", name, e.Op, e.Data, e.Member("actor"), actor, e.Member("owner"), owner)
+	}
+	if !bytes.Contains(e.Object(), []byte(`"name":"`+name+`"`)) {
+		r.t.Errorf("%s has the object %s", e.Op, e.Object())
+	}
+}
+
+func TestOwnerChain(t *testing.T) {
+	for name, mode := range map[string]dynwatch.Mode{"full": dynwatch.Full, "metadata": dynwatch.Metadata} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			owners := api.own()
+			owners.put("apps", "app", "u-app", "")
+			owners.put("sets", "set", "u-set", "App/app/u-app")
+			api.put("a", "before", "set/u-set")
+			wanted := asking()
+			wanted.Mode = mode
+			wanted.Keep = []string{"metadata.labels"} // what is read is not what is kept
+			r := start(t, api, wanted)
+			r.chainOf("before", 1, event.Snapshot, tester, "["+set+","+app+"]")
+			r.caughtUp()
+			api.put("a", "one", "set/u-set")
+			api.put("a", "one", "set/u-set")
+			api.put("a", "free", "")
+			r.chainOf("one", 1, event.Added, tester, "["+set+","+app+"]")
+			r.chainOf("one", 2, event.Modified, tester, "["+set+","+app+"]")
+			r.chainOf("free", 1, event.Added, "", "")
+			// What controls an object goes before it, as garbage collection has it.
+			owners.del("apps", "app")
+			owners.del("sets", "set")
+			api.del("a", "one")
+			r.chainOf("one", 3, event.Deleted, "", "["+set+","+app+"]")
+			if n := owners.looks(); n > 0 {
+				t.Errorf("%d look-ups of what the indexes have", n)
+			}
+		})
+	}
+}
+
+// What an index does not have yet is looked up by name, once.
+func TestOwnerBeforeItsIndexHasIt(t *testing.T) {
+	api := newFakeAPI(t)
+	owners := api.own()
+	owners.do(func() { owners.late["set"] = true })
+	owners.put("apps", "app", "u-app", "")
+	owners.put("sets", "set", "u-set", "App/app/u-app")
+	r := live(t, api, asking())
+	for _, name := range []string{"one", "two"} {
+		api.put("a", name, "set/u-set")
+		r.chainOf(name, 1, event.Added, tester, "["+set+","+app+"]")
+	}
+	if n := owners.looks(); n != 1 {
+		t.Errorf("%d look-ups, want 1", n)
+	}
+}
+
+func TestOwnerThatComesLater(t *testing.T) {
+	api := newFakeAPI(t)
+	owners := api.own()
+	r := live(t, api, asking())
+	api.put("a", "one", "set/u-set")
+	r.chainOf("one", 1, event.Added, tester, "["+setEnd+"]")
+	owners.put("sets", "set", "u-set", "")
+	n := 1
+	r.eventually("the whole chain", func() bool {
+		api.put("a", "one", "set/u-set")
+		n++
+		e := r.lastOf("one", n)
+		return string(e.Member("owner")) == "["+set+"]"
+	})
+}
+
+// An owner that came under the name of the one before is not taken for it.
+func TestOwnerUnderAnotherUID(t *testing.T) {
+	api := newFakeAPI(t)
+	owners := api.own()
+	owners.put("sets", "set", "u-set", "")
+	r := live(t, api, asking())
+	api.put("a", "old", "set/u-other")
+	r.chainOf("old", 1, event.Added, tester, "["+strings.Replace(setEnd, "u-set", "u-other", 1)+"]")
+	api.put("a", "new", "set/u-set")
+	r.chainOf("new", 1, event.Added, tester, "["+set+"]")
+}
+
+func TestOwnerCycle(t *testing.T) {
+	api := newFakeAPI(t)
+	owners := api.own()
+	owners.put("apps", "app", "u-app", "Set/set/u-set")
+	owners.put("sets", "set", "u-set", "App/app/u-app")
+	owners.put("sets", "self", "u-self", "Set/self/u-self")
+	r := live(t, api, asking())
+	api.put("a", "one", "set/u-set")
+	r.chainOf("one", 1, event.Added, tester, "["+set+","+strings.Replace(app, "}", `,"complete":false}`, 1)+"]")
+	api.put("a", "two", "self/u-self")
+	r.chainOf("two", 1, event.Added, tester, "["+strings.NewReplacer(`"set"`, `"self"`, "u-set", "u-self").Replace(setEnd)+"]")
+}
+
+// A chain that is longer than any that makes sense ends early.
+func TestOwnerLongChain(t *testing.T) {
+	api := newFakeAPI(t)
+	owners := api.own()
+	const long = 12
+	for i := range long {
+		next := ""
+		if i < long-1 {
+			next = "Set/s" + string(rune('b'+i)) + "/us" + string(rune('b'+i))
+		}
+		owners.put("sets", "s"+string(rune('a'+i)), "us"+string(rune('a'+i)), next)
+	}
+	r := live(t, api, asking())
+	api.put("a", "one", "sa/usa")
+	e := r.lastOf("one", 1)
+	owner := string(e.Member("owner"))
+	if n := strings.Count(owner, `"kind"`); n != 10 || !strings.HasSuffix(owner, `"uid":"usj","complete":false}]`) {
+		t.Errorf("%d links: %s", n, owner)
+	}
+}
+
+// Owners that may not be read, or a kind that there is not, shorten the chain and hold up
+// nothing; what is told of them is told once.
+func TestOwnersThatCannotBeRead(t *testing.T) {
+	api := newFakeAPI(t)
+	owners := api.own()
+	owners.put("sets", "set", "u-set", "")
+	owners.deny(true)
+	r := &rig{t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}}
+	var log lockedBuffer
+	r.logger = slog.New(slog.NewTextHandler(&log, nil))
+	const many = 500
+	for i := range many {
+		api.put("a", "thing-"+strings.Repeat("x", i%7)+string(rune('a'+i%26))+strings.Repeat("y", i/26), "set/u-set")
+	}
+	begin := time.Now()
+	r.begin(asking())
+	r.caughtUp()
+	if took := time.Since(begin); took > deadline/2 {
+		t.Errorf("%v for the first list", took)
+	}
+	api.put("a", "one", "set/u-set")
+	r.chainOf("one", 1, event.Added, tester, "["+setEnd+"]")
+	if n := owners.looks(); n > 0 {
+		t.Errorf("%d look-ups of what may not be read", n)
+	}
+	if n := log.count(`level=WARN msg="controllers`); n != 1 {
+		t.Errorf("%d warnings", n)
+	}
+	owners.deny(false)
+	n := 1
+	r.eventually("the whole chain", func() bool {
+		api.put("a", "one", "set/u-set")
+		n++
+		e := r.lastOf("one", n)
+		return string(e.Member("owner")) == "["+set+"]"
+	})
+}
+
+// An API server that does not answer about owners delays events once, and not each.
+func TestOwnersThatHang(t *testing.T) {
+	api := newFakeAPI(t)
+	owners := api.own()
+	owners.put("sets", "set", "u-set", "")
+	r := live(t, api, asking())
+	api.put("a", "one", "set/u-set")
+	r.chainOf("one", 1, event.Added, tester, "["+set+"]")
+	owners.do(func() { owners.hung = true; owners.generation++ })
+	began := time.Now()
+	const many = 50
+	for i := range many {
+		api.put("a", "new", "set/u-"+string(rune('0'+i%10))+string(rune('a'+i/10)))
+	}
+	r.lastOf("new", many)
+	// A look-up may take a second, and pauses grow from a fraction of that.
+	if took := time.Since(began); took > deadline/2 {
+		t.Errorf("%v for %d events", took, many)
+	}
+	owners.do(func() { owners.hung = false })
+}
+
+// The indexes are there while an entry asks, for all that ask, and no longer.
+func TestOwnersAreFollowedWhileAsked(t *testing.T) {
+	api := newFakeAPI(t)
+	owners := api.own()
+	owners.put("sets", "set", "u-set", "")
+	r := live(t, api, things())
+	api.put("a", "one", "set/u-set")
+	r.chainOf("one", 1, event.Added, "", "")
+	apply := func(wanted ...dynwatch.Resource) {
+		t.Helper()
+		if err := r.manager.Apply(wanted); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := owners.watches(); n > 0 {
+		t.Errorf("%d watches that nobody has asked for", n)
+	}
+	for i := range 2 {
+		apply(asking())
+		api.put("a", "one", "set/u-set")
+		r.chainOf("one", 2*i+2, event.Modified, tester, "["+set+"]")
+		r.eventually("one watch", func() bool { return owners.watches() == 1 })
+		apply(things())
+		api.put("a", "one", "set/u-set")
+		r.chainOf("one", 2*i+3, event.Modified, "", "")
+		r.eventually("no watch", func() bool { return owners.watches() == 0 })
+	}
+	if got := r.manager.Targets()[0]; got.Watches != 1 {
+		t.Errorf("%d watches of the things", got.Watches)
+	}
+	apply()
+}
+
+// With names of namespaces an entry reads owners in these alone.
+func TestOwnersInTheNamespacesOfTheEntry(t *testing.T) {
+	api := newFakeAPI(t)
+	owners := api.own()
+	owners.put("sets", "set", "u-set", "")
+	wanted := asking()
+	wanted.Namespaces = []string{"a"}
+	var elsewhere atomic.Int64
+	api.do(func() {
+		serve := api.refuse
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			if strings.HasSuffix(r.URL.Path, "/sets") && !strings.Contains(r.URL.Path, "/namespaces/a/") {
+				elsewhere.Add(1)
+			}
+			return serve(w, r)
+		}
+	})
+	r := live(t, api, wanted)
+	api.put("a", "one", "set/u-set")
+	r.chainOf("one", 1, event.Added, tester, "["+set+"]")
+	r.eventually("a watch", func() bool { return owners.watches() == 1 })
+	if n := elsewhere.Load(); n > 0 {
+		t.Errorf("%d requests for other namespaces", n)
+	}
+}
+
+// An end that only a comparison finds has the chain that the log has.
+func TestOwnerOfWhatEndedMeanwhile(t *testing.T) {
+	api := newFakeAPI(t)
+	owners := api.own()
+	owners.put("apps", "app", "u-app", "")
+	owners.put("sets", "set", "u-set", "App/app/u-app")
+	r := live(t, api, asking())
+	api.put("a", "one", "set/u-set")
+	r.chainOf("one", 1, event.Added, tester, "["+set+","+app+"]")
+	r.stop(false)
+	owners.del("apps", "app")
+	owners.del("sets", "set")
+	api.del("a", "one")
+	api.compact()
+	api.forget()
+	r.begin(asking())
+	r.chainOf("one", 2, event.Deleted, "", "["+set+","+app+"]")
+}
+
+// What redact is about does not show beside the object either.
+func TestMembersThatAreRedacted(t *testing.T) {
+	cases := map[string]struct{ redact, actor, owner string }{
+		"a path to owners":    {"metadata.ownerReferences[].name", tester, ""},
+		"a star":              {"metadata.*.manager", "", ""},
+		"a pattern of owners": {"/u-s.t/", tester, ""},
+		"a pattern of actors": {"/teste[r]/", "", "[" + set + "]"},
+		"something else":      {"metadata.annotations", tester, "[" + set + "]"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.own().put("sets", "set", "u-set", "")
+			wanted := asking()
+			wanted.Redact = []string{c.redact}
+			r := live(t, api, wanted)
+			api.put("a", "one", "set/u-set")
+			r.chainOf("one", 1, event.Added, c.actor, c.owner)
+		})
+	}
+}
+
+// Neither is part of the object to a change gate.
+func TestMembersAreNoChange(t *testing.T) {
+	api := newFakeAPI(t)
+	owners := api.own()
+	wanted := asking()
+	wanted.OnlyWhenChanged = []string{"metadata.labels", "metadata.ownerReferences"}
+	r := live(t, api, wanted)
+	api.put("a", "one", "set/u-set")
+	r.chainOf("one", 1, event.Added, tester, "["+setEnd+"]")
+	owners.put("sets", "set", "u-set", "")
+	api.put("a", "one", "set/u-set")
+	r.caughtUp()
+	r.eventually("held back", func() bool { return r.manager.Targets()[0].Unchanged == 1 })
+	api.put("a", "one", "set/u-set2")
+	r.lastOf("one", 2)
+	if diff := cmp.Diff([]string{"added a/one uid-1 101", "modified a/one uid-1 103<101"}, lines(r.log.all())[1:]); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}

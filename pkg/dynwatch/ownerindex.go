@@ -1,0 +1,295 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+)
+
+const (
+	// ownerWait is how long after an index has begun its first list may be waited for.
+	ownerWait = 5 * time.Second
+	// ownerLook bounds a look-up of what the index does not have.
+	ownerLook = time.Second
+)
+
+// ownerIndex knows the controllers of the objects of one kind: one watch, metadata only,
+// of which it keeps nothing else. An event never waits for it for long: what it cannot
+// tell stays unknown.
+type ownerIndex struct {
+	of      ownerKind
+	clients *clients
+	logger  *slog.Logger
+	timing  timing
+	stop    context.CancelFunc
+	began   time.Time
+	// tried is closed when the first attempt to list has ended, in whatever way.
+	tried chan struct{}
+	// moved has the kind looked up in discovery again. It belongs to the loop.
+	moved context.CancelFunc
+
+	mu sync.Mutex // for a moment only
+	// source is nil until the kind is found.
+	source *source
+	rows   ownerRows
+	// err is why the objects are not followed at the moment.
+	err error
+	// quiet is until when nothing is looked up, after a failure.
+	quiet time.Time
+	pause wait.Backoff
+}
+
+func newOwnerIndex(of ownerKind, c *clients, logger *slog.Logger, tm timing, stop context.CancelFunc) *ownerIndex {
+	x := &ownerIndex{
+		of: of, clients: c, timing: tm, stop: stop, began: time.Now(), tried: make(chan struct{}), rows: newOwnerRows(),
+		logger: logger.With("kind", of.kind, "group", of.group),
+	}
+	if of.namespace != "" {
+		x.logger = x.logger.With("namespace", of.namespace)
+	}
+	x.looked(nil)
+	return x
+}
+
+// run keeps the index until ctx ends.
+func (x *ownerIndex) run(ctx context.Context) {
+	fresh := wait.Backoff{Duration: x.timing.backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: x.timing.deniedCap}
+	pause := fresh
+	for ctx.Err() == nil {
+		w, err := x.find(ctx)
+		if err == nil {
+			pause = fresh
+			following, moved := context.WithCancel(ctx)
+			x.moved = moved
+			w.run(following, x.timing)
+			moved()
+		} else if ctx.Err() == nil {
+			x.failed(err)
+		}
+		timer := time.NewTimer(pause.Step())
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// find asks discovery which resource has the kind, and makes its watch.
+func (x *ownerIndex) find(ctx context.Context) (*metadataWatch, error) {
+	r, err := resolveKind(ctx, x.clients.discovery, x.of.group, x.of.kind)
+	if err != nil {
+		return nil, err
+	}
+	s := spec{group: r.gvr.Group, version: r.gvr.Version, resource: r.gvr.Resource, mode: Metadata}
+	if r.namespaced {
+		s.namespace = x.of.namespace
+	}
+	asking := (*frame.Shape)(nil).Asking(false, true)
+	// Nothing but who they are and who controls them is wanted of any object.
+	nothing := &filter{excluded: []string{"*"}}
+	source, err := newSource(s, r, x.clients, nil, func() *frame.Shape { return asking }, nothing)
+	if err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	x.source = source
+	x.mu.Unlock()
+	return &metadataWatch{source: source, user: x, unlabelled: true}, nil
+}
+
+// resolveKind looks the resource of a kind up, in the version that the server prefers.
+func resolveKind(ctx context.Context, d *discovery, group, kind string) (r resolved, err error) {
+	g := newGuard(ctx)
+	defer g.close()
+	defer func() { err = g.explain(err) }()
+	versions, err := servedVersions(g.ctx, d, group)
+	if err != nil {
+		return resolved{}, err
+	}
+	for _, version := range versions {
+		gv := schema.GroupVersion{Group: group, Version: version}
+		resources, err := resourcesOf(g.ctx, d, gv)
+		if err != nil {
+			return resolved{}, err
+		}
+		i := slices.IndexFunc(resources, func(r metav1.APIResource) bool {
+			return r.Kind == kind && !strings.Contains(r.Name, "/") && fit(spec{}, &r) == nil
+		})
+		if i >= 0 {
+			return resolved{gvr: gv.WithResource(resources[i].Name), kind: kind, namespaced: resources[i].Namespaced}, nil
+		}
+	}
+	return resolved{}, fmt.Errorf("%w: the API server has no kind %q in group %q that can be listed and watched", errNotServed, kind, group)
+}
+
+// groupOf is the group of an apiVersion.
+func groupOf(apiVersion string) string {
+	group, _, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		return ""
+	}
+	return group
+}
+
+// above is [owners.above] for a controller of the index's kind.
+func (x *ownerIndex) above(ctx context.Context, namespace string, of *frame.Owner) (*frame.Owner, bool) {
+	x.await(ctx)
+	x.mu.Lock()
+	above, known, decided := x.rows.get(of.UID, time.Now())
+	source := x.source
+	mayLook := source != nil && !useless(x.err) && !time.Now().Before(x.quiet)
+	x.mu.Unlock()
+	if decided || !mayLook {
+		return above, known
+	}
+	return x.lookUp(ctx, source, namespace, of)
+}
+
+// await waits for the first list, but not for long.
+func (x *ownerIndex) await(ctx context.Context) {
+	select {
+	case <-x.tried:
+		return
+	default:
+	}
+	timer := time.NewTimer(time.Until(x.began.Add(ownerWait)))
+	defer timer.Stop()
+	select {
+	case <-x.tried:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// lookUp reads an object that the watch has not brought, or not yet. What it finds is
+// kept only for a while: if the object has ended since, nothing else would remove it.
+func (x *ownerIndex) lookUp(ctx context.Context, s *source, namespace string, of *frame.Owner) (*frame.Owner, bool) {
+	if !s.resolved.namespaced {
+		namespace = ""
+	}
+	limited, cancel := context.WithTimeout(ctx, ownerLook)
+	defer cancel()
+	o, there, err := s.objectAt(limited, namespace, of.Name, 0)
+	if _, bad := errors.AsType[*frame.Malformed](err); bad {
+		there, err = false, nil
+	}
+	if ctx.Err() != nil {
+		return nil, false
+	}
+	x.looked(err)
+	if err != nil {
+		return nil, false
+	}
+	there = there && o.UID == of.UID
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.rows.keep(of.UID, o.Owner, there, time.Now())
+	if !there {
+		return nil, false
+	}
+	return o.Owner, true
+}
+
+// looked notes how a look-up went. After one that failed there is none for a while: with
+// an API server that does not answer, every event would wait.
+func (x *ownerIndex) looked(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err == nil {
+		x.pause = wait.Backoff{Duration: 5 * x.timing.backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: x.timing.deniedCap}
+		return
+	}
+	pause := x.pause.Step()
+	x.quiet = time.Now().Add(pause)
+	x.logger.Debug("a controller cannot be looked up", "err", err, "pause", pause)
+}
+
+// useless reports whether the index is of what cannot be read.
+func (x *ownerIndex) useless() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return useless(x.err)
+}
+
+func useless(err error) bool {
+	return errors.Is(err, errNotServed) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
+}
+
+// failed notes that the objects are not followed. It belongs to the loop, as all that
+// the watch calls.
+func (x *ownerIndex) failed(err error) (least, most time.Duration) {
+	x.mu.Lock()
+	first := x.err == nil
+	x.err = err
+	x.mu.Unlock()
+	if first {
+		x.logger.Warn("controllers of a kind cannot be followed: chains of owners end at them, and events do not wait", "err", err)
+	}
+	x.closeTried()
+	if apierrors.IsNotFound(err) && x.moved != nil {
+		x.moved()
+	}
+	if useless(err) {
+		return x.timing.waitingCap, x.timing.deniedCap
+	}
+	return 0, x.timing.backoffCap
+}
+
+func (x *ownerIndex) closeTried() {
+	select {
+	case <-x.tried:
+	default:
+		close(x.tried)
+	}
+}
+
+func (x *ownerIndex) opened() {
+	x.mu.Lock()
+	failed := x.err != nil
+	x.err = nil
+	x.mu.Unlock()
+	if failed {
+		x.logger.Info("controllers of a kind are followed again")
+	}
+}
+
+func (x *ownerIndex) listed(all []metadataObject, _ uint64, _ bool) {
+	now := time.Now()
+	current := make(map[string]*frame.Owner, len(all))
+	for i := range all {
+		if all[i].bad == nil {
+			current[strings.Clone(all[i].uid)] = all[i].owner
+		}
+	}
+	x.mu.Lock()
+	x.rows.replace(current, now)
+	x.mu.Unlock()
+	x.closeTried()
+}
+
+func (x *ownerIndex) watched(typ watch.EventType, o *metadataObject) {
+	if typ == watch.Bookmark || o.bad != nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if typ == watch.Deleted {
+		x.rows.remove(o.uid, time.Now())
+		return
+	}
+	x.rows.put(o.uid, o.owner)
+}

@@ -71,11 +71,12 @@ type plan struct {
 
 // missingAccess are verbs on a resource, or on one object of it.
 type missingAccess struct {
-	Group    string   `json:"group"`
-	Resource string   `json:"resource"`
-	Name     string   `json:"name,omitempty"`
-	Verbs    []string `json:"verbs"`
-	Without  string   `json:"without"`
+	Group     string   `json:"group"`
+	Resource  string   `json:"resource"`
+	Namespace string   `json:"namespace,omitempty"`
+	Name      string   `json:"name,omitempty"`
+	Verbs     []string `json:"verbs"`
+	Without   string   `json:"without"`
 }
 
 // plannedTarget is a target's part of it. What is not known is left out.

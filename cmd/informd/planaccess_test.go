@@ -150,7 +150,7 @@ func planAs(t *testing.T, config string) (missing, optional []string, code int) 
 	}
 	for _, o := range p.Optional {
 		for _, verb := range o.Verbs {
-			optional = append(optional, access{verb, o.Group, o.Resource, "", o.Name}.String())
+			optional = append(optional, access{verb, o.Group, o.Resource, o.Namespace, o.Name}.String())
 		}
 	}
 	slices.Sort(missing)
@@ -192,6 +192,9 @@ func TestPlanAndRBACAgree(t *testing.T) {
 		"namespaces by label":      {"memory", "[{resource: pods, namespaceSelector: tier=prod}]", nil},
 		"the namespaces as well":   {"memory", "[{resource: pods, namespaceSelector: tier=prod}, {resource: namespaces}]", nil},
 		"the definitions as well":  {"memory", "[{group: apiextensions.k8s.io, resource: customresourcedefinitions}]", nil},
+		"owners":                   {"memory", "[{resource: pods, owner: true}, {group: apps, resource: replicasets}]", nil},
+		"owners in namespaces":     {"memory", "[{resource: pods, owner: true, namespaces: [shop, bank]}, {group: batch, resource: jobs, namespaces: [shop]}]", nil},
+		"owners in both":           {"memory", "[{resource: pods, owner: true, namespaces: [shop]}, {group: apps, resource: deployments, owner: true}]", nil},
 		"a wildcard":               {"embedded, dir: /tmp/nowhere", `[{group: apps, resource: "*"}, {resource: pods}]`, []string{"apps/daemonsets@", "apps/deployments@"}},
 		"a wildcard of namespaces": {"memory", `[{group: apps, resource: "d*", namespaces: [shop]}]`, []string{"apps/daemonsets@shop", "apps/deployments@shop"}},
 	}

@@ -45,6 +45,9 @@ func (m missingAccess) object() string {
 	if m.Name != "" {
 		object += "/" + m.Name
 	}
+	if m.Namespace != "" {
+		object += " in " + m.Namespace
+	}
 	return object
 }
 

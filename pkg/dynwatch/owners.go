@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 )
 
@@ -40,6 +42,21 @@ type owners struct {
 // target which asks is of, whose credentials may allow no more. A version does not
 // matter: a uid is the same in all of them.
 type ownerKind struct{ group, kind, namespace string }
+
+// OwnerResources are those that Kubernetes' own controllers make other objects from, in
+// the order of their groups: what it takes list and watch on for [Resource.Owner]. Custom
+// resources may be controllers as well; where they may not be read, a chain ends at them.
+func OwnerResources() []schema.GroupResource {
+	return []schema.GroupResource{
+		{Resource: "replicationcontrollers"},
+		{Group: "apps", Resource: "daemonsets"},
+		{Group: "apps", Resource: "deployments"},
+		{Group: "apps", Resource: "replicasets"},
+		{Group: "apps", Resource: "statefulsets"},
+		{Group: "batch", Resource: "cronjobs"},
+		{Group: "batch", Resource: "jobs"},
+	}
+}
 
 func newOwners(c *clients, logger *slog.Logger) *owners {
 	return &owners{clients: c, logger: logger, indexes: make(map[ownerKind]*ownerIndex)}

@@ -35,6 +35,8 @@ type WatchPlan struct {
 // MissingAccess are verbs on a resource that the credentials do not allow.
 type MissingAccess struct {
 	Group, Resource string
+	// Namespace is where they are missing, empty for the whole cluster.
+	Namespace string
 	// Name is the only object that it is about, empty for all.
 	Name  string
 	Verbs []string
@@ -166,7 +168,7 @@ func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, b bou
 	all.Wait()
 	plans = append(plans, wildcards...)
 	slices.SortFunc(plans, func(a, b TargetPlan) int { return strings.Compare(a.Name, b.Name) })
-	return WatchPlan{Targets: plans, Optional: p.optional(ctx, targets)}, ctx.Err()
+	return WatchPlan{Targets: plans, Optional: append(p.optional(ctx, targets), p.optionalOwners(ctx, targets)...)}, ctx.Err()
 }
 
 // greet finds out whether there is an API server that knows the credentials. Whoever

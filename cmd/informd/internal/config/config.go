@@ -100,6 +100,10 @@ type Resource struct {
 	// resourceVersion and managedFields has changed does not come.
 	OnlyWhenChanged []string `yaml:"onlyWhenChanged" absent:"every change"`
 	SuppressNoop    bool     `yaml:"suppressNoop"`
+	// Actor and Owner have events say who wrote the object last, and the chain of its
+	// controllers.
+	Actor bool `yaml:"actor"`
+	Owner bool `yaml:"owner"`
 	// Resync is the period in which every object is announced anew; 0 is never.
 	Resync time.Duration `yaml:"resync"`
 }

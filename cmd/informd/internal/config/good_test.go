@@ -43,7 +43,7 @@ func TestGood(t *testing.T) {
 			{
 				Pos: config.Pos{Line: 18, Col: 5}, Resource: "secrets", Mode: config.ModeFull, Watch: config.WatchCluster,
 				Namespaces: []string{"team-?*"}, ExcludeNamespaces: []string{"*-test"}, NamespaceSelector: "tier=prod",
-				OnlyWhenChanged: []string{"metadata", "data.*"}, SuppressNoop: true,
+				OnlyWhenChanged: []string{"metadata", "data.*"}, SuppressNoop: true, Actor: true, Owner: true,
 			},
 			{
 				Pos: config.Pos{Line: 19, Col: 5}, Group: "stable.example.com", Resource: "crontabs", Mode: config.ModeFull, Watch: config.WatchAuto, Resync: 90 * time.Minute,

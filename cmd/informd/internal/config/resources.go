@@ -56,6 +56,8 @@ func merged(first, second Resource) string {
 		return one + "decide for one keep, omit and redact"
 	case !slices.Equal(first.OnlyWhenChanged, second.OnlyWhenChanged) || first.SuppressNoop != second.SuppressNoop:
 		return one + "decide for one onlyWhenChanged and suppressNoop"
+	case first.Actor != second.Actor || first.Owner != second.Owner:
+		return one + "decide for one actor and owner"
 	case first.patterned() || second.patterned() || first.Watch != second.Watch:
 		return one + "write one whose namespaces cover both"
 	case len(first.Namespaces) == 0 && len(second.Namespaces) == 0:

@@ -81,7 +81,7 @@ func wanted(c *config.Config) []dynwatch.Resource {
 			Scope: dynwatch.Scope(r.Watch), LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector,
 			Keep: r.Keep, Omit: r.Omit, Redact: r.Redact,
 			OnlyWhenChanged: r.OnlyWhenChanged, SuppressNoop: r.SuppressNoop, TellUnchanged: r.Asked(c.Sinks),
-			Resync: r.Resync,
+			Actor: r.Actor, Owner: r.Owner, Resync: r.Resync,
 		}
 	}
 	return all

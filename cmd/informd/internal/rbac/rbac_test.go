@@ -236,6 +236,46 @@ func TestClusterRules(t *testing.T) {
 	}
 }
 
+// With owner: true the controllers that Kubernetes has may be read where the objects are.
+func TestOwnerRules(t *testing.T) {
+	rule := func(group string, resources ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"list", "watch"}}
+	}
+	core, batch := rule("", "replicationcontrollers"), rule("batch", "cronjobs", "jobs")
+	apps := rule("apps", "daemonsets", "deployments", "replicasets", "statefulsets")
+	definitions, services := rule("apiextensions.k8s.io", "customresourcedefinitions"), rule("apiregistration.k8s.io", "apiservices")
+	cases := map[string]struct {
+		resources  string
+		everywhere []rbacv1.PolicyRule
+		shop       []rbacv1.PolicyRule
+	}{
+		"everywhere":   {" [{resource: pods, owner: true}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, definitions, services}, nil},
+		"in one":       {" [{resource: pods, owner: true, namespaces: [shop]}]", []rbacv1.PolicyRule{definitions, services}, []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch}},
+		"nobody asks":  {" [{resource: pods, actor: true, namespaces: [shop]}]", []rbacv1.PolicyRule{definitions, services}, []rbacv1.PolicyRule{rule("", "pods")}},
+		"one asks":     {" [{resource: pods, owner: true}, {resource: services, namespaces: [shop]}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
+		"both ask":     {" [{resource: pods, owner: true}, {resource: services, namespaces: [shop], owner: true}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
+		"some watched": {" [{resource: pods, owner: true}, {group: apps, resource: '*'}]", []rbacv1.PolicyRule{rule("", "pods"), rule("apps", "*"), core, batch, definitions, services}, nil},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			text := printed(t, "memory", c.resources, base())
+			if diff := cmp.Diff(c.everywhere, rolesIn(t, text, "ClusterRole")[0].Rules); diff != "" {
+				t.Errorf("in the cluster (-want +got):\n%s", diff)
+			}
+			var shop []rbacv1.PolicyRule
+			for _, r := range rolesIn(t, text, "Role") {
+				shop = append(shop, r.Rules...)
+			}
+			if diff := cmp.Diff(c.shop, shop); diff != "" {
+				t.Errorf("in the namespace (-want +got):\n%s", diff)
+			}
+			if n, asked := strings.Count(text, "Not required: the controllers that owner is about."), strings.Contains(c.resources, "owner"); n > 0 != asked {
+				t.Errorf("owners are explained %d times", n)
+			}
+		})
+	}
+}
+
 // What a rule allows beyond the entries it is for is said.
 func TestWiderRulesAreExplained(t *testing.T) {
 	text := printed(t, "memory", `

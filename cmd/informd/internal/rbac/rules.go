@@ -35,6 +35,7 @@ func clusterRules(c *config.Config) []rule {
 		selects = selects || r.NamespaceSelector != ""
 	}
 	rules := watchRules(everywhere)
+	rules = append(rules, ownerRules(everywhere, rules)...)
 	watchesNamespaces := slices.ContainsFunc(everywhere, func(r config.Resource) bool { return r.Group == "" && r.Resource == "namespaces" })
 	if selects && !watchesNamespaces {
 		rules = append(rules, rule{
@@ -84,8 +85,10 @@ func namespaceRules(c *config.Config) map[string][]rule {
 		}
 	}
 	rules := make(map[string][]rule, len(entries))
+	everywhere := clusterRules(c)
 	for namespace, watched := range entries {
-		rules[namespace] = watchRules(watched)
+		own := watchRules(watched)
+		rules[namespace] = append(own, ownerRules(watched, slices.Concat(own, everywhere))...)
 	}
 	return rules
 }

@@ -9,6 +9,7 @@ import (
 const (
 	numberPattern   = `^(0|[1-9][0-9]*)$`
 	revisionPattern = `^[1-9][0-9]*$`
+	secondsPattern  = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$`
 	timePattern     = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$`
 )
 
@@ -36,6 +37,7 @@ func Event() ([]byte, error) {
 		"properties":  properties,
 		"required":    []string{"specversion", "id", "source", "type", "subject", "time", "cluster", "op", "group", "replay"},
 		"allOf":       conditions,
+		"$defs":       object{"actor": theActor(), "owner": theOwner()},
 		// Data and its type come together.
 		"dependentRequired": object{"data": []string{"datacontenttype"}, "datacontenttype": []string{"data"}},
 	})
@@ -106,7 +108,7 @@ func ofOperation(op event.Op, kind string) object {
 	case event.State:
 		required, properties["data"] = append(required, "data"), stateData()
 	case event.Left:
-		properties["data"] = objectData() // none if the state in which it left is not known
+		properties["data"] = leftData() // none if the state in which it left is not known
 	case event.Deleted:
 		required, properties["data"] = append(required, "data"), deletedData()
 	default:
@@ -117,7 +119,38 @@ func ofOperation(op event.Op, kind string) object {
 }
 
 func objectData() object {
-	return object{"type": "object", "required": []string{"object"}, "properties": object{"object": theObject()}}
+	return object{"type": "object", "required": []string{"object"}, "properties": object{
+		"object": theObject(), "actor": reference("actor"), "owner": reference("owner"),
+	}}
+}
+
+// reference stands for what several operations have.
+func reference(name string) object { return object{"$ref": "#/$defs/" + name} }
+
+func theActor() object {
+	text := func(about string) object { return described(object{"type": "string", "minLength": 1}, about) }
+	return described(object{"type": "object", "required": []string{"time"}, "properties": object{
+		"manager":     text("The field manager: what the client calls itself."),
+		"operation":   text("Apply or Update."),
+		"subresource": text("Such as status; none if the object itself was written."),
+		"time":        described(object{"type": "string", "format": "date-time", "pattern": secondsPattern}, "When, in UTC."),
+	}}, "Who wrote the object last, by the newest entry of its managedFields, if the entry of the config has actor: true. Best effort.")
+}
+
+func theOwner() object {
+	text := func(about string) object { return described(object{"type": "string", "minLength": 1}, about) }
+	link := object{"type": "object", "required": []string{"kind", "apiVersion", "name", "uid"}, "properties": object{
+		"kind": text("As in ownerReferences."), "apiVersion": text("As in ownerReferences."),
+		"name": text("As in ownerReferences."), "uid": text("As in ownerReferences."),
+		"complete": described(object{"const": false}, "In the last one: whether this has a controller is not known."),
+	}}
+	return described(object{"type": "array", "minItems": 1, "items": link},
+		"The controllers that the object belongs to, from the direct one up to the root, if the entry of the config has owner: true; none without a controller. Best effort.")
+}
+
+// leftData has no actor: who wrote last did not end it.
+func leftData() object {
+	return object{"type": "object", "required": []string{"object"}, "properties": object{"object": theObject(), "owner": reference("owner")}}
 }
 
 func theObject() object {
@@ -128,6 +161,7 @@ func deletedData() object {
 	return object{"type": "object", "required": []string{"final"}, "properties": object{
 		"object": described(object{"type": "object"}, "The last known state, normalised; none if only the identity is known."),
 		"final":  described(object{"type": "boolean"}, "Whether object is surely the last state."),
+		"owner":  reference("owner"),
 	}}
 }
 

@@ -1,0 +1,53 @@
+package dynwatch
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// optionalOwners asks for what the credentials lack to follow chains of owners up to
+// their roots, but for what is watched anyway. Which kinds other controllers are of only
+// the objects tell.
+func (p *planner) optionalOwners(ctx context.Context, targets map[string]spec) []MissingAccess {
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	var scopes []string
+	for _, s := range targets {
+		if s.owner && !slices.Contains(scopes, s.namespace) {
+			scopes = append(scopes, s.namespace)
+		}
+	}
+	slices.Sort(scopes)
+	if len(scopes) > 0 && scopes[0] == "" {
+		scopes = scopes[:1] // that is everywhere
+	}
+	var all []MissingAccess
+	for _, namespace := range scopes {
+		for _, r := range OwnerResources() {
+			if watchedIn(targets, r, namespace) {
+				continue
+			}
+			of := attributesOf(r.WithVersion(""))
+			of.Namespace = namespace
+			if verbs, err := missingVerbs(ctx, p.clients.discovery.client, of); err == nil && len(verbs) > 0 {
+				all = append(all, MissingAccess{
+					Group: r.Group, Resource: r.Resource, Namespace: namespace, Verbs: verbs,
+					Without: "chains of owners end at them",
+				})
+			}
+		}
+	}
+	return all
+}
+
+// watchedIn reports whether a target needs a resource in a namespace, or everywhere if it
+// is empty, for itself.
+func watchedIn(targets map[string]spec, r schema.GroupResource, namespace string) bool {
+	one := spec{group: r.Group, resource: r.Resource}
+	_, everywhere := targets[one.name()]
+	one.namespace = namespace
+	_, there := targets[one.name()]
+	return everywhere || there
+}

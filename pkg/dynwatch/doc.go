@@ -30,7 +30,7 @@
 //   - access.go: telling which permissions are missing
 //   - served.go, definition.go, look.go: resources that come and go, and versions;
 //     unserved.go: one that is gone
-//   - metadatawatch.go: what follows the definitions and the Namespaces
+//   - metadatawatch.go: what follows the definitions, the Namespaces and controllers
 //   - sweep.go: lists, compared with the index (first snapshot and reconcile)
 //   - follow.go: the watch
 //   - lost.go, recover.go: expired history (410); rollback.go: restored storage
@@ -46,6 +46,8 @@
 //   - shape.go: what of an object goes into its events
 //   - gate.go: which of its changes become events
 //   - index.go, emit.go: what is remembered of an object, and the events
+//   - owner.go: what events have beside the object; owners.go, ownerindex.go, ownerrows.go:
+//     the controllers of controllers; planowners.go: what it takes to read them
 //   - status.go, rate.go: what others may know of a target while it runs
 //   - ledger.go: what the log remembers of it all, over restarts; dropped.go: what it
 //     does not know to be gone

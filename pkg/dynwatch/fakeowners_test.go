@@ -17,7 +17,9 @@ import (
 // is controlled by the set that its label names, as <name>/<uid>, and was written last by
 // "tester".
 type fakeOwners struct {
-	api *fakeAPI
+	// group and kinds, by resource, are what they are: see own.
+	group string
+	kinds map[string]string
 
 	mu      sync.Mutex
 	rev     uint64
@@ -43,7 +45,7 @@ var ownedLabel = regexp.MustCompile(`"labels":\{"on":"([^"/]*)/([^"/]*)"\},"mana
 
 // own adds the resources to a fake.
 func (f *fakeAPI) own() *fakeOwners {
-	o := &fakeOwners{api: f, rev: 100, changed: make(chan struct{}), late: make(map[string]bool)}
+	o := &fakeOwners{group: "own.example.com", kinds: map[string]string{"sets": "Set", "apps": "App"}, rev: 100, changed: make(chan struct{}), late: make(map[string]bool)}
 	f.do(func() {
 		f.refuse = o.serve
 		f.mangle = func(s string) string {
@@ -105,10 +107,10 @@ func (o *fakeOwners) looks() int {
 	return o.asked
 }
 
-func (c *ownerChange) body() string {
+func (o *fakeOwners) body(c *ownerChange) string {
 	references := ""
 	if c.controller != "" {
-		references = fmt.Sprintf(`,"ownerReferences":[{"apiVersion":"own.example.com/v1","kind":%q,"name":%q,"uid":%q,"controller":true}]`, c.controllerKind, c.controller, c.cid)
+		references = fmt.Sprintf(`,"ownerReferences":[{"apiVersion":"%s/v1","kind":%q,"name":%q,"uid":%q,"controller":true}]`, o.group, c.controllerKind, c.controller, c.cid)
 	}
 	return fmt.Sprintf(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":"%d"%s}}`,
 		c.namespace, c.name, c.uid, c.rev, references)
@@ -116,7 +118,7 @@ func (c *ownerChange) body() string {
 
 // serve answers what is about the group.
 func (o *fakeOwners) serve(w http.ResponseWriter, r *http.Request) bool {
-	path, ok := strings.CutPrefix(r.URL.Path, "/apis/own.example.com")
+	path, ok := strings.CutPrefix(r.URL.Path, "/apis/"+o.group)
 	if !ok {
 		return false
 	}
@@ -130,11 +132,14 @@ func (o *fakeOwners) serve(w http.ResponseWriter, r *http.Request) bool {
 	o.mu.Unlock()
 	switch {
 	case path == "":
-		fmt.Fprint(w, `{"kind":"APIGroup","apiVersion":"v1","name":"own.example.com","versions":[{"groupVersion":"own.example.com/v1","version":"v1"}],"preferredVersion":{"groupVersion":"own.example.com/v1","version":"v1"}}`)
+		fmt.Fprintf(w, `{"kind":"APIGroup","apiVersion":"v1","name":%[1]q,"versions":[{"groupVersion":"%[1]s/v1","version":"v1"}],"preferredVersion":{"groupVersion":"%[1]s/v1","version":"v1"}}`, o.group)
 	case path == "/v1":
-		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"own.example.com/v1","resources":[`+
-			`{"name":"sets/scale","namespaced":true,"kind":"Set","verbs":["get"]},{"name":"sets","namespaced":true,"kind":"Set","verbs":["list","watch","get"]},`+
-			`{"name":"apps","namespaced":true,"kind":"App","verbs":["list","watch","get"]}]}`)
+		var resources []string
+		for name, kind := range o.kinds {
+			resources = append(resources, fmt.Sprintf(`{"name":"%[1]s/scale","namespaced":true,"kind":%[2]q,"verbs":["list","watch"]},`+
+				`{"name":%[1]q,"namespaced":true,"kind":%[2]q,"verbs":["list","watch","get"]}`, name, kind))
+		}
+		fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"%s/v1","resources":[%s]}`, o.group, strings.Join(resources, ","))
 	case hung:
 		<-r.Context().Done()
 	case denied:
@@ -159,7 +164,7 @@ func (o *fakeOwners) list(w http.ResponseWriter, resource, name string) {
 		case c.deleted:
 			delete(state, c.name)
 		default:
-			state[c.name] = c.body()
+			state[c.name] = o.body(&c)
 		}
 	}
 	var items []string
@@ -188,7 +193,7 @@ func (o *fakeOwners) watch(w http.ResponseWriter, r *http.Request, resource stri
 			if c.deleted {
 				typ = "DELETED"
 			}
-			fmt.Fprintf(w, `{"type":%q,"object":%s}`+"\n", typ, c.body())
+			fmt.Fprintf(w, `{"type":%q,"object":%s}`+"\n", typ, o.body(&c))
 		}
 		at = o.rev
 		fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"%d"}}}`+"\n", at)

@@ -77,12 +77,12 @@ func (r *ownerRows) replace(current map[string]*frame.Owner, now time.Time) {
 
 // keep keeps what is known of an object that is not in a list or in the watch.
 func (r *ownerRows) keep(uid string, owner *frame.Owner, there bool, now time.Time) {
-	for len(r.queue) > 0 && (len(r.queue) >= maxOwnersKept || now.After(r.kept[r.queue[0]].until)) {
-		delete(r.kept, r.queue[0])
-		r.queue = r.queue[1:]
-	}
 	if _, again := r.kept[uid]; !again {
 		r.queue = append(r.queue, strings.Clone(uid))
 	}
 	r.kept[uid] = ownerKeptRow{owner: owner, there: there, until: now.Add(ownerKept)}
+	for len(r.queue) > maxOwnersKept || now.After(r.kept[r.queue[0]].until) {
+		delete(r.kept, r.queue[0])
+		r.queue = r.queue[1:]
+	}
 }

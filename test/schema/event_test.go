@@ -77,6 +77,33 @@ func TestStdoutLines(t *testing.T) {
 	lines(t, compiled(t, schema.Event()), out.Bytes(), map[string]bool{})
 }
 
+// withMember is the data of an event with something beside its object.
+func withMember(name string, value any) map[string]any {
+	return map[string]any{"object": map[string]any{}, "final": true, name: value}
+}
+
+// TestMembers: what an entry asks for beside the object is in the schema.
+func TestMembers(t *testing.T) {
+	s := compiled(t, schema.Event())
+	link := map[string]any{"kind": "K", "apiVersion": "v1", "name": "n", "uid": "u"}
+	last := map[string]any{"kind": "K", "apiVersion": "v1", "name": "n", "uid": "u", "complete": false}
+	actor := map[string]any{"manager": "kubectl", "operation": "Apply", "subresource": "status", "time": "2026-11-20T10:00:00Z"}
+	for line := range bytes.Lines(read(t, "pkg/event/testdata/events.ndjson.golden")) {
+		one, _ := fromJSON(t, line).(map[string]any)
+		data, _ := one["data"].(map[string]any)
+		if data["object"] == nil {
+			continue
+		}
+		data["owner"] = []any{link, last}
+		if one["op"] != "deleted" && one["op"] != "left" {
+			data["actor"] = actor
+		}
+		if err := s.Validate(one); err != nil {
+			t.Errorf("%v in:\n%v", err, one)
+		}
+	}
+}
+
 // TestNoEvents: the schema refuses what lacks something or does not go together.
 func TestNoEvents(t *testing.T) {
 	s := compiled(t, schema.Event())
@@ -93,19 +120,24 @@ func TestNoEvents(t *testing.T) {
 		op     string
 		change func(e map[string]any)
 	}{
-		"no id":                    {"added", func(e map[string]any) { delete(e, "id") }},
-		"no uid":                   {"modified", func(e map[string]any) { delete(e, "uid") }},
-		"no object":                {"modified", func(e map[string]any) { e["data"] = map[string]any{} }},
-		"no data":                  {"snapshot", func(e map[string]any) { delete(e, "data"); delete(e, "datacontenttype") }},
-		"data without its type":    {"snapshot", func(e map[string]any) { delete(e, "datacontenttype") }},
-		"deleted without final":    {"deleted", func(e map[string]any) { e["data"] = map[string]any{} }},
-		"another type":             {"deleted", func(e map[string]any) { e["type"] = "dev.informd.added" }},
-		"unknown operation":        {"added", func(e map[string]any) { e["op"] = "patched" }},
-		"a revision as a number":   {"added", func(e map[string]any) { e["resourceversion"] = json.Number("12") }},
-		"a gap without its range":  {"gap", func(e map[string]any) { delete(e, "fromrv") }},
-		"a range without a gap":    {"synced", func(e map[string]any) { e["torv"] = "1" }},
-		"synced about an object":   {"synced", func(e map[string]any) { e["uid"] = "u" }},
-		"a state without a state":  {"state", func(e map[string]any) { e["data"] = map[string]any{} }},
+		"no id":                   {"added", func(e map[string]any) { delete(e, "id") }},
+		"no uid":                  {"modified", func(e map[string]any) { delete(e, "uid") }},
+		"no object":               {"modified", func(e map[string]any) { e["data"] = map[string]any{} }},
+		"no data":                 {"snapshot", func(e map[string]any) { delete(e, "data"); delete(e, "datacontenttype") }},
+		"data without its type":   {"snapshot", func(e map[string]any) { delete(e, "datacontenttype") }},
+		"deleted without final":   {"deleted", func(e map[string]any) { e["data"] = map[string]any{} }},
+		"another type":            {"deleted", func(e map[string]any) { e["type"] = "dev.informd.added" }},
+		"unknown operation":       {"added", func(e map[string]any) { e["op"] = "patched" }},
+		"a revision as a number":  {"added", func(e map[string]any) { e["resourceversion"] = json.Number("12") }},
+		"a gap without its range": {"gap", func(e map[string]any) { delete(e, "fromrv") }},
+		"a range without a gap":   {"synced", func(e map[string]any) { e["torv"] = "1" }},
+		"synced about an object":  {"synced", func(e map[string]any) { e["uid"] = "u" }},
+		"a state without a state": {"state", func(e map[string]any) { e["data"] = map[string]any{} }},
+		"an actor without a time": {"added", func(e map[string]any) { e["data"] = withMember("actor", map[string]any{"manager": "kubectl"}) }},
+		"an owner without a uid": {"added", func(e map[string]any) {
+			e["data"] = withMember("owner", []any{map[string]any{"kind": "K", "apiVersion": "v1", "name": "n"}})
+		}},
+		"no owner":                 {"deleted", func(e map[string]any) { e["data"] = withMember("owner", []any{}) }},
 		"a time that is no moment": {"added", func(e map[string]any) { e["time"] = "2026-13-01T00:00:00.000000Z" }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,6 +20,10 @@
 // gives the same bytes, however a server prints it. All else is kept byte for
 // byte: numbers, escapes, the order of keys.
 //
+// Who wrote an object last, in managedFields, and its controller, in ownerReferences, are
+// read in that pass where a shape asks for them (actor.go, owner.go). If anything of the
+// two is not as the API server writes it they are not known: a wrong name is worse than none.
+//
 // A [Shape] is what the rules of a resource make of that, in a second pass: parts of the
 // object are left out, values and parts of strings replaced by the hash.
 //

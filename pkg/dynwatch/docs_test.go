@@ -1,0 +1,71 @@
+package dynwatch_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// TestDocsMembers: what docs/shaping.md shows of actor and owner is what comes of them,
+// and what a preview shows of them but for the owner's owner.
+func TestDocsMembers(t *testing.T) {
+	text, err := os.ReadFile("../../docs/shaping.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile("(?s)```json pod\n(.*?)```.*?```yaml\n(.*?)```.*?```json data\n(.*?)```").FindStringSubmatch(string(text))
+	if shown == nil {
+		t.Fatal("no example")
+	}
+	var c struct {
+		Resources []struct {
+			Keep         []string
+			Actor, Owner bool
+		}
+	}
+	if err := yaml.Unmarshal([]byte(shown[2]), &c); err != nil || len(c.Resources) != 1 {
+		t.Fatalf("%v in:\n%s", err, shown[2])
+	}
+	wanted := things()
+	wanted.Keep, wanted.Actor, wanted.Owner = c.Resources[0].Keep, c.Resources[0].Actor, c.Resources[0].Owner
+	want := strings.NewReplacer(`"apiVersion":"v1"`, `"apiVersion":"example.com/v1"`, `"kind":"Pod"`, `"kind":"Thing"`).Replace(strings.TrimSpace(shown[3]))
+
+	api := newFakeAPI(t)
+	owners := api.own()
+	owners.group, owners.kinds = "apps", map[string]string{"replicasets": "ReplicaSet", "deployments": "Deployment"}
+	owners.put("deployments", "web", "5d4f8c7b-1111-4222-8333-444444444444", "")
+	owners.put("replicasets", "web-1", "9c2f77a8-1111-4222-8333-444444444444", "Deployment/web/5d4f8c7b-1111-4222-8333-444444444444")
+	line := strings.ReplaceAll(shown[1], "\n", " ") // as frames are
+	api.do(func() { api.mangle = func(string) string { return line } })
+	api.put("shop", "web-1-x2x4z", "")
+	r := start(t, api, wanted)
+	if e := r.lastOf("web-1-x2x4z", 1); string(e.Data) != want {
+		t.Errorf("the docs show\n%s\nbut it is\n%s", want, e.Data)
+	}
+
+	preview := previewed(t, wanted, thing(event.Added, shown[1], ""))
+	short := regexp.MustCompile(`\},\{"kind":"Deployment"[^}]*\}`).ReplaceAllString(want, `,"complete":false}`)
+	if string(preview.Data) != short {
+		t.Errorf("the preview is\n%s\nwant\n%s", preview.Data, short)
+	}
+	preview = previewed(t, wanted, thing(event.Deleted, shown[1], ""))
+	if preview.Member("actor") != nil || preview.Member("owner") == nil {
+		t.Errorf("the preview of a deletion is %s", preview.Data)
+	}
+}
+
+// previewed is the only event of a preview.
+func previewed(t *testing.T, wanted dynwatch.Resource, c dynwatch.Change) event.Event {
+	t.Helper()
+	p, err := dynwatch.Preview(t.Context(), []dynwatch.Resource{wanted}, c, "test", previewKey())
+	if err != nil || len(p.Events) != 1 {
+		t.Fatalf("%v, preview %+v", err, p)
+	}
+	return p.Events[0]
+}

@@ -138,10 +138,9 @@ func theActor() object {
 }
 
 func theOwner() object {
-	text := func(about string) object { return described(object{"type": "string", "minLength": 1}, about) }
+	text := func() object { return described(object{"type": "string", "minLength": 1}, "As in ownerReferences.") }
 	link := object{"type": "object", "required": []string{"kind", "apiVersion", "name", "uid"}, "properties": object{
-		"kind": text("As in ownerReferences."), "apiVersion": text("As in ownerReferences."),
-		"name": text("As in ownerReferences."), "uid": text("As in ownerReferences."),
+		"kind": text(), "apiVersion": text(), "name": text(), "uid": text(),
 		"complete": described(object{"const": false}, "In the last one: whether this has a controller is not known."),
 	}}
 	return described(object{"type": "array", "minItems": 1, "items": link},

@@ -90,6 +90,35 @@ func AddMembers(data []byte, members ...Member) []byte {
 	return append(dst, data[1:]...)
 }
 
+// The members of a [Modified] event that say how the object has changed, where they are
+// asked for: the object before, the list of changed paths, and a patch (RFC 6902) that
+// makes of the object in the event of this uid before it, [Event.PrevResourceVersion],
+// the object in this one.
+const (
+	MemberOld     = "old"
+	MemberChanged = "changed"
+	MemberPatch   = "patch"
+)
+
+// WithoutChanges returns data without the members that say how the object has changed:
+// data itself, if it has none of them.
+func WithoutChanges(data []byte) []byte {
+	var stay []Member
+	e, dropped := Event{Data: data}, false
+	rest := e.eachMember(func(m Member) {
+		switch m.Name {
+		case MemberOld, MemberChanged, MemberPatch:
+			dropped = true
+		default:
+			stay = append(stay, m)
+		}
+	})
+	if rest == nil || !dropped {
+		return data
+	}
+	return AddMembers(append([]byte{'{'}, rest...), stay...)
+}
+
 // Object returns the normalised object inside Data, or nil if there is none.
 // The result aliases Data and must not be changed.
 func (e *Event) Object() []byte {

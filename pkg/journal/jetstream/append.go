@@ -123,7 +123,7 @@ func (j *Journal) shrinkOften(ctx context.Context, f *flight) error {
 	if f.refused++; f.refused < objectAttempts {
 		return err
 	}
-	j.bare(&f.event, f.message, err)
+	j.reduce(&f.event, f.message, err)
 	return nil
 }
 
@@ -192,7 +192,7 @@ func (j *Journal) review(ctx context.Context, pending []*flight) (trouble, err e
 			if err := j.shrink(ctx, &f.event, f.message); err != nil {
 				trouble = first(trouble, err)
 			} else if f.shrunk++; f.shrunk > 1 {
-				j.bare(&f.event, f.message, f.err)
+				j.reduce(&f.event, f.message, f.err)
 			}
 		default:
 			trouble = first(trouble, f.err)

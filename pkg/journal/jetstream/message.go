@@ -90,9 +90,9 @@ func isTooLarge(err error) bool {
 		refusal.ErrorCode == codeStoreFailed && strings.Contains(refusal.Description, "too large"))
 }
 
-// shrink makes a message fit, in three steps: its body compressed, its body put
-// into the object store, without body. It returns an error if that has to be
-// tried again.
+// shrink makes a message fit, in these steps: its body compressed, its body put into
+// the object store, both again without what says how the object has changed, without
+// body. It returns an error if that has to be tried again.
 func (j *Journal) shrink(ctx context.Context, e *event.Event, m *nats.Msg) error {
 	packed, err := compress(e.Data)
 	if err != nil {
@@ -112,8 +112,25 @@ func (j *Journal) shrink(ctx context.Context, e *event.Event, m *nats.Msg) error
 	if !isRefused(err) {
 		return err
 	}
-	j.bare(e, m, err)
-	return nil
+	if !j.reduce(e, m, err) || j.fits(m) {
+		return nil
+	}
+	return j.shrink(ctx, e, m)
+}
+
+// reduce leaves out of an event that cannot be stored whole what says how the object
+// has changed, or if there is nothing of it the object. It reports whether that is left.
+func (j *Journal) reduce(e *event.Event, m *nats.Msg, why error) bool {
+	object := event.WithoutChanges(e.Data)
+	if len(object) == len(e.Data) {
+		j.bare(e, m, why)
+		return false
+	}
+	j.logger.Warn("event is too large for the journal with what has changed: it is kept with the object alone; raise max_payload in the server's configuration, or leave parts out with omit",
+		slog.String("id", e.ID), slog.String("object", e.Subject()), slog.Int("bytes", len(e.Data)), slog.Any("err", why))
+	e.Data, m.Data = object, object
+	delete(m.Header, headerEncoding)
+	return true
 }
 
 // bare leaves the object out of an event that cannot be stored with it.

@@ -74,6 +74,7 @@ func (s *states) decode(ctx context.Context, found []message) (events []event.Ev
 		if e.Data, err = s.journal.body(ctx, m); err != nil {
 			return nil, err
 		}
+		e.Data = event.WithoutChanges(e.Data) // a snapshot is no change
 		events = append(events, e)
 	}
 	s.passed = passed

@@ -45,6 +45,7 @@
 //     what came of one before it was known to match
 //   - shape.go: what of an object goes into its events
 //   - gate.go: which of its changes become events
+//   - changes.go: what an event says of how its object has changed
 //   - index.go, emit.go: what is remembered of an object, and the events
 //   - owner.go: what events have beside the object; owners.go, ownerindex.go, ownerrows.go:
 //     the controllers of controllers; planowners.go: what it takes to read them

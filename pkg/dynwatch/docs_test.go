@@ -69,3 +69,57 @@ func previewed(t *testing.T, wanted dynwatch.Resource, c dynwatch.Change) event.
 	}
 	return p.Events[0]
 }
+
+// TestDocsOfChanges: what docs/shaping.md shows of what changed is what is told of the
+// change that it describes.
+func TestDocsOfChanges(t *testing.T) {
+	text, err := os.ReadFile("../../docs/shaping.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := func(pattern string) string {
+		t.Helper()
+		found := regexp.MustCompile("(?s)" + pattern).FindSubmatch(text)
+		if found == nil {
+			t.Fatalf("there is no %s", pattern)
+		}
+		return string(found[1])
+	}
+	before := find("```json object\n(.*?)```")
+	after := before
+	for _, edit := range []struct{ from, to string }{
+		{`"1042"`, `"1043"`},
+		{`"interval": 30`, `"interval": 60`},
+		{`, {"name": "bob", "token": "t-2"}`, ``},
+		{`"labels": {"site": "north"},`, ``},
+	} {
+		if !strings.Contains(after, edit.from) {
+			t.Fatalf("the object has no %s", edit.from)
+		}
+		after = strings.Replace(after, edit.from, edit.to, 1)
+	}
+	var c struct {
+		Resources []struct {
+			Group, Resource       string
+			Keep, Redact, Changes []string
+		}
+	}
+	if err := yaml.Unmarshal([]byte(find("## What changed\n.*?```yaml\n(.*?)```")), &c); err != nil {
+		t.Fatal(err)
+	}
+	r := c.Resources[0]
+	wanted := dynwatch.Resource{Group: r.Group, Resource: r.Resource, Keep: r.Keep, Redact: r.Redact, Changes: dynwatch.Changes{Paths: true, Patch: true, Old: true}}
+	change := dynwatch.Change{
+		Group: r.Group, Version: "v1", Resource: r.Resource, Kind: "Sensor",
+		Op: event.Modified, Object: []byte(after), Old: []byte(before),
+	}
+	// The key is that of the other examples.
+	p, err := dynwatch.Preview(t.Context(), []dynwatch.Resource{wanted}, change, "docs", []byte("an example's key, known to everybody"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimSpace(find("## What changed\n.*?```jsonl\n(.*?)```"))
+	if got := string(p.Events[0].Data); got != want || strings.Join(r.Changes, " ") != "old paths patch" {
+		t.Errorf("changes %q: the docs show\n%s\nbut it is\n%s", r.Changes, want, got)
+	}
+}

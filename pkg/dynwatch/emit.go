@@ -53,6 +53,7 @@ func (t *target) flush(ctx context.Context) error {
 	clear(t.pending.events) // do not keep the bodies alive
 	t.pending = batch{events: t.pending.events[:0]}
 	t.status.objects.Store(uint64(t.index.len()))
+	t.status.stateBytes.Store(t.index.states.bytes())
 	return nil
 }
 
@@ -78,7 +79,13 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 	}
 	ev := t.event(op, names{t.index.namespace(e), t.index.name(e), o.UID}, replay)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.rv, e.ordinal+1
-	ev.Data = event.AddMembers(event.CloseData(o.Data), t.members(ctx, op, o)...)
+	ev.Data = event.CloseData(o.Data)
+	members, err := t.beside(ctx, &ev, e, o)
+	if err != nil {
+		return err
+	}
+	t.keepState(&ev, e)
+	ev.Data = event.AddMembers(ev.Data, members...)
 	var unchanged []uint64
 	if op == event.Modified && o.Gates != nil && e.epoch == t.epoch {
 		unchanged = o.Gates.Unchanged(o.Hashes, t.index.passages[e].hashes)

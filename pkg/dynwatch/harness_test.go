@@ -35,6 +35,8 @@ type recorder struct {
 	dying bool
 	// readers is nil if there are none to wait for.
 	readers *readers
+	// forgets: nothing is kept that was appended, as with a journal in memory.
+	forgets bool
 }
 
 var errDying = errors.New("the process is being killed")
@@ -73,6 +75,9 @@ func (r *recorder) Mark(_ context.Context, target string, mark []byte) error {
 func (r *recorder) Last(_ context.Context, of *event.Event) (event.Event, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.forgets {
+		return event.Event{}, false, nil
+	}
 	if of.Op == event.State {
 		for _, e := range slices.Backward(r.states) {
 			if e.Target == of.Target {
@@ -235,7 +240,7 @@ func walking(l *dynwatch.Limits) { l.Revisions = 0 }
 func (r *rig) begin(wanted ...dynwatch.Resource) {
 	r.t.Helper()
 	m, err := dynwatch.New(dynwatch.Options{
-		Cluster: "test", Kubernetes: r.api.config(), Log: r.log, Reject: r.log.reject,
+		Cluster: "test", Kubernetes: r.api.config(), Log: r.log, LogKeeps: !r.log.forgets, Reject: r.log.reject,
 		RedactionKey: []byte("0123456789abcdef"), Logger: r.logger, Await: r.log.readers.await(),
 	})
 	if err != nil {

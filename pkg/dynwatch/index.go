@@ -60,9 +60,11 @@ type index struct {
 	texts texts
 	// passages are what change gates need of the entries, nil without gates.
 	passages map[*entry]passage
-	seed     maphash.Seed
-	bits     uint32 // those of a hash that count: all, but in a test
-	scratch  []byte
+	// states are the last states of objects that the log does not keep.
+	states  lastStates
+	seed    maphash.Seed
+	bits    uint32 // those of a hash that count: all, but in a test
+	scratch []byte
 }
 
 func newIndex() *index { return &index{seed: maphash.MakeSeed(), bits: math.MaxUint32} }
@@ -125,6 +127,7 @@ func (x *index) remove(e *entry) {
 		return
 	}
 	delete(x.passages, e)
+	x.states.remove(e)
 	x.table.remove(x.place(x.namespace(e), x.name(e)), e.slot)
 	x.texts.remove(e.text)
 	x.free = append(x.free, e.slot)

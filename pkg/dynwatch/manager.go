@@ -54,7 +54,7 @@ type Rejected struct {
 	Raw []byte
 }
 
-// Options are what a Manager needs. All fields but Await and Logger are required.
+// Options are what a Manager needs. All fields but LogKeeps, Await and Logger are required.
 type Options struct {
 	// Cluster is the name that every event carries.
 	Cluster string
@@ -68,6 +68,10 @@ type Options struct {
 	// ones can. If ctx ends first its error is returned; the other errors are those of
 	// Append. Nil: nothing is ever pushed out.
 	Await func(ctx context.Context, events []event.Event) (n int, err error)
+	// LogKeeps says that the log keeps the last event of every object, with its Data, so
+	// that [Log.Last] returns it. Where it does not, and [Resource.Changes] asks for
+	// anything, every object's last state is kept in memory, compressed.
+	LogKeeps bool
 	// Reject keeps an object that cannot be passed on, and returns when it is
 	// kept. Like Append it blocks until it is, or until ctx ends.
 	Reject func(ctx context.Context, r Rejected) error
@@ -159,8 +163,8 @@ func (m *Manager) Check(wanted []Resource) error {
 // Apply makes the running targets those of the wanted set: targets that are no
 // longer wanted end, new ones start, unchanged ones are not touched; one whose
 // version, mode, selectors, filter or resync changed is ended and started. A changed
-// Keep, Omit, Redact, Actor, Owner or change gate holds for what a target reads from then on, and touches nothing
-// else. What starts goes on where the log says that it stood, and begins with a snapshot if that says
+// Keep, Omit, Redact, Actor, Owner, change gate or Changes holds for what a target reads from then on, and
+// touches nothing else. What starts goes on where the log says that it stood, and begins with a snapshot if that says
 // nothing. Apply returns
 // when what was to end has ended; it does not wait for anything to sync, nor for
 // wildcards, whose targets start once discovery has said what they match, and from

@@ -123,7 +123,7 @@ const nowhere = "http://preview.invalid"
 func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluster string, redactionKey []byte) ([]event.Event, error) {
 	log := new(rehearsal)
 	m, err := New(Options{
-		Cluster: cluster, Kubernetes: &rest.Config{Host: nowhere}, Log: log, RedactionKey: redactionKey, Logger: slog.New(slog.DiscardHandler),
+		Cluster: cluster, Kubernetes: &rest.Config{Host: nowhere}, Log: log, LogKeeps: true, RedactionKey: redactionKey, Logger: slog.New(slog.DiscardHandler),
 		Reject: func(_ context.Context, r Rejected) error { return errors.New(r.Reason) },
 	})
 	if err != nil {

@@ -31,10 +31,12 @@ func TestPreviewIsWhatIsWatched(t *testing.T) {
 	metadata.Mode = dynwatch.Metadata
 	filtered := things()
 	filtered.Namespaces, filtered.ExcludeNamespaces = []string{"a*"}, []string{"ab"}
+	changing := things()
+	changing.Changes = dynwatch.Changes{Paths: true, Patch: true, Old: true}
 	one := things()
 	one.Namespaces = []string{"a"}
 	for name, wanted := range map[string]dynwatch.Resource{
-		"all": things(), "selecting": selecting, "metadata": metadata, "filtered": filtered, "namespaced": one,
+		"all": things(), "selecting": selecting, "metadata": metadata, "filtered": filtered, "namespaced": one, "changing": changing,
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)

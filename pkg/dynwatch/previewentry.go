@@ -71,6 +71,9 @@ func (w *wantedSet) judge(before []Resource, r Resource, c *Change, now selectab
 	if r.NamespaceSelector != "" {
 		v.assumed = append(v.assumed, fmt.Sprintf("that the Namespace %s has labels that match namespaceSelector %q", now.Metadata.Namespace, r.NamespaceSelector))
 	}
+	if r.Changes.any() && c.Op == event.Modified && c.Old == nil {
+		v.assumed = append(v.assumed, "that the object before the change is not known, so that its event does not say what has changed")
+	}
 	return v, v.selects(r, c, now)
 }
 

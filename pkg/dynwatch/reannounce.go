@@ -194,7 +194,9 @@ func (t *target) announceAgain(ctx context.Context, o *frame.Object, e *entry, r
 	ev := t.event(event.Snapshot, names{t.index.namespace(e), t.index.name(e), o.UID}, true)
 	ev.ID = event.ReannouncedID(o.UID, o.ResourceVersion, run, t.epoch)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.rv, e.ordinal+1
-	ev.Data, ev.Gates = event.AddMembers(event.CloseData(o.Data), t.members(ctx, ev.Op, o)...), gatesOf(o, nil)
+	ev.Data, ev.Gates = event.CloseData(o.Data), gatesOf(o, nil)
+	t.keepState(&ev, e)
+	ev.Data = event.AddMembers(ev.Data, t.members(ctx, ev.Op, o)...)
 	t.index.remember(e, o.Hashes)
 	e.rv, e.ordinal, e.hash, e.epoch, e.run = o.ResourceVersion, ev.Ordinal, t.index.hash(o.Data), t.epoch, run
 	return errors.Join(t.emit(ctx, ev), t.flush(ctx))

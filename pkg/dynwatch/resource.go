@@ -68,6 +68,8 @@ type Resource struct {
 	// well as they are known. Neither is there if Redact leads to what it is read from, or
 	// finds something in it.
 	Actor, Owner bool
+	// Changes is what events say of how their objects have changed.
+	Changes Changes
 	// Resync is the period in which every object is announced anew once, 0 for never;
 	// at least MinResync.
 	Resync time.Duration
@@ -93,7 +95,9 @@ type spec struct {
 	// changes count, nil for all.
 	rules *fieldpath.Rules
 	gates *frame.Gates
-	// actor and owner say what events have beside the object.
+	// changes is what events say of changes, actor and owner what else they have beside
+	// the object.
+	changes      Changes
 	actor, owner bool
 }
 
@@ -102,6 +106,7 @@ type spec struct {
 func (s spec) watches(as spec) bool {
 	s.rules, as.rules = nil, nil
 	s.gates, as.gates = nil, nil
+	s.changes, as.changes = Changes{}, Changes{}
 	s.actor, as.actor, s.owner, as.owner = false, false, false, false
 	return s == as
 }
@@ -198,7 +203,7 @@ func (r Resource) specs() []spec {
 	one := spec{
 		group: r.Group, version: r.Version, resource: r.Resource, mode: r.Mode,
 		labelSelector: r.LabelSelector, fieldSelector: r.FieldSelector, resync: r.Resync,
-		actor: r.Actor, owner: r.Owner,
+		changes: r.Changes, actor: r.Actor, owner: r.Owner,
 	}
 	if one.mode == "" {
 		one.mode = Full

@@ -10,13 +10,15 @@ import (
 // an event takes an object from the log.
 
 // reshape brings the objects that are read from now on into the shape that a spec says,
-// and before its change gates, and their events have what it asks for beside the object, without a break in the watch. It may be called at any time.
+// and before its change gates, and has events say what it asks for, without a break in
+// the watch. It may be called at any time.
 func (t *target) reshape(s spec) {
 	shape := frame.NewShape(s.rules, t.redactor).Gated(s.gates)
 	t.shape.Store(shape.Asking(
 		s.actor && !s.rules.RedactsAround("metadata", "managedFields"),
 		s.owner && !s.rules.RedactsAround("metadata", "ownerReferences"),
 	))
+	t.asked.Store(&s.changes)
 }
 
 // fromLog opens the data of an event with an object as the log has it. It may have been

@@ -69,6 +69,10 @@ type TargetStatus struct {
 	// watches that ended in an error.
 	Events                                 map[event.Op]uint64
 	Rejected, Unchanged, Watches, Failures uint64
+	// Unpaired counts the modified events that do not say what has changed although it
+	// was asked for: the object before was not known. StateBytes is what the states take
+	// in memory that are kept for that, where the log does not keep them.
+	Unpaired, StateBytes uint64
 	// EventsPerSecond is the rate at which events were appended lately: with every
 	// minute that has passed since, an event counts half as much. Of a younger target
 	// it is the rate since its start.
@@ -90,6 +94,7 @@ type status struct {
 	gone                        atomic.Bool
 	rejected, watches, failures atomic.Uint64
 	unchanged                   atomic.Uint64
+	unpaired, stateBytes        atomic.Uint64
 	audits, divergences         atomic.Uint64
 	lastAudit                   atomic.Int64                // Unix nanoseconds
 	events                      map[event.Op]*atomic.Uint64 // fixed keys
@@ -180,6 +185,7 @@ func (st *status) snapshot() TargetStatus {
 	s.Looked = st.looked.Load()
 	s.Rejected, s.Watches, s.Failures = st.rejected.Load(), st.watches.Load(), st.failures.Load()
 	s.Unchanged = st.unchanged.Load()
+	s.Unpaired, s.StateBytes = st.unpaired.Load(), st.stateBytes.Load()
 	s.Audits, s.Divergences = st.audits.Load(), st.divergences.Load()
 	if at := st.lastAudit.Load(); at != 0 {
 		s.Audited = time.Unix(0, at)

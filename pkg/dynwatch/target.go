@@ -61,7 +61,7 @@ func defaultTiming() timing {
 var errLog = errors.New("append to log")
 
 // target is one resource, in all namespaces or in one, and the loop that keeps
-// its events coming. All but status and shape belongs to the goroutine of run.
+// its events coming. All but status, shape and asked belongs to the goroutine of run.
 type target struct {
 	spec    spec
 	options *Options
@@ -72,7 +72,9 @@ type target struct {
 	pause   wait.Backoff
 	// shape is what becomes of the objects, nil for nothing. It may be another one at
 	// any time, for what is read from then on.
-	shape    atomic.Pointer[frame.Shape]
+	shape atomic.Pointer[frame.Shape]
+	// asked is what events say of changes; as for shape.
+	asked    atomic.Pointer[Changes]
 	redactor *frame.Redactor
 	// served nudges the target when what is served may have changed, and looks are
 	// what follows.

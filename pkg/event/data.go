@@ -179,13 +179,53 @@ func own(text []byte) bool {
 	return bytes.HasPrefix(text, []byte(dataOpen[1:])) || bytes.Equal(text, []byte(dataIdentity[1:]))
 }
 
-// nextValue cuts the JSON value off that text begins with.
+// nextValue cuts the JSON value off that text begins with, one without white space around
+// it. It looks at no more than is needed to find its end.
 func nextValue(text []byte) (value, behind []byte, ok bool) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	var raw json.RawMessage
-	if d.Decode(&raw) != nil {
-		return nil, nil, false
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			end := endOfString(text, i)
+			if end < 0 {
+				return nil, nil, false
+			}
+			i = end
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			depth--
+		case ',', ':':
+			if depth == 0 { // a number or a word ends here
+				return text[:i], text[i:], i > 0
+			}
+			continue
+		default:
+			continue
+		}
+		if depth <= 0 {
+			return text[:i+1], text[i+1:], depth == 0
+		}
 	}
-	end := d.InputOffset()
-	return text[:end], text[end:], true
+	return nil, nil, false
+}
+
+// endOfString is the index of the quote that ends the string which begins at from, or a
+// negative number.
+func endOfString(text []byte, from int) int {
+	for i := from + 1; ; i++ {
+		next := bytes.IndexByte(text[i:], '"')
+		if next < 0 {
+			return next
+		}
+		i += next
+		escapes := 0
+		for text[i-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i
+		}
+	}
 }

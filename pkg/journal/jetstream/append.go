@@ -244,6 +244,9 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (last event.Event, 
 	if err := j.usable(ctx); err != nil {
 		return event.Event{}, false, err
 	}
+	if last, found = j.newest(of); found {
+		return last, true, nil
+	}
 	bounded, cancel := j.within(ctx)
 	defer cancel()
 	err = retry(bounded, j.asking, func(ctx context.Context) error {
@@ -255,6 +258,18 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (last event.Event, 
 		return err
 	})
 	return last, found, j.cause(ctx, err)
+}
+
+// newest is the last event of an object, if it is one of the newest of the log. If it
+// is not the last one, as somebody else writes, or the log has lost it, then nothing
+// that follows from it is taken: it is not what is expected there.
+func (j *Journal) newest(of *event.Event) (event.Event, bool) {
+	at := j.heads.get(j.heads.hash(j.config.subject(of)))
+	if at.seq == 0 {
+		return event.Event{}, false
+	}
+	e, ok := j.tail.at(at.seq)
+	return e, ok && at.id == j.heads.hash(e.ID) && (of.Op.Control() || e.Key() == of.Key())
 }
 
 var _ journal.Journal = (*Journal)(nil)

@@ -120,6 +120,16 @@ func (t *tail) holds(next uint64) bool {
 	return next >= t.first
 }
 
+// at returns the event with a sequence, false if it is not held.
+func (t *tail) at(seq uint64) (event.Event, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if seq < t.first || seq-t.first >= uint64(len(t.slots)) {
+		return event.Event{}, false
+	}
+	return t.slots[seq-t.first].event, true
+}
+
 // end is the last sequence of the log, as far as it is known.
 func (t *tail) end() uint64 {
 	t.mu.Lock()

@@ -2,6 +2,7 @@ package stdout
 
 import (
 	"bytes"
+	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
@@ -137,6 +138,9 @@ func notes(e *event.Event) string {
 			words = append(words, s)
 		}
 	}
+	if s := changed(e); s != "" {
+		words = append(words, s)
+	}
 	switch {
 	case e.Reannounced() || event.Run(e.ID) != 0:
 		words = append(words, "(again)")
@@ -144,6 +148,22 @@ func notes(e *event.Event) string {
 		words = append(words, "(found later)")
 	}
 	return strings.Join(words, " ")
+}
+
+// maxChanged is how many changed paths are shown.
+const maxChanged = 8
+
+// changed says what has changed, if the event does.
+func changed(e *event.Event) string {
+	var paths []string
+	if json.Unmarshal(e.Member(event.MemberChanged), &paths) != nil || len(paths) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(paths) - maxChanged; n > 0 {
+		paths, more = paths[:maxChanged], " and "+strconv.Itoa(n)+" more"
+	}
+	return "(changed " + strings.Join(paths, ", ") + more + ")"
 }
 
 func colourOf(op event.Op) string {

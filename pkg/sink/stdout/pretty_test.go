@@ -57,7 +57,18 @@ func screen() []event.Event {
 		{Op: event.Gap, Target: "core/pods", Gap: &event.GapInfo{From: 5, To: 9, Reason: "expired", Recovered: event.RecoveredKnown}},
 		{Op: event.State, Target: "core/pods", Data: event.StateData("live", "")},
 		{Op: event.State, Target: "core/pods", Data: event.StateData("forbidden", "list\x1b[2J pods")},
-	}, again(), sinktest.Hostile())
+	}, again(), changed(), sinktest.Hostile())
+}
+
+// changed are events that say what has changed.
+func changed() []event.Event {
+	few, many := modified("apps", "deployments", "web", `{"spec":{"replicas":3}}`), modified("", "configmaps", "settings", `{}`)
+	few.Data = event.AddMembers(few.Data, event.Member{Name: event.MemberOld, Value: []byte(`{"spec":{"replicas":2}}`)},
+		event.Member{Name: event.MemberChanged, Value: []byte(`["spec.replicas","metadata.annotations[\"\u001b[2J\"]"]`)})
+	many.Data = event.AddMembers(many.Data, event.Member{Name: event.MemberChanged, Value: []byte(`["a","b","c","d","e","f","g","h","i","k"]`)})
+	none := modified("", "configmaps", "settings", `{}`)
+	none.Data = event.AddMembers(none.Data, event.Member{Name: event.MemberChanged, Value: []byte(`[]`)})
+	return []event.Event{few, many, none}
 }
 
 // again is an object that is announced anew, and an event that is delivered again.

@@ -104,9 +104,22 @@ type Resource struct {
 	// controllers.
 	Actor bool `yaml:"actor"`
 	Owner bool `yaml:"owner"`
+	// Changes says what a modified event has beside the object of how it has changed:
+	// the paths, a JSON patch (RFC 6902), and the object before.
+	Changes OneOrMore `yaml:"changes" enum:"paths,patch,old" absent:"the object alone"`
 	// Resync is the period in which every object is announced anew; 0 is never.
 	Resync time.Duration `yaml:"resync"`
 }
+
+// OneOrMore is a list. One item alone may stand without it.
+type OneOrMore []string
+
+// The values of [Resource.Changes].
+const (
+	ChangesPaths = "paths"
+	ChangesPatch = "patch"
+	ChangesOld   = "old"
+)
 
 // The values of [Sink.Start].
 const (

@@ -82,6 +82,9 @@ func (r *reading) value(n *node, path string, f field) {
 		r.value(n, path, f)
 	case kind == reflect.Struct:
 		r.object(n, path, f.value)
+	case kind == reflect.Slice && f.value.Type() == reflect.TypeFor[OneOrMore]() && n.kind != sequence && n.kind != mapping:
+		f.value.Set(reflect.MakeSlice(f.value.Type(), 1, 1))
+		r.scalar(n, path, field{value: f.value.Index(0), enum: f.enum})
 	case kind == reflect.Slice:
 		r.list(n, path, f)
 	case kind == reflect.Map:

@@ -43,28 +43,28 @@ func TestGood(t *testing.T) {
 			{
 				Pos: config.Pos{Line: 18, Col: 5}, Resource: "secrets", Mode: config.ModeFull, Watch: config.WatchCluster,
 				Namespaces: []string{"team-?*"}, ExcludeNamespaces: []string{"*-test"}, NamespaceSelector: "tier=prod",
-				OnlyWhenChanged: []string{"metadata", "data.*"}, SuppressNoop: true, Actor: true, Owner: true,
+				OnlyWhenChanged: []string{"metadata", "data.*"}, SuppressNoop: true, Actor: true, Owner: true, Changes: config.OneOrMore{"patch"},
 			},
 			{
 				Pos: config.Pos{Line: 19, Col: 5}, Group: "stable.example.com", Resource: "crontabs", Mode: config.ModeFull, Watch: config.WatchAuto, Resync: 90 * time.Minute,
 				Keep: []string{"metadata.labels", "spec.jobs[].*"}, Omit: []string{`metadata.labels["example.com/build"]`},
-				Redact: []string{"spec.token", "/(?i)AKIA[0-9A-Z]{16}/"},
+				Redact: []string{"spec.token", "/(?i)AKIA[0-9A-Z]{16}/"}, Changes: config.OneOrMore{"old", "paths"},
 			},
 		},
 		Journal: journalOf("memory", "/data", sink.GiB),
 		Sinks: []config.Sink{
 			{
-				Pos: config.Pos{Line: 27, Col: 5}, Name: "out", Type: "stdout", Start: config.StartNow,
+				Pos: config.Pos{Line: 28, Col: 5}, Name: "out", Type: "stdout", Start: config.StartNow,
 				Driver:  sink.Driver{Type: "stdout", Lanes: 1},
 				Options: &stdoutOptions{Format: "pretty"},
 			},
 			{
-				Pos: config.Pos{Line: 28, Col: 5}, Name: "arch", Type: "file", Start: config.StartSnapshot,
+				Pos: config.Pos{Line: 29, Col: 5}, Name: "arch", Type: "file", Start: config.StartSnapshot,
 				Driver:  sink.Driver{Type: "file", Lanes: 1},
 				Options: &fileOptions{Path: "/var/log/informd/events.ndjson", MaxSize: sink.MiB, MaxFiles: 3},
 			},
 			{
-				Pos: config.Pos{Line: 34, Col: 5}, Name: "bus", Type: "nats", Start: config.StartSnapshot,
+				Pos: config.Pos{Line: 35, Col: 5}, Name: "bus", Type: "nats", Start: config.StartSnapshot,
 				Driver: sink.Driver{Type: "nats", Lanes: 1, Remote: true},
 				Options: &natsOptions{
 					URL: sink.NewSecret("nats://user:secret@nats:4222"), JetStream: true, SubjectPrefix: "events",
@@ -72,7 +72,7 @@ func TestGood(t *testing.T) {
 				},
 			},
 			{
-				Pos: config.Pos{Line: 39, Col: 5}, Name: "hook", Type: "webhook", Start: config.StartSnapshot,
+				Pos: config.Pos{Line: 40, Col: 5}, Name: "hook", Type: "webhook", Start: config.StartSnapshot,
 				Driver: sink.Driver{Type: "webhook", Lanes: 8, Remote: true},
 				Options: &webhookOptions{
 					retryOptions: retryOptions{Attempts: &attempts},

@@ -31,6 +31,7 @@ func (r *reading) checkResources(resources []Resource) {
 		r.checkSelectors(one, path)
 		r.checkRules(one, path)
 		r.checkGates(one.OnlyWhenChanged, path+".onlyWhenChanged", one.Mode == ModeMetadata && !r.bad(path+".mode"))
+		r.checkChanges(one.Changes, path+".changes")
 		r.checkResync(one.Resync, path+".resync")
 		if one.Resource == "" || r.bad(path+".group") || r.bad(path+".resource") {
 			continue
@@ -58,6 +59,8 @@ func merged(first, second Resource) string {
 		return one + "decide for one onlyWhenChanged and suppressNoop"
 	case first.Actor != second.Actor || first.Owner != second.Owner:
 		return one + "decide for one actor and owner"
+	case !slices.Equal(first.Changes, second.Changes):
+		return one + "decide for one changes"
 	case first.patterned() || second.patterned() || first.Watch != second.Watch:
 		return one + "write one whose namespaces cover both"
 	case len(first.Namespaces) == 0 && len(second.Namespaces) == 0:

@@ -12,7 +12,7 @@ import (
 func (r *reading) checkMatch(m Match, path string, resources []Resource) {
 	r.checkNamespaces(m.Namespaces, path+".namespaces")
 	r.checkOps(m.Ops, path+".ops")
-	r.checkWhen(m, path)
+	r.checkWhen(m, path, resources)
 	r.checkMatchGates(m, path, resources)
 	if m.Group != nil && !r.bad(path+".group") {
 		message := groupMistake(*m.Group)

@@ -8,7 +8,7 @@ import (
 )
 
 // checkWhen checks the expression of a match and what goes with it.
-func (r *reading) checkWhen(m Match, path string) {
+func (r *reading) checkWhen(m Match, path string, resources []Resource) {
 	if at := path + ".onError"; m.When == "" && r.given(at) && !r.bad(at) && !r.given(path+".when") {
 		r.fail(at, "is about a when that fails, and there is none: add when, or remove onError")
 	}
@@ -23,13 +23,12 @@ func (r *reading) checkWhen(m Match, path string) {
 		}
 		r.when = compiler
 	}
-	_, mistakes := r.when.Compile(m.When)
+	x, mistakes := r.when.Compile(m.When)
+	if x != nil {
+		r.checkOld(m, x, path, resources)
+	}
 	for _, one := range mistakes {
-		at, ok := r.inside(r.place(path), m.When, one.Line, one.Col)
-		message := one.Message
-		if !ok {
-			message = fmt.Sprintf("at %d:%d of the expression: %s", one.Line, one.Col, message)
-		}
+		at, message := r.inExpression(m.When, path, one.Line, one.Col, one.Message)
 		if one.Unknown != "" {
 			if near, ok := nearest(one.Unknown, one.Known); ok {
 				message += fmt.Sprintf(" (did you mean %q?)", near)
@@ -39,6 +38,16 @@ func (r *reading) checkWhen(m Match, path string) {
 		}
 		r.add(at, path, "%s", message)
 	}
+}
+
+// inExpression returns where in the file a place of an expression is, and what is to be
+// said about it; the place itself, if the file does not show it.
+func (r *reading) inExpression(text, path string, line, col int, message string) (Pos, string) {
+	at, ok := r.inside(r.place(path), text, line, col)
+	if !ok {
+		message = fmt.Sprintf("at %d:%d of the expression: %s", line, col, message)
+	}
+	return at, message
 }
 
 // inside returns where in the file a place of a text is that stands at a place of the

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,10 +82,19 @@ func wanted(c *config.Config) []dynwatch.Resource {
 			Scope: dynwatch.Scope(r.Watch), LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector,
 			Keep: r.Keep, Omit: r.Omit, Redact: r.Redact,
 			OnlyWhenChanged: r.OnlyWhenChanged, SuppressNoop: r.SuppressNoop, TellUnchanged: r.Asked(c.Sinks),
-			Actor: r.Actor, Owner: r.Owner, Resync: r.Resync,
+			Actor: r.Actor, Owner: r.Owner, Changes: changesOf(r.Changes), Resync: r.Resync,
 		}
 	}
 	return all
+}
+
+// changesOf is what an entry asks for, in the words of package dynwatch.
+func changesOf(asked config.OneOrMore) dynwatch.Changes {
+	return dynwatch.Changes{
+		Paths: slices.Contains(asked, config.ChangesPaths),
+		Patch: slices.Contains(asked, config.ChangesPatch),
+		Old:   slices.Contains(asked, config.ChangesOld),
+	}
 }
 
 func newRoute(s config.Sink) (*deliver.Route, error) {

@@ -16,7 +16,7 @@ import (
 type targetCollector struct {
 	manager *dynwatch.Manager
 
-	state, objects, events, rejected, unchanged, watches, failures, progress, audits, divergences *prometheus.Desc
+	state, objects, events, rejected, unchanged, unpaired, states, watches, failures, progress, audits, divergences *prometheus.Desc
 }
 
 func newTargetCollector(m *dynwatch.Manager) *targetCollector {
@@ -30,6 +30,8 @@ func newTargetCollector(m *dynwatch.Manager) *targetCollector {
 		events:    desc("events_total", "Events that the target appended to the journal.", "op"),
 		rejected:  desc("rejected_total", "Objects from the API server that could not be passed on; they are in the dead letters of the source."),
 		unchanged: desc("unchanged_total", "Changes of which onlyWhenChanged or suppressNoop made no event."),
+		unpaired:  desc("unpaired_total", "Events without what changes asks for, as the object before was not known."),
+		states:    desc("state_bytes", "Memory that the objects' last states take, which changes needs with a memory journal."),
 		watches:   desc("watches_total", "Watches that were opened."),
 		failures:  desc("failures_total", "Requests and watches that ended in an error."),
 		progress:  desc("progress_age_seconds", "Time since the API server last told something of the target, bookmarks included."),
@@ -41,7 +43,7 @@ func newTargetCollector(m *dynwatch.Manager) *targetCollector {
 
 // Describe implements prometheus.Collector.
 func (c *targetCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.state, c.objects, c.events, c.rejected, c.unchanged, c.watches, c.failures, c.progress, c.audits, c.divergences} {
+	for _, d := range []*prometheus.Desc{c.state, c.objects, c.events, c.rejected, c.unchanged, c.unpaired, c.states, c.watches, c.failures, c.progress, c.audits, c.divergences} {
 		out <- d
 	}
 }
@@ -62,6 +64,8 @@ func (c *targetCollector) Collect(out chan<- prometheus.Metric) {
 		}
 		counter(c.rejected, t.Rejected, t.Name)
 		counter(c.unchanged, t.Unchanged, t.Name)
+		counter(c.unpaired, t.Unpaired, t.Name)
+		gauge(c.states, float64(t.StateBytes), t.Name)
 		counter(c.watches, t.Watches, t.Name)
 		counter(c.failures, t.Failures, t.Name)
 		counter(c.audits, t.Audits, t.Name)

@@ -53,7 +53,8 @@ func newPipeline(now context.Context, d *Daemon, s *store) (*pipeline, error) {
 	p := &pipeline{config: d.config, logger: d.logger, store: s, now: now}
 	p.source = deliver.NewDeadLetters(config.SourceName, s.box(config.SourceName))
 	p.manager, err = dynwatch.New(dynwatch.Options{
-		Cluster: d.config.Cluster, Kubernetes: d.kubernetes, Log: s, Await: s.await, Reject: rejectTo(p.source, d.logger),
+		Cluster: d.config.Cluster, Kubernetes: d.kubernetes, Log: s, LogKeeps: d.config.Journal.Type != config.JournalMemory,
+		Await: s.await, Reject: rejectTo(p.source, d.logger),
 		RedactionKey: key, Logger: d.logger,
 	})
 	if err != nil {

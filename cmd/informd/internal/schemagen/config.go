@@ -116,6 +116,9 @@ func (g *generator) properties(value reflect.Value, path string) object {
 		if enum := field.Tag.Get("enum"); enum != "" {
 			constrain(schema, strings.Split(enum, ","))
 		}
+		if inner.Type() == reflect.TypeFor[config.OneOrMore]() {
+			schema = object{"anyOf": []object{schema, maps.Clone(schema["items"].(object))}}
+		}
 		if text := g.comments.of(value.Type(), field.Name); text != "" {
 			schema["description"] = text
 		}

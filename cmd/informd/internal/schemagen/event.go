@@ -107,6 +107,8 @@ func ofOperation(op event.Op, kind string) object {
 		required = append(required, "resourceversion")
 	case event.State:
 		required, properties["data"] = append(required, "data"), stateData()
+	case event.Modified:
+		required, properties["data"] = append(required, "data"), changedData()
 	case event.Left:
 		properties["data"] = leftData() // none if the state in which it left is not known
 	case event.Deleted:
@@ -150,6 +152,20 @@ func theOwner() object {
 // leftData has no actor: who wrote last did not end it.
 func leftData() object {
 	return object{"type": "object", "required": []string{"object"}, "properties": object{"object": theObject(), "owner": reference("owner")}}
+}
+
+func changedData() object {
+	data := objectData()
+	properties, _ := data["properties"].(object)
+	properties[event.MemberOld] = described(object{"type": "object"}, "The object in this uid's event before this one. It is there if changes asks for it, as the next two, and if that object is known.")
+	properties[event.MemberChanged] = described(object{"type": "array", "items": object{"type": "string", "minLength": 1}, "uniqueItems": true},
+		"The paths to what has changed since.")
+	properties[event.MemberPatch] = described(object{"type": "array", "items": object{
+		"type":       "object",
+		"required":   []string{"op", "path"},
+		"properties": object{"op": object{"enum": []string{"add", "remove", "replace"}}, "path": object{"type": "string"}, "value": true},
+	}}, "A JSON patch (RFC 6902) that makes object of the one in that event.")
+	return data
 }
 
 func theObject() object {

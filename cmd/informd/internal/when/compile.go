@@ -31,7 +31,9 @@ const maxText = 10_000
 
 // Compiler checks expressions. It is safe for concurrent use.
 type Compiler struct {
+	// env has all variables, without is that without the object before.
 	env     *cel.Env
+	without *cel.Env
 	options []cel.ProgramOption
 	names   []string // of variables and functions
 }
@@ -56,11 +58,15 @@ func NewCompiler() (*Compiler, error) {
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(),
 			cel.ValidateHomogeneousAggregateLiterals()),
 	}
-	env, err := cel.NewEnv(append(options, library.Options()...)...)
+	without, err := cel.NewEnv(append(options, library.Options()...)...)
 	if err != nil {
 		return nil, fmt.Errorf("make the environment of expressions: %w", err)
 	}
-	c := &Compiler{env: env, names: variables()}
+	env, err := without.Extend(cel.Variable(old, cel.DynType))
+	if err != nil {
+		return nil, fmt.Errorf("make the environment of expressions: %w", err)
+	}
+	c := &Compiler{env: env, without: without, names: variables()}
 	if c.options, err = library.ProgramOptions(env, CostLimit); err != nil {
 		return nil, fmt.Errorf("make the options of expressions: %w", err)
 	}
@@ -75,7 +81,10 @@ func NewCompiler() (*Compiler, error) {
 	return c, nil
 }
 
-func variables() []string { return []string{"object", "op", "event"} }
+// old is the variable that not every event has a value for.
+const old = "old"
+
+func variables() []string { return []string{"object", old, "op", "event"} }
 
 // identifier reports whether a function has a name that one writes, not that of an
 // operator.
@@ -126,7 +135,22 @@ func (c *Compiler) Compile(text string) (*Expression, []Problem) {
 	if err != nil {
 		return nil, []Problem{{Line: 1, Col: 1, Message: flat(err.Error())}}
 	}
-	return &Expression{program: program, source: checked.NativeRep().SourceInfo()}, nil
+	return &Expression{program: program, source: checked.NativeRep().SourceInfo(), old: c.oldIn(text, parsed)}, nil
+}
+
+// oldIn is where an expression names the object before, nil if it does not: it has a
+// mistake there, where there is no such variable. One of a macro may have that name.
+func (c *Compiler) oldIn(text string, parsed *cel.Ast) *Problem {
+	if !strings.Contains(text, old) {
+		return nil
+	}
+	_, issues := c.without.Check(parsed)
+	for _, one := range issues.Errors() {
+		if p := c.problem(text, one); p.Unknown == old {
+			return &p
+		}
+	}
+	return nil
 }
 
 // problem makes CEL's message about a text readable.

@@ -13,6 +13,7 @@
 // # Variables
 //
 //   - object: the object as the event has it, null if it has none
+//   - old: the object before the change, null if the event does not have it
 //   - op: the operation, "modified"
 //   - event: the event's attributes, see [Fields]
 //

@@ -21,6 +21,16 @@ import (
 type Expression struct {
 	program cel.Program
 	source  *ast.SourceInfo
+	old     *Problem // where it names the object before, nil if it does not
+}
+
+// ReadsOld reports whether the expression is about the object before the change, and
+// where it says so first, both from 1.
+func (x *Expression) ReadsOld() (line, col int, ok bool) {
+	if x.old == nil {
+		return 0, 0, false
+	}
+	return x.old.Line, x.old.Col, true
 }
 
 // Failure says why an expression has no result for an event. It never holds
@@ -100,8 +110,9 @@ func reason(err error) string {
 
 // view is what the variables of expressions stand for with one event.
 type view struct {
-	event  *event.Event
-	object ref.Val // nil until it is read
+	event *event.Event
+	// object and old are nil until they are read.
+	object, old ref.Val
 }
 
 var _ cel.Activation = (*view)(nil)
@@ -111,9 +122,14 @@ func (v *view) ResolveName(name string) (any, bool) {
 	switch name {
 	case "object":
 		if v.object == nil {
-			v.object = object(v.event)
+			v.object = decoded(v.event.Object())
 		}
 		return v.object, true
+	case old:
+		if v.old == nil {
+			v.old = decoded(v.event.Member(event.MemberOld))
+		}
+		return v.old, true
 	case "op":
 		return types.String(v.event.Op), true
 	case "event":
@@ -125,8 +141,9 @@ func (v *view) ResolveName(name string) (any, bool) {
 // Parent implements [cel.Activation].
 func (*view) Parent() cel.Activation { return nil }
 
-func object(e *event.Event) ref.Val {
-	if text := e.Object(); text != nil {
+// decoded is an object that is decoded as it is read, null for none.
+func decoded(text []byte) ref.Val {
+	if text != nil {
 		return lazyjson.Value(text)
 	}
 	return types.NullValue

@@ -71,6 +71,43 @@ func TestVariables(t *testing.T) {
 	}
 }
 
+// TestOld: the object before the change is that of the event, null if it has none.
+func TestOld(t *testing.T) {
+	without := about(`{"spec":{"replicas":3}}`)
+	with := *without
+	with.Data = event.AddMembers(with.Data, event.Member{Name: event.MemberOld, Value: []byte(`{"spec":{"replicas":2}}`)},
+		event.Member{Name: event.MemberPatch, Value: []byte(`[]`)})
+	for text, want := range map[string]struct{ with, without bool }{
+		`old == null`: {false, true},
+		`old != null && old.spec.replicas < object.spec.replicas`: {true, false},
+		`old.?spec.?replicas.orValue(0) == 2`:                     {true, false},
+		`op == "modified" && object != old`:                       {true, true},
+		`object.spec.replicas == 3`:                               {true, true},
+	} {
+		x := compile(t, text)
+		for e, want := range map[*event.Event]bool{&with: want.with, without: want.without} {
+			var decoded any
+			if got, err := x.Holds(e, &decoded); got != want || err != nil {
+				t.Errorf("%s of %s: %v, %v", text, e.Data, got, err)
+			}
+		}
+	}
+	for text, want := range map[string]string{
+		`object.spec == {}`:                           "0:0 false",
+		`object.old == "old" && "old" in [op]`:        "0:0 false",
+		`[1].exists(old, old == 1)`:                   "0:0 false",
+		`old != null`:                                 "1:1 true",
+		"op == \"old\" &&\n  object.spec != old.spec": "2:18 true",
+		`[1].exists(x, x == old.n)`:                   "1:20 true",
+		`[old.n].exists(old, old == 1)`:               "1:2 true",
+	} {
+		line, col, ok := compile(t, text).ReadsOld()
+		if got := fmt.Sprintf("%d:%d %v", line, col, ok); got != want {
+			t.Errorf("%s names old at %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                      `1:1 is empty: remove it, or write an expression`,
@@ -85,7 +122,7 @@ func TestMistakes(t *testing.T) {
 		`"text"`:                                `1:1 must come to true or false, not to a value of type string`,
 		`{"a": 1}`:                              `1:1 must come to true or false, not to a value of type map(string, int)`,
 		`[1, "a"] == []`:                        `1:5 expected type 'int' but found 'string'`,
-		`old.spec == object.spec`:               `1:1 there is no "old" {old}`,
+		`before.spec == object.spec`:            `1:1 there is no "before" {before}`,
 	} {
 		x, mistakes := compiler(t).Compile(text)
 		if x != nil || len(mistakes) == 0 {

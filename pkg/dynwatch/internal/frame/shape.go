@@ -14,10 +14,12 @@ import (
 // keep, lose, and have replaced by a hash. It is safe for concurrent use. A nil Shape
 // changes nothing.
 type Shape struct {
-	projection *fieldpath.Projection // nil if everything stays
-	redact     *fieldpath.Set
-	patterns   []*regexp.Regexp
-	redactor   *Redactor
+	// projection is nil if everything stays; again is it for what has been redacted.
+	projection, again *fieldpath.Projection
+
+	redact   *fieldpath.Set
+	patterns []*regexp.Regexp
+	redactor *Redactor
 	// identity are the locations that no pattern is held against.
 	identity [][]byte
 	gates    *Gates // nil if there are none
@@ -31,7 +33,7 @@ func NewShape(rules *fieldpath.Rules, redactor *Redactor) *Shape {
 	if rules == nil {
 		return nil
 	}
-	s := &Shape{projection: rules.Projection(), patterns: rules.Patterns, redactor: redactor}
+	s := &Shape{projection: rules.Projection(), again: rules.ProjectionAgain(), patterns: rules.Patterns, redactor: redactor}
 	if rules.Redacts() {
 		s.redact = fieldpath.NewSet(rules.Redact...)
 	}
@@ -104,14 +106,14 @@ func (s *Shape) gate(o *Object, view []byte) {
 func (s *Shape) redacts() bool { return s != nil && s.redact != nil }
 
 // Again returns the object, one that the log holds, in this shape: it may have been
-// written in another one. What has been redacted stays as it is. It may return object
-// itself.
+// written in another one. What has been redacted stays as it is, and so does an object
+// that is in this shape. It may return object itself.
 func (s *Shape) Again(namespace, name string, object []byte) []byte {
 	if s == nil {
 		return object
 	}
 	if s.projection != nil {
-		object = s.projection.Append(nil, object)
+		object = s.again.Append(nil, object)
 	}
 	if s.redacts() {
 		object = s.hide(nil, object, Object{Namespace: namespace, Name: name}, true)

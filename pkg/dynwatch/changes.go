@@ -1,0 +1,105 @@
+package dynwatch
+
+import (
+	"context"
+	"slices"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/change"
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// What an event says of how its object has changed is found by comparing it with the
+// object in the event before, the one that its PrevResourceVersion names. So whoever
+// applies the patches in order has the objects of the stream, whatever came between:
+// a restart, a gap, a change gate, or an edit of what goes into events. That object is
+// in the log; where the log does not keep it, the index does, compressed, for the
+// targets that need it.
+
+// Changes says what a [event.Modified] has beside the object of how that has changed.
+type Changes struct {
+	// Paths: the paths to what has changed, as [event.MemberChanged].
+	Paths bool
+	// Patch: a JSON patch (RFC 6902) that makes of the object in the event before the
+	// one in this event, as [event.MemberPatch].
+	Patch bool
+	// Old: the object in the event before, as [event.MemberOld]. It has the shape that
+	// objects have now: what is redacted by now is redacted in it.
+	Old bool
+}
+
+func (c Changes) any() bool { return c != Changes{} }
+
+// beside gathers what an event has beside its object, before the index takes note of
+// the event: e is still what was announced last. The event is complete but for that.
+func (t *target) beside(ctx context.Context, ev *event.Event, e *entry, o *frame.Object) ([]event.Member, error) {
+	members, err := t.changesSince(ctx, ev, e)
+	return append(members, t.members(ctx, ev.Op, o)...), err
+}
+
+// changesSince says how the event's object has changed since the one before.
+func (t *target) changesSince(ctx context.Context, ev *event.Event, e *entry) (members []event.Member, err error) {
+	asked := *t.asked.Load()
+	if ev.Op != event.Modified || !asked.any() {
+		return nil, nil
+	}
+	before, err := t.before(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	set, err := change.Of(before, ev.Object())
+	if err != nil {
+		t.unpaired()
+		return nil, nil //nolint:nilerr // what is not known is no error: the object is there
+	}
+	if asked.Old {
+		old := t.shape.Load().Again(ev.Namespace, ev.Name, before)
+		members = append(members, event.Member{Name: event.MemberOld, Value: old})
+	}
+	if asked.Paths {
+		members = append(members, event.Member{Name: event.MemberChanged, Value: set.AppendPaths(nil)})
+	}
+	if asked.Patch {
+		members = append(members, event.Member{Name: event.MemberPatch, Value: set.AppendPatch(nil)})
+	}
+	return members, nil
+}
+
+// unpaired counts an event whose object before is not known.
+func (t *target) unpaired() {
+	if t.status.unpaired.Add(1) == 1 {
+		t.logger.Warn("the object before a change is not known, so its event does not say what has changed; the first of its kind, the others are only counted")
+	}
+}
+
+// before is the object in the last event of the entry's, as that event has it, nil if
+// it is not known.
+func (t *target) before(ctx context.Context, e *entry) ([]byte, error) {
+	if !t.options.LogKeeps {
+		return t.index.states.get(e), nil
+	}
+	for i := range slices.Backward(t.pending.events) {
+		if p := &t.pending.events[i]; !p.Op.Control() && t.index.isUID(e, p.UID) {
+			return p.Object(), nil // on its way to the log
+		}
+	}
+	of := t.event(event.Modified, t.index.names(e), false)
+	last, ok, err := t.lastKnown(ctx, &of)
+	if err != nil || !ok || last.Op.Ends() || last.ResourceVersion != e.rv || event.Epoch(last.ID) != e.epoch {
+		return nil, err
+	}
+	return last.Object(), nil
+}
+
+// keepState keeps the object of an event as the one before the next, if that will be
+// asked for and the log does not keep it.
+func (t *target) keepState(ev *event.Event, e *entry) {
+	switch {
+	case t.options.LogKeeps:
+		return
+	case !t.asked.Load().any():
+		t.index.states.clear()
+	default:
+		t.index.states.put(e, ev.Object())
+	}
+}

@@ -1,0 +1,210 @@
+package dynwatch_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/embedded"
+	"github.com/informd/informd/pkg/journal/jetstream"
+)
+
+// benchObjects is how many objects there are.
+const benchObjects = 1000
+
+// BenchmarkChanges watches Pods of 8.5 KB of which a status changes, from the response
+// to the journal: with what an entry may ask for, per event and journal. cpu-ns/op is the
+// time of the processor, the API server's, which is in the process, included; B/object
+// is what is kept in memory of each object.
+func BenchmarkChanges(b *testing.B) {
+	for _, kind := range []string{"memory", "embedded"} {
+		for _, asked := range []struct {
+			name string
+			dynwatch.Changes
+		}{
+			{"plain", dynwatch.Changes{}},
+			{"paths", dynwatch.Changes{Paths: true}},
+			{"patch", dynwatch.Changes{Patch: true}},
+			{"old", dynwatch.Changes{Old: true}},
+		} {
+			b.Run(kind+"/"+asked.name, func(b *testing.B) {
+				log := dynwatch.Log(embeddedLog(b))
+				if kind == "memory" {
+					log = readLog(b)
+				}
+				benchmarkChanges(b, log, kind != "memory", asked.Changes)
+			})
+		}
+	}
+}
+
+func benchmarkChanges(b *testing.B, log dynwatch.Log, keeps bool, asked dynwatch.Changes) {
+	b.Helper()
+	begin := make(chan struct{})
+	server := httptest.NewServer(&podServer{begin: begin, frames: b.N})
+	defer server.Close()
+	m, err := dynwatch.New(dynwatch.Options{
+		Cluster: "bench", Kubernetes: &rest.Config{Host: server.URL}, Log: log, LogKeeps: keeps, RedactionKey: previewKey(),
+		Reject: func(context.Context, dynwatch.Rejected) error { return nil }, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer m.Close()
+	if err := m.Apply([]dynwatch.Resource{{Version: "v1", Resource: "pods", Changes: asked}}); err != nil {
+		b.Fatal(err)
+	}
+	wait := func(ok func(dynwatch.TargetStatus) bool) (s dynwatch.TargetStatus) {
+		for s = m.Targets()[0]; !ok(s); s = m.Targets()[0] {
+			if s.State == dynwatch.Stopped || s.State == dynwatch.Degraded {
+				b.Fatalf("the target is %+v", s)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return s
+	}
+	wait(func(s dynwatch.TargetStatus) bool { return s.State == dynwatch.Live })
+	b.ReportAllocs()
+	b.ResetTimer()
+	before := cpu(b)
+	close(begin)
+	s := wait(func(s dynwatch.TargetStatus) bool { return s.Events[event.Modified] >= uint64(b.N) })
+	b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(s.StateBytes)/benchObjects, "B/object")
+	if s.Unpaired > 0 {
+		b.Errorf("%d events do not say what has changed", s.Unpaired)
+	}
+}
+
+// cpu is the time that the process has had of the processors.
+func cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// readLog is a journal in memory, and a sink that reads it.
+func readLog(b *testing.B) dynwatch.Log {
+	b.Helper()
+	j := journal.NewMemory(64 << 20)
+	c, err := j.Open("bench", journal.FromNow)
+	if err != nil {
+		b.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			entries, err := c.Read(context.Background(), 256)
+			if err != nil || c.Commit(context.Background(), entries[len(entries)-1].Seq) != nil {
+				return
+			}
+		}
+	}()
+	b.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			b.Error(err)
+		}
+		<-done
+	})
+	return j
+}
+
+// embeddedLog is a journal of informd's own server.
+func embeddedLog(b *testing.B) dynwatch.Log {
+	b.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	server, err := embedded.Start(b.Context(), embedded.Config{Dir: b.TempDir(), MaxBytes: 4 << 30, Stream: "BENCH", Reserve: 1, Logger: logger})
+	if err != nil {
+		b.Fatal(err)
+	}
+	j, err := jetstream.Open(b.Context(), jetstream.Config{
+		Conn: server.Conn(), MaxBytes: server.MaxBytes(), Room: server.MaxBytes, Own: true, Cluster: "bench", Stream: "BENCH",
+		SubjectPrefix: "k8s", HistoryPerObject: 16, TombstoneTTL: time.Hour, Logger: logger,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			b.Error(err)
+		}
+		if err := server.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return j
+}
+
+// podServer has Pods, and changes each of them in turn.
+type podServer struct {
+	begin  <-chan struct{}
+	frames int
+}
+
+func (s *podServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	query := r.URL.Query()
+	switch {
+	case r.URL.Path == "/api/v1":
+		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"pods","namespaced":true,"kind":"Pod","verbs":["list","watch","get"]}]}`)
+	case r.URL.Path != "/api/v1/pods":
+		writeStatus(w, 403, "Forbidden", "only pods")
+	case query.Get("watch") != "":
+		s.watch(w, r)
+	case query.Get("limit") == "1":
+		fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1000"},"items":[]}`)
+	default:
+		items := make([]string, benchObjects)
+		for i := range items {
+			items[i] = string(benchPod(i, 1+i))
+		}
+		fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1000"},"items":[%s]}`, strings.Join(items, ","))
+	}
+}
+
+func (s *podServer) watch(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusOK)
+	_ = http.NewResponseController(w).Flush()
+	select {
+	case <-s.begin:
+	case <-r.Context().Done():
+		return
+	}
+	for i := range s.frames {
+		if _, err := fmt.Fprintf(w, `{"type":"MODIFIED","object":%s}`+"\n", benchPod(i%benchObjects, benchObjects+1+i)); err != nil {
+			return
+		}
+	}
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
+// benchPod is a Pod of about 8.5 KB at a revision.
+func benchPod(i, revision int) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-%d","generateName":"web-","namespace":"shop","uid":"3f0f5a4e-1111-4222-8333-%012d","resourceVersion":"%d","creationTimestamp":"2026-11-20T10:00:00Z","labels":{"app":"web","pod-template-hash":"5d4f8c7b9"}},"spec":{"nodeName":"node-%d","containers":[`, i, i, revision, i%50)
+	for c := range 8 {
+		if c > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"name":"c%d","image":"registry.example.com/shop/web:v1.%d.0","command":["/bin/web","--listen=:8080"],"ports":[{"name":"http","containerPort":8080,"protocol":"TCP"}],"env":[{"name":"POD_NAME","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"metadata.name"}}},{"name":"MODE","value":"prod"}],"resources":{"limits":{"cpu":"500m","memory":"256Mi"},"requests":{"cpu":"100m","memory":"128Mi"}},"volumeMounts":[{"name":"data","mountPath":"/data"},{"name":"kube-api-access-abcde","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],"livenessProbe":{"httpGet":{"path":"/healthz","port":8080,"scheme":"HTTP"},"timeoutSeconds":1,"periodSeconds":10,"successThreshold":1,"failureThreshold":3},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}`, c, i%7)
+	}
+	fmt.Fprintf(&b, `]},"status":{"phase":"Running","podIP":"10.1.%d.%d","containerStatuses":[{"name":"c0","ready":true,"restartCount":%d,"started":true}],"startTime":"2026-11-20T10:00:%02dZ"}}`, i/250, i%250, revision/benchObjects, i%60)
+	return b.Bytes()
+}

@@ -1,0 +1,440 @@
+package dynwatch_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// changing are things of whose changes all is told.
+func changing() dynwatch.Resource {
+	r := things()
+	r.Changes = dynwatch.Changes{Paths: true, Patch: true, Old: true}
+	return r
+}
+
+// logs are the two kinds of log: one keeps what was appended, one forgets it.
+func logs() map[string]bool { return map[string]bool{"kept by the log": false, "kept in memory": true} }
+
+// startChanging is start with a log that forgets or does not.
+func startChanging(t *testing.T, api *fakeAPI, forgets bool, wanted dynwatch.Resource) *rig {
+	t.Helper()
+	r := startLimited(t, api, walking)
+	r.stop(false)
+	r.log = newRecorder()
+	r.log.forgets = forgets
+	r.begin(wanted)
+	return r
+}
+
+// paired checks every event of objects against the one before it of the same uid, and
+// returns which modified events do not say what has changed.
+func paired(t *testing.T, events []event.Event) (alone []string) {
+	t.Helper()
+	before := make(map[string]*event.Event)
+	for i := range events {
+		e := &events[i]
+		if e.Op.Control() {
+			continue
+		}
+		last := before[e.UID]
+		before[e.UID] = e
+		patch, old := e.Member(event.MemberPatch), e.Member(event.MemberOld)
+		switch {
+		case e.Op != event.Modified && (patch != nil || old != nil || e.Member(event.MemberChanged) != nil):
+			t.Errorf("%s says what has changed: %s", lines(events[i : i+1])[0], e.Data)
+		case e.Op != event.Modified:
+		case patch == nil && old == nil:
+			alone = append(alone, lines(events[i : i+1])[0])
+		case last == nil || last.ResourceVersion != e.PrevResourceVersion:
+			t.Errorf("%s says what has changed since an event that is not there", e.ID)
+		default:
+			if diff := cmp.Diff(decodedJSON(t, e.Object()), patched(t, decodedJSON(t, last.Object()), patch)); diff != "" {
+				t.Errorf("%s: the patch %s of\n%s does not lead to (-want +got)\n%s", e.ID, patch, last.Object(), diff)
+			}
+			if string(old) != string(last.Object()) {
+				t.Errorf("%s: the object before is %s, want %s", e.ID, old, last.Object())
+			}
+			if changed, ok := decodedJSON(t, e.Member(event.MemberChanged)).([]any); !ok || !slices.Contains(changed, any("spec.rev")) {
+				t.Errorf("%s: changed are %v", e.ID, changed)
+			}
+		}
+	}
+	return alone
+}
+
+func TestChanges(t *testing.T) {
+	for name, forgets := range logs() {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("a", "x", "1")
+			api.put("a", "y", "1")
+			r := startChanging(t, api, forgets, changing())
+			r.caughtUp()
+			api.put("a", "x", "2")
+			api.put("a", "z", "1")
+			api.put("a", "x", "3")
+			api.put("a", "z", "2")
+			api.del("a", "y")
+			api.put("a", "y", "2") // another object
+			api.put("a", "y", "3")
+			r.caughtUp()
+			if alone := paired(t, r.log.all()); len(alone) > 0 {
+				t.Errorf("without what has changed: %q", alone)
+			}
+			for _, e := range r.log.all() {
+				if e.Name == "x" && e.ResourceVersion == 103 {
+					want := `{"old":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x","namespace":"a","uid":"uid-1","resourceVersion":"101","labels":{"on":"1"}},"spec":{"rev":101}},` +
+						`"changed":["metadata.labels.on","spec.rev"],` +
+						`"patch":[{"op":"replace","path":"/metadata/resourceVersion","value":"103"},{"op":"replace","path":"/metadata/labels/on","value":"2"},{"op":"replace","path":"/spec/rev","value":103}],` +
+						`"object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x","namespace":"a","uid":"uid-1","resourceVersion":"103","labels":{"on":"2"}},"spec":{"rev":103}}}`
+					if string(e.Data) != want {
+						t.Errorf("data is\n%s\nwant\n%s", e.Data, want)
+					}
+				}
+			}
+			if s := r.manager.Targets()[0]; s.Unpaired != 0 || (s.StateBytes > 0) != forgets {
+				t.Errorf("status: %d without, %d bytes", s.Unpaired, s.StateBytes)
+			}
+		})
+	}
+}
+
+// TestChangesAsked: an entry gets what it asks for, in one order.
+func TestChangesAsked(t *testing.T) {
+	for want, asked := range map[string]dynwatch.Changes{
+		"object":             {},
+		"old object":         {Old: true},
+		"changed object":     {Paths: true},
+		"patch object":       {Patch: true},
+		"old patch object":   {Old: true, Patch: true},
+		"old changed object": {Paths: true, Old: true},
+	} {
+		api := newFakeAPI(t)
+		api.put("a", "x", "1")
+		wanted := things()
+		wanted.Changes = asked
+		r := start(t, api, wanted)
+		r.caughtUp()
+		api.put("a", "x", "2")
+		r.caughtUp()
+		events := r.log.all()
+		d := json.NewDecoder(strings.NewReader(string(events[len(events)-1].Data)))
+		var names []string
+		if _, err := d.Token(); err != nil {
+			t.Fatal(err)
+		}
+		for d.More() {
+			name, err := d.Token()
+			var value json.RawMessage
+			if err == nil {
+				err = d.Decode(&value)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, fmt.Sprint(name))
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%+v: %s, want %s", asked, got, want)
+		}
+	}
+}
+
+// TestChangesFoundLater: what a walk, a list, and a restored storage bring, several
+// revisions of an object in one batch among it, and what a restart finds.
+func TestChangesFoundLater(t *testing.T) {
+	for name, forgets := range logs() {
+		t.Run("walk, "+name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("a", "x", "1")
+			r := startChanging(t, api, forgets, changing())
+			n := r.lose(func(api *fakeAPI) {
+				for _, label := range []string{"2", "3", "4"} {
+					api.put("a", "x", label)
+					api.put("a", "new", label)
+				}
+				api.del("a", "x")
+				api.put("a", "x", "5")
+				api.put("a", "x", "6")
+			})
+			r.gap(n)
+			if alone := paired(t, r.log.all()); len(alone) > 0 {
+				t.Errorf("without what has changed: %q", alone)
+			}
+			if got := len(r.since(n)); got < 10 {
+				t.Errorf("%d events: %q", got, r.since(n))
+			}
+		})
+		t.Run("list, "+name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			for i := range 150 {
+				api.put("a", fmt.Sprint("x", i), "1")
+			}
+			r := startChanging(t, api, forgets, changing())
+			n := r.lose(func(api *fakeAPI) {
+				for i := range 150 {
+					api.put("a", fmt.Sprint("x", i), "2")
+				}
+				api.compact()
+			})
+			r.gap(n)
+			if alone := paired(t, r.log.all()); len(alone) > 0 {
+				t.Errorf("without what has changed: %q", alone)
+			}
+		})
+		t.Run("rollback, "+name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("a", "x", "1")
+			r := startChanging(t, api, forgets, changing())
+			r.caughtUp()
+			api.put("a", "x", "2")
+			api.put("a", "x", "3")
+			r.caughtUp()
+			api.do(func() { api.mute = true })
+			api.rollBack(101)
+			api.put("a", "x", "4")
+			api.do(func() { api.mute = false })
+			r.eventually("epoch 1", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+			r.caughtUp()
+			if alone := paired(t, r.log.all()); len(alone) > 0 {
+				t.Errorf("without what has changed: %q", alone)
+			}
+		})
+	}
+	for _, kill := range []bool{false, true} {
+		api := newFakeAPI(t)
+		api.put("a", "x", "1")
+		r := startChanging(t, api, false, changing())
+		r.caughtUp()
+		api.put("a", "x", "2")
+		r.caughtUp()
+		r.stop(kill)
+		api.put("a", "x", "3")
+		api.put("a", "x", "4")
+		r.begin(changing())
+		r.caughtUp()
+		events := r.log.all()
+		if alone := paired(t, events); len(alone) > 0 || len(events) != 5 {
+			t.Errorf("after a restart (kill: %v): %q, without what has changed: %q", kill, lines(events), alone)
+		}
+	}
+}
+
+// TestChangesSinceTheLastEvent: a change gate holds states back, and what comes then is
+// told against what came before.
+func TestChangesSinceTheLastEvent(t *testing.T) {
+	for name, forgets := range logs() {
+		t.Run(name, func(t *testing.T) {
+			wanted := changing()
+			wanted.OnlyWhenChanged = []string{"metadata.labels"}
+			api := newFakeAPI(t)
+			api.put("a", "x", "1")
+			r := startChanging(t, api, forgets, wanted)
+			r.caughtUp()
+			for _, label := range []string{"1", "2", "2", "3"} {
+				api.put("a", "x", label)
+			}
+			r.caughtUp()
+			events := r.log.all()
+			if alone := paired(t, events); len(alone) > 0 || len(events) != 4 {
+				t.Errorf("%q, without what has changed: %q", lines(events), alone)
+			}
+		})
+	}
+}
+
+// TestChangesOfNow: what is told changes in a running target, which does not watch anew
+// for it. Where the log forgets, states are kept from then on, and given up when nobody
+// asks.
+func TestChangesOfNow(t *testing.T) {
+	for name, forgets := range logs() {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("a", "x", "1")
+			r := startChanging(t, api, forgets, things())
+			r.caughtUp()
+			watches := r.manager.Targets()[0].Watches
+			apply := func(wanted dynwatch.Resource) {
+				t.Helper()
+				if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
+					t.Fatal(err)
+				}
+				api.put("a", "x", "2")
+				api.put("a", "x", "3")
+				r.caughtUp()
+			}
+			apply(changing())
+			alone := paired(t, r.log.all())
+			var want []string
+			if forgets {
+				want = []string{"modified a/x uid-1 102<101"}
+			}
+			if !slices.Equal(alone, want) {
+				t.Errorf("without what has changed: %q, want %q", alone, want)
+			}
+			if s := r.manager.Targets()[0]; s.Unpaired != uint64(len(want)) || (s.StateBytes > 0) != forgets {
+				t.Errorf("status: %d without, %d bytes", s.Unpaired, s.StateBytes)
+			}
+			apply(things())
+			if s := r.manager.Targets()[0]; s.StateBytes != 0 || s.Watches != watches {
+				t.Errorf("then %d bytes are kept, and %d watches were opened, want 0 and %d", s.StateBytes, s.Watches, watches)
+			}
+			if last := r.log.all()[5]; last.Member(event.MemberPatch) != nil {
+				t.Errorf("nobody asks, and the data is %s", last.Data)
+			}
+		})
+	}
+}
+
+// TestStatesGoWithTheirObjects: nothing is kept of what is gone.
+func TestStatesGoWithTheirObjects(t *testing.T) {
+	api := newFakeAPI(t)
+	r := startChanging(t, api, true, changing())
+	for i := range 20 {
+		api.put("a", fmt.Sprint("x", i), "1")
+	}
+	r.caughtUp()
+	if s := r.manager.Targets()[0]; s.StateBytes == 0 {
+		t.Error("nothing is kept")
+	}
+	for i := range 20 {
+		api.del("a", fmt.Sprint("x", i))
+	}
+	api.put("a", "y", "1")
+	api.del("a", "y")
+	r.caughtUp()
+	if s := r.manager.Targets()[0]; s.StateBytes != 0 {
+		t.Errorf("%d bytes are kept of nothing", s.StateBytes)
+	}
+}
+
+// TestChangesUnknown: the log has no body of the event before, or it is damaged there.
+func TestChangesUnknown(t *testing.T) {
+	for name, damage := range map[string]func(*event.Event){
+		"no body":       func(e *event.Event) { e.Data = nil },
+		"another event": func(e *event.Event) { e.ResourceVersion-- },
+		"no object":     func(e *event.Event) { e.Data = event.CloseData(append(event.OpenData(nil), "1"...)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("a", "x", "1")
+			r := start(t, api, changing())
+			r.caughtUp()
+			r.log.set(func() { damage(&r.log.events[0]) })
+			api.put("a", "x", "2")
+			r.caughtUp()
+			r.log.set(func() { r.log.events = r.log.events[2:] })
+			api.put("a", "x", "3")
+			r.caughtUp()
+			if alone := paired(t, r.log.all()); !slices.Equal(alone, []string{"modified a/x uid-1 102<101"}) {
+				t.Errorf("without what has changed: %q of %q", alone, lines(r.log.all()))
+			}
+			if s := r.manager.Targets()[0]; s.Unpaired != 1 {
+				t.Errorf("%d are counted", s.Unpaired)
+			}
+		})
+	}
+}
+
+// TestAnnouncedAnewIsNoChange: what is announced on request does not say what has
+// changed, and what follows is told against it.
+func TestAnnouncedAnewIsNoChange(t *testing.T) {
+	for name, forgets := range logs() {
+		t.Run(name, func(t *testing.T) {
+			wanted := changing()
+			wanted.OnlyWhenChanged = []string{"metadata.labels"}
+			api := newFakeAPI(t)
+			api.put("a", "x", "1")
+			r := startChanging(t, api, forgets, wanted)
+			r.caughtUp()
+			api.put("a", "x", "1") // held back, and announced
+			r.caughtUp()
+			if _, err := r.manager.Resnapshot(t.Context(), "things"); err != nil {
+				t.Fatal(err)
+			}
+			r.eventually("the object anew", func() bool {
+				return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Reannounced() && e.UID != "" })
+			})
+			api.put("a", "x", "2")
+			r.caughtUp()
+			r.eventually("the change", func() bool {
+				return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Modified })
+			})
+			if alone := paired(t, r.log.all()); len(alone) > 0 {
+				t.Errorf("without what has changed: %q of %q", alone, lines(r.log.all()))
+			}
+		})
+	}
+}
+
+// TestChangesOfMetadata: with mode metadata that is all that can change.
+func TestChangesOfMetadata(t *testing.T) {
+	for name, forgets := range logs() {
+		t.Run(name, func(t *testing.T) {
+			wanted := dynwatch.Resource{Group: "example.com", Resource: "thing?", Mode: dynwatch.Metadata, Changes: dynwatch.Changes{Paths: true}}
+			api := newFakeAPI(t)
+			api.serveAll(usual()...)
+			api.put("a", "x", "1")
+			r := startDefined(t, api, things())
+			r.stop(false)
+			r.log = newRecorder()
+			r.log.forgets = forgets
+			r.begin(wanted)
+			r.targets("example.com/things")
+			r.caughtUp()
+			api.put("a", "x", "2")
+			r.caughtUp()
+			events := r.log.all()
+			if got := string(events[len(events)-1].Member(event.MemberChanged)); got != `["metadata.labels.on"]` {
+				t.Errorf("changed are %s: %q", got, lines(events))
+			}
+		})
+	}
+}
+
+// TestChangesDoNotLeak: the state before was written when a value was not yet to be
+// redacted. It comes out no more, and the patch still leads from one event to the next.
+func TestChangesDoNotLeak(t *testing.T) {
+	for name, forgets := range logs() {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("a", "x", shapedLabel)
+			r := startChanging(t, api, forgets, changing())
+			r.caughtUp()
+			api.put("a", "x", shapedLabel)
+			r.caughtUp()
+			for _, redact := range []string{"metadata.labels.*", "/can.ry/"} {
+				for _, now := range [][]string{nil, {redact}} {
+					wanted := changing()
+					wanted.Redact = now
+					if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
+						t.Fatal(err)
+					}
+					n := len(r.log.all())
+					api.put("a", "x", shapedLabel)
+					r.caughtUp()
+					events := r.log.all()
+					last, e := &events[n-1], &events[n]
+					if e.Op != event.Modified || len(events) != n+1 {
+						t.Fatalf("%q", lines(events))
+					}
+					patch := e.Member(event.MemberPatch)
+					if diff := cmp.Diff(decodedJSON(t, e.Object()), patched(t, decodedJSON(t, last.Object()), patch)); diff != "" {
+						t.Errorf("the patch %s does not lead to (-want +got)\n%s", patch, diff)
+					}
+					if now != nil && (strings.Contains(string(e.Data), shapedLabel) || !strings.Contains(string(e.Member(event.MemberOld)), "hmac-sha256:")) {
+						t.Errorf("redacted by %s: %s", redact, e.Data)
+					}
+				}
+			}
+		})
+	}
+}

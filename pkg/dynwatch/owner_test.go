@@ -151,6 +151,33 @@ func TestOwnerCycle(t *testing.T) {
 	r.chainOf("two", 1, event.Added, tester, "["+strings.NewReplacer(`"set"`, `"self"`, "u-set", "u-self").Replace(setEnd)+"]")
 }
 
+// What objects say of their controllers makes no path of a request that is none of a group.
+func TestOwnerOfAStrangeGroup(t *testing.T) {
+	for _, version := range []string{"../v1", "..", "a/b/c", "%2e%2e/v1", "UPPER/v1"} {
+		api := newFakeAPI(t)
+		api.own()
+		api.do(func() {
+			mangle := api.mangle
+			api.mangle = func(s string) string {
+				return strings.Replace(mangle(s), `"apiVersion":"own.example.com/v1"`, `"apiVersion":"`+version+`"`, 1)
+			}
+		})
+		r := live(t, api, asking())
+		api.mu.Lock()
+		before := len(api.requests)
+		api.mu.Unlock()
+		api.put("a", "one", "set/u-set")
+		r.chainOf("one", 1, event.Added, tester, "["+strings.Replace(setEnd, "own.example.com/v1", version, 1)+"]")
+		api.mu.Lock()
+		for _, request := range api.requests[before:] {
+			if !strings.HasPrefix(request, "/api") || strings.Contains(request, "..") || strings.Contains(request, "UPPER") {
+				t.Errorf("%s makes the request %s", version, request)
+			}
+		}
+		api.mu.Unlock()
+	}
+}
+
 // A chain that is longer than any that makes sense ends early.
 func TestOwnerLongChain(t *testing.T) {
 	api := newFakeAPI(t)

@@ -38,8 +38,10 @@ type ownerIndex struct {
 	began   time.Time
 	// tried is closed when the first attempt to list has ended, in whatever way.
 	tried chan struct{}
-	// moved has the kind looked up in discovery again. It belongs to the loop.
-	moved context.CancelFunc
+	// moved has the kind looked up in discovery again, and followed says that its watch was
+	// open. Both belong to the loop.
+	moved    context.CancelFunc
+	followed bool
 
 	mu sync.Mutex // for a moment only
 	// source is nil until the kind is found.
@@ -71,11 +73,13 @@ func (x *ownerIndex) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		w, err := x.find(ctx)
 		if err == nil {
-			pause = fresh
 			following, moved := context.WithCancel(ctx)
-			x.moved = moved
+			x.moved, x.followed = moved, false
 			w.run(following, x.timing)
 			moved()
+			if x.followed {
+				pause = fresh
+			}
 		} else if ctx.Err() == nil {
 			x.failed(err)
 		}
@@ -258,6 +262,7 @@ func (x *ownerIndex) closeTried() {
 }
 
 func (x *ownerIndex) opened() {
+	x.followed = true
 	x.mu.Lock()
 	failed := x.err != nil
 	x.err = nil

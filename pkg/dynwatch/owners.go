@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 )
@@ -83,7 +84,11 @@ func (o *owners) want(wanted bool, tm timing) {
 // known. It waits no longer than ownerWait for an index that has just begun, and
 // ownerLook for a look-up.
 func (o *owners) above(ctx context.Context, scope, namespace string, of *frame.Owner) (*frame.Owner, bool) {
-	x := o.index(ownerKind{group: groupOf(of.APIVersion), kind: of.Kind, namespace: scope})
+	group := groupOf(of.APIVersion)
+	if group != "" && len(validation.IsDNS1123Subdomain(group)) > 0 {
+		return nil, false // a path may not be made of it
+	}
+	x := o.index(ownerKind{group: group, kind: of.Kind, namespace: scope})
 	if x == nil {
 		return nil, false
 	}

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -38,9 +39,7 @@ func (f *family) create(gvr schema.GroupVersionResource, kind, name string, spec
 	if len(f.links) > 0 {
 		last, _ := f.links[0].(map[string]any)
 		reference := map[string]any{"controller": true}
-		for key, value := range last {
-			reference[key] = value
-		}
+		maps.Copy(reference, last)
 		o.Object["metadata"].(map[string]any)["ownerReferences"] = []any{reference} //nolint:forcetypeassert // SetName made it
 	}
 	made, err := f.client.Resource(gvr).Namespace("default").Create(f.t.Context(), o, metav1.CreateOptions{FieldManager: "painter"})

@@ -124,7 +124,8 @@ func refOwner(raw []byte) (controller *frame.Owner) {
 				continue
 			}
 			one := frame.Owner{APIVersion: texts["apiVersion"], Kind: texts["kind"], Name: texts["name"], UID: texts["uid"]}
-			if controller != nil || one.APIVersion == "" || one.Kind == "" || one.Name == "" || one.UID == "" {
+			if controller != nil || one.APIVersion == "" || one.Kind == "" || one.Name == "" || one.UID == "" ||
+				len(one.APIVersion)+len(one.Kind)+len(one.Name)+len(one.UID) > 1024 {
 				return nil
 			}
 			controller = &one

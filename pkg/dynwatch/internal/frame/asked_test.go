@@ -95,6 +95,7 @@ func TestOwner(t *testing.T) {
 		"a controller twice":       {`,"ownerReferences":[` + strings.Replace(set, `"uid"`, `"controller":false,"uid"`, 1) + `]`, nil},
 		"a name that is none":      {`,"ownerReferences":[` + strings.Replace(set, `"web-1"`, `7`, 1) + `]`, nil},
 		"a controller without uid": {`,"ownerReferences":[` + strings.Replace(set, `"rs"`, `""`, 1) + `]`, nil},
+		"a name without end":       {`,"ownerReferences":[` + strings.Replace(set, "web-1", strings.Repeat("x", 1024), 1) + `]`, nil},
 		"a text is not true":       {`,"ownerReferences":[` + strings.Replace(set, `true`, `"true"`, 1) + `]`, nil},
 	}
 	for name, c := range cases {

@@ -2,6 +2,10 @@ package frame
 
 import "strings"
 
+// maxOwner bounds the texts of a controller, in bytes. They are kept for as long as the
+// object is there, and none that Kubernetes takes for an object of its own comes near.
+const maxOwner = 1024
+
 // Owner is what an object's ownerReferences say of its controller. No field is empty.
 type Owner struct{ APIVersion, Kind, Name, UID string }
 
@@ -55,9 +59,8 @@ func (p *pass) reference(i int) int {
 		return end, false
 	})
 	controls := string(r.controller) == "true"
-	complete := len(r.apiVersion) > 0 && len(r.kind) > 0 && len(r.name) > 0 && len(r.uid) > 0
 	switch {
-	case !good, controls && (!complete || p.owner.controller.uid != nil):
+	case !good, controls && (!r.usable() || p.owner.controller.uid != nil):
 		p.owner.unsure = true
 	case controls:
 		p.owner.controller = r
@@ -80,6 +83,12 @@ func (r *reference) field(key []byte) *[]byte {
 		return &r.controller
 	}
 	return nil
+}
+
+// usable reports whether the reference says all that it must, and no more.
+func (r *reference) usable() bool {
+	return len(r.apiVersion) > 0 && len(r.kind) > 0 && len(r.name) > 0 && len(r.uid) > 0 &&
+		len(r.apiVersion)+len(r.kind)+len(r.name)+len(r.uid) <= maxOwner
 }
 
 // value is the controller, nil if there is none or it is not known. Its strings share

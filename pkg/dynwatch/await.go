@@ -37,7 +37,8 @@ type await struct {
 func (a *await) opens(head uint64, patience time.Duration) {
 	a.head, a.left = head, patience-a.used
 	if !a.live.IsZero() {
-		a.left = min(patience, time.Since(a.live)+awaitLeast) - a.used
+		away := time.Since(a.live) - a.used
+		a.left = min(patience, away+awaitLeast) - a.used
 	}
 }
 

@@ -3,6 +3,10 @@ package jetstream
 import (
 	"context"
 	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/informd/informd/pkg/event"
 )
 
 // SweepObjects removes the bodies that are older than grace and that no event
@@ -24,3 +28,6 @@ func (j *Journal) Remembered() (held, limit int) {
 	defer j.heads.mu.Unlock()
 	return j.heads.held, maxRecent + 1
 }
+
+// Message is what is published of an event.
+func (c *Config) Message(e *event.Event) *nats.Msg { return c.newMessage(e) }

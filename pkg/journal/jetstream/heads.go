@@ -19,7 +19,7 @@ type head struct {
 // refuses. Its methods may be called concurrently.
 type heads struct {
 	seed  maphash.Seed
-	limit int // how many messages of a subject are kept
+	limit int // how many messages of a subject are kept; set before anything is asked
 
 	mu   sync.Mutex
 	last map[uint64]head
@@ -40,8 +40,8 @@ type recent struct {
 // maxRecent bounds the sequences that are held in recent.
 const maxRecent = 1 << 17
 
-func newHeads(limit int) *heads {
-	return &heads{seed: maphash.MakeSeed(), limit: limit, last: map[uint64]head{}, recent: map[uint64]*recent{}}
+func newHeads() *heads {
+	return &heads{seed: maphash.MakeSeed(), last: map[uint64]head{}, recent: map[uint64]*recent{}}
 }
 
 func (h *heads) hash(s string) uint64 { return maphash.String(h.seed, s) }

@@ -65,7 +65,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		c.ScanInterval = defaultScanInterval
 	}
 	j := &Journal{
-		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, heads: newHeads(int(min(c.HistoryPerObject, math.MaxInt32))), records: newRecords(), flights: newFlights(),
+		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, heads: newHeads(), records: newRecords(), flights: newFlights(),
 		cursors: map[string]*cursor{}, absent: map[string]position{}, dirty: make(chan struct{}, 1),
 	}
 	named := func(call string) *trouble { return &trouble{logger: c.Logger, what: call} }
@@ -104,6 +104,7 @@ func (j *Journal) locate(ctx context.Context) error {
 	if j.stream, err = findStream(ctx, j.client, wanted); err != nil {
 		return err
 	}
+	j.heads.limit = int(min(wanted.MaxMsgsPerSubject, math.MaxInt32))
 	if j.state, err = findStream(ctx, j.client, j.config.stateConfig()); err != nil {
 		return err
 	}

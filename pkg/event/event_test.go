@@ -132,7 +132,12 @@ func TestMembers(t *testing.T) {
 	open := func(object string) []byte { return append(event.OpenData(nil), object...) }
 	members := []event.Member{
 		{Name: "old", Value: []byte(`{"object":{"a":"}"}}`)},
-		{Name: "changed", Value: []byte(`["a:{"]`)},
+		{Name: "changed", Value: []byte(`["a:{","b\"]","c\\"]`)},
+		{Name: "n", Value: []byte(`-1.5e3`)},
+		{Name: "t", Value: []byte(`true`)},
+		{Name: "s", Value: []byte(`"\\\","`)},
+		{Name: "empty", Value: []byte(`{}`)},
+		{Name: "lists", Value: []byte(`[[],[{"a":[null,"]"]}],""]`)},
 	}
 	const object = `{"old":1,"final":true}`
 	for name, data := range map[string][]byte{
@@ -198,6 +203,10 @@ func TestObjectOfNone(t *testing.T) {
 		"no colon": []byte(`{"old" 1,"object":{}}`),
 		"no comma": []byte(`{"old":1`),
 		"no data":  []byte(`{`),
+		"no end":   []byte(`{"old":"\"`),
+		"no list":  []byte(`{"old":[1,2`),
+		"closed":   []byte(`{"old":]`),
+		"nothing":  []byte(`{"old":,"object":{}}`),
 	} {
 		e := event.Event{Data: data}
 		if got := e.Object(); got != nil {

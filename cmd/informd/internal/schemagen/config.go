@@ -116,8 +116,8 @@ func (g *generator) properties(value reflect.Value, path string) object {
 		if enum := field.Tag.Get("enum"); enum != "" {
 			constrain(schema, strings.Split(enum, ","))
 		}
-		if inner.Type() == reflect.TypeFor[config.OneOrMore]() {
-			schema = object{"anyOf": []object{schema, maps.Clone(schema["items"].(object))}}
+		if item, ok := schema["items"].(object); ok && inner.Type() == reflect.TypeFor[config.OneOrMore]() {
+			schema = object{"anyOf": []object{schema, item}}
 		}
 		if text := g.comments.of(value.Type(), field.Name); text != "" {
 			schema["description"] = text

@@ -68,7 +68,7 @@ func pod(r *rand.Rand, n int) (*corev1.Pod, error) {
 		p.Annotations["prometheus.io/scrape"], p.Annotations["prometheus.io/port"] = "true", "9090"
 		p.Annotations["checksum/config"] = fmt.Sprintf("%016x%016x%016x%016x", r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64())
 	}
-	p.Annotations["vault.example.com/agent-inject-template"] = strings.Repeat("{{ with secret \"database/creds/"+app+"\" }}user={{ .Data.username }}{{ end }}\n", 1+r.IntN(5))
+	p.Annotations["vault.example.com/agent-inject-template"] = strings.Repeat("{{ with secret \"database/creds/"+app+"\" }}user={{ .Data.username }}{{ end }}\n", 1+r.IntN(2))
 	yes := true
 	p.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "apps/v1", Kind: "ReplicaSet", Name: p.GenerateName[:len(p.GenerateName)-1],
@@ -130,9 +130,9 @@ func container(r *rand.Rand, p *corev1.Pod, name string) corev1.Container {
 		TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 	}
 	sidecar := len(p.Spec.Containers) > 0
-	variables := 1 + r.IntN(6)
+	variables := 1 + r.IntN(5)
 	if sidecar {
-		variables = 1
+		c.Args, variables = c.Args[:3], 0
 	}
 	for i := range variables {
 		e := corev1.EnvVar{Name: fmt.Sprintf("%s_%d", pick(r, "DATABASE_URL", "FEATURE_FLAGS", "UPSTREAM", "TIMEOUT"), i), Value: fmt.Sprintf("https://%s-%d.prod.svc.cluster.internal.example.com:8443/v1?timeout=%ds&retries=3&zone=eu-central-1", name, r.IntN(100), r.IntN(30))}

@@ -1,0 +1,179 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/test/bench/corpus"
+)
+
+// bookmarkEvery is how often a watch is told of the newest revision.
+const bookmarkEvery = time.Minute
+
+// objectWatch is one watch of the corpus.
+type objectWatch struct {
+	server    *Server
+	w         http.ResponseWriter
+	r         *http.Request
+	namespace string
+	// added and modified are the forms of its frames.
+	added, modified corpus.Form
+	buffer          []byte
+	at              atomic.Uint64 // the revision up to which everything was written
+}
+
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, namespace string) {
+	q := r.URL.Query()
+	from, err := revisionOf(q.Get("resourceVersion"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	o := &objectWatch{server: s, w: w, r: r, namespace: namespace, added: corpus.Added, modified: corpus.Modified}
+	contentType := "application/json"
+	if metadataOnly(r) {
+		o.added, o.modified = corpus.MetadataAdded, corpus.MetadataModified
+		if strings.HasPrefix(r.Header.Get("Accept"), "application/vnd.kubernetes.protobuf") {
+			o.added, o.modified, contentType = corpus.ProtobufAdded, corpus.ProtobufModified, "application/vnd.kubernetes.protobuf;stream=watch"
+		}
+	}
+	initial := q.Get("sendInitialEvents") == "true"
+	if from == 0 || initial {
+		from = s.history.now()
+	}
+	o.at.Store(from)
+	s.mu.Lock()
+	s.watches[o] = struct{}{}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.watches, o)
+		s.mu.Unlock()
+	}()
+	w.Header().Set("Content-Type", contentType)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	if seconds, err := strconv.Atoi(q.Get("timeoutSeconds")); err == nil {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
+		defer cancel()
+	}
+	if o.flush() && (!initial || o.initialEvents()) {
+		o.follow(ctx)
+	}
+}
+
+// initialEvents sends every object as it was when the watch began, and the bookmark
+// that ends them, and says whether the client is still there.
+func (o *objectWatch) initialEvents() bool {
+	s, at := o.server, o.at.Load()
+	for i := range s.options.Objects {
+		if o.namespace != "" && corpus.Namespace(i) != o.namespace {
+			continue
+		}
+		o.buffer = s.options.Corpus.Append(o.buffer, o.added, corpus.Object{Index: i, Revision: s.history.last(i, at), Sent: s.stamp()})
+		s.listed.Add(1)
+		held := s.hold.reached(s.listed.Load())
+		if (held || len(o.buffer) >= writeSize) && !o.write() || held && !s.wait(o.w, o.r) {
+			return false
+		}
+	}
+	return o.bookmark(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+}
+
+// follow sends what happens until ctx ends or the client is gone.
+func (o *objectWatch) follow(ctx context.Context) {
+	s := o.server
+	tick := make(chan struct{}, 1)
+	stop := every(bookmarkEvery, tick)
+	defer stop()
+	for ctx.Err() == nil {
+		at := o.at.Load()
+		head := s.history.beyond(ctx, at, tick)
+		if head == at {
+			if ctx.Err() == nil && !o.bookmark(nil) {
+				return
+			}
+			continue
+		}
+		for at < head && ctx.Err() == nil {
+			at = o.render(at, head)
+			if !o.write() {
+				return
+			}
+			o.at.Store(at)
+		}
+		if !o.flush() {
+			return
+		}
+	}
+}
+
+// render fills the buffer with what follows a revision, and returns how far it came.
+func (o *objectWatch) render(at, head uint64) uint64 {
+	s := o.server
+	for at < head && len(o.buffer) < writeSize {
+		at++
+		i := s.history.at(at)
+		if o.namespace != "" && corpus.Namespace(i) != o.namespace {
+			continue
+		}
+		o.buffer = s.options.Corpus.Append(o.buffer, o.modified, corpus.Object{Index: i, Revision: at, Sent: s.stamp()})
+		s.sent.Add(1)
+	}
+	return at
+}
+
+// bookmark tells the client how far it has come.
+func (o *objectWatch) bookmark(annotations map[string]string) bool {
+	c := o.server.options.Corpus
+	m := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: formatRevision(o.at.Load()), Annotations: annotations}}
+	m.APIVersion, m.Kind = c.Resource.GroupVersion().String(), c.Kind
+	if o.modified != corpus.Modified {
+		m.APIVersion, m.Kind = "meta.k8s.io/v1", "PartialObjectMetadata"
+	}
+	if o.modified == corpus.ProtobufModified {
+		frame, err := corpus.ProtobufFrame(watch.Bookmark, &m)
+		o.buffer = append(o.buffer, frame...)
+		return err == nil && o.write() && o.flush()
+	}
+	initial := ""
+	if annotations != nil {
+		initial = fmt.Sprintf(`,"annotations":{%q:"true"}`, metav1.InitialEventsAnnotationKey)
+	}
+	o.buffer = fmt.Appendf(o.buffer, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":%q,"creationTimestamp":null%s}}}`+"\n",
+		m.Kind, m.APIVersion, m.ResourceVersion, initial)
+	return o.write() && o.flush()
+}
+
+// write gives the buffer to the connection.
+func (o *objectWatch) write() bool {
+	if len(o.buffer) == 0 {
+		return true
+	}
+	_, err := o.w.Write(o.buffer)
+	o.buffer = o.buffer[:0]
+	return err == nil
+}
+
+func (o *objectWatch) flush() bool { return http.NewResponseController(o.w).Flush() == nil }
+
+// every sends to a channel with room for one, until stop is called.
+func every(period time.Duration, to chan<- struct{}) (stop func()) {
+	var again *time.Timer
+	again = time.AfterFunc(period, func() {
+		select {
+		case to <- struct{}{}:
+		default:
+		}
+		again.Reset(period)
+	})
+	return func() { again.Stop() }
+}

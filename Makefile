@@ -96,7 +96,14 @@ fuzz: ## run every fuzz target for FUZZTIME (20s)
 	done
 
 .PHONY: bench
-bench: ## run the packages' benchmarks
+bench: build servers ## informd measured against what people use today; QUICK=1, ONLY=<regexp>, ROUNDS=n; bin/bench.json
+	@echo '==> benchmarks'
+	@$(GO) build -C test -o '$(abspath $(BIN))/bench' ./bench
+	@cd test && '$(abspath $(BIN))/bench' -informd '$(abspath $(BIN))/informd' -json '$(abspath $(BIN))/bench.json' \
+		$(if $(QUICK),-quick) $(if $(ONLY),-run '$(ONLY)') $(if $(ROUNDS),-rounds $(ROUNDS))
+
+.PHONY: bench-go
+bench-go: ## the packages' own benchmarks, for benchstat
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 ##@ Keep in order

@@ -13,8 +13,8 @@ import (
 
 func TestObjectsAreWhatTheyAreSaidToBe(t *testing.T) {
 	tests := map[string]struct {
-		resource             string
-		least, most          int // bytes
+		resource              string
+		least, most           int // bytes
 		leastShare, mostShare float64
 	}{
 		"pods":       {"pods", 5_000, 11_200, 0.30, 0.42},

@@ -175,8 +175,12 @@ func TestWatchList(t *testing.T) {
 	yes := true
 	options := metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true}
 	for name, open := range map[string]func() (watch.Interface, error){
-		"full":     func() (watch.Interface, error) { return dynamic.NewForConfigOrDie(config).Resource(c.Resource).Watch(t.Context(), options) },
-		"metadata": func() (watch.Interface, error) { return metadata.NewForConfigOrDie(config).Resource(c.Resource).Watch(t.Context(), options) },
+		"full": func() (watch.Interface, error) {
+			return dynamic.NewForConfigOrDie(config).Resource(c.Resource).Watch(t.Context(), options)
+		},
+		"metadata": func() (watch.Interface, error) {
+			return metadata.NewForConfigOrDie(config).Resource(c.Resource).Watch(t.Context(), options)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, err := open()

@@ -1,0 +1,117 @@
+// Command bench measures informd against what people use instead, and against the
+// least that any client can do, and says row by row what is reached of what was set
+// out for. `make bench` runs it.
+//
+// Every client is a process of its own with GOMAXPROCS=1, kept on a CPU of its own;
+// the servers have the others. Clients alternate, and ratios are between those that
+// ran in the same round. CPU time is the clock that the kernel keeps of the process.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		exit(serve(os.Args[2:]))
+		return
+	}
+	b := &bench{}
+	flag.StringVar(&b.informd, "informd", "", "the informd `binary` to measure; built if not given")
+	flag.BoolVar(&b.quick, "quick", false, "small and short: whether it works, not how fast it is")
+	flag.StringVar(&b.only, "run", "", "only cases whose name matches this regular expression")
+	flag.StringVar(&b.json, "json", "", "`file` to write the results to")
+	flag.IntVar(&b.rounds, "rounds", 0, "how often each comparison is repeated; 0: as the case has it")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	exit(b.run(ctx))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// bench is one run of the benchmarks.
+type bench struct {
+	informd, floor, baseline, self string
+	quick                          bool
+	only, json                     string
+	rounds                         int
+
+	began time.Time
+	dir   string // of everything that is written
+	// clientCPUs are for the client under measurement, where it has one core;
+	// serverCPUs are for the servers then.
+	clientCPUs, serverCPUs []int
+
+	runs []run
+	rows []row
+}
+
+// say tells what is going on, apart from the results on standard output.
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%4.0fs "+format+"\n", append([]any{time.Since(b.began).Seconds()}, args...)...)
+}
+
+func (b *bench) run(ctx context.Context) (err error) {
+	b.began = time.Now()
+	if b.dir, err = os.MkdirTemp("", "informd-bench-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	if err := b.build(ctx); err != nil {
+		return err
+	}
+	if n := runtime.NumCPU(); n > 1 {
+		b.clientCPUs = []int{n - 1}
+		for i := range n - 1 {
+			b.serverCPUs = append(b.serverCPUs, i)
+		}
+	}
+	failed := b.cases(ctx)
+	b.judge()
+	return errors.Join(failed, b.report(ctx, os.Stdout))
+}
+
+// build makes the programs that are compared, with the flags of a release.
+func (b *bench) build(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	b.self, b.floor, b.baseline = self, filepath.Join(b.dir, "floor"), filepath.Join(b.dir, "baseline")
+	for _, program := range []struct{ path, module, pkg string }{{b.floor, ".", "./bench/floor"}, {b.baseline, ".", "./bench/baseline"}} {
+		if err := b.compile(ctx, program.path, program.module, program.pkg); err != nil {
+			return err
+		}
+	}
+	if b.informd == "" {
+		b.informd = filepath.Join(b.dir, "informd")
+		return b.compile(ctx, b.informd, "..", "./cmd/informd")
+	}
+	return nil
+}
+
+func (b *bench) compile(ctx context.Context, path, module, pkg string) error {
+	b.say("building %s", pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-C", module, "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// number is a figure with about three digits.
+func number(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsNaN(v):
+		return "-"
+	case a >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case a >= 10:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.2f", v)
+	}
+}
+
+// machine says what the figures are of.
+func machine(ctx context.Context) string {
+	model := "unknown CPU"
+	text, _ := os.ReadFile("/proc/cpuinfo") // what there is
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(line, "model name"); ok {
+			model = strings.TrimSpace(strings.TrimLeft(name, "\t :"))
+			break
+		}
+	}
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	revision, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--tags").Output()
+	if err != nil {
+		revision = []byte("unknown")
+	}
+	load, _ := os.ReadFile("/proc/loadavg")
+	return fmt.Sprintf("%d x %s, Linux %s, %s, revision %s, load %s", runtime.NumCPU(), model, strings.TrimSpace(string(kernel)), runtime.Version(),
+		strings.TrimSpace(string(revision)), strings.Join(strings.Fields(string(load))[:min(3, len(strings.Fields(string(load))))], " "))
+}
+
+func (b *bench) report(ctx context.Context, to io.Writer) error {
+	about := machine(ctx)
+	fmt.Fprintf(to, "\n%s\n%s, %.0f s", about, time.Now().UTC().Format(time.RFC3339), time.Since(b.began).Seconds())
+	if b.quick {
+		fmt.Fprint(to, ", QUICK: whether it works, not how fast it is")
+	}
+	fmt.Fprint(to, "\n\n")
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "METRIC\tMEDIAN\tSPREAD\tRUNS\tREQUIRED\tREACHED\tAIM\tREACHED\tABSOLUTE")
+	for _, r := range b.rows {
+		s := spreadOf(r.Values)
+		fmt.Fprintf(w, "%s\t%s%s\t%s..%s\t%d\t%s\t%s\t%s\t%s\t%s\n", r.Metric, number(s.Median), r.Unit, number(s.Least), number(s.Most), s.Runs,
+			bound(r, r.Required), r.reached(r.Required), bound(r, r.Aim), r.reached(r.Aim), r.Absolute)
+	}
+	fmt.Fprintln(w, "\nCASE\tCLIENT\tCPU/OBJECT\tCPU/UPDATE\tSPREAD\tUPDATES/S\tALLOCATIONS/UPDATE\tRSS\tPEAK\tRUNS")
+	b.details(w)
+	if err := w.Flush(); err != nil || b.json == "" {
+		return err
+	}
+	return b.writeJSON(about)
+}
+
+// details are the medians of every client of every case.
+func (b *bench) details(w io.Writer) {
+	type pair struct {
+		name string
+		kind kind
+	}
+	seen := make(map[pair]bool)
+	for _, r := range b.runs {
+		p := pair{r.Case, r.Client}
+		if seen[p] {
+			continue
+		}
+		seen[p] = true
+		median := func(figure func(run) float64) string { return number(spreadOf(b.of(p.name, p.kind, figure)).Median) }
+		update := spreadOf(b.of(p.name, p.kind, perUpdate))
+		fmt.Fprintf(w, "%s\t%s\t%s us\t%s us\t%s..%s\t%s\t%s\t%s MiB\t%s MiB\t%d\n", p.name, p.kind, median(perObject), number(update.Median), number(update.Least),
+			number(update.Most), median(rate), median(mallocs), median(rss), median(func(r run) float64 { return r.Peak }), update.Runs)
+	}
+}
+
+func bound(r row, v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "-"
+	case r.More:
+		return "at least " + number(v) + r.Unit
+	default:
+		return "at most " + number(v) + r.Unit
+	}
+}
+
+// writeJSON writes rows and runs for programs.
+func (b *bench) writeJSON(about string) error {
+	type jsonRow struct {
+		Metric, Unit, Required, Aim string
+		ReachedRequired, ReachedAim string
+		Median, Least, Most         *float64 // absent if it was not measured
+		Values                      []float64
+		Absolute                    string
+	}
+	document := struct {
+		Machine string
+		Date    time.Time
+		Quick   bool
+		Rows    []jsonRow
+		Runs    []run
+	}{Machine: about, Date: b.began.UTC(), Quick: b.quick, Runs: b.runs}
+	for _, r := range b.rows {
+		j := jsonRow{Metric: r.Metric, Unit: r.Unit, Required: bound(r, r.Required), Aim: bound(r, r.Aim),
+			ReachedRequired: r.reached(r.Required), ReachedAim: r.reached(r.Aim), Values: r.Values, Absolute: r.Absolute}
+		if s := spreadOf(r.Values); s.Runs > 0 {
+			j.Median, j.Least, j.Most = &s.Median, &s.Least, &s.Most
+		}
+		document.Rows = append(document.Rows, j)
+	}
+	text, err := json.MarshalIndent(document, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(b.json, append(text, '\n'), 0o644) //nolint:gosec // not a secret
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"math"
+)
+
+// row is one line of the table: what was measured, and whether it reaches what was
+// set out for.
+type row struct {
+	Metric string
+	Unit   string
+	// Required and Aim are bounds, from above, or from below if More. NaN is none.
+	Required, Aim float64
+	More          bool
+	Values        []float64
+	// Absolute are the figures behind a ratio.
+	Absolute string
+}
+
+// reached says whether the median keeps to a bound: "yes", "no", or what is in the way
+// of an answer.
+func (r row) reached(bound float64) string {
+	median := spreadOf(r.Values).Median
+	switch {
+	case math.IsNaN(bound):
+		return "-"
+	case math.IsNaN(median):
+		return "not measured"
+	case r.More && median >= bound, !r.More && median <= bound:
+		return "yes"
+	default:
+		return "no"
+	}
+}
+
+// of picks a figure of the runs of a client in a case, by rounds.
+func (b *bench) of(name string, k kind, figure func(run) float64) []float64 {
+	var values []float64
+	for _, r := range b.runs {
+		if r.Case == name && r.Client == k {
+			for len(values) <= r.Round {
+				values = append(values, math.NaN())
+			}
+			values[r.Round] = figure(r)
+		}
+	}
+	return values
+}
+
+func perUpdate(r run) float64 { return r.Stream.PerEvent() }
+func perObject(r run) float64 { return r.Sync.PerEvent() }
+func rate(r run) float64      { return r.Stream.Rate() }
+func rss(r run) float64       { return r.RSS }
+func mallocs(r run) float64   { return r.Stream.Mallocs / float64(max(1, r.Stream.Events)) }
+
+// judge makes the rows from the runs.
+func (b *bench) judge() {
+	compare := func(metric string, required, aim float64, more bool, above, below []float64, unit string) {
+		b.rows = append(b.rows, row{
+			Metric: metric, Unit: "x", Required: required, Aim: aim, More: more, Values: ratios(above, below),
+			Absolute: fmt.Sprintf("%s : %s %s", number(spreadOf(above).Median), number(spreadOf(below).Median), unit),
+		})
+	}
+	compare("CPU per event at saturation, baseline : informd, core NATS", 25, 50, true, b.of(podsNATS, baseline, perUpdate), b.of(podsNATS, informd, perUpdate), "us")
+	cheapest := b.of(podsNone, floorHTTP1, perUpdate)
+	if other := b.of(podsNone, floor, perUpdate); spreadOf(other).Median < spreadOf(cheapest).Median {
+		cheapest = other
+	}
+	compare("CPU per event, informd : floor (the cheaper protocol), no sink", 2, 1.3, false, b.of(podsNone, informd, perUpdate), cheapest, "us")
+	compare("CPU per event, informd : floor (HTTP/2), no sink", math.NaN(), math.NaN(), false, b.of(podsNone, informd, perUpdate), b.of(podsNone, floor, perUpdate), "us")
+	compare("events/s on one core, informd : baseline, core NATS", 30, 60, true, b.of(podsNATS, informd, rate), b.of(podsNATS, baseline, rate), "events/s")
+	compare("events/s on one core, informd : baseline, no sink", math.NaN(), math.NaN(), true, b.of(podsNone, informd, rate), b.of(podsNone, baseline, rate), "events/s")
+	scaled := b.of(podsNATS, baseline, rss)
+	for i := range scaled {
+		scaled[i] *= 5 // linear, measured at a fifth
+	}
+	many := b.of(manyPods, informd, rss)
+	compare("RSS, 100k Pods, baseline (20k, scaled) : informd", 100, 200, true, scaled, many, "MiB")
+	b.rows = append(b.rows, row{Metric: "RSS, 100k Pods", Unit: "MiB", Required: 64, Aim: 40, Values: many, Absolute: "peak " + number(spreadOf(b.of(manyPods, informd, func(r run) float64 { return r.Peak })).Median)})
+	compare("RSS, 100k objects, metadata-only informer : informd", 10, 20, true, b.of(manyMetadata, baselineMetadata, rss), many, "MiB")
+	compare("CPU of the initial sync per object, baseline (20k) : informd (100k)", 30, 100, true, b.of(podsNATS, baseline, perObject), b.of(manyPods, informd, perObject), "us")
+	b.rows = append(b.rows, row{Metric: "allocations per event, whole process, no sink", Unit: "", Required: 2, Aim: 0.05, Values: b.of(podsNone, informd, mallocs)})
+}

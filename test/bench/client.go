@@ -52,6 +52,7 @@ type setup struct {
 	// cores is GOMAXPROCS and how many CPUs the client is kept on; 0: no limit.
 	cores  int
 	stdout *os.File
+	env    []string
 	// resources replaces informd's list of resources.
 	resources string
 }
@@ -66,9 +67,9 @@ func (b *bench) startClient(k kind, s setup) (*client, error) {
 		return nil, err
 	}
 	c := &client{kind: k, port: port, address: port.Address()}
-	l := launch{stdout: s.stdout, log: filepath.Join(dir, "log")}
+	l := launch{stdout: s.stdout, env: s.env, log: filepath.Join(dir, "log")}
 	if s.cores > 0 {
-		l.env, l.cpus = []string{"GOMAXPROCS=" + strconv.Itoa(s.cores)}, b.clientCPUs
+		l.env, l.cpus = append(l.env, "GOMAXPROCS="+strconv.Itoa(s.cores)), b.clientCPUs
 	}
 	c.count = func(ctx context.Context) (h handled, err error) {
 		h.objects, h.updates, err = progress.Read(ctx, c.address)

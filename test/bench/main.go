@@ -22,9 +22,15 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "serve" {
-		exit(serve(os.Args[2:]))
-		return
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "serve":
+			exit(serve(os.Args[2:]))
+			return
+		case "profile":
+			exit(profile(os.Args[2:]))
+			return
+		}
 	}
 	b := &bench{}
 	flag.StringVar(&b.informd, "informd", "", "the informd `binary` to measure; built if not given")
@@ -76,15 +82,20 @@ func (b *bench) run(ctx context.Context) (err error) {
 	if err := b.build(ctx); err != nil {
 		return err
 	}
+	b.pinning()
+	failed := b.cases(ctx)
+	b.judge()
+	return errors.Join(failed, b.report(ctx, os.Stdout))
+}
+
+// pinning keeps the last CPU for the client under measurement.
+func (b *bench) pinning() {
 	if n := runtime.NumCPU(); n > 1 {
 		b.clientCPUs = []int{n - 1}
 		for i := range n - 1 {
 			b.serverCPUs = append(b.serverCPUs, i)
 		}
 	}
-	failed := b.cases(ctx)
-	b.judge()
-	return errors.Join(failed, b.report(ctx, os.Stdout))
 }
 
 // build makes the programs that are compared, with the flags of a release.
@@ -106,9 +117,9 @@ func (b *bench) build(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) compile(ctx context.Context, path, module, pkg string) error {
+func (b *bench) compile(ctx context.Context, path, module, pkg string, flags ...string) error {
 	b.say("building %s", pkg)
-	cmd := exec.CommandContext(ctx, "go", "build", "-C", module, "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
+	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build", "-C", module, "-trimpath", "-ldflags", "-s -w"}, flags...), "-o", path, pkg)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)

@@ -59,7 +59,11 @@ func (b *bench) report(ctx context.Context, to io.Writer) error {
 	fmt.Fprintln(w, "METRIC\tMEDIAN\tSPREAD\tRUNS\tREQUIRED\tREACHED\tAIM\tREACHED\tABSOLUTE")
 	for _, r := range b.rows {
 		s := spreadOf(r.Values)
-		fmt.Fprintf(w, "%s\t%s%s\t%s..%s\t%d\t%s\t%s\t%s\t%s\t%s\n", r.Metric, number(s.Median), r.Unit, number(s.Least), number(s.Most), s.Runs,
+		median := "-"
+		if s.Runs > 0 {
+			median = number(s.Median) + r.Unit
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s..%s\t%d\t%s\t%s\t%s\t%s\t%s\n", r.Metric, median, number(s.Least), number(s.Most), s.Runs,
 			bound(r, r.Required), r.reached(r.Required), bound(r, r.Aim), r.reached(r.Aim), r.Absolute)
 	}
 	fmt.Fprintln(w, "\nCASE\tCLIENT\tCPU/OBJECT\tCPU/UPDATE\tSPREAD\tUPDATES/S\tALLOCATIONS/UPDATE\tRSS\tPEAK\tRUNS")

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// profileServer is a file that is compiled into a copy of informd, which has no
+// profiler of its own: net/http/pprof at $INFORMD_PPROF.
+//
+//go:embed profile_overlay.txt
+var profileServer string //nolint:gochecknoglobals // embed needs one
+
+// profile shows where informd's CPU time goes at saturation, and what its heap holds.
+func profile(args []string) error {
+	flags := flag.NewFlagSet("profile", flag.ContinueOnError)
+	s := source{stamp: false}
+	flags.StringVar(&s.corpus, "corpus", "pods", "pods, samples or configmaps")
+	flags.IntVar(&s.objects, "objects", 20_000, "how many there are")
+	sink := flags.String("sink", string(natsSink), "none, stdout, nats, jetstream or webhook")
+	seconds := flags.Int("seconds", 10, "how long the CPU profile is")
+	out := flags.String("out", ".", "`directory` to write cpu.pprof, heap.pprof and allocs.pprof to")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	b := &bench{began: time.Now()}
+	var err error
+	if b.dir, err = os.MkdirTemp("", "informd-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir) //nolint:errcheck // a temp dir
+	b.pinning()
+	if err := b.buildProfiled(ctx); err != nil {
+		return err
+	}
+	return b.takeProfiles(ctx, s, sinkKind(*sink), *seconds, *out)
+}
+
+// buildProfiled builds informd with the profiler in it, without touching its source.
+func (b *bench) buildProfiled(ctx context.Context) error {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		return err
+	}
+	added, overlay := filepath.Join(b.dir, "profile.go"), filepath.Join(b.dir, "overlay.json")
+	text, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "cmd/informd/profile.go"): added}})
+	if err := errors.Join(err, os.WriteFile(added, []byte(profileServer), 0o600), os.WriteFile(overlay, text, 0o600)); err != nil {
+		return err
+	}
+	if b.self, err = os.Executable(); err != nil {
+		return err
+	}
+	b.informd = filepath.Join(b.dir, "informd")
+	return b.compile(ctx, b.informd, root, "./cmd/informd", "-overlay", overlay)
+}
+
+func (b *bench) takeProfiles(ctx context.Context, s source, k sinkKind, seconds int, out string) (err error) {
+	server, err := b.startServer(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.stop()) }()
+	sink, closeSink, err := b.openSink(ctx, k)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeSink()) }()
+	pprof := filepath.Join(b.dir, "pprof")
+	c, err := b.startClient(informd, setup{server: server, sink: sink, cores: 1, env: []string{"INFORMD_PPROF=" + pprof}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.end()) }()
+	if _, _, err = c.settle(ctx, border{}, int64(s.objects), 0, s.objects); err != nil {
+		return err
+	}
+	// More than it can take in the time: the profile is of saturation alone.
+	if err := server.play(ctx, seconds*500_000, 0); err != nil {
+		return err
+	}
+	address, err := os.ReadFile(pprof)
+	if err != nil {
+		return err
+	}
+	for _, p := range []struct{ name, query string }{
+		{"cpu", fmt.Sprintf("profile?seconds=%d", seconds)}, {"heap", "heap?gc=1"}, {"allocs", "allocs"},
+	} {
+		path := filepath.Join(out, p.name+".pprof")
+		if err := download(ctx, "http://"+string(address)+"/debug/pprof/"+p.query, path); err != nil {
+			return err
+		}
+		show := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-nodecount=25", path)
+		show.Stdout, show.Stderr = os.Stdout, os.Stderr
+		if err := show.Run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func download(ctx context.Context, url, path string) (err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	_, err = io.Copy(f, response.Body)
+	return err
+}

@@ -22,6 +22,14 @@ func (b *bench) cases(ctx context.Context) error {
 	for _, s := range b.saturations() {
 		steps = append(steps, step{s.name, func(ctx context.Context) error { return b.saturate(ctx, s) }})
 	}
+	steps = append(steps,
+		step{"first event", b.firstEvent},
+		step{"latency", b.latency},
+		step{"idle", b.idle},
+		step{"binary", b.binary},
+		step{"control plane", b.controlPlane},
+		step{"sink blocked", b.blocked},
+	)
 	var failed []error
 	for _, s := range steps {
 		if !only.MatchString(s.name) {
@@ -45,6 +53,7 @@ const (
 	podsNone     = "1k pods, no sink"
 	manyPods     = "100k pods, no sink"
 	manyMetadata = "100k pods, metadata informer"
+	journals     = "1k pods, journals, no sink"
 )
 
 // saturations are the cases in which clients take what they can.
@@ -54,6 +63,7 @@ func (b *bench) saturations() []saturation {
 	updates := map[kind]int{
 		informd: fast, floor: fast, floorHTTP1: fast, baseline: slow, baselineStripped: slow, baselineMetadata: slow,
 	}
+	journaled := b.size(20_000)
 	large := map[kind]int{informd: b.size(1_000), floor: b.size(1_000), floorHTTP1: b.size(1_000), baseline: b.size(200)}
 	everyone := []kind{informd, floor, baseline, floorHTTP1, baselineStripped}
 	pair := []kind{informd, baseline}
@@ -65,7 +75,9 @@ func (b *bench) saturations() []saturation {
 		{"1k pods, stdout", pods(1_000), stdoutSink, pair, b.times(3), updates},
 		{"1k pods, JetStream", pods(1_000), jetStream, pair, b.times(3), updates},
 		{"1k pods, webhook", pods(1_000), webhookSink, pair, b.times(3), updates},
+		{journals, pods(1_000), noSink, []kind{informd, informdEmbedded, informdExternal}, b.times(3), map[kind]int{informd: journaled, informdEmbedded: journaled, informdExternal: journaled}},
 		{"20k custom resources of 1 KB, no sink", source{corpus: "samples", objects: b.size(20_000)}, noSink, []kind{informd, baseline, floor}, b.times(3), updates},
+		{"200k custom resources of 1 KB, no sink", source{corpus: "samples", objects: b.size(200_000)}, noSink, []kind{informd}, 1, updates},
 		{"12 ConfigMaps of 100 KB to 1 MB, no sink", source{corpus: "configmaps", objects: 12}, noSink, []kind{informd, baseline, floor}, b.times(3), large},
 	}
 }

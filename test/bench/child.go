@@ -85,6 +85,16 @@ func (c *child) stop() error {
 	}
 }
 
+// kill ends the process at once.
+func (c *child) kill() error {
+	err := c.cmd.Process.Kill()
+	<-c.exited
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
 // failure is why a process has ended that was to run.
 func (c *child) failure() error {
 	<-c.exited

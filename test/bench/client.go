@@ -20,6 +20,8 @@ type kind string
 
 const (
 	informd          kind = "informd"
+	informdEmbedded  kind = "informd, embedded journal"
+	informdExternal  kind = "informd, journal on a server" // whose CPU is not counted
 	baseline         kind = "baseline"
 	baselineStripped kind = "baseline, stripped"
 	baselineMetadata kind = "baseline, metadata"
@@ -46,9 +48,9 @@ type client struct {
 // setup is what a client runs with.
 type setup struct {
 	server *server
-	sink   sinkSpec
-	// journal is the journal of informd's config; empty: the memory journal.
-	journal string
+	// kubeconfig is where informd connects to if there is no server.
+	kubeconfig string
+	sink       sinkSpec
 	// cores is GOMAXPROCS and how many CPUs the client is kept on; 0: no limit.
 	cores  int
 	stdout *os.File
@@ -75,11 +77,14 @@ func (b *bench) startClient(k kind, s setup) (*client, error) {
 		h.objects, h.updates, err = progress.Read(ctx, c.address)
 		return h, err
 	}
-	common := []string{"-kubeconfig", s.server.kubeconfig(), "-listen", c.address}
+	if s.server != nil {
+		s.kubeconfig = s.server.kubeconfig()
+	}
+	common := []string{"-kubeconfig", s.kubeconfig, "-listen", c.address}
 	switch k {
-	case informd:
+	case informd, informdEmbedded, informdExternal:
 		config := filepath.Join(dir, "config.yaml")
-		if err := os.WriteFile(config, []byte(informdConfig(s, dir, c.address)), 0o600); err != nil {
+		if err := os.WriteFile(config, []byte(informdConfig(s, b.journal(k), dir, c.address)), 0o600); err != nil {
 			return nil, err
 		}
 		l.path, l.args = b.informd, []string{"run", "--config", config}
@@ -100,18 +105,27 @@ func (c *client) end() error {
 	return c.stop()
 }
 
-// informdConfig is what an operator would write, with one sink.
-func informdConfig(s setup, dir, admin string) string {
-	journal := s.journal
-	if journal == "" {
-		journal = "type: memory"
+// journal is the journal of informd's config, a new one for each process.
+func (b *bench) journal(k kind) string {
+	switch k {
+	case informdEmbedded:
+		return "type: embedded"
+	case informdExternal:
+		b.journals++
+		return fmt.Sprintf("type: nats, url: %q, stream: J%d, subjectPrefix: j%d", b.journalURL, b.journals, b.journals)
+	default:
+		return "type: memory"
 	}
+}
+
+// informdConfig is what an operator would write, with one sink.
+func informdConfig(s setup, journal, dir, admin string) string {
 	resources := s.resources
 	if resources == "" {
 		resources = "  - {" + s.server.entry() + "}"
 	}
 	return fmt.Sprintf("cluster: bench\nkubernetes: {kubeconfig: %q}\nresources:\n%s\njournal: {%s, dir: %q}\nsinks:\n  - %s\nadmin: {listen: %q}\nlog: {level: warn}\n",
-		s.server.kubeconfig(), resources, journal, dir, s.sink.informd(s.server), admin)
+		s.kubeconfig, resources, journal, dir, s.sink.informd(s.server), admin)
 }
 
 // countInformd reads informd's own metrics. What the sink has not been offered yet is

@@ -64,8 +64,25 @@ type bench struct {
 	// serverCPUs are for the servers then.
 	clientCPUs, serverCPUs []int
 
+	// journalURL is of the server with the journals of informdExternal, of which there
+	// were so many.
+	journalURL string
+	journals   int
+
 	runs []run
 	rows []row
+	// firstShares are the percent of the list that had been sent when the first event
+	// came, firstTimes how long that took, in milliseconds.
+	firstShares, firstTimes []float64
+	// latencies are p50 and p99 of each run, in milliseconds; commits those from etcd to
+	// a subscriber, writes from the request.
+	latencies       map[kind][][2]float64
+	commits, writes [][2]float64
+	idleShares      []float64 // percent of one core
+	// blockedRSS is the most before the sink blocks, while the journal fills, and after
+	// that.
+	blockedRSS [3]float64
+	binaryMiB  []float64
 }
 
 // say tells what is going on, apart from the results on standard output.

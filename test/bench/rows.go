@@ -81,4 +81,46 @@ func (b *bench) judge() {
 	compare("RSS, 100k objects, metadata-only informer : informd", 10, 20, true, b.of(manyMetadata, baselineMetadata, rss), many, "MiB")
 	compare("CPU of the initial sync per object, baseline (20k) : informd (100k)", 30, 100, true, b.of(podsNATS, baseline, perObject), b.of(manyPods, informd, perObject), "us")
 	b.rows = append(b.rows, row{Metric: "allocations per event, whole process, no sink", Unit: "", Required: 2, Aim: 0.05, Values: b.of(podsNone, informd, mallocs)})
+	memory, embedded := b.of(journals, informd, perUpdate), b.of(journals, informdEmbedded, perUpdate)
+	var extra []float64
+	for i := range min(len(memory), len(embedded)) {
+		extra = append(extra, embedded[i]-memory[i])
+	}
+	b.rows = append(b.rows, row{
+		Metric: "embedded journal: extra CPU per event over memory", Unit: " us", Required: 50, Aim: 20, Values: extra,
+		Absolute: fmt.Sprintf("%s against %s us; journal on a server %s us", number(spreadOf(embedded).Median), number(spreadOf(memory).Median), number(spreadOf(b.of(journals, informdExternal, perUpdate)).Median)),
+	})
+	b.judgeOthers()
+}
+
+// judgeOthers makes the rows that are not from saturation.
+func (b *bench) judgeOthers() {
+	pick := func(from [][2]float64, i int) (values []float64) {
+		for _, v := range from {
+			values = append(values, v[i])
+		}
+		return values
+	}
+	median := func(values []float64) string { return number(spreadOf(values).Median) }
+	latencies := func(k kind, i int) []float64 { return pick(b.latencies[k], i) }
+	var flat, grown []float64
+	if b.blockedRSS[0] > 0 {
+		grown, flat = []float64{b.blockedRSS[2] / b.blockedRSS[0]}, []float64{b.blockedRSS[2] / b.blockedRSS[1]}
+	}
+	of := fmt.Sprintf("%s, %s, %s MiB", number(b.blockedRSS[0]), number(b.blockedRSS[1]), number(b.blockedRSS[2]))
+	b.rows = append(b.rows,
+		row{Metric: "first event, 100k objects: share of the list sent by then", Unit: "%", Required: 1, Aim: math.NaN(), Values: b.firstShares, Absolute: median(b.firstTimes) + " ms after the start"},
+		row{
+			Metric: "p99 from server write to sink, 1,000 events/s", Unit: " ms", Required: 2, Aim: 0.5, Values: latencies(informd, 1),
+			Absolute: fmt.Sprintf("p50 %s ms; baseline p50 %s, p99 %s ms", median(latencies(informd, 0)), median(latencies(baseline, 0)), median(latencies(baseline, 1))),
+		},
+		row{
+			Metric: "p99 from etcd commit to JetStream subscriber, 300 updates/s", Unit: " ms", Required: 25, Aim: 10, Values: pick(b.commits, 1),
+			Absolute: fmt.Sprintf("p50 %s ms; from the request p50 %s, p99 %s ms", median(pick(b.commits, 0)), median(pick(b.writes, 0)), median(pick(b.writes, 1))),
+		},
+		row{Metric: "sink blocked for 5 min: RSS against before the block", Unit: "x", Required: 1.1, Aim: math.NaN(), Values: grown, Absolute: of},
+		row{Metric: "sink blocked for 5 min: RSS against when the journal was full", Unit: "x", Required: 1.1, Aim: math.NaN(), Values: flat, Absolute: of},
+		row{Metric: "idle, 50 targets, 10 events/s: share of one core", Unit: "%", Required: 0.5, Aim: math.NaN(), Values: b.idleShares},
+		row{Metric: "the binary, static", Unit: " MiB", Required: 40, Aim: 25, Values: b.binaryMiB},
+	)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // run is one client in one round of a case.
@@ -16,6 +17,9 @@ type run struct {
 	// Sync is from the start of the process to the last object, Stream from the first
 	// update to the last.
 	Sync, Stream phase
+	// Delivered are all updates that it handled, those of a short stream before the
+	// measured one included.
+	DeliveredObjects, DeliveredUpdates int64
 	// RSS after the sync and after the stream, and its peak, in MiB.
 	SyncRSS, RSS, Peak float64
 }
@@ -42,6 +46,14 @@ func (b *bench) saturate(ctx context.Context, s saturation) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeSink()) }()
+	if slices.Contains(s.clients, informdExternal) {
+		bus, closeBus, err := b.openSink(ctx, jetStream)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, closeBus()) }()
+		b.journalURL = bus.url
+	}
 	for round := range s.rounds {
 		for i := range s.clients {
 			k := s.clients[(i+round)%len(s.clients)]
@@ -91,6 +103,7 @@ func (b *bench) once(ctx context.Context, k kind, s setup, updates int) (r run, 
 			return r, err
 		}
 	}
+	r.DeliveredObjects, r.DeliveredUpdates = h.objects, h.updates
 	if r.RSS, err = c.memory("VmRSS"); err != nil {
 		return r, err
 	}

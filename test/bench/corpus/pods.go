@@ -118,18 +118,21 @@ func fillSpec(r *rand.Rand, p *corev1.Pod, app string) {
 }
 
 func container(r *rand.Rand, p *corev1.Pod, name string) corev1.Container {
-	port := int32(8080 + r.IntN(100))
+	port, portName := int32(8080+r.IntN(100)), "http"
+	sidecar := len(p.Spec.Containers) > 0
+	if sidecar {
+		portName = "metrics"
+	}
 	c := corev1.Container{
 		Name: name, Image: fmt.Sprintf("registry.example.com/%s:v2.%d.%d", name, r.IntN(40), r.IntN(20)), ImagePullPolicy: corev1.PullIfNotPresent,
 		Args:  []string{"serve", "--listen=:" + fmt.Sprint(port), "--log-format=json", "--cluster=prod-eu1", "--trace-endpoint=otel-collector.observability.svc.cluster.local:4317", "--shutdown-grace=25s"},
-		Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: port, Protocol: corev1.ProtocolTCP}},
+		Ports: []corev1.ContainerPort{{Name: portName, ContainerPort: port, Protocol: corev1.ProtocolTCP}},
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("256Mi")},
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 		},
 		TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 	}
-	sidecar := len(p.Spec.Containers) > 0
 	variables := 1 + r.IntN(5)
 	if sidecar {
 		c.Args, variables = c.Args[:3], 0
@@ -143,7 +146,7 @@ func container(r *rand.Rand, p *corev1.Pod, name string) corev1.Container {
 	}
 	probe := func(path string) *corev1.Probe {
 		return &corev1.Probe{
-			ProbeHandler:   corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("http"), Scheme: corev1.URISchemeHTTP}},
+			ProbeHandler:   corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(portName), Scheme: corev1.URISchemeHTTP}},
 			TimeoutSeconds: 1, PeriodSeconds: 10, SuccessThreshold: 1, FailureThreshold: 3,
 		}
 	}

@@ -60,7 +60,7 @@ func (b *bench) blocked(ctx context.Context) (err error) {
 	const rate = 1000
 	lasts, before := 5*time.Minute, 10*time.Second
 	if b.quick {
-		lasts, before = 10*time.Second, 3*time.Second
+		lasts, before = 5*time.Second, 2*time.Second
 	}
 	server, err := b.startServer(ctx, source{corpus: "pods", objects: 1000})
 	if err != nil {

@@ -34,7 +34,7 @@ func (b *bench) idle(ctx context.Context) (err error) {
 	}
 	window, windows := 20*time.Second, b.times(3)
 	if b.quick {
-		window = 3 * time.Second
+		window = 2 * time.Second
 	}
 	events := int((window + time.Second).Seconds() * float64(windows) * rate)
 	if err := server.play(ctx, events, rate); err != nil {

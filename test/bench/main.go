@@ -32,7 +32,7 @@ func main() {
 			return
 		}
 	}
-	b := &bench{}
+	b := &bench{root: ".."}
 	flag.StringVar(&b.informd, "informd", "", "the informd `binary` to measure; built if not given")
 	flag.BoolVar(&b.quick, "quick", false, "small and short: whether it works, not how fast it is")
 	flag.StringVar(&b.only, "run", "", "only cases whose name matches this regular expression")
@@ -53,6 +53,8 @@ func exit(err error) {
 
 // bench is one run of the benchmarks.
 type bench struct {
+	// root is the product's directory; the others are programs.
+	root                           string
 	informd, floor, baseline, self string
 	quick                          bool
 	only, json                     string
@@ -122,21 +124,22 @@ func (b *bench) build(ctx context.Context) error {
 		return err
 	}
 	b.self, b.floor, b.baseline = self, filepath.Join(b.dir, "floor"), filepath.Join(b.dir, "baseline")
-	for _, program := range []struct{ path, module, pkg string }{{b.floor, ".", "./bench/floor"}, {b.baseline, ".", "./bench/baseline"}} {
+	for _, program := range []struct{ path, module, pkg string }{{b.floor, "test", "./bench/floor"}, {b.baseline, "test", "./bench/baseline"}} {
 		if err := b.compile(ctx, program.path, program.module, program.pkg); err != nil {
 			return err
 		}
 	}
 	if b.informd == "" {
 		b.informd = filepath.Join(b.dir, "informd")
-		return b.compile(ctx, b.informd, "..", "./cmd/informd")
+		return b.compile(ctx, b.informd, ".", "./cmd/informd")
 	}
 	return nil
 }
 
+// compile builds a package of the module in a directory below root.
 func (b *bench) compile(ctx context.Context, path, module, pkg string, flags ...string) error {
 	b.say("building %s", pkg)
-	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build", "-C", module, "-trimpath", "-ldflags", "-s -w"}, flags...), "-o", path, pkg)...)
+	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build", "-C", filepath.Join(b.root, module), "-trimpath", "-ldflags", "-s -w"}, flags...), "-o", path, pkg)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)

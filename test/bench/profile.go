@@ -34,7 +34,7 @@ func profile(args []string) error {
 		return err
 	}
 	ctx := context.Background()
-	b := &bench{began: time.Now()}
+	b := &bench{root: "..", began: time.Now()}
 	var err error
 	if b.dir, err = os.MkdirTemp("", "informd-bench-"); err != nil {
 		return err
@@ -49,7 +49,7 @@ func profile(args []string) error {
 
 // buildProfiled builds informd with the profiler in it, without touching its source.
 func (b *bench) buildProfiled(ctx context.Context) error {
-	root, err := filepath.Abs("..")
+	root, err := filepath.Abs(b.root)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (b *bench) buildProfiled(ctx context.Context) error {
 		return err
 	}
 	b.informd = filepath.Join(b.dir, "informd")
-	return b.compile(ctx, b.informd, root, "./cmd/informd", "-overlay", overlay)
+	return b.compile(ctx, b.informd, ".", "./cmd/informd", "-overlay", overlay)
 }
 
 func (b *bench) takeProfiles(ctx context.Context, s source, k sinkKind, seconds int, out string) (err error) {

@@ -32,6 +32,7 @@ func createPods(ctx context.Context, client dynamic.Interface, n int) ([]string,
 	for w := range commitWriters {
 		writers.Go(func() {
 			for i := w; i < n && ctx.Err() == nil; i += commitWriters {
+				var err error
 				if names[i], err = createPod(ctx, client, c, i); err != nil {
 					cancel(fmt.Errorf("create pod %d: %w", i, err))
 				}

@@ -91,7 +91,7 @@ func (b *bench) once(ctx context.Context, k kind, s setup, updates int) (r run, 
 		return r, err
 	}
 	// A short stream first: connections, buffers and pools are what they will be.
-	for _, n := range []int{max(1, updates/20), updates} {
+	for _, n := range []int{warmup(updates), updates} {
 		from, err := c.border(h.mallocs)
 		if err != nil {
 			return r, err
@@ -110,3 +110,6 @@ func (b *bench) once(ctx context.Context, k kind, s setup, updates int) (r run, 
 	r.Peak, err = c.memory("VmHWM")
 	return r, err
 }
+
+// warmup is how many updates come before those that are measured.
+func warmup(updates int) int { return max(1, updates/20) }

@@ -5,13 +5,15 @@ import (
 	"slices"
 )
 
-// spread is what several runs of the same come to.
+// spread is what several runs of the same come to, without those that were not
+// measured (NaN).
 type spread struct {
 	Median, Least, Most float64
 	Runs                int
 }
 
 func spreadOf(values []float64) spread {
+	values = slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	if len(values) == 0 {
 		return spread{Median: math.NaN(), Least: math.NaN(), Most: math.NaN()}
 	}

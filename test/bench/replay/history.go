@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // firstRevision is the revision before that of the first object. Revisions keep
@@ -66,9 +67,9 @@ func (h *history) advance(n uint64) uint64 {
 	return h.head
 }
 
-// beyond blocks until there is a revision after that one, or ctx or the channel
+// beyond blocks until there is a revision after that one, or ctx or a tick
 // ends it, and returns the newest revision.
-func (h *history) beyond(ctx context.Context, revision uint64, tick <-chan struct{}) uint64 {
+func (h *history) beyond(ctx context.Context, revision uint64, tick <-chan time.Time) uint64 {
 	for {
 		h.mu.Lock()
 		head, wake := h.head, h.wake

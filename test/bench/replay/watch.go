@@ -91,12 +91,11 @@ func (o *objectWatch) initialEvents() bool {
 // follow sends what happens until ctx ends or the client is gone.
 func (o *objectWatch) follow(ctx context.Context) {
 	s := o.server
-	tick := make(chan struct{}, 1)
-	stop := every(bookmarkEvery, tick)
-	defer stop()
+	tick := time.NewTicker(bookmarkEvery)
+	defer tick.Stop()
 	for ctx.Err() == nil {
 		at := o.at.Load()
-		head := s.history.beyond(ctx, at, tick)
+		head := s.history.beyond(ctx, at, tick.C)
 		if head == at {
 			if ctx.Err() == nil && !o.bookmark(nil) {
 				return
@@ -164,16 +163,3 @@ func (o *objectWatch) write() bool {
 }
 
 func (o *objectWatch) flush() bool { return http.NewResponseController(o.w).Flush() == nil }
-
-// every sends to a channel with room for one, until stop is called.
-func every(period time.Duration, to chan<- struct{}) (stop func()) {
-	var again *time.Timer
-	again = time.AfterFunc(period, func() {
-		select {
-		case to <- struct{}{}:
-		default:
-		}
-		again.Reset(period)
-	})
-	return func() { again.Stop() }
-}

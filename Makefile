@@ -102,6 +102,12 @@ bench: build servers ## informd measured against what people use today; QUICK=1,
 	@cd test && '$(abspath $(BIN))/bench' -informd '$(abspath $(BIN))/informd' -json '$(abspath $(BIN))/bench.json' \
 		$(if $(QUICK),-quick) $(if $(ONLY),-run '$(ONLY)') $(if $(ROUNDS),-rounds $(ROUNDS))
 
+.PHONY: bench-profile
+bench-profile: servers ## where informd's CPU and heap go at saturation; SINK=nats, CORPUS=pods, OBJECTS=20000; bin/*.pprof
+	@mkdir -p '$(BIN)' && $(GO) build -C test -o '$(abspath $(BIN))/bench' ./bench
+	@cd test && '$(abspath $(BIN))/bench' profile -out '$(abspath $(BIN))' \
+		$(if $(SINK),-sink '$(SINK)') $(if $(CORPUS),-corpus '$(CORPUS)') $(if $(OBJECTS),-objects '$(OBJECTS)')
+
 .PHONY: bench-go
 bench-go: ## the packages' own benchmarks, for benchstat
 	$(GO) test -run '^$$' -bench . -benchmem ./...

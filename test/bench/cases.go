@@ -53,7 +53,9 @@ const (
 	podsNone     = "1k pods, no sink"
 	manyPods     = "100k pods, no sink"
 	manyMetadata = "100k pods, metadata informer"
-	journals     = "1k pods, journals, no sink"
+	// onControlPlane is not at saturation.
+	onControlPlane = "real control plane, 300 updates/s, JetStream"
+	journals       = "1k pods, journals, no sink"
 )
 
 // saturations are the cases in which clients take what they can.

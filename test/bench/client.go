@@ -77,8 +77,9 @@ func (b *bench) startClient(k kind, s setup) (*client, error) {
 		h.objects, h.updates, err = progress.Read(ctx, c.address)
 		return h, err
 	}
+	resource := "/v1/pods"
 	if s.server != nil {
-		s.kubeconfig = s.server.kubeconfig()
+		s.kubeconfig, resource = s.server.kubeconfig(), s.server.groupVersionResource()
 	}
 	common := []string{"-kubeconfig", s.kubeconfig, "-listen", c.address}
 	switch k {
@@ -93,7 +94,7 @@ func (b *bench) startClient(k kind, s setup) (*client, error) {
 		l.path, l.args = b.floor, append(common, "-path", s.server.path(), fmt.Sprintf("-http1=%t", k == floorHTTP1))
 	case baseline, baselineStripped, baselineMetadata:
 		l.path = b.baseline
-		l.args = append(common, "-resource", s.server.groupVersionResource(), "-sink", string(s.sink.kind), "-url", s.sink.url,
+		l.args = append(common, "-resource", resource, "-sink", string(s.sink.kind), "-url", s.sink.url,
 			fmt.Sprintf("-strip=%t", k == baselineStripped), fmt.Sprintf("-metadata=%t", k == baselineMetadata))
 	}
 	c.child, err = start(l)

@@ -46,28 +46,70 @@ func (b *bench) controlPlane(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	pods := max(50, b.size(1000))
-	names, err := createPods(ctx, client, pods)
+	names, err := createPods(ctx, client, max(50, b.size(1000)))
 	if err != nil {
 		return err
 	}
-	informd, err := b.startClient(informd, setup{kubeconfig: c.Kubeconfig(), resources: "  - {resource: pods}", sink: sinkSpec{jetStream, bus.URL()}})
+	updates := max(2*commitRate, b.size(6_000)+commitRate)
+	r := &commitRig{b: b, cluster: c, client: client, bus: bus.URL(), names: names, updates: updates}
+	return errors.Join(r.with(ctx, informd, b.times(3)), r.with(ctx, baseline, 1))
+}
+
+// commitRig is what the runs on the control plane share.
+type commitRig struct {
+	b       *bench
+	cluster *cluster.Cluster
+	client  dynamic.Interface
+	bus     string
+	names   []string
+	updates int
+}
+
+// with runs a client, and updates while it runs.
+func (r *commitRig) with(ctx context.Context, k kind, rounds int) (err error) {
+	c, err := r.b.startClient(k, setup{kubeconfig: r.cluster.Kubeconfig(), resources: "  - {resource: pods}", sink: sinkSpec{jetStream, r.bus}})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, informd.end()) }()
-	if _, _, err := informd.settle(ctx, border{}, int64(pods), 0, pods); err != nil {
+	defer func() { err = errors.Join(err, c.end()) }()
+	beginning, err := c.border(0)
+	if err != nil {
 		return err
 	}
-	for range b.times(3) {
-		r := &commitRun{ends: make(map[uint64]*trip)}
-		if err := r.measure(ctx, client, c.EtcdEndpoint(), bus.URL(), names, max(2*commitRate, b.size(6_000)+commitRate)); err != nil {
+	beginning.cpu = 0
+	for round := range rounds {
+		one := run{Case: onControlPlane, Client: k, Round: round, Objects: len(r.names)}
+		var h handled
+		if one.Sync, h, err = c.settle(ctx, beginning, int64(len(r.names)), 0, len(r.names)); err != nil {
 			return err
 		}
-		commits, writes := r.latencies(commitRate)
-		b.commits, b.writes = append(b.commits, percentiles(commits)), append(b.writes, percentiles(writes))
-		b.say("real control plane at %d updates/s: from the commit p50 %.2f ms, p99 %.2f ms; from the request p50 %.2f, p99 %.2f; %d updates",
-			commitRate, percentiles(commits)[0], percentiles(commits)[1], percentiles(writes)[0], percentiles(writes)[1], len(commits))
+		from, err := c.border(h.mallocs)
+		if err != nil {
+			return err
+		}
+		trips := &commitRun{ends: make(map[uint64]*trip)}
+		if err := trips.measure(ctx, r, k == informd); err != nil {
+			return err
+		}
+		if one.Stream, h, err = c.settle(ctx, from, int64(len(r.names)), h.updates+int64(r.updates), r.updates); err != nil {
+			return err
+		}
+		one.DeliveredObjects, one.DeliveredUpdates = h.objects, int64(r.updates)
+		if one.RSS, err = c.memory("VmRSS"); err != nil {
+			return err
+		}
+		if one.Peak, err = c.memory("VmHWM"); err != nil {
+			return err
+		}
+		r.b.runs = append(r.b.runs, one)
+		r.b.say("real control plane at %d updates/s: %s: %.0f us of CPU per update, RSS %.1f MiB", commitRate, k, one.Stream.PerEvent(), one.RSS)
+		if k != informd {
+			continue
+		}
+		commits, writes := trips.latencies(commitRate)
+		r.b.commits, r.b.writes = append(r.b.commits, percentiles(commits)), append(r.b.writes, percentiles(writes))
+		r.b.say("from the commit p50 %.2f ms, p99 %.2f ms; from the request p50 %.2f, p99 %.2f; %d updates",
+			percentiles(commits)[0], percentiles(commits)[1], percentiles(writes)[0], percentiles(writes)[1], len(commits))
 	}
 	return nil
 }
@@ -130,19 +172,22 @@ func (r *commitRun) latencies(warmup int) (commits, writes []float64) {
 	return commits, writes
 }
 
-func (r *commitRun) measure(ctx context.Context, client dynamic.Interface, etcd, bus string, names []string, updates int) (err error) {
-	store, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+// measure makes updates and waits until they are known at both ends; without the
+// subscriber, at the one.
+func (r *commitRun) measure(ctx context.Context, rig *commitRig, subscribe bool) (err error) {
+	if !subscribe {
+		return r.write(ctx, rig.client, rig.names, rig.updates)
+	}
+	store, err := clientv3.New(clientv3.Config{Endpoints: []string{rig.cluster.EtcdEndpoint()}, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
 	if err != nil {
 		return fmt.Errorf("connect to etcd: %w", err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	conn, err := nats.Connect(bus)
+	conn, err := nats.Connect(rig.bus)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	// What a stream has stored goes to the plain subscribers of its subjects as well, at
-	// the same time; a consumer of the stream is what a program would have.
 	js, err := conn.JetStream()
 	if err != nil {
 		return err
@@ -171,12 +216,12 @@ func (r *commitRun) measure(ctx context.Context, client dynamic.Interface, etcd,
 	})
 	defer reader.Wait()
 	defer stop()
-	if err := r.write(ctx, client, names, updates); err != nil {
+	if err := r.write(ctx, rig.client, rig.names, rig.updates); err != nil {
 		return err
 	}
-	return eventually(ctx, fmt.Sprintf("%d updates arrive", updates), 50*time.Millisecond, time.Minute, func() (bool, error) {
+	return eventually(ctx, fmt.Sprintf("%d updates arrive", rig.updates), 50*time.Millisecond, time.Minute, func() (bool, error) {
 		n := r.arrived()
-		if n < updates {
+		if n < rig.updates {
 			return false, fmt.Errorf("%d have arrived", n)
 		}
 		return true, nil

@@ -9,8 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -55,31 +55,33 @@ func (b *bench) report(ctx context.Context, to io.Writer) error {
 		fmt.Fprint(to, ", QUICK: whether it works, not how fast it is")
 	}
 	fmt.Fprint(to, "\n\n")
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "METRIC\tMEDIAN\tSPREAD\tRUNS\tREQUIRED\tREACHED\tAIM\tREACHED\tABSOLUTE")
+	results := &table{}
+	results.add("metric", "median", "spread", "runs", "required", "reached", "aim", "reached", "absolute")
 	for _, r := range b.rows {
 		s := spreadOf(r.Values)
-		median := "-"
+		median, between := "-", "-"
 		if s.Runs > 0 {
-			median = number(s.Median) + r.Unit
+			median, between = number(s.Median)+r.Unit, number(s.Least)+" to "+number(s.Most)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s..%s\t%d\t%s\t%s\t%s\t%s\t%s\n", r.Metric, median, number(s.Least), number(s.Most), s.Runs,
-			bound(r, r.Required), r.reached(r.Required), bound(r, r.Aim), r.reached(r.Aim), r.Absolute)
+		results.add(r.Metric, median, between, strconv.Itoa(s.Runs), bound(r, r.Required), r.reached(r.Required), bound(r, r.Aim), r.reached(r.Aim), r.Absolute)
 	}
-	fmt.Fprintln(w, "\nCASE\tCLIENT\tCPU/OBJECT\tCPU/UPDATE\tSPREAD\tUPDATES/S\tALLOCATIONS/UPDATE\tRSS\tPEAK\tRUNS")
-	b.details(w)
-	if err := w.Flush(); err != nil || b.json == "" {
-		return err
+	results.print(to)
+	fmt.Fprintln(to)
+	b.details().print(to)
+	if b.json == "" {
+		return nil
 	}
 	return b.writeJSON(about)
 }
 
 // details are the medians of every client of every case.
-func (b *bench) details(w io.Writer) {
+func (b *bench) details() *table {
 	type pair struct {
 		name string
 		kind kind
 	}
+	details := &table{}
+	details.add("case", "client", "us/object", "us/update", "spread", "updates/s", "allocations/update", "RSS, MiB", "peak, MiB", "server, us/update", "runs")
 	seen := make(map[pair]bool)
 	for _, r := range b.runs {
 		p := pair{r.Case, r.Client}
@@ -89,9 +91,14 @@ func (b *bench) details(w io.Writer) {
 		seen[p] = true
 		median := func(figure func(run) float64) string { return number(spreadOf(b.of(p.name, p.kind, figure)).Median) }
 		update := spreadOf(b.of(p.name, p.kind, perUpdate))
-		fmt.Fprintf(w, "%s\t%s\t%s us\t%s us\t%s..%s\t%s\t%s\t%s MiB\t%s MiB\t%d\n", p.name, p.kind, median(perObject), number(update.Median), number(update.Least),
-			number(update.Most), median(rate), median(mallocs), median(rss), median(func(r run) float64 { return r.Peak }), update.Runs)
+		allocations := "-"
+		if r.Stream.Mallocs > 0 {
+			allocations = median(mallocs)
+		}
+		details.add(p.name, string(p.kind), median(perObject), number(update.Median), number(update.Least)+" to "+number(update.Most), median(rate), allocations,
+			median(rss), median(func(r run) float64 { return r.Peak }), median(func(r run) float64 { return r.Server }), strconv.Itoa(update.Runs))
 	}
+	return details
 }
 
 func bound(r row, v float64) string {

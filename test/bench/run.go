@@ -17,6 +17,9 @@ type run struct {
 	// Sync is from the start of the process to the last object, Stream from the first
 	// update to the last.
 	Sync, Stream phase
+	// Server is the CPU time of the replay server for an update, in microseconds. If it
+	// is more than the client's, the client was not at saturation.
+	Server float64
 	// Delivered are all updates that it handled, those of a short stream before the
 	// measured one included.
 	DeliveredObjects, DeliveredUpdates int64
@@ -63,8 +66,8 @@ func (b *bench) saturate(ctx context.Context, s saturation) (err error) {
 			}
 			r.Case, r.Round = s.name, round
 			b.runs = append(b.runs, r)
-			b.say("%s, round %d: %s: %.2f us per object, %.2f us and %.2f allocations per update, %.0f updates/s, RSS %.1f MiB, peak %.1f",
-				s.name, round+1, k, r.Sync.PerEvent(), r.Stream.PerEvent(), r.Stream.Mallocs/float64(max(1, r.Stream.Events)), r.Stream.Rate(), r.RSS, r.Peak)
+			b.say("%s, round %d: %s: %.2f us per object, %.2f us and %.2f allocations per update, %.0f updates/s, RSS %.1f MiB, peak %.1f; the server %.1f us",
+				s.name, round+1, k, r.Sync.PerEvent(), r.Stream.PerEvent(), r.Stream.Mallocs/float64(max(1, r.Stream.Events)), r.Stream.Rate(), r.RSS, r.Peak, r.Server)
 		}
 	}
 	return nil
@@ -96,12 +99,21 @@ func (b *bench) once(ctx context.Context, k kind, s setup, updates int) (r run, 
 		if err != nil {
 			return r, err
 		}
+		before, err := s.server.cpu()
+		if err != nil {
+			return r, err
+		}
 		if err := s.server.play(ctx, n, 0); err != nil {
 			return r, err
 		}
 		if r.Stream, h, err = c.settle(ctx, from, int64(r.Objects), h.updates+int64(n), n); err != nil {
 			return r, err
 		}
+		after, err := s.server.cpu()
+		if err != nil {
+			return r, err
+		}
+		r.Server = phase{Events: n, CPU: after - before}.PerEvent()
 	}
 	r.DeliveredObjects, r.DeliveredUpdates = h.objects, h.updates
 	if r.RSS, err = c.memory("VmRSS"); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,11 +60,11 @@ func (b *bench) report(ctx context.Context, to io.Writer) error {
 	results.add("metric", "median", "spread", "runs", "required", "reached", "aim", "reached", "absolute")
 	for _, r := range b.rows {
 		s := spreadOf(r.Values)
-		median, between := "-", "-"
+		median, between, absolute := "-", "-", ""
 		if s.Runs > 0 {
-			median, between = number(s.Median)+r.Unit, number(s.Least)+" to "+number(s.Most)
+			median, between, absolute = number(s.Median)+r.Unit, number(s.Least)+" to "+number(s.Most), r.Absolute
 		}
-		results.add(r.Metric, median, between, strconv.Itoa(s.Runs), bound(r, r.Required), r.reached(r.Required), bound(r, r.Aim), r.reached(r.Aim), r.Absolute)
+		results.add(r.Metric, median, between, strconv.Itoa(s.Runs), bound(r, r.Required), r.reached(r.Required), bound(r, r.Aim), r.reached(r.Aim), absolute)
 	}
 	results.print(to)
 	fmt.Fprintln(to)
@@ -130,7 +131,7 @@ func (b *bench) writeJSON(about string) error {
 	}{Machine: about, Date: b.began.UTC(), Quick: b.quick, Runs: b.runs}
 	for _, r := range b.rows {
 		j := jsonRow{Metric: r.Metric, Unit: r.Unit, Required: bound(r, r.Required), Aim: bound(r, r.Aim),
-			ReachedRequired: r.reached(r.Required), ReachedAim: r.reached(r.Aim), Values: r.Values, Absolute: r.Absolute}
+			ReachedRequired: r.reached(r.Required), ReachedAim: r.reached(r.Aim), Values: slices.DeleteFunc(slices.Clone(r.Values), math.IsNaN), Absolute: r.Absolute}
 		if s := spreadOf(r.Values); s.Runs > 0 {
 			j.Median, j.Least, j.Most = &s.Median, &s.Least, &s.Most
 		}

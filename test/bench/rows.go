@@ -77,7 +77,7 @@ func (b *bench) judge() {
 	}
 	many := b.of(manyPods, informd, rss)
 	compare("RSS, 100k Pods, baseline (20k, scaled) : informd", 100, 200, true, scaled, many, "MiB")
-	b.rows = append(b.rows, row{Metric: "RSS, 100k Pods", Unit: "MiB", Required: 64, Aim: 40, Values: many, Absolute: "peak " + number(spreadOf(b.of(manyPods, informd, func(r run) float64 { return r.Peak })).Median)})
+	b.rows = append(b.rows, row{Metric: "RSS, 100k Pods", Unit: " MiB", Required: 64, Aim: 40, Values: many, Absolute: "peak " + number(spreadOf(b.of(manyPods, informd, func(r run) float64 { return r.Peak })).Median)})
 	compare("RSS, 100k objects, metadata-only informer : informd", 10, 20, true, b.of(manyMetadata, baselineMetadata, rss), many, "MiB")
 	compare("CPU of the initial sync per object, baseline (20k) : informd (100k)", 30, 100, true, b.of(podsNATS, baseline, perObject), b.of(manyPods, informd, perObject), "us")
 	b.rows = append(b.rows, row{Metric: "allocations per event, whole process, no sink", Unit: "", Required: 2, Aim: 0.05, Values: b.of(podsNone, informd, mallocs)})

@@ -45,6 +45,7 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request) bool {
 	if http.NewResponseController(w).Flush() != nil {
 		return false
 	}
+	setCork(r.Context(), false)
 	select {
 	case <-released:
 		return true

@@ -61,6 +61,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, namespace string) 
 		kind, apiVersion = "PartialObjectMetadataList", "meta.k8s.io/v1"
 	}
 	w.Header().Set("Content-Type", "application/json")
+	setCork(r.Context(), true)
+	defer setCork(r.Context(), false)
 	b := fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","continue":%q,"remainingItemCount":%d},"items":[`,
 		kind, apiVersion, p.at, next, max(0, s.options.Objects-end))
 	for i, written := p.from, 0; i < end; i++ {

@@ -85,11 +85,11 @@ func New(o Options) (*Server, error) {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(!o.HTTP1)
 	s.server = &http.Server{
-		Handler: s, ReadHeaderTimeout: time.Minute, Protocols: protocols, ErrorLog: log.New(io.Discard, "", 0),
+		Handler: s, ReadHeaderTimeout: time.Minute, Protocols: protocols, ErrorLog: log.New(io.Discard, "", 0), ConnContext: withCork,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13},
 	}
 	s.served.Go(func() {
-		_ = s.server.ServeTLS(listener, "", "") // it ends with Close
+		_ = s.server.ServeTLS(corkedListener{listener}, "", "") // it ends with Close
 	})
 	return s, nil
 }

@@ -61,6 +61,7 @@ func start(t *testing.T, resource string, objects int, http1 bool) (*replay.Serv
 	if err != nil {
 		t.Fatal(err)
 	}
+	config.QPS = -1
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +83,7 @@ func TestListAndWatchAreOneHistory(t *testing.T) {
 		objects  int
 		http1    bool
 	}{
-		"pods":             {"pods", 1000, false},
+		"pods":             {"pods", 300, false},
 		"pods, HTTP/1.1":   {"pods", 100, true},
 		"custom resources": {"samples", 333, false},
 		"large":            {"configmaps", 12, false},

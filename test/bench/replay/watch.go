@@ -74,6 +74,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, namespace string)
 // that ends them, and says whether the client is still there.
 func (o *objectWatch) initialEvents() bool {
 	s, at := o.server, o.at.Load()
+	setCork(o.r.Context(), true)
+	defer setCork(o.r.Context(), false)
 	for i := range s.options.Objects {
 		if o.namespace != "" && corpus.Namespace(i) != o.namespace {
 			continue
@@ -102,6 +104,7 @@ func (o *objectWatch) follow(ctx context.Context) {
 			}
 			continue
 		}
+		setCork(o.r.Context(), head-at >= manyEvents)
 		for at < head && ctx.Err() == nil {
 			at = o.render(at, head)
 			if !o.write() {
@@ -112,6 +115,7 @@ func (o *objectWatch) follow(ctx context.Context) {
 		if !o.flush() {
 			return
 		}
+		setCork(o.r.Context(), false)
 	}
 }
 

@@ -2,21 +2,11 @@ package main
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
-
-// TestMain lets the test binary be the replay server as well, as the program itself is.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "serve" {
-		exit(serve(os.Args[2:]))
-		return
-	}
-	os.Exit(m.Run())
-}
 
 // TestHarness runs every kind of client and every other case with as little as there
 // can be, and looks at what was delivered and which rows were measured, never at how

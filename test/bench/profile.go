@@ -19,7 +19,7 @@ import (
 // profiler of its own: net/http/pprof at $INFORMD_PPROF.
 //
 //go:embed profile_overlay.txt
-var profileServer string //nolint:gochecknoglobals // embed needs one
+var profileServer string
 
 // profile shows where informd's CPU time goes at saturation, and what its heap holds.
 func profile(args []string) error {

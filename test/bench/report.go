@@ -130,8 +130,10 @@ func (b *bench) writeJSON(about string) error {
 		Runs    []run
 	}{Machine: about, Date: b.began.UTC(), Quick: b.quick, Runs: b.runs}
 	for _, r := range b.rows {
-		j := jsonRow{Metric: r.Metric, Unit: r.Unit, Required: bound(r, r.Required), Aim: bound(r, r.Aim),
-			ReachedRequired: r.reached(r.Required), ReachedAim: r.reached(r.Aim), Values: slices.DeleteFunc(slices.Clone(r.Values), math.IsNaN), Absolute: r.Absolute}
+		j := jsonRow{
+			Metric: r.Metric, Unit: r.Unit, Required: bound(r, r.Required), Aim: bound(r, r.Aim),
+			ReachedRequired: r.reached(r.Required), ReachedAim: r.reached(r.Aim), Values: slices.DeleteFunc(slices.Clone(r.Values), math.IsNaN), Absolute: r.Absolute,
+		}
 		if s := spreadOf(r.Values); s.Runs > 0 {
 			j.Median, j.Least, j.Most = &s.Median, &s.Least, &s.Most
 		}
@@ -141,5 +143,5 @@ func (b *bench) writeJSON(about string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(b.json, append(text, '\n'), 0o644) //nolint:gosec // not a secret
+	return os.WriteFile(b.json, append(text, '\n'), 0o644)
 }

@@ -10,7 +10,7 @@ import (
 
 // managedBy is the managedFields entry of a manager that has set these top-level
 // fields of an object.
-func managedBy(manager, subresource string, operation metav1.ManagedFieldsOperationType, at metav1.Time, object any, fields ...string) (metav1.ManagedFieldsEntry, error) {
+func managedBy(manager, subresource string, object any, fields ...string) (metav1.ManagedFieldsEntry, error) {
 	encoded, err := json.Marshal(object)
 	if err != nil {
 		return metav1.ManagedFieldsEntry{}, err
@@ -31,9 +31,10 @@ func managedBy(manager, subresource string, operation metav1.ManagedFieldsOperat
 		}
 	}
 	raw, err := json.Marshal(fieldSet(owned))
+	at := began()
 	return metav1.ManagedFieldsEntry{
-		Manager: manager, Operation: operation, APIVersion: "v1", Time: &at,
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw}, Subresource: subresource,
+		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &at,
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw)), Subresource: subresource,
 	}, err
 }
 

@@ -23,7 +23,7 @@ func Samples() (*Corpus, error) {
 	for n := range sampleShapes {
 		s := map[string]any{
 			"apiVersion": Group + "/v1", "kind": "Sample",
-			"metadata": placeheld(fmt.Sprintf("sample-%02d-", n), nil),
+			"metadata": identified(fmt.Sprintf("sample-%02d-", n), nil),
 			"spec": map[string]any{
 				"interval": fmt.Sprintf("%ds", 10+r.IntN(50)), "replicas": r.IntN(10), "site": pick(r, "hall-1", "hall-2", "roof"),
 				"thresholds": map[string]any{"low": r.IntN(20), "high": 60 + r.IntN(40)},
@@ -35,11 +35,11 @@ func Samples() (*Corpus, error) {
 				}},
 			},
 		}
-		m, err := managedBy("sample-controller", "", metav1.ManagedFieldsOperationUpdate, began(), s, "metadata", "spec", "status")
+		m, err := managedBy("sample-controller", "", s, "metadata", "spec", "status")
 		if err != nil {
 			return nil, err
 		}
-		metadata := placeheld(fmt.Sprintf("sample-%02d-", n), nil)
+		metadata := identified(fmt.Sprintf("sample-%02d-", n), nil)
 		metadata.ManagedFields = []metav1.ManagedFieldsEntry{m}
 		s["metadata"] = metadata
 		objects = append(objects, s)
@@ -54,7 +54,7 @@ func ConfigMaps() (*Corpus, error) {
 	for n, size := range []int{100 << 10, 150 << 10, 250 << 10, 400 << 10, 600 << 10, 1000 << 10} {
 		c := &corev1.ConfigMap{
 			TypeMeta:   metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"},
-			ObjectMeta: placeheld(fmt.Sprintf("dashboards-%d-", n), nil),
+			ObjectMeta: identified(fmt.Sprintf("dashboards-%d-", n), nil),
 			Data:       make(map[string]string),
 		}
 		for file := 0; size > 0; file++ {
@@ -66,7 +66,7 @@ func ConfigMaps() (*Corpus, error) {
 			c.Data[fmt.Sprintf("dashboard-%02d.json", file)] = b.String()
 			size -= b.Len()
 		}
-		m, err := managedBy("helm", "", metav1.ManagedFieldsOperationUpdate, began(), c, "metadata", "data")
+		m, err := managedBy("helm", "", c, "metadata", "data")
 		if err != nil {
 			return nil, err
 		}

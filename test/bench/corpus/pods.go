@@ -36,8 +36,8 @@ func began() metav1.Time {
 	return metav1.Time{Time: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)}
 }
 
-// placeheld is the metadata that tells an object apart.
-func placeheld(prefix string, annotations map[string]string) metav1.ObjectMeta {
+// identified is the metadata that tells an object apart.
+func identified(prefix string, annotations map[string]string) metav1.ObjectMeta {
 	if annotations == nil {
 		annotations = make(map[string]string)
 	}
@@ -53,7 +53,7 @@ func pod(r *rand.Rand, n int) (*corev1.Pod, error) {
 	app := fmt.Sprintf("%s-%s", pick(r, "checkout", "catalogue", "payments", "search", "gateway", "ledger"), pick(r, "api", "worker", "web", "cache"))
 	p := &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
-		ObjectMeta: placeheld(fmt.Sprintf("%s-%08x-", app, 0x5bc7f600+n), nil),
+		ObjectMeta: identified(fmt.Sprintf("%s-%08x-", app, 0x5bc7f600+n), nil),
 	}
 	p.GenerateName = fmt.Sprintf("%s-%08x-", app, 0x5bc7f600+n)
 	p.Labels = map[string]string{
@@ -76,11 +76,11 @@ func pod(r *rand.Rand, n int) (*corev1.Pod, error) {
 	}}
 	fillSpec(r, p, app)
 	fillStatus(r, p)
-	created, err := managedBy("kube-controller-manager", "", metav1.ManagedFieldsOperationUpdate, began(), p, "metadata", "spec")
+	created, err := managedBy("kube-controller-manager", "", p, "metadata", "spec")
 	if err != nil {
 		return nil, err
 	}
-	running, err := managedBy("kubelet", "status", metav1.ManagedFieldsOperationUpdate, began(), p, "status")
+	running, err := managedBy("kubelet", "status", p, "status")
 	if err != nil {
 		return nil, err
 	}

@@ -58,13 +58,12 @@ func (h *history) now() uint64 {
 }
 
 // advance lets n more revisions happen.
-func (h *history) advance(n uint64) uint64 {
+func (h *history) advance(n uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.head += n
 	close(h.wake)
 	h.wake = make(chan struct{})
-	return h.head
 }
 
 // beyond blocks until there is a revision after that one, or ctx or a tick

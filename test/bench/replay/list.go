@@ -65,29 +65,32 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, namespace string) 
 	defer setCork(r.Context(), false)
 	b := fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","continue":%q,"remainingItemCount":%d},"items":[`,
 		kind, apiVersion, p.at, next, max(0, s.options.Objects-end))
-	for i, written := p.from, 0; i < end; i++ {
-		if namespace != "" && corpus.Namespace(i) != namespace {
+	if b, ok := s.items(w, r, p, count, b); ok {
+		_, _ = w.Write(append(b, "]}\n"...)) // a client that is gone misses nothing
+	}
+}
+
+// items writes the objects of a page, b before them. It returns what is not written
+// yet, and whether the client is still there.
+func (s *Server) items(w http.ResponseWriter, r *http.Request, p page, count int, b []byte) ([]byte, bool) {
+	for i, rendered := p.from, 0; rendered < count; i++ {
+		if p.namespace != "" && corpus.Namespace(i) != p.namespace {
 			continue
 		}
-		if written++; written > 1 {
+		if rendered++; rendered > 1 {
 			b = append(b, ',')
 		}
 		b = s.options.Corpus.Append(b, p.form, corpus.Object{Index: i, Revision: s.history.last(i, p.at), Sent: s.stamp()})
-		s.listed.Add(1)
-		if held := s.hold.reached(s.listed.Load()); held || len(b) >= writeSize {
-			if _, err := w.Write(b); err != nil {
-				return
-			}
-			b = b[:0]
-			if held && !s.wait(w, r) {
-				return
-			}
+		held := s.hold.reached(s.listed.Add(1))
+		if !held && len(b) < writeSize {
+			continue
 		}
-		if written == count {
-			break
+		if _, err := w.Write(b); err != nil || held && !s.wait(w, r) {
+			return nil, false
 		}
+		b = b[:0]
 	}
-	_, _ = w.Write(append(b, "]}\n"...)) // a client that is gone misses nothing
+	return b, true
 }
 
 // extent is where a page ends, and how many objects it has.

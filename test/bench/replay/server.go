@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -85,7 +85,7 @@ func New(o Options) (*Server, error) {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(!o.HTTP1)
 	s.server = &http.Server{
-		Handler: s, ReadHeaderTimeout: time.Minute, Protocols: protocols, ErrorLog: log.New(io.Discard, "", 0), ConnContext: withCork,
+		Handler: s, ReadHeaderTimeout: time.Minute, Protocols: protocols, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), ConnContext: withCork,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13},
 	}
 	s.served.Go(func() {
@@ -120,9 +120,7 @@ func (s *Server) Stats() Stats {
 	for w := range s.watches {
 		stats.Behind = max(stats.Behind, stats.Head-min(stats.Head, w.at.Load()))
 	}
-	for path, n := range s.unknown {
-		stats.Unknown[path] = n
-	}
+	maps.Copy(stats.Unknown, s.unknown)
 	return stats
 }
 

@@ -81,8 +81,7 @@ func (o *objectWatch) initialEvents() bool {
 			continue
 		}
 		o.buffer = s.options.Corpus.Append(o.buffer, o.added, corpus.Object{Index: i, Revision: s.history.last(i, at), Sent: s.stamp()})
-		s.listed.Add(1)
-		held := s.hold.reached(s.listed.Load())
+		held := s.hold.reached(s.listed.Add(1))
 		if (held || len(o.buffer) >= writeSize) && !o.write() || held && !s.wait(o.w, o.r) {
 			return false
 		}

@@ -23,7 +23,7 @@ func Samples() (*Corpus, error) {
 	for n := range sampleShapes {
 		s := map[string]any{
 			"apiVersion": Group + "/v1", "kind": "Sample",
-			"metadata": identified(fmt.Sprintf("sample-%02d-", n), nil),
+			"metadata": identified(fmt.Sprintf("sample-%02d-", n)),
 			"spec": map[string]any{
 				"interval": fmt.Sprintf("%ds", 10+r.IntN(50)), "replicas": r.IntN(10), "site": pick(r, "hall-1", "hall-2", "roof"),
 				"thresholds": map[string]any{"low": r.IntN(20), "high": 60 + r.IntN(40)},
@@ -39,7 +39,7 @@ func Samples() (*Corpus, error) {
 		if err != nil {
 			return nil, err
 		}
-		metadata := identified(fmt.Sprintf("sample-%02d-", n), nil)
+		metadata := identified(fmt.Sprintf("sample-%02d-", n))
 		metadata.ManagedFields = []metav1.ManagedFieldsEntry{m}
 		s["metadata"] = metadata
 		objects = append(objects, s)
@@ -54,7 +54,7 @@ func ConfigMaps() (*Corpus, error) {
 	for n, size := range []int{100 << 10, 150 << 10, 250 << 10, 400 << 10, 600 << 10, 1000 << 10} {
 		c := &corev1.ConfigMap{
 			TypeMeta:   metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"},
-			ObjectMeta: identified(fmt.Sprintf("dashboards-%d-", n), nil),
+			ObjectMeta: identified(fmt.Sprintf("dashboards-%d-", n)),
 			Data:       make(map[string]string),
 		}
 		for file := 0; size > 0; file++ {

@@ -37,15 +37,12 @@ func began() metav1.Time {
 }
 
 // identified is the metadata that tells an object apart.
-func identified(prefix string, annotations map[string]string) metav1.ObjectMeta {
-	if annotations == nil {
-		annotations = make(map[string]string)
-	}
-	annotations[SentAnnotation] = sentSlot.placeholder()
+func identified(prefix string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: prefix + indexSlot.placeholder(), Namespace: "ns-" + namespaceSlot.placeholder(),
 		UID:             types.UID("6f1c9a52-7d3e-4b80-9c14-0b5e" + indexSlot.placeholder()),
-		ResourceVersion: revisionSlot.placeholder(), Generation: 1, CreationTimestamp: began(), Annotations: annotations,
+		ResourceVersion: revisionSlot.placeholder(), Generation: 1, CreationTimestamp: began(),
+		Annotations: map[string]string{SentAnnotation: sentSlot.placeholder()},
 	}
 }
 
@@ -53,7 +50,7 @@ func pod(r *rand.Rand, n int) (*corev1.Pod, error) {
 	app := fmt.Sprintf("%s-%s", pick(r, "checkout", "catalogue", "payments", "search", "gateway", "ledger"), pick(r, "api", "worker", "web", "cache"))
 	p := &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
-		ObjectMeta: identified(fmt.Sprintf("%s-%08x-", app, 0x5bc7f600+n), nil),
+		ObjectMeta: identified(fmt.Sprintf("%s-%08x-", app, 0x5bc7f600+n)),
 	}
 	p.GenerateName = fmt.Sprintf("%s-%08x-", app, 0x5bc7f600+n)
 	p.Labels = map[string]string{

@@ -73,7 +73,7 @@ func TestListAndWatchAreOneHistory(t *testing.T) {
 		"pods":             {"pods", 300, false},
 		"pods, HTTP/1.1":   {"pods", 100, true},
 		"custom resources": {"samples", 333, false},
-		"large":            {"configmaps", 12, false},
+		"large":            {"configmaps", 6, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c, config := start(t, tt.resource, tt.objects, tt.http1)

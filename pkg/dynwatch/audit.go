@@ -300,7 +300,7 @@ func (t *target) endAudit(diverged int, err error) {
 	} else {
 		t.status.audited(diverged)
 	}
-	a.answer(AuditResult{Target: t.spec.name(), Revision: r.rv, Objects: r.objects, Divergences: diverged, Err: err})
+	a.answer(AuditResult{Target: t.name, Revision: r.rv, Objects: r.objects, Divergences: diverged, Err: err})
 }
 
 func (a *audits) answer(r AuditResult) {
@@ -321,5 +321,5 @@ func (t *target) abandonAudit() {
 			a.due = time.Now()
 		}
 	}
-	a.answer(AuditResult{Target: t.spec.name(), Err: errAbandoned})
+	a.answer(AuditResult{Target: t.name, Err: errAbandoned})
 }

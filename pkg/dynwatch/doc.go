@@ -32,7 +32,7 @@
 //     unserved.go: one that is gone
 //   - metadatawatch.go: what follows the definitions, the Namespaces and controllers
 //   - sweep.go: lists, compared with the index (first snapshot and reconcile)
-//   - follow.go: the watch
+//   - follow.go: the watch; gather.go: what arrives together is appended together
 //   - lost.go, recover.go: expired history (410); rollback.go: restored storage
 //   - retrace.go: a short range of lost history, listed revision by revision
 //   - walk.go, life.go: a long one, read from etcd object by object

@@ -11,8 +11,8 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// A batch is flushed when it reaches one of these. Lists are appended in
-// batches; a live event never waits.
+// A batch is flushed when it reaches one of these. Lists are appended in batches; a
+// live event waits for nothing but those that have arrived with it.
 const (
 	batchEvents = 64
 	batchBytes  = 256 << 10
@@ -95,7 +95,10 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 	if op == event.Entered {
 		ev.ID = event.SelectionID(o.UID, o.ResourceVersion, op, cause, t.epoch)
 	} else {
-		ev.ID = event.ObjectID(o.UID, o.ResourceVersion, t.epoch)
+		ev.ID = o.ID
+		if t.epoch > 0 {
+			ev.ID = event.ObjectID(o.UID, o.ResourceVersion, t.epoch)
+		}
 	}
 	e.rv, e.ordinal, e.hash, e.epoch = o.ResourceVersion, ev.Ordinal, t.index.hash(o.Data), t.epoch
 	return t.emit(ctx, ev)
@@ -163,7 +166,7 @@ func (t *target) record(op event.Op) event.Event {
 		gvr = schema.GroupVersionResource{Group: t.spec.group, Version: t.spec.version, Resource: t.spec.resource}
 	}
 	return event.Event{
-		Op: op, Time: time.Now(), Cluster: t.options.Cluster, Target: t.spec.name(),
+		Op: op, Time: time.Now(), Cluster: t.options.Cluster, Target: t.name,
 		Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: t.resolved.kind,
 	}
 }

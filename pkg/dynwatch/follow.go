@@ -91,7 +91,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			if !ok {
 				return nil
 			}
-			if err = t.handle(ctx, e); err == nil {
+			if err = t.handleEvent(ctx, e); err == nil {
 				q, t.suspect = quiet{since: time.Now()}, false
 			}
 		case <-t.coverage.changed:
@@ -140,14 +140,34 @@ func (t *target) betweenFrames(ctx context.Context) error {
 	return t.concludeAll(ctx)
 }
 
-// handle takes one event of the watch.
-func (t *target) handle(ctx context.Context, e watch.Event) error {
+// handleEvent takes the frames of one event of the watch.
+func (t *target) handleEvent(ctx context.Context, e watch.Event) error {
 	if e.Type == watch.Error {
 		return fmt.Errorf("watch: %w", apierrors.FromObject(e.Object))
 	}
 	w, ok := e.Object.(*frame.Watched)
 	if !ok {
 		return fmt.Errorf("watch: unexpected %T", e.Object)
+	}
+	for first := true; w != nil; first = false {
+		if !first {
+			if err := t.betweenFrames(ctx); err != nil {
+				return err
+			}
+		}
+		if err := t.handle(ctx, w); err != nil {
+			return err
+		}
+		w = w.Done()
+	}
+	return t.gathered(ctx)
+}
+
+// handle takes one frame.
+func (t *target) handle(ctx context.Context, w *frame.Watched) error {
+	done, err := t.gather(ctx, w)
+	if done || err != nil {
+		return err
 	}
 	t.status.progressNow()
 	t.resetPause()
@@ -161,7 +181,7 @@ func (t *target) handle(ctx context.Context, e watch.Event) error {
 	if w.Err != nil {
 		rv, namespace, name = w.Err.ResourceVersion, w.Err.Namespace, w.Err.Name
 	}
-	leftOut, err := t.leavesOut(ctx, e.Type, w)
+	leftOut, err := t.leavesOut(ctx, w.Kind, w)
 	if err != nil {
 		return err
 	}
@@ -172,18 +192,18 @@ func (t *target) handle(ctx context.Context, e watch.Event) error {
 	switch {
 	case leftOut: // but the cursor moves on
 	case w.Err != nil:
-		if err := t.rejectFrame(ctx, e.Type, w.Err); err != nil {
+		if err := t.rejectFrame(ctx, w.Kind, w.Err); err != nil {
 			return err
 		}
-	case e.Type != watch.Bookmark:
-		if err := t.apply(ctx, e.Type, &w.Object); err != nil {
+	case w.Kind != watch.Bookmark:
+		if err := t.apply(ctx, w.Kind, &w.Object); err != nil {
 			return err
 		}
 	}
 	if rv > t.cursor {
 		t.setCursor(rv)
 	}
-	if e.Type == watch.Deleted && rv == t.cursor {
+	if w.Kind == watch.Deleted && rv == t.cursor {
 		name := key(namespace, name)
 		t.ended[name] = max(t.ended[name], rv)
 	}

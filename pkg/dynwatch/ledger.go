@@ -115,7 +115,7 @@ func (t *target) keepMark(ctx context.Context, now mark) error {
 	if err != nil {
 		return fmt.Errorf("encode mark: %w", err)
 	}
-	if err := t.options.Log.Mark(ctx, t.spec.name(), text); err != nil {
+	if err := t.options.Log.Mark(ctx, t.name, text); err != nil {
 		return fmt.Errorf("%w: mark: %w", errLog, err)
 	}
 	t.marked = now
@@ -148,9 +148,9 @@ func (t *target) restore(ctx context.Context) error {
 	t.index = newIndex()
 	ends := make(map[string]ended)
 	newest, others := uint64(0), false
-	text, err := t.options.Log.Restore(ctx, t.spec.name(), func(e event.Event) {
+	text, err := t.options.Log.Restore(ctx, t.name, func(e event.Event) {
 		t.epoch = max(t.epoch, event.Epoch(e.ID))
-		others = others || e.Target != t.spec.name()
+		others = others || e.Target != t.name
 		if e.ResourceVersion >= newest {
 			newest = e.ResourceVersion
 			t.resolved = resolved{gvr: schema.GroupVersionResource{Group: e.Group, Version: e.Version, Resource: e.Resource}, kind: e.Kind}

@@ -225,7 +225,7 @@ func (m *Manager) stillWanted(set wantedSet) map[string]spec {
 // converge makes the running targets these. The objects that the first list of a
 // later one holds are added. The caller holds converging.
 func (m *Manager) converge(targets map[string]spec, later map[string]bool) (begun, ended int) {
-	ended = m.end(func(r *running) bool { return !targets[r.target.spec.name()].watches(r.target.spec) })
+	ended = m.end(func(r *running) bool { return !targets[r.target.name].watches(r.target.spec) })
 	owners := false
 	for _, s := range targets {
 		owners = owners || s.owner

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -167,7 +168,8 @@ func (m *metadataWatch) object(o *frame.Object, bad *frame.Malformed) *metadataO
 	if bad != nil {
 		return &metadataObject{name: bad.Name, uid: bad.UID, rv: bad.ResourceVersion, bad: bad}
 	}
-	found := &metadataObject{name: o.Name, uid: o.UID, rv: o.ResourceVersion, owner: o.Owner}
+	// The names of a watch share their memory with those of other objects.
+	found := &metadataObject{name: strings.Clone(o.Name), uid: strings.Clone(o.UID), rv: o.ResourceVersion, owner: o.Owner}
 	if m.unlabelled {
 		return found
 	}
@@ -192,12 +194,14 @@ func (m *metadataWatch) handle(e watch.Event) error {
 		return fmt.Errorf("watch: unexpected %T", e.Object)
 	}
 	m.resetPause()
-	o := &metadataObject{rv: w.ResourceVersion}
-	if e.Type != watch.Bookmark {
-		o = m.object(&w.Object, w.Err)
+	for ; w != nil; w = w.Done() {
+		o := &metadataObject{rv: w.ResourceVersion}
+		if w.Kind != watch.Bookmark {
+			o = m.object(&w.Object, w.Err)
+		}
+		m.user.watched(w.Kind, o)
+		m.cursor = max(m.cursor, o.rv)
 	}
-	m.user.watched(e.Type, o)
-	m.cursor = max(m.cursor, o.rv)
 	return nil
 }
 

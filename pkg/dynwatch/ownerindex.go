@@ -277,7 +277,7 @@ func (x *ownerIndex) listed(all []metadataObject, _ uint64, _ bool) {
 	current := make(map[string]*frame.Owner, len(all))
 	for i := range all {
 		if all[i].bad == nil {
-			current[strings.Clone(all[i].uid)] = all[i].owner
+			current[all[i].uid] = all[i].owner
 		}
 	}
 	x.mu.Lock()

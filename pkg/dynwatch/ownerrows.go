@@ -1,7 +1,6 @@
 package dynwatch
 
 import (
-	"strings"
 	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -49,12 +48,7 @@ func (r *ownerRows) get(uid string, now time.Time) (owner *frame.Owner, known, d
 	return k.owner, k.there, true
 }
 
-func (r *ownerRows) put(uid string, owner *frame.Owner) {
-	if _, ok := r.current[uid]; !ok {
-		uid = strings.Clone(uid) // it shares its memory with the name
-	}
-	r.current[uid] = owner
-}
+func (r *ownerRows) put(uid string, owner *frame.Owner) { r.current[uid] = owner }
 
 func (r *ownerRows) remove(uid string, now time.Time) {
 	owner, ok := r.current[uid]
@@ -78,7 +72,7 @@ func (r *ownerRows) replace(current map[string]*frame.Owner, now time.Time) {
 // keep keeps what is known of an object that is not in a list or in the watch.
 func (r *ownerRows) keep(uid string, owner *frame.Owner, there bool, now time.Time) {
 	if _, again := r.kept[uid]; !again {
-		r.queue = append(r.queue, strings.Clone(uid))
+		r.queue = append(r.queue, uid)
 	}
 	r.kept[uid] = ownerKeptRow{owner: owner, there: there, until: now.Add(ownerKept)}
 	for len(r.queue) > maxOwnersKept || now.After(r.kept[r.queue[0]].until) {

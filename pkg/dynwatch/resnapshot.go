@@ -123,7 +123,7 @@ func (m *Manager) toResnapshot(resource string) (targets []*running, run uint64,
 
 // resnapshot has the target's loop make a snapshot.
 func (r *running) resnapshot(ctx context.Context, run uint64) (result ResnapshotResult) {
-	result = ResnapshotResult{Target: r.target.spec.name(), Run: run}
+	result = ResnapshotResult{Target: r.target.name, Run: run}
 	reply := make(chan ResnapshotResult, 1)
 	if result.Err = request(ctx, r, r.target.again.requests, resnapshotRequest{run, reply}); result.Err != nil {
 		return result
@@ -296,7 +296,7 @@ func (t *target) answerResnapshot(err error) {
 	} else {
 		t.logger.Info("all objects were announced anew", "run", s.run, "objects", s.objects)
 	}
-	s.reply <- ResnapshotResult{Target: t.spec.name(), Run: s.run, Revision: s.rv, Objects: s.objects, Err: err}
+	s.reply <- ResnapshotResult{Target: t.name, Run: s.run, Revision: s.rv, Objects: s.objects, Err: err}
 }
 
 // endReannouncing answers who still waits when the target ends.

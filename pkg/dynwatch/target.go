@@ -64,6 +64,7 @@ var errLog = errors.New("append to log")
 // its events coming. All but status, shape and asked belongs to the goroutine of run.
 type target struct {
 	spec    spec
+	name    string // of the spec
 	options *Options
 	clients *clients
 	timing  timing
@@ -88,8 +89,9 @@ type target struct {
 	source   *source
 	resolved resolved
 	index    *index
-	// cursor is the revision up to which everything was appended; see resume.
-	cursor uint64
+	// cursor is the revision up to which everything was appended; see resume. Ahead is
+	// the newest that was gathered and is not appended yet, 0 if nothing is.
+	cursor, ahead uint64
 	// ended are the revisions of ends at and behind the cursor, by key: see resume
 	// and resumeAt.
 	ended map[string]uint64
@@ -150,7 +152,7 @@ type target struct {
 func newTarget(s spec, m *Manager) *target {
 	options := &m.options
 	t := &target{
-		spec: s, options: options, clients: m.clients, timing: m.timing, limits: m.limits,
+		spec: s, name: s.name(), options: options, clients: m.clients, timing: m.timing, limits: m.limits,
 		logger: options.Logger.With("target", s.name()),
 		status: newStatus(s), index: newIndex(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
 		served: m.served, nudge: m.served.subscribe(s), looks: newLooks(), redactor: m.redactor,
@@ -305,7 +307,7 @@ func (t *target) reject(ctx context.Context, bad *frame.Malformed) error {
 		t.rejections[bad.UID] = bad.ResourceVersion
 	}
 	r := Rejected{
-		Target: t.spec.name(), Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID,
+		Target: t.name, Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID,
 		ResourceVersion: bad.ResourceVersion, Reason: bad.Reason, Size: bad.Size, Raw: bad.Raw,
 	}
 	t.status.rejected.Add(1)

@@ -52,7 +52,7 @@ func (m *Manager) Audit(ctx context.Context) ([]AuditResult, error) {
 // audit has the target's loop audit, again if the watch ends over it.
 func (r *running) audit(ctx context.Context) (result AuditResult) {
 	for range auditAttempts {
-		result = AuditResult{Target: r.target.spec.name()}
+		result = AuditResult{Target: r.target.name}
 		reply := make(chan AuditResult, 1)
 		if result.Err = request(ctx, r, r.target.audits.requests, chan<- AuditResult(reply)); result.Err != nil {
 			return result

@@ -77,10 +77,18 @@ func BenchmarkWatch(b *testing.B) {
 			defer w.Stop()
 			b.ReportAllocs()
 			b.SetBytes(int64(len(text)))
-			for b.Loop() {
+			for {
 				switch o := (<-w.ResultChan()).Object.(type) {
 				case *frame.Watched:
+					for ; o != nil; o = o.Done() {
+						if !b.Loop() {
+							return
+						}
+					}
 				case *unstructured.Unstructured:
+					if !b.Loop() {
+						return
+					}
 					o.SetManagedFields(nil)
 					if _, err := o.MarshalJSON(); err != nil {
 						b.Fatal(err)

@@ -75,7 +75,7 @@ func (d envelopeDecoder) Decode(_ []byte, _ *schema.GroupVersionKind, into runti
 	if !ok {
 		return nil, nil, fmt.Errorf("decode watch frame: into %T, not a WatchEvent", into)
 	}
-	e.Type = string(d.stream.current.kind)
+	e.Type = string(d.stream.kind)
 	return e, nil, nil
 }
 
@@ -87,8 +87,8 @@ func (envelopeDecoder) Identifier() runtime.Identifier { return "informd-frame" 
 type objectDecoder struct{ stream *stream }
 
 func (d objectDecoder) Decode([]byte, *schema.GroupVersionKind, runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	object := d.stream.current.object
-	d.stream.current.object = nil // an idle watch keeps nothing alive
+	object := d.stream.object
+	d.stream.object = nil
 	return object, nil, nil
 }
 

@@ -23,8 +23,7 @@ func TestFaultInHereIsOneMalformedObject(t *testing.T) {
 			return bad
 		},
 		"watch frame": func() *Malformed {
-			w, _ := n.frame(line).object.(*Watched)
-			return w.Err
+			return n.frame(line, nil).watched.Err
 		},
 	}
 	for name, call := range calls {

@@ -30,7 +30,7 @@ func (m *Malformed) Error() string {
 
 // malformed describes what p read of an object of the given bytes.
 func (p *pass) malformed(raw []byte, reason string) *Malformed {
-	o := p.object()
+	o := p.object(nil)
 	m := &Malformed{
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 		Reason: reason, Size: len(raw),

@@ -8,10 +8,13 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// Object is one normalised object. Its strings share one allocation and Data is
-// another: nothing of it pins the buffer that the object was read into, and the
-// strings do not pin Data.
+// Object is one normalised object. Its strings share one allocation, of a watch with
+// those of some other frames, and Data is another: nothing of it pins the buffer that
+// the object was read into, and the strings do not pin Data. Who keeps a string for
+// long clones it.
 type Object struct {
+	// ID is [event.ObjectID] in epoch 0.
+	ID string
 	// Namespace is empty for cluster-scoped objects; Name and UID never are.
 	Namespace, Name, UID string
 	// ResourceVersion is never 0.
@@ -86,7 +89,7 @@ func (n *Normaliser) Normalise(raw []byte) (o Object, err error) {
 			end = p.fail(behind, "bytes follow the object")
 		}
 	}
-	o, bad := n.finish(p, raw, from, end)
+	o, bad := n.finish(p, raw, from, end, nil)
 	if bad != nil {
 		return Object{}, bad
 	}
@@ -125,8 +128,9 @@ func (n *Normaliser) end(p *pass) {
 }
 
 // finish makes the object of the pass, which has found it at data[from:end]; raw
-// is what a report about it shows.
-func (n *Normaliser) finish(p *pass, raw []byte, from, end int) (Object, *Malformed) {
+// is what a report about it shows. Its strings are written into t, or, if that is nil,
+// have a block of their own.
+func (n *Normaliser) finish(p *pass, raw []byte, from, end int, t *text) (Object, *Malformed) {
 	if end == none {
 		return Object{}, p.malformed(raw, p.syntax(from))
 	}
@@ -134,7 +138,7 @@ func (n *Normaliser) finish(p *pass, raw []byte, from, end int) (Object, *Malfor
 	if p.reason != "" {
 		return Object{}, p.malformed(raw, p.reason)
 	}
-	o := p.object()
+	o := p.object(t)
 	if n.wants == nil || n.wants(o.Namespace) {
 		n.data(p, &o, from, end)
 	}

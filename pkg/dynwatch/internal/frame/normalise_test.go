@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/event"
@@ -240,7 +241,7 @@ func TestDeepCopy(t *testing.T) {
 	if !ok {
 		t.Fatal("a copy of another type")
 	}
-	if diff := cmp.Diff(w, c); diff != "" {
+	if diff := cmp.Diff(w, c, cmpopts.IgnoreUnexported(frame.Watched{})); diff != "" {
 		t.Errorf("copy (-want +got):\n%s", diff)
 	}
 	w.Data[0], w.Err.Raw[0] = 'x', 'x'

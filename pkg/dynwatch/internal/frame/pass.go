@@ -2,6 +2,7 @@ package frame
 
 import (
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -226,22 +227,49 @@ func (p *pass) complete() {
 	}
 }
 
-// object returns the object without its Data. Its strings share one block of their
-// own, so that whoever keeps one of them keeps neither the read buffer nor Data.
-func (p *pass) object() Object {
-	var b strings.Builder
-	b.Grow(len(p.namespace) + len(p.name) + len(p.uid))
+// object returns the object without its Data. Its strings are written into t, or have
+// one block of their own: whoever keeps one of them keeps neither the read buffer nor
+// Data.
+func (p *pass) object(t *text) Object {
+	var own text
+	if t == nil {
+		t = &own
+	}
+	const digits = 20 // of the largest revision
+	id := len(p.uid) + 1 + digits
+	b := t.room(id + len(p.namespace) + len(p.name))
+	from := b.Len()
+	var number [digits]byte
+	b.Write(p.uid)
+	b.WriteByte(':')
+	b.Write(strconv.AppendUint(number[:0], p.resourceVersion, 10))
+	id = b.Len() - from
 	b.Write(p.namespace)
 	b.Write(p.name)
-	b.Write(p.uid)
-	block := b.String()
-	name, uid := len(p.namespace), len(p.namespace)+len(p.name)
+	block := b.String()[from:]
 	return Object{
-		Namespace:       block[:name],
-		Name:            block[name:uid],
-		UID:             block[uid:],
+		ID:              block[:id],
+		UID:             block[:len(p.uid)],
+		Namespace:       block[id : id+len(p.namespace)],
+		Name:            block[id+len(p.namespace):],
 		ResourceVersion: p.resourceVersion,
 		Actor:           p.actor.value(),
 		Owner:           p.owner.value(),
 	}
+}
+
+// text is where the strings of a watch's objects are written one behind the other:
+// one allocation for many of them. What was written stays as it is.
+type text struct{ block strings.Builder }
+
+// textSize is the size of a block once much was written; the first are smaller.
+const textSize = 4 << 10
+
+// room returns a builder in which there is room for n bytes.
+func (t *text) room(n int) *strings.Builder {
+	if before := t.block.Cap(); before-t.block.Len() < n {
+		t.block.Reset()
+		t.block.Grow(max(n, min(2*before, textSize)))
+	}
+	return &t.block
 }

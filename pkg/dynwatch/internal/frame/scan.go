@@ -107,21 +107,45 @@ func (s *scanner) value(i, depth int) int {
 	return s.fail(i, "a value is expected")
 }
 
-// object checks the object that begins at i and is itself at the depth.
+// object checks the object that begins at i and is itself at the depth. Most of what
+// there is to check is keys and strings: they are checked here, without a call for each.
 func (s *scanner) object(i, depth int) int {
 	if depth > maxDepth {
 		return s.fail(i, "it nests deeper than 10000 levels")
 	}
+	data := s.data
 	i = s.skip(i + 1)
-	if uint(i) < uint(len(s.data)) && s.data[i] == '}' {
+	if uint(i) < uint(len(data)) && data[i] == '}' {
 		return i + 1
 	}
 	for {
-		i = s.skip(s.value(s.key(i), depth))
-		if uint(i) >= uint(len(s.data)) {
+		if uint(i) >= uint(len(data)) || data[i] != '"' {
+			return s.key(i) // which says what is wrong
+		}
+		if i = quote(data, i+1); uint(i) < uint(len(data)) && data[i] == '"' {
+			i++
+		} else {
+			i = s.textFrom(i)
+		}
+		if uint(i) < uint(len(data)) && data[i] == ':' {
+			i = s.skip(i + 1)
+		} else {
+			i = s.colon(i)
+		}
+		if uint(i) < uint(len(data)) && data[i] == '"' {
+			if i = quote(data, i+1); uint(i) < uint(len(data)) && data[i] == '"' {
+				i++
+			} else {
+				i = s.textFrom(i)
+			}
+		} else {
+			i = s.value(i, depth)
+		}
+		i = s.skip(i)
+		if uint(i) >= uint(len(data)) {
 			return s.end()
 		}
-		switch s.data[i] {
+		switch data[i] {
 		case ',':
 			i = s.skip(i + 1)
 		case '}':
@@ -140,7 +164,12 @@ func (s *scanner) key(i int) int {
 	if s.data[i] != '"' {
 		return s.fail(i, "a key is expected")
 	}
-	i = s.skip(s.text(i))
+	return s.colon(s.text(i))
+}
+
+// colon checks the colon behind a key that ended before i.
+func (s *scanner) colon(i int) int {
+	i = s.skip(i)
 	if uint(i) >= uint(len(s.data)) {
 		return s.end()
 	}
@@ -177,15 +206,9 @@ func (s *scanner) array(i, depth int) int {
 
 // text checks the string whose opening quote is at i.
 func (s *scanner) text(i int) int {
-	i++
-	if i+8 <= len(s.data) { // most strings end within eight bytes, or sixteen
-		if m := marks(s.data[i:]); m != 0 {
-			if i += first(m); s.data[i] == '"' {
-				return i + 1
-			}
-		} else {
-			i += 8
-		}
+	i = quote(s.data, i+1)
+	if uint(i) < uint(len(s.data)) && s.data[i] == '"' {
+		return i + 1
 	}
 	return s.textFrom(i)
 }

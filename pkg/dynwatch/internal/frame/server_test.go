@@ -105,11 +105,25 @@ func collect(t *testing.T, w watch.Interface) []watch.Event {
 			if !ok {
 				return events
 			}
-			events = append(events, e)
+			events = append(events, frames(e)...)
 		case <-ctx.Done():
 			t.Fatal(context.Cause(ctx))
 		}
 	}
+}
+
+// frames returns each of the frames of an event as one of its own.
+func frames(e watch.Event) (all []watch.Event) {
+	w, ok := e.Object.(*frame.Watched)
+	if !ok {
+		return []watch.Event{e}
+	}
+	for w != nil {
+		one := *w
+		w = w.Done()
+		all = append(all, watch.Event{Type: one.Kind, Object: &one})
+	}
+	return all
 }
 
 // summary describes an event in one line.

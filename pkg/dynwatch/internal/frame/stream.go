@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // maxFrame bounds one watch frame, as client-go's own decoder does.
@@ -18,15 +21,26 @@ const maxFrame = 16 << 20
 // The frame's bytes do not go through client-go, whose buffer only grows: Read
 // does all the work and leaves its result here for the decoders to pick up.
 type stream struct {
-	body    io.Closer
-	closed  atomic.Bool
-	window  window
-	frames  *Normaliser
-	current watchFrame
+	body   io.Closer
+	closed atomic.Bool
+	window window
+	frames *Normaliser
+	text   text
+	// arrived are the frames of the event that is being read and of the one before it,
+	// in turn: client-go hands an event over when the one before is done with.
+	arrived [2][]Watched
+	turn    int
+	// kind and object are what the decoders pick up.
+	kind   watch.EventType
+	object runtime.Object
 }
 
-// Read reads the next frame. It leaves p alone and returns 0 bytes, which
-// client-go takes for a frame without bytes. It blocks until a frame is complete.
+// maxArrived bounds how many frames come in one event.
+const maxArrived = 64
+
+// Read reads the next frame, and with it those that have arrived already. It leaves p
+// alone and returns 0 bytes, which client-go takes for a frame without bytes. It blocks
+// until a frame is complete.
 // The error is [io.EOF] if the body ends between two frames and
 // [io.ErrUnexpectedEOF] if it ends within one; any other ends the watch, too.
 //
@@ -50,6 +64,48 @@ func (s *stream) Close() error {
 }
 
 func (s *stream) next() error {
+	if err := s.first(); err != nil {
+		return err
+	}
+	if s.kind == watch.Error {
+		return nil
+	}
+	for len(s.arrived[s.turn]) < maxArrived && s.another() {
+		continue
+	}
+	all := s.arrived[s.turn]
+	for i := range all[1:] {
+		all[i].next = &all[i+1]
+	}
+	s.object = &all[0]
+	return nil
+}
+
+// another takes the next frame if it has arrived and is a usual one. What else comes
+// is for the next Read.
+func (s *stream) another() bool {
+	unread := s.window.unread()
+	line := bytes.TrimLeft(unread, " \t\r\n")
+	skipped := len(unread) - len(line)
+	n := bytes.IndexByte(line, '\n')
+	if n < 0 {
+		return false
+	}
+	line = line[:n]
+	if kind, from := usualEnvelope(line); from == 0 || string(kind) == string(watch.Error) {
+		return false
+	}
+	f := s.frames.frame(line, &s.text)
+	if f.err != nil || f.end == none {
+		return false
+	}
+	s.window.consume(skipped + f.end)
+	s.arrived[s.turn] = append(s.arrived[s.turn], f.watched)
+	return true
+}
+
+// first takes the next frame, whatever it is.
+func (s *stream) first() error {
 	if err := s.begin(); err != nil {
 		return err
 	}
@@ -100,7 +156,7 @@ func (s *stream) line() (int, error) {
 
 // accept takes the frame on the line of n bytes, or the frame that begins there.
 func (s *stream) accept(n int) error {
-	f := s.frames.frame(s.window.unread()[:n])
+	f := s.frames.frame(s.window.unread()[:n], &s.text)
 	if f.cut {
 		size, err := s.extend(n)
 		if err != nil {
@@ -108,7 +164,7 @@ func (s *stream) accept(n int) error {
 		}
 		if size != n {
 			n = size
-			f = s.frames.frame(s.window.unread()[:n])
+			f = s.frames.frame(s.window.unread()[:n], &s.text)
 		}
 	}
 	return s.deliver(f, n)
@@ -124,7 +180,13 @@ func (s *stream) deliver(f watchFrame, n int) error {
 		n = f.end
 	}
 	s.window.consume(n)
-	s.current = f
+	s.kind = f.kind
+	if f.kind == watch.Error {
+		s.object = f.status
+		return nil
+	}
+	s.turn = 1 - s.turn
+	s.arrived[s.turn] = append(s.arrived[s.turn][:0], f.watched)
 	return nil
 }
 
@@ -159,7 +221,7 @@ func (s *stream) extend(n int) (int, error) {
 // whole frame. The next Read then returns the error.
 func (s *stream) acceptLast(err error) error {
 	unread := s.window.unread()
-	f := s.frames.frame(unread)
+	f := s.frames.frame(unread, &s.text)
 	if f.err != nil || f.end == none {
 		return inFrame(err)
 	}
@@ -171,12 +233,12 @@ func (s *stream) acceptLast(err error) error {
 // revision again would only meet it again.
 func (s *stream) skipLarge() error {
 	unread := s.window.unread()
-	f := s.frames.frame(unread)
-	w, ok := f.object.(*Watched)
-	if f.err != nil || f.end != none || !ok {
+	f := s.frames.frame(unread, &s.text)
+	if f.err != nil || f.end != none || f.kind == watch.Error {
 		return s.deliver(f, len(unread))
 	}
-	w.Err.Reason = fmt.Sprintf("its watch frame is larger than %d MiB", maxFrame>>20)
+	bad := f.watched.Err
+	bad.Reason = fmt.Sprintf("its watch frame is larger than %d MiB", maxFrame>>20)
 	if err := s.deliver(f, len(unread)); err != nil {
 		return err
 	}
@@ -190,7 +252,7 @@ func (s *stream) skipLarge() error {
 			unread = unread[:n]
 		}
 		s.window.consume(len(unread))
-		w.Err.Size += len(unread)
+		bad.Size += len(unread)
 		if n >= 0 {
 			return nil
 		}

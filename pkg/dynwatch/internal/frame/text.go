@@ -25,6 +25,18 @@ func marks(data []byte) uint64 {
 // first returns which of eight bytes has the lowest mark.
 func first(marks uint64) int { return bits.TrailingZeros64(marks) >> 3 }
 
+// quote returns the index of a byte at or after i before which all is plain text inside
+// a JSON string: that of the closing quote, as a rule.
+func quote(data []byte, i int) int {
+	for i+8 <= len(data) {
+		if m := marks(data[i:]); m != 0 {
+			return i + first(m)
+		}
+		i += 8
+	}
+	return i
+}
+
 // plain returns the index of the first byte at or after i that is not plain text
 // inside a JSON string, or len(data) if there is none.
 func plain(data []byte, i int) int {

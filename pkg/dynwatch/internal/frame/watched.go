@@ -9,18 +9,37 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // Watched is what a watch delivers for the frames ADDED, MODIFIED, DELETED and
-// BOOKMARK; ERROR frames deliver a [*metav1.Status].
+// BOOKMARK; ERROR frames deliver a [*metav1.Status]. Frames that have arrived together
+// come in one event of the watch, the first of them with the others behind it: to hand
+// each over to another goroutine would cost as much as half of its bytes. They are
+// valid until the next event is received.
 type Watched struct {
+	// Kind is the frame's, the event's own for the first one.
+	Kind watch.EventType
 	// Object is the frame's object. Of a bookmark only the ResourceVersion is
 	// set. It is zero if Err is set.
 	Object
 	// Err says that the frame's object cannot be passed on. The watch goes on:
 	// it is no error of the decoder, for that would end it.
 	Err *Malformed
+
+	next *Watched
 }
+
+// Done ends the use of w and returns the frame that came after it in the same event,
+// nil if none did. An idle watch keeps nothing alive of what is done.
+func (w *Watched) Done() *Watched {
+	next := w.next
+	*w = Watched{}
+	return next
+}
+
+// Last reports whether no other frame came after w in the same event.
+func (w *Watched) Last() bool { return w.next == nil }
 
 // GetObjectKind makes Watched a [runtime.Object]. There is no kind: the caller
 // knows it from discovery.
@@ -29,6 +48,7 @@ func (w *Watched) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectK
 // DeepCopyObject makes Watched a [runtime.Object].
 func (w *Watched) DeepCopyObject() runtime.Object {
 	c := *w
+	c.next = nil
 	c.Data, c.Actor, c.Hashes = bytes.Clone(w.Data), bytes.Clone(w.Actor), slices.Clone(w.Hashes)
 	if w.Err != nil {
 		err := *w.Err
@@ -41,12 +61,12 @@ func (w *Watched) DeepCopyObject() runtime.Object {
 // watched normalises the object that begins at data[from], of an added, modified
 // or deleted frame, and returns the index behind it, or none and whether data
 // ends too early.
-func (n *Normaliser) watched(data []byte, from int) (w *Watched, end int, cut bool) {
+func (n *Normaliser) watched(data []byte, from int, t *text) (w Watched, end int, cut bool) {
 	p := n.begin(data)
 	defer n.end(p)
 	defer func() {
 		if fault := recover(); fault != nil {
-			w, end, cut = &Watched{Err: crashed(fault, len(data)-from)}, none, false
+			w, end, cut = Watched{Err: crashed(fault, len(data)-from)}, none, false
 		}
 	}()
 	end = p.run(from)
@@ -54,25 +74,25 @@ func (n *Normaliser) watched(data []byte, from int) (w *Watched, end int, cut bo
 	if end != none {
 		raw = data[from:end]
 	}
-	o, bad := n.finish(p, raw, from, end)
-	return &Watched{Object: o, Err: bad}, end, p.cut
+	o, bad := n.finish(p, raw, from, end, t)
+	return Watched{Object: o, Err: bad}, end, p.cut
 }
 
 // bookmark is watched for a bookmark, of which only the revision counts.
-func (n *Normaliser) bookmark(data []byte, from int) (w *Watched, end int, cut bool) {
+func (n *Normaliser) bookmark(data []byte, from int) (w Watched, end int, cut bool) {
 	p := n.begin(data)
 	defer n.end(p)
 	end = p.run(from)
 	if end == none {
-		return &Watched{Err: p.malformed(data[from:], p.syntax(from))}, end, p.cut
+		return Watched{Err: p.malformed(data[from:], p.syntax(from))}, end, p.cut
 	}
 	if p.resourceVersion == 0 {
 		p.refuse("the bookmark has no resourceVersion")
 	}
 	if p.reason != "" {
-		return &Watched{Err: p.malformed(data[from:end], p.reason)}, end, false
+		return Watched{Err: p.malformed(data[from:end], p.reason)}, end, false
 	}
-	return &Watched{Object: Object{ResourceVersion: p.resourceVersion}}, end, false
+	return Watched{Object: Object{ResourceVersion: p.resourceVersion}}, end, false
 }
 
 // status decodes the Status of an ERROR frame. What is no Status becomes one that

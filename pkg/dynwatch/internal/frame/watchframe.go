@@ -5,15 +5,16 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/runtime"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
 // watchFrame is one frame of a watch, as far as it could be read.
 type watchFrame struct {
 	kind watch.EventType
-	// object is a *Watched, or a *metav1.Status if kind is [watch.Error].
-	object runtime.Object
+	// watched is the frame's object, unless kind is [watch.Error]: then status is.
+	watched Watched
+	status  *metav1.Status
 	// end is the index behind the frame, or none if its grammar is broken; cut
 	// then says that it merely ends too early.
 	end int
@@ -22,18 +23,19 @@ type watchFrame struct {
 	err error
 }
 
-// frame reads the frame that begins at data[0], a brace.
-func (n *Normaliser) frame(data []byte) watchFrame {
+// frame reads the frame that begins at data[0], a brace. The strings of its object are
+// written into t.
+func (n *Normaliser) frame(data []byte, t *text) watchFrame {
 	kind, from := usualEnvelope(data)
 	if from == 0 {
-		return n.anyFrame(data)
+		return n.anyFrame(data, t)
 	}
-	f := n.content(kind, data, from)
+	f := n.content(kind, data, from, t)
 	if f.err != nil || f.end == none {
 		return f
 	}
 	if f.end == len(data) || data[f.end] != '}' {
-		return n.anyFrame(data)
+		return n.anyFrame(data, t)
 	}
 	f.end++
 	return f
@@ -57,7 +59,7 @@ func usualEnvelope(data []byte) (kind []byte, object int) {
 
 // anyFrame reads a frame in any form: members in any order, with white space, with
 // members that are not known.
-func (n *Normaliser) anyFrame(data []byte) watchFrame {
+func (n *Normaliser) anyFrame(data []byte, t *text) watchFrame {
 	var kind []byte
 	var object int
 	twice := false
@@ -84,7 +86,7 @@ func (n *Normaliser) anyFrame(data []byte) watchFrame {
 	case kind == nil || object == 0:
 		return watchFrame{end: none, err: errors.New("read watch frame: it has no type or no object")}
 	}
-	f := n.content(kind, data, object)
+	f := n.content(kind, data, object, t)
 	if f.end != none {
 		f.end = end
 		if end == none && f.err == nil {
@@ -97,7 +99,7 @@ func (n *Normaliser) anyFrame(data []byte) watchFrame {
 
 // content reads the object at data[from] of a frame of that kind; the end is the
 // object's.
-func (n *Normaliser) content(kind, data []byte, from int) watchFrame {
+func (n *Normaliser) content(kind, data []byte, from int, t *text) watchFrame {
 	var f watchFrame
 	switch watch.EventType(kind) {
 	case watch.Added:
@@ -108,7 +110,8 @@ func (n *Normaliser) content(kind, data []byte, from int) watchFrame {
 		f.kind = watch.Deleted
 	case watch.Bookmark:
 		f.kind = watch.Bookmark
-		f.object, f.end, f.cut = n.bookmark(data, from)
+		f.watched, f.end, f.cut = n.bookmark(data, from)
+		f.watched.Kind = f.kind
 		return f
 	case watch.Error:
 		f.kind = watch.Error
@@ -118,11 +121,12 @@ func (n *Normaliser) content(kind, data []byte, from int) watchFrame {
 			f.err = fmt.Errorf("read watch frame: the error in it is not valid JSON: %s at byte %d", s.fault, s.at)
 			return f
 		}
-		f.object = status(data[from:f.end])
+		f.status = status(data[from:f.end])
 		return f
 	default:
 		return watchFrame{end: none, err: fmt.Errorf("read watch frame: its type is %.64q", kind)}
 	}
-	f.object, f.end, f.cut = n.watched(data, from)
+	f.watched, f.end, f.cut = n.watched(data, from, t)
+	f.watched.Kind = f.kind
 	return f
 }

@@ -11,6 +11,9 @@ const (
 	// firstRead is the size of a window that has not met a larger piece: what an
 	// idle watch costs.
 	firstRead = 4 << 10
+	// busySize is the size up to which a window grows that is filled to its end again
+	// and again: the more of a busy stream one read brings, the fewer there are.
+	busySize = 32 << 10
 	// keptSize is the largest size that a window keeps once the large piece that
 	// it grew for is consumed.
 	keptSize = 64 << 10
@@ -28,6 +31,7 @@ type window struct {
 	buf        []byte
 	start, end int
 	consumed   int64 // bytes before start
+	filled     bool  // the last read left no room
 	max        int   // a bound of what may be unread
 	err        error // what the reader returned last, to be returned for ever
 	// small is buf while a large one is in use. Large ones come from a pool, if
@@ -57,6 +61,7 @@ func (w *window) more() error {
 	for range patience {
 		n, err := w.r.Read(w.buf[w.end:])
 		w.end += n
+		w.filled = w.end == len(w.buf)
 		w.err = err
 		if n > 0 {
 			return nil
@@ -79,6 +84,10 @@ func (w *window) makeRoom() error {
 		w.use(w.small)
 		w.small = nil
 		w.release(large)
+	case w.filled && len(w.buf) < min(busySize, w.max):
+		w.grow(min(max(2*len(w.buf), firstRead), w.max))
+	case size == 0 && w.start > 0:
+		w.start, w.end = 0, 0
 	case w.end < len(w.buf):
 	case size >= w.max:
 		return errFull

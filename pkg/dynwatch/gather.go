@@ -1,0 +1,64 @@
+package dynwatch
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// Nearly all frames are new states of objects, with nothing unusual about them or the
+// target. Of those that arrive together the events are gathered and appended together:
+// what comes before an append and after it costs more than the event itself. Nothing
+// waits for a frame that has not arrived. Everything else is handled frame by frame.
+
+// gather adds the event of a frame to the batch, if the frame is such a one. If not, it
+// returns false, and what was gathered is in the log.
+func (t *target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
+	o := &w.Object
+	if !t.settled() || w.Err != nil || w.Kind != watch.Added && w.Kind != watch.Modified {
+		return false, t.gathered(ctx)
+	}
+	e := t.index.get(o.Namespace, o.Name)
+	op := event.Modified
+	switch {
+	case o.ResourceVersion < max(t.cursor, t.ahead), o.ResourceVersion <= t.endedAt(o.Namespace, o.Name):
+		return false, t.gathered(ctx)
+	case e == nil:
+		op = event.Added
+	case !t.index.isUID(e, o.UID), o.ResourceVersion <= t.index.known(e):
+		return false, t.gathered(ctx)
+	}
+	if err := t.announce(ctx, op, o, e, false); err != nil {
+		return false, err
+	}
+	t.ahead = o.ResourceVersion
+	return true, nil
+}
+
+// settled reports whether nothing is under way for which it matters what a single frame
+// tells: no selection, no loss of history, no comparison with a list.
+func (t *target) settled() bool {
+	return t.filter == nil && !t.spec.selects() && t.lost == nil && t.whole() && len(t.dropped.doubtful) == 0 &&
+		t.audits.running == nil && t.again.reader == nil && t.again.resnapshot == nil
+}
+
+// gathered appends what was gathered, and moves the cursor to it.
+func (t *target) gathered(ctx context.Context) error {
+	if t.ahead == 0 {
+		return nil
+	}
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	ahead := t.ahead
+	t.ahead, t.reconciles = 0, 0
+	t.status.progressNow()
+	t.resetPause()
+	if ahead > t.cursor {
+		t.setCursor(ahead)
+	}
+	return nil
+}

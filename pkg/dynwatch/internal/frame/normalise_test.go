@@ -100,9 +100,12 @@ func TestMalformed(t *testing.T) {
 func TestDepth(t *testing.T) {
 	n := frame.NewNormaliser("v1", "Pod", nil)
 	for _, depth := range []int{9_999, 10_000, 10_001, 2_000_000} {
-		raw := deep(depth)
-		if _, err := n.Normalise(raw); (err == nil) != json.Valid(raw) {
-			t.Errorf("depth %d: %v, encoding/json says %t", depth, err, json.Valid(raw))
+		objects := `{"metadata":{"name":"a","uid":"u","resourceVersion":"1"},"spec":` +
+			strings.Repeat(`{"a":`, depth-2) + "{}" + strings.Repeat("}", depth-1)
+		for kind, raw := range map[string][]byte{"arrays": deep(depth), "objects": []byte(objects)} {
+			if _, err := n.Normalise(raw); (err == nil) != json.Valid(raw) {
+				t.Errorf("%d levels of %s: %v, encoding/json says %t", depth, kind, err, json.Valid(raw))
+			}
 		}
 	}
 }

@@ -132,13 +132,20 @@ func (s *scanner) object(i, depth int) int {
 		} else {
 			i = s.colon(i)
 		}
-		if uint(i) < uint(len(data)) && data[i] == '"' {
+		switch {
+		case uint(i) >= uint(len(data)-1):
+			i = s.value(i, depth)
+		case data[i] == '"':
 			if i = quote(data, i+1); uint(i) < uint(len(data)) && data[i] == '"' {
 				i++
 			} else {
 				i = s.textFrom(i)
 			}
-		} else {
+		case data[i] == '{' && data[i+1] == '}' && depth < maxDepth: // most of managedFields
+			i += 2
+		case data[i] == '{':
+			i = s.object(i, depth+1)
+		default:
 			i = s.value(i, depth)
 		}
 		i = s.skip(i)

@@ -21,8 +21,8 @@ import (
 // so many changes after each.
 const (
 	randomTargets = 25
-	randomEdits   = 10
-	randomChanges = 40
+	randomEdits   = 5
+	randomChanges = 80
 )
 
 // secretToken is what values have that a regular expression redacts.

@@ -107,52 +107,21 @@ func (s *scanner) value(i, depth int) int {
 	return s.fail(i, "a value is expected")
 }
 
-// object checks the object that begins at i and is itself at the depth. Most of what
-// there is to check is keys and strings: they are checked here, without a call for each.
+// object checks the object that begins at i and is itself at the depth.
 func (s *scanner) object(i, depth int) int {
 	if depth > maxDepth {
 		return s.fail(i, "it nests deeper than 10000 levels")
 	}
-	data := s.data
 	i = s.skip(i + 1)
-	if uint(i) < uint(len(data)) && data[i] == '}' {
+	if uint(i) < uint(len(s.data)) && s.data[i] == '}' {
 		return i + 1
 	}
 	for {
-		if uint(i) >= uint(len(data)) || data[i] != '"' {
-			return s.key(i) // which says what is wrong
-		}
-		if i = quote(data, i+1); uint(i) < uint(len(data)) && data[i] == '"' {
-			i++
-		} else {
-			i = s.textFrom(i)
-		}
-		if uint(i) < uint(len(data)) && data[i] == ':' {
-			i = s.skip(i + 1)
-		} else {
-			i = s.colon(i)
-		}
-		switch {
-		case uint(i) >= uint(len(data)-1):
-			i = s.value(i, depth)
-		case data[i] == '"':
-			if i = quote(data, i+1); uint(i) < uint(len(data)) && data[i] == '"' {
-				i++
-			} else {
-				i = s.textFrom(i)
-			}
-		case data[i] == '{' && data[i+1] == '}' && depth < maxDepth: // most of managedFields
-			i += 2
-		case data[i] == '{':
-			i = s.object(i, depth+1)
-		default:
-			i = s.value(i, depth)
-		}
-		i = s.skip(i)
-		if uint(i) >= uint(len(data)) {
+		i = s.skip(s.member(i, depth))
+		if uint(i) >= uint(len(s.data)) {
 			return s.end()
 		}
-		switch data[i] {
+		switch s.data[i] {
 		case ',':
 			i = s.skip(i + 1)
 		case '}':
@@ -161,6 +130,40 @@ func (s *scanner) object(i, depth int) int {
 			return s.fail(i, "a comma or the end of an object is expected")
 		}
 	}
+}
+
+// member checks a key and its value, which is inside depth objects and arrays. Keys and
+// strings are most of what there is to check: they get no call each.
+func (s *scanner) member(i, depth int) int {
+	data := s.data
+	if uint(i) >= uint(len(data)) || data[i] != '"' {
+		return s.key(i) // which says what is wrong
+	}
+	if i = quote(data, i+1); uint(i) < uint(len(data)) && data[i] == '"' {
+		i++
+	} else {
+		i = s.textFrom(i)
+	}
+	if uint(i) < uint(len(data)) && data[i] == ':' {
+		i = s.skip(i + 1)
+	} else {
+		i = s.colon(i)
+	}
+	if uint(i) >= uint(len(data)-1) {
+		return s.value(i, depth)
+	}
+	switch c := data[i]; {
+	case c == '"':
+		if i = quote(data, i+1); uint(i) < uint(len(data)) && data[i] == '"' {
+			return i + 1
+		}
+		return s.textFrom(i)
+	case c == '{' && data[i+1] == '}' && depth < maxDepth: // most of managedFields
+		return i + 2
+	case c == '{':
+		return s.object(i, depth+1)
+	}
+	return s.value(i, depth)
 }
 
 // key checks a key and its colon; the value begins where it returns.

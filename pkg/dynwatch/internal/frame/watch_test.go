@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -183,6 +184,36 @@ func TestWatchObjects(t *testing.T) {
 				compare(t, all[name], false, got.Object, err)
 			}
 		})
+	}
+}
+
+// TestWatchTogether: frames that have arrived come in one event of the watch, in their
+// order, and what is not usual about one of them takes none of the others along.
+func TestWatchTogether(t *testing.T) {
+	usual := line("ADDED", small("a", 1)) + line("MODIFIED", small("a", 2)) + line("DELETED", small("a", 3))
+	text := usual + line("BOOKMARK", []byte(`{"metadata":{"resourceVersion":"4"}}`)) +
+		line("ADDED", []byte(`{"metadata":{}}`)) + indented(t, line("ADDED", small("b", 5))) + "\n" + usual +
+		line("ERROR", []byte(`{"kind":"Status","status":"Failure","code":410,"reason":"Expired","message":"too old"}`))
+	c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{strings.NewReader(text)}}, frame.NewNormaliser("v1", "Pod", nil), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := dynamic.New(c).Resource(pods).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][]string
+	for e := range w.ResultChan() {
+		got = append(got, summaries(frames(e)))
+	}
+	three := []string{"ADDED shop/a 1", "MODIFIED shop/a 2", "DELETED shop/a 3"}
+	want := [][]string{
+		append(slices.Clone(three), "BOOKMARK 4", "ADDED malformed /  0: it has no name"),
+		append([]string{"ADDED shop/b 5"}, three...),
+		{"ERROR 410 Expired too old"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 

@@ -1,12 +1,13 @@
 package dynwatch_test
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,7 +54,7 @@ func BenchmarkChanges(b *testing.B) {
 func benchmarkChanges(b *testing.B, log dynwatch.Log, keeps bool, asked dynwatch.Changes) {
 	b.Helper()
 	begin := make(chan struct{})
-	server := httptest.NewServer(&podServer{begin: begin, frames: b.N})
+	server := httptest.NewServer(newPodServer(begin, b.N))
 	defer server.Close()
 	m, err := dynwatch.New(dynwatch.Options{
 		Cluster: "bench", Kubernetes: &rest.Config{Host: server.URL}, Log: log, LogKeeps: keeps, RedactionKey: previewKey(),
@@ -157,6 +158,16 @@ func embeddedLog(b *testing.B) dynwatch.Log {
 type podServer struct {
 	begin  <-chan struct{}
 	frames int
+	// pods are what is around the revision and a count of restarts.
+	pods [benchObjects][3]string
+}
+
+func newPodServer(begin <-chan struct{}, frames int) *podServer {
+	s := &podServer{begin: begin, frames: frames}
+	for i := range s.pods {
+		copy(s.pods[i][:], strings.Split(benchPod(i), "@"))
+	}
+	return s
 }
 
 func (s *podServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -174,7 +185,7 @@ func (s *podServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		items := make([]string, benchObjects)
 		for i := range items {
-			items[i] = string(benchPod(i, 1+i))
+			items[i] = s.pods[i][0] + strconv.Itoa(1+i) + s.pods[i][1] + "0" + s.pods[i][2]
 		}
 		fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1000"},"items":[%s]}`, strings.Join(items, ","))
 	}
@@ -188,25 +199,32 @@ func (s *podServer) watch(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
+	out := bufio.NewWriterSize(w, 64<<10)
 	for i := range s.frames {
-		if _, err := fmt.Fprintf(w, `{"type":"MODIFIED","object":%s}`+"\n", benchPod(i%benchObjects, benchObjects+1+i)); err != nil {
-			return
+		pod := s.pods[i%benchObjects]
+		for _, part := range []string{
+			`{"type":"MODIFIED","object":`, pod[0], strconv.Itoa(benchObjects + 1 + i), pod[1], strconv.Itoa(1 + i/benchObjects), pod[2], "}\n",
+		} {
+			if _, err := out.WriteString(part); err != nil {
+				return
+			}
 		}
 	}
+	_ = out.Flush()
 	_ = http.NewResponseController(w).Flush()
 	<-r.Context().Done()
 }
 
-// benchPod is a Pod of about 8.5 KB at a revision.
-func benchPod(i, revision int) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-%d","generateName":"web-","namespace":"shop","uid":"3f0f5a4e-1111-4222-8333-%012d","resourceVersion":"%d","creationTimestamp":"2026-11-20T10:00:00Z","labels":{"app":"web","pod-template-hash":"5d4f8c7b9"}},"spec":{"nodeName":"node-%d","containers":[`, i, i, revision, i%50)
+// benchPod is a Pod of about 8.5 KB, with an @ for its revision and for a count of restarts.
+func benchPod(i int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-%d","generateName":"web-","namespace":"shop","uid":"3f0f5a4e-1111-4222-8333-%012d","resourceVersion":"@","creationTimestamp":"2026-11-20T10:00:00Z","labels":{"app":"web","pod-template-hash":"5d4f8c7b9"}},"spec":{"nodeName":"node-%d","containers":[`, i, i, i%50)
 	for c := range 8 {
 		if c > 0 {
 			b.WriteByte(',')
 		}
 		fmt.Fprintf(&b, `{"name":"c%d","image":"registry.example.com/shop/web:v1.%d.0","command":["/bin/web","--listen=:8080"],"ports":[{"name":"http","containerPort":8080,"protocol":"TCP"}],"env":[{"name":"POD_NAME","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"metadata.name"}}},{"name":"MODE","value":"prod"}],"resources":{"limits":{"cpu":"500m","memory":"256Mi"},"requests":{"cpu":"100m","memory":"128Mi"}},"volumeMounts":[{"name":"data","mountPath":"/data"},{"name":"kube-api-access-abcde","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],"livenessProbe":{"httpGet":{"path":"/healthz","port":8080,"scheme":"HTTP"},"timeoutSeconds":1,"periodSeconds":10,"successThreshold":1,"failureThreshold":3},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}`, c, i%7)
 	}
-	fmt.Fprintf(&b, `]},"status":{"phase":"Running","podIP":"10.1.%d.%d","containerStatuses":[{"name":"c0","ready":true,"restartCount":%d,"started":true}],"startTime":"2026-11-20T10:00:%02dZ"}}`, i/250, i%250, revision/benchObjects, i%60)
-	return b.Bytes()
+	fmt.Fprintf(&b, `]},"status":{"phase":"Running","podIP":"10.1.%d.%d","containerStatuses":[{"name":"c0","ready":true,"restartCount":@,"started":true}],"startTime":"2026-11-20T10:00:%02dZ"}}`, i/250, i%250, i%60)
+	return b.String()
 }

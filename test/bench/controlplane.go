@@ -77,12 +77,12 @@ func (r *commitRig) with(ctx context.Context, k kind, rounds int) (err error) {
 		return err
 	}
 	beginning.cpu = 0
+	sync, h, err := c.settle(ctx, beginning, int64(len(r.names)), 0, len(r.names))
+	if err != nil {
+		return err
+	}
 	for round := range rounds {
-		one := run{Case: onControlPlane, Client: k, Round: round, Objects: len(r.names)}
-		var h handled
-		if one.Sync, h, err = c.settle(ctx, beginning, int64(len(r.names)), 0, len(r.names)); err != nil {
-			return err
-		}
+		one := run{Case: onControlPlane, Client: k, Round: round, Objects: len(r.names), Sync: sync}
 		from, err := c.border(h.mallocs)
 		if err != nil {
 			return err

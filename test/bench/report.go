@@ -30,7 +30,7 @@ func number(v float64) string {
 }
 
 // machine says what the figures are of.
-func machine(ctx context.Context) string {
+func machine(ctx context.Context, informd string) string {
 	model := "unknown CPU"
 	text, _ := os.ReadFile("/proc/cpuinfo") // what there is
 	for line := range strings.Lines(string(text)) {
@@ -40,17 +40,17 @@ func machine(ctx context.Context) string {
 		}
 	}
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	revision, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--tags").Output()
+	version, err := exec.CommandContext(ctx, informd, "version").Output()
 	if err != nil {
-		revision = []byte("unknown")
+		version = []byte("informd of an unknown version")
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
-	return fmt.Sprintf("%d x %s, Linux %s, %s, revision %s, load %s", runtime.NumCPU(), model, strings.TrimSpace(string(kernel)), runtime.Version(),
-		strings.TrimSpace(string(revision)), strings.Join(strings.Fields(string(load))[:min(3, len(strings.Fields(string(load))))], " "))
+	return fmt.Sprintf("%d x %s, Linux %s, %s, load %s; %s", runtime.NumCPU(), model, strings.TrimSpace(string(kernel)), runtime.Version(),
+		strings.Join(strings.Fields(string(load))[:min(3, len(strings.Fields(string(load))))], " "), strings.TrimSpace(string(version)))
 }
 
 func (b *bench) report(ctx context.Context, to io.Writer) error {
-	about := machine(ctx)
+	about := machine(ctx, b.informd)
 	fmt.Fprintf(to, "\n%s\n%s, %.0f s", about, time.Now().UTC().Format(time.RFC3339), time.Since(b.began).Seconds())
 	if b.quick {
 		fmt.Fprint(to, ", QUICK: whether it works, not how fast it is")

@@ -37,11 +37,14 @@ func (e *Event) Subject() string {
 // attribute is one CloudEvents context attribute. Exactly one of the value
 // fields counts, by kind.
 type attribute struct {
-	name   string
+	header string // its name in headers, which has that of the attribute in it
 	text   string
 	number uint64
 	kind   attributeKind
 }
+
+// name is the attribute's own.
+func (a *attribute) name() string { return a.header[len("ce-"):] }
 
 type attributeKind int
 
@@ -59,47 +62,47 @@ const maxAttributes = 24
 // All wire forms are made from it, so that they cannot differ. Revisions are
 // strings, as everywhere in Kubernetes: JavaScript's numbers end at 2^53.
 func (e *Event) attributes(a []attribute) []attribute {
-	text := func(name, value string) {
+	text := func(header, value string) {
 		if value != "" {
-			a = append(a, attribute{name: name, text: value})
+			a = append(a, attribute{header: header, text: value})
 		}
 	}
-	revision := func(name string, rv uint64) {
+	revision := func(header string, rv uint64) {
 		if rv != 0 {
-			text(name, strconv.FormatUint(rv, 10))
+			text(header, strconv.FormatUint(rv, 10))
 		}
 	}
-	text("specversion", specVersion)
-	text("id", e.ID)
-	text("source", e.Source())
-	text("type", e.Type())
-	text("subject", e.Subject())
-	text("time", e.Time.UTC().Format(timeFormat))
+	text("ce-specversion", specVersion)
+	text("ce-id", e.ID)
+	text("ce-source", e.Source())
+	text("ce-type", e.Type())
+	text("ce-subject", e.Subject())
+	text("ce-time", e.Time.UTC().Format(timeFormat))
 	if e.Data != nil {
-		text("datacontenttype", ContentType)
+		text("ce-datacontenttype", ContentType)
 	}
-	text("cluster", e.Cluster)
-	text("op", string(e.Op))
-	a = append(a, attribute{name: "group", text: e.Group}) // "" is the core group's name
-	text("version", e.Version)
-	text("resource", e.Resource)
-	text("kind", e.Kind)
-	text("namespace", e.Namespace)
-	text("name", e.Name)
-	text("uid", e.UID)
-	revision("resourceversion", e.ResourceVersion)
-	revision("prevresourceversion", e.PrevResourceVersion)
+	text("ce-cluster", e.Cluster)
+	text("ce-op", string(e.Op))
+	a = append(a, attribute{header: "ce-group", text: e.Group}) // "" is the core group's name
+	text("ce-version", e.Version)
+	text("ce-resource", e.Resource)
+	text("ce-kind", e.Kind)
+	text("ce-namespace", e.Namespace)
+	text("ce-name", e.Name)
+	text("ce-uid", e.UID)
+	revision("ce-resourceversion", e.ResourceVersion)
+	revision("ce-prevresourceversion", e.PrevResourceVersion)
 	if e.Ordinal != 0 {
-		a = append(a, attribute{name: "ordinal", number: e.Ordinal, kind: kindNumber})
+		a = append(a, attribute{header: "ce-ordinal", number: e.Ordinal, kind: kindNumber})
 	}
 	if e.Gap != nil {
-		text("fromrv", strconv.FormatUint(e.Gap.From, 10))
-		text("torv", strconv.FormatUint(e.Gap.To, 10))
-		text("reason", e.Gap.Reason)
-		text("recovered", string(e.Gap.Recovered))
-		revision("trimmed", e.Gap.Trimmed)
+		text("ce-fromrv", strconv.FormatUint(e.Gap.From, 10))
+		text("ce-torv", strconv.FormatUint(e.Gap.To, 10))
+		text("ce-reason", e.Gap.Reason)
+		text("ce-recovered", string(e.Gap.Recovered))
+		revision("ce-trimmed", e.Gap.Trimmed)
 	}
-	replay := attribute{name: "replay", kind: kindBool}
+	replay := attribute{header: "ce-replay", kind: kindBool}
 	if e.Replay {
 		replay.number = 1
 	}
@@ -116,7 +119,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 		} else {
 			dst = append(dst, `,"`...)
 		}
-		dst = append(dst, a.name...)
+		dst = append(dst, a.name()...)
 		dst = append(dst, `":`...)
 		switch a.kind {
 		case kindText:
@@ -152,7 +155,7 @@ func AppendJSONBatch(dst []byte, events []Event) []byte {
 func (e *Event) AppendAttributes(add func(name, value string)) {
 	var array [maxAttributes]attribute
 	for _, a := range e.attributes(array[:0]) {
-		add(a.name, a.canonical())
+		add(a.name(), a.canonical())
 	}
 }
 
@@ -161,13 +164,14 @@ func (e *Event) AppendAttributes(add func(name, value string)) {
 // (1.0.2, section 3.1.3.2) has it, so that no name or label can break out of a
 // header. The content type is a header of its own there: [ContentType].
 func (e *Event) AppendHeaders(add func(name, value string)) {
-	e.AppendAttributes(func(name, value string) {
-		if name == "datacontenttype" {
-			add("content-type", value)
-			return
+	var array [maxAttributes]attribute
+	for _, a := range e.attributes(array[:0]) {
+		if a.header == "ce-datacontenttype" {
+			add("content-type", a.text)
+		} else {
+			add(a.header, headerValue(a.canonical()))
 		}
-		add("ce-"+name, headerValue(value))
-	})
+	}
 }
 
 // canonical is the value as CloudEvents writes it outside of JSON.

@@ -33,10 +33,16 @@ type form struct {
 // message makes the message of an event. Its headers hold no byte that the client
 // library would change: their values are percent-encoded.
 func (f form) message(e *event.Event) *client.Msg {
-	m := &client.Msg{Subject: e.NATSSubject(f.prefix), Header: make(client.Header, 24), Data: e.Data}
+	most := 24 // headers
+	if f.format == CloudEvents {
+		most = 8
+	}
+	m := &client.Msg{Subject: e.NATSSubject(f.prefix), Header: make(client.Header, most), Data: e.Data}
+	values := make([]string, 0, most) // of all headers, one piece of memory
 	e.AppendHeaders(func(name, value string) {
 		if f.format != CloudEvents || inStructured(name) {
-			m.Header[name] = []string{value}
+			values = append(values, value)
+			m.Header[name] = values[len(values)-1 : len(values) : len(values)]
 		}
 	})
 	switch f.format {

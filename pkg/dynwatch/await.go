@@ -51,12 +51,18 @@ func (a *await) history() (end func()) {
 
 // frame is history for a frame of the watch, if its revision makes it that.
 func (a *await) frame(rv uint64) (end func()) {
-	if rv <= a.head {
+	if a.past(rv) {
 		return a.history()
 	}
-	a.live, a.used = time.Now(), 0
+	a.passed()
 	return func() {}
 }
+
+// past reports whether a frame's revision makes it history.
+func (a *await) past(rv uint64) bool { return rv <= a.head }
+
+// passed says that the watch has come past history.
+func (a *await) passed() { a.live, a.used = time.Now(), 0 }
 
 // awaitReaders waits until readers of the log are far enough for the first of some
 // events, if they are history, and returns how many of them may be appended.

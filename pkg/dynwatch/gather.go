@@ -26,11 +26,14 @@ func (t *target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 	switch {
 	case o.ResourceVersion < max(t.cursor, t.ahead), o.ResourceVersion <= t.endedAt(o.Namespace, o.Name):
 		return false, t.gathered(ctx)
+	case t.options.Await != nil && t.await.past(o.ResourceVersion):
+		return false, t.gathered(ctx) // waits for readers
 	case e == nil:
 		op = event.Added
 	case !t.index.isUID(e, o.UID), o.ResourceVersion <= t.index.known(e):
 		return false, t.gathered(ctx)
 	}
+	t.await.passed()
 	if err := t.announce(ctx, op, o, e, false); err != nil {
 		return false, err
 	}

@@ -59,7 +59,7 @@ func (l *lanes) dispatch(ctx context.Context) error {
 			}
 		}
 		if skipped > 0 {
-			l.in.commit(ctx, skipped)
+			l.in.commit(skipped)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (l *lanes) barrier(ctx context.Context, e event.Event, seq uint64) error {
 	if err := l.window.empty(ctx); err != nil {
 		return err
 	}
-	return l.out.deliver(ctx, []event.Event{e}, func(int) { l.in.commit(ctx, seq) })
+	return l.out.deliver(ctx, []event.Event{e}, func(int) { l.in.commit(seq) })
 }
 
 func (l *lanes) lane(e *event.Event) *lane {
@@ -121,7 +121,7 @@ func (l *lanes) work(ctx context.Context, one *lane) {
 		}
 		err := l.out.deliver(ctx, events, func(n int) {
 			if seq, ok := l.window.finish(items[:n]); ok {
-				l.in.commit(ctx, seq)
+				l.in.commit(seq)
 			}
 			items = items[n:]
 		})

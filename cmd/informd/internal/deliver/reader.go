@@ -16,6 +16,9 @@ type reader struct {
 	runner *Runner
 	route  *Route
 	idle   context.Context //nolint:containedctx // ends the wait for news when draining begins; Run owns it
+	// lasting does not end: what was delivered is committed even if delivery was just
+	// cancelled.
+	lasting context.Context //nolint:containedctx // made once, not for every commit
 	last   uint64          // the last sequence read
 }
 
@@ -43,10 +46,9 @@ func (r *reader) next(ctx context.Context) ([]journal.Entry, error) {
 			}
 			wait = ctx // what is wanted is there: read on without the idle context
 		}
-		asked, stop := r.runner.requests.interrupt(wait)
+		asked := r.runner.requests.interruptible(wait)
 		entries, err := r.runner.cursor.Read(asked, maxBatchEvents)
 		interrupted := asked.Err() != nil && wait.Err() == nil
-		stop()
 		switch {
 		case err == nil:
 			t.over()
@@ -108,9 +110,8 @@ func (r *reader) admits(entry *journal.Entry) bool {
 
 // commit says that all up to seq is done. A failure is not the sink's: the next
 // commit makes up for it, and at worst something is delivered twice.
-func (r *reader) commit(ctx context.Context, seq uint64) {
-	// What was delivered is committed even if delivery was just cancelled.
-	err := r.runner.cursor.Commit(context.WithoutCancel(ctx), seq)
+func (r *reader) commit(seq uint64) {
+	err := r.runner.cursor.Commit(r.lasting, seq)
 	if err != nil && !errors.Is(err, journal.ErrClosed) {
 		r.runner.options.Logger.Warn("progress could not be committed", "seq", seq, "err", err)
 	}

@@ -26,7 +26,10 @@ var (
 type requests struct {
 	mu     sync.Mutex
 	ended  bool
-	wake   context.CancelFunc // ends the read under way; nil if there is none
+	// reading is the context of reads, within that which it was made of, and wake ends
+	// it, and so the read under way; nil before the first.
+	reading, within context.Context //nolint:containedctx // one for many reads
+	wake            context.CancelFunc
 	events []event.Event      // that are not delivered, in order
 	taken  int                // how many of them are on their way
 	// waiting are the callers of insert, by the id of their event.
@@ -157,21 +160,20 @@ func (q *requests) interruptNow() {
 	}
 }
 
-// interrupt returns a context for one read, which also ends when a request comes.
-func (q *requests) interrupt(ctx context.Context) (limited context.Context, stop func()) {
-	limited, cancel := context.WithCancel(ctx)
+// interruptible returns ctx, which also ends when a request comes: for reads, until it
+// has ended. There is one at a time, so that not every read makes one.
+func (q *requests) interruptible(ctx context.Context) context.Context {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.wake = cancel
+	if q.reading == nil || q.within != ctx || q.reading.Err() != nil {
+		q.interruptNow()
+		q.within = ctx
+		q.reading, q.wake = context.WithCancel(ctx)
+	}
 	if len(q.events)-q.taken+len(q.tasks)+len(q.wanted) > 0 {
-		cancel()
+		q.wake()
 	}
-	return limited, func() {
-		cancel()
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.wake = nil
-	}
+	return q.reading
 }
 
 // inserted takes the next event to deliver.
@@ -289,4 +291,5 @@ func (q *requests) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ended = true
+	q.interruptNow()
 }

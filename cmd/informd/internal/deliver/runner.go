@@ -221,7 +221,7 @@ func (r *Runner) run(ctx, idle context.Context) error {
 	}
 	r.health.setState(Running)
 	w := &writer{runner: r, sink: s}
-	in := &reader{runner: r, route: r.setup.Route, idle: idle}
+	in := &reader{runner: r, route: r.setup.Route, idle: idle, lasting: context.WithoutCancel(ctx)}
 	if r.setup.Lanes > 1 {
 		err = runLanes(ctx, r.setup.Lanes, in, w)
 	} else {
@@ -285,6 +285,12 @@ func (p *panicError) Error() string { return fmt.Sprintf("sink panicked: %v", p.
 func runPlain(ctx context.Context, in *reader, w *writer) error {
 	events := make([]event.Event, 0, maxBatchEvents)
 	seqs := make([]uint64, 0, maxBatchEvents)
+	var rest []uint64
+	handled := func(n int) {
+		if rest = rest[n:]; len(rest) > 0 && rest[0] > 0 {
+			in.commit(rest[0] - 1)
+		}
+	}
 	for {
 		in.settle(ctx) // nothing is under way
 		entries, err := in.next(ctx)
@@ -299,16 +305,12 @@ func runPlain(ctx context.Context, in *reader, w *writer) error {
 				events, seqs = append(events, entries[i].Event), append(seqs, entries[i].Seq)
 			}
 		}
-		last, rest := entries[len(entries)-1].Seq, seqs
-		err = w.deliver(ctx, events, func(n int) {
-			if rest = rest[n:]; len(rest) > 0 && rest[0] > 0 {
-				in.commit(ctx, rest[0]-1)
-			}
-		})
-		if err != nil {
+		last := entries[len(entries)-1].Seq
+		rest = seqs
+		if err = w.deliver(ctx, events, handled); err != nil {
 			return err
 		}
-		in.commit(ctx, last)
+		in.commit(last)
 		clear(events) // let go of the objects while waiting for the next
 		events, seqs = events[:0], seqs[:0]
 	}

@@ -1,6 +1,7 @@
 package dynwatch
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -19,6 +20,10 @@ type clients struct {
 	// other is a connection of its own: behind a load balancer it may reach
 	// another API server, whose watch cache may reach further back.
 	other *http.Client
+	// apart has a connection for each watch, with HTTP/1.1; slots has a place for each
+	// watch that is on it.
+	apart *http.Client
+	slots chan struct{}
 	// metadata serves the decoded look-ups.
 	metadata  metadata.Interface
 	discovery *discovery
@@ -52,6 +57,16 @@ func (i impatient) RoundTrip(r *http.Request) (*http.Response, error) {
 // journal holds back fill 400 MiB.
 const streamBuffer = 256 << 10
 
+// apartWatches is how many watches have a connection each. Reading them costs two thirds
+// of what it does over a connection that is shared with HTTP/2, which acknowledges every
+// 4 KiB, and none of them is behind another one's frames. Those beyond, as a wildcard
+// over hundreds of resources brings them, share one.
+const apartWatches = 16
+
+// readSize is how many bytes of a connection with HTTP/1.1 are read at a time: two records
+// of TLS.
+const readSize = 32 << 10
+
 // own returns a copy of the configuration with a transport of its own, which
 // client-go's cache does not share with anyone, and with small buffers.
 func own(config *rest.Config) *rest.Config {
@@ -72,6 +87,7 @@ func limitBuffers(rt http.RoundTripper) {
 		switch t := rt.(type) {
 		case *http.Transport:
 			t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: streamBuffer}
+			t.ReadBufferSize = readSize
 			return
 		case interface{ WrappedRoundTripper() http.RoundTripper }:
 			rt = t.WrappedRoundTripper()
@@ -95,9 +111,14 @@ func newClients(config *rest.Config, logger *slog.Logger) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	apart := rest.CopyConfig(c)
-	apart.Dial, apart.WrapTransport = config.Dial, config.WrapTransport
-	other, err := rest.HTTPClientFor(own(apart))
+	second := rest.CopyConfig(c)
+	second.Dial, second.WrapTransport = config.Dial, config.WrapTransport
+	other, err := rest.HTTPClientFor(own(second))
+	if err != nil {
+		return nil, err
+	}
+	second.NextProtos = []string{"http/1.1"}
+	apart, err := rest.HTTPClientFor(own(second))
 	if err != nil {
 		return nil, err
 	}
@@ -109,10 +130,25 @@ func newClients(config *rest.Config, logger *slog.Logger) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &clients{config: c, shared: shared, other: other, metadata: meta, discovery: documents, pace: newPace()}, nil
+	return &clients{
+		config: c, shared: shared, other: other, apart: apart, slots: make(chan struct{}, apartWatches),
+		metadata: meta, discovery: documents, pace: newPace(),
+	}, nil
+}
+
+// takeSlot reports whether a watch may have a connection of its own, until ctx ends.
+func (c *clients) takeSlot(ctx context.Context) bool {
+	select {
+	case c.slots <- struct{}{}:
+		context.AfterFunc(ctx, func() { <-c.slots })
+		return true
+	default:
+		return false
+	}
 }
 
 func (c *clients) close() {
 	c.shared.CloseIdleConnections()
 	c.other.CloseIdleConnections()
+	c.apart.CloseIdleConnections()
 }

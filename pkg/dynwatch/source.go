@@ -53,11 +53,11 @@ type source struct {
 	filter        *filter
 	frames, whole *frame.Normaliser
 	// bytes and dynamic are the same client, raw and as client-go's dynamic one;
-	// the other two are that on the second connection.
-	bytes, otherBytes rest.Interface
-	dynamic, other    dynamic.ResourceInterface
-	metadata          metadata.ResourceInterface
-	clients           *clients
+	// the other two are that on the second connection, apart on one for each watch.
+	bytes, otherBytes     rest.Interface
+	dynamic, other, apart dynamic.ResourceInterface
+	metadata              metadata.ResourceInterface
+	clients               *clients
 }
 
 // newSource makes the source of a resource. Its objects come in the shape that shape
@@ -80,6 +80,11 @@ func newSource(s spec, r resolved, c *clients, redactor *frame.Redactor, shape f
 	if src.otherBytes, err = frame.NewRESTClient(c.config, c.other, src.frames, metadataOnly); err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
+	apartBytes, err := frame.NewRESTClient(c.config, c.apart, src.frames, metadataOnly)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	src.apart = dynamic.New(apartBytes).Resource(r.gvr).Namespace(s.namespace)
 	src.dynamic = dynamic.New(src.bytes).Resource(r.gvr).Namespace(s.namespace)
 	src.other = dynamic.New(src.otherBytes).Resource(r.gvr).Namespace(s.namespace)
 	src.metadata = c.metadata.Resource(r.gvr).Namespace(s.namespace)
@@ -88,13 +93,17 @@ func newSource(s spec, r resolved, c *clients, redactor *frame.Redactor, shape f
 
 // watch opens a watch from rv, which lasts until ctx ends at the latest; end ctx
 // when done with it. Its events carry *frame.Watched, or *metav1.Status
-// for watch.Error. With fresh it goes over the second connection, opened anew
+// for watch.Error. A watch of whole objects has a connection of its own, if there are not
+// too many. With fresh it goes over the second connection, opened anew
 // unless another watch is on it.
 func (s *source) watch(ctx context.Context, rv uint64, fresh bool) (watch.Interface, error) {
 	client := s.dynamic
-	if fresh {
+	switch {
+	case fresh:
 		s.clients.other.CloseIdleConnections()
 		client = s.other
+	case s.spec.mode == Full && s.clients.takeSlot(ctx):
+		client = s.apart
 	}
 	g := newGuard(ctx)
 	defer g.pause()                                           // once the watch is open, the watchdog is its guard

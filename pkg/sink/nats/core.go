@@ -64,11 +64,12 @@ func (s *coreSink) write(ctx context.Context, batch []event.Event) (int, error) 
 // be delivered, of which permanent tells.
 func (s *coreSink) publish(ctx context.Context, conn *client.Conn, batch []event.Event) (n int, permanent, err error) {
 	limit := conn.MaxPayload()
+	made := maker{form: s.form} // the client copies what it publishes
 	for i := range batch {
 		if err := ctx.Err(); err != nil {
 			return i, nil, err
 		}
-		m := s.form.message(&batch[i])
+		m := made.message(&batch[i])
 		if err := checkSize(m, limit); err != nil {
 			return i, err, nil
 		}

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"fmt"
+	"slices"
 
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -30,32 +31,52 @@ type form struct {
 	format Format
 }
 
+// message makes the message of an event.
+func (f form) message(e *event.Event) *client.Msg {
+	return (&maker{form: f}).message(e)
+}
+
+// maker makes messages one after the other in the same memory, for a client that is done
+// with each when it has taken it: a message is valid until the next.
+type maker struct {
+	form   form
+	msg    client.Msg
+	values []string // of all headers, one piece of memory
+	body   []byte
+}
+
 // message makes the message of an event. Its headers hold no byte that the client
 // library would change: their values are percent-encoded.
-func (f form) message(e *event.Event) *client.Msg {
-	most := 24 // headers
-	if f.format == CloudEvents {
-		most = 8
+func (m *maker) message(e *event.Event) *client.Msg {
+	if m.msg.Header == nil {
+		most := 24 // headers
+		if m.form.format == CloudEvents {
+			most = 8
+		}
+		m.msg.Header, m.values = make(client.Header, most), make([]string, 0, most)
 	}
-	m := &client.Msg{Subject: e.NATSSubject(f.prefix), Header: make(client.Header, most), Data: e.Data}
-	values := make([]string, 0, most) // of all headers, one piece of memory
+	clear(m.msg.Header)
+	m.values = m.values[:0]
 	e.AppendHeaders(func(name, value string) {
-		if f.format != CloudEvents || inStructured(name) {
-			values = append(values, value)
-			m.Header[name] = values[len(values)-1 : len(values) : len(values)]
+		if m.form.format != CloudEvents || inStructured(name) {
+			m.values = append(m.values, value)
+			last := len(m.values) - 1
+			m.msg.Header[name] = m.values[last : last+1 : last+1]
 		}
 	})
-	switch f.format {
+	m.msg.Subject, m.msg.Data = e.NATSSubject(m.form.prefix), e.Data
+	switch m.form.format {
 	case CloudEvents:
-		m.Header[headerType] = []string{event.ContentTypeJSON}
-		m.Data = e.AppendJSON(make([]byte, 0, e.Size()+512)) // for the names of the attributes
+		m.msg.Header[headerType] = []string{event.ContentTypeJSON}
+		m.body = e.AppendJSON(slices.Grow(m.body[:0], e.Size()+512)) // for the names of the attributes
+		m.msg.Data = m.body
 	case Raw:
-		if m.Data = e.Raw(); m.Data == nil {
-			delete(m.Header, headerType)
+		if m.msg.Data = e.Raw(); m.msg.Data == nil {
+			delete(m.msg.Header, headerType)
 		}
 	case Binary:
 	}
-	return m
+	return &m.msg
 }
 
 // inStructured reports whether a header stands beside a whole event, too: those by

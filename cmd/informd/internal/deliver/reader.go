@@ -19,7 +19,7 @@ type reader struct {
 	// lasting does not end: what was delivered is committed even if delivery was just
 	// cancelled.
 	lasting context.Context //nolint:containedctx // made once, not for every commit
-	last   uint64          // the last sequence read
+	last    uint64          // the last sequence read
 }
 
 // next returns the next entries, at least one, and waits for them: what an

@@ -24,14 +24,14 @@ var (
 // that reads the journal does it, between two reads, so that none gets in the way of
 // what is under way.
 type requests struct {
-	mu     sync.Mutex
-	ended  bool
+	mu    sync.Mutex
+	ended bool
 	// reading is the context of reads, within that which it was made of, and wake ends
 	// it, and so the read under way; nil before the first.
 	reading, within context.Context //nolint:containedctx // one for many reads
 	wake            context.CancelFunc
-	events []event.Event      // that are not delivered, in order
-	taken  int                // how many of them are on their way
+	events          []event.Event // that are not delivered, in order
+	taken           int           // how many of them are on their way
 	// waiting are the callers of insert, by the id of their event.
 	waiting map[string]chan struct{}
 	// tasks are for while nothing is under way; urgent is how many of them do not wait

@@ -56,7 +56,7 @@ type Journal struct {
 }
 
 const (
-	defaultMemoryBytes  = 16 * sink.MiB
+	defaultMemoryBytes  = 8 * sink.MiB
 	defaultStreamBytes  = 10 * 1024 * sink.MiB
 	defaultStream       = "INFORMD"
 	defaultPrefix       = "k8s"

@@ -35,6 +35,6 @@ func (r *reading) checkOld(m Match, x *when.Expression, path string, resources [
 		}
 	}
 	at, message := r.inExpression(m.When, path, line, col,
-		"old is the object before the change, which no event has that this match is about: add changes: old to ")
+		"old is the object before the change, which no event has that this match is about: add old to the changes of ")
 	r.add(at, path, "%s%s", message, index("resources", meant))
 }

@@ -90,12 +90,12 @@ type Resource struct {
 	// which evaluates them.
 	LabelSelector string `yaml:"labelSelector"`
 	FieldSelector string `yaml:"fieldSelector"`
-	// Keep, Omit and Redact are the rules by which objects go into events, as
-	// fieldpath.ParseRules has them.
+	// Keep, Omit and Redact are the paths to what objects keep, lose, and have replaced
+	// by a hash before they go into events; redact takes /regular expressions/, too.
 	Keep   []string `yaml:"keep" absent:"the whole object"`
 	Omit   []string `yaml:"omit"`
 	Redact []string `yaml:"redact"`
-	// OnlyWhenChanged are gates, as fieldpath.ParseGate has them: a modified event comes
+	// OnlyWhenChanged are paths, or spec, status and metadata: a modified event comes
 	// only if one of them has changed. With SuppressNoop one in which nothing but
 	// resourceVersion and managedFields has changed does not come.
 	OnlyWhenChanged []string `yaml:"onlyWhenChanged" absent:"every change"`
@@ -163,10 +163,10 @@ type Match struct {
 	// Plain ones name the wanted operations; deleted, left, gap and synced pass
 	// in any case, unless left out by name with "!deleted" and so on.
 	Ops []string `yaml:"ops" absent:"all operations"`
-	// OnlyWhenChanged are gates, as those of an entry of resources, for this match alone.
+	// OnlyWhenChanged is what it is in an entry of resources, for this match alone.
 	OnlyWhenChanged []string `yaml:"onlyWhenChanged" absent:"every change"`
-	// When is a CEL expression about the event: see package when. Deleted, left and
-	// the control records pass it in any case.
+	// When is a CEL expression about object, old, op and event. Deleted, left and the
+	// control records pass it in any case.
 	When string `yaml:"when"`
 	// OnError is [OnErrorDeliver] or [OnErrorDrop]: what becomes of an event for which
 	// When fails.

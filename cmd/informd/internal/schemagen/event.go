@@ -28,7 +28,7 @@ func Event() ([]byte, error) {
 	properties := attributes()
 	properties["op"] = described(object{"enum": event.Ops()}, "What happened.")
 	properties["type"] = described(object{"enum": types}, "The operation as a CloudEvents type.")
-	properties["data"] = described(object{"type": "object"}, "The object and what belongs to it, by operation. There is none in synced and gap.")
+	properties["data"] = described(object{"type": "object"}, "The object and what belongs to it, by operation. There is none in synced and gap; modified may have changed, patch and old.")
 	return encode(object{
 		"$schema":     dialect,
 		"title":       "An event of informd",
@@ -157,14 +157,14 @@ func leftData() object {
 func changedData() object {
 	data := objectData()
 	properties, _ := data["properties"].(object)
-	properties[event.MemberOld] = described(object{"type": "object"}, "The object in this uid's event before this one. It is there if changes asks for it, as the next two, and if that object is known.")
+	properties[event.MemberOld] = described(object{"type": "object"}, "The object in the event of this uid before this one, if the entry's changes has old and that object is known.")
 	properties[event.MemberChanged] = described(object{"type": "array", "items": object{"type": "string", "minLength": 1}, "uniqueItems": true},
-		"The paths to what has changed since.")
+		"The paths to what is another than in the event of this uid before this one, if the entry's changes has paths.")
 	properties[event.MemberPatch] = described(object{"type": "array", "items": object{
 		"type":       "object",
 		"required":   []string{"op", "path"},
 		"properties": object{"op": object{"enum": []string{"add", "remove", "replace"}}, "path": object{"type": "string"}, "value": true},
-	}}, "A JSON patch (RFC 6902) that makes object of the one in that event.")
+	}}, "A JSON patch (RFC 6902) that makes object of the one in the event of this uid before this one, if the entry's changes has patch.")
 	return data
 }
 

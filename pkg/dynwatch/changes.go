@@ -91,6 +91,13 @@ func (t *target) before(ctx context.Context, e *entry) ([]byte, error) {
 	return last.Object(), nil
 }
 
+// forgetStates lets go of the objects that were kept, if they are not asked for any more.
+func (t *target) forgetStates() {
+	if !t.asked.Load().any() {
+		t.index.states.clear()
+	}
+}
+
 // keepState keeps the object of an event as the one before the next, if that will be
 // asked for and the log does not keep it.
 func (t *target) keepState(ev *event.Event, e *entry) {

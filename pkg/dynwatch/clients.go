@@ -2,10 +2,12 @@ package dynwatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/metadata"
@@ -24,6 +26,8 @@ type clients struct {
 	// watch that is on it.
 	apart *http.Client
 	slots chan struct{}
+	// shareUntil is until when no watch has one, in Unix nanoseconds.
+	shareUntil atomic.Int64
 	// metadata serves the decoded look-ups.
 	metadata  metadata.Interface
 	discovery *discovery
@@ -63,6 +67,10 @@ const streamBuffer = 256 << 10
 // over hundreds of resources brings them, share one.
 const apartWatches = 16
 
+// refusedApart is for how long no watch is tried on a connection of its own after one
+// was refused that the shared connection then took: a proxy may speak HTTP/2 alone.
+const refusedApart = time.Hour
+
 // readSize is how many bytes of a connection with HTTP/1.1 are read at a time: two records
 // of TLS.
 const readSize = 32 << 10
@@ -79,6 +87,31 @@ func own(config *rest.Config) *rest.Config {
 		return rt
 	})
 	return c
+}
+
+// single is own for connections with HTTP/1.1. What waits to be read is in the kernel's
+// buffer then, whose limit may be many MiB; and there are no pings, so that the kernel has
+// to find out that the other end is gone.
+func single(config *rest.Config) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.NextProtos = []string{"http/1.1"}
+	dial := c.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 30 * time.Second}).DialContext
+	}
+	c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if tcp, ok := conn.(*net.TCPConn); ok && err == nil {
+			alive := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 6}
+			err = errors.Join(tcp.SetReadBuffer(streamBuffer), tcp.SetKeepAliveConfig(alive))
+			if err != nil {
+				err = errors.Join(err, conn.Close())
+				conn = nil
+			}
+		}
+		return conn, err
+	}
+	return own(c)
 }
 
 // limitBuffers finds the transport beneath client-go's wrappers.
@@ -117,8 +150,7 @@ func newClients(config *rest.Config, logger *slog.Logger) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	second.NextProtos = []string{"http/1.1"}
-	apart, err := rest.HTTPClientFor(own(second))
+	apart, err := rest.HTTPClientFor(single(second))
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +170,9 @@ func newClients(config *rest.Config, logger *slog.Logger) (*clients, error) {
 
 // takeSlot reports whether a watch may have a connection of its own, until ctx ends.
 func (c *clients) takeSlot(ctx context.Context) bool {
+	if time.Now().UnixNano() < c.shareUntil.Load() {
+		return false
+	}
 	select {
 	case c.slots <- struct{}{}:
 		context.AfterFunc(ctx, func() { <-c.slots })
@@ -146,6 +181,9 @@ func (c *clients) takeSlot(ctx context.Context) bool {
 		return false
 	}
 }
+
+// share has watches share a connection for some time.
+func (c *clients) share() { c.shareUntil.Store(time.Now().Add(refusedApart).UnixNano()) }
 
 func (c *clients) close() {
 	c.shared.CloseIdleConnections()

@@ -78,6 +78,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 	defer tick.Stop()
 	began := time.Now()
 	q := quiet{since: began}
+	t.ahead, t.bookmarked = 0, false
 	t.reannounce(ctx)
 	for {
 		var err error
@@ -101,6 +102,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			err = t.markNow(ctx)
 		case <-tick.C:
 			t.status.beatNow()
+			t.forgetStates()
 			err = t.sitOut(ctx, &q)
 			t.audit(ctx)
 		case <-t.nudge.wake:
@@ -200,6 +202,7 @@ func (t *target) handle(ctx context.Context, w *frame.Watched) error {
 			return err
 		}
 	}
+	t.bookmarked = t.bookmarked || w.Err == nil && w.Kind == watch.Bookmark
 	if rv > t.cursor {
 		t.setCursor(rv)
 	}
@@ -318,11 +321,20 @@ func (t *target) sitOut(ctx context.Context, q *quiet) error {
 		if t.suspect = same; same {
 			q.confirmed = rv
 		}
-	case time.Since(q.since) >= t.timing.silence:
+	case time.Since(q.since) >= t.silence():
 		t.suspect = true
 		return errSilent
 	}
 	return nil
+}
+
+// silence is how long the watch may say nothing. Where it has a connection of its own
+// nothing else finds out that the server at its other end is frozen.
+func (t *target) silence() time.Duration {
+	if t.bookmarked {
+		return t.timing.silence * 2 / 3
+	}
+	return t.timing.silence
 }
 
 // matchesList reports whether a list of now equals the index.

@@ -98,23 +98,34 @@ func newSource(s spec, r resolved, c *clients, redactor *frame.Redactor, shape f
 // unless another watch is on it.
 func (s *source) watch(ctx context.Context, rv uint64, fresh bool) (watch.Interface, error) {
 	client := s.dynamic
-	switch {
-	case fresh:
+	if fresh {
 		s.clients.other.CloseIdleConnections()
 		client = s.other
-	case s.spec.mode == Full && s.clients.takeSlot(ctx):
-		client = s.apart
 	}
 	g := newGuard(ctx)
 	defer g.pause()                                           // once the watch is open, the watchdog is its guard
 	seconds := int64((minWatch + rand.N(minWatch)).Seconds()) //nolint:gosec // jitter, not a secret
-	w, err := client.Watch(g.ctx, metav1.ListOptions{
+	options := metav1.ListOptions{
 		ResourceVersion:     formatRV(rv),
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      &seconds,
 		LabelSelector:       s.spec.labelSelector,
 		FieldSelector:       s.spec.fieldSelector,
-	})
+	}
+	refused := false
+	if !fresh && s.spec.mode == Full && s.clients.takeSlot(ctx) {
+		w, err := s.apart.Watch(g.ctx, options)
+		if err == nil {
+			return w, nil
+		}
+		if refused = apierrors.ReasonForError(err) == metav1.StatusReasonUnknown; !refused {
+			return nil, fmt.Errorf("watch: %w", g.explain(err))
+		}
+	}
+	w, err := client.Watch(g.ctx, options)
+	if err == nil && refused {
+		s.clients.share()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("watch: %w", g.explain(err))
 	}

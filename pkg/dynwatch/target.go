@@ -19,7 +19,8 @@ import (
 // timing holds the periods of a target's loop.
 type timing struct {
 	// silence is how long a watch may say nothing, not even a bookmark, before
-	// it is taken for dead. The API server sends a bookmark about every minute.
+	// it is taken for dead. The API server sends a bookmark about every minute; a watch
+	// that has had one is taken for dead after two thirds of it.
 	silence time.Duration
 	// tick is how often an idle loop looks at the clock.
 	tick time.Duration
@@ -110,6 +111,8 @@ type target struct {
 	unwatched bool
 	// suspect: the watch was opened because the one before fell silent.
 	suspect bool
+	// bookmarked: the watch has brought a bookmark.
+	bookmarked bool
 	// untoldSince is since when it is not known whether the resource has an entry
 	// already.
 	untoldSince time.Time

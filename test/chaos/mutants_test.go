@@ -21,8 +21,8 @@ func mutants() []mutant {
 	return []mutant{
 		{
 			name: "commit-before-delivery", file: "cmd/informd/internal/deliver/runner.go",
-			old:    "last, rest := entries[len(entries)-1].Seq, seqs\n",
-			new:    "last, rest := entries[len(entries)-1].Seq, seqs\n\t\tin.commit(ctx, last)\n",
+			old:    "last := entries[len(entries)-1].Seq\n\t\trest = seqs\n",
+			new:    "last := entries[len(entries)-1].Seq\n\t\trest = seqs\n\t\tin.commit(last)\n",
 			faults: "N1-kill-informd,N11-kill-nats,N11-freeze-nats", caughtBy: []string{"I1", "I2", "I4", "I14"},
 		},
 		{

@@ -62,11 +62,16 @@ func (h *heads) add(subject uint64, last head) {
 	if r == nil {
 		return
 	}
-	r.seqs = append(r.seqs, last.seq)
-	if h.held++; len(r.seqs) > h.limit {
+	if len(r.seqs) >= h.limit {
 		r.seqs = slices.Delete(r.seqs, 0, 1)
 		h.held--
 	}
+	if h.held++; h.held > maxRecent { // what happens now counts, too
+		clear(h.recent)
+		h.held = 0
+		return
+	}
+	r.seqs = append(r.seqs, last.seq)
 }
 
 func (h *heads) set(subject uint64, last head) {

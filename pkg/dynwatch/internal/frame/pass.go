@@ -263,7 +263,7 @@ func (p *pass) object(t *text) Object {
 type text struct{ block strings.Builder }
 
 // textSize is the size of a block once much was written; the first are smaller.
-const textSize = 4 << 10
+const textSize = 1 << 10
 
 // room returns a builder in which there is room for n bytes.
 func (t *text) room(n int) *strings.Builder {

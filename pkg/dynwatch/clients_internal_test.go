@@ -1,0 +1,152 @@
+package dynwatch
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+)
+
+// watchServer is an API server whose watches bring nothing and do not end by themselves.
+type watchServer struct {
+	*httptest.Server
+
+	open [3]atomic.Int64 // the watches now, by the major version of HTTP
+}
+
+// newWatchServer starts one, which with refuse has no handshake without HTTP/2.
+func newWatchServer(t *testing.T, refuse bool) *watchServer {
+	t.Helper()
+	s := &watchServer{}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.open[r.ProtoMajor].Add(1)
+		defer s.open[r.ProtoMajor].Add(-1)
+		w.Header().Set("Content-Type", "application/json;stream=watch")
+		w.WriteHeader(http.StatusOK)
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		<-r.Context().Done()
+	}))
+	s.EnableHTTP2 = true
+	if refuse {
+		s.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			if !slices.Contains(hello.SupportedProtos, "h2") {
+				return nil, errors.New("HTTP/2 alone")
+			}
+			return nil, nil //nolint:nilnil // the server's own
+		}}
+	}
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// watching opens watches that a test ends.
+type watching struct {
+	t       *testing.T
+	clients *clients
+}
+
+func (s *watchServer) watching(t *testing.T) *watching {
+	t.Helper()
+	c, err := newClients(&rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.close)
+	return &watching{t, c}
+}
+
+// open opens a watch and returns what ends it.
+func (w *watching) open(mode Mode) (end func()) {
+	w.t.Helper()
+	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	s, err := newSource(spec{version: "v1", resource: "pods", mode: mode}, resolved{gvr: gvr, kind: "Pod"}, w.clients, nil, noShape, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	one, err := s.watch(ctx, 1, false)
+	if err != nil {
+		cancel()
+		w.t.Fatal(err)
+	}
+	end = func() { one.Stop(); cancel(); drain(one) }
+	w.t.Cleanup(end)
+	return end
+}
+
+// drain returns when the watch has ended.
+func drain(w watch.Interface) {
+	for range w.ResultChan() {
+	}
+}
+
+func (s *watchServer) expect(t *testing.T, apart, shared int64) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for s.open[1].Load() != apart || s.open[2].Load() != shared {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d watches with HTTP/1.1 and %d with HTTP/2, want %d and %d", s.open[1].Load(), s.open[2].Load(), apart, shared)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// TestWatchesApart: the first watches of whole objects have a connection each, and one
+// that ends leaves its place to another.
+func TestWatchesApart(t *testing.T) {
+	s := newWatchServer(t, false)
+	w := s.watching(t)
+	w.open(Metadata)
+	s.expect(t, 0, 1)
+	ends := make([]func(), 0, apartWatches)
+	for range apartWatches {
+		ends = append(ends, w.open(Full))
+	}
+	w.open(Full)
+	s.expect(t, apartWatches, 2)
+	ends[3]()
+	s.expect(t, apartWatches-1, 2)
+	w.open(Full)
+	s.expect(t, apartWatches, 2)
+}
+
+// TestWatchesShareWhereTheyMust: where nothing but HTTP/2 goes through, watches do.
+func TestWatchesShareWhereTheyMust(t *testing.T) {
+	s := newWatchServer(t, true)
+	w := s.watching(t)
+	for range 3 {
+		w.open(Full)
+	}
+	s.expect(t, 0, 3)
+	if len(w.clients.slots) > 1 {
+		t.Errorf("%d watches have tried a connection of their own, want one", len(w.clients.slots))
+	}
+	// A server that is away is no such place.
+	other := newWatchServer(t, false)
+	gone := other.watching(t)
+	other.Close()
+	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	src, err := newSource(spec{version: "v1", resource: "pods", mode: Full}, resolved{gvr: gvr, kind: "Pod"}, gone.clients, nil, noShape, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if _, err := src.watch(ctx, 1, false); err == nil || gone.clients.shareUntil.Load() != 0 {
+		t.Errorf("a watch of a server that is away: %v, and watches share until %d", err, gone.clients.shareUntil.Load())
+	}
+}

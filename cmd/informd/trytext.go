@@ -28,6 +28,8 @@ type trial struct {
 	// Target is the watch that would bring the change, empty if none.
 	Target string       `json:"target,omitempty"`
 	Events []triedEvent `json:"events"`
+	// Silence says why there are none.
+	Silence string `json:"silence,omitempty"`
 }
 
 // triedEntry is one of resources.
@@ -76,7 +78,7 @@ type triedHeader struct {
 func newTrial(c *config.Config, change dynwatch.Change, of *daemon.Trial) *trial {
 	t := &trial{
 		Group: change.Group, Version: change.Version, Resource: change.Resource, Kind: change.Kind, Op: string(change.Op),
-		Notes: of.Notes, Target: of.Target, Events: []triedEvent{},
+		Notes: of.Notes, Target: of.Target, Events: []triedEvent{}, Silence: of.Silence,
 	}
 	for i, e := range of.Entries {
 		r := c.Resources[i]
@@ -147,8 +149,8 @@ func printTrial(out io.Writer, t *trial) error {
 			printTriedSink(out, s)
 		}
 	}
-	if t.Target != "" && len(t.Events) == 0 {
-		fmt.Fprintln(out, "\nnothing is announced: for informd it is no change")
+	if t.Silence != "" {
+		fmt.Fprintf(out, "\nnothing is announced: %s\n", t.Silence)
 	}
 	return nil
 }

@@ -35,8 +35,9 @@ type WatchPreview struct {
 	Entry int
 	// Target is the watch that would bring the change, empty if none.
 	Target string
-	// Events are what would be appended to the log.
-	Events []event.Event
+	// Events are what would be appended to the log. Silence says why there are none.
+	Events  []event.Event
+	Silence string
 }
 
 // EntryPreview is what one wanted resource has to do with an object.
@@ -76,7 +77,7 @@ func Preview(ctx context.Context, wanted []Resource, c Change, cluster string, r
 	if p.Entry < 0 {
 		return p, nil
 	}
-	p.Events, err = rehearse(ctx, choice, &c, now.Metadata.Namespace != "", cluster, redactionKey)
+	p.Events, p.Silence, err = rehearse(ctx, choice, &c, now.Metadata.Namespace != "", cluster, redactionKey)
 	if err != nil {
 		return nil, fmt.Errorf("preview: %w", err)
 	}
@@ -119,15 +120,15 @@ func (l *rehearsal) begin() {
 const nowhere = "http://preview.invalid"
 
 // rehearse has a target that is not running handle the change, and returns what it
-// appends.
-func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluster string, redactionKey []byte) ([]event.Event, error) {
+// appends, or why it appends nothing.
+func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluster string, redactionKey []byte) (events []event.Event, silence string, err error) {
 	log := new(rehearsal)
 	m, err := New(Options{
 		Cluster: cluster, Kubernetes: &rest.Config{Host: nowhere}, Log: log, LogKeeps: true, RedactionKey: redactionKey, Logger: slog.New(slog.DiscardHandler),
 		Reject: func(_ context.Context, r Rejected) error { return errors.New(r.Reason) },
 	})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	// What the API server evaluates has been.
 	s := v.spec
@@ -141,14 +142,14 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 		t.resolved.gvr.Version = c.Version
 	}
 	if t.source, err = newSource(s, t.resolved, m.clients, t.redactor, t.shape.Load, t.filter); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	object, err := t.rehearsed(c.Object)
 	if err != nil {
-		return nil, fmt.Errorf("informd would keep the object as a dead letter: %w", err)
+		return nil, "", fmt.Errorf("informd would keep the object as a dead letter: %w", err)
 	}
 	if err := t.rehearseBefore(ctx, c, object); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	log.begin()
 	e := t.index.get(object.Namespace, object.Name)
@@ -165,7 +166,22 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	if err == nil {
 		err = t.flush(ctx)
 	}
-	return log.events, err
+	if err == nil && len(log.events) == 0 {
+		silence = t.silent(e, object)
+	}
+	return log.events, silence, err
+}
+
+// silent says why nothing was announced of an object.
+func (t *target) silent(e *entry, object *frame.Object) string {
+	switch {
+	case t.status.unchanged.Load() > 0:
+		return "nothing has changed that onlyWhenChanged asks about, or nothing at all for suppressNoop " +
+			"(there spec stands for metadata.generation, which the API server counts up)"
+	case e != nil && object.ResourceVersion <= e.rv:
+		return fmt.Sprintf("revision %d is not newer than %d, that of the object before", object.ResourceVersion, e.rv)
+	}
+	return "for informd it is no change"
 }
 
 // rehearseBefore brings the index to what it is before the change.

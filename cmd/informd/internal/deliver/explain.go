@@ -27,10 +27,12 @@ func (r *Route) Explain(e *event.Event) (admitted bool, reasons []string) {
 		}
 		if key == "" {
 			holds, err := m.holds(e, &decoded)
-			if holds {
+			switch {
+			case holds && err != nil:
+				return admitted, []string{fmt.Sprintf("only[%d].when fails, and onError is deliver: %v", i, err)}
+			case holds:
 				return admitted, []string{fmt.Sprintf("only[%d] lets it through", i)}
-			}
-			if err != nil {
+			case err != nil:
 				reasons = append(reasons, fmt.Sprintf("only[%d].when fails, and onError is drop: %v", i, err))
 				continue
 			}

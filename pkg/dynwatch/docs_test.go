@@ -38,7 +38,7 @@ func TestDocsMembers(t *testing.T) {
 
 	api := newFakeAPI(t)
 	owners := api.own()
-	owners.group, owners.kinds = "apps", map[string]string{"replicasets": "ReplicaSet", "deployments": "Deployment"}
+	owners.group, owners.namespace, owners.kinds = "apps", "shop", map[string]string{"replicasets": "ReplicaSet", "deployments": "Deployment"}
 	owners.put("deployments", "web", "5d4f8c7b-1111-4222-8333-444444444444", "")
 	owners.put("replicasets", "web-1", "9c2f77a8-1111-4222-8333-444444444444", "Deployment/web/5d4f8c7b-1111-4222-8333-444444444444")
 	line := strings.ReplaceAll(shown[1], "\n", " ") // as frames are

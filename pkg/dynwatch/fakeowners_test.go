@@ -18,8 +18,9 @@ import (
 // "tester".
 type fakeOwners struct {
 	// group and kinds, by resource, are what they are: see own.
-	group string
-	kinds map[string]string
+	group     string
+	namespace string // of the owners
+	kinds     map[string]string
 
 	mu      sync.Mutex
 	rev     uint64
@@ -45,7 +46,7 @@ var ownedLabel = regexp.MustCompile(`"labels":\{"on":"([^"/]*)/([^"/]*)"\},"mana
 
 // own adds the resources to a fake.
 func (f *fakeAPI) own() *fakeOwners {
-	o := &fakeOwners{group: "own.example.com", kinds: map[string]string{"sets": "Set", "apps": "App"}, rev: 100, changed: make(chan struct{}), late: make(map[string]bool)}
+	o := &fakeOwners{group: "own.example.com", namespace: "a", kinds: map[string]string{"sets": "Set", "apps": "App"}, rev: 100, changed: make(chan struct{}), late: make(map[string]bool)}
 	f.do(func() {
 		f.refuse = o.serve
 		f.mangle = func(s string) string {
@@ -69,7 +70,7 @@ func (o *fakeOwners) do(change func()) {
 func (o *fakeOwners) put(resource, name, uid, controller string) {
 	o.do(func() {
 		o.rev++
-		c := ownerChange{rev: o.rev, resource: resource, namespace: "a", name: name, uid: uid}
+		c := ownerChange{rev: o.rev, resource: resource, namespace: o.namespace, name: name, uid: uid}
 		if parts := strings.Split(controller, "/"); len(parts) == 3 {
 			c.controllerKind, c.controller, c.cid = parts[0], parts[1], parts[2]
 		}

@@ -54,9 +54,9 @@ type metadataUser interface {
 
 // metadataObject is what is passed on of an object.
 type metadataObject struct {
-	name, uid string
-	rv        uint64
-	labels    labels.Set
+	namespace, name, uid string
+	rv                   uint64
+	labels               labels.Set
 	// owner is the controller, if the source's shape asks for it.
 	owner *frame.Owner
 	// bad says that more than the rest of this could not be read.
@@ -169,7 +169,7 @@ func (m *metadataWatch) object(o *frame.Object, bad *frame.Malformed) *metadataO
 		return &metadataObject{name: bad.Name, uid: bad.UID, rv: bad.ResourceVersion, bad: bad}
 	}
 	// The names of a watch share their memory with those of other objects.
-	found := &metadataObject{name: strings.Clone(o.Name), uid: strings.Clone(o.UID), rv: o.ResourceVersion, owner: o.Owner}
+	found := &metadataObject{namespace: strings.Clone(o.Namespace), name: strings.Clone(o.Name), uid: strings.Clone(o.UID), rv: o.ResourceVersion, owner: o.Owner}
 	if m.unlabelled {
 		return found
 	}

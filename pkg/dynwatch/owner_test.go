@@ -138,6 +138,19 @@ func TestOwnerUnderAnotherUID(t *testing.T) {
 	r.chainOf("new", 1, event.Added, tester, "["+set+"]")
 }
 
+// Whoever names a controller of another namespace learns nothing about it.
+func TestOwnerInAnotherNamespace(t *testing.T) {
+	api := newFakeAPI(t)
+	owners := api.own() // in namespace a
+	owners.put("apps", "app", "u-app", "")
+	owners.put("sets", "set", "u-set", "App/app/u-app")
+	r := live(t, api, asking())
+	api.put("a", "one", "set/u-set")
+	r.chainOf("one", 1, event.Added, tester, "["+set+","+app+"]")
+	api.put("b", "two", "set/u-set")
+	r.chainOf("two", 1, event.Added, tester, "["+setEnd+"]")
+}
+
 func TestOwnerCycle(t *testing.T) {
 	api := newFakeAPI(t)
 	owners := api.own()

@@ -153,8 +153,11 @@ func groupOf(apiVersion string) string {
 func (x *ownerIndex) above(ctx context.Context, namespace string, of *frame.Owner) (*frame.Owner, bool) {
 	x.await(ctx)
 	x.mu.Lock()
-	above, known, decided := x.rows.get(of.UID, time.Now())
 	source := x.source
+	if source != nil && !source.resolved.namespaced {
+		namespace = ""
+	}
+	above, known, decided := x.rows.get(rowKey(namespace, of.UID), time.Now())
 	mayLook := source != nil && !useless(x.err) && !time.Now().Before(x.quiet)
 	x.mu.Unlock()
 	if decided || !mayLook {
@@ -182,9 +185,6 @@ func (x *ownerIndex) await(ctx context.Context) {
 // lookUp reads an object that the watch has not brought, or not yet. What it finds is
 // kept only for a while: if the object has ended since, nothing else would remove it.
 func (x *ownerIndex) lookUp(ctx context.Context, s *source, namespace string, of *frame.Owner) (*frame.Owner, bool) {
-	if !s.resolved.namespaced {
-		namespace = ""
-	}
 	limited, cancel := context.WithTimeout(ctx, ownerLook)
 	defer cancel()
 	o, there, err := s.objectAt(limited, namespace, of.Name, 0)
@@ -198,10 +198,10 @@ func (x *ownerIndex) lookUp(ctx context.Context, s *source, namespace string, of
 	if err != nil {
 		return nil, false
 	}
-	there = there && o.UID == of.UID
+	there = there && o.UID == of.UID && o.Namespace == namespace
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.rows.keep(of.UID, o.Owner, there, time.Now())
+	x.rows.keep(rowKey(namespace, of.UID), o.Owner, there, time.Now())
 	if !there {
 		return nil, false
 	}
@@ -277,7 +277,7 @@ func (x *ownerIndex) listed(all []metadataObject, _ uint64, _ bool) {
 	current := make(map[string]*frame.Owner, len(all))
 	for i := range all {
 		if all[i].bad == nil {
-			current[all[i].uid] = all[i].owner
+			current[rowKey(all[i].namespace, all[i].uid)] = all[i].owner
 		}
 	}
 	x.mu.Lock()
@@ -293,8 +293,8 @@ func (x *ownerIndex) watched(typ watch.EventType, o *metadataObject) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if typ == watch.Deleted {
-		x.rows.remove(o.uid, time.Now())
+		x.rows.remove(rowKey(o.namespace, o.uid), time.Now())
 		return
 	}
-	x.rows.put(o.uid, o.owner)
+	x.rows.put(rowKey(o.namespace, o.uid), o.owner)
 }

@@ -14,7 +14,11 @@ const (
 	maxOwnersKept = 10_000
 )
 
-// ownerRows are what an index knows, by uid: the controller, nil for none.
+// rowKey names an object of an index. A controller is in the namespace of what it controls,
+// or in none: who knows a uid of another namespace learns nothing about that by naming it.
+func rowKey(namespace, uid string) string { return namespace + "/" + uid }
+
+// ownerRows are what an index knows, by [rowKey]: the controller, nil for none.
 type ownerRows struct {
 	// current are of the objects that there are.
 	current map[string]*frame.Owner
@@ -37,44 +41,44 @@ func newOwnerRows() ownerRows {
 
 // get returns the controller of an object, and whether it is known. Decided is false if
 // nothing has been found out.
-func (r *ownerRows) get(uid string, now time.Time) (owner *frame.Owner, known, decided bool) {
-	if owner, ok := r.current[uid]; ok {
+func (r *ownerRows) get(key string, now time.Time) (owner *frame.Owner, known, decided bool) {
+	if owner, ok := r.current[key]; ok {
 		return owner, true, true
 	}
-	k, ok := r.kept[uid]
+	k, ok := r.kept[key]
 	if !ok || now.After(k.until) {
 		return nil, false, false
 	}
 	return k.owner, k.there, true
 }
 
-func (r *ownerRows) put(uid string, owner *frame.Owner) { r.current[uid] = owner }
+func (r *ownerRows) put(key string, owner *frame.Owner) { r.current[key] = owner }
 
-func (r *ownerRows) remove(uid string, now time.Time) {
-	owner, ok := r.current[uid]
+func (r *ownerRows) remove(key string, now time.Time) {
+	owner, ok := r.current[key]
 	if !ok {
 		return
 	}
-	delete(r.current, uid)
-	r.keep(uid, owner, true, now)
+	delete(r.current, key)
+	r.keep(key, owner, true, now)
 }
 
 // replace makes the rows those of a list.
 func (r *ownerRows) replace(current map[string]*frame.Owner, now time.Time) {
-	for uid, owner := range r.current {
-		if _, still := current[uid]; !still {
-			r.keep(uid, owner, true, now)
+	for key, owner := range r.current {
+		if _, still := current[key]; !still {
+			r.keep(key, owner, true, now)
 		}
 	}
 	r.current = current
 }
 
 // keep keeps what is known of an object that is not in a list or in the watch.
-func (r *ownerRows) keep(uid string, owner *frame.Owner, there bool, now time.Time) {
-	if _, again := r.kept[uid]; !again {
-		r.queue = append(r.queue, uid)
+func (r *ownerRows) keep(key string, owner *frame.Owner, there bool, now time.Time) {
+	if _, again := r.kept[key]; !again {
+		r.queue = append(r.queue, key)
 	}
-	r.kept[uid] = ownerKeptRow{owner: owner, there: there, until: now.Add(ownerKept)}
+	r.kept[key] = ownerKeptRow{owner: owner, there: there, until: now.Add(ownerKept)}
 	for len(r.queue) > maxOwnersKept || now.After(r.kept[r.queue[0]].until) {
 		delete(r.kept, r.queue[0])
 		r.queue = r.queue[1:]

@@ -212,11 +212,13 @@ func (r *faultRig) resumed(n int) {
 func TestWatchCutInMidFrame(t *testing.T) {
 	const rounds = 10
 	r := startFaultRig(t, "")
+	r.write(1)
+	r.caughtUp() // so that the first cut finds a watch of each kind
 	lists := r.lists()
 	for range rounds {
 		r.proxy.set(func() { r.proxy.cutting++ })
 		r.write(20)
-		r.caughtUp() // so that the next cut finds a watch of each kind
+		r.caughtUp() // and so does the next
 	}
 	r.finish(t, claim{})
 	r.resumed(lists)

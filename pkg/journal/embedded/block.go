@@ -105,5 +105,5 @@ func (b *blockReader) placeholder(buf []byte, last uint64) []byte {
 	if sequence := binary.LittleEndian.Uint64(buf[4:]); sequence != last+1 {
 		return nil
 	}
-	return b.erased(last+1, int64(binary.LittleEndian.Uint64(buf[12:])))
+	return b.mark((last+1)|erasedFlag, int64(binary.LittleEndian.Uint64(buf[12:])))
 }

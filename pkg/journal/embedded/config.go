@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // Config is what a [Server] needs to know. Logger and Dir are required.
@@ -37,9 +39,11 @@ type Config struct {
 	// Logger gets what the server and its guard have to say.
 	Logger *slog.Logger
 
-	// For tests: the disk's state, and how often the guard looks. They may be zero.
-	disk func(dir string) (disk, error)
-	tick time.Duration
+	// For tests: the disk's state, how the server is, and how often the guard looks. They
+	// may be zero.
+	disk   func(dir string) (disk, error)
+	health func(*server.Server) map[string]string
+	tick   time.Duration
 }
 
 // guardTick is how often the guard looks at the disk and the server.

@@ -3,7 +3,7 @@
 // and no events; package jetstream builds the journal on the connection that
 // [Server.Conn] returns, as it does on one to a server of the user's own.
 //
-// A nats-server that is embedded as it comes loses data in four ways, which this
+// A nats-server that is embedded as it comes loses data in five ways, which this
 // package is there to prevent:
 //
 //   - Two processes on one directory destroy each other's messages. [Start] takes
@@ -16,6 +16,8 @@
 //     second name of each (a hard link) tells what was in one that went last.
 //   - A stream whose metadata is damaged looks like one that never was. Start
 //     knows from its own record which streams there were.
+//   - After a crash it brings messages back that were superseded, and may never end
+//     looking for one of them. Start writes down that they are gone.
 //   - After the disk was full, JetStream stays off, even when there is room
 //     again. A guard watches the free space and starts the server anew; the
 //     connection lives on.

@@ -1,12 +1,26 @@
 package embedded
 
-import "time"
+import (
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
 
 // FakeDisk has the guard see a disk with that much room, in bytes.
 func (c *Config) FakeDisk(room func() (free, total int64)) {
 	c.disk = func(string) (disk, error) {
 		free, total := room()
 		return disk{free: free, total: total}, nil
+	}
+}
+
+// Hang has the server not answer the guard for as long as the lock is held.
+func (c *Config) Hang(lock sync.Locker) {
+	c.health = func(running *server.Server) map[string]string {
+		lock.Lock()
+		defer lock.Unlock()
+		return health(running)
 	}
 }
 

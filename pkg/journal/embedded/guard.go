@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +18,9 @@ const (
 	// sickLooks is how often in a row the server must be found sick: a stream that
 	// is just being deleted looks so for a moment.
 	sickLooks = 3
+	// patience is how long the server may take to say how it is, in ticks. It waits
+	// for the lock of each stream, which may be held while a large one is read.
+	patience = 60
 )
 
 // watch is what the guard remembers from one look to the next.
@@ -27,6 +31,8 @@ type watch struct {
 	healthy   map[string]bool         // streams that worked since the server's start
 	restarted time.Time
 	resized   time.Time // when the limits were compared with the disk
+	// answer is what the server has been asked for, nil if nothing.
+	answer chan map[string]string
 }
 
 // guard looks after the server until ctx ends.
@@ -57,7 +63,12 @@ func (s *Server) look(ctx context.Context, w *watch) {
 			s.config.Dir, mebibytes(disk.free), mebibytes(reserve)))
 		return
 	}
-	why := s.whyRestart(w, disk)
+	sick, err := s.ask(ctx, w)
+	if err != nil {
+		s.setReason(err.Error())
+		return
+	}
+	why := s.whyRestart(w, disk, sick)
 	switch {
 	case why != "":
 	case w.sick > 0:
@@ -76,8 +87,49 @@ func (s *Server) look(ctx context.Context, w *watch) {
 	s.restart(ctx, why)
 }
 
+// errStuck is a server that is caught in itself. It could not be stopped either.
+var errStuck = errors.New("the embedded nats-server has not answered for long: only a restart of the process helps")
+
+// ask asks the server for what it knows of itself: the streams with a problem. After it
+// was stuck it is not asked a second time at once.
+func (s *Server) ask(ctx context.Context, w *watch) (map[string]string, error) {
+	s.mu.Lock()
+	running := s.running
+	s.mu.Unlock()
+	if running == nil {
+		return nil, nil
+	}
+	if w.answer == nil {
+		answer := make(chan map[string]string, 1)
+		w.answer = answer
+		go func() { answer <- s.config.health(running) }()
+	}
+	timer := time.NewTimer(patience * s.config.tick)
+	defer timer.Stop()
+	select {
+	case sick := <-w.answer:
+		w.answer = nil
+		s.stuck.Store(false)
+		return sick, nil
+	case <-timer.C:
+		s.stuck.Store(true)
+		return nil, errStuck
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// health returns the streams that the server finds something wrong with, and what.
+func health(running *server.Server) map[string]string {
+	sick := make(map[string]string)
+	for _, e := range running.Healthz(&server.HealthzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Details: true}).Errors {
+		sick[e.Stream] = e.Error
+	}
+	return sick
+}
+
 // whyRestart says why the server should be started anew, "" if it should not.
-func (s *Server) whyRestart(w *watch, d disk) string {
+func (s *Server) whyRestart(w *watch, d disk, sick map[string]string) string {
 	s.mu.Lock()
 	running := s.running
 	s.mu.Unlock()
@@ -87,7 +139,7 @@ func (s *Server) whyRestart(w *watch, d disk) string {
 	case !running.JetStreamEnabled():
 		return "JetStream has switched itself off"
 	}
-	if sickness := s.sickness(w, running); sickness != "" {
+	if sickness := s.sickness(w, sick); sickness != "" {
 		if w.sick++; w.sick >= sickLooks {
 			return sickness
 		}
@@ -104,18 +156,14 @@ func (s *Server) whyRestart(w *watch, d disk) string {
 	return ""
 }
 
-// sickness asks the server for what it knows of itself: a stream that could not
-// be written once takes no message any more, and answers no publisher. One that
+// sickness says what is wrong with a stream of the store, "" if nothing is: one that
+// could not be written once takes no message any more, and answers no publisher. One that
 // never worked may be in the middle of its creation, which takes seconds if there
 // are messages of an earlier one.
-func (s *Server) sickness(w *watch, running *server.Server) string {
+func (s *Server) sickness(w *watch, sick map[string]string) string {
 	names, err := s.store.streams()
 	if err != nil {
 		return "" // the disk's trouble shows elsewhere
-	}
-	sick := make(map[string]string)
-	for _, e := range running.Healthz(&server.HealthzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Details: true}).Errors {
-		sick[e.Stream] = e.Error
 	}
 	for _, name := range names {
 		switch what, found := sick[name]; {
@@ -133,6 +181,10 @@ func (s *Server) restart(ctx context.Context, why string) {
 	s.logger.Warn("the embedded nats-server is started anew", "dir", s.config.Dir, "reason", why)
 	s.take("the embedded nats-server is being started anew: " + why)
 	err := s.measure()
+	if err == nil {
+		// It may not have been able to write down how its blocks are.
+		_, err = s.inspect(ctx)
+	}
 	if err == nil {
 		srv, launchErr := s.launch(ctx)
 		if launchErr == nil {

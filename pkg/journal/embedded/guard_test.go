@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -203,4 +204,27 @@ func TestRoomReturns(t *testing.T) {
 	if n := s.Conn().Stats().Reconnects; n != 0 {
 		t.Errorf("the server was started anew %d times", n)
 	}
+}
+
+// A server that is caught in itself is noticed, and so is the end of it.
+func TestStuck(t *testing.T) {
+	var lock sync.Mutex
+	c := config(t.TempDir())
+	c.Hang(&lock)
+	s := start(t, c)
+	create(t, s)
+	publish(t, s, 0, 1)
+	if s.Stuck() {
+		t.Error("stuck from the beginning")
+	}
+	lock.Lock()
+	eventually(t, "it to be noticed", func() bool {
+		ok, reason := s.State()
+		return s.Stuck() && !ok && strings.Contains(reason, "restart of the process")
+	})
+	lock.Unlock()
+	eventually(t, "its end to be noticed", func() bool {
+		ok, _ := s.State()
+		return !s.Stuck() && ok
+	})
 }

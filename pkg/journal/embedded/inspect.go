@@ -106,10 +106,22 @@ func (i *inspection) stream(ctx context.Context, name string) error {
 	if !verify {
 		return nil
 	}
-	if err := i.blocks(ctx, name, files, gone); err != nil {
+	repaired, missing, err := i.blocks(ctx, name, files, gone)
+	if err != nil {
 		return err
 	}
-	return i.judge(name, gone, files.blocks())
+	indexes := files.blocks()
+	went, err := i.judge(name, gone, indexes)
+	if err != nil {
+		return err
+	}
+	if len(indexes) == 0 || !repaired && !went && len(missing) == 0 {
+		return nil
+	}
+	if len(missing) > 0 {
+		i.logger.Info("superseded messages, from before their subjects were purged, stay away", "dir", i.dir, "stream", name, "messages", len(missing))
+	}
+	return i.addBlocks(name, indexes[len(indexes)-1], missing)
 }
 
 // blockMissing is what is said of a block that nobody removed for a good reason.
@@ -195,45 +207,51 @@ func (i *inspection) mayHaveGone(stream string) bool {
 	return !i.before.Clean && !strings.HasPrefix(stream, i.journal)
 }
 
-// blocks verifies every block of a stream and repairs those that need it.
-func (i *inspection) blocks(ctx context.Context, name string, files streamLedger, gone *removed) error {
-	reader := &blockReader{stream: name, saw: gone.see()}
+// blocks verifies every block of a stream, repairs those that need it, and returns the
+// messages that need a tombstone.
+func (i *inspection) blocks(ctx context.Context, name string, files streamLedger, gone *removed) (repaired bool, missing []grave, err error) {
+	back := revived{purged: make(map[string]bool)}
+	if name == i.journal {
+		back.index = i.store.readIndex(name)
+	}
+	reader := &blockReader{stream: name, saw: func(is record) {
+		gone.saw(is)
+		if name == i.journal {
+			back.saw(is)
+		}
+	}}
 	indexes := files.blocks()
 	clean := i.before != nil && i.before.Clean
-	repaired := false
-	for n, index := range indexes {
+	for n, index := range slices.Backward(indexes) {
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("inspect the journal's store: %w", err)
+			return false, nil, fmt.Errorf("inspect the journal's store: %w", err)
 		}
-		path := filepath.Join(i.store.messages(name), blockName(index))
-		report, err := reader.check(path, index, true)
-		if errors.Is(err, fs.ErrPermission) {
-			return err // not damage: another user's files
-		}
+		mended, err := i.block(reader, index, n == len(indexes)-1 && !clean)
 		if err != nil {
-			i.found("a block of messages cannot be read", "stream", name, "file", blockName(index), "err", err)
-			if err := i.setAside(name, filepath.Join("msgs", blockName(index))); err != nil {
-				return err
-			}
-			continue
+			return false, nil, err
 		}
-		last := n == len(indexes)-1
-		if report.torn && last && !clean {
-			continue // a write that was never acknowledged; the server cuts it off
-		}
-		if report.bad == 0 {
-			continue
-		}
-		i.found("a block of messages is damaged", "stream", name, "file", blockName(index), "places", report.bad)
-		if err := i.repair(name, index, report.repaired); err != nil {
-			return err
-		}
-		repaired = true
+		back.endBlock()
+		repaired = repaired || mended
 	}
-	if !repaired {
-		return nil
+	return repaired, back.missing, nil
+}
+
+// block verifies a block and repairs it if it needs that. One that was being written to
+// may end with a torn record: a write that was never acknowledged, which the server cuts off.
+func (i *inspection) block(reader *blockReader, index uint32, written bool) (repaired bool, err error) {
+	name, file := reader.stream, blockName(index)
+	report, err := reader.check(filepath.Join(i.store.messages(name), file), index, true)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return false, err // not damage: another user's files
+	case err != nil:
+		i.found("a block of messages cannot be read", "stream", name, "file", file, "err", err)
+		return false, i.setAside(name, filepath.Join("msgs", file))
+	case report.bad == 0, report.torn && written:
+		return false, nil
 	}
-	return i.distrustIndex(name, indexes[len(indexes)-1])
+	i.found("a block of messages is damaged", "stream", name, "file", file, "places", report.bad)
+	return true, i.repair(name, index, report.repaired)
 }
 
 // repair puts the readable records of a block in its place.
@@ -244,19 +262,6 @@ func (i *inspection) repair(stream string, index uint32, content []byte) error {
 	}
 	if err := replaceFile(filepath.Join(i.store.messages(stream), file), content); err != nil {
 		return fmt.Errorf("repair block %s of stream %s: %w", file, stream, err)
-	}
-	return nil
-}
-
-// distrustIndex has the server read the blocks instead of believing its index,
-// which counts messages that are not there any more. An empty block behind the
-// last one makes the index an older one in the server's eyes, from which it still
-// takes how far the stream had come: with the index gone, the sequences of
-// messages lost at the end would be given out again.
-func (i *inspection) distrustIndex(stream string, last uint32) error {
-	path := filepath.Join(i.store.messages(stream), blockName(last+1))
-	if err := replaceFile(path, nil); err != nil {
-		return fmt.Errorf("have the index of stream %s rebuilt: %w", stream, err)
 	}
 	return nil
 }

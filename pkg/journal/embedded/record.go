@@ -118,12 +118,13 @@ func (b *blockReader) checksum(raw []byte, hasHeaders bool) []byte {
 	return b.hash.Sum(nil)
 }
 
-// erased returns a record that says that the message of that sequence was
-// deleted, so that its place is kept.
-func (b *blockReader) erased(sequence uint64, at int64) []byte {
+// mark returns a record without a message. By the flag in its sequence it says that the
+// message of that sequence and time was erased, so that its place is kept, or it is a
+// tombstone.
+func (b *blockReader) mark(sequence uint64, at int64) []byte {
 	raw := make([]byte, emptyRecord)
 	binary.LittleEndian.PutUint32(raw, emptyRecord)
-	binary.LittleEndian.PutUint64(raw[4:], sequence|erasedFlag)
+	binary.LittleEndian.PutUint64(raw[4:], sequence)
 	binary.LittleEndian.PutUint64(raw[12:], uint64(at))
 	copy(raw[emptyRecord-checksumSize:], b.checksum(raw, false))
 	return raw

@@ -75,17 +75,10 @@ func (r *removed) add(reader *blockReader, path string, index uint32) error {
 	return nil
 }
 
-// see returns what is to be called with every record of the blocks that are there.
-func (r *removed) see() func(record) {
-	if len(r.files) == 0 {
-		return nil
-	}
-	return r.saw
-}
-
 // saw takes note of a record of a block that is there.
 func (r *removed) saw(is record) {
 	switch {
+	case len(r.files) == 0:
 	case !is.message():
 		delete(r.live, is.number())
 	case is.erased():
@@ -114,21 +107,22 @@ func (r *removed) complete() bool {
 	return true
 }
 
-// judge says whether the missing blocks of a stream are damage.
-func (i *inspection) judge(stream string, gone *removed, indexes []uint32) error {
+// judge says whether the missing blocks of a stream are damage, and whether it had any
+// that are none.
+func (i *inspection) judge(stream string, gone *removed, indexes []uint32) (went bool, err error) {
 	if len(gone.files) == 0 {
-		return nil
+		return false, nil
 	}
 	slices.Sort(gone.files)
 	if !gone.complete() || len(indexes) == 0 {
 		for _, file := range gone.files {
 			i.found(blockMissing, "stream", stream, "file", file)
 			if err := i.rescue(stream, file); err != nil {
-				return err
+				return false, err
 			}
 		}
-		return nil
+		return false, nil
 	}
 	i.logger.Info("blocks of the journal went just before the last end, and nothing is missing with them", "dir", i.dir, "stream", stream, "files", gone.files)
-	return i.distrustIndex(stream, indexes[len(indexes)-1])
+	return true, nil
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -30,6 +31,8 @@ type Server struct {
 	guarding sync.WaitGroup
 	close    func() error // once
 
+	stuck atomic.Bool // the server does not answer the guard
+
 	recording sync.Mutex // held while the ledger is written
 	holder    holder     // of whoever has recording
 
@@ -52,6 +55,9 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	}
 	if c.disk == nil {
 		c.disk = statDisk
+	}
+	if c.health == nil {
+		c.health = health
 	}
 	if c.tick == 0 {
 		c.tick = guardTick
@@ -140,6 +146,10 @@ func (s *Server) State() (ok bool, reason string) {
 	defer s.mu.Unlock()
 	return s.reason == "", s.reason
 }
+
+// Stuck reports whether the server has not answered for a minute and only a new process
+// helps: it is caught in itself, and could not be stopped either.
+func (s *Server) Stuck() bool { return s.stuck.Load() }
 
 // Damaged reports whether the log may lack messages that were acknowledged. It
 // stays so over restarts until [Server.MadeGood] was called. After a clean stop

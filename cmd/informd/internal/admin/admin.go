@@ -102,6 +102,8 @@ type Journal struct {
 	Blocked int `json:"blocked"`
 	// Problem says why what is below the journal does not work, empty if it does.
 	Problem string `json:"problem,omitempty"`
+	// Stuck: only a new process helps.
+	Stuck bool `json:"-"`
 	// Lost counts how often the log was found to lack what it had acknowledged;
 	// Oversize objects that it could not keep; Foreign messages in it that are none
 	// of informd's.
@@ -234,10 +236,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// healthz is red when a loop hangs: only a restart helps then. A dead sink, an
-// absent API server or a full journal are not mended by one.
+// healthz is red when a loop or the journal's server in the process hangs: only a restart
+// helps then. A dead sink, an absent API server or a full journal are not mended by one.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	var reasons []string
+	if j := s.options.Journal(); j.Stuck {
+		reasons = append(reasons, "journal: "+j.Problem)
+	}
 	for _, t := range s.options.Targets() {
 		if idle := time.Since(t.Beat); idle > hung && !t.Blocked {
 			reasons = append(reasons, fmt.Sprintf("target %s has done nothing for %s", t.Target, idle.Round(time.Second)))

@@ -86,6 +86,15 @@ func TestHealthAndReadiness(t *testing.T) {
 	}
 }
 
+func TestStuckJournal(t *testing.T) {
+	o := options()
+	o.Journal = func() admin.Journal { return admin.Journal{Problem: "it does not answer", Stuck: true} }
+	s := start(t, o)
+	if code, body := get(t, s, "/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "journal: it does not answer") {
+		t.Errorf("healthz %d %q", code, body)
+	}
+}
+
 func TestNotReadyWithoutTargets(t *testing.T) {
 	s := start(t, options())
 	if code, body := get(t, s, "/readyz"); code != http.StatusServiceUnavailable {

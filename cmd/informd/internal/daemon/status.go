@@ -73,6 +73,7 @@ func (d *Daemon) journalStatus() admin.Journal {
 	shown.Lost, shown.Oversize, shown.Foreign = s.Lost, s.Oversize, s.Foreign
 	if p.store.state != nil {
 		_, shown.Problem = p.store.state()
+		shown.Stuck = p.store.stuck()
 	}
 	return shown
 }

@@ -38,8 +38,10 @@ type store struct {
 	logger *slog.Logger
 	// box is where the dead letters of that name are kept.
 	box func(name string) deliver.Box
-	// state says whether what is below the journal works; nil if nothing is.
+	// state says whether what is below the journal works, and stuck whether only a new
+	// process helps; both nil if nothing is there.
 	state func() (ok bool, reason string)
+	stuck func() bool
 	// bind tells the journal which cluster it is of; nil if it does not keep that.
 	bind func(ctx context.Context, clusterUID string) error
 	// cluster finds that out: its error is one that may pass.
@@ -88,7 +90,7 @@ func (s *store) openEmbedded(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	s.close = append(s.close, server.Close)
-	s.state = server.State
+	s.state, s.stuck = server.State, server.Stuck
 	damaged := server.Damaged()
 	err = s.openJetStream(ctx, c, jetstream.Config{
 		Conn: server.Conn(), MaxBytes: server.MaxBytes(), Room: server.MaxBytes, Own: true, Distrust: damaged,

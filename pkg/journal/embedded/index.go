@@ -1,0 +1,88 @@
+package embedded
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+
+	"github.com/minio/highwayhash"
+)
+
+// index is what the server wrote down of a stream when it stopped, or up to some minutes
+// before it was killed: how many messages each subject had then.
+type index struct {
+	last     uint64 // the stream's last sequence; 0: nothing is known
+	messages map[string]uint64
+}
+
+// The format of index.db, as the server's file store has it: a magic byte, a version, and
+// variable-length numbers,
+//
+//	messages, bytes, first sequence, its time, last sequence, its time, subjects
+//
+// for each subject: its length, itself, how many messages it has, the first and the last
+// block that has any; then what does not matter here, and at the end a checksum, 8 bytes
+// HighwayHash of all before.
+const (
+	indexMagic = 11
+	// indexVersion is the first one in which the last block is always there.
+	indexVersion = 4
+)
+
+// readIndex returns an empty one where the server has none that can be read.
+func (s store) readIndex(stream string) index {
+	raw, err := os.ReadFile(filepath.Join(s.messages(stream), indexFile))
+	if err != nil || len(raw) < 2+checksumSize || raw[0] != indexMagic || raw[1] != indexVersion {
+		return index{}
+	}
+	content, sum := raw[:len(raw)-checksumSize], raw[len(raw)-checksumSize:]
+	key := sha256.Sum256([]byte(stream))
+	digest, err := highwayhash.NewDigest64(key[:])
+	if err != nil {
+		return index{}
+	}
+	if _, err := digest.Write(content); err != nil {
+		return index{}
+	}
+	if !bytes.Equal(digest.Sum(nil), sum) {
+		return index{}
+	}
+	return decodeIndex(content[2:])
+}
+
+func decodeIndex(content []byte) index {
+	whole := true
+	number := func() uint64 {
+		v, n := binary.Uvarint(content)
+		if n <= 0 {
+			whole = false
+			return 0
+		}
+		content = content[n:]
+		return v
+	}
+	for range 4 { // messages, bytes, first sequence, its time
+		number()
+	}
+	last := number()
+	number()
+	subjects := number()
+	found := index{last: last, messages: make(map[string]uint64)}
+	for ; subjects > 0 && whole; subjects-- {
+		length := number()
+		if length > uint64(len(content)) {
+			return index{}
+		}
+		subject := content[:length]
+		content = content[length:]
+		found.messages[string(subject)] = number()
+		number()
+		number()
+	}
+	if !whole {
+		return index{}
+	}
+	return found
+}

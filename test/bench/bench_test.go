@@ -13,7 +13,7 @@ import (
 // long it took.
 func TestHarness(t *testing.T) {
 	b := &bench{root: "../..", quick: true, rounds: 1, began: time.Now(), dir: t.TempDir()}
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	if err := b.build(ctx); err != nil {
 		t.Fatal(err)

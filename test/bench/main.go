@@ -16,9 +16,10 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func main() {
@@ -101,20 +102,30 @@ func (b *bench) run(ctx context.Context) (err error) {
 	if err := b.build(ctx); err != nil {
 		return err
 	}
-	b.pinning()
+	if err := b.pinning(); err != nil {
+		return err
+	}
 	failed := b.cases(ctx)
 	b.judge()
 	return errors.Join(failed, b.report(ctx, os.Stdout))
 }
 
-// pinning keeps the last CPU for the client under measurement.
-func (b *bench) pinning() {
-	if n := runtime.NumCPU(); n > 1 {
-		b.clientCPUs = []int{n - 1}
-		for i := range n - 1 {
-			b.serverCPUs = append(b.serverCPUs, i)
+// pinning keeps the last CPU that there is for the client under measurement.
+func (b *bench) pinning() error {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return fmt.Errorf("find out which CPUs there are: %w", err)
+	}
+	var cpus []int
+	for cpu := 0; len(cpus) < set.Count(); cpu++ {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
 		}
 	}
+	if last := len(cpus) - 1; last > 0 {
+		b.serverCPUs, b.clientCPUs = cpus[:last], cpus[last:]
+	}
+	return nil
 }
 
 // build makes the programs that are compared, with the flags of a release.

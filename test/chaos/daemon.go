@@ -76,23 +76,23 @@ func (d *Daemon) get(ctx context.Context, path string) (*json.RawMessage, error)
 	return &body, nil
 }
 
-// States returns the states of its targets, as /status says.
-func (d *Daemon) States(ctx context.Context) (map[string]string, error) {
+// TargetStatus is what /status says of a target.
+type TargetStatus struct {
+	Target, State   string
+	ResourceVersion uint64 `json:",string"`
+}
+
+// Targets returns what /status says of its targets.
+func (d *Daemon) Targets(ctx context.Context) ([]TargetStatus, error) {
 	body, err := d.get(ctx, "/status")
 	if err != nil {
 		return nil, err
 	}
-	var status struct {
-		Targets []struct{ Target, State string }
-	}
+	var status struct{ Targets []TargetStatus }
 	if err := json.Unmarshal(*body, &status); err != nil {
 		return nil, err
 	}
-	states := make(map[string]string)
-	for _, t := range status.Targets {
-		states[t.Target] = t.State
-	}
-	return states, nil
+	return status.Targets, nil
 }
 
 // watch starts the process again when it ends by itself, and measures it.

@@ -146,10 +146,10 @@ func (a *attack) letNotice() error {
 		return nil
 	}
 	return a.until(func(ctx context.Context) error {
-		states, err := a.informds[0].States(ctx)
-		for target, state := range states {
-			if state != "live" {
-				err = errors.Join(err, fmt.Errorf("%s is %s", target, state))
+		targets, err := a.informds[0].Targets(ctx)
+		for _, t := range targets {
+			if t.State != "live" {
+				err = errors.Join(err, fmt.Errorf("%s is %s", t.Target, t.State))
 			}
 		}
 		return err

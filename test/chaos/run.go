@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ const (
 	firstSync        = 2 * time.Minute
 	liveness         = time.Minute      // I9
 	quiet            = 10 * time.Second // I7
+	bookmarks        = 2 * time.Minute  // an API server sends one every minute
 	progressPeriod   = 10 * time.Second
 	observePeriod    = 100 * time.Millisecond
 	repeatsPerStrike = 2000 // I6: events in flight, and delivered since the cursor was last stored
@@ -225,6 +227,9 @@ func (r *run) restartQuietly(ctx context.Context) error {
 	if !r.options.durable() || r.options.Baseline || len(r.late) > 0 {
 		return nil
 	}
+	if err := r.bookmarked(ctx); err != nil {
+		return err
+	}
 	for _, d := range r.rig.informds {
 		if err := d.Stop(); err != nil {
 			r.late = append(r.late, Violation{Invariant: "I13", Text: "a graceful stop: " + err.Error()})
@@ -254,6 +259,26 @@ func (r *run) restartQuietly(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// bookmarked waits until the cursors of all targets have passed what is there now, those
+// of quiet resources by a bookmark: an API server that was restarted may deny the history
+// behind an older one, which is a gap and no news.
+func (r *run) bookmarked(ctx context.Context) error {
+	head, err := r.rig.oracle.Head(ctx)
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(bookmarks); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, observePeriod) {
+		for _, d := range r.rig.informds {
+			targets, err := d.Targets(ctx)
+			behind := func(t TargetStatus) bool { return t.ResourceVersion < head }
+			if err == nil && len(targets) > 0 && !slices.ContainsFunc(targets, behind) {
+				return nil
+			}
+		}
+	}
+	return ctx.Err()
 }
 
 // settle waits until all that etcd holds has arrived, and ends the reading.

@@ -3,6 +3,7 @@ package jetstream_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -228,14 +229,16 @@ func (p *publishing) serverTime() time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// serverEnv has the directory of the server that this program is to be.
-const serverEnv = "INFORMD_TEST_SERVER"
+// serverDir tells the test's own binary to be a server that keeps its streams in that
+// directory.
+const serverDir = "INFORMD_TEST_SERVER"
 
-// serverProcess runs this program once more, as TestServerProcess.
+// serverProcess runs a server in a process of its own, and connects to it.
 func serverProcess(b *testing.B) (int, *nats.Conn) {
 	b.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), os.Args[0], "-test.run=^TestServerProcess$", "-test.v")
-	cmd.Env = append(os.Environ(), serverEnv+"="+b.TempDir())
+	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), serverDir+"="+b.TempDir())
+	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		b.Fatal(err)
@@ -247,14 +250,12 @@ func serverProcess(b *testing.B) (int, *nats.Conn) {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	lines := bufio.NewScanner(out)
-	url := ""
-	for url == "" && lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "nats://") {
-			url = lines.Text()
-		}
+	url, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		_ = cmd.Wait()
+		b.Fatalf("the server's process: %v", err)
 	}
-	conn, err := nats.Connect(url, nats.ReconnectBufSize(-1), nats.MaxReconnects(-1))
+	conn, err := nats.Connect(strings.TrimSpace(url), nats.ReconnectBufSize(-1), nats.MaxReconnects(-1))
 	b.Cleanup(func() {
 		if conn != nil {
 			conn.Close()
@@ -271,27 +272,24 @@ func serverProcess(b *testing.B) (int, *nats.Conn) {
 	return cmd.Process.Pid, conn
 }
 
-// TestServerProcess is a server, for who runs it as a process of its own.
-func TestServerProcess(t *testing.T) {
-	dir := os.Getenv(serverEnv)
-	if dir == "" {
-		t.Skip("run by BenchmarkPublish")
-	}
+// serveUntilClosed is a server whose address it prints, until its input is closed.
+func serveUntilClosed(dir string) error {
 	s, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true,
 		JetStreamMaxStore: 2 << 30, JetStreamMaxMemory: 16 << 20,
 	})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	s.Start()
+	defer s.WaitForShutdown()
+	defer s.Shutdown()
 	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the server is not ready")
+		return errors.New("the server is not ready")
 	}
-	if _, err := os.Stdout.WriteString("\n" + s.ClientURL() + "\n"); err != nil {
-		t.Error(err)
+	if _, err := fmt.Fprintln(os.Stdout, s.ClientURL()); err != nil {
+		return err
 	}
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	s.Shutdown()
-	s.WaitForShutdown()
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
 }

@@ -87,7 +87,8 @@ func arrows() map[string]arrow {
 	}
 	return map[string]arrow{
 		"pkg/event":     {only: ours("pkg/event")},
-		"pkg/fieldpath": {only: ours("pkg/fieldpath")},
+		"pkg/internal":  {only: []string{}},
+		"pkg/fieldpath": {only: ours("pkg/fieldpath", "pkg/internal")},
 		"pkg/journal": {
 			except: ours("pkg/journal/journaltest", "pkg/journal/jetstream", "pkg/journal/embedded", "pkg/journal/lease"),
 			only:   ours("pkg/journal", "pkg/event"),

@@ -23,5 +23,5 @@
 // [Rules] are paths with a meaning for Kubernetes objects, as the keys keep, omit and
 // redact of informd's config have them.
 //
-// The package imports the standard library only and is safe for concurrent use.
+// The package imports the standard library and jsonend only, and is safe for concurrent use.
 package fieldpath

@@ -1,5 +1,7 @@
 package fieldpath
 
+import "github.com/informd/informd/pkg/internal/jsonend"
+
 // Projection leaves out of an object what is not wanted.
 type Projection struct{ keep, omit *Set }
 
@@ -68,11 +70,11 @@ func (c *cutter) value(i int, keep, omit window, whole bool) (end int, stays boo
 	first := c.data[i]
 	switch {
 	case c.stack.end(omit), !whole && !c.stack.enter(keep, first):
-		return skip(c.data, i), false
+		return jsonend.Value(c.data, i), false
 	case !whole, c.stack.enter(omit, first):
 		return c.container(i, keep, omit, whole), true
 	default:
-		return skip(c.data, i), true
+		return jsonend.Value(c.data, i), true
 	}
 }
 

@@ -1,6 +1,10 @@
 package fieldpath
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/informd/informd/pkg/internal/jsonend"
+)
 
 // Match is a value that a path leads to. Its bytes are valid during the call only.
 type Match struct {
@@ -121,7 +125,7 @@ func (w *walker) container(i int, at window) int {
 func (w *walker) value(i int, at window) int {
 	end := 0
 	if w.stack.end(at) {
-		if end = skip(w.data, i); !w.found(at, i, end) {
+		if end = jsonend.Value(w.data, i); !w.found(at, i, end) {
 			return end
 		}
 	}
@@ -130,7 +134,7 @@ func (w *walker) value(i int, at window) int {
 		return w.container(i, at)
 	}
 	if end == 0 {
-		end = skip(w.data, i)
+		end = jsonend.Value(w.data, i)
 	}
 	if w.text != nil && first == '"' {
 		w.text(i, end)

@@ -82,9 +82,8 @@ func (r *reading) value(n *node, path string, f field) {
 		r.value(n, path, f)
 	case kind == reflect.Struct:
 		r.object(n, path, f.value)
-	case kind == reflect.Slice && f.value.Type() == reflect.TypeFor[OneOrMore]() && n.kind != sequence && n.kind != mapping:
-		f.value.Set(reflect.MakeSlice(f.value.Type(), 1, 1))
-		r.scalar(n, path, field{value: f.value.Index(0), enum: f.enum})
+	case kind == reflect.Slice && f.value.Type() == reflect.TypeFor[OneOrMore]() && n.kind != sequence:
+		r.oneOrMore(n, path, f)
 	case kind == reflect.Slice:
 		r.list(n, path, f)
 	case kind == reflect.Map:
@@ -185,6 +184,16 @@ func (r *reading) list(n *node, path string, f field) {
 	f.value.Set(out)
 }
 
+// oneOrMore decodes an item that stands without its list.
+func (r *reading) oneOrMore(n *node, path string, f field) {
+	if n.kind != text {
+		r.add(n.at, path, "must be one of %s, or a list of them, not %s", strings.Join(f.enum, ", "), n.kind)
+		return
+	}
+	f.value.Set(reflect.MakeSlice(f.value.Type(), 1, 1))
+	r.scalar(n, path, field{value: f.value.Index(0), enum: f.enum})
+}
+
 // table decodes a mapping into a Go map with string keys.
 func (r *reading) table(n *node, path string, f field) {
 	if n.kind != mapping {
@@ -208,6 +217,10 @@ func (r *reading) table(n *node, path string, f field) {
 func (r *reading) scalar(n *node, path string, f field) {
 	if n.kind == mapping || n.kind == sequence {
 		r.add(n.at, path, "must be %s, not %s", scalarName(f.value), n.kind)
+		return
+	}
+	if f.enum != nil && n.kind != text {
+		r.add(n.at, path, "must be one of %s, not %s", strings.Join(f.enum, ", "), n.kind)
 		return
 	}
 	if isPlainString(f.value) && n.kind != text {

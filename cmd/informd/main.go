@@ -144,6 +144,8 @@ func (c command) call(ctx context.Context, args []string, io streams) error {
 		return misused("%v", err)
 	}
 	switch {
+	case len(c.verbs) == 0 && flags.NArg() > 0 && flags.Lookup("file") != nil && !flags.Changed("file"):
+		return misused("unexpected argument %q: did you mean informd %s -f %[1]s?", flags.Arg(0), c.name)
 	case len(c.verbs) == 0 && flags.NArg() > 0 && flags.Lookup("config") != nil && isConfigFile(flags.Arg(0)):
 		return misused("unexpected argument %q: did you mean --config %[1]s?", flags.Arg(0))
 	case len(c.verbs) == 0 && flags.NArg() > 0:

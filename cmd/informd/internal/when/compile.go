@@ -162,6 +162,11 @@ func (c *Compiler) problem(text string, e *common.Error) Problem {
 	} else if name := found(`^undefined field '([^']*)'`, p.Message); name != "" {
 		p.Message = fmt.Sprintf("event has no %q", name)
 		p.Unknown, p.Known, p.Expected = name, Fields(), Fields()
+	} else if strings.HasPrefix(p.Message, "invalid argument to has()") {
+		p.Message = "has() asks about a field, as in has(object.status)"
+		if regexp.MustCompile(`\bhas\(\s*` + old + `\s*\)`).MatchString(text) {
+			p.Message = "has() is for fields; old is the object before the change, and null where there is none: write old != null"
+		}
 	}
 	p.Col = column(text, p)
 	return p

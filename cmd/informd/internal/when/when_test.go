@@ -123,6 +123,8 @@ func TestMistakes(t *testing.T) {
 		`{"a": 1}`:                              `1:1 must come to true or false, not to a value of type map(string, int)`,
 		`[1, "a"] == []`:                        `1:5 expected type 'int' but found 'string'`,
 		`before.spec == object.spec`:            `1:1 there is no "before" {before}`,
+		`has(object)`:                           "1:5 has() asks about a field, as in has(object.status)",
+		`has( old ) && op == "x"`:               "1:6 has() is for fields; old is the object before the change, and null where there is none: write old != null",
 	} {
 		x, mistakes := compiler(t).Compile(text)
 		if x != nil || len(mistakes) == 0 {

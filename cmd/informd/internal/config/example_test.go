@@ -17,11 +17,19 @@ import (
 // The example at the root of the repository is a valid config for the sinks
 // that informd is built with.
 func TestExample(t *testing.T) {
-	t.Setenv("HOOK_TOKEN", "secret")
 	const file = "../../../../config.example.yaml"
 	body, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
+	}
+	// Its first lines say what it takes to check it.
+	told := regexp.MustCompile(`(?s)\A.{0,500}\n# environment: ((?:[A-Z_]+=\w+ )+)informd validate -c config\.example\.yaml\n`).FindSubmatch(body)
+	if told == nil {
+		t.Fatal("how to validate it is not told")
+	}
+	for pair := range strings.FieldsSeq(string(told[1])) {
+		name, value, _ := strings.Cut(pair, "=")
+		t.Setenv(name, value)
 	}
 	if _, err := config.Parse(file, body, drivers.All()); err != nil {
 		t.Fatalf("Parse:\n%v", err)

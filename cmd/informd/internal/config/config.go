@@ -20,6 +20,8 @@ type Config struct {
 	// Path is the file it was read from, and Sum a hash of what was in it.
 	Path string   `yaml:"-"`
 	Sum  [32]byte `yaml:"-"`
+	// Warnings are about what is allowed, and probably not what is meant.
+	Warnings Errors `yaml:"-"`
 	// Cluster is in every event and subject.
 	Cluster    string     `yaml:"cluster"`
 	Kubernetes Kubernetes `yaml:"kubernetes"`

@@ -13,13 +13,15 @@
 // outside of resources and sinks has a variable: INFORMD_ and the key in upper
 // case, words and levels joined with "_", so that journal.maxBytes is
 // INFORMD_JOURNAL_MAX_BYTES. A variable that is set to nothing counts as not
-// set. Variables that match no key are left alone: the kubelet makes some, such
-// as INFORMD_SERVICE_HOST for a Service called informd.
+// set. One that matches no key is worth a warning ([Config.Warnings]), unless it is of
+// those that the kubelet makes, such as INFORMD_SERVICE_HOST for a Service called
+// informd.
 //
 // # Where to find what
 //
 //   - config.go: the settings and their defaults
-//   - load.go, override.go: which file, and the flags and variables over it
+//   - load.go, override.go: which file, and the flags and variables over it; stray.go:
+//     variables that are over nothing
 //   - parse.go, syntax.go, tree.go: bytes to a tree whose nodes know their place
 //   - decode.go, sinks.go: the tree into the settings, strictly
 //   - check.go, resources.go, routes.go, when.go, names.go: the rules beyond types

@@ -42,7 +42,12 @@ func Load(from Source) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newReading(path, from.Drivers).config(body, out.overrides())
+	c, err := newReading(path, from.Drivers).config(body, out.overrides())
+	if err != nil {
+		return nil, err
+	}
+	c.Warnings = append(strays(os.Environ(), body), c.Warnings...)
+	return c, nil
 }
 
 // Sum returns the hash of what is in a config file now, as [Config] has it. The

@@ -236,3 +236,43 @@ func TestUnreadable(t *testing.T) {
 		})
 	}
 }
+
+// A variable that is called like one of a key, and is none, is warned of, with the
+// nearest. Those that the kubelet makes for Services trouble nobody.
+func TestStrayVariables(t *testing.T) {
+	noVariables(t)
+	for _, name := range []string{
+		"INFORMD_SERVICE_HOST", "INFORMD_SERVICE_PORT", "INFORMD_SERVICE_PORT_HTTP", "INFORMD_PORT", "INFORMD_PORT_8080_TCP",
+		"INFORMD_PORT_8080_TCP_PROTO", "INFORMD_PORT_8080_TCP_PORT", "INFORMD_PORT_8080_TCP_ADDR", "INFORMD_PORT_53_UDP",
+		"INFORMD_ADMIN_SERVICE_HOST", "INFORMD_ADMIN_PORT_8080_TCP_ADDR", "INFORMD_TEST_CACHE", "INFORMDX", "INFORMD_MINE",
+	} {
+		t.Setenv(name, "10.0.0.1")
+	}
+	t.Setenv("INFORMD_LOG_LEVEL", "debug")
+	t.Setenv("INFORMD_EMPTY", "")
+	path := write(t, filepath.Join(t.TempDir(), "c.yaml"), minimal+"# ${env:INFORMD_MINE}\n")
+	t.Setenv("INFORMD_CONFIG", path)
+	warnings := func() string {
+		t.Helper()
+		c, err := load(t)
+		if err != nil {
+			t.Fatalf("Load: %v", err)
+		}
+		if len(c.Warnings) == 0 {
+			return ""
+		}
+		return c.Warnings.Error()
+	}
+	if got := warnings(); got != "" {
+		t.Errorf("warnings of what is in order:\n%s", got)
+	}
+	t.Setenv("INFORMD_LOGLEVEL", "debug")
+	t.Setenv("INFORMD_JOURNAL_MAXBYTE", "1GiB")
+	t.Setenv("INFORMD_WHATEVER_THIS_IS", "1")
+	want := `INFORMD_JOURNAL_MAXBYTE: is the variable of no key, and has no effect (did you mean "INFORMD_JOURNAL_MAX_BYTES"?)
+INFORMD_LOGLEVEL: is the variable of no key, and has no effect (did you mean "INFORMD_LOG_LEVEL"?)
+INFORMD_WHATEVER_THIS_IS: is the variable of no key, and has no effect (it would be INFORMD_ and a key outside of resources and sinks, as in INFORMD_LOG_LEVEL)`
+	if diff := cmp.Diff(want, warnings()); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}

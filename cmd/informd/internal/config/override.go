@@ -67,6 +67,17 @@ func (o outside) lookup(key, flag, variable string) (text, origin string, ok boo
 // overrides looks up every single value of the config outside of its lists.
 func (o outside) overrides() []override {
 	var found []override
+	for _, key := range singleKeys() {
+		if text, origin, ok := o.lookup(key, flagsOf()[key], variable(key)); ok {
+			found = append(found, override{key, origin, text})
+		}
+	}
+	return found
+}
+
+// singleKeys lists the keys that have a variable.
+func singleKeys() []string {
+	var all []string
 	var walk func(path string, dst reflect.Value)
 	walk = func(path string, dst reflect.Value) {
 		for _, f := range fieldsOf(dst) {
@@ -75,14 +86,12 @@ func (o outside) overrides() []override {
 			case f.value.Kind() == reflect.Struct && !isScalar(f.value):
 				walk(key, f.value)
 			case isScalar(f.value):
-				if text, origin, ok := o.lookup(key, flagsOf()[key], variable(key)); ok {
-					found = append(found, override{key, origin, text})
-				}
+				all = append(all, key)
 			}
 		}
 	}
 	walk("", reflect.ValueOf(&Config{}).Elem())
-	return found
+	return all
 }
 
 // variable is the environment variable of a key: "journal.maxBytes" ->

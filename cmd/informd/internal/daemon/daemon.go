@@ -129,6 +129,7 @@ func (d *Daemon) RunOnce(ctx, now context.Context) error {
 // journal it waits, and the admin server says so.
 func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
 	d.logger.Info("watching", "server", d.kubernetes.Host, "cluster", d.config.Cluster)
+	logWarnings(d.logger, d.config)
 	if err := d.admin.Start(); err != nil {
 		return nil, err
 	}

@@ -73,6 +73,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 		return err
 	}
 	setLevel(d.level, next.Log)
+	logWarnings(r.logger, next)
 	r.logger.Info("config reloaded", "path", d.config.Path, "sinks_added", done.added, "sinks_removed", done.removed, "sinks_changed", done.replaced,
 		"targets", len(p.manager.Targets()))
 	return nil
@@ -101,6 +102,13 @@ func logMistakes(logger *slog.Logger, err error) {
 	}
 	for _, m := range mistakes {
 		logger.Error("mistake in the config", "err", m)
+	}
+}
+
+// logWarnings writes a line for each.
+func logWarnings(logger *slog.Logger, c *config.Config) {
+	for _, w := range c.Warnings {
+		logger.Warn("the config is probably not what is meant", "err", w)
 	}
 }
 

@@ -31,7 +31,7 @@ that many revisions of the cluster (changes of anything in it), by a watch, and 
 that many by reading etcd.`,
 		examples: `informd plan -c config.yaml
 informd plan -o json | jq '.targets[] | select(.state != "ready")'`,
-		exits: "0 everything could be watched, now or once it is served, 1 something could not, or the API server cannot be asked, 2 wrong usage or config",
+		exits: "0 everything could be watched, now or once it is served, 1 something could not, or is not served and cannot come, or the API server cannot be asked, 2 wrong usage or config",
 		flags: func(flags *pflag.FlagSet) {
 			config.AddFlags(flags)
 			flags.StringP("output", "o", "table", "table, json or yaml")
@@ -125,7 +125,7 @@ func newPlan(cluster, server string, planned dynwatch.WatchPlan) *plan {
 		t := &planned.Targets[i]
 		p.Targets[i] = plannedTarget{
 			Target: visible(t.Name), Group: t.Group, Version: visible(t.Version), Resource: t.Resource, Kind: visible(t.Kind),
-			Namespace: t.Namespace, Mode: string(t.Mode), State: string(t.State), Reason: visible(t.Reason),
+			Namespace: t.Namespace, Mode: string(t.Mode), State: string(t.State), Reason: visible(t.Reason + meant(t)),
 			Watch: string(t.Scope), ClusterScoped: t.ClusterScoped, Namespaces: t.Namespaces, ExcludeNamespaces: t.ExcludeNamespaces,
 			NamespaceSelector: t.NamespaceSelector, MatchingNamespaces: t.MatchingNamespaces,
 			MissingVerbs: t.MissingVerbs, MissingNamespaceVerbs: t.MissingNamespaceVerbs,
@@ -147,20 +147,36 @@ func (t *plannedTarget) setFigures(of *dynwatch.TargetPlan) {
 	t.MoreObjects, t.ObjectsEstimated, t.BytesEstimated = of.More, of.Estimated, of.Weighed < of.Objects
 }
 
+// meant names the resource that may be meant by one that is not served.
+func meant(t *dynwatch.TargetPlan) string {
+	if near, ok := config.Nearest(t.Resource, t.Others); ok {
+		return fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return ""
+}
+
+// cannotCome reports whether the resource is not served and will not be: the group of a
+// CustomResourceDefinition has a dot, and the others come with the API server.
+func (t *plannedTarget) cannotCome() bool {
+	return t.State == string(dynwatch.Waiting) && !strings.ContainsAny(t.Group, ".*?[") && !strings.ContainsAny(t.Resource, "*?[")
+}
+
 // lacksPermission reports whether a verb is missing without which there is no target.
 func (t *plannedTarget) lacksPermission() bool {
 	return len(t.MissingVerbs) > 0 || len(t.MissingNamespaceVerbs) > 0
 }
 
 // verdict is the error that the config would not work as it is. That a resource is
-// not there yet is none: it is waited for.
+// not there yet is none, if it can come: it is waited for.
 func (p *plan) verdict() error {
-	missing, others := 0, 0
+	missing, unserved, others := 0, 0, 0
 	for i := range p.Targets {
 		t := &p.Targets[i]
 		switch {
 		case t.lacksPermission():
 			missing++
+		case t.cannotCome():
+			unserved++
 		case t.State != string(dynwatch.Ready) && t.State != string(dynwatch.Waiting):
 			others++
 		}
@@ -168,6 +184,9 @@ func (p *plan) verdict() error {
 	var why []string
 	if missing > 0 {
 		why = append(why, fmt.Sprintf("%d lack permissions", missing))
+	}
+	if unserved > 0 {
+		why = append(why, fmt.Sprintf("%d are not served, in groups that no CustomResourceDefinition can be of", unserved))
 	}
 	if others > 0 {
 		why = append(why, fmt.Sprintf("%d cannot be watched for another reason", others))

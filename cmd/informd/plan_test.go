@@ -25,6 +25,7 @@ func mixedPlan() dynwatch.WatchPlan {
 		{Name: "core/services", Version: "v1", Resource: "services", Kind: "Service", Mode: dynwatch.Full, State: dynwatch.Ready, ResourceVersion: 2_000_000, Objects: 940, Estimated: true, Bytes: 940_000, Weighed: 50, WatchFrom: 1, EtcdFrom: 1, Namespaces: []string{"a", "b", "c", "d-*", "team-*"}, ExcludeNamespaces: []string{"*-sandbox"}, NamespaceSelector: "tier in (prod,test)", MatchingNamespaces: new(120)},
 		{Name: "core/things", Version: "v1", Resource: "things", Kind: "Thing", Mode: dynwatch.Full, State: dynwatch.Forbidden, ResourceVersion: 2_000_000, ExcludeNamespaces: []string{"kube-*"}, NamespaceSelector: "!x", MatchingNamespaces: new(0), MissingNamespaceVerbs: []string{"watch"}, Reason: "namespaceSelector: the labels of namespaces cannot be followed"},
 		{Name: "*.example.com/*", Group: "*.example.com", Resource: "*", Mode: dynwatch.Full, State: dynwatch.Waiting, Reason: "the API server has no resource that it matches"},
+		{Name: "apps/deploymnets", Group: "apps", Resource: "deploymnets", Mode: dynwatch.Full, State: dynwatch.Waiting, Reason: `not served: the API server has no resource "deploymnets" in apps`, Others: []string{"daemonsets", "deployments", "replicasets"}},
 		{Name: "example.com/sensors", Group: "example.com", Resource: "sensors", Mode: dynwatch.Full, State: dynwatch.Waiting, Reason: `not served: the API server has no group "example.com"`},
 		{Name: "metrics.k8s.io/nodes", Group: "metrics.k8s.io", Version: "v1beta1", Resource: "nodes", Kind: "NodeMetrics", Mode: dynwatch.Full, State: dynwatch.Ready, ResourceVersion: 2_000_000, Objects: 3, Bytes: 900, Weighed: 3, ClusterScoped: true, WatchFrom: 1_999_999, Reason: "how far back one can go is not known: list at 1: it is broken"},
 	}
@@ -120,7 +121,9 @@ func TestPlanVerdict(t *testing.T) {
 		want    string
 	}{
 		"ready":                {[]dynwatch.TargetPlan{target(dynwatch.Ready, nil, nil)}, ""},
-		"waiting":              {[]dynwatch.TargetPlan{target(dynwatch.Ready, nil, nil), target(dynwatch.Waiting, nil, nil)}, ""},
+		"waiting":              {[]dynwatch.TargetPlan{target(dynwatch.Ready, nil, nil), {Group: "example.com", Resource: "pods", State: dynwatch.Waiting}}, ""},
+		"wildcards":            {[]dynwatch.TargetPlan{{Group: "*", Resource: "pods", State: dynwatch.Waiting}, {Resource: "x*", State: dynwatch.Waiting}}, ""},
+		"cannot come":          {[]dynwatch.TargetPlan{target(dynwatch.Ready, nil, nil), target(dynwatch.Waiting, nil, nil)}, "of 2 targets 1 are not served, in groups that no CustomResourceDefinition can be of"},
 		"waiting without verb": {[]dynwatch.TargetPlan{target(dynwatch.Waiting, list, nil)}, "of 1 targets 1 lack permissions"},
 		"namespaces":           {[]dynwatch.TargetPlan{target(dynwatch.Forbidden, nil, list), target(dynwatch.Ready, nil, nil)}, "of 2 targets 1 lack permissions"},
 		"forbidden, untold":    {[]dynwatch.TargetPlan{target(dynwatch.Forbidden, nil, nil)}, "of 1 targets 1 cannot be watched for another reason"},

@@ -51,7 +51,8 @@ func guardedResources() map[string][]metav1.APIResource {
 	}
 	return map[string][]metav1.APIResource{
 		"":                       append(resources(true, "configmaps", "pods", "secrets"), resources(false, "namespaces")...),
-		"apps":                   resources(true, "daemonsets", "deployments"),
+		"apps":                   resources(true, "daemonsets", "deployments", "replicasets"),
+		"batch":                  resources(true, "jobs"),
 		"apiextensions.k8s.io":   resources(false, "customresourcedefinitions"),
 		"apiregistration.k8s.io": resources(false, "apiservices"),
 	}
@@ -195,7 +196,7 @@ func TestPlanAndRBACAgree(t *testing.T) {
 		"owners":                   {"memory", "[{resource: pods, owner: true}, {group: apps, resource: replicasets}]", nil},
 		"owners in namespaces":     {"memory", "[{resource: pods, owner: true, namespaces: [shop, bank]}, {group: batch, resource: jobs, namespaces: [shop]}]", nil},
 		"owners in both":           {"memory", "[{resource: pods, owner: true, namespaces: [shop]}, {group: apps, resource: deployments, owner: true}]", nil},
-		"a wildcard":               {"embedded, dir: /tmp/nowhere", `[{group: apps, resource: "*"}, {resource: pods}]`, []string{"apps/daemonsets@", "apps/deployments@"}},
+		"a wildcard":               {"embedded, dir: /tmp/nowhere", `[{group: apps, resource: "*"}, {resource: pods}]`, []string{"apps/daemonsets@", "apps/deployments@", "apps/replicasets@"}},
 		"a wildcard of namespaces": {"memory", `[{group: apps, resource: "d*", namespaces: [shop]}]`, []string{"apps/daemonsets@shop", "apps/deployments@shop"}},
 	}
 	for name, c := range cases {

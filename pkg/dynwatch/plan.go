@@ -66,6 +66,9 @@ type TargetPlan struct {
 	// Reason says why the state is what it is; of a target that is ready, what could
 	// not be found out about it.
 	Reason string
+	// Others are the plural names that the group has, in any of its versions that was
+	// looked at, if it does not have this one: one of them may be meant.
+	Others []string
 	// MissingVerbs are the verbs, of "list" and "watch", that the credentials do not
 	// allow on the resource, MissingNamespaceVerbs those on the Namespaces, whose labels
 	// a NamespaceSelector needs. They are also empty if the API server does not say.
@@ -199,6 +202,9 @@ func (p *planner) target(ctx context.Context, s spec) TargetPlan {
 		t.State, t.Reason = judge(err, false), err.Error()
 	case len(t.MissingNamespaceVerbs) > 0:
 		t.State, t.Reason = Forbidden, "namespaceSelector: the labels of namespaces cannot be followed"
+	}
+	if unknown, ok := errors.AsType[*unknownResource](err); ok {
+		t.Others = slices.Compact(slices.Sorted(slices.Values(unknown.others)))
 	}
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		t.Reason = fmt.Sprintf("the API server has not answered everything within %v: %s", planTimeout, t.Reason)

@@ -27,6 +27,20 @@ type resolved struct {
 // errNotServed: the API server answered, and does not serve the resource.
 var errNotServed = errors.New("not served")
 
+// unknownResource is an errNotServed about a group that is served.
+type unknownResource struct {
+	resource, where string
+	others          []string // the resources that are served there
+}
+
+// Error says what is not served, and where.
+func (e *unknownResource) Error() string {
+	return fmt.Sprintf("%v: the API server has no resource %q in %s", errNotServed, e.resource, e.where)
+}
+
+// Unwrap returns errNotServed.
+func (*unknownResource) Unwrap() error { return errNotServed }
+
 // errUnusable: the resource is served but cannot be watched as wanted.
 var errUnusable = errors.New("cannot be watched")
 
@@ -115,6 +129,7 @@ func resolve(ctx context.Context, d *discovery, s spec) (r resolved, err error) 
 			return resolved{}, err
 		}
 	}
+	unknown := &unknownResource{resource: s.resource, where: describeVersions(s)}
 	for _, version := range versions {
 		gv := schema.GroupVersion{Group: s.group, Version: version}
 		resources, err := resourcesOf(ctx, d, gv)
@@ -123,6 +138,7 @@ func resolve(ctx context.Context, d *discovery, s spec) (r resolved, err error) 
 		}
 		i := slices.IndexFunc(resources, func(r metav1.APIResource) bool { return r.Name == s.resource })
 		if i < 0 {
+			unknown.others = append(unknown.others, listable(resources)...)
 			continue
 		}
 		if err := fit(s, &resources[i]); err != nil {
@@ -131,7 +147,18 @@ func resolve(ctx context.Context, d *discovery, s spec) (r resolved, err error) 
 		r = resolved{gvr: gv.WithResource(s.resource), kind: resources[i].Kind, namespaced: resources[i].Namespaced}
 		return r, checkTwins(ctx, d, s, &resources[i])
 	}
-	return resolved{}, fmt.Errorf("%w: the API server has no resource %q in %s", errNotServed, s.resource, describeVersions(s))
+	return resolved{}, unknown
+}
+
+// listable names the resources that can be listed.
+func listable(all []metav1.APIResource) []string {
+	var names []string
+	for i := range all {
+		if slices.Contains(all[i].Verbs, "list") {
+			names = append(names, all[i].Name)
+		}
+	}
+	return names
 }
 
 func describeVersions(s spec) string {

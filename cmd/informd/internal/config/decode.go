@@ -149,13 +149,13 @@ func (r *reading) unknown(p pair, path string, known []string) {
 	meant, hint, ok := habit(p.key, known)
 	if !ok && glued(p.key) {
 		hint, ok = spaceMissing, true
-		meant, _ = nearest(p.key, known)
+		meant, _ = Nearest(p.key, known)
 	}
 	if ok {
 		r.add(p.at, at, "unknown key: %s", hint)
 	} else {
 		r.add(p.at, at, "unknown key %s", didYouMean(p.key, known))
-		meant, ok = nearest(p.key, known)
+		meant, ok = Nearest(p.key, known)
 	}
 	if ok {
 		r.suppress(join(path, meant))

@@ -8,7 +8,7 @@ import (
 // didYouMean ends a message about a word that is none of the candidates: with
 // the one that was probably meant, else with all of them.
 func didYouMean(word string, candidates []string) string {
-	if near, ok := nearest(word, candidates); ok {
+	if near, ok := Nearest(word, candidates); ok {
 		return fmt.Sprintf("(did you mean %q?)", near)
 	}
 	return "(one of: " + strings.Join(candidates, ", ") + ")"
@@ -18,10 +18,10 @@ func didYouMean(word string, candidates []string) string {
 // costs its square.
 const maxWord = 64
 
-// nearest returns the candidate that word was probably meant to be: the same in
+// Nearest returns the candidate that word was probably meant to be: the same in
 // another spelling (case, "-", "_"), the one with the fewest typing errors, at
 // most one in three letters, else the first one that begins it or that it begins.
-func nearest(word string, candidates []string) (string, bool) {
+func Nearest(word string, candidates []string) (string, bool) {
 	if word == "" || len(word) > maxWord {
 		return "", false
 	}

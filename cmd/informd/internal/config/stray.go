@@ -23,7 +23,7 @@ func strays(environment []string, body []byte) Errors {
 			continue
 		}
 		hint := "it would be " + envPrefix + " and a key outside of resources and sinks, as in " + variable("log.level")
-		if near, ok := nearest(rest, known); ok {
+		if near, ok := Nearest(rest, known); ok {
 			hint = fmt.Sprintf("did you mean %q?", envPrefix+near)
 		}
 		all = append(all, Error{File: oneLine(name), Msg: "is the variable of no key, and has no effect (" + hint + ")"})

@@ -30,7 +30,7 @@ func (r *reading) checkWhen(m Match, path string, resources []Resource) {
 	for _, one := range mistakes {
 		at, message := r.inExpression(m.When, path, one.Line, one.Col, one.Message)
 		if one.Unknown != "" {
-			if near, ok := nearest(one.Unknown, one.Known); ok {
+			if near, ok := Nearest(one.Unknown, one.Known); ok {
 				message += fmt.Sprintf(" (did you mean %q?)", near)
 			} else {
 				message += " (one of: " + strings.Join(one.Expected, ", ") + ")"

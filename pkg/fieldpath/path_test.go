@@ -2,7 +2,10 @@ package fieldpath_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/informd/informd/pkg/fieldpath"
@@ -154,5 +157,66 @@ func TestRules(t *testing.T) {
 	}
 	if rules, err := fieldpath.ParseRules(nil, nil, nil, false); rules != nil || err != nil {
 		t.Errorf("rules of nothing: %v, %v", rules, err)
+	}
+}
+
+func TestCuts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		keep, omit []string
+		keys, want string
+	}{
+		"no rules":              {nil, nil, "spec a", ""},
+		"always cut":            {nil, nil, "metadata managedFields x", "by metadata.managedFields"},
+		"omitted":               {nil, []string{"spec.a"}, "spec a", "by spec.a"},
+		"in what is omitted":    {nil, []string{"spec.a"}, "spec a b", "by spec.a"},
+		"around it":             {nil, []string{"spec.a"}, "spec", ""},
+		"beside it":             {nil, []string{"spec.a"}, "spec b", ""},
+		"omitted by a star":     {nil, []string{"spec.*.b"}, "spec a b", "by spec.*.b"},
+		"elements":              {nil, []string{"spec.a[]"}, "spec a", ""},
+		"kept":                  {[]string{"spec.a"}, nil, "spec a", ""},
+		"in what is kept":       {[]string{"spec.a"}, nil, "spec a b", ""},
+		"around what is kept":   {[]string{"spec.a"}, nil, "spec", ""},
+		"not kept":              {[]string{"spec.a"}, nil, "spec b", "not kept"},
+		"identity":              {[]string{"spec.a"}, nil, "metadata name", ""},
+		"around the identity":   {[]string{"spec.a"}, nil, "metadata", ""},
+		"beside the identity":   {[]string{"spec.a"}, nil, "metadata labels", "not kept"},
+		"kept by a star":        {[]string{"*.a"}, nil, "spec a", ""},
+		"elements that it has":  {[]string{"spec.a[].b"}, nil, "spec a", ""},
+		"kept and then omitted": {[]string{"spec"}, []string{"spec.a"}, "spec a", "by spec.a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules, err := fieldpath.ParseRules(tt.keep, tt.omit, nil, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rules == nil {
+				rules = &fieldpath.Rules{}
+			}
+			got := ""
+			switch by, cut := rules.Cuts(strings.Fields(tt.keys)...); {
+			case cut && by != nil:
+				got = "by " + by.String()
+			case cut:
+				got = "not kept"
+			}
+			if got != tt.want {
+				t.Errorf("%s: %q, want %q", tt.keys, got, tt.want)
+			}
+			// And so it is in an object that has it.
+			p := rules.Projection()
+			if p == nil {
+				return
+			}
+			found := false
+			for _, object := range []string{"1", "{}", "[]"} {
+				for _, k := range slices.Backward(strings.Fields(tt.keys)) {
+					object = fmt.Sprintf("{%q:%s}", k, object)
+				}
+				setOf(t, []string{strings.ReplaceAll(tt.keys, " ", ".")}).Walk(p.Append(nil, []byte(object)), func(fieldpath.Match) { found = true })
+			}
+			if found == (got != "") {
+				t.Errorf("%s is left: %v", tt.keys, found)
+			}
+		})
 	}
 }

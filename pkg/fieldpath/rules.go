@@ -141,6 +141,41 @@ func (r *Rules) RedactsAround(keys ...string) bool {
 	})
 }
 
+// Cuts reports whether nothing stays at the place that keys lead to: it is cut out, by
+// the path that is returned, or not kept, and then there is none.
+func (r *Rules) Cuts(keys ...string) (by *Path, cut bool) {
+	for _, place := range dropped() {
+		if p := pathTo(place); p.covers(keys) {
+			return &p, true
+		}
+	}
+	for _, p := range r.Omit {
+		if p.covers(keys) {
+			return &p, true
+		}
+	}
+	kept := func(p Path) bool {
+		n := min(len(p.steps), len(keys))
+		return Path{p.steps[:n]}.covers(keys[:n])
+	}
+	return nil, len(r.Keep) > 0 && !slices.ContainsFunc(r.Keep, kept) &&
+		!slices.ContainsFunc(Identity(), func(place []string) bool { return kept(pathTo(place)) })
+}
+
+// covers reports whether the path leads to the place that keys lead to, or to what that
+// is in.
+func (p Path) covers(keys []string) bool {
+	if len(p.steps) > len(keys) {
+		return false
+	}
+	for i, s := range p.steps {
+		if !s.leads(keys[i]) {
+			return false
+		}
+	}
+	return true
+}
+
 // Projection returns what keeps and cuts out by the rules, nil if everything stays.
 func (r *Rules) Projection() *Projection {
 	if len(r.Keep)+len(r.Omit) == 0 {

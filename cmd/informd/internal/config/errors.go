@@ -57,6 +57,8 @@ const maxErrors = 1000
 type problems struct {
 	file string
 	list Errors
+	// warnings are about what is allowed.
+	warnings Errors
 	// failed has every key that has a mistake (true) or has one further in (false).
 	failed map[string]bool
 }
@@ -69,6 +71,11 @@ func (p *problems) add(at Pos, key, format string, args ...any) {
 // addFrom notes a mistake in what a flag or environment variable says.
 func (p *problems) addFrom(origin, key, format string, args ...any) {
 	p.note(Error{File: origin, Key: key, Msg: fmt.Sprintf(format, args...)})
+}
+
+// warn notes what is allowed at a place in the file, and probably not meant.
+func (p *problems) warn(at Pos, key, format string, args ...any) {
+	p.warnings = append(p.warnings, Error{File: p.file, Line: at.Line, Col: at.Col, Key: key, Msg: oneLine(fmt.Sprintf(format, args...))})
 }
 
 func (p *problems) note(e Error) {
@@ -108,7 +115,16 @@ func (p *problems) err() error {
 	if len(p.list) == 0 {
 		return nil
 	}
-	list := slices.Clone(p.list)
+	list := inOrder(p.list)
+	if more := len(list) - maxErrors; more > 0 {
+		list = append(list[:maxErrors], Error{File: p.file, Msg: fmt.Sprintf("and %d more mistakes", more)})
+	}
+	return list
+}
+
+// inOrder sorts by place, and leaves out what is told of one place twice.
+func inOrder(list Errors) Errors {
+	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b Error) int {
 		return cmp.Or(
 			cmp.Compare(a.Line, b.Line),
@@ -117,13 +133,9 @@ func (p *problems) err() error {
 			cmp.Compare(a.Msg, b.Msg),
 		)
 	})
-	list = slices.CompactFunc(list, func(a, b Error) bool {
+	return slices.CompactFunc(list, func(a, b Error) bool {
 		return a.Line > 0 && a.Line == b.Line && a.Col == b.Col && a.Msg == b.Msg
 	})
-	if more := len(list) - maxErrors; more > 0 {
-		list = append(list[:maxErrors], Error{File: p.file, Msg: fmt.Sprintf("and %d more mistakes", more)})
-	}
-	return list
 }
 
 const (

@@ -54,6 +54,8 @@ func (r *reading) config(body []byte, over []override) (*Config, error) {
 	if err := r.err(); err != nil {
 		return nil, err
 	}
+	warnings := inOrder(r.warnings)
+	c.Warnings = warnings[:min(len(warnings), maxErrors)]
 	return c, nil
 }
 

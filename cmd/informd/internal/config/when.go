@@ -26,6 +26,7 @@ func (r *reading) checkWhen(m Match, path string, resources []Resource) {
 	x, mistakes := r.when.Compile(m.When)
 	if x != nil {
 		r.checkOld(m, x, path, resources)
+		r.checkCuts(m, x, path, resources)
 	}
 	for _, one := range mistakes {
 		at, message := r.inExpression(m.When, path, one.Line, one.Col, one.Message)

@@ -135,7 +135,7 @@ func (c *Compiler) Compile(text string) (*Expression, []Problem) {
 	if err != nil {
 		return nil, []Problem{{Line: 1, Col: 1, Message: flat(err.Error())}}
 	}
-	return &Expression{program: program, source: checked.NativeRep().SourceInfo(), old: c.oldIn(text, parsed)}, nil
+	return &Expression{program: program, expr: checked.NativeRep().Expr(), source: checked.NativeRep().SourceInfo(), old: c.oldIn(text, parsed)}, nil
 }
 
 // oldIn is where an expression names the object before, nil if it does not: it has a

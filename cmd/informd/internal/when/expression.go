@@ -20,6 +20,7 @@ import (
 // Expression is an expression that was checked. It is safe for concurrent use.
 type Expression struct {
 	program cel.Program
+	expr    ast.Expr
 	source  *ast.SourceInfo
 	old     *Problem // where it names the object before, nil if it does not
 }

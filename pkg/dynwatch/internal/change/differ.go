@@ -5,10 +5,13 @@ import (
 	"errors"
 )
 
-// thorough is how many times as much as there is is scanned at the most: a value once at
-// every level that it is in, as far as there are changes. No object that makes sense comes
-// close.
-const thorough = 32
+// thorough is how many times as much as there is is scanned at the most, if that is more
+// than usualScan: a value once at every level that it is in, as far as there are changes.
+// No object that makes sense comes close.
+const (
+	thorough  = 16
+	usualScan = 1 << 20
+)
 
 // wordy is how many times as long as the object a patch may become, if it is longer than
 // usualPatch.
@@ -35,6 +38,13 @@ type differ struct {
 	room          int // how much longer the patch may become
 }
 
+func newDiffer(before, after []byte) *differ {
+	return &differ{
+		before: side{data: before}, after: side{data: after},
+		left: max(usualScan, thorough*(len(before)+len(after))), room: max(usualPatch, wordy*len(after)),
+	}
+}
+
 // run compares the objects.
 func (d *differ) run() (*Set, error) {
 	d.set = &Set{}
@@ -54,7 +64,8 @@ func (d *differ) value(b, a span, at int) error {
 	if before[0] == after[0] {
 		switch before[0] {
 		case '{', '[':
-			if d.left -= len(before) + len(after); d.left >= 0 {
+			if size := len(before) + len(after); size <= d.left {
+				d.left -= size
 				return d.container(b, a, at)
 			}
 		case '"':

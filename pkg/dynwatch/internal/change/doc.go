@@ -11,11 +11,13 @@
 //   - elements of arrays belong together by their place: what both arrays begin and end
 //     with, byte for byte, is put aside, and of the rest the first belongs to the first,
 //     until one array has no more
-//   - strings are equal if they say the same, whatever escapes they are written with
+//   - strings are equal if they say the same, whatever escapes they are written with; with
+//     half a surrogate pair in them, if they are written alike
 //   - numbers are equal if they are written alike: 1 and 1.0 differ
-//   - what is in very many levels of other values (32, where nearly all of an object is
-//     that deep) is equal byte for byte or not at all, and what differs is one change of
-//     the whole value there, so that no object makes a comparison long
+//   - what is in very many levels of other values (16, where nearly all of a large object
+//     is that deep) is equal byte for byte or not at all, and what differs is one change of
+//     the whole value there, so that no object makes a comparison long: no more is scanned
+//     than 1 MiB, or 16 times the objects
 //   - if the patch became longer than 64 KiB and twice the object, what changed is told by
 //     the members of the object itself, so that no set is much larger than an object
 //

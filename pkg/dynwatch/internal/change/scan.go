@@ -2,6 +2,7 @@ package change
 
 import (
 	"bytes"
+	"unicode/utf8"
 
 	"github.com/informd/informd/pkg/fieldpath"
 	"github.com/informd/informd/pkg/internal/jsonend"
@@ -52,9 +53,10 @@ func isKey(data []byte, c child, other []byte, d child) bool {
 	return bytes.Equal(c.key(data), d.key(other))
 }
 
-// sameText reports whether two strings say the same.
+// sameText reports whether two strings, which are not written alike, say the same. What
+// decodes to U+FFFD does not say: half a surrogate pair does, whichever it is.
 func sameText(value, other []byte) bool {
 	x, _ := fieldpath.Text(value)
 	y, _ := fieldpath.Text(other)
-	return bytes.Equal(x, y)
+	return bytes.Equal(x, y) && !bytes.ContainsRune(x, utf8.RuneError)
 }

@@ -59,11 +59,10 @@ func Of(before, after []byte) (*Set, error) {
 	if len(before) == 0 || before[0] != '{' || len(after) == 0 || after[0] != '{' {
 		return nil, errNoObject
 	}
-	size := len(before) + len(after)
-	d := differ{before: side{data: before}, after: side{data: after}, left: thorough * size, room: max(usualPatch, wordy*len(after))}
+	d := newDiffer(before, after)
 	set, err := d.run()
 	if errors.Is(err, errTooLong) { // so the members of the object itself have to do
-		d.left, d.room = size, math.MaxInt
+		d.left, d.room = len(before)+len(after), math.MaxInt
 		set, err = d.run()
 	}
 	return set, err

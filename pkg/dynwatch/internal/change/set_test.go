@@ -36,6 +36,8 @@ func TestOf(t *testing.T) {
 		"order":             {`{"a":1,"b":{"c":2,"d":3}}`, `{"b":{"d":3,"c":2},"a":1}`, `[]`, `[]`},
 		"order and value":   {`{"a":1,"b":{"c":2,"d":3}}`, `{"b":{"d":4,"c":2},"a":1}`, `["b.d"]`, `[{"op":"replace","path":"/b/d","value":4}]`},
 		"escapes":           {`{"a":"é\u000a\/","\u0062":1}`, `{"a":"\u00e9\n/","b":1}`, `[]`, `[]`},
+		"half pairs":        {`{"a":"\ud800","b":"\udc01x","c":"\ud800"}`, `{"a":"\ud801","b":"\udc02x","c":"\ud800"}`, `["a","b"]`, `[{"op":"replace","path":"/a","value":"\ud801"},{"op":"replace","path":"/b","value":"\udc02x"}]`},
+		"whole pairs":       {`{"a":"\ud83d\ude00"}`, `{"a":"😀"}`, `[]`, `[]`},
 		"escaped key":       {`{"\u0062":1}`, `{"b":2}`, `["b"]`, `[{"op":"replace","path":"/b","value":2}]`},
 		"brackets in text":  {`{"a":"}]\\\"{","b":1}`, `{"a":"}]\\\"{[","b":1}`, `["a"]`, `[{"op":"replace","path":"/a","value":"}]\\\"{["}]`},
 		"prefix of a text":  {`{"a":"x","b":"y"}`, `{"a":"xx","b":"y"}`, `["a"]`, `[{"op":"replace","path":"/a","value":"xx"}]`},
@@ -121,7 +123,7 @@ func TestDepth(t *testing.T) {
 	nested := func(depth int, inner string) []byte {
 		return []byte(strings.Repeat(`{"a":[`, depth/2) + inner + strings.Repeat(`]}`, depth/2))
 	}
-	for depth, want := range map[int]int{60: 60, 10_000: 32} {
+	for depth, want := range map[int]int{60: 60, 500: 500, 10_000: 16} {
 		before, after := nested(depth, "1"), nested(depth, "2")
 		s := of(t, before, after)
 		var paths []string
@@ -132,6 +134,36 @@ func TestDepth(t *testing.T) {
 			t.Errorf("%d levels: the path has %d steps, want %d", depth, got, want)
 		}
 		checkPatch(t, s, before, after)
+	}
+}
+
+// TestScanned is about objects that nest as deep as the normaliser lets them. However they
+// do that, no more is scanned than so many times what there is.
+func TestScanned(t *testing.T) {
+	nested := func(depth int, open, inner, shut string) []byte {
+		return []byte(`{"a":` + strings.Repeat(open, depth) + inner + strings.Repeat(shut, depth) + "}")
+	}
+	filler := func(text string) string { return strings.Repeat(text, 1<<17/len(text)) }
+	for name, pair := range map[string]func(value string) []byte{
+		"all at the bottom":        func(value string) []byte { return nested(9_999, "[", filler(`"x",`)+value, "]") },
+		"in front, at every level": func(value string) []byte { return nested(9_999, `["`+strings.Repeat("x", 15)+`",`, value, "]") },
+		"behind, at every level": func(value string) []byte {
+			return nested(9_999, `{"a":`, value, `,"b":"`+strings.Repeat("x", 15)+`"}`)
+		},
+		"beside a deep one": func(value string) []byte { return nested(9_999, "[", value, "]") },
+		"other strings":     func(value string) []byte { return nested(9_998, "[", filler(`"`+value+`",`)+value, "]") },
+		"empty ones":        func(value string) []byte { return nested(9_997, "[", filler("[[],{}],")+value, "]") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, after := pair("1"), pair("2")
+			most := max(1<<20, 16*(len(before)+len(after)))
+			if got := change.Scanned(before, after); got > most {
+				t.Errorf("%d bytes were scanned of %d, want at most %d", got, len(before)+len(after), most)
+			}
+			if s := of(t, before, after); s.Empty() {
+				t.Error("nothing has changed")
+			}
+		})
 	}
 }
 

@@ -1,0 +1,9 @@
+package change
+
+// Scanned is how much a comparison scans, of both objects together.
+func Scanned(before, after []byte) int {
+	d := newDiffer(before, after)
+	all := d.left
+	_, _ = d.run()
+	return all - d.left
+}

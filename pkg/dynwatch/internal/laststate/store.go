@@ -120,8 +120,13 @@ func (s *Store) compress(state *State, object []byte) *dictionary {
 	}
 	fits := s.search(first, object)
 	if !isGood(s.best, object) {
-		if d := s.propose(object); d != nil {
+		d := s.propose(object)
+		switch {
+		case d != nil:
 			fits = d
+		case fits != nil && !slices.Contains(s.dictionaries, fits): // it went to make room, and that was not enough
+			s.best = encode(s.best, nil, object)
+			fits = s.search(nil, object)
 		}
 	}
 	state.searched = s.made

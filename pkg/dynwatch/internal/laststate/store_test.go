@@ -79,6 +79,58 @@ func TestRandomUse(t *testing.T) {
 	}
 }
 
+// TestBytes holds that Bytes is the sum of what there is, however much of it went: the
+// number of dictionaries that are allowed falls with that of the states.
+func TestBytes(t *testing.T) {
+	const hard = 1795311308361018599 // with it, an object's dictionary goes while the object is put
+	for _, seed := range []uint64{hard, uint64(time.Now().UnixNano())} {
+		checkBytes(t, seed)
+	}
+}
+
+func checkBytes(t *testing.T, seed uint64) {
+	t.Helper()
+	g := newGenerator(seed)
+	var store laststate.Store
+	var states []*laststate.State
+	check := func(step int) {
+		t.Helper()
+		if got, want := store.Bytes(), store.Sum(states); got != want {
+			t.Fatalf("seed %d, step %d, %d states: Bytes = %d, and there are %d", seed, step, len(states), got, want)
+		}
+	}
+	var deployments []deployment
+	const phase = 2000
+	for step := range 4 * phase {
+		if step%250 == 0 { // others come
+			deployments = deployments[:0]
+			for range 12 {
+				deployments = append(deployments, g.deployment())
+			}
+		}
+		most := []int{2000, 100}[step/phase%2] // it grows, and shrinks
+		object := g.pod(deployments[g.IntN(len(deployments))])
+		switch i := g.IntN(1 + len(states)); {
+		case i == len(states), len(states) < most && g.IntN(10) < 8:
+			states = append(states, store.Put(nil, object))
+		case len(states) > most && g.IntN(10) < 8:
+			store.Delete(states[i])
+			states[i] = states[len(states)-1]
+			states = states[:len(states)-1]
+		default:
+			states[i] = store.Put(states[i], object)
+		}
+		if step%10 == 0 {
+			check(step)
+		}
+	}
+	for len(states) > 0 {
+		store.Delete(states[0])
+		states = states[1:]
+	}
+	check(4 * phase)
+}
+
 // random returns bytes that nothing can be done with.
 func random(g generator, size int) []byte {
 	b := make([]byte, size)

@@ -59,7 +59,9 @@ type Ledger interface {
 	// Append adds events in order, all of them, and returns when they are as
 	// durable as the journal makes them. It blocks while the journal is full:
 	// that is how a slow sink holds back the watches. If ctx ends first it
-	// returns its error; then a leading part of the events may be in the log.
+	// returns its error; then a leading part of the events may be in the log. It keeps
+	// nothing of events but their strings and Gates: when it has returned, whatever it
+	// returns, Data may be written over.
 	Append(ctx context.Context, events []event.Event) error
 	// Restore reads back what the journal holds about a target, before its first
 	// Append. It calls last with the last event of each of the target's objects,
@@ -71,8 +73,8 @@ type Ledger interface {
 	// earlier one. Everything that the target appended before is durable then.
 	Mark(ctx context.Context, target string, mark []byte) error
 	// Last returns the last event of an object (the cluster, group, resource,
-	// namespace and name of an event), with its Data, and false if the journal
-	// does not keep it.
+	// namespace and name of an event), with its Data, which stays as it is, and false
+	// if the journal does not keep it.
 	Last(ctx context.Context, of *event.Event) (event.Event, bool, error)
 }
 
@@ -121,8 +123,11 @@ type Cursor interface {
 // Reader is the part of a [Cursor] that moves through the log.
 type Reader interface {
 	// Read returns the next entries in order, at least one and at most limit. It
-	// blocks until there is one. The entries' events are shared: do not change
-	// them. Reading does not move the committed position.
+	// blocks until there is one. The entries are valid until the next Read, their
+	// events longer. These are shared: do not change them. What Data points to is
+	// written over some time after it was committed, or the cursor was closed: who may
+	// still read it then copies it. Strings and Gates stay. Reading does not move the
+	// committed position.
 	Read(ctx context.Context, limit int) ([]Entry, error)
 	// Reset has Read begin behind what was committed: what was read beyond that comes
 	// again. No Read may be under way. The only errors are ctx's and ErrClosed.

@@ -14,7 +14,10 @@ import (
 // ([event.Event.Size]). It is as durable as the process.
 //
 // An event is held until the slowest cursor has committed it, and freed at
-// once then. While there is no cursor at all nothing is dropped either: the
+// once then: what it carries lies in memory that the journal uses again. That is as
+// large as the capacity once so much has gone through, whatever is held, a third more
+// at most where events do not fill it to its ends, and what events of more than 64 KiB
+// carry beside it. While there is no cursor at all nothing is dropped either: the
 // journal fills up and then blocks. Whoever wires it opens the cursors before
 // the watches start, so that no watch waits for a reader that never comes.
 //
@@ -28,6 +31,7 @@ type Memory struct {
 
 	mu      sync.Mutex
 	ring    ring
+	arena   arena
 	cursors map[string]*memoryCursor
 	waiting []*appender // blocked Append calls, first come first
 }
@@ -45,6 +49,7 @@ func NewMemory(capacityBytes uint64) *Memory {
 		start:    time.Now(),
 		closed:   make(chan struct{}),
 		ring:     newRing(),
+		arena:    newArena(capacityBytes, blockSize),
 		cursors:  map[string]*memoryCursor{},
 	}
 }
@@ -121,7 +126,9 @@ func (m *Memory) put(events []event.Event) []event.Event {
 		if m.ring.len() > 0 && m.ring.bytes+size > m.capacity {
 			break
 		}
-		m.ring.push(slot{event: events[n], size: size, at: at})
+		s := slot{event: events[n], size: size, at: at}
+		s.event.Data = m.arena.keep(s.event.Data)
+		m.ring.push(s)
 	}
 	if n > 0 {
 		for _, c := range m.cursors {
@@ -183,7 +190,8 @@ func (m *Memory) Stats() Stats {
 	}
 }
 
-// Close implements [Journal]. The events are freed.
+// Close implements [Journal]. The events are freed, and what was read of them stays as
+// it is.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,7 +199,10 @@ func (m *Memory) Close() error {
 		return ErrClosed
 	}
 	close(m.closed)
-	m.ring.drop(m.ring.last)
+	for m.ring.len() > 0 {
+		m.ring.drop()
+	}
+	m.arena = arena{}
 	return nil
 }
 
@@ -204,10 +215,13 @@ func (m *Memory) trim() {
 	for _, c := range m.cursors {
 		slowest = min(slowest, c.committed)
 	}
-	if slowest >= m.ring.first {
-		m.ring.drop(slowest)
-		m.wakeFirst()
+	if slowest < m.ring.first {
+		return
 	}
+	for m.ring.first <= slowest {
+		m.arena.release(m.ring.drop())
+	}
+	m.wakeFirst()
 }
 
 // now is the age of the journal, on the monotonic clock.

@@ -12,12 +12,16 @@ type memoryCursor struct {
 	committed uint64 // the last sequence that this reader is done with
 	next      uint64 // the first sequence that Read has not returned yet
 
+	entries []Entry // what Read has returned last, its own
+
 	news   chan struct{} // one signal: something was appended
 	closed chan struct{}
 }
 
-// Read implements [Cursor]. A limit below 1 counts as 1.
+// Read implements [Cursor]. A limit below 1 counts as 1. The entries are in the same
+// memory each time.
 func (c *memoryCursor) Read(ctx context.Context, limit int) ([]Entry, error) {
+	clear(c.entries) // do not keep them alive while waiting
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -47,12 +51,12 @@ func (c *memoryCursor) take(limit int) ([]Entry, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	entries := make([]Entry, n)
-	for i := range entries {
-		entries[i] = Entry{Seq: c.next, Event: m.ring.at(c.next).event}
+	c.entries = c.entries[:0]
+	for range n {
+		c.entries = append(c.entries, Entry{Seq: c.next, Event: m.ring.at(c.next).event})
 		c.next++
 	}
-	return entries, nil
+	return c.entries, nil
 }
 
 // Commit implements [Cursor]. It never blocks. A seq beyond the end of the log

@@ -1,10 +1,12 @@
 package journal_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -27,6 +29,9 @@ type model struct {
 type modelCursor struct {
 	real            journal.Cursor
 	committed, next int // numbers of events
+	// held are the events that were read, of the same number each as in the log; those
+	// up to committed are none.
+	held map[int]event.Event
 }
 
 type modelAppend struct {
@@ -68,7 +73,7 @@ func (m *model) settle() (done []*modelAppend) {
 
 // TestMemoryAgainstModel does random operations on a journal and on the model,
 // and compares after each: what is held, who is blocked, what every cursor
-// reads and how far it lags.
+// reads, what that carries until it is committed, and how far the cursor lags.
 func TestMemoryAgainstModel(t *testing.T) {
 	for range 60 {
 		seed := rand.Uint64()
@@ -80,12 +85,16 @@ func TestMemoryAgainstModel(t *testing.T) {
 
 func runModel(t *testing.T, r *rand.Rand) {
 	capacity := uint64(r.IntN(20_000))
-	j := journal.NewMemory(capacity)
+	blockSize := 1000 + r.IntN(12_000)
+	j := journal.NewMemoryOf(capacity, blockSize)
 	m := &model{capacity: capacity, cursors: map[string]*modelCursor{}}
 	for range 400 {
 		step(t, r, j, m)
 		synctest.Wait()
 		compare(t, j, m)
+		if got, most := journal.ArenaBytes(j), int(capacity)*4/3+2*blockSize; got > most {
+			t.Errorf("the journal keeps %d bytes for %d, in blocks of %d, want at most %d", got, capacity, blockSize, most)
+		}
 		if t.Failed() {
 			return
 		}
@@ -118,7 +127,7 @@ func step(t *testing.T, r *rand.Rand, j *journal.Memory, m *model) {
 		}
 		finish(t, m)
 	case c == nil:
-		m.cursors[name] = &modelCursor{real: open(t, j, name), committed: m.first, next: m.first}
+		m.cursors[name] = &modelCursor{real: open(t, j, name), committed: m.first, next: m.first, held: map[int]event.Event{}}
 	case op == 5 && r.IntN(4) == 0:
 		if err := c.real.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -136,6 +145,11 @@ func step(t *testing.T, r *rand.Rand, j *journal.Memory, m *model) {
 		commit(t, c.real, uint64(seq))
 		c.committed = max(c.committed, seq)
 		c.next = max(c.next, seq)
+		for i := range c.held {
+			if i < c.committed {
+				delete(c.held, i)
+			}
+		}
 		finish(t, m)
 	}
 }
@@ -143,14 +157,25 @@ func step(t *testing.T, r *rand.Rand, j *journal.Memory, m *model) {
 func stepAppend(t *testing.T, r *rand.Rand, j *journal.Memory, m *model) {
 	events := make([]event.Event, r.IntN(6))
 	for i := range events {
-		events[i] = event.Event{ID: fmt.Sprint(r.Uint32()), Data: make([]byte, r.IntN(3000))}
+		size := r.IntN(3000)
 		if r.IntN(30) == 0 {
-			events[i].Data = make([]byte, 30_000) // more than any capacity
+			size = 30_000 // more than any capacity
 		}
+		events[i] = event.Event{ID: fmt.Sprint(r.Uint32()), Data: randomBytes(r, size)}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	p := &modelAppend{events: events, cancel: cancel, result: make(chan error, 1)}
-	go func() { p.result <- j.Append(ctx, events) }()
+	own := slices.Clone(events)
+	for i := range own {
+		own[i].Data = bytes.Clone(own[i].Data)
+	}
+	go func() {
+		err := j.Append(ctx, own)
+		for i := range own {
+			clear(own[i].Data) // they are the caller's again
+		}
+		p.result <- err
+	}()
 	synctest.Wait()
 	if len(events) > 0 { // nothing to append never waits
 		m.pending = append(m.pending, p)
@@ -183,11 +208,20 @@ func stepRead(t *testing.T, r *rand.Rand, m *model, c *modelCursor) {
 		if e.Seq != uint64(c.next+i+1) {
 			t.Errorf("entry %d has sequence %d, want %d", i, e.Seq, c.next+i+1)
 		}
-		if e.Event.ID != want[i].ID || len(e.Event.Data) != len(want[i].Data) {
+		if e.Event.ID != want[i].ID {
 			t.Errorf("sequence %d is event %s, want %s", e.Seq, e.Event.ID, want[i].ID)
 		}
+		c.held[c.next+i] = e.Event
 	}
 	c.next += len(want)
+}
+
+func randomBytes(r *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
 }
 
 func compare(t *testing.T, j *journal.Memory, m *model) {
@@ -202,6 +236,11 @@ func compare(t *testing.T, j *journal.Memory, m *model) {
 		t.Errorf("stats (-want +got):\n%s", diff)
 	}
 	for name, c := range m.cursors {
+		for i, e := range c.held {
+			if !bytes.Equal(e.Data, m.log[i].Data) {
+				t.Errorf("what sequence %d carries is not what was appended, though %s has not committed it", i+1, name)
+			}
+		}
 		if got := c.real.Lag().Events; got != uint64(len(m.log)-c.committed) {
 			t.Errorf("lag of %s = %d, want %d", name, got, len(m.log)-c.committed)
 		}

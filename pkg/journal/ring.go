@@ -54,20 +54,20 @@ func (r *ring) push(s slot) {
 	r.bytes += s.size
 }
 
-// drop frees the slots up to and including seq.
-func (r *ring) drop(seq uint64) {
-	for ; r.first <= seq; r.first++ {
-		s := r.at(r.first)
-		r.bytes -= s.size
-		*s = slot{}
-		if r.first+1-r.base == chunkLen {
-			r.spare = r.chunks[0]
-			r.chunks[0] = nil
-			r.chunks = r.chunks[1:]
-			r.base += chunkLen
+// drop frees the first slot and returns what its event carries.
+func (r *ring) drop() (data []byte) {
+	s := r.at(r.first)
+	data = s.event.Data
+	r.bytes -= s.size
+	*s = slot{}
+	if r.first+1-r.base == chunkLen {
+		r.spare = r.chunks[0]
+		r.chunks[0] = nil
+		if r.chunks = r.chunks[1:]; len(r.chunks) == 0 {
+			r.chunks = nil // what the queue of a burst took
 		}
+		r.base += chunkLen
 	}
-	if len(r.chunks) == 0 {
-		r.chunks = nil // what the queue of a burst took
-	}
+	r.first++
+	return data
 }

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -33,7 +34,10 @@ func (j *Journal) Append(ctx context.Context, events []event.Event) error {
 }
 
 func (j *Journal) newFlight(e *event.Event) *flight {
-	f := &flight{event: *e, message: j.config.newMessage(e), id: j.heads.hash(e.ID), outcome: make(chan error, 1)}
+	f := &flight{event: *e, id: j.heads.hash(e.ID), outcome: make(chan error, 1)}
+	// Readers share it from the tail, and the client sends it even if nobody waits.
+	f.event.Data = bytes.Clone(e.Data)
+	f.message = j.config.newMessage(&f.event)
 	f.subject = j.heads.hash(f.message.Subject)
 	return f
 }

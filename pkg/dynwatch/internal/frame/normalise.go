@@ -11,7 +11,7 @@ import (
 // Object is one normalised object. Its strings share one allocation, of a watch with
 // those of some other frames, and Data is another: nothing of it pins the buffer that
 // the object was read into, and the strings do not pin Data. Who keeps a string for
-// long clones it.
+// long clones it. The Data of a watch's objects is used again: see [Watched].
 type Object struct {
 	// ID is [event.ObjectID] in epoch 0.
 	ID string
@@ -128,9 +128,9 @@ func (n *Normaliser) end(p *pass) {
 }
 
 // finish makes the object of the pass, which has found it at data[from:end]; raw
-// is what a report about it shows. Its strings are written into t, or, if that is nil,
-// have a block of their own.
-func (n *Normaliser) finish(p *pass, raw []byte, from, end int, t *text) (Object, *Malformed) {
+// is what a report about it shows. It is written into m, or, if that is nil, has memory
+// of its own.
+func (n *Normaliser) finish(p *pass, raw []byte, from, end int, m *memory) (Object, *Malformed) {
 	if end == none {
 		return Object{}, p.malformed(raw, p.syntax(from))
 	}
@@ -138,15 +138,15 @@ func (n *Normaliser) finish(p *pass, raw []byte, from, end int, t *text) (Object
 	if p.reason != "" {
 		return Object{}, p.malformed(raw, p.reason)
 	}
-	o := p.object(t)
+	o := p.object(m)
 	if n.wants == nil || n.wants(o.Namespace) {
-		n.data(p, &o, from, end)
+		n.data(p, &o, from, end, m)
 	}
 	return o, nil
 }
 
 // data renders the normalised object as the beginning of an event's data.
-func (n *Normaliser) data(p *pass, o *Object, from, end int) {
+func (n *Normaliser) data(p *pass, o *Object, from, end int, m *memory) {
 	// What lies before or behind the object is not part of it.
 	p.forget(end)
 	edits := p.edits
@@ -156,7 +156,7 @@ func (n *Normaliser) data(p *pass, o *Object, from, end int) {
 	from++ // the brace is in the prefix
 	if p.shape.changes() {
 		p.buffers.object = n.render(p.buffers.object[:0], p, edits, *o, from, end)
-		p.shape.data(&p.buffers, o)
+		p.shape.data(&p.buffers, o, m)
 		return
 	}
 	size := len(n.prefix) + end - from + event.DataOverhead
@@ -165,7 +165,7 @@ func (n *Normaliser) data(p *pass, o *Object, from, end int) {
 			size += redactedSize
 		}
 	}
-	head := event.OpenData(make([]byte, 0, size))
+	head := event.OpenData(m.room(size))
 	o.Data = n.render(head, p, edits, *o, from, end)
 	p.shape.gate(o, o.Data[len(head):])
 }

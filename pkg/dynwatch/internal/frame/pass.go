@@ -3,7 +3,6 @@ package frame
 import (
 	"math"
 	"strconv"
-	"strings"
 )
 
 // lastApplied is the annotation that is cut out: it holds the object once more.
@@ -227,17 +226,16 @@ func (p *pass) complete() {
 	}
 }
 
-// object returns the object without its Data. Its strings are written into t, or have
+// object returns the object without its Data. Its strings are written into m, or have
 // one block of their own: whoever keeps one of them keeps neither the read buffer nor
 // Data.
-func (p *pass) object(t *text) Object {
-	var own text
-	if t == nil {
-		t = &own
+func (p *pass) object(m *memory) Object {
+	if m == nil {
+		m = new(memory)
 	}
 	const digits = 20 // of the largest revision
 	id := len(p.uid) + 1 + digits
-	b := t.room(id + len(p.namespace) + len(p.name))
+	b := m.text.room(id + len(p.namespace) + len(p.name))
 	from := b.Len()
 	var number [digits]byte
 	b.Write(p.uid)
@@ -256,20 +254,4 @@ func (p *pass) object(t *text) Object {
 		Actor:           p.actor.value(),
 		Owner:           p.owner.value(),
 	}
-}
-
-// text is where the strings of a watch's objects are written one behind the other:
-// one allocation for many of them. What was written stays as it is.
-type text struct{ block strings.Builder }
-
-// textSize is the size of a block once much was written; the first are smaller.
-const textSize = 1 << 10
-
-// room returns a builder in which there is room for n bytes.
-func (t *text) room(n int) *strings.Builder {
-	if before := t.block.Cap(); before-t.block.Len() < n {
-		t.block.Reset()
-		t.block.Grow(max(n, min(2*before, textSize)))
-	}
-	return &t.block
 }

@@ -112,7 +112,7 @@ func collect(t *testing.T, w watch.Interface) []watch.Event {
 	}
 }
 
-// frames returns each of the frames of an event as one of its own.
+// frames returns a copy of each of the frames of an event as one of its own.
 func frames(e watch.Event) (all []watch.Event) {
 	w, ok := e.Object.(*frame.Watched)
 	if !ok {
@@ -120,6 +120,9 @@ func frames(e watch.Event) (all []watch.Event) {
 	}
 	for w != nil {
 		one := *w
+		if w.Data != nil {
+			one.Data = append(make([]byte, 0, cap(w.Data)), w.Data...) // it is written over
+		}
 		w = w.Done()
 		all = append(all, watch.Event{Type: one.Kind, Object: &one})
 	}

@@ -25,14 +25,20 @@ type stream struct {
 	closed atomic.Bool
 	window window
 	frames *Normaliser
-	text   text
-	// arrived are the frames of the event that is being read and of the one before it,
+	memory memory
+	// arrivals are the frames of the event that is being read and of the one before it,
 	// in turn: client-go hands an event over when the one before is done with.
-	arrived [2][]Watched
-	turn    int
+	arrivals [2]arrival
+	turn     int
 	// kind and object are what the decoders pick up.
 	kind   watch.EventType
 	object runtime.Object
+}
+
+// arrival is what comes in one event.
+type arrival struct {
+	frames []Watched
+	data   data // of the frames
 }
 
 // maxArrived bounds how many frames come in one event.
@@ -64,16 +70,21 @@ func (s *stream) Close() error {
 }
 
 func (s *stream) next() error {
+	s.turn = 1 - s.turn
+	now := &s.arrivals[s.turn]
+	now.frames = now.frames[:0]
+	now.data.reset()
+	s.memory.data = &now.data
 	if err := s.first(); err != nil {
 		return err
 	}
 	if s.kind == watch.Error {
 		return nil
 	}
-	for len(s.arrived[s.turn]) < maxArrived && s.another() {
+	for len(now.frames) < maxArrived && s.another() {
 		continue
 	}
-	all := s.arrived[s.turn]
+	all := now.frames
 	for i := range all[1:] {
 		all[i].next = &all[i+1]
 	}
@@ -95,12 +106,12 @@ func (s *stream) another() bool {
 	if kind, from := usualEnvelope(line); from == 0 || string(kind) == string(watch.Error) {
 		return false
 	}
-	f := s.frames.frame(line, &s.text)
+	f := s.frames.frame(line, &s.memory)
 	if f.err != nil || f.end == none {
 		return false
 	}
 	s.window.consume(skipped + f.end)
-	s.arrived[s.turn] = append(s.arrived[s.turn], f.watched)
+	s.arrive(f.watched)
 	return true
 }
 
@@ -156,7 +167,7 @@ func (s *stream) line() (int, error) {
 
 // accept takes the frame on the line of n bytes, or the frame that begins there.
 func (s *stream) accept(n int) error {
-	f := s.frames.frame(s.window.unread()[:n], &s.text)
+	f := s.frames.frame(s.window.unread()[:n], &s.memory)
 	if f.cut {
 		size, err := s.extend(n)
 		if err != nil {
@@ -164,7 +175,7 @@ func (s *stream) accept(n int) error {
 		}
 		if size != n {
 			n = size
-			f = s.frames.frame(s.window.unread()[:n], &s.text)
+			f = s.frames.frame(s.window.unread()[:n], &s.memory)
 		}
 	}
 	return s.deliver(f, n)
@@ -185,9 +196,14 @@ func (s *stream) deliver(f watchFrame, n int) error {
 		s.object = f.status
 		return nil
 	}
-	s.turn = 1 - s.turn
-	s.arrived[s.turn] = append(s.arrived[s.turn][:0], f.watched)
+	s.arrive(f.watched)
 	return nil
+}
+
+// arrive adds a frame to the event that is being read.
+func (s *stream) arrive(w Watched) {
+	now := &s.arrivals[s.turn]
+	now.frames = append(now.frames, w)
 }
 
 // extend reads on until the frame that begins on the line of n bytes is complete,
@@ -221,7 +237,7 @@ func (s *stream) extend(n int) (int, error) {
 // whole frame. The next Read then returns the error.
 func (s *stream) acceptLast(err error) error {
 	unread := s.window.unread()
-	f := s.frames.frame(unread, &s.text)
+	f := s.frames.frame(unread, &s.memory)
 	if f.err != nil || f.end == none {
 		return inFrame(err)
 	}
@@ -233,7 +249,7 @@ func (s *stream) acceptLast(err error) error {
 // revision again would only meet it again.
 func (s *stream) skipLarge() error {
 	unread := s.window.unread()
-	f := s.frames.frame(unread, &s.text)
+	f := s.frames.frame(unread, &s.memory)
 	if f.err != nil || f.end != none || f.kind == watch.Error {
 		return s.deliver(f, len(unread))
 	}

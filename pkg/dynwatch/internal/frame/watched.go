@@ -16,7 +16,8 @@ import (
 // BOOKMARK; ERROR frames deliver a [*metav1.Status]. Frames that have arrived together
 // come in one event of the watch, the first of them with the others behind it: to hand
 // each over to another goroutine would cost as much as half of its bytes. They are
-// valid until the next event is received.
+// valid until the next event is received: their Data is written over then. That of the
+// last event that is received stays.
 type Watched struct {
 	// Kind is the frame's, the event's own for the first one.
 	Kind watch.EventType
@@ -61,7 +62,7 @@ func (w *Watched) DeepCopyObject() runtime.Object {
 // watched normalises the object that begins at data[from], of an added, modified
 // or deleted frame, and returns the index behind it, or none and whether data
 // ends too early.
-func (n *Normaliser) watched(data []byte, from int, t *text) (w Watched, end int, cut bool) {
+func (n *Normaliser) watched(data []byte, from int, m *memory) (w Watched, end int, cut bool) {
 	p := n.begin(data)
 	defer n.end(p)
 	defer func() {
@@ -74,7 +75,7 @@ func (n *Normaliser) watched(data []byte, from int, t *text) (w Watched, end int
 	if end != none {
 		raw = data[from:end]
 	}
-	o, bad := n.finish(p, raw, from, end, t)
+	o, bad := n.finish(p, raw, from, end, m)
 	return Watched{Object: o, Err: bad}, end, p.cut
 }
 

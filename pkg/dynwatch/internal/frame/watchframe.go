@@ -24,18 +24,18 @@ type watchFrame struct {
 }
 
 // frame reads the frame that begins at data[0], a brace. The strings of its object are
-// written into t.
-func (n *Normaliser) frame(data []byte, t *text) watchFrame {
+// written into m, and its data.
+func (n *Normaliser) frame(data []byte, m *memory) watchFrame {
 	kind, from := usualEnvelope(data)
 	if from == 0 {
-		return n.anyFrame(data, t)
+		return n.anyFrame(data, m)
 	}
-	f := n.content(kind, data, from, t)
+	f := n.content(kind, data, from, m)
 	if f.err != nil || f.end == none {
 		return f
 	}
 	if f.end == len(data) || data[f.end] != '}' {
-		return n.anyFrame(data, t)
+		return n.anyFrame(data, m)
 	}
 	f.end++
 	return f
@@ -59,7 +59,7 @@ func usualEnvelope(data []byte) (kind []byte, object int) {
 
 // anyFrame reads a frame in any form: members in any order, with white space, with
 // members that are not known.
-func (n *Normaliser) anyFrame(data []byte, t *text) watchFrame {
+func (n *Normaliser) anyFrame(data []byte, m *memory) watchFrame {
 	var kind []byte
 	var object int
 	twice := false
@@ -86,7 +86,7 @@ func (n *Normaliser) anyFrame(data []byte, t *text) watchFrame {
 	case kind == nil || object == 0:
 		return watchFrame{end: none, err: errors.New("read watch frame: it has no type or no object")}
 	}
-	f := n.content(kind, data, object, t)
+	f := n.content(kind, data, object, m)
 	if f.end != none {
 		f.end = end
 		if end == none && f.err == nil {
@@ -99,7 +99,7 @@ func (n *Normaliser) anyFrame(data []byte, t *text) watchFrame {
 
 // content reads the object at data[from] of a frame of that kind; the end is the
 // object's.
-func (n *Normaliser) content(kind, data []byte, from int, t *text) watchFrame {
+func (n *Normaliser) content(kind, data []byte, from int, m *memory) watchFrame {
 	var f watchFrame
 	switch watch.EventType(kind) {
 	case watch.Added:
@@ -126,7 +126,7 @@ func (n *Normaliser) content(kind, data []byte, from int, t *text) watchFrame {
 	default:
 		return watchFrame{end: none, err: fmt.Errorf("read watch frame: its type is %.64q", kind)}
 	}
-	f.watched, f.end, f.cut = n.watched(data, from, t)
+	f.watched, f.end, f.cut = n.watched(data, from, m)
 	f.watched.Kind = f.kind
 	return f
 }

@@ -63,9 +63,7 @@ func (a *arena) keep(piece []byte) []byte {
 
 // release gives the oldest piece back, as keep has returned it.
 func (a *arena) release(piece []byte) {
-	if poisoned {
-		copy(piece, bytes.Repeat([]byte{'!'}, len(piece)))
-	}
+	poison(piece)
 	if len(piece) == 0 || !a.fits(piece) {
 		return
 	}

@@ -1,9 +1,6 @@
 package frame
 
-import (
-	"bytes"
-	"strings"
-)
+import "strings"
 
 // memory is where what is read of the frames of one watch is written. Without one (nil)
 // each object has memory of its own.
@@ -27,9 +24,7 @@ type data struct{ block []byte }
 
 // reset has the memory used again: what lies in it is done with.
 func (d *data) reset() {
-	if poisoned {
-		copy(d.block, bytes.Repeat([]byte{'!'}, len(d.block)))
-	}
+	poison(d.block)
 	d.block = d.block[:0]
 }
 

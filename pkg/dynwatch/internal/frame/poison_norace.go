@@ -2,5 +2,5 @@
 
 package frame
 
-// poisoned is true with the race detector on.
-const poisoned = false
+// poison does nothing: the bytes are written over when their memory is needed.
+func poison([]byte) {}

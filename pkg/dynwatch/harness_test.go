@@ -1,6 +1,7 @@
 package dynwatch_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -99,6 +100,7 @@ func (r *recorder) Append(ctx context.Context, events []event.Event) error {
 	r.mu.Lock()
 	rest := make([]event.Event, 0, len(events))
 	for _, e := range events {
+		e.Data = bytes.Clone(e.Data) // it is the target's again
 		if e.Op == event.State {
 			r.states = append(r.states, e)
 		} else {

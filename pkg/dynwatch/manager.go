@@ -24,7 +24,8 @@ type Log interface {
 	// Append adds events in order and returns when they are durable. It blocks
 	// while there is no room. Its errors are the context's, that the log was
 	// closed, or that it is no longer this program's to write to or no longer what
-	// it was; each ends the target's loop.
+	// it was; each ends the target's loop. What it keeps of Data it copies: that is
+	// written over when Append has returned.
 	Append(ctx context.Context, events []event.Event) error
 	// Restore reads back what the log holds about a target. It calls last with
 	// the last event of each of its objects, ends included, in no order and

@@ -1,6 +1,7 @@
 package dynwatch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -91,7 +92,10 @@ type rehearsal struct {
 }
 
 func (l *rehearsal) Append(_ context.Context, events []event.Event) error {
-	l.events = append(l.events, events...)
+	for _, e := range events {
+		e.Data = bytes.Clone(e.Data) // it is the target's again
+		l.events = append(l.events, e)
+	}
 	return nil
 }
 

@@ -48,7 +48,7 @@ func NewMemory(capacityBytes uint64) *Memory {
 		capacity: capacityBytes,
 		start:    time.Now(),
 		closed:   make(chan struct{}),
-		ring:     newRing(),
+		ring:     newRing(capacityBytes),
 		arena:    newArena(capacityBytes, blockSize),
 		cursors:  map[string]*memoryCursor{},
 	}

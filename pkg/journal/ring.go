@@ -1,15 +1,20 @@
 package journal
 
 import (
+	"slices"
 	"time"
 
 	"github.com/informd/informd/pkg/event"
 )
 
-// chunkLen is how many slots are allocated at a time. A queue of chunks grows
-// and shrinks without ever copying events, and a burst's memory goes back with
-// its last event.
-const chunkLen = 128
+const (
+	// chunkLen is how many slots are allocated at a time. A queue of chunks grows
+	// and shrinks without ever copying events, and a burst's memory goes back with
+	// its last event, but for what events of usual size take.
+	chunkLen = 128
+	// usualSize is how large an event is at least as a rule.
+	usualSize = 4 << 10
+)
 
 type chunk [chunkLen]slot
 
@@ -27,10 +32,15 @@ type ring struct {
 	bytes       uint64
 	chunks      []*chunk
 	base        uint64 // the sequence of the first slot of chunks[0]
-	spare       *chunk // an empty one kept, so that a steady flow does not allocate
+	// spare are empty ones, at most so many, so that a steady flow does not allocate.
+	spare  []*chunk
+	spares int
 }
 
-func newRing() ring { return ring{first: 1, base: 1} }
+// newRing makes a ring for events of that many bytes in all.
+func newRing(capacity uint64) ring {
+	return ring{first: 1, base: 1, spares: 1 + int(capacity/usualSize/chunkLen)}
+}
 
 func (r *ring) len() uint64 { return r.last + 1 - r.first }
 
@@ -44,14 +54,21 @@ func (r *ring) at(seq uint64) *slot {
 func (r *ring) push(s slot) {
 	r.last++
 	if (r.last-r.base)/chunkLen == uint64(len(r.chunks)) {
-		if r.spare == nil {
-			r.spare = new(chunk)
-		}
-		r.chunks = append(r.chunks, r.spare)
-		r.spare = nil
+		r.chunks = append(r.chunks, r.fresh())
 	}
 	*r.at(r.last) = s
 	r.bytes += s.size
+}
+
+// fresh returns an empty chunk.
+func (r *ring) fresh() *chunk {
+	last := len(r.spare) - 1
+	if last < 0 {
+		return new(chunk)
+	}
+	c := r.spare[last]
+	r.spare = slices.Delete(r.spare, last, last+1)
+	return c
 }
 
 // drop frees the first slot and returns what its event carries.
@@ -61,11 +78,10 @@ func (r *ring) drop() (data []byte) {
 	r.bytes -= s.size
 	*s = slot{}
 	if r.first+1-r.base == chunkLen {
-		r.spare = r.chunks[0]
-		r.chunks[0] = nil
-		if r.chunks = r.chunks[1:]; len(r.chunks) == 0 {
-			r.chunks = nil // what the queue of a burst took
+		if len(r.spare) < r.spares {
+			r.spare = append(r.spare, r.chunks[0])
 		}
+		r.chunks = slices.Delete(r.chunks, 0, 1)
 		r.base += chunkLen
 	}
 	r.first++

@@ -137,13 +137,16 @@ func (r *Route) decide(e *event.Event, detached bool) (admitted bool, failed []u
 	if len(r.matches) == 0 {
 		return e.Op != event.State, nil
 	}
-	var decoded any
+	var decoded *any // made for the first condition: most routes have none
 	for i := range r.matches {
 		m := &r.matches[i]
 		if m.fails(e) != "" || !detached && m.unchanged(e) {
 			continue
 		}
-		holds, err := m.holds(e, &decoded)
+		if m.when != nil && decoded == nil {
+			decoded = new(any)
+		}
+		holds, err := m.holds(e, decoded)
 		if err != nil {
 			failed = append(failed, unanswered{match: i, err: err, delivered: holds})
 		}

@@ -2,6 +2,9 @@
 
 package daemon_test
 
-// wayAllocations are at most those of one event: its data, and its share of what is made
-// for each read of the watch and each batch of the sink.
-const wayAllocations = 2
+// What one event allocates at most: its share of what client-go makes for the frames
+// that came together, and of a block of strings.
+const (
+	wayAllocations = 0.8
+	wayBytes       = 300
+)

@@ -2,6 +2,9 @@
 
 package daemon_test
 
-// wayAllocations are at most those of one event: the race detector makes some of its own,
-// and has sync.Pool drop at random what is put into it.
-const wayAllocations = 10
+// What one event allocates at most: the race detector makes some of its own, and has
+// sync.Pool drop at random what is put into it.
+const (
+	wayAllocations = 10
+	wayBytes       = 3000
+)

@@ -81,9 +81,10 @@ type GapInfo struct {
 	Trimmed uint64
 }
 
-// Event is one change of one object, or a control record. It is a value: once
-// appended to the journal neither it nor what Data points to changes, so that
-// any number of sinks can share it.
+// Event is one change of one object, or a control record. It is a value: nobody
+// changes it or what Data points to, so that any number of sinks can share it. Whose
+// memory Data is, and until when it is valid, says whoever hands the event over; the
+// strings and Gates are for everybody to keep.
 type Event struct {
 	// ID is the same for the same change, whenever and however it is found:
 	// see [ObjectID], [DeletedID], [SelectionID], [ReannouncedID], [SyncedID],

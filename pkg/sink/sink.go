@@ -32,7 +32,8 @@ type Sink interface {
 	// never be delivered; any other is worth another try with the same events,
 	// after [RetryAfter] if the error carries one. Events beyond n may have
 	// arrived, too; their ids make a second delivery recognisable. Write must
-	// not change the batch nor keep it, or what it points to, after it returned.
+	// not change the batch nor keep it, or what it points to, after it returned, also
+	// with an error: Data is then written over. Strings may be kept.
 	Write(ctx context.Context, batch []event.Event) (n int, err error)
 	// Close flushes and frees what the sink holds. It is called once, also
 	// after a failed Write, and gives up when ctx ends.

@@ -114,9 +114,13 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 // index, but for what is missing in it: see endMissing. It returns the list's
 // revision.
 func (t *target) list(ctx context.Context, s *sweep, l *listing) (uint64, error) {
+	memory := frame.Memory{Most: batchBytes}
 	rv, err := t.source.list(ctx, l, func(raw []byte) error {
 		t.status.progressNow()
-		o, err := t.source.frames.Normalise(raw)
+		if len(t.pending.events) == 0 {
+			memory.Reset() // what was listed before is in the log
+		}
+		o, err := t.source.frames.NormaliseInto(&memory, raw)
 		if bad, ok := errors.AsType[*frame.Malformed](err); ok {
 			return t.rejectListed(ctx, s, bad)
 		}

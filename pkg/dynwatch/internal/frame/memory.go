@@ -1,43 +1,39 @@
 package frame
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
-// memory is where what is read of the frames of one watch is written. Without one (nil)
-// each object has memory of its own.
-type memory struct {
+// Memory is what objects are written into one after the other: their Data, until Reset,
+// and their strings, which stay. It is ready as it is. Without one (nil) each object has
+// memory of its own.
+type Memory struct {
+	// Most is how large a piece of memory it makes for Data, 64 KiB if it is 0.
+	Most int
+
 	text text
-	// data is for the frames of the event that is being read.
-	data *data
+	data []byte // the piece that is being filled
 }
 
-// room returns an empty slice with room for n bytes, and no more.
-func (m *memory) room(n int) []byte {
-	if m == nil {
+// Reset has the memory used again: the Data in it is written over.
+func (m *Memory) Reset() {
+	poison(m.data)
+	m.data = m.data[:0]
+}
+
+// room returns an empty slice with room for n bytes, and no more. It is not in the
+// memory if it is large: an idle watch keeps nothing large alive.
+func (m *Memory) room(n int) []byte {
+	if m == nil || n > busySize {
 		return make([]byte, 0, n)
 	}
-	return m.data.room(n)
-}
-
-// data is the memory for the Data of the frames of one event, used again for those of
-// another when they are done with.
-type data struct{ block []byte }
-
-// reset has the memory used again: what lies in it is done with.
-func (d *data) reset() {
-	poison(d.block)
-	d.block = d.block[:0]
-}
-
-func (d *data) room(n int) []byte {
-	if n > busySize {
-		return make([]byte, 0, n) // an idle watch keeps nothing large alive
+	if cap(m.data)-len(m.data) < n {
+		m.data = make([]byte, 0, max(n, min(2*cap(m.data), cmp.Or(m.Most, keptSize))))
 	}
-	if cap(d.block)-len(d.block) < n {
-		d.block = make([]byte, 0, max(n, min(2*cap(d.block), keptSize)))
-	}
-	from := len(d.block)
-	d.block = d.block[:from+n]
-	return d.block[from : from : from+n]
+	from := len(m.data)
+	m.data = m.data[:from+n]
+	return m.data[from : from : from+n]
 }
 
 // text is where the strings of a watch's objects are written one behind the other:

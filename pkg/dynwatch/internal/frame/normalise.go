@@ -11,7 +11,7 @@ import (
 // Object is one normalised object. Its strings share one allocation, of a watch with
 // those of some other frames, and Data is another: nothing of it pins the buffer that
 // the object was read into, and the strings do not pin Data. Who keeps a string for
-// long clones it. The Data of a watch's objects is used again: see [Watched].
+// long clones it. For how long Data is valid see [Watched] and [Memory].
 type Object struct {
 	// ID is [event.ObjectID] in epoch 0.
 	ID string
@@ -72,9 +72,12 @@ func (n *Normaliser) Shaped(shape func() *Shape) *Normaliser {
 	return &Normaliser{prefix: n.prefix, redactor: n.redactor, wants: n.wants, shape: shape}
 }
 
-// Normalise checks and normalises one object, which may have white space around
-// it. It keeps nothing of raw. The error is always a [*Malformed].
-func (n *Normaliser) Normalise(raw []byte) (o Object, err error) {
+// Normalise is NormaliseInto memory of the object's own.
+func (n *Normaliser) Normalise(raw []byte) (Object, error) { return n.NormaliseInto(nil, raw) }
+
+// NormaliseInto checks and normalises one object, which may have white space around
+// it, and writes it into m. It keeps nothing of raw. The error is always a [*Malformed].
+func (n *Normaliser) NormaliseInto(m *Memory, raw []byte) (o Object, err error) {
 	p := n.begin(raw)
 	defer n.end(p)
 	defer func() {
@@ -89,7 +92,7 @@ func (n *Normaliser) Normalise(raw []byte) (o Object, err error) {
 			end = p.fail(behind, "bytes follow the object")
 		}
 	}
-	o, bad := n.finish(p, raw, from, end, nil)
+	o, bad := n.finish(p, raw, from, end, m)
 	if bad != nil {
 		return Object{}, bad
 	}
@@ -130,7 +133,7 @@ func (n *Normaliser) end(p *pass) {
 // finish makes the object of the pass, which has found it at data[from:end]; raw
 // is what a report about it shows. It is written into m, or, if that is nil, has memory
 // of its own.
-func (n *Normaliser) finish(p *pass, raw []byte, from, end int, m *memory) (Object, *Malformed) {
+func (n *Normaliser) finish(p *pass, raw []byte, from, end int, m *Memory) (Object, *Malformed) {
 	if end == none {
 		return Object{}, p.malformed(raw, p.syntax(from))
 	}
@@ -146,7 +149,7 @@ func (n *Normaliser) finish(p *pass, raw []byte, from, end int, m *memory) (Obje
 }
 
 // data renders the normalised object as the beginning of an event's data.
-func (n *Normaliser) data(p *pass, o *Object, from, end int, m *memory) {
+func (n *Normaliser) data(p *pass, o *Object, from, end int, m *Memory) {
 	// What lies before or behind the object is not part of it.
 	p.forget(end)
 	edits := p.edits

@@ -229,9 +229,9 @@ func (p *pass) complete() {
 // object returns the object without its Data. Its strings are written into m, or have
 // one block of their own: whoever keeps one of them keeps neither the read buffer nor
 // Data.
-func (p *pass) object(m *memory) Object {
+func (p *pass) object(m *Memory) Object {
 	if m == nil {
-		m = new(memory)
+		m = new(Memory)
 	}
 	const digits = 20 // of the largest revision
 	id := len(p.uid) + 1 + digits

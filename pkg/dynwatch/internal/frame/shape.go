@@ -124,7 +124,7 @@ func (s *Shape) Again(namespace, name string, object []byte) []byte {
 // data renders the beginning of an event's data, given the normalised object o in
 // scratch. The gates see what is cut out, but no value that is redacted: their hashes
 // are kept, and a short value could be found from one by trying.
-func (s *Shape) data(b *buffers, o *Object, m *memory) {
+func (s *Shape) data(b *buffers, o *Object, m *Memory) {
 	switch {
 	case s.gates == nil || s.projection == nil:
 	case s.redacts():

@@ -25,7 +25,6 @@ type stream struct {
 	closed atomic.Bool
 	window window
 	frames *Normaliser
-	memory memory
 	// arrivals are the frames of the event that is being read and of the one before it,
 	// in turn: client-go hands an event over when the one before is done with.
 	arrivals [2]arrival
@@ -35,10 +34,10 @@ type stream struct {
 	object runtime.Object
 }
 
-// arrival is what comes in one event.
+// arrival is what comes in one event, and the memory that it lies in.
 type arrival struct {
 	frames []Watched
-	data   data // of the frames
+	memory Memory
 }
 
 // maxArrived bounds how many frames come in one event.
@@ -73,8 +72,7 @@ func (s *stream) next() error {
 	s.turn = 1 - s.turn
 	now := &s.arrivals[s.turn]
 	now.frames = now.frames[:0]
-	now.data.reset()
-	s.memory.data = &now.data
+	now.memory.Reset()
 	if err := s.first(); err != nil {
 		return err
 	}
@@ -106,7 +104,7 @@ func (s *stream) another() bool {
 	if kind, from := usualEnvelope(line); from == 0 || string(kind) == string(watch.Error) {
 		return false
 	}
-	f := s.frames.frame(line, &s.memory)
+	f := s.frames.frame(line, &s.arrivals[s.turn].memory)
 	if f.err != nil || f.end == none {
 		return false
 	}
@@ -167,7 +165,7 @@ func (s *stream) line() (int, error) {
 
 // accept takes the frame on the line of n bytes, or the frame that begins there.
 func (s *stream) accept(n int) error {
-	f := s.frames.frame(s.window.unread()[:n], &s.memory)
+	f := s.frames.frame(s.window.unread()[:n], &s.arrivals[s.turn].memory)
 	if f.cut {
 		size, err := s.extend(n)
 		if err != nil {
@@ -175,7 +173,7 @@ func (s *stream) accept(n int) error {
 		}
 		if size != n {
 			n = size
-			f = s.frames.frame(s.window.unread()[:n], &s.memory)
+			f = s.frames.frame(s.window.unread()[:n], &s.arrivals[s.turn].memory)
 		}
 	}
 	return s.deliver(f, n)
@@ -237,7 +235,7 @@ func (s *stream) extend(n int) (int, error) {
 // whole frame. The next Read then returns the error.
 func (s *stream) acceptLast(err error) error {
 	unread := s.window.unread()
-	f := s.frames.frame(unread, &s.memory)
+	f := s.frames.frame(unread, &s.arrivals[s.turn].memory)
 	if f.err != nil || f.end == none {
 		return inFrame(err)
 	}
@@ -249,7 +247,7 @@ func (s *stream) acceptLast(err error) error {
 // revision again would only meet it again.
 func (s *stream) skipLarge() error {
 	unread := s.window.unread()
-	f := s.frames.frame(unread, &s.memory)
+	f := s.frames.frame(unread, &s.arrivals[s.turn].memory)
 	if f.err != nil || f.end != none || f.kind == watch.Error {
 		return s.deliver(f, len(unread))
 	}

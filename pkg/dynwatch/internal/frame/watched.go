@@ -62,7 +62,7 @@ func (w *Watched) DeepCopyObject() runtime.Object {
 // watched normalises the object that begins at data[from], of an added, modified
 // or deleted frame, and returns the index behind it, or none and whether data
 // ends too early.
-func (n *Normaliser) watched(data []byte, from int, m *memory) (w Watched, end int, cut bool) {
+func (n *Normaliser) watched(data []byte, from int, m *Memory) (w Watched, end int, cut bool) {
 	p := n.begin(data)
 	defer n.end(p)
 	defer func() {

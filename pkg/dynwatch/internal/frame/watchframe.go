@@ -25,7 +25,7 @@ type watchFrame struct {
 
 // frame reads the frame that begins at data[0], a brace. The strings of its object are
 // written into m, and its data.
-func (n *Normaliser) frame(data []byte, m *memory) watchFrame {
+func (n *Normaliser) frame(data []byte, m *Memory) watchFrame {
 	kind, from := usualEnvelope(data)
 	if from == 0 {
 		return n.anyFrame(data, m)
@@ -59,7 +59,7 @@ func usualEnvelope(data []byte) (kind []byte, object int) {
 
 // anyFrame reads a frame in any form: members in any order, with white space, with
 // members that are not known.
-func (n *Normaliser) anyFrame(data []byte, m *memory) watchFrame {
+func (n *Normaliser) anyFrame(data []byte, m *Memory) watchFrame {
 	var kind []byte
 	var object int
 	twice := false
@@ -99,7 +99,7 @@ func (n *Normaliser) anyFrame(data []byte, m *memory) watchFrame {
 
 // content reads the object at data[from] of a frame of that kind; the end is the
 // object's.
-func (n *Normaliser) content(kind, data []byte, from int, m *memory) watchFrame {
+func (n *Normaliser) content(kind, data []byte, from int, m *Memory) watchFrame {
 	var f watchFrame
 	switch watch.EventType(kind) {
 	case watch.Added:

@@ -62,15 +62,23 @@ informd run --once -c config.yaml        # what exists now, and an end`,
 	}
 }
 
-// gcPercent trades CPU for memory: little of what informd allocates lives long, and
-// the collector's usual 100 would let it take twice as much.
-const gcPercent = 50
+// These trade CPU for memory: little of what informd allocates lives long, and the
+// collector's usual 100 would let it take twice as much. With a memory journal next to
+// nothing is allocated, and what the journal has is no reason to collect later.
+const (
+	gcPercent       = 50
+	gcPercentMemory = 30
+)
 
 // runDaemon runs until the first SIGTERM or interrupt, then drains; the second
 // one ends it at once. SIGHUP reloads the config.
 func runDaemon(ctx context.Context, o daemon.Options, once bool) error {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+		percent := gcPercent
+		if o.Config.Journal.Type == config.JournalMemory {
+			percent = gcPercentMemory
+		}
+		debug.SetGCPercent(percent)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

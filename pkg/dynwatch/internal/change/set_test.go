@@ -143,7 +143,7 @@ func TestScanned(t *testing.T) {
 	nested := func(depth int, open, inner, shut string) []byte {
 		return []byte(`{"a":` + strings.Repeat(open, depth) + inner + strings.Repeat(shut, depth) + "}")
 	}
-	filler := func(text string) string { return strings.Repeat(text, 1<<17/len(text)) }
+	filler := func(text string) string { return strings.Repeat(text, 1<<16/len(text)) }
 	for name, pair := range map[string]func(value string) []byte{
 		"all at the bottom":        func(value string) []byte { return nested(9_999, "[", filler(`"x",`)+value, "]") },
 		"in front, at every level": func(value string) []byte { return nested(9_999, `["`+strings.Repeat("x", 15)+`",`, value, "]") },

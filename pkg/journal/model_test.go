@@ -85,7 +85,7 @@ func TestMemoryAgainstModel(t *testing.T) {
 
 func runModel(t *testing.T, r *rand.Rand) {
 	capacity := uint64(r.IntN(20_000))
-	blockSize := 1000 + r.IntN(12_000)
+	blockSize := 1000 + r.IntN(7_000)
 	j := journal.NewMemoryOf(capacity, blockSize)
 	m := &model{capacity: capacity, cursors: map[string]*modelCursor{}}
 	for range 400 {
@@ -157,7 +157,7 @@ func step(t *testing.T, r *rand.Rand, j *journal.Memory, m *model) {
 func stepAppend(t *testing.T, r *rand.Rand, j *journal.Memory, m *model) {
 	events := make([]event.Event, r.IntN(6))
 	for i := range events {
-		size := r.IntN(3000)
+		size := r.IntN(1 + 3000>>r.IntN(5)) // some have a place in a block, some are too large
 		if r.IntN(30) == 0 {
 			size = 30_000 // more than any capacity
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
 )
 
 // allocated is how many bytes were allocated so far.
@@ -55,4 +56,39 @@ func TestStringsPinNothing(t *testing.T) {
 	}
 	runtime.KeepAlive(kept)
 	runtime.KeepAlive(bad)
+}
+
+// TestMemoryIsUsedAgain: what is written into a Memory stays until Reset, lies apart from
+// what is written before and after it, and needs no new memory after that.
+func TestMemoryIsUsedAgain(t *testing.T) {
+	n := frame.NewNormaliser("v1", "Kind", nil)
+	const objects = 50
+	var m frame.Memory
+	var kept [objects]frame.Object
+	fill := func(rv int) {
+		m.Reset()
+		for i := range objects {
+			var err error
+			if kept[i], err = n.NormaliseInto(&m, small("web", rv+i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range kept {
+			want, err := n.Normalise(small("web", rv+i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := event.CloseDeletedData(kept[i].Data, false); string(got) != string(event.CloseDeletedData(want.Data, false)) {
+				t.Errorf("object %d is %s, want %s", i, got, want.Data)
+			}
+		}
+	}
+	fill(1000)
+	fill(2000) // in what the first round came to, which may be too little
+	fill(3000)
+	first := &kept[0].Data[0]
+	fill(4000)
+	if first != &kept[0].Data[0] {
+		t.Error("other memory was used, after Reset")
+	}
 }

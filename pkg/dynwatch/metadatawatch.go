@@ -153,13 +153,8 @@ func (m *metadataWatch) list(ctx context.Context) error {
 // listAt hands over all objects as they are at a revision, now if it is 0, and
 // returns the revision. It may be called by any goroutine.
 func (m *metadataWatch) listAt(ctx context.Context, rv uint64, item func(*metadataObject)) (uint64, error) {
-	return m.source.list(ctx, &listing{at: rv}, func(raw []byte) error {
-		o, err := m.source.frames.Normalise(raw)
-		bad, isBad := errors.AsType[*frame.Malformed](err)
-		if err != nil && !isBad {
-			return err
-		}
-		item(m.object(&o, bad))
+	return m.source.list(ctx, &listing{at: rv}, m.source.frames, func(o *frame.Object, bad *frame.Malformed) error {
+		item(m.object(o, bad))
 		return nil
 	})
 }

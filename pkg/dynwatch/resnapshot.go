@@ -169,19 +169,18 @@ func (t *target) emitResnapshot(ctx context.Context, rv uint64, complete bool) e
 func (t *target) lister() func(ctx context.Context, take func(present) error) (uint64, error) {
 	source, l := t.source, &t.again.resnapshot.listing
 	return func(ctx context.Context, take func(present) error) (uint64, error) {
-		return source.list(ctx, l, func(raw []byte) error {
-			o, err := source.frames.Normalise(raw)
-			if bad, ok := errors.AsType[*frame.Malformed](err); ok {
+		return source.list(ctx, l, source.frames, func(o *frame.Object, bad *frame.Malformed) error {
+			if bad != nil {
 				if !source.filter.covers(bad.Namespace) {
 					return nil
 				}
 				return take(present{bad: bad})
 			}
 			// What comes to be covered just now was not rendered; it has entered.
-			if err != nil || !source.filter.covers(o.Namespace) || len(o.Data) == 0 {
-				return err
+			if !source.filter.covers(o.Namespace) || len(o.Data) == 0 {
+				return nil
 			}
-			return take(present{object: o, there: true})
+			return take(present{object: *o, there: true})
 		})
 	}
 }

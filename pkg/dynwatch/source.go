@@ -151,16 +151,23 @@ type listing struct {
 	at        uint64
 	next      string
 	namespace string
+	memory    *frame.Memory // of the objects, see [frame.Normaliser.ReadList]
 }
 
-// list streams every object of the selection through item, from where l stands,
-// and returns the list's revision. After an error l stands at the page that was
-// not read to its end. The bytes given to item are valid during the call only.
-func (s *source) list(ctx context.Context, l *listing, item func(raw []byte) error) (uint64, error) {
+// list streams every object of the selection, as n normalises it, or the report about
+// one that is malformed, through take, from where l stands, and returns the list's
+// revision. After an error l stands at the page that was not read to its end.
+func (s *source) list(ctx context.Context, l *listing, n *frame.Normaliser, take func(o *frame.Object, bad *frame.Malformed) error) (uint64, error) {
 	for {
 		o := page(l.at, l.next)
 		o.LabelSelector, o.FieldSelector = s.spec.labelSelector, s.spec.fieldSelector
-		meta, err := s.readList(ctx, s.bytes, cmp.Or(l.namespace, s.spec.namespace), o, item)
+		meta, err := s.stream(ctx, s.bytes, cmp.Or(l.namespace, s.spec.namespace), o, func(body io.Reader, g *guard) (frame.ListMeta, error) {
+			return n.ReadList(body, maxObject, l.memory, func(o *frame.Object, bad *frame.Malformed) error {
+				g.pause() // while the log is full, it is not the server that is slow
+				defer g.resume()
+				return take(o, bad)
+			})
+		})
 		if err != nil {
 			return 0, fmt.Errorf("list: %w", err)
 		}
@@ -173,8 +180,22 @@ func (s *source) list(ctx context.Context, l *listing, item func(raw []byte) err
 	}
 }
 
-// readList makes one list request and streams its items.
-func (s *source) readList(ctx context.Context, client rest.Interface, namespace string, o metav1.ListOptions, item func(raw []byte) error) (meta frame.ListMeta, err error) {
+// readList makes one list request and streams its items. The bytes given to item are
+// valid during the call only.
+func (s *source) readList(ctx context.Context, client rest.Interface, namespace string, o metav1.ListOptions, item func(raw []byte) error) (frame.ListMeta, error) {
+	return s.stream(ctx, client, namespace, o, func(body io.Reader, g *guard) (frame.ListMeta, error) {
+		return frame.ReadList(body, maxObject, func(raw []byte) error {
+			g.pause()
+			defer g.resume()
+			return item(raw)
+		})
+	})
+}
+
+// stream makes one list request and has read read the answer.
+func (s *source) stream(
+	ctx context.Context, client rest.Interface, namespace string, o metav1.ListOptions, read func(body io.Reader, g *guard) (frame.ListMeta, error),
+) (meta frame.ListMeta, err error) {
 	g := newGuard(ctx)
 	defer g.close()
 	defer func() { err = g.explain(err) }()
@@ -183,12 +204,7 @@ func (s *source) readList(ctx context.Context, client rest.Interface, namespace 
 		return frame.ListMeta{}, err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
-	meta, err = frame.ReadList(body, maxObject, func(raw []byte) error {
-		g.pause() // while the log is full, it is not the server that is slow
-		defer g.resume()
-		return item(raw)
-	})
-	if err != nil {
+	if meta, err = read(body, g); err != nil {
 		return meta, err
 	}
 	// Read to the end, so that an HTTP/1.1 connection can be used again.

@@ -115,22 +115,27 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 // revision.
 func (t *target) list(ctx context.Context, s *sweep, l *listing) (uint64, error) {
 	memory := frame.Memory{Most: batchBytes}
-	rv, err := t.source.list(ctx, l, func(raw []byte) error {
+	l.memory = &memory
+	rv, err := t.source.list(ctx, l, t.source.frames, func(o *frame.Object, bad *frame.Malformed) error {
 		t.status.progressNow()
+		err := t.takeListed(ctx, s, o, bad)
 		if len(t.pending.events) == 0 {
-			memory.Reset() // what was listed before is in the log
+			memory.Reset() // what was listed so far is in the log
 		}
-		o, err := t.source.frames.NormaliseInto(&memory, raw)
-		if bad, ok := errors.AsType[*frame.Malformed](err); ok {
-			return t.rejectListed(ctx, s, bad)
-		}
-		if err != nil || !t.filter.covers(o.Namespace) {
-			return err
-		}
-		return t.observe(ctx, s, &o)
+		return err
 	})
 	// What was seen before a failure is announced: the next attempt builds on it.
 	return rv, errors.Join(err, t.flush(ctx))
+}
+
+func (t *target) takeListed(ctx context.Context, s *sweep, o *frame.Object, bad *frame.Malformed) error {
+	switch {
+	case bad != nil:
+		return t.rejectListed(ctx, s, bad)
+	case !t.filter.covers(o.Namespace):
+		return nil
+	}
+	return t.observe(ctx, s, o)
 }
 
 // rejectListed keeps an object that cannot be passed on. If another one had its

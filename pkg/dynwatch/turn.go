@@ -104,17 +104,13 @@ func (t *target) depart(ctx context.Context, namespace string, cause uint64) err
 	c.leaving[namespace] = departure{cause: cause}
 	c.leftOut.begin(namespace, t.cursor)
 	t.publish()
-	until, err := t.source.list(ctx, &listing{namespace: namespace}, func(raw []byte) error {
+	until, err := t.source.list(ctx, &listing{namespace: namespace}, t.source.whole, func(o *frame.Object, bad *frame.Malformed) error {
 		t.status.progressNow()
-		o, err := t.source.whole.Normalise(raw)
-		if _, bad := errors.AsType[*frame.Malformed](err); bad {
+		if bad != nil {
 			return nil // what is known of it leaves later
 		}
-		if err != nil {
-			return err
-		}
 		if e := t.index.get(o.Namespace, o.Name); e != nil && t.index.isUID(e, o.UID) && t.index.known(e) == o.ResourceVersion {
-			return t.leave(ctx, e, &o, cause, false)
+			return t.leave(ctx, e, o, cause, false)
 		}
 		return nil
 	})
@@ -236,24 +232,21 @@ func (t *target) declare(ctx context.Context, g event.GapInfo) error {
 func (t *target) listArrived(ctx context.Context, namespace string, at, cause uint64) (rv uint64, torn bool, err error) {
 	t.sweeps++
 	number := t.sweeps
-	rv, err = t.source.list(ctx, &listing{at: at, namespace: namespace}, func(raw []byte) error {
+	rv, err = t.source.list(ctx, &listing{at: at, namespace: namespace}, t.source.whole, func(o *frame.Object, bad *frame.Malformed) error {
 		t.status.progressNow()
-		o, err := t.source.whole.Normalise(raw)
-		if bad, ok := errors.AsType[*frame.Malformed](err); ok {
+		if bad != nil {
 			if e := t.index.get(bad.Namespace, bad.Name); e != nil {
 				e.sweep = number
 			}
 			return t.reject(ctx, bad)
 		}
-		if err != nil {
-			return err
-		}
+		var err error
 		e := t.index.get(o.Namespace, o.Name)
 		if e == nil {
-			err = t.announceArrived(ctx, &o, cause)
+			err = t.announceArrived(ctx, o, cause)
 		} else if o.ResourceVersion > t.index.known(e) {
 			torn = true
-			err = t.catchUp(ctx, e, &o, cause)
+			err = t.catchUp(ctx, e, o, cause)
 		}
 		if err != nil {
 			return err

@@ -39,8 +39,12 @@ func ReadList(r io.Reader, maxItem int, item func(raw []byte) error) (ListMeta, 
 type listReader struct {
 	window window
 	item   func(raw []byte) error
-	items  int
-	meta   ListMeta
+	// ahead, if there is one, takes the item that data begins with, if all of it is
+	// there, and returns its size; else 0.
+	ahead func(data []byte) (size int, err error)
+	last  int // the size of the last item
+	items int
+	meta  ListMeta
 	// What was met of the members that are read.
 	hasItems, hasMeta bool
 }
@@ -230,6 +234,14 @@ func (l *listReader) readItem() error {
 	} else if c != '{' {
 		return l.malformed("an item is not an object")
 	}
+	// What is much smaller than the last item will hardly be a whole one.
+	if unread := l.window.unread(); l.ahead != nil && len(unread) >= l.last {
+		size, err := l.ahead(unread)
+		if size > 0 || err != nil {
+			l.step(size)
+			return err
+		}
+	}
 	raw, whole, err := l.extent()
 	if err != nil {
 		return err
@@ -237,12 +249,19 @@ func (l *listReader) readItem() error {
 	if err := l.item(raw); err != nil {
 		return err
 	}
-	l.items++
 	if !whole {
+		l.items++
 		return l.skipRest(raw)
 	}
-	l.window.consume(len(raw))
+	l.step(len(raw))
 	return nil
+}
+
+// step steps over a whole item.
+func (l *listReader) step(size int) {
+	l.items++
+	l.last = size
+	l.window.consume(size)
 }
 
 // skipRest steps over an item of which only the beginning, raw, fits the window.

@@ -8,8 +8,8 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// Object is one normalised object. Its strings share one allocation, of a watch with
-// those of some other frames, and Data is another: nothing of it pins the buffer that
+// Object is one normalised object. Its strings share one allocation, of a watch or a list
+// with those of some other objects, and Data is another: nothing of it pins the buffer that
 // the object was read into, and the strings do not pin Data. Who keeps a string for
 // long clones it. For how long Data is valid see [Watched] and [Memory].
 type Object struct {

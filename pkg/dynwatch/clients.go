@@ -22,10 +22,10 @@ type clients struct {
 	// other is a connection of its own: behind a load balancer it may reach
 	// another API server, whose watch cache may reach further back.
 	other *http.Client
-	// apart has a connection for each watch, with HTTP/1.1; slots has a place for each
-	// watch that is on it.
-	apart *http.Client
-	slots chan struct{}
+	// apart has a connection for each watch and each list, with HTTP/1.1; slots has a
+	// place for each watch that is on it, lists one for each list.
+	apart        *http.Client
+	slots, lists chan struct{}
 	// shareUntil is until when no watch has one, in Unix nanoseconds.
 	shareUntil atomic.Int64
 	// metadata serves the decoded look-ups.
@@ -66,6 +66,10 @@ const streamBuffer = 256 << 10
 // 4 KiB, and none of them is behind another one's frames. Those beyond, as a wildcard
 // over hundreds of resources brings them, share one.
 const apartWatches = 16
+
+// apartLists is how many lists of whole objects at a time are read over connections of
+// their own, for the same reason. The watches that follow use them again.
+const apartLists = 4
 
 // refusedApart is for how long no watch is tried on a connection of its own after one
 // was refused that the shared connection then took: a proxy may speak HTTP/2 alone.
@@ -163,19 +167,27 @@ func newClients(config *rest.Config, logger *slog.Logger) (*clients, error) {
 		return nil, err
 	}
 	return &clients{
-		config: c, shared: shared, other: other, apart: apart, slots: make(chan struct{}, apartWatches),
+		config: c, shared: shared, other: other, apart: apart, slots: make(chan struct{}, apartWatches), lists: make(chan struct{}, apartLists),
 		metadata: meta, discovery: documents, pace: newPace(),
 	}, nil
 }
 
 // takeSlot reports whether a watch may have a connection of its own, until ctx ends.
 func (c *clients) takeSlot(ctx context.Context) bool {
+	taken := c.takePlace(c.slots)
+	if taken {
+		context.AfterFunc(ctx, func() { <-c.slots })
+	}
+	return taken
+}
+
+// takePlace takes one of the places on connections of their own, if one is free.
+func (c *clients) takePlace(places chan struct{}) bool {
 	if time.Now().UnixNano() < c.shareUntil.Load() {
 		return false
 	}
 	select {
-	case c.slots <- struct{}{}:
-		context.AfterFunc(ctx, func() { <-c.slots })
+	case places <- struct{}{}:
 		return true
 	default:
 		return false

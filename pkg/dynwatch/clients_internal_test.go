@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 )
 
 // watchServer is an API server whose watches bring nothing and do not end by themselves.
@@ -40,17 +43,22 @@ func newWatchServer(t *testing.T, refuse bool) *watchServer {
 	}))
 	s.EnableHTTP2 = true
 	if refuse {
-		s.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			if !slices.Contains(hello.SupportedProtos, "h2") {
-				return nil, errors.New("HTTP/2 alone")
-			}
-			return nil, nil //nolint:nilnil // the server's own
-		}}
+		s.TLS = onlyHTTP2()
 	}
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
+}
+
+// onlyHTTP2 has no handshake without HTTP/2.
+func onlyHTTP2() *tls.Config {
+	return &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if !slices.Contains(hello.SupportedProtos, "h2") {
+			return nil, errors.New("HTTP/2 alone")
+		}
+		return nil, nil //nolint:nilnil // the server's own
+	}}
 }
 
 // watching opens watches that a test ends.
@@ -148,5 +156,86 @@ func TestWatchesShareWhereTheyMust(t *testing.T) {
 	defer cancel()
 	if _, err := src.watch(ctx, 1, false); err == nil || gone.clients.shareUntil.Load() != 0 {
 		t.Errorf("a watch of a server that is away: %v, and watches share until %d", err, gone.clients.shareUntil.Load())
+	}
+}
+
+// listServer is an API server with one list; with cut, an answer with HTTP/1.1 breaks off.
+type listServer struct {
+	*httptest.Server
+
+	lists [3]atomic.Int64 // the requests, by the major version of HTTP
+}
+
+func newListServer(t *testing.T, cut, refuse bool) *listServer {
+	t.Helper()
+	s := &listServer{}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.lists[r.ProtoMajor].Add(1)
+		_, err := io.WriteString(w, `{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a","uid":"u","resourceVersion":"1"}}`)
+		if cut && r.ProtoMajor == 1 {
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Error(err)
+			}
+			panic(http.ErrAbortHandler)
+		}
+		if _, end := io.WriteString(w, `]}`); errors.Join(err, end) != nil {
+			t.Error(err, end)
+		}
+	}))
+	s.EnableHTTP2 = true
+	if refuse {
+		s.TLS = onlyHTTP2()
+	}
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestListsApart: lists of whole objects have connections of their own as long as that
+// works.
+func TestListsApart(t *testing.T) {
+	for name, test := range map[string]struct {
+		mode        Mode
+		cut, refuse bool
+		taken       int // places that other lists have
+		fails       int // lists that fail before one does not
+		want        [3]int64
+	}{
+		"Apart":         {mode: Full, want: [3]int64{1: 2}},
+		"Metadata":      {mode: Metadata, want: [3]int64{2: 2}},
+		"Full":          {mode: Full, taken: apartLists, want: [3]int64{2: 2}},
+		"OnlyHTTP2":     {mode: Full, refuse: true, want: [3]int64{2: 2}},
+		"BreaksOffThen": {mode: Full, cut: true, fails: 1, want: [3]int64{1: 1, 2: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newListServer(t, test.cut, test.refuse)
+			c, err := newClients(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.close)
+			gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+			s, err := newSource(spec{version: "v1", resource: "pods", mode: test.mode}, resolved{gvr: gvr, kind: "Pod"}, c, nil, noShape, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range test.taken {
+				c.lists <- struct{}{}
+			}
+			for i := range test.fails + 2 {
+				seen := 0
+				rv, err := s.list(t.Context(), &listing{}, s.frames, func(*frame.Object, *frame.Malformed) error { seen++; return nil })
+				if failed := err != nil; failed != (i < test.fails) || !failed && (rv != 7 || seen != 1) {
+					t.Errorf("list %d: revision %d, %d objects, %v", i, rv, seen, err)
+				}
+			}
+			if got := [3]int64{1: server.lists[1].Load(), 2: server.lists[2].Load()}; got != test.want {
+				t.Errorf("lists by version of HTTP: %v, want %v", got, test.want)
+			}
+			if len(c.lists) != test.taken {
+				t.Errorf("%d places are taken, want %d", len(c.lists), test.taken)
+			}
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,10 +55,13 @@ type source struct {
 	frames, whole *frame.Normaliser
 	// bytes and dynamic are the same client, raw and as client-go's dynamic one;
 	// the other two are that on the second connection, apart on one for each watch.
-	bytes, otherBytes     rest.Interface
-	dynamic, other, apart dynamic.ResourceInterface
-	metadata              metadata.ResourceInterface
-	clients               *clients
+	bytes, otherBytes, apartBytes rest.Interface
+	dynamic, other, apart         dynamic.ResourceInterface
+	// listsShare: a list over a connection of its own has failed, so that the next ones
+	// go over the shared one.
+	listsShare atomic.Bool
+	metadata   metadata.ResourceInterface
+	clients    *clients
 }
 
 // newSource makes the source of a resource. Its objects come in the shape that shape
@@ -80,11 +84,10 @@ func newSource(s spec, r resolved, c *clients, redactor *frame.Redactor, shape f
 	if src.otherBytes, err = frame.NewRESTClient(c.config, c.other, src.frames, metadataOnly); err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	apartBytes, err := frame.NewRESTClient(c.config, c.apart, src.frames, metadataOnly)
-	if err != nil {
+	if src.apartBytes, err = frame.NewRESTClient(c.config, c.apart, src.frames, metadataOnly); err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	src.apart = dynamic.New(apartBytes).Resource(r.gvr).Namespace(s.namespace)
+	src.apart = dynamic.New(src.apartBytes).Resource(r.gvr).Namespace(s.namespace)
 	src.dynamic = dynamic.New(src.bytes).Resource(r.gvr).Namespace(s.namespace)
 	src.other = dynamic.New(src.otherBytes).Resource(r.gvr).Namespace(s.namespace)
 	src.metadata = c.metadata.Resource(r.gvr).Namespace(s.namespace)
@@ -158,10 +161,15 @@ type listing struct {
 // one that is malformed, through take, from where l stands, and returns the list's
 // revision. After an error l stands at the page that was not read to its end.
 func (s *source) list(ctx context.Context, l *listing, n *frame.Normaliser, take func(o *frame.Object, bad *frame.Malformed) error) (uint64, error) {
+	client := s.bytes
+	if s.spec.mode == Full && !s.listsShare.Load() && s.clients.takePlace(s.clients.lists) {
+		defer func() { <-s.clients.lists }()
+		client = s.apartBytes
+	}
 	for {
 		o := page(l.at, l.next)
 		o.LabelSelector, o.FieldSelector = s.spec.labelSelector, s.spec.fieldSelector
-		meta, err := s.stream(ctx, s.bytes, cmp.Or(l.namespace, s.spec.namespace), o, func(body io.Reader, g *guard) (frame.ListMeta, error) {
+		meta, err := s.stream(ctx, client, cmp.Or(l.namespace, s.spec.namespace), o, func(body io.Reader, g *guard) (frame.ListMeta, error) {
 			return n.ReadList(body, maxObject, l.memory, func(o *frame.Object, bad *frame.Malformed) error {
 				g.pause() // while the log is full, it is not the server that is slow
 				defer g.resume()
@@ -192,19 +200,28 @@ func (s *source) readList(ctx context.Context, client rest.Interface, namespace 
 	})
 }
 
-// stream makes one list request and has read read the answer.
+// stream makes one list request and has read read the answer. If client is the one with
+// connections of their own, and no answer comes, the shared connection is asked.
 func (s *source) stream(
 	ctx context.Context, client rest.Interface, namespace string, o metav1.ListOptions, read func(body io.Reader, g *guard) (frame.ListMeta, error),
 ) (meta frame.ListMeta, err error) {
 	g := newGuard(ctx)
 	defer g.close()
 	defer func() { err = g.explain(err) }()
-	body, err := client.Get().AbsPath(s.path(namespace)...).SpecificallyVersionedParams(&o, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}).Stream(g.ctx)
+	ask := func(client rest.Interface) (io.ReadCloser, error) {
+		return client.Get().AbsPath(s.path(namespace)...).SpecificallyVersionedParams(&o, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}).Stream(g.ctx)
+	}
+	body, err := ask(client)
+	if err != nil && client == s.apartBytes && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+		s.listsShare.Store(true)
+		body, err = ask(s.bytes)
+	}
 	if err != nil {
 		return frame.ListMeta{}, err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
 	if meta, err = read(body, g); err != nil {
+		s.listsShare.Store(true)
 		return meta, err
 	}
 	// Read to the end, so that an HTTP/1.1 connection can be used again.

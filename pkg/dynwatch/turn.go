@@ -106,11 +106,10 @@ func (t *target) depart(ctx context.Context, namespace string, cause uint64) err
 	t.publish()
 	until, err := t.source.list(ctx, &listing{namespace: namespace}, t.source.whole, func(o *frame.Object, bad *frame.Malformed) error {
 		t.status.progressNow()
-		if bad != nil {
-			return nil // what is known of it leaves later
-		}
-		if e := t.index.get(o.Namespace, o.Name); e != nil && t.index.isUID(e, o.UID) && t.index.known(e) == o.ResourceVersion {
-			return t.leave(ctx, e, o, cause, false)
+		if bad == nil { // else what is known of it leaves later
+			if e := t.index.get(o.Namespace, o.Name); e != nil && t.index.isUID(e, o.UID) && t.index.known(e) == o.ResourceVersion {
+				return t.leave(ctx, e, o, cause, false)
+			}
 		}
 		return nil
 	})

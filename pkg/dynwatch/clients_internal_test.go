@@ -128,6 +128,12 @@ func TestWatchesApart(t *testing.T) {
 	s.expect(t, apartWatches, 2)
 	ends[3]()
 	s.expect(t, apartWatches-1, 2)
+	for deadline := time.Now().Add(10 * time.Second); len(w.clients.slots) == apartWatches; { // it is given back a little later
+		if time.Now().After(deadline) {
+			t.Fatal("a watch that has ended keeps its place")
+		}
+		<-time.After(time.Millisecond)
+	}
 	w.open(Full)
 	s.expect(t, apartWatches, 2)
 }

@@ -155,8 +155,8 @@ func meant(t *dynwatch.TargetPlan) string {
 	return ""
 }
 
-// cannotCome reports whether the resource is not served and will not be: the group of a
-// CustomResourceDefinition has a dot, and the others come with the API server.
+// cannotCome reports whether the resource is not served and, unless the API server itself
+// is replaced, will not be: the group of a CustomResourceDefinition has a dot.
 func (t *plannedTarget) cannotCome() bool {
 	return t.State == string(dynwatch.Waiting) && !strings.ContainsAny(t.Group, ".*?[") && !strings.ContainsAny(t.Resource, "*?[")
 }

@@ -57,9 +57,9 @@ type source struct {
 	// the other two are that on the second connection, apart on one for each watch.
 	bytes, otherBytes, apartBytes rest.Interface
 	dynamic, other, apart         dynamic.ResourceInterface
-	// listsShare: a list over a connection of its own has failed, so that the next ones
-	// go over the shared one.
-	listsShare atomic.Bool
+	// listsShare is until when lists go over the shared connection, in Unix nanoseconds:
+	// one over a connection of its own has failed.
+	listsShare atomic.Int64
 	metadata   metadata.ResourceInterface
 	clients    *clients
 }
@@ -162,7 +162,7 @@ type listing struct {
 // revision. After an error l stands at the page that was not read to its end.
 func (s *source) list(ctx context.Context, l *listing, n *frame.Normaliser, take func(o *frame.Object, bad *frame.Malformed) error) (uint64, error) {
 	client := s.bytes
-	if s.spec.mode == Full && !s.listsShare.Load() && s.clients.takePlace(s.clients.lists) {
+	if s.spec.mode == Full && time.Now().UnixNano() >= s.listsShare.Load() && s.clients.takePlace(s.clients.lists) {
 		defer func() { <-s.clients.lists }()
 		client = s.apartBytes
 	}
@@ -213,21 +213,27 @@ func (s *source) stream(
 	}
 	body, err := ask(client)
 	if err != nil && client == s.apartBytes && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
-		s.listsShare.Store(true)
-		body, err = ask(s.bytes)
+		if body, err = ask(s.bytes); err == nil {
+			s.shareLists()
+		}
 	}
 	if err != nil {
 		return frame.ListMeta{}, err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
 	if meta, err = read(body, g); err != nil {
-		s.listsShare.Store(true)
+		if client == s.apartBytes && ctx.Err() == nil {
+			s.shareLists() // whatever it was: that one works as well
+		}
 		return meta, err
 	}
 	// Read to the end, so that an HTTP/1.1 connection can be used again.
 	_, err = io.Copy(io.Discard, body)
 	return meta, err
 }
+
+// shareLists has lists share a connection for some time.
+func (s *source) shareLists() { s.listsShare.Store(time.Now().Add(refusedApart).UnixNano()) }
 
 func (s *source) path(namespace string) []string {
 	gvr := s.resolved.gvr

@@ -8,11 +8,15 @@ import (
 // blockSize is the size of a journal's blocks.
 const blockSize = 256 << 10
 
+// keptSize is how much of its memory a journal keeps for good.
+const keptSize = 8 << 20
+
 // arena is the memory of what the events of a [Memory] carry. Its blocks are filled one
 // after the other, and what was given back is filled again, the block first that has been
-// empty longest. So the journal goes round in as much memory as it takes when it is
-// full: a sink that stops does not make the process larger, and a stream that flows is
-// no work for the garbage collector. Larger pieces have memory of their own.
+// empty longest. So a journal of the usual size goes round in as much memory as it takes
+// when it is full: a sink that stops does not make the process larger, and a stream that
+// flows is no work for the garbage collector. Of a larger one the rest comes and goes.
+// Larger pieces have memory of their own.
 //
 // Pieces must be given back in the order in which they were kept. A piece that lies in a
 // block is written over some time after that.
@@ -36,7 +40,7 @@ type block struct {
 // them when it needs them.
 func newArena(capacity uint64, size int) arena {
 	const least = 2
-	return arena{size: size, most: max(least, int(capacity/uint64(size)))}
+	return arena{size: size, most: max(least, int(min(capacity, keptSize)/uint64(size)))}
 }
 
 // fits reports whether a piece has a place in a block. So a block is three quarters full

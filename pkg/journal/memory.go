@@ -14,10 +14,10 @@ import (
 // ([event.Event.Size]). It is as durable as the process.
 //
 // An event is held until the slowest cursor has committed it, and freed at
-// once then: what it carries lies in memory that the journal uses again. That is as
-// large as the capacity once so much has gone through, whatever is held, a third more
-// at most where events do not fill it to its ends, and what events of more than 64 KiB
-// carry beside it. While there is no cursor at all nothing is dropped either: the
+// once then: what it carries lies in memory that the journal uses again. That is 8 MiB,
+// or the capacity if that is less, once so much has gone through, and more while more is
+// held: a third more than that at most where events do not fill it to its ends, and what
+// events of more than 64 KiB carry beside it. While there is no cursor at all nothing is dropped either: the
 // journal fills up and then blocks. Whoever wires it opens the cursors before
 // the watches start, so that no watch waits for a reader that never comes.
 //

@@ -12,8 +12,9 @@ type blockReport struct {
 	// bad is how many damaged stretches there are; records between them are fine.
 	bad int
 	// torn says that the only one is at the end and looks like a write that was
-	// cut off by the end of the process.
-	torn bool
+	// cut off by the end of the process; intact is where it begins, in bytes.
+	torn   bool
+	intact int64
 	// repaired is the block without its damaged stretches, if there are any.
 	repaired []byte
 }
@@ -66,6 +67,7 @@ func (b *blockReader) scan(buf []byte, repair bool) blockReport {
 		}
 		after := b.resume(buf, at+1, last)
 		report.torn = after == len(buf) && errors.Is(err, errTorn) && report.bad == 0
+		report.intact = int64(at)
 		report.bad++
 		if repair {
 			good = append(good, buf[start:at]...)

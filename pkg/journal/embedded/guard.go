@@ -53,6 +53,14 @@ func (s *Server) guard(ctx context.Context) {
 
 // look compares the disk and the server with what they should be.
 func (s *Server) look(ctx context.Context, w *watch) {
+	sick, err := s.ask(ctx, w)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		s.setReason(err.Error())
+		return
+	}
 	disk, err := s.config.disk(s.config.Dir)
 	if err != nil {
 		s.setReason("the disk cannot be looked at: " + err.Error())
@@ -61,11 +69,6 @@ func (s *Server) look(ctx context.Context, w *watch) {
 	if reserve := s.reserve(disk); disk.free < reserve {
 		s.setReason(fmt.Sprintf("disk full: %s has %s left and %s are to be kept free; make room, the journal goes on by itself then",
 			s.config.Dir, mebibytes(disk.free), mebibytes(reserve)))
-		return
-	}
-	sick, err := s.ask(ctx, w)
-	if err != nil {
-		s.setReason(err.Error())
 		return
 	}
 	why := s.whyRestart(w, disk, sick)
@@ -181,10 +184,6 @@ func (s *Server) restart(ctx context.Context, why string) {
 	s.logger.Warn("the embedded nats-server is started anew", "dir", s.config.Dir, "reason", why)
 	s.take("the embedded nats-server is being started anew: " + why)
 	err := s.measure()
-	if err == nil {
-		// It may not have been able to write down how its blocks are.
-		_, err = s.inspect(ctx)
-	}
 	if err == nil {
 		srv, launchErr := s.launch(ctx)
 		if launchErr == nil {

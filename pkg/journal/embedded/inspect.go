@@ -106,7 +106,7 @@ func (i *inspection) stream(ctx context.Context, name string) error {
 	if !verify {
 		return nil
 	}
-	repaired, missing, err := i.blocks(ctx, name, files, gone)
+	look, err := i.blocks(ctx, name, files, gone)
 	if err != nil {
 		return err
 	}
@@ -115,13 +115,21 @@ func (i *inspection) stream(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if len(indexes) == 0 || !repaired && !went && len(missing) == 0 {
+	missing := look.back.missing(len(i.damage) == 0)
+	if len(indexes) == 0 || !look.repaired && !went && len(missing) == 0 {
 		return nil
 	}
 	if len(missing) > 0 {
-		i.logger.Info("superseded messages, from before their subjects were purged, stay away", "dir", i.dir, "stream", name, "messages", len(missing))
+		i.logger.Info("superseded messages stay away", "dir", i.dir, "stream", name, "messages", len(missing))
 	}
-	return i.addBlocks(name, indexes[len(indexes)-1], missing)
+	last := indexes[len(indexes)-1]
+	if look.torn {
+		// With another block behind it, what is torn would be damage to the next look.
+		if err := os.Truncate(filepath.Join(i.store.messages(name), blockName(last)), look.intact); err != nil {
+			return fmt.Errorf("cut off an unfinished write to stream %s: %w", name, err)
+		}
+	}
+	return i.addBlocks(name, last, missing)
 }
 
 // blockMissing is what is said of a block that nobody removed for a good reason.
@@ -207,51 +215,61 @@ func (i *inspection) mayHaveGone(stream string) bool {
 	return !i.before.Clean && !strings.HasPrefix(stream, i.journal)
 }
 
-// blocks verifies every block of a stream, repairs those that need it, and returns the
-// messages that need a tombstone.
-func (i *inspection) blocks(ctx context.Context, name string, files streamLedger, gone *removed) (repaired bool, missing []grave, err error) {
-	back := revived{purged: make(map[string]bool)}
+// blockLook is what a look at all blocks of a stream found.
+type blockLook struct {
+	repaired bool // one was
+	// torn says that the last one ends with an unfinished write, at intact.
+	torn   bool
+	intact int64
+	back   revived
+}
+
+// blocks verifies every block of a stream and repairs those that need it.
+func (i *inspection) blocks(ctx context.Context, name string, files streamLedger, gone *removed) (*blockLook, error) {
+	look := &blockLook{back: revived{purged: make(map[string]bool)}}
 	if name == i.journal {
-		back.index = i.store.readIndex(name)
+		look.back.index = i.store.readIndex(name)
 	}
 	reader := &blockReader{stream: name, saw: func(is record) {
 		gone.saw(is)
 		if name == i.journal {
-			back.saw(is)
+			look.back.saw(is)
 		}
 	}}
 	indexes := files.blocks()
 	clean := i.before != nil && i.before.Clean
 	for n, index := range slices.Backward(indexes) {
 		if err := ctx.Err(); err != nil {
-			return false, nil, fmt.Errorf("inspect the journal's store: %w", err)
+			return nil, fmt.Errorf("inspect the journal's store: %w", err)
 		}
-		mended, err := i.block(reader, index, n == len(indexes)-1 && !clean)
-		if err != nil {
-			return false, nil, err
+		if err := i.block(reader, index, n == len(indexes)-1 && !clean, look); err != nil {
+			return nil, err
 		}
-		back.endBlock()
-		repaired = repaired || mended
+		look.back.endBlock()
 	}
-	return repaired, back.missing, nil
+	return look, nil
 }
 
 // block verifies a block and repairs it if it needs that. One that was being written to
 // may end with a torn record: a write that was never acknowledged, which the server cuts off.
-func (i *inspection) block(reader *blockReader, index uint32, written bool) (repaired bool, err error) {
+func (i *inspection) block(reader *blockReader, index uint32, written bool, look *blockLook) error {
 	name, file := reader.stream, blockName(index)
 	report, err := reader.check(filepath.Join(i.store.messages(name), file), index, true)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return false, err // not damage: another user's files
+		return err // not damage: another user's files
 	case err != nil:
 		i.found("a block of messages cannot be read", "stream", name, "file", file, "err", err)
-		return false, i.setAside(name, filepath.Join("msgs", file))
-	case report.bad == 0, report.torn && written:
-		return false, nil
+		return i.setAside(name, filepath.Join("msgs", file))
+	case report.bad == 0:
+		return nil
+	case report.torn && written:
+		look.torn, look.intact = true, report.intact
+		return nil
 	}
 	i.found("a block of messages is damaged", "stream", name, "file", file, "places", report.bad)
-	return true, i.repair(name, index, report.repaired)
+	look.repaired = true
+	return i.repair(name, index, report.repaired)
 }
 
 // repair puts the readable records of a block in its place.

@@ -28,7 +28,9 @@ type revived struct {
 	tombstones avl.SequenceSet
 	purged     map[string]bool // the subjects that have one with a tombstone
 	block      []sighting      // the messages of the block that is being read
-	missing    []grave
+	// before are messages from before a purged one, beyond those that the index counts no
+	// more.
+	before, beyond []grave
 }
 
 // sighting is a message, in the block's own memory.
@@ -49,6 +51,9 @@ func (r *revived) saw(is record) {
 	case !is.message():
 		r.tombstones.Insert(is.number())
 	case !is.erased():
+		if n := len(r.block); n > 0 && is.number() <= r.block[n-1].sequence {
+			return // the server passes over it
+		}
 		at := int64(binary.LittleEndian.Uint64(is.raw[12:]))
 		r.block = append(r.block, sighting{grave{is.number(), at}, is.subject()})
 	}
@@ -64,16 +69,25 @@ func (r *revived) endBlock() {
 				r.purged[string(s.subject)] = true
 			}
 		case r.purged[string(s.subject)]:
-			r.missing = append(r.missing, s.grave)
+			r.before = append(r.before, s.grave)
 		case s.sequence > r.index.last:
 		case r.index.messages[string(s.subject)] == 0:
-			r.missing = append(r.missing, s.grave)
+			r.beyond = append(r.beyond, s.grave)
 		default:
 			r.index.messages[string(s.subject)]--
 		}
 	}
 	clear(r.block) // it points into the memory of the block
 	r.block = r.block[:0]
+}
+
+// missing returns the messages that need a tombstone. The server may have written its
+// index without what was damaged: it counts only where nothing is.
+func (r *revived) missing(sound bool) []grave {
+	if !sound {
+		return r.before
+	}
+	return append(r.before, r.beyond...)
 }
 
 // blockLimit is how large the server lets a block become, in bytes.

@@ -2,9 +2,12 @@ package embedded_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net"
+	"os"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -114,6 +117,47 @@ func TestSupersededStayAway(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A start that fails after its look at the store, which then ends with an unfinished
+// write, leaves nothing that the next one takes for damage.
+func TestInspectedTwice(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, config(dir))
+	busy(t, s, rand.New(rand.NewPCG(1, 1)), 300, 1<<10, true)
+	before, killed := contents(t, s), frozen(t, dir)
+	stop(t, s)
+	all := blocks(t, killed)
+	raw, err := os.ReadFile(all[len(all)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	torn := raw[:binary.LittleEndian.Uint32(raw)&^(1<<31)-3]
+	if err := os.WriteFile(all[len(all)-1], append(raw, torn...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	var address net.ListenConfig
+	taken, err := address.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	c := config(killed)
+	c.Listen = taken.Addr().String()
+	if _, err := embedded.Start(timeout(t), c); err == nil {
+		t.Fatal("it listens where another one does")
+	}
+	if n := len(blocks(t, killed)); n != len(all)+1 {
+		t.Fatalf("%d blocks and then %d: the look wrote nothing", len(all), n)
+	}
+	after := start(t, config(killed))
+	if after.Damaged() {
+		t.Errorf("taken for damage: %v", after.Damage())
+	}
+	if found := contents(t, after); !maps.Equal(found, before) {
+		t.Errorf("after the crash there is\n%v\nand before there was\n%v", found, before)
 	}
 }
 

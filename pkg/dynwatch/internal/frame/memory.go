@@ -19,11 +19,14 @@ type Memory struct {
 // Reset has the memory used again: the Data in it is written over.
 func (m *Memory) Reset() {
 	poison(m.data)
+	if len(m.data) < cap(m.data)/4 {
+		m.data = nil // a burst was in it: an idle watch keeps nothing large alive
+	}
 	m.data = m.data[:0]
 }
 
 // room returns an empty slice with room for n bytes, and no more. It is not in the
-// memory if it is large: an idle watch keeps nothing large alive.
+// memory if it is large.
 func (m *Memory) room(n int) []byte {
 	if m == nil || n > busySize {
 		return make([]byte, 0, n)

@@ -40,7 +40,9 @@ func profile(args []string) error {
 		return err
 	}
 	defer os.RemoveAll(b.dir) //nolint:errcheck // a temp dir
-	b.pinning()
+	if err := b.pinning(); err != nil {
+		return err
+	}
 	if err := b.buildProfiled(ctx); err != nil {
 		return err
 	}

@@ -31,7 +31,9 @@ type Config struct {
 	SyncAlways bool
 	// Stream is the name of the journal's stream. Of it and of the streams whose
 	// names begin with it, a block that went in the last moment before a crash is
-	// taken for lost, unless all its messages are known to be superseded or purged.
+	// taken for lost, unless all its messages are known to be superseded or purged. Of
+	// it messages may be removed in the order of their subject only: a purge takes all of
+	// a subject, or all below a sequence.
 	Stream string
 	// Reserve is how much room is to be left on the disk, in bytes; 0 stands for
 	// 2 % of it, at least 64 MiB and at most 1 GiB.

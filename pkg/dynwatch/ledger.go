@@ -11,8 +11,9 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// markEvery is the least time between two marks of a target. What was appended
-// since the last one is seen again after a crash, and known by the index.
+// markEvery is the time between two marks of a target. What was appended
+// since the last one is seen again after a crash, and known by the index. All targets
+// mark when a second of the clock ends: an idle process wakes up once for all of them.
 const markEvery = time.Second
 
 // mark is a target's note in the log of how far it has come.
@@ -126,7 +127,7 @@ func (t *target) keepMark(ctx context.Context, now mark) error {
 func (t *target) markSoon() {
 	if !t.markDue {
 		t.markDue = true
-		t.markTimer.Reset(markEvery)
+		t.markTimer.Reset(time.Until(time.Now().Truncate(markEvery).Add(markEvery)))
 	}
 }
 

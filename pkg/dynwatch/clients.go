@@ -63,9 +63,9 @@ const streamBuffer = 256 << 10
 
 // apartWatches is how many watches have a connection each. Reading them costs two thirds
 // of what it does over a connection that is shared with HTTP/2, which acknowledges every
-// 4 KiB, and none of them is behind another one's frames. Those beyond, as a wildcard
-// over hundreds of resources brings them, share one.
-const apartWatches = 16
+// 4 KiB and hands frames from goroutine to goroutine, and none of them is behind another
+// one's frames. Those beyond, as a wildcard over hundreds of resources brings them, share one.
+const apartWatches = 64
 
 // apartLists is how many lists of whole objects at a time are read over connections of
 // their own, for the same reason. The watches that follow use them again.

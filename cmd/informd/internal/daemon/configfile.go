@@ -7,10 +7,15 @@ import (
 	"github.com/informd/informd/cmd/informd/internal/config"
 )
 
-// lookInterval is how often the config file is looked at. It is read and compared,
-// not watched: that works for every way of replacing a file (editors, ConfigMaps
-// with their symbolic links, network file systems), and costs some 20 us.
-const lookInterval = 500 * time.Millisecond
+const (
+	// lookInterval is how often the config file is looked at. It is read and compared,
+	// not watched: that works for every way of replacing a file (editors, ConfigMaps
+	// with their symbolic links, network file systems). What that costs is waking up
+	// for it; so it happens when a second of the clock ends, as the targets' marks do.
+	lookInterval = time.Second
+	// settling is how long a file must have stayed as it is: it may be being written.
+	settling = lookInterval / 2
+)
 
 // content is what a config file has: the hash of it, or why it cannot be read.
 type content struct {
@@ -29,22 +34,31 @@ func lookAt(path string) content {
 // watchConfig reloads when the file has changed, until ctx ends. A file that is
 // being written is left alone until it is the same at two looks.
 func (d *Daemon) watchConfig(ctx context.Context) {
-	ticker := time.NewTicker(lookInterval)
-	defer ticker.Stop()
 	last := lookAt(d.config.Path)
+	timer := time.NewTimer(untilLook())
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
 		now := lookAt(d.config.Path)
-		settled := now == last
-		if last = now; !settled || d.reloads.knows(now) {
+		if now != last {
+			last = now
+			timer.Reset(settling)
 			continue
 		}
-		_ = d.Reload(ctx) // which has logged why it failed
+		if !d.reloads.knows(now) {
+			_ = d.Reload(ctx) // which has logged why it failed
+		}
+		timer.Reset(untilLook())
 	}
+}
+
+// untilLook is the time until the config file is looked at next.
+func untilLook() time.Duration {
+	return time.Until(time.Now().Truncate(lookInterval).Add(lookInterval))
 }
 
 // retryInterval is the least time between two attempts at the same content, where

@@ -58,7 +58,7 @@ func (b *brackets) text(piece []byte, i int) int {
 	}
 	for i < len(piece) {
 		if i+8 <= len(piece) {
-			m := marks(piece[i:])
+			m := marks(piece, i)
 			if m == 0 {
 				i += 8
 				continue

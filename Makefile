@@ -103,10 +103,10 @@ bench: build servers ## informd measured against what people use today; QUICK=1,
 		$(if $(QUICK),-quick) $(if $(ONLY),-run '$(ONLY)') $(if $(ROUNDS),-rounds $(ROUNDS))
 
 .PHONY: bench-profile
-bench-profile: servers ## where informd's CPU and heap go at saturation; SINK=nats, CORPUS=pods, OBJECTS=20000; bin/*.pprof
+bench-profile: servers ## where informd's CPU and heap go at saturation; SINK=nats, JOURNAL=memory, CORPUS=pods, OBJECTS=20000; bin/*.pprof
 	@mkdir -p '$(BIN)' && $(GO) build -C test -o '$(abspath $(BIN))/bench' ./bench
 	@cd test && '$(abspath $(BIN))/bench' profile -out '$(abspath $(BIN))' \
-		$(if $(SINK),-sink '$(SINK)') $(if $(CORPUS),-corpus '$(CORPUS)') $(if $(OBJECTS),-objects '$(OBJECTS)')
+		$(if $(SINK),-sink '$(SINK)') $(if $(JOURNAL),-journal '$(JOURNAL)') $(if $(CORPUS),-corpus '$(CORPUS)') $(if $(OBJECTS),-objects '$(OBJECTS)')
 
 .PHONY: bench-go
 bench-go: ## the packages' own benchmarks, for benchstat

@@ -28,10 +28,15 @@ func profile(args []string) error {
 	flags.StringVar(&s.corpus, "corpus", "pods", "pods, samples or configmaps")
 	flags.IntVar(&s.objects, "objects", 20_000, "how many there are")
 	sink := flags.String("sink", string(natsSink), "none, stdout, nats, jetstream or webhook")
+	journal := flags.String("journal", "memory", "memory or embedded")
 	seconds := flags.Int("seconds", 10, "how long the CPU profile is")
 	out := flags.String("out", ".", "`directory` to write cpu.pprof, heap.pprof and allocs.pprof to")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	k, ok := map[string]kind{"memory": informd, "embedded": informdEmbedded}[*journal]
+	if !ok {
+		return fmt.Errorf("-journal %s: there are memory and embedded", *journal)
 	}
 	ctx := context.Background()
 	b := &bench{root: "..", began: time.Now()}
@@ -46,7 +51,7 @@ func profile(args []string) error {
 	if err := b.buildProfiled(ctx); err != nil {
 		return err
 	}
-	return b.takeProfiles(ctx, s, sinkKind(*sink), *seconds, *out)
+	return b.takeProfiles(ctx, k, s, sinkKind(*sink), *seconds, *out)
 }
 
 // buildProfiled builds informd with the profiler in it, without touching its source.
@@ -67,19 +72,19 @@ func (b *bench) buildProfiled(ctx context.Context) error {
 	return b.compile(ctx, b.informd, ".", "./cmd/informd", "-overlay", overlay)
 }
 
-func (b *bench) takeProfiles(ctx context.Context, s source, k sinkKind, seconds int, out string) (err error) {
+func (b *bench) takeProfiles(ctx context.Context, k kind, s source, into sinkKind, seconds int, out string) (err error) {
 	server, err := b.startServer(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.stop()) }()
-	sink, closeSink, err := b.openSink(ctx, k)
+	sink, closeSink, err := b.openSink(ctx, into)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeSink()) }()
 	pprof := filepath.Join(b.dir, "pprof")
-	c, err := b.startClient(informd, setup{server: server, sink: sink, cores: 1, env: []string{"INFORMD_PPROF=" + pprof}})
+	c, err := b.startClient(k, setup{server: server, sink: sink, cores: 1, env: []string{"INFORMD_PPROF=" + pprof}})
 	if err != nil {
 		return err
 	}

@@ -27,11 +27,10 @@ func (e *Event) Subject() string {
 	if e.Op.Control() {
 		return e.Target
 	}
-	s := GroupOrCore(e.Group) + "/" + e.Resource + "/"
-	if e.Namespace != "" {
-		s += e.Namespace + "/"
+	if e.Namespace == "" {
+		return GroupOrCore(e.Group) + "/" + e.Resource + "/" + e.Name
 	}
-	return s + e.Name
+	return GroupOrCore(e.Group) + "/" + e.Resource + "/" + e.Namespace + "/" + e.Name
 }
 
 // attribute is one CloudEvents context attribute. Exactly one of the value
@@ -191,19 +190,18 @@ const upperHex = "0123456789ABCDEF"
 // headerValue percent-encodes what the CloudEvents HTTP binding names: space,
 // double quote, percent, and all outside printable ASCII.
 func headerValue(s string) string {
-	plain := func(c byte) bool { return c > ' ' && c < 0x7f && c != '"' && c != '%' }
-	return percentEncode(s, plain)
+	for i := range len(s) {
+		if !plainInHeader(s[i]) {
+			return percentEncode(s, plainInHeader)
+		}
+	}
+	return s
 }
+
+func plainInHeader(c byte) bool { return c > ' ' && c < 0x7f && c != '"' && c != '%' }
 
 // percentEncode replaces every byte that is not plain by %XX.
 func percentEncode(s string, plain func(byte) bool) string {
-	clean := true
-	for i := 0; i < len(s) && clean; i++ {
-		clean = plain(s[i])
-	}
-	if clean {
-		return s
-	}
 	b := make([]byte, 0, len(s)+16)
 	for i := range len(s) {
 		if c := s[i]; plain(c) {

@@ -16,24 +16,27 @@ const controlToken = "_informd"
 // group is "core", no namespace is "_"; every part but the prefix is escaped
 // with [EscapeToken]. Prefix must have passed [ValidatePrefix].
 func (e *Event) NATSSubject(prefix string) string {
-	parts := []string{prefix, EscapeToken(e.Cluster)}
+	root := prefix + "." + EscapeToken(e.Cluster) + "."
 	if e.Op.Control() {
-		parts = append(parts, controlToken, string(e.Op), EscapeToken(e.Target))
-		return strings.Join(parts, ".")
+		return root + controlToken + "." + string(e.Op) + "." + EscapeToken(e.Target)
 	}
 	namespace := "_"
 	if e.Namespace != "" {
 		namespace = EscapeToken(e.Namespace)
 	}
-	parts = append(parts, EscapeToken(GroupOrCore(e.Group)), EscapeToken(e.Resource), namespace, EscapeToken(e.Name))
-	return strings.Join(parts, ".")
+	return root + EscapeToken(GroupOrCore(e.Group)) + "." + EscapeToken(e.Resource) + "." + namespace + "." + EscapeToken(e.Name)
 }
 
 // EscapeToken turns any string into one NATS subject token: "." becomes "_",
 // and every byte outside [A-Za-z0-9:-] becomes "%XX" ("_" and "%" too).
 // [UnescapeToken] reverses it.
 func EscapeToken(s string) string {
-	return strings.ReplaceAll(percentEncode(s, plainInToken), ".", "_")
+	for i := range len(s) {
+		if s[i] == '.' || !plainInToken(s[i]) {
+			return strings.ReplaceAll(percentEncode(s, plainInToken), ".", "_")
+		}
+	}
+	return s
 }
 
 // plainInToken also passes the dot, which EscapeToken then replaces.

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -34,10 +37,14 @@ func (j *Journal) Append(ctx context.Context, events []event.Event) error {
 }
 
 func (j *Journal) newFlight(e *event.Event) *flight {
-	f := &flight{event: *e, id: j.heads.hash(e.ID), outcome: make(chan error, 1)}
+	f, ok := j.spare.Get().(*flight)
+	if !ok {
+		f = &flight{message: &nats.Msg{Header: make(nats.Header, 24)}, outcome: make(chan error, 1)}
+	}
+	f.event, f.id = *e, j.heads.hash(e.ID)
 	// Readers share it from the tail, and the client sends it even if nobody waits.
 	f.event.Data = bytes.Clone(e.Data)
-	f.message = j.config.newMessage(&f.event)
+	f.values, f.most = j.config.fill(f.message, f.values, &f.event)
 	f.subject = j.heads.hash(f.message.Subject)
 	return f
 }
@@ -59,7 +66,7 @@ func (j *Journal) appendAll(ctx context.Context, pending []*flight) error {
 		if err != nil {
 			return err
 		}
-		if pending = remaining(pending); len(pending) == 0 {
+		if pending = j.remaining(pending); len(pending) == 0 {
 			j.appending.over()
 			return nil
 		}
@@ -78,10 +85,15 @@ func (j *Journal) appendAll(ctx context.Context, pending []*flight) error {
 	}
 }
 
-func remaining(pending []*flight) []*flight {
+// remaining leaves out what has landed. Nobody else knows that any more: it is used
+// again.
+func (j *Journal) remaining(pending []*flight) []*flight {
 	rest := pending[:0]
 	for _, f := range pending {
-		if !f.landed {
+		if f.landed {
+			f.empty()
+			j.spare.Put(f)
+		} else {
 			rest = append(rest, f)
 		}
 	}
@@ -94,9 +106,10 @@ func (j *Journal) attempt(ctx context.Context, pending []*flight) error {
 	if err := j.allowed(); err != nil {
 		return err
 	}
+	limit := j.limit()
 	for _, f := range pending {
 		f.err = nil
-		if len(f.message.Data) > 0 && !j.fits(f.message) {
+		if len(f.message.Data) > 0 && f.most > limit && !j.fits(f.message) {
 			f.err = j.shrinkOften(ctx, f)
 		}
 	}
@@ -105,12 +118,12 @@ func (j *Journal) attempt(ctx context.Context, pending []*flight) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	launched, err := j.launchAll(ctx, pending)
+	err := j.launchAll(ctx, pending)
 	<-j.turn // only now may another call send
 	if err != nil {
 		return err
 	}
-	for _, f := range launched {
+	for _, f := range pending {
 		if err := f.settle(ctx); err != nil {
 			return err
 		}
@@ -120,6 +133,7 @@ func (j *Journal) attempt(ctx context.Context, pending []*flight) error {
 
 // shrinkOften is shrink with a bound of attempts.
 func (j *Journal) shrinkOften(ctx context.Context, f *flight) error {
+	f.most = math.MaxInt64
 	err := j.shrink(ctx, &f.event, f.message)
 	if err == nil || ctx.Err() != nil || isFull(err) || !j.config.Conn.IsConnected() {
 		return err
@@ -131,17 +145,17 @@ func (j *Journal) shrinkOften(ctx context.Context, f *flight) error {
 	return nil
 }
 
-// launchAll sends the events and returns those whose outcome is still to come.
-func (j *Journal) launchAll(ctx context.Context, pending []*flight) (launched []*flight, err error) {
+// launchAll sends the events. The outcome of some is still to come.
+func (j *Journal) launchAll(ctx context.Context, pending []*flight) error {
 	if err := j.allowed(); err != nil { // again: the turn may have taken long to come
-		return nil, err
+		return err
 	}
 	before := make(map[uint64]*flight, len(pending)) // by subject
 	for _, f := range pending {
 		if earlier := before[f.subject]; earlier != nil {
 			// Of one object, one event is on its way at a time.
 			if err := earlier.settle(ctx); err != nil {
-				return nil, err
+				return err
 			}
 			if !earlier.landed && f.err == nil {
 				f.err = errBehind
@@ -153,16 +167,15 @@ func (j *Journal) launchAll(ctx context.Context, pending []*flight) (launched []
 		}
 		if f.err = j.keepEnd(ctx, f); f.err != nil {
 			if ctx.Err() != nil {
-				return nil, ctx.Err()
+				return ctx.Err()
 			}
 			continue
 		}
 		if err := j.launch(ctx, f); err != nil {
-			return nil, err
+			return err
 		}
-		launched = append(launched, f)
 	}
-	return launched, nil
+	return nil
 }
 
 // settle waits for the outcome of the attempt, if there is one to come.
@@ -193,6 +206,7 @@ func (j *Journal) review(ctx context.Context, pending []*flight) (trouble, err e
 			trouble = first(trouble, doubt)
 		case isTooLarge(f.err) && len(f.event.Data) > 0:
 			// The limit has just been lowered, or is the server's secret.
+			f.most = math.MaxInt64
 			if err := j.shrink(ctx, &f.event, f.message); err != nil {
 				trouble = first(trouble, err)
 			} else if f.shrunk++; f.shrunk > 1 {

@@ -74,7 +74,7 @@ func (j *Journal) keepEnd(ctx context.Context, f *flight) error {
 	}
 	c := &flight{event: e, message: j.config.newCopy(&e, m), copyOf: m.seq, outcome: make(chan error, 1)}
 	for {
-		if err := j.send(ctx, c); err != nil {
+		if err := j.flights.send(ctx, c); err != nil {
 			return err
 		}
 		if err := c.settle(ctx); err != nil {

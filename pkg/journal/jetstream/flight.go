@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	js "github.com/nats-io/nats.go/jetstream"
@@ -23,55 +23,23 @@ type flight struct {
 	copyOf  uint64 // of a copy: the sequence of the original
 	kept    uint64 // the sequence of the end that was copied before it
 	outcome chan error
-	flying  bool  // the outcome of an attempt is still to come
-	landed  bool  // it is in the stream
-	err     error // why the last attempt failed
-	refused int   // how often the object store did not take its object
-	shrunk  int   // how often the server found it too large all the same
+	most    int64     // the message as it was made is no larger
+	values  []string  // of the headers
+	last    [1]string // of the header with the condition
+	since   time.Time // when it was sent
+	flying  bool      // the outcome of an attempt is still to come
+	landed  bool      // it is in the stream
+	err     error     // why the last attempt failed
+	refused int       // how often the object store did not take its object
+	shrunk  int       // how often the server found it too large all the same
 }
 
-// flights are those that wait for an acknowledgement. Its methods may be called
-// concurrently.
-type flights struct {
-	room chan struct{} // one for each
-
-	mu    sync.Mutex
-	index map[*nats.Msg]*flight
-}
-
-func newFlights() *flights {
-	return &flights{room: make(chan struct{}, window), index: map[*nats.Msg]*flight{}}
-}
-
-func (f *flights) add(ctx context.Context, fl *flight) error {
-	select {
-	case f.room <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.index[fl.message] = fl
-	return nil
-}
-
-// take removes the flight of a message; nil if it is gone already.
-func (f *flights) take(m *nats.Msg) *flight {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	fl := f.index[m]
-	if fl != nil {
-		delete(f.index, m)
-		<-f.room
-	}
-	return fl
-}
-
-// none reports whether nothing is on its way.
-func (f *flights) none() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.index) == 0
+// empty makes it ready for another event.
+func (f *flight) empty() {
+	clear(f.message.Header)
+	*f.message = nats.Msg{Header: f.message.Header}
+	clear(f.values)
+	*f = flight{message: f.message, outcome: f.outcome, values: f.values[:0]}
 }
 
 // launch sends the event on the condition that the subject's last message is the
@@ -84,30 +52,14 @@ func (j *Journal) launch(ctx context.Context, f *flight) error {
 		return nil
 	}
 	f.sent = last.seq
-	f.message.Header[js.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(f.sent, 10)}
-	return j.send(ctx, f)
+	f.last[0] = strconv.FormatUint(f.sent, 10)
+	f.message.Header[js.ExpectedLastSubjSeqHeader] = f.last[:]
+	return j.flights.send(ctx, f)
 }
 
-// send brings the event on its way.
-func (j *Journal) send(ctx context.Context, f *flight) error {
-	if err := j.flights.add(ctx, f); err != nil {
-		return err
-	}
-	f.flying = true
-	// The library's own retry would send again behind later messages.
-	if _, err := j.client.PublishMsgAsync(f.message, js.WithRetryAttempts(0)); err != nil {
-		j.failed(nil, f.message, err)
-	}
-	return nil
-}
-
-// acknowledged is called by the client library in the order of the
-// acknowledgements, also for events that nobody waits for any more.
-func (j *Journal) acknowledged(_ js.JetStream, m *nats.Msg, ack *js.PubAck) {
-	f := j.flights.take(m)
-	if f == nil {
-		return
-	}
+// landed is called for every event that the server has stored, also for those that
+// nobody waits for any more.
+func (j *Journal) landed(f *flight, ack js.PubAck) {
 	if ack.Stream != j.config.Stream {
 		f.outcome <- fmt.Errorf("stream %s took the event instead of %s", ack.Stream, j.config.Stream)
 		return
@@ -119,16 +71,9 @@ func (j *Journal) acknowledged(_ js.JetStream, m *nats.Msg, ack *js.PubAck) {
 		j.lose(fmt.Errorf("%w: it counts from %d again and was at %d", ErrLost, ack.Sequence, j.tail.end()))
 	}
 	if f.event.Op.Ends() {
-		j.janitor.note(tombstone{subject: m.Subject, seq: ack.Sequence, copied: f.copyOf != 0})
+		j.janitor.note(tombstone{subject: f.message.Subject, seq: ack.Sequence, copied: f.copyOf != 0})
 	}
 	f.outcome <- nil
-}
-
-// failed is called by the client library, which may hold its lock.
-func (j *Journal) failed(_ js.JetStream, m *nats.Msg, err error) {
-	if f := j.flights.take(m); f != nil {
-		f.outcome <- err
-	}
 }
 
 // isStale reports whether the server refused the condition.

@@ -8,7 +8,7 @@ import (
 )
 
 // setNumbers sets a header to numbers of 8 bytes each, in base64.
-func setNumbers(h nats.Header, name string, all []uint64) {
+func setNumbers(set func(name, value string), name string, all []uint64) {
 	if len(all) == 0 {
 		return
 	}
@@ -16,7 +16,7 @@ func setNumbers(h nats.Header, name string, all []uint64) {
 	for _, n := range all {
 		raw = binary.BigEndian.AppendUint64(raw, n)
 	}
-	h[name] = []string{base64.RawURLEncoding.EncodeToString(raw)}
+	set(name, base64.RawURLEncoding.EncodeToString(raw))
 }
 
 // numbers reads what setNumbers has set. What cannot be read is not known: nil.

@@ -29,6 +29,7 @@ type Journal struct {
 	heads   *heads
 	records *records
 	flights *flights
+	spare   sync.Pool     // of *flight
 	turn    chan struct{} // held by the Append call that is sending
 	janitor *janitor
 	// standstill is for how long a cursor that is waited for may commit nothing.
@@ -65,15 +66,15 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		c.ScanInterval = defaultScanInterval
 	}
 	j := &Journal{
-		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, heads: newHeads(), records: newRecords(), flights: newFlights(),
+		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, heads: newHeads(), records: newRecords(),
 		cursors: map[string]*cursor{}, absent: map[string]position{}, dirty: make(chan struct{}, 1),
 	}
 	named := func(call string) *trouble { return &trouble{logger: c.Logger, what: call} }
 	j.appending, j.recording, j.asking, j.resizing = named("append"), named("commit"), named("open"), named("resize")
 	j.life, j.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	j.janitor = newJanitor(j)
-	client, err := js.New(c.Conn, js.WithDefaultTimeout(requestTimeout), js.WithPublishAsyncTimeout(ackTimeout),
-		js.WithPublishAsyncAckHandler(j.acknowledged), js.WithPublishAsyncErrHandler(j.failed))
+	j.flights = newFlights(c.Conn, c.Stream, j.landed)
+	client, err := js.New(c.Conn, js.WithDefaultTimeout(requestTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
@@ -82,10 +83,15 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		Bucket: c.objectBucket(), Description: "informd's journal: objects that no message can carry",
 		Replicas: max(c.Replicas, 1),
 	}}
-	if err := retry(ctx, j.asking, j.locate); err != nil {
+	err = retry(ctx, j.asking, j.locate)
+	if err == nil {
+		err = j.flights.listen()
+	}
+	if err != nil {
 		j.end(journal.ErrClosed)
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
+	j.running.Go(func() { j.flights.watch(j.life) })
 	j.running.Go(func() { j.record(j.life) })
 	j.running.Go(func() { j.keep(j.life) })
 	j.running.Go(func() { j.janitor.run(j.life) })
@@ -164,7 +170,7 @@ func (j *Journal) Close() error {
 	ended := make(chan struct{})
 	go func() {
 		j.running.Wait()
-		j.client.CleanupPublisher()
+		j.flights.close()
 		close(ended)
 	}()
 	timer := time.NewTimer(closePatience + 500*time.Millisecond)

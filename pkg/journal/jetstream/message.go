@@ -35,6 +35,12 @@ const (
 // conditionRoom is what the condition on the last message takes in the headers.
 const conditionRoom = len(js.ExpectedLastSubjSeqHeader) + 26
 
+// What the headers take beside their names and values: all together, and each.
+const (
+	headersRoom = len("NATS/1.0\r\n\r\n")
+	headerRoom  = len(": \r\n")
+)
+
 // subject is where the event goes. A name that would not fit into a protocol line
 // is replaced by its hash; the headers have it in full.
 func (c *Config) subject(e *event.Event) string {
@@ -54,21 +60,37 @@ func (c *Config) subject(e *event.Event) string {
 
 // newMessage makes the message of an event.
 func (c *Config) newMessage(e *event.Event) *nats.Msg {
-	m := &nats.Msg{Subject: c.subject(e), Header: make(nats.Header, 24), Data: e.Data}
-	e.AppendHeaders(func(name, value string) { m.Header[name] = []string{value} })
+	m := &nats.Msg{Header: make(nats.Header, 24)}
+	c.fill(m, nil, e)
+	return m
+}
+
+// fill makes the message of an event, of one that has empty headers. The headers lie in
+// values, which it returns, as they may have to grow. It also returns how many bytes of
+// headers and body there are at most.
+func (c *Config) fill(m *nats.Msg, values []string, e *event.Event) (used []string, most int64) {
+	m.Subject, m.Data = c.subject(e), e.Data
+	size := len(m.Data) + headersRoom + conditionRoom
+	set := func(name, value string) {
+		values = append(values, value)
+		end := len(values)
+		m.Header[name] = values[end-1 : end : end]
+		size += len(name) + len(value) + headerRoom
+	}
+	e.AppendHeaders(set)
 	if !e.Op.Control() && e.Target != event.GroupOrCore(e.Group)+"/"+e.Resource {
-		m.Header[headerTarget] = []string{event.EscapeToken(e.Target)}
+		set(headerTarget, event.EscapeToken(e.Target))
 	}
 	if e.Gates != nil {
-		setNumbers(m.Header, headerGates, e.Gates.Hashes)
-		setNumbers(m.Header, headerUnchanged, e.Gates.Unchanged)
+		setNumbers(set, headerGates, e.Gates.Hashes)
+		setNumbers(set, headerUnchanged, e.Gates.Unchanged)
 	}
-	return m
+	return values, int64(size)
 }
 
 // fits reports whether the server takes the message.
 func (j *Journal) fits(m *nats.Msg) bool {
-	return int64(m.Size()-len(m.Subject)+conditionRoom) <= j.limit()
+	return int64(m.Size()-len(m.Subject)-len(m.Reply)+conditionRoom) <= j.limit()
 }
 
 // limit is how many bytes of headers and body a message may have.

@@ -1,0 +1,205 @@
+package jetstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	js "github.com/nats-io/nats.go/jetstream"
+)
+
+// flights sends what is on its way and knows what waits for an acknowledgement. It
+// does what the client library's asynchronous publishing does, which makes a timer, a
+// future and a JSON document of each message. Its methods may be called concurrently.
+type flights struct {
+	conn *nats.Conn
+	// landed is called in the order of the acknowledgements, from one goroutine.
+	landed func(f *flight, ack js.PubAck)
+	room   chan struct{} // one for each
+
+	stream  string
+	usual   []byte // what an acknowledgement begins with that tells the sequence alone
+	inbox   string // what the subjects of the acknowledgements begin with
+	replies *nats.Subscription
+	status  chan nats.Status
+
+	mu      sync.Mutex
+	index   map[uint64]*flight // by number
+	number  uint64             // of what was sent last
+	overdue *time.Timer        // stands still while the index is empty
+}
+
+func newFlights(conn *nats.Conn, stream string, landed func(*flight, js.PubAck)) *flights {
+	return &flights{
+		conn: conn, landed: landed, room: make(chan struct{}, window), index: map[uint64]*flight{},
+		stream: stream, usual: fmt.Appendf(nil, `{"stream":%q,"seq":`, stream),
+	}
+}
+
+// listen begins to take acknowledgements. Without an error, close ends that.
+func (f *flights) listen() error {
+	f.inbox = f.conn.NewInbox() + "."
+	var err error
+	if f.replies, err = f.conn.Subscribe(f.inbox+"*", f.answered); err != nil {
+		return fmt.Errorf("take acknowledgements: %w", err)
+	}
+	f.status = f.conn.StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	return nil
+}
+
+func (f *flights) close() {
+	f.conn.RemoveStatusListener(f.status)
+	_ = f.replies.Unsubscribe() // it fails if the connection is closed, which does the same
+}
+
+// watch ends the wait for acknowledgements that were lost with the connection they
+// should have come through, until ctx ends.
+func (f *flights) watch(ctx context.Context) {
+	for {
+		select {
+		case <-f.status:
+			f.giveUp(func(*flight) bool { return true }, nats.ErrDisconnected)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// send brings the event on its way. The outcome comes through the flight's channel;
+// the error is that of ctx.
+func (f *flights) send(ctx context.Context, fl *flight) error {
+	select {
+	case f.room <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	fl.flying = true
+	number := f.add(fl)
+	fl.message.Reply = f.inbox + strconv.FormatUint(number, 36)
+	if err := f.conn.PublishMsg(fl.message); err != nil {
+		if fl := f.take(number); fl != nil {
+			fl.outcome <- err
+		}
+	}
+	return nil
+}
+
+func (f *flights) add(fl *flight) (number uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fl.since = time.Now()
+	f.number++
+	f.index[f.number] = fl
+	switch {
+	case f.overdue == nil:
+		f.overdue = time.AfterFunc(ackTimeout, f.expire)
+	case len(f.index) == 1:
+		f.overdue.Reset(ackTimeout)
+	}
+	return f.number
+}
+
+// take removes a flight; nil if it is gone already. Whoever takes it says what became
+// of it.
+func (f *flights) take(number uint64) *flight {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fl := f.index[number]
+	if fl != nil {
+		delete(f.index, number)
+		<-f.room
+	}
+	return fl
+}
+
+// none reports whether nothing is on its way.
+func (f *flights) none() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.index) == 0
+}
+
+// expire gives up what has waited for too long, and comes again when the next one will
+// have.
+func (f *flights) expire() {
+	now := time.Now()
+	f.giveUp(func(fl *flight) bool { return now.Sub(fl.since) >= ackTimeout }, js.ErrAsyncPublishTimeout)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.index) == 0 {
+		return
+	}
+	oldest := now
+	for _, fl := range f.index {
+		if fl.since.Before(oldest) {
+			oldest = fl.since
+		}
+	}
+	f.overdue.Reset(ackTimeout - now.Sub(oldest))
+}
+
+// giveUp ends the wait for an acknowledgement: if it comes after all, it counts for
+// nothing.
+func (f *flights) giveUp(which func(*flight) bool, why error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for number, fl := range f.index {
+		if which(fl) {
+			delete(f.index, number)
+			<-f.room
+			fl.outcome <- why
+		}
+	}
+}
+
+// answered is called by the client library, one reply after the other.
+func (f *flights) answered(m *nats.Msg) {
+	token, _ := strings.CutPrefix(m.Subject, f.inbox)
+	number, err := strconv.ParseUint(token, 36, 64)
+	if err != nil {
+		return
+	}
+	fl := f.take(number)
+	if fl == nil {
+		return
+	}
+	ack, err := f.read(m)
+	if err != nil {
+		fl.outcome <- err
+		return
+	}
+	f.landed(fl, ack)
+}
+
+// read returns what the server says to a message.
+func (f *flights) read(m *nats.Msg) (js.PubAck, error) {
+	if rest, ok := bytes.CutPrefix(m.Data, f.usual); ok {
+		if digits, ok := bytes.CutSuffix(rest, []byte("}")); ok {
+			if seq, err := strconv.ParseUint(string(digits), 10, 64); err == nil {
+				return js.PubAck{Stream: f.stream, Sequence: seq}, nil
+			}
+		}
+	}
+	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
+		return js.PubAck{}, js.ErrNoStreamResponse
+	}
+	var answer struct {
+		js.PubAck
+		Error *js.APIError `json:"error"`
+	}
+	switch err := json.Unmarshal(m.Data, &answer); {
+	case err != nil:
+		return js.PubAck{}, js.ErrInvalidJSAck
+	case answer.Error != nil:
+		return js.PubAck{}, answer.Error
+	case answer.Stream == "":
+		return js.PubAck{}, js.ErrInvalidJSAck
+	}
+	return answer.PubAck, nil
+}

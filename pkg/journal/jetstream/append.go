@@ -6,8 +6,6 @@ import (
 	"errors"
 	"math"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -31,15 +29,15 @@ func (j *Journal) Append(ctx context.Context, events []event.Event) error {
 	defer cancel()
 	pending := make([]*flight, len(events))
 	for i := range events {
-		pending[i] = j.newFlight(&events[i])
+		pending[i] = j.prepare(&events[i])
 	}
 	return j.cause(ctx, j.appendAll(bounded, pending))
 }
 
-func (j *Journal) newFlight(e *event.Event) *flight {
+func (j *Journal) prepare(e *event.Event) *flight {
 	f, ok := j.spare.Get().(*flight)
 	if !ok {
-		f = &flight{message: &nats.Msg{Header: make(nats.Header, 24)}, outcome: make(chan error, 1)}
+		f = newFlight()
 	}
 	f.event, f.id = *e, j.heads.hash(e.ID)
 	// Readers share it from the tail, and the client sends it even if nobody waits.

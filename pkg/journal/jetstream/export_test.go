@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
 )
@@ -31,3 +32,37 @@ func (j *Journal) Remembered() (held, limit int) {
 
 // Message is what is published of an event.
 func (c *Config) Message(e *event.Event) *nats.Msg { return c.newMessage(e) }
+
+// Sender sends messages as Append does.
+type Sender struct{ flights *flights }
+
+// NewSender returns a sender to the subjects of a stream. What is acknowledged is told
+// to landed.
+func NewSender(conn *nats.Conn, stream string, patience time.Duration, landed func(ack js.PubAck)) (*Sender, error) {
+	f := newFlights(conn, stream, func(fl *flight, ack js.PubAck) {
+		landed(ack)
+		fl.outcome <- nil
+	})
+	f.patience = patience
+	return &Sender{flights: f}, f.listen()
+}
+
+// Send returns where the outcome will come.
+func (s *Sender) Send(ctx context.Context, subject string) (<-chan error, error) {
+	f := newFlight()
+	f.message.Subject, f.message.Data = subject, []byte("{}")
+	return f.outcome, s.flights.send(ctx, f)
+}
+
+// Watch looks at the connection until ctx ends.
+func (s *Sender) Watch(ctx context.Context) { s.flights.watch(ctx) }
+
+// Waiting is how many have no outcome yet, and how many places they take.
+func (s *Sender) Waiting() (waiting, places int) {
+	s.flights.mu.Lock()
+	defer s.flights.mu.Unlock()
+	return len(s.flights.index), len(s.flights.room)
+}
+
+// Close ends the wait for acknowledgements.
+func (s *Sender) Close() { s.flights.close() }

@@ -34,7 +34,11 @@ type flight struct {
 	shrunk  int       // how often the server found it too large all the same
 }
 
-// empty makes it ready for another event.
+func newFlight() *flight {
+	return &flight{message: &nats.Msg{Header: make(nats.Header, 24)}, outcome: make(chan error, 1)}
+}
+
+// empty makes it ready for another event. Nobody else may know it any more.
 func (f *flight) empty() {
 	clear(f.message.Header)
 	*f.message = nats.Msg{Header: f.message.Header}

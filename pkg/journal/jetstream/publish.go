@@ -22,6 +22,8 @@ type flights struct {
 	// landed is called in the order of the acknowledgements, from one goroutine.
 	landed func(f *flight, ack js.PubAck)
 	room   chan struct{} // one for each
+	// patience is how long an acknowledgement may take; set before anything is sent.
+	patience time.Duration
 
 	stream  string
 	usual   []byte // what an acknowledgement begins with that tells the sequence alone
@@ -37,7 +39,7 @@ type flights struct {
 
 func newFlights(conn *nats.Conn, stream string, landed func(*flight, js.PubAck)) *flights {
 	return &flights{
-		conn: conn, landed: landed, room: make(chan struct{}, window), index: map[uint64]*flight{},
+		conn: conn, landed: landed, room: make(chan struct{}, window), patience: ackTimeout, index: map[uint64]*flight{},
 		stream: stream, usual: fmt.Appendf(nil, `{"stream":%q,"seq":`, stream),
 	}
 }
@@ -81,7 +83,8 @@ func (f *flights) send(ctx context.Context, fl *flight) error {
 	}
 	fl.flying = true
 	number := f.add(fl)
-	fl.message.Reply = f.inbox + strconv.FormatUint(number, 36)
+	var reply [64]byte
+	fl.message.Reply = string(strconv.AppendUint(append(reply[:0], f.inbox...), number, 36))
 	if err := f.conn.PublishMsg(fl.message); err != nil {
 		if fl := f.take(number); fl != nil {
 			fl.outcome <- err
@@ -98,9 +101,9 @@ func (f *flights) add(fl *flight) (number uint64) {
 	f.index[f.number] = fl
 	switch {
 	case f.overdue == nil:
-		f.overdue = time.AfterFunc(ackTimeout, f.expire)
+		f.overdue = time.AfterFunc(f.patience, f.expire)
 	case len(f.index) == 1:
-		f.overdue.Reset(ackTimeout)
+		f.overdue.Reset(f.patience)
 	}
 	return f.number
 }
@@ -129,7 +132,7 @@ func (f *flights) none() bool {
 // have.
 func (f *flights) expire() {
 	now := time.Now()
-	f.giveUp(func(fl *flight) bool { return now.Sub(fl.since) >= ackTimeout }, js.ErrAsyncPublishTimeout)
+	f.giveUp(func(fl *flight) bool { return now.Sub(fl.since) >= f.patience }, js.ErrAsyncPublishTimeout)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.index) == 0 {
@@ -141,7 +144,7 @@ func (f *flights) expire() {
 			oldest = fl.since
 		}
 	}
-	f.overdue.Reset(ackTimeout - now.Sub(oldest))
+	f.overdue.Reset(f.patience - now.Sub(oldest))
 }
 
 // giveUp ends the wait for an acknowledgement: if it comes after all, it counts for

@@ -172,8 +172,8 @@ func TestAnswerIsLate(t *testing.T) {
 		began := time.Now()
 		first := s.send("s.x")
 		select {
-		case <-first:
-			t.Fatal("given up at once")
+		case err := <-first:
+			t.Fatalf("given up at once: %v", err)
 		case <-time.After(patience / 2):
 		}
 		again := time.Now()

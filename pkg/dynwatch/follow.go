@@ -74,7 +74,7 @@ func (t *target) showWatch(ctx context.Context) error {
 
 // receive handles what the watch brings until it ends.
 func (t *target) receive(ctx context.Context, w watch.Interface) error {
-	tick := time.NewTicker(t.timing.tick)
+	tick := time.NewTimer(untilNext(t.timing.tick))
 	defer tick.Stop()
 	began := time.Now()
 	q := quiet{since: began}
@@ -101,6 +101,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 		case <-t.markTimer.C:
 			err = t.markNow(ctx)
 		case <-tick.C:
+			tick.Reset(untilNext(t.timing.tick))
 			t.status.beatNow()
 			t.forgetStates()
 			err = t.sitOut(ctx, &q)

@@ -12,8 +12,7 @@ import (
 )
 
 // markEvery is the time between two marks of a target. What was appended
-// since the last one is seen again after a crash, and known by the index. All targets
-// mark when a second of the clock ends: an idle process wakes up once for all of them.
+// since the last one is seen again after a crash, and known by the index.
 const markEvery = time.Second
 
 // mark is a target's note in the log of how far it has come.
@@ -127,7 +126,7 @@ func (t *target) keepMark(ctx context.Context, now mark) error {
 func (t *target) markSoon() {
 	if !t.markDue {
 		t.markDue = true
-		t.markTimer.Reset(time.Until(time.Now().Truncate(markEvery).Add(markEvery)))
+		t.markTimer.Reset(untilNext(markEvery))
 	}
 }
 

@@ -57,6 +57,11 @@ func defaultTiming() timing {
 	}
 }
 
+// untilNext returns how long it is until the clock shows a multiple of d. What all targets
+// do every d they do together then: an idle process wakes up once for all of them, which
+// costs more than what is done.
+func untilNext(d time.Duration) time.Duration { return time.Until(time.Now().Truncate(d).Add(d)) }
+
 // errLog: the log did not take an event. The loop ends: what the index says was
 // announced and what was can differ from then on.
 var errLog = errors.New("append to log")

@@ -102,7 +102,10 @@ func (i *ingest) hear(m *nats.Msg) {
 		}
 	case "gap", "err": // the end follows
 	default:
-		i.result <- said
+		select {
+		case i.result <- said:
+		default: // a batch that is refused as a whole is refused with each of its messages
+		}
 	}
 }
 

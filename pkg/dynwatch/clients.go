@@ -125,6 +125,7 @@ func limitBuffers(rt http.RoundTripper) {
 		case *http.Transport:
 			t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: streamBuffer}
 			t.ReadBufferSize = readSize
+			t.MaxIdleConnsPerHost = apartWatches + apartLists // a watch that follows another one has its connection
 			return
 		case interface{ WrappedRoundTripper() http.RoundTripper }:
 			rt = t.WrappedRoundTripper()

@@ -118,16 +118,23 @@ func (t *target) keepMark(ctx context.Context, now mark) error {
 	if err := t.options.Log.Mark(ctx, t.name, text); err != nil {
 		return fmt.Errorf("%w: mark: %w", errLog, err)
 	}
-	t.marked = now
+	t.marked, t.markedAt = now, time.Now()
 	return nil
 }
 
-// markSoon sees to it that what has changed is marked, but not too often.
+// markSoon sees to it that what has changed is marked, but not too often. A target that has
+// not marked for a while does so together with the others; one that marks all the time has
+// its own time, as hundreds of busy ones would wait for each other's marks.
 func (t *target) markSoon() {
-	if !t.markDue {
-		t.markDue = true
-		t.markTimer.Reset(untilNext(markEvery))
+	if t.markDue {
+		return
 	}
+	t.markDue = true
+	wait := markEvery
+	if time.Since(t.markedAt) > 2*markEvery {
+		wait = untilNext(markEvery)
+	}
+	t.markTimer.Reset(wait)
 }
 
 // markLast is markNow at the end of the loop, whose context is over.

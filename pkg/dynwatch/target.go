@@ -57,10 +57,13 @@ func defaultTiming() timing {
 	}
 }
 
-// untilNext returns how long it is until the clock shows a multiple of d. What all targets
-// do every d they do together then: an idle process wakes up once for all of them, which
+// untilNext returns how long it is until the clock shows a multiple of d. What idle targets
+// do every d they do together then: the process wakes up once for all of them, which
 // costs more than what is done.
-func untilNext(d time.Duration) time.Duration { return time.Until(time.Now().Truncate(d).Add(d)) }
+func untilNext(d time.Duration) time.Duration {
+	now := time.Now()
+	return now.Truncate(d).Add(d).Sub(now)
+}
 
 // errLog: the log did not take an event. The loop ends: what the index says was
 // announced and what was can differ from then on.
@@ -155,6 +158,7 @@ type target struct {
 	// markTimer runs while markDue.
 	markTimer *time.Timer
 	markDue   bool
+	markedAt  time.Time
 }
 
 func newTarget(s spec, m *Manager) *target {

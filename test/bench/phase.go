@@ -10,8 +10,10 @@ const (
 	// quietFor is how long a client uses no CPU until a phase is taken to be over.
 	quietFor = 250 * time.Millisecond
 	pollFor  = 5 * time.Millisecond
-	// idleShare is the CPU time of a poll that is still none.
-	idleShare = 200 * time.Microsecond
+	// idleTime and a part in idlePart of the time that has passed are still no CPU time: a
+	// server in the process has timers.
+	idleTime = 200 * time.Microsecond
+	idlePart = 100
 	// patience is how long a phase may take.
 	patience = 5 * time.Minute
 )
@@ -82,7 +84,7 @@ func (c *client) quiet(ctx context.Context, end time.Time) (border, error) {
 			return busy, ctx.Err()
 		}
 		var now border
-		if now, err = c.border(0); now.cpu-busy.cpu > idleShare {
+		if now, err = c.border(0); now.cpu-busy.cpu > idleTime+now.at.Sub(busy.at)/idlePart {
 			busy = now
 		}
 	}

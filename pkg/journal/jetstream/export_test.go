@@ -31,7 +31,11 @@ func (j *Journal) Remembered() (held, limit int) {
 }
 
 // Message is what is published of an event.
-func (c *Config) Message(e *event.Event) *nats.Msg { return c.newMessage(e) }
+func (c *Config) Message(e *event.Event) *nats.Msg {
+	m := &nats.Msg{Header: nats.Header{}}
+	c.fill(m, nil, e)
+	return m
+}
 
 // Sender sends messages as Append does.
 type Sender struct{ flights *flights }

@@ -58,13 +58,6 @@ func (c *Config) subject(e *event.Event) string {
 	return short.NATSSubject(c.SubjectPrefix)
 }
 
-// newMessage makes the message of an event.
-func (c *Config) newMessage(e *event.Event) *nats.Msg {
-	m := &nats.Msg{Header: make(nats.Header, 24)}
-	c.fill(m, nil, e)
-	return m
-}
-
 // fill makes the message of an event, of one that has empty headers. The headers lie in
 // values, which it returns, as they may have to grow. It also returns how many bytes of
 // headers and body there are at most.

@@ -15,8 +15,8 @@ import (
 )
 
 // flights sends what is on its way and knows what waits for an acknowledgement. It
-// does what the client library's asynchronous publishing does, which makes a timer, a
-// future and a JSON document of each message. Its methods may be called concurrently.
+// does what the client library's asynchronous publishing does, which makes a timer and a
+// future for each message and parses a JSON document. Its methods may be called concurrently.
 type flights struct {
 	conn *nats.Conn
 	// landed is called in the order of the acknowledgements, from one goroutine.
@@ -34,7 +34,7 @@ type flights struct {
 	mu      sync.Mutex
 	index   map[uint64]*flight // by number
 	number  uint64             // of what was sent last
-	overdue *time.Timer        // stands still while the index is empty
+	overdue *time.Timer        // runs at least while the index holds something
 }
 
 func newFlights(conn *nats.Conn, stream string, landed func(*flight, js.PubAck)) *flights {
@@ -58,6 +58,11 @@ func (f *flights) listen() error {
 func (f *flights) close() {
 	f.conn.RemoveStatusListener(f.status)
 	_ = f.replies.Unsubscribe() // it fails if the connection is closed, which does the same
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.overdue != nil {
+		f.overdue.Stop()
+	}
 }
 
 // watch ends the wait for acknowledgements that were lost with the connection they
@@ -65,7 +70,10 @@ func (f *flights) close() {
 func (f *flights) watch(ctx context.Context) {
 	for {
 		select {
-		case <-f.status:
+		case _, open := <-f.status:
+			if !open {
+				return
+			}
 			f.giveUp(func(*flight) bool { return true }, nats.ErrDisconnected)
 		case <-ctx.Done():
 			return

@@ -233,6 +233,34 @@ func TestAnswerIsLost(t *testing.T) {
 	s.empty()
 }
 
+// TestNothingIsSent does not wait for an answer to what never left.
+func TestNothingIsSent(t *testing.T) {
+	conn := newHost(t).connect()
+	s := newSending(t, conn, time.Hour)
+	conn.Close()
+	if err := outcome(t, s.send("s.x")); !errors.Is(err, nats.ErrConnectionClosed) {
+		t.Errorf("error %v, want %v", err, nats.ErrConnectionClosed)
+	}
+	s.empty()
+}
+
+// TestSenderIsClosed: the connection is the caller's, and has nothing of the sender then.
+func TestSenderIsClosed(t *testing.T) {
+	conn := newHost(t).connect()
+	before := conn.NumSubscriptions()
+	s, err := jetstream.NewSender(conn, "S", time.Hour, func(js.PubAck) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conn.NumSubscriptions() == before {
+		t.Error("nobody takes acknowledgements")
+	}
+	s.Close()
+	if after := conn.NumSubscriptions(); after != before {
+		t.Errorf("%d subscriptions are left, want %d", after, before)
+	}
+}
+
 // TestMessagesAreUsedAgain appends events of many shapes, one after the other and
 // several at a time: none may have anything of another.
 func TestMessagesAreUsedAgain(t *testing.T) {

@@ -11,10 +11,10 @@ const (
 	// lookInterval is how often the config file is looked at. It is read and compared,
 	// not watched: that works for every way of replacing a file (editors, ConfigMaps
 	// with their symbolic links, network file systems). What that costs is waking up
-	// for it; so it happens when a second of the clock ends, as the targets' marks do.
+	// for it; so it happens when a second of the clock ends, as what idle targets do.
 	lookInterval = time.Second
 	// settling is how long a file must have stayed as it is: it may be being written.
-	settling = lookInterval / 2
+	settling = lookInterval / 4
 )
 
 // content is what a config file has: the hash of it, or why it cannot be read.
@@ -58,7 +58,8 @@ func (d *Daemon) watchConfig(ctx context.Context) {
 
 // untilLook is the time until the config file is looked at next.
 func untilLook() time.Duration {
-	return time.Until(time.Now().Truncate(lookInterval).Add(lookInterval))
+	now := time.Now()
+	return now.Truncate(lookInterval).Add(lookInterval).Sub(now)
 }
 
 // retryInterval is the least time between two attempts at the same content, where

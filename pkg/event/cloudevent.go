@@ -15,22 +15,27 @@ const (
 	// ContentTypeBatch is the media type of [AppendJSONBatch]'s output.
 	ContentTypeBatch = "application/cloudevents-batch+json; charset=UTF-8"
 	timeFormat       = "2006-01-02T15:04:05.000000Z"
+	sourcePrefix     = "informd/"
 )
 
 // Source is the CloudEvents source: "informd/<cluster>".
-func (e *Event) Source() string { return "informd/" + e.Cluster }
+func (e *Event) Source() string { return sourcePrefix + e.Cluster }
 
 // Subject is the CloudEvents subject: "<group or core>/<resource>/<namespace>/<name>",
 // without the namespace for cluster-scoped objects; the target's name for
 // control records. The NATS subject is [Event.NATSSubject].
-func (e *Event) Subject() string {
+func (e *Event) Subject() string { return string(e.appendSubject(nil)) }
+
+func (e *Event) appendSubject(dst []byte) []byte {
 	if e.Op.Control() {
-		return e.Target
+		return append(dst, e.Target...)
 	}
-	if e.Namespace == "" {
-		return GroupOrCore(e.Group) + "/" + e.Resource + "/" + e.Name
+	dst = append(append(dst, GroupOrCore(e.Group)...), '/')
+	dst = append(append(dst, e.Resource...), '/')
+	if e.Namespace != "" {
+		dst = append(append(dst, e.Namespace...), '/')
 	}
-	return GroupOrCore(e.Group) + "/" + e.Resource + "/" + e.Namespace + "/" + e.Name
+	return append(dst, e.Name...)
 }
 
 // attribute is one CloudEvents context attribute. Exactly one of the value
@@ -57,6 +62,37 @@ const (
 // array that keeps them off the heap.
 const maxAttributes = 24
 
+// composed are the texts of attributes that an event does not have as such.
+type composed struct{ source, kind, subject, time, revision, before string }
+
+// compose makes them in one piece of memory.
+func (e *Event) compose() composed {
+	var array [256]byte
+	b := append(append(array[:0], sourcePrefix...), e.Cluster...)
+	source := len(b)
+	b = append(append(b, typePrefix...), e.Op...)
+	kind := len(b)
+	b = e.appendSubject(b)
+	subject := len(b)
+	b = e.Time.UTC().AppendFormat(b, timeFormat)
+	time := len(b)
+	b = appendRevision(b, e.ResourceVersion)
+	revision := len(b)
+	all := string(appendRevision(b, e.PrevResourceVersion))
+	return composed{
+		source: all[:source], kind: all[source:kind], subject: all[kind:subject],
+		time: all[subject:time], revision: all[time:revision], before: all[revision:],
+	}
+}
+
+// appendRevision appends nothing for 0, which stands for none.
+func appendRevision(dst []byte, rv uint64) []byte {
+	if rv == 0 {
+		return dst
+	}
+	return strconv.AppendUint(dst, rv, 10)
+}
+
 // attributes appends the event's context attributes in their documented order.
 // All wire forms are made from it, so that they cannot differ. Revisions are
 // strings, as everywhere in Kubernetes: JavaScript's numbers end at 2^53.
@@ -66,17 +102,13 @@ func (e *Event) attributes(a []attribute) []attribute {
 			a = append(a, attribute{header: header, text: value})
 		}
 	}
-	revision := func(header string, rv uint64) {
-		if rv != 0 {
-			text(header, strconv.FormatUint(rv, 10))
-		}
-	}
+	made := e.compose()
 	text("ce-specversion", specVersion)
 	text("ce-id", e.ID)
-	text("ce-source", e.Source())
-	text("ce-type", e.Type())
-	text("ce-subject", e.Subject())
-	text("ce-time", e.Time.UTC().Format(timeFormat))
+	text("ce-source", made.source)
+	text("ce-type", made.kind)
+	text("ce-subject", made.subject)
+	text("ce-time", made.time)
 	if e.Data != nil {
 		text("ce-datacontenttype", ContentType)
 	}
@@ -89,8 +121,8 @@ func (e *Event) attributes(a []attribute) []attribute {
 	text("ce-namespace", e.Namespace)
 	text("ce-name", e.Name)
 	text("ce-uid", e.UID)
-	revision("ce-resourceversion", e.ResourceVersion)
-	revision("ce-prevresourceversion", e.PrevResourceVersion)
+	text("ce-resourceversion", made.revision)
+	text("ce-prevresourceversion", made.before)
 	if e.Ordinal != 0 {
 		a = append(a, attribute{header: "ce-ordinal", number: e.Ordinal, kind: kindNumber})
 	}
@@ -99,7 +131,7 @@ func (e *Event) attributes(a []attribute) []attribute {
 		text("ce-torv", strconv.FormatUint(e.Gap.To, 10))
 		text("ce-reason", e.Gap.Reason)
 		text("ce-recovered", string(e.Gap.Recovered))
-		revision("ce-trimmed", e.Gap.Trimmed)
+		text("ce-trimmed", string(appendRevision(nil, e.Gap.Trimmed)))
 	}
 	replay := attribute{header: "ce-replay", kind: kindBool}
 	if e.Replay {

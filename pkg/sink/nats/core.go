@@ -70,8 +70,10 @@ func (s *coreSink) publish(ctx context.Context, conn *client.Conn, batch []event
 			return i, nil, err
 		}
 		m := made.message(&batch[i])
-		if err := checkSize(m, limit); err != nil {
-			return i, err, nil
+		if !made.fits(limit) {
+			if err := checkSize(m, limit); err != nil {
+				return i, err, nil
+			}
 		}
 		if err := conn.PublishMsg(m); err != nil {
 			return i, nil, fmt.Errorf("publish: %w", notConnected(err))

@@ -42,6 +42,7 @@ type maker struct {
 	form   form
 	msg    client.Msg
 	values []string // of all headers, one piece of memory
+	header int      // how many bytes the headers take at most
 	body   []byte
 }
 
@@ -56,12 +57,13 @@ func (m *maker) message(e *event.Event) *client.Msg {
 		m.msg.Header, m.values = make(client.Header, most), make([]string, 0, most)
 	}
 	clear(m.msg.Header)
-	m.values = m.values[:0]
+	m.values, m.header = m.values[:0], headersRoom+len(event.ContentTypeJSON)
 	e.AppendHeaders(func(name, value string) {
 		if m.form.format != CloudEvents || inStructured(name) {
 			m.values = append(m.values, value)
 			last := len(m.values) - 1
 			m.msg.Header[name] = m.values[last : last+1 : last+1]
+			m.header += len(name) + len(value) + len(": \r\n")
 		}
 	})
 	m.msg.Subject, m.msg.Data = e.NATSSubject(m.form.prefix), e.Data
@@ -79,6 +81,13 @@ func (m *maker) message(e *event.Event) *client.Msg {
 	return &m.msg
 }
 
+// fits reports whether the server takes the message that was made last, without asking
+// the client library for its size, which goes over all headers. If it is false,
+// [checkSize] has to say.
+func (m *maker) fits(limit int64) bool {
+	return len(m.msg.Subject) <= maxSubject && m.header <= maxHeader && int64(m.header+len(m.msg.Data)) <= limit
+}
+
 // inStructured reports whether a header stands beside a whole event, too: those by
 // which the sink knows its own messages. With all of them, readers of CloudEvents
 // would take the message for one in binary mode.
@@ -92,6 +101,10 @@ func (f form) streamMessage(e *event.Event) *client.Msg {
 	m.Header[jetstream.MsgIDHeader] = m.Header[headerID]
 	return m
 }
+
+// headersRoom is what the headers take beside those of the event: their first and last
+// line, the content type, and the condition on the last message.
+const headersRoom = len("NATS/1.0\r\n\r\n") + len(headerType) + len(": \r\n") + headerRoom
 
 // headerRoom is what the condition on the last message takes in the headers.
 const headerRoom = len(jetstream.ExpectedLastSubjSeqHeader) + 24

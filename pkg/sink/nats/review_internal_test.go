@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -116,6 +117,32 @@ func TestCheckSize(t *testing.T) {
 	long.Name, long.Kind = "n", string(make([]byte, 25000))
 	if err := checkSize(form{"k8s", Binary}.message(&long), 1<<20); err == nil {
 		t.Error("headers that JetStream refuses pass")
+	}
+}
+
+// TestFits: what is sent without a closer look would pass it.
+func TestFits(t *testing.T) {
+	full := event.Event{
+		ID: "i", Op: event.Modified, Time: time.Unix(1, 0), Cluster: "c", Group: "g", Version: "v1", Resource: "r", Kind: "K",
+		Namespace: "ns", Name: "n", UID: "u", ResourceVersion: 7, PrevResourceVersion: 6, Ordinal: 2, Data: []byte(`{"object":{}}`),
+	}
+	spaces, long, longer := full, full, full
+	spaces.Kind = strings.Repeat(" ", 300)       // three bytes each in the header
+	long.Name = strings.Repeat("\x00", 1400)     // and in the subject
+	longer.Kind = strings.Repeat("\x00", 25_000) // more than JetStream takes
+	for _, format := range []Format{Binary, CloudEvents, Raw} {
+		for _, e := range []event.Event{full, spaces, long, longer} {
+			m := maker{form: form{"k8s", format}}
+			size := int64(m.message(&e).Size())
+			for limit := size - 200; limit < size+400; limit++ {
+				if err := checkSize(&m.msg, limit); m.fits(limit) && err != nil {
+					t.Fatalf("%s: %v, but it fits into %d", format, err, limit)
+				}
+			}
+			if want := checkSize(&m.msg, size+400) == nil; m.fits(size+400) != want {
+				t.Errorf("%s: fits is %t, with room", format, !want)
+			}
+		}
 	}
 }
 

@@ -113,7 +113,8 @@ func (b *bench) journal(k kind) string {
 		return "type: embedded"
 	case informdExternal:
 		b.journals++
-		return fmt.Sprintf("type: nats, url: %q, stream: J%d, subjectPrefix: j%d", b.journalURL, b.journals, b.journals)
+		// The server sets maxBytes aside for each of them.
+		return fmt.Sprintf("type: nats, url: %q, stream: J%d, subjectPrefix: j%d, maxBytes: 1GiB", b.journalURL, b.journals, b.journals)
 	default:
 		return "type: memory"
 	}

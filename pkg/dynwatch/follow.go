@@ -274,7 +274,7 @@ func (t *target) applyTo(ctx context.Context, typ watch.EventType, o *frame.Obje
 		// of the history that can be seen.
 		return t.endUntold(ctx, o)
 	case typ == watch.Deleted:
-		return t.endGone(ctx, e, o)
+		return t.endGone(ctx, e, o, true)
 	case e == nil:
 		op, err := t.arrivalOp(ctx, o)
 		if err != nil {

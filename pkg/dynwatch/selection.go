@@ -14,8 +14,9 @@ import (
 // body, and ADDED for one that has begun to match. Only a look at the object by
 // name, without the selector and at the right revision, tells the two apart.
 
-// endGone emits the end of an object for which a DELETED frame o came.
-func (t *target) endGone(ctx context.Context, e *entry, o *frame.Object) error {
+// endGone emits the end of an object for which a DELETED frame o came. Of one that nobody
+// was told of only the deletion is: it cannot leave where it was not.
+func (t *target) endGone(ctx context.Context, e *entry, o *frame.Object, told bool) error {
 	if !t.spec.selects() {
 		return t.end(ctx, event.Deleted, e, o, o.ResourceVersion, false)
 	}
@@ -25,6 +26,8 @@ func (t *target) endGone(ctx context.Context, e *entry, o *frame.Object) error {
 		return t.postpone(ctx, e)
 	case err != nil:
 		return err
+	case still && !told:
+		return nil
 	case still:
 		return t.end(ctx, event.Left, e, now, o.ResourceVersion, false)
 	default:
@@ -36,7 +39,7 @@ func (t *target) endGone(ctx context.Context, e *entry, o *frame.Object) error {
 func (t *target) endUntold(ctx context.Context, o *frame.Object) error {
 	e := t.index.put(namesOf(o))
 	h := t.index.handle(e)
-	err := t.endGone(ctx, e, o)
+	err := t.endGone(ctx, e, o, false)
 	if e := t.index.of(h); e != nil {
 		t.index.remove(e) // what became of it is not known
 	}

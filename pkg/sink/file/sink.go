@@ -14,8 +14,9 @@ const (
 	// portion is about how many bytes are written and synced at a time. Between
 	// portions Write looks at its context.
 	portion = 4 << 20
-	// maxIdleBuffer is the most memory that is kept from one Write to the next.
-	maxIdleBuffer = 1 << 20
+	// maxIdleBuffer is the most memory that is kept from one Write to the next: more than
+	// a batch takes, but for large events.
+	maxIdleBuffer = 2 << 20
 )
 
 // Sink appends events to a file that rotates.

@@ -156,6 +156,34 @@ func TestOneWritePerBatch(t *testing.T) {
 	}
 }
 
+// TestPortions: a large batch is written bit by bit, in order.
+func TestPortions(t *testing.T) {
+	out := &output{}
+	s := openOn(t, stdout.CloudEvents, out)
+	defer closeSink(t, s)
+	events := sinktest.Events(10)
+	for i := range events {
+		events[i].Data = event.CloseData(append(event.OpenData(nil), `{"x":"`+strings.Repeat("x", 100<<10)+`"}`...))
+	}
+	all := lines(events)
+	third := strings.Index(all, events[3].ID) // in the fourth line
+	out.fail(third, syscall.ENOSPC)
+	if n, err := s.Write(t.Context(), events); n != 3 || !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("Write = %d, %v; want 3 and ENOSPC", n, err)
+	}
+	out.heal()
+	before := out.calls
+	if n, err := s.Write(t.Context(), events[3:]); n != 7 || err != nil {
+		t.Fatalf("Write = %d, %v", n, err)
+	}
+	if calls := out.calls - before; calls != 3 {
+		t.Errorf("%d writes for 700 KB, want 3", calls)
+	}
+	if out.String() != all {
+		t.Error("what was written is not the lines of the events in order")
+	}
+}
+
 // TestTornLines cuts the output at every byte of a batch and a half: n counts
 // whole lines, and in the end no half line is left in the middle.
 func TestTornLines(t *testing.T) {

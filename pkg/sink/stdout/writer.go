@@ -11,8 +11,13 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// maxIdleBuffer is the most memory that is kept from one Write to the next.
-const maxIdleBuffer = 1 << 20
+const (
+	// portion is about how many bytes are written at a time.
+	portion = 256 << 10
+	// maxIdleBuffer is the most memory that is kept from one Write to the next: more than
+	// a portion of events of usual size takes.
+	maxIdleBuffer = 1 << 20
+)
 
 // Sink writes events to one output. A write to a pipe that nobody reads blocks
 // for as long as it pleases and cannot be cancelled, so that a goroutine of the
@@ -58,10 +63,20 @@ func (s *Sink) run(out io.Writer) {
 	}
 }
 
-// Write writes the batch with one call of the output's Write. After an error n
-// counts the events whose lines were written to their end. When ctx ends first,
-// the output may still take the batch later; the next Write waits for that.
-func (s *Sink) Write(ctx context.Context, batch []event.Event) (int, error) {
+// Write writes the batch in portions, each with one call of the output's Write. After an
+// error n counts the events whose lines were written to their end. When ctx ends first,
+// the output may still take a portion later; the next Write waits for that.
+func (s *Sink) Write(ctx context.Context, batch []event.Event) (n int, err error) {
+	for n < len(batch) && err == nil {
+		var written int
+		written, err = s.writePortion(ctx, batch[n:])
+		n += written
+	}
+	return n, err
+}
+
+// writePortion writes as many leading events as make a portion, at least one.
+func (s *Sink) writePortion(ctx context.Context, batch []event.Event) (int, error) {
 	if s.underWay {
 		// What became of the events is of no interest: their Write has returned,
 		// and the caller writes them again.
@@ -73,19 +88,19 @@ func (s *Sink) Write(ctx context.Context, batch []event.Event) (int, error) {
 		return 0, fmt.Errorf("write to standard output: %w", err)
 	}
 	buffer := append(s.buffer[:0], s.torn...)
-	ends := make([]int, len(batch))
-	for i := range batch {
+	ends := make([]int, 0, len(batch))
+	for i := 0; i < len(batch) && len(buffer) < portion; i++ {
 		buffer = s.render(buffer, &batch[i])
-		ends[i] = len(buffer)
+		ends = append(ends, len(buffer))
 	}
 	s.writes <- buffer // the goroutine is idle and takes it at once
 	s.underWay = true
 	written, err := s.await(ctx)
 	if err == nil {
-		return len(batch), nil
+		return len(ends), nil
 	}
 	n := 0
-	for n < len(batch) && ends[n] <= written {
+	for n < len(ends) && ends[n] <= written {
 		n++
 	}
 	return n, err

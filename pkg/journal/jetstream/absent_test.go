@@ -128,7 +128,7 @@ func TestSinkThatStaysAway(t *testing.T) {
 	deleted := a.event(&now, event.Deleted)
 	mustAppend(t, j, deleted)
 	mustCommit(t, stays, before+1)
-	until(t, "the position is saved", func() bool { return savedPosition(t, h, "stays") == before+1 })
+	until(t, "the position is saved", func() bool { return jetstream.Durable(stays) == before+1 })
 	mustAppend(t, j, a.event(&now, event.Added))
 	if last := j.Stats().LastSeq; last != before+2 {
 		t.Errorf("the log ends at %d, want %d: there is a copy", last, before+2)

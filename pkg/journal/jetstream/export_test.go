@@ -8,6 +8,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // SweepObjects removes the bodies that are older than grace and that no event
@@ -21,6 +22,15 @@ func (j *Journal) Look(ctx context.Context) { j.look(ctx) }
 
 // SetStandstill replaces for how long a cursor that is waited for may commit nothing.
 func (j *Journal) SetStandstill(d time.Duration) { j.standstill = d }
+
+// Durable is the sequence up to which a cursor of a Journal reads nothing again, as far as
+// it knows.
+func Durable(c journal.Cursor) uint64 {
+	if own, ok := c.(*cursor); ok {
+		return own.durable()
+	}
+	return 0
+}
 
 // Remembered is how many sequences are kept in mind of subjects that Await was asked
 // about, and about how many may be.

@@ -1,7 +1,6 @@
 package jetstream_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -265,56 +264,5 @@ func TestSnapshotOfWhatIsWatched(t *testing.T) {
 	mustAppend(t, j, a.event(&now, event.Modified))
 	if got := show(read(t, next, 2)); !strings.HasSuffix(got, describe("5 modified a-2:3")) || strings.Contains(got, "secrets") {
 		t.Errorf("another sink got\n%s", got)
-	}
-}
-
-// TestSnapshotOfWhatIsTrimmed: what the history limit removes while the states are
-// read, because the objects change, ends nothing: all others come.
-func TestSnapshotOfWhatIsTrimmed(t *testing.T) {
-	for _, repeated := range []bool{false, true} {
-		t.Run(fmt.Sprint("again ", repeated), func(t *testing.T) {
-			j := newHost(t).open(history(2))
-			var now clock
-			objects := make([]*object, 100)
-			c := mustOpen(t, j, "bus", journal.FromNow)
-			for i := range objects {
-				objects[i] = &object{name: fmt.Sprint("o", i)}
-				mustAppend(t, j, objects[i].event(&now, event.Added))
-			}
-			read(t, c, len(objects))
-			mustCommit(t, c, uint64(len(objects)))
-			if repeated {
-				mustResnapshot(t, c, again(7, "core/configmaps"))
-			} else {
-				c = mustOpen(t, j, "new", journal.FromSnapshot)
-			}
-			told := make(map[string]bool)
-			take := func(n int) {
-				for _, e := range read(t, c, n) {
-					told[e.Event.Name] = true
-				}
-			}
-			take(5)
-			// Those that the server comes to next, some of them at the beginning of a pull.
-			for _, o := range objects[32:70] {
-				mustAppend(t, j, o.event(&now, event.Modified), o.event(&now, event.Modified))
-			}
-			reading, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			for !told["o69"] || !told["o99"] {
-				entries, err := c.Read(reading, 100)
-				if err != nil {
-					break
-				}
-				for _, e := range entries {
-					told[e.Event.Name] = true
-				}
-			}
-			for _, o := range objects {
-				if !told[o.name] {
-					t.Errorf("%s is missing", o.name)
-				}
-			}
-		})
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 
-	js "github.com/nats-io/nats.go/jetstream"
-
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -73,18 +71,10 @@ func (j *Journal) restoreObjects(ctx context.Context, filter string, last func(e
 // eachLast calls do with the headers of the last message of every subject that the
 // filters match, in the order of the log.
 func (j *Journal) eachLast(ctx context.Context, filters []string, do func(m message) error) error {
-	p, err := j.pull(ctx, scan{
-		stream: j.stream, policy: js.DeliverLastPerSubjectPolicy, filters: filters, headers: true, batch: scanBatch,
-	})
-	if err != nil {
-		return err
-	}
-	defer p.close(ctx)
-	if p.pending == 0 && p.wait == 0 {
-		return nil
-	}
+	l := &lasts{journal: j, filters: filters, headers: true, batch: scanBatch}
+	defer l.close(ctx)
 	for {
-		found, err := p.next(ctx)
+		found, through, err := l.next(ctx)
 		if err != nil {
 			return err
 		}
@@ -93,7 +83,7 @@ func (j *Journal) eachLast(ctx context.Context, filters []string, do func(m mess
 				return err
 			}
 		}
-		if p.over {
+		if through {
 			return nil
 		}
 	}

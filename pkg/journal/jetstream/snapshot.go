@@ -96,16 +96,18 @@ func (s *snapshot) objects(ctx context.Context) (entries []journal.Entry, throug
 func (s *snapshot) ends(ctx context.Context) (entries []journal.Entry, err error) {
 	if s.pull == nil {
 		s.pull, err = s.cursor.journal.pull(ctx, scan{
-			stream: s.cursor.journal.stream, policy: js.DeliverByStartSequencePolicy, from: s.passed + 1, batch: readBatch, bytes: readBytes,
+			stream: s.cursor.journal.stream, policy: js.DeliverByStartSequencePolicy, from: s.passed + 1, to: s.end,
+			batch: readBatch, bytes: readBytes,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("read the ends of objects: %w", err)
 		}
 	}
-	found, through, err := s.pull.nextUpTo(ctx, s.end)
+	found, err := s.pull.next(ctx)
 	if err == nil {
 		entries, err = s.pickEnds(ctx, found)
 	}
+	through := s.pull.over
 	if err != nil || through {
 		s.close(ctx)
 	}

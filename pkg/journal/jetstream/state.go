@@ -122,7 +122,7 @@ func (j *Journal) distrust(ctx context.Context) error {
 // Nothing may be written meanwhile: it would come as well, behind the others.
 func (j *Journal) allRecords(ctx context.Context) (all []message, err error) {
 	p, err := j.pull(ctx, scan{
-		stream: j.state, policy: js.DeliverLastPerSubjectPolicy, batch: 256,
+		stream: j.state, policy: js.DeliverAllPolicy, batch: 256, // a subject has one
 		filters: []string{j.key("target.>"), j.key("sink.>")},
 	})
 	if err != nil {

@@ -2,9 +2,6 @@ package jetstream
 
 import (
 	"context"
-	"fmt"
-
-	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
 )
@@ -20,7 +17,7 @@ type states struct {
 	// wants is asked before a body is read; the event has no Data yet.
 	wants func(e *event.Event) bool
 
-	pull   *puller
+	lasts  *lasts
 	passed uint64 // everything up to here was returned or is not wanted
 }
 
@@ -30,9 +27,8 @@ type states struct {
 const statesBatch = 32
 
 func (s *states) close(ctx context.Context) {
-	if s.pull != nil {
-		s.pull.close(ctx)
-		s.pull = nil
+	if s.lasts != nil {
+		s.lasts.close(ctx) // another next begins anew
 	}
 }
 
@@ -42,15 +38,10 @@ func (s *states) next(ctx context.Context) (events []event.Event, through bool, 
 	if s.end == 0 {
 		return nil, true, nil
 	}
-	if s.pull == nil {
-		s.pull, err = s.journal.pull(ctx, scan{
-			stream: s.journal.stream, policy: js.DeliverLastPerSubjectPolicy, filters: s.filters, batch: statesBatch,
-		})
-		if err != nil {
-			return nil, false, fmt.Errorf("read the states of objects: %w", err)
-		}
+	if s.lasts == nil {
+		s.lasts = &lasts{journal: s.journal, filters: s.filters, batch: statesBatch, end: s.end}
 	}
-	found, through, err := s.pull.nextUpTo(ctx, s.end)
+	found, through, err := s.lasts.next(ctx)
 	if err == nil {
 		events, err = s.decode(ctx, found)
 	}

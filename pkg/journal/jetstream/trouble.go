@@ -83,7 +83,12 @@ type backoff struct{ next time.Duration }
 func (b *backoff) wait(ctx context.Context) error {
 	b.next = min(max(2*b.next, firstPause), lastPause)
 	jitter := rand.N(b.next / 2) //nolint:gosec // spreads attempts, no secret
-	timer := time.NewTimer(b.next/2 + jitter)
+	return sleep(ctx, b.next/2+jitter)
+}
+
+// sleep waits, or returns why ctx ended.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

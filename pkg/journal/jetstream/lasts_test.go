@@ -1,0 +1,229 @@
+package jetstream_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream"
+)
+
+// snapshotBegun is a cursor at the beginning of the states of objects that were appended
+// before: of a snapshot, or of one that is repeated.
+func snapshotBegun(t *testing.T, j journal.Journal, repeated bool, begin func()) journal.Cursor {
+	t.Helper()
+	if !repeated {
+		begin()
+		return mustOpen(t, j, "new", journal.FromSnapshot)
+	}
+	c := mustOpen(t, j, "bus", journal.FromNow)
+	begin()
+	last := j.Stats().LastSeq
+	for passed := uint64(0); passed < last; {
+		entries := read(t, c, 1)
+		passed = entries[0].Seq
+		mustCommit(t, c, passed)
+	}
+	mustResnapshot(t, c, again(7, "core/configmaps"))
+	return c
+}
+
+// readStates reads until every object was told of, for some seconds at most, and
+// complains about those that were not.
+func readStates(t *testing.T, c journal.Cursor, told map[string]bool, objects []*object) {
+	t.Helper()
+	reading, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	missing := func() (names []string) {
+		for _, o := range objects {
+			if !told[o.name] {
+				names = append(names, o.name)
+			}
+		}
+		return names
+	}
+	for len(missing()) > 0 {
+		entries, err := c.Read(reading, 100)
+		if err != nil {
+			t.Errorf("%v are missing: %v", missing(), err)
+			return
+		}
+		for _, e := range entries {
+			told[e.Event.Name] = true
+			// Every sink commits, or the snapshot has no end.
+			if e.Seq > 0 {
+				mustCommit(t, c, e.Seq)
+			}
+		}
+	}
+}
+
+// eachKind runs a test with a snapshot, and with one that is repeated.
+func eachKind(t *testing.T, do func(t *testing.T, repeated bool)) {
+	for _, repeated := range []bool{false, true} {
+		t.Run(fmt.Sprint("again ", repeated), func(t *testing.T) { do(t, repeated) })
+	}
+}
+
+// TestSnapshotOfWhatIsTrimmed: what the history limit removes while the states are
+// read, because the objects change, ends nothing: all others come.
+func TestSnapshotOfWhatIsTrimmed(t *testing.T) {
+	eachKind(t, func(t *testing.T, repeated bool) {
+		j := newHost(t).open(history(2))
+		var now clock
+		objects := make([]*object, 100)
+		c := snapshotBegun(t, j, repeated, func() {
+			for i := range objects {
+				objects[i] = &object{name: fmt.Sprint("o", i)}
+				mustAppend(t, j, objects[i].event(&now, event.Added))
+			}
+		})
+		told := make(map[string]bool)
+		for _, e := range read(t, c, 5) {
+			told[e.Event.Name] = true
+		}
+		// Those that the server comes to next, some of them at the beginning of a pull.
+		for _, o := range objects[32:70] {
+			mustAppend(t, j, o.event(&now, event.Modified), o.event(&now, event.Modified))
+		}
+		readStates(t, c, told, objects)
+	})
+}
+
+// TestSnapshotAmidPurges: the janitor removes the history of objects that are gone while
+// the states are read. All of that counts as pending no more, though the last of each
+// was all that was.
+func TestSnapshotAmidPurges(t *testing.T) {
+	eachKind(t, func(t *testing.T, repeated bool) {
+		h := newHost(t)
+		j := h.open()
+		var now clock
+		var objects []*object
+		var subjects []string
+		c := snapshotBegun(t, j, repeated, func() {
+			for i := range 100 {
+				o := &object{name: fmt.Sprint("o", i)}
+				objects = append(objects, o)
+				mustAppend(t, j, o.event(&now, event.Added))
+				if i < 40 || i >= 50 {
+					continue
+				}
+				for n := range 10 {
+					gone := &object{name: fmt.Sprint("gone", i, n)}
+					mustAppend(t, j, gone.event(&now, event.Added))
+					last := gone.event(&now, event.Deleted)
+					mustAppend(t, j, last)
+					subjects = append(subjects, last.NATSSubject("k8s"))
+				}
+			}
+		})
+		told := make(map[string]bool)
+		for _, e := range read(t, c, 5) {
+			told[e.Event.Name] = true
+		}
+		stream, err := h.shared().Stream(t.Context(), "INFORMD")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, subject := range subjects {
+			if err := stream.Purge(t.Context(), js.WithPurgeSubject(subject), js.WithPurgeKeep(1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		readStates(t, c, told, objects)
+	})
+}
+
+// TestSnapshotWhereNothingIsPending: the server's count of what is pending is too low at
+// times, and a pull gets nothing then. Here each second one asks a consumer that has
+// nothing.
+func TestSnapshotWhereNothingIsPending(t *testing.T) {
+	eachKind(t, func(t *testing.T, repeated bool) {
+		h := newHost(t)
+		j, pulls := openDiverting(t, h)
+		var now clock
+		objects := make([]*object, 100)
+		c := snapshotBegun(t, j, repeated, func() {
+			for i := range objects {
+				objects[i] = &object{name: fmt.Sprint("o", i)}
+				mustAppend(t, j, objects[i].event(&now, event.Added))
+			}
+		})
+		readStates(t, c, make(map[string]bool), objects)
+		if pulls.Load() < 4 {
+			t.Errorf("there were %d pulls", pulls.Load())
+		}
+	})
+}
+
+// TestCatchupWhereNothingIsPending is the same for a sink that comes back: nothing of
+// what is there counts as removed.
+func TestCatchupWhereNothingIsPending(t *testing.T) {
+	h := newHost(t)
+	j := h.open()
+	mustOpen(t, j, "bus", journal.FromNow)
+	var now clock
+	const n = 600 // several pulls
+	for i := range n {
+		mustAppend(t, j, (&object{name: fmt.Sprint("o", i)}).event(&now, event.Added))
+	}
+	mustClose(t, j)
+	j, pulls := openDiverting(t, h)
+	for i, e := range read(t, mustOpen(t, j, "bus", journal.FromNow), n) {
+		if e.Seq != uint64(i+1) {
+			t.Fatalf("entry %d is %s", i, show([]journal.Entry{e}))
+		}
+	}
+	if pulls.Load() < 4 {
+		t.Errorf("there were %d pulls", pulls.Load())
+	}
+}
+
+// openDiverting opens a journal each second pull of which gets nothing, and counts them.
+func openDiverting(t *testing.T, h *host) (*jetstream.Journal, *atomic.Uint64) {
+	t.Helper()
+	var pulls atomic.Uint64
+	h.filter = func(conn net.Conn) net.Conn { return &divertingConn{Conn: conn, pulls: &pulls} }
+	j := h.open()
+	h.filter = nil
+	stream, err := h.shared().Stream(t.Context(), "INFORMD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.CreateConsumer(t.Context(), js.ConsumerConfig{Name: emptyConsumer, FilterSubject: "k8s.nothing"}); err != nil {
+		t.Fatal(err)
+	}
+	return j, &pulls
+}
+
+// emptyConsumer is as long as the names that the client library makes.
+const emptyConsumer = "nothing1"
+
+// divertingConn makes each second pull one of another consumer.
+type divertingConn struct {
+	net.Conn
+	pulls *atomic.Uint64
+}
+
+func (c *divertingConn) Write(p []byte) (int, error) {
+	const request = "$JS.API.CONSUMER.MSG.NEXT.INFORMD."
+	if at := bytes.Index(p, []byte(request)); at >= 0 && c.pulls.Add(1)%2 == 1 {
+		changed := bytes.Clone(p)
+		name, _, _ := strings.Cut(string(p[at+len(request):]), " ")
+		if len(name) != len(emptyConsumer) {
+			panic("the client library names its consumers otherwise: " + name)
+		}
+		copy(changed[at+len(request):], emptyConsumer)
+		return c.Conn.Write(changed)
+	}
+	return c.Conn.Write(p)
+}

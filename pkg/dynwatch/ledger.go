@@ -11,7 +11,7 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// markEvery is the time between two marks of a target. What was appended
+// markEvery is the least time between two marks of a target. What was appended
 // since the last one is seen again after a crash, and known by the index.
 const markEvery = time.Second
 

@@ -14,8 +14,8 @@ import (
 // body, and ADDED for one that has begun to match. Only a look at the object by
 // name, without the selector and at the right revision, tells the two apart.
 
-// endGone emits the end of an object for which a DELETED frame o came. Of one that nobody
-// was told of only the deletion is: it cannot leave where it was not.
+// endGone emits the end of an object for which a DELETED frame o came. If nobody was told
+// of the object, only its deletion counts: it cannot leave where it never was.
 func (t *target) endGone(ctx context.Context, e *entry, o *frame.Object, told bool) error {
 	if !t.spec.selects() {
 		return t.end(ctx, event.Deleted, e, o, o.ResourceVersion, false)

@@ -419,6 +419,28 @@ func TestMalformedObjectUnderASelector(t *testing.T) {
 	}
 }
 
+// Of objects whose beginning no watch brought, one leaves the selector and one is deleted:
+// what was never told of has nowhere to leave.
+func TestWhatWasNeverToldOfDoesNotLeave(t *testing.T) {
+	api := newFakeAPI(t)
+	api.do(func() {
+		api.left = func(frame string) bool { return strings.Contains(frame, `"ADDED"`) }
+	})
+	wanted := things()
+	wanted.LabelSelector = "on=yes"
+	r := start(t, api, wanted)
+	r.caughtUp()
+	n := len(r.log.all())
+	api.put("a", "leaves", "yes") // 101
+	api.put("a", "ends", "yes")   // 102
+	api.put("a", "leaves", "no")  // 103
+	api.del("a", "ends")          // 104
+	r.eventually("the deletion", func() bool { return len(r.log.all()) > n })
+	if diff := cmp.Diff([]string{"deleted a/ends uid-2 104"}, r.since(n)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestLateFramesUnderASelectorDeleteOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		write func(api *fakeAPI)

@@ -104,10 +104,10 @@ func (f form) streamMessage(e *event.Event) *client.Msg {
 
 // headersRoom is what the headers take beside those of the event: their first and last
 // line, the content type, and the condition on the last message.
-const headersRoom = len("NATS/1.0\r\n\r\n") + len(headerType) + len(": \r\n") + headerRoom
+const headersRoom = len("NATS/1.0\r\n\r\n") + len(headerType) + len(": \r\n") + conditionRoom
 
-// headerRoom is what the condition on the last message takes in the headers.
-const headerRoom = len(jetstream.ExpectedLastSubjSeqHeader) + 24
+// conditionRoom is what the condition on the last message takes in the headers.
+const conditionRoom = len(jetstream.ExpectedLastSubjSeqHeader) + 24
 
 // checkSize returns a permanent error for a message that the server would refuse
 // for its size, in most cases by ending the connection. limit is in bytes, for
@@ -116,7 +116,7 @@ func checkSize(m *client.Msg, limit int64) error {
 	if len(m.Subject) > maxSubject {
 		return sink.Permanent(fmt.Errorf("the subject would have %d bytes, NATS takes at most %d", len(m.Subject), maxSubject))
 	}
-	header := m.Size() - len(m.Subject) - len(m.Data) + headerRoom
+	header := m.Size() - len(m.Subject) - len(m.Data) + conditionRoom
 	if header > maxHeader {
 		return sink.Permanent(fmt.Errorf("the headers would have %d bytes, NATS takes at most %d", header, maxHeader))
 	}

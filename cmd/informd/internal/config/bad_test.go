@@ -45,6 +45,21 @@ func text(err error) string {
 	return err.Error()
 }
 
+// A key that is not known hides nothing of the key that was meant if that is there, too.
+func TestUnknownKeyBesideTheRightOne(t *testing.T) {
+	for _, keys := range []string{
+		"resource: x\nresources:\n  - {resource: Pods}\n",
+		"resources:\n  - {resource: Pods}\nresource: x\n",
+	} {
+		_, err := config.Parse("c.yaml", []byte("cluster: c\nsinks: [{name: out, type: stdout}]\n"+keys), fakeDrivers())
+		for _, want := range []string{`resource: unknown key`, `resources[0].resource: "Pods"`} {
+			if !strings.Contains(text(err), want) {
+				t.Errorf("of\n%sthe error is\n%v\nwant %q, too", keys, err, want)
+			}
+		}
+	}
+}
+
 // All mistakes are told at once, in the order of the file, each once, and none
 // that only follows from another.
 func TestTwentyMistakes(t *testing.T) {

@@ -116,7 +116,7 @@ func (r *reading) object(n *node, path string, dst reflect.Value) {
 		return
 	}
 	for _, p := range n.pairs {
-		r.member(p, path, all)
+		r.member(n, p, path, all)
 	}
 }
 
@@ -132,19 +132,19 @@ func (r *reading) isMapping(n *node, path string, keys []string) bool {
 	return false
 }
 
-// member decodes one pair of a mapping into the field of that key.
-func (r *reading) member(p pair, path string, all []field) {
+// member decodes a pair of the mapping in into the field of that key.
+func (r *reading) member(in *node, p pair, path string, all []field) {
 	i := slices.IndexFunc(all, func(f field) bool { return f.key == p.key })
 	if i < 0 {
-		r.unknown(p, path, keys(all))
+		r.unknown(in, p, path, keys(all))
 		return
 	}
 	r.value(p.value, join(path, p.key), all[i])
 }
 
 // unknown reports a key that does not exist. The key that was meant is not
-// reported as missing as well.
-func (r *reading) unknown(p pair, path string, known []string) {
+// reported as missing as well; mistakes in it are, if it is there.
+func (r *reading) unknown(in *node, p pair, path string, known []string) {
 	at := join(path, p.key)
 	meant, hint, ok := habit(p.key, known)
 	if !ok && glued(p.key) {
@@ -157,7 +157,7 @@ func (r *reading) unknown(p pair, path string, known []string) {
 		r.add(p.at, at, "unknown key %s", didYouMean(p.key, known))
 		meant, ok = Nearest(p.key, known)
 	}
-	if ok {
+	if right := in.pair(meant); ok && (right == nil || right.value.kind == null) {
 		r.suppress(join(path, meant))
 	}
 }

@@ -27,7 +27,7 @@ func LoadAdmin(from Source) (Admin, error) {
 	}
 	r.places[""] = file.at
 	if p := file.pair(adminKey); p != nil {
-		r.member(*p, "", fieldsOf(root))
+		r.member(file, *p, "", fieldsOf(root))
 	}
 	r.override(root, over)
 	r.checkAdmin(c.Admin)

@@ -19,7 +19,7 @@ func (r *reading) sink(n *node, path string, s *Sink) {
 	var own []pair
 	for _, p := range n.pairs {
 		if slices.Contains(keys(common), p.key) {
-			r.member(p, path, common)
+			r.member(n, p, path, common)
 		} else {
 			own = append(own, p)
 		}
@@ -35,7 +35,7 @@ func (r *reading) sink(n *node, path string, s *Sink) {
 	}
 	all := append(fieldsOf(options.Elem()), common...)
 	for _, p := range own {
-		r.member(p, path, all)
+		r.member(n, p, path, all)
 	}
 	r.validate(n, path, s.Options)
 }

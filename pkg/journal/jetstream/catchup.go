@@ -52,6 +52,9 @@ func (s *catchup) fill(ctx context.Context) (entries []journal.Entry, done bool,
 		return nil, false, err
 	}
 	found, err := s.pull.next(ctx)
+	if err == nil && s.pull.over {
+		err = j.reaches(ctx, goal, s.pull.last)
+	}
 	if err != nil {
 		s.close(ctx)
 		return nil, false, err
@@ -110,7 +113,8 @@ func (s *catchup) decode(ctx context.Context, found []message) ([]*event.Event, 
 }
 
 // open makes the puller if there is none. It returns how many of the sequences up
-// to the goal were missing when it began, the first time; it may be more by now.
+// to the goal were missing when it began, the first time: it may be more by now, and
+// a few less if they were counted while messages were removed.
 func (s *catchup) open(ctx context.Context) (missing uint64, err error) {
 	if s.pull != nil {
 		return 0, nil

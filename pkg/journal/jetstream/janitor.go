@@ -236,7 +236,7 @@ func (n *janitor) used(ctx context.Context, o *js.ObjectInfo) (bool, error) {
 		return true, nil // not ours to judge
 	}
 	p, err := n.journal.pull(ctx, scan{
-		stream: n.journal.stream, policy: js.DeliverAllPolicy, to: n.journal.tail.end(), headers: true, batch: readBatch,
+		stream: n.journal.stream, policy: js.DeliverAllPolicy, headers: true, batch: readBatch,
 		filters: []string{subject, n.journal.config.endedSubject(o.Name)},
 	})
 	if err != nil {

@@ -23,6 +23,8 @@ type Journal struct {
 	stream  js.Stream // of events
 	state   js.Stream // of marks and positions
 	created time.Time // when stream was
+	opened  time.Time // when the end of stream was found
+	found   uint64    // at this sequence
 	objects *objects
 
 	tail    *tail
@@ -128,8 +130,18 @@ func (j *Journal) locate(ctx context.Context) error {
 	}
 	j.created = info.Created
 	j.tail = newTail(tailBytes, info.State.LastSeq)
+	j.opened, j.found = time.Now(), info.State.LastSeq
 	j.holds = holdingOf(info)
 	return j.distrust(ctx)
+}
+
+// settled is when a copy of the streams that is not there yet with what was acknowledged
+// by now counts as gone.
+func (j *Journal) settled() time.Time {
+	if j.tail.end() == j.found { // nothing was appended since
+		return j.opened.Add(followerDelay)
+	}
+	return time.Now().Add(followerDelay)
 }
 
 // locateRest makes what a server of the user's gets when it is needed first. In our

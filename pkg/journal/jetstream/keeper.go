@@ -48,7 +48,7 @@ func (j *Journal) look(ctx context.Context) {
 	switch {
 	case !info.Created.Equal(j.created):
 		j.lose(fmt.Errorf("%w: stream %s was created anew", ErrLost, j.config.Stream))
-	case last < before && j.config.Replicas > 1 && !j.suspicious.Swap(true):
+	case last < before && info.Config.Replicas > 1 && !j.suspicious.Swap(true):
 		// A leader that has just been voted out may not know it yet.
 	case last < before:
 		j.lose(fmt.Errorf("%w: stream %s ends at %d and did at %d", ErrLost, j.config.Stream, last, before))

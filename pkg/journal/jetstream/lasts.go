@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -18,10 +19,10 @@ const maxEmpty = 1000
 // The server (2.15) makes a list of them when it makes the consumer, and goes on with
 // what was stored since. It does not say when the list is through: a pull ends as well
 // where the next of the list was removed meanwhile, and where the server's count of what
-// is pending is down to nothing. Everything that is removed lowers that count, also what
-// was never the last of its subject. So the list is read as far as it seems to go, and
-// the stream is asked what else there is up to the end. If there is something, that is
-// read in full.
+// is pending is down to nothing. What is removed in ones lowers that count, also what was
+// never the last of its subject. So the list is read as far as it seems to go, and the
+// stream is asked what else there is up to the end. If there is something, that is read
+// in full.
 type lasts struct {
 	journal *Journal
 	filters []string
@@ -29,7 +30,7 @@ type lasts struct {
 	batch   int
 	end     uint64 // 0: where the stream ends when the list seems to be through
 
-	ready  time.Time // when all replicas have what is to be read
+	ready  time.Time // when all copies of the stream have what is to be read
 	list   *puller
 	total  uint64 // how many the list seems to have
 	empty  uint64 // pulls in a row that have brought nothing
@@ -66,14 +67,11 @@ func (l *lasts) next(ctx context.Context) (found []message, through bool, err er
 	return found, through, err
 }
 
-// begin has the list made. A replica may be behind what was acknowledged, and would
-// leave that out.
+// begin has the list made.
 func (l *lasts) begin(ctx context.Context) (err error) {
-	if l.journal.config.Replicas > 1 {
-		if l.ready.IsZero() {
-			l.ready = time.Now().Add(followerDelay)
-		}
-		if err := sleep(ctx, time.Until(l.ready)); err != nil {
+	several := replicated(l.journal.stream)
+	if several {
+		if err := l.settle(ctx); err != nil {
 			return err
 		}
 	}
@@ -86,25 +84,74 @@ func (l *lasts) begin(ctx context.Context) (err error) {
 		return err
 	}
 	l.total = l.list.pending
+	if several {
+		return l.upToDate(ctx)
+	}
 	return nil
+}
+
+// settle waits until every copy that keeps up has what is to be read.
+func (l *lasts) settle(ctx context.Context) (err error) {
+	if l.end == 0 {
+		if l.end, err = l.last(ctx); err != nil {
+			return err
+		}
+	}
+	if l.ready.IsZero() {
+		l.ready = l.journal.settled()
+	}
+	return sleep(ctx, time.Until(l.ready))
+}
+
+// upToDate complains if the list was made from a copy that is behind: it would have
+// objects that ended since.
+func (l *lasts) upToDate(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	info, err := l.journal.stream.Info(limited)
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", l.journal.config.Stream, err)
+	}
+	of, copies := l.list.consumer.CachedInfo().Cluster, info.Cluster
+	if of == nil || copies == nil || of.Leader == copies.Leader {
+		return nil
+	}
+	newer := info.State.LastSeq - min(info.State.LastSeq, l.end)
+	for _, r := range copies.Replicas {
+		if r.Name == of.Leader && (r.Current || r.Lag > 0 && r.Lag <= newer) {
+			return nil
+		}
+	}
+	return fmt.Errorf("stream %s: the copy on %s is behind", l.journal.config.Stream, of.Leader)
+}
+
+// last is where the stream ends.
+func (l *lasts) last(ctx context.Context) (uint64, error) {
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return l.journal.last(limited)
 }
 
 // look asks the stream whether there is more than the list has brought.
 func (l *lasts) look(ctx context.Context) (through bool, err error) {
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	if l.end == 0 {
-		if l.end, err = l.journal.last(limited); err != nil {
+		if l.end, err = l.last(ctx); err != nil {
 			return false, err
 		}
 	}
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	next, err := l.journal.nextSequence(limited, l.list.scan, l.passed+1)
-	if err != nil {
+	switch {
+	case err != nil:
 		return false, err
-	}
-	if next == 0 || next > l.end {
+	case next == 0 && l.list.received < l.total:
+		err = l.journal.nothingFrom(limited, l.list.scan, l.passed+1)
+		return err == nil, err
+	case next == 0, next > l.end:
 		return true, nil
 	}
+	l.close(ctx)
 	l.rest = &rest{lasts: l, newest: make(map[uint64]uint64)}
 	return false, nil
 }
@@ -132,9 +179,13 @@ type rest struct {
 func (r *rest) next(ctx context.Context) (found []message, through bool, err error) {
 	l := r.lasts
 	if r.pull == nil {
+		batch := scanBatch
+		if r.known {
+			batch = l.batch
+		}
 		r.pull, err = l.journal.pull(ctx, scan{
 			stream: l.journal.stream, policy: js.DeliverByStartSequencePolicy, from: l.passed + 1, to: l.end,
-			filters: l.filters, headers: l.headers || !r.known, batch: l.batch,
+			filters: l.filters, headers: l.headers || !r.known, batch: batch,
 		})
 		if err != nil {
 			return nil, false, err

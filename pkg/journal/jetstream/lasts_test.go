@@ -3,13 +3,17 @@ package jetstream_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
@@ -38,14 +42,14 @@ func snapshotBegun(t *testing.T, j journal.Journal, repeated bool, begin func())
 }
 
 // readStates reads until every object was told of, for some seconds at most, and
-// complains about those that were not.
-func readStates(t *testing.T, c journal.Cursor, told map[string]bool, objects []*object) {
+// complains about those that were not. Told has the revisions that came, by name.
+func readStates(t *testing.T, c journal.Cursor, told map[string][]uint64, objects []*object) {
 	t.Helper()
 	reading, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	missing := func() (names []string) {
 		for _, o := range objects {
-			if !told[o.name] {
+			if told[o.name] == nil {
 				names = append(names, o.name)
 			}
 		}
@@ -57,20 +61,20 @@ func readStates(t *testing.T, c journal.Cursor, told map[string]bool, objects []
 			t.Errorf("%v are missing: %v", missing(), err)
 			return
 		}
-		for _, e := range entries {
-			told[e.Event.Name] = true
-			// Every sink commits, or the snapshot has no end.
-			if e.Seq > 0 {
-				mustCommit(t, c, e.Seq)
-			}
-		}
+		noteStates(told, entries)
+	}
+}
+
+func noteStates(told map[string][]uint64, entries []journal.Entry) {
+	for _, e := range entries {
+		told[e.Event.Name] = append(told[e.Event.Name], e.Event.ResourceVersion)
 	}
 }
 
 // eachKind runs a test with a snapshot, and with one that is repeated.
 func eachKind(t *testing.T, do func(t *testing.T, repeated bool)) {
 	for _, repeated := range []bool{false, true} {
-		t.Run(fmt.Sprint("again ", repeated), func(t *testing.T) { do(t, repeated) })
+		t.Run(fmt.Sprint(repeated), func(t *testing.T) { do(t, repeated) })
 	}
 }
 
@@ -87,10 +91,8 @@ func TestSnapshotOfWhatIsTrimmed(t *testing.T) {
 				mustAppend(t, j, objects[i].event(&now, event.Added))
 			}
 		})
-		told := make(map[string]bool)
-		for _, e := range read(t, c, 5) {
-			told[e.Event.Name] = true
-		}
+		told := make(map[string][]uint64)
+		noteStates(told, read(t, c, 5))
 		// Those that the server comes to next, some of them at the beginning of a pull.
 		for _, o := range objects[32:70] {
 			mustAppend(t, j, o.event(&now, event.Modified), o.event(&now, event.Modified))
@@ -101,7 +103,7 @@ func TestSnapshotOfWhatIsTrimmed(t *testing.T) {
 
 // TestSnapshotAmidPurges: the janitor removes the history of objects that are gone while
 // the states are read. All of that counts as pending no more, though the last of each
-// was all that was.
+// was all that was. Each object that is there comes once, as it is, and no other.
 func TestSnapshotAmidPurges(t *testing.T) {
 	eachKind(t, func(t *testing.T, repeated bool) {
 		h := newHost(t)
@@ -118,18 +120,21 @@ func TestSnapshotAmidPurges(t *testing.T) {
 					continue
 				}
 				for n := range 10 {
-					gone := &object{name: fmt.Sprint("gone", i, n)}
+					gone := &object{name: fmt.Sprint("gone", i, "-", n)}
 					mustAppend(t, j, gone.event(&now, event.Added))
 					last := gone.event(&now, event.Deleted)
 					mustAppend(t, j, last)
 					subjects = append(subjects, last.NATSSubject("k8s"))
 				}
 			}
+			for i, o := range objects[60:] {
+				mustAppend(t, j, o.event(&now, event.Modified), o.event(&now, event.Modified))
+				ended := &object{name: fmt.Sprint("ended", i)}
+				mustAppend(t, j, ended.event(&now, event.Added), ended.event(&now, event.Deleted))
+			}
 		})
-		told := make(map[string]bool)
-		for _, e := range read(t, c, 5) {
-			told[e.Event.Name] = true
-		}
+		told := make(map[string][]uint64)
+		noteStates(told, read(t, c, 5))
 		stream, err := h.shared().Stream(t.Context(), "INFORMD")
 		if err != nil {
 			t.Fatal(err)
@@ -140,6 +145,14 @@ func TestSnapshotAmidPurges(t *testing.T) {
 			}
 		}
 		readStates(t, c, told, objects)
+		want := make(map[string][]uint64)
+		for _, o := range objects {
+			want[o.name] = []uint64{o.prev}
+		}
+		delete(told, "") // of records
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Errorf("states (-want +got):\n%s", diff)
+		}
 	})
 }
 
@@ -158,15 +171,15 @@ func TestSnapshotWhereNothingIsPending(t *testing.T) {
 				mustAppend(t, j, objects[i].event(&now, event.Added))
 			}
 		})
-		readStates(t, c, make(map[string]bool), objects)
+		readStates(t, c, make(map[string][]uint64), objects)
 		if pulls.Load() < 4 {
 			t.Errorf("there were %d pulls", pulls.Load())
 		}
 	})
 }
 
-// TestCatchupWhereNothingIsPending is the same for a sink that comes back: nothing of
-// what is there counts as removed.
+// TestCatchupWhereNothingIsPending is the same for a sink that comes back, and then goes
+// back: nothing of what is there counts as removed.
 func TestCatchupWhereNothingIsPending(t *testing.T) {
 	h := newHost(t)
 	j := h.open()
@@ -178,14 +191,65 @@ func TestCatchupWhereNothingIsPending(t *testing.T) {
 	}
 	mustClose(t, j)
 	j, pulls := openDiverting(t, h)
-	for i, e := range read(t, mustOpen(t, j, "bus", journal.FromNow), n) {
+	c := mustOpen(t, j, "bus", journal.FromNow)
+	for i, e := range read(t, c, n) {
 		if e.Seq != uint64(i+1) {
 			t.Fatalf("entry %d is %s", i, show([]journal.Entry{e}))
 		}
 	}
-	if pulls.Load() < 4 {
-		t.Errorf("there were %d pulls", pulls.Load())
+	if pulls.Load() == 0 {
+		t.Error("no pull was diverted")
 	}
+	mustCommit(t, c, n)
+	if repeated, err := rewind(t, c, time.Unix(0, 0)); repeated != n || err != nil {
+		t.Errorf("%d come again: %v", repeated, err)
+	}
+	if got := show(read(t, c, 1)); !strings.HasPrefix(got, "1 added ") {
+		t.Errorf("then came %s", got)
+	}
+}
+
+// TestWhatCannotBeRead: the server says that there is nothing where it cannot read what it
+// has. A sink waits until that is mended.
+func TestWhatCannotBeRead(t *testing.T) {
+	eachKind(t, func(t *testing.T, behind bool) {
+		h := newHost(t)
+		j := h.open()
+		mustOpen(t, j, "bus", journal.FromNow)
+		var now clock
+		const n = 600 // several pulls
+		for i := range n {
+			mustAppend(t, j, (&object{name: fmt.Sprint("o", i)}).event(&now, event.Added))
+		}
+		mustClose(t, j)
+		h.restartOn(h.dir) // with nothing in its caches
+		j = h.open()
+		c := mustOpen(t, j, "bus", journal.FromNow)
+		if !behind {
+			c = mustOpen(t, j, "new", journal.FromSnapshot)
+		}
+		blocks, err := filepath.Glob(filepath.Join(h.dir, "jetstream", "*", "streams", "INFORMD", "msgs", "*.blk"))
+		if err != nil || len(blocks) != 1 {
+			t.Fatalf("the stream is in %v (%v)", blocks, err)
+		}
+		away := blocks[0] + ".away"
+		if err := errors.Join(os.Rename(blocks[0], away), os.Mkdir(blocks[0], 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		reading, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if entries, err := c.Read(reading, 1); err == nil {
+			t.Errorf("there came %s", show(entries))
+		}
+		if err := errors.Join(os.Remove(blocks[0]), os.Rename(away, blocks[0])); err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range read(t, c, n) {
+			if e.Event.Name != fmt.Sprint("o", i) {
+				t.Fatalf("entry %d is %s", i, show([]journal.Entry{e}))
+			}
+		}
+	})
 }
 
 // openDiverting opens a journal each second pull of which gets nothing, and counts them.
@@ -208,7 +272,7 @@ func openDiverting(t *testing.T, h *host) (*jetstream.Journal, *atomic.Uint64) {
 // emptyConsumer is as long as the names that the client library makes.
 const emptyConsumer = "nothing1"
 
-// divertingConn makes each second pull one of another consumer.
+// divertingConn makes each second pull that does not wait one of another consumer.
 type divertingConn struct {
 	net.Conn
 	pulls *atomic.Uint64
@@ -216,7 +280,8 @@ type divertingConn struct {
 
 func (c *divertingConn) Write(p []byte) (int, error) {
 	const request = "$JS.API.CONSUMER.MSG.NEXT.INFORMD."
-	if at := bytes.Index(p, []byte(request)); at >= 0 && c.pulls.Add(1)%2 == 1 {
+	at := bytes.Index(p, []byte(request))
+	if at >= 0 && bytes.Contains(p, []byte(`"no_wait":true`)) && c.pulls.Add(1)%2 == 1 {
 		changed := bytes.Clone(p)
 		name, _, _ := strings.Cut(string(p[at+len(request):]), " ")
 		if len(name) != len(emptyConsumer) {

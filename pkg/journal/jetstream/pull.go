@@ -31,7 +31,8 @@ const (
 //
 // That nothing is left says the stream, not the consumer: what the server (2.15) counts as
 // pending for a consumer is too low, by dozens of messages at times, if messages were
-// removed while it was made, and a pull gets nothing once that is down to zero.
+// removed while it was made, and a pull that does not wait gets nothing once that is down
+// to zero.
 //
 // The client library's own way is not used because it allocates for a million
 // messages where only bytes are bounded, and does not notice when a connection is
@@ -64,9 +65,8 @@ type message struct {
 type scan struct {
 	stream  js.Stream
 	policy  js.DeliverPolicy
-	from    uint64    // for DeliverByStartSequencePolicy
-	since   time.Time // for DeliverByStartTimePolicy
-	to      uint64    // what lies behind is not returned; 0: all is
+	from    uint64 // for DeliverByStartSequencePolicy
+	to      uint64 // what lies behind is not returned; 0: all is
 	filters []string
 	headers bool // without bodies
 	batch   int
@@ -78,48 +78,35 @@ func (s *scan) listed() bool { return s.policy == js.DeliverLastPerSubjectPolicy
 
 // pull begins a scan.
 func (j *Journal) pull(ctx context.Context, s scan) (*puller, error) {
-	p := &puller{journal: j, conn: j.config.Conn, scan: s}
-	if s.policy == js.DeliverByStartSequencePolicy {
-		p.last = s.from - 1
-	}
-	if j.config.Replicas > 1 && !s.listed() {
-		p.wait = followerDelay
-	}
-	if err := p.begin(ctx); err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-// begin makes the consumer. After an error there is none.
-func (p *puller) begin(ctx context.Context) (err error) {
+	p := &puller{journal: j, conn: j.config.Conn, scan: s, inbox: j.config.Conn.NewInbox()}
 	config := js.ConsumerConfig{
-		DeliverPolicy:     p.scan.policy,
+		DeliverPolicy:     s.policy,
 		AckPolicy:         js.AckNonePolicy,
-		FilterSubjects:    p.scan.filters,
-		HeadersOnly:       p.scan.headers,
+		FilterSubjects:    s.filters,
+		HeadersOnly:       s.headers,
 		MemoryStorage:     true,
 		InactiveThreshold: consumerLife,
 	}
-	switch p.scan.policy {
-	case js.DeliverByStartSequencePolicy:
-		config.OptStartSeq = p.scan.from
-	case js.DeliverByStartTimePolicy:
-		config.OptStartTime = &p.scan.since
-	default:
+	if s.policy == js.DeliverByStartSequencePolicy {
+		config.OptStartSeq, p.last = s.from, s.from-1
+	}
+	// A pull of a list never waits: what the server comes to when the wait is over, it
+	// has taken off the list, and delivers to nobody.
+	if !s.listed() && replicated(s.stream) {
+		p.wait = followerDelay
 	}
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if p.consumer, err = p.scan.stream.CreateConsumer(limited, config); err != nil {
-		return fmt.Errorf("create a consumer: %w", err)
+	var err error
+	if p.consumer, err = s.stream.CreateConsumer(limited, config); err != nil {
+		return nil, fmt.Errorf("create a consumer: %w", err)
 	}
-	p.received, p.pending = 0, p.consumer.CachedInfo().NumPending
-	p.inbox = p.conn.NewInbox()
+	p.pending = p.consumer.CachedInfo().NumPending
 	if p.sub, err = p.conn.SubscribeSync(p.inbox + ".*"); err != nil {
 		p.close(ctx)
-		return fmt.Errorf("subscribe: %w", err)
+		return nil, fmt.Errorf("subscribe: %w", err)
 	}
-	return nil
+	return p, nil
 }
 
 // close gives the consumer back, if the server can be reached; else it expires.
@@ -127,7 +114,7 @@ func (p *puller) close(ctx context.Context) {
 	if p.sub != nil {
 		_ = p.sub.Unsubscribe() // fails only if the connection is closed
 	}
-	if p.consumer == nil || !p.conn.IsConnected() {
+	if !p.conn.IsConnected() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
@@ -138,12 +125,7 @@ func (p *puller) close(ctx context.Context) {
 // next returns the next messages, possibly none. Afterwards over says whether nothing is
 // left.
 func (p *puller) next(ctx context.Context) ([]message, error) {
-	ctx, cancel := context.WithTimeout(ctx, pullPatience)
-	defer cancel()
-	found, tooLarge, err := p.request(ctx, p.scan.batch, p.scan.bytes)
-	if err == nil && tooLarge && len(found) == 0 {
-		found, _, err = p.request(ctx, 1, 0) // one message that alone is above the bound
-	}
+	found, err := p.fetch(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -154,6 +136,17 @@ func (p *puller) next(ctx context.Context) ([]message, error) {
 		return found, nil
 	}
 	return found, p.confirm(ctx, len(found) == 0)
+}
+
+// fetch is a pull.
+func (p *puller) fetch(ctx context.Context) ([]message, error) {
+	ctx, cancel := context.WithTimeout(ctx, pullPatience)
+	defer cancel()
+	found, tooLarge, err := p.request(ctx, p.scan.batch, p.scan.bytes)
+	if err == nil && tooLarge && len(found) == 0 {
+		found, _, err = p.request(ctx, 1, 0) // one message that alone is above the bound
+	}
+	return found, err
 }
 
 // isOver reports whether nothing seems to be left after a pull that has brought so many.
@@ -173,23 +166,26 @@ func (p *puller) within(found []message) []message {
 	return found[:n]
 }
 
-// confirm asks the stream whether nothing is left. If that is not so and the consumer
-// has brought nothing, another one takes its place.
+// confirm asks the stream whether nothing is left. If that is not so and the pull has
+// brought nothing, the next ones wait: those get what there is, whatever is counted.
 func (p *puller) confirm(ctx context.Context, nothing bool) error {
-	if p.scan.policy == js.DeliverByStartTimePolicy {
-		p.over = true // nobody reads on from there
-		return nil
-	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	next, err := p.journal.nextSequence(ctx, p.scan, p.last+1)
 	if err != nil {
 		return err
 	}
-	if p.over = next == 0 || p.scan.to > 0 && next > p.scan.to; p.over || !nothing {
-		return nil
+	p.over = next == 0 || p.scan.to > 0 && next > p.scan.to
+	switch {
+	case next == 0 && p.pending > 0:
+		return p.journal.nothingFrom(ctx, p.scan, p.last+1)
+	case p.over, !nothing:
+	case p.wait == 0:
+		p.wait = followerDelay
+	default:
+		return fmt.Errorf("pull: the server has the message %d and does not deliver it", next)
 	}
-	p.close(ctx)
-	p.scan.policy, p.scan.from = js.DeliverByStartSequencePolicy, p.last+1
-	return p.begin(ctx)
+	return nil
 }
 
 // pullRequest is the server's form of it.
@@ -260,112 +256,4 @@ func judgeStatus(status, description string) (end, tooLarge bool, err error) {
 	default:
 		return false, false, fmt.Errorf("pull: the server says %s %s", status, description)
 	}
-}
-
-// stored is the answer to a question for one message.
-type stored struct {
-	Error   *js.APIError `json:"error"`
-	Message *struct {
-		Subject string    `json:"subject"`
-		Seq     uint64    `json:"seq"`
-		Header  []byte    `json:"hdrs"`
-		Data    []byte    `json:"data"`
-		Time    time.Time `json:"time"`
-	} `json:"message"`
-}
-
-// lastMessage asks the leader of a stream for the last message of a subject; its
-// sequence is 0 if there is none. The client library asks any replica, which may
-// be behind.
-func (j *Journal) lastMessage(ctx context.Context, stream, subject string) (message, error) {
-	question, err := json.Marshal(map[string]string{"last_by_subj": subject})
-	if err != nil {
-		return message{}, err
-	}
-	if j.config.Own { // there is one replica, and what it says so costs a fifth
-		if m, err := j.lastDirect(ctx, stream, subject, question); !errors.Is(err, nats.ErrNoResponders) {
-			return m, err
-		}
-	}
-	m, err := j.getMessage(ctx, stream, question)
-	if err != nil {
-		return message{}, fmt.Errorf("get the last message of %s: %w", subject, err)
-	}
-	return m, nil
-}
-
-// nextSequence asks the leader of a stream for the first sequence, from one on, of a
-// message that a scan is to bring; 0 if there is none.
-func (j *Journal) nextSequence(ctx context.Context, s scan, from uint64) (uint64, error) {
-	filters := s.filters
-	if len(filters) == 0 {
-		filters = []string{">"}
-	}
-	first := uint64(0)
-	for _, filter := range filters {
-		question, err := json.Marshal(map[string]any{"seq": from, "next_by_subj": filter, "no_hdr": true})
-		if err != nil {
-			return 0, err
-		}
-		m, err := j.getMessage(ctx, s.stream.CachedInfo().Config.Name, question)
-		if err != nil {
-			return 0, fmt.Errorf("get the first message of %s from %d on: %w", filter, from, err)
-		}
-		if m.seq != 0 && (first == 0 || m.seq < first) {
-			first = m.seq
-		}
-	}
-	return first, nil
-}
-
-// getMessage asks the leader of a stream for one message; its sequence is 0 if there is
-// none.
-func (j *Journal) getMessage(ctx context.Context, stream string, question []byte) (message, error) {
-	reply, err := j.config.Conn.RequestWithContext(ctx, apiPrefix+"STREAM.MSG.GET."+stream, question)
-	if err != nil {
-		return message{}, err
-	}
-	var answer stored
-	if err := json.Unmarshal(reply.Data, &answer); err != nil {
-		return message{}, err
-	}
-	switch {
-	case answer.Error != nil && answer.Error.ErrorCode == js.JSErrCodeMessageNotFound:
-		return message{}, nil
-	case answer.Error != nil:
-		return message{}, answer.Error
-	case answer.Message == nil:
-		return message{}, errors.New("empty answer")
-	}
-	m := message{Msg: &nats.Msg{Subject: answer.Message.Subject, Data: answer.Message.Data}, seq: answer.Message.Seq, time: answer.Message.Time}
-	if len(answer.Message.Header) > 0 {
-		if m.Header, err = nats.DecodeHeadersMsg(answer.Message.Header); err != nil {
-			return message{}, err
-		}
-	}
-	return m, nil
-}
-
-// lastDirect is lastMessage for a stream with one replica that allows it: what it has is
-// sent as it is, and not as JSON.
-func (j *Journal) lastDirect(ctx context.Context, stream, subject string, question []byte) (message, error) {
-	reply, err := j.config.Conn.RequestWithContext(ctx, apiPrefix+"DIRECT.GET."+stream, question)
-	if err != nil {
-		return message{}, fmt.Errorf("get the last message of %s: %w", subject, err)
-	}
-	switch status := reply.Header.Get("Status"); status {
-	case "":
-	case "404":
-		return message{}, nil
-	default:
-		return message{}, fmt.Errorf("get the last message of %s: status %s %s", subject, status, reply.Header.Get("Description"))
-	}
-	m := message{Msg: &nats.Msg{Subject: subject, Header: reply.Header, Data: reply.Data}}
-	if m.seq, err = strconv.ParseUint(reply.Header.Get(js.SequenceHeader), 10, 64); err == nil {
-		m.time, err = time.Parse(time.RFC3339Nano, reply.Header.Get(js.TimeStampHeaer))
-	}
-	if err != nil {
-		return message{}, fmt.Errorf("get the last message of %s: %w", subject, err)
-	}
-	return m, nil
 }

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -42,14 +43,18 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	if old.Snapshot {
 		return 0, final(fmt.Errorf("rewind: %w", errSnapshot))
 	}
-	first, stored, err := c.firstSince(ctx, since)
+	first, err := c.journal.firstSince(ctx, since)
 	if err != nil {
 		return 0, err
 	}
 	if first == 0 || first > old.Last {
 		return 0, nil
 	}
-	behind, err := c.storedFrom(ctx, old.Last+1)
+	stored, err := c.journal.storedFrom(ctx, first)
+	if err != nil {
+		return 0, err
+	}
+	behind, err := c.journal.storedFrom(ctx, old.Last+1)
 	if err != nil {
 		return 0, err
 	}
@@ -66,31 +71,24 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.record, c.saved, c.floor, c.next, c.batches, c.seen = anew, anew, 0, first, nil, nil
-	return stored - min(stored, behind), nil
+	return max(stored-min(stored, behind), 1), nil
 }
 
-// firstSince returns the first sequence that was stored at or after since, 0 if
-// there is none, and how many messages there are from there on.
-func (c *cursor) firstSince(ctx context.Context, since time.Time) (first, stored uint64, err error) {
-	p, err := c.journal.pull(ctx, scan{stream: c.journal.stream, policy: js.DeliverByStartTimePolicy, since: since, headers: true, batch: 1})
-	if err != nil {
-		return 0, 0, err
-	}
-	defer p.close(ctx)
-	stored = p.pending
-	found, err := p.next(ctx)
-	if err != nil || len(found) == 0 {
-		return 0, 0, err
-	}
-	return found[0].seq, stored, nil
-}
-
-// storedFrom returns how many messages there are from a sequence on.
-func (c *cursor) storedFrom(ctx context.Context, seq uint64) (uint64, error) {
-	p, err := c.journal.pull(ctx, scan{stream: c.journal.stream, policy: js.DeliverByStartSequencePolicy, from: seq, headers: true, batch: 1})
+// firstSince returns the first sequence that was stored at or after since, 0 if there is
+// none.
+func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, error) {
+	question, err := json.Marshal(map[string]any{"start_time": since, "next_by_subj": everything, "no_hdr": true})
 	if err != nil {
 		return 0, err
 	}
-	defer p.close(ctx)
-	return p.pending, nil
+	m, err := j.getMessage(ctx, j.config.Stream, question)
+	if err != nil {
+		return 0, fmt.Errorf("get the first message since %s: %w", since.Format(time.RFC3339), err)
+	}
+	return m.seq, nil
+}
+
+// storedFrom returns about how many messages there are from a sequence on.
+func (j *Journal) storedFrom(ctx context.Context, seq uint64) (uint64, error) {
+	return j.count(ctx, scan{stream: j.stream, policy: js.DeliverByStartSequencePolicy, from: seq, headers: true, batch: 1})
 }

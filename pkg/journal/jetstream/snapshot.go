@@ -104,6 +104,9 @@ func (s *snapshot) ends(ctx context.Context) (entries []journal.Entry, err error
 		}
 	}
 	found, err := s.pull.next(ctx)
+	if err == nil && s.pull.over {
+		err = s.cursor.journal.reaches(ctx, s.end, s.pull.last)
+	}
 	if err == nil {
 		entries, err = s.pickEnds(ctx, found)
 	}

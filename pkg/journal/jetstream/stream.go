@@ -57,6 +57,9 @@ func (c *Config) stateConfig() js.StreamConfig {
 	}
 }
 
+// replicated says whether a stream has several copies, whoever made it.
+func replicated(stream js.Stream) bool { return stream.CachedInfo().Config.Replicas > 1 }
+
 // findStream returns the stream as it is, or creates it. One that would lose, trim
 // or hide what informd puts there is refused; nothing is changed.
 func findStream(ctx context.Context, client js.JetStream, wanted js.StreamConfig) (js.Stream, error) {

@@ -71,6 +71,19 @@ func noteStates(told map[string][]uint64, entries []journal.Entry) {
 	}
 }
 
+// leaveBehind appends the beginning of so many objects, o0 and so on, to a journal where a
+// sink called bus has read nothing, and closes it.
+func leaveBehind(t *testing.T, h *host, n int) {
+	t.Helper()
+	j := h.open()
+	mustOpen(t, j, "bus", journal.FromNow)
+	var now clock
+	for i := range n {
+		mustAppend(t, j, (&object{name: fmt.Sprint("o", i)}).event(&now, event.Added))
+	}
+	mustClose(t, j)
+}
+
 // eachKind runs a test with a snapshot, and with one that is repeated.
 func eachKind(t *testing.T, do func(t *testing.T, repeated bool)) {
 	for _, repeated := range []bool{false, true} {
@@ -182,14 +195,8 @@ func TestSnapshotWhereNothingIsPending(t *testing.T) {
 // back: nothing of what is there counts as removed.
 func TestCatchupWhereNothingIsPending(t *testing.T) {
 	h := newHost(t)
-	j := h.open()
-	mustOpen(t, j, "bus", journal.FromNow)
-	var now clock
 	const n = 600 // several pulls
-	for i := range n {
-		mustAppend(t, j, (&object{name: fmt.Sprint("o", i)}).event(&now, event.Added))
-	}
-	mustClose(t, j)
+	leaveBehind(t, h, n)
 	j, pulls := openDiverting(t, h)
 	c := mustOpen(t, j, "bus", journal.FromNow)
 	for i, e := range read(t, c, n) {
@@ -214,16 +221,10 @@ func TestCatchupWhereNothingIsPending(t *testing.T) {
 func TestWhatCannotBeRead(t *testing.T) {
 	eachKind(t, func(t *testing.T, behind bool) {
 		h := newHost(t)
-		j := h.open()
-		mustOpen(t, j, "bus", journal.FromNow)
-		var now clock
 		const n = 600 // several pulls
-		for i := range n {
-			mustAppend(t, j, (&object{name: fmt.Sprint("o", i)}).event(&now, event.Added))
-		}
-		mustClose(t, j)
+		leaveBehind(t, h, n)
 		h.restartOn(h.dir) // with nothing in its caches
-		j = h.open()
+		j := h.open()
 		c := mustOpen(t, j, "bus", journal.FromNow)
 		if !behind {
 			c = mustOpen(t, j, "new", journal.FromSnapshot)

@@ -114,7 +114,7 @@ func (s *catchup) decode(ctx context.Context, found []message) ([]*event.Event, 
 
 // open makes the puller if there is none. It returns how many of the sequences up
 // to the goal were missing when it began, the first time: it may be more by now, and
-// a few less if they were counted while messages were removed.
+// was a few less if they were counted while messages were removed.
 func (s *catchup) open(ctx context.Context) (missing uint64, err error) {
 	if s.pull != nil {
 		return 0, nil
@@ -127,7 +127,8 @@ func (s *catchup) open(ctx context.Context) (missing uint64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("read from %d: %w", s.passed+1, err)
 	}
-	if stored := end - min(end, s.passed); !s.begun && stored > s.pull.pending {
+	// A copy that is a moment behind counts too little, and would declare what it gets yet.
+	if stored := end - min(end, s.passed); !s.begun && !replicated(j.stream) && stored > s.pull.pending {
 		missing, s.until = stored-s.pull.pending, end
 	}
 	s.begun = true

@@ -112,17 +112,24 @@ func (l *lasts) upToDate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", l.journal.config.Stream, err)
 	}
-	of, copies := l.list.consumer.CachedInfo().Cluster, info.Cluster
-	if of == nil || copies == nil || of.Leader == copies.Leader {
+	host := l.list.consumer.CachedInfo().Cluster
+	newer := info.State.LastSeq - min(info.State.LastSeq, l.end)
+	if host == nil || hasAllBut(info.Cluster, host.Leader, newer) {
 		return nil
 	}
-	newer := info.State.LastSeq - min(info.State.LastSeq, l.end)
-	for _, r := range copies.Replicas {
-		if r.Name == of.Leader && (r.Current || r.Lag > 0 && r.Lag <= newer) {
-			return nil
-		}
+	return fmt.Errorf("stream %s: the copy on %s is behind", l.journal.config.Stream, host.Leader)
+}
+
+// hasAllBut reports whether the copy on a server has all messages but the newest so many,
+// as far as the leader of the copies knows. One that is neither current nor known to lag
+// was not heard of.
+func hasAllBut(copies *js.ClusterInfo, server string, newest uint64) bool {
+	if copies == nil || copies.Leader == server {
+		return true
 	}
-	return fmt.Errorf("stream %s: the copy on %s is behind", l.journal.config.Stream, of.Leader)
+	return slices.ContainsFunc(copies.Replicas, func(r *js.PeerInfo) bool {
+		return r.Name == server && (r.Current || r.Lag > 0 && r.Lag <= newest)
+	})
 }
 
 // last is where the stream ends.

@@ -17,7 +17,7 @@ import (
 // may be called concurrently. If the wanted set is not valid the error names every
 // fault.
 func Covering(wanted []Resource) (func(e *event.Event) bool, error) {
-	set, err := newWantedSet(wanted)
+	set, err := newWantedSet(wanted, 0)
 	if err != nil {
 		return nil, fmt.Errorf("wanted resources: %w", err)
 	}

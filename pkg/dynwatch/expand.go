@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -35,12 +34,13 @@ type expander struct {
 
 	// stop is nil until the goroutine runs. It, generation, which counts wanted sets,
 	// and what follows are guarded by converging; only the goroutine changes catalog,
-	// ready and refused.
+	// ready and limited.
 	stop       context.CancelFunc
 	generation int
 	catalog    *catalog
 	ready      map[string]bool // the wildcards that were expanded, by id
-	refused    string          // what was logged last
+	// limited says, by id, which wildcards the limit of watches concerns, and why.
+	limited map[string]string
 
 	// These belong to the goroutine. notes are as they are in the log.
 	notes       map[string]*note
@@ -73,7 +73,7 @@ func (e *expander) apply(wanted wantedSet) {
 			delete(e.ready, id)
 		}
 	}
-	e.show(wanted, Starting, "", e.unready)
+	e.show(wanted, e.unready(Starting, ""))
 	select {
 	case e.applied <- struct{}{}:
 	default:
@@ -186,22 +186,16 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 		c, failed = e.read(ctx, c)
 	}
 	if c == nil {
-		e.fail(wanted, failed, e.unready)
+		e.fail(wanted, failed)
 		return failed
 	}
 	p, err := e.plan(ctx, wanted, c)
-	if errors.Is(err, errTooMany) {
-		e.refuse(wanted, err)
-		e.goOn(wanted, generation)
-		return failed
-	}
 	if err != nil {
-		e.fail(wanted, err, e.unready)
+		e.fail(wanted, err)
 		return err
 	}
 	m.converging.Lock()
 	defer m.converging.Unlock()
-	e.refused = ""
 	if m.closed || e.generation != generation {
 		return failed // what was applied meanwhile is expanded next
 	}
@@ -209,8 +203,12 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 	for id := range p.notes {
 		e.ready[id] = true
 	}
-	e.show(wanted, Waiting, matchesNothing, func(r Resource) bool {
-		return len(p.notes[r.id()].Running) == 0 && !c.matched(r)
+	e.limit(wanted, p)
+	e.show(wanted, func(r wildcard) shown {
+		if len(p.notes[r.id()].Running) == 0 && !c.matched(r.Resource) {
+			return shown{Waiting, matchesNothing}
+		}
+		return shown{Degraded, e.limited[r.id()]}
 	})
 	if begun+ended > 0 {
 		m.options.Logger.Info("wildcards are expanded", "targets", len(p.targets), "begun", begun, "ended", ended)
@@ -240,10 +238,7 @@ func (e *expander) plan(ctx context.Context, wanted wantedSet, c *catalog) (*exp
 			return nil, err
 		}
 	}
-	p, err := wanted.plan(c, e.notes, e.m.gone)
-	if err != nil {
-		return nil, err
-	}
+	p := wanted.plan(c, e.notes, e.m.gone)
 	for id, n := range p.notes {
 		if reflect.DeepEqual(n, e.notes[id]) {
 			continue
@@ -283,75 +278,72 @@ func (e *expander) restore(ctx context.Context, id string) error {
 // matchesNothing is why a wildcard waits.
 const matchesNothing = "the API server has no resource that it matches"
 
-// unready reports whether a wildcard was not expanded yet.
-func (e *expander) unready(r Resource) bool { return !e.ready[r.id()] }
+// shown is how a wildcard is shown, as if it were one target. It is not shown without
+// a reason, unless it is [Starting].
+type shown struct {
+	state  State
+	reason string
+}
 
-// fail shows the wildcards that an error holds up.
-func (e *expander) fail(wanted wantedSet, err error, heldUp func(Resource) bool) {
+// unready shows the wildcards that were not expanded yet in a state. The others are
+// shown for the limit of watches only.
+func (e *expander) unready(state State, reason string) func(wildcard) shown {
+	return func(r wildcard) shown {
+		if e.ready[r.id()] {
+			return shown{Degraded, e.limited[r.id()]}
+		}
+		return shown{state, reason}
+	}
+}
+
+// fail shows the error that keeps wildcards from being expanded.
+func (e *expander) fail(wanted wantedSet, err error) {
 	state := Degraded
 	if apierrors.IsForbidden(err) {
 		state = Forbidden
 	}
 	e.m.converging.Lock()
 	defer e.m.converging.Unlock()
-	e.show(wanted, state, err.Error(), heldUp)
+	e.show(wanted, e.unready(state, err.Error()))
 }
 
-// goOn has the targets run that ran before the wildcards matched too much, also those
-// of an earlier process.
-func (e *expander) goOn(wanted wantedSet, generation int) {
-	m := e.m
-	m.converging.Lock()
-	defer m.converging.Unlock()
-	if m.closed || e.generation != generation {
-		return
-	}
-	targets, later := m.stillWanted(wanted), make(map[string]bool)
-	for _, n := range e.notes {
-		if n == nil {
+// limit logs which resources the limit of watches leaves out, when that changes. The
+// caller holds converging.
+func (e *expander) limit(wanted wantedSet, p *expansion) {
+	limited := make(map[string]string)
+	for _, r := range wanted.wildcards {
+		reason := p.aboveLimit(r.id(), wanted.maxWatches)
+		if reason == "" {
 			continue
 		}
-		for _, name := range n.Running {
-			one := parseName(name)
-			owner, ok := wanted.owner(one)
-			if !ok {
-				continue
-			}
-			for _, s := range owner.as(one) {
-				if _, runs := targets[s.name()]; !runs {
-					targets[s.name()], later[s.name()] = s, !n.existed(one)
-				}
-			}
+		limited[r.id()] = reason
+		if e.limited[r.id()] != reason {
+			e.m.options.Logger.Error("limit of watches reached; some resources are not watched (exclude resources, or raise kubernetes.maxWatches)",
+				"wildcard", r.id(), "max_watches", wanted.maxWatches, "not_watched", len(p.beyond[r.id()]), "resources", someOf(p.beyond[r.id()]))
 		}
 	}
-	m.converge(targets, later)
-}
-
-// refuse tells that the wildcards match too much.
-func (e *expander) refuse(wanted wantedSet, err error) {
-	if e.refused != err.Error() {
-		e.m.converging.Lock()
-		e.refused = err.Error()
-		e.m.converging.Unlock()
-		e.m.options.Logger.Error("wildcards are not expanded", "err", err)
+	if len(limited) == 0 && len(e.limited) > 0 {
+		e.m.options.Logger.Info("limit of watches no longer reached; every matching resource is watched")
 	}
-	e.fail(wanted, err, func(Resource) bool { return true })
+	e.limited = limited
 }
 
-// show has [Manager.Targets] show those wildcards that have something to tell beside
-// their targets, as if they were one.
-func (e *expander) show(wanted wantedSet, state State, reason string, tells func(Resource) bool) {
+// show has [Manager.Targets] show the wildcards that are not, or not completely, shown
+// by their targets.
+func (e *expander) show(wanted wantedSet, how func(wildcard) shown) {
 	e.m.mu.Lock()
 	defer e.m.mu.Unlock()
 	before := e.m.wildcards
 	e.m.wildcards = nil
 	for _, r := range wanted.wildcards {
-		if !tells(r) {
+		s := how(r)
+		if s.reason == "" && s.state != Starting {
 			continue
 		}
-		one := newStatus(spec{group: r.Group, resource: r.Resource, mode: cmp.Or(r.Mode, Full)}).snapshot()
-		one.State, one.Reason, one.Looked = state, reason, state == Waiting || state == Forbidden || reason != "" && reason == e.refused
-		i := slices.IndexFunc(before, func(b TargetStatus) bool { return b.Name == one.Name && b.State == state })
+		one := newStatus(spec{group: r.Group, resource: r.Resource.Resource, mode: cmp.Or(r.Mode, Full)}).snapshot()
+		one.State, one.Reason = s.state, s.reason
+		one.Looked = s.state == Waiting || s.state == Forbidden || s.reason != "" && s.reason == e.limited[r.id()]
+		i := slices.IndexFunc(before, func(b TargetStatus) bool { return b.Name == one.Name && b.State == one.State })
 		if i >= 0 {
 			one.Since = before[i].Since
 		}

@@ -2,7 +2,6 @@ package dynwatch_test
 
 import (
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -326,37 +325,6 @@ func TestWildcardWithoutDefinitions(t *testing.T) {
 	r.eventually("expanded", func() bool { return len(r.names()) == 10 })
 	api.install("example.com", resource("toys", "Toy"))
 	r.eventually("what is new begins", func() bool { return len(r.names()) == 11 })
-}
-
-func TestTooManyTargets(t *testing.T) {
-	r := &rig{t: t, api: newFakeAPI(t), log: newRecorder(), limit: func(*dynwatch.Limits) {}}
-	var logs lockedBuffer
-	r.logger = slog.New(slog.NewTextHandler(&logs, nil))
-	r.api.serveAll(usual()...)
-	r.api.define()
-	r.begin(everything())
-	r.eventually("expanded", func() bool { return len(r.names()) == 10 })
-	var many []fakeResource
-	for i := range 1000 {
-		many = append(many, fakeResource{name: fmt.Sprintf("many%d", i), kind: fmt.Sprintf("Many%d", i)})
-	}
-	r.api.do(func() { r.api.groups.groups = append(r.api.groups.groups, group("many.example.com", many...)) })
-	r.api.touch(apiServices, "v1.many.example.com")
-	r.eventually("refused", func() bool { return logs.count("1010 targets, at most 1000") == 1 })
-	r.eventually("shown", func() bool { return slices.Contains(r.names(), "*/*") })
-	if n := len(r.names()); n != 11 {
-		t.Errorf("%d targets", n-1)
-	}
-	r.stop(true) // also after a restart what ran runs, and nothing more
-	r.begin(everything())
-	r.eventually("shown again", func() bool { return slices.Contains(r.names(), "*/*") && len(r.names()) == 11 })
-	if err := r.manager.Apply([]dynwatch.Resource{everything("many*")}); err != nil {
-		t.Fatal(err)
-	}
-	r.eventually("not shown", func() bool { return len(r.names()) == 10 && !slices.Contains(r.names(), "*/*") })
-	if n := logs.count("a wildcard matches Secrets"); n > 2 { // once for each process
-		t.Errorf("%d lines say that Secrets are watched", n)
-	}
 }
 
 // A wildcard shows as a target until it has one.

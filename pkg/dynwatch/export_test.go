@@ -53,7 +53,7 @@ func (r Rate) PerSecond(now time.Time) float64 { return r.rate.perSecond(now) }
 // PlanCounting is [Plan] that looks at no more than so many objects one by one, and
 // asks no more than so many namespaces.
 func PlanCounting(ctx context.Context, kubernetes *rest.Config, wanted []Resource, listed, asked int) (WatchPlan, error) {
-	return plan(ctx, kubernetes, wanted, bounds{listed: listed, asked: asked})
+	return plan(ctx, kubernetes, wanted, 0, bounds{listed: listed, asked: asked})
 }
 
 // SetClock replaces the clock by which objects fall due to be announced anew, of

@@ -209,8 +209,9 @@ type rig struct {
 	manager *dynwatch.Manager
 	// limit changes the limits of every manager that begins.
 	limit func(*dynwatch.Limits)
-	// logger is that of every manager that begins.
-	logger *slog.Logger
+	// logger is that of every manager that begins, maxWatches its limit.
+	logger     *slog.Logger
+	maxWatches int
 }
 
 // start runs a manager with short periods on the fake and waits for the first
@@ -243,7 +244,7 @@ func (r *rig) begin(wanted ...dynwatch.Resource) {
 	r.t.Helper()
 	m, err := dynwatch.New(dynwatch.Options{
 		Cluster: "test", Kubernetes: r.api.config(), Log: r.log, LogKeeps: !r.log.forgets, Reject: r.log.reject,
-		RedactionKey: []byte("0123456789abcdef"), Logger: r.logger, Await: r.log.readers.await(),
+		RedactionKey: []byte("0123456789abcdef"), Logger: r.logger, Await: r.log.readers.await(), MaxWatches: r.maxWatches,
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -55,7 +55,7 @@ type Rejected struct {
 	Raw []byte
 }
 
-// Options are what a Manager needs. All fields but LogKeeps, Await and Logger are required.
+// Options are what a Manager needs. All fields but LogKeeps, Await, MaxWatches and Logger are required.
 type Options struct {
 	// Cluster is the name that every event carries.
 	Cluster string
@@ -79,6 +79,10 @@ type Options struct {
 	// RedactionKey is the key of the hash that replaces the values of Secrets and those
 	// that [Resource.Redact] names, at least 16 random bytes: with a guessable one, guessable values could be found by trying.
 	RedactionKey []byte
+	// MaxWatches is the limit of watches, [DefaultMaxWatches] if it is 0. Explicit
+	// resources are always watched. Resources that wildcards match are watched up to the
+	// limit; [Manager.Targets] and the log name the others.
+	MaxWatches int
 	// Logger is slog.Default() if nil.
 	Logger *slog.Logger
 }
@@ -155,7 +159,7 @@ func New(options Options) (*Manager, error) {
 // Check returns the error that [Manager.Apply] has for a wanted set that is not
 // valid. It changes nothing.
 func (m *Manager) Check(wanted []Resource) error {
-	if _, err := newWantedSet(wanted); err != nil {
+	if _, err := newWantedSet(wanted, 0); err != nil {
 		return fmt.Errorf("apply resources: %w", err)
 	}
 	return nil
@@ -172,12 +176,12 @@ func (m *Manager) Check(wanted []Resource) error {
 // then on start and end as resources come and go. If the
 // wanted set is not valid nothing changes and the error names every fault.
 func (m *Manager) Apply(wanted []Resource) error {
-	set, err := newWantedSet(wanted)
+	m.converging.Lock()
+	defer m.converging.Unlock()
+	set, err := newWantedSet(wanted, m.options.MaxWatches)
 	if err != nil {
 		return fmt.Errorf("apply resources: %w", err)
 	}
-	m.converging.Lock()
-	defer m.converging.Unlock()
 	if m.closed {
 		return errors.New("apply resources: manager is closed")
 	}
@@ -194,9 +198,11 @@ func (m *Manager) Apply(wanted []Resource) error {
 // and that a wildcard goes on to match.
 func (m *Manager) stillWanted(set wantedSet) map[string]spec {
 	targets := maps.Clone(set.explicit)
-	var chosen []choice
+	chosen := make(map[schema.GroupResource]wildcard)
 	if c := m.expander.catalog; c != nil {
-		chosen = set.choose(c)
+		for _, one := range set.choose(c) {
+			chosen[one.resource] = one.wildcard
+		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -205,10 +211,7 @@ func (m *Manager) stillWanted(set wantedSet) map[string]spec {
 		owner, ok := set.owner(one)
 		if c := m.expander.catalog; ok && c != nil {
 			if _, served := c.find(one.Group, owner.Version, one.Resource); served {
-				i := slices.IndexFunc(chosen, func(c choice) bool { return c.resource == one })
-				if ok = i >= 0; ok {
-					owner = chosen[i].wildcard
-				}
+				owner, ok = chosen[one]
 			}
 		}
 		if !ok {
@@ -307,8 +310,8 @@ func (m *Manager) start(s spec, later bool) *running {
 }
 
 // Targets describes every target now, sorted by name. A wildcard is among them, under
-// its own pattern, until it has been expanded, while it matches nothing, and while what
-// it matches is too much.
+// its own pattern, until it has been expanded, while it matches nothing, and while the
+// limit of watches keeps some of its resources from being watched.
 func (m *Manager) Targets() []TargetStatus {
 	m.mu.Lock()
 	all := make([]TargetStatus, 0, len(m.running))

@@ -126,19 +126,19 @@ func (t turns) begin() { t <- struct{}{} }
 
 func (t turns) end() { <-t }
 
-// Plan asks the API server what watching the wanted set would come to. It changes
-// nothing, and asks little: about four targets at a time, of each for a few objects
+// Plan asks the API server what watching the wanted set would come to, with maxWatches
+// as in [Options]. It changes nothing, and asks little: about four targets at a time, of each for a few objects
 // and, to know how far back one can go, some 25 times for one at older revisions;
 // where the API server does not say how many objects a target covers, for the metadata
 // of up to 5,000, or for a few objects each in up to 50 namespaces. What is wrong with
 // a target stands in its plan; the error is that the wanted set is not valid, that the
 // API server cannot be reached or does not know the credentials, or that of ctx.
-func Plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource) (WatchPlan, error) {
-	return plan(ctx, kubernetes, wanted, defaultBounds())
+func Plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWatches int) (WatchPlan, error) {
+	return plan(ctx, kubernetes, wanted, maxWatches, defaultBounds())
 }
 
-func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, b bounds) (WatchPlan, error) {
-	set, err := newWantedSet(wanted)
+func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWatches int, b bounds) (WatchPlan, error) {
+	set, err := newWantedSet(wanted, maxWatches)
 	if err != nil {
 		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
 	}

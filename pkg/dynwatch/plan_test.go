@@ -254,7 +254,7 @@ func TestPlanIsGentle(t *testing.T) {
 	ended := make(chan error)
 	go func() {
 		var err error
-		all, err = dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{wanted})
+		all, err = dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{wanted}, 0)
 		ended <- err
 	}()
 	poll := time.NewTicker(2 * time.Millisecond)
@@ -307,17 +307,17 @@ func TestPlanWithoutServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
 			api.refuse = refuse
-			all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{things()})
+			all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{things()}, 0)
 			if err == nil || all.Targets != nil || !strings.Contains(err.Error(), api.server.URL) {
 				t.Errorf("%v, plans: %+v", err, all)
 			}
 		})
 	}
-	if _, err := dynwatch.Plan(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"}, nil); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := dynwatch.Plan(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"}, nil, 0); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("nobody listens: %v", err)
 	}
 	api := newFakeAPI(t)
-	if _, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{{}}); err == nil || !strings.Contains(err.Error(), "no resource name") {
+	if _, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{{}}, 0); err == nil || !strings.Contains(err.Error(), "no resource name") {
 		t.Errorf("a set that is not valid: %v", err)
 	}
 	if n := api.requestsWith(""); n > 0 {
@@ -337,7 +337,7 @@ func TestPlanEnds(t *testing.T) {
 		}
 		return false
 	}
-	if _, err := dynwatch.Plan(ctx, api.config(), []dynwatch.Resource{things()}); !errors.Is(err, context.Canceled) {
+	if _, err := dynwatch.Plan(ctx, api.config(), []dynwatch.Resource{things()}, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

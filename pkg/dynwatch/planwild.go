@@ -29,7 +29,7 @@ func (p *planner) expand(ctx context.Context, set wantedSet) (targets map[string
 	}
 	var e *expansion
 	if err == nil {
-		e, err = set.plan(c, nil, func(string) bool { return true })
+		e = set.plan(c, nil, func(string) bool { return true })
 	}
 	for _, r := range set.wildcards {
 		state, reason := Degraded, ""
@@ -39,10 +39,13 @@ func (p *planner) expand(ctx context.Context, set wantedSet) (targets map[string
 		case err != nil:
 			reason = err.Error()
 		default:
-			state, reason = e.lacks(r, c)
+			state, reason = e.lacks(r.Resource, c)
+			if limited := e.aboveLimit(r.id(), set.maxWatches); reason == "" && limited != "" {
+				state, reason = Degraded, limited
+			}
 		}
 		if reason != "" {
-			wildcards = append(wildcards, wildcardPlan(r, state, reason))
+			wildcards = append(wildcards, wildcardPlan(r.Resource, state, reason))
 		}
 	}
 	if err != nil {

@@ -1,7 +1,6 @@
 package dynwatch_test
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -60,7 +59,7 @@ func TestPlanOfWildcards(t *testing.T) {
 			if c.begin != nil {
 				c.begin(api)
 			}
-			all, err := dynwatch.Plan(t.Context(), api.config(), c.wanted)
+			all, err := dynwatch.Plan(t.Context(), api.config(), c.wanted, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,33 +77,6 @@ func TestPlanOfWildcards(t *testing.T) {
 				t.Error("not sorted by name")
 			}
 		})
-	}
-}
-
-// A plan refuses what a Manager refuses, in the same words, and goes on with the rest.
-func TestPlanOfTooManyTargets(t *testing.T) {
-	api := newFakeAPI(t)
-	var many []fakeResource
-	for i := range 1000 {
-		many = append(many, fakeResource{name: fmt.Sprintf("many%d", i), kind: fmt.Sprintf("Many%d", i)})
-	}
-	api.serveAll(append(usual(), group("many.example.com", many...))...)
-	wanted := []dynwatch.Resource{{Resource: "pods"}, everything()}
-	all, err := dynwatch.Plan(t.Context(), api.config(), wanted)
-	if err != nil || len(all.Targets) != 2 {
-		t.Fatalf("%v, %d targets", err, len(all.Targets))
-	}
-	r := startDefined(t, api, wanted...)
-	r.eventually("refused", func() bool {
-		return slices.ContainsFunc(r.manager.Targets(), func(s dynwatch.TargetStatus) bool {
-			return s.Name == all.Targets[0].Name && s.State == all.Targets[0].State && s.Reason == all.Targets[0].Reason
-		})
-	})
-	if p := all.Targets[0]; p.Name != "*/*" || !strings.Contains(p.Reason, "1010 targets, at most 1000") {
-		t.Errorf("%+v", p)
-	}
-	if p := all.Targets[1]; p.Name != "core/pods" || p.State != dynwatch.Ready {
-		t.Errorf("%+v", p)
 	}
 }
 
@@ -136,7 +108,7 @@ func TestPlanOfOptionalAccess(t *testing.T) {
 			for _, what := range c.denied {
 				api.denied[what] = true
 			}
-			all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{things()})
+			all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{things()}, 0)
 			if err != nil || len(all.Targets) != 1 || all.Targets[0].State != dynwatch.Ready {
 				t.Errorf("%v: %+v", err, all)
 			}
@@ -147,7 +119,7 @@ func TestPlanOfOptionalAccess(t *testing.T) {
 	}
 	api := newFakeAPI(t)
 	api.denied = map[string]bool{"list apiservices": true}
-	all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{{Group: "apiregistration.k8s.io", Resource: "apiservices"}})
+	all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{{Group: "apiregistration.k8s.io", Resource: "apiservices"}}, 0)
 	if err != nil || len(all.Optional) > 0 || !slices.Equal(all.Targets[0].MissingVerbs, []string{"list"}) {
 		t.Errorf("%v: %+v", err, all)
 	}

@@ -55,7 +55,7 @@ type EntryPreview struct {
 // (labels, names); see [EntryPreview.Assumed] for the rest. The errors are that the
 // wanted set is not valid, or that the object is none that could be passed on.
 func Preview(ctx context.Context, wanted []Resource, c Change, cluster string, redactionKey []byte) (*WatchPreview, error) {
-	set, err := newWantedSet(wanted)
+	set, err := newWantedSet(wanted, 0)
 	if err != nil {
 		return nil, fmt.Errorf("preview: %w", err)
 	}

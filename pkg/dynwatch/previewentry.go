@@ -109,7 +109,7 @@ func namespacesOf(r Resource) string {
 
 // specFor is the spec of the target that has the objects of a namespace.
 func (r Resource) specFor(one schema.GroupResource, namespace string) spec {
-	all := r.as(one)
+	all := newWildcard(r).as(one)
 	i := slices.IndexFunc(all, func(s spec) bool { return s.namespace == namespace })
 	return all[max(i, 0)]
 }

@@ -19,7 +19,7 @@ func TestPlanSharesWhatEtcdHas(t *testing.T) {
 	for i := range 40 {
 		wanted.Namespaces = append(wanted.Namespaces, fmt.Sprintf("ns-%d", i))
 	}
-	all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{wanted})
+	all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{wanted}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestPlanOfTwoEtcds(t *testing.T) {
 	for i := range 10 {
 		wanted.Namespaces = append(wanted.Namespaces, fmt.Sprintf("b-%d", i), fmt.Sprintf("a-%d", i))
 	}
-	all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{wanted})
+	all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{wanted}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestPlanOfWhatIsQuiet(t *testing.T) {
 		wanted.Namespaces = append(wanted.Namespaces, fmt.Sprintf("ns-%d", i))
 	}
 	begin := time.Now()
-	all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{wanted})
+	all, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{wanted}, 0)
 	if err != nil || len(all.Targets) != 63 {
 		t.Fatalf("%v, %d plans", err, len(all.Targets))
 	}

@@ -54,7 +54,7 @@ func TestEntriesForOneStorage(t *testing.T) {
 					t.Errorf("%s is watched", target)
 				}
 			}
-			plan, err := dynwatch.Plan(t.Context(), api.config(), c.wanted)
+			plan, err := dynwatch.Plan(t.Context(), api.config(), c.wanted, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

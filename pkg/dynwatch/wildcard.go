@@ -1,6 +1,7 @@
 package dynwatch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,13 +16,6 @@ import (
 
 // A wildcard is made into targets by comparing it with the catalog. What follows has
 // no state and asks nobody; expand.go does.
-
-// maxTargets bounds what wildcards make. Beyond it nothing of what they match is
-// begun or ended: each target is a watch of its own, at the API server, too.
-const maxTargets = 1000
-
-// errTooMany: see maxTargets.
-var errTooMany = errors.New("too many resources")
 
 const globs = "*?["
 
@@ -74,31 +68,27 @@ func (r Resource) fits(c *catalog, one schema.GroupResource) bool {
 	return ok && o.watchable && (o.namespaced || len(r.Namespaces) == 0 && !r.patterned())
 }
 
-// as are the specs that a wildcard has for one of its resources.
-func (r Resource) as(one schema.GroupResource) []spec {
-	r.Group, r.Resource = one.Group, one.Resource
-	return r.specs()
-}
-
 // wantedSet is what a Manager is to converge to.
 type wantedSet struct {
 	explicit  map[string]spec
-	wildcards []Resource // in their order
+	wildcards []wildcard // in their order
+	// maxWatches is the limit of watches, see [Options.MaxWatches].
+	maxWatches int
 }
 
-func newWantedSet(wanted []Resource) (wantedSet, error) {
+func newWantedSet(wanted []Resource, maxWatches int) (wantedSet, error) {
 	explicit, err := specs(wanted)
-	w := wantedSet{explicit: explicit}
+	w := wantedSet{explicit: explicit, maxWatches: cmp.Or(maxWatches, DefaultMaxWatches)}
 	for _, r := range wanted {
 		if r.wild() {
-			w.wildcards = append(w.wildcards, r)
+			w.wildcards = append(w.wildcards, newWildcard(r))
 		}
 	}
 	return w, err
 }
 
 func (w *wantedSet) hasWildcard(id string) bool {
-	return slices.ContainsFunc(w.wildcards, func(r Resource) bool { return r.id() == id })
+	return slices.ContainsFunc(w.wildcards, func(r wildcard) bool { return r.id() == id })
 }
 
 // named reports whether the resource has an entry of its own.
@@ -113,10 +103,10 @@ func (w *wantedSet) named(one schema.GroupResource) bool {
 
 // owner is the wildcard that a resource belongs to if nothing is known of it but the
 // name.
-func (w *wantedSet) owner(one schema.GroupResource) (Resource, bool) {
-	i := slices.IndexFunc(w.wildcards, func(r Resource) bool { return r.matches(one) && !r.excludes(one) })
+func (w *wantedSet) owner(one schema.GroupResource) (wildcard, bool) {
+	i := slices.IndexFunc(w.wildcards, func(r wildcard) bool { return r.matches(one) && !r.excludes(one) })
 	if i < 0 || w.named(one) {
-		return Resource{}, false
+		return wildcard{}, false
 	}
 	return w.wildcards[i], true
 }
@@ -124,7 +114,7 @@ func (w *wantedSet) owner(one schema.GroupResource) (Resource, bool) {
 // choice is a resource and the wildcard that it belongs to.
 type choice struct {
 	resource schema.GroupResource
-	wildcard Resource
+	wildcard wildcard
 }
 
 // choose expands the wildcards. Of the names of one storage at most one is chosen,
@@ -200,7 +190,8 @@ func (c *catalog) matched(r Resource) bool {
 
 // existed reports whether a resource was there when it was first looked.
 func (n *note) existed(one schema.GroupResource) bool {
-	return slices.Contains(n.First, nameOf(one)) || slices.Contains(n.Unknown, one.Group)
+	_, first := slices.BinarySearch(n.First, nameOf(one))
+	return first || slices.Contains(n.Unknown, one.Group)
 }
 
 func nameOf(one schema.GroupResource) string {
@@ -222,15 +213,19 @@ type expansion struct {
 	// later are the targets whose resources came after it was first looked.
 	later map[string]bool
 	notes map[string]*note // by id of the wildcard
+	// beyond are the names of the resources that are above the limit of watches, by id
+	// of the wildcard.
+	beyond map[string][]string
 }
 
 // plan expands the wildcards. A resource that was watched and is not served any more
 // stays until every target of it is gone, which the targets find out by themselves.
-func (w *wantedSet) plan(c *catalog, notes map[string]*note, gone func(target string) bool) (*expansion, error) {
+func (w *wantedSet) plan(c *catalog, notes map[string]*note, gone func(target string) bool) *expansion {
 	p := &expansion{targets: maps.Clone(w.explicit), later: make(map[string]bool), notes: make(map[string]*note)}
-	chosen := append(w.choose(c), w.leaving(c, notes, gone)...)
+	chosen, beyond := w.admit(append(w.choose(c), w.leaving(c, notes, gone)...), notes)
+	p.beyond = beyond
 	for _, r := range w.wildcards {
-		p.notes[r.id()] = notes[r.id()].looked(r, c)
+		p.notes[r.id()] = notes[r.id()].looked(r.Resource, c)
 	}
 	for _, one := range chosen {
 		n := p.notes[one.wildcard.id()]
@@ -249,11 +244,7 @@ func (w *wantedSet) plan(c *catalog, notes map[string]*note, gone func(target st
 			return !served && !slices.Contains(n.Running, name)
 		})
 	}
-	if len(p.targets) > maxTargets {
-		return nil, fmt.Errorf("%w: with what wildcards match there would be %d targets, at most %d can be: "+
-			"exclude resources, or write entries for those that are wanted; what runs goes on, and nothing begins", errTooMany, len(p.targets), maxTargets)
-	}
-	return p, nil
+	return p
 }
 
 // leaving are resources that were watched, are not in the catalog and still have

@@ -15,11 +15,18 @@ import (
 // check applies the rules that types cannot express. It fills in the one
 // default that depends on other values.
 func (r *reading) check(c *Config) {
+	r.checkKubernetes(c.Kubernetes)
 	r.checkJournal(c)
 	r.checkAdmin(c.Admin)
 	r.checkResources(c.Resources)
 	r.checkSinks(c)
 	r.checkCluster(c)
+}
+
+func (r *reading) checkKubernetes(k Kubernetes) {
+	if k.MaxWatches < 1 && !r.bad("kubernetes.maxWatches") {
+		r.fail("kubernetes.maxWatches", "%d is no limit of watches: want at least 1", k.MaxWatches)
+	}
 }
 
 func (r *reading) checkAdmin(a Admin) {

@@ -40,12 +40,16 @@ type Config struct {
 // Pos is a place in the config file: line and column (in characters) from 1.
 type Pos struct{ Line, Col int }
 
-// Kubernetes says which API server to watch. Both empty: the one of the Pod
-// that informd runs in, else what $KUBECONFIG and ~/.kube/config say.
+// Kubernetes says which API server to watch, and with how many watches. Kubeconfig and
+// Context both empty: the one of the Pod that informd runs in, else what $KUBECONFIG and
+// ~/.kube/config say.
 type Kubernetes struct {
 	// Kubeconfig is the file to use, Context the one of it that is not its current one.
 	Kubeconfig string `yaml:"kubeconfig"`
 	Context    string `yaml:"context"`
+	// MaxWatches is the limit of watches. Entries without a wildcard are always watched;
+	// resources that wildcards match are watched up to the limit.
+	MaxWatches int `yaml:"maxWatches"`
 }
 
 // The values of [Resource.Watch].
@@ -217,6 +221,8 @@ const (
 	defaultCluster  = "default"
 	defaultStateDir = "/var/lib/informd"
 	defaultListen   = "127.0.0.1:8080"
+	// defaultMaxWatches covers platforms with thousands of CustomResourceDefinitions.
+	defaultMaxWatches = 10_000
 	// deadLettersDir is the directory in journal.dir that package deliver writes to.
 	deadLettersDir = "deadletters"
 )
@@ -225,9 +231,10 @@ const (
 // silent. The cluster is missing: its default depends on the sinks.
 func defaults() *Config {
 	return &Config{
-		Journal: defaultJournal(),
-		Admin:   Admin{Listen: defaultListen},
-		Log:     Log{Level: "info", Format: "text"},
+		Kubernetes: Kubernetes{MaxWatches: defaultMaxWatches},
+		Journal:    defaultJournal(),
+		Admin:      Admin{Listen: defaultListen},
+		Log:        Log{Level: "info", Format: "text"},
 	}
 }
 

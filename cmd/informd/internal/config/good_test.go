@@ -33,7 +33,7 @@ func TestGood(t *testing.T) {
 	want := &config.Config{
 		Path:       "config.yaml",
 		Cluster:    "prod-eu1",
-		Kubernetes: config.Kubernetes{Kubeconfig: "/etc/informd/kubeconfig", Context: "prod"},
+		Kubernetes: config.Kubernetes{Kubeconfig: "/etc/informd/kubeconfig", Context: "prod", MaxWatches: 3000},
 		Resources: []config.Resource{
 			{
 				Pos: config.Pos{Line: 6, Col: 5}, Group: "apps", Version: "v1", Resource: "deployments", Mode: config.ModeMetadata,
@@ -130,10 +130,11 @@ func TestDefaults(t *testing.T) {
 	t.Setenv("STATE_DIRECTORY", "/var/lib/private/informd:/var/lib/other")
 	got := mustParse(t, "resources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\n")
 	want := &config.Config{
-		Path:      "config.yaml",
-		Cluster:   "default",
-		Resources: []config.Resource{{Pos: config.Pos{Line: 1, Col: 13}, Resource: "pods", Mode: "full", Watch: "auto"}},
-		Journal:   journalOf("embedded", "/var/lib/private/informd", 10*sink.GiB),
+		Path:       "config.yaml",
+		Cluster:    "default",
+		Kubernetes: config.Kubernetes{MaxWatches: 10_000},
+		Resources:  []config.Resource{{Pos: config.Pos{Line: 1, Col: 13}, Resource: "pods", Mode: "full", Watch: "auto"}},
+		Journal:    journalOf("embedded", "/var/lib/private/informd", 10*sink.GiB),
 		Sinks: []config.Sink{{
 			Pos: config.Pos{Line: 2, Col: 9}, Name: "out", Type: "stdout", Start: "snapshot",
 			Driver: sink.Driver{Type: "stdout", Lanes: 1}, Options: &stdoutOptions{Format: "cloudevents"},

@@ -9,7 +9,9 @@ import (
 
 // reloadable are the keys whose values a running informd can change; the others
 // take effect at its start alone.
-func reloadable() []string { return []string{"resources", "sinks", "log.level"} }
+func reloadable() []string {
+	return []string{"kubernetes.maxWatches", "resources", "sinks", "log.level"}
+}
 
 // Replaces reports whether a running informd can go on from c to next: an [Errors]
 // names every setting, and its place in next, that differs and takes effect at the

@@ -25,7 +25,7 @@ admin: {listen: "127.0.0.1:1"}
 		want []string
 	}{
 		"same":               {next: base},
-		"what may change":    {next: strings.NewReplacer("pods", "secrets", "name: out", "name: other").Replace(base) + "log: {level: debug}\n"},
+		"what may change":    {next: strings.NewReplacer("pods", "secrets", "name: out", "name: other").Replace(base) + "log: {level: debug}\nkubernetes: {maxWatches: 5}\n"},
 		"comments and lines": {next: "# moved\n\n" + base},
 		"journal": {
 			next: strings.NewReplacer("/a", "/b", "historyPerObject: 4", "historyPerObject: 5").Replace(base),

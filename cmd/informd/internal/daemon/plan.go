@@ -18,7 +18,7 @@ func Plan(ctx context.Context, c *config.Config) (server string, p dynwatch.Watc
 	if err != nil {
 		return "", dynwatch.WatchPlan{}, err
 	}
-	p, err = dynwatch.Plan(ctx, kubernetes, wanted(c))
+	p, err = dynwatch.Plan(ctx, kubernetes, wanted(c), c.Kubernetes.MaxWatches)
 	if err != nil || c.Journal.Type == config.JournalMemory {
 		return kubernetes.Host, p, err
 	}

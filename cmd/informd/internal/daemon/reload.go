@@ -227,6 +227,7 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 	if !p.store.durable && len(done.added) > 0 {
 		p.logger.Warn("a sink that is added to a memory journal begins with what happens from now on; informd resnapshot without --sink announces a resource anew, to all sinks", "sinks", done.added)
 	}
+	p.manager.SetMaxWatches(next.Kubernetes.MaxWatches)
 	return done, p.manager.Apply(wanted(next))
 }
 

@@ -1,0 +1,130 @@
+package dynwatch_test
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch"
+)
+
+// kinds returns the resources of a group with so many custom resources.
+func kinds(count int) []fakeResource {
+	all := make([]fakeResource, count)
+	for i := range all {
+		all[i] = resource(fmt.Sprintf("kinds%04d", i), fmt.Sprintf("Kind%04d", i))
+	}
+	return all
+}
+
+// isShown reports whether the targets are these and the wildcard "*/*".
+func (r *rig) isShown(want ...string) bool {
+	want = append(slices.Clone(want), "*/*")
+	slices.Sort(want)
+	return slices.Equal(r.names(), want)
+}
+
+// statusOf returns the status of a target, or of a wildcard.
+func (r *rig) statusOf(name string) (s dynwatch.TargetStatus) {
+	for _, s := range r.manager.Targets() {
+		if s.Name == name {
+			return s
+		}
+	}
+	return s
+}
+
+// A wildcard over more resources than the limit watches as many as the limit allows.
+// The status and one log line name the others.
+func TestMaxWatches(t *testing.T) {
+	r := &rig{t: t, api: newFakeAPI(t), log: newRecorder(), limit: func(*dynwatch.Limits) {}, maxWatches: 4}
+	var logs lockedBuffer
+	r.logger = slog.New(slog.NewTextHandler(&logs, nil))
+	r.api.serveAll(group("example.com", resource("things", "Thing")), group("many.example.com", kinds(20)...))
+	r.api.define()
+	r.begin(things(), everything())
+	first := []string{"example.com/things", "many.example.com/kinds0000", "many.example.com/kinds0001", "many.example.com/kinds0002"}
+	r.eventually("the first ones are watched", func() bool { return r.isShown(first...) })
+	s := r.statusOf("*/*")
+	want := "17 matching resources are not watched, for 4 watches are the limit: many.example.com/kinds0003, "
+	if s.State != dynwatch.Degraded || !s.Looked || !strings.HasPrefix(s.Reason, want) || !strings.Contains(s.Reason, " and 7 more; ") {
+		t.Errorf("shown as %+v", s)
+	}
+	for _, name := range first {
+		r.eventually(name+" is live", func() bool { return r.statusOf(name).State == dynwatch.Live })
+	}
+
+	// A plan makes the same choice.
+	plan, err := dynwatch.Plan(t.Context(), r.api.config(), []dynwatch.Resource{things(), everything()}, r.maxWatches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var planned []string
+	for _, p := range plan.Targets {
+		planned = append(planned, p.Name)
+		if p.Name == "*/*" && (p.State != s.State || p.Reason != s.Reason) {
+			t.Errorf("planned %+v", p)
+		}
+	}
+	if !slices.Equal(planned, r.names()) {
+		t.Errorf("planned %q, watched %q", planned, r.names())
+	}
+
+	// A resource that comes later, and is first in the order, does not replace a watched one.
+	r.api.install("a.example.com", resource("kinds", "Kind"))
+	r.eventually("the new resource is named", func() bool { return strings.Contains(r.statusOf("*/*").Reason, "18 matching resources") })
+	if !r.isShown(first...) {
+		t.Errorf("targets %q", r.names())
+	}
+	r.stop(false)
+	r.begin(things(), everything())
+	r.eventually("the same ones are watched after a restart", func() bool { return r.isShown(first...) })
+
+	// A resource that goes leaves its place to the next one.
+	r.api.uninstall("many.example.com", "kinds0001")
+	next := []string{"a.example.com/kinds", "example.com/things", "many.example.com/kinds0000", "many.example.com/kinds0002"}
+	r.eventually("the next one is watched", func() bool { return r.isShown(next...) })
+
+	// Two lines for each number of resources at most: one for each process.
+	if n := logs.count("not_watched=17"); n < 1 || n > 2 {
+		t.Errorf("%d lines name the limit", n)
+	}
+
+	// A higher limit takes effect with the next Apply.
+	r.manager.SetMaxWatches(0)
+	if err := r.manager.Apply([]dynwatch.Resource{things(), everything()}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("everything is watched", func() bool { return len(r.names()) == 21 && r.statusOf("*/*").Name == "" })
+	r.manager.SetMaxWatches(2)
+	if err := r.manager.Apply([]dynwatch.Resource{things(), everything()}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the limit is lower", func() bool { return r.isShown("a.example.com/kinds", "example.com/things") })
+}
+
+// Entries without a wildcard are watched whatever the limit is.
+func TestMaxWatchesAndExplicitEntries(t *testing.T) {
+	r := &rig{t: t, api: newFakeAPI(t), log: newRecorder(), limit: func(*dynwatch.Limits) {}, maxWatches: 1, logger: slog.New(slog.DiscardHandler)}
+	r.api.serveAll(usual()...)
+	r.api.define()
+	r.begin(things(), dynwatch.Resource{Resource: "pods"}, everything())
+	r.eventually("both are watched", func() bool { return r.isShown("core/pods", "example.com/things") })
+}
+
+// The default limit covers a platform with 2,000 custom resources: each gets a target.
+func TestDefaultMaxWatches(t *testing.T) {
+	const count = 2000
+	r := startWild(t, []fakeGroup{group("many.example.com", kinds(count)...)}, everything())
+	deadline := time.Now().Add(time.Minute)
+	for len(r.names()) != count {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d targets", len(r.names()))
+		}
+		runtime.Gosched()
+	}
+}

@@ -4,6 +4,8 @@
 // etcd recorded.
 //
 //	rig ──── etcd, two API servers, nats-server, webhook receiver, informd
+//	route ── the one address of the API servers: straight, or through the gateway
+//	gateway ── an HTTP proxy with the faults of ingresses and load balancers
 //	workload ── writes through the API servers
 //	nemesis ─── breaks and heals parts of the rig, several at a time
 //	oracle ──── etcd's own watch from revision 1: the [Truth]

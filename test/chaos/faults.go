@@ -35,8 +35,7 @@ func faults() []*fault {
 		{"N11-freeze-nats", []string{"bus"}, nil, func(a *attack) error { return freeze(a, a.bus.Process) }},
 		{"N13-slow-nats", []string{"bus"}, nil, slowBus},
 	}
-	all = append(all, informdFaults()...)
-	return append(all, hookFaults()...)
+	return slices.Concat(all, informdFaults(), hookFaults(), proxyFaults(), serverFaults())
 }
 
 func informdFaults() []*fault {

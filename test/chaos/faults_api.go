@@ -32,7 +32,8 @@ func killAPIServer(a *attack) error {
 // comeBack sends informd to the other API server, as a load balancer would, and
 // starts the one that is down.
 func (a *attack) comeBack(i int) error {
-	a.apiLink.SetBackend(a.hosts[(i+1)%len(a.hosts)])
+	a.route.Down(i)
+	defer a.route.Up(i)
 	a.hold(0, 5*time.Second)
 	return a.servers[i].Start(a.ctx)
 }
@@ -62,11 +63,11 @@ func (a *attack) startAPIServers() error {
 func staleAPIServer(a *attack) error {
 	a.etcdLink.Hold()
 	for range 2 + a.random.IntN(4) {
-		a.apiLink.SetBackend(a.hosts[1])
-		a.apiLink.Cut()
+		a.route.Prefer(1)
+		a.route.Cut()
 		a.hold(500*time.Millisecond, 3*time.Second)
-		a.apiLink.SetBackend(a.hosts[0])
-		a.apiLink.Cut()
+		a.route.Prefer(0)
+		a.route.Cut()
 		a.hold(500*time.Millisecond, 3*time.Second)
 	}
 	a.etcdLink.Heal()

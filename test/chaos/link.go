@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -20,11 +21,12 @@ type Link struct {
 	ctx      context.Context //nolint:containedctx // ends the goroutines, which belong to the link
 	cancel   context.CancelFunc
 
-	mu      sync.Mutex
-	backend string
-	weather weather
-	changed chan struct{} // closed when the weather changes
-	conns   map[net.Conn]bool
+	mu       sync.Mutex
+	backends []string
+	random   *rand.Rand // of the choice among the backends
+	weather  weather
+	changed  chan struct{} // closed when the weather changes
+	conns    map[net.Conn]bool
 }
 
 // weather is what happens to the bytes.
@@ -43,7 +45,8 @@ func NewLink(backend string) (*Link, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Link{listener: listener, ctx: ctx, cancel: cancel, backend: backend, changed: make(chan struct{}), conns: make(map[net.Conn]bool)}
+	l := &Link{listener: listener, ctx: ctx, cancel: cancel, changed: make(chan struct{}), conns: make(map[net.Conn]bool)}
+	l.SetBackend(backend)
 	l.running.Go(l.accept)
 	return l, nil
 }
@@ -61,10 +64,24 @@ func (l *Link) Close() error {
 }
 
 // SetBackend sends new connections elsewhere; open ones stay where they are.
-func (l *Link) SetBackend(address string) {
+func (l *Link) SetBackend(address string) { l.Spread(0, address) }
+
+// Spread sends each new connection to one of the addresses at random. Without any,
+// new connections are closed.
+func (l *Link) Spread(seed uint64, addresses ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.backend = address
+	l.backends, l.random = addresses, rand.New(rand.NewPCG(seed, 6))
+}
+
+// route chooses the backend of a new connection; false: it is refused.
+func (l *Link) route() (backend string, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.weather.refuse || len(l.backends) == 0 {
+		return "", false
+	}
+	return l.backends[l.random.IntN(len(l.backends))], true
 }
 
 // Cut resets all open connections.
@@ -139,10 +156,8 @@ func (l *Link) drop(conn net.Conn) {
 func (l *Link) serve(client net.Conn) {
 	l.track(client)
 	defer l.drop(client)
-	l.mu.Lock()
-	backend, refuse := l.backend, l.weather.refuse
-	l.mu.Unlock()
-	if refuse {
+	backend, ok := l.route()
+	if !ok {
 		if tcp, ok := client.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0)
 		}

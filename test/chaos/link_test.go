@@ -144,6 +144,26 @@ func TestLinkRefusesAndDripsAndFlips(t *testing.T) {
 	}
 }
 
+func TestLinkSpreadsConnections(t *testing.T) {
+	link, _ := linked(t)
+	link.Spread(1, echo(t, "a "), echo(t, "b "))
+	answers := make(map[string]int)
+	for range 30 {
+		got, err := ask(dial(t, link), answered)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers[got]++
+	}
+	if answers["a ping\n"] == 0 || answers["b ping\n"] == 0 || len(answers) != 2 {
+		t.Errorf("the connections went to %v, want both", answers)
+	}
+	link.Spread(1)
+	if got, err := ask(dial(t, link), answered); err == nil {
+		t.Errorf("without a backend: %q", got)
+	}
+}
+
 func TestFrameProxyDropsOneDeletion(t *testing.T) {
 	frames := `{"type":"ADDED","object":1}` + "\n" + `{"type":"DELETED","object":2}` + "\n" + `{"type":"DELETED","object":3}` + "\n"
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, frames) }))

@@ -16,8 +16,8 @@ const (
 	minPause    = 500 * time.Millisecond
 	maxPause    = 4 * time.Second
 	retryPause  = 200 * time.Millisecond
-	// healing bounds what it takes to heal a fault.
-	healing = 4 * time.Minute
+	// healing bounds a fault with its healing.
+	healing = 6 * time.Minute
 )
 
 // fault is one way to break the rig.

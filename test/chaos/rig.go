@@ -44,6 +44,7 @@ type Rig struct {
 	hosts    []string        // and their host:ports
 	etcdLink *Link           // between the second API server and etcd
 	apiLink  *Link           // between informd and the API servers
+	route    *Route          // where apiLink leads to
 	frames   *FrameProxy     // before that, if frames are to be dropped
 	bus      *natsserver.Server
 	busLink  *Link              // between informd and the bus

@@ -69,6 +69,9 @@ func (r *Rig) writeKubeconfig() (string, error) {
 		return "", err
 	}
 	config := user.RESTConfig()
+	if r.route, err = r.newRoute(config); err != nil {
+		return "", err
+	}
 	config.Host = "https://" + r.apiLink.Address()
 	if slices.Contains(r.options.Faults, "N8") {
 		if r.frames, err = NewFrameProxy(config); err != nil {

@@ -85,6 +85,7 @@ const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDisco
 // APIVersions (Versions). The types of the first would bring in the whole of
 // k8s.io/api.
 type groupsDocument struct {
+	Kind  string
 	Items []struct {
 		Metadata struct{ Name string }
 		Versions []struct {
@@ -135,6 +136,9 @@ func (d *discovery) groups(ctx context.Context, path string) ([]offeredGroup, er
 	var doc groupsDocument
 	if err := json.Unmarshal(body, &doc); err != nil {
 		return nil, fmt.Errorf("get API groups: %s: %w", path, err)
+	}
+	if !slices.Contains([]string{"APIGroupDiscoveryList", "APIGroupList", "APIVersions"}, doc.Kind) {
+		return nil, fmt.Errorf("get API groups: %s: the answer has kind %q", path, doc.Kind)
 	}
 	var groups []offeredGroup
 	for _, item := range doc.Items {

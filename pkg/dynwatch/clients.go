@@ -31,7 +31,9 @@ type clients struct {
 	// metadata serves the decoded look-ups.
 	metadata  metadata.Interface
 	discovery *discovery
-	pace      pace
+	// fresh is discovery over a new connection each time.
+	fresh *discovery
+	pace  pace
 }
 
 // warnings logs what the API server says beside its answers, deprecations mostly.
@@ -167,9 +169,13 @@ func newClients(config *rest.Config, logger *slog.Logger) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
+	fresh, err := newFreshDiscovery(second)
+	if err != nil {
+		return nil, err
+	}
 	return &clients{
 		config: c, shared: shared, other: other, apart: apart, slots: make(chan struct{}, apartWatches), lists: make(chan struct{}, apartLists),
-		metadata: meta, discovery: documents, pace: newPace(),
+		metadata: meta, discovery: documents, fresh: fresh, pace: newPace(),
 	}, nil
 }
 

@@ -29,7 +29,9 @@
 //   - twin.go: two entries for one storage; covering.go: what a wanted set covers, by name
 //   - access.go: telling which permissions are missing
 //   - served.go, definition.go, look.go: resources that come and go, and versions;
-//     unserved.go: one that is gone
+//     unserved.go: one that was removed
+//   - authority.go: who may say that something was deleted; returned.go: deleted objects
+//     that return
 //   - metadatawatch.go: what follows the definitions, the Namespaces and controllers
 //   - sweep.go: lists, compared with the index (first snapshot and reconcile)
 //   - follow.go: the watch; gather.go: what arrives together is appended together

@@ -70,6 +70,11 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 		return nil
 	}
 	if e == nil {
+		if t.former != nil {
+			if err := t.meetFormer(ctx, o); err != nil {
+				return err
+			}
+		}
 		last, err := t.recall(ctx, op, o)
 		if err != nil {
 			return err

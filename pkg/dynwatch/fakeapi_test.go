@@ -238,6 +238,10 @@ func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 		f.serveObjects(w, r, "")
 		return
 	}
+	if r.URL.Path == "/apis" {
+		f.serveGroupList(w, served)
+		return
+	}
 	const group = "/apis/example.com"
 	path, ok := strings.CutPrefix(r.URL.Path, group)
 	version, path, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
@@ -263,6 +267,25 @@ func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		f.serveObjects(w, r, ns)
 	}
+}
+
+// serveGroupList answers /apis.
+func (f *fakeAPI) serveGroupList(w http.ResponseWriter, served bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var groups []string
+	name := func(group string) {
+		version := fmt.Sprintf(`{"groupVersion":"%s/v1","version":"v1"}`, group)
+		groups = append(groups, fmt.Sprintf(`{"name":%q,"versions":[%s],"preferredVersion":%s}`, group, version, version))
+	}
+	if served {
+		name("example.com")
+	}
+	if f.definitions != nil {
+		name("apiextensions.k8s.io")
+		name("apiregistration.k8s.io")
+	}
+	fmt.Fprintf(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[%s]}`, strings.Join(groups, ","))
 }
 
 func (f *fakeAPI) serveObjects(w http.ResponseWriter, r *http.Request, ns string) {

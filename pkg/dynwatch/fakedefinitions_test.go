@@ -90,12 +90,13 @@ func (f *fakeAPI) serveDefinitions(w http.ResponseWriter, r *http.Request) bool 
 		d.watches++
 		number = d.watches
 	default:
-		if r.URL.Query().Get("limit") != "1" {
+		if r.URL.Query().Get("limit") != "1" && r.URL.Query().Get("fieldSelector") == "" {
 			d.lists++
 		}
 		state := make(map[string]string)
+		only, one := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
 		for _, c := range d.history {
-			if c.path != r.URL.Path {
+			if c.path != r.URL.Path || one && c.name != only {
 				continue
 			}
 			if state[c.name] = c.json(); c.deleted {

@@ -59,7 +59,7 @@ func (t *target) follow(ctx context.Context) error {
 // showWatch shows that the watch is open, whether deletions that a list found still
 // wait for it to pass, and whether that of the Namespaces is open, too.
 func (t *target) showWatch(ctx context.Context) error {
-	t.unwatched = false
+	t.unwatched, t.closedSince = false, time.Time{}
 	if t.lost != nil && t.lost.phase == settling {
 		t.setState(Syncing, fmt.Sprintf("the watch has yet to pass revision %d of a list", t.lost.settled))
 		return nil

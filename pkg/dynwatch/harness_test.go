@@ -38,6 +38,8 @@ type recorder struct {
 	readers *readers
 	// forgets: nothing is kept that was appended, as with a journal in memory.
 	forgets bool
+	// restoresNothing: nor is it known after a restart.
+	restoresNothing bool
 }
 
 var errDying = errors.New("the process is being killed")
@@ -51,6 +53,9 @@ func newRecorder() *recorder {
 func (r *recorder) Restore(_ context.Context, target string, last func(event.Event)) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.restoresNothing {
+		return nil, nil
+	}
 	newest := make(map[string]event.Event)
 	for _, e := range r.events {
 		if e.Target == target && !e.Op.Control() {
@@ -212,6 +217,9 @@ type rig struct {
 	// logger is that of every manager that begins, maxWatches its limit.
 	logger     *slog.Logger
 	maxWatches int
+	// withdrawn, if it is not 0, is how long a resource must be missing that is not a
+	// custom one.
+	withdrawn time.Duration
 }
 
 // start runs a manager with short periods on the fake and waits for the first
@@ -251,6 +259,9 @@ func (r *rig) begin(wanted ...dynwatch.Resource) {
 	}
 	r.t.Cleanup(m.Close)
 	m.SetTiming(time.Second, 50*time.Millisecond, 5*time.Millisecond)
+	if r.withdrawn != 0 {
+		m.SetWithdrawn(r.withdrawn)
+	}
 	limits := m.Limits()
 	r.limit(&limits)
 	m.SetLimits(limits)

@@ -146,8 +146,19 @@ func (t *target) markLast() {
 	}
 }
 
-// ended is when the last object of a name ended.
-type ended struct{ rv, epoch uint64 }
+// ended is when the last object of a name ended, and its UID if it was deleted.
+type ended struct {
+	rv, epoch uint64
+	deleted   string
+}
+
+func endedBy(e *event.Event) ended {
+	end := ended{rv: e.ResourceVersion, epoch: event.Epoch(e.ID)}
+	if e.Op == event.Deleted {
+		end.deleted = e.UID
+	}
+	return end
+}
 
 // restore makes the index what the log says was announced, and the cursor what
 // was marked.
@@ -163,7 +174,7 @@ func (t *target) restore(ctx context.Context) error {
 			t.resolved = resolved{gvr: schema.GroupVersionResource{Group: e.Group, Version: e.Version, Resource: e.Resource}, kind: e.Kind}
 		}
 		if e.Op.Ends() {
-			ends[key(e.Namespace, e.Name)] = ended{e.ResourceVersion, event.Epoch(e.ID)}
+			ends[key(e.Namespace, e.Name)] = endedBy(&e)
 			return
 		}
 		one := t.index.put(names{e.Namespace, e.Name, e.UID})
@@ -205,6 +216,7 @@ func (t *target) restore(ctx context.Context) error {
 	case !m.Synced:
 		t.firstOp, t.first.began = m.FirstOp, m.Began
 		t.marked = m
+		t.rememberEnded(ends)
 	default:
 		t.resumeAt(m, ends)
 	}

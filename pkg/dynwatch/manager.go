@@ -101,8 +101,10 @@ type Manager struct {
 	namespaces *namespaces
 	// owners are followed while a target asks for them.
 	owners *owners
-	timing timing
-	limits limits
+	// formerly are the objects of removed resources.
+	formerly *formerly
+	timing   timing
+	limits   limits
 	// reviews has room for the targets that are asked about at a time, see
 	// reviewAccess.
 	reviews chan struct{}
@@ -149,7 +151,7 @@ func New(options Options) (*Manager, error) {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
 	m := &Manager{
-		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey), served: s, namespaces: n, owners: newOwners(c, options.Logger), timing: defaultTiming(), limits: defaultLimits(),
+		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey), served: s, namespaces: n, owners: newOwners(c, options.Logger), formerly: newFormerly(options.Logger), timing: defaultTiming(), limits: defaultLimits(),
 		reviews: make(chan struct{}, reviewsAtOnce), running: make(map[string]*running),
 	}
 	m.expander = newExpander(m)

@@ -19,6 +19,9 @@ func (t *target) fail(ctx context.Context, err error) error {
 	if state != Waiting && !errors.Is(err, errEnded) {
 		t.unwatched = true
 	}
+	if t.closedSince.IsZero() {
+		t.closedSince = time.Now()
+	}
 	if state == Waiting {
 		// It may come back as another version, or of another kind.
 		t.source = nil
@@ -38,13 +41,10 @@ func (t *target) fail(ctx context.Context, err error) error {
 // rest pauses after an error. A target that has no source is woken by a nudge.
 func (t *target) rest(ctx context.Context, err error, state State) {
 	d := t.pause.Step()
-	told := errors.Is(err, errNotServed) && t.index.len() == 0 && t.served.watching()
+	told := errors.Is(err, errNotServed) && !isUnconfirmed(err) && t.status.gone.Load() && t.served.watching()
 	switch {
 	case told:
 		d = wait.Jitter(t.timing.waitingTold, 0.5)
-		if !t.status.gone.Load() {
-			d = min(d, max(t.timing.backoff, t.timing.unserved-time.Since(t.unservedSince)))
-		}
 	case state == Waiting:
 		d = min(d, t.timing.waitingCap)
 	}

@@ -2,6 +2,7 @@ package dynwatch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -77,8 +78,9 @@ func newDiscovery(config *rest.Config, client *http.Client) (*discovery, error) 
 	return &discovery{client: documents, asked: make(map[string]*document)}, err
 }
 
-// get decodes a document into doc.
-func (d *discovery) get(ctx context.Context, doc runtime.Object, path ...string) error {
+// get decodes a document of a kind into doc. A document of another kind is an error, and
+// so is one that is not JSON: a proxy sent it, and it says nothing about resources.
+func (d *discovery) get(ctx context.Context, kind string, doc any, path ...string) error {
 	name := strings.Join(path, "/")
 	for {
 		d.mu.Lock()
@@ -90,7 +92,7 @@ func (d *discovery) get(ctx context.Context, doc runtime.Object, path ...string)
 		d.mu.Unlock()
 		if !shared {
 			d.ask(ctx, name, a, path)
-			return a.result.Into(doc)
+			return decodeDocument(a.result, kind, doc)
 		}
 		select {
 		case <-a.done:
@@ -98,9 +100,30 @@ func (d *discovery) get(ctx context.Context, doc runtime.Object, path ...string)
 			return ctx.Err()
 		}
 		if !a.abandoned {
-			return a.result.Into(doc)
+			return decodeDocument(a.result, kind, doc)
 		}
 	}
+}
+
+func decodeDocument(result rest.Result, kind string, doc any) error {
+	if err := result.Error(); err != nil {
+		return err
+	}
+	body, err := result.Raw()
+	if err != nil {
+		return err
+	}
+	var is metav1.TypeMeta
+	if err := json.Unmarshal(body, &is); err != nil {
+		return fmt.Errorf("read %s: %w", kind, err)
+	}
+	if is.Kind != kind {
+		return fmt.Errorf("read %s: the answer has kind %q", kind, is.Kind)
+	}
+	if err := json.Unmarshal(body, doc); err != nil {
+		return fmt.Errorf("read %s: %w", kind, err)
+	}
+	return nil
 }
 
 // ask asks once, as package frame's clients do. Left to itself, client-go tries ten
@@ -116,8 +139,9 @@ func (d *discovery) ask(ctx context.Context, name string, a *document, path []st
 }
 
 // resolve looks the spec's resource up. errNotServed means that it is not there
-// now, errUnusable that it is there and unfit, errUntold (with what it is) that it may
-// be unfit; any other error says nothing about the resource.
+// now (if it is an [unconfirmed], only a 404 says so), errUnusable that it is there and
+// unfit, errUntold (with what it is) that it may be unfit; any other error says nothing
+// about the resource.
 func resolve(ctx context.Context, d *discovery, s spec) (r resolved, err error) {
 	g := newGuard(ctx)
 	defer g.close()
@@ -129,10 +153,15 @@ func resolve(ctx context.Context, d *discovery, s spec) (r resolved, err error) 
 			return resolved{}, err
 		}
 	}
+	var unread error // the last version that answered 404
 	unknown := &unknownResource{resource: s.resource, where: describeVersions(s)}
 	for _, version := range versions {
 		gv := schema.GroupVersion{Group: s.group, Version: version}
 		resources, err := resourcesOf(ctx, d, gv)
+		if isUnconfirmed(err) {
+			unread = err
+			continue
+		}
 		if err != nil {
 			return resolved{}, err
 		}
@@ -146,6 +175,9 @@ func resolve(ctx context.Context, d *discovery, s spec) (r resolved, err error) 
 		}
 		r = resolved{gvr: gv.WithResource(s.resource), kind: resources[i].Kind, namespaced: resources[i].Namespaced}
 		return r, checkTwins(ctx, d, s, &resources[i])
+	}
+	if unread != nil {
+		return resolved{}, s.absent(ctx, d, unread, unknown)
 	}
 	return resolved{}, unknown
 }
@@ -185,15 +217,31 @@ func fit(s spec, r *metav1.APIResource) error {
 	return nil
 }
 
+// absent says what a 404 for the only version that is wanted means.
+func (s spec) absent(ctx context.Context, d *discovery, unread, unknown error) error {
+	if s.version == "" {
+		return unread
+	}
+	versions, err := servedVersions(ctx, d, s.group)
+	switch {
+	case err != nil:
+		return err
+	case slices.Contains(versions, s.version):
+		return unread
+	default:
+		return unknown // the document of the group does not have the version
+	}
+}
+
 // servedVersions lists the group's versions, the preferred one first.
 func servedVersions(ctx context.Context, d *discovery, group string) ([]string, error) {
 	if group == "" {
 		return []string{"v1"}, nil
 	}
 	var doc metav1.APIGroup
-	err := d.get(ctx, &doc, "/apis", group)
+	err := d.get(ctx, "APIGroup", &doc, "/apis", group)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("%w: the API server has no group %q", errNotServed, group)
+		return nil, d.groupAbsent(ctx, group)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get API group %s: %w", group, err)
@@ -212,15 +260,17 @@ func versionsOf(group *metav1.APIGroup) []string {
 	return versions
 }
 
+// resourcesOf lists the resources of a version that its group has. A 404 is an
+// [unconfirmed].
 func resourcesOf(ctx context.Context, d *discovery, gv schema.GroupVersion) ([]metav1.APIResource, error) {
 	path := []string{"/apis", gv.Group, gv.Version}
 	if gv.Group == "" {
 		path = []string{"/api", gv.Version}
 	}
 	var doc metav1.APIResourceList
-	err := d.get(ctx, &doc, path...)
+	err := d.get(ctx, "APIResourceList", &doc, path...)
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return nil, &unconfirmed{why: fmt.Sprintf("the API server answers 404 for the resources of %s", gv)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get API resources of %s: %w", gv, err)

@@ -153,12 +153,6 @@ func (s *served) define(name string, there bool) {
 	}
 }
 
-// customRevision is the newest revision of the storage that custom resources are in,
-// beside their definitions.
-func (s *served) customRevision(ctx context.Context) (uint64, error) {
-	return s.watches[0].watch.source.revision(ctx)
-}
-
 // nudge wakes the targets of a group, or those of one resource of it.
 func (s *served) nudge(group, resource string, changed bool) {
 	s.all.send(changed)

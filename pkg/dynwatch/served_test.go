@@ -479,6 +479,7 @@ func TestVersionOfWhatEndsAfterARestart(t *testing.T) {
 	r.stop(false)
 	n := len(r.log.all())
 	api.serveIn()
+	api.remove(customDefinitions, "things.example.com")
 	r.begin(things())
 	r.eventually("all have ended", func() bool { return len(r.log.all()) == n+11 })
 	for _, e := range r.log.all()[n:] {

@@ -101,6 +101,7 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 		return err
 	}
 	t.first = firstList{}
+	t.forgetFormer()
 	t.setCursor(rv)
 	t.coverage.leftOut.forget(0) // nothing is promised of what was before
 	t.audits.clean = rv

@@ -37,9 +37,10 @@ type timing struct {
 	staleTold time.Duration
 	// deniedCap bounds the pause between attempts to watch definitions.
 	deniedCap time.Duration
-	// unserved is how long discovery must have denied a resource before the
-	// objects it had are taken for gone.
-	unserved time.Duration
+	// unserved is how long a custom resource must have been without its definition before
+	// its objects count as deleted, and withdrawn how long any other resource must have
+	// been missing: an operator's upgrade removes an APIService and creates it again.
+	unserved, withdrawn time.Duration
 	// audit is the time from one audit to the next, give or take a quarter; 0 for
 	// none.
 	audit time.Duration
@@ -49,7 +50,7 @@ type timing struct {
 
 func defaultTiming() timing {
 	return timing{
-		silence: 3 * time.Minute, tick: 15 * time.Second, unserved: 10 * time.Second,
+		silence: 3 * time.Minute, tick: 15 * time.Second, unserved: 10 * time.Second, withdrawn: 10 * time.Minute,
 		backoff: 200 * time.Millisecond, backoffCap: 30 * time.Second, waitingCap: 5 * time.Second,
 		waitingTold: time.Minute, look: 100 * time.Millisecond, lookCap: time.Second, looking: 30 * time.Second,
 		staleTold: 10 * time.Second, deniedCap: 5 * time.Minute,
@@ -110,10 +111,15 @@ type target struct {
 	undecided []undecided
 	// first is the first list, until it is complete.
 	first firstList
-	// unservedSince is when discovery began to deny the resource, and unservedAt a
-	// revision from after it had gone, 0 if none is known.
-	unservedSince time.Time
-	unservedAt    uint64
+	// absence is what is known of the resource while discovery does not list it.
+	absence absence
+	// closedSince is when the first error followed the last open watch, zero while one
+	// is open.
+	closedSince time.Time
+	// former are objects that were announced as deleted and can return; formerly keeps
+	// them while the target does not run.
+	former   *former
+	formerly *formerly
 	// unwatched: since a watch was open last, other things than the resource's being
 	// denied have kept one from being opened. What has come since is not known.
 	unwatched bool
@@ -168,9 +174,10 @@ func newTarget(s spec, m *Manager) *target {
 		logger: options.Logger.With("target", s.name()),
 		status: newStatus(s), index: newIndex(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
 		served: m.served, nudge: m.served.subscribe(s), looks: newLooks(), redactor: m.redactor,
-		owners: m.owners,
+		owners: m.owners, formerly: m.formerly,
 	}
 	t.await.left = t.limits.patience
+	t.former = t.formerly.take(t.name)
 	t.reshape(s)
 	t.audits = newAudits(t.timing.audit)
 	t.again = newReannouncing(s, t.timing)
@@ -203,6 +210,7 @@ func (t *target) run(ctx context.Context) {
 			break
 		}
 	}
+	t.formerly.keep(t.name, t.former)
 	t.endReannouncing()
 	if reason == "" {
 		t.markLast()
@@ -237,22 +245,23 @@ func (t *target) resolve(ctx context.Context) error {
 	r, err := t.discover(ctx)
 	err = t.settleTwin(err)
 	if errors.Is(err, errNotServed) {
-		if err := t.endUnserved(ctx); err != nil {
+		if err = t.endUnserved(ctx, err); errors.Is(err, errLog) {
 			return err
 		}
 	} else {
-		t.unservedSince = time.Time{}
+		t.absence = absence{}
 		t.status.gone.Store(false)
 	}
+	notServed := errors.Is(err, errNotServed) && !isUnconfirmed(err)
 	if t.firstOp == "" {
 		switch {
 		case err == nil, errors.Is(err, errUnusable):
 			t.firstOp = event.Snapshot
-		case errors.Is(err, errNotServed):
+		case notServed:
 			t.firstOp = event.Added
 		}
 	}
-	if err == nil || errors.Is(err, errNotServed) || errors.Is(err, errUnusable) || apierrors.IsForbidden(err) {
+	if err == nil || notServed || errors.Is(err, errUnusable) || apierrors.IsForbidden(err) {
 		t.status.looked.Store(true)
 	}
 	if err != nil {

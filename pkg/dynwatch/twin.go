@@ -21,6 +21,17 @@ import (
 // errUntold: an API server that was asked about a namesake does not answer.
 var errUntold = errors.New("it is not known whether its objects have an entry already")
 
+// errDenied: the namesake's API server answers 404, and no document confirms it.
+var errDenied = errors.New("404")
+
+// withoutDenial keeps a denial of the namesake from looking like one of the resource.
+func withoutDenial(err error) error {
+	if isUnconfirmed(err) {
+		return fmt.Errorf("%w: %v", errDenied, err) //nolint:errorlint // see above
+	}
+	return err
+}
+
 // nameEarlier notes in each spec the groups of the entries before it that name a
 // resource the same way, joined by commas.
 func nameEarlier(wanted []Resource, targets map[string]spec) {
@@ -49,7 +60,7 @@ func checkTwins(ctx context.Context, d *discovery, s spec, r *metav1.APIResource
 		other := parseName(group + "/" + s.resource)
 		same, err := sameStorage(ctx, d, other, r)
 		if err != nil {
-			return fmt.Errorf("%w, %s: %w", errUntold, nameOf(other), err)
+			return fmt.Errorf("%w, %s: %w", errUntold, nameOf(other), withoutDenial(err))
 		}
 		if same {
 			return fmt.Errorf("%w: its objects are those of %s, which has an entry before it: remove one of the two entries, "+
@@ -62,7 +73,7 @@ func checkTwins(ctx context.Context, d *discovery, s spec, r *metav1.APIResource
 // sameStorage reports whether another name is one of the same objects, in any version.
 func sameStorage(ctx context.Context, d *discovery, other schema.GroupResource, r *metav1.APIResource) (bool, error) {
 	versions, err := servedVersions(ctx, d, other.Group)
-	if errors.Is(err, errNotServed) {
+	if errors.Is(err, errNotServed) && !isUnconfirmed(err) {
 		return false, nil
 	}
 	if err != nil {
@@ -92,7 +103,11 @@ func (t *target) settleTwin(err error) error {
 	if t.untoldSince.IsZero() {
 		t.untoldSince = time.Now()
 	}
-	if time.Since(t.untoldSince) < t.timing.unserved {
+	patience := t.timing.unserved
+	if errors.Is(err, errDenied) {
+		patience = t.timing.withdrawn // it is an outage rather than another API server
+	}
+	if time.Since(t.untoldSince) < patience {
 		return err
 	}
 	t.logger.Warn("a resource of the same name is of another API server, which does not answer", "err", err)

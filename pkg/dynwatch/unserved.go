@@ -3,44 +3,82 @@ package dynwatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/informd/informd/pkg/event"
 )
 
-// endUnserved ends a resource that discovery has denied for a while: it was removed,
-// and its objects with it. If a watch was open until then, it has told of their ends.
-// If none was, the objects that are known end here, and a gap says that there may have
-// been others. When the resource comes back, it is a new one.
-func (t *target) endUnserved(ctx context.Context) error {
+// absence is what is known of a resource while discovery does not list it.
+type absence struct {
+	// since is when the authorities began to agree that the resource was removed, and at a
+	// revision from after that, 0 if none is known.
+	since time.Time
+	at    uint64
+}
+
+// discoveryLag is how long discovery can take to follow a definition. A watch that has
+// been closed for longer than that can have missed events.
+const discoveryLag = 10 * time.Second
+
+// endUnserved follows a resource that discovery does not list. When the authorities have
+// agreed for long enough that it was removed, its objects were removed with it. If a watch
+// was open until then, the watch has brought their deletions. If none was, the known
+// objects get them here, and a gap says that there can have been others. When the resource
+// returns, it is a new one. endUnserved returns the denial, with what follows from it.
+func (t *target) endUnserved(ctx context.Context, denial error) error {
+	a := &t.absence
 	known := t.index.len() > 0 || t.status.synced.Load()
-	if known && t.servedOtherwise(ctx) {
-		t.unservedSince, t.unwatched = time.Time{}, true
+	if isUnconfirmed(denial) {
+		*a = absence{}
+		t.unwatched = t.unwatched || isOutage(denial)
+		return denial
+	}
+	if !known {
+		if a.since.IsZero() {
+			a.since = time.Now()
+		}
+		if time.Since(a.since) >= t.timing.unserved {
+			t.noteGone()
+		}
+		return denial
+	}
+	if t.servedOtherwise(ctx) {
+		*a, t.unwatched = absence{}, true
 		if t.index.len() == 0 {
 			t.noteGone()
 		}
-		return nil
+		return denial
 	}
-	if t.unservedSince.IsZero() {
-		t.unservedSince, t.unservedAt = time.Now(), 0
-		if known {
-			t.unservedAt = t.revisionUnserved(ctx)
-		}
+	r := t.rule(ctx)
+	if r.last && !a.since.IsZero() && time.Since(a.since) >= r.after {
+		r.open = t.ruleLast(ctx, denial)
 	}
-	if time.Since(t.unservedSince) < t.timing.unserved {
-		return nil
+	if r.open != "" {
+		*a = absence{}
+		return fmt.Errorf("%w; informd keeps its %d objects: %s", denial, t.index.len(), r.open)
 	}
-	if !known {
-		t.noteGone()
-		return nil
+	if a.since.IsZero() {
+		*a = absence{since: time.Now(), at: r.at}
+		t.unwatched = t.unwatched || !t.closedSince.IsZero() && time.Since(t.closedSince) > discoveryLag
 	}
-	if err := t.endAllUnserved(ctx); err != nil {
+	if due := a.since.Add(r.after); time.Now().Before(due) {
+		return fmt.Errorf("%w; if it stays so, informd announces its %d objects as deleted at %s",
+			denial, t.index.len(), due.UTC().Format(time.RFC3339))
+	}
+	return errors.Join(t.endResource(ctx, reasonUnserved, a.at), denial)
+}
+
+// endResource announces all known objects as deleted, and forgets the target's position:
+// objects that appear later are new ones, in a storage that may be another one.
+func (t *target) endResource(ctx context.Context, reason string, at uint64) error {
+	if err := t.endAll(ctx, reason, at); err != nil {
 		return err
 	}
 	t.lost, t.undecided, t.first, t.firstOp, t.unwatched = nil, nil, firstList{}, event.Added, false
-	t.dropped = dropped{}
+	t.dropped, t.absence = dropped{}, absence{}
 	t.setCursor(0)
-	clear(t.ended) // it may come back in another storage, with lower revisions
+	clear(t.ended)
 	t.coverage.forget()
 	t.status.synced.Store(false)
 	if err := t.flush(ctx); err != nil {
@@ -53,20 +91,6 @@ func (t *target) endUnserved(ctx context.Context) error {
 	return nil
 }
 
-// revisionUnserved is a revision of now, when the resource is gone, 0 if none can be
-// had. That of another resource means something only if both are in one storage.
-func (t *target) revisionUnserved(ctx context.Context) uint64 {
-	if !t.nudge.custom.Load() {
-		return 0
-	}
-	rv, err := t.served.customRevision(ctx)
-	if err != nil {
-		t.logger.Debug("it is not known at which revision the resource was gone", "err", err)
-		return 0
-	}
-	return rv
-}
-
 // servedOtherwise reports whether it can be that only the version that is asked for
 // is gone: the objects are there then.
 func (t *target) servedOtherwise(ctx context.Context) bool {
@@ -76,11 +100,12 @@ func (t *target) servedOtherwise(ctx context.Context) bool {
 	other := t.spec
 	other.version = ""
 	_, err := resolve(ctx, t.clients.discovery, other)
-	return !errors.Is(err, errNotServed)
+	return !errors.Is(err, errNotServed) || isUnconfirmed(err)
 }
 
-// endAllUnserved ends all objects that are known, and declares what may be missing.
-func (t *target) endAllUnserved(ctx context.Context) error {
+// endAll announces all known objects as deleted, and declares events that can be missing.
+// At is a revision at which they were gone, 0 if none is known.
+func (t *target) endAll(ctx context.Context, reason string, at uint64) error {
 	if t.index.len() == 0 && t.lost == nil && !t.unwatched {
 		return nil
 	}
@@ -95,14 +120,15 @@ func (t *target) endAllUnserved(ctx context.Context) error {
 	for e := range t.index.all() {
 		last = max(last, e.rv)
 	}
-	to := max(last+1, t.unservedAt)
+	to := max(last+1, at)
+	t.remember(to)
 	for e := range t.index.all() {
 		if err := t.end(ctx, event.Deleted, e, nil, to, true); err != nil {
 			return err
 		}
 	}
-	gap := event.GapInfo{From: from, To: to, Reason: reasonUnserved, Recovered: event.RecoveredState}
-	t.logger.Warn("the resource is gone, and its objects with it", "reason", reasonUnserved, "from", from, "to", to)
+	gap := event.GapInfo{From: from, To: to, Reason: reason, Recovered: event.RecoveredState}
+	t.logger.Warn("the resource is gone, and its objects with it", "reason", reason, "from", from, "to", to)
 	return t.emitGap(ctx, gap)
 }
 

@@ -57,6 +57,7 @@ func TestResourceGone(t *testing.T) {
 			api.define()
 			if !c.custom {
 				api.remove(customDefinitions, "things.example.com")
+				api.remove(apiServices, "v1.example.com")
 			}
 			r := start(t, api, things())
 			r.eventually("definitions are watched", api.watched)

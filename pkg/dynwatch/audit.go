@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 )
 
@@ -139,12 +137,8 @@ func (a *audit) list(ctx context.Context, source *source) {
 			return ctx.Err()
 		}
 	}
-	a.rv, a.err = source.listMetadata(ctx, 0, func(m *metav1.PartialObjectMetadata) error {
-		rv, err := parseRV(m.ResourceVersion)
-		if err != nil {
-			return fmt.Errorf("%s/%s: %w", m.Namespace, m.Name, err)
-		}
-		page = append(page, difference{m.Namespace, m.Name, string(m.UID), rv})
+	a.rv, a.err = source.listMetadata(ctx, 0, func(m listed) error {
+		page = append(page, difference(m))
 		if len(page) < auditPage {
 			return nil
 		}

@@ -3,15 +3,16 @@ package dynwatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
 
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 )
 
 // clients are the connections to the API server, shared by all targets.
@@ -19,7 +20,7 @@ type clients struct {
 	config *rest.Config
 	// shared carries everything; with HTTP/2 it is one connection.
 	shared *http.Client
-	// other is a connection of its own: behind a load balancer it may reach
+	// other has a new connection for each request: behind a load balancer it may reach
 	// another API server, whose watch cache may reach further back.
 	other *http.Client
 	// apart has a connection for each watch and each list, with HTTP/1.1; slots has a
@@ -28,12 +29,15 @@ type clients struct {
 	slots, lists chan struct{}
 	// shareUntil is until when no watch has one, in Unix nanoseconds.
 	shareUntil atomic.Int64
-	// metadata serves the decoded look-ups.
-	metadata  metadata.Interface
-	discovery *discovery
+	// transports are those of the clients, as client-go made them.
+	transports []http.RoundTripper
+	// identities reads what identifies objects, and renders none.
+	identities *frame.Normaliser
+	discovery  *discovery
 	// fresh is discovery over a new connection each time.
-	fresh *discovery
-	pace  pace
+	fresh  *discovery
+	pace   pace
+	logger *slog.Logger
 }
 
 // warnings logs what the API server says beside its answers, deprecations mostly.
@@ -42,20 +46,6 @@ type warnings struct{ logger *slog.Logger }
 
 func (w warnings) HandleWarningHeader(code int, _, text string) {
 	w.logger.Debug("the API server warns", "code", code, "warning", text)
-}
-
-// impatient keeps the metadata client, whose requests cannot be told how often to
-// try, from trying again by itself: it does so where the answer says when, and
-// where a connection ended. What the answer says is in its Status as well.
-type impatient struct{ http.RoundTripper }
-
-func (i impatient) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := i.RoundTripper.RoundTrip(r)
-	if err != nil {
-		return nil, fmt.Errorf("%v", err) //nolint:errorlint // client-go must not look into it
-	}
-	response.Header.Del("Retry-After")
-	return response, nil
 }
 
 // streamBuffer is how many bytes of one response may wait to be read. Go's
@@ -81,17 +71,16 @@ const refusedApart = time.Hour
 // of TLS.
 const readSize = 32 << 10
 
-// own returns a copy of the configuration with a transport of its own, which
-// client-go's cache does not share with anyone, and with small buffers.
+// own returns a copy of the configuration with a transport that client-go's cache does not
+// share with anyone.
 func own(config *rest.Config) *rest.Config {
 	c := rest.CopyConfig(config)
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
-	c.Wrap(func(rt http.RoundTripper) http.RoundTripper {
-		limitBuffers(rt)
-		return rt
-	})
+	if t, ok := c.Transport.(*http.Transport); ok {
+		c.Transport = t.Clone()
+	}
 	return c
 }
 
@@ -120,63 +109,77 @@ func single(config *rest.Config) *rest.Config {
 	return own(c)
 }
 
-// limitBuffers finds the transport beneath client-go's wrappers.
-func limitBuffers(rt http.RoundTripper) {
+// transportOf finds the transport beneath client-go's wrappers, nil if there is none.
+func transportOf(rt http.RoundTripper) *http.Transport {
 	for {
 		switch t := rt.(type) {
 		case *http.Transport:
-			t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: streamBuffer}
-			t.ReadBufferSize = readSize
-			t.MaxIdleConnsPerHost = apartWatches + apartLists // a watch that follows another one has its connection
-			return
+			return t
 		case interface{ WrappedRoundTripper() http.RoundTripper }:
 			rt = t.WrappedRoundTripper()
 		default:
-			return
+			return nil
 		}
 	}
 }
 
+// limitBuffers limits what a transport holds of the answers.
+func limitBuffers(t *http.Transport) {
+	t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: streamBuffer}
+	t.ReadBufferSize = readSize
+	t.MaxIdleConnsPerHost = apartWatches + apartLists // a watch that follows another one has its connection
+}
+
+// newClient makes a client of a configuration.
+func (c *clients) newClient(config *rest.Config, change func(*http.Transport)) (*http.Client, error) {
+	wrapped := rest.CopyConfig(config)
+	wrapped.WrapTransport = transport.Wrappers(func(rt http.RoundTripper) http.RoundTripper {
+		c.transports = append(c.transports, rt)
+		if t := transportOf(rt); t != nil {
+			change(t)
+		}
+		return rt
+	}, config.WrapTransport) // the first one is innermost
+	client, err := rest.HTTPClientFor(wrapped)
+	if err != nil {
+		return nil, err
+	}
+	client.Transport = retryAfter{client.Transport}
+	return client, nil
+}
+
 func newClients(config *rest.Config, logger *slog.Logger) (*clients, error) {
-	c := own(config)
-	c.QPS = -1 // 300 targets must not queue behind each other at the start
+	base := rest.CopyConfig(config)
+	base.QPS = -1 // 300 targets must not queue behind each other at the start
 	// WatchList and watch responses are compressed for the life of the
 	// connection if the client accepts it; gunzip costs more than all the rest.
-	c.DisableCompression = true
-	c.WarningHandler = warnings{logger}
-	if c.UserAgent == "" {
-		c.UserAgent = rest.DefaultKubernetesUserAgent()
+	base.DisableCompression = true
+	base.WarningHandler = warnings{logger}
+	if base.UserAgent == "" {
+		base.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	shared, err := rest.HTTPClientFor(c)
-	if err != nil {
+	c := &clients{
+		config: base, slots: make(chan struct{}, apartWatches), lists: make(chan struct{}, apartLists), pace: newPace(), logger: logger,
+		identities: frame.NewNormaliser("", "", nil).Only(func(string) bool { return false }),
+	}
+	var err error
+	if c.shared, err = c.newClient(own(base), limitBuffers); err != nil {
 		return nil, err
 	}
-	second := rest.CopyConfig(c)
-	second.Dial, second.WrapTransport = config.Dial, config.WrapTransport
-	other, err := rest.HTTPClientFor(own(second))
-	if err != nil {
+	if c.other, err = c.newClient(own(base), func(t *http.Transport) {
+		limitBuffers(t)
+		t.DisableKeepAlives = true // one request for each connection, with HTTP/2 as well
+	}); err != nil {
 		return nil, err
 	}
-	apart, err := rest.HTTPClientFor(single(second))
-	if err != nil {
+	if c.apart, err = c.newClient(single(base), limitBuffers); err != nil {
 		return nil, err
 	}
-	meta, err := metadata.NewForConfigAndClient(c, &http.Client{Transport: impatient{shared.Transport}})
-	if err != nil {
+	if c.discovery, err = newDiscovery(base, c.shared); err != nil {
 		return nil, err
 	}
-	documents, err := newDiscovery(c, shared)
-	if err != nil {
-		return nil, err
-	}
-	fresh, err := newFreshDiscovery(second)
-	if err != nil {
-		return nil, err
-	}
-	return &clients{
-		config: c, shared: shared, other: other, apart: apart, slots: make(chan struct{}, apartWatches), lists: make(chan struct{}, apartLists),
-		metadata: meta, discovery: documents, fresh: fresh, pace: newPace(),
-	}, nil
+	c.fresh, err = newDiscovery(base, c.other)
+	return c, err
 }
 
 // takeSlot reports whether a watch may have a connection of its own, until ctx ends.
@@ -204,8 +207,12 @@ func (c *clients) takePlace(places chan struct{}) bool {
 // share has watches share a connection for some time.
 func (c *clients) share() { c.shareUntil.Store(time.Now().Add(refusedApart).UnixNano()) }
 
+// close closes the connections that no request uses. [http.Client.CloseIdleConnections]
+// does not reach the transport: client-go's wrappers do not pass it on.
 func (c *clients) close() {
-	c.shared.CloseIdleConnections()
-	c.other.CloseIdleConnections()
-	c.apart.CloseIdleConnections()
+	for _, rt := range c.transports {
+		if t := transportOf(rt); t != nil {
+			t.CloseIdleConnections()
+		}
+	}
 }

@@ -3,8 +3,6 @@ package dynwatch
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -47,9 +45,9 @@ func (t *target) sift(ctx context.Context) error {
 		return err
 	}
 	at, number := t.cursor, t.newSweep(sweep{}).number
-	seen := func(m *metav1.PartialObjectMetadata) error {
+	seen := func(m listed) error {
 		t.status.progressNow()
-		if e := t.index.get(m.Namespace, m.Name); e != nil {
+		if e := t.index.get(m.namespace, m.name); e != nil {
 			e.sweep = number
 		}
 		return nil

@@ -352,9 +352,15 @@ func statusJSON(code int, reason, message string) string {
 
 // selected reports whether the request's selectors and namespace take an object.
 func selected(r *http.Request, ns string, c change) bool {
-	name, byName := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
+	for field := range strings.SplitSeq(r.URL.Query().Get("fieldSelector"), ",") {
+		name, byName := strings.CutPrefix(field, "metadata.name=")
+		namespace, byNamespace := strings.CutPrefix(field, "metadata.namespace=")
+		if byName && c.name != name || byNamespace && c.ns != namespace {
+			return false
+		}
+	}
 	label, byLabel := strings.CutPrefix(r.URL.Query().Get("labelSelector"), "on=")
-	return c.isNamespace() == (r.URL.Path == namespacesPath) && (ns == "" || c.ns == ns) && (!byName || c.name == name) && (!byLabel || c.label == label)
+	return c.isNamespace() == (r.URL.Path == namespacesPath) && (ns == "" || c.ns == ns) && (!byLabel || c.label == label)
 }
 
 func (f *fakeAPI) body(r *http.Request, c change) string {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -341,11 +340,10 @@ func (t *target) silence() time.Duration {
 // matchesList reports whether a list of now equals the index.
 func (t *target) matchesList(ctx context.Context) (rv uint64, same bool, err error) {
 	same, n := true, 0
-	rv, err = t.source.listMetadata(ctx, 0, func(m *metav1.PartialObjectMetadata) error {
+	rv, err = t.source.listMetadata(ctx, 0, func(m listed) error {
 		n++
-		e := t.index.get(m.Namespace, m.Name)
-		rv, err := parseRV(m.ResourceVersion)
-		same = same && err == nil && e != nil && t.index.isUID(e, string(m.UID)) && (t.index.known(e) == rv || t.mayHaveHeldBack(e, rv))
+		e := t.index.get(m.namespace, m.name)
+		same = same && e != nil && t.index.isUID(e, m.uid) && (t.index.known(e) == m.rv || t.mayHaveHeldBack(e, m.rv))
 		return nil
 	})
 	return rv, same && n == t.index.len(), err

@@ -160,9 +160,9 @@ func TestHeldBackIsNoDivergence(t *testing.T) {
 	r.begin(gated())
 	r.caughtUp()
 	clean()
-	asked := api.requestsWith("metadata.name")
+	asked := api.requestsWith("fieldSelector=metadata.name%3D")
 	clean()
-	if again := api.requestsWith("metadata.name"); again != asked {
+	if again := api.requestsWith("fieldSelector=metadata.name%3D"); again != asked {
 		t.Errorf("%d objects were read once more", again-asked)
 	}
 	api.forget()
@@ -204,12 +204,12 @@ func TestAuditReadsFew(t *testing.T) {
 	r.begin(gated())
 	r.caughtUp()
 	for _, want := range []int{100, objects - 100, 0} {
-		before := api.requestsWith("metadata.name")
+		before := api.requestsWith("fieldSelector=metadata.name%3D")
 		results, err := r.manager.Audit(t.Context())
 		if err != nil || results[0].Err != nil || results[0].Divergences != 0 {
 			t.Errorf("audit: %+v, %v", results, err)
 		}
-		if read := api.requestsWith("metadata.name") - before; read != want {
+		if read := api.requestsWith("fieldSelector=metadata.name%3D") - before; read != want {
 			t.Errorf("%d objects were read, want %d", read, want)
 		}
 	}

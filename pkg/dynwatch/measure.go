@@ -82,7 +82,11 @@ func (w *weight) add(raw []byte) {
 func (p *planner) measure(ctx context.Context, src *source, c covered, t *TargetPlan) (one identity, err error) {
 	seen := 0
 	var w weight
-	meta, err := src.readList(ctx, src.bytes, src.spec.namespace, few(src.spec, sampleSize), func(raw []byte) error {
+	r := listRequest{client: src.bytes, namespace: src.spec.namespace, options: few(src.spec, sampleSize)}
+	meta, err := src.readList(ctx, r, func(raw []byte) error {
+		if seen == max(p.bounds.listed, sampleSize) { // the server ignores the limit
+			return errEnough
+		}
 		var o identity
 		_ = json.Unmarshal(raw, &o) // of one that is not readable nothing is known
 		if seen == 0 {
@@ -94,12 +98,19 @@ func (p *planner) measure(ctx context.Context, src *source, c covered, t *Target
 		}
 		return nil
 	})
-	if err != nil {
+	enough := errors.Is(err, errEnough)
+	if err != nil && !enough {
 		return one, fmt.Errorf("list: %w", err)
 	}
-	t.ResourceVersion = meta.ResourceVersion
+	if t.ResourceVersion = meta.ResourceVersion; enough && t.ResourceVersion == 0 {
+		if t.ResourceVersion, err = src.revision(ctx); err != nil {
+			return one, err
+		}
+	}
 	all := seen + int(max(meta.RemainingItems, 0))
 	switch {
+	case enough:
+		t.Objects, t.More = w.objects, true
 	case meta.Continue == "":
 		t.Objects = w.objects
 	case all == seen: // with a selector the API server does not say how many follow
@@ -122,20 +133,17 @@ func few(s spec, n int) metav1.ListOptions {
 	return metav1.ListOptions{Limit: int64(n), LabelSelector: s.labelSelector, FieldSelector: s.fieldSelector}
 }
 
-// errEnough ends a list of which enough has been seen.
-var errEnough = errors.New("enough")
-
 // count counts objects one by one, up to the bound. It returns the weight of a few that
 // are covered: w, or, if only some namespaces are, that of objects in a few of them.
 func (p *planner) count(ctx context.Context, src *source, c covered, w weight, t *TargetPlan) (weight, error) {
-	listed, in := 0, make(map[string]struct{})
-	_, err := src.listMetadata(ctx, 0, func(m *metav1.PartialObjectMetadata) error {
-		if listed == p.bounds.listed {
+	looked, in := 0, make(map[string]struct{})
+	_, err := src.listMetadata(ctx, 0, func(m listed) error {
+		if looked == p.bounds.listed {
 			return errEnough
 		}
-		if listed++; c.filter.covers(m.Namespace) {
+		if looked++; c.filter.covers(m.namespace) {
 			t.Objects++
-			in[m.Namespace] = struct{}{}
+			in[m.namespace] = struct{}{}
 		}
 		return nil
 	})
@@ -166,15 +174,21 @@ func (p *planner) countIn(ctx context.Context, src *source, names []string, t *T
 // weigh reads a few objects of each namespace.
 func weigh(ctx context.Context, src *source, namespaces []string) (w weight, err error) {
 	for _, namespace := range namespaces {
-		meta, err := src.readList(ctx, src.bytes, namespace, few(src.spec, max(1, sampleSize/len(namespaces))), func(raw []byte) error {
+		n := max(1, sampleSize/len(namespaces))
+		before := w.objects
+		meta, err := src.readList(ctx, listRequest{client: src.bytes, namespace: namespace, options: few(src.spec, n)}, func(raw []byte) error {
+			if w.objects-before == n { // the server ignores the limit
+				return errEnough
+			}
 			w.add(raw)
 			return nil
 		})
-		if err != nil {
+		enough := errors.Is(err, errEnough)
+		if err != nil && !enough {
 			return w, fmt.Errorf("list: %w", err)
 		}
 		w.more += int(max(meta.RemainingItems, 0))
-		w.untold = w.untold || meta.Continue != "" && meta.RemainingItems <= 0
+		w.untold = w.untold || enough || meta.Continue != "" && meta.RemainingItems <= 0
 	}
 	return w, nil
 }

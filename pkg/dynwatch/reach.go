@@ -81,7 +81,14 @@ func (p *planner) oldestWatched(ctx context.Context, s *source) (uint64, error) 
 // keeps reports whether etcd still has a revision. A look-up by name, be there such an
 // object or not, is always answered by etcd, and costs least.
 func (s *source) keeps(ctx context.Context, one identity, rv uint64) (bool, error) {
-	meta, err := s.readList(ctx, s.bytes, one.Metadata.Namespace, byName(rv, one.Metadata.Name), func([]byte) error { return nil })
+	r := listRequest{client: s.bytes, namespace: one.Metadata.Namespace, options: byName(rv, one.Metadata.Name)}
+	items := 0
+	meta, err := s.readList(ctx, r, func([]byte) error {
+		if items++; items > 1 {
+			return errUnselected
+		}
+		return nil
+	})
 	switch {
 	case expired(err):
 		return false, nil

@@ -121,7 +121,7 @@ func TestManyDifferencesAreFetchedByList(t *testing.T) {
 	api.do(func() { api.mute = false })
 	r.caughtUp()
 	checkStream(t, r.log.all(), api)
-	if byName := api.requestsWith("metadata.name"); byName != 0 {
+	if byName := api.requestsWith("fieldSelector=metadata.name%3D"); byName != 0 {
 		t.Errorf("%d look-ups by name", byName)
 	}
 }

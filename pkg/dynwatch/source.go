@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
@@ -14,10 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -39,10 +36,13 @@ const (
 // errInexact: the server answered a list at an exact revision with another one.
 var errInexact = errors.New("the server does not list at exact revisions")
 
+// errUnselected: the server answered a list of one name with other objects.
+var errUnselected = errors.New("the server does not list by name")
+
 // unsupported reports whether err says that the server cannot list at an exact
-// revision, as some aggregated API servers.
+// revision, or by name, as some aggregated API servers.
 func unsupported(err error) bool {
-	return errors.Is(err, errInexact) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
+	return errors.Is(err, errInexact) || errors.Is(err, errUnselected) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
 // source makes the requests for one target's resource.
@@ -53,15 +53,16 @@ type source struct {
 	// frames does not render those that are not wanted, whole renders all.
 	filter        *filter
 	frames, whole *frame.Normaliser
-	// bytes and dynamic are the same client, raw and as client-go's dynamic one;
-	// the other two are that on the second connection, apart on one for each watch.
+	// bytes and dynamic are the same client, raw and as client-go's dynamic one. Other is
+	// that over a new connection for each request, apart over one for each watch.
 	bytes, otherBytes, apartBytes rest.Interface
 	dynamic, other, apart         dynamic.ResourceInterface
 	// listsShare is until when lists go over the shared connection, in Unix nanoseconds:
 	// one over a connection of its own has failed.
 	listsShare atomic.Int64
-	metadata   metadata.ResourceInterface
-	clients    *clients
+	// unselectable: the server refuses field selectors.
+	unselectable atomic.Bool
+	clients      *clients
 }
 
 // newSource makes the source of a resource. Its objects come in the shape that shape
@@ -90,19 +91,16 @@ func newSource(s spec, r resolved, c *clients, redactor *frame.Redactor, shape f
 	src.apart = dynamic.New(src.apartBytes).Resource(r.gvr).Namespace(s.namespace)
 	src.dynamic = dynamic.New(src.bytes).Resource(r.gvr).Namespace(s.namespace)
 	src.other = dynamic.New(src.otherBytes).Resource(r.gvr).Namespace(s.namespace)
-	src.metadata = c.metadata.Resource(r.gvr).Namespace(s.namespace)
 	return src, nil
 }
 
 // watch opens a watch from rv, which lasts until ctx ends at the latest; end ctx
 // when done with it. Its events carry *frame.Watched, or *metav1.Status
 // for watch.Error. A watch of whole objects has a connection of its own, if there are not
-// too many. With fresh it goes over the second connection, opened anew
-// unless another watch is on it.
+// too many. With fresh it has a new connection, see [clients.other].
 func (s *source) watch(ctx context.Context, rv uint64, fresh bool) (watch.Interface, error) {
 	client := s.dynamic
 	if fresh {
-		s.clients.other.CloseIdleConnections()
 		client = s.other
 	}
 	g := newGuard(ctx)
@@ -133,158 +131,6 @@ func (s *source) watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 		return nil, fmt.Errorf("watch: %w", g.explain(err))
 	}
 	return w, nil
-}
-
-// page is the options of one list request, rv 0 meaning consistent: what etcd
-// holds now. Requests that continue a list carry no revision: the token does
-// (the server answers 422 otherwise).
-func page(rv uint64, next string) metav1.ListOptions {
-	o := metav1.ListOptions{Limit: pageSize, Continue: next}
-	if rv != 0 && next == "" {
-		o.ResourceVersion = formatRV(rv)
-		o.ResourceVersionMatch = metav1.ResourceVersionMatchExact
-	}
-	return o
-}
-
-// listing is a place in a list of several pages: at is the exact revision to
-// list, or 0 for what etcd holds now; next is the token of the page to read;
-// namespace is the one to list, if it is not the source's.
-type listing struct {
-	at        uint64
-	next      string
-	namespace string
-	memory    *frame.Memory // of the objects, see [frame.Normaliser.ReadList]
-}
-
-// list streams every object of the selection, as n normalises it, or the report about
-// one that is malformed, through take, from where l stands, and returns the list's
-// revision. After an error l stands at the page that was not read to its end.
-func (s *source) list(ctx context.Context, l *listing, n *frame.Normaliser, take func(o *frame.Object, bad *frame.Malformed) error) (uint64, error) {
-	client := s.bytes
-	if s.spec.mode == Full && time.Now().UnixNano() >= s.listsShare.Load() && s.clients.takePlace(s.clients.lists) {
-		defer func() { <-s.clients.lists }()
-		client = s.apartBytes
-	}
-	for {
-		o := page(l.at, l.next)
-		o.LabelSelector, o.FieldSelector = s.spec.labelSelector, s.spec.fieldSelector
-		meta, err := s.stream(ctx, client, cmp.Or(l.namespace, s.spec.namespace), o, func(body io.Reader, g *guard) (frame.ListMeta, error) {
-			return n.ReadList(body, maxObject, l.memory, func(o *frame.Object, bad *frame.Malformed) error {
-				g.pause() // while the log is full, it is not the server that is slow
-				defer g.resume()
-				return take(o, bad)
-			})
-		})
-		if err != nil {
-			return 0, fmt.Errorf("list: %w", err)
-		}
-		if l.at != 0 && meta.ResourceVersion != l.at {
-			return 0, fmt.Errorf("list at %d: %w", l.at, errInexact)
-		}
-		if l.next = meta.Continue; l.next == "" {
-			return meta.ResourceVersion, nil
-		}
-	}
-}
-
-// readList makes one list request and streams its items. The bytes given to item are
-// valid during the call only.
-func (s *source) readList(ctx context.Context, client rest.Interface, namespace string, o metav1.ListOptions, item func(raw []byte) error) (frame.ListMeta, error) {
-	return s.stream(ctx, client, namespace, o, func(body io.Reader, g *guard) (frame.ListMeta, error) {
-		return frame.ReadList(body, maxObject, func(raw []byte) error {
-			g.pause()
-			defer g.resume()
-			return item(raw)
-		})
-	})
-}
-
-// stream makes one list request and has read read the answer. If client is the one with
-// connections of their own, and no answer comes, the shared connection is asked.
-func (s *source) stream(
-	ctx context.Context, client rest.Interface, namespace string, o metav1.ListOptions, read func(body io.Reader, g *guard) (frame.ListMeta, error),
-) (meta frame.ListMeta, err error) {
-	g := newGuard(ctx)
-	defer g.close()
-	defer func() { err = g.explain(err) }()
-	ask := func(client rest.Interface) (io.ReadCloser, error) {
-		return client.Get().AbsPath(s.path(namespace)...).SpecificallyVersionedParams(&o, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}).Stream(g.ctx)
-	}
-	body, err := ask(client)
-	if err != nil && client == s.apartBytes && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
-		if body, err = ask(s.bytes); err == nil {
-			s.shareLists()
-		}
-	}
-	if err != nil {
-		return frame.ListMeta{}, err
-	}
-	defer func() { err = errors.Join(err, body.Close()) }()
-	if meta, err = read(body, g); err != nil {
-		if client == s.apartBytes && ctx.Err() == nil {
-			s.shareLists() // whatever it was: that one works as well
-		}
-		return meta, err
-	}
-	// Read to the end, so that an HTTP/1.1 connection can be used again.
-	_, err = io.Copy(io.Discard, body)
-	return meta, err
-}
-
-// shareLists has lists share a connection for some time.
-func (s *source) shareLists() { s.listsShare.Store(time.Now().Add(refusedApart).UnixNano()) }
-
-func (s *source) path(namespace string) []string {
-	gvr := s.resolved.gvr
-	path := []string{"/apis", gvr.Group, gvr.Version}
-	if gvr.Group == "" {
-		path = []string{"/api", gvr.Version}
-	}
-	if namespace != "" {
-		path = append(path, "namespaces", namespace)
-	}
-	return append(path, gvr.Resource)
-}
-
-// listMetadata is list with metadata only, decoded, without the namespaces that
-// are not covered.
-func (s *source) listMetadata(ctx context.Context, rv uint64, item func(*metav1.PartialObjectMetadata) error) (uint64, error) {
-	for next := ""; ; {
-		o := page(rv, next)
-		o.LabelSelector, o.FieldSelector = s.spec.labelSelector, s.spec.fieldSelector
-		l, err := s.metadataPage(ctx, o)
-		if err != nil {
-			return 0, fmt.Errorf("list metadata: %w", err)
-		}
-		got, err := parseRV(l.ResourceVersion)
-		if err != nil {
-			return 0, fmt.Errorf("list metadata: %w", err)
-		}
-		if rv != 0 && got != rv {
-			return 0, fmt.Errorf("list metadata at %d: %w", rv, errInexact)
-		}
-		for i := range l.Items {
-			if !s.filter.covers(l.Items[i].Namespace) {
-				continue
-			}
-			if err := item(&l.Items[i]); err != nil {
-				return 0, err
-			}
-		}
-		if l.Continue == "" {
-			return got, nil
-		}
-		next = l.Continue
-	}
-}
-
-func (s *source) metadataPage(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
-	defer s.clients.pace.begin(ctx)()
-	g := newGuard(ctx)
-	defer g.close()
-	l, err := s.metadata.List(g.ctx, o)
-	return l, g.explain(err)
 }
 
 // objectAt returns an object by name as it was at rv (now if rv is 0), whether
@@ -323,10 +169,16 @@ func (s *source) lookBy(ctx context.Context, namespace, name string, rv uint64, 
 	defer s.clients.pace.begin(ctx)()
 	var found frame.Object
 	var ok bool
-	meta, err := s.readList(ctx, s.bytes, namespace, o, func(raw []byte) error {
-		var err error
-		found, err = s.whole.Normalise(raw)
-		ok = err == nil
+	meta, err := s.readList(ctx, listRequest{client: s.bytes, namespace: namespace, options: o}, func(raw []byte) error {
+		one, err := s.whole.Normalise(raw)
+		is := one.Name
+		if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
+			is = cmp.Or(bad.Name, name)
+		}
+		if is != name {
+			return errUnselected
+		}
+		found, ok = one, err == nil
 		return err
 	})
 	if err == nil && rv != 0 && meta.ResourceVersion != rv {
@@ -336,26 +188,6 @@ func (s *source) lookBy(ctx context.Context, namespace, name string, rv uint64, 
 		return frame.Object{}, false, 0, fmt.Errorf("look up %s/%s at revision %d: %w", namespace, name, rv, err)
 	}
 	return found, ok, meta.ResourceVersion, nil
-}
-
-// revision returns the resource's newest revision in etcd.
-func (s *source) revision(ctx context.Context) (uint64, error) {
-	l, err := s.metadataPage(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
-		return 0, fmt.Errorf("get revision: %w", err)
-	}
-	return parseRV(l.ResourceVersion)
-}
-
-// revisionElsewhere is revision over the second connection, opened anew unless a
-// watch is on it.
-func (s *source) revisionElsewhere(ctx context.Context) (uint64, error) {
-	s.clients.other.CloseIdleConnections()
-	meta, err := s.readList(ctx, s.otherBytes, s.spec.namespace, metav1.ListOptions{Limit: 1}, func([]byte) error { return nil })
-	if err != nil {
-		return 0, fmt.Errorf("get revision: %w", err)
-	}
-	return meta.ResourceVersion, nil
 }
 
 func formatRV(rv uint64) string { return strconv.FormatUint(rv, 10) }

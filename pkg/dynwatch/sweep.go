@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -292,24 +291,20 @@ type difference struct {
 
 // differences does a sweep with metadata only. It returns the list's revision.
 func (t *target) differences(ctx context.Context, s *sweep) (differing []difference, rv uint64, err error) {
-	rv, err = t.source.listMetadata(ctx, s.at, func(m *metav1.PartialObjectMetadata) error {
+	rv, err = t.source.listMetadata(ctx, s.at, func(m listed) error {
 		t.status.progressNow()
-		rv, err := parseRV(m.ResourceVersion)
-		if err != nil {
-			return fmt.Errorf("%s/%s: %w", m.Namespace, m.Name, err)
-		}
-		e := t.index.get(m.Namespace, m.Name)
+		e := t.index.get(m.namespace, m.name)
 		if e != nil {
 			e.sweep = s.number
 		}
-		if rv <= t.coverage.listed[m.Namespace] {
-			if err := t.skip(ctx, leftFrame{watch.Added, m.Namespace, m.Name, rv}); err != nil {
+		if m.rv <= t.coverage.listed[m.namespace] {
+			if err := t.skip(ctx, leftFrame{watch.Added, m.namespace, m.name, m.rv}); err != nil {
 				return err
 			}
 		}
-		fromWatch := s.horizon != 0 && rv > s.horizon
-		if !fromWatch && !t.isPast(e, m.Namespace, m.Name, string(m.UID), rv) && (e == nil || !t.index.isUID(e, string(m.UID)) || rv > t.index.known(e)) {
-			differing = append(differing, difference{m.Namespace, m.Name, string(m.UID), rv})
+		fromWatch := s.horizon != 0 && m.rv > s.horizon
+		if !fromWatch && !t.isPast(e, m.namespace, m.name, m.uid, m.rv) && (e == nil || !t.index.isUID(e, m.uid) || m.rv > t.index.known(e)) {
+			differing = append(differing, difference(m))
 		}
 		return nil
 	})

@@ -153,7 +153,7 @@ func TestWalkOfAHotObjectHoldsFewBodies(t *testing.T) {
 	})
 	r.wantGap(n, event.RecoveredKnown)
 	// Each revision once on the way down, most of them once more on the way up.
-	if asked := api.requestsWith("metadata.name"); asked < 900 || asked > 1010 {
+	if asked := api.requestsWith("fieldSelector=metadata.name%3D"); asked < 900 || asked > 1010 {
 		t.Errorf("%d requests", asked)
 	}
 }
@@ -172,7 +172,7 @@ func TestWalkKeepsItsBudget(t *testing.T) {
 		})
 		r.wantGap(n, event.RecoveredPartial)
 		const final = 10 // the listed states are fetched beside it
-		if asked := api.requestsWith("metadata.name"); asked != budget+final {
+		if asked := api.requestsWith("fieldSelector=metadata.name%3D"); asked != budget+final {
 			t.Errorf("budget %d: %d requests", budget, asked)
 		}
 	}

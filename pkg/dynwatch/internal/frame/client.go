@@ -13,6 +13,9 @@ const (
 	acceptFull     = runtime.ContentTypeJSON
 	acceptMetadata = runtime.ContentTypeJSON + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	acceptMetaList = runtime.ContentTypeJSON + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	// AcceptIdentities asks for a list of metadata, or, of a server that has no such lists,
+	// for whole objects.
+	AcceptIdentities = acceptMetaList + "," + acceptFull
 )
 
 // NewRESTClient returns the client for dynamic.New whose watches deliver

@@ -1,0 +1,77 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// noName is a name that no object has: it is no DNS name. It is a valid path segment,
+	// without which the API server would not look the name up but read every object.
+	noName = "-informd-no-object-"
+	// noNamespace narrows a list of all namespaces to one key of etcd. It must be valid, and
+	// need not exist.
+	noNamespace = "informd-no-namespace"
+)
+
+// revision returns the resource's newest revision in etcd.
+func (s *source) revision(ctx context.Context) (uint64, error) { return s.head(ctx, s.bytes) }
+
+// revisionElsewhere is revision over a new connection, which may reach another API server.
+func (s *source) revisionElsewhere(ctx context.Context) (uint64, error) {
+	return s.head(ctx, s.otherBytes)
+}
+
+// head asks for the newest revision with a consistent list of a name that no object has:
+// the server reads, decrypts, decodes and converts no object for it. Where the server
+// refuses field selectors, head asks for a list of one object.
+func (s *source) head(ctx context.Context, client rest.Interface) (uint64, error) {
+	defer s.clients.pace.begin(ctx)()
+	r := listRequest{client: client, namespace: s.spec.namespace, options: metav1.ListOptions{Limit: 1}, identities: true}
+	if !s.unselectable.Load() {
+		r.options.FieldSelector = s.nothing()
+		rv, err := s.headOf(ctx, r)
+		if err == nil || !apierrors.IsBadRequest(err) && !apierrors.IsInvalid(err) {
+			return rv, err
+		}
+		s.unselectable.Store(true)
+		r.options.FieldSelector = ""
+	}
+	return s.headOf(ctx, r)
+}
+
+// nothing is a field selector that matches no object.
+func (s *source) nothing() string {
+	if s.resolved.namespaced && s.spec.namespace == "" {
+		return "metadata.namespace=" + noNamespace + ",metadata.name=" + noName
+	}
+	return "metadata.name=" + noName
+}
+
+// headOf returns a list's revision. It reads no more items than were asked for, whatever
+// the server sends. A server that ignores limits and selectors may send its revision behind
+// all items: then head reads past them, and holds none.
+func (s *source) headOf(ctx context.Context, r listRequest) (uint64, error) {
+	items := 0
+	meta, err := s.readList(ctx, r, func([]byte) error {
+		if items++; int64(items) > r.options.Limit {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) && meta.ResourceVersion == 0 {
+		meta, err = s.readList(ctx, r, func([]byte) error { return nil })
+	}
+	switch {
+	case err != nil && !errors.Is(err, errEnough):
+		return 0, fmt.Errorf("get revision: %w", err)
+	case meta.ResourceVersion == 0:
+		return 0, errors.New("get revision: the server names no resourceVersion for its list")
+	}
+	return meta.ResourceVersion, nil
+}

@@ -1,0 +1,278 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+)
+
+// pipeListener is a listener whose connections are in memory, so that a test with them can
+// run on synctest's clock.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	close(l.closed)
+	return nil
+}
+
+func (*pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case l.conns <- server:
+		return client, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// sourceOnPipes is a source of Pods whose requests a handler answers, within a bubble of synctest.
+func sourceOnPipes(t *testing.T, handler http.HandlerFunc) *source {
+	t.Helper()
+	l := &pipeListener{make(chan net.Conn), make(chan struct{})}
+	server := http.Server{Handler: handler}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(l) // until it is closed
+	}()
+	s := podSource(t, &rest.Config{Host: "http://pipe", Dial: l.dial})
+	t.Cleanup(func() {
+		s.clients.close()
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		<-ended
+		synctest.Wait()
+	})
+	return s
+}
+
+func podSource(t *testing.T, config *rest.Config) *source {
+	t.Helper()
+	c, err := newClients(config, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	s, err := newSource(spec{version: "v1", resource: "pods", mode: Full}, resolved{gvr: gvr, kind: "Pod", namespaced: true}, c, nil, noShape, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// writePods writes a page of a list of so many Pods, at revision 7 for ever.
+func writePods(w io.Writer, r *http.Request, all int) {
+	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+	next, to := "", all
+	if limit > 0 && from+limit < all {
+		to = from + limit
+		next = strconv.Itoa(to)
+	}
+	fmt.Fprintf(w, `{"kind":"List","metadata":{"resourceVersion":"7","continue":%q},"items":[`, next)
+	for i := from; i < to; i++ {
+		if i > from {
+			fmt.Fprint(w, ",")
+		}
+		fmt.Fprintf(w, `{"metadata":{"name":"p%d","namespace":"a","uid":"u%[1]d","resourceVersion":"%d"}}`, i, i+1)
+	}
+	fmt.Fprint(w, "]}")
+}
+
+// TestComparisonOutlastsRefusals: one refused request of fifty costs a list of 400 pages
+// no page that was read, and the server's delay is honoured.
+func TestComparisonOutlastsRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const objects, refusedPages = 200_000, 8
+		requests := make(map[string]int)
+		s := sourceOnPipes(t, func(w http.ResponseWriter, r *http.Request) {
+			next := r.URL.Query().Get("continue")
+			requests[next]++
+			if from, _ := strconv.Atoi(next); from%(50*pageSize) == 25*pageSize && requests[next] == 1 {
+				w.Header().Set("Retry-After", "2")
+				http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
+				return
+			}
+			writePods(w, r, objects)
+		})
+		began, count := time.Now(), 0
+		rv, err := s.listMetadata(t.Context(), 0, func(o listed) error {
+			if want := "p" + strconv.Itoa(count); o.name != want || o.uid != "u"+strconv.Itoa(count) || o.rv != uint64(count)+1 {
+				t.Fatalf("object %d is %+v", count, o)
+			}
+			count++
+			return nil
+		})
+		if err != nil || rv != 7 || count != objects {
+			t.Fatalf("listed %d objects at revision %d: %v", count, rv, err)
+		}
+		if len(requests) != objects/pageSize || requests[""] != 1 {
+			t.Errorf("%d pages were requested, the first %d times", len(requests), requests[""])
+		}
+		if took := time.Since(began); took < refusedPages*2*time.Second || took > refusedPages*3*time.Second {
+			t.Errorf("the list took %v, want %d pauses of 2 s", took, refusedPages)
+		}
+	})
+}
+
+// TestListResumesWithinAPage: an answer that breaks off is read again, and no object of it
+// is handed over twice.
+func TestListResumesWithinAPage(t *testing.T) {
+	for name, list := range map[string]func(ctx context.Context, s *source, item func(name string) error) (uint64, error){
+		"metadata": func(ctx context.Context, s *source, item func(string) error) (uint64, error) {
+			return s.listMetadata(ctx, 0, func(o listed) error { return item(o.name) })
+		},
+		"objects": func(ctx context.Context, s *source, item func(string) error) (uint64, error) {
+			return s.list(ctx, &listing{}, s.frames, func(o *frame.Object, _ *frame.Malformed) error { return item(o.Name) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				broken := make(map[string]bool)
+				s := sourceOnPipes(t, func(w http.ResponseWriter, r *http.Request) {
+					next := r.URL.Query().Get("continue")
+					if next == "" || broken[next] {
+						writePods(w, r, 1200)
+						return
+					}
+					broken[next] = true
+					var b strings.Builder
+					writePods(&b, r, 1200)
+					_, _ = io.WriteString(w, b.String()[:b.Len()/2])
+					panic(http.ErrAbortHandler)
+				})
+				var names []string
+				rv, err := list(t.Context(), s, func(name string) error { names = append(names, name); return nil })
+				if err != nil || rv != 7 || len(names) != 1200 || len(broken) != 2 {
+					t.Fatalf("listed %d objects at revision %d, %d pages broke off: %v", len(names), rv, len(broken), err)
+				}
+				slices.Sort(names)
+				if len(slices.Compact(names)) != 1200 {
+					t.Error("objects were handed over twice")
+				}
+				mine := errors.New("mine")
+				if _, err := list(t.Context(), s, func(string) error { return mine }); !errors.Is(err, mine) {
+					t.Errorf("error %v, want the caller's", err)
+				}
+			})
+		})
+	}
+}
+
+// TestListEndsWhereRepeatingIsNoUse: what a page's second request cannot change is returned
+// at once, and the attempts are bounded.
+func TestListEndsWhereRepeatingIsNoUse(t *testing.T) {
+	for name, test := range map[string]struct {
+		code     int
+		reason   metav1.StatusReason
+		first    bool // the first page fails
+		requests int
+	}{
+		"expired token":         {410, metav1.StatusReasonExpired, false, 2},
+		"forbidden":             {403, metav1.StatusReasonForbidden, false, 2},
+		"not served any more":   {404, metav1.StatusReasonNotFound, false, 2},
+		"broken from the start": {500, metav1.StatusReasonInternalError, true, 1},
+		"broken on the way":     {500, metav1.StatusReasonInternalError, false, 1 + pageAttempts},
+		"busy":                  {429, metav1.StatusReasonTooManyRequests, true, pageAttempts},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				requests := 0
+				s := sourceOnPipes(t, func(w http.ResponseWriter, r *http.Request) {
+					requests++
+					if r.URL.Query().Get("continue") == "" && !test.first {
+						writePods(w, r, 1200)
+						return
+					}
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(test.code)
+					fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q}`, test.code, test.reason)
+				})
+				_, err := s.listMetadata(t.Context(), 0, func(listed) error { return nil })
+				if apierrors.ReasonForError(err) != test.reason || requests != test.requests {
+					t.Errorf("%d requests, want %d: %v", requests, test.requests, err)
+				}
+			})
+		})
+	}
+}
+
+// TestRetryAfterReachesTheCaller, however the server says it and whatever was asked.
+func TestRetryAfterReachesTheCaller(t *testing.T) {
+	status := `{"kind":"Status","apiVersion":"v1","status":"Failure","code":429,"reason":"TooManyRequests"}`
+	withDetails := strings.Replace(status, `"code"`, `"details":{"retryAfterSeconds":7},"code"`, 1)
+	for name, answer := range map[string]struct {
+		code                   int
+		contentType, after, of string
+		want                   time.Duration
+	}{
+		"text":             {429, "text/plain", "7", "Too many requests, please try again later.", 7 * time.Second},
+		"status":           {429, "application/json", "7", status, 7 * time.Second},
+		"status only":      {429, "application/json", "", withDetails, 7 * time.Second},
+		"header is longer": {429, "application/json", "9", withDetails, 9 * time.Second},
+		"HTML of a proxy":  {503, "text/html", "7", "<html>", 7 * time.Second},
+		"date":             {503, "text/html", "Sat, 01 Jan 2000 00:00:07 GMT", "<html>", 7 * time.Second},
+		"a day":            {429, "text/plain", "86400", "", maxRetryAfter},
+		"none":             {500, "text/plain", "", "", 0},
+		"no number":        {500, "text/plain", "soon", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := sourceOnPipes(t, func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", answer.contentType)
+					if answer.after != "" {
+						w.Header().Set("Retry-After", answer.after)
+					}
+					w.WriteHeader(answer.code)
+					_, _ = io.WriteString(w, answer.of)
+				})
+				for request, err := range map[string]error{
+					"watch":     second(s.watch(t.Context(), 1, false)),
+					"revision":  second(s.revision(t.Context())),
+					"name":      third(s.objectAt(t.Context(), "a", "x", 0)),
+					"discovery": second(servedVersions(t.Context(), s.clients.discovery, "apps")),
+				} {
+					if got, ok := suggestedDelay(err); got != answer.want || ok != (answer.want != 0) {
+						t.Errorf("%s: wait %v, %v, want %v (%v)", request, got, ok, answer.want, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func third[T, U any](_ T, _ U, err error) error { return err }

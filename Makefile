@@ -83,8 +83,8 @@ chaos-baseline: servers ## the same with a hand-written informer program in info
 		$(GO) test ./chaos -run '^TestChaos$$' -count 1 -v -timeout $$(($(MINUTES) * 2 + 15))m
 
 .PHONY: servers
-servers: ## build the API server, etcd and NATS that the tests use, if not in the cache yet
-	@echo '==> test servers (the first time, kube-apiserver is built from source: about 7 minutes on 2 cores)'
+servers: ## build the servers that the tests use (Kubernetes, etcd, NATS), if not in the cache yet
+	@echo '==> test servers (the first time, Kubernetes is built from source: about 10 minutes on 2 cores)'
 	@$(GO) run -C test ./cluster/build
 
 .PHONY: fuzz

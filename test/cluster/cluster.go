@@ -16,15 +16,16 @@ import (
 
 // Cluster is a running control plane. All methods are safe for concurrent use.
 type Cluster struct {
-	options    Options
-	dir        *proc.Dir
-	keys       *keys
-	adminToken string
-	kubeconfig string
-	ports      []*proc.Port // all of them, for Close
-	etcd       *proc.Process
-	etcdURL    string
-	servers    []*apiServer
+	options     Options
+	dir         *proc.Dir
+	keys        *keys
+	adminToken  string
+	kubeconfig  string
+	ports       []*proc.Port // all of them, for Close
+	etcd        *proc.Process
+	etcdURL     string
+	etcdPeerURL string
+	servers     []*apiServer
 
 	userMu sync.Mutex // guards users
 	users  int        // how many were added; names the files of the next

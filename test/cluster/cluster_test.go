@@ -313,3 +313,53 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 	assertEmpty(t, temp)
 }
+
+func TestRestoreBringsBackTheSnapshotAtAHigherRevision(t *testing.T) {
+	const bump = 1000
+	for name, test := range map[string]struct{ stopped bool }{
+		"below a stopped API server": {stopped: true},
+		"below a running API server": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			c := cluster.Start(t, cluster.Options{})
+			admin := client(t, c.RESTConfig())
+			kept := create(ctx, t, admin, "kept")
+			file := filepath.Join(t.TempDir(), "snapshot.db")
+			if err := c.SnapshotEtcd(ctx, file); err != nil {
+				t.Fatal(err)
+			}
+			create(ctx, t, admin, "lost")
+			before, err := c.Revision(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.stopped {
+				if err := c.APIServer(0).Stop(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := c.RestoreEtcd(ctx, file, cluster.RestoreOptions{BumpRevision: bump, MarkCompacted: true}); err != nil {
+				t.Fatal(err)
+			}
+			if after, err := c.Revision(ctx); err != nil || after < before+bump/2 {
+				t.Errorf("revision %d after the restore, %d before: %v", after, before, err)
+			}
+			if test.stopped {
+				if err := c.APIServer(0).Start(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			configMaps := admin.CoreV1().ConfigMaps(namespace)
+			eventually(ctx, t, "the state of the snapshot is served", func(ctx context.Context) bool {
+				got, err := configMaps.Get(ctx, "kept", metav1.GetOptions{})
+				_, lost := configMaps.Get(ctx, "lost", metav1.GetOptions{})
+				return err == nil && got.UID == kept.UID && got.ResourceVersion == kept.ResourceVersion && apierrors.IsNotFound(lost)
+			})
+			exact := metav1.ListOptions{FieldSelector: "metadata.name=kept", ResourceVersion: kept.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
+			if _, err := configMaps.List(ctx, exact); !apierrors.IsResourceExpired(err) {
+				t.Errorf("list at a revision before the restore: %v, want 410", err)
+			}
+		})
+	}
+}

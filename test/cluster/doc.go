@@ -1,7 +1,8 @@
 // Package cluster runs a real Kubernetes control plane for tests: one etcd and
 // one or two kube-apiservers, each a process of its own, on loopback ports and
 // in a directory of their own. Tests kill, freeze and restart the processes,
-// compact etcd by hand and mint users with limited rights.
+// compact etcd by hand, restore it from a snapshot with etcdutl, and mint users
+// with limited rights.
 //
 //	func TestSomething(t *testing.T) {
 //		c := cluster.Start(t, cluster.Options{})

@@ -33,15 +33,15 @@ func (c *Cluster) prepareEtcd() error {
 	if err != nil {
 		return err
 	}
-	c.etcdURL = "http://" + client.Address()
+	c.etcdURL, c.etcdPeerURL = "http://"+client.Address(), "http://"+peer.Address()
 	c.etcd = proc.New(proc.Spec{
 		Name: "etcd",
 		Path: c.options.Binary,
 		Args: []string{
 			"etcd",
-			"--data-dir=" + c.dir.Join("etcd"),
+			"--data-dir=" + c.etcdDir(),
 			"--client-url=" + c.etcdURL,
-			"--peer-url=http://" + peer.Address(),
+			"--peer-url=" + c.etcdPeerURL,
 			"--quota-backend-bytes=" + strconv.FormatInt(c.options.EtcdQuotaBytes, 10),
 		},
 		Log:   c.dir.Join("etcd.log"),
@@ -49,6 +49,8 @@ func (c *Cluster) prepareEtcd() error {
 	})
 	return nil
 }
+
+func (c *Cluster) etcdDir() string { return c.dir.Join("etcd") }
 
 // Revision returns etcd's head revision. Kubernetes' resourceVersions are such
 // revisions.

@@ -4,16 +4,15 @@
 // kube-apiserver a second time, with the race detector, for a package without tests.
 
 // Command controlplane is a Kubernetes control plane in one binary, for tests and
-// the demo: a real etcd and a real kube-apiserver. It has three subcommands:
+// the demo: a real etcd with its etcdutl, and a real kube-apiserver. It has three
+// subcommands:
 //
-//	run        runs both on free loopback ports, for people
 //	etcd       runs etcd in the foreground
+//	etcdutl    runs etcdutl's snapshot command
 //	apiserver  runs kube-apiserver in the foreground, with all its own flags
 //
-// run starts the other two as child processes, by way of package cluster, which
-// tests use directly. There is no controller manager, scheduler or kubelet: Pods
-// stay pending, owned objects are not garbage collected, and a deleted Namespace
-// stays terminating until something removes its finalizer.
+// Package cluster starts them. The controllers and the scheduler are in the binary
+// of ../controllers.
 package main
 
 import (
@@ -27,8 +26,8 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
 
-const usage = `usage: controlplane run [--kubeconfig FILE] [--dir DIR] [--apiservers N]
-       controlplane etcd --data-dir DIR --client-url URL --peer-url URL
+const usage = `usage: controlplane etcd --data-dir DIR --client-url URL --peer-url URL
+       controlplane etcdutl snapshot restore FILE [etcdutl's flags]
        controlplane apiserver [kube-apiserver's flags]
 `
 
@@ -40,10 +39,10 @@ func main() {
 	args := os.Args[2:]
 	var err error
 	switch os.Args[1] {
-	case "run":
-		err = runCluster(args)
 	case "etcd":
 		err = runEtcd(args)
+	case "etcdutl":
+		err = runEtcdutl(args)
 	case "apiserver":
 		os.Exit(runAPIServer(args))
 	case "help", "-h", "--help":

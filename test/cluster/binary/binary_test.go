@@ -2,39 +2,48 @@ package binary
 
 import (
 	"context"
-	"fmt"
-	"io"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
+const tinySource = "package main\n\nfunc main() {}\n"
+
 // tiny is a recipe that builds in seconds.
-func tiny(version string) recipe {
-	return recipe{
-		name:     "tiny",
-		pkg:      "./cluster/build",
-		ldflags:  "-s -w",
-		duration: "moment",
-		inputs: func(_ string, to io.Writer) error {
-			_, err := fmt.Fprint(to, version)
-			return err
-		},
+func tiny() recipe {
+	return recipe{name: "tiny", pkg: "./tiny", ldflags: "-s -w", duration: "moment"}
+}
+
+// tinyModule writes a module with the program of tiny.
+func tinyModule(t *testing.T) string {
+	t.Helper()
+	module := t.TempDir()
+	write(t, filepath.Join(module, "go.mod"), "module example.com/tiny\n\ngo 1.26\n")
+	write(t, filepath.Join(module, "go.sum"), "")
+	write(t, filepath.Join(module, "tiny", "main.go"), tinySource)
+	return module
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+		t.Fatal(err)
 	}
 }
 
 func TestBuildsOnceAndAgainAfterAChange(t *testing.T) {
-	cache := t.TempDir()
-	t.Setenv(cacheEnv, cache)
+	module, cache := tinyModule(t), t.TempDir()
 	var wg sync.WaitGroup
 	paths := make([]string, 3)
 	for i := range paths {
 		wg.Go(func() {
 			var err error
-			if paths[i], err = tiny("1").get(t.Context()); err != nil {
+			if paths[i], err = tiny().find(t.Context(), module, cache); err != nil {
 				t.Error(err)
 			}
 		})
@@ -44,32 +53,60 @@ func TestBuildsOnceAndAgainAfterAChange(t *testing.T) {
 		t.Errorf("different entries for the same inputs: %v", paths)
 	}
 	old := time.Now().Add(-2 * unusedFor)
-	if err := os.Chtimes(paths[0], old, old); err != nil {
-		t.Fatal(err)
+	for _, path := range tiny().entries(cache) {
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
 	}
-	changed, err := tiny("2").get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	entries, err := filepath.Glob(filepath.Join(cache, "tiny*"))
+	write(t, filepath.Join(module, "tiny", "main.go"), tinySource+"\nvar Changed int\n")
+	changed, err := tiny().find(t.Context(), module, cache)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The entry of the first version was long unused, so the build removed it.
-	if want := fmt.Sprint([]string{changed, filepath.Join(cache, "tiny.lock")}); fmt.Sprint(entries) != want {
-		t.Errorf("cache holds %v, want %s", entries, want)
+	programs := slices.DeleteFunc(tiny().entries(cache), func(path string) bool { return filepath.Ext(path) == keySuffix })
+	if want := []string{changed}; !slices.Equal(programs, want) || len(tiny().entries(cache)) != 2 {
+		t.Errorf("cache holds %v, want %v and one pointer", tiny().entries(cache), want)
+	}
+}
+
+func TestARequirementThatIsNotUsedBuildsNothing(t *testing.T) {
+	module, cache := tinyModule(t), t.TempDir()
+	first, err := tiny().find(t.Context(), module, cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, first, "a build would overwrite this")
+	write(t, filepath.Join(module, "go.mod"), "module example.com/tiny\n\ngo 1.26\n\nexclude example.com/other v1.0.0\n")
+	second, err := tiny().find(t.Context(), module, cache)
+	if err != nil || second != first {
+		t.Fatalf("entry %s after the change, %v; want %s", second, err, first)
+	}
+	if content, err := os.ReadFile(first); err != nil || string(content) != "a build would overwrite this" {
+		t.Errorf("the entry was built again: %v", err)
+	}
+	if n := len(tiny().entries(cache)); n != 3 {
+		t.Errorf("cache holds %v, want one program and two pointers", tiny().entries(cache))
+	}
+}
+
+func TestSourcesOutsideOfTheProgramAreRefused(t *testing.T) {
+	module := tinyModule(t)
+	write(t, filepath.Join(module, "other", "other.go"), "package other\n")
+	write(t, filepath.Join(module, "tiny", "main.go"), "package main\n\nimport _ \"example.com/tiny/other\"\n\nfunc main() {}\n")
+	_, err := tiny().find(t.Context(), module, t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "example.com/tiny/other") {
+		t.Errorf("error does not name the package: %v", err)
 	}
 }
 
 func TestFailedBuildLeavesNoEntry(t *testing.T) {
-	cache := t.TempDir()
-	t.Setenv(cacheEnv, cache)
-	broken := tiny("1")
-	broken.pkg = "./no/such/package"
-	if _, err := broken.get(t.Context()); err == nil || !strings.Contains(err.Error(), "no/such/package") {
+	module, cache := tinyModule(t), t.TempDir()
+	write(t, filepath.Join(module, "tiny", "main.go"), "package main\n\nfunc main() { undefined() }\n")
+	if _, err := tiny().find(t.Context(), module, cache); err == nil || !strings.Contains(err.Error(), "undefined") {
 		t.Errorf("error does not say what failed: %v", err)
 	}
-	if entries := broken.entries(cache); len(entries) != 0 {
+	if entries := tiny().entries(cache); len(entries) != 0 {
 		t.Errorf("cache holds %v", entries)
 	}
 }
@@ -84,22 +121,26 @@ func TestWithoutAHomeTheErrorNamesTheWayOut(t *testing.T) {
 	}
 }
 
-func TestKeysDifferByProgramAndCoverTheSources(t *testing.T) {
+func TestPartsAreTheModulesOfTheProgram(t *testing.T) {
 	module, err := moduleDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var inputs strings.Builder
-	if err := controlPlaneInputs(module, &inputs); err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range []string{"go.mod ", "go.sum ", "controlplane/main.go ", "cluster/cluster.go ", "cluster/proc/process.go "} {
-		if !strings.Contains(inputs.String(), file) {
-			t.Errorf("inputs of the control plane lack %s", file)
+	for want, pkg := range map[string]string{
+		"go.etcd.io/etcd/etcdutl/v3 ":        "./controlplane",
+		"k8s.io/apiserver ":                  "./controlplane",
+		"k8s.io/kube-scheduler ":             "./controllers",
+		"github.com/nats-io/nats-server/v2 ": "github.com/nats-io/nats-server/v2",
+	} {
+		modules, _, err := recipe{pkg: pkg}.parts(t.Context(), module)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	var nats strings.Builder
-	if err := natsInputs(module, &nats); err != nil || !strings.Contains(nats.String(), natsModulePath+" v2.") {
-		t.Errorf("inputs of nats-server: %q, %v", nats.String(), err)
+		if !slices.ContainsFunc(modules, func(m string) bool { return strings.HasPrefix(m, want) }) {
+			t.Errorf("%s lacks %s", pkg, want)
+		}
+		if slices.ContainsFunc(modules, func(m string) bool { return strings.HasPrefix(m, "github.com/cloudevents/") }) {
+			t.Errorf("%s has modules of the tests: %v", pkg, modules)
+		}
 	}
 }

@@ -21,22 +21,17 @@ const (
 	unusedFor        = 7 * 24 * time.Hour
 )
 
-// get returns the recipe's entry in the cache, built if need be.
-func (r recipe) get(ctx context.Context) (string, error) {
-	module, err := moduleDir()
+// keySuffix ends the names of the files that lead from a quick key to an entry.
+const keySuffix = ".key"
+
+// find returns the program's entry in the cache, built from the module if need be.
+func (r recipe) find(ctx context.Context, module, cache string) (string, error) {
+	quick, err := r.quickKey(module)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("hash the sources of %s: %w", r.name, err)
 	}
-	cache, err := cacheDir()
-	if err != nil {
-		return "", err
-	}
-	key, err := r.key(module)
-	if err != nil {
-		return "", err
-	}
-	entry := filepath.Join(cache, r.name+"-"+key)
-	if use(entry) {
+	pointer := filepath.Join(cache, r.name+"-"+quick+keySuffix)
+	if entry := follow(pointer); entry != "" {
 		return entry, nil
 	}
 	lock, err := flock.Wait(ctx, filepath.Join(cache, r.name+".lock"), func() {
@@ -46,14 +41,44 @@ func (r recipe) get(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("build %s: %w", r.name, err)
 	}
 	defer func() { _ = lock.Release() }()
-	if use(entry) { // somebody else built it while this process waited
+	if entry := follow(pointer); entry != "" { // another process built it meanwhile
 		return entry, nil
 	}
-	if err := r.build(ctx, module, entry); err != nil {
-		return "", fmt.Errorf("build %s: %w", r.name, err)
+	exact, err := r.exactKey(ctx, module)
+	if err != nil {
+		return "", fmt.Errorf("find the parts of %s: %w", r.name, err)
 	}
-	r.prune(cache)
-	return entry, nil
+	entry := filepath.Join(cache, r.name+"-"+exact)
+	if !use(entry) {
+		if err := r.build(ctx, module, entry); err != nil {
+			return "", fmt.Errorf("build %s: %w", r.name, err)
+		}
+		r.prune(cache)
+	}
+	return entry, point(pointer, entry)
+}
+
+// follow returns the entry that a pointer names, or "".
+func follow(pointer string) string {
+	name, err := os.ReadFile(pointer)
+	if err != nil {
+		return ""
+	}
+	entry := filepath.Join(filepath.Dir(pointer), string(name))
+	if !use(entry) {
+		return ""
+	}
+	use(pointer)
+	return entry
+}
+
+// point makes the pointer name the entry.
+func point(pointer, entry string) error {
+	temp := pointer + ".new"
+	if err := os.WriteFile(temp, []byte(filepath.Base(entry)), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, pointer)
 }
 
 // use says whether the entry exists, and marks it as used.
@@ -77,7 +102,7 @@ func (r recipe) build(ctx context.Context, module, entry string) error {
 	// -buildvcs=false: a commit would change the content, but not the key.
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", r.ldflags, "-o", temp, r.pkg)
 	cmd.Dir = module
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	cmd.Env = environment()
 	// A test that runs into its time limit must not leave a build behind that
 	// nobody waits for. The go command ends with this process, its process group
 	// (the compilers) with ctx; what was compiled by then is in Go's own cache.
@@ -97,15 +122,21 @@ func (r recipe) build(ctx context.Context, module, entry string) error {
 	return os.Rename(temp, entry)
 }
 
-// seed copies the newest earlier entry to where the go command will write. If it
-// turns out that only something irrelevant changed, such as a requirement of
-// another package in go.mod, the go command recognises its own output by the
-// build ID in it, and the minute of linking is saved. Failing is harmless.
+// environment is that of the go command.
+func environment() []string {
+	return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+}
+
+// seed copies the newest earlier entry to where the go command will write. If only
+// something irrelevant changed, such as a comment, the go command recognises its
+// own output by the build ID in it, and the minute of linking is saved. Failing is
+// harmless.
 func (r recipe) seed(cache, temp string) {
 	var newest string
 	var newestTime time.Time
 	for _, path := range r.entries(cache) {
-		if info, err := os.Stat(path); err == nil && info.ModTime().After(newestTime) {
+		info, err := os.Stat(path)
+		if err == nil && info.ModTime().After(newestTime) && filepath.Ext(path) != keySuffix {
 			newest, newestTime = path, info.ModTime()
 		}
 	}
@@ -117,7 +148,7 @@ func (r recipe) seed(cache, temp string) {
 	}
 }
 
-// prune removes entries that nobody used for a week.
+// prune removes entries and pointers that were not used for a week.
 func (r recipe) prune(cache string) {
 	for _, path := range r.entries(cache) {
 		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > unusedFor {
@@ -126,6 +157,7 @@ func (r recipe) prune(cache string) {
 	}
 }
 
+// entries are the recipe's files in the cache, pointers included.
 func (r recipe) entries(cache string) []string {
 	paths, _ := filepath.Glob(filepath.Join(cache, r.name+"-*")) // the pattern is valid
 	return paths

@@ -2,10 +2,10 @@
 // cache (see package binary) and prints their paths, one per line. Run it before
 // the tests, with
 //
-//	go run ./cluster/build [controlplane] [nats-server]
+//	go run ./cluster/build [PROGRAM ...]
 //
 // to keep the first build out of the time limit of go test. Without arguments it
-// builds both.
+// builds all that make test needs: controlplane, controllers and nats-server.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/informd/informd/test/cluster/binary"
@@ -27,21 +28,34 @@ func main() {
 	}
 }
 
-func build(ctx context.Context, names []string) error {
-	if len(names) == 0 {
-		names = []string{"controlplane", "nats-server"}
+// program is one that package binary can build.
+type program struct {
+	name string
+	get  func(context.Context) (string, error)
+}
+
+func programs() []program {
+	return []program{
+		{"controlplane", binary.ControlPlane},
+		{"controllers", binary.Controllers},
+		{"nats-server", binary.NATSServer},
 	}
-	for _, name := range names {
-		var path string
-		var err error
-		switch name {
-		case "controlplane":
-			path, err = binary.ControlPlane(ctx)
-		case "nats-server":
-			path, err = binary.NATSServer(ctx)
-		default:
-			err = fmt.Errorf("unknown program %q: want controlplane or nats-server", name)
+}
+
+func build(ctx context.Context, names []string) error {
+	wanted := programs()
+	if len(names) > 0 {
+		wanted = nil
+		for _, name := range names {
+			i := slices.IndexFunc(programs(), func(p program) bool { return p.name == name })
+			if i < 0 {
+				return fmt.Errorf("unknown program %q", name)
+			}
+			wanted = append(wanted, programs()[i])
 		}
+	}
+	for _, p := range wanted {
+		path, err := p.get(ctx)
 		if err != nil {
 			return err
 		}

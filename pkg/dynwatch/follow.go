@@ -119,6 +119,8 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			t.reannounce(ctx)
 		case request := <-t.resnapshots():
 			err = t.beginResnapshot(ctx, request)
+		case notice := <-t.relogged():
+			err = t.relog(ctx, notice)
 		case object, more := <-t.again.objects():
 			err = t.reannounceNext(ctx, object, more)
 		}

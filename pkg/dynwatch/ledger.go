@@ -78,6 +78,9 @@ func (t *target) position() mark {
 	} else {
 		m.Namespaces, m.NamespacesAt, m.Turning = t.marked.Namespaces, t.marked.NamespacesAt, t.marked.Turning
 	}
+	if t.relogging() || t.first.lost {
+		m.Lost = reasonJournal
+	}
 	if m.Turning != "" {
 		m.Objects = 0 // many may leave at once, in states from before the mark
 	}
@@ -197,6 +200,10 @@ func (t *target) restore(ctx context.Context) error {
 	t.restored = true
 	t.status.objects.Store(uint64(t.index.len()))
 	var m mark
+	lost := text != nil && len(text) == 0
+	if lost {
+		text = nil
+	}
 	if text != nil {
 		if err := json.Unmarshal(text, &m); err != nil {
 			t.logger.Error("the mark in the journal cannot be read; comparing with a list", "mark", string(text), "err", err)
@@ -208,13 +215,14 @@ func (t *target) restore(ctx context.Context) error {
 	t.status.epoch.Store(t.epoch)
 	switch {
 	case text == nil && t.index.len() == 0:
+		t.first.lost = lost
 		return nil // nothing is known: the first list
 	case text == nil && others: // what was watched namespace by namespace, or the other way around
 		t.distrust(reasonSelection)
 	case text == nil, m.Synced && t.index.len()+m.endedSince(ends) < m.Objects:
 		t.distrust(reasonJournal)
 	case !m.Synced:
-		t.firstOp, t.first.began = m.FirstOp, m.Began
+		t.firstOp, t.first.began, t.first.lost = m.FirstOp, m.Began, m.Lost == reasonJournal
 		t.marked = m
 		t.rememberEnded(ends)
 	default:

@@ -30,7 +30,7 @@ type Log interface {
 	// Restore reads back what the log holds about a target. It calls last with
 	// the last event of each of its objects, ends included, in no order and
 	// without Data; the event belongs to the callee. It returns what was marked
-	// last, nil if nothing was or if the log has lost events since.
+	// last: nil if nothing was, and not nil but empty if the log has lost events since.
 	Restore(ctx context.Context, target string, last func(e event.Event)) (mark []byte, err error)
 	// Mark keeps a target's note of how far it has come, in place of its earlier
 	// one.

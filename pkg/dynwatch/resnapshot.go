@@ -38,8 +38,10 @@ type ResnapshotResult struct {
 }
 
 type resnapshotRequest struct {
-	run   uint64
-	reply chan<- ResnapshotResult // has room for one
+	run uint64
+	// insist: failures to read objects do not end it.
+	insist bool
+	reply  chan<- ResnapshotResult // has room for one
 }
 
 // resnapshot is a snapshot on request that is under way. It goes on over the ends of
@@ -113,19 +115,24 @@ func (m *Manager) toResnapshot(resource string) (targets []*running, run uint64,
 		return nil, 0, fmt.Errorf("resnapshot %q: %w: it can be %q, name one with its group", resource, ErrUnknownResource, found)
 	}
 	targets = of[found[0]]
-	run = max(uint64(time.Now().Unix()), m.lastRun+1)
+	return targets, m.newRun(targets), nil
+}
+
+// newRun returns a run that is like no other. The caller holds mu.
+func (m *Manager) newRun(targets []*running) uint64 {
+	run := max(uint64(time.Now().Unix()), m.lastRun+1)
 	for slices.ContainsFunc(targets, func(r *running) bool { return r.target.again.resync.begins(run) }) {
 		run++
 	}
 	m.lastRun = run
-	return targets, run, nil
+	return run
 }
 
 // resnapshot has the target's loop make a snapshot.
 func (r *running) resnapshot(ctx context.Context, run uint64) (result ResnapshotResult) {
 	result = ResnapshotResult{Target: r.target.name, Run: run}
 	reply := make(chan ResnapshotResult, 1)
-	if result.Err = request(ctx, r, r.target.again.requests, resnapshotRequest{run, reply}); result.Err != nil {
+	if result.Err = request(ctx, r, r.target.again.requests, resnapshotRequest{run: run, reply: reply}); result.Err != nil {
 		return result
 	}
 	select {
@@ -235,7 +242,7 @@ func (t *target) listed(rv uint64) {
 // false if it was given up.
 func (t *target) listAnew(ctx context.Context, err error) bool {
 	s := t.again.resnapshot
-	if s.failures++; s.failures >= resnapshotAttempts {
+	if s.failures++; s.failures >= resnapshotAttempts && !s.insist {
 		t.answerResnapshot(err)
 		t.reannounce(ctx)
 		return false
@@ -294,6 +301,9 @@ func (t *target) answerResnapshot(err error) {
 		t.logger.Error("objects were not all announced anew", "run", s.run, "err", err)
 	} else {
 		t.logger.Info("all objects were announced anew", "run", s.run, "objects", s.objects)
+	}
+	if s.insist {
+		t.markSoon() // which says no longer that objects are missing in the log
 	}
 	s.reply <- ResnapshotResult{Target: t.name, Run: s.run, Revision: s.rv, Objects: s.objects, Err: err}
 }

@@ -51,6 +51,9 @@ type firstList struct {
 	// broken: a list was begun anew after it had announced objects, whose
 	// revisions between the two lists nobody has seen.
 	broken bool
+	// lost: the log has lost what it had of the target, so that deletions before the list
+	// are not known.
+	lost bool
 }
 
 // snapshot is the target's first list: everything in it is announced, then
@@ -92,6 +95,13 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 		if err := t.emitGap(ctx, gap); err != nil {
 			return err
 		}
+	}
+	if t.first.lost {
+		gap := event.GapInfo{To: rv, Reason: reasonJournal, Recovered: event.RecoveredState}
+		if err := t.emitGap(ctx, gap); err != nil {
+			return err
+		}
+		t.logger.Warn("history was lost", "reason", reasonJournal, "to", rv, "recovered", gap.Recovered)
 	}
 	if err := t.emitSynced(ctx, rv); err != nil {
 		return err

@@ -153,6 +153,10 @@ type target struct {
 	limits  limits
 	audits  audits
 	again   reannouncing
+	// relogs are the notices that the log was replaced: see relog.go.
+	relogs chan relog
+	// relost is the cursor at the last loss of the log's events, 0 before the first.
+	relost uint64
 	// filter is what a watch of all namespaces is filtered by, nil if by nothing;
 	// coverage are the namespaces that are covered by label.
 	filter   *filter
@@ -174,7 +178,7 @@ func newTarget(s spec, m *Manager) *target {
 		logger: options.Logger.With("target", s.name()),
 		status: newStatus(s), index: newIndex(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
 		served: m.served, nudge: m.served.subscribe(s), looks: newLooks(), redactor: m.redactor,
-		owners: m.owners, formerly: m.formerly,
+		owners: m.owners, formerly: m.formerly, relogs: make(chan relog, 1),
 	}
 	t.await.left = t.limits.patience
 	t.former = t.formerly.take(t.name)
@@ -211,10 +215,10 @@ func (t *target) run(ctx context.Context) {
 		}
 	}
 	t.formerly.keep(t.name, t.former)
-	t.endReannouncing()
 	if reason == "" {
 		t.markLast()
 	}
+	t.endReannouncing()
 	t.setState(Stopped, reason)
 }
 

@@ -28,6 +28,10 @@ var ErrTooLarge = errors.New("larger than the server's max_payload")
 // a [Resnapshotter].
 var ErrNotKept = errors.New("the journal does not keep what was delivered")
 
+// ErrMoved says that a cursor begins again behind what was committed: the journal was
+// opened again below it. A snapshot that [Resnapshotter] repeats has ended.
+var ErrMoved = errors.New("the cursor begins again behind what was committed")
+
 // Entry is an event with its place in the log.
 type Entry struct {
 	// Seq counts up from 1 without reuse; there may be holes. It is 0 for what
@@ -66,8 +70,9 @@ type Ledger interface {
 	// Restore reads back what the journal holds about a target, before its first
 	// Append. It calls last with the last event of each of the target's objects,
 	// ends included, in no order and without Data; the event belongs to the
-	// callee. It returns what was marked last, nil if nothing was or if it cannot
-	// be trusted: the log has lost events that it had acknowledged.
+	// callee. It returns what was marked last: nil if nothing was, and not nil but
+	// empty if it cannot be trusted, as the log has lost events that it had
+	// acknowledged.
 	Restore(ctx context.Context, target string, last func(e event.Event)) (mark []byte, err error)
 	// Mark keeps a target's own note of how far it has come, in place of its
 	// earlier one. Everything that the target appended before is durable then.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math"
 
+	js "github.com/nats-io/nats.go/jetstream"
+
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -77,6 +79,9 @@ func (j *Journal) appendAll(ctx context.Context, pending []*flight) error {
 			j.blocked.Add(1)
 		}
 		j.appending.begin(trouble)
+		if errors.Is(trouble, js.ErrNoStreamResponse) {
+			signal(j.check)
+		}
 		if err := pause.wait(ctx); err != nil {
 			return err
 		}
@@ -242,7 +247,13 @@ func (j *Journal) reconsider(ctx context.Context, f *flight) (doubt, err error) 
 		last.event, _ = parse(m.Header)
 	}
 	verdict, err := judge(&f.event, last, f.sent)
-	if err != nil {
+	if errors.Is(err, ErrLost) {
+		if j.config.Replaces == nil || f.sent != 0 {
+			j.lose(err)
+			return nil, err
+		}
+		// The journal is known to have lost events, which include the one before this.
+	} else if err != nil {
 		return nil, err
 	}
 	j.heads.set(f.subject, head{seq: m.seq, id: j.heads.hash(last.event.ID), ends: last.event.Op.Ends()})

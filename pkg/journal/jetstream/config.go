@@ -51,6 +51,15 @@ type Config struct {
 	// Fence is asked before everything that is published and before every Read.
 	// An error, such as a lost leadership, ends the call with it. Nil allows all.
 	Fence func() error
+	// Replaces is the closed journal that the new one continues in the same process,
+	// after [Journal.Failed]. The new one inherits what it can: see inherit.go.
+	Replaces *Journal
+	// Existed says that an earlier process had this journal. If the stream of events is
+	// missing then, it was deleted, and [Journal.Restore] reports the loss.
+	Existed bool
+	// Report takes the error of a call that fails at the moment, nil when the call
+	// succeeds again. It must not block. Optional.
+	Report func(call string, err error)
 	// Watched says whether what an event is about, an object or a target, is watched:
 	// states of anything else are not read for a sink. It is called concurrently, with
 	// events without Data. Nil: everything is.

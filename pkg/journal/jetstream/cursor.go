@@ -376,8 +376,10 @@ func (c *cursor) finish(ctx context.Context) {
 	j.tail.mute(c.news)
 	ctx, cancel := context.WithTimeout(ctx, closePatience)
 	defer cancel()
-	if err := c.save(ctx); err != nil {
-		j.logger.Warn("position of a sink could not be saved: it gets its last events again", "sink", c.name, "err", err)
+	if j.loss() == nil { // else the record is another process's, or its stream is missing
+		if err := c.save(ctx); err != nil {
+			j.logger.Warn("position of a sink could not be saved: it gets its last events again", "sink", c.name, "err", err)
+		}
 	}
 	select {
 	case c.reader <- struct{}{}:

@@ -85,6 +85,13 @@ func (h *heads) set(subject uint64, last head) {
 	h.last[subject] = last
 }
 
+// any reports whether the last message of any subject is known.
+func (h *heads) any() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.last) > 0
+}
+
 // forget drops a subject whose messages up to seq were purged.
 func (h *heads) forget(subject string, seq uint64) {
 	key := h.hash(subject)

@@ -23,9 +23,13 @@ type Journal struct {
 	stream  js.Stream // of events
 	state   js.Stream // of marks and positions
 	created time.Time // when stream was
-	opened  time.Time // when the end of stream was found
-	found   uint64    // at this sequence
-	objects *objects
+	// stateCreated is the creation time of state.
+	stateCreated time.Time
+	// replaced: the stream of events is new and takes the place of a deleted one.
+	replaced bool
+	opened   time.Time // when the end of stream was found
+	found    uint64    // at this sequence
+	objects  *objects
 
 	tail    *tail
 	heads   *heads
@@ -52,8 +56,12 @@ type Journal struct {
 	cursors map[string]*cursor
 	absent  map[string]position // of sinks that are not open, by key
 	failure error               // the log is not the one it was; nil while it is
+	// missing is since when the server says that a stream does not exist.
+	missing time.Time
 	holds   holding
 	dirty   chan struct{} // one signal: a cursor's position is to be saved
+	// check has one signal: the streams may be missing. Failed is closed with failure.
+	check, failed chan struct{}
 }
 
 // Open opens the journal: it creates the streams that are missing and refuses those
@@ -70,8 +78,9 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 	j := &Journal{
 		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, heads: newHeads(), records: newRecords(),
 		cursors: map[string]*cursor{}, absent: map[string]position{}, dirty: make(chan struct{}, 1),
+		check: make(chan struct{}, 1), failed: make(chan struct{}),
 	}
-	named := func(call string) *trouble { return &trouble{logger: c.Logger, what: call} }
+	named := func(call string) *trouble { return &trouble{logger: c.Logger, what: call, report: c.Report} }
 	j.appending, j.recording, j.asking, j.resizing = named("append"), named("commit"), named("open"), named("resize")
 	j.life, j.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	j.janitor = newJanitor(j)
@@ -109,13 +118,20 @@ func (j *Journal) locate(ctx context.Context) error {
 			return err
 		}
 	}
-	if j.stream, err = findStream(ctx, j.client, wanted); err != nil {
+	// The state comes first: it says what was lost before the stream of events is there again.
+	if j.state, _, err = findStream(ctx, j.client, j.config.stateConfig()); err != nil {
 		return err
 	}
+	j.stateCreated = j.state.CachedInfo().Created
+	if err := j.inheritTargets(ctx); err != nil {
+		return err
+	}
+	var made bool
+	if j.stream, made, err = findStream(ctx, j.client, wanted); err != nil {
+		return err
+	}
+	j.replaced = j.replaced || made && j.config.Existed
 	j.heads.limit = int(min(wanted.MaxMsgsPerSubject, math.MaxInt32))
-	if j.state, err = findStream(ctx, j.client, j.config.stateConfig()); err != nil {
-		return err
-	}
 	if j.config.Own {
 		if err := j.locateRest(ctx); err != nil {
 			return err
@@ -132,6 +148,9 @@ func (j *Journal) locate(ctx context.Context) error {
 	j.tail = newTail(tailBytes, info.State.LastSeq)
 	j.opened, j.found = time.Now(), info.State.LastSeq
 	j.holds = holdingOf(info)
+	if err := j.inheritPositions(ctx); err != nil {
+		return err
+	}
 	return j.distrust(ctx)
 }
 
@@ -148,7 +167,7 @@ func (j *Journal) settled() time.Time {
 // own it is always there, so that one whose metadata was damaged comes back with
 // what it holds.
 func (j *Journal) locateRest(ctx context.Context) error {
-	if _, err := findStream(ctx, j.client, j.config.letterConfig()); err != nil {
+	if _, _, err := findStream(ctx, j.client, j.config.letterConfig()); err != nil {
 		return err
 	}
 	_, err := j.objects.bucket(ctx, true)
@@ -227,6 +246,7 @@ func (j *Journal) stop(err error) bool {
 		return false
 	}
 	j.failure = err
+	close(j.failed)
 	j.mu.Unlock()
 	j.logger.Error("journal's stream is not what it was: appending and reading stop until it is opened anew", slog.Any("err", err))
 	for _, c := range j.openCursors() {
@@ -234,6 +254,12 @@ func (j *Journal) stop(err error) bool {
 	}
 	return true
 }
+
+// Failed is closed when all later calls fail. [Journal.Failure] says why.
+func (j *Journal) Failed() <-chan struct{} { return j.failed }
+
+// Failure is the error of all calls after [Journal.Failed], nil before.
+func (j *Journal) Failure() error { return j.loss() }
 
 func (j *Journal) loss() error {
 	j.mu.Lock()

@@ -16,6 +16,8 @@ var (
 	// were damaged, or replaced by an older copy. A restart reads back what is
 	// there and reconciles the rest.
 	ErrLost = errors.New("the journal has lost events that it had acknowledged")
+	// ErrMissing is the [ErrLost] of a stream that was deleted.
+	ErrMissing = fmt.Errorf("%w: a stream was deleted", ErrLost)
 )
 
 // verdict says how to go on after the server has refused an event because the last

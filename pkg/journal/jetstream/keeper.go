@@ -2,14 +2,20 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	js "github.com/nats-io/nats.go/jetstream"
 )
 
 const (
-	lookInterval = 5 * time.Second
+	lookInterval = 3 * time.Second
+	// missingFor is how long the server must say that a stream does not exist before the
+	// stream counts as deleted, and missingInterval how often the journal asks meanwhile.
+	missingFor      = time.Second
+	missingInterval = 250 * time.Millisecond
 	// recordInterval is the least time between two saves of positions.
 	recordInterval = 20 * time.Millisecond
 )
@@ -19,45 +25,86 @@ const (
 func (j *Journal) keep(ctx context.Context) {
 	status := j.config.Conn.StatusChanged(nats.CONNECTED)
 	defer j.config.Conn.RemoveStatusListener(status)
-	ticker := time.NewTicker(lookInterval)
-	defer ticker.Stop()
+	timer := time.NewTimer(lookInterval)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-status:
-		case <-ticker.C:
+		case <-j.check:
+		case <-timer.C:
 		}
 		j.look(ctx)
+		if j.isMissing() {
+			timer.Reset(missingInterval)
+		} else {
+			timer.Reset(lookInterval)
+		}
 	}
 }
 
+// look compares the streams with what is known of them.
 func (j *Journal) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	before := j.tail.end()
 	info, err := j.stream.Info(ctx)
 	if err != nil {
-		return // whoever appends or reads says so
+		j.noteMissing(j.config.Stream, err)
+		return
+	}
+	state, err := j.state.Info(ctx)
+	if err != nil {
+		j.noteMissing(j.config.stateStream(), err)
+		return
 	}
 	info = j.resize(ctx, info)
 	j.mu.Lock()
-	j.holds = holdingOf(info)
+	j.holds, j.missing = holdingOf(info), time.Time{}
 	j.mu.Unlock()
 	last := info.State.LastSeq
 	switch {
 	case !info.Created.Equal(j.created):
 		j.lose(fmt.Errorf("%w: stream %s was created anew", ErrLost, j.config.Stream))
+	case !state.Created.Equal(j.stateCreated):
+		j.lose(fmt.Errorf("%w: stream %s was created again", ErrMissing, j.config.stateStream()))
 	case last < before && info.Config.Replicas > 1 && !j.suspicious.Swap(true):
 		// A leader that has just been voted out may not know it yet.
 	case last < before:
 		j.lose(fmt.Errorf("%w: stream %s ends at %d and did at %d", ErrLost, j.config.Stream, last, before))
+	case info.State.Msgs == 0 && !j.config.Own && j.heads.any() && j.tail.end() == last && j.flights.none():
+		j.lose(fmt.Errorf("%w: stream %s was purged", ErrLost, j.config.Stream))
 	case last > before && j.tail.end() == before && j.flights.none():
 		j.tail.reach(last) // by an append that was given up, or by another writer
 	}
 	if last >= before {
 		j.suspicious.Store(false)
 	}
+}
+
+// noteMissing has the journal fail when the server has said for a while that a stream
+// does not exist. Calls that append or read report other errors.
+func (j *Journal) noteMissing(stream string, err error) {
+	if !errors.Is(err, js.ErrStreamNotFound) {
+		return
+	}
+	j.mu.Lock()
+	if j.missing.IsZero() {
+		j.missing = time.Now()
+	}
+	since := j.missing
+	j.mu.Unlock()
+	if time.Since(since) >= missingFor {
+		j.lose(fmt.Errorf("%w: %s", ErrMissing, stream))
+	}
+}
+
+// isMissing reports whether a stream seems to be missing and the journal has not failed yet.
+func (j *Journal) isMissing() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return !j.missing.IsZero() && j.failure == nil
 }
 
 // record saves the positions that cursors have committed, the latest of each, one

@@ -67,6 +67,9 @@ func (l *Letters) Put(ctx context.Context, letter []byte) error {
 		}
 	}
 	if _, err := l.journal.client.PublishMsg(ctx, m); err != nil {
+		if errors.Is(err, js.ErrNoStreamResponse) {
+			l.forget() // the stream was deleted
+		}
 		return fmt.Errorf("write dead letter to %s: %w", l.subject, err)
 	}
 	return nil
@@ -82,7 +85,7 @@ func (l *Letters) find(ctx context.Context, create bool) (js.Stream, error) {
 	j := l.journal
 	var err error
 	if create {
-		l.stream, err = findStream(ctx, j.client, j.config.letterConfig())
+		l.stream, _, err = findStream(ctx, j.client, j.config.letterConfig())
 		return l.stream, err
 	}
 	l.stream, err = j.client.Stream(ctx, j.config.letterStream())
@@ -90,6 +93,13 @@ func (l *Letters) find(ctx context.Context, create bool) (js.Stream, error) {
 		return nil, nil //nolint:nilnil // no letters is no error
 	}
 	return l.stream, err
+}
+
+// forget has the next call look for the stream.
+func (l *Letters) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stream = nil
 }
 
 // Each calls take with every letter, oldest first, until take returns an error,

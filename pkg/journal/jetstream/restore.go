@@ -32,14 +32,17 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(e event.
 	if err := j.restoreObjects(bounded, filter, last); err != nil {
 		return nil, j.cause(ctx, err)
 	}
-	if m.Mark != nil && !m.holds(j.here()) {
+	if len(m.Mark) > 0 && !m.holds(j.here()) {
 		j.look(bounded) // another process may have appended since Open
 	}
-	if m.Mark != nil && !m.holds(j.here()) {
+	if m.Mark == nil && (m.Lost || j.replaced) {
+		m.Mark = []byte{}
+	}
+	if len(m.Mark) > 0 && !m.holds(j.here()) {
 		j.lost.Add(1)
 		j.logger.Error("journal has lost events that it had acknowledged: the target is reconciled", slog.String("target", target),
 			slog.Uint64("had", m.Last), slog.Uint64("has", j.tail.end()))
-		m.Mark = nil
+		m.Mark = []byte{}
 	}
 	return m.Mark, nil
 }

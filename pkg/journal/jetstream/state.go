@@ -28,6 +28,8 @@ func (p place) holds(now place) bool {
 // mark is the record of a target.
 type mark struct {
 	place
+	// Lost: an earlier mark counted on events that the log has lost.
+	Lost bool   `json:"lost,omitempty"`
 	Mark []byte `json:"mark,omitempty"`
 }
 
@@ -50,6 +52,8 @@ type position struct {
 	Until uint64 `json:"until,omitempty"`
 	// Left is when the sink was last open; zero while it is, and after a crash.
 	Left time.Time `json:"left,omitzero"`
+	// Lost is only set in the mark of a target.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // swept is the record of the janitor: below every deletion up to Last nothing is
@@ -150,11 +154,11 @@ func (j *Journal) reset(ctx context.Context, m message) error {
 	}
 	target := strings.HasPrefix(m.Subject, j.targetKey(""))
 	anew := p
-	if !p.holds(j.here()) || j.config.Distrust && target {
+	if (!p.holds(j.here()) || j.config.Distrust && target) && !p.Lost {
 		j.lost.Add(1)
 		j.logger.Error("journal has lost events that it had acknowledged: targets are reconciled and sinks get a new snapshot",
 			slog.String("record", m.Subject), slog.Uint64("had", p.Last), slog.Uint64("has", j.tail.end()))
-		anew = position{place: place{Created: j.created}, Snapshot: true, Since: j.tail.end(), Run: p.Run, Left: p.Left}
+		anew = position{place: place{Created: j.created}, Snapshot: true, Since: j.tail.end(), Run: p.Run, Left: p.Left, Lost: target}
 	}
 	if !target {
 		if anew.Left.IsZero() {

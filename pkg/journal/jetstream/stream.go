@@ -60,20 +60,21 @@ func (c *Config) stateConfig() js.StreamConfig {
 // replicated says whether a stream has several copies, whoever made it.
 func replicated(stream js.Stream) bool { return stream.CachedInfo().Config.Replicas > 1 }
 
-// findStream returns the stream as it is, or creates it. One that would lose, trim
+// findStream returns the stream as it is, or creates it: made. One that would lose, trim
 // or hide what informd puts there is refused; nothing is changed.
-func findStream(ctx context.Context, client js.JetStream, wanted js.StreamConfig) (js.Stream, error) {
-	stream, err := client.Stream(ctx, wanted.Name)
+func findStream(ctx context.Context, client js.JetStream, wanted js.StreamConfig) (stream js.Stream, made bool, err error) {
+	stream, err = client.Stream(ctx, wanted.Name)
 	if errors.Is(err, js.ErrStreamNotFound) {
+		made = true
 		stream, err = client.CreateStream(ctx, wanted)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", wanted.Name, err)
+		return nil, false, fmt.Errorf("stream %s: %w", wanted.Name, err)
 	}
 	if found := differences(stream.CachedInfo().Config, wanted); len(found) > 0 {
-		return nil, final(&RefusedError{Stream: wanted.Name, Differences: found})
+		return nil, false, final(&RefusedError{Stream: wanted.Name, Differences: found})
 	}
-	return stream, nil
+	return stream, made, nil
 }
 
 // setLimits makes the limits of a stream in informd's own server those of the

@@ -37,6 +37,7 @@ func isFull(err error) bool {
 type trouble struct {
 	logger *slog.Logger
 	what   string
+	report func(call string, err error) // nil: nobody asks
 
 	mu    sync.Mutex
 	since time.Time // zero: there is none
@@ -47,6 +48,9 @@ func (t *trouble) begin(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	full := isFull(err)
+	if t.report != nil {
+		t.report(t.what, err)
+	}
 	if !t.since.IsZero() && (t.full || !full) {
 		return
 	}
@@ -67,6 +71,9 @@ func (t *trouble) over() {
 	defer t.mu.Unlock()
 	if t.since.IsZero() {
 		return
+	}
+	if t.report != nil {
+		t.report(t.what, nil)
 	}
 	t.logger.Info("journal works again", slog.String("call", t.what), slog.Duration("after", time.Since(t.since).Round(time.Millisecond)))
 	t.since, t.full = time.Time{}, false

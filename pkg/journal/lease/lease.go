@@ -10,7 +10,6 @@
 package lease
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,8 +23,13 @@ import (
 	"github.com/nats-io/nuid"
 )
 
-// ErrLost is what [Lease.Check] returns once the lease is not surely held any more.
-var ErrLost = errors.New("the lease of the journal is lost: another informd may write to it now")
+var (
+	// ErrLost is what [Lease.Check] returns once another process has or had the lease.
+	ErrLost = errors.New("the lease of the journal is lost: another informd may write to it now")
+	// ErrPaused is what [Lease.Check] returns while the lease could not be refreshed in
+	// time, and no other process is known to hold it.
+	ErrPaused = errors.New("the lease of the journal could not be refreshed in time: nothing is written until it is")
+)
 
 // DefaultTTL has a successor take over in well under 15 s.
 const DefaultTTL = 8 * time.Second
@@ -47,7 +51,14 @@ type Options struct {
 	// Waiting, if set, is called by Acquire whenever it finds that another holder
 	// has the lease than before. It should not block.
 	Waiting func(holder string)
-	Logger  *slog.Logger
+	// Fit, if set, is asked before every refresh. While it returns false the lease is not
+	// refreshed, so that another process can take it. It should not block.
+	Fit func() bool
+	// Resume, if set, is called when the lease had expired and is taken again. [ErrLost]
+	// ends the lease: another process has held it in between. Other errors have it called
+	// again.
+	Resume func(ctx context.Context) error
+	Logger *slog.Logger
 }
 
 // claim is the value of the key.
@@ -60,21 +71,29 @@ type claim struct {
 // Lease is held from [Acquire] until it is lost or released. All methods may be
 // called concurrently.
 type Lease struct {
-	stop   func() // closes released, once
-	bucket jetstream.KeyValue
-	key    string
-	value  []byte
-	ttl    time.Duration
-	logger *slog.Logger
+	stop    func() // closes released, once
+	js      jetstream.JetStream
+	options Options
+	key     string
+	value   []byte
+	ttl     time.Duration
+	logger  *slog.Logger
+	// created: the bucket was made by this process.
+	created bool
+	// expired: the lease had expired, and Resume has not been called since. It belongs to
+	// keep.
+	expired bool
 
 	refresh  sync.WaitGroup
 	released chan struct{} // ends the refreshing
 	lost     chan struct{} // closed when ended is set
 
 	mu       sync.Mutex
+	bucket   jetstream.KeyValue
 	revision uint64
 	from     time.Time // before the request that took or refreshed it was sent
 	ended    bool
+	changed  chan struct{} // closed and replaced when it is refreshed or ends
 }
 
 // Acquire blocks until the lease is held or ctx ends. It logs once who holds it,
@@ -103,23 +122,46 @@ func Acquire(ctx context.Context, conn *nats.Conn, o Options) (*Lease, error) {
 	return l, nil
 }
 
-// Check returns nil while the lease is surely held, and [ErrLost] for ever after.
-// It asks the clock and not the server, so that a process that was frozen knows
-// the moment it wakes up.
+// Check returns nil while the lease is surely held, [ErrPaused] while it could not be
+// refreshed in time, and [ErrLost] for ever after another process has taken it. It asks
+// the clock and not the server, so that a process that was frozen knows the moment it
+// wakes up.
 func (l *Lease) Check() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.ended && since(l.from) >= l.surely() {
-		l.end("it could not be refreshed in time")
-	}
-	if l.ended {
+	switch {
+	case l.ended:
 		return ErrLost
+	case since(l.from) >= l.surely():
+		return ErrPaused
+	default:
+		return nil
 	}
-	return nil
 }
 
-// Lost is closed when the lease is lost or released. A process that was frozen may
-// see that a moment after Check says so.
+// Wait blocks until the lease is held, which it mostly is. The error is [ErrLost], or
+// the context's.
+func (l *Lease) Wait(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		changed := l.changed
+		l.mu.Unlock()
+		if err := l.Check(); !errors.Is(err, ErrPaused) {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Created reports whether the lease's bucket was made when the lease was acquired: no
+// process had a lease there before.
+func (l *Lease) Created() bool { return l.created }
+
+// Lost is closed when the lease is lost or released.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
 // Release gives the lease up at once, so that the next one takes over without
@@ -129,7 +171,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	l.refresh.Wait() // a refresh under way is not called off: it may be stored already
 	l.mu.Lock()
-	held, revision := !l.ended, l.revision
+	held, revision, bucket := !l.ended, l.revision, l.bucket
 	l.end("")
 	l.mu.Unlock()
 	if !held {
@@ -137,95 +179,17 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.ttl)
 	defer cancel()
-	err := l.bucket.Delete(ctx, l.key, jetstream.LastRevision(revision))
+	err := bucket.Delete(ctx, l.key, jetstream.LastRevision(revision))
 	if stale(err) { // the last refresh was stored and its answer lost, or it is over
-		var ours bool
-		if revision, ours, err = l.current(ctx); err == nil && ours {
-			err = l.bucket.Delete(ctx, l.key, jetstream.LastRevision(revision))
+		var found state
+		if found, err = l.current(ctx, bucket); err == nil && found.ours {
+			err = bucket.Delete(ctx, l.key, jetstream.LastRevision(found.revision))
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("release the lease %s, which expires in %s: %w", l.key, l.ttl, err)
 	}
 	return nil
-}
-
-// keep refreshes the lease until it is lost or released.
-func (l *Lease) keep(ctx context.Context) {
-	timer := time.NewTimer(l.ttl / 4)
-	defer timer.Stop()
-	for {
-		select {
-		case <-l.released:
-			return
-		case <-l.lost:
-			return
-		case <-timer.C:
-		}
-		if l.Check() != nil {
-			return
-		}
-		next := l.ttl / 4
-		if err := l.renew(ctx); err != nil {
-			l.logger.Warn("the lease of the journal could not be refreshed; trying again", "err", err)
-			next = l.ttl / 16
-		}
-		timer.Reset(next)
-	}
-}
-
-// renew refreshes the lease once. After an error it is held until its time is over,
-// unless it is known to be lost.
-func (l *Lease) renew(ctx context.Context) error {
-	l.mu.Lock()
-	revision := l.revision
-	l.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, l.ttl/8)
-	defer cancel()
-	from := time.Now()
-	revision, err := l.bucket.Update(ctx, l.key, l.value, revision)
-	if err == nil {
-		l.extend(revision, from)
-		return nil
-	}
-	if !stale(err) {
-		return err
-	}
-	// Either an earlier refresh was stored and its answer lost, or it is over.
-	revision, ours, err := l.current(ctx)
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !ours {
-		l.end("it expired on the server")
-		return nil
-	}
-	l.revision = revision
-	return errors.New("the answer to an earlier refresh was lost")
-}
-
-// current returns the key's revision, and whether the claim there is this one.
-func (l *Lease) current(ctx context.Context) (revision uint64, ours bool, err error) {
-	entry, err := l.bucket.Get(ctx, l.key)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return 0, false, nil
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	return entry.Revision(), bytes.Equal(entry.Value(), l.value), nil
-}
-
-// extend counts the lease's time from a request's start: the server counts from
-// its arrival.
-func (l *Lease) extend(revision uint64, from time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.ended && since(l.from) < l.surely() {
-		l.revision, l.from = revision, from
-	}
 }
 
 // surely is how long after a refresh nobody else can have the lease. The rest of
@@ -240,6 +204,7 @@ func (l *Lease) end(reason string) {
 	}
 	l.ended = true
 	close(l.lost)
+	l.wake()
 	if reason != "" {
 		l.logger.Error("the lease of the journal is lost", "reason", reason)
 	}

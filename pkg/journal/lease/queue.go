@@ -3,7 +3,6 @@ package lease
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -21,8 +20,10 @@ type queue struct {
 
 	bucket  jetstream.KeyValue
 	ttl     time.Duration
-	holder  string // whom Waiting was last told of
-	trouble string // the last error that was logged
+	created bool      // the bucket was made here
+	missing time.Time // since when the bucket is missing that was there before
+	holder  string    // whom Waiting was last told of
+	trouble string    // the last error that was logged
 }
 
 // errHeld is a wait that goes on.
@@ -73,6 +74,7 @@ func (q *queue) try(ctx context.Context) (*Lease, error) {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		revision, err = q.bucket.Create(ctx, q.options.Key, q.value)
 	case err != nil:
+		q.bucket, q.missing = nil, time.Now() // it may have been deleted
 		return nil, fmt.Errorf("see who holds it: %w", err)
 	case bytes.Equal(entry.Value(), q.value):
 		// An earlier attempt of ours was stored and its answer lost.
@@ -95,6 +97,10 @@ func (q *queue) lease(revision uint64, from time.Time) *Lease {
 	return &Lease{
 		stop:     sync.OnceFunc(func() { close(released) }),
 		released: released,
+		js:       q.js,
+		options:  q.options,
+		created:  q.created,
+		changed:  make(chan struct{}),
 		bucket:   q.bucket,
 		key:      q.options.Key,
 		value:    q.value,
@@ -109,50 +115,63 @@ func (q *queue) lease(revision uint64, from time.Time) *Lease {
 // errBucket is a bucket that cannot hold a lease.
 var errBucket = errors.New("the bucket cannot hold a lease")
 
-// open finds the bucket or makes it. It is kept in files: a lease that a restart
-// of the server forgets would be given to two.
+// open finds the bucket or makes it. A bucket that was there and is missing is made
+// again when the lease in it would have expired: its holder makes it sooner.
 func (q *queue) open(ctx context.Context) error {
 	if q.bucket != nil {
 		return nil
 	}
-	bucket, err := q.js.KeyValue(ctx, q.options.Bucket)
+	if q.ttl > 0 && time.Since(q.missing) < q.ttl {
+		if _, err := q.js.KeyValue(ctx, q.options.Bucket); errors.Is(err, jetstream.ErrBucketNotFound) {
+			return errHeld
+		}
+	}
+	bucket, ttl, created, err := openBucket(ctx, q.js, q.options)
+	if err != nil {
+		return err
+	}
+	q.bucket, q.ttl, q.created = bucket, ttl, created && q.ttl == 0
+	return nil
+}
+
+// openBucket finds the bucket or makes it: created. It is kept in files: a lease that a
+// restart of the server forgets would be given to two.
+func openBucket(ctx context.Context, js jetstream.JetStream, o Options) (bucket jetstream.KeyValue, ttl time.Duration, created bool, err error) {
+	bucket, err = js.KeyValue(ctx, o.Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		bucket, err = q.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: q.options.Bucket, Description: "informd: who writes to the journal",
-			TTL: q.options.TTL, History: 1, Storage: jetstream.FileStorage, Replicas: q.options.Replicas,
+		created = true
+		bucket, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: o.Bucket, Description: "informd: who writes to the journal",
+			TTL: o.TTL, History: 1, Storage: jetstream.FileStorage, Replicas: o.Replicas,
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("open the bucket: %w", err)
+		return nil, 0, false, fmt.Errorf("open the bucket: %w", err)
 	}
 	status, err := bucket.Status(ctx)
 	if err != nil {
-		return fmt.Errorf("look at the bucket: %w", err)
+		return nil, 0, false, fmt.Errorf("look at the bucket: %w", err)
 	}
 	if status.TTL() <= 0 {
-		return fmt.Errorf("%w: its keys do not expire, so that nobody could take over; delete it and informd makes a new one", errBucket)
+		return nil, 0, false, fmt.Errorf("%w: its keys do not expire, so that nobody could take over; delete it and informd makes a new one", errBucket)
 	}
 	if config := status.Config(); config.Storage != jetstream.FileStorage {
-		return fmt.Errorf("%w: it is kept in memory, so that a restart of the server would give the lease to two; delete it and informd makes a new one", errBucket)
+		return nil, 0, false, fmt.Errorf("%w: it is kept in memory, so that a restart of the server would give the lease to two; delete it and informd makes a new one", errBucket)
 	}
-	q.bucket, q.ttl = bucket, status.TTL()
-	return nil
+	return bucket, status.TTL(), created, nil
 }
 
 // waitFor tells who holds the lease, once.
 func (q *queue) waitFor(value []byte) {
-	var other claim
-	if err := json.Unmarshal(value, &other); err != nil || other.Holder == "" {
-		other.Holder = "unknown"
-	}
-	if other.Holder == q.holder {
+	holder := holderOf(value)
+	if holder == q.holder {
 		return
 	}
-	q.holder = other.Holder
+	q.holder = holder
 	q.options.Logger.Info("another informd writes to the journal; this one takes over when it is gone",
-		"holder", other.Holder, "bucket", q.options.Bucket)
+		"holder", holder, "bucket", q.options.Bucket)
 	if q.options.Waiting != nil {
-		q.options.Waiting(other.Holder)
+		q.options.Waiting(holder)
 	}
 }
 

@@ -102,6 +102,8 @@ type Journal struct {
 	Blocked int `json:"blocked"`
 	// Problem says why what is below the journal does not work, empty if it does.
 	Problem string `json:"problem,omitempty"`
+	// Unusable: nothing can be appended to it. It mends without a new process.
+	Unusable bool `json:"-"`
 	// Stuck: only a new process helps.
 	Stuck bool `json:"-"`
 	// Lost counts how often the log was found to lack what it had acknowledged;
@@ -251,7 +253,8 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	answer(w, reasons)
 }
 
-// readyz is green once of every target it is known whether it can be watched.
+// readyz is green once of every target it is known whether it can be watched, while the
+// journal can be written.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	targets := s.options.Targets()
 	var reasons []string
@@ -259,6 +262,9 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 		// It is ready to take over: an update of two replicas must not wait for it.
 		answer(w, nil)
 		return
+	}
+	if j := s.options.Journal(); j.Unusable {
+		reasons = append(reasons, "journal: "+j.Problem)
 	}
 	if len(targets) == 0 {
 		reasons = append(reasons, "nothing is watched: informd is starting or stopping")

@@ -49,13 +49,14 @@ type Daemon struct {
 	admin      *admin.Server
 	// pipeline is nil while the journal is being opened.
 	pipeline atomic.Pointer[pipeline]
+	health   *health
 	// waitingFor is the other informd that writes to the journal, nil if it is us.
 	waitingFor atomic.Pointer[string]
 }
 
 // New checks what can be checked without contact to anything.
 func New(o Options) (*Daemon, error) {
-	d := &Daemon{config: o.Config, level: new(slog.LevelVar), stdout: o.Stdout, registry: prometheus.NewRegistry()}
+	d := &Daemon{config: o.Config, level: new(slog.LevelVar), stdout: o.Stdout, registry: prometheus.NewRegistry(), health: newHealth()}
 	d.logger = newLogger(o.Stderr, o.Config.Log, d.level)
 	d.reloads = newReloads(o.Load, o.Config, d.logger)
 	err := d.reloads.register(d.registry)
@@ -150,7 +151,7 @@ func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
 
 // open opens the journal and makes the pipeline on it.
 func (d *Daemon) open(ctx, now context.Context) (*pipeline, error) {
-	store, err := openStore(ctx, d.config, d.logger, func(holder string) { d.waitingFor.Store(&holder) })
+	store, err := openStore(ctx, d.config, d.logger, d.health, func(holder string) { d.waitingFor.Store(&holder) })
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func (c *targetCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-func registerMetrics(r *prometheus.Registry, m *dynwatch.Manager, j journal.Journal) error {
+func registerMetrics(r *prometheus.Registry, m *dynwatch.Manager, j *store) error {
 	gauge := func(name, help string, value func(journal.Stats) uint64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "informd_journal_" + name, Help: help},
 			func() float64 { return float64(value(j.Stats())) })
@@ -92,6 +92,8 @@ func registerMetrics(r *prometheus.Registry, m *dynwatch.Manager, j journal.Jour
 		gauge("capacity_bytes", "Bytes that the journal can hold.", func(s journal.Stats) uint64 { return s.Capacity }),
 		gauge("blocked", "Targets that wait for room in the journal: a sink holds everything back.",
 			func(s journal.Stats) uint64 { return uint64(s.Blocked) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "informd_journal_usable", Help: "1 while events can be appended to the journal, 0 while it is lost, not reachable or not held."},
+			j.usable),
 		counter("lost_total", "How often the journal was found to lack events that it had acknowledged.", func(s journal.Stats) uint64 { return s.Lost }),
 		counter("oversize_total", "Objects that the journal could not keep, events that went on without them.", func(s journal.Stats) uint64 { return s.Oversize }),
 		counter("foreign_total", "Messages in the journal's stream that are none of informd's.", func(s journal.Stats) uint64 { return s.Foreign }),

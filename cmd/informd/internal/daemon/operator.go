@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,9 +187,14 @@ func (o operator) Resnapshot(ctx context.Context, resource, sink string) ([]admi
 	if sink != "" {
 		return o.resnapshotTo(ctx, p, resource, sink)
 	}
+	ctx, release, err := p.store.whileUsable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	results, err := p.manager.Resnapshot(ctx, resource)
 	if err != nil {
-		return nil, unknownResource(err)
+		return nil, unknownResource(cmp.Or(context.Cause(ctx), err))
 	}
 	outcomes := make([]admin.Resnapshot, len(results))
 	for i, r := range results {
@@ -256,9 +262,14 @@ func (o operator) Verify(ctx context.Context) ([]admin.Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	results, err := p.manager.Audit(ctx)
+	ctx, release, err := p.store.whileUsable(ctx)
 	if err != nil {
 		return nil, err
+	}
+	defer release()
+	results, err := p.manager.Audit(ctx)
+	if err != nil {
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	verdicts := make([]admin.Verdict, len(results))
 	for i, r := range results {

@@ -60,6 +60,8 @@ func newPipeline(now context.Context, d *Daemon, s *store) (*pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
+	replaced := p.manager.LogReplaced
+	s.replaced.Store(&replaced)
 	for _, s := range p.config.Sinks {
 		setup, err := p.setup(d, s)
 		if err == nil {

@@ -65,7 +65,10 @@ func (d *Daemon) journalStatus() admin.Journal {
 	shown := admin.Journal{Type: d.config.Journal.Type}
 	p := d.pipeline.Load()
 	if p == nil {
-		shown.Problem = "it is not open yet"
+		shown.Problem, shown.Unusable = "it is not open yet", true
+		if _, reason := d.health.state(); reason != "" {
+			shown.Problem += ": " + reason
+		}
 		return shown
 	}
 	s := p.store.Stats()
@@ -73,8 +76,9 @@ func (d *Daemon) journalStatus() admin.Journal {
 	shown.Lost, shown.Oversize, shown.Foreign = s.Lost, s.Oversize, s.Foreign
 	if p.store.state != nil {
 		_, shown.Problem = p.store.state()
-		shown.Stuck = p.store.stuck()
 	}
+	shown.Unusable = p.store.relay.Load() != nil && shown.Problem != ""
+	shown.Stuck = p.store.stuck != nil && p.store.stuck()
 	return shown
 }
 

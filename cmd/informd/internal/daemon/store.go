@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/cmd/informd/internal/deliver"
+	"github.com/informd/informd/cmd/informd/internal/relay"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -22,15 +20,6 @@ import (
 	"github.com/informd/informd/pkg/journal/lease"
 )
 
-// leaseTTL is after how long without a sign of life another informd takes over.
-const leaseTTL = 8 * time.Second
-
-// flushTimeout bounds a write to the journal's server.
-const flushTimeout = 5 * time.Second
-
-// releaseTimeout bounds the giving up of the lease.
-const releaseTimeout = 2 * time.Second
-
 // store is the journal with what it stands on. It notices what only a new start
 // can mend.
 type store struct {
@@ -38,10 +27,16 @@ type store struct {
 	logger *slog.Logger
 	// box is where the dead letters of that name are kept.
 	box func(name string) deliver.Box
-	// state says whether what is below the journal works, and stuck whether only a new
-	// process helps; both nil if nothing is there.
+	// state says whether what is below the journal works; nil if nothing is there. Stuck
+	// says whether only a new process helps; nil if that does not happen.
 	state func() (ok bool, reason string)
 	stuck func() bool
+	// health has the state of a journal in the user's server.
+	health *health
+	// relay is nil while a journal in the user's server is not open.
+	relay atomic.Pointer[relay.Journal]
+	// replaced is called when such a journal was opened again; nil before that matters.
+	replaced atomic.Pointer[func(lost bool)]
 	// bind tells the journal which cluster it is of; nil if it does not keep that.
 	bind func(ctx context.Context, clusterUID string) error
 	// cluster finds that out: its error is one that may pass.
@@ -59,8 +54,8 @@ type store struct {
 
 // openStore opens the journal of the config. With a nats journal it blocks while
 // another informd writes to it; waiting is called with the name of that one.
-func openStore(ctx context.Context, c *config.Config, logger *slog.Logger, waiting func(holder string)) (*store, error) {
-	s := &store{logger: logger, failed: make(chan error, 1)}
+func openStore(ctx context.Context, c *config.Config, logger *slog.Logger, h *health, waiting func(holder string)) (*store, error) {
+	s := &store{logger: logger, health: h, failed: make(chan error, 1)}
 	if err := s.watch(c); err != nil {
 		return nil, err
 	}
@@ -106,73 +101,23 @@ func (s *store) openEmbedded(ctx context.Context, c *config.Config) error {
 	return server.MadeGood() // no mark counts any more on what was lost
 }
 
-func (s *store) openNATS(ctx context.Context, c *config.Config, waiting func(holder string)) error {
-	host, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("find the name of this host: %w", err)
-	}
-	holder := fmt.Sprintf("%s/%d", host, os.Getpid())
-	options, err := c.Journal.Options("informd/" + c.Cluster + "/journal")
-	if err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	options.FlusherTimeout = flushTimeout // a server that takes nothing must not hold a call for long
-	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		s.logger.Warn("the journal's server complains", "err", err)
-	}
-	options.DisconnectedErrCB = func(conn *nats.Conn, err error) {
-		if conn.IsClosed() {
-			return // by Close
-		}
-		s.logger.Warn("connection to the journal lost", "err", err)
-	}
-	options.ReconnectedCB = func(conn *nats.Conn) { s.logger.Info("connected to the journal", "server", conn.ConnectedAddr()) }
-	options.ConnectedCB = options.ReconnectedCB
-	conn, err := options.Connect()
-	if err != nil {
-		return fmt.Errorf("journal: connect: %w", err)
-	}
-	s.close = append(s.close, func() error { conn.Close(); return nil })
-	held, err := lease.Acquire(ctx, conn, lease.Options{
-		// Another cluster's informd is not to wait here: the stream refuses it.
-		Bucket: c.Journal.Stream + "_LEASE", Key: "writer." + c.Cluster, Holder: holder,
-		TTL: leaseTTL, Replicas: c.Journal.Replicas, Waiting: waiting, Logger: s.logger,
-	})
-	if err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	s.close = append([]func() error{func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-		defer cancel()
-		return held.Release(ctx)
-	}}, s.close...)
-	go func() {
-		if <-held.Lost(); held.Check() != nil {
-			s.fail(held.Check())
-		}
-	}()
-	err = s.openJetStream(ctx, c, jetstream.Config{
-		Conn: conn, MaxBytes: int64(c.Journal.MaxBytes), Replicas: c.Journal.Replicas, Compression: true, Fence: held.Check,
-	})
-	if err != nil {
-		return err
-	}
-	s.logger.Info("the journal is open", "stream", c.Journal.Stream, "events", s.Stats().Events, "holder", holder)
-	return nil
-}
-
-// openJetStream opens the journal over a connection.
+// openJetStream opens the journal in informd's own server.
 func (s *store) openJetStream(ctx context.Context, c *config.Config, o jetstream.Config) error {
-	o.Cluster, o.Stream, o.SubjectPrefix, o.Logger = c.Cluster, c.Journal.Stream, c.Journal.SubjectPrefix, s.logger
-	o.HistoryPerObject, o.TombstoneTTL = int64(c.Journal.HistoryPerObject), c.Journal.TombstoneTTL
-	o.Watched = func(e *event.Event) bool { return (*s.watched.Load())(e) }
-	j, err := jetstream.Open(ctx, o)
+	j, err := s.jetStream(ctx, c, o)
 	if err != nil {
 		return err
 	}
 	s.Journal, s.bind, s.durable = j, j.Bind, true
 	s.box = func(name string) deliver.Box { return j.Letters(name) }
 	return nil
+}
+
+// jetStream opens a journal over a connection.
+func (s *store) jetStream(ctx context.Context, c *config.Config, o jetstream.Config) (*jetstream.Journal, error) {
+	o.Cluster, o.Stream, o.SubjectPrefix, o.Logger = c.Cluster, c.Journal.Stream, c.Journal.SubjectPrefix, s.logger
+	o.HistoryPerObject, o.TombstoneTTL = int64(c.Journal.HistoryPerObject), c.Journal.TombstoneTTL
+	o.Watched = func(e *event.Event) bool { return (*s.watched.Load())(e) }
+	return jetstream.Open(ctx, o)
 }
 
 // Restore implements [dynwatch.Log]. Before the first target reads its past it is

@@ -63,7 +63,7 @@ func TestConnectionLost(t *testing.T) {
 				Type: config.JournalNATS, Config: natsconn.Config{URL: sink.NewSecret(s.ClientURL())},
 				MaxBytes: 64 << 20, Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, TombstoneTTL: time.Hour,
 			}}
-			st, err := openStore(t.Context(), c, slog.New(slog.NewTextHandler(&log, nil)), func(string) {})
+			st, err := openStore(t.Context(), c, slog.New(slog.NewTextHandler(&log, nil)), newHealth(), func(string) {})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,76 @@
+package daemon
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// failingFor is how long a call to the journal's server must fail before the journal
+// counts as unusable: the server elects its leaders in less.
+const failingFor = 5 * time.Second
+
+// health is what is known of a journal in the user's server. Its methods may be called
+// concurrently.
+type health struct {
+	mu sync.Mutex
+	// failing are the calls that fail at the moment, by name.
+	failing map[string]failure
+	// problem and held ask the relay and the lease; nil while the journal is not open.
+	problem func() string
+	held    func() error
+}
+
+type failure struct {
+	since time.Time
+	err   error
+}
+
+func newHealth() *health { return &health{failing: make(map[string]failure)} }
+
+// report is [jetstream.Config.Report].
+func (h *health) report(call string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		delete(h.failing, call)
+		return
+	}
+	f, ok := h.failing[call]
+	if !ok {
+		f.since = time.Now()
+	}
+	f.err = err
+	h.failing[call] = f
+}
+
+// watch has state ask the relay and the lease, too.
+func (h *health) watch(problem func() string, held func() error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.problem, h.held = problem, held
+}
+
+// state says whether the journal can be used, and why not.
+func (h *health) state() (ok bool, reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.problem != nil {
+		if reason := h.problem(); reason != "" {
+			return false, reason
+		}
+	}
+	if h.held != nil {
+		if err := h.held(); err != nil {
+			return false, err.Error()
+		}
+	}
+	for _, call := range slices.Sorted(maps.Keys(h.failing)) {
+		if f := h.failing[call]; h.problem == nil || time.Since(f.since) >= failingFor {
+			return false, fmt.Sprintf("%s fails since %s: %v", call, time.Since(f.since).Round(time.Second), f.err)
+		}
+	}
+	return true, ""
+}

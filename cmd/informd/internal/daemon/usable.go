@@ -1,0 +1,60 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const (
+	// usablePoll is how often an operator's command asks for the state of the journal that
+	// it needs, and unusableFor how long the journal may fail before the command ends.
+	usablePoll  = 500 * time.Millisecond
+	unusableFor = 10 * time.Second
+)
+
+// problem says why the journal cannot be used, empty if it can.
+func (s *store) problem() string {
+	if s.relay.Load() == nil || s.state == nil {
+		return ""
+	}
+	_, reason := s.state()
+	return reason
+}
+
+// whileUsable returns a context that ends when the journal cannot be used for some time:
+// its cause says why. Release gives it back. A journal that cannot be used now is an error.
+func (s *store) whileUsable(ctx context.Context) (usable context.Context, release func(), err error) {
+	if reason := s.problem(); reason != "" {
+		return nil, nil, unusableError(reason)
+	}
+	usable, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		poll := time.NewTicker(usablePoll)
+		defer poll.Stop()
+		for since := time.Now(); ; {
+			select {
+			case <-usable.Done():
+				return
+			case <-poll.C:
+			}
+			reason := s.problem()
+			if reason == "" {
+				since = time.Now()
+			} else if time.Since(since) >= unusableFor {
+				cancel(unusableError(reason))
+				return
+			}
+		}
+	}()
+	return usable, func() {
+		cancel(nil)
+		<-ended
+	}, nil
+}
+
+func unusableError(reason string) error {
+	return fmt.Errorf("the journal cannot be used: %s; see informd status and the log", reason)
+}

@@ -1,0 +1,175 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream"
+)
+
+// openPause is the pause between two attempts to open the journal again.
+const openPause = time.Second
+
+// watch opens the journal again whenever it has lost events, until ctx ends.
+func (j *Journal) watch(ctx context.Context) {
+	for {
+		g := j.current()
+		select {
+		case <-g.journal.Failed():
+		case <-ctx.Done():
+			return
+		}
+		err := g.journal.Failure()
+		if errors.Is(err, jetstream.ErrLost) {
+			err = j.replace(ctx, g)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			j.options.Fail(err)
+			return
+		}
+	}
+}
+
+// replace opens the journal again in place of g. The error is final.
+func (j *Journal) replace(ctx context.Context, g *generation) error {
+	began := time.Now()
+	j.setLost(began, nil)
+	j.options.Logger.Error("journal lost; creating its streams again and announcing all objects again. Do not delete or purge the streams of journal.stream",
+		"err", g.journal.Failure())
+	r := replacement{relay: j, old: g.journal, unread: g.journal.Unread()}
+	end := g.journal.Stats().LastSeq
+	j.count(g.journal.Stats())
+	if err := g.journal.Close(); err != nil && !errors.Is(err, journal.ErrClosed) {
+		j.options.Logger.Warn("lost journal could not be closed", "err", err)
+	}
+	next, err := r.open(ctx)
+	if err != nil {
+		return err
+	}
+	lost := !next.Continues()
+	after := &generation{journal: next, base: g.base, over: make(chan struct{})}
+	if lost {
+		after.base += end
+	}
+	r.moveIn(after)
+	j.mu.Lock()
+	j.now, j.lost, j.problem = after, time.Time{}, nil
+	j.mu.Unlock()
+	close(g.over)
+	j.options.Replaced(lost)
+	j.options.Logger.Info("journal works again; it has streams that informd has created", "after", time.Since(began).Round(time.Millisecond),
+		"events_lost", lost, "appended_again", len(r.unread))
+	return nil
+}
+
+func (j *Journal) setLost(since time.Time, problem error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lost, j.problem = since, problem
+}
+
+// count keeps what a generation has counted.
+func (j *Journal) count(s journal.Stats) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.passed.Lost += s.Lost
+	j.passed.Oversize += s.Oversize
+	j.passed.Foreign += s.Foreign
+	j.passed.Overtaken += s.Overtaken
+}
+
+// replacement is the opening of a journal in place of a lost one.
+type replacement struct {
+	relay *Journal
+	old   *jetstream.Journal
+	// unread are the newest events that a sink has not committed.
+	unread []event.Event
+	// cursors are open in the new journal.
+	cursors map[*cursor]journal.Cursor
+}
+
+// open tries until the journal is open and has what can be saved.
+func (r *replacement) open(ctx context.Context) (*jetstream.Journal, error) {
+	j, logged := r.relay, ""
+	for {
+		if err := j.options.Wait(ctx); err != nil {
+			return nil, err
+		}
+		next, err := j.options.Open(ctx, r.old)
+		if err == nil {
+			if err = r.fill(ctx, next); err == nil {
+				return next, nil
+			}
+			err = errors.Join(err, next.Close())
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		j.mu.Lock()
+		j.problem = err
+		j.mu.Unlock()
+		if text := err.Error(); text != logged {
+			logged = text
+			j.options.Logger.Error("journal cannot be opened again; trying again", "err", err)
+		}
+		select {
+		case <-time.After(openPause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// fill opens the cursors, which read all that follows, and appends what they had not
+// committed.
+func (r *replacement) fill(ctx context.Context, next *jetstream.Journal) error {
+	j := r.relay
+	j.mu.Lock()
+	uid := j.bound
+	cursors := make(map[*cursor]journal.Cursor, len(j.cursors))
+	for c := range j.cursors {
+		cursors[c] = nil
+	}
+	j.mu.Unlock()
+	if uid != "" {
+		if err := next.Bind(ctx, uid); err != nil {
+			return err
+		}
+	}
+	for c := range cursors {
+		opened, err := next.Open(c.name, c.start)
+		if err != nil {
+			return err
+		}
+		cursors[c] = opened
+	}
+	r.cursors = cursors
+	if next.Continues() {
+		r.unread = nil
+		return nil
+	}
+	err := next.Append(ctx, r.unread)
+	if errors.Is(err, jetstream.ErrFenced) {
+		// The stream was not deleted, and has newer events of these objects.
+		j.options.Logger.Warn("events that a sink has not read are not appended again; every object is", "err", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("append what sinks have not read: %w", err)
+	}
+	return nil
+}
+
+// moveIn has the cursors continue in the new journal.
+func (r *replacement) moveIn(g *generation) {
+	for c, opened := range r.cursors {
+		c.move(opened, g)
+	}
+}

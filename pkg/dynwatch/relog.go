@@ -1,0 +1,80 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// The log can lose its events while the targets run: somebody deletes the stream of a
+// journal in NATS. The log is then replaced below the targets, and their calls continue in
+// the new one. The index in memory still says what was announced. So each target
+// declares a gap, continues its ordinals, and announces all of its objects again: then
+// the new log has the last state of each, and a later process finds the deletions.
+
+// relog is the notice that the log was replaced.
+type relog struct {
+	run uint64
+	// lost: the log has lost its events, not only the marks.
+	lost bool
+}
+
+// LogReplaced has every target that runs write its mark again. If the log has lost its
+// events, every target also declares a gap and announces all of its objects again, as soon
+// as it is live. LogReplaced does not wait for that.
+func (m *Manager) LogReplaced(lost bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	targets := make([]*running, 0, len(m.running))
+	for _, r := range m.running {
+		targets = append(targets, r)
+	}
+	notice := relog{run: m.newRun(targets), lost: lost}
+	for _, r := range targets {
+		select {
+		case earlier := <-r.target.relogs: // not seen yet
+			notice.lost = notice.lost || earlier.lost
+		default:
+		}
+		r.target.relogs <- notice // only this method sends, and it holds mu
+		notice.lost = lost
+	}
+}
+
+// relogged is where the notice comes from; never, while the index is not whole.
+func (t *target) relogged() <-chan relog {
+	if !t.whole() {
+		return nil
+	}
+	return t.relogs
+}
+
+// relog takes the notice.
+func (t *target) relog(ctx context.Context, notice relog) error {
+	t.marked = mark{}
+	t.markSoon()
+	if !notice.lost {
+		return nil
+	}
+	gap := event.GapInfo{From: t.relost, To: t.cursor, Reason: reasonJournal, Recovered: event.RecoveredState}
+	t.relost = t.cursor
+	t.logger.Warn("the journal has lost its events; announcing all objects again", "reason", reasonJournal, "to", gap.To, "recovered", gap.Recovered)
+	if err := errors.Join(t.emitGap(ctx, gap), t.flush(ctx)); err != nil {
+		return err
+	}
+	if t.again.resnapshot != nil {
+		t.answerResnapshot(errRelogged)
+	}
+	reply := make(chan ResnapshotResult, 1) // nobody reads it: the log says how it went
+	err := t.beginResnapshot(ctx, resnapshotRequest{run: notice.run, insist: true, reply: reply})
+	return errors.Join(err, t.markNow(ctx))
+}
+
+// errRelogged ends a snapshot on request.
+var errRelogged = errors.New("the journal has lost its events; all objects are announced again")
+
+// relogging reports whether the log may lack objects of the index.
+func (t *target) relogging() bool {
+	return t.again.resnapshot != nil && t.again.resnapshot.insist
+}

@@ -1,0 +1,106 @@
+package dynwatch_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// loseAll empties the log as the deletion of a journal's streams does, and returns how
+// many events there were.
+func (r *recorder) loseAll() (before []event.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before, r.events = r.events, nil
+	clear(r.marks)
+	return before
+}
+
+// TestLogLost: a target whose log has lost everything says so, continues its ordinals and
+// announces all objects again, so that the next process knows them all.
+func TestLogLost(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "")
+	api.put("a", "y", "")
+	api.put("a", "z", "")
+	r := start(t, api, things())
+	r.caughtUp()
+	api.put("a", "x", "")
+	r.caughtUp()
+	r.eventually("events", func() bool { return len(r.log.all()) == 5 })
+
+	before := r.log.loseAll()
+	api.del("a", "y") // which is known to the process
+	r.eventually("the deletion", func() bool { return len(r.log.all()) == 1 })
+	r.manager.LogReplaced(true)
+	r.eventually("the end of the snapshot", func() bool { return count(r.log.all(), event.Synced) == 2 })
+	got := lines(r.log.all())
+	if !strings.HasPrefix(got[0], "deleted a/y") || !strings.HasPrefix(got[1], "gap (0,") || !strings.Contains(got[1], "journal state") {
+		t.Errorf("the log begins with\n%s", strings.Join(got, "\n"))
+	}
+	ordinals := make(map[string]uint64)
+	for _, e := range slices.Concat(before, r.log.all()) {
+		if e.Op.Control() {
+			continue
+		}
+		if e.Ordinal != ordinals[e.UID]+1 {
+			t.Errorf("%s has ordinal %d after %d", e.ID, e.Ordinal, ordinals[e.UID])
+		}
+		ordinals[e.UID] = e.Ordinal
+	}
+	if n := count(r.log.all(), event.Snapshot); n != 2 {
+		t.Errorf("%d objects announced again, want 2:\n%s", n, strings.Join(got, "\n"))
+	}
+
+	r.stop(false)
+	n := len(r.log.all())
+	api.del("a", "x")
+	r.begin(things())
+	r.caughtUp()
+	r.eventually("the deletion while down", func() bool { return len(r.log.all()) == n+1 })
+	if last := r.log.all()[n]; last.Op != event.Deleted || last.Name != "x" {
+		t.Errorf("after the restart:\n%s", strings.Join(r.since(n), "\n"))
+	}
+}
+
+// TestMarksLost: a log that has lost marks only gets them again, and no event.
+func TestMarksLost(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "")
+	r := start(t, api, things())
+	r.caughtUp()
+	r.eventually("the mark", func() bool { return len(r.log.marksNow()) == 1 })
+	n := len(r.log.all())
+	r.log.set(func() { clear(r.log.marks) })
+	r.manager.LogReplaced(false)
+	r.eventually("the mark is there again", func() bool { return len(r.log.marksNow()) == 1 })
+	if got := r.since(n); len(got) > 0 {
+		t.Errorf("events %q", got)
+	}
+}
+
+// TestLogLostBefore: a process that begins with a log which has lost everything says so,
+// also if it dies before its first list is complete.
+func TestLogLostBefore(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "")
+	r := startOn(t, api, func(log *recorder) { log.marks["example.com/things"] = []byte{} }, func(*dynwatch.Limits) {}, things())
+	r.caughtUp()
+	r.eventually("synced", func() bool { return count(r.log.all(), event.Synced) == 1 })
+	got := lines(r.log.all())
+	if len(got) != 3 || !strings.HasPrefix(got[0], "snapshot a/x") || !strings.HasPrefix(got[1], "gap (0,") || !strings.Contains(got[1], "journal state") {
+		t.Errorf("events\n%s", strings.Join(got, "\n"))
+	}
+}
+
+func count(events []event.Event, op event.Op) (n int) {
+	for i := range events {
+		if events[i].Op == op {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,135 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// A process that finds its streams deleted, emptied or replaced opens the journal again:
+// [Config.Replaces]. The new journal inherits from the old one:
+//   - for every target a mark that says "lost", if the state stream is new. A process that
+//     dies before it has announced all objects again leaves that mark to its successor;
+//   - the positions of sinks, if the state stream is new and the stream of events is not;
+//   - nothing else: the caller appends [Journal.Unread] and announces all objects again.
+
+// Continues reports whether the journal has all events of the one that it replaces:
+// only the stream of states was missing, or none was.
+func (j *Journal) Continues() bool {
+	old := j.config.Replaces
+	return old != nil && errors.Is(old.Failure(), ErrMissing) && j.created.Equal(old.created) && j.found >= old.tail.end()
+}
+
+// Owned returns [ErrFenced] if another process has opened the journal since this one did.
+// Opening claims all records of the state stream; this process has written the newest one
+// if no other process has.
+func (j *Journal) Owned(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if errors.Is(j.loss(), ErrMissing) {
+		_, err := j.client.Stream(ctx, j.config.Stream)
+		switch {
+		case errors.Is(err, js.ErrStreamNotFound):
+			return nil
+		case err == nil:
+			return fmt.Errorf("%w: it has created stream %s again", ErrFenced, j.config.Stream)
+		}
+		return err
+	}
+	info, err := j.state.Info(ctx)
+	if err != nil || info.State.LastSeq == 0 {
+		return err
+	}
+	m, err := j.state.GetMsg(ctx, info.State.LastSeq)
+	switch {
+	case errors.Is(err, js.ErrMsgNotFound):
+		return nil
+	case err != nil:
+		return err
+	case m.Header.Get(headerWriter) != j.records.writer:
+		return fmt.Errorf("%w: it has written the record %s", ErrFenced, m.Subject)
+	}
+	return nil
+}
+
+// Unread returns the newest events that an open cursor has not committed, oldest first, as
+// far as they are still in memory. It works on a closed journal.
+func (j *Journal) Unread() []event.Event {
+	passed := j.tail.end()
+	for _, c := range j.openCursors() {
+		c.mu.Lock()
+		passed = min(passed, c.record.Last)
+		c.mu.Unlock()
+	}
+	return j.tail.behind(passed)
+}
+
+// behind returns the events behind a sequence that are held.
+func (t *tail) behind(passed uint64) (events []event.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.slots {
+		if t.first+uint64(i) > passed {
+			events = append(events, t.slots[i].event)
+		}
+	}
+	return events
+}
+
+// inheritTargets writes a mark that says "lost" for every target that has none and had
+// one in the journal that this one replaces.
+func (j *Journal) inheritTargets(ctx context.Context) error {
+	if j.config.Replaces == nil {
+		return nil
+	}
+	for _, key := range j.config.Replaces.records.keys(j.targetKey("")) {
+		m, err := j.lastMessage(ctx, j.config.stateStream(), key)
+		if err == nil && m.seq == 0 {
+			err = j.save(ctx, key, mark{Lost: true})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inheritPositions writes the positions of sinks that have none, if they are positions in
+// this stream of events.
+func (j *Journal) inheritPositions(ctx context.Context) error {
+	old := j.config.Replaces
+	if old == nil || !j.Continues() {
+		return nil
+	}
+	for _, c := range old.openCursors() {
+		key := j.sinkKey(c.name)
+		c.mu.Lock()
+		record := c.record
+		c.mu.Unlock()
+		m, err := j.lastMessage(ctx, j.config.stateStream(), key)
+		if err == nil && m.seq == 0 {
+			err = j.save(ctx, key, record)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keys returns the keys of records with a prefix.
+func (r *records) keys(prefix string) (keys []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := range r.heads {
+		if strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

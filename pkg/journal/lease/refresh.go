@@ -1,0 +1,189 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// keep refreshes the lease until it is lost or released.
+func (l *Lease) keep(ctx context.Context) {
+	timer := time.NewTimer(l.ttl / 4)
+	defer timer.Stop()
+	paused := false
+	for {
+		select {
+		case <-l.released:
+			return
+		case <-l.lost:
+			return
+		case <-timer.C:
+		}
+		next := l.ttl / 4
+		if err := l.tryRenew(ctx); err != nil {
+			l.logger.Warn("the lease of the journal could not be refreshed; trying again", "err", err)
+			next = l.ttl / 16
+			if errors.Is(err, nats.ErrConnectionClosed) && l.Check() != nil {
+				l.lose("the connection was closed")
+			}
+		}
+		switch now := errors.Is(l.Check(), ErrPaused); {
+		case now && !paused:
+			l.logger.Error("lease of the journal not refreshed in time; informd writes nothing until its server answers, and ends if another informd takes the lease",
+				"bucket", l.options.Bucket)
+			paused = true
+		case paused && l.Check() == nil:
+			l.logger.Info("lease of the journal refreshed; informd writes again", "bucket", l.options.Bucket)
+			paused = false
+		}
+		timer.Reset(next)
+	}
+}
+
+// errUnfit: this process does not want to keep the lease at the moment.
+var errUnfit = errors.New("this informd cannot use the journal's streams")
+
+func (l *Lease) tryRenew(ctx context.Context) error {
+	if l.options.Fit != nil && !l.options.Fit() {
+		return errUnfit
+	}
+	return l.renew(ctx)
+}
+
+// renew refreshes the lease once. After an error it is held until its time is over,
+// unless it is known to be lost.
+func (l *Lease) renew(ctx context.Context) error {
+	l.mu.Lock()
+	revision, bucket := l.revision, l.bucket
+	l.mu.Unlock()
+	limited, cancel := context.WithTimeout(ctx, l.ttl/8)
+	defer cancel()
+	from := time.Now()
+	revision, err := bucket.Update(limited, l.key, l.value, revision)
+	switch {
+	case err == nil:
+		return l.hold(ctx, bucket, revision, from)
+	case errors.Is(err, jetstream.ErrNoStreamResponse):
+		return l.regain(ctx) // the bucket may have been deleted
+	case !stale(err):
+		return err
+	}
+	// An earlier refresh was stored and its answer lost, or it has expired.
+	found, err := l.current(limited, bucket)
+	switch {
+	case err != nil:
+		return err
+	case found.revision == 0:
+		return l.regain(ctx)
+	case !found.ours:
+		l.lose(fmt.Sprintf("it expired, and %s has it now", found.holder))
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.revision = found.revision
+	return errors.New("the answer to an earlier refresh was lost")
+}
+
+// regain takes a lease that has expired, or whose bucket was deleted, unless another
+// process has or had it.
+func (l *Lease) regain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.ttl)
+	defer cancel()
+	bucket, _, _, err := openBucket(ctx, l.js, l.options)
+	if err != nil {
+		return err
+	}
+	l.expired = true
+	from := time.Now()
+	revision, err := bucket.Create(ctx, l.key, l.value)
+	if stale(err) {
+		found, err := l.current(ctx, bucket)
+		if err == nil && found.revision != 0 && !found.ours {
+			l.lose(fmt.Sprintf("it expired, and %s has it now", found.holder))
+			return nil
+		}
+		return errors.Join(err, errors.New("the answer to an earlier attempt to take it again was lost"))
+	}
+	if err != nil {
+		return fmt.Errorf("take it again: %w", err)
+	}
+	return l.hold(ctx, bucket, revision, from)
+}
+
+// hold notes that the server has taken a claim.
+func (l *Lease) hold(ctx context.Context, bucket jetstream.KeyValue, revision uint64, from time.Time) error {
+	if l.expired && l.options.Resume != nil {
+		err := l.options.Resume(ctx)
+		if errors.Is(err, ErrLost) {
+			l.lose("it expired, and another informd had it: " + err.Error())
+			return bucket.Delete(ctx, l.key, jetstream.LastRevision(revision))
+		}
+		if err != nil {
+			l.mu.Lock()
+			l.bucket, l.revision = bucket, revision
+			l.mu.Unlock()
+			return fmt.Errorf("find out whether another informd had it: %w", err)
+		}
+	}
+	l.expired = false
+	l.extend(bucket, revision, from)
+	return nil
+}
+
+// state is what the bucket has under the lease's key.
+type state struct {
+	revision uint64 // 0: nothing
+	ours     bool
+	holder   string
+}
+
+// current returns the state of the lease's key.
+func (l *Lease) current(ctx context.Context, bucket jetstream.KeyValue) (state, error) {
+	entry, err := bucket.Get(ctx, l.key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return state{}, nil
+	}
+	if err != nil {
+		return state{}, err
+	}
+	return state{entry.Revision(), bytes.Equal(entry.Value(), l.value), holderOf(entry.Value())}, nil
+}
+
+// holderOf is the name in a claim.
+func holderOf(value []byte) string {
+	var c claim
+	if err := json.Unmarshal(value, &c); err != nil || c.Holder == "" {
+		return "unknown"
+	}
+	return c.Holder
+}
+
+// extend counts the lease's time from a request's start: the server counts from
+// its arrival.
+func (l *Lease) extend(bucket jetstream.KeyValue, revision uint64, from time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.bucket, l.revision, l.from = bucket, revision, from
+		l.wake()
+	}
+}
+
+func (l *Lease) lose(reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end(reason)
+}
+
+// wake has Wait look again. l.mu is held.
+func (l *Lease) wake() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}

@@ -35,9 +35,12 @@ type clients struct {
 	identities *frame.Normaliser
 	discovery  *discovery
 	// fresh is discovery over a new connection each time.
-	fresh  *discovery
-	pace   pace
-	logger *slog.Logger
+	fresh *discovery
+	pace  *pace
+	// ranges and walks bound the requests of all targets for lost history, see retrace.go
+	// and walk.go.
+	ranges, walks *budget
+	logger        *slog.Logger
 }
 
 // warnings logs what the API server says beside its answers, deprecations mostly.
@@ -160,6 +163,7 @@ func newClients(config *rest.Config, logger *slog.Logger) (*clients, error) {
 	}
 	c := &clients{
 		config: base, slots: make(chan struct{}, apartWatches), lists: make(chan struct{}, apartLists), pace: newPace(), logger: logger,
+		ranges: newBudget(rangeRequests, historyPeriod), walks: newBudget(walkRequests, historyPeriod),
 		identities: frame.NewNormaliser("", "", nil).Only(func(string) bool { return false }),
 	}
 	var err error

@@ -59,6 +59,8 @@ type fakeAPI struct {
 	// slow says which watches are held back, too.
 	slow           func(r *http.Request) bool
 	opened, frozen int
+	// pulse is how often a watch brings a bookmark.
+	pulse time.Duration
 	// breakAfter ends the next watch that brings frames after so many of them.
 	breakAfter int
 	requests   []string
@@ -86,7 +88,7 @@ func metadataOnly(r *http.Request) bool {
 
 func newFakeAPI(t *testing.T) *fakeAPI {
 	t.Helper()
-	f := &fakeAPI{rev: 100, served: true, versions: []string{"v1"}, changed: make(chan struct{})}
+	f := &fakeAPI{rev: 100, served: true, versions: []string{"v1"}, changed: make(chan struct{}), pulse: 20 * time.Millisecond}
 	f.server = httptest.NewServer(http.HandlerFunc(f.serve))
 	t.Cleanup(func() {
 		f.cut()
@@ -423,7 +425,7 @@ func (f *fakeAPI) serveList(w http.ResponseWriter, r *http.Request, ns string) {
 func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request, ns string) {
 	at, _ := strconv.ParseUint(r.URL.Query().Get("resourceVersion"), 10, 64)
 	f.mu.Lock()
-	generation, oldest, nameless := f.generation, f.oldest, f.nameless
+	generation, oldest, nameless, pulse := f.generation, f.oldest, f.nameless, f.pulse
 	f.opened++
 	number := f.opened
 	f.mu.Unlock()
@@ -467,7 +469,7 @@ func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request, ns string) 
 		}
 		select {
 		case <-wake:
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(pulse):
 		case <-r.Context().Done():
 			return
 		}

@@ -289,6 +289,12 @@ func things() dynwatch.Resource { return dynwatch.Resource{Group: "example.com",
 // eventually waits until ok holds.
 func (r *rig) eventually(what string, ok func() bool) {
 	r.t.Helper()
+	r.within(deadline, what, ok)
+}
+
+// within is eventually with another deadline.
+func (r *rig) within(deadline time.Duration, what string, ok func() bool) {
+	r.t.Helper()
 	end := time.Now().Add(deadline)
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()

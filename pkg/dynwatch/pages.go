@@ -279,9 +279,13 @@ func (s *source) readList(ctx context.Context, r listRequest, item func(raw []by
 // stream makes one list request and has read read the answer. If client is the one with
 // connections of their own, and no answer comes, the shared connection is asked.
 func (s *source) stream(ctx context.Context, r listRequest, read func(body io.Reader, g *guard) (frame.ListMeta, error)) (meta frame.ListMeta, err error) {
+	s.clients.pace.open(ctx)
 	g := newGuard(ctx)
 	defer g.close()
-	defer func() { err = g.explain(err) }()
+	defer func() {
+		err = g.explain(err)
+		s.clients.pace.note(err)
+	}()
 	ask := func(client rest.Interface) (io.ReadCloser, error) {
 		request := client.Get().AbsPath(s.path(r.namespace)...).SpecificallyVersionedParams(&r.options, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
 		if r.identities {

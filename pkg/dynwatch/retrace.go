@@ -19,11 +19,20 @@ func (t *target) retrace(ctx context.Context, to uint64) (bool, error) {
 		(t.index.len()+1)*int(to-l.from) > t.limits.objects {
 		return false, nil
 	}
+	// What the lists do not need is left to other targets.
+	pages := t.index.len()/pageSize + 1
+	unused := int(to-l.from) * pages //nolint:gosec // bounded above
+	if !t.clients.ranges.take(unused) {
+		t.logger.Debug("range replay skipped; the shared budget of requests is used up", "from", l.from, "to", to)
+		return false, nil // the other ways to make up remain
+	}
+	defer func() { t.clients.ranges.giveBack(unused) }()
 	began, waited := time.Now(), t.await.waited
 	for l.from < to {
 		if time.Since(began)-(t.await.waited-waited) > t.limits.time {
 			return false, nil
 		}
+		unused -= pages
 		complete, err := t.retraceOne(ctx, l.from+1)
 		if expired(err) || unsupported(err) {
 			return false, nil // the other ways to make up remain

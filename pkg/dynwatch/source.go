@@ -103,6 +103,7 @@ func (s *source) watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 	if fresh {
 		client = s.other
 	}
+	s.clients.pace.open(ctx)
 	g := newGuard(ctx)
 	defer g.pause()                                           // once the watch is open, the watchdog is its guard
 	seconds := int64((minWatch + rand.N(minWatch)).Seconds()) //nolint:gosec // jitter, not a secret
@@ -120,6 +121,7 @@ func (s *source) watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 			return w, nil
 		}
 		if refused = apierrors.ReasonForError(err) == metav1.StatusReasonUnknown; !refused {
+			s.clients.pace.note(err)
 			return nil, fmt.Errorf("watch: %w", g.explain(err))
 		}
 	}
@@ -128,6 +130,7 @@ func (s *source) watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 		s.clients.share()
 	}
 	if err != nil {
+		s.clients.pace.note(err)
 		return nil, fmt.Errorf("watch: %w", g.explain(err))
 	}
 	return w, nil

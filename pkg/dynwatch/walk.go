@@ -352,7 +352,7 @@ func (w *walk) pass(ctx context.Context) error {
 		wait := time.Until(w.closed)
 		if wait <= 0 || ctx.Err() != nil {
 			defer w.mu.Unlock()
-			if w.requests <= 0 || ctx.Err() != nil {
+			if w.requests <= 0 || ctx.Err() != nil || !w.source.clients.walks.take(1) {
 				return errSpent
 			}
 			w.requests--

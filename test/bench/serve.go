@@ -27,6 +27,7 @@ func serve(args []string) error {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	resource := flags.String("corpus", "pods", "pods, samples or configmaps")
 	objects := flags.Int("objects", 1000, "how many there are")
+	kinds := flags.Int("kinds", 0, "how many custom resources with one object there are beside them")
 	http1 := flags.Bool("http1", false, "no HTTP/2")
 	stamp := flags.Bool("stamp", false, "put the time into what is sent")
 	dir := flags.String("dir", ".", "where to write")
@@ -37,7 +38,7 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	options := replay.Options{Corpus: c, Objects: *objects, HTTP1: *http1}
+	options := replay.Options{Corpus: c, Objects: *objects, Kinds: *kinds, HTTP1: *http1}
 	if *stamp {
 		options.Clock = clock
 	}

@@ -9,12 +9,20 @@ import (
 )
 
 // discover answers with a document about what is served, or says that the path is
-// none of them. The aggregated documents are not there; clients do without.
-func (s *Server) discover(w http.ResponseWriter, path string) bool {
+// none of them. The aggregated documents are there with custom resources only; clients
+// do without.
+func (s *Server) discover(w http.ResponseWriter, request *http.Request) bool {
+	path := request.URL.Path
+	if document, ok := s.kindDocument(path); ok {
+		writeJSON(w, document)
+		return true
+	}
 	r := s.options.Corpus.Resource
 	version := metav1.GroupVersionForDiscovery{GroupVersion: r.GroupVersion().String(), Version: r.Version}
 	group := metav1.APIGroup{Name: r.Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}
 	switch {
+	case path == "/apis" && s.options.Kinds > 0 && strings.Contains(request.Header.Get("Accept"), "APIGroupDiscoveryList"):
+		writeJSON(w, s.aggregated())
 	case path == "/version":
 		writeJSON(w, map[string]string{"major": "1", "minor": "37", "gitVersion": "v1.37.2"})
 	case path == "/api":

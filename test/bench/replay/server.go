@@ -26,6 +26,9 @@ type Options struct {
 	// Corpus is what there is, Objects how many.
 	Corpus  *corpus.Corpus
 	Objects int
+	// Kinds is how many custom resources there are beside the corpus, with one object
+	// each: see [Kind].
+	Kinds int
 	// HTTP1 leaves HTTP/2 out.
 	HTTP1 bool
 	// Clock stamps what is sent, in nanoseconds. Default: nothing is stamped.
@@ -36,6 +39,7 @@ type Options struct {
 type Server struct {
 	options   Options
 	history   *history
+	kinds     *kinds
 	server    *http.Server
 	url       string
 	authority []byte
@@ -78,7 +82,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		options: o, history: newHistory(o.Objects), url: "https://" + listener.Addr().String(), authority: authority,
+		options: o, history: newHistory(o.Objects), kinds: newKinds(o.Kinds), url: "https://" + listener.Addr().String(), authority: authority,
 		watches: make(map[*objectWatch]struct{}), unknown: make(map[string]int),
 	}
 	protocols := new(http.Protocols)
@@ -134,7 +138,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.watch(w, r, namespace)
 	case resource == c.Resource.Resource:
 		s.list(w, r, namespace)
-	case s.discover(w, r.URL.Path):
+	case s.serveKind(w, r):
+	case s.discover(w, r):
 	case isEmpty(r.URL.Path) && watching:
 		s.watchNothing(w, r)
 	case isEmpty(r.URL.Path):

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -33,11 +35,28 @@ func printStatus(out io.Writer, s *admin.Status, now time.Time) error {
 	case len(s.Targets) == 0:
 		fmt.Fprintln(out, "nothing is watched: informd is starting or stopping")
 	}
+	if len(s.Targets) >= manyTargets {
+		fmt.Fprintf(out, "%d targets: %s\n", len(s.Targets), counted(s.TargetStates))
+	}
 	return errors.Join(
 		printTable(out, targetRows(s.Targets, now)),
 		printTable(out, sinkRows(s.Sinks, now)),
 		printTable(out, journalRows(&s.Journal)),
 	)
+}
+
+// manyTargets is how many targets are too many to count in a table.
+const manyTargets = 20
+
+// counted lists how many targets are in each state, the most common state first.
+func counted(states map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(states), func(a, b string) int {
+		return cmp.Or(cmp.Compare(states[b], states[a]), cmp.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%d %s", states[name], visible(name))
+	}
+	return strings.Join(names, ", ")
 }
 
 func targetRows(targets []admin.Target, now time.Time) [][]string {

@@ -16,9 +16,6 @@ import (
 // server then says names one verb of two and no way out.
 
 const (
-	// reviewsAtOnce is how many targets are asked about at a time, so that the start
-	// of 300 is not slowed down by it.
-	reviewsAtOnce = 4
 	// reviewTimeout bounds the asking about one target.
 	reviewTimeout = 30 * time.Second
 	// reviewAgain is the time between two attempts.
@@ -106,8 +103,8 @@ func allows(ctx context.Context, client rest.Interface, what resourceAttributes)
 // reviewAccess says which permissions the target lacks, as soon as the API server
 // answers. It only tells: what the target may do shows when it does it. It runs
 // beside the loop, of which it touches the status alone, and ends with ctx.
-func (t *target) reviewAccess(ctx context.Context, turns chan struct{}) {
-	for !t.review(ctx, turns) {
+func (t *target) reviewAccess(ctx context.Context, r *reviews) {
+	for !t.review(ctx, r) {
 		select {
 		case <-time.After(reviewAgain):
 		case <-ctx.Done():
@@ -117,16 +114,18 @@ func (t *target) reviewAccess(ctx context.Context, turns chan struct{}) {
 }
 
 // review is one attempt at it, once it is the target's turn.
-func (t *target) review(ctx context.Context, turns chan struct{}) (answered bool) {
-	select {
-	case turns <- struct{}{}:
-		defer func() { <-turns }()
-	case <-ctx.Done():
+func (t *target) review(ctx context.Context, r *reviews) (answered bool) {
+	end, ok := r.begin(ctx)
+	if !ok {
 		return false
 	}
+	defer end()
 	limited, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	if r.allowsAll(limited, t.clients.discovery.client, t.spec.attributes()) {
+		return true
+	}
 	missing, err := missingVerbs(limited, t.clients.discovery.client, t.spec.attributes())
-	cancel()
 	if err != nil {
 		t.logger.Debug("it is not known whether permissions are missing", "err", err)
 		return false

@@ -18,6 +18,8 @@ import (
 type catalog struct {
 	// groups are in the order of discovery, the core group first.
 	groups []offeredGroup
+	// byName are the places of the groups.
+	byName map[string]int
 	// storages are the resources that can be watched. Those of one storage are
 	// together, the one to be watched first.
 	storages [][]schema.GroupResource
@@ -51,17 +53,34 @@ type offered struct {
 const anyVersion = ""
 
 func (c *catalog) find(group, version, resource string) (offered, bool) {
-	for _, g := range c.groups {
-		if g.name != group {
-			continue
-		}
-		for _, v := range g.versions {
-			if o, ok := v.resources[resource]; ok && (version == anyVersion || version == v.name) {
-				return o, true
-			}
+	_, o, ok := c.lookUp(group, version, resource)
+	return o, ok
+}
+
+// lookUp is find, and the version in which it was found.
+func (c *catalog) lookUp(group, version, resource string) (*offeredVersion, offered, bool) {
+	i, ok := c.byName[group]
+	if !ok {
+		return nil, offered{}, false
+	}
+	for j := range c.groups[i].versions {
+		v := &c.groups[i].versions[j]
+		if o, ok := v.resources[resource]; ok && (version == anyVersion || version == v.name) {
+			return v, o, true
 		}
 	}
-	return offered{}, false
+	return nil, offered{}, false
+}
+
+// resolve returns what discovery would say about the resource of a choice, so that its
+// target need not ask again at its start. It returns nil if the API server did not say.
+func (c *catalog) resolve(one choice) *resolved {
+	v, o, ok := c.lookUp(one.resource.Group, one.wildcard.Version, one.resource.Resource)
+	if !ok || v.stale {
+		return nil
+	}
+	gvr := schema.GroupVersionResource{Group: one.resource.Group, Version: v.name, Resource: one.resource.Resource}
+	return &resolved{gvr: gvr, kind: o.kind, namespaced: o.namespaced}
 }
 
 // stale are the groups of which not everything is known.
@@ -113,13 +132,16 @@ func readCatalog(ctx context.Context, c *clients, before *catalog) (next *catalo
 	if before == nil {
 		before = &catalog{}
 	}
-	next = &catalog{}
+	next = &catalog{byName: make(map[string]int)}
 	for _, path := range []string{"/api", "/apis"} {
 		groups, err := c.discovery.groups(g.ctx, path)
 		if err != nil {
 			return nil, err
 		}
 		next.groups = append(next.groups, groups...)
+	}
+	for i := range next.groups {
+		next.byName[next.groups[i].name] = i
 	}
 	next.complete(g.ctx, c, before)
 	next.compareStorages(g.ctx, c, before)
@@ -204,14 +226,13 @@ func (v *offeredVersion) ask(ctx context.Context, from *clients, group string) {
 }
 
 func (c *catalog) resources(group, version string) map[string]offered {
-	for _, g := range c.groups {
-		if g.name != group {
-			continue
-		}
-		for _, v := range g.versions {
-			if v.name == version {
-				return v.resources
-			}
+	i, ok := c.byName[group]
+	if !ok {
+		return nil
+	}
+	for _, v := range c.groups[i].versions {
+		if v.name == version {
+			return v.resources
 		}
 	}
 	return nil

@@ -158,6 +158,7 @@ func (t *target) awaitNamespaces(ctx context.Context) error {
 
 // stand waits until there may be something new.
 func (t *target) stand(ctx context.Context) error {
+	t.endOpening()
 	for {
 		t.status.beatNow()
 		select {

@@ -199,7 +199,7 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 	if m.closed || e.generation != generation {
 		return failed // what was applied meanwhile is expanded next
 	}
-	begun, ended := m.converge(p.targets, p.later)
+	begun, ended := m.converge(p)
 	for id := range p.notes {
 		e.ready[id] = true
 	}

@@ -59,6 +59,7 @@ func (t *target) follow(ctx context.Context) error {
 // wait for it to pass, and whether that of the Namespaces is open, too.
 func (t *target) showWatch(ctx context.Context) error {
 	t.unwatched, t.closedSince = false, time.Time{}
+	t.endOpening()
 	if t.lost != nil && t.lost.phase == settling {
 		t.setState(Syncing, fmt.Sprintf("the watch has yet to pass revision %d of a list", t.lost.settled))
 		return nil

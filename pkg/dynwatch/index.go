@@ -42,8 +42,12 @@ type names struct{ namespace, name, uid string }
 // key is an object's name in a target.
 func key(namespace, name string) string { return namespace + "/" + name }
 
-// slabLen is how many entries are allocated at a time: what fills 4 KiB.
-const slabLen = 46
+const (
+	// slabLen is how many entries are allocated at a time: what fills 4 KiB.
+	slabLen = 46
+	// firstLen is how many are allocated at first: most custom resources have few objects.
+	firstLen = 4
+)
 
 type slab [slabLen]entry
 
@@ -51,7 +55,10 @@ type slab [slabLen]entry
 // does not become smaller than the most objects that it has held have made it, but
 // for their text.
 type index struct {
-	slabs []*slab // they never move, so that an *entry stays valid
+	// first and slabs never move, so that an *entry stays valid. First is nil without
+	// entries.
+	first *[firstLen]entry
+	slabs []*slab
 	free  []uint32
 	used  uint32 // slots that were ever in use
 	next  uint32 // the next entry's serial
@@ -112,14 +119,23 @@ func (x *index) take() uint32 {
 		return slot
 	}
 	slot := x.used
-	if slot%slabLen == 0 {
+	switch {
+	case slot == 0:
+		x.first = new([firstLen]entry)
+	case slot >= firstLen && (slot-firstLen)%slabLen == 0:
 		x.slabs = append(x.slabs, new(slab))
 	}
 	x.used++
 	return slot
 }
 
-func (x *index) at(slot uint32) *entry { return &x.slabs[slot/slabLen][slot%slabLen] }
+func (x *index) at(slot uint32) *entry {
+	if slot < firstLen {
+		return &x.first[slot]
+	}
+	slot -= firstLen
+	return &x.slabs[slot/slabLen][slot%slabLen]
+}
 
 // remove takes an entry out, if it is there. It must not be used after that.
 func (x *index) remove(e *entry) {
@@ -147,6 +163,11 @@ func (x *index) len() int { return x.count }
 // all yields the entries in no order. Those that it yields may be removed meanwhile.
 func (x *index) all() iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
+		for i := range min(x.used, firstLen) {
+			if e := &x.first[i]; e.serial != 0 && !yield(e) {
+				return
+			}
+		}
 		for _, s := range x.slabs {
 			for i := range s {
 				if s[i].serial != 0 && !yield(&s[i]) {

@@ -91,6 +91,10 @@ func (t *target) look(ctx context.Context) error {
 }
 
 func (t *target) discover(ctx context.Context) (resolved, error) {
+	if r := t.offered; r != nil {
+		t.offered = nil
+		return *r, nil
+	}
 	t.looks.last = time.Now()
 	return resolve(ctx, t.clients.discovery, t.spec)
 }

@@ -105,9 +105,9 @@ type Manager struct {
 	formerly *formerly
 	timing   timing
 	limits   limits
-	// reviews has room for the targets that are asked about at a time, see
-	// reviewAccess.
-	reviews chan struct{}
+	// openings give turns to targets that open their watch.
+	openings *openings
+	reviews  *reviews
 
 	// converging is held while targets are started and ended, which takes time.
 	converging sync.Mutex
@@ -152,7 +152,7 @@ func New(options Options) (*Manager, error) {
 	}
 	m := &Manager{
 		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey), served: s, namespaces: n, owners: newOwners(c, options.Logger), formerly: newFormerly(options.Logger), timing: defaultTiming(), limits: defaultLimits(),
-		reviews: make(chan struct{}, reviewsAtOnce), running: make(map[string]*running),
+		openings: newOpenings(options.Logger), reviews: newReviews(), running: make(map[string]*running),
 	}
 	m.expander = newExpander(m)
 	return m, nil
@@ -191,7 +191,7 @@ func (m *Manager) Apply(wanted []Resource) error {
 	if len(wanted) > 0 {
 		m.served.start(m.timing)
 	}
-	m.converge(m.stillWanted(set), nil)
+	m.converge(&expansion{targets: m.stillWanted(set)})
 	m.expander.apply(set)
 	return nil
 }
@@ -228,35 +228,35 @@ func (m *Manager) stillWanted(set wantedSet) map[string]spec {
 	return targets
 }
 
-// converge makes the running targets these. The objects that the first list of a
-// later one holds are added. The caller holds converging.
-func (m *Manager) converge(targets map[string]spec, later map[string]bool) (begun, ended int) {
-	ended = m.end(func(r *running) bool { return !targets[r.target.name].watches(r.target.spec) })
+// converge makes the running targets those of an expansion. The caller holds converging.
+func (m *Manager) converge(p *expansion) (begun, ended int) {
+	ended = m.end(func(r *running) bool { return !p.targets[r.target.name].watches(r.target.spec) })
 	owners := false
-	for _, s := range targets {
+	for _, s := range p.targets {
 		owners = owners || s.owner
 	}
 	if owners {
 		m.owners.want(true, m.timing)
 	}
-	begun = m.begin(targets, later)
+	begun = m.begin(p)
 	if !owners {
 		m.owners.want(false, m.timing)
 	}
 	return begun, ended
 }
 
-// begin starts the targets that are not running, and has the others take what needs no
-// start.
-func (m *Manager) begin(targets map[string]spec, later map[string]bool) (begun int) {
+// begin starts the targets that are not running, in the order of their names, and has
+// the others take what needs no start.
+func (m *Manager) begin(p *expansion) (begun int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for name, s := range targets {
+	for _, name := range slices.Sorted(maps.Keys(p.targets)) {
+		s := p.targets[name]
 		if r, ok := m.running[name]; ok {
 			r.target.reshape(s)
 			continue
 		}
-		m.running[name] = m.start(s, later[name])
+		m.running[name] = m.start(s, p.later[name], p.found[name])
 		begun++
 	}
 	return begun
@@ -294,9 +294,12 @@ func (m *Manager) end(match func(*running) bool) int {
 	return len(ending)
 }
 
-func (m *Manager) start(s spec, later bool) *running {
+// start starts a target. The objects that the first list of a later one holds are added.
+// Found is what is known of its resource, nil if nothing is.
+func (m *Manager) start(s spec, later bool, found *resolved) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{target: newTarget(s, m), cancel: cancel, done: make(chan struct{})}
+	r.target.offered = found
 	if later {
 		r.target.firstOp = event.Added
 	}

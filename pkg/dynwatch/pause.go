@@ -15,6 +15,10 @@ const maxRetryAfter = 2 * time.Minute
 // fail shows what an error means for the target and pauses. Its own error is that of
 // the log.
 func (t *target) fail(ctx context.Context, err error) error {
+	t.endOpening()
+	if d, ok := throttled(err); ok {
+		t.openings.pause(d)
+	}
 	state := t.judge(err)
 	if state != Waiting && !errors.Is(err, errEnded) {
 		t.unwatched = true

@@ -96,19 +96,19 @@ type status struct {
 	unchanged                   atomic.Uint64
 	unpaired, stateBytes        atomic.Uint64
 	audits, divergences         atomic.Uint64
-	lastAudit                   atomic.Int64                // Unix nanoseconds
-	events                      map[event.Op]*atomic.Uint64 // fixed keys
-	rate                        *rate
+	lastAudit                   atomic.Int64 // Unix nanoseconds
+	// ops are all operations, and events the number of events of each.
+	ops    []event.Op
+	events []atomic.Uint64
+	rate   *rate
 
 	mu    sync.Mutex
 	shown TargetStatus // the fields that change rarely
 }
 
 func newStatus(s spec) *status {
-	st := &status{events: make(map[event.Op]*atomic.Uint64), rate: newRate(time.Now())}
-	for _, op := range event.Ops() {
-		st.events[op] = new(atomic.Uint64)
-	}
+	ops := event.Ops()
+	st := &status{ops: ops, events: make([]atomic.Uint64, len(ops)), rate: newRate(time.Now())}
 	st.shown = TargetStatus{
 		Name: s.name(), Group: s.group, Version: s.version, Resource: s.resource, Namespace: s.namespace,
 		Mode: s.mode, State: Starting, Since: time.Now(),
@@ -159,7 +159,9 @@ func (st *status) progressNow() {
 // appended counts events.
 func (st *status) appended(events []event.Event) {
 	for i := range events {
-		st.events[events[i].Op].Add(1)
+		if n := slices.Index(st.ops, events[i].Op); n >= 0 {
+			st.events[n].Add(1)
+		}
 	}
 	st.rate.add(len(events), time.Now())
 }
@@ -192,8 +194,8 @@ func (st *status) snapshot() TargetStatus {
 	}
 	s.EventsPerSecond = st.rate.perSecond(time.Now())
 	s.Events = make(map[event.Op]uint64, len(st.events))
-	for op, n := range st.events {
-		s.Events[op] = n.Load()
+	for i, op := range st.ops {
+		s.Events[op] = st.events[i].Load()
 	}
 	return s
 }

@@ -91,6 +91,12 @@ type target struct {
 	// what follows.
 	served *served
 	nudge  *nudge
+	// openings give turns to targets that open their watch; opening ends this target's
+	// turn, and is nil if it has none.
+	openings *openings
+	opening  func()
+	// offered is what the catalog says about a wildcard's resource, until it is used.
+	offered *resolved
 	// owners know the controllers of controllers.
 	owners *owners
 	looks  looks
@@ -178,7 +184,7 @@ func newTarget(s spec, m *Manager) *target {
 		logger: options.Logger.With("target", s.name()),
 		status: newStatus(s), index: newIndex(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
 		served: m.served, nudge: m.served.subscribe(s), looks: newLooks(), redactor: m.redactor,
-		owners: m.owners, formerly: m.formerly, relogs: make(chan relog, 1),
+		owners: m.owners, openings: m.openings, formerly: m.formerly, relogs: make(chan relog, 1),
 	}
 	t.await.left = t.limits.patience
 	t.former = t.formerly.take(t.name)
@@ -197,7 +203,9 @@ func (t *target) run(ctx context.Context) {
 	defer t.served.unsubscribe(t.spec.group, t.nudge)
 	defer t.coverage.leave()
 	reason := ""
+	defer t.endOpening()
 	for ctx.Err() == nil {
+		t.beginOpening(ctx)
 		err := t.advance(ctx)
 		if ctx.Err() != nil {
 			break

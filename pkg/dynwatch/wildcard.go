@@ -212,6 +212,8 @@ type expansion struct {
 	targets map[string]spec
 	// later are the targets whose resources came after it was first looked.
 	later map[string]bool
+	// found is what the catalog says about the resources of targets.
+	found map[string]*resolved
 	notes map[string]*note // by id of the wildcard
 	// beyond are the names of the resources that are above the limit of watches, by id
 	// of the wildcard.
@@ -221,7 +223,7 @@ type expansion struct {
 // plan expands the wildcards. A resource that was watched and is not served any more
 // stays until every target of it is gone, which the targets find out by themselves.
 func (w *wantedSet) plan(c *catalog, notes map[string]*note, gone func(target string) bool) *expansion {
-	p := &expansion{targets: maps.Clone(w.explicit), later: make(map[string]bool), notes: make(map[string]*note)}
+	p := &expansion{targets: maps.Clone(w.explicit), later: make(map[string]bool), found: make(map[string]*resolved), notes: make(map[string]*note)}
 	chosen, beyond := w.admit(append(w.choose(c), w.leaving(c, notes, gone)...), notes)
 	p.beyond = beyond
 	for _, r := range w.wildcards {
@@ -230,9 +232,11 @@ func (w *wantedSet) plan(c *catalog, notes map[string]*note, gone func(target st
 	for _, one := range chosen {
 		n := p.notes[one.wildcard.id()]
 		n.Running = append(n.Running, nameOf(one.resource))
+		found := c.resolve(one)
 		for _, s := range one.wildcard.as(one.resource) {
 			p.targets[s.name()] = s
 			p.later[s.name()] = !n.existed(one.resource)
+			p.found[s.name()] = found
 		}
 	}
 	for _, n := range p.notes {

@@ -147,6 +147,11 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	return conn, nil
 }
 
+// queueLen is how many messages a subscription holds for its reader. A pull of the journal
+// asks for 2,000 at most. nats.go's default, 65,536, costs 512 KiB for each of thousands
+// of targets that read their states at the start.
+const queueLen = 4096
+
 // connect returns a connection that goes on for ever. While there is no server,
 // publishing fails at once instead of filling a buffer that may be lost.
 func (s *Server) connect(as identity) (*nats.Conn, error) {
@@ -156,6 +161,7 @@ func (s *Server) connect(as identity) (*nats.Conn, error) {
 		nats.Nkey(as.public, as.sign),
 		nats.MaxReconnects(-1),
 		nats.ReconnectBufSize(-1),
+		nats.SyncQueueLen(queueLen),
 		nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(0, 0),
 		nats.IgnoreAuthErrorAbort(),

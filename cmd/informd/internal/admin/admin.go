@@ -30,11 +30,13 @@ type Status struct {
 	Cluster       string  `json:"cluster"`
 	UptimeSeconds float64 `json:"uptimeSeconds"`
 	// StandbyFor names the informd that this one waits for, empty if it works itself.
-	StandbyFor string   `json:"standbyFor,omitempty"`
-	Config     *Config  `json:"config,omitempty"`
-	Targets    []Target `json:"targets"`
-	Sinks      []Sink   `json:"sinks"`
-	Journal    Journal  `json:"journal"`
+	StandbyFor string  `json:"standbyFor,omitempty"`
+	Config     *Config `json:"config,omitempty"`
+	// TargetStates counts the targets by state.
+	TargetStates map[string]int `json:"targetStates"`
+	Targets      []Target       `json:"targets"`
+	Sinks        []Sink         `json:"sinks"`
+	Journal      Journal        `json:"journal"`
 }
 
 // Target is a target's part of /status.
@@ -253,6 +255,18 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	answer(w, reasons)
 }
 
+// maxReasons bounds how many targets an answer names.
+const maxReasons = 20
+
+// statesOf counts targets by state.
+func statesOf(targets []Target) map[string]int {
+	states := make(map[string]int)
+	for i := range targets {
+		states[targets[i].State]++
+	}
+	return states
+}
+
 // readyz is green once of every target it is known whether it can be watched, while the
 // journal can be written.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
@@ -269,10 +283,17 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	if len(targets) == 0 {
 		reasons = append(reasons, "nothing is watched: informd is starting or stopping")
 	}
+	unknown := 0
 	for _, t := range targets {
-		if !t.Looked {
+		if t.Looked {
+			continue
+		}
+		if unknown++; unknown <= maxReasons {
 			reasons = append(reasons, strings.TrimSuffix(fmt.Sprintf("target %s is %s: %s", t.Target, t.State, t.Reason), ": "))
 		}
+	}
+	if unknown > maxReasons {
+		reasons = append(reasons, fmt.Sprintf("%d more targets are not known yet", unknown-maxReasons))
 	}
 	answer(w, reasons)
 }
@@ -293,11 +314,12 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
+	targets := s.options.Targets()
 	err := e.Encode(Status{
 		Version: s.options.Version, Cluster: s.options.Cluster,
 		UptimeSeconds: time.Since(s.started).Seconds(), StandbyFor: s.options.standby(),
-		Config:  s.options.config(),
-		Targets: s.options.Targets(), Sinks: s.options.Sinks(), Journal: s.options.Journal(),
+		Config:       s.options.config(),
+		TargetStates: statesOf(targets), Targets: targets, Sinks: s.options.Sinks(), Journal: s.options.Journal(),
 	})
 	if err != nil {
 		s.options.Logger.Debug("status was not taken", "err", err)

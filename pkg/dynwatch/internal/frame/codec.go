@@ -40,7 +40,7 @@ func (n *negotiator) Decoder(contentType string, _ map[string]string) (runtime.D
 // after an error here.
 func (n *negotiator) StreamDecoder(contentType string, _ map[string]string) (runtime.Decoder, runtime.Serializer, runtime.Framer, error) {
 	s := &stream{frames: n.frames}
-	s.window.max = maxFrame
+	s.window.max, s.window.least = maxFrame, watchRead
 	s.window.large = &n.large
 	if contentType != runtime.ContentTypeJSON {
 		s.window.err = fmt.Errorf("read watch response: its content type is %q, not %s", contentType, runtime.ContentTypeJSON)

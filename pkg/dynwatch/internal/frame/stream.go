@@ -38,6 +38,21 @@ type stream struct {
 type arrival struct {
 	frames []Watched
 	memory Memory
+	// calm counts the events in a row that used less than a quarter of frames.
+	calm int
+}
+
+// reset has the arrival used again. Frames that a burst needed are given back once
+// events have been small for a while.
+func (a *arrival) reset() {
+	if a.calm++; len(a.frames) >= (cap(a.frames)+3)/4 {
+		a.calm = 0
+	}
+	if a.calm >= calmReads {
+		a.frames, a.calm = nil, 0
+	}
+	a.frames = a.frames[:0]
+	a.memory.Reset()
 }
 
 // maxArrived bounds how many frames come in one event.
@@ -71,8 +86,7 @@ func (s *stream) Close() error {
 func (s *stream) next() error {
 	s.turn = 1 - s.turn
 	now := &s.arrivals[s.turn]
-	now.frames = now.frames[:0]
-	now.memory.Reset()
+	now.reset()
 	if err := s.first(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -8,15 +9,19 @@ import (
 )
 
 const (
-	// firstRead is the size of a window that has not met a larger piece: what an
-	// idle watch costs.
+	// firstRead is the size of a window that has not met a larger piece.
 	firstRead = 4 << 10
+	// watchRead is that of a watch: an idle one reads bookmarks of about 200 bytes.
+	watchRead = 512
 	// busySize is the size up to which a window grows that is filled to its end again
 	// and again: the more of a busy stream one read brings, the fewer there are.
 	busySize = 32 << 10
 	// keptSize is the largest size that a window keeps once the large piece that
 	// it grew for is consumed.
 	keptSize = 64 << 10
+	// calmReads is after how many reads in a row that use less than a quarter of a buffer
+	// it becomes smaller. Idle watches read a bookmark each minute.
+	calmReads = 8
 )
 
 // errFull says that a piece is larger than the window may grow.
@@ -32,6 +37,8 @@ type window struct {
 	start, end int
 	consumed   int64 // bytes before start
 	filled     bool  // the last read left no room
+	least      int   // the smallest size, firstRead if it is 0
+	calm       int   // the last reads that used less than a quarter of buf
 	max        int   // a bound of what may be unread
 	err        error // what the reader returned last, to be returned for ever
 	// small is buf while a large one is in use. Large ones come from a pool, if
@@ -62,6 +69,9 @@ func (w *window) more() error {
 		n, err := w.r.Read(w.buf[w.end:])
 		w.end += n
 		w.filled = w.end == len(w.buf)
+		if w.calm++; w.end >= len(w.buf)/4 {
+			w.calm = 0
+		}
 		w.err = err
 		if n > 0 {
 			return nil
@@ -85,7 +95,10 @@ func (w *window) makeRoom() error {
 		w.small = nil
 		w.release(large)
 	case w.filled && len(w.buf) < min(busySize, w.max):
-		w.grow(min(max(2*len(w.buf), firstRead), w.max))
+		w.grow(w.larger())
+	case size == 0 && w.calm >= calmReads && w.small == nil && len(w.buf) > w.smallest():
+		w.use(make([]byte, max(len(w.buf)/2, w.smallest())))
+		w.calm = 0
 	case size == 0 && w.start > 0:
 		w.start, w.end = 0, 0
 	case w.end < len(w.buf):
@@ -94,10 +107,16 @@ func (w *window) makeRoom() error {
 	case w.start > 0 && (size <= len(w.buf)/2 || len(w.buf) >= w.max):
 		w.use(w.buf)
 	default:
-		w.grow(min(max(2*len(w.buf), firstRead), w.max))
+		w.grow(w.larger())
 	}
 	return nil
 }
+
+// smallest is the size that the window begins with.
+func (w *window) smallest() int { return cmp.Or(w.least, firstRead) }
+
+// larger is the size that the window grows to.
+func (w *window) larger() int { return min(max(2*len(w.buf), w.smallest()), w.max) }
 
 // use moves what is unread to the front of buf, and goes on with it.
 func (w *window) use(buf []byte) {

@@ -1,0 +1,148 @@
+package dynwatch
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// openingsAtOnce is how many targets start, or open their watch again, at a time. The
+	// API server's priority and fairness queues about 300 requests of one client, and
+	// refuses those beyond.
+	openingsAtOnce = 32
+	// openingTime is how long a target keeps its turn at most. A first list may take
+	// minutes, and a server may hang: neither holds up the targets behind.
+	openingTime = 2 * time.Second
+	// openingsLogged is the time between two log lines about the progress.
+	openingsLogged = 10 * time.Second
+)
+
+// openings gives turns to targets that open their watch, so that a wildcard over
+// thousands of resources, or the restart of an API server, is no burst of requests. Its
+// methods may be called concurrently.
+type openings struct {
+	logger  *slog.Logger
+	turns   chan struct{}
+	waiting atomic.Int64
+
+	mu sync.Mutex // for a moment only
+	// until is when the API server takes requests again: it asked for a pause.
+	until time.Time
+	// logged is when the progress was logged last, zero if nothing waits.
+	logged time.Time
+}
+
+func newOpenings(logger *slog.Logger) *openings {
+	return &openings{logger: logger, turns: make(chan struct{}, openingsAtOnce)}
+}
+
+// begin waits for a turn, and calls beat while it waits. The caller ends the turn, any
+// number of times. If ctx ends there is no turn.
+func (o *openings) begin(ctx context.Context, beat func(), tick time.Duration) (end func()) {
+	if d := o.paused(); d == 0 && o.take() {
+		return o.turn()
+	}
+	o.waiting.Add(1)
+	defer o.waited()
+	timer := time.NewTicker(min(tick, openingTime))
+	defer timer.Stop()
+	for {
+		turns := o.turns
+		var pause <-chan time.Time
+		if d := o.paused(); d > 0 {
+			turns, pause = nil, time.After(d)
+		}
+		select {
+		case turns <- struct{}{}:
+			return o.turn()
+		case <-pause:
+		case <-timer.C:
+			beat()
+			o.logProgress()
+		case <-ctx.Done():
+			return func() {}
+		}
+	}
+}
+
+// take takes a turn if one is free.
+func (o *openings) take() bool {
+	select {
+	case o.turns <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// turn returns the end of a turn that was taken.
+func (o *openings) turn() (end func()) {
+	var once sync.Once
+	free := func() { once.Do(func() { <-o.turns }) }
+	timer := time.AfterFunc(openingTime, free)
+	return func() {
+		timer.Stop()
+		free()
+	}
+}
+
+// pause has no turn begin for some time: the API server refused a request.
+func (o *openings) pause(d time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if until := time.Now().Add(d); until.After(o.until) {
+		o.until = until
+	}
+}
+
+// paused returns how long no turn may begin.
+func (o *openings) paused() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return max(0, time.Until(o.until))
+}
+
+// logProgress logs how many targets wait, every so often.
+func (o *openings) logProgress() {
+	o.mu.Lock()
+	due := time.Since(o.logged) >= openingsLogged
+	if due {
+		o.logged = time.Now()
+	}
+	o.mu.Unlock()
+	if due {
+		o.logger.Info("watches are being opened", "waiting", o.waiting.Load())
+	}
+}
+
+// waited notes that one target less waits.
+func (o *openings) waited() {
+	if o.waiting.Add(-1) > 0 {
+		return
+	}
+	o.mu.Lock()
+	logged := !o.logged.IsZero()
+	o.logged = time.Time{}
+	o.mu.Unlock()
+	if logged {
+		o.logger.Info("no more watches wait to be opened")
+	}
+}
+
+// beginOpening waits for the target's turn, unless it has one.
+func (t *target) beginOpening(ctx context.Context) {
+	if t.opening == nil {
+		t.opening = t.openings.begin(ctx, t.status.beatNow, t.timing.tick)
+	}
+}
+
+// endOpening gives the turn back, if there is one.
+func (t *target) endOpening() {
+	if t.opening != nil {
+		t.opening()
+		t.opening = nil
+	}
+}

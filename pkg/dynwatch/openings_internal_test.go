@@ -1,0 +1,63 @@
+package dynwatch
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestOpenings: a bounded number of targets have their turn at a time. Targets that hang
+// lose it, and a pause that the API server asked for is kept.
+func TestOpenings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOpenings(slog.New(slog.DiscardHandler))
+		var mu sync.Mutex
+		var now, most int
+		count := func(change int) {
+			mu.Lock()
+			defer mu.Unlock()
+			now += change
+			most = max(most, now)
+		}
+		var all sync.WaitGroup
+		for range 2000 {
+			all.Go(func() {
+				end := o.begin(t.Context(), func() {}, time.Second)
+				count(1)
+				<-time.After(10 * time.Millisecond)
+				count(-1)
+				end()
+				end() // a second end gives nothing back
+			})
+		}
+		all.Wait()
+		if most != openingsAtOnce || len(o.turns) != 0 || o.waiting.Load() != 0 {
+			t.Errorf("%d at a time, want %d; %d turns left, %d waiting", most, openingsAtOnce, len(o.turns), o.waiting.Load())
+		}
+
+		for range openingsAtOnce {
+			o.begin(t.Context(), func() {}, time.Second) // and never ends
+		}
+		began, beats := time.Now(), 0
+		o.begin(t.Context(), func() { beats++ }, openingTime/4)()
+		if waited := time.Since(began); waited != openingTime || beats == 0 {
+			t.Errorf("waited %v behind targets that hang, with %d beats", waited, beats)
+		}
+
+		o.pause(time.Minute)
+		o.pause(time.Second) // the longer pause counts
+		began = time.Now()
+		o.begin(t.Context(), func() {}, time.Second)()
+		if waited := time.Since(began); waited != time.Minute {
+			t.Errorf("waited %v, want the minute that the API server asked for", waited)
+		}
+
+		o.pause(time.Hour)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		o.begin(ended, func() {}, time.Second)()
+	})
+}

@@ -1,0 +1,67 @@
+package dynwatch_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch"
+)
+
+// live counts the targets that are live.
+func (r *rig) live() (n int) {
+	for _, s := range r.manager.Targets() {
+		if s.State == dynwatch.Live {
+			n++
+		}
+	}
+	return n
+}
+
+// An API server that serves 40 requests at a time, as one with priority and fairness
+// does, refuses nothing at the start of 200 targets.
+func TestStartOfManyTargets(t *testing.T) {
+	const targets, atOnce, quiet = 200, 40, 100 * time.Millisecond
+	api := newFakeAPI(t)
+	api.serveAll(group("many.example.com", kinds(targets)...))
+	var serving, refused, reviewed, last atomic.Int64
+	// It answers once no other request has come for a while.
+	serve := func(w http.ResponseWriter) bool {
+		defer serving.Add(-1)
+		if serving.Add(1) > atOnce {
+			refused.Add(1)
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
+			return true
+		}
+		last.Store(time.Now().UnixNano())
+		for wait := quiet; wait > 0; wait = quiet - time.Since(time.Unix(0, last.Load())) {
+			<-time.After(wait)
+		}
+		return false
+	}
+	api.refuse = func(w http.ResponseWriter, _ *http.Request) bool { return serve(w) }
+	api.review = func(w http.ResponseWriter, _ *http.Request) {
+		reviewed.Add(1)
+		if !serve(w) {
+			w.WriteHeader(http.StatusCreated)
+			fmt.Fprint(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`)
+		}
+	}
+	r := startDefined(t, api, dynwatch.Resource{Group: "many.example.com", Resource: "*"})
+	deadline := time.Now().Add(time.Minute)
+	for r.live() < targets {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d targets are live", r.live(), targets)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	if n := refused.Load(); n > 0 {
+		t.Errorf("the API server refused %d requests", n)
+	}
+	if n := reviewed.Load(); n > targets/2 {
+		t.Errorf("permissions were asked for %d times, where one answer allows everything", n)
+	}
+}

@@ -241,8 +241,8 @@ func (t *target) rejectFrame(ctx context.Context, typ watch.EventType, bad *fram
 
 // apply brings one live frame through the index into the log.
 func (t *target) apply(ctx context.Context, typ watch.EventType, o *frame.Object) error {
-	if o.ResourceVersion < t.cursor {
-		return nil // a watch only moves forward: an older frame was handled before
+	if o.ResourceVersion < t.cursor && !t.isLate(typ, o) {
+		return nil
 	}
 	if o.ResourceVersion <= t.endedAt(o.Namespace, o.Name) {
 		return nil // the watch was resumed from before its end, see resume
@@ -269,7 +269,7 @@ func (t *target) applyState(ctx context.Context, typ watch.EventType, o *frame.O
 // applyTo is apply once it is known what the index holds of the frame's object.
 func (t *target) applyTo(ctx context.Context, typ watch.EventType, o *frame.Object, e *entry) error {
 	switch {
-	case e != nil && o.ResourceVersion <= t.index.known(e):
+	case e != nil && o.ResourceVersion <= t.index.known(e) && !t.endsAtLast(typ, o, e):
 		return nil // a reconcile already brought it
 	case typ == watch.Deleted && e == nil:
 		// Born in a gap and ended here: nobody was told of it, but its end is part

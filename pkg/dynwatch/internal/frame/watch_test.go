@@ -82,7 +82,7 @@ func TestWatch(t *testing.T) {
 			pieces: []string{a, line("MODIFIED", []byte(`{"metadata":{"name":"x","namespace":"shop","uid":"u","resourceVersion":"4"},"spec":{"a":01}}`)), line("DELETED", []byte(`{"metadata":{"name":"y","namespace":"shop","resourceVersion":"5"}}`)), c},
 			want:   []string{good[0], "MODIFIED malformed shop/x u 4: it is not valid JSON: a number is malformed at byte 88", "DELETED malformed shop/y  5: it has no uid", good[2]},
 		},
-		"MalformedBookmark": {pieces: []string{line("BOOKMARK", []byte(`{"metadata":{}}`)), c}, want: []string{"BOOKMARK malformed /  0: the bookmark has no resourceVersion", good[2]}},
+		"BookmarkWithoutRevision": {pieces: []string{line("BOOKMARK", []byte(`{"metadata":{}}`)), c}, want: []string{"BOOKMARK 0", good[2]}},
 
 		"Garbage":     {pieces: []string{a, "upstream connect error\n", b}, want: []string{good[0], wrong(`it begins with byte 'u', which is not JSON`)}},
 		"Gzip":        {pieces: []string{"\x1f\x8b\x08\x00\x00"}, want: []string{wrong("it is compressed (gzip), which was not asked for: switch the compression of responses off in the proxy before the API server")}},

@@ -79,7 +79,8 @@ func (n *Normaliser) watched(data []byte, from int, m *Memory) (w Watched, end i
 	return Watched{Object: o, Err: bad}, end, p.cut
 }
 
-// bookmark is watched for a bookmark, of which only the revision counts.
+// bookmark is watched for a bookmark, of which only the revision counts. Servers without
+// etcd below send bookmarks without one: they show that the watch is alive.
 func (n *Normaliser) bookmark(data []byte, from int) (w Watched, end int, cut bool) {
 	p := n.begin(data)
 	defer n.end(p)
@@ -87,10 +88,7 @@ func (n *Normaliser) bookmark(data []byte, from int) (w Watched, end int, cut bo
 	if end == none {
 		return Watched{Err: p.malformed(data[from:], p.syntax(from))}, end, p.cut
 	}
-	if p.resourceVersion == 0 {
-		p.refuse("the bookmark has no resourceVersion")
-	}
-	if p.reason != "" {
+	if p.reason != "" && p.resourceVersion != 0 {
 		return Watched{Err: p.malformed(data[from:end], p.reason)}, end, false
 	}
 	return Watched{Object: Object{ResourceVersion: p.resourceVersion}}, end, false

@@ -1,0 +1,113 @@
+package dynwatch_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// sendFrames has every watch of things bring what is sent, and nothing else.
+func sendFrames(api *fakeAPI) (send func(frames ...string)) {
+	frames := make(chan string)
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Query().Get("watch") == "" || !strings.HasSuffix(r.URL.Path, "/things") {
+				return false
+			}
+			flusher, _ := w.(http.Flusher)
+			flusher.Flush()
+			for {
+				select {
+				case frame := <-frames:
+					fmt.Fprintln(w, frame)
+					flusher.Flush()
+				case <-r.Context().Done():
+					return true
+				}
+			}
+		}
+	})
+	return func(all ...string) {
+		for _, frame := range all {
+			frames <- frame
+		}
+	}
+}
+
+func frameOf(kind, name, uid string, rv uint64) string {
+	return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"a","name":%q,"uid":%q,"resourceVersion":"%d"},"spec":{}}}`, kind, name, uid, rv)
+}
+
+// TestStreamsOfServersWithoutEtcd: frames come with revisions that etcd would not give them.
+func TestStreamsOfServersWithoutEtcd(t *testing.T) {
+	cases := map[string]struct{ frames, want []string }{
+		"deletions at the last revision": {
+			[]string{frameOf("DELETED", "x", "uid-1", 101), frameOf("DELETED", "z", "uid-3", 103), frameOf("ADDED", "z", "uid-9", 104)},
+			[]string{"deleted a/x uid-1 101<101", "deleted a/z uid-3 103<103", "added a/z uid-9 104"},
+		},
+		"a deletion twice": {
+			[]string{frameOf("DELETED", "x", "uid-1", 101), frameOf("DELETED", "x", "uid-1", 101)},
+			[]string{"deleted a/x uid-1 101<101"},
+		},
+		"a deletion of an older object": {
+			[]string{frameOf("DELETED", "x", "uid-0", 101), frameOf("DELETED", "y", "uid-2", 100)}, nil,
+		},
+		"frames from before the position": {
+			[]string{frameOf("MODIFIED", "y", "uid-2", 190), frameOf("ADDED", "w", "uid-8", 150), frameOf("MODIFIED", "x", "uid-1", 160), frameOf("DELETED", "w", "uid-8", 170)},
+			[]string{"modified a/y uid-2 190<102", "added a/w uid-8 150", "modified a/x uid-1 160<101", "deleted a/w uid-8 170<150"},
+		},
+		"everything again": {
+			[]string{frameOf("ADDED", "x", "uid-1", 101), frameOf("ADDED", "y", "uid-2", 102), frameOf("ADDED", "z", "uid-3", 103)}, nil,
+		},
+		"bookmarks without a revision": {
+			[]string{
+				`{"type":"BOOKMARK","object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{}}}`,
+				`{"type":"BOOKMARK","object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"resourceVersion":""}}}`,
+				`{"type":"BOOKMARK","object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"resourceVersion":"0"}}}`,
+			}, nil,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			send := sendFrames(api)
+			for _, name := range []string{"x", "y", "z"} {
+				api.put("a", name, "")
+			}
+			r := start(t, api, things())
+			r.eventually("live", func() bool { return r.manager.Targets()[0].State == "live" })
+			n := len(r.log.all())
+			api.do(func() { api.rev = 500 })
+			send(c.frames...)
+			send(frameOf("ADDED", "last", "uid-last", 200))
+			want := append(c.want, "added a/last uid-last 200")
+			r.eventually("all frames", func() bool { return len(r.since(n)) >= len(want) })
+			if diff := cmp.Diff(want, r.since(n), cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+			// The next process announces nothing again.
+			r.stop(true)
+			api.do(func() { api.generation++ })
+			n = len(r.log.all())
+			r.begin(things())
+			r.eventually("live again", func() bool { return r.manager.Targets()[0].State == "live" })
+			for _, frame := range c.frames {
+				if !strings.Contains(frame, `"w"`) { // which is gone: no server sends it again
+					send(frame)
+				}
+			}
+			send(frameOf("ADDED", "more", "uid-more", 300))
+			r.eventually("all frames", func() bool { return len(r.since(n)) >= 1 })
+			if diff := cmp.Diff([]string{"added a/more uid-more 300"}, r.since(n)); diff != "" {
+				t.Errorf("after a restart: %s", diff)
+			}
+			if len(r.log.rejected) > 0 {
+				t.Errorf("rejected: %+v", r.log.rejected)
+			}
+		})
+	}
+}

@@ -31,7 +31,7 @@
 //   - served.go, definition.go, look.go: resources that come and go, and versions;
 //     unserved.go: one that was removed
 //   - authority.go: who may say that something was deleted; returned.go: deleted objects
-//     that return
+//     that return; nonamespace.go: a namespace that is gone with the permission to read it
 //   - metadatawatch.go: what follows the definitions, the Namespaces and controllers
 //   - sweep.go: lists, compared with the index (first snapshot and reconcile)
 //   - follow.go: the watch; gather.go: what arrives together is appended together

@@ -240,6 +240,10 @@ func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 		f.serveObjects(w, r, "")
 		return
 	}
+	if name, ok := strings.CutPrefix(r.URL.Path, namespacesPath+"/"); ok && !strings.Contains(name, "/") {
+		f.serveNamespace(w, name)
+		return
+	}
 	if r.URL.Path == "/apis" {
 		f.serveGroupList(w, served)
 		return
@@ -269,6 +273,20 @@ func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		f.serveObjects(w, r, ns)
 	}
+}
+
+// serveNamespace answers a get of a Namespace.
+func (f *fakeAPI) serveNamespace(w http.ResponseWriter, name string) {
+	if f.denies("get", "namespaces") {
+		writeStatus(w, 403, "Forbidden", "namespaces is forbidden: you cannot get it")
+		return
+	}
+	if c, ok := f.state()["/"+name]; ok {
+		fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":%q,"uid":%q,"resourceVersion":"%d"}}`, name, c.uid, c.rev)
+		return
+	}
+	w.WriteHeader(http.StatusNotFound)
+	fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"reason":"NotFound","message":"namespaces %[2]s not found","details":{"name":%[1]q,"kind":"namespaces"}}`, name, name)
 }
 
 // serveGroupList answers /apis.

@@ -32,6 +32,8 @@ const (
 	reasonRollback = "rollback"
 	// reasonUnserved: the resource was removed while no watch was open.
 	reasonUnserved = "unserved"
+	// reasonNamespace: the target's namespace was deleted with the permission to read it.
+	reasonNamespace = "namespace-deleted"
 	// reasonBroken: the first list had to be begun anew.
 	reasonBroken = "list-restarted"
 	// reasonJournal: the journal has lost events, or where the target stood.

@@ -211,6 +211,9 @@ func (t *target) run(ctx context.Context) {
 			break
 		}
 		if err != nil && !errors.Is(err, errLog) {
+			err = t.explainForbidden(ctx, err)
+		}
+		if err != nil && !errors.Is(err, errLog) {
 			if !errors.Is(err, errNotServed) {
 				t.status.failures.Add(1)
 			}

@@ -41,6 +41,12 @@ type sinkCheck struct {
 	violations []Violation
 
 	seen   map[string]bool        // ids
+	heads  map[string]*Delivery   // by UID: the last one of the chain of ordinals
+	latest map[string]int         // by UID: the index of the last delivery
+	begun  map[string]int         // by target and run: the index of the begin
+	swept  map[string]bool        // UIDs that a snapshot after a loss did not have
+	lossy  bool                   // the destination has lost what it held
+	losses map[string][]uint64    // by target: the first snapshot after each loss
 	byUID  map[string][]*Delivery // first deliveries, in order
 	lasts  map[string]*Delivery   // the last delivery by key, repeats included
 	gaps   map[string][]*Delivery // by target
@@ -59,10 +65,17 @@ func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
 		truth: truth, sink: sink,
 		seen: make(map[string]bool), byUID: make(map[string][]*Delivery), lasts: make(map[string]*Delivery),
 		gaps: make(map[string][]*Delivery), synced: make(map[string][]uint64), excuses: make(map[string]int),
+		heads: make(map[string]*Delivery), latest: make(map[string]int), begun: make(map[string]int),
+		swept: make(map[string]bool), losses: make(map[string][]uint64),
 	}
 	// Gaps excuse what comes before them, too, so they are read first.
+	lost := make(map[string]bool) // targets without a snapshot since the last loss
 	for i := range sink.Deliveries {
 		switch d := &sink.Deliveries[i]; {
+		case d.Op == opLost:
+			for target := range sink.Targets {
+				lost[target] = true
+			}
 		case c.repeated(d):
 		case d.Op == opGap && d.Reason == reasonTrimmed:
 			c.trimmed += d.Trimmed
@@ -70,6 +83,10 @@ func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
 			c.gaps[d.Target] = append(c.gaps[d.Target], d)
 		case d.Op == opSynced:
 			c.synced[d.Target] = append(c.synced[d.Target], d.RV)
+			if lost[d.Target] {
+				c.losses[d.Target] = append(c.losses[d.Target], d.RV)
+				delete(lost, d.Target)
+			}
 		}
 	}
 	clear(c.seen)
@@ -118,6 +135,8 @@ func (c *sinkCheck) excused(o *Object, r Revision) bool {
 		c.excuses["before the snapshot"]++
 	case c.inGap(o, r):
 		c.excuses["gap"]++
+	case c.inLoss(o, r):
+		c.excuses["lost by the destination"]++
 	case c.left > 0 && o.supersededBy(r, c.truth.Head):
 		c.left--
 		c.excuses["trimmed"]++
@@ -174,7 +193,7 @@ func (c *sinkCheck) deletion(o *Object) {
 	if !announced || exists && !last.Deleted || c.sink.Refused[o.UID+":deleted"] {
 		return
 	}
-	ended := slices.ContainsFunc(c.byUID[o.UID], func(d *Delivery) bool { return d.Op == opDeleted })
+	ended := c.swept[o.UID] || slices.ContainsFunc(c.byUID[o.UID], func(d *Delivery) bool { return d.Op == opDeleted })
 	if !ended {
 		c.fail("I4", o.UID, last.RV, "%s was announced and is gone since revision %d, but its deletion was not delivered", o.key(), last.RV)
 	}
@@ -203,7 +222,7 @@ func (c *sinkCheck) finalState(o *Object) {
 	switch {
 	case d != nil && d.RV > c.truth.Settled && !c.undone(d):
 	case !exists || r.Deleted:
-		if d != nil && d.Op != opDeleted && !c.sink.Refused[d.UID+":deleted"] {
+		if d != nil && d.Op != opDeleted && !c.swept[d.UID] && !c.sink.Refused[d.UID+":deleted"] {
 			c.fail("I1", d.UID, d.RV, "%s is gone since revision %d, but the last delivered is %s at revision %d", o.key(), r.RV, d.Op, d.RV)
 		}
 	case c.sink.Refused[objectID(o.UID, r)]:

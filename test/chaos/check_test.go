@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -269,6 +270,53 @@ func TestCheckerFindsDefects(t *testing.T) {
 			s.inEpoch("added", "u5", 14, 1)
 			s.gap(20, 14, "state", reasonRollback, 0)
 		}, nil},
+		"Rewound": {func(s *script) {
+			for _, id := range []string{"u1:12", "u2:deleted", "u3:16", "u3:20", "u1:14"} {
+				s.again(id, 7)
+			}
+		}, nil},
+		"RewoundToAnOldState": {func(s *script) { s.again("u1:12", 7) }, []string{"I1"}},
+		"RewoundToAnInvention": {func(s *script) {
+			s.again("u1:14", 7)
+			s.sink.Deliveries[len(s.sink.Deliveries)-1].Hash[0]++
+		}, []string{"I5"}},
+		"AnnouncedAgain": {func(s *script) {
+			s.bound(opBegin, 25, 7)
+			s.deliver(opSnapshot, "u1", 14)
+			s.run(7)
+			s.deliver(opSnapshot, "u3", 20)
+			s.run(7)
+			s.bound(opSynced, 25, 7)
+		}, nil},
+		"SnapshotLacksAnObject": {func(s *script) {
+			s.bound(opBegin, 25, 7)
+			s.deliver(opSnapshot, "u1", 14)
+			s.run(7)
+			s.bound(opSynced, 25, 7)
+		}, []string{"I15"}},
+		"SnapshotLacksADeletedObject": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.bound(opBegin, 25, 7)
+			s.again("u3:20", 7)
+			s.bound(opSynced, 25, 7)
+			s.deliver(opDeleted, "u1", 24)
+		}, nil},
+		"SnapshotWithoutBegin": {func(s *script) { s.bound(opSynced, 25, 7) }, []string{"I15"}},
+		"LostAndAnnouncedAgain": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24) // the stream was deleted before that was read
+			s.object("u3", "b", 16, 20, 22, 23)  // and before this
+			s.control(Delivery{ID: "lost", Op: opLost})
+			s.bound(opBegin, 25, 7)
+			s.deliver(opSnapshot, "u3", 23)
+			s.run(7)
+			s.sink.Deliveries[len(s.sink.Deliveries)-1].Ordinal = 4
+			s.bound(opSynced, 25, 7)
+		}, nil},
+		"LostForGood": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.object("u3", "b", 16, 20, 22, 23)
+			s.control(Delivery{ID: "lost", Op: opLost})
+		}, []string{"I1", "I1", "I2", "I2", "I4"}},
 		"RollbackUnnoticed": {func(s *script) {
 			s.undoAfter(13)
 		}, []string{"I1", "I1", "I4"}},
@@ -288,6 +336,24 @@ func TestCheckerFindsDefects(t *testing.T) {
 			}
 		})
 	}
+}
+
+// again delivers an event once more, on request.
+func (s *script) again(id string, run uint64) {
+	s.sink.Deliveries = append(s.sink.Deliveries, s.sink.Deliveries[s.at(id)])
+	s.run(run)
+}
+
+// run makes the last event part of a run.
+func (s *script) run(run uint64) {
+	d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
+	d.Run = run
+	d.ID += fmt.Sprintf(":r%d", run)
+}
+
+// bound delivers the begin or the end of a snapshot.
+func (s *script) bound(op string, rv, run uint64) {
+	s.control(Delivery{ID: fmt.Sprintf("%s:%d:%s:r%d", target, rv, op, run), Op: op, RV: rv, Run: run})
 }
 
 func (s *script) undoAfter(rv uint64) {

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 	"unique"
@@ -84,10 +83,8 @@ func (c *consumer) add(d Delivery, raw []byte, err error) {
 func (c *consumer) refuse(d Delivery) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.refused[d.ID] = true
-	if d.Epoch > 0 {
-		c.refused[strings.TrimSuffix(d.ID, fmt.Sprintf(":e%d", d.Epoch))] = true
-	}
+	what, _, _ := splitID(d.ID)
+	c.refused[d.ID], c.refused[what] = true, true
 	c.tracker.Receive(&d)
 }
 
@@ -171,10 +168,10 @@ type messageDecoder func(nats.Header, []byte) (Delivery, error)
 // followStream reads a JetStream stream from its beginning, across all outages of
 // the server.
 func (c *consumer) followStream(ctx context.Context, url, stream string, decode messageDecoder) {
-	var last uint64
+	var at position
 	for ctx.Err() == nil {
 		// Errors are outages: they end when the server is back.
-		_ = c.readStream(ctx, url, stream, &last, decode)
+		_ = c.readStream(ctx, url, stream, &at, decode)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pollInterval):
@@ -182,9 +179,27 @@ func (c *consumer) followStream(ctx context.Context, url, stream string, decode 
 	}
 }
 
+// position is up to where a stream was read.
+type position struct {
+	created time.Time // of the stream
+	last    uint64
+}
+
+// of continues in a stream. If it is another stream of the same name, reading
+// begins again at its first message.
+func (p *position) of(created time.Time) (lost bool) {
+	if p.created.Equal(created) {
+		return false
+	}
+	lost = !p.created.IsZero()
+	*p = position{created: created}
+	return lost
+}
+
 // readStream reads message by message: that is fast enough, and a request that
-// is not answered ends in time. Nobody removes messages from this stream.
-func (c *consumer) readStream(ctx context.Context, url, stream string, last *uint64, decode messageDecoder) error {
+// is not answered ends in time. A stream may be deleted as a whole; otherwise no
+// message is removed from it.
+func (c *consumer) readStream(ctx context.Context, url, stream string, at *position, decode messageDecoder) error {
 	conn, err := nats.Connect(url, nats.NoReconnect(), nats.Timeout(time.Second))
 	if err != nil {
 		return err
@@ -198,12 +213,15 @@ func (c *consumer) readStream(ctx context.Context, url, stream string, last *uin
 	if err != nil {
 		return err
 	}
+	if at.of(source.CachedInfo().Created) {
+		c.add(Delivery{ID: fmt.Sprintf("%s created at %s", stream, at.created), Op: opLost}, nil, nil)
+	}
 	for {
-		m, err := source.GetMsg(ctx, *last+1)
+		m, err := source.GetMsg(ctx, at.last+1)
 		if err != nil {
 			return err // that there is none yet, too
 		}
-		*last = m.Sequence
+		at.last = m.Sequence
 		d, err := decode(m.Header, m.Data)
 		c.add(d, m.Data, err)
 	}

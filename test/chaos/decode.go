@@ -134,7 +134,8 @@ func decodeEvent(data []byte, get attributes) (Delivery, error) {
 	if d.ID == "" || d.Op == "" {
 		return d, fmt.Errorf("event without id or op: %.200s", data)
 	}
-	d.Epoch = epochOf(d.ID)
+	_, run, epoch := splitID(d.ID)
+	d.Run, d.Epoch = run, int(epoch)
 	if len(data) == 0 || d.control() {
 		return d, nil
 	}
@@ -160,17 +161,21 @@ func decodeEvent(data []byte, get attributes) (Delivery, error) {
 	return d, nil
 }
 
-// epochOf reads the epoch behind an id: "...:e2".
-func epochOf(id string) int {
-	suffix, found := strings.CutPrefix(id[strings.LastIndexByte(id, ':')+1:], "e")
-	if !found {
-		return 0
+// splitID cuts the run and the epoch off an id: "...:r1795170000000:e2".
+func splitID(id string) (what string, run, epoch uint64) {
+	what, epoch = cutNumber(id, "e")
+	what, run = cutNumber(what, "r")
+	return what, run, epoch
+}
+
+func cutNumber(id, letter string) (rest string, number uint64) {
+	colon := strings.LastIndexByte(id, ':')
+	digits, found := strings.CutPrefix(id[colon+1:], letter)
+	number, err := strconv.ParseUint(digits, 10, 64)
+	if colon < 0 || !found || err != nil {
+		return id, 0
 	}
-	n, err := strconv.Atoi(suffix)
-	if err != nil {
-		return 0
-	}
-	return n
+	return id[:colon], number
 }
 
 func targetName(group, resource string) string {

@@ -32,6 +32,7 @@
 //	I12  one effective writer: no two events with one ordinal
 //	I13  informd ends only when it is made to
 //	I14  ordinal and previous revision form an unbroken chain
+//	I15  a snapshot has a begin and an end of one run, and every object in between
 //
 // A gap excuses what it declares: recovered "known" all but objects born and dead
 // inside the range, "state" and "partial" the states in between, reason "trimmed"

@@ -122,6 +122,7 @@ type Delivery struct {
 	BodyRV                       uint64 // the revision that the object itself names
 	Stranger                     string // whom the object is, if it is not whom the attributes name
 	Epoch                        int    // as the id says
+	Run                          uint64 // as the id says: of a snapshot or a delivery on request
 	At                           time.Time
 	End                          int64 // where the next one begins, in a file
 	Canary                       bool  // the raw bytes hold a Secret's value
@@ -129,12 +130,20 @@ type Delivery struct {
 
 // The operations of events, as the wire names them.
 const (
-	opDeleted = "deleted"
-	opSynced  = "synced"
-	opGap     = "gap"
+	opSnapshot = "snapshot"
+	opDeleted  = "deleted"
+	opBegin    = "begin"
+	opSynced   = "synced"
+	opGap      = "gap"
 )
 
-func (d *Delivery) control() bool { return d.Op == opSynced || d.Op == opGap }
+// opLost is no operation of informd: it marks where a destination lost all that it
+// held, as a stream does that is deleted.
+const opLost = "lost"
+
+func (d *Delivery) control() bool {
+	return d.Op == opBegin || d.Op == opSynced || d.Op == opGap || d.Op == opLost
+}
 
 func (d *Delivery) key() string { return objectKey(d.Target, d.Namespace, d.Name) }
 

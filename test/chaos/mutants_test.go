@@ -57,7 +57,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "ends-forgotten-at-restart", file: "pkg/dynwatch/ledger.go",
-			old: "ends[key(e.Namespace, e.Name)] = ended{e.ResourceVersion, event.Epoch(e.ID)}\n", new: "",
+			old: "ends[key(e.Namespace, e.Name)] = endedBy(&e)\n", new: "",
 			faults: "N1-kill-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
 		},
 		{
@@ -95,6 +95,12 @@ func mutants() []mutant {
 			name: "watch-from-the-next-revision", file: "pkg/dynwatch/follow.go",
 			old: "t.source.watch(ctx, t.resume(),", new: "t.source.watch(ctx, t.resume()+1,",
 			faults: "N7-reset-watches", caughtBy: []string{"I2", "I1", "I4"},
+		},
+		{
+			name: "404-is-deletion", file: "pkg/dynwatch/unserved.go",
+			old:    "if isUnconfirmed(denial) {\n\t\t*a = absence{}\n",
+			new:    "if isUnconfirmed(denial) && known {\n\t\treturn errors.Join(t.endResource(ctx, reasonUnserved, 0), denial)\n\t}\n\tif isUnconfirmed(denial) {\n\t\t*a = absence{}\n",
+			faults: "N20-proxy-404-all,N20-proxy-404-group,N20-proxy-404-one-server", caughtBy: []string{"I5"},
 		},
 		{
 			name: "secrets-in-the-clear", file: "pkg/dynwatch/source.go",

@@ -19,6 +19,9 @@ func (r *Rig) eventsPath() string { return filepath.Join(r.disk.Path, "events.nd
 // journalDir is where informd keeps its state.
 func (r *Rig) journalDir() string { return filepath.Join(r.disk.Path, "state") }
 
+// configPath is the path of the config of informd i.
+func (r *Rig) configPath(i int) string { return r.dir.Join(fmt.Sprintf("informd-%d.yaml", i)) }
+
 // StartInformd starts what is to be tested, all replicas of it.
 func (r *Rig) StartInformd(ctx context.Context) error {
 	kubeconfig, err := r.writeKubeconfig()
@@ -47,7 +50,7 @@ func (r *Rig) startInformd(ctx context.Context, i int, kubeconfig string) error 
 		}
 		r.closing(func() error { port.Release(); return nil })
 		admin = port.Address()
-		config := r.dir.Join(name + ".yaml")
+		config := r.configPath(i)
 		if err := os.WriteFile(config, []byte(r.config(kubeconfig, admin)), 0o600); err != nil {
 			return err
 		}

@@ -66,6 +66,10 @@ func (t *Tracker) Receive(d *Delivery) {
 		t.raise(d.Target, d.RV)
 	case opGap:
 		t.raise(d.Target, d.ToRV)
+	case opBegin:
+	case opLost: // the next snapshot stands for all that nobody read
+		clear(t.delivered)
+		clear(t.floors)
 	default:
 		t.received(d)
 	}

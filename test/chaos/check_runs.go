@@ -1,0 +1,80 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// redelivered reports whether a first delivery is part of what a sink was given
+// once more on request: of the chain of ordinals it has a link that came before.
+func (c *sinkCheck) redelivered(d *Delivery) bool {
+	head := c.heads[d.UID]
+	return d.Run > 0 && head != nil && (d.Epoch < head.Epoch || d.Epoch == head.Epoch && d.Ordinal <= head.Ordinal)
+}
+
+// bound checks the begin and the end of a snapshot (I15): whoever drops what had
+// no event in between drops nothing that exists.
+func (c *sinkCheck) bound(d *Delivery, i int, holders map[string]*Delivery) {
+	run := fmt.Sprintf("%s %d", d.Target, d.Run)
+	if d.Op == opBegin {
+		c.begun[run] = i
+	}
+	if d.Op != opSynced || d.Run == 0 {
+		return
+	}
+	begin, ok := c.begun[run]
+	if !ok {
+		c.fail("I15", "", d.RV, "%s ends a snapshot without a begin of the same run", d.ID)
+		return
+	}
+	for uid, head := range c.heads {
+		if head.Target != d.Target || head.Op == opDeleted || c.latest[uid] > begin || c.swept[uid] {
+			continue
+		}
+		if o := c.truth.Objects[uid]; o != nil && o.existsAt(d.RV) && !c.refusedAny(uid) {
+			c.fail("I15", uid, d.RV, "%s ends a snapshot that has nothing of %s, which exists at revision %d", d.ID, o.key(), d.RV)
+		}
+		if c.lossy {
+			c.swept[uid] = true
+			if holder := holders[head.key()]; holder != nil && holder.UID == uid {
+				delete(holders, head.key())
+			}
+		}
+	}
+}
+
+// existsAt reports whether the object exists at a revision.
+func (o *Object) existsAt(rv uint64) bool {
+	for _, r := range slices.Backward(o.Revisions) {
+		if r.RV <= rv && !r.Undone {
+			return !r.Deleted
+		}
+	}
+	return false
+}
+
+// lose begins again: the destination holds nothing of what it was given.
+func (c *sinkCheck) lose(holders map[string]*Delivery) {
+	c.lossy = true
+	clear(c.seen)
+	clear(holders)
+}
+
+// inLoss: the destination lost what it held, and the consumer had not read it all.
+// The next snapshot has the last states.
+func (c *sinkCheck) inLoss(o *Object, r Revision) bool {
+	return slices.ContainsFunc(c.losses[o.Target], func(rv uint64) bool {
+		return r.RV <= rv && o.supersededBy(r, rv)
+	})
+}
+
+// refusedAny reports whether the destination refused an event of the object for good.
+func (c *sinkCheck) refusedAny(uid string) bool {
+	for id := range c.sink.Refused {
+		if strings.HasPrefix(id, uid+":") {
+			return true
+		}
+	}
+	return false
+}

@@ -33,6 +33,7 @@
 //	I13  informd ends only when it is made to
 //	I14  ordinal and previous revision form an unbroken chain
 //	I15  a snapshot has a begin and an end of one run, and every object in between
+//	I16  a target that an API server keeps behind says so within 150 s
 //
 // A gap excuses what it declares: recovered "known" all but objects born and dead
 // inside the range, "state" and "partial" the states in between, reason "trimmed"

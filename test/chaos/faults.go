@@ -23,6 +23,8 @@ func faults() []*fault {
 		{"N5-defragment", []string{"compaction"}, nil, defragment},
 		{"N5-kill-etcd", []string{"etcd"}, nil, killEtcd},
 		{"N6-restore-etcd", []string{"all"}, nil, restoreEtcd},
+		{"N6-restore-documented", []string{"all"}, nil, restoreDocumented(false)},
+		{"N6-restore-below-running", []string{"all"}, nil, restoreDocumented(true)},
 		{"N7-reset-watches", []string{"link"}, nil, resetWatches},
 		{"N7-half-open", []string{"link"}, nil, halfOpen},
 		{"N7-drip", []string{"link"}, nil, drip},

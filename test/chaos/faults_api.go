@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -39,10 +38,8 @@ func (a *attack) comeBack(i int) error {
 }
 
 func killBothAPIServers(a *attack) error {
-	for _, s := range a.servers {
-		if err := s.Kill(); err != nil {
-			return err
-		}
+	if err := a.killAPIServers(); err != nil {
+		return err
 	}
 	a.hold(0, 5*time.Second)
 	return a.startAPIServers()
@@ -80,63 +77,6 @@ func killEtcd(a *attack) error {
 	}
 	a.hold(0, 2*time.Second)
 	return a.cluster.Etcd().Start(a.ctx)
-}
-
-// restoreEtcd puts an older copy of its data under etcd, without raising the
-// revision, as happens to those who restore by hand.
-func restoreEtcd(a *attack) error {
-	data, copied := a.cluster.Dir()+"/etcd", a.dir.Join("etcd-copy")
-	if err := a.copyEtcd(data, copied); err != nil {
-		return err
-	}
-	a.hold(4*time.Second, 8*time.Second)
-	resume := a.workload.Pause()
-	defer resume()
-	for _, s := range a.servers {
-		if err := s.Kill(); err != nil {
-			return err
-		}
-	}
-	if _, err := a.oracle.CatchUp(a.ctx); err != nil {
-		return err
-	}
-	a.oracle.Pause()
-	if err := a.cluster.Etcd().Kill(); err != nil {
-		return err
-	}
-	if err := errors.Join(os.RemoveAll(data), os.Rename(copied, data)); err != nil {
-		return err
-	}
-	if err := a.cluster.Etcd().Start(a.ctx); err != nil {
-		return err
-	}
-	var revision uint64
-	err := a.until(func(ctx context.Context) error {
-		var err error
-		revision, err = a.oracle.Head(ctx)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	a.oracle.Restored(revision)
-	for _, c := range a.consumers() {
-		c.tracker.Restored(revision)
-	}
-	if err := a.startAPIServers(); err != nil {
-		return err
-	}
-	return a.letNotice()
-}
-
-// copyEtcd copies etcd's data in one moment. A frozen etcd's files are those of
-// one that was killed.
-func (a *attack) copyEtcd(data, copied string) error {
-	if err := a.cluster.Etcd().Freeze(); err != nil {
-		return err
-	}
-	err := errors.Join(os.RemoveAll(copied), os.CopyFS(copied, os.DirFS(data)))
-	return errors.Join(err, a.cluster.Etcd().Thaw())
 }
 
 // letNotice gives every watch the time to ask for etcd's revision while that is

@@ -74,10 +74,8 @@ func downTwoMinutes(a *attack) error {
 
 // loseHistory compacts etcd and empties the API servers' memories.
 func (a *attack) loseHistory() error {
-	for _, s := range a.servers {
-		if err := s.Kill(); err != nil {
-			return err
-		}
+	if err := a.killAPIServers(); err != nil {
+		return err
 	}
 	return errors.Join(compact(a), a.startAPIServers())
 }

@@ -23,7 +23,7 @@ func (r *run) report() (*Report, error) {
 		sink.Base, sink.Unchained = r.base, r.options.Baseline
 		report.addSink(truth, sink, check(truth, sink, Limits{Repeats: repeatsPerStrike * (1 + len(strikes))}))
 	}
-	for _, v := range r.late {
+	for _, v := range slices.Concat(r.late, r.rig.violations) {
 		report.addViolation(truth, nil, v)
 	}
 	for _, d := range r.rig.informds {

@@ -226,11 +226,12 @@ func (o *Oracle) Pause() {
 }
 
 // Restored goes on with an etcd that was restored from a copy: all revisions
-// above the copy's are undone, and their numbers begin to mean something else.
-func (o *Oracle) Restored(revision uint64) {
+// above the copy's are undone. The restored etcd continues behind head; where that is
+// the copy's revision, the undone numbers begin to mean something else.
+func (o *Oracle) Restored(revision, head uint64) {
 	o.mu.Lock()
 	o.epoch++
-	o.seen = revision
+	o.seen = head
 	o.latest = make(map[string]*Object)
 	for uid, object := range o.truth.Objects {
 		for i := range object.Revisions {
@@ -243,7 +244,7 @@ func (o *Oracle) Restored(revision uint64) {
 		}
 	}
 	o.mu.Unlock()
-	o.watch(int64(revision) + 1)
+	o.watch(int64(head) + 1)
 }
 
 // Truth returns what was read. Only after Close it is the caller's alone.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,6 +56,9 @@ type Rig struct {
 	stream   *consumer
 	oracle   *Oracle
 	informds []*Daemon
+
+	mu         sync.Mutex
+	violations []Violation // that faults have seen themselves
 
 	rbac    *kubernetes.Clientset
 	dynamic []dynamic.Interface // of the administrator, one per API server
@@ -259,6 +263,13 @@ func (r *Rig) grant(ctx context.Context) error {
 // revoke takes it away.
 func (r *Rig) revoke(ctx context.Context) error {
 	return r.rbac.RbacV1().ClusterRoleBindings().Delete(ctx, informdUser, metav1.DeleteOptions{})
+}
+
+// violate notes a violation that shows only while a fault lasts.
+func (r *Rig) violate(v Violation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.violations = append(r.violations, v)
 }
 
 // findBinary builds what is to be tested.

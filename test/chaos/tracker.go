@@ -147,6 +147,20 @@ func (t *Tracker) Lag() (objects int, oldest time.Time) {
 	return len(t.pending), oldest
 }
 
+// Behind returns the targets that lack something from before a time, and since when.
+func (t *Tracker) Behind(before time.Time) map[string]time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	behind := make(map[string]time.Time)
+	for _, b := range t.pending {
+		seen := b.revisions[0].Seen
+		if since, ok := behind[b.target]; seen.Before(before) && (!ok || seen.Before(since)) {
+			behind[b.target] = seen
+		}
+	}
+	return behind
+}
+
 // Delays returns the delays of live deliveries.
 func (t *Tracker) Delays() []Delay {
 	t.mu.Lock()

@@ -42,7 +42,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "uid-ignored-in-lists", file: "pkg/dynwatch/sweep.go",
-			old: "(e == nil || !t.index.isUID(e, string(m.UID)) || rv > t.index.known(e))", new: "(e == nil || rv > t.index.known(e) && t.index.isUID(e, string(m.UID)))",
+			old: "(e == nil || !t.index.isUID(e, m.uid) || m.rv > t.index.known(e))", new: "(e == nil || m.rv > t.index.known(e) && t.index.isUID(e, m.uid))",
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},
 		{
@@ -51,8 +51,9 @@ func mutants() []mutant {
 			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I1", "I2", "I4"},
 		},
 		{
-			name: "forbidden-is-empty", file: "pkg/dynwatch/source.go",
-			old: "l, err := s.metadataPage(ctx, o)\n\t\tif err != nil {", new: "l, err := s.metadataPage(ctx, o)\n\t\tif err != nil && l != nil {",
+			name: "forbidden-is-empty", file: "pkg/dynwatch/pages.go",
+			old:    "if err != nil {\n\t\treturn 0, fmt.Errorf(\"list metadata: %w\", err)",
+			new:    "if apierrors.IsForbidden(err) {\n\t\treturn 1 << 40, nil\n\t}\n\tif err != nil {\n\t\treturn 0, fmt.Errorf(\"list metadata: %w\", err)",
 			faults: "N10-revoke,N3-kill-both-apiservers", caughtBy: []string{"I13", "I9", "I4", "I1", "I5"},
 		},
 		{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -164,7 +165,8 @@ func (t *target) auditPage(page []difference, more bool) {
 				continue
 			}
 		}
-		if e == nil || t.index.known(e) < d.rv || !t.index.isUID(e, d.uid) && e.rv <= d.rv {
+		if e == nil || t.index.known(e) < d.rv || !t.index.isUID(e, d.uid) && e.rv <= d.rv ||
+			t.index.contradicts(e, d.uid, d.rv, math.MaxUint64) {
 			t.suspectOf(d)
 		}
 	}
@@ -199,6 +201,10 @@ func (t *target) conclude(ctx context.Context) error {
 		return nil
 	}
 	diverged, err := t.verdict(ctx, a)
+	if errors.Is(err, errRolledBack) {
+		t.endAudit(max(diverged, 1), nil)
+		return err
+	}
 	t.endAudit(diverged, err)
 	switch {
 	case err == nil && diverged > 0:
@@ -232,7 +238,7 @@ func (t *target) verdict(ctx context.Context, a *audit) (diverged int, err error
 	for _, d := range a.suspects {
 		wrong, err := t.diverges(ctx, a, d)
 		if err != nil {
-			return 0, err
+			return diverged, err
 		}
 		if !wrong {
 			continue
@@ -254,8 +260,9 @@ func (t *target) verdict(ctx context.Context, a *audit) (diverged int, err error
 func (t *target) diverges(ctx context.Context, a *audit, d difference) (bool, error) {
 	t.status.beatNow()
 	e := t.index.get(d.namespace, d.name)
+	older := t.index.contradicts(e, d.uid, d.rv, a.rv)
 	switch {
-	case e != nil && (e.rv > a.rv || t.index.isUID(e, d.uid) && t.index.known(e) >= d.rv):
+	case e != nil && (e.rv > a.rv || t.index.isUID(e, d.uid) && t.index.known(e) >= d.rv && !older):
 		return false, nil
 	case e == nil && d.rv == 0:
 		return false, nil
@@ -271,16 +278,24 @@ func (t *target) diverges(ctx context.Context, a *audit, d difference) (bool, er
 	if _, bad := errors.AsType[*frame.Malformed](err); bad {
 		return false, nil // it was rejected, and is in no stream
 	}
+	if err == nil && there {
+		err = t.checkRead(ctx, e, difference{d.namespace, d.name, o.UID, o.ResourceVersion})
+	}
 	if err != nil || e == nil {
 		return there, err
 	}
+	return t.differs(e, &o, there), nil
+}
+
+// differs reports whether the index holds another state of an object than etcd does.
+func (t *target) differs(e *entry, o *frame.Object, there bool) bool {
 	if !there || !t.index.isUID(e, o.UID) {
-		return true, nil
+		return true
 	}
-	if o.ResourceVersion > e.rv && t.unchanged(e, &o) {
+	if o.ResourceVersion > e.rv && t.unchanged(e, o) {
 		t.heldBack(e, o.ResourceVersion) // by the process before this one
 	}
-	return o.ResourceVersion != t.index.known(e), nil
+	return o.ResourceVersion != t.index.known(e)
 }
 
 // endAudit tells whoever waits how the audit went.

@@ -71,13 +71,11 @@ func (d *definitionWatch) opened() {
 // listed tells how the objects differ from those that were seen.
 func (d *definitionWatch) listed(all []metadataObject, _ uint64, restored bool) {
 	before := d.seen
-	if restored {
-		before = nil // revisions of another history do not compare
-	}
 	d.seen = make(map[string]uint64, len(all))
 	for _, o := range all {
 		d.seen[o.name] = o.rv
-		if before == nil || before[o.name] != o.rv {
+		// Revisions of two histories do not compare.
+		if restored || before == nil || before[o.name] != o.rv {
 			d.tell(o.name, true, before != nil)
 		}
 	}

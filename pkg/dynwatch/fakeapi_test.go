@@ -53,6 +53,9 @@ type fakeAPI struct {
 	mangle func(string) string
 	// left says which frames no watch brings.
 	left func(frame string) bool
+	// lists changes the state that lists show, as a wrong watch cache does. A list of one
+	// name at an exact revision is served by etcd, whatever the cache holds.
+	lists func(state map[string]change, exact bool)
 	// mute holds back frames and bookmarks of every watch, frozen those of the
 	// watches that are open.
 	mute bool
@@ -418,6 +421,9 @@ func (f *fakeAPI) serveList(w http.ResponseWriter, r *http.Request, ns string) {
 		return
 	}
 	state := f.stateAt(rev)
+	if f.lists != nil && !strings.HasPrefix(q.Get("fieldSelector"), "metadata.name=") {
+		f.lists(state, q.Get("resourceVersionMatch") == "Exact")
+	}
 	var items []string
 	for _, key := range slices.Sorted(maps.Keys(state)) {
 		if selected(r, ns, state[key]) {

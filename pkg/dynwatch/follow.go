@@ -49,7 +49,7 @@ func (t *target) follow(ctx context.Context) error {
 	switch {
 	case expired(err):
 		return t.expire(err)
-	case errors.Is(err, errDiverged), errors.Is(err, errMoved), errors.Is(err, errReadAhead):
+	case errors.Is(err, errDiverged), errors.Is(err, errMoved), errors.Is(err, errReadAhead), errors.Is(err, errRolledBack):
 		return nil
 	}
 	return err
@@ -343,11 +343,16 @@ func (t *target) silence() time.Duration {
 // matchesList reports whether a list of now equals the index.
 func (t *target) matchesList(ctx context.Context) (rv uint64, same bool, err error) {
 	same, n := true, 0
+	var against contradictions
 	rv, err = t.source.listMetadata(ctx, 0, func(m listed) error {
 		n++
 		e := t.index.get(m.namespace, m.name)
+		against.note(t.index, e, difference(m))
 		same = same && e != nil && t.index.isUID(e, m.uid) && (t.index.known(e) == m.rv || t.mayHaveHeldBack(e, m.rv))
 		return nil
 	})
+	if err == nil {
+		err = t.checkHistory(ctx, &against, rv)
+	}
 	return rv, same && n == t.index.len(), err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,9 @@ type metadataWatch struct {
 	restored bool
 	// unlabelled: the user has no need of labels.
 	unlabelled bool
+	// held has the revision of each object, by uid, nil if the user takes a list for what
+	// it is: a list that is newer and shows an older one is of another history.
+	held map[string]uint64
 }
 
 // metadataUser is told what a metadataWatch brings, all by one goroutine, which
@@ -66,7 +70,7 @@ type metadataObject struct {
 func newMetadataWatch(c *clients, gvr schema.GroupVersionResource, kind string, user metadataUser) (*metadataWatch, error) {
 	of := spec{group: gvr.Group, version: gvr.Version, resource: gvr.Resource, mode: Metadata}
 	s, err := newSource(of, resolved{gvr: gvr, kind: kind}, c, nil, noShape, nil)
-	return &metadataWatch{source: s, user: user}, err
+	return &metadataWatch{source: s, user: user, held: make(map[string]uint64)}, err
 }
 
 // run follows the objects until ctx ends.
@@ -145,9 +149,43 @@ func (m *metadataWatch) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if m.contradicts(all, rv) {
+		m.restored = true
+	}
+	m.hold(all)
 	m.user.listed(all, rv, m.restored)
 	m.cursor, m.restored = rv, false
 	return nil
+}
+
+// contradicts is [index.contradicts] for a whole list.
+func (m *metadataWatch) contradicts(all []metadataObject, at uint64) bool {
+	return slices.ContainsFunc(all, func(o metadataObject) bool {
+		known := m.held[o.uid]
+		return o.rv != 0 && o.rv < known && known <= at
+	})
+}
+
+// hold replaces the revisions that are held.
+func (m *metadataWatch) hold(all []metadataObject) {
+	if m.held == nil {
+		return
+	}
+	m.held = make(map[string]uint64, len(all))
+	for i := range all {
+		m.held[all[i].uid] = all[i].rv
+	}
+}
+
+// holdOne takes note of a frame.
+func (m *metadataWatch) holdOne(typ watch.EventType, o *metadataObject) {
+	switch {
+	case m.held == nil || typ == watch.Bookmark:
+	case typ == watch.Deleted:
+		delete(m.held, o.uid)
+	default:
+		m.held[o.uid] = o.rv
+	}
 }
 
 // listAt hands over all objects as they are at a revision, now if it is 0, and
@@ -194,6 +232,7 @@ func (m *metadataWatch) handle(e watch.Event) error {
 		if w.Kind != watch.Bookmark {
 			o = m.object(&w.Object, w.Err)
 		}
+		m.holdOne(w.Kind, o)
 		m.user.watched(w.Kind, o)
 		m.cursor = max(m.cursor, o.rv)
 	}

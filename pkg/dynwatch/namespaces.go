@@ -119,6 +119,7 @@ func (n *namespaces) leave(changed chan struct{}) {
 		n.known, n.at, n.err = nil, 0, nil
 		n.mu.Unlock()
 		n.watch.cursor, n.watch.restored = 0, false
+		n.watch.hold(nil)
 	}
 }
 

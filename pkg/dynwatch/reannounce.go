@@ -58,6 +58,8 @@ type reader struct {
 type present struct {
 	object frame.Object
 	there  bool
+	// at is the revision of a reading by name, 0 of a list.
+	at uint64
 	// bad is set if it cannot be passed on.
 	bad *frame.Malformed
 }
@@ -131,8 +133,7 @@ func (t *target) lookAgain(wait time.Duration) {
 func (t *target) reannounceNext(ctx context.Context, p present, more bool) error {
 	a := &t.again
 	if !more {
-		t.readToEnd(ctx)
-		return nil
+		return t.readToEnd(ctx)
 	}
 	a.pause = a.fresh
 	t.status.beatNow()
@@ -148,18 +149,24 @@ func (t *target) reannounceNext(ctx context.Context, p present, more bool) error
 }
 
 // readToEnd is what follows the end of a reader.
-func (t *target) readToEnd(ctx context.Context) {
+func (t *target) readToEnd(ctx context.Context) error {
 	a := &t.again
 	r := a.reader
 	a.stopReader()
-	if r.err != nil {
+	s := a.resnapshot
+	switch {
+	case r.err != nil:
 		t.reannounceLater(ctx, r.err)
-		return
-	}
-	if a.resnapshot != nil {
+	case s != nil:
+		if err := t.checkHistory(ctx, &s.against, r.rv); err != nil {
+			return err
+		}
 		t.listed(r.rv)
+		fallthrough
+	default:
+		t.lookAgain(0)
 	}
-	t.lookAgain(0)
+	return nil
 }
 
 // concludeAll ends the audit and the snapshot on request that are under way, if the

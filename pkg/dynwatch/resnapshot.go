@@ -58,6 +58,8 @@ type resnapshot struct {
 	// that there is more, which is not known one by one.
 	ahead []difference
 	blind bool
+	// against is what the list holds against the history that was announced.
+	against contradictions
 	// failures counts those since the last object.
 	failures int
 }
@@ -202,6 +204,7 @@ func (t *target) resnapshotted(ctx context.Context, p *present) error {
 	}
 	s.failures = 0
 	e := t.index.get(o.Namespace, o.Name)
+	s.against.note(t.index, e, difference{o.Namespace, o.Name, o.UID, o.ResourceVersion})
 	switch {
 	case t.isLast(o, e) && e.run != s.run:
 		s.objects++
@@ -254,7 +257,7 @@ func (t *target) listAnew(ctx context.Context, err error) bool {
 // restart begins the list again. What was seen in the one before and is gone since
 // cannot be told any more.
 func (s *resnapshot) restart(epoch uint64) {
-	s.listing, s.listed, s.epoch, s.blind = listing{}, false, epoch, true
+	s.listing, s.listed, s.epoch, s.blind, s.against = listing{}, false, epoch, true, contradictions{}
 }
 
 // concludeResnapshot says that it is complete, once the watch has told what the list

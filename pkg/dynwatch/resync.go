@@ -204,7 +204,7 @@ func (t *target) resync(ctx context.Context) {
 
 // presentOf reads an object of the selection by name.
 func (s *source) presentOf(ctx context.Context, namespace, name string) (p present, err error) {
-	p.object, p.there, err = s.matchAt(ctx, namespace, name, 0)
+	p.object, p.there, p.at, err = s.matchBy(ctx, namespace, name, 0)
 	if bad, ok := errors.AsType[*frame.Malformed](err); ok {
 		return present{bad: bad}, nil
 	}
@@ -216,6 +216,13 @@ func (s *source) presentOf(ctx context.Context, namespace, name string) (p prese
 func (t *target) resynced(ctx context.Context, p *present) error {
 	r := &t.again.resync
 	d := r.queue[0]
+	if o := &p.object; p.there {
+		var against contradictions
+		against.note(t.index, t.index.get(o.Namespace, o.Name), difference{o.Namespace, o.Name, o.UID, o.ResourceVersion})
+		if err := t.checkHistory(ctx, &against, p.at); err != nil {
+			return err
+		}
+	}
 	if e := t.index.of(d.entry); e != nil && p.there && t.isLast(&p.object, e) {
 		if err := t.announceAgain(ctx, &p.object, e, r.run(d.at)); err != nil {
 			return err

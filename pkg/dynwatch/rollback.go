@@ -43,12 +43,12 @@ func (t *target) doubt(ctx context.Context) error {
 	return nil
 }
 
-// rollBack notes that the API server's storage is older than the cursor: it was
-// restored from a copy.
+// rollBack notes that etcd was restored to an older state: revisions before and after
+// are of two histories.
 func (t *target) rollBack() {
 	t.epoch++
 	t.status.epoch.Store(t.epoch)
-	t.logger.Error("the API server's storage went back in time", "resource_version", t.cursor, "epoch", t.epoch)
+	t.logger.Error("etcd was restored to an older state; reconciling all objects with their content", "resource_version", t.cursor, "epoch", t.epoch)
 	l := &lost{phase: reconciling, from: t.cursor, reason: reasonRollback}
 	if t.lost != nil && t.lost.phase != asking {
 		l.from, l.blind = t.lost.from, t.lost.blind // that gap is not declared yet

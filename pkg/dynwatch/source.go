@@ -147,13 +147,18 @@ func (s *source) objectAt(ctx context.Context, namespace, name string, rv uint64
 // matchAt is objectAt for the selection: false also stands for an object that
 // does not match it at rv.
 func (s *source) matchAt(ctx context.Context, namespace, name string, rv uint64) (frame.Object, bool, error) {
+	found, ok, _, err := s.matchBy(ctx, namespace, name, rv)
+	return found, ok, err
+}
+
+// matchBy is matchAt, and the revision of the answer.
+func (s *source) matchBy(ctx context.Context, namespace, name string, rv uint64) (frame.Object, bool, uint64, error) {
 	o := byName(rv, name)
 	o.LabelSelector = s.spec.labelSelector
 	if s.spec.fieldSelector != "" {
 		o.FieldSelector += "," + s.spec.fieldSelector
 	}
-	found, ok, _, err := s.lookBy(ctx, namespace, name, rv, o)
-	return found, ok, err
+	return s.lookBy(ctx, namespace, name, rv, o)
 }
 
 // look is objectAt, and the revision at which it looked.

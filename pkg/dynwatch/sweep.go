@@ -33,6 +33,8 @@ type sweep struct {
 	// blind: the list held something whose identity could not be read, so that
 	// what is missing in it is not known.
 	blind bool
+	// against is what the list holds against the history that was announced.
+	against contradictions
 }
 
 func (t *target) newSweep(s sweep) *sweep {
@@ -72,12 +74,16 @@ func (t *target) snapshot(ctx context.Context) error {
 	}
 	t.setState(Syncing, "first list") // not before: a forbidden target stays so
 	if f.sweep == nil {
-		f.sweep, f.listing = t.newSweep(sweep{newcomer: t.firstOp}), listing{}
+		f.sweep, f.listing = t.newSweep(sweep{newcomer: t.firstOp, rollback: t.lost != nil}), listing{}
 		f.broken = f.broken || t.index.len() > 0
 	}
 	rv, err := t.list(ctx, f.sweep, &f.listing)
 	if err == nil {
 		err = t.endMissing(ctx, f.sweep, rv)
+	}
+	if errors.Is(err, errRolledBack) {
+		f.sweep, f.broken = nil, true
+		return err
 	}
 	if err != nil {
 		if f.listing.next == "" || expired(err) {
@@ -90,8 +96,11 @@ func (t *target) snapshot(ctx context.Context) error {
 
 // complete ends the first list.
 func (t *target) complete(ctx context.Context, rv uint64) error {
-	if f := &t.first; f.broken && f.began < rv {
+	if f := &t.first; f.broken && (f.began < rv || t.lost != nil) {
 		gap := event.GapInfo{From: f.began, To: rv, Reason: reasonBroken, Recovered: event.RecoveredState}
+		if t.lost != nil {
+			gap.Reason = t.lost.reason
+		}
 		if err := t.emitGap(ctx, gap); err != nil {
 			return err
 		}
@@ -109,7 +118,7 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 	if err := t.flush(ctx); err != nil {
 		return err
 	}
-	t.first = firstList{}
+	t.first, t.lost = firstList{}, nil
 	t.forgetFormer()
 	t.setCursor(rv)
 	t.coverage.leftOut.forget(0) // nothing is promised of what was before
@@ -134,6 +143,9 @@ func (t *target) list(ctx context.Context, s *sweep, l *listing) (uint64, error)
 		}
 		return err
 	})
+	if err == nil && !s.rollback {
+		err = t.checkHistory(ctx, &s.against, rv)
+	}
 	// What was seen before a failure is announced: the next attempt builds on it.
 	return rv, errors.Join(err, t.flush(ctx))
 }
@@ -192,8 +204,11 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 	if s.horizon != 0 && o.ResourceVersion > s.horizon {
 		return nil
 	}
-	if !s.rollback && t.isPast(e, o.Namespace, o.Name, o.UID, o.ResourceVersion) {
-		return nil
+	if !s.rollback {
+		s.against.note(t.index, e, difference{o.Namespace, o.Name, o.UID, o.ResourceVersion})
+		if t.isPast(e, o.Namespace, o.Name, o.UID, o.ResourceVersion) {
+			return nil
+		}
 	}
 	if e != nil && !t.index.isUID(e, o.UID) {
 		if err := t.end(ctx, event.Deleted, e, nil, replacedAt(e, o.ResourceVersion), true); err != nil {
@@ -307,6 +322,9 @@ func (t *target) differences(ctx context.Context, s *sweep) (differing []differe
 		if e != nil {
 			e.sweep = s.number
 		}
+		d := difference(m)
+		s.against.note(t.index, e, d)
+		t.noteReturned(&s.against, e, d)
 		if m.rv <= t.coverage.listed[m.namespace] {
 			if err := t.skip(ctx, leftFrame{watch.Added, m.namespace, m.name, m.rv}); err != nil {
 				return err
@@ -314,10 +332,13 @@ func (t *target) differences(ctx context.Context, s *sweep) (differing []differe
 		}
 		fromWatch := s.horizon != 0 && m.rv > s.horizon
 		if !fromWatch && !t.isPast(e, m.namespace, m.name, m.uid, m.rv) && (e == nil || !t.index.isUID(e, m.uid) || m.rv > t.index.known(e)) {
-			differing = append(differing, difference(m))
+			differing = append(differing, d)
 		}
 		return nil
 	})
+	if err == nil {
+		err = t.checkHistory(ctx, &s.against, rv)
+	}
 	return differing, rv, err
 }
 

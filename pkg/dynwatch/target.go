@@ -210,6 +210,9 @@ func (t *target) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			break
 		}
+		if errors.Is(err, errRolledBack) {
+			continue // the next step is a full reconcile
+		}
 		if err != nil && !errors.Is(err, errLog) {
 			err = t.explainForbidden(ctx, err)
 		}

@@ -1,0 +1,171 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// A restore of etcd need not lower its revision. The procedure that etcd documents for
+// Kubernetes (etcdutl snapshot restore --bump-revision --mark-compacted) raises the
+// revision of the store, and the restored objects keep the older revisions that they had
+// in the backup. The head of the store proves nothing then. The objects do: in one
+// history the revision of an object only grows, and a name has one object at a time.
+
+// errRolledBack: an answer of the API server cannot be of the history that was announced.
+// The target has noted the rollback, and a full reconcile follows.
+var errRolledBack = errors.New("etcd was restored to an older state")
+
+// maxContradictions bounds the listed objects that are kept of one list to confirm a
+// rollback. One is enough; the others stand in for objects that change meanwhile.
+const maxContradictions = 8
+
+// contradicts reports whether an answer at revision at cannot be of the history of the
+// entry: the answer is not older than the entry, and shows its object at an older
+// revision, or another object under its name that is not newer. All detection of
+// rollbacks by objects goes through this rule.
+func (x *index) contradicts(e *entry, uid string, rv, at uint64) bool {
+	switch {
+	case e == nil || rv == 0 || at < x.known(e):
+		return false
+	case x.isUID(e, uid):
+		return rv < x.known(e)
+	default:
+		return rv <= e.rv
+	}
+}
+
+// contradictions are objects of one list that may prove a rollback. The revision of the
+// list is known at its end only.
+type contradictions struct {
+	// older are listed at a revision that the index is past of.
+	older []difference
+	// returned are listed at a revision from before the history was lost, and not in
+	// the index.
+	returned []difference
+}
+
+// note keeps a listed object if a list that is new enough would prove a rollback by it.
+func (c *contradictions) note(x *index, e *entry, d difference) {
+	if len(c.older) < maxContradictions && x.contradicts(e, d.uid, d.rv, math.MaxUint64) {
+		c.older = append(c.older, d)
+	}
+}
+
+// noteReturned keeps a listed object that the index lacks and should have.
+func (t *target) noteReturned(c *contradictions, e *entry, d difference) {
+	if e == nil && len(c.returned) < maxContradictions && t.lost != nil && t.lost.walks() && d.rv <= t.lost.from &&
+		t.spec.namespaceSelector == "" && t.dropped.objects == 0 && len(t.dropped.doubtful) == 0 {
+		c.returned = append(c.returned, d)
+	}
+}
+
+// checkHistory returns errRolledBack if the objects that were noted of a list at revision
+// at prove a rollback. Etcd itself must confirm one of them: lists come from the watch
+// cache of an API server, and a list of one name at an exact revision does not.
+func (t *target) checkHistory(ctx context.Context, c *contradictions, at uint64) error {
+	for _, d := range c.older {
+		proven, err := t.isOlder(ctx, d, at)
+		if err != nil {
+			return err
+		}
+		if proven {
+			return t.rolledBackAt(ctx, d)
+		}
+	}
+	for _, d := range c.returned {
+		proven, err := t.hasReturned(ctx, d, at)
+		if err != nil {
+			return err
+		}
+		if proven {
+			return t.rolledBackAt(ctx, d)
+		}
+	}
+	return nil
+}
+
+// checkRead returns errRolledBack if an object that etcd has shown at the cursor proves a
+// rollback. The index holds e under its name, nil if nothing.
+func (t *target) checkRead(ctx context.Context, e *entry, d difference) error {
+	proven := t.index.contradicts(e, d.uid, d.rv, t.cursor)
+	if e == nil {
+		var err error
+		if proven, err = t.sawDeleted(ctx, d, t.cursor); err != nil {
+			return err
+		}
+	}
+	if !proven {
+		return nil
+	}
+	return t.rolledBackAt(ctx, d)
+}
+
+// rolledBackAt notes the rollback that an object proves, if it is one of this cluster.
+func (t *target) rolledBackAt(ctx context.Context, d difference) error {
+	if err := t.clients.identity.check(ctx); err != nil {
+		return err
+	}
+	known := uint64(0)
+	if e := t.index.get(d.namespace, d.name); e != nil {
+		known = t.index.known(e)
+	}
+	t.logger.Error("an object is at an older revision than the one announced; etcd was restored",
+		"namespace", d.namespace, "name", d.name, "uid", d.uid, "resource_version", d.rv, "announced", known)
+	t.rollBack()
+	return errRolledBack
+}
+
+// isOlder reports whether etcd shows the object of a list at revision at in a state that
+// contradicts the index.
+func (t *target) isOlder(ctx context.Context, d difference, at uint64) (bool, error) {
+	if !t.index.contradicts(t.index.get(d.namespace, d.name), d.uid, d.rv, at) {
+		return false, nil
+	}
+	o, there, err := t.source.objectAt(ctx, d.namespace, d.name, at)
+	if expired(err) || unsupported(err) {
+		o, there, at, err = t.source.look(ctx, d.namespace, d.name, 0)
+	}
+	if bad, ok := errors.AsType[*frame.Malformed](err); ok {
+		o.UID, o.ResourceVersion, there, err = bad.UID, bad.ResourceVersion, true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return there && t.index.contradicts(t.index.get(d.namespace, d.name), o.UID, o.ResourceVersion, at), nil
+}
+
+// hasReturned reports whether an object that the index lacks was deleted by what was
+// announced, and is back in a list at revision at. A uid is never used again. Etcd may say that the object existed
+// where the known history ends: then the watch left it out, and nothing is proven.
+func (t *target) hasReturned(ctx context.Context, d difference, at uint64) (bool, error) {
+	if deleted, err := t.sawDeleted(ctx, d, at); deleted || err != nil {
+		return deleted, err
+	}
+	_, there, err := t.source.objectAt(ctx, d.namespace, d.name, t.lost.from)
+	if _, bad := errors.AsType[*frame.Malformed](err); bad {
+		return false, nil // it was rejected, and is in no index
+	}
+	if !expired(err) && !unsupported(err) {
+		return err == nil && !there, err
+	}
+	if t.options.LogKeeps {
+		return false, nil // it was never announced
+	}
+	o, there, err := t.source.objectAt(ctx, d.namespace, d.name, 0)
+	if _, bad := errors.AsType[*frame.Malformed](err); bad {
+		return false, nil
+	}
+	return err == nil && there && o.UID == d.uid && o.ResourceVersion == d.rv, err
+}
+
+// sawDeleted reports whether the log ends with a deletion of the object that a watch has
+// brought, at a revision up to at. After a restart the log may be ahead of a list. Deletions that a list found prove nothing: the list may have been wrong.
+func (t *target) sawDeleted(ctx context.Context, d difference, at uint64) (bool, error) {
+	of := t.event(event.Deleted, names{d.namespace, d.name, d.uid}, false)
+	last, ok, err := t.lastKnown(ctx, &of)
+	return ok && last.Op == event.Deleted && !last.Replay && last.ResourceVersion <= at && event.Epoch(last.ID) == t.epoch, err
+}

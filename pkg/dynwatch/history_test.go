@@ -1,0 +1,230 @@
+package dynwatch_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// restore makes the state that of a backup taken at a revision, and raises the revision
+// of the store to head, as etcdutl snapshot restore --bump-revision does. Watches stay
+// open, and nothing is compacted.
+func (f *fakeAPI) restore(backup, head uint64) {
+	f.do(func() {
+		f.history = slices.DeleteFunc(f.history, func(c change) bool { return c.rev > backup })
+		f.rev = head
+	})
+}
+
+// restoreCompacted is restore with --mark-compacted: watches end, and no revision before
+// the new head can be read.
+func (f *fakeAPI) restoreCompacted(backup, head uint64) {
+	f.restore(backup, head)
+	f.do(func() {
+		f.generation++
+		f.oldest, f.compacted = head, head
+	})
+}
+
+// view is the state of a consumer that applies events in order; one that deduplicates
+// leaves out events with an id that it has seen.
+func view(events []event.Event, deduplicates bool) map[string]string {
+	objects, seen := make(map[string]string), make(map[string]bool)
+	for _, e := range events {
+		if e.Op.Control() || deduplicates && seen[e.ID] {
+			continue
+		}
+		seen[e.ID] = true
+		name := e.Namespace + "/" + e.Name
+		if e.Op.Ends() {
+			if strings.HasPrefix(objects[name], e.UID+" ") {
+				delete(objects, name)
+			}
+			continue
+		}
+		objects[name] = fmt.Sprintf("%s %d", e.UID, e.ResourceVersion)
+	}
+	return objects
+}
+
+// consistent waits until consumers with and without deduplication hold what the fake does.
+func (r *rig) consistent() {
+	r.t.Helper()
+	want := make(map[string]string)
+	for key, c := range r.api.state() {
+		if !c.isNamespace() {
+			want[key] = fmt.Sprintf("%s %d", c.uid, c.rev)
+		}
+	}
+	for _, deduplicates := range []bool{false, true} {
+		r.eventually(fmt.Sprintf("the state of a consumer, deduplicating %t", deduplicates), func() bool {
+			return maps.Equal(want, view(r.log.all(), deduplicates))
+		})
+	}
+}
+
+// rolledBack waits for the one rollback, and for a gap that declares it.
+func (r *rig) rolledBack() {
+	r.t.Helper()
+	r.eventually("epoch 1", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	r.eventually("a gap of the rollback", func() bool {
+		return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Gap && e.Gap.Reason == "rollback" })
+	})
+	r.consistent()
+	r.caughtUp()
+	if s := r.manager.Targets()[0]; s.Epoch != 1 {
+		r.t.Errorf("epoch %d", s.Epoch)
+	}
+}
+
+// sinceBackup are changes that a restore undoes, each of which proves it by another fact.
+func sinceBackup() map[string]func(api *fakeAPI) {
+	return map[string]func(api *fakeAPI){
+		"a change":      func(api *fakeAPI) { api.put("a", "changed", "yes") },
+		"a deletion":    func(api *fakeAPI) { api.del("a", "deleted") },
+		"a re-creation": func(api *fakeAPI) { api.del("a", "recreated"); api.put("a", "recreated", "yes") },
+		"all kinds": func(api *fakeAPI) {
+			api.put("a", "changed", "yes")
+			api.del("a", "deleted")
+			api.del("a", "recreated")
+			api.put("a", "recreated", "yes")
+			api.put("a", "born", "yes")
+		},
+	}
+}
+
+// Etcd was restored with a raised revision: the head is higher than before, and only the
+// objects show that they are older.
+func TestRollbackBehindARaisedRevision(t *testing.T) {
+	for name, change := range sinceBackup() {
+		for _, keeps := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, the log keeps objects: %t", name, keeps), func(t *testing.T) {
+				api := fourObjects(t)
+				r := startOn(t, api, func(l *recorder) { l.forgets = !keeps }, func(*dynwatch.Limits) {}, things())
+				r.caughtUp()
+				change(api)
+				r.caughtUp()
+				api.restoreCompacted(104, 100_000)
+				r.rolledBack()
+				api.put("a", "same", "yes")
+				r.caughtUp()
+				r.consistent()
+			})
+		}
+	}
+}
+
+// The restore happened while informd was down.
+func TestRollbackBehindARaisedRevisionDuringDowntime(t *testing.T) {
+	for name, change := range sinceBackup() {
+		t.Run(name, func(t *testing.T) {
+			api := fourObjects(t)
+			r := start(t, api, things())
+			r.caughtUp()
+			change(api)
+			r.caughtUp()
+			r.stop(false)
+			api.restoreCompacted(104, 100_000)
+			r.begin(things())
+			r.rolledBack()
+		})
+	}
+}
+
+// Without --mark-compacted the watches of a running API server go on as if nothing had
+// happened. Whatever reads objects finds the rollback.
+func TestRollbackUnderOpenWatches(t *testing.T) {
+	for name, find := range map[string]func(r *rig){
+		"audit": func(r *rig) {
+			if got := r.auditNow(); got.Divergences == 0 || got.Err != nil {
+				r.t.Errorf("audit: %+v", got)
+			}
+		},
+		"re-snapshot": func(r *rig) { r.resnapshot() },
+		"silence":     func(r *rig) { r.api.do(func() { r.api.mute = true }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := fourObjects(t)
+			r := start(t, api, things())
+			r.caughtUp()
+			sinceBackup()["all kinds"](api)
+			r.caughtUp()
+			api.restore(104, 200)
+			if name != "silence" {
+				r.caughtUp()
+			}
+			find(r)
+			r.eventually("epoch 1", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+			api.do(func() { api.mute = false })
+			r.rolledBack()
+		})
+	}
+}
+
+// Objects that fall due to be announced again are read by name.
+func TestRollbackFoundByAResync(t *testing.T) {
+	api, c := fourObjects(t), newHandClock()
+	r := startResync(t, api, c, resynced())
+	sinceBackup()["all kinds"](api)
+	r.caughtUp()
+	api.restore(104, 200)
+	r.caughtUp()
+	r.pass(c, time.Hour)
+	r.eventually("epoch 1", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	r.caughtUp()
+}
+
+// A list that is older than what was announced proves nothing, nor does an answer of a
+// watch cache that etcd does not confirm.
+func TestAnOldAnswerIsNoRollback(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	api.put("a", "changed", "yes") // 105
+	r.caughtUp()
+	api.do(func() {
+		api.lists = func(state map[string]change, exact bool) {
+			if old, ok := state["a/changed"]; ok && !exact {
+				old.rev = 101
+				state["a/changed"] = old
+			}
+		}
+	})
+	r.resnapshot()
+	r.auditNow()
+	api.put("a", "same", "yes")
+	r.caughtUp()
+	if s := r.manager.Targets()[0]; s.Epoch != 0 {
+		t.Errorf("epoch %d", s.Epoch)
+	}
+}
+
+// The labels of Namespaces are older after the restore, and so is a definition.
+func TestNamespacesBehindARaisedRevision(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "no")
+	api.put("", "team-b", "yes")
+	api.put("team-a", "one", "")
+	api.put("team-b", "one", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	matches := func() bool { return len(wrong(r.log.all(), api, false)) == 0 }
+	api.put("", "team-a", "yes")
+	api.put("", "team-b", "no")
+	r.eventually("team-a is in", matches)
+	r.caughtUp()
+	api.put("team-a", "one", "") // what proves the rollback to the target
+	r.caughtUp()
+	api.restoreCompacted(104, 100_000)
+	r.eventually("team-b is in", matches)
+	r.caughtUp()
+	api.put("", "team-a", "yes")
+	r.eventually("both are in", matches)
+	r.caughtUp()
+}

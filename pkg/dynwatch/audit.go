@@ -222,6 +222,7 @@ func (t *target) conclude(ctx context.Context) error {
 // yet: then the cursor must move on, or stand for a while.
 func (t *target) canJudge(a *audit) bool {
 	if t.cursor < a.rv || len(t.undecided) > 0 {
+		t.progress.expect(t.cursor, a.rv)
 		return false
 	}
 	if a.stand != t.cursor {
@@ -324,6 +325,8 @@ func (a *audits) answer(r AuditResult) {
 func (t *target) abandonAudit() {
 	a := &t.audits
 	if a.running != nil {
+		t.logger.Warn("audit interrupted by the end of the watch; it begins again with the next watch",
+			"objects", a.running.objects, "differing", len(a.running.suspects)+a.running.more)
 		a.running.stop()
 		a.running = nil
 		if t.timing.audit > 0 {

@@ -41,6 +41,7 @@ type clients struct {
 	// and walk.go.
 	ranges, walks *budget
 	logger        *slog.Logger
+	identity      *clusterIdentity
 }
 
 // warnings logs what the API server says beside its answers, deprecations mostly.
@@ -182,8 +183,11 @@ func newClients(config *rest.Config, logger *slog.Logger) (*clients, error) {
 	if c.discovery, err = newDiscovery(base, c.shared); err != nil {
 		return nil, err
 	}
-	c.fresh, err = newDiscovery(base, c.other)
-	return c, err
+	if c.fresh, err = newDiscovery(base, c.other); err != nil {
+		return nil, err
+	}
+	c.identity = newIdentity(c.discovery.client, logger)
+	return c, nil
 }
 
 // takeSlot reports whether a watch may have a connection of its own, until ctx ends.

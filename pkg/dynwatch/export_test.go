@@ -11,7 +11,7 @@ import (
 // SetTiming replaces the periods of targets that start from now on.
 func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 	m.timing = timing{
-		silence: silence, tick: tick, unserved: 10 * backoff, withdrawn: 20 * backoff, backoff: backoff, backoffCap: 4 * backoff,
+		silence: silence, reach: silence, tick: tick, unserved: 10 * backoff, withdrawn: 20 * backoff, backoff: backoff, backoffCap: 4 * backoff,
 		waitingCap: 4 * backoff, waitingTold: time.Hour, look: backoff, lookCap: 4 * backoff, looking: 40 * backoff, deniedCap: 8 * backoff, staleTold: 10 * backoff, clock: m.timing.clock,
 	}
 }

@@ -60,7 +60,14 @@ type fakeAPI struct {
 	// watches that are open.
 	mute bool
 	// slow says which watches are held back, too.
-	slow           func(r *http.Request) bool
+	slow func(r *http.Request) bool
+	// starved is the revision at which the watch cache stopped, as it gets nothing from
+	// etcd any more: watches stay open, with bookmarks at it. The fresh ones, opened after
+	// so many, are of another API server if that is not 0.
+	// Stale says of which watches this is true, nil of all.
+	starved        uint64
+	fresh          int
+	stale          func(r *http.Request) bool
 	opened, frozen int
 	// pulse is how often a watch brings a bookmark.
 	pulse time.Duration
@@ -465,7 +472,11 @@ func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request, ns string) 
 	flusher.Flush()
 	for {
 		f.mu.Lock()
-		frames, upTo, wake, over := f.framesSince(r, ns, at), f.rev, f.changed, f.generation != generation
+		upTo := f.rev
+		if f.starved != 0 && (f.stale == nil || f.stale(r)) && (f.fresh == 0 || number <= f.fresh) {
+			upTo = max(f.starved, at)
+		}
+		frames, wake, over := f.framesSince(r, ns, at, upTo), f.changed, f.generation != generation
 		mute := f.mute || number <= f.frozen || f.slow != nil && f.slow(r)
 		cut := !mute && f.breakAfter > 0 && len(frames) > f.breakAfter
 		if cut {
@@ -502,11 +513,11 @@ func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request, ns string) 
 
 // framesSince renders what a watch at that revision has to see, with the API
 // server's way of showing objects that cross the edge of a selection.
-func (f *fakeAPI) framesSince(r *http.Request, ns string, at uint64) []string {
+func (f *fakeAPI) framesSince(r *http.Request, ns string, at, upTo uint64) []string {
 	var frames []string
 	before := f.stateAt(at)
 	for _, c := range f.history {
-		if c.rev <= at {
+		if c.rev <= at || c.rev > upTo {
 			continue
 		}
 		old, existed := before[c.key()]

@@ -29,7 +29,7 @@ func (t *target) follow(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w, err := t.source.watch(ctx, t.resume(), t.lost != nil && t.lost.phase == asking)
+	w, err := t.source.watch(ctx, t.resume(), t.progress.stuck > 0 || t.lost != nil && t.lost.phase == asking)
 	if expired(err) {
 		return t.expire(err)
 	}
@@ -37,7 +37,11 @@ func (t *target) follow(ctx context.Context) error {
 		return err
 	}
 	defer w.Stop()
+	if err := t.clients.identity.check(ctx); err != nil {
+		return err
+	}
 	t.status.watches.Add(1)
+	t.progress.opened(t.cursor, t.await.head)
 	if err := t.showWatch(ctx); err != nil {
 		return err
 	}
@@ -49,7 +53,8 @@ func (t *target) follow(ctx context.Context) error {
 	switch {
 	case expired(err):
 		return t.expire(err)
-	case errors.Is(err, errDiverged), errors.Is(err, errMoved), errors.Is(err, errReadAhead), errors.Is(err, errRolledBack):
+	case errors.Is(err, errDiverged), errors.Is(err, errMoved), errors.Is(err, errReadAhead),
+		errors.Is(err, errRolledBack), errors.Is(err, errStuck):
 		return nil
 	}
 	return err
@@ -60,6 +65,7 @@ func (t *target) follow(ctx context.Context) error {
 func (t *target) showWatch(ctx context.Context) error {
 	t.unwatched, t.closedSince = false, time.Time{}
 	t.endOpening()
+	t.status.looked.Store(true)
 	if t.lost != nil && t.lost.phase == settling {
 		t.setState(Syncing, fmt.Sprintf("the watch has yet to pass revision %d of a list", t.lost.settled))
 		return nil
@@ -67,6 +73,9 @@ func (t *target) showWatch(ctx context.Context) error {
 	state, reason := Live, ""
 	if err := t.coverage.trouble(); err != nil {
 		state, reason = Stale, "namespaceSelector: "+err.Error()
+	}
+	if t.progress.reached(t.cursor); t.progress.stuck > 0 {
+		state, reason = Stale, t.progress.reason(t.cursor)
 	}
 	t.setState(state, reason)
 	return t.tellState(ctx, reason)
@@ -104,7 +113,9 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			tick.Reset(untilNext(t.timing.tick))
 			t.status.beatNow()
 			t.forgetStates()
-			err = t.sitOut(ctx, &q)
+			if err = t.sitOut(ctx, &q); err == nil {
+				err = t.watchProgress(ctx)
+			}
 			t.audit(ctx)
 		case <-t.nudge.wake:
 			t.nudged()
@@ -174,7 +185,9 @@ func (t *target) handle(ctx context.Context, w *frame.Watched) error {
 	if done || err != nil {
 		return err
 	}
-	t.status.progressNow()
+	if w.Err != nil || w.Kind != watch.Bookmark || w.ResourceVersion > t.cursor {
+		t.status.progressNow() // which a bookmark at the same revision is not
+	}
 	t.resetPause()
 	if t.lost != nil && t.lost.phase == asking {
 		t.lost = nil // the other API server still had the history
@@ -291,8 +304,10 @@ func (t *target) applyTo(ctx context.Context, typ watch.EventType, o *frame.Obje
 // quiet is how long nothing has come, and what was found out about it.
 type quiet struct {
 	since time.Time
-	// confirmed is the revision of a list that equals the index, 0 if none.
+	// confirmed is the revision of a list that equals the index, 0 if none; unequal: the
+	// last list did not.
 	confirmed uint64
+	unequal   bool
 }
 
 // sitOut decides what a watch's silence means. One that has said nothing for
@@ -301,7 +316,9 @@ type quiet struct {
 // (core Events send none for up to 10 minutes), whose cursor would grow older
 // than etcd's history, so that the next reconnect would be a gap. Then a list is
 // taken; if it equals the index, and the new watch is still quiet one tick later,
-// there was nothing up to the list's revision, and the cursor moves there. The
+// there was nothing up to the list's revision, and the cursor moves there. If the list
+// differs, and the new watch has not brought the difference one tick later, a reconcile
+// follows. The
 // watch that fell silent itself proves nothing: it may hold back an object that
 // was born and died.
 func (t *target) sitOut(ctx context.Context, q *quiet) error {
@@ -321,9 +338,13 @@ func (t *target) sitOut(ctx context.Context, q *quiet) error {
 		if err != nil {
 			return err
 		}
-		if t.suspect = same; same {
+		switch {
+		case same:
 			q.confirmed = rv
+		case q.unequal:
+			return t.fallBehind()
 		}
+		q.unequal = !same // the watch has one more tick to bring what the list had
 	case time.Since(q.since) >= t.silence():
 		t.suspect = true
 		return errSilent

@@ -41,6 +41,8 @@ const (
 	// reasonSelection: the selectors were changed while informd was down, or what was
 	// left out of a namespace that matched by then cannot be told.
 	reasonSelection = "selection"
+	// reasonBehind: the watch brought nothing although objects had changed.
+	reasonBehind = "behind"
 	// reasonAudit: an audit found that the watch had left something out.
 	reasonAudit = "audit"
 )
@@ -76,12 +78,15 @@ type absentEntry struct {
 	rv    uint64
 }
 
+// walks reports whether the revisions that were lost can be read from etcd one by one.
+func (l *lost) walks() bool { return l.reason == reasonExpired || l.reason == reasonBehind }
+
 // recovered says how much of the lost range came out.
 func (l *lost) recovered() event.Recovered {
 	switch {
 	case l.blind:
 		return event.RecoveredPartial
-	case l.reason != reasonExpired:
+	case !l.walks():
 		return event.RecoveredState
 	case !l.torn:
 		return event.RecoveredKnown
@@ -135,7 +140,7 @@ func (t *target) found(ctx context.Context, rv uint64) error {
 		to = l.oldest // from there on the watch brought everything
 	}
 	gap := event.GapInfo{From: l.from, To: to, Reason: l.reason, Recovered: l.recovered()}
-	if l.reason != reasonExpired || l.from < to {
+	if !l.walks() || l.from < to {
 		if err := t.emitGap(ctx, gap); err != nil {
 			return err
 		}

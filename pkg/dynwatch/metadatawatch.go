@@ -37,6 +37,8 @@ type metadataWatch struct {
 	// held has the revision of each object, by uid, nil if the user takes a list for what
 	// it is: a list that is newer and shows an older one is of another history.
 	held map[string]uint64
+	// progress is how far the watches have come.
+	progress progress
 }
 
 // metadataUser is told what a metadataWatch brings, all by one goroutine, which
@@ -112,12 +114,16 @@ func (m *metadataWatch) resetPause() {
 // follow watches from the cursor until the watch ends for whatever reason. The
 // error is nil if the next one should follow at once.
 func (m *metadataWatch) follow(ctx context.Context) error {
+	head := m.cursor
 	if m.cursor != 0 {
 		rv, err := m.source.revision(ctx)
 		if err != nil {
 			return err
 		}
-		if rv < m.cursor {
+		if err := m.source.clients.identity.check(ctx); err != nil {
+			return err
+		}
+		if head = rv; rv < m.cursor {
 			m.cursor, m.restored = 0, true
 		}
 	}
@@ -128,25 +134,53 @@ func (m *metadataWatch) follow(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w, err := m.source.watch(ctx, m.cursor, false)
+	w, err := m.source.watch(ctx, m.cursor, m.progress.stuck > 0)
 	if err == nil {
 		defer w.Stop()
+		err = m.source.clients.identity.check(ctx)
+	}
+	if err == nil {
+		m.progress.opened(m.cursor, head)
 		m.user.opened()
 		err = m.receive(ctx, w)
 	}
 	switch {
 	case expired(err):
 		m.cursor = 0
+	case errors.Is(err, errStuck):
+		if m.progress.stuck > 1 { // on two connections: a list follows
+			m.cursor, m.progress = 0, progress{lenience: min(m.progress.lenience+1, maxLenience)}
+		}
+		return nil
 	case errors.Is(err, errSilent):
 		return nil
 	}
 	return err
 }
 
+// check decides what it means that the watch has not moved, as [target.watchProgress].
+func (m *metadataWatch) check() error {
+	p := &m.progress
+	p.tick(m.cursor, m.timing.silence)
+	switch {
+	case !p.reached(m.cursor) && p.waited >= m.timing.reach<<p.lenience:
+		p.waited = 0
+		p.stuck++
+		return errStuck
+	case p.head == 0 && p.waited >= m.timing.silence:
+		p.waited = 0
+		return errSilent // the next watch asks for the revision first
+	}
+	return nil
+}
+
 func (m *metadataWatch) list(ctx context.Context) error {
 	var all []metadataObject
 	rv, err := m.listAt(ctx, 0, func(o *metadataObject) { all = append(all, *o) })
 	if err != nil {
+		return err
+	}
+	if err := m.source.clients.identity.check(ctx); err != nil {
 		return err
 	}
 	if m.contradicts(all, rv) {
@@ -258,7 +292,11 @@ func (m *metadataWatch) receive(ctx context.Context, w watch.Interface) error {
 			if !ok {
 				return nil
 			}
-			if err := m.handle(e); err != nil {
+			err := m.handle(e)
+			if err == nil {
+				err = m.check()
+			}
+			if err != nil {
 				return err
 			}
 			silence.Reset(m.timing.silence)

@@ -23,6 +23,9 @@ func (t *target) fail(ctx context.Context, err error) error {
 	if state != Waiting && !errors.Is(err, errEnded) {
 		t.unwatched = true
 	}
+	if errors.Is(err, errOtherCluster) {
+		t.status.looked.Store(false) // nothing is known of the resource in the right cluster
+	}
 	if t.closedSince.IsZero() {
 		t.closedSince = time.Now()
 	}

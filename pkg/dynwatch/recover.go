@@ -14,6 +14,9 @@ const maxReconciles = 3
 // what the API server still has.
 func (t *target) reconcile(ctx context.Context) error {
 	l := t.lost
+	if err := t.clients.identity.check(ctx); err != nil {
+		return err
+	}
 	t.setState(Syncing, "history "+l.reason+", comparing with a list")
 	if err := t.markLost(ctx); err != nil {
 		return err

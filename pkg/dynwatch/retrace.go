@@ -15,7 +15,7 @@ import (
 // making up is over; if not, the lost range begins where it came to.
 func (t *target) retrace(ctx context.Context, to uint64) (bool, error) {
 	l := t.lost
-	if l.reason != reasonExpired || l.torn || l.blind || to < l.from || to-l.from > t.limits.revisions ||
+	if !l.walks() || l.torn || l.blind || to < l.from || to-l.from > t.limits.revisions ||
 		(t.index.len()+1)*int(to-l.from) > t.limits.objects {
 		return false, nil
 	}

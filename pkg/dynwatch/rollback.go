@@ -39,6 +39,9 @@ func (t *target) doubt(ctx context.Context) error {
 	if rv >= t.cursor {
 		return fmt.Errorf("%w (revision %d)", errBehind, t.cursor)
 	}
+	if err := t.clients.identity.check(ctx); err != nil {
+		return err
+	}
 	t.rollBack()
 	return nil
 }

@@ -22,7 +22,7 @@ func judge(err error, synced bool) State {
 		return Forbidden
 	case expired(err):
 		return Syncing // a list took longer than etcd keeps its revision
-	case errors.Is(err, errUnusable), apierrors.IsUnauthorized(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
+	case errors.Is(err, errUnusable), errors.Is(err, errOtherCluster), apierrors.IsUnauthorized(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
 		return Degraded
 	case synced:
 		return Stale

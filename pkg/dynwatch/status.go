@@ -69,6 +69,9 @@ type TargetStatus struct {
 	// watches that ended in an error.
 	Events                                 map[event.Op]uint64
 	Rejected, Unchanged, Watches, Failures uint64
+	// Stuck counts watches that did not reach, in time, a revision that the API server had
+	// announced.
+	Stuck uint64
 	// Unpaired counts the modified events that do not say what has changed although it
 	// was asked for: the object before was not known. StateBytes is what the states take
 	// in memory that are kept for that, where the log does not keep them.
@@ -93,6 +96,7 @@ type status struct {
 	// tell of its objects.
 	gone                        atomic.Bool
 	rejected, watches, failures atomic.Uint64
+	stuck                       atomic.Uint64
 	unchanged                   atomic.Uint64
 	unpaired, stateBytes        atomic.Uint64
 	audits, divergences         atomic.Uint64
@@ -186,7 +190,7 @@ func (st *status) snapshot() TargetStatus {
 	s.Beat, s.Blocked, s.Synced = time.Unix(0, st.beat.Load()), st.blocked.Load(), st.synced.Load()
 	s.Looked = st.looked.Load()
 	s.Rejected, s.Watches, s.Failures = st.rejected.Load(), st.watches.Load(), st.failures.Load()
-	s.Unchanged = st.unchanged.Load()
+	s.Unchanged, s.Stuck = st.unchanged.Load(), st.stuck.Load()
 	s.Unpaired, s.StateBytes = st.unpaired.Load(), st.stateBytes.Load()
 	s.Audits, s.Divergences = st.audits.Load(), st.divergences.Load()
 	if at := st.lastAudit.Load(); at != 0 {

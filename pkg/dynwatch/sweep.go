@@ -133,6 +133,9 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 // index, but for what is missing in it: see endMissing. It returns the list's
 // revision.
 func (t *target) list(ctx context.Context, s *sweep, l *listing) (uint64, error) {
+	if err := t.clients.identity.check(ctx); err != nil {
+		return 0, err
+	}
 	memory := frame.Memory{Most: batchBytes}
 	l.memory = &memory
 	rv, err := t.source.list(ctx, l, t.source.frames, func(o *frame.Object, bad *frame.Malformed) error {
@@ -143,6 +146,9 @@ func (t *target) list(ctx context.Context, s *sweep, l *listing) (uint64, error)
 		}
 		return err
 	})
+	if err == nil {
+		err = t.clients.identity.check(ctx)
+	}
 	if err == nil && !s.rollback {
 		err = t.checkHistory(ctx, &s.against, rv)
 	}
@@ -336,6 +342,9 @@ func (t *target) differences(ctx context.Context, s *sweep) (differing []differe
 		}
 		return nil
 	})
+	if err == nil {
+		err = t.clients.identity.check(ctx)
+	}
 	if err == nil {
 		err = t.checkHistory(ctx, &s.against, rv)
 	}

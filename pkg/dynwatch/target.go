@@ -22,6 +22,9 @@ type timing struct {
 	// it is taken for dead. The API server sends a bookmark about every minute; a watch
 	// that has had one is taken for dead after two thirds of it.
 	silence time.Duration
+	// reach is how long a watch may stay behind a revision that the API server has
+	// announced. It sends a bookmark about every minute.
+	reach time.Duration
 	// tick is how often an idle loop looks at the clock.
 	tick time.Duration
 	// backoff is the first pause after a failure; it doubles up to backoffCap.
@@ -50,7 +53,7 @@ type timing struct {
 
 func defaultTiming() timing {
 	return timing{
-		silence: 3 * time.Minute, tick: 15 * time.Second, unserved: 10 * time.Second, withdrawn: 10 * time.Minute,
+		silence: 3 * time.Minute, reach: 2 * time.Minute, tick: 15 * time.Second, unserved: 10 * time.Second, withdrawn: 10 * time.Minute,
 		backoff: 200 * time.Millisecond, backoffCap: 30 * time.Second, waitingCap: 5 * time.Second,
 		waitingTold: time.Minute, look: 100 * time.Millisecond, lookCap: time.Second, looking: 30 * time.Second,
 		staleTold: 10 * time.Second, deniedCap: 5 * time.Minute,
@@ -163,6 +166,8 @@ type target struct {
 	relogs chan relog
 	// relost is the cursor at the last loss of the log's events, 0 before the first.
 	relost uint64
+	// progress is how far the watches have come.
+	progress progress
 	// filter is what a watch of all namespaces is filtered by, nil if by nothing;
 	// coverage are the namespaces that are covered by label.
 	filter   *filter
@@ -263,6 +268,9 @@ func (t *target) resolve(ctx context.Context) error {
 	r, err := t.discover(ctx)
 	err = t.settleTwin(err)
 	if errors.Is(err, errNotServed) {
+		if unsure := t.clients.identity.check(ctx); unsure != nil {
+			return unsure
+		}
 		if err = t.endUnserved(ctx, err); errors.Is(err, errLog) {
 			return err
 		}

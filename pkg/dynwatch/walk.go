@@ -42,7 +42,7 @@ type quest struct {
 // oldest come first: all that is missing of them is old, and etcd's next
 // compaction takes it. What is gone has none, and may have been gone for long.
 func (t *target) quests(s *sweep, differing []difference) []quest {
-	if l := t.lost; l == nil || l.reason != reasonExpired || t.reconciles > maxReconciles {
+	if l := t.lost; l == nil || !l.walks() || t.reconciles > maxReconciles {
 		return nil
 	}
 	var all []quest

@@ -1,0 +1,122 @@
+package dynwatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// An address can lead to another cluster from one moment to the next: a load balancer, a
+// DNS name or a proxy is pointed elsewhere. What the other cluster shows would look like
+// deletions, new objects and a rollback. The uid of the namespace kube-system tells
+// clusters apart. It is read after each watch is opened and around each list, before
+// anything of them is used.
+
+// errOtherCluster: the address of the API server leads to another cluster than before.
+var errOtherCluster = errors.New("the API server is one of another cluster; no events are emitted until the address leads to the right one (check kubernetes.server or the kubeconfig, and what is between)")
+
+const (
+	// identityTimeout bounds the request for the identity.
+	identityTimeout = 30 * time.Second
+	// identityPause is the time to the next attempt if the identity may not be read.
+	identityPause = 10 * time.Minute
+)
+
+// clusterIdentity checks which cluster the API server is of, for all targets together.
+type clusterIdentity struct {
+	client rest.Interface
+	logger *slog.Logger
+	// turn is held by the one that asks.
+	turn chan struct{}
+	// All below belongs to the holder of turn.
+	// uid is that of the namespace kube-system, empty until it was read once.
+	uid string
+	// other is the uid that was read last, if it was another one.
+	other string
+	// asked is when the last request with an outcome began, err its outcome.
+	asked time.Time
+	err   error
+	// unread is when the credentials did not allow to read it.
+	unread time.Time
+}
+
+func newIdentity(client rest.Interface, logger *slog.Logger) *clusterIdentity {
+	return &clusterIdentity{client: client, logger: logger, turn: make(chan struct{}, 1)}
+}
+
+// check returns errOtherCluster if the API server is of another cluster, as of a moment
+// after the call. Callers that wait at the same time share a request. It returns nil where
+// the identity may not be read.
+func (i *clusterIdentity) check(ctx context.Context) error {
+	since := time.Now()
+	select {
+	case i.turn <- struct{}{}:
+		defer func() { <-i.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	switch {
+	case time.Since(i.unread) < identityPause:
+		return nil
+	case i.asked.After(since):
+		return i.err
+	}
+	began := time.Now()
+	uid, err := i.read(ctx)
+	switch {
+	case apierrors.IsForbidden(err):
+		if i.unread.IsZero() {
+			i.logger.Warn("identity of the cluster cannot be checked; allow get on the namespace kube-system", "err", err)
+		}
+		i.unread = time.Now()
+		return nil
+	case apierrors.IsNotFound(err) && i.uid == "":
+		return nil // there may be clusters without it
+	case err != nil:
+		return fmt.Errorf("check the identity of the cluster: %w", err)
+	}
+	i.asked, i.err = began, i.compare(uid)
+	return i.err
+}
+
+func (i *clusterIdentity) read(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, identityTimeout)
+	defer cancel()
+	// Any revision will do: the uid never changes, and the watch cache can answer.
+	body, err := i.client.Get().AbsPath("/api/v1/namespaces", metav1.NamespaceSystem).Param("resourceVersion", "0").MaxRetries(0).DoRaw(ctx)
+	if err != nil {
+		return "", err
+	}
+	var ns metav1.PartialObjectMetadata
+	if err := json.Unmarshal(body, &ns); err != nil || ns.Kind != "Namespace" || ns.Name != metav1.NamespaceSystem || ns.UID == "" {
+		return "", fmt.Errorf("the answer is no Namespace %s: %.100q", metav1.NamespaceSystem, body)
+	}
+	return string(ns.UID), nil
+}
+
+// compare takes note of the uid that was read.
+func (i *clusterIdentity) compare(uid string) error {
+	if i.uid == "" {
+		i.uid = uid
+	}
+	if uid == i.uid {
+		if i.other != "" {
+			i.logger.Info("the API server is of the right cluster again", "uid", uid)
+		}
+		i.other = ""
+		return nil
+	}
+	if i.other != uid {
+		i.logger.Error("the API server is of another cluster; all targets wait for the right one (check the address and the load balancer)",
+			"uid", uid, "expected_uid", i.uid)
+	}
+	i.other = uid
+	return fmt.Errorf("%w: its namespace kube-system has uid %s, not %s", errOtherCluster, uid, i.uid)
+}

@@ -1,0 +1,92 @@
+package dynwatch_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/informd/informd/pkg/dynwatch"
+)
+
+// identify has the fake say which cluster it is of.
+func (f *fakeAPI) identify(uid string) {
+	f.do(func() {
+		f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != namespacesPath+"/kube-system" {
+				return false
+			}
+			fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":%q,"resourceVersion":"3"}}`, uid)
+			return true
+		}
+	})
+}
+
+// The address of the API server leads to another cluster for a while: one with other
+// objects, and one that is behind, so that it looks like a restore from a backup.
+func TestAnotherClusterBehindTheAddress(t *testing.T) {
+	for name, fill := range map[string]func(other *fakeAPI){
+		"ahead": func(other *fakeAPI) {
+			other.do(func() { other.rev = 50_000; other.uids = 100 })
+			for _, name := range []string{"changed", "elsewhere"} {
+				other.put("a", name, "")
+			}
+			other.forget()
+		},
+		"with the history of the position": func(other *fakeAPI) {
+			other.do(func() { other.rev = 101; other.uids = 100 })
+			for _, name := range []string{"b", "changed", "deleted", "elsewhere"} {
+				other.put("a", name, "")
+			}
+		},
+		"behind":   func(other *fakeAPI) { other.do(func() { other.rev = 7 }); other.put("a", "elsewhere", "") },
+		"resource": func(other *fakeAPI) { other.do(func() { other.served = false }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			own, other := fourObjects(t), newFakeAPI(t)
+			own.identify("uid-of-the-right-one")
+			other.identify("uid-of-another")
+			fill(other)
+			var at atomic.Pointer[fakeAPI]
+			at.Store(own)
+			front := newFakeAPI(t)
+			proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+				to, _ := url.Parse(at.Load().server.URL)
+				r.SetURL(to)
+			}, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+			front.do(func() {
+				front.refuse = func(w http.ResponseWriter, r *http.Request) bool { proxy.ServeHTTP(w, r); return true }
+			})
+			r := start(t, front, things())
+			r.api = own
+			r.caughtUp()
+			n := len(r.log.all())
+
+			at.Store(other)
+			own.cut()
+			s := r.state(dynwatch.Degraded)
+			if !strings.Contains(s.Reason, "another cluster") || s.Looked {
+				t.Errorf("status %+v", s)
+			}
+			own.put("a", "meanwhile", "")
+			failures := s.Failures
+			r.eventually("more attempts", func() bool { return r.manager.Targets()[0].Failures > failures+10 })
+			if got := r.since(n); len(got) != 0 {
+				t.Errorf("events of another cluster: %q", got)
+			}
+
+			at.Store(own)
+			other.cut()
+			r.caughtUp()
+			r.consistent()
+			if s := r.manager.Targets()[0]; s.Epoch != 0 || !s.Looked {
+				t.Errorf("status %+v", s)
+			}
+			checkStream(t, r.log.all(), own)
+		})
+	}
+}

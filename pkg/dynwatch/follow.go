@@ -111,12 +111,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			err = t.markNow(ctx)
 		case <-tick.C:
 			tick.Reset(untilNext(t.timing.tick))
-			t.status.beatNow()
-			t.forgetStates()
-			if err = t.sitOut(ctx, &q); err == nil {
-				err = t.watchProgress(ctx)
-			}
-			t.audit(ctx)
+			err = t.onTick(ctx, &q)
 		case <-t.nudge.wake:
 			t.nudged()
 			t.looks.timer.Reset(t.soon())
@@ -146,6 +141,18 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			return err
 		}
 	}
+}
+
+// onTick does what the clock is for while the watch is open.
+func (t *target) onTick(ctx context.Context, q *quiet) error {
+	t.status.beatNow()
+	t.forgetStates()
+	err := t.sitOut(ctx, q)
+	if err == nil {
+		err = t.watchProgress(ctx)
+	}
+	t.audit(ctx)
+	return err
 }
 
 // betweenFrames does what must not fall into the middle of a frame.
@@ -185,9 +192,7 @@ func (t *target) handle(ctx context.Context, w *frame.Watched) error {
 	if done || err != nil {
 		return err
 	}
-	if w.Err != nil || w.Kind != watch.Bookmark || w.ResourceVersion > t.cursor {
-		t.status.progressNow() // which a bookmark at the same revision is not
-	}
+	t.progressBy(w)
 	t.resetPause()
 	if t.lost != nil && t.lost.phase == asking {
 		t.lost = nil // the other API server still had the history
@@ -231,6 +236,13 @@ func (t *target) handle(ctx context.Context, w *frame.Watched) error {
 	}
 	t.settleDropped()
 	return t.settle(ctx)
+}
+
+// progressBy shows progress, which a bookmark at the same revision is not.
+func (t *target) progressBy(w *frame.Watched) {
+	if w.Err != nil || w.Kind != watch.Bookmark || w.ResourceVersion > t.cursor {
+		t.status.progressNow()
+	}
 }
 
 // rejectFrame keeps a frame that cannot be passed on. An end comes out all the

@@ -78,7 +78,8 @@ func (i *clusterIdentity) check(ctx context.Context) error {
 		i.unread = time.Now()
 		return nil
 	case apierrors.IsNotFound(err) && i.uid == "":
-		return nil // there may be clusters without it
+		i.asked = began // there may be clusters without it
+		return nil
 	case err != nil:
 		return fmt.Errorf("check the identity of the cluster: %w", err)
 	}

@@ -55,7 +55,9 @@ func (f *fakeAPI) discoveries() int {
 	return n
 }
 
-func isDiscovery(path string) bool { return !strings.Contains(path, "/things") }
+func isDiscovery(path string) bool {
+	return !strings.Contains(path, "/things") && !strings.HasSuffix(path, "/kube-system")
+}
 
 // serveIn has the fake serve the resource in these versions, the preferred one
 // first.

@@ -16,8 +16,9 @@ GOLANGCI_LINT_VERSION := v2.15.0
 TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/informd-tools
 GOLANGCI_LINT := $(TOOLS)/$(shell $(GO) env GOVERSION 2>/dev/null)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 
-# The product's module and the one with the real servers to test against.
-MODULES := . test
+# The module of the product, that of the tests with real servers, and that of the
+# oldest Kubernetes.
+MODULES := . test test/controlplane132
 FUZZTIME ?= 20s
 UNIT_TIMEOUT ?= 10m
 E2E_TIMEOUT ?= 40m
@@ -84,7 +85,7 @@ chaos-baseline: servers ## the same with a hand-written informer program in info
 
 .PHONY: servers
 servers: ## build the servers that the tests use (Kubernetes, etcd, NATS), if not in the cache yet
-	@echo '==> test servers (the first time, Kubernetes is built from source: about 10 minutes on 2 cores)'
+	@echo '==> test servers (the first time, two versions of Kubernetes are built from source: about 20 minutes on 2 cores)'
 	@$(GO) run -C test ./cluster/build
 
 .PHONY: fuzz

@@ -34,16 +34,7 @@ func (c *Cluster) prepareAPIServer(i int) error {
 	if err != nil {
 		return err
 	}
-	roots := x509.NewCertPool()
-	roots.AddCert(c.keys.ca.cert)
-	server := &apiServer{
-		url:   "https://" + port.Address(),
-		token: c.adminToken,
-		client: &http.Client{Transport: &http.Transport{
-			TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-			DisableKeepAlives: true,
-		}},
-	}
+	server := &apiServer{url: "https://" + port.Address(), token: c.adminToken, client: c.trustingHTTP()}
 	name := fmt.Sprintf("kube-apiserver-%d", i)
 	server.process = proc.New(proc.Spec{
 		Name:  name,
@@ -54,6 +45,17 @@ func (c *Cluster) prepareAPIServer(i int) error {
 	})
 	c.servers = append(c.servers, server)
 	return nil
+}
+
+// trustingHTTP returns a client that trusts the cluster's servers and keeps no
+// connections.
+func (c *Cluster) trustingHTTP() *http.Client {
+	roots := x509.NewCertPool()
+	roots.AddCert(c.keys.ca.cert)
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		DisableKeepAlives: true,
+	}}
 }
 
 func (c *Cluster) apiServerFlags(port int) []string {
@@ -76,7 +78,7 @@ func (c *Cluster) apiServerFlags(port int) []string {
 		// The endpoints of the Service kubernetes are of no use here, and the
 		// reconciler removes them at stop, which takes time.
 		"--endpoint-reconciler-type=none",
-		"--disable-admission-plugins=" + strings.Join(disabledAdmission(), ","),
+		"--disable-admission-plugins=" + strings.Join(c.options.disabledAdmission(), ","),
 		// Without it, a graceful stop waits up to a minute for open watches.
 		"--shutdown-watch-termination-grace-period=1s",
 		// Tests may have hundreds of requests in flight.
@@ -90,23 +92,8 @@ func (c *Cluster) apiServerFlags(port int) []string {
 		}
 		flags = append(flags, "--watch-cache-sizes="+strings.Join(sizes, ","))
 	}
-	if c.options.NoListSnapshots {
-		flags = append(flags, "--feature-gates=ListFromCacheSnapshot=false")
-	}
+	flags = append(flags, c.options.featureGates()...)
 	return append(flags, c.options.APIServerFlags...)
-}
-
-// disabledAdmission lists the plugins that are on by default and either need
-// controllers that do not run (ServiceAccount would refuse every Pod), or change
-// or refuse objects in ways that a test of informd only has to work around.
-func disabledAdmission() []string {
-	return []string{
-		"CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction",
-		"ClusterTrustBundleAttest", "DefaultIngressClass", "DefaultStorageClass",
-		"DefaultTolerationSeconds", "LimitRanger", "PersistentVolumeClaimResize",
-		"PodSecurity", "PodTopologyLabels", "Priority", "ResourceQuota", "RuntimeClass",
-		"ServiceAccount", "StorageObjectInUseProtection", "TaintNodesByCondition",
-	}
 }
 
 // get succeeds if the path answers 200 to the administrator.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/informd/informd/test/cluster/binary"
 	"github.com/informd/informd/test/cluster/proc"
 )
 
@@ -26,6 +25,7 @@ type Cluster struct {
 	etcdURL     string
 	etcdPeerURL string
 	servers     []*apiServer
+	controllers *controllers // nil without Options.Controllers
 
 	userMu sync.Mutex // guards users
 	users  int        // how many were added; names the files of the next
@@ -44,7 +44,7 @@ func New(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
 	if options.Binary == "" {
-		if options.Binary, err = binary.ControlPlane(ctx); err != nil {
+		if options.Binary, err = options.findBinary(ctx); err != nil {
 			return nil, fmt.Errorf("start cluster: %w", err)
 		}
 	}
@@ -73,6 +73,11 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if c.options.Controllers {
+		if err := c.prepareControllers(ctx); err != nil {
+			return err
+		}
+	}
 	if err := c.etcd.Start(ctx); err != nil {
 		return err
 	}
@@ -85,6 +90,11 @@ func (c *Cluster) start(ctx context.Context) error {
 	}
 	if err := c.servers[0].waitForDefaultNamespace(ctx); err != nil {
 		return err
+	}
+	if c.controllers != nil {
+		if err := c.startControllers(ctx); err != nil {
+			return err
+		}
 	}
 	return c.writeAdminKubeconfigs()
 }
@@ -135,7 +145,7 @@ func (c *Cluster) close() error {
 func (c *Cluster) Wait(ctx context.Context) error {
 	watch, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended := make(chan *proc.Process, maxAPIServers+1)
+	ended := make(chan *proc.Process, len(c.processes()))
 	for _, process := range c.processes() {
 		go func() {
 			select {
@@ -178,7 +188,7 @@ func (c *Cluster) processes() []*proc.Process {
 	for _, server := range c.servers {
 		all = append(all, server.process)
 	}
-	return all
+	return append(all, c.controllers.processes()...)
 }
 
 // newPort reserves a port until Close.

@@ -18,9 +18,10 @@
 //
 // # What differs from a production cluster
 //
-//   - No controller manager, scheduler or kubelet. Pods can be created and stay
-//     pending; nothing is garbage collected; a deleted Namespace stays terminating
-//     until its finalizer is removed through the finalize subresource.
+//   - No controller manager, scheduler or kubelet, unless Options say so. Without
+//     them, Pods stay pending; nothing is garbage collected; a deleted Namespace
+//     stays terminating until its finalizer is removed through the finalize
+//     subresource. In place of kubelets, kwok can play the nodes.
 //   - The API server does not compact etcd, unless Options say so: history ends
 //     only where a test calls [Cluster.Compact].
 //   - Admission is NamespaceLifecycle, webhooks and admission policies; the other

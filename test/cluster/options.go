@@ -9,9 +9,11 @@ import (
 
 const maxAPIServers = 2
 
-// Options of a cluster. The zero value is one API server on one etcd, in a temp
-// dir, without compaction.
+// Options of a cluster. The zero value is one API server of the newest version on
+// one etcd, in a temp dir, without compaction.
 type Options struct {
+	// Version is that of Kubernetes: [Newest] (default) or [Oldest].
+	Version string
 	// APIServers is how many API servers share the etcd: 1 (default) or 2.
 	APIServers int
 	// Dir keeps data, keys and logs, and is kept at the end, so that a later
@@ -33,6 +35,17 @@ type Options struct {
 	NoListSnapshots bool
 	// EtcdQuotaBytes limits etcd's data. 0 is etcd's default, 2 GiB.
 	EtcdQuotaBytes int64
+	// SeededBug starts API servers with a bug in their watch cache: the cache drops
+	// a watch event of etcd if the object's annotation [DropAnnotation] names the
+	// event's type. Reads from the cache and watches do not show the change; reads
+	// from etcd do. The program is built on demand.
+	SeededBug bool
+	// Controllers starts kube-controller-manager and kube-scheduler too, on API
+	// server 0.
+	Controllers bool
+	// Nodes is how many nodes kwok plays. It needs Controllers. Pods on such nodes
+	// run after a moment, and those of Jobs succeed.
+	Nodes int
 	// APIServerFlags are appended to the flags of every API server, and win over
 	// the flags set here: "--event-ttl=10m".
 	APIServerFlags []string
@@ -41,11 +54,22 @@ type Options struct {
 	Binary string
 }
 
+// DropAnnotation makes an API server with the seeded bug drop events of an object:
+// "ADDED", "MODIFIED" or "DELETED", or several with commas. An annotation that the
+// event itself sets counts.
+const DropAnnotation = "seeded-bug.informd.dev/drop"
+
 func (o Options) withDefaults() (Options, error) {
+	if o.Version == "" {
+		o.Version = Newest
+	}
 	if o.APIServers == 0 {
 		o.APIServers = 1
 	}
-	var errs []error
+	errs := []error{o.checkVersion()}
+	if o.Nodes < 0 || o.Nodes > 0 && !o.Controllers {
+		errs = append(errs, fmt.Errorf("%d nodes need Controllers", o.Nodes))
+	}
 	if o.APIServers < 0 || o.APIServers > maxAPIServers {
 		errs = append(errs, fmt.Errorf("APIServers is %d, want 1 to %d", o.APIServers, maxAPIServers))
 	}

@@ -1,6 +1,6 @@
 // Package binary builds the server programs that tests run, once, and keeps them
-// in a cache outside the work tree: [ControlPlane], [Controllers] and
-// [NATSServer].
+// in a cache outside the work tree: [ControlPlane], [ControlPlane132],
+// [SeededBug], [Controllers], [KWOK] and [NATSServer].
 //
 // The cache is $INFORMD_TEST_CACHE, else informd-test in the user's cache
 // directory. An entry's name has a hash of all that its content depends on: the
@@ -29,14 +29,18 @@ const (
 	// kubernetesVersion is what the API server answers at /version. It is a
 	// linker flag in Kubernetes' own build too.
 	kubernetesVersion = "v1.37.1"
+	oldestVersion     = "v1.32.0"
 	versionPackage    = "k8s.io/component-base/version"
 )
 
 // recipe is how one program is built.
 type recipe struct {
 	name     string // of the program, first part of the entry's name
+	module   string // directory of the module to build in, below the test module
 	pkg      string // package to build, as the go command takes it
+	version  string // of a package that is not among the module's requirements
 	ldflags  string
+	patch    *patch // of the program's dependencies
 	duration string // of a build with nothing cached, for the waiting reader
 }
 
@@ -53,6 +57,32 @@ func ControlPlane(ctx context.Context) (string, error) {
 	}.get(ctx)
 }
 
+// ControlPlane132 returns the path of the same program with the oldest Kubernetes
+// that informd supports, and builds it if the cache lacks it: about as long as
+// ControlPlane, with which it shares nothing.
+func ControlPlane132(ctx context.Context) (string, error) {
+	return recipe{
+		name:     "controlplane132",
+		module:   "controlplane132",
+		pkg:      ".",
+		ldflags:  kubernetesFlags(oldestVersion),
+		duration: "7 minutes",
+	}.get(ctx)
+}
+
+// SeededBug returns the path of the program of ControlPlane with a bug in its
+// watch cache, and builds it if the cache lacks it: about 2 minutes after
+// ControlPlane. Package cluster says what the bug does.
+func SeededBug(ctx context.Context) (string, error) {
+	return recipe{
+		name:     "controlplanebug",
+		pkg:      "./controlplane",
+		ldflags:  kubernetesFlags(kubernetesVersion),
+		patch:    droppedEvents(),
+		duration: "7 minutes",
+	}.get(ctx)
+}
+
 // Controllers returns the path of the program that runs kube-controller-manager
 // and kube-scheduler, and builds it if the cache lacks it: about 3 minutes after
 // ControlPlane, with which it shares most packages.
@@ -61,6 +91,19 @@ func Controllers(ctx context.Context) (string, error) {
 		name:     "controllers",
 		pkg:      "./controllers",
 		ldflags:  kubernetesFlags(kubernetesVersion),
+		duration: "3 minutes",
+	}.get(ctx)
+}
+
+// KWOK returns the path of kwok, which plays the kubelets of a cluster, and builds
+// it if the cache lacks it: about 3 minutes. It is installed as released, with the
+// requirements of its own go.mod.
+func KWOK(ctx context.Context) (string, error) {
+	return recipe{
+		name:     "kwok",
+		pkg:      "sigs.k8s.io/kwok/cmd/kwok",
+		version:  "v0.8.0",
+		ldflags:  "-s -w",
 		duration: "3 minutes",
 	}.get(ctx)
 }
@@ -107,7 +150,7 @@ func (r recipe) get(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return r.find(ctx, module, cache)
+	return r.find(ctx, filepath.Join(module, r.module), cache)
 }
 
 // cacheDir returns the cache directory, which it creates.

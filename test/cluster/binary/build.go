@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -92,17 +93,53 @@ func use(entry string) bool {
 }
 
 // build makes the entry. The caller holds the lock of the recipe, so the
-// temporary file has one user, and one left by a build that was killed is
-// overwritten.
+// temporary directory has one user, and one left by a build that was killed is
+// used again.
 func (r recipe) build(ctx context.Context, module, entry string) error {
-	temp := filepath.Join(filepath.Dir(entry), r.name+".new")
-	defer func() { _ = os.Remove(temp) }() // gone already, if all went well
+	work := filepath.Join(filepath.Dir(entry), r.name+".new")
+	defer func() { _ = os.RemoveAll(work) }()
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		return err
+	}
+	cmd, temp, err := r.command(ctx, module, work)
+	if err != nil {
+		return err
+	}
 	r.seed(filepath.Dir(entry), temp)
+	if err := r.run(cmd, filepath.Dir(entry)); err != nil {
+		return fmt.Errorf("go build %s in %s: %w", r.pkg, module, err)
+	}
+	return os.Rename(temp, entry)
+}
 
-	// -buildvcs=false: a commit would change the content, but not the key.
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", r.ldflags, "-o", temp, r.pkg)
-	cmd.Dir = module
-	cmd.Env = environment()
+// command returns the command that builds the program, and where it puts it.
+func (r recipe) command(ctx context.Context, module, work string) (cmd *exec.Cmd, temp string, err error) {
+	flags := []string{"-trimpath", "-ldflags", r.ldflags}
+	env := environment()
+	if r.version != "" {
+		temp = filepath.Join(work, path.Base(r.pkg))
+		flags = append(append([]string{"install"}, flags...), r.pkg+"@"+r.version)
+		env = append(env, "GOBIN="+work, "GOFLAGS=")
+	} else {
+		temp = filepath.Join(work, r.name)
+		// -buildvcs=false: a commit would change the content, but not the key.
+		flags = append(append([]string{"build"}, flags...), "-buildvcs=false", "-o", temp)
+		if r.patch != nil {
+			modfile, err := r.patch.write(ctx, module, work)
+			if err != nil {
+				return nil, "", err
+			}
+			flags = append(flags, "-modfile", modfile)
+		}
+		flags = append(flags, r.pkg)
+	}
+	cmd = exec.CommandContext(ctx, "go", flags...)
+	cmd.Dir, cmd.Env = module, env
+	return cmd, temp, nil
+}
+
+// run runs the go command and reports its progress.
+func (r recipe) run(cmd *exec.Cmd, cache string) error {
 	// A test that runs into its time limit must not leave a build behind that
 	// nobody waits for. The go command ends with this process, its process group
 	// (the compilers) with ctx; what was compiled by then is in Go's own cache.
@@ -113,13 +150,13 @@ func (r recipe) build(ctx context.Context, module, entry string) error {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 
-	stop := r.progress(os.Stderr, filepath.Dir(entry))
+	stop := r.progress(os.Stderr, cache)
 	err := cmd.Run()
 	stop()
 	if err != nil {
-		return fmt.Errorf("go build %s in %s: %w\n%s", r.pkg, module, err, output.Bytes())
+		return fmt.Errorf("%w\n%s", err, output.Bytes())
 	}
-	return os.Rename(temp, entry)
+	return nil
 }
 
 // environment is that of the go command.
@@ -134,10 +171,10 @@ func environment() []string {
 func (r recipe) seed(cache, temp string) {
 	var newest string
 	var newestTime time.Time
-	for _, path := range r.entries(cache) {
-		info, err := os.Stat(path)
-		if err == nil && info.ModTime().After(newestTime) && filepath.Ext(path) != keySuffix {
-			newest, newestTime = path, info.ModTime()
+	for _, file := range r.entries(cache) {
+		info, err := os.Stat(file)
+		if err == nil && info.ModTime().After(newestTime) && filepath.Ext(file) != keySuffix {
+			newest, newestTime = file, info.ModTime()
 		}
 	}
 	if newest == "" {
@@ -150,9 +187,9 @@ func (r recipe) seed(cache, temp string) {
 
 // prune removes entries and pointers that were not used for a week.
 func (r recipe) prune(cache string) {
-	for _, path := range r.entries(cache) {
-		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > unusedFor {
-			_ = os.Remove(path)
+	for _, file := range r.entries(cache) {
+		if info, err := os.Stat(file); err == nil && time.Since(info.ModTime()) > unusedFor {
+			_ = os.Remove(file)
 		}
 	}
 }

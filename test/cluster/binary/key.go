@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -26,7 +25,10 @@ import (
 // quickKey hashes the recipe, the requirements of the module and the sources of
 // the program's package.
 func (r recipe) quickKey(module string) (string, error) {
-	files := []string{filepath.Join(module, "go.mod"), filepath.Join(module, "go.sum")}
+	var files []string
+	if r.version == "" {
+		files = append(files, filepath.Join(module, "go.mod"), filepath.Join(module, "go.sum"))
+	}
 	if r.local() {
 		err := filepath.WalkDir(filepath.Join(module, r.pkg), func(path string, _ fs.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
@@ -50,6 +52,9 @@ func (r recipe) quickKey(module string) (string, error) {
 // exactKey hashes the recipe, the versions of the modules that the program has
 // packages of, and the sources of its own package.
 func (r recipe) exactKey(ctx context.Context, module string) (string, error) {
+	if r.version != "" {
+		return digest(r.newHash()), nil
+	}
 	modules, sources, err := r.parts(ctx, module)
 	if err != nil {
 		return "", err
@@ -85,16 +90,11 @@ type listedModule struct {
 // parts returns the program's modules with their versions, and the files of its
 // packages in the work tree.
 func (r recipe) parts(ctx context.Context, module string) (modules, sources []string, err error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,EmbedFiles,Module", r.pkg)
-	cmd.Dir = module
-	cmd.Env = environment()
-	var complaint strings.Builder
-	cmd.Stderr = &complaint
-	out, err := cmd.Output()
+	out, err := goCommand(ctx, module, "list", "-deps", "-json=ImportPath,Dir,GoFiles,EmbedFiles,Module", r.pkg)
 	if err != nil {
-		return nil, nil, fmt.Errorf("go list %s in %s: %w\n%s", r.pkg, module, err, complaint.String())
+		return nil, nil, err
 	}
-	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+	for decoder := json.NewDecoder(strings.NewReader(out)); ; {
 		var p listed
 		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
 			break
@@ -119,7 +119,7 @@ func (r recipe) parts(ctx context.Context, module string) (modules, sources []st
 }
 
 // local says whether the program's package is in the work tree.
-func (r recipe) local() bool { return strings.HasPrefix(r.pkg, "./") }
+func (r recipe) local() bool { return strings.HasPrefix(r.pkg, ".") }
 
 // local says whether the module's sources are in the work tree.
 func (m *listedModule) local() bool {
@@ -143,7 +143,7 @@ func within(dir, path string) bool {
 
 func (r recipe) newHash() hash.Hash {
 	sum := sha256.New()
-	fmt.Fprintln(sum, r.pkg, r.ldflags, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintln(sum, r.pkg, r.version, r.ldflags, r.patch, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return sum
 }
 

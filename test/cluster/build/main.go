@@ -5,7 +5,7 @@
 //	go run ./cluster/build [PROGRAM ...]
 //
 // to keep the first build out of the time limit of go test. Without arguments it
-// builds all that make test needs: controlplane, controllers and nats-server.
+// builds all of them, in the order of the list in programs.
 package main
 
 import (
@@ -37,8 +37,11 @@ type program struct {
 func programs() []program {
 	return []program{
 		{"controlplane", binary.ControlPlane},
-		{"controllers", binary.Controllers},
 		{"nats-server", binary.NATSServer},
+		{"controllers", binary.Controllers},
+		{"controlplanebug", binary.SeededBug},
+		{"kwok", binary.KWOK},
+		{"controlplane132", binary.ControlPlane132},
 	}
 }
 

@@ -85,7 +85,7 @@ func (t *target) before(ctx context.Context, e *entry) ([]byte, error) {
 	}
 	of := t.event(event.Modified, t.index.names(e), false)
 	last, ok, err := t.lastKnown(ctx, &of)
-	if err != nil || !ok || last.Op.Ends() || last.ResourceVersion != e.rv || event.Epoch(last.ID) != e.epoch {
+	if err != nil || !ok || last.Op.Ends() || last.ResourceVersion != e.rv || last.Epoch != e.epoch {
 		return nil, err
 	}
 	return last.Object(), nil

@@ -177,7 +177,7 @@ func checkLegal(t *testing.T, events []event.Event) {
 			legal = in
 		case event.Deleted:
 			legal = in || !known // born and gone where nobody could see
-		case event.Synced, event.Gap, event.State: // of no object
+		case event.Begin, event.Synced, event.Gap, event.State: // of no object
 		}
 		if !legal {
 			t.Errorf("%s %s after %q", e.Op, e.ID, prev.Op)

@@ -234,7 +234,8 @@ func TestNamespacesTurn(t *testing.T) {
 	ids := func(key string) (all []string) {
 		for _, e := range r.log.all() {
 			if e.Namespace+"/"+e.Name == key {
-				all = append(all, fmt.Sprintf("%s %d", e.ID, e.Ordinal))
+				id, _, _ := event.ParseID(e.ID)
+				all = append(all, fmt.Sprintf("%s %d", id, e.Ordinal))
 			}
 		}
 		return all

@@ -48,7 +48,7 @@ func (s spec) covers(e *event.Event) bool {
 	return f == nil || f.named(e.Namespace)
 }
 
-// Bracket are the records around the objects of one target that are announced anew.
+// Bracket are the events around the objects of one target that are announced anew.
 type Bracket struct{ Begin, End event.Event }
 
 // Brackets returns what [Manager.Resnapshot] would put around the objects of each
@@ -66,11 +66,11 @@ func (m *Manager) Brackets(resource string) (brackets []Bracket, run uint64, err
 
 func (s TargetStatus) bracket(cluster string, run uint64) Bracket {
 	begin := event.Event{
-		ID: event.ResnapshotID(s.Name, s.ResourceVersion, run, s.Epoch, false), Op: event.Synced, Time: time.Now(),
-		Cluster: cluster, Target: s.Name, Group: s.Group, Version: s.Version, Resource: s.Resource, Kind: s.Kind,
-		ResourceVersion: s.ResourceVersion, Replay: true,
+		Time: time.Now(), Cluster: cluster, Target: s.Name, Group: s.Group, Version: s.Version, Resource: s.Resource, Kind: s.Kind,
+		Epoch: s.Epoch, Replay: true,
 	}
 	end := begin
-	end.ID = event.ResnapshotID(s.Name, s.ResourceVersion, run, s.Epoch, true)
+	begin.SetBound(event.Begin, run, s.ResourceVersion)
+	end.SetBound(event.Synced, run, s.ResourceVersion)
 	return Bracket{begin, end}
 }

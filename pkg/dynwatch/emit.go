@@ -2,6 +2,7 @@ package dynwatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -97,13 +98,16 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 	}
 	ev.Gates = gatesOf(o, unchanged)
 	t.index.remember(e, o.Hashes)
-	if op == event.Entered {
+	switch {
+	case op == event.Entered:
 		ev.ID = event.SelectionID(o.UID, o.ResourceVersion, op, cause, t.epoch)
-	} else {
+	case t.epoch > 0:
+		ev.ID = event.ObjectID(o.UID, o.ResourceVersion, t.epoch)
+	default:
 		ev.ID = o.ID
-		if t.epoch > 0 {
-			ev.ID = event.ObjectID(o.UID, o.ResourceVersion, t.epoch)
-		}
+	}
+	if run := t.first.run; run != 0 {
+		ev.SetRun(run)
 	}
 	e.rv, e.ordinal, e.hash, e.epoch = o.ResourceVersion, ev.Ordinal, t.index.hash(o.Data), t.epoch
 	return t.emit(ctx, ev)
@@ -173,20 +177,27 @@ func (t *target) record(op event.Op) event.Event {
 	return event.Event{
 		Op: op, Time: time.Now(), Cluster: t.options.Cluster, Target: t.name,
 		Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: t.resolved.kind,
+		Epoch: t.epoch,
 	}
 }
 
-// emitSynced says that the snapshot is complete as of rv.
-func (t *target) emitSynced(ctx context.Context, rv uint64) error {
-	ev := t.record(event.Synced)
-	ev.ID, ev.ResourceVersion = event.SyncedID(ev.Target, rv, t.epoch), rv
-	return t.emit(ctx, ev)
+// emitBound appends the beginning or the end of a snapshot. Everything before it is in
+// the log when it is appended, and it is there when emitBound returns: a consumer goes by
+// the order.
+func (t *target) emitBound(ctx context.Context, op event.Op, run, rv uint64, replay bool) error {
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	ev := t.record(op)
+	ev.SetBound(op, run, rv)
+	ev.Replay = replay
+	return errors.Join(t.emit(ctx, ev), t.flush(ctx))
 }
 
 // emitState says how the target is doing.
 func (t *target) emitState(ctx context.Context, state State, reason string) error {
 	ev := t.record(event.State)
-	ev.ID, ev.ResourceVersion = event.StateID(ev.Target, ev.Time), t.cursor
+	ev.ID, ev.ResourceVersion, ev.Epoch = event.StateID(ev.Target, ev.Time), t.cursor, 0
 	ev.Data = event.StateData(string(state), reason)
 	return t.emit(ctx, ev)
 }

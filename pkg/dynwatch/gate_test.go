@@ -242,7 +242,7 @@ func TestResnapshotOfHeldBack(t *testing.T) {
 			if e.Op == event.Snapshot && !e.Reannounced() {
 				t.Errorf("%s is not known to be announced anew", e.ID)
 			}
-			if e.Op != event.Synced {
+			if !e.Op.Bounds() {
 				got = append(got, lines([]event.Event{e})...)
 			}
 		}

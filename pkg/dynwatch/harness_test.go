@@ -30,7 +30,9 @@ type recorder struct {
 	rejected []dynwatch.Rejected
 	gate     chan struct{} // Append waits until it is closed
 	marks    map[string][]byte
-	states   []event.Event // the state records, which are not among events
+	// aside are the state events and the beginnings of first lists, which are not among
+	// events.
+	aside []event.Event
 	// dying loses marks, as a process does that is killed before they are due, and
 	// takes no event from then on.
 	dying bool
@@ -84,9 +86,9 @@ func (r *recorder) Last(_ context.Context, of *event.Event) (event.Event, bool, 
 	if r.forgets {
 		return event.Event{}, false, nil
 	}
-	if of.Op == event.State {
-		for _, e := range slices.Backward(r.states) {
-			if e.Target == of.Target {
+	if of.Op.Control() {
+		for _, e := range slices.Backward(r.aside) {
+			if e.Target == of.Target && e.Op == of.Op {
 				return e, true, nil
 			}
 		}
@@ -100,14 +102,14 @@ func (r *recorder) Last(_ context.Context, of *event.Event) (event.Event, bool, 
 	return event.Event{}, false, nil
 }
 
-// Append takes state records aside, and is never full for them.
+// Append takes some control events aside, and is never full for them.
 func (r *recorder) Append(ctx context.Context, events []event.Event) error {
 	r.mu.Lock()
 	rest := make([]event.Event, 0, len(events))
 	for _, e := range events {
 		e.Data = bytes.Clone(e.Data) // it is the target's again
-		if e.Op == event.State {
-			r.states = append(r.states, e)
+		if e.Op == event.State || e.Op == event.Begin && !e.Replay {
+			r.aside = append(r.aside, e)
 		} else {
 			rest = append(rest, e)
 		}
@@ -152,7 +154,14 @@ func (r *recorder) repeats(e event.Event) bool {
 func (r *recorder) statesNow() []event.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.states)
+	return slices.DeleteFunc(slices.Clone(r.aside), func(e event.Event) bool { return e.Op != event.State })
+}
+
+// begun are the beginnings of first lists.
+func (r *recorder) begun() []event.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.aside), func(e event.Event) bool { return e.Op != event.Begin })
 }
 
 func (r *recorder) marksNow() map[string][]byte {
@@ -191,7 +200,7 @@ func lines(events []event.Event) []string {
 		switch {
 		case e.Op == event.Gap:
 			s += fmt.Sprintf(" (%d,%d] %s %s", e.Gap.From, e.Gap.To, e.Gap.Reason, e.Gap.Recovered)
-		case e.Op == event.Synced:
+		case e.Op.Bounds():
 			s += fmt.Sprintf(" %d", e.ResourceVersion)
 		default:
 			s += fmt.Sprintf(" %s/%s %s %d", e.Namespace, e.Name, e.UID, e.ResourceVersion)

@@ -20,9 +20,10 @@ type mark struct {
 	// RV is the revision to watch from: everything up to it was appended.
 	RV uint64 `json:"rv"`
 	// Synced: the first list is complete. Began is a revision from before it if
-	// it is not, 0 if it has not begun.
+	// it is not, 0 if it has not begun, and Run that of its events.
 	Synced bool   `json:"synced"`
 	Began  uint64 `json:"began,omitempty"`
+	Run    uint64 `json:"run,omitempty"`
 	// Objects is how many objects were known. The log holds the last event of each
 	// of them for ever, be it its end: fewer are a sign that it was emptied.
 	Objects int `json:"objects,omitempty"`
@@ -69,7 +70,7 @@ func (s spec) selection() string {
 // position is the mark of now.
 func (t *target) position() mark {
 	m := mark{
-		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Objects: t.index.len(),
+		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Run: t.first.run, Objects: t.index.len(),
 		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(), Dropped: t.dropped.marked(t.marked.Dropped),
 		Resynced: t.again.resync.position(), Custom: t.nudge.custom.Load(),
 	}
@@ -156,7 +157,7 @@ type ended struct {
 }
 
 func endedBy(e *event.Event) ended {
-	end := ended{rv: e.ResourceVersion, epoch: event.Epoch(e.ID)}
+	end := ended{rv: e.ResourceVersion, epoch: e.Epoch}
 	if e.Op == event.Deleted {
 		end.deleted = e.UID
 	}
@@ -170,7 +171,7 @@ func (t *target) restore(ctx context.Context) error {
 	ends := make(map[string]ended)
 	newest, others := uint64(0), false
 	text, err := t.options.Log.Restore(ctx, t.name, func(e event.Event) {
-		t.epoch = max(t.epoch, event.Epoch(e.ID))
+		t.epoch = max(t.epoch, e.Epoch)
 		others = others || e.Target != t.name
 		if e.ResourceVersion >= newest {
 			newest = e.ResourceVersion
@@ -182,7 +183,9 @@ func (t *target) restore(ctx context.Context) error {
 		}
 		one := t.index.put(names{e.Namespace, e.Name, e.UID})
 		one.rv, one.ordinal = e.ResourceVersion, e.Ordinal
-		one.epoch, one.run = event.Epoch(e.ID), event.Run(e.ID)
+		if one.epoch = e.Epoch; e.Reannounced() {
+			one.run = e.Run
+		}
 		if e.Gates != nil {
 			t.index.remember(one, e.Gates.Hashes)
 		}
@@ -222,7 +225,7 @@ func (t *target) restore(ctx context.Context) error {
 	case text == nil, m.Synced && t.index.len()+m.endedSince(ends) < m.Objects:
 		t.distrust(reasonJournal)
 	case !m.Synced:
-		t.firstOp, t.first.began, t.first.lost = m.FirstOp, m.Began, m.Lost == reasonJournal
+		t.firstOp, t.first.began, t.first.run, t.first.lost = m.FirstOp, m.Began, m.Run, m.Lost == reasonJournal
 		t.marked = m
 		t.rememberEnded(ends)
 	default:

@@ -117,7 +117,7 @@ type Manager struct {
 
 	mu      sync.Mutex // for a moment only
 	running map[string]*running
-	lastRun uint64 // of a snapshot on request
+	runs    event.Runs // of snapshots
 	// wildcards are those that are shown, see expander.show.
 	wildcards []TargetStatus
 }

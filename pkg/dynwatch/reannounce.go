@@ -199,7 +199,8 @@ func (t *target) reannounceLater(ctx context.Context, err error) {
 // it is its own, or that of the event before.
 func (t *target) announceAgain(ctx context.Context, o *frame.Object, e *entry, run uint64) error {
 	ev := t.event(event.Snapshot, names{t.index.namespace(e), t.index.name(e), o.UID}, true)
-	ev.ID = event.ReannouncedID(o.UID, o.ResourceVersion, run, t.epoch)
+	ev.ID = event.ObjectID(o.UID, o.ResourceVersion, t.epoch)
+	ev.SetRun(run)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.rv, e.ordinal+1
 	ev.Data, ev.Gates = event.CloseData(o.Data), gatesOf(o, nil)
 	t.keepState(&ev, e)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/event"
@@ -27,7 +26,7 @@ var errInterrupted = errors.New("the target has ended; the snapshot has no end")
 // ResnapshotResult is the outcome of one target's snapshot on request.
 type ResnapshotResult struct {
 	Target string
-	// Run is in the ids of all events that belong to it.
+	// Run is that of all events that belong to it.
 	Run uint64
 	// Revision is that of the list, Objects how many were announced anew. Those that
 	// changed while it ran are not among them: their events came in between.
@@ -65,8 +64,8 @@ type resnapshot struct {
 }
 
 // Resnapshot has the targets of a resource announce all of their objects anew, as
-// snapshots that are marked as a replay, between two synced records:
-// [event.ResnapshotID]. The resource is named "<group>/<resource>" or "<resource>";
+// snapshots that are marked as a replay, between a begin and a synced event. All of them
+// have the same run. The resource is named "<group>/<resource>" or "<resource>";
 // the core group is "core". It waits for the outcomes, sorted by target; a target
 // that is not live has an Err that says what it is. If ctx ends before, what has
 // begun goes on. The error is the context's, or an [ErrUnknownResource].
@@ -120,13 +119,12 @@ func (m *Manager) toResnapshot(resource string) (targets []*running, run uint64,
 	return targets, m.newRun(targets), nil
 }
 
-// newRun returns a run that is like no other. The caller holds mu.
+// newRun returns a run that is like no other.
 func (m *Manager) newRun(targets []*running) uint64 {
-	run := max(uint64(time.Now().Unix()), m.lastRun+1)
+	run := m.runs.Next()
 	for slices.ContainsFunc(targets, func(r *running) bool { return r.target.again.resync.begins(run) }) {
-		run++
+		run = m.runs.Next()
 	}
-	m.lastRun = run
 	return run
 }
 
@@ -160,18 +158,11 @@ func (t *target) beginResnapshot(ctx context.Context, r resnapshotRequest) error
 	a.stopReader()
 	a.resnapshot = &resnapshot{resnapshotRequest: r, epoch: t.epoch}
 	t.logger.Info("announcing all objects anew", "run", r.run)
-	if err := t.emitResnapshot(ctx, t.cursor, false); err != nil {
+	if err := t.emitBound(ctx, event.Begin, r.run, t.cursor, true); err != nil {
 		return err
 	}
 	t.reannounce(ctx)
 	return nil
-}
-
-func (t *target) emitResnapshot(ctx context.Context, rv uint64, complete bool) error {
-	ev := t.record(event.Synced)
-	ev.ID = event.ResnapshotID(ev.Target, rv, t.again.resnapshot.run, t.epoch, complete)
-	ev.ResourceVersion, ev.Replay = rv, true
-	return errors.Join(t.emit(ctx, ev), t.flush(ctx))
 }
 
 // lister reads the objects of the selection from where the list stands.
@@ -279,7 +270,7 @@ func (t *target) concludeResnapshot(ctx context.Context) error {
 	if (len(s.ahead) > 0 || s.blind) && t.cursor < s.rv {
 		return nil
 	}
-	if err := t.emitResnapshot(ctx, s.rv, true); err != nil {
+	if err := t.emitBound(ctx, event.Synced, s.run, s.rv, true); err != nil {
 		return err
 	}
 	t.answerResnapshot(nil)

@@ -35,10 +35,10 @@ func checkResnapshot(t *testing.T, events []event.Event, run uint64) (again int)
 	begin, end := -1, -1
 	for i, e := range events {
 		switch {
-		case e.Op != event.Synced:
-		case strings.HasSuffix(e.ID, fmt.Sprintf(":synced:s%d", run)):
+		case e.Run != run:
+		case e.Op == event.Begin:
 			begin = i
-		case strings.HasSuffix(e.ID, fmt.Sprintf(":synced:r%d", run)):
+		case e.Op == event.Synced:
 			end = i
 		}
 	}
@@ -55,7 +55,7 @@ func checkResnapshot(t *testing.T, events []event.Event, run uint64) (again int)
 			known[e.UID] = true
 			told[e.UID] = told[e.UID] || i > begin
 		}
-		ofRun := event.Run(e.ID) == run
+		ofRun := e.Run == run && !e.Op.Control()
 		if ofRun != (e.Reannounced() && i > begin) || ofRun && !e.Replay {
 			t.Errorf("event %d of [%d, %d] is %s", i, begin, end, e.ID)
 		}
@@ -84,7 +84,7 @@ func TestResnapshot(t *testing.T) {
 	n := len(r.log.all())
 	first := r.resnapshot()
 	want := []string{
-		"synced 106", "snapshot a/changed uid-1 105<105 replay", "snapshot a/recreated uid-3 103<103 replay",
+		"begin 106", "snapshot a/changed uid-1 105<105 replay", "snapshot a/recreated uid-3 103<103 replay",
 		"snapshot a/same uid-4 104<104 replay", "synced 106",
 	}
 	if diff := cmp.Diff(want, r.since(n)); diff != "" {
@@ -235,7 +235,7 @@ func TestResnapshotAfterARollback(t *testing.T) {
 		ids = append(ids, e.ID)
 	}
 	want := []string{
-		fmt.Sprintf("example.com/things:102:synced:s%d:e1", x.Run), fmt.Sprintf("uid-1:101:r%d:e1", x.Run),
+		fmt.Sprintf("example.com/things:102:begin:r%d:e1", x.Run), fmt.Sprintf("uid-1:101:r%d:e1", x.Run),
 		fmt.Sprintf("uid-2:102:r%d:e1", x.Run), fmt.Sprintf("example.com/things:102:synced:r%d:e1", x.Run),
 	}
 	if diff := cmp.Diff(want, ids); diff != "" {
@@ -260,7 +260,7 @@ func TestResnapshotGivesUp(t *testing.T) {
 	if x := r.resnapshot(); x.Err == nil || !strings.Contains(x.Err.Error(), "no list today") || x.Objects != 0 {
 		t.Errorf("%+v", x)
 	}
-	if diff := cmp.Diff([]string{"synced 104"}, r.since(n)); diff != "" {
+	if diff := cmp.Diff([]string{"begin 104"}, r.since(n)); diff != "" {
 		t.Error(diff)
 	}
 	if s := r.manager.Targets()[0]; s.State != dynwatch.Live || s.Watches != 1 {
@@ -318,7 +318,7 @@ func TestResyncAfterAResnapshot(t *testing.T) {
 	x := r.resnapshot()
 	r.pass(c, time.Hour)
 	for _, id := range r.reannounced() {
-		if event.Run(id) != x.Run {
+		if _, run, _ := event.ParseID(id); run != x.Run {
 			t.Errorf("%s", id)
 		}
 	}

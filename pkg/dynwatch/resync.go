@@ -26,7 +26,7 @@ const (
 )
 
 // resync announces every object anew once per period. Time is divided into rounds,
-// which begin at the multiples of the period since 1970: a round's run is the second
+// which begin at the multiples of the period since 1970: a round's run is the millisecond
 // in which it begins. An object's name says when in a round it falls due, so that the
 // objects of all targets are spread over the period, the same way in every process.
 //
@@ -83,12 +83,12 @@ func (r *resync) position() int64 {
 
 // run is that of the round of a time.
 func (r *resync) run(at int64) uint64 {
-	return uint64((at - at%int64(r.period)) / int64(time.Second))
+	return uint64((at - at%int64(r.period)) / int64(time.Millisecond))
 }
 
 // begins reports whether a run can be that of a round.
 func (r *resync) begins(run uint64) bool {
-	at := int64(run+1)*int64(time.Second) - 1
+	at := int64(run+1)*int64(time.Millisecond) - 1
 	return r.period > 0 && r.run(at) == run
 }
 

@@ -49,8 +49,8 @@ func (c *handClock) looks() int {
 }
 
 const (
-	runAt10 = 1795168800 // 2026-11-20T10:00:00Z
-	runAt11 = runAt10 + 3600
+	runAt10 = 1795168800_000 // 2026-11-20T10:00:00Z
+	runAt11 = runAt10 + 3600_000
 )
 
 func TestScheduleSpreadsEvenly(t *testing.T) {
@@ -70,7 +70,7 @@ func TestScheduleSpreadsEvenly(t *testing.T) {
 		if n := len(ready); n < objects/parts/2 || n > 2*objects/parts {
 			t.Errorf("part %d has %d objects, want about %d", part, n, objects/parts)
 		}
-		want := fmt.Sprintf(":r%d", runAt10+3600*(part/parts))
+		want := fmt.Sprintf(":r%d", runAt10+3600_000*(part/parts))
 		for _, one := range ready {
 			if count[one]++; !strings.HasSuffix(one, want) {
 				t.Errorf("part %d: %s, want %s", part, one, want)
@@ -430,7 +430,7 @@ func TestResyncAfterARollback(t *testing.T) {
 	r.caughtUp()
 	r.pass(c, time.Hour)
 	for _, id := range r.reannounced() {
-		if !strings.HasSuffix(id, ":e1") || event.Run(id) == 0 || event.Epoch(id) != 1 {
+		if _, run, epoch := event.ParseID(id); run == 0 || epoch != 1 {
 			t.Errorf("id %s", id)
 		}
 	}

@@ -48,8 +48,13 @@ func (t *target) newSweep(s sweep) *sweep {
 type firstList struct {
 	sweep   *sweep
 	listing listing
-	// began is a revision from before anything was announced.
-	began uint64
+	// began is a revision from before anything was announced, and run that of all that
+	// belongs to the list; 0 if an earlier version of informd has begun it. A restart of
+	// the process or of the list does not change them: what was announced before stays
+	// part of it.
+	began, run uint64
+	// opened: the log has the begin event.
+	opened bool
 	// broken: a list was begun anew after it had announced objects, whose
 	// revisions between the two lists nobody has seen.
 	broken bool
@@ -58,8 +63,8 @@ type firstList struct {
 	lost bool
 }
 
-// snapshot is the target's first list: everything in it is announced, then
-// synced.
+// snapshot is the target's first list: everything in it is announced, between a begin
+// and a synced event.
 func (t *target) snapshot(ctx context.Context) error {
 	f := &t.first
 	if f.began == 0 {
@@ -67,12 +72,15 @@ func (t *target) snapshot(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		f.began = rv
+		f.began, f.run = rv, t.runs.Next()
 		if err := t.markNow(ctx); err != nil {
 			return err
 		}
 	}
 	t.setState(Syncing, "first list") // not before: a forbidden target stays so
+	if err := t.openFirst(ctx); err != nil {
+		return err
+	}
 	if f.sweep == nil {
 		f.sweep, f.listing = t.newSweep(sweep{newcomer: t.firstOp, rollback: t.lost != nil}), listing{}
 		f.broken = f.broken || t.index.len() > 0
@@ -94,6 +102,27 @@ func (t *target) snapshot(ctx context.Context) error {
 	return t.complete(ctx, rv)
 }
 
+// openFirst says that the first list begins, unless the log has that from an earlier
+// process: objects were announced behind it.
+func (t *target) openFirst(ctx context.Context) error {
+	f := &t.first
+	if f.opened || f.run == 0 {
+		return nil
+	}
+	begin := t.record(event.Begin)
+	last, ok, err := t.options.Log.Last(ctx, &begin)
+	if err != nil {
+		return fmt.Errorf("%w: read the last begin event: %w", errLog, err)
+	}
+	if !ok || last.Run != f.run {
+		if err := t.emitBound(ctx, event.Begin, f.run, f.began, false); err != nil {
+			return err
+		}
+	}
+	f.opened = true
+	return nil
+}
+
 // complete ends the first list.
 func (t *target) complete(ctx context.Context, rv uint64) error {
 	if f := &t.first; f.broken && (f.began < rv || t.lost != nil) {
@@ -112,10 +141,7 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 		}
 		t.logger.Warn("history was lost", "reason", reasonJournal, "to", rv, "recovered", gap.Recovered)
 	}
-	if err := t.emitSynced(ctx, rv); err != nil {
-		return err
-	}
-	if err := t.flush(ctx); err != nil {
+	if err := t.emitBound(ctx, event.Synced, t.first.run, rv, false); err != nil {
 		return err
 	}
 	t.first, t.lost = firstList{}, nil

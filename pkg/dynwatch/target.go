@@ -103,6 +103,7 @@ type target struct {
 	// owners know the controllers of controllers.
 	owners *owners
 	looks  looks
+	runs   *event.Runs
 
 	// source is nil until the resource is resolved; resolved is the last answer.
 	source   *source
@@ -192,6 +193,7 @@ func newTarget(s spec, m *Manager) *target {
 		owners: m.owners, openings: m.openings, formerly: m.formerly, relogs: make(chan relog, 1),
 	}
 	t.await.left = t.limits.patience
+	t.runs = &m.runs
 	t.former = t.formerly.take(t.name)
 	t.reshape(s)
 	t.audits = newAudits(t.timing.audit)

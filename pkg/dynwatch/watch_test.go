@@ -36,7 +36,7 @@ func TestSnapshotThenLive(t *testing.T) {
 	if got, want := string(e.Data), `{"object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x","namespace":"a","uid":"uid-1","resourceVersion":"101","labels":{"on":""}},"spec":{"rev":101}}}`; got != want {
 		t.Errorf("data = %s", got)
 	}
-	if e.ID != "uid-1:101" || e.Target != "example.com/things" || e.Kind != "Thing" || e.Version != "v1" || e.Cluster != "test" {
+	if e.ID != fmt.Sprintf("uid-1:101:r%d", e.Run) || e.Target != "example.com/things" || e.Kind != "Thing" || e.Version != "v1" || e.Cluster != "test" {
 		t.Errorf("attributes: %+v", e)
 	}
 }

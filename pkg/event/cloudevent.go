@@ -63,7 +63,7 @@ const (
 const maxAttributes = 24
 
 // composed are the texts of attributes that an event does not have as such.
-type composed struct{ source, kind, subject, time, revision, before string }
+type composed struct{ source, kind, subject, time, revision, before, run string }
 
 // compose makes them in one piece of memory.
 func (e *Event) compose() composed {
@@ -78,10 +78,12 @@ func (e *Event) compose() composed {
 	time := len(b)
 	b = appendRevision(b, e.ResourceVersion)
 	revision := len(b)
-	all := string(appendRevision(b, e.PrevResourceVersion))
+	b = appendRevision(b, e.PrevResourceVersion)
+	before := len(b)
+	all := string(appendRevision(b, e.Run))
 	return composed{
 		source: all[:source], kind: all[source:kind], subject: all[kind:subject],
-		time: all[subject:time], revision: all[time:revision], before: all[revision:],
+		time: all[subject:time], revision: all[time:revision], before: all[revision:before], run: all[before:],
 	}
 }
 
@@ -95,7 +97,8 @@ func appendRevision(dst []byte, rv uint64) []byte {
 
 // attributes appends the event's context attributes in their documented order.
 // All wire forms are made from it, so that they cannot differ. Revisions are
-// strings, as everywhere in Kubernetes: JavaScript's numbers end at 2^53.
+// strings, as everywhere in Kubernetes: JavaScript's numbers end at 2^53. So are runs:
+// CloudEvents' integers end at 2^31.
 func (e *Event) attributes(a []attribute) []attribute {
 	text := func(header, value string) {
 		if value != "" {
@@ -126,6 +129,10 @@ func (e *Event) attributes(a []attribute) []attribute {
 	if e.Ordinal != 0 {
 		a = append(a, attribute{header: "ce-ordinal", number: e.Ordinal, kind: kindNumber})
 	}
+	if e.Epoch != 0 {
+		a = append(a, attribute{header: "ce-epoch", number: e.Epoch, kind: kindNumber})
+	}
+	text("ce-run", made.run)
 	if e.Gap != nil {
 		text("ce-fromrv", strconv.FormatUint(e.Gap.From, 10))
 		text("ce-torv", strconv.FormatUint(e.Gap.To, 10))

@@ -9,20 +9,17 @@
 // to read informd's stream without taking on anything else.
 package event
 
-import (
-	"strconv"
-	"time"
-)
+import "time"
 
 // Op says what happened.
 type Op string
 
 // The operations. Snapshot, Added, Modified and Entered carry the object's new
-// state; Deleted and Left end what informd knows of it; Synced, Gap and State are
-// control records about a target and carry no object.
+// state; Deleted and Left end what informd knows of it; Begin, Synced, Gap and State
+// are control events of a target and carry no object.
 const (
-	// Snapshot is an object that existed when informd first met its resource, or one
-	// that is announced anew: see [Event.Reannounced].
+	// Snapshot is an object that a snapshot found: it existed when informd first met
+	// its resource, or it is announced again, see [Event.Reannounced].
 	Snapshot Op = "snapshot"
 	// Added is an object that came into being.
 	Added Op = "added"
@@ -35,8 +32,10 @@ const (
 	// Left is an existing object that no longer matches the selection. No
 	// deletion follows while it does not match.
 	Left Op = "left"
-	// Synced says that the target's snapshot is complete: everything up to its
-	// revision was told. Two of them bracket a snapshot on request: [ResnapshotID].
+	// Begin says that a snapshot of the target begins. Its Run is that of the snapshot.
+	Begin Op = "begin"
+	// Synced says that the target's snapshot of the same Run is complete: every object
+	// that exists has had an event since its Begin.
 	Synced Op = "synced"
 	// Gap names a range of revisions in which something may be missing.
 	Gap Op = "gap"
@@ -45,14 +44,17 @@ const (
 )
 
 // Control reports whether the operation is about a target, not an object.
-func (o Op) Control() bool { return o == Synced || o == Gap || o == State }
+func (o Op) Control() bool { return o == Begin || o == Synced || o == Gap || o == State }
+
+// Bounds reports whether the operation is the beginning or the end of a snapshot.
+func (o Op) Bounds() bool { return o == Begin || o == Synced }
 
 // Ends reports whether the operation ends what informd knows of an object.
 func (o Op) Ends() bool { return o == Deleted || o == Left }
 
 // Ops lists every operation, in the order in which documentation names them.
 func Ops() []Op {
-	return []Op{Snapshot, Added, Modified, Deleted, Left, Entered, Synced, Gap, State}
+	return []Op{Snapshot, Added, Modified, Deleted, Left, Entered, Begin, Synced, Gap, State}
 }
 
 // Recovered says how much of a gap's range came out all the same.
@@ -87,8 +89,8 @@ type GapInfo struct {
 // strings and Gates are for everybody to keep.
 type Event struct {
 	// ID is the same for the same change, whenever and however it is found:
-	// see [ObjectID], [DeletedID], [SelectionID], [ReannouncedID], [SyncedID],
-	// [ResnapshotID] and [GapID].
+	// see [ObjectID], [DeletedID], [SelectionID], [BeginID], [SyncedID] and [GapID].
+	// Behind that it has Run and Epoch: see [Event.SetRun].
 	ID string
 	Op Op
 	// Time is when informd observed the change. It is no order key: two events
@@ -114,9 +116,21 @@ type Event struct {
 	// Ordinal is 1 for the first event of this UID, 2 for the next, and so on;
 	// 0 in control records.
 	Ordinal uint64
+	// Epoch counts the rollbacks of the API server's storage, from 0. Revisions compare
+	// within one epoch; a later epoch is newer.
+	Epoch uint64
+	// Run is what the event belongs to, if it is not delivered once and by itself: a
+	// snapshot, with its Begin and Synced, or what a sink is given once more on request
+	// (see Redelivered). Runs of later requests and snapshots have higher numbers. 0 is
+	// none.
+	Run uint64
 	// Replay marks what a reconcile found or what is announced anew, in contrast to
 	// what was seen live.
 	Replay bool
+	// Redelivered marks what a sink is given once more on request, out of its order:
+	// after a rewind, or from the dead letters. Newer events may have come before. It
+	// shows on the wire as a Run that is no snapshot's.
+	Redelivered bool
 
 	// Data is the CloudEvents data: a JSON object on one line without
 	// surrounding white space, built with [OpenData] and what closes it. Nil if
@@ -174,71 +188,4 @@ func GroupOrCore(group string) string {
 		return "core"
 	}
 	return group
-}
-
-// ObjectID is the id of a snapshot, added or modified event, live or replayed:
-// "<uid>:<resourceVersion>", and ":e<epoch>" behind it from epoch 1 on.
-func ObjectID(uid string, rv, epoch uint64) string {
-	b := make([]byte, 0, len(uid)+48)
-	b = append(b, uid...)
-	b = append(b, ':')
-	b = strconv.AppendUint(b, rv, 10)
-	return string(appendEpoch(b, epoch))
-}
-
-// DeletedID is the id of a deletion, "<uid>:deleted": seen live or found by
-// reconcile, the two collapse into one.
-func DeletedID(uid string, epoch uint64) string {
-	return string(appendEpoch([]byte(uid+":deleted"), epoch))
-}
-
-// SelectionID is the id of a left or entered event:
-// "<uid>:<resourceVersion>:<op>:<cause>", where cause is the revision of the
-// change that moved the object across the edge of the selection.
-func SelectionID(uid string, rv uint64, op Op, cause, epoch uint64) string {
-	b := append([]byte(uid), ':')
-	b = strconv.AppendUint(b, rv, 10)
-	b = append(b, ':')
-	b = append(b, op...)
-	b = append(b, ':')
-	b = strconv.AppendUint(b, cause, 10)
-	return string(appendEpoch(b, epoch))
-}
-
-// SyncedID is the id of a synced record: "<target>:<resourceVersion>:synced".
-func SyncedID(target string, rv, epoch uint64) string {
-	b := append([]byte(target), ':')
-	b = strconv.AppendUint(b, rv, 10)
-	return string(appendEpoch(append(b, ":synced"...), epoch))
-}
-
-// GapID is the id of a gap record: "<target>:<from>-<to>:gap".
-func GapID(target string, from, to, epoch uint64) string {
-	b := append([]byte(target), ':')
-	b = strconv.AppendUint(b, from, 10)
-	b = append(b, '-')
-	b = strconv.AppendUint(b, to, 10)
-	return string(appendEpoch(append(b, ":gap"...), epoch))
-}
-
-// StateID is the id of a state record: "<target>:<unix microseconds>:state".
-func StateID(target string, at time.Time) string {
-	b := append([]byte(target), ':')
-	b = strconv.AppendInt(b, at.UnixMicro(), 10)
-	return string(append(b, ":state"...))
-}
-
-// AllTargets is the Target of a [Gap] that is about no target in particular: see
-// [TrimmedID].
-const AllTargets = "*"
-
-// TrimmedID is the id of the gap record that tells one sink of events which the
-// journal has dropped unread: "<sink>:<from>-<to>:trimmed". From and to are
-// sequences of the journal, both included.
-func TrimmedID(sink string, from, to uint64) string {
-	b := append([]byte(sink), ':')
-	b = strconv.AppendUint(b, from, 10)
-	b = append(b, '-')
-	b = strconv.AppendUint(b, to, 10)
-	return string(append(b, ":trimmed"...))
 }

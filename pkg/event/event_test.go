@@ -24,6 +24,7 @@ func TestIDs(t *testing.T) {
 		"u:12:entered:15:e2":         event.SelectionID("u", 12, event.Entered, 15, 2),
 		"apps/deployments:7:synced":  event.SyncedID("apps/deployments", 7, 0),
 		"core/pods@shop:7:synced:e1": event.SyncedID("core/pods@shop", 7, 1),
+		"core/pods:7:begin:e1":       event.BeginID("core/pods", 7, 1),
 		"core/pods:5-9:gap":          event.GapID("core/pods", 5, 9, 0),
 		"core/pods:5-9:gap:e1":       event.GapID("core/pods", 5, 9, 1),
 	} {
@@ -78,7 +79,7 @@ func TestOps(t *testing.T) {
 			ends = append(ends, op)
 		}
 	}
-	if diff := cmp.Diff([]event.Op{event.Synced, event.Gap, event.State}, control); diff != "" {
+	if diff := cmp.Diff([]event.Op{event.Begin, event.Synced, event.Gap, event.State}, control); diff != "" {
 		t.Errorf("control ops (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]event.Op{event.Deleted, event.Left}, ends); diff != "" {

@@ -63,14 +63,23 @@ func samples() []event.Event {
 
 	left, entered := deployment(event.Left), deployment(event.Entered)
 	left.ID = event.SelectionID(left.UID, 12345, event.Left, 12345, 0)
-	entered.ID = event.SelectionID(entered.UID, 12345, event.Entered, 12400, 2)
+	entered.ID, entered.Epoch = event.SelectionID(entered.UID, 12345, event.Entered, 12400, 2), 2
+	anew, redelivered := deployment(event.Snapshot), deployment(event.Modified)
+	anew.PrevResourceVersion, anew.Replay = anew.ResourceVersion, true
+	anew.ID, anew.Epoch = event.ObjectID(anew.UID, 12345, 2), 2
+	snapshot.SetRun(1795170000000)
+	anew.SetRun(1795170000123)
+	redelivered.SetRun(1795170000456)
 
 	control := event.Event{
 		Time: deleted.Time, Cluster: "prod-eu1", Target: "apps/deployments@shop",
 		Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", ResourceVersion: 20000,
 	}
-	synced, gap := control, control
+	begin, synced, gap := control, control, control
+	begin.Op, begin.ID = event.Begin, event.BeginID(control.Target, 20000, 0)
 	synced.Op, synced.ID = event.Synced, event.SyncedID(control.Target, 20000, 0)
+	begin.SetRun(snapshot.Run)
+	synced.SetRun(snapshot.Run)
 	gap.Op, gap.ID = event.Gap, event.GapID(control.Target, 12345, 20000, 0)
 	gap.Gap = &event.GapInfo{From: 12345, To: 20000, Reason: "expired", Recovered: event.RecoveredState}
 	state := control
@@ -80,7 +89,8 @@ func samples() []event.Event {
 		Gap: &event.GapInfo{Reason: "trimmed", Recovered: event.RecoveredState, Trimmed: 42},
 	}
 	return []event.Event{
-		snapshot, added, deployment(event.Modified), deleted, reconciled, left, entered, synced, gap, state, trimmed,
+		snapshot, added, deployment(event.Modified), deleted, reconciled, left, entered, begin, synced, gap, state, trimmed,
+		anew, redelivered,
 	}
 }
 

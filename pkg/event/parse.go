@@ -34,10 +34,15 @@ func ParseHeaders(header func(name string) string) (Event, error) {
 		ResourceVersion:     p.number("ce-resourceversion"),
 		PrevResourceVersion: p.number("ce-prevresourceversion"),
 		Ordinal:             p.number("ce-ordinal"),
+		Epoch:               p.number("ce-epoch"),
+		Run:                 p.number("ce-run"),
 		Replay:              p.text("ce-replay") == "true",
 	}
 	if e.ID == "" || p.text("ce-type") != e.Type() {
 		return Event{}, errNoEvent
+	}
+	if e.Run == 0 && e.Epoch == 0 {
+		_, e.Run, e.Epoch = ParseID(e.ID) // earlier versions wrote them into the id alone
 	}
 	if !e.Op.Control() {
 		e.Target = GroupOrCore(e.Group) + "/" + e.Resource

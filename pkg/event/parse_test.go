@@ -58,7 +58,7 @@ func randomEvent() event.Event {
 		Time:    time.Unix(rand.Int64N(4e9), rand.Int64N(1e9)),
 		Cluster: text(), Target: text(), Group: text(), Version: text(), Resource: text(), Kind: text(),
 		Namespace: text(), Name: text(), UID: text(),
-		ResourceVersion: number(), PrevResourceVersion: number(), Ordinal: number(),
+		ResourceVersion: number(), PrevResourceVersion: number(), Ordinal: number(), Epoch: number(), Run: number(),
 		Replay: rand.IntN(2) == 0,
 	}
 	if e.Op == event.Gap {

@@ -142,8 +142,9 @@ type Reader interface {
 // Rewinder is a [Cursor] of a journal that keeps what was committed.
 type Rewinder interface {
 	// Rewind moves the cursor back so that what was appended at or after since is
-	// read again, under new ids that end in ":r<run>", and returns how many
-	// events that are. No Read may be under way.
+	// read again, with a Run of its own and as Redelivered, and returns how many
+	// events that are. The beginnings and ends of snapshots are not read again. No Read
+	// may be under way.
 	Rewind(ctx context.Context, since time.Time) (uint64, error)
 }
 
@@ -159,12 +160,12 @@ type Resnapshotter interface {
 
 // Resnapshot is what a [Resnapshotter] repeats, all of it with Seq 0: the records of
 // Begin; the state of every object of their targets that exists, as snapshots that are
-// marked as a replay, with an [event.ReannouncedID] and in the place in the object's
+// marked as a replay, with the Run and in the place in the object's
 // chain of the event that they repeat; and the records of End. An object that changes
 // meanwhile, or has changed and Read has not come to that yet, is left out, as its own
 // event comes before End. So no state follows a newer one.
 type Resnapshot struct {
-	// Run is in the ids of the objects.
+	// Run is that of all events.
 	Run uint64
 	// Begin and End have a record for each target. The targets are of one resource.
 	Begin, End []event.Event

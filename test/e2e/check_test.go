@@ -86,6 +86,7 @@ func (s *streamCheck) take(r record) {
 		s.t.Errorf("%s: type %s, want %s", r.ID, r.Type, want)
 	}
 	switch r.Op {
+	case "begin":
 	case "synced":
 		s.synced = true
 	case "gap":

@@ -55,6 +55,7 @@ type record struct {
 	FromRV, ToRV                         uint64 `json:",string"`
 	Reason, Recovered                    string
 	Ordinal                              uint64
+	Run                                  uint64 `json:",string"`
 	Replay                               bool
 	Trimmed                              uint64 `json:",string"`
 	Data                                 struct {
@@ -65,7 +66,9 @@ type record struct {
 	raw string // the line
 }
 
-func (r record) control() bool { return r.Op == "synced" || r.Op == "gap" || r.Op == "state" }
+func (r record) control() bool {
+	return r.Op == "begin" || r.Op == "synced" || r.Op == "gap" || r.Op == "state"
+}
 
 // setup is what an informd is started with.
 type setup struct {

@@ -71,10 +71,10 @@ func TestResnapshotOfOneSink(t *testing.T) {
 	killInResnapshot(t, d, h, len(r.kinds))
 }
 
-// firstSnapshot counts what belongs to no run.
+// firstSnapshot counts what is of first lists.
 func firstSnapshot(records []record) (n int) {
 	for _, x := range records {
-		if (x.Op == "snapshot" || x.Op == "synced") && x.run() == 0 {
+		if (x.Op == "snapshot" || x.Op == "synced") && !x.Replay {
 			n++
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,17 +11,7 @@ import (
 
 // reannounced reports whether a record repeats the state that came before it.
 func (r record) reannounced() bool {
-	return r.Op == "snapshot" && r.PrevResourceVersion == r.ResourceVersion
-}
-
-// run is that of a record that is part of one, 0 if it is not.
-func (r record) run() uint64 {
-	match := regexp.MustCompile(`:[rs](\d+)$`).FindStringSubmatch(r.ID)
-	if match == nil {
-		return 0
-	}
-	run, _ := strconv.ParseUint(match[1], 10, 64) // digits, as matched
-	return run
+	return r.Op == "snapshot" && r.Replay && r.Run != 0
 }
 
 // TestResnapshot: amid changes all objects of a resource are announced anew on
@@ -96,10 +85,12 @@ func checkRun(t *testing.T, k kind, records []record, output string) (again int)
 		if groupOrCore(x.Group)+"/"+x.Resource != k.target() || ended {
 			continue
 		}
-		ofRun := fmt.Sprint(x.run()) == match[2]
+		ofRun := fmt.Sprint(x.Run) == match[2]
 		switch {
+		case x.Op == "begin" && ofRun:
+			began = true
 		case x.Op == "synced" && ofRun:
-			began, ended = true, began
+			ended = began
 		case x.Op == "deleted":
 			delete(alive, x.UID)
 		case !x.control():
@@ -181,7 +172,7 @@ func TestResync(t *testing.T) {
 	seen := make(map[string]bool)
 	_, all := again()
 	for _, x := range all {
-		key := fmt.Sprintf("%s in run %d", x.UID, x.run())
+		key := fmt.Sprintf("%s in run %d", x.UID, x.Run)
 		if seen[key] {
 			t.Errorf("%s comes twice", key)
 		}
@@ -192,7 +183,7 @@ func TestResync(t *testing.T) {
 		if err := json.Unmarshal(x.Data.Object, &body); err != nil || body.Metadata.ResourceVersion != fmt.Sprint(x.ResourceVersion) {
 			t.Errorf("%s has the state of %s (%v)", x.ID, body.Metadata.ResourceVersion, err)
 		}
-		if run := int64(x.run()); run%60 != 0 || time.Since(time.Unix(run, 0)) > time.Since(began)+period {
+		if run := int64(x.Run); run%60_000 != 0 || time.Since(time.UnixMilli(run)) > time.Since(began)+period {
 			t.Errorf("%s: run %d is not the beginning of a minute of late", x.ID, run)
 		}
 	}

@@ -62,7 +62,7 @@ func TestWhen(t *testing.T) {
 		}
 		return lines
 	}
-	want := []string{"snapshot old-red", "synced", "added red", "deleted blue"}
+	want := []string{"begin", "snapshot old-red", "synced", "added red", "deleted blue"}
 	eventually(t, "the red ones and the deletion are there", func() bool { return slices.Equal(got(), want) })
 	if n := d.metrics()[`informd_sink_when_errors_total{sink="colored"`]; n == 0 {
 		t.Error("an object without data is not counted")

@@ -72,7 +72,7 @@ func (s *catchup) fill(ctx context.Context) (entries []journal.Entry, done bool,
 			s.cursor.jump(passed + 1)
 		}
 		passed = m.seq
-		if e := decoded[i]; e != nil && s.cursor.admit(m.seq, e.Op.Ends(), copyOf(m)) {
+		if e := decoded[i]; e != nil && s.cursor.admit(m.seq, e.Op, copyOf(m)) {
 			entries = append(entries, journal.Entry{Seq: m.seq, Event: *e})
 		}
 	}

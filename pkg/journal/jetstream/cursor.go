@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
 	"time"
 
@@ -33,7 +32,7 @@ type cursor struct {
 	// through at the latest, and the ends behind Jumped that were returned.
 	jumpedUntil uint64
 	seen        map[uint64]struct{}
-	// dropped are the copies that were left out last, one after the other.
+	// dropped are the messages that were left out last, one after the other.
 	dropped struct{ from, to uint64 }
 	stands  stand
 
@@ -331,8 +330,8 @@ func (c *cursor) passed(seq uint64) {
 	c.next = max(c.next, seq+1)
 }
 
-// rename gives what is read again after a rewind its new ids, and says what may not
-// follow what was read before. The entries are the cursor's own; what their events
+// rename gives what is read again after a rewind its run, and says what may not follow
+// what was read before. The entries are the cursor's own; what their events
 // point to is shared.
 func (c *cursor) rename(entries []journal.Entry) {
 	c.mu.Lock()
@@ -344,10 +343,10 @@ func (c *cursor) rename(entries []journal.Entry) {
 	if run == 0 {
 		return
 	}
-	suffix := ":r" + strconv.FormatUint(run, 10)
 	for i := range entries {
 		if seq := entries[i].Seq; seq != 0 && seq <= until {
-			entries[i].Event.ID += suffix
+			entries[i].Event.SetRun(run)
+			entries[i].Event.Redelivered = true
 		}
 	}
 }

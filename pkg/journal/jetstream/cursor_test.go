@@ -58,9 +58,10 @@ func TestSnapshot(t *testing.T) {
 	start := mustOpen(t, j, "now", journal.FromNow)
 	c := mustOpen(t, j, "bus", journal.FromSnapshot)
 	mustAppend(t, j, d.event(&now, event.Modified))
-	want := describe("0 snapshot a-1:4", "6 synced core/configmaps:5:synced", "7 modified d-3:6")
-	wantQuiet := describe("0 snapshot d-3:3", "0 snapshot a-1:4", "6 synced core/configmaps:5:synced", "7 modified d-3:6")
-	got := show(read(t, c, 3))
+	const begin = "0 begin core/configmaps:5:begin"
+	want := describe(begin, "0 snapshot a-1:4", "6 synced core/configmaps:5:synced", "7 modified d-3:6")
+	wantQuiet := describe(begin, "0 snapshot d-3:3", "0 snapshot a-1:4", "6 synced core/configmaps:5:synced", "7 modified d-3:6")
+	got := show(read(t, c, 4))
 	if got != want {
 		rest := show(read(t, c, 1))
 		if got+rest != wantQuiet {
@@ -147,7 +148,7 @@ func TestRewind(t *testing.T) {
 	if got := c.Lag().Events; got != 3 {
 		t.Errorf("lag = %d, want 3", got)
 	}
-	want := describe("2 modified a-1:2:r1", "3 modified a-1:3:r1", "4 modified a-1:4")
+	want := describe("2 modified a-1:2:r", "3 modified a-1:3:r", "4 modified a-1:4")
 	if diff := cmp.Diff(want, show(read(t, c, 3))); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)
 	}
@@ -156,7 +157,7 @@ func TestRewind(t *testing.T) {
 	j = h.open()
 	c = mustOpen(t, j, "bus", journal.FromNow)
 	mustAppend(t, j, a.event(&now, event.Modified))
-	want = describe("3 modified a-1:3:r1", "4 modified a-1:4", "5 modified a-1:5")
+	want = describe("3 modified a-1:3:r", "4 modified a-1:4", "5 modified a-1:5")
 	if diff := cmp.Diff(want, show(read(t, c, 3))); diff != "" {
 		t.Errorf("entries after a restart (-want +got):\n%s", diff)
 	}
@@ -164,7 +165,7 @@ func TestRewind(t *testing.T) {
 	if n, err := rewind(t, c, time.Unix(0, 0)); n != 5 || err != nil {
 		t.Errorf("Rewind to the beginning = %d, %v", n, err)
 	}
-	if got := read(t, c, 5); got[0].Event.ID != "a-1:1:r2" || got[4].Event.ID != "a-1:5:r2" {
+	if got := read(t, c, 5); show(got) != describe("1 added a-1:1:r", "2 modified a-1:2:r", "3 modified a-1:3:r", "4 modified a-1:4:r", "5 modified a-1:5:r") {
 		t.Errorf("entries:\n%s", show(got))
 	}
 	mustCommit(t, c, 5)
@@ -221,6 +222,7 @@ func TestTargetOfOneNamespace(t *testing.T) {
 	j = h.open()
 	got := read(t, mustOpen(t, j, "bus", journal.FromSnapshot), 1)[0].Event
 	e.Op = event.Snapshot
+	e.SetRun(got.Run)
 	if diff := cmp.Diff(e, got); diff != "" {
 		t.Errorf("event (-want +got):\n%s", diff)
 	}

@@ -149,11 +149,12 @@ func (c *cursor) landed() {
 }
 
 // admit reports whether a message that was read is to be returned: a copy only if
-// the original was not. It must be called once for each.
-func (c *cursor) admit(seq uint64, ends bool, copyOf uint64) bool {
+// the original was not, and the bounds of a snapshot only the first time. It must be
+// called once for each.
+func (c *cursor) admit(seq uint64, op event.Op, copyOf uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.admitLocked(seq, ends, copyOf)
+	return c.admitLocked(seq, op, copyOf)
 }
 
 // admitAll leaves out what admit does not let through; copies has of which
@@ -161,15 +162,22 @@ func (c *cursor) admit(seq uint64, ends bool, copyOf uint64) bool {
 func (c *cursor) admitAll(entries []journal.Entry, copies map[uint64]uint64) []journal.Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.record.Jumped == 0 && len(copies) == 0 {
+	if c.record.Jumped == 0 && len(copies) == 0 && (len(entries) == 0 || !c.rewound(entries[0].Seq)) {
 		return entries
 	}
 	return slices.DeleteFunc(entries, func(e journal.Entry) bool {
-		return !c.admitLocked(e.Seq, e.Event.Op.Ends(), copies[e.Seq])
+		return !c.admitLocked(e.Seq, e.Event.Op, copies[e.Seq])
 	})
 }
 
-func (c *cursor) admitLocked(seq uint64, ends bool, copyOf uint64) bool {
+// rewound reports whether a sequence is read again. It is called with the lock held.
+func (c *cursor) rewound(seq uint64) bool { return c.record.Run != 0 && seq <= c.record.Until }
+
+func (c *cursor) admitLocked(seq uint64, op event.Op, copyOf uint64) bool {
+	if op.Bounds() && c.rewound(seq) {
+		c.drop(seq)
+		return false
+	}
 	original := seq
 	if copyOf != 0 {
 		original = copyOf
@@ -179,7 +187,7 @@ func (c *cursor) admitLocked(seq uint64, ends bool, copyOf uint64) bool {
 			return false
 		}
 	}
-	if ends && c.record.Jumped != 0 {
+	if op.Ends() && c.record.Jumped != 0 {
 		if c.seen == nil || len(c.seen) >= maxSeen {
 			c.seen = map[uint64]struct{}{}
 		}
@@ -188,7 +196,7 @@ func (c *cursor) admitLocked(seq uint64, ends bool, copyOf uint64) bool {
 	return true
 }
 
-// drop notes a copy that nobody is going to commit, as nobody gets it. It is called
+// drop notes a message that nobody is going to commit, as nobody gets it. It is called
 // with the lock held.
 func (c *cursor) drop(seq uint64) {
 	if seq != c.dropped.to+1 {

@@ -12,6 +12,7 @@ import (
 
 	js "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
 
@@ -30,6 +31,7 @@ type Journal struct {
 	opened   time.Time // when the end of stream was found
 	found    uint64    // at this sequence
 	objects  *objects
+	runs     event.Runs // of snapshots of sinks, and of rewinds
 
 	tail    *tail
 	heads   *heads

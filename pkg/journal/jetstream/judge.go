@@ -46,7 +46,7 @@ type known struct {
 func judge(e *event.Event, last known, expected uint64) (verdict, error) {
 	begins := e.PrevResourceVersion == 0 || e.Op == event.Snapshot || e.Op == event.Added || e.Op == event.Entered
 	same := last.event.UID == e.UID
-	epoch, lastEpoch := event.Epoch(e.ID), event.Epoch(last.event.ID)
+	epoch, lastEpoch := e.Epoch, last.event.Epoch
 	switch {
 	case last.seq != 0 && last.event.ID == e.ID:
 		return held, nil

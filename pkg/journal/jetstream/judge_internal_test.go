@@ -9,7 +9,7 @@ import (
 
 func TestJudge(t *testing.T) {
 	a := func(op event.Op, uid string, rv, prev, epoch uint64) event.Event {
-		e := event.Event{ID: event.ObjectID(uid, rv, epoch), Op: op, UID: uid, Resource: "pods", Name: "a", ResourceVersion: rv, PrevResourceVersion: prev}
+		e := event.Event{ID: event.ObjectID(uid, rv, epoch), Op: op, UID: uid, Resource: "pods", Name: "a", ResourceVersion: rv, PrevResourceVersion: prev, Epoch: epoch}
 		if op == event.Deleted {
 			e.ID = event.DeletedID(uid, epoch)
 		}

@@ -133,7 +133,8 @@ func (r *resnapshot) wants(e *event.Event) bool {
 func (r *resnapshot) repeat(events []event.Event) []journal.Entry {
 	entries := make([]journal.Entry, len(events))
 	for i, e := range events {
-		e.ID = event.ReannouncedID(e.UID, e.ResourceVersion, r.what.Run, event.Epoch(e.ID))
+		e.ID = event.ObjectID(e.UID, e.ResourceVersion, e.Epoch)
+		e.SetRun(r.what.Run)
 		e.Op, e.Replay, e.PrevResourceVersion, e.Target = event.Snapshot, true, e.ResourceVersion, r.target(&e)
 		entries[i].Event = e
 	}

@@ -18,11 +18,11 @@ import (
 func again(run uint64, targets ...string) journal.Resnapshot {
 	r := journal.Resnapshot{Run: run}
 	for _, target := range targets {
-		record := event.Event{Op: event.Synced, Cluster: "test", Target: target, Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Replay: true}
-		record.ID = event.ResnapshotID(target, 9, run, 0, false)
-		r.Begin = append(r.Begin, record)
-		record.ID = event.ResnapshotID(target, 9, run, 0, true)
-		r.End = append(r.End, record)
+		begin := event.Event{Cluster: "test", Target: target, Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Replay: true}
+		end := begin
+		begin.SetBound(event.Begin, run, 9)
+		end.SetBound(event.Synced, run, 9)
+		r.Begin, r.End = append(r.Begin, begin), append(r.End, end)
 	}
 	return r
 }
@@ -43,7 +43,7 @@ func mustResnapshot(t *testing.T, c journal.Cursor, r journal.Resnapshot) {
 	}
 }
 
-const begins, ends = "0 synced core/configmaps:9:synced:s7", "0 synced core/configmaps:9:synced:r7"
+const begins, ends = "0 begin core/configmaps:9:begin:r7", "0 synced core/configmaps:9:synced:r7"
 
 // TestResnapshot: one sink gets the states, the others and the log nothing; what is
 // deleted, of another resource or not watched any more is left out.
@@ -137,7 +137,7 @@ func TestResnapshotIsDropped(t *testing.T) {
 	if _, err := rewind(t, c, time.Unix(0, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if got := show(read(t, c, 1)); got != describe("1 added a-1:1:r1") {
+	if got := show(read(t, c, 1)); got != describe("1 added a-1:1:r") {
 		t.Errorf("after a rewind came %s", got)
 	}
 	silent(t, c)
@@ -253,16 +253,16 @@ func TestSnapshotOfWhatIsWatched(t *testing.T) {
 	old.Resource, old.Target = "secrets", "core/secrets"
 	synced := func(resource string) event.Event {
 		target := "core/" + resource
-		return event.Event{ID: event.SyncedID(target, 5, 0), Op: event.Synced, Cluster: "test", Target: target, Version: "v1", Resource: resource}
+		return event.Event{ID: event.SyncedID(target, 5, 0), Op: event.Synced, Cluster: "test", Target: target, Version: "v1", Resource: resource, ResourceVersion: 5}
 	}
 	mustAppend(t, j, old, synced("secrets"), a.event(&now, event.Added), synced("configmaps"))
-	got := show(read(t, mustOpen(t, j, "bus", journal.FromSnapshot), 2))
-	if want := describe("0 snapshot a-2:2", "4 synced core/configmaps:5:synced"); got != want {
+	got := show(read(t, mustOpen(t, j, "bus", journal.FromSnapshot), 3))
+	if want := describe("0 begin core/configmaps:5:begin", "0 snapshot a-2:2", "4 synced core/configmaps:5:synced"); got != want {
 		t.Errorf("entries:\n%swant:\n%s", got, want)
 	}
 	next := mustOpen(t, j, "next", journal.FromSnapshot)
 	mustAppend(t, j, a.event(&now, event.Modified))
-	if got := show(read(t, next, 2)); !strings.HasSuffix(got, describe("5 modified a-2:3")) || strings.Contains(got, "secrets") {
+	if got := show(read(t, next, 3)); !strings.HasSuffix(got, describe("5 modified a-2:3")) || strings.Contains(got, "secrets") {
 		t.Errorf("another sink got\n%s", got)
 	}
 }

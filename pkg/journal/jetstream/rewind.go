@@ -15,7 +15,8 @@ var errSnapshot = errors.New("the sink is still at its first snapshot, which has
 
 // Rewind implements [journal.Cursor]. The new position is durable when it returns.
 // What the history limit has removed since cannot come again; a gap event counts
-// it.
+// it. The beginnings and ends of snapshots do not come again: between them would be what
+// the rewind finds, which is not all that there is.
 func (c *cursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 	if err := c.usable(ctx); err != nil {
 		return 0, err
@@ -60,7 +61,7 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	}
 	anew := old
 	anew.Last = first - 1
-	anew.Run++
+	anew.Run = max(c.journal.runs.Next(), old.Run+1)
 	anew.Until = max(old.Until, old.Last)
 	anew.Detached = max(old.Detached, anew.Until)
 	anew.Jumped = min(old.Jumped, first) // what lies below first stays as it is

@@ -11,13 +11,15 @@ import (
 )
 
 // snapshot gives a new sink the state of all objects that are watched, as of the
-// sequence end. What changes meanwhile has a higher sequence and follows as it is.
+// sequence end, between a begin and a synced event of each target. What changes meanwhile
+// has a higher sequence and follows as it is.
 //
-// Only the last entry has a sequence, so that a sink that breaks off begins anew.
-// It may then know objects that are gone meanwhile: the ends since the first
+// Only the last entry has a sequence, so that a sink that breaks off begins anew, with
+// another run. It may then know objects that are gone meanwhile: the ends since the first
 // attempt come first.
 type snapshot struct {
 	cursor *cursor
+	run    uint64
 	since  uint64 // the end of the first attempt
 	end    uint64
 
@@ -25,14 +27,14 @@ type snapshot struct {
 	ended  bool    // they are through
 	passed uint64  // everything up to here was read of them
 	gone   uint64  // sequences that were jumped over while looking for them
+	bounds *bounds
 	states *states
-	synced []journal.Entry
 	held   []journal.Entry // the newest entry: it may be the last
 }
 
 func newSnapshot(c *cursor, end, since uint64) *snapshot {
 	return &snapshot{
-		cursor: c, since: since, end: end, passed: since, ended: since >= end,
+		cursor: c, run: c.journal.runs.Next(), since: since, end: end, passed: since, ended: since >= end,
 		states: &states{
 			journal: c.journal, filters: []string{c.journal.config.root() + ".>"}, end: end,
 			wants: c.journal.config.watched,
@@ -53,10 +55,15 @@ func (s *snapshot) fill(ctx context.Context) (entries []journal.Entry, done bool
 	if s.end == 0 {
 		return nil, true, nil
 	}
-	if s.ended {
-		entries, done, err = s.objects(ctx)
-	} else {
+	switch {
+	case !s.ended:
 		entries, err = s.ends(ctx)
+	case s.bounds == nil:
+		if s.bounds, err = s.cursor.journal.boundsUpTo(ctx, s.end, s.run); err == nil {
+			entries = s.bounds.begins
+		}
+	default:
+		entries, done, err = s.objects(ctx)
 	}
 	if err != nil {
 		return nil, false, err
@@ -71,20 +78,16 @@ func (s *snapshot) fill(ctx context.Context) (entries []journal.Entry, done bool
 			return nil, false, err
 		}
 		s.cursor.detach(newest)
-		return s.finish(append(entries, s.synced...)), true, nil
+		return s.finish(append(entries, s.bounds.ends...)), true, nil
 	}
 	return s.holdLast(entries), false, nil
 }
 
-// objects turns the last events of objects that exist into their snapshot, and sets
-// aside what says that a target's snapshot is complete.
+// objects turns the last events of objects that exist into their snapshot.
 func (s *snapshot) objects(ctx context.Context) (entries []journal.Entry, through bool, err error) {
 	events, through, err := s.states.next(ctx)
 	for _, e := range events {
-		if e.Op == event.Synced {
-			s.synced = append(s.synced, journal.Entry{Event: e})
-			continue
-		}
+		e.SetRun(s.bounds.runOf(e.Target))
 		e.Op, e.Replay = event.Snapshot, false
 		entries = append(entries, journal.Entry{Event: e})
 	}
@@ -149,7 +152,7 @@ func (s *snapshot) pickEnds(ctx context.Context, found []message) (entries []jou
 			s.cursor.jump(s.passed + 1)
 		}
 		s.passed = m.seq
-		if e := decoded[i]; e != nil && s.cursor.admit(m.seq, true, copyOf(m)) {
+		if e := decoded[i]; e != nil && s.cursor.admit(m.seq, e.Op, copyOf(m)) {
 			entries = append(entries, journal.Entry{Event: *e})
 		}
 	}

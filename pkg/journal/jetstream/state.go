@@ -47,7 +47,7 @@ type position struct {
 	// Detached is up to where the sink may lack events that came before: see
 	// [journal.Entry].
 	Detached uint64 `json:"detached,omitempty"`
-	// Run counts the rewinds; events up to Until bear the last one's number.
+	// Run is that of the last rewind; events up to Until belong to it.
 	Run   uint64 `json:"run,omitempty"`
 	Until uint64 `json:"until,omitempty"`
 	// Left is when the sink was last open; zero while it is, and after a crash.

@@ -7,8 +7,7 @@ import (
 )
 
 // states reads what the subjects of the filters end with, up to the sequence end and
-// in the order of the log: the state of every object that has not changed since, and
-// the synced records. What has changed since has a higher sequence, and so follows to
+// in the order of the log: the state of every object that has not changed since. What has changed since has a higher sequence, and so follows to
 // whoever reads on from there.
 type states struct {
 	journal *Journal
@@ -59,7 +58,7 @@ func (s *states) decode(ctx context.Context, found []message) (events []event.Ev
 		}
 		passed = m.seq
 		e, ok := s.journal.identify(m)
-		if !ok || e.Op == event.Gap || e.Op == event.State || e.Op.Ends() || !s.wants(&e) {
+		if !ok || e.Op.Control() || e.Op.Ends() || !s.wants(&e) {
 			continue
 		}
 		if e.Data, err = s.journal.body(ctx, m); err != nil {

@@ -110,7 +110,11 @@ func wantIDs(t *testing.T, entries []journal.Entry, events []event.Event) {
 	for i := range events {
 		want[i] = events[i].ID
 	}
-	if got := ids(entries); !slices.Equal(got, want) {
+	got := ids(entries)
+	for i := range got {
+		got[i], _, _ = event.ParseID(got[i]) // a journal may have a snapshot for a new cursor
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("ids = %v, want %v", got, want)
 	}
 }

@@ -81,6 +81,7 @@ type flight struct {
 	batch   []event.Event
 	futures []jetstream.PubAckFuture // nil for events that the stream held before
 	last    map[string]int           // subject -> its last event that was sent
+	bound   int                      // behind the last bound of a snapshot that was sent
 	sent    int                      // batch[:sent] has been sent or was there
 	acked   int                      // batch[:acked] is in the stream
 	failed  error                    // why batch[acked] is not; a future tells it once only
@@ -120,9 +121,12 @@ func (f *flight) publish(ctx context.Context, i int, condition string) error {
 	if err := checkSize(m, f.sink.dest.limit); err != nil {
 		return err
 	}
-	until := i + 1 - window
+	until := max(i+1-window, f.bound)
 	if before, ok := f.last[m.Subject]; ok {
 		until = max(until, before+1)
+	}
+	if f.batch[i].Op.Bounds() { // the order says what belongs to a snapshot
+		until, f.bound = i, i+1
 	}
 	if err := f.settle(ctx, until); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,7 +129,9 @@ func readLast(sequence uint64, h client.Header) lastMessage {
 // covers reports whether a stream whose subject ends with this message has, or
 // had, the event: the message is the event itself or comes later in the journal.
 // Later means a higher epoch, or a higher revision within it, that was observed no
-// earlier. Neither would do alone: a journal in memory counts epochs from 0 again.
+// earlier. Neither would do alone: a journal in memory counts epochs from 0 again. An
+// event that an operator wants once more is sent whatever came after it, and each
+// snapshot has its own beginning and end.
 // If in doubt it is no: a repeated event does no harm, as what comes
 // after it is repeated as well (see restate); a missing one does.
 func (last *lastMessage) covers(e *event.Event) bool {
@@ -139,19 +140,11 @@ func (last *lastMessage) covers(e *event.Event) bool {
 		return false
 	case last.id == headerOf(e, headerID):
 		return true
-	case e.ResourceVersion == 0 || repeated(e.ID) || last.time.Before(e.Time.Truncate(time.Microsecond)):
+	case e.ResourceVersion == 0 || e.Redelivered || e.Op.Bounds() || last.time.Before(e.Time.Truncate(time.Microsecond)):
 		return false
 	}
-	epoch, lastEpoch := event.Epoch(e.ID), event.Epoch(last.id)
-	return lastEpoch > epoch || lastEpoch == epoch && last.revision > e.ResourceVersion
-}
-
-// repeated reports whether an id ends in ":r<run>": somebody has asked for the event
-// once more, whatever came after it.
-func repeated(id string) bool {
-	run, ok := strings.CutPrefix(id[strings.LastIndexByte(id, ':')+1:], "r")
-	_, err := strconv.ParseUint(run, 10, 64)
-	return ok && err == nil
+	_, _, lastEpoch := event.ParseID(last.id)
+	return lastEpoch > e.Epoch || lastEpoch == e.Epoch && last.revision > e.ResourceVersion
 }
 
 // condition is the value of the header that ties a message to this one being the

@@ -17,7 +17,7 @@ func TestCovers(t *testing.T) {
 	at := func(op event.Op, rv, epoch uint64, after time.Duration) event.Event {
 		e := event.Event{
 			ID: event.ObjectID("u", rv, epoch), Op: op, Time: now.Add(after), Cluster: "c", Resource: "pods", Namespace: "n", Name: "x",
-			UID: "u", ResourceVersion: rv,
+			UID: "u", ResourceVersion: rv, Epoch: epoch,
 		}
 		if op == event.Deleted {
 			e.ID = event.DeletedID("u", epoch)
@@ -151,10 +151,25 @@ func TestFits(t *testing.T) {
 func TestRepeatedIsNotCovered(t *testing.T) {
 	now := time.Now()
 	last := lastMessage{sequence: 1, id: "u:9", revision: 9, time: now}
-	for id, want := range map[string]bool{"u:5": true, "u:5:r1": false, "u:5:e1:r7": false, "u:9": true, "u:deleted:r12": false} {
-		e := event.Event{ID: id, Op: event.Modified, ResourceVersion: 5, Time: now.Add(-time.Second), Cluster: "c", Resource: "pods", Name: "x", UID: "u"}
-		if got := last.covers(&e); got != want {
-			t.Errorf("%s: covered %t, want %t", id, got, want)
+	for _, c := range []struct {
+		id    string
+		op    event.Op
+		again bool
+		want  bool
+	}{
+		{"u:5", event.Modified, false, true},
+		{"u:9", event.Modified, false, true},
+		{"u:5:r1", event.Modified, true, false},
+		{"u:deleted:r12", event.Deleted, true, false},
+		{"u:5:r1795170000000", event.Snapshot, false, true}, // of a snapshot that something newer followed
+		{"core/pods:5:begin:r1", event.Begin, false, false}, // each snapshot has its own
+		{"core/pods:5:synced:r1", event.Synced, false, false},
+	} {
+		e := event.Event{
+			ID: c.id, Op: c.op, ResourceVersion: 5, Time: now.Add(-time.Second), Cluster: "c", Resource: "pods", Name: "x", UID: "u", Redelivered: c.again,
+		}
+		if got := last.covers(&e); got != c.want {
+			t.Errorf("%s: covered %t, want %t", c.id, got, c.want)
 		}
 	}
 }

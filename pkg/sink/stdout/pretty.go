@@ -142,7 +142,7 @@ func notes(e *event.Event) string {
 		words = append(words, s)
 	}
 	switch {
-	case e.Reannounced() || event.Run(e.ID) != 0:
+	case e.Reannounced() || e.Redelivered:
 		words = append(words, "(again)")
 	case e.Replay:
 		words = append(words, "(found later)")
@@ -176,7 +176,7 @@ func colourOf(op event.Op) string {
 		return red
 	case event.Snapshot:
 		return cyan
-	case event.Synced, event.Gap, event.State:
+	case event.Begin, event.Synced, event.Gap, event.State:
 		return plain // lines of their own
 	default:
 		return plain

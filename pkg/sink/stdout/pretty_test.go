@@ -74,8 +74,10 @@ func changed() []event.Event {
 // again is an object that is announced anew, and an event that is delivered again.
 func again() []event.Event {
 	anew, replayed := modified("", "pods", "web", `{}`), modified("", "pods", "web", `{}`)
-	anew.Op, anew.ID, anew.PrevResourceVersion, anew.Replay = event.Snapshot, event.ReannouncedID("u", 1002, 3, 0), 1002, true
-	replayed.ID += ":r4"
+	anew.Op, anew.PrevResourceVersion, anew.Replay = event.Snapshot, 1002, true
+	anew.SetRun(3)
+	replayed.SetRun(4)
+	replayed.Redelivered = true
 	return []event.Event{anew, replayed}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
 	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/pkg/event"
 )
 
 // grace is how long the sinks have at the end to take what the journal holds.
@@ -50,6 +51,7 @@ type Daemon struct {
 	// pipeline is nil while the journal is being opened.
 	pipeline atomic.Pointer[pipeline]
 	health   *health
+	runs     event.Runs // of dead letters that are delivered again
 	// waitingFor is the other informd that writes to the journal, nil if it is us.
 	waitingFor atomic.Pointer[string]
 }

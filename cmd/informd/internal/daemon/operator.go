@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
@@ -107,14 +106,15 @@ func (o operator) ReplayLetters(ctx context.Context, sink string, numbers []uint
 	if err != nil {
 		return 0, err
 	}
-	run := strconv.FormatInt(time.Now().UnixMilli(), 10)
+	run := o.daemon.runs.Next()
 	var done []uint64
 	for _, l := range wanted {
 		if l.Event == nil {
 			continue // a damaged letter cannot be delivered
 		}
 		e := *l.Event
-		e.ID += ":r" + run
+		e.SetRun(run)
+		e.Redelivered = true
 		if err := r.Insert(ctx, e); err != nil {
 			// What was delivered is not to be delivered again the next time.
 			dropping, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)

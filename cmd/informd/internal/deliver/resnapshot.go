@@ -101,7 +101,7 @@ func (r *reader) repeated(e *event.Event, admitted bool) {
 	s := r.runner.resnapshot
 	switch {
 	case s == nil:
-	case admitted && e.Reannounced() && event.Run(e.ID) == s.what.Run:
+	case admitted && e.Reannounced() && e.Run == s.what.Run:
 		s.objects[e.Target]++
 	case e.ID == s.what.End[len(s.what.End)-1].ID:
 		attempt := s.attempt

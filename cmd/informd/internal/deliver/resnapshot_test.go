@@ -40,7 +40,7 @@ func (c *repeatingCursor) Resnapshot(_ context.Context, what journal.Resnapshot)
 	for i := range c.journal.objects {
 		e := events(1+i, 1)[0]
 		e.Op, e.Replay, e.PrevResourceVersion = event.Snapshot, true, e.ResourceVersion
-		e.ID = event.ReannouncedID(e.UID, e.ResourceVersion, what.Run, 0)
+		e.SetRun(what.Run)
 		c.queue = append(c.queue, journal.Entry{Event: e})
 	}
 	c.queue = append(c.queue, journal.Entry{Event: what.End[0]})
@@ -67,10 +67,10 @@ func newRepeating(objects int) *repeating {
 
 // again is a request for the target of the events.
 func again(run uint64) journal.Resnapshot {
-	record := event.Event{Op: event.Synced, Cluster: "test", Target: "core/pods", Version: "v1", Resource: "pods", Kind: "Pod"}
-	begin, end := record, record
-	begin.ID = event.ResnapshotID(record.Target, 9, run, 0, false)
-	end.ID = event.ResnapshotID(record.Target, 9, run, 0, true)
+	begin := event.Event{Cluster: "test", Target: "core/pods", Version: "v1", Resource: "pods", Kind: "Pod", Replay: true}
+	end := begin
+	begin.SetBound(event.Begin, run, 9)
+	end.SetBound(event.Synced, run, 9)
 	return journal.Resnapshot{Run: run, Begin: []event.Event{begin}, End: []event.Event{end}}
 }
 
@@ -86,7 +86,7 @@ func ofRun(s *fakeSink, run uint64) (objects int, ended bool) {
 			objects, ended = 0, false
 		case e.ID == what.End[0].ID:
 			ended = true
-		case event.Run(e.ID) == run:
+		case e.Run == run:
 			objects, ended = objects+1, false
 		}
 	}

@@ -22,7 +22,9 @@ type Match struct {
 	// Ops are operations to deliver, or "!op" to leave one out. Named ones are
 	// all that is delivered, but for deleted, left, gap and synced: these pass
 	// unless they are left out by name. A list of "!op" alone, or none, admits
-	// all others but state, which passes only where it is named.
+	// all others but state, which passes only where it is named. Begin passes where the
+	// snapshot behind it does, that is snapshot, added and synced: without it a consumer
+	// would take what it does not get for deleted.
 	Ops []string
 	// OnlyWhenChanged are change gates, by their ids as [event.Gates] has them: a modified
 	// event is let through only if one of them is not known to be unchanged. None admits
@@ -109,8 +111,13 @@ func admittedOps(list []string) (map[event.Op]bool, error) {
 			admitted[op] = slices.Contains(named, op) // for those that ask for it
 			continue
 		}
+		if op == event.Begin {
+			continue
+		}
 		admitted[op] = (len(named) == 0 || always || slices.Contains(named, op)) && !slices.Contains(without, op)
 	}
+	admitted[event.Begin] = admitted[event.Snapshot] && admitted[event.Added] && admitted[event.Synced] &&
+		!slices.Contains(without, event.Begin)
 	return admitted, nil
 }
 
@@ -131,7 +138,7 @@ type unanswered struct {
 // decide is Admits, and tells of the conditions that failed. Of a detached event the
 // sink may lack the one before, so that no gate stops it.
 func (r *Route) decide(e *event.Event, detached bool) (admitted bool, failed []unanswered) {
-	if e.Op == event.Snapshot && !r.snapshot && !e.Reannounced() {
+	if !r.snapshot && (e.Op == event.Snapshot && !e.Reannounced() || e.Op == event.Begin && !e.Replay) {
 		return false, nil
 	}
 	if len(r.matches) == 0 {

@@ -83,14 +83,18 @@ func TestRouteOps(t *testing.T) {
 		snapshot bool
 		want     string
 	}{
-		"all":                 {nil, true, "snapshot added modified deleted left entered synced gap"},
+		"all":                 {nil, true, "snapshot added modified deleted left entered begin synced gap"},
 		"start now":           {nil, false, "added modified deleted left entered synced gap"},
 		"named":               {[]string{"added"}, true, "added deleted left synced gap"},
 		"named, start now":    {[]string{"snapshot", "added"}, false, "added deleted left synced gap"},
-		"left out":            {[]string{"!modified"}, true, "snapshot added deleted left entered synced gap"},
+		"left out":            {[]string{"!modified"}, true, "snapshot added deleted left entered begin synced gap"},
 		"named and left out":  {[]string{"added", "!deleted", "!gap"}, true, "added left synced"},
 		"out wins over named": {[]string{"added", "!added"}, true, "deleted left synced gap"},
 		"deleted alone":       {[]string{"deleted"}, true, "deleted left synced gap"},
+		"no begin":            {[]string{"!begin"}, true, "snapshot added modified deleted left entered synced gap"},
+		"no end":              {[]string{"!synced"}, true, "snapshot added modified deleted left entered gap"},
+		"begin by name":       {[]string{"begin", "added"}, true, "added deleted left synced gap"},
+		"all of a snapshot":   {[]string{"snapshot", "added"}, true, "snapshot added deleted left begin synced gap"},
 		"state too":           {[]string{"added", "state"}, true, "added deleted left synced gap state"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,10 +175,13 @@ func TestStartNowAndReannounced(t *testing.T) {
 		want  bool
 	}{
 		{event.Event{Op: event.Snapshot, ResourceVersion: 5}, false},
-		{event.Event{Op: event.Snapshot, ResourceVersion: 5, PrevResourceVersion: 5}, true},
+		{event.Event{Op: event.Snapshot, ResourceVersion: 5, PrevResourceVersion: 5, Run: 3, Replay: true}, true},
+		{event.Event{Op: event.Begin, ResourceVersion: 5, Run: 3}, false},
+		{event.Event{Op: event.Begin, ResourceVersion: 5, Run: 3, Replay: true}, true},
+		{event.Event{Op: event.Synced, ResourceVersion: 5, Run: 3}, true},
 	} {
 		if got := r.Admits(&test.event); got != test.want {
-			t.Errorf("revision %d after %d: %t", test.event.ResourceVersion, test.event.PrevResourceVersion, got)
+			t.Errorf("%s, replay %t: %t", test.event.Op, test.event.Replay, got)
 		}
 	}
 }

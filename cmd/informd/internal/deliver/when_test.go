@@ -39,14 +39,14 @@ func TestWhenOps(t *testing.T) {
 		match deliver.Match
 		want  string
 	}{
-		"never":                       {deliver.Match{When: always(false)}, "deleted left synced gap"},
-		"always":                      {deliver.Match{When: always(true)}, "snapshot added modified deleted left entered synced gap"},
-		"never, without the deleted":  {deliver.Match{When: always(false), Ops: []string{"!deleted", "!gap"}}, "left synced"},
+		"never":                       {deliver.Match{When: always(false)}, "deleted left begin synced gap"},
+		"always":                      {deliver.Match{When: always(true)}, "snapshot added modified deleted left entered begin synced gap"},
+		"never, without the deleted":  {deliver.Match{When: always(false), Ops: []string{"!deleted", "!gap"}}, "left begin synced"},
 		"never, with states":          {deliver.Match{When: always(false), Ops: []string{"added", "state"}}, "deleted left synced gap state"},
 		"always, of some":             {deliver.Match{When: always(true), Ops: []string{"added"}}, "added deleted left synced gap"},
 		"always, of another resource": {deliver.Match{When: always(true), Resource: "pods"}, ""},
-		"fails":                       {deliver.Match{When: condition(failing)}, "snapshot added modified deleted left entered synced gap"},
-		"fails, to be dropped":        {deliver.Match{When: condition(failing), DropFailed: true}, "deleted left synced gap"},
+		"fails":                       {deliver.Match{When: condition(failing)}, "snapshot added modified deleted left entered begin synced gap"},
+		"fails, to be dropped":        {deliver.Match{When: condition(failing), DropFailed: true}, "deleted left begin synced gap"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := route(t, true, test.match)

@@ -28,7 +28,7 @@ func Event() ([]byte, error) {
 	properties := attributes()
 	properties["op"] = described(object{"enum": event.Ops()}, "What happened.")
 	properties["type"] = described(object{"enum": types}, "The operation as a CloudEvents type.")
-	properties["data"] = described(object{"type": "object"}, "The object and what belongs to it, by operation. There is none in synced and gap; modified may have changed, patch and old.")
+	properties["data"] = described(object{"type": "object"}, "The object and what belongs to it, by operation. There is none in begin, synced and gap; modified may have changed, patch and old.")
 	return encode(object{
 		"$schema":     dialect,
 		"title":       "An event of informd",
@@ -72,6 +72,8 @@ func attributes() object {
 		"resourceversion":     number(revisionPattern, "The revision of the change."),
 		"prevresourceversion": number(revisionPattern, "The revision of this uid's event before this one; none for its first event."),
 		"ordinal":             described(object{"type": "integer", "minimum": 1}, "1 for the first event of this uid, then 2, and so on."),
+		"epoch":               described(object{"type": "integer", "minimum": 1}, "How often etcd was restored to an older state; none if never. Revisions compare within one epoch, and a later epoch is newer."),
+		"run":                 number(revisionPattern, "What the event belongs to: the snapshot whose begin and synced have the same run, or a rewind or a dead letter that was delivered again. None for an event by itself."),
 		"replay":              described(object{"type": "boolean"}, "Whether a comparison has found the change, or the object is announced anew, in contrast to what was seen live."),
 		"fromrv":              number(numberPattern, "In a gap: the last revision that is known to be complete."),
 		"torv":                number(numberPattern, "In a gap: the last revision that may be missing."),
@@ -102,6 +104,9 @@ func ofOperation(op event.Op, kind string) object {
 	case event.Gap:
 		none("data")
 		required = append(required, "fromrv", "torv", "reason", "recovered")
+	case event.Begin:
+		none("data")
+		required = append(required, "resourceversion", "run")
 	case event.Synced:
 		none("data")
 		required = append(required, "resourceversion")

@@ -1,0 +1,111 @@
+package dynwatch_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// checkFirstList looks at a first list: the begin event, every object and the synced event
+// have the same run. It returns the run.
+func checkFirstList(t *testing.T, r *rig, objects int) uint64 {
+	t.Helper()
+	begun := r.log.begun()
+	if len(begun) != 1 {
+		t.Fatalf("begin events: %+v", begun)
+	}
+	run, announced, synced := begun[0].Run, 0, 0
+	if want := fmt.Sprintf("example.com/things:%d:begin:r%d", begun[0].ResourceVersion, run); run == 0 || begun[0].ID != want {
+		t.Errorf("begin event %+v, want id %s", begun[0], want)
+	}
+	for _, e := range r.log.all() {
+		if e.Run != run || !strings.HasSuffix(e.ID, fmt.Sprintf(":r%d", run)) {
+			t.Errorf("%s %s has run %d, want %d", e.Op, e.ID, e.Run, run)
+		}
+		if e.Op == event.Synced {
+			synced++
+		} else {
+			announced++
+		}
+	}
+	if announced != objects || synced != 1 {
+		t.Errorf("%d objects and %d synced events, want %d and 1", announced, synced, objects)
+	}
+	return run
+}
+
+func TestFirstListIsARun(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "")
+	api.put("b", "y", "")
+	r := start(t, api, things())
+	r.caughtUp()
+	run := checkFirstList(t, r, 2)
+	n := len(r.log.all())
+	api.put("a", "x", "")
+	api.put("a", "z", "")
+	api.del("b", "y")
+	r.caughtUp()
+	for _, e := range r.log.all()[n:] {
+		if e.Run != 0 || strings.Contains(e.ID, ":r") {
+			t.Errorf("live event %s has run %d", e.ID, e.Run)
+		}
+	}
+	// A journal that was lost: nothing is known, and another run says so.
+	r.stop(false)
+	r.log = newRecorder()
+	r.begin(things())
+	r.caughtUp()
+	if again := checkFirstList(t, r, 2); again <= run {
+		t.Errorf("run %d after run %d", again, run)
+	}
+}
+
+// TestFirstListOverARestart: a first list that a restart breaks off is continued in the
+// same run, with one beginning.
+func TestFirstListOverARestart(t *testing.T) {
+	for name, kill := range map[string]bool{"a stop": false, "a kill": true} {
+		t.Run(name, func(t *testing.T) {
+			const n = 600 // two pages
+			api := newFakeAPI(t)
+			for i := range n {
+				api.put("a", fmt.Sprint("object-", i), "")
+			}
+			api.do(func() {
+				api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+					second := strings.Contains(r.URL.RawQuery, "continue=")
+					if second {
+						writeStatus(w, 503, "ServiceUnavailable", "later")
+					}
+					return second
+				}
+			})
+			r := start(t, api, things())
+			r.eventually("the first page", func() bool { return len(r.log.all()) == 500 })
+			r.stop(kill)
+			api.do(func() { api.refuse = nil })
+			r.begin(things())
+			r.caughtUp()
+			r.eventually("the end", func() bool { return r.manager.Targets()[0].Synced })
+			checkFirstListWithGap(t, r, n)
+		})
+	}
+}
+
+// checkFirstListWithGap is checkFirstList where a gap says that the list was begun again.
+func checkFirstListWithGap(t *testing.T, r *rig, objects int) {
+	t.Helper()
+	all := r.log.all()
+	r.log.mu.Lock()
+	r.log.events = nil
+	for _, e := range all {
+		if e.Op != event.Gap {
+			r.log.events = append(r.log.events, e)
+		}
+	}
+	r.log.mu.Unlock()
+	checkFirstList(t, r, objects)
+}

@@ -1,0 +1,149 @@
+package event
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// An id is "<what>[:r<run>][:e<epoch>]". What names the change, and is the same whenever
+// and however informd finds it.
+
+// appendID ends an id. It is the only place that writes a run or an epoch
+// into one.
+func appendID(what []byte, run, epoch uint64) string {
+	if run != 0 {
+		what = strconv.AppendUint(append(what, ":r"...), run, 10)
+	}
+	if epoch != 0 {
+		what = strconv.AppendUint(append(what, ":e"...), epoch, 10)
+	}
+	return string(what)
+}
+
+// ParseID returns the run and the epoch of an id, and what is before them. It is for
+// messages of which only the id is known: an [Event] has both as fields.
+func ParseID(id string) (what string, run, epoch uint64) {
+	what, epoch = cutNumber(id, "e")
+	what, run = cutNumber(what, "r")
+	return what, run, epoch
+}
+
+// cutNumber cuts ":<letter><number>" off the end of an id. The number is 0, and the id
+// whole, if it does not end so.
+func cutNumber(id, letter string) (rest string, number uint64) {
+	colon := strings.LastIndexByte(id, ':')
+	digits, ok := strings.CutPrefix(id[colon+1:], letter)
+	if !ok || colon < 0 {
+		return id, 0
+	}
+	number, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || number == 0 {
+		return id, 0
+	}
+	return id[:colon], number
+}
+
+// SetRun makes the event part of a run: it sets Run, and puts the run into the ID in place
+// of the one that it has, if any.
+func (e *Event) SetRun(run uint64) {
+	what, _, _ := ParseID(e.ID)
+	e.Run = run
+	e.ID = appendID(append(make([]byte, 0, len(e.ID)+24), what...), run, e.Epoch)
+}
+
+// ObjectID is the id of a snapshot, added or modified event, live or replayed:
+// "<uid>:<resourceVersion>", and ":e<epoch>" behind it from epoch 1 on.
+func ObjectID(uid string, rv, epoch uint64) string {
+	b := make([]byte, 0, len(uid)+48)
+	b = append(b, uid...)
+	b = append(b, ':')
+	return appendID(strconv.AppendUint(b, rv, 10), 0, epoch)
+}
+
+// DeletedID is the id of a deletion, "<uid>:deleted": seen live or found by
+// reconcile, the two collapse into one.
+func DeletedID(uid string, epoch uint64) string {
+	return appendID([]byte(uid+":deleted"), 0, epoch)
+}
+
+// SelectionID is the id of a left or entered event:
+// "<uid>:<resourceVersion>:<op>:<cause>", where cause is the revision of the
+// change that moved the object across the edge of the selection.
+func SelectionID(uid string, rv uint64, op Op, cause, epoch uint64) string {
+	b := append([]byte(uid), ':')
+	b = strconv.AppendUint(b, rv, 10)
+	b = append(b, ':')
+	b = append(b, op...)
+	b = append(b, ':')
+	return appendID(strconv.AppendUint(b, cause, 10), 0, epoch)
+}
+
+// SetBound makes a control event of a target, whose Target and Epoch are set, the
+// beginning ([Begin]) or the end ([Synced]) of the snapshot with this run, at revision rv.
+func (e *Event) SetBound(op Op, run, rv uint64) {
+	e.Op, e.ResourceVersion = op, rv
+	e.ID = controlID(e.Target, rv, op, e.Epoch)
+	e.SetRun(run)
+}
+
+// BeginID is the id of a begin event without its run: "<target>:<resourceVersion>:begin".
+func BeginID(target string, rv, epoch uint64) string { return controlID(target, rv, Begin, epoch) }
+
+// SyncedID is the id of a synced event without its run: "<target>:<resourceVersion>:synced".
+func SyncedID(target string, rv, epoch uint64) string { return controlID(target, rv, Synced, epoch) }
+
+func controlID(target string, rv uint64, op Op, epoch uint64) string {
+	b := append([]byte(target), ':')
+	b = append(strconv.AppendUint(b, rv, 10), ':')
+	return appendID(append(b, op...), 0, epoch)
+}
+
+// GapID is the id of a gap record: "<target>:<from>-<to>:gap".
+func GapID(target string, from, to, epoch uint64) string {
+	b := append([]byte(target), ':')
+	b = strconv.AppendUint(b, from, 10)
+	b = append(b, '-')
+	b = strconv.AppendUint(b, to, 10)
+	return appendID(append(b, ":gap"...), 0, epoch)
+}
+
+// StateID is the id of a state record: "<target>:<unix microseconds>:state".
+func StateID(target string, at time.Time) string {
+	b := append([]byte(target), ':')
+	b = strconv.AppendInt(b, at.UnixMicro(), 10)
+	return string(append(b, ":state"...))
+}
+
+// AllTargets is the Target of a [Gap] that is about no target in particular: see
+// [TrimmedID].
+const AllTargets = "*"
+
+// TrimmedID is the id of the gap record that tells one sink of events which the
+// journal has dropped unread: "<sink>:<from>-<to>:trimmed". From and to are
+// sequences of the journal, both included.
+func TrimmedID(sink string, from, to uint64) string {
+	b := append([]byte(sink), ':')
+	b = strconv.AppendUint(b, from, 10)
+	b = append(b, '-')
+	b = strconv.AppendUint(b, to, 10)
+	return string(append(b, ":trimmed"...))
+}
+
+// Runs makes numbers for runs. The zero value is ready. Its methods may be called
+// concurrently.
+type Runs struct {
+	mu   sync.Mutex
+	last uint64
+}
+
+// Next returns a number that is higher than every one before: the time in milliseconds
+// since 1970. A process that starts later makes higher numbers, unless the clock was set
+// back.
+func (r *Runs) Next() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = max(uint64(time.Now().UnixMilli()), r.last+1)
+	return r.last
+}

@@ -1,0 +1,73 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// bounds are the beginnings and ends of the snapshot that a new sink gets: a pair for each
+// target whose first list is complete. Of a target whose first list is under way the sink
+// gets the beginning of that list, as the end follows in the log.
+type bounds struct {
+	run          uint64
+	begins, ends []journal.Entry
+	// open has the runs of the first lists that are under way.
+	open map[string]uint64
+}
+
+// runOf is the run of the objects of a target.
+func (b *bounds) runOf(target string) uint64 {
+	if run := b.open[target]; run != 0 {
+		return run
+	}
+	return b.run
+}
+
+// boundsUpTo makes the bounds of a snapshot as of the sequence end.
+func (j *Journal) boundsUpTo(ctx context.Context, end, run uint64) (*bounds, error) {
+	filter := func(op event.Op) string { return j.config.root() + "._informd." + string(op) + ".*" }
+	l := &lasts{journal: j, filters: []string{filter(event.Begin), filter(event.Synced)}, headers: true, batch: scanBatch, end: end}
+	defer l.close(ctx)
+	begun, synced, passed := map[string]event.Event{}, []event.Event(nil), uint64(0)
+	for through := false; !through; {
+		found, last, err := l.next(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read which snapshots are complete: %w", err)
+		}
+		for _, m := range found {
+			if m.seq <= passed {
+				continue
+			}
+			passed = m.seq
+			e, ok := j.identify(m)
+			switch {
+			case !ok || !j.config.watched(&e):
+			case e.Op == event.Begin:
+				begun[e.Target] = e
+			default:
+				synced = append(synced, e)
+			}
+		}
+		through = last
+	}
+	b := &bounds{run: run, open: map[string]uint64{}}
+	for _, e := range synced {
+		delete(begun, e.Target)
+		e.Replay = false
+		begin := e
+		begin.SetBound(event.Begin, run, e.ResourceVersion)
+		e.SetBound(event.Synced, run, e.ResourceVersion)
+		b.begins = append(b.begins, journal.Entry{Event: begin})
+		b.ends = append(b.ends, journal.Entry{Event: e})
+	}
+	for _, target := range slices.Sorted(maps.Keys(begun)) {
+		b.open[target] = begun[target].Run
+		b.begins = append(b.begins, journal.Entry{Event: begun[target]})
+	}
+	return b, nil
+}

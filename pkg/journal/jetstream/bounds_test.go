@@ -1,0 +1,104 @@
+package jetstream_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// bound is the beginning or the end of a first list.
+func bound(op event.Op, target string, run uint64) event.Event {
+	e := event.Event{Cluster: "test", Target: target, Version: "v1", Resource: "configmaps", Kind: "ConfigMap"}
+	e.SetBound(op, run, 5)
+	return e
+}
+
+// TestSnapshotIsARun: what a new sink gets first is a snapshot of its own, with a run that
+// differs each time.
+func TestSnapshotIsARun(t *testing.T) {
+	j := newHost(t).open()
+	var now clock
+	a, b := &object{name: "a"}, &object{name: "b"}
+	mustAppend(t, j, bound(event.Begin, "core/configmaps", 3), a.event(&now, event.Added), b.event(&now, event.Added), bound(event.Synced, "core/configmaps", 3))
+	c := mustOpen(t, j, "bus", journal.FromSnapshot)
+	run := uint64(0)
+	for range 2 {
+		entries := read(t, c, 4)
+		if got, want := show(entries), describe("0 begin core/configmaps:5:begin", "0 snapshot a-1:1", "0 snapshot b-2:2", "4 synced core/configmaps:5:synced"); got != want {
+			t.Errorf("entries:\n%swant:\n%s", got, want)
+		}
+		for i := range entries {
+			if e := &entries[i].Event; e.Run != entries[0].Event.Run || e.Replay {
+				t.Errorf("%s %s: run %d, replay %t", e.Op, e.ID, e.Run, e.Replay)
+			}
+		}
+		if entries[0].Event.Run <= run {
+			t.Errorf("run %d after %d", entries[0].Event.Run, run)
+		}
+		run = entries[0].Event.Run
+		if err := c.Reset(t.Context()); err != nil { // nothing was committed: it begins again
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestSnapshotInAFirstList: a sink that is new while a target's first list is under way
+// gets the beginning of that list, and its end from the log.
+func TestSnapshotInAFirstList(t *testing.T) {
+	j := newHost(t).open()
+	var now clock
+	a, b := &object{name: "a"}, &object{name: "b"}
+	first := a.event(&now, event.Added)
+	first.SetRun(3)
+	mustAppend(t, j, bound(event.Begin, "core/configmaps", 3), first)
+	c := mustOpen(t, j, "bus", journal.FromSnapshot)
+	second := b.event(&now, event.Added)
+	second.SetRun(3)
+	mustAppend(t, j, second, bound(event.Synced, "core/configmaps", 3))
+	got := show(read(t, c, 4))
+	want := describe("0 begin core/configmaps:5:begin:r3", "2 snapshot a-1:1:r3", "3 added b-2:2:r3", "4 synced core/configmaps:5:synced:r3")
+	if got != want {
+		t.Errorf("entries:\n%swant:\n%s", got, want)
+	}
+}
+
+// TestRewindLeavesBoundsOut: what a rewind reads is not all that there is, so that it has
+// neither the beginning nor the end of a snapshot, and commits pass over them.
+func TestRewindLeavesBoundsOut(t *testing.T) {
+	for name, restart := range map[string]bool{"from the newest events": false, "from the stream": true} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			j := h.open()
+			var now clock
+			a := &object{name: "a"}
+			c := mustOpen(t, j, "bus", journal.FromNow)
+			first := a.event(&now, event.Added)
+			first.SetRun(3)
+			mustAppend(t, j, bound(event.Begin, "core/configmaps", 3), first, a.event(&now, event.Modified), bound(event.Synced, "core/configmaps", 3))
+			read(t, c, 4)
+			mustCommit(t, c, 4)
+			if _, err := rewind(t, c, time.Unix(0, 0)); err != nil {
+				t.Fatal(err)
+			}
+			if restart {
+				mustClose(t, j)
+				j = h.open()
+				c = mustOpen(t, j, "bus", journal.FromNow)
+			}
+			entries := read(t, c, 2)
+			if got, want := show(entries), describe("2 added a-1:1:r", "3 modified a-1:2:r"); got != want {
+				t.Errorf("entries:\n%swant:\n%s", got, want)
+			}
+			if x, y := &entries[0].Event, &entries[1].Event; x.Run == 0 || x.Run == 3 || x.Run != y.Run || !x.Redelivered || !y.Redelivered {
+				t.Errorf("runs %d and %d", x.Run, y.Run)
+			}
+			silent(t, c)
+			mustCommit(t, c, 3)
+			if lag := c.Lag().Events; lag != 0 {
+				t.Errorf("%d events behind", lag)
+			}
+		})
+	}
+}

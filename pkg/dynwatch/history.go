@@ -167,5 +167,5 @@ func (t *target) hasReturned(ctx context.Context, d difference, at uint64) (bool
 func (t *target) sawDeleted(ctx context.Context, d difference, at uint64) (bool, error) {
 	of := t.event(event.Deleted, names{d.namespace, d.name, d.uid}, false)
 	last, ok, err := t.lastKnown(ctx, &of)
-	return ok && last.Op == event.Deleted && !last.Replay && last.ResourceVersion <= at && event.Epoch(last.ID) == t.epoch, err
+	return ok && last.Op == event.Deleted && !last.Replay && last.ResourceVersion <= at && last.Epoch == t.epoch, err
 }

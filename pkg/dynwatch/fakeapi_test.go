@@ -30,6 +30,8 @@ type fakeAPI struct {
 	// oldest is from where a watch can begin, compacted up to where etcd has
 	// forgotten.
 	oldest, compacted uint64
+	// unselecting: field selectors are ignored.
+	unselecting bool
 	// nameless: 410 does not name the oldest revision, as for core Events.
 	nameless bool
 	// generation ends all watches when it moves.
@@ -393,6 +395,18 @@ func selected(r *http.Request, ns string, c change) bool {
 	return c.isNamespace() == (r.URL.Path == namespacesPath) && (ns == "" || c.ns == ns) && (!byLabel || c.label == label)
 }
 
+// asAsked is a request as the fake understands it.
+func (f *fakeAPI) asAsked(r *http.Request) *http.Request {
+	if !f.unselecting {
+		return r
+	}
+	r = r.Clone(r.Context())
+	q := r.URL.Query()
+	q.Del("fieldSelector")
+	r.URL.RawQuery = q.Encode()
+	return r
+}
+
 func (f *fakeAPI) body(r *http.Request, c change) string {
 	kind, apiVersion, spec := "Thing", "example.com/v1", fmt.Sprintf(`,"spec":{"rev":%d}`, c.rev)
 	if metadataOnly(r) {
@@ -433,7 +447,7 @@ func (f *fakeAPI) serveList(w http.ResponseWriter, r *http.Request, ns string) {
 	}
 	var items []string
 	for _, key := range slices.Sorted(maps.Keys(state)) {
-		if selected(r, ns, state[key]) {
+		if selected(f.asAsked(r), ns, state[key]) {
 			items = append(items, f.body(r, state[key]))
 		}
 	}

@@ -111,3 +111,35 @@ func TestStreamsOfServersWithoutEtcd(t *testing.T) {
 		})
 	}
 }
+
+// TestFieldSelectorsIgnored: a list of one name holds all objects. Objects that leave a
+// selection are told from deleted ones all the same.
+func TestFieldSelectorsIgnored(t *testing.T) {
+	api := newFakeAPI(t)
+	api.do(func() { api.unselecting = true })
+	for _, name := range []string{"x", "y", "z"} {
+		api.put("a", name, "yes")
+	}
+	wanted := things()
+	wanted.LabelSelector = "on=yes"
+	r := start(t, api, wanted)
+	r.caughtUp()
+	n := len(r.log.all())
+	api.put("a", "x", "no")
+	api.del("a", "y")
+	api.put("a", "z", "yes")
+	want := []string{"left a/x uid-1", "deleted a/y uid-2", "modified a/z uid-3"}
+	r.eventually("all changes", func() bool { return len(r.since(n)) >= len(want) })
+	got := make(map[string]bool)
+	for _, line := range r.since(n) {
+		got[line[:strings.LastIndex(line[:strings.IndexByte(line+"<", '<')], " ")]] = true
+	}
+	for _, line := range want {
+		if !got[line] {
+			t.Errorf("no %s: %q", line, r.since(n))
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("events: %q", r.since(n))
+	}
+}

@@ -29,7 +29,7 @@
 //   - twin.go: two entries for one storage; covering.go: what a wanted set covers, by name
 //   - access.go: telling which permissions are missing
 //   - served.go, definition.go, look.go: resources that come and go, and versions;
-//     unserved.go: one that was removed
+//     fallback.go: a version that does not answer; unserved.go: a resource that was removed
 //   - authority.go: who may say that something was deleted; returned.go: deleted objects
 //     that return; nonamespace.go: a namespace that is gone with the permission to read it
 //   - metadatawatch.go: what follows the definitions, the Namespaces and controllers

@@ -66,6 +66,8 @@ func (l *looks) next() (time.Duration, bool) {
 func (t *target) look(ctx context.Context) error {
 	if d, more := t.looks.next(); more {
 		t.looks.timer.Reset(d)
+	} else if t.failing.fellBack {
+		t.looks.timer.Reset(t.backAgain())
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
@@ -79,7 +81,7 @@ func (t *target) look(ctx context.Context) error {
 	}
 	if err == nil {
 		// Discovery may be ahead of what it speaks of, and conversion can be broken.
-		_, err = s.revision(ctx)
+		err = s.answers(ctx)
 	}
 	if err != nil {
 		t.logger.Debug("looked at what is served", "err", err)
@@ -87,6 +89,7 @@ func (t *target) look(ctx context.Context) error {
 	}
 	t.logger.Info("the watch moves to another version", "from", t.resolved.gvr.Version, "to", r.gvr.Version, "kind", r.kind)
 	t.use(s, r)
+	t.failing = failing{}
 	return errMoved
 }
 

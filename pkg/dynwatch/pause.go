@@ -19,6 +19,9 @@ func (t *target) fail(ctx context.Context, err error) error {
 	if d, ok := throttled(err); ok {
 		t.openings.pause(d)
 	}
+	if err = t.fallBack(ctx, err); err == nil {
+		return nil
+	}
 	state := t.judge(err)
 	if state != Waiting && !errors.Is(err, errEnded) {
 		t.unwatched = true

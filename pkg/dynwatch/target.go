@@ -123,6 +123,8 @@ type target struct {
 	first firstList
 	// absence is what is known of the resource while discovery does not list it.
 	absence absence
+	// failing is since when the version brings nothing but errors of the server.
+	failing failing
 	// closedSince is when the first error followed the last open watch, zero while one
 	// is open.
 	closedSince time.Time

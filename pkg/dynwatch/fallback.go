@@ -1,0 +1,109 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The preferred version of a resource can stop to answer while others do, as with a broken
+// conversion webhook. A target whose entry names no version then watches in another one,
+// and moves back when the preferred one answers. The revisions of an object are the same in
+// all versions, so its position stays.
+
+// errVersion: the version that the entry names does not answer, and another one does.
+var errVersion = fmt.Errorf("%w: its version does not answer", errUnusable)
+
+// failing is since when a target's version has brought nothing but errors of the server.
+type failing struct {
+	since time.Time
+	// progress is the target's when the errors began.
+	progress int64
+	// fellBack: the target watches in a version that its group does not prefer.
+	fellBack bool
+}
+
+// isServerFault reports whether the API server answered that it cannot serve the resource.
+func isServerFault(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusInternalServerError ||
+		code == http.StatusTooManyRequests && strings.Contains(status.Status().Message, "initializing")
+}
+
+// fallBack moves the target to another version if its own has failed for long enough. It
+// returns the error to show, nil if the target moved.
+func (t *target) fallBack(ctx context.Context, err error) error {
+	f, progress := &t.failing, t.status.progress.Load()
+	switch {
+	case t.source == nil || !isServerFault(err):
+		return err
+	case f.since.IsZero() || f.progress != progress:
+		f.since, f.progress = time.Now(), progress
+		return err
+	case time.Since(f.since) < t.timing.unserved:
+		return err
+	}
+	s, r := t.otherVersion(ctx)
+	if s == nil {
+		return err
+	}
+	if t.spec.version != "" {
+		return fmt.Errorf("%w, but %s does: name that one in the entry, or none: %v", errVersion, r.gvr.Version, err) //nolint:errorlint // what it is says errVersion
+	}
+	t.logger.Warn("the preferred version does not answer; another one is watched until it does",
+		"preferred", t.resolved.gvr.Version, "version", r.gvr.Version, "err", err)
+	t.use(s, r)
+	t.failing = failing{fellBack: true}
+	t.first.sweep = nil // its list is begun again
+	t.looks.timer.Reset(t.backAgain())
+	return nil
+}
+
+// backAgain is the time between two attempts to move back to the preferred version.
+func (t *target) backAgain() time.Duration { return min(t.timing.waitingTold, t.timing.deniedCap) }
+
+// otherVersion returns a source of another version that answers, nil if there is none.
+func (t *target) otherVersion(ctx context.Context) (*source, resolved) {
+	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	versions, err := servedVersions(ctx, t.clients.discovery, t.spec.group)
+	if err != nil {
+		return nil, resolved{}
+	}
+	for _, version := range versions {
+		if version == t.resolved.gvr.Version {
+			continue
+		}
+		other := t.spec
+		other.version = version
+		r, err := resolve(ctx, t.clients.discovery, other)
+		if err != nil {
+			continue
+		}
+		s, err := newSource(t.spec, r, t.clients, t.redactor, t.shape.Load, t.filter)
+		if err == nil && s.answers(ctx) == nil {
+			return s, r
+		}
+	}
+	return nil, resolved{}
+}
+
+// answers reads an object, if there is one: the server has to convert it.
+func (s *source) answers(ctx context.Context) error {
+	o := metav1.ListOptions{Limit: 1, LabelSelector: s.spec.labelSelector, FieldSelector: s.spec.fieldSelector}
+	_, err := s.readList(ctx, listRequest{client: s.bytes, namespace: s.spec.namespace, options: o}, func([]byte) error { return errEnough })
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}

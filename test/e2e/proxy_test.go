@@ -3,10 +3,12 @@ package e2e_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -36,9 +38,12 @@ type proxy struct {
 	closing chan struct{}
 	// mangle changes each line of a response.
 	mangle func([]byte) []byte
+	// missing says for which requests the proxy answers 404 as HTML, as one without a
+	// route does; server is the API server that the connection leads to.
+	missing func(r *http.Request, server int) bool
 	// What happened: watches refused; by resource, watches begun, frames cut and
 	// history denied (410); and lists.
-	refused                int
+	refused, missed        int
 	watches, cuts, expired map[string]int
 	lists                  []listRequest
 
@@ -57,26 +62,58 @@ type listRequest struct {
 
 func startProxy(t *testing.T, api *rest.Config) *proxy {
 	t.Helper()
-	target, err := url.Parse(api.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport, err := rest.TransportFor(rest.CopyConfig(api))
-	if err != nil {
-		t.Fatal(err)
+	return startBalancer(t, api)
+}
+
+// serverKey is where a connection's context has the number of its API server.
+type serverKey struct{}
+
+func serverOf(r *http.Request) int {
+	server, _ := r.Context().Value(serverKey{}).(int)
+	return server
+}
+
+// transports are the ways to API servers, by connection.
+type transports []http.RoundTripper
+
+func (t transports) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t[serverOf(r)].RoundTrip(r)
+}
+
+// startBalancer is a proxy before several API servers: each connection leads to the next
+// of them.
+func startBalancer(t *testing.T, apis ...*rest.Config) *proxy {
+	t.Helper()
+	api := apis[0]
+	targets, ways := make([]*url.URL, len(apis)), make(transports, len(apis))
+	for i, one := range apis {
+		var err error
+		if targets[i], err = url.Parse(one.Host); err != nil {
+			t.Fatal(err)
+		}
+		if ways[i], err = rest.TransportFor(rest.CopyConfig(one)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	p := &proxy{closing: make(chan struct{}), watches: make(map[string]int), cuts: make(map[string]int), expired: make(map[string]int), count: newWatchCount()}
 	forward := &httputil.ReverseProxy{
-		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:      transport,
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(targets[serverOf(r.In)]) },
+		Transport:      ways,
 		FlushInterval:  -1,
 		ModifyResponse: p.modify,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
 			w.WriteHeader(http.StatusBadGateway)
 		},
 	}
-	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	connections := 0
+	p.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.note(r)
+		if p.misses(r) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, "<html><body><h1>404 Not Found</h1>default backend</body></html>")
+			return
+		}
 		if p.refuses(r) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -89,6 +126,13 @@ func startProxy(t *testing.T, api *rest.Config) *proxy {
 		forward.ServeHTTP(w, r)
 	}))
 	p.server.Config.ErrorLog = nil
+	p.server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		connections++
+		return context.WithValue(ctx, serverKey{}, connections%len(apis))
+	}
+	p.server.Start()
 	t.Cleanup(func() {
 		p.cutNow()
 		p.server.CloseClientConnections()
@@ -130,6 +174,16 @@ func (p *proxy) refuses(r *http.Request) bool {
 		return true
 	}
 	return false
+}
+
+func (p *proxy) misses(r *http.Request) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	missing := p.missing != nil && p.missing(r, serverOf(r))
+	if missing {
+		p.missed++
+	}
+	return missing
 }
 
 func (p *proxy) set(change func()) {

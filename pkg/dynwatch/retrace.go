@@ -21,7 +21,7 @@ func (t *target) retrace(ctx context.Context, to uint64) (bool, error) {
 	}
 	// What the lists do not need is left to other targets.
 	pages := t.index.len()/pageSize + 1
-	unused := int(to-l.from) * pages //nolint:gosec // bounded above
+	unused := int(to-l.from) * pages
 	if !t.clients.ranges.take(unused) {
 		t.logger.Debug("range replay skipped; the shared budget of requests is used up", "from", l.from, "to", to)
 		return false, nil // the other ways to make up remain

@@ -45,6 +45,7 @@ type Pos struct{ Line, Col int }
 // ~/.kube/config say.
 type Kubernetes struct {
 	// Kubeconfig is the file to use, Context the one of it that is not its current one.
+	// New credentials in the file are used without a restart.
 	Kubeconfig string `yaml:"kubeconfig"`
 	Context    string `yaml:"context"`
 	// MaxWatches is the limit of watches. Entries without a wildcard are always watched;

@@ -17,6 +17,7 @@ import (
 
 	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/cmd/informd/internal/deliver"
+	"github.com/informd/informd/cmd/informd/internal/kubeauth"
 	"github.com/informd/informd/cmd/informd/internal/when"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/fieldpath"
@@ -42,10 +43,31 @@ func setLevel(level *slog.LevelVar, c config.Log) {
 // kubernetesConfig finds the API server: the named kubeconfig, else that of the
 // Pod, else $KUBECONFIG or ~/.kube/config.
 func kubernetesConfig(c config.Kubernetes) (*rest.Config, error) {
+	rules, err := kubeconfigRules(c)
+	if err != nil {
+		return nil, err
+	}
+	if rules == nil {
+		return rest.InClusterConfig()
+	}
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
+	loaded, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("find the API server: no kubeconfig in %s; name one with kubernetes.kubeconfig or $KUBECONFIG",
+			strings.Join(rules.GetLoadingPrecedence(), " or "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the API server: %w", err)
+	}
+	return loaded, nil
+}
+
+// kubeconfigRules say which files are the kubeconfig, nil for the Pod's service account.
+func kubeconfigRules(c config.Kubernetes) (*clientcmd.ClientConfigLoadingRules, error) {
 	if c.Kubeconfig == "" && c.Context == "" {
-		inCluster, err := rest.InClusterConfig()
+		_, err := rest.InClusterConfig()
 		if err == nil {
-			return inCluster, nil
+			return nil, nil //nolint:nilnil // see above
 		}
 		if !errors.Is(err, rest.ErrNotInCluster) {
 			return nil, fmt.Errorf("use the Pod's service account: %w", err)
@@ -60,16 +82,20 @@ func kubernetesConfig(c config.Kubernetes) (*rest.Config, error) {
 		}
 		rules.ExplicitPath = filepath.Join(home, rest)
 	}
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
-	loaded, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, fmt.Errorf("find the API server: no kubeconfig in %s; name one with kubernetes.kubeconfig or $KUBECONFIG",
-			strings.Join(rules.GetLoadingPrecedence(), " or "))
-	}
+	return rules, nil
+}
+
+// credentialsOf follows the credentials of the kubeconfig, if there is one.
+func credentialsOf(c config.Kubernetes, logger *slog.Logger) (*kubeauth.Credentials, error) {
+	rules, err := kubeconfigRules(c)
 	if err != nil {
-		return nil, fmt.Errorf("find the API server: %w", err)
+		return nil, err
 	}
-	return loaded, nil
+	var paths []string
+	if rules != nil {
+		paths = rules.GetLoadingPrecedence()
+	}
+	return kubeauth.New(func() (*rest.Config, error) { return kubernetesConfig(c) }, paths, logger)
 }
 
 func wanted(c *config.Config) []dynwatch.Resource {

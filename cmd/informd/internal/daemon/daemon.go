@@ -20,6 +20,7 @@ import (
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
 	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/cmd/informd/internal/kubeauth"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -42,12 +43,14 @@ type Options struct {
 type Daemon struct {
 	config     *config.Config
 	kubernetes *rest.Config
-	logger     *slog.Logger
-	level      *slog.LevelVar
-	reloads    *reloads
-	stdout     io.Writer
-	registry   *prometheus.Registry
-	admin      *admin.Server
+	// credentials are those in kubernetes.
+	credentials *kubeauth.Credentials
+	logger      *slog.Logger
+	level       *slog.LevelVar
+	reloads     *reloads
+	stdout      io.Writer
+	registry    *prometheus.Registry
+	admin       *admin.Server
 	// pipeline is nil while the journal is being opened.
 	pipeline atomic.Pointer[pipeline]
 	health   *health
@@ -65,9 +68,10 @@ func New(o Options) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.kubernetes, err = kubernetesConfig(o.Config.Kubernetes); err != nil {
+	if d.credentials, err = credentialsOf(o.Config.Kubernetes, d.logger); err != nil {
 		return nil, err
 	}
+	d.kubernetes = d.credentials.Config()
 	if o.Config.Redaction.KeyFile != "" {
 		if _, err := redactionKey(o.Config); err != nil {
 			return nil, err
@@ -87,6 +91,7 @@ func New(o Options) (*Daemon, error) {
 // end of now cuts that short. What was left undelivered in a journal that does not
 // outlive the process is an error.
 func (d *Daemon) Run(ctx, now context.Context) error {
+	defer d.followCredentials(ctx)()
 	p, err := d.start(ctx, now)
 	if err != nil && ctx.Err() != nil && context.Cause(now) == nil {
 		d.logger.Info("stopped before the journal was open", "err", err)
@@ -120,12 +125,24 @@ func (d *Daemon) Run(ctx, now context.Context) error {
 // RunOnce delivers the snapshot of every resource and ends. A resource that
 // cannot be read is an error, after the others were delivered.
 func (d *Daemon) RunOnce(ctx, now context.Context) error {
+	defer d.followCredentials(ctx)()
 	p, err := d.start(ctx, now)
 	if err != nil {
 		return err
 	}
 	missing := p.waitForSnapshots(ctx)
 	return errors.Join(missing, d.stop(now, p))
+}
+
+// followCredentials has rotated credentials used until the returned function is called.
+func (d *Daemon) followCredentials(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() { d.credentials.Follow(ctx) })
+	return func() {
+		cancel()
+		following.Wait()
+	}
 }
 
 // start begins with the end of the pipe. While another informd writes to the same

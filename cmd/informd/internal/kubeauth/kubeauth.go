@@ -1,0 +1,308 @@
+// Package kubeauth follows the credentials that are embedded in a kubeconfig: tokens,
+// passwords and client certificates. client-go reads them once; a rotated credential
+// would need a restart. Credentials in files of their own, exec plugins and service
+// accounts are client-go's to follow. The daemon makes one [Credentials] at its start.
+package kubeauth
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// interval is the time between two reads of the files.
+const interval = 5 * time.Second
+
+// Credentials are those of a kubeconfig, as it is now.
+type Credentials struct {
+	load   func() (*rest.Config, error)
+	paths  []string
+	logger *slog.Logger
+	// interval is the time between two reads.
+	interval time.Duration
+
+	config *rest.Config // without what current holds
+	fixed  fixed
+	// seen is what the files held when they were loaded last.
+	seen    [sha256.Size]byte
+	current atomic.Pointer[secrets]
+	conns   connections
+}
+
+// secrets are what can change without a restart.
+type secrets struct {
+	authorization string
+	cert          *tls.Certificate
+}
+
+// fixed is the rest of a configuration, as far as it can be compared.
+type fixed struct {
+	host, apiPath, serverName, caFile, tokenFile, certFile, keyFile string
+	ca                                                              [sha256.Size]byte
+	insecure                                                        bool
+	plugin, as                                                      string
+}
+
+// New loads the configuration. Paths are the files that load reads; a file may be missing.
+func New(load func() (*rest.Config, error), paths []string, logger *slog.Logger) (*Credentials, error) {
+	c := &Credentials{load: load, paths: paths, logger: logger, interval: interval, seen: sum(paths)}
+	loaded, err := load()
+	if err != nil {
+		return nil, err
+	}
+	c.config, c.fixed = loaded, fixedOf(loaded)
+	if len(paths) == 0 {
+		return c, nil
+	}
+	s, err := secretsOf(loaded)
+	if err != nil {
+		return nil, err
+	}
+	c.current.Store(s)
+	c.config = c.following(loaded)
+	return c, nil
+}
+
+// Config is the configuration for clients, which always use the newest credentials.
+func (c *Credentials) Config() *rest.Config { return c.config }
+
+// Follow reads the files again and again until ctx ends. A file counts once it is the same
+// at two reads, since it may be being written.
+func (c *Credentials) Follow(ctx context.Context) {
+	if len(c.paths) == 0 {
+		return
+	}
+	ticker := time.NewTicker(c.interval)
+	defer ticker.Stop()
+	last := c.seen
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now := sum(c.paths)
+		if now == last && now != c.seen {
+			c.seen = now
+			c.reload()
+		}
+		last = now
+	}
+}
+
+// reload uses what the files hold now.
+func (c *Credentials) reload() {
+	loaded, err := c.load()
+	var s *secrets
+	if err == nil {
+		s, err = secretsOf(loaded)
+	}
+	if err != nil {
+		c.logger.Warn("kubeconfig is not usable; the credentials stay as they were (correct the file)", "err", err)
+		return
+	}
+	if now := fixedOf(loaded); now != c.fixed {
+		c.logger.Error("kubeconfig names another API server or another way to authenticate; restart informd to use it",
+			"server", loaded.Host, "server_in_use", c.config.Host)
+		return
+	}
+	before := c.current.Swap(s)
+	if before.same(s) {
+		return
+	}
+	if !sameCert(before.cert, s.cert) {
+		c.conns.closeAll() // a connection keeps the certificate of its handshake
+	}
+	c.logger.Info("credentials of the kubeconfig reloaded")
+}
+
+// following returns a copy of the configuration without the embedded credentials: each
+// request and each connection gets those of now.
+func (c *Credentials) following(loaded *rest.Config) *rest.Config {
+	config := rest.CopyConfig(loaded)
+	if config.BearerTokenFile == "" {
+		config.BearerToken = ""
+	}
+	config.Username, config.Password = "", ""
+	if config.CertFile == "" {
+		config.CertData, config.KeyData = nil, nil
+	}
+	ofFiles := config.CertFile != ""
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		if t := transportOf(rt); t != nil && !ofFiles {
+			c.certify(t)
+		}
+		return &authorizer{rt, c}
+	})
+	return config
+}
+
+// certify has a transport's connections use the client certificate of now. Clients with one
+// configuration may share a transport: it is changed once.
+func (c *Credentials) certify(t *http.Transport) {
+	if t.TLSClientConfig == nil {
+		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if t.TLSClientConfig.GetClientCertificate != nil {
+		return
+	}
+	t.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if cert := c.current.Load().cert; cert != nil {
+			return cert, nil
+		}
+		return &tls.Certificate{}, nil // none
+	}
+	dial := t.DialContext
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	t.DialContext = c.conns.track(dial)
+}
+
+// transportOf finds the transport beneath client-go's wrappers, nil if there is none.
+func transportOf(rt http.RoundTripper) *http.Transport {
+	for {
+		switch t := rt.(type) {
+		case *http.Transport:
+			return t
+		case interface{ WrappedRoundTripper() http.RoundTripper }:
+			rt = t.WrappedRoundTripper()
+		default:
+			return nil
+		}
+	}
+}
+
+// authorizer sends the credentials of now with each request.
+type authorizer struct {
+	http.RoundTripper
+
+	credentials *Credentials
+}
+
+// RoundTrip sends one request.
+func (a *authorizer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if header := a.credentials.current.Load().authorization; header != "" && r.Header.Get("Authorization") == "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", header)
+	}
+	return a.RoundTripper.RoundTrip(r)
+}
+
+// WrappedRoundTripper returns the transport beneath.
+func (a *authorizer) WrappedRoundTripper() http.RoundTripper { return a.RoundTripper }
+
+// secretsOf reads the embedded credentials of a configuration.
+func secretsOf(c *rest.Config) (*secrets, error) {
+	s := &secrets{}
+	switch {
+	case c.BearerToken != "" && c.BearerTokenFile == "":
+		s.authorization = "Bearer " + c.BearerToken
+	case c.Username != "" || c.Password != "":
+		s.authorization = "Basic " + base64.StdEncoding.EncodeToString([]byte(c.Username+":"+c.Password))
+	}
+	if len(c.CertData) > 0 && c.CertFile == "" {
+		cert, err := tls.X509KeyPair(c.CertData, c.KeyData)
+		if err != nil {
+			return nil, fmt.Errorf("read the client certificate of the kubeconfig: %w", err)
+		}
+		s.cert = &cert
+	}
+	return s, nil
+}
+
+func (s *secrets) same(other *secrets) bool {
+	return s.authorization == other.authorization && sameCert(s.cert, other.cert)
+}
+
+func sameCert(a, b *tls.Certificate) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Leaf != nil && a.Leaf.Equal(b.Leaf)
+}
+
+func fixedOf(c *rest.Config) fixed {
+	return fixed{
+		host: c.Host, apiPath: c.APIPath, serverName: c.ServerName, insecure: c.Insecure,
+		caFile: c.CAFile, ca: sha256.Sum256(c.CAData), tokenFile: c.BearerTokenFile, certFile: c.CertFile, keyFile: c.KeyFile,
+		plugin: fmt.Sprint(c.ExecProvider, c.AuthProvider), as: fmt.Sprint(c.Impersonate),
+	}
+}
+
+// sum is what the files hold.
+func sum(paths []string) (of [sha256.Size]byte) {
+	h := sha256.New()
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			content = []byte(err.Error())
+		}
+		one := sha256.Sum256(content)
+		_, _ = h.Write(one[:]) // never fails
+	}
+	h.Sum(of[:0])
+	return of
+}
+
+// connections are those that are open.
+type connections struct {
+	mu   sync.Mutex
+	open map[net.Conn]struct{}
+}
+
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// track returns dial, whose connections are known until they are closed.
+func (c *connections) track(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		known := &trackedConn{Conn: conn, of: c}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.open == nil {
+			c.open = make(map[net.Conn]struct{})
+		}
+		c.open[known] = struct{}{}
+		return known, nil
+	}
+}
+
+func (c *connections) closeAll() {
+	c.mu.Lock()
+	all := c.open
+	c.open = nil
+	c.mu.Unlock()
+	for conn := range all {
+		_ = conn.Close() // its requests fail and are made again
+	}
+}
+
+type trackedConn struct {
+	net.Conn
+
+	of *connections
+}
+
+func (c *trackedConn) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.open, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}

@@ -1,0 +1,184 @@
+package view
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+)
+
+// Key names an object.
+type Key struct{ Cluster, Group, Resource, Namespace, Name string }
+
+// Revision orders the states of an object. Epochs compare first: after etcd was restored
+// to an older state, revisions begin again at lower numbers.
+type Revision struct{ Epoch, ResourceVersion uint64 }
+
+func (r Revision) before(other Revision) bool {
+	return cmp.Or(cmp.Compare(r.Epoch, other.Epoch), cmp.Compare(r.ResourceVersion, other.ResourceVersion)) < 0
+}
+
+// Object is the last state of an object.
+type Object struct {
+	UID string
+	At  Revision
+	// JSON is the object, nil if the event came without it.
+	JSON json.RawMessage
+}
+
+// Limits of what a table keeps beside the objects.
+const (
+	maxSnapshots = 8      // of each target
+	maxDeleted   = 10_000 // UIDs
+)
+
+// target is what one snapshot covers.
+type target struct{ cluster, name string }
+
+// targetsOf are the two that an object may belong to: its resource in all namespaces, or in
+// one. A name is "<group or core>/<resource>[@<namespace>]".
+func targetsOf(k Key) [2]target {
+	name := cmp.Or(k.Group, "core") + "/" + k.Resource
+	return [2]target{{k.Cluster, name}, {k.Cluster, name + "@" + k.Namespace}}
+}
+
+// snapshot is one whose beginning has come.
+type snapshot struct {
+	run      uint64
+	began    uint64 // how many events were applied before
+	complete bool
+}
+
+// row is an object of the table.
+type row struct {
+	Object
+	// seen is the count of the last event that says that the object exists.
+	seen uint64
+}
+
+// table is the view. It belongs to one goroutine.
+type table struct {
+	rows map[Key]*row
+	// deleted has the revision of the end of objects, by UID; order is the order in which
+	// they were deleted.
+	deleted   map[string]Revision
+	order     []string
+	snapshots map[target][]snapshot
+	applied   uint64
+}
+
+func newTable() *table {
+	return &table{rows: make(map[Key]*row), deleted: make(map[string]Revision), snapshots: make(map[target][]snapshot)}
+}
+
+// apply takes the next event of the stream.
+func (t *table) apply(e *event) {
+	t.applied++
+	switch e.op {
+	case "begin":
+		t.begin(e)
+	case "synced":
+		t.end(e)
+	case "snapshot", "added", "modified", "entered":
+		t.put(e)
+	case "deleted", "left":
+		t.remove(e)
+	}
+	// Of a gap nothing follows for the view: the last states and the deletions come.
+}
+
+// redelivered reports whether somebody asked for the event once more: after a rewind, or
+// from the dead letters. Newer events may have come before it.
+func (t *table) redelivered(e *event) bool {
+	if e.run == 0 {
+		return false
+	}
+	for _, of := range targetsOf(e.key) {
+		for _, s := range t.snapshots[of] {
+			if s.run == e.run && !s.complete {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// put takes a state of an object.
+func (t *table) put(e *event) {
+	old := t.rows[e.key]
+	if !t.redelivered(e) {
+		delete(t.deleted, e.uid)
+		t.rows[e.key] = &row{Object{e.uid, e.at, e.object}, t.applied}
+		return
+	}
+	ended, deleted := t.deleted[e.uid]
+	if deleted && e.at.before(ended) || old != nil && e.at.before(old.At) {
+		return // the view has a newer state
+	}
+	if old == nil {
+		old = &row{}
+		t.rows[e.key] = old
+	}
+	old.Object = Object{e.uid, e.at, e.object}
+}
+
+// remove takes the end of an object.
+func (t *table) remove(e *event) {
+	old := t.rows[e.key]
+	if old != nil && old.UID == e.uid {
+		if t.redelivered(e) && e.at.before(old.At) {
+			return
+		}
+		delete(t.rows, e.key)
+	}
+	if _, known := t.deleted[e.uid]; !known {
+		t.order = append(t.order, e.uid)
+	}
+	t.deleted[e.uid] = e.at
+	if len(t.order) > maxDeleted {
+		delete(t.deleted, t.order[0])
+		t.order = t.order[1:]
+	}
+}
+
+// begin takes the beginning of a snapshot. One that was seen before is a repetition.
+func (t *table) begin(e *event) {
+	of := target{e.key.Cluster, e.target}
+	snapshots := t.snapshots[of]
+	for _, s := range snapshots {
+		if s.run == e.run {
+			return
+		}
+	}
+	if len(snapshots) == maxSnapshots {
+		snapshots = snapshots[1:]
+	}
+	t.snapshots[of] = append(slices.Clip(snapshots), snapshot{run: e.run, began: t.applied})
+}
+
+// end takes the end of a snapshot: every object that exists has had an event since its
+// beginning. The others are gone.
+func (t *table) end(e *event) {
+	of := target{e.key.Cluster, e.target}
+	for i := range t.snapshots[of] {
+		s := &t.snapshots[of][i]
+		if s.run != e.run || s.complete {
+			continue
+		}
+		s.complete = true
+		for key, r := range t.rows {
+			if all := targetsOf(key); r.seen < s.began && slices.Contains(all[:], of) {
+				delete(t.rows, key)
+			}
+		}
+	}
+}
+
+// complete reports whether a snapshot of the target has come to its end.
+func (t *table) complete(of target) bool {
+	for _, s := range t.snapshots[of] {
+		if s.complete {
+			return true
+		}
+	}
+	return false
+}

@@ -263,7 +263,8 @@ func count(records []record, op string) int {
 
 // status is what /status says.
 type status struct {
-	Targets []struct {
+	TargetStates map[string]int
+	Targets      []struct {
 		Target, Version, State, Reason string
 		MissingVerbs                   []string
 		Objects                        int

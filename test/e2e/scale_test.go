@@ -90,14 +90,13 @@ func manyKind() kind {
 	return k
 }
 
-// storeConfigMaps puts objects of 1 KB into etcd, as the API server would do it
+// directly returns a function that puts objects into etcd, as the API server would do it
 // but several times as fast.
-func storeConfigMaps(t *testing.T, c *cluster.Cluster, n int) {
+func directly(t *testing.T, c *cluster.Cluster) func(ctx context.Context, key string, object map[string]any) error {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: writers}}
 	t.Cleanup(client.CloseIdleConnections)
-	content := strings.Repeat("configuration = \"value\"\n", 30)
-	put := func(ctx context.Context, key string, object map[string]any) error {
+	return func(ctx context.Context, key string, object map[string]any) error {
 		value, err := json.Marshal(object)
 		if err != nil {
 			return err
@@ -123,6 +122,13 @@ func storeConfigMaps(t *testing.T, c *cluster.Cluster, n int) {
 		}
 		return err
 	}
+}
+
+// storeConfigMaps puts objects of 1 KB into etcd.
+func storeConfigMaps(t *testing.T, c *cluster.Cluster, n int) {
+	t.Helper()
+	put := directly(t, c)
+	content := strings.Repeat("configuration = \"value\"\n", 30)
 	created := time.Now().UTC().Format(time.RFC3339)
 	metadata := func(name string) map[string]any {
 		return map[string]any{"name": name, "uid": uuid.NewUUID(), "creationTimestamp": created}

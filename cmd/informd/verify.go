@@ -21,7 +21,8 @@ func verifyCommand() command {
 		name: "verify", summary: "have a running informd compare what it has announced with the cluster; exit code 1 if they differ",
 		long: `It asks the informd that runs with this config, through admin.listen, to list every
 resource, metadata only, and to compare that with what it has announced. What differs
-it begins to announce at once.`,
+it begins to announce at once. A sample of objects is compared with etcd itself, which
+finds API servers whose watch cache is wrong.`,
 		examples: "informd verify -c config.yaml",
 		exits:    "0 no difference, 1 there is one, or not every target could be compared, 2 wrong usage or config",
 		flags:    config.AddFlags,
@@ -45,12 +46,36 @@ func printVerdicts(io streams, verdicts []admin.Verdict) error {
 	var outcome error
 	for _, v := range verdicts {
 		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", visible(v.Target), v.Objects, v.Divergences, visible(v.Error))
-		if v.Divergences > 0 {
+		if v.Divergences > 0 || len(v.Mismatches) > 0 {
 			outcome = errDiverged
 		}
 		if v.Error != "" && outcome == nil {
 			outcome = errors.New("not every target could be compared")
 		}
 	}
-	return errors.Join(outcome, table.Flush())
+	return errors.Join(outcome, table.Flush(), printMismatches(io, verdicts))
+}
+
+// printMismatches prints what API servers showed otherwise than etcd holds it.
+func printMismatches(io streams, verdicts []admin.Verdict) error {
+	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	for _, v := range verdicts {
+		for i, m := range v.Mismatches {
+			if i == 0 {
+				fmt.Fprintf(table, "\nThe watch cache of an API server is wrong about %s; restart that kube-apiserver.\n", visible(v.Target))
+				fmt.Fprintln(table, "SERVER\tNAMESPACE\tNAME\tREVISION\tIN ETCD\tSHOWN")
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", visible(m.Server), visible(m.Namespace), visible(m.Name), m.Revision,
+				stateOf(m.UID, m.ResourceVersion), stateOf(m.ListedUID, m.Listed))
+		}
+	}
+	return table.Flush()
+}
+
+// stateOf is how an object is shown: by uid and revision.
+func stateOf(uid string, resourceVersion uint64) string {
+	if resourceVersion == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%s:%d", visible(uid), resourceVersion)
 }

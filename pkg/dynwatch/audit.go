@@ -44,6 +44,9 @@ type AuditResult struct {
 	// Divergences counts the objects that were not in the stream as they are in
 	// the cluster. A reconcile that makes up for them follows by itself.
 	Divergences int
+	// Mismatches are objects of a sample that the API server showed otherwise than etcd
+	// holds them.
+	Mismatches []Mismatch
 	// Err says why there is no outcome.
 	Err error
 }
@@ -84,6 +87,8 @@ type audit struct {
 	stop  func()
 
 	objects  int
+	sample   *sample
+	repaired int
 	listed   bool // to its end
 	suspects map[string]difference
 	// more counts suspects beyond what is kept, unseen those of auditUnseen.
@@ -114,7 +119,7 @@ func (t *target) audit(ctx context.Context) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	t.sweeps++
-	r := &audit{number: t.sweeps, pages: make(chan []difference), suspects: make(map[string]difference)}
+	r := &audit{number: t.sweeps, pages: make(chan []difference), suspects: make(map[string]difference), sample: t.newSample()}
 	var lister sync.WaitGroup
 	source := t.source // the target may move to another one meanwhile
 	lister.Go(func() { r.list(ctx, source) })
@@ -125,9 +130,16 @@ func (t *target) audit(ctx context.Context) {
 	a.running = r
 }
 
-// list sends the pages of a consistent list.
+// list sends the pages of a list at the newest revision, and compares a sample of it with
+// etcd.
 func (a *audit) list(ctx context.Context, source *source) {
 	defer close(a.pages)
+	if a.err = a.listPages(ctx, source); a.err == nil {
+		a.err = a.sample.compare(ctx, source, a.rv)
+	}
+}
+
+func (a *audit) listPages(ctx context.Context, source *source) error {
 	page := make([]difference, 0, auditPage)
 	send := func() error {
 		select {
@@ -138,16 +150,26 @@ func (a *audit) list(ctx context.Context, source *source) {
 			return ctx.Err()
 		}
 	}
-	a.rv, a.err = source.listMetadata(ctx, 0, func(m listed) error {
+	item := func(m listed) error {
+		a.sample.take(difference(m))
 		page = append(page, difference(m))
 		if len(page) < auditPage {
 			return nil
 		}
 		return send()
-	})
-	if a.err == nil {
-		a.err = send()
 	}
+	rv, err := source.revision(ctx)
+	if err != nil {
+		return err
+	}
+	a.rv, err = source.listMetadata(ctx, rv, item)
+	if unsupported(err) {
+		a.rv, err = source.listMetadata(ctx, 0, item)
+	}
+	if err != nil {
+		return err
+	}
+	return send()
 }
 
 // auditPage compares one page with the index, and what the list lacks once it is
@@ -197,7 +219,7 @@ func (t *target) suspectOf(d difference) {
 // has passed it. It returns errDiverged if a reconcile must follow.
 func (t *target) conclude(ctx context.Context) error {
 	a := t.audits.running
-	if a == nil || !a.listed || len(a.suspects) > 0 && !t.canJudge(a) {
+	if a == nil || !a.listed || len(a.suspects)+len(a.sample.wrong) > 0 && !t.canJudge(a) {
 		return nil
 	}
 	diverged, err := t.verdict(ctx, a)
@@ -205,7 +227,10 @@ func (t *target) conclude(ctx context.Context) error {
 		t.endAudit(max(diverged, 1), nil)
 		return err
 	}
-	t.endAudit(diverged, err)
+	if errors.Is(err, errLog) {
+		return err
+	}
+	t.endAudit(diverged+a.repaired, err)
 	switch {
 	case err == nil && diverged > 0:
 		t.logger.Error("audit: a list makes up for what was left out", "divergences", diverged, "from", t.audits.clean)
@@ -235,6 +260,9 @@ func (t *target) canJudge(a *audit) bool {
 func (t *target) verdict(ctx context.Context, a *audit) (diverged int, err error) {
 	if a.err != nil {
 		return 0, a.err
+	}
+	if a.repaired, err = t.convictAll(ctx, a); err != nil {
+		return a.repaired, err
 	}
 	for _, d := range a.suspects {
 		wrong, err := t.diverges(ctx, a, d)
@@ -310,7 +338,7 @@ func (t *target) endAudit(diverged int, err error) {
 	} else {
 		t.status.audited(diverged)
 	}
-	a.answer(AuditResult{Target: t.name, Revision: r.rv, Objects: r.objects, Divergences: diverged, Err: err})
+	a.answer(AuditResult{Target: t.name, Revision: r.rv, Objects: r.objects, Divergences: diverged, Mismatches: r.mismatches(t.clients.config.Host), Err: err})
 }
 
 func (a *audits) answer(r AuditResult) {

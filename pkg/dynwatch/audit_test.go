@@ -43,7 +43,7 @@ func TestAuditOfAWholeStream(t *testing.T) {
 	api := fourObjects(t)
 	r := start(t, api, things())
 	r.caughtUp()
-	n, lists := len(r.log.all()), api.requestsWith("limit=500")
+	n, lists := len(r.log.all()), api.requestsWith("things?limit=500")
 	want := dynwatch.AuditResult{Target: "example.com/things", Revision: 104, Objects: 4}
 	if diff := cmp.Diff(want, r.auditNow()); diff != "" {
 		t.Error(diff)
@@ -52,8 +52,11 @@ func TestAuditOfAWholeStream(t *testing.T) {
 	if s.Audits != 1 || s.Divergences != 0 || s.Audited.IsZero() || s.Watches != 1 || len(r.log.all()) != n {
 		t.Errorf("status %+v, events %q", s, r.since(n))
 	}
-	if got := api.requestsWith("limit=500") - lists; got != 1 {
+	if got := api.requestsWith("things?limit=500") - lists; got != 1 {
 		t.Errorf("%d lists", got)
+	}
+	if got := api.requestsWith("fieldSelector=metadata.name%3D"); got < 4 {
+		t.Errorf("%d objects were read from etcd", got)
 	}
 }
 
@@ -250,7 +253,7 @@ func TestAuditSaysWhyThereIsNoOutcome(t *testing.T) {
 		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
 			refused := r.URL.Query().Get("limit") == "500"
 			if refused {
-				writeStatus(w, 500, "InternalError", "no list today")
+				writeStatus(w, 403, "Forbidden", "no list today")
 			}
 			return refused
 		}

@@ -84,6 +84,7 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 		e.rv, e.ordinal = last.ResourceVersion, last.Ordinal
 	}
 	ev := t.event(op, names{t.index.namespace(e), t.index.name(e), o.UID}, replay)
+	t.recent.add(ev.Namespace, ev.Name)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.rv, e.ordinal+1
 	ev.Data = event.CloseData(o.Data)
 	members, err := t.beside(ctx, &ev, e, o)
@@ -133,6 +134,7 @@ func (t *target) recall(ctx context.Context, op event.Op, o *frame.Object) (even
 // that left and changed on) moves the revision up to its own.
 func (t *target) end(ctx context.Context, op event.Op, e *entry, o *frame.Object, rv uint64, replay bool) error {
 	ev := t.event(op, t.index.names(e), replay)
+	t.recent.add(ev.Namespace, ev.Name)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = rv, e.rv, e.ordinal+1
 	t.index.remove(e)
 	switch {

@@ -209,8 +209,9 @@ func TestAuditReadsFew(t *testing.T) {
 		if err != nil || results[0].Err != nil || results[0].Divergences != 0 {
 			t.Errorf("audit: %+v, %v", results, err)
 		}
-		if read := api.requestsWith("fieldSelector=metadata.name%3D") - before; read != want {
-			t.Errorf("%d objects were read, want %d", read, want)
+		const sampled = 32 // of every audit
+		if read := api.requestsWith("fieldSelector=metadata.name%3D") - before; read < want+sampled || read > want+2*sampled {
+			t.Errorf("%d objects were read, want %d and a sample", read, want)
 		}
 	}
 }

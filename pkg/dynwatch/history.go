@@ -135,7 +135,11 @@ func (t *target) isOlder(ctx context.Context, d difference, at uint64) (bool, er
 	if err != nil {
 		return false, err
 	}
-	return there && t.index.contradicts(t.index.get(d.namespace, d.name), o.UID, o.ResourceVersion, at), nil
+	proven := there && t.index.contradicts(t.index.get(d.namespace, d.name), o.UID, o.ResourceVersion, at)
+	if !proven {
+		t.convict(d, &o, there, at)
+	}
+	return proven, nil
 }
 
 // hasReturned reports whether an object that the index lacks was deleted by what was

@@ -55,6 +55,9 @@ func (t *target) endAbsent(ctx context.Context, e *entry, rv uint64) error {
 		return t.endDoubtful(ctx, e, rv)
 	}
 	if !t.spec.selects() {
+		if spared, err := t.spared(ctx, e, rv); spared || err != nil {
+			return err
+		}
 		return t.end(ctx, event.Deleted, e, nil, rv, true)
 	}
 	now, still, err := t.stillThere(ctx, e, rv)

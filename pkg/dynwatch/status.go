@@ -85,6 +85,10 @@ type TargetStatus struct {
 	// there: it should stay 0. Audited is when the last one ended.
 	Audits, Divergences uint64
 	Audited             time.Time
+	// Mismatched counts objects that an API server showed otherwise than etcd holds them,
+	// Mismatches are the last of them.
+	Mismatched uint64
+	Mismatches []Mismatch
 }
 
 // status is the part of a target that others may look at while it runs.
@@ -170,6 +174,17 @@ func (st *status) appended(events []event.Event) {
 	st.rate.add(len(events), time.Now())
 }
 
+// mismatched takes note of a conviction.
+func (st *status) mismatched(m Mismatch) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.shown.Mismatched++
+	if len(st.shown.Mismatches) >= keptMismatches {
+		st.shown.Mismatches = slices.Delete(st.shown.Mismatches, 0, 1)
+	}
+	st.shown.Mismatches = append(st.shown.Mismatches, m)
+}
+
 // audited counts an audit.
 func (st *status) audited(divergences int) {
 	st.audits.Add(1)
@@ -180,7 +195,7 @@ func (st *status) audited(divergences int) {
 func (st *status) snapshot() TargetStatus {
 	st.mu.Lock()
 	s := st.shown
-	s.MissingVerbs = slices.Clone(s.MissingVerbs)
+	s.MissingVerbs, s.Mismatches = slices.Clone(s.MissingVerbs), slices.Clone(s.Mismatches)
 	st.mu.Unlock()
 	s.Objects = int(st.objects.Load())
 	s.ResourceVersion, s.Epoch = st.rv.Load(), st.epoch.Load()

@@ -171,6 +171,10 @@ type target struct {
 	relost uint64
 	// progress is how far the watches have come.
 	progress progress
+	// recent are names that had events lately. Until distrustUntil lists are not believed
+	// about deletions.
+	recent        recent
+	distrustUntil time.Time
 	// filter is what a watch of all namespaces is filtered by, nil if by nothing;
 	// coverage are the namespaces that are covered by label.
 	filter   *filter

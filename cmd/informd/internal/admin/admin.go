@@ -70,6 +70,12 @@ type Target struct {
 	// Divergences counts the objects that ever differed.
 	LastAudit   *time.Time `json:"lastAudit,omitempty"`
 	Divergences uint64     `json:"divergences"`
+	// Mismatched counts objects that an API server showed otherwise than etcd holds them,
+	// Mismatches are the last of them.
+	Mismatched uint64     `json:"mismatched,omitempty"`
+	Mismatches []Mismatch `json:"mismatches,omitempty"`
+	// Stuck counts watches that did not reach a known revision in time.
+	Stuck uint64 `json:"stuck,omitempty"`
 
 	// Looked: it is known whether the resource is there and may be read.
 	Looked bool `json:"-"`

@@ -16,7 +16,7 @@ import (
 type targetCollector struct {
 	manager *dynwatch.Manager
 
-	state, objects, events, rejected, unchanged, unpaired, states, watches, failures, progress, audits, divergences *prometheus.Desc
+	state, objects, events, rejected, unchanged, unpaired, states, watches, failures, progress, audits, divergences, mismatches, stuck *prometheus.Desc
 }
 
 func newTargetCollector(m *dynwatch.Manager) *targetCollector {
@@ -38,12 +38,15 @@ func newTargetCollector(m *dynwatch.Manager) *targetCollector {
 		audits:    desc("audits_total", "Comparisons of what was announced with what the cluster holds."),
 		divergences: prometheus.NewDesc("informd_audit_divergence_total", "Objects that such a comparison found to differ. They are announced then; the number should stay 0.",
 			[]string{"target"}, nil),
+		mismatches: prometheus.NewDesc("informd_audit_mismatches_total", "Objects that an API server showed otherwise than etcd holds them. Its watch cache is wrong.",
+			[]string{"target"}, nil),
+		stuck: desc("watches_stuck_total", "Watches that did not reach, in time, a revision that the API server had announced."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *targetCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.state, c.objects, c.events, c.rejected, c.unchanged, c.unpaired, c.states, c.watches, c.failures, c.progress, c.audits, c.divergences} {
+	for _, d := range []*prometheus.Desc{c.state, c.objects, c.events, c.rejected, c.unchanged, c.unpaired, c.states, c.watches, c.failures, c.progress, c.audits, c.divergences, c.mismatches, c.stuck} {
 		out <- d
 	}
 }
@@ -70,6 +73,8 @@ func (c *targetCollector) Collect(out chan<- prometheus.Metric) {
 		counter(c.failures, t.Failures, t.Name)
 		counter(c.audits, t.Audits, t.Name)
 		counter(c.divergences, t.Divergences, t.Name)
+		counter(c.mismatches, t.Mismatched, t.Name)
+		counter(c.stuck, t.Stuck, t.Name)
 		if !t.Progress.IsZero() {
 			gauge(c.progress, time.Since(t.Progress).Seconds(), t.Name)
 		}

@@ -273,7 +273,7 @@ func (o operator) Verify(ctx context.Context) ([]admin.Verdict, error) {
 	}
 	verdicts := make([]admin.Verdict, len(results))
 	for i, r := range results {
-		verdicts[i] = admin.Verdict{Target: r.Target, Objects: r.Objects, Divergences: r.Divergences}
+		verdicts[i] = admin.Verdict{Target: r.Target, Objects: r.Objects, Divergences: r.Divergences, Mismatches: mismatches(r.Mismatches)}
 		if r.Err != nil {
 			verdicts[i].Error = r.Err.Error()
 		}

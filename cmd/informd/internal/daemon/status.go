@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/pkg/dynwatch"
 )
 
 // adminOptions tells the admin server whom to ask.
@@ -37,8 +38,17 @@ func (d *Daemon) targets() []admin.Target {
 			Objects: t.Objects, Events: events, EventsPerSecond: thousandths(t.EventsPerSecond), ResourceVersion: t.ResourceVersion, Epoch: t.Epoch,
 			LastProgress: orNil(t.Progress), Blocked: t.Blocked, Rejected: t.Rejected,
 			LastAudit: orNil(t.Audited), Divergences: t.Divergences,
+			Mismatched: t.Mismatched, Mismatches: mismatches(t.Mismatches), Stuck: t.Stuck,
 			Looked: t.Looked, Beat: t.Beat,
 		}
+	}
+	return all
+}
+
+// mismatches are those of a target or of an audit.
+func mismatches(found []dynwatch.Mismatch) (all []admin.Mismatch) {
+	for _, m := range found {
+		all = append(all, admin.Mismatch(m))
 	}
 	return all
 }

@@ -1,0 +1,237 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/event"
+)
+
+// An audit compares the index with a list, and both can come from one wrong watch cache:
+// since Kubernetes 1.34 consistent lists, and lists at an exact revision, are served by it
+// (k8s.io/apiserver pkg/storage/cacher/delegator.go). A list of one name at an exact
+// revision is not recursive and always served by etcd (Cacher.ShouldDelegateExactRV in
+// cacher.go, and CacheDelegator.GetList). So each audit reads some names that way, at the
+// revision of its list, and compares them with what the list showed. A difference convicts
+// the API server.
+//
+// Objects that neither a list nor a watch shows have no name to ask for. Two facts help:
+// names that were deleted lately are asked for, as many return; and an API server that
+// finds its own cache wrong (feature DetectCacheInconsistency, every 5 to 8 minutes)
+// serves lists at an exact revision from etcd from then on. Therefore the list of an audit
+// is at an exact revision.
+
+const (
+	// sampleListed is how many objects of a list are read from etcd, sampleRecent how many
+	// names that had events lately.
+	sampleListed, sampleRecent = 32, 16
+	// keptMismatches bounds the mismatches that are shown of a target.
+	keptMismatches = 20
+	// distrust is for how long the lists of a target are not believed about deletions,
+	// after the API server was convicted.
+	distrustFor = 24 * time.Hour
+)
+
+// Mismatch is an object that an API server showed otherwise than etcd holds it.
+type Mismatch struct {
+	// Server is the address of the API server.
+	Server          string
+	Namespace, Name string
+	// Revision is that at which both were asked. UID and ResourceVersion are those that
+	// etcd holds, ListedUID and Listed those that the API server showed. A resourceVersion
+	// of 0 stands for no object.
+	Revision        uint64
+	UID             string
+	ResourceVersion uint64
+	ListedUID       string
+	Listed          uint64
+	At              time.Time
+}
+
+// recent is a ring of names that had events lately.
+type recent struct {
+	names [sampleRecent]struct{ namespace, name string }
+	next  int
+}
+
+func (r *recent) add(namespace, name string) {
+	r.names[r.next%sampleRecent] = struct{ namespace, name string }{namespace, name}
+	r.next++
+}
+
+// sample is what an audit compares with etcd. It belongs to the goroutine that lists.
+type sample struct {
+	// recent are names that had events before the list, with what it shows of them.
+	recent map[string]difference
+	// listed are objects of the list, each with the same chance.
+	listed []difference
+	seen   int
+	// wrong are those that etcd holds in another state, with that state.
+	wrong []mismatched
+}
+
+// mismatched is an object as a list showed it and as etcd holds it.
+type mismatched struct {
+	listed difference
+	now    present
+}
+
+func (t *target) newSample() *sample {
+	s := &sample{recent: make(map[string]difference)}
+	for _, n := range t.recent.names {
+		if n.name != "" && t.filter.covers(n.namespace) {
+			s.recent[key(n.namespace, n.name)] = difference{namespace: n.namespace, name: n.name}
+		}
+	}
+	return s
+}
+
+// take notes a listed object.
+func (s *sample) take(d difference) {
+	if _, ok := s.recent[key(d.namespace, d.name)]; ok {
+		s.recent[key(d.namespace, d.name)] = d
+		return
+	}
+	s.seen++
+	if len(s.listed) < sampleListed {
+		s.listed = append(s.listed, d)
+	} else if i := rand.IntN(s.seen); i < sampleListed { //nolint:gosec // a sample, not a secret
+		s.listed[i] = d
+	}
+}
+
+// compare reads the sample from etcd at the revision of the list. A server that cannot
+// read exact revisions is not compared.
+func (s *sample) compare(ctx context.Context, source *source, rv uint64) error {
+	for _, d := range s.recent {
+		s.listed = append(s.listed, d)
+	}
+	for _, d := range s.listed {
+		o, there, err := source.matchAt(ctx, d.namespace, d.name, rv)
+		if expired(err) || unsupported(err) {
+			return nil // there is nothing to compare with
+		}
+		if _, bad := errors.AsType[*frame.Malformed](err); bad {
+			continue // it is in no list either
+		}
+		if err != nil {
+			return err
+		}
+		if same := there == (d.rv != 0) && (!there || o.UID == d.uid && o.ResourceVersion == d.rv); !same {
+			s.wrong = append(s.wrong, mismatched{d, present{object: o, there: there}})
+		}
+	}
+	return nil
+}
+
+// convict notes that an API server has shown an object otherwise than etcd holds it.
+func (t *target) convict(d difference, o *frame.Object, there bool, rv uint64) {
+	w := mismatched{d, present{there: there}}
+	if there {
+		w.now.object = *o
+	}
+	m := w.mismatch(t.clients.config.Host, rv)
+	t.distrustUntil = m.At.Add(distrustFor)
+	t.status.mismatched(m)
+	t.logger.Error("API server shows an object otherwise than etcd holds it; its watch cache is wrong (restart that kube-apiserver)",
+		"server", m.Server, "namespace", m.Namespace, "name", m.Name, "revision", m.Revision,
+		"uid", m.UID, "resource_version", m.ResourceVersion, "listed_uid", m.ListedUID, "listed", m.Listed)
+}
+
+// convictAll takes note of what a sample has found, and announces the states that the
+// stream lacks. It returns how many it lacked. The watch has passed the list.
+func (t *target) convictAll(ctx context.Context, a *audit) (repaired int, err error) {
+	for i := range a.sample.wrong {
+		w := &a.sample.wrong[i]
+		t.convict(w.listed, &w.now.object, w.now.there, a.rv)
+		lacking, err := t.repair(ctx, w, a.rv)
+		if err != nil {
+			return repaired, err
+		}
+		if lacking {
+			repaired++
+		}
+	}
+	if repaired == 0 {
+		return 0, nil
+	}
+	return repaired, t.declareRepair(ctx)
+}
+
+// declareRepair declares that states may be missing between the last audit and this one.
+func (t *target) declareRepair(ctx context.Context) error {
+	gap := event.GapInfo{From: t.audits.clean, To: t.cursor, Reason: reasonAudit, Recovered: event.RecoveredState}
+	if err := t.emitGap(ctx, gap); err != nil {
+		return err
+	}
+	return t.flush(ctx)
+}
+
+// repair announces the state that etcd holds of an object at revision rv, if the index
+// holds an older one. It reports whether it does.
+func (t *target) repair(ctx context.Context, w *mismatched, rv uint64) (bool, error) {
+	e, o := t.index.get(w.listed.namespace, w.listed.name), &w.now.object
+	if e != nil && e.rv > rv {
+		return false, nil // the watch has brought a newer one
+	}
+	delete(t.audits.running.suspects, key(w.listed.namespace, w.listed.name))
+	switch {
+	case !w.now.there && e == nil:
+		return false, nil
+	case !w.now.there:
+		return true, t.endRepaired(ctx, e, rv)
+	case e == nil && t.endedAt(o.Namespace, o.Name) > o.ResourceVersion:
+		return false, nil
+	case e != nil && t.index.isUID(e, o.UID) && t.index.known(e) >= o.ResourceVersion:
+		return false, t.checkRead(ctx, e, difference{o.Namespace, o.Name, o.UID, o.ResourceVersion})
+	}
+	s := t.newSweep(sweep{at: rv, newcomer: event.Added, replay: true})
+	return true, t.observe(ctx, s, o)
+}
+
+// endRepaired ends what etcd does not hold any more.
+func (t *target) endRepaired(ctx context.Context, e *entry, rv uint64) error {
+	trusted := t.distrustUntil
+	t.distrustUntil = time.Time{} // etcd has just said so
+	defer func() { t.distrustUntil = trusted }()
+	return t.endAbsent(ctx, e, rv)
+}
+
+// spared reports whether an entry that a list lacks is still there: after a conviction,
+// lists are not believed about deletions.
+func (t *target) spared(ctx context.Context, e *entry, rv uint64) (bool, error) {
+	if time.Now().After(t.distrustUntil) {
+		return false, nil
+	}
+	o, there, err := t.stillThere(ctx, e, rv)
+	if expired(err) || unsupported(err) {
+		o, there, err = t.stillThere(ctx, e, 0)
+	}
+	if err == nil && there {
+		t.convict(difference{namespace: t.index.namespace(e), name: t.index.name(e)}, o, true, rv)
+	}
+	return there, err
+}
+
+// mismatches are what the sample of an audit has found, at most as many as are kept of a
+// target.
+func (a *audit) mismatches(server string) (all []Mismatch) {
+	for i := range a.sample.wrong[:min(len(a.sample.wrong), keptMismatches)] {
+		all = append(all, a.sample.wrong[i].mismatch(server, a.rv))
+	}
+	return all
+}
+
+func (w *mismatched) mismatch(server string, rv uint64) Mismatch {
+	m := Mismatch{
+		Server: server, Namespace: w.listed.namespace, Name: w.listed.name, Revision: rv,
+		ListedUID: w.listed.uid, Listed: w.listed.rv, At: time.Now(),
+	}
+	if w.now.there {
+		m.UID, m.ResourceVersion = w.now.object.UID, w.now.object.ResourceVersion
+	}
+	return m
+}

@@ -10,6 +10,7 @@
 package natsserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,8 @@ type Options struct {
 	MaxStore int64
 	// SyncAlways makes the server fsync every message before it acknowledges it.
 	SyncAlways bool
+	// Name is the server's name, which servers of one cluster must not share.
+	Name string
 	// Config is appended to the configuration file: "authorization {...}".
 	Config string
 	// Connect is what a client needs beyond the URL, where Config demands it.
@@ -165,7 +168,7 @@ func (s *Server) prepare() error {
 }
 
 func (s *Server) config() []byte {
-	config := fmt.Appendf(nil, "listen: %q\nserver_name: informd-test\n", s.port.Address())
+	config := fmt.Appendf(nil, "listen: %q\nserver_name: %q\n", s.port.Address(), cmp.Or(s.options.Name, "informd-test"))
 	config = fmt.Appendf(config, "jetstream {\n  store_dir: %q\n", s.StoreDir())
 	if s.options.MaxStore > 0 {
 		config = fmt.Appendf(config, "  max_file_store: %d\n", s.options.MaxStore)

@@ -235,9 +235,7 @@ func first(a, b error) error {
 // reconsider looks at what a subject ends with, other than expected. Doubt is the
 // reason why it could not.
 func (j *Journal) reconsider(ctx context.Context, f *flight) (doubt, err error) {
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	m, err := j.lastMessage(limited, j.config.Stream, f.message.Subject)
+	m, err := j.askLast(ctx, f.message.Subject)
 	if err != nil {
 		return err, nil
 	}
@@ -266,6 +264,16 @@ func (j *Journal) reconsider(ctx context.Context, f *flight) (doubt, err error) 
 	return nil, nil
 }
 
+// askLast is lastMessage of the stream of events for one attempt of an append.
+func (j *Journal) askLast(ctx context.Context, subject string) (message, error) {
+	var m message
+	err := j.ask(ctx, func(ctx context.Context) (err error) {
+		m, err = j.lastMessage(ctx, j.config.Stream, subject)
+		return err
+	})
+	return m, err
+}
+
 // Last implements [journal.Journal].
 func (j *Journal) Last(ctx context.Context, of *event.Event) (last event.Event, found bool, err error) {
 	if err := j.usable(ctx); err != nil {
@@ -276,7 +284,7 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (last event.Event, 
 	}
 	bounded, cancel := j.within(ctx)
 	defer cancel()
-	err = retry(bounded, j.asking, func(ctx context.Context) error {
+	err = j.retrySoon(bounded, j.asking, func(ctx context.Context) error {
 		m, err := j.lastMessage(ctx, j.config.Stream, j.config.subject(of))
 		if err != nil || m.seq == 0 {
 			return err

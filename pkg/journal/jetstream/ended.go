@@ -59,16 +59,14 @@ func (j *Journal) keepEnd(ctx context.Context, f *flight) error {
 	if !last.ends || last.id == f.id || last.seq == f.kept || !j.unread(last.seq) {
 		return nil
 	}
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	m, err := j.lastMessage(limited, j.config.Stream, f.message.Subject)
+	m, err := j.askLast(ctx, f.message.Subject)
 	if err != nil {
 		return err
 	}
 	if m.seq != last.seq {
 		return nil // the condition on the event will fail, and it comes here again
 	}
-	e, ok, err := j.decode(limited, m)
+	e, ok, err := j.decode(ctx, m)
 	if err != nil || !ok {
 		return err
 	}

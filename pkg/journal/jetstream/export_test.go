@@ -8,6 +8,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/internal/ackwait"
 	"github.com/informd/informd/pkg/journal"
 )
 
@@ -57,7 +58,7 @@ func NewSender(conn *nats.Conn, stream string, patience time.Duration, landed fu
 		landed(ack)
 		fl.outcome <- nil
 	})
-	f.patience = patience
+	f.patience = ackwait.New(patience)
 	return &Sender{flights: f}, f.listen()
 }
 

@@ -13,6 +13,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/internal/ackwait"
 	"github.com/informd/informd/pkg/journal"
 )
 
@@ -40,6 +41,8 @@ type Journal struct {
 	spare   sync.Pool     // of *flight
 	turn    chan struct{} // held by the Append call that is sending
 	janitor *janitor
+	// patience is how long a question to the server may take that is asked again.
+	patience *ackwait.Wait
 	// standstill is for how long a cursor that is waited for may commit nothing.
 	standstill time.Duration
 
@@ -78,7 +81,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		c.ScanInterval = defaultScanInterval
 	}
 	j := &Journal{
-		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, heads: newHeads(), records: newRecords(),
+		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, patience: ackwait.New(requestTimeout), heads: newHeads(), records: newRecords(),
 		cursors: map[string]*cursor{}, absent: map[string]position{}, dirty: make(chan struct{}, 1),
 		check: make(chan struct{}, 1), failed: make(chan struct{}),
 	}

@@ -48,9 +48,10 @@ func (c *cursor) save(ctx context.Context) error {
 	if record == saved {
 		return nil
 	}
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	if err := c.journal.save(limited, c.journal.sinkKey(c.name), record); err != nil {
+	err := c.journal.ask(ctx, func(ctx context.Context) error {
+		return c.journal.save(ctx, c.journal.sinkKey(c.name), record)
+	})
+	if err != nil {
 		return err
 	}
 	c.mu.Lock()

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/internal/ackwait"
 )
 
 // flights sends what is on its way and knows what waits for an acknowledgement. It
@@ -22,8 +24,8 @@ type flights struct {
 	// landed is called in the order of the acknowledgements, from one goroutine.
 	landed func(f *flight, ack js.PubAck)
 	room   chan struct{} // one for each
-	// patience is how long an acknowledgement may take; set before anything is sent.
-	patience time.Duration
+	// patience is how long an acknowledgement may take.
+	patience *ackwait.Wait
 
 	stream  string
 	usual   []byte // what an acknowledgement begins with that tells the sequence alone
@@ -39,7 +41,7 @@ type flights struct {
 
 func newFlights(conn *nats.Conn, stream string, landed func(*flight, js.PubAck)) *flights {
 	return &flights{
-		conn: conn, landed: landed, room: make(chan struct{}, window), patience: ackTimeout, index: map[uint64]*flight{},
+		conn: conn, landed: landed, room: make(chan struct{}, window), patience: ackwait.New(ackTimeout), index: map[uint64]*flight{},
 		stream: stream, usual: fmt.Appendf(nil, `{"stream":%q,"seq":`, stream),
 	}
 }
@@ -109,9 +111,9 @@ func (f *flights) add(fl *flight) (number uint64) {
 	f.index[f.number] = fl
 	switch {
 	case f.overdue == nil:
-		f.overdue = time.AfterFunc(f.patience, f.expire)
+		f.overdue = time.AfterFunc(f.patience.Now(), f.expire)
 	case len(f.index) == 1:
-		f.overdue.Reset(f.patience)
+		f.overdue.Reset(f.patience.Now())
 	}
 	return f.number
 }
@@ -139,8 +141,11 @@ func (f *flights) none() bool {
 // expire gives up what has waited for too long, and comes again when the next one will
 // have.
 func (f *flights) expire() {
-	now := time.Now()
-	f.giveUp(func(fl *flight) bool { return now.Sub(fl.since) >= f.patience }, js.ErrAsyncPublishTimeout)
+	now, patience := time.Now(), f.patience.Now()
+	if f.giveUp(func(fl *flight) bool { return now.Sub(fl.since) >= patience }, js.ErrAsyncPublishTimeout) {
+		f.patience.Unanswered()
+		patience = f.patience.Now()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.index) == 0 {
@@ -152,12 +157,12 @@ func (f *flights) expire() {
 			oldest = fl.since
 		}
 	}
-	f.overdue.Reset(f.patience - now.Sub(oldest))
+	f.overdue.Reset(max(patience-now.Sub(oldest), time.Millisecond))
 }
 
 // giveUp ends the wait for an acknowledgement: if it comes after all, it counts for
-// nothing.
-func (f *flights) giveUp(which func(*flight) bool, why error) {
+// nothing. It reports whether there was any.
+func (f *flights) giveUp(which func(*flight) bool, why error) (found bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for number, fl := range f.index {
@@ -165,8 +170,10 @@ func (f *flights) giveUp(which func(*flight) bool, why error) {
 			delete(f.index, number)
 			<-f.room
 			fl.outcome <- why
+			found = true
 		}
 	}
+	return found
 }
 
 // answered is called by the client library, one reply after the other.
@@ -180,6 +187,7 @@ func (f *flights) answered(m *nats.Msg) {
 	if fl == nil {
 		return
 	}
+	f.patience.Answered(time.Since(fl.since))
 	ack, err := f.read(m)
 	if err != nil {
 		fl.outcome <- err

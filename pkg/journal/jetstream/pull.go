@@ -16,8 +16,8 @@ import (
 
 const (
 	apiPrefix = "$JS.API."
-	// pullPatience is how long one pull may take.
-	pullPatience = 10 * time.Second
+	// pullDelay is how long the server may take to read the next message from its disk.
+	pullDelay = time.Second
 	// consumerLife is how long the server keeps a consumer that nobody asks.
 	consumerLife = 5 * time.Minute
 	// followerDelay is how long a replica may be behind the acknowledgement of a
@@ -45,6 +45,9 @@ type puller struct {
 	sub      *nats.Subscription
 	inbox    string
 	wait     time.Duration
+	// overdue ends a fetch when nothing has come for limit.
+	overdue *time.Timer
+	limit   time.Duration
 
 	pulls    int
 	received uint64 // consumer sequence of the last message
@@ -95,10 +98,11 @@ func (j *Journal) pull(ctx context.Context, s scan) (*puller, error) {
 	if !s.listed() && replicated(s.stream) {
 		p.wait = followerDelay
 	}
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	var err error
-	if p.consumer, err = s.stream.CreateConsumer(limited, config); err != nil {
+	err := j.ask(ctx, func(ctx context.Context) (err error) {
+		p.consumer, err = s.stream.CreateConsumer(ctx, config)
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("create a consumer: %w", err)
 	}
 	p.pending = p.consumer.CachedInfo().NumPending
@@ -138,16 +142,29 @@ func (p *puller) next(ctx context.Context) ([]message, error) {
 	return found, p.confirm(ctx, len(found) == 0)
 }
 
-// fetch is a pull.
+// fetch is a pull. It ends when nothing comes for longer than the server may take.
 func (p *puller) fetch(ctx context.Context) ([]message, error) {
-	ctx, cancel := context.WithTimeout(ctx, pullPatience)
-	defer cancel()
+	patience := p.journal.patience
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p.limit = p.wait + pullDelay + patience.Now()
+	p.overdue = time.AfterFunc(p.limit, func() {
+		patience.Unanswered()
+		cancel(errNothing)
+	})
+	defer p.overdue.Stop()
 	found, tooLarge, err := p.request(ctx, p.scan.batch, p.scan.bytes)
 	if err == nil && tooLarge && len(found) == 0 {
 		found, _, err = p.request(ctx, 1, 0) // one message that alone is above the bound
 	}
+	if err != nil && errors.Is(context.Cause(ctx), errNothing) {
+		return nil, fmt.Errorf("pull: %w", errNothing)
+	}
 	return found, err
 }
+
+// errNothing: the server, or the one that has the consumer, has not answered a pull.
+var errNothing = errors.New("the server does not answer")
 
 // isOver reports whether nothing seems to be left after a pull that has brought so many.
 func (p *puller) isOver(found int) bool { return found == 0 || p.pending == 0 }
@@ -169,9 +186,11 @@ func (p *puller) within(found []message) []message {
 // confirm asks the stream whether nothing is left. If that is not so and the pull has
 // brought nothing, the next ones wait: those get what there is, whatever is counted.
 func (p *puller) confirm(ctx context.Context, nothing bool) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	next, err := p.journal.nextSequence(ctx, p.scan, p.last+1)
+	var next uint64
+	err := p.journal.ask(ctx, func(ctx context.Context) (err error) {
+		next, err = p.journal.nextSequence(ctx, p.scan, p.last+1)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -212,6 +231,7 @@ func (p *puller) request(ctx context.Context, batch, bytes int) (found []message
 		if err != nil {
 			return nil, false, fmt.Errorf("pull: %w", err)
 		}
+		p.overdue.Reset(p.limit)
 		if status := m.Header.Get("Status"); status != "" && m.Reply == "" {
 			if m.Subject != reply {
 				continue // the end of an earlier pull, which was known before

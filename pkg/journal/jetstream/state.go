@@ -179,7 +179,7 @@ func (j *Journal) Mark(ctx context.Context, target string, note []byte) error {
 	}
 	bounded, cancel := j.within(ctx)
 	defer cancel()
-	err := retry(bounded, j.recording, func(ctx context.Context) error {
+	err := j.retrySoon(bounded, j.recording, func(ctx context.Context) error {
 		return j.save(ctx, j.targetKey(target), mark{place: j.here(), Mark: note})
 	})
 	return j.cause(ctx, err)

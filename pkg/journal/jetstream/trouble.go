@@ -81,14 +81,25 @@ func (t *trouble) over() {
 
 const (
 	firstPause = 20 * time.Millisecond
-	lastPause  = 2 * time.Second
+	// shortPause is the longest pause in the first shortPauses: a server that elects a
+	// leader works again at any moment.
+	shortPause  = 400 * time.Millisecond
+	shortPauses = 60
+	lastPause   = 2 * time.Second
 )
 
 // backoff is the pause between attempts: it grows, with jitter.
-type backoff struct{ next time.Duration }
+type backoff struct {
+	next   time.Duration
+	pauses int
+}
 
 func (b *backoff) wait(ctx context.Context) error {
-	b.next = min(max(2*b.next, firstPause), lastPause)
+	longest := shortPause
+	if b.pauses++; b.pauses > shortPauses {
+		longest = lastPause
+	}
+	b.next = min(max(2*b.next, firstPause), longest)
 	jitter := rand.N(b.next / 2) //nolint:gosec // spreads attempts, no secret
 	return sleep(ctx, b.next/2+jitter)
 }
@@ -145,4 +156,25 @@ func retry(ctx context.Context, t *trouble, do func(ctx context.Context) error) 
 			return err
 		}
 	}
+}
+
+// retrySoon is retry for one request: a call has a short time, as the server may lose it
+// while it elects a leader.
+func (j *Journal) retrySoon(ctx context.Context, t *trouble, do func(ctx context.Context) error) error {
+	return retry(ctx, t, func(ctx context.Context) error { return j.ask(ctx, do) })
+}
+
+// ask puts one question to the server and waits as long as an answer may take.
+func (j *Journal) ask(ctx context.Context, question func(ctx context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, j.patience.Now())
+	defer cancel()
+	began := time.Now()
+	err := question(limited)
+	switch {
+	case err == nil:
+		j.patience.Answered(time.Since(began))
+	case limited.Err() != nil && ctx.Err() == nil:
+		j.patience.Unanswered()
+	}
+	return err
 }

@@ -16,7 +16,7 @@ import (
 func (l *Lease) keep(ctx context.Context) {
 	timer := time.NewTimer(l.ttl / 4)
 	defer timer.Stop()
-	paused := false
+	paused, reported := false, ""
 	for {
 		select {
 		case <-l.released:
@@ -26,9 +26,15 @@ func (l *Lease) keep(ctx context.Context) {
 		case <-timer.C:
 		}
 		next := l.ttl / 4
-		if err := l.tryRenew(ctx); err != nil {
-			l.logger.Warn("the lease of the journal could not be refreshed; trying again", "err", err)
-			next = l.ttl / 16
+		err := l.tryRenew(ctx)
+		if err == nil {
+			reported = ""
+		} else {
+			if text := err.Error(); text != reported {
+				reported = text
+				l.logger.Warn("the lease of the journal could not be refreshed; trying again", "err", err)
+			}
+			next = l.ttl / 32
 			if errors.Is(err, nats.ErrConnectionClosed) && l.Check() != nil {
 				l.lose("the connection was closed")
 			}
@@ -94,17 +100,17 @@ func (l *Lease) renew(ctx context.Context) error {
 // regain takes a lease that has expired, or whose bucket was deleted, unless another
 // process has or had it.
 func (l *Lease) regain(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.ttl)
+	limited, cancel := context.WithTimeout(ctx, l.ttl/8)
 	defer cancel()
-	bucket, _, _, err := openBucket(ctx, l.js, l.options)
+	bucket, err := l.findBucket(limited)
 	if err != nil {
 		return err
 	}
 	l.expired = true
 	from := time.Now()
-	revision, err := bucket.Create(ctx, l.key, l.value)
+	revision, err := bucket.Create(limited, l.key, l.value)
 	if stale(err) {
-		found, err := l.current(ctx, bucket)
+		found, err := l.current(limited, bucket)
 		if err == nil && found.revision != 0 && !found.ours {
 			l.lose(fmt.Sprintf("it expired, and %s has it now", found.holder))
 			return nil
@@ -115,6 +121,22 @@ func (l *Lease) regain(ctx context.Context) error {
 		return fmt.Errorf("take it again: %w", err)
 	}
 	return l.hold(ctx, bucket, revision, from)
+}
+
+// findBucket finds the bucket or makes it again. It does not wait long for an answer: a
+// bucket without a leader has none.
+func (l *Lease) findBucket(ctx context.Context) (jetstream.KeyValue, error) {
+	limited, cancel := context.WithTimeout(ctx, l.ttl/16)
+	defer cancel()
+	bucket, err := l.js.KeyValue(limited, l.options.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		bucket, _, _, err = openBucket(ctx, l.js, l.options)
+		return bucket, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the bucket: %w", err)
+	}
+	return bucket, nil
 }
 
 // hold notes that the server has taken a claim.

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/internal/ackwait"
 )
 
 const (
@@ -16,8 +18,12 @@ const (
 	// acknowledgement. No event that far behind the first unacknowledged one has
 	// ever been sent, on which streamSink.doubt relies.
 	window = 256
-	// ackTimeout is how long the stream may take to acknowledge one event.
+	// ackTimeout is how long the stream may take at most to acknowledge one event.
 	ackTimeout = 10 * time.Second
+	// electionPatience is for how long a Write tries again by itself while the stream has
+	// no leader, and electionPause is between two attempts.
+	electionPatience = 10 * time.Second
+	electionPause    = 200 * time.Millisecond
 )
 
 // streamSink publishes into a JetStream stream.
@@ -33,10 +39,15 @@ type streamSink struct {
 	// missing in the stream before it is certain that no later one has been sent
 	// before, by this process or by the one before it.
 	doubt int
+	// patience is how long an acknowledgement may take, and asking an answer.
+	patience, asking *ackwait.Wait
 }
 
 func newStreamSink(l *link, f form, cluster string, config jetstream.StreamConfig) *streamSink {
-	return &streamSink{link: l, logger: l.logger, form: f, cluster: cluster, config: config, doubt: window}
+	return &streamSink{
+		link: l, logger: l.logger, form: f, cluster: cluster, config: config, doubt: window,
+		patience: ackwait.New(ackTimeout), asking: ackwait.New(requestTimeout),
+	}
 }
 
 // Write implements [sink.Sink]. It returns when the stream has acknowledged the
@@ -46,8 +57,28 @@ func (s *streamSink) Write(ctx context.Context, batch []event.Event) (int, error
 		return 0, nil
 	}
 	defer s.link.guard(ctx)()
-	n, err := s.write(ctx, batch)
-	return n, orContext(ctx, err)
+	written := 0
+	for began := time.Now(); ; {
+		n, err := s.write(ctx, batch[written:])
+		written += n
+		if !electing(err) || time.Since(began) >= electionPatience {
+			return written, orContext(ctx, err)
+		}
+		s.logger.Debug("the stream does not answer, as if it had no leader; trying again", slog.Any("err", err))
+		select {
+		case <-time.After(electionPause):
+		case <-ctx.Done():
+			return written, ctx.Err()
+		}
+	}
+}
+
+// errNoAnswer is the lack of an answer in time.
+var errNoAnswer = errors.New("no answer in time")
+
+// electing reports whether an error is one that a stream has while it elects a leader.
+func electing(err error) bool {
+	return errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, errNoAnswer)
 }
 
 // Close implements [sink.Sink].
@@ -84,6 +115,7 @@ type flight struct {
 	bound   int                      // behind the last bound of a snapshot that was sent
 	sent    int                      // batch[:sent] has been sent or was there
 	acked   int                      // batch[:acked] is in the stream
+	timer   *time.Timer              // of await; nil before the first
 	failed  error                    // why batch[acked] is not; a future tells it once only
 }
 
@@ -162,6 +194,17 @@ func (f *flight) await(ctx context.Context, future jetstream.PubAckFuture) error
 	select {
 	case ack := <-future.Ok():
 		return f.accept(ctx, ack)
+	default:
+	}
+	began, limit := time.Now(), f.sink.patience.Now()
+	defer f.within(limit).Stop()
+	select {
+	case <-f.timer.C:
+		f.sink.patience.Unanswered()
+		return fmt.Errorf("stream %s has not acknowledged within %v (no leader, overloaded, frozen, or its disk full?): %w", f.sink.config.Name, limit, errNoAnswer)
+	case ack := <-future.Ok():
+		f.sink.patience.Answered(time.Since(began))
+		return f.accept(ctx, ack)
 	case err := <-future.Err():
 		return explainAck(err, f.sink.config.Name)
 	case err := <-f.sink.link.denied:
@@ -169,6 +212,16 @@ func (f *flight) await(ctx context.Context, future jetstream.PubAckFuture) error
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// within starts the timer, which is made once.
+func (f *flight) within(limit time.Duration) *time.Timer {
+	if f.timer == nil {
+		f.timer = time.NewTimer(limit)
+	} else {
+		f.timer.Reset(limit)
+	}
+	return f.timer
 }
 
 // accept judges the acknowledgement of batch[f.acked].

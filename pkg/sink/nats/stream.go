@@ -14,7 +14,7 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// requestTimeout bounds one question to JetStream.
+// requestTimeout bounds one question to JetStream; most are asked again sooner.
 const requestTimeout = 5 * time.Second
 
 // streamConfig is what the sink creates if there is no stream.
@@ -111,12 +111,13 @@ func (s *streamSink) find(ctx context.Context) (jetstream.Stream, error) {
 	return stream, nil
 }
 
-// ask puts a question to JetStream and waits at most requestTimeout. A denied
+// ask puts a question to JetStream and waits as long as an answer may take. A denied
 // permission ends it at once: the server then never answers.
 func (s *streamSink) ask(ctx context.Context, question func(ctx context.Context) error) error {
 	limited, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := time.AfterFunc(requestTimeout, func() { cancel(fmt.Errorf("no answer within %v", requestTimeout)) })
+	began, limit := time.Now(), s.asking.Now()
+	timer := time.AfterFunc(limit, func() { cancel(fmt.Errorf("%w: JetStream has not answered within %v", errNoAnswer, limit)) })
 	defer timer.Stop()
 	answered, watched := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -130,6 +131,11 @@ func (s *streamSink) ask(ctx context.Context, question func(ctx context.Context)
 	err := question(limited)
 	close(answered)
 	<-watched
+	if errors.Is(context.Cause(limited), errNoAnswer) {
+		s.asking.Unanswered()
+	} else if err == nil {
+		s.asking.Answered(time.Since(began))
+	}
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
 		return context.Cause(limited)
 	}

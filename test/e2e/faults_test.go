@@ -29,7 +29,12 @@ type faultRig struct {
 
 func startFaultRig(t *testing.T, journal string) *faultRig {
 	t.Helper()
-	c := cluster.Start(t, cluster.Options{})
+	return startFaultRigOn(t, journal, cluster.Options{})
+}
+
+func startFaultRigOn(t *testing.T, journal string, options cluster.Options) *faultRig {
+	t.Helper()
+	c := cluster.Start(t, options)
 	r := &faultRig{
 		t: t, cluster: c, proxy: startProxy(t, c.RESTConfig()), client: dynamic.NewForConfigOrDie(fast(c.RESTConfig())),
 		kinds: []kind{configMapKind(), customKind("gadgets", false)}, ledger: newLedger(),

@@ -45,7 +45,7 @@ type sinkCheck struct {
 	latest map[string]int         // by UID: the index of the last delivery
 	begun  map[string]int         // by target and run: the index of the begin
 	swept  map[string]bool        // UIDs that a snapshot after a loss did not have
-	lossy  bool                   // the destination has lost what it held
+	lossy  map[string]bool        // targets of which the destination or the journal lost events
 	losses map[string][]uint64    // by target: the first snapshot after each loss
 	byUID  map[string][]*Delivery // first deliveries, in order
 	lasts  map[string]*Delivery   // the last delivery by key, repeats included
@@ -66,7 +66,7 @@ func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
 		seen: make(map[string]bool), byUID: make(map[string][]*Delivery), lasts: make(map[string]*Delivery),
 		gaps: make(map[string][]*Delivery), synced: make(map[string][]uint64), excuses: make(map[string]int),
 		heads: make(map[string]*Delivery), latest: make(map[string]int), begun: make(map[string]int),
-		swept: make(map[string]bool), losses: make(map[string][]uint64),
+		swept: make(map[string]bool), losses: make(map[string][]uint64), lossy: make(map[string]bool),
 	}
 	// Gaps excuse what comes before them, too, so they are read first.
 	lost := make(map[string]bool) // targets without a snapshot since the last loss

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -17,8 +18,11 @@ func (c *sinkCheck) redelivered(d *Delivery) bool {
 // no event in between drops nothing that exists.
 func (c *sinkCheck) bound(d *Delivery, i int, holders map[string]*Delivery) {
 	run := fmt.Sprintf("%s %d", d.Target, d.Run)
-	if d.Op == opBegin {
+	switch {
+	case d.Op == opBegin:
 		c.begun[run] = i
+	case d.Op == opGap && d.Reason == reasonJournal:
+		c.loseJournal(d.Target, holders)
 	}
 	if d.Op != opSynced || d.Run == 0 {
 		return
@@ -35,7 +39,7 @@ func (c *sinkCheck) bound(d *Delivery, i int, holders map[string]*Delivery) {
 		if o := c.truth.Objects[uid]; o != nil && o.existsAt(d.RV) && !c.refusedAny(uid) {
 			c.fail("I15", uid, d.RV, "%s ends a snapshot that has nothing of %s, which exists at revision %d", d.ID, o.key(), d.RV)
 		}
-		if c.lossy {
+		if c.lossy[d.Target] {
 			c.swept[uid] = true
 			if holder := holders[head.key()]; holder != nil && holder.UID == uid {
 				delete(holders, head.key())
@@ -56,9 +60,26 @@ func (o *Object) existsAt(rv uint64) bool {
 
 // lose begins again: the destination holds nothing of what it was given.
 func (c *sinkCheck) lose(holders map[string]*Delivery) {
-	c.lossy = true
+	for target := range c.sink.Targets {
+		c.lossy[target] = true
+	}
 	clear(c.seen)
 	clear(holders)
+}
+
+// loseJournal allows the chains of a target's objects to begin again: where the
+// journal was all that knew them, nobody can continue them, nor announce deletions.
+// The next snapshot lacks what was deleted.
+func (c *sinkCheck) loseJournal(target string, holders map[string]*Delivery) {
+	c.lossy[target] = true
+	maps.DeleteFunc(holders, func(_ string, d *Delivery) bool { return d.Target == target })
+	for uid, head := range c.heads {
+		if head.Target == target && head.Op != opDeleted {
+			loose := *head
+			loose.Ordinal = 0
+			c.heads[uid] = &loose
+		}
+	}
 }
 
 // inLoss: the destination lost what it held, and the consumer had not read it all.

@@ -74,7 +74,7 @@ func (c *sinkCheck) order(d *Delivery, holders map[string]*Delivery) {
 		if revived := d.Epoch > prev.Epoch && prev.Op == opDeleted; !c.sink.Unchained && !revived {
 			c.chain(d, prev)
 		}
-	} else if !c.sink.Unchained && !c.lossy && (d.Ordinal != 1 || d.PrevRV != 0) {
+	} else if !c.sink.Unchained && !c.lossy[d.Target] && (d.Ordinal != 1 || d.PrevRV != 0) {
 		c.skipped(d, 0)
 	}
 	if holder := holders[d.key()]; holder != nil && holder.UID != d.UID && d.Op != opDeleted {
@@ -93,6 +93,7 @@ func (c *sinkCheck) order(d *Delivery, holders map[string]*Delivery) {
 // two, or what is missing is excused.
 func (c *sinkCheck) chain(d, prev *Delivery) {
 	switch {
+	case prev.Ordinal == 0: // the journal was lost
 	case d.Ordinal == prev.Ordinal:
 		c.fail("I12", d.UID, d.RV, "%s and %s both have ordinal %d: two writers", prev.ID, d.ID, d.Ordinal)
 	case d.Ordinal < prev.Ordinal:
@@ -106,7 +107,7 @@ func (c *sinkCheck) chain(d, prev *Delivery) {
 
 // skipped: the ordinals say that events were journaled that did not arrive.
 func (c *sinkCheck) skipped(d *Delivery, after uint64) {
-	if c.lossy { // the consumer had not read all that is lost
+	if c.lossy[d.Target] { // the consumer had not read all that is lost
 		return
 	}
 	missing := d.Ordinal - after - 1

@@ -312,6 +312,29 @@ func TestCheckerFindsDefects(t *testing.T) {
 			s.sink.Deliveries[len(s.sink.Deliveries)-1].Ordinal = 4
 			s.bound(opSynced, 25, 7)
 		}, nil},
+		"JournalLost": {func(s *script) {
+			// Deleted, and taken over by another object, while nobody knew them any more.
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.object("u6", "a", 25)
+			s.gap(20, 26, "state", reasonJournal, 0)
+			s.bound(opBegin, 26, 7)
+			s.deliver(opSnapshot, "u6", 25)
+			s.run(7)
+			s.deliver(opSnapshot, "u3", 20)
+			s.run(7)
+			d := &s.sink.Deliveries[len(s.sink.Deliveries)-1]
+			d.Ordinal, d.PrevRV = 1, 0
+			s.bound(opSynced, 26, 7)
+		}, nil},
+		"JournalLostUndeclared": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.object("u6", "a", 25)
+			s.bound(opBegin, 26, 7)
+			s.deliver(opSnapshot, "u6", 25)
+			s.run(7)
+			s.again("u3:20", 7)
+			s.bound(opSynced, 26, 7)
+		}, []string{"I3", "I4"}},
 		"LostForGood": {func(s *script) {
 			s.object("u1", "a", 10, 12, 14, -24)
 			s.object("u3", "b", 16, 20, 22, 23)

@@ -152,6 +152,7 @@ const (
 	recoveredKnown = "known"
 	reasonTrimmed  = "trimmed"
 	reasonRollback = "rollback"
+	reasonJournal  = "journal"
 )
 
 // Sink is what one consumer received.

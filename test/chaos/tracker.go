@@ -16,6 +16,7 @@ type Tracker struct {
 	pending   map[string]*backlog // by UID
 	delivered map[string]uint64   // the newest revision by UID
 	floors    map[string]uint64   // by target: up to there a list or a gap stands for what is missing
+	swept     map[string]bool     // targets whose next snapshot stands for deletions, too
 	delays    []Delay
 }
 
@@ -34,7 +35,7 @@ type Delay struct {
 func NewTracker(targets map[string]bool) *Tracker {
 	return &Tracker{
 		targets: targets, pending: make(map[string]*backlog),
-		delivered: make(map[string]uint64), floors: make(map[string]uint64),
+		delivered: make(map[string]uint64), floors: make(map[string]uint64), swept: make(map[string]bool),
 	}
 }
 
@@ -65,11 +66,16 @@ func (t *Tracker) Receive(d *Delivery) {
 	case opSynced:
 		t.raise(d.Target, d.RV)
 	case opGap:
+		if d.Reason == reasonJournal {
+			t.swept[d.Target] = true
+		}
 		t.raise(d.Target, d.ToRV)
 	case opBegin:
 	case opLost: // the next snapshot stands for all that nobody read
-		clear(t.delivered)
 		clear(t.floors)
+		for target := range t.targets {
+			t.swept[target] = true
+		}
 	default:
 		t.received(d)
 	}
@@ -109,10 +115,10 @@ func (t *Tracker) raise(target string, rv uint64) {
 }
 
 // forgive drops what nobody will be told of: an object that was never announced
-// and is gone.
+// and is gone, or that consumers drop as a snapshot does not have it.
 func (t *Tracker) forgive(uid string, b *backlog) {
 	last := b.revisions[len(b.revisions)-1]
-	if last.Deleted && last.RV <= t.floors[b.target] && t.delivered[uid] == 0 {
+	if last.Deleted && last.RV <= t.floors[b.target] && (t.delivered[uid] == 0 || t.swept[b.target]) {
 		delete(t.pending, uid)
 	}
 }

@@ -67,6 +67,7 @@ e2e: servers ## the tests against a real API server, etcd and NATS
 chaos: servers ## informd under random faults for MINUTES (10); SEED=… repeats a run, FAULTS=N1,N7 chooses
 	@echo '==> random faults'
 	cd test && CHAOS_SEED='$(SEED)' CHAOS_MINUTES='$(MINUTES)' CHAOS_FAULTS='$(FAULTS)' CHAOS_JOURNAL='$(JOURNAL)' \
+		CHAOS_INFORMDS='$(INFORMDS)' CHAOS_SECOND='$(SECOND)' CHAOS_LOGS='$(LOGS)' \
 		$(GO) test ./chaos -run '^TestChaos$$' -count 1 -v -timeout $$(($(MINUTES) * 2 + 15))m
 
 .PHONY: chaos-long

@@ -8,18 +8,20 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/cluster/binary"
 	"github.com/informd/informd/test/cluster/proc"
 )
 
 // startTwin starts a second API server on the cluster's etcd that reaches it
 // through a link, so that it can be made stale while the first one is not. It is
-// run like the first one, whose command line the kernel tells.
-func startTwin(ctx context.Context, c *cluster.Cluster, dir *proc.Dir, etcd *Link) (*proc.Process, *proc.Port, error) {
+// run like the first one, whose command line the kernel tells, but for its version.
+func startTwin(ctx context.Context, c *cluster.Cluster, dir *proc.Dir, etcd *Link, version string) (*proc.Process, *proc.Port, error) {
 	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c.APIServer(0).PID()))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the API server's command line: %w", err)
@@ -29,7 +31,15 @@ func startTwin(ctx context.Context, c *cluster.Cluster, dir *proc.Dir, etcd *Lin
 		return nil, nil, err
 	}
 	args := strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")
-	path, args := args[0], append(args[1:],
+	path, args := args[0], args[1:]
+	if version == cluster.Oldest {
+		if path, err = binary.ControlPlane132(ctx); err != nil {
+			port.Release()
+			return nil, nil, err
+		}
+		args = oldestFlags(args)
+	}
+	args = append(args,
 		"--etcd-servers=http://"+etcd.Address(),
 		fmt.Sprintf("--secure-port=%d", port.Number))
 	config := c.RESTConfig()
@@ -43,6 +53,17 @@ func startTwin(ctx context.Context, c *cluster.Cluster, dir *proc.Dir, etcd *Lin
 		return nil, nil, err
 	}
 	return process, port, nil
+}
+
+// oldestFlags leaves out what the oldest version does not know and would refuse.
+func oldestFlags(args []string) []string {
+	args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--feature-gates=") })
+	for i := range args {
+		if strings.HasPrefix(args[i], "--disable-admission-plugins=") {
+			args[i] = strings.Replace(args[i], "PodTopologyLabels,", "", 1)
+		}
+	}
+	return args
 }
 
 // readyz succeeds if the API server says that it is ready.

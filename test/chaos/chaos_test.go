@@ -24,6 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	CHAOS_FAULTS    names or ids, as "N1,N7-drip" (default: all that are possible)
 //	CHAOS_JOURNAL   memory, embedded or nats (default: embedded)
 //	CHAOS_INFORMDS  how many at once (default: 1)
+//	CHAOS_SECOND    version of the second API server: 1.32.0 (default: that of the first)
 //	CHAOS_BASELINE  1: the hand-written informer program in informd's place; it
 //	                breaks invariants, which is no failure then
 //	CHAOS_BINARY    of informd (default: built from this checkout)
@@ -73,8 +74,9 @@ func fromEnvironment() (Options, error) {
 		Seed:     uint64(time.Now().UnixMilli()),
 		Duration: time.Duration(number("CHAOS_MINUTES", 4) * float64(time.Minute)),
 		Journal:  os.Getenv("CHAOS_JOURNAL"), Informds: int(number("CHAOS_INFORMDS", 1)), Baseline: os.Getenv("CHAOS_BASELINE") == "1",
-		DeadHook: os.Getenv("CHAOS_DEAD") == "1",
-		Binary:   os.Getenv("CHAOS_BINARY"), Tags: os.Getenv("CHAOS_TAGS"), Rate: int(number("CHAOS_RATE", defaultRate)),
+		SecondVersion: os.Getenv("CHAOS_SECOND"),
+		DeadHook:      os.Getenv("CHAOS_DEAD") == "1",
+		Binary:        os.Getenv("CHAOS_BINARY"), Tags: os.Getenv("CHAOS_TAGS"), Rate: int(number("CHAOS_RATE", defaultRate)),
 		Logs: os.Getenv("CHAOS_LOGS"), Out: os.Stdout,
 	}
 	if text := os.Getenv("CHAOS_SEED"); text != "" {

@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -31,7 +32,7 @@ func TestMutants(t *testing.T) {
 			o.Patience = 5 * time.Second
 			o.Faults, o.Journal = strings.Split(m.faults, ","), m.journal
 			if os.Getenv("CHAOS_MINUTES") == "" {
-				o.Duration = 45 * time.Second
+				o.Duration = cmp.Or(m.duration, 45*time.Second)
 			}
 			report, err := Run(t.Context(), o)
 			if err != nil {

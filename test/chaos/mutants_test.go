@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // mutant is a bug, of the kind that such programs have, put into informd to see
@@ -13,6 +14,8 @@ type mutant struct {
 	name, file, old, new string
 	// faults show it; journal is embedded unless set.
 	faults, journal string
+	// duration is 45 s unless set.
+	duration time.Duration
 	// caughtBy are the invariants of which at least one must break.
 	caughtBy []string
 }
@@ -73,7 +76,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "gap-not-declared", file: "pkg/dynwatch/lost.go",
-			old: "if l.reason != reasonExpired || l.from < to {", new: "if l.reason != reasonExpired && l.from < to {",
+			old: "if !l.walks() || l.from < to {", new: "if !l.walks() && l.from < to {",
 			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I2"},
 		},
 		{
@@ -84,13 +87,23 @@ func mutants() []mutant {
 		},
 		{
 			name: "known-revision-announced-again", file: "pkg/dynwatch/follow.go",
-			old: "case e != nil && o.ResourceVersion <= t.index.known(e):\n\t\treturn nil", new: "case e != nil && o.ResourceVersion < t.index.known(e):\n\t\treturn nil",
+			old: "case e != nil && o.ResourceVersion <= t.index.known(e) &&", new: "case e != nil && o.ResourceVersion < t.index.known(e) &&",
 			faults: "N1-kill-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
 		},
 		{
 			name: "epoch-not-raised", file: "pkg/dynwatch/rollback.go",
 			old: "t.epoch++", new: "t.epoch += 0",
 			faults: "N6-restore-etcd", caughtBy: []string{"I1", "I2", "I3", "I5", "I6", "I14"},
+		},
+		{
+			name: "list-of-older-revision-trusted", file: "pkg/dynwatch/history.go",
+			old: "t.rollBack()\n\treturn errRolledBack", new: "return nil",
+			faults: "N6-restore-documented,N6-restore-below-running", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
+		},
+		{
+			name: "frozen-bookmarks-count", file: "pkg/dynwatch/progress.go",
+			old: "p.tick(t.cursor, 2*t.timing.tick)\n", new: "p.tick(t.cursor, 2*t.timing.tick)\n\tp.waited = 0\n",
+			faults: "N22-server-stuck", duration: 4 * time.Minute, caughtBy: []string{"I16"},
 		},
 		{
 			name: "watch-from-the-next-revision", file: "pkg/dynwatch/follow.go",

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/informd/informd/test/cluster"
 )
 
 // The journals that informd can be run with.
@@ -27,6 +29,9 @@ type Options struct {
 	Journal string
 	// Informds is how many run at once; more than one needs the journal nats.
 	Informds int
+	// SecondVersion is the version of the second API server: [cluster.Newest]
+	// (default) or [cluster.Oldest].
+	SecondVersion string
 	// Baseline runs the hand-written informer program in informd's place.
 	Baseline bool
 	// Binary is the informd to test. Default: one is built, with the Tags.
@@ -79,6 +84,9 @@ func (o Options) withDefaults() (Options, error) {
 	var errs []error
 	if !slices.Contains([]string{JournalMemory, JournalEmbedded, JournalNATS}, o.Journal) {
 		errs = append(errs, fmt.Errorf("journal %q: want memory, embedded or nats", o.Journal))
+	}
+	if !slices.Contains([]string{"", cluster.Newest, cluster.Oldest}, o.SecondVersion) {
+		errs = append(errs, fmt.Errorf("second version %q: want %s or %s", o.SecondVersion, cluster.Newest, cluster.Oldest))
 	}
 	if o.Informds > 1 && (o.Journal != JournalNATS || o.Baseline) {
 		errs = append(errs, errors.New("several informds need the journal nats"))

@@ -138,7 +138,7 @@ func (r *Rig) startCluster(ctx context.Context) error {
 	if r.etcdLink, err = r.link(etcd.Host); err != nil {
 		return err
 	}
-	twin, port, err := startTwin(ctx, r.cluster, r.dir, r.etcdLink)
+	twin, port, err := startTwin(ctx, r.cluster, r.dir, r.etcdLink, r.options.SecondVersion)
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 				return nil
 			}
 			if err = t.handleEvent(ctx, e); err == nil {
-				q, t.suspect = quiet{since: time.Now()}, false
+				q, t.suspect, t.calm.proven = quiet{since: time.Now()}, false, 0
 			}
 		case <-t.coverage.changed:
 			t.coverage.due = true
@@ -316,10 +316,11 @@ func (t *target) applyTo(ctx context.Context, typ watch.EventType, o *frame.Obje
 // quiet is how long nothing has come, and what was found out about it.
 type quiet struct {
 	since time.Time
-	// confirmed is the revision of a list that equals the index, 0 if none; unequal: the
-	// last list did not.
-	confirmed uint64
-	unequal   bool
+	// confirmed is the revision of a list that equals the index, or, if that was not
+	// listed, the one at which the watch was opened; 0 if none. Unequal: the last list did
+	// not equal the index.
+	confirmed       uint64
+	listed, unequal bool
 }
 
 // sitOut decides what a watch's silence means. One that has said nothing for
@@ -328,7 +329,8 @@ type quiet struct {
 // (core Events send none for up to 10 minutes), whose cursor would grow older
 // than etcd's history, so that the next reconnect would be a gap. Then a list is
 // taken; if it equals the index, and the new watch is still quiet one tick later,
-// there was nothing up to the list's revision, and the cursor moves there. If the list
+// there was nothing up to the list's revision, and the cursor moves there. Large
+// lists are rarer, see calm.go. If the list
 // differs, and the new watch has not brought the difference one tick later, a reconcile
 // follows. The
 // watch that fell silent itself proves nothing: it may hold back an object that
@@ -336,6 +338,7 @@ type quiet struct {
 func (t *target) sitOut(ctx context.Context, q *quiet) error {
 	switch {
 	case q.confirmed != 0:
+		t.calm.moves(t.cursor, q.listed)
 		if q.confirmed > t.cursor {
 			t.setCursor(q.confirmed)
 		}
@@ -345,6 +348,8 @@ func (t *target) sitOut(ctx context.Context, q *quiet) error {
 			return err
 		}
 		return t.settle(ctx)
+	case t.suspect && t.rests(q):
+		q.confirmed = max(t.await.head, t.cursor)
 	case t.suspect:
 		rv, same, err := t.matchesList(ctx)
 		if err != nil {
@@ -352,7 +357,7 @@ func (t *target) sitOut(ctx context.Context, q *quiet) error {
 		}
 		switch {
 		case same:
-			q.confirmed = rv
+			q.confirmed, q.listed = rv, true
 		case q.unequal:
 			return t.fallBehind()
 		}

@@ -56,25 +56,31 @@ func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) 
 	}
 }
 
-// sourceOnPipes is a source of Pods whose requests a handler answers, within a bubble of synctest.
-func sourceOnPipes(t *testing.T, handler http.HandlerFunc) *source {
+// serveOnPipes has a handler answer what comes in, until the test ends.
+func serveOnPipes(t *testing.T, l *pipeListener, handler http.Handler) {
 	t.Helper()
-	l := &pipeListener{make(chan net.Conn), make(chan struct{})}
 	server := http.Server{Handler: handler}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = server.Serve(l) // until it is closed
 	}()
-	s := podSource(t, &rest.Config{Host: "http://pipe", Dial: l.dial})
 	t.Cleanup(func() {
-		s.clients.close()
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
 		<-ended
 		synctest.Wait()
 	})
+}
+
+// sourceOnPipes is a source of Pods whose requests a handler answers, within a bubble of synctest.
+func sourceOnPipes(t *testing.T, handler http.HandlerFunc) *source {
+	t.Helper()
+	l := &pipeListener{make(chan net.Conn), make(chan struct{})}
+	serveOnPipes(t, l, handler)
+	s := podSource(t, &rest.Config{Host: "http://pipe", Dial: l.dial})
+	t.Cleanup(s.clients.close)
 	return s
 }
 
@@ -92,7 +98,10 @@ func podSource(t *testing.T, config *rest.Config) *source {
 	return s
 }
 
-// writePods writes a page of a list of so many Pods, at revision 7 for ever.
+// podsRevision is that of every list of writePods.
+const podsRevision = 300_000
+
+// writePods writes a page of a list of so many Pods.
 func writePods(w io.Writer, r *http.Request, all int) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
@@ -101,7 +110,7 @@ func writePods(w io.Writer, r *http.Request, all int) {
 		to = from + limit
 		next = strconv.Itoa(to)
 	}
-	fmt.Fprintf(w, `{"kind":"List","metadata":{"resourceVersion":"7","continue":%q},"items":[`, next)
+	fmt.Fprintf(w, `{"kind":"List","metadata":{"resourceVersion":"%d","continue":%q},"items":[`, podsRevision, next)
 	for i := from; i < to; i++ {
 		if i > from {
 			fmt.Fprint(w, ",")
@@ -135,7 +144,7 @@ func TestComparisonOutlastsRefusals(t *testing.T) {
 			count++
 			return nil
 		})
-		if err != nil || rv != 7 || count != objects {
+		if err != nil || rv != podsRevision || count != objects {
 			t.Fatalf("listed %d objects at revision %d: %v", count, rv, err)
 		}
 		if len(requests) != objects/pageSize || requests[""] != 1 {
@@ -175,7 +184,7 @@ func TestListResumesWithinAPage(t *testing.T) {
 				})
 				var names []string
 				rv, err := list(t.Context(), s, func(name string) error { names = append(names, name); return nil })
-				if err != nil || rv != 7 || len(names) != 1200 || len(broken) != 2 {
+				if err != nil || rv != podsRevision || len(names) != 1200 || len(broken) != 2 {
 					t.Fatalf("listed %d objects at revision %d, %d pages broke off: %v", len(names), rv, len(broken), err)
 				}
 				slices.Sort(names)

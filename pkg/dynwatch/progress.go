@@ -156,6 +156,6 @@ func (t *target) fallBehind() error {
 		l.phase, l.oldest, l.absent = reconciling, 0, nil
 		return errDiverged
 	}
-	t.lost = &lost{phase: reconciling, from: t.resume(), reason: reasonBehind}
+	t.lost = &lost{phase: reconciling, from: t.calm.since(t.resume()), reason: reasonBehind}
 	return errDiverged
 }

@@ -137,6 +137,7 @@ type target struct {
 	unwatched bool
 	// suspect: the watch was opened because the one before fell silent.
 	suspect bool
+	calm    calm
 	// bookmarked: the watch has brought a bookmark.
 	bookmarked bool
 	// untoldSince is since when it is not known whether the resource has an entry

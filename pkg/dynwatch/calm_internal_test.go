@@ -1,0 +1,143 @@
+package dynwatch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// forgetful is a log that keeps nothing.
+type forgetful struct{}
+
+func (forgetful) Append(context.Context, []event.Event) error { return nil }
+
+func (forgetful) Restore(context.Context, string, func(event.Event)) ([]byte, error) {
+	return nil, nil
+}
+
+func (forgetful) Mark(context.Context, string, []byte) error { return nil }
+
+func (forgetful) Last(context.Context, *event.Event) (event.Event, bool, error) {
+	return event.Event{}, false, nil
+}
+
+// quietServer is an API server with Pods that never change. It counts the requests for them.
+type quietServer struct {
+	pods int
+	// bookmark is the time between bookmarks, 0 for none.
+	bookmark time.Duration
+
+	mu    sync.Mutex
+	count map[string]int
+}
+
+func (s *quietServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	q := r.URL.Query()
+	kind := "page of a list"
+	switch {
+	case r.URL.Path == "/api/v1":
+		fmt.Fprint(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"pods","namespaced":true,"kind":"Pod","verbs":["list","watch","get"]}]}`)
+		return
+	case r.URL.Path != "/api/v1/pods":
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,"reason":"Forbidden"}`)
+		return
+	case q.Has("watch"):
+		kind = "watch"
+	case strings.Contains(q.Get("fieldSelector"), noName):
+		kind = "revision"
+	}
+	s.mu.Lock()
+	s.count[kind]++
+	s.mu.Unlock()
+	switch kind {
+	case "revision":
+		writePods(w, r, 0)
+	case "page of a list":
+		writePods(w, r, s.pods)
+	default:
+		s.watch(w, r)
+	}
+}
+
+func (s *quietServer) watch(w http.ResponseWriter, r *http.Request) {
+	rc := http.NewResponseController(w)
+	_ = rc.Flush()
+	end := time.After(7 * time.Minute)
+	for {
+		var next <-chan time.Time
+		if s.bookmark != 0 {
+			next = time.After(s.bookmark)
+		}
+		select {
+		case <-next:
+			fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"%d"}}}`+"\n", podsRevision)
+			_ = rc.Flush()
+		case <-end:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// TestQuietTargetsAskLittle: what a target of which nothing is heard asks for in an hour.
+func TestQuietTargetsAskLittle(t *testing.T) {
+	for name, test := range map[string]struct {
+		pods     int
+		bookmark time.Duration
+		most     map[string]int
+	}{
+		"with bookmarks":                    {5_000, time.Minute, map[string]int{"watch": 9, "revision": 45, "page of a list": 11 * 2}},
+		"without bookmarks, 100 objects":    {100, 0, map[string]int{"watch": 18, "revision": 18, "page of a list": 19}},
+		"without bookmarks, 5,000 objects":  {5_000, 0, map[string]int{"watch": 18, "revision": 18, "page of a list": 10 * 8}},
+		"without bookmarks, 20,000 objects": {20_000, 0, map[string]int{"watch": 18, "revision": 18, "page of a list": 40 * 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &pipeListener{make(chan net.Conn), make(chan struct{})}
+				api := &quietServer{pods: test.pods, bookmark: test.bookmark, count: make(map[string]int)}
+				serveOnPipes(t, l, api)
+				m, err := New(Options{
+					Cluster: "test", Kubernetes: &rest.Config{Host: "http://pipe", Dial: l.dial}, Log: forgetful{},
+					Reject: func(context.Context, Rejected) error { return nil }, RedactionKey: make([]byte, minKey), Logger: slog.New(slog.DiscardHandler),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer m.Close()
+				if err := m.Apply([]Resource{{Resource: "pods"}}); err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(time.Hour) // in which it begins
+				api.mu.Lock()
+				clear(api.count)
+				api.mu.Unlock()
+				<-time.After(time.Hour)
+				api.mu.Lock()
+				defer api.mu.Unlock()
+				if s := m.Targets()[0]; s.State != Live && s.State != Stale || s.Objects != test.pods {
+					t.Fatalf("target: %+v", s)
+				}
+				t.Logf("requests in an hour: %v", api.count)
+				for kind, n := range api.count {
+					if n > test.most[kind] {
+						t.Errorf("%s: %d requests in an hour, want at most %d", kind, n, test.most[kind])
+					}
+				}
+			})
+		})
+	}
+}

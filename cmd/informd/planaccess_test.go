@@ -80,7 +80,7 @@ func (g *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case parts[0] == "api":
 		fmt.Fprint(w, `{"kind":"APIVersions","versions":["v1"]}`)
 	case len(parts) == 1:
-		var list metav1.APIGroupList
+		list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList"}}
 		for _, group := range slices.Sorted(maps.Keys(served)) {
 			if group != "" {
 				list.Groups = append(list.Groups, groupOf(group))
@@ -90,7 +90,7 @@ func (g *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case len(parts) == 2 && served[parts[1]] != nil:
 		_ = json.NewEncoder(w).Encode(groupOf(parts[1]))
 	case len(parts) == 3:
-		_ = json.NewEncoder(w).Encode(metav1.APIResourceList{APIResources: served[parts[1]]})
+		_ = json.NewEncoder(w).Encode(metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, APIResources: served[parts[1]]})
 	case len(parts) > 3:
 		g.serveObjects(w, r, parts)
 	default:
@@ -101,7 +101,7 @@ func (g *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func groupOf(name string) metav1.APIGroup {
 	v := metav1.GroupVersionForDiscovery{GroupVersion: name + "/v1", Version: "v1"}
-	return metav1.APIGroup{Name: name, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v}
+	return metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup"}, Name: name, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v}
 }
 
 // serveObjects answers a get, list or watch.

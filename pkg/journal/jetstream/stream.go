@@ -68,6 +68,9 @@ func findStream(ctx context.Context, client js.JetStream, wanted js.StreamConfig
 		made = true
 		stream, err = client.CreateStream(ctx, wanted)
 	}
+	if err != nil && made && wanted.MaxBytes > 0 && isFull(err) {
+		return nil, false, tooLarge(ctx, client, wanted, err)
+	}
 	if err != nil {
 		return nil, false, fmt.Errorf("stream %s: %w", wanted.Name, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 // Codes of JetStream errors that the client library has no names for.
 const (
+	codeAccountResources      js.ErrorCode = 10002
 	codeInsufficientResources js.ErrorCode = 10023
 	codeStorageExceeded       js.ErrorCode = 10047
 	codeStoreFailed           js.ErrorCode = 10077
@@ -25,7 +26,7 @@ func isFull(err error) bool {
 		return false
 	}
 	switch refusal.ErrorCode {
-	case codeInsufficientResources, codeStorageExceeded, codeStoreFailed:
+	case codeAccountResources, codeInsufficientResources, codeStorageExceeded, codeStoreFailed:
 		return !isTooLarge(err)
 	default:
 		return false
@@ -58,6 +59,10 @@ func (t *trouble) begin(err error) {
 		t.since = time.Now()
 	}
 	t.full = full
+	if storage, ok := errors.AsType[*StorageError](err); ok {
+		t.logger.Error("journal cannot be opened; trying again", slog.Any("err", storage))
+		return
+	}
 	if full {
 		t.logger.Error("journal is full: watching stands still until there is room; raise journal.maxBytes (and the stream's max_bytes), "+
 			"lower historyPerObject, or free space on the server's disk", slog.Any("err", err))

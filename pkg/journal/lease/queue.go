@@ -181,6 +181,9 @@ func (q *queue) report(err error) {
 		q.trouble = ""
 		return
 	}
+	if errors.Is(err, nats.ErrReconnectBufExceeded) {
+		err = errors.New("there is no connection") // the library says that its buffer is full
+	}
 	if text := err.Error(); text != q.trouble {
 		q.trouble = text
 		q.options.Logger.Warn("the lease of the journal cannot be asked for; trying again", "bucket", q.options.Bucket, "err", err)

@@ -1,16 +1,15 @@
 package nats
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/informd/informd/pkg/natsconn"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -25,40 +24,7 @@ const (
 
 // explain adds what to do to errors that only the user can mend. explain(nil) is
 // nil.
-func explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	if isRefusal(err) {
-		return fmt.Errorf("the server refuses the credentials: %w; check credsFile, nkeyFile, tokenFile or the user in url", err)
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("the server's certificate is not trusted: %w; check tls.caFile and tls.serverName", err)
-	}
-	// crypto/tls has no exported type for what the other side says.
-	if said, ok := errors.AsType[*net.OpError](err); ok && said.Op == "remote error" || errors.Is(err, client.ErrTLS) {
-		return fmt.Errorf("TLS fails: %w; does the server demand a client certificate (tls.certFile and tls.keyFile)?", err)
-	}
-	if errors.Is(err, client.ErrPermissionViolation) {
-		return fmt.Errorf("the server denies a permission: %w; docs/nats.md lists what the user needs", err)
-	}
-	if errors.Is(err, client.ErrSecureConnWanted) {
-		return fmt.Errorf("the server has no TLS: %w; use nats:// and remove tls, or turn TLS on there", err)
-	}
-	return err
-}
-
-// isRefusal knows the server's words for wrong credentials. The library has errors
-// for them, but not in every place.
-func isRefusal(err error) bool {
-	text := strings.ToLower(err.Error())
-	for _, words := range []string{"authorization violation", "authentication expired", "authentication revoked", "authentication timeout"} {
-		if strings.Contains(text, words) {
-			return true
-		}
-	}
-	return false
-}
+func explain(err error) error { return natsconn.Explain(err, "") }
 
 // orEOF gives the silent end of a connection a name.
 func orEOF(err error) error {

@@ -61,10 +61,10 @@ func (s *streamSink) Write(ctx context.Context, batch []event.Event) (int, error
 	for began := time.Now(); ; {
 		n, err := s.write(ctx, batch[written:])
 		written += n
-		if !electing(err) || time.Since(began) >= electionPatience {
+		if !passing(err) || time.Since(began) >= electionPatience {
 			return written, orContext(ctx, err)
 		}
-		s.logger.Debug("the stream does not answer, as if it had no leader; trying again", slog.Any("err", err))
+		s.logger.Debug("stream has no leader, or a copy of it was behind; trying again", slog.Any("err", err))
 		select {
 		case <-time.After(electionPause):
 		case <-ctx.Done():
@@ -76,9 +76,14 @@ func (s *streamSink) Write(ctx context.Context, batch []event.Event) (int, error
 // errNoAnswer is the lack of an answer in time.
 var errNoAnswer = errors.New("no answer in time")
 
-// electing reports whether an error is one that a stream has while it elects a leader.
-func electing(err error) bool {
-	return errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, errNoAnswer)
+// passing reports whether an error is one that a stream has while it elects a leader, or
+// when the last message of a subject was read from a copy that was a moment behind: after
+// another informd has died, the newest messages are its own.
+func passing(err error) bool {
+	var refusal *jetstream.APIError
+	return errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, errNoAnswer) ||
+		errors.As(err, &refusal) && (refusal.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+			refusal.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
 // Close implements [sink.Sink].

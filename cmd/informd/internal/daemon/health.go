@@ -18,6 +18,10 @@ type health struct {
 	mu sync.Mutex
 	// failing are the calls that fail at the moment, by name.
 	failing map[string]failure
+	// complaint is what the server said out of turn, or why there is no connection, and
+	// complained when.
+	complaint  error
+	complained time.Time
 	// problem and held ask the relay and the lease; nil while the journal is not open.
 	problem func() string
 	held    func() error
@@ -46,6 +50,16 @@ func (h *health) report(call string, err error) {
 	h.failing[call] = f
 }
 
+// complain notes what the server says out of turn; nil: there is a new connection.
+func (h *health) complain(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.complaint, h.complained = err, time.Now()
+}
+
+// complaintFor is how long a complaint counts that is not repeated.
+const complaintFor = 15 * time.Second
+
 // watch has state ask the relay and the lease, too.
 func (h *health) watch(problem func() string, held func() error) {
 	h.mu.Lock()
@@ -57,6 +71,9 @@ func (h *health) watch(problem func() string, held func() error) {
 func (h *health) state() (ok bool, reason string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.complaint != nil && time.Since(h.complained) < complaintFor {
+		return false, h.complaint.Error()
+	}
 	if h.problem != nil {
 		if reason := h.problem(); reason != "" {
 			return false, reason

@@ -13,6 +13,7 @@ import (
 	"github.com/informd/informd/cmd/informd/internal/relay"
 	"github.com/informd/informd/pkg/journal/jetstream"
 	"github.com/informd/informd/pkg/journal/lease"
+	"github.com/informd/informd/pkg/natsconn"
 )
 
 const (
@@ -31,10 +32,13 @@ func (s *store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 		return fmt.Errorf("find the name of this host: %w", err)
 	}
 	holder := fmt.Sprintf("%s/%d", host, os.Getpid())
-	conn, err := s.connect(c)
+	conn, shown, err := s.connect(c)
 	if err != nil {
 		return err
 	}
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	go shown.watch(watching, conn)
 	s.close = append(s.close, func() error { conn.Close(); return nil })
 	held, err := lease.Acquire(ctx, conn, lease.Options{
 		// Another cluster's informd is not to wait here: the stream refuses it.
@@ -76,28 +80,33 @@ func (s *store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 }
 
 // connect makes the connection to the journal's server.
-func (s *store) connect(c *config.Config) (*nats.Conn, error) {
+func (s *store) connect(c *config.Config) (*nats.Conn, *complaint, error) {
 	options, err := c.Journal.Options("informd/" + c.Cluster + "/journal")
 	if err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
+		return nil, nil, fmt.Errorf("journal: %w", err)
 	}
 	options.FlusherTimeout = flushTimeout // a server that takes nothing must not hold a call for long
-	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		s.logger.Warn("the journal's server complains", "err", err)
-	}
+	// Credentials may be corrected while informd tries; the library would give up.
+	options.IgnoreAuthErrorAbort = true
+	shown := &complaint{logger: s.logger, health: s.health}
+	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { shown.take(err) }
+	options.ReconnectErrCB = func(_ *nats.Conn, err error) { shown.take(err) }
 	options.DisconnectedErrCB = func(conn *nats.Conn, err error) {
 		if conn.IsClosed() {
 			return // by Close
 		}
 		s.logger.Warn("connection to the journal lost", "err", err)
 	}
-	options.ReconnectedCB = func(conn *nats.Conn) { s.logger.Info("connected to the journal", "server", conn.ConnectedAddr()) }
+	options.ReconnectedCB = func(conn *nats.Conn) {
+		shown.over()
+		s.logger.Info("connected to the journal", "server", conn.ConnectedAddr())
+	}
 	options.ConnectedCB = options.ReconnectedCB
 	conn, err := options.Connect()
 	if err != nil {
-		return nil, fmt.Errorf("journal: connect: %w", err)
+		return nil, nil, fmt.Errorf("journal: connect: %w", natsconn.Explain(err, "journal."))
 	}
-	return conn, nil
+	return conn, shown, nil
 }
 
 // fit is [lease.Options.Fit].

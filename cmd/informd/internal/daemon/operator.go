@@ -33,7 +33,7 @@ func (o operator) pipeline() (*pipeline, error) {
 	if p := o.daemon.pipeline.Load(); p != nil {
 		return p, nil
 	}
-	return nil, errNotOpen
+	return nil, o.daemon.notOpen()
 }
 
 // runner finds a sink by its name.

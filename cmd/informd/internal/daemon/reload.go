@@ -54,7 +54,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	p := d.pipeline.Load()
 	if p == nil || r.closed {
 		r.logger.Warn("config is not reloaded: informd is starting or stopping")
-		return errNotOpen
+		return d.notOpen()
 	}
 	seen := lookAt(d.config.Path)
 	next, err := r.load()

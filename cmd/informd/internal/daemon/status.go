@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -90,6 +91,17 @@ func (d *Daemon) journalStatus() admin.Journal {
 	shown.Unusable = p.store.relay.Load() != nil && shown.Problem != ""
 	shown.Stuck = p.store.stuck != nil && p.store.stuck()
 	return shown
+}
+
+// notOpen says why the journal is not open: to whoever wants to use it.
+func (d *Daemon) notOpen() error {
+	if holder := d.standby(); holder != "" {
+		return fmt.Errorf("this informd is a standby: %s is active and has the journal (host or Pod/process id); send the command to that one", holder)
+	}
+	if _, reason := d.health.state(); reason != "" {
+		return fmt.Errorf("%w: %s", errNotOpen, reason)
+	}
+	return errNotOpen
 }
 
 // standby names the informd that writes to the journal instead of this one.

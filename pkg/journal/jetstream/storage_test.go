@@ -1,0 +1,47 @@
+package jetstream_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/journal/jetstream"
+)
+
+// TestServerTooSmall: where the server cannot reserve journal.maxBytes, the error names the
+// key, the size and the next step, and Open works once the config asks for less.
+func TestServerTooSmall(t *testing.T) {
+	h := newHost(t) // which has 1 GiB
+	var log bytes.Buffer
+	reported := make(chan error, 100)
+	c := h.config()
+	c.MaxBytes = 10 << 30
+	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	c.Report = func(call string, err error) {
+		select {
+		case reported <- err:
+		default:
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := jetstream.Open(ctx, c); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Open: %v", err)
+	}
+	for _, want := range []string{"journal.maxBytes", "10737418240", "max_file_store", "insufficient storage"} {
+		if err := <-reported; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("reported %v, want %q", err, want)
+		}
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, log.String())
+		}
+	}
+	if strings.Contains(log.String(), "journal is full") {
+		t.Errorf("the log says that the journal is full:\n%s", log.String())
+	}
+	mustClose(t, h.open(func(c *jetstream.Config) { c.MaxBytes = 64 << 20 }))
+}

@@ -26,6 +26,8 @@ E2E_TIMEOUT ?= 40m
 MINUTES ?= 10
 # CI runs the faults that need nothing of the machine beyond processes and links.
 CI_CHAOS := SEED=11 MINUTES=6 FAULTS=N1,N2,N3,N5,N7,N9,N10,N11,N13,N14,N17
+# The same faults under the load of Kubernetes' own controllers.
+CI_INDEPENDENT := SEED=12 MINUTES=2 FAULTS=N1,N2,N3,N5,N7,N9,N10,N11,N13,N14,N17
 
 ##@ Use
 
@@ -73,6 +75,12 @@ chaos: servers ## informd under random faults for MINUTES (10); SEED=… repeats
 .PHONY: chaos-long
 chaos-long: ## the same for 40 minutes
 	@$(MAKE) --no-print-directory chaos MINUTES=40
+
+.PHONY: chaos-independent
+chaos-independent: servers ## the same with one wildcard over everything and a load that Kubernetes' own controllers make
+	@echo '==> random faults under independent load'
+	cd test && CHAOS_INDEPENDENT=1 CHAOS_SEED='$(SEED)' CHAOS_MINUTES='$(MINUTES)' CHAOS_FAULTS='$(FAULTS)' CHAOS_JOURNAL='$(JOURNAL)' CHAOS_PODS='$(PODS)' \
+		$(GO) test ./chaos -run '^TestChaos$$' -count 1 -v -timeout $$(($(MINUTES) * 2 + 15))m
 
 .PHONY: mutants
 mutants: servers ## the harness of random faults against informds with one bug each (about an hour)
@@ -150,6 +158,7 @@ tidy-check: ## fail if go.mod or go.sum is not in order
 .PHONY: ci
 ci: tidy-check lint build test ## all that CI runs
 	@$(MAKE) --no-print-directory chaos $(CI_CHAOS)
+	@$(MAKE) --no-print-directory chaos-independent $(CI_INDEPENDENT)
 
 .PHONY: clean
 clean: ## remove what was built here

@@ -30,7 +30,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	CHAOS_BINARY    of informd (default: built from this checkout)
 //	CHAOS_TAGS      to build informd with
 //	CHAOS_DEAD      1: the webhook takes nothing until the faults are over
-//	CHAOS_RATE      writes per second (default: 200)
+//	CHAOS_RATE      writes per second (default: 200; 10 in an independent run)
+//	CHAOS_INDEPENDENT
+//	                1: Kubernetes' own controllers make the load
+//	CHAOS_PODS      of an independent run's Deployments, at most (default: 600)
 //	CHAOS_REPORT    path of the report as JSON
 //	CHAOS_LOGS      directory to keep informd's logs in
 func TestChaos(t *testing.T) {
@@ -76,7 +79,8 @@ func fromEnvironment() (Options, error) {
 		Journal:  os.Getenv("CHAOS_JOURNAL"), Informds: int(number("CHAOS_INFORMDS", 1)), Baseline: os.Getenv("CHAOS_BASELINE") == "1",
 		SecondVersion: os.Getenv("CHAOS_SECOND"),
 		DeadHook:      os.Getenv("CHAOS_DEAD") == "1",
-		Binary:        os.Getenv("CHAOS_BINARY"), Tags: os.Getenv("CHAOS_TAGS"), Rate: int(number("CHAOS_RATE", defaultRate)),
+		Binary:        os.Getenv("CHAOS_BINARY"), Tags: os.Getenv("CHAOS_TAGS"), Rate: int(number("CHAOS_RATE", 0)),
+		Independent: os.Getenv("CHAOS_INDEPENDENT") == "1", Pods: int(number("CHAOS_PODS", 0)),
 		Logs: os.Getenv("CHAOS_LOGS"), Out: os.Stdout,
 	}
 	if text := os.Getenv("CHAOS_SEED"); text != "" {

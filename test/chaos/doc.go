@@ -16,6 +16,11 @@
 // The schedule of faults and the choices of the workload repeat with it; the
 // interleaving of the processes does not.
 //
+// An independent run (Options.Independent) has another load: kube-controller-manager,
+// kube-scheduler and kwok run Deployments that scale and roll, Jobs that are removed
+// after they succeed, namespaces that are deleted with all that is in them, leases and
+// Events. informd has one wildcard over everything that the API server serves.
+//
 // # What is checked
 //
 //	I1   the last thing delivered of every key is etcd's last state, or a deletion

@@ -34,6 +34,11 @@ type Options struct {
 	SecondVersion string
 	// Baseline runs the hand-written informer program in informd's place.
 	Baseline bool
+	// Independent has Kubernetes' own controllers make the load, and informd watch
+	// everything: see independent.go.
+	Independent bool
+	// Pods is how many Pods the Deployments of an independent run have at most.
+	Pods int
 	// Binary is the informd to test. Default: one is built, with the Tags.
 	Binary string
 	Tags   string
@@ -54,6 +59,7 @@ type Options struct {
 
 const (
 	defaultRate     = 200
+	defaultPods     = 600
 	defaultDuration = 4 * time.Minute
 	defaultRSS      = 512 << 20
 	defaultPatience = 2 * time.Minute
@@ -68,6 +74,12 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Rate == 0 {
 		o.Rate = defaultRate
+		if o.Independent {
+			o.Rate = independentRate
+		}
+	}
+	if o.Pods == 0 {
+		o.Pods = defaultPods
 	}
 	if o.Duration == 0 {
 		o.Duration = defaultDuration
@@ -90,6 +102,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Informds > 1 && (o.Journal != JournalNATS || o.Baseline) {
 		errs = append(errs, errors.New("several informds need the journal nats"))
+	}
+	if o.Independent && o.Baseline {
+		errs = append(errs, errors.New("the baseline has no wildcard, which an independent run needs"))
 	}
 	return o, errors.Join(errs...)
 }

@@ -145,8 +145,10 @@ func (o *Oracle) record(deleted bool, kv *mvccpb.KeyValue, now time.Time) (*Obje
 	}
 	b, err := decodeObject(kv.Value)
 	target := o.targets[b.group+"/"+b.kind]
-	if err != nil || target == "" {
-		return nil, Revision{} // not an object (an allocation map, say), or not of the run
+	if err != nil || target == "" || b.uid == "" {
+		// Not an object (an allocation map, the address of an API server), or not of
+		// the run.
+		return nil, Revision{}
 	}
 	object := o.truth.Objects[b.uid]
 	if object == nil {

@@ -68,6 +68,9 @@ type Rig struct {
 // the caller has to Close.
 func NewRig(ctx context.Context, options Options) (*Rig, error) {
 	r := &Rig{options: options, kinds: kinds(), targets: make(map[string]bool)}
+	if options.Independent {
+		r.kinds = independentKinds()
+	}
 	for _, k := range r.kinds {
 		r.targets[k.target()] = true
 	}
@@ -119,13 +122,21 @@ func (r *Rig) start(ctx context.Context) error {
 
 func (r *Rig) startCluster(ctx context.Context) error {
 	var err error
-	r.cluster, err = cluster.New(ctx, cluster.Options{
+	options := cluster.Options{
 		APIServerFlags: []string{"--storage-media-type=application/json", eventTTL}, NoListSnapshots: true, EtcdQuotaBytes: 8 << 30,
-	})
-	if err != nil {
+	}
+	if r.options.Independent {
+		options.Controllers, options.Nodes = true, independentNodes
+	}
+	if r.cluster, err = cluster.New(ctx, options); err != nil {
 		return err
 	}
 	r.closing(r.cluster.Close)
+	if r.options.Independent {
+		if err := r.discoverKinds(); err != nil {
+			return err
+		}
+	}
 	r.oracle, err = NewOracle(r.cluster.EtcdEndpoint(), r.kinds, r.expect)
 	if err != nil {
 		return err

@@ -30,11 +30,13 @@ type run struct {
 	options  Options
 	rig      *Rig
 	workload *Workload
-	nemesis  *Nemesis
-	base     uint64 // the baseline's first lists
-	settled  uint64 // see Truth
-	late     []Violation
-	began    time.Time
+	// controllers make the load of an independent run; nil in others.
+	controllers *controllers
+	nemesis     *Nemesis
+	base        uint64 // the baseline's first lists
+	settled     uint64 // see Truth
+	late        []Violation
+	began       time.Time
 }
 
 // Run builds the rig, torments informd for the duration and checks what the sinks
@@ -69,8 +71,10 @@ func (r *run) keepLogs() error {
 }
 
 func (r *run) torment(ctx context.Context) (*Report, error) {
-	r.workload = StartWorkload(r.rig.dynamic, r.rig.kinds, r.options.Seed, r.options.Rate)
-	defer r.workload.Stop()
+	if err := r.startLoad(); err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.stopLoad() }() // after an error; else it is stopped already
 	pause(ctx, prefill)
 	if err := r.rig.StartInformd(ctx); err != nil {
 		return nil, err
@@ -92,7 +96,9 @@ func (r *run) torment(ctx context.Context) (*Report, error) {
 		r.rig.hook.Behave(Manners{})
 	}
 	pause(ctx, calm)
-	r.workload.Stop()
+	if err := r.stopLoad(); err != nil {
+		return nil, err
+	}
 	r.arrive(ctx)
 	if err := r.restartQuietly(ctx); err != nil {
 		return nil, err

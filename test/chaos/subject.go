@@ -95,9 +95,7 @@ func (r *Rig) writeKubeconfig() (string, error) {
 func (r *Rig) config(kubeconfig, admin string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cluster: chaos\nkubernetes: {kubeconfig: %q}\nresources:\n", kubeconfig)
-	for _, k := range r.kinds {
-		fmt.Fprintf(&b, "  - {group: %q, resource: %s}\n", k.gvr.Group, k.gvr.Resource)
-	}
+	b.WriteString(r.resources())
 	switch r.options.Journal {
 	case JournalMemory:
 		fmt.Fprintf(&b, "journal: {type: memory, dir: %q, maxBytes: 64MiB}\n", r.journalDir())

@@ -32,11 +32,12 @@ type coverage struct {
 	// due: the Namespaces may have changed since this was brought in line with them.
 	due bool
 	// known: covered is what it should be, as of the revision at of the Namespaces.
-	// Hash is of the names in it.
 	known   bool
 	at      uint64
-	hash    uint64
-	covered map[string]struct{}
+	covered nameSet
+	// seen is the place in the view of the Namespaces that covered is in line with, 0 if
+	// all names are to be compared.
+	seen uint64
 	// leaving are no longer covered, but the stream has not yet passed the revision
 	// at which that was found out.
 	leaving map[string]departure
@@ -88,10 +89,10 @@ func (c *coverage) turningNow() string {
 	return strings.Join(slices.Sorted(maps.Keys(all)), ",")
 }
 
-// hashOf tells two sets of names apart.
-func hashOf(names map[string]struct{}) uint64 {
+// formerHash is the hash of the names in marks of earlier versions.
+func formerHash(names *nameSet) uint64 {
 	h := fnv.New64a()
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	for _, name := range slices.Sorted(names.all()) {
 		_, _ = io.WriteString(h, name+",") // a hash takes everything
 	}
 	return h.Sum64()
@@ -100,7 +101,7 @@ func hashOf(names map[string]struct{}) uint64 {
 // publish shows the filter what is covered now.
 func (t *target) publish() {
 	c := &t.coverage
-	t.filter.labelled.Store(&labelled{covered: maps.Clone(c.covered), leaving: maps.Clone(c.leaving)})
+	t.filter.labelled.Store(&labelled{covered: c.covered, leaving: maps.Clone(c.leaving)})
 }
 
 // trouble says why the Namespaces are not followed at the moment, nil if they are or
@@ -112,13 +113,11 @@ func (c *coverage) trouble() error {
 	return c.namespaces.trouble()
 }
 
-// matching returns the namespaces that should be covered, see namespaces.matching.
-func (t *target) matching() (map[string]turned, uint64, error) {
-	selector, err := labels.Parse(t.spec.namespaceSelector)
-	if err != nil {
-		return nil, 0, fmt.Errorf("%w: namespace selector: %w", errUnusable, err)
-	}
-	return t.coverage.namespaces.matching(selector, t.filter.named)
+// lookAtNamespaces returns how the namespaces that should be covered differ from those that are, see
+// namespaces.look.
+func (t *target) lookAtNamespaces() (*viewed, error) {
+	c := &t.coverage
+	return c.namespaces.look(t.spec.viewKey(), c.covered, c.seen)
 }
 
 // awaitNamespaces waits for the first list of the Namespaces and decides with which
@@ -127,9 +126,14 @@ func (t *target) matching() (map[string]turned, uint64, error) {
 func (t *target) awaitNamespaces(ctx context.Context) error {
 	c := &t.coverage
 	if c.changed == nil {
-		c.changed = c.namespaces.join(t.timing)
+		selector, err := labels.Parse(t.spec.namespaceSelector)
+		if err != nil {
+			return fmt.Errorf("%w: namespace selector: %w", errUnusable, err)
+		}
+		c.changed = c.namespaces.join(t.timing, t.spec.viewKey(), selector, newFilter(t.spec).named)
 	}
-	now, at, err := t.matching()
+	c.seen = 0
+	now, err := c.namespaces.begin(t.spec.viewKey())
 	switch {
 	case err != nil:
 		return fmt.Errorf("namespaceSelector: %w", err)
@@ -137,7 +141,7 @@ func (t *target) awaitNamespaces(ctx context.Context) error {
 		t.setState(Syncing, "waiting for the first list of namespaces")
 		return t.stand(ctx)
 	}
-	c.covered, c.at = setOf(now), at
+	c.covered, c.at = now.matching, now.at
 	c.leaving, c.listed = make(map[string]departure), make(map[string]uint64)
 	c.turning, c.doubtful = make(map[string]struct{}), make(map[string]struct{})
 	c.skipped = make(map[string]uint64)
@@ -148,10 +152,12 @@ func (t *target) awaitNamespaces(ctx context.Context) error {
 	for _, rv := range t.ended {
 		c.ahead = max(c.ahead, rv)
 	}
-	if err := t.goOnWith(ctx, now); err != nil {
+	if err := t.goOnWith(ctx, &now.matching); err != nil {
 		return err
 	}
-	c.hash, c.known = hashOf(c.covered), true
+	if c.known = true; c.covered.equals(&now.matching) {
+		c.seen = now.seq
+	}
 	t.publish()
 	return nil
 }
@@ -171,16 +177,8 @@ func (t *target) stand(ctx context.Context) error {
 	}
 }
 
-func setOf(all map[string]turned) map[string]struct{} {
-	set := make(map[string]struct{}, len(all))
-	for name := range all {
-		set[name] = struct{}{}
-	}
-	return set
-}
-
 // goOnWith makes the coverage what it was at the mark, if there is one that counts.
-func (t *target) goOnWith(ctx context.Context, now map[string]turned) error {
+func (t *target) goOnWith(ctx context.Context, now *nameSet) error {
 	c, m := &t.coverage, t.marked
 	if !m.Synced || m.NamespacesAt == 0 || t.lost != nil && t.lost.reason == reasonSelection {
 		return nil
@@ -201,8 +199,8 @@ func (t *target) goOnWith(ctx context.Context, now map[string]turned) error {
 		return err
 	}
 	for name := range c.doubtful {
-		delete(c.covered, name)
-		if _, ok := now[name]; !ok {
+		c.covered = c.covered.without(name)
+		if !now.has(name) {
 			c.leaving[name] = departure{}
 		}
 	}
@@ -213,7 +211,7 @@ func (t *target) goOnWith(ctx context.Context, now map[string]turned) error {
 // coveredThen makes covered what it was at a mark; false if that cannot be told any more.
 func (t *target) coveredThen(ctx context.Context, m mark) (bool, error) {
 	c := &t.coverage
-	same, newest := m.Namespaces == hashOf(c.covered), c.at
+	same, newest := m.Namespaces == c.covered.hash() || m.Namespaces == formerHash(&c.covered), c.at
 	if !same {
 		then, err := t.matchingAt(ctx, m.NamespacesAt)
 		if expired(err) || unsupported(err) {
@@ -226,7 +224,7 @@ func (t *target) coveredThen(ctx context.Context, m mark) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		c.covered, c.at = then, m.NamespacesAt
+		c.covered, c.at = nameSetOf(maps.Keys(then)), m.NamespacesAt
 	}
 	if same && len(c.doubtful) == 0 || m.NamespacesAt >= m.RV || m.RV > newest {
 		return true, nil

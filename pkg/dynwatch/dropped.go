@@ -81,7 +81,7 @@ func (t *target) siftNamespaces() {
 	c := &t.coverage
 	for e := range t.index.all() {
 		namespace := t.index.namespace(e)
-		_, covered := c.covered[namespace]
+		covered := c.covered.has(namespace)
 		_, leaving := c.leaving[namespace]
 		_, doubtful := c.doubtful[namespace]
 		if !covered && !leaving && !doubtful {

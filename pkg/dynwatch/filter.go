@@ -100,7 +100,7 @@ type filter struct {
 // labelled are the namespaces that are covered by label, and those that no longer
 // are but of which the watch has yet to bring what came before that.
 type labelled struct {
-	covered map[string]struct{}
+	covered nameSet
 	leaving map[string]departure
 }
 
@@ -139,8 +139,7 @@ func (f *filter) covers(namespace string) bool {
 	if l == nil {
 		return f.named(namespace)
 	}
-	_, ok := l.covered[namespace]
-	return ok
+	return l.covered.has(namespace)
 }
 
 // wants reports whether frames of a namespace are to be told: it is covered, or was

@@ -75,7 +75,7 @@ func (t *target) position() mark {
 		Resynced: t.again.resync.position(), Custom: t.nudge.custom.Load(),
 	}
 	if t.coverage.known {
-		m.Namespaces, m.NamespacesAt, m.Turning = t.coverage.hash, t.coverage.at, t.coverage.turningNow()
+		m.Namespaces, m.NamespacesAt, m.Turning = t.coverage.covered.hash(), t.coverage.at, t.coverage.turningNow()
 	} else {
 		m.Namespaces, m.NamespacesAt, m.Turning = t.marked.Namespaces, t.marked.NamespacesAt, t.marked.Turning
 	}

@@ -59,7 +59,7 @@ func (p *planner) coverageOf(s spec) (covered, error) {
 	}
 	c.names, c.listed = slices.Sorted(maps.Keys(now)), true
 	if s.namespaceSelector != "" {
-		c.filter.labelled.Store(&labelled{covered: setOf(now)})
+		c.filter.labelled.Store(&labelled{covered: nameSetOf(maps.Keys(now))})
 	}
 	return c, nil
 }

@@ -27,7 +27,10 @@ type namespaces struct {
 	backoffCap time.Duration
 
 	mu    sync.Mutex // for a moment only
-	users map[chan struct{}]struct{}
+	users map[chan struct{}]viewKey
+	views map[viewKey]*namespaceView
+	// told is when all users were woken last.
+	told time.Time
 	// known is nil until the first list; at is the revision that it is of.
 	known map[string]*namespace
 	at    uint64
@@ -75,21 +78,22 @@ func namespaceResource() schema.GroupVersionResource {
 }
 
 func newNamespaces(c *clients, logger *slog.Logger) (*namespaces, error) {
-	n := &namespaces{logger: logger, users: make(map[chan struct{}]struct{})}
+	n := &namespaces{logger: logger, users: make(map[chan struct{}]viewKey), views: make(map[viewKey]*namespaceView)}
 	var err error
 	n.watch, err = newMetadataWatch(c, namespaceResource(), "Namespace", n)
 	return n, err
 }
 
-// join starts the watch if nobody has yet. The channel gets a value whenever there
-// may be something new; whoever joined leaves with it.
-func (n *namespaces) join(tm timing) chan struct{} {
+// join begins to look at a view, and starts the watch if it does not run. The channel
+// gets a value whenever there may be something new; the user leaves with it.
+func (n *namespaces) join(tm timing, key viewKey, selector labels.Selector, named func(string) bool) chan struct{} {
 	n.turn.Lock()
 	defer n.turn.Unlock()
 	changed := make(chan struct{}, 1)
 	changed <- struct{}{}
 	n.mu.Lock()
-	n.users[changed] = struct{}{}
+	n.users[changed] = key
+	n.view(key, selector, named).users[changed] = struct{}{}
 	first := len(n.users) == 1
 	n.mu.Unlock()
 	if first {
@@ -105,12 +109,31 @@ func (n *namespaces) join(tm timing) chan struct{} {
 	return changed
 }
 
+// view returns a view, which it makes if there is none. The caller holds mu.
+func (n *namespaces) view(key viewKey, selector labels.Selector, named func(string) bool) *namespaceView {
+	v := n.views[key]
+	if v == nil {
+		v = &namespaceView{selector: selector, named: named, users: make(map[chan struct{}]struct{})}
+		if n.known != nil {
+			v.relist(n.known)
+		}
+		n.views[key] = v
+	}
+	return v
+}
+
 // leave ends the watch if nobody else needs it, and waits until it has ended.
 func (n *namespaces) leave(changed chan struct{}) {
 	n.turn.Lock()
 	defer n.turn.Unlock()
 	n.mu.Lock()
+	key := n.users[changed]
 	delete(n.users, changed)
+	if v := n.views[key]; v != nil {
+		if delete(v.users, changed); len(v.users) == 0 {
+			delete(n.views, key)
+		}
+	}
 	last := len(n.users) == 0
 	n.mu.Unlock()
 	if last {
@@ -197,20 +220,42 @@ func (n *namespaces) opened() {
 	}
 }
 
-// tell wakes those who have joined.
+// tellEvery is how often all users are woken at least, so that their marks follow the
+// revision of the Namespaces.
+const tellEvery = time.Minute
+
+// tell wakes all users.
 func (n *namespaces) tell() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.tellAll()
+}
+
+// tellAll is tell for a caller that holds mu.
+func (n *namespaces) tellAll() {
+	n.told = time.Now()
 	for changed := range n.users {
-		select {
-		case changed <- struct{}{}:
-		default: // it has yet to look anyway
-		}
+		wake(changed)
+	}
+}
+
+// tellUsers wakes the users of a view. The caller holds mu.
+func (v *namespaceView) tellUsers() {
+	for changed := range v.users {
+		wake(changed)
+	}
+}
+
+func wake(changed chan struct{}) {
+	select {
+	case changed <- struct{}{}:
+	default: // it has yet to look anyway
 	}
 }
 
 func (n *namespaces) watched(typ watch.EventType, o *metadataObject) {
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.at = max(n.at, o.rv)
 	after := max(o.rv, 1) - 1
 	switch typ {
@@ -220,8 +265,14 @@ func (n *namespaces) watched(typ watch.EventType, o *metadataObject) {
 	default:
 		n.keep(n.known, o, after)
 	}
-	n.mu.Unlock()
-	n.tell()
+	for _, v := range n.views {
+		if typ != watch.Bookmark && v.update(o.name, n.known[o.name]) {
+			v.tellUsers()
+		}
+	}
+	if typ == watch.Bookmark || time.Since(n.told) >= tellEvery {
+		n.tellAll()
+	}
 }
 
 func (n *namespaces) listed(objects []metadataObject, rv uint64, restored bool) {
@@ -235,8 +286,11 @@ func (n *namespaces) listed(objects []metadataObject, rv uint64, restored bool) 
 		n.keep(all, &objects[i], after)
 	}
 	n.known, n.at = all, rv
+	for _, v := range n.views {
+		v.relist(n.known)
+	}
+	n.tellAll()
 	n.mu.Unlock()
-	n.tell()
 }
 
 // keep notes a namespace's labels in all, which it had not yet at revision after, if

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -17,14 +18,14 @@ func (t *target) reselect(ctx context.Context) error {
 	if !c.due || !c.known || t.lost != nil || len(t.undecided) > 0 {
 		return nil
 	}
-	now, at, err := t.matching()
+	now, err := t.lookAtNamespaces()
 	if err != nil || now == nil {
 		return err
 	}
-	arriving, departing := c.differs(now)
+	arriving, departing := t.coverage.toTurn(now)
 	if len(arriving)+len(departing) > 0 {
 		t.abandonAudit()
-		if err := t.turn(ctx, arriving, departing, now, at); err != nil {
+		if err := t.turn(ctx, arriving, departing, now); err != nil {
 			if expired(err) {
 				// It was a list that took too long, and not the watch.
 				err = fmt.Errorf("list a namespace: %v", err) //nolint:errorlint // see above
@@ -33,40 +34,30 @@ func (t *target) reselect(ctx context.Context) error {
 		}
 	}
 	c.due = false
-	c.leftOut.prune(at)
-	if c.at != at {
-		c.at = at
+	c.seen = now.seq
+	c.leftOut.prune(now.at)
+	if c.at != now.at {
+		c.at = now.at
 		t.markSoon()
 	}
 	return nil
 }
 
-// differs returns the names that are to be covered and are not, and those that are
+// toTurn returns the names that are to be covered and are not, and those that are
 // and should not be.
-func (c *coverage) differs(now map[string]turned) (arriving, departing []string) {
-	for name := range now {
-		if _, ok := c.covered[name]; !ok {
-			arriving = append(arriving, name)
-		}
-	}
-	for name := range c.covered {
-		if _, ok := now[name]; !ok {
-			departing = append(departing, name)
-		}
-	}
+func (c *coverage) toTurn(now *viewed) (arriving, departing []string) {
+	departs := maps.Clone(now.departing)
 	for name, d := range c.leaving {
-		if _, ok := now[name]; !ok && d.until == 0 {
-			departing = append(departing, name) // it was broken off
+		if d.until == 0 && !now.matching.has(name) {
+			departs[name] = struct{}{} // it was broken off
 		}
 	}
-	slices.Sort(arriving)
-	slices.Sort(departing)
-	return arriving, departing
+	return slices.Sorted(maps.Keys(now.arriving)), slices.Sorted(maps.Keys(departs))
 }
 
 // turn covers namespaces and stops to cover others. The mark says so before the
 // first event of it: a process that dies over it looks at them again.
-func (t *target) turn(ctx context.Context, arriving, departing []string, now map[string]turned, at uint64) error {
+func (t *target) turn(ctx context.Context, arriving, departing []string, now *viewed) error {
 	c := &t.coverage
 	for _, name := range slices.Concat(arriving, departing) {
 		c.turning[name] = struct{}{}
@@ -83,16 +74,20 @@ func (t *target) turn(ctx context.Context, arriving, departing []string, now map
 		}
 	}
 	for _, name := range arriving {
-		if err := t.arrive(ctx, name, now[name]); err != nil {
+		if err := t.arrive(ctx, name, now.arriving[name]); err != nil {
 			return err
 		}
 	}
 	clear(c.turning)
-	c.at, c.hash = at, hashOf(c.covered)
+	c.at = now.at
+	if c.covered.equals(&now.matching) {
+		c.covered = now.matching // targets share it
+		t.publish()
+	}
 	if err := t.pass(ctx, t.resume()); err != nil {
 		return err
 	}
-	t.logger.Debug("other namespaces are covered", "arrived", len(arriving), "departed", len(departing), "covered", len(c.covered))
+	t.logger.Debug("other namespaces are covered", "arrived", len(arriving), "departed", len(departing), "covered", c.covered.len())
 	return t.markNow(ctx)
 }
 
@@ -100,7 +95,7 @@ func (t *target) turn(ctx context.Context, arriving, departing []string, now map
 // leaves at once; of the rest the stream has more to bring.
 func (t *target) depart(ctx context.Context, namespace string, cause uint64) error {
 	c := &t.coverage
-	delete(c.covered, namespace)
+	c.covered = c.covered.without(namespace)
 	c.leaving[namespace] = departure{cause: cause}
 	c.leftOut.begin(namespace, t.cursor)
 	t.publish()
@@ -127,12 +122,12 @@ func (t *target) arrive(ctx context.Context, namespace string, when turned) erro
 	c := &t.coverage
 	told := c.leaving[namespace].told
 	delete(c.leaving, namespace)
-	c.covered[namespace] = struct{}{}
+	c.covered = c.covered.with(namespace)
 	t.publish()
 	told, err := t.catchUpWith(ctx, namespace, when, told)
 	if err := errors.Join(err, t.flush(ctx)); err != nil {
 		// It is begun anew, or departs if it does not match any more by then.
-		delete(c.covered, namespace)
+		c.covered = c.covered.without(namespace)
 		c.leaving[namespace] = departure{cause: when.since, told: told}
 		t.publish()
 		return err

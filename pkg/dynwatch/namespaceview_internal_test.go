@@ -1,0 +1,202 @@
+package dynwatch
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+const manyNamespaces, manySelecting = 10_000, 300
+
+// selecting is many targets that select half of many namespaces by label.
+type selecting struct {
+	namespaces *namespaces
+	targets    []*target
+	revision   uint64
+}
+
+func newSelecting(tb testing.TB) *selecting {
+	tb.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	s := &selecting{revision: manyNamespaces}
+	s.namespaces = &namespaces{logger: logger, users: make(map[chan struct{}]viewKey), views: make(map[viewKey]*namespaceView)}
+	of := spec{resource: "things", namespaceSelector: "on=yes"}
+	selector, err := labels.Parse(of.namespaceSelector)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	objects := make([]metadataObject, manyNamespaces)
+	for i := range objects {
+		objects[i] = s.object(i, i%2 == 0)
+	}
+	s.namespaces.listed(objects, s.revision, false)
+	for range manySelecting {
+		t := &target{spec: of, logger: logger, filter: newFilter(of), markTimer: time.NewTimer(time.Hour)}
+		t.coverage.namespaces, t.coverage.known = s.namespaces, true
+		t.coverage.changed = make(chan struct{}, 1)
+		s.namespaces.users[t.coverage.changed] = of.viewKey()
+		s.namespaces.view(of.viewKey(), selector, newFilter(of).named).users[t.coverage.changed] = struct{}{}
+		now, err := s.namespaces.begin(of.viewKey())
+		if err != nil {
+			tb.Fatal(err)
+		}
+		t.coverage.covered, t.coverage.seen, t.coverage.at = now.matching, now.seq, now.at
+		t.publish()
+		s.targets = append(s.targets, t)
+	}
+	return s
+}
+
+func (s *selecting) object(i int, on bool) metadataObject {
+	s.revision++
+	set := labels.Set{"kubernetes.io/metadata.name": fmt.Sprintf("team-%05d", i), "revision": fmt.Sprint(s.revision)}
+	if on {
+		set["on"] = "yes"
+	}
+	return metadataObject{name: fmt.Sprintf("team-%05d", i), uid: fmt.Sprint(i), rv: s.revision, labels: set}
+}
+
+// change changes a namespace, and has the targets look.
+func (s *selecting) change(tb testing.TB, i int, on bool) {
+	tb.Helper()
+	o := s.object(i, on)
+	s.namespaces.watched(watch.Modified, &o)
+	for _, t := range s.targets {
+		select {
+		case <-t.coverage.changed:
+		default:
+			continue
+		}
+		t.coverage.due = true
+		// As reselect does, but for the requests of a namespace that turns.
+		now, err := t.lookAtNamespaces()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		arriving, departing := t.coverage.toTurn(now)
+		for _, name := range departing {
+			t.coverage.covered = t.coverage.covered.without(name)
+			t.publish()
+		}
+		for _, name := range arriving {
+			t.coverage.covered = t.coverage.covered.with(name)
+			t.publish()
+		}
+		if !t.coverage.covered.equals(&now.matching) {
+			tb.Fatal("the covered namespaces are not those that match")
+		}
+		t.coverage.covered, t.coverage.seen, t.coverage.due = now.matching, now.seq, false
+		t.publish()
+	}
+}
+
+// BenchmarkNamespaceEvent is what a Namespace event costs all targets together.
+func BenchmarkNamespaceEvent(b *testing.B) {
+	b.Run("other labels", func(b *testing.B) {
+		s := newSelecting(b)
+		for b.Loop() {
+			s.change(b, 1, false)
+		}
+	})
+	b.Run("turns", func(b *testing.B) {
+		s := newSelecting(b)
+		for on := false; b.Loop(); on = !on {
+			s.change(b, 2, on)
+		}
+	})
+}
+
+// TestCostOfANamespaceEvent: what 300 targets allocate for an event of one of 10,000
+// namespaces does not grow with the number of namespaces.
+func TestCostOfANamespaceEvent(t *testing.T) {
+	s := newSelecting(t)
+	const events = 20
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range events {
+		s.change(t, 2, i%2 != 0)
+		s.change(t, 1, false)
+	}
+	runtime.ReadMemStats(&after)
+	each := (after.TotalAlloc - before.TotalAlloc) / (2 * events * manySelecting)
+	if each > 8<<10 {
+		t.Errorf("%d bytes for each target and event", each)
+	}
+}
+
+// TestNamespaceView: whatever happens to namespaces, a target that asks now and then has
+// those that match.
+func TestNamespaceView(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	s := newSelecting(t)
+	one := s.targets[0]
+	labelled := make(map[string]bool)
+	for i := range manyNamespaces {
+		labelled[fmt.Sprintf("team-%05d", i)] = i%2 == 0
+	}
+	for round := range 60 {
+		for range []int{1, 3, 40, 700, 3000}[random.IntN(5)] {
+			o := s.object(random.IntN(manyNamespaces), random.IntN(2) == 0)
+			kind := watch.Modified
+			if random.IntN(10) == 0 {
+				kind = watch.Deleted
+			}
+			labelled[o.name] = kind != watch.Deleted && o.labels["on"] == "yes"
+			s.namespaces.watched(kind, &o)
+		}
+		if round%20 == 19 {
+			var objects []metadataObject
+			for i := range manyNamespaces / 2 {
+				objects = append(objects, s.object(i, random.IntN(2) == 0))
+			}
+			clear(labelled)
+			for i := range objects {
+				labelled[objects[i].name] = objects[i].labels["on"] == "yes"
+			}
+			s.namespaces.listed(objects, s.revision, false)
+		}
+		now, err := one.lookAtNamespaces()
+		if err != nil {
+			t.Fatal(err)
+		}
+		arriving, departing := one.coverage.toTurn(now)
+		for _, name := range arriving {
+			if now.arriving[name].since == 0 {
+				t.Fatalf("it is not known when %s came to match", name)
+			}
+			one.coverage.covered = one.coverage.covered.with(name)
+		}
+		for _, name := range departing {
+			one.coverage.covered = one.coverage.covered.without(name)
+		}
+		one.coverage.seen = now.seq
+		maps.DeleteFunc(labelled, func(_ string, on bool) bool { return !on })
+		want, got := slices.Sorted(maps.Keys(labelled)), slices.Sorted(one.coverage.covered.all())
+		if !slices.Equal(want, got) || one.coverage.covered.len() != len(want) {
+			t.Fatalf("round %d: %d names are covered, want %d", round, len(got), len(want))
+		}
+		if again := nameSetOf(slices.Values(want)); again.hash() != one.coverage.covered.hash() {
+			t.Fatalf("round %d: the hash depends on how the set came to be", round)
+		}
+	}
+}
+
+// TestHashOfNames: a mark that an earlier version wrote, and one that this version wrote,
+// say that nothing has turned.
+func TestHashOfNames(t *testing.T) {
+	names := nameSetOf(slices.Values([]string{"team-a", "team-b", "shop"}))
+	if got := names.hash(); got != 0xdd019f2036dbd411 {
+		t.Errorf("hash %#x", got)
+	}
+	if got := formerHash(&names); got != 0xe3772d019c2a829e {
+		t.Errorf("former hash %#x", got)
+	}
+}

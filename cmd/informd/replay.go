@@ -16,15 +16,15 @@ func replayCommand() command {
 	return command{
 		name: "replay", summary: "have a running informd deliver again what it delivered to a sink",
 		long: `It asks the informd that runs with this config, through admin.listen, to set the sink
-back. The events come in the order in which they came first, each under a new id:
-the old one with :r<run> at its end. Other sinks notice nothing. A sink that is down
-goes back, too, and delivers when it works again.`,
+back. The events come in the order in which they came first. They have a run of their
+own, as an attribute and in the id; begin and synced do not come again. Other sinks
+notice nothing. A sink that is down goes back, too, and delivers when it works again.`,
 		examples: "informd replay --sink bus --since 10m",
 		exits:    "0 ok, 1 failure, 2 wrong usage or config",
 		flags: func(flags *pflag.FlagSet) {
 			config.AddFlags(flags)
 			flags.String("sink", "", "name of the sink")
-			flags.Duration("since", 0, "how far back, as in 10m; the events come under new ids that end in :r<run>")
+			flags.Duration("since", 0, "how far back, as in 10m")
 		},
 		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
 			since, err := flags.GetDuration("since")

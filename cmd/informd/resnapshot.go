@@ -20,20 +20,21 @@ func resnapshotCommand() command {
 	return command{
 		name: "resnapshot", summary: "have a running informd announce all objects of a resource anew, to every sink or to one",
 		long: `It asks the informd that runs with this config, through admin.listen, to announce
-each object of the resource as a snapshot, under a new id: the usual one with :r<run> at
-its end. Two synced records, :synced:s<run> and :synced:r<run>, are around them. It
-waits until the run has come to its end.
+each object of the resource as a snapshot. The events begin and synced are around them.
+All of them have the same run, as an attribute and in the id. The command waits until the
+run is complete.
 
-Without --sink informd lists the resource, and every sink gets it. With --sink that
-sink alone gets what the journal holds as the last state of each object, in between
-what happens meanwhile, and nothing is asked of the API server. If informd ends before
-the run does, this command fails, and the sink has the first record without the second
-one: ask again. It needs journal.type embedded or nats.`,
+Without --sink informd lists the resource, and every sink gets it. If informd ends before
+the run does, the command fails: ask again. With --sink that sink alone gets the last
+state of each object in the journal, and nothing is asked of the API server. informd keeps
+the request: if the sink is down, or informd ends, it makes the re-snapshot later, with the
+same run. If the sink stays down, the command ends after 15s; informd status shows what is
+pending. It needs journal.type embedded or nats.`,
 		examples: "informd resnapshot --resource apps/deployments\ninformd resnapshot --resource pods --sink bus",
-		exits:    "0 ok, 1 failure or not every object, 2 wrong usage or config",
+		exits:    "0 ok or pending, 1 failure or not every object, 2 wrong usage or config",
 		flags: func(flags *pflag.FlagSet) {
 			config.AddFlags(flags)
-			flags.String("resource", "", "<group>/<resource>, as in apps/deployments, or <resource>; the events come under new ids that end in :r<run>")
+			flags.String("resource", "", "<group>/<resource>, as in apps/deployments, or <resource>")
 			flags.String("sink", "", "name of the only sink that gets them, from the journal; absent = every sink")
 		},
 		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
@@ -74,7 +75,7 @@ func printResnapshots(io streams, outcomes []admin.Resnapshot) error {
 	fmt.Fprintln(table, "TARGET\tOBJECTS\tRUN\tERROR")
 	var incomplete error
 	for _, o := range outcomes {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", o.Target, o.Objects, o.Run, visible(o.Error))
+		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", o.Target, o.Objects, o.Run, visible(o.Error+o.Pending))
 		if o.Error != "" {
 			incomplete = errors.New("not every object was announced anew")
 		}

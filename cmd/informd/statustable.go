@@ -41,6 +41,7 @@ func printStatus(out io.Writer, s *admin.Status, now time.Time) error {
 	return errors.Join(
 		printTable(out, targetRows(s.Targets, now)),
 		printTable(out, sinkRows(s.Sinks, now)),
+		printTable(out, pendingRows(s.Sinks)),
 		printTable(out, journalRows(&s.Journal)),
 	)
 }
@@ -82,6 +83,16 @@ func sinkRows(sinks []admin.Sink, now time.Time) [][]string {
 			s.Name, s.Type, s.State, count(s.LagEvents), age(seconds(s.LagSeconds)), count(s.Delivered), count(s.Retries), count(s.DeadLetters),
 			lastError(s, now),
 		})
+	}
+	return rows
+}
+
+func pendingRows(sinks []admin.Sink) [][]string {
+	rows := [][]string{{"SINK", "PENDING RE-SNAPSHOT", "RUN"}}
+	for i := range sinks {
+		for _, p := range sinks[i].Resnapshots {
+			rows = append(rows, []string{sinks[i].Name, p.Resource, strconv.FormatUint(p.Run, 10)})
+		}
 	}
 	return rows
 }

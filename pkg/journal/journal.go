@@ -158,6 +158,18 @@ type Resnapshotter interface {
 	Resnapshot(ctx context.Context, r Resnapshot) error
 }
 
+// ResnapshotKeeper is a [Resnapshotter] of a journal that outlives the process. Both methods
+// may be called while a Read is under way. A journal that does not keep requests returns
+// [ErrNotKept].
+type ResnapshotKeeper interface {
+	// KeepResnapshots keeps requests in place of those that were kept before. They are
+	// durable when it returns.
+	KeepResnapshots(ctx context.Context, all []Resnapshot) error
+	// KeptResnapshots returns the requests that were kept last, but for targets that are
+	// not watched any more.
+	KeptResnapshots(ctx context.Context) ([]Resnapshot, error)
+}
+
 // Resnapshot is what a [Resnapshotter] repeats, all of it with Seq 0: the records of
 // Begin; the state of every object of their targets that exists, as snapshots that are
 // marked as a replay, with the Run and in the place in the object's

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/dynamic"
 )
 
 // result is what a command that runs beside the test came to.
@@ -68,7 +70,7 @@ func TestResnapshotOfOneSink(t *testing.T) {
 		t.Errorf("the other sink got %d snapshots and records, want %d", n, firstSnapshot(d.records()))
 	}
 	d.must("verify")
-	killInResnapshot(t, d, h, len(r.kinds))
+	killInResnapshot(t, d, h, r.client, len(r.kinds))
 }
 
 // firstSnapshot counts what is of first lists.
@@ -126,9 +128,9 @@ func checkStates(t *testing.T, k kind, all, again []record) {
 	}
 }
 
-// killInResnapshot: the command fails, the sink has a beginning without an end, also
-// after the next start, and then it can be asked for again.
-func killInResnapshot(t *testing.T, d *informd, h *hook, targets int) {
+// killInResnapshot: the command fails, and the next start makes the re-snapshot, with the
+// same run.
+func killInResnapshot(t *testing.T, d *informd, h *hook, client dynamic.Interface, targets int) {
 	t.Helper()
 	before, taken := len(h.events(0)), 0
 	h.set(func(record) int {
@@ -139,16 +141,39 @@ func killInResnapshot(t *testing.T, d *informd, h *hook, targets int) {
 	})
 	waiting := d.beside("resnapshot", "--resource", "core/configmaps", "--sink", "hook")
 	eventually(t, "its beginning", func() bool { return len(h.events(before)) == 4 })
+	begin := h.events(before)[0]
 	d.kill()
 	if got := <-waiting; got.code != 1 {
 		t.Errorf("exit code %d: %s", got.code, got.output)
 	}
 	h.set(nil)
 	d.start()
+	eventually(t, "its end", func() bool { return count(h.events(before), "synced") == 1 })
 	d.waitForLive(targets)
-	if events := h.events(before); count(events, "synced") != 1 || len(events) != 4 {
-		t.Errorf("%d events with %d records after the kill", len(events), count(events, "synced"))
+	events := h.events(before)
+	if end := events[len(events)-1]; begin.Op != "begin" || begin.Run == 0 || end.Op != "synced" || end.Run != begin.Run {
+		t.Errorf("the re-snapshot begins with %+v and ends with %+v", begin, end)
 	}
+	checkStates(t, configMapKind(), d.records(), events)
+
+	h.set(func(record) int { return http.StatusServiceUnavailable })
+	if err := newWriter(client, configMapKind(), newLedger(), 1).create(t.Context(), "while-the-sink-is-down"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a sink that is down", func() bool { return strings.Contains(d.must("status"), "retrying") })
+	before = len(h.events(0))
+	if output := d.must("resnapshot", "--resource", "core/configmaps", "--sink", "hook"); !strings.Contains(output, "pending") {
+		t.Errorf("the command says\n%s", output)
+	}
+	if output := d.must("status"); !strings.Contains(output, "PENDING RE-SNAPSHOT") {
+		t.Errorf("the status does not show it:\n%s", output)
+	}
+	d.kill()
+	h.set(nil)
+	d.start()
+	eventually(t, "the re-snapshot that was pending", func() bool { return count(h.events(before), "synced") == 1 })
+	d.waitForLive(targets)
+	checkStates(t, configMapKind(), d.records(), h.events(before))
 	before = len(h.events(0))
 	output := d.must("resnapshot", "--resource", "core/configmaps", "--sink", "hook")
 	checkResnapshot(t, configMapKind(), h.events(before), output)

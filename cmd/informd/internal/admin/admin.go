@@ -97,6 +97,14 @@ type Sink struct {
 	LastError   string     `json:"lastError,omitempty"`
 	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
 	LastSuccess *time.Time `json:"lastSuccess,omitempty"`
+	// Resnapshots are those of this sink alone that are not complete.
+	Resnapshots []PendingResnapshot `json:"resnapshots,omitempty"`
+}
+
+// PendingResnapshot is a re-snapshot of one sink that is not complete.
+type PendingResnapshot struct {
+	Resource string `json:"resource"`
+	Run      uint64 `json:"run"`
 }
 
 // Journal is the journal's part of /status.

@@ -114,6 +114,9 @@ type Resnapshot struct {
 	Objects int `json:"objects"`
 	// Error says why it did not come to its end, empty if it did.
 	Error string `json:"error,omitempty"`
+	// Pending says why it begins later: the sink is down. informd keeps the request, over
+	// restarts as well.
+	Pending string `json:"pending,omitempty"`
 }
 
 // operatorTimeout bounds one of the operator's requests, answerTimeout the writing of

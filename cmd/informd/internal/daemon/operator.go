@@ -227,6 +227,10 @@ func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink 
 	}
 	p.logger.Info("announcing all objects anew", "sink", sink, "resource", resource, "run", run)
 	objects, err := r.Resnapshot(ctx, what)
+	if errors.Is(err, deliver.ErrPending) {
+		p.logger.Info("re-snapshot is pending until the sink works", "sink", sink, "resource", resource, "run", run)
+		return pending(brackets, run, err), nil
+	}
 	if err != nil {
 		p.logger.Warn("objects were not all announced anew, or nobody waits for it any more", "sink", sink, "resource", resource, "run", run, "err", err)
 		return nil, fmt.Errorf("resnapshot %s, run %d: %w", resource, run, err)
@@ -237,6 +241,15 @@ func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink 
 		outcomes[i] = admin.Resnapshot{Target: b.Begin.Target, Run: run, Objects: objects[b.Begin.Target]}
 	}
 	return outcomes, nil
+}
+
+// pending are the outcomes of a re-snapshot that begins later.
+func pending(brackets []dynwatch.Bracket, run uint64, why error) []admin.Resnapshot {
+	outcomes := make([]admin.Resnapshot, len(brackets))
+	for i, b := range brackets {
+		outcomes[i] = admin.Resnapshot{Target: b.Begin.Target, Run: run, Pending: why.Error()}
+	}
+	return outcomes
 }
 
 // unknownResource says that it is the caller's mistake, if it is.

@@ -68,6 +68,9 @@ func (d *Daemon) sinks() []admin.Sink {
 			Delivered: s.Delivered, Filtered: s.Filtered, DeadLetters: s.DeadLetters, Retries: s.Retries,
 			LastError: s.LastError, LastErrorAt: orNil(s.LastErrorTime), LastSuccess: orNil(s.LastSuccess),
 		}
+		for _, p := range s.Resnapshots {
+			all[i].Resnapshots = append(all[i].Resnapshots, admin.PendingResnapshot(p))
+		}
 	}
 	return all
 }

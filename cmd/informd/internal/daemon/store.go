@@ -195,6 +195,22 @@ func (c *storeCursor) Resnapshot(ctx context.Context, what journal.Resnapshot) e
 	return journal.ErrNotKept
 }
 
+// KeepResnapshots implements [journal.ResnapshotKeeper].
+func (c *storeCursor) KeepResnapshots(ctx context.Context, all []journal.Resnapshot) error {
+	if k, ok := c.Cursor.(journal.ResnapshotKeeper); ok {
+		return k.KeepResnapshots(ctx, all)
+	}
+	return journal.ErrNotKept
+}
+
+// KeptResnapshots implements [journal.ResnapshotKeeper].
+func (c *storeCursor) KeptResnapshots(ctx context.Context) ([]journal.Resnapshot, error) {
+	if k, ok := c.Cursor.(journal.ResnapshotKeeper); ok {
+		return k.KeptResnapshots(ctx)
+	}
+	return nil, journal.ErrNotKept
+}
+
 // watch says what is watched from now on.
 func (s *store) watch(c *config.Config) error {
 	covers, err := dynwatch.Covering(wanted(c))

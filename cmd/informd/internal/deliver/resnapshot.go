@@ -2,7 +2,9 @@ package deliver
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -23,46 +25,47 @@ type resnapshotAnswer struct {
 	err     error
 }
 
+// ErrPending is the answer to a request that is kept until the sink works.
+var ErrPending = errors.New("the re-snapshot is pending")
+
 // Resnapshot has the sink deliver the states of objects anew, between what comes from
 // the journal anyway, and returns how many of each target that were when the sink is
-// done with all of it. One is made at a time, the others wait. If ctx ends before, what
-// has begun goes on, what has not does not begin. A sink that is replaced meanwhile
-// begins it again, under the same ids.
+// done with all of it. One is made at a time, the others wait. If ctx ends before, or the
+// sink, the request stays: a sink that is replaced meanwhile begins it again, and so does
+// another process if the journal outlives this one, under the same ids. A sink that stays down is not waited for: [ErrPending].
 func (r *Runner) Resnapshot(ctx context.Context, what journal.Resnapshot) (objects map[string]int, err error) {
 	wrap := func(err error) error { return fmt.Errorf("sink %s: %w", r.options.Name, err) }
-	select {
-	case r.resnapshots <- struct{}{}:
-	case <-r.done:
-		return nil, wrap(errEnded)
-	case <-ctx.Done():
-		return nil, wrap(ctx.Err())
-	}
-	s := &resnapshot{what: what, answer: make(chan resnapshotAnswer, 1)}
-	gone := ctx.Done()
-	err = r.requests.ask(func(ctx context.Context, in *reader) {
-		select {
-		case <-gone:
-			<-r.resnapshots
-		default:
-			in.resnapshot(ctx, s)
-		}
-	})
+	one, err := r.order(ctx, what)
 	if err != nil {
-		<-r.resnapshots
 		return nil, wrap(err)
 	}
-	select {
-	case a := <-s.answer:
-		if a.err != nil {
-			return nil, wrap(a.err)
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	for down := time.Duration(0); ; {
+		select {
+		case a := <-one.answer:
+			if a.err != nil {
+				return nil, wrap(a.err)
+			}
+			return a.objects, nil
+		case <-r.done:
+			return nil, wrap(fmt.Errorf("%w; informd continues the re-snapshot when it starts again with this journal", errEnded))
+		case <-ctx.Done():
+			return nil, wrap(fmt.Errorf("the re-snapshot continues, the wait for it has ended: %w", ctx.Err()))
+		case <-look.C:
 		}
-		return a.objects, nil
-	case <-r.done:
-		return nil, wrap(errEnded)
-	case <-ctx.Done():
-		return nil, wrap(fmt.Errorf("what has begun goes on, the waiting does not: %w", ctx.Err()))
+		s := r.health.snapshot()
+		if down += time.Second; s.State == Running {
+			down = 0
+		}
+		if down >= pendingAfter {
+			return nil, wrap(fmt.Errorf("%w: the sink is %s: %s", ErrPending, s.State, s.LastError))
+		}
 	}
 }
+
+// pendingAfter is how long a request waits for a sink that is down.
+const pendingAfter = 15 * time.Second
 
 // resnapshot begins one, or begins it again.
 func (r *reader) resnapshot(ctx context.Context, s *resnapshot) {
@@ -113,9 +116,8 @@ func (r *reader) repeated(e *event.Event, admitted bool) {
 	}
 }
 
-// concludeResnapshot tells who waits how it went, and lets the next one begin.
+// concludeResnapshot answers how it went.
 func (r *Runner) concludeResnapshot(s *resnapshot, err error) {
 	r.resnapshot = nil
 	s.answer <- resnapshotAnswer{s.objects, err}
-	<-r.resnapshots
 }

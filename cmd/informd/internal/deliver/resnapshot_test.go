@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/cmd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/event"
@@ -200,8 +203,7 @@ func TestResnapshotOverAReplacement(t *testing.T) {
 	}
 }
 
-// TestResnapshotThatNobodyWaitsFor: what has not begun does not begin, what has goes
-// on, and the next one is made all the same.
+// TestResnapshotThatNobodyWaitsFor is made all the same, and so is the next one.
 func TestResnapshotThatNobodyWaitsFor(t *testing.T) {
 	j := newRepeating(10)
 	held, free := make(chan struct{}, 100), make(chan struct{})
@@ -216,6 +218,7 @@ func TestResnapshotThatNobodyWaitsFor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { _, err := g.Resnapshot(ctx, again(1)); ended <- err }()
+	until(t, "the request is accepted", func() bool { return len(g.Status().Resnapshots) == 1 })
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Resnapshot: %v", err)
@@ -224,8 +227,8 @@ func TestResnapshotThatNobodyWaitsFor(t *testing.T) {
 	if objects, err := g.Resnapshot(t.Context(), again(2)); err != nil || objects["core/pods"] != 10 {
 		t.Errorf("the next one: %v, %v", objects, err)
 	}
-	if n, _ := ofRun(s, 1); n != 0 || j.begun.Load() != 1 {
-		t.Errorf("%d objects of the one that nobody waits for, %d begun", n, j.begun.Load())
+	if n, ended := ofRun(s, 1); n != 10 || !ended || j.begun.Load() != 2 {
+		t.Errorf("%d objects of the one that nobody waits for, ended: %t, %d begun", n, ended, j.begun.Load())
 	}
 	g.drain(t, time.Minute)
 	if _, err := g.Resnapshot(t.Context(), again(3)); err == nil {
@@ -270,5 +273,114 @@ func TestResnapshotThatIsCutOff(t *testing.T) {
 	}
 	if err := <-g.result; err != nil {
 		t.Error(err)
+	}
+}
+
+// keepingJournal keeps requests over the ends of runners.
+type keepingJournal struct {
+	*repeating
+	mu   sync.Mutex
+	kept []journal.Resnapshot
+	fail error
+}
+
+func (k *keepingJournal) Open(name string, start journal.Start) (journal.Cursor, error) {
+	c, err := k.repeating.Open(name, start)
+	if err != nil {
+		return nil, err
+	}
+	repeats, ok := c.(*repeatingCursor)
+	if !ok {
+		return nil, errors.New("another cursor")
+	}
+	return &keepingCursor{repeats, k}, nil
+}
+
+type keepingCursor struct {
+	*repeatingCursor
+	keeper *keepingJournal
+}
+
+func (c *keepingCursor) KeepResnapshots(_ context.Context, all []journal.Resnapshot) error {
+	c.keeper.mu.Lock()
+	defer c.keeper.mu.Unlock()
+	if c.keeper.fail == nil {
+		c.keeper.kept = all
+	}
+	return c.keeper.fail
+}
+
+func (c *keepingCursor) KeptResnapshots(context.Context) ([]journal.Resnapshot, error) {
+	c.keeper.mu.Lock()
+	defer c.keeper.mu.Unlock()
+	return c.keeper.kept, nil
+}
+
+func (k *keepingJournal) runs() (runs []uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, what := range k.kept {
+		runs = append(runs, what.Run)
+	}
+	return runs
+}
+
+// TestResnapshotOutlivesTheRunner: a sink is down, requests are pending, and the runner
+// ends. The next one makes them, in their order and with their runs.
+func TestResnapshotOutlivesTheRunner(t *testing.T) {
+	j := &keepingJournal{repeating: newRepeating(10)}
+	down := &fakeSink{write: func(context.Context, []event.Event) (int, error) { return 0, errDown }}
+	g := start(t, j, down, nil)
+	results := make(chan error, 2)
+	for run := range uint64(2) {
+		go func() { _, err := g.Resnapshot(t.Context(), again(run+1)); results <- err }()
+		until(t, "the request is durable", func() bool { return len(j.runs()) == int(run)+1 })
+	}
+	pending := []deliver.Pending{{Resource: "core/pods", Run: 1}, {Resource: "core/pods", Run: 2}}
+	if diff := cmp.Diff(pending, g.Status().Resnapshots); diff != "" {
+		t.Errorf("pending (-want +got):\n%s", diff)
+	}
+	if err := g.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := <-results; !errors.Is(err, deliver.ErrPending) && (err == nil || !strings.Contains(err.Error(), "when it starts again")) {
+			t.Errorf("Resnapshot: %v", err)
+		}
+	}
+	if err := <-g.result; err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]uint64{1, 2}, j.runs()); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+	up := &fakeSink{}
+	next := start(t, j, up, nil)
+	until(t, "both are complete", func() bool { return len(j.runs()) == 0 && len(next.Status().Resnapshots) == 0 })
+	for run := range uint64(2) {
+		if n, ended := ofRun(up, run+1); n != 10 || !ended {
+			t.Errorf("run %d: %d objects, ended: %t", run+1, n, ended)
+		}
+	}
+	j.mu.Lock()
+	j.fail = errors.New("no space")
+	j.mu.Unlock()
+	if _, err := next.Resnapshot(t.Context(), again(3)); err == nil || !strings.Contains(err.Error(), "no space") {
+		t.Errorf("a request that cannot be kept: %v", err)
+	}
+	next.drain(t, time.Minute)
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	end, poll := time.After(time.Minute), time.NewTicker(5*time.Millisecond)
+	defer poll.Stop()
+	for !ok() {
+		select {
+		case <-poll.C:
+		case <-end:
+			t.Fatalf("%s: not within a minute", what)
+		}
 	}
 }

@@ -54,10 +54,10 @@ type Runner struct {
 	metrics *metrics
 	// requests are what an operator asks for meanwhile.
 	requests *requests
-	// resnapshots has room for the one that is asked for or under way; resnapshot is
-	// the latter.
-	resnapshots chan struct{}
-	resnapshot  *resnapshot
+	// orders are the re-snapshots that are not complete; resnapshot is the one that is
+	// under way.
+	orders     *orders
+	resnapshot *resnapshot
 
 	drainOnce sync.Once
 	until     uint64        // the last sequence to deliver, valid once draining is closed
@@ -78,16 +78,16 @@ func New(j journal.Journal, o Options) (*Runner, error) {
 		return nil, fmt.Errorf("sink %q: %w", o.Name, err)
 	}
 	r := &Runner{
-		options:     o,
-		setup:       o.Setup,
-		journal:     j,
-		cursor:      cursor,
-		health:      &health{logger: o.Logger, status: Status{Name: o.Name, Type: o.Setup.Type, State: Opening}},
-		requests:    newRequests(),
-		resnapshots: make(chan struct{}, 1),
-		draining:    make(chan struct{}),
-		abort:       make(chan struct{}),
-		done:        make(chan struct{}),
+		options:  o,
+		setup:    o.Setup,
+		journal:  j,
+		cursor:   cursor,
+		health:   &health{logger: o.Logger, status: Status{Name: o.Name, Type: o.Setup.Type, State: Opening}},
+		requests: newRequests(),
+		orders:   newOrders(),
+		draining: make(chan struct{}),
+		abort:    make(chan struct{}),
+		done:     make(chan struct{}),
 	}
 	state := func() State { return r.health.snapshot().State }
 	if r.metrics, err = registerMetrics(o.Registerer, o.Name, cursor.Lag, state); err != nil {
@@ -99,7 +99,7 @@ func New(j journal.Journal, o Options) (*Runner, error) {
 // Status describes the sink now.
 func (r *Runner) Status() Status {
 	s := r.health.snapshot()
-	s.Lag = r.cursor.Lag()
+	s.Lag, s.Resnapshots = r.cursor.Lag(), r.orders.pending()
 	if s.State == Stopped {
 		s.Lag = journal.Lag{Events: r.left}
 	}
@@ -129,6 +129,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	})
+	wg.Go(func() { r.serveOrders(ctx) })
 	err := r.runAll(ctx, idle)
 	wake()
 	cancel()

@@ -39,6 +39,8 @@ type Status struct {
 	LastErrorTime time.Time
 	// LastSuccess is when the destination last took an event.
 	LastSuccess time.Time
+	// Resnapshots are those of this sink alone that are not complete.
+	Resnapshots []Pending
 }
 
 // quietTime is how long the log says nothing more about a sink that fails every

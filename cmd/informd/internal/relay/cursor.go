@@ -164,6 +164,30 @@ func (c *cursor) Resnapshot(ctx context.Context, what journal.Resnapshot) error 
 	})
 }
 
+// KeepResnapshots implements [journal.ResnapshotKeeper].
+func (c *cursor) KeepResnapshots(ctx context.Context, all []journal.Resnapshot) error {
+	return c.do(ctx, func(now journal.Cursor, _ *generation) error {
+		k, ok := now.(journal.ResnapshotKeeper)
+		if !ok {
+			return journal.ErrNotKept
+		}
+		return k.KeepResnapshots(ctx, all)
+	})
+}
+
+// KeptResnapshots implements [journal.ResnapshotKeeper].
+func (c *cursor) KeptResnapshots(ctx context.Context) (all []journal.Resnapshot, err error) {
+	err = c.do(ctx, func(now journal.Cursor, _ *generation) (err error) {
+		k, ok := now.(journal.ResnapshotKeeper)
+		if !ok {
+			return journal.ErrNotKept
+		}
+		all, err = k.KeptResnapshots(ctx)
+		return err
+	})
+	return all, err
+}
+
 // Lag implements [journal.Cursor].
 func (c *cursor) Lag() journal.Lag {
 	now, _ := c.current()
@@ -192,7 +216,8 @@ func (c *cursor) Close() error {
 }
 
 var (
-	_ journal.Cursor        = (*cursor)(nil)
-	_ journal.Rewinder      = (*cursor)(nil)
-	_ journal.Resnapshotter = (*cursor)(nil)
+	_ journal.Cursor           = (*cursor)(nil)
+	_ journal.Rewinder         = (*cursor)(nil)
+	_ journal.Resnapshotter    = (*cursor)(nil)
+	_ journal.ResnapshotKeeper = (*cursor)(nil)
 )

@@ -1,0 +1,226 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+const (
+	// maxOrders bounds the re-snapshots of one sink that are not complete.
+	maxOrders = 64
+	// recallPause is the time between two attempts to read them from the journal.
+	recallPause = 5 * time.Second
+)
+
+// order is a re-snapshot that the sink was asked for. It is complete, or it fails for good,
+// or a later process makes it.
+type order struct {
+	what   journal.Resnapshot
+	answer chan resnapshotAnswer // capacity 1
+}
+
+// orders are those that are not complete, in the order in which they are made. A journal
+// that outlives the process keeps them.
+type orders struct {
+	recalled chan struct{} // closed: those that an earlier process has left are among them
+	news     chan struct{} // capacity 1: one was added
+	saving   sync.Mutex    // held while they are written: the latest come last
+
+	mu  sync.Mutex
+	all []*order
+}
+
+func newOrders() *orders {
+	return &orders{recalled: make(chan struct{}), news: make(chan struct{}, 1)}
+}
+
+func (o *orders) first() *order {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.all) == 0 {
+		return nil
+	}
+	return o.all[0]
+}
+
+func (o *orders) add(one *order) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.all) >= maxOrders {
+		return fmt.Errorf("%d re-snapshots of the sink are pending, which is the limit: try again when they are complete", len(o.all))
+	}
+	o.all = append(o.all, one)
+	return nil
+}
+
+// recall adds those that an earlier process has left, and lets others be added.
+func (o *orders) recall(kept []journal.Resnapshot) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, what := range kept {
+		o.all = append(o.all, &order{what: what, answer: make(chan resnapshotAnswer, 1)})
+	}
+	close(o.recalled)
+}
+
+func (o *orders) remove(one *order) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, other := range o.all {
+		if other == one {
+			o.all = append(o.all[:i:i], o.all[i+1:]...)
+			return
+		}
+	}
+}
+
+func (o *orders) requests() []journal.Resnapshot {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := make([]journal.Resnapshot, len(o.all))
+	for i, one := range o.all {
+		all[i] = one.what
+	}
+	return all
+}
+
+// Pending is a re-snapshot of the sink that is not complete.
+type Pending struct {
+	Resource string
+	Run      uint64
+}
+
+func (o *orders) pending() (all []Pending) {
+	for _, what := range o.requests() {
+		all = append(all, Pending{Resource: resourceOf(what), Run: what.Run})
+	}
+	return all
+}
+
+func resourceOf(what journal.Resnapshot) string {
+	first := what.Begin[0]
+	return event.GroupOrCore(first.Group) + "/" + first.Resource
+}
+
+// order adds a re-snapshot. When it returns, a restart makes the re-snapshot as well, if
+// the journal outlives the process.
+func (r *Runner) order(ctx context.Context, what journal.Resnapshot) (*order, error) {
+	select {
+	case <-r.orders.recalled:
+	case <-r.done:
+		return nil, errEnded
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	one := &order{what: what, answer: make(chan resnapshotAnswer, 1)}
+	if err := r.orders.add(one); err != nil {
+		return nil, err
+	}
+	if err := r.keepOrders(ctx); err != nil {
+		r.orders.remove(one)
+		return nil, fmt.Errorf("keep the request: %w", err)
+	}
+	select {
+	case r.orders.news <- struct{}{}:
+	default:
+	}
+	return one, nil
+}
+
+// keepOrders writes the orders to the journal, if it keeps them.
+func (r *Runner) keepOrders(ctx context.Context) error {
+	keeper, ok := r.cursor.(journal.ResnapshotKeeper)
+	if !ok {
+		return nil
+	}
+	r.orders.saving.Lock()
+	defer r.orders.saving.Unlock()
+	err := keeper.KeepResnapshots(ctx, r.orders.requests())
+	if errors.Is(err, journal.ErrNotKept) {
+		return nil
+	}
+	return err
+}
+
+// serveOrders makes one re-snapshot after the other until ctx ends.
+func (r *Runner) serveOrders(ctx context.Context) {
+	if !r.recallOrders(ctx) {
+		return
+	}
+	for {
+		one := r.orders.first()
+		if one == nil {
+			select {
+			case <-r.orders.news:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		s := &resnapshot{what: one.what, answer: make(chan resnapshotAnswer, 1)}
+		if err := r.requests.ask(func(ctx context.Context, in *reader) { in.resnapshot(ctx, s) }); err != nil {
+			return // the sink has ended
+		}
+		select {
+		case a := <-s.answer:
+			if errors.Is(a.err, journal.ErrClosed) || errors.Is(a.err, context.Canceled) {
+				return // a later process makes it
+			}
+			r.completeOrder(ctx, one, a)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// completeOrder forgets an order and answers it.
+func (r *Runner) completeOrder(ctx context.Context, one *order, a resnapshotAnswer) {
+	r.orders.remove(one)
+	if err := r.keepOrders(ctx); err != nil {
+		r.options.Logger.Warn("completed re-snapshot could not be noted; a restart makes it again", slog.Uint64("run", one.what.Run), slog.Any("err", err))
+	}
+	one.answer <- a
+}
+
+// recallOrders adds the orders that an earlier process has left. It reports whether it
+// could.
+func (r *Runner) recallOrders(ctx context.Context) bool {
+	for {
+		kept, err := r.keptOrders(ctx)
+		if err == nil {
+			for _, what := range kept {
+				r.options.Logger.Info("re-snapshot continues", "resource", resourceOf(what), "run", what.Run)
+			}
+			r.orders.recall(kept)
+			return true
+		}
+		if ctx.Err() != nil || errors.Is(err, journal.ErrClosed) {
+			return false
+		}
+		r.options.Logger.Warn("pending re-snapshots cannot be read from the journal; retrying", "err", err)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(recallPause):
+		}
+	}
+}
+
+func (r *Runner) keptOrders(ctx context.Context) ([]journal.Resnapshot, error) {
+	keeper, ok := r.cursor.(journal.ResnapshotKeeper)
+	if !ok {
+		return nil, nil
+	}
+	kept, err := keeper.KeptResnapshots(ctx)
+	if errors.Is(err, journal.ErrNotKept) {
+		return nil, nil
+	}
+	return kept, err
+}

@@ -58,6 +58,9 @@ type coverage struct {
 	// ahead is a revision that the log does not reach beyond at the start of the target:
 	// it may be behind the cursor.
 	ahead uint64
+	// apart: the Namespaces are in another store, so that their revisions and those of
+	// frames do not compare. Resumed: it goes on from a mark.
+	apart, resumed bool
 	// turning are those of which the log may hold more or less than what at says;
 	// doubtful those of which a process before this one said so.
 	turning, doubtful map[string]struct{}
@@ -141,6 +144,9 @@ func (t *target) awaitNamespaces(ctx context.Context) error {
 		t.setState(Syncing, "waiting for the first list of namespaces")
 		return t.stand(ctx)
 	}
+	if err := t.findStores(ctx); err != nil {
+		return err
+	}
 	c.covered, c.at = now.matching, now.at
 	c.leaving, c.listed = make(map[string]departure), make(map[string]uint64)
 	c.turning, c.doubtful = make(map[string]struct{}), make(map[string]struct{})
@@ -195,6 +201,7 @@ func (t *target) goOnWith(ctx context.Context, now *nameSet) error {
 		return nil
 	}
 	c.leftOut.forget(m.RV)
+	c.resumed = c.apart
 	if known, err := t.coveredThen(ctx, m); err != nil || !known {
 		return err
 	}
@@ -226,7 +233,7 @@ func (t *target) coveredThen(ctx context.Context, m mark) (bool, error) {
 		}
 		c.covered, c.at = nameSetOf(maps.Keys(then)), m.NamespacesAt
 	}
-	if same && len(c.doubtful) == 0 || m.NamespacesAt >= m.RV || m.RV > newest {
+	if same && len(c.doubtful) == 0 || c.apart || m.NamespacesAt >= m.RV || m.RV > newest {
 		return true, nil
 	}
 	return true, t.beginWith(ctx, m.RV)

@@ -43,6 +43,7 @@
 //     on request; reannounce.go: what the two share
 //   - selection.go: telling "left" from "deleted" under a selector
 //   - filter.go, namespaces.go, coverage.go: which namespaces a target covers
+//   - stores.go: whether namespaces are in one store with the objects
 //   - turn.go, depart.go: namespaces that come to match, or no longer do; leftout.go:
 //     what came of one before it was known to match
 //   - shape.go: what of an object goes into its events

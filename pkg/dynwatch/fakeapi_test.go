@@ -30,6 +30,8 @@ type fakeAPI struct {
 	// oldest is from where a watch can begin, compacted up to where etcd has
 	// forgotten.
 	oldest, compacted uint64
+	// elsewhere moves the revisions of Namespaces, as if they were in another store.
+	elsewhere int64
 	// unselecting: field selectors are ignored.
 	unselecting bool
 	// nameless: 410 does not name the oldest revision, as for core Events.
@@ -245,6 +247,7 @@ func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == namespacesPath {
+		w, r = f.otherStore(w, r)
 		if f.denies(verbOf(r), "namespaces") {
 			writeStatus(w, 403, "Forbidden", "namespaces is forbidden: you cannot "+verbOf(r)+" it")
 			return

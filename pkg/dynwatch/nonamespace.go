@@ -3,7 +3,6 @@ package dynwatch
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,9 +13,6 @@ import (
 // A namespace can be deleted together with the Role that lets informd read it. Then the
 // target's requests are forbidden, and the deletions of its objects never arrive. The
 // Namespace itself is the authority then: without it there are no objects.
-
-// errNoNamespace: the target's namespace does not exist, nor does the permission to read it.
-var errNoNamespace = errors.New("the namespace does not exist")
 
 // explainForbidden finds out whether a target is forbidden because its namespace was
 // deleted. If so, its objects are announced as deleted. It returns the error to show.
@@ -38,7 +34,7 @@ func (t *target) explainForbidden(ctx context.Context, err error) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: %q, nor does the permission to read it: %v", errNoNamespace, t.spec.namespace, err) //nolint:errorlint // it is not forbidden any more
+	return fmt.Errorf("%w; namespace %q does not exist, so there are no objects", err, t.spec.namespace)
 }
 
 // exists asks etcd whether a Namespace exists, with a list of that one name, or with a get

@@ -27,11 +27,11 @@ func TestNamespaceDeletedWithItsPermission(t *testing.T) {
 	}{
 		"seen by a list": {
 			want:   []string{"deleted a/x uid-2 104<103 replay", "gap (103,104] namespace-deleted state"},
-			reason: `the namespace does not exist: "a", nor does the permission to read it`,
+			reason: `namespace "a" does not exist`,
 		},
 		"seen by a get": {
 			deny: []string{"list"}, want: []string{"deleted a/x uid-2 104<103 replay", "gap (103,104] namespace-deleted state"},
-			reason: `the namespace does not exist: "a"`,
+			reason: `namespace "a" does not exist`,
 		},
 		"nothing may be read":                 {deny: []string{"list", "get"}, reason: "`get` on namespaces and resourceNames: [a]"},
 		"the namespace exists":                {keep: true, reason: "you cannot"},

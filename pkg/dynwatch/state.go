@@ -16,7 +16,7 @@ func (t *target) judge(err error) State { return judge(err, t.status.synced.Load
 // judge is that for a target that has or has not been synced.
 func judge(err error, synced bool) State {
 	switch {
-	case errors.Is(err, errNotServed), errors.Is(err, errNoNamespace), apierrors.IsNotFound(err):
+	case errors.Is(err, errNotServed), apierrors.IsNotFound(err):
 		return Waiting
 	case apierrors.IsForbidden(err):
 		return Forbidden

@@ -33,9 +33,11 @@ func (t *target) reselect(ctx context.Context) error {
 			return err
 		}
 	}
-	c.due = false
+	c.due, c.resumed = false, false
 	c.seen = now.seq
-	c.leftOut.prune(now.at)
+	if !c.apart {
+		c.leftOut.prune(now.at)
+	}
 	if c.at != now.at {
 		c.at = now.at
 		t.markSoon()
@@ -155,10 +157,15 @@ type arrival struct {
 // from the revision that it returns.
 func (t *target) catchUpWith(ctx context.Context, namespace string, when turned, told uint64) (uint64, error) {
 	c := &t.coverage
-	a := arrival{namespace: namespace, cause: when.since, after: c.notYet(namespace, when)}
-	a.leftOut, a.known = c.leftOut.of(namespace, a.after)
+	a := arrival{namespace: namespace, cause: when.since}
+	if c.apart {
+		a.leftOut, a.after, a.known = c.filteredOut(namespace)
+	} else {
+		a.after = c.notYet(namespace, when)
+		a.leftOut, a.known = c.leftOut.of(namespace, a.after)
+	}
 	a.ahead = t.cursor < max(c.ahead, c.listed[namespace])
-	if exact := a.cause-a.after == 1; exact && len(a.leftOut) > 0 && !a.ahead {
+	if exact := !c.apart && a.cause-a.after == 1; exact && len(a.leftOut) > 0 && !a.ahead {
 		from := max(when.since, told, c.leftOut.told[namespace])
 		_, torn, err := t.listArrived(ctx, namespace, from, a.cause)
 		if err == nil {
@@ -278,7 +285,7 @@ func (t *target) catchUp(ctx context.Context, e *entry, o *frame.Object, cause u
 // has entered, but for one that came to be after the Namespace was as it is now.
 func (t *target) announceArrived(ctx context.Context, o *frame.Object, cause uint64) error {
 	op := event.Entered
-	if o.ResourceVersion > cause {
+	if o.ResourceVersion > cause && !t.coverage.apart {
 		of := t.event(op, namesOf(o), false)
 		_, known, err := t.lastKnown(ctx, &of)
 		if err == nil && !known {

@@ -1,0 +1,131 @@
+package dynwatch_test
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// otherStore has the Namespaces look as if they were in a store with other revisions.
+func (f *fakeAPI) otherStore(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
+	f.mu.Lock()
+	by := f.elsewhere
+	f.mu.Unlock()
+	if by == 0 {
+		return w, r
+	}
+	r = r.Clone(r.Context())
+	q := r.URL.Query()
+	if rv, err := strconv.ParseInt(q.Get("resourceVersion"), 10, 64); err == nil && rv > 0 {
+		q.Set("resourceVersion", strconv.FormatInt(rv-by, 10))
+	}
+	r.URL.RawQuery = q.Encode()
+	return &shifted{w, by}, r
+}
+
+// shifted moves the revisions in an answer.
+type shifted struct {
+	http.ResponseWriter
+
+	by int64
+}
+
+func (s *shifted) Write(p []byte) (int, error) {
+	revisions := regexp.MustCompile(`"resourceVersion":"(\d+)"`)
+	moved := revisions.ReplaceAllStringFunc(string(p), func(m string) string {
+		rv, _ := strconv.ParseInt(revisions.FindStringSubmatch(m)[1], 10, 64)
+		return `"resourceVersion":"` + strconv.FormatInt(rv+s.by, 10) + `"`
+	})
+	_, err := s.ResponseWriter.Write([]byte(moved))
+	return len(p), err
+}
+
+func (s *shifted) Flush() {
+	if flusher, ok := s.ResponseWriter.(http.Flusher); ok {
+		flusher.Flush()
+	}
+}
+
+// TestNamespacesInAnotherStore: a namespace comes to match, and the watch of the Namespaces
+// is behind. Which frames came before that, the revisions do not say.
+func TestNamespacesInAnotherStore(t *testing.T) {
+	for name, by := range map[string]int64{"with higher revisions": 1_000_000, "with lower revisions": -90} {
+		for kind, late := range map[string]bool{"changes before": false, "changes before and after": true} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				api := newFakeAPI(t)
+				api.do(func() { api.elsewhere = by })
+				api.put("", "team-a", "yes")
+				api.put("", "team-b", "no")
+				api.put("team-a", "x", "")
+				r := start(t, api, labelled())
+				r.caughtUp()
+				n := len(r.log.all())
+				api.put("team-b", "early", "") // 104
+				api.del("team-b", "early")
+				api.put("team-b", "x", "") // 106
+				r.caughtUp()
+				if late {
+					api.do(func() { api.slow = func(r *http.Request) bool { return r.URL.Path == namespacesPath } })
+				}
+				api.put("", "team-b", "yes") // 107
+				if late {
+					api.put("team-b", "x", "")
+					api.put("team-b", "x", "") // 109
+					r.eventually("the things' watch is ahead", func() bool { return r.manager.Targets()[0].ResourceVersion == 109 })
+					api.do(func() { api.slow = nil })
+				}
+				r.eventually("it enters", func() bool { return strings.Contains(strings.Join(r.since(n), "\n"), "entered team-b/x") })
+				api.put("team-b", "x", "")
+				r.caughtUp()
+				r.eventually("the last change", func() bool {
+					all := r.since(n)
+					return strings.HasPrefix(all[len(all)-1], "modified team-b/x")
+				})
+				want := []string{"entered team-b/x uid-5 106", "gap (103,107] selection state", "modified team-b/x uid-5 108<106"}
+				if late {
+					want = []string{"entered team-b/x uid-5 109", "gap (103,109] selection state", "modified team-b/x uid-5 110<109"}
+				}
+				got := r.since(n)
+				for i := range got { // the watch has come as far as one of the two
+					got[i] = strings.Replace(got[i], "gap (103,106]", "gap (103,107]", 1)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Error(diff)
+				}
+			})
+		}
+	}
+}
+
+// TestNamespacesInAnotherStoreOverARestart: a namespace came to match while informd was down.
+func TestNamespacesInAnotherStoreOverARestart(t *testing.T) {
+	api := newFakeAPI(t)
+	api.do(func() { api.elsewhere = 1_000_000 })
+	api.put("", "team-a", "yes")
+	api.put("", "team-b", "no")
+	api.put("team-a", "x", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	r.stop(false)
+	n := len(r.log.all())
+	api.put("team-b", "x", "") // 104
+	api.put("", "team-b", "yes")
+	api.put("team-b", "x", "") // 106
+	api.put("team-a", "x", "")
+	r.begin(labelled())
+	r.caughtUp()
+	// The watch brings everything after the position of the process before this one, which
+	// can have filtered out frames before it.
+	want := []string{"added team-b/x uid-4 104", "gap (0,103] selection state", "modified team-a/x uid-3 107<103", "modified team-b/x uid-4 106<104"}
+	r.eventually("all changes", func() bool { return len(r.since(n)) >= len(want) })
+	got := r.since(n)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

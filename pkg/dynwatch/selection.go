@@ -108,6 +108,9 @@ func (t *target) postpone(ctx context.Context, e *entry) error {
 		return nil
 	}
 	found, ok, at, err := t.source.look(ctx, t.index.namespace(e), t.index.name(e), 0)
+	if errors.Is(err, errUnselected) {
+		found, ok, at, err = t.source.lookAmong(ctx, t.index.namespace(e), t.index.name(e))
+	}
 	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
 		u.there, u.at = t.index.isUID(e, bad.UID), bad.ResourceVersion
 		err = t.reject(ctx, bad)

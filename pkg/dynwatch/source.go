@@ -183,10 +183,7 @@ func (s *source) lookBy(ctx context.Context, namespace, name string, rv uint64, 
 		if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
 			is = cmp.Or(bad.Name, name)
 		}
-		switch {
-		case is != name && rv == 0:
-			return nil // the server ignores field selectors: the object is among the others
-		case is != name:
+		if is != name {
 			return errUnselected
 		}
 		found, ok = one, err == nil

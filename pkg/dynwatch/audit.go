@@ -219,7 +219,13 @@ func (t *target) suspectOf(d difference) {
 // has passed it. It returns errDiverged if a reconcile must follow.
 func (t *target) conclude(ctx context.Context) error {
 	a := t.audits.running
-	if a == nil || !a.listed || len(a.suspects)+len(a.sample.wrong) > 0 && !t.canJudge(a) {
+	if a == nil || !a.listed {
+		return nil
+	}
+	if err := t.repairAll(ctx, a); err != nil {
+		return err
+	}
+	if len(a.suspects)+len(a.sample.pending) > 0 && !t.canJudge(a) {
 		return nil
 	}
 	diverged, err := t.verdict(ctx, a)
@@ -260,9 +266,6 @@ func (t *target) canJudge(a *audit) bool {
 func (t *target) verdict(ctx context.Context, a *audit) (diverged int, err error) {
 	if a.err != nil {
 		return 0, a.err
-	}
-	if a.repaired, err = t.convictAll(ctx, a); err != nil {
-		return a.repaired, err
 	}
 	for _, d := range a.suspects {
 		wrong, err := t.diverges(ctx, a, d)

@@ -55,7 +55,7 @@ type Rejected struct {
 	Raw []byte
 }
 
-// Options are what a Manager needs. All fields but LogKeeps, Await, MaxWatches and Logger are required.
+// Options are what a Manager needs. All fields but LogKeeps, Await, MaxWatches, AuditEvery and Logger are required.
 type Options struct {
 	// Cluster is the name that every event carries.
 	Cluster string
@@ -83,6 +83,9 @@ type Options struct {
 	// resources are always watched. Resources that wildcards match are watched up to the
 	// limit; [Manager.Targets] and the log name the others.
 	MaxWatches int
+	// AuditEvery is the period in which each target is compared with the cluster, give or
+	// take a quarter. 0 is an hour, less is never.
+	AuditEvery time.Duration
 	// Logger is slog.Default() if nil.
 	Logger *slog.Logger
 }
@@ -153,6 +156,9 @@ func New(options Options) (*Manager, error) {
 	m := &Manager{
 		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey), served: s, namespaces: n, owners: newOwners(c, options.Logger), formerly: newFormerly(options.Logger), timing: defaultTiming(), limits: defaultLimits(),
 		openings: newOpenings(options.Logger), reviews: newReviews(), running: make(map[string]*running),
+	}
+	if options.AuditEvery != 0 {
+		m.timing.audit = max(options.AuditEvery, 0)
 	}
 	m.expander = newExpander(m)
 	return m, nil

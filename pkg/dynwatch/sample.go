@@ -69,14 +69,19 @@ type sample struct {
 	// listed are objects of the list, each with the same chance.
 	listed []difference
 	seen   int
-	// wrong are those that etcd holds in another state, with that state.
-	wrong []mismatched
+	// wrong are those that etcd holds in another state, with that state; pending are those
+	// of them that the stream has yet to get, once convicted is set.
+	wrong     []mismatched
+	pending   []*mismatched
+	convicted bool
 }
 
 // mismatched is an object as a list showed it and as etcd holds it.
 type mismatched struct {
 	listed difference
 	now    present
+	// asked: etcd was asked whether the deletion is behind the watch.
+	asked bool
 }
 
 func (t *target) newSample() *sample {
@@ -121,7 +126,7 @@ func (s *sample) compare(ctx context.Context, source *source, rv uint64) error {
 			return err
 		}
 		if same := there == (d.rv != 0) && (!there || o.UID == d.uid && o.ResourceVersion == d.rv); !same {
-			s.wrong = append(s.wrong, mismatched{d, present{object: o, there: there}})
+			s.wrong = append(s.wrong, mismatched{listed: d, now: present{object: o, there: there}})
 		}
 	}
 	return nil
@@ -129,7 +134,7 @@ func (s *sample) compare(ctx context.Context, source *source, rv uint64) error {
 
 // convict notes that an API server has shown an object otherwise than etcd holds it.
 func (t *target) convict(d difference, o *frame.Object, there bool, rv uint64) {
-	w := mismatched{d, present{there: there}}
+	w := mismatched{listed: d, now: present{there: there}}
 	if there {
 		w.now.object = *o
 	}
@@ -141,24 +146,60 @@ func (t *target) convict(d difference, o *frame.Object, there bool, rv uint64) {
 		"uid", m.UID, "resource_version", m.ResourceVersion, "listed_uid", m.ListedUID, "listed", m.Listed)
 }
 
-// convictAll takes note of what a sample has found, and announces the states that the
-// stream lacks. It returns how many it lacked. The watch has passed the list.
-func (t *target) convictAll(ctx context.Context, a *audit) (repaired int, err error) {
-	for i := range a.sample.wrong {
-		w := &a.sample.wrong[i]
-		t.convict(w.listed, &w.now.object, w.now.there, a.rv)
-		lacking, err := t.repair(ctx, w, a.rv)
+// repairAll takes note of what a sample has found, at once, and announces the states that
+// the stream lacks, each as soon as the watch has passed it.
+func (t *target) repairAll(ctx context.Context, a *audit) error {
+	s := a.sample
+	if len(s.wrong) == 0 || len(t.undecided) > 0 {
+		return nil
+	}
+	if !s.convicted {
+		s.convicted = true
+		for i := range s.wrong {
+			t.convict(s.wrong[i].listed, &s.wrong[i].now.object, s.wrong[i].now.there, a.rv)
+			s.pending = append(s.pending, &s.wrong[i])
+		}
+	}
+	before, rest := a.repaired, s.pending[:0]
+	for _, w := range s.pending {
+		ready, err := t.canRepair(ctx, a, w)
 		if err != nil {
-			return repaired, err
+			return err
+		}
+		if !ready {
+			rest = append(rest, w)
+			continue
+		}
+		lacking, err := t.repair(ctx, w, min(a.rv, t.cursor))
+		if err != nil {
+			return err
 		}
 		if lacking {
-			repaired++
+			a.repaired++
 		}
 	}
-	if repaired == 0 {
-		return 0, nil
+	if s.pending = rest; a.repaired == before {
+		return nil
 	}
-	return repaired, t.declareRepair(ctx)
+	return t.declareRepair(ctx)
+}
+
+// canRepair reports whether the watch has passed the state that etcd holds of an object.
+func (t *target) canRepair(ctx context.Context, a *audit, w *mismatched) (bool, error) {
+	switch {
+	case t.cursor >= a.rv:
+		return true, nil
+	case w.now.there:
+		return t.cursor >= w.now.object.ResourceVersion, nil
+	case w.asked:
+		return false, nil
+	}
+	w.asked = true
+	_, there, err := t.source.matchAt(ctx, w.listed.namespace, w.listed.name, t.cursor)
+	if expired(err) || unsupported(err) {
+		return false, nil
+	}
+	return !there, err
 }
 
 // declareRepair declares that states may be missing between the last audit and this one.

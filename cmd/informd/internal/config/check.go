@@ -27,6 +27,9 @@ func (r *reading) checkKubernetes(k Kubernetes) {
 	if k.MaxWatches < 1 && !r.bad("kubernetes.maxWatches") {
 		r.fail("kubernetes.maxWatches", "%d is no limit of watches: want at least 1", k.MaxWatches)
 	}
+	if k.AuditEvery != 0 && k.AuditEvery < minAudit && !r.bad("kubernetes.auditEvery") {
+		r.fail("kubernetes.auditEvery", "%v is too short: want at least %v, or 0 for no audits", k.AuditEvery, minAudit)
+	}
 }
 
 func (r *reading) checkAdmin(a Admin) {

@@ -51,6 +51,9 @@ type Kubernetes struct {
 	// MaxWatches is the limit of watches. Entries without a wildcard are always watched;
 	// resources that wildcards match are watched up to the limit.
 	MaxWatches int `yaml:"maxWatches"`
+	// AuditEvery is the period in which each resource is compared with the cluster; 0 is
+	// never.
+	AuditEvery time.Duration `yaml:"auditEvery"`
 }
 
 // The values of [Resource.Watch].
@@ -232,7 +235,7 @@ const (
 // silent. The cluster is missing: its default depends on the sinks.
 func defaults() *Config {
 	return &Config{
-		Kubernetes: Kubernetes{MaxWatches: defaultMaxWatches},
+		Kubernetes: Kubernetes{MaxWatches: defaultMaxWatches, AuditEvery: time.Hour},
 		Journal:    defaultJournal(),
 		Admin:      Admin{Listen: defaultListen},
 		Log:        Log{Level: "info", Format: "text"},

@@ -33,7 +33,7 @@ func TestGood(t *testing.T) {
 	want := &config.Config{
 		Path:       "config.yaml",
 		Cluster:    "prod-eu1",
-		Kubernetes: config.Kubernetes{Kubeconfig: "/etc/informd/kubeconfig", Context: "prod", MaxWatches: 3000},
+		Kubernetes: config.Kubernetes{Kubeconfig: "/etc/informd/kubeconfig", Context: "prod", MaxWatches: 3000, AuditEvery: 20 * time.Minute},
 		Resources: []config.Resource{
 			{
 				Pos: config.Pos{Line: 6, Col: 5}, Group: "apps", Version: "v1", Resource: "deployments", Mode: config.ModeMetadata,
@@ -132,7 +132,7 @@ func TestDefaults(t *testing.T) {
 	want := &config.Config{
 		Path:       "config.yaml",
 		Cluster:    "default",
-		Kubernetes: config.Kubernetes{MaxWatches: 10_000},
+		Kubernetes: config.Kubernetes{MaxWatches: 10_000, AuditEvery: time.Hour},
 		Resources:  []config.Resource{{Pos: config.Pos{Line: 1, Col: 13}, Resource: "pods", Mode: "full", Watch: "auto"}},
 		Journal:    journalOf("embedded", "/var/lib/private/informd", 10*sink.GiB),
 		Sinks: []config.Sink{{

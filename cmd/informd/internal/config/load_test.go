@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
@@ -115,7 +116,7 @@ func TestVariables(t *testing.T) {
 	want := &config.Config{
 		Path: got.Path, Resources: got.Resources, Sinks: got.Sinks,
 		Cluster:    "prod.eu",
-		Kubernetes: config.Kubernetes{Kubeconfig: "/kube", Context: "Ctx::with.dots", MaxWatches: 10_000},
+		Kubernetes: config.Kubernetes{Kubeconfig: "/kube", Context: "Ctx::with.dots", MaxWatches: 10_000, AuditEvery: time.Hour},
 		Journal:    journalOf("memory", "/j", 2*sink.MiB),
 		Redaction:  config.Redaction{KeyFile: "/key"},
 		Admin:      config.Admin{Listen: "[::1]:9"},

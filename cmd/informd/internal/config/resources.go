@@ -186,6 +186,9 @@ func (r *reading) checkRules(one Resource, path string) {
 	}
 }
 
+// minAudit keeps audits from being a poll of the API server.
+const minAudit = time.Minute
+
 // minResync keeps a resync from being a poll of the API server.
 const minResync = time.Minute
 

@@ -73,6 +73,8 @@ func (r record) control() bool {
 // setup is what an informd is started with.
 type setup struct {
 	kubeconfig string
+	// kubernetes is what the YAML map of that name has beside kubeconfig.
+	kubernetes string
 	// resources and sinks are YAML lists. Another sink, before these, is a file
 	// with everything.
 	resources, sinks string
@@ -126,8 +128,12 @@ func (d *informd) configure(s setup) {
 	case s.journal != "":
 		journal = fmt.Sprintf("%s, dir: %q", s.journal, d.journalDir())
 	}
-	config := fmt.Sprintf("cluster: e2e\nkubernetes: {kubeconfig: %q}\nresources:\n%s\njournal: {%s}\nsinks:\n  - {name: all, type: file, path: %q}\n%s\nadmin: {listen: %q}\n%s\n",
-		s.kubeconfig, indent(s.resources), journal, d.eventsPath(), indent(s.sinks), d.admin, s.more)
+	kubernetes := fmt.Sprintf("kubeconfig: %q", s.kubeconfig)
+	if s.kubernetes != "" {
+		kubernetes += ", " + s.kubernetes
+	}
+	config := fmt.Sprintf("cluster: e2e\nkubernetes: {%s}\nresources:\n%s\njournal: {%s}\nsinks:\n  - {name: all, type: file, path: %q}\n%s\nadmin: {listen: %q}\n%s\n",
+		kubernetes, indent(s.resources), journal, d.eventsPath(), indent(s.sinks), d.admin, s.more)
 	d.config = filepath.Join(d.dir, "config.yaml")
 	if err := os.WriteFile(d.config, []byte(config), 0o600); err != nil {
 		d.t.Fatal(err)

@@ -1,0 +1,175 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/natsserver"
+)
+
+// restored is what the restores of one cluster are watched by: an informd for each kind of
+// journal, each with a file sink and a JetStream that deduplicates by id.
+type restored struct {
+	t        *testing.T
+	cluster  *cluster.Cluster
+	nats     *natsserver.Server
+	client   dynamic.Interface
+	kinds    []kind
+	informds map[string]*informd
+	seed     uint64
+}
+
+func newRestored(t *testing.T) *restored {
+	t.Helper()
+	c := cluster.Start(t, cluster.Options{})
+	r := &restored{
+		t: t, cluster: c, nats: natsserver.Start(t, natsserver.Options{}), client: dynamic.NewForConfigOrDie(fast(c.RESTConfig())),
+		kinds: []kind{configMapKind(), customKind("gadgets", false)}, informds: make(map[string]*informd),
+	}
+	r.kinds[1].install(t, r.client)
+	r.write(20)
+	for name, journal := range map[string]string{"memory": "", "embedded": embeddedJournal, "nats": natsJournal(r.nats.URL())} {
+		r.informds[name] = newInformd(t, setup{
+			kubeconfig: c.Kubeconfig(), journal: journal,
+			resources: `
+		- {resource: configmaps, namespaces: [default]}
+		- {group: e2e.example.com, resource: gadgets}`,
+			sinks: fmt.Sprintf("- {name: bus, type: nats, url: %q, jetstream: true, subjectPrefix: %s, stream: %s, historyPerObject: 0}",
+				r.nats.URL(), "events-"+name, strings.ToUpper("EVENTS_"+name)),
+		})
+		r.informds[name].start()
+	}
+	for _, d := range r.informds {
+		d.waitForSync(len(r.kinds))
+	}
+	return r
+}
+
+// write makes n random changes to each kind.
+func (r *restored) write(n int) {
+	r.t.Helper()
+	r.seed++
+	writeAll(r.t, r.client, r.kinds, newLedger(), n, r.seed)
+}
+
+// state is what the cluster holds, by target and name.
+func (r *restored) state() map[string]string {
+	r.t.Helper()
+	state := make(map[string]string)
+	for _, k := range r.kinds {
+		list, err := r.client.Resource(k.gvr).Namespace("default").List(r.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, o := range list.Items {
+			state[k.target()+"/"+o.GetName()] = fmt.Sprintf("%s %s", o.GetUID(), o.GetResourceVersion())
+		}
+	}
+	return state
+}
+
+// stateOf is the state of a consumer that applies records in order, leaving out ids that it
+// has seen if it deduplicates.
+func stateOf(records []record, deduplicates bool) map[string]string {
+	state, seen := make(map[string]string), make(map[string]bool)
+	for _, r := range records {
+		if r.control() || deduplicates && seen[r.ID] {
+			continue
+		}
+		seen[r.ID] = true
+		name := groupOrCore(r.Group) + "/" + r.Resource + "/" + r.Name
+		switch {
+		case r.Op != "deleted" && r.Op != "left":
+			state[name] = fmt.Sprintf("%s %d", r.UID, r.ResourceVersion)
+		case strings.HasPrefix(state[name], r.UID+" "):
+			delete(state, name)
+		}
+	}
+	return state
+}
+
+// consistent waits until every sink has the state of the cluster.
+func (r *restored) consistent() {
+	r.t.Helper()
+	want := r.state()
+	for name, d := range r.informds {
+		for _, deduplicates := range []bool{false, true} {
+			eventually(r.t, fmt.Sprintf("the file of informd with journal %s, deduplicated: %t", name, deduplicates), func() bool {
+				return maps.Equal(want, stateOf(d.records(), deduplicates))
+			})
+		}
+		eventually(r.t, "the JetStream of informd with journal "+name, func() bool {
+			return maps.Equal(want, stateOf(readStream(r.t, r.nats.URL(), strings.ToUpper("EVENTS_"+name)), true))
+		})
+	}
+}
+
+// rollback waits until every target has declared as many rollbacks.
+func (r *restored) rollback(n int) {
+	r.t.Helper()
+	for name, d := range r.informds {
+		eventually(r.t, fmt.Sprintf("gap %d of a rollback with journal %s", n, name), func() bool {
+			gaps := make(map[string]int)
+			for _, x := range d.records() {
+				if x.Op == "gap" && x.Reason == "rollback" {
+					gaps[x.Resource]++
+				}
+			}
+			return len(gaps) == len(r.kinds) && slices.Min(slices.Collect(maps.Values(gaps))) >= n
+		})
+	}
+}
+
+// Etcd is restored as its documentation says for Kubernetes, with a raised revision: below
+// API servers that are stopped, and below one that runs on.
+func TestEtcdRestoredWithARaisedRevision(t *testing.T) {
+	r := newRestored(t)
+	for i, running := range []bool{false, true} {
+		t.Logf("the API server runs on: %t", running)
+		backup := filepath.Join(t.TempDir(), "backup.db")
+		if err := r.cluster.SnapshotEtcd(t.Context(), backup); err != nil {
+			t.Fatal(err)
+		}
+		r.write(60) // changes, deletions, new objects and old names
+		r.consistent()
+		if !running {
+			if err := r.cluster.APIServer(0).Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		options := cluster.RestoreOptions{BumpRevision: 1_000_000, MarkCompacted: true}
+		if err := r.cluster.RestoreEtcd(t.Context(), backup, options); err != nil {
+			t.Fatal(err)
+		}
+		if !running {
+			if err := r.cluster.APIServer(0).Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.ready()
+		r.rollback(i + 1)
+		r.consistent()
+		r.write(20)
+		r.consistent()
+	}
+}
+
+// ready waits until the API server answers from the restored etcd.
+func (r *restored) ready() {
+	r.t.Helper()
+	eventually(r.t, "the API server is ready", func() bool {
+		ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+		defer cancel()
+		_, err := r.client.Resource(r.kinds[1].gvr).List(ctx, metav1.ListOptions{Limit: 1})
+		return err == nil
+	})
+}

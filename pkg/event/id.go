@@ -131,6 +131,14 @@ func TrimmedID(sink string, from, to uint64) string {
 	return string(append(b, ":trimmed"...))
 }
 
+// DestinationID is the id of the gap record that says to one sink that its destination has
+// lost what it held: "<sink>:<milliseconds since 1970>:destination".
+func DestinationID(sink string, at time.Time) string {
+	b := append([]byte(sink), ':')
+	b = strconv.AppendInt(b, at.UnixMilli(), 10)
+	return string(append(b, ":destination"...))
+}
+
 // Runs makes numbers for runs. The zero value is ready. Its methods may be called
 // concurrently.
 type Runs struct {

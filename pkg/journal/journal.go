@@ -170,6 +170,15 @@ type ResnapshotKeeper interface {
 	KeptResnapshots(ctx context.Context) ([]Resnapshot, error)
 }
 
+// Noter is a [Cursor] of a journal that keeps a note for its reader. Its methods may be
+// called concurrently with all others.
+type Noter interface {
+	// Note returns what was noted last, also by an earlier process; empty if nothing was.
+	Note() string
+	// SetNote replaces the note. It is durable some milliseconds later, and at Close.
+	SetNote(note string)
+}
+
 // Resnapshot is what a [Resnapshotter] repeats, all of it with Seq 0: the records of
 // Begin; the state of every object of their targets that exists, as snapshots that are
 // marked as a replay, with the Run and in the place in the object's

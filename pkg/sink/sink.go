@@ -101,6 +101,11 @@ type Env struct {
 	Logger *slog.Logger
 	// Stdout is the program's standard output.
 	Stdout io.Writer
+	// Found takes the identity of the destination whenever the sink has found it. Another
+	// identity than before says that the destination has lost what it held: informd then
+	// repeats every object. It does not block. Nil: nobody asks; sinks whose destinations
+	// have no identity do not call it.
+	Found func(identity string)
 }
 
 type permanentError struct{ err error }

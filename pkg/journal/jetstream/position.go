@@ -93,3 +93,20 @@ func (c *cursor) Lag() journal.Lag {
 	}
 	return lag
 }
+
+// Note implements [journal.Noter].
+func (c *cursor) Note() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.record.Note
+}
+
+// SetNote implements [journal.Noter].
+func (c *cursor) SetNote(note string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.record.Note = note
+	signal(c.journal.dirty)
+}
+
+var _ journal.Noter = (*cursor)(nil)

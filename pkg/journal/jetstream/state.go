@@ -52,6 +52,8 @@ type position struct {
 	Until uint64 `json:"until,omitempty"`
 	// Left is when the sink was last open; zero while it is, and after a crash.
 	Left time.Time `json:"left,omitzero"`
+	// Note is the reader's own.
+	Note string `json:"note,omitempty"`
 	// Lost is only set in the mark of a target.
 	Lost bool `json:"lost,omitempty"`
 }
@@ -158,7 +160,7 @@ func (j *Journal) reset(ctx context.Context, m message) error {
 		j.lost.Add(1)
 		j.logger.Error("journal has lost events that it had acknowledged: targets are reconciled and sinks get a new snapshot",
 			slog.String("record", m.Subject), slog.Uint64("had", p.Last), slog.Uint64("has", j.tail.end()))
-		anew = position{place: place{Created: j.created}, Snapshot: true, Since: j.tail.end(), Run: p.Run, Left: p.Left, Lost: target}
+		anew = position{place: place{Created: j.created}, Snapshot: true, Since: j.tail.end(), Run: p.Run, Left: p.Left, Lost: target, Note: p.Note}
 	}
 	if !target {
 		if anew.Left.IsZero() {

@@ -136,5 +136,7 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	if !c.JetStream {
 		return &coreSink{link: l, form: c.form()}, nil
 	}
-	return newStreamSink(l, c.form(), env.Cluster, c.streamConfig()), nil
+	s := newStreamSink(l, c.form(), env.Cluster, c.streamConfig())
+	s.found = env.Found
+	return s, nil
 }

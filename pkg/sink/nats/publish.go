@@ -39,6 +39,8 @@ type streamSink struct {
 	// missing in the stream before it is certain that no later one has been sent
 	// before, by this process or by the one before it.
 	doubt int
+	// found takes the identity of the stream; nil: nobody asks.
+	found func(identity string)
 	// patience is how long an acknowledgement may take, and asking an answer.
 	patience, asking *ackwait.Wait
 }
@@ -61,6 +63,12 @@ func (s *streamSink) Write(ctx context.Context, batch []event.Event) (int, error
 	for began := time.Now(); ; {
 		n, err := s.write(ctx, batch[written:])
 		written += n
+		if s.dest.again {
+			s.dest.stream, s.dest.again = nil, false
+			if err := s.locate(ctx); err != nil {
+				s.logger.Debug("stream that counts from 1 again is not found; trying again with the next event", slog.Any("err", err))
+			}
+		}
 		if !passing(err) || time.Since(began) >= electionPatience {
 			return written, orContext(ctx, err)
 		}
@@ -235,6 +243,10 @@ func (f *flight) accept(ctx context.Context, ack *jetstream.PubAck) error {
 		return fmt.Errorf("stream %s took the event instead of %s", ack.Stream, name)
 	}
 	if !ack.Duplicate {
+		if ack.Sequence <= f.sink.dest.last {
+			f.sink.dest.again = true // it counts from 1 again: somebody has created it again
+		}
+		f.sink.dest.last = ack.Sequence
 		return nil
 	}
 	return f.sink.restate(ctx, &f.batch[f.acked])

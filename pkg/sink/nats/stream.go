@@ -49,6 +49,8 @@ type destination struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream // nil: not looked at yet, or in doubt
 	limit  int64            // bytes that a message may have
+	last   uint64           // the sequence of the last message that was stored
+	again  bool             // the stream has to be looked at again
 }
 
 // locate makes s.dest the stream over the present connection: it creates the
@@ -79,7 +81,10 @@ func (s *streamSink) locate(ctx context.Context) error {
 	if found := differences(config, s.form.prefix, s.cluster); len(found) > 0 {
 		return fmt.Errorf("stream %s cannot be used: %s; change it, or set `stream` to another name", config.Name, strings.Join(found, "; "))
 	}
-	s.dest.stream, s.dest.limit = stream, conn.MaxPayload()
+	s.dest.stream, s.dest.limit, s.dest.last = stream, conn.MaxPayload(), 0
+	if s.found != nil {
+		s.found(config.Name + " " + stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano))
+	}
 	if most := int64(config.MaxMsgSize); most > 0 {
 		s.dest.limit = min(s.dest.limit, most)
 	}

@@ -30,6 +30,8 @@ type pipeline struct {
 	delivering sync.WaitGroup
 	now        context.Context //nolint:containedctx // that of Run, for sinks that are added later
 
+	destinations *destinations
+
 	mu  sync.Mutex
 	all []*delivery // in the order of the config
 	// leaving are those that were told to end, and may hang.
@@ -51,6 +53,7 @@ func newPipeline(now context.Context, d *Daemon, s *store) (*pipeline, error) {
 		return nil, err
 	}
 	p := &pipeline{config: d.config, logger: d.logger, store: s, now: now}
+	p.destinations = newDestinations(p, d)
 	p.source = deliver.NewDeadLetters(config.SourceName, s.box(config.SourceName))
 	p.manager, err = dynwatch.New(dynwatch.Options{
 		Cluster: d.config.Cluster, Kubernetes: d.kubernetes, Log: s, LogKeeps: d.config.Journal.Type != config.JournalMemory,
@@ -86,7 +89,7 @@ func (p *pipeline) setup(d *Daemon, s config.Sink) (deliver.Setup, error) {
 	if err != nil {
 		return deliver.Setup{}, err
 	}
-	env := sink.Env{Name: s.Name, Cluster: p.config.Cluster, Logger: p.logger.With("sink", s.Name), Stdout: d.stdout}
+	env := sink.Env{Name: s.Name, Cluster: p.config.Cluster, Logger: p.logger.With("sink", s.Name), Stdout: d.stdout, Found: p.destinations.of(s.Name)}
 	return deliver.Setup{
 		Type: s.Type, Lanes: s.Driver.Lanes, Route: route,
 		Open: func(ctx context.Context) (sink.Sink, error) { return s.Options.Open(ctx, env) },
@@ -150,6 +153,7 @@ func (p *pipeline) abandon() error {
 	for _, one := range p.deliveries() {
 		errs = append(errs, one.abandon())
 	}
+	p.destinations.close()
 	p.manager.Close()
 	return errors.Join(errs...)
 }
@@ -220,7 +224,9 @@ func (p *pipeline) drain(now context.Context) error {
 	drains.Wait()
 	if errors.Join(hung...) == nil {
 		p.delivering.Wait()
+		p.destinations.close()
 	}
+	p.destinations.end()
 	return errors.Join(append(errs, p.store.Close())...)
 }
 

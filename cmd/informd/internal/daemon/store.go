@@ -211,6 +211,21 @@ func (c *storeCursor) KeptResnapshots(ctx context.Context) ([]journal.Resnapshot
 	return nil, journal.ErrNotKept
 }
 
+// Note implements [journal.Noter].
+func (c *storeCursor) Note() string {
+	if n, ok := c.Cursor.(journal.Noter); ok {
+		return n.Note()
+	}
+	return ""
+}
+
+// SetNote implements [journal.Noter].
+func (c *storeCursor) SetNote(note string) {
+	if n, ok := c.Cursor.(journal.Noter); ok {
+		n.SetNote(note)
+	}
+}
+
 // watch says what is watched from now on.
 func (s *store) watch(c *config.Config) error {
 	covers, err := dynwatch.Covering(wanted(c))

@@ -63,11 +63,37 @@ func (c *cursor) move(to journal.Cursor, g *generation) {
 	c.mu.Lock()
 	closed := c.closed
 	if !closed {
+		carryNote(c.now, to)
 		c.now, c.of, c.moved = to, g, true
 	}
 	c.mu.Unlock()
 	if closed {
 		_ = to.Close() // the sink was removed meanwhile; its position was saved before
+	}
+}
+
+// carryNote keeps a note whose stream was deleted.
+func carryNote(from, to journal.Cursor) {
+	old, ok := from.(journal.Noter)
+	if next, is := to.(journal.Noter); ok && is && old.Note() != "" {
+		next.SetNote(old.Note())
+	}
+}
+
+// Note implements [journal.Noter].
+func (c *cursor) Note() string {
+	now, _ := c.current()
+	if n, ok := now.(journal.Noter); ok {
+		return n.Note()
+	}
+	return ""
+}
+
+// SetNote implements [journal.Noter].
+func (c *cursor) SetNote(note string) {
+	now, _ := c.current()
+	if n, ok := now.(journal.Noter); ok {
+		n.SetNote(note)
 	}
 }
 
@@ -220,4 +246,5 @@ var (
 	_ journal.Rewinder         = (*cursor)(nil)
 	_ journal.Resnapshotter    = (*cursor)(nil)
 	_ journal.ResnapshotKeeper = (*cursor)(nil)
+	_ journal.Noter            = (*cursor)(nil)
 )

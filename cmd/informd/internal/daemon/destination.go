@@ -1,0 +1,139 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/pkg/event"
+)
+
+// destinationPause is between two attempts to repeat all objects to a sink.
+const destinationPause = 5 * time.Second
+
+// destinations notices that the destination of a sink is another one than before: somebody
+// has deleted its stream. The sink then gets a gap event and every object again. The
+// identity of a destination is noted in the journal once that is complete, so that a
+// process which dies meanwhile leaves it to the next one.
+type destinations struct {
+	pipeline *pipeline
+	operator operator
+	life     context.Context //nolint:containedctx // ends with close
+	end      context.CancelFunc
+
+	mu sync.Mutex
+	// found has the identity that each sink has found last, and known the one that has
+	// every object. Refilling are the sinks that are given all objects.
+	found, known map[string]string
+	refilling    map[string]bool
+	running      sync.WaitGroup
+}
+
+func newDestinations(p *pipeline, d *Daemon) *destinations {
+	life, end := context.WithCancel(p.now)
+	return &destinations{
+		pipeline: p, operator: operator{d}, life: life, end: end, found: make(map[string]string), known: make(map[string]string), refilling: make(map[string]bool),
+	}
+}
+
+// of is [sink.Env.Found] of a sink.
+func (d *destinations) of(name string) func(identity string) {
+	return func(identity string) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.found[name] = identity
+		if !d.refilling[name] && d.life.Err() == nil {
+			d.refilling[name] = true
+			d.running.Go(func() { d.settle(name) })
+		}
+	}
+}
+
+// close ends what is under way. The sinks have ended before.
+func (d *destinations) close() {
+	d.mu.Lock()
+	d.end()
+	d.mu.Unlock()
+	d.running.Wait()
+}
+
+// settle compares what was found with what is known, until they are the same.
+func (d *destinations) settle(name string) {
+	for ctx := d.life; ; {
+		d.mu.Lock()
+		found, known := d.found[name], d.known[name]
+		if found == known || ctx.Err() != nil {
+			d.refilling[name] = false
+			d.mu.Unlock()
+			return
+		}
+		d.mu.Unlock()
+		if err := d.compare(ctx, name, found); err != nil {
+			d.pipeline.logger.Error("sink has not got every object again; trying again", "sink", name, "err", err)
+			select {
+			case <-time.After(destinationPause):
+			case <-ctx.Done():
+			}
+			continue
+		}
+		d.mu.Lock()
+		d.known[name] = found
+		d.mu.Unlock()
+	}
+}
+
+// errNoSink: the sink is being made, or was removed.
+var errNoSink = errors.New("the sink is not there")
+
+// compare repeats all objects to the sink if its destination is not the one that is noted.
+func (d *destinations) compare(ctx context.Context, name, found string) error {
+	p := d.pipeline
+	all := p.deliveries()
+	i := slices.IndexFunc(all, func(one *delivery) bool { return one.Name() == name })
+	if i < 0 {
+		return errNoSink
+	}
+	one := all[i]
+	d.mu.Lock()
+	noted := d.known[name]
+	d.mu.Unlock()
+	if note := one.Note(); note != "" {
+		noted = note
+	}
+	if noted == "" || noted == found {
+		one.SetNote(found)
+		return nil
+	}
+	p.logger.Warn("destination of a sink was replaced and lacks what it held; every object is announced to it again",
+		"sink", name, "was", noted, "is", found)
+	gap := event.Event{
+		ID: event.DestinationID(name, time.Now()), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
+		Cluster: p.config.Cluster, Target: event.AllTargets,
+		Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState},
+	}
+	if err := one.Insert(ctx, gap); err != nil {
+		return err
+	}
+	for _, resource := range d.resources() {
+		if _, err := d.operator.resnapshotTo(ctx, p, resource, name); err != nil && !errors.Is(err, admin.ErrUnknown) {
+			return err
+		}
+	}
+	one.SetNote(found)
+	return nil
+}
+
+// resources are those that targets are of.
+func (d *destinations) resources() []string {
+	names := make(map[string]bool)
+	for _, t := range d.pipeline.manager.Targets() {
+		if t.Resource != "" {
+			names[event.GroupOrCore(t.Group)+"/"+t.Resource] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}

@@ -1,0 +1,80 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestSinkStreamReplaced: the stream of a sink is deleted, while informd runs or while it
+// is down. informd creates it again, says so in the log and by a gap event, and fills it
+// with every object, of which most have not changed since.
+func TestSinkStreamReplaced(t *testing.T) {
+	for name, down := range map[string]bool{"while running": false, "while down": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			d := newInformd(t, r.setup(embeddedJournal))
+			d.start()
+			d.waitForLive(len(r.kinds))
+			r.write(20)
+			eventually(t, "JetStream complete", func() bool { return complete(r.kinds, readStream(t, r.nats.URL(), busStream), r.ledger) })
+			d.waitForLive(len(r.kinds))
+			if down {
+				d.stop()
+			}
+			deleteStreams(t, r.nats.URL(), busStream)
+			if down {
+				d.start()
+			}
+			one := r.kinds[1]
+			w := newWriter(r.client, one, r.ledger, 77)
+			if err := w.create(t.Context(), "after"); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the log says so", func() bool { return strings.Contains(d.stderr.String(), "destination of a sink was replaced") })
+			var held []record
+			eventually(t, "all objects are in the new stream", func() bool {
+				held = readStream(t, r.nats.URL(), busStream)
+				state := make(map[string]record)
+				for _, e := range held {
+					switch {
+					case e.control():
+					case e.Op == "deleted":
+						delete(state, e.UID)
+					default:
+						state[e.UID] = e
+					}
+				}
+				for _, k := range r.kinds {
+					for uid, revisions := range r.ledger.revisions[k.target()] {
+						if !r.ledger.deleted[k.target()][uid] && state[uid].ResourceVersion != revisions[len(revisions)-1] {
+							return false
+						}
+					}
+				}
+				return true
+			})
+			gaps := 0
+			for _, e := range held {
+				if e.Op == "gap" && e.Reason == "destination" {
+					gaps++
+				}
+			}
+			if gaps != 1 {
+				t.Errorf("%d gaps with reason destination, want 1", gaps)
+			}
+			for _, e := range d.records() {
+				if e.Op == "gap" || e.Op == "snapshot" && e.Replay {
+					t.Errorf("another sink got %s", e.ID)
+				}
+			}
+			n := streamEnd(t, r.nats.URL(), busStream)
+			d.waitForLive(len(r.kinds))
+			d.stop()
+			d.start()
+			d.waitForLive(len(r.kinds))
+			if got := streamEnd(t, r.nats.URL(), busStream); got != n {
+				t.Errorf("a restart adds %d messages", got-n)
+			}
+		})
+	}
+}

@@ -42,7 +42,8 @@ type sinkCheck struct {
 
 	seen   map[string]bool        // ids
 	heads  map[string]*Delivery   // by UID: the last one of the chain of ordinals
-	latest map[string]int         // by UID: the index of the last delivery
+	alive  map[string]*Delivery   // by UID: the last delivery
+	latest map[string]int         // and its index
 	begun  map[string]int         // by target and run: the index of the begin
 	swept  map[string]bool        // UIDs that a snapshot after a loss did not have
 	lossy  map[string]bool        // targets of which the destination or the journal lost events
@@ -65,7 +66,7 @@ func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
 		truth: truth, sink: sink,
 		seen: make(map[string]bool), byUID: make(map[string][]*Delivery), lasts: make(map[string]*Delivery),
 		gaps: make(map[string][]*Delivery), synced: make(map[string][]uint64), excuses: make(map[string]int),
-		heads: make(map[string]*Delivery), latest: make(map[string]int), begun: make(map[string]int),
+		heads: make(map[string]*Delivery), alive: make(map[string]*Delivery), latest: make(map[string]int), begun: make(map[string]int),
 		swept: make(map[string]bool), losses: make(map[string][]uint64), lossy: make(map[string]bool),
 	}
 	// Gaps excuse what comes before them, too, so they are read first.

@@ -32,8 +32,8 @@ func (c *sinkCheck) bound(d *Delivery, i int, holders map[string]*Delivery) {
 		c.fail("I15", "", d.RV, "%s ends a snapshot without a begin of the same run", d.ID)
 		return
 	}
-	for uid, head := range c.heads {
-		if head.Target != d.Target || head.Op == opDeleted || c.latest[uid] > begin || c.swept[uid] {
+	for uid, last := range c.alive {
+		if last.Target != d.Target || last.Op == opDeleted || c.latest[uid] > begin || c.swept[uid] {
 			continue
 		}
 		if o := c.truth.Objects[uid]; o != nil && o.existsAt(d.RV) && !c.refusedAny(uid) {
@@ -41,8 +41,8 @@ func (c *sinkCheck) bound(d *Delivery, i int, holders map[string]*Delivery) {
 		}
 		if c.lossy[d.Target] {
 			c.swept[uid] = true
-			if holder := holders[head.key()]; holder != nil && holder.UID == uid {
-				delete(holders, head.key())
+			if holder := holders[last.key()]; holder != nil && holder.UID == uid {
+				delete(holders, last.key())
 			}
 		}
 	}
@@ -60,26 +60,20 @@ func (o *Object) existsAt(rv uint64) bool {
 
 // lose begins again: the destination holds nothing of what it was given.
 func (c *sinkCheck) lose(holders map[string]*Delivery) {
-	for target := range c.sink.Targets {
-		c.lossy[target] = true
-	}
 	clear(c.seen)
-	clear(holders)
+	for target := range c.sink.Targets {
+		c.loseJournal(target, holders)
+	}
 }
 
-// loseJournal allows the chains of a target's objects to begin again: where the
-// journal was all that knew them, nobody can continue them, nor announce deletions.
-// The next snapshot lacks what was deleted.
+// loseJournal has the chains of a target's objects begin again: where the journal was
+// all that knew them, nobody can continue them, nor announce deletions. The next
+// snapshot lacks what was deleted.
 func (c *sinkCheck) loseJournal(target string, holders map[string]*Delivery) {
 	c.lossy[target] = true
-	maps.DeleteFunc(holders, func(_ string, d *Delivery) bool { return d.Target == target })
-	for uid, head := range c.heads {
-		if head.Target == target && head.Op != opDeleted {
-			loose := *head
-			loose.Ordinal = 0
-			c.heads[uid] = &loose
-		}
-	}
+	of := func(_ string, d *Delivery) bool { return d.Target == target }
+	maps.DeleteFunc(holders, of)
+	maps.DeleteFunc(c.heads, of)
 }
 
 // inLoss: the destination lost what it held, and the consumer had not read it all.

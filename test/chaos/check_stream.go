@@ -17,7 +17,7 @@ func (c *sinkCheck) stream(limits Limits) {
 		}
 		if !d.control() {
 			c.lasts[d.key()] = d
-			c.latest[d.UID] = i
+			c.alive[d.UID], c.latest[d.UID] = d, i
 			delete(c.swept, d.UID)
 		}
 		if c.repeated(d) {
@@ -93,7 +93,6 @@ func (c *sinkCheck) order(d *Delivery, holders map[string]*Delivery) {
 // two, or what is missing is excused.
 func (c *sinkCheck) chain(d, prev *Delivery) {
 	switch {
-	case prev.Ordinal == 0: // the journal was lost
 	case d.Ordinal == prev.Ordinal:
 		c.fail("I12", d.UID, d.RV, "%s and %s both have ordinal %d: two writers", prev.ID, d.ID, d.Ordinal)
 	case d.Ordinal < prev.Ordinal:

@@ -39,6 +39,7 @@
 //	I14  ordinal and previous revision form an unbroken chain
 //	I15  a snapshot has a begin and an end of one run, and every object in between
 //	I16  a target that an API server keeps behind says so within 150 s
+//	I17  the materialised view of the nats sink's stream equals etcd at the end
 //
 // A gap excuses what it declares: recovered "known" all but objects born and dead
 // inside the range, "state" and "partial" the states in between, reason "trimmed"

@@ -30,7 +30,7 @@ func (r *run) report() (*Report, error) {
 		report.MaxRSS = max(report.MaxRSS, d.MaxRSS())
 	}
 	if !r.options.Baseline {
-		for _, v := range slices.Concat(r.processes(strikes), r.leaks(), isolation(r.rig, strikes)) {
+		for _, v := range slices.Concat(r.processes(strikes), r.leaks(), isolation(r.rig, strikes), checkView(truth, r.rig.targets, r.rows)) {
 			report.addViolation(truth, nil, v)
 		}
 	}

@@ -54,6 +54,7 @@ type Rig struct {
 	hook     *Hook
 	file     *consumer
 	stream   *consumer
+	view     *Viewer // none with the baseline
 	oracle   *Oracle
 	informds []*Daemon
 
@@ -206,6 +207,10 @@ func (r *Rig) startSinks(ctx context.Context) error {
 	r.closing(func() error { r.file.close(); return nil })
 	r.stream.start(func(ctx context.Context) { r.stream.followStream(ctx, r.bus.URL(), busStream, decodeMessage) })
 	r.closing(func() error { r.stream.close(); return nil })
+	if r.view, err = NewViewer(r.bus.URL()); err != nil {
+		return err
+	}
+	r.closing(r.view.Close)
 	return nil
 }
 

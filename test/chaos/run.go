@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/informd/informd/examples/materialised-view/view"
 )
 
 const (
@@ -33,8 +35,9 @@ type run struct {
 	// controllers make the load of an independent run; nil in others.
 	controllers *controllers
 	nemesis     *Nemesis
-	base        uint64 // the baseline's first lists
-	settled     uint64 // see Truth
+	base        uint64                 // the baseline's first lists
+	settled     uint64                 // see Truth
+	rows        map[string]view.Object // of the view, at the end
 	late        []Violation
 	began       time.Time
 }
@@ -303,6 +306,12 @@ func (r *run) settle(ctx context.Context) error {
 	}
 	for _, c := range r.rig.consumers() {
 		c.close()
+	}
+	if r.rig.view != nil {
+		if err := r.rig.view.CatchUp(ctx); err != nil {
+			return err
+		}
+		r.rows = r.rig.view.Rows()
 	}
 	_, err = r.rig.oracle.CatchUp(ctx) // so that nothing is a phantom that is only new
 	r.rig.oracle.Pause()

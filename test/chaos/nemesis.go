@@ -16,6 +16,8 @@ const (
 	minPause    = 500 * time.Millisecond
 	maxPause    = 4 * time.Second
 	retryPause  = 200 * time.Millisecond
+	// passes is how many faults may go ahead of one that has to wait.
+	passes = 12
 	// healing bounds a fault with its healing.
 	healing = 6 * time.Minute
 )
@@ -143,12 +145,8 @@ func (n *Nemesis) Run(ctx context.Context, duration time.Duration) {
 	defer timer.Stop()
 	var running sync.WaitGroup
 	defer running.Wait()
-	order := n.shuffled()
-	for i := 0; ; i++ {
-		if i == len(order) {
-			order, i = n.shuffled(), 0
-		}
-		f, seed := order[i], n.random.Uint64()
+	queue := n.queue()
+	for {
 		pause := minPause + time.Duration(n.random.Int64N(int64(maxPause-minPause)))
 		select {
 		case <-time.After(pause):
@@ -157,40 +155,70 @@ func (n *Nemesis) Run(ctx context.Context, duration time.Duration) {
 		case <-ctx.Done():
 			return
 		}
-		if !n.claim(f, end) {
+		i, ok := n.claim(queue, end)
+		if !ok {
 			return
 		}
-		running.Go(func() { n.strike(ctx, f, seed, end) })
+		q := queue[i]
+		queue = append(slices.Delete(queue, i, i+1), q)
+		seed := q.random.Uint64()
+		running.Go(func() { n.strike(ctx, q.fault, seed, end) })
 	}
 }
 
-// shuffled has every fault once, so that a short run meets all kinds.
-func (n *Nemesis) shuffled() []*fault {
-	order := slices.Clone(n.faults)
-	n.random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	return order
+// queued is a fault in the queue.
+type queued struct {
+	*fault
+	random *rand.Rand // of the seeds of its strikes
+	passed int        // how often others went ahead
 }
 
-// claim waits until nobody touches what the fault touches; false if the time is
-// over before.
-func (n *Nemesis) claim(f *fault, end <-chan struct{}) bool {
+// queue has every fault once, in an order of the seed, so that a short run meets all
+// kinds. The strikes of one fault have the same seeds in every run, whenever its turn
+// comes.
+func (n *Nemesis) queue() []*queued {
+	var queue []*queued
+	for _, i := range n.random.Perm(len(n.faults)) {
+		queue = append(queue, &queued{fault: n.faults[i], random: rand.New(rand.NewPCG(n.random.Uint64(), 3))})
+	}
+	return queue
+}
+
+// claim waits until nobody touches what a fault of the queue touches, and returns the
+// fault's index; false if the time is over before. Faults that touch other parts go
+// ahead of one that has to wait, but not for ever.
+func (n *Nemesis) claim(queue []*queued, end <-chan struct{}) (int, bool) {
 	for {
 		n.mu.Lock()
-		if n.free(f) {
-			n.active++
-			for _, part := range f.touches {
-				n.busy[part] = true
+		for i, q := range queue {
+			if n.free(q.fault) {
+				n.take(queue, i)
+				n.mu.Unlock()
+				return i, true
 			}
-			n.mu.Unlock()
-			return true
+			if q.passed >= passes {
+				break // nothing goes ahead of it any more
+			}
 		}
 		freed := n.freed
 		n.mu.Unlock()
 		select {
 		case <-freed:
 		case <-end:
-			return false
+			return 0, false
 		}
+	}
+}
+
+// take notes what a fault of the queue touches, and that it went ahead of others.
+func (n *Nemesis) take(queue []*queued, i int) {
+	for _, ahead := range queue[:i] {
+		ahead.passed++
+	}
+	queue[i].passed = 0
+	n.active++
+	for _, part := range queue[i].touches {
+		n.busy[part] = true
 	}
 }
 

@@ -311,7 +311,7 @@ func (r *run) settle(ctx context.Context) error {
 		if err := r.rig.view.CatchUp(ctx); err != nil {
 			return err
 		}
-		r.rows = r.rig.view.Rows()
+		r.rows = r.rig.view.Rows(r.rig.targets)
 	}
 	_, err = r.rig.oracle.CatchUp(ctx) // so that nothing is a phantom that is only new
 	r.rig.oracle.Pause()

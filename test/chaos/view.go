@@ -70,11 +70,13 @@ func (v *Viewer) CatchUp(ctx context.Context) error {
 	return nil // what it lacks then shows in its rows
 }
 
-// Rows are the objects of the view, by key.
-func (v *Viewer) Rows() map[string]view.Object {
+// Rows are the objects that the view has of the targets, by key.
+func (v *Viewer) Rows(targets map[string]bool) map[string]view.Object {
 	rows := make(map[string]view.Object)
 	for k, o := range v.view.Objects() {
-		rows[objectKey(targetName(k.Group, k.Resource), k.Namespace, k.Name)] = o
+		if target := targetName(k.Group, k.Resource); targets[target] {
+			rows[objectKey(target, k.Namespace, k.Name)] = o
+		}
 	}
 	return rows
 }

@@ -56,7 +56,7 @@ func (f *fakeAPI) discoveries() int {
 }
 
 func isDiscovery(path string) bool {
-	return !strings.Contains(path, "/things") && !strings.HasSuffix(path, "/kube-system")
+	return !strings.Contains(path, "/things") && !strings.Contains(path, "/kube-system")
 }
 
 // serveIn has the fake serve the resource in these versions, the preferred one

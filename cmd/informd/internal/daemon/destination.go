@@ -27,16 +27,17 @@ type destinations struct {
 
 	mu sync.Mutex
 	// found has the identity that each sink has found last, and known the one that has
-	// every object. Refilling are the sinks that are given all objects.
-	found, known map[string]string
-	refilling    map[string]bool
-	running      sync.WaitGroup
+	// every object; declared is the one that the last gap event was about. Refilling are
+	// the sinks that are given all objects.
+	found, known, declared map[string]string
+	refilling              map[string]bool
+	running                sync.WaitGroup
 }
 
 func newDestinations(p *pipeline, d *Daemon) *destinations {
 	life, end := context.WithCancel(p.now)
 	return &destinations{
-		pipeline: p, operator: operator{d}, life: life, end: end, found: make(map[string]string), known: make(map[string]string), refilling: make(map[string]bool),
+		pipeline: p, operator: operator{d}, life: life, end: end, found: make(map[string]string), known: make(map[string]string), declared: make(map[string]string), refilling: make(map[string]bool),
 	}
 }
 
@@ -108,23 +109,50 @@ func (d *destinations) compare(ctx context.Context, name, found string) error {
 		one.SetNote(found)
 		return nil
 	}
-	p.logger.Warn("destination of a sink was replaced and lacks what it held; every object is announced to it again",
-		"sink", name, "was", noted, "is", found)
-	gap := event.Event{
-		ID: event.DestinationID(name, time.Now()), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
-		Cluster: p.config.Cluster, Target: event.AllTargets,
-		Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState},
-	}
-	if err := one.Insert(ctx, gap); err != nil {
+	if err := d.declare(ctx, one, noted, found); err != nil {
 		return err
 	}
 	for _, resource := range d.resources() {
-		if _, err := d.operator.resnapshotTo(ctx, p, resource, name); err != nil && !errors.Is(err, admin.ErrUnknown) {
+		if err := d.refill(ctx, resource, name); err != nil && !errors.Is(err, admin.ErrUnknown) {
 			return err
 		}
 	}
 	one.SetNote(found)
 	return nil
+}
+
+// declare logs the loss, and has the sink get a gap event, once for each destination.
+func (d *destinations) declare(ctx context.Context, one *delivery, was, is string) error {
+	p, name := d.pipeline, one.Name()
+	d.mu.Lock()
+	declared := d.declared[name] == is
+	d.declared[name] = is
+	d.mu.Unlock()
+	if declared {
+		return nil
+	}
+	p.logger.Warn("destination of a sink was replaced and lacks what it held; every object is announced to it again",
+		"sink", name, "was", was, "is", is)
+	return one.Insert(ctx, event.Event{
+		ID: event.DestinationID(name, time.Now()), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
+		Cluster: p.config.Cluster, Target: event.AllTargets,
+		Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState},
+	})
+}
+
+// refill repeats the objects of a resource to the sink. A memory journal keeps no states:
+// then every sink gets them.
+func (d *destinations) refill(ctx context.Context, resource, name string) error {
+	p := d.pipeline
+	if p.store.durable {
+		_, err := d.operator.resnapshotTo(ctx, p, resource, name)
+		return err
+	}
+	results, err := p.manager.Resnapshot(ctx, resource)
+	for _, r := range results {
+		err = errors.Join(err, r.Err)
+	}
+	return err
 }
 
 // resources are those that targets are of.

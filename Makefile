@@ -16,9 +16,11 @@ GOLANGCI_LINT_VERSION := v2.15.0
 TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/informd-tools
 GOLANGCI_LINT := $(TOOLS)/$(shell $(GO) env GOVERSION 2>/dev/null)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 
-# The module of the product, that of the tests with real servers, and that of the
-# oldest Kubernetes.
-MODULES := . test test/controlplane132
+# The product's module and the one with the real servers to test against.
+MODULES := . test
+# With that of the oldest Kubernetes, which has two small files; to lint it, the
+# linter would have to read all of that Kubernetes.
+ALL_MODULES := $(MODULES) test/controlplane132
 FUZZTIME ?= 20s
 UNIT_TIMEOUT ?= 10m
 E2E_TIMEOUT ?= 40m
@@ -148,11 +150,11 @@ schema: ## write the JSON Schemas in schema/ anew, from the code
 
 .PHONY: tidy
 tidy: ## bring go.mod and go.sum in order
-	@for module in $(MODULES); do (cd "$$module" && $(GO) mod tidy) || exit 1; done
+	@for module in $(ALL_MODULES); do (cd "$$module" && $(GO) mod tidy) || exit 1; done
 
 .PHONY: tidy-check
 tidy-check: ## fail if go.mod or go.sum is not in order
-	@for module in $(MODULES); do \
+	@for module in $(ALL_MODULES); do \
 		echo "==> go mod tidy -diff in $$module"; \
 		(cd "$$module" && $(GO) mod tidy -diff) || { echo "run 'make tidy' and commit the result" >&2; exit 1; }; \
 	done

@@ -137,13 +137,14 @@ func TestGateOfNow(t *testing.T) {
 // event has, in the process that held them back and in the next one, and take each for
 // what it is; a state that was really left out shows all the same.
 func TestHeldBackIsNoDivergence(t *testing.T) {
+	const objects, sample = 60, 48 // an audit reads a sample, whatever it finds
 	api := newFakeAPI(t)
-	for i := range 5 {
+	for i := range objects {
 		api.put("a", fmt.Sprint("x", i), "1")
 	}
 	r := start(t, api, gated())
 	r.caughtUp()
-	for i := range 5 {
+	for i := range objects {
 		api.put("a", fmt.Sprint("x", i), "1")
 	}
 	r.caughtUp()
@@ -162,8 +163,8 @@ func TestHeldBackIsNoDivergence(t *testing.T) {
 	clean()
 	asked := api.requestsWith("fieldSelector=metadata.name%3D")
 	clean()
-	if again := api.requestsWith("fieldSelector=metadata.name%3D"); again != asked {
-		t.Errorf("%d objects were read once more", again-asked)
+	if again := api.requestsWith("fieldSelector=metadata.name%3D") - asked; again > sample {
+		t.Errorf("%d objects were read once more", again)
 	}
 	api.forget()
 	r.caughtUp()

@@ -12,7 +12,7 @@ const (
 	// openingsAtOnce is how many targets start, or open their watch again, at a time. The
 	// API server's priority and fairness queues about 300 requests of one client, and
 	// refuses those beyond.
-	openingsAtOnce = 32
+	openingsAtOnce = 64
 	// openingTime is how long a target keeps its turn at most. A first list may take
 	// minutes, and a server may hang: neither holds up the targets behind.
 	openingTime = 2 * time.Second
@@ -132,9 +132,13 @@ func (o *openings) waited() {
 	}
 }
 
-// beginOpening waits for the target's turn, unless it has one.
+// beginOpening waits for the target's turn, unless it has one. Discovery needs none:
+// targets that ask together share the answer.
 func (t *target) beginOpening(ctx context.Context) {
-	if t.opening == nil {
+	switch {
+	case t.restored && t.source == nil:
+		t.endOpening()
+	case t.opening == nil:
 		t.opening = t.openings.begin(ctx, t.status.beatNow, t.timing.tick)
 	}
 }

@@ -20,10 +20,10 @@ func (r *rig) live() (n int) {
 	return n
 }
 
-// An API server that serves 40 requests at a time, as one with priority and fairness
+// An API server that serves 80 requests at a time, as one with priority and fairness
 // does, refuses nothing at the start of 200 targets.
 func TestStartOfManyTargets(t *testing.T) {
-	const targets, atOnce, quiet = 200, 40, 100 * time.Millisecond
+	const targets, atOnce, quiet = 200, 80, 100 * time.Millisecond
 	api := newFakeAPI(t)
 	api.serveAll(group("many.example.com", kinds(targets)...))
 	var serving, refused, reviewed, last atomic.Int64
@@ -50,7 +50,12 @@ func TestStartOfManyTargets(t *testing.T) {
 			fmt.Fprint(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`)
 		}
 	}
-	r := startDefined(t, api, dynwatch.Resource{Group: "many.example.com", Resource: "*"})
+	api.define()
+	r := start(t, api)
+	r.manager.SetTiming(time.Hour, 50*time.Millisecond, 5*time.Millisecond) // what is live asks for nothing
+	if err := r.manager.Apply([]dynwatch.Resource{{Group: "many.example.com", Resource: "*"}}); err != nil {
+		t.Fatal(err)
+	}
 	deadline := time.Now().Add(time.Minute)
 	for r.live() < targets {
 		if time.Now().After(deadline) {

@@ -179,6 +179,9 @@ func TestNATSJournalPermissions(t *testing.T) {
 	if err := j.Mark(ctx, "core/pods", []byte("mark")); err != nil {
 		t.Fatal(err)
 	}
+	if err := j.Owned(ctx); err != nil {
+		t.Errorf("Owned: %v", err)
+	}
 	letters := j.Letters("hook")
 	if err := letters.Put(ctx, []byte("letter")); err != nil {
 		t.Fatal(err)

@@ -45,11 +45,9 @@ func (j *Journal) Owned(ctx context.Context) error {
 	if err != nil || info.State.LastSeq == 0 {
 		return err
 	}
-	m, err := j.state.GetMsg(ctx, info.State.LastSeq)
+	m, err := j.getMessage(ctx, j.config.stateStream(), fmt.Appendf(nil, `{"seq":%d}`, info.State.LastSeq))
 	switch {
-	case errors.Is(err, js.ErrMsgNotFound):
-		return nil
-	case err != nil:
+	case err != nil || m.seq == 0:
 		return err
 	case m.Header.Get(headerWriter) != j.records.writer:
 		return fmt.Errorf("%w: it has written the record %s", ErrFenced, m.Subject)

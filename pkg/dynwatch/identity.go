@@ -25,6 +25,9 @@ var errOtherCluster = errors.New("the API server is one of another cluster; no e
 const (
 	// identityTimeout bounds the request for the identity.
 	identityTimeout = 30 * time.Second
+	// identityShared is for how long lists at exact revisions, of which there are many in
+	// a row, share a request.
+	identityShared = 2 * time.Second
 	// identityPause is the time to the next attempt if the identity may not be read.
 	identityPause = 10 * time.Minute
 )
@@ -54,8 +57,10 @@ func newIdentity(client rest.Interface, logger *slog.Logger) *clusterIdentity {
 // check returns errOtherCluster if the API server is of another cluster, as of a moment
 // after the call. Callers that wait at the same time share a request. It returns nil where
 // the identity may not be read.
-func (i *clusterIdentity) check(ctx context.Context) error {
-	since := time.Now()
+func (i *clusterIdentity) check(ctx context.Context) error { return i.checkSince(ctx, time.Now()) }
+
+// checkSince is check as of a moment after since. Many lists in a row share a request.
+func (i *clusterIdentity) checkSince(ctx context.Context, since time.Time) error {
 	select {
 	case i.turn <- struct{}{}:
 		defer func() { <-i.turn }()

@@ -50,7 +50,7 @@ func (t *target) retrace(ctx context.Context, to uint64) (bool, error) {
 // retraceOne brings the index from one revision to the next, at. It reports
 // whether all that happened there came out.
 func (t *target) retraceOne(ctx context.Context, at uint64) (complete bool, err error) {
-	s := t.newSweep(sweep{at: at, newcomer: event.Added, replay: true})
+	s := t.newSweep(sweep{at: at, newcomer: event.Added, replay: true, inRow: true})
 	differing, _, err := t.differences(ctx, s)
 	if err != nil {
 		return false, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -33,6 +34,8 @@ type sweep struct {
 	// blind: the list held something whose identity could not be read, so that
 	// what is missing in it is not known.
 	blind bool
+	// inRow: the list is one of many in a row.
+	inRow bool
 	// against is what the list holds against the history that was announced.
 	against contradictions
 }
@@ -369,7 +372,11 @@ func (t *target) differences(ctx context.Context, s *sweep) (differing []differe
 		return nil
 	})
 	if err == nil {
-		err = t.clients.identity.check(ctx)
+		since := time.Now()
+		if s.inRow {
+			since = since.Add(-identityShared)
+		}
+		err = t.clients.identity.checkSince(ctx, since)
 	}
 	if err == nil {
 		err = t.checkHistory(ctx, &s.against, rv)

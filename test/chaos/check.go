@@ -48,6 +48,7 @@ type sinkCheck struct {
 	swept  map[string]bool        // UIDs that a snapshot after a loss did not have
 	lossy  map[string]bool        // targets of which the destination or the journal lost events
 	losses map[string][]uint64    // by target: the first snapshot after each loss
+	resets map[int]bool           // indexes from which on the journal's loss shows
 	byUID  map[string][]*Delivery // first deliveries, in order
 	lasts  map[string]*Delivery   // the last delivery by key, repeats included
 	gaps   map[string][]*Delivery // by target
@@ -67,10 +68,11 @@ func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
 		seen: make(map[string]bool), byUID: make(map[string][]*Delivery), lasts: make(map[string]*Delivery),
 		gaps: make(map[string][]*Delivery), synced: make(map[string][]uint64), excuses: make(map[string]int),
 		heads: make(map[string]*Delivery), alive: make(map[string]*Delivery), latest: make(map[string]int), begun: make(map[string]int),
-		swept: make(map[string]bool), losses: make(map[string][]uint64), lossy: make(map[string]bool),
+		swept: make(map[string]bool), losses: make(map[string][]uint64), lossy: make(map[string]bool), resets: make(map[int]bool),
 	}
 	// Gaps excuse what comes before them, too, so they are read first.
 	lost := make(map[string]bool) // targets without a snapshot since the last loss
+	open := make(map[string]int)  // by target: the begin of the snapshot that is open
 	for i := range sink.Deliveries {
 		switch d := &sink.Deliveries[i]; {
 		case d.Op == opLost:
@@ -82,7 +84,15 @@ func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
 			c.trimmed += d.Trimmed
 		case d.Op == opGap:
 			c.gaps[d.Target] = append(c.gaps[d.Target], d)
+			if begin, ok := open[d.Target]; d.Reason == reasonJournal && ok {
+				c.resets[begin] = true // it is declared at the end of the snapshot
+			} else if d.Reason == reasonJournal {
+				c.resets[i] = true
+			}
+		case d.Op == opBegin:
+			open[d.Target] = i
 		case d.Op == opSynced:
+			delete(open, d.Target)
 			c.synced[d.Target] = append(c.synced[d.Target], d.RV)
 			if lost[d.Target] {
 				c.losses[d.Target] = append(c.losses[d.Target], d.RV)

@@ -18,10 +18,10 @@ func (c *sinkCheck) redelivered(d *Delivery) bool {
 // no event in between drops nothing that exists.
 func (c *sinkCheck) bound(d *Delivery, i int, holders map[string]*Delivery) {
 	run := fmt.Sprintf("%s %d", d.Target, d.Run)
-	switch {
-	case d.Op == opBegin:
+	if d.Op == opBegin {
 		c.begun[run] = i
-	case d.Op == opGap && d.Reason == reasonJournal:
+	}
+	if c.resets[i] {
 		c.loseJournal(d.Target, holders)
 	}
 	if d.Op != opSynced || d.Run == 0 {

@@ -326,6 +326,16 @@ func TestCheckerFindsDefects(t *testing.T) {
 			d.Ordinal, d.PrevRV = 1, 0
 			s.bound(opSynced, 26, 7)
 		}, nil},
+		"JournalLostDeclaredInTheSnapshot": {func(s *script) {
+			s.object("u1", "a", 10, 12, 14, -24)
+			s.object("u6", "a", 25)
+			s.bound(opBegin, 26, 7)
+			s.deliver(opSnapshot, "u6", 25)
+			s.run(7)
+			s.again("u3:20", 7)
+			s.gap(20, 26, "state", reasonJournal, 0)
+			s.bound(opSynced, 26, 7)
+		}, nil},
 		"JournalLostUndeclared": {func(s *script) {
 			s.object("u1", "a", 10, 12, 14, -24)
 			s.object("u6", "a", 25)

@@ -284,6 +284,9 @@ func (t *target) resolve(ctx context.Context) error {
 			return err
 		}
 	} else {
+		if err == nil && !t.absence.since.IsZero() {
+			t.resetPause() // it has grown with the time in which the resource was not served
+		}
 		t.absence = absence{}
 		t.status.gone.Store(false)
 	}

@@ -85,7 +85,7 @@ func refusal(status, text string) string {
 	return cmp.Or(strings.Join(lines, "\n"), status)
 }
 
-// ask is do for an answer in JSON.
-func (c client) ask(ctx context.Context, method, path string, query url.Values, into any) error {
-	return c.do(ctx, method, path, query, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
+// post is do for an answer in JSON.
+func (c client) post(ctx context.Context, path string, query url.Values, into any) error {
+	return c.do(ctx, http.MethodPost, path, query, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
 }

@@ -141,7 +141,7 @@ func changeLetters(ctx context.Context, c client, out io.Writer, flags *pflag.Fl
 	}
 	query := url.Values{"sink": {sink}, "number": numbers, "all": {fmt.Sprint(all)}}
 	var n admin.Count
-	if err := c.ask(ctx, http.MethodPost, "/deadletters/"+flags.Arg(0), query, &n); err != nil {
+	if err := c.post(ctx, "/deadletters/"+flags.Arg(0), query, &n); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s: %d letters of sink %s\n", flags.Arg(0), n.Events, sink)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 
 	"github.com/spf13/pflag"
@@ -40,7 +39,7 @@ notice nothing. A sink that is down goes back, too, and delivers when it works a
 				return err
 			}
 			var r admin.Replay
-			if err := c.ask(ctx, http.MethodPost, "/replay", url.Values{"sink": {sink}, "since": {since.String()}}, &r); err != nil {
+			if err := c.post(ctx, "/replay", url.Values{"sink": {sink}, "since": {since.String()}}, &r); err != nil {
 				return err
 			}
 			text := fmt.Sprintf("replay: sink %s goes back by %d events", sink, r.Events)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"net/url"
 	"text/tabwriter"
 
 	"github.com/spf13/pflag"
@@ -22,22 +22,61 @@ func verifyCommand() command {
 		long: `It asks the informd that runs with this config, through admin.listen, to list every
 resource, metadata only, and to compare that with what it has announced. What differs
 it begins to announce at once. A sample of objects is compared with etcd itself, which
-finds API servers whose watch cache is wrong.`,
-		examples: "informd verify -c config.yaml",
+finds API servers whose watch cache is wrong.
+
+With --sink it reads what the destination of that sink holds instead, and compares it with
+what informd has announced. That is possible for a nats sink with jetstream: true.`,
+		examples: "informd verify -c config.yaml\ninformd verify --sink bus",
 		exits:    "0 no difference, 1 there is one, or not every target could be compared, 2 wrong usage or config",
-		flags:    config.AddFlags,
+		flags: func(flags *pflag.FlagSet) {
+			config.AddFlags(flags)
+			flags.String("sink", "", "name of the sink whose destination is compared; absent = the cluster is")
+		},
 		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
 			c, err := newClient(flags)
 			if err != nil {
 				return err
 			}
+			if sink := flags.Lookup("sink").Value.String(); sink != "" {
+				var verdict admin.SinkVerdict
+				if err := c.post(ctx, "/verify", url.Values{"sink": {sink}}, &verdict); err != nil {
+					return err
+				}
+				return printSinkVerdict(io, &verdict)
+			}
 			var verdicts []admin.Verdict
-			if err := c.ask(ctx, http.MethodPost, "/verify", nil, &verdicts); err != nil {
+			if err := c.post(ctx, "/verify", nil, &verdicts); err != nil {
 				return err
 			}
 			return printVerdicts(io, verdicts)
 		},
 	}
+}
+
+// errSinkDiverged is the outcome of a verify of a sink that found something.
+var errSinkDiverged = errors.New("the destination holds other states than informd has announced; informd resnapshot --sink repairs it")
+
+func printSinkVerdict(io streams, v *admin.SinkVerdict) error {
+	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SINK\tOBJECTS\tDIVERGENCES\tERROR")
+	fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", visible(v.Sink), v.Objects, v.Divergences, visible(v.Error))
+	for i, d := range v.Examples {
+		if i == 0 {
+			fmt.Fprintln(table, "\nOBJECT\tPROBLEM")
+		}
+		fmt.Fprintf(table, "%s\t%s\n", visible(d.Object), visible(d.Problem))
+	}
+	if v.Note != "" {
+		fmt.Fprintf(table, "\n%s\n", visible(v.Note))
+	}
+	var outcome error
+	switch {
+	case v.Divergences > 0:
+		outcome = errSinkDiverged
+	case v.Error != "":
+		outcome = errors.New("not every target could be compared")
+	}
+	return errors.Join(outcome, table.Flush())
 }
 
 func printVerdicts(io streams, verdicts []admin.Verdict) error {

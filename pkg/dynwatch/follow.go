@@ -128,6 +128,8 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			err = t.beginResnapshot(ctx, request)
 		case notice := <-t.relogged():
 			err = t.relog(ctx, notice)
+		case reply := <-t.questions():
+			t.tellKnown(reply)
 		case object, more := <-t.again.objects():
 			err = t.reannounceNext(ctx, object, more)
 		}

@@ -168,6 +168,8 @@ type target struct {
 	again   reannouncing
 	// relogs are the notices that the log was replaced: see relog.go.
 	relogs chan relog
+	// inquiries ask for what was announced: see [Manager.Known].
+	inquiries chan chan Known
 	// relost is the cursor at the last loss of the log's events, 0 before the first.
 	relost uint64
 	// progress is how far the watches have come.
@@ -200,7 +202,7 @@ func newTarget(s spec, m *Manager) *target {
 		owners: m.owners, openings: m.openings, formerly: m.formerly, relogs: make(chan relog, 1),
 	}
 	t.await.left = t.limits.patience
-	t.runs = &m.runs
+	t.runs, t.inquiries = &m.runs, make(chan chan Known)
 	t.former = t.formerly.take(t.name)
 	t.reshape(s)
 	t.audits = newAudits(t.timing.audit)

@@ -21,8 +21,36 @@ type Operator interface {
 	// Reload reads the config and makes informd work by it; [ErrUnacceptable] says
 	// that the config is wrong.
 	Reload(ctx context.Context) error
+	Verifier
+}
+
+// Verifier is the part of [Operator] about comparisons.
+type Verifier interface {
 	// Verify compares every target with the cluster.
 	Verify(ctx context.Context) ([]Verdict, error)
+	// VerifySink compares what the destination of a sink holds with what the targets have
+	// announced.
+	VerifySink(ctx context.Context, sink string) (SinkVerdict, error)
+}
+
+// SinkVerdict is the outcome of comparing the destination of a sink.
+type SinkVerdict struct {
+	Sink string `json:"sink"`
+	// Objects is how many the destination holds as existing.
+	Objects int `json:"objects"`
+	// Divergences counts the objects that differ; Examples are some of them.
+	Divergences int              `json:"divergences"`
+	Examples    []SinkDivergence `json:"examples,omitempty"`
+	// Note says what was not compared.
+	Note string `json:"note,omitempty"`
+	// Error says why not every target could be compared.
+	Error string `json:"error,omitempty"`
+}
+
+// SinkDivergence is an object of which a destination holds something else.
+type SinkDivergence struct {
+	Object  string `json:"object"`
+	Problem string `json:"problem"`
 }
 
 // Letters is the part of [Operator] about dead letters.
@@ -229,6 +257,13 @@ func (s *Server) resnapshot(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
+	if sink := r.FormValue("sink"); sink != "" {
+		verdict, err := s.options.Operator.VerifySink(r.Context(), sink)
+		if err != nil {
+			return err
+		}
+		return writeJSON(w, verdict)
+	}
 	verdicts, err := s.options.Operator.Verify(r.Context())
 	if err != nil {
 		return err

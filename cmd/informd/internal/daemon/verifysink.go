@@ -1,0 +1,195 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+)
+
+const (
+	// catchUp is how long a comparison waits for a sink that is behind, catchUpPoll how
+	// often it looks.
+	catchUp     = 30 * time.Second
+	catchUpPoll = 50 * time.Millisecond
+	// maxExamples bounds the objects that a comparison names.
+	maxExamples = 20
+)
+
+// VerifySink implements [admin.Operator]. It takes what the targets have announced, waits
+// until the sink has delivered that, and then reads the destination: what this holds of an
+// object must be that event or a later one.
+func (o operator) VerifySink(ctx context.Context, name string) (admin.SinkVerdict, error) {
+	p, err := o.pipeline()
+	if err != nil {
+		return admin.SinkVerdict{}, err
+	}
+	runner, err := o.runner(name)
+	if err != nil {
+		return admin.SinkVerdict{}, err
+	}
+	for _, one := range p.deliveries() {
+		if one.Runner != runner {
+			continue
+		}
+		holder, ok := one.config.Options.(sink.Holder)
+		if !ok {
+			return admin.SinkVerdict{}, fmt.Errorf("%w sink to compare: the destination of a %s sink cannot be read; that of a nats sink with jetstream: true can",
+				admin.ErrUnknown, one.config.Type)
+		}
+		v := newSinkCheck(p, one)
+		known := p.manager.Known(ctx)
+		if err := v.delivered(ctx); err != nil {
+			return admin.SinkVerdict{}, err
+		}
+		v.expect(known)
+		env := sink.Env{Name: name, Cluster: o.daemon.config.Cluster, Logger: p.logger}
+		if err := holder.Holds(ctx, env, v.take); err != nil {
+			return admin.SinkVerdict{}, fmt.Errorf("read what sink %s holds: %w", name, err)
+		}
+		return v.finish(), nil
+	}
+	return admin.SinkVerdict{}, fmt.Errorf("%w sink %q", admin.ErrUnknown, name)
+}
+
+// sinkCheck compares a destination with what was announced.
+type sinkCheck struct {
+	pipeline *pipeline
+	delivery *delivery
+	verdict  admin.SinkVerdict
+	// whole: the sink gets every state of every object that its route selects.
+	whole bool
+	// expected are the objects that were announced, by key.
+	expected map[string]*expectation
+	// upTo is up to where a target has announced everything, by its name.
+	upTo map[string]revision
+}
+
+type expectation struct {
+	uid  string
+	at   revision
+	seen bool
+}
+
+type revision struct{ epoch, rv uint64 }
+
+func (r revision) before(other revision) bool {
+	return r.epoch < other.epoch || r.epoch == other.epoch && r.rv < other.rv
+}
+
+func newSinkCheck(p *pipeline, d *delivery) *sinkCheck {
+	v := &sinkCheck{
+		pipeline: p, delivery: d, verdict: admin.SinkVerdict{Sink: d.config.Name}, whole: d.config.Start != config.StartNow,
+		expected: make(map[string]*expectation), upTo: make(map[string]revision),
+	}
+	for _, m := range d.config.Only {
+		if len(m.Ops) > 0 || m.When != "" || len(m.OnlyWhenChanged) > 0 {
+			v.whole = false
+		}
+	}
+	if !v.whole {
+		v.verdict.Note = "start, ops, when or onlyWhenChanged keep states from this sink: only objects that it should not hold were looked for"
+	}
+	return v
+}
+
+// delivered waits until the sink has delivered what the journal holds now.
+func (v *sinkCheck) delivered(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, catchUp)
+	defer cancel()
+	until := v.pipeline.store.Stats().LastSeq
+	poll := time.NewTicker(catchUpPoll)
+	defer poll.Stop()
+	for {
+		s := v.delivery.Status()
+		if v.pipeline.store.Stats().LastSeq-s.Lag.Events >= until {
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return fmt.Errorf("sink %s is %d events behind and %s: compare when it has caught up; its last error: %q", s.Name, s.Lag.Events, s.State, s.LastError)
+		}
+	}
+}
+
+// expect notes what was announced and goes to the sink.
+func (v *sinkCheck) expect(known []dynwatch.Known) {
+	for i := range known {
+		k := &known[i]
+		if k.Err != nil {
+			v.verdict.Error = fmt.Sprintf("target %s: %v", k.Target, k.Err)
+			continue
+		}
+		v.upTo[k.Target] = revision{k.Epoch, k.ResourceVersion}
+		for j := range k.Objects {
+			one := &k.Objects[j]
+			e := event.Event{Op: event.Modified, Group: k.Group, Resource: k.Resource, Namespace: one.Namespace, Name: one.Name}
+			if v.delivery.setup.Route.Admits(&e) {
+				v.expected[k.Key(one)] = &expectation{uid: one.UID, at: revision{one.Epoch, one.ResourceVersion}}
+			}
+		}
+	}
+}
+
+// take compares what the destination holds of one object.
+func (v *sinkCheck) take(h sink.Held) error {
+	e := event.Event{Op: event.Modified, Group: h.Group, Resource: h.Resource, Namespace: h.Namespace, Name: h.Name}
+	at := revision{h.Epoch, h.ResourceVersion}
+	if !h.Ended {
+		v.verdict.Objects++
+	}
+	want := v.expected[e.Key()]
+	switch {
+	case want == nil:
+		upTo, ok := v.upTo[event.GroupOrCore(h.Group)+"/"+h.Resource]
+		if !ok {
+			upTo, ok = v.upTo[event.GroupOrCore(h.Group)+"/"+h.Resource+"@"+h.Namespace]
+		}
+		if watched := v.pipeline.store.watched.Load(); ok && !h.Ended && !upTo.before(at) && watched != nil && (*watched)(&e) {
+			v.differs(&e, "the sink holds it as existing; it does not exist")
+		}
+	case want.seen || !v.whole:
+		want.seen = true
+	default:
+		want.seen = true
+		switch {
+		case want.at.before(at):
+		case h.Ended:
+			v.differs(&e, "the sink holds it as deleted; it exists")
+		case at.before(want.at):
+			v.differs(&e, fmt.Sprintf("the sink holds revision %d; revision %d was announced", at.rv, want.at.rv))
+		case h.UID != want.uid:
+			v.differs(&e, fmt.Sprintf("the sink holds uid %s; uid %s was announced", h.UID, want.uid))
+		}
+	}
+	return nil
+}
+
+func (v *sinkCheck) differs(e *event.Event, problem string) {
+	if v.verdict.Divergences++; len(v.verdict.Examples) < maxExamples {
+		v.verdict.Examples = append(v.verdict.Examples, admin.SinkDivergence{Object: e.Subject(), Problem: problem})
+	}
+}
+
+// finish is called when the destination was read to its end.
+func (v *sinkCheck) finish() admin.SinkVerdict {
+	for key, want := range v.expected {
+		if want.seen || !v.whole {
+			continue
+		}
+		if v.verdict.Divergences++; len(v.verdict.Examples) < maxExamples {
+			v.verdict.Examples = append(v.verdict.Examples, admin.SinkDivergence{Object: key, Problem: "the sink does not hold it; it exists"})
+		}
+	}
+	if v.verdict.Divergences > 0 {
+		v.pipeline.logger.Warn("sink holds other states than those that were announced; informd resnapshot --sink repairs it",
+			"sink", v.verdict.Sink, "divergences", v.verdict.Divergences)
+	}
+	return v.verdict
+}

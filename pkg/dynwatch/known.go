@@ -1,0 +1,81 @@
+package dynwatch
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// Known is what a target has announced of the objects that exist.
+type Known struct {
+	// Target is its name; Group, Resource and Namespace, empty for all, say what it covers.
+	Target, Group, Resource, Namespace string
+	// Everything up to this revision of the epoch is in the log.
+	Epoch, ResourceVersion uint64
+	Objects                []KnownObject
+	// Err says why the target cannot tell.
+	Err error
+}
+
+// KnownObject is the last event of an object.
+type KnownObject struct {
+	Namespace, Name, UID   string
+	Epoch, ResourceVersion uint64
+}
+
+// Known returns what the targets have announced, sorted by target. A target that is not
+// live has an Err.
+func (m *Manager) Known(ctx context.Context) []Known {
+	m.mu.Lock()
+	targets := make([]*running, 0, len(m.running))
+	for _, r := range m.running {
+		targets = append(targets, r)
+	}
+	m.mu.Unlock()
+	slices.SortFunc(targets, func(a, b *running) int { return cmp.Compare(a.target.name, b.target.name) })
+	all := make([]Known, len(targets))
+	for i, r := range targets {
+		all[i] = r.known(ctx)
+	}
+	return all
+}
+
+func (r *running) known(ctx context.Context) Known {
+	s := r.target.spec
+	k := Known{Target: r.target.name, Group: s.group, Resource: s.resource, Namespace: s.namespace}
+	reply := make(chan Known, 1)
+	if k.Err = request(ctx, r, r.target.inquiries, reply); k.Err != nil {
+		return k
+	}
+	told := <-reply // the loop answers at once
+	k.Epoch, k.ResourceVersion, k.Objects = told.Epoch, told.ResourceVersion, told.Objects
+	return k
+}
+
+// questions is where they come from; never, while the index is not whole or the log lacks
+// events.
+func (t *target) questions() <-chan chan Known {
+	if !t.whole() || len(t.pending.events) > 0 {
+		return nil
+	}
+	return t.inquiries
+}
+
+// tellKnown answers a question.
+func (t *target) tellKnown(reply chan<- Known) {
+	k := Known{Epoch: t.epoch, ResourceVersion: t.cursor, Objects: make([]KnownObject, 0, t.index.len())}
+	for e := range t.index.all() {
+		k.Objects = append(k.Objects, KnownObject{
+			Namespace: t.index.namespace(e), Name: t.index.name(e), UID: t.index.uid(e), Epoch: e.epoch, ResourceVersion: e.rv,
+		})
+	}
+	reply <- k
+}
+
+// Key names an object as [event.Event.Key] does.
+func (k *Known) Key(o *KnownObject) string {
+	e := event.Event{Group: k.Group, Resource: k.Resource, Namespace: o.Namespace, Name: o.Name}
+	return e.Key()
+}

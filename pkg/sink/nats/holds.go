@@ -1,0 +1,129 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+)
+
+const (
+	holdsBatch = 500
+	// holdsWait is how long a read waits for messages that may not be there.
+	holdsWait = 2 * time.Second
+)
+
+var errNoStream = errors.New("without jetstream: true there is nothing to read")
+
+// Holds implements [sink.Holder]: it reads the last message of every subject of the
+// cluster. The user needs to be allowed to make a consumer on the stream.
+func (c *Config) Holds(ctx context.Context, env sink.Env, take func(sink.Held) error) error {
+	if !c.JetStream {
+		return errNoStream
+	}
+	options, err := c.Options("informd/" + env.Cluster + "/" + env.Name + "/verify")
+	if err != nil {
+		return err
+	}
+	conn, err := options.Connect()
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(requestTimeout))
+	if err != nil {
+		return fmt.Errorf("use JetStream: %w", err)
+	}
+	stream, err := js.Stream(ctx, c.Stream)
+	if err != nil {
+		return fmt.Errorf("look at stream %s: %w", c.Stream, explainAPI(err))
+	}
+	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true,
+		FilterSubject: c.SubjectPrefix + "." + event.EscapeToken(env.Cluster) + ".>",
+		HeadersOnly:   c.Format != CloudEvents, InactiveThreshold: time.Minute,
+	})
+	if err != nil {
+		return fmt.Errorf("read stream %s: %w", c.Stream, explainAPI(err))
+	}
+	defer func() {
+		ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+		defer cancel()
+		_ = stream.DeleteConsumer(ended, consumer.CachedInfo().Name) // the server does it after a while
+	}()
+	info, err := stream.Info(ctx) // after the consumer, which has a list of what was before
+	if err != nil {
+		return fmt.Errorf("look at stream %s: %w", c.Stream, explainAPI(err))
+	}
+	return c.readHeld(ctx, consumer, info.State.LastSeq, take)
+}
+
+// readHeld reads up to the sequence end, or until nothing comes.
+func (c *Config) readHeld(ctx context.Context, consumer jetstream.Consumer, end uint64, take func(sink.Held) error) error {
+	for last, delivered := uint64(0), uint64(0); last < end; {
+		messages, err := consumer.Fetch(holdsBatch, jetstream.FetchMaxWait(holdsWait))
+		if err != nil {
+			return fmt.Errorf("read stream %s: %w", c.Stream, err)
+		}
+		before := delivered
+		for m := range messages.Messages() {
+			meta, err := m.Metadata()
+			if err == nil && meta.Sequence.Consumer != delivered+1 {
+				err = fmt.Errorf("message %d was delivered after %d; try again", meta.Sequence.Consumer, delivered)
+			}
+			if err != nil {
+				return fmt.Errorf("read stream %s: %w", c.Stream, err)
+			}
+			last, delivered = meta.Sequence.Stream, meta.Sequence.Consumer
+			if err := c.takeHeld(m, take); err != nil {
+				return err
+			}
+		}
+		if err := messages.Error(); err != nil && !errors.Is(err, client.ErrTimeout) {
+			return fmt.Errorf("read stream %s: %w", c.Stream, err)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if delivered == before {
+			return nil
+		}
+	}
+	return nil
+}
+
+// takeHeld hands on the event of a message, if it is that of an object.
+func (c *Config) takeHeld(m jetstream.Msg, take func(sink.Held) error) error {
+	e, ok := c.parse(m)
+	if !ok || e.Op.Control() {
+		return nil
+	}
+	return take(sink.Held{
+		Group: e.Group, Resource: e.Resource, Namespace: e.Namespace, Name: e.Name, UID: e.UID,
+		Epoch: e.Epoch, ResourceVersion: e.ResourceVersion, Ended: e.Op.Ends(),
+	})
+}
+
+// parse reads the event of a message; it reports false for one that is somebody else's.
+func (c *Config) parse(m jetstream.Msg) (event.Event, bool) {
+	if c.Format == CloudEvents {
+		e, err := event.ParseJSON(m.Data())
+		return e, err == nil
+	}
+	headers := m.Headers()
+	e, err := event.ParseHeaders(func(name string) string {
+		if values := headers[name]; len(values) > 0 {
+			return values[0]
+		}
+		return ""
+	})
+	return e, err == nil
+}
+
+var _ sink.Holder = (*Config)(nil)

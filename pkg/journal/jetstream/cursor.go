@@ -376,7 +376,11 @@ func (c *cursor) finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, closePatience)
 	defer cancel()
 	if j.loss() == nil { // else the record is another process's, or its stream is missing
-		if err := c.save(ctx); err != nil {
+		err := c.save(ctx)
+		if err != nil && ctx.Err() == nil {
+			err = c.save(ctx) // an attempt is short
+		}
+		if err != nil {
 			j.logger.Warn("position of a sink could not be saved: it gets its last events again", "sink", c.name, "err", err)
 		}
 	}

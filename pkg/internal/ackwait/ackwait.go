@@ -15,7 +15,7 @@ import (
 
 const (
 	// Shortest is the wait for a server that answers fast.
-	Shortest = 750 * time.Millisecond
+	Shortest = 500 * time.Millisecond
 	// election is how long the wait stays short while no answer comes.
 	election = 15 * time.Second
 	// margin is how many times longer the wait is than the slowest recent answer took.

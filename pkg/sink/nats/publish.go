@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
@@ -23,7 +24,7 @@ const (
 	// electionPatience is for how long a Write tries again by itself while the stream has
 	// no leader, and electionPause is between two attempts.
 	electionPatience = 10 * time.Second
-	electionPause    = 200 * time.Millisecond
+	electionPause    = 100 * time.Millisecond
 )
 
 // streamSink publishes into a JetStream stream.
@@ -84,12 +85,13 @@ func (s *streamSink) Write(ctx context.Context, batch []event.Event) (int, error
 // errNoAnswer is the lack of an answer in time.
 var errNoAnswer = errors.New("no answer in time")
 
-// passing reports whether an error is one that a stream has while it elects a leader, or
+// passing reports whether an error is one that a stream has while it elects a leader, that
+// comes with a connection which is made again at once, or
 // when the last message of a subject was read from a copy that was a moment behind: after
 // another informd has died, the newest messages are its own.
 func passing(err error) bool {
 	var refusal *jetstream.APIError
-	return errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, errNoAnswer) ||
+	return errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, errNoAnswer) || errors.Is(err, client.ErrDisconnected) ||
 		errors.As(err, &refusal) && (refusal.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 			refusal.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }

@@ -332,11 +332,9 @@ type quiet struct {
 // than etcd's history, so that the next reconnect would be a gap. Then a list is
 // taken; if it equals the index, and the new watch is still quiet one tick later,
 // there was nothing up to the list's revision, and the cursor moves there. Large
-// lists are rarer, see calm.go. If the list
-// differs, and the new watch has not brought the difference one tick later, a reconcile
-// follows. The
-// watch that fell silent itself proves nothing: it may hold back an object that
-// was born and died.
+// lists are rarer, see calm.go. If the list differs, and the new watch has not
+// brought the difference one tick later, a reconcile follows. The watch that fell
+// silent itself proves nothing: it may hold back an object that was born and died.
 func (t *target) sitOut(ctx context.Context, q *quiet) error {
 	switch {
 	case q.confirmed != 0:

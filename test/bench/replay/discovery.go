@@ -39,10 +39,14 @@ func (s *Server) discover(w http.ResponseWriter, request *http.Request) bool {
 		group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
 		writeJSON(w, group)
 	case path == "/api/v1/namespaces/kube-system":
-		writeJSON(w, metav1.PartialObjectMetadata{
-			TypeMeta:   metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"},
+		system := metav1.PartialObjectMetadata{
+			TypeMeta:   metav1.TypeMeta{Kind: "Namespace", APIVersion: "v1"},
 			ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: types.UID("4d3a1f7e-0c55-4c1a-9a53-2f9f4f1b0001"), ResourceVersion: "4"},
-		})
+		}
+		if metadataOnly(request) {
+			system.TypeMeta = metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}
+		}
+		writeJSON(w, system)
 	default:
 		return false
 	}

@@ -120,6 +120,7 @@ func TestChangesDuringDowntimeAfterAnEdit(t *testing.T) {
 			tt.forget(api)
 			r.begin(wanted)
 			r.caughtUp()
+			r.eventually("the events", func() bool { return len(thingLines(r.log.all()[n:])) >= len(tt.want) })
 			if diff := cmp.Diff(tt.want, thingLines(r.log.all()[n:])); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}

@@ -16,17 +16,19 @@ import (
 // of the store to head, as etcdutl snapshot restore --bump-revision does. Watches stay
 // open, and nothing is compacted.
 func (f *fakeAPI) restore(backup, head uint64) {
-	f.do(func() {
-		f.history = slices.DeleteFunc(f.history, func(c change) bool { return c.rev > backup })
-		f.rev = head
-	})
+	f.do(func() { f.restoreLocked(backup, head) })
+}
+
+func (f *fakeAPI) restoreLocked(backup, head uint64) {
+	f.history = slices.DeleteFunc(f.history, func(c change) bool { return c.rev > backup })
+	f.rev = head
 }
 
 // restoreCompacted is restore with --mark-compacted: watches end, and no revision before
 // the new head can be read.
 func (f *fakeAPI) restoreCompacted(backup, head uint64) {
-	f.restore(backup, head)
 	f.do(func() {
+		f.restoreLocked(backup, head)
 		f.generation++
 		f.oldest, f.compacted = head, head
 	})

@@ -33,7 +33,8 @@
 //   - authority.go: who may say that something was deleted; returned.go: deleted objects
 //     that return; nonamespace.go: a namespace that is gone with the permission to read it
 //   - metadatawatch.go: what follows the definitions, the Namespaces and controllers
-//   - sweep.go: lists, compared with the index (first snapshot and reconcile)
+//   - sweep.go: lists, compared with the index (first snapshot and reconcile); compare.go:
+//     the same with metadata only, and the bodies of what differs
 //   - follow.go: the watch; gather.go: what arrives together is appended together
 //   - lost.go, recover.go: expired history (410); rollback.go: restored storage
 //   - retrace.go: a short range of lost history, listed revision by revision

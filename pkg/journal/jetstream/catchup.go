@@ -159,3 +159,12 @@ func (c *cursor) readStream(last uint64, first time.Time) {
 	defer c.mu.Unlock()
 	c.batches = append(c.batches, batch{last: last, at: first})
 }
+
+// trimmed is the gap event that declares count events which are gone unread.
+func (c *cursor) trimmed(from, to, count uint64) journal.Entry {
+	return journal.Entry{Event: event.Event{
+		ID: event.TrimmedID(c.name, from, to), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
+		Cluster: c.journal.config.Cluster, Target: event.AllTargets,
+		Gap: &event.GapInfo{Reason: "trimmed", Recovered: event.RecoveredState, Trimmed: count},
+	}}
+}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
 
@@ -391,13 +390,4 @@ func (c *cursor) finish(ctx context.Context) {
 	}
 	c.forget(ctx)
 	<-c.reader
-}
-
-// trimmed is the gap event that declares count events which are gone unread.
-func (c *cursor) trimmed(from, to, count uint64) journal.Entry {
-	return journal.Entry{Event: event.Event{
-		ID: event.TrimmedID(c.name, from, to), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
-		Cluster: c.journal.config.Cluster, Target: event.AllTargets,
-		Gap: &event.GapInfo{Reason: "trimmed", Recovered: event.RecoveredState, Trimmed: count},
-	}}
 }

@@ -1,0 +1,98 @@
+package dynwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+)
+
+// bodiesByName is up to how many differing objects are fetched one by one after
+// a comparison; beyond it a whole list is cheaper.
+const bodiesByName = 100
+
+// compare does a sweep with metadata only, walks back from what differs, and then
+// fetches the bodies of it. It returns the list's revision.
+func (t *target) compare(ctx context.Context, s *sweep) (uint64, error) {
+	differing, rv, err := t.differences(ctx, s)
+	if err != nil {
+		return rv, err
+	}
+	if s.at = rv; s.horizon == 0 {
+		if err := t.walk(ctx, t.quests(s, differing)); err != nil {
+			return rv, err
+		}
+	}
+	return rv, t.fetch(ctx, s, differing)
+}
+
+// difference is a listed object that the index does not hold, or in an older
+// state, or under another uid.
+type difference struct {
+	namespace, name, uid string
+	rv                   uint64
+}
+
+// differences does a sweep with metadata only. It returns the list's revision.
+func (t *target) differences(ctx context.Context, s *sweep) (differing []difference, rv uint64, err error) {
+	rv, err = t.source.listMetadata(ctx, s.at, func(m listed) error {
+		t.status.progressNow()
+		e := t.index.get(m.namespace, m.name)
+		if e != nil {
+			e.sweep = s.number
+		}
+		d := difference(m)
+		s.against.note(t.index, e, d)
+		t.noteReturned(&s.against, e, d)
+		if m.rv <= t.coverage.listed[m.namespace] {
+			if err := t.skip(ctx, leftFrame{watch.Added, m.namespace, m.name, m.rv}); err != nil {
+				return err
+			}
+		}
+		fromWatch := s.horizon != 0 && m.rv > s.horizon
+		if !fromWatch && !t.isPast(e, m.namespace, m.name, m.uid, m.rv) && (e == nil || !t.index.isUID(e, m.uid) || m.rv > t.index.known(e)) {
+			differing = append(differing, d)
+		}
+		return nil
+	})
+	if err == nil {
+		since := time.Now()
+		if s.inRow {
+			since = since.Add(-identityShared)
+		}
+		err = t.clients.identity.checkSince(ctx, since)
+	}
+	if err == nil {
+		err = t.checkHistory(ctx, &s.against, rv)
+	}
+	return differing, rv, err
+}
+
+// fetch reads the listed states of what differs, one by one if that is not much,
+// else by a list, and emits them.
+func (t *target) fetch(ctx context.Context, s *sweep, differing []difference) error {
+	if len(differing) > bodiesByName {
+		_, err := t.list(ctx, s, &listing{at: s.at})
+		return err
+	}
+	for _, d := range differing {
+		o, ok, err := t.source.objectAt(ctx, d.namespace, d.name, s.at)
+		var bad *frame.Malformed
+		switch {
+		case errors.As(err, &bad):
+			err = t.rejectListed(ctx, s, bad)
+		case err == nil && ok:
+			err = t.observe(ctx, s, &o)
+		case err == nil:
+			err = fmt.Errorf("look up %s/%s at revision %d: %w", d.namespace, d.name, s.at, errInexact)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return t.flush(ctx)
+}

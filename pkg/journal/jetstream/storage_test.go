@@ -21,7 +21,7 @@ func TestServerTooSmall(t *testing.T) {
 	c := h.config()
 	c.MaxBytes = 10 << 30
 	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	c.Report = func(call string, err error) {
+	c.Report = func(_ string, err error) {
 		select {
 		case reported <- err:
 		default:

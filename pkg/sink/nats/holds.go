@@ -66,36 +66,44 @@ func (c *Config) Holds(ctx context.Context, env sink.Env, take func(sink.Held) e
 
 // readHeld reads up to the sequence end, or until nothing comes.
 func (c *Config) readHeld(ctx context.Context, consumer jetstream.Consumer, end uint64, take func(sink.Held) error) error {
-	for last, delivered := uint64(0), uint64(0); last < end; {
+	var at jetstream.SequencePair
+	for at.Stream < end && ctx.Err() == nil {
+		before := at
 		messages, err := consumer.Fetch(holdsBatch, jetstream.FetchMaxWait(holdsWait))
+		if err == nil {
+			at, err = c.takeBatch(messages, at, take)
+		}
 		if err != nil {
 			return fmt.Errorf("read stream %s: %w", c.Stream, err)
 		}
-		before := delivered
-		for m := range messages.Messages() {
-			meta, err := m.Metadata()
-			if err == nil && meta.Sequence.Consumer != delivered+1 {
-				err = fmt.Errorf("message %d was delivered after %d; try again", meta.Sequence.Consumer, delivered)
-			}
-			if err != nil {
-				return fmt.Errorf("read stream %s: %w", c.Stream, err)
-			}
-			last, delivered = meta.Sequence.Stream, meta.Sequence.Consumer
-			if err := c.takeHeld(m, take); err != nil {
-				return err
-			}
-		}
-		if err := messages.Error(); err != nil && !errors.Is(err, client.ErrTimeout) {
-			return fmt.Errorf("read stream %s: %w", c.Stream, err)
-		}
-		if ctx.Err() != nil {
+		if at == before {
 			return ctx.Err()
 		}
-		if delivered == before {
-			return nil
+	}
+	return ctx.Err()
+}
+
+// takeBatch hands on the events of a batch, which follows after a place in the stream. It
+// returns the place of its last message.
+func (c *Config) takeBatch(messages jetstream.MessageBatch, after jetstream.SequencePair, take func(sink.Held) error) (jetstream.SequencePair, error) {
+	at := after
+	for m := range messages.Messages() {
+		meta, err := m.Metadata()
+		if err == nil && meta.Sequence.Consumer != at.Consumer+1 {
+			err = fmt.Errorf("message %d was delivered after %d; try again", meta.Sequence.Consumer, at.Consumer)
+		}
+		if err != nil {
+			return at, err
+		}
+		at = meta.Sequence
+		if err := c.takeHeld(m, take); err != nil {
+			return at, err
 		}
 	}
-	return nil
+	if err := messages.Error(); !errors.Is(err, client.ErrTimeout) {
+		return at, err
+	}
+	return at, nil
 }
 
 // takeHeld hands on the event of a message, if it is that of an object.

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -12,8 +13,12 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// destinationPause is between two attempts to repeat all objects to a sink.
-const destinationPause = 5 * time.Second
+// destinationPause is between the first two attempts to repeat all objects to a sink. It
+// doubles up to destinationLongest: an attempt may repeat all objects of a resource.
+const (
+	destinationPause   = 5 * time.Second
+	destinationLongest = 5 * time.Minute
+)
 
 // destinations notices that the destination of a sink is another one than before: somebody
 // has deleted its stream. The sink then gets a gap event and every object again. The
@@ -28,9 +33,11 @@ type destinations struct {
 	mu sync.Mutex
 	// found has the identity that each sink has found last, and known the one that has
 	// every object; declared is the one that the last gap event was about. Refilling are
-	// the sinks that are given all objects.
+	// the sinks that are given all objects, and refilled the resources that the declared
+	// destination has.
 	found, known, declared map[string]string
 	refilling              map[string]bool
+	refilled               map[string]map[string]bool
 	running                sync.WaitGroup
 }
 
@@ -38,6 +45,7 @@ func newDestinations(p *pipeline, d *Daemon) *destinations {
 	life, end := context.WithCancel(p.now)
 	return &destinations{
 		pipeline: p, operator: operator{d}, life: life, end: end, found: make(map[string]string), known: make(map[string]string), declared: make(map[string]string), refilling: make(map[string]bool),
+		refilled: make(map[string]map[string]bool),
 	}
 }
 
@@ -64,6 +72,7 @@ func (d *destinations) close() {
 
 // settle compares what was found with what is known, until they are the same.
 func (d *destinations) settle(name string) {
+	logged, pause := "", destinationPause
 	for ctx := d.life; ; {
 		d.mu.Lock()
 		found, known := d.found[name], d.known[name]
@@ -74,11 +83,15 @@ func (d *destinations) settle(name string) {
 		}
 		d.mu.Unlock()
 		if err := d.compare(ctx, name, found); err != nil {
-			d.pipeline.logger.Error("sink has not got every object again; trying again", "sink", name, "err", err)
+			if text := err.Error(); text != logged && !errors.Is(err, errNoSink) {
+				logged = text
+				d.pipeline.logger.Error("sink has not got every object again; trying again", "sink", name, "err", err)
+			}
 			select {
-			case <-time.After(destinationPause):
+			case <-time.After(pause):
 			case <-ctx.Done():
 			}
+			pause = min(2*pause, destinationLongest)
 			continue
 		}
 		d.mu.Lock()
@@ -86,6 +99,9 @@ func (d *destinations) settle(name string) {
 		d.mu.Unlock()
 	}
 }
+
+// errTargets: targets are not live. It concerns one resource.
+var errTargets = errors.New("not every target has announced its objects")
 
 // errNoSink: the sink is being made, or was removed.
 var errNoSink = errors.New("the sink is not there")
@@ -112,13 +128,41 @@ func (d *destinations) compare(ctx context.Context, name, found string) error {
 	if err := d.declare(ctx, one, noted, found); err != nil {
 		return err
 	}
-	for _, resource := range d.resources() {
-		if err := d.refill(ctx, resource, name); err != nil && !errors.Is(err, admin.ErrUnknown) {
-			return err
-		}
+	err := d.refillAll(d.resources(), name, func(resource string) error { return d.refill(ctx, resource, name) })
+	if err != nil {
+		return err
 	}
 	one.SetNote(found)
 	return nil
+}
+
+// refillAll repeats the objects of each resource that the declared destination has not got
+// yet. A resource that fails, for example because it is not served, keeps no other one back,
+// and the next attempt repeats that resource alone.
+func (d *destinations) refillAll(resources []string, name string, refill func(resource string) error) error {
+	d.mu.Lock()
+	refilled := d.refilled[name]
+	if refilled == nil {
+		refilled = make(map[string]bool)
+		d.refilled[name] = refilled
+	}
+	d.mu.Unlock()
+	var errs []error
+	for _, resource := range resources {
+		if refilled[resource] {
+			continue
+		}
+		err := refill(resource)
+		if err == nil || errors.Is(err, admin.ErrUnknown) {
+			refilled[resource] = true
+			continue
+		}
+		errs = append(errs, err)
+		if !errors.Is(err, errTargets) {
+			break // the sink does not get any resource
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // declare logs the loss, and has the sink get a gap event, once for each destination.
@@ -126,7 +170,9 @@ func (d *destinations) declare(ctx context.Context, one *delivery, was, is strin
 	p, name := d.pipeline, one.Name()
 	d.mu.Lock()
 	declared := d.declared[name] == is
-	d.declared[name] = is
+	if !declared {
+		d.declared[name], d.refilled[name] = is, nil
+	}
 	d.mu.Unlock()
 	if declared {
 		return nil
@@ -150,7 +196,9 @@ func (d *destinations) refill(ctx context.Context, resource, name string) error 
 	}
 	results, err := p.manager.Resnapshot(ctx, resource)
 	for _, r := range results {
-		err = errors.Join(err, r.Err)
+		if r.Err != nil {
+			err = errors.Join(err, fmt.Errorf("%w: %s: %w", errTargets, r.Target, r.Err))
+		}
 	}
 	return err
 }

@@ -1,0 +1,38 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// TestRefillRepeatsWhatFailed: a resource that cannot be announced at the moment, such as
+// one that is not served, has no other resource announced again and again.
+func TestRefillRepeatsWhatFailed(t *testing.T) {
+	d := &destinations{refilled: make(map[string]map[string]bool)}
+	errWaiting := fmt.Errorf("%w: example.com/things: the target is waiting", errTargets)
+	fails := true
+	var asked []string
+	attempt := func() error {
+		return d.refillAll([]string{"core/configmaps", "example.com/things", "core/pods"}, "bus", func(resource string) error {
+			asked = append(asked, resource)
+			if fails && resource == "example.com/things" {
+				return errWaiting
+			}
+			return nil
+		})
+	}
+	for range 2 {
+		if err := attempt(); !errors.Is(err, errWaiting) {
+			t.Errorf("error %v, want %v", err, errWaiting)
+		}
+	}
+	fails = false
+	if err := attempt(); err != nil {
+		t.Error(err)
+	}
+	want := "[core/configmaps example.com/things core/pods example.com/things example.com/things]"
+	if got := fmt.Sprint(asked); got != want {
+		t.Errorf("asked for %s, want %s", got, want)
+	}
+}

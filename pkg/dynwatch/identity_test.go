@@ -26,6 +26,51 @@ func (f *fakeAPI) identify(uid string) {
 	})
 }
 
+// leadingTo is an address that leads to the fake that at holds.
+func leadingTo(t *testing.T, at *atomic.Pointer[fakeAPI]) *fakeAPI {
+	front := newFakeAPI(t)
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		to, _ := url.Parse(at.Load().server.URL)
+		r.SetURL(to)
+	}, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	front.do(func() {
+		front.refuse = func(w http.ResponseWriter, r *http.Request) bool { proxy.ServeHTTP(w, r); return true }
+	})
+	return front
+}
+
+// The other cluster has no such namespace, and nothing in it is allowed there.
+func TestAnotherClusterWithoutTheNamespace(t *testing.T) {
+	own, other := newFakeAPI(t), newFakeAPI(t)
+	own.identify("uid-of-the-right-one")
+	other.identify("uid-of-another")
+	other.do(func() {
+		other.rev = 50_000
+		other.denied = map[string]bool{"list a": true, "watch a": true}
+	})
+	own.define()
+	own.put("", "a", "")
+	own.put("a", "x", "")
+	var at atomic.Pointer[fakeAPI]
+	at.Store(own)
+	wanted := things()
+	wanted.Namespaces = []string{"a"}
+	r := start(t, leadingTo(t, &at), wanted)
+	r.api = own
+	r.caughtUp()
+	n := len(r.log.all())
+
+	at.Store(other)
+	own.cut()
+	r.eventually("attempts", func() bool { return r.manager.Targets()[0].Failures > 10 })
+	if got := r.since(n); len(got) != 0 {
+		t.Errorf("events of another cluster: %q", got)
+	}
+	if s := r.state(dynwatch.Degraded); !strings.Contains(s.Reason, "another cluster") || s.Objects != 1 {
+		t.Errorf("status %+v", s)
+	}
+}
+
 // The address of the API server leads to another cluster for a while: one with other
 // objects, and one that is behind, so that it looks like a restore from a backup.
 func TestAnotherClusterBehindTheAddress(t *testing.T) {
@@ -53,14 +98,7 @@ func TestAnotherClusterBehindTheAddress(t *testing.T) {
 			fill(other)
 			var at atomic.Pointer[fakeAPI]
 			at.Store(own)
-			front := newFakeAPI(t)
-			proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
-				to, _ := url.Parse(at.Load().server.URL)
-				r.SetURL(to)
-			}, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
-			front.do(func() {
-				front.refuse = func(w http.ResponseWriter, r *http.Request) bool { proxy.ServeHTTP(w, r); return true }
-			})
+			front := leadingTo(t, &at)
 			r := start(t, front, things())
 			r.api = own
 			r.caughtUp()

@@ -28,6 +28,9 @@ func (t *target) explainForbidden(ctx context.Context, err error) error {
 	case unread != nil, exists:
 		return err
 	}
+	if unsure := t.clients.identity.check(ctx); unsure != nil {
+		return unsure // the namespace may be one of another cluster
+	}
 	known := t.index.len() > 0 || t.status.synced.Load()
 	if known {
 		if err := t.endResource(ctx, reasonNamespace, rv); err != nil {

@@ -83,10 +83,15 @@ func (i *clusterIdentity) checkSince(ctx context.Context, since time.Time) error
 		i.unread = time.Now()
 		return nil
 	case apierrors.IsNotFound(err) && i.uid == "":
-		i.asked = began // there may be clusters without it
+		i.asked, i.err = began, nil // there may be clusters without it
 		return nil
+	case err != nil && ctx.Err() != nil:
+		return err // of this caller alone
 	case err != nil:
-		return fmt.Errorf("check the identity of the cluster: %w", err)
+		// Callers that wait share the failure: one that hangs would cost each of them its
+		// whole time, one after the other.
+		i.asked, i.err = began, fmt.Errorf("check the identity of the cluster: %w", err)
+		return i.err
 	}
 	i.asked, i.err = began, i.compare(uid)
 	return i.err

@@ -29,6 +29,10 @@ const (
 	paceWait = 2 * time.Second
 	// paceClosed bounds how long one refused request holds up those of other targets.
 	paceClosed = 30 * time.Second
+	// paceLongest bounds how long a request waits for an overloaded server in all: where
+	// refusals follow each other, some requests would never be made, and their targets
+	// would count as hung.
+	paceLongest = 45 * time.Second
 	// paceJitter spreads the requests that have waited for an overloaded server.
 	paceJitter = 500 * time.Millisecond
 )
@@ -49,8 +53,9 @@ func (p *pace) begin(ctx context.Context) (end func()) {
 	return func() {}
 }
 
-// open waits until the server may be asked, or ctx ends.
+// open waits until the server may be asked, at most paceLongest, or until ctx ends.
 func (p *pace) open(ctx context.Context) {
+	var longest <-chan time.Time
 	for {
 		p.mu.Lock()
 		wait := time.Until(p.closed)
@@ -58,9 +63,15 @@ func (p *pace) open(ctx context.Context) {
 		if wait <= 0 {
 			return
 		}
+		if longest == nil {
+			longest = time.After(paceLongest)
+		}
 		timer := time.NewTimer(wait + rand.N(paceJitter)) //nolint:gosec // jitter, not a secret
 		select {
 		case <-timer.C:
+		case <-longest:
+			timer.Stop()
+			return
 		case <-ctx.Done():
 			timer.Stop()
 			return

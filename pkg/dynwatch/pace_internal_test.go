@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // TestPace: so many have their turn at a time, in whatever order, and who hangs
@@ -108,6 +111,32 @@ func TestOverloadIsForAll(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOverloadHoldsNobodyForEver: refusals of other requests do not keep one from being
+// made.
+func TestOverloadHoldsNobodyForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace()
+		refused := apierrors.NewGenericServerResponse(http.StatusTooManyRequests, "get", schema.GroupResource{}, "", "too many", 1, true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		p.note(refused)
+		var others sync.WaitGroup
+		others.Go(func() {
+			for ctx.Err() == nil {
+				<-time.After(time.Second / 2)
+				p.note(refused)
+			}
+		})
+		began := time.Now()
+		p.open(ctx)
+		if waited := time.Since(began); waited != paceLongest {
+			t.Errorf("waited %v, want %v", waited, paceLongest)
+		}
+		cancel()
+		others.Wait()
+	})
 }
 
 // TestBudget: requests come back over time, and all that one asks for or none are taken.

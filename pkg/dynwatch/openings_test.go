@@ -3,6 +3,7 @@ package dynwatch_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -69,4 +70,28 @@ func TestStartOfManyTargets(t *testing.T) {
 	if n := reviewed.Load(); n > targets/2 {
 		t.Errorf("permissions were asked for %d times, where one answer allows everything", n)
 	}
+}
+
+// A 429 with a Status concerns one resource, however long its server wants to be left
+// alone: the watches of the others are opened meanwhile.
+func TestRefusalOfOneResource(t *testing.T) {
+	api := newFakeAPI(t)
+	api.serveAll(group("many.example.com", kinds(2)...))
+	var refused atomic.Int64
+	api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/kinds0000") {
+			return false
+		}
+		refused.Add(1)
+		w.Header().Set("Retry-After", "60")
+		writeStatus(w, http.StatusTooManyRequests, "TooManyRequests", "later")
+		return true
+	}
+	r := start(t, api, dynwatch.Resource{Group: "many.example.com", Resource: "kinds0000"})
+	r.eventually("a refusal", func() bool { return refused.Load() > 0 && r.manager.Targets()[0].Failures > 0 })
+	both := []dynwatch.Resource{{Group: "many.example.com", Resource: "kinds0000"}, {Group: "many.example.com", Resource: "kinds0001"}}
+	if err := r.manager.Apply(both); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the other one is live", func() bool { return r.live() == 1 })
 }

@@ -3,7 +3,6 @@ package dynwatch
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,8 +16,8 @@ const maxRetryAfter = 2 * time.Minute
 // the log.
 func (t *target) fail(ctx context.Context, err error) error {
 	t.endOpening()
-	if d, ok := throttled(err); ok && !initializing(err) {
-		t.openings.pause(d)
+	if d, _ := throttled(err); overloaded(err) {
+		t.openings.pause(min(d, paceClosed))
 	}
 	if err = t.fallBack(ctx, err); err == nil {
 		return nil
@@ -104,12 +103,6 @@ func throttled(err error) (time.Duration, bool) {
 	}
 	wait, _ := suggestedDelay(err)
 	return max(wait, time.Second), true
-}
-
-// initializing reports whether a 429 is about one resource, whose watch cache the API
-// server fills, and not about its load.
-func initializing(err error) bool {
-	return strings.Contains(err.Error(), "storage is (re)initializing")
 }
 
 func (t *target) resetPause() {

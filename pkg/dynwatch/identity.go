@@ -46,6 +46,9 @@ type clusterIdentity struct {
 	// asked is when the last request with an outcome began, err its outcome.
 	asked time.Time
 	err   error
+	// failed is when the last request without an outcome began, failure its error.
+	failed  time.Time
+	failure error
 	// unread is when the credentials did not allow to read it.
 	unread time.Time
 }
@@ -61,6 +64,7 @@ func (i *clusterIdentity) check(ctx context.Context) error { return i.checkSince
 
 // checkSince is check as of a moment after since. Many lists in a row share a request.
 func (i *clusterIdentity) checkSince(ctx context.Context, since time.Time) error {
+	called := time.Now()
 	select {
 	case i.turn <- struct{}{}:
 		defer func() { <-i.turn }()
@@ -72,6 +76,8 @@ func (i *clusterIdentity) checkSince(ctx context.Context, since time.Time) error
 		return nil
 	case i.asked.After(since):
 		return i.err
+	case i.failed.After(called):
+		return i.failure
 	}
 	began := time.Now()
 	uid, err := i.read(ctx)
@@ -83,15 +89,15 @@ func (i *clusterIdentity) checkSince(ctx context.Context, since time.Time) error
 		i.unread = time.Now()
 		return nil
 	case apierrors.IsNotFound(err) && i.uid == "":
-		i.asked, i.err = began, nil // there may be clusters without it
+		i.asked = began // there may be clusters without it
 		return nil
 	case err != nil && ctx.Err() != nil:
 		return err // of this caller alone
 	case err != nil:
 		// Callers that wait share the failure: one that hangs would cost each of them its
 		// whole time, one after the other.
-		i.asked, i.err = began, fmt.Errorf("check the identity of the cluster: %w", err)
-		return i.err
+		i.failed, i.failure = began, fmt.Errorf("check the identity of the cluster: %w", err)
+		return i.failure
 	}
 	i.asked, i.err = began, i.compare(uid)
 	return i.err

@@ -282,6 +282,40 @@ func TestRetryAfterReachesTheCaller(t *testing.T) {
 	}
 }
 
+// TestLookUpOutlastsFailures: a comparison looks up hundreds of objects by name. A request
+// that fails is made again, up to [lookAttempts] times, unless another one can be no use.
+func TestLookUpOutlastsFailures(t *testing.T) {
+	for name, test := range map[string]struct {
+		code, failures, requests int
+		reason                   metav1.StatusReason
+	}{
+		"unavailable":     {503, lookAttempts - 1, lookAttempts, metav1.StatusReasonServiceUnavailable},
+		"for long":        {503, lookAttempts, lookAttempts, metav1.StatusReasonServiceUnavailable},
+		"forbidden":       {403, 1, 1, metav1.StatusReasonForbidden},
+		"not found":       {404, 1, 1, metav1.StatusReasonNotFound},
+		"expired history": {410, 1, 1, metav1.StatusReasonExpired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				requests := 0
+				s := sourceOnPipes(t, func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "application/json")
+					if requests++; requests <= test.failures {
+						w.WriteHeader(test.code)
+						fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q}`, test.code, test.reason)
+						return
+					}
+					fmt.Fprint(w, `{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"7"},"items":[]}`)
+				})
+				_, there, err := s.objectAt(t.Context(), "a", "x", 7)
+				if failed := test.failures >= test.requests; there || failed != (err != nil) || requests != test.requests {
+					t.Errorf("%d requests, want %d: %t, %v", requests, test.requests, there, err)
+				}
+			})
+		})
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 func third[T, U any](_ T, _ U, err error) error { return err }

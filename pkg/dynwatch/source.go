@@ -33,6 +33,9 @@ const (
 	minWatch = 5 * time.Minute
 )
 
+// lookAttempts is how often an object is looked up until a failure counts.
+const lookAttempts = 4
+
 // errInexact: the server answered a list at an exact revision with another one.
 var errInexact = errors.New("the server does not list at exact revisions")
 
@@ -173,7 +176,36 @@ func byName(rv uint64, name string) metav1.ListOptions {
 	return o
 }
 
+// lookBy looks an object up. A failure that can pass costs another attempt and not all that
+// a comparison has read so far: there are up to [lookAttempts].
 func (s *source) lookBy(ctx context.Context, namespace, name string, rv uint64, o metav1.ListOptions) (frame.Object, bool, uint64, error) {
+	for retry := (pageRetry{}); ; {
+		found, ok, at, err := s.lookOnce(ctx, namespace, name, rv, o)
+		if !canPass(err) || retry.attempts+1 >= lookAttempts || !retry.wait(ctx, err) {
+			return found, ok, at, err
+		}
+	}
+}
+
+// canPass reports whether another attempt can succeed right away: the connection broke, or
+// the server, or a proxy before it, is not available.
+func canPass(err error) bool {
+	if _, bad := errors.AsType[*frame.Malformed](err); bad || err == nil || unsupported(err) ||
+		errors.Is(err, errStalled) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	if _, later := suggestedDelay(err); later {
+		return false // the caller waits
+	}
+	switch apierrors.ReasonForError(err) {
+	case metav1.StatusReasonUnknown, metav1.StatusReasonServiceUnavailable, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *source) lookOnce(ctx context.Context, namespace, name string, rv uint64, o metav1.ListOptions) (frame.Object, bool, uint64, error) {
 	defer s.clients.pace.begin(ctx)()
 	var found frame.Object
 	var ok bool

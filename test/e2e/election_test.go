@@ -74,7 +74,6 @@ type probe struct {
 	stream  string
 	subject string
 	down    int // the server that was killed
-
 }
 
 func newProbe(t *testing.T, servers []*natsserver.Server, stream string) *probe {

@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -26,7 +28,9 @@ func (r *rig) startView() *view.View {
 	ended := make(chan error, 1)
 	go func() { ended <- v.Run(r.t.Context()) }() // which ends before the cleanup
 	r.t.Cleanup(func() {
-		<-ended
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			r.t.Errorf("the view ended: %v", err)
+		}
 		conn.Close()
 	})
 	return v

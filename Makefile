@@ -23,7 +23,7 @@ MODULES := . test
 ALL_MODULES := $(MODULES) test/controlplane132
 FUZZTIME ?= 20s
 UNIT_TIMEOUT ?= 10m
-E2E_TIMEOUT ?= 40m
+E2E_TIMEOUT ?= 60m
 # Of a run of random faults; the seed is from the clock unless given.
 MINUTES ?= 10
 # CI runs the faults that need nothing of the machine beyond processes and links.

@@ -82,6 +82,8 @@ func (i *clusterIdentity) checkSince(ctx context.Context, since time.Time) error
 	began := time.Now()
 	uid, err := i.read(ctx)
 	switch {
+	case apierrors.IsForbidden(err) && i.other != "":
+		return i.err // the other cluster does not allow to read it
 	case apierrors.IsForbidden(err):
 		if i.unread.IsZero() {
 			i.logger.Warn("identity of the cluster cannot be checked; allow get on the namespace kube-system", "err", err)

@@ -160,28 +160,36 @@ func (t *target) repairAll(ctx context.Context, a *audit) error {
 			s.pending = append(s.pending, &s.wrong[i])
 		}
 	}
-	before, rest := a.repaired, s.pending[:0]
-	for _, w := range s.pending {
+	before := a.repaired
+	err := t.repairReady(ctx, a)
+	if a.repaired == before {
+		return err
+	}
+	return errors.Join(err, t.declareRepair(ctx)) // also if a later object could not be read
+}
+
+// repairReady announces the states that the watch has passed. The others stay pending.
+func (t *target) repairReady(ctx context.Context, a *audit) error {
+	var rest []*mismatched
+	for i, w := range a.sample.pending {
 		ready, err := t.canRepair(ctx, a, w)
+		lacking := false
+		if err == nil && ready {
+			lacking, err = t.repair(ctx, w, min(a.rv, t.cursor))
+		}
 		if err != nil {
+			a.sample.pending = append(rest, a.sample.pending[i:]...)
 			return err
 		}
 		if !ready {
 			rest = append(rest, w)
-			continue
-		}
-		lacking, err := t.repair(ctx, w, min(a.rv, t.cursor))
-		if err != nil {
-			return err
 		}
 		if lacking {
 			a.repaired++
 		}
 	}
-	if s.pending = rest; a.repaired == before {
-		return nil
-	}
-	return t.declareRepair(ctx)
+	a.sample.pending = rest
+	return nil
 }
 
 // canRepair reports whether the watch has passed the state that etcd holds of an object.

@@ -63,8 +63,9 @@ func TestOverloadIsForAll(t *testing.T) {
 		status      string
 		least, most int64
 	}{
-		// In each period those are refused that were on their way at its beginning.
-		"overloaded": {"Too many requests, please try again later.", asking, asking + int64(overload/delay)*2*paceWidth},
+		// In each period those are refused that were on their way at its beginning. Each can
+		// be refused once more after the longest time that a request waits.
+		"overloaded": {"Too many requests, please try again later.", asking, 2*asking + int64(overload/delay)*2*paceWidth},
 		"not ready": {
 			`{"kind":"Status","apiVersion":"v1","status":"Failure","code":429,"reason":"TooManyRequests","message":"storage is (re)initializing"}`,
 			asking * int64(overload/delay) * 8 / 10, asking * int64(overload/delay) * 12 / 10,

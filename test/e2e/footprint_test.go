@@ -55,7 +55,7 @@ func TestFootprint(t *testing.T) {
 			namespaces = append(namespaces, fmt.Sprintf("empty-%d", i))
 		}
 		d := startInformd(t, c.Kubeconfig(), fmt.Sprintf("- {resource: configmaps, namespaces: [%s]}", strings.Join(namespaces, ", ")), "")
-		d.waitForDelivery(idleTargets) // a synced record each
+		d.waitForDelivery(2 * idleTargets) // the bounds of a snapshot each
 		rss := d.memory("VmRSS")
 		t.Logf("%d empty targets: RSS %.1f MiB", idleTargets, rss)
 		if rss > idleLimitMiB {
@@ -87,12 +87,12 @@ func TestFootprint(t *testing.T) {
 // withManyPods waits for the pods, changes some, and holds the memory to the limit.
 func (d *informd) withManyPods(client dynamic.Interface, round, size int, limit float64) {
 	d.t.Helper()
-	d.waitForDelivery(manyPods + 1) // and a synced record
+	d.waitForDelivery(manyPods + 2) // and the bounds of the snapshot
 	synced := d.cpu()
 	d.t.Logf("%d pods of %d bytes: RSS %.1f MiB, peak %.1f MiB, sync took %.0f us of CPU per object, %.0f bytes on disk",
 		manyPods, size, d.memory("VmRSS"), d.memory("VmHWM"), synced.Seconds()*1e6/manyPods, float64(d.diskUse())/manyPods)
 	updatePods(d.t, client, round*podUpdates, podUpdates)
-	d.waitForDelivery(manyPods + 1 + podUpdates)
+	d.waitForDelivery(manyPods + 2 + podUpdates)
 	rss := d.memory("VmRSS")
 	d.t.Logf("%d updates: %.0f us of CPU per event; RSS %.1f MiB, peak %.1f MiB",
 		podUpdates, (d.cpu()-synced).Seconds()*1e6/podUpdates, rss, d.memory("VmHWM"))

@@ -290,7 +290,7 @@ func TestThousandNamespaces(t *testing.T) {
 		resources: `- {resource: configmaps, namespaces: ["team-*"], namespaceSelector: tier=prod}`,
 	})
 	d.start()
-	d.waitForDelivery(namespaces/2*objects + 1)
+	d.waitForDelivery(namespaces/2*objects + 2)
 	before := len(d.records())
 
 	var want []string // ids

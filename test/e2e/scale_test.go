@@ -38,7 +38,7 @@ func TestRestartWithManyObjects(t *testing.T) {
 	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [many]}", journal: embeddedJournal})
 	began = time.Now()
 	d.start()
-	d.waitForDelivery(objects + 1)
+	d.waitForDelivery(objects + 2) // and the bounds of the snapshot
 	t.Logf("first sync took %.1f s; RSS %.1f MiB, peak %.1f MiB, %.0f bytes on disk per object",
 		time.Since(began).Seconds(), d.memory("VmRSS"), d.memory("VmHWM"), float64(d.diskUse())/float64(objects))
 

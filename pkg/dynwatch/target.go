@@ -123,6 +123,8 @@ type target struct {
 	first firstList
 	// absence is what is known of the resource while discovery does not list it.
 	absence absence
+	// unlisted: discovery did not list the resource since it was resolved last.
+	unlisted bool
 	// failing is since when the version brings nothing but errors of the server.
 	failing failing
 	// closedSince is when the first error followed the last open watch, zero while one
@@ -279,6 +281,7 @@ func (t *target) resolve(ctx context.Context) error {
 	r, err := t.discover(ctx)
 	err = t.settleTwin(err)
 	if errors.Is(err, errNotServed) {
+		t.unlisted = true
 		if unsure := t.clients.identity.check(ctx); unsure != nil {
 			return unsure
 		}
@@ -286,7 +289,8 @@ func (t *target) resolve(ctx context.Context) error {
 			return err
 		}
 	} else {
-		if err == nil && !t.absence.since.IsZero() {
+		if err == nil && t.unlisted {
+			t.unlisted = false
 			t.resetPause() // it has grown with the time in which the resource was not served
 		}
 		t.absence = absence{}

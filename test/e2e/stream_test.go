@@ -174,7 +174,7 @@ func decodeMessage(t *testing.T, m jetstream.Msg) record {
 		ID: h("id"), Op: h("op"), Type: h("type"), Group: h("group"), Version: h("version"), Resource: h("resource"), Namespace: h("namespace"), Name: h("name"),
 		UID: h("uid"), Kind: h("kind"), ResourceVersion: number("resourceversion"), FromRV: number("fromrv"), ToRV: number("torv"),
 		Reason: h("reason"), Recovered: h("recovered"), Trimmed: number("trimmed"),
-		PrevResourceVersion: number("prevresourceversion"), Ordinal: number("ordinal"), Replay: h("replay") == "true",
+		PrevResourceVersion: number("prevresourceversion"), Ordinal: number("ordinal"), Run: number("run"), Replay: h("replay") == "true",
 	}
 	if !r.control() {
 		ns := r.Namespace

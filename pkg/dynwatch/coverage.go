@@ -59,7 +59,7 @@ type coverage struct {
 	// it may be behind the cursor.
 	ahead uint64
 	// apart: the Namespaces are in another store, so that their revisions and those of
-	// frames do not compare. Resumed: it goes on from a mark.
+	// frames do not compare. Resumed: it continues from a checkpoint.
 	apart, resumed bool
 	// turning are those of which the log may hold more or less than what at says;
 	// doubtful those of which a process before this one said so.

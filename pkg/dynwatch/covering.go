@@ -48,7 +48,7 @@ func (s spec) covers(e *event.Event) bool {
 	return f == nil || f.named(e.Namespace)
 }
 
-// Bracket are the events around the objects of one target that are announced anew.
+// Bracket are the events around the objects of one target that are announced again.
 type Bracket struct{ Begin, End event.Event }
 
 // Brackets returns what [Manager.Resnapshot] would put around the objects of each

@@ -8,7 +8,7 @@ import (
 // maxOver bounds the changes that a nameSet keeps beside its base.
 const maxOver = 256
 
-// nameSet is a set of names that nobody changes: with and without return another one. It
+// nameSet is an immutable set of names: with and without return another one. It
 // shares its base with the sets that it was made from, so that 300 targets that cover
 // the same 10,000 namespaces have these once. The zero value is empty.
 type nameSet struct {

@@ -82,7 +82,7 @@ func (v *namespaceView) relist(known map[string]*namespace) {
 		v.matching = now
 	}
 	if v.seq == 0 {
-		v.seq = 1 // 0 is the place of who has seen nothing
+		v.seq = 1 // 0 is the place of a target that has seen nothing
 	}
 }
 

@@ -66,7 +66,7 @@ func (t *target) relog(ctx context.Context, notice relog) error {
 	if t.again.resnapshot != nil {
 		t.answerResnapshot(errRelogged)
 	}
-	reply := make(chan ResnapshotResult, 1) // nobody reads it: the log says how it went
+	reply := make(chan ResnapshotResult, 1) // without a reader: the log says how it went
 	err := t.beginResnapshot(ctx, resnapshotRequest{run: notice.run, insist: true, reply: reply})
 	return errors.Join(err, t.markNow(ctx))
 }

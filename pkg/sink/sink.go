@@ -103,7 +103,7 @@ type Env struct {
 	Stdout io.Writer
 	// Found takes the identity of the destination whenever the sink has found it. Another
 	// identity than before says that the destination has lost what it held: informd then
-	// repeats every object. It does not block. Nil: nobody asks; sinks whose destinations
+	// repeats every object. It does not block. Nil: no caller asks; sinks whose destinations
 	// have no identity do not call it.
 	Found func(identity string)
 }

@@ -14,7 +14,7 @@ func (c *sinkCheck) redelivered(d *Delivery) bool {
 	return d.Run > 0 && head != nil && (d.Epoch < head.Epoch || d.Epoch == head.Epoch && d.Ordinal <= head.Ordinal)
 }
 
-// bound checks the begin and the end of a snapshot (I15): whoever drops what had
+// bound checks the begin and the end of a snapshot (I15): a consumer that drops what had
 // no event in between drops nothing that exists.
 func (c *sinkCheck) bound(d *Delivery, i int, holders map[string]*Delivery) {
 	run := fmt.Sprintf("%s %d", d.Target, d.Run)

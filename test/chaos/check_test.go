@@ -313,7 +313,7 @@ func TestCheckerFindsDefects(t *testing.T) {
 			s.bound(opSynced, 25, 7)
 		}, nil},
 		"JournalLost": {func(s *script) {
-			// Deleted, and taken over by another object, while nobody knew them any more.
+			// Deleted, and taken over by another object, while no process knew them any more.
 			s.object("u1", "a", 10, 12, 14, -24)
 			s.object("u6", "a", 25)
 			s.gap(20, 26, "state", reasonJournal, 0)

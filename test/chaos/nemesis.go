@@ -184,7 +184,7 @@ func (n *Nemesis) queue() []*queued {
 	return queue
 }
 
-// claim waits until nobody touches what a fault of the queue touches, and returns the
+// claim waits until no fault touches what a fault of the queue touches, and returns the
 // fault's index; false if the time is over before. Faults that touch other parts go
 // ahead of one that has to wait, but not for ever.
 func (n *Nemesis) claim(queue []*queued, end <-chan struct{}) (int, bool) {

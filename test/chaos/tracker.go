@@ -71,7 +71,7 @@ func (t *Tracker) Receive(d *Delivery) {
 		}
 		t.raise(d.Target, d.ToRV)
 	case opBegin:
-	case opLost: // the next snapshot stands for all that nobody read
+	case opLost: // the next snapshot stands for all that no sink read
 		clear(t.floors)
 		for target := range t.targets {
 			t.swept[target] = true

@@ -194,7 +194,7 @@ func (c *cursor) admitLocked(seq uint64, op event.Op, copyOf uint64) bool {
 	return true
 }
 
-// drop notes a message that nobody is going to commit, as nobody gets it. It is called
+// drop notes a message that no sink commits, as no sink gets it. It is called
 // with the lock held.
 func (c *cursor) drop(seq uint64) {
 	if seq != c.dropped.to+1 {

@@ -14,7 +14,7 @@ import (
 // sequence end, between a begin and a synced event of each target. What changes meanwhile
 // has a higher sequence and follows as it is.
 //
-// Only the last entry has a sequence, so that a sink that breaks off begins anew, with
+// Only the last entry has a sequence, so that a sink that breaks off begins again, with
 // another run. It may then know objects that are gone meanwhile: the ends since the first
 // attempt come first.
 type snapshot struct {

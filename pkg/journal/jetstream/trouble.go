@@ -38,7 +38,7 @@ func isFull(err error) bool {
 type trouble struct {
 	logger *slog.Logger
 	what   string
-	report func(call string, err error) // nil: nobody asks
+	report func(call string, err error) // nil: no caller asks
 
 	mu    sync.Mutex
 	since time.Time // zero: there is none

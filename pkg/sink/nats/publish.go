@@ -40,7 +40,7 @@ type streamSink struct {
 	// missing in the stream before it is certain that no later one has been sent
 	// before, by this process or by the one before it.
 	doubt int
-	// found takes the identity of the stream; nil: nobody asks.
+	// found takes the identity of the stream; nil: no caller asks.
 	found func(identity string)
 	// patience is how long an acknowledgement may take, and asking an answer.
 	patience, asking *ackwait.Wait

@@ -96,7 +96,7 @@ func (d *Daemon) journalStatus() admin.Journal {
 	return shown
 }
 
-// notOpen says why the journal is not open: to whoever wants to use it.
+// notOpen says why the journal is not open, for commands that use it.
 func (d *Daemon) notOpen() error {
 	if holder := d.standby(); holder != "" {
 		return fmt.Errorf("this informd is a standby: %s is active and has the journal (host or Pod/process id); send the command to that one", holder)

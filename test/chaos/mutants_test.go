@@ -44,7 +44,7 @@ func mutants() []mutant {
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact,N7-reset-watches", caughtBy: []string{"I3", "I4", "I5", "I14"},
 		},
 		{
-			name: "uid-ignored-in-lists", file: "pkg/dynwatch/sweep.go",
+			name: "uid-ignored-in-lists", file: "pkg/dynwatch/compare.go",
 			old: "(e == nil || !t.index.isUID(e, m.uid) || m.rv > t.index.known(e))", new: "(e == nil || m.rv > t.index.known(e) && t.index.isUID(e, m.uid))",
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},

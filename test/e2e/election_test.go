@@ -120,14 +120,16 @@ func (p *probe) killLeader() time.Time {
 	return time.Now()
 }
 
-// works returns when all of informd's streams take messages again.
+// works returns when all of informd's streams take messages again, and when the stream can
+// be read: a consumer is made by the leader of the whole cluster, which may have been on the
+// killed server, too.
 func (p *probe) works(since time.Time) time.Time {
 	p.t.Helper()
 	nc, js := p.connect()
 	defer nc.Close()
 	try := func(what string, ask func(ctx context.Context) error) {
 		for time.Since(since) < patience {
-			ctx, cancel := context.WithTimeout(p.t.Context(), 100*time.Millisecond)
+			ctx, cancel := context.WithTimeout(p.t.Context(), 200*time.Millisecond)
 			err := ask(ctx)
 			cancel()
 			if err == nil {
@@ -152,6 +154,14 @@ func (p *probe) works(since time.Time) time.Time {
 		if errors.As(err, &refusal) && refusal.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
 			return nil
 		}
+		return err
+	})
+	try("the cluster", func(ctx context.Context) error {
+		s, err := js.Stream(ctx, p.stream)
+		if err != nil {
+			return err
+		}
+		_, err = s.CreateConsumer(ctx, jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, InactiveThreshold: time.Second})
 		return err
 	})
 	return time.Now()

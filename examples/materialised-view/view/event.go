@@ -53,7 +53,8 @@ func decode(header nats.Header, body []byte) (*event, error) {
 	e := &event{
 		op:  text("op"),
 		key: Key{Cluster: text("cluster"), Group: text("group"), Resource: text("resource"), Namespace: text("namespace"), Name: text("name")},
-		uid: text("uid"), at: Revision{Epoch: number("epoch"), ResourceVersion: number("resourceversion")}, run: number("run"),
+		uid: text("uid"), run: number("run"),
+		at: Revision{Epoch: number("epoch"), ResourceVersion: number("resourceversion"), Ordinal: number("ordinal")},
 	}
 	if e.op == "" {
 		return nil, fmt.Errorf("the message has no ce-op: is the sink's format binary?")

@@ -9,12 +9,17 @@ import (
 // Key names an object.
 type Key struct{ Cluster, Group, Resource, Namespace, Name string }
 
-// Revision orders the states of an object. Epochs compare first: after etcd was restored
-// to an older state, revisions begin again at lower numbers.
-type Revision struct{ Epoch, ResourceVersion uint64 }
+// Revision orders the events of an object. Epochs compare first: after etcd was restored
+// to an older state, revisions begin again at lower numbers. Ordinals compare last: a
+// namespace that stops to match makes an object leave at the revision of its last state.
+type Revision struct{ Epoch, ResourceVersion, Ordinal uint64 }
 
 func (r Revision) before(other Revision) bool {
-	return cmp.Or(cmp.Compare(r.Epoch, other.Epoch), cmp.Compare(r.ResourceVersion, other.ResourceVersion)) < 0
+	return cmp.Or(
+		cmp.Compare(r.Epoch, other.Epoch),
+		cmp.Compare(r.ResourceVersion, other.ResourceVersion),
+		cmp.Compare(r.Ordinal, other.Ordinal),
+	) < 0
 }
 
 // Object is the last state of an object.
@@ -86,8 +91,9 @@ func (t *table) apply(e *event) {
 	// Of a gap nothing follows for the view: the last states and the deletions come.
 }
 
-// redelivered reports whether somebody asked for the event once more: after a rewind, or
-// from the dead letters. Newer events may have come before it.
+// redelivered reports whether the event has a run that is not the run of an open snapshot:
+// after a rewind, from the dead letters, or of `resync`. Newer events may have come before
+// it.
 func (t *table) redelivered(e *event) bool {
 	if e.run == 0 {
 		return false
@@ -102,32 +108,45 @@ func (t *table) redelivered(e *event) bool {
 	return true
 }
 
+// stale reports whether an event that is delivered again is older than the row of its
+// key, or than the remembered deletion of its uid.
+func (t *table) stale(e *event, old *row) bool {
+	if !t.redelivered(e) {
+		return false
+	}
+	ended, deleted := t.deleted[e.uid]
+	return deleted && e.at.before(ended) || old != nil && e.at.before(old.At)
+}
+
 // put takes a state of an object.
 func (t *table) put(e *event) {
 	old := t.rows[e.key]
-	if !t.redelivered(e) {
-		delete(t.deleted, e.uid)
-		t.rows[e.key] = &row{Object{e.uid, e.at, e.object}, t.applied}
+	if t.stale(e, old) {
 		return
 	}
-	ended, deleted := t.deleted[e.uid]
-	if deleted && e.at.before(ended) || old != nil && e.at.before(old.At) {
-		return // the view has a newer state
+	seen := t.applied
+	if t.redelivered(e) { // says nothing about whether the object exists
+		seen = 0
+		if old != nil {
+			seen = old.seen
+		}
 	}
-	if old == nil {
-		old = &row{}
-		t.rows[e.key] = old
+	t.rows[e.key] = &row{Object{e.uid, e.at, e.object}, seen}
+	if _, known := t.deleted[e.uid]; known {
+		t.deleted[e.uid] = Revision{} // forgotten; the place in order stays
 	}
-	old.Object = Object{e.uid, e.at, e.object}
 }
 
 // remove takes the end of an object.
 func (t *table) remove(e *event) {
 	old := t.rows[e.key]
-	if old != nil && old.UID == e.uid {
-		if t.redelivered(e) && e.at.before(old.At) {
-			return
-		}
+	if old != nil && old.UID != e.uid {
+		old = nil
+	}
+	if t.stale(e, old) {
+		return
+	}
+	if old != nil {
 		delete(t.rows, e.key)
 	}
 	if _, known := t.deleted[e.uid]; !known {

@@ -12,7 +12,7 @@ import (
 )
 
 // of makes an event of a ConfigMap, from a text: "<op> <name> <uid> <revision>
-// [r<run>] [e<epoch>]", or "<op> [r<run>]" of a control event.
+// [o<ordinal>] [r<run>] [e<epoch>]", or "<op> [r<run>]" of a control event.
 func of(t *testing.T, text string) *event {
 	t.Helper()
 	e := &event{key: Key{Cluster: "c", Resource: "configmaps", Namespace: "n"}}
@@ -25,6 +25,8 @@ func of(t *testing.T, text string) *event {
 			e.run = n
 		case scan(word, "e%d", &n):
 			e.at.Epoch = n
+		case scan(word, "o%d", &n):
+			e.at.Ordinal = n
 		case scan(word, "%d", &n):
 			e.at.ResourceVersion = n
 		case e.key.Name == "":
@@ -57,6 +59,13 @@ func TestTable(t *testing.T) {
 		"rewind of the name": {"added a u1 5; deleted a u1 7; added a u2 8; modified a u1 6 r7; deleted a u1 7 r7; added a u2 8 r7", "a:u2:8"},
 		"rewind of the lost": {"added a u1 5; modified b u2 6 r7", "a:u1:5 b:u2:6"},
 		"rewind of an end":   {"added a u1 5; left a u1 5; entered a u1 8; left a u1 5 r7", "a:u1:8"},
+		"one left again":     {"left a u1 5 o2; entered a u1 5 o3; left a u1 5 o2 r7", "a:u1:5"},
+		"one entered again":  {"entered a u1 5 o3; left a u1 5 o4; entered a u1 5 o3 r7", ""},
+		"an older end again": {"added a u1 5; deleted a u1 9; left a u1 5 r7; modified a u1 8 r8", ""},
+		"a newer end again":  {"left a u1 5; deleted a u1 9 r7; modified a u1 8 r8", ""},
+		"an end of another":  {"deleted a u1 9; added a u2 10; left a u1 5 r7; modified a u1 8 r8", "a:u2:10"},
+		"back, then again":   {"left a u1 50 e1; begin r1; snapshot a u1 5 r1; synced r1; modified a u1 6 r7", "a:u1:6"},
+		"resync":             {"added a u1 5 o1; snapshot a u1 5 o2 r7; left a u1 5 o3; snapshot a u1 5 o2 r8", ""},
 		"swept":              {"added a u1 5; added b u2 6; begin r7; snapshot a u1 5 r7; synced r7", "a:u1:5"},
 		"alive by a change":  {"added a u1 5; added b u2 6; begin r7; modified b u2 8; snapshot a u1 5 r7; synced r7", "a:u1:5 b:u2:8"},
 		"another end":        {"added a u1 5; begin r7; synced r8", "a:u1:5"},
@@ -110,7 +119,7 @@ func TestSweepSparesOthers(t *testing.T) {
 		{"d", "", "configmaps", "n", "a"},
 	}
 	for _, key := range keys {
-		table.apply(&event{op: "added", key: key, uid: fmt.Sprint(key), at: Revision{0, 1}})
+		table.apply(&event{op: "added", key: key, uid: fmt.Sprint(key), at: Revision{ResourceVersion: 1}})
 	}
 	for _, op := range []string{"begin", "synced"} {
 		table.apply(&event{op: op, key: Key{Cluster: "c", Resource: "configmaps"}, target: "core/configmaps@n", run: 3})
@@ -139,13 +148,13 @@ func TestDecode(t *testing.T) {
 	header := nats.Header{}
 	for name, value := range map[string]string{
 		"op": "modified", "cluster": "c", "group": "apps", "resource": "deployments", "namespace": "shop", "name": "ü b", "uid": "u",
-		"resourceversion": "18446744073709551615", "epoch": "2", "run": "1795170000000",
+		"resourceversion": "18446744073709551615", "epoch": "2", "ordinal": "3", "run": "1795170000000",
 	} {
 		header["ce-"+name] = []string{url.PathEscape(value)}
 	}
 	got, err := decode(header, []byte(`{"changed":["a"],"object":{"a":1}}`))
 	want := Key{"c", "apps", "deployments", "shop", "ü b"}
-	if err != nil || got.key != want || got.uid != "u" || got.at != (Revision{2, 1<<64 - 1}) || got.run != 1795170000000 || string(got.object) != `{"a":1}` {
+	if err != nil || got.key != want || got.uid != "u" || got.at != (Revision{2, 1<<64 - 1, 3}) || got.run != 1795170000000 || string(got.object) != `{"a":1}` {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for name, bad := range map[string]nats.Header{

@@ -181,7 +181,9 @@ func (c *cursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
 	}
 	entries, err := c.read(bounded, max(limit, 1))
 	if c.repeating != nil {
-		c.repeating.returned(entries)
+		repeats := c.repeating.returned(entries)
+		c.rename(repeats)
+		c.queue = append(repeats, c.queue...)
 	}
 	return entries, c.cause(ctx, err)
 }
@@ -267,9 +269,9 @@ func (c *cursor) readTail(ctx context.Context, limit int) ([]journal.Entry, erro
 func (c *cursor) turn() source {
 	if c.repeating != nil {
 		c.mu.Lock()
-		next := c.next
+		next, rewound := c.next, c.record.Until
 		c.mu.Unlock()
-		if c.repeating.due(next, c.source != nil || next <= c.journal.tail.end()) {
+		if c.repeating.due(next, rewound, c.source != nil || next <= c.journal.tail.end()) {
 			return c.repeating
 		}
 	}

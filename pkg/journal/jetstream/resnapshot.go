@@ -69,12 +69,15 @@ func (r *resnapshot) close(ctx context.Context) {
 }
 
 // due reports whether it is its turn. Next is the sequence that the sink reads next,
-// and behind says whether the log has it.
-func (r *resnapshot) due(next uint64, behind bool) bool {
+// and behind says whether the log has it. It does not begin while the sink reads again
+// what it had read up to rewound: that does not show which objects exist now.
+func (r *resnapshot) due(next, rewound uint64, behind bool) bool {
 	switch {
 	case r.known:
 		return next > r.until
-	case r.states == nil, r.through:
+	case r.states == nil:
+		return next > rewound
+	case r.through:
 		return true
 	default:
 		return !r.rests || !behind || len(r.told) >= maxTold
@@ -141,17 +144,40 @@ func (r *resnapshot) repeat(events []event.Event) []journal.Entry {
 	return entries
 }
 
-// returned notes what Read has returned.
-func (r *resnapshot) returned(entries []journal.Entry) {
+// returned notes what Read has returned of the log. A state that was announced again with
+// a run of its own does not show a consumer that the object exists now: an old one has the
+// same form after a rewind. So it comes again, with the run of this snapshot.
+func (r *resnapshot) returned(entries []journal.Entry) (repeats []journal.Entry) {
+	if r.states == nil {
+		return nil
+	}
+	latest := make(map[string]*event.Event) // of each object
 	for i := range entries {
-		if entries[i].Seq == 0 || r.states == nil || r.through {
+		if entries[i].Seq == 0 {
 			continue
 		}
 		r.rests = false
-		if e := &entries[i].Event; !e.Op.Control() {
+		e := &entries[i].Event
+		if e.Op.Control() {
+			continue
+		}
+		latest[e.Key()] = e
+		if !r.through {
 			r.told[e.Key()] = struct{}{}
 		}
 	}
+	for _, e := range latest {
+		if e.Reannounced() && r.covers(e) {
+			repeats = append(repeats, r.repeat([]event.Event{*e})...)
+		}
+	}
+	return repeats
+}
+
+// covers reports whether an object of any resource belongs to the snapshot.
+func (r *resnapshot) covers(e *event.Event) bool {
+	first := &r.what.Begin[0]
+	return e.Group == first.Group && e.Resource == first.Resource && r.target(e) != "" && r.cursor.journal.config.watched(e)
 }
 
 // markers makes entries of control records, of now.

@@ -3,6 +3,7 @@ package jetstream_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,93 @@ func TestResnapshotBehind(t *testing.T) {
 	mustResnapshot(t, c, again(7, "core/configmaps"))
 	want := describe(begins, "0 snapshot b-2:2:r7", "3 modified a-1:3", ends)
 	if diff := cmp.Diff(want, show(read(t, c, 4))); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+}
+
+// announcedAgain is the next event of an object, as `resync` makes it.
+func (o *object) announcedAgain(run uint64) event.Event {
+	e := o.event(&clock{o.prev - 1}, event.Snapshot)
+	e.Replay = true
+	e.SetRun(run)
+	return e
+}
+
+// TestResnapshotAmidResync: an object that `resync` announces while a sink gets the states
+// has an event of the snapshot, too. For a consumer the one of `resync` does not count, as
+// it looks like one that a rewind delivers again.
+func TestResnapshotAmidResync(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(a *object, now *clock) []event.Event
+		want   []string
+	}{
+		"resync": {
+			func(a *object, _ *clock) []event.Event { return []event.Event{a.announcedAgain(5000)} },
+			[]string{"3 snapshot a-1:1:r5000", "0 snapshot a-1:1:r7"},
+		},
+		"a change after it": {
+			func(a *object, now *clock) []event.Event {
+				return []event.Event{a.announcedAgain(5000), a.event(now, event.Modified)}
+			},
+			[]string{"3 snapshot a-1:1:r5000", "4 modified a-1:3"},
+		},
+		"a deletion after it": {
+			func(a *object, now *clock) []event.Event {
+				return []event.Event{a.announcedAgain(5000), a.event(now, event.Deleted)}
+			},
+			[]string{"3 snapshot a-1:1:r5000", "4 deleted a-1:deleted"},
+		},
+		"of another resource": {
+			func(_ *object, now *clock) []event.Event {
+				o := &object{name: "s"}
+				first := o.event(now, event.Added)
+				again := o.announcedAgain(5000)
+				first.Resource, again.Resource = "secrets", "secrets"
+				return []event.Event{first, again}
+			},
+			[]string{"0 snapshot a-1:1:r7", "3 added s-3:3", "4 snapshot s-3:3:r5000"}, // the state of a is the first
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newHost(t).open()
+			sink := mustOpen(t, j, "bus", journal.FromNow)
+			var now clock
+			a, b := &object{name: "a"}, &object{name: "b"}
+			mustAppend(t, j, a.event(&now, event.Added), b.event(&now, event.Added))
+			read(t, sink, 2)
+			mustCommit(t, sink, 2)
+			mustResnapshot(t, sink, again(7, "core/configmaps"))
+			got := show(read(t, sink, 1)) // the beginning: the states are those up to here
+			mustAppend(t, j, c.change(a, &now)...)
+			got += show(read(t, sink, len(c.want)+2))
+			lines := strings.Split(strings.TrimSpace(got), "\n")
+			const other = "0 snapshot b-2:2:r7" // comes in turn with the log
+			ofLog := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return line == other })
+			want := append(append([]string{begins}, c.want...), ends)
+			if diff := cmp.Diff(want, ofLog); diff != "" || len(lines) != len(want)+1 {
+				t.Errorf("entries:\n%s\nwithout %s (-want +got):\n%s", got, other, diff)
+			}
+			silent(t, sink)
+		})
+	}
+}
+
+// TestResnapshotAfterRewind: the snapshot begins when the sink has all again that it had
+// before. An event that is delivered again does not show that the object exists now.
+func TestResnapshotAfterRewind(t *testing.T) {
+	j := newHost(t).open()
+	c := mustOpen(t, j, "bus", journal.FromNow)
+	var now clock
+	a, b := &object{name: "a"}, &object{name: "b"}
+	mustAppend(t, j, a.event(&now, event.Added), b.event(&now, event.Added))
+	read(t, c, 2)
+	mustCommit(t, c, 2)
+	if _, err := rewind(t, c, time.Unix(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	mustResnapshot(t, c, again(7, "core/configmaps"))
+	want := describe("1 added a-1:1:r", "2 added b-2:2:r", begins, "0 snapshot a-1:1:r7", "0 snapshot b-2:2:r7", ends)
+	if diff := cmp.Diff(want, show(read(t, c, 6))); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)
 	}
 }

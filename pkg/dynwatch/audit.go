@@ -137,6 +137,9 @@ func (a *audit) list(ctx context.Context, source *source) {
 	if a.err = a.listPages(ctx, source); a.err == nil {
 		a.err = a.sample.compare(ctx, source, a.rv)
 	}
+	if a.err == nil {
+		a.err = source.clients.identity.check(ctx)
+	}
 }
 
 func (a *audit) listPages(ctx context.Context, source *source) error {

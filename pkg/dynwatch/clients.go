@@ -42,6 +42,8 @@ type clients struct {
 	ranges, walks *budget
 	logger        *slog.Logger
 	identity      *clusterIdentity
+	// dials count the connections of shared, other and apart.
+	dials dials
 }
 
 // warnings logs what the API server says beside its answers, deprecations mostly.
@@ -168,16 +170,7 @@ func newClients(config *rest.Config, logger *slog.Logger) (*clients, error) {
 		identities: frame.NewNormaliser("", "", nil).Only(func(string) bool { return false }),
 	}
 	var err error
-	if c.shared, err = c.newClient(own(base), limitBuffers); err != nil {
-		return nil, err
-	}
-	if c.other, err = c.newClient(own(base), func(t *http.Transport) {
-		limitBuffers(t)
-		t.DisableKeepAlives = true // one request for each connection, with HTTP/2 as well
-	}); err != nil {
-		return nil, err
-	}
-	if c.apart, err = c.newClient(single(base), limitBuffers); err != nil {
+	if err = c.connect(base); err != nil {
 		return nil, err
 	}
 	if c.discovery, err = newDiscovery(base, c.shared); err != nil {
@@ -186,8 +179,41 @@ func newClients(config *rest.Config, logger *slog.Logger) (*clients, error) {
 	if c.fresh, err = newDiscovery(base, c.other); err != nil {
 		return nil, err
 	}
-	c.identity = newIdentity(c.discovery.client, logger)
+	// The connections that check the identity are not counted: they would need a check.
+	prober, err := c.newClient(own(base), oneRequest)
+	if err != nil {
+		return nil, err
+	}
+	probes, err := newDiscovery(base, prober)
+	if err != nil {
+		return nil, err
+	}
+	c.identity = newIdentity(c.discovery.client, probes.client, &c.dials, logger)
 	return c, nil
+}
+
+// connect makes the clients of all requests but those that check the identity.
+func (c *clients) connect(base *rest.Config) (err error) {
+	counted := func(change func(*http.Transport)) func(*http.Transport) {
+		return func(t *http.Transport) {
+			change(t)
+			c.dials.track(t)
+		}
+	}
+	if c.shared, err = c.newClient(own(base), counted(limitBuffers)); err != nil {
+		return err
+	}
+	if c.other, err = c.newClient(own(base), counted(oneRequest)); err != nil {
+		return err
+	}
+	c.apart, err = c.newClient(single(base), counted(limitBuffers))
+	return err
+}
+
+// oneRequest has a transport make one request over each connection, with HTTP/2 as well.
+func oneRequest(t *http.Transport) {
+	limitBuffers(t)
+	t.DisableKeepAlives = true
 }
 
 // takeSlot reports whether a watch may have a connection of its own, until ctx ends.

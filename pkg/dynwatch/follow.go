@@ -390,6 +390,9 @@ func (t *target) matchesList(ctx context.Context) (rv uint64, same bool, err err
 		return nil
 	})
 	if err == nil {
+		err = t.clients.identity.check(ctx)
+	}
+	if err == nil {
 		err = t.checkHistory(ctx, &against, rv)
 	}
 	return rv, same && n == t.index.len(), err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,7 +18,8 @@ import (
 // DNS name or a proxy is pointed elsewhere. What the other cluster shows would look like
 // deletions, new objects and a rollback. The uid of the namespace kube-system tells
 // clusters apart. It is read after each watch is opened and around each list, before
-// anything of them is used.
+// anything of them is used. If any connection was made since the last time, it is read over
+// a new one: an older connection stays with the cluster that it reached.
 
 // errOtherCluster: the address of the API server leads to another cluster than before.
 var errOtherCluster = errors.New("the API server is one of another cluster; no events are emitted until the address leads to the right one (check kubernetes.server or the kubeconfig, and what is between)")
@@ -34,8 +36,14 @@ const (
 
 // clusterIdentity checks which cluster the API server is of, for all targets together.
 type clusterIdentity struct {
-	client rest.Interface
-	logger *slog.Logger
+	// client reads over the shared connection, fresh over a new one.
+	client, fresh rest.Interface
+	dials         *dials
+	logger        *slog.Logger
+	// known: the identity was read once. Proven is how many connections there were when it
+	// was last found to be the right one.
+	known  atomic.Bool
+	proven atomic.Uint64
 	// turn is held by the one that asks.
 	turn chan struct{}
 	// All below belongs to the holder of turn.
@@ -53,8 +61,17 @@ type clusterIdentity struct {
 	unread time.Time
 }
 
-func newIdentity(client rest.Interface, logger *slog.Logger) *clusterIdentity {
-	return &clusterIdentity{client: client, logger: logger, turn: make(chan struct{}, 1)}
+func newIdentity(client, fresh rest.Interface, d *dials, logger *slog.Logger) *clusterIdentity {
+	return &clusterIdentity{client: client, fresh: fresh, dials: d, logger: logger, turn: make(chan struct{}, 1)}
+}
+
+// confirm is check for an answer that can be the first one of a new connection. Without a
+// new connection it makes no request.
+func (i *clusterIdentity) confirm(ctx context.Context) error {
+	if !i.known.Load() || i.proven.Load() == i.dials.count.Load() {
+		return nil
+	}
+	return i.check(ctx)
 }
 
 // check returns errOtherCluster if the API server is of another cluster, as of a moment
@@ -71,16 +88,22 @@ func (i *clusterIdentity) checkSince(ctx context.Context, since time.Time) error
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	unproven, dialled := i.dials.open()
+	proven := dialled == i.proven.Load()
 	switch {
 	case time.Since(i.unread) < identityPause:
 		return nil
-	case i.asked.After(since):
+	case i.asked.After(called), i.asked.After(since) && proven:
 		return i.err
 	case i.failed.After(called):
 		return i.failure
 	}
+	client := i.client
+	if !proven || i.other != "" {
+		client = i.fresh
+	}
 	began := time.Now()
-	uid, err := i.read(ctx)
+	uid, err := i.read(ctx, client)
 	switch {
 	case apierrors.IsForbidden(err) && i.other != "":
 		return i.err // the other cluster does not allow to read it
@@ -92,6 +115,8 @@ func (i *clusterIdentity) checkSince(ctx context.Context, since time.Time) error
 		return nil
 	case apierrors.IsNotFound(err) && i.uid == "":
 		i.asked = began // there may be clusters without it
+		i.dials.prove(unproven)
+		i.proven.Store(dialled)
 		return nil
 	case err != nil && ctx.Err() != nil:
 		return err // of this caller alone
@@ -101,15 +126,21 @@ func (i *clusterIdentity) checkSince(ctx context.Context, since time.Time) error
 		i.failed, i.failure = began, fmt.Errorf("check the identity of the cluster: %w", err)
 		return i.failure
 	}
-	i.asked, i.err = began, i.compare(uid)
-	return i.err
+	if i.asked, i.err = began, i.compare(uid); i.err != nil {
+		i.dials.closeUnproven()
+		return i.err
+	}
+	i.dials.prove(unproven)
+	i.proven.Store(dialled)
+	i.known.Store(true)
+	return nil
 }
 
-func (i *clusterIdentity) read(ctx context.Context) (string, error) {
+func (i *clusterIdentity) read(ctx context.Context, client rest.Interface) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, identityTimeout)
 	defer cancel()
 	// Any revision will do: the uid never changes, and the watch cache can answer.
-	body, err := i.client.Get().AbsPath("/api/v1/namespaces", metav1.NamespaceSystem).Param("resourceVersion", "0").MaxRetries(0).DoRaw(ctx)
+	body, err := client.Get().AbsPath("/api/v1/namespaces", metav1.NamespaceSystem).Param("resourceVersion", "0").MaxRetries(0).DoRaw(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +64,45 @@ func TestOtherClusterForbidsItsIdentity(t *testing.T) {
 		uid, forbidden = "right", false
 		if err := check(); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// TestAnswerOverANewConnection: the first answer of a new connection counts only if the
+// connection leads to the right cluster. Later ones need no request for that.
+func TestAnswerOverANewConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var uid atomic.Value
+		uid.Store("right")
+		var checks atomic.Int64
+		s := sourceOnPipes(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if r.URL.Path == "/api/v1/namespaces/kube-system" {
+				checks.Add(1)
+				fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":%q}}`, uid.Load())
+				return
+			}
+			writePods(w, r, 1)
+		})
+		look := func() error { return third(s.objectAt(t.Context(), "a", "pod-0", 0)) }
+		if err := s.clients.identity.check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			<-time.After(time.Second)
+			_ = look()
+		}
+		if n := checks.Load(); n != 2 {
+			t.Errorf("%d requests for the identity, want one and one for the new connection", n)
+		}
+		s.clients.close() // the connections that no request uses
+		uid.Store("other")
+		if err := look(); !errors.Is(err, errOtherCluster) {
+			t.Errorf("an answer of another cluster: %v", err)
+		}
+		uid.Store("right")
+		if err := look(); errors.Is(err, errOtherCluster) {
+			t.Error(err)
 		}
 	})
 }

@@ -1,12 +1,17 @@
 package dynwatch_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -127,4 +132,118 @@ func TestAnotherClusterBehindTheAddress(t *testing.T) {
 			checkStream(t, r.log.all(), own)
 		})
 	}
+}
+
+// wire is an address that leads each new connection to the fake that at holds. Open
+// connections stay with the fake that they reached, as behind a load balancer.
+type wire struct {
+	net.Listener
+
+	at *atomic.Pointer[fakeAPI]
+
+	mu      sync.Mutex
+	watches []net.Conn
+}
+
+func newWire(t *testing.T, at *atomic.Pointer[fakeAPI]) *wire {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{Listener: l, at: at}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { w.serve(t.Context(), conn) })
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); all.Wait() })
+	return w
+}
+
+// serve passes on what the two ends of a connection send.
+func (w *wire) serve(ctx context.Context, conn net.Conn) {
+	server, err := new(net.Dialer).DialContext(ctx, "tcp", w.at.Load().server.Listener.Addr().String())
+	if err != nil {
+		_ = conn.Close()
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		_, _ = io.Copy(conn, server)
+		_ = conn.Close()
+	})
+	both.Go(func() {
+		_, _ = io.Copy(server, io.TeeReader(conn, writer(func(sent []byte) {
+			if bytes.Contains(sent, []byte("watch=true")) {
+				w.mu.Lock()
+				w.watches = append(w.watches, conn)
+				w.mu.Unlock()
+			}
+		})))
+		_ = server.Close()
+	})
+	both.Wait()
+}
+
+type writer func([]byte)
+
+func (w writer) Write(b []byte) (int, error) { w(b); return len(b), nil }
+
+// breakWatches closes the connections of watches, and no others.
+func (w *wire) breakWatches() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, conn := range w.watches {
+		_ = conn.Close()
+	}
+	w.watches = nil
+}
+
+// TestNewConnectionReachesAnotherCluster: the address leads to another cluster while older
+// connections stay with the right one. The watch of a target is made over a new one.
+func TestNewConnectionReachesAnotherCluster(t *testing.T) {
+	own, other := fourObjects(t), newFakeAPI(t)
+	own.identify("uid-of-the-right-one")
+	other.identify("uid-of-another")
+	other.do(func() { other.rev, other.uids = 101, 100 })
+	for _, name := range []string{"b", "changed", "deleted", "elsewhere"} {
+		other.put("a", name, "")
+	}
+	var at atomic.Pointer[fakeAPI]
+	at.Store(own)
+	w := newWire(t, &at)
+	front := newFakeAPI(t)
+	front.server.URL = "http://" + w.Addr().String()
+	r := start(t, front, things())
+	r.api = own
+	r.caughtUp()
+	n := len(r.log.all())
+
+	at.Store(other)
+	w.breakWatches()
+	other.put("a", "later", "")
+	s := r.state(dynwatch.Degraded)
+	if !strings.Contains(s.Reason, "another cluster") {
+		t.Errorf("status %+v", s)
+	}
+	failures := s.Failures
+	own.put("a", "meanwhile", "")
+	r.eventually("more attempts", func() bool { return r.manager.Targets()[0].Failures > failures+5 })
+	if got := r.since(n); len(got) != 0 {
+		t.Errorf("events of another cluster: %q", got)
+	}
+
+	at.Store(own)
+	r.caughtUp()
+	r.consistent()
+	if s := r.manager.Targets()[0]; s.Epoch != 0 {
+		t.Errorf("status %+v", s)
+	}
+	checkStream(t, r.log.all(), own)
 }

@@ -103,7 +103,7 @@ func repeatable(l *listing, err error) bool {
 		return l.taken == 0 || l.fixed()
 	}
 	switch {
-	case !l.fixed(), expired(err), unsupported(err), errors.Is(err, errStalled),
+	case !l.fixed(), expired(err), unsupported(err), errors.Is(err, errStalled), errors.Is(err, errOtherCluster),
 		apierrors.IsUnauthorized(err), apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsNotAcceptable(err):
 		return false
 	}
@@ -303,6 +303,9 @@ func (s *source) stream(ctx context.Context, r listRequest, read func(body io.Re
 		return frame.ListMeta{}, err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
+	if err := s.clients.identity.confirm(g.ctx); err != nil {
+		return frame.ListMeta{}, err
+	}
 	if meta, err = read(body, g); err != nil {
 		if _, mine := errors.AsType[*takerError](err); !mine && r.client == s.apartBytes && ctx.Err() == nil {
 			s.shareLists() // whatever it was: that one works as well

@@ -191,7 +191,7 @@ func (s *source) lookBy(ctx context.Context, namespace, name string, rv uint64, 
 // the server, or a proxy before it, is not available.
 func canPass(err error) bool {
 	if _, bad := errors.AsType[*frame.Malformed](err); bad || err == nil || unsupported(err) ||
-		errors.Is(err, errStalled) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		errors.Is(err, errStalled) || errors.Is(err, errOtherCluster) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	if _, later := suggestedDelay(err); later {

@@ -74,7 +74,7 @@ const (
 // that is known to be complete.
 type GapInfo struct {
 	From, To  uint64
-	Reason    string // "expired", "rollback", "trimmed"
+	Reason    string // for example "expired", "rollback" or "trimmed"; README.md lists all
 	Recovered Recovered
 	// Trimmed is how many events the journal had dropped before this sink read
 	// them, 0 unless that is the reason. Deletions among them follow all the same,
@@ -116,12 +116,14 @@ type Event struct {
 	// Ordinal is 1 for the first event of this UID, 2 for the next, and so on;
 	// 0 in control records.
 	Ordinal uint64
-	// Epoch counts the rollbacks of the API server's storage, from 0. Revisions compare
-	// within one epoch; a later epoch is newer.
+	// Epoch is the number of the history that ResourceVersion belongs to, from 0. A new
+	// one begins when etcd is restored to an older state, or when objects return after they
+	// were announced as deleted. The higher epoch is newer; revisions compare within one
+	// epoch only.
 	Epoch uint64
 	// Run is what the event belongs to, if it is not delivered once and by itself: a
-	// snapshot, with its Begin and Synced, or what a sink is given once more on request
-	// (see Redelivered). Runs of later requests and snapshots have higher numbers. 0 is
+	// snapshot, with its Begin and Synced, a round of `resync`, or what a sink is given once
+	// more on request (see Redelivered). Runs of later requests and snapshots have higher numbers. 0 is
 	// none.
 	Run uint64
 	// Replay marks what a reconcile found or what is announced anew, in contrast to

@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -64,6 +66,15 @@ func TestVerifySink(t *testing.T) {
 		if code != 1 || !strings.Contains(output, want) {
 			t.Errorf("exit code %d, want 1 and %q in\n%s", code, want, output)
 		}
+	}
+	precious := regexp.MustCompile(`(?m)^core/configmaps/default/precious +\S.* +none +(\S+)$`).FindStringSubmatch(output)
+	uid, rv := last.Header.Get("ce-uid"), last.Header.Get("ce-resourceversion")
+	if precious == nil || precious[1] != uid+":"+rv || !strings.Contains(output, "nobody:"+rv+" ") {
+		t.Errorf("%v, want %s:%s announced, and nobody:%s in the sink, in\n%s", precious, uid, rv, rv, output)
+	}
+	output, _ = d.command("verify", "--sink", "bus", "-o", "json")
+	if want := fmt.Sprintf(`"resourceVersion": %q`, rv); strings.Count(output, want) != 2 {
+		t.Errorf("want %s twice in\n%s", want, output)
 	}
 	d.must("resnapshot", "--resource", "core/configmaps", "--sink", "bus")
 	output, code = d.command("verify", "--sink", "bus")

@@ -51,6 +51,18 @@ type SinkVerdict struct {
 type SinkDivergence struct {
 	Object  string `json:"object"`
 	Problem string `json:"problem"`
+	// Held is what the destination holds, Announced what informd has announced and what
+	// exists; absent is none.
+	Held      *ObjectState `json:"held,omitempty"`
+	Announced *ObjectState `json:"announced,omitempty"`
+}
+
+// ObjectState is a state of an object, or its deletion.
+type ObjectState struct {
+	UID             string `json:"uid"`
+	Epoch           uint64 `json:"epoch,omitempty"`
+	ResourceVersion uint64 `json:"resourceVersion,string"`
+	Deleted         bool   `json:"deleted,omitempty"`
 }
 
 // Letters is the part of [Operator] about dead letters.

@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
@@ -152,7 +154,7 @@ func (v *sinkCheck) take(h sink.Held) error {
 			upTo, ok = v.upTo[event.GroupOrCore(h.Group)+"/"+h.Resource+"@"+h.Namespace]
 		}
 		if watched := v.pipeline.store.watched.Load(); ok && !h.Ended && !upTo.before(at) && watched != nil && (*watched)(&e) {
-			v.differs(&e, "the sink holds it as existing; it does not exist")
+			v.differs(e.Subject(), "the sink holds it as existing; it does not exist", &h, nil)
 		}
 	case want.seen || !v.whole:
 		want.seen = true
@@ -161,30 +163,37 @@ func (v *sinkCheck) take(h sink.Held) error {
 		switch {
 		case want.at.before(at):
 		case h.Ended:
-			v.differs(&e, "the sink holds it as deleted; it exists")
+			v.differs(e.Subject(), "the sink holds it as deleted; it exists", &h, want)
 		case at.before(want.at):
-			v.differs(&e, fmt.Sprintf("the sink holds revision %d; revision %d was announced", at.rv, want.at.rv))
+			v.differs(e.Subject(), "the sink holds an older state", &h, want)
 		case h.UID != want.uid:
-			v.differs(&e, fmt.Sprintf("the sink holds uid %s; uid %s was announced", h.UID, want.uid))
+			v.differs(e.Subject(), "the sink holds another object of this name", &h, want)
 		}
 	}
 	return nil
 }
 
-func (v *sinkCheck) differs(e *event.Event, problem string) {
-	if v.verdict.Divergences++; len(v.verdict.Examples) < maxExamples {
-		v.verdict.Examples = append(v.verdict.Examples, admin.SinkDivergence{Object: e.Subject(), Problem: problem})
+// differs counts an object of which the destination holds something else than was
+// announced; nil is none.
+func (v *sinkCheck) differs(object, problem string, held *sink.Held, announced *expectation) {
+	if v.verdict.Divergences++; len(v.verdict.Examples) >= maxExamples {
+		return
 	}
+	d := admin.SinkDivergence{Object: object, Problem: problem}
+	if held != nil {
+		d.Held = &admin.ObjectState{UID: held.UID, Epoch: held.Epoch, ResourceVersion: held.ResourceVersion, Deleted: held.Ended}
+	}
+	if announced != nil {
+		d.Announced = &admin.ObjectState{UID: announced.uid, Epoch: announced.at.epoch, ResourceVersion: announced.at.rv}
+	}
+	v.verdict.Examples = append(v.verdict.Examples, d)
 }
 
 // finish is called when the destination was read to its end.
 func (v *sinkCheck) finish() admin.SinkVerdict {
-	for key, want := range v.expected {
-		if want.seen || !v.whole {
-			continue
-		}
-		if v.verdict.Divergences++; len(v.verdict.Examples) < maxExamples {
-			v.verdict.Examples = append(v.verdict.Examples, admin.SinkDivergence{Object: key, Problem: "the sink does not hold it; it exists"})
+	for _, key := range slices.Sorted(maps.Keys(v.expected)) {
+		if want := v.expected[key]; !want.seen && v.whole {
+			v.differs(key, "the sink does not hold it; it exists", nil, want)
 		}
 	}
 	if v.verdict.Divergences > 0 {

@@ -139,7 +139,7 @@ func (c *cursor) awaited() (passed uint64, still bool) {
 	defer c.mu.Unlock()
 	passed = min(c.saved.Last, c.record.Last)
 	if c.record.Snapshot {
-		passed = max(passed, c.floor)
+		passed = max(passed, min(c.floor, c.next-1))
 	}
 	return passed, c.stands.still && c.stands.at == passed
 }

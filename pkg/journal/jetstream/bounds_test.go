@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -42,6 +44,69 @@ func TestSnapshotIsARun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestSnapshotAmidChanges: an object that changes while a new sink gets its snapshot has an
+// event ahead of the end, of the snapshot's run or without a run; one that is deleted
+// meanwhile is deleted at the end. So a consumer that takes the end for the word that all
+// others are gone has what exists.
+func TestSnapshotAmidChanges(t *testing.T) {
+	j := newHost(t).open()
+	var now clock
+	a, b, d, e := &object{name: "a"}, &object{name: "b"}, &object{name: "d"}, &object{name: "e"}
+	mustAppend(t, j, bound(event.Begin, "core/configmaps", 3), a.event(&now, event.Added), b.event(&now, event.Added),
+		d.event(&now, event.Added), e.event(&now, event.Added), bound(event.Synced, "core/configmaps", 3))
+	c := mustOpen(t, j, "bus", journal.FromSnapshot)
+	mustAppend(t, j, a.event(&now, event.Modified), b.event(&now, event.Deleted), d.announcedAgain(5000), d.announcedAgain(6000))
+	begin := read(t, c, 1)[0].Event
+	exists := make(map[string]bool)
+	var last journal.Entry
+	for last.Event.Op != event.Synced {
+		last = read(t, c, 1)[0]
+		if x := &last.Event; x.Op.Control() || x.Run != 0 && x.Run != begin.Run {
+			continue
+		}
+		exists[last.Event.Name] = !last.Event.Op.Ends()
+	}
+	if diff := cmp.Diff(map[string]bool{"a": true, "b": false, "d": true, "e": true}, exists); diff != "" {
+		t.Errorf("what exists at the end (-want +got):\n%s", diff)
+	}
+	if last.Event.Run != begin.Run || last.Seq != 10 {
+		t.Errorf("the end is %+v of run %d", last, begin.Run)
+	}
+	mustCommit(t, c, last.Seq)
+	mustAppend(t, j, a.event(&now, event.Modified))
+	if got := show(read(t, c, 1)); got != describe("11 modified a-1:7") {
+		t.Errorf("then came %s", got)
+	}
+	silent(t, c)
+}
+
+// TestSnapshotBreaksOffAmidChanges: a sink that has the states and not all that changed
+// meanwhile begins again.
+func TestSnapshotBreaksOffAmidChanges(t *testing.T) {
+	h := newHost(t)
+	j := h.open()
+	var now clock
+	a, b := &object{name: "a"}, &object{name: "b"}
+	mustAppend(t, j, bound(event.Begin, "core/configmaps", 3), a.event(&now, event.Added), b.event(&now, event.Added), bound(event.Synced, "core/configmaps", 3))
+	c := mustOpen(t, j, "bus", journal.FromSnapshot)
+	for range 3 {
+		mustAppend(t, j, a.event(&now, event.Modified))
+	}
+	want := describe("0 begin core/configmaps:5:begin", "0 snapshot b-2:2", "0 modified a-1:3", "0 modified a-1:4")
+	if diff := cmp.Diff(want, show(read(t, c, 4))); diff != "" {
+		t.Errorf("entries of the first attempt (-want +got):\n%s", diff)
+	}
+	mustCommit(t, c, 5) // too early
+	mustAppend(t, j, b.event(&now, event.Deleted))
+	mustClose(t, j)
+	c = mustOpen(t, h.open(), "bus", journal.FromSnapshot)
+	want = describe("0 deleted b-2:deleted", "0 begin core/configmaps:5:begin", "0 snapshot a-1:5", "8 synced core/configmaps:5:synced")
+	if diff := cmp.Diff(want, show(read(t, c, 4))); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+	silent(t, c)
 }
 
 // TestSnapshotInAFirstList: a sink that is new while a target's first list is under way

@@ -59,8 +59,8 @@ func TestSnapshot(t *testing.T) {
 	c := mustOpen(t, j, "bus", journal.FromSnapshot)
 	mustAppend(t, j, d.event(&now, event.Modified))
 	const begin = "0 begin core/configmaps:5:begin"
-	want := describe(begin, "0 snapshot a-1:4", "6 synced core/configmaps:5:synced", "7 modified d-3:6")
-	wantQuiet := describe(begin, "0 snapshot d-3:3", "0 snapshot a-1:4", "6 synced core/configmaps:5:synced", "7 modified d-3:6")
+	want := describe(begin, "0 snapshot a-1:4", "0 modified d-3:6", "7 synced core/configmaps:5:synced")
+	wantQuiet := describe(begin, "0 snapshot d-3:3", "0 snapshot a-1:4", "0 modified d-3:6", "7 synced core/configmaps:5:synced")
 	got := show(read(t, c, 4))
 	if got != want {
 		rest := show(read(t, c, 1))

@@ -3,6 +3,7 @@ package jetstream
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,27 +152,38 @@ func (r *resnapshot) returned(entries []journal.Entry) (repeats []journal.Entry)
 	if r.states == nil {
 		return nil
 	}
-	latest := make(map[string]*event.Event) // of each object
 	for i := range entries {
 		if entries[i].Seq == 0 {
 			continue
 		}
 		r.rests = false
-		e := &entries[i].Event
-		if e.Op.Control() {
-			continue
-		}
-		latest[e.Key()] = e
-		if !r.through {
+		if e := &entries[i].Event; !e.Op.Control() && !r.through {
 			r.told[e.Key()] = struct{}{}
 		}
 	}
-	for _, e := range latest {
-		if e.Reannounced() && r.covers(e) {
+	for _, e := range announcedAgain(entries) {
+		if r.covers(e) {
 			repeats = append(repeats, r.repeat([]event.Event{*e})...)
 		}
 	}
 	return repeats
+}
+
+// announcedAgain are the events of the log that announce a state again and are the last of
+// their object among the entries.
+func announcedAgain(entries []journal.Entry) (all []*event.Event) {
+	later := make(map[string]struct{})
+	for i := range slices.Backward(entries) {
+		e := &entries[i].Event
+		if entries[i].Seq == 0 || e.Op.Control() {
+			continue
+		}
+		if _, known := later[e.Key()]; !known && e.Reannounced() {
+			all = append(all, e)
+		}
+		later[e.Key()] = struct{}{}
+	}
+	return all
 }
 
 // covers reports whether an object of any resource belongs to the snapshot.

@@ -12,7 +12,8 @@ import (
 
 // snapshot gives a new sink the state of all objects that are watched, as of the
 // sequence end, between a begin and a synced event of each target. What changes meanwhile
-// has a higher sequence and follows as it is.
+// has a higher sequence and follows as it is, ahead of the synced events: each object that
+// exists has an event between them.
 //
 // Only the last entry has a sequence, so that a sink that breaks off begins again, with
 // another run. It may then know objects that are gone meanwhile: the ends since the first
@@ -29,7 +30,10 @@ type snapshot struct {
 	gone   uint64  // sequences that were jumped over while looking for them
 	bounds *bounds
 	states *states
-	held   []journal.Entry // the newest entry: it may be the last
+	// log is read once the states are through, up to the sequence goal.
+	log  *catchup
+	goal uint64
+	held []journal.Entry // the newest entry: it may be the last
 }
 
 func newSnapshot(c *cursor, end, since uint64) *snapshot {
@@ -47,6 +51,9 @@ func (s *snapshot) close(ctx context.Context) {
 		s.pull.close(ctx)
 		s.pull = nil
 	}
+	if s.log != nil {
+		s.log.close(ctx)
+	}
 	s.states.close(ctx)
 }
 
@@ -62,6 +69,8 @@ func (s *snapshot) fill(ctx context.Context) (entries []journal.Entry, done bool
 		if s.bounds, err = s.cursor.journal.boundsUpTo(ctx, s.end, s.run); err == nil {
 			entries = s.bounds.begins
 		}
+	case s.log != nil:
+		return s.follow(ctx)
 	default:
 		entries, done, err = s.objects(ctx)
 	}
@@ -70,17 +79,71 @@ func (s *snapshot) fill(ctx context.Context) (entries []journal.Entry, done bool
 	}
 	entries = append(s.held, entries...)
 	s.held = nil
-	if done {
-		// Of an object that has changed meanwhile only the change is there, and follows.
-		newest, err := s.cursor.journal.last(ctx)
-		if err != nil {
-			s.held = entries
-			return nil, false, err
-		}
-		s.cursor.detach(newest)
+	if !done {
+		return s.holdLast(entries), false, nil
+	}
+	// Of an object that has changed meanwhile only the change is there, and follows.
+	newest, err := s.cursor.journal.last(ctx)
+	if err != nil {
+		s.held = entries
+		return nil, false, err
+	}
+	s.cursor.detach(newest)
+	if len(s.bounds.ends) == 0 || newest <= s.end {
 		return s.finish(append(entries, s.bounds.ends...)), true, nil
 	}
-	return s.holdLast(entries), false, nil
+	s.log, s.goal = newCatchup(s.cursor, s.end+1), newest
+	s.cursor.raise(newest)
+	return entries, false, nil
+}
+
+// follow reads the log up to the goal, and ends the snapshot there. The cursor goes on with
+// the same reading.
+func (s *snapshot) follow(ctx context.Context) (entries []journal.Entry, done bool, err error) {
+	found, done, err := s.log.fill(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	n := 0
+	for n < len(found) && found[n].Seq <= s.goal {
+		n++
+	}
+	within, behind := found[:n:n], found[n:]
+	repeats := s.repeats(within)
+	for i := range within {
+		within[i].Seq = 0
+	}
+	within = append(within, repeats...)
+	if !done && s.log.passed < s.goal {
+		return within, false, nil
+	}
+	s.end = min(s.goal, s.log.passed)
+	s.cursor.raise(s.end)
+	entries = append(s.finish(append(within, s.bounds.ends...)), behind...)
+	if !done {
+		s.cursor.source, s.log = s.log, nil
+	}
+	return entries, done, nil
+}
+
+// repeats are the states that resync or a re-snapshot has announced, with the run of this
+// snapshot: with their own they do not show a consumer that the object exists.
+func (s *snapshot) repeats(entries []journal.Entry) (repeats []journal.Entry) {
+	for _, e := range announcedAgain(entries) {
+		again := *e
+		again.SetRun(s.bounds.runOf(e.Target))
+		again.Replay = false
+		repeats = append(repeats, journal.Entry{Event: again})
+	}
+	return repeats
+}
+
+// raise has the sink begin again with another snapshot if it does not get as far as the
+// sequence floor.
+func (c *cursor) raise(floor uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.floor = floor
 }
 
 // objects turns the last events of objects that exist into their snapshot.

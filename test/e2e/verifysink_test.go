@@ -24,7 +24,10 @@ func TestVerifySink(t *testing.T) {
 	if err := newWriter(r.client, configMapKind(), newLedger(), 1).create(t.Context(), "precious"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the last change", func() bool { return d.records()[len(d.records())-1].Name == "precious" })
+	eventually(t, "the last change", func() bool {
+		records := d.records()
+		return records[len(records)-1].Name == "precious"
+	})
 	d.waitForLive(len(r.kinds))
 	if output, code := d.command("verify", "--sink", "all"); code != 1 || !strings.Contains(output, "file") {
 		t.Errorf("of a file: exit code %d\n%s", code, output)

@@ -17,6 +17,8 @@ const (
 	holdsBatch = 500
 	// holdsWait is how long a read waits for messages that may not be there.
 	holdsWait = 2 * time.Second
+	// holdsAttempts is how many reads in a row may bring nothing of what the server has.
+	holdsAttempts = 5
 )
 
 var errNoStream = errors.New("without jetstream: true there is nothing to read")
@@ -64,9 +66,17 @@ func (c *Config) Holds(ctx context.Context, env sink.Env, take func(sink.Held) e
 	return c.readHeld(ctx, consumer, info.State.LastSeq, take)
 }
 
-// readHeld reads up to the sequence end, or until nothing comes.
+// place is how far a stream was read: the sequences of the last message, and how many
+// messages the server had behind it.
+type place struct {
+	jetstream.SequencePair
+	pending uint64
+}
+
+// readHeld reads up to the sequence end, or until the server has no more. A server that is
+// slow does not make objects look as if they were missing.
 func (c *Config) readHeld(ctx context.Context, consumer jetstream.Consumer, end uint64, take func(sink.Held) error) error {
-	var at jetstream.SequencePair
+	at, empty := place{pending: consumer.CachedInfo().NumPending}, 0
 	for at.Stream < end && ctx.Err() == nil {
 		before := at
 		messages, err := consumer.Fetch(holdsBatch, jetstream.FetchMaxWait(holdsWait))
@@ -76,8 +86,13 @@ func (c *Config) readHeld(ctx context.Context, consumer jetstream.Consumer, end 
 		if err != nil {
 			return fmt.Errorf("read stream %s: %w", c.Stream, err)
 		}
-		if at == before {
+		switch empty++; {
+		case at != before:
+			empty = 0
+		case at.pending == 0:
 			return ctx.Err()
+		case empty >= holdsAttempts:
+			return fmt.Errorf("read stream %s: the server has %d more messages and delivers none; try again", c.Stream, at.pending)
 		}
 	}
 	return ctx.Err()
@@ -85,7 +100,7 @@ func (c *Config) readHeld(ctx context.Context, consumer jetstream.Consumer, end 
 
 // takeBatch hands on the events of a batch, which follows after a place in the stream. It
 // returns the place of its last message.
-func (c *Config) takeBatch(messages jetstream.MessageBatch, after jetstream.SequencePair, take func(sink.Held) error) (jetstream.SequencePair, error) {
+func (c *Config) takeBatch(messages jetstream.MessageBatch, after place, take func(sink.Held) error) (place, error) {
 	at := after
 	for m := range messages.Messages() {
 		meta, err := m.Metadata()
@@ -95,7 +110,7 @@ func (c *Config) takeBatch(messages jetstream.MessageBatch, after jetstream.Sequ
 		if err != nil {
 			return at, err
 		}
-		at = meta.Sequence
+		at = place{meta.Sequence, meta.NumPending}
 		if err := c.takeHeld(m, take); err != nil {
 			return at, err
 		}

@@ -1,0 +1,84 @@
+package nats
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// silentConsumer has messages, and delivers the first of them after some reads that bring
+// nothing.
+type silentConsumer struct {
+	jetstream.Consumer
+	pending uint64
+	silent  int
+}
+
+func (c *silentConsumer) CachedInfo() *jetstream.ConsumerInfo {
+	return &jetstream.ConsumerInfo{NumPending: c.pending}
+}
+
+func (c *silentConsumer) Fetch(int, ...jetstream.FetchOpt) (jetstream.MessageBatch, error) {
+	messages := make(chan jetstream.Msg, 1)
+	defer close(messages)
+	if c.silent--; c.silent == -1 {
+		messages <- onlyMessage{}
+	}
+	return silentBatch{messages: messages}, nil
+}
+
+type silentBatch struct {
+	jetstream.MessageBatch
+	messages chan jetstream.Msg
+}
+
+func (b silentBatch) Messages() <-chan jetstream.Msg { return b.messages }
+func (b silentBatch) Error() error                   { return client.ErrTimeout }
+
+type onlyMessage struct{ jetstream.Msg }
+
+func (onlyMessage) Metadata() (*jetstream.MsgMetadata, error) {
+	return &jetstream.MsgMetadata{Sequence: jetstream.SequencePair{Consumer: 1, Stream: 3}}, nil
+}
+func (onlyMessage) Data() []byte { return nil }
+func (onlyMessage) Headers() client.Header {
+	return form{prefix: "k8s", format: Binary}.message(&event.Event{
+		ID: event.ObjectID("u", 3, 0), Op: event.Added, Time: time.Unix(1_700_000_000, 0), Cluster: "c", Target: "core/pods",
+		Version: "v1", Resource: "pods", Kind: "Pod", Namespace: "n", Name: "a", UID: "u", ResourceVersion: 3, Ordinal: 1,
+	}).Header
+}
+
+// TestHoldsOfASlowServer: a read that brings nothing is the end only if the server has no
+// more. Otherwise a slow server would make objects look as if they were missing.
+func TestHoldsOfASlowServer(t *testing.T) {
+	for name, c := range map[string]struct {
+		consumer *silentConsumer
+		objects  int
+		err      string
+	}{
+		"nothing there": {&silentConsumer{silent: 100}, 0, ""},
+		"slow":          {&silentConsumer{pending: 1, silent: 2}, 1, ""},
+		"silent":        {&silentConsumer{pending: 1, silent: 100}, 0, "read stream S: the server has 1 more messages and delivers none; try again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := 0
+			err := (&Config{Stream: "S"}).readHeld(t.Context(), c.consumer, 9, func(h sink.Held) error {
+				if h.Name != "a" {
+					return errors.New(h.Name)
+				}
+				objects++
+				return nil
+			})
+			if objects != c.objects || c.err == "" && err != nil || c.err != "" && (err == nil || !strings.HasSuffix(err.Error(), c.err)) {
+				t.Errorf("%d objects, %v; want %d, %q", objects, err, c.objects, c.err)
+			}
+		})
+	}
+}

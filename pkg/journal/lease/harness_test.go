@@ -1,7 +1,9 @@
 package lease_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/journal/lease"
 )
@@ -136,6 +139,8 @@ type proxy struct {
 	cut   bool
 	open  *sync.Cond // data flows
 	conns map[net.Conn]bool
+	// astray is how many publishes of the lease are still to be lost.
+	astray int
 }
 
 func newProxy(t *testing.T, target string) *proxy {
@@ -186,6 +191,7 @@ func (p *proxy) pump(from, to net.Conn) {
 		for p.cut {
 			p.open.Wait()
 		}
+		p.divert(buf[:n])
 		p.mu.Unlock()
 		if n > 0 {
 			if _, err := to.Write(buf[:n]); err != nil {
@@ -227,4 +233,60 @@ func (p *proxy) reset() {
 		p.drop(c)
 		delete(p.conns, c)
 	}
+}
+
+// lose has the next publishes of lease keys reach no stream, as while a leader is elected.
+func (p *proxy) lose(publishes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.astray = publishes
+}
+
+// lost reports whether all of them were sent.
+func (p *proxy) lost() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.astray == 0
+}
+
+// divert changes the subject of publishes that are to be lost. p.mu is held.
+func (p *proxy) divert(data []byte) {
+	for p.astray > 0 {
+		at := bytes.Index(data, []byte("PUB $KV.LEASE."))
+		if at < 0 {
+			return
+		}
+		copy(data[at:], "PUB $KV.NOONE.")
+		p.astray--
+	}
+}
+
+// await waits until a condition holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(deadline); !holds(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("waited %s for %s", deadline, what)
+		}
+	}
+}
+
+// holds reports whether the bucket has the lease's key.
+func holds(t *testing.T, conn *nats.Conn, o lease.Options) bool {
+	t.Helper()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket, err := js.KeyValue(timeout(t), o.Bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = bucket.Get(timeout(t), o.Key)
+	if err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
+		t.Fatal(err)
+	}
+	return err == nil
 }

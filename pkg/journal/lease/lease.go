@@ -55,8 +55,9 @@ type Options struct {
 	// refreshed, so that another process can take it. It should not block.
 	Fit func() bool
 	// Resume, if set, is called when the lease had expired and is taken again. [ErrLost]
-	// ends the lease: another process has held it in between. Other errors have it called
-	// again.
+	// ends the lease: another process has held it in between. After other errors it is called
+	// again, for one TTL; then the lease is free for another process for as long. A call ends
+	// after a quarter of the TTL.
 	Resume func(ctx context.Context) error
 	Logger *slog.Logger
 }
@@ -80,9 +81,12 @@ type Lease struct {
 	logger  *slog.Logger
 	// created: the bucket was made by this process.
 	created bool
-	// expired: the lease had expired, and Resume has not been called since. It belongs to
-	// keep.
-	expired bool
+
+	// These belong to keep. Expired: the lease had expired, and Resume has not succeeded
+	// since. Recreated: an attempt to take it again has no answer. Unsure is since when
+	// Resume fails, and rest until when the lease is left to others.
+	expired, recreated bool
+	unsure, rest       time.Time
 
 	refresh  sync.WaitGroup
 	released chan struct{} // ends the refreshing

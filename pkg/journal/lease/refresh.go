@@ -52,10 +52,17 @@ func (l *Lease) keep(ctx context.Context) {
 	}
 }
 
-// errUnfit: this process does not want to keep the lease at the moment.
-var errUnfit = errors.New("this informd cannot use the journal's streams")
+var (
+	// errUnfit: this process does not want to keep the lease at the moment.
+	errUnfit = errors.New("this informd cannot use the journal's streams")
+	// errResting: this process has given the lease back.
+	errResting = errors.New("this informd leaves the lease to another one for a while")
+)
 
 func (l *Lease) tryRenew(ctx context.Context) error {
+	if time.Now().Before(l.rest) {
+		return errResting
+	}
 	if l.options.Fit != nil && !l.options.Fit() {
 		return errUnfit
 	}
@@ -81,20 +88,11 @@ func (l *Lease) renew(ctx context.Context) error {
 		return err
 	}
 	// An earlier refresh was stored and its answer lost, or it has expired.
-	found, err := l.current(limited, bucket)
-	switch {
-	case err != nil:
-		return err
-	case found.revision == 0:
+	found, err := l.takeUp(limited, bucket)
+	if err == nil && found.revision == 0 {
 		return l.regain(ctx)
-	case !found.ours:
-		l.lose(fmt.Sprintf("it expired, and %s has it now", found.holder))
-		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.revision = found.revision
-	return errors.New("the answer to an earlier refresh was lost")
+	return err
 }
 
 // regain takes a lease that has expired, or whose bucket was deleted, unless another
@@ -106,21 +104,42 @@ func (l *Lease) regain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.expired = true
 	from := time.Now()
 	revision, err := bucket.Create(limited, l.key, l.value)
-	if stale(err) {
-		found, err := l.current(limited, bucket)
-		if err == nil && found.revision != 0 && !found.ours {
-			l.lose(fmt.Sprintf("it expired, and %s has it now", found.holder))
-			return nil
+	if stale(err) { // it has not expired, or an earlier attempt was stored and its answer lost
+		found, err := l.takeUp(limited, bucket)
+		if err == nil && found.revision == 0 {
+			err = errors.New("the bucket's answers contradict each other")
 		}
-		return errors.Join(err, errors.New("the answer to an earlier attempt to take it again was lost"))
+		return err
 	}
 	if err != nil {
+		l.recreated = l.recreated || !errors.Is(err, jetstream.ErrNoStreamResponse)
 		return fmt.Errorf("take it again: %w", err)
 	}
+	l.expired = true
 	return l.hold(ctx, bucket, revision, from)
+}
+
+// takeUp reads the key after a compare-and-set has failed. If the key is of this process,
+// the next refresh builds on its revision, and takeUp returns an error, as this one has
+// failed. The lease has not expired, unless an attempt to take it again made this revision.
+func (l *Lease) takeUp(ctx context.Context, bucket jetstream.KeyValue) (state, error) {
+	found, err := l.current(ctx, bucket)
+	switch {
+	case err != nil || found.revision == 0:
+		return found, err
+	case !found.ours:
+		l.lose(fmt.Sprintf("it expired, and %s has it now", found.holder))
+		return found, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if found.revision != l.revision && l.recreated {
+		l.expired = true
+	}
+	l.bucket, l.revision = bucket, found.revision
+	return found, errors.New("the answer to an earlier refresh was lost")
 }
 
 // findBucket finds the bucket or makes it again. It does not wait long for an answer: a
@@ -141,22 +160,58 @@ func (l *Lease) findBucket(ctx context.Context) (jetstream.KeyValue, error) {
 
 // hold notes that the server has taken a claim.
 func (l *Lease) hold(ctx context.Context, bucket jetstream.KeyValue, revision uint64, from time.Time) error {
-	if l.expired && l.options.Resume != nil {
-		err := l.options.Resume(ctx)
-		if errors.Is(err, ErrLost) {
-			l.lose("it expired, and another informd had it: " + err.Error())
-			return bucket.Delete(ctx, l.key, jetstream.LastRevision(revision))
-		}
-		if err != nil {
-			l.mu.Lock()
-			l.bucket, l.revision = bucket, revision
-			l.mu.Unlock()
-			return fmt.Errorf("find out whether another informd had it: %w", err)
-		}
+	l.mu.Lock()
+	l.bucket, l.revision = bucket, revision
+	l.mu.Unlock()
+	l.recreated = false
+	if err := l.resume(ctx); err != nil {
+		return err
 	}
-	l.expired = false
 	l.extend(bucket, revision, from)
 	return nil
+}
+
+// resume has the holder find out whether another process had the lease, if it had expired.
+// While that fails, the key keeps other processes away. After one TTL this process deletes
+// the key and takes a rest, so that another one can take the lease.
+func (l *Lease) resume(ctx context.Context) error {
+	if !l.expired || l.options.Resume == nil {
+		l.expired = false
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
+	defer cancel()
+	err := l.options.Resume(limited)
+	switch {
+	case err == nil:
+		l.expired, l.unsure = false, time.Time{}
+		return nil
+	case errors.Is(err, ErrLost):
+		l.lose("it expired, and another informd had it: " + err.Error())
+		return l.giveBack(ctx)
+	case l.unsure.IsZero():
+		l.unsure = time.Now()
+	case time.Since(l.unsure) >= l.ttl:
+		pause := l.ttl
+		if l.giveBack(ctx) != nil {
+			pause *= 2 // the key has to expire first
+		}
+		l.unsure, l.rest = time.Time{}, time.Now().Add(pause)
+		l.logger.Warn("informd gives the lease of the journal back, as it cannot read the journal; it tries again after a pause",
+			"pause", pause, "err", err)
+		return errResting
+	}
+	return fmt.Errorf("find out whether another informd had it: %w", err)
+}
+
+// giveBack deletes the key.
+func (l *Lease) giveBack(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, l.ttl/8)
+	defer cancel()
+	l.mu.Lock()
+	bucket, revision := l.bucket, l.revision
+	l.mu.Unlock()
+	return bucket.Delete(limited, l.key, jetstream.LastRevision(revision))
 }
 
 // state is what the bucket has under the lease's key.

@@ -51,6 +51,7 @@ func (c *cursor) left() {
 	defer j.mu.Unlock()
 	j.absent[j.sinkKey(c.name)] = p
 	delete(j.cursors, c.name)
+	delete(j.pending, j.requestsKey(c.name))
 }
 
 // now is a time as a record has it.

@@ -18,22 +18,36 @@ var errBehind = errors.New("the event before it of the same object is not in the
 
 // Append implements [journal.Journal]. It tries for as long as it takes: the only
 // errors are those of ctx and of the fence, [journal.ErrClosed], [ErrFenced] and
-// [ErrLost]. If it fails, some of the events may be in the log; appending them
-// again does not repeat them.
+// [ErrLost]. If it fails, some of the events may be in the log: see [Journal.AppendRest].
 func (j *Journal) Append(ctx context.Context, events []event.Event) error {
+	_, err := j.AppendRest(ctx, events)
+	return err
+}
+
+// AppendRest is Append. If it fails, rest has the events that are not known to be in the
+// log. Appending the rest again repeats no event; appending all events would repeat those
+// that are not the last of their objects.
+func (j *Journal) AppendRest(ctx context.Context, events []event.Event) (rest []event.Event, err error) {
 	if err := j.usable(ctx); err != nil {
-		return err
+		return events, err
 	}
 	if len(events) == 0 {
-		return nil
+		return nil, nil
 	}
 	bounded, cancel := j.within(ctx)
 	defer cancel()
 	pending := make([]*flight, len(events))
 	for i := range events {
 		pending[i] = j.prepare(&events[i])
+		pending[i].at = i
 	}
-	return j.cause(ctx, j.appendAll(bounded, pending))
+	left, err := j.appendAll(bounded, pending)
+	for _, f := range left {
+		if !f.hasLanded() {
+			rest = append(rest, events[f.at])
+		}
+	}
+	return rest, j.cause(ctx, err)
 }
 
 func (j *Journal) prepare(e *event.Event) *flight {
@@ -49,8 +63,9 @@ func (j *Journal) prepare(e *event.Event) *flight {
 	return f
 }
 
-// appendAll makes attempts until every event is in the log.
-func (j *Journal) appendAll(ctx context.Context, pending []*flight) error {
+// appendAll makes attempts until every event is in the log. After an error, left has the
+// events whose last attempt did not bring them in, among others.
+func (j *Journal) appendAll(ctx context.Context, pending []*flight) (left []*flight, err error) {
 	var pause backoff
 	blocked := false
 	defer func() {
@@ -60,15 +75,15 @@ func (j *Journal) appendAll(ctx context.Context, pending []*flight) error {
 	}()
 	for {
 		if err := j.attempt(ctx, pending); err != nil {
-			return err
+			return pending, err
 		}
 		trouble, err := j.review(ctx, pending)
 		if err != nil {
-			return err
+			return pending, err
 		}
 		if pending = j.remaining(pending); len(pending) == 0 {
 			j.appending.over()
-			return nil
+			return nil, nil
 		}
 		if trouble == nil {
 			pause = backoff{}
@@ -83,7 +98,7 @@ func (j *Journal) appendAll(ctx context.Context, pending []*flight) error {
 			signal(j.check)
 		}
 		if err := pause.wait(ctx); err != nil {
-			return err
+			return pending, err
 		}
 	}
 }
@@ -193,6 +208,18 @@ func (f *flight) settle(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// hasLanded reports whether the event is known to be in the log.
+func (f *flight) hasLanded() bool {
+	if f.flying {
+		select {
+		case f.err = <-f.outcome:
+			f.flying, f.landed = false, f.err == nil
+		default:
+		}
+	}
+	return f.landed
 }
 
 // review decides how each failed event goes on. The trouble it returns is the

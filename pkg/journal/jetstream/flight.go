@@ -29,6 +29,7 @@ type flight struct {
 	since   time.Time // when it was sent
 	flying  bool      // the outcome of an attempt is still to come
 	landed  bool      // it is in the stream
+	at      int       // its place among the events of the call
 	err     error     // why the last attempt failed
 	refused int       // how often the object store did not take its object
 	shrunk  int       // how often the server found it too large all the same

@@ -90,8 +90,6 @@ func (j *Journal) reaches(ctx context.Context, seq, last uint64) error {
 	if last >= seq {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	end, err := j.last(ctx)
 	if err == nil && end < seq {
 		err = fmt.Errorf("stream %s ends at %d and did at %d", j.config.Stream, end, seq)

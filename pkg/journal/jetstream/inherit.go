@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
+	"time"
 
 	js "github.com/nats-io/nats.go/jetstream"
 
@@ -16,6 +18,7 @@ import (
 //   - for every target a mark that says "lost", if the state stream is new. A process that
 //     dies before it has announced all objects again leaves that mark to its successor;
 //   - the positions of sinks, if the state stream is new and the stream of events is not;
+//   - the re-snapshots of sinks that are not complete, if the state stream is new;
 //   - nothing else: the caller appends [Journal.Unread] and announces all objects again.
 
 // Continues reports whether the journal has all events of the one that it replaces:
@@ -25,34 +28,60 @@ func (j *Journal) Continues() bool {
 	return old != nil && errors.Is(old.Failure(), ErrMissing) && j.created.Equal(old.created) && j.found >= old.tail.end()
 }
 
+// Created is when the stream of events was created.
+func (j *Journal) Created() time.Time { return j.created }
+
 // Owned returns [ErrFenced] if another process has opened the journal since this one did.
 // Opening claims all records of the state stream; this process has written the newest one
-// if no other process has.
+// if no other process has. A message without a writer is no record: an operator wrote it.
+// Without records, the process that has created the stream of events again is the writer.
 func (j *Journal) Owned(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	if errors.Is(j.loss(), ErrMissing) {
-		_, err := j.client.Stream(ctx, j.config.Stream)
-		switch {
-		case errors.Is(err, js.ErrStreamNotFound):
-			return nil
-		case err == nil:
-			return fmt.Errorf("%w: it has created stream %s again", ErrFenced, j.config.Stream)
-		}
-		return err
-	}
-	info, err := j.state.Info(ctx)
-	if err != nil || info.State.LastSeq == 0 {
-		return err
-	}
-	m, err := j.getMessage(ctx, j.config.stateStream(), fmt.Appendf(nil, `{"seq":%d}`, info.State.LastSeq))
+	info, err := j.info(ctx, j.state)
 	switch {
-	case err != nil || m.seq == 0:
+	case errors.Is(err, js.ErrStreamNotFound):
+		return j.ownsEvents(ctx)
+	case err != nil:
 		return err
-	case m.Header.Get(headerWriter) != j.records.writer:
+	}
+	var m message
+	if info.State.LastSeq > 0 {
+		err = j.ask(ctx, func(ctx context.Context) (err error) {
+			m, err = j.getMessage(ctx, j.config.stateStream(), fmt.Appendf(nil, `{"seq":%d}`, info.State.LastSeq))
+			return err
+		})
+	}
+	switch writer := m.header(headerWriter); {
+	case err != nil:
+		return err
+	case writer != "" && writer != j.records.writer:
 		return fmt.Errorf("%w: it has written the record %s", ErrFenced, m.Subject)
+	case writer == "" || errors.Is(j.loss(), ErrMissing):
+		return j.ownsEvents(ctx)
 	}
 	return nil
+}
+
+// ownsEvents returns [ErrFenced] if another informd has created the stream of events in
+// place of the one that this journal has opened.
+func (j *Journal) ownsEvents(ctx context.Context) error {
+	info, err := j.info(ctx, j.stream)
+	switch {
+	case errors.Is(err, js.ErrStreamNotFound):
+		return nil
+	case err != nil || info.Created.Equal(j.created):
+		return err
+	}
+	if creator := info.Config.Metadata[metaCreator]; creator != "" && creator != j.records.writer {
+		return fmt.Errorf("%w: it has created stream %s again", ErrFenced, j.config.Stream)
+	}
+	return nil
+}
+
+// createdHere reports whether this process has created the stream of events for this
+// journal, even if the server's answer was lost.
+func (j *Journal) createdHere(info *js.StreamInfo) bool {
+	old := j.config.Replaces
+	return info.Config.Metadata[metaCreator] == j.records.writer && (old == nil || !info.Created.Equal(old.created))
 }
 
 // Unread returns the newest events that an open cursor has not committed, oldest first, as
@@ -118,6 +147,39 @@ func (j *Journal) inheritPositions(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// inheritRequests writes the re-snapshots that are not complete where there is no record.
+func (j *Journal) inheritRequests(ctx context.Context) error {
+	old := j.config.Replaces
+	if old == nil {
+		return nil
+	}
+	old.mu.Lock()
+	pending := maps.Clone(old.pending)
+	old.mu.Unlock()
+	for key, kept := range pending {
+		m, err := j.lastMessage(ctx, j.config.stateStream(), key)
+		if err == nil && m.seq == 0 {
+			err = j.save(ctx, key, kept)
+		}
+		if err != nil {
+			return err
+		}
+		j.notePending(key, kept)
+	}
+	return nil
+}
+
+// notePending remembers what a record of re-snapshots has.
+func (j *Journal) notePending(key string, kept requests) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(kept.Requests) == 0 {
+		delete(j.pending, key)
+	} else {
+		j.pending[key] = kept
+	}
 }
 
 // keys returns the keys of records with a prefix.

@@ -60,6 +60,7 @@ type Journal struct {
 	mu      sync.Mutex
 	cursors map[string]*cursor
 	absent  map[string]position // of sinks that are not open, by key
+	pending map[string]requests // what the records of open sinks have, by key
 	failure error               // the log is not the one it was; nil while it is
 	// missing is since when the server says that a stream does not exist.
 	missing time.Time
@@ -81,8 +82,8 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		c.ScanInterval = defaultScanInterval
 	}
 	j := &Journal{
-		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, patience: ackwait.New(requestTimeout), heads: newHeads(), records: newRecords(),
-		cursors: map[string]*cursor{}, absent: map[string]position{}, dirty: make(chan struct{}, 1),
+		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, patience: ackwait.New(requestTimeout), heads: newHeads(), records: newRecords(c.Replaces),
+		cursors: map[string]*cursor{}, absent: map[string]position{}, pending: map[string]requests{}, dirty: make(chan struct{}, 1),
 		check: make(chan struct{}, 1), failed: make(chan struct{}),
 	}
 	named := func(call string) *trouble { return &trouble{logger: c.Logger, what: call, report: c.Report} }
@@ -118,24 +119,24 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 func (j *Journal) locate(ctx context.Context) error {
 	var err error
 	wanted := j.config.eventStream()
+	wanted.Metadata = map[string]string{metaCreator: j.records.writer}
 	if j.config.Own {
 		if wanted, err = setLimits(ctx, j.client, wanted, j.logger); err != nil {
 			return err
 		}
 	}
 	// The state comes first: it says what was lost before the stream of events is there again.
-	if j.state, _, err = findStream(ctx, j.client, j.config.stateConfig()); err != nil {
+	if j.state, err = findStream(ctx, j.client, j.config.stateConfig()); err != nil {
 		return err
 	}
 	j.stateCreated = j.state.CachedInfo().Created
 	if err := j.inheritTargets(ctx); err != nil {
 		return err
 	}
-	var made bool
-	if j.stream, made, err = findStream(ctx, j.client, wanted); err != nil {
+	if j.stream, err = findStream(ctx, j.client, wanted); err != nil {
 		return err
 	}
-	j.replaced = j.replaced || made && j.config.Existed
+	j.replaced = j.config.Existed && j.createdHere(j.stream.CachedInfo())
 	j.heads.limit = int(min(wanted.MaxMsgsPerSubject, math.MaxInt32))
 	if j.config.Own {
 		if err := j.locateRest(ctx); err != nil {
@@ -156,6 +157,9 @@ func (j *Journal) locate(ctx context.Context) error {
 	if err := j.inheritPositions(ctx); err != nil {
 		return err
 	}
+	if err := j.inheritRequests(ctx); err != nil {
+		return err
+	}
 	return j.distrust(ctx)
 }
 
@@ -172,7 +176,7 @@ func (j *Journal) settled() time.Time {
 // own it is always there, so that one whose metadata was damaged comes back with
 // what it holds.
 func (j *Journal) locateRest(ctx context.Context) error {
-	if _, _, err := findStream(ctx, j.client, j.config.letterConfig()); err != nil {
+	if _, err := findStream(ctx, j.client, j.config.letterConfig()); err != nil {
 		return err
 	}
 	_, err := j.objects.bucket(ctx, true)

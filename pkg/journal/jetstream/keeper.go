@@ -49,12 +49,12 @@ func (j *Journal) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	before := j.tail.end()
-	info, err := j.stream.Info(ctx)
+	info, err := j.info(ctx, j.stream)
 	if err != nil {
 		j.noteMissing(j.config.Stream, err)
 		return
 	}
-	state, err := j.state.Info(ctx)
+	state, err := j.info(ctx, j.state)
 	if err != nil {
 		j.noteMissing(j.config.stateStream(), err)
 		return
@@ -81,6 +81,15 @@ func (j *Journal) look(ctx context.Context) {
 	if last >= before {
 		j.suspicious.Store(false)
 	}
+}
+
+// info asks what a stream is and holds.
+func (j *Journal) info(ctx context.Context, stream js.Stream) (info *js.StreamInfo, err error) {
+	err = j.ask(ctx, func(ctx context.Context) (err error) {
+		info, err = stream.Info(ctx)
+		return err
+	})
+	return info, err
 }
 
 // noteMissing has the journal fail when the server has said for a while that a stream

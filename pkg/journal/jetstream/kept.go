@@ -37,9 +37,11 @@ func (c *cursor) KeepResnapshots(ctx context.Context, all []journal.Resnapshot) 
 	}
 	bounded, cancel := both(ctx, c.life)
 	defer cancel()
-	err := retry(bounded, c.journal.asking, func(ctx context.Context) error {
-		return c.journal.save(ctx, c.journal.requestsKey(c.name), kept)
-	})
+	key := c.journal.requestsKey(c.name)
+	err := retry(bounded, c.journal.asking, func(ctx context.Context) error { return c.journal.save(ctx, key, kept) })
+	if err == nil {
+		c.journal.notePending(key, kept)
+	}
 	return c.cause(ctx, err)
 }
 
@@ -51,7 +53,7 @@ func (c *cursor) KeptResnapshots(ctx context.Context) (all []journal.Resnapshot,
 	var kept requests
 	bounded, cancel := both(ctx, c.life)
 	defer cancel()
-	err = retry(bounded, c.journal.asking, func(ctx context.Context) error {
+	err = c.journal.retrySoon(bounded, c.journal.asking, func(ctx context.Context) error {
 		kept = requests{}
 		_, err := c.journal.load(ctx, c.journal.requestsKey(c.name), &kept)
 		return err
@@ -59,6 +61,7 @@ func (c *cursor) KeptResnapshots(ctx context.Context) (all []journal.Resnapshot,
 	if err != nil {
 		return nil, c.cause(ctx, err)
 	}
+	c.journal.notePending(c.journal.requestsKey(c.name), kept)
 	for _, one := range kept.Requests {
 		what := journal.Resnapshot{Run: one.Run}
 		if what.Begin, err = decodeAll(one.Begin); err == nil {

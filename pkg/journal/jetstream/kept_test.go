@@ -59,3 +59,28 @@ func TestKeptResnapshots(t *testing.T) {
 		t.Errorf("at the end: %+v, %v", kept, err)
 	}
 }
+
+// TestKeptResnapshotsOfALostStream: requests outlive a deletion of the stream that has them,
+// and a second one.
+func TestKeptResnapshotsOfALostStream(t *testing.T) {
+	h := newHost(t)
+	j := h.open()
+	want := again(7, "core/configmaps")
+	if err := keeper(t, mustOpen(t, j, "bus", journal.FromNow)).KeepResnapshots(t.Context(), []journal.Resnapshot{want}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		h.remove("INFORMD_STATE")
+		failed(t, j)
+		mustClose(t, j)
+		lost := j
+		j = h.open(func(c *jetstream.Config) { c.Replaces = lost })
+		mustOpen(t, j, "bus", journal.FromNow)
+	}
+	mustClose(t, j)
+	later := h.open()
+	kept, err := keeper(t, mustOpen(t, later, "bus", journal.FromNow)).KeptResnapshots(t.Context())
+	if err != nil || len(kept) != 1 || kept[0].Run != want.Run {
+		t.Errorf("a later process has %+v, %v", kept, err)
+	}
+}

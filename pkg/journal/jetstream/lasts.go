@@ -93,7 +93,7 @@ func (l *lasts) begin(ctx context.Context) (err error) {
 // settle waits until every copy that keeps up has what is to be read.
 func (l *lasts) settle(ctx context.Context) (err error) {
 	if l.end == 0 {
-		if l.end, err = l.last(ctx); err != nil {
+		if l.end, err = l.journal.last(ctx); err != nil {
 			return err
 		}
 	}
@@ -106,9 +106,7 @@ func (l *lasts) settle(ctx context.Context) (err error) {
 // upToDate complains if the list was made from a copy that is behind: it would have
 // objects that ended since.
 func (l *lasts) upToDate(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	info, err := l.journal.stream.Info(limited)
+	info, err := l.journal.info(ctx, l.journal.stream)
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", l.journal.config.Stream, err)
 	}
@@ -132,23 +130,20 @@ func hasAllBut(copies *js.ClusterInfo, server string, newest uint64) bool {
 	})
 }
 
-// last is where the stream ends.
-func (l *lasts) last(ctx context.Context) (uint64, error) {
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	return l.journal.last(limited)
-}
-
 // look asks the stream whether there is more than the list has brought.
 func (l *lasts) look(ctx context.Context) (through bool, err error) {
 	if l.end == 0 {
-		if l.end, err = l.last(ctx); err != nil {
+		if l.end, err = l.journal.last(ctx); err != nil {
 			return false, err
 		}
 	}
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	next, err := l.journal.nextSequence(limited, l.list.scan, l.passed+1)
+	var next uint64
+	err = l.journal.ask(limited, func(ctx context.Context) (err error) {
+		next, err = l.journal.nextSequence(ctx, l.list.scan, l.passed+1)
+		return err
+	})
 	switch {
 	case err != nil:
 		return false, err

@@ -85,7 +85,7 @@ func (l *Letters) find(ctx context.Context, create bool) (js.Stream, error) {
 	j := l.journal
 	var err error
 	if create {
-		l.stream, _, err = findStream(ctx, j.client, j.config.letterConfig())
+		l.stream, err = findStream(ctx, j.client, j.config.letterConfig())
 		return l.stream, err
 	}
 	l.stream, err = j.client.Stream(ctx, j.config.letterStream())

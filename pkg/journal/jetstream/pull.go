@@ -64,6 +64,14 @@ type message struct {
 	time time.Time
 }
 
+// header returns a header of a message that may be none.
+func (m message) header(key string) string {
+	if m.Msg == nil {
+		return ""
+	}
+	return m.Header.Get(key)
+}
+
 // scan describes what to read.
 type scan struct {
 	stream  js.Stream

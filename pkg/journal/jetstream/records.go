@@ -16,11 +16,15 @@ import (
 // its own again.
 const headerWriter = "informd-writer"
 
+// metaCreator is a stream's metadata with the writer that has created the stream.
+const metaCreator = "informd-creator"
+
 // records knows where the last record of every key is. A record is written on the
 // condition that it follows that one, as events are: what a process sent before it
 // was frozen does not replace what its successor has written since. Its methods may
 // be called concurrently.
 type records struct {
+	// writer is one for all journals that replace one another in a process.
 	writer string
 
 	mu    sync.Mutex
@@ -34,8 +38,12 @@ type recordHead struct {
 	seq   uint64 // 0: there is none
 }
 
-func newRecords() *records {
-	return &records{writer: nuid.Next(), heads: map[string]*recordHead{}}
+func newRecords(replaces *Journal) *records {
+	writer := nuid.Next()
+	if replaces != nil {
+		writer = replaces.records.writer
+	}
+	return &records{writer: writer, heads: map[string]*recordHead{}}
 }
 
 func (r *records) head(key string) *recordHead {

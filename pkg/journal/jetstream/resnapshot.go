@@ -205,9 +205,7 @@ func markers(events []event.Event) []journal.Entry {
 // last asks for the last sequence of the stream. More than what was acknowledged may
 // be in it.
 func (j *Journal) last(ctx context.Context) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	info, err := j.stream.Info(ctx)
+	info, err := j.info(ctx, j.stream)
 	if err != nil {
 		return 0, fmt.Errorf("stream %s: %w", j.config.Stream, err)
 	}

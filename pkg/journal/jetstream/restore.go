@@ -22,7 +22,7 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(e event.
 	bounded, cancel := j.within(ctx)
 	defer cancel()
 	var m mark
-	err = retry(bounded, j.asking, func(ctx context.Context) error {
+	err = j.retrySoon(bounded, j.asking, func(ctx context.Context) error {
 		_, err := j.load(ctx, j.targetKey(target), &m)
 		return err
 	})

@@ -60,24 +60,24 @@ func (c *Config) stateConfig() js.StreamConfig {
 // replicated says whether a stream has several copies, whoever made it.
 func replicated(stream js.Stream) bool { return stream.CachedInfo().Config.Replicas > 1 }
 
-// findStream returns the stream as it is, or creates it: made. One that would lose, trim
+// findStream returns the stream as it is, or creates it. One that would lose, trim
 // or hide what informd puts there is refused; nothing is changed.
-func findStream(ctx context.Context, client js.JetStream, wanted js.StreamConfig) (stream js.Stream, made bool, err error) {
-	stream, err = client.Stream(ctx, wanted.Name)
-	if errors.Is(err, js.ErrStreamNotFound) {
-		made = true
+func findStream(ctx context.Context, client js.JetStream, wanted js.StreamConfig) (js.Stream, error) {
+	stream, err := client.Stream(ctx, wanted.Name)
+	made := errors.Is(err, js.ErrStreamNotFound)
+	if made {
 		stream, err = client.CreateStream(ctx, wanted)
 	}
 	if err != nil && made && wanted.MaxBytes > 0 && isFull(err) {
-		return nil, false, tooLarge(ctx, client, wanted, err)
+		return nil, tooLarge(ctx, client, wanted, err)
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("stream %s: %w", wanted.Name, err)
+		return nil, fmt.Errorf("stream %s: %w", wanted.Name, err)
 	}
 	if found := differences(stream.CachedInfo().Config, wanted); len(found) > 0 {
-		return nil, false, final(&RefusedError{Stream: wanted.Name, Differences: found})
+		return nil, final(&RefusedError{Stream: wanted.Name, Differences: found})
 	}
-	return stream, made, nil
+	return stream, nil
 }
 
 // setLimits makes the limits of a stream in informd's own server those of the

@@ -123,9 +123,13 @@ func (j *Journal) again(ctx context.Context, g *generation, err error) error {
 	}
 }
 
-// Append implements [journal.Journal].
+// Append implements [journal.Journal]. A repetition leaves out the events that were stored:
+// if their stream was deleted meanwhile, they are appended again as unread ones.
 func (j *Journal) Append(ctx context.Context, events []event.Event) error {
-	return j.do(ctx, func(g *generation) error { return g.journal.Append(ctx, events) })
+	return j.do(ctx, func(g *generation) (err error) {
+		events, err = g.journal.AppendRest(ctx, events)
+		return err
+	})
 }
 
 // Await implements [journal.Awaiter].

@@ -37,6 +37,9 @@ type bench struct {
 	// fence is what the journal's fence returns, and wait what ends the pause.
 	fence error
 	wait  chan struct{}
+	// unanswered is what a request begins with whose answer is lost; then is called.
+	unanswered []byte
+	then       func()
 }
 
 func newBench(t *testing.T) *bench {
@@ -62,7 +65,7 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) connect() *nats.Conn {
 	b.t.Helper()
-	conn, err := nats.Connect("", nats.InProcessServer(b.server), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1))
+	conn, err := nats.Connect("", nats.InProcessServer(b), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -346,4 +349,32 @@ func TestAnotherWriter(t *testing.T) {
 		defer b.mu.Unlock()
 		return len(b.failed) == 1 && errors.Is(b.failed[0], jetstream.ErrFenced)
 	})
+}
+
+// TestPausedWhileAppending: an append that the lease has ended halfway brings in the rest
+// later, and no event twice.
+func TestPausedWhileAppending(t *testing.T) {
+	b := newBench(t)
+	j := b.open()
+	mustAppend(t, j, change("a", 1, event.Added))
+	// The server answers nothing for b, so that its append has another attempt, which the
+	// fence ends.
+	b.answerNothing("k8s.test.core.configmaps.default.b", func() { b.setFence(lease.ErrPaused) })
+	events := []event.Event{change("a", 2, event.Modified), change("a", 3, event.Modified), change("b", 1, event.Added), change("b", 2, event.Modified)}
+	done := make(chan error, 1)
+	go func() { done <- j.Append(t.Context(), events) }()
+	until(t, "the lease is paused", func() bool { return b.fenced() != nil })
+	select {
+	case err := <-done:
+		t.Fatalf("Append returns %v without the lease", err)
+	case <-time.After(time.Second):
+	}
+	b.setFence(nil)
+	close(b.wait)
+	if err := <-done; err != nil {
+		t.Fatalf("Append: %v", err)
+	}
+	if got := j.Stats().LastSeq; got != 5 {
+		t.Errorf("the stream took %d messages for 5 events", got)
+	}
 }

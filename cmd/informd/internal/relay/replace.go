@@ -89,8 +89,10 @@ func (j *Journal) count(s journal.Stats) {
 type replacement struct {
 	relay *Journal
 	old   *jetstream.Journal
-	// unread are the newest events that a sink has not committed.
-	unread []event.Event
+	// unread are the newest events that a sink has not committed. Rest are those of them
+	// that the stream created at that time does not have.
+	unread, rest []event.Event
+	created      time.Time
 	// cursors are open in the new journal.
 	cursors map[*cursor]journal.Cursor
 }
@@ -155,7 +157,11 @@ func (r *replacement) fill(ctx context.Context, next *jetstream.Journal) error {
 		r.unread = nil
 		return nil
 	}
-	err := next.Append(ctx, r.unread)
+	if !next.Created().Equal(r.created) {
+		r.rest, r.created = r.unread, next.Created()
+	}
+	var err error
+	r.rest, err = next.AppendRest(ctx, r.rest)
 	if errors.Is(err, jetstream.ErrFenced) {
 		// The stream was not deleted, and has newer events of these objects.
 		j.options.Logger.Warn("events that a sink has not read are not appended again; every object is", "err", err)

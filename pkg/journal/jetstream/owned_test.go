@@ -1,0 +1,189 @@
+package jetstream_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream"
+)
+
+// mute loses the answers to the next requests to a subject: the server takes the requests.
+type mute struct {
+	net.Conn
+	subject string
+	left    *atomic.Int32
+}
+
+func (m mute) Write(b []byte) (int, error) {
+	data := bytes.Clone(b)
+	for at := 0; m.left.Load() > 0; m.left.Add(-1) {
+		found := bytes.Index(data[at:], []byte("PUB "+m.subject+" _INBOX."))
+		if found < 0 {
+			break
+		}
+		at += found + len("PUB "+m.subject+" _INBO")
+		data[at] = 'Z'
+	}
+	return m.Conn.Write(data)
+}
+
+// muted has connections that are made from now on lose answers while left is above zero.
+func (h *host) muted(subject string) (left *atomic.Int32) {
+	left = new(atomic.Int32)
+	h.filter = func(conn net.Conn) net.Conn { return mute{conn, subject, left} }
+	h.t.Cleanup(func() { left.Store(0) })
+	return left
+}
+
+func (h *host) remove(streams ...string) {
+	h.t.Helper()
+	for _, s := range streams {
+		if err := h.shared().DeleteStream(h.t.Context(), s); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+// TestOwned: only what another informd has written or created proves that it had the journal.
+func TestOwned(t *testing.T) {
+	for name, tt := range map[string]struct {
+		// accident happens to the streams; it returns when the journal has failed, if it does.
+		accident func(t *testing.T, h *host, j *jetstream.Journal)
+		fenced   bool
+	}{
+		"nothing": {accident: func(*testing.T, *host, *jetstream.Journal) {}},
+		"state stream deleted": {accident: func(t *testing.T, h *host, j *jetstream.Journal) {
+			h.remove("INFORMD_STATE")
+			failed(t, j)
+		}},
+		"both deleted": {accident: func(t *testing.T, h *host, j *jetstream.Journal) {
+			h.remove("INFORMD", "INFORMD_STATE")
+			failed(t, j)
+		}},
+		"both deleted and created again here": {accident: func(t *testing.T, h *host, j *jetstream.Journal) {
+			h.remove("INFORMD", "INFORMD_STATE")
+			failed(t, j)
+			mustClose(t, j)
+			next := h.open(func(c *jetstream.Config) { c.Replaces = j })
+			if err := next.Bind(t.Context(), "cluster"); err != nil {
+				t.Fatal(err)
+			}
+			if err := next.Owned(t.Context()); err != nil {
+				t.Errorf("the next: %v", err)
+			}
+		}},
+		"events deleted and created again here": {accident: func(t *testing.T, h *host, j *jetstream.Journal) {
+			h.remove("INFORMD")
+			failed(t, j)
+			mustClose(t, j)
+			h.open(func(c *jetstream.Config) { c.Replaces = j })
+		}},
+		"events created again by another": {fenced: true, accident: func(t *testing.T, h *host, j *jetstream.Journal) {
+			h.remove("INFORMD", "INFORMD_STATE")
+			failed(t, j)
+			h.open()
+			h.remove("INFORMD_STATE") // its records went with it
+		}},
+		"both created again by another": {fenced: true, accident: func(t *testing.T, h *host, j *jetstream.Journal) {
+			h.remove("INFORMD", "INFORMD_STATE")
+			failed(t, j)
+			if err := h.open().Bind(t.Context(), "cluster"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"opened by another": {fenced: true, accident: func(_ *testing.T, h *host, _ *jetstream.Journal) { h.open() }},
+		"a message of an operator": {accident: func(t *testing.T, h *host, _ *jetstream.Journal) {
+			if _, err := h.shared().Publish(t.Context(), "INFORMD_STATE.note", []byte("maintenance")); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"state purged by an operator": {accident: func(t *testing.T, h *host, _ *jetstream.Journal) {
+			s, err := h.shared().Stream(t.Context(), "INFORMD_STATE")
+			if err == nil {
+				err = s.Purge(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			j := h.open()
+			if err := j.Mark(t.Context(), "core/configmaps", []byte("mark")); err != nil {
+				t.Fatal(err)
+			}
+			tt.accident(t, h, j)
+			if err := j.Owned(t.Context()); errors.Is(err, jetstream.ErrFenced) != tt.fenced || err != nil && !tt.fenced {
+				t.Errorf("Owned: %v, fenced %t wanted", err, tt.fenced)
+			}
+		})
+	}
+}
+
+// failed waits until the journal knows that a stream is missing.
+func failed(t *testing.T, j *jetstream.Journal) {
+	t.Helper()
+	select {
+	case <-j.Failed():
+	case <-time.After(15 * time.Second):
+		t.Fatal("the journal does not notice")
+	}
+	if !errors.Is(j.Failure(), jetstream.ErrMissing) {
+		t.Fatalf("the journal failed: %v", j.Failure())
+	}
+}
+
+// TestLostAnswers: a question whose answer is lost, as in an election, holds the caller up
+// for less than the time that a slow server has for its answer.
+func TestLostAnswers(t *testing.T) {
+	const bound = 3 * time.Second // 0.5 s on an idle machine
+	h := newHost(t)
+	left := h.muted("$JS.API.STREAM.INFO.INFORMD_STATE")
+	j := h.open()
+	mustAppend(t, j, (&object{name: "a"}).event(&clock{}, event.Added))
+	for name, ask := range map[string]func(ctx context.Context){
+		"Owned": func(ctx context.Context) {
+			if err := j.Owned(ctx); err == nil {
+				t.Error("Owned knows it without an answer")
+			}
+		},
+		"look": j.Look,
+	} {
+		left.Store(1)
+		began := time.Now()
+		ask(t.Context())
+		if took := time.Since(began); took > bound {
+			t.Errorf("%s took %v", name, took)
+		}
+		if left.Load() != 0 {
+			t.Errorf("%s lost no answer", name)
+		}
+	}
+	if err := j.Owned(t.Context()); err != nil {
+		t.Errorf("Owned: %v", err)
+	}
+}
+
+// TestCreationAnswerLost: a stream that the server has created, but whose answer was lost,
+// is one that takes the place of a deleted one.
+func TestCreationAnswerLost(t *testing.T) {
+	h := newHost(t)
+	left := h.muted("$JS.API.STREAM.CREATE.INFORMD")
+	left.Store(1)
+	j := h.open(func(c *jetstream.Config) { c.Existed = true })
+	if left.Load() != 0 {
+		t.Fatal("no answer was lost")
+	}
+	mark, err := j.Restore(t.Context(), "core/configmaps", func(event.Event) {})
+	if err != nil || mark == nil || len(mark) > 0 {
+		t.Errorf("the mark is %q (%v), want an empty one: the journal was lost", mark, err)
+	}
+}

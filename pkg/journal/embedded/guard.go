@@ -61,6 +61,12 @@ func (s *Server) look(ctx context.Context, w *watch) {
 		s.setReason(err.Error())
 		return
 	}
+	removed := !s.lock.isIn(s.config.Dir)
+	s.removed.Store(removed)
+	if removed {
+		s.setReason("journal.dir " + s.config.Dir + " was removed or replaced: nothing outlives this process; restart informd, which begins with a new snapshot")
+		return
+	}
 	disk, err := s.config.disk(s.config.Dir)
 	if err != nil {
 		s.setReason("the disk cannot be looked at: " + err.Error())

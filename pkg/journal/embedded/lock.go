@@ -52,6 +52,19 @@ func (l *lock) sign() error {
 	return err
 }
 
+// isIn reports whether the directory of that name is still the one that was locked.
+func (l *lock) isIn(dir string) bool {
+	mine, err := l.file.Stat()
+	if err != nil {
+		return true // the file says nothing about the directory
+	}
+	there, err := os.Stat(filepath.Join(dir, lockFile))
+	if err != nil {
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	return os.SameFile(mine, there)
+}
+
 // release gives the directory up. The file stays: to remove it would let two
 // processes hold locks on two files of the same name.
 func (l *lock) release() error {

@@ -31,7 +31,8 @@ type Server struct {
 	guarding sync.WaitGroup
 	close    func() error // once
 
-	stuck atomic.Bool // the server does not answer the guard
+	stuck   atomic.Bool // the server does not answer the guard
+	removed atomic.Bool // the directory was removed or replaced
 
 	recording sync.Mutex // held while the ledger is written
 	holder    holder     // of whoever has recording
@@ -150,6 +151,9 @@ func (s *Server) State() (ok bool, reason string) {
 // Stuck reports whether the server has not answered for a minute and only a new process
 // helps: it is caught in itself, and could not be stopped either.
 func (s *Server) Stuck() bool { return s.stuck.Load() }
+
+// Removed reports whether the directory was removed or replaced. Only a new process helps.
+func (s *Server) Removed() bool { return s.removed.Load() }
 
 // Damaged reports whether the log may lack messages that were acknowledged. It
 // stays so over restarts until [Server.MadeGood] was called. After a clean stop

@@ -91,7 +91,7 @@ func (d *Daemon) journalStatus() admin.Journal {
 	if p.store.state != nil {
 		_, shown.Problem = p.store.state()
 	}
-	shown.Unusable = p.store.relay.Load() != nil && shown.Problem != ""
+	shown.Unusable = p.store.unusable()
 	shown.Stuck = p.store.stuck != nil && p.store.stuck()
 	return shown
 }

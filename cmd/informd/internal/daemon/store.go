@@ -31,6 +31,8 @@ type store struct {
 	// says whether only a new process helps; nil if that does not happen.
 	state func() (ok bool, reason string)
 	stuck func() bool
+	// removed says whether the directory of the journal is gone; nil if it has none.
+	removed func() bool
 	// health has the state of a journal in the user's server.
 	health *health
 	// relay is nil while a journal in the user's server is not open.
@@ -85,7 +87,7 @@ func (s *store) openEmbedded(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	s.close = append(s.close, server.Close)
-	s.state, s.stuck = server.State, server.Stuck
+	s.state, s.stuck, s.removed = server.State, server.Stuck, server.Removed
 	damaged := server.Damaged()
 	err = s.openJetStream(ctx, c, jetstream.Config{
 		Conn: server.Conn(), MaxBytes: server.MaxBytes(), Room: server.MaxBytes, Own: true, Distrust: damaged,

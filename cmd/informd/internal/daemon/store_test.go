@@ -3,6 +3,8 @@ package daemon
 import (
 	"bytes"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -90,5 +92,52 @@ func TestConnectionLost(t *testing.T) {
 				t.Errorf("told: %t, want %t:\n%s", told(), goes, log.String())
 			}
 		})
+	}
+}
+
+// TestJournalDirRemoved: informd is not ready once the directory of its journal is gone, and
+// names the next step. A directory that is only away for a moment is no such case.
+func TestJournalDirRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "journal")
+	var log logBuffer
+	c := &config.Config{Cluster: "test", Journal: config.Journal{
+		Type: config.JournalEmbedded, Dir: dir, MaxBytes: 64 << 20, Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, TombstoneTTL: time.Hour,
+	}}
+	st, err := openStore(t.Context(), c, slog.New(slog.NewTextHandler(&log, nil)), newHealth(), func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Log(err) // it cannot write its record
+		}
+	})
+	until := func(what string, holds func() bool) {
+		t.Helper()
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for end := time.Now().Add(30 * time.Second); !holds(); <-tick.C {
+			if time.Now().After(end) {
+				t.Fatalf("waited in vain: %s", what)
+			}
+		}
+	}
+	ready := func() bool { return !st.unusable() }
+	until("ready", ready)
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	until("not ready", st.unusable)
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	until("ready again", ready)
+	until("removed", func() bool { return os.RemoveAll(dir) == nil }) // the server may be writing there
+	until("not ready", st.unusable)
+	if _, reason := st.state(); !strings.Contains(reason, dir) || !strings.Contains(reason, "restart informd") {
+		t.Errorf("the reason is %q", reason)
+	}
+	if text := log.String(); !strings.Contains(text, "level=ERROR") || !strings.Contains(text, "restart informd") {
+		t.Errorf("the log does not name the next step:\n%s", text)
 	}
 }

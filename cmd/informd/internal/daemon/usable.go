@@ -22,6 +22,11 @@ func (s *store) problem() string {
 	return reason
 }
 
+// unusable reports whether informd is not ready, as the journal keeps nothing.
+func (s *store) unusable() bool {
+	return s.problem() != "" || s.removed != nil && s.removed()
+}
+
 // whileUsable returns a context that ends when the journal cannot be used for some time:
 // its cause says why. Release gives it back. A journal that cannot be used now is an error.
 func (s *store) whileUsable(ctx context.Context) (usable context.Context, release func(), err error) {

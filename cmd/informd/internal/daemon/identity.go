@@ -25,18 +25,24 @@ import (
 const identityTimeout = 30 * time.Second
 
 // clusterUID returns the uid of the namespace kube-system, which tells clusters
-// apart. It is "" where that may not be read: the journal is then taken for this
-// cluster's.
+// apart. It is "" where the API server says that it may not be read: the journal is then
+// taken for this cluster's.
 func clusterUID(ctx context.Context, kubernetes *rest.Config, logger *slog.Logger) (string, error) {
 	uid, err := identify(ctx, kubernetes)
 	switch {
-	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+	case fromAPIServer(err) && (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)):
 		logger.Warn("it cannot be checked that the journal is one of this cluster: allow get on the namespace kube-system", "err", err)
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("get namespace %s: %w", metav1.NamespaceSystem, err)
 	}
 	return uid, nil
+}
+
+// fromAPIServer reports whether an error is a Status that an API server has sent. The answer
+// of a proxy, such as a 404 in HTML, is none.
+func fromAPIServer(err error) bool {
+	return !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // identify asks for that uid.

@@ -165,25 +165,35 @@ func (d *destinations) refillAll(resources []string, name string, refill func(re
 	return errors.Join(errs...)
 }
 
-// declare logs the loss, and has the sink get a gap event, once for each destination.
+// declare logs the loss, and has the sink get a gap event.
 func (d *destinations) declare(ctx context.Context, one *delivery, was, is string) error {
 	p, name := d.pipeline, one.Name()
+	return d.declareOnce(name, is, func() error {
+		p.logger.Warn("destination of a sink was replaced and lacks what it held; every object is announced to it again",
+			"sink", name, "was", was, "is", is)
+		return one.Insert(ctx, event.Event{
+			ID: event.DestinationID(name, time.Now()), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
+			Cluster: p.config.Cluster, Target: event.AllTargets,
+			Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState},
+		})
+	})
+}
+
+// declareOnce calls insert until it has succeeded once for each destination of a sink.
+func (d *destinations) declareOnce(name, is string, insert func() error) error {
 	d.mu.Lock()
 	declared := d.declared[name] == is
-	if !declared {
-		d.declared[name], d.refilled[name] = is, nil
-	}
 	d.mu.Unlock()
 	if declared {
 		return nil
 	}
-	p.logger.Warn("destination of a sink was replaced and lacks what it held; every object is announced to it again",
-		"sink", name, "was", was, "is", is)
-	return one.Insert(ctx, event.Event{
-		ID: event.DestinationID(name, time.Now()), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
-		Cluster: p.config.Cluster, Target: event.AllTargets,
-		Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState},
-	})
+	if err := insert(); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	d.declared[name], d.refilled[name] = is, nil
+	d.mu.Unlock()
+	return nil
 }
 
 // refill repeats the objects of a resource to the sink. A memory journal keeps no states:

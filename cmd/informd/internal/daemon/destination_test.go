@@ -36,3 +36,30 @@ func TestRefillRepeatsWhatFailed(t *testing.T) {
 		t.Errorf("asked for %s, want %s", got, want)
 	}
 }
+
+// TestDeclareAgain: a gap event that the sink did not get is inserted again, and one that it
+// got is not. Another destination gets its own.
+func TestDeclareAgain(t *testing.T) {
+	d := &destinations{declared: make(map[string]string), refilled: make(map[string]map[string]bool)}
+	errEnded := errors.New("the sink has ended")
+	var got []string
+	declare := func(is string, fails error) error {
+		return d.declareOnce("bus", is, func() error {
+			if fails == nil {
+				got = append(got, is)
+			}
+			return fails
+		})
+	}
+	if err := declare("first", errEnded); !errors.Is(err, errEnded) {
+		t.Errorf("error %v, want %v", err, errEnded)
+	}
+	for _, is := range []string{"first", "first", "second", "second"} {
+		if err := declare(is, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := "[first second]"; fmt.Sprint(got) != want {
+		t.Errorf("the sink got %v, want %s", got, want)
+	}
+}

@@ -21,8 +21,10 @@ type calm struct {
 	// listed is when a list equalled the index last.
 	listed time.Time
 	// proven is up to where lists and frames have proven the stream, 0 if that is the
-	// cursor.
+	// cursor. The checkpoint has it.
 	proven uint64
+	// opened is the position at which the open watch began.
+	opened uint64
 }
 
 // rests reports whether a quiet target needs no list yet.
@@ -43,6 +45,18 @@ func (c *calm) moves(cursor uint64, listed bool) {
 	case c.proven == 0:
 		c.proven = cursor
 	}
+}
+
+// moveTo moves the cursor to the revision of a frame. The frame proves the stream from where
+// its watch began.
+func (t *target) moveTo(rv uint64) {
+	if rv <= t.cursor {
+		return
+	}
+	if c := &t.calm; c.opened <= c.proven {
+		c.proven = 0
+	}
+	t.setCursor(rv)
 }
 
 // since is from where the stream is unproven, given the position of the watch.

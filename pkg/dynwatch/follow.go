@@ -42,6 +42,7 @@ func (t *target) follow(ctx context.Context) error {
 	}
 	t.status.watches.Add(1)
 	t.progress.opened(t.cursor, t.await.head)
+	t.calm.opened = t.resume()
 	if err := t.showWatch(ctx); err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 				return nil
 			}
 			if err = t.handleEvent(ctx, e); err == nil {
-				q, t.suspect, t.calm.proven = quiet{since: time.Now()}, false, 0
+				q, t.suspect = quiet{since: time.Now()}, false
 			}
 		case <-t.coverage.changed:
 			t.coverage.due = true
@@ -226,9 +227,7 @@ func (t *target) handle(ctx context.Context, w *frame.Watched) error {
 		}
 	}
 	t.bookmarked = t.bookmarked || w.Err == nil && w.Kind == watch.Bookmark
-	if rv > t.cursor {
-		t.setCursor(rv)
-	}
+	t.moveTo(rv)
 	if w.Kind == watch.Deleted && rv == t.cursor {
 		name := key(namespace, name)
 		t.ended[name] = max(t.ended[name], rv)

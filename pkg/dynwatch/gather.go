@@ -60,8 +60,6 @@ func (t *target) gathered(ctx context.Context) error {
 	t.ahead, t.reconciles = 0, 0
 	t.status.progressNow()
 	t.resetPause()
-	if ahead > t.cursor {
-		t.setCursor(ahead)
-	}
+	t.moveTo(ahead)
 	return nil
 }

@@ -49,6 +49,8 @@ type mark struct {
 	// Torn: revisions are missing between the two.
 	Lost string `json:"lost,omitempty"`
 	Torn bool   `json:"torn,omitempty"`
+	// Proven is up to where lists and frames have proven the stream, 0 if that is RV.
+	Proven uint64 `json:"proven,omitempty"`
 	// Resynced is up to when what fell due was announced anew, in nanoseconds since
 	// 1970.
 	Resynced int64 `json:"resynced,omitempty"`
@@ -73,6 +75,7 @@ func (t *target) position() mark {
 		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Run: t.first.run, Objects: t.index.len(),
 		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(), Dropped: t.dropped.marked(t.marked.Dropped),
 		Resynced: t.again.resync.position(), Custom: t.nudge.custom.Load(),
+		Proven: t.calm.proven,
 	}
 	if t.coverage.known {
 		m.Namespaces, m.NamespacesAt, m.Turning = t.coverage.covered.hash(), t.coverage.at, t.coverage.turningNow()
@@ -261,6 +264,7 @@ func (t *target) resumeAt(m mark, ends map[string]ended) {
 	}
 	t.status.objects.Store(uint64(t.index.len()))
 	t.setCursor(m.RV)
+	t.calm.proven = m.Proven
 	t.audits.clean, t.audits.began = m.RV, m.RV
 	for name, e := range ends {
 		// Before a rollback revisions meant something else.

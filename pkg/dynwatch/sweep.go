@@ -143,6 +143,7 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 	t.first, t.lost = firstList{}, nil
 	t.forgetFormer()
 	t.setCursor(rv)
+	t.calm.proven = 0
 	t.coverage.leftOut.forget(0) // nothing is promised of what was before
 	t.audits.clean = rv
 	t.status.synced.Store(true)

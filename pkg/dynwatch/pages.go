@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +27,10 @@ const (
 	pageAttempts = 8
 	// pageBackoff is the pause before the second attempt. It doubles up to pageBackoffCap.
 	pageBackoff, pageBackoffCap = 250 * time.Millisecond, 8 * time.Second
+	// pageGrowth is by how much larger the pages of the next list are if the continue token
+	// of a list expired, up to maxGrowth times: with fewer requests the next list is over
+	// in time.
+	pageGrowth, maxGrowth = 4, 3
 	// pageTime bounds the attempts of one page. Continue tokens expire after five minutes,
 	// and a target that does nothing for five minutes counts as hung.
 	pageTime = 3 * time.Minute
@@ -74,10 +79,15 @@ func (s *source) pages(ctx context.Context, l *listing, read func(o metav1.ListO
 	for {
 		o := page(l.at, l.next)
 		o.LabelSelector, o.FieldSelector = s.spec.labelSelector, s.spec.fieldSelector
+		growth := s.growth.Load()
+		o.Limit *= int64(math.Pow(pageGrowth, float64(growth)))
 		meta, err := read(o)
 		if err != nil {
 			if mine, ok := errors.AsType[*takerError](err); ok {
 				return 0, mine.error
+			}
+			if expired(err) && l.next != "" && growth < maxGrowth && s.growth.CompareAndSwap(growth, growth+1) {
+				s.clients.logger.Info("list expired before its end; the next list has larger pages", "resource", s.spec.name(), "limit", o.Limit*pageGrowth)
 			}
 			if repeatable(l, err) && retry.wait(ctx, err) {
 				s.clients.logger.Debug("list page failed; requesting it again", "resource", s.spec.name(), "attempt", retry.attempts, "err", err)
@@ -104,7 +114,7 @@ func repeatable(l *listing, err error) bool {
 	}
 	switch {
 	case !l.fixed(), expired(err), unsupported(err), errors.Is(err, errStalled), errors.Is(err, errOtherCluster),
-		apierrors.IsUnauthorized(err), apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsNotAcceptable(err):
+		apierrors.IsUnauthorized(err), apierrors.IsForbidden(err), apierrors.IsNotFound(err) && !ofProxy(err), apierrors.IsNotAcceptable(err):
 		return false
 	}
 	return true

@@ -65,7 +65,9 @@ type source struct {
 	listsShare atomic.Int64
 	// unselectable: the server refuses field selectors.
 	unselectable atomic.Bool
-	clients      *clients
+	// growth is by how many factors of pageGrowth the pages of lists are larger.
+	growth  atomic.Int32
+	clients *clients
 }
 
 // newSource makes the source of a resource. Its objects come in the shape that shape
@@ -187,22 +189,30 @@ func (s *source) lookBy(ctx context.Context, namespace, name string, rv uint64, 
 	}
 }
 
-// canPass reports whether another attempt can succeed right away: the connection broke, or
-// the server, or a proxy before it, is not available.
+// canPass reports whether another attempt can succeed soon: the connection broke, the server
+// is overloaded, or the server, or a proxy before it, is not available.
 func canPass(err error) bool {
 	if _, bad := errors.AsType[*frame.Malformed](err); bad || err == nil || unsupported(err) ||
 		errors.Is(err, errStalled) || errors.Is(err, errOtherCluster) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	if _, later := suggestedDelay(err); later {
+	if wait, _ := suggestedDelay(err); wait > paceClosed {
 		return false // the caller waits
 	}
 	switch apierrors.ReasonForError(err) {
-	case metav1.StatusReasonUnknown, metav1.StatusReasonServiceUnavailable, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout:
+	case metav1.StatusReasonUnknown, metav1.StatusReasonServiceUnavailable, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout,
+		metav1.StatusReasonTooManyRequests:
 		return true
+	case metav1.StatusReasonNotFound, metav1.StatusReasonInternalError:
+		return ofProxy(err)
 	default:
 		return false
 	}
+}
+
+// ofProxy reports whether an answer is no Status, as those of a proxy.
+func ofProxy(err error) bool {
+	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 func (s *source) lookOnce(ctx context.Context, namespace, name string, rv uint64, o metav1.ListOptions) (frame.Object, bool, uint64, error) {

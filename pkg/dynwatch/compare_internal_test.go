@@ -1,0 +1,167 @@
+package dynwatch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// counting is a log that counts events.
+type counting struct {
+	forgetful
+
+	events map[event.Op]int
+}
+
+func (c counting) Append(_ context.Context, events []event.Event) error {
+	for i := range events {
+		c.events[events[i].Op]++
+	}
+	return nil
+}
+
+// failingServer has Pods, and fails every 50th request for a page or for one of them.
+type failingServer struct {
+	pods           int
+	fail           func(w http.ResponseWriter)
+	requests, more int // all, and those beside the failed ones
+	first          int // for the first page
+}
+
+func (s *failingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Path != "/api/v1/pods" && !strings.HasSuffix(r.URL.Path, "/pods") {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"reason":"NotFound"}`)
+		return
+	}
+	q := r.URL.Query()
+	name, byName := strings.CutPrefix(q.Get("fieldSelector"), "metadata.name=p")
+	if s.requests++; s.requests%50 == 25 {
+		s.fail(w)
+		return
+	}
+	s.more++
+	if !byName {
+		if q.Get("continue") == "" {
+			s.first++
+		}
+		writePods(w, r, s.pods)
+		return
+	}
+	i, _ := strconv.Atoi(name)
+	fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[{"metadata":{"name":"p%d","namespace":"a","uid":"u%[2]d","resourceVersion":"%d"}}]}`, podsRevision, i, i+1)
+}
+
+// pods is a target whose index holds so many Pods, of which some are older than those of
+// the server.
+func (s *failingServer) target(t *testing.T, log Log, older int) *target {
+	t.Helper()
+	l := &pipeListener{make(chan net.Conn), make(chan struct{})}
+	serveOnPipes(t, l, s)
+	m, err := New(Options{
+		Cluster: "test", Kubernetes: &rest.Config{Host: "http://pipe", Dial: l.dial}, Log: log,
+		Reject: func(context.Context, Rejected) error { return nil }, RedactionKey: make([]byte, minKey), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	of := newTarget(spec{version: "v1", resource: "pods", mode: Full}, m)
+	t.Cleanup(func() { of.markTimer.Stop() })
+	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	of.source, err = newSource(of.spec, resolved{gvr: gvr, kind: "Pod", namespaced: true}, m.clients, nil, noShape, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.pods {
+		e := of.index.put(names{"a", "p" + strconv.Itoa(i), "u" + strconv.Itoa(i)})
+		if e.rv = uint64(i) + 1; i >= s.pods-older {
+			e.rv--
+		}
+	}
+	return of
+}
+
+// TestComparisonReadsEachPageOnce: a comparison of many objects, and the look-ups that follow
+// it, outlast failures that pass. No page is read twice.
+func TestComparisonReadsEachPageOnce(t *testing.T) {
+	text := func(code int, body string) func(w http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/html")
+			w.Header().Set("Retry-After", "2")
+			w.WriteHeader(code)
+			fmt.Fprint(w, body)
+		}
+	}
+	for name, fail := range map[string]func(w http.ResponseWriter){
+		"429 in plain text": text(http.StatusTooManyRequests, "Too many requests, please try again later."),
+		"404 of a proxy":    text(http.StatusNotFound, "<html>404 page not found</html>"),
+		"502 of a proxy":    text(http.StatusBadGateway, "<html>Bad Gateway</html>"),
+		"503":               text(http.StatusServiceUnavailable, "<html>"),
+		"200 of a proxy":    text(http.StatusOK, "<html>Please log in</html>"),
+		"broken connection": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const pods, older = 200_000, bodiesByName
+				server, log := &failingServer{pods: pods, fail: fail}, counting{events: make(map[event.Op]int)}
+				of := server.target(t, log, older)
+				rv, err := of.compare(t.Context(), of.newSweep(sweep{newcomer: event.Added, replay: true}))
+				if err != nil || rv != podsRevision {
+					t.Fatalf("revision %d: %v", rv, err)
+				}
+				if n := log.events[event.Modified]; n != older || len(log.events) != 1 {
+					t.Errorf("events %v, want %d of modified objects", log.events, older)
+				}
+				if server.first != 1 || server.more != pods/pageSize+older {
+					t.Errorf("%d requests were answered, %d for the first page", server.more, server.first)
+				}
+			})
+		})
+	}
+}
+
+// TestListWithExpiredToken: a server needs longer for all pages than a continue token lasts.
+// Larger pages let a later list come to its end.
+func TestListWithExpiredToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pods, lasts = 200_000, 5 * time.Minute
+		var began time.Time
+		s := sourceOnPipes(t, func(w http.ResponseWriter, r *http.Request) {
+			<-time.After(3 * time.Second)
+			switch {
+			case r.URL.Query().Get("continue") == "":
+				began = time.Now()
+			case time.Since(began) > lasts:
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusGone)
+				fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":410,"reason":"Expired"}`)
+				return
+			}
+			writePods(w, r, pods)
+		})
+		for attempts := 1; ; attempts++ {
+			count := 0
+			_, err := s.listMetadata(t.Context(), 0, func(listed) error { count++; return nil })
+			switch {
+			case err == nil && count == pods:
+				return
+			case !expired(err), attempts == 1+maxGrowth:
+				t.Fatalf("attempt %d: %d objects, %v", attempts, count, err)
+			}
+		}
+	})
+}

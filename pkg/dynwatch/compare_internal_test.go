@@ -36,8 +36,9 @@ func (c counting) Append(_ context.Context, events []event.Event) error {
 type failingServer struct {
 	pods           int
 	fail           func(w http.ResponseWriter)
-	requests, more int // all, and those beside the failed ones
-	first          int // for the first page
+	before         func(w http.ResponseWriter, r *http.Request) bool // answers a request, if it returns true
+	requests, more int                                               // all, and those beside the failed ones
+	first          int                                               // for the first page
 }
 
 func (s *failingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -45,6 +46,9 @@ func (s *failingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/api/v1/pods" && !strings.HasSuffix(r.URL.Path, "/pods") {
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"reason":"NotFound"}`)
+		return
+	}
+	if s.before != nil && s.before(w, r) {
 		return
 	}
 	q := r.URL.Query()

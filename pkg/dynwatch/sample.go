@@ -33,6 +33,9 @@ const (
 	// distrust is for how long the lists of a target are not believed about deletions,
 	// after the API server was convicted.
 	distrustFor = 24 * time.Hour
+	// convictLines is how many mismatches of a target are logged by name in an hour. All are
+	// counted.
+	convictLines = 100
 )
 
 // Mismatch is an object that an API server showed otherwise than etcd holds it.
@@ -141,6 +144,16 @@ func (t *target) convict(d difference, o *frame.Object, there bool, rv uint64) {
 	m := w.mismatch(t.clients.config.Host, rv)
 	t.distrustUntil = m.At.Add(distrustFor)
 	t.status.mismatched(m)
+	if m.At.Sub(t.convictions.since) > time.Hour {
+		t.convictions.since, t.convictions.count = m.At, 0
+	}
+	if t.convictions.count++; t.convictions.count > convictLines {
+		if t.convictions.count == convictLines+1 {
+			t.logger.Error("API server shows many objects otherwise than etcd holds them; the others are only counted for an hour (restart that kube-apiserver)",
+				"server", m.Server, "revision", m.Revision)
+		}
+		return
+	}
 	t.logger.Error("API server shows an object otherwise than etcd holds it; its watch cache is wrong (restart that kube-apiserver)",
 		"server", m.Server, "namespace", m.Namespace, "name", m.Name, "revision", m.Revision,
 		"uid", m.UID, "resource_version", m.ResourceVersion, "listed_uid", m.ListedUID, "listed", m.Listed)
@@ -255,6 +268,7 @@ func (t *target) spared(ctx context.Context, e *entry, rv uint64) (bool, error) 
 	if time.Now().After(t.distrustUntil) {
 		return false, nil
 	}
+	t.status.beatNow() // a list can lack many
 	o, there, err := t.stillThere(ctx, e, rv)
 	if expired(err) || unsupported(err) {
 		o, there, err = t.stillThere(ctx, e, 0)

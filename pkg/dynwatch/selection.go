@@ -60,6 +60,7 @@ func (t *target) endAbsent(ctx context.Context, e *entry, rv uint64) error {
 		}
 		return t.end(ctx, event.Deleted, e, nil, rv, true)
 	}
+	t.status.beatNow() // a list can lack many
 	now, still, err := t.stillThere(ctx, e, rv)
 	switch {
 	case expired(err), unsupported(err):

@@ -180,6 +180,11 @@ type target struct {
 	// about deletions.
 	recent        recent
 	distrustUntil time.Time
+	// convictions are the mismatches of the last hour.
+	convictions struct {
+		since time.Time
+		count int
+	}
 	// filter is what a watch of all namespaces is filtered by, nil if by nothing;
 	// coverage are the namespaces that are covered by label.
 	filter   *filter

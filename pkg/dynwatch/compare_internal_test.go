@@ -43,12 +43,12 @@ type failingServer struct {
 
 func (s *failingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
+	if s.before != nil && s.before(w, r) {
+		return
+	}
 	if r.URL.Path != "/api/v1/pods" && !strings.HasSuffix(r.URL.Path, "/pods") {
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"reason":"NotFound"}`)
-		return
-	}
-	if s.before != nil && s.before(w, r) {
 		return
 	}
 	q := r.URL.Query()

@@ -25,6 +25,10 @@ type failing struct {
 	since time.Time
 	// progress is the target's when the errors began.
 	progress int64
+	// asked is when the other versions were asked last, and answers the one that answered,
+	// empty if none did.
+	asked   time.Time
+	answers string
 	// fellBack: the target watches in a version that its group does not prefer.
 	fellBack bool
 }
@@ -48,17 +52,17 @@ func (t *target) fallBack(ctx context.Context, err error) error {
 	case t.source == nil || !isServerFault(err):
 		return err
 	case f.since.IsZero() || f.progress != progress:
-		f.since, f.progress = time.Now(), progress
+		*f = failing{since: time.Now(), progress: progress, fellBack: f.fellBack}
 		return err
 	case time.Since(f.since) < t.timing.unserved:
 		return err
+	case !f.asked.IsZero() && time.Since(f.asked) < t.backAgain():
+		return f.explain(err)
 	}
 	s, r := t.otherVersion(ctx)
-	if s == nil {
-		return err
-	}
-	if t.spec.version != "" {
-		return fmt.Errorf("%w, but %s does: name that one in the entry, or none: %v", errVersion, r.gvr.Version, err) //nolint:errorlint // what it is says errVersion
+	f.asked, f.answers = time.Now(), r.gvr.Version
+	if s == nil || t.spec.version != "" {
+		return f.explain(err)
 	}
 	t.logger.Warn("the preferred version does not answer; another one is watched until it does",
 		"preferred", t.resolved.gvr.Version, "version", r.gvr.Version, "err", err)
@@ -67,6 +71,14 @@ func (t *target) fallBack(ctx context.Context, err error) error {
 	t.first.sweep = nil // its list is begun again
 	t.looks.timer.Reset(t.backAgain())
 	return nil
+}
+
+// explain adds to an error that another version answers, if one does.
+func (f *failing) explain(err error) error {
+	if f.answers == "" {
+		return err
+	}
+	return fmt.Errorf("%w, but %s does: name that one in the entry, or none: %v", errVersion, f.answers, err) //nolint:errorlint // what it is says errVersion
 }
 
 // backAgain is the time between two attempts to move back to the preferred version.

@@ -270,7 +270,7 @@ func TestRetryAfterReachesTheCaller(t *testing.T) {
 				for request, err := range map[string]error{
 					"watch":     second(s.watch(t.Context(), 1, false)),
 					"revision":  second(s.revision(t.Context())),
-					"name":      third(s.objectAt(t.Context(), "a", "x", 0)),
+					"name":      fourth(s.lookOnce(t.Context(), "a", "x", 0, byName(0, "x"))), // without its repetitions
 					"discovery": second(servedVersions(t.Context(), s.clients.discovery, "apps")),
 				} {
 					if got, ok := suggestedDelay(err); got != answer.want || ok != (answer.want != 0) {
@@ -319,3 +319,5 @@ func TestLookUpOutlastsFailures(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 func third[T, U any](_ T, _ U, err error) error { return err }
+
+func fourth[T, U, V any](_ T, _ U, _ V, err error) error { return err }

@@ -350,31 +350,3 @@ func TestAnotherWriter(t *testing.T) {
 		return len(b.failed) == 1 && errors.Is(b.failed[0], jetstream.ErrFenced)
 	})
 }
-
-// TestPausedWhileAppending: an append that the lease has ended halfway brings in the rest
-// later, and no event twice.
-func TestPausedWhileAppending(t *testing.T) {
-	b := newBench(t)
-	j := b.open()
-	mustAppend(t, j, change("a", 1, event.Added))
-	// The server answers nothing for b, so that its append has another attempt, which the
-	// fence ends.
-	b.answerNothing("k8s.test.core.configmaps.default.b", func() { b.setFence(lease.ErrPaused) })
-	events := []event.Event{change("a", 2, event.Modified), change("a", 3, event.Modified), change("b", 1, event.Added), change("b", 2, event.Modified)}
-	done := make(chan error, 1)
-	go func() { done <- j.Append(t.Context(), events) }()
-	until(t, "the lease is paused", func() bool { return b.fenced() != nil })
-	select {
-	case err := <-done:
-		t.Fatalf("Append returns %v without the lease", err)
-	case <-time.After(time.Second):
-	}
-	b.setFence(nil)
-	close(b.wait)
-	if err := <-done; err != nil {
-		t.Fatalf("Append: %v", err)
-	}
-	if got := j.Stats().LastSeq; got != 5 {
-		t.Errorf("the stream took %d messages for 5 events", got)
-	}
-}

@@ -3,6 +3,7 @@ package dynwatch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +26,8 @@ func (t *target) explainForbidden(ctx context.Context, err error) error {
 	case apierrors.IsForbidden(unread):
 		return fmt.Errorf("%w; informd cannot know whether namespace %q exists: "+
 			"a ClusterRole with `get` on namespaces and resourceNames: [%s] would allow that", err, t.spec.namespace, t.spec.namespace)
+	case errors.Is(unread, errOtherCluster):
+		return unread
 	case unread != nil, exists:
 		return err
 	}

@@ -1,6 +1,7 @@
 package dynwatch_test
 
 import (
+	"bytes"
 	"net/http"
 	"slices"
 	"testing"
@@ -109,6 +110,48 @@ func TestLostMarkIsDeclared(t *testing.T) {
 	r.eventually("a gap", func() bool {
 		return slices.ContainsFunc(r.log.all()[n:], func(e event.Event) bool { return e.Op == event.Gap && e.Gap.Reason == "journal" })
 	})
+	r.announcesAll(n)
+	checkStream(t, r.log.all(), r.api)
+}
+
+// announcesAll waits until a snapshot is complete that names all objects, behind the first n
+// events, and until a later process would not repeat it.
+func (r *rig) announcesAll(n int) {
+	r.t.Helper()
+	r.eventually("a snapshot of all objects", func() bool {
+		named, begun := map[string]bool{}, uint64(0)
+		for _, e := range r.log.all()[n:] {
+			switch {
+			case e.Op == event.Begin:
+				begun = e.Run
+				clear(named)
+			case e.Op == event.Synced && e.Run == begun && begun != 0:
+				return len(named) == len(r.api.state())
+			case !e.Op.Control() && begun != 0:
+				named[e.Namespace+"/"+e.Name] = true
+			}
+		}
+		return false
+	})
+	r.eventually("a mark that says so", func() bool {
+		marks := r.log.marksNow()
+		return len(marks) == 1 && !bytes.Contains(marks["example.com/things"], []byte("journal"))
+	})
+}
+
+// TestLostJournalIsAnnouncedByALaterProcess: a process that dies before it has announced
+// all objects again leaves that to the next one.
+func TestLostJournalIsAnnouncedByALaterProcess(t *testing.T) {
+	r, _ := restarted(t, false, func(*fakeAPI) {})
+	r.caughtUp()
+	r.stop(false)
+	r.log.set(func() {
+		mark := r.log.marks["example.com/things"]
+		r.log.marks["example.com/things"] = append(bytes.TrimSuffix(mark, []byte("}")), `,"lost":"journal"}`...)
+	})
+	n := len(r.log.all())
+	r.begin(things())
+	r.announcesAll(n)
 	checkStream(t, r.log.all(), r.api)
 }
 
@@ -144,6 +187,7 @@ func TestEmptiedJournalIsDeclared(t *testing.T) {
 		return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Gap && e.Gap.Reason == "journal" })
 	})
 	r.caughtUp()
+	r.announcesAll(0)
 	checkStream(t, r.log.all(), r.api)
 }
 

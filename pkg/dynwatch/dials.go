@@ -2,8 +2,10 @@ package dynwatch
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,8 +19,8 @@ type dials struct {
 	count atomic.Uint64
 
 	mu sync.Mutex // for a moment only
-	// unproven are the open connections that no check of the identity has followed.
-	unproven map[*dialled]struct{}
+	// all are the open connections, each with whether a check of the identity has followed.
+	all map[*dialled]bool
 }
 
 // dialled is one connection.
@@ -30,7 +32,9 @@ type dialled struct {
 
 // Close closes the connection.
 func (d *dialled) Close() error {
-	d.of.prove([]*dialled{d})
+	d.of.mu.Lock()
+	delete(d.of.all, d)
+	d.of.mu.Unlock()
 	return d.Conn.Close()
 }
 
@@ -48,10 +52,10 @@ func (d *dials) track(t *http.Transport) {
 		one := &dialled{Conn: conn, of: d}
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.unproven == nil {
-			d.unproven = make(map[*dialled]struct{})
+		if d.all == nil {
+			d.all = make(map[*dialled]bool)
 		}
-		d.unproven[one] = struct{}{}
+		d.all[one] = false
 		d.count.Add(1)
 		return one, nil
 	}
@@ -61,25 +65,32 @@ func (d *dials) track(t *http.Transport) {
 func (d *dials) open() (unproven []*dialled, count uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for one := range d.unproven {
-		unproven = append(unproven, one)
+	for one, proven := range d.all {
+		if !proven {
+			unproven = append(unproven, one)
+		}
 	}
 	return unproven, d.count.Load()
 }
 
-// prove notes that connections lead to the right cluster, or are closed.
+// prove notes that connections lead to the right cluster.
 func (d *dials) prove(all []*dialled) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, one := range all {
-		delete(d.unproven, one)
+		if _, open := d.all[one]; open {
+			d.all[one] = true
+		}
 	}
 }
 
-// closeUnproven closes the connections that can lead to another cluster.
-func (d *dials) closeUnproven() {
-	unproven, _ := d.open()
-	for _, one := range unproven {
+// closeAll closes all connections: where the address leads to more than one cluster, the
+// check of one connection says nothing of another one.
+func (d *dials) closeAll() {
+	d.mu.Lock()
+	all := slices.Collect(maps.Keys(d.all))
+	d.mu.Unlock()
+	for _, one := range all {
 		_ = one.Close() // its requests fail, and are made again
 	}
 }

@@ -107,7 +107,7 @@ func (i *clusterIdentity) checkSince(ctx context.Context, since time.Time) error
 	switch {
 	case apierrors.IsForbidden(err) && i.other != "":
 		return i.err // the other cluster does not allow to read it
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err) && i.uid == "":
 		if i.unread.IsZero() {
 			i.logger.Warn("identity of the cluster cannot be checked; allow get on the namespace kube-system", "err", err)
 		}
@@ -120,6 +120,9 @@ func (i *clusterIdentity) checkSince(ctx context.Context, since time.Time) error
 		return nil
 	case err != nil && ctx.Err() != nil:
 		return err // of this caller alone
+	case apierrors.IsForbidden(err): // another cluster may be the one that refuses
+		i.failed, i.failure = began, fmt.Errorf("check the identity of the cluster, which could be read before (allow get on the namespace kube-system): %w", err)
+		return i.failure
 	case err != nil:
 		// Callers that wait share the failure: one that hangs would cost each of them its
 		// whole time, one after the other.
@@ -127,7 +130,7 @@ func (i *clusterIdentity) checkSince(ctx context.Context, since time.Time) error
 		return i.failure
 	}
 	if i.asked, i.err = began, i.compare(uid); i.err != nil {
-		i.dials.closeUnproven()
+		i.dials.closeAll()
 		return i.err
 	}
 	i.dials.prove(unproven)

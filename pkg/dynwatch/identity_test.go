@@ -76,6 +76,49 @@ func TestAnotherClusterWithoutTheNamespace(t *testing.T) {
 	}
 }
 
+// TestAnotherClusterThatForbids: the other cluster takes the credentials and does not allow
+// to read its identity. What it shows is not used.
+func TestAnotherClusterThatForbids(t *testing.T) {
+	own, other := fourObjects(t), newFakeAPI(t)
+	own.identify("uid-of-the-right-one")
+	other.do(func() {
+		other.rev, other.uids = 50_000, 100
+		other.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != namespacesPath+"/kube-system" {
+				return false
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,"reason":"Forbidden","message":"namespaces \"kube-system\" is forbidden"}`)
+			return true
+		}
+	})
+	other.put("a", "elsewhere", "")
+	other.forget()
+	var at atomic.Pointer[fakeAPI]
+	at.Store(own)
+	r := start(t, leadingTo(t, &at), things())
+	r.api = own
+	r.caughtUp()
+	n := len(r.log.all())
+
+	at.Store(other)
+	own.cut()
+	r.eventually("attempts", func() bool { return r.manager.Targets()[0].Failures > 10 })
+	if got := r.since(n); len(got) != 0 {
+		t.Errorf("events of another cluster: %q", got)
+	}
+	if s := r.manager.Targets()[0]; !strings.Contains(s.Reason, "kube-system") {
+		t.Errorf("status %+v", s)
+	}
+	at.Store(own)
+	other.cut()
+	own.put("a", "meanwhile", "")
+	r.caughtUp()
+	r.consistent()
+	checkStream(t, r.log.all(), own)
+}
+
 // The address of the API server leads to another cluster for a while: one with other
 // objects, and one that is behind, so that it looks like a restore from a backup.
 func TestAnotherClusterBehindTheAddress(t *testing.T) {

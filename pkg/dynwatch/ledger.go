@@ -1,6 +1,7 @@
 package dynwatch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -110,7 +111,8 @@ func (t *target) markNow(ctx context.Context) error {
 // were all there was.
 func (t *target) markLost(ctx context.Context) error {
 	l, now := t.lost, t.position()
-	now.RV, now.Lost, now.Torn = l.from, l.reason, l.torn
+	// That the log has lost events is said until all objects are announced again.
+	now.RV, now.Lost, now.Torn = l.from, cmp.Or(now.Lost, l.reason), l.torn
 	if now == t.marked {
 		return nil
 	}
@@ -219,14 +221,24 @@ func (t *target) restore(ctx context.Context) error {
 	t.again.resync.goOn(m.Resynced)
 	t.epoch = max(t.epoch, m.Epoch)
 	t.status.epoch.Store(t.epoch)
-	switch {
-	case text == nil && t.index.len() == 0:
+	if text == nil && t.index.len() == 0 {
 		t.first.lost = lost
 		return nil // nothing is known: the first list
-	case text == nil && others: // what was watched namespace by namespace, or the other way around
+	}
+	t.startFrom(m, text != nil, others && !lost, ends)
+	return nil
+}
+
+// startFrom decides what a target that knows objects begins with. Marked says that there is
+// a mark, others that the objects are of other targets.
+func (t *target) startFrom(m mark, marked, others bool, ends map[string]ended) {
+	switch {
+	case !marked && others: // what was watched namespace by namespace, or the other way around
 		t.distrust(reasonSelection)
-	case text == nil, m.Synced && t.index.len()+m.endedSince(ends) < m.Objects:
-		t.distrust(reasonJournal)
+	case !marked, m.Synced && (m.Lost == reasonJournal || t.index.len()+m.endedSince(ends) < m.Objects):
+		t.logger.Warn("the journal has lost events; announcing all objects again", "reason", reasonJournal)
+		t.first.lost = true
+		t.setCursor(t.newestKnown(ends)) // a list from before that is of another history
 	case !m.Synced:
 		t.firstOp, t.first.began, t.first.run, t.first.lost = m.FirstOp, m.Began, m.Run, m.Lost == reasonJournal
 		t.marked = m
@@ -234,7 +246,21 @@ func (t *target) restore(ctx context.Context) error {
 	default:
 		t.resumeAt(m, ends)
 	}
-	return nil
+}
+
+// newestKnown is the newest revision of this epoch that the log has.
+func (t *target) newestKnown(ends map[string]ended) (newest uint64) {
+	for e := range t.index.all() {
+		if e.epoch == t.epoch {
+			newest = max(newest, e.rv)
+		}
+	}
+	for _, e := range ends {
+		if e.epoch == t.epoch {
+			newest = max(newest, e.rv)
+		}
+	}
+	return newest
 }
 
 // endedSince counts the objects that ended after the mark.

@@ -158,12 +158,5 @@ func (t *target) found(ctx context.Context, rv uint64) error {
 	t.audits.clean = rv
 	t.status.progressNow()
 	t.resetPause()
-	if l.reason == reasonJournal {
-		// The log may lack objects that were announced and are gone since. Who holds their
-		// rows can only tell from a complete snapshot.
-		if err := t.announceAll(ctx, t.runs.Next()); err != nil {
-			return err
-		}
-	}
 	return t.markNow(ctx)
 }

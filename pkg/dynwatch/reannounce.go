@@ -198,6 +198,11 @@ func (t *target) reannounceLater(ctx context.Context, err error) {
 // object, so that the chain of ordinals and revisions has no hole: the revision before
 // it is its own, or that of the event before.
 func (t *target) announceAgain(ctx context.Context, o *frame.Object, e *entry, run uint64) error {
+	return errors.Join(t.repeat(ctx, o, e, run), t.flush(ctx))
+}
+
+// repeat is announceAgain without a flush.
+func (t *target) repeat(ctx context.Context, o *frame.Object, e *entry, run uint64) error {
 	ev := t.event(event.Snapshot, names{t.index.namespace(e), t.index.name(e), o.UID}, true)
 	ev.ID = event.ObjectID(o.UID, o.ResourceVersion, t.epoch)
 	ev.SetRun(run)
@@ -207,7 +212,7 @@ func (t *target) announceAgain(ctx context.Context, o *frame.Object, e *entry, r
 	ev.Data = event.AddMembers(ev.Data, t.members(ctx, ev.Op, o)...)
 	t.index.remember(e, o.Hashes)
 	e.rv, e.ordinal, e.hash, e.epoch, e.run = o.ResourceVersion, ev.Ordinal, t.index.hash(o.Data), t.epoch, run
-	return errors.Join(t.emit(ctx, ev), t.flush(ctx))
+	return t.emit(ctx, ev)
 }
 
 // isLast reports whether an object is what was announced last of its name, or held back

@@ -12,8 +12,8 @@ import (
 // the new one. The index in memory still says what was announced. So each target
 // declares a gap, continues its ordinals, and announces all of its objects again: then
 // the new log has the last state of each, and a later process finds the deletions. A
-// process that begins with a log which has lost events does not know what was announced. It
-// compares what is left with a list, and announces all objects again, too.
+// process that begins with a log which has lost events does not know what was announced: it
+// takes its first list again, see firstList.lost.
 
 // relog is the notice that the log was replaced.
 type relog struct {
@@ -65,17 +65,12 @@ func (t *target) relog(ctx context.Context, notice relog) error {
 	if err := errors.Join(t.emitGap(ctx, gap), t.flush(ctx)); err != nil {
 		return err
 	}
-	return errors.Join(t.announceAll(ctx, notice.run), t.markNow(ctx))
-}
-
-// announceAll begins to announce all objects again. Until that is complete the mark says
-// that the log has lost events, so that a later process begins it again.
-func (t *target) announceAll(ctx context.Context, run uint64) error {
 	if t.again.resnapshot != nil {
 		t.answerResnapshot(errRelogged)
 	}
 	reply := make(chan ResnapshotResult, 1) // without a reader: the log says how it went
-	return t.beginResnapshot(ctx, resnapshotRequest{run: run, insist: true, reply: reply})
+	err := t.beginResnapshot(ctx, resnapshotRequest{run: notice.run, insist: true, reply: reply})
+	return errors.Join(err, t.markNow(ctx))
 }
 
 // errRelogged ends a snapshot on request.

@@ -274,7 +274,6 @@ func (t *target) concludeResnapshot(ctx context.Context) error {
 		return err
 	}
 	t.answerResnapshot(nil)
-	t.markSoon() // the mark may say that this has still to come
 	t.reannounce(ctx)
 	return nil
 }

@@ -119,16 +119,16 @@ func TestLostMarkIsDeclared(t *testing.T) {
 func (r *rig) announcesAll(n int) {
 	r.t.Helper()
 	r.eventually("a snapshot of all objects", func() bool {
-		named, begun := map[string]bool{}, uint64(0)
+		named := map[uint64]map[string]bool{} // by run
 		for _, e := range r.log.all()[n:] {
-			switch {
-			case e.Op == event.Begin:
-				begun = e.Run
-				clear(named)
-			case e.Op == event.Synced && e.Run == begun && begun != 0:
-				return len(named) == len(r.api.state())
-			case !e.Op.Control() && begun != 0:
-				named[e.Namespace+"/"+e.Name] = true
+			if e.Op == event.Synced {
+				return len(named[e.Run]) == len(r.api.state())
+			}
+			if named[e.Run] == nil {
+				named[e.Run] = map[string]bool{}
+			}
+			if !e.Op.Control() && !e.Op.Ends() && e.Run != 0 {
+				named[e.Run][e.Namespace+"/"+e.Name] = true
 			}
 		}
 		return false
@@ -142,17 +142,43 @@ func (r *rig) announcesAll(n int) {
 // TestLostJournalIsAnnouncedByALaterProcess: a process that dies before it has announced
 // all objects again leaves that to the next one.
 func TestLostJournalIsAnnouncedByALaterProcess(t *testing.T) {
-	r, _ := restarted(t, false, func(*fakeAPI) {})
-	r.caughtUp()
-	r.stop(false)
-	r.log.set(func() {
-		mark := r.log.marks["example.com/things"]
-		r.log.marks["example.com/things"] = append(bytes.TrimSuffix(mark, []byte("}")), `,"lost":"journal"}`...)
-	})
-	n := len(r.log.all())
-	r.begin(things())
-	r.announcesAll(n)
-	checkStream(t, r.log.all(), r.api)
+	narrower := things()
+	narrower.LabelSelector = "app=web"
+	for name, test := range map[string]struct {
+		meanwhile func(api *fakeAPI)
+		wanted    dynwatch.Resource
+		gaps      []string
+	}{
+		"alone":                         {func(*fakeAPI) {}, things(), []string{"journal"}},
+		"and etcd is restored":          {func(api *fakeAPI) { api.rollBack(102) }, things(), []string{"rollback", "journal"}},
+		"and the selection is narrowed": {func(api *fakeAPI) { api.put("a", "y", "web") }, narrower, []string{"journal"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := restarted(t, false, func(*fakeAPI) {})
+			r.caughtUp()
+			r.stop(false)
+			r.log.set(func() {
+				mark := r.log.marks["example.com/things"]
+				r.log.marks["example.com/things"] = append(bytes.TrimSuffix(mark, []byte("}")), `,"lost":"journal"}`...)
+			})
+			test.meanwhile(r.api)
+			n := len(r.log.all())
+			r.begin(test.wanted)
+			r.eventually("a snapshot", func() bool { return count(r.log.all()[n:], event.Synced) == 1 })
+			var gaps []string
+			for _, e := range r.log.all()[n:] {
+				if e.Op == event.Gap {
+					gaps = append(gaps, e.Gap.Reason)
+				}
+			}
+			if !slices.Equal(gaps, test.gaps) {
+				t.Errorf("gaps %q, want %q", gaps, test.gaps)
+			}
+			if test.wanted.LabelSelector == "" {
+				r.announcesAll(n)
+			}
+		})
+	}
 }
 
 // What the index has and the log has not taken is not in the mark: else the log

@@ -54,8 +54,9 @@ type firstList struct {
 	// broken: a list was begun anew after it had announced objects, whose
 	// revisions between the two lists nobody has seen.
 	broken bool
-	// lost: the log has lost what it had of the target, so that deletions before the list
-	// are not known.
+	// lost: the log has lost some or all of what it had of the target, so that not all
+	// deletions before the list are known. So the list names every object, also those that
+	// the index has: what a consumer holds beside them is gone.
 	lost bool
 }
 
@@ -70,6 +71,11 @@ func (t *target) snapshot(ctx context.Context) error {
 		}
 		f.began, f.run = rv, t.runs.Next()
 		if err := t.markNow(ctx); err != nil {
+			return err
+		}
+	}
+	if f.lost && t.lost == nil {
+		if rolledBack, err := t.checkRollback(ctx); rolledBack || err != nil {
 			return err
 		}
 	}
@@ -121,7 +127,7 @@ func (t *target) openFirst(ctx context.Context) error {
 
 // complete ends the first list.
 func (t *target) complete(ctx context.Context, rv uint64) error {
-	if f := &t.first; f.broken && (f.began < rv || t.lost != nil) {
+	if f := &t.first; f.broken && (t.lost != nil || !f.lost && f.began < rv) {
 		gap := event.GapInfo{From: f.began, To: rv, Reason: reasonBroken, Recovered: event.RecoveredState}
 		if t.lost != nil {
 			gap.Reason = t.lost.reason
@@ -257,8 +263,13 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 		return nil
 	}
 	same, err := t.sameState(ctx, s, e, o)
-	if err != nil || same {
+	switch {
+	case err != nil:
 		return err
+	case same && t.first.lost && e.run != t.first.run:
+		return t.repeat(ctx, o, e, t.first.run)
+	case same:
+		return nil
 	}
 	return t.announce(ctx, event.Modified, o, e, true)
 }

@@ -1,6 +1,7 @@
 package jetstream_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -80,6 +81,32 @@ func TestSnapshotAmidChanges(t *testing.T) {
 		t.Errorf("then came %s", got)
 	}
 	silent(t, c)
+}
+
+// TestSnapshotAmidManyChanges: the end of a snapshot comes behind all that was appended while
+// it was read, also if the newest of that is in memory.
+func TestSnapshotAmidManyChanges(t *testing.T) {
+	const many = 600 // more than one reading of the stream
+	j := newHost(t).open()
+	var now clock
+	a := &object{name: "a"}
+	mustAppend(t, j, bound(event.Begin, "core/configmaps", 3), a.event(&now, event.Added), bound(event.Synced, "core/configmaps", 3))
+	c := mustOpen(t, j, "bus", journal.FromSnapshot)
+	for i := range many {
+		mustAppend(t, j, (&object{name: fmt.Sprint("new-", i)}).event(&now, event.Added))
+	}
+	mustAppend(t, j, a.event(&now, event.Modified))
+	last := ""
+	for {
+		e := read(t, c, 1)[0].Event
+		if e.Op == event.Synced {
+			break
+		}
+		last = e.Name
+	}
+	if last != "a" {
+		t.Errorf("the snapshot ends behind %q", last)
+	}
 }
 
 // TestSnapshotBreaksOffAmidChanges: a sink that has the states and not all that changed

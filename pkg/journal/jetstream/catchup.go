@@ -30,7 +30,7 @@ type catchup struct {
 	begun    bool
 	missing  uint64 // sequences that were jumped over
 	declared uint64 // of them, or of those to come, in gap events
-	until    uint64 // what is missing up to here was declared ahead
+	until    uint64 // the stream is read up to here at least: what is missing was declared ahead, or is a snapshot's
 }
 
 func newCatchup(c *cursor, from uint64) *catchup { return &catchup{cursor: c, passed: from - 1} }
@@ -129,7 +129,7 @@ func (s *catchup) open(ctx context.Context) (missing uint64, err error) {
 	}
 	// A copy that is a moment behind counts too little, and would declare what it gets yet.
 	if stored := end - min(end, s.passed); !s.begun && !replicated(j.stream) && stored > s.pull.pending {
-		missing, s.until = stored-s.pull.pending, end
+		missing, s.until = stored-s.pull.pending, max(s.until, end)
 	}
 	s.begun = true
 	return missing, nil

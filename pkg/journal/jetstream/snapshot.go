@@ -93,6 +93,7 @@ func (s *snapshot) fill(ctx context.Context) (entries []journal.Entry, done bool
 		return s.finish(append(entries, s.bounds.ends...)), true, nil
 	}
 	s.log, s.goal = newCatchup(s.cursor, s.end+1), newest
+	s.log.until = newest // not from the tail before that
 	s.cursor.raise(newest)
 	return entries, false, nil
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -62,7 +63,7 @@ func run(ctx context.Context, url, stream string, every time.Duration, out io.Wr
 func write(out io.Writer, objects map[view.Key]view.Object) {
 	counts := make(map[string]int)
 	for key := range objects {
-		counts[key.Cluster+" "+key.Group+"/"+key.Resource]++
+		counts[key.Cluster+" "+cmp.Or(key.Group, "core")+"/"+key.Resource]++
 	}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		_, _ = fmt.Fprintf(out, "%s %d\n", name, counts[name])

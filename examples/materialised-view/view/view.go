@@ -39,6 +39,8 @@ type View struct {
 	table   *table
 	created time.Time // of the stream that was read last
 	read    uint64    // the last sequence of it that was read
+	until   uint64    // the last sequence that it had when the reading began
+	reached bool      // that sequence was read, or no message came for a while
 }
 
 // New makes an empty view. Run fills it.
@@ -64,12 +66,14 @@ func (v *View) Objects() map[Key]Object {
 	return all
 }
 
-// Complete reports whether the view has had a whole snapshot of a target, as in
-// "apps/deployments" or "core/pods@shop". Until then objects may be missing.
+// Complete reports whether the view has a whole snapshot of a target, as in
+// "apps/deployments" or "core/pods@shop", and was once at the end of the stream. Until then
+// objects may be missing: the stream trims older events of an object, so that its first one
+// may be behind the end of the snapshot.
 func (v *View) Complete(cluster, name string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.table.complete(target{cluster, name})
+	return v.reached && v.table.complete(target{cluster, name})
 }
 
 // Position returns when the stream that is read was created, and the last sequence that
@@ -82,8 +86,8 @@ func (v *View) Position() (created time.Time, read uint64) {
 
 const (
 	answerTimeout = 5 * time.Second
-	// idle is how long a read waits for news; then the stream is looked at.
-	idle       = 2 * time.Second
+	// idleTime is how long a read waits for messages; then the stream is checked.
+	idleTime   = 2 * time.Second
 	batch      = 256
 	retryPause = 500 * time.Millisecond
 	// consumerLife is how long the server keeps a consumer that asks for nothing.
@@ -96,8 +100,14 @@ const (
 // out what was deleted meanwhile.
 func (v *View) Run(ctx context.Context) error {
 	logged := ""
+	reading := func() {
+		if logged != "" {
+			v.options.Logger.Info("reading the stream again", "stream", v.options.Stream)
+			logged = ""
+		}
+	}
 	for ctx.Err() == nil {
-		err := v.follow(ctx)
+		err := v.follow(ctx, reading)
 		if ctx.Err() != nil {
 			break
 		}
@@ -113,13 +123,14 @@ func (v *View) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// follow reads until an error.
-func (v *View) follow(ctx context.Context) error {
+// follow reads until an error. It calls reading after each answer of the server.
+func (v *View) follow(ctx context.Context, reading func()) error {
 	stream, err := v.js.Stream(ctx, v.options.Stream)
 	if err != nil {
 		return fmt.Errorf("find stream: %w", err)
 	}
-	from := v.begin(stream.CachedInfo().Created)
+	info := stream.CachedInfo()
+	from := v.begin(info.Created, info.State.LastSeq)
 	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from, FilterSubjects: v.options.Subjects,
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, InactiveThreshold: consumerLife,
@@ -129,7 +140,7 @@ func (v *View) follow(ctx context.Context) error {
 	}
 	defer v.forget(ctx, stream, consumer)
 	for delivered := uint64(0); ; {
-		messages, err := consumer.Fetch(batch, jetstream.FetchMaxWait(idle))
+		messages, err := consumer.Fetch(batch, jetstream.FetchMaxWait(idleTime))
 		if err != nil {
 			return fmt.Errorf("fetch: %w", err)
 		}
@@ -145,8 +156,9 @@ func (v *View) follow(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		reading()
 		if delivered == before {
-			if err := v.same(ctx, stream); err != nil {
+			if err := v.idle(ctx, stream); err != nil {
 				return err
 			}
 		}
@@ -156,8 +168,9 @@ func (v *View) follow(ctx context.Context) error {
 // errReplaced says that the stream is another one of the same name.
 var errReplaced = errors.New("the stream was deleted and created again")
 
-// same returns an error if the stream is not the one that is read.
-func (v *View) same(ctx context.Context, stream jetstream.Stream) error {
+// idle is called when no message came for a while: the end of the stream is reached. It
+// returns an error if the stream is not the one that is read.
+func (v *View) idle(ctx context.Context, stream jetstream.Stream) error {
 	info, err := stream.Info(ctx)
 	if err != nil {
 		return fmt.Errorf("look at stream: %w", err)
@@ -165,16 +178,21 @@ func (v *View) same(ctx context.Context, stream jetstream.Stream) error {
 	if created, _ := v.Position(); !info.Created.Equal(created) {
 		return errReplaced
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.reached = true
 	return nil
 }
 
-// begin returns the sequence to read from, in a stream that was created then.
-func (v *View) begin(created time.Time) (from uint64) {
+// begin returns the sequence to read from, in a stream that was created then and has
+// messages up to last.
+func (v *View) begin(created time.Time, last uint64) (from uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.created.Equal(created) {
 		v.created, v.read = created, 0
 	}
+	v.until = last
 	return v.read + 1
 }
 
@@ -197,6 +215,7 @@ func (v *View) take(m jetstream.Msg, delivered uint64) (uint64, error) {
 		v.table.apply(e)
 	}
 	v.read = meta.Sequence.Stream
+	v.reached = v.reached || v.read >= v.until
 	return meta.Sequence.Consumer, nil
 }
 
@@ -207,12 +226,12 @@ func (v *View) forget(ctx context.Context, stream jetstream.Stream, consumer jet
 	_ = stream.DeleteConsumer(ctx, consumer.CachedInfo().Name)
 }
 
-// Targets returns the targets of a cluster of which the view has had a whole snapshot.
+// Targets returns the targets of a cluster that are complete.
 func (v *View) Targets(cluster string) (names []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for of := range maps.Keys(v.table.snapshots) {
-		if of.cluster == cluster && v.table.complete(of) {
+		if of.cluster == cluster && v.reached && v.table.complete(of) {
 			names = append(names, of.name)
 		}
 	}

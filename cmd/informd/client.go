@@ -23,15 +23,37 @@ import (
 type client struct {
 	base string
 	http *http.Client // nil is the default one
+	// tokenFile has the token for what needs one; empty is none.
+	tokenFile string
+	// closed is why it does not ask over the socket; nil if it does, or if there is none.
+	closed error
 }
 
-// newClient finds the admin server of the informd that runs with this config, or at
-// --admin-listen.
-func newClient(flags *pflag.FlagSet) (client, error) {
+// newClient finds the admin server of the informd that runs with this config. It takes
+// admin.socket where that answers, and else admin.listen; with --admin-listen that alone.
+func newClient(ctx context.Context, flags *pflag.FlagSet) (client, error) {
 	server, err := config.LoadAdmin(config.Source{Flags: flags, Drivers: drivers.All()})
 	if err != nil {
 		return client{}, err
 	}
+	if server.Socket == "" || flags.Changed("admin-listen") && !flags.Changed("admin-socket") {
+		return overTCP(server)
+	}
+	dial := func(ctx context.Context) (net.Conn, error) { return admin.DialSocket(ctx, server.Socket) }
+	conn, err := dial(ctx)
+	switch {
+	case err == nil:
+		transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
+		return client{base: "http://informd", http: &http.Client{Transport: transport}}, conn.Close()
+	case server.Listen == "" || flags.Changed("admin-socket"):
+		return client{}, notRunning(err)
+	}
+	c, failed := overTCP(server)
+	c.closed = err
+	return c, failed
+}
+
+func overTCP(server config.Admin) (client, error) {
 	if server.Listen == "" {
 		return client{}, misused("admin.listen is empty: there is no way to ask the running informd")
 	}
@@ -39,13 +61,12 @@ func newClient(flags *pflag.FlagSet) (client, error) {
 	if err != nil {
 		return client{}, fmt.Errorf("admin.listen %s: %w", server.Listen, err)
 	}
-	// Requests that change something are taken from this machine only.
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
 	files := admin.TLS(server.TLS)
 	if !files.Wanted() {
-		return client{base: "http://" + net.JoinHostPort(host, port)}, nil
+		return client{base: "http://" + net.JoinHostPort(host, port), tokenFile: server.TokenFile}, nil
 	}
 	encryption, err := files.ClientConfig()
 	if err != nil {
@@ -53,7 +74,11 @@ func newClient(flags *pflag.FlagSet) (client, error) {
 	}
 	// Through no proxy: it is this machine, as a rule.
 	transport := &http.Transport{TLSClientConfig: encryption, ForceAttemptHTTP2: true}
-	return client{"https://" + net.JoinHostPort(host, port), &http.Client{Transport: transport}}, nil
+	return client{base: "https://" + net.JoinHostPort(host, port), http: &http.Client{Transport: transport}, tokenFile: server.TokenFile}, nil
+}
+
+func notRunning(err error) error {
+	return fmt.Errorf("ask the running informd: %w (is it running with this config?)", err)
 }
 
 // do sends a request and hands the body of a good answer to read.
@@ -62,15 +87,26 @@ func (c client) do(ctx context.Context, method, path string, query url.Values, r
 	if err != nil {
 		return err
 	}
+	if c.tokenFile != "" && path != statusPath {
+		token, err := admin.ReadToken(c.tokenFile)
+		if err != nil {
+			return err
+		}
+		r.Header.Set(admin.Authorization(token))
+	}
 	answer, err := cmp.Or(c.http, http.DefaultClient).Do(r)
 	if err != nil {
-		return fmt.Errorf("ask the running informd: %w (is it running with this config?)", err)
+		return notRunning(err)
 	}
 	defer func() { err = errors.Join(err, answer.Body.Close()) }()
 	if answer.StatusCode != http.StatusOK {
 		const most = 4096
 		text, err := io.ReadAll(io.LimitReader(answer.Body, most))
-		return errors.Join(errors.New(refusal(answer.Status, string(text))), err)
+		refused := errors.New(refusal(answer.Status, string(text)))
+		if answer.StatusCode == http.StatusForbidden && c.closed != nil {
+			refused = fmt.Errorf("%w\nadmin.socket: %w", refused, c.closed)
+		}
+		return errors.Join(refused, err)
 	}
 	return read(answer.Body)
 }

@@ -23,7 +23,7 @@ func deadLettersCommand() command {
 	return command{
 		name: "deadletters", verbs: []string{"list", "replay", "drop"},
 		summary: "list | replay | drop what a running informd could not deliver",
-		long: `It asks the informd that runs with this config, through admin.listen. A dead letter is
+		long: `It asks the informd that runs with this config, through admin.socket. A dead letter is
 an event that the destination refused for good, with the reason. Replayed, it is
 delivered again, under the old id with :r<run> at its end, and leaves the dead
 letters when it has been taken; dropped, it is gone.`,
@@ -40,7 +40,7 @@ informd deadletters drop --sink hook --all`,
 			flags.StringP("output", "o", "table", "table or json: with the whole events (list)")
 		},
 		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
-			c, err := newClient(flags)
+			c, err := newClient(ctx, flags)
 			if err != nil {
 				return err
 			}

@@ -14,7 +14,7 @@ import (
 func replayCommand() command {
 	return command{
 		name: "replay", summary: "have a running informd deliver again what it delivered to a sink",
-		long: `It asks the informd that runs with this config, through admin.listen, to set the sink
+		long: `It asks the informd that runs with this config, through admin.socket, to set the sink
 back. The events come in the order in which they came first. They have a run of their
 own, as an attribute and in the id; begin and synced do not come again. Other sinks
 notice nothing. A sink that is down goes back, too, and delivers when it works again.`,
@@ -34,7 +34,7 @@ notice nothing. A sink that is down goes back, too, and delivers when it works a
 			if sink == "" || since <= 0 {
 				return misused("replay needs --sink and --since, as in informd replay --sink bus --since 10m")
 			}
-			c, err := newClient(flags)
+			c, err := newClient(ctx, flags)
 			if err != nil {
 				return err
 			}

@@ -19,7 +19,7 @@ import (
 func resnapshotCommand() command {
 	return command{
 		name: "resnapshot", summary: "have a running informd announce all objects of a resource anew, to every sink or to one",
-		long: `It asks the informd that runs with this config, through admin.listen, to announce
+		long: `It asks the informd that runs with this config, through admin.socket, to announce
 each object of the resource as a snapshot. The events begin and synced are around them.
 All of them have the same run, as an attribute and in the id. The command waits until the
 run is complete.
@@ -46,7 +46,7 @@ pending. It needs journal.type embedded or nats.`,
 			case sink.Changed && sink.Value.String() == "":
 				return misused("--sink is empty: name a sink, or leave it out to have every sink get it")
 			}
-			c, err := newClient(flags)
+			c, err := newClient(ctx, flags)
 			if err != nil {
 				return err
 			}

@@ -54,6 +54,7 @@ informd run --once -c config.yaml        # what exists now, and an end`,
 				c.Admin.Listen = "" // nobody asks; and the daemon may be running beside it
 			}
 			if once {
+				c.Admin.Socket = ""     // the daemon's
 				config.ForgetJournal(c) // it is the daemon's, which may be running
 				load = nil
 			}

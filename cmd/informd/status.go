@@ -20,7 +20,7 @@ import (
 func statusCommand() command {
 	return command{
 		name: "status", summary: "show what a running informd watches and delivers, and what holds it up",
-		long: `It asks the informd that runs with this config, through admin.listen, and shows a
+		long: `It asks the informd that runs with this config, through admin.socket or admin.listen, and shows a
 table each of the targets, the sinks and the journal. PROGRESS is the time since the
 API server last told something; BEHIND is the age of the oldest event that a sink
 does not have yet.`,
@@ -50,7 +50,7 @@ informd status -o json | jq '.targets[] | select(.state != "live")'`,
 			if err != nil {
 				return misused("%v", err)
 			}
-			c, err := newClient(flags)
+			c, err := newClient(ctx, flags)
 			if err != nil {
 				return err
 			}
@@ -78,15 +78,18 @@ type statusView struct {
 	terminal bool
 }
 
-// statusTimeout bounds one look.
-const statusTimeout = 10 * time.Second
+const (
+	// statusTimeout bounds one request.
+	statusTimeout = 10 * time.Second
+	statusPath    = "/status"
+)
 
 // look returns what there is to show now.
 func (v *statusView) look(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	var screen bytes.Buffer
-	err := v.client.do(ctx, http.MethodGet, "/status", nil, func(body io.Reader) error {
+	err := v.client.do(ctx, http.MethodGet, statusPath, nil, func(body io.Reader) error {
 		if v.json {
 			_, err := io.Copy(&screen, body)
 			return err

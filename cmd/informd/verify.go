@@ -20,7 +20,7 @@ var errDiverged = errors.New("what informd has announced and what the cluster ho
 func verifyCommand() command {
 	return command{
 		name: "verify", summary: "have a running informd compare what it has announced with the cluster; exit code 1 if they differ",
-		long: `It asks the informd that runs with this config, through admin.listen, to list every
+		long: `It asks the informd that runs with this config, through admin.socket, to list every
 resource, metadata only, and to compare that with what it has announced. What differs
 it begins to announce at once. A sample of objects is compared with etcd itself, which
 finds API servers whose watch cache is wrong.
@@ -44,7 +44,7 @@ synced event of that re-snapshot, and nats stream purge --subject removes the ev
 			if output != "table" && output != "json" {
 				return misused("--output %q: table or json", output)
 			}
-			c, err := newClient(flags)
+			c, err := newClient(ctx, flags)
 			if err != nil {
 				return err
 			}

@@ -132,13 +132,16 @@ func (d *informd) configure(s setup) {
 	if s.kubernetes != "" {
 		kubernetes += ", " + s.kubernetes
 	}
-	config := fmt.Sprintf("cluster: e2e\nkubernetes: {%s}\nresources:\n%s\njournal: {%s}\nsinks:\n  - {name: all, type: file, path: %q}\n%s\nadmin: {listen: %q}\n%s\n",
-		kubernetes, indent(s.resources), journal, d.eventsPath(), indent(s.sinks), d.admin, s.more)
+	config := fmt.Sprintf("cluster: e2e\nkubernetes: {%s}\nresources:\n%s\njournal: {%s}\nsinks:\n  - {name: all, type: file, path: %q}\n%s\nadmin: {listen: %q, socket: %q}\n%s\n",
+		kubernetes, indent(s.resources), journal, d.eventsPath(), indent(s.sinks), d.admin, d.socket(), s.more)
 	d.config = filepath.Join(d.dir, "config.yaml")
 	if err := os.WriteFile(d.config, []byte(config), 0o600); err != nil {
 		d.t.Fatal(err)
 	}
 }
+
+// socket is where the commands ask.
+func (d *informd) socket() string { return filepath.Join(d.dir, "admin.sock") }
 
 // start runs the process.
 func (d *informd) start() {

@@ -1,10 +1,12 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -74,11 +76,14 @@ func (f *configFile) write(text string) {
 // reload asks for a reload and returns the answer's status.
 func (d *informd) reload() int {
 	d.t.Helper()
-	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, "http://"+d.admin+"/-/reload", nil)
+	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, "http://informd/-/reload", nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", d.socket())
+	}
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
 	response, err := client.Do(request)
 	if err != nil {
 		d.t.Fatal(err)

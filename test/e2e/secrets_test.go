@@ -98,7 +98,7 @@ func (d *informd) checkJournalOnDisk(hash string) {
 	d.t.Helper()
 	shown := false
 	err := filepath.WalkDir(d.journalDir(), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
 		b, err := os.ReadFile(path)
@@ -204,7 +204,7 @@ func (d *informd) checkShowsNone(values []string) {
 		places[path] = string(body)
 	}
 	err := filepath.WalkDir(d.dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
 		b, err := os.ReadFile(path)

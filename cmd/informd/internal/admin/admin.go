@@ -1,22 +1,15 @@
 // Package admin serves what an operator asks informd over HTTP: /healthz,
-// /readyz, /metrics and /status for whoever can reach it, and for this machine
-// alone what operator.go has. It asks the rest of the program through the
-// functions in [Options] and decides nothing but what is healthy and ready.
+// /readyz, /metrics and /status for everybody who reaches it, and what operator.go has
+// over a unix socket, or over TCP with a token. It asks the rest of the program through
+// the functions in [Options] and decides nothing but what is healthy and ready.
 package admin
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // hung is how long a target's loop may do nothing at all before it counts as
@@ -140,118 +133,6 @@ type Config struct {
 	Error      string    `json:"lastReloadError,omitempty"`
 	// LastSuccess is when what is in use was read.
 	LastSuccess time.Time `json:"lastReloadSuccess"`
-}
-
-// Options say where the server listens and whom it asks. The functions are
-// called for each request, concurrently.
-type Options struct {
-	// Listen is host:port; empty means no server.
-	Listen string
-	// TLS encrypts the connections.
-	TLS              TLS
-	Version, Cluster string
-	Targets          func() []Target
-	Sinks            func() []Sink
-	Journal          func() Journal
-	// Config tells of the config in use; nil if there is nothing to tell.
-	Config func() Config
-	// Standby names the informd that this one waits for, "" if it works itself.
-	Standby func() string
-	// Operator serves requests that change something; nil refuses them.
-	Operator Operator
-	Metrics  prometheus.Gatherer
-	Logger   *slog.Logger
-}
-
-func (o *Options) standby() string {
-	if o.Standby == nil {
-		return ""
-	}
-	return o.Standby()
-}
-
-func (o *Options) config() *Config {
-	if o.Config == nil {
-		return nil
-	}
-	c := o.Config()
-	return &c
-}
-
-// Server is the admin server.
-type Server struct {
-	options Options
-	started time.Time
-	http    *http.Server
-	address string
-	served  chan struct{} // closed when serving has ended
-}
-
-// New makes a server; it does not listen yet.
-func New(o Options) *Server {
-	s := &Server{options: o, started: time.Now()}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", s.healthz)
-	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.HandleFunc("GET /status", s.status)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
-	if s.options.Operator != nil {
-		s.operate(mux)
-	}
-	s.http = &http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10,
-		ErrorLog:       slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
-	}
-	return s
-}
-
-// Start begins to listen and serves in the background. An address that cannot be
-// used, or files that are not sound, are an error here.
-func (s *Server) Start() error {
-	if s.options.Listen == "" {
-		return nil
-	}
-	serve := s.http.Serve
-	if s.options.TLS.Wanted() {
-		own, err := newIdentity(s.options.TLS, s.options.Logger)
-		if err != nil {
-			return fmt.Errorf("serve admin on %s: %w", s.options.Listen, err)
-		}
-		s.http.TLSConfig = own.serve()
-		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
-	}
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.options.Listen)
-	if err != nil {
-		return fmt.Errorf("serve admin on %s: %w: choose another with admin.listen or --admin-listen", s.options.Listen, err)
-	}
-	s.address = l.Addr().String()
-	s.served = make(chan struct{})
-	go func() {
-		defer close(s.served)
-		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
-			s.options.Logger.Error("admin server ended", "err", err)
-		}
-	}()
-	return nil
-}
-
-// Address is where a started server listens, empty if it does not.
-func (s *Server) Address() string { return s.address }
-
-// Shutdown ends the server; requests under way have until ctx ends.
-func (s *Server) Shutdown(ctx context.Context) error {
-	if s.served == nil {
-		return nil
-	}
-	err := s.http.Shutdown(ctx)
-	if err != nil {
-		err = errors.Join(fmt.Errorf("shut down admin server: %w", err), s.http.Close())
-	}
-	<-s.served
-	return err
 }
 
 // healthz is red when a loop or the journal's server in the process hangs: only a restart

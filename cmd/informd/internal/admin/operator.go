@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -167,36 +165,28 @@ const (
 )
 
 // operate adds the operator's endpoints.
-func (s *Server) operate(mux *http.ServeMux) {
-	mux.HandleFunc("GET /deadletters", s.local(s.letters))
-	mux.HandleFunc("POST /deadletters/replay", s.local(s.onLetters(s.options.Operator.ReplayLetters)))
-	mux.HandleFunc("POST /deadletters/drop", s.local(s.onLetters(s.options.Operator.DropLetters)))
-	mux.HandleFunc("POST /replay", s.local(s.replay))
-	mux.HandleFunc("POST /resnapshot", s.local(s.resnapshot))
-	mux.HandleFunc("POST /verify", s.local(s.verify))
-	mux.HandleFunc("POST /-/reload", s.local(s.reload))
+func (s *Server) operate(mux *http.ServeMux, d *door) {
+	for pattern, handle := range map[string]func(http.ResponseWriter, *http.Request) error{
+		"GET /deadletters":         s.letters,
+		"POST /deadletters/replay": s.onLetters(s.options.Operator.ReplayLetters),
+		"POST /deadletters/drop":   s.onLetters(s.options.Operator.DropLetters),
+		"POST /replay":             s.replay,
+		"POST /resnapshot":         s.resnapshot,
+		"POST /verify":             s.verify,
+		"POST /-/reload":           s.reload,
+	} {
+		mux.Handle(pattern, s.guarded(d.operating, bounded(handle)))
+	}
 }
 
-// local lets requests from this machine through only: what they do is not for
-// everybody who may read metrics, and dead letters hold whole objects.
-func (s *Server) local(handle func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.RemoteAddr)
-		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
-			http.Error(w, "only from this machine: use the informd command where informd runs (kubectl exec)", http.StatusForbidden)
-			return
-		}
-		// A page in a browser on this machine could send a form here, or ask under a
-		// name of its own that leads to this address.
-		if r.Header.Get("Origin") != "" || !loopback(r.Host) {
-			http.Error(w, "not from a web page", http.StatusForbidden)
-			return
-		}
+// bounded gives an operator's request its time, and its error a status.
+func bounded(handle func(w http.ResponseWriter, r *http.Request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deadline := time.Now().Add(operatorTimeout)
 		_ = http.NewResponseController(w).SetWriteDeadline(deadline.Add(answerTimeout)) // a server of net/http supports it
 		ctx, cancel := context.WithDeadline(r.Context(), deadline)
 		defer cancel()
-		err = handle(w, r.WithContext(ctx))
+		err := handle(w, r.WithContext(ctx))
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrUnknown), errors.Is(err, ErrUnacceptable):
@@ -204,16 +194,7 @@ func (s *Server) local(handle func(w http.ResponseWriter, r *http.Request) error
 		default:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
-	}
-}
-
-// loopback reports whether a request's host names this machine.
-func loopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	})
 }
 
 func (s *Server) letters(w http.ResponseWriter, r *http.Request) error {

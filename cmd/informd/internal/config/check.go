@@ -17,7 +17,7 @@ import (
 func (r *reading) check(c *Config) {
 	r.checkKubernetes(c.Kubernetes)
 	r.checkJournal(c)
-	r.checkAdmin(c.Admin)
+	r.checkAdmin(c)
 	r.checkResources(c.Resources)
 	r.checkSinks(c)
 	r.checkCluster(c)
@@ -32,11 +32,26 @@ func (r *reading) checkKubernetes(k Kubernetes) {
 	}
 }
 
-func (r *reading) checkAdmin(a Admin) {
+// checkAdmin also fills in the default of the socket, which depends on journal.dir.
+func (r *reading) checkAdmin(c *Config) {
+	a := &c.Admin
 	if a.Listen != "" && !r.bad("admin.listen") {
 		r.checkListen(a.Listen)
 	}
+	if !r.given("admin.socket") && c.Journal.Dir != "" {
+		a.Socket = filepath.Join(c.Journal.Dir, socketName)
+	}
+	if a.TokenFile != "" && a.TLS.CertFile == "" && !local(a.Listen) {
+		r.fail("admin.tokenFile", "%s is for other machines, too, and the token would cross the network in clear: set admin.tls, or an address of this machine", quote(a.Listen))
+	}
 	r.checkAdminTLS(a.TLS)
+}
+
+// local reports whether host:port is an address of this machine alone, or none.
+func local(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return address == "" || host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (r *reading) checkListen(address string) {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -197,11 +198,25 @@ type Redaction struct {
 	KeyFile string `yaml:"keyFile"`
 }
 
-// Admin is the HTTP server for health, metrics and status.
+// Admin is the HTTP server for health, metrics, status and the commands.
 type Admin struct {
-	// Listen is host:port; empty means that there is no such server.
-	Listen string   `yaml:"listen"`
-	TLS    AdminTLS `yaml:"tls"`
+	// Listen is host:port, for health, metrics and status; empty means no listener.
+	Listen string `yaml:"listen"`
+	// Socket is the path of the unix socket for commands, mode 0600; empty means no
+	// socket. Default: admin.sock in the directory of the journal.
+	Socket string `yaml:"socket"`
+	// TokenFile has the token of commands that ask at Listen; empty refuses such commands.
+	TokenFile string `yaml:"tokenFile"`
+	// Hosts are DNS names in the Host header of requests at Listen that are allowed, beside
+	// names that no public name server has. With TLS every name is allowed.
+	Hosts []string `yaml:"hosts"`
+
+	TLS AdminTLS `yaml:"tls"`
+}
+
+// DefaultSocket reports whether admin.socket is where it is by default.
+func (c *Config) DefaultSocket() bool {
+	return c.Admin.Socket == filepath.Join(c.Journal.Dir, socketName)
 }
 
 // AdminTLS is the encryption of the admin server.
@@ -225,6 +240,8 @@ const (
 	defaultCluster  = "default"
 	defaultStateDir = "/var/lib/informd"
 	defaultListen   = "127.0.0.1:8080"
+	// socketName is the socket for commands in journal.dir, if admin.socket is not set.
+	socketName = "admin.sock"
 	// defaultMaxWatches covers platforms with thousands of CustomResourceDefinitions.
 	defaultMaxWatches = 10_000
 	// deadLettersDir is the directory in journal.dir that package deliver writes to.

@@ -90,7 +90,7 @@ func TestGood(t *testing.T) {
 			},
 		},
 		Redaction: config.Redaction{KeyFile: "/key"},
-		Admin:     config.Admin{TLS: config.AdminTLS{CertFile: "/tls.crt", KeyFile: "/tls.key", ClientCAFile: "/ca.crt"}},
+		Admin:     config.Admin{Socket: "/data/admin.sock", TLS: config.AdminTLS{CertFile: "/tls.crt", KeyFile: "/tls.key", ClientCAFile: "/ca.crt"}},
 		Log:       config.Log{Level: "debug", Format: "json"},
 	}
 	if diff := compare(want, mustParse(t, string(body))); diff != "" {
@@ -139,7 +139,7 @@ func TestDefaults(t *testing.T) {
 			Pos: config.Pos{Line: 2, Col: 9}, Name: "out", Type: "stdout", Start: "snapshot",
 			Driver: sink.Driver{Type: "stdout", Lanes: 1}, Options: &stdoutOptions{Format: "cloudevents"},
 		}},
-		Admin: config.Admin{Listen: "127.0.0.1:8080"},
+		Admin: config.Admin{Listen: "127.0.0.1:8080", Socket: "/var/lib/private/informd/admin.sock"},
 		Log:   config.Log{Level: "info", Format: "text"},
 	}
 	if diff := compare(want, got); diff != "" {

@@ -153,9 +153,7 @@ func badStreamName(name string) bool {
 // checkJournalListen permits this machine only: the embedded journal is no server
 // for others, and has no passwords.
 func (r *reading) checkJournalListen(address string) {
-	host, _, err := net.SplitHostPort(address)
-	ip := net.ParseIP(host)
-	if err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if _, _, err := net.SplitHostPort(address); err != nil || !local(address) {
 		r.fail("journal.listen", `%s is not an address of this machine alone, as in 127.0.0.1:4222: for clients elsewhere use a nats sink, or journal.type: nats`, quote(address))
 	}
 }

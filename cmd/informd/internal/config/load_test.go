@@ -119,7 +119,7 @@ func TestVariables(t *testing.T) {
 		Kubernetes: config.Kubernetes{Kubeconfig: "/kube", Context: "Ctx::with.dots", MaxWatches: 10_000, AuditEvery: time.Hour},
 		Journal:    journalOf("memory", "/j", 2*sink.MiB),
 		Redaction:  config.Redaction{KeyFile: "/key"},
-		Admin:      config.Admin{Listen: "[::1]:9"},
+		Admin:      config.Admin{Listen: "[::1]:9", Socket: "/j/admin.sock"},
 		Log:        config.Log{Level: "debug", Format: "json"},
 	}
 	if diff := compare(want, got); diff != "" {

@@ -7,30 +7,35 @@ import (
 	"strings"
 )
 
-const adminKey = "admin"
+const (
+	adminKey      = "admin"
+	journalDirKey = "journal.dir"
+)
 
 // LoadAdmin is [Load] for who asks a running informd: it reads what is about the admin
 // server and passes over mistakes elsewhere, as the informd that runs need not have
-// them. With admin.listen from a flag or a variable it needs no file, and takes
-// admin.tls from one that can be read. Its error is an [Errors].
+// them. With admin.listen or admin.socket from a flag or a variable it needs no file, and
+// takes the rest from one that can be read. Its error is an [Errors].
 func LoadAdmin(from Source) (Admin, error) {
 	out := newOutside(from.Flags)
-	over := slices.DeleteFunc(out.overrides(), func(o override) bool { return !inAdmin(o.path) })
+	over := slices.DeleteFunc(out.overrides(), func(o override) bool { return !inAdmin(o.path) && o.path != journalDirKey })
 	c := defaults()
 	root := reflect.ValueOf(c).Elem()
 	r, file, err := out.mapping(from)
 	if err != nil {
-		if !slices.ContainsFunc(over, func(o override) bool { return o.path == join(adminKey, "listen") }) {
+		if !slices.ContainsFunc(over, func(o override) bool { return inAdmin(o.path) && flagsOf()[o.path] != "" }) {
 			return Admin{}, withoutConfig(err)
 		}
 		r, file = newReading("informd", from.Drivers), &node{kind: mapping, at: fileStart()}
 	}
 	r.places[""] = file.at
-	if p := file.pair(adminKey); p != nil {
-		r.member(file, *p, "", fieldsOf(root))
+	for _, key := range []string{adminKey, "journal"} {
+		if p := file.pair(key); p != nil {
+			r.member(file, *p, "", fieldsOf(root))
+		}
 	}
 	r.override(root, over)
-	r.checkAdmin(c.Admin)
+	r.checkAdmin(c)
 	r.problems.list = slices.DeleteFunc(r.problems.list, func(e Error) bool { return !inAdmin(e.Key) })
 	return c.Admin, r.err()
 }
@@ -64,5 +69,5 @@ func withoutConfig(err error) error {
 	if !errors.As(err, &found) {
 		return err
 	}
-	return append(slices.Clone(found), Error{File: "informd", Msg: "with --" + flagsOf()["admin.listen"] + " HOST:PORT no config is needed"})
+	return append(slices.Clone(found), Error{File: "informd", Msg: "with --" + flagsOf()["admin.socket"] + " PATH or --" + flagsOf()["admin.listen"] + " HOST:PORT no config is needed"})
 }

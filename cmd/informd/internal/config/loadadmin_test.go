@@ -15,26 +15,45 @@ import (
 // TestLoadAdmin: who asks a running informd is not kept from it by a config that has
 // mistakes, or by none, as long as it is known where to ask.
 func TestLoadAdmin(t *testing.T) {
-	const hint = "\ninformd: with --admin-listen HOST:PORT no config is needed"
+	const hint = "\ninformd: with --admin-socket PATH or --admin-listen HOST:PORT no config is needed"
 	for name, test := range map[string]struct {
 		body   string // "" is no file
 		listen string // "" is no flag
+		socket string // "" is no flag
 		want   config.Admin
 		fails  string
 	}{
 		"mistakes elsewhere": {
 			body: "resorces: []\nadmin: {listen: '127.0.0.1:1'}\nlog: {level: loud}\n",
-			want: config.Admin{Listen: "127.0.0.1:1"},
+			want: config.Admin{Listen: "127.0.0.1:1", Socket: "/var/lib/informd/admin.sock"},
 		},
-		"the default": {body: "resources: 1\n", want: config.Admin{Listen: "127.0.0.1:8080"}},
+		"the default": {body: "resources: 1\n", want: config.Admin{Listen: "127.0.0.1:8080", Socket: "/var/lib/informd/admin.sock"}},
 		"TLS goes with the flag": {
 			body: "a: b\nadmin: {listen: 'a:1', tls: {certFile: c, keyFile: k}}\n", listen: "b:2",
-			want: config.Admin{Listen: "b:2", TLS: config.AdminTLS{CertFile: "c", KeyFile: "k"}},
+			want: config.Admin{Listen: "b:2", Socket: "/var/lib/informd/admin.sock", TLS: config.AdminTLS{CertFile: "c", KeyFile: "k"}},
+		},
+		"beside the journal": {
+			body: "journal: {dir: /j, maxBytes: much}\nadmin: {listen: '127.0.0.1:1'}\n",
+			want: config.Admin{Listen: "127.0.0.1:1", Socket: "/j/admin.sock"},
+		},
+		"a socket": {
+			body: "journal: {dir: /j}\nadmin: {socket: /run/informd.sock}\n",
+			want: config.Admin{Listen: "127.0.0.1:8080", Socket: "/run/informd.sock"},
+		},
+		"no socket":         {body: "admin: {socket: ''}\n", want: config.Admin{Listen: "127.0.0.1:8080"}},
+		"no file, a socket": {socket: "/s", want: config.Admin{Listen: "127.0.0.1:8080", Socket: "/s"}},
+		"a token in clear": {
+			body:  "admin: {listen: ':1', tokenFile: /t}\n",
+			fails: `config.yaml:1:34: admin.tokenFile: ":1" is for other machines, too, and the token would cross the network in clear`,
+		},
+		"a token on this machine": {
+			body: "admin: {socket: '', tokenFile: /t}\n",
+			want: config.Admin{Listen: "127.0.0.1:8080", TokenFile: "/t"},
 		},
 		"no YAML":          {body: "a: [\n", fails: "config.yaml:"},
 		"no file":          {fails: "there is no such file" + hint},
-		"no YAML, a flag":  {body: "a: [\n", listen: "b:2", want: config.Admin{Listen: "b:2"}},
-		"no file, a flag":  {listen: "b:2", want: config.Admin{Listen: "b:2"}},
+		"no YAML, a flag":  {body: "a: [\n", listen: "b:2", want: config.Admin{Listen: "b:2", Socket: "/var/lib/informd/admin.sock"}},
+		"no file, a flag":  {listen: "b:2", want: config.Admin{Listen: "b:2", Socket: "/var/lib/informd/admin.sock"}},
 		"a bad flag":       {listen: "b", fails: "--admin-listen: admin.listen: "},
 		"a mistake in it":  {body: "admin: {lisen: x}\n", fails: `config.yaml:1:9: admin.lisen: unknown key (did you mean "listen"?)`},
 		"half of TLS":      {body: "admin: {tls: {certFile: c}}\n", fails: "certFile and keyFile go together"},
@@ -52,6 +71,9 @@ func TestLoadAdmin(t *testing.T) {
 			args := []string{"-c", path}
 			if test.listen != "" {
 				args = append(args, "--admin-listen", test.listen)
+			}
+			if test.socket != "" {
+				args = append(args, "--admin-socket", test.socket)
 			}
 			if err := flags.Parse(args); err != nil {
 				t.Fatal(err)

@@ -28,7 +28,7 @@ const (
 
 // flagsOf maps keys to the flags that set them.
 func flagsOf() map[string]string {
-	return map[string]string{"log.level": "log-level", "admin.listen": "admin-listen"}
+	return map[string]string{"log.level": "log-level", "admin.listen": "admin-listen", "admin.socket": "admin-socket"}
 }
 
 // AddFlags adds the flags that [Load] reads.
@@ -36,6 +36,7 @@ func AddFlags(flags *pflag.FlagSet) {
 	flags.StringP(flagConfig, "c", "", "config file (default: $"+envConfig+", else "+strings.Join(searched(), ", else ")+")")
 	flags.String("log-level", "", "debug, info, warn or error; overrides log.level of the config")
 	flags.String("admin-listen", "", `host:port of the admin server, "" for none; overrides admin.listen of the config`)
+	flags.String("admin-socket", "", `unix socket for the commands, "" for none; overrides admin.socket of the config`)
 }
 
 // outside is viper with the flags and the environment bound to it, by precedence.

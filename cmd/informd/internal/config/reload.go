@@ -24,7 +24,7 @@ func (c *Config) Replaces(next *Config) error {
 		for i, before := range fieldsOf(was) {
 			key := join(path, before.key)
 			switch {
-			case slices.Contains(reloadable(), key):
+			case slices.Contains(reloadable(), key), key == "admin.socket" && c.DefaultSocket() && next.DefaultSocket():
 			case before.value.Kind() == reflect.Struct && !isScalar(before.value):
 				walk(key, before.value, after[i].value)
 			case !reflect.DeepEqual(before.value.Interface(), after[i].value.Interface()):

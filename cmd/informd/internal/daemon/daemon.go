@@ -83,6 +83,11 @@ func New(o Options) (*Daemon, error) {
 		}
 	}
 	d.admin = admin.New(d.adminOptions(o.Version, d.registry))
+	for _, c := range d.admin.Collectors() {
+		if err := d.registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
 	return d, nil
 }
 

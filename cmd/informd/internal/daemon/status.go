@@ -14,7 +14,9 @@ import (
 // adminOptions tells the admin server whom to ask.
 func (d *Daemon) adminOptions(version string, metrics prometheus.Gatherer) admin.Options {
 	return admin.Options{
-		Listen: d.config.Admin.Listen, TLS: admin.TLS(d.config.Admin.TLS), Version: version, Cluster: d.config.Cluster,
+		Listen: d.config.Admin.Listen, TLS: admin.TLS(d.config.Admin.TLS), Hosts: d.config.Admin.Hosts, TokenFile: d.config.Admin.TokenFile,
+		Socket: d.config.Admin.Socket, SocketOptional: d.config.DefaultSocket(),
+		Version: version, Cluster: d.config.Cluster,
 		Targets: d.targets, Sinks: d.sinks, Journal: d.journalStatus, Standby: d.standby, Operator: operator{d},
 		Config:  func() admin.Config { return d.reloads.status(d.config.Path) },
 		Metrics: metrics, Logger: d.logger,

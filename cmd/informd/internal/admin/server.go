@@ -1,0 +1,230 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Options say where the server listens and whom it asks. The functions are
+// called for each request, concurrently.
+type Options struct {
+	// Listen is host:port; empty means no listener over TCP.
+	Listen string
+	// TLS encrypts the connections over TCP.
+	TLS TLS
+	// Hosts are names that informd is reached by over TCP, beside those that [ownName] allows.
+	Hosts []string
+	// TokenFile has the token of operators who ask over TCP; empty refuses them.
+	TokenFile string
+	// Socket is the path of the unix socket for operators; empty means none. If
+	// SocketOptional is set, informd runs without a socket that it cannot make.
+	Socket           string
+	SocketOptional   bool
+	Version, Cluster string
+	Targets          func() []Target
+	Sinks            func() []Sink
+	Journal          func() Journal
+	// Config tells of the config in use; nil if there is nothing to tell.
+	Config func() Config
+	// Standby names the informd that this one waits for, "" if it works itself.
+	Standby func() string
+	// Operator serves requests that change something; nil refuses them.
+	Operator Operator
+	Metrics  prometheus.Gatherer
+	Logger   *slog.Logger
+}
+
+func (o *Options) standby() string {
+	if o.Standby == nil {
+		return ""
+	}
+	return o.Standby()
+}
+
+func (o *Options) config() *Config {
+	if o.Config == nil {
+		return nil
+	}
+	c := o.Config()
+	return &c
+}
+
+// Server is the admin server.
+type Server struct {
+	options Options
+	started time.Time
+	refused *prometheus.CounterVec
+	warned  atomic.Int64 // when a refused request was logged last
+	running []running
+	address string
+}
+
+// running is a listener with its server.
+type running struct {
+	http   *http.Server
+	served chan struct{} // closed when serving has ended
+}
+
+// New makes a server; it does not listen yet.
+func New(o Options) *Server {
+	return &Server{options: o, started: time.Now(), refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "informd_admin_refused_total", Help: "Requests that the admin server refused, by reason.",
+	}, []string{"reason"})}
+}
+
+// Collectors are the server's own metrics.
+func (s *Server) Collectors() []prometheus.Collector { return []prometheus.Collector{s.refused} }
+
+// handler serves the requests that come through a door.
+func (s *Server) handler(d *door) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.Handle("GET /status", s.guarded(d.reading, http.HandlerFunc(s.status)))
+	mux.Handle("GET /metrics", s.guarded(d.reading, promhttp.HandlerFor(s.options.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 4})))
+	if s.options.Operator != nil {
+		s.operate(mux, d)
+	}
+	return mux
+}
+
+// guarded serves the requests that check does not refuse.
+func (s *Server) guarded(check func(*http.Request) *refusal, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refused := check(r)
+		if refused == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		s.refused.WithLabelValues(refused.reason).Inc()
+		now, last := time.Now().Unix(), s.warned.Load()
+		if now-last >= 60 && s.warned.CompareAndSwap(last, now) {
+			s.options.Logger.Warn("admin request refused; informd logs one a minute and counts all in informd_admin_refused_total",
+				"path", r.URL.Path, "peer", r.RemoteAddr, "reason", refused.text)
+		}
+		http.Error(w, refused.text, refused.code)
+	})
+}
+
+// Start begins to listen and serves in the background. An address that cannot be
+// used, or files that are not sound, are an error here.
+func (s *Server) Start() error {
+	err := s.startTCP()
+	if err == nil {
+		err = s.startSocket()
+	}
+	if err != nil {
+		return errors.Join(err, s.close())
+	}
+	return nil
+}
+
+func (s *Server) startTCP() error {
+	o := s.options
+	if o.Listen == "" {
+		return nil
+	}
+	h := s.newHTTP(&door{encrypted: o.TLS.Wanted(), local: onLoopback(o.Listen), hosts: o.Hosts, tokenFile: o.TokenFile})
+	serve := h.Serve
+	if o.TLS.Wanted() {
+		own, err := newIdentity(o.TLS, o.Logger)
+		if err != nil {
+			return fmt.Errorf("serve admin on %s: %w", o.Listen, err)
+		}
+		h.TLSConfig = own.serve()
+		serve = func(l net.Listener) error { return h.ServeTLS(l, "", "") }
+	}
+	if o.TokenFile != "" {
+		if _, err := ReadToken(o.TokenFile); err != nil {
+			return fmt.Errorf("serve admin on %s: %w", o.Listen, err)
+		}
+	}
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", o.Listen)
+	if err != nil {
+		return fmt.Errorf("serve admin on %s: %w: choose another with admin.listen or --admin-listen", o.Listen, err)
+	}
+	s.address = l.Addr().String()
+	s.run(h, l, serve)
+	return nil
+}
+
+func (s *Server) startSocket() error {
+	if s.options.Socket == "" {
+		return nil
+	}
+	l, err := listenSocket(s.options.Socket)
+	switch {
+	case err == nil:
+		h := s.newHTTP(&door{socket: true})
+		s.run(h, l, h.Serve)
+		return nil
+	case s.options.SocketOptional:
+		s.options.Logger.Warn("admin socket not available; informd runs without operator commands over it (set admin.socket)", "path", s.options.Socket, "err", err)
+		return nil
+	default:
+		return fmt.Errorf("serve admin on admin.socket %s: %w", s.options.Socket, err)
+	}
+}
+
+func (s *Server) newHTTP(d *door) *http.Server {
+	return &http.Server{
+		Handler:           s.handler(d),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10,
+		ErrorLog:       slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// run serves in the background.
+func (s *Server) run(h *http.Server, l net.Listener, serve func(net.Listener) error) {
+	served := make(chan struct{})
+	s.running = append(s.running, running{h, served})
+	go func() {
+		defer close(served)
+		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.options.Logger.Error("admin server ended", "err", err)
+		}
+	}()
+}
+
+// onLoopback reports whether an address is one of this machine alone.
+func onLoopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Address is where a started server listens over TCP, empty if it does not.
+func (s *Server) Address() string { return s.address }
+
+// Shutdown ends the server; requests under way have until ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	var errs []error
+	for _, one := range s.running {
+		if err := one.http.Shutdown(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("shut down admin server: %w", err), one.http.Close())
+		}
+		<-one.served
+	}
+	return errors.Join(errs...)
+}
+
+// close ends the server at once.
+func (s *Server) close() error {
+	var errs []error
+	for _, one := range s.running {
+		errs = append(errs, one.http.Close())
+		<-one.served
+	}
+	return errors.Join(errs...)
+}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -63,7 +62,8 @@ type Server struct {
 	options Options
 	started time.Time
 	refused *prometheus.CounterVec
-	warned  atomic.Int64 // when a refused request was logged last
+	closed  prometheus.Counter
+	warned  minutely
 	running []running
 	address string
 }
@@ -78,19 +78,23 @@ type running struct {
 func New(o Options) *Server {
 	return &Server{options: o, started: time.Now(), refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "informd_admin_refused_total", Help: "Requests that the admin server refused, by reason.",
-	}, []string{"reason"})}
+	}, []string{"reason"}), closed: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "informd_admin_connections_closed_total", Help: "Connections that the admin server closed because too many were open.",
+	})}
 }
 
 // Collectors are the server's own metrics.
-func (s *Server) Collectors() []prometheus.Collector { return []prometheus.Collector{s.refused} }
+func (s *Server) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{s.refused, s.closed}
+}
 
 // handler serves the requests that come through a door.
 func (s *Server) handler(d *door) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.Handle("GET /status", s.guarded(d.reading, http.HandlerFunc(s.status)))
-	mux.Handle("GET /metrics", s.guarded(d.reading, promhttp.HandlerFor(s.options.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 4})))
+	mux.Handle("GET /status", s.guarded(d.reading, s.limited(http.HandlerFunc(s.status))))
+	mux.Handle("GET /metrics", s.guarded(d.reading, promhttp.HandlerFor(s.options.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: maxReaders})))
 	if s.options.Operator != nil {
 		s.operate(mux, d)
 	}
@@ -106,8 +110,7 @@ func (s *Server) guarded(check func(*http.Request) *refusal, next http.Handler) 
 			return
 		}
 		s.refused.WithLabelValues(refused.reason).Inc()
-		now, last := time.Now().Unix(), s.warned.Load()
-		if now-last >= 60 && s.warned.CompareAndSwap(last, now) {
+		if s.warned.first() {
 			s.options.Logger.Warn("admin request refused; informd logs one a minute and counts all in informd_admin_refused_total",
 				"path", r.URL.Path, "peer", r.RemoteAddr, "reason", refused.text)
 		}
@@ -180,18 +183,21 @@ func (s *Server) newHTTP(d *door) *http.Server {
 		Handler:           s.handler(d),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10,
+		MaxHeaderBytes: maxHeader,
+		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ErrorLog:       slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
 	}
 }
 
 // run serves in the background.
 func (s *Server) run(h *http.Server, l net.Listener, serve func(net.Listener) error) {
+	bound := &conns{Listener: l, logger: s.options.Logger, closed: s.closed, open: make(map[net.Conn]*usage)}
+	h.ConnState = bound.changed
 	served := make(chan struct{})
 	s.running = append(s.running, running{h, served})
 	go func() {
 		defer close(served)
-		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(bound); !errors.Is(err, http.ErrServerClosed) {
 			s.options.Logger.Error("admin server ended", "err", err)
 		}
 	}()

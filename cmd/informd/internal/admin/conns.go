@@ -1,0 +1,148 @@
+package admin
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	// maxConns bounds the open connections of a listener, 10 MiB with their buffers.
+	maxConns = 256
+	// maxStreams bounds the requests of one connection with HTTP/2.
+	maxStreams = 8
+	// maxHeader bounds the header of a request, in bytes.
+	maxHeader = 16 << 10
+	// maxReaders bounds the answers of one kind under way: each is as large as the status.
+	maxReaders = 4
+)
+
+// conns is a listener with a bound of open connections. Beyond the bound it closes a
+// connection of the peer that has the most of them: one that waits for a request before
+// one that serves one, and the oldest first. So a peer that floods informd shuts out
+// itself, and not the probes of the kubelet.
+type conns struct {
+	net.Listener
+	logger *slog.Logger
+	closed prometheus.Counter
+	warned minutely
+
+	mu   sync.Mutex
+	open map[net.Conn]*usage
+}
+
+// usage is what is known of an open connection.
+type usage struct {
+	peer  string
+	busy  bool
+	since time.Time
+}
+
+// counted is a connection that leaves its listener's count when it is closed.
+type counted struct {
+	net.Conn
+	of *conns
+}
+
+// Accept implements net.Listener.
+func (c *conns) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	peer := conn.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(peer); err == nil {
+		peer = host
+	}
+	one := &counted{conn, c}
+	if excess := c.add(one, peer); excess != nil {
+		c.closed.Inc()
+		if c.warned.first() {
+			c.logger.Warn("admin connections closed, too many are open; informd logs one a minute and counts all in informd_admin_connections_closed_total",
+				"most", maxConns, "peer", excess.RemoteAddr().String())
+		}
+		_ = excess.Close() // the peer sees it
+	}
+	return one, nil
+}
+
+// add counts a connection and returns the one to close for it, nil if none has to be.
+func (c *conns) add(conn net.Conn, peer string) (excess net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[conn] = &usage{peer: peer, since: time.Now()}
+	if len(c.open) <= maxConns {
+		return nil
+	}
+	peers := make(map[string]int)
+	for _, u := range c.open {
+		peers[u.peer]++
+	}
+	for one, u := range c.open {
+		if excess == nil || before(peers, u, c.open[excess]) {
+			excess = one
+		}
+	}
+	delete(c.open, excess)
+	return excess
+}
+
+// before reports whether a is closed before b.
+func before(peers map[string]int, a, b *usage) bool {
+	switch {
+	case peers[a.peer] != peers[b.peer]:
+		return peers[a.peer] > peers[b.peer]
+	case a.busy != b.busy:
+		return b.busy
+	}
+	return a.since.Before(b.since)
+}
+
+// changed follows the connections of an [http.Server].
+func (c *conns) changed(conn net.Conn, state http.ConnState) {
+	if encrypted, ok := conn.(*tls.Conn); ok {
+		conn = encrypted.NetConn()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if u := c.open[conn]; u != nil {
+		u.busy, u.since = state == http.StateActive, time.Now()
+	}
+}
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.open, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// limited serves so many requests at a time and refuses more.
+func (s *Server) limited(next http.Handler) http.Handler {
+	turns := make(chan struct{}, maxReaders)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
+			next.ServeHTTP(w, r)
+		default:
+			s.refused.WithLabelValues("busy").Inc()
+			http.Error(w, "too many requests at a time: ask again", http.StatusServiceUnavailable)
+		}
+	})
+}
+
+// minutely is true once a minute.
+type minutely struct{ last atomic.Int64 }
+
+func (m *minutely) first() bool {
+	now, last := time.Now().Unix(), m.last.Load()
+	return now-last >= 60 && m.last.CompareAndSwap(last, now)
+}

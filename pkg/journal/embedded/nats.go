@@ -42,7 +42,9 @@ func (s *Server) options(maxStore int64, accounts []*server.Account) (*server.Op
 		DisableJetStreamBanner: true,
 		SyncAlways:             s.config.SyncAlways,
 		MaxPayload:             maxPayload,
-		NoSublistCache:         true, // every object is a subject: it would only be filled and emptied
+		// The gate bounds the consumers of readers; informd's own are bounded by its work.
+		JetStreamLimits: server.JSLimitOpts{DefaultMaxConsumers: -1},
+		NoSublistCache:  true, // every object is a subject: it would only be filled and emptied
 		Nkeys: []*server.NkeyUser{{
 			Nkey:                   s.identity.public,
 			AllowedConnectionTypes: map[string]struct{}{"IN_PROCESS": {}},
@@ -64,7 +66,8 @@ func (s *Server) options(maxStore int64, accounts []*server.Account) (*server.Op
 	o.NoAuthUser = readerUser
 	o.Nkeys = append(o.Nkeys, &server.NkeyUser{
 		Nkey: s.gatekeeper.public, Account: s.readers, AllowedConnectionTypes: map[string]struct{}{"IN_PROCESS": {}},
-		Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.>"}}},
+		// It answers where a reader says, but never with a request.
+		Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.API.>", "$JS.ACK.>"}}},
 	})
 	return o, nil
 }

@@ -58,7 +58,10 @@ func (s *Server) serve(ctx context.Context, inspection *inspection) error {
 		return err
 	}
 	s.conn = conn
-	if s.gate, err = s.openGate(); err != nil {
+	if err = s.dropReaders(ctx); err == nil {
+		s.gate, err = s.openGate()
+	}
+	if err != nil {
 		conn.Close()
 		s.take("")
 		return err

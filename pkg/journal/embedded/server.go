@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
 )
 
 // Server is a nats-server in this process, with a guard that keeps it working.
@@ -24,8 +25,9 @@ type Server struct {
 	// Of the listener:
 	readers    *server.Account // of the server that was started last; of launch and the guard alone
 	gatekeeper identity
-	gate       *gate // nil if there is none
-	port       int   // of the listener, chosen at the first start; used by launch alone
+	gate       *gate  // nil if there is none
+	pulls      string // what the subjects of pulls that the gate lets through begin with
+	port       int    // of the listener, chosen at the first start; used by launch alone
 
 	stop     context.CancelFunc
 	guarding sync.WaitGroup
@@ -85,6 +87,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		lock:       lock,
 		identity:   login,
 		gatekeeper: gatekeeper,
+		pulls:      "$JS.INFORMD." + nuid.Next(),
 		holder:     holder{dir: c.Dir, prefix: c.Stream, store: storeIn(c.Dir), logger: c.Logger},
 	}
 	s.close = sync.OnceValue(s.shutDown)

@@ -147,7 +147,10 @@ func (s *Server) whyRestart(w *watch, d disk, sick map[string]string) string {
 		return "the embedded nats-server does not run"
 	case !running.JetStreamEnabled():
 		return "JetStream has switched itself off"
+	case s.config.Listen != "" && running.Addr() == nil:
+		return "its listener is not open"
 	}
+	s.freePlaces(running)
 	if sickness := s.sickness(w, sick); sickness != "" {
 		if w.sick++; w.sick >= sickLooks {
 			return sickness
@@ -194,6 +197,9 @@ func (s *Server) restart(ctx context.Context, why string) {
 		srv, launchErr := s.launch(ctx)
 		if launchErr == nil {
 			s.put(srv)
+			launchErr = s.admit(ctx, srv)
+		}
+		if launchErr == nil {
 			s.logger.Info("the embedded nats-server serves again", "dir", s.config.Dir)
 			return
 		}

@@ -4,16 +4,40 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // serverLogger hands the server's lines on. What the server calls a notice is
 // about its own start and stop, and of no interest in a program's log. A line that is
-// no trouble of the server is worth less than the server thinks: see worth.
+// no trouble of the server is worth less than the server thinks: see worth. Lines about
+// clients, which clients cause, are bounded.
 type serverLogger struct {
 	logger *slog.Logger
-	fatal  atomic.Pointer[string] // the last reason for which the server gave up
+	fatal  atomic.Pointer[string] // the reason for which the server gave up
+	client *regexp.Regexp         // how the server names a client in a line
+	floods chan<- uint64          // takes clients whose requests are refused without end
+
+	mu sync.Mutex
+	// minute and second are when the counts began.
+	minute, second time.Time
+	lines, omitted int
+	refused        map[uint64]int // requests of the second, by client
+}
+
+const (
+	// linesPerMinute bounds the lines about clients.
+	linesPerMinute = 10
+	// refusedPerSecond bounds the refused requests of a client.
+	refusedPerSecond = 100
+)
+
+func newServerLogger(logger *slog.Logger, floods chan<- uint64) *serverLogger {
+	return &serverLogger{logger: logger, floods: floods, client: regexp.MustCompile(`\bcid:([0-9]+)\b`), refused: make(map[uint64]int)}
 }
 
 func (l *serverLogger) log(level slog.Level, format string, args []any) {
@@ -25,7 +49,49 @@ func (l *serverLogger) log(level slog.Level, format string, args []any) {
 // logWorth is log for what the server takes for trouble.
 func (l *serverLogger) logWorth(level slog.Level, format string, args []any) {
 	text := fmt.Sprintf(format, args...)
-	l.log(worth(level, text), "%s", []any{text})
+	level = worth(level, text)
+	if found := l.client.FindStringSubmatch(text); found != nil && level >= slog.LevelWarn && l.spare(found[1], text) {
+		return
+	}
+	l.log(level, "%s", []any{text})
+}
+
+// spare reports whether a line about a client is one too many.
+func (l *serverLogger) spare(client, text string) bool {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.second) >= time.Second {
+		l.second = now
+		clear(l.refused)
+	}
+	if cid, err := strconv.ParseUint(client, 10, 64); err == nil && strings.Contains(text, "Violation") {
+		if l.refused[cid]++; l.refused[cid] == refusedPerSecond {
+			select {
+			case l.floods <- cid:
+			default: // the next second counts again
+			}
+		}
+	}
+	if now.Sub(l.minute) >= time.Minute {
+		if l.omitted > 0 {
+			l.logger.Warn("lines about clients of journal.listen omitted", "lines", l.omitted)
+		}
+		l.minute, l.lines, l.omitted = now, 0, 0
+	}
+	if l.lines++; l.lines <= linesPerMinute {
+		return false
+	}
+	l.omitted++
+	return true
+}
+
+// flood says that a connection was closed, as often as other lines about clients.
+func (l *serverLogger) flood() {
+	const text = "a client of journal.listen was disconnected: informd refused more than 100 requests of it in a second"
+	if !l.spare("", text) {
+		l.logger.Warn(text)
+	}
 }
 
 // worth is the level of a line that the server has at that level.

@@ -24,8 +24,13 @@ const (
 	// reconnectWait is how long the connection waits between two attempts while
 	// the server is started anew.
 	reconnectWait = 100 * time.Millisecond
-	// readyTimeout is for the moment between the end of the start and the listener.
+	// readyTimeout bounds the wait for the process's own connections to a server that runs.
 	readyTimeout = 10 * time.Second
+	// maxReaders bounds the connections over the listener, ownConns are the others.
+	maxReaders = 64
+	ownConns   = 2
+	// maxFloods bounds the connections that wait for their end.
+	maxFloods = 16
 )
 
 // options are those of every server that this process starts on the directory, which
@@ -60,7 +65,8 @@ func (s *Server) options(maxStore int64, accounts []*server.Account) (*server.Op
 	if port == 0 {
 		port = cmp.Or(s.port, server.RANDOM_PORT) // the same one again after a restart
 	}
-	o.DontListen, o.Host, o.Port = false, host, port
+	o.Host, o.Port = host, port // see admit
+	o.MaxConn = maxReaders + ownConns
 	o.Accounts = accounts
 	o.Users = []*server.User{{Username: readerUser, Account: s.readers, Permissions: readOnly()}}
 	o.NoAuthUser = readerUser
@@ -90,8 +96,8 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the embedded nats-server: %w", err)
 	}
-	log := &serverLogger{logger: s.logger}
-	srv.SetLogger(log, false, false)
+	s.log.fatal.Store(nil)
+	srv.SetLogger(s.log, false, false)
 	started := make(chan struct{})
 	go func() {
 		defer close(started)
@@ -104,14 +110,14 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 		shutDown(srv)
 		return nil, fmt.Errorf("start the embedded nats-server: %w", context.Cause(ctx))
 	}
-	reason := log.fatal.Load()
+	reason := s.log.fatal.Load()
 	if reason == nil {
 		if err := s.enableJournal(srv); err != nil {
 			text := err.Error()
 			reason = &text
 		}
 	}
-	if reason == nil && !(srv.JetStreamEnabled() && srv.ReadyForConnections(readyTimeout)) {
+	if reason == nil && !srv.JetStreamEnabled() {
 		unknown := "it is not ready after its start"
 		reason = &unknown
 	}
@@ -119,10 +125,71 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 		shutDown(srv)
 		return nil, fmt.Errorf("start the embedded nats-server on journal.dir %s: %s", s.config.Dir, *reason)
 	}
+	return srv, nil
+}
+
+// admit opens the listener of a server that runs. The process's own connections come
+// first: readers may take all the others that the server allows.
+func (s *Server) admit(ctx context.Context, srv *server.Server) error {
+	if s.config.Listen == "" {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for !s.conn.IsConnected() || !s.gate.readers.IsConnected() {
+		select {
+		case <-poll.C:
+		case <-limited.Done():
+			return fmt.Errorf("connect to the embedded nats-server: %w", limited.Err())
+		}
+	}
+	listening := make(chan struct{})
+	srv.AcceptLoop(listening)
+	<-listening
+	if reason := s.log.fatal.Load(); reason != nil {
+		return fmt.Errorf("start the embedded nats-server on journal.dir %s: %s", s.config.Dir, *reason)
+	}
 	if address, ok := srv.Addr().(*net.TCPAddr); ok {
 		s.port = address.Port
 	}
-	return srv, nil
+	return nil
+}
+
+// freePlaces closes the connections of readers if the process's own cannot come back to a
+// server that runs.
+func (s *Server) freePlaces(srv *server.Server) {
+	if s.config.Listen == "" || s.conn.IsConnected() && s.gate.readers.IsConnected() || srv.NumClients() < maxReaders {
+		return
+	}
+	all, err := srv.Connz(&server.ConnzOptions{Username: true, Limit: maxReaders + ownConns})
+	if err != nil {
+		return // it is asked again at the next tick
+	}
+	for _, c := range all.Conns {
+		if c.AuthorizedUser != s.identity.public && c.AuthorizedUser != s.gatekeeper.public {
+			_ = srv.DisconnectClientByID(c.Cid) // it may be gone
+		}
+	}
+	s.logger.Warn("connections of readers closed: informd's own connection needs a place", "connections", len(all.Conns))
+}
+
+// endFloods closes the connections of readers that send refused requests without end.
+func (s *Server) endFloods(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case cid := <-s.floods:
+			s.mu.Lock()
+			srv := s.running
+			s.mu.Unlock()
+			if srv != nil && srv.DisconnectClientByID(cid) == nil {
+				s.log.flood()
+			}
+		}
+	}
 }
 
 // shutDown stops a server and waits until it is done.

@@ -70,6 +70,9 @@ func (s *Server) serve(ctx context.Context, inspection *inspection) error {
 	if err == nil && len(unserved) > 0 {
 		err = s.serveWithout(ctx, inspection, unserved)
 	}
+	if err == nil {
+		err = s.admit(ctx, s.running)
+	}
 	if err != nil {
 		s.gate.close()
 		conn.Close()

@@ -27,7 +27,9 @@ type Server struct {
 	gatekeeper identity
 	gate       *gate  // nil if there is none
 	pulls      string // what the subjects of pulls that the gate lets through begin with
-	port       int    // of the listener, chosen at the first start; used by launch alone
+	port       int    // of the listener, chosen at the first start; used by launch and admit alone
+	log        *serverLogger
+	floods     chan uint64 // connections of readers that are to be closed
 
 	stop     context.CancelFunc
 	guarding sync.WaitGroup
@@ -87,9 +89,11 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		lock:       lock,
 		identity:   login,
 		gatekeeper: gatekeeper,
+		floods:     make(chan uint64, maxFloods),
 		pulls:      "$JS.INFORMD." + nuid.Next(),
 		holder:     holder{dir: c.Dir, prefix: c.Stream, store: storeIn(c.Dir), logger: c.Logger},
 	}
+	s.log = newServerLogger(s.logger, s.floods)
 	s.close = sync.OnceValue(s.shutDown)
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, lock.release())
@@ -112,6 +116,7 @@ func (s *Server) open(ctx context.Context) error {
 	guarded, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
 	s.guarding.Go(func() { s.guard(guarded) })
+	s.guarding.Go(func() { s.endFloods(guarded) })
 	if !inspection.verified {
 		s.guarding.Go(func() { s.scrub(guarded) })
 	}

@@ -27,7 +27,8 @@ type Config struct {
 	TokenFile string `yaml:"tokenFile"`
 	TLS       TLS    `yaml:"tls"`
 	// AllowPlaintext permits a password or token on a connection that need not
-	// be encrypted, to a server that is not on this machine. It also permits to
+	// be encrypted, to a server that is not on this machine, and events without a
+	// warning. It also permits to
 	// connect, without encryption, to further servers that the first ones name;
 	// otherwise only those in URL are used, unless all of them are encrypted.
 	AllowPlaintext bool `yaml:"allowPlaintext"`
@@ -108,6 +109,20 @@ func (c *Config) validateCredentials() []sink.Problem {
 			"use tls://, credsFile or nkeyFile, or set allowPlaintext: true"})
 	}
 	return problems
+}
+
+// Exposed returns the key and the host of a server on another machine to which a connection
+// is not encrypted, unless the user allows it.
+func (c *Config) Exposed() (key, host string) {
+	if c.AllowPlaintext {
+		return "", ""
+	}
+	for _, s := range c.servers() {
+		if u, err := url.Parse(s); err == nil && u.Host != "" && !c.encrypted(u) && !loopback(u.Hostname()) {
+			return "url", u.Hostname()
+		}
+	}
+	return "", ""
 }
 
 // allEncrypted says whether no connection to a server in URL can be in the clear.

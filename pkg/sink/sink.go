@@ -67,6 +67,15 @@ type Exclusive interface {
 	Exclusive() (key, name string)
 }
 
+// Exposer is a [Config] whose sinks may send events over the network in clear.
+type Exposer interface {
+	Config
+	// Exposed returns the key of the option, and a host of another machine to which events
+	// go without encryption. Both are empty if there is none, or if the user allows it. It
+	// is asked only if Validate has no complaint about the key.
+	Exposed() (key, host string)
+}
+
 // Problem is one mistake in a sink's options.
 type Problem struct {
 	// Key is the path of the key below the sink's entry, "url" or "headers.X-A";

@@ -60,7 +60,7 @@ type Config struct {
 	SASL        SASL   `yaml:"sasl"`
 	TLS         TLS    `yaml:"tls"`
 	// AllowPlaintext permits a password or token on a connection without TLS to a
-	// broker that is not on this machine.
+	// broker that is not on this machine, and events without a warning.
 	AllowPlaintext bool `yaml:"allowPlaintext"`
 }
 

@@ -100,6 +100,19 @@ func (c *Config) endangers(host string) bool {
 	return c.SASL.exposes() && !c.TLS.wanted() && !c.AllowPlaintext && !loopback(host)
 }
 
+// Exposed implements [sink.Exposer].
+func (c *Config) Exposed() (key, host string) {
+	if c.TLS.wanted() || c.AllowPlaintext {
+		return "", ""
+	}
+	for _, broker := range c.Brokers {
+		if host, _, err := splitAddress(broker); err == nil && !loopback(host) {
+			return "brokers", host
+		}
+	}
+	return "", ""
+}
+
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

@@ -21,6 +21,7 @@ func (r *reading) check(c *Config) {
 	r.checkResources(c.Resources)
 	r.checkSinks(c)
 	r.checkCluster(c)
+	r.checkPlaintext(c)
 }
 
 func (r *reading) checkKubernetes(k Kubernetes) {
@@ -41,10 +42,37 @@ func (r *reading) checkAdmin(c *Config) {
 	if !r.given("admin.socket") && c.Journal.Dir != "" {
 		a.Socket = filepath.Join(c.Journal.Dir, socketName)
 	}
-	if a.TokenFile != "" && a.TLS.CertFile == "" && !local(a.Listen) {
-		r.fail("admin.tokenFile", "%s is for other machines, too, and the token would cross the network in clear: set admin.tls, or an address of this machine", quote(a.Listen))
-	}
 	r.checkAdminTLS(a.TLS)
+}
+
+// plaintext is the advice of every warning about data that cross the network in clear.
+const plaintext = "set tls, or allowPlaintext: true if the network is yours alone"
+
+// checkPlaintext is the one rule for connections to other machines without encryption: a
+// password or token there is a mistake, as it is for the sinks, and so is a webhook; all
+// other data are worth a warning. allowPlaintext permits both.
+func (r *reading) checkPlaintext(c *Config) {
+	a := c.Admin
+	switch {
+	case local(a.Listen), a.TLS.CertFile != "", a.AllowPlaintext, r.bad("admin.listen"):
+	case a.TokenFile != "":
+		r.fail("admin.tokenFile", "would cross the network in clear, as admin.listen %s is for other machines, too; %s", quote(a.Listen), plaintext)
+	default:
+		r.warn(r.place("admin.listen"), "admin.listen", "%s serves status and metrics to other machines in clear, to everybody; %s", quote(a.Listen), plaintext)
+	}
+	if _, host := c.Journal.Exposed(); host != "" && c.Journal.Type == JournalNATS && !r.bad("journal.url") {
+		r.warn(r.place("journal.url"), "journal.url", "events cross the network to %s in clear; %s", quote(host), plaintext)
+	}
+	for i, s := range c.Sinks {
+		e, ok := s.Options.(sink.Exposer)
+		if !ok {
+			continue
+		}
+		key, host := e.Exposed()
+		if path := index("sinks", i) + "." + key; host != "" && !r.bad(path) {
+			r.warn(r.place(path), path, "events cross the network to %s in clear; %s", quote(host), plaintext)
+		}
+	}
 }
 
 // local reports whether host:port is an address of this machine alone, or none.

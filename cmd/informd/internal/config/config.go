@@ -212,6 +212,9 @@ type Admin struct {
 	Hosts []string `yaml:"hosts"`
 
 	TLS AdminTLS `yaml:"tls"`
+	// AllowPlaintext permits Listen to serve other machines without TLS: status and metrics
+	// without a warning, and a token.
+	AllowPlaintext bool `yaml:"allowPlaintext"`
 }
 
 // DefaultSocket reports whether admin.socket is where it is by default.

@@ -36,6 +36,7 @@ func LoadAdmin(from Source) (Admin, error) {
 	}
 	r.override(root, over)
 	r.checkAdmin(c)
+	r.checkPlaintext(c)
 	r.problems.list = slices.DeleteFunc(r.problems.list, func(e Error) bool { return !inAdmin(e.Key) })
 	return c.Admin, r.err()
 }

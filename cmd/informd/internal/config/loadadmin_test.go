@@ -44,7 +44,7 @@ func TestLoadAdmin(t *testing.T) {
 		"no file, a socket": {socket: "/s", want: config.Admin{Listen: "127.0.0.1:8080", Socket: "/s"}},
 		"a token in clear": {
 			body:  "admin: {listen: ':1', tokenFile: /t}\n",
-			fails: `config.yaml:1:34: admin.tokenFile: ":1" is for other machines, too, and the token would cross the network in clear`,
+			fails: `config.yaml:1:34: admin.tokenFile: would cross the network in clear, as admin.listen ":1" is for other machines, too`,
 		},
 		"a token on this machine": {
 			body: "admin: {socket: '', tokenFile: /t}\n",

@@ -128,6 +128,15 @@ func TestDirectoriesAreWritable(t *testing.T) {
 	})
 }
 
+// A warning that everybody gets is one that nobody reads.
+func TestConfigsGiveNoWarning(t *testing.T) {
+	eachKustomization(t, func(t *testing.T, d deployment) {
+		for _, w := range informdOf(t, d).config.Warnings {
+			t.Error(w)
+		}
+	})
+}
+
 // The probes, the container's port and admin.listen are one thing in three places.
 func TestProbesReachTheAdminServer(t *testing.T) {
 	eachKustomization(t, func(t *testing.T, d deployment) {

@@ -51,7 +51,7 @@ func (r *Rig) startInformd(ctx context.Context, i int, kubeconfig string) error 
 		r.closing(func() error { port.Release(); return nil })
 		admin = port.Address()
 		config := r.configPath(i)
-		if err := os.WriteFile(config, []byte(r.config(kubeconfig, admin)), 0o600); err != nil {
+		if err := os.WriteFile(config, []byte(r.config(kubeconfig, admin, r.dir.Join(name+".sock"))), 0o600); err != nil {
 			return err
 		}
 		args = []string{"run", "--config", config}
@@ -92,7 +92,7 @@ func (r *Rig) writeKubeconfig() (string, error) {
 }
 
 // config is informd's.
-func (r *Rig) config(kubeconfig, admin string) string {
+func (r *Rig) config(kubeconfig, admin, socket string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cluster: chaos\nkubernetes: {kubeconfig: %q}\nresources:\n", kubeconfig)
 	b.WriteString(r.resources())
@@ -108,8 +108,8 @@ func (r *Rig) config(kubeconfig, admin string) string {
   - {name: file, type: file, path: %q, maxSize: 100GiB}
   - {name: bus, type: nats, url: %q, jetstream: true, stream: %s, subjectPrefix: %s, historyPerObject: 0}
   - {name: hook, type: webhook, url: %q, timeout: 2s, batch: 20}
-admin: {listen: %q}
-`, r.eventsPath(), "nats://"+r.busLink.Address(), busStream, busPrefix, r.hook.URL(), admin)
+admin: {listen: %q, socket: %q}
+`, r.eventsPath(), "nats://"+r.busLink.Address(), busStream, busPrefix, r.hook.URL(), admin, socket)
 	fmt.Fprintf(&b, "redaction: {keyFile: %q}\n", r.redactionKey())
 	return b.String()
 }

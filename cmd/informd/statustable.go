@@ -67,6 +67,8 @@ func targetRows(targets []admin.Target, now time.Time) [][]string {
 		reason := ""
 		if t.State != string(dynwatch.Live) {
 			reason = shortened(t.Reason)
+		} else if t.BlockedSince != nil && now.Sub(*t.BlockedSince) >= time.Second {
+			reason = "waits for the journal since " + age(now.Sub(*t.BlockedSince))
 		}
 		rows = append(rows, []string{
 			t.Target, t.Version, t.Mode, t.State, strconv.Itoa(t.Objects), perSecond(t.EventsPerSecond), since(t.LastProgress, now), reason,

@@ -38,12 +38,12 @@ func (t *target) emit(ctx context.Context, e event.Event) error {
 // reader of the log is to read history first.
 func (t *target) flush(ctx context.Context) error {
 	for rest := t.pending.events; len(rest) > 0; {
-		t.status.blocked.Store(true)
+		t.status.block()
 		n, err := t.awaitReaders(ctx, rest)
 		if err == nil {
 			err = t.options.Log.Append(ctx, rest[:n])
 		}
-		t.status.blocked.Store(false)
+		t.status.unblock()
 		t.status.beatNow()
 		if err != nil {
 			return fmt.Errorf("%w: %w", errLog, err)

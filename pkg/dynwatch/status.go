@@ -64,6 +64,8 @@ type TargetStatus struct {
 	// stands still only if the loop hangs. Blocked: it waits for room in the log.
 	Beat    time.Time
 	Blocked bool
+	// BlockedSince is since when, zero if it is not blocked.
+	BlockedSince time.Time
 	// Events counts what was appended, by operation; Rejected what could not be
 	// passed on; Unchanged the states that change gates held back; Watches how often a watch was opened; Failures the requests and
 	// watches that ended in an error.
@@ -93,9 +95,10 @@ type TargetStatus struct {
 
 // status is the part of a target that others may look at while it runs.
 type status struct {
-	objects, rv, epoch      atomic.Uint64
-	progress, beat          atomic.Int64 // Unix nanoseconds
-	blocked, looked, synced atomic.Bool
+	objects, rv, epoch atomic.Uint64
+	progress, beat     atomic.Int64 // Unix nanoseconds
+	blocked            atomic.Int64 // Unix nanoseconds, since when; 0: it is not
+	looked, synced     atomic.Bool
 	// gone: the resource has not been served for long enough, and nothing is left to
 	// tell of its objects.
 	gone                        atomic.Bool
@@ -192,6 +195,12 @@ func (st *status) audited(divergences int) {
 	st.lastAudit.Store(time.Now().UnixNano())
 }
 
+// block says that the target waits for the log from now on.
+func (st *status) block() { st.blocked.Store(time.Now().UnixNano()) }
+
+// unblock says that it waits no longer.
+func (st *status) unblock() { st.blocked.Store(0) }
+
 func (st *status) snapshot() TargetStatus {
 	st.mu.Lock()
 	s := st.shown
@@ -202,7 +211,10 @@ func (st *status) snapshot() TargetStatus {
 	if p := st.progress.Load(); p != 0 {
 		s.Progress = time.Unix(0, p)
 	}
-	s.Beat, s.Blocked, s.Synced = time.Unix(0, st.beat.Load()), st.blocked.Load(), st.synced.Load()
+	s.Beat, s.Synced = time.Unix(0, st.beat.Load()), st.synced.Load()
+	if since := st.blocked.Load(); since != 0 {
+		s.Blocked, s.BlockedSince = true, time.Unix(0, since)
+	}
 	s.Looked = st.looked.Load()
 	s.Rejected, s.Watches, s.Failures = st.rejected.Load(), st.watches.Load(), st.failures.Load()
 	s.Unchanged, s.Stuck = st.unchanged.Load(), st.stuck.Load()

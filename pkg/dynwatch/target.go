@@ -3,7 +3,6 @@ package dynwatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"sync/atomic"
@@ -358,35 +357,4 @@ func (t *target) endedAt(namespace, name string) uint64 {
 		return 0 // as nearly always: no key is to be made for every frame
 	}
 	return t.ended[key(namespace, name)]
-}
-
-// maxRejections bounds what is remembered of rejected objects; beyond it they are
-// rejected again.
-const maxRejections = 10_000
-
-// reject hands an object that cannot be passed on to whoever keeps such, once
-// per revision.
-func (t *target) reject(ctx context.Context, bad *frame.Malformed) error {
-	if bad.UID != "" && t.rejections[bad.UID] == bad.ResourceVersion {
-		return nil
-	}
-	if len(t.rejections) >= maxRejections {
-		clear(t.rejections)
-	}
-	if bad.UID != "" {
-		t.rejections[bad.UID] = bad.ResourceVersion
-	}
-	r := Rejected{
-		Target: t.name, Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID,
-		ResourceVersion: bad.ResourceVersion, Reason: bad.Reason, Size: bad.Size, Raw: bad.Raw,
-	}
-	t.status.rejected.Add(1)
-	t.logger.Warn("object cannot be passed on", "namespace", r.Namespace, "name", r.Name,
-		"resource_version", r.ResourceVersion, "reason", r.Reason)
-	t.status.blocked.Store(true)
-	defer t.status.blocked.Store(false)
-	if err := t.options.Reject(ctx, r); err != nil {
-		return fmt.Errorf("%w: keep a rejected object: %w", errLog, err)
-	}
-	return nil
 }

@@ -215,6 +215,8 @@ type Stats struct {
 	Oversize uint64
 	// Foreign counts the messages in the log that are no events of ours.
 	Foreign uint64
+	// Unstorable counts the events that are not in the log, as its server never takes them.
+	Unstorable uint64
 	// Overtaken counts how often an [Awaiter] gave up waiting for readers.
 	Overtaken uint64
 }

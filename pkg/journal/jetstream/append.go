@@ -242,6 +242,8 @@ func (j *Journal) review(ctx context.Context, pending []*flight) (trouble, err e
 			} else if f.shrunk++; f.shrunk > 1 {
 				j.reduce(&f.event, f.message, f.err)
 			}
+		case j.isHopeless(f):
+			trouble = first(trouble, j.giveUp(ctx, f))
 		default:
 			trouble = first(trouble, f.err)
 		}

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -60,6 +61,11 @@ type Config struct {
 	// Report takes the error of a call that fails at the moment, nil when the call
 	// succeeds again. It must not block. Optional.
 	Report func(call string, err error)
+	// Unstorable takes an event that the stream never takes, with the reason. When it
+	// returns nil the event counts as appended, although it is not in the log; after an
+	// error it is called again. It may block until ctx ends. Nil: such events are counted and
+	// logged only.
+	Unstorable func(ctx context.Context, e *event.Event, reason error) error
 	// Watched says whether what an event is about, an object or a target, is watched:
 	// states of anything else are not read for a sink. It is called concurrently, with
 	// events without Data. Nil: everything is.

@@ -35,7 +35,7 @@ const maxSeen = 1 << 16
 
 // endedSubject is where the copy of an end goes, by the event's id.
 func (c *Config) endedSubject(id string) string {
-	prefix := c.root() + "._informd.ended."
+	prefix, id := c.root()+"._informd.ended.", objectName(id)
 	if s := prefix + event.EscapeToken(id); len(s) <= maxSubject {
 		return s
 	}

@@ -2,7 +2,6 @@ package jetstream
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -33,6 +32,10 @@ type flight struct {
 	err     error     // why the last attempt failed
 	refused int       // how often the object store did not take its object
 	shrunk  int       // how often the server found it too large all the same
+	// unknownSince is when the server first refused it with an unknown error, unknownAt
+	// where the log ended then.
+	unknownSince time.Time
+	unknownAt    uint64
 }
 
 func newFlight() *flight {
@@ -79,11 +82,4 @@ func (j *Journal) landed(f *flight, ack js.PubAck) {
 		j.janitor.note(tombstone{subject: f.message.Subject, seq: ack.Sequence, copied: f.copyOf != 0})
 	}
 	f.outcome <- nil
-}
-
-// isStale reports whether the server refused the condition.
-func isStale(err error) bool {
-	var refusal *js.APIError
-	return errors.As(err, &refusal) && (refusal.ErrorCode == js.JSErrCodeStreamWrongLastSequence ||
-		refusal.ErrorCode == js.JSErrCodeStreamWrongLastSequenceConstant)
 }

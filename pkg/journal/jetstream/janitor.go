@@ -249,7 +249,7 @@ func (n *janitor) used(ctx context.Context, o *js.ObjectInfo) (bool, error) {
 			return false, err
 		}
 		for _, m := range found {
-			if e, err := parse(m.Header); err == nil && e.ID == o.Name {
+			if e, err := parse(m.Header); err == nil && objectName(e.ID) == o.Name {
 				return true, nil
 			}
 		}

@@ -45,12 +45,14 @@ type Journal struct {
 	patience *ackwait.Wait
 	// standstill is for how long a cursor that is waited for may commit nothing.
 	standstill time.Duration
+	// unknownFor is [unknownFor], shorter in tests.
+	unknownFor time.Duration
 
 	appending, recording, asking, resizing *trouble
 
 	blocked                 atomic.Int64
 	lost, oversize, foreign atomic.Uint64
-	overtaken               atomic.Uint64
+	overtaken, unstorable   atomic.Uint64
 	suspicious              atomic.Bool // the stream ended too early when last looked at
 
 	life    context.Context //nolint:containedctx // ends with Close; bounds what outlives a call
@@ -82,7 +84,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		c.ScanInterval = defaultScanInterval
 	}
 	j := &Journal{
-		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, patience: ackwait.New(requestTimeout), heads: newHeads(), records: newRecords(c.Replaces),
+		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, unknownFor: unknownFor, patience: ackwait.New(requestTimeout), heads: newHeads(), records: newRecords(c.Replaces),
 		cursors: map[string]*cursor{}, absent: map[string]position{}, pending: map[string]requests{}, dirty: make(chan struct{}, 1),
 		check: make(chan struct{}, 1), failed: make(chan struct{}),
 	}
@@ -192,7 +194,7 @@ func (j *Journal) Stats() journal.Stats {
 		Events: j.holds.events, Bytes: j.holds.bytes, Capacity: j.holds.capacity,
 		LastSeq: j.tail.end(), Blocked: int(j.blocked.Load()),
 		Lost: j.lost.Load(), Oversize: j.oversize.Load(), Foreign: j.foreign.Load(),
-		Overtaken: j.overtaken.Load(),
+		Overtaken: j.overtaken.Load(), Unstorable: j.unstorable.Load(),
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 	js "github.com/nats-io/nats.go/jetstream"
@@ -93,16 +92,6 @@ func (j *Journal) limit() int64 {
 		limit = min(limit, most)
 	}
 	return limit
-}
-
-// isTooLarge reports whether a message was refused for its size.
-func isTooLarge(err error) bool {
-	if errors.Is(err, nats.ErrMaxPayload) {
-		return true
-	}
-	var refusal *js.APIError
-	return errors.As(err, &refusal) && (refusal.ErrorCode == js.JSErrCodeStreamMessageExceedsMaximum ||
-		refusal.ErrorCode == codeStoreFailed && strings.Contains(refusal.Description, "too large"))
 }
 
 // shrink makes a message fit, in these steps: its body compressed, its body put into

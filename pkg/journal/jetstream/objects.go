@@ -2,6 +2,8 @@ package jetstream
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -60,6 +62,20 @@ func (o *objects) bucket(ctx context.Context, create bool) (js.ObjectStore, erro
 	return store, nil
 }
 
+// maxObjectName keeps the subjects of an object, which have its name in base64, under the
+// server's limit of a protocol line.
+const maxObjectName = 1 << 10
+
+// objectName is the name of the object that has the body of the event id. Ids are as long as
+// the uids that the API server gives.
+func objectName(id string) string {
+	if len(id) <= maxObjectName {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])
+}
+
 // put stores the body of the event id and returns the reference to it.
 func (o *objects) put(ctx context.Context, id, subject string, body []byte) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, objectPatience)
@@ -68,15 +84,16 @@ func (o *objects) put(ctx context.Context, id, subject string, body []byte) (str
 	if err != nil {
 		return "", err
 	}
+	name := objectName(id)
 	meta := js.ObjectMeta{
-		Name:     id,
+		Name:     name,
 		Metadata: map[string]string{metaSubject: subject},
 		Opts:     &js.ObjectMetaOptions{ChunkSize: uint32(min(chunkBytes, o.limit()/2))},
 	}
 	if _, err := store.Put(ctx, meta, strings.NewReader(string(body))); err != nil {
-		return "", fmt.Errorf("object store %s: put %s: %w", o.config.Bucket, id, err)
+		return "", fmt.Errorf("object store %s: put %s: %w", o.config.Bucket, name, err)
 	}
-	return refScheme + o.config.Bucket + "/" + url.PathEscape(id), nil
+	return refScheme + o.config.Bucket + "/" + url.PathEscape(name), nil
 }
 
 // get returns the body that ref names.

@@ -7,31 +7,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	js "github.com/nats-io/nats.go/jetstream"
 )
-
-// Codes of JetStream errors that the client library has no names for.
-const (
-	codeAccountResources      js.ErrorCode = 10002
-	codeInsufficientResources js.ErrorCode = 10023
-	codeStorageExceeded       js.ErrorCode = 10047
-	codeStoreFailed           js.ErrorCode = 10077
-)
-
-// isFull reports whether the server refused for want of space.
-func isFull(err error) bool {
-	var refusal *js.APIError
-	if !errors.As(err, &refusal) {
-		return false
-	}
-	switch refusal.ErrorCode {
-	case codeAccountResources, codeInsufficientResources, codeStorageExceeded, codeStoreFailed:
-		return !isTooLarge(err)
-	default:
-		return false
-	}
-}
 
 // trouble logs when something begins to fail and when it works again, not what
 // is between. Its methods may be called concurrently.

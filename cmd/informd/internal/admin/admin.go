@@ -56,9 +56,10 @@ type Target struct {
 	Epoch           uint64  `json:"epoch"`
 	// LastProgress is when the API server last told something, bookmarks included.
 	LastProgress *time.Time `json:"lastProgress,omitempty"`
-	// Blocked: the target waits for room in the journal.
-	Blocked  bool   `json:"blocked"`
-	Rejected uint64 `json:"rejected"`
+	// Blocked: the target waits for the journal, since BlockedSince.
+	Blocked      bool       `json:"blocked"`
+	BlockedSince *time.Time `json:"blockedSince,omitempty"`
+	Rejected     uint64     `json:"rejected"`
 	// LastAudit is when what was announced was last compared with the cluster;
 	// Divergences counts the objects that ever differed.
 	LastAudit   *time.Time `json:"lastAudit,omitempty"`
@@ -121,6 +122,8 @@ type Journal struct {
 	Lost     uint64 `json:"lost"`
 	Oversize uint64 `json:"oversize"`
 	Foreign  uint64 `json:"foreign"`
+	// Unstorable counts events that its server never takes.
+	Unstorable uint64 `json:"unstorable"`
 }
 
 // Config is the config's part of /status.
@@ -163,7 +166,7 @@ func statesOf(targets []Target) map[string]int {
 }
 
 // readyz is green once of every target it is known whether it can be watched, while the
-// journal can be written.
+// journal can be written and no target waits for it for long.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	targets := s.options.Targets()
 	var reasons []string
@@ -178,19 +181,34 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	if len(targets) == 0 {
 		reasons = append(reasons, "nothing is watched: informd is starting or stopping")
 	}
-	unknown := 0
+	answer(w, append(reasons, unready(targets)...))
+}
+
+// blockedFor is how long a target may wait for the journal before informd is not ready. A
+// journal that elects a leader or a sink that is slow for a moment is no matter.
+const blockedFor = 30 * time.Second
+
+// unready says which targets keep informd from being ready, and why.
+func unready(targets []Target) (reasons []string) {
+	left := 0
+	add := func(reason string) {
+		if len(reasons) < maxReasons {
+			reasons = append(reasons, reason)
+		} else {
+			left++
+		}
+	}
 	for _, t := range targets {
-		if t.Looked {
-			continue
-		}
-		if unknown++; unknown <= maxReasons {
-			reasons = append(reasons, strings.TrimSuffix(fmt.Sprintf("target %s is %s: %s", t.Target, t.State, t.Reason), ": "))
+		if !t.Looked {
+			add(strings.TrimSuffix(fmt.Sprintf("target %s is %s: %s", t.Target, t.State, t.Reason), ": "))
+		} else if t.BlockedSince != nil && time.Since(*t.BlockedSince) >= blockedFor {
+			add(fmt.Sprintf("target %s waits for the journal since %s", t.Target, time.Since(*t.BlockedSince).Round(time.Second)))
 		}
 	}
-	if unknown > maxReasons {
-		reasons = append(reasons, fmt.Sprintf("%d more targets are not known yet", unknown-maxReasons))
+	if left > 0 {
+		reasons = append(reasons, fmt.Sprintf("%d more targets are not known yet or wait for the journal", left))
 	}
-	answer(w, reasons)
+	return reasons
 }
 
 func answer(w http.ResponseWriter, reasons []string) {

@@ -72,7 +72,8 @@ func TestHealthAndReadiness(t *testing.T) {
 		"forbidden":                   {admin.Target{Target: "t", State: "forbidden", Looked: true, Beat: now}, 200, 200, ""},
 		"not looked at yet":           {admin.Target{Target: "t", State: "starting", Beat: now}, 200, 503, "target t is starting"},
 		"hangs":                       {admin.Target{Target: "t", State: "live", Looked: true, Beat: longAgo}, 503, 200, "target t has done nothing for 1h"},
-		"held back by a full journal": {admin.Target{Target: "t", State: "live", Looked: true, Beat: longAgo, Blocked: true}, 200, 200, ""},
+		"held back by a full journal": {admin.Target{Target: "t", State: "live", Looked: true, Beat: longAgo, Blocked: true, BlockedSince: &longAgo}, 200, 503, "target t waits for the journal since 1h"},
+		"waits for a moment":          {admin.Target{Target: "t", State: "live", Looked: true, Beat: now, Blocked: true, BlockedSince: &now}, 200, 200, ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 type targetCollector struct {
 	manager *dynwatch.Manager
 
-	state, objects, events, rejected, unchanged, unpaired, states, watches, failures, progress, audits, divergences, mismatches, stuck *prometheus.Desc
+	state, objects, events, rejected, unchanged, unpaired, states, watches, failures, progress, audits, divergences, mismatches, blocked, stuck *prometheus.Desc
 }
 
 func newTargetCollector(m *dynwatch.Manager) *targetCollector {
@@ -40,13 +40,14 @@ func newTargetCollector(m *dynwatch.Manager) *targetCollector {
 			[]string{"target"}, nil),
 		mismatches: prometheus.NewDesc("informd_audit_mismatches_total", "Objects that an API server showed otherwise than etcd holds them. Its watch cache is wrong.",
 			[]string{"target"}, nil),
-		stuck: desc("watches_stuck_total", "Watches that did not reach, in time, a revision that the API server had announced."),
+		blocked: desc("blocked_seconds", "How long the target has been waiting for the journal, 0 if it does not wait."),
+		stuck:   desc("watches_stuck_total", "Watches that did not reach, in time, a revision that the API server had announced."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *targetCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.state, c.objects, c.events, c.rejected, c.unchanged, c.unpaired, c.states, c.watches, c.failures, c.progress, c.audits, c.divergences, c.mismatches, c.stuck} {
+	for _, d := range []*prometheus.Desc{c.state, c.objects, c.events, c.rejected, c.unchanged, c.unpaired, c.states, c.watches, c.failures, c.progress, c.audits, c.divergences, c.mismatches, c.blocked, c.stuck} {
 		out <- d
 	}
 }
@@ -75,10 +76,19 @@ func (c *targetCollector) Collect(out chan<- prometheus.Metric) {
 		counter(c.divergences, t.Divergences, t.Name)
 		counter(c.mismatches, t.Mismatched, t.Name)
 		counter(c.stuck, t.Stuck, t.Name)
+		gauge(c.blocked, blockedFor(t.BlockedSince), t.Name)
 		if !t.Progress.IsZero() {
 			gauge(c.progress, time.Since(t.Progress).Seconds(), t.Name)
 		}
 	}
+}
+
+// blockedFor is how many seconds have passed since then, 0 if it is zero.
+func blockedFor(since time.Time) float64 {
+	if since.IsZero() {
+		return 0
+	}
+	return time.Since(since).Seconds()
 }
 
 func registerMetrics(r *prometheus.Registry, m *dynwatch.Manager, j *store) error {
@@ -102,6 +112,7 @@ func registerMetrics(r *prometheus.Registry, m *dynwatch.Manager, j *store) erro
 		counter("lost_total", "How often the journal was found to lack events that it had acknowledged.", func(s journal.Stats) uint64 { return s.Lost }),
 		counter("oversize_total", "Objects that the journal could not keep, events that went on without them.", func(s journal.Stats) uint64 { return s.Oversize }),
 		counter("foreign_total", "Messages in the journal's stream that are none of informd's.", func(s journal.Stats) uint64 { return s.Foreign }),
+		counter("unstorable_total", "Events that the journal's server never takes: they are in the dead letters of the source, and no sink gets them.", func(s journal.Stats) uint64 { return s.Unstorable }),
 		counter("overtaken_total", "How often history that is made up for gave up waiting for a sink, which may miss some of it.", func(s journal.Stats) uint64 { return s.Overtaken }),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

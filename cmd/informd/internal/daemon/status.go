@@ -39,7 +39,7 @@ func (d *Daemon) targets() []admin.Target {
 			Target: t.Name, Group: t.Group, Version: t.Version, Kind: t.Kind, Mode: string(t.Mode),
 			State: string(t.State), Reason: t.Reason, MissingVerbs: t.MissingVerbs, Since: t.Since, Synced: t.Synced,
 			Objects: t.Objects, Events: events, EventsPerSecond: thousandths(t.EventsPerSecond), ResourceVersion: t.ResourceVersion, Epoch: t.Epoch,
-			LastProgress: orNil(t.Progress), Blocked: t.Blocked, Rejected: t.Rejected,
+			LastProgress: orNil(t.Progress), Blocked: t.Blocked, BlockedSince: orNil(t.BlockedSince), Rejected: t.Rejected,
 			LastAudit: orNil(t.Audited), Divergences: t.Divergences,
 			Mismatched: t.Mismatched, Mismatches: mismatches(t.Mismatches), Stuck: t.Stuck,
 			Looked: t.Looked, Beat: t.Beat,
@@ -89,7 +89,7 @@ func (d *Daemon) journalStatus() admin.Journal {
 	}
 	s := p.store.Stats()
 	shown.Events, shown.Bytes, shown.Capacity, shown.LastSeq, shown.Blocked = s.Events, s.Bytes, s.Capacity, s.LastSeq, s.Blocked
-	shown.Lost, shown.Oversize, shown.Foreign = s.Lost, s.Oversize, s.Foreign
+	shown.Lost, shown.Oversize, shown.Foreign, shown.Unstorable = s.Lost, s.Oversize, s.Foreign, s.Unstorable
 	if p.store.state != nil {
 		_, shown.Problem = p.store.state()
 	}

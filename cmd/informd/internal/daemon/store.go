@@ -119,7 +119,12 @@ func (s *store) jetStream(ctx context.Context, c *config.Config, o jetstream.Con
 	o.Cluster, o.Stream, o.SubjectPrefix, o.Logger = c.Cluster, c.Journal.Stream, c.Journal.SubjectPrefix, s.logger
 	o.HistoryPerObject, o.TombstoneTTL = int64(c.Journal.HistoryPerObject), c.Journal.TombstoneTTL
 	o.Watched = func(e *event.Event) bool { return (*s.watched.Load())(e) }
-	return jetstream.Open(ctx, o)
+	var j *jetstream.Journal
+	o.Unstorable = func(ctx context.Context, e *event.Event, reason error) error {
+		return keepUnstorable(ctx, deliver.NewDeadLetters(config.SourceName, j.Letters(config.SourceName)), e, reason)
+	}
+	j, err := jetstream.Open(ctx, o)
+	return j, err
 }
 
 // Restore implements [dynwatch.Log]. Before the first target reads its past it is

@@ -186,6 +186,7 @@ func (j *Journal) Stats() journal.Stats {
 	s.Oversize += passed.Oversize
 	s.Foreign += passed.Foreign
 	s.Overtaken += passed.Overtaken
+	s.Unstorable += passed.Unstorable
 	return s
 }
 

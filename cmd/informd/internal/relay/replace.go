@@ -83,6 +83,7 @@ func (j *Journal) count(s journal.Stats) {
 	j.passed.Oversize += s.Oversize
 	j.passed.Foreign += s.Foreign
 	j.passed.Overtaken += s.Overtaken
+	j.passed.Unstorable += s.Unstorable
 }
 
 // replacement is the opening of a journal in place of a lost one.

@@ -96,6 +96,27 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
+// TestIdentityIsBounded: an object whose names no event could carry is refused, with names
+// that are just short enough it is not.
+func TestIdentityIsBounded(t *testing.T) {
+	const most = 8 << 10
+	object := func(namespace, name, uid int) []byte {
+		return fmt.Appendf(nil, `{"metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":"5"}}`,
+			strings.Repeat("s", namespace), strings.Repeat("n", name), strings.Repeat("u", uid))
+	}
+	n := frame.NewNormaliser("rbac.authorization.k8s.io/v1", "Role", nil)
+	if _, err := n.Normalise(object(63, most-63-36, 36)); err != nil {
+		t.Errorf("%d bytes: %v", most, err)
+	}
+	for _, raw := range [][]byte{object(63, most-62-36, 36), object(5, 32_500, 36), object(most, 1, 1), object(1, 1, most)} {
+		_, err := n.Normalise(raw)
+		bad, ok := errors.AsType[*frame.Malformed](err)
+		if !ok || !strings.Contains(bad.Reason, "no event can carry more than 8192") {
+			t.Errorf("error %.200v", err)
+		}
+	}
+}
+
 // TestDepth: the limit is encoding/json's, to the level.
 func TestDepth(t *testing.T) {
 	n := frame.NewNormaliser("v1", "Pod", nil)

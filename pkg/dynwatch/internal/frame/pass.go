@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 )
@@ -212,7 +213,13 @@ func (p *pass) secrets(i int, field string) int {
 	return end
 }
 
-// complete refuses an object without an identity.
+// maxIdentity is how many bytes the namespace, the name and the uid of an object may have
+// together. The API server does not bound every name (those of Roles, for example). An event
+// has them twice in its headers, and each byte may take three there; nats-server takes 64 KiB
+// of headers.
+const maxIdentity = 8 << 10
+
+// complete refuses an object without an identity, or with one that no event can carry.
 func (p *pass) complete() {
 	switch {
 	case p.met&metadataMember == 0:
@@ -223,6 +230,8 @@ func (p *pass) complete() {
 		p.refuse("it has no uid")
 	case p.resourceVersion == 0:
 		p.refuse("it has no resourceVersion")
+	case len(p.namespace)+len(p.name)+len(p.uid) > maxIdentity:
+		p.refuse(fmt.Sprintf("its namespace, name and uid have %d bytes, and no event can carry more than %d", len(p.namespace)+len(p.name)+len(p.uid), maxIdentity))
 	}
 }
 

@@ -94,8 +94,11 @@ func (j *Journal) appendAll(ctx context.Context, pending []*flight) (left []*fli
 			j.blocked.Add(1)
 		}
 		j.appending.begin(trouble)
-		if errors.Is(trouble, js.ErrNoStreamResponse) {
+		switch {
+		case errors.Is(trouble, js.ErrNoStreamResponse):
 			signal(j.check)
+		case isFull(trouble):
+			signal(j.janitor.short)
 		}
 		if err := pause.wait(ctx); err != nil {
 			return pending, err

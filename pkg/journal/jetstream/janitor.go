@@ -34,15 +34,18 @@ type tombstone struct {
 type janitor struct {
 	journal *Journal
 	wake    chan struct{} // one signal: a cursor has moved
+	short   chan struct{} // one signal: the stream runs short of space
 
 	mu    sync.Mutex
 	queue []tombstone // in the order of the log
 
 	swept uint64 // below deletions up to here nothing is left; of the goroutine
+	// reclaimed is when space was made last; of the goroutine.
+	reclaimed time.Time
 }
 
 func newJanitor(j *Journal) *janitor {
-	return &janitor{journal: j, wake: make(chan struct{}, 1)}
+	return &janitor{journal: j, wake: make(chan struct{}, 1), short: make(chan struct{}, 1)}
 }
 
 // note remembers a deletion that was just appended.
@@ -78,6 +81,8 @@ func (n *janitor) run(ctx context.Context) {
 			return
 		case <-n.wake:
 			err = n.sweepRecent(ctx)
+		case <-n.short:
+			err = n.reclaim(ctx)
 		case <-ticker.C:
 			err = errors.Join(n.sweepAll(ctx), n.sweepObjects(ctx, objectGrace))
 		}

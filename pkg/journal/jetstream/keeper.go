@@ -63,6 +63,9 @@ func (j *Journal) look(ctx context.Context) {
 	j.mu.Lock()
 	j.holds, j.missing = holdingOf(info), time.Time{}
 	j.mu.Unlock()
+	if holdingOf(info).isShort() {
+		signal(j.janitor.short)
+	}
 	last := info.State.LastSeq
 	switch {
 	case !info.Created.Equal(j.created):

@@ -63,6 +63,8 @@ func (s *webhook) refusal(response *http.Response, answer []byte, events int) er
 // advice says what to do about statuses that come from a wrong configuration.
 func (s *webhook) advice(response *http.Response) string {
 	switch code := response.StatusCode; {
+	case code == http.StatusSwitchingProtocols:
+		return "; informd asks for no other protocol, set url to an HTTP endpoint"
 	case code/100 == 3:
 		return fmt.Sprintf(" (to %s); redirects are not followed, set url to where the endpoint is", redirectHost(response))
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:

@@ -60,6 +60,8 @@
 //     404, 405, 410 and 415, and redirects, are mistakes in the configuration of
 //     either side: they heal without a loss when somebody mends them, where
 //     giving up would turn every event into a dead letter.
+//   - 101 is an error that is retried, and its connection is closed: informd asks for no
+//     other protocol.
 //   - The timeout is for one attempt with all that belongs to it; no answer is
 //     worth another try as well. A connection over which nothing arrives for
 //     twice as long, not even the answer to a ping, is given up for a new one.

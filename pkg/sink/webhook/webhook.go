@@ -88,6 +88,10 @@ func (s *webhook) post(ctx context.Context, events []event.Event, secrets [][]by
 		return s.explain(ctx, attempt, err)
 	}
 	defer response.Body.Close()
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		// The body is the connection itself: a read from it ends with neither context nor deadline.
+		return s.refusal(response, nil, len(events))
+	}
 	answer := readAnswer(response.Body, cancel)
 	if response.StatusCode/100 == 2 {
 		s.trust.accepted()
@@ -135,10 +139,13 @@ func (s *webhook) request(ctx context.Context, events []event.Event, secrets [][
 }
 
 // readAnswer reads what is worth reading of a body, and returns the beginning.
-// Errors do not matter: the status has been read. It calls cancel if the body
-// takes too long.
-func readAnswer(body io.Reader, cancel context.CancelFunc) []byte {
-	defer time.AfterFunc(drainTimeout, cancel).Stop()
+// Errors do not matter: the status has been read. If the body takes too long, it
+// calls cancel and closes the body.
+func readAnswer(body io.ReadCloser, cancel context.CancelFunc) []byte {
+	defer time.AfterFunc(drainTimeout, func() {
+		cancel()
+		_ = body.Close()
+	}).Stop()
 	var answer bytes.Buffer
 	_, _ = io.CopyN(&answer, body, maxAnswer)
 	return answer.Bytes()

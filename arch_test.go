@@ -86,6 +86,7 @@ func arrows() map[string]arrow {
 		return all
 	}
 	return map[string]arrow{
+		"internal":      {only: []string{}},
 		"pkg/event":     {only: ours("pkg/event")},
 		"pkg/internal":  {only: []string{}},
 		"pkg/fieldpath": {only: ours("pkg/fieldpath", "pkg/internal")},

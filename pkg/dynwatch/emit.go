@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/event"
 )
@@ -201,7 +202,7 @@ func (t *target) emitBound(ctx context.Context, op event.Op, run, rv uint64, rep
 func (t *target) emitState(ctx context.Context, state State, reason string) error {
 	ev := t.record(event.State)
 	ev.ID, ev.ResourceVersion, ev.Epoch = event.StateID(ev.Target, ev.Time), t.cursor, 0
-	ev.Data = event.StateData(string(state), reason)
+	ev.Data = event.StateData(string(state), display.Reason(reason))
 	return t.emit(ctx, ev)
 }
 

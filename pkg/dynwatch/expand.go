@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -341,7 +342,7 @@ func (e *expander) show(wanted wantedSet, how func(wildcard) shown) {
 			continue
 		}
 		one := newStatus(spec{group: r.Group, resource: r.Resource.Resource, mode: cmp.Or(r.Mode, Full)}).snapshot()
-		one.State, one.Reason = s.state, s.reason
+		one.State, one.Reason = s.state, display.Reason(s.reason)
 		one.Looked = s.state == Waiting || s.state == Forbidden || s.reason != "" && s.reason == e.limited[r.id()]
 		i := slices.IndexFunc(before, func(b TargetStatus) bool { return b.Name == one.Name && b.State == one.State })
 		if i >= 0 {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 )
 
@@ -199,7 +200,7 @@ func (p *planner) target(ctx context.Context, s spec) TargetPlan {
 	err := p.look(ctx, s, &t)
 	switch {
 	case err != nil:
-		t.State, t.Reason = judge(err, false), err.Error()
+		t.State, t.Reason = judge(err, false), display.Reason(err.Error())
 	case len(t.MissingNamespaceVerbs) > 0:
 		t.State, t.Reason = Forbidden, "namespaceSelector: the labels of namespaces cannot be followed"
 	}
@@ -261,7 +262,7 @@ func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
 	}
 	err = p.reach(ctx, src, one, t)
 	if err != nil && !apierrors.IsForbidden(err) {
-		t.Reason = "how far back one can go is not known: " + err.Error()
+		t.Reason = display.Reason("how far back one can go is not known: " + err.Error())
 		return nil
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -57,7 +58,7 @@ func (p *planner) expand(ctx context.Context, set wantedSet) (targets map[string
 // wildcardPlan is the plan of a wildcard itself.
 func wildcardPlan(r Resource, state State, reason string) TargetPlan {
 	t := newTargetPlan(r.specs()[0])
-	t.Name, t.State, t.Reason = r.id(), state, reason
+	t.Name, t.State, t.Reason = r.id(), state, display.Reason(reason)
 	if t.Scope == ScopeNamespaced {
 		t.Namespace, t.Namespaces = "", slices.Sorted(slices.Values(r.Namespaces))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 )
 
@@ -38,7 +39,7 @@ func (t *target) reject(ctx context.Context, bad *frame.Malformed) error {
 	}
 	r := Rejected{
 		Target: t.name, Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID,
-		ResourceVersion: bad.ResourceVersion, Reason: bad.Reason, Size: bad.Size, Raw: bad.Raw,
+		ResourceVersion: bad.ResourceVersion, Reason: display.Reason(bad.Reason), Size: bad.Size, Raw: bad.Raw,
 	}
 	t.status.rejected.Add(1)
 	t.logger.Warn("object cannot be passed on", "namespace", cut(r.Namespace), "name", cut(r.Name),

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/informd/informd/internal/display"
 )
 
 // judge says which state an error puts the target in. None of them is taken for
@@ -43,7 +45,7 @@ func (t *target) setState(state State, reason string) {
 	}
 	attrs := []slog.Attr{slog.String("state", string(state))}
 	if reason != "" {
-		attrs = append(attrs, slog.String("reason", reason))
+		attrs = append(attrs, slog.String("reason", display.Reason(reason)))
 	}
 	t.logger.LogAttrs(context.Background(), level, "target state changed", attrs...)
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -135,7 +136,7 @@ func (st *status) set(state State, reason string) {
 	if st.shown.State != state {
 		st.shown.Since = time.Now()
 	}
-	st.shown.State, st.shown.Reason = state, reason
+	st.shown.State, st.shown.Reason = state, display.Reason(reason)
 	if state == Live {
 		st.shown.MissingVerbs = nil // it has listed and watches
 	}

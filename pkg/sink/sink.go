@@ -145,6 +145,31 @@ type retryAfterError struct {
 func (e *retryAfterError) Error() string { return e.err.Error() }
 func (e *retryAfterError) Unwrap() error { return e.err }
 
+type answerError struct {
+	err    error
+	answer string
+}
+
+func (e *answerError) Error() string { return e.err.Error() }
+func (e *answerError) Unwrap() error { return e.err }
+
+// WithAnswer adds to err what the destination answered, for the log only: the text is no
+// part of the error's. WithAnswer(nil, answer) is nil, WithAnswer(err, "") is err.
+func WithAnswer(err error, answer string) error {
+	if err == nil || answer == "" {
+		return err
+	}
+	return &answerError{err, answer}
+}
+
+// Answer returns what [WithAnswer] added to err, or "".
+func Answer(err error) string {
+	if a, ok := errors.AsType[*answerError](err); ok {
+		return a.answer
+	}
+	return ""
+}
+
 // WithRetryAfter adds to err how long the destination asked to be left alone.
 // WithRetryAfter(nil, d) is nil.
 func WithRetryAfter(err error, after time.Duration) error {

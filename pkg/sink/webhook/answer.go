@@ -18,7 +18,7 @@ import (
 const (
 	// maxRetryAfter bounds what an endpoint may ask for.
 	maxRetryAfter = 10 * time.Minute
-	// maxExcerpt is how much of an answer stands in an error.
+	// maxExcerpt is how many bytes of an answer the log has.
 	maxExcerpt = 200
 	// maxRefusals is how many events in a row an endpoint may refuse for good.
 	maxRefusals = 10
@@ -49,8 +49,9 @@ func (s *webhook) refusal(response *http.Response, answer []byte, events int) er
 			doubt = "; it has accepted nothing else lately, so the event need not be at fault: check secretFile, auth, headers and the endpoint"
 		}
 	}
-	err := fmt.Errorf("post to %s: the endpoint answers %d %s%s%s%s", s.where(), code, http.StatusText(code),
-		s.advice(response), doubt, s.excerpt(answer))
+	err := fmt.Errorf("post to %s: the endpoint answers %d %s%s%s", s.where(), code, http.StatusText(code),
+		s.advice(response), doubt)
+	err = sink.WithAnswer(err, s.excerpt(answer))
 	if permanent {
 		return sink.Permanent(err)
 	}
@@ -96,7 +97,7 @@ func redirectHost(response *http.Response) string {
 	return strconv.Quote((&url.URL{Scheme: location.Scheme, Host: location.Host}).String())
 }
 
-// excerpt returns the beginning of an answer for the error, quoted. There is none
+// excerpt returns the beginning of an answer, for the log. There is none
 // if the request had a secret, or what may be one: endpoints repeat what they got,
 // decoded, escaped or in part, so that it could not be found in their words.
 func (s *webhook) excerpt(answer []byte) string {
@@ -108,7 +109,7 @@ func (s *webhook) excerpt(answer []byte) string {
 	if len(text) > maxExcerpt {
 		text = text[:maxExcerpt] + "..."
 	}
-	return ": " + strconv.Quote(text)
+	return text
 }
 
 // retryAfter reads the header of that name, seconds or a date. 0 is none.

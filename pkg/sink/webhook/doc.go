@@ -66,6 +66,7 @@
 //     worth another try as well. A connection over which nothing arrives for
 //     twice as long, not even the answer to a ping, is given up for a new one.
 //
-// What the endpoint says beside the status stands in errors only if the request
+// The first 200 bytes of an answer go to the log, and to the log only: they are no part
+// of an error, of /status or of a dead letter. They go there only if the request
 // holds nothing that may be secret: no path, query or user in url, no headers and no auth.
 package webhook

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -24,22 +23,6 @@ import (
 	"github.com/informd/informd/pkg/fieldpath"
 	"github.com/informd/informd/pkg/journal"
 )
-
-func newLogger(w io.Writer, c config.Log, level *slog.LevelVar) *slog.Logger {
-	setLevel(level, c)
-	options := &slog.HandlerOptions{Level: level}
-	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
-	}
-	return slog.New(slog.NewTextHandler(w, options))
-}
-
-func setLevel(level *slog.LevelVar, c config.Log) {
-	var l slog.Level
-	// The config allows no other values; on a mistake there info is as good.
-	_ = l.UnmarshalText([]byte(c.Level))
-	level.Set(l)
-}
 
 // kubernetesConfig finds the API server: the named kubeconfig, else that of the
 // Pod, else $KUBECONFIG or ~/.kube/config.

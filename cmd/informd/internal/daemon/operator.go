@@ -11,6 +11,7 @@ import (
 	"github.com/informd/informd/cmd/informd/internal/admin"
 	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/cmd/informd/internal/deliver"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -200,7 +201,7 @@ func (o operator) Resnapshot(ctx context.Context, resource, sink string) ([]admi
 	for i, r := range results {
 		outcomes[i] = admin.Resnapshot{Target: r.Target, Run: r.Run, Objects: r.Objects}
 		if r.Err != nil {
-			outcomes[i].Error = r.Err.Error()
+			outcomes[i].Error = display.Reason(r.Err.Error())
 		}
 	}
 	return outcomes, nil
@@ -247,7 +248,7 @@ func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink 
 func pending(brackets []dynwatch.Bracket, run uint64, why error) []admin.Resnapshot {
 	outcomes := make([]admin.Resnapshot, len(brackets))
 	for i, b := range brackets {
-		outcomes[i] = admin.Resnapshot{Target: b.Begin.Target, Run: run, Pending: why.Error()}
+		outcomes[i] = admin.Resnapshot{Target: b.Begin.Target, Run: run, Pending: display.Reason(why.Error())}
 	}
 	return outcomes
 }
@@ -288,7 +289,7 @@ func (o operator) Verify(ctx context.Context) ([]admin.Verdict, error) {
 	for i, r := range results {
 		verdicts[i] = admin.Verdict{Target: r.Target, Objects: r.Objects, Divergences: r.Divergences, Mismatches: mismatches(r.Mismatches)}
 		if r.Err != nil {
-			verdicts[i].Error = r.Err.Error()
+			verdicts[i].Error = display.Reason(r.Err.Error())
 		}
 	}
 	return verdicts, nil

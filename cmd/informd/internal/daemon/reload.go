@@ -13,6 +13,7 @@ import (
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
 	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/internal/display"
 )
 
 // errNoReload: there is nothing to read a config from.
@@ -128,7 +129,7 @@ func (r *reloads) status(path string) admin.Config {
 	defer r.mu.Unlock()
 	s := admin.Config{Path: path, LastReload: r.at, LastSuccess: r.succeeded, Successful: r.err == nil}
 	if r.err != nil {
-		s.Error = r.err.Error()
+		s.Error = display.Reason(r.err.Error())
 	}
 	return s
 }

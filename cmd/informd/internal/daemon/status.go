@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
@@ -78,24 +79,25 @@ func (d *Daemon) sinks() []admin.Sink {
 }
 
 func (d *Daemon) journalStatus() admin.Journal {
-	shown := admin.Journal{Type: d.config.Journal.Type}
+	j := admin.Journal{Type: d.config.Journal.Type}
 	p := d.pipeline.Load()
 	if p == nil {
-		shown.Problem, shown.Unusable = "it is not open yet", true
+		j.Problem, j.Unusable = "it is not open yet", true
 		if _, reason := d.health.state(); reason != "" {
-			shown.Problem += ": " + reason
+			j.Problem = display.Reason(j.Problem + ": " + reason)
 		}
-		return shown
+		return j
 	}
 	s := p.store.Stats()
-	shown.Events, shown.Bytes, shown.Capacity, shown.LastSeq, shown.Blocked = s.Events, s.Bytes, s.Capacity, s.LastSeq, s.Blocked
-	shown.Lost, shown.Oversize, shown.Foreign, shown.Unstorable = s.Lost, s.Oversize, s.Foreign, s.Unstorable
+	j.Events, j.Bytes, j.Capacity, j.LastSeq, j.Blocked = s.Events, s.Bytes, s.Capacity, s.LastSeq, s.Blocked
+	j.Lost, j.Oversize, j.Foreign, j.Unstorable = s.Lost, s.Oversize, s.Foreign, s.Unstorable
 	if p.store.state != nil {
-		_, shown.Problem = p.store.state()
+		_, problem := p.store.state()
+		j.Problem = display.Reason(problem)
 	}
-	shown.Unusable = p.store.unusable()
-	shown.Stuck = p.store.stuck != nil && p.store.stuck()
-	return shown
+	j.Unusable = p.store.unusable()
+	j.Stuck = p.store.stuck != nil && p.store.stuck()
+	return j
 }
 
 // notOpen says why the journal is not open, for commands that use it.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
 	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -125,7 +126,7 @@ func (v *sinkCheck) expect(known []dynwatch.Known) {
 	for i := range known {
 		k := &known[i]
 		if k.Err != nil {
-			v.verdict.Error = fmt.Sprintf("target %s: %v", k.Target, k.Err)
+			v.verdict.Error = display.Reason(fmt.Sprintf("target %s: %v", k.Target, k.Err))
 			continue
 		}
 		v.upTo[k.Target] = revision{k.Epoch, k.ResourceVersion}

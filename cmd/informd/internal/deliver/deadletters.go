@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -73,7 +74,7 @@ type letterHead struct {
 }
 
 func (d *DeadLetters) head(reason string) letterHead {
-	return letterHead{Time: event.FormatTime(time.Now()), Sink: d.name, Reason: reason}
+	return letterHead{Time: event.FormatTime(time.Now()), Sink: d.name, Reason: display.Reason(reason)}
 }
 
 // Write adds a letter and returns when it is durable. After an error the

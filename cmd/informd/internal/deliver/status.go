@@ -1,12 +1,15 @@
 package deliver
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/sink"
 )
 
 // State says what a sink is doing.
@@ -34,7 +37,8 @@ type Status struct {
 	Delivered, Filtered, DeadLetters uint64
 	// Retries counts attempts that failed and were worth another.
 	Retries uint64
-	// LastError is the last error of any kind, "" if there was none.
+	// LastError is the last error of any kind, at most [display.MaxReason] bytes of it; ""
+	// if there was none.
 	LastError     string
 	LastErrorTime time.Time
 	// LastSuccess is when the destination last took an event.
@@ -95,7 +99,7 @@ func (h *health) failed(err error, first bool) {
 	h.since = time.Now()
 	if h.warned.IsZero() || h.since.Sub(h.warned) >= quietTime {
 		h.warned = h.since
-		h.logger.Warn("sink is failing and is retried until it works", "err", err)
+		h.logger.Warn("sink is failing and is retried until it works", said(err)...)
 	}
 }
 
@@ -135,11 +139,20 @@ func (h *health) deadLetter(err error, id, path string) {
 	defer h.mu.Unlock()
 	h.setError(err)
 	const message = "event cannot be delivered and is in the dead letters"
+	level := slog.LevelDebug
 	if h.status.DeadLetters++; h.status.DeadLetters == 1 {
-		h.logger.Warn(message, "id", id, "path", path, "err", err)
-	} else {
-		h.logger.Debug(message, "id", id, "path", path, "err", err)
+		level = slog.LevelWarn
 	}
+	h.logger.Log(context.Background(), level, message, append([]any{"id", id, "path", path}, said(err)...)...)
+}
+
+// said are the attributes of an error, with the destination's answer: only the log has that.
+func said(err error) []any {
+	attrs := []any{"err", err}
+	if answer := sink.Answer(err); answer != "" {
+		attrs = append(attrs, "answer", answer)
+	}
+	return attrs
 }
 
 // unanswered records a condition that failed for an event. The log gets one line in
@@ -168,6 +181,6 @@ func (h *health) panicked(p *panicError) {
 
 // setError is called with the lock held.
 func (h *health) setError(err error) {
-	h.status.LastError = err.Error()
+	h.status.LastError = display.Reason(err.Error())
 	h.status.LastErrorTime = time.Now()
 }

@@ -1,0 +1,31 @@
+package daemon
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/informd/informd/cmd/informd/internal/config"
+)
+
+// TestLongAttributes holds each attribute of a log line to its limit.
+func TestLongAttributes(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		t.Run(format, func(t *testing.T) {
+			var out logBuffer
+			long := strings.Repeat("x", 3<<20)
+			logger := newLogger(&out, config.Log{Level: "info", Format: format}, new(slog.LevelVar))
+			logger.Warn("request failed", "err", errors.New("list: "+long+": cause"), "reason", long, "n", 7, slog.Group("g", "text", long))
+			line := out.String()
+			if len(line) > 4<<10 {
+				t.Errorf("the line has %d bytes", len(line))
+			}
+			for _, part := range []string{"list: xxx", "xxx: cause", "bytes left out", "request failed"} {
+				if !strings.Contains(line, part) {
+					t.Errorf("the line does not have %q", part)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,52 @@
+// Package display limits texts that others wrote: the errors and reasons that informd
+// stores, logs and shows. An API server, a conversion webhook or an endpoint may send
+// megabytes. Packages dynwatch and deliver and the daemon call it.
+package display
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// MaxReason is the limit of a reason in bytes.
+const MaxReason = 1 << 10
+
+// tail is how many bytes of the end stay: an error begins with what was tried and ends
+// with the cause.
+const tail = 256
+
+// Reason returns a text of at most [MaxReason] bytes. A longer text loses its middle,
+// and says how many bytes.
+func Reason(text string) string {
+	if len(text) <= MaxReason {
+		return text
+	}
+	const mark = len(" ... ( bytes left out) ... ") + len("9223372036854775807")
+	head := text[:MaxReason-tail-mark]
+	end := text[len(text)-tail:]
+	head, end = wholeEnd(head), wholeStart(end)
+	return fmt.Sprintf("%s ... (%d bytes left out) ... %s", head, len(text)-len(head)-len(end), end)
+}
+
+// wholeEnd removes a character that is cut at the end.
+func wholeEnd(text string) string {
+	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
+		if b := text[len(text)-i]; utf8.RuneStart(b) {
+			if !utf8.FullRuneInString(text[len(text)-i:]) {
+				return text[:len(text)-i]
+			}
+			break
+		}
+	}
+	return text
+}
+
+// wholeStart removes a character that is cut at the start.
+func wholeStart(text string) string {
+	for i := range utf8.UTFMax {
+		if utf8.RuneStart(text[i]) {
+			return text[i:]
+		}
+	}
+	return text // no UTF-8
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/internal/display"
 )
 
 // Exit codes.
@@ -74,17 +75,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &problems):
-		fmt.Fprintln(stderr, problems)
+		fmt.Fprintln(stderr, display.Addresses(problems.Error()))
 		return exitUsage
 	case errors.As(err, &usage):
 		help := "informd --help"
 		if usage.command != "" {
 			help = "informd " + usage.command + " --help"
 		}
-		fmt.Fprintf(stderr, "informd: %s\nTry '%s'.\n", usage, help)
+		fmt.Fprintf(stderr, "informd: %s\nTry '%s'.\n", display.Addresses(usage.Error()), help)
 		return exitUsage
 	default:
-		for line := range strings.SplitSeq(err.Error(), "\n") {
+		for line := range strings.SplitSeq(display.Addresses(err.Error()), "\n") {
 			fmt.Fprintln(stderr, "informd:", line)
 		}
 		return exitFailure

@@ -1,10 +1,12 @@
-// Package display limits texts that others wrote: the errors and reasons that informd
-// stores, logs and shows. An API server, a conversion webhook or an endpoint may send
-// megabytes. Packages dynwatch and deliver and the daemon call it.
+// Package display makes texts fit to be shown: the errors and reasons that informd
+// stores, logs and prints. An API server, a conversion webhook or an endpoint may send
+// megabytes, and an error may quote a URL with a password. Packages dynwatch and deliver and the daemon call it.
 package display
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -15,9 +17,11 @@ const MaxReason = 1 << 10
 // with the cause.
 const tail = 256
 
-// Reason returns a text of at most [MaxReason] bytes. A longer text loses its middle,
+// Reason returns a text of at most [MaxReason] bytes, without credentials, see
+// [Addresses]. A longer text loses its middle,
 // and says how many bytes.
 func Reason(text string) string {
+	text = Addresses(text)
 	if len(text) <= MaxReason {
 		return text
 	}
@@ -49,4 +53,25 @@ func wholeStart(text string) string {
 		}
 	}
 	return text // no UTF-8
+}
+
+// userinfo is what stands before the @ of an address: a user, a password, a token. A
+// password that is not escaped may hold a slash: what follows the colon is no port then.
+var userinfo = regexp.MustCompile(`://(?:[^\s"/?#]*@|[^\s"/?#:@]*:[^\s"/?#@]*[^\s"/?#@0-9][^\s"@]*@)`)
+
+// Addresses returns the text with "<redacted>" in place of the user, the password and
+// the token of each URL in it.
+func Addresses(text string) string {
+	if !strings.Contains(text, "://") || !strings.Contains(text, "@") {
+		return text
+	}
+	return userinfo.ReplaceAllLiteralString(text, "://<redacted>@")
+}
+
+// Address is [Addresses] for a text that is one address, also without a scheme.
+func Address(text string) string {
+	if i := strings.LastIndexByte(text, '@'); i >= 0 && !strings.Contains(text, "://") {
+		return "<redacted>" + text[i:]
+	}
+	return Addresses(text)
 }

@@ -44,3 +44,34 @@ func TestReason(t *testing.T) {
 		t.Errorf("%d bytes", len(got))
 	}
 }
+
+// TestAddresses holds credentials back, and leaves all other texts alone.
+func TestAddresses(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://user:pass@host:6443/a":                      "https://<redacted>@host:6443/a",
+		"nats://token@n1:4222,nats://u:p@n2":                 "nats://<redacted>@n1:4222,nats://<redacted>@n2",
+		`Get "https://u:***@host/api?x=1": EOF`:              `Get "https://<redacted>@host/api?x=1": EOF`,
+		`parse "https://u:p%zz@host": invalid URL escape`:    `parse "https://<redacted>@host": invalid URL escape`,
+		"http://u:p@ss@host":                                 "http://<redacted>@host",
+		`parse "http://u:p/ss@host/x": invalid port ":p"`:    `parse "http://<redacted>@host/x": invalid port ":p"`,
+		"https://host/a@b and https://host:443/image@sha256": "https://host/a@b and https://host:443/image@sha256",
+		"https://host/?to=a@b":                               "https://host/?to=a@b",
+		"mail a@b, see https://host":                         "mail a@b, see https://host",
+		"a:b@c":                                              "a:b@c",
+		"":                                                   "",
+	} {
+		if got := display.Addresses(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"u:p@host:6443": "<redacted>@host:6443", "host:6443": "host:6443", "https://u:p@h": "https://<redacted>@h",
+	} {
+		if got := display.Address(text); got != want {
+			t.Errorf("address %q becomes %q, want %q", text, got, want)
+		}
+	}
+	if got := display.Reason("ask https://u:canary@host: " + strings.Repeat("x", 2000)); strings.Contains(got, "canary") {
+		t.Errorf("a reason shows the password: %s", got)
+	}
+}

@@ -184,7 +184,7 @@ func (p *planner) greet(ctx context.Context) error {
 	if err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		return nil
 	}
-	return fmt.Errorf("ask the API server at %s: %w", p.clients.config.Host, err)
+	return fmt.Errorf("ask the API server at %s: %w", display.Address(p.clients.config.Host), err)
 }
 
 // target makes the plan of one target.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/event"
 )
@@ -290,7 +291,7 @@ func (a *audit) mismatches(server string) (all []Mismatch) {
 
 func (w *mismatched) mismatch(server string, rv uint64) Mismatch {
 	m := Mismatch{
-		Server: server, Namespace: w.listed.namespace, Name: w.listed.name, Revision: rv,
+		Server: display.Address(server), Namespace: w.listed.namespace, Name: w.listed.name, Revision: rv,
 		ListedUID: w.listed.uid, Listed: w.listed.rv, At: time.Now(),
 	}
 	if w.now.there {

@@ -21,6 +21,7 @@ import (
 	"github.com/informd/informd/cmd/informd/internal/admin"
 	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/cmd/informd/internal/kubeauth"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -153,7 +154,7 @@ func (d *Daemon) followCredentials(ctx context.Context) (stop func()) {
 // start begins with the end of the pipe. While another informd writes to the same
 // journal it waits, and the admin server says so.
 func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
-	d.logger.Info("watching", "server", d.kubernetes.Host, "cluster", d.config.Cluster)
+	d.logger.Info("watching", "server", display.Address(d.kubernetes.Host), "cluster", d.config.Cluster)
 	logWarnings(d.logger, d.config)
 	if err := d.admin.Start(); err != nil {
 		return nil, err

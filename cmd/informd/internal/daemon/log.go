@@ -12,8 +12,8 @@ import (
 // maxStack is the limit of the stack of a panic, in bytes.
 const maxStack = 16 << 10
 
-// newLogger makes the logger of the whole program. It limits every attribute: errors
-// hold texts of API servers and endpoints.
+// newLogger makes the logger of the whole program. It limits every attribute, and removes
+// credentials from URLs: errors hold texts of API servers and endpoints.
 func newLogger(w io.Writer, c config.Log, level *slog.LevelVar) *slog.Logger {
 	setLevel(level, c)
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: limit}
@@ -42,7 +42,7 @@ func limit(_ []string, a slog.Attr) slog.Attr {
 		return a
 	}
 	if a.Key == "stack" {
-		return slog.String(a.Key, text[:min(len(text), maxStack)])
+		return slog.String(a.Key, display.Addresses(text[:min(len(text), maxStack)]))
 	}
 	return slog.String(a.Key, display.Reason(text))
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"log/slog"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -25,6 +26,22 @@ func TestLongAttributes(t *testing.T) {
 				if !strings.Contains(line, part) {
 					t.Errorf("the line does not have %q", part)
 				}
+			}
+		})
+	}
+}
+
+// TestCredentialsInLog: no attribute shows the user or the password of a URL.
+func TestCredentialsInLog(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		t.Run(format, func(t *testing.T) {
+			var out logBuffer
+			logger := newLogger(&out, config.Log{Level: "info", Format: format}, new(slog.LevelVar))
+			address := &url.URL{Scheme: "https", User: url.UserPassword("someone", "canary"), Host: "host"}
+			logger.Warn("request failed", "server", address.String(), "url", address, "err", errors.New("get "+address.String()+": EOF"),
+				"stack", "at "+address.String())
+			if line := out.String(); strings.Contains(line, "canary") || strings.Contains(line, "someone") || strings.Count(line, "@host") != 4 {
+				t.Errorf("the log says %s", line)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
@@ -20,7 +21,7 @@ func Plan(ctx context.Context, c *config.Config) (server string, p dynwatch.Watc
 	}
 	p, err = dynwatch.Plan(ctx, kubernetes, wanted(c), c.Kubernetes.MaxWatches)
 	if err != nil || c.Journal.Type == config.JournalMemory {
-		return kubernetes.Host, p, err
+		return display.Address(kubernetes.Host), p, err
 	}
 	// A journal is of one cluster. An answer that is none is no news.
 	if _, err := identify(ctx, kubernetes); apierrors.IsForbidden(err) {
@@ -29,5 +30,5 @@ func Plan(ctx context.Context, c *config.Config) (server string, p dynwatch.Watc
 			Without: "it cannot be checked that the journal is one of this cluster",
 		})
 	}
-	return kubernetes.Host, p, nil
+	return display.Address(kubernetes.Host), p, nil
 }

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/internal/display"
 )
 
 // interval is the time between two reads of the files.
@@ -116,7 +118,7 @@ func (c *Credentials) reload() {
 	}
 	if now := fixedOf(loaded); now != c.fixed {
 		c.logger.Error("kubeconfig names another API server or another way to authenticate; restart informd to use it",
-			"server", loaded.Host, "server_in_use", c.config.Host)
+			"server", display.Address(loaded.Host), "server_in_use", display.Address(c.config.Host))
 		return
 	}
 	before := c.current.Swap(s)

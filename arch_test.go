@@ -89,7 +89,7 @@ func arrows() map[string]arrow {
 		"internal":      {only: []string{}},
 		"pkg/event":     {only: ours("pkg/event")},
 		"pkg/internal":  {only: []string{}},
-		"pkg/fieldpath": {only: ours("pkg/fieldpath", "pkg/internal")},
+		"pkg/fieldpath": {only: ours("pkg/fieldpath", "pkg/internal", "internal/search")},
 		"pkg/journal": {
 			except: ours("pkg/journal/journaltest", "pkg/journal/jetstream", "pkg/journal/embedded", "pkg/journal/lease"),
 			only:   ours("pkg/journal", "pkg/event"),

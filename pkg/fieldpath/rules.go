@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/informd/informd/internal/search"
 )
 
 // LastApplied is the annotation that kubectl keeps a copy of the object in.
@@ -117,6 +119,9 @@ func (r *Rules) addPattern(item string) error {
 	re, err := regexp.Compile(expression)
 	if err != nil {
 		return fmt.Errorf("not a regular expression (RE2): %w", err)
+	}
+	if _, err := search.Size(expression); err != nil {
+		return fmt.Errorf("the regular expression is too large: %w", err)
 	}
 	if re.MatchString("") {
 		return errors.New("the regular expression matches an empty text, and so everywhere: have it match something")

@@ -200,6 +200,36 @@ func TestLongLoops(t *testing.T) {
 	}
 }
 
+// TestExpensivePatterns holds patterns, constants and others, against 1.4 MB: the
+// evaluation ends by its cost before the search begins, or soon after.
+func TestExpensivePatterns(t *testing.T) {
+	const large = `"(.{0,50}b?){0,19}z"`
+	e := about(`{"data":{"x":"` + strings.Repeat("a", 1_400_000) + `","most":"` + strings.Repeat("a", 400_000) + `","part":"` + strings.Repeat("a", 3_000) + `","list":[` + strings.Repeat("1,", 300) + `1]}}`)
+	for _, text := range []string{
+		`object.data.x.matches(` + large + `)`,
+		`matches(object.data.x, ` + large + `)`,
+		`object.data.x.find(` + large + `) == "z"`,
+		`object.data.x.findAll(` + large + `).size() == 1`,
+		`object.data.most.findAll("a*b|a").size() == 1`,
+		`object.data.x.matches(` + large + ` + "z")`,
+		`object.data.list.all(i, !object.data.part.matches(` + large + `))`,
+		`object.data.list.all(i, !object.data.part.matches(` + large + ` + string(i)))`,
+	} {
+		started := time.Now()
+		var decoded any
+		_, err := compile(t, text).Holds(e, &decoded)
+		if err == nil || !strings.Contains(err.Error(), "the cost is over the limit of 100000") && !strings.Contains(err.Error(), "took longer than 1s") {
+			t.Errorf("%s: %v", text, err)
+		}
+		if took := time.Since(started); took > time.Minute {
+			t.Errorf("%s: it took %v", text, took)
+		}
+	}
+	if _, mistakes := compiler(t).Compile(`op.matches("` + strings.Repeat(".{0,1000}", 9) + `")`); len(mistakes) != 1 || !strings.Contains(mistakes[0].Message, "too large") {
+		t.Errorf("a program without a limit: %+v", mistakes)
+	}
+}
+
 // TestSharedDecoding: what one expression has decoded is there for the next one, and
 // never for another event.
 func TestSharedDecoding(t *testing.T) {

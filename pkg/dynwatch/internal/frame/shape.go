@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"regexp"
 	"slices"
+	"time"
 
+	"github.com/informd/informd/internal/search"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/fieldpath"
 )
@@ -19,6 +21,8 @@ type Shape struct {
 
 	redact   *fieldpath.Set
 	patterns []*regexp.Regexp
+	// sizes are those of the patterns' programs.
+	sizes    []int
 	redactor *Redactor
 	// identity are the locations that no pattern is held against.
 	identity [][]byte
@@ -34,6 +38,13 @@ func NewShape(rules *fieldpath.Rules, redactor *Redactor) *Shape {
 		return nil
 	}
 	s := &Shape{projection: rules.Projection(), again: rules.ProjectionAgain(), patterns: rules.Patterns, redactor: redactor}
+	for _, p := range rules.Patterns {
+		size, err := search.Size(p.String())
+		if err != nil {
+			size = search.MaxSize // the rules were checked
+		}
+		s.sizes = append(s.sizes, size)
+	}
 	if rules.Redacts() {
 		s.redact = fieldpath.NewSet(rules.Redact...)
 	}
@@ -77,10 +88,10 @@ func (s *Shape) Shows(member []byte) bool {
 	if s == nil || len(s.patterns) == 0 {
 		return true
 	}
-	shows := true
+	shows, left := true, newBudget()
 	r := fieldpath.Rewriter{Text: func(dst []byte, m fieldpath.Match) ([]byte, bool) {
 		text, _ := fieldpath.Text(m.Value)
-		shows = shows && len(s.find(text, false)) == 0
+		shows = shows && len(s.find(left, text, false)) == 0
 		return dst, false
 	}}
 	_ = r.Append(nil, member)
@@ -160,15 +171,16 @@ func (s *Shape) hide(dst, object []byte, o Object, again bool) []byte {
 		return append(dst, '"')
 	}}
 	if len(s.patterns) > 0 {
-		r.Text = func(dst []byte, m fieldpath.Match) ([]byte, bool) { return s.hideInside(dst, m, o, again) }
+		left := newBudget()
+		r.Text = func(dst []byte, m fieldpath.Match) ([]byte, bool) { return s.hideInside(left, dst, m, o, again) }
 	}
 	return r.Append(dst, object)
 }
 
 // hideInside replaces what the patterns find in a string.
-func (s *Shape) hideInside(dst []byte, m fieldpath.Match, o Object, again bool) ([]byte, bool) {
+func (s *Shape) hideInside(left *budget, dst []byte, m fieldpath.Match, o Object, again bool) ([]byte, bool) {
 	text, _ := fieldpath.Text(m.Value)
-	found := s.find(text, again)
+	found := s.find(left, text, again)
 	if len(found) == 0 || slices.ContainsFunc(s.identity, func(at []byte) bool { return bytes.Equal(at, m.Location) }) {
 		return dst, false
 	}
@@ -185,14 +197,36 @@ func (s *Shape) hideInside(dst []byte, m fieldpath.Match, o Object, again bool) 
 // stretch is text[from:to].
 type stretch struct{ from, to int }
 
-// find returns what the patterns match, in order and joined where it overlaps.
-func (s *Shape) find(text []byte, again bool) []stretch {
+// The limits of the search in one object: the sum of the products of a text's bytes and
+// the steps of a pattern's program, and the time after which no further match is searched
+// for.
+const (
+	maxSearch  = 128 << 20
+	searchTime = 3 * time.Second
+)
+
+// budget is what of the limits is left for an object.
+type budget struct {
+	steps int
+	until time.Time
+}
+
+func newBudget() *budget { return &budget{maxSearch, time.Now().Add(searchTime)} }
+
+// find returns what the patterns match, in order and joined where it overlaps: the whole
+// text if the search exceeds the budget.
+func (s *Shape) find(left *budget, text []byte, again bool) []stretch {
 	var all []stretch
-	for _, p := range s.patterns {
-		for _, at := range p.FindAllIndex(text, -1) {
-			if at[0] < at[1] {
-				all = append(all, stretch{at[0], at[1]})
+	for i, p := range s.patterns {
+		left.steps -= len(text) * s.sizes[i]
+		if left.steps < 0 || !search.All(p, text, time.Until(left.until), func(from, to int) bool {
+			if from < to {
+				all = append(all, stretch{from, to})
 			}
+			return true
+		}) {
+			all = []stretch{{0, len(text)}}
+			break
 		}
 	}
 	if again {

@@ -3,6 +3,7 @@ package library
 import (
 	"math"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
@@ -11,6 +12,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/informd/informd/internal/search"
 )
 
 // ErrTooDear is the message of a call that is not made because it alone would cost
@@ -22,7 +25,7 @@ const ErrTooDear = "the call costs more than the limit"
 // CEL charges a call when it is done; those of which a single one may take hours or
 // gigabytes are charged before.
 func ProgramOptions(env *cel.Env, limit uint64) ([]cel.ProgramOption, error) {
-	g := guard{limit: limit, calls: map[string]functions.FunctionOp{}}
+	g := guard{limit: limit, calls: map[string]functions.FunctionOp{}, programs: &programs{sizes: map[string]int{}}}
 	for name, function := range env.Functions() {
 		if _, guarded := g.cost(name); !guarded {
 			continue
@@ -39,14 +42,15 @@ func ProgramOptions(env *cel.Env, limit uint64) ([]cel.ProgramOption, error) {
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
 		cel.CostLimit(limit),
 		cel.InterruptCheckFrequency(interruptEvery),
-		cel.CostTracking(costs{}),
+		cel.CostTracking(costs{g.programs}),
 		cel.CostTrackerOptions(
 			interpreter.PresenceTestHasCost(false),
 			// CEL's own panic if the list could not be had.
 			interpreter.OverloadCostTracker("list_distinct", squared),
 			interpreter.OverloadCostTracker("list_flatten_int", linear),
 		),
-		cel.OptimizeRegex(constant("find", find), constant("findAll", findAll)),
+		cel.OptimizeRegex(g.constant("find", "", find), g.constant("findAll", "", findAll),
+			g.constant("matches", "matches", matches), g.constant("matches", "matches_string", matches)),
 		cel.CustomDecoratorV2(g.decorate),
 	}, nil
 }
@@ -79,10 +83,10 @@ func charge(cost float64) *uint64 {
 }
 
 // costs charges the calls that CEL does not know.
-type costs struct{}
+type costs struct{ programs *programs }
 
 // CallCost implements [interpreter.ActualCostEstimator].
-func (costs) CallCost(function, _ string, values []ref.Val, _ ref.Val) *uint64 {
+func (c costs) CallCost(function, _ string, values []ref.Val, _ ref.Val) *uint64 {
 	var cost float64
 	switch function {
 	case "isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes":
@@ -90,8 +94,8 @@ func (costs) CallCost(function, _ string, values []ref.Val, _ ref.Val) *uint64 {
 			return nil // of a string
 		}
 		cost = size(values[0])
-	case "find", "findAll":
-		cost = pattern(values[0], values[1])
+	case "matches", "find", "findAll":
+		cost = searching(values[0], values[1], c.programs.size(values[1]))
 	case "validate":
 		cost = (1 + size(values[1])) * 10
 	case "url", "isURL", "quantity", "isQuantity", "cidr", "isCIDR", "ip", "isIP", "ip.isCanonical":
@@ -117,11 +121,53 @@ func pattern(text, pattern ref.Val) float64 {
 	return math.Ceil((1+size(text))*common.StringTraversalCostFactor) * math.Ceil(size(pattern)*common.RegexStringLengthCostFactor)
 }
 
+// searching is the cost of matching with a program of that many steps: the pattern may be
+// shorter than its program.
+func searching(text, expression ref.Val, steps int) float64 {
+	const always = 2 // steps that every program has
+	most := math.Max(math.Ceil(size(expression)*common.RegexStringLengthCostFactor), math.Ceil(float64(steps-always)*common.RegexStringLengthCostFactor))
+	return math.Ceil((1+size(text))*common.StringTraversalCostFactor) * most
+}
+
+// maxPrograms bounds how many programs are known by their size.
+const maxPrograms = 256
+
+// programs knows the sizes of the programs of regular expressions. It is safe for
+// concurrent use.
+type programs struct {
+	mu    sync.Mutex
+	sizes map[string]int
+}
+
+// size returns the number of steps of a pattern's program, more than any limit allows if
+// it is too large.
+func (p *programs) size(pattern ref.Val) int {
+	text, ok := pattern.Value().(string)
+	if !ok {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n, ok := p.sizes[text]; ok {
+		return n
+	}
+	n, err := search.Size(text)
+	if err != nil && n > 0 {
+		n = math.MaxInt32
+	}
+	if len(p.sizes) >= maxPrograms {
+		clear(p.sizes)
+	}
+	p.sizes[text] = n
+	return n
+}
+
 // guard keeps calls that are too dear from being made.
 type guard struct {
 	limit uint64
 	// calls are the functions, by name and overload.
-	calls map[string]functions.FunctionOp
+	calls    map[string]functions.FunctionOp
+	programs *programs
 }
 
 // compiling is the cost of a character of a regular expression that is not in the
@@ -129,14 +175,20 @@ type guard struct {
 const compiling = 100
 
 // cost returns how to find out what a call will cost.
-func (guard) cost(function string) (before func(values []ref.Val) float64, guarded bool) {
+func (g guard) cost(function string) (before func(values []ref.Val) float64, guarded bool) {
 	switch function {
 	case "sets.contains", "sets.intersects", "sets.equivalent":
 		return func(v []ref.Val) float64 { return size(v[0]) * size(v[1]) }, true
 	case "distinct":
 		return func(v []ref.Val) float64 { return size(v[0]) * size(v[0]) }, true
 	case "matches", "find", "findAll":
-		return func(v []ref.Val) float64 { return pattern(v[0], v[1]) + compiling*size(v[1]) }, true
+		return func(v []ref.Val) float64 {
+			cost := pattern(v[0], v[1]) + compiling*size(v[1])
+			if cost > float64(g.limit) {
+				return cost // without the work to compile it
+			}
+			return searching(v[0], v[1], g.programs.size(v[1])) + compiling*size(v[1])
+		}, true
 	case "replace":
 		return func(v []ref.Val) float64 {
 			text, _ := v[0].(types.String)

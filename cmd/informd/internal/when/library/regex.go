@@ -1,12 +1,16 @@
 package library
 
 import (
+	"fmt"
 	"regexp"
+	"time"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/informd/informd/internal/search"
 )
 
 // regexes are <string>.find(pattern) and findAll.
@@ -22,19 +26,33 @@ func regexes() []cel.EnvOption {
 	}
 }
 
-// search looks for a pattern in a text: n finds at most, all if it is negative.
-type search func(pattern *regexp.Regexp, text string, n int) ref.Val
+// function looks for a pattern in a text: n finds at most, all if it is negative.
+type function func(pattern *regexp.Regexp, text string, n int) ref.Val
 
 func find(pattern *regexp.Regexp, text string, _ int) ref.Val {
 	return types.String(pattern.FindString(text))
 }
 
+// searchTime is when findAll ends: the next match may take as long as the first.
+const searchTime = 300 * time.Millisecond
+
 func findAll(pattern *regexp.Regexp, text string, n int) ref.Val {
-	return types.NewStringList(types.DefaultTypeAdapter, pattern.FindAllString(text, n))
+	var all []string
+	if n != 0 && !search.All(pattern, []byte(text), searchTime, func(from, to int) bool {
+		all = append(all, text[from:to])
+		return len(all) != n
+	}) {
+		return types.NewErrFromString(ErrTooDear)
+	}
+	return types.NewStringList(types.DefaultTypeAdapter, all)
+}
+
+func matches(pattern *regexp.Regexp, text string, _ int) ref.Val {
+	return types.Bool(pattern.MatchString(text))
 }
 
 // dynamic compiles the pattern for each call.
-func dynamic(s search) func(values ...ref.Val) ref.Val {
+func dynamic(s function) func(values ...ref.Val) ref.Val {
 	return func(values ...ref.Val) ref.Val {
 		pattern, ok := values[1].Value().(string)
 		if !ok {
@@ -48,7 +66,7 @@ func dynamic(s search) func(values ...ref.Val) ref.Val {
 	}
 }
 
-func call(s search, pattern *regexp.Regexp, values []ref.Val) ref.Val {
+func call(s function, pattern *regexp.Regexp, values []ref.Val) ref.Val {
 	text, ok := values[0].Value().(string)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(values[0])
@@ -62,16 +80,24 @@ func call(s search, pattern *regexp.Regexp, values []ref.Val) ref.Val {
 	return s(pattern, text, int(n))
 }
 
-// constant compiles a pattern that the expression itself has once for all.
-func constant(function string, s search) *interpreter.RegexOptimization {
+// constant compiles a pattern that the expression itself has once for all. A call that
+// alone would cost more than the limit is not made.
+func (g guard) constant(name, overload string, s function) *interpreter.RegexOptimization {
 	return &interpreter.RegexOptimization{
-		Function: function, RegexIndex: 1,
+		Function: name, OverloadID: overload, RegexIndex: 1,
 		Factory: func(c interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
 			compiled, err := regexp.Compile(pattern)
 			if err != nil {
 				return nil, err
 			}
+			steps, err := search.Size(pattern)
+			if err != nil {
+				return nil, fmt.Errorf("the regular expression is too large: %w", err)
+			}
 			return interpreter.NewCall(c.ID(), c.Function(), c.OverloadID(), c.Args(), func(values ...ref.Val) ref.Val {
+				if searching(values[0], values[1], steps) > float64(g.limit) {
+					return types.NewErrFromString(ErrTooDear)
+				}
 				return call(s, compiled, values)
 			}), nil
 		},

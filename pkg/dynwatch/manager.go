@@ -55,7 +55,7 @@ type Rejected struct {
 	Raw []byte
 }
 
-// Options are what a Manager needs. All fields but LogKeeps, Await, MaxWatches, AuditEvery and Logger are required.
+// Options are what a Manager needs. All fields but LogKeeps, Await, PlainAnnotations, MaxWatches, AuditEvery and Logger are required.
 type Options struct {
 	// Cluster is the name that every event carries.
 	Cluster string
@@ -79,6 +79,9 @@ type Options struct {
 	// RedactionKey is the key of the hash that replaces the values of Secrets and those
 	// that [Resource.Redact] names, at least 16 random bytes: with a guessable one, guessable values could be found by trying.
 	RedactionKey []byte
+	// PlainAnnotations are annotations of Secrets whose values are not replaced by the hash,
+	// beside harmless ones of well-known tools: names, and prefixes with a star behind them.
+	PlainAnnotations []string
 	// MaxWatches is the limit of watches, [DefaultMaxWatches] if it is 0. Explicit
 	// resources are always watched. Resources that wildcards match are watched up to the
 	// limit; [Manager.Targets] and the log name the others.
@@ -154,7 +157,7 @@ func New(options Options) (*Manager, error) {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
 	m := &Manager{
-		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey), served: s, namespaces: n, owners: newOwners(c, options.Logger), formerly: newFormerly(options.Logger), timing: defaultTiming(), limits: defaultLimits(),
+		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: newOwners(c, options.Logger), formerly: newFormerly(options.Logger), timing: defaultTiming(), limits: defaultLimits(),
 		openings: newOpenings(options.Logger), reviews: newReviews(), running: make(map[string]*running),
 	}
 	if options.AuditEvery != 0 {

@@ -50,11 +50,11 @@ type EntryPreview struct {
 }
 
 // Preview says what watching the wanted set would make of a change, with the code that
-// does, and without contact to an API server. Cluster and redactionKey are as in
-// [Options]. What an API server would evaluate is evaluated here as far as it can be
+// does, and without contact to an API server. Cluster, redactionKey and plainAnnotations
+// are as in [Options]. What an API server would evaluate is evaluated here as far as it can be
 // (labels, names); see [EntryPreview.Assumed] for the rest. The errors are that the
 // wanted set is not valid, or that the object is none that could be passed on.
-func Preview(ctx context.Context, wanted []Resource, c Change, cluster string, redactionKey []byte) (*WatchPreview, error) {
+func Preview(ctx context.Context, wanted []Resource, c Change, cluster string, redactionKey []byte, plainAnnotations ...string) (*WatchPreview, error) {
 	set, err := newWantedSet(wanted, 0)
 	if err != nil {
 		return nil, fmt.Errorf("preview: %w", err)
@@ -78,7 +78,7 @@ func Preview(ctx context.Context, wanted []Resource, c Change, cluster string, r
 	if p.Entry < 0 {
 		return p, nil
 	}
-	p.Events, p.Silence, err = rehearse(ctx, choice, &c, now.Metadata.Namespace != "", cluster, redactionKey)
+	p.Events, p.Silence, err = rehearse(ctx, choice, &c, now.Metadata.Namespace != "", cluster, redactionKey, plainAnnotations)
 	if err != nil {
 		return nil, fmt.Errorf("preview: %w", err)
 	}
@@ -125,10 +125,10 @@ const nowhere = "http://preview.invalid"
 
 // rehearse has a target that is not running handle the change, and returns what it
 // appends, or why it appends nothing.
-func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluster string, redactionKey []byte) (events []event.Event, silence string, err error) {
+func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluster string, redactionKey []byte, plainAnnotations []string) (events []event.Event, silence string, err error) {
 	log := new(rehearsal)
 	m, err := New(Options{
-		Cluster: cluster, Kubernetes: &rest.Config{Host: nowhere}, Log: log, LogKeeps: true, RedactionKey: redactionKey, Logger: slog.New(slog.DiscardHandler),
+		Cluster: cluster, Kubernetes: &rest.Config{Host: nowhere}, Log: log, LogKeeps: true, RedactionKey: redactionKey, PlainAnnotations: plainAnnotations, Logger: slog.New(slog.DiscardHandler),
 		Reject: func(_ context.Context, r Rejected) error { return errors.New(r.Reason) },
 	})
 	if err != nil {

@@ -70,6 +70,11 @@ func normalise(o, meta map[string]any, kind string) {
 	case "Secret":
 		delete(o, "data")
 		delete(o, "stringData")
+		if annotations, ok := meta["annotations"].(map[string]any); ok {
+			for name := range annotations {
+				annotations[name] = "" // a hash comes out
+			}
+		}
 	case "CustomResourceDefinition": // stored as v1beta1, which has another form
 		delete(o, "spec")
 	}

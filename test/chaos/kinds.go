@@ -96,6 +96,7 @@ func (k *Kind) object(namespace, name, text string) *unstructured.Unstructured {
 	switch k.kind {
 	case "Secret":
 		o.Object["stringData"] = map[string]any{"text": canary + text}
+		o.SetAnnotations(map[string]string{lastApplied: `{"a":"` + text + `"}`, "text": text, "copy": canary + text})
 	case "Event":
 		o.Object["involvedObject"] = map[string]any{"kind": "Pod", "namespace": namespace, "name": name}
 		o.Object["reason"], o.Object["type"], o.Object["message"] = "Chaos", "Normal", text

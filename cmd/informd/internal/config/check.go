@@ -18,6 +18,7 @@ func (r *reading) check(c *Config) {
 	r.checkKubernetes(c.Kubernetes)
 	r.checkJournal(c)
 	r.checkAdmin(c)
+	r.checkRedaction(c.Redaction)
 	r.checkResources(c.Resources)
 	r.checkSinks(c)
 	r.checkCluster(c)
@@ -30,6 +31,15 @@ func (r *reading) checkKubernetes(k Kubernetes) {
 	}
 	if k.AuditEvery != 0 && k.AuditEvery < minAudit && !r.bad("kubernetes.auditEvery") {
 		r.fail("kubernetes.auditEvery", "%v is too short: want at least %v, or 0 for no audits", k.AuditEvery, minAudit)
+	}
+}
+
+// checkRedaction takes names of annotations, and prefixes of names.
+func (r *reading) checkRedaction(c Redaction) {
+	for i, item := range c.PlainAnnotations {
+		if at := strings.IndexByte(item, '*'); item == "" || at >= 0 && at < len(item)-1 {
+			r.fail(index("redaction.plainAnnotations", i), `%s is not the name of an annotation; a * stands at the end, as in "example.com/*"`, quote(item))
+		}
 	}
 }
 

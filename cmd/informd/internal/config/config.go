@@ -190,12 +190,15 @@ const (
 	OnErrorDrop    = "drop"
 )
 
-// Redaction is about the values of Secrets, and those that an entry of resources says to
+// Redaction is about the values of Secrets, those of their annotations, and those that an entry of resources says to
 // redact: they are replaced by a keyed hash.
 type Redaction struct {
 	// KeyFile holds the key. Empty: one that is made once and kept in journal.dir;
 	// with a memory journal a new one for every process.
 	KeyFile string `yaml:"keyFile"`
+	// PlainAnnotations are annotations of Secrets whose values stay, beside harmless ones of
+	// well-known tools: names, or prefixes with a * behind them.
+	PlainAnnotations []string `yaml:"plainAnnotations"`
 }
 
 // Admin is the HTTP server for health, metrics, status and the commands.

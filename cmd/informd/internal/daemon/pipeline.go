@@ -58,7 +58,7 @@ func newPipeline(now context.Context, d *Daemon, s *store) (*pipeline, error) {
 	p.manager, err = dynwatch.New(dynwatch.Options{
 		Cluster: d.config.Cluster, Kubernetes: d.kubernetes, Log: s, LogKeeps: d.config.Journal.Type != config.JournalMemory,
 		Await: s.await, Reject: rejectTo(p.source, d.logger),
-		RedactionKey: key, MaxWatches: d.config.Kubernetes.MaxWatches, AuditEvery: cmp.Or(d.config.Kubernetes.AuditEvery, -1), Logger: d.logger,
+		RedactionKey: key, PlainAnnotations: d.config.Redaction.PlainAnnotations, MaxWatches: d.config.Kubernetes.MaxWatches, AuditEvery: cmp.Or(d.config.Kubernetes.AuditEvery, -1), Logger: d.logger,
 	})
 	if err != nil {
 		return nil, err

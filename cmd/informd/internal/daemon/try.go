@@ -57,7 +57,7 @@ func (t *Trial) Received() bool {
 func Try(ctx context.Context, c *config.Config, change dynwatch.Change) (*Trial, error) {
 	t := new(Trial)
 	key, note := keyToTry(c)
-	preview, err := dynwatch.Preview(ctx, wanted(c), change, c.Cluster, key)
+	preview, err := dynwatch.Preview(ctx, wanted(c), change, c.Cluster, key, c.Redaction.PlainAnnotations...)
 	if err != nil {
 		return nil, err
 	}

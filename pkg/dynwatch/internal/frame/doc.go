@@ -14,8 +14,9 @@
 // PartialObjectMetadata), and goes on with the object's own members in their own
 // order. metadata.managedFields and the annotation
 // kubectl.kubernetes.io/last-applied-configuration are cut out, and so is an
-// annotations object that becomes empty by this. In Secrets, the values in data
-// and stringData are replaced by a keyed hash ([Redactor]). White space outside
+// annotations object that becomes empty by this. In Secrets, the values in data,
+// stringData and annotations, but for harmless ones (annotations.go), are replaced by a
+// keyed hash ([Redactor]). White space outside
 // strings is always removed, so that an object is one line and the same object
 // gives the same bytes, however a server prints it. All else is kept byte for
 // byte: numbers, escapes, the order of keys.

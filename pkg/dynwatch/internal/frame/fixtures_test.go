@@ -41,7 +41,7 @@ func pod(name string, rv uint64) []byte {
 const canary = "Y2FuYXJ5LXZhbHVl"
 
 func secretObject(rv uint64) []byte {
-	return fmt.Appendf(nil, `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"db","namespace":"shop","uid":"u-secret","resourceVersion":"%d","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"data\":{\"password\":\"%s\"}}"},"managedFields":[{"manager":"kubectl"}]},"data":{"password":"%s","user":"%s"},"stringData":{"note":"%s"},"type":"Opaque"}`, rv, canary, canary, canary, canary)
+	return fmt.Appendf(nil, `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"db","namespace":"shop","uid":"u-secret","resourceVersion":"%d","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"data\":{\"password\":\"%s\"}}","kapp.k14s.io/original":"{\"data\":{\"password\":\"%s\"}}"},"managedFields":[{"manager":"kubectl"}]},"data":{"password":"%s","user":"%s"},"stringData":{"note":"%s"},"type":"Opaque"}`, rv, canary, canary, canary, canary, canary)
 }
 
 func configMap(size int) []byte {

@@ -112,6 +112,9 @@ func (n *Normaliser) begin(data []byte) *pass {
 		p = new(pass)
 	}
 	p.data, p.secret = data, n.redactor != nil
+	if p.secret {
+		p.plain = &n.redactor.plain
+	}
 	if n.shape != nil {
 		p.shape = n.shape()
 	}

@@ -31,8 +31,10 @@ const (
 // pass is one way through one object: the scanner, and what it met.
 type pass struct {
 	scanner
-	// secret says that the values of data and stringData are to be replaced.
+	// secret says that the values of data and stringData are to be replaced, and those of
+	// annotations, but for plain.
 	secret bool
+	plain  *keys
 	// shape is what the object is brought into, nil for none, in the buffers.
 	shape   *Shape
 	buffers buffers
@@ -130,12 +132,18 @@ func (p *pass) metadata(key []byte, value int) (end int, drop bool) {
 			cut := (p.met&^before)&lastAppliedMember != 0
 			return end, cut && kept == 0
 		}
+		if p.secret && !p.opens(value, 'n') {
+			return p.hideAnnotation(nil, value), false
+		}
 	}
 	return p.value(value, 2), false
 }
 
 func (p *pass) annotations(key []byte, value int) (end int, drop bool) {
 	if string(key) != lastApplied {
+		if p.secret && !p.plain.has(key) {
+			return p.hideAnnotation(key, value), false
+		}
 		return p.value(value, 3), false
 	}
 	p.meet(lastAppliedMember, "the annotation "+lastApplied)

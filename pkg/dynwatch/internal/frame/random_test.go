@@ -113,7 +113,7 @@ func (g generator) object(i int) []byte {
 	}
 	if g.IntN(3) == 0 {
 		annotations := make(map[string]any)
-		for _, key := range []string{"kubectl.kubernetes.io/last-applied-configuration", "zz"} {
+		for _, key := range []string{"kubectl.kubernetes.io/last-applied-configuration", "zz", "helm.sh/hook"} {
 			if g.IntN(2) == 0 {
 				annotations[key] = `{"x":1}`
 			}

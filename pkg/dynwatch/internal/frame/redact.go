@@ -20,7 +20,7 @@ const (
 
 // secret is one value to replace.
 type secret struct {
-	field string // "data" or "stringData"
+	field string // "data", "stringData" or "metadata.annotations"
 	key   string // decoded
 	whole bool   // all of the field, which is not an object of strings
 }
@@ -32,10 +32,16 @@ type secret struct {
 type Redactor struct {
 	key    []byte
 	hashes sync.Pool // of hash.Hash, HMAC-SHA256 with the key
+	// plain are the annotations of Secrets whose values stay.
+	plain keys
 }
 
-// NewRedactor returns the redactor with that key, of which it keeps a copy.
-func NewRedactor(key []byte) *Redactor { return &Redactor{key: bytes.Clone(key)} }
+// NewRedactor returns the redactor with that key, of which it keeps a copy. The values of
+// the plain annotations of Secrets, a name each or a prefix with a star behind it, stay
+// beside those that always do.
+func NewRedactor(key []byte, plain ...string) *Redactor {
+	return &Redactor{key: bytes.Clone(key), plain: newKeys(append(plainAnnotations(), plain...)...)}
+}
 
 // redact appends the string that replaces a value, given as it stands in the
 // object o: redactedSize bytes.

@@ -104,6 +104,9 @@ func (r reference) metadata(raw json.RawMessage) (json.RawMessage, error) {
 			}
 			var rest []refMember
 			for _, a := range annotations {
+				if r.secret && a.key != "helm.sh/hook" {
+					a.value = json.RawMessage(`"<hash>"`)
+				}
 				if a.key != lastApplied {
 					rest = append(rest, a)
 				}
@@ -112,6 +115,8 @@ func (r reference) metadata(raw json.RawMessage) (json.RawMessage, error) {
 				continue
 			}
 			m.value = object(rest)
+		} else if m.key == "annotations" && r.secret && string(m.value) != "null" {
+			m.value = json.RawMessage(`"<hash>"`)
 		}
 		kept = append(kept, m)
 	}

@@ -1,0 +1,82 @@
+package frame
+
+import "strings"
+
+// plainAnnotations are annotations of Secrets whose values stay: names, times and
+// settings that well-known tools write. Other tools keep copies of the whole Secret in
+// annotations, as kubectl does.
+func plainAnnotations() []string {
+	return []string{
+		"kubernetes.io/service-account.name",
+		"kubernetes.io/service-account.uid",
+		"kubernetes.io/description",
+		"kubectl.kubernetes.io/restartedAt",
+		"meta.helm.sh/release-name",
+		"meta.helm.sh/release-namespace",
+		"helm.sh/hook",
+		"helm.sh/hook-delete-policy",
+		"helm.sh/hook-weight",
+		"helm.sh/resource-policy",
+		"argocd.argoproj.io/compare-options",
+		"argocd.argoproj.io/hook",
+		"argocd.argoproj.io/sync-options",
+		"argocd.argoproj.io/sync-wave",
+		"argocd.argoproj.io/tracking-id",
+		"kustomize.toolkit.fluxcd.io/prune",
+		"kustomize.toolkit.fluxcd.io/reconcile",
+		"kustomize.toolkit.fluxcd.io/ssa",
+		"cert-manager.io/alt-names",
+		"cert-manager.io/certificate-name",
+		"cert-manager.io/common-name",
+		"cert-manager.io/ip-sans",
+		"cert-manager.io/issuer-group",
+		"cert-manager.io/issuer-kind",
+		"cert-manager.io/issuer-name",
+		"cert-manager.io/uri-sans",
+		"sealedsecrets.bitnami.com/cluster-wide",
+		"sealedsecrets.bitnami.com/managed",
+		"sealedsecrets.bitnami.com/namespace-wide",
+		"sealedsecrets.bitnami.com/patch",
+		"reflector.v1.k8s.emberstack.com/*",
+		"replicator.v1.mittwald.de/*",
+	}
+}
+
+// keys are names, and prefixes of names that end in a star.
+type keys struct {
+	names    map[string]struct{}
+	prefixes []string
+}
+
+func newKeys(all ...string) keys {
+	k := keys{names: make(map[string]struct{}, len(all))}
+	for _, one := range all {
+		if prefix, ok := strings.CutSuffix(one, "*"); ok {
+			k.prefixes = append(k.prefixes, prefix)
+			continue
+		}
+		k.names[one] = struct{}{}
+	}
+	return k
+}
+
+func (k *keys) has(key []byte) bool {
+	if _, ok := k.names[string(key)]; ok {
+		return true
+	}
+	for _, prefix := range k.prefixes {
+		if strings.HasPrefix(string(key), prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// hideAnnotation marks the value of a Secret's annotation at i as one to replace.
+func (p *pass) hideAnnotation(key []byte, i int) int {
+	end := p.value(i, 3)
+	if end != none {
+		p.drop(i, end, &secret{field: "metadata.annotations", key: string(key), whole: p.data[i] != '"'})
+	}
+	return end
+}

@@ -11,8 +11,9 @@
 // An event counts as delivered when its line is on stable storage: every Write
 // ends with fsync. No half line is ever in the middle of a file. What a failed
 // write left is cut off at once; what a crash left is cut off when the file is
-// opened. A file that does not begin as one of the format does is refused: it is
-// not informd's. Lines of both formats are in one file if the format was changed to
+// opened, or ended if it lacks nothing but the line's end. A file that does not begin as
+// one of the format does is refused, and so is one whose last line has no end and does
+// not begin as a line of the format does: it is not informd's, and stays as it is. Lines of both formats are in one file if the format was changed to
 // raw.
 //
 // # Rotation
@@ -151,13 +152,13 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 		return nil, fmt.Errorf("open file %s: %w", c.Path, err)
 	}
 	s := &Sink{
-		log:     &log{path: path, maxFiles: c.MaxFiles, beginning: `{"specversion":"1.0","id":"`, logger: env.Logger},
+		log:     &log{path: path, maxFiles: c.MaxFiles, beginnings: []string{`{"specversion":"1.0","id":"`}, logger: env.Logger},
 		render:  c.renderer(),
 		maxSize: int64(c.MaxSize),
 		disk:    systemDisk(),
 	}
 	if c.Format == Raw {
-		s.log.beginning = "{"
+		s.log.beginnings = append(s.log.beginnings, `{"apiVersion":"`)
 	}
 	if err := s.log.open(); err != nil {
 		return nil, err

@@ -210,6 +210,36 @@ func TestRefusedFileIsLeftAlone(t *testing.T) {
 	}
 }
 
+// TestForeignFilesStay: nothing is cut off a file that informd did not write, in either
+// format, whether the file is refused or not.
+func TestForeignFilesStay(t *testing.T) {
+	for name, text := range map[string]string{
+		"an object on one line":             `{"password":"precious"}`,
+		"an object of Kubernetes":           `{"apiVersion":"v1","kind":"Secret"}`,
+		"an event of another producer":      `{"specversion":"1.0","id":"1","precious":true}`,
+		"lines, the last one without end":   `{"apiVersion":"v1","kind":"A"}` + "\n" + `{"precious":1}`,
+		"half a line that is not informd's": `{"apiVersion":"v1","kind":"A"}` + "\n" + `{"preci`,
+		"a manifest":                        "{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"A\"\n}",
+		"a brace and more":                  `{ precious`,
+	} {
+		for _, format := range []file.Format{file.Raw, file.CloudEvents} {
+			t.Run(name+"/"+string(format), func(t *testing.T) {
+				path := newPath(t)
+				write(t, path, text)
+				c := config(path)
+				c.Format = format
+				if s, err := c.Open(t.Context(), sinktest.Env(t)); err == nil {
+					mustWrite(t, s, sinktest.Events(1))
+					closeSink(t, s)
+				}
+				if got := read(t, path); !strings.HasPrefix(got, text) {
+					t.Errorf("the file now holds %q", got)
+				}
+			})
+		}
+	}
+}
+
 func TestSecondSinkIsRefused(t *testing.T) {
 	path := newPath(t)
 	first := openSink(t, config(path))

@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,9 +19,9 @@ import (
 type log struct {
 	path     string
 	maxFiles int
-	// beginning is how every file begins that is informd's.
-	beginning string
-	logger    *slog.Logger
+	// beginnings are how lines begin that are informd's.
+	beginnings []string
+	logger     *slog.Logger
 
 	// mu is held by the methods' callers while they write, rotate or close, and by
 	// replace. It guards what follows, and the names of the older files.
@@ -98,19 +99,22 @@ func (l *log) adopt(f *os.File) error {
 	return nil
 }
 
-// repair cuts off a half line at the end of f, which a crash left there and
-// which was never acknowledged. It returns the size.
+// maxTail is how long a half line may be: longer than any event.
+const maxTail = 64 << 20
+
+// repair deals with a half line at the end of f, which a crash left there and which was
+// never acknowledged. It returns the size. What informd did not write it leaves alone:
+// the file and the half line must begin as a line does, and a line that lacks nothing but
+// its end gets that.
 func (l *log) repair(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, fmt.Errorf("open file: %w", err)
 	}
 	size := info.Size()
-	head := make([]byte, min(size, int64(len(l.beginning))))
-	if _, err := f.ReadAt(head, 0); err != nil {
+	if ours, err := l.begins(f, 0, size); err != nil {
 		return 0, fmt.Errorf("read file: %w", err)
-	}
-	if !strings.HasPrefix(l.beginning, string(head)) {
+	} else if !ours {
 		return 0, fmt.Errorf("open file %s: it does not begin as a file of this format does, so it is not informd's; move it away or give another path", l.path)
 	}
 	end, err := lastLineEnd(f, size)
@@ -120,14 +124,59 @@ func (l *log) repair(f *os.File) (int64, error) {
 	if end == size {
 		return size, nil
 	}
-	if err := f.Truncate(end); err != nil {
-		return 0, fmt.Errorf("cut unfinished line: %w", err)
+	ours, err := l.begins(f, end, size)
+	if err != nil {
+		return 0, fmt.Errorf("read file: %w", err)
+	}
+	if !ours || size-end > maxTail {
+		return 0, fmt.Errorf("open file %s: its last line has no end and is not informd's; move the file away, or end or remove that line", l.path)
+	}
+	tail := make([]byte, size-end)
+	if _, err := f.ReadAt(tail, end); err != nil {
+		return 0, fmt.Errorf("read file: %w", err)
+	}
+	if json.Valid(tail) {
+		return size + 1, l.endLine(f)
+	}
+	return end, l.cutLine(f, end, size)
+}
+
+// begins reports whether what is between from and to begins as a line does.
+func (l *log) begins(f io.ReaderAt, from, to int64) (bool, error) {
+	for _, beginning := range l.beginnings {
+		head := make([]byte, min(to-from, int64(len(beginning))))
+		if _, err := f.ReadAt(head, from); err != nil {
+			return false, err
+		}
+		if strings.HasPrefix(beginning, string(head)) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// endLine ends the last line.
+func (l *log) endLine(f *os.File) error {
+	if _, err := f.WriteString("\n"); err != nil {
+		return fmt.Errorf("end unfinished line: %w", err)
 	}
 	if err := f.Sync(); err != nil {
-		return 0, fmt.Errorf("cut unfinished line: %w", err)
+		return fmt.Errorf("end unfinished line: %w", err)
+	}
+	l.logger.Warn("ended a line that an interrupted write left; its event may follow again", "path", l.path)
+	return nil
+}
+
+// cutLine cuts off what is behind end.
+func (l *log) cutLine(f *os.File, end, size int64) error {
+	if err := f.Truncate(end); err != nil {
+		return fmt.Errorf("cut unfinished line: %w", err)
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("cut unfinished line: %w", err)
 	}
 	l.logger.Warn("cut off an unfinished line that an interrupted write left", "path", l.path, "bytes", size-end)
-	return end, nil
+	return nil
 }
 
 // lastLineEnd returns the offset behind the last newline, 0 if there is none.

@@ -3,6 +3,7 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/informd/informd/internal/private"
 )
 
 // Config is what a [Server] needs to know. Logger and Dir are required.
@@ -83,12 +86,30 @@ func (c *Config) address() (host string, port int, err error) {
 	return host, port, nil
 }
 
-// prepareDir makes the directory and finds out now whether it can be written.
-func prepareDir(dir string) error {
-	err := os.MkdirAll(filepath.Join(dir, "jetstream"), 0o700)
-	if err == nil {
-		err = probeDir(dir)
+// prepareDir makes the directory, checks whose it is, and finds out now whether it can be
+// written.
+func prepareDir(dir string, logger *slog.Logger) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return notWritable(dir, err)
 	}
+	warning, err := private.Dir(dir)
+	if err != nil {
+		return fmt.Errorf("journal.dir: %w", err)
+	}
+	if warning != "" {
+		logger.Warn("journal.dir is open to other users", "warning", warning)
+	}
+	store := filepath.Join(dir, "jetstream")
+	if err := os.Mkdir(store, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return notWritable(dir, err)
+	}
+	if _, err := private.Dir(store); err != nil {
+		return fmt.Errorf("journal.dir: %w", err)
+	}
+	return notWritable(dir, probeDir(dir))
+}
+
+func notWritable(dir string, err error) error {
 	if err != nil {
 		return fmt.Errorf("journal.dir %s cannot be written (%w): set journal.dir to a directory that can, or journal.type: memory, which forgets everything at a restart", dir, err)
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/informd/informd/internal/private"
 )
 
 // ledgerFile is where the ledger is kept, beside the store that it is about.
@@ -43,7 +45,7 @@ type fileLedger struct {
 // readLedger returns nil if there is none or if it cannot be read: then nothing
 // is known.
 func readLedger(dir string) (*ledger, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, ledgerFile))
+	raw, err := private.Read(filepath.Join(dir, ledgerFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // no ledger is an answer
 	}
@@ -73,7 +75,7 @@ func (l *ledger) write(dir string) error {
 // replaceFile writes a file that is either the old or the new one after a crash.
 func replaceFile(path string, content []byte) error {
 	temporary := path + ".new"
-	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	file, err := private.Open(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

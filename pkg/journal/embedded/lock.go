@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/informd/informd/internal/private"
 )
 
 // lockFile is locked, not just present, while a process has the journal open:
@@ -22,7 +24,7 @@ type lock struct {
 
 // takeLock fails at once if another process holds the directory.
 func takeLock(dir string) (*lock, error) {
-	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := private.Open(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock of journal.dir %s: %w", dir, err)
 	}

@@ -75,7 +75,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := prepareDir(c.Dir); err != nil {
+	if err := prepareDir(c.Dir, c.Logger); err != nil {
 		return nil, err
 	}
 	lock, err := takeLock(c.Dir)

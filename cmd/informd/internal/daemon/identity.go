@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/internal/private"
 )
 
 // identityTimeout bounds the question which cluster it is.
@@ -79,7 +80,7 @@ func redactionKey(c *config.Config) ([]byte, error) {
 		return newKey(), nil
 	}
 	path := filepath.Join(c.Journal.Dir, keyName)
-	key, err := readKey(path, "redaction key")
+	key, err := readOwnKey(path)
 	if !errors.Is(err, os.ErrNotExist) {
 		return key, err
 	}
@@ -90,13 +91,35 @@ func redactionKey(c *config.Config) ([]byte, error) {
 	return []byte(text), nil
 }
 
+// readOwnKey reads the key that informd has made. Others must not be able to read it: they
+// could find short values by trying. A group may, as Kubernetes gives every file of a
+// volume to one (fsGroup).
+func readOwnKey(path string) ([]byte, error) {
+	content, err := private.Read(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the redaction key: %w", err)
+	}
+	if info, err := os.Lstat(path); err != nil {
+		return nil, fmt.Errorf("read the redaction key: %w", err)
+	} else if info.Mode().Perm()&0o007 != 0 {
+		return nil, fmt.Errorf("redaction key %s: every user of the machine can read it or write to it (mode %s); run chmod 0600, or remove it, "+
+			"and informd makes a new one: hashes then differ", path, info.Mode())
+	}
+	return checkedKey(content, path, "redaction key")
+}
+
 // readKey reads a redaction key from a file that the user knows by a name.
 func readKey(path, name string) ([]byte, error) {
-	key, err := os.ReadFile(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	if key = bytes.TrimSpace(key); len(key) < keySize {
+	return checkedKey(content, path, name)
+}
+
+func checkedKey(content []byte, path, name string) ([]byte, error) {
+	key := bytes.TrimSpace(content)
+	if len(key) < keySize {
 		return nil, fmt.Errorf("%s %s: the key has %d bytes, it needs at least %d (head -c 32 /dev/urandom | base64)", name, path, len(key), keySize)
 	}
 	return key, nil

@@ -111,7 +111,7 @@ func keyToTry(c *config.Config) (key []byte, note string) {
 	case c.Redaction.KeyFile != "":
 		key, err = readKey(c.Redaction.KeyFile, "redaction.keyFile")
 	case c.Journal.Type == config.JournalEmbedded:
-		key, err = readKey(filepath.Join(c.Journal.Dir, keyName), "redaction key")
+		key, err = readOwnKey(filepath.Join(c.Journal.Dir, keyName))
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("no informd has made one in %s yet", c.Journal.Dir)
 		}

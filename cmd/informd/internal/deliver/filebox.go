@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/informd/informd/internal/private"
 )
 
 // FileBox is a [Box] in a file: <dir>/deadletters/<name>.ndjson, one letter per
@@ -60,7 +62,7 @@ func (d *FileBox) Each(ctx context.Context, take func(number uint64, letter []by
 
 // lines reads the whole file, empty lines included.
 func (d *FileBox) lines() ([][]byte, error) {
-	f, err := os.Open(d.path)
+	f, err := private.Open(d.path, os.O_RDONLY, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -161,7 +163,7 @@ func (d *FileBox) Put(ctx context.Context, letter []byte) (err error) {
 // well: without it the file itself may be gone after a power failure.
 func (d *FileBox) open() (*os.File, error) {
 	const mode = os.O_RDWR | os.O_APPEND
-	f, err := os.OpenFile(d.path, mode, 0)
+	f, err := private.Open(d.path, mode, 0)
 	if !errors.Is(err, os.ErrNotExist) {
 		return f, err
 	}
@@ -169,7 +171,10 @@ func (d *FileBox) open() (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	if f, err = os.OpenFile(d.path, mode|os.O_CREATE, 0o600); err != nil {
+	if _, err := private.Dir(dir); err != nil {
+		return nil, err
+	}
+	if f, err = private.Open(d.path, mode|os.O_CREATE, 0o600); err != nil {
 		return nil, err
 	}
 	if err := syncDir(dir); err != nil {

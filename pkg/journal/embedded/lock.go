@@ -14,35 +14,75 @@ import (
 )
 
 // lockFile is locked, not just present, while a process has the journal open:
-// a crash leaves the file and not the lock.
+// a crash leaves the file and not the lock. It names the process.
 const lockFile = "lock"
 
-// lock holds a directory for this process.
+// lock holds a directory for this process: by a lock on the directory itself, which stays
+// when files in it are removed, and by one on a file in it. File systems that lock no
+// directories (NFS) have the second alone.
 type lock struct {
-	file *os.File
+	dir, file *os.File
 }
 
 // takeLock fails at once if another process holds the directory.
 func takeLock(dir string) (*lock, error) {
-	file, err := private.Open(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the lock of journal.dir %s: %w", dir, err)
-	}
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	l := &lock{}
+	err := l.take(dir)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		holder := lockHolder(file)
-		return nil, errors.Join(
-			fmt.Errorf("journal.dir %s is in use by another informd%s: two processes on one directory destroy each other's messages; stop it or set another journal.dir", dir, holder),
-			file.Close())
+		err = fmt.Errorf("journal.dir %s is in use by another informd%s: two processes on one directory destroy each other's messages; stop it or set another journal.dir",
+			dir, lockHolder(dir))
+	} else if err != nil {
+		err = fmt.Errorf("lock journal.dir %s: %w", dir, err)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock journal.dir %s: %w", dir, err), file.Close())
-	}
-	l := &lock{file: file}
-	if err := l.sign(); err != nil {
-		return nil, errors.Join(fmt.Errorf("write the lock of journal.dir %s: %w", dir, err), l.release())
+		return nil, errors.Join(err, l.release())
 	}
 	return l, nil
+}
+
+func (l *lock) take(dir string) error {
+	var err error
+	if l.dir, err = os.Open(dir); err != nil {
+		return err
+	}
+	if err := flock(l.dir); err != nil && !locksNoDirectories(err) {
+		return err
+	}
+	path := filepath.Join(dir, lockFile)
+	if l.file, err = private.Open(path, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return err
+	}
+	if err := flock(l.file); err != nil {
+		return err
+	}
+	for _, one := range []struct {
+		file *os.File
+		path string
+	}{{l.dir, dir}, {l.file, path}} {
+		if err := stillAt(one.file, one.path); err != nil {
+			return err
+		}
+	}
+	return l.sign()
+}
+
+func flock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+
+// locksNoDirectories reports whether the file system cannot lock a directory.
+func locksNoDirectories(err error) bool {
+	return errors.Is(err, syscall.EBADF) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOLCK)
+}
+
+// stillAt is an error if another file has taken the place of one that is locked.
+func stillAt(f *os.File, path string) error {
+	locked, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if at, err := os.Stat(path); err != nil || !os.SameFile(locked, at) {
+		return fmt.Errorf("%s was removed or replaced meanwhile; start informd again", path)
+	}
+	return nil
 }
 
 // sign writes who holds the lock, for people and for the next one's error.
@@ -70,14 +110,25 @@ func (l *lock) isIn(dir string) bool {
 // release gives the directory up. The file stays: to remove it would let two
 // processes hold locks on two files of the same name.
 func (l *lock) release() error {
-	if err := l.file.Close(); err != nil {
-		return fmt.Errorf("release the lock of journal.dir: %w", err)
+	for _, f := range []*os.File{l.file, l.dir} {
+		if f == nil {
+			continue
+		}
+		if err := f.Close(); err != nil {
+			return fmt.Errorf("release the lock of journal.dir: %w", err)
+		}
 	}
 	return nil
 }
 
-func lockHolder(file io.Reader) string {
+// lockHolder names the process that signed the lock file, if it is known.
+func lockHolder(dir string) string {
+	file, err := private.Open(filepath.Join(dir, lockFile), os.O_RDONLY, 0)
+	if err != nil {
+		return ""
+	}
 	content, err := io.ReadAll(io.LimitReader(file, 32))
+	err = errors.Join(err, file.Close())
 	pid, parseErr := strconv.Atoi(strings.TrimSpace(string(content)))
 	if err != nil || parseErr != nil {
 		return ""

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
 	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/internal/display"
 )
 
 func deadLettersCommand() command {
@@ -61,11 +63,26 @@ func listLetters(ctx context.Context, c client, out io.Writer, flags *pflag.Flag
 	query := url.Values{"sink": {flags.Lookup("sink").Value.String()}}
 	return c.do(ctx, http.MethodGet, "/deadletters", query, func(body io.Reader) error {
 		if output == "json" {
-			_, err := io.Copy(out, body)
-			return err
+			return copyLines(out, body)
 		}
 		return printLetters(out, body)
 	})
+}
+
+// copyLines copies lines of JSON, without what a terminal would obey.
+func copyLines(out io.Writer, body io.Reader) error {
+	for lines := bufio.NewReader(body); ; {
+		line, err := lines.ReadBytes('\n')
+		if _, err := out.Write(display.JSON(line)); err != nil {
+			return err
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 func printLetters(out io.Writer, body io.Reader) error {

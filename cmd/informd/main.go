@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -28,7 +29,14 @@ const (
 var version = "unknown"
 
 func main() {
+	noCore()
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// noCore has the process leave no core file: it would hold the values of Secrets. A limit
+// that cannot be set stays as it is.
+func noCore() {
+	_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{})
 }
 
 // command is one subcommand. Its flags are those of the config and its own.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/cmd/informd/internal/daemon"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/sink/drivers"
 )
@@ -206,7 +207,7 @@ func reach(newest, from uint64) *uint64 {
 }
 
 func printPlanJSON(out io.Writer, p *plan) error {
-	document := json.NewEncoder(out)
+	document := json.NewEncoder(display.JSONWriter(out))
 	document.SetIndent("", "  ")
 	document.SetEscapeHTML(false)
 	return document.Encode(p)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
 	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/internal/display"
 )
 
 func statusCommand() command {
@@ -100,6 +101,9 @@ func (v *statusView) look(ctx context.Context) ([]byte, error) {
 		}
 		return printStatus(&screen, &s, time.Now())
 	})
+	if v.json {
+		return display.JSON(screen.Bytes()), err
+	}
 	return screen.Bytes(), err
 }
 

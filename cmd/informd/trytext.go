@@ -10,6 +10,7 @@ import (
 
 	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/cmd/informd/internal/daemon"
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -115,7 +116,7 @@ func newTriedSend(r *sink.Rendered) *triedSend {
 }
 
 func printTrialJSON(out io.Writer, t *trial) error {
-	e := json.NewEncoder(out)
+	e := json.NewEncoder(display.JSONWriter(out))
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(t)

@@ -20,6 +20,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -29,7 +30,8 @@ type Format string
 
 // The formats.
 const (
-	// CloudEvents is newline-delimited CloudEvents 1.0 JSON.
+	// CloudEvents is newline-delimited CloudEvents 1.0 JSON. On a terminal, in this form and
+	// in Raw, characters that a terminal obeys are escaped.
 	CloudEvents Format = "cloudevents"
 	// Raw is newline-delimited JSON of bare objects, as [event.Event.AppendRaw] has
 	// them: what ends an object, and control records, are CloudEvents.
@@ -84,21 +86,39 @@ func (c *Config) Render(env sink.Env, e *event.Event) (sink.Rendered, error) {
 type renderer func(dst []byte, e *event.Event) []byte
 
 func (c *Config) renderer(out io.Writer) renderer {
+	render := func(dst []byte, e *event.Event) []byte { return append(e.AppendJSON(dst), '\n') }
 	switch c.Format {
 	case Pretty:
 		return newPretty(colourful(out, os.Getenv), time.Local).render
 	case Raw:
-		return func(dst []byte, e *event.Event) []byte { return append(e.AppendRaw(dst), '\n') }
+		render = func(dst []byte, e *event.Event) []byte { return append(e.AppendRaw(dst), '\n') }
 	case CloudEvents:
 	}
-	return func(dst []byte, e *event.Event) []byte { return append(e.AppendJSON(dst), '\n') }
+	if terminal(out) {
+		return harmless(render)
+	}
+	return render
+}
+
+// harmless escapes what a terminal would obey: names and values of objects are hostile
+// input.
+func harmless(render renderer) renderer {
+	return func(dst []byte, e *event.Event) []byte {
+		n := len(dst)
+		dst = render(dst, e)
+		return append(dst[:n], display.JSON(dst[n:])...)
+	}
 }
 
 // colourful reports whether out is a terminal whose user wants colours
 // (https://no-color.org).
 func colourful(out io.Writer, getenv func(string) string) bool {
+	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" && terminal(out)
+}
+
+func terminal(out io.Writer) bool {
 	f, ok := out.(*os.File)
-	if !ok || getenv("NO_COLOR") != "" || getenv("TERM") == "dumb" {
+	if !ok {
 		return false
 	}
 	info, err := f.Stat()

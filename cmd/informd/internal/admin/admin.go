@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/informd/informd/internal/display"
 )
 
 // hung is how long a target's loop may do nothing at all before it counts as
@@ -225,7 +227,7 @@ func answer(w http.ResponseWriter, reasons []string) {
 // status shows everything at once.
 func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(display.JSONWriter(w))
 	e.SetIndent("", "  ")
 	targets := s.options.Targets()
 	err := e.Encode(Status{

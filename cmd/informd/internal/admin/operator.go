@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/informd/informd/internal/display"
 )
 
 // Operator does what an operator asks of a running informd. Its methods are called
@@ -199,7 +201,7 @@ func bounded(handle func(w http.ResponseWriter, r *http.Request) error) http.Han
 
 func (s *Server) letters(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(display.JSONWriter(w))
 	return s.options.Operator.EachLetter(r.Context(), r.FormValue("sink"), func(l Letter) error { return e.Encode(l) })
 }
 
@@ -274,5 +276,5 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
 
 func writeJSON(w http.ResponseWriter, value any) error {
 	w.Header().Set("Content-Type", "application/json")
-	return json.NewEncoder(w).Encode(value)
+	return json.NewEncoder(display.JSONWriter(w)).Encode(value)
 }

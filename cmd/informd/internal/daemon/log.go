@@ -18,7 +18,7 @@ func newLogger(w io.Writer, c config.Log, level *slog.LevelVar) *slog.Logger {
 	setLevel(level, c)
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: limit}
 	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
+		return slog.New(slog.NewJSONHandler(display.JSONWriter(w), options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
 }

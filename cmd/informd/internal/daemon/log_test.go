@@ -46,3 +46,17 @@ func TestCredentialsInLog(t *testing.T) {
 		})
 	}
 }
+
+// TestHostileCharactersInLog: a terminal that shows the log obeys no character of it.
+func TestHostileCharactersInLog(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		t.Run(format, func(t *testing.T) {
+			var out logBuffer
+			logger := newLogger(&out, config.Log{Level: "info", Format: format}, new(slog.LevelVar))
+			logger.Warn("object", "name", "\u009b31m\u202e\u2066\x7f")
+			if line := out.String(); strings.ContainsAny(line, "\u009b\u202e\u2066\x7f") || !strings.Contains(line, `\u202e`) {
+				t.Errorf("the log says %q", line)
+			}
+		})
+	}
+}

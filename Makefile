@@ -16,6 +16,8 @@ GOLANGCI_LINT_VERSION := v2.15.0
 TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/informd-tools
 GOLANGCI_LINT := $(TOOLS)/$(shell $(GO) env GOVERSION 2>/dev/null)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 
+GOVULNCHECK_VERSION := v1.1.4
+
 # The product's module and the one with the real servers to test against.
 MODULES := . test
 # With that of the oldest Kubernetes, which has two small files; to lint it, the
@@ -143,6 +145,10 @@ lint: $(GOLANGCI_LINT) ## check the rules of .golangci.yml, formatting included
 		echo "==> lint $$module"; \
 		(cd "$$module" && $(GOLANGCI_LINT) run --allow-serial-runners ./...) || exit 1; \
 	done
+
+.PHONY: vulncheck
+vulncheck: ## before a release: known vulnerabilities in what the binary calls (asks vuln.go.dev)
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./cmd/informd
 
 .PHONY: schema
 schema: ## write the JSON Schemas in schema/ anew, from the code

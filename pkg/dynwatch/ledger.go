@@ -235,12 +235,12 @@ func (t *target) startFrom(m mark, marked, others bool, ends map[string]ended) {
 	switch {
 	case !marked && others: // what was watched namespace by namespace, or the other way around
 		t.distrust(reasonSelection)
-	case !marked, m.Synced && (m.Lost == reasonJournal || t.index.len()+m.endedSince(ends) < m.Objects):
+	case !marked, m.Lost == reasonJournal, m.Synced && t.index.len()+m.endedSince(ends) < m.Objects:
 		t.logger.Warn("the journal has lost events; announcing all objects again", "reason", reasonJournal)
 		t.first.lost = true
 		t.setCursor(t.newestKnown(ends)) // a list from before that is of another history
 	case !m.Synced:
-		t.firstOp, t.first.began, t.first.run, t.first.lost = m.FirstOp, m.Began, m.Run, m.Lost == reasonJournal
+		t.firstOp, t.first.began, t.first.run = m.FirstOp, m.Began, m.Run
 		t.marked = m
 		t.rememberEnded(ends)
 	default:

@@ -47,7 +47,7 @@ type firstList struct {
 	// began is a revision from before anything was announced, and run that of all that
 	// belongs to the list; 0 if an earlier version of informd has begun it. A restart of
 	// the process or of the list does not change them: what was announced before stays
-	// part of it.
+	// part of it. Where the log has lost events, each process begins another run.
 	began, run uint64
 	// opened: the log has the begin event.
 	opened bool

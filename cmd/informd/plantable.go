@@ -25,7 +25,7 @@ func printPlan(out io.Writer, p *plan) error {
 		return err
 	}
 	if slices.ContainsFunc(p.Targets, func(t plannedTarget) bool { return t.lacksPermission() }) {
-		fmt.Fprint(out, "\nPermissions are missing: apply what `informd rbac` prints for the config.\n")
+		fmt.Fprint(out, permissionsMissing)
 	}
 	if len(p.Optional) > 0 {
 		fmt.Fprint(out, "\nNot required, and missing, too; `informd rbac` prints them as well:\n")

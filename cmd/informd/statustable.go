@@ -38,13 +38,20 @@ func printStatus(out io.Writer, s *admin.Status, now time.Time) error {
 	if len(s.Targets) >= manyTargets {
 		fmt.Fprintf(out, "%d targets: %s\n", len(s.Targets), counted(s.TargetStates))
 	}
+	targets := printTable(out, targetRows(s.Targets, now))
+	if slices.ContainsFunc(s.Targets, func(t admin.Target) bool { return t.State == string(dynwatch.Forbidden) }) {
+		fmt.Fprint(out, permissionsMissing)
+	}
 	return errors.Join(
-		printTable(out, targetRows(s.Targets, now)),
+		targets,
 		printTable(out, sinkRows(s.Sinks, now)),
 		printTable(out, pendingRows(s.Sinks)),
 		printTable(out, journalRows(&s.Journal)),
 	)
 }
+
+// permissionsMissing is below the table of targets if one of them is forbidden.
+const permissionsMissing = "\nPermissions are missing: apply what `informd rbac` prints for the config.\n"
 
 // manyTargets is how many targets are too many to count in a table.
 const manyTargets = 20

@@ -77,7 +77,9 @@ func TestMissingVerbsAreNamedOnceAndGrantedVerbsHeal(t *testing.T) {
 			}
 			r, out := listen(t, api, things())
 			r.eventually("missing verbs", func() bool { return slices.Equal(r.manager.Targets()[0].MissingVerbs, c.missing) })
-			r.state(dynwatch.Forbidden)
+			if s, want := r.state(dynwatch.Forbidden), fmt.Sprintf("%[1]s: things.example.com is forbidden: you cannot %[1]s it", c.denied[0]); s.Reason != want {
+				t.Errorf("the reason is %q, want %q", s.Reason, want)
+			}
 			r.eventually("a line", func() bool { return len(out.with(missingLine)) > 0 })
 			if got := out.with(missingLine)[0]; !strings.Contains(got, c.line) {
 				t.Errorf("logged %s, want %s", got, c.line)

@@ -284,7 +284,12 @@ func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 	case path != "things":
 		writeStatus(w, 404, "NotFound", "no such resource")
 	case f.denies(verbOf(r), ns):
-		writeStatus(w, 403, "Forbidden", "things.example.com is forbidden: you cannot "+verbOf(r)+" it")
+		name := ""
+		if selector := r.URL.Query().Get("fieldSelector"); strings.Contains(selector, "metadata.name=") { // as the API server does
+			_, name, _ = strings.Cut(selector, "metadata.name=")
+			name = fmt.Sprintf(" %q", name)
+		}
+		writeStatus(w, 403, "Forbidden", "things.example.com"+name+" is forbidden: you cannot "+verbOf(r)+" it")
 	default:
 		f.serveObjects(w, r, ns)
 	}

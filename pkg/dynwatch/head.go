@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,10 +69,24 @@ func (s *source) headOf(ctx context.Context, r listRequest) (uint64, error) {
 		meta, err = s.readList(ctx, r, func([]byte) error { return nil })
 	}
 	switch {
+	case apierrors.IsForbidden(err):
+		return 0, fmt.Errorf("list: %w", withoutName(err))
 	case err != nil && !errors.Is(err, errEnough):
 		return 0, fmt.Errorf("get revision: %w", err)
 	case meta.ResourceVersion == 0:
 		return 0, errors.New("get revision: the server names no resourceVersion for its list")
 	}
 	return meta.ResourceVersion, nil
+}
+
+// withoutName takes the name that no object has out of a refusal: the API server writes
+// `pods "-informd-no-object-" is forbidden`, and an operator would look for that object.
+func withoutName(err error) error {
+	var refused *apierrors.StatusError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	status := refused.ErrStatus
+	status.Message = strings.Replace(status.Message, fmt.Sprintf(" %q", noName), "", 1)
+	return &apierrors.StatusError{ErrStatus: status}
 }

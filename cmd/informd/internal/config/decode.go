@@ -295,7 +295,7 @@ func setScalar(f field, text string) string {
 	case kind == reflect.Bool:
 		dst.SetBool(text == "true")
 		if text != "true" && text != "false" {
-			return quote(text) + " is neither true nor false"
+			return quote(text) + " is neither true nor false" + meantBool(text)
 		}
 	case dst.CanInt():
 		var n int64
@@ -339,5 +339,16 @@ func setString(f field, text string) string {
 		return "unknown value " + quote(text) + " " + didYouMean(text, f.enum)
 	}
 	f.value.SetString(text)
+	return ""
+}
+
+// meantBool is the end of a message about a text that YAML 1.1 reads as true or false.
+func meantBool(text string) string {
+	switch strings.ToLower(text) {
+	case "yes", "y", "on", "true":
+		return ": write true"
+	case "no", "n", "off", "false":
+		return ": write false"
+	}
 	return ""
 }

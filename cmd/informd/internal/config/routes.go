@@ -12,6 +12,7 @@ import (
 func (r *reading) checkMatch(m Match, path string, resources []Resource) {
 	r.checkNamespaces(m.Namespaces, path+".namespaces")
 	r.checkOps(m.Ops, path+".ops")
+	r.checkBegin(m.Ops, path+".ops")
 	r.checkWhen(m, path, resources)
 	r.checkMatchGates(m, path, resources)
 	if m.Group != nil && !r.bad(path+".group") {
@@ -95,5 +96,19 @@ func (r *reading) checkOps(ops []string, path string) {
 			r.fail(at, "%q contradicts %q: remove one", op, first)
 		}
 		seen[name] = op
+	}
+}
+
+// checkBegin refuses a begin that the others of the list keep away: it passes only with the
+// whole snapshot behind it.
+func (r *reading) checkBegin(ops []string, path string) {
+	i := slices.Index(ops, string(event.Begin))
+	if i < 0 {
+		return
+	}
+	whole := slices.Contains(ops, string(event.Snapshot)) && slices.Contains(ops, string(event.Added)) &&
+		!slices.Contains(ops, "!"+string(event.Synced))
+	if at := index(path, i); !whole && !r.bad(at) {
+		r.fail(at, "%q has no effect without snapshot, added and synced: add them, or remove it", event.Begin)
 	}
 }

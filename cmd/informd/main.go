@@ -65,6 +65,8 @@ type usageError struct {
 	msg string
 	// command is the one that was meant, empty if it is not known.
 	command string
+	// inFile is a mistake in a file, not on the command line: help would not help.
+	inFile bool
 }
 
 func (e usageError) Error() string { return e.msg }
@@ -84,6 +86,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	case errors.As(err, &problems):
 		fmt.Fprintln(stderr, display.Addresses(problems.Error()))
+		return exitUsage
+	case errors.As(err, &usage) && usage.inFile:
+		fmt.Fprintf(stderr, "informd: %s\n", usage)
 		return exitUsage
 	case errors.As(err, &usage):
 		help := "informd --help"

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/spf13/pflag"
@@ -75,7 +76,11 @@ func printResnapshots(io streams, outcomes []admin.Resnapshot) error {
 	fmt.Fprintln(table, "TARGET\tOBJECTS\tRUN\tERROR")
 	var incomplete error
 	for _, o := range outcomes {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", o.Target, o.Objects, o.Run, visible(o.Error+o.Pending))
+		objects, run := strconv.Itoa(o.Objects), strconv.FormatUint(o.Run, 10)
+		if o.Error != "" && o.Objects == 0 {
+			objects, run = "-", "-" // nothing was announced
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", o.Target, objects, run, visible(o.Error+o.Pending))
 		if o.Error != "" {
 			incomplete = errors.New("not every object was announced anew")
 		}

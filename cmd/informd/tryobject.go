@@ -37,30 +37,35 @@ type head struct {
 	} `json:"metadata"`
 }
 
+// misread is a mistake in the file of an object. The help of the command says nothing of it.
+func misread(format string, args ...any) error {
+	return usageError{msg: fmt.Sprintf(format, args...), inFile: true}
+}
+
 // readTried reads one object, in YAML or JSON. "-" is the standard input.
 func readTried(file string) (*tried, error) {
 	text, err := readObjectFile(file)
 	if err != nil {
-		return nil, misused("read %s: %v", file, err)
+		return nil, misread("read %s: %v", file, err)
 	}
 	raw := bytes.TrimSpace(text)
 	if !json.Valid(raw) {
 		if raw, err = yaml.YAMLToJSONStrict(text); err != nil {
-			return nil, misused("%s is neither JSON nor YAML with one object: %v", file, err)
+			return nil, misread("%s is neither JSON nor YAML with one object: %v", file, err)
 		}
 	}
 	t := &tried{file: file, raw: raw}
 	if err := json.Unmarshal(raw, &t.head); err != nil {
-		return nil, misused("%s is no Kubernetes object: %v", file, err)
+		return nil, misread("%s is no Kubernetes object: %v", file, err)
 	}
 	switch {
 	case t.APIVersion == "" || t.Kind == "":
-		return nil, misused("%s has no apiVersion and kind", file)
+		return nil, misread("%s has no apiVersion and kind", file)
 	case t.Metadata.Name == "":
-		return nil, misused("%s has no metadata.name: it must be one object, not a list", file)
+		return nil, misread("%s has no metadata.name: it must be one object, not a list", file)
 	}
 	if _, err := schema.ParseGroupVersion(t.APIVersion); err != nil {
-		return nil, misused("%s: apiVersion %q is no group and version", file, t.APIVersion)
+		return nil, misread("%s: apiVersion %q is no group and version", file, t.APIVersion)
 	}
 	return t, nil
 }
@@ -131,11 +136,11 @@ func (t *tried) fill(uid, rv string) (notes []string, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(t.raw))
 	decoder.UseNumber()
 	if err := decoder.Decode(&whole); err != nil {
-		return nil, misused("%s: %v", t.file, err)
+		return nil, misread("%s: %v", t.file, err)
 	}
 	metadata, ok := whole["metadata"].(map[string]any)
 	if !ok { // it is there twice, or in other letters
-		return nil, misused("%s: metadata is no mapping", t.file)
+		return nil, misread("%s: metadata is no mapping", t.file)
 	}
 	for key, value := range map[string]*string{"uid": &t.Metadata.UID, "resourceVersion": &t.Metadata.ResourceVersion} {
 		if *value != "" {

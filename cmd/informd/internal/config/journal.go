@@ -53,6 +53,9 @@ type Journal struct {
 	HistoryPerObject int `yaml:"historyPerObject"`
 	// TombstoneTTL is how long the deletion of an object is kept.
 	TombstoneTTL time.Duration `yaml:"tombstoneTTL"`
+
+	// Forgotten is set by [ForgetJournal].
+	Forgotten bool `yaml:"-"`
 }
 
 const (
@@ -75,7 +78,7 @@ func defaultJournal() Journal {
 // ForgetJournal makes the config one with a memory journal of the default size,
 // for a run that has no past and no future.
 func ForgetJournal(c *Config) {
-	c.Journal.Type, c.Journal.MaxBytes = JournalMemory, defaultMemoryBytes
+	c.Journal.Type, c.Journal.MaxBytes, c.Journal.Forgotten = JournalMemory, defaultMemoryBytes, true
 }
 
 // journalKeys are the keys that only some types of journal have.

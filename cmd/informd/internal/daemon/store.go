@@ -66,7 +66,11 @@ func openStore(ctx context.Context, c *config.Config, logger *slog.Logger, h *he
 	case config.JournalMemory:
 		s.Journal = journal.NewMemory(uint64(c.Journal.MaxBytes))
 		s.box = func(name string) deliver.Box { return deliver.NewFileBox(c.Journal.Dir, name) }
-		logger.Info("the journal is in memory: a restart begins with a new snapshot", "max_bytes", c.Journal.MaxBytes)
+		if c.Journal.Forgotten {
+			logger.Info("--once uses a journal in memory; journal.dir is not opened", "max_bytes", c.Journal.MaxBytes)
+		} else {
+			logger.Info("the journal is in memory: a restart begins with a new snapshot", "max_bytes", c.Journal.MaxBytes)
+		}
 	case config.JournalEmbedded:
 		err = s.openEmbedded(ctx, c)
 	default:

@@ -141,3 +141,26 @@ func TestJournalDirRemoved(t *testing.T) {
 		t.Errorf("the log does not name the next step:\n%s", text)
 	}
 }
+
+// TestMemoryJournalIsLogged: the log says what a memory journal means, which for --once is
+// another thing.
+func TestMemoryJournalIsLogged(t *testing.T) {
+	forgotten := &config.Config{Journal: config.Journal{Type: config.JournalEmbedded, Dir: "/nonexistent"}}
+	config.ForgetJournal(forgotten)
+	for want, c := range map[string]*config.Config{
+		"--once uses a journal in memory; journal.dir is not opened":     forgotten,
+		"the journal is in memory: a restart begins with a new snapshot": {Journal: config.Journal{Type: config.JournalMemory, MaxBytes: 1 << 20}},
+	} {
+		var log logBuffer
+		st, err := openStore(t.Context(), c, slog.New(slog.NewTextHandler(&log, nil)), newHealth(), func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+		if text := log.String(); !strings.Contains(text, want) || strings.Count(text, "\n") != 1 {
+			t.Errorf("logged %q, want %q", text, want)
+		}
+	}
+}

@@ -125,7 +125,7 @@ func reaches(t *plannedTarget) string {
 	switch {
 	case t.WatchReach == nil:
 	case t.WatchFrom == 1:
-		ways = append(ways, "the beginning")
+		ways = append(ways, "since the beginning")
 	case *t.WatchReach == 1:
 		ways = append(ways, "1 revision")
 	default:
@@ -134,11 +134,11 @@ func reaches(t *plannedTarget) string {
 	switch {
 	case t.EtcdReach == nil || t.EtcdFrom == t.WatchFrom:
 	case t.EtcdFrom == 1:
-		ways = append(ways, "etcd the beginning")
+		ways = append(ways, "etcd: since the beginning")
 	default:
-		ways = append(ways, "etcd "+grouped(*t.EtcdReach))
+		ways = append(ways, "etcd: "+grouped(*t.EtcdReach))
 	}
-	return strings.Join(ways, ", ")
+	return strings.Join(ways, "; ")
 }
 
 // grouped is a number with a comma before every three digits.

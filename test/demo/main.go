@@ -84,6 +84,7 @@ func run(ctx context.Context, informd string) (err error) {
 	say("informd runs; the same events are on NATS, in another terminal try:")
 	say("    nats --server %s sub 'k8s.demo.>'", bus.URL())
 	say("    nats --server %s sub 'k8s.demo.core.pods.>'", bus.URL())
+	say("    go run ./examples/materialised-view -url %s", bus.URL())
 	say("informd's commands take its config, and kubectl the cluster's:")
 	say("    export KUBECONFIG=%s", target.kubeconfig)
 	say("    bin/informd status -c %s    # or plan, verify, replay, ...", d.config)

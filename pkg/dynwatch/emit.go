@@ -110,7 +110,9 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 	}
 	if run := t.first.run; run != 0 {
 		ev.SetRun(run)
-		e.run = run
+		if t.first.lost {
+			e.run = run // so that a list that begins again does not repeat it
+		}
 	}
 	e.rv, e.ordinal, e.hash, e.epoch = o.ResourceVersion, ev.Ordinal, t.index.hash(o.Data), t.epoch
 	return t.emit(ctx, ev)

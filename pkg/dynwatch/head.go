@@ -83,10 +83,11 @@ func (s *source) headOf(ctx context.Context, r listRequest) (uint64, error) {
 // `pods "-informd-no-object-" is forbidden`, and an operator would look for that object.
 func withoutName(err error) error {
 	var refused *apierrors.StatusError
-	if !errors.As(err, &refused) {
+	name := fmt.Sprintf(" %q", noName)
+	if !errors.As(err, &refused) || !strings.Contains(refused.ErrStatus.Message, name) {
 		return err
 	}
 	status := refused.ErrStatus
-	status.Message = strings.Replace(status.Message, fmt.Sprintf(" %q", noName), "", 1)
+	status.Message = strings.Replace(status.Message, name, "", 1)
 	return &apierrors.StatusError{ErrStatus: status}
 }

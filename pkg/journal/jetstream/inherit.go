@@ -84,6 +84,12 @@ func (j *Journal) createdHere(info *js.StreamInfo) bool {
 	return info.Config.Metadata[metaCreator] == j.records.writer && (old == nil || !info.Created.Equal(old.created))
 }
 
+// replaces reports whether the stream of events took the place of a missing one a short while
+// ago.
+func (j *Journal) replaces(info *js.StreamInfo) bool {
+	return j.config.Existed && (j.createdHere(info) || info.Config.Metadata[metaReplaces] != "" && time.Since(info.Created) < replacesFor)
+}
+
 // Unread returns the newest events that an open cursor has not committed, oldest first, as
 // far as they are still in memory. It works on a closed journal.
 func (j *Journal) Unread() []event.Event {

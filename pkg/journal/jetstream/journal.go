@@ -122,6 +122,9 @@ func (j *Journal) locate(ctx context.Context) error {
 	var err error
 	wanted := j.config.eventStream()
 	wanted.Metadata = map[string]string{metaCreator: j.records.writer}
+	if j.config.Existed {
+		wanted.Metadata[metaReplaces] = "true"
+	}
 	if j.config.Own {
 		if wanted, err = setLimits(ctx, j.client, wanted, j.logger); err != nil {
 			return err
@@ -138,7 +141,7 @@ func (j *Journal) locate(ctx context.Context) error {
 	if j.stream, err = findStream(ctx, j.client, wanted); err != nil {
 		return err
 	}
-	j.replaced = j.config.Existed && j.createdHere(j.stream.CachedInfo())
+	j.replaced = j.replaces(j.stream.CachedInfo())
 	j.heads.limit = int(min(wanted.MaxMsgsPerSubject, math.MaxInt32))
 	if j.config.Own {
 		if err := j.locateRest(ctx); err != nil {

@@ -187,3 +187,23 @@ func TestCreationAnswerLost(t *testing.T) {
 		t.Errorf("the mark is %q (%v), want an empty one: the journal was lost", mark, err)
 	}
 }
+
+// TestLossIsLeftToTheNextProcess: a process that has created the missing stream and dies
+// before a target has a mark leaves it to the next one to declare the loss.
+func TestLossIsLeftToTheNextProcess(t *testing.T) {
+	h := newHost(t)
+	existed := func(c *jetstream.Config) { c.Existed = true }
+	mustClose(t, h.open(existed))
+	j := h.open(existed)
+	mark, err := j.Restore(t.Context(), "core/configmaps", func(event.Event) {})
+	if err != nil || mark == nil || len(mark) > 0 {
+		t.Errorf("the mark is %q (%v), want an empty one: the journal was lost", mark, err)
+	}
+	if err := j.Mark(t.Context(), "core/configmaps", []byte("here")); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, j)
+	if mark, err = h.open(existed).Restore(t.Context(), "core/configmaps", func(event.Event) {}); err != nil || string(mark) != "here" {
+		t.Errorf("the mark is %q (%v)", mark, err)
+	}
+}

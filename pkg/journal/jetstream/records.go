@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	js "github.com/nats-io/nats.go/jetstream"
@@ -18,6 +19,14 @@ const headerWriter = "informd-writer"
 
 // metaCreator is a stream's metadata with the writer that has created the stream.
 const metaCreator = "informd-creator"
+
+// metaReplaces is the metadata of a stream that was created in place of one that was missing.
+// A process that dies before it has declared the loss leaves that to the next one.
+const metaReplaces = "informd-replaces"
+
+// replacesFor is how long after its creation such a stream tells that of targets without a
+// mark. Later ones are new in the config.
+const replacesFor = time.Hour
 
 // records knows where the last record of every key is. A record is written on the
 // condition that it follows that one, as events are: what a process sent before it

@@ -159,7 +159,7 @@ func TestPlan(t *testing.T) {
 	}
 
 	table, code := d.command("plan")
-	if line := regexp.MustCompile(`(?m)^core/configmaps@default +v1 +full +namespaced +default +ready +60 +~[0-9.]+KiB +- +[0-9,]+ revisions, etcd [0-9,]+ +-$`); !line.MatchString(table) ||
+	if line := regexp.MustCompile(`(?m)^core/configmaps@default +v1 +full +namespaced +default +ready +60 +~[0-9.]+KiB +- +[0-9,]+ revisions; etcd: [0-9,]+ +-$`); !line.MatchString(table) ||
 		!strings.Contains(table, "`informd rbac`") || code != 1 {
 		t.Errorf("exit code %d, the table is\n%s", code, table)
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -273,12 +274,19 @@ func (r *Rig) grant(ctx context.Context) error {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: informdUser},
 	}
 	_, err := r.rbac.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil // the answer to an earlier attempt was lost
+	}
 	return err
 }
 
 // revoke takes it away.
 func (r *Rig) revoke(ctx context.Context) error {
-	return r.rbac.RbacV1().ClusterRoleBindings().Delete(ctx, informdUser, metav1.DeleteOptions{})
+	err := r.rbac.RbacV1().ClusterRoleBindings().Delete(ctx, informdUser, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // the answer to an earlier attempt was lost
+	}
+	return err
 }
 
 // violate notes a violation that shows only while a fault lasts.

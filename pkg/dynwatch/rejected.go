@@ -25,7 +25,7 @@ func cut(text string) string {
 	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(text[:maxShown], ""), len(text))
 }
 
-// reject hands an object that cannot be passed on to whoever keeps such, once
+// reject hands an object that cannot be passed on to [Options.Reject], once
 // per revision.
 func (t *target) reject(ctx context.Context, bad *frame.Malformed) error {
 	if bad.UID != "" && t.rejections[bad.UID] == bad.ResourceVersion {

@@ -72,7 +72,7 @@ func normalise(o, meta map[string]any, kind string) {
 		delete(o, "stringData")
 		if annotations, ok := meta["annotations"].(map[string]any); ok {
 			for name := range annotations {
-				annotations[name] = "" // a hash comes out
+				annotations[name] = "" // informd replaces it by a hash
 			}
 		}
 	case "CustomResourceDefinition": // stored as v1beta1, which has another form

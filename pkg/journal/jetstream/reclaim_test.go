@@ -9,7 +9,7 @@ import (
 	"github.com/informd/informd/pkg/journal/jetstream"
 )
 
-// TestFullOfWhatSinksHave: objects whose history is larger than the stream stop nobody while
+// TestFullOfWhatSinksHave: objects whose history is larger than the stream stop no other while
 // the sinks keep up. What an object's history ends with stays.
 func TestFullOfWhatSinksHave(t *testing.T) {
 	h := newHost(t)
@@ -44,7 +44,7 @@ func TestFullOfWhatSinksHave(t *testing.T) {
 }
 
 // TestFullOfWhatASinkLacks: nothing is removed that a sink has not read; when it has, the
-// journal goes on.
+// journal takes events again.
 func TestFullOfWhatASinkLacks(t *testing.T) {
 	h := newHost(t)
 	j := h.open(func(c *jetstream.Config) { c.MaxBytes, c.HistoryPerObject = 1<<20, 16 })

@@ -98,7 +98,7 @@ func (s *snapshot) fill(ctx context.Context) (entries []journal.Entry, done bool
 	return entries, false, nil
 }
 
-// follow reads the log up to the goal, and ends the snapshot there. The cursor goes on with
+// follow reads the log up to the goal, and ends the snapshot there. The cursor continues with
 // the same reading.
 func (s *snapshot) follow(ctx context.Context) (entries []journal.Entry, done bool, err error) {
 	found, done, err := s.log.fill(ctx)

@@ -128,7 +128,7 @@ func TestDirectoriesAreWritable(t *testing.T) {
 	})
 }
 
-// A warning that everybody gets is one that nobody reads.
+// People do not read a warning that every config gives.
 func TestConfigsGiveNoWarning(t *testing.T) {
 	eachKustomization(t, func(t *testing.T, d deployment) {
 		for _, w := range informdOf(t, d).config.Warnings {

@@ -348,6 +348,30 @@ func TestNATSRepeatedAfterRestart(t *testing.T) {
 	}
 }
 
+// TestNATSRepeatedUnderReusedName starts a sink again before a deletion that a comparison
+// found: its revision is higher than that of the object which has the name since.
+func TestNATSRepeatedUnderReusedName(t *testing.T) {
+	server := startServer(t)
+	js := jetStream(t, dial(t, server.URL()))
+	options := config(t, server.URL(), useJetStream)
+	added := sinktest.Events(1)[0]
+	deleted := added
+	deleted.Op, deleted.UID, deleted.ResourceVersion = event.Deleted, "former", added.ResourceVersion+100
+	deleted.ID = event.DeletedID(deleted.UID, 0)
+	batch := []event.Event{deleted, added}
+	for range 2 {
+		s := open(t, options)
+		deliver(t, s, batch)
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := stored(t, js, streamName)
+	if len(all) != 2 || all[0].Header.Get("ce-id") != deleted.ID || all[1].Header.Get("ce-id") != added.ID {
+		t.Errorf("the stream has %d messages, want the deletion and what followed it, once each", len(all))
+	}
+}
+
 // TestNATSRollback gives an object lower revisions than the stream has of it, as
 // after etcd was restored: they must arrive.
 func TestNATSRollback(t *testing.T) {

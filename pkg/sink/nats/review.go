@@ -32,13 +32,23 @@ type lastMessage struct {
 	id       string
 	revision uint64
 	time     time.Time
+	// within is how much of the batch under review there is up to the message's event, and
+	// with it; 0 if the batch does not hold that event.
+	within int
 }
 
 // review looks for the first events of the batch in the stream as long as they
 // are in doubt. It returns a finding for each that it looked for.
 func (s *streamSink) review(ctx context.Context, batch []event.Event) ([]finding, error) {
+	if s.doubt == 0 {
+		return nil, nil
+	}
 	var found []finding
 	newest := map[string]*lastMessage{} // by subject; nil: an event of the batch will be newer
+	places := make(map[string]int, len(batch))
+	for i := range batch {
+		places[headerOf(&batch[i], headerID)] = i
+	}
 	for s.doubt > 0 && len(found) < len(batch) {
 		part := batch[len(found):min(len(batch), len(found)+s.doubt)]
 		var ask []string
@@ -54,17 +64,19 @@ func (s *streamSink) review(ctx context.Context, batch []event.Event) ([]finding
 			return nil, err
 		}
 		for i, subject := range ask {
+			answers[i].place(batch, places)
 			newest[subject] = &answers[i]
 		}
-		for i := range part {
-			found = append(found, s.judge(&part[i], newest))
+		for range part {
+			i := len(found)
+			found = append(found, s.judge(i, &batch[i], newest))
 		}
 	}
 	return found, nil
 }
 
-// judge finds out whether the stream holds the event.
-func (s *streamSink) judge(e *event.Event, newest map[string]*lastMessage) finding {
+// judge finds out whether the stream holds the event at index i of the batch.
+func (s *streamSink) judge(i int, e *event.Event, newest map[string]*lastMessage) finding {
 	subject := e.NATSSubject(s.form.prefix)
 	last := newest[subject]
 	switch {
@@ -73,7 +85,7 @@ func (s *streamSink) judge(e *event.Event, newest map[string]*lastMessage) findi
 		// as only one is ever on its way.
 		s.doubt--
 		return finding{}
-	case last.covers(e):
+	case i < last.within, last.covers(e):
 		s.doubt = window
 		return finding{held: true}
 	}
@@ -124,6 +136,19 @@ func readLast(sequence uint64, h client.Header) lastMessage {
 	last.revision, _ = strconv.ParseUint(h.Get(headerRevision), 10, 64) // 0: unknown
 	last.time, _ = time.Parse(time.RFC3339Nano, h.Get(headerTime))      // zero: unknown
 	return last
+}
+
+// place finds the event of the message in a batch. An event may have the id of an earlier
+// one, where an object came back in the state that it had before it left; the time tells
+// them apart. What the batch has of the subject before that event is in the stream, too:
+// the order in the batch is that of the journal, and only one event of a subject is ever on
+// its way. Nothing else says so of a deletion that a comparison found: its revision is
+// higher than that of the object which has the name since.
+func (last *lastMessage) place(batch []event.Event, places map[string]int) {
+	i, ok := places[last.id]
+	if ok && last.sequence != 0 && last.time.Equal(batch[i].Time.Truncate(time.Microsecond)) {
+		last.within = i + 1
+	}
 }
 
 // covers reports whether a stream whose subject ends with this message has, or

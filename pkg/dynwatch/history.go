@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/event"
@@ -57,8 +58,13 @@ func (c *contradictions) note(x *index, e *entry, d difference) {
 
 // noteReturned keeps a listed object that the index lacks and should have.
 func (t *target) noteReturned(c *contradictions, e *entry, d difference) {
-	if e == nil && len(c.returned) < maxContradictions && t.lost != nil && t.lost.walks() && d.rv <= t.lost.from &&
-		t.spec.namespaceSelector == "" && t.dropped.objects == 0 && len(t.dropped.doubtful) == 0 {
+	switch {
+	case e != nil || t.lost == nil || !t.lost.walks():
+	case t.lost.gone.has(d.uid):
+		c.returned = slices.Insert(c.returned, 0, d) // this one is proof
+		c.returned = c.returned[:min(len(c.returned), maxContradictions)]
+	case len(c.returned) < maxContradictions && d.rv <= t.lost.from &&
+		t.spec.namespaceSelector == "" && t.dropped.objects == 0 && len(t.dropped.doubtful) == 0:
 		c.returned = append(c.returned, d)
 	}
 }
@@ -113,7 +119,7 @@ func (t *target) rolledBackAt(ctx context.Context, d difference) error {
 	if e := t.index.get(d.namespace, d.name); e != nil {
 		known = t.index.known(e)
 	}
-	t.logger.Error("an object is at an older revision than the one announced; etcd was restored",
+	t.logger.Error("an object is at an older revision than the one announced, or exists although its deletion was; etcd was restored, or a list was wrong",
 		"namespace", d.namespace, "name", d.name, "uid", d.uid, "resource_version", d.rv, "announced", known)
 	t.rollBack()
 	return errRolledBack
@@ -143,9 +149,13 @@ func (t *target) isOlder(ctx context.Context, d difference, at uint64) (bool, er
 }
 
 // hasReturned reports whether an object that the index lacks was deleted by what was
-// announced, and is back in a list at revision at. A uid is never used again. Etcd may say that the object existed
-// where the known history ends: then the watch left it out, and nothing is proven.
+// announced, and is back in a list at revision at. A uid is never used again. Etcd may say
+// that the object existed where the known history ends: then the watch left it out, and
+// nothing is proven.
 func (t *target) hasReturned(ctx context.Context, d difference, at uint64) (bool, error) {
+	if g := t.lost.gone; g.has(d.uid) && at >= g.rv {
+		return true, nil
+	}
 	if deleted, err := t.sawDeleted(ctx, d, at); deleted || err != nil {
 		return deleted, err
 	}
@@ -166,10 +176,15 @@ func (t *target) hasReturned(ctx context.Context, d difference, at uint64) (bool
 	return err == nil && there && o.UID == d.uid && o.ResourceVersion == d.rv, err
 }
 
-// sawDeleted reports whether the log ends with a deletion of the object that a watch has
-// brought, at a revision up to at. After a restart the log may be ahead of a list. Deletions that a list found prove nothing: the list may have been wrong.
+// sawDeleted reports whether the log ends with a deletion of the object, at a revision up
+// to at. After a restart the log may be ahead of a list. If it was a list that lacked the
+// object, that list may have been wrong: then etcd was not restored, but what follows needs
+// ids of a new epoch all the same, as consumers have seen these.
 func (t *target) sawDeleted(ctx context.Context, d difference, at uint64) (bool, error) {
+	if err := t.flush(ctx); err != nil {
+		return false, err
+	}
 	of := t.event(event.Deleted, names{d.namespace, d.name, d.uid}, false)
 	last, ok, err := t.lastKnown(ctx, &of)
-	return ok && last.Op == event.Deleted && !last.Replay && last.ResourceVersion <= at && last.Epoch == t.epoch, err
+	return ok && last.Op == event.Deleted && last.ResourceVersion <= at && last.Epoch == t.epoch, err
 }

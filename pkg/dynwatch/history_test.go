@@ -3,6 +3,7 @@ package dynwatch_test
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -134,6 +135,61 @@ func TestRollbackBehindARaisedRevisionDuringDowntime(t *testing.T) {
 			r.stop(false)
 			api.restoreCompacted(104, 100_000)
 			r.begin(things())
+			r.rolledBack()
+		})
+	}
+}
+
+// A deletion proves a restore that undoes it, also if no watch has brought the deletion.
+func TestRollbackOfADeletionThatAListFound(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	r.stop(false)
+	api.del("a", "deleted")
+	api.forget()
+	r.begin(things())
+	r.caughtUp()
+	r.consistent()
+	api.restoreCompacted(104, 100_000)
+	r.rolledBack()
+}
+
+// The restore comes while lost history is being made up for: a part of what it undoes has
+// been announced, at revisions that the target has not come to.
+func TestRollbackAmidAMakingUp(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		t.Run(fmt.Sprintf("the process dies: %t", dies), func(t *testing.T) {
+			api := fourObjects(t)
+			r := startLimited(t, api, walking, things())
+			last := uint64(0) // what the making up ends with cannot be read
+			api.do(func() {
+				api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+					failing := last != 0 && byNameAt(r, "changed") == last
+					if failing {
+						writeStatus(w, 500, "InternalError", "etcdserver: request timed out")
+					}
+					return failing
+				}
+			})
+			backup := uint64(0)
+			r.lose(func(api *fakeAPI) {
+				backup = api.put("a", "deleted", "yes")
+				api.del("a", "deleted")
+				rv := api.put("a", "changed", "yes")
+				api.do(func() { last = rv })
+			})
+			r.eventually("the deletion", func() bool {
+				return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Deleted })
+			})
+			if dies {
+				r.stop(true)
+			}
+			api.do(func() { last = 0 })
+			api.restoreCompacted(backup, 100_000)
+			if dies {
+				r.begin(things())
+			}
 			r.rolledBack()
 		})
 	}

@@ -304,9 +304,21 @@ func (t *target) resumeAt(m mark, ends map[string]ended) {
 		t.distrust(reasonSelection)
 	case m.Lost != "":
 		t.logger.Info("making up for lost history goes on", "reason", m.Lost, "from", m.RV)
-		t.lost = &lost{phase: reconciling, from: m.RV, reason: m.Lost, torn: m.Torn}
+		t.lost = m.lostThen(ends)
 	}
 	t.dropped.unsifted = m.Dropped > 0 && (t.lost == nil || t.lost.reason != reasonSelection)
+}
+
+// lostThen is the stretch of history that was being made up for at the mark, with the
+// deletions that were announced since.
+func (m *mark) lostThen(ends map[string]ended) *lost {
+	l := &lost{phase: reconciling, from: m.RV, reason: m.Lost, torn: m.Torn}
+	for _, e := range ends {
+		if e.deleted != "" && e.rv > m.RV && e.epoch == m.Epoch {
+			l.noteGone(e.deleted, e.rv)
+		}
+	}
+	return l
 }
 
 // distrust has the target compare the index with a list before it watches.

@@ -62,6 +62,9 @@ type lost struct {
 	absent  []absentEntry
 	// blind: some deletions could not be told.
 	blind bool
+	// gone are the objects that were announced as deleted meanwhile. The list that lacked
+	// one may be of a history that etcd has gone back behind since.
+	gone *former
 
 	// torn: revisions are missing of an object that existed at either end. It is
 	// in the log's mark before the first event that hides one, see markLost.
@@ -76,6 +79,14 @@ type lost struct {
 type absentEntry struct {
 	entry handle
 	rv    uint64
+}
+
+// noteGone notes that an object was announced as deleted at revision rv.
+func (l *lost) noteGone(uid string, rv uint64) {
+	if l.gone == nil {
+		l.gone = newFormer()
+	}
+	l.gone.add(uid, rv)
 }
 
 // walks reports whether the revisions that were lost can be read from etcd one by one.

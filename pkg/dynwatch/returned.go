@@ -20,7 +20,7 @@ import (
 // maxFormer bounds the objects that are remembered for targets that do not run.
 const maxFormer = 1 << 20
 
-// former are objects that were announced as deleted because their resource was removed.
+// former are objects that were announced as deleted, and might return. A nil one is empty.
 type former struct {
 	seed maphash.Seed
 	// uids are hashes of their UIDs, and rv is the revision of their deletions.
@@ -36,6 +36,9 @@ func (f *former) add(uid string, rv uint64) {
 }
 
 func (f *former) has(uid string) bool {
+	if f == nil {
+		return false
+	}
 	_, ok := f.uids[maphash.String(f.seed, uid)]
 	return ok
 }

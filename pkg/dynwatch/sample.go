@@ -250,6 +250,10 @@ func (t *target) repair(ctx context.Context, w *mismatched, rv uint64) (bool, er
 		return false, nil
 	case e != nil && t.index.isUID(e, o.UID) && t.index.known(e) >= o.ResourceVersion:
 		return false, t.checkRead(ctx, e, difference{o.Namespace, o.Name, o.UID, o.ResourceVersion})
+	case e == nil:
+		if err := t.checkRead(ctx, nil, difference{o.Namespace, o.Name, o.UID, o.ResourceVersion}); err != nil {
+			return false, err
+		}
 	}
 	s := t.newSweep(sweep{at: rv, newcomer: event.Added, replay: true})
 	return true, t.observe(ctx, s, o)

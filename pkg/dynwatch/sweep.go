@@ -240,7 +240,9 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 		return nil
 	}
 	if !s.rollback {
-		s.against.note(t.index, e, difference{o.Namespace, o.Name, o.UID, o.ResourceVersion})
+		d := difference{o.Namespace, o.Name, o.UID, o.ResourceVersion}
+		s.against.note(t.index, e, d)
+		t.noteReturned(&s.against, e, d)
 		if t.isPast(e, o.Namespace, o.Name, o.UID, o.ResourceVersion) {
 			return nil
 		}

@@ -180,9 +180,9 @@ func (c *sinkCheck) inGap(o *Object, r Revision) bool {
 	return slices.ContainsFunc(c.gaps[o.Target], func(g *Delivery) bool {
 		switch {
 		case g.Reason == reasonRollback:
-			// Its ends are of different histories: of the new one all up to the
-			// list may be missing.
-			return r.Epoch > 0 && r.RV <= g.ToRV && o.supersededBy(r, c.truth.Head)
+			// Its ends are of different histories: of the old one all behind it may be
+			// missing, of the new one all up to the list.
+			return (r.Epoch < g.Epoch && r.RV > g.FromRV || r.Epoch > 0 && r.RV <= g.ToRV) && o.supersededBy(r, c.truth.Head)
 		case g.FromRV >= r.RV || r.RV > g.ToRV:
 			return false
 		case g.Recovered == recoveredKnown:

@@ -73,6 +73,23 @@ func (t *target) relog(ctx context.Context, notice relog) error {
 	return errors.Join(err, t.markNow(ctx))
 }
 
+// relogFirst takes the notice at the end of the first list, and reports whether that has to
+// be taken again: the log lacks its beginning, and a reader that was not there yet must not
+// take the rest for all that exists.
+func (t *target) relogFirst() (again bool) {
+	select {
+	case notice := <-t.relogs:
+		t.marked = mark{}
+		if notice.lost {
+			t.logger.Warn("the journal has lost events of the first list; announcing all objects again", "reason", reasonJournal)
+			t.first = firstList{lost: true}
+		}
+		return notice.lost
+	default:
+		return false
+	}
+}
+
 // errRelogged ends a snapshot on request.
 var errRelogged = errors.New("the journal has lost its events; all objects are announced again")
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -63,6 +64,35 @@ func TestLogLost(t *testing.T) {
 	r.eventually("the deletion while down", func() bool { return len(r.log.all()) == n+1 })
 	if last := r.log.all()[n]; last.Op != event.Deleted || last.Name != "x" {
 		t.Errorf("after the restart:\n%s", strings.Join(r.since(n), "\n"))
+	}
+}
+
+// TestLogLostAmidTheFirstList: the list is not complete before the log has all of it.
+func TestLogLostAmidTheFirstList(t *testing.T) {
+	api := newFakeAPI(t)
+	api.fill(100)
+	gate := make(chan struct{})
+	r := startOn(t, api, func(log *recorder) { log.gate = gate }, func(*dynwatch.Limits) {}, things())
+	r.eventually("the first events are on their way", func() bool { return r.manager.Targets()[0].BlockedSince != time.Time{} })
+	r.manager.LogReplaced(true)
+	close(gate)
+	r.caughtUp()
+	all := r.log.all()
+	if n := count(all, event.Synced); n != 1 {
+		t.Errorf("%d times synced, want once", n)
+	}
+	end := all[len(all)-1]
+	named := make(map[string]bool)
+	for _, e := range all {
+		if e.Op == event.Snapshot && e.Run == end.Run {
+			named[e.Name] = true
+		}
+	}
+	if end.Op != event.Synced || len(named) != 100 {
+		t.Errorf("the log ends with %s, of a run with %d objects, want synced with 100", end.Op, len(named))
+	}
+	if gap := all[len(all)-2]; gap.Op != event.Gap || gap.Gap.Reason != "journal" {
+		t.Errorf("before it is %s, want a gap of the journal", gap.ID)
 	}
 }
 

@@ -101,6 +101,9 @@ func (t *target) snapshot(ctx context.Context) error {
 		}
 		return err
 	}
+	if t.relogFirst() {
+		return nil
+	}
 	return t.complete(ctx, rv)
 }
 

@@ -253,7 +253,7 @@ func (h *history) checkLife(t *testing.T, s *streamOf, l *life, onlyV1 bool) {
 }
 
 // beforeFirstList reports whether a revision came before the first list of the
-// resource after it was installed.
+// resource after it was installed. There is none if the resource was removed before that.
 func (h *history) beforeFirstList(s *streamOf, l *life, rv uint64) bool {
 	var born uint64
 	for _, at := range h.born[l.target] {
@@ -262,7 +262,10 @@ func (h *history) beforeFirstList(s *streamOf, l *life, rv uint64) bool {
 		}
 	}
 	i := slices.IndexFunc(s.synced[l.target], func(at uint64) bool { return at >= born })
-	return i >= 0 && rv <= s.synced[l.target][i]
+	if i < 0 {
+		return len(s.events[l.uid]) == 0
+	}
+	return rv <= s.synced[l.target][i]
 }
 
 // hidden reports whether an object lived while v1 was not served, before any list.

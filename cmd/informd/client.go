@@ -78,7 +78,7 @@ func overTCP(server config.Admin) (client, error) {
 }
 
 func notRunning(err error) error {
-	return fmt.Errorf("ask the running informd: %w (is it running with this config?)", err)
+	return fmt.Errorf("ask the running informd: %w (is it running with this config? --admin-listen or --admin-socket name another address)", err)
 }
 
 // do sends a request and hands the body of a good answer to read.

@@ -87,6 +87,7 @@ func (t *target) fetch(ctx context.Context, s *sweep, differing []difference) er
 			err = t.rejectListed(ctx, s, bad)
 		case err == nil && ok:
 			err = t.observe(ctx, s, &o)
+		case err == nil && time.Now().Before(t.distrustUntil): // the list was wrong
 		case err == nil:
 			err = fmt.Errorf("look up %s/%s at revision %d: %w", d.namespace, d.name, s.at, errInexact)
 		}

@@ -141,7 +141,7 @@ func (t *target) end(ctx context.Context, op event.Op, e *entry, o *frame.Object
 	t.recent.add(ev.Namespace, ev.Name)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = rv, e.rv, e.ordinal+1
 	t.index.remove(e)
-	if op == event.Deleted && t.lost != nil {
+	if op == event.Deleted && t.lost != nil && t.lost.walks() {
 		t.lost.noteGone(ev.UID, rv)
 	}
 	switch {

@@ -149,15 +149,21 @@ func (t *target) isOlder(ctx context.Context, d difference, at uint64) (bool, er
 }
 
 // hasReturned reports whether an object that the index lacks was deleted by what was
-// announced, and is back in a list at revision at. A uid is never used again. Etcd may say
-// that the object existed where the known history ends: then the watch left it out, and
-// nothing is proven.
+// announced, and is back in a list at revision at. A uid is never used again. Etcd itself
+// must show it there. It may also say that the object existed where the known history ends:
+// then the watch left it out, and nothing is proven.
 func (t *target) hasReturned(ctx context.Context, d difference, at uint64) (bool, error) {
+	if there, err := t.existsAt(ctx, d, at); !there || err != nil {
+		return false, err
+	}
 	if g := t.lost.gone; g.has(d.uid) && at >= g.rv {
 		return true, nil
 	}
 	if deleted, err := t.sawDeleted(ctx, d, at); deleted || err != nil {
 		return deleted, err
+	}
+	if d.rv > t.lost.from {
+		return false, nil // it was born in what is being made up for
 	}
 	_, there, err := t.source.objectAt(ctx, d.namespace, d.name, t.lost.from)
 	if _, bad := errors.AsType[*frame.Malformed](err); bad {
@@ -166,14 +172,26 @@ func (t *target) hasReturned(ctx context.Context, d difference, at uint64) (bool
 	if !expired(err) && !unsupported(err) {
 		return err == nil && !there, err
 	}
-	if t.options.LogKeeps {
-		return false, nil // it was never announced
+	return !t.options.LogKeeps, nil // what a log that keeps all does not have was never announced
+}
+
+// existsAt reports whether etcd has the listed object at revision at, or has it now if
+// that revision is gone. If not, the watch cache that listed it is wrong.
+func (t *target) existsAt(ctx context.Context, d difference, at uint64) (bool, error) {
+	o, there, err := t.source.objectAt(ctx, d.namespace, d.name, at)
+	if expired(err) || unsupported(err) {
+		o, there, at, err = t.source.look(ctx, d.namespace, d.name, 0)
 	}
-	o, there, err := t.source.objectAt(ctx, d.namespace, d.name, 0)
 	if _, bad := errors.AsType[*frame.Malformed](err); bad {
-		return false, nil
+		return false, nil // it is rejected
 	}
-	return err == nil && there && o.UID == d.uid && o.ResourceVersion == d.rv, err
+	if err != nil {
+		return false, err
+	}
+	if there = there && o.UID == d.uid; !there {
+		t.convict(d, &o, there, at)
+	}
+	return there, nil
 }
 
 // sawDeleted reports whether the log ends with a deletion of the object, at a revision up

@@ -195,6 +195,43 @@ func TestRollbackAmidAMakingUp(t *testing.T) {
 	}
 }
 
+// A process that dies amid a range that is listed revision by revision begins it again: the
+// lists rightly show objects whose deletions were announced.
+func TestRetraceAfterDeathIsNoRollback(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	last := uint64(0) // what the range ends with cannot be listed
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			q := r.URL.Query()
+			failing := last != 0 && !q.Has("fieldSelector") && q.Get("resourceVersion") == fmt.Sprint(last) && !q.Has("watch")
+			if failing {
+				writeStatus(w, 500, "InternalError", "etcdserver: request timed out")
+			}
+			return failing
+		}
+	})
+	r.lose(func(api *fakeAPI) {
+		api.put("a", "brief", "yes")
+		api.put("a", "same", "yes")
+		api.del("a", "brief")
+		rv := api.put("a", "changed", "yes")
+		api.do(func() { last = rv })
+	})
+	r.eventually("the deletion", func() bool {
+		return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Deleted })
+	})
+	r.stop(true)
+	api.do(func() { last = 0 })
+	r.begin(things())
+	r.caughtUp()
+	r.consistent()
+	if s := r.manager.Targets()[0]; s.Epoch != 0 {
+		t.Errorf("epoch %d although nothing was restored", s.Epoch)
+	}
+}
+
 // Without --mark-compacted the watches of a running API server go on as if nothing had
 // happened. Whatever reads objects finds the rollback.
 func TestRollbackUnderOpenWatches(t *testing.T) {

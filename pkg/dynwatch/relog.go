@@ -73,13 +73,12 @@ func (t *target) relog(ctx context.Context, notice relog) error {
 	return errors.Join(err, t.markNow(ctx))
 }
 
-// relogFirst takes the notice at the end of the first list, and reports whether that has to
-// be taken again: the log lacks its beginning, and a reader that was not there yet must not
-// take the rest for all that exists.
+// relogFirst takes the notice during the first list, and reports whether that has to be
+// taken again: the log lacks its beginning, and a reader that was not there yet must not take
+// the rest for all that exists. The mark is written at the end of the list in any case.
 func (t *target) relogFirst() (again bool) {
 	select {
 	case notice := <-t.relogs:
-		t.marked = mark{}
 		if notice.lost {
 			t.logger.Warn("the journal has lost events of the first list; announcing all objects again", "reason", reasonJournal)
 			t.first = firstList{lost: true}

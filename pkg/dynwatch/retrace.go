@@ -76,6 +76,11 @@ func (t *target) endAt(ctx context.Context, e *entry, at uint64) error {
 	if t.doubts(e) {
 		return t.endDoubtful(ctx, e, at)
 	}
+	if !t.spec.selects() {
+		if spared, err := t.spared(ctx, e, at); spared || err != nil {
+			return err
+		}
+	}
 	last, err := t.lastState(ctx, e, at-1)
 	if err != nil {
 		return err

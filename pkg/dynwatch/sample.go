@@ -250,7 +250,17 @@ func (t *target) repair(ctx context.Context, w *mismatched, rv uint64) (bool, er
 		return false, nil
 	case e != nil && t.index.isUID(e, o.UID) && t.index.known(e) >= o.ResourceVersion:
 		return false, t.checkRead(ctx, e, difference{o.Namespace, o.Name, o.UID, o.ResourceVersion})
-	case e == nil:
+	case e == nil && rv < t.cursor: // it may have ended since
+		now, there, err := t.source.matchAt(ctx, o.Namespace, o.Name, t.cursor)
+		if err != nil || !there {
+			if expired(err) || unsupported(err) {
+				err = nil // the next audit finds it again
+			}
+			return false, err
+		}
+		o, rv = &now, t.cursor
+	}
+	if e == nil {
 		if err := t.checkRead(ctx, nil, difference{o.Namespace, o.Name, o.UID, o.ResourceVersion}); err != nil {
 			return false, err
 		}

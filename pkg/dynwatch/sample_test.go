@@ -1,6 +1,8 @@
 package dynwatch_test
 
 import (
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -93,14 +95,18 @@ func TestWrongWatchCache(t *testing.T) {
 				t.Errorf("status %+v", s)
 			}
 			// A reconcile by a list of the same cache undoes nothing.
-			api.forget()
-			api.do(func() { api.nameless = true })
-			r.eventually("another watch", func() bool { return r.manager.Targets()[0].Watches > s.Watches })
-			api.put("a", "other", "yes")
+			r.lose(func(api *fakeAPI) {
+				api.put("a", "other", "yes")
+				api.put("a", "other", "yes")
+			})
 			r.eventually("the end", func() bool {
 				return slices.ContainsFunc(r.since(n), func(l string) bool { return strings.Contains(l, "a/other") })
 			})
+			r.caughtUp()
 			r.consistent()
+			if s := r.manager.Targets()[0]; s.Epoch != 0 {
+				t.Errorf("epoch %d although nothing was restored", s.Epoch)
+			}
 		})
 	}
 }
@@ -120,6 +126,100 @@ func TestWrongWatchCacheByItself(t *testing.T) {
 	r.consistent()
 	if n := len(r.manager.Targets()[0].Mismatches); n > 20 {
 		t.Errorf("%d mismatches are kept", n)
+	}
+}
+
+// While a sample is read, the watch brings the end of an object that it is to repair.
+func TestRepairOfWhatHasEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		forgets  bool
+		selector string
+		end      func(api *fakeAPI)
+	}{
+		"deleted":                        {end: func(api *fakeAPI) { api.del("a", "changed") }},
+		"deleted, the log keeps nothing": {forgets: true, end: func(api *fakeAPI) { api.del("a", "changed") }},
+		"left":                           {selector: "on=yes", end: func(api *fakeAPI) { api.put("a", "changed", "no") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := fourObjects(t)
+			wanted := things()
+			wanted.LabelSelector = c.selector
+			r := startOn(t, api, func(l *recorder) { l.forgets = c.forgets }, func(*dynwatch.Limits) {}, wanted)
+			r.caughtUp()
+			rv := api.put("a", "changed", "yes")
+			api.do(func() { api.rev++ }) // of another resource
+			r.caughtUp()
+			hold, asked := make(chan struct{}), make(chan struct{}, 1)
+			api.do(func() {
+				api.lists = func(state map[string]change, _ bool) { // lags on one object
+					if c, ok := state["a/changed"]; ok && c.rev == rv {
+						c.rev = 101
+						state["a/changed"] = c
+					}
+				}
+				api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
+					if byNameAt(r, "same") != 0 {
+						select {
+						case asked <- struct{}{}:
+						default:
+						}
+						<-hold
+					}
+					return false
+				}
+			})
+			audited := make(chan struct{})
+			go func() {
+				defer close(audited)
+				r.auditNow()
+			}()
+			<-asked
+			n := len(r.log.all())
+			c.end(api)
+			api.put("a", "same", "yes")
+			r.caughtUp()
+			close(hold)
+			<-audited
+			r.caughtUp()
+			if got := r.since(n); len(got) != 2 {
+				t.Errorf("events\n%s\nwant the end of one object and a change of another", strings.Join(got, "\n"))
+			}
+			if s := r.manager.Targets()[0]; s.Epoch != 0 {
+				t.Errorf("epoch %d although nothing was restored", s.Epoch)
+			}
+		})
+	}
+}
+
+// A cache that shows a deleted object again and again is convicted: it proves no restore.
+func TestGhostOfAWatchCacheIsNoRollback(t *testing.T) {
+	for _, compacted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("compacted: %t", compacted), func(t *testing.T) {
+			api := fourObjects(t)
+			r := startLimited(t, api, walking, things())
+			r.caughtUp()
+			ghost := api.state()["a/deleted"]
+			r.stop(false)
+			api.del("a", "deleted")
+			api.forget()
+			r.begin(things())
+			r.caughtUp()
+			api.do(func() {
+				api.lists = func(state map[string]change, _ bool) { state["a/deleted"] = ghost }
+			})
+			n := r.lose(func(api *fakeAPI) {
+				api.put("a", "same", "yes")
+				api.put("a", "same", "yes")
+				if compacted {
+					api.compact()
+				}
+			})
+			r.gap(n)
+			if s := r.manager.Targets()[0]; s.Epoch != 0 {
+				t.Errorf("epoch %d although nothing was restored", s.Epoch)
+			}
+			r.consistent()
+		})
 	}
 }
 

@@ -63,6 +63,7 @@ type firstList struct {
 // snapshot is the target's first list: everything in it is announced, between a begin
 // and a synced event.
 func (t *target) snapshot(ctx context.Context) error {
+	t.relogFirst()
 	f := &t.first
 	if f.began == 0 {
 		rv, err := t.source.revision(ctx)

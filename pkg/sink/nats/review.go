@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -33,8 +34,9 @@ type lastMessage struct {
 	revision uint64
 	time     time.Time
 	// within is how much of the batch under review there is up to the message's event, and
-	// with it; 0 if the batch does not hold that event.
-	within int
+	// with it; 0 if the batch does not hold that event. Redelivered is what that event is.
+	within      int
+	redelivered bool
 }
 
 // review looks for the first events of the batch in the stream as long as they
@@ -45,9 +47,9 @@ func (s *streamSink) review(ctx context.Context, batch []event.Event) ([]finding
 	}
 	var found []finding
 	newest := map[string]*lastMessage{} // by subject; nil: an event of the batch will be newer
-	places := make(map[string]int, len(batch))
-	for i := range batch {
-		places[headerOf(&batch[i], headerID)] = i
+	places := make(map[occurrence]int, len(batch))
+	for i := range slices.Backward(batch) { // the first of several counts
+		places[occurrence{headerOf(&batch[i], headerID), batch[i].Time.UnixMicro()}] = i
 	}
 	for s.doubt > 0 && len(found) < len(batch) {
 		part := batch[len(found):min(len(batch), len(found)+s.doubt)]
@@ -85,7 +87,7 @@ func (s *streamSink) judge(i int, e *event.Event, newest map[string]*lastMessage
 		// as only one is ever on its way.
 		s.doubt--
 		return finding{}
-	case i < last.within, last.covers(e):
+	case i < last.within && (last.redelivered || !e.Redelivered), last.covers(e):
 		s.doubt = window
 		return finding{held: true}
 	}
@@ -138,16 +140,20 @@ func readLast(sequence uint64, h client.Header) lastMessage {
 	return last
 }
 
-// place finds the event of the message in a batch. An event may have the id of an earlier
-// one, where an object came back in the state that it had before it left; the time tells
-// them apart. What the batch has of the subject before that event is in the stream, too:
-// the order in the batch is that of the journal, and only one event of a subject is ever on
-// its way. Nothing else says so of a deletion that a comparison found: its revision is
-// higher than that of the object which has the name since.
-func (last *lastMessage) place(batch []event.Event, places map[string]int) {
-	i, ok := places[last.id]
-	if ok && last.sequence != 0 && last.time.Equal(batch[i].Time.Truncate(time.Microsecond)) {
-		last.within = i + 1
+// occurrence tells an event from others, also from those with its id: an object can come
+// back in the state that it had before it left.
+type occurrence struct {
+	id   string // as in the header
+	time int64  // in microseconds
+}
+
+// place finds the event of the message in a batch. What the batch has of the subject before
+// that event is in the stream, too: the order in the batch is that of the journal, and only
+// one event of a subject is ever on its way. Nothing else says so of a deletion that a
+// comparison found: its revision is higher than that of the object which has the name since.
+func (last *lastMessage) place(batch []event.Event, places map[occurrence]int) {
+	if i, ok := places[occurrence{last.id, last.time.UnixMicro()}]; ok {
+		last.within, last.redelivered = i+1, batch[i].Redelivered
 	}
 }
 

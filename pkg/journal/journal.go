@@ -13,6 +13,8 @@ package journal
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/informd/informd/pkg/event"
@@ -219,4 +221,28 @@ type Stats struct {
 	Unstorable uint64
 	// Overtaken counts how often an [Awaiter] gave up waiting for readers.
 	Overtaken uint64
+	// Dropped counts the events that a journal short of space has removed before every
+	// cursor had passed them, by namespace. See [AddDropped].
+	Dropped map[string]uint64
+}
+
+// Names in [Stats.Dropped] that no namespace has.
+const (
+	ClusterScoped   = "(cluster-scoped)"
+	OtherNamespaces = "(other)"
+)
+
+// maxDropped bounds the namespaces in [Stats.Dropped].
+const maxDropped = 32
+
+// AddDropped adds counts of dropped events to others. The first 32 namespaces are counted one
+// by one, all further ones as [OtherNamespaces].
+func AddDropped(to, more map[string]uint64) {
+	for _, namespace := range slices.Sorted(maps.Keys(more)) {
+		if _, known := to[namespace]; known || len(to) < maxDropped {
+			to[namespace] += more[namespace]
+		} else {
+			to[OtherNamespaces] += more[namespace]
+		}
+	}
 }

@@ -18,8 +18,8 @@ const (
 )
 
 // catchup reads the stream until the tail is reached. It counts the sequences that
-// it does not get: the history limit has removed those events, and each of them is
-// declared by a gap event ahead of what follows. What the janitor removed does not
+// it does not get: the history limit or a share of the space (share.go) has removed those
+// events, and each of them is declared by a gap event ahead of what follows. What the janitor removed does not
 // count: every cursor had passed it. Ends that are missing count, and follow as
 // copies.
 type catchup struct {
@@ -148,7 +148,7 @@ func (s *catchup) gap(from, passed, goal, opened uint64) (journal.Entry, bool) {
 	}
 	count := missing - s.declared
 	s.declared = missing
-	s.cursor.journal.logger.Warn("events were removed before a sink had read them: it gets a gap event; raise journal.historyPerObject if it must not be so far behind",
+	s.cursor.journal.logger.Warn("events were removed before a sink had read them: it gets a gap event; raise journal.historyPerObject or journal.maxBytes if it must not be so far behind",
 		"sink", s.cursor.name, "events", count)
 	return s.cursor.trimmed(from, to, count), true
 }

@@ -29,7 +29,8 @@ type Config struct {
 	SubjectPrefix string
 	// HistoryPerObject is how many events of an object are kept, at least 1.
 	HistoryPerObject int64
-	// MaxBytes bounds the stream; 0 is no bound. A full journal blocks Append.
+	// MaxBytes bounds the stream; 0 is no bound. A journal that is nearly full removes
+	// superseded events (reclaim.go, share.go). A full one blocks Append.
 	MaxBytes int64
 	// Replicas of the streams; 0 counts as 1.
 	Replicas int

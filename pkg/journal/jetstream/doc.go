@@ -24,8 +24,8 @@
 //
 // The newest events are shared in memory; a cursor that is behind reads the
 // stream, without acknowledgements on the server: its position is informd's own.
-// What the history limit removed before a cursor came to it is counted and
-// declared by a gap event (Target "*", reason "trimmed") ahead of what follows. The
+// What the history limit, or a stream that is short of space (share.go), removed before a
+// cursor came to it is counted and declared by a gap event (Target "*", reason "trimmed") ahead of what follows. The
 // ends of objects among that follow all the same, as copies under
 // <prefix>.<cluster>._informd.ended.<id>.
 package jetstream

@@ -86,3 +86,24 @@ func (s *Sender) Waiting() (waiting, places int) {
 
 // Close ends the wait for acknowledgements.
 func (s *Sender) Close() { s.flights.close() }
+
+// BytesByNamespace is what the janitor counts of the stream.
+func (j *Journal) BytesByNamespace(ctx context.Context) (map[string]uint64, error) {
+	c := &census{journal: j, index: map[string]int{}, last: map[uint64]lastOf{}, end: j.tail.end()}
+	err := c.count(ctx)
+	all := map[string]uint64{}
+	for _, u := range c.all {
+		all[u.namespace] = u.bytes
+	}
+	return all, err
+}
+
+// MakeSpace does now what the janitor does when the stream is short of space, as often as it
+// may.
+func (j *Journal) MakeSpace(ctx context.Context) error {
+	err := j.janitor.reclaim(ctx)
+	if err == nil {
+		err = j.janitor.share(ctx)
+	}
+	return err
+}

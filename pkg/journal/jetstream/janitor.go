@@ -40,8 +40,10 @@ type janitor struct {
 	queue []tombstone // in the order of the log
 
 	swept uint64 // below deletions up to here nothing is left; of the goroutine
-	// reclaimed is when space was made last; of the goroutine.
+	// reclaimed is when space was made last, and pause how long that is enough; of the
+	// goroutine.
 	reclaimed time.Time
+	pause     time.Duration
 }
 
 func newJanitor(j *Journal) *janitor {
@@ -82,7 +84,7 @@ func (n *janitor) run(ctx context.Context) {
 		case <-n.wake:
 			err = n.sweepRecent(ctx)
 		case <-n.short:
-			err = n.reclaim(ctx)
+			err = n.makeSpace(ctx)
 		case <-ticker.C:
 			err = errors.Join(n.sweepAll(ctx), n.sweepObjects(ctx, objectGrace))
 		}

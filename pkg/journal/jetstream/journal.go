@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -67,6 +68,8 @@ type Journal struct {
 	// missing is since when the server says that a stream does not exist.
 	missing time.Time
 	holds   holding
+	// dropped counts the events that share has removed unread, by namespace.
+	dropped map[string]uint64
 	dirty   chan struct{} // one signal: a cursor's position is to be saved
 	// check has one signal: the streams may be missing. Failed is closed with failure.
 	check, failed chan struct{}
@@ -198,6 +201,7 @@ func (j *Journal) Stats() journal.Stats {
 		LastSeq: j.tail.end(), Blocked: int(j.blocked.Load()),
 		Lost: j.lost.Load(), Oversize: j.oversize.Load(), Foreign: j.foreign.Load(),
 		Overtaken: j.overtaken.Load(), Unstorable: j.unstorable.Load(),
+		Dropped: maps.Clone(j.dropped),
 	}
 }
 

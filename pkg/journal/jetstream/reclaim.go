@@ -18,25 +18,42 @@ import (
 const (
 	// shortAt is the share of the stream's limit, in percent, from which on it is short.
 	shortAt = 90
-	// reclaimPause is the least time between two attempts, which read what every subject
-	// ends with.
+	// reclaimPause is the least time after an attempt that has made no space. Such an attempt
+	// reads the headers of all messages; the pause is ten times its duration at least, and
+	// three times after one that has made space.
 	reclaimPause = 5 * time.Second
 )
 
 // isShort reports whether the stream has nearly reached its limit.
 func (h holding) isShort() bool { return h.capacity > 0 && h.bytes >= h.capacity/100*shortAt }
 
+// makeSpace removes what no sink needs any more, and shares the rest (share.go).
+func (n *janitor) makeSpace(ctx context.Context) error {
+	if time.Since(n.reclaimed) < n.pause {
+		return nil
+	}
+	began := time.Now()
+	n.journal.look(ctx)
+	before := n.journal.Stats().Bytes
+	err := n.reclaim(ctx)
+	if err == nil {
+		err = n.share(ctx)
+	}
+	n.reclaimed = time.Now()
+	took := n.reclaimed.Sub(began)
+	if n.pause = 3 * took; n.journal.Stats().Bytes >= before {
+		n.pause = max(reclaimPause, 10*took)
+	}
+	return err
+}
+
 // reclaim removes what no sink needs any more.
 func (n *janitor) reclaim(ctx context.Context) error {
 	j := n.journal
-	if time.Since(n.reclaimed) < reclaimPause {
-		return nil
-	}
 	_, passed := n.passed()
 	if passed == 0 {
 		return nil
 	}
-	defer func() { n.reclaimed = time.Now() }()
 	counts, before, err := j.countBySubject(ctx)
 	if err != nil {
 		return err

@@ -1,6 +1,8 @@
 package jetstream_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -43,41 +45,57 @@ func TestFullOfWhatSinksHave(t *testing.T) {
 	}
 }
 
-// TestFullOfWhatASinkLacks: nothing is removed that a sink has not read; when it has, the
-// journal takes events again.
+// TestFullOfWhatASinkLacks: one object fills the journal with history that a sink has not read.
+// The journal takes further events; what it removes of the history is declared by number.
 func TestFullOfWhatASinkLacks(t *testing.T) {
+	const total = 14 // 1.4 MB
 	h := newHost(t)
-	j := h.open(func(c *jetstream.Config) { c.MaxBytes, c.HistoryPerObject = 1<<20, 16 })
-	fast, slow := mustOpen(t, j, "fast", journal.FromNow), mustOpen(t, j, "slow", journal.FromNow)
+	small := func(c *jetstream.Config) { c.MaxBytes, c.HistoryPerObject = 1<<20, 16 }
+	j := h.open(small)
+	mustOpen(t, j, "slow", journal.FromNow)
 	var now clock
 	greedy := &object{name: "greedy"}
-	appended := make(chan error, 1)
-	var events []event.Event
-	for i := range 14 {
+	for i := range total {
 		e := greedy.event(&now, []event.Op{event.Added, event.Modified}[min(i, 1)])
 		e.Data = noise(100 << 10)
-		events = append(events, e)
+		mustAppend(t, j, e)
 	}
+	dropped := j.Stats().Dropped["default"]
+	mustClose(t, j)
+	got := readAll(t, mustOpen(t, h.open(small), "slow", journal.FromNow), total)
+	if dropped == 0 || got.trimmed < dropped || uint64(got.events["default"])+got.trimmed != total {
+		t.Errorf("%d events were removed, the sink got %d and knows of %d that it lacks", dropped, got.events["default"], got.trimmed)
+	}
+}
+
+// TestFullOfStates: the last event of an object is never removed, also if the journal is full of
+// them.
+func TestFullOfStates(t *testing.T) {
+	h := newHost(t)
+	j := h.open(func(c *jetstream.Config) { c.MaxBytes = 1 << 20 })
+	c := mustOpen(t, j, "slow", journal.FromNow)
+	var now clock
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	appended := make(chan struct{})
 	go func() {
-		for _, e := range events {
-			if err := j.Append(t.Context(), []event.Event{e}); err != nil {
-				appended <- err
+		defer close(appended)
+		for i := range 14 {
+			e := (&object{name: fmt.Sprint("o", i)}).event(&now, event.Added)
+			e.Data = noise(100 << 10)
+			if j.Append(ctx, []event.Event{e}) != nil {
 				return
 			}
 		}
-		appended <- nil
 	}()
 	until(t, "the journal is full", func() bool { return j.Stats().Blocked > 0 })
-	mustCommit(t, fast, j.Stats().LastSeq)
-	for i := range events {
-		got := read(t, slow, 1)[0]
-		if got.Event.ID != events[i].ID || len(got.Event.Data) != 100<<10 {
-			t.Fatalf("event %d is %s with %d bytes", i, got.Event.ID, len(got.Event.Data))
-		}
-		mustCommit(t, slow, got.Seq)
-		mustCommit(t, fast, got.Seq)
+	if err := j.MakeSpace(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	if err := <-appended; err != nil {
-		t.Error(err)
+	cancel()
+	<-appended
+	stored := int(j.Stats().LastSeq)
+	if got := readAll(t, c, stored); got.events["default"] != stored || got.trimmed != 0 || j.Stats().Dropped != nil {
+		t.Errorf("of %d events a sink got %d, %d were trimmed", stored, got.events["default"], got.trimmed)
 	}
 }

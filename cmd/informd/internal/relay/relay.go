@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -179,6 +180,7 @@ func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
 func (j *Journal) Stats() journal.Stats {
 	j.mu.Lock()
 	g, passed := j.now, j.passed
+	passed.Dropped = maps.Clone(passed.Dropped)
 	j.mu.Unlock()
 	s := g.journal.Stats()
 	s.LastSeq += g.base
@@ -187,6 +189,7 @@ func (j *Journal) Stats() journal.Stats {
 	s.Foreign += passed.Foreign
 	s.Overtaken += passed.Overtaken
 	s.Unstorable += passed.Unstorable
+	s.Dropped = addDropped(passed.Dropped, s.Dropped)
 	return s
 }
 

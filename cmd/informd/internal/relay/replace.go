@@ -84,6 +84,16 @@ func (j *Journal) count(s journal.Stats) {
 	j.passed.Foreign += s.Foreign
 	j.passed.Overtaken += s.Overtaken
 	j.passed.Unstorable += s.Unstorable
+	j.passed.Dropped = addDropped(j.passed.Dropped, s.Dropped)
+}
+
+// addDropped returns the sum of two [journal.Stats.Dropped]. It changes the first.
+func addDropped(to, more map[string]uint64) map[string]uint64 {
+	if to == nil {
+		return more
+	}
+	journal.AddDropped(to, more)
+	return to
 }
 
 // replacement is the opening of a journal in place of a lost one.

@@ -126,6 +126,9 @@ type Journal struct {
 	Foreign  uint64 `json:"foreign"`
 	// Unstorable counts events that its server never takes.
 	Unstorable uint64 `json:"unstorable"`
+	// Dropped counts the events that a journal short of space removed before every sink had
+	// them, by namespace. It has at most 32 namespaces; "(other)" counts for the rest.
+	Dropped map[string]uint64 `json:"dropped,omitempty"`
 }
 
 // Config is the config's part of /status.

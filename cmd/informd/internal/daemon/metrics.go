@@ -102,6 +102,7 @@ func registerMetrics(r *prometheus.Registry, m *dynwatch.Manager, j *store) erro
 	}
 	for _, c := range []prometheus.Collector{
 		newTargetCollector(m),
+		newDroppedCollector(j),
 		gauge("events", "Events that the journal holds.", func(s journal.Stats) uint64 { return s.Events }),
 		gauge("bytes", "Bytes that the journal holds.", func(s journal.Stats) uint64 { return s.Bytes }),
 		gauge("capacity_bytes", "Bytes that the journal can hold.", func(s journal.Stats) uint64 { return s.Capacity }),

@@ -91,6 +91,7 @@ func (d *Daemon) journalStatus() admin.Journal {
 	s := p.store.Stats()
 	j.Events, j.Bytes, j.Capacity, j.LastSeq, j.Blocked = s.Events, s.Bytes, s.Capacity, s.LastSeq, s.Blocked
 	j.Lost, j.Oversize, j.Foreign, j.Unstorable = s.Lost, s.Oversize, s.Foreign, s.Unstorable
+	j.Dropped = s.Dropped
 	if p.store.state != nil {
 		_, problem := p.store.state()
 		j.Problem = display.Reason(problem)

@@ -19,9 +19,9 @@ const (
 
 // catchup reads the stream until the tail is reached. It counts the sequences that
 // it does not get: the history limit or a share of the space (share.go) has removed those
-// events, and each of them is declared by a gap event ahead of what follows. What the janitor removed does not
-// count: every cursor had passed it. Ends that are missing count, and follow as
-// copies.
+// events, and each of them is declared by a gap event ahead of what follows. What the
+// janitor removes otherwise does not count: every cursor had passed it. Ends that are
+// missing count, and follow as copies.
 type catchup struct {
 	cursor *cursor
 	pull   *puller

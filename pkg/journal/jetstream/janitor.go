@@ -44,6 +44,9 @@ type janitor struct {
 	// goroutine.
 	reclaimed time.Time
 	pause     time.Duration
+	// enough is how many bytes the stream may hold before it is worth while to share again;
+	// of the goroutine.
+	enough uint64
 }
 
 func newJanitor(j *Journal) *janitor {

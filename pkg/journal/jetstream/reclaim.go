@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -20,7 +21,7 @@ const (
 	shortAt = 90
 	// reclaimPause is the least time after an attempt that has made no space. Such an attempt
 	// reads the headers of all messages; the pause is ten times its duration at least, and
-	// three times after one that has made space.
+	// as long as that after one that has made space.
 	reclaimPause = 5 * time.Second
 )
 
@@ -36,12 +37,12 @@ func (n *janitor) makeSpace(ctx context.Context) error {
 	n.journal.look(ctx)
 	before := n.journal.Stats().Bytes
 	err := n.reclaim(ctx)
-	if err == nil {
-		err = n.share(ctx)
+	if n.journal.Stats().Bytes >= before || err != nil { // else those that wait try again first
+		err = errors.Join(err, n.share(ctx))
 	}
 	n.reclaimed = time.Now()
 	took := n.reclaimed.Sub(began)
-	if n.pause = 3 * took; n.journal.Stats().Bytes >= before {
+	if n.pause = took; n.journal.Stats().Bytes >= before {
 		n.pause = max(reclaimPause, 10*took)
 	}
 	return err

@@ -21,8 +21,9 @@ import (
 // may keep as many bytes as any other. A namespace with more loses its oldest superseded
 // events until it is at that level, although sinks have not read them. A sink gets a gap event
 // with their number, as it does for events that the history limit removes. The last event of
-// every object stays, as it is the object's state, and so do control events and copies of
-// deletions.
+// every object stays, as it is the object's state, and so do control events, copies of
+// deletions, and what is between the beginning and the end of a snapshot: a consumer takes an
+// object without an event there for one that is gone.
 //
 // The sizes are those of all messages: an estimate from the last message of each object would
 // be wrong by the factor that a tenant chooses.
@@ -43,12 +44,18 @@ func (n *janitor) share(ctx context.Context) error {
 	if limit == 0 {
 		return nil
 	}
-	c := &census{journal: n.journal, index: map[string]int{}, last: map[uint64]lastOf{}, end: n.journal.tail.end()}
+	_, passed := n.passed()
+	c := &census{
+		journal: n.journal, end: n.journal.tail.end(), passed: passed, index: map[string]int{}, last: map[uint64]lastOf{},
+		snapshots: map[string][]span{}, kept: map[uint64]struct{}{},
+	}
 	if err := c.count(ctx); err != nil {
 		return fmt.Errorf("count bytes of namespaces: %w", err)
 	}
 	var excess uint64
-	level := level(c.all, goalOf(limit, c.all))
+	goal := goalOf(limit, c.all)
+	n.enough = goal + (limit-min(goal, limit))/2
+	level := level(c.all, goal)
 	for i := range c.all {
 		u := &c.all[i]
 		u.excess = u.bytes - u.keeps(level)
@@ -57,8 +64,7 @@ func (n *janitor) share(ctx context.Context) error {
 	if excess == 0 {
 		return nil
 	}
-	_, passed := n.passed()
-	lost, err := c.drop(ctx, passed, n.purge)
+	lost, err := c.drop(ctx, n.purge)
 	n.report(lost, level)
 	if err != nil {
 		return fmt.Errorf("share space among namespaces: %w", err)
@@ -68,8 +74,9 @@ func (n *janitor) share(ctx context.Context) error {
 }
 
 // shareable returns the limit to share, 0 if there is nothing to do. What every sink has
-// passed must be known first. Space that others have taken on the disk is not shared: the
-// embedded server then lowers the limit to what the stream holds.
+// passed must be known first. Once the
+// embedded server has lowered the limit to what the stream holds, as others fill the disk,
+// nothing is removed.
 func (n *janitor) shareable() uint64 {
 	j := n.journal
 	j.mu.Lock()
@@ -77,7 +84,7 @@ func (n *janitor) shareable() uint64 {
 	j.mu.Unlock()
 	switch {
 	case holds.bytes <= holds.capacity/100*shareTo,
-		!holds.isShort() && j.blocked.Load() == 0,
+		(!holds.isShort() || holds.bytes <= n.enough) && j.blocked.Load() == 0,
 		holds.capacity <= holds.bytes && holds.capacity != uint64(max(j.config.MaxBytes, 0)):
 		return 0
 	}
@@ -149,14 +156,22 @@ type lastOf struct {
 	size uint32
 }
 
+// span is from the beginning of a snapshot to its end.
+type span struct{ from, to uint64 }
+
 // census counts the bytes of the namespaces in the stream, up to the sequence end. It takes
 // some 40 bytes for each subject.
 type census struct {
 	journal *Journal
 	end     uint64
+	passed  uint64 // by every sink
 	all     []usage
 	index   map[string]int // in all, by namespace
 	last    map[uint64]lastOf
+	// snapshots are those that a sink has not passed, by target, and kept the subjects that
+	// have an event in one.
+	snapshots map[string][]span
+	kept      map[uint64]struct{}
 }
 
 // count reads the headers of all messages.
@@ -173,12 +188,49 @@ func (c *census) count(ctx context.Context) error {
 		u.bytes += uint64(size)
 		if namespace == "" {
 			u.states += uint64(size)
+			c.noteBound(m)
 			return true, nil
 		}
 		u.states += uint64(size) - uint64(c.last[subject].size)
 		c.last[subject] = lastOf{seq: m.seq, size: size}
 		return true, nil
 	})
+}
+
+// noteBound notes the beginning or the end of a snapshot. One that has not ended lasts.
+func (c *census) noteBound(m message) {
+	e, err := parse(m.Header)
+	if err != nil || !e.Op.Bounds() {
+		return
+	}
+	all := c.snapshots[e.Target]
+	switch last := len(all) - 1; {
+	case e.Op == event.Begin:
+		all = append(all, span{m.seq, math.MaxUint64})
+	case last < 0: // its beginning is gone
+		all = append(all, span{0, m.seq})
+	default:
+		all[last].to = m.seq
+	}
+	c.snapshots[e.Target] = slices.DeleteFunc(all, func(s span) bool { return s.to <= c.passed })
+}
+
+// keeps reports whether an event is in a snapshot, or behind one of its subject that is: a
+// purge would take both.
+func (c *census) keeps(m message) bool {
+	subject := c.journal.heads.hash(m.Subject)
+	if _, is := c.kept[subject]; is {
+		return true
+	}
+	if len(c.snapshots) == 0 {
+		return false
+	}
+	e, err := parse(m.Header)
+	if err == nil && !slices.ContainsFunc(c.snapshots[e.Target], func(s span) bool { return s.from < m.seq && m.seq < s.to }) {
+		return false
+	}
+	c.kept[subject] = struct{}{}
+	return true
 }
 
 // cut is where the events that are removed of a subject end.
@@ -189,8 +241,8 @@ type cut struct {
 }
 
 // drop removes the oldest superseded events of the namespaces with an excess. It returns how
-// many of each namespace were removed behind the sequence passed.
-func (c *census) drop(ctx context.Context, passed uint64, purge func(ctx context.Context, subject string, seq uint64) error) (lost map[string]uint64, err error) {
+// many of each namespace were removed that a sink has not passed.
+func (c *census) drop(ctx context.Context, purge func(ctx context.Context, subject string, seq uint64) error) (lost map[string]uint64, err error) {
 	lost = map[string]uint64{}
 	cuts := map[string]cut{}
 	flush := func() error {
@@ -207,7 +259,7 @@ func (c *census) drop(ctx context.Context, passed uint64, purge func(ctx context
 	err = c.each(ctx, filters, func(m message) (bool, error) {
 		namespace, object := c.journal.config.namespaceOf(m)
 		at, known := c.index[namespace]
-		if !object || !known || c.all[at].excess == 0 || m.seq >= c.last[c.journal.heads.hash(m.Subject)].seq {
+		if !object || !known || c.all[at].excess == 0 || m.seq >= c.last[c.journal.heads.hash(m.Subject)].seq || c.keeps(m) {
 			return left > 0, nil
 		}
 		u, of := &c.all[at], cuts[m.Subject]
@@ -215,7 +267,7 @@ func (c *census) drop(ctx context.Context, passed uint64, purge func(ctx context
 			left--
 		}
 		of.below, of.at = m.seq+1, at
-		if m.seq > passed {
+		if m.seq > c.passed {
 			of.unread++
 		}
 		if cuts[m.Subject] = of; len(cuts) < maxCuts {
@@ -316,7 +368,8 @@ func shownNamespace(token string) string {
 	if name, err := event.UnescapeToken(token); err == nil && len(name) <= maxNamespace && strconv.Quote(name) == `"`+name+`"` {
 		return name
 	}
-	return token[:min(len(token), maxNamespace)] // printable ASCII
+	quoted := strconv.QuoteToASCII(token)
+	return quoted[1:min(len(quoted)-1, maxNamespace)]
 }
 
 // maxNamespace is the length of the longest name that the API server permits.

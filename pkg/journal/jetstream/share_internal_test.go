@@ -40,8 +40,8 @@ func TestLevel(t *testing.T) {
 	}
 }
 
-// TestNamespaceOfSubjects: the namespace comes from the subject, that of the copy of a deletion
-// from its headers. A name is shown as it is or in its escaped form.
+// TestNamespaceOfSubjects: the namespace comes from the subject. A name is shown as it is or in
+// an escaped form, as metrics and terminals take no other.
 func TestNamespaceOfSubjects(t *testing.T) {
 	c := Config{SubjectPrefix: "k8s", Cluster: "test"}
 	for subject, want := range map[string]string{
@@ -50,6 +50,7 @@ func TestNamespaceOfSubjects(t *testing.T) {
 		"k8s.test.core.configmaps.*.a":          "",
 		"k8s.test._informd.synced.core%2Fpods":  "",
 		"k8s.test.core.configmaps.a%0A%1Bb.a":   "a%0A%1Bb",
+		"k8s.test.core.configmaps.a\xff.a":      `a\xff`,
 		"k8s.test._informd.ended.uid%3Adeleted": "",
 	} {
 		token, _ := c.namespaceOf(message{Msg: &nats.Msg{Subject: subject}})

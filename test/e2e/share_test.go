@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -25,24 +24,10 @@ const (
 	shareRounds  = 20 // of changes of all objects: 74 MB
 )
 
-// downtime is how long the sink of TestBacklogStopsNobody is down: INFORMD_OUTAGE, else 30 s.
-func downtime(t *testing.T) time.Duration {
-	t.Helper()
-	text := os.Getenv("INFORMD_OUTAGE")
-	if text == "" {
-		return 30 * time.Second
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
 // TestBacklogStopsNobody: a webhook is down while one of ten tenants changes large ConfigMaps
 // all the time. The events of the nine others reach the other sink within 30 s, and the webhook
 // gets all of them when it is back. It learns how many of the greedy tenant's it lacks. informd
-// is ready again without a restart.
+// is ready again without a restart. E2E_OUTAGE_SECONDS is how long the webhook is down.
 func TestBacklogStopsNobody(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	server := natsserver.Start(t, natsserver.Options{})
@@ -88,7 +73,7 @@ func backlogStopsNobody(t *testing.T, c *cluster.Cluster, client dynamic.Interfa
 	}
 	large := base64.StdEncoding.EncodeToString(noise(690_000)) // 0.92 MB in the object
 	var slowest time.Duration
-	pace := time.NewTicker(downtime(t) / shareRounds)
+	pace := time.NewTicker(time.Duration(number(t, "E2E_OUTAGE_SECONDS", 15)) * time.Second / shareRounds)
 	defer pace.Stop()
 	for rounds := range shareRounds {
 		for k := range shareObjects {

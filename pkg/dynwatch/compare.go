@@ -27,6 +27,9 @@ func (t *target) compare(ctx context.Context, s *sweep) (uint64, error) {
 			return rv, err
 		}
 	}
+	if err := t.markLost(ctx); err != nil { // what is fetched may hide revisions
+		return rv, err
+	}
 	return rv, t.fetch(ctx, s, differing)
 }
 

@@ -68,6 +68,40 @@ func byNameAt(r *http.Request, name string) uint64 {
 	return rv
 }
 
+// A process dies after a list has brought new states of what etcd has forgotten: the next one
+// does not say that all is known.
+func TestDeathAfterAListOfForgottenHistory(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.mute = true })
+	for range 3 {
+		api.put("a", "changed", "yes")
+	}
+	behind := fmt.Sprint(api.rev) // the watch that ends the making up
+	api.forget()
+	api.do(func() {
+		api.rev++ // of another resource
+		api.compacted = api.rev
+		api.mute = false
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			refused := r.URL.Query().Has("watch") && r.URL.Query().Get("resourceVersion") == behind
+			if refused {
+				writeStatus(w, 503, "ServiceUnavailable", "not now")
+			}
+			return refused
+		}
+	})
+	r.eventually("the listed state", func() bool { return len(r.log.all()) > n })
+	r.stop(true)
+	api.do(func() { api.refuse = nil })
+	r.begin(things())
+	if _, gap := r.gap(n); gap.Recovered == event.RecoveredKnown {
+		t.Errorf("gap %+v", gap)
+	}
+}
+
 func TestWalkFindsEveryLifeUnderOneName(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "") // 101, uid-1

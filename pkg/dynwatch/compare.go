@@ -27,8 +27,10 @@ func (t *target) compare(ctx context.Context, s *sweep) (uint64, error) {
 			return rv, err
 		}
 	}
-	if err := t.markLost(ctx); err != nil { // what is fetched may hide revisions
-		return rv, err
+	if t.lost != nil { // what is fetched may hide revisions
+		if err := t.markLost(ctx); err != nil {
+			return rv, err
+		}
 	}
 	return rv, t.fetch(ctx, s, differing)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -162,10 +163,10 @@ func TestRollbackAmidAMakingUp(t *testing.T) {
 		t.Run(fmt.Sprintf("the process dies: %t", dies), func(t *testing.T) {
 			api := fourObjects(t)
 			r := startLimited(t, api, walking, things())
-			last := uint64(0) // what the making up ends with cannot be read
+			var last atomic.Uint64 // what the making up ends with cannot be read
 			api.do(func() {
 				api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
-					failing := last != 0 && byNameAt(r, "changed") == last
+					failing := last.Load() != 0 && byNameAt(r, "changed") == last.Load()
 					if failing {
 						writeStatus(w, 500, "InternalError", "etcdserver: request timed out")
 					}
@@ -176,8 +177,7 @@ func TestRollbackAmidAMakingUp(t *testing.T) {
 			r.lose(func(api *fakeAPI) {
 				backup = api.put("a", "deleted", "yes")
 				api.del("a", "deleted")
-				rv := api.put("a", "changed", "yes")
-				api.do(func() { last = rv })
+				last.Store(api.put("a", "changed", "yes"))
 			})
 			r.eventually("the deletion", func() bool {
 				return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Deleted })
@@ -185,7 +185,7 @@ func TestRollbackAmidAMakingUp(t *testing.T) {
 			if dies {
 				r.stop(true)
 			}
-			api.do(func() { last = 0 })
+			last.Store(0)
 			api.restoreCompacted(backup, 100_000)
 			if dies {
 				r.begin(things())
@@ -201,11 +201,11 @@ func TestRetraceAfterDeathIsNoRollback(t *testing.T) {
 	api := fourObjects(t)
 	r := start(t, api, things())
 	r.caughtUp()
-	last := uint64(0) // what the range ends with cannot be listed
+	var last atomic.Uint64 // what the range ends with cannot be listed
 	api.do(func() {
 		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
 			q := r.URL.Query()
-			failing := last != 0 && !q.Has("fieldSelector") && q.Get("resourceVersion") == fmt.Sprint(last) && !q.Has("watch")
+			failing := last.Load() != 0 && !q.Has("fieldSelector") && q.Get("resourceVersion") == fmt.Sprint(last.Load()) && !q.Has("watch")
 			if failing {
 				writeStatus(w, 500, "InternalError", "etcdserver: request timed out")
 			}
@@ -216,14 +216,13 @@ func TestRetraceAfterDeathIsNoRollback(t *testing.T) {
 		api.put("a", "brief", "yes")
 		api.put("a", "same", "yes")
 		api.del("a", "brief")
-		rv := api.put("a", "changed", "yes")
-		api.do(func() { last = rv })
+		last.Store(api.put("a", "changed", "yes"))
 	})
 	r.eventually("the deletion", func() bool {
 		return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == event.Deleted })
 	})
 	r.stop(true)
-	api.do(func() { last = 0 })
+	last.Store(0)
 	r.begin(things())
 	r.caughtUp()
 	r.consistent()

@@ -30,7 +30,7 @@ type Sink interface {
 	// event cannot be delivered. n < len(batch) comes with an error about
 	// batch[n]; an error for which [IsPermanent] holds means that batch[n] can
 	// never be delivered; any other is worth another try with the same events,
-	// after [RetryAfter] if the error carries one. Events beyond n may have
+	// after [RetryAfter] if the error carries one, but only a few if [IsUnknown] holds. Events beyond n may have
 	// arrived, too; their ids make a second delivery recognisable. Write must
 	// not change the batch nor keep it, or what it points to, after it returned, also
 	// with an error: Data is then written over. Strings may be kept.
@@ -135,6 +135,27 @@ func Permanent(err error) error {
 func IsPermanent(err error) bool {
 	var p *permanentError
 	return errors.As(err, &p)
+}
+
+type unknownError struct{ err error }
+
+func (e *unknownError) Error() string { return e.err.Error() }
+func (e *unknownError) Unwrap() error { return e.err }
+
+// Unknown marks err as a refusal whose reason the sink does not know: it may be about the
+// destination, or about this event alone, which then must not hold up all others for ever.
+// After some tries the event goes to the dead letters. Unknown(nil) is nil.
+func Unknown(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &unknownError{err}
+}
+
+// IsUnknown reports whether err or an error it wraps was marked by [Unknown].
+func IsUnknown(err error) bool {
+	_, ok := errors.AsType[*unknownError](err)
+	return ok
 }
 
 type retryAfterError struct {

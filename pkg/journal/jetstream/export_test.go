@@ -24,11 +24,6 @@ func (j *Journal) Look(ctx context.Context) { j.look(ctx) }
 // SetStandstill replaces for how long a cursor that is waited for may commit nothing.
 func (j *Journal) SetStandstill(d time.Duration) { j.standstill = d }
 
-// Classify names what an error of the server means for an event.
-func Classify(err error) string {
-	return map[refusal]string{passing: "passing", full: "full", stale: "stale", oversized: "too large", never: "never", unknown: "unknown"}[classify(err)]
-}
-
 // Durable is the sequence up to which a cursor of a Journal reads nothing again, as far as
 // it knows.
 func Durable(c journal.Cursor) uint64 {

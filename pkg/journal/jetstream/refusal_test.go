@@ -1,59 +1,17 @@
 package jetstream_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
-	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream"
 )
-
-// TestEveryErrorOfTheServerIsClassified: the golden file says for each error that the server
-// documents what it means for an event. A server with new errors has to be looked at.
-func TestEveryErrorOfTheServerIsClassified(t *testing.T) {
-	var lines []string
-	for _, e := range server.ApiErrors {
-		err := &js.APIError{Code: e.Code, ErrorCode: js.ErrorCode(e.ErrCode), Description: e.Description}
-		lines = append(lines, fmt.Sprintf("%d %s: %s", e.ErrCode, e.Description, jetstream.Classify(fmt.Errorf("publish: %w", err))))
-	}
-	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a, b) })
-	got := strings.Join(lines, "\n") + "\n"
-	const golden = "testdata/errors.golden"
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("the server's errors are not those of %s: look at the new ones, then UPDATE_GOLDEN=1 go test", golden)
-	}
-	for _, passing := range []error{nats.ErrConnectionClosed, js.ErrNoStreamResponse, context.DeadlineExceeded, errors.New("anything")} {
-		if got := jetstream.Classify(passing); got != "passing" {
-			t.Errorf("%v is %s", passing, got)
-		}
-	}
-	tooLarge := &js.APIError{Code: http.StatusServiceUnavailable, ErrorCode: 10077, Description: "message too large"}
-	if got := jetstream.Classify(tooLarge); got != "too large" {
-		t.Errorf("%v is %s", tooLarge, got)
-	}
-}
 
 // left is what a journal could never store.
 type left struct {

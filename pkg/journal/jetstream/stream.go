@@ -14,6 +14,9 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
+// codeStorageExceeded is a JetStream error that the client library has no name for.
+const codeStorageExceeded js.ErrorCode = 10047
+
 // eventStream is what the stream of events is created as.
 func (c *Config) eventStream() js.StreamConfig {
 	wanted := js.StreamConfig{

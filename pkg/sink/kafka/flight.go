@@ -26,8 +26,7 @@ type delivery struct {
 type part struct {
 	tombstone bool
 	held      bool // the brokers have it
-	// alone: it was refused for its size together with others, and has to show
-	// whether it is at fault.
+	// alone: it was refused together with others, and has to show whether it is at fault.
 	alone bool
 	size  int
 	err   error // of the last attempt; the client's until the wave is done
@@ -156,12 +155,14 @@ func (f *flight) judge(done selection) error {
 		d := &f.deliveries[done.events[k]]
 		switch {
 		case p.held:
-		case !tooLarge(p.err):
+		case !tooLarge(p.err) && !refuses(p.err):
 			return explain(p.err, d.topic)
 		case len(done.parts) > 1:
 			p.alone = true
-		default:
+		case tooLarge(p.err):
 			f.refuse(done.events[k], refusal(p.err, p.size, d.topic))
+		default:
+			return explain(p.err, d.topic)
 		}
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/sink"
 )
 
 const (
@@ -55,15 +54,16 @@ func (s *producer) Write(ctx context.Context, batch []event.Event) (int, error) 
 	f := flight{producer: s, batch: batch, deliveries: s.plan(batch), limit: len(batch)}
 	n, err := f.send(ctx)
 	s.left = f.deliveries[n:]
-	if sink.IsPermanent(err) {
-		s.left = s.left[1:] // nobody sends that one again
-	}
 	return n, orContext(ctx, err)
 }
 
 // plan makes the deliveries of the batch. Those that the last Write has begun, and
-// that come again, are taken over with what is known of them.
+// that come again, are taken over with what is known of them. One that it could not
+// deliver may be missing: it is in the dead letters.
 func (s *producer) plan(batch []event.Event) []delivery {
+	if len(s.left) > 0 && s.left[0].id != batch[0].ID {
+		s.left = s.left[1:]
+	}
 	all := make([]delivery, len(batch))
 	again := true
 	for i := range batch {

@@ -38,8 +38,8 @@ func (t *trust) accepted() { t.left.Store(maxRefusals) }
 func (t *trust) refused() bool { return t.left.Add(-1) >= 0 }
 
 // refusal makes an error of an answer, to a request with that many events, that
-// is not 2xx. Of several events the permanent error only says that they must go
-// one by one.
+// is not 2xx. Of several events a permanent error, or an unknown one, only says that they
+// must go one by one.
 func (s *webhook) refusal(response *http.Response, answer []byte, events int) error {
 	code, doubt := response.StatusCode, ""
 	permanent := code == http.StatusRequestEntityTooLarge
@@ -52,13 +52,29 @@ func (s *webhook) refusal(response *http.Response, answer []byte, events int) er
 	err := fmt.Errorf("post to %s: the endpoint answers %d %s%s%s", s.where(), code, http.StatusText(code),
 		s.advice(response), doubt)
 	err = sink.WithAnswer(err, s.excerpt(answer))
-	if permanent {
+	switch {
+	case permanent:
 		return sink.Permanent(err)
+	case doubt != "" || unknown(code):
+		return sink.Unknown(err)
 	}
 	if after := retryAfter(response.Header.Get("Retry-After"), time.Now()); after > 0 {
 		return sink.WithRetryAfter(err, after)
 	}
 	return err
+}
+
+// unknown says whether a status may be about one event as well as about the endpoint. All
+// others that are not 2xx are about the endpoint, or about informd's configuration; 5xx
+// above all, which an endpoint that is down answers to everything.
+func unknown(code int) bool {
+	switch code {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired,
+		http.StatusRequestTimeout, http.StatusGone, http.StatusUnsupportedMediaType, http.StatusMisdirectedRequest,
+		http.StatusTooEarly, http.StatusUpgradeRequired, http.StatusTooManyRequests:
+		return false
+	}
+	return code/100 == 4
 }
 
 // advice says what to do about statuses that come from a wrong configuration.

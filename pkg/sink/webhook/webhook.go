@@ -57,7 +57,7 @@ func (s *webhook) Write(ctx context.Context, batch []event.Event) (int, error) {
 			end = done + 1
 		}
 		err := s.post(ctx, batch[done:end], secrets)
-		if sink.IsPermanent(err) && end-done > 1 {
+		if (sink.IsPermanent(err) || sink.IsUnknown(err)) && end-done > 1 {
 			single = end // one of them is at fault; find out which
 			continue
 		}

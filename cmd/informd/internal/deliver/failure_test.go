@@ -83,6 +83,32 @@ func TestPermanentErrorsGoToTheDeadLetters(t *testing.T) {
 	})
 }
 
+// TestUnknownRefusals: an event that the destination refuses for a reason that the sink does
+// not know gets ten tries, and those behind it are delivered then.
+func TestUnknownRefusals(t *testing.T) {
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		const total = 300
+		j := journal.NewMemory(10 << 20)
+		s := &fakeSink{write: stopAtPoison(func() error { return sink.Unknown(errors.New("status 409")) })}
+		g := start(t, j, s, lanes)
+		mustAppend(t, j, events(0, total))
+		good, poisoned := split(total)
+		deadline := time.Now().Add(time.Duration(len(poisoned)) * 90 * time.Second)
+		for g.Status().Lag.Events > 0 && time.Now().Before(deadline) {
+			<-time.After(time.Second) // of the bubble's clock
+		}
+		checkSet(t, s.ids(), good)
+		letters := readLetters(t, g.letters.Place())
+		checkSet(t, letterIDs(letters), poisoned)
+		for _, l := range letters {
+			if l.Reason != "status 409" || l.Attempts != 10 {
+				t.Errorf("letter = %+v, want 10 attempts", l)
+			}
+		}
+		g.drain(t, time.Second)
+	})
+}
+
 func TestAttemptsBeforeTheDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, calls := journal.NewMemory(10<<20), 0

@@ -14,6 +14,11 @@ import (
 // goes to the dead letters.
 const maxPanics = 3
 
+// maxUnknown is how often a sink may refuse an event for a reason that it does not know
+// before the event goes to the dead letters. The pauses between them take about 40 seconds,
+// never more than 80.
+const maxUnknown = 10
+
 // writer is a runner's side towards the sink. It may be used by several lanes
 // at a time.
 type writer struct {
@@ -57,15 +62,15 @@ type delivery struct {
 	handled func(n int)
 	limit   int // of events in a write
 
-	// attempts and panics are those of the first event that is left.
-	attempts, panics int
+	// attempts, panics and unknown refusals are those of the first event that is left.
+	attempts, panics, unknown int
 	trouble
 }
 
 // advance leaves the first n events behind.
 func (d *delivery) advance(n int) {
 	d.writer.runner.requests.handled(d.events[:n])
-	d.events, d.attempts, d.panics = d.events[n:], 0, 0
+	d.events, d.attempts, d.panics, d.unknown = d.events[n:], 0, 0, 0
 	d.reset()
 	d.handled(n)
 }
@@ -82,6 +87,10 @@ func (d *delivery) failed(ctx context.Context, err error) {
 		}
 		d.panics++
 		hopeless = d.panics == maxPanics
+	}
+	if sink.IsUnknown(err) {
+		d.unknown++
+		hopeless = hopeless || d.unknown >= maxUnknown
 	}
 	if hopeless {
 		if err = d.writer.bury(ctx, &d.events[0], err, d.attempts); err == nil {

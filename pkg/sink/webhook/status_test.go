@@ -1,0 +1,82 @@
+package webhook_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/sinktest"
+	"github.com/informd/informd/pkg/sink/webhook"
+)
+
+// TestEveryStatusIsClassified: what an answer means for an event, if the endpoint has
+// accepted others before.
+func TestEveryStatusIsClassified(t *testing.T) {
+	permanent := map[int]bool{400: true, 413: true, 422: true}
+	passing := map[int]bool{401: true, 403: true, 404: true, 405: true, 407: true, 408: true, 410: true, 415: true, 421: true, 425: true, 426: true, 429: true}
+	var refusing atomic.Int64
+	e := serve(t, func(_ int, w http.ResponseWriter, _ request) bool {
+		code := int(refusing.Load())
+		if code != 0 {
+			w.WriteHeader(code)
+		}
+		return code == 0
+	})
+	s := open(t, e.URL, nil)
+	events := sinktest.Events(1)
+	for code := 300; code < 600; code++ {
+		refusing.Store(0)
+		if _, err := s.Write(t.Context(), events); err != nil {
+			t.Fatal(err)
+		}
+		refusing.Store(int64(code))
+		_, err := s.Write(t.Context(), events)
+		want := "passing"
+		switch {
+		case permanent[code]:
+			want = "permanent"
+		case code/100 == 4 && !passing[code]:
+			want = "unknown"
+		}
+		if got := class(err); got != want {
+			t.Errorf("status %d is %s (%v), want %s", code, got, err, want)
+		}
+	}
+}
+
+func class(err error) string {
+	switch {
+	case err == nil:
+		return "no error"
+	case sink.IsPermanent(err):
+		return "permanent"
+	case sink.IsUnknown(err):
+		return "unknown"
+	}
+	return "passing"
+}
+
+// TestRefusedAmongOthers: for a status that may be about one event the sink finds out which
+// one of a request it is about.
+func TestRefusedAmongOthers(t *testing.T) {
+	const bad = 4
+	events := sinktest.Events(8)
+	events[bad].Data = []byte(`{"object":{"poison":true}}`)
+	e := serve(t, func(_ int, w http.ResponseWriter, r request) bool {
+		if !strings.Contains(string(r.plain), "poison") {
+			return true
+		}
+		w.WriteHeader(http.StatusConflict)
+		return false
+	})
+	s := open(t, e.URL, func(c *webhook.Config) { c.Batch = len(events) })
+	n, err := s.Write(t.Context(), events)
+	if n != bad || class(err) != "unknown" {
+		t.Fatalf("Write = %d, %v (%s), want %d and an unknown error", n, err, class(err), bad)
+	}
+	if n, err := s.Write(t.Context(), events[bad+1:]); n != len(events)-bad-1 || err != nil {
+		t.Fatalf("Write = %d, %v", n, err)
+	}
+}

@@ -236,17 +236,14 @@ func (r *run) restartQuietly(ctx context.Context) error {
 	if !r.options.durable() || r.options.Baseline || len(r.late) > 0 {
 		return nil
 	}
-	if err := r.bookmarked(ctx); err != nil {
+	head, err := r.bookmarked(ctx)
+	if err != nil {
 		return err
 	}
 	for _, d := range r.rig.informds {
 		if err := d.Stop(); err != nil {
 			r.late = append(r.late, Violation{Invariant: "I13", Text: "a graceful stop: " + err.Error()})
 		}
-	}
-	head, err := r.rig.oracle.CatchUp(ctx)
-	if err != nil {
-		return err
 	}
 	pause(ctx, time.Second) // for the consumers
 	before := make(map[*consumer]int)
@@ -261,7 +258,7 @@ func (r *run) restartQuietly(ctx context.Context) error {
 	pause(ctx, quiet)
 	for c, n := range before {
 		for _, d := range c.since(n) {
-			// Leases are renewed and Events expire meanwhile.
+			// Leases are renewed and Events expire meanwhile, also while it stops.
 			if d.control() || d.RV <= head {
 				r.late = append(r.late, Violation{Invariant: "I7", Sink: c.name, UID: d.UID, RV: d.RV, Text: fmt.Sprintf("%s %s was delivered by a restart with nothing changed", d.Op, d.ID)})
 			}
@@ -272,22 +269,22 @@ func (r *run) restartQuietly(ctx context.Context) error {
 
 // bookmarked waits until the cursors of all targets have passed what is there now, those
 // of quiet resources by a bookmark: an API server that was restarted may deny the history
-// behind an older one, which is a gap and no news.
-func (r *run) bookmarked(ctx context.Context) error {
+// behind an older one, which is a gap and no news. It returns the revision that they have passed.
+func (r *run) bookmarked(ctx context.Context) (uint64, error) {
 	head, err := r.rig.oracle.Head(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for end := time.Now().Add(bookmarks); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, observePeriod) {
 		for _, d := range r.rig.informds {
 			targets, err := d.Targets(ctx)
 			behind := func(t TargetStatus) bool { return t.ResourceVersion < head }
 			if err == nil && len(targets) > 0 && !slices.ContainsFunc(targets, behind) {
-				return nil
+				return head, nil
 			}
 		}
 	}
-	return ctx.Err()
+	return head, ctx.Err()
 }
 
 // settle waits until all that etcd holds has arrived, and ends the reading.

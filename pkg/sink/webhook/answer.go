@@ -37,13 +37,38 @@ func (t *trust) accepted() { t.left.Store(maxRefusals) }
 // believe it.
 func (t *trust) refused() bool { return t.left.Add(-1) >= 0 }
 
+// usualHeaders is more than the headers of any event take whose names the API server bounds.
+const usualHeaders = 4 << 10
+
+// longHeaders reports whether the headers of an event in binary mode are so long that an
+// endpoint may refuse the request for them alone. The API server does not bound every name.
+func longHeaders(header http.Header) bool {
+	size := 0
+	for name, values := range header {
+		if strings.HasPrefix(name, "Ce-") {
+			for _, value := range values {
+				size += len(name) + len(value)
+			}
+		}
+	}
+	return size > usualHeaders
+}
+
+// beyondPeer reports whether the client has not sent a request because its headers are longer
+// than the endpoint announced over HTTP/2. net/http has no type for that error.
+func beyondPeer(err error) bool {
+	return strings.Contains(err.Error(), "request header list larger than peer's advertised limit")
+}
+
 // refusal makes an error of an answer, to a request with that many events, that
 // is not 2xx. Of several events a permanent error, or an unknown one, only says that they
 // must go one by one.
 func (s *webhook) refusal(response *http.Response, answer []byte, events int) error {
 	code, doubt := response.StatusCode, ""
-	permanent := code == http.StatusRequestEntityTooLarge
-	if code == http.StatusBadRequest || code == http.StatusUnprocessableEntity {
+	long := longHeaders(response.Request.Header)
+	permanent := code == http.StatusRequestEntityTooLarge ||
+		long && (code == http.StatusRequestHeaderFieldsTooLarge || code == http.StatusBadRequest) // nginx answers 400
+	if !permanent && (code == http.StatusBadRequest || code == http.StatusUnprocessableEntity) {
 		permanent = events > 1 || s.trust.refused()
 		if !permanent {
 			doubt = "; it has accepted nothing else lately, so the event need not be at fault: check secretFile, auth, headers and the endpoint"
@@ -90,6 +115,8 @@ func (s *webhook) advice(response *http.Response) string {
 		return "; check url, it must take POST requests"
 	case code == http.StatusUnsupportedMediaType:
 		return "; it must take what format and compression say: " + sent(response.Request.Header)
+	case code == http.StatusRequestHeaderFieldsTooLarge:
+		return "; use format: cloudevents, which has no attributes in headers, or have the endpoint take longer headers"
 	case code == http.StatusGone:
 		return "; it says that it wants no more events: remove the sink, or make the endpoint take them"
 	}

@@ -47,7 +47,9 @@
 //
 // # Answers
 //
-//   - 413 is about the event: it can never be delivered.
+//   - 413 is about the event: it can never be delivered. So are 431 and 400 if the event has
+//     more than 4 KiB of headers (formats binary and raw), and headers that are longer than an
+//     HTTP/2 endpoint announces.
 //   - 400 and 422 are about the event if the endpoint takes others: it must have
 //     accepted something since Open, and must not have refused more than ten
 //     events in a row since it last did. Otherwise they may be about every event,

@@ -85,7 +85,11 @@ func (s *webhook) post(ctx context.Context, events []event.Event, secrets [][]by
 	}
 	response, err := s.client.Do(request)
 	if err != nil {
-		return s.explain(ctx, attempt, err)
+		failed := s.explain(ctx, attempt, err)
+		if beyondPeer(err) && longHeaders(request.Header) {
+			return sink.Permanent(failed)
+		}
+		return failed
 	}
 	defer response.Body.Close()
 	if response.StatusCode == http.StatusSwitchingProtocols {

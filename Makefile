@@ -31,7 +31,7 @@ MINUTES ?= 10
 # CI runs the faults that need nothing of the machine beyond processes and links.
 CI_CHAOS := SEED=11 MINUTES=3 FAULTS=N1,N2,N3,N5,N6-restore-documented,N7,N9,N10,N11,N13,N14,N17,$\
 	N20-proxy-404-all,N20-proxy-404-one-server,N20-proxy-503,N21-proxy-buffers,N21-proxy-http1,$\
-	N22-servers-differ-in-history,N24-rewind-sink,N24-resnapshot
+	N22-servers-differ-in-history,N24-rewind-sink,N24-resnapshot,N25
 # The faults of plain processes and links under the load of Kubernetes' own controllers.
 CI_INDEPENDENT := SEED=12 MINUTES=2 FAULTS=N1,N2,N3,N5,N7,N9,N10,N11,N13,N14,N17
 

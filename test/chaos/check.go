@@ -140,6 +140,8 @@ func (c *sinkCheck) excused(o *Object, r Revision) bool {
 	switch {
 	case c.sink.Refused[objectID(o.UID, r)]:
 		c.excuses["refused"]++
+	case c.truth.Rejected[rejected{o.UID, r.RV}]:
+		c.excuses["dead letter of the source"]++
 	case r.Undone: // whoever had not seen it yet never could
 		c.excuses["undone"]++
 	case c.beforeSnapshot(o, r):
@@ -236,7 +238,7 @@ func (c *sinkCheck) finalState(o *Object) {
 		if d != nil && d.Op != opDeleted && !c.swept[d.UID] && !c.sink.Refused[d.UID+":deleted"] {
 			c.fail("I1", d.UID, d.RV, "%s is gone since revision %d, but the last delivered is %s at revision %d", o.key(), r.RV, d.Op, d.RV)
 		}
-	case c.sink.Refused[objectID(o.UID, r)]:
+	case c.sink.Refused[objectID(o.UID, r)], c.truth.Rejected[rejected{o.UID, r.RV}]:
 	case d == nil:
 		c.fail("I1", o.UID, r.RV, "%s exists at revision %d, but nothing was ever delivered", o.key(), r.RV)
 	case d.Op == opDeleted || d.UID != o.UID || d.RV != r.RV:

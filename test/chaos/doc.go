@@ -40,8 +40,11 @@
 //	I15  a snapshot has a begin and an end of one run, and every object in between
 //	I16  a target that an API server keeps behind says so within 150 s
 //	I17  the materialised view of the nats sink's stream equals etcd at the end
+//	I18  dead letters of the source name only objects that no event can carry
+//	I19  a hostile tenant delays no event of another namespace by 30 s
 //
 // A gap excuses what it declares: recovered "known" all but objects born and dead
 // inside the range, "state" and "partial" the states in between, reason "trimmed"
-// as many events as it counts. Nothing excuses a missing last state or deletion.
+// as many events as it counts. A dead letter of the source excuses the revision that it
+// names. Nothing excuses a missing last state or deletion.
 package chaos

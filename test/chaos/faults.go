@@ -37,7 +37,7 @@ func faults() []*fault {
 		{"N11-freeze-nats", []string{"bus"}, nil, func(a *attack) error { return freeze(a, a.bus.Process) }},
 		{"N13-slow-nats", []string{"bus"}, nil, slowBus},
 	}
-	return slices.Concat(all, informdFaults(), hookFaults(), proxyFaults(), serverFaults(), operatorFaults())
+	return slices.Concat(all, informdFaults(), hookFaults(), proxyFaults(), serverFaults(), operatorFaults(), tenantFaults())
 }
 
 func informdFaults() []*fault {

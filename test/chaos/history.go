@@ -71,6 +71,8 @@ func (o *Object) bornAndDeadIn(from, to uint64) bool {
 // Truth is what happened in etcd.
 type Truth struct {
 	Objects map[string]*Object // by UID
+	// Rejected has the revisions that dead letters of the source name.
+	Rejected map[rejected]bool
 	// Served has, by target, the revisions at which its custom resource definition
 	// was created. A target without an entry was always served.
 	Served map[string][]uint64

@@ -66,6 +66,84 @@ func disturbed(strikes []Strike, from, to time.Time) disturbance {
 	return worst
 }
 
+// tenantLimit is how long an event of another namespace may take while a tenant is hostile.
+const tenantLimit = 30 * time.Second
+
+// neighbours is I19: a tenant holds no event of other namespaces back. Of the time that an
+// event took, only that counts in which nothing but the tenant disturbed informd.
+func neighbours(r *Rig, strikes []Strike) []Violation {
+	var all []Violation
+	alone := aloneTimes(strikes)
+	for _, c := range r.consumers() {
+		var worst time.Duration
+		for _, d := range c.tracker.Delays() {
+			if d.Tenant || d.For <= max(worst, tenantLimit) {
+				continue
+			}
+			var sum time.Duration
+			for _, a := range alone {
+				sum += max(0, earlier(a.to, d.At).Sub(later(a.from, d.At.Add(-d.For))))
+			}
+			worst = max(worst, sum)
+		}
+		if worst > tenantLimit {
+			all = append(all, Violation{Invariant: "I19", Sink: c.name, Text: fmt.Sprintf("an event of another namespace waited %s while nothing but a tenant was hostile, the limit is %s", worst, tenantLimit)})
+		}
+	}
+	return all
+}
+
+// span is a time.
+type span struct{ from, to time.Time }
+
+// aloneTimes are the times in which the tenant disturbed informd, and nothing else.
+func aloneTimes(strikes []Strike) []span {
+	now := time.Now()
+	var bounds []time.Time
+	for _, s := range strikes {
+		bounds = append(bounds, s.Began, s.until(now))
+	}
+	slices.SortFunc(bounds, time.Time.Compare)
+	var all []span
+	for i := 1; i < len(bounds); i++ {
+		from, to := bounds[i-1], bounds[i]
+		tenant, others := false, false
+		for _, s := range strikes {
+			if s.Began.After(from) || s.until(now).Before(to) {
+				continue
+			}
+			byTenant := slices.Contains(s.touches, "tenant")
+			tenant, others = tenant || byTenant, others || !byTenant
+		}
+		if tenant && !others {
+			all = append(all, span{from, to})
+		}
+	}
+	return all
+}
+
+// until is when the sinks had caught up; now if they have not.
+func (s *Strike) until(now time.Time) time.Time {
+	if s.Caught.IsZero() {
+		return now
+	}
+	return s.Caught
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // percentile returns the p-th percentile; 0 of nothing.
 func percentile(all []time.Duration, p int) time.Duration {
 	if len(all) == 0 {

@@ -15,6 +15,7 @@ func (r *run) report() (*Report, error) {
 	truth.Settled = r.settled
 	strikes := r.nemesis.Strikes()
 	report := newReport(r, truth, strikes)
+	misnamed := checkLetters(truth, r.letters)
 	for _, c := range r.rig.consumers() {
 		sink, err := c.sink(r.rig.targets)
 		if err != nil {
@@ -23,14 +24,14 @@ func (r *run) report() (*Report, error) {
 		sink.Base, sink.Unchained = r.base, r.options.Baseline
 		report.addSink(truth, sink, check(truth, sink, Limits{Repeats: repeatsPerStrike * (1 + len(strikes))}))
 	}
-	for _, v := range slices.Concat(r.late, r.rig.violations) {
+	for _, v := range slices.Concat(r.late, r.rig.violations, misnamed) {
 		report.addViolation(truth, nil, v)
 	}
 	for _, d := range r.rig.informds {
 		report.MaxRSS = max(report.MaxRSS, d.MaxRSS())
 	}
 	if !r.options.Baseline {
-		for _, v := range slices.Concat(r.processes(strikes), r.leaks(), isolation(r.rig, strikes), checkView(truth, r.rig.targets, r.rows)) {
+		for _, v := range slices.Concat(r.processes(strikes), r.leaks(), isolation(r.rig, strikes), neighbours(r.rig, strikes), checkView(truth, r.rig.targets, r.rows)) {
 			report.addViolation(truth, nil, v)
 		}
 	}

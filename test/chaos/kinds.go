@@ -53,6 +53,7 @@ func kinds() []*Kind {
 		custom("gadgets", "Gadget", true, 8, spec, state),
 		custom("comets", "Comet", true, 5, spec, state),
 		custom("planets", "Planet", false, 5, spec, state),
+		builtIn("rbac.authorization.k8s.io", "roles", "Role", 0, label),
 	}
 	pod, deployment := all[2], all[7]
 	pod.fields = map[string]any{"spec": map[string]any{"containers": []any{container}}}

@@ -122,6 +122,21 @@ func mutants() []mutant {
 			faults: "N7-reset-watches", caughtBy: []string{"I11"},
 		},
 		{
+			name: "long-names-without-a-word", file: "pkg/dynwatch/rejected.go",
+			old: "t.status.block()\n\tdefer t.status.unblock()\n", new: "if t != nil {\n\t\treturn nil\n\t}\n",
+			faults: "N25-tenant-long-name", caughtBy: []string{"I1", "I2"},
+		},
+		{
+			name: "copies-of-secrets-in-the-clear", file: "pkg/dynwatch/internal/frame/annotations.go",
+			old: "p.drop(i, end, &secret{field: \"metadata.annotations\"", new: "p.drop(end, end, &secret{field: \"metadata.annotations\"",
+			faults: "N25-tenant-secrets", caughtBy: []string{"I11", "I5"},
+		},
+		{
+			name: "full-journal-stays-full", file: "pkg/journal/jetstream/reclaim.go",
+			old: "if time.Since(n.reclaimed) < n.pause {", new: "if n.pause >= 0 {",
+			faults: "N25-tenant-large-history", duration: 2 * time.Minute, caughtBy: []string{"I1", "I2", "I9", "I19"},
+		},
+		{
 			name: "publish-errors-count", file: "pkg/journal/jetstream/append.go",
 			old: "default:\n\t\t\ttrouble = first(trouble, f.err)", new: "default:\n\t\t\tf.landed = true",
 			faults: "N15-disk-full", caughtBy: []string{"I1", "I2", "I4", "I9", "I13", "I14"},

@@ -50,7 +50,7 @@ func NewOracle(endpoint string, kinds []*Kind, notify func(*Object, Revision)) (
 	}
 	o := &Oracle{
 		client: client, notify: notify, targets: make(map[string]string),
-		truth: Truth{Objects: make(map[string]*Object), Served: make(map[string][]uint64)},
+		truth: Truth{Objects: make(map[string]*Object), Rejected: make(map[rejected]bool), Served: make(map[string][]uint64)},
 		keys:  make(map[string]string), latest: make(map[string]*Object), moved: make(chan struct{}),
 	}
 	for _, k := range kinds {

@@ -64,6 +64,7 @@ type Rig struct {
 
 	rbac    *kubernetes.Clientset
 	dynamic []dynamic.Interface // of the administrator, one per API server
+	tenant  []dynamic.Interface // of the tenant, one per API server
 }
 
 // NewRig starts everything but informd. After an error nothing is left; otherwise
@@ -241,7 +242,10 @@ func (r *Rig) prepareCluster(ctx context.Context) error {
 		}
 		r.dynamic = append(r.dynamic, client)
 	}
-	var err error
+	err := r.addTenant()
+	if err != nil {
+		return err
+	}
 	if r.rbac, err = kubernetes.NewForConfig(r.cluster.RESTConfig()); err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ type run struct {
 	base        uint64                 // the baseline's first lists
 	settled     uint64                 // see Truth
 	rows        map[string]view.Object // of the view, at the end
+	letters     []sourceLetter         // of the source, at the end
 	late        []Violation
 	began       time.Time
 }
@@ -115,6 +116,11 @@ func (r *run) torment(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	r.late = append(r.late, twice...)
+	if !r.options.Baseline {
+		if r.letters, err = r.rig.sourceLetters(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return r.report()
 }
 

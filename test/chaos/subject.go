@@ -100,9 +100,10 @@ func (r *Rig) config(kubeconfig, admin, socket string) string {
 	case JournalMemory:
 		fmt.Fprintf(&b, "journal: {type: memory, dir: %q, maxBytes: 64MiB}\n", r.journalDir())
 	case JournalEmbedded:
-		fmt.Fprintf(&b, "journal: {type: embedded, dir: %q}\n", r.journalDir())
+		fmt.Fprintf(&b, "journal: {type: embedded, dir: %q%s}\n", r.journalDir(), r.options.journalBytes())
 	default:
-		fmt.Fprintf(&b, "journal: {type: nats, dir: %q, url: %q, stream: %s, subjectPrefix: k8s}\n", r.journalDir(), "nats://"+r.logLink.Address(), journalStream)
+		fmt.Fprintf(&b, "journal: {type: nats, dir: %q, url: %q, stream: %s, subjectPrefix: k8s%s}\n",
+			r.journalDir(), "nats://"+r.logLink.Address(), journalStream, r.options.journalBytes())
 	}
 	fmt.Fprintf(&b, `sinks:
   - {name: file, type: file, path: %q, maxSize: 100GiB}

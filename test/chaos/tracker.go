@@ -29,6 +29,8 @@ type backlog struct {
 type Delay struct {
 	At  time.Time // of the delivery
 	For time.Duration
+	// Tenant: it is of the hostile tenant's namespace.
+	Tenant bool
 }
 
 // NewTracker follows the targets.
@@ -41,7 +43,7 @@ func NewTracker(targets map[string]bool) *Tracker {
 
 // Expect notes a revision that is to come.
 func (t *Tracker) Expect(o *Object, r Revision) {
-	if !t.targets[o.Target] {
+	if !t.targets[o.Target] || o.uncarriable() {
 		return
 	}
 	t.mu.Lock()
@@ -93,7 +95,7 @@ func (t *Tracker) received(d *Delivery) {
 		case r.RV > d.RV:
 			rest = append(rest, r)
 		case r.RV == d.RV && !d.Replay:
-			t.delays = append(t.delays, Delay{At: d.At, For: d.At.Sub(r.Seen)})
+			t.delays = append(t.delays, Delay{At: d.At, For: d.At.Sub(r.Seen), Tenant: d.Namespace == tenantNamespace()})
 		}
 	}
 	if b.revisions = rest; len(rest) == 0 {

@@ -93,7 +93,7 @@ func checkView(truth *Truth, targets map[string]bool, rows map[string]view.Objec
 		if last, ok := o.last(); ok && !truth.due(last) {
 			unsettled[o.key()] = true
 		}
-		if r, ok := o.settled(truth); ok && !r.Deleted && targets[o.Target] {
+		if r, ok := o.settled(truth); ok && !r.Deleted && targets[o.Target] && !o.uncarriable() {
 			living[o.key()] = o
 		}
 	}

@@ -90,9 +90,12 @@ func manyKind() kind {
 	return k
 }
 
+// putter puts an object into etcd.
+type putter func(ctx context.Context, key string, object map[string]any) error
+
 // directly returns a function that puts objects into etcd, as the API server would do it
 // but several times as fast.
-func directly(t *testing.T, c *cluster.Cluster) func(ctx context.Context, key string, object map[string]any) error {
+func directly(t *testing.T, c *cluster.Cluster) putter {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: writers}}
 	t.Cleanup(client.CloseIdleConnections)

@@ -84,8 +84,8 @@ func customKind(plural string, clusterScoped bool) kind {
 	return k
 }
 
-// definition is the custom resource definition of a custom kind that is served in
-// v1.
+// definition is the custom resource definition of a custom kind that is served in one
+// version.
 func (k kind) definition() *unstructured.Unstructured {
 	scope := "Namespaced"
 	if k.namespace == "" {
@@ -97,7 +97,7 @@ func (k kind) definition() *unstructured.Unstructured {
 		"spec": map[string]any{
 			"group": k.gvr.Group, "scope": scope,
 			"names":    map[string]any{"plural": k.gvr.Resource, "singular": strings.ToLower(k.kind), "kind": k.kind, "listKind": k.kind + "List"},
-			"versions": []any{customVersion("v1", true, true)},
+			"versions": []any{customVersion(k.gvr.Version, true, true)},
 		},
 	}}
 }

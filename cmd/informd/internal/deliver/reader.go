@@ -29,6 +29,9 @@ type reader struct {
 func (r *reader) next(ctx context.Context) ([]journal.Entry, error) {
 	t := trouble{runner: r.runner}
 	for {
+		if err := ctx.Err(); err != nil { // a write may succeed all the same
+			return nil, err
+		}
 		if r.runner.requests.changed() {
 			return nil, errReplaced
 		}

@@ -106,18 +106,26 @@ func TestRewindOfWhatFails(t *testing.T) {
 	for name, fail := range map[string]func(ctx context.Context) error{
 		"fails": func(context.Context) error { return down },
 		"hangs": func(ctx context.Context) error { return wait(ctx, time.Minute) },
-		"shut":  nil, // it cannot be opened
+		"slow": func(context.Context) error { // it succeeds after the rewind has broken it off
+			<-time.After(3500 * time.Millisecond)
+			return nil
+		},
+		"shut": nil, // it cannot be opened
 	} {
 		for _, lanes := range []int{1, 4} {
 			t.Run(name+strconv.Itoa(lanes), func(t *testing.T) {
 				t.Parallel()
 				j := &rewindable{journal.NewMemory(1 << 20), make(chan time.Time, 1)}
-				var works atomic.Bool
+				var works, writing atomic.Bool
 				s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
+					writing.Store(true)
 					if works.Load() {
 						return len(batch), nil
 					}
-					return 0, fail(ctx)
+					if err := fail(ctx); err != nil {
+						return 0, err
+					}
+					return len(batch), nil
 				}}
 				g := start(t, j, s, func(o *deliver.Options) {
 					o.Lanes = lanes
@@ -130,7 +138,7 @@ func TestRewindOfWhatFails(t *testing.T) {
 					}
 				})
 				mustAppend(t, j, events(0, 20))
-				waitFor(t, func() bool { return name == "hangs" || g.Status().LastError != "" })
+				waitFor(t, func() bool { return writing.Load() || fail == nil && g.Status().LastError != "" })
 				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 				defer cancel()
 				if n, err := g.Rewind(ctx, time.Unix(1, 0)); n != 7 || err != nil {

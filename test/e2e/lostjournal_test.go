@@ -100,6 +100,10 @@ func TestJournalStreamDeleted(t *testing.T) {
 			}
 			end()
 			d.waitForLive(len(r.kinds))
+			eventually(t, "informd is ready again", func() bool {
+				_, code, err := d.get("/readyz")
+				return err == nil && code == http.StatusOK
+			})
 			r.expectLoss(tt.kept, d, h)
 
 			// The new ledger has every object: deletions come out after a restart.

@@ -28,9 +28,17 @@ type health struct {
 }
 
 type failure struct {
-	since time.Time
-	err   error
+	since, last time.Time
+	err         error
 }
+
+// repeatedWithin is for how long a failure or a complaint counts that is not repeated. A call
+// that fails is tried again within half of that, unless its caller has given up or the journal
+// was opened again.
+const repeatedWithin = 15 * time.Second
+
+// current reports whether the call still fails, as far as is known.
+func (f failure) current() bool { return time.Since(f.last) < repeatedWithin }
 
 func newHealth() *health { return &health{failing: make(map[string]failure)} }
 
@@ -43,10 +51,10 @@ func (h *health) report(call string, err error) {
 		return
 	}
 	f, ok := h.failing[call]
-	if !ok {
+	if !ok || !f.current() {
 		f.since = time.Now()
 	}
-	f.err = err
+	f.last, f.err = time.Now(), err
 	h.failing[call] = f
 }
 
@@ -56,9 +64,6 @@ func (h *health) complain(err error) {
 	defer h.mu.Unlock()
 	h.complaint, h.complained = err, time.Now()
 }
-
-// complaintFor is how long a complaint counts that is not repeated.
-const complaintFor = 15 * time.Second
 
 // watch has state ask the relay and the lease, too.
 func (h *health) watch(problem func() string, held func() error) {
@@ -71,7 +76,7 @@ func (h *health) watch(problem func() string, held func() error) {
 func (h *health) state() (ok bool, reason string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.complaint != nil && time.Since(h.complained) < complaintFor {
+	if h.complaint != nil && time.Since(h.complained) < repeatedWithin {
 		return false, h.complaint.Error()
 	}
 	if h.problem != nil {
@@ -85,7 +90,7 @@ func (h *health) state() (ok bool, reason string) {
 		}
 	}
 	for _, call := range slices.Sorted(maps.Keys(h.failing)) {
-		if f := h.failing[call]; h.problem == nil || time.Since(f.since) >= failingFor {
+		if f := h.failing[call]; f.current() && (h.problem == nil || time.Since(f.since) >= failingFor) {
 			return false, fmt.Sprintf("%s fails since %s: %v", call, time.Since(f.since).Round(time.Second), f.err)
 		}
 	}

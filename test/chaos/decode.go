@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
@@ -67,6 +68,11 @@ func normalise(o, meta map[string]any, kind string) {
 		}
 	}
 	switch kind {
+	case "Deployment": // API servers before 1.34 write "creationTimestamp": null into the template
+		created := []string{"spec", "template", "metadata", "creationTimestamp"}
+		if value, found, err := unstructured.NestedFieldNoCopy(o, created...); found && err == nil && value == nil {
+			unstructured.RemoveNestedField(o, created...)
+		}
 	case "Secret":
 		delete(o, "data")
 		delete(o, "stringData")

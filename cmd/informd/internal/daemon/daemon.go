@@ -182,7 +182,7 @@ func (d *Daemon) open(ctx, now context.Context) (*pipeline, error) {
 	}
 	d.waitingFor.Store(nil)
 	store.cluster = func(ctx context.Context) (string, error) { return clusterUID(ctx, d.kubernetes, d.logger) }
-	p, err := newPipeline(now, d, store)
+	p, err := newPipeline(ctx, now, d, store)
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}

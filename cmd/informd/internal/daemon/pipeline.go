@@ -45,9 +45,9 @@ type delivery struct {
 	*deliver.Runner
 }
 
-// newPipeline makes everything on an open journal and starts nothing. After an
-// error nothing is left open but the journal.
-func newPipeline(now context.Context, d *Daemon, s *store) (*pipeline, error) {
+// newPipeline makes everything on an open journal and starts nothing. It waits for the
+// journal until ctx ends. After an error nothing is left open but the journal.
+func newPipeline(ctx, now context.Context, d *Daemon, s *store) (*pipeline, error) {
 	key, err := redactionKey(d.config)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func newPipeline(now context.Context, d *Daemon, s *store) (*pipeline, error) {
 		setup, err := p.setup(d, s)
 		if err == nil {
 			var one *delivery
-			if one, err = p.newDelivery(d, s, setup); err == nil {
+			if one, err = p.firstDelivery(ctx, d, s, setup); err == nil {
 				p.all = append(p.all, one)
 			}
 		}
@@ -107,6 +107,17 @@ func (p *pipeline) newDelivery(d *Daemon, s config.Sink, setup deliver.Setup) (*
 		return nil, err
 	}
 	return &delivery{config: s, setup: setup, Runner: r}, nil
+}
+
+// firstDelivery is newDelivery at the start of the process, which outlasts a journal that does
+// not answer: a restart would find the same one. The journal logs what it waits for.
+func (p *pipeline) firstDelivery(ctx context.Context, d *Daemon, s config.Sink, setup deliver.Setup) (*delivery, error) {
+	for {
+		one, err := p.newDelivery(d, s, setup)
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return one, err
+		}
+	}
 }
 
 // deliveries returns the sinks of now.

@@ -344,6 +344,37 @@ func TestWildcardIsShown(t *testing.T) {
 	r.targets("metrics.example.com/xs")
 }
 
+// Nobody takes the targets for complete before every wildcard is expanded.
+func TestExpanded(t *testing.T) {
+	api := newFakeAPI(t)
+	api.serveAll(usual()...)
+	api.do(func() { api.groups.broken = true })
+	api.define()
+	r := start(t, api)
+	for _, wanted := range [][]dynwatch.Resource{{everything()}, {things(), everything()}} {
+		if err := r.manager.Apply(wanted); err != nil {
+			t.Fatal(err)
+		}
+		if r.manager.Expanded() {
+			t.Errorf("expanded although discovery is broken: %+v", wanted)
+		}
+	}
+	if err := r.manager.Apply([]dynwatch.Resource{things()}); err != nil {
+		t.Fatal(err)
+	}
+	if !r.manager.Expanded() {
+		t.Error("not expanded although there is no wildcard")
+	}
+	if err := r.manager.Apply([]dynwatch.Resource{everything()}); err != nil {
+		t.Fatal(err)
+	}
+	api.do(func() { api.groups.broken = false })
+	r.eventually("expanded", r.manager.Expanded)
+	if n := len(r.names()); n != 10 {
+		t.Errorf("%d targets: %q", n, r.names())
+	}
+}
+
 // The wanted set may change to any other at any time.
 func TestWildcardsAreApplied(t *testing.T) {
 	r := startWild(t, usual(), everything())

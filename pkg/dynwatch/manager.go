@@ -205,6 +205,15 @@ func (m *Manager) Apply(wanted []Resource) error {
 	return nil
 }
 
+// Expanded reports whether it is known which resources are watched: Apply was called, and
+// every wildcard was held against what the API server serves. It may wait for an Apply.
+func (m *Manager) Expanded() bool {
+	m.converging.Lock()
+	defer m.converging.Unlock()
+	unready := func(w wildcard) bool { return !m.expander.ready[w.id()] }
+	return m.wanted.maxWatches > 0 && !slices.ContainsFunc(m.wanted.wildcards, unready)
+}
+
 // stillWanted are the targets of entries that are not wildcards, and those that run
 // and that a wildcard goes on to match.
 func (m *Manager) stillWanted(set wantedSet) map[string]spec {

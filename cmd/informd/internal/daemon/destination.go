@@ -103,6 +103,9 @@ func (d *destinations) settle(name string) {
 // errTargets: targets are not live. It concerns one resource.
 var errTargets = errors.New("not every target has announced its objects")
 
+// errExpanding: targets are missing that the sink needs the objects of.
+var errExpanding = errors.New("the API server has not said yet which resources the wildcards stand for")
+
 // errNoSink: the sink is being made, or was removed.
 var errNoSink = errors.New("the sink is not there")
 
@@ -127,6 +130,9 @@ func (d *destinations) compare(ctx context.Context, name, found string) error {
 	}
 	if err := d.declare(ctx, one, noted, found); err != nil {
 		return err
+	}
+	if !p.manager.Expanded() {
+		return errExpanding
 	}
 	err := d.refillAll(d.resources(), name, func(resource string) error { return d.refill(ctx, resource, name) })
 	if err != nil {

@@ -29,17 +29,8 @@ type reader struct {
 func (r *reader) next(ctx context.Context) ([]journal.Entry, error) {
 	t := trouble{runner: r.runner}
 	for {
-		if err := ctx.Err(); err != nil { // a write may succeed all the same
-			return nil, err
-		}
-		if r.runner.requests.changed() {
-			return nil, errReplaced
-		}
-		if e, ok := r.runner.requests.inserted(); ok {
-			return []journal.Entry{{Event: e, Detached: true}}, nil
-		}
-		if r.runner.requests.hasTasks() {
-			return nil, errSettle
+		if entries, err := r.first(ctx); entries != nil || err != nil {
+			return entries, err
 		}
 		wait := r.idle
 		if r.runner.isDraining() {
@@ -72,6 +63,24 @@ func (r *reader) next(ctx context.Context) ([]journal.Entry, error) {
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// first returns what goes before the journal's entries: nothing, and no error, if nothing does.
+func (r *reader) first(ctx context.Context) ([]journal.Entry, error) {
+	q := r.runner.requests
+	switch {
+	case ctx.Err() != nil: // a write may have succeeded all the same
+		return nil, ctx.Err()
+	case q.changed():
+		return nil, errReplaced
+	}
+	if e, ok := q.inserted(); ok {
+		return []journal.Entry{{Event: e, Detached: true}}, nil
+	}
+	if q.hasTasks() {
+		return nil, errSettle
+	}
+	return nil, nil
 }
 
 // settle does what an operator has asked to be done with the cursor. Nothing that was

@@ -28,10 +28,15 @@ func (b *bounds) runOf(target string) uint64 {
 	return b.run
 }
 
+// boundSubjects matches the subjects of all begin and synced events.
+func (c *Config) boundSubjects() []string {
+	filter := func(op event.Op) string { return c.root() + "._informd." + string(op) + ".*" }
+	return []string{filter(event.Begin), filter(event.Synced)}
+}
+
 // boundsUpTo makes the bounds of a snapshot as of the sequence end.
 func (j *Journal) boundsUpTo(ctx context.Context, end, run uint64) (*bounds, error) {
-	filter := func(op event.Op) string { return j.config.root() + "._informd." + string(op) + ".*" }
-	l := &lasts{journal: j, filters: []string{filter(event.Begin), filter(event.Synced)}, headers: true, batch: scanBatch, end: end}
+	l := &lasts{journal: j, filters: j.config.boundSubjects(), headers: true, batch: scanBatch, end: end}
 	defer l.close(ctx)
 	begun, synced, passed := map[string]event.Event{}, []event.Event(nil), uint64(0)
 	for through := false; !through; {

@@ -2,6 +2,8 @@ package jetstream
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -25,11 +27,17 @@ type lastOf struct {
 	size uint32
 }
 
-// span is from the beginning of a snapshot to its end.
-type span struct{ from, to uint64 }
+// span is a snapshot, from its begin event to its synced event.
+type span struct{ run, from, to uint64 }
+
+// shown is the event of a subject that a snapshot needs.
+type shown struct {
+	in  *span
+	seq uint64
+}
 
 // census counts the bytes of the namespaces in the stream, up to the sequence end. It takes
-// some 40 bytes for each subject.
+// some 80 bytes for each subject.
 type census struct {
 	journal *Journal
 	end     uint64
@@ -37,14 +45,17 @@ type census struct {
 	all     []usage
 	index   map[string]int // in all, by namespace
 	last    map[uint64]lastOf
-	// snapshots are those that a sink has not passed, by target, and kept the subjects that
-	// have an event in one.
-	snapshots map[string][]span
-	kept      map[uint64]struct{}
+	// snapshots are those that a sink has not passed, by target.
+	snapshots map[string][]*span
+	// kept has, by subject, the last event in the first of these snapshots.
+	kept map[uint64]shown
 }
 
 // count reads the headers of all messages.
 func (c *census) count(ctx context.Context) error {
+	if err := c.findSnapshots(ctx); err != nil {
+		return fmt.Errorf("find snapshots: %w", err)
+	}
 	return c.each(ctx, nil, func(m message) (bool, error) {
 		namespace, _ := c.journal.config.namespaceOf(m)
 		at, ok := c.index[namespace]
@@ -57,49 +68,85 @@ func (c *census) count(ctx context.Context) error {
 		u.bytes += uint64(size)
 		if namespace == "" {
 			u.states += uint64(size)
-			c.noteBound(m)
 			return true, nil
 		}
 		u.states += uint64(size) - uint64(c.last[subject].size)
 		c.last[subject] = lastOf{seq: m.seq, size: size}
+		c.noteShown(m, subject)
 		return true, nil
 	})
 }
 
-// noteBound notes the beginning or the end of a snapshot. One that has not ended lasts.
-func (c *census) noteBound(m message) {
-	e, err := parse(m.Header)
-	if err != nil || !e.Op.Bounds() {
-		return
-	}
-	all := c.snapshots[e.Target]
-	switch last := len(all) - 1; {
-	case e.Op == event.Begin:
-		all = append(all, span{m.seq, math.MaxUint64})
-	case last < 0: // its beginning is gone
-		all = append(all, span{0, m.seq})
-	default:
-		all[last].to = m.seq
-	}
-	c.snapshots[e.Target] = slices.DeleteFunc(all, func(s span) bool { return s.to <= c.passed })
+// findSnapshots reads the headers of all begin and synced events.
+func (c *census) findSnapshots(ctx context.Context) error {
+	c.snapshots = map[string][]*span{}
+	err := c.each(ctx, c.journal.config.boundSubjects(), func(m message) (bool, error) {
+		if e, err := parse(m.Header); err == nil {
+			c.noteBound(&e, m.seq)
+		}
+		return true, nil
+	})
+	maps.DeleteFunc(c.snapshots, func(target string, all []*span) bool {
+		all = slices.DeleteFunc(all, func(s *span) bool { return s.to <= c.passed })
+		c.snapshots[target] = all
+		return len(all) == 0
+	})
+	return err
 }
 
-// keeps reports whether an event is in a snapshot, or behind one of its subject that is: a
-// purge would take both.
-func (c *census) keeps(m message) bool {
-	subject := c.journal.heads.hash(m.Subject)
-	if _, is := c.kept[subject]; is {
-		return true
+// noteBound notes a begin or synced event. A new begin event of a target replaces a snapshot
+// without a synced event: informd makes one snapshot of a target at a time, so the older one
+// stays incomplete, and a consumer removes nothing because of it.
+func (c *census) noteBound(e *event.Event, seq uint64) {
+	all := c.snapshots[e.Target]
+	last := &span{}
+	if len(all) > 0 {
+		last = all[len(all)-1]
 	}
-	if len(c.snapshots) == 0 {
-		return false
+	open := last.to == math.MaxUint64
+	switch {
+	case e.Op == event.Begin && open && last.run == e.Run: // a repetition
+	case e.Op == event.Begin && open:
+		*last = span{e.Run, seq, math.MaxUint64}
+	case e.Op == event.Begin:
+		all = append(all, &span{e.Run, seq, math.MaxUint64})
+	case open:
+		last.to = seq
+	default: // the history limit has removed its begin event
+		all = append(all, &span{e.Run, last.to, seq})
+	}
+	c.snapshots[e.Target] = all
+}
+
+// noteShown notes the last event of a subject in a snapshot, of those that count: events of the
+// snapshot's run, and events without a run. At the synced event a consumer removes the
+// objects that had none of these. A purge removes all of a subject up to a sequence, so only
+// the first snapshot with the subject matters.
+func (c *census) noteShown(m message, subject uint64) {
+	if len(c.snapshots) == 0 || m.seq <= c.passed {
+		return
 	}
 	e, err := parse(m.Header)
-	if err == nil && !slices.ContainsFunc(c.snapshots[e.Target], func(s span) bool { return s.from < m.seq && m.seq < s.to }) {
-		return false
+	if err != nil {
+		return // no sink gets it
 	}
-	c.kept[subject] = struct{}{}
-	return true
+	for _, s := range c.snapshots[e.Target] {
+		if m.seq < s.from || m.seq > s.to || e.Run != 0 && e.Run != s.run {
+			continue
+		}
+		if first, is := c.kept[subject]; !is || first.in == s {
+			c.kept[subject] = shown{in: s, seq: m.seq}
+		}
+		return
+	}
+}
+
+// keeps reports whether a message stays: the last of its subject, and messages from the one
+// on that a snapshot needs.
+func (c *census) keeps(m message) bool {
+	subject := c.journal.heads.hash(m.Subject)
+	first, is := c.kept[subject]
+	return m.seq >= c.last[subject].seq || is && m.seq >= first.seq
 }
 
 // cut is where the events that are removed of a subject end.
@@ -128,7 +175,7 @@ func (c *census) drop(ctx context.Context, purge func(ctx context.Context, subje
 	err = c.each(ctx, filters, func(m message) (bool, error) {
 		namespace, object := c.journal.config.namespaceOf(m)
 		at, known := c.index[namespace]
-		if !object || !known || c.all[at].excess == 0 || m.seq >= c.last[c.journal.heads.hash(m.Subject)].seq || c.keeps(m) {
+		if !object || !known || c.all[at].excess == 0 || c.keeps(m) {
 			return left > 0, nil
 		}
 		u, of := &c.all[at], cuts[m.Subject]
@@ -169,12 +216,16 @@ func (c *census) excessive() (filters []string, n int) {
 
 // each calls do with the headers of every message up to the end, until it returns false.
 func (c *census) each(ctx context.Context, filters []string, do func(m message) (bool, error)) error {
-	if c.end == 0 {
+	return c.journal.eachUpTo(ctx, c.end, filters, do)
+}
+
+// eachUpTo calls do with the headers of every message up to the sequence end, until it
+// returns false.
+func (j *Journal) eachUpTo(ctx context.Context, end uint64, filters []string, do func(m message) (bool, error)) error {
+	if end == 0 {
 		return nil
 	}
-	p, err := c.journal.pull(ctx, scan{
-		stream: c.journal.stream, policy: js.DeliverAllPolicy, to: c.end, filters: filters, headers: true, batch: scanBatch,
-	})
+	p, err := j.pull(ctx, scan{stream: j.stream, policy: js.DeliverAllPolicy, to: end, filters: filters, headers: true, batch: scanBatch})
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func (s *Sender) Close() { s.flights.close() }
 
 // BytesByNamespace is what the janitor counts of the stream.
 func (j *Journal) BytesByNamespace(ctx context.Context) (map[string]uint64, error) {
-	c := &census{journal: j, index: map[string]int{}, last: map[uint64]lastOf{}, end: j.tail.end()}
+	c := &census{journal: j, index: map[string]int{}, last: map[uint64]lastOf{}, kept: map[uint64]shown{}, end: j.tail.end()}
 	err := c.count(ctx)
 	all := map[string]uint64{}
 	for _, u := range c.all {

@@ -17,9 +17,10 @@ import (
 // may keep as many bytes as any other. A namespace with more loses its oldest superseded
 // events until it is at that level, although sinks have not read them. A sink gets a gap event
 // with their number, as it does for events that the history limit removes. The last event of
-// every object stays, as it is the object's state, and so do control events, copies of
-// deletions, and what is between the beginning and the end of a snapshot: a consumer takes an
-// object without an event there for one that is gone.
+// every object stays, as it is the object's state, and so do control events and copies of
+// deletions. The last event of each object in a snapshot stays until every sink has passed the
+// snapshot: a consumer takes an object without an event there for a deleted one. Later events
+// of the object then stay, too.
 //
 // The sizes are those of all messages: an estimate from the last message of each object would
 // be wrong by the factor that a tenant chooses.
@@ -37,7 +38,7 @@ func (n *janitor) share(ctx context.Context) error {
 	_, passed := n.passed()
 	c := &census{
 		journal: n.journal, end: n.journal.tail.end(), passed: passed, index: map[string]int{}, last: map[uint64]lastOf{},
-		snapshots: map[string][]span{}, kept: map[uint64]struct{}{},
+		kept: map[uint64]shown{},
 	}
 	if err := c.count(ctx); err != nil {
 		return fmt.Errorf("count bytes of namespaces: %w", err)

@@ -197,8 +197,8 @@ func TestShareKeepsDeletions(t *testing.T) {
 	}
 }
 
-// TestShareKeepsSnapshots: what is between the beginning and the end of a snapshot that a sink
-// has not read stays, although it is superseded.
+// TestShareKeepsSnapshots: the last event of an object in a complete snapshot that a sink has
+// not read stays, although it is superseded.
 func TestShareKeepsSnapshots(t *testing.T) {
 	h := newHost(t)
 	bounded := func(c *jetstream.Config) { c.MaxBytes, c.HistoryPerObject = 1<<20, 1000 }
@@ -229,6 +229,89 @@ func TestShareKeepsSnapshots(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"begin ", "added a", "synced ", "modified a"}, got[:4]); diff != "" || lacks == 0 {
 		t.Errorf("%d are lacking; %s", lacks, diff)
+	}
+}
+
+// TestShareInASnapshot: one object fills the journal while a snapshot of its resource has no
+// end, and a sink reads nothing. Events of others and the end are appended. The sink gets an
+// event of every object between the beginning and the end, one that counts for a consumer.
+func TestShareInASnapshot(t *testing.T) {
+	const target = "core/configmaps"
+	for _, one := range []struct {
+		name   string
+		before uint64 // run of an earlier snapshot, which has no end
+		early  bool   // the end is there before the journal is full
+	}{
+		{"under way", 0, false},
+		{"under way after one without an end", 3, false},
+		{"complete after one without an end", 3, true},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			h := newHost(t)
+			bounded := func(c *jetstream.Config) { c.MaxBytes, c.HistoryPerObject = 1<<20, 1000 }
+			j := h.open(bounded)
+			mustOpen(t, j, "slow", journal.FromNow)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			add := func(what string, events ...event.Event) {
+				t.Helper()
+				if err := j.Append(ctx, events); err != nil {
+					t.Fatalf("%s cannot be appended: %v; dropped: %v", what, err, j.Stats().Dropped)
+				}
+			}
+			var now clock
+			quiet, greedy, other := &object{name: "quiet"}, &object{name: "greedy"}, &object{name: "other"}
+			added := quiet.event(&now, event.Added)
+			added.Data = noise(50 << 10)
+			add("an object", added)
+			for run := uint64(3); run <= 4; run++ {
+				if run == 4 || run == one.before {
+					listed := quiet.announcedAgain(run)
+					listed.Data = noise(50 << 10)
+					add("the list", bound(event.Begin, target, run), listed)
+				}
+			}
+			again := quiet.announcedAgain(5000) // by resync: it does not count
+			again.Data = noise(50 << 10)
+			end := bound(event.Synced, target, 4)
+			if add("resync", again); one.early {
+				add("the end", end)
+			}
+			for i := range 30 {
+				e := greedy.event(&now, []event.Op{event.Added, event.Modified}[min(i, 1)])
+				e.Data = noise(100 << 10)
+				add("a change", e)
+			}
+			secret := other.event(&now, event.Added)
+			secret.Target, secret.Resource, secret.Kind, secret.Namespace = "core/secrets", "secrets", "Secret", "other"
+			if add("an event of another resource", secret); !one.early {
+				add("the end", end)
+			}
+			if j.Stats().Dropped["default"] == 0 || len(j.Stats().Dropped) != 1 {
+				t.Errorf("dropped: %v", j.Stats().Dropped)
+			}
+			mustClose(t, j)
+			c := mustOpen(t, h.open(bounded), "slow", journal.FromNow)
+			shown, open, lacks := map[string]bool{}, false, uint64(0)
+			for ended := false; !ended; {
+				switch e := read(t, c, 1)[0].Event; {
+				case e.Gap != nil:
+					lacks += e.Gap.Trimmed
+				case e.Op.Bounds():
+					open = open || e.Run == 4
+					ended = e.Op == event.Synced
+				case open && (e.Run == 0 || e.Run == 4) && e.Target == target:
+					shown[e.Name] = true
+				}
+			}
+			want := map[string]bool{"quiet": true, "greedy": true}
+			if one.early {
+				delete(want, "greedy")
+			}
+			if diff := cmp.Diff(want, shown); diff != "" || lacks == 0 && !one.early {
+				t.Errorf("%d events are lacking; objects in the snapshot (-want +got):\n%s", lacks, diff)
+			}
+		})
 	}
 }
 

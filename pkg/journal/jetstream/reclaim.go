@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-
-	js "github.com/nats-io/nats.go/jetstream"
 )
 
 // When the stream runs short of space, history goes first that no sink needs any more:
@@ -48,19 +46,20 @@ func (n *janitor) makeSpace(ctx context.Context) error {
 	return err
 }
 
-// reclaim removes what no sink needs any more.
+// reclaim removes what no sink needs any more. It sends a purge only for subjects that lose a
+// message: if sinks have passed little, there are few.
 func (n *janitor) reclaim(ctx context.Context) error {
 	j := n.journal
 	_, passed := n.passed()
-	if passed == 0 {
-		return nil
-	}
-	counts, before, err := j.countBySubject(ctx)
-	if err != nil {
+	firsts, err := j.firstsUpTo(ctx, passed)
+	if err != nil || len(firsts) == 0 {
 		return err
 	}
+	j.look(ctx)
+	before := j.Stats().Events
 	err = j.eachLast(ctx, []string{j.config.root() + ".>"}, func(m message) error {
-		if counts[m.Subject] < 2 || copyOf(m) != 0 {
+		first, is := firsts[j.heads.hash(m.Subject)]
+		if !is || first >= m.seq {
 			return nil
 		}
 		return n.purge(ctx, m.Subject, min(m.seq, passed+1))
@@ -76,14 +75,19 @@ func (n *janitor) reclaim(ctx context.Context) error {
 	return nil
 }
 
-// countBySubject returns how many messages each subject of events has, and how many there are
-// in all.
-func (j *Journal) countBySubject(ctx context.Context) (counts map[string]uint64, all uint64, err error) {
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	info, err := j.stream.Info(limited, js.WithSubjectFilter(j.config.root()+".>"))
+// firstsUpTo returns the first message of each subject that has one at or below a sequence, by
+// the hash of the subject. It takes some 40 bytes for each.
+func (j *Journal) firstsUpTo(ctx context.Context, end uint64) (map[uint64]uint64, error) {
+	firsts := map[uint64]uint64{}
+	err := j.eachUpTo(ctx, end, []string{j.config.root() + ".>"}, func(m message) (bool, error) {
+		subject := j.heads.hash(m.Subject)
+		if _, is := firsts[subject]; !is {
+			firsts[subject] = m.seq
+		}
+		return true, nil
+	})
 	if err != nil {
-		return nil, 0, fmt.Errorf("count events: %w", err)
+		return nil, fmt.Errorf("read the history that every sink has: %w", err)
 	}
-	return info.State.Subjects, info.State.Msgs, nil
+	return firsts, nil
 }

@@ -99,3 +99,45 @@ func TestFullOfStates(t *testing.T) {
 		t.Errorf("of %d events a sink got %d, %d were trimmed", stored, got.events["default"], got.trimmed)
 	}
 }
+
+// TestReclaimAsksForWhatIsThere: history that a sink has not read causes no requests. Of 50
+// objects with history only one has some that the sink has passed.
+func TestReclaimAsksForWhatIsThere(t *testing.T) {
+	const others = 50
+	h := newHost(t)
+	j := h.open()
+	c := mustOpen(t, j, "slow", journal.FromNow)
+	var now clock
+	had := &object{name: "had"}
+	all := []event.Event{had.event(&now, event.Added), had.event(&now, event.Modified), had.event(&now, event.Modified)}
+	for i := range others {
+		o := &object{name: fmt.Sprint("unread-", i)}
+		all = append(all, o.event(&now, event.Added), o.event(&now, event.Modified))
+	}
+	mustAppend(t, j, all...)
+	mustCommit(t, c, 2)
+	until(t, "the position is saved", func() bool { return jetstream.Durable(c) == 2 })
+	watcher := h.connect()
+	purges, err := watcher.SubscribeSync("$JS.API.STREAM.PURGE.>")
+	if err == nil {
+		err = watcher.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time nothing is left to remove
+		if err := j.MakeSpace(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := watcher.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	sent, _, err := purges.Pending()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := j.Stats().Events; sent != 1 || got != uint64(len(all)-2) {
+		t.Errorf("%d purges; %d events are left of %d, of which 2 were superseded and read", sent, got, len(all))
+	}
+}

@@ -5,17 +5,17 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/informd/informd/pkg/natsconn"
+	"github.com/informd/informd/pkg/natsconn/refusal"
 )
 
 // isFull reports whether the server refused for want of space.
-func isFull(err error) bool { return natsconn.Classify(err) == natsconn.Full }
+func isFull(err error) bool { return refusal.Of(err) == refusal.Full }
 
 // isTooLarge reports whether a message was refused for its size.
-func isTooLarge(err error) bool { return natsconn.Classify(err) == natsconn.Oversized }
+func isTooLarge(err error) bool { return refusal.Of(err) == refusal.Oversized }
 
 // isStale reports whether the server refused the condition.
-func isStale(err error) bool { return natsconn.Classify(err) == natsconn.Stale }
+func isStale(err error) bool { return refusal.Of(err) == refusal.Stale }
 
 // unknownFor is how long the server must refuse an event with an unknown error before it
 // counts as one that the stream never takes.
@@ -24,12 +24,12 @@ const unknownFor = 20 * time.Second
 // isHopeless reports whether the stream will never take the event: after its error, what
 // has become of it before, and what the stream takes besides.
 func (j *Journal) isHopeless(f *flight) bool {
-	switch natsconn.Classify(f.err) {
-	case natsconn.Never:
+	switch refusal.Of(f.err) {
+	case refusal.Never:
 		return true
-	case natsconn.Oversized:
+	case refusal.Oversized:
 		return len(f.event.Data) == 0 // its headers alone are too large
-	case natsconn.Unknown:
+	case refusal.Unknown:
 		end := j.tail.end()
 		if f.unknownSince.IsZero() {
 			f.unknownSince, f.unknownAt = time.Now(), end

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/natsconn"
+	"github.com/informd/informd/pkg/natsconn/refusal"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -31,16 +32,16 @@ func orEOF(err error) error {
 // be delivered; an error that no message is known to have may be about this one. All
 // others heal when somebody acts.
 func explainAck(err error, stream string) error {
-	switch natsconn.Classify(err) {
-	case natsconn.Oversized, natsconn.Never:
+	switch refusal.Of(err) {
+	case refusal.Oversized, refusal.Never:
 		return sink.Permanent(fmt.Errorf("stream %s refuses the event for its size: %w", stream, err))
-	case natsconn.Full:
+	case refusal.Full:
 		return fmt.Errorf("stream %s takes no more: %w; raise its limits, or those of the server or the account, or purge it", stream, err)
-	case natsconn.Stale:
+	case refusal.Stale:
 		return fmt.Errorf("stream %s received something else for this object meanwhile: %w", stream, err)
-	case natsconn.Unknown:
+	case refusal.Unknown:
 		return sink.Unknown(fmt.Errorf("stream %s refuses the event: %w", stream, err))
-	case natsconn.Passing:
+	case refusal.Passing:
 	}
 	switch {
 	case errors.Is(err, jetstream.ErrNoStreamResponse):

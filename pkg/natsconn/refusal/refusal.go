@@ -1,4 +1,6 @@
-package natsconn
+// Package refusal says what the error of a publish to a stream of nats-server means for the
+// message: whether another try can help. The journal and the nats sink share it.
+package refusal
 
 import (
 	"errors"
@@ -19,14 +21,14 @@ const (
 	codeStreamSealed          jetstream.ErrorCode = 10109
 )
 
-// Refusal is what the error of a publish to a stream means for the message.
-type Refusal int
+// Kind is what an error means for the message.
+type Kind int
 
 // The kinds of refusals.
 const (
 	// Passing: the server may take the message later as it is. Most errors are so: no
 	// leader, no answer, a stream that is missing, sealed or offline.
-	Passing Refusal = iota
+	Passing Kind = iota
 	// Full: there is no room. Every message waits.
 	Full
 	// Stale: the last message of the subject is not the one that was expected.
@@ -40,8 +42,8 @@ const (
 	Unknown
 )
 
-// Classify says what the error of a publish means for the message. It is of no use for nil.
-func Classify(err error) Refusal {
+// Of says what the error of a publish means for the message. It is of no use for nil.
+func Of(err error) Kind {
 	if errors.Is(err, client.ErrMaxPayload) {
 		return Oversized
 	}

@@ -1,4 +1,4 @@
-package natsconn_test
+package refusal_test
 
 import (
 	"cmp"
@@ -15,14 +15,14 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/informd/informd/pkg/natsconn"
+	"github.com/informd/informd/pkg/natsconn/refusal"
 )
 
 func classify(err error) string {
-	return map[natsconn.Refusal]string{
-		natsconn.Passing: "passing", natsconn.Full: "full", natsconn.Stale: "stale",
-		natsconn.Oversized: "too large", natsconn.Never: "never", natsconn.Unknown: "unknown",
-	}[natsconn.Classify(fmt.Errorf("publish: %w", err))]
+	return map[refusal.Kind]string{
+		refusal.Passing: "passing", refusal.Full: "full", refusal.Stale: "stale",
+		refusal.Oversized: "too large", refusal.Never: "never", refusal.Unknown: "unknown",
+	}[refusal.Of(fmt.Errorf("publish: %w", err))]
 }
 
 // TestEveryErrorOfTheServerIsClassified: the golden file says for each error that the server

@@ -5,7 +5,17 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 )
+
+// ServeRequest serves a reader's request over a connection to any server, and returns how many
+// consumers count as those of readers afterwards. The reader gets an error after slow, and the
+// server's answer is expected until last.
+func ServeRequest(conn *nats.Conn, m *nats.Msg, slow, last time.Duration) int {
+	g := &gate{own: conn, requests: conn, slow: slow, last: last, closed: make(chan struct{}), theirs: make(map[consumerKey]time.Time)}
+	g.serve(request{Msg: m})
+	return g.count()
+}
 
 // FakeDisk has the guard see a disk with that much room, in bytes.
 func (c *Config) FakeDisk(room func() (free, total int64)) {

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
 )
 
 const (
@@ -31,24 +33,33 @@ const (
 	// maxPulls and maxUnacknowledged bound what the server keeps for a consumer of a reader.
 	maxPulls          = 512
 	maxUnacknowledged = 10_000
-	// gateTimeout bounds the creation of a consumer.
-	gateTimeout = 5 * time.Second
-	// gateQueue and gateBytes bound the requests of readers that wait.
+	// maxFilters bounds the filter subjects of such a consumer. The server compares each with
+	// each other (2.15.2: checkConsumerCfg), 60,000 of them in most of a minute.
+	maxFilters = 64
+	// gateQueue and gateBytes bound what the gate's subscriptions hold.
 	gateQueue = 4096
 	gateBytes = 8 << 20
 	// freshness is how long a consumer is known to exist after the server said so.
 	freshness = time.Second
 )
 
-// gate answers what readers ask about consumers. It hands on requests for consumers that
-// are pulled from and that readers have made, and refuses the rest: readers neither see
-// nor use informd's own.
+// gate answers the requests of readers. It hands them on one at a time, so that they neither
+// occupy the server's workers nor its queue. It permits requests for consumers that are
+// pulled from and that readers have made, and refuses others: readers neither see nor use
+// informd's own.
 type gate struct {
-	own     *nats.Conn // in the journal's account
-	readers *nats.Conn // in theirs
-	pulls   string     // where a pull that is let through goes
+	own      *nats.Conn // in the journal's account; for readers alone, as answers may be large
+	readers  *nats.Conn // in theirs
+	requests *nats.Conn // in the account of their requests
+	pulls    string     // where a pull that is let through goes
+	queue    *queue
+	floods   chan<- uint64 // takes clients with too many waiting requests
+	log      *serverLogger
 
-	making sync.Mutex // held while a consumer is made, so that the quota holds
+	slow, last time.Duration // gateTimeout and gateLast
+
+	closed  chan struct{}
+	working sync.WaitGroup
 
 	mu sync.Mutex
 	// theirs has when a consumer of readers was last known to exist, by stream and name.
@@ -62,46 +73,55 @@ func (s *Server) openGate() (*gate, error) {
 	if s.config.Listen == "" {
 		return nil, nil //nolint:nilnil // nobody to let in
 	}
-	readers, err := s.connect(s.gatekeeper)
-	if err != nil {
-		return nil, err
+	g := &gate{
+		pulls: s.pulls, queue: newQueue(), floods: s.floods, log: s.log, slow: gateTimeout, last: gateLast,
+		closed: make(chan struct{}), theirs: make(map[consumerKey]time.Time),
 	}
-	g := &gate{own: s.conn, readers: readers, pulls: s.pulls, theirs: make(map[consumerKey]time.Time)}
-	for subject, do := range map[string]func(*nats.Msg){
-		createConsumer: g.answering(g.create), createDurable: g.answering(g.create), deleteConsumer: g.answering(g.remove),
-		consumerInfo: g.answering(g.info), consumerNames: g.answering(g.names), consumerList: g.answering(g.list),
-		pullRequests: g.pull,
-	} {
-		sub, err := readers.Subscribe(subject, do)
-		if err == nil {
-			err = sub.SetPendingLimits(gateQueue, gateBytes)
-		}
+	for conn, as := range map[**nats.Conn]identity{&g.own: s.identity, &g.readers: s.gatekeeper, &g.requests: s.requester} {
+		made, err := s.connect(as)
 		if err != nil {
-			readers.Close()
-			return nil, fmt.Errorf("set up the listener of the journal: %w", err)
+			g.close()
+			return nil, err
 		}
+		*conn = made
 	}
+	err := listen(g.readers, pullRequests, g.pull)
+	if err == nil {
+		err = listen(g.requests, asked+">", g.receive)
+	}
+	if err != nil {
+		g.close()
+		return nil, fmt.Errorf("set up the listener of the journal: %w", err)
+	}
+	g.working.Go(g.work)
 	return g, nil
 }
 
-func (g *gate) close() {
-	if g != nil {
-		g.readers.Close()
+func listen(conn *nats.Conn, subject string, do nats.MsgHandler) error {
+	sub, err := conn.Subscribe(subject, do)
+	if err != nil {
+		return err
 	}
+	return sub.SetPendingLimits(gateQueue, gateBytes)
 }
 
-// answering answers a request with what do returns.
-func (g *gate) answering(do func(*nats.Msg) ([]byte, error)) func(*nats.Msg) {
-	return func(m *nats.Msg) {
-		if m.Reply == "" || strings.HasPrefix(m.Reply, "$") {
-			return // the server's own subjects are no place for an answer
-		}
-		answer, err := do(m)
-		if err != nil {
-			answer = refuse(err)
-		}
-		_ = g.readers.Publish(m.Reply, answer) // without an answer the client asks again
+func (g *gate) conns() []*nats.Conn { return []*nats.Conn{g.own, g.readers, g.requests} }
+
+func (g *gate) connected() bool {
+	return !slices.ContainsFunc(g.conns(), func(c *nats.Conn) bool { return !c.IsConnected() })
+}
+
+func (g *gate) close() {
+	if g == nil {
+		return
 	}
+	for _, conn := range g.conns() {
+		if conn != nil {
+			conn.Close()
+		}
+	}
+	close(g.closed)
+	g.working.Wait()
 }
 
 var (
@@ -113,33 +133,40 @@ var (
 )
 
 // create hands on what was understood of the request, and nothing else of it.
-func (g *gate) create(m *nats.Msg) ([]byte, error) {
-	var request server.CreateConsumerRequest
-	if err := json.Unmarshal(m.Data, &request); err != nil {
+func (g *gate) create(r request) ([]byte, error) {
+	var wanted server.CreateConsumerRequest
+	if err := json.Unmarshal(r.Data, &wanted); err != nil {
 		return nil, fmt.Errorf("read the request: %w", err)
 	}
-	if request.Config.DeliverSubject != "" || request.Config.DeliverGroup != "" {
+	if wanted.Config.DeliverSubject != "" || wanted.Config.DeliverGroup != "" {
 		return nil, errPush
 	}
-	tokens := strings.Split(strings.Replace(m.Subject, "CONSUMER.DURABLE.CREATE.", "CONSUMER.CREATE.", 1), ".")
-	names := append(tokens[min(5, len(tokens)):min(6, len(tokens))], request.Config.Name, request.Config.Durable)
+	if n := len(wanted.Config.FilterSubjects); n > maxFilters {
+		return nil, fmt.Errorf("a consumer of a reader of informd's journal has at most %d filter subjects, not %d", maxFilters, n)
+	}
+	tokens := strings.Split(strings.Replace(r.Subject, "CONSUMER.DURABLE.CREATE.", "CONSUMER.CREATE.", 1), ".")
+	names := append(tokens[min(5, len(tokens)):min(6, len(tokens))], wanted.Config.Name, wanted.Config.Durable)
+	if strings.Join(names, "") == "" { // it must be known also without the server's answer
+		wanted.Config.Name = nuid.Next()
+		names = []string{wanted.Config.Name}
+	}
 	for _, name := range names {
 		if err := g.checkTheirs(tokens[4], name); err != nil {
 			return nil, err
 		}
 	}
-	bound(&request.Config)
-	body, err := json.Marshal(request)
+	bound(&wanted.Config)
+	body, err := json.Marshal(wanted)
 	if err != nil {
 		return nil, fmt.Errorf("hand on the request: %w", err)
 	}
-	g.making.Lock()
-	defer g.making.Unlock()
 	if err := g.checkQuota(tokens[4], names); err != nil {
 		return nil, err
 	}
-	answer, err := g.handOn(m.Subject, body)
+	answer, err := g.handOn(r.Subject, body, g.last)
 	if err != nil {
+		// It may exist, now or later: it counts until the server denies it.
+		g.note(consumerKey{tokens[4], cmp.Or(names...)}, true)
 		return nil, err
 	}
 	var made server.JSApiConsumerCreateResponse
@@ -173,7 +200,7 @@ func (g *gate) checkQuota(stream string, names []string) error {
 		return nil
 	}
 	for _, key := range g.keys("") { // some may have expired
-		if _, err := g.refresh(key); err != nil {
+		if _, err := g.refresh(key, g.last); err != nil {
 			return err
 		}
 	}
@@ -186,12 +213,12 @@ func (g *gate) checkQuota(stream string, names []string) error {
 }
 
 // remove hands on a request to delete a consumer of theirs.
-func (g *gate) remove(m *nats.Msg) ([]byte, error) {
-	key := keyOf(m.Subject)
+func (g *gate) remove(r request) ([]byte, error) {
+	key := keyOf(r.Subject)
 	if err := g.checkTheirs(key.stream, key.name); err != nil {
 		return nil, err
 	}
-	answer, err := g.handOn(m.Subject, m.Data)
+	answer, err := g.handOn(r.Subject, r.Data, g.last)
 	if err == nil {
 		g.note(key, false)
 	}
@@ -199,20 +226,20 @@ func (g *gate) remove(m *nats.Msg) ([]byte, error) {
 }
 
 // info hands on a question about a consumer of theirs; others do not exist for them.
-func (g *gate) info(m *nats.Msg) ([]byte, error) {
-	key := keyOf(m.Subject)
+func (g *gate) info(r request) ([]byte, error) {
+	key := keyOf(r.Subject)
 	if !g.knows(key) {
 		return nil, server.ApiErrors[server.JSConsumerNotFoundErr]
 	}
-	return g.handOn(m.Subject, m.Data)
+	return g.handOn(r.Subject, r.Data, g.last)
 }
 
 // names lists theirs.
-func (g *gate) names(m *nats.Msg) ([]byte, error) {
+func (g *gate) names(r request) ([]byte, error) {
 	answer := server.JSApiConsumerNamesResponse{
 		ApiResponse: server.ApiResponse{Type: server.JSApiConsumerNamesResponseType}, ApiPaged: server.ApiPaged{Limit: maxReaderConsumers}, Consumers: []string{},
 	}
-	all, err := g.existing(m)
+	all, err := g.existing(r)
 	for _, one := range all {
 		answer.Consumers = append(answer.Consumers, one.Name)
 	}
@@ -221,8 +248,8 @@ func (g *gate) names(m *nats.Msg) ([]byte, error) {
 }
 
 // list describes theirs.
-func (g *gate) list(m *nats.Msg) ([]byte, error) {
-	all, err := g.existing(m)
+func (g *gate) list(r request) ([]byte, error) {
+	all, err := g.existing(r)
 	return marshal(server.JSApiConsumerListResponse{
 		ApiResponse: server.ApiResponse{Type: server.JSApiConsumerListResponseType},
 		ApiPaged:    server.ApiPaged{Limit: maxReaderConsumers, Total: len(all)}, Consumers: all,
@@ -237,10 +264,10 @@ func marshal(answer any, err error) ([]byte, error) {
 }
 
 // existing returns their consumers of the stream that a request names.
-func (g *gate) existing(m *nats.Msg) ([]*server.ConsumerInfo, error) {
+func (g *gate) existing(r request) ([]*server.ConsumerInfo, error) {
 	all := []*server.ConsumerInfo{}
-	for _, key := range g.keys(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]) {
-		one, err := g.refresh(key)
+	for _, key := range g.keys(r.Subject[strings.LastIndexByte(r.Subject, '.')+1:]) {
+		one, err := g.refresh(key, g.last)
 		if err != nil {
 			return nil, err
 		}
@@ -261,11 +288,17 @@ func (g *gate) pull(m *nats.Msg) {
 	seen, known := g.theirs[key]
 	g.mu.Unlock()
 	if known && time.Since(seen) > freshness {
-		one, err := g.refresh(key)
+		one, err := g.refresh(key, g.slow)
 		known = one != nil || err != nil
+		if err != nil {
+			g.note(key, true) // the next pulls do not wait for the server
+		}
 	}
 	next := &nats.Msg{Subject: g.pulls + "." + key.stream + "." + key.name, Reply: m.Reply, Header: m.Header, Data: m.Data}
-	if !known {
+	switch {
+	case m.Size() > maxRequest:
+		next = &nats.Msg{Subject: m.Reply, Header: nats.Header{"Status": {"400"}, "Description": {errTooLarge.Error()}}}
+	case !known:
 		// As the server answers where there is no such consumer.
 		next = &nats.Msg{Subject: m.Reply, Header: nats.Header{"Status": {"503"}}}
 	}
@@ -312,8 +345,8 @@ func (g *gate) keys(stream string) []consumerKey {
 }
 
 // refresh asks the server for a consumer of theirs, and forgets one that is not there.
-func (g *gate) refresh(key consumerKey) (*server.ConsumerInfo, error) {
-	info, err := g.ask(key)
+func (g *gate) refresh(key consumerKey, wait time.Duration) (*server.ConsumerInfo, error) {
+	info, err := g.ask(key, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -327,8 +360,8 @@ func (g *gate) refresh(key consumerKey) (*server.ConsumerInfo, error) {
 }
 
 // ask asks the server about a consumer.
-func (g *gate) ask(key consumerKey) (info server.JSApiConsumerInfoResponse, err error) {
-	answer, err := g.handOn("$JS.API.CONSUMER.INFO."+key.stream+"."+key.name, nil)
+func (g *gate) ask(key consumerKey, wait time.Duration) (info server.JSApiConsumerInfoResponse, err error) {
+	answer, err := g.handOn("$JS.API.CONSUMER.INFO."+key.stream+"."+key.name, nil, wait)
 	if err == nil {
 		err = json.Unmarshal(answer, &info)
 	}
@@ -347,7 +380,7 @@ func (g *gate) checkTheirs(stream, name string) error {
 	if strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || strings.ContainsRune(".*>/\\\x7f", c) }) {
 		return errNoName // it must not get into a subject
 	}
-	info, err := g.ask(consumerKey{stream, name})
+	info, err := g.ask(consumerKey{stream, name}, g.last)
 	if err != nil {
 		return err
 	}
@@ -355,24 +388,4 @@ func (g *gate) checkTheirs(stream, name string) error {
 		return errNotTheirs
 	}
 	return nil
-}
-
-func (g *gate) handOn(subject string, body []byte) ([]byte, error) {
-	answer, err := g.own.Request(subject, body, gateTimeout)
-	if err != nil {
-		return nil, fmt.Errorf("hand on the request: %w", err)
-	}
-	return answer.Data, nil
-}
-
-// refuse is an error as the server's clients expect it.
-func refuse(err error) []byte {
-	known, ok := errors.AsType[*server.ApiError](err)
-	if !ok {
-		known = &server.ApiError{Code: 400, ErrCode: uint16(server.JSConsumerCreateErrF), Description: err.Error()}
-	}
-	answer, _ := json.Marshal(server.JSApiConsumerCreateResponse{ApiResponse: server.ApiResponse{
-		Type: server.JSApiConsumerCreateResponseType, Error: known,
-	}})
-	return answer
 }

@@ -86,11 +86,11 @@ func (l *serverLogger) spare(client, text string) bool {
 	return true
 }
 
-// flood says that a connection was closed, as often as other lines about clients.
-func (l *serverLogger) flood() {
-	const text = "a client of journal.listen was disconnected: informd refused more than 100 requests of it in a second"
-	if !l.spare("", text) {
-		l.logger.Warn(text)
+// tooMany logs what informd does against too many requests, as often as the server's lines
+// about clients.
+func (l *serverLogger) tooMany(action string) {
+	if !l.spare("", action) {
+		l.logger.Warn("too many requests from clients of journal.listen", "action", action)
 	}
 }
 

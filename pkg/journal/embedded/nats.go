@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -28,7 +29,7 @@ const (
 	readyTimeout = 10 * time.Second
 	// maxReaders bounds the connections over the listener, ownConns are the others.
 	maxReaders = 64
-	ownConns   = 2
+	ownConns   = 4
 	// maxFloods bounds the connections that wait for their end.
 	maxFloods = 16
 )
@@ -74,6 +75,9 @@ func (s *Server) options(maxStore int64, accounts []*server.Account) (*server.Op
 		Nkey: s.gatekeeper.public, Account: s.readers, AllowedConnectionTypes: map[string]struct{}{"IN_PROCESS": {}},
 		// It answers where a reader says, but never with a request.
 		Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.API.>", "$JS.ACK.>"}}},
+	}, &server.NkeyUser{
+		Nkey: s.requester.public, Account: s.requests, AllowedConnectionTypes: map[string]struct{}{"IN_PROCESS": {}},
+		Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{replies + ">"}}},
 	})
 	return o, nil
 }
@@ -138,7 +142,7 @@ func (s *Server) admit(ctx context.Context, srv *server.Server) error {
 	defer cancel()
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()
-	for !s.conn.IsConnected() || !s.gate.readers.IsConnected() {
+	for !s.conn.IsConnected() || !s.gate.connected() {
 		select {
 		case <-poll.C:
 		case <-limited.Done():
@@ -160,7 +164,7 @@ func (s *Server) admit(ctx context.Context, srv *server.Server) error {
 // freePlaces closes the connections of readers if the process's own cannot come back to a
 // server that runs.
 func (s *Server) freePlaces(srv *server.Server) {
-	if s.config.Listen == "" || s.conn.IsConnected() && s.gate.readers.IsConnected() || srv.NumClients() < maxReaders {
+	if s.config.Listen == "" || s.conn.IsConnected() && s.gate.connected() || srv.NumClients() < maxReaders {
 		return
 	}
 	all, err := srv.Connz(&server.ConnzOptions{Username: true, Limit: maxReaders + ownConns})
@@ -168,14 +172,14 @@ func (s *Server) freePlaces(srv *server.Server) {
 		return // it is asked again at the next tick
 	}
 	for _, c := range all.Conns {
-		if c.AuthorizedUser != s.identity.public && c.AuthorizedUser != s.gatekeeper.public {
+		if !slices.Contains([]string{s.identity.public, s.gatekeeper.public, s.requester.public}, c.AuthorizedUser) {
 			_ = srv.DisconnectClientByID(c.Cid) // it may be gone
 		}
 	}
 	s.logger.Warn("connections of readers closed: informd's own connection needs a place", "connections", len(all.Conns))
 }
 
-// endFloods closes the connections of readers that send refused requests without end.
+// endFloods closes the connections of readers that send too many requests.
 func (s *Server) endFloods(ctx context.Context) {
 	for {
 		select {
@@ -186,7 +190,7 @@ func (s *Server) endFloods(ctx context.Context) {
 			srv := s.running
 			s.mu.Unlock()
 			if srv != nil && srv.DisconnectClientByID(cid) == nil {
-				s.log.flood()
+				s.log.tooMany("client disconnected: it had more than 100 refused requests in a second, or more than 256 waiting ones")
 			}
 		}
 	}
@@ -236,6 +240,10 @@ func (s *Server) connect(as identity) (*nats.Conn, error) {
 		nats.ReconnectJitter(0, 0),
 		nats.IgnoreAuthErrorAbort(),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if as.public != s.identity.public && errors.Is(err, nats.ErrSlowConsumer) {
+				s.log.tooMany("requests dropped: they arrive faster than informd reads them")
+				return
+			}
 			s.logger.Warn("connection to the embedded nats-server", "err", err)
 		}),
 	)

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,54 +16,57 @@ const (
 	// at all. In an account of their own the clients have no subject in common with
 	// the journal but those that are handed over here.
 	readersAccount = "READERS"
+	// requestsAccount is where the gate gets the requests of readers. A request from another
+	// account has the client's number, which the client cannot choose.
+	requestsAccount = "REQUESTS"
 	// readerMark is in the metadata of consumers that readers have made. Those without
 	// it are the process's own: with another filter, say, they would leave out messages
 	// without a word.
 	readerMark = "informd-reader"
 )
 
-// readerRequests is what readers may ask the journal's account. What concerns consumers
-// goes through the gate.
-func readerRequests() []string {
+// acknowledgements go from readers to the journal's account directly.
+const acknowledgements = "$JS.ACK.>"
+
+// gatedRequests are the requests of readers that go through the gate, without the pulls.
+func gatedRequests() []string {
 	return []string{
 		"$JS.API.INFO",
 		"$JS.API.STREAM.NAMES",
 		"$JS.API.STREAM.LIST",
 		"$JS.API.STREAM.INFO.>",
 		"$JS.API.STREAM.MSG.GET.>",
-		"$JS.API.DIRECT.GET.>",
-		"$JS.ACK.>",
+		directGets + ">",
+		createConsumer, createDurable, deleteConsumer, consumerInfo, consumerNames, consumerList,
 	}
 }
 
 // readOnly lets a client look at streams and consume them, and nothing else.
 func readOnly() *server.Permissions {
 	return &server.Permissions{
-		Publish:   &server.SubjectPermission{Allow: append(readerRequests(), consumerRequests)},
+		Publish:   &server.SubjectPermission{Allow: append(gatedRequests(), pullRequests, acknowledgements)},
 		Subscribe: &server.SubjectPermission{Allow: []string{">"}, Deny: []string{"$JS.>"}},
 	}
 }
 
-// newReaders makes the readers' account anew, for a server that is to be started, and
-// returns it with the journal's, of which it is allowed that much. Nil if there is
-// no listener.
+// newReaders makes the readers' account again, for a server that is to be started, and
+// returns it with the journal's and that of its requests. Nil if there is no listener.
 func (s *Server) newReaders() ([]*server.Account, error) {
 	if s.config.Listen == "" {
 		return nil, nil
 	}
-	own, readers := server.NewAccount(server.DEFAULT_GLOBAL_ACCOUNT), server.NewAccount(readersAccount)
+	own, readers, requests := server.NewAccount(server.DEFAULT_GLOBAL_ACCOUNT), server.NewAccount(readersAccount), server.NewAccount(requestsAccount)
 	only := []*server.Account{readers}
-	imports := map[string]string{pullRequests: s.pulls + ".*.*"}
-	for _, subject := range readerRequests() {
-		imports[subject] = subject
+	handedOver := []handover{
+		{from: readers, subject: acknowledgements, to: own, as: acknowledgements},
+		{from: readers, subject: s.pulls + ".*.*", to: own, as: pullRequests},
 	}
-	for subject, as := range imports {
-		err := own.AddServiceExportWithResponse(subject, server.Streamed, only)
-		if err == nil {
-			err = readers.AddServiceImport(own, as, subject)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("set up the listener of the journal: %s: %w", subject, err)
+	for _, subject := range gatedRequests() {
+		handedOver = append(handedOver, handover{from: readers, subject: subject, to: requests, as: asked + strings.TrimPrefix(subject, api), once: true})
+	}
+	for _, h := range handedOver {
+		if err := h.set(); err != nil {
+			return nil, fmt.Errorf("set up the listener of the journal: %s: %w", h.subject, err)
 		}
 	}
 	if s.config.Events != "" {
@@ -74,8 +78,32 @@ func (s *Server) newReaders() ([]*server.Account, error) {
 			return nil, fmt.Errorf("set up the listener of the journal: %s: %w", s.config.Events, err)
 		}
 	}
-	s.readers = readers
-	return []*server.Account{own, readers}, nil
+	s.readers, s.requests = readers, requests
+	return []*server.Account{own, readers, requests}, nil
+}
+
+// handover lets an account send requests to another one.
+type handover struct {
+	from    *server.Account
+	subject string // in from
+	to      *server.Account
+	as      string // the subject in to
+	once    bool   // a request has one answer, and names the client that sent it
+}
+
+func (h handover) set() error {
+	answers := server.Streamed
+	if h.once {
+		answers = server.Singleton
+	}
+	err := h.to.AddServiceExportWithResponse(h.as, answers, []*server.Account{h.from})
+	if err == nil {
+		err = h.from.AddServiceImport(h.to, h.subject, h.as)
+	}
+	if err == nil && h.once {
+		err = h.from.SetServiceImportSharing(h.to, h.as, true)
+	}
+	return err
 }
 
 // enableJournal has the journal's account use JetStream, which the server does by

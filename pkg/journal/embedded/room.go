@@ -67,7 +67,7 @@ func (s *Server) resize(running *server.Server, d disk) error {
 	room.server = max(room.server, before.server)
 	if room.server > before.server {
 		// Without the journal's own account: in a reload it would lose JetStream.
-		o, err := s.options(room.server, []*server.Account{s.readers})
+		o, err := s.options(room.server, []*server.Account{s.readers, s.requests})
 		if err != nil {
 			return err
 		}

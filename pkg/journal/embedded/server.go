@@ -24,10 +24,12 @@ type Server struct {
 	identity identity // of conn
 	// Of the listener:
 	readers    *server.Account // of the server that was started last; of launch and the guard alone
-	gatekeeper identity
-	gate       *gate  // nil if there is none
-	pulls      string // what the subjects of pulls that the gate lets through begin with
-	port       int    // of the listener, chosen at the first start; used by launch and admit alone
+	requests   *server.Account // likewise
+	gatekeeper identity        // of the gate in readers
+	requester  identity        // of the gate in requests
+	gate       *gate           // nil if there is none
+	pulls      string          // what the subjects of pulls that the gate lets through begin with
+	port       int             // of the listener, chosen at the first start; used by launch and admit alone
 	log        *serverLogger
 	floods     chan uint64 // connections of readers that are to be closed
 
@@ -75,6 +77,10 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	requester, err := newIdentity()
+	if err != nil {
+		return nil, err
+	}
 	if err := prepareDir(c.Dir, c.Logger); err != nil {
 		return nil, err
 	}
@@ -89,6 +95,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		lock:       lock,
 		identity:   login,
 		gatekeeper: gatekeeper,
+		requester:  requester,
 		floods:     make(chan uint64, maxFloods),
 		pulls:      "$JS.INFORMD." + nuid.Next(),
 		holder:     holder{dir: c.Dir, prefix: c.Stream, store: storeIn(c.Dir), logger: c.Logger},

@@ -3,7 +3,6 @@ package dynwatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -92,9 +91,8 @@ func (t *target) fetch(ctx context.Context, s *sweep, differing []difference) er
 			err = t.rejectListed(ctx, s, bad)
 		case err == nil && ok:
 			err = t.observe(ctx, s, &o)
-		case err == nil && time.Now().Before(t.distrustUntil): // the list was wrong
-		case err == nil:
-			err = fmt.Errorf("look up %s/%s at revision %d: %w", d.namespace, d.name, s.at, errInexact)
+		case err == nil: // the list was wrong
+			t.convict(d, &o, false, s.at)
 		}
 		if err != nil {
 			return err

@@ -39,9 +39,14 @@ func isServerFault(err error) bool {
 	if !errors.As(err, &status) {
 		return false
 	}
-	code := status.Status().Code
-	return code >= http.StatusInternalServerError ||
-		code == http.StatusTooManyRequests && strings.Contains(status.Status().Message, "initializing")
+	return status.Status().Code >= http.StatusInternalServerError || isInitializing(err)
+}
+
+// isInitializing reports whether the watch cache of a resource is not filled yet.
+func isInitializing(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code == http.StatusTooManyRequests &&
+		strings.Contains(status.Status().Message, "initializing")
 }
 
 // fallBack moves the target to another version if its own has failed for long enough. It
@@ -58,6 +63,12 @@ func (t *target) fallBack(ctx context.Context, err error) error {
 		return err
 	case !f.asked.IsZero() && time.Since(f.asked) < t.backAgain():
 		return f.explain(err)
+	}
+	if isInitializing(err) && t.source.answers(ctx) == nil {
+		// It answers a list that passes the cache by: the cache of a large resource is being
+		// filled after a restart of the API server, which has nothing to do with the version.
+		f.asked, f.answers = time.Now(), ""
+		return err
 	}
 	s, r := t.otherVersion(ctx)
 	f.asked, f.answers = time.Now(), r.gvr.Version

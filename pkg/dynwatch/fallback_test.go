@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,5 +100,44 @@ func TestNamedVersionStopsToAnswer(t *testing.T) {
 	r.caughtUp()
 	if diff := cmp.Diff([]string{"modified a/x uid-1 102<101"}, r.since(n)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The watch cache of a large resource is filled for long after a restart of the API server.
+// Lists that pass it by are answered, so that the version is not at fault.
+func TestInitialisingKeepsTheVersion(t *testing.T) {
+	api := newFakeAPI(t)
+	api.serveIn("v2", "v1")
+	api.put("a", "x", "")
+	r := start(t, api, things())
+	r.caughtUp()
+	var refused, answered atomic.Int64
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			q := r.URL.Query()
+			// As the API server does: a limited list without selectors goes to etcd.
+			limited := q.Get("limit") != "" && q.Get("fieldSelector") == "" && q.Get("labelSelector") == "" && q.Get("watch") == ""
+			if !strings.HasSuffix(r.URL.Path, "/v2/things") {
+				return false
+			}
+			if limited {
+				answered.Add(1)
+				return false
+			}
+			refused.Add(1)
+			w.Header().Set("Retry-After", "1")
+			writeStatus(w, 429, "TooManyRequests", "storage is (re)initializing")
+			return true
+		}
+	})
+	api.cut()
+	r.eventually("the version was asked in doubt", func() bool { return answered.Load() >= 2 && refused.Load() >= 10 })
+	if s := r.manager.Targets()[0]; s.Version != "v2" {
+		t.Errorf("moved to %s although v2 answers lists", s.Version)
+	}
+	api.do(func() { api.refuse = nil })
+	r.caughtUp()
+	if s := r.manager.Targets()[0]; s.Version != "v2" {
+		t.Errorf("moved to %s", s.Version)
 	}
 }

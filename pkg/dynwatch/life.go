@@ -40,6 +40,9 @@ type life struct {
 	exact, left bool
 	// after is how it was at gone, if it left.
 	after *frame.Object
+	// listless is the identity and revision that it has in etcd at the revision of the list,
+	// which lacks it.
+	listless *frame.Object
 }
 
 // trace reads the history, newest first. An error is one that ends the walk; what
@@ -158,7 +161,24 @@ func (h *history) close(ctx context.Context, l *life) error {
 		return nil // no state at its end can be read
 	}
 	l.exact = true
+	if wrong, err := h.wrongList(ctx, l); wrong || err != nil {
+		return err
+	}
 	return h.lastWords(ctx, l)
+}
+
+// wrongList asks etcd itself about a life that would end with the list, and reports whether
+// the list wrongly lacks it.
+func (h *history) wrongList(ctx context.Context, l *life) (bool, error) {
+	if l.gone != h.quest.top || h.quest.rv != 0 {
+		return false, nil
+	}
+	s, err := h.walk.at(ctx, h.quest, l.gone)
+	if err != nil || !s.there || s.uid != l.uid {
+		return false, err
+	}
+	l.alive, l.gone, l.last, l.listless = l.gone, 0, &s, &frame.Object{UID: s.uid, ResourceVersion: s.rv}
+	return true, nil
 }
 
 // lastWords looks at a life right before and right after its end.
@@ -270,10 +290,13 @@ func (h *history) reread(asking context.Context, s *sight) (there bool, err erro
 }
 
 func (h *history) tellEnd(ctx, asking context.Context, l *life) error {
+	if l.listless != nil {
+		return h.send(ctx, finding{uid: l.uid, rv: h.quest.top, object: l.listless, listless: true})
+	}
 	if l.gone == 0 || h.selects() && !l.exact {
 		return nil
 	}
-	f := finding{uid: l.uid, rv: l.gone, end: true, left: l.left}
+	f := finding{uid: l.uid, rv: l.gone, end: true, left: l.left, listed: h.quest.rv == 0 && l.gone == h.quest.top && !l.exact}
 	switch {
 	case l.left:
 		f.object = l.after

@@ -139,6 +139,9 @@ func (t *target) beginOpening(ctx context.Context) {
 	case t.restored && t.source == nil:
 		t.endOpening()
 	case t.opening == nil:
+		if t.shown == Live {
+			t.status.set(Stale, "waiting for its turn to open the watch")
+		}
 		t.opening = t.openings.begin(ctx, t.status.beatNow, t.timing.tick)
 	}
 }

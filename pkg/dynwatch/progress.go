@@ -1,6 +1,7 @@
 package dynwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,7 +116,7 @@ func (t *target) askHead(ctx context.Context) error {
 	}
 	p.waited = 0
 	if head < t.cursor {
-		return t.doubt(ctx)
+		return cmp.Or(t.doubt(ctx), errRolledBack) // the watch is of another history
 	}
 	switch p.expect(t.cursor, head); {
 	case p.head == 0:

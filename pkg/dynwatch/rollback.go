@@ -36,8 +36,8 @@ func (t *target) doubt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if rv >= t.cursor {
-		return fmt.Errorf("%w (revision %d)", errBehind, t.cursor)
+	if known := max(t.cursor, t.first.began); rv >= known {
+		return fmt.Errorf("%w (revision %d)", errBehind, known)
 	}
 	if err := t.clients.identity.check(ctx); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (t *target) rollBack() {
 	if t.lost != nil && t.lost.phase != asking {
 		l.from, l.blind = t.lost.from, t.lost.blind // that gap is not declared yet
 	}
-	t.lost, t.undecided = l, nil
+	t.lost, t.undecided, t.progress = l, nil, progress{}
 	clear(t.ended) // revisions of another history
 	t.coverage.forget()
 	t.index.forgetSeen()

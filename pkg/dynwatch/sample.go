@@ -139,7 +139,7 @@ func (s *sample) compare(ctx context.Context, source *source, rv uint64) error {
 // convict notes that an API server has shown an object otherwise than etcd holds it.
 func (t *target) convict(d difference, o *frame.Object, there bool, rv uint64) {
 	w := mismatched{listed: d, now: present{there: there}}
-	if there {
+	if there && o != nil { // nil: it cannot be passed on
 		w.now.object = *o
 	}
 	m := w.mismatch(t.clients.config.Host, rv)

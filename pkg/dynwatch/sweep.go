@@ -2,6 +2,7 @@ package dynwatch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,10 +89,7 @@ func (t *target) snapshot(ctx context.Context) error {
 		f.sweep, f.listing = t.newSweep(sweep{newcomer: t.firstOp, rollback: t.lost != nil}), listing{}
 		f.broken = f.broken || t.index.len() > 0
 	}
-	rv, err := t.list(ctx, f.sweep, &f.listing)
-	if err == nil {
-		err = t.endMissing(ctx, f.sweep, rv)
-	}
+	rv, err := t.listFirst(ctx)
 	if errors.Is(err, errRolledBack) {
 		f.sweep, f.broken = nil, true
 		return err
@@ -106,6 +104,18 @@ func (t *target) snapshot(ctx context.Context) error {
 		return nil
 	}
 	return t.complete(ctx, rv)
+}
+
+// listFirst takes the first list, from where it stands, and ends what it lacks.
+func (t *target) listFirst(ctx context.Context) (uint64, error) {
+	rv, err := t.list(ctx, t.first.sweep, &t.first.listing)
+	if err == nil {
+		err = t.endMissing(ctx, t.first.sweep, rv)
+	}
+	if errors.Is(err, errBehind) { // of an object, or of the revision that the list began at
+		err = cmp.Or(t.doubt(ctx), errRolledBack)
+	}
+	return rv, err
 }
 
 // openFirst says that the first list begins, unless the log has that from an earlier

@@ -90,6 +90,9 @@ type finding struct {
 	object *frame.Object
 	bad    *frame.Malformed
 	left   bool
+	// listed: only the list says that it has ended. listless: the list, of this revision,
+	// lacks an object that etcd has.
+	listed, listless bool
 	// torn: something is missing before it.
 	torn bool
 }
@@ -175,6 +178,9 @@ func (t *target) relive(ctx context.Context, f *finding) error {
 	}
 	e := t.index.get(f.namespace, f.name)
 	switch {
+	case f.listless:
+		t.convict(difference{namespace: f.namespace, name: f.name}, f.object, true, f.rv)
+		return nil
 	case e != nil && f.rv <= e.rv:
 		return nil
 	case f.end:
@@ -205,6 +211,11 @@ func (t *target) relive(ctx context.Context, f *finding) error {
 func (t *target) reliveEnd(ctx context.Context, e *entry, f *finding) error {
 	if e == nil || !t.index.isUID(e, f.uid) {
 		return nil // nobody was told of it
+	}
+	if f.listed {
+		if spared, err := t.spared(ctx, e, f.rv); spared || err != nil {
+			return err
+		}
 	}
 	if f.left {
 		return t.end(ctx, event.Left, e, f.object, f.rv, true)

@@ -111,7 +111,7 @@ func (a *await) standsStill(c *cursor, passed uint64) bool {
 	still, news := c.standsStill(passed, a.journal.standstill)
 	if news {
 		a.journal.overtaken.Add(1)
-		a.journal.logger.Warn("history does not wait any more for a sink that stands still: it may miss some of it", slog.String("sink", c.name))
+		a.journal.logger.Warn("sink has taken nothing for a while; the changes of the last break are announced without waiting for it. If it misses some, it gets a gap event", slog.String("sink", c.name))
 	}
 	return still
 }

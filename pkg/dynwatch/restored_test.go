@@ -1,0 +1,58 @@
+package dynwatch_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// The store goes back to a lower revision below a watch that stays open and keeps sending
+// bookmarks at its own. That is one rollback, and the objects are reconciled at once.
+func TestRollbackUnderFrozenBookmarks(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	for range 6 {
+		api.put("a", "changed", "yes") // 105 to 110
+	}
+	r.caughtUp()
+	api.do(func() {
+		api.starved, api.fresh = api.rev, api.opened
+		api.history = slices.DeleteFunc(api.history, func(c change) bool { return c.rev > 104 })
+		api.rev = 104
+	})
+	r.rolledBack()
+}
+
+// The store goes back while the first list is under way: what it began at is higher than
+// what lists show.
+func TestRollbackAmidTheFirstList(t *testing.T) {
+	api := fourObjects(t)
+	for range 20 {
+		api.put("a", "same", "yes")
+	}
+	var failing atomic.Bool
+	failing.Store(true)
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			q := r.URL.Query()
+			lists := strings.HasSuffix(r.URL.Path, "/things") && q.Get("fieldSelector") == "" && q.Get("watch") == ""
+			if lists && failing.Load() {
+				writeStatus(w, 500, "InternalError", "etcdserver: request timed out")
+				return true
+			}
+			return false
+		}
+	})
+	r := start(t, api, things())
+	r.eventually("the first list fails", func() bool { return r.manager.Targets()[0].Failures > 0 })
+	api.rollBack(104)
+	failing.Store(false)
+	r.caughtUp()
+	r.consistent()
+	if s := r.manager.Targets()[0]; s.Epoch != 1 {
+		t.Errorf("epoch %d", s.Epoch)
+	}
+}

@@ -29,8 +29,9 @@ type openings struct {
 	waiting atomic.Int64
 
 	mu sync.Mutex // for a moment only
-	// until is when the API server takes requests again: it asked for a pause.
-	until time.Time
+	// until is when the API server takes requests again: it asked for a pause. since is when
+	// the first pause of this minute began.
+	until, since time.Time
 	// logged is when the progress was logged last, zero if nothing waits.
 	logged time.Time
 }
@@ -89,11 +90,18 @@ func (o *openings) turn() (end func()) {
 	}
 }
 
-// pause has no turn begin for some time: the API server refused a request.
+// pause has no turn begin for some time: the API server refused a request. Of a minute,
+// pauses take paceLongest at most: they can all be about one resource, whose own server refuses
+// it, and must not keep the others from their turns.
 func (o *openings) pause(d time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if until := time.Now().Add(d); until.After(o.until) {
+	now := time.Now()
+	if now.Sub(o.since) >= time.Minute {
+		o.since = now
+	}
+	until := now.Add(min(d, paceLongest-now.Sub(o.since)))
+	if until.After(o.until) {
 		o.until = until
 	}
 }

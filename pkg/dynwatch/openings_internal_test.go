@@ -47,13 +47,35 @@ func TestOpenings(t *testing.T) {
 			t.Errorf("waited %v behind targets that hang, with %d beats", waited, beats)
 		}
 
-		o.pause(time.Minute)
+		o.pause(paceClosed)
 		o.pause(time.Second) // the longer pause counts
 		began = time.Now()
 		o.begin(t.Context(), func() {}, time.Second)()
-		if waited := time.Since(began); waited != time.Minute {
-			t.Errorf("waited %v, want the minute that the API server asked for", waited)
+		if waited := time.Since(began); waited != paceClosed {
+			t.Errorf("waited %v, want the %v that the API server asked for", waited, paceClosed)
 		}
+
+		<-time.After(time.Minute)
+		began = time.Now()
+		refusing, stop := context.WithCancel(t.Context())
+		all.Go(func() { // one resource that is refused again and again
+			for refusing.Err() == nil {
+				o.pause(paceClosed)
+				<-time.After(paceClosed / 2)
+			}
+		})
+		synctest.Wait()
+		o.begin(t.Context(), func() {}, time.Second)()
+		if waited := time.Since(began); waited != paceLongest {
+			t.Errorf("waited %v, want %v: one refused resource holds up the others", waited, paceLongest)
+		}
+		<-time.After(paceClosed / 2)
+		if o.paused() > 0 {
+			t.Error("no time without a pause")
+		}
+		stop()
+		all.Wait()
+		<-time.After(time.Minute)
 
 		o.pause(time.Hour)
 		ended, cancel := context.WithCancel(t.Context())

@@ -405,6 +405,7 @@ func TestResourceCreatedAgain(t *testing.T) {
 			if c.away {
 				api.serveIn()
 				api.remove(customDefinitions, "things.example.com")
+				api.remove(apiServices, "v1.example.com") // as with the last definition of a group
 			}
 			api.forget()
 			if c.down && c.away {
@@ -415,6 +416,7 @@ func TestResourceCreatedAgain(t *testing.T) {
 					return len(slices.DeleteFunc(r.log.all(), func(e event.Event) bool { return e.Op != event.Deleted })) == 2
 				})
 				api.serveIn("v1")
+				api.touch(apiServices, "v1.example.com")
 			}
 			api.put("a", "x", "")
 			api.forget()

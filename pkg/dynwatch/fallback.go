@@ -42,6 +42,9 @@ func isServerFault(err error) bool {
 	return status.Status().Code >= http.StatusInternalServerError || isInitializing(err)
 }
 
+// initializingFor is for how many attempts a watch cache may be filled.
+const initializingFor = 5
+
 // isInitializing reports whether the watch cache of a resource is not filled yet.
 func isInitializing(err error) bool {
 	var status apierrors.APIStatus
@@ -64,9 +67,10 @@ func (t *target) fallBack(ctx context.Context, err error) error {
 	case !f.asked.IsZero() && time.Since(f.asked) < t.backAgain():
 		return f.explain(err)
 	}
-	if isInitializing(err) && t.source.answers(ctx) == nil {
+	if isInitializing(err) && time.Since(f.since) < initializingFor*t.backAgain() && t.source.answers(ctx) == nil {
 		// It answers a list that passes the cache by: the cache of a large resource is being
 		// filled after a restart of the API server, which has nothing to do with the version.
+		// For longer it fails: it cannot read some of the objects.
 		f.asked, f.answers = time.Now(), ""
 		return err
 	}

@@ -160,10 +160,10 @@ func (h *history) close(ctx context.Context, l *life) error {
 	if l.alive != l.gone-1 {
 		return nil // no state at its end can be read
 	}
-	l.exact = true
 	if wrong, err := h.wrongList(ctx, l); wrong || err != nil {
 		return err
 	}
+	l.exact = true
 	return h.lastWords(ctx, l)
 }
 
@@ -186,6 +186,7 @@ func (h *history) lastWords(ctx context.Context, l *life) error {
 	if l.last == nil {
 		s, err := h.walk.at(ctx, h.quest, l.alive)
 		if err != nil && !expired(err) {
+			l.exact = false
 			return err
 		}
 		if s.there && s.uid == l.uid {

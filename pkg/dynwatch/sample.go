@@ -284,9 +284,9 @@ func (t *target) spared(ctx context.Context, e *entry, rv uint64) (bool, error) 
 		return false, nil
 	}
 	t.status.beatNow() // a list can lack many
-	o, there, err := t.stillThere(ctx, e, rv)
+	o, there, err := t.stillSelected(ctx, e, rv)
 	if expired(err) || unsupported(err) {
-		o, there, err = t.stillThere(ctx, e, 0)
+		o, there, err = t.stillSelected(ctx, e, 0)
 	}
 	if err == nil && there {
 		t.convict(difference{namespace: t.index.namespace(e), name: t.index.name(e)}, o, true, rv)

@@ -54,10 +54,10 @@ func (t *target) endAbsent(ctx context.Context, e *entry, rv uint64) error {
 	if t.doubts(e) {
 		return t.endDoubtful(ctx, e, rv)
 	}
+	if spared, err := t.spared(ctx, e, rv); spared || err != nil {
+		return err
+	}
 	if !t.spec.selects() {
-		if spared, err := t.spared(ctx, e, rv); spared || err != nil {
-			return err
-		}
 		return t.end(ctx, event.Deleted, e, nil, rv, true)
 	}
 	t.status.beatNow() // a list can lack many
@@ -81,6 +81,17 @@ func (t *target) endAbsent(ctx context.Context, e *entry, rv uint64) error {
 // in a state that cannot be passed on; o is nil then.
 func (t *target) stillThere(ctx context.Context, e *entry, rv uint64) (o *frame.Object, there bool, err error) {
 	found, ok, err := t.source.objectAt(ctx, t.index.namespace(e), t.index.name(e), rv)
+	return t.asEntry(ctx, e, found, ok, err)
+}
+
+// stillSelected is stillThere for what the target's selectors let through.
+func (t *target) stillSelected(ctx context.Context, e *entry, rv uint64) (o *frame.Object, there bool, err error) {
+	found, ok, err := t.source.matchAt(ctx, t.index.namespace(e), t.index.name(e), rv)
+	return t.asEntry(ctx, e, found, ok, err)
+}
+
+// asEntry tells an answer about an entry's name from one about the entry.
+func (t *target) asEntry(ctx context.Context, e *entry, found frame.Object, ok bool, err error) (*frame.Object, bool, error) {
 	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
 		return nil, t.index.isUID(e, bad.UID), t.reject(ctx, bad)
 	}

@@ -123,7 +123,7 @@ func (s *producer) ensure(ctx context.Context, topic string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("look for topic %s: %w", topic, explain(err, topic))
+		return fmt.Errorf("look for topic %s: %w", topic, explain(err, topic)) // about the topic, not about a record
 	}
 	s.known[topic] = struct{}{}
 	return nil

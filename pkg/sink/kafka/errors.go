@@ -16,8 +16,7 @@ import (
 )
 
 // explain adds what to do to errors that only the user can mend. None of them is
-// permanent: each heals when somebody acts. What a broker refuses for a reason that may lie
-// in the record is unknown. explain(nil, topic) is nil.
+// permanent: each heals when somebody acts. explain(nil, topic) is nil.
 func explain(err error, topic string) error {
 	switch {
 	case err == nil:
@@ -49,21 +48,30 @@ func explain(err error, topic string) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		return fmt.Errorf("the broker closed the connection: %w; if it goes on, check sasl and tls", err)
 	}
-	if refuses(err) {
-		return sink.Unknown(fmt.Errorf("the brokers refuse the record for topic %s: %w", topic, err))
-	}
 	return err
+}
+
+// explainRecord is explain for the answer to a record. What may lie in the record is unknown.
+func explainRecord(err error, topic string) error {
+	if why := explain(err, topic); !refuses(err) {
+		return why
+	}
+	return sink.Unknown(fmt.Errorf("the brokers refuse the record for topic %s: %w", topic, err))
 }
 
 // refuses reports whether a broker has given a reason that may lie in the record: one that
 // another try need not change, and that is neither the producer's own state, which begins
-// afresh with the next connection, nor what all brokers and clients of that kind have.
+// afresh with the next connection, nor what all brokers and clients of that kind have, nor
+// what explain knows.
 func refuses(err error) bool {
 	said, ok := errors.AsType[*kerr.Error](err)
 	if !ok || said.Retriable {
 		return false
 	}
 	switch said {
+	case kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState, kerr.TopicAuthorizationFailed,
+		kerr.ClusterAuthorizationFailed, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.UnknownServerError:
+		return false
 	case kerr.OutOfOrderSequenceNumber, kerr.DuplicateSequenceNumber, kerr.UnknownProducerID,
 		kerr.InvalidProducerEpoch, kerr.InvalidProducerIDMapping, kerr.ProducerFenced,
 		kerr.UnsupportedVersion, kerr.SecurityDisabled, kerr.RebootstrapRequired:

@@ -26,7 +26,7 @@ func TestEveryErrorOfTheBrokersIsClassified(t *testing.T) {
 		switch {
 		case tooLarge(err):
 			means = "too large"
-		case sink.IsUnknown(explain(err, "t")):
+		case sink.IsUnknown(explainRecord(err, "t")):
 			means = "unknown"
 		}
 		fmt.Fprintf(&b, "%d %s: %s\n", code, known.Message, means)

@@ -162,7 +162,7 @@ func (f *flight) judge(done selection) error {
 		case tooLarge(p.err):
 			f.refuse(done.events[k], refusal(p.err, p.size, d.topic))
 		default:
-			return explain(p.err, d.topic)
+			return explainRecord(p.err, d.topic)
 		}
 	}
 	return nil

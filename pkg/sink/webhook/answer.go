@@ -77,14 +77,14 @@ func (s *webhook) refusal(response *http.Response, answer []byte, events int) er
 	err := fmt.Errorf("post to %s: the endpoint answers %d %s%s%s", s.where(), code, http.StatusText(code),
 		s.advice(response), doubt)
 	err = sink.WithAnswer(err, s.excerpt(answer))
-	switch {
-	case permanent:
+	if permanent {
 		return sink.Permanent(err)
-	case doubt != "" || unknown(code):
-		return sink.Unknown(err)
 	}
 	if after := retryAfter(response.Header.Get("Retry-After"), time.Now()); after > 0 {
-		return sink.WithRetryAfter(err, after)
+		err = sink.WithRetryAfter(err, after)
+	}
+	if doubt != "" || unknown(code) {
+		err = sink.Unknown(err)
 	}
 	return err
 }

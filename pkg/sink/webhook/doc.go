@@ -53,13 +53,13 @@
 //   - 400 and 422 are about the event if the endpoint takes others: it must have
 //     accepted something since Open, and must not have refused more than ten
 //     events in a row since it last did. Otherwise they may be about every event,
-//     as with a wrong secret, and are worth another try like everything else, until
-//     it accepts one.
+//     as with a wrong secret: the error is unknown, see [sink.Unknown].
+//   - So is every other 4xx that is not named below.
 //   - Of a batch that is refused with one of these, the events are posted one by
 //     one, to find which.
-//   - Everything else is worth another try. 408, 425, 429 and 5xx pass by
+//   - Everything else is worth another try for as long as it takes. 408, 425, 429 and 5xx pass by
 //     themselves; a Retry-After header is heeded up to ten minutes. 401, 403,
-//     404, 405, 410 and 415, and redirects, are mistakes in the configuration of
+//     404, 405, 407, 410, 415, 421 and 426, and redirects, are mistakes in the configuration of
 //     either side: they heal without a loss when somebody mends them, where
 //     giving up would turn every event into a dead letter.
 //   - 101 is an error that is retried, and its connection is closed: informd asks for no

@@ -161,6 +161,36 @@ func TestFloodOfPermittedRequests(t *testing.T) {
 	}
 }
 
+// Requests that the server does not answer hold up no other reader.
+func TestRequestsWithoutAnAnswer(t *testing.T) {
+	for _, subject := range []string{
+		"$JS.API.STREAM.INFO.a.b", "$JS.API.STREAM.MSG.GET." + stream + ".b", "$JS.API.CONSUMER.DURABLE.CREATE." + stream + ".a.b",
+		"$JS.API.DIRECT.GET.NONE", "$JS.API.DIRECT.GET.NONE.k8s.a", "$JS.API.DIRECT.GET." + stream + "_STATE",
+	} {
+		t.Run(subject, func(t *testing.T) {
+			s, reader, _ := listening(t, config(t.TempDir()))
+			attacker, err := nats.Connect(s.URL(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer attacker.Close()
+			for range 5 {
+				if err := attacker.PublishRequest(subject, attacker.NewRespInbox(), []byte(`{"seq":1}`)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := attacker.FlushWithContext(timeout(t)); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if _, err := js(t, reader).Stream(timeout(t), stream); err != nil {
+					t.Fatalf("another reader: %v", err)
+				}
+			}
+		})
+	}
+}
+
 // A reader that waits for each answer gets as many as it asks for, with the same content as
 // the process.
 func TestReaderGetsMessages(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 const (
 	consumerRequests = "$JS.API.CONSUMER.>"
 	createConsumer   = "$JS.API.CONSUMER.CREATE.>"
-	createDurable    = "$JS.API.CONSUMER.DURABLE.CREATE.>"
+	createDurable    = "$JS.API.CONSUMER.DURABLE.CREATE.*.*"
 	deleteConsumer   = "$JS.API.CONSUMER.DELETE.*.*"
 	consumerInfo     = "$JS.API.CONSUMER.INFO.*.*"
 	consumerNames    = "$JS.API.CONSUMER.NAMES.*"

@@ -34,8 +34,8 @@ func gatedRequests() []string {
 		"$JS.API.INFO",
 		"$JS.API.STREAM.NAMES",
 		"$JS.API.STREAM.LIST",
-		"$JS.API.STREAM.INFO.>",
-		"$JS.API.STREAM.MSG.GET.>",
+		"$JS.API.STREAM.INFO.*",
+		"$JS.API.STREAM.MSG.GET.*",
 		directGets + ">",
 		createConsumer, createDurable, deleteConsumer, consumerInfo, consumerNames, consumerList,
 	}

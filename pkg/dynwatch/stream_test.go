@@ -170,7 +170,7 @@ func randomFaults(t *testing.T, rnd *rand.Rand) {
 			faults[rnd.IntN(len(faults))]()
 		}
 	}
-	api.do(func() { api.mute = false })
+	api.do(func() { api.mute, api.refuse = false, nil }) // the audit does not ask twice
 	api.put("a", "last", "")
 	r.caughtUp()
 	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {
@@ -235,7 +235,7 @@ func randomSelection(t *testing.T, rnd *rand.Rand) {
 			faults[rnd.IntN(len(faults))]()
 		}
 	}
-	api.do(func() { api.mute = false })
+	api.do(func() { api.mute, api.refuse = false, nil }) // the audit does not ask twice
 	api.put("a", "last", "yes")
 	r.caughtUp()
 	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil {

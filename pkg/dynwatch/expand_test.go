@@ -344,7 +344,7 @@ func TestWildcardIsShown(t *testing.T) {
 	r.targets("metrics.example.com/xs")
 }
 
-// Nobody takes the targets for complete before every wildcard is expanded.
+// The targets do not count as complete before every wildcard is expanded.
 func TestExpanded(t *testing.T) {
 	api := newFakeAPI(t)
 	api.serveAll(usual()...)

@@ -8,7 +8,7 @@ import (
 )
 
 // TestFailureEndsWithItsCaller: the journal is unusable while a call fails, and no longer when
-// nobody makes that call any more: its caller has given up, or the journal was opened again.
+// that call is not made any more: its caller has given up, or the journal was opened again.
 func TestFailureEndsWithItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHealth()

@@ -99,6 +99,7 @@ func arrows() map[string]arrow {
 		"pkg/journal/jetstream": {never: append(ours("pkg/sink", "pkg/dynwatch", "cmd"), "k8s.io", "github.com/nats-io/nats-server")},
 		"pkg/journal/lease":     {never: append(ours("pkg/sink", "pkg/dynwatch", "cmd"), "k8s.io", "github.com/nats-io/nats-server")},
 		"pkg/journal/embedded":  {never: append(ours("pkg/sink", "pkg/dynwatch", "cmd"), "k8s.io")},
+		"pkg/connection":        {only: ours("pkg/connection", "pkg/sink", "pkg/event")},
 		"pkg/natsconn":          {never: append(ours("pkg/journal", "pkg/dynwatch", "cmd"), "k8s.io")},
 		"pkg/dynwatch": {
 			never: append(ours("pkg/sink", "pkg/journal", "cmd"),

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,75 +13,193 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
 	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
 )
 
-func deadLettersCommand() command {
-	return command{
-		name: "deadletters", verbs: []string{"list", "replay", "drop"},
-		summary: "list | replay | drop what a running informd could not deliver",
-		long: `It asks the informd that runs with this config, through admin.socket. A dead letter is
-an event that the destination refused for good, with the reason. Replayed, it is
-delivered again, under the old id with :r<run> at its end, and leaves the dead
-letters when it has been taken; dropped, it is gone.`,
-		examples: `informd deadletters list
-informd deadletters list --sink hook -o json
-informd deadletters replay --sink hook --number 3,5
-informd deadletters drop --sink hook --all`,
-		exits: "0 ok, 1 failure, 2 wrong usage or config",
-		flags: func(flags *pflag.FlagSet) {
-			config.AddFlags(flags)
-			flags.String("sink", "", `name of the sink; "source" is what the API server sent and informd cannot read (list: all)`)
-			flags.StringSlice("number", nil, "numbers of letters, as list shows them (replay, drop)")
-			flags.Bool("all", false, "all letters of the sink (replay, drop)")
-			flags.StringP("output", "o", "table", "table or json: with the whole events (list)")
+func deadLettersCommand(std streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "deadletters <command>", Short: "list, redeliver or drop the dead letters of a running informd", GroupID: operateGroup,
+		Long: `A dead letter is an event that a destination refused for good, with the reason. The
+dead-letter queue of "source" has the objects of the API server that informd cannot read.`,
+		Example:     "informd deadletters list\ninformd deadletters redeliver --sink hook --number 3,5\ninformd deadletters drop --sink hook --all",
+		Annotations: exitCodes(usualExits), DisableFlagsInUseLine: true,
+		Args: cobra.ArbitraryArgs, // the error is ours
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			return misused("deadletters needs one of %s", strings.Join(subcommands(cmd), ", "))
 		},
-		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
-			c, err := newClient(ctx, flags)
+	}
+	cmd.AddCommand(listLettersCommand(std), redeliverCommand(std), dropCommand(std))
+	return cmd
+}
+
+func listLettersCommand(std streams) *cobra.Command {
+	var sink string
+	var output *format
+	cmd := &cobra.Command{
+		Use: "list", Short: "list dead letters",
+		Long:        "informd deadletters list shows one dead letter per line. -o json and -o yaml show the whole events.",
+		Example:     "informd deadletters list\ninformd deadletters list --sink hook -o json",
+		Annotations: exitCodes(usualExits),
+		Args:        noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := newClient(cmd.Context(), cmd.Flags())
 			if err != nil {
 				return err
 			}
-			if flags.Arg(0) == "list" {
-				return listLetters(ctx, c, io.out, flags)
-			}
-			return changeLetters(ctx, c, io.out, flags)
+			return c.do(cmd.Context(), http.MethodGet, "/deadletters", url.Values{"sink": {sink}}, func(body io.Reader) error {
+				switch output.value {
+				case formatJSON:
+					return copyLines(std.out, body, func(line []byte) ([]byte, error) { return display.JSON(line), nil })
+				case formatYAML:
+					return copyLines(std.out, body, letterYAML)
+				case formatName:
+					return copyLines(std.out, body, letterName)
+				default:
+					return printLetters(std.out, body)
+				}
+			})
 		},
 	}
+	serverFlag(cmd)
+	sinkFlag(cmd, &sink, `name of the sink, or "source" (default: all)`, config.SourceName)
+	output = outputFlag(cmd)
+	return cmd
 }
 
-// listLetters prints one line per letter.
-func listLetters(ctx context.Context, c client, out io.Writer, flags *pflag.FlagSet) error {
-	output := flags.Lookup("output").Value.String()
-	if output != "table" && output != "json" {
-		return misused("--output %q: table or json", output)
+// chosen are the letters that a command changes.
+type chosen struct {
+	sink    string
+	numbers []string
+	all     bool
+}
+
+// flags adds the flags that choose letters.
+func (l *chosen) flags(cmd *cobra.Command, sinks ...string) {
+	serverFlag(cmd)
+	sinkFlag(cmd, &l.sink, "name of the sink", sinks...)
+	cmd.Flags().StringSliceVar(&l.numbers, "number", nil, "numbers of dead letters, as list shows them")
+	cmd.Flags().BoolVar(&l.all, "all", false, "all dead letters of the sink")
+}
+
+// check returns the mistake in the flags.
+func (l *chosen) check(command string) error {
+	if l.sink == "" || l.all == (len(l.numbers) > 0) {
+		return misused("deadletters %s needs --sink, and either --number or --all", command)
 	}
-	query := url.Values{"sink": {flags.Lookup("sink").Value.String()}}
-	return c.do(ctx, http.MethodGet, "/deadletters", query, func(body io.Reader) error {
-		if output == "json" {
-			return copyLines(out, body)
-		}
-		return printLetters(out, body)
-	})
+	return nil
 }
 
-// copyLines copies lines of JSON, without what a terminal would obey.
-func copyLines(out io.Writer, body io.Reader) error {
+func redeliverCommand(std streams) *cobra.Command {
+	var letters chosen
+	var output *format
+	cmd := &cobra.Command{
+		Use: "redeliver", Short: "deliver dead letters again",
+		Long: `informd deadletters redeliver delivers dead letters again, with a new run, which is a part
+of the id (:r<run>). A dead letter that the destination accepts leaves the dead-letter queue.
+On a compacted Kafka topic, an old event replaces newer ones: drop the dead letter there, and
+run informd resnapshot with --sink.`,
+		Example:     "informd deadletters redeliver --sink hook --number 3,5\ninformd deadletters redeliver --sink hook --all",
+		Annotations: exitCodes(usualExits),
+		Args:        noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return letters.change(cmd, std, "redeliver", "redelivered", output)
+		},
+	}
+	letters.flags(cmd)
+	output = outputFlag(cmd)
+	return cmd
+}
+
+func dropCommand(std streams) *cobra.Command {
+	var letters chosen
+	var yes bool
+	var output *format
+	cmd := &cobra.Command{
+		Use: "drop", Short: "remove dead letters for good",
+		Long: `informd deadletters drop removes dead letters for good. With --all it asks for
+confirmation on a terminal; in a script it needs --yes.`,
+		Example:     "informd deadletters drop --sink hook --number 3,5\ninformd deadletters drop --sink hook --all --yes",
+		Annotations: exitCodes(usualExits),
+		Args:        noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := letters.check("drop"); err != nil {
+				return err
+			}
+			if letters.all && !yes {
+				if err := confirm(std, fmt.Sprintf("Drop all dead letters of sink %s for good?", visible(letters.sink))); err != nil {
+					return err
+				}
+			}
+			return letters.change(cmd, std, "drop", "dropped", output)
+		},
+	}
+	letters.flags(cmd, config.SourceName)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	output = outputFlag(cmd)
+	return cmd
+}
+
+// change has informd do something with the letters.
+func (l *chosen) change(cmd *cobra.Command, std streams, command, done string, output *format) error {
+	if err := l.check(command); err != nil {
+		return err
+	}
+	c, err := newClient(cmd.Context(), cmd.Flags())
+	if err != nil {
+		return err
+	}
+	query := url.Values{"sink": {l.sink}, "number": l.numbers, "all": {fmt.Sprint(l.all)}}
+	var n admin.Count
+	if err := c.post(cmd.Context(), "/deadletters/"+command, query, &n); err != nil {
+		return err
+	}
+	return output.show(std.out, shown{document: n, names: []string{"sink/" + l.sink}, table: func(out io.Writer) error {
+		_, err := fmt.Fprintf(out, "%s %s of sink %s\n", done, number(n.Events, "dead letter", "dead letters"), visible(l.sink))
+		return err
+	}})
+}
+
+// copyLines copies lines of JSON in another form, without what a terminal would obey.
+func copyLines(out io.Writer, body io.Reader, form func(line []byte) ([]byte, error)) error {
 	for lines := bufio.NewReader(body); ; {
-		line, err := lines.ReadBytes('\n')
-		if _, err := out.Write(display.JSON(line)); err != nil {
-			return err
+		line, end := lines.ReadBytes('\n')
+		if len(bytes.TrimSpace(line)) > 0 {
+			text, err := form(line)
+			if err != nil {
+				return fmt.Errorf("read dead letters: %w", err)
+			}
+			if _, err := out.Write(text); err != nil {
+				return err
+			}
 		}
-		if errors.Is(err, io.EOF) {
+		if errors.Is(end, io.EOF) {
 			return nil
 		}
-		if err != nil {
-			return err
+		if end != nil {
+			return end
 		}
 	}
+}
+
+// letterYAML is a letter as a YAML document.
+func letterYAML(line []byte) ([]byte, error) {
+	text, err := yaml.JSONToYAML(display.JSON(line))
+	return append([]byte("---\n"), text...), err
+}
+
+// letterName names a letter by its sink and number.
+func letterName(line []byte) ([]byte, error) {
+	var l admin.Letter
+	err := json.Unmarshal(line, &l)
+	return fmt.Appendf(nil, "%s/%d\n", visible(l.Sink), l.Number), err
 }
 
 func printLetters(out io.Writer, body io.Reader) error {
@@ -118,15 +235,15 @@ func printLetters(out io.Writer, body io.Reader) error {
 	}
 }
 
-// keptLetter is what the list shows of a letter: of an event, or of what the API server
-// sent, which has a target and a key.
+// keptLetter has the parts of a letter that the list shows. A letter of the source has a
+// target and a key instead of an event.
 type keptLetter struct {
 	Time, Reason, Target, Key string
 	Event                     struct{ ID, Op, Subject string }
 }
 
-// about names what the letter is about, as in core/pods/shop/web, and the event, or the
-// state of the object if there is no event.
+// about names the object, as in core/pods/shop/web, and the event, or the state of the
+// object if there is no event.
 func (l *keptLetter) about() (object, id string) {
 	if l.Event.ID != "" {
 		return l.Event.Subject, l.Event.ID
@@ -138,29 +255,6 @@ func (l *keptLetter) about() (object, id string) {
 	return strings.Trim(l.Target+"/"+strings.TrimLeft(name, "/"), "/"), state
 }
 
-// cell is a text for a table: names come from the cluster, and may have anything in
-// them. They are whole, so that they can be copied.
+// cell is a text for a table. Names come from the cluster and may contain any character.
+// They are not shortened, so that users can copy them.
 func cell(s string) string { return cmp.Or(visible(s), "-") }
-
-// changeLetters replays or drops.
-func changeLetters(ctx context.Context, c client, out io.Writer, flags *pflag.FlagSet) error {
-	numbers, err := flags.GetStringSlice("number")
-	if err != nil {
-		return misused("%v", err)
-	}
-	all, err := flags.GetBool("all")
-	if err != nil {
-		return misused("%v", err)
-	}
-	sink := flags.Lookup("sink").Value.String()
-	if sink == "" || all == (len(numbers) > 0) {
-		return misused("deadletters %s needs --sink, and either --number or --all", flags.Arg(0))
-	}
-	query := url.Values{"sink": {sink}, "number": numbers, "all": {fmt.Sprint(all)}}
-	var n admin.Count
-	if err := c.post(ctx, "/deadletters/"+flags.Arg(0), query, &n); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "%s: %d letters of sink %s\n", flags.Arg(0), n.Events, sink)
-	return err
-}

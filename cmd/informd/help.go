@@ -2,47 +2,69 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 )
 
-// printOverview is the help about informd as a whole.
-func printOverview(w io.Writer) {
-	fmt.Fprint(w, "informd streams every change of the Kubernetes resources that its config lists to its sinks.\n\n"+
-		"Usage:\n  informd [command] [flags]\n\nCommands:\n")
-	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-12s %s\n", c.name, c.summary)
+// exitsKey is the annotation of a command with the meaning of its exit codes.
+const exitsKey = "exits"
+
+// usualExits are the exit codes of most commands.
+const usualExits = "0 ok, 1 failure, 2 wrong usage or config"
+
+func exitCodes(text string) map[string]string { return map[string]string{exitsKey: text} }
+
+// helpText returns the help of a command.
+func helpText(cmd *cobra.Command) string {
+	cmd.InitDefaultHelpFlag()
+	cmd.InitDefaultVersionFlag()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", cmd.Long, usageLine(cmd))
+	if cmd.HasAvailableSubCommands() {
+		writeCommands(&b, cmd)
 	}
-	fmt.Fprint(w, `
-'informd <command> --help' is about one of them. Without a command it is 'informd run'.
-
-Every scalar of the config can be set by an environment variable, too: INFORMD_LOG_LEVEL for log.level.
-
-Exit codes: 0 ok, 1 failure, 2 wrong usage or config.
-`)
+	if cmd.Example != "" {
+		b.WriteString("\nExamples:\n")
+		for line := range strings.SplitSeq(cmd.Example, "\n") {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
+	}
+	if flags := cmd.LocalFlags(); flags.HasAvailableFlags() {
+		fmt.Fprintf(&b, "\nFlags:\n%s", flags.FlagUsages())
+	}
+	if text := cmd.Annotations[exitsKey]; text != "" {
+		fmt.Fprintf(&b, "\nExit codes: %s.\n", text)
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n'%s <command> --help' shows the help of a command.\n", cmd.CommandPath())
+	}
+	return b.String()
 }
 
-// printHelp is the help about one command.
-func printHelp(w io.Writer, c command, flags *pflag.FlagSet) {
-	usage := "informd " + c.name
-	if len(c.verbs) > 0 {
-		usage += " " + strings.Join(c.verbs, "|")
+// usageLine returns how to call a command.
+func usageLine(cmd *cobra.Command) string {
+	line := cmd.UseLine()
+	if cmd.HasAvailableLocalFlags() && !cmd.DisableFlagsInUseLine && !strings.Contains(line, "[flags]") {
+		line += " [flags]"
 	}
-	if flags.HasFlags() {
-		usage += " [flags]"
+	return line
+}
+
+// writeCommands lists the subcommands, by group if they have groups.
+func writeCommands(b *strings.Builder, cmd *cobra.Command) {
+	list := func(title, group string) {
+		fmt.Fprintf(b, "\n%s:\n", title)
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() && c.GroupID == group {
+				fmt.Fprintf(b, "  %-*s %s\n", max(cmd.NamePadding(), 11), c.Name(), c.Short)
+			}
+		}
 	}
-	fmt.Fprintf(w, "informd %s: %s.\n\nUsage:\n  %s\n", c.name, c.summary, usage)
-	if c.long != "" {
-		fmt.Fprintf(w, "\n%s\n", c.long)
+	if len(cmd.Groups()) == 0 {
+		list("Commands", "")
 	}
-	fmt.Fprint(w, "\nExamples:\n")
-	for line := range strings.Lines(c.examples) {
-		fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(line, "\n"))
+	for _, g := range cmd.Groups() {
+		list(g.Title, g.ID)
 	}
-	if flags.HasFlags() {
-		fmt.Fprintf(w, "\nFlags:\n%s", flags.FlagUsages())
-	}
-	fmt.Fprintf(w, "\nExit codes: %s.\n", c.exits)
 }

@@ -1,64 +1,63 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
+	"github.com/spf13/cobra"
 
-	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/cmd/informd/internal/daemon"
-	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch"
-	"github.com/informd/informd/pkg/sink/drivers"
 )
 
-func planCommand() command {
-	return command{
-		name: "plan", summary: "show what would be watched: how much it is, what is missing, how far back it goes",
-		long: `It asks the API server, with a few small requests per resource, and changes nothing;
-an informd with the same config may be running. One row per target, and one for a
-wildcard that has none. WATCH is one watch of the whole cluster, or of a namespace;
-NAMESPACES what it covers, and how many match now. STATE is ready, or what keeps it from
-being watched now; OBJECTS is how many there are in these namespaces, SIZE what a list
-of them has, with ~ if it is an estimate and > if there are more; MISSING the verbs that
-the credentials lack. REACH is how long informd may be away and go on without a gap:
-that many revisions of the cluster (changes of anything in it), by a watch, and about
-that many by reading etcd.`,
-		examples: `informd plan -c config.yaml
+func planCommand(std streams) *cobra.Command {
+	var output *format
+	cmd := &cobra.Command{
+		Use: "plan", Short: "show what informd would watch, and which permissions are missing", GroupID: setUpGroup,
+		Long: `informd plan asks the API server, with a few small requests per resource. It changes
+nothing and can run beside an informd with the same config. It shows one row per target,
+and one row for a wildcard without any.
+
+SCOPE       one watch of the cluster, or one per namespace
+NAMESPACES  the namespaces of the target, and how many match now
+STATE       ready, or why informd cannot watch the resource now
+OBJECTS     number of objects in these namespaces
+SIZE        size of a list of them; ~ marks an estimate, > a lower bound
+MISSING     verbs that the credentials lack
+REACH       how long informd can be down without a gap, as a number of revisions of the
+            cluster: from the watch cache, and from etcd`,
+		Example: `informd plan -c config.yaml
 informd plan -o json | jq '.targets[] | select(.state != "ready")'`,
-		exits: "0 everything could be watched, now or once it is served, 1 something could not, or is not served and cannot come, or the API server cannot be asked, 2 wrong usage or config",
-		flags: func(flags *pflag.FlagSet) {
-			config.AddFlags(flags)
-			flags.StringP("output", "o", "table", "table, json or yaml")
-		},
-		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
-			show, ok := planPrinters()[flags.Lookup("output").Value.String()]
-			if !ok {
-				return misused("--output %q: table, json or yaml", flags.Lookup("output").Value)
-			}
-			c, err := config.Load(config.Source{Flags: flags, Drivers: drivers.All()})
+		Annotations: exitCodes("0 informd can watch everything, now or when it is served, " +
+			"1 informd cannot watch everything, or the API server does not answer, 2 wrong usage or config"),
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := loadConfig(cmd.Flags())
 			if err != nil {
 				return err
 			}
-			server, planned, err := daemon.Plan(ctx, c)
+			server, planned, err := daemon.Plan(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
 			p := newPlan(c.Cluster, server, planned)
-			return errors.Join(show(io.out, p), p.verdict())
+			return errors.Join(output.show(std.out, p.shown()), p.verdict())
 		},
 	}
+	configFlag(cmd)
+	output = outputFlag(cmd)
+	return cmd
 }
 
-// planPrinters are the values of --output.
-func planPrinters() map[string]func(io.Writer, *plan) error {
-	return map[string]func(io.Writer, *plan) error{"table": printPlan, "json": printPlanJSON, "yaml": printPlanYAML}
+// shown is the plan in each format.
+func (p *plan) shown() shown {
+	s := shown{document: p, table: func(out io.Writer) error { return printPlan(out, p) }}
+	for i := range p.Targets {
+		s.names = append(s.names, p.Targets[i].Target)
+	}
+	return s
 }
 
 // plan is the document that is shown. Its texts are fit for a terminal.
@@ -89,8 +88,8 @@ type plannedTarget struct {
 	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Mode      string `json:"mode"`
-	// Watch is "namespaced" if it is one of Namespace alone, else "cluster".
-	Watch         string `json:"watch"`
+	// Scope is "namespaced" if it is one of Namespace alone, else "cluster".
+	Scope         string `json:"scope"`
 	ClusterScoped bool   `json:"clusterScoped,omitempty"`
 	// What a watch of the cluster covers, and how many namespaces that are now.
 	Namespaces         []string `json:"namespaces,omitempty"`
@@ -126,8 +125,8 @@ func newPlan(cluster, server string, planned dynwatch.WatchPlan) *plan {
 		t := &planned.Targets[i]
 		p.Targets[i] = plannedTarget{
 			Target: visible(t.Name), Group: t.Group, Version: visible(t.Version), Resource: t.Resource, Kind: visible(t.Kind),
-			Namespace: t.Namespace, Mode: string(t.Mode), State: string(t.State), Reason: visible(t.Reason + meant(t)),
-			Watch: string(t.Scope), ClusterScoped: t.ClusterScoped, Namespaces: t.Namespaces, ExcludeNamespaces: t.ExcludeNamespaces,
+			Namespace: t.Namespace, Mode: string(t.Mode), State: string(t.State), Reason: visible(t.Reason),
+			Scope: string(t.Scope), ClusterScoped: t.ClusterScoped, Namespaces: t.Namespaces, ExcludeNamespaces: t.ExcludeNamespaces,
 			NamespaceSelector: t.NamespaceSelector, MatchingNamespaces: t.MatchingNamespaces,
 			MissingVerbs: t.MissingVerbs, MissingNamespaceVerbs: t.MissingNamespaceVerbs,
 			ResourceVersion: t.ResourceVersion, WatchFrom: t.WatchFrom, EtcdFrom: t.EtcdFrom,
@@ -146,14 +145,6 @@ func newPlan(cluster, server string, planned dynwatch.WatchPlan) *plan {
 func (t *plannedTarget) setFigures(of *dynwatch.TargetPlan) {
 	t.Objects, t.Bytes = new(uint64(max(of.Objects, 0))), &of.Bytes
 	t.MoreObjects, t.ObjectsEstimated, t.BytesEstimated = of.More, of.Estimated, of.Weighed < of.Objects
-}
-
-// meant names the resource that may be meant by one that is not served.
-func meant(t *dynwatch.TargetPlan) string {
-	if near, ok := config.Nearest(t.Resource, t.Others); ok {
-		return fmt.Sprintf(" (did you mean %q?)", near)
-	}
-	return ""
 }
 
 // cannotCome reports whether the resource is not served and, unless the API server itself
@@ -184,18 +175,18 @@ func (p *plan) verdict() error {
 	}
 	var why []string
 	if missing > 0 {
-		why = append(why, fmt.Sprintf("%d lack permissions", missing))
+		why = append(why, number(missing, "target lacks", "targets lack")+" permissions (see MISSING; informd rbac prints them)")
 	}
 	if unserved > 0 {
-		why = append(why, fmt.Sprintf("%d are not served, in groups that no CustomResourceDefinition can be of", unserved))
+		why = append(why, number(unserved, "resource does", "resources do")+" not exist in a built-in API group, where no CustomResourceDefinition can add any: check the name")
 	}
 	if others > 0 {
-		why = append(why, fmt.Sprintf("%d cannot be watched for another reason", others))
+		why = append(why, number(others, "target", "targets")+" cannot be watched for another reason (see REASON)")
 	}
 	if len(why) == 0 {
 		return nil
 	}
-	return fmt.Errorf("not everything could be watched: of %d targets %s", len(p.Targets), strings.Join(why, ", "))
+	return fmt.Errorf("informd cannot watch everything: %s", strings.Join(why, "; "))
 }
 
 // reach is how many revisions there are from one to the newest, nil if not known.
@@ -204,20 +195,4 @@ func reach(newest, from uint64) *uint64 {
 		return nil
 	}
 	return new(newest - from)
-}
-
-func printPlanJSON(out io.Writer, p *plan) error {
-	document := json.NewEncoder(display.JSONWriter(out))
-	document.SetIndent("", "  ")
-	document.SetEscapeHTML(false)
-	return document.Encode(p)
-}
-
-func printPlanYAML(out io.Writer, p *plan) error {
-	document, err := yaml.Marshal(p)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(document)
-	return err
 }

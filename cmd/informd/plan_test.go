@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,9 +24,9 @@ func mixedPlan() dynwatch.WatchPlan {
 		{Name: "core/pods", Version: "v1", Resource: "pods", Kind: "Pod", Mode: dynwatch.Full, State: dynwatch.Forbidden, ResourceVersion: 2_000_000, Objects: 7, Bytes: 700, Weighed: 7, MissingVerbs: []string{"watch"}, Reason: `watch: pods is forbidden: User "x" cannot watch resource "pods" in API group "" at the cluster scope`},
 		{Name: "core/secrets", Resource: "secrets", Mode: dynwatch.Full, State: dynwatch.Forbidden, MissingVerbs: []string{"list", "watch"}, Reason: "list: secrets is forbidden", NamespaceSelector: "tier=prod", MissingNamespaceVerbs: []string{"list", "watch"}},
 		{Name: "core/services", Version: "v1", Resource: "services", Kind: "Service", Mode: dynwatch.Full, State: dynwatch.Ready, ResourceVersion: 2_000_000, Objects: 940, Estimated: true, Bytes: 940_000, Weighed: 50, WatchFrom: 1, EtcdFrom: 1, Namespaces: []string{"a", "b", "c", "d-*", "team-*"}, ExcludeNamespaces: []string{"*-sandbox"}, NamespaceSelector: "tier in (prod,test)", MatchingNamespaces: new(120)},
-		{Name: "core/things", Version: "v1", Resource: "things", Kind: "Thing", Mode: dynwatch.Full, State: dynwatch.Forbidden, ResourceVersion: 2_000_000, ExcludeNamespaces: []string{"kube-*"}, NamespaceSelector: "!x", MatchingNamespaces: new(0), MissingNamespaceVerbs: []string{"watch"}, Reason: "namespaceSelector: the labels of namespaces cannot be followed"},
-		{Name: "*.example.com/*", Group: "*.example.com", Resource: "*", Mode: dynwatch.Full, State: dynwatch.Waiting, Reason: "the API server has no resource that it matches"},
-		{Name: "apps/deploymnets", Group: "apps", Resource: "deploymnets", Mode: dynwatch.Full, State: dynwatch.Waiting, Reason: `not served: the API server has no resource "deploymnets" in apps`, Others: []string{"daemonsets", "deployments", "replicasets"}},
+		{Name: "core/things", Version: "v1", Resource: "things", Kind: "Thing", Mode: dynwatch.Full, State: dynwatch.Forbidden, ResourceVersion: 2_000_000, ExcludeNamespaces: []string{"kube-*"}, NamespaceSelector: "!x", MatchingNamespaces: new(0), MissingNamespaceVerbs: []string{"watch"}, Reason: "namespaceSelector: the labels of namespaces are unreadable"},
+		{Name: "*.example.com/*", Group: "*.example.com", Resource: "*", Mode: dynwatch.Full, State: dynwatch.Waiting, Reason: "no resource of the API server matches"},
+		{Name: "apps/deploymnets", Group: "apps", Resource: "deploymnets", Mode: dynwatch.Full, State: dynwatch.Waiting, Reason: `not served: the API server has no resource "deploymnets" in apps (did you mean "deployments"?)`, Others: []string{"daemonsets", "deployments", "replicasets"}},
 		{Name: "example.com/sensors", Group: "example.com", Resource: "sensors", Mode: dynwatch.Full, State: dynwatch.Waiting, Reason: `not served: the API server has no group "example.com"`},
 		{Name: "metrics.k8s.io/nodes", Group: "metrics.k8s.io", Version: "v1beta1", Resource: "nodes", Kind: "NodeMetrics", Mode: dynwatch.Full, State: dynwatch.Ready, ResourceVersion: 2_000_000, Objects: 3, Bytes: 900, Weighed: 3, ClusterScoped: true, WatchFrom: 1_999_999, Reason: "how far back one can go is not known: list at 1: it is broken"},
 	}
@@ -40,11 +41,15 @@ func mixedPlan() dynwatch.WatchPlan {
 	}}
 }
 
+func showPlan(out io.Writer, output string, p *plan) error {
+	return (&format{value: output}).show(out, p.shown())
+}
+
 func TestPlanOutputs(t *testing.T) {
-	for output, show := range planPrinters() {
+	for _, output := range []string{formatTable, formatJSON, formatYAML, formatName} {
 		t.Run(output, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := show(&out, newPlan("prod-eu1", "https://10.0.0.1:6443", mixedPlan())); err != nil {
+			if err := showPlan(&out, output, newPlan("prod-eu1", "https://10.0.0.1:6443", mixedPlan())); err != nil {
 				t.Fatal(err)
 			}
 			path := filepath.Join("testdata", "plan-"+output+".golden")
@@ -71,10 +76,10 @@ func TestPlanIsHarmless(t *testing.T) {
 		return dynwatch.WatchPlan{Targets: []dynwatch.TargetPlan{{Name: x, Version: x, Kind: x, State: dynwatch.Forbidden, Reason: x, ResourceVersion: 1}}}
 	}
 	lines := make(map[string]int)
-	for output, show := range planPrinters() {
+	for _, output := range []string{formatTable, formatJSON, formatYAML, formatName} {
 		for _, text := range []string{"plain", x} {
 			var out bytes.Buffer
-			if err := show(&out, newPlan(text, text, hostile(text))); err != nil {
+			if err := showPlan(&out, output, newPlan(text, text, hostile(text))); err != nil {
 				t.Fatal(err)
 			}
 			checkHarmless(t, out.String())
@@ -91,10 +96,10 @@ func TestPlanIsHarmless(t *testing.T) {
 func TestPlanDocuments(t *testing.T) {
 	var inJSON, inYAML bytes.Buffer
 	p := newPlan("prod-eu1", "https://10.0.0.1:6443", mixedPlan())
-	if err := printPlanJSON(&inJSON, p); err != nil {
+	if err := showPlan(&inJSON, formatJSON, p); err != nil {
 		t.Fatal(err)
 	}
-	if err := printPlanYAML(&inYAML, p); err != nil {
+	if err := showPlan(&inYAML, formatYAML, p); err != nil {
 		t.Fatal(err)
 	}
 	var one, other map[string]any
@@ -123,13 +128,13 @@ func TestPlanVerdict(t *testing.T) {
 		"ready":                {[]dynwatch.TargetPlan{target(dynwatch.Ready, nil, nil)}, ""},
 		"waiting":              {[]dynwatch.TargetPlan{target(dynwatch.Ready, nil, nil), {Group: "example.com", Resource: "pods", State: dynwatch.Waiting}}, ""},
 		"wildcards":            {[]dynwatch.TargetPlan{{Group: "*", Resource: "pods", State: dynwatch.Waiting}, {Resource: "x*", State: dynwatch.Waiting}}, ""},
-		"cannot come":          {[]dynwatch.TargetPlan{target(dynwatch.Ready, nil, nil), target(dynwatch.Waiting, nil, nil)}, "of 2 targets 1 are not served, in groups that no CustomResourceDefinition can be of"},
-		"waiting without verb": {[]dynwatch.TargetPlan{target(dynwatch.Waiting, list, nil)}, "of 1 targets 1 lack permissions"},
-		"namespaces":           {[]dynwatch.TargetPlan{target(dynwatch.Forbidden, nil, list), target(dynwatch.Ready, nil, nil)}, "of 2 targets 1 lack permissions"},
-		"forbidden, untold":    {[]dynwatch.TargetPlan{target(dynwatch.Forbidden, nil, nil)}, "of 1 targets 1 cannot be watched for another reason"},
+		"cannot come":          {[]dynwatch.TargetPlan{target(dynwatch.Ready, nil, nil), target(dynwatch.Waiting, nil, nil)}, "1 resource does not exist in a built-in API group, where no CustomResourceDefinition can add any: check the name"},
+		"waiting without verb": {[]dynwatch.TargetPlan{target(dynwatch.Waiting, list, nil)}, "1 target lacks permissions (see MISSING; informd rbac prints them)"},
+		"namespaces":           {[]dynwatch.TargetPlan{target(dynwatch.Forbidden, nil, list), target(dynwatch.Ready, nil, nil)}, "1 target lacks permissions (see MISSING; informd rbac prints them)"},
+		"forbidden, untold":    {[]dynwatch.TargetPlan{target(dynwatch.Forbidden, nil, nil)}, "1 target cannot be watched for another reason (see REASON)"},
 		"both": {
 			[]dynwatch.TargetPlan{target(dynwatch.Forbidden, list, list), target(dynwatch.Degraded, nil, nil), target(dynwatch.Degraded, nil, nil)},
-			"of 3 targets 1 lack permissions, 2 cannot be watched for another reason",
+			"1 target lacks permissions (see MISSING; informd rbac prints them); 2 targets cannot be watched for another reason (see REASON)",
 		},
 	}
 	for name, c := range cases {
@@ -137,7 +142,7 @@ func TestPlanVerdict(t *testing.T) {
 			planned := dynwatch.WatchPlan{Targets: c.targets, Optional: []dynwatch.MissingAccess{{Resource: "namespaces", Verbs: list}}}
 			got := ""
 			if err := newPlan("c", "s", planned).verdict(); err != nil {
-				got = strings.TrimPrefix(err.Error(), "not everything could be watched: ")
+				got = strings.TrimPrefix(err.Error(), "informd cannot watch everything: ")
 			}
 			if got != c.want {
 				t.Errorf("%q, want %q", got, c.want)

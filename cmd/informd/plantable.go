@@ -20,7 +20,7 @@ func printPlan(out io.Writer, p *plan) error {
 			ready++
 		}
 	}
-	fmt.Fprintf(out, "cluster %s at %s: %d targets, of which %d can be watched now\n", p.Cluster, p.Server, len(p.Targets), ready)
+	fmt.Fprintf(out, "cluster %s at %s: %s, %d ready\n", p.Cluster, p.Server, number(len(p.Targets), "target", "targets"), ready)
 	if err := printTable(out, planRows(p.Targets)); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (m missingAccess) object() string {
 }
 
 func planRows(targets []plannedTarget) [][]string {
-	rows := [][]string{{"TARGET", "VERSION", "MODE", "WATCH", "NAMESPACES", "STATE", "OBJECTS", "SIZE", "MISSING", "REACH", "REASON"}}
+	rows := [][]string{{"TARGET", "VERSION", "MODE", "SCOPE", "NAMESPACES", "STATE", "OBJECTS", "SIZE", "MISSING", "REACH", "REASON"}}
 	for i := range targets {
 		t := &targets[i]
 		objects, bytes := "", ""
@@ -61,7 +61,7 @@ func planRows(targets []plannedTarget) [][]string {
 			bytes = figure(size(*t.Bytes), t.MoreObjects, t.BytesEstimated)
 		}
 		rows = append(rows, []string{
-			t.Target, t.Version, t.Mode, t.Watch, t.covers(), t.State, objects, bytes, t.missing(), reaches(t), shortened(t.Reason),
+			t.Target, t.Version, t.Mode, t.Scope, t.covers(), t.State, objects, bytes, t.missing(), reaches(t), shortened(t.Reason),
 		})
 	}
 	return rows

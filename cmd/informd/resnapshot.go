@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,53 +12,62 @@ import (
 	"strconv"
 	"text/tabwriter"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
-	"github.com/informd/informd/cmd/informd/internal/config"
 )
 
-func resnapshotCommand() command {
-	return command{
-		name: "resnapshot", summary: "have a running informd announce all objects of a resource anew, to every sink or to one",
-		long: `It asks the informd that runs with this config, through admin.socket, to announce
-each object of the resource as a snapshot. The events begin and synced are around them.
-All of them have the same run, as an attribute and in the id. The command waits until the
-run is complete.
+func resnapshotCommand(std streams) *cobra.Command {
+	var sink string
+	var output *format
+	cmd := &cobra.Command{
+		Use: "resnapshot <resource>...", Short: "deliver all objects of resources again, to every sink or to one", GroupID: operateGroup,
+		Long: `informd resnapshot emits each object of the resources again, as a snapshot between begin
+and synced events. All events of a resource have the same run, as an attribute and in the
+id. The command waits until the run is complete.
 
-Without --sink informd lists the resource, and every sink gets it. If informd ends before
-the run does, the command fails: ask again. With --sink that sink alone gets the last
-state of each object in the journal, and nothing is asked of the API server. informd keeps
-the request: if the sink is down, or informd ends, it makes the re-snapshot later, with the
-same run. If the sink stays down, the command ends after 15s; informd status shows what is
-pending. It needs journal.type embedded or nats.`,
-		examples: "informd resnapshot --resource apps/deployments\ninformd resnapshot --resource pods --sink bus",
-		exits:    "0 ok or pending, 1 failure or not every object, 2 wrong usage or config",
-		flags: func(flags *pflag.FlagSet) {
-			config.AddFlags(flags)
-			flags.String("resource", "", "<group>/<resource>, as in apps/deployments, or <resource>")
-			flags.String("sink", "", "name of the only sink that gets them, from the journal; absent = every sink")
+Name a resource as kubectl does: pods, deployments.apps. The group of pods is core.
+
+Without --sink, informd lists the resource, and every sink gets the objects. If informd
+ends before the run is complete, the command fails: call it again.
+
+With --sink, this sink alone gets the last state of each object in the journal. informd
+does not ask the API server, and keeps the request over a restart. If the sink is down,
+the command ends after 15s, and the re-snapshot runs when the sink works again. informd
+status shows pending ones. --sink needs journal.type embedded or nats.`,
+		Example:           "informd resnapshot deployments.apps configmaps\ninformd resnapshot pods --sink bus",
+		Annotations:       exitCodes("0 ok or pending, 1 failure or some objects are missing, 2 wrong usage or config"),
+		ValidArgsFunction: completeResources,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return misused("resnapshot needs a resource, as in informd resnapshot deployments.apps")
+			}
+			return nil
 		},
-		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
-			resource := flags.Lookup("resource").Value.String()
-			sink := flags.Lookup("sink")
-			switch {
-			case resource == "":
-				return misused("resnapshot needs --resource, as in informd resnapshot --resource apps/deployments")
-			case sink.Changed && sink.Value.String() == "":
-				return misused("--sink is empty: name a sink, or leave it out to have every sink get it")
+		RunE: func(cmd *cobra.Command, resources []string) error {
+			if cmd.Flags().Changed("sink") && sink == "" {
+				return misused("--sink is empty: name a sink, or remove --sink to deliver to every sink")
 			}
-			c, err := newClient(ctx, flags)
+			c, err := newClient(cmd.Context(), cmd.Flags())
 			if err != nil {
 				return err
 			}
-			outcomes, err := c.resnapshot(ctx, resource, sink.Value.String())
-			if err != nil {
-				return err
+			var outcomes []admin.Resnapshot
+			var failed error
+			for _, resource := range resources {
+				more, err := c.resnapshot(cmd.Context(), resource, sink)
+				outcomes, failed = append(outcomes, more...), errors.Join(failed, err)
 			}
-			return printResnapshots(io, outcomes)
+			if outcomes == nil {
+				return failed
+			}
+			return errors.Join(failed, output.show(std.out, resnapshotsShown(outcomes)), incomplete(outcomes))
 		},
 	}
+	serverFlag(cmd)
+	sinkFlag(cmd, &sink, "name of the only sink that gets the objects, from the journal (default: every sink)")
+	output = outputFlag(cmd)
+	return cmd
 }
 
 func (c client) resnapshot(ctx context.Context, resource, sink string) (outcomes []admin.Resnapshot, err error) {
@@ -71,19 +81,32 @@ func (c client) resnapshot(ctx context.Context, resource, sink string) (outcomes
 	return outcomes, err
 }
 
-func printResnapshots(io streams, outcomes []admin.Resnapshot) error {
-	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "TARGET\tOBJECTS\tRUN\tERROR")
-	var incomplete error
+// incomplete returns the error of outcomes that lack objects.
+func incomplete(outcomes []admin.Resnapshot) error {
 	for _, o := range outcomes {
-		objects, run := strconv.Itoa(o.Objects), strconv.FormatUint(o.Run, 10)
-		if o.Error != "" && o.Objects == 0 {
-			objects, run = "-", "-" // nothing was announced
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", o.Target, objects, run, visible(o.Error+o.Pending))
 		if o.Error != "" {
-			incomplete = errors.New("not every object was announced anew")
+			return errors.New("the re-snapshot is incomplete; see ERROR, and call informd resnapshot again")
 		}
 	}
-	return errors.Join(table.Flush(), incomplete)
+	return nil
+}
+
+func resnapshotsShown(outcomes []admin.Resnapshot) shown {
+	s := shown{document: outcomes}
+	for _, o := range outcomes {
+		s.names = append(s.names, o.Target)
+	}
+	s.table = func(out io.Writer) error {
+		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "TARGET\tOBJECTS\tRUN\tERROR")
+		for _, o := range outcomes {
+			objects, run := strconv.Itoa(o.Objects), strconv.FormatUint(o.Run, 10)
+			if o.Error != "" && o.Objects == 0 {
+				objects, run = "-", "-" // nothing was emitted
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", o.Target, objects, run, cmp.Or(visible(o.Error+o.Pending), "-"))
+		}
+		return table.Flush()
+	}
+	return s
 }

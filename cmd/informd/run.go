@@ -8,37 +8,31 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/cmd/informd/internal/daemon"
 	"github.com/informd/informd/pkg/sink/drivers"
 )
 
-const (
-	runCommandName = "run"
-	onceFlag       = "once"
-)
+func runCommand(std streams) *cobra.Command {
+	var once bool
+	cmd := &cobra.Command{
+		Use: "run", Short: "watch and deliver until SIGTERM", GroupID: runGroup,
+		Long: `informd run watches the resources of the config and delivers every change to its sinks.
+On the first SIGTERM or Ctrl-C, informd stops the watches and delivers the events in the
+journal, for up to 15 seconds. On a second one, informd exits at once. informd reloads the
+config when the file changes, on SIGHUP, and on 'informd reload'. A config with errors
+changes nothing.
 
-func runCommand() command {
-	return command{
-		name: runCommandName, summary: "watch and deliver until SIGTERM (the default command)",
-		long: `It watches the resources of the config and delivers every change to its sinks. The
-first SIGTERM or Ctrl-C ends the watches and delivers what the journal holds, for up
-to 15 seconds; a second one ends informd at once. When the config file changes, and
-on SIGHUP, the config is read again; one with mistakes changes nothing.
-
-With --once it uses a journal in memory and no admin server, so that it can be run
-beside an informd with the same config.`,
-		examples: `informd run -c config.yaml
-informd -c config.yaml                   # the same
-informd run --once -c config.yaml        # what exists now, and an end`,
-		exits: "0 stopped as asked, 1 failure, 2 wrong usage or config",
-		flags: func(flags *pflag.FlagSet) {
-			config.AddFlags(flags)
-			flags.Bool(onceFlag, false, "deliver the snapshot of every resource, then end; exit code 1 if one could not be read")
-		},
-		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
+With --once, informd uses a memory journal and no admin server. It can run beside an
+informd with the same config.`,
+		Example: `informd run -c config.yaml
+informd run --once -c config.yaml        # delivers the objects that exist, then exits`,
+		Annotations: exitCodes("0 stopped by a signal, 1 failure, 2 wrong usage or config"),
+		Args:        noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			flags := cmd.Flags()
 			source := config.Source{Flags: flags, Drivers: drivers.All()}
 			c, err := config.Load(source)
 			if err != nil {
@@ -46,21 +40,20 @@ informd run --once -c config.yaml        # what exists now, and an end`,
 			}
 			source.Path = c.Path // a reload is of the same file
 			load := func() (*config.Config, error) { return config.Load(source) }
-			once, err := flags.GetBool(onceFlag)
-			if err != nil {
-				return misused("%v", err)
-			}
 			if once && !flags.Changed("admin-listen") {
-				c.Admin.Listen = "" // nobody asks; and the daemon may be running beside it
+				c.Admin.Listen = "" // the daemon may be running beside it
 			}
 			if once {
 				c.Admin.Socket = ""     // the daemon's
 				config.ForgetJournal(c) // it is the daemon's, which may be running
 				load = nil
 			}
-			return runDaemon(ctx, daemon.Options{Config: c, Load: load, Version: version, Stdout: io.out, Stderr: io.err}, once)
+			return runDaemon(cmd.Context(), daemon.Options{Config: c, Load: load, Version: version, Stdout: std.out, Stderr: std.err}, once)
 		},
 	}
+	configFlags(cmd)
+	cmd.Flags().BoolVar(&once, "once", false, "deliver a snapshot of every resource, then exit; exit code 1 if a resource could not be read")
+	return cmd
 }
 
 // These trade CPU for memory: little of what informd allocates lives long, and the

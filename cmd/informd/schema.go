@@ -1,28 +1,27 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/schema"
 )
 
-func schemaCommand() command {
+func schemaCommand(std streams) *cobra.Command {
 	documents := map[string]func() []byte{"config": schema.Config, "event": schema.Event}
-	return command{
-		name: "schema", summary: "print the JSON Schema of the config file or of an event",
-		long: `It prints a JSON Schema (draft 2020-12). With that of the config an editor completes
-and checks while one types; 'informd validate' checks more. That of an event is for the
-lines of stdout and file sinks and for the bodies of webhook requests; a batch is an
-array of events.`,
-		examples: `informd schema config > config.schema.json
+	return &cobra.Command{
+		Use: "schema config|event", Short: "print the JSON Schema of the config or of an event", GroupID: setUpGroup,
+		Long: `informd schema prints a JSON Schema (draft 2020-12). An editor uses the schema of the
+config to complete and check keys; 'informd validate' checks more. The schema of an event
+describes the lines of stdout and file sinks and the bodies of webhook requests. A batch
+is an array of events.`,
+		Example: `informd schema config > config.schema.json
 informd schema event | jq .properties.op.enum`,
-		exits: "0 ok, 2 wrong usage",
-		verbs: []string{"config", "event"},
-		run: func(_ context.Context, io streams, flags *pflag.FlagSet) error {
-			_, err := fmt.Fprintf(io.out, "%s", documents[flags.Arg(0)]())
+		Annotations: exitCodes("0 ok, 2 wrong usage"), DisableFlagsInUseLine: true,
+		ValidArgs: []string{"config", "event"}, Args: oneOf("config", "event"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			_, err := fmt.Fprintf(std.out, "%s", documents[args[0]]())
 			return err
 		},
 	}

@@ -11,70 +11,59 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
-	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
 )
 
-func statusCommand() command {
-	return command{
-		name: "status", summary: "show what a running informd watches and delivers, and what holds it up",
-		long: `It asks the informd that runs with this config, through admin.socket or admin.listen, and shows a
-table each of the targets, the sinks and the journal. PROGRESS is the time since the
-API server last told something; BEHIND is the age of the oldest event that a sink
-does not have yet.`,
-		examples: `informd status -c config.yaml
+func statusCommand(std streams) *cobra.Command {
+	var watch bool
+	var interval time.Duration
+	var output *format
+	cmd := &cobra.Command{
+		Use: "status", Short: "show the state of a running informd", GroupID: operateGroup,
+		Long: `informd status shows the targets, the sinks and the journal of a running informd.
+PROGRESS is the time since the last message from the API server. BEHIND is the age of the
+oldest event that the sink does not have yet.`,
+		Example: `informd status -c config.yaml
+informd status --server unix:///var/lib/informd/admin.sock
 informd status -w --interval 10s
 informd status -o json | jq '.targets[] | select(.state != "live")'`,
-		exits: "0 ok, 1 no informd answers, 2 wrong usage or config",
-		flags: func(flags *pflag.FlagSet) {
-			config.AddFlags(flags)
-			flags.StringP("output", "o", "table", "table or json: the document of /status")
-			flags.BoolP("watch", "w", false, "show it again and again until Ctrl-C")
-			flags.Duration("interval", 2*time.Second, "time from one look to the next (with --watch)")
-		},
-		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
-			output := flags.Lookup("output").Value.String()
-			if output != "table" && output != "json" {
-				return misused("--output %q: table or json", output)
-			}
-			interval, err := flags.GetDuration("interval")
-			if err != nil {
-				return misused("%v", err)
-			}
+		Annotations: exitCodes("0 ok, 1 informd does not answer, 2 wrong usage or config"),
+		Args:        noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if interval <= 0 {
 				return misused("--interval %s: it must be more than 0, as in 2s", interval)
 			}
-			watch, err := flags.GetBool("watch")
-			if err != nil {
-				return misused("%v", err)
-			}
-			c, err := newClient(ctx, flags)
+			c, err := newClient(cmd.Context(), cmd.Flags())
 			if err != nil {
 				return err
 			}
-			v := statusView{client: c, io: io, json: output == "json", terminal: terminal(io.out)}
+			v := statusView{client: c, std: std, format: output, terminal: terminal(std.out)}
 			if watch {
-				return v.follow(ctx, interval)
+				return v.follow(cmd.Context(), interval)
 			}
-			screen, err := v.look(ctx)
+			screen, err := v.look(cmd.Context())
 			if err != nil {
 				return err
 			}
-			_, err = io.out.Write(screen)
+			_, err = std.out.Write(screen)
 			return err
 		},
 	}
+	serverFlag(cmd)
+	output = outputFlag(cmd)
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again at every interval until Ctrl-C")
+	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "time between two requests of --watch")
+	return cmd
 }
 
 // statusView shows the status of a running informd.
 type statusView struct {
 	client client
-	io     streams
-	// json: the document is shown as it is; else tables for people.
-	json bool
+	std    streams
+	format *format
 	// terminal: what is shown takes the place of what was shown before.
 	terminal bool
 }
@@ -91,20 +80,35 @@ func (v *statusView) look(ctx context.Context) ([]byte, error) {
 	defer cancel()
 	var screen bytes.Buffer
 	err := v.client.do(ctx, http.MethodGet, statusPath, nil, func(body io.Reader) error {
-		if v.json {
-			_, err := io.Copy(&screen, body)
-			return err
-		}
-		var s admin.Status
-		if err := json.NewDecoder(body).Decode(&s); err != nil {
+		text, err := io.ReadAll(body)
+		if err != nil {
 			return fmt.Errorf("read the status: %w", err)
 		}
-		return printStatus(&screen, &s, time.Now())
+		var s admin.Status
+		if v.format.value == formatJSON { // keys of a later version included
+			_, err := screen.Write(display.JSON(text))
+			return err
+		}
+		if err := json.Unmarshal(text, &s); err != nil {
+			return fmt.Errorf("read the status: %w", err)
+		}
+		return v.format.show(&screen, shown{
+			document: &s, names: statusNames(&s),
+			table: func(out io.Writer) error { return printStatus(out, &s, time.Now()) },
+		})
 	})
-	if v.json {
-		return display.JSON(screen.Bytes()), err
-	}
 	return screen.Bytes(), err
+}
+
+// statusNames names the targets and the sinks.
+func statusNames(s *admin.Status) (names []string) {
+	for i := range s.Targets {
+		names = append(names, "target/"+s.Targets[i].Target)
+	}
+	for i := range s.Sinks {
+		names = append(names, "sink/"+s.Sinks[i].Name)
+	}
+	return names
 }
 
 // follow shows the status at every interval, until an interrupt. If informd cannot
@@ -124,7 +128,7 @@ func (v *statusView) follow(ctx context.Context, interval time.Duration) error {
 			return err
 		case err != nil && !away:
 			// Below what was shown last, which stays. Once: the next one says no more.
-			fmt.Fprintf(v.io.err, "%s informd does not answer, asking again every %s: %s\n",
+			fmt.Fprintf(v.std.err, "%s informd does not answer; informd status asks again every %s: %s\n",
 				time.Now().Format(time.TimeOnly), interval, visible(err.Error()))
 			away = true
 		case err == nil:
@@ -149,10 +153,10 @@ func (v *statusView) show(screen []byte, again bool) error {
 	switch {
 	case v.terminal:
 		screen = append([]byte(clearScreen), screen...)
-	case again && !v.json:
+	case again && v.format.value != formatJSON:
 		screen = append([]byte("---\n"), screen...)
 	}
-	_, err := v.io.out.Write(screen)
+	_, err := v.std.out.Write(screen)
 	return err
 }
 

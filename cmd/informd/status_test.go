@@ -110,7 +110,7 @@ func TestStatusWatch(t *testing.T) {
 	f := startAdmin(t)
 	var out, errs screen
 	ended := make(chan int, 1)
-	args := []string{"status", "-w", "--interval", "5ms", "-c", goodConfig(t), "--admin-listen", f.address}
+	args := []string{"status", "-w", "--interval", "5ms", "-c", goodConfig(t), "--server", "http://" + f.address}
 	go func() { ended <- run(t.Context(), args, &out, &errs) }()
 	eventually(t, "shown again", func() bool { return strings.Count(out.String(), "core/pods@shop") >= 2 })
 
@@ -148,7 +148,7 @@ func TestStatusWatchJSON(t *testing.T) {
 	f := startAdmin(t)
 	var out, errs screen
 	ended := make(chan int, 1)
-	args := []string{"status", "-w", "-o", "json", "--interval", "5ms", "-c", goodConfig(t), "--admin-listen", f.address}
+	args := []string{"status", "-w", "-o", "json", "--interval", "5ms", "-c", goodConfig(t), "--server", "http://" + f.address}
 	go func() { ended <- run(t.Context(), args, &out, &errs) }()
 	eventually(t, "shown again", func() bool { return strings.Count(out.String(), "core/pods@shop") >= 3 })
 	if code := interrupt(t, ended); code != exitOK || errs.String() != "" {
@@ -167,7 +167,7 @@ func TestStatusWatchJSON(t *testing.T) {
 func TestStatusWatchOnTerminal(t *testing.T) {
 	f := startAdmin(t)
 	var shown screen // standard output and standard error, as on a terminal
-	v := statusView{client: client{base: "http://" + f.address}, io: streams{&shown, &shown}, terminal: true}
+	v := statusView{client: client{base: "http://" + f.address}, std: streams{out: &shown, err: &shown}, format: &format{value: formatTable}, terminal: true}
 	ended := make(chan int, 1)
 	go func() {
 		if err := v.follow(t.Context(), 5*time.Millisecond); err != nil {
@@ -193,7 +193,7 @@ func TestStatusWatchOnTerminal(t *testing.T) {
 // TestStatusWatchEndsWithItsOutput: nobody reads any more.
 func TestStatusWatchEndsWithItsOutput(t *testing.T) {
 	f := startAdmin(t)
-	v := statusView{client: client{base: "http://" + f.address}, io: streams{closed{}, closed{}}}
+	v := statusView{client: client{base: "http://" + f.address}, std: streams{out: closed{}, err: closed{}}, format: &format{value: formatTable}}
 	if err := v.follow(t.Context(), time.Millisecond); err == nil {
 		t.Error("no error")
 	}

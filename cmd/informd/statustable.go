@@ -174,6 +174,14 @@ func seconds(s float64) time.Duration {
 	return time.Duration(min(s, most)) * time.Second
 }
 
+// number is a number of things, in the singular if there is one.
+func number[N int | uint64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 func count(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // perSecond has as many digits as tell something.

@@ -42,9 +42,9 @@ func misread(format string, args ...any) error {
 	return usageError{msg: fmt.Sprintf(format, args...), inFile: true}
 }
 
-// readTried reads one object, in YAML or JSON. "-" is the standard input.
-func readTried(file string) (*tried, error) {
-	text, err := readObjectFile(file)
+// readTried reads one object, in YAML or JSON. "-" is in.
+func readTried(in io.Reader, file string) (*tried, error) {
+	text, err := readObjectFile(in, file)
 	if err != nil {
 		return nil, misread("read %s: %v", file, err)
 	}
@@ -70,13 +70,14 @@ func readTried(file string) (*tried, error) {
 	return t, nil
 }
 
-func readObjectFile(file string) (text []byte, err error) {
-	in := os.Stdin
+func readObjectFile(in io.Reader, file string) (text []byte, err error) {
 	if file != "-" {
-		if in, err = os.Open(file); err != nil {
+		opened, err := os.Open(file)
+		if err != nil {
 			return nil, errors.Unwrap(err) // without the path
 		}
-		defer func() { _ = in.Close() }() // it was only read
+		defer func() { _ = opened.Close() }() // it was only read
+		in = opened
 	}
 	text, err = io.ReadAll(io.LimitReader(in, maxObject+1))
 	if err == nil && len(text) > maxObject {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/informd/informd/cmd/informd/internal/config"
 	"github.com/informd/informd/cmd/informd/internal/daemon"
-	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -113,13 +112,6 @@ func newTriedSend(r *sink.Rendered) *triedSend {
 		s.Body64 = base64.StdEncoding.EncodeToString(r.Body)
 	}
 	return s
-}
-
-func printTrialJSON(out io.Writer, t *trial) error {
-	e := json.NewEncoder(display.JSONWriter(out))
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(t)
 }
 
 // printTrial renders a trial for people: what follows from what, from the top down.

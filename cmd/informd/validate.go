@@ -1,35 +1,33 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
-	"github.com/spf13/pflag"
-
-	"github.com/informd/informd/cmd/informd/internal/config"
-	"github.com/informd/informd/pkg/sink/drivers"
+	"github.com/spf13/cobra"
 )
 
-func validateCommand() command {
-	return command{
-		name: "validate", summary: "check the config, without contact to anything",
-		long: `It reads the config as 'run' would, with the INFORMD_* variables and the flags over
-it, and prints all mistakes at once, each as file:line:column with what to do. What is
-allowed, and probably not what is meant, is a warning.`,
-		examples: `informd validate -c config.yaml
+func validateCommand(std streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "validate", Short: "check the config without contacting any server", GroupID: setUpGroup,
+		Long: `informd validate reads the config as 'informd run' does, with the INFORMD_* variables and
+the flags. It prints all errors at once, each as file:line:column with what to do. It
+prints a warning where the config is valid but probably not intended.`,
+		Example: `informd validate -c config.yaml
 INFORMD_LOG_LEVEL=debug informd validate -c config.yaml`,
-		exits: "0 the config is good, 2 it has mistakes",
-		flags: config.AddFlags,
-		run: func(_ context.Context, io streams, flags *pflag.FlagSet) error {
-			c, err := config.Load(config.Source{Flags: flags, Drivers: drivers.All()})
+		Annotations: exitCodes("0 the config is valid, 2 it has errors"),
+		Args:        noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := loadConfig(cmd.Flags())
 			if err != nil {
 				return err
 			}
 			for _, w := range c.Warnings {
-				fmt.Fprintln(io.err, "warning:", w)
+				fmt.Fprintln(std.err, "warning:", w)
 			}
-			_, err = fmt.Fprintf(io.out, "%s: ok (resources: %d, sinks: %d)\n", c.Path, len(c.Resources), len(c.Sinks))
+			_, err = fmt.Fprintf(std.out, "%s: ok (resources: %d, sinks: %d)\n", c.Path, len(c.Resources), len(c.Sinks))
 			return err
 		},
 	}
+	configFlags(cmd)
+	return cmd
 }

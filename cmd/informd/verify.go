@@ -1,107 +1,114 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"text/tabwriter"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/cmd/informd/internal/admin"
-	"github.com/informd/informd/cmd/informd/internal/config"
 )
 
-// errDiverged is the outcome of a verify that found something.
-var errDiverged = errors.New("what informd has announced and what the cluster holds are not the same; it has begun to announce the difference")
+// errDiverged is the outcome of a comparison with the cluster that found differences.
+var errDiverged = errors.New("the events that informd emitted and the objects of the cluster differ; informd emits the difference now")
 
-func verifyCommand() command {
-	return command{
-		name: "verify", summary: "have a running informd compare what it has announced with the cluster; exit code 1 if they differ",
-		long: `It asks the informd that runs with this config, through admin.socket, to list every
-resource, metadata only, and to compare that with what it has announced. What differs
-it begins to announce at once. A sample of objects is compared with etcd itself, which
-finds API servers whose watch cache is wrong.
+// errIncomplete is the outcome of a comparison that found no difference, but not everywhere.
+var errIncomplete = errors.New("informd could not compare every target; see ERROR")
 
-With --sink it reads the last event of each object in the destination of that sink instead,
-and compares it with what informd has announced. That is possible for a nats sink with
-jetstream: true. It names up to 20 objects, each with its uid and revision in the
-destination and in what was announced. What the destination lacks or holds in an older
-state comes with informd resnapshot --resource <resource> --sink <sink>. The last event of
-an object that does not exist stays in the stream: consumers remove the object at the
-synced event of that re-snapshot, and nats stream purge --subject removes the event.`,
-		examples: "informd verify -c config.yaml\ninformd verify --sink bus\ninformd verify --sink bus -o json",
-		exits:    "0 no difference, 1 there is one, or not every target could be compared, 2 wrong usage or config",
-		flags: func(flags *pflag.FlagSet) {
-			config.AddFlags(flags)
-			flags.String("sink", "", "name of the sink whose destination is compared; absent = the cluster is")
-			flags.StringP("output", "o", "table", "table or json: the answer of the running informd")
-		},
-		run: func(ctx context.Context, io streams, flags *pflag.FlagSet) error {
-			output := flags.Lookup("output").Value.String()
-			if output != "table" && output != "json" {
-				return misused("--output %q: table or json", output)
-			}
-			c, err := newClient(ctx, flags)
+func verifyCommand(std streams) *cobra.Command {
+	var sink string
+	var output *format
+	cmd := &cobra.Command{
+		Use: "verify", Short: "compare the events that a running informd emitted with the cluster", GroupID: operateGroup,
+		Long: `informd verify has a running informd list every resource, metadata only, and compare the
+list with the events that it emitted. informd emits the differences at once. It compares a
+sample of objects with etcd, which finds API servers with a wrong watch cache. Resources
+that the API server does not serve are skipped.
+
+With --sink, informd reads the last event of each object in the destination of this sink,
+and compares it with the events that it emitted. The sink must be a nats sink with
+jetstream: true. The output names up to 20 objects with their uid and resourceVersion. If
+the destination lacks objects or holds older states, run
+informd resnapshot <resource> --sink <sink>. The last event of an object that does not
+exist stays in the stream: consumers remove the object at the synced event of the
+re-snapshot, and nats stream purge --subject removes the event.`,
+		Example:     "informd verify -c config.yaml\ninformd verify --sink bus\ninformd verify --sink bus -o json",
+		Annotations: exitCodes("0 no difference, 1 a difference, or a target that could not be compared, 2 wrong usage or config"),
+		Args:        noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := newClient(cmd.Context(), cmd.Flags())
 			if err != nil {
 				return err
 			}
-			if sink := flags.Lookup("sink").Value.String(); sink != "" {
+			if sink != "" {
 				var verdict admin.SinkVerdict
-				if err := c.post(ctx, "/verify", url.Values{"sink": {sink}}, &verdict); err != nil {
+				if err := c.post(cmd.Context(), "/verify", url.Values{"sink": {sink}}, &verdict); err != nil {
 					return err
 				}
-				if output == "json" {
-					return errors.Join(sinkOutcome(&verdict), printJSON(io, &verdict))
-				}
-				return errors.Join(sinkOutcome(&verdict), printSinkVerdict(io, &verdict))
+				return errors.Join(sinkOutcome(&verdict), output.show(std.out, sinkVerdictShown(&verdict)))
 			}
 			var verdicts []admin.Verdict
-			if err := c.post(ctx, "/verify", nil, &verdicts); err != nil {
+			if err := c.post(cmd.Context(), "/verify", nil, &verdicts); err != nil {
 				return err
 			}
-			if output == "json" {
-				return errors.Join(outcome(verdicts), printJSON(io, verdicts))
-			}
-			return errors.Join(outcome(verdicts), printVerdicts(io, verdicts), printMismatches(io, verdicts))
+			return errors.Join(outcome(verdicts), output.show(std.out, verdictsShown(verdicts)))
 		},
 	}
+	serverFlag(cmd)
+	sinkFlag(cmd, &sink, "name of the sink whose destination is compared (default: the cluster is compared)")
+	output = outputFlag(cmd)
+	return cmd
 }
 
-// errIncomplete is the outcome of a verify that found nothing, but not everywhere.
-var errIncomplete = errors.New("not every target could be compared")
+// verdictsShown is the outcome per target; its names are those of targets that differ.
+func verdictsShown(verdicts []admin.Verdict) shown {
+	s := shown{document: verdicts, table: func(out io.Writer) error {
+		return errors.Join(printVerdicts(out, verdicts), printMismatches(out, verdicts))
+	}}
+	for _, v := range verdicts {
+		if v.Divergences > 0 || len(v.Mismatches) > 0 {
+			s.names = append(s.names, v.Target)
+		}
+	}
+	return s
+}
 
-func printJSON(io streams, v any) error {
-	e := json.NewEncoder(io.out)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+// sinkVerdictShown is the outcome of a sink; its names are those of objects that differ.
+func sinkVerdictShown(v *admin.SinkVerdict) shown {
+	s := shown{document: v, table: func(out io.Writer) error { return printSinkVerdict(out, v) }}
+	for _, d := range v.Examples {
+		s.names = append(s.names, d.Object)
+	}
+	return s
 }
 
 func sinkOutcome(v *admin.SinkVerdict) error {
 	switch {
 	case v.Divergences > 0:
-		return fmt.Errorf("the destination of sink %s holds other states than informd has announced; "+
-			"announce the objects to it again: informd resnapshot --resource <resource> --sink %s", visible(v.Sink), visible(v.Sink))
+		return fmt.Errorf("the destination of sink %s differs from the events that informd emitted; "+
+			"deliver the objects again: informd resnapshot <resource> --sink %s", visible(v.Sink), visible(v.Sink))
 	case v.Error != "":
 		return errIncomplete
 	}
 	return nil
 }
 
-func printSinkVerdict(io streams, v *admin.SinkVerdict) error {
-	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SINK\tOBJECTS\tDIVERGENCES\tERROR")
-	fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", visible(v.Sink), v.Objects, v.Divergences, visible(v.Error))
+func printSinkVerdict(out io.Writer, v *admin.SinkVerdict) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SINK\tOBJECTS IN SINK\tDIVERGENCES\tERROR")
+	fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", visible(v.Sink), v.Objects, v.Divergences, cmp.Or(visible(v.Error), "-"))
 	for i, d := range v.Examples {
 		if i == 0 {
-			fmt.Fprintln(table, "\nOBJECT\tPROBLEM\tSINK HOLDS\tANNOUNCED")
+			fmt.Fprintln(table, "\nOBJECT\tPROBLEM\tSINK HOLDS\tEMITTED")
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", visible(d.Object), visible(d.Problem), heldState(d.Held), heldState(d.Announced))
 	}
 	if more := v.Divergences - len(v.Examples); more > 0 {
-		fmt.Fprintf(table, "\n%d more objects differ.\n", more)
+		fmt.Fprintf(table, "\n%s.\n", number(more, "more object differs", "more objects differ"))
 	}
 	if v.Note != "" {
 		fmt.Fprintf(table, "\n%s\n", visible(v.Note))
@@ -137,18 +144,26 @@ func outcome(verdicts []admin.Verdict) (found error) {
 	return found
 }
 
-func printVerdicts(io streams, verdicts []admin.Verdict) error {
-	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+func printVerdicts(out io.Writer, verdicts []admin.Verdict) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "TARGET\tOBJECTS\tDIVERGENCES\tERROR")
 	for _, v := range verdicts {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", visible(v.Target), v.Objects, v.Divergences, visible(v.Error))
+		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", visible(v.Target), v.Objects, v.Divergences, cmp.Or(visible(v.Error), skipped(v.Skipped), "-"))
 	}
 	return table.Flush()
 }
 
-// printMismatches prints what API servers showed otherwise than etcd holds it.
-func printMismatches(io streams, verdicts []admin.Verdict) error {
-	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+// skipped says why a target was not compared, which is no error.
+func skipped(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return "skipped: " + visible(reason)
+}
+
+// printMismatches prints the objects that an API server shows differently from etcd.
+func printMismatches(out io.Writer, verdicts []admin.Verdict) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, v := range verdicts {
 		for i, m := range v.Mismatches {
 			if i == 0 {

@@ -1,24 +1,26 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 )
 
-const versionCommandName = "version"
-
-func versionCommand() command {
-	return command{
-		name: versionCommandName, summary: "print the version",
-		long:     "It prints the version of informd, that of Go, and the platform. 'informd --version' is the same.",
-		examples: "informd version",
-		exits:    "0",
-		run: func(_ context.Context, io streams, _ *pflag.FlagSet) error {
-			_, err := fmt.Fprintf(io.out, "informd %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+func versionCommand(std streams) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "print the version", GroupID: otherGroup,
+		Long: `informd version prints the version of informd, the version of Go, and the platform.
+'informd --version' prints the same.`,
+		Example: "informd version", Annotations: exitCodes("0 ok"),
+		Args: noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(std.out, versionLine())
 			return err
 		},
 	}
+}
+
+func versionLine() string {
+	return fmt.Sprintf("informd %s %s %s/%s", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -27,7 +27,7 @@ func Size(expression string) (int, error) {
 		return 0, err
 	}
 	if n := len(program.Inst); n > MaxSize {
-		return n, fmt.Errorf("it has %d steps, more than %d: write fewer or shorter repetitions", n, MaxSize)
+		return n, fmt.Errorf("the regular expression has %d steps, at most %d are allowed: write fewer or shorter repetitions", n, MaxSize)
 	}
 	return len(program.Inst), nil
 }

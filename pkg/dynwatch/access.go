@@ -122,16 +122,16 @@ func (t *target) review(ctx context.Context, r *reviews) (answered bool) {
 	defer end()
 	limited, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	if r.allowsAll(limited, t.clients.discovery.client, t.spec.attributes()) {
+	if r.allowsAll(limited, t.clients.Discovery.Client, t.spec.attributes()) {
 		return true
 	}
-	missing, err := missingVerbs(limited, t.clients.discovery.client, t.spec.attributes())
+	missing, err := missingVerbs(limited, t.clients.Discovery.Client, t.spec.attributes())
 	if err != nil {
-		t.logger.Debug("it is not known whether permissions are missing", "err", err)
+		t.logger.Debug("permissions not checked", "err", err)
 		return false
 	}
 	if t.status.setMissing(missing) {
-		t.logger.Warn("permissions are missing: apply what `informd rbac` prints for the config",
+		t.logger.Error("permissions missing; apply the output of `informd rbac`",
 			"verbs", missing, "namespace", cmp.Or(t.spec.namespace, anyNamespace))
 	}
 	return true

@@ -53,8 +53,8 @@ func listen(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) (*rig, *out
 // Of what is logged about permissions: the line for people, and the one for who
 // looks closer.
 const (
-	missingLine  = "level=WARN msg=\"permissions are missing: apply what `informd rbac` prints for the config\""
-	unknownDebug = `level=DEBUG msg="it is not known whether permissions are missing"`
+	missingLine  = "level=ERROR msg=\"permissions missing; apply the output of `informd rbac`\""
+	unknownDebug = `level=DEBUG msg="permissions not checked"`
 )
 
 func TestMissingVerbsAreNamedOnceAndGrantedVerbsHeal(t *testing.T) {
@@ -186,7 +186,7 @@ func TestNothingMissingIsNoNews(t *testing.T) {
 	r.caughtUp()
 	r.eventually("two questions", func() bool { return api.requestsWith("selfsubjectaccessreviews") == 2 })
 	r.manager.Close()
-	if got := append(out.with("permissions"), out.with("level=WARN")...); len(got) > 0 {
+	if got := slices.Concat(out.with("permissions"), out.with("level=WARN"), out.with("level=ERROR")); len(got) > 0 {
 		t.Errorf("logged %q", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 )
 
 // An audit compares the index with a list while the watch stays open. Nothing
@@ -30,7 +31,7 @@ const (
 
 var (
 	// errDiverged: an audit has found a difference; a reconcile comes next.
-	errDiverged = errors.New("the watch has left something out")
+	errDiverged = errors.New("the watch missed events")
 	// errAbandoned: an audit did not come to its end.
 	errAbandoned = errors.New("the watch ended during the audit")
 )
@@ -41,8 +42,8 @@ type AuditResult struct {
 	// Revision is that of the list, Objects how many it held.
 	Revision uint64
 	Objects  int
-	// Divergences counts the objects that were not in the stream as they are in
-	// the cluster. A reconcile that makes up for them follows by itself.
+	// Divergences counts the objects whose state in the stream differs from the cluster. The
+	// target reconciles after an audit that found some.
 	Divergences int
 	// Mismatches are objects of a sample that the API server showed otherwise than etcd
 	// holds them.
@@ -138,7 +139,7 @@ func (a *audit) list(ctx context.Context, source *source) {
 		a.err = a.sample.compare(ctx, source, a.rv)
 	}
 	if a.err == nil {
-		a.err = source.clients.identity.check(ctx)
+		a.err = source.clients.Identity.Check(ctx)
 	}
 }
 
@@ -181,17 +182,17 @@ func (t *target) auditPage(page []difference, more bool) {
 	a := t.audits.running
 	for _, d := range page {
 		a.objects++
-		e := t.index.get(d.namespace, d.name)
+		e := t.index.Get(d.namespace, d.name)
 		if e != nil {
-			e.sweep = a.number
+			e.Sweep = a.number
 		}
-		if e != nil && t.index.isUID(e, d.uid) && t.index.known(e) < d.rv && d.rv <= t.audits.began && t.mayHaveHeldBack(e, d.rv) {
+		if e != nil && t.index.IsUID(e, d.uid) && t.index.Newest(e) < d.rv && d.rv <= t.audits.began && t.mayHaveHeldBack(e, d.rv) {
 			if a.unseen++; a.unseen > auditUnseen {
 				continue
 			}
 		}
-		if e == nil || t.index.known(e) < d.rv || !t.index.isUID(e, d.uid) && e.rv <= d.rv ||
-			t.index.contradicts(e, d.uid, d.rv, math.MaxUint64) {
+		if e == nil || t.index.Newest(e) < d.rv || !t.index.IsUID(e, d.uid) && e.RV <= d.rv ||
+			t.index.Contradicts(e, d.uid, d.rv, math.MaxUint64) {
 			t.suspectOf(d)
 		}
 	}
@@ -202,9 +203,9 @@ func (t *target) auditPage(page []difference, more bool) {
 	if a.err != nil {
 		return
 	}
-	for e := range t.index.all() {
-		if e.sweep != a.number && e.rv <= a.rv {
-			t.suspectOf(difference{namespace: t.index.namespace(e), name: t.index.name(e)})
+	for e := range t.index.All() {
+		if e.Sweep != a.number && e.RV <= a.rv {
+			t.suspectOf(difference{namespace: t.index.Namespace(e), name: t.index.Name(e)})
 		}
 	}
 }
@@ -215,7 +216,7 @@ func (t *target) suspectOf(d difference) {
 		a.more++
 		return
 	}
-	a.suspects[key(d.namespace, d.name)] = d
+	a.suspects[index.Key(d.namespace, d.name)] = d
 }
 
 // conclude ends the audit that is under way once its list is there and the watch
@@ -242,7 +243,8 @@ func (t *target) conclude(ctx context.Context) error {
 	t.endAudit(diverged+a.repaired, err)
 	switch {
 	case err == nil && diverged > 0:
-		t.logger.Error("audit: a list makes up for what was left out", "divergences", diverged, "from", t.audits.clean)
+		t.logger.Error("audit found divergence; reconciling", "count", diverged, "from", t.audits.clean,
+			"next", "report it with the log lines of the objects")
 		t.lost = &lost{phase: reconciling, from: t.audits.clean, reason: reasonAudit}
 		return errDiverged
 	case err == nil:
@@ -279,12 +281,12 @@ func (t *target) verdict(ctx context.Context, a *audit) (diverged int, err error
 			continue
 		}
 		if diverged++; diverged <= auditLines {
-			t.logger.Error("audit: the stream is not what the cluster holds",
+			t.logger.Error("audit found a divergent object",
 				"namespace", d.namespace, "name", d.name, "resource_version", d.rv, "uid", d.uid)
 		}
 	}
 	if diverged == 0 && a.more > 0 {
-		return 0, fmt.Errorf("%d objects differed while it ran, too many to tell", len(a.suspects)+a.more)
+		return 0, fmt.Errorf("%d objects differed during the audit: too many to check", len(a.suspects)+a.more)
 	}
 	return diverged, nil
 }
@@ -294,10 +296,10 @@ func (t *target) verdict(ctx context.Context, a *audit) (diverged int, err error
 // right as of now.
 func (t *target) diverges(ctx context.Context, a *audit, d difference) (bool, error) {
 	t.status.beatNow()
-	e := t.index.get(d.namespace, d.name)
-	older := t.index.contradicts(e, d.uid, d.rv, a.rv)
+	e := t.index.Get(d.namespace, d.name)
+	older := t.index.Contradicts(e, d.uid, d.rv, a.rv)
 	switch {
-	case e != nil && (e.rv > a.rv || t.index.isUID(e, d.uid) && t.index.known(e) >= d.rv && !older):
+	case e != nil && (e.RV > a.rv || t.index.IsUID(e, d.uid) && t.index.Newest(e) >= d.rv && !older):
 		return false, nil
 	case e == nil && d.rv == 0:
 		return false, nil
@@ -323,14 +325,14 @@ func (t *target) diverges(ctx context.Context, a *audit, d difference) (bool, er
 }
 
 // differs reports whether the index holds another state of an object than etcd does.
-func (t *target) differs(e *entry, o *frame.Object, there bool) bool {
-	if !there || !t.index.isUID(e, o.UID) {
+func (t *target) differs(e *index.Entry, o *frame.Object, there bool) bool {
+	if !there || !t.index.IsUID(e, o.UID) {
 		return true
 	}
-	if o.ResourceVersion > e.rv && t.unchanged(e, o) {
+	if o.ResourceVersion > e.RV && t.unchanged(e, o) {
 		t.heldBack(e, o.ResourceVersion) // by the process before this one
 	}
-	return o.ResourceVersion != t.index.known(e)
+	return o.ResourceVersion != t.index.Newest(e)
 }
 
 // endAudit tells whoever waits how the audit went.
@@ -340,11 +342,11 @@ func (t *target) endAudit(diverged int, err error) {
 	r.stop()
 	a.running = nil
 	if err != nil {
-		t.logger.Warn("audit without an outcome", "err", err)
+		t.logger.Warn("audit incomplete; the next one runs on schedule", "err", err)
 	} else {
 		t.status.audited(diverged)
 	}
-	a.answer(AuditResult{Target: t.name, Revision: r.rv, Objects: r.objects, Divergences: diverged, Mismatches: r.mismatches(t.clients.config.Host), Err: err})
+	a.answer(AuditResult{Target: t.name, Revision: r.rv, Objects: r.objects, Divergences: diverged, Mismatches: r.mismatches(t.clients.Config.Host), Err: err})
 }
 
 func (a *audits) answer(r AuditResult) {
@@ -359,8 +361,8 @@ func (a *audits) answer(r AuditResult) {
 func (t *target) abandonAudit() {
 	a := &t.audits
 	if a.running != nil {
-		t.logger.Warn("audit interrupted by the end of the watch; it begins again with the next watch",
-			"objects", a.running.objects, "differing", len(a.running.suspects)+a.running.more)
+		t.logger.Info("watch ended during an audit; restarting the audit",
+			"count", a.running.objects, "differing", len(a.running.suspects)+a.running.more)
 		a.running.stop()
 		a.running = nil
 		if t.timing.audit > 0 {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // informd announces a deletion only on the word of an authority. These are all of them:
@@ -36,59 +36,6 @@ import (
 // a document of another kind, or a definition that exists and serves no version: the
 // objects are in etcd still.
 
-// unconfirmed is an [errNotServed] that only a 404 says. No document confirms it, so the
-// objects stay known.
-type unconfirmed struct {
-	why string
-	// outage: the list of groups cannot be read either.
-	outage bool
-}
-
-// Error says which 404 it was, and what does not confirm it.
-func (u *unconfirmed) Error() string { return fmt.Sprintf("%v, unconfirmed: %s", errNotServed, u.why) }
-
-// Unwrap returns errNotServed.
-func (*unconfirmed) Unwrap() error { return errNotServed }
-
-func isUnconfirmed(err error) bool {
-	_, is := errors.AsType[*unconfirmed](err)
-	return is
-}
-
-// isOutage reports whether err is an [unconfirmed] of an API server that does not list its
-// groups either.
-func isOutage(err error) bool {
-	u, is := errors.AsType[*unconfirmed](err)
-	return is && u.outage
-}
-
-// groupAbsent says what a 404 for a group means: errNotServed if the API server lists
-// its groups without it, else an [unconfirmed].
-func (d *discovery) groupAbsent(ctx context.Context, group string) error {
-	names, err := d.groupNames(ctx)
-	switch {
-	case err != nil:
-		return &unconfirmed{fmt.Sprintf("the API server answers 404 for group %q, and its list of groups cannot be read: %v", group, err), true}
-	case slices.Contains(names, group):
-		return &unconfirmed{why: fmt.Sprintf("the API server answers 404 for group %q and lists it among its groups", group)}
-	default:
-		return fmt.Errorf("%w: the API server has no group %q", errNotServed, group)
-	}
-}
-
-// groupNames lists the groups but the core group.
-func (d *discovery) groupNames(ctx context.Context) ([]string, error) {
-	var all metav1.APIGroupList
-	if err := d.get(ctx, "APIGroupList", &all, "/apis"); err != nil {
-		return nil, err
-	}
-	names := make([]string, 0, len(all.Groups))
-	for i := range all.Groups {
-		names = append(names, all.Groups[i].Name)
-	}
-	return names, nil
-}
-
 // ruling is what the authorities say of a resource that discovery does not list.
 type ruling struct {
 	// after is how long all rulings must have been like this one.
@@ -110,27 +57,27 @@ func (t *target) rule(ctx context.Context) ruling {
 	exists, rv, err := t.served.definition(ctx, name)
 	switch {
 	case err == nil && exists:
-		return ruling{open: "its CustomResourceDefinition exists"}
+		return ruling{open: "the CustomResourceDefinition of the resource exists"}
 	case err == nil && t.nudge.custom.Load():
 		return ruling{after: t.timing.unserved, at: rv}
 	case err == nil, apierrors.IsForbidden(err):
 		return t.ruleElsewhere(ctx)
 	}
-	if absent := t.clients.discovery.groupAbsent(ctx, customResourceDefinitions().Group); errors.Is(absent, errNotServed) && !isUnconfirmed(absent) {
+	if absent := t.clients.Discovery.GroupAbsent(ctx, customResourceDefinitions().Group); errors.Is(absent, kube.ErrNotServed) && !kube.IsUnconfirmed(absent) {
 		return t.ruleElsewhere(ctx) // this API server has no custom resources
 	}
-	return ruling{open: fmt.Sprintf("its CustomResourceDefinition cannot be read: %v", err)}
+	return ruling{open: fmt.Sprintf("the CustomResourceDefinition of the resource is unreadable: %v", err)}
 }
 
 // ruleElsewhere asks over a new connection, which can reach another API server. During an
 // upgrade one of two API servers can lack a group.
 func (t *target) ruleElsewhere(ctx context.Context) ruling {
-	_, err := resolve(ctx, t.clients.fresh, t.spec)
+	_, err := resolve(ctx, t.clients.Fresh, t.spec)
 	switch {
-	case err == nil, !errors.Is(err, errNotServed):
-		return ruling{open: fmt.Sprintf("another connection does not confirm it (%v)", err)}
-	case isUnconfirmed(err):
-		return ruling{open: "another connection does not confirm it: " + err.Error()}
+	case err == nil, !errors.Is(err, kube.ErrNotServed):
+		return ruling{open: fmt.Sprintf("another connection does not confirm the removal (%v)", err)}
+	case kube.IsUnconfirmed(err):
+		return ruling{open: "another connection does not confirm the removal: " + err.Error()}
 	}
 	return ruling{after: t.timing.withdrawn, last: true}
 }
@@ -148,10 +95,10 @@ func (t *target) ruleLast(ctx context.Context, denial error) (open string) {
 	case err == nil, apierrors.IsForbidden(err):
 		return ""
 	}
-	if absent := t.clients.discovery.groupAbsent(ctx, apiServices().Group); errors.Is(absent, errNotServed) && !isUnconfirmed(absent) {
+	if absent := t.clients.Discovery.GroupAbsent(ctx, apiServices().Group); errors.Is(absent, kube.ErrNotServed) && !kube.IsUnconfirmed(absent) {
 		return ""
 	}
-	return fmt.Sprintf("its APIServices cannot be read: %v", err)
+	return fmt.Sprintf("the APIServices of the group are unreadable: %v", err)
 }
 
 // definition asks etcd whether a CustomResourceDefinition exists, and returns the

@@ -178,13 +178,13 @@ func TestAuthorities(t *testing.T) {
 		// they end.
 		reason string
 	}{
-		"its definition exists": {func(*fakeAPI) {}, "its CustomResourceDefinition exists"},
+		"its definition exists": {func(*fakeAPI) {}, "the CustomResourceDefinition of the resource exists"},
 		"its definition is gone": {func(f *fakeAPI) {
 			f.remove(customDefinitions, "things.example.com")
 		}, ""},
 		"definitions cannot be read for an error": {func(f *fakeAPI) {
 			f.do(func() { f.definitions.code = 503 })
-		}, "its CustomResourceDefinition cannot be read"},
+		}, "the CustomResourceDefinition of the resource is unreadable"},
 		"definitions must not be read": {forbid, ""},
 	}
 	for name, c := range cases {

@@ -82,7 +82,8 @@ func (t *target) awaitReaders(ctx context.Context, events []event.Event) (int, e
 	a.left, a.used, a.waited = a.left-waited, a.used+waited, a.waited+waited
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		a.left = 0
-		t.logger.Warn("history waits for no sink any more until the watch has caught up", "waited", a.used)
+		// The log has named its readers that are behind.
+		t.logger.Debug("recovered history no longer waits for sinks", "waited", a.used.Round(time.Millisecond))
 		return len(events), nil
 	}
 	return n, err

@@ -32,7 +32,7 @@ func (t *target) rests(q *quiet) bool {
 	if q.unequal || t.lost != nil || len(t.undecided) > 0 || t.progress.stuck > 0 {
 		return false
 	}
-	pages := t.index.len()/pageSize + 1
+	pages := t.index.Len()/pageSize + 1
 	every := min(time.Duration(pages)*t.timing.silence/calmPages, calmSilences*t.timing.silence)
 	return time.Since(t.calm.listed) < every-t.timing.silence/2 // else it would be one silence later
 }

@@ -11,6 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // catalog is everything that the API server serves, as discovery says. It is read
@@ -125,16 +127,16 @@ const freshnessStale = "Stale"
 
 // readCatalog asks for everything that is served. What cannot be found out is as it
 // was before, which is nil the first time. An error means that nothing is known.
-func readCatalog(ctx context.Context, c *clients, before *catalog) (next *catalog, err error) {
-	g := newGuard(ctx)
-	defer g.close()
-	defer func() { err = g.explain(err) }()
+func readCatalog(ctx context.Context, c *kube.Clients, before *catalog) (next *catalog, err error) {
+	g := kube.NewGuard(ctx)
+	defer g.Close()
+	defer func() { err = g.Explain(err) }()
 	if before == nil {
 		before = &catalog{}
 	}
 	next = &catalog{byName: make(map[string]int)}
 	for _, path := range []string{"/api", "/apis"} {
-		groups, err := c.discovery.groups(g.ctx, path)
+		groups, err := groupsOf(g.Context, c.Discovery, path)
 		if err != nil {
 			return nil, err
 		}
@@ -143,15 +145,15 @@ func readCatalog(ctx context.Context, c *clients, before *catalog) (next *catalo
 	for i := range next.groups {
 		next.byName[next.groups[i].name] = i
 	}
-	next.complete(g.ctx, c, before)
-	next.compareStorages(g.ctx, c, before)
+	next.complete(g.Context, c, before)
+	next.compareStorages(g.Context, c, before)
 	return next, nil
 }
 
-// groups reads the groups below a path. The versions of an API server that lists no
+// groupsOf reads the groups below a path. The versions of an API server that lists no
 // more than their names have nil resources.
-func (d *discovery) groups(ctx context.Context, path string) ([]offeredGroup, error) {
-	body, err := d.client.Get().MaxRetries(0).AbsPath(path).SetHeader("Accept", aggregated).Do(ctx).Raw()
+func groupsOf(ctx context.Context, d *kube.Discovery, path string) ([]offeredGroup, error) {
+	body, err := d.Client.Get().MaxRetries(0).AbsPath(path).SetHeader("Accept", aggregated).Do(ctx).Raw()
 	if err != nil {
 		return nil, fmt.Errorf("get API groups: %w", err)
 	}
@@ -176,7 +178,7 @@ func (d *discovery) groups(ctx context.Context, path string) ([]offeredGroup, er
 	}
 	for _, group := range doc.Groups {
 		g := offeredGroup{name: group.Name}
-		for _, version := range versionsOf(&group) {
+		for _, version := range kube.VersionsOf(&group) {
 			g.versions = append(g.versions, offeredVersion{name: version})
 		}
 		groups = append(groups, g)
@@ -193,7 +195,7 @@ func watchable(verbs []string) bool {
 
 // complete asks for the versions of which only the name is known, and puts what was
 // known before in place of what could not be found out.
-func (c *catalog) complete(ctx context.Context, from *clients, before *catalog) {
+func (c *catalog) complete(ctx context.Context, from *kube.Clients, before *catalog) {
 	var asking sync.WaitGroup
 	for _, g := range c.groups {
 		for i := range g.versions {
@@ -214,9 +216,9 @@ func (c *catalog) complete(ctx context.Context, from *clients, before *catalog) 
 }
 
 // ask reads the version's own document.
-func (v *offeredVersion) ask(ctx context.Context, from *clients, group string) {
-	defer from.pace.begin(ctx)()
-	list, err := resourcesOf(ctx, from.discovery, schema.GroupVersion{Group: group, Version: v.name})
+func (v *offeredVersion) ask(ctx context.Context, from *kube.Clients, group string) {
+	defer from.Pace.Begin(ctx)()
+	list, err := kube.ResourcesOf(ctx, from.Discovery, schema.GroupVersion{Group: group, Version: v.name})
 	v.stale, v.resources = err != nil, make(map[string]offered)
 	for _, r := range list {
 		if !strings.Contains(r.Name, "/") { // a subresource
@@ -249,7 +251,7 @@ func (m member) offered() offered { return m.version.resources[m.name.Resource] 
 // compareStorages finds the resources that are served in two groups, as Events are:
 // each would be watched twice. Only those that have the same name and kind are asked
 // about, since nearly all have not.
-func (c *catalog) compareStorages(ctx context.Context, from *clients, before *catalog) {
+func (c *catalog) compareStorages(ctx context.Context, from *kube.Clients, before *catalog) {
 	for _, namesakes := range c.namesakes() {
 		if len(namesakes) > 1 {
 			namesakes = askStorages(ctx, from, before, namesakes)
@@ -297,7 +299,7 @@ func (c *catalog) namesakes() [][]member {
 // askStorages finds out how namesakes are stored. One of which that cannot be found
 // out is left out: better not watched yet than twice. If that is the first, which is
 // to be preferred to the others, all are.
-func askStorages(ctx context.Context, from *clients, before *catalog, namesakes []member) []member {
+func askStorages(ctx context.Context, from *kube.Clients, before *catalog, namesakes []member) []member {
 	known := true
 	for _, m := range namesakes {
 		o, ok := before.resources(m.name.Group, m.version.name)[m.name.Resource]

@@ -6,6 +6,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/change"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -32,13 +33,13 @@ func (c Changes) any() bool { return c != Changes{} }
 
 // beside gathers what an event has beside its object, before the index takes note of
 // the event: e is still what was announced last. The event is complete but for that.
-func (t *target) beside(ctx context.Context, ev *event.Event, e *entry, o *frame.Object) ([]event.Member, error) {
+func (t *target) beside(ctx context.Context, ev *event.Event, e *index.Entry, o *frame.Object) ([]event.Member, error) {
 	members, err := t.changesSince(ctx, ev, e)
 	return append(members, t.members(ctx, ev.Op, o)...), err
 }
 
 // changesSince says how the event's object has changed since the one before.
-func (t *target) changesSince(ctx context.Context, ev *event.Event, e *entry) (members []event.Member, err error) {
+func (t *target) changesSince(ctx context.Context, ev *event.Event, e *index.Entry) (members []event.Member, err error) {
 	asked := *t.asked.Load()
 	if ev.Op != event.Modified || !asked.any() {
 		return nil, nil
@@ -68,24 +69,24 @@ func (t *target) changesSince(ctx context.Context, ev *event.Event, e *entry) (m
 // unpaired counts an event whose object before is not known.
 func (t *target) unpaired() {
 	if t.status.unpaired.Add(1) == 1 {
-		t.logger.Warn("the object before a change is not known, so its event does not say what has changed; the first of its kind, the others are only counted")
+		t.logger.Warn("previous object unknown; event lists no changes", "next", "none: later events of this kind are counted, and not logged")
 	}
 }
 
 // before is the object in the last event of the entry's, as that event has it, nil if
 // it is not known.
-func (t *target) before(ctx context.Context, e *entry) ([]byte, error) {
+func (t *target) before(ctx context.Context, e *index.Entry) ([]byte, error) {
 	if !t.options.LogKeeps {
-		return t.index.states.get(e), nil
+		return t.index.LastState(e), nil
 	}
 	for i := range slices.Backward(t.pending.events) {
-		if p := &t.pending.events[i]; !p.Op.Control() && t.index.isUID(e, p.UID) {
+		if p := &t.pending.events[i]; !p.Op.Control() && t.index.IsUID(e, p.UID) {
 			return p.Object(), nil // on its way to the log
 		}
 	}
-	of := t.event(event.Modified, t.index.names(e), false)
+	of := t.event(event.Modified, t.index.ID(e), false)
 	last, ok, err := t.lastKnown(ctx, &of)
-	if err != nil || !ok || last.Op.Ends() || last.ResourceVersion != e.rv || last.Epoch != e.epoch {
+	if err != nil || !ok || last.Op.Ends() || last.ResourceVersion != e.RV || last.Epoch != e.Epoch {
 		return nil, err
 	}
 	return last.Object(), nil
@@ -94,19 +95,19 @@ func (t *target) before(ctx context.Context, e *entry) ([]byte, error) {
 // forgetStates lets go of the objects that were kept, if they are not asked for any more.
 func (t *target) forgetStates() {
 	if !t.asked.Load().any() {
-		t.index.states.clear()
+		t.index.ClearLastStates()
 	}
 }
 
 // keepState keeps the object of an event as the one before the next, if that will be
 // asked for and the log does not keep it.
-func (t *target) keepState(ev *event.Event, e *entry) {
+func (t *target) keepState(ev *event.Event, e *index.Entry) {
 	switch {
 	case t.options.LogKeeps:
 		return
 	case !t.asked.Load().any():
-		t.index.states.clear()
+		t.index.ClearLastStates()
 	default:
-		t.index.states.put(e, ev.Object())
+		t.index.SetLastState(e, ev.Object())
 	}
 }

@@ -91,7 +91,7 @@ func TestChanges(t *testing.T) {
 			}
 			for _, e := range r.log.all() {
 				if e.Name == "x" && e.ResourceVersion == 103 {
-					want := `{"old":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x","namespace":"a","uid":"uid-1","resourceVersion":"101","labels":{"on":"1"}},"spec":{"rev":101}},` +
+					want := `{"oldObject":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x","namespace":"a","uid":"uid-1","resourceVersion":"101","labels":{"on":"1"}},"spec":{"rev":101}},` +
 						`"changed":["metadata.labels.on","spec.rev"],` +
 						`"patch":[{"op":"replace","path":"/metadata/resourceVersion","value":"103"},{"op":"replace","path":"/metadata/labels/on","value":"2"},{"op":"replace","path":"/spec/rev","value":103}],` +
 						`"object":{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x","namespace":"a","uid":"uid-1","resourceVersion":"103","labels":{"on":"2"}},"spec":{"rev":103}}}`
@@ -110,12 +110,12 @@ func TestChanges(t *testing.T) {
 // TestChangesAsked: an entry gets what it asks for, in one order.
 func TestChangesAsked(t *testing.T) {
 	for want, asked := range map[string]dynwatch.Changes{
-		"object":             {},
-		"old object":         {Old: true},
-		"changed object":     {Paths: true},
-		"patch object":       {Patch: true},
-		"old patch object":   {Old: true, Patch: true},
-		"old changed object": {Paths: true, Old: true},
+		"object":                   {},
+		"oldObject object":         {Old: true},
+		"changed object":           {Paths: true},
+		"patch object":             {Patch: true},
+		"oldObject patch object":   {Old: true, Patch: true},
+		"oldObject changed object": {Paths: true, Old: true},
 	} {
 		api := newFakeAPI(t)
 		api.put("a", "x", "1")

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // watchServer is an API server whose watches bring nothing and do not end by themselves.
@@ -64,16 +65,16 @@ func onlyHTTP2() *tls.Config {
 // watching opens watches that a test ends.
 type watching struct {
 	t       *testing.T
-	clients *clients
+	clients *kube.Clients
 }
 
 func (s *watchServer) watching(t *testing.T) *watching {
 	t.Helper()
-	c, err := newClients(&rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, slog.New(slog.DiscardHandler))
+	c, err := kube.NewClients(&rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.close)
+	t.Cleanup(c.Close)
 	return &watching{t, c}
 }
 
@@ -120,22 +121,22 @@ func TestWatchesApart(t *testing.T) {
 	w := s.watching(t)
 	w.open(Metadata)
 	s.expect(t, 0, 1)
-	ends := make([]func(), 0, apartWatches)
-	for range apartWatches {
+	ends := make([]func(), 0, kube.ApartWatches)
+	for range kube.ApartWatches {
 		ends = append(ends, w.open(Full))
 	}
 	w.open(Full)
-	s.expect(t, apartWatches, 2)
+	s.expect(t, kube.ApartWatches, 2)
 	ends[3]()
-	s.expect(t, apartWatches-1, 2)
-	for deadline := time.Now().Add(10 * time.Second); len(w.clients.slots) == apartWatches; { // it is given back a little later
+	s.expect(t, kube.ApartWatches-1, 2)
+	for deadline := time.Now().Add(10 * time.Second); len(w.clients.Slots) == kube.ApartWatches; { // it is given back a little later
 		if time.Now().After(deadline) {
 			t.Fatal("a watch that has ended keeps its place")
 		}
 		<-time.After(time.Millisecond)
 	}
 	w.open(Full)
-	s.expect(t, apartWatches, 2)
+	s.expect(t, kube.ApartWatches, 2)
 }
 
 // TestWatchesShareWhereTheyMust: where nothing but HTTP/2 goes through, watches do.
@@ -146,8 +147,8 @@ func TestWatchesShareWhereTheyMust(t *testing.T) {
 		w.open(Full)
 	}
 	s.expect(t, 0, 3)
-	if len(w.clients.slots) > 1 {
-		t.Errorf("%d watches have tried a connection of their own, want one", len(w.clients.slots))
+	if len(w.clients.Slots) > 1 {
+		t.Errorf("%d watches have tried a connection of their own, want one", len(w.clients.Slots))
 	}
 	// A server that is away is no such place.
 	other := newWatchServer(t, false)
@@ -160,8 +161,8 @@ func TestWatchesShareWhereTheyMust(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := src.watch(ctx, 1, false); err == nil || gone.clients.shareUntil.Load() != 0 {
-		t.Errorf("a watch of a server that is away: %v, and watches share until %d", err, gone.clients.shareUntil.Load())
+	if _, err := src.watch(ctx, 1, false); err == nil || gone.clients.ShareUntil.Load() != 0 {
+		t.Errorf("a watch of a server that is away: %v, and watches share until %d", err, gone.clients.ShareUntil.Load())
 	}
 }
 
@@ -210,24 +211,24 @@ func TestListsApart(t *testing.T) {
 	}{
 		"Apart":         {mode: Full, want: [3]int64{1: 2}},
 		"Metadata":      {mode: Metadata, want: [3]int64{2: 2}},
-		"Full":          {mode: Full, taken: apartLists, want: [3]int64{2: 2}},
+		"Full":          {mode: Full, taken: kube.ApartLists, want: [3]int64{2: 2}},
 		"OnlyHTTP2":     {mode: Full, refuse: true, want: [3]int64{2: 2}},
 		"BreaksOffThen": {mode: Full, cut: true, fails: 1, want: [3]int64{1: 1, 2: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newListServer(t, test.cut, test.refuse)
-			c, err := newClients(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, slog.New(slog.DiscardHandler))
+			c, err := kube.NewClients(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(c.close)
+			t.Cleanup(c.Close)
 			gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 			s, err := newSource(spec{version: "v1", resource: "pods", mode: test.mode}, resolved{gvr: gvr, kind: "Pod"}, c, nil, noShape, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for range test.taken {
-				c.lists <- struct{}{}
+				c.Lists <- struct{}{}
 			}
 			for i := range test.fails + 2 {
 				seen := 0
@@ -239,8 +240,8 @@ func TestListsApart(t *testing.T) {
 			if got := [3]int64{1: server.lists[1].Load(), 2: server.lists[2].Load()}; got != test.want {
 				t.Errorf("lists by version of HTTP: %v, want %v", got, test.want)
 			}
-			if len(c.lists) != test.taken {
-				t.Errorf("%d places are taken, want %d", len(c.lists), test.taken)
+			if len(c.Lists) != test.taken {
+				t.Errorf("%d places are taken, want %d", len(c.Lists), test.taken)
 			}
 		})
 	}

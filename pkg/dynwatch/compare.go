@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // bodiesByName is up to how many differing objects are fetched one by one after
@@ -45,9 +46,9 @@ type difference struct {
 func (t *target) differences(ctx context.Context, s *sweep) (differing []difference, rv uint64, err error) {
 	rv, err = t.source.listMetadata(ctx, s.at, func(m listed) error {
 		t.status.progressNow()
-		e := t.index.get(m.namespace, m.name)
+		e := t.index.Get(m.namespace, m.name)
 		if e != nil {
-			e.sweep = s.number
+			e.Sweep = s.number
 		}
 		d := difference(m)
 		s.against.note(t.index, e, d)
@@ -58,7 +59,7 @@ func (t *target) differences(ctx context.Context, s *sweep) (differing []differe
 			}
 		}
 		fromWatch := s.horizon != 0 && m.rv > s.horizon
-		if !fromWatch && !t.isPast(e, m.namespace, m.name, m.uid, m.rv) && (e == nil || !t.index.isUID(e, m.uid) || m.rv > t.index.known(e)) {
+		if !fromWatch && !t.isPast(e, m.namespace, m.name, m.uid, m.rv) && (e == nil || !t.index.IsUID(e, m.uid) || m.rv > t.index.Newest(e)) {
 			differing = append(differing, d)
 		}
 		return nil
@@ -66,9 +67,9 @@ func (t *target) differences(ctx context.Context, s *sweep) (differing []differe
 	if err == nil {
 		since := time.Now()
 		if s.inRow {
-			since = since.Add(-identityShared)
+			since = since.Add(-kube.IdentityShared)
 		}
-		err = t.clients.identity.checkSince(ctx, since)
+		err = t.clients.Identity.CheckSince(ctx, since)
 	}
 	if err == nil {
 		err = t.checkHistory(ctx, &s.against, rv)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -91,9 +92,9 @@ func (s *failingServer) target(t *testing.T, log Log, older int) *target {
 		t.Fatal(err)
 	}
 	for i := range s.pods {
-		e := of.index.put(names{"a", "p" + strconv.Itoa(i), "u" + strconv.Itoa(i)})
-		if e.rv = uint64(i) + 1; i >= s.pods-older {
-			e.rv--
+		e := of.index.Put(index.ID{Namespace: "a", Name: "p" + strconv.Itoa(i), UID: "u" + strconv.Itoa(i)})
+		if e.RV = uint64(i) + 1; i >= s.pods-older {
+			e.RV--
 		}
 	}
 	return of

@@ -18,7 +18,7 @@ import (
 
 // errReadAhead: a frame was read, and not rendered, before its namespace came to be
 // covered. The watch is opened again from the cursor and brings it once more.
-var errReadAhead = errors.New("a frame was read before its namespace was covered")
+var errReadAhead = errors.New("a frame was read before its namespace matched")
 
 // coverage are the namespaces that a target covers by their labels, as far as its
 // own stream has come. The watch of the Namespaces and that of the objects are two
@@ -152,8 +152,8 @@ func (t *target) awaitNamespaces(ctx context.Context) error {
 	c.turning, c.doubtful = make(map[string]struct{}), make(map[string]struct{})
 	c.skipped = make(map[string]uint64)
 	c.due = true
-	for e := range t.index.all() {
-		c.ahead = max(c.ahead, e.rv)
+	for e := range t.index.All() {
+		c.ahead = max(c.ahead, e.RV)
 	}
 	for _, rv := range t.ended {
 		c.ahead = max(c.ahead, rv)

@@ -292,7 +292,7 @@ func TestNamespacesThatMayNotBeListed(t *testing.T) {
 	api.put("team-a", "one", "")
 	api.refuseNamespaces(403, forEver)
 	r := start(t, api, labelled())
-	if s := r.state(dynwatch.Forbidden); !strings.Contains(s.Reason, "namespaceSelector: namespaces cannot be followed: list: ") {
+	if s := r.state(dynwatch.Forbidden); !strings.Contains(s.Reason, "namespaceSelector: namespaces are unreadable: list: ") {
 		t.Errorf("reason %q", s.Reason)
 	}
 	api.admitNamespaces()
@@ -540,7 +540,7 @@ func TestNamespacesOfAClusterScopedResource(t *testing.T) {
 		}
 	})
 	r := start(t, api, labelled())
-	want := "cannot be watched: it is cluster-scoped, remove namespaces, excludeNamespaces and namespaceSelector from its entry"
+	want := "cannot be watched: the resource is cluster-scoped; remove namespaces, excludeNamespaces and namespaceSelector from its entry"
 	if s := r.state(dynwatch.Degraded); s.Reason != want {
 		t.Errorf("reason %q", s.Reason)
 	}

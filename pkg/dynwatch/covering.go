@@ -11,11 +11,10 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// Covering returns a function that says whether what an event is about, an object or a
-// target, is one of the wanted resources and in one of its namespaces, as far as names
-// tell: it asks nobody, neither what is served or allowed nor for labels. The function
-// may be called concurrently. If the wanted set is not valid the error names every
-// fault.
+// Covering returns a function that reports whether the object or target of an event is in
+// the wanted set: its resource, and its namespace by name. The function does not contact an
+// API server, so it ignores discovery, permissions and labels. It may be called
+// concurrently. If the wanted set is not valid, the error names every fault.
 func Covering(wanted []Resource) (func(e *event.Event) bool, error) {
 	set, err := newWantedSet(wanted, 0)
 	if err != nil {
@@ -48,7 +47,7 @@ func (s spec) covers(e *event.Event) bool {
 	return f == nil || f.named(e.Namespace)
 }
 
-// Bracket are the events around the objects of one target that are announced again.
+// Bracket holds the control events around the re-snapshot of one target.
 type Bracket struct{ Begin, End event.Event }
 
 // Brackets returns what [Manager.Resnapshot] would put around the objects of each

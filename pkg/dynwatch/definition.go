@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // definitionWatch tells which objects of one kind change. Of each it keeps the name
@@ -33,7 +35,7 @@ type definitionWatch struct {
 	denied atomic.Pointer[string]
 }
 
-func newDefinitionWatch(c *clients, logger *slog.Logger, gvr schema.GroupVersionResource, kind string, tell func(name string, there, changed bool)) (*definitionWatch, error) {
+func newDefinitionWatch(c *kube.Clients, logger *slog.Logger, gvr schema.GroupVersionResource, kind string, tell func(name string, there, changed bool)) (*definitionWatch, error) {
 	d := &definitionWatch{resource: gvr.GroupResource(), logger: logger.With("resource", gvr.GroupResource().String()), tell: tell}
 	var err error
 	d.watch, err = newMetadataWatch(c, gvr, kind, d)
@@ -50,13 +52,13 @@ func (d *definitionWatch) run(ctx context.Context, tm timing) {
 func (d *definitionWatch) failed(err error) (least, most time.Duration) {
 	d.open.Store(false)
 	if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
-		d.logger.Debug("changes of what is served are not told", "err", err)
+		d.logger.Debug("resource definitions not watched; retrying", "err", err)
 		return 0, d.timing.backoffCap
 	}
 	why := fmt.Sprintf("%s cannot be watched: %v", d.resource, err)
 	if d.denied.Swap(&why) == nil {
-		d.logger.Info("what tells of resources that come and go cannot be watched: those that are not served are asked for every few "+
-			"seconds, and a new version is noticed when the old one goes", "err", err)
+		d.logger.Info("resource definitions not watchable; polling discovery", "err", err,
+			"next", "apply the output of `informd rbac`, to notice added resources and versions at once")
 	}
 	return d.timing.waitingCap, d.timing.deniedCap
 }
@@ -64,7 +66,7 @@ func (d *definitionWatch) failed(err error) (least, most time.Duration) {
 func (d *definitionWatch) opened() {
 	d.open.Store(true)
 	if d.denied.Swap(nil) != nil {
-		d.logger.Info("what tells of resources that come and go is watched from now on")
+		d.logger.Info("resource definitions watched; polling ends")
 	}
 }
 

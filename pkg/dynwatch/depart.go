@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -41,7 +42,7 @@ func (t *target) leavesOut(ctx context.Context, kind watch.EventType, w *frame.W
 		return true, nil
 	case rv <= c.listed[namespace]:
 		return true, t.skip(ctx, leftFrame{kind, namespace, name, rv})
-	case leaving && kind != watch.Added && t.index.get(namespace, name) == nil:
+	case leaving && kind != watch.Added && t.index.Get(namespace, name) == nil:
 		return true, nil // it has left already
 	case w.Err == nil && w.Data == nil:
 		return false, errReadAhead
@@ -92,10 +93,10 @@ func (t *target) pass(ctx context.Context, rv uint64) error {
 	return t.flush(ctx)
 }
 
-func (t *target) entriesOf(namespace string) []*entry {
-	var all []*entry
-	for e := range t.index.all() {
-		if t.index.namespace(e) == namespace {
+func (t *target) entriesOf(namespace string) []*index.Entry {
+	var all []*index.Entry
+	for e := range t.index.All() {
+		if t.index.Namespace(e) == namespace {
 			all = append(all, e)
 		}
 	}
@@ -104,7 +105,7 @@ func (t *target) entriesOf(namespace string) []*entry {
 
 // endUncovered ends what a list at rv cannot hold because its namespace is not
 // covered any more.
-func (t *target) endUncovered(ctx context.Context, e *entry, rv uint64) error {
+func (t *target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) error {
 	if t.lost != nil && t.lost.reason == reasonSelection {
 		_, there, err := t.stillThere(ctx, e, rv)
 		switch {
@@ -113,16 +114,16 @@ func (t *target) endUncovered(ctx context.Context, e *entry, rv uint64) error {
 		case err != nil && !expired(err) && !unsupported(err):
 			return err
 		}
-		t.index.remove(e) // it was not the cluster that changed, or nobody knows
+		t.index.Remove(e) // it was not the cluster that changed, or nobody knows
 		return nil
 	}
-	cause := cmp.Or(t.coverage.leaving[t.index.namespace(e)].cause, rv)
+	cause := cmp.Or(t.coverage.leaving[t.index.Namespace(e)].cause, rv)
 	return t.endOutside(ctx, e, rv, cause, true)
 }
 
 // endOutside ends what is not covered any more: it left, unless it is gone at
 // revision at.
-func (t *target) endOutside(ctx context.Context, e *entry, at, cause uint64, replay bool) error {
+func (t *target) endOutside(ctx context.Context, e *index.Entry, at, cause uint64, replay bool) error {
 	o, there, err := t.stillThere(ctx, e, at)
 	switch {
 	case expired(err), unsupported(err):
@@ -142,26 +143,26 @@ func (t *target) endOutside(ctx context.Context, e *entry, at, cause uint64, rep
 
 // leave ends what is there and no longer covered. If the target resumed behind its
 // last event, the watch brings that again.
-func (t *target) leave(ctx context.Context, e *entry, o *frame.Object, cause uint64, replay bool) error {
-	if e.rv > t.cursor {
-		t.ended[key(t.index.namespace(e), t.index.name(e))] = e.rv
+func (t *target) leave(ctx context.Context, e *index.Entry, o *frame.Object, cause uint64, replay bool) error {
+	if e.RV > t.cursor {
+		t.ended[index.Key(t.index.Namespace(e), t.index.Name(e))] = e.RV
 	}
 	return t.end(ctx, event.Left, e, o, cause, replay)
 }
 
 // lastAnnounced is the entry's object as the log holds it, nil if it does not.
-func (t *target) lastAnnounced(ctx context.Context, e *entry) (*frame.Object, error) {
+func (t *target) lastAnnounced(ctx context.Context, e *index.Entry) (*frame.Object, error) {
 	if err := t.flush(ctx); err != nil {
 		return nil, err
 	}
-	of := t.event(event.Left, t.index.names(e), false)
+	of := t.event(event.Left, t.index.ID(e), false)
 	last, ok, err := t.lastKnown(ctx, &of)
 	object := last.Object()
 	if err != nil || !ok || object == nil {
 		return nil, err
 	}
 	return &frame.Object{
-		Namespace: of.Namespace, Name: of.Name, UID: of.UID, ResourceVersion: e.rv,
+		Namespace: of.Namespace, Name: of.Name, UID: of.UID, ResourceVersion: e.RV,
 		Data: t.fromLog(of.Namespace, of.Name, object), Owner: t.controllerIn(&last),
 	}, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// TestDocsMembers: what docs/shaping.md shows of actor and owner is what comes of them,
+// TestDocsMembers: what docs/shaping.md shows of fieldManager and ownerChain is what comes of them,
 // and what a preview shows of them but for the owner's owner.
 func TestDocsMembers(t *testing.T) {
 	text, err := os.ReadFile("../../docs/shaping.md")
@@ -26,14 +26,15 @@ func TestDocsMembers(t *testing.T) {
 	var c struct {
 		Resources []struct {
 			Keep         []string
-			Actor, Owner bool
+			FieldManager bool `yaml:"fieldManager"`
+			OwnerChain   bool `yaml:"ownerChain"`
 		}
 	}
 	if err := yaml.Unmarshal([]byte(shown[2]), &c); err != nil || len(c.Resources) != 1 {
 		t.Fatalf("%v in:\n%s", err, shown[2])
 	}
 	wanted := things()
-	wanted.Keep, wanted.Actor, wanted.Owner = c.Resources[0].Keep, c.Resources[0].Actor, c.Resources[0].Owner
+	wanted.Keep, wanted.Actor, wanted.Owner = c.Resources[0].Keep, c.Resources[0].FieldManager, c.Resources[0].OwnerChain
 	want := strings.NewReplacer(`"apiVersion":"v1"`, `"apiVersion":"example.com/v1"`, `"kind":"Pod"`, `"kind":"Thing"`).Replace(strings.TrimSpace(shown[3]))
 
 	api := newFakeAPI(t)
@@ -55,7 +56,7 @@ func TestDocsMembers(t *testing.T) {
 		t.Errorf("the preview is\n%s\nwant\n%s", preview.Data, short)
 	}
 	preview = previewed(t, wanted, thing(event.Deleted, shown[1], ""))
-	if preview.Member("actor") != nil || preview.Member("owner") == nil {
+	if preview.Member("fieldManager") != nil || preview.Member("ownerChain") == nil {
 		t.Errorf("the preview of a deletion is %s", preview.Data)
 	}
 }
@@ -119,7 +120,7 @@ func TestDocsOfChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.TrimSpace(find("## What changed\n.*?```jsonl\n(.*?)```"))
-	if got := string(p.Events[0].Data); got != want || strings.Join(r.Changes, " ") != "old paths patch" {
+	if got := string(p.Events[0].Data); got != want || strings.Join(r.Changes, " ") != "oldObject changed patch" {
 		t.Errorf("changes %q: the docs show\n%s\nbut it is\n%s", r.Changes, want, got)
 	}
 }

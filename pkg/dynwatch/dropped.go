@@ -3,6 +3,7 @@ package dynwatch
 import (
 	"context"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -22,15 +23,15 @@ type dropped struct {
 	unsifted bool
 	// doubtful are entries that may be such, by revision, until the stream has passed
 	// until.
-	doubtful map[handle]uint64
+	doubtful map[index.Handle]uint64
 	until    uint64
 }
 
 // drop forgets an object that is there and that an edit has dropped.
-func (t *target) drop(e *entry) {
-	t.index.remove(e)
+func (t *target) drop(e *index.Entry) {
+	t.index.Remove(e)
 	t.dropped.objects++
-	t.status.objects.Store(uint64(t.index.len()))
+	t.status.objects.Store(uint64(t.index.Len()))
 }
 
 // sift leaves out of the index what was dropped before the mark.
@@ -39,7 +40,7 @@ func (t *target) sift(ctx context.Context) error {
 		t.dropped = dropped{} // all is looked at anyway
 		return nil
 	}
-	t.setState(Syncing, "leaving out what an edit of the config has dropped")
+	t.setState(Syncing, "removing objects that the config no longer selects")
 	rolledBack, err := t.checkRollback(ctx)
 	if err != nil {
 		return err
@@ -47,8 +48,8 @@ func (t *target) sift(ctx context.Context) error {
 	at, number := t.cursor, t.newSweep(sweep{}).number
 	seen := func(m listed) error {
 		t.status.progressNow()
-		if e := t.index.get(m.namespace, m.name); e != nil {
-			e.sweep = number
+		if e := t.index.Get(m.namespace, m.name); e != nil {
+			e.Sweep = number
 		}
 		return nil
 	}
@@ -62,10 +63,10 @@ func (t *target) sift(ctx context.Context) error {
 			return err
 		}
 	}
-	found := dropped{doubtful: make(map[handle]uint64), until: until}
-	for e := range t.index.all() {
-		if e.sweep != number && e.rv <= at && t.filter.covers(t.index.namespace(e)) {
-			found.doubtful[t.index.handle(e)] = e.rv
+	found := dropped{doubtful: make(map[index.Handle]uint64), until: until}
+	for e := range t.index.All() {
+		if e.Sweep != number && e.RV <= at && t.filter.covers(t.index.Namespace(e)) {
+			found.doubtful[t.index.Handle(e)] = e.RV
 		}
 	}
 	t.dropped = found
@@ -79,16 +80,16 @@ func (t *target) sift(ctx context.Context) error {
 // covered at the mark nor in one that was on its way.
 func (t *target) siftNamespaces() {
 	c := &t.coverage
-	for e := range t.index.all() {
-		namespace := t.index.namespace(e)
+	for e := range t.index.All() {
+		namespace := t.index.Namespace(e)
 		covered := c.covered.has(namespace)
 		_, leaving := c.leaving[namespace]
 		_, doubtful := c.doubtful[namespace]
 		if !covered && !leaving && !doubtful {
-			t.index.remove(e)
+			t.index.Remove(e)
 		}
 	}
-	t.status.objects.Store(uint64(t.index.len()))
+	t.status.objects.Store(uint64(t.index.Len()))
 }
 
 // settleDropped drops what is in doubt and the watch has not told of.
@@ -102,7 +103,7 @@ func (t *target) dropDoubtful() {
 	doubtful := t.dropped.doubtful
 	t.dropped = dropped{}
 	for h, rv := range doubtful {
-		if e := t.index.of(h); e != nil && e.rv == rv {
+		if e := t.index.ByHandle(h); e != nil && e.RV == rv {
 			t.drop(e)
 		}
 	}
@@ -111,7 +112,7 @@ func (t *target) dropDoubtful() {
 
 // endDoubtful ends an entry in doubt that a list at rv did not hold: it was dropped, as
 // far as anybody can say, unless it is gone.
-func (t *target) endDoubtful(ctx context.Context, e *entry, rv uint64) error {
+func (t *target) endDoubtful(ctx context.Context, e *index.Entry, rv uint64) error {
 	_, there, err := t.stillThere(ctx, e, 0)
 	switch {
 	case err != nil:
@@ -125,8 +126,8 @@ func (t *target) endDoubtful(ctx context.Context, e *entry, rv uint64) error {
 }
 
 // doubts reports whether an entry may have been dropped.
-func (t *target) doubts(e *entry) bool {
-	_, ok := t.dropped.doubtful[t.index.handle(e)]
+func (t *target) doubts(e *index.Entry) bool {
+	_, ok := t.dropped.doubtful[t.index.Handle(e)]
 	return ok
 }
 

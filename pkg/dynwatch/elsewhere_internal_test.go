@@ -78,7 +78,7 @@ func balanced(t *testing.T, http2 bool) (*balancer, *source) {
 	}()
 	s := podSource(t, &rest.Config{Host: "https://" + b.Addr().String(), TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	t.Cleanup(func() {
-		s.clients.close()
+		s.clients.Close()
 		_ = b.Close()
 		<-ended // the connections are closed by then: no request uses them
 	})
@@ -152,7 +152,7 @@ func TestConnectionsEndWithTheClients(t *testing.T) {
 	if open.Load() == 0 {
 		t.Error("no connection is kept")
 	}
-	s.clients.close()
+	s.clients.Close()
 	for deadline := time.Now().Add(10 * time.Second); open.Load() > 0; <-time.After(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d connections are open", open.Load())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -54,20 +55,20 @@ func (t *target) flush(ctx context.Context) error {
 	}
 	clear(t.pending.events) // do not keep the bodies alive
 	t.pending = batch{events: t.pending.events[:0]}
-	t.status.objects.Store(uint64(t.index.len()))
-	t.status.stateBytes.Store(t.index.states.bytes())
+	t.status.objects.Store(uint64(t.index.Len()))
+	t.status.stateBytes.Store(t.index.LastStateBytes())
 	return nil
 }
 
 // announce emits op for an object that exists, and remembers it, unless a change gate
 // holds it back. e is what the index holds of it under the same uid, nil if nothing.
-func (t *target) announce(ctx context.Context, op event.Op, o *frame.Object, e *entry, replay bool) error {
+func (t *target) announce(ctx context.Context, op event.Op, o *frame.Object, e *index.Entry, replay bool) error {
 	return t.announceCaused(ctx, op, o, e, replay, o.ResourceVersion)
 }
 
 // announceCaused is announce for what has entered because of another object, the
 // Namespace: cause is the revision of its change.
-func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Object, e *entry, replay bool, cause uint64) error {
+func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Object, e *index.Entry, replay bool, cause uint64) error {
 	if op == event.Modified && t.holdBack(e, o) {
 		return nil
 	}
@@ -81,12 +82,12 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 		if err != nil {
 			return err
 		}
-		e = t.index.put(namesOf(o))
-		e.rv, e.ordinal = last.ResourceVersion, last.Ordinal
+		e = t.index.Put(idOf(o))
+		e.RV, e.Ordinal = last.ResourceVersion, last.Ordinal
 	}
-	ev := t.event(op, names{t.index.namespace(e), t.index.name(e), o.UID}, replay)
+	ev := t.event(op, index.ID{Namespace: t.index.Namespace(e), Name: t.index.Name(e), UID: o.UID}, replay)
 	t.recent.add(ev.Namespace, ev.Name)
-	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.rv, e.ordinal+1
+	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.RV, e.Ordinal+1
 	ev.Data = event.CloseData(o.Data)
 	members, err := t.beside(ctx, &ev, e, o)
 	if err != nil {
@@ -95,11 +96,11 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 	t.keepState(&ev, e)
 	ev.Data = event.AddMembers(ev.Data, members...)
 	var unchanged []uint64
-	if op == event.Modified && o.Gates != nil && e.epoch == t.epoch {
-		unchanged = o.Gates.Unchanged(o.Hashes, t.index.passages[e].hashes)
+	if op == event.Modified && o.Gates != nil && e.Epoch == t.epoch {
+		unchanged = o.Gates.Unchanged(o.Hashes, t.index.Hashes(e))
 	}
 	ev.Gates = gatesOf(o, unchanged)
-	t.index.remember(e, o.Hashes)
+	t.index.SetHashes(e, o.Hashes)
 	switch {
 	case op == event.Entered:
 		ev.ID = event.SelectionID(o.UID, o.ResourceVersion, op, cause, t.epoch)
@@ -111,10 +112,10 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 	if run := t.first.run; run != 0 {
 		ev.SetRun(run)
 		if t.first.lost {
-			e.run = run // so that a list that begins again does not repeat it
+			e.Run = run // so that a list that begins again does not repeat it
 		}
 	}
-	e.rv, e.ordinal, e.hash, e.epoch = o.ResourceVersion, ev.Ordinal, t.index.hash(o.Data), t.epoch
+	e.RV, e.Ordinal, e.Hash, e.Epoch = o.ResourceVersion, ev.Ordinal, t.index.Hash(o.Data), t.epoch
 	return t.emit(ctx, ev)
 }
 
@@ -124,7 +125,7 @@ func (t *target) recall(ctx context.Context, op event.Op, o *frame.Object) (even
 	if op != event.Entered {
 		return event.Event{}, nil
 	}
-	of := t.event(op, namesOf(o), false)
+	of := t.event(op, idOf(o), false)
 	last, ok, err := t.lastKnown(ctx, &of)
 	if !ok {
 		return event.Event{}, err
@@ -136,11 +137,11 @@ func (t *target) recall(ctx context.Context, op event.Op, o *frame.Object) (even
 // rv is the revision of the change, or that at which it was found; o is the
 // object's state then, nil if that is not known. A state after the change (one
 // that left and changed on) moves the revision up to its own.
-func (t *target) end(ctx context.Context, op event.Op, e *entry, o *frame.Object, rv uint64, replay bool) error {
-	ev := t.event(op, t.index.names(e), replay)
+func (t *target) end(ctx context.Context, op event.Op, e *index.Entry, o *frame.Object, rv uint64, replay bool) error {
+	ev := t.event(op, t.index.ID(e), replay)
 	t.recent.add(ev.Namespace, ev.Name)
-	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = rv, e.rv, e.ordinal+1
-	t.index.remove(e)
+	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = rv, e.RV, e.Ordinal+1
+	t.index.Remove(e)
 	if op == event.Deleted && t.lost != nil && t.lost.walks() {
 		t.lost.noteGone(ev.UID, rv)
 	}
@@ -169,13 +170,15 @@ func (t *target) end(ctx context.Context, op event.Op, e *entry, o *frame.Object
 }
 
 // event fills in what all events of an object have in common.
-func (t *target) event(op event.Op, of names, replay bool) event.Event {
+func (t *target) event(op event.Op, of index.ID, replay bool) event.Event {
 	ev := t.record(op)
-	ev.Namespace, ev.Name, ev.UID, ev.Replay = of.namespace, of.name, of.uid, replay
+	ev.Namespace, ev.Name, ev.UID, ev.Replay = of.Namespace, of.Name, of.UID, replay
 	return ev
 }
 
-func namesOf(o *frame.Object) names { return names{o.Namespace, o.Name, o.UID} }
+func idOf(o *frame.Object) index.ID {
+	return index.ID{Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+}
 
 // record fills in what all events of the target have in common.
 func (t *target) record(op event.Op) event.Event {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -95,7 +96,7 @@ func (e *expander) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := e.expand(ctx, read)
 		if err != nil && ctx.Err() == nil {
-			e.m.options.Logger.Warn("wildcards cannot be expanded, what runs goes on", "err", err)
+			e.m.options.Logger.Warn("wildcards not expanded; running watches continue", "err", err)
 		}
 		read = e.rest(ctx, err)
 	}
@@ -111,7 +112,7 @@ func (e *expander) rest(ctx context.Context, err error) (read bool) {
 	}
 	due := time.Now().Add(e.period(err))
 	wake := served.all.wake
-	if _, ok := suggestedDelay(err); ok {
+	if _, ok := kube.SuggestedDelay(err); ok {
 		wake = nil
 	}
 	watching := served.watching()
@@ -153,7 +154,7 @@ func (e *expander) period(err error) time.Duration {
 	tm := e.m.timing
 	if err != nil {
 		d := e.pause.Step()
-		if wait, ok := suggestedDelay(err); ok {
+		if wait, ok := kube.SuggestedDelay(err); ok {
 			d = max(d, wait)
 		}
 		return d
@@ -212,7 +213,7 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 		return shown{Degraded, e.limited[r.id()]}
 	})
 	if begun+ended > 0 {
-		m.options.Logger.Info("wildcards are expanded", "targets", len(p.targets), "begun", begun, "ended", ended)
+		m.options.Logger.Info("wildcards expanded", "count", len(p.targets), "started", begun, "stopped", ended)
 	}
 	e.tellSecrets(p)
 	return failed
@@ -246,10 +247,10 @@ func (e *expander) plan(ctx context.Context, wanted wantedSet, c *catalog) (*exp
 		}
 		text, err := json.Marshal(n)
 		if err != nil {
-			return nil, fmt.Errorf("encode what is known of %s: %w", id, err)
+			return nil, fmt.Errorf("encode checkpoint of %s: %w", id, err)
 		}
 		if err := e.m.options.Log.Mark(ctx, id, text); err != nil {
-			return nil, fmt.Errorf("mark: %w", err)
+			return nil, fmt.Errorf("save checkpoint of %s: %w", id, err)
 		}
 		e.notes[id] = n
 	}
@@ -268,7 +269,7 @@ func (e *expander) restore(ctx context.Context, id string) error {
 	var n *note
 	if text != nil {
 		if err := json.Unmarshal(text, &n); err != nil {
-			e.m.options.Logger.Error("the mark of a wildcard cannot be read; this is its first look", "wildcard", id, "err", err)
+			e.m.options.Logger.Error("wildcard checkpoint unreadable; expanding it as new", "target", id, "err", err)
 			n = nil
 		}
 	}
@@ -277,7 +278,7 @@ func (e *expander) restore(ctx context.Context, id string) error {
 }
 
 // matchesNothing is why a wildcard waits.
-const matchesNothing = "the API server has no resource that it matches"
+const matchesNothing = "no resource of the API server matches"
 
 // shown is how a wildcard is shown, as if it were one target. It is not shown without
 // a reason, unless it is [Starting].
@@ -319,12 +320,13 @@ func (e *expander) limit(wanted wantedSet, p *expansion) {
 		}
 		limited[r.id()] = reason
 		if e.limited[r.id()] != reason {
-			e.m.options.Logger.Error("limit of watches reached; some resources are not watched (exclude resources, or raise kubernetes.maxWatches)",
-				"wildcard", r.id(), "max_watches", wanted.maxWatches, "not_watched", len(p.beyond[r.id()]), "resources", someOf(p.beyond[r.id()]))
+			e.m.options.Logger.Error("watch limit reached; some resources are not watched",
+				"target", r.id(), "max_watches", wanted.maxWatches, "count", len(p.beyond[r.id()]), "resources", someOf(p.beyond[r.id()]),
+				"next", "exclude resources, or raise kubernetes.maxWatches")
 		}
 	}
 	if len(limited) == 0 && len(e.limited) > 0 {
-		e.m.options.Logger.Info("limit of watches no longer reached; every matching resource is watched")
+		e.m.options.Logger.Info("every matching resource is watched again")
 	}
 	e.limited = limited
 }
@@ -360,10 +362,10 @@ func (e *expander) tellStale(c *catalog) {
 	}
 	e.stale = stale
 	if stale == "" {
-		e.m.options.Logger.Info("every API group says what it serves")
+		e.m.options.Logger.Info("discovery of every API group works again")
 		return
 	}
-	e.m.options.Logger.Warn("API groups cannot be asked for what they serve: what wildcards watch in them goes on, and nothing new begins", "groups", stale)
+	e.m.options.Logger.Warn("discovery of API groups failed; wildcard watches in them continue", "groups", stale)
 }
 
 // tellSecrets logs once that Secrets are watched without having been named.
@@ -374,7 +376,7 @@ func (e *expander) tellSecrets(p *expansion) {
 			continue
 		}
 		e.toldSecrets = true
-		e.m.options.Logger.Info("a wildcard matches Secrets: they are watched, and their values are replaced by a keyed hash; " +
-			"excludeResources: [secrets] leaves them out")
+		e.m.options.Logger.Info("wildcard matches Secrets; their values are hashed",
+			"next", "set excludeResources: [secrets] to exclude them")
 	}
 }

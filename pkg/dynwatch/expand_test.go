@@ -136,8 +136,8 @@ func TestFirstWildcardWins(t *testing.T) {
 func TestInvalidWildcards(t *testing.T) {
 	r := start(t, newFakeAPI(t))
 	for want, one := range map[string]dynwatch.Resource{
-		"versions of their own":      {Group: "*", Resource: "*", Version: "v1"},
-		"without a wildcard":         {Group: "apps", Resource: "deployments", ExcludeResources: []string{"x"}},
+		"a wildcard has no version":  {Group: "*", Resource: "*", Version: "v1"},
+		"need a wildcard":            {Group: "apps", Resource: "deployments", ExcludeResources: []string{"x"}},
 		"syntax error in pattern":    {Group: "[", Resource: "*"},
 		`pattern "[]x": syntax erro`: {Group: "*", Resource: "*", ExcludeResources: []string{"[]x"}},
 	} {
@@ -337,7 +337,7 @@ func TestWildcardIsShown(t *testing.T) {
 		t.Errorf("shown as %+v", s)
 	}
 	api.do(func() { api.groups.broken = false })
-	if s := r.state(dynwatch.Waiting); !s.Looked || s.Reason != "the API server has no resource that it matches" {
+	if s := r.state(dynwatch.Waiting); !s.Looked || s.Reason != "no resource of the API server matches" {
 		t.Errorf("shown as %+v", s)
 	}
 	api.install("metrics.example.com", resource("xs", "X"))

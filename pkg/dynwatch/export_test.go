@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 )
 
 // SetTiming replaces the periods of targets that start from now on.
@@ -67,17 +69,17 @@ func (m *Manager) SetClock(clock func() time.Time) { m.timing.clock = clock }
 // Schedule is what falls due of a target's objects to be announced anew.
 type Schedule struct {
 	resync resync
-	index  *index
+	index  *index.Index
 }
 
 // NewSchedule begins one now.
 func NewSchedule(target string, period time.Duration, clock func() time.Time) *Schedule {
-	return &Schedule{newResync(spec{group: target, resource: "things", resync: period}, clock), newIndex()}
+	return &Schedule{newResync(spec{group: target, resource: "things", resync: period}, clock), index.New()}
 }
 
 // Add makes an object known that was last announced anew in a run.
 func (s *Schedule) Add(name string, run uint64) {
-	s.index.put(names{"a", name, name}).run = run
+	s.index.Put(index.ID{Namespace: "a", Name: name, UID: name}).Run = run
 }
 
 // Ready returns what has fallen due since the last call, as name and run, and that it
@@ -89,7 +91,7 @@ func (s *Schedule) Ready() (all []string) {
 			return all
 		}
 		for _, d := range ready {
-			all = append(all, fmt.Sprintf("%s:r%d", s.index.name(s.index.of(d.entry)), s.resync.run(d.at)))
+			all = append(all, fmt.Sprintf("%s:r%d", s.index.Name(s.index.ByHandle(d.entry)), s.resync.run(d.at)))
 			s.resync.done()
 		}
 	}

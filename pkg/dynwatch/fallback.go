@@ -10,6 +10,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // The preferred version of a resource can stop to answer while others do, as with a broken
@@ -18,7 +20,7 @@ import (
 // all versions, so its position stays.
 
 // errVersion: the version that the entry names does not answer, and another one does.
-var errVersion = fmt.Errorf("%w: its version does not answer", errUnusable)
+var errVersion = fmt.Errorf("%w: its version fails", errUnusable)
 
 // failing is since when a target's version has brought nothing but errors of the server.
 type failing struct {
@@ -79,8 +81,8 @@ func (t *target) fallBack(ctx context.Context, err error) error {
 	if s == nil || t.spec.version != "" {
 		return f.explain(err)
 	}
-	t.logger.Warn("the preferred version does not answer; another one is watched until it does",
-		"preferred", t.resolved.gvr.Version, "version", r.gvr.Version, "err", err)
+	t.logger.Warn("preferred version fails; watching another version",
+		"preferred_version", t.resolved.gvr.Version, "version", r.gvr.Version, "err", err)
 	t.use(s, r)
 	t.failing = failing{fellBack: true}
 	t.first.sweep = nil // its list is begun again
@@ -93,7 +95,7 @@ func (f *failing) explain(err error) error {
 	if f.answers == "" {
 		return err
 	}
-	return fmt.Errorf("%w, but %s does: name that one in the entry, or none: %v", errVersion, f.answers, err) //nolint:errorlint // what it is says errVersion
+	return fmt.Errorf("%w, and version %s works: set that version in the entry, or none: %v", errVersion, f.answers, err) //nolint:errorlint // what it is says errVersion
 }
 
 // backAgain is the time between two attempts to move back to the preferred version.
@@ -103,7 +105,7 @@ func (t *target) backAgain() time.Duration { return min(t.timing.waitingTold, t.
 func (t *target) otherVersion(ctx context.Context) (*source, resolved) {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	versions, err := servedVersions(ctx, t.clients.discovery, t.spec.group)
+	versions, err := kube.ServedVersions(ctx, t.clients.Discovery, t.spec.group)
 	if err != nil {
 		return nil, resolved{}
 	}
@@ -113,7 +115,7 @@ func (t *target) otherVersion(ctx context.Context) (*source, resolved) {
 		}
 		other := t.spec
 		other.version = version
-		r, err := resolve(ctx, t.clients.discovery, other)
+		r, err := resolve(ctx, t.clients.Discovery, other)
 		if err != nil {
 			continue
 		}

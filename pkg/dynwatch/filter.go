@@ -55,7 +55,7 @@ func (r Resource) validateNamespaces() error {
 	case !slices.Contains([]Scope{"", ScopeAuto, ScopeCluster, ScopeNamespaced}, r.Scope):
 		return fmt.Errorf("scope %q: want %q, %q or %q", r.Scope, ScopeAuto, ScopeCluster, ScopeNamespaced)
 	case r.Scope == ScopeNamespaced && (len(r.Namespaces) == 0 || r.patterned()):
-		return fmt.Errorf("scope %q needs exact names of namespaces, and nothing else", r.Scope)
+		return fmt.Errorf("scope %q needs exact namespace names, and no pattern or selector", r.Scope)
 	}
 	return nil
 }

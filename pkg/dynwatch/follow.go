@@ -10,14 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
 var (
 	// errSilent: neither an event nor a bookmark came for too long.
-	errSilent = errors.New("the watch fell silent")
+	errSilent = errors.New("the watch received nothing for too long")
 	// errEnded: the watch ended so soon that the next one must not follow at once.
-	errEnded = errors.New("the watch ended soon")
+	errEnded = errors.New("the watch ended soon after its start")
 )
 
 // follow watches from the cursor until the watch ends for whatever reason.
@@ -37,10 +38,12 @@ func (t *target) follow(ctx context.Context) error {
 		return err
 	}
 	defer w.Stop()
-	if err := t.clients.identity.check(ctx); err != nil {
+	if err := t.clients.Identity.Check(ctx); err != nil {
 		return err
 	}
 	t.status.watches.Add(1)
+	began := time.Now()
+	defer func() { t.status.watchTime.Add(int64(time.Since(began))) }()
 	t.progress.opened(t.cursor, t.await.head)
 	t.calm.opened = t.resume()
 	if err := t.showWatch(ctx); err != nil {
@@ -68,7 +71,7 @@ func (t *target) showWatch(ctx context.Context) error {
 	t.endOpening()
 	t.status.looked.Store(true)
 	if t.lost != nil && t.lost.phase == settling {
-		t.setState(Syncing, fmt.Sprintf("the watch has yet to pass revision %d of a list", t.lost.settled))
+		t.setState(Syncing, fmt.Sprintf("the watch has not reached revision %d of a list yet", t.lost.settled))
 		return nil
 	}
 	state, reason := Live, ""
@@ -212,7 +215,7 @@ func (t *target) handle(ctx context.Context, w *frame.Watched) error {
 		return err
 	}
 	if !leftOut && len(t.dropped.doubtful) > 0 {
-		delete(t.dropped.doubtful, t.index.handle(t.index.get(namespace, name))) // what was dropped has no frames
+		delete(t.dropped.doubtful, t.index.Handle(t.index.Get(namespace, name))) // what was dropped has no frames
 	}
 	defer t.await.frame(rv)()
 	switch {
@@ -229,7 +232,7 @@ func (t *target) handle(ctx context.Context, w *frame.Watched) error {
 	t.bookmarked = t.bookmarked || w.Err == nil && w.Kind == watch.Bookmark
 	t.moveTo(rv)
 	if w.Kind == watch.Deleted && rv == t.cursor {
-		name := key(namespace, name)
+		name := index.Key(namespace, name)
 		t.ended[name] = max(t.ended[name], rv)
 	}
 	if err := t.decide(ctx); err != nil {
@@ -252,13 +255,13 @@ func (t *target) rejectFrame(ctx context.Context, typ watch.EventType, bad *fram
 	if err := t.reject(ctx, bad); err != nil {
 		return err
 	}
-	e := t.index.get(bad.Namespace, bad.Name)
-	if e == nil || bad.ResourceVersion < e.rv {
+	e := t.index.Get(bad.Namespace, bad.Name)
+	if e == nil || bad.ResourceVersion < e.RV {
 		return nil
 	}
 	var err error
-	if typ == watch.Deleted && t.index.isUID(e, bad.UID) {
-		err = t.end(ctx, event.Deleted, e, nil, max(bad.ResourceVersion, e.rv+1), false)
+	if typ == watch.Deleted && t.index.IsUID(e, bad.UID) {
+		err = t.end(ctx, event.Deleted, e, nil, max(bad.ResourceVersion, e.RV+1), false)
 	} else {
 		err = t.endReplaced(ctx, e, bad)
 	}
@@ -278,9 +281,9 @@ func (t *target) apply(ctx context.Context, typ watch.EventType, o *frame.Object
 
 // applyState is apply for what the cursor may be beyond of.
 func (t *target) applyState(ctx context.Context, typ watch.EventType, o *frame.Object) error {
-	e := t.index.get(o.Namespace, o.Name)
-	if e != nil && !t.index.isUID(e, o.UID) {
-		if o.ResourceVersion <= e.rv {
+	e := t.index.Get(o.Namespace, o.Name)
+	if e != nil && !t.index.IsUID(e, o.UID) {
+		if o.ResourceVersion <= e.RV {
 			return nil
 		}
 		// The old object's end was not seen; under a name there is one at a time.
@@ -293,9 +296,9 @@ func (t *target) applyState(ctx context.Context, typ watch.EventType, o *frame.O
 }
 
 // applyTo is apply once it is known what the index holds of the frame's object.
-func (t *target) applyTo(ctx context.Context, typ watch.EventType, o *frame.Object, e *entry) error {
+func (t *target) applyTo(ctx context.Context, typ watch.EventType, o *frame.Object, e *index.Entry) error {
 	switch {
-	case e != nil && o.ResourceVersion <= t.index.known(e) && !t.endsAtLast(typ, o, e):
+	case e != nil && o.ResourceVersion <= t.index.Newest(e) && !t.endsAtLast(typ, o, e):
 		return nil // a reconcile already brought it
 	case typ == watch.Deleted && e == nil:
 		// Born in a gap and ended here: nobody was told of it, but its end is part
@@ -383,16 +386,16 @@ func (t *target) matchesList(ctx context.Context) (rv uint64, same bool, err err
 	var against contradictions
 	rv, err = t.source.listMetadata(ctx, 0, func(m listed) error {
 		n++
-		e := t.index.get(m.namespace, m.name)
+		e := t.index.Get(m.namespace, m.name)
 		against.note(t.index, e, difference(m))
-		same = same && e != nil && t.index.isUID(e, m.uid) && (t.index.known(e) == m.rv || t.mayHaveHeldBack(e, m.rv))
+		same = same && e != nil && t.index.IsUID(e, m.uid) && (t.index.Newest(e) == m.rv || t.mayHaveHeldBack(e, m.rv))
 		return nil
 	})
 	if err == nil {
-		err = t.clients.identity.check(ctx)
+		err = t.clients.Identity.Check(ctx)
 	}
 	if err == nil {
 		err = t.checkHistory(ctx, &against, rv)
 	}
-	return rv, same && n == t.index.len(), err
+	return rv, same && n == t.index.Len(), err
 }

@@ -354,8 +354,8 @@ func TestGatesAreChecked(t *testing.T) {
 		{Resource: "services", Mode: dynwatch.Metadata, OnlyWhenChanged: []string{"spec", "metadata", "status"}},
 	})
 	for _, want := range []string{
-		`resource 0 (core/pods): onlyWhenChanged "status..x": at character 8`, `onlyWhenChanged "metadata.*": it leads to metadata.resourceVersion`,
-		`resource 1 (core/services): onlyWhenChanged "status": it leads nowhere`,
+		`resource 0 (core/pods): changed "status..x": at character 8`, `changed "metadata.*": the path matches metadata.resourceVersion`,
+		`resource 1 (core/services): changed "status": the path matches nothing`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v\nhas no %s", err, want)

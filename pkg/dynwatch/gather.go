@@ -21,7 +21,7 @@ func (t *target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 	if !t.settled() || w.Err != nil || w.Kind != watch.Added && w.Kind != watch.Modified {
 		return false, t.gathered(ctx)
 	}
-	e := t.index.get(o.Namespace, o.Name)
+	e := t.index.Get(o.Namespace, o.Name)
 	op := event.Modified
 	switch {
 	case o.ResourceVersion < max(t.cursor, t.ahead), o.ResourceVersion <= t.endedAt(o.Namespace, o.Name):
@@ -30,7 +30,7 @@ func (t *target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 		return false, t.gathered(ctx) // waits for readers
 	case e == nil:
 		op = event.Added
-	case !t.index.isUID(e, o.UID), o.ResourceVersion <= t.index.known(e):
+	case !t.index.IsUID(e, o.UID), o.ResourceVersion <= t.index.Newest(e):
 		return false, t.gathered(ctx)
 	}
 	t.await.passed()

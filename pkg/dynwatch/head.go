@@ -32,7 +32,7 @@ func (s *source) revisionElsewhere(ctx context.Context) (uint64, error) {
 // the server reads, decrypts, decodes and converts no object for it. Where the server
 // refuses field selectors, head asks for a list of one object.
 func (s *source) head(ctx context.Context, client rest.Interface) (uint64, error) {
-	defer s.clients.pace.begin(ctx)()
+	defer s.clients.Pace.Begin(ctx)()
 	r := listRequest{client: client, namespace: s.spec.namespace, options: metav1.ListOptions{Limit: 1}, identities: true}
 	if !s.unselectable.Load() {
 		r.options.FieldSelector = s.nothing()
@@ -74,7 +74,7 @@ func (s *source) headOf(ctx context.Context, r listRequest) (uint64, error) {
 	case err != nil && !errors.Is(err, errEnough):
 		return 0, fmt.Errorf("get revision: %w", err)
 	case meta.ResourceVersion == 0:
-		return 0, errors.New("get revision: the server names no resourceVersion for its list")
+		return 0, errors.New("get revision: the list has no resourceVersion")
 	}
 	return meta.ResourceVersion, nil
 }

@@ -92,7 +92,7 @@ func TestRevisionCostsNoObjects(t *testing.T) {
 			server := httptest.NewServer(test.server)
 			t.Cleanup(server.Close)
 			s := podSource(t, &rest.Config{Host: server.URL})
-			t.Cleanup(s.clients.close)
+			t.Cleanup(s.clients.Close)
 			rv, err := s.revision(t.Context())
 			elsewhere, err2 := s.revisionElsewhere(t.Context())
 			if rv != 4711 || elsewhere != 4711 || err != nil || err2 != nil {
@@ -113,7 +113,7 @@ func TestOneObjectIsNotAllObjects(t *testing.T) {
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
 	s := podSource(t, &rest.Config{Host: server.URL})
-	t.Cleanup(s.clients.close)
+	t.Cleanup(s.clients.Close)
 	if o, there, err := s.objectAt(t.Context(), "a", "p300", 0); !unsupported(err) {
 		t.Errorf("found %s, %v: %v", o.Name, there, err)
 	}

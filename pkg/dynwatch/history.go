@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -24,21 +25,6 @@ var errRolledBack = errors.New("etcd was restored to an older state")
 // rollback. One is enough; the others stand in for objects that change meanwhile.
 const maxContradictions = 8
 
-// contradicts reports whether an answer at revision at cannot be of the history of the
-// entry: the answer is not older than the entry, and shows its object at an older
-// revision, or another object under its name that is not newer. All detection of
-// rollbacks by objects goes through this rule.
-func (x *index) contradicts(e *entry, uid string, rv, at uint64) bool {
-	switch {
-	case e == nil || rv == 0 || at < x.known(e):
-		return false
-	case x.isUID(e, uid):
-		return rv < x.known(e)
-	default:
-		return rv <= e.rv
-	}
-}
-
 // contradictions are objects of one list that may prove a rollback. The revision of the
 // list is known at its end only.
 type contradictions struct {
@@ -50,14 +36,14 @@ type contradictions struct {
 }
 
 // note keeps a listed object if a list that is new enough would prove a rollback by it.
-func (c *contradictions) note(x *index, e *entry, d difference) {
-	if len(c.older) < maxContradictions && x.contradicts(e, d.uid, d.rv, math.MaxUint64) {
+func (c *contradictions) note(x *index.Index, e *index.Entry, d difference) {
+	if len(c.older) < maxContradictions && x.Contradicts(e, d.uid, d.rv, math.MaxUint64) {
 		c.older = append(c.older, d)
 	}
 }
 
 // noteReturned keeps a listed object that the index lacks and should have.
-func (t *target) noteReturned(c *contradictions, e *entry, d difference) {
+func (t *target) noteReturned(c *contradictions, e *index.Entry, d difference) {
 	switch {
 	case e != nil || t.lost == nil || !t.lost.walks():
 	case t.lost.gone.has(d.uid):
@@ -96,8 +82,8 @@ func (t *target) checkHistory(ctx context.Context, c *contradictions, at uint64)
 
 // checkRead returns errRolledBack if an object that etcd has shown at the cursor proves a
 // rollback. The index holds e under its name, nil if nothing.
-func (t *target) checkRead(ctx context.Context, e *entry, d difference) error {
-	proven := t.index.contradicts(e, d.uid, d.rv, t.cursor)
+func (t *target) checkRead(ctx context.Context, e *index.Entry, d difference) error {
+	proven := t.index.Contradicts(e, d.uid, d.rv, t.cursor)
 	if e == nil {
 		var err error
 		if proven, err = t.sawDeleted(ctx, d, t.cursor); err != nil {
@@ -112,15 +98,15 @@ func (t *target) checkRead(ctx context.Context, e *entry, d difference) error {
 
 // rolledBackAt notes the rollback that an object proves, if it is one of this cluster.
 func (t *target) rolledBackAt(ctx context.Context, d difference) error {
-	if err := t.clients.identity.check(ctx); err != nil {
+	if err := t.clients.Identity.Check(ctx); err != nil {
 		return err
 	}
 	known := uint64(0)
-	if e := t.index.get(d.namespace, d.name); e != nil {
-		known = t.index.known(e)
+	if e := t.index.Get(d.namespace, d.name); e != nil {
+		known = t.index.Newest(e)
 	}
-	t.logger.Error("an object is at an older revision than the one announced, or exists although its deletion was; etcd was restored, or a list was wrong",
-		"namespace", d.namespace, "name", d.name, "uid", d.uid, "resource_version", d.rv, "announced", known)
+	t.logger.Warn("object older than announced; assuming an etcd rollback",
+		"namespace", d.namespace, "name", d.name, "uid", d.uid, "resource_version", d.rv, "announced_resource_version", known)
 	t.rollBack()
 	return errRolledBack
 }
@@ -128,7 +114,7 @@ func (t *target) rolledBackAt(ctx context.Context, d difference) error {
 // isOlder reports whether etcd shows the object of a list at revision at in a state that
 // contradicts the index.
 func (t *target) isOlder(ctx context.Context, d difference, at uint64) (bool, error) {
-	if !t.index.contradicts(t.index.get(d.namespace, d.name), d.uid, d.rv, at) {
+	if !t.index.Contradicts(t.index.Get(d.namespace, d.name), d.uid, d.rv, at) {
 		return false, nil
 	}
 	o, there, err := t.source.objectAt(ctx, d.namespace, d.name, at)
@@ -141,7 +127,7 @@ func (t *target) isOlder(ctx context.Context, d difference, at uint64) (bool, er
 	if err != nil {
 		return false, err
 	}
-	proven := there && t.index.contradicts(t.index.get(d.namespace, d.name), o.UID, o.ResourceVersion, at)
+	proven := there && t.index.Contradicts(t.index.Get(d.namespace, d.name), o.UID, o.ResourceVersion, at)
 	if !proven {
 		t.convict(d, &o, there, at)
 	}
@@ -202,7 +188,7 @@ func (t *target) sawDeleted(ctx context.Context, d difference, at uint64) (bool,
 	if err := t.flush(ctx); err != nil {
 		return false, err
 	}
-	of := t.event(event.Deleted, names{d.namespace, d.name, d.uid}, false)
+	of := t.event(event.Deleted, index.ID{Namespace: d.namespace, Name: d.name, UID: d.uid}, false)
 	last, ok, err := t.lastKnown(ctx, &of)
 	return ok && last.Op == event.Deleted && last.ResourceVersion <= at && last.Epoch == t.epoch, err
 }

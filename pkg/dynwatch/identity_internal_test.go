@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // TestIdentityThatHangs: callers that wait for the identity share the failure of a request
@@ -20,13 +22,13 @@ func TestIdentityThatHangs(t *testing.T) {
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				if err := s.clients.identity.check(t.Context()); err == nil {
+				if err := s.clients.Identity.Check(t.Context()); err == nil {
 					t.Error("no error")
 				}
 			})
 		}
 		all.Wait()
-		if waited := time.Since(began); waited > 2*identityTimeout {
+		if waited := time.Since(began); waited > 2*kube.IdentityTimeout {
 			t.Errorf("waited %v", waited)
 		}
 	})
@@ -48,17 +50,17 @@ func TestOtherClusterForbidsItsIdentity(t *testing.T) {
 		})
 		check := func() error {
 			<-time.After(time.Second) // a check of its own, on the simulated clock
-			return s.clients.identity.check(t.Context())
+			return s.clients.Identity.Check(t.Context())
 		}
 		if err := check(); err != nil {
 			t.Fatal(err)
 		}
 		uid = "other"
-		if err := check(); !errors.Is(err, errOtherCluster) {
+		if err := check(); !errors.Is(err, kube.ErrOtherCluster) {
 			t.Fatal(err)
 		}
 		forbidden = true
-		if err := check(); !errors.Is(err, errOtherCluster) {
+		if err := check(); !errors.Is(err, kube.ErrOtherCluster) {
 			t.Fatal(err)
 		}
 		uid, forbidden = "right", false
@@ -85,7 +87,7 @@ func TestAnswerOverANewConnection(t *testing.T) {
 			writePods(w, r, 1)
 		})
 		look := func() error { return third(s.objectAt(t.Context(), "a", "pod-0", 0)) }
-		if err := s.clients.identity.check(t.Context()); err != nil {
+		if err := s.clients.Identity.Check(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for range 5 {
@@ -95,13 +97,13 @@ func TestAnswerOverANewConnection(t *testing.T) {
 		if n := checks.Load(); n != 2 {
 			t.Errorf("%d requests for the identity, want one and one for the new connection", n)
 		}
-		s.clients.close() // the connections that no request uses
+		s.clients.Close() // the connections that no request uses
 		uid.Store("other")
-		if err := look(); !errors.Is(err, errOtherCluster) {
+		if err := look(); !errors.Is(err, kube.ErrOtherCluster) {
 			t.Errorf("an answer of another cluster: %v", err)
 		}
 		uid.Store("right")
-		if err := look(); errors.Is(err, errOtherCluster) {
+		if err := look(); errors.Is(err, kube.ErrOtherCluster) {
 			t.Error(err)
 		}
 	})

@@ -15,7 +15,7 @@ type Known struct {
 	// Everything up to this revision of the epoch is in the log.
 	Epoch, ResourceVersion uint64
 	Objects                []KnownObject
-	// Err says why the target cannot tell.
+	// Err says why the target has no answer.
 	Err error
 }
 
@@ -65,10 +65,10 @@ func (t *target) questions() <-chan chan Known {
 
 // tellKnown answers a question.
 func (t *target) tellKnown(reply chan<- Known) {
-	k := Known{Epoch: t.epoch, ResourceVersion: t.cursor, Objects: make([]KnownObject, 0, t.index.len())}
-	for e := range t.index.all() {
+	k := Known{Epoch: t.epoch, ResourceVersion: t.cursor, Objects: make([]KnownObject, 0, t.index.Len())}
+	for e := range t.index.All() {
 		k.Objects = append(k.Objects, KnownObject{
-			Namespace: t.index.namespace(e), Name: t.index.name(e), UID: t.index.uid(e), Epoch: e.epoch, ResourceVersion: e.rv,
+			Namespace: t.index.Namespace(e), Name: t.index.Name(e), UID: t.index.UID(e), Epoch: e.Epoch, ResourceVersion: e.RV,
 		})
 	}
 	reply <- k

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 )
 
 // An API server on etcd sends the frames of a watch by ascending revision, and a deletion
@@ -19,19 +20,19 @@ import (
 // isLate reports whether a frame from before the target's position can say something new. A
 // deletion of an unknown object does not: it was announced, or the object never was.
 func (t *target) isLate(typ watch.EventType, o *frame.Object) bool {
-	return typ != watch.Deleted || t.index.get(o.Namespace, o.Name) != nil
+	return typ != watch.Deleted || t.index.Get(o.Namespace, o.Name) != nil
 }
 
 // endsAtLast reports whether a frame is the deletion of an entry's object at the last
 // revision that is known of it. On etcd a deletion has a newer revision than any state.
-func (t *target) endsAtLast(typ watch.EventType, o *frame.Object, e *entry) bool {
-	return typ == watch.Deleted && (o.ResourceVersion == e.rv || o.ResourceVersion == t.index.known(e))
+func (t *target) endsAtLast(typ watch.EventType, o *frame.Object, e *index.Entry) bool {
+	return typ == watch.Deleted && (o.ResourceVersion == e.RV || o.ResourceVersion == t.index.Newest(e))
 }
 
 // lookAmong finds an object by name in a list of all objects, for a server that ignores
 // field selectors. It holds one object at a time.
 func (s *source) lookAmong(ctx context.Context, namespace, name string) (found frame.Object, ok bool, rv uint64, err error) {
-	defer s.clients.pace.begin(ctx)()
+	defer s.clients.Pace.Begin(ctx)()
 	for next := ""; ; {
 		meta, err := s.readList(ctx, listRequest{client: s.bytes, namespace: namespace, options: page(0, next)}, func(raw []byte) error {
 			one, err := s.whole.Normalise(raw)
@@ -45,7 +46,7 @@ func (s *source) lookAmong(ctx context.Context, namespace, name string) (found f
 			return nil
 		})
 		if err != nil {
-			return frame.Object{}, false, 0, fmt.Errorf("look for %s/%s: %w", namespace, name, err)
+			return frame.Object{}, false, 0, fmt.Errorf("get %s/%s: %w", namespace, name, err)
 		}
 		if next = meta.Continue; next == "" {
 			return found, ok, meta.ResourceVersion, nil

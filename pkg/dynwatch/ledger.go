@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -73,7 +74,7 @@ func (s spec) selection() string {
 // position is the mark of now.
 func (t *target) position() mark {
 	m := mark{
-		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Run: t.first.run, Objects: t.index.len(),
+		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Run: t.first.run, Objects: t.index.Len(),
 		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(), Dropped: t.dropped.marked(t.marked.Dropped),
 		Resynced: t.again.resync.position(), Custom: t.nudge.custom.Load(),
 		Proven: t.calm.proven,
@@ -122,10 +123,10 @@ func (t *target) markLost(ctx context.Context) error {
 func (t *target) keepMark(ctx context.Context, now mark) error {
 	text, err := json.Marshal(now)
 	if err != nil {
-		return fmt.Errorf("encode mark: %w", err)
+		return fmt.Errorf("encode checkpoint: %w", err)
 	}
 	if err := t.options.Log.Mark(ctx, t.name, text); err != nil {
-		return fmt.Errorf("%w: mark: %w", errLog, err)
+		return fmt.Errorf("%w: save checkpoint: %w", errLog, err)
 	}
 	t.marked, t.markedAt = now, time.Now()
 	return nil
@@ -151,7 +152,7 @@ func (t *target) markLast() {
 	ctx, cancel := context.WithTimeout(context.Background(), markEvery)
 	defer cancel()
 	if err := t.markNow(ctx); err != nil {
-		t.logger.Warn("the last position could not be noted; what follows the one before is looked at again", "err", err)
+		t.logger.Warn("checkpoint not saved; recent history is read again", "err", err)
 	}
 }
 
@@ -172,7 +173,7 @@ func endedBy(e *event.Event) ended {
 // restore makes the index what the log says was announced, and the cursor what
 // was marked.
 func (t *target) restore(ctx context.Context) error {
-	t.index = newIndex()
+	t.index = index.New()
 	ends := make(map[string]ended)
 	newest, others := uint64(0), false
 	text, err := t.options.Log.Restore(ctx, t.name, func(e event.Event) {
@@ -183,16 +184,16 @@ func (t *target) restore(ctx context.Context) error {
 			t.resolved = resolved{gvr: schema.GroupVersionResource{Group: e.Group, Version: e.Version, Resource: e.Resource}, kind: e.Kind}
 		}
 		if e.Op.Ends() {
-			ends[key(e.Namespace, e.Name)] = endedBy(&e)
+			ends[index.Key(e.Namespace, e.Name)] = endedBy(&e)
 			return
 		}
-		one := t.index.put(names{e.Namespace, e.Name, e.UID})
-		one.rv, one.ordinal = e.ResourceVersion, e.Ordinal
-		if one.epoch = e.Epoch; e.Reannounced() {
-			one.run = e.Run
+		one := t.index.Put(index.ID{Namespace: e.Namespace, Name: e.Name, UID: e.UID})
+		one.RV, one.Ordinal = e.ResourceVersion, e.Ordinal
+		if one.Epoch = e.Epoch; e.Reannounced() {
+			one.Run = e.Run
 		}
 		if e.Gates != nil {
-			t.index.remember(one, e.Gates.Hashes)
+			t.index.SetHashes(one, e.Gates.Hashes)
 		}
 	})
 	if err != nil {
@@ -206,7 +207,7 @@ func (t *target) restore(ctx context.Context) error {
 	state, _ := last.TargetState()
 	t.stateTold = State(state)
 	t.restored = true
-	t.status.objects.Store(uint64(t.index.len()))
+	t.status.objects.Store(uint64(t.index.Len()))
 	var m mark
 	lost := text != nil && len(text) == 0
 	if lost {
@@ -214,14 +215,14 @@ func (t *target) restore(ctx context.Context) error {
 	}
 	if text != nil {
 		if err := json.Unmarshal(text, &m); err != nil {
-			t.logger.Error("the mark in the journal cannot be read; comparing with a list", "mark", string(text), "err", err)
+			t.logger.Error("checkpoint unreadable; reconciling from a list", "checkpoint", string(text), "err", err)
 			text = nil
 		}
 	}
 	t.again.resync.goOn(m.Resynced)
 	t.epoch = max(t.epoch, m.Epoch)
 	t.status.epoch.Store(t.epoch)
-	if text == nil && t.index.len() == 0 {
+	if text == nil && t.index.Len() == 0 {
 		t.first.lost = lost
 		return nil // nothing is known: the first list
 	}
@@ -235,8 +236,8 @@ func (t *target) startFrom(m mark, marked, others bool, ends map[string]ended) {
 	switch {
 	case !marked && others: // what was watched namespace by namespace, or the other way around
 		t.distrust(reasonSelection)
-	case !marked, m.Lost == reasonJournal, m.Synced && t.index.len()+m.endedSince(ends) < m.Objects:
-		t.logger.Warn("the journal has lost events; announcing all objects again", "reason", reasonJournal)
+	case !marked, m.Lost == reasonJournal, m.Synced && t.index.Len()+m.endedSince(ends) < m.Objects:
+		t.logger.Warn("journal lost events; re-snapshotting all objects", "reason", reasonJournal)
 		t.first.lost = true
 		t.setCursor(t.newestKnown(ends)) // a list from before that is of another history
 	case !m.Synced:
@@ -250,9 +251,9 @@ func (t *target) startFrom(m mark, marked, others bool, ends map[string]ended) {
 
 // newestKnown is the newest revision of this epoch that the log has.
 func (t *target) newestKnown(ends map[string]ended) (newest uint64) {
-	for e := range t.index.all() {
-		if e.epoch == t.epoch {
-			newest = max(newest, e.rv)
+	for e := range t.index.All() {
+		if e.Epoch == t.epoch {
+			newest = max(newest, e.RV)
 		}
 	}
 	for _, e := range ends {
@@ -282,13 +283,13 @@ func (t *target) resumeAt(m mark, ends map[string]ended) {
 	}
 	if m.Selection == t.spec.selection() && t.filter != nil {
 		// What fell out when the config was edited has no end in the log.
-		for e := range t.index.all() {
-			if !t.filter.named(t.index.namespace(e)) {
-				t.index.remove(e)
+		for e := range t.index.All() {
+			if !t.filter.named(t.index.Namespace(e)) {
+				t.index.Remove(e)
 			}
 		}
 	}
-	t.status.objects.Store(uint64(t.index.len()))
+	t.status.objects.Store(uint64(t.index.Len()))
 	t.setCursor(m.RV)
 	t.calm.proven = m.Proven
 	t.audits.clean, t.audits.began = m.RV, m.RV
@@ -303,7 +304,7 @@ func (t *target) resumeAt(m mark, ends map[string]ended) {
 	case m.Selection != t.spec.selection():
 		t.distrust(reasonSelection)
 	case m.Lost != "":
-		t.logger.Info("making up for lost history goes on", "reason", m.Lost, "from", m.RV)
+		t.logger.Info("recovery of lost history continues", "reason", m.Lost, "from", m.RV)
 		t.lost = m.lostThen(ends)
 	}
 	t.dropped.unsifted = m.Dropped > 0 && (t.lost == nil || t.lost.reason != reasonSelection)
@@ -323,7 +324,7 @@ func (m *mark) lostThen(ends map[string]ended) *lost {
 
 // distrust has the target compare the index with a list before it watches.
 func (t *target) distrust(reason string) {
-	t.logger.Warn("what the journal holds is compared with a list", "reason", reason)
+	t.logger.Info("reconciling the journal from a list", "reason", reason)
 	t.firstOp = event.Added
 	t.status.synced.Store(true)
 	t.lost = &lost{phase: reconciling, from: t.cursor, reason: reason}

@@ -115,9 +115,9 @@ func (t *target) tellLeftOut(ctx context.Context, frames []leftFrame, from uint6
 
 func (t *target) tellLeft(ctx context.Context, f leftFrame) error {
 	t.status.progressNow()
-	e := t.index.get(f.namespace, f.name)
+	e := t.index.Get(f.namespace, f.name)
 	if f.kind == watch.Deleted {
-		if e == nil || e.rv >= f.rv {
+		if e == nil || e.RV >= f.rv {
 			return nil
 		}
 		return t.endAt(ctx, e, f.rv)
@@ -139,7 +139,7 @@ func (t *target) tellLeft(ctx context.Context, f leftFrame) error {
 // objects, which have not changed since.
 func (t *target) explained(frames []leftFrame) bool {
 	return !slices.ContainsFunc(frames, func(f leftFrame) bool {
-		e := t.index.get(f.namespace, f.name)
-		return f.kind != watch.Added || e == nil || e.rv != f.rv
+		e := t.index.Get(f.namespace, f.name)
+		return f.kind != watch.Added || e == nil || e.RV != f.rv
 	})
 }

@@ -1,14 +1,9 @@
 package dynwatch
 
-import "time"
+import (
+	"time"
 
-// After an API server restart all targets may have lost history at once. These bound the
-// requests that they make for it together: so many at once, and as many again within
-// historyPeriod. Etcd keeps its history for five minutes by default.
-const (
-	rangeRequests = 2_000
-	walkRequests  = 20_000
-	historyPeriod = 5 * time.Minute
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // limits bound what is spent on one gap of one target.
@@ -33,7 +28,7 @@ type limits struct {
 
 func defaultLimits() limits {
 	return limits{
-		requests: walkRequests, time: 30 * time.Second, width: 8, patience: time.Minute, bodies: 4 << 20,
+		requests: kube.WalkRequests, time: 30 * time.Second, width: 8, patience: time.Minute, bodies: 4 << 20,
 		revisions: 200, objects: 200_000, suspects: 10_000,
 	}
 }

@@ -84,10 +84,10 @@ func (t *target) look(ctx context.Context) error {
 		err = s.answers(ctx)
 	}
 	if err != nil {
-		t.logger.Debug("looked at what is served", "err", err)
+		t.logger.Debug("rediscovery failed", "err", err)
 		return nil
 	}
-	t.logger.Info("the watch moves to another version", "from", t.resolved.gvr.Version, "to", r.gvr.Version, "kind", r.kind)
+	t.logger.Info("watch moves to another version", "from_version", t.resolved.gvr.Version, "version", r.gvr.Version, "kind", r.kind)
 	t.use(s, r)
 	t.failing = failing{}
 	return errMoved
@@ -99,11 +99,12 @@ func (t *target) discover(ctx context.Context) (resolved, error) {
 		return *r, nil
 	}
 	t.looks.last = time.Now()
-	return resolve(ctx, t.clients.discovery, t.spec)
+	return resolve(ctx, t.clients.Discovery, t.spec)
 }
 
 // use makes a source that of the target.
 func (t *target) use(s *source, r resolved) {
 	t.source, t.resolved = s, r
+	s.times = &t.status.lists
 	t.status.setResolved(r)
 }

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -77,7 +78,7 @@ type lost struct {
 }
 
 type absentEntry struct {
-	entry handle
+	entry index.Handle
 	rv    uint64
 }
 
@@ -133,7 +134,7 @@ func (t *target) expire(err error) error {
 	oldest := oldestNamed(err)
 	switch l := t.lost; {
 	case l == nil:
-		t.logger.Info("history expired, asking another connection", "resource_version", t.cursor, "oldest", oldest)
+		t.logger.Info("history expired; trying another connection", "resource_version", t.cursor, "oldest", oldest)
 		t.lost = &lost{phase: asking, from: t.resume(), reason: reasonExpired, oldest: oldest}
 	default:
 		t.reconciles++
@@ -155,9 +156,9 @@ func (t *target) found(ctx context.Context, rv uint64) error {
 		if err := t.emitGap(ctx, gap); err != nil {
 			return err
 		}
-		t.logger.Warn("history was lost", "reason", l.reason, "from", l.from, "to", to, "recovered", gap.Recovered)
+		t.logger.Warn("history lost; declaring a gap", "reason", l.reason, "from", l.from, "to", to, "recovered", gap.Recovered)
 	} else {
-		t.logger.Info("history was gone from the API server and read from etcd", "to", to)
+		t.logger.Info("expired history read from etcd; no gap", "to", to)
 	}
 	if err := t.flush(ctx); err != nil {
 		return err

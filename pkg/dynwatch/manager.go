@@ -15,25 +15,25 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/event"
 )
 
-// Log is where events go; a journal is one. It is the ledger, too: a target goes
-// on where the log says that it has come to.
+// Log stores events and checkpoints; package journal has implementations. A target resumes
+// from its checkpoint in the log. Different targets call the methods concurrently; one target
+// makes one call at a time.
 type Log interface {
-	// Append adds events in order and returns when they are durable. It blocks
-	// while there is no room. Its errors are the context's, that the log was
-	// closed, or that it is no longer this program's to write to or no longer what
-	// it was; each ends the target's loop. What it keeps of Data it copies: that is
-	// written over when Append has returned.
+	// Append adds events in order and returns when they are durable. It blocks while the log is
+	// full. Its errors are the context's, that the log was closed, that another program writes
+	// to it, or that it lost events; each stops the target. It copies Data, which the caller
+	// overwrites when Append has returned.
 	Append(ctx context.Context, events []event.Event) error
-	// Restore reads back what the log holds about a target. It calls last with
-	// the last event of each of its objects, ends included, in no order and
-	// without Data; the event belongs to the callee. It returns what was marked
-	// last: nil if nothing was, and not nil but empty if the log has lost events since.
+	// Restore reads what the log holds about a target. It calls last with the last event of
+	// each of its objects, deletions included, in no order and without Data; the event
+	// belongs to the callee. It returns the last mark: nil without one, and not nil but
+	// empty if the log has lost events since.
 	Restore(ctx context.Context, target string, last func(e event.Event)) (mark []byte, err error)
-	// Mark keeps a target's note of how far it has come, in place of its earlier
-	// one.
+	// Mark stores the checkpoint of a target, in place of the earlier one.
 	Mark(ctx context.Context, target string, mark []byte) error
 	// Last returns the last event of an object (the cluster, group, resource,
 	// namespace and name of an event), and false if the log does not keep it.
@@ -63,31 +63,31 @@ type Options struct {
 	// and compression are set as watching needs them.
 	Kubernetes *rest.Config
 	Log        Log
-	// Await is called before history is appended, which comes as fast as it is read: it
-	// waits until the first of some events can be appended without pushing out of the
-	// log what one of its readers has still to read, and returns how many of the leading
-	// ones can. If ctx ends first its error is returned; the other errors are those of
-	// Append. Nil: nothing is ever pushed out.
+	// Await is called before recovered history is appended. It waits until the first of some
+	// events can be appended without the loss of events that a reader of the log still needs,
+	// and returns the number of leading events that can. If ctx ends first it returns the
+	// context's error; its other errors are those of Append. Nil means that nothing is ever lost.
 	Await func(ctx context.Context, events []event.Event) (n int, err error)
-	// LogKeeps says that the log keeps the last event of every object, with its Data, so
-	// that [Log.Last] returns it. Where it does not, and [Resource.Changes] asks for
-	// anything, every object's last state is kept in memory, compressed.
+	// LogKeeps says that the log keeps the last event of every object, with its Data, so that
+	// [Log.Last] returns it. Otherwise, if [Resource.Changes] asks for anything, the manager
+	// keeps every object's last state in memory, compressed.
 	LogKeeps bool
-	// Reject keeps an object that cannot be passed on, and returns when it is
-	// kept. Like Append it blocks until it is, or until ctx ends.
+	// Reject stores an object that cannot be emitted. Like Append it blocks until the object is
+	// stored, or until ctx ends. An error stops the target.
 	Reject func(ctx context.Context, r Rejected) error
-	// RedactionKey is the key of the hash that replaces the values of Secrets and those
-	// that [Resource.Redact] names, at least 16 random bytes: with a guessable one, guessable values could be found by trying.
+	// RedactionKey is the key of the hash that replaces the values of Secrets and of
+	// [Resource.Redact]: at least 16 random bytes; informd's config takes 32. With a guessable key, an attacker can find
+	// guessable values by trying.
 	RedactionKey []byte
-	// PlainAnnotations are annotations of Secrets whose values are not replaced by the hash,
-	// beside harmless ones of well-known tools: names, and prefixes with a star behind them.
+	// PlainAnnotations are annotations of Secrets that keep their values, in addition to
+	// harmless ones of well-known tools: names, and prefixes with a star at the end.
 	PlainAnnotations []string
 	// MaxWatches is the limit of watches, [DefaultMaxWatches] if it is 0. Explicit
 	// resources are always watched. Resources that wildcards match are watched up to the
 	// limit; [Manager.Targets] and the log name the others.
 	MaxWatches int
-	// AuditEvery is the period in which each target is compared with the cluster, give or
-	// take a quarter. 0 is an hour, less is never.
+	// AuditEvery is the period in which each target is compared with the cluster, plus or minus
+	// a quarter. 0 is an hour, less is never.
 	AuditEvery time.Duration
 	// Logger is slog.Default() if nil.
 	Logger *slog.Logger
@@ -100,7 +100,7 @@ const minKey = 16
 // concurrently.
 type Manager struct {
 	options  Options
-	clients  *clients
+	clients  *kube.Clients
 	redactor *frame.Redactor
 	served   *served
 	// namespaces are followed while a target needs them.
@@ -144,7 +144,7 @@ func New(options Options) (*Manager, error) {
 	if options.Logger == nil {
 		options.Logger = slog.Default()
 	}
-	c, err := newClients(options.Kubernetes, options.Logger)
+	c, err := kube.NewClients(options.Kubernetes, options.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
@@ -178,10 +178,9 @@ func (m *Manager) Check(wanted []Resource) error {
 
 // Apply makes the running targets those of the wanted set: targets that are no
 // longer wanted end, new ones start, unchanged ones are not touched; one whose
-// version, mode, selectors, filter or resync changed is ended and started. A changed
+// version, mode, selectors, filter or schedule changed is ended and started. A changed
 // Keep, Omit, Redact, Actor, Owner, change gate or Changes holds for what a target reads from then on, and
-// touches nothing else. What starts goes on where the log says that it stood, and begins with a snapshot if that says
-// nothing. Apply returns
+// touches nothing else. A started target continues at its checkpoint, and begins with a snapshot if it has none. Apply returns
 // when what was to end has ended; it does not wait for anything to sync, nor for
 // wildcards, whose targets start once discovery has said what they match, and from
 // then on start and end as resources come and go. If the
@@ -350,8 +349,7 @@ func (m *Manager) Targets() []TargetStatus {
 	return all
 }
 
-// Close ends every target and waits until all have ended. What they appended
-// stays in the log.
+// Close stops every target and waits until all have stopped. Their events stay in the log.
 func (m *Manager) Close() {
 	m.converging.Lock()
 	m.closed = true
@@ -362,5 +360,5 @@ func (m *Manager) Close() {
 	m.end(func(*running) bool { return true })
 	m.owners.want(false, m.timing)
 	m.served.close()
-	m.clients.close()
+	m.clients.Close()
 }

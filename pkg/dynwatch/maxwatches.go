@@ -79,7 +79,7 @@ func (e *expansion) aboveLimit(id string, maxWatches int) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d matching resources are not watched, for %d watches are the limit: %s; exclude resources, or raise kubernetes.maxWatches",
+	return fmt.Sprintf("%d matching resources are not watched, because the limit is %d watches: %s; exclude resources, or raise kubernetes.maxWatches",
 		len(names), maxWatches, someOf(names))
 }
 

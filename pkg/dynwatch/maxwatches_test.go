@@ -50,7 +50,7 @@ func TestMaxWatches(t *testing.T) {
 	first := []string{"example.com/things", "many.example.com/kinds0000", "many.example.com/kinds0001", "many.example.com/kinds0002"}
 	r.eventually("the first ones are watched", func() bool { return r.isShown(first...) })
 	s := r.statusOf("*/*")
-	want := "17 matching resources are not watched, for 4 watches are the limit: many.example.com/kinds0003, "
+	want := "17 matching resources are not watched, because the limit is 4 watches: many.example.com/kinds0003, "
 	if s.State != dynwatch.Degraded || !s.Looked || !strings.HasPrefix(s.Reason, want) || !strings.Contains(s.Reason, " and 7 more; ") {
 		t.Errorf("shown as %+v", s)
 	}
@@ -90,7 +90,7 @@ func TestMaxWatches(t *testing.T) {
 	r.eventually("the next one is watched", func() bool { return r.isShown(next...) })
 
 	// Two lines for each number of resources at most: one for each process.
-	if n := logs.count("not_watched=17"); n < 1 || n > 2 {
+	if n := logs.count("count=17"); n < 1 || n > 2 {
 		t.Errorf("%d lines name the limit", n)
 	}
 

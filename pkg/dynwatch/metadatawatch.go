@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -69,7 +70,7 @@ type metadataObject struct {
 	bad *frame.Malformed
 }
 
-func newMetadataWatch(c *clients, gvr schema.GroupVersionResource, kind string, user metadataUser) (*metadataWatch, error) {
+func newMetadataWatch(c *kube.Clients, gvr schema.GroupVersionResource, kind string, user metadataUser) (*metadataWatch, error) {
 	of := spec{group: gvr.Group, version: gvr.Version, resource: gvr.Resource, mode: Metadata}
 	s, err := newSource(of, resolved{gvr: gvr, kind: kind}, c, nil, noShape, nil)
 	return &metadataWatch{source: s, user: user, held: make(map[string]uint64)}, err
@@ -101,7 +102,7 @@ func (m *metadataWatch) fail(err error) time.Duration {
 		least, most = m.user.failed(err)
 	}
 	pause := max(least, min(most, m.pause.Step()))
-	if wait, ok := suggestedDelay(err); ok {
+	if wait, ok := kube.SuggestedDelay(err); ok {
 		pause = max(pause, wait)
 	}
 	return pause
@@ -120,7 +121,7 @@ func (m *metadataWatch) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := m.source.clients.identity.check(ctx); err != nil {
+		if err := m.source.clients.Identity.Check(ctx); err != nil {
 			return err
 		}
 		if head = rv; rv < m.cursor {
@@ -137,7 +138,7 @@ func (m *metadataWatch) follow(ctx context.Context) error {
 	w, err := m.source.watch(ctx, m.cursor, m.progress.stuck > 0)
 	if err == nil {
 		defer w.Stop()
-		err = m.source.clients.identity.check(ctx)
+		err = m.source.clients.Identity.Check(ctx)
 	}
 	if err == nil {
 		m.progress.opened(m.cursor, head)
@@ -180,7 +181,7 @@ func (m *metadataWatch) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := m.source.clients.identity.check(ctx); err != nil {
+	if err := m.source.clients.Identity.Check(ctx); err != nil {
 		return err
 	}
 	if m.contradicts(all, rv) {

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // namespaces follows the Namespaces of the cluster, metadata only: one watch for
@@ -77,7 +79,7 @@ func namespaceResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 }
 
-func newNamespaces(c *clients, logger *slog.Logger) (*namespaces, error) {
+func newNamespaces(c *kube.Clients, logger *slog.Logger) (*namespaces, error) {
 	n := &namespaces{logger: logger, users: make(map[chan struct{}]viewKey), views: make(map[viewKey]*namespaceView)}
 	var err error
 	n.watch, err = newMetadataWatch(c, namespaceResource(), "Namespace", n)
@@ -200,11 +202,11 @@ func (n *namespaces) matchingAt(ctx context.Context, rv uint64, selector labels.
 func (n *namespaces) failed(err error) (least, most time.Duration) {
 	n.mu.Lock()
 	first := n.err == nil
-	n.err = fmt.Errorf("namespaces cannot be followed: %w", err)
+	n.err = fmt.Errorf("namespaces are unreadable: %w", err)
 	n.mu.Unlock()
 	n.tell()
 	if first {
-		n.logger.Warn("namespaces are not followed at the moment: what entries select by their labels stays as it is", "err", err)
+		n.logger.Warn("namespaces unreadable; namespace selectors keep their last result", "err", err)
 	}
 	return 0, n.backoffCap
 }
@@ -215,7 +217,7 @@ func (n *namespaces) opened() {
 	n.err = nil
 	n.mu.Unlock()
 	if failed {
-		n.logger.Info("namespaces are followed again")
+		n.logger.Info("namespaces readable again")
 		n.tell()
 	}
 }
@@ -305,6 +307,6 @@ func (n *namespaces) keep(all map[string]*namespace, o *metadataObject, after ui
 		all[o.name] = was
 	}
 	if o.bad != nil {
-		n.logger.Warn("labels of a namespace cannot be read", "namespace", o.name, "reason", o.bad.Reason)
+		n.logger.Warn("namespace labels unreadable; keeping the last labels", "namespace", o.name, "reason", o.bad.Reason)
 	}
 }

@@ -65,7 +65,7 @@ func TestNamespacesThatAreNotFollowedShow(t *testing.T) {
 			}
 			r.eventually("live is told", func() bool { state, _ := last(); return state == "live" })
 			api.refuseNamespaces(code, forEver)
-			const why = "namespaceSelector: namespaces cannot be followed: "
+			const why = "namespaceSelector: namespaces are unreadable: "
 			r.eventually("stale", func() bool {
 				s := r.manager.Targets()[0]
 				return s.State == dynwatch.Stale && strings.HasPrefix(s.Reason, why)

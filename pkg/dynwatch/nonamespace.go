@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // A namespace can be deleted together with the Role that lets informd read it. Then the
@@ -21,26 +23,26 @@ func (t *target) explainForbidden(ctx context.Context, err error) error {
 	if t.spec.namespace == "" || !apierrors.IsForbidden(err) {
 		return err
 	}
-	exists, rv, unread := t.coverage.namespaces.exists(ctx, t.clients.discovery.client, t.spec.namespace)
+	exists, rv, unread := t.coverage.namespaces.exists(ctx, t.clients.Discovery.Client, t.spec.namespace)
 	switch {
 	case apierrors.IsForbidden(unread):
-		return fmt.Errorf("%w; informd cannot know whether namespace %q exists: "+
-			"a ClusterRole with `get` on namespaces and resourceNames: [%s] would allow that", err, t.spec.namespace, t.spec.namespace)
-	case errors.Is(unread, errOtherCluster):
+		return fmt.Errorf("%w; informd cannot check whether namespace %q exists: "+
+			"grant a ClusterRole with `get` on namespaces and resourceNames: [%s]", err, t.spec.namespace, t.spec.namespace)
+	case errors.Is(unread, kube.ErrOtherCluster):
 		return unread
 	case unread != nil, exists:
 		return err
 	}
-	if unsure := t.clients.identity.check(ctx); unsure != nil {
+	if unsure := t.clients.Identity.Check(ctx); unsure != nil {
 		return unsure // the namespace may be one of another cluster
 	}
-	known := t.index.len() > 0 || t.status.synced.Load()
+	known := t.index.Len() > 0 || t.status.synced.Load()
 	if known {
 		if err := t.endResource(ctx, reasonNamespace, rv); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("%w; namespace %q does not exist, so there are no objects", err, t.spec.namespace)
+	return fmt.Errorf("%w; namespace %q does not exist, so it has no objects", err, t.spec.namespace)
 }
 
 // exists asks etcd whether a Namespace exists, with a list of that one name, or with a get
@@ -59,14 +61,14 @@ func (n *namespaces) exists(ctx context.Context, client rest.Interface, name str
 
 // getNamespace reads a Namespace. A 404 counts only as a Status about that Namespace.
 func getNamespace(ctx context.Context, client rest.Interface, name string) (exists bool, err error) {
-	g := newGuard(ctx)
-	defer g.close()
-	body, err := client.Get().MaxRetries(0).AbsPath("/api/v1/namespaces", name).Do(g.ctx).Raw()
+	g := kube.NewGuard(ctx)
+	defer g.Close()
+	body, err := client.Get().MaxRetries(0).AbsPath("/api/v1/namespaces", name).Do(g.Context).Raw()
 	switch {
 	case err != nil && apierrors.IsNotFound(err) && deniesNamespace(body, name):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("get namespace %s: %w", name, g.explain(err))
+		return false, fmt.Errorf("get namespace %s: %w", name, g.Explain(err))
 	}
 	var found metav1.PartialObjectMetadata
 	if err := json.Unmarshal(body, &found); err != nil {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 const (
@@ -100,7 +102,7 @@ func (o *openings) pause(d time.Duration) {
 	if now.Sub(o.since) >= time.Minute {
 		o.since = now
 	}
-	until := now.Add(min(d, paceLongest-now.Sub(o.since)))
+	until := now.Add(min(d, kube.PaceLongest-now.Sub(o.since)))
 	if until.After(o.until) {
 		o.until = until
 	}
@@ -122,7 +124,7 @@ func (o *openings) logProgress() {
 	}
 	o.mu.Unlock()
 	if due {
-		o.logger.Info("watches are being opened", "waiting", o.waiting.Load())
+		o.logger.Info("opening watches", "waiting", o.waiting.Load())
 	}
 }
 
@@ -136,7 +138,7 @@ func (o *openings) waited() {
 	o.logged = time.Time{}
 	o.mu.Unlock()
 	if logged {
-		o.logger.Info("no more watches wait to be opened")
+		o.logger.Info("every waiting watch was opened")
 	}
 }
 
@@ -148,7 +150,7 @@ func (t *target) beginOpening(ctx context.Context) {
 		t.endOpening()
 	case t.opening == nil:
 		if t.shown == Live {
-			t.status.set(Stale, "waiting for its turn to open the watch")
+			t.status.set(Stale, "waiting to open the watch")
 		}
 		t.opening = t.openings.begin(ctx, t.status.beatNow, t.timing.tick)
 	}

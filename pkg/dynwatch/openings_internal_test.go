@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // TestOpenings: a bounded number of targets have their turn at a time. Targets that hang
@@ -47,12 +49,12 @@ func TestOpenings(t *testing.T) {
 			t.Errorf("waited %v behind targets that hang, with %d beats", waited, beats)
 		}
 
-		o.pause(paceClosed)
+		o.pause(kube.PaceClosed)
 		o.pause(time.Second) // the longer pause counts
 		began = time.Now()
 		o.begin(t.Context(), func() {}, time.Second)()
-		if waited := time.Since(began); waited != paceClosed {
-			t.Errorf("waited %v, want the %v that the API server asked for", waited, paceClosed)
+		if waited := time.Since(began); waited != kube.PaceClosed {
+			t.Errorf("waited %v, want the %v that the API server asked for", waited, kube.PaceClosed)
 		}
 
 		<-time.After(time.Minute)
@@ -60,16 +62,16 @@ func TestOpenings(t *testing.T) {
 		refusing, stop := context.WithCancel(t.Context())
 		all.Go(func() { // one resource that is refused again and again
 			for refusing.Err() == nil {
-				o.pause(paceClosed)
-				<-time.After(paceClosed / 2)
+				o.pause(kube.PaceClosed)
+				<-time.After(kube.PaceClosed / 2)
 			}
 		})
 		synctest.Wait()
 		o.begin(t.Context(), func() {}, time.Second)()
-		if waited := time.Since(began); waited != paceLongest {
-			t.Errorf("waited %v, want %v: one refused resource holds up the others", waited, paceLongest)
+		if waited := time.Since(began); waited != kube.PaceLongest {
+			t.Errorf("waited %v, want %v: one refused resource holds up the others", waited, kube.PaceLongest)
 		}
-		<-time.After(paceClosed/2 - time.Second) // the minute is not over
+		<-time.After(kube.PaceClosed/2 - time.Second) // the minute is not over
 		if o.paused() > 0 {
 			t.Error("no time without a pause")
 		}

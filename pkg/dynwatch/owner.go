@@ -16,8 +16,8 @@ import (
 
 // The names of the members.
 const (
-	actorMember = "actor"
-	ownerMember = "owner"
+	actorMember = "fieldManager"
+	ownerMember = "ownerChain"
 )
 
 // maxChain bounds a chain of controllers. None that Kubernetes makes has more than three.

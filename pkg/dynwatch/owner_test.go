@@ -53,8 +53,8 @@ func (r *rig) lastOf(name string, n int) event.Event {
 func (r *rig) chainOf(name string, n int, op event.Op, actor, owner string) {
 	r.t.Helper()
 	e := r.lastOf(name, n)
-	if e.Op != op || string(e.Member("actor")) != actor || string(e.Member("owner")) != owner {
-		r.t.Errorf("%s is %s of %s\n  actor %s, want %s\n  owner %s\n   want %s", name, e.Op, e.Data, e.Member("actor"), actor, e.Member("owner"), owner)
+	if e.Op != op || string(e.Member("fieldManager")) != actor || string(e.Member("ownerChain")) != owner {
+		r.t.Errorf("%s is %s of %s\n  actor %s, want %s\n  owner %s\n   want %s", name, e.Op, e.Data, e.Member("fieldManager"), actor, e.Member("ownerChain"), owner)
 	}
 	if !bytes.Contains(e.Object(), []byte(`"name":"`+name+`"`)) {
 		r.t.Errorf("%s has the object %s", e.Op, e.Object())
@@ -122,7 +122,7 @@ func TestOwnerThatComesLater(t *testing.T) {
 		api.put("a", "one", "set/u-set")
 		n++
 		e := r.lastOf("one", n)
-		return string(e.Member("owner")) == "["+set+"]"
+		return string(e.Member("ownerChain")) == "["+set+"]"
 	})
 }
 
@@ -206,7 +206,7 @@ func TestOwnerLongChain(t *testing.T) {
 	r := live(t, api, asking())
 	api.put("a", "one", "sa/usa")
 	e := r.lastOf("one", 1)
-	owner := string(e.Member("owner"))
+	owner := string(e.Member("ownerChain"))
 	if n := strings.Count(owner, `"kind"`); n != 10 || !strings.HasSuffix(owner, `"uid":"usj","complete":false}]`) {
 		t.Errorf("%d links: %s", n, owner)
 	}
@@ -237,7 +237,7 @@ func TestOwnersThatCannotBeRead(t *testing.T) {
 	if n := owners.looks(); n > 0 {
 		t.Errorf("%d look-ups of what may not be read", n)
 	}
-	if n := log.count(`level=WARN msg="controllers`); n != 1 {
+	if n := log.count(`level=WARN msg="owner kind unreadable`); n != 1 {
 		t.Errorf("%d warnings", n)
 	}
 	owners.deny(false)
@@ -246,7 +246,7 @@ func TestOwnersThatCannotBeRead(t *testing.T) {
 		api.put("a", "one", "set/u-set")
 		n++
 		e := r.lastOf("one", n)
-		return string(e.Member("owner")) == "["+set+"]"
+		return string(e.Member("ownerChain")) == "["+set+"]"
 	})
 }
 

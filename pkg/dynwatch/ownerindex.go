@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 // tell stays unknown.
 type ownerIndex struct {
 	of      ownerKind
-	clients *clients
+	clients *kube.Clients
 	logger  *slog.Logger
 	timing  timing
 	stop    context.CancelFunc
@@ -54,7 +55,7 @@ type ownerIndex struct {
 	pause wait.Backoff
 }
 
-func newOwnerIndex(of ownerKind, c *clients, logger *slog.Logger, tm timing, stop context.CancelFunc) *ownerIndex {
+func newOwnerIndex(of ownerKind, c *kube.Clients, logger *slog.Logger, tm timing, stop context.CancelFunc) *ownerIndex {
 	x := &ownerIndex{
 		of: of, clients: c, timing: tm, stop: stop, began: time.Now(), tried: make(chan struct{}), rows: newOwnerRows(),
 		logger: logger.With("kind", of.kind, "group", of.group),
@@ -94,7 +95,7 @@ func (x *ownerIndex) run(ctx context.Context) {
 
 // find asks discovery which resource has the kind, and makes its watch.
 func (x *ownerIndex) find(ctx context.Context) (*metadataWatch, error) {
-	r, err := resolveKind(ctx, x.clients.discovery, x.of.group, x.of.kind)
+	r, err := resolveKind(ctx, x.clients.Discovery, x.of.group, x.of.kind)
 	if err != nil {
 		return nil, err
 	}
@@ -116,17 +117,17 @@ func (x *ownerIndex) find(ctx context.Context) (*metadataWatch, error) {
 }
 
 // resolveKind looks the resource of a kind up, in the version that the server prefers.
-func resolveKind(ctx context.Context, d *discovery, group, kind string) (r resolved, err error) {
-	g := newGuard(ctx)
-	defer g.close()
-	defer func() { err = g.explain(err) }()
-	versions, err := servedVersions(g.ctx, d, group)
+func resolveKind(ctx context.Context, d *kube.Discovery, group, kind string) (r resolved, err error) {
+	g := kube.NewGuard(ctx)
+	defer g.Close()
+	defer func() { err = g.Explain(err) }()
+	versions, err := kube.ServedVersions(g.Context, d, group)
 	if err != nil {
 		return resolved{}, err
 	}
 	for _, version := range versions {
 		gv := schema.GroupVersion{Group: group, Version: version}
-		resources, err := resourcesOf(g.ctx, d, gv)
+		resources, err := kube.ResourcesOf(g.Context, d, gv)
 		if err != nil {
 			return resolved{}, err
 		}
@@ -137,7 +138,7 @@ func resolveKind(ctx context.Context, d *discovery, group, kind string) (r resol
 			return resolved{gvr: gv.WithResource(resources[i].Name), kind: kind, namespaced: resources[i].Namespaced}, nil
 		}
 	}
-	return resolved{}, fmt.Errorf("%w: the API server has no kind %q in group %q that can be listed and watched", errNotServed, kind, group)
+	return resolved{}, fmt.Errorf("%w: the API server has no kind %q in group %q that can be listed and watched", kube.ErrNotServed, kind, group)
 }
 
 // groupOf is the group of an apiVersion.
@@ -219,7 +220,7 @@ func (x *ownerIndex) looked(err error) {
 	}
 	pause := x.pause.Step()
 	x.quiet = time.Now().Add(pause)
-	x.logger.Debug("a controller cannot be looked up", "err", err, "pause", pause)
+	x.logger.Debug("owner lookup failed; retrying", "err", err, "pause", pause)
 }
 
 // useless reports whether the index is of what cannot be read.
@@ -230,7 +231,7 @@ func (x *ownerIndex) useless() bool {
 }
 
 func useless(err error) bool {
-	return errors.Is(err, errNotServed) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
+	return errors.Is(err, kube.ErrNotServed) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
 }
 
 // failed notes that the objects are not followed. It belongs to the loop, as all that
@@ -241,7 +242,7 @@ func (x *ownerIndex) failed(err error) (least, most time.Duration) {
 	x.err = err
 	x.mu.Unlock()
 	if first {
-		x.logger.Warn("controllers of a kind cannot be followed: chains of owners end at them, and events do not wait", "err", err)
+		x.logger.Warn("owner kind unreadable; owner chains end there", "err", err)
 	}
 	x.closeTried()
 	if apierrors.IsNotFound(err) && x.moved != nil {
@@ -268,7 +269,7 @@ func (x *ownerIndex) opened() {
 	x.err = nil
 	x.mu.Unlock()
 	if failed {
-		x.logger.Info("controllers of a kind are followed again")
+		x.logger.Info("owner kind readable again")
 	}
 }
 

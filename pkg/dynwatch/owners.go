@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 // by all targets that ask. An index begins with the first object that names its kind, and
 // all end when no target asks any more. The methods may be called concurrently.
 type owners struct {
-	clients *clients
+	clients *kube.Clients
 	logger  *slog.Logger
 
 	// ended waits for the indexes' loops.
@@ -44,9 +45,9 @@ type owners struct {
 // matter: a uid is the same in all of them.
 type ownerKind struct{ group, kind, namespace string }
 
-// OwnerResources are those that Kubernetes' own controllers make other objects from, in
-// the order of their groups: what it takes list and watch on for [Resource.Owner]. Custom
-// resources may be controllers as well; where they may not be read, a chain ends at them.
+// OwnerResources are the resources, sorted by group, from which Kubernetes' own controllers
+// make other objects. [Resource.Owner] needs list and watch on them. Custom resources can be
+// controllers, too; without permission to read them, a chain ends there.
 func OwnerResources() []schema.GroupResource {
 	return []schema.GroupResource{
 		{Resource: "replicationcontrollers"},
@@ -59,7 +60,7 @@ func OwnerResources() []schema.GroupResource {
 	}
 }
 
-func newOwners(c *clients, logger *slog.Logger) *owners {
+func newOwners(c *kube.Clients, logger *slog.Logger) *owners {
 	return &owners{clients: c, logger: logger, indexes: make(map[ownerKind]*ownerIndex)}
 }
 
@@ -105,7 +106,7 @@ func (o *owners) index(of ownerKind) *ownerIndex {
 	}
 	if len(o.indexes) >= maxOwnerKinds && !o.makeRoom() {
 		if !o.full {
-			o.logger.Warn("objects name too many kinds as their controllers: some chains of owners end early", "kinds", len(o.indexes), "kind", of.kind, "group", of.group)
+			o.logger.Warn("too many owner kinds; some owner chains are incomplete", "count", len(o.indexes), "kind", of.kind, "group", of.group)
 		}
 		o.full = true
 		return nil

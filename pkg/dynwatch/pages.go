@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // Every list is read as a stream, item by item. A page that fails is requested again
@@ -76,6 +77,7 @@ func (e *takerError) Unwrap() error { return e.error }
 // page. After an error l is at the page that failed.
 func (s *source) pages(ctx context.Context, l *listing, read func(o metav1.ListOptions) (frame.ListMeta, error)) (uint64, error) {
 	var retry pageRetry
+	began := time.Now()
 	for {
 		o := page(l.at, l.next)
 		o.LabelSelector, o.FieldSelector = s.spec.labelSelector, s.spec.fieldSelector
@@ -87,10 +89,10 @@ func (s *source) pages(ctx context.Context, l *listing, read func(o metav1.ListO
 				return 0, mine.error
 			}
 			if expired(err) && l.next != "" && growth < maxGrowth && s.growth.CompareAndSwap(growth, growth+1) {
-				s.clients.logger.Info("list expired before its end; the next list has larger pages", "resource", s.spec.name(), "limit", o.Limit*pageGrowth)
+				s.clients.Logger.Info("list expired; the next list has larger pages", "resource", s.spec.name(), "limit", o.Limit*pageGrowth)
 			}
 			if repeatable(l, err) && retry.wait(ctx, err) {
-				s.clients.logger.Debug("list page failed; requesting it again", "resource", s.spec.name(), "attempt", retry.attempts, "err", err)
+				s.clients.Logger.Debug("list page failed; retrying", "resource", s.spec.name(), "attempt", retry.attempts, "err", err)
 				continue
 			}
 			return 0, err
@@ -100,6 +102,7 @@ func (s *source) pages(ctx context.Context, l *listing, read func(o metav1.ListO
 		}
 		retry, l.taken = pageRetry{}, 0
 		if l.next = meta.Continue; l.next == "" {
+			s.times.add(began)
 			return meta.ResourceVersion, nil
 		}
 	}
@@ -109,11 +112,11 @@ func (s *source) pages(ctx context.Context, l *listing, read func(o metav1.ListO
 // no page was read yet, the caller may as well begin again later, unless the server only
 // asks for patience.
 func repeatable(l *listing, err error) bool {
-	if _, busy := throttled(err); busy {
+	if _, busy := kube.Throttled(err); busy {
 		return l.taken == 0 || l.fixed()
 	}
 	switch {
-	case !l.fixed(), expired(err), unsupported(err), errors.Is(err, errStalled), errors.Is(err, errOtherCluster),
+	case !l.fixed(), expired(err), unsupported(err), errors.Is(err, kube.ErrStalled), errors.Is(err, kube.ErrOtherCluster),
 		apierrors.IsUnauthorized(err), apierrors.IsForbidden(err), apierrors.IsNotFound(err) && !ofProxy(err), apierrors.IsNotAcceptable(err):
 		return false
 	}
@@ -135,7 +138,7 @@ func (r *pageRetry) wait(ctx context.Context, err error) bool {
 		r.backoff = wait.Backoff{Duration: pageBackoff, Factor: 2, Jitter: 0.5, Steps: pageAttempts, Cap: pageBackoffCap}
 	}
 	pause := r.backoff.Step()
-	if asked, ok := suggestedDelay(err); ok {
+	if asked, ok := kube.SuggestedDelay(err); ok {
 		pause = max(pause, wait.Jitter(asked, 0.1))
 	}
 	if r.attempts++; r.attempts >= pageAttempts || time.Since(r.since)+pause > pageTime {
@@ -155,21 +158,21 @@ func (r *pageRetry) wait(ctx context.Context, err error) bool {
 // one that is malformed, through take, from l on, and returns the list's revision.
 func (s *source) list(ctx context.Context, l *listing, n *frame.Normaliser, take func(o *frame.Object, bad *frame.Malformed) error) (uint64, error) {
 	r := listRequest{client: s.bytes, namespace: cmp.Or(l.namespace, s.spec.namespace)}
-	if s.spec.mode == Full && time.Now().UnixNano() >= s.listsShare.Load() && s.clients.takePlace(s.clients.lists) {
-		defer func() { <-s.clients.lists }()
+	if s.spec.mode == Full && time.Now().UnixNano() >= s.listsShare.Load() && s.clients.TakePlace(s.clients.Lists) {
+		defer func() { <-s.clients.Lists }()
 		r.client = s.apartBytes
 	}
 	rv, err := s.pages(ctx, l, func(o metav1.ListOptions) (frame.ListMeta, error) {
 		r.options = o
 		skip := l.taken
-		return s.stream(ctx, r, func(body io.Reader, g *guard) (frame.ListMeta, error) {
+		return s.stream(ctx, r, func(body io.Reader, g *kube.Guard) (frame.ListMeta, error) {
 			return n.ReadList(body, maxObject, l.memory, func(o *frame.Object, bad *frame.Malformed) error {
 				if skip > 0 {
 					skip--
 					return nil
 				}
-				g.pause() // while the log is full, it is not the server that is slow
-				defer g.resume()
+				g.Pause() // while the log is full, it is not the server that is slow
+				defer g.Resume()
 				if err := take(o, bad); err != nil {
 					return &takerError{err}
 				}
@@ -236,9 +239,9 @@ func (s *source) listMetadata(ctx context.Context, rv uint64, item func(listed) 
 // identities makes one list request and hands over what identifies the items, but for
 // those of namespaces that are not covered.
 func (s *source) identities(ctx context.Context, r listRequest, item func(listed) error) (frame.ListMeta, error) {
-	defer s.clients.pace.begin(ctx)()
-	return s.stream(ctx, r, func(body io.Reader, g *guard) (frame.ListMeta, error) {
-		return s.clients.identities.ReadList(body, maxObject, nil, func(o *frame.Object, bad *frame.Malformed) error {
+	defer s.clients.Pace.Begin(ctx)()
+	return s.stream(ctx, r, func(body io.Reader, g *kube.Guard) (frame.ListMeta, error) {
+		return s.clients.Identities.ReadList(body, maxObject, nil, func(o *frame.Object, bad *frame.Malformed) error {
 			one := identified(o, bad)
 			switch {
 			case !s.filter.covers(one.namespace):
@@ -246,8 +249,8 @@ func (s *source) identities(ctx context.Context, r listRequest, item func(listed
 			case one.name == "" || one.rv == 0:
 				return fmt.Errorf("read metadata: %v", bad) //nolint:errorlint // no object is rejected for it
 			}
-			g.pause()
-			defer g.resume()
+			g.Pause()
+			defer g.Resume()
 			return item(one)
 		})
 	})
@@ -274,10 +277,10 @@ type listRequest struct {
 // valid during the call only. Item ends the list early with [errEnough]; the metadata is
 // what was read up to there then.
 func (s *source) readList(ctx context.Context, r listRequest, item func(raw []byte) error) (frame.ListMeta, error) {
-	return s.stream(ctx, r, func(body io.Reader, g *guard) (frame.ListMeta, error) {
+	return s.stream(ctx, r, func(body io.Reader, g *kube.Guard) (frame.ListMeta, error) {
 		return frame.ReadList(body, maxObject, func(raw []byte) error {
-			g.pause()
-			defer g.resume()
+			g.Pause()
+			defer g.Resume()
 			if err := item(raw); err != nil {
 				return &takerError{err}
 			}
@@ -288,20 +291,20 @@ func (s *source) readList(ctx context.Context, r listRequest, item func(raw []by
 
 // stream makes one list request and has read read the answer. If client is the one with
 // connections of their own, and no answer comes, the shared connection is asked.
-func (s *source) stream(ctx context.Context, r listRequest, read func(body io.Reader, g *guard) (frame.ListMeta, error)) (meta frame.ListMeta, err error) {
-	s.clients.pace.open(ctx)
-	g := newGuard(ctx)
-	defer g.close()
+func (s *source) stream(ctx context.Context, r listRequest, read func(body io.Reader, g *kube.Guard) (frame.ListMeta, error)) (meta frame.ListMeta, err error) {
+	s.clients.Pace.Open(ctx)
+	g := kube.NewGuard(ctx)
+	defer g.Close()
 	defer func() {
-		err = g.explain(err)
-		s.clients.pace.note(err)
+		err = g.Explain(err)
+		s.clients.Pace.Note(err)
 	}()
 	ask := func(client rest.Interface) (io.ReadCloser, error) {
 		request := client.Get().AbsPath(s.path(r.namespace)...).SpecificallyVersionedParams(&r.options, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
 		if r.identities {
 			request.SetHeader("Accept", frame.AcceptIdentities)
 		}
-		return request.Stream(g.ctx)
+		return request.Stream(g.Context)
 	}
 	body, err := ask(r.client)
 	if err != nil && r.client == s.apartBytes && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
@@ -313,7 +316,7 @@ func (s *source) stream(ctx context.Context, r listRequest, read func(body io.Re
 		return frame.ListMeta{}, err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
-	if err := s.clients.identity.confirm(g.ctx); err != nil {
+	if err := s.clients.Identity.Confirm(g.Context); err != nil {
 		return frame.ListMeta{}, err
 	}
 	if meta, err = read(body, g); err != nil {
@@ -328,7 +331,7 @@ func (s *source) stream(ctx context.Context, r listRequest, read func(body io.Re
 }
 
 // shareLists has lists share a connection for some time.
-func (s *source) shareLists() { s.listsShare.Store(time.Now().Add(refusedApart).UnixNano()) }
+func (s *source) shareLists() { s.listsShare.Store(time.Now().Add(kube.RefusedApart).UnixNano()) }
 
 func (s *source) path(namespace string) []string {
 	gvr := s.resolved.gvr

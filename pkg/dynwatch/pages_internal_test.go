@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // pipeListener is a listener whose connections are in memory, so that a test with them can
@@ -80,13 +81,13 @@ func sourceOnPipes(t *testing.T, handler http.HandlerFunc) *source {
 	l := &pipeListener{make(chan net.Conn), make(chan struct{})}
 	serveOnPipes(t, l, handler)
 	s := podSource(t, &rest.Config{Host: "http://pipe", Dial: l.dial})
-	t.Cleanup(s.clients.close)
+	t.Cleanup(s.clients.Close)
 	return s
 }
 
 func podSource(t *testing.T, config *rest.Config) *source {
 	t.Helper()
-	c, err := newClients(config, slog.New(slog.DiscardHandler))
+	c, err := kube.NewClients(config, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +254,7 @@ func TestRetryAfterReachesTheCaller(t *testing.T) {
 		"header is longer": {429, "application/json", "9", withDetails, 9 * time.Second},
 		"HTML of a proxy":  {503, "text/html", "7", "<html>", 7 * time.Second},
 		"date":             {503, "text/html", "Sat, 01 Jan 2000 00:00:07 GMT", "<html>", 7 * time.Second},
-		"a day":            {429, "text/plain", "86400", "", maxRetryAfter},
+		"a day":            {429, "text/plain", "86400", "", kube.MaxRetryAfter},
 		"none":             {500, "text/plain", "", "", 0},
 		"no number":        {500, "text/plain", "soon", "", 0},
 	} {
@@ -271,9 +272,9 @@ func TestRetryAfterReachesTheCaller(t *testing.T) {
 					"watch":     second(s.watch(t.Context(), 1, false)),
 					"revision":  second(s.revision(t.Context())),
 					"name":      fourth(s.lookOnce(t.Context(), "a", "x", 0, byName(0, "x"))), // without its repetitions
-					"discovery": second(servedVersions(t.Context(), s.clients.discovery, "apps")),
+					"discovery": second(kube.ServedVersions(t.Context(), s.clients.Discovery, "apps")),
 				} {
-					if got, ok := suggestedDelay(err); got != answer.want || ok != (answer.want != 0) {
+					if got, ok := kube.SuggestedDelay(err); got != answer.want || ok != (answer.want != 0) {
 						t.Errorf("%s: wait %v, %v, want %v (%v)", request, got, ok, answer.want, err)
 					}
 				}

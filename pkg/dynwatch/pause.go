@@ -5,19 +5,17 @@ import (
 	"errors"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
-)
 
-// maxRetryAfter bounds the pause that the API server may ask for.
-const maxRetryAfter = 2 * time.Minute
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+)
 
 // fail shows what an error means for the target and pauses. Its own error is that of
 // the log.
 func (t *target) fail(ctx context.Context, err error) error {
 	t.endOpening()
-	if d, _ := throttled(err); overloaded(err) {
-		t.openings.pause(min(d, paceClosed))
+	if d, _ := kube.Throttled(err); kube.Overloaded(err) {
+		t.openings.pause(min(d, kube.PaceClosed))
 	}
 	if err = t.fallBack(ctx, err); err == nil {
 		return nil
@@ -26,7 +24,7 @@ func (t *target) fail(ctx context.Context, err error) error {
 	if state != Waiting && !errors.Is(err, errEnded) {
 		t.unwatched = true
 	}
-	if errors.Is(err, errOtherCluster) {
+	if errors.Is(err, kube.ErrOtherCluster) {
 		t.status.looked.Store(false) // nothing is known of the resource in the right cluster
 	}
 	if t.closedSince.IsZero() {
@@ -37,8 +35,8 @@ func (t *target) fail(ctx context.Context, err error) error {
 		t.source = nil
 	}
 	reason := err.Error()
-	if why := t.served.trouble(); why != "" && errors.Is(err, errNotServed) {
-		reason += "; asked again every few seconds, for " + why
+	if why := t.served.trouble(); why != "" && errors.Is(err, kube.ErrNotServed) {
+		reason += "; polled every few seconds, because " + why
 	}
 	t.setState(state, reason)
 	if err := t.tellState(ctx, reason); err != nil {
@@ -51,7 +49,7 @@ func (t *target) fail(ctx context.Context, err error) error {
 // rest pauses after an error. A target that has no source is woken by a nudge.
 func (t *target) rest(ctx context.Context, err error, state State) {
 	d := t.pause.Step()
-	told := errors.Is(err, errNotServed) && !isUnconfirmed(err) && t.status.gone.Load() && t.served.watching()
+	told := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) && t.status.gone.Load() && t.served.watching()
 	switch {
 	case told:
 		d = wait.Jitter(t.timing.waitingTold, 0.5)
@@ -65,10 +63,10 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 			d = min(d, soon, t.timing.lookCap)
 		}
 	}
-	if wait, ok := suggestedDelay(err); ok {
+	if wait, ok := kube.SuggestedDelay(err); ok {
 		d, wake = max(d, wait), nil
 	}
-	t.logger.Debug("target pauses", "err", err, "pause", d)
+	t.logger.Debug("target failed; retrying after a pause", "err", err, "pause", d)
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {
@@ -87,22 +85,6 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 			}
 		}
 	}
-}
-
-// suggestedDelay is how long the API server asks to be left alone.
-func suggestedDelay(err error) (time.Duration, bool) {
-	seconds, ok := apierrors.SuggestsClientDelay(err)
-	return min(time.Duration(seconds)*time.Second, maxRetryAfter), ok
-}
-
-// throttled is how long to wait before a request that was refused for the load is
-// made again, and whether it was.
-func throttled(err error) (time.Duration, bool) {
-	if err == nil || !apierrors.IsTooManyRequests(err) {
-		return 0, false
-	}
-	wait, _ := suggestedDelay(err)
-	return max(wait, time.Second), true
 }
 
 func (t *target) resetPause() {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // Ready is the state of a target in a plan that nothing keeps from being watched.
@@ -38,7 +39,7 @@ type MissingAccess struct {
 	Group, Resource string
 	// Namespace is where they are missing, empty for the whole cluster.
 	Namespace string
-	// Name is the only object that it is about, empty for all.
+	// Name is the only object that needs the access, empty for all.
 	Name  string
 	Verbs []string
 	// Without says what is different as long as they are missing.
@@ -78,9 +79,9 @@ type TargetPlan struct {
 	// if there was none: they are not known then. It counts the changes of everything
 	// that the API server stores, not of this resource alone.
 	ResourceVersion uint64
-	// Objects is how many objects there are in the namespaces that the target covers.
-	// More: there are more, and the API server tells their number in no other way than
-	// one by one. Estimated: it was found in some of the namespaces.
+	// Objects is the number of objects in the namespaces of the target. More: there are more
+	// objects, and only a complete list would count them. Estimated: the number was
+	// extrapolated from some of the namespaces.
 	Objects         int
 	More, Estimated bool
 	// Bytes is what a list of all objects has, by the mean size of Weighed of them: an
@@ -105,7 +106,7 @@ const (
 
 // planner asks what watching would come to.
 type planner struct {
-	clients *clients
+	clients *kube.Clients
 	bounds  bounds
 	// namespaces are those of the cluster, listed once if a target is filtered;
 	// unlisted is why they are not known. Nobody changes them while targets are asked
@@ -127,13 +128,13 @@ func (t turns) begin() { t <- struct{}{} }
 
 func (t turns) end() { <-t }
 
-// Plan asks the API server what watching the wanted set would come to, with maxWatches
-// as in [Options]. It changes nothing, and asks little: about four targets at a time, of each for a few objects
-// and, to know how far back one can go, some 25 times for one at older revisions;
-// where the API server does not say how many objects a target covers, for the metadata
-// of up to 5,000, or for a few objects each in up to 50 namespaces. What is wrong with
-// a target stands in its plan; the error is that the wanted set is not valid, that the
-// API server cannot be reached or does not know the credentials, or that of ctx.
+// Plan estimates the watches, objects and permissions of the wanted set, with maxWatches as in
+// [Options]. It changes nothing, and costs few requests: it examines four targets at a time.
+// For each target it reads a few objects, and finds the retained history with some 25 reads
+// at older revisions. If the API server does not count the objects of a target, Plan reads
+// the metadata of up to 5,000 objects, or a few objects each in up to 50 namespaces. The
+// plan of a target names its faults. The error is that the wanted set is not valid, that the
+// API server is unreachable or rejects the credentials, or that of ctx.
 func Plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWatches int) (WatchPlan, error) {
 	return plan(ctx, kubernetes, wanted, maxWatches, defaultBounds())
 }
@@ -144,11 +145,11 @@ func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWa
 		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
 	}
 	logger := slog.New(slog.DiscardHandler)
-	c, err := newClients(kubernetes, logger)
+	c, err := kube.NewClients(kubernetes, logger)
 	if err != nil {
 		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
 	}
-	defer c.close()
+	defer c.Close()
 	n, err := newNamespaces(c, logger)
 	if err != nil {
 		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
@@ -180,11 +181,11 @@ func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWa
 func (p *planner) greet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
 	defer cancel()
-	_, err := p.clients.discovery.client.Get().MaxRetries(0).AbsPath("/version").DoRaw(ctx)
+	_, err := p.clients.Discovery.Client.Get().MaxRetries(0).AbsPath("/version").DoRaw(ctx)
 	if err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		return nil
 	}
-	return fmt.Errorf("ask the API server at %s: %w", display.Address(p.clients.config.Host), err)
+	return fmt.Errorf("connect to the API server at %s: %w", display.Address(p.clients.Config.Host), err)
 }
 
 // target makes the plan of one target.
@@ -193,7 +194,7 @@ func (p *planner) target(ctx context.Context, s spec) TargetPlan {
 	defer cancel()
 	t := newTargetPlan(s)
 	// An answer that does not come is no news: what is missing shows below.
-	t.MissingVerbs, _ = missingVerbs(ctx, p.clients.discovery.client, s.attributes())
+	t.MissingVerbs, _ = missingVerbs(ctx, p.clients.Discovery.Client, s.attributes())
 	if s.namespaceSelector != "" {
 		t.MissingNamespaceVerbs = p.missingNamespaceVerbs
 	}
@@ -202,13 +203,13 @@ func (p *planner) target(ctx context.Context, s spec) TargetPlan {
 	case err != nil:
 		t.State, t.Reason = judge(err, false), display.Reason(err.Error())
 	case len(t.MissingNamespaceVerbs) > 0:
-		t.State, t.Reason = Forbidden, "namespaceSelector: the labels of namespaces cannot be followed"
+		t.State, t.Reason = Forbidden, "namespaceSelector: the labels of namespaces are unreadable"
 	}
 	if unknown, ok := errors.AsType[*unknownResource](err); ok {
 		t.Others = slices.Compact(slices.Sorted(slices.Values(unknown.others)))
 	}
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		t.Reason = fmt.Sprintf("the API server has not answered everything within %v: %s", planTimeout, t.Reason)
+		t.Reason = fmt.Sprintf("the API server did not answer every request within %v: %s", planTimeout, t.Reason)
 	}
 	return t
 }
@@ -234,7 +235,7 @@ func newTargetPlan(s spec) TargetPlan {
 // look finds the resource, looks at its objects and then at its history. Its error is
 // what would keep the target from being watched.
 func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
-	r, err := resolve(ctx, p.clients.discovery, s)
+	r, err := resolve(ctx, p.clients.Discovery, s)
 	if err != nil {
 		return err
 	}
@@ -262,7 +263,7 @@ func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
 	}
 	err = p.reach(ctx, src, one, t)
 	if err != nil && !apierrors.IsForbidden(err) {
-		t.Reason = display.Reason("how far back one can go is not known: " + err.Error())
+		t.Reason = display.Reason("retained history unknown: " + err.Error())
 		return nil
 	}
 	return err
@@ -287,7 +288,7 @@ func (p *planner) askNamespaces(ctx context.Context, targets map[string]spec) {
 		p.unlisted = p.namespaces.watch.list(ctx)
 	}
 	if selects {
-		p.missingNamespaceVerbs, _ = missingVerbs(ctx, p.clients.discovery.client, attributesOf(namespaceResource()))
+		p.missingNamespaceVerbs, _ = missingVerbs(ctx, p.clients.Discovery.Client, attributesOf(namespaceResource()))
 	}
 }
 
@@ -301,10 +302,10 @@ func (p *planner) optional(ctx context.Context, targets map[string]spec) []Missi
 		if _, watched := targets[nameOf(r.GroupResource())]; watched {
 			continue
 		}
-		if verbs, err := missingVerbs(ctx, p.clients.discovery.client, attributesOf(r)); err == nil && len(verbs) > 0 {
+		if verbs, err := missingVerbs(ctx, p.clients.Discovery.Client, attributesOf(r)); err == nil && len(verbs) > 0 {
 			all = append(all, MissingAccess{
 				Group: r.Group, Resource: r.Resource, Verbs: verbs,
-				Without: "resources that come and go are noticed after a while, not at once",
+				Without: "informd notices added and removed resources with a delay",
 			})
 		}
 	}

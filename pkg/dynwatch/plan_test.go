@@ -125,7 +125,7 @@ func TestPlan(t *testing.T) {
 			want: func() dynwatch.TargetPlan {
 				p := ready(0)
 				p.Name, p.Resource, p.Version, p.Kind, p.WatchFrom, p.EtcdFrom = "example.com/things/status", "things/status", "", "", 0, 0
-				p.State, p.Reason = dynwatch.Waiting, `not served: the API server has no resource "things/status" in example.com`
+				p.State, p.Reason = dynwatch.Waiting, `not served: the API server has no resource "things/status" in example.com (did you mean "things"?)`
 				p.Others = []string{"things"}
 				return p
 			},
@@ -202,7 +202,7 @@ func TestPlanReach(t *testing.T) {
 					c.begin(api)
 				}
 				got := planned(t, api, things())
-				if got.State != dynwatch.Ready || c.reason != "" != strings.HasPrefix(got.Reason, "how far back") {
+				if got.State != dynwatch.Ready || c.reason != "" != strings.HasPrefix(got.Reason, "retained history") {
 					t.Errorf("state %s, reason %q", got.State, got.Reason)
 				}
 				slack := (now - c.etcdFrom) / 32
@@ -317,7 +317,7 @@ func TestPlanWithoutServer(t *testing.T) {
 		t.Errorf("nobody listens: %v", err)
 	}
 	api := newFakeAPI(t)
-	if _, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{{}}, 0); err == nil || !strings.Contains(err.Error(), "no resource name") {
+	if _, err := dynwatch.Plan(t.Context(), api.config(), []dynwatch.Resource{{}}, 0); err == nil || !strings.Contains(err.Error(), "the resource name is missing") {
 		t.Errorf("a set that is not valid: %v", err)
 	}
 	if n := api.requestsWith(""); n > 0 {

@@ -31,10 +31,10 @@ func (p *planner) optionalOwners(ctx context.Context, targets map[string]spec) [
 			}
 			of := attributesOf(r.WithVersion(""))
 			of.Namespace = namespace
-			if verbs, err := missingVerbs(ctx, p.clients.discovery.client, of); err == nil && len(verbs) > 0 {
+			if verbs, err := missingVerbs(ctx, p.clients.Discovery.Client, of); err == nil && len(verbs) > 0 {
 				all = append(all, MissingAccess{
 					Group: r.Group, Resource: r.Resource, Namespace: namespace, Verbs: verbs,
-					Without: "chains of owners end at them",
+					Without: "owner chains end at these objects",
 				})
 			}
 		}

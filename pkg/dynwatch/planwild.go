@@ -15,7 +15,7 @@ import (
 )
 
 // nothingLeft is why a wildcard makes no target of what it matches.
-const nothingLeft = "nothing is left for it: what it matches is excluded, has another entry, or does not fit its namespaces or version"
+const nothingLeft = "no resource remains: the matching resources are excluded, have their own entry, or do not fit the namespaces or version"
 
 // expand returns the targets of the wanted set, and the plans of those wildcards that
 // have something to say by themselves. What keeps wildcards from being expanded holds
@@ -26,7 +26,7 @@ func (p *planner) expand(ctx context.Context, set wantedSet) (targets map[string
 	}
 	c, err := readCatalog(ctx, p.clients, nil)
 	if err != nil {
-		err = fmt.Errorf("find what it matches: %w", err)
+		err = fmt.Errorf("expand the wildcard: %w", err)
 	}
 	var e *expansion
 	if err == nil {
@@ -74,7 +74,7 @@ func (e *expansion) lacks(r Resource, c *catalog) (state State, reason string) {
 		for i, group := range unknown {
 			unknown[i] = event.GroupOrCore(group)
 		}
-		return Degraded, fmt.Sprintf("API groups cannot be asked for what they serve: %s; what it matches there is watched once they can be", strings.Join(unknown, ", "))
+		return Degraded, fmt.Sprintf("discovery of API groups failed: %s; informd watches their matching resources once discovery works", strings.Join(unknown, ", "))
 	case len(e.notes[r.id()].Running) > 0:
 		return Ready, ""
 	case c.matched(r):

@@ -19,8 +19,8 @@ func TestPlanOfWildcards(t *testing.T) {
 	}
 	inShop := wild("", "nodes*")
 	inShop.Namespaces = []string{"shop"}
-	const ready, nothing, nothingLeft, unknown = "ready", "waiting: the API server has no resource that it matches",
-		"waiting: nothing is left for it: ", "degraded: API groups cannot be asked for what they serve: metrics.example.com;"
+	const ready, nothing, nothingLeft, unknown = "ready", "waiting: no resource of the API server matches",
+		"waiting: no resource remains: ", "degraded: discovery of API groups failed: metrics.example.com;"
 	down := func(api *fakeAPI) { api.groups.down["metrics.example.com"] = true }
 	refused := func(code int, reason string) func(api *fakeAPI) {
 		return func(api *fakeAPI) {
@@ -48,8 +48,8 @@ func TestPlanOfWildcards(t *testing.T) {
 		"a name that it excludes":    {down, []dynwatch.Resource{wild("*.example.com", "rates", "rates"), {Resource: "pods"}}, map[string]string{"core/pods": ready, "*.example.com/rates": nothing}},
 		"another group is down":      {down, []dynwatch.Resource{wild("", "p*")}, map[string]string{"core/pods": ready}},
 		"an entry in a group down":   {down, []dynwatch.Resource{{Group: "metrics.example.com", Resource: "rates"}}, map[string]string{"metrics.example.com/rates": "degraded: get API group metrics.example.com: "}},
-		"discovery is broken":        {refused(503, "ServiceUnavailable"), []dynwatch.Resource{wild("*", "*"), {Resource: "pods"}}, map[string]string{"*/*": "degraded: find what it matches: get API groups: ", "core/pods": ready}},
-		"discovery is forbidden":     {refused(403, "Forbidden"), []dynwatch.Resource{wild("*", "*")}, map[string]string{"*/*": "forbidden: find what it matches: get API groups: "}},
+		"discovery is broken":        {refused(503, "ServiceUnavailable"), []dynwatch.Resource{wild("*", "*"), {Resource: "pods"}}, map[string]string{"*/*": "degraded: expand the wildcard: get API groups: ", "core/pods": ready}},
+		"discovery is forbidden":     {refused(403, "Forbidden"), []dynwatch.Resource{wild("*", "*")}, map[string]string{"*/*": "forbidden: expand the wildcard: get API groups: "}},
 		"an entry that is not there": {nil, []dynwatch.Resource{{Group: "nowhere.io", Resource: "xs"}}, map[string]string{"nowhere.io/xs": `waiting: not served: the API server has no group "nowhere.io"`}},
 	}
 	for name, c := range cases {
@@ -85,7 +85,7 @@ func TestPlanOfWildcards(t *testing.T) {
 func TestPlanOfOptionalAccess(t *testing.T) {
 	missing := func(group, resource string, verbs ...string) dynwatch.MissingAccess {
 		return dynwatch.MissingAccess{
-			Group: group, Resource: resource, Verbs: verbs, Without: "resources that come and go are noticed after a while, not at once",
+			Group: group, Resource: resource, Verbs: verbs, Without: "informd notices added and removed resources with a delay",
 		}
 	}
 	cases := map[string]struct {

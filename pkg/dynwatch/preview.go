@@ -13,10 +13,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
-// Change is one change of one object, as an API server would tell it.
+// Change is one change of one object, as an API server reports it.
 type Change struct {
 	// Group, Version and Resource are those that the object is served as.
 	Group, Version, Resource, Kind string
@@ -49,11 +50,11 @@ type EntryPreview struct {
 	Assumed []string
 }
 
-// Preview says what watching the wanted set would make of a change, with the code that
-// does, and without contact to an API server. Cluster, redactionKey and plainAnnotations
-// are as in [Options]. What an API server would evaluate is evaluated here as far as it can be
-// (labels, names); see [EntryPreview.Assumed] for the rest. The errors are that the
-// wanted set is not valid, or that the object is none that could be passed on.
+// Preview returns the event that the wanted set makes of a change. It runs the code of the
+// watch, without contact to an API server. Cluster, redactionKey and plainAnnotations are as
+// in [Options]. Preview evaluates selectors of labels and names itself; see
+// [EntryPreview.Assumed] for the conditions that only an API server evaluates. The errors are
+// that the wanted set is not valid, or that the object is malformed.
 func Preview(ctx context.Context, wanted []Resource, c Change, cluster string, redactionKey []byte, plainAnnotations ...string) (*WatchPreview, error) {
 	set, err := newWantedSet(wanted, 0)
 	if err != nil {
@@ -150,13 +151,13 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	}
 	object, err := t.rehearsed(c.Object)
 	if err != nil {
-		return nil, "", fmt.Errorf("informd would keep the object as a dead letter: %w", err)
+		return nil, "", fmt.Errorf("informd would store the object as a dead letter: %w", err)
 	}
 	if err := t.rehearseBefore(ctx, c, object); err != nil {
 		return nil, "", err
 	}
 	log.begin()
-	e := t.index.get(object.Namespace, object.Name)
+	e := t.index.Get(object.Namespace, object.Name)
 	switch {
 	case v.left:
 		err = t.end(ctx, event.Left, e, object, object.ResourceVersion, false)
@@ -177,15 +178,15 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 }
 
 // silent says why nothing was announced of an object.
-func (t *target) silent(e *entry, object *frame.Object) string {
+func (t *target) silent(e *index.Entry, object *frame.Object) string {
 	switch {
 	case t.status.unchanged.Load() > 0:
-		return "nothing has changed that onlyWhenChanged asks about, or nothing at all for suppressNoop " +
-			"(there spec stands for metadata.generation, which the API server counts up)"
-	case e != nil && object.ResourceVersion <= e.rv:
-		return fmt.Sprintf("revision %d is not newer than %d, that of the object before", object.ResourceVersion, e.rv)
+		return "the change filter of the entry skips the change: no field that it names has changed " +
+			"(spec means metadata.generation, which the API server increments)"
+	case e != nil && object.ResourceVersion <= e.RV:
+		return fmt.Sprintf("revision %d is not newer than %d, the revision of the previous object", object.ResourceVersion, e.RV)
 	}
-	return "for informd it is no change"
+	return "informd sees no change"
 }
 
 // rehearseBefore brings the index to what it is before the change.
@@ -194,12 +195,12 @@ func (t *target) rehearseBefore(ctx context.Context, c *Change, object *frame.Ob
 	case c.Old != nil:
 		old, err := t.rehearsed(c.Old)
 		if err != nil {
-			return fmt.Errorf("the object before: %w", err)
+			return fmt.Errorf("the previous object: %w", err)
 		}
 		return t.apply(ctx, watch.Added, old)
 	case c.Op != event.Added:
 		// It was announced once, at a revision that is not known.
-		t.index.put(namesOf(object)).ordinal = 1
+		t.index.Put(idOf(object)).Ordinal = 1
 	}
 	return nil
 }

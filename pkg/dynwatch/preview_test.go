@@ -87,7 +87,7 @@ func TestPreviewSaysWhy(t *testing.T) {
 		return r
 	}
 	wild := dynwatch.Resource{Group: "*.com", Resource: "*"}
-	const knownOnly = "that the API server can list and watch example.com/things, and serves its objects under no other name"
+	const knownOnly = "that the API server can list and watch example.com/things, and serves its objects under no alias"
 	for name, test := range map[string]struct {
 		wanted  resources
 		object  string
@@ -95,22 +95,22 @@ func TestPreviewSaysWhy(t *testing.T) {
 		refusal string // of the first entry
 		assumed string // of the one that takes it
 	}{
-		"another resource":    {resources{{Resource: "pods"}}, withLabel("a", ""), -1, "it is for core/pods, the object is of example.com/things", ""},
-		"wildcard":            {resources{{Resource: "pods"}, wild}, withLabel("a", ""), 1, "it is for core/pods, the object is of example.com/things", knownOnly},
-		"an entry of its own": {resources{wild, things()}, withLabel("a", ""), 1, "example.com/things has an entry of its own", ""},
+		"another resource":    {resources{{Resource: "pods"}}, withLabel("a", ""), -1, "the entry is for core/pods, and the object is of example.com/things", ""},
+		"wildcard":            {resources{{Resource: "pods"}, wild}, withLabel("a", ""), 1, "the entry is for core/pods, and the object is of example.com/things", knownOnly},
+		"an entry of its own": {resources{wild, things()}, withLabel("a", ""), 1, "example.com/things has its own entry", ""},
 		"an earlier wildcard": {resources{wild, {Group: "example.*", Resource: "*"}}, withLabel("a", ""), 0, "", knownOnly},
-		"wildcard of others":  {resources{{Group: "*.org", Resource: "*"}}, withLabel("a", ""), -1, `its group "*.org" does not match "example.com"`, ""},
+		"wildcard of others":  {resources{{Group: "*.org", Resource: "*"}}, withLabel("a", ""), -1, `group "*.org" of the entry does not match "example.com"`, ""},
 		"excluded": {
-			resources{{Group: "*", Resource: "*", ExcludeResources: []string{"things"}}}, withLabel("a", ""), -1, "excludeResources leaves example.com/things out", "",
+			resources{{Group: "*", Resource: "*", ExcludeResources: []string{"things"}}}, withLabel("a", ""), -1, "excludeResources excludes example.com/things", "",
 		},
 		"namespace": {
-			resources{of(func(r *dynwatch.Resource) { r.Namespaces = []string{"b"} })}, withLabel("a", ""), -1, "namespace a is not covered (namespaces: b)", "",
+			resources{of(func(r *dynwatch.Resource) { r.Namespaces = []string{"b"} })}, withLabel("a", ""), -1, "namespace a does not match (namespaces: b)", "",
 		},
 		"excluded namespace": {
-			resources{of(func(r *dynwatch.Resource) { r.ExcludeNamespaces = []string{"a"} })}, withLabel("a", ""), -1, "namespace a is not covered (namespaces: all, without a)", "",
+			resources{of(func(r *dynwatch.Resource) { r.ExcludeNamespaces = []string{"a"} })}, withLabel("a", ""), -1, "namespace a does not match (namespaces: all, except a)", "",
 		},
 		"no namespace": {
-			resources{of(func(r *dynwatch.Resource) { r.Namespaces = []string{"b"} })}, withLabel("", ""), -1, "it is for objects in namespaces, and the object has no metadata.namespace", "",
+			resources{of(func(r *dynwatch.Resource) { r.Namespaces = []string{"b"} })}, withLabel("", ""), -1, "the entry is for namespaced objects, and the object has no metadata.namespace", "",
 		},
 		"label": {
 			resources{of(func(r *dynwatch.Resource) { r.LabelSelector = "on=yes" })}, withLabel("a", "no"), -1, `the object does not match labelSelector "on=yes"`, "",

@@ -45,25 +45,25 @@ func (w *wantedSet) judge(before []Resource, r Resource, c *Change, now selectab
 	one := schema.GroupResource{Group: c.Group, Resource: c.Resource}
 	switch {
 	case !r.wild() && (r.Group != c.Group || r.Resource != c.Resource):
-		return refused("it is for %s, the object is of %s", r.id(), nameOf(one))
+		return refused("the entry is for %s, and the object is of %s", r.id(), nameOf(one))
 	case r.wild() && !glob(r.Group, c.Group):
-		return refused("its group %q does not match %q", event.GroupOrCore(r.Group), event.GroupOrCore(c.Group))
+		return refused("group %q of the entry does not match %q", event.GroupOrCore(r.Group), event.GroupOrCore(c.Group))
 	case r.wild() && !glob(r.Resource, c.Resource):
-		return refused("its resource %q does not match %q", r.Resource, c.Resource)
+		return refused("resource %q of the entry does not match %q", r.Resource, c.Resource)
 	case r.wild() && r.excludes(one):
-		return refused("excludeResources leaves %s out", nameOf(one))
+		return refused("excludeResources excludes %s", nameOf(one))
 	case r.wild() && w.named(one):
-		return refused("%s has an entry of its own", nameOf(one))
+		return refused("%s has its own entry", nameOf(one))
 	}
 	if i := slices.IndexFunc(before, func(b Resource) bool { return b.wild() && b.matches(one) && !b.excludes(one) }); r.wild() && i >= 0 {
-		return refused("the wildcard %s comes before it", before[i].id())
+		return refused("the earlier wildcard %s matches the resource", before[i].id())
 	}
 	if v, bad := r.inNamespace(now.Metadata.Namespace); bad {
 		return v, nil
 	}
 	v := verdict{spec: r.specFor(one, now.Metadata.Namespace)}
 	if r.wild() {
-		v.assumed = append(v.assumed, fmt.Sprintf("that the API server can list and watch %s, and serves its objects under no other name", nameOf(one)))
+		v.assumed = append(v.assumed, fmt.Sprintf("that the API server can list and watch %s, and serves its objects under no alias", nameOf(one)))
 	}
 	if r.Version != "" && r.Version != c.Version {
 		v.assumed = append(v.assumed, fmt.Sprintf("the object is of version %s; informd would watch it in version %s, as the API server converts it", c.Version, r.Version))
@@ -72,7 +72,7 @@ func (w *wantedSet) judge(before []Resource, r Resource, c *Change, now selectab
 		v.assumed = append(v.assumed, fmt.Sprintf("that the Namespace %s has labels that match namespaceSelector %q", now.Metadata.Namespace, r.NamespaceSelector))
 	}
 	if r.Changes.any() && c.Op == event.Modified && c.Old == nil {
-		v.assumed = append(v.assumed, "that the object before the change is not known, so that its event does not say what has changed")
+		v.assumed = append(v.assumed, "that the previous object is unknown, so the event lists no changes")
 	}
 	return v, v.selects(r, c, now)
 }
@@ -84,13 +84,13 @@ func (r Resource) inNamespace(namespace string) (v verdict, bad bool) {
 	case len(r.Namespaces) == 0 && !r.patterned():
 		return verdict{}, false
 	case namespace == "":
-		v.refusal = "it is for objects in namespaces, and the object has no metadata.namespace"
+		v.refusal = "the entry is for namespaced objects, and the object has no metadata.namespace"
 		return v, true
 	}
 	// What takes a label to be known is the API server's.
 	r.NamespaceSelector, r.Scope = "", ScopeCluster
 	if f := newFilter(r.specs()[0]); f != nil && !f.named(namespace) {
-		v.refusal = fmt.Sprintf("namespace %s is not covered (namespaces: %s)", namespace, namespacesOf(r))
+		v.refusal = fmt.Sprintf("namespace %s does not match (namespaces: %s)", namespace, namespacesOf(r))
 		return v, true
 	}
 	return verdict{}, false
@@ -102,7 +102,7 @@ func namespacesOf(r Resource) string {
 		text = strings.Join(r.Namespaces, ", ")
 	}
 	if len(r.ExcludeNamespaces) > 0 {
-		text += ", without " + strings.Join(r.ExcludeNamespaces, ", ")
+		text += ", except " + strings.Join(r.ExcludeNamespaces, ", ")
 	}
 	return text
 }
@@ -127,7 +127,7 @@ func (v *verdict) selects(r Resource, c *Change, now selectable) error {
 	if c.Old != nil {
 		old, err := selectableOf(c.Old)
 		if err != nil {
-			return fmt.Errorf("read the object before: %w", err)
+			return fmt.Errorf("read the previous object: %w", err)
 		}
 		if was, _, err = r.selected(old); err != nil {
 			return err

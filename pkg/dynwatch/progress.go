@@ -18,7 +18,7 @@ import (
 // meanwhile.
 
 // errStuck: the watch did not reach a known revision in time.
-var errStuck = errors.New("the watch is behind and brings nothing")
+var errStuck = errors.New("the watch is behind and receives nothing")
 
 // maxLenience bounds how often the time to reach the head is doubled. API servers without
 // consistent lists from the cache learn of new revisions of quiet resources from etcd's
@@ -84,9 +84,9 @@ func (p *progress) tick(cursor uint64, most time.Duration) {
 // reason says why the target is stale.
 func (p *progress) reason(cursor uint64) string {
 	if p.head == 0 {
-		return fmt.Sprintf("the watch is behind: lists replace it, the last one at revision %d", cursor)
+		return fmt.Sprintf("the watch is behind: informd reads lists instead, the last one at revision %d", cursor)
 	}
-	return fmt.Sprintf("the watch is behind: it is at revision %d, the API server has announced %d", cursor, p.head)
+	return fmt.Sprintf("the watch is behind: the watch is at revision %d, and the API server announced %d", cursor, p.head)
 }
 
 // watchProgress decides what it means that the watch has not moved. It returns errStuck
@@ -144,7 +144,7 @@ func (t *target) stuck(ctx context.Context) error {
 	if same {
 		p.lenience = min(p.lenience+1, maxLenience)
 		p.head, p.stuck = 0, 0
-		t.logger.Info("bookmarks are late; a list shows that nothing is missing", "resource_version", t.cursor, "list", rv)
+		t.logger.Info("bookmarks are late; a list shows no missing event", "resource_version", t.cursor, "list_resource_version", rv)
 		return nil
 	}
 	return t.fallBehind()

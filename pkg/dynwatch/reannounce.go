@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -186,10 +188,10 @@ func (t *target) reannounceLater(ctx context.Context, err error) {
 		return
 	}
 	pause := a.pause.Step()
-	if delay, ok := suggestedDelay(err); ok {
+	if delay, ok := kube.SuggestedDelay(err); ok {
 		pause = max(pause, delay)
 	}
-	t.logger.Warn("objects cannot be read to announce them anew", "err", err, "pause", pause)
+	t.logger.Warn("re-snapshot cannot read objects; retrying", "err", err, "pause", pause)
 	a.timer.Reset(pause)
 }
 
@@ -197,27 +199,27 @@ func (t *target) reannounceLater(ctx context.Context, err error) {
 // more, or the newer one that a change gate has held back. It is one more event of the
 // object, so that the chain of ordinals and revisions has no hole: the revision before
 // it is its own, or that of the event before.
-func (t *target) announceAgain(ctx context.Context, o *frame.Object, e *entry, run uint64) error {
+func (t *target) announceAgain(ctx context.Context, o *frame.Object, e *index.Entry, run uint64) error {
 	return errors.Join(t.repeat(ctx, o, e, run), t.flush(ctx))
 }
 
 // repeat is announceAgain without a flush.
-func (t *target) repeat(ctx context.Context, o *frame.Object, e *entry, run uint64) error {
-	ev := t.event(event.Snapshot, names{t.index.namespace(e), t.index.name(e), o.UID}, true)
+func (t *target) repeat(ctx context.Context, o *frame.Object, e *index.Entry, run uint64) error {
+	ev := t.event(event.Snapshot, index.ID{Namespace: t.index.Namespace(e), Name: t.index.Name(e), UID: o.UID}, true)
 	ev.ID = event.ObjectID(o.UID, o.ResourceVersion, t.epoch)
 	ev.SetRun(run)
-	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.rv, e.ordinal+1
+	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.RV, e.Ordinal+1
 	ev.Data, ev.Gates = event.CloseData(o.Data), gatesOf(o, nil)
 	t.keepState(&ev, e)
 	ev.Data = event.AddMembers(ev.Data, t.members(ctx, ev.Op, o)...)
-	t.index.remember(e, o.Hashes)
-	e.rv, e.ordinal, e.hash, e.epoch, e.run = o.ResourceVersion, ev.Ordinal, t.index.hash(o.Data), t.epoch, run
+	t.index.SetHashes(e, o.Hashes)
+	e.RV, e.Ordinal, e.Hash, e.Epoch, e.Run = o.ResourceVersion, ev.Ordinal, t.index.Hash(o.Data), t.epoch, run
 	return t.emit(ctx, ev)
 }
 
 // isLast reports whether an object is what was announced last of its name, or held back
 // since.
-func (t *target) isLast(o *frame.Object, e *entry) bool {
-	return e != nil && t.index.isUID(e, o.UID) &&
-		(t.index.known(e) == o.ResourceVersion || t.mayHaveHeldBack(e, o.ResourceVersion))
+func (t *target) isLast(o *frame.Object, e *index.Entry) bool {
+	return e != nil && t.index.IsUID(e, o.UID) &&
+		(t.index.Newest(e) == o.ResourceVersion || t.mayHaveHeldBack(e, o.ResourceVersion))
 }

@@ -14,10 +14,10 @@ const maxReconciles = 3
 // what the API server still has.
 func (t *target) reconcile(ctx context.Context) error {
 	l := t.lost
-	if err := t.clients.identity.check(ctx); err != nil {
+	if err := t.clients.Identity.Check(ctx); err != nil {
 		return err
 	}
-	t.setState(Syncing, "history "+l.reason+", comparing with a list")
+	t.setState(Syncing, "reconciling from a list, reason: "+l.reason)
 	if err := t.markLost(ctx); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (t *target) reconcileAround(ctx context.Context, oldest uint64) error {
 	}
 	l.phase, l.settled = settling, rv
 	for _, e := range t.missing(s) {
-		l.absent = append(l.absent, absentEntry{t.index.handle(e), e.rv})
+		l.absent = append(l.absent, absentEntry{t.index.Handle(e), e.RV})
 	}
 	// What else ended at that revision is absent: no watch need begin before it.
 	t.forgetEnds(oldest)
@@ -133,8 +133,8 @@ func (t *target) settle(ctx context.Context) error {
 		return nil
 	}
 	for _, a := range l.absent {
-		e := t.index.of(a.entry)
-		if e == nil || e.rv != a.rv {
+		e := t.index.ByHandle(a.entry)
+		if e == nil || e.RV != a.rv {
 			continue // a frame explained it
 		}
 		if err := t.endAbsent(ctx, e, l.settled); err != nil {

@@ -42,12 +42,12 @@ func (t *target) reject(ctx context.Context, bad *frame.Malformed) error {
 		ResourceVersion: bad.ResourceVersion, Reason: display.Reason(bad.Reason), Size: bad.Size, Raw: bad.Raw,
 	}
 	t.status.rejected.Add(1)
-	t.logger.Warn("object cannot be passed on", "namespace", cut(r.Namespace), "name", cut(r.Name),
+	t.logger.Error("object rejected; stored as a dead letter", "namespace", cut(r.Namespace), "name", cut(r.Name),
 		"resource_version", r.ResourceVersion, "reason", r.Reason)
 	t.status.block()
 	defer t.status.unblock()
 	if err := t.options.Reject(ctx, r); err != nil {
-		return fmt.Errorf("%w: keep a rejected object: %w", errLog, err)
+		return fmt.Errorf("%w: store a rejected object: %w", errLog, err)
 	}
 	return nil
 }

@@ -22,9 +22,9 @@ type relog struct {
 	lost bool
 }
 
-// LogReplaced has every target that runs write its mark again. If the log has lost its
-// events, every target also declares a gap and announces all of its objects again, as soon
-// as it is live. LogReplaced does not wait for that.
+// LogReplaced makes every running target write its checkpoint again. If the log has lost its
+// events, every target also declares a gap and announces all of its objects again once it is
+// live. LogReplaced does not wait for that.
 func (m *Manager) LogReplaced(lost bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,7 +61,7 @@ func (t *target) relog(ctx context.Context, notice relog) error {
 	}
 	gap := event.GapInfo{From: t.relost, To: t.cursor, Reason: reasonJournal, Recovered: event.RecoveredState}
 	t.relost = t.cursor
-	t.logger.Warn("the journal has lost its events; announcing all objects again", "reason", reasonJournal, "to", gap.To, "recovered", gap.Recovered)
+	t.logger.Warn("journal lost events; re-snapshotting all objects", "reason", reasonJournal, "to", gap.To, "recovered", gap.Recovered)
 	if err := errors.Join(t.emitGap(ctx, gap), t.flush(ctx)); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (t *target) relogFirst() (again bool) {
 	select {
 	case notice := <-t.relogs:
 		if notice.lost {
-			t.logger.Warn("the journal has lost events of the first list; announcing all objects again", "reason", reasonJournal)
+			t.logger.Warn("journal lost the first list; reading it again", "reason", reasonJournal)
 			t.first = firstList{lost: true}
 		}
 		return notice.lost
@@ -90,7 +90,7 @@ func (t *target) relogFirst() (again bool) {
 }
 
 // errRelogged ends a snapshot on request.
-var errRelogged = errors.New("the journal has lost its events; all objects are announced again")
+var errRelogged = errors.New("the journal lost its events; another re-snapshot replaces this one")
 
 // relogging reports whether the log may lack objects of the index.
 func (t *target) relogging() bool {

@@ -18,18 +18,19 @@ import (
 const resnapshotAttempts = 6
 
 // ErrUnknownResource says that no target is of the resource that was named.
-var ErrUnknownResource = errors.New("no such resource is watched")
+var ErrUnknownResource = errors.New("unknown resource")
 
 // errInterrupted: the target ended during a snapshot on request.
-var errInterrupted = errors.New("the target has ended; the snapshot has no end")
+var errInterrupted = errors.New("the target stopped before the snapshot was complete")
 
 // ResnapshotResult is the outcome of one target's snapshot on request.
 type ResnapshotResult struct {
 	Target string
 	// Run is that of all events that belong to it.
 	Run uint64
-	// Revision is that of the list, Objects how many were announced anew. Those that
-	// changed while it ran are not among them: their events came in between.
+	// Revision is the revision of the list, and Objects the number of announced objects.
+	// Objects that changed during the re-snapshot are not counted: their own events came in
+	// between.
 	Revision uint64
 	Objects  int
 	// Err says why it did not come to its end.
@@ -63,12 +64,12 @@ type resnapshot struct {
 	failures int
 }
 
-// Resnapshot has the targets of a resource announce all of their objects anew, as
-// snapshots that are marked as a replay, between a begin and a synced event. All of them
+// Resnapshot makes the targets of a resource announce all of their objects, as snapshot
+// events that are marked as replayed, between a begin and a synced event. All of them
 // have the same run. The resource is named "<group>/<resource>" or "<resource>";
-// the core group is "core". It waits for the outcomes, sorted by target; a target
-// that is not live has an Err that says what it is. If ctx ends before, what has
-// begun goes on. The error is the context's, or an [ErrUnknownResource].
+// the core group is "core". Resnapshot waits for the outcomes, sorted by target; a target
+// that is not live has an Err with its state. If ctx ends first, started re-snapshots
+// continue. The error is the context's, or an [ErrUnknownResource].
 func (m *Manager) Resnapshot(ctx context.Context, resource string) ([]ResnapshotResult, error) {
 	targets, run, err := m.toResnapshot(resource)
 	if err != nil {
@@ -82,7 +83,7 @@ func (m *Manager) Resnapshot(ctx context.Context, resource string) ([]Resnapshot
 	all.Wait()
 	slices.SortFunc(results, func(a, b ResnapshotResult) int { return cmp.Compare(a.Target, b.Target) })
 	if err := ctx.Err(); err != nil {
-		return results, fmt.Errorf("resnapshot %s: what has begun goes on, the waiting does not: %w", resource, err)
+		return results, fmt.Errorf("resnapshot %s: stopped waiting; started snapshots continue: %w", resource, err)
 	}
 	return results, nil
 }
@@ -110,10 +111,10 @@ func (m *Manager) toResnapshot(resource string) (targets []*running, run uint64,
 	}
 	switch len(found) {
 	case 0:
-		return nil, 0, fmt.Errorf("resnapshot %q: %w: there are %q", resource, ErrUnknownResource, names)
+		return nil, 0, fmt.Errorf("resnapshot %q: %w; watched resources: %q", resource, ErrUnknownResource, names)
 	case 1:
 	default:
-		return nil, 0, fmt.Errorf("resnapshot %q: %w: it can be %q, name one with its group", resource, ErrUnknownResource, found)
+		return nil, 0, fmt.Errorf("resnapshot %q: %w: the name is ambiguous, add the group: %q", resource, ErrUnknownResource, found)
 	}
 	targets = of[found[0]]
 	return targets, m.newRun(targets), nil
@@ -157,7 +158,7 @@ func (t *target) beginResnapshot(ctx context.Context, r resnapshotRequest) error
 	a := &t.again
 	a.stopReader()
 	a.resnapshot = &resnapshot{resnapshotRequest: r, epoch: t.epoch}
-	t.logger.Info("announcing all objects anew", "run", r.run)
+	t.logger.Info("re-snapshot started", "run", r.run)
 	if err := t.emitBound(ctx, event.Begin, r.run, t.cursor, true); err != nil {
 		return err
 	}
@@ -194,18 +195,18 @@ func (t *target) resnapshotted(ctx context.Context, p *present) error {
 		return nil // it was rejected
 	}
 	s.failures = 0
-	e := t.index.get(o.Namespace, o.Name)
+	e := t.index.Get(o.Namespace, o.Name)
 	s.against.note(t.index, e, difference{o.Namespace, o.Name, o.UID, o.ResourceVersion})
 	switch {
-	case t.isLast(o, e) && e.run != s.run:
+	case t.isLast(o, e) && e.Run != s.run:
 		s.objects++
 		return t.announceAgain(ctx, o, e, s.run)
-	case e != nil && t.index.known(e) >= o.ResourceVersion:
-		e.run = s.run
+	case e != nil && t.index.Newest(e) >= o.ResourceVersion:
+		e.Run = s.run
 	case o.ResourceVersion > t.cursor || e != nil:
 		s.expect(difference{o.Namespace, o.Name, o.UID, o.ResourceVersion}, t.limits.suspects)
 		if e != nil {
-			e.run = s.run
+			e.Run = s.run
 		}
 	}
 	return nil
@@ -224,9 +225,9 @@ func (s *resnapshot) expect(d difference, most int) {
 func (t *target) listed(rv uint64) {
 	s := t.again.resnapshot
 	s.listed, s.rv = true, rv
-	for e := range t.index.all() {
-		if e.run != s.run && e.rv <= rv {
-			s.expect(difference{namespace: t.index.namespace(e), name: t.index.name(e), uid: t.index.uid(e)}, t.limits.suspects)
+	for e := range t.index.All() {
+		if e.Run != s.run && e.RV <= rv {
+			s.expect(difference{namespace: t.index.Namespace(e), name: t.index.Name(e), uid: t.index.UID(e)}, t.limits.suspects)
 		}
 	}
 }
@@ -280,11 +281,11 @@ func (t *target) concludeResnapshot(ctx context.Context) error {
 
 // told reports whether the watch has brought what the list was ahead of.
 func (t *target) told(s *resnapshot, d difference) bool {
-	e := t.index.get(d.namespace, d.name)
+	e := t.index.Get(d.namespace, d.name)
 	if d.rv == 0 {
-		return e == nil || !t.index.isUID(e, d.uid) || e.rv > s.rv
+		return e == nil || !t.index.IsUID(e, d.uid) || e.RV > s.rv
 	}
-	return e != nil && t.index.known(e) >= d.rv || e == nil && t.cursor >= d.rv
+	return e != nil && t.index.Newest(e) >= d.rv || e == nil && t.cursor >= d.rv
 }
 
 // answerResnapshot tells whoever waits how it went.
@@ -292,9 +293,9 @@ func (t *target) answerResnapshot(err error) {
 	s := t.again.resnapshot
 	t.again.resnapshot = nil
 	if err != nil {
-		t.logger.Error("objects were not all announced anew", "run", s.run, "err", err)
+		t.logger.Warn("re-snapshot incomplete", "run", s.run, "err", err, "next", "run `informd resnapshot` again")
 	} else {
-		t.logger.Info("all objects were announced anew", "run", s.run, "objects", s.objects)
+		t.logger.Info("re-snapshot complete", "run", s.run, "count", s.objects)
 	}
 	if s.insist {
 		t.markSoon() // which says no longer that objects are missing in the log

@@ -274,11 +274,11 @@ func TestResnapshotSaysWhyThereIsNone(t *testing.T) {
 	pods := dynwatch.Resource{Resource: "things"}
 	r := start(t, api, things(), pods)
 	for resource, want := range map[string]string{
-		"nothings":             `no such resource is watched: there are ["core/things" "example.com/things"]`,
-		"other.com/things":     "no such resource",
-		"example.com/things@a": "no such resource",
-		"":                     "no such resource",
-		"things":               `it can be ["core/things" "example.com/things"]`,
+		"nothings":             `unknown resource; watched resources: ["core/things" "example.com/things"]`,
+		"other.com/things":     "unknown resource",
+		"example.com/things@a": "unknown resource",
+		"":                     "unknown resource",
+		"things":               `the name is ambiguous, add the group: ["core/things" "example.com/things"]`,
 	} {
 		_, err := r.manager.Resnapshot(t.Context(), resource)
 		if !errors.Is(err, dynwatch.ErrUnknownResource) || !strings.Contains(err.Error(), want) {
@@ -305,7 +305,7 @@ func TestResnapshotOfATargetThatEnds(t *testing.T) {
 	if err := r.manager.Apply(nil); err != nil {
 		t.Fatal(err)
 	}
-	if x := <-outcome; x.Err == nil || !strings.Contains(x.Err.Error(), "has ended") {
+	if x := <-outcome; x.Err == nil || !strings.Contains(x.Err.Error(), "target stopped") {
 		t.Errorf("%+v", x)
 	}
 }

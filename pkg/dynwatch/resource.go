@@ -33,45 +33,45 @@ type Resource struct {
 	Version string
 	// Resource is the plural name, as in "deployments", or a glob. With a glob here
 	// or in Group this is a wildcard: every resource that both match, that can be
-	// listed and watched, and that has no Resource of its own. Of two wildcards the
+	// listed and watched, and that has no separate Resource. Of two wildcards the
 	// first one has what both match.
 	Resource string
-	// ExcludeResources are globs of what a wildcard leaves out: plural names, or
+	// ExcludeResources are globs of resources that a wildcard excludes: plural names, or
 	// "<group or core>/<plural name>".
 	ExcludeResources []string
 	// Mode is [Full] if empty.
 	Mode Mode
-	// Namespaces are names and globs, as [path.Match] has them; empty means all.
-	// ExcludeNamespaces are those to leave out, and NamespaceSelector is a label
-	// selector over the Namespace objects, followed as they change. With any of them
-	// a wildcard leaves out what is cluster-scoped.
+	// Namespaces are names and globs (see [path.Match]); empty means all. ExcludeNamespaces
+	// are excluded. NamespaceSelector is a label selector over the Namespace objects, which
+	// the target follows as they change. With any of them a wildcard excludes cluster-scoped
+	// resources.
 	Namespaces, ExcludeNamespaces []string
 	NamespaceSelector             string
 	// Scope is [ScopeAuto] if empty.
 	Scope Scope
 	// LabelSelector and FieldSelector are evaluated by the API server.
 	LabelSelector, FieldSelector string
-	// Keep, Omit and Redact say what of an object goes into its events, as
-	// [fieldpath.ParseRules] has them. In metadata mode their paths are about metadata.
+	// Keep, Omit and Redact select the parts of an object that its events contain: see
+	// [fieldpath.ParseRules]. In metadata mode their paths select metadata.
 	Keep, Omit, Redact []string
-	// OnlyWhenChanged are gates, as [fieldpath.ParseGate] has them: a [event.Modified] is
-	// appended only if one of them has changed since the object's last event. None lets
-	// all through. With SuppressNoop one in which nothing but resourceVersion and
-	// managedFields has changed is not appended.
+	// OnlyWhenChanged are change filters: see [fieldpath.ParseGate]. A [event.Modified] is
+	// appended only if a field of one of them has changed since the object's last event; no
+	// filter means every change. With SuppressNoop, a change of resourceVersion and
+	// managedFields alone is not appended. The config calls them emitWhen.
 	OnlyWhenChanged []string
 	SuppressNoop    bool
-	// TellUnchanged are gates of those who read the log: [event.Gates] has the ones that
-	// have not changed. In metadata mode those about anything else tell nothing.
+	// TellUnchanged are change filters of the log's readers: [event.Gates] lists those without
+	// a change. In metadata mode, filters of other fields have no effect.
 	TellUnchanged []string
-	// Actor has each event but ends say who wrote the object last, and Owner the chain of
-	// its controllers, in members of the event's data: see [event.Member]. Both are as
-	// well as they are known. Neither is there if Redact leads to what it is read from, or
-	// finds something in it.
+	// Actor adds the field manager that wrote the object last to each event except deletions;
+	// Owner adds the chain of its controllers. Both are members of the event's data (see
+	// [event.Member]), on a best-effort basis. If Redact matches their source, they are
+	// absent. The config calls them fieldManager and ownerChain.
 	Actor, Owner bool
-	// Changes is what events say of how their objects have changed.
+	// Changes selects what modified events contain beside the object.
 	Changes Changes
-	// Resync is the period in which every object is announced anew once, 0 for never;
-	// at least MinResync.
+	// Resync is the period in which every object is announced once more: 0 for never, at least
+	// MinResync. The config calls it resnapshotEvery.
 	Resync time.Duration
 }
 
@@ -155,7 +155,7 @@ func specs(wanted []Resource) (map[string]spec, error) {
 
 func (r Resource) validate() error {
 	if r.Resource == "" {
-		return errors.New("no resource name")
+		return errors.New("the resource name is missing")
 	}
 	if err := r.validatePatterns(); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (r Resource) validate() error {
 		return err
 	}
 	if r.Resync != 0 && r.Resync < MinResync {
-		return fmt.Errorf("resync %s: want at least %s, or 0 for none", r.Resync, MinResync)
+		return fmt.Errorf("resnapshotEvery %s: want at least %s, or 0 for none", r.Resync, MinResync)
 	}
 	if _, err := labels.Parse(r.LabelSelector); err != nil {
 		return fmt.Errorf("label selector: %w", err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 )
 
 const (
@@ -50,7 +51,7 @@ type resync struct {
 // due is when an object is to be announced anew.
 type due struct {
 	at    int64
-	entry handle
+	entry index.Handle
 }
 
 func newResync(s spec, clock func() time.Time) resync {
@@ -115,7 +116,7 @@ func mix(h uint64) uint64 {
 
 // look returns the first of what has fallen due, or how long it is until something
 // may. What is ready stays in the queue until it is done.
-func (r *resync) look(x *index) (ready []due, wait time.Duration) {
+func (r *resync) look(x *index.Index) (ready []due, wait time.Duration) {
 	now, period := r.clock().UnixNano(), int64(r.period)
 	if now < r.through-period {
 		r.begin(now) // the clock was set back
@@ -145,18 +146,18 @@ func (r *resync) look(x *index) (ready []due, wait time.Duration) {
 
 // needless reports whether the object is gone, was announced anew since the round
 // began, or is late by a whole period, so that it falls due again.
-func (r *resync) needless(x *index, d due, now int64) bool {
-	e := x.of(d.entry)
-	return e == nil || e.run >= r.run(d.at) || d.at <= now-int64(r.period)
+func (r *resync) needless(x *index.Index, d due, now int64) bool {
+	e := x.ByHandle(d.entry)
+	return e == nil || e.Run >= r.run(d.at) || d.at <= now-int64(r.period)
 }
 
 // fill puts the next slice into the queue.
-func (r *resync) fill(x *index, now int64) {
+func (r *resync) fill(x *index.Index, now int64) {
 	from := max(r.queued, now-int64(r.period))
 	to := from + max(int64(r.period)/resyncSlices, 1)
-	for e := range x.all() {
-		if at := r.dueAfter(from, x.namespace(e), x.name(e)); at <= to {
-			r.queue = append(r.queue, due{at, x.handle(e)})
+	for e := range x.All() {
+		if at := r.dueAfter(from, x.Namespace(e), x.Name(e)); at <= to {
+			r.queue = append(r.queue, due{at, x.Handle(e)})
 		}
 	}
 	slices.SortFunc(r.queue, func(a, b due) int { return cmp.Compare(a.at, b.at) })
@@ -175,22 +176,23 @@ func (t *target) resync(ctx context.Context) {
 	r := &t.again.resync
 	if now, period := r.clock().UnixNano(), int64(r.period); r.through < now-period && r.warned <= now-period {
 		r.warned = now
-		t.logger.Warn("not every object was announced anew within the period", "resync", r.period)
+		t.logger.Warn("scheduled re-snapshot is late", "resnapshot_every", r.period,
+			"next", "raise resnapshotEvery, or make the sinks faster")
 	}
 	ready, wait := r.look(t.index)
 	if len(ready) == 0 {
 		t.lookAgain(wait)
 		return
 	}
-	objects := make([]names, len(ready)) // the index is not for the reader
+	objects := make([]index.ID, len(ready)) // the index is not for the reader
 	for i, d := range ready {
-		e := t.index.of(d.entry)
-		objects[i].namespace, objects[i].name = t.index.namespace(e), t.index.name(e)
+		e := t.index.ByHandle(d.entry)
+		objects[i].Namespace, objects[i].Name = t.index.Namespace(e), t.index.Name(e)
 	}
 	source := t.source
 	t.again.read(ctx, func(ctx context.Context, take func(present) error) (uint64, error) {
 		for _, o := range objects {
-			p, err := source.presentOf(ctx, o.namespace, o.name)
+			p, err := source.presentOf(ctx, o.Namespace, o.Name)
 			if err == nil {
 				err = take(p)
 			}
@@ -218,12 +220,12 @@ func (t *target) resynced(ctx context.Context, p *present) error {
 	d := r.queue[0]
 	if o := &p.object; p.there {
 		var against contradictions
-		against.note(t.index, t.index.get(o.Namespace, o.Name), difference{o.Namespace, o.Name, o.UID, o.ResourceVersion})
+		against.note(t.index, t.index.Get(o.Namespace, o.Name), difference{o.Namespace, o.Name, o.UID, o.ResourceVersion})
 		if err := t.checkHistory(ctx, &against, p.at); err != nil {
 			return err
 		}
 	}
-	if e := t.index.of(d.entry); e != nil && p.there && t.isLast(&p.object, e) {
+	if e := t.index.ByHandle(d.entry); e != nil && p.there && t.isLast(&p.object, e) {
 		if err := t.announceAgain(ctx, &p.object, e, r.run(d.at)); err != nil {
 			return err
 		}

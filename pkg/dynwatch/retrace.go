@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -16,17 +17,17 @@ import (
 func (t *target) retrace(ctx context.Context, to uint64) (bool, error) {
 	l := t.lost
 	if !l.walks() || l.torn || l.blind || to < l.from || to-l.from > t.limits.revisions ||
-		(t.index.len()+1)*int(to-l.from) > t.limits.objects {
+		(t.index.Len()+1)*int(to-l.from) > t.limits.objects {
 		return false, nil
 	}
 	// What the lists do not need is left to other targets.
-	pages := t.index.len()/pageSize + 1
+	pages := t.index.Len()/pageSize + 1
 	unused := int(to-l.from) * pages
-	if !t.clients.ranges.take(unused) {
-		t.logger.Debug("range replay skipped; the shared budget of requests is used up", "from", l.from, "to", to)
+	if !t.clients.Ranges.Take(unused) {
+		t.logger.Debug("range replay skipped; request budget used up", "from", l.from, "to", to)
 		return false, nil // the other ways to make up remain
 	}
-	defer func() { t.clients.ranges.giveBack(unused) }()
+	defer func() { t.clients.Ranges.GiveBack(unused) }()
 	began, waited := time.Now(), t.await.waited
 	for l.from < to {
 		if time.Since(began)-(t.await.waited-waited) > t.limits.time {
@@ -56,7 +57,7 @@ func (t *target) retraceOne(ctx context.Context, at uint64) (complete bool, err 
 		return false, err
 	}
 	for _, e := range t.missing(s) {
-		if e.rv >= at {
+		if e.RV >= at {
 			continue // the log has it from before the target resumed
 		}
 		if err := t.endAt(ctx, e, at); err != nil {
@@ -69,8 +70,8 @@ func (t *target) retraceOne(ctx context.Context, at uint64) (complete bool, err 
 
 // endAt ends what existed at the revision before at and not at it any more, with
 // its last state.
-func (t *target) endAt(ctx context.Context, e *entry, at uint64) error {
-	if !t.filter.covers(t.index.namespace(e)) {
+func (t *target) endAt(ctx context.Context, e *index.Entry, at uint64) error {
+	if !t.filter.covers(t.index.Namespace(e)) {
 		return t.endUncovered(ctx, e, at)
 	}
 	if t.doubts(e) {
@@ -101,12 +102,12 @@ func (t *target) endAt(ctx context.Context, e *entry, at uint64) error {
 
 // lastState returns the entry's object as it was at rv, nil if that cannot be
 // read or passed on.
-func (t *target) lastState(ctx context.Context, e *entry, rv uint64) (*frame.Object, error) {
-	o, ok, err := t.source.objectAt(ctx, t.index.namespace(e), t.index.name(e), rv)
+func (t *target) lastState(ctx context.Context, e *index.Entry, rv uint64) (*frame.Object, error) {
+	o, ok, err := t.source.objectAt(ctx, t.index.Namespace(e), t.index.Name(e), rv)
 	if _, bad := errors.AsType[*frame.Malformed](err); bad || expired(err) || unsupported(err) {
 		return nil, nil // there is none to show
 	}
-	if err != nil || !ok || !t.index.isUID(e, o.UID) {
+	if err != nil || !ok || !t.index.IsUID(e, o.UID) {
 		return nil, err
 	}
 	return &o, nil

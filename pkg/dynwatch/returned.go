@@ -46,8 +46,8 @@ func (f *former) has(uid string) bool {
 // remember notes all known objects before they are announced as deleted at revision rv.
 func (t *target) remember(rv uint64) {
 	t.former = newFormer()
-	for e := range t.index.all() {
-		t.former.add(t.index.uid(e), rv)
+	for e := range t.index.All() {
+		t.former.add(t.index.UID(e), rv)
 	}
 	if len(t.former.uids) == 0 {
 		t.former = nil
@@ -92,7 +92,7 @@ func (t *target) meetFormer(ctx context.Context, o *frame.Object) error {
 	t.former = nil
 	t.epoch++
 	t.status.epoch.Store(t.epoch)
-	t.logger.Warn("objects returned that were announced as deleted; their ids end in a new epoch from now on",
+	t.logger.Warn("deleted objects returned; starting an epoch and a gap",
 		"namespace", o.Namespace, "name", o.Name, "epoch", t.epoch, "from", gap.From, "to", gap.To)
 	return t.emitGap(ctx, gap)
 }
@@ -123,8 +123,8 @@ func (f *formerly) keep(target string, objects *former) {
 	f.order = append(f.order, target)
 	for f.count > maxFormer {
 		oldest := f.order[0]
-		f.logger.Warn("too many deleted objects to remember; if those of this target return, consumers may take them for repeated events",
-			"target", oldest, "objects", len(f.of[oldest].uids))
+		f.logger.Warn("deleted objects of a target forgotten; limit reached",
+			"target", oldest, "count", len(f.of[oldest].uids), "next", "if the resource returns, resnapshot it: consumers may drop its events as duplicates")
 		f.remove(oldest)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // errBehind: one API server knows less than the target has already seen. It lags,
 // or something between here and it answers from a cache.
-var errBehind = errors.New("the API server is behind what it or another one has told before")
+var errBehind = errors.New("the API server is behind: a newer revision was announced before")
 
 // checkRollback compares the resource's newest revision with the cursor. A watch
 // from the future is not refused, it is silent, so this comes before each watch.
@@ -39,7 +39,7 @@ func (t *target) doubt(ctx context.Context) error {
 	if known := max(t.cursor, t.first.began); rv >= known {
 		return fmt.Errorf("%w (revision %d)", errBehind, known)
 	}
-	if err := t.clients.identity.check(ctx); err != nil {
+	if err := t.clients.Identity.Check(ctx); err != nil {
 		return err
 	}
 	t.rollBack()
@@ -51,7 +51,8 @@ func (t *target) doubt(ctx context.Context) error {
 func (t *target) rollBack() {
 	t.epoch++
 	t.status.epoch.Store(t.epoch)
-	t.logger.Error("etcd was restored to an older state; reconciling all objects with their content", "resource_version", t.cursor, "epoch", t.epoch)
+	t.logger.Warn("etcd was restored to an older state; reconciling", "resource_version", t.cursor, "epoch", t.epoch,
+		"next", "if no administrator restored etcd, check its members")
 	l := &lost{phase: reconciling, from: t.cursor, reason: reasonRollback}
 	if t.lost != nil && t.lost.phase != asking {
 		l.from, l.blind = t.lost.from, t.lost.blind // that gap is not declared yet
@@ -59,7 +60,7 @@ func (t *target) rollBack() {
 	t.lost, t.undecided, t.progress = l, nil, progress{}
 	clear(t.ended) // revisions of another history
 	t.coverage.forget()
-	t.index.forgetSeen()
+	t.index.ForgetSkipped()
 }
 
 // reconcileRollback compares everything, content too: the same revision number

@@ -8,6 +8,7 @@ import (
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -92,7 +93,7 @@ func (t *target) newSample() *sample {
 	s := &sample{recent: make(map[string]difference)}
 	for _, n := range t.recent.names {
 		if n.name != "" && t.filter.covers(n.namespace) {
-			s.recent[key(n.namespace, n.name)] = difference{namespace: n.namespace, name: n.name}
+			s.recent[index.Key(n.namespace, n.name)] = difference{namespace: n.namespace, name: n.name}
 		}
 	}
 	return s
@@ -100,8 +101,8 @@ func (t *target) newSample() *sample {
 
 // take notes a listed object.
 func (s *sample) take(d difference) {
-	if _, ok := s.recent[key(d.namespace, d.name)]; ok {
-		s.recent[key(d.namespace, d.name)] = d
+	if _, ok := s.recent[index.Key(d.namespace, d.name)]; ok {
+		s.recent[index.Key(d.namespace, d.name)] = d
 		return
 	}
 	s.seen++
@@ -142,7 +143,7 @@ func (t *target) convict(d difference, o *frame.Object, there bool, rv uint64) {
 	if there && o != nil { // nil: it cannot be passed on
 		w.now.object = *o
 	}
-	m := w.mismatch(t.clients.config.Host, rv)
+	m := w.mismatch(t.clients.Config.Host, rv)
 	t.distrustUntil = m.At.Add(distrustFor)
 	t.status.mismatched(m)
 	if m.At.Sub(t.convictions.since) > time.Hour {
@@ -150,12 +151,12 @@ func (t *target) convict(d difference, o *frame.Object, there bool, rv uint64) {
 	}
 	if t.convictions.count++; t.convictions.count > convictLines {
 		if t.convictions.count == convictLines+1 {
-			t.logger.Error("API server shows many objects otherwise than etcd holds them; the others are only counted for an hour (restart that kube-apiserver)",
-				"server", m.Server, "revision", m.Revision)
+			t.logger.Error("API server disagrees with etcd on many objects",
+				"server", m.Server, "revision", m.Revision, "next", "restart that kube-apiserver; further objects are counted, and not logged for an hour")
 		}
 		return
 	}
-	t.logger.Error("API server shows an object otherwise than etcd holds it; its watch cache is wrong (restart that kube-apiserver)",
+	t.logger.Error("API server disagrees with etcd on an object", "next", "restart that kube-apiserver: its watch cache is wrong",
 		"server", m.Server, "namespace", m.Namespace, "name", m.Name, "revision", m.Revision,
 		"uid", m.UID, "resource_version", m.ResourceVersion, "listed_uid", m.ListedUID, "listed", m.Listed)
 }
@@ -236,11 +237,11 @@ func (t *target) declareRepair(ctx context.Context) error {
 // repair announces the state that etcd holds of an object at revision rv, if the index
 // holds an older one. It reports whether it does.
 func (t *target) repair(ctx context.Context, w *mismatched, rv uint64) (bool, error) {
-	e, o := t.index.get(w.listed.namespace, w.listed.name), &w.now.object
-	if e != nil && e.rv > rv {
+	e, o := t.index.Get(w.listed.namespace, w.listed.name), &w.now.object
+	if e != nil && e.RV > rv {
 		return false, nil // the watch has brought a newer one
 	}
-	delete(t.audits.running.suspects, key(w.listed.namespace, w.listed.name))
+	delete(t.audits.running.suspects, index.Key(w.listed.namespace, w.listed.name))
 	switch {
 	case !w.now.there && e == nil:
 		return false, nil
@@ -248,7 +249,7 @@ func (t *target) repair(ctx context.Context, w *mismatched, rv uint64) (bool, er
 		return true, t.endRepaired(ctx, e, rv)
 	case e == nil && t.endedAt(o.Namespace, o.Name) > o.ResourceVersion:
 		return false, nil
-	case e != nil && t.index.isUID(e, o.UID) && t.index.known(e) >= o.ResourceVersion:
+	case e != nil && t.index.IsUID(e, o.UID) && t.index.Newest(e) >= o.ResourceVersion:
 		return false, t.checkRead(ctx, e, difference{o.Namespace, o.Name, o.UID, o.ResourceVersion})
 	case e == nil && rv < t.cursor: // it may have ended since
 		now, there, err := t.source.matchAt(ctx, o.Namespace, o.Name, t.cursor)
@@ -270,7 +271,7 @@ func (t *target) repair(ctx context.Context, w *mismatched, rv uint64) (bool, er
 }
 
 // endRepaired ends what etcd does not hold any more.
-func (t *target) endRepaired(ctx context.Context, e *entry, rv uint64) error {
+func (t *target) endRepaired(ctx context.Context, e *index.Entry, rv uint64) error {
 	trusted := t.distrustUntil
 	t.distrustUntil = time.Time{} // etcd has just said so
 	defer func() { t.distrustUntil = trusted }()
@@ -279,7 +280,7 @@ func (t *target) endRepaired(ctx context.Context, e *entry, rv uint64) error {
 
 // spared reports whether an entry that a list lacks is still there: after a conviction,
 // lists are not believed about deletions.
-func (t *target) spared(ctx context.Context, e *entry, rv uint64) (bool, error) {
+func (t *target) spared(ctx context.Context, e *index.Entry, rv uint64) (bool, error) {
 	if time.Now().After(t.distrustUntil) {
 		return false, nil
 	}
@@ -289,7 +290,7 @@ func (t *target) spared(ctx context.Context, e *entry, rv uint64) (bool, error) 
 		o, there, err = t.stillSelected(ctx, e, 0)
 	}
 	if err == nil && there {
-		t.convict(difference{namespace: t.index.namespace(e), name: t.index.name(e)}, o, true, rv)
+		t.convict(difference{namespace: t.index.Namespace(e), name: t.index.Name(e)}, o, true, rv)
 	}
 	return there, err
 }

@@ -52,16 +52,16 @@ func TestManyAbsentObjectsOfAConvictedServer(t *testing.T) {
 		of.distrustUntil = time.Now().Add(distrustFor)
 		s := of.newSweep(sweep{newcomer: event.Added, replay: true})
 		n := 0
-		for e := range of.index.all() {
+		for e := range of.index.All() {
 			if n++; n > absent {
-				e.sweep = s.number
+				e.Sweep = s.number
 			}
 		}
 		if err := of.endMissing(t.Context(), s, podsRevision); err != nil {
 			t.Fatal(err)
 		}
-		if of.index.len() != pods || len(log.events) != 0 {
-			t.Errorf("%d objects are left, events %v", of.index.len(), log.events)
+		if of.index.Len() != pods || len(log.events) != 0 {
+			t.Errorf("%d objects are left, events %v", of.index.Len(), log.events)
 		}
 		if longest > time.Minute {
 			t.Errorf("no sign of life for %v", longest)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -16,7 +17,7 @@ import (
 
 // endGone emits the end of an object for which a DELETED frame o came. If nobody was told
 // of the object, only its deletion counts: it cannot leave where it never was.
-func (t *target) endGone(ctx context.Context, e *entry, o *frame.Object, told bool) error {
+func (t *target) endGone(ctx context.Context, e *index.Entry, o *frame.Object, told bool) error {
 	if !t.spec.selects() {
 		return t.end(ctx, event.Deleted, e, o, o.ResourceVersion, false)
 	}
@@ -37,18 +38,18 @@ func (t *target) endGone(ctx context.Context, e *entry, o *frame.Object, told bo
 
 // endUntold is endGone for an object that nobody was told of.
 func (t *target) endUntold(ctx context.Context, o *frame.Object) error {
-	e := t.index.put(namesOf(o))
-	h := t.index.handle(e)
+	e := t.index.Put(idOf(o))
+	h := t.index.Handle(e)
 	err := t.endGone(ctx, e, o, false)
-	if e := t.index.of(h); e != nil {
-		t.index.remove(e) // what became of it is not known
+	if e := t.index.ByHandle(h); e != nil {
+		t.index.Remove(e) // what became of it is not known
 	}
 	return err
 }
 
 // endAbsent emits the end of an object that a list at rv did not hold.
-func (t *target) endAbsent(ctx context.Context, e *entry, rv uint64) error {
-	if !t.filter.covers(t.index.namespace(e)) {
+func (t *target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error {
+	if !t.filter.covers(t.index.Namespace(e)) {
 		return t.endUncovered(ctx, e, rv)
 	}
 	if t.doubts(e) {
@@ -79,23 +80,23 @@ func (t *target) endAbsent(ctx context.Context, e *entry, rv uint64) error {
 
 // stillThere looks an object up as it was at rv. It may be there
 // in a state that cannot be passed on; o is nil then.
-func (t *target) stillThere(ctx context.Context, e *entry, rv uint64) (o *frame.Object, there bool, err error) {
-	found, ok, err := t.source.objectAt(ctx, t.index.namespace(e), t.index.name(e), rv)
+func (t *target) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
+	found, ok, err := t.source.objectAt(ctx, t.index.Namespace(e), t.index.Name(e), rv)
 	return t.asEntry(ctx, e, found, ok, err)
 }
 
 // stillSelected is stillThere for what the target's selectors let through.
-func (t *target) stillSelected(ctx context.Context, e *entry, rv uint64) (o *frame.Object, there bool, err error) {
-	found, ok, err := t.source.matchAt(ctx, t.index.namespace(e), t.index.name(e), rv)
+func (t *target) stillSelected(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
+	found, ok, err := t.source.matchAt(ctx, t.index.Namespace(e), t.index.Name(e), rv)
 	return t.asEntry(ctx, e, found, ok, err)
 }
 
 // asEntry tells an answer about an entry's name from one about the entry.
-func (t *target) asEntry(ctx context.Context, e *entry, found frame.Object, ok bool, err error) (*frame.Object, bool, error) {
+func (t *target) asEntry(ctx context.Context, e *index.Entry, found frame.Object, ok bool, err error) (*frame.Object, bool, error) {
 	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
-		return nil, t.index.isUID(e, bad.UID), t.reject(ctx, bad)
+		return nil, t.index.IsUID(e, bad.UID), t.reject(ctx, bad)
 	}
-	return &found, ok && t.index.isUID(e, found.UID), err
+	return &found, ok && t.index.IsUID(e, found.UID), err
 }
 
 // undecided is an object for which a DELETED frame came so late that etcd no
@@ -103,7 +104,7 @@ func (t *target) asEntry(ctx context.Context, e *entry, found frame.Object, ok b
 // Frames may still tell of it until then: it may have come back before its end.
 // Called deleted at once, it would then be deleted twice.
 type undecided struct {
-	entry handle
+	entry index.Handle
 	rv    uint64
 	at    uint64
 	now   *frame.Object // nil if it is gone
@@ -111,23 +112,23 @@ type undecided struct {
 }
 
 // postpone keeps the entry as it is until the watch has come to the present.
-func (t *target) postpone(ctx context.Context, e *entry) error {
-	if e.ordinal == 0 {
+func (t *target) postpone(ctx context.Context, e *index.Entry) error {
+	if e.Ordinal == 0 {
 		return nil // nobody was told of it, and what became of it is not known
 	}
-	u := undecided{entry: t.index.handle(e), rv: e.rv}
+	u := undecided{entry: t.index.Handle(e), rv: e.RV}
 	if slices.ContainsFunc(t.undecided, func(other undecided) bool { return other.entry == u.entry && other.rv == u.rv }) {
 		return nil
 	}
-	found, ok, at, err := t.source.look(ctx, t.index.namespace(e), t.index.name(e), 0)
+	found, ok, at, err := t.source.look(ctx, t.index.Namespace(e), t.index.Name(e), 0)
 	if errors.Is(err, errUnselected) {
-		found, ok, at, err = t.source.lookAmong(ctx, t.index.namespace(e), t.index.name(e))
+		found, ok, at, err = t.source.lookAmong(ctx, t.index.Namespace(e), t.index.Name(e))
 	}
 	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
-		u.there, u.at = t.index.isUID(e, bad.UID), bad.ResourceVersion
+		u.there, u.at = t.index.IsUID(e, bad.UID), bad.ResourceVersion
 		err = t.reject(ctx, bad)
 	} else {
-		u.there, u.at = ok && t.index.isUID(e, found.UID), at
+		u.there, u.at = ok && t.index.IsUID(e, found.UID), at
 		if u.there {
 			u.now = &found
 		}
@@ -143,10 +144,10 @@ func (t *target) postpone(ctx context.Context, e *entry) error {
 func (t *target) decide(ctx context.Context) error {
 	var open []undecided
 	for _, u := range t.undecided {
-		switch e := t.index.of(u.entry); {
+		switch e := t.index.ByHandle(u.entry); {
 		case t.cursor < u.at:
 			open = append(open, u)
-		case e == nil || e.rv != u.rv:
+		case e == nil || e.RV != u.rv:
 			// A frame told of it.
 		default:
 			op := event.Deleted

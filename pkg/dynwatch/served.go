@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // served tells targets that what the API server serves may have changed, so that
@@ -70,7 +72,7 @@ func apiServices() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 }
 
-func newServed(c *clients, logger *slog.Logger) (*served, error) {
+func newServed(c *kube.Clients, logger *slog.Logger) (*served, error) {
 	s := &served{all: newNudge(""), subscribers: make(map[string]map[*nudge]struct{}), custom: make(map[string]struct{})}
 	custom, err := newDefinitionWatch(c, logger,
 		customResourceDefinitions(), "CustomResourceDefinition",

@@ -194,7 +194,7 @@ func TestWithoutPermissionToWatchDefinitions(t *testing.T) {
 		reason = r.manager.Targets()[0].Reason
 		return strings.Contains(reason, "cannot be watched")
 	})
-	if !strings.Contains(reason, `no group "example.com"; asked again every few seconds, for `) {
+	if !strings.Contains(reason, `no group "example.com"; polled every few seconds, because `) {
 		t.Errorf("reason %q", reason)
 	}
 	asked := api.discoveries()
@@ -209,8 +209,8 @@ func TestWithoutPermissionToWatchDefinitions(t *testing.T) {
 	api.do(func() { api.definitions.code = 0 })
 	r.eventually("definitions are watched", api.watched)
 	r.idle()
-	r.eventually("the reason says no more than it must", func() bool { return !strings.Contains(r.manager.Targets()[0].Reason, "asked again") })
-	if n := logs.count("watched from now on"); n != 2 {
+	r.eventually("the reason says no more than it must", func() bool { return !strings.Contains(r.manager.Targets()[0].Reason, "polled every") })
+	if n := logs.count("resource definitions watched"); n != 2 {
 		t.Errorf("%d lines about the end of it, want 2", n)
 	}
 	api.serveIn("v1")

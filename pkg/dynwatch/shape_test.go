@@ -155,7 +155,7 @@ func TestRulesAreChecked(t *testing.T) {
 	})
 	for _, want := range []string{
 		`resource 0 (core/pods): keep "spec..x": at character 6`, `redact "/(/": not a regular expression`,
-		`resource 1 (core/services): omit "spec": it leads nowhere`, `omit "metadata.uid": consumers know the object by it`,
+		`resource 1 (core/services): omit "spec": the path matches nothing`, `omit "metadata.uid": the path identifies the object`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v\nhas no %s", err, want)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 const (
@@ -63,16 +64,18 @@ type source struct {
 	// listsShare is until when lists go over the shared connection, in Unix nanoseconds:
 	// one over a connection of its own has failed.
 	listsShare atomic.Int64
+	// times counts the lists of the target, nil for a source without a target.
+	times *listTimes
 	// unselectable: the server refuses field selectors.
 	unselectable atomic.Bool
 	// growth is by how many factors of pageGrowth the pages of lists are larger.
 	growth  atomic.Int32
-	clients *clients
+	clients *kube.Clients
 }
 
 // newSource makes the source of a resource. Its objects come in the shape that shape
 // returns at the time; a nil filter lets all through.
-func newSource(s spec, r resolved, c *clients, redactor *frame.Redactor, shape func() *frame.Shape, f *filter) (*source, error) {
+func newSource(s spec, r resolved, c *kube.Clients, redactor *frame.Redactor, shape func() *frame.Shape, f *filter) (*source, error) {
 	if s.group != "" || s.resource != "secrets" {
 		redactor = nil // there is nothing to hide but what the shape does
 	}
@@ -84,14 +87,14 @@ func newSource(s spec, r resolved, c *clients, redactor *frame.Redactor, shape f
 	}
 	metadataOnly := s.mode == Metadata
 	var err error
-	if src.bytes, err = frame.NewRESTClient(c.config, c.shared, src.frames, metadataOnly); err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
+	if src.bytes, err = frame.NewRESTClient(c.Config, c.Shared, src.frames, metadataOnly); err != nil {
+		return nil, fmt.Errorf("create client: %w", err)
 	}
-	if src.otherBytes, err = frame.NewRESTClient(c.config, c.other, src.frames, metadataOnly); err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
+	if src.otherBytes, err = frame.NewRESTClient(c.Config, c.Other, src.frames, metadataOnly); err != nil {
+		return nil, fmt.Errorf("create client: %w", err)
 	}
-	if src.apartBytes, err = frame.NewRESTClient(c.config, c.apart, src.frames, metadataOnly); err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
+	if src.apartBytes, err = frame.NewRESTClient(c.Config, c.Apart, src.frames, metadataOnly); err != nil {
+		return nil, fmt.Errorf("create client: %w", err)
 	}
 	src.apart = dynamic.New(src.apartBytes).Resource(r.gvr).Namespace(s.namespace)
 	src.dynamic = dynamic.New(src.bytes).Resource(r.gvr).Namespace(s.namespace)
@@ -108,9 +111,9 @@ func (s *source) watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 	if fresh {
 		client = s.other
 	}
-	s.clients.pace.open(ctx)
-	g := newGuard(ctx)
-	defer g.pause()                                           // once the watch is open, the watchdog is its guard
+	s.clients.Pace.Open(ctx)
+	g := kube.NewGuard(ctx)
+	defer g.Pause()                                           // once the watch is open, the watchdog is its guard
 	seconds := int64((minWatch + rand.N(minWatch)).Seconds()) //nolint:gosec // jitter, not a secret
 	options := metav1.ListOptions{
 		ResourceVersion:     formatRV(rv),
@@ -120,23 +123,23 @@ func (s *source) watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 		FieldSelector:       s.spec.fieldSelector,
 	}
 	refused := false
-	if !fresh && s.spec.mode == Full && s.clients.takeSlot(ctx) {
-		w, err := s.apart.Watch(g.ctx, options)
+	if !fresh && s.spec.mode == Full && s.clients.TakeSlot(ctx) {
+		w, err := s.apart.Watch(g.Context, options)
 		if err == nil {
 			return w, nil
 		}
 		if refused = apierrors.ReasonForError(err) == metav1.StatusReasonUnknown; !refused {
-			s.clients.pace.note(err)
-			return nil, fmt.Errorf("watch: %w", g.explain(err))
+			s.clients.Pace.Note(err)
+			return nil, fmt.Errorf("watch: %w", g.Explain(err))
 		}
 	}
-	w, err := client.Watch(g.ctx, options)
+	w, err := client.Watch(g.Context, options)
 	if err == nil && refused {
-		s.clients.share()
+		s.clients.Share()
 	}
 	if err != nil {
-		s.clients.pace.note(err)
-		return nil, fmt.Errorf("watch: %w", g.explain(err))
+		s.clients.Pace.Note(err)
+		return nil, fmt.Errorf("watch: %w", g.Explain(err))
 	}
 	return w, nil
 }
@@ -193,10 +196,10 @@ func (s *source) lookBy(ctx context.Context, namespace, name string, rv uint64, 
 // is overloaded, or the server, or a proxy before it, is not available.
 func canPass(err error) bool {
 	if _, bad := errors.AsType[*frame.Malformed](err); bad || err == nil || unsupported(err) ||
-		errors.Is(err, errStalled) || errors.Is(err, errOtherCluster) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		errors.Is(err, kube.ErrStalled) || errors.Is(err, kube.ErrOtherCluster) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	if wait, _ := suggestedDelay(err); wait > paceClosed {
+	if wait, _ := kube.SuggestedDelay(err); wait > kube.PaceClosed {
 		return false // the caller waits
 	}
 	switch apierrors.ReasonForError(err) {
@@ -216,7 +219,7 @@ func ofProxy(err error) bool {
 }
 
 func (s *source) lookOnce(ctx context.Context, namespace, name string, rv uint64, o metav1.ListOptions) (frame.Object, bool, uint64, error) {
-	defer s.clients.pace.begin(ctx)()
+	defer s.clients.Pace.Begin(ctx)()
 	var found frame.Object
 	var ok bool
 	meta, err := s.readList(ctx, listRequest{client: s.bytes, namespace: namespace, options: o}, func(raw []byte) error {
@@ -235,7 +238,7 @@ func (s *source) lookOnce(ctx context.Context, namespace, name string, rv uint64
 		err = errInexact
 	}
 	if err != nil {
-		return frame.Object{}, false, 0, fmt.Errorf("look up %s/%s at revision %d: %w", namespace, name, rv, err)
+		return frame.Object{}, false, 0, fmt.Errorf("get %s/%s at revision %d: %w", namespace, name, rv, err)
 	}
 	return found, ok, meta.ResourceVersion, nil
 }

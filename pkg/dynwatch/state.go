@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // judge says which state an error puts the target in. None of them is taken for
@@ -18,13 +19,13 @@ func (t *target) judge(err error) State { return judge(err, t.status.synced.Load
 // judge is that for a target that has or has not been synced.
 func judge(err error, synced bool) State {
 	switch {
-	case errors.Is(err, errNotServed), apierrors.IsNotFound(err):
+	case errors.Is(err, kube.ErrNotServed), apierrors.IsNotFound(err):
 		return Waiting
 	case apierrors.IsForbidden(err):
 		return Forbidden
 	case expired(err):
 		return Syncing // a list took longer than etcd keeps its revision
-	case errors.Is(err, errUnusable), errors.Is(err, errOtherCluster), apierrors.IsUnauthorized(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
+	case errors.Is(err, errUnusable), errors.Is(err, kube.ErrOtherCluster), apierrors.IsUnauthorized(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
 		return Degraded
 	case synced:
 		return Stale

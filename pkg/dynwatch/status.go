@@ -1,6 +1,7 @@
 package dynwatch
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -10,7 +11,7 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// State is where a target stands.
+// State is the state of a target.
 type State string
 
 // The states.
@@ -32,6 +33,11 @@ const (
 	// Stopped: the loop has ended.
 	Stopped State = "stopped"
 )
+
+// States lists every state of a target.
+func States() []State {
+	return []State{Starting, Waiting, Forbidden, Syncing, Live, Stale, Degraded, Stopped}
+}
 
 // TargetStatus describes a target at one moment.
 type TargetStatus struct {
@@ -58,11 +64,11 @@ type TargetStatus struct {
 	ResourceVersion uint64
 	// Epoch counts rollbacks of the API server's storage.
 	Epoch uint64
-	// Progress is when the API server last told something, bookmarks included;
-	// zero if never.
+	// Progress is the time of the last answer or frame of the API server, bookmarks included;
+	// zero if there was none.
 	Progress time.Time
-	// Beat is when the loop last did anything, also waiting in a backoff; it
-	// stands still only if the loop hangs. Blocked: it waits for room in the log.
+	// Beat is the time of the last action of the loop, including a backoff; it
+	// does not change only if the loop hangs. Blocked: the loop waits for free space in the log.
 	Beat    time.Time
 	Blocked bool
 	// BlockedSince is since when, zero if it is not blocked.
@@ -72,9 +78,17 @@ type TargetStatus struct {
 	// watches that ended in an error.
 	Events                                 map[event.Op]uint64
 	Rejected, Unchanged, Watches, Failures uint64
+	// Lists counts the complete lists of the target, ListTime is what they took in all, waits
+	// for the log included. WatchTime is what the watches took that have ended.
+	Lists               uint64
+	ListTime, WatchTime time.Duration
 	// Stuck counts watches that did not reach, in time, a revision that the API server had
 	// announced.
 	Stuck uint64
+	// Gaps counts the gap events of the target, by reason.
+	Gaps map[string]uint64
+	// WalkRequests counts requests for old revisions, which recover lost history.
+	WalkRequests uint64
 	// Unpaired counts the modified events that do not say what has changed although it
 	// was asked for: the object before was not known. StateBytes is what the states take
 	// in memory that are kept for that, where the log does not keep them.
@@ -104,7 +118,9 @@ type status struct {
 	// tell of its objects.
 	gone                        atomic.Bool
 	rejected, watches, failures atomic.Uint64
-	stuck                       atomic.Uint64
+	stuck, walkRequests         atomic.Uint64
+	lists                       listTimes
+	watchTime                   atomic.Int64 // nanoseconds
 	unchanged                   atomic.Uint64
 	unpaired, stateBytes        atomic.Uint64
 	audits, divergences         atomic.Uint64
@@ -116,6 +132,20 @@ type status struct {
 
 	mu    sync.Mutex
 	shown TargetStatus // the fields that change rarely
+}
+
+// listTimes counts complete lists and their duration.
+type listTimes struct {
+	count atomic.Uint64
+	nanos atomic.Int64
+}
+
+// add counts a list that began then. It may be called on nil.
+func (l *listTimes) add(began time.Time) {
+	if l != nil {
+		l.count.Add(1)
+		l.nanos.Add(int64(time.Since(began)))
+	}
 }
 
 func newStatus(s spec) *status {
@@ -174,8 +204,21 @@ func (st *status) appended(events []event.Event) {
 		if n := slices.Index(st.ops, events[i].Op); n >= 0 {
 			st.events[n].Add(1)
 		}
+		if gap := events[i].Gap; gap != nil {
+			st.declared(gap.Reason)
+		}
 	}
 	st.rate.add(len(events), time.Now())
+}
+
+// declared counts a gap event.
+func (st *status) declared(reason string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.shown.Gaps == nil {
+		st.shown.Gaps = make(map[string]uint64)
+	}
+	st.shown.Gaps[reason]++
 }
 
 // mismatched takes note of a conviction.
@@ -205,7 +248,7 @@ func (st *status) unblock() { st.blocked.Store(0) }
 func (st *status) snapshot() TargetStatus {
 	st.mu.Lock()
 	s := st.shown
-	s.MissingVerbs, s.Mismatches = slices.Clone(s.MissingVerbs), slices.Clone(s.Mismatches)
+	s.MissingVerbs, s.Mismatches, s.Gaps = slices.Clone(s.MissingVerbs), slices.Clone(s.Mismatches), maps.Clone(s.Gaps)
 	st.mu.Unlock()
 	s.Objects = int(st.objects.Load())
 	s.ResourceVersion, s.Epoch = st.rv.Load(), st.epoch.Load()
@@ -218,7 +261,9 @@ func (st *status) snapshot() TargetStatus {
 	}
 	s.Looked = st.looked.Load()
 	s.Rejected, s.Watches, s.Failures = st.rejected.Load(), st.watches.Load(), st.failures.Load()
-	s.Unchanged, s.Stuck = st.unchanged.Load(), st.stuck.Load()
+	s.Lists, s.ListTime = st.lists.count.Load(), time.Duration(st.lists.nanos.Load())
+	s.WatchTime = time.Duration(st.watchTime.Load())
+	s.Unchanged, s.Stuck, s.WalkRequests = st.unchanged.Load(), st.stuck.Load(), st.walkRequests.Load()
 	s.Unpaired, s.StateBytes = st.unpaired.Load(), st.stateBytes.Load()
 	s.Audits, s.Divergences = st.audits.Load(), st.divergences.Load()
 	if at := st.lastAudit.Load(); at != 0 {

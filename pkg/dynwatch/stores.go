@@ -38,8 +38,8 @@ func (t *target) findStores(ctx context.Context) error {
 		}
 	}
 	t.coverage.apart = true
-	t.logger.Info("namespaces are in another store than the objects; when a namespace starts to match, it is listed, " +
-		"and a gap names changes that were filtered out before")
+	t.logger.Info("namespaces have a separate store; matched namespaces are listed",
+		"next", "none: a gap declares the changes that were filtered out before")
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -81,13 +82,13 @@ func (t *target) snapshot(ctx context.Context) error {
 			return err
 		}
 	}
-	t.setState(Syncing, "first list") // not before: a forbidden target stays so
+	t.setState(Syncing, "reading the first list") // not before: a forbidden target stays so
 	if err := t.openFirst(ctx); err != nil {
 		return err
 	}
 	if f.sweep == nil {
 		f.sweep, f.listing = t.newSweep(sweep{newcomer: t.firstOp, rollback: t.lost != nil}), listing{}
-		f.broken = f.broken || t.index.len() > 0
+		f.broken = f.broken || t.index.Len() > 0
 	}
 	rv, err := t.listFirst(ctx)
 	if errors.Is(err, errRolledBack) {
@@ -155,7 +156,7 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 		if err := t.emitGap(ctx, gap); err != nil {
 			return err
 		}
-		t.logger.Warn("history was lost", "reason", reasonJournal, "to", rv, "recovered", gap.Recovered)
+		t.logger.Warn("history lost; declaring a gap", "reason", reasonJournal, "to", rv, "recovered", gap.Recovered)
 	}
 	if err := t.emitBound(ctx, event.Synced, t.first.run, rv, false); err != nil {
 		return err
@@ -176,7 +177,7 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 // index, but for what is missing in it: see endMissing. It returns the list's
 // revision.
 func (t *target) list(ctx context.Context, s *sweep, l *listing) (uint64, error) {
-	if err := t.clients.identity.check(ctx); err != nil {
+	if err := t.clients.Identity.Check(ctx); err != nil {
 		return 0, err
 	}
 	memory := frame.Memory{Most: batchBytes}
@@ -190,7 +191,7 @@ func (t *target) list(ctx context.Context, s *sweep, l *listing) (uint64, error)
 		return err
 	})
 	if err == nil {
-		err = t.clients.identity.check(ctx)
+		err = t.clients.Identity.Check(ctx)
 	}
 	if err == nil && !s.rollback {
 		err = t.checkHistory(ctx, &s.against, rv)
@@ -216,8 +217,8 @@ func (t *target) rejectListed(ctx context.Context, s *sweep, bad *frame.Malforme
 		s.blind = true
 	} else if !t.filter.covers(bad.Namespace) {
 		return nil
-	} else if e := t.index.get(bad.Namespace, bad.Name); e != nil {
-		e.sweep = s.number
+	} else if e := t.index.Get(bad.Namespace, bad.Name); e != nil {
+		e.Sweep = s.number
 		if err := t.endReplaced(ctx, e, bad); err != nil {
 			return err
 		}
@@ -229,16 +230,16 @@ func (t *target) rejectListed(ctx context.Context, s *sweep, bad *frame.Malforme
 // another object of its name. It is before that one: a process that dies between
 // the two events finds the end in the log, and must not take the other object for
 // what ended there.
-func replacedAt(e *entry, rv uint64) uint64 {
+func replacedAt(e *index.Entry, rv uint64) uint64 {
 	if rv == 0 {
-		return e.rv + 1 // it could not be read
+		return e.RV + 1 // it could not be read
 	}
 	return rv - 1
 }
 
 // endReplaced ends the entry if what cannot be passed on is another object.
-func (t *target) endReplaced(ctx context.Context, e *entry, bad *frame.Malformed) error {
-	if bad.UID == "" || t.index.isUID(e, bad.UID) {
+func (t *target) endReplaced(ctx context.Context, e *index.Entry, bad *frame.Malformed) error {
+	if bad.UID == "" || t.index.IsUID(e, bad.UID) {
 		return nil
 	}
 	return t.end(ctx, event.Deleted, e, nil, replacedAt(e, bad.ResourceVersion), true)
@@ -246,9 +247,9 @@ func (t *target) endReplaced(ctx context.Context, e *entry, bad *frame.Malformed
 
 // observe compares one listed object with the index and emits the difference.
 func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
-	e := t.index.get(o.Namespace, o.Name)
+	e := t.index.Get(o.Namespace, o.Name)
 	if e != nil {
-		e.sweep = s.number
+		e.Sweep = s.number
 	}
 	if s.horizon != 0 && o.ResourceVersion > s.horizon {
 		return nil
@@ -261,7 +262,7 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 			return nil
 		}
 	}
-	if e != nil && !t.index.isUID(e, o.UID) {
+	if e != nil && !t.index.IsUID(e, o.UID) {
 		if err := t.end(ctx, event.Deleted, e, nil, replacedAt(e, o.ResourceVersion), true); err != nil {
 			return err
 		}
@@ -275,14 +276,14 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 		if err := t.announce(ctx, op, o, nil, s.replay); err != nil {
 			return err
 		}
-		t.index.get(o.Namespace, o.Name).sweep = s.number
+		t.index.Get(o.Namespace, o.Name).Sweep = s.number
 		return nil
 	}
 	same, err := t.sameState(ctx, s, e, o)
 	switch {
 	case err != nil:
 		return err
-	case same && t.first.lost && e.run != t.first.run:
+	case same && t.first.lost && e.Run != t.first.run:
 		return t.repeat(ctx, o, e, t.first.run)
 	case same:
 		return nil
@@ -293,22 +294,22 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 // isPast reports whether what a list says about an object is older than what the
 // log holds of the name: a target resumes behind the last events of the process
 // before it, and behind the lists that namespaces began with.
-func (t *target) isPast(e *entry, namespace, name, uid string, rv uint64) bool {
-	return rv <= max(t.endedAt(namespace, name), t.coverage.listed[namespace]) || e != nil && !t.index.isUID(e, uid) && rv <= e.rv
+func (t *target) isPast(e *index.Entry, namespace, name, uid string, rv uint64) bool {
+	return rv <= max(t.endedAt(namespace, name), t.coverage.listed[namespace]) || e != nil && !t.index.IsUID(e, uid) && rv <= e.RV
 }
 
 // sameState reports whether the index already holds the listed state, or a newer
 // one: a list may be older than what the watch has brought.
-func (t *target) sameState(ctx context.Context, s *sweep, e *entry, o *frame.Object) (bool, error) {
+func (t *target) sameState(ctx context.Context, s *sweep, e *index.Entry, o *frame.Object) (bool, error) {
 	switch {
-	case !s.rollback || e.epoch == t.epoch:
-		return o.ResourceVersion <= t.index.known(e), nil
-	case o.ResourceVersion != e.rv:
+	case !s.rollback || e.Epoch == t.epoch:
+		return o.ResourceVersion <= t.index.Newest(e), nil
+	case o.ResourceVersion != e.RV:
 		return false, nil
-	case e.hash != 0:
-		return t.index.hash(o.Data) == e.hash, nil
+	case e.Hash != 0:
+		return t.index.Hash(o.Data) == e.Hash, nil
 	}
-	of := t.event(event.Modified, t.index.names(e), true)
+	of := t.event(event.Modified, t.index.ID(e), true)
 	last, ok, err := t.lastKnown(ctx, &of)
 	of.Data = event.CloseData(o.Data)
 	return ok && bytes.Equal(last.Object(), of.Object()), err
@@ -321,7 +322,7 @@ func (t *target) endMissing(ctx context.Context, s *sweep, rv uint64) error {
 		return fmt.Errorf("%w (list at %d)", errBehind, rv) // what it lacks may have been born since
 	}
 	for _, e := range t.missing(s) {
-		if !s.rollback && e.rv > rv {
+		if !s.rollback && e.RV > rv {
 			continue // born later: the log has it from before the target resumed
 		}
 		if err := t.endAbsent(ctx, e, rv); err != nil {
@@ -331,17 +332,17 @@ func (t *target) endMissing(ctx context.Context, s *sweep, rv uint64) error {
 	return t.flush(ctx)
 }
 
-func (t *target) missing(s *sweep) []*entry {
+func (t *target) missing(s *sweep) []*index.Entry {
 	if s.blind {
-		t.logger.Warn("deletions cannot be told from a list with unreadable objects")
+		t.logger.Warn("list has unreadable objects; deletions not emitted yet")
 		if t.lost != nil {
 			t.lost.blind = true
 		}
 		return nil
 	}
-	var gone []*entry
-	for e := range t.index.all() {
-		if e.sweep != s.number {
+	var gone []*index.Entry
+	for e := range t.index.All() {
+		if e.Sweep != s.number {
 			gone = append(gone, e)
 		}
 	}

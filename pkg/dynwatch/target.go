@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -70,7 +72,7 @@ func untilNext(d time.Duration) time.Duration {
 
 // errLog: the log did not take an event. The loop ends: what the index says was
 // announced and what was can differ from then on.
-var errLog = errors.New("append to log")
+var errLog = errors.New("append to the journal")
 
 // target is one resource, in all namespaces or in one, and the loop that keeps
 // its events coming. All but status, shape and asked belongs to the goroutine of run.
@@ -78,7 +80,7 @@ type target struct {
 	spec    spec
 	name    string // of the spec
 	options *Options
-	clients *clients
+	clients *kube.Clients
 	timing  timing
 	logger  *slog.Logger
 	status  *status
@@ -107,7 +109,7 @@ type target struct {
 	// source is nil until the resource is resolved; resolved is the last answer.
 	source   *source
 	resolved resolved
-	index    *index
+	index    *index.Index
 	// cursor is the revision up to which everything was appended; see resume. Ahead is
 	// the newest that was gathered and is not appended yet, 0 if nothing is.
 	cursor, ahead uint64
@@ -203,7 +205,7 @@ func newTarget(s spec, m *Manager) *target {
 	t := &target{
 		spec: s, name: s.name(), options: options, clients: m.clients, timing: m.timing, limits: m.limits,
 		logger: options.Logger.With("target", s.name()),
-		status: newStatus(s), index: newIndex(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
+		status: newStatus(s), index: index.New(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
 		served: m.served, nudge: m.served.subscribe(s), looks: newLooks(), redactor: m.redactor,
 		owners: m.owners, openings: m.openings, formerly: m.formerly, relogs: make(chan relog, 1),
 	}
@@ -239,14 +241,14 @@ func (t *target) run(ctx context.Context) {
 			err = t.explainForbidden(ctx, err)
 		}
 		if err != nil && !errors.Is(err, errLog) {
-			if !errors.Is(err, errNotServed) {
+			if !errors.Is(err, kube.ErrNotServed) {
 				t.status.failures.Add(1)
 			}
 			err = t.fail(ctx, err)
 		}
 		if errors.Is(err, errLog) && ctx.Err() == nil {
 			reason = err.Error()
-			t.logger.Error("target ends, its events cannot be kept", "err", err)
+			t.logger.Error("journal refused events; target stopped", "err", err)
 			break
 		}
 	}
@@ -284,9 +286,9 @@ func (t *target) advance(ctx context.Context) error {
 func (t *target) resolve(ctx context.Context) error {
 	r, err := t.discover(ctx)
 	err = t.settleTwin(err)
-	if errors.Is(err, errNotServed) {
+	if errors.Is(err, kube.ErrNotServed) {
 		t.unlisted = true
-		if unsure := t.clients.identity.check(ctx); unsure != nil {
+		if unsure := t.clients.Identity.Check(ctx); unsure != nil {
 			return unsure
 		}
 		if err = t.endUnserved(ctx, err); errors.Is(err, errLog) {
@@ -300,7 +302,7 @@ func (t *target) resolve(ctx context.Context) error {
 		t.absence = absence{}
 		t.status.gone.Store(false)
 	}
-	notServed := errors.Is(err, errNotServed) && !isUnconfirmed(err)
+	notServed := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err)
 	if t.firstOp == "" {
 		switch {
 		case err == nil, errors.Is(err, errUnusable):
@@ -356,5 +358,5 @@ func (t *target) endedAt(namespace, name string) uint64 {
 	if len(t.ended) == 0 {
 		return 0 // as nearly always: no key is to be made for every frame
 	}
-	return t.ended[key(namespace, name)]
+	return t.ended[index.Key(namespace, name)]
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -89,7 +90,7 @@ func (t *target) turn(ctx context.Context, arriving, departing []string, now *vi
 	if err := t.pass(ctx, t.resume()); err != nil {
 		return err
 	}
-	t.logger.Debug("other namespaces are covered", "arrived", len(arriving), "departed", len(departing), "covered", c.covered.len())
+	t.logger.Debug("namespaces matched or unmatched", "matched", len(arriving), "unmatched", len(departing), "count", c.covered.len())
 	return t.markNow(ctx)
 }
 
@@ -104,7 +105,7 @@ func (t *target) depart(ctx context.Context, namespace string, cause uint64) err
 	until, err := t.source.list(ctx, &listing{namespace: namespace}, t.source.whole, func(o *frame.Object, bad *frame.Malformed) error {
 		t.status.progressNow()
 		if bad == nil { // else what is known of it leaves later
-			if e := t.index.get(o.Namespace, o.Name); e != nil && t.index.isUID(e, o.UID) && t.index.known(e) == o.ResourceVersion {
+			if e := t.index.Get(o.Namespace, o.Name); e != nil && t.index.IsUID(e, o.UID) && t.index.Newest(e) == o.ResourceVersion {
 				return t.leave(ctx, e, o, cause, false)
 			}
 		}
@@ -223,7 +224,7 @@ func (t *target) declare(ctx context.Context, g event.GapInfo) error {
 		return nil
 	}
 	t.coverage.declared = g
-	t.logger.Warn("history was lost", "reason", g.Reason, "from", g.From, "to", g.To, "recovered", g.Recovered)
+	t.logger.Warn("history lost; declaring a gap", "reason", g.Reason, "from", g.From, "to", g.To, "recovered", g.Recovered)
 	return t.emitGap(ctx, g)
 }
 
@@ -236,30 +237,30 @@ func (t *target) listArrived(ctx context.Context, namespace string, at, cause ui
 	rv, err = t.source.list(ctx, &listing{at: at, namespace: namespace}, t.source.whole, func(o *frame.Object, bad *frame.Malformed) error {
 		t.status.progressNow()
 		if bad != nil {
-			if e := t.index.get(bad.Namespace, bad.Name); e != nil {
-				e.sweep = number
+			if e := t.index.Get(bad.Namespace, bad.Name); e != nil {
+				e.Sweep = number
 			}
 			return t.reject(ctx, bad)
 		}
 		var err error
-		e := t.index.get(o.Namespace, o.Name)
+		e := t.index.Get(o.Namespace, o.Name)
 		if e == nil {
 			err = t.announceArrived(ctx, o, cause)
-		} else if o.ResourceVersion > t.index.known(e) {
+		} else if o.ResourceVersion > t.index.Newest(e) {
 			torn = true
 			err = t.catchUp(ctx, e, o, cause)
 		}
 		if err != nil {
 			return err
 		}
-		t.index.get(o.Namespace, o.Name).sweep = number
+		t.index.Get(o.Namespace, o.Name).Sweep = number
 		return nil
 	})
 	if err != nil {
 		return rv, torn, err
 	}
 	for _, e := range t.entriesOf(namespace) {
-		if e.sweep == number || e.rv > rv {
+		if e.Sweep == number || e.RV > rv {
 			continue
 		}
 		torn = true
@@ -271,8 +272,8 @@ func (t *target) listArrived(ctx context.Context, namespace string, at, cause ui
 }
 
 // catchUp announces a newer state of what the index holds, or of what replaced it.
-func (t *target) catchUp(ctx context.Context, e *entry, o *frame.Object, cause uint64) error {
-	if t.index.isUID(e, o.UID) {
+func (t *target) catchUp(ctx context.Context, e *index.Entry, o *frame.Object, cause uint64) error {
+	if t.index.IsUID(e, o.UID) {
 		return t.announce(ctx, event.Modified, o, e, true)
 	}
 	if err := t.end(ctx, event.Deleted, e, nil, replacedAt(e, o.ResourceVersion), true); err != nil {
@@ -286,7 +287,7 @@ func (t *target) catchUp(ctx context.Context, e *entry, o *frame.Object, cause u
 func (t *target) announceArrived(ctx context.Context, o *frame.Object, cause uint64) error {
 	op := event.Entered
 	if o.ResourceVersion > cause && !t.coverage.apart {
-		of := t.event(op, namesOf(o), false)
+		of := t.event(op, idOf(o), false)
 		_, known, err := t.lastKnown(ctx, &of)
 		if err == nil && !known {
 			op, err = t.addedOrEntered(ctx, o, cause)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -19,14 +20,14 @@ import (
 // announce each of them a second time.
 
 // errUntold: an API server that was asked about a namesake does not answer.
-var errUntold = errors.New("it is not known whether its objects have an entry already")
+var errUntold = errors.New("informd cannot check whether the resource is an alias")
 
 // errDenied: the namesake's API server answers 404, and no document confirms it.
 var errDenied = errors.New("404")
 
 // withoutDenial keeps a denial of the namesake from looking like one of the resource.
 func withoutDenial(err error) error {
-	if isUnconfirmed(err) {
+	if kube.IsUnconfirmed(err) {
 		return fmt.Errorf("%w: %v", errDenied, err) //nolint:errorlint // see above
 	}
 	return err
@@ -52,7 +53,7 @@ func nameEarlier(wanted []Resource, targets map[string]spec) {
 
 // checkTwins returns errUnusable if an entry before the spec's has the objects of the
 // resource under another name.
-func checkTwins(ctx context.Context, d *discovery, s spec, r *metav1.APIResource) error {
+func checkTwins(ctx context.Context, d *kube.Discovery, s spec, r *metav1.APIResource) error {
 	if s.earlier == "" || r.StorageVersionHash == "" {
 		return nil
 	}
@@ -60,27 +61,27 @@ func checkTwins(ctx context.Context, d *discovery, s spec, r *metav1.APIResource
 		other := parseName(group + "/" + s.resource)
 		same, err := sameStorage(ctx, d, other, r)
 		if err != nil {
-			return fmt.Errorf("%w, %s: %w", errUntold, nameOf(other), withoutDenial(err))
+			return fmt.Errorf("%w of %s: %w", errUntold, nameOf(other), withoutDenial(err))
 		}
 		if same {
-			return fmt.Errorf("%w: its objects are those of %s, which has an entry before it: remove one of the two entries, "+
-				"and let the other one have the namespaces of both", errUnusable, nameOf(other))
+			return fmt.Errorf("%w: the resource is an alias of %s, which has an earlier entry: remove one of the two entries, "+
+				"and give the other one the namespaces of both", errUnusable, nameOf(other))
 		}
 	}
 	return nil
 }
 
 // sameStorage reports whether another name is one of the same objects, in any version.
-func sameStorage(ctx context.Context, d *discovery, other schema.GroupResource, r *metav1.APIResource) (bool, error) {
-	versions, err := servedVersions(ctx, d, other.Group)
-	if errors.Is(err, errNotServed) && !isUnconfirmed(err) {
+func sameStorage(ctx context.Context, d *kube.Discovery, other schema.GroupResource, r *metav1.APIResource) (bool, error) {
+	versions, err := kube.ServedVersions(ctx, d, other.Group)
+	if errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	for _, version := range versions {
-		resources, err := resourcesOf(ctx, d, schema.GroupVersion{Group: other.Group, Version: version})
+		resources, err := kube.ResourcesOf(ctx, d, schema.GroupVersion{Group: other.Group, Version: version})
 		if err != nil {
 			return false, err
 		}
@@ -110,6 +111,6 @@ func (t *target) settleTwin(err error) error {
 	if time.Since(t.untoldSince) < patience {
 		return err
 	}
-	t.logger.Warn("a resource of the same name is of another API server, which does not answer", "err", err)
+	t.logger.Warn("alias not checked; its API server does not answer", "err", err)
 	return nil
 }

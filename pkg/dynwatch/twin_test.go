@@ -39,7 +39,7 @@ func TestEntriesForOneStorage(t *testing.T) {
 			r.eventually("one is live and one is refused", func() bool {
 				var live []string
 				for _, s := range r.manager.Targets() {
-					reason := "its objects are those of " + c.refused[s.Name] + ", which has an entry before it: remove one of the two entries"
+					reason := "the resource is an alias of " + c.refused[s.Name] + ", which has an earlier entry: remove one of the two entries"
 					switch {
 					case s.State == dynwatch.Live:
 						live = append(live, s.Name)
@@ -76,7 +76,7 @@ func TestNamesakeThatDoesNotAnswer(t *testing.T) {
 	r := startDefined(t, api, dynwatch.Resource{Group: "example.com", Resource: "services"}, dynwatch.Resource{Resource: "services"})
 	second := func() dynwatch.TargetStatus { return r.manager.Targets()[0] }
 	r.eventually("it is held up", func() bool {
-		return second().State == dynwatch.Degraded && strings.Contains(second().Reason, "whether its objects have an entry already, example.com/services")
+		return second().State == dynwatch.Degraded && strings.Contains(second().Reason, "whether the resource is an alias of example.com/services")
 	})
 	r.eventually("it is watched", func() bool { return second().State == dynwatch.Live })
 }

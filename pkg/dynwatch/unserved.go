@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -28,10 +29,10 @@ const discoveryLag = 10 * time.Second
 // returns, it is a new one. endUnserved returns the denial, with what follows from it.
 func (t *target) endUnserved(ctx context.Context, denial error) error {
 	a := &t.absence
-	known := t.index.len() > 0 || t.status.synced.Load()
-	if isUnconfirmed(denial) {
+	known := t.index.Len() > 0 || t.status.synced.Load()
+	if kube.IsUnconfirmed(denial) {
 		*a = absence{}
-		t.unwatched = t.unwatched || isOutage(denial)
+		t.unwatched = t.unwatched || kube.IsOutage(denial)
 		return denial
 	}
 	if !known {
@@ -45,7 +46,7 @@ func (t *target) endUnserved(ctx context.Context, denial error) error {
 	}
 	if t.servedOtherwise(ctx) {
 		*a, t.unwatched = absence{}, true
-		if t.index.len() == 0 {
+		if t.index.Len() == 0 {
 			t.noteGone()
 		}
 		return denial
@@ -56,15 +57,15 @@ func (t *target) endUnserved(ctx context.Context, denial error) error {
 	}
 	if r.open != "" {
 		*a = absence{}
-		return fmt.Errorf("%w; informd keeps its %d objects: %s", denial, t.index.len(), r.open)
+		return fmt.Errorf("%w; informd keeps the %d objects: %s", denial, t.index.Len(), r.open)
 	}
 	if a.since.IsZero() {
 		*a = absence{since: time.Now(), at: r.at}
 		t.unwatched = t.unwatched || !t.closedSince.IsZero() && time.Since(t.closedSince) > discoveryLag
 	}
 	if due := a.since.Add(r.after); time.Now().Before(due) {
-		return fmt.Errorf("%w; if it stays so, informd announces its %d objects as deleted at %s",
-			denial, t.index.len(), due.UTC().Format(time.RFC3339))
+		return fmt.Errorf("%w; unless the resource returns, informd announces its %d objects as deleted at %s",
+			denial, t.index.Len(), due.UTC().Format(time.RFC3339))
 	}
 	return errors.Join(t.endResource(ctx, reasonUnserved, a.at), denial)
 }
@@ -99,14 +100,14 @@ func (t *target) servedOtherwise(ctx context.Context) bool {
 	}
 	other := t.spec
 	other.version = ""
-	_, err := resolve(ctx, t.clients.discovery, other)
-	return !errors.Is(err, errNotServed) || isUnconfirmed(err)
+	_, err := resolve(ctx, t.clients.Discovery, other)
+	return !errors.Is(err, kube.ErrNotServed) || kube.IsUnconfirmed(err)
 }
 
 // endAll announces all known objects as deleted, and declares events that can be missing.
 // At is a revision at which they were gone, 0 if none is known.
 func (t *target) endAll(ctx context.Context, reason string, at uint64) error {
-	if t.index.len() == 0 && t.lost == nil && !t.unwatched {
+	if t.index.Len() == 0 && t.lost == nil && !t.unwatched {
 		return nil
 	}
 	from := t.resume()
@@ -117,18 +118,18 @@ func (t *target) endAll(ctx context.Context, reason string, at uint64) error {
 		from = min(from, t.lost.from)
 	}
 	last := t.cursor
-	for e := range t.index.all() {
-		last = max(last, e.rv)
+	for e := range t.index.All() {
+		last = max(last, e.RV)
 	}
 	to := max(last+1, at)
 	t.remember(to)
-	for e := range t.index.all() {
+	for e := range t.index.All() {
 		if err := t.end(ctx, event.Deleted, e, nil, to, true); err != nil {
 			return err
 		}
 	}
 	gap := event.GapInfo{From: from, To: to, Reason: reason, Recovered: event.RecoveredState}
-	t.logger.Warn("the resource is gone, and its objects with it", "reason", reason, "from", from, "to", to)
+	t.logger.Warn("resource removed; its objects are announced as deleted", "reason", reason, "from", from, "to", to)
 	return t.emitGap(ctx, gap)
 }
 

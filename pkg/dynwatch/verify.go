@@ -80,7 +80,7 @@ func request[T any](ctx context.Context, r *running, requests chan<- T, asked T)
 		case requests <- asked:
 			return nil
 		case <-r.done:
-			return errors.New("the target has ended")
+			return errors.New("the target stopped")
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-poll.C:

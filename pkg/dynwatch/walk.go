@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -53,26 +55,26 @@ func (t *target) quests(s *sweep, differing []difference) []quest {
 			all, t.lost.torn = all[:t.limits.requests], true
 		}
 	}
-	add := func(e *entry, d difference) {
+	add := func(e *index.Entry, d difference) {
 		if len(all) > 2*t.limits.requests {
 			trim()
 		}
 		q := quest{namespace: d.namespace, name: d.name, uid: d.uid, rv: d.rv, top: s.at}
 		q.floor = max(t.lost.from, t.endedAt(q.namespace, q.name), t.coverage.listed[q.namespace])
 		if e != nil {
-			q.knownUID, q.knownRV = t.index.uid(e), e.rv
+			q.knownUID, q.knownRV = t.index.UID(e), e.RV
 		}
-		if e != nil && t.index.isUID(e, d.uid) && d.rv != 0 && d.rv <= q.floor {
+		if e != nil && t.index.IsUID(e, d.uid) && d.rv != 0 && d.rv <= q.floor {
 			return // no revision is missing: a change gate held it back
 		}
 		all = append(all, q)
 	}
 	for _, d := range differing {
-		add(t.index.get(d.namespace, d.name), d)
+		add(t.index.Get(d.namespace, d.name), d)
 	}
 	for _, e := range t.missing(s) {
-		if e.rv <= s.at && t.filter.covers(t.index.namespace(e)) {
-			add(e, difference{namespace: t.index.namespace(e), name: t.index.name(e)})
+		if e.RV <= s.at && t.filter.covers(t.index.Namespace(e)) {
+			add(e, difference{namespace: t.index.Namespace(e), name: t.index.Name(e)})
 		}
 	}
 	trim()
@@ -115,12 +117,13 @@ func (t *target) walk(ctx context.Context, quests []quest) error {
 	err := t.hear(ctx, w, t.limits.time-l.spent)
 	l.spent += time.Since(began) - (t.await.waited - waited)
 	l.requests += w.asked
+	t.status.walkRequests.Add(uint64(max(w.asked, 0)))
 	l.answers += w.answers
 	if l.torn = l.torn || w.torn; err != nil {
 		l.setbacks++
 		return err
 	}
-	t.logger.Info("walked back through etcd", "objects", len(quests), "requests", w.asked, "torn", w.torn)
+	t.logger.Info("history walk complete", "count", len(quests), "requests", w.asked, "complete", !w.torn)
 	return t.markLost(ctx)
 }
 
@@ -176,21 +179,21 @@ func (t *target) relive(ctx context.Context, f *finding) error {
 			return err
 		}
 	}
-	e := t.index.get(f.namespace, f.name)
+	e := t.index.Get(f.namespace, f.name)
 	switch {
 	case f.listless:
 		t.convict(difference{namespace: f.namespace, name: f.name}, f.object, true, f.rv)
 		return nil
-	case e != nil && f.rv <= e.rv:
+	case e != nil && f.rv <= e.RV:
 		return nil
 	case f.end:
 		return t.reliveEnd(ctx, e, f)
 	case f.bad != nil:
 		return t.rejectFinding(ctx, e, f.bad)
-	case e != nil && t.index.isUID(e, f.uid):
+	case e != nil && t.index.IsUID(e, f.uid):
 		return t.announce(ctx, event.Modified, f.object, e, true)
 	case e != nil: // its end was not found
-		if err := t.reliveEnd(ctx, e, &finding{uid: t.index.uid(e), rv: replacedAt(e, f.rv)}); err != nil {
+		if err := t.reliveEnd(ctx, e, &finding{uid: t.index.UID(e), rv: replacedAt(e, f.rv)}); err != nil {
 			return err
 		}
 	}
@@ -208,8 +211,8 @@ func (t *target) relive(ctx context.Context, f *finding) error {
 	return t.announce(ctx, op, f.object, nil, true)
 }
 
-func (t *target) reliveEnd(ctx context.Context, e *entry, f *finding) error {
-	if e == nil || !t.index.isUID(e, f.uid) {
+func (t *target) reliveEnd(ctx context.Context, e *index.Entry, f *finding) error {
+	if e == nil || !t.index.IsUID(e, f.uid) {
 		return nil // nobody was told of it
 	}
 	if f.listed {
@@ -229,7 +232,7 @@ func (t *target) reliveEnd(ctx context.Context, e *entry, f *finding) error {
 	return t.end(ctx, event.Deleted, e, f.object, f.rv, true)
 }
 
-func (t *target) rejectFinding(ctx context.Context, e *entry, bad *frame.Malformed) error {
+func (t *target) rejectFinding(ctx context.Context, e *index.Entry, bad *frame.Malformed) error {
 	if e != nil {
 		if err := t.endReplaced(ctx, e, bad); err != nil {
 			return err
@@ -239,7 +242,7 @@ func (t *target) rejectFinding(ctx context.Context, e *entry, bad *frame.Malform
 }
 
 // errSpent: the budget of the walk is used up.
-var errSpent = errors.New("the walk's budget is used up")
+var errSpent = errors.New("the request budget of the history walk is used up")
 
 // walk is the walkers' common part.
 type walk struct {
@@ -363,7 +366,7 @@ func (w *walk) pass(ctx context.Context) error {
 		wait := time.Until(w.closed)
 		if wait <= 0 || ctx.Err() != nil {
 			defer w.mu.Unlock()
-			if w.requests <= 0 || ctx.Err() != nil || !w.source.clients.walks.take(1) {
+			if w.requests <= 0 || ctx.Err() != nil || !w.source.clients.Walks.Take(1) {
 				return errSpent
 			}
 			w.requests--
@@ -387,7 +390,7 @@ func (w *walk) put(err error) (again bool) {
 	if err == nil {
 		w.answers++
 	}
-	wait, ok := throttled(err)
+	wait, ok := kube.Throttled(err)
 	if ok {
 		w.closed = time.Now().Add(wait)
 	}

@@ -187,8 +187,12 @@ func TestWalkOfAHotObjectHoldsFewBodies(t *testing.T) {
 	})
 	r.wantGap(n, event.RecoveredKnown)
 	// Each revision once on the way down, most of them once more on the way up.
-	if asked := api.requestsWith("fieldSelector=metadata.name%3D"); asked < 900 || asked > 1010 {
+	asked := api.requestsWith("fieldSelector=metadata.name%3D")
+	if asked < 900 || asked > 1010 {
 		t.Errorf("%d requests", asked)
+	}
+	if s := r.manager.Targets()[0]; s.WalkRequests < 900 || s.WalkRequests > uint64(asked) || s.Gaps["expired"] != 1 || len(s.Gaps) != 1 {
+		t.Errorf("the status has %d requests and the gaps %v, and the API server saw %d requests", s.WalkRequests, s.Gaps, asked)
 	}
 }
 

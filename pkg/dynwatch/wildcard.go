@@ -29,10 +29,10 @@ func (r Resource) id() string { return event.GroupOrCore(r.Group) + "/" + r.Reso
 
 func (r Resource) validatePatterns() error {
 	if strings.ContainsAny(r.Group, globs) && r.Version != "" {
-		return fmt.Errorf("version %q: the groups of a wildcard have versions of their own", r.Version)
+		return fmt.Errorf("version %q: a wildcard has no version, because each group has its own", r.Version)
 	}
 	if len(r.ExcludeResources) > 0 && !r.wild() {
-		return errors.New("excluded resources without a wildcard")
+		return errors.New("excluded resources need a wildcard")
 	}
 	for _, pattern := range append([]string{r.Group, r.Resource}, r.ExcludeResources...) {
 		if _, err := path.Match(pattern, ""); err != nil {

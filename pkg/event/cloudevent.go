@@ -22,8 +22,8 @@ const (
 func (e *Event) Source() string { return sourcePrefix + e.Cluster }
 
 // Subject is the CloudEvents subject: "<group or core>/<resource>/<namespace>/<name>",
-// without the namespace for cluster-scoped objects; the target's name for
-// control records. The NATS subject is [Event.NATSSubject].
+// without the namespace for cluster-scoped objects; the target's name for control events.
+// The NATS subject is [Event.NATSSubject].
 func (e *Event) Subject() string { return string(e.appendSubject(nil)) }
 
 func (e *Event) appendSubject(dst []byte) []byte {
@@ -38,16 +38,15 @@ func (e *Event) appendSubject(dst []byte) []byte {
 	return append(dst, e.Name...)
 }
 
-// attribute is one CloudEvents context attribute. Exactly one of the value
-// fields counts, by kind.
+// attribute is one CloudEvents context attribute. Its kind selects the field of its value.
 type attribute struct {
-	header string // its name in headers, which has that of the attribute in it
+	header string // its name in headers: "ce-" and the name of the attribute
 	text   string
 	number uint64
 	kind   attributeKind
 }
 
-// name is the attribute's own.
+// name is the name of the attribute.
 func (a *attribute) name() string { return a.header[len("ce-"):] }
 
 type attributeKind int
@@ -58,14 +57,14 @@ const (
 	kindBool
 )
 
-// maxAttributes is how many attributes an event can have at most; it sizes the
-// array that keeps them off the heap.
+// maxAttributes is the largest number of attributes of an event. It sizes the array that
+// keeps them off the heap.
 const maxAttributes = 24
 
-// composed are the texts of attributes that an event does not have as such.
+// composed are the attribute texts that are no fields of an event.
 type composed struct{ source, kind, subject, time, revision, before, run string }
 
-// compose makes them in one piece of memory.
+// compose builds them in one allocation.
 func (e *Event) compose() composed {
 	var array [256]byte
 	b := append(append(array[:0], sourcePrefix...), e.Cluster...)
@@ -87,7 +86,7 @@ func (e *Event) compose() composed {
 	}
 }
 
-// appendRevision appends nothing for 0, which stands for none.
+// appendRevision appends a revision, and nothing for 0, which means none.
 func appendRevision(dst []byte, rv uint64) []byte {
 	if rv == 0 {
 		return dst
@@ -95,10 +94,10 @@ func appendRevision(dst []byte, rv uint64) []byte {
 	return strconv.AppendUint(dst, rv, 10)
 }
 
-// attributes appends the event's context attributes in their documented order.
-// All wire forms are made from it, so that they cannot differ. Revisions are
-// strings, as everywhere in Kubernetes: JavaScript's numbers end at 2^53. So are runs:
-// CloudEvents' integers end at 2^31.
+// attributes appends the event's context attributes in their documented order. All wire
+// forms use it, so that they cannot differ. Revisions are strings, as everywhere in
+// Kubernetes, because JavaScript's numbers are exact up to 2^53 only. Runs are strings,
+// because CloudEvents' integers have 32 bits.
 func (e *Event) attributes(a []attribute) []attribute {
 	text := func(header, value string) {
 		if value != "" {
@@ -187,9 +186,9 @@ func AppendJSONBatch(dst []byte, events []Event) []byte {
 	return append(dst, ']')
 }
 
-// AppendAttributes calls add for every CloudEvents context attribute with its
-// value as it is, in canonical string form: the headers of the Kafka binding are
-// made of that. The value may hold any byte that the API server lets through.
+// AppendAttributes calls add for every CloudEvents context attribute with its unescaped
+// value in canonical string form, as the headers of the Kafka binding need it. The value
+// may hold any byte that the API server accepts.
 func (e *Event) AppendAttributes(add func(name, value string)) {
 	var array [maxAttributes]attribute
 	for _, a := range e.attributes(array[:0]) {
@@ -197,10 +196,10 @@ func (e *Event) AppendAttributes(add func(name, value string)) {
 	}
 }
 
-// AppendHeaders calls add for every attribute of the CloudEvents binary mode,
-// "ce-<name>" and its value, percent-encoded as the CloudEvents HTTP binding
-// (1.0.2, section 3.1.3.2) has it, so that no name or label can break out of a
-// header. The content type is a header of its own there: [ContentType].
+// AppendHeaders calls add for every attribute of the CloudEvents binary mode: "ce-<name>"
+// and its value, percent-encoded as in the CloudEvents HTTP binding (1.0.2, section
+// 3.1.3.2), so that no name or label can break out of a header. The content type is a
+// separate header: [ContentType].
 func (e *Event) AppendHeaders(add func(name, value string)) {
 	var array [maxAttributes]attribute
 	for _, a := range e.attributes(array[:0]) {
@@ -212,7 +211,7 @@ func (e *Event) AppendHeaders(add func(name, value string)) {
 	}
 }
 
-// canonical is the value as CloudEvents writes it outside of JSON.
+// canonical is the value in the canonical string form of CloudEvents.
 func (a *attribute) canonical() string {
 	switch a.kind {
 	case kindNumber:
@@ -226,8 +225,8 @@ func (a *attribute) canonical() string {
 
 const upperHex = "0123456789ABCDEF"
 
-// headerValue percent-encodes what the CloudEvents HTTP binding names: space,
-// double quote, percent, and all outside printable ASCII.
+// headerValue percent-encodes the characters that the CloudEvents HTTP binding names:
+// space, double quote, percent, and everything outside printable ASCII.
 func headerValue(s string) string {
 	for i := range len(s) {
 		if !plainInHeader(s[i]) {
@@ -252,8 +251,8 @@ func percentEncode(s string, plain func(byte) bool) string {
 	return string(b)
 }
 
-// appendQuoted appends s as a JSON string. Bytes that are not UTF-8 become
-// U+FFFD, as encoding/json has it.
+// appendQuoted appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD, as in
+// encoding/json.
 func appendQuoted(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := 0; i < len(s); {
@@ -276,5 +275,5 @@ func appendQuoted(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// FormatTime renders a time as the events do: RFC 3339 in UTC with microseconds.
+// FormatTime renders a time as in events: RFC 3339 in UTC with microseconds.
 func FormatTime(t time.Time) string { return t.UTC().Format(timeFormat) }

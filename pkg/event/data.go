@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 )
 
-// The data of an event is {"object":<object>}; a deletion's is
-// {"object":<object>,"final":<bool>}, or {"final":false} if only the identity is
-// known. The object comes first and its end is all that differs, so that the
-// bytes are written once, when the object is read, before it is known what the
-// event will be. What an entry asks for beside the object stands before it
-// ([AddMembers]), so that the object is found without reading it.
+// The data of an event is {"object":<object>}. The data of a deletion is
+// {"object":<object>,"final":<bool>}, or {"final":false} if only the identity is known.
+// Only the bytes after the object differ, so informd writes the object once, when it reads
+// the object, before the operation is known. Additions of an entry precede the object
+// ([AddMembers]), so that informd finds the object without parsing it.
 const (
 	dataOpen     = `{"object":`
 	dataClose    = `}`
@@ -19,18 +18,18 @@ const (
 	dataIdentity = `{"final":false}`
 )
 
-// DataOverhead is how many bytes the data of any event has beside its object.
+// DataOverhead is the largest number of bytes of data beside the object and additions.
 const DataOverhead = len(dataOpen) + len(dataNotFinal)
 
-// OpenData appends the beginning of an event's data to dst. The object follows,
-// valid JSON on one line, then [CloseData] or [CloseDeletedData].
+// OpenData appends the beginning of an event's data to dst. The caller then appends the
+// object, valid JSON on one line, and calls [CloseData] or [CloseDeletedData].
 func OpenData(dst []byte) []byte { return append(dst, dataOpen...) }
 
-// CloseData ends the data of a snapshot, added, modified, entered or left event.
+// CloseData completes the data of a snapshot, added, modified, entered or left event.
 func CloseData(dst []byte) []byte { return append(dst, dataClose...) }
 
-// CloseDeletedData ends the data of a deletion. Final says whether the object is
-// surely the last state.
+// CloseDeletedData completes the data of a deletion. If final is true, the object is surely
+// the last state.
 func CloseDeletedData(dst []byte, final bool) []byte {
 	if final {
 		return append(dst, dataFinal...)
@@ -38,24 +37,24 @@ func CloseDeletedData(dst []byte, final bool) []byte {
 	return append(dst, dataNotFinal...)
 }
 
-// IdentityData is the data of a deletion of which only the identity is known,
-// which the event's attributes hold.
+// IdentityData is the data of a deletion without an object. The event's attributes have the
+// identity.
 func IdentityData() []byte { return []byte(dataIdentity) }
 
-// stateData is the data of a state record.
+// stateData is the data of a state event.
 type stateData struct {
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// StateData is the data of a [State] record: {"state":"forbidden","reason":"..."},
-// without a reason where all is well.
+// StateData is the data of a [State] event: {"state":"forbidden","reason":"..."}. The reason
+// may be empty.
 func StateData(state, reason string) []byte {
 	data, _ := json.Marshal(stateData{state, reason}) // strings can always be encoded
 	return data
 }
 
-// TargetState reads what [StateData] made; both are empty for other events.
+// TargetState returns the arguments of [StateData]; both are empty for other events.
 func (e *Event) TargetState() (state, reason string) {
 	var d stateData
 	if e.Op != State || json.Unmarshal(e.Data, &d) != nil {
@@ -71,9 +70,8 @@ type Member struct {
 	Value []byte
 }
 
-// AddMembers returns a copy of data, complete as [CloseData] and [CloseDeletedData]
-// leave it, with members in their order before all that it has. Without members it
-// returns data itself.
+// AddMembers returns a copy of complete data (see [CloseData] and [CloseDeletedData]) with
+// members before all others, in their order. Without members it returns data itself.
 func AddMembers(data []byte, members ...Member) []byte {
 	if len(members) == 0 {
 		return data
@@ -95,7 +93,7 @@ func AddMembers(data []byte, members ...Member) []byte {
 // makes of the object in the event of this uid before it, [Event.PrevResourceVersion],
 // the object in this one.
 const (
-	MemberOld     = "old"
+	MemberOld     = "oldObject"
 	MemberChanged = "changed"
 	MemberPatch   = "patch"
 )
@@ -136,8 +134,8 @@ func (e *Event) Object() []byte {
 	return nil
 }
 
-// Member returns the value of a member of Data that was put in with [AddMembers], nil
-// if there is none. The result aliases Data and must not be changed.
+// Member returns the value of a member of Data that [AddMembers] added, or nil. The result
+// aliases Data and must not be changed.
 func (e *Event) Member(name string) []byte {
 	var value []byte
 	e.eachMember(func(m Member) {
@@ -148,12 +146,12 @@ func (e *Event) Member(name string) []byte {
 	return value
 }
 
-// members is Data from the member on that no [AddMembers] has put in.
+// members returns Data behind the members of [AddMembers].
 func (e *Event) members() []byte {
 	return e.eachMember(func(Member) {})
 }
 
-// eachMember calls visit with what [AddMembers] has put in and returns what follows it.
+// eachMember calls visit for each member of [AddMembers] and returns the rest of Data.
 func (e *Event) eachMember(visit func(Member)) (rest []byte) {
 	if e.Op.Control() || !bytes.HasPrefix(e.Data, []byte("{")) {
 		return nil
@@ -174,13 +172,13 @@ func (e *Event) eachMember(visit func(Member)) (rest []byte) {
 	return rest
 }
 
-// own reports whether text begins with a member that every event of its kind has.
+// own reports whether text begins with the object, or is that of [IdentityData].
 func own(text []byte) bool {
 	return bytes.HasPrefix(text, []byte(dataOpen[1:])) || bytes.Equal(text, []byte(dataIdentity[1:]))
 }
 
-// nextValue cuts the JSON value off that text begins with, one without white space around
-// it. It looks at no more than is needed to find its end.
+// nextValue cuts off the JSON value at the beginning of text, without surrounding white
+// space. It reads only as far as the end of the value.
 func nextValue(text []byte) (value, behind []byte, ok bool) {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -211,8 +209,8 @@ func nextValue(text []byte) (value, behind []byte, ok bool) {
 	return nil, nil, false
 }
 
-// endOfString is the index of the quote that ends the string which begins at from, or a
-// negative number.
+// endOfString returns the index of the quote that closes the string at from, or a negative
+// number.
 func endOfString(text []byte, from int) int {
 	for i := from + 1; ; i++ {
 		next := bytes.IndexByte(text[i:], '"')

@@ -1,165 +1,161 @@
-// Package event defines what informd emits: one change of one Kubernetes
-// object, or a control record about a target, in a form that does not depend on
-// where it came from (list, watch, reconcile) or where it goes (any sink).
+// Package event defines the events of informd: one change of one Kubernetes object, or a
+// control event of a target. The form is independent of the source (list, watch,
+// reconcile) and of the sink.
 //
-// It holds the identity rules (ids, keys, subjects) and the wire forms:
-// CloudEvents 1.0 JSON ([Event.AppendJSON]), binary mode ([Event.AppendHeaders]
-// with Data as the body) and the bare object ([Event.Raw], [Event.AppendRaw]). It
-// does not watch, store or deliver. It imports only the standard library, so that a consumer can use it
-// to read informd's stream without taking on anything else.
+// The package holds the identity rules (ids, keys, subjects) and the wire forms:
+// CloudEvents 1.0 JSON ([Event.AppendJSON]), binary mode ([Event.AppendHeaders] with Data
+// as the body) and the bare object ([Event.Raw], [Event.AppendRaw]). It does not watch,
+// store or deliver. It imports only the standard library, so that consumers can use it
+// without further dependencies.
 package event
 
 import "time"
 
-// Op says what happened.
+// Op is the operation of an event.
 type Op string
 
-// The operations. Snapshot, Added, Modified and Entered carry the object's new
-// state; Deleted and Left end what informd knows of it; Begin, Synced, Gap and State
-// are control events of a target and carry no object.
+// The operations. Snapshot, Added, Modified and Entered carry the object's new state.
+// Deleted and Left are terminal events of an object. Begin, Synced, Gap and State are
+// control events of a target and carry no object.
 const (
-	// Snapshot is an object that a snapshot found: it existed when informd first met
-	// its resource, or it is announced again, see [Event.Reannounced].
+	// Snapshot is an object that a snapshot found: it existed when informd first listed
+	// its resource, or a re-snapshot announces it again ([Event.Reannounced]).
 	Snapshot Op = "snapshot"
-	// Added is an object that came into being.
+	// Added is a new object.
 	Added Op = "added"
 	// Modified is a new revision of a known object.
 	Modified Op = "modified"
-	// Deleted is the end of an object.
+	// Deleted is the deletion of an object.
 	Deleted Op = "deleted"
-	// Entered is an existing object that newly matches the selection.
+	// Entered is an existing object that starts to match the selection.
 	Entered Op = "entered"
-	// Left is an existing object that no longer matches the selection. No
-	// deletion follows while it does not match.
+	// Left is an existing object that no longer matches the selection. While it does not
+	// match, no deletion follows.
 	Left Op = "left"
-	// Begin says that a snapshot of the target begins. Its Run is that of the snapshot.
+	// Begin is the beginning of a snapshot of the target, and has the snapshot's Run.
 	Begin Op = "begin"
-	// Synced says that the target's snapshot of the same Run is complete: every object
-	// that exists has had an event since its Begin.
+	// Synced is the end of the target's snapshot with the same Run: every existing object
+	// has had an event since its Begin.
 	Synced Op = "synced"
-	// Gap names a range of revisions in which something may be missing.
+	// Gap declares a range of revisions in which events may be missing.
 	Gap Op = "gap"
-	// State says how the target is doing from now on: see [StateData].
+	// State is the new state of the target: see [StateData].
 	State Op = "state"
 )
 
-// Control reports whether the operation is about a target, not an object.
+// Control reports whether the operation concerns a target, not an object.
 func (o Op) Control() bool { return o == Begin || o == Synced || o == Gap || o == State }
 
 // Bounds reports whether the operation is the beginning or the end of a snapshot.
 func (o Op) Bounds() bool { return o == Begin || o == Synced }
 
-// Ends reports whether the operation ends what informd knows of an object.
+// Ends reports whether the operation is terminal: Deleted or Left.
 func (o Op) Ends() bool { return o == Deleted || o == Left }
 
-// Ops lists every operation, in the order in which documentation names them.
+// Ops lists every operation, in the order of the documentation.
 func Ops() []Op {
 	return []Op{Snapshot, Added, Modified, Deleted, Left, Entered, Begin, Synced, Gap, State}
 }
 
-// Recovered says how much of a gap's range came out all the same.
+// Recovered is the part of a gap's range that informd delivered nevertheless.
 type Recovered string
 
 // The degrees of recovery.
 const (
-	// RecoveredKnown means all but objects born and dead inside the range.
+	// RecoveredKnown means everything except objects created and deleted inside the range.
 	RecoveredKnown Recovered = "known"
-	// RecoveredPartial means some of the range's revisions.
+	// RecoveredPartial means some revisions of the range.
 	RecoveredPartial Recovered = "partial"
 	// RecoveredState means final states and deletions, no revision in between.
 	RecoveredState Recovered = "state"
 )
 
-// GapInfo describes the range (From, To] of a [Gap]. From is the last revision
-// that is known to be complete.
+// GapInfo describes the range (From, To] of a [Gap]. From is the last revision that is
+// known to be complete.
 type GapInfo struct {
 	From, To  uint64
-	Reason    string // for example "expired", "rollback" or "trimmed"; README.md lists all
+	Reason    string // for example "expired", "rollback" or "trimmed"; docs/events.md lists all
 	Recovered Recovered
-	// Trimmed is how many events the journal had dropped before this sink read
-	// them, 0 unless that is the reason. Deletions among them follow all the same,
-	// as the copies that the journal keeps of them. From and To are 0 then: the range is one
-	// of the journal, see [TrimmedID].
+	// Trimmed is the number of events that the journal removed before this sink read them, 0
+	// for other reasons. Deletions among them follow as copies that the journal keeps. From
+	// and To are 0 then, because the range is one of the journal: see [TrimmedID].
 	Trimmed uint64
 }
 
-// Event is one change of one object, or a control record. It is a value: nobody
-// changes it or what Data points to, so that any number of sinks can share it. Whose
-// memory Data is, and until when it is valid, says whoever hands the event over; the
-// strings and Gates are for everybody to keep.
+// Event is one change of one object, or a control event. It is a value: no code changes it
+// or the bytes of Data, so that any number of sinks can share it. The function that hands
+// the event over documents the owner of Data and how long Data is valid. Strings and Gates
+// may be kept.
 type Event struct {
-	// ID is the same for the same change, whenever and however it is found:
-	// see [ObjectID], [DeletedID], [SelectionID], [BeginID], [SyncedID] and [GapID].
-	// Behind that it has Run and Epoch: see [Event.SetRun].
+	// ID is the same for the same change, however often informd finds the change: see
+	// [ObjectID], [DeletedID], [SelectionID], [BeginID], [SyncedID] and [GapID]. Run and
+	// Epoch follow in it: see [Event.SetRun].
 	ID string
 	Op Op
-	// Time is when informd observed the change. It is no order key: two events
-	// of one object are ordered by their place in the stream alone.
+	// Time is when informd observed the change. It is no order key: the position in the
+	// stream alone orders two events of one object.
 	Time time.Time
 
 	Cluster string
-	// Target is the watch that found it: "<group or core>/<resource>[@<namespace>]".
+	// Target is the watch that found the change: "<group or core>/<resource>[@<namespace>]".
 	Target string
 
 	Group, Version, Resource, Kind string
 
-	// Namespace is empty for cluster-scoped objects. Namespace, Name and UID
-	// are empty in control records.
+	// Namespace is empty for cluster-scoped objects. Namespace, Name and UID are empty in
+	// control events.
 	Namespace, Name, UID string
 
-	// ResourceVersion is the revision of the change; for a deletion found by
-	// reconcile, the revision at which the object was known to be gone.
+	// ResourceVersion is the revision of the change. For a deletion found by a reconcile, it
+	// is the revision at which the object was known to be deleted.
 	ResourceVersion uint64
-	// PrevResourceVersion is the revision of the same UID that was journaled
-	// before this one, 0 for the first.
+	// PrevResourceVersion is the revision of the event before this one of the same UID, 0 for
+	// the first event.
 	PrevResourceVersion uint64
-	// Ordinal is 1 for the first event of this UID, 2 for the next, and so on;
-	// 0 in control records.
+	// Ordinal is 1 for the first event of this UID, 2 for the next, and so on; 0 in control
+	// events.
 	Ordinal uint64
-	// Epoch is the number of the history that ResourceVersion belongs to, from 0. A new
-	// one begins when etcd is restored to an older state, or when objects return after they
-	// were announced as deleted. The higher epoch is newer; revisions compare within one
-	// epoch only.
+	// Epoch is the number of the history that ResourceVersion belongs to, from 0. A rollback
+	// of etcd starts a new one, and so do objects that return after their announced deletion.
+	// The higher epoch is newer; revisions compare within one epoch only.
 	Epoch uint64
-	// Run is what the event belongs to, if it is not delivered once and by itself: a
-	// snapshot, with its Begin and Synced, a round of `resync`, or what a sink is given once
-	// more on request (see Redelivered). Runs of later requests and snapshots have higher numbers. 0 is
-	// none.
+	// Run groups the events of a snapshot (with its Begin and Synced), of a round of
+	// `resnapshotEvery`, or of a redelivery to one sink (see Redelivered). Later runs have
+	// higher numbers. 0 is none.
 	Run uint64
-	// Replay marks what a reconcile found or what is announced anew, in contrast to
-	// what was seen live.
+	// Replay marks an event that informd did not see live: a reconcile, a history walk or a
+	// re-snapshot found it.
 	Replay bool
-	// Redelivered marks what a sink is given once more on request, out of its order:
-	// after a rewind, or from the dead letters. Newer events may have come before. It
-	// shows on the wire as a Run that is no snapshot's.
+	// Redelivered marks an event that a sink gets again on request, after a rewind or from
+	// its dead letters. Newer events may have preceded it. On the wire it has a Run that is
+	// not that of a snapshot.
 	Redelivered bool
 
-	// Data is the CloudEvents data: a JSON object on one line without
-	// surrounding white space, built with [OpenData] and what closes it. Nil if
-	// there is none.
+	// Data is the CloudEvents data: a JSON object on one line without surrounding white
+	// space, built with [OpenData] and [CloseData] or [CloseDeletedData]. It may be nil.
 	Data []byte
 
 	// Gap is set if Op is Gap, and only then.
 	Gap *GapInfo
 
-	// Gates is what change gates have to know of the object, nil without any. It goes
-	// into the journal and to no sink.
+	// Gates is the input of change filters, nil without any filter. It goes into the journal
+	// and to no sink.
 	Gates *Gates
 }
 
-// Gates is what the change gates of a resource have to know of an object: which of what
-// they ask about has changed.
+// Gates is the input of the change filters of a resource: the values of an object that
+// have changed.
 type Gates struct {
-	// Hashes stand for what they ask about, and their order has no meaning: what is the
-	// same in two events of an object has the same hash in both.
+	// Hashes are hashes of the values that the filters name, in no order. An equal value in
+	// two events of an object has the same hash in both.
 	Hashes []uint64
-	// Unchanged are the gates to which the object is surely what it was in its event
-	// before this one, each a hash of the gate's text.
+	// Unchanged are the filters whose values are surely equal to those in the object's event
+	// before, each as a hash of the filter's text.
 	Unchanged []uint64
 }
 
-// Key names the object regardless of its UID, or the target of a control
-// record. Events with the same key must be delivered in order.
+// Key names the object regardless of its UID, or the target of a control event. Events
+// with the same key must be delivered in order.
 func (e *Event) Key() string {
 	if e.Op.Control() {
 		return e.Target
@@ -167,8 +163,8 @@ func (e *Event) Key() string {
 	return GroupOrCore(e.Group) + "/" + e.Resource + "/" + e.Namespace + "/" + e.Name
 }
 
-// Size is the number of bytes the event is accounted with in bounded buffers:
-// its data and its strings, an estimate of what it keeps alive.
+// Size is the size of the event for bounded buffers, in bytes: an estimate of the memory of
+// its data and strings.
 func (e *Event) Size() int {
 	const fixed = 256 // the struct, its time and the slice header
 	size := fixed + len(e.ID) + len(e.Namespace) + len(e.Name) + len(e.UID) + len(e.Data)
@@ -183,8 +179,8 @@ func (e *Event) Type() string { return typePrefix + string(e.Op) }
 
 const typePrefix = "dev.informd."
 
-// GroupOrCore gives the core group, empty in the API, the name it has in
-// targets, keys and subjects.
+// GroupOrCore returns the group, and "core" for the core group, which is empty in the API.
+// Targets, keys and subjects use it.
 func GroupOrCore(group string) string {
 	if group == "" {
 		return "core"

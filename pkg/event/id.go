@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// An id is "<what>[:r<run>][:e<epoch>]". What names the change, and is the same whenever
-// and however informd finds it.
+// An id is "<what>[:r<run>][:e<epoch>]". The first part identifies the change, and is the
+// same however often informd finds the change.
 
-// appendID ends an id. It is the only place that writes a run or an epoch
-// into one.
+// appendID appends the run and the epoch of an id. No other function writes them into one.
 func appendID(what []byte, run, epoch uint64) string {
 	if run != 0 {
 		what = strconv.AppendUint(append(what, ":r"...), run, 10)
@@ -22,16 +21,16 @@ func appendID(what []byte, run, epoch uint64) string {
 	return string(what)
 }
 
-// ParseID returns the run and the epoch of an id, and what is before them. It is for
-// messages of which only the id is known: an [Event] has both as fields.
+// ParseID returns the run and the epoch of an id, and the part before them. It is for
+// messages whose id alone is known: an [Event] has both as fields.
 func ParseID(id string) (what string, run, epoch uint64) {
 	what, epoch = cutNumber(id, "e")
 	what, run = cutNumber(what, "r")
 	return what, run, epoch
 }
 
-// cutNumber cuts ":<letter><number>" off the end of an id. The number is 0, and the id
-// whole, if it does not end so.
+// cutNumber cuts the suffix ":<letter><number>" off an id. Without that suffix it returns
+// the whole id and 0.
 func cutNumber(id, letter string) (rest string, number uint64) {
 	colon := strings.LastIndexByte(id, ':')
 	digits, ok := strings.CutPrefix(id[colon+1:], letter)
@@ -45,8 +44,7 @@ func cutNumber(id, letter string) (rest string, number uint64) {
 	return id[:colon], number
 }
 
-// SetRun makes the event part of a run: it sets Run, and puts the run into the ID in place
-// of the one that it has, if any.
+// SetRun makes the event part of a run: it sets Run, and replaces the run in the ID.
 func (e *Event) SetRun(run uint64) {
 	what, _, _ := ParseID(e.ID)
 	e.Run = run
@@ -54,7 +52,7 @@ func (e *Event) SetRun(run uint64) {
 }
 
 // ObjectID is the id of a snapshot, added or modified event, live or replayed:
-// "<uid>:<resourceVersion>", and ":e<epoch>" behind it from epoch 1 on.
+// "<uid>:<resourceVersion>", followed by ":e<epoch>" from epoch 1 on.
 func ObjectID(uid string, rv, epoch uint64) string {
 	b := make([]byte, 0, len(uid)+48)
 	b = append(b, uid...)
@@ -62,15 +60,15 @@ func ObjectID(uid string, rv, epoch uint64) string {
 	return appendID(strconv.AppendUint(b, rv, 10), 0, epoch)
 }
 
-// DeletedID is the id of a deletion, "<uid>:deleted": seen live or found by
-// reconcile, the two collapse into one.
+// DeletedID is the id of a deletion, "<uid>:deleted", the same for a live deletion and one
+// that a reconcile found.
 func DeletedID(uid string, epoch uint64) string {
 	return appendID([]byte(uid+":deleted"), 0, epoch)
 }
 
 // SelectionID is the id of a left or entered event:
-// "<uid>:<resourceVersion>:<op>:<cause>", where cause is the revision of the
-// change that moved the object across the edge of the selection.
+// "<uid>:<resourceVersion>:<op>:<cause>". The cause is the revision of the change that
+// moved the object into or out of the selection.
 func SelectionID(uid string, rv uint64, op Op, cause, epoch uint64) string {
 	b := append([]byte(uid), ':')
 	b = strconv.AppendUint(b, rv, 10)
@@ -80,8 +78,8 @@ func SelectionID(uid string, rv uint64, op Op, cause, epoch uint64) string {
 	return appendID(strconv.AppendUint(b, cause, 10), 0, epoch)
 }
 
-// SetBound makes a control event of a target, whose Target and Epoch are set, the
-// beginning ([Begin]) or the end ([Synced]) of the snapshot with this run, at revision rv.
+// SetBound makes a control event, whose Target and Epoch are set, the beginning ([Begin])
+// or the end ([Synced]) of the snapshot with this run, at revision rv.
 func (e *Event) SetBound(op Op, run, rv uint64) {
 	e.Op, e.ResourceVersion = op, rv
 	e.ID = controlID(e.Target, rv, op, e.Epoch)
@@ -100,7 +98,7 @@ func controlID(target string, rv uint64, op Op, epoch uint64) string {
 	return appendID(append(b, op...), 0, epoch)
 }
 
-// GapID is the id of a gap record: "<target>:<from>-<to>:gap".
+// GapID is the id of a gap event: "<target>:<from>-<to>:gap".
 func GapID(target string, from, to, epoch uint64) string {
 	b := append([]byte(target), ':')
 	b = strconv.AppendUint(b, from, 10)
@@ -109,20 +107,19 @@ func GapID(target string, from, to, epoch uint64) string {
 	return appendID(append(b, ":gap"...), 0, epoch)
 }
 
-// StateID is the id of a state record: "<target>:<unix microseconds>:state".
+// StateID is the id of a state event: "<target>:<unix microseconds>:state".
 func StateID(target string, at time.Time) string {
 	b := append([]byte(target), ':')
 	b = strconv.AppendInt(b, at.UnixMicro(), 10)
 	return string(append(b, ":state"...))
 }
 
-// AllTargets is the Target of a [Gap] that is about no target in particular: see
-// [TrimmedID].
+// AllTargets is the Target of a [Gap] that concerns a sink, not a target: see [TrimmedID].
 const AllTargets = "*"
 
-// TrimmedID is the id of the gap record that tells one sink of events which the
-// journal has dropped unread: "<sink>:<from>-<to>:trimmed". From and to are
-// sequences of the journal, both included.
+// TrimmedID is the id of the gap event for one sink about events that the journal removed
+// unread: "<sink>:<from>-<to>:trimmed". From and to are sequences of the journal, both
+// included.
 func TrimmedID(sink string, from, to uint64) string {
 	b := append([]byte(sink), ':')
 	b = strconv.AppendUint(b, from, 10)
@@ -131,24 +128,23 @@ func TrimmedID(sink string, from, to uint64) string {
 	return string(append(b, ":trimmed"...))
 }
 
-// DestinationID is the id of the gap record that says to one sink that its destination has
-// lost what it held: "<sink>:<milliseconds since 1970>:destination".
+// DestinationID is the id of the gap event for one sink whose destination has lost its
+// events: "<sink>:<milliseconds since 1970>:destination".
 func DestinationID(sink string, at time.Time) string {
 	b := append([]byte(sink), ':')
 	b = strconv.AppendInt(b, at.UnixMilli(), 10)
 	return string(append(b, ":destination"...))
 }
 
-// Runs makes numbers for runs. The zero value is ready. Its methods may be called
+// Runs generates the numbers of runs. The zero value is ready. Its methods may be called
 // concurrently.
 type Runs struct {
 	mu   sync.Mutex
 	last uint64
 }
 
-// Next returns a number that is higher than every one before: the time in milliseconds
-// since 1970. A process that starts later makes higher numbers, unless the clock was set
-// back.
+// Next returns a number that is higher than every earlier one: the time in milliseconds
+// since 1970. A later process generates higher numbers, unless the clock was set back.
 func (r *Runs) Next() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

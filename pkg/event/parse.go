@@ -11,11 +11,11 @@ import (
 // errNoEvent says that headers are not those of an event.
 var errNoEvent = errors.New("the headers are not those of an informd event")
 
-// ParseHeaders is the inverse of [Event.AppendHeaders]: it reads an event from
-// the headers of a NATS message in binary mode. header returns the value of a
-// header by its exact name, or "". Not in the headers are Data, which is the
-// message's body, what is below a microsecond of Time, and the namespace of an
-// object's Target.
+// ParseHeaders is the inverse of [Event.AppendHeaders]: it reads an event from the headers
+// of a NATS message or an HTTP request in binary mode. Headers of Kafka are not escaped: use
+// format cloudevents and [ParseJSON] there. The argument returns the value of a header by its
+// exact name, or "". The headers lack Data, which is the message's body, digits of Time below a
+// microsecond, and the namespace of an object's Target.
 func ParseHeaders(header func(name string) string) (Event, error) {
 	p := headerParser{header: header}
 	e := Event{

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// controlToken stands in the place of a group in the subjects of control
-// records. No API group can be called so: groups are DNS names.
+// controlToken replaces the group in the subjects of control events. No API group can have
+// that name, because groups are DNS names.
 const controlToken = "_informd"
 
-// NATSSubject is where the event goes on NATS:
+// NATSSubject is the NATS subject of the event:
 // "<prefix>.<cluster>.<group>.<resource>.<namespace>.<name>" for objects,
-// "<prefix>.<cluster>._informd.<op>.<target>" for control records. The core
-// group is "core", no namespace is "_"; every part but the prefix is escaped
-// with [EscapeToken]. Prefix must have passed [ValidatePrefix].
+// "<prefix>.<cluster>._informd.<op>.<target>" for control events. The core group is "core",
+// an empty namespace is "_". Every part except the prefix is escaped with [EscapeToken].
+// The prefix must have passed [ValidatePrefix].
 func (e *Event) NATSSubject(prefix string) string {
 	root := prefix + "." + EscapeToken(e.Cluster) + "."
 	if e.Op.Control() {
@@ -27,7 +27,7 @@ func (e *Event) NATSSubject(prefix string) string {
 	return root + EscapeToken(GroupOrCore(e.Group)) + "." + EscapeToken(e.Resource) + "." + namespace + "." + EscapeToken(e.Name)
 }
 
-// EscapeToken turns any string into one NATS subject token: "." becomes "_",
+// EscapeToken converts any string into one NATS subject token: "." becomes "_",
 // and every byte outside [A-Za-z0-9:-] becomes "%XX" ("_" and "%" too).
 // [UnescapeToken] reverses it.
 func EscapeToken(s string) string {
@@ -44,8 +44,7 @@ func plainInToken(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == ':' || c == '-' || c == '.'
 }
 
-// UnescapeToken reverses [EscapeToken]. It fails for what EscapeToken cannot
-// have made.
+// UnescapeToken reverses [EscapeToken]. It fails for tokens that EscapeToken cannot produce.
 func UnescapeToken(token string) (string, error) {
 	b := make([]byte, 0, len(token))
 	for i := 0; i < len(token); i++ {

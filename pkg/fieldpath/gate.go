@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// Gate names what of an object a change gate asks about: what a path leads to, or one of
-// three presets, whatever else of the object changes.
+// Gate is one item of a change filter: the values at a path, or one of three presets. Changes
+// of other values do not count.
 //
-//   - spec is metadata.generation, which the API server raises when what is wanted
-//     changes; of an object without one it is the value at spec
+//   - spec is metadata.generation, which the API server raises when the desired state
+//     changes; for an object without it, the value at spec
 //   - status is the value at status
 //   - metadata is labels, annotations, finalizers, ownerReferences and
 //     deletionTimestamp
@@ -21,7 +21,7 @@ type Gate struct {
 	first bool
 }
 
-// ParseGate reads an item of onlyWhenChanged, as the keys of informd's config are called.
+// ParseGate reads an item of a list `changed` of informd's config.
 // With metadataOnly the objects have nothing but metadata. The error says what is wrong
 // with the item.
 func ParseGate(item string, metadataOnly bool) (Gate, error) {
@@ -43,22 +43,22 @@ func ParseGate(item string, metadataOnly bool) (Gate, error) {
 		return Gate{}, err
 	}
 	if place := p.meets(dropped(), atOrBelow); place != nil {
-		return Gate{}, fmt.Errorf("%s is cut out of every object: remove it", place)
+		return Gate{}, fmt.Errorf("informd removes %s from every object: remove this path", place)
 	}
 	if p.meets([][]string{{"metadata", "resourceVersion"}}, atOrAbove) != nil {
-		return Gate{}, errors.New("it leads to metadata.resourceVersion, which is another one in every event: name the keys")
+		return Gate{}, errors.New("the path matches metadata.resourceVersion, which differs in every event: name the keys")
 	}
 	return Gate{text: p.String(), paths: []Path{p}}, nil
 }
 
-// ParseGates reads a list of them. The errors, joined, name the item.
+// ParseGates parses a list of items. The joined errors name the items.
 func ParseGates(items []string, metadataOnly bool) ([]Gate, error) {
 	var all []Gate
 	var errs []error
 	for _, item := range items {
 		g, err := ParseGate(item, metadataOnly)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("onlyWhenChanged %q: %w", item, err))
+			errs = append(errs, fmt.Errorf("changed %q: %w", item, err))
 			continue
 		}
 		all = append(all, g)
@@ -69,13 +69,13 @@ func ParseGates(items []string, metadataOnly bool) ([]Gate, error) {
 // String returns the item in its usual form, which [ParseGate] reads.
 func (g Gate) String() string { return g.text }
 
-// ID tells gates apart by their text, and is the same in every process.
+// ID is a hash of the gate's text, the same in every process.
 func (g Gate) ID() uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(g.text)) // never fails
 	return h.Sum64()
 }
 
-// Paths are those that lead to what the gate asks about. With first, that is the first
-// of them alone that leads anywhere.
+// Paths are the paths of the gate's values. If first is true, only the first path with a
+// value counts.
 func (g Gate) Paths() (paths []Path, first bool) { return slices.Clone(g.paths), g.first }

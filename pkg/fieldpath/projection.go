@@ -2,18 +2,18 @@ package fieldpath
 
 import "github.com/informd/informd/pkg/internal/jsonend"
 
-// Projection leaves out of an object what is not wanted.
+// Projection drops values of an object.
 type Projection struct{ keep, omit *Set }
 
-// NewProjection returns the projection that keeps the values that keep leads to, with
-// the objects and arrays around them, and then cuts out those that omit leads to. A nil
-// keep keeps everything, a nil omit cuts nothing.
+// NewProjection returns a projection that keeps the values at the paths of keep, with the
+// objects and arrays around them, and then drops those at the paths of omit. A nil keep
+// keeps all values, a nil omit drops none.
 //
-// What has lost all of its members stays as {} or []. An element that keep does not lead
-// into, since it is of another type, is cut out like any other value.
+// Objects and arrays without remaining members stay as {} or []. An array element of another
+// type than a path of keep needs is dropped.
 func NewProjection(keep, omit *Set) *Projection { return &Projection{keep: keep, omit: omit} }
 
-// Append appends what stays of the object to dst. It keeps nothing of the object.
+// Append appends the projected object to dst. It keeps no reference to the object.
 func (p *Projection) Append(dst, object []byte) []byte {
 	var room [16]*node
 	c := cutter{data: object, dst: dst, stack: room[:0]}

@@ -72,7 +72,7 @@ func (r *Rules) AddKeep(item string, metadataOnly bool) error {
 		return err
 	}
 	if place := p.meets(dropped(), atOrBelow); place != nil {
-		return fmt.Errorf("%s is cut out of every object: remove it", place)
+		return fmt.Errorf("informd removes %s from every object: remove this path", place)
 	}
 	r.Keep = append(r.Keep, p)
 	return nil
@@ -105,7 +105,7 @@ func (r *Rules) AddRedact(item string, metadataOnly bool) error {
 		return err
 	}
 	if place := p.meets(dropped(), atOrBelow); place != nil {
-		return fmt.Errorf("%s is cut out of every object: remove it", place)
+		return fmt.Errorf("informd removes %s from every object: remove this path", place)
 	}
 	r.Redact = append(r.Redact, p)
 	return nil
@@ -114,7 +114,7 @@ func (r *Rules) AddRedact(item string, metadataOnly bool) error {
 func (r *Rules) addPattern(item string) error {
 	expression, ok := strings.CutSuffix(item[1:], "/")
 	if !ok {
-		return errors.New("a regular expression stands between slashes, as in /token-[a-z]+/, and keys are joined by dots, as in spec.token")
+		return errors.New("a regular expression is between slashes, as in /token-[a-z]+/, and keys are joined by dots, as in spec.token")
 	}
 	re, err := regexp.Compile(expression)
 	if err != nil {
@@ -124,7 +124,7 @@ func (r *Rules) addPattern(item string) error {
 		return fmt.Errorf("the regular expression is too large: %w", err)
 	}
 	if re.MatchString("") {
-		return errors.New("the regular expression matches an empty text, and so everywhere: have it match something")
+		return errors.New("the regular expression matches the empty text, and so every text: make it match at least one character")
 	}
 	r.Patterns = append(r.Patterns, re)
 	return nil
@@ -234,10 +234,10 @@ func parseFor(item string, metadataOnly bool) (Path, error) {
 		return Path{}, err
 	}
 	if place := p.meets(Identity(), below); place != nil {
-		return Path{}, fmt.Errorf("there is nothing below %s: it is text", place)
+		return Path{}, fmt.Errorf("%s is text and has no paths below it", place)
 	}
 	if metadataOnly && !slices.ContainsFunc([]string{"metadata", "apiVersion", "kind"}, p.steps[0].leads) {
-		return Path{}, errors.New("it leads nowhere: in mode metadata an object has nothing but its metadata; begin with metadata, or set mode: full")
+		return Path{}, errors.New("the path matches nothing: with mode: metadata an object has only its metadata; begin the path with metadata, or set mode: full")
 	}
 	return p, nil
 }
@@ -249,11 +249,11 @@ func (p Path) spares(fate string) error {
 	case place == nil:
 		return nil
 	case p.literal() && len(p.steps) < len(place.steps):
-		return fmt.Errorf("it has %s in it, by which consumers know the object, and which is never %s: name what is below it, as in metadata.labels", place, fate)
+		return fmt.Errorf("the path includes %s, which identifies the object and is never %s: name a path below it, as in metadata.labels", place, fate)
 	case p.literal():
-		return fmt.Errorf("consumers know the object by it: it is never %s", fate)
+		return fmt.Errorf("the path identifies the object and is never %s", fate)
 	default:
-		return fmt.Errorf("it leads to %s, too, by which consumers know the object, and which is never %s: name the keys", place, fate)
+		return fmt.Errorf("the path also matches %s, which identifies the object and is never %s: name the keys", place, fate)
 	}
 }
 

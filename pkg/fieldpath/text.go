@@ -18,8 +18,8 @@ func key(data []byte, i int) (name []byte, value int) {
 	return name, end + 1
 }
 
-// Text returns what a string says, given as it stands with its quotes, and false for
-// any other value. It aliases value if that has no escapes.
+// Text returns the decoded content of a JSON string with its quotes, and false for any other
+// value. It aliases value if that has no escapes.
 func Text(value []byte) ([]byte, bool) {
 	if len(value) == 0 || value[0] != '"' {
 		return nil, false
@@ -30,7 +30,7 @@ func Text(value []byte) ([]byte, bool) {
 	return decode(value), true
 }
 
-// decode returns what a string with escapes says.
+// decode returns the content of a string with escapes.
 func decode(value []byte) []byte {
 	var s string
 	if json.Unmarshal(value, &s) != nil {

@@ -6,20 +6,19 @@ import (
 	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
-// Match is a value that a path leads to. Its bytes are valid during the call only.
+// Match is a value at a path. Its bytes are valid during the call only.
 type Match struct {
 	// Path is the index of the path in its set.
 	Path int
-	// Location tells values in different places of an object apart, but for elements of
-	// one array. It is not for people; [Location] makes the same.
+	// Location distinguishes values at different places of an object, except elements of one
+	// array. It is not for people; [Location] returns the same bytes.
 	Location []byte
-	// Value is the value as it stands in the object, strings with their quotes.
+	// Value is the bytes of the value in the object, strings with their quotes.
 	Value []byte
 }
 
-// Walk calls visit for every value that a path leads to, in the order of the object,
-// and an outer value before those in it; where several paths lead to a value, once for
-// each.
+// Walk calls visit for every value at a path, in the order of the object, and for an outer
+// value before those inside. If several paths match a value, it calls visit once for each.
 func (s *Set) Walk(object []byte, visit func(Match)) {
 	w := walker{data: object, stack: make(nodes, 0, usualDepth), location: make([]byte, 0, usualLocation)}
 	w.found = func(at window, from, end int) bool {

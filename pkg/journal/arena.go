@@ -8,46 +8,45 @@ import (
 // blockSize is the size of a journal's blocks.
 const blockSize = 256 << 10
 
-// keptSize is how much of its memory a journal keeps for good.
+// keptSize is the memory that a journal never gives back.
 const keptSize = 8 << 20
 
-// arena is the memory of what the events of a [Memory] carry. Its blocks are filled one
-// after the other, and what was given back is filled again, the block first that has been
-// empty longest. So a journal of the usual size goes round in as much memory as it takes
-// when it is full: a sink that stops does not make the process larger, and a stream that
-// flows is no work for the garbage collector. Of a larger one the rest comes and goes.
-// Larger pieces have memory of their own.
+// arena holds the Data of the events of a [Memory]. It fills one block after the other, and
+// reuses empty blocks, the longest empty one first. So a journal of the usual size reuses the
+// memory of a full one: a stopped sink does not make the process larger, and a steady
+// stream needs no garbage collection. A larger journal allocates and frees further blocks.
+// Larger pieces have separate memory.
 //
-// Pieces must be given back in the order in which they were kept. A piece that lies in a
-// block is written over some time after that.
+// Pieces must be released in the order in which they were kept. A piece in a block is
+// overwritten some time after its release.
 type arena struct {
 	size int // of a block
-	// most is how many blocks stay once they were needed, made how many there are. While
-	// none is empty more are made, so that there may be a third more, and two.
+	// most is the number of blocks that are never freed, made the current number. If no
+	// block is empty, the arena allocates more: at most a third more, and two.
 	most, made int
-	// used are the blocks that hold something, oldest first, and the last one, which is
-	// being filled; empty are the others, the one first that is to be filled next.
+	// used are the blocks with pieces, oldest first, and last the block that is being filled.
+	// empty are the others, first the one to fill next.
 	used, empty []*block
 }
 
 // block is filled up to its length.
 type block struct {
 	bytes []byte
-	held  int // how many pieces of it are not given back
+	held  int // the number of its pieces that are not released
 }
 
-// newArena makes an arena that holds up to capacity bytes in blocks of a size. It takes
-// them when it needs them.
+// newArena returns an arena for up to capacity bytes in blocks of a size. It allocates blocks
+// on demand.
 func newArena(capacity uint64, size int) arena {
 	const least = 2
 	return arena{size: size, most: max(least, int(min(capacity, keptSize)/uint64(size)))}
 }
 
-// fits reports whether a piece has a place in a block. So a block is three quarters full
-// at least when the next one is begun.
+// fits reports whether a block can hold the piece. At least three quarters of a block are
+// used when the next block begins.
 func (a *arena) fits(piece []byte) bool { return len(piece) <= a.size/4 }
 
-// keep returns a copy of a piece, without room for more behind it.
+// keep returns a copy of a piece without spare capacity.
 func (a *arena) keep(piece []byte) []byte {
 	switch {
 	case len(piece) == 0:
@@ -65,7 +64,7 @@ func (a *arena) keep(piece []byte) []byte {
 	return slices.Clip(b.bytes[from:])
 }
 
-// release gives the oldest piece back, as keep has returned it.
+// release frees the oldest piece, as keep has returned it.
 func (a *arena) release(piece []byte) {
 	poison(piece)
 	if len(piece) == 0 || !a.fits(piece) {
@@ -77,7 +76,7 @@ func (a *arena) release(piece []byte) {
 	}
 }
 
-// last is the block that is being filled, nil if there is none.
+// last returns the block that is being filled, or nil.
 func (a *arena) last() *block {
 	if len(a.used) == 0 {
 		return nil
@@ -102,7 +101,7 @@ func (a *arena) next() *block {
 	return b
 }
 
-// leave takes the oldest block, which holds nothing, out of use.
+// leave removes the oldest block, which is empty, from the used ones.
 func (a *arena) leave() {
 	b := a.used[0]
 	a.used = slices.Delete(a.used, 0, 1)

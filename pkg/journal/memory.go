@@ -10,20 +10,20 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// Memory is a Journal in the memory of the process, bounded by bytes
-// ([event.Event.Size]). It is as durable as the process.
+// Memory is a [Journal] in the memory of the process, with a limit in bytes
+// ([event.Event.Size]). A restart loses it.
 //
-// An event is held until the slowest cursor has committed it, and freed at
-// once then: what it carries lies in memory that the journal uses again. That is 8 MiB,
-// or the capacity if that is less, once so much has gone through, and more while more is
-// held: a third more than that at most where events do not fill it to its ends, and what
-// events of more than 64 KiB carry beside it. While there is no cursor at all nothing is dropped either: the
-// journal fills up and then blocks. Whoever wires it opens the cursors before
-// the watches start, so that no watch waits for a reader that never comes.
+// The journal holds an event until the slowest cursor has committed it, and frees it then.
+// Without a cursor it frees nothing: it fills up and then blocks. The program opens the
+// cursors before the watches start, so that no watch waits for a missing reader.
 //
-// Blocked appends proceed in the order in which they came, and the events of
-// one Append are never mixed with another's. An event that alone exceeds the
-// capacity is taken when the journal is empty, so none can block for ever.
+// The Data of events is in memory that the journal reuses. It keeps 8 MiB, or the capacity if
+// that is less, once that much has been appended. It takes more while it holds more: at most
+// a third more if events do not fill the blocks, and Data above 64 KiB beside that.
+//
+// Blocked appends proceed in their order, and the events of one Append are contiguous. If
+// one event exceeds the capacity, the journal takes it when it is empty, so that no event
+// blocks without end.
 type Memory struct {
 	capacity uint64
 	start    time.Time
@@ -38,11 +38,11 @@ type Memory struct {
 
 // appender is one blocked call of Append.
 type appender struct {
-	// wake has room for one signal: "you are the first now, or there may be room".
+	// wake has capacity for one signal: the call is the first one now, or space may be free.
 	wake chan struct{}
 }
 
-// NewMemory makes an empty journal that holds events of at most capacityBytes.
+// NewMemory returns an empty journal that holds events of at most capacityBytes.
 func NewMemory(capacityBytes uint64) *Memory {
 	return &Memory{
 		capacity: capacityBytes,
@@ -83,8 +83,8 @@ func (m *Memory) Append(ctx context.Context, events []event.Event) error {
 	}
 }
 
-// sleep waits, without the lock, for a signal to self. It is called and returns
-// with the lock held.
+// sleep waits for a signal to self without the lock. The caller holds the lock before and
+// after it.
 func (m *Memory) sleep(ctx context.Context, self *appender) error {
 	m.mu.Unlock()
 	defer m.mu.Lock()
@@ -100,7 +100,7 @@ func (m *Memory) sleep(ctx context.Context, self *appender) error {
 	return nil
 }
 
-// leave takes self out of the queue and passes the turn on.
+// leave removes self from the queue and wakes the next one.
 func (m *Memory) leave(self *appender) {
 	i := slices.Index(m.waiting, self)
 	m.waiting = slices.Delete(m.waiting, i, i+1)
@@ -109,16 +109,16 @@ func (m *Memory) leave(self *appender) {
 	}
 }
 
-// wakeFirst lets the first of the blocked appends look for room. The others
-// stay asleep until it is their turn.
+// wakeFirst wakes the first blocked append, which checks for free space. The others stay
+// asleep until they are first.
 func (m *Memory) wakeFirst() {
 	if len(m.waiting) > 0 {
 		signal(m.waiting[0].wake)
 	}
 }
 
-// put moves the leading events that fit into the ring, tells the readers, and
-// returns the rest.
+// put moves the leading events that fit into the ring, signals the readers, and returns the
+// rest.
 func (m *Memory) put(events []event.Event) []event.Event {
 	at, n := m.now(), 0
 	for ; n < len(events); n++ {
@@ -138,21 +138,20 @@ func (m *Memory) put(events []event.Event) []event.Event {
 	return events[n:]
 }
 
-// Restore implements [Journal]: a new journal holds nothing.
+// Restore implements [Journal]: a new journal is empty.
 func (m *Memory) Restore(ctx context.Context, _ string, _ func(event.Event)) ([]byte, error) {
 	return nil, ctx.Err()
 }
 
-// Mark implements [Journal]. A mark is of use to the next process only, which
-// this journal does not reach.
+// Mark implements [Journal]. It does nothing: a later process cannot read this journal.
 func (m *Memory) Mark(ctx context.Context, _ string, _ []byte) error { return ctx.Err() }
 
-// Last implements [Journal]: what was delivered is not kept.
+// Last implements [Journal]: the journal keeps no delivered event.
 func (m *Memory) Last(ctx context.Context, _ *event.Event) (event.Event, bool, error) {
 	return event.Event{}, false, ctx.Err()
 }
 
-// Open implements [Journal]. No name is known to a new journal.
+// Open implements [Journal]. A new journal knows no names.
 func (m *Memory) Open(name string, start Start) (Cursor, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,7 +159,7 @@ func (m *Memory) Open(name string, start Start) (Cursor, error) {
 		return nil, ErrClosed
 	}
 	if _, ok := m.cursors[name]; ok {
-		return nil, fmt.Errorf("open cursor %q: it is open already", name)
+		return nil, fmt.Errorf("open cursor %q: it is already open", name)
 	}
 	c := &memoryCursor{
 		journal:   m,
@@ -190,8 +189,7 @@ func (m *Memory) Stats() Stats {
 	}
 }
 
-// Close implements [Journal]. The events are freed, and what was read of them stays as
-// it is.
+// Close implements [Journal]. It frees the events; entries of earlier Reads stay valid.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,7 +204,7 @@ func (m *Memory) Close() error {
 	return nil
 }
 
-// trim drops what every cursor has committed. Without a cursor it drops nothing.
+// trim frees the events that every cursor has committed. Without a cursor it frees none.
 func (m *Memory) trim() {
 	if len(m.cursors) == 0 {
 		return

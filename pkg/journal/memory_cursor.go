@@ -69,7 +69,7 @@ func (c *memoryCursor) Commit(_ context.Context, seq uint64) error {
 		return ErrClosed
 	}
 	if seq > m.ring.last {
-		return fmt.Errorf("commit %d of cursor %q: the log ends at %d", seq, c.name, m.ring.last)
+		return fmt.Errorf("commit %d of cursor %q: the journal ends at %d", seq, c.name, m.ring.last)
 	}
 	if seq > c.committed {
 		c.committed = seq

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// chunkLen is how many slots are allocated at a time. A queue of chunks grows
-	// and shrinks without ever copying events, and a burst's memory goes back with
-	// its last event, but for what events of usual size take.
+	// chunkLen is the number of slots per allocation. A queue of chunks grows and shrinks
+	// without copying events. The memory of a burst is freed with its last event, except the
+	// chunks for events of usual size.
 	chunkLen = 128
-	// usualSize is how large an event is at least as a rule.
+	// usualSize is the least size of most events.
 	usualSize = 4 << 10
 )
 
@@ -32,19 +32,19 @@ type ring struct {
 	bytes       uint64
 	chunks      []*chunk
 	base        uint64 // the sequence of the first slot of chunks[0]
-	// spare are empty ones, at most so many, so that a steady flow does not allocate.
+	// spare are empty chunks, at most spares, so that a steady stream does not allocate.
 	spare  []*chunk
 	spares int
 }
 
-// newRing makes a ring for events of that many bytes in all.
+// newRing returns a ring for events of capacity bytes in all.
 func newRing(capacity uint64) ring {
 	return ring{first: 1, base: 1, spares: 1 + int(capacity/usualSize/chunkLen)}
 }
 
 func (r *ring) len() uint64 { return r.last + 1 - r.first }
 
-// at returns the slot of a sequence that the ring holds, or that push made room for.
+// at returns the slot of a sequence in the ring, or of the one that push adds.
 func (r *ring) at(seq uint64) *slot {
 	i := seq - r.base
 	return &r.chunks[i/chunkLen][i%chunkLen]
@@ -71,7 +71,7 @@ func (r *ring) fresh() *chunk {
 	return c
 }
 
-// drop frees the first slot and returns what its event carries.
+// drop frees the first slot and returns the Data of its event.
 func (r *ring) drop() (data []byte) {
 	s := r.at(r.first)
 	data = s.event.Data

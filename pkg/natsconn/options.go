@@ -3,18 +3,19 @@ package natsconn
 import (
 	"crypto/tls"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	client "github.com/nats-io/nats.go"
+
+	"github.com/informd/informd/pkg/connection"
 )
 
 const (
 	// dialTimeout bounds the making of a connection to one server, and the
 	// greeting after it once more.
 	dialTimeout = 2 * time.Second
-	// reconnectWait and reconnectJitter lie between two rounds over all servers.
+	// reconnectWait and reconnectJitter are the pause between two rounds over all servers.
 	reconnectWait   = 250 * time.Millisecond
 	reconnectJitter = 250 * time.Millisecond
 	// pingInterval, twice without an answer, ends a connection whose other end
@@ -24,12 +25,12 @@ const (
 	stallTimeout = 30 * time.Second
 )
 
-// Options reads the credentials and makes a connection's options of them, under
-// the name that the server shows for it. The connection reconnects for ever, and
-// refuses to publish while it does.
+// Options reads the credentials and returns the options of a connection, with the
+// name that the server shows for it. The connection reconnects without a limit, and
+// refuses to publish meanwhile.
 func (c *Config) Options(name string) (client.Options, error) {
 	o := client.GetDefaultOptions()
-	o.Servers = c.servers()
+	o.Servers = c.Servers.Reveal()
 	o.Name = name
 	o.Timeout = dialTimeout
 	o.ReconnectWait, o.ReconnectJitter, o.ReconnectJitterTLS = reconnectWait, reconnectJitter, reconnectJitter
@@ -46,10 +47,9 @@ func (c *Config) Options(name string) (client.Options, error) {
 	o.ReconnectOnFlusherError = true
 	// A dialer that can be interrupted resolves names itself.
 	o.SkipHostLookup = true
-	// A server tells addresses of others, and the library would log in there the
-	// way it did here. Validate has not seen those: without encryption they may
-	// be anywhere.
-	o.IgnoreDiscoveredServers = !c.allEncrypted() && !c.AllowPlaintext
+	// A server announces addresses of others, and the library would log in there in
+	// the same way. Validate has not seen those: without TLS they may be anywhere.
+	o.IgnoreDiscoveredServers = !c.allEncrypted() && !c.AllowInsecureAuth
 
 	for _, set := range []func(*client.Options) error{c.setTLS, c.setCredentials} {
 		if err := set(&o); err != nil {
@@ -60,7 +60,7 @@ func (c *Config) Options(name string) (client.Options, error) {
 }
 
 func (c *Config) setTLS(o *client.Options) error {
-	if !c.TLS.wanted() {
+	if !c.TLS.Wanted() {
 		return nil
 	}
 	o.Secure = true
@@ -79,46 +79,52 @@ func (c *Config) setTLS(o *client.Options) error {
 }
 
 func (c *Config) setCredentials(o *client.Options) error {
+	a := c.Auth
 	switch {
-	case c.CredsFile != "":
-		if err := client.UserCredentials(c.CredsFile)(o); err != nil {
-			return fmt.Errorf("read credsFile %s: %w", c.CredsFile, err)
+	case a.CredsFile != "":
+		if err := client.UserCredentials(a.CredsFile)(o); err != nil {
+			return fmt.Errorf("read auth.credsFile %s: %w", a.CredsFile, err)
 		}
 		// Reading took anything for a JWT; signing needs a key.
 		if _, err := o.SignatureCB([]byte("nonce")); err != nil {
-			return fmt.Errorf("read credsFile %s: %w", c.CredsFile, err)
+			return fmt.Errorf("read auth.credsFile %s: %w", a.CredsFile, err)
 		}
-	case c.NkeyFile != "":
-		option, err := client.NkeyOptionFromSeed(c.NkeyFile)
+	case a.NkeyFile != "":
+		option, err := client.NkeyOptionFromSeed(a.NkeyFile)
 		if err != nil {
-			return fmt.Errorf("read nkeyFile %s: %w", c.NkeyFile, err)
+			return fmt.Errorf("read auth.nkeyFile %s: %w", a.NkeyFile, err)
 		}
 		if err := option(o); err != nil {
-			return fmt.Errorf("use nkeyFile %s: %w", c.NkeyFile, err)
+			return fmt.Errorf("use auth.nkeyFile %s: %w", a.NkeyFile, err)
 		}
-	case c.TokenFile != "":
-		if _, err := readToken(c.TokenFile); err != nil {
+	case a.HasToken():
+		if _, err := readToken(a); err != nil {
 			return err
 		}
 		o.TokenHandler = func() string {
-			token, err := readToken(c.TokenFile)
-			if err != nil {
-				return "" // which the server refuses
-			}
+			token, _ := readToken(a) // the server refuses an empty token
 			return token
+		}
+	case a.HasPassword():
+		if _, err := a.ReadPassword(); err != nil {
+			return err
+		}
+		o.UserInfo = func() (user, password string) {
+			password, _ = a.ReadPassword() // the server refuses an empty password
+			return a.Username, password
 		}
 	}
 	return nil
 }
 
-func readToken(file string) (string, error) {
-	content, err := os.ReadFile(file)
+// readToken returns the token without white space around it.
+func readToken(a connection.Auth) (string, error) {
+	token, err := a.ReadToken()
 	if err != nil {
-		return "", fmt.Errorf("read tokenFile %s: %w", file, err)
+		return "", err
 	}
-	token := strings.TrimSpace(string(content))
-	if token == "" {
-		return "", fmt.Errorf("read tokenFile %s: it is empty", file)
+	if token = strings.TrimSpace(token); token == "" {
+		return "", fmt.Errorf("read auth.tokenFile %s: the file is empty", a.TokenFile)
 	}
 	return token, nil
 }

@@ -3,23 +3,24 @@ package natsconn_test
 import (
 	"testing"
 
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/natsconn"
-	"github.com/informd/informd/pkg/sink"
 )
 
-// TestForeignServers: addresses that servers tell of are taken only where no
-// password can get there in the clear.
+// TestForeignServers: addresses that servers announce are used only where no
+// password can get there without TLS.
 func TestForeignServers(t *testing.T) {
 	tests := map[string]struct {
 		config natsconn.Config
 		use    bool
 	}{
-		"plaintext":         {natsconn.Config{URL: sink.NewSecret("nats://a")}, false},
-		"on this machine":   {natsconn.Config{URL: sink.NewSecret("nats://u:p@127.0.0.1")}, false},
-		"encrypted":         {natsconn.Config{URL: sink.NewSecret("tls://a, wss://b")}, true},
-		"one in the clear":  {natsconn.Config{URL: sink.NewSecret("tls://a,nats://b")}, false},
-		"encrypted by key":  {natsconn.Config{URL: sink.NewSecret("nats://a"), TLS: natsconn.TLS{ServerName: "n"}}, true},
-		"plaintext allowed": {natsconn.Config{URL: sink.NewSecret("nats://a"), AllowPlaintext: true}, true},
+		"plaintext":         {natsconn.Config{Servers: connection.NewServers("nats://a")}, false},
+		"on this machine":   {natsconn.Config{Servers: connection.NewServers("nats://u:p@127.0.0.1")}, false},
+		"encrypted":         {natsconn.Config{Servers: connection.NewServers("tls://a", "wss://b")}, true},
+		"one in the clear":  {natsconn.Config{Servers: connection.NewServers("tls://a", "nats://b")}, false},
+		"encrypted by key":  {natsconn.Config{Servers: connection.NewServers("nats://a"), TLS: connection.TLS{ServerName: "n"}}, true},
+		"encryption on":     {natsconn.Config{Servers: connection.NewServers("nats://a"), TLS: connection.TLS{Enabled: new(true)}}, true},
+		"plaintext allowed": {natsconn.Config{Servers: connection.NewServers("nats://a"), AllowInsecureAuth: true}, true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -2,35 +2,34 @@ package sink
 
 import "github.com/informd/informd/pkg/event"
 
-// Renderer is a [Config] that can show what its sinks send, without sending it. The
-// code that renders is the code that sends, so that the two cannot differ.
+// Renderer is a [Config] that can show the bytes of its sinks without sending them. Sinks
+// send with the same code, so that the two cannot differ.
 type Renderer interface {
 	Config
-	// Render returns what a sink with these options sends for one event. It contacts
-	// nothing, and may read files that the options name. An error says why the event
+	// Render returns the output of a sink with these options for one event. It makes no
+	// connection, and may read files that the options name. An error says why the event
 	// cannot be sent.
 	Render(env Env, e *event.Event) (Rendered, error)
 }
 
-// Rendered is what a sink sends for one event.
+// Rendered is the output of a sink for one event.
 type Rendered struct {
-	// To says where it goes, without anything secret: a file, a subject, a method and
-	// the host of an address.
+	// To is the destination without secrets: a file, a subject, or a method and the host of
+	// an address.
 	To string
-	// Headers are what goes with the body, by name, without those that the protocol
-	// adds for itself. Nil where there are none.
+	// Headers are the headers by name, without those that the protocol adds. It may be nil.
 	Headers []Header
-	// Body is what is sent, to the byte.
+	// Body is the exact body.
 	Body []byte
-	// Notes say what is different when it is sent for real.
+	// Notes list the differences to a real delivery.
 	Notes []string
 }
 
-// Header is one header of what a sink sends.
+// Header is one header of a sink's output.
 type Header struct {
 	Name string
 	// Value is "<redacted>" if it is secret.
 	Value string
-	// Varies says what the value depends on beside the event, empty for nothing.
+	// Varies names the inputs of the value beside the event. It may be empty.
 	Varies string
 }

@@ -13,9 +13,8 @@ import (
 // "<redacted>". In the config it is the text itself or "${env:NAME}", which is
 // replaced by that environment variable when the config is read.
 type Secret struct {
-	// value is behind a pointer because fmt, which asks no methods of
-	// unexported fields, prints those as they are, but not what they point to.
-	// Nil is "".
+	// value is a pointer, because fmt calls no methods of unexported fields. It prints the
+	// fields themselves, but not the targets of pointers. Nil is "".
 	value *string
 }
 
@@ -112,3 +111,10 @@ func (b ByteSize) String() string {
 
 // MarshalText is the inverse of UnmarshalText.
 func (b ByteSize) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// Toggle is implemented by a block of options that a config may also give as true, for the
+// defaults of the block, or as false.
+type Toggle interface {
+	// Toggle is called with that value instead of decoding the keys of the block.
+	Toggle(on bool)
+}

@@ -114,7 +114,7 @@ func (b *bench) journal(k kind) string {
 	case informdExternal:
 		b.journals++
 		// The server sets maxBytes aside for each of them.
-		return fmt.Sprintf("type: nats, url: %q, stream: J%d, subjectPrefix: j%d, maxBytes: 1GiB", b.journalURL, b.journals, b.journals)
+		return fmt.Sprintf("type: nats, servers: [%q], stream: J%d, subjectPrefix: j%d, maxBytes: 1GiB", b.journalURL, b.journals, b.journals)
 	default:
 		return "type: memory"
 	}

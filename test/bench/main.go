@@ -1,10 +1,10 @@
-// Command bench measures informd against what people use instead, and against the
-// least that any client can do, and says row by row what is reached of what was set
-// out for. `make bench` runs it.
+// Command bench measures informd against client-go's dynamic informer and against a bare
+// reader of the same stream. It compares the results with the targets of the project.
+// `make bench` runs it.
 //
-// Every client is a process of its own with GOMAXPROCS=1, kept on a CPU of its own;
-// the servers have the others. Clients alternate, and ratios are between those that
-// ran in the same round. CPU time is the clock that the kernel keeps of the process.
+// Every client is a process with GOMAXPROCS=1, pinned to a separate CPU; the servers have
+// the others. Clients alternate, and ratios are between runs of the same round. CPU time
+// is the kernel's clock of the process.
 package main
 
 import (
@@ -34,11 +34,11 @@ func main() {
 		}
 	}
 	b := &bench{root: ".."}
-	flag.StringVar(&b.informd, "informd", "", "the informd `binary` to measure; built if not given")
-	flag.BoolVar(&b.quick, "quick", false, "small and short: whether it works, not how fast it is")
-	flag.StringVar(&b.only, "run", "", "only cases whose name matches this regular expression")
-	flag.StringVar(&b.json, "json", "", "`file` to write the results to")
-	flag.IntVar(&b.rounds, "rounds", 0, "how often each comparison is repeated; 0: as the case has it")
+	flag.StringVar(&b.informd, "informd", "", "the informd `binary` to measure (default: a new build)")
+	flag.BoolVar(&b.quick, "quick", false, "test the harness with small and short runs")
+	flag.StringVar(&b.only, "run", "", "run only the cases whose name matches this regular expression")
+	flag.StringVar(&b.json, "json", "", "`file` for the results")
+	flag.IntVar(&b.rounds, "rounds", 0, "rounds of each comparison (default: 0, the number of the case)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -36,11 +36,11 @@ type sinkSpec struct {
 func (s sinkSpec) informd(server *server) string {
 	switch s.kind {
 	case noSink:
-		return fmt.Sprintf("{name: out, type: stdout, only: [{%s, namespaces: [nowhere]}]}", server.entry())
+		return fmt.Sprintf("{name: out, type: stdout, match: [{%s, namespaces: [nowhere]}]}", server.entry())
 	case natsSink:
-		return fmt.Sprintf("{name: out, type: nats, url: %q, subjectPrefix: events}", s.url)
+		return fmt.Sprintf("{name: out, type: nats, jetstream: false, servers: [%q], subjectPrefix: events}", s.url)
 	case jetStream:
-		return fmt.Sprintf("{name: out, type: nats, url: %q, subjectPrefix: events, jetstream: true, stream: EVENTS}", s.url)
+		return fmt.Sprintf("{name: out, type: nats, servers: [%q], subjectPrefix: events, stream: EVENTS}", s.url)
 	case webhookSink:
 		return fmt.Sprintf("{name: out, type: webhook, url: %q, batch: 64}", s.url)
 	default:

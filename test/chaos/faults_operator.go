@@ -70,7 +70,7 @@ func (a *attack) run(name string, args ...string) error {
 }
 
 func rewindSink(a *attack) error {
-	return a.command("replay", "--sink", a.sink(), "--since", a.between(2*time.Second, 30*time.Second).Round(time.Second).String())
+	return a.command("rewind", "--sink", a.sink(), "--since", a.between(2*time.Second, 30*time.Second).Round(time.Second).String())
 }
 
 func (a *attack) resource() string {
@@ -78,10 +78,10 @@ func (a *attack) resource() string {
 	return strings.TrimPrefix(k.gvr.Group+"/"+k.gvr.Resource, "/")
 }
 
-func resnapshot(a *attack) error { return a.command("resnapshot", "--resource", a.resource()) }
+func resnapshot(a *attack) error { return a.command("resnapshot", a.resource()) }
 
 func resnapshotOneSink(a *attack) error {
-	return a.command("resnapshot", "--resource", a.resource(), "--sink", a.sink())
+	return a.command("resnapshot", a.resource(), "--sink", a.sink())
 }
 
 // deleteStream deletes a stream and all its messages.

@@ -40,17 +40,17 @@ func mutants() []mutant {
 		},
 		{
 			name: "uid-ignored", file: "pkg/dynwatch/follow.go",
-			old: "if e != nil && !t.index.isUID(e, o.UID) {\n\t\tif o.ResourceVersion <= e.rv {", new: "if e != nil && t.index.isUID(e, \"\") {\n\t\tif o.ResourceVersion <= e.rv {",
+			old: "if e != nil && !t.index.IsUID(e, o.UID) {\n\t\tif o.ResourceVersion <= e.RV {", new: "if e != nil && t.index.IsUID(e, \"\") {\n\t\tif o.ResourceVersion <= e.RV {",
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact,N7-reset-watches", caughtBy: []string{"I3", "I4", "I5", "I14"},
 		},
 		{
 			name: "uid-ignored-in-lists", file: "pkg/dynwatch/compare.go",
-			old: "(e == nil || !t.index.isUID(e, m.uid) || m.rv > t.index.known(e))", new: "(e == nil || m.rv > t.index.known(e) && t.index.isUID(e, m.uid))",
+			old: "(e == nil || !t.index.IsUID(e, m.uid) || m.rv > t.index.Newest(e))", new: "(e == nil || m.rv > t.index.Newest(e) && t.index.IsUID(e, m.uid))",
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},
 		{
 			name: "deletions-not-reconciled", file: "pkg/dynwatch/sweep.go",
-			old: "if e.sweep != s.number {\n\t\t\tgone", new: "if e.sweep != s.number && s.number == 0 {\n\t\t\tgone",
+			old: "if e.Sweep != s.number {\n\t\t\tgone", new: "if e.Sweep != s.number && s.number == 0 {\n\t\t\tgone",
 			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I1", "I2", "I4"},
 		},
 		{
@@ -61,12 +61,12 @@ func mutants() []mutant {
 		},
 		{
 			name: "ends-forgotten-at-restart", file: "pkg/dynwatch/ledger.go",
-			old: "ends[key(e.Namespace, e.Name)] = endedBy(&e)\n", new: "",
+			old: "ends[index.Key(e.Namespace, e.Name)] = endedBy(&e)\n", new: "",
 			faults: "N1-kill-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
 		},
 		{
 			name: "index-forgotten-at-restart", file: "pkg/dynwatch/ledger.go",
-			old: "one := t.index.put(", new: "one := newIndex().put(",
+			old: "one := t.index.Put(", new: "one := index.New().Put(",
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I6", "I12", "I14", "I3"},
 		},
 		{
@@ -87,7 +87,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "known-revision-announced-again", file: "pkg/dynwatch/follow.go",
-			old: "case e != nil && o.ResourceVersion <= t.index.known(e) &&", new: "case e != nil && o.ResourceVersion < t.index.known(e) &&",
+			old: "case e != nil && o.ResourceVersion <= t.index.Newest(e) &&", new: "case e != nil && o.ResourceVersion < t.index.Newest(e) &&",
 			faults: "N1-kill-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
 		},
 		{
@@ -112,8 +112,8 @@ func mutants() []mutant {
 		},
 		{
 			name: "404-is-deletion", file: "pkg/dynwatch/unserved.go",
-			old:    "if isUnconfirmed(denial) {\n\t\t*a = absence{}\n",
-			new:    "if isUnconfirmed(denial) && known {\n\t\treturn errors.Join(t.endResource(ctx, reasonUnserved, 0), denial)\n\t}\n\tif isUnconfirmed(denial) {\n\t\t*a = absence{}\n",
+			old:    "if kube.IsUnconfirmed(denial) {\n\t\t*a = absence{}\n",
+			new:    "if kube.IsUnconfirmed(denial) && known {\n\t\treturn errors.Join(t.endResource(ctx, reasonUnserved, 0), denial)\n\t}\n\tif kube.IsUnconfirmed(denial) {\n\t\t*a = absence{}\n",
 			faults: "N20-proxy-404-all,N20-proxy-404-group,N20-proxy-404-one-server", caughtBy: []string{"I5"},
 		},
 		{

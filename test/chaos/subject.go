@@ -102,12 +102,12 @@ func (r *Rig) config(kubeconfig, admin, socket string) string {
 	case JournalEmbedded:
 		fmt.Fprintf(&b, "journal: {type: embedded, dir: %q%s}\n", r.journalDir(), r.options.journalBytes())
 	default:
-		fmt.Fprintf(&b, "journal: {type: nats, dir: %q, url: %q, stream: %s, subjectPrefix: k8s%s}\n",
+		fmt.Fprintf(&b, "journal: {type: nats, dir: %q, servers: [%q], stream: %s, subjectPrefix: k8s%s}\n",
 			r.journalDir(), "nats://"+r.logLink.Address(), journalStream, r.options.journalBytes())
 	}
 	fmt.Fprintf(&b, `sinks:
-  - {name: file, type: file, path: %q, maxSize: 100GiB}
-  - {name: bus, type: nats, url: %q, jetstream: true, stream: %s, subjectPrefix: %s, historyPerObject: 0}
+  - {name: file, type: file, path: %q, maxBytes: 100GiB}
+  - {name: bus, type: nats, servers: [%q], stream: %s, subjectPrefix: %s, create: {historyPerObject: 0}}
   - {name: hook, type: webhook, url: %q, timeout: 2s, batch: 20}
 admin: {listen: %q, socket: %q}
 `, r.eventsPath(), "nats://"+r.busLink.Address(), busStream, busPrefix, r.hook.URL(), admin, socket)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// config is what a user would write. Pods and Sensors whole, ConfigMaps with
-// their metadata only, so that their content never leaves the API server.
+// config is a usual config: whole Pods, Deployments and Sensors, and ConfigMaps with their
+// metadata only, so that their content never leaves the API server.
 const config = `cluster: demo
 resources:
   - {resource: pods, namespaces: [NAMESPACE]}
@@ -23,7 +23,7 @@ resources:
 journal: {dir: DIR}
 sinks:
   - {name: screen, type: stdout, format: pretty}
-  - {name: bus, type: nats, url: NATS, jetstream: true, subjectPrefix: k8s}
+  - {name: bus, type: nats, servers: NATS, subjectPrefix: k8s}
 admin: {listen: ADMIN}
 log: {level: warn}
 `
@@ -34,12 +34,12 @@ type daemon struct {
 	dir    string
 	config string // its file
 	admin  string
-	// exited is closed when the process has ended, after err was set.
+	// exited is closed after the process has exited and err was set.
 	exited chan struct{}
 	err    error
 }
 
-// grace is how long informd has to end by itself.
+// grace is how long informd has to stop before it is killed.
 const grace = 15 * time.Second
 
 func startInformd(binary, kubeconfig, natsURL string) (*daemon, error) {
@@ -57,11 +57,10 @@ func startInformd(binary, kubeconfig, natsURL string) (*daemon, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	say("running informd with this config:\n\n%s", text)
-	cmd := exec.Command(binary, "run", "--config", path) //nolint:noctx // the user's own binary; stop ends it
+	cmd := exec.Command(binary, "run", "--config", path) //nolint:noctx // stop ends the process
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	// Ctrl-C goes to the whole process group; informd is to end after the
-	// workload, in its own time.
+	// Ctrl-C goes to the whole process group. informd must stop after the workload.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start informd: %w", err), os.RemoveAll(dir))
@@ -74,7 +73,7 @@ func startInformd(binary, kubeconfig, natsURL string) (*daemon, error) {
 	return d, nil
 }
 
-// stop ends informd as a service manager would and removes its directory.
+// stop stops informd as a service manager does and removes its directory.
 func (d *daemon) stop() error {
 	err := d.cmd.Process.Signal(syscall.SIGTERM)
 	if errors.Is(err, os.ErrProcessDone) {

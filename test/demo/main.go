@@ -1,8 +1,7 @@
-// Command demo shows informd at work: it starts a control plane and a NATS
-// server of its own on loopback, applies a custom resource and a workload that
-// changes all the time, runs informd on them and lets its events stream by until
-// Ctrl-C. With DEMO_CLUSTER=existing it uses the cluster of $KUBECONFIG instead
-// and removes what it made there at the end.
+// Command demo shows informd at work. It starts a control plane and a NATS server on
+// loopback, creates a custom resource and a workload that changes continuously, and runs
+// informd, which prints their events until Ctrl-C. With DEMO_CLUSTER=existing it uses the
+// cluster of $KUBECONFIG instead, and removes the objects that it created there at the end.
 package main
 
 import (
@@ -24,8 +23,8 @@ import (
 )
 
 func main() {
-	informd := flag.String("informd", "../bin/informd", "the informd `binary` to show")
-	duration := flag.Duration("for", 0, "end after this time; 0 = at Ctrl-C")
+	informd := flag.String("informd", "../bin/informd", "the informd `binary` to run")
+	duration := flag.Duration("for", 0, "stop after this time (default: 0, at Ctrl-C)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -41,14 +40,14 @@ func main() {
 	}
 }
 
-// say tells what the demo is doing, apart from the events on standard output.
+// say prints progress to standard error, separate from the events on standard output.
 func say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "demo: "+format+"\n", args...)
 }
 
 func run(ctx context.Context, informd string) (err error) {
 	if _, err := os.Stat(informd); err != nil {
-		return fmt.Errorf("find informd: %w (make build builds it)", err)
+		return fmt.Errorf("find informd: %w; run make build", err)
 	}
 	target, err := openCluster(ctx)
 	if err != nil {
@@ -56,7 +55,7 @@ func run(ctx context.Context, informd string) (err error) {
 	}
 	defer func() { err = errors.Join(err, target.close()) }()
 
-	say("starting nats-server with JetStream (the first build takes about a minute)")
+	say("starting nats-server with JetStream (the first run builds it, about a minute)")
 	bus, err := natsserver.New(ctx, natsserver.Options{})
 	if err != nil {
 		return orInterrupted(ctx, err)
@@ -71,7 +70,7 @@ func run(ctx context.Context, informd string) (err error) {
 	if !target.own {
 		defer func() { err = errors.Join(err, w.remove()) }()
 	}
-	say("applying the custom resource sensors.demo.informd.dev and the namespace %s", namespace)
+	say("creating the custom resource sensors.demo.informd.dev and the namespace %s", namespace)
 	if err := w.prepare(ctx); err != nil {
 		return orInterrupted(ctx, err)
 	}
@@ -81,15 +80,15 @@ func run(ctx context.Context, informd string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.stop()) }()
-	say("informd runs; the same events are on NATS, in another terminal try:")
+	say("informd runs. The same events are on NATS; in another terminal run:")
 	say("    nats --server %s sub 'k8s.demo.>'", bus.URL())
 	say("    nats --server %s sub 'k8s.demo.core.pods.>'", bus.URL())
 	say("    go run ./examples/materialised-view -url %s", bus.URL())
-	say("informd's commands take its config, and kubectl the cluster's:")
+	say("Ask informd and the cluster:")
 	say("    export KUBECONFIG=%s", target.kubeconfig)
-	say("    bin/informd status -c %s    # or plan, verify, replay, ...", d.config)
+	say("    bin/informd status -c %s    # or plan, verify, rewind, ...", d.config)
 	say("    kubectl --namespace %s get pods", namespace)
-	say("status: curl http://%s/status   end: Ctrl-C", d.admin)
+	say("status: curl http://%s/status   stop: Ctrl-C", d.admin)
 
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -102,13 +101,13 @@ func run(ctx context.Context, informd string) (err error) {
 	}()
 	err = w.run(work)
 	if work.Err() != nil && ctx.Err() == nil {
-		return errors.Join(errors.New("informd ended, see its log above"), d.err)
+		return errors.Join(errors.New("informd stopped; its log above has the reason"), d.err)
 	}
-	say("ending")
+	say("stopping")
 	return err
 }
 
-// orInterrupted is nil if the demo was to end: that is the reason for err then.
+// orInterrupted returns nil if the demo was stopped, because err follows from that.
 func orInterrupted(ctx context.Context, err error) error {
 	switch ctx.Err() {
 	case nil:
@@ -118,11 +117,11 @@ func orInterrupted(ctx context.Context, err error) error {
 	}
 }
 
-// target is the cluster that is shown.
+// target is the cluster of the demo.
 type target struct {
 	config     *rest.Config
 	kubeconfig string
-	// own: the demo started it, and may do with it what it likes.
+	// own: the demo started the cluster, and may change everything in it.
 	own   bool
 	close func() error
 }
@@ -131,8 +130,9 @@ func openCluster(ctx context.Context) (*target, error) {
 	if os.Getenv("DEMO_CLUSTER") == "existing" {
 		return existingCluster()
 	}
-	say("starting a control plane: etcd and kube-apiserver, the real ones")
-	say("the first time they are built from source, which takes about 7 minutes on 2 cores; later runs take 5 seconds")
+	say("starting a control plane: real etcd and kube-apiserver")
+	say("the first run builds them from source, about 7 minutes on 2 cores; later runs take 5 seconds")
+	say("shorter: DEMO_CLUSTER=existing uses the cluster of $KUBECONFIG")
 	began := time.Now()
 	c, err := cluster.New(ctx, cluster.Options{})
 	if err != nil {
@@ -145,7 +145,7 @@ func openCluster(ctx context.Context) (*target, error) {
 func existingCluster() (*target, error) {
 	path := os.Getenv("KUBECONFIG")
 	if path == "" {
-		return nil, errors.New("DEMO_CLUSTER=existing needs KUBECONFIG")
+		return nil, errors.New("DEMO_CLUSTER=existing needs KUBECONFIG: set it to the path of a kubeconfig")
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()

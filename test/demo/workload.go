@@ -40,16 +40,16 @@ spec:
             status: {type: object, properties: {phase: {type: string}, celsius: {type: integer}}}
 `
 
-// workload keeps a few objects changing, as a busy namespace would.
+// workload changes a few objects continuously, as a busy namespace does.
 type workload struct {
 	client dynamic.Interface
-	// own: no controller acts on the objects, so the workload plays kubelet too.
+	// own: no controller acts on the objects, so the workload also acts as the kubelet.
 	own bool
-	// made is what remove takes away.
+	// made are the objects that remove deletes.
 	made []made
 }
 
-// made is a cluster-scoped object of the demo's.
+// made is a cluster-scoped object of the demo.
 type made struct {
 	resource schema.GroupVersionResource
 	name     string
@@ -74,8 +74,8 @@ func parse(manifest string) (*unstructured.Unstructured, error) {
 	return o, yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 1<<16).Decode(&o.Object)
 }
 
-// prepare makes the namespace and the custom resource and waits until the latter
-// is served.
+// prepare creates the namespace and the custom resource, and waits until the custom
+// resource is served.
 func (w *workload) prepare(ctx context.Context) error {
 	crd, err := parse(sensorCRD)
 	if err != nil {
@@ -96,12 +96,12 @@ func (w *workload) prepare(ctx context.Context) error {
 	})
 }
 
-// makeOwn creates a cluster-scoped object, which the demo removes at its end. One
-// that is there already is somebody else's.
+// makeOwn creates a cluster-scoped object, which the demo deletes at its end. An existing
+// object is an error: the demo did not create it.
 func (w *workload) makeOwn(ctx context.Context, r schema.GroupVersionResource, o *unstructured.Unstructured) error {
 	_, err := w.client.Resource(r).Create(ctx, o, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("%s %s exists already: another demo runs in this cluster, or was cut off; if it is of no use, delete it", o.GetKind(), o.GetName())
+		return fmt.Errorf("%s %s exists already: another demo runs in this cluster or was interrupted; if nothing needs it, delete it", o.GetKind(), o.GetName())
 	}
 	if err == nil {
 		w.made = append(w.made, made{r, o.GetName()})
@@ -116,7 +116,7 @@ func ignoreExists(_ *unstructured.Unstructured, err error) error {
 	return err
 }
 
-// remove takes away what prepare made, in a cluster that is not the demo's own.
+// remove deletes the objects of prepare in an existing cluster.
 func (w *workload) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
@@ -130,10 +130,10 @@ func (w *workload) remove() error {
 	return errors.Join(errs...)
 }
 
-// pace is the time between two changes: slow enough to read along.
+// pace is the time between two changes, slow enough for a reader.
 const pace = 600 * time.Millisecond
 
-// run plays rounds until ctx ends. Each round's objects are deleted at its end.
+// run runs rounds until ctx ends. Each round deletes its objects at its end.
 func (w *workload) run(ctx context.Context) error {
 	for round := 1; ; round++ {
 		for _, step := range w.round(round) {
@@ -151,7 +151,7 @@ func (w *workload) run(ctx context.Context) error {
 
 type step func(context.Context) error
 
-// round is one life of a small application: rollout, readings, end.
+// round creates, changes and deletes a small application.
 func (w *workload) round(n int) []step {
 	web, sensor, settings := fmt.Sprintf("web-%d", n), fmt.Sprintf("greenhouse-%d", n), fmt.Sprintf("settings-%d", n)
 	steps := []step{
@@ -188,7 +188,7 @@ func podFields() map[string]any {
 
 func (w *workload) deploymentFields() map[string]any {
 	labels := map[string]any{"app": "shop"}
-	replicas := int64(0) // no Pods in a cluster that would run them
+	replicas := int64(0) // no Pods where a kubelet would run them
 	if w.own {
 		replicas = 2
 	}
@@ -199,7 +199,7 @@ func (w *workload) deploymentFields() map[string]any {
 	}}
 }
 
-// kindOf names what the demo creates.
+// kindOf returns the kind of a resource of the demo.
 func kindOf(r schema.GroupVersionResource) string {
 	return map[string]string{"pods": "Pod", "configmaps": "ConfigMap", "deployments": "Deployment", "sensors": "Sensor"}[r.Resource]
 }

@@ -73,7 +73,7 @@ sinks:
   - {name: out, type: stdout, format: prety}
   - {name: hook, type: webhook, url: "https://example.com", timeout: soon}
   - {type: stdout}
-  - {name: arch, type: file, path: "", only: [{ops: [addded]}]}
+  - {name: arch, type: file, path: "", match: [{ops: [addded]}]}
 admin: {listen: nowhere}
 log: {level: loud}
 `
@@ -153,7 +153,7 @@ func TestOneBadResourceAndOneDeadSinkHurtNobody(t *testing.T) {
 		- {resource: pods}
 		- {group: none.example.com, resource: things}
 		- {resource: nodes, namespaces: [default]}`, fmt.Sprintf(`
-		- {name: dead, type: nats, url: "nats://%s", jetstream: true}
+		- {name: dead, type: nats, servers: "nats://%s"}
 		- {name: unwritable, type: file, path: /proc/nowhere/events}`, freeAddress(t)))
 	d.waitForSync(1)
 	writeAll(t, client, kinds, l, 60, 1)
@@ -211,7 +211,7 @@ func TestSignals(t *testing.T) {
 		t.Errorf("drained informd: %v", d.err)
 	}
 	d = startInformd(t, c.Kubeconfig(), "- {resource: namespaces}",
-		fmt.Sprintf(`- {name: dead, type: nats, url: "nats://%s", jetstream: true}`, freeAddress(t)))
+		fmt.Sprintf(`- {name: dead, type: nats, servers: "nats://%s"}`, freeAddress(t)))
 	d.waitForSync(1)
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -31,9 +31,9 @@ func TestChangesLeadToTheObjects(t *testing.T) {
 	write(20)
 	l.begin()
 	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), journal: embeddedJournal, resources: `
-		- {resource: pods, changes: [patch, old, paths], omit: [status.conditions]}
+		- {resource: pods, changes: [patch, oldObject, changed], omit: [status.conditions]}
 		- {resource: configmaps, namespaces: [default], changes: patch}
-		- {group: e2e.*, resource: "gad*", changes: [paths, patch]}`})
+		- {group: e2e.*, resource: "gad*", changes: [changed, patch]}`})
 	d.start()
 	d.waitForLive(len(kinds))
 	caughtUp := func() {

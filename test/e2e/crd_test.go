@@ -155,7 +155,7 @@ func TestWithoutPermissionToWatchDefinitions(t *testing.T) {
 	if took > pollingLimit {
 		t.Errorf("live %v after it was served", took)
 	}
-	if n := strings.Count(d.stderr.String(), "what tells of resources that come and go cannot be watched"); n != 2 {
+	if n := strings.Count(d.stderr.String(), "resource definitions not watchable"); n != 2 {
 		t.Errorf("%d lines say that definitions cannot be watched, want one for each kind", n)
 	}
 }

@@ -30,7 +30,7 @@ func withUser(url, user string) string { return strings.Replace(url, "nats://", 
 // it, at the start and while it runs, and works once that is corrected on the server.
 func TestJournalRefusesCredentials(t *testing.T) {
 	for name, tt := range map[string]struct{ user, journal, want string }{
-		"password":   {"informd:wrong", "", "check journal.credsFile, journal.nkeyFile, journal.tokenFile or the user in journal.url"},
+		"password":   {"informd:wrong", "", "check journal.auth, or the user in journal.servers"},
 		"permission": {"reader:right", "", "the server denies a permission"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,9 +48,9 @@ func TestJournalRefusesCredentials(t *testing.T) {
 		server := natsserver.Start(t, natsserver.Options{})
 		d := newInformd(t, setup{
 			kubeconfig: unreachable(t), resources: "- {resource: pods}",
-			journal: fmt.Sprintf("type: nats, url: %q, credsFile: %q", server.URL(), file),
+			journal: fmt.Sprintf("type: nats, servers: [%q], auth: {credsFile: %q}", server.URL(), file),
 		})
-		d.refuses("journal: read credsFile " + file)
+		d.refuses("journal: read auth.credsFile " + file)
 	})
 }
 
@@ -76,7 +76,7 @@ func TestCredentialsWithdrawn(t *testing.T) {
 		}
 	}
 	changePassword("user: informd, password: right", "user: informd, password: new")
-	d.expectProblem("check journal.credsFile, journal.nkeyFile, journal.tokenFile or the user in journal.url")
+	d.expectProblem("check journal.auth, or the user in journal.servers")
 	changePassword("", "")
 	eventually(t, "ready again", func() bool {
 		_, code, err := d.get("/readyz")

@@ -33,8 +33,8 @@ func TestLeaderElection(t *testing.T) {
 			r := newRig(t)
 			servers := natsserver.StartCluster(t, 3, natsserver.Options{})
 			s := r.setup(natsJournal(natsserver.URLs(servers)) + ", replicas: 3, maxBytes: 256MiB, historyPerObject: 1000")
-			s.sinks = fmt.Sprintf("- {name: bus, type: nats, url: %q, jetstream: true, subjectPrefix: events, stream: %s, replicas: 3, maxBytes: 256MiB, historyPerObject: 1000}",
-				natsserver.URLs(servers), busStream)
+			s.sinks = fmt.Sprintf("- {name: bus, type: nats, servers: %s, subjectPrefix: events, stream: %s, create: {replicas: 3, maxBytes: 256MiB, historyPerObject: 1000}}",
+				serverList(natsserver.URLs(servers)), busStream)
 			d := newInformd(t, s)
 			d.start()
 			d.waitForLive(len(r.kinds))

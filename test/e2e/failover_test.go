@@ -67,7 +67,7 @@ func TestFrozenInformdIsReplaced(t *testing.T) {
 	n := streamEnd(t, r.nats.URL(), busStream)
 	eventually(t, "the other delivers", func() bool { return streamEnd(t, r.nats.URL(), busStream) > n+100 })
 	frozen.signal(syscall.SIGCONT)
-	if code := frozen.wait(); code != 1 || !strings.Contains(frozen.stderr.String(), "the lease of the journal is lost") {
+	if code := frozen.wait(); code != 1 || !strings.Contains(frozen.stderr.String(), "journal lease lost") {
 		t.Errorf("the frozen informd ends with exit code %d", code)
 	}
 	end()

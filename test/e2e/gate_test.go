@@ -46,8 +46,8 @@ func onlyWhenChanged(t *testing.T, journal string) {
 	path, marks := filepath.Join(t.TempDir(), "sizes.ndjson"), 0
 	d := newInformd(t, setup{
 		kubeconfig: c.Kubeconfig(), journal: journal,
-		resources: "- {resource: configmaps, namespaces: [default], onlyWhenChanged: [data.color, data.size], suppressNoop: true}",
-		sinks:     fmt.Sprintf("- {name: sizes, type: file, path: %q, only: [{onlyWhenChanged: [data.size]}]}", path),
+		resources: "- {resource: configmaps, namespaces: [default], emitWhen: {changed: [data.color, data.size], noop: false}}",
+		sinks:     fmt.Sprintf("- {name: sizes, type: file, path: %q, match: [{changed: [data.size]}]}", path),
 	})
 	var out eventFile
 	want := func(all, sizes int) {

@@ -91,7 +91,11 @@ type setup struct {
 const embeddedJournal = "type: embedded"
 
 // natsJournal is a journal in a server of its own.
-func natsJournal(url string) string { return fmt.Sprintf("type: nats, url: %q", url) }
+// natsJournal is a journal in the servers of these URLs, which commas separate.
+func natsJournal(urls string) string { return "type: nats, servers: " + serverList(urls) }
+
+// serverList is a list of URLs, which commas separate, as a config has it.
+func serverList(urls string) string { return `["` + strings.ReplaceAll(urls, ",", `", "`) + `"]` }
 
 // startInformd runs informd with a memory journal.
 func startInformd(t *testing.T, kubeconfig, resources, sinks string) *informd {

@@ -19,7 +19,7 @@ func TestObjectTooLargeForASink(t *testing.T) {
 	bus := natsserver.Start(t, natsserver.Options{}) // takes 1 MiB
 	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
 	d := startInformd(t, c.Kubeconfig(), "- {resource: configmaps, namespaces: [default]}",
-		fmt.Sprintf("- {name: bus, type: nats, url: %q, jetstream: true, subjectPrefix: k8s, stream: K8S}", bus.URL()))
+		fmt.Sprintf("- {name: bus, type: nats, servers: [%q], subjectPrefix: k8s, stream: K8S}", bus.URL()))
 	d.waitForSync(1)
 	w := newWriter(client, configMapKind(), newLedger(), 1)
 	usual := w.kind.fields

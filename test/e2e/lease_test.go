@@ -37,7 +37,7 @@ func TestEventsUnderBothNames(t *testing.T) {
 	eventually(t, "one is live, and the other one says why it is not", func() bool {
 		s, err := d.status()
 		return err == nil && len(s.Targets) == 2 && s.Targets[0].State == "live" && s.Targets[1].State == "degraded" &&
-			strings.Contains(s.Targets[1].Reason, "its objects are those of core/events, which has an entry before it: remove one")
+			strings.Contains(s.Targets[1].Reason, "the resource is an alias of core/events, which has an earlier entry: remove one")
 	})
 	plan, _ := d.plan(1)
 	if p := plan["events.k8s.io/events"]; p.State != "degraded" || !strings.Contains(p.Reason, "core/events") {

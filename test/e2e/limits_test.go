@@ -113,11 +113,11 @@ func startLimited(t *testing.T, kubeconfig, server, resources string, batch int)
 		})
 		d.informd = newInformd(t, setup{kubeconfig: kubeconfig, resources: resources, journal: config, sinks: fmt.Sprintf(`
 			- {name: screen, type: stdout}
-			- {name: bus, type: nats, url: %[1]q, jetstream: true, subjectPrefix: "bus-%[2]s", stream: "BUS-%[2]s", historyPerObject: 0}
-			- {name: core, type: nats, url: %[1]q, subjectPrefix: "core-%[2]s"}
+			- {name: bus, type: nats, servers: [%[1]q], subjectPrefix: "bus-%[2]s", stream: "BUS-%[2]s", create: {historyPerObject: 0}}
+			- {name: core, type: nats, jetstream: false, servers: [%[1]q], subjectPrefix: "core-%[2]s"}
 			- {name: hook, type: webhook, url: %[3]q, batch: %[7]d, timeout: 60s}
-			- {name: headers, type: webhook, url: %[4]q, format: binary, secretFile: %[5]q, timeout: 60s}
-			- {name: log, type: kafka, brokers: [%[6]q], topic: "%[2]s.{group}.{resource}", createTopics: {partitions: 1}}`,
+			- {name: headers, type: webhook, url: %[4]q, format: binary, signing: {keyFile: %[5]q}, timeout: 60s}
+			- {name: log, type: kafka, servers: [%[6]q], topic: "%[2]s.{group}.{resource}", create: {partitions: 1}}`,
 			server, journal, hook, headers, secret, broker, batch)})
 		d.start()
 		all = append(all, d)
@@ -208,7 +208,7 @@ func (d *limited) checkLog(t *testing.T) {
 			t.Errorf("the log does not name %s", sink)
 		}
 	}
-	if !strings.Contains(log, "object cannot be passed on") {
+	if !strings.Contains(log, "object rejected; stored as a dead letter") {
 		t.Error("the log does not name an object of the source's dead letters")
 	}
 	for line := range strings.Lines(log) {

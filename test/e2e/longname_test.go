@@ -56,7 +56,7 @@ func TestNameThatNoMessageCarries(t *testing.T) {
 			create(prefix + "-second")
 			arrives(prefix + "-second")
 			letters := readLetters(t, d, "source")
-			if want := fmt.Sprintf("bytes, and no event can carry more than %d", 8<<10); !strings.Contains(letters, want) || !strings.Contains(letters, long[:200]) {
+			if want := fmt.Sprintf("bytes, and the limit is %d", 8<<10); !strings.Contains(letters, want) || !strings.Contains(letters, long[:200]) {
 				t.Errorf("dead letters of the source: %.600s", letters)
 			}
 			d.kill()

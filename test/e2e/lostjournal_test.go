@@ -86,11 +86,11 @@ func TestJournalStreamDeleted(t *testing.T) {
 			eventually(t, "a hundred events", func() bool { return len(d.records()) > 100 })
 			deleteStreams(t, r.nats.URL(), tt.streams...)
 			began := time.Now()
-			eventually(t, "the loss is logged", func() bool { return strings.Contains(d.stderr.String(), "journal lost; creating its streams again") })
+			eventually(t, "the loss is logged", func() bool { return strings.Contains(d.stderr.String(), "journal lost; recreating its streams") })
 			if took := time.Since(began); took > noticed {
 				t.Errorf("noticed after %v, want at most %v", took, noticed)
 			}
-			eventually(t, "the journal works again", func() bool { return strings.Contains(d.stderr.String(), "journal works again; it has streams") })
+			eventually(t, "the journal works again", func() bool { return strings.Contains(d.stderr.String(), "journal recovered with new streams") })
 			last := len(d.records())
 			eventually(t, "events flow", func() bool { return len(d.records()) > last+100 })
 			took := time.Since(began)
@@ -108,7 +108,7 @@ func TestJournalStreamDeleted(t *testing.T) {
 
 			// The new ledger has every object: deletions come out after a restart.
 			eventually(t, "all objects are in the new journal", func() bool {
-				return tt.kept || strings.Count(d.stderr.String(), "all objects were announced anew") >= len(r.kinds)
+				return tt.kept || strings.Count(d.stderr.String(), "re-snapshot complete") >= len(r.kinds)
 			})
 			d.stop()
 			standby.stopIfRunning()
@@ -117,7 +117,7 @@ func TestJournalStreamDeleted(t *testing.T) {
 			next.start()
 			next.waitForLive(len(r.kinds))
 			r.expectLoss(tt.kept, next, h)
-			if n := strings.Count(next.stderr.String(), "history was lost"); n > 0 {
+			if n := strings.Count(next.stderr.String(), "history lost"); n > 0 {
 				t.Errorf("the next start declares %d losses", n)
 			}
 		})

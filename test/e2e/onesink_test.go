@@ -42,12 +42,12 @@ func TestResnapshotOfOneSink(t *testing.T) {
 	end := r.load()
 	for _, k := range r.kinds {
 		before := len(h.events(0))
-		output := d.must("resnapshot", "--resource", k.target(), "--sink", "hook")
+		output := d.must("resnapshot", k.target(), "--sink", "hook")
 		checkRun(t, k, h.events(before), output)
 	}
 	h.set(func(record) int { return http.StatusServiceUnavailable })
 	before := len(h.events(0))
-	waiting := d.beside("resnapshot", "--resource", "core/pods", "--sink", "hook")
+	waiting := d.beside("resnapshot", "core/pods", "--sink", "hook")
 	failures := h.calls() + 3
 	eventually(t, "a destination that is down", func() bool { return h.calls() > failures })
 	h.set(nil)
@@ -63,7 +63,7 @@ func TestResnapshotOfOneSink(t *testing.T) {
 		check(t, k, d.records(), r.ledger, r.client, claim{})
 		checkOrder(t, k, h.events(0))
 		before := len(h.events(0))
-		d.must("resnapshot", "--resource", k.target(), "--sink", "hook")
+		d.must("resnapshot", k.target(), "--sink", "hook")
 		checkStates(t, k, d.records(), h.events(before))
 	}
 	if n := count(d.records(), "snapshot") + count(d.records(), "synced"); n != firstSnapshot(d.records()) {
@@ -139,7 +139,7 @@ func killInResnapshot(t *testing.T, d *informd, h *hook, client dynamic.Interfac
 		}
 		return 0
 	})
-	waiting := d.beside("resnapshot", "--resource", "core/configmaps", "--sink", "hook")
+	waiting := d.beside("resnapshot", "core/configmaps", "--sink", "hook")
 	eventually(t, "its beginning", func() bool { return len(h.events(before)) == 4 })
 	begin := h.events(before)[0]
 	d.kill()
@@ -162,7 +162,7 @@ func killInResnapshot(t *testing.T, d *informd, h *hook, client dynamic.Interfac
 	}
 	eventually(t, "a sink that is down", func() bool { return strings.Contains(d.must("status"), "retrying") })
 	before = len(h.events(0))
-	if output := d.must("resnapshot", "--resource", "core/configmaps", "--sink", "hook"); !strings.Contains(output, "pending") {
+	if output := d.must("resnapshot", "core/configmaps", "--sink", "hook"); !strings.Contains(output, "pending") {
 		t.Errorf("the command says\n%s", output)
 	}
 	if output := d.must("status"); !strings.Contains(output, "PENDING RE-SNAPSHOT") {
@@ -174,7 +174,7 @@ func killInResnapshot(t *testing.T, d *informd, h *hook, client dynamic.Interfac
 	eventually(t, "the re-snapshot that was pending", func() bool { return count(h.events(before), "synced") == 1 })
 	d.waitForLive(targets)
 	before = len(h.events(0))
-	output := d.must("resnapshot", "--resource", "core/configmaps", "--sink", "hook")
+	output := d.must("resnapshot", "core/configmaps", "--sink", "hook")
 	checkResnapshot(t, configMapKind(), h.events(before), output)
 	checkStates(t, configMapKind(), d.records(), h.events(before))
 }
@@ -186,10 +186,10 @@ func TestResnapshotOfOneSinkFromMemory(t *testing.T) {
 	d.waitForSync(1)
 	for _, c := range []struct{ resource, sink, says string }{
 		{"configmaps", "all", "journal.type embedded or nats; without --sink"},
-		{"configmaps", "nobody", `there are ["all"]`},
-		{"nothings", "all", `there are ["core/configmaps"]`},
+		{"configmaps", "nobody", `there is no sink "nobody" (sinks: all)`},
+		{"nothings", "all", `does not watch the resource "nothings" (watched resources: configmaps)`},
 	} {
-		output, code := d.command("resnapshot", "--resource", c.resource, "--sink", c.sink)
+		output, code := d.command("resnapshot", c.resource, "--sink", c.sink)
 		if code != 1 || !strings.Contains(output, c.says) {
 			t.Errorf("%s to %s: exit code %d: %s", c.resource, c.sink, code, output)
 		}
@@ -209,7 +209,7 @@ func TestNewSinkGetsWhatIsWatchedNow(t *testing.T) {
 	d.start()
 	d.waitForSync(3)
 	d.waitForLive(3)
-	s.resources = "- {resource: configmaps, namespaces: [\"kube-*\"], watch: cluster}\n- {resource: services}\n- {group: nobody.example.com, resource: things}"
+	s.resources = "- {resource: configmaps, namespaces: [\"kube-*\"], scope: cluster}\n- {resource: services}\n- {group: nobody.example.com, resource: things}"
 	for _, name := range []string{"with", "later"} {
 		path := filepath.Join(d.dir, name)
 		s.sinks += fmt.Sprintf("- {name: %s, type: file, path: %q}\n", name, path)

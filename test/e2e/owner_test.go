@@ -68,8 +68,8 @@ func TestActorAndOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newInformd(t, setup{kubeconfig: user.Kubeconfig(), journal: embeddedJournal, resources: `
-		- {resource: pods, actor: true, owner: true, keep: [status.message]}
-		- {resource: configmaps, actor: true, mode: metadata, namespaces: [default]}`})
+		- {resource: pods, fieldManager: true, ownerChain: true, keep: [status.message]}
+		- {resource: configmaps, fieldManager: true, mode: metadata, namespaces: [default]}`})
 	apply(t, f.client, map[string]any{"kind": "Namespace"}, "v1", "informd")
 	applyAll(t, f.client, d.must("rbac"))
 	granted := dynamic.NewForConfigOrDie(fast(user.RESTConfig()))
@@ -128,23 +128,23 @@ func TestActorAndOwner(t *testing.T) {
 	for _, r := range got {
 		var e struct {
 			Data struct {
-				Actor *struct{ Manager, Operation, Subresource, Time string }
-				Owner []any
+				FieldManager *struct{ Manager, Operation, Subresource, Time string }
+				OwnerChain   []any
 			}
 		}
 		if err := json.Unmarshal([]byte(r.raw), &e); err != nil {
 			t.Fatal(err)
 		}
 		line := fmt.Sprintf("%s %s: nobody", r.Op, r.Name)
-		if a := e.Data.Actor; a != nil {
+		if a := e.Data.FieldManager; a != nil {
 			line = fmt.Sprintf("%s %s: %s %s %s", r.Op, r.Name, a.Manager, a.Operation, a.Subresource)
 			if at, err := time.Parse(time.RFC3339, a.Time); err != nil || time.Since(at).Abs() > time.Hour {
 				t.Errorf("%s at %q", line, a.Time)
 			}
 		}
 		told = append(told, line)
-		if owned := r.Kind == "Pod"; fmt.Sprint(e.Data.Owner) != fmt.Sprint(owners) && owned || !owned && e.Data.Owner != nil {
-			t.Errorf("%s of %s has the owners %v, want %v", r.Op, r.Name, e.Data.Owner, owners)
+		if owned := r.Kind == "Pod"; fmt.Sprint(e.Data.OwnerChain) != fmt.Sprint(owners) && owned || !owned && e.Data.OwnerChain != nil {
+			t.Errorf("%s of %s has the owners %v, want %v", r.Op, r.Name, e.Data.OwnerChain, owners)
 		}
 	}
 	// The end of a Pod may be announced in it first, which says no more of who wrote it.

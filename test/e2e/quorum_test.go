@@ -28,7 +28,7 @@ func TestQuorumLost(t *testing.T) {
 	}
 	eventually(t, "readiness says why", func() bool {
 		body, code, err := d.get("/readyz")
-		return err == nil && code == http.StatusServiceUnavailable && strings.Contains(string(body), "lease of the journal")
+		return err == nil && code == http.StatusServiceUnavailable && strings.Contains(string(body), "journal lease")
 	})
 	<-time.After(6 * time.Second) // the lease is over on the server, too
 	for _, server := range servers[:2] {
@@ -56,7 +56,7 @@ func TestJournalTooLargeForServer(t *testing.T) {
 	server := natsserver.Start(t, natsserver.Options{MaxStore: 64 << 20})
 	d := newInformd(t, setup{kubeconfig: unreachable(t), resources: "- {resource: pods}", journal: natsJournal(server.URL())})
 	d.start()
-	d.expectProblem("journal.maxBytes asks for 10737418240 bytes")
+	d.expectProblem("cannot reserve journal.maxBytes, 10737418240 bytes")
 	d.expectProblem("lower journal.maxBytes, or raise the server's max_file_store")
 }
 
@@ -67,8 +67,8 @@ func TestStandbyNamesActive(t *testing.T) {
 	// A copy of the sink's stream that is behind is what a successor may read.
 	servers := natsserver.StartCluster(t, 3, natsserver.Options{})
 	s := r.setup(natsJournal(natsserver.URLs(servers)) + ", replicas: 3, maxBytes: 256MiB")
-	s.sinks = fmt.Sprintf("- {name: bus, type: nats, url: %q, jetstream: true, subjectPrefix: events, stream: %s, replicas: 3, maxBytes: 256MiB}",
-		natsserver.URLs(servers), busStream)
+	s.sinks = fmt.Sprintf("- {name: bus, type: nats, servers: %s, subjectPrefix: events, stream: %s, create: {replicas: 3, maxBytes: 256MiB}}",
+		serverList(natsserver.URLs(servers)), busStream)
 	active, standby := newInformd(t, s), newInformd(t, s)
 	active.start()
 	active.waitForSync(len(r.kinds))
@@ -78,7 +78,7 @@ func TestStandbyNamesActive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range [][]string{{"verify"}, {"resnapshot", "--resource", "pods"}} {
+	for _, command := range [][]string{{"verify"}, {"resnapshot", "pods"}} {
 		if output, code := standby.command(command...); code != 1 || !strings.Contains(output, holder.StandbyFor+" is active") {
 			t.Errorf("%q ends with %d: %s", command, code, output)
 		}
@@ -89,7 +89,7 @@ func TestStandbyNamesActive(t *testing.T) {
 		eventually(t, "events", func() bool { return len(active.records())+len(standby.records()) > n+100 })
 		active.kill()
 		standby.waitForLive(len(r.kinds))
-		if log := standby.stderr.String(); strings.Contains(log, "sink is failing") {
+		if log := standby.stderr.String(); strings.Contains(log, "sink unavailable") {
 			t.Errorf("after a takeover a sink is failing:\n%s", log)
 		}
 		active, standby = standby, active

@@ -96,7 +96,7 @@ func waitUntilAllowed(t *testing.T, resources ...dynamic.ResourceInterface) {
 }
 
 // missingPermissions is what informd's log says of them.
-const missingPermissions = "permissions are missing: apply what `informd rbac` prints"
+const missingPermissions = "permissions missing; apply the output of `informd rbac`"
 
 // A verb that is missing is named, with the way out, and nobody else waits for it.
 // Granted, its target goes on by itself.
@@ -188,7 +188,7 @@ func (d *informd) checkAllowed() {
 	d.t.Helper()
 	for line := range strings.Lines(d.stderr.String()) {
 		if strings.Contains(line, missingPermissions) || strings.Contains(strings.ToLower(line), "forbidden") ||
-			strings.Contains(line, "cannot be checked") || strings.Contains(line, "cannot be watched") {
+			strings.Contains(line, "cannot be checked") || strings.Contains(line, "not checked") || strings.Contains(line, "not watchable") || strings.Contains(line, "cannot be watched") {
 			d.t.Errorf("not everything was allowed: %s", line)
 		}
 	}

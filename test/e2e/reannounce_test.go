@@ -35,7 +35,7 @@ func TestResnapshot(t *testing.T) {
 				if k.gvr.Group != "" {
 					name = k.gvr.Group + "/" + name
 				}
-				outputs[k.gvr.Resource] = d.must("resnapshot", "--resource", name)
+				outputs[k.gvr.Resource] = d.must("resnapshot", name)
 			}
 			end()
 			eventually(t, "file complete", func() bool { return complete(r.kinds, d.records(), r.ledger) })
@@ -45,7 +45,7 @@ func TestResnapshot(t *testing.T) {
 				checkResnapshot(t, k, h.events(0), outputs[k.gvr.Resource])
 				check(t, k, d.records(), r.ledger, r.client, claim{})
 			}
-			if output, code := d.command("resnapshot", "--resource", "nothings"); code != 1 || !strings.Contains(output, `"core/pods"`) {
+			if output, code := d.command("resnapshot", "nothings"); code != 1 || !strings.Contains(output, "watched resources: ") || !strings.Contains(output, "pods") {
 				t.Errorf("exit code %d: %s", code, output)
 			}
 			lines := len(d.records())
@@ -75,7 +75,7 @@ func checkResnapshot(t *testing.T, k kind, records []record, output string) {
 // were announced anew.
 func checkRun(t *testing.T, k kind, records []record, output string) (again int) {
 	t.Helper()
-	match := regexp.MustCompile(`(?m)^` + k.target() + `\S* +(\d+) +(\d+) *$`).FindStringSubmatch(output)
+	match := regexp.MustCompile(`(?m)^` + k.target() + `\S* +(\d+) +(\d+) +-$`).FindStringSubmatch(output)
 	if match == nil {
 		t.Fatalf("%s: the command says\n%s", k.target(), output)
 	}
@@ -129,7 +129,7 @@ func TestResync(t *testing.T) {
 	r.kinds = []kind{k}
 	d := newInformd(t, setup{
 		kubeconfig: r.cluster.Kubeconfig(), journal: embeddedJournal,
-		resources: "- {resource: configmaps, namespaces: [default], resync: 1m}",
+		resources: "- {resource: configmaps, namespaces: [default], resnapshotEvery: 1m}",
 	})
 	r.ledger.begin()
 	began := time.Now()

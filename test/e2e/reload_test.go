@@ -179,7 +179,7 @@ func TestReloads(t *testing.T) {
 	variants := []string{
 		base,
 		strings.Replace(base, "sinks:\n", extra, 1),
-		strings.Replace(base, "name: bus,", "name: bus, only: [{ops: [snapshot, added, modified]}],", 1),
+		strings.Replace(base, "name: bus,", "name: bus, match: [{ops: [snapshot, added, modified, deleted, left, entered]}],", 1),
 		strings.Replace(base, "name: all,", "name: all, maxFiles: 7,", 1),
 		strings.Replace(base, "{group: e2e.example.com, resource: gadgets, mode: full}", "{resource: secrets, mode: metadata}", 1),
 		strings.Replace(base, "{group: e2e.example.com, resource: planets, mode: full}", "{group: e2e.example.com, resource: planets, mode: full, version: v1}", 1),

@@ -43,7 +43,7 @@ func newRestored(t *testing.T) *restored {
 			resources: `
 		- {resource: configmaps, namespaces: [default]}
 		- {group: e2e.example.com, resource: gadgets}`,
-			sinks: fmt.Sprintf("- {name: bus, type: nats, url: %q, jetstream: true, subjectPrefix: %s, stream: %s, historyPerObject: 0}",
+			sinks: fmt.Sprintf("- {name: bus, type: nats, servers: [%q], subjectPrefix: %s, stream: %s, create: {historyPerObject: 0}}",
 				r.nats.URL(), "events-"+name, strings.ToUpper("EVENTS_"+name)),
 		})
 		r.informds[name].start()

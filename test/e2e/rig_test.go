@@ -24,7 +24,7 @@ const busStream = "EVENTS"
 
 // busSink is a nats sink into busStream, under a prefix that is not a journal's.
 func busSink(url string) string {
-	return fmt.Sprintf("- {name: bus, type: nats, url: %q, jetstream: true, subjectPrefix: events, stream: %s, historyPerObject: 0}", url, busStream)
+	return fmt.Sprintf("- {name: bus, type: nats, servers: [%q], subjectPrefix: events, stream: %s, create: {historyPerObject: 0}}", url, busStream)
 }
 
 // rig is a cluster, a nats-server, four kinds of objects, and a ledger of what was

@@ -35,7 +35,7 @@ func TestSinkStreamReplaced(t *testing.T) {
 			if err := w.create(t.Context(), "after"); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the log says so", func() bool { return strings.Contains(d.stderr.String(), "destination of a sink was replaced") })
+			eventually(t, "the log says so", func() bool { return strings.Contains(d.stderr.String(), "sink destination replaced") })
 			var held []record
 			eventually(t, "all objects are in the new stream", func() bool {
 				held = readStream(t, r.nats.URL(), busStream)

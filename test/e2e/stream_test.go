@@ -52,7 +52,7 @@ func TestEveryRevisionOnce(t *testing.T) {
 				- {resource: configmaps, mode: %[1]s, namespaces: [default]}
 				- {group: e2e.example.com, resource: gadgets, mode: %[1]s}
 				- {group: e2e.example.com, resource: planets, mode: %[1]s}`, run.mode),
-			sinks: fmt.Sprintf(`- {name: bus, type: nats, url: %q, jetstream: true, subjectPrefix: %[2]s, stream: %[2]s, historyPerObject: 0}`, bus.URL(), name),
+			sinks: fmt.Sprintf(`- {name: bus, type: nats, servers: [%q], subjectPrefix: %[2]s, stream: %[2]s, create: {historyPerObject: 0}}`, bus.URL(), name),
 		})
 		daemons[name].start()
 	}

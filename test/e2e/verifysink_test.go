@@ -79,7 +79,7 @@ func TestVerifySink(t *testing.T) {
 	if want := fmt.Sprintf(`"resourceVersion": %q`, rv); strings.Count(output, want) != 2 {
 		t.Errorf("want %s twice in\n%s", want, output)
 	}
-	d.must("resnapshot", "--resource", "core/configmaps", "--sink", "bus")
+	d.must("resnapshot", "core/configmaps", "--sink", "bus")
 	output, code = d.command("verify", "--sink", "bus")
 	if code != 1 || !strings.Contains(output, "ghost") || strings.Contains(output, "precious") {
 		t.Errorf("after the re-snapshot: exit code %d\n%s", code, output)

@@ -98,13 +98,13 @@ func TestMaterialisedView(t *testing.T) {
 	}
 
 	end = r.load()
-	d.must("replay", "--sink", "bus", "--since", "10m")
+	d.must("rewind", "--sink", "bus", "--since", "10m")
 	end()
 	r.equals("after a rewind", v)
 
 	end = r.load()
 	for _, k := range r.kinds {
-		d.must("resnapshot", "--resource", k.target())
+		d.must("resnapshot", k.target())
 	}
 	end()
 	r.equals("after a re-snapshot", v)
@@ -113,7 +113,7 @@ func TestMaterialisedView(t *testing.T) {
 	deleteStreams(t, r.nats.URL(), busStream)
 	r.write(40) // deletions as well, which no stream may have
 	for _, k := range r.kinds {
-		d.must("resnapshot", "--resource", k.target(), "--sink", "bus")
+		d.must("resnapshot", k.target(), "--sink", "bus")
 	}
 	r.equals("after the stream was deleted", v)
 	r.equals("from scratch, after the stream was deleted", r.startView())

@@ -43,7 +43,7 @@ func TestWhen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "colored.ndjson")
 	d := newInformd(t, setup{
 		kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [default]}", journal: embeddedJournal,
-		sinks: fmt.Sprintf(`- {name: colored, type: file, path: %q, only: [{when: 'object.data.color == "red"', onError: drop}]}`, path),
+		sinks: fmt.Sprintf(`- {name: colored, type: file, path: %q, match: [{condition: 'object.data.color == "red"', onConditionError: drop}]}`, path),
 	})
 	file, base := mountConfig(t, d)
 	d.start()
@@ -64,15 +64,17 @@ func TestWhen(t *testing.T) {
 	}
 	want := []string{"begin", "snapshot old-red", "synced", "added red", "deleted blue"}
 	eventually(t, "the red ones and the deletion are there", func() bool { return slices.Equal(got(), want) })
-	if n := d.metrics()[`informd_sink_when_errors_total{sink="colored"`]; n == 0 {
+	if n := d.metrics()[`informd_sink_condition_errors_total{sink="colored"`]; n == 0 {
 		t.Error("an object without data is not counted")
 	}
-	if log := d.stderr.String(); !strings.Contains(log, `msg="when could not be evaluated" sink=colored expression=only[0].when`) {
+	if log := d.stderr.String(); !strings.Contains(log, `msg="condition could not be evaluated" sink=colored expression=match[0].condition`) {
 		t.Error("nor does the log tell of it")
 	}
 
 	file.swap(strings.Replace(base, `== "red"`, `=== "red"`, 1))
-	eventually(t, "the mistake is told", func() bool { return strings.Contains(d.configStatus().LastReloadError, "only[0].when: Syntax error") })
+	eventually(t, "the mistake is told", func() bool {
+		return strings.Contains(d.configStatus().LastReloadError, "match[0].condition: Syntax error")
+	})
 	file.swap(strings.Replace(base, `== "red"`, `== "green"`, 1))
 	eventually(t, "the expression has changed", func() bool { return d.configStatus().LastReloadSuccessful })
 	write("red-again", "red")

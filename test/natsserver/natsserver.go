@@ -39,6 +39,8 @@ type Options struct {
 	// MaxStore limits JetStream's files in bytes. 0 leaves it to the server, which
 	// takes a share of the free disk space.
 	MaxStore int64
+	// NoJetStream leaves JetStream off.
+	NoJetStream bool
 	// SyncAlways makes the server fsync every message before it acknowledges it.
 	SyncAlways bool
 	// Name is the server's name, which servers of one cluster must not share.
@@ -169,21 +171,27 @@ func (s *Server) prepare() error {
 
 func (s *Server) config() []byte {
 	config := fmt.Appendf(nil, "listen: %q\nserver_name: %q\n", s.port.Address(), cmp.Or(s.options.Name, "informd-test"))
-	config = fmt.Appendf(config, "jetstream {\n  store_dir: %q\n", s.StoreDir())
-	if s.options.MaxStore > 0 {
-		config = fmt.Appendf(config, "  max_file_store: %d\n", s.options.MaxStore)
+	if !s.options.NoJetStream {
+		config = append(config, s.jetStream()...)
 	}
-	if s.options.SyncAlways {
-		config = append(config, "  sync_interval: always\n"...)
-	}
-	config = append(config, "}\n"...)
 	if s.options.MaxPayload > 0 {
 		config = fmt.Appendf(config, "max_payload: %d\n", s.options.MaxPayload)
 	}
 	return append(append(config, s.options.Config...), '\n')
 }
 
-// ready connects and asks JetStream something: the port opens before streams are
+func (s *Server) jetStream() []byte {
+	config := fmt.Appendf(nil, "jetstream {\n  store_dir: %q\n", s.StoreDir())
+	if s.options.MaxStore > 0 {
+		config = fmt.Appendf(config, "  max_file_store: %d\n", s.options.MaxStore)
+	}
+	if s.options.SyncAlways {
+		config = append(config, "  sync_interval: always\n"...)
+	}
+	return append(config, "}\n"...)
+}
+
+// ready connects and sends a request to JetStream: the port opens before streams are
 // recovered.
 func (s *Server) ready(ctx context.Context) error {
 	options := append([]nats.Option{nats.NoReconnect(), nats.Timeout(connectTimeout)}, s.options.Connect...)
@@ -192,6 +200,9 @@ func (s *Server) ready(ctx context.Context) error {
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Close()
+	if s.options.NoJetStream {
+		return nil
+	}
 	js, err := jetstream.New(conn)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ func TestConfigs(t *testing.T) {
 	for _, file := range files {
 		check(file, read(t, file), true)
 	}
-	for _, page := range slices.Concat([]string{"README.md"}, glob(t, "docs/*.md", 1), glob(t, "deploy/*.md", 1)) {
+	for _, page := range slices.Concat([]string{"README.md"}, glob(t, "docs/*.md", 10), glob(t, "docs/sinks/*.md", 5), glob(t, "deploy/*.md", 1)) {
 		for _, block := range regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindAllSubmatch(read(t, page), -1) {
 			check(page+":\n"+string(block[1]), block[1], false)
 		}
@@ -84,7 +84,7 @@ func TestBadConfigs(t *testing.T) {
 		// "the file is empty" is about no value at all; a path that is quoted or about a
 		// value behind an alias has no place in a document.
 		if !form.MatchString(comment) || place == nil || strings.Contains(place[1], `"`) || strings.Contains(comment, "the file is empty") ||
-			strings.Contains(comment, "journal.dir: is empty") || strings.Contains(comment, ".when: is empty") {
+			strings.Contains(comment, "journal.dir: is empty") || strings.Contains(comment, ".condition: is empty") {
 			continue
 		}
 		refused++
@@ -106,7 +106,7 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-// location takes a key path of informd's apart: sinks[0].only[1].
+// location takes a key path of informd's apart: sinks[0].match[1].
 func location(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(".[]", r) })
 }
@@ -131,13 +131,13 @@ func TestSinkTypes(t *testing.T) {
 		"{name: a, type: stdout, format: json}":                                          false,
 		"{name: a, type: stdout, path: /a}":                                              false,
 		"{name: a, type: file}":                                                          false,
-		"{name: a, type: file, path: /a, maxSize: 1MiB, only: [{ops: ['!deleted']}]}":    true,
-		"{name: a, type: file, path: /a, maxSize: 1048576}":                              true,
-		"{name: a, type: file, path: /a, maxSize: 1 MB}":                                 false,
+		"{name: a, type: file, path: /a, maxBytes: 1MiB, match: [{ops: [deleted]}]}":     true,
+		"{name: a, type: file, path: /a, maxBytes: 1048576}":                             true,
+		"{name: a, type: file, path: /a, maxBytes: 1 MB}":                                false,
 		"{name: a, type: webhook, url: '${env:URL}', timeout: 1m30s, headers: {X-A: 1}}": true,
 		"{name: a, type: webhook, url: 'https://a', timeout: 10}":                        false,
-		"{name: a, type: nats, url: 'nats://a', tls: {caFile: /a}}":                      true,
-		"{name: a, type: nats, url: 'nats://a', tls: {cafile: /a}}":                      false,
+		"{name: a, type: nats, servers: 'nats://a', tls: {caFile: /a}}":                  true,
+		"{name: a, type: nats, servers: 'nats://a', tls: {cafile: /a}}":                  false,
 		"{name: a, type: webhook, url: 'https://a', tls: }":                              true,
 		"{name: a}": false,
 	} {

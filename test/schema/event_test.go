@@ -9,6 +9,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/pkg/sink/stdout"
 	"github.com/informd/informd/schema"
@@ -94,12 +95,25 @@ func TestMembers(t *testing.T) {
 		if data["object"] == nil {
 			continue
 		}
-		data["owner"] = []any{link, last}
+		data["ownerChain"] = []any{link, last}
 		if one["op"] != "deleted" && one["op"] != "left" {
-			data["actor"] = actor
+			data["fieldManager"] = actor
 		}
 		if err := s.Validate(one); err != nil {
 			t.Errorf("%v in:\n%v", err, one)
+		}
+	}
+}
+
+// TestTooLarge: an event whose object was too large for the journal has no data.
+func TestTooLarge(t *testing.T) {
+	s := compiled(t, schema.Event())
+	for _, op := range []event.Op{event.Snapshot, event.Added, event.Modified, event.Deleted} {
+		e := sinktest.Events(1)[0]
+		e.Op, e.Data = op, nil
+		one, _ := fromJSON(t, e.AppendJSON(nil)).(map[string]any)
+		if err := s.Validate(one); err != nil {
+			t.Errorf("%s: %v in:\n%v", op, err, one)
 		}
 	}
 }
@@ -123,7 +137,6 @@ func TestNoEvents(t *testing.T) {
 		"no id":                   {"added", func(e map[string]any) { delete(e, "id") }},
 		"no uid":                  {"modified", func(e map[string]any) { delete(e, "uid") }},
 		"no object":               {"modified", func(e map[string]any) { e["data"] = map[string]any{} }},
-		"no data":                 {"snapshot", func(e map[string]any) { delete(e, "data"); delete(e, "datacontenttype") }},
 		"data without its type":   {"snapshot", func(e map[string]any) { delete(e, "datacontenttype") }},
 		"deleted without final":   {"deleted", func(e map[string]any) { e["data"] = map[string]any{} }},
 		"another type":            {"deleted", func(e map[string]any) { e["type"] = "dev.informd.added" }},
@@ -133,11 +146,11 @@ func TestNoEvents(t *testing.T) {
 		"a range without a gap":   {"synced", func(e map[string]any) { e["torv"] = "1" }},
 		"synced about an object":  {"synced", func(e map[string]any) { e["uid"] = "u" }},
 		"a state without a state": {"state", func(e map[string]any) { e["data"] = map[string]any{} }},
-		"an actor without a time": {"added", func(e map[string]any) { e["data"] = withMember("actor", map[string]any{"manager": "kubectl"}) }},
+		"an actor without a time": {"added", func(e map[string]any) { e["data"] = withMember("fieldManager", map[string]any{"manager": "kubectl"}) }},
 		"an owner without a uid": {"added", func(e map[string]any) {
-			e["data"] = withMember("owner", []any{map[string]any{"kind": "K", "apiVersion": "v1", "name": "n"}})
+			e["data"] = withMember("ownerChain", []any{map[string]any{"kind": "K", "apiVersion": "v1", "name": "n"}})
 		}},
-		"no owner":                 {"deleted", func(e map[string]any) { e["data"] = withMember("owner", []any{}) }},
+		"no owner":                 {"deleted", func(e map[string]any) { e["data"] = withMember("ownerChain", []any{}) }},
 		"a time that is no moment": {"added", func(e map[string]any) { e["time"] = "2026-13-01T00:00:00.000000Z" }},
 	} {
 		t.Run(name, func(t *testing.T) {

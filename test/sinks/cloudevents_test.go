@@ -237,7 +237,7 @@ func TestCloudEventsOverHTTP(t *testing.T) {
 			writeFile(t, secrets, first+"\n"+second+"\n")
 			r := startReceiver(t, first, second)
 			s := openWebhook(t, r.URL, func(o *webhook.Config) {
-				o.SecretFile = secrets
+				o.Signing.KeyFile = secrets
 				c.change(o)
 				r.encoding = strings.TrimPrefix(string(o.Compression), "none")
 			})

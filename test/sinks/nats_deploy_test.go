@@ -83,19 +83,19 @@ func TestNATSDeployedReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	for subject, reply := range map[string]string{
-		"events.test.core.pods.shop.web":       "",
+		"k8s.test.core.pods.shop.web":          "",
 		purge:                                  "",
 		"READ.API.STREAM.PURGE." + streamName:  "",
 		"READ.API.STREAM.DELETE." + streamName: "",
 		// The answers would go there.
-		"READ.API.STREAM.INFO." + streamName: "events.test.core.pods.shop.web",
-		next:                                 "events.test.core.pods.shop.other",
+		"READ.API.STREAM.INFO." + streamName: "k8s.test.core.pods.shop.web",
+		next:                                 "k8s.test.core.pods.shop.other",
 	} {
 		if err := conn.PublishMsg(&client.Msg{Subject: subject, Reply: reply}); err != nil {
 			t.Error(err)
 		}
 	}
-	for i, subject := range []string{purge, "events.test.core.pods.shop.pushed"} {
+	for i, subject := range []string{purge, "k8s.test.core.pods.shop.pushed"} {
 		// Whether it is refused or leads nowhere: what counts is the stream below.
 		_, _ = conn.Request(fmt.Sprintf("READ.API.CONSUMER.CREATE.%s.push%d", streamName, i), fmt.Appendf(nil,
 			`{"stream_name":%q,"config":{"name":"push%d","deliver_subject":%q,"ack_policy":"none"}}`, streamName, i, subject), time.Second)

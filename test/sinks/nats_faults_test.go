@@ -23,7 +23,7 @@ const shortWindow = 100 * time.Millisecond
 // createStream makes the stream as a user would, with what change does to it.
 func createStream(t *testing.T, js jetstream.JetStream, change func(c *jetstream.StreamConfig)) {
 	t.Helper()
-	c := jetstream.StreamConfig{Name: streamName, Subjects: []string{"events.>"}, AllowDirect: true}
+	c := jetstream.StreamConfig{Name: streamName, Subjects: []string{"k8s.>"}, AllowDirect: true}
 	if change != nil {
 		change(&c)
 	}

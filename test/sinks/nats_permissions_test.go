@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -26,8 +27,8 @@ import (
 	"github.com/informd/informd/test/natsserver"
 )
 
-// documented is a server with the users of docs/nats.md, which knows every subject
-// that anybody has published to.
+// documented is a server with the user of a page in docs, which knows every subject of the
+// messages that it got.
 type documented struct {
 	server *natsserver.Server
 	text   string
@@ -36,16 +37,16 @@ type documented struct {
 	subjects map[string]bool
 }
 
-func startDocumented(t *testing.T) *documented {
+func startDocumented(t *testing.T, file string) *documented {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/nats.md")
+	page, err := os.ReadFile(filepath.Clean(file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, text, _ := strings.Cut(string(page), "```conf\n")
 	text, _, ok := strings.Cut(text, "```")
 	if !ok {
-		t.Fatal("docs/nats.md has no configuration")
+		t.Fatalf("%s has no configuration of a server", file)
 	}
 	text = strings.ReplaceAll(text, "prod-eu1", "test") // the cluster of the samples
 	t.Setenv("SINK_PASSWORD", "p")
@@ -118,9 +119,9 @@ func matches(pattern, subject string) bool {
 	return len(want) == len(have)
 }
 
-// TestNATSSinkPermissions: what docs/nats.md lists for a sink is enough, and no more.
+// TestNATSSinkPermissions: a sink needs exactly the permissions in docs/sinks/nats.md.
 func TestNATSSinkPermissions(t *testing.T) {
-	d := startDocumented(t)
+	d := startDocumented(t, "../../docs/sinks/nats.md")
 	events := sinktest.Events(20)
 	deliver(t, open(t, config(t, d.url("sink"), useJetStream)), events)
 	wantOnce(t, jetStream(t, dial(t, d.server.URL(), client.UserInfo("root", "r"))), events)
@@ -140,10 +141,10 @@ func (d *documented) user(t *testing.T, name string, end func()) *client.Conn {
 }
 
 // TestNATSJournalPermissions lives through all that a journal does with the permissions
-// that docs/nats.md lists for it: the lease, a first start, events, objects beyond the
+// that docs/ha.md lists for it: the lease, a first start, events, objects beyond the
 // limit of messages, deletions and their purge, dead letters, a restart, a replay.
 func TestNATSJournalPermissions(t *testing.T) {
-	d := startDocumented(t)
+	d := startDocumented(t, "../../docs/ha.md")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	conn := d.user(t, "journal", cancel)

@@ -19,7 +19,7 @@ import (
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
-	"github.com/informd/informd/pkg/natsconn"
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink/nats"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/test/natsserver"
@@ -62,16 +62,16 @@ func TestNATSOverTLS(t *testing.T) {
 			func(o *client.Options) error { o.TLSConfig.ServerName = host; return nil },
 		},
 	})
-	right := natsconn.TLS{CAFile: certFile, CertFile: otherCert, KeyFile: otherKey, ServerName: host}
+	right := connection.TLS{CAFile: certFile, CertFile: otherCert, KeyFile: otherKey, ServerName: host}
 	tests := map[string]struct {
-		change func(c *natsconn.TLS)
+		change func(c *connection.TLS)
 		says   string // "" if it works
 	}{
-		"right":          {func(*natsconn.TLS) {}, ""},
-		"wrong CA":       {func(c *natsconn.TLS) { c.CAFile = otherCert }, "certificate is not trusted"},
-		"system's CAs":   {func(c *natsconn.TLS) { c.CAFile = "" }, "certificate is not trusted"},
-		"wrong name":     {func(c *natsconn.TLS) { c.ServerName = "" }, "tls.serverName"},
-		"no certificate": {func(c *natsconn.TLS) { c.CertFile, c.KeyFile = "", "" }, "tls.certFile"},
+		"right":          {func(*connection.TLS) {}, ""},
+		"wrong CA":       {func(c *connection.TLS) { c.CAFile = otherCert }, "certificate is not trusted"},
+		"system's CAs":   {func(c *connection.TLS) { c.CAFile = "" }, "certificate is not trusted"},
+		"wrong name":     {func(c *connection.TLS) { c.ServerName = "" }, "tls.serverName"},
+		"no certificate": {func(c *connection.TLS) { c.CertFile, c.KeyFile = "", "" }, "tls.certFile"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestNATSCredsRotate(t *testing.T) {
 	writeFile(t, own, o.creds(t, time.Hour))
 	server := natsserver.Start(t, natsserver.Options{Config: o.config, Connect: []client.Option{client.UserCredentials(own)}})
 	writeFile(t, file, o.creds(t, 2*time.Second))
-	s := open(t, config(t, server.URL(), func(c *nats.Config) { c.JetStream, c.CredsFile = true, file }))
+	s := open(t, config(t, server.URL(), func(c *nats.Config) { c.JetStream, c.Auth.CredsFile = true, file }))
 	events := sinktest.Events(100)
 	deliver(t, s, events[:50])
 	before, err := os.ReadFile(file)
@@ -172,6 +172,6 @@ func TestNATSCredsRotate(t *testing.T) {
 
 	// And back to what has expired: a new sink is refused, and says why.
 	writeFile(t, file, string(before))
-	s = open(t, config(t, server.URL(), func(c *nats.Config) { c.JetStream, c.CredsFile = true, file }))
+	s = open(t, config(t, server.URL(), func(c *nats.Config) { c.JetStream, c.Auth.CredsFile = true, file }))
 	wantErrorOf(t, writeFails(t, s, events[:1], 10*time.Second), "refuses the credentials")
 }

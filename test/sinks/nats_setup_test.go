@@ -1,6 +1,7 @@
 package sinks_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,8 +43,8 @@ func TestNATSRefusesStream(t *testing.T) {
 		words  []string
 	}{
 		"memory":            {func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, []string{"storage is memory, want file"}},
-		"other subjects":    {func(c *jetstream.StreamConfig) { c.Subjects = []string{"events.prod.>"} }, []string{`["events.prod.>"]`, "events.test.>"}},
-		"too few subjects":  {func(c *jetstream.StreamConfig) { c.Subjects = []string{"events.test.*.*.*.*"} }, []string{"do not cover"}},
+		"other subjects":    {func(c *jetstream.StreamConfig) { c.Subjects = []string{"k8s.prod.>"} }, []string{`["k8s.prod.>"]`, "k8s.test.>"}},
+		"too few subjects":  {func(c *jetstream.StreamConfig) { c.Subjects = []string{"k8s.test.*.*.*.*"} }, []string{"do not cover"}},
 		"async":             {func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode }, []string{"persist_mode"}},
 		"work queue":        {func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, []string{"retention", "WorkQueue"}},
 		"no ack":            {func(c *jetstream.StreamConfig) { c.NoAck = true }, []string{"no_ack"}},
@@ -88,7 +89,7 @@ func TestNATSCreatesStream(t *testing.T) {
 	js := jetStream(t, dial(t, server.URL()))
 	s := open(t, config(t, server.URL(), func(c *nats.Config) {
 		c.JetStream, c.Stream, c.SubjectPrefix = true, "MINE", "a.b"
-		c.MaxAge, c.MaxBytes = time.Hour, 5*sink.MiB
+		c.Create.MaxAge, c.Create.MaxBytes = time.Hour, 5*sink.MiB
 	}))
 	deliver(t, s, sinktest.Events(1))
 	stream, err := js.Stream(t.Context(), "MINE")
@@ -108,7 +109,7 @@ func TestNATSHistory(t *testing.T) {
 	server := startServer(t)
 	js := jetStream(t, dial(t, server.URL()))
 	s := open(t, config(t, server.URL(), func(c *nats.Config) {
-		c.JetStream, c.HistoryPerObject, c.MaxBytes = true, 2, sink.MiB
+		c.JetStream, c.Create.HistoryPerObject, c.Create.MaxBytes = true, 2, sink.MiB
 	}))
 	gone := sinktest.Events(1)[0]
 	gone.Op, gone.ID, gone.Data = event.Deleted, event.DeletedID(gone.UID, 0), nil
@@ -135,7 +136,7 @@ func TestNATSSubjectsOfAnotherStream(t *testing.T) {
 	js := jetStream(t, dial(t, server.URL()))
 	createStream(t, js, func(c *jetstream.StreamConfig) { c.Name = "JOURNAL" })
 	s := open(t, config(t, server.URL(), useJetStream))
-	wantErrorOf(t, writeFails(t, s, sinktest.Events(1), 10*time.Second), "JOURNAL", "events.>", "subjectPrefix")
+	wantErrorOf(t, writeFails(t, s, sinktest.Events(1), 10*time.Second), "JOURNAL", "k8s.>", "subjectPrefix")
 }
 
 func writeFile(t *testing.T, file, content string) {
@@ -155,7 +156,7 @@ func TestNATSWrongCredentials(t *testing.T) {
 	s := open(t, config(t, url, useJetStream))
 	for range 3 {
 		err := writeFails(t, s, sinktest.Events(1), 10*time.Second)
-		wantErrorOf(t, err, "Authorization Violation", "check credsFile")
+		wantErrorOf(t, err, "Authorization Violation", "check auth")
 		if strings.Contains(err.Error(), password) {
 			t.Errorf("the error shows the password: %v", err)
 		}
@@ -174,12 +175,17 @@ func TestNATSCredentialsHeal(t *testing.T) {
 	}{
 		"token": {
 			authorization: "token: right", connect: client.Token("right"),
-			use:   func(c *nats.Config, file string) { c.TokenFile = file },
+			use:   func(c *nats.Config, file string) { c.Auth.TokenFile = file },
+			right: "right\n", wrong: "wrong\n",
+		},
+		"password": {
+			authorization: "user: informd, password: right", connect: client.UserInfo("informd", "right"),
+			use:   func(c *nats.Config, file string) { c.Auth.Username, c.Auth.PasswordFile = "informd", file },
 			right: "right\n", wrong: "wrong\n",
 		},
 		"nkey": {
 			authorization: "users: [{nkey: " + right.public + "}]", connect: client.Nkey(right.public, right.pair.Sign),
-			use:   func(c *nats.Config, file string) { c.NkeyFile = file },
+			use:   func(c *nats.Config, file string) { c.Auth.NkeyFile = file },
 			right: right.seed, wrong: wrong.seed,
 		},
 	}
@@ -228,8 +234,8 @@ func TestNATSDenied(t *testing.T) {
 		deny      string
 		words     []string
 	}{
-		"core publish":  {deny: "events.>", words: []string{"Permissions Violation", "events.test."}},
-		"publish":       {jetstream: true, deny: "events.>", words: []string{"Permissions Violation", "events.test."}},
+		"core publish":  {deny: "k8s.>", words: []string{"Permissions Violation", "k8s.test."}},
+		"publish":       {jetstream: true, deny: "k8s.>", words: []string{"Permissions Violation", "k8s.test."}},
 		"stream info":   {jetstream: true, deny: "$JS.API.STREAM.INFO.*", words: []string{"STREAM.INFO"}},
 		"stream create": {jetstream: true, deny: "$JS.API.STREAM.CREATE.*", words: []string{"STREAM.CREATE", "create stream"}},
 		"direct get":    {jetstream: true, deny: "$JS.API.DIRECT.GET.>", words: []string{"DIRECT.GET"}},
@@ -258,7 +264,7 @@ func TestNATSDenied(t *testing.T) {
 func TestNATSLeastPermissions(t *testing.T) {
 	server := natsserver.Start(t, natsserver.Options{
 		Config: `authorization { users: [{user: root, password: r}, {user: u, password: p, permissions: {
-			publish: ["events.test.>", "$JS.API.STREAM.INFO.INFORMD_EVENTS", "$JS.API.STREAM.MSG.GET.INFORMD_EVENTS",
+			publish: ["k8s.test.>", "$JS.API.STREAM.INFO.INFORMD_EVENTS", "$JS.API.STREAM.MSG.GET.INFORMD_EVENTS",
 				"$JS.API.DIRECT.GET.INFORMD_EVENTS.>", "$JS.API.STREAM.CREATE.INFORMD_EVENTS"],
 			subscribe: ["_INBOX.>"]}}] }`,
 		Connect: []client.Option{client.UserInfo("root", "r")},
@@ -277,7 +283,44 @@ func TestNATSWithoutJetStream(t *testing.T) {
 	})
 	url := strings.Replace(server.URL(), "nats://", "nats://u:p@", 1)
 	s := open(t, config(t, url, useJetStream))
-	wantErrorOf(t, writeFails(t, s, sinktest.Events(1), 10*time.Second), "no JetStream", "jetstream: false")
+	wantErrorOf(t, writeFails(t, s, sinktest.Events(1), 10*time.Second), "no JetStream", "enable JetStream", "jetstream: false")
+}
+
+// TestNATSServerWithoutJetStream has a server whose JetStream is off: the sink with default
+// options names both ways out, and each of them works.
+func TestNATSServerWithoutJetStream(t *testing.T) {
+	server := natsserver.Start(t, natsserver.Options{NoJetStream: true})
+	events := sinktest.Events(3)
+	withDefaults := func(c *nats.Config) { c.JetStream = true }
+	wantErrorOf(t, writeFails(t, open(t, config(t, server.URL(), withDefaults)), events, 10*time.Second),
+		"no JetStream", "enable JetStream", "set jetstream: false", "at most once")
+
+	in := subscribe(t, server.URL())
+	deliver(t, open(t, config(t, server.URL(), nil)), events)
+	if got := len(in.messages(t)); got != len(events) {
+		t.Errorf("with jetstream: false a subscriber got %d messages, want %d", got, len(events))
+	}
+
+	enabled := startServer(t)
+	deliver(t, open(t, config(t, enabled.URL(), withDefaults)), events)
+	wantOnce(t, jetStream(t, dial(t, enabled.URL())), events)
+}
+
+// TestNATSNeverCreates: with create: false the sink waits until the stream exists, and says so.
+func TestNATSNeverCreates(t *testing.T) {
+	server := startServer(t)
+	js := jetStream(t, dial(t, server.URL()))
+	s := open(t, config(t, server.URL(), func(c *nats.Config) {
+		useJetStream(c)
+		c.Create.Never = true
+	}))
+	wantErrorOf(t, writeFails(t, s, sinktest.Events(3), 10*time.Second), "stream "+streamName+" does not exist", "create is false", "k8s.>", "create: true")
+	if _, err := js.Stream(t.Context(), streamName); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("the stream: %v, want none", err)
+	}
+	createStream(t, js, nil)
+	deliver(t, s, sinktest.Events(3))
+	wantOnce(t, js, sinktest.Events(3))
 }
 
 // TestNATSHostileNames reads what the sink sends with a plain subscriber, in both

@@ -11,6 +11,7 @@ import (
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/nats"
@@ -32,7 +33,8 @@ func config(t *testing.T, url string, change func(c *nats.Config)) *nats.Config 
 	if !ok {
 		t.Fatal("the driver's options are no *nats.Config")
 	}
-	c.URL = sink.NewSecret(url)
+	c.Servers = connection.NewServers(url)
+	c.JetStream = false // unless change says so
 	if change != nil {
 		change(c)
 	}
@@ -43,7 +45,7 @@ func config(t *testing.T, url string, change func(c *nats.Config)) *nats.Config 
 }
 
 // useJetStream has the stream keep everything, for the tests to look at.
-func useJetStream(c *nats.Config) { c.JetStream, c.HistoryPerObject = true, 0 }
+func useJetStream(c *nats.Config) { c.JetStream, c.Create.HistoryPerObject = true, 0 }
 
 // open opens the sink and closes it at the end of the test, unless the test does.
 func open(t *testing.T, c *nats.Config) sink.Sink {
@@ -191,7 +193,7 @@ type inbox struct {
 func subscribe(t *testing.T, url string) *inbox {
 	t.Helper()
 	in := &inbox{conn: dial(t, url)}
-	sub, err := in.conn.Subscribe("events.>", func(m *client.Msg) {
+	sub, err := in.conn.Subscribe("k8s.>", func(m *client.Msg) {
 		if m.Subject == probe {
 			said := string(m.Data)
 			in.proven.Store(&said)
@@ -237,7 +239,7 @@ func (in *inbox) wait(t *testing.T) {
 }
 
 // probe is the subject of messages by which an inbox proves that it is subscribed.
-const probe = "events.probe"
+const probe = "k8s.probe"
 
 // prove returns when a message of its own to the inbox arrives: after a server's
 // restart an answered ping alone does not say that the subscription stands again,

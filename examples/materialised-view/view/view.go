@@ -2,8 +2,8 @@
 // are, from the JetStream stream of an informd sink. It is an example, written from
 // docs/materialised-view.md alone: it imports nothing of informd.
 //
-// The sink is of type nats with `jetstream: true` and the default `format: binary`. It has
-// no `start: now`, and its `only` leaves out no operation and has no condition on contents
+// The sink is of type nats with the defaults `jetstream: true` and `format: binary`. It has
+// no `start: now`, and its `match` leaves out no operation and has no condition on contents
 // that change.
 package view
 
@@ -24,7 +24,7 @@ import (
 type Options struct {
 	// Stream is the name of the sink's stream.
 	Stream string
-	// Subjects are those to read, as in "events.prod-eu1.>"; none are all. They must
+	// Subjects are those to read, as in "k8s.prod-eu1.>"; none are all. They must
 	// include the control events: "<prefix>.<cluster>._informd.>".
 	Subjects []string
 	Logger   *slog.Logger

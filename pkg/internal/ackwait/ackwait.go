@@ -1,11 +1,10 @@
-// Package ackwait says how long to wait for the answer of a JetStream server before the
-// request is sent again. The packages that publish to JetStream use it: the journal and
-// the nats sink.
+// Package ackwait computes how long to wait for the answer of a JetStream server before
+// sending the request again. The journal and the nats sink use it.
 //
-// A server that elects a leader loses requests that are on the way. A long wait for each
-// of them would lengthen every election. A short wait would have a slow server take each
-// request many times. So the wait is short, unless the server has answered slowly before
-// or has not answered for longer than an election takes.
+// A server that elects a leader loses requests in flight. A long wait for each of them would
+// lengthen every election. A short wait would make a slow server take each request many
+// times. So the wait is short, unless the server has answered slowly before, or has not
+// answered for longer than an election takes.
 package ackwait
 
 import (

@@ -1,9 +1,9 @@
-// Package jsonend finds where values end in JSON without white space outside of strings,
-// without decoding it. What is not that gives ends that mean nothing, or [None], but is
-// never read beyond: the package checks the bounds, not the grammar.
+// Package jsonend finds the ends of values in JSON without white space outside of strings,
+// without decoding it. For other input the ends are undefined, or [None], but in bounds: the
+// package checks the bounds, not the grammar.
 //
-// Packages fieldpath and change go through objects with it. It imports the standard
-// library only, has no state and is safe for concurrent use.
+// Packages fieldpath and change use it. It imports the standard library only, has no state
+// and is safe for concurrent use.
 package jsonend
 
 import (

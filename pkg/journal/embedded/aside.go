@@ -16,7 +16,7 @@ func (i *inspection) asideDirectory(stream string) (string, error) {
 	}
 	if i.aside == "" {
 		i.aside = filepath.Join(i.dir, "damaged-"+time.Now().UTC().Format("20060102T150405.000000000Z"))
-		i.logger.Error("damaged parts of the journal are kept for inspection; remove them when they are not needed", "dir", i.aside)
+		i.logger.Warn("damaged journal files set aside; delete them when not needed", "dir", i.aside)
 	}
 	path := filepath.Join(i.aside, stream)
 	if err := os.MkdirAll(path, 0o700); err != nil {

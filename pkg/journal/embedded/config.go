@@ -16,32 +16,32 @@ import (
 	"github.com/informd/informd/internal/private"
 )
 
-// Config is what a [Server] needs to know. Logger and Dir are required.
+// Config is the configuration of a [Server]. Logger and Dir are required.
 type Config struct {
-	// Dir is the directory of the journal (journal.dir). The store goes to
-	// <Dir>/jetstream. It is made if it is missing.
+	// Dir is the directory of the journal (journal.dir), with the store in <Dir>/jetstream.
+	// Start creates a missing one.
 	Dir string
-	// Listen is a loopback address on which NATS clients are served as well, "" for
-	// none. They may read, with pull consumers, and may not write.
+	// Listen is a loopback address for NATS clients, "" for none. Clients may read with pull
+	// consumers, and may not write.
 	Listen string
-	// Events are the subjects that clients of Listen may subscribe to as they are
-	// published, such as "k8s.>"; "" for none. Streams they can consume in any case.
+	// Events are the subjects that clients of Listen may subscribe to without a consumer, as
+	// in "k8s.>"; "" for none. Clients can consume streams in any case.
 	Events string
-	// MaxBytes bounds the journal's stream, in bytes (journal.maxBytes).
+	// MaxBytes is the limit of the journal's stream, in bytes (journal.maxBytes).
 	MaxBytes int64
-	// SyncAlways has every message reach the disk before it is acknowledged, so
-	// that it outlives a loss of power and not just the end of the process.
+	// SyncAlways writes every message to the disk before its acknowledgement, so that it
+	// survives a loss of power.
 	SyncAlways bool
-	// Stream is the name of the journal's stream. Of it and of the streams whose
-	// names begin with it, a block that went in the last moment before a crash is
-	// taken for lost, unless all its messages are known to be superseded or purged. Of
-	// it messages may be removed in the order of their subject only: a purge takes all of
-	// a subject, or all below a sequence.
+	// Stream is the name of the journal's stream, and the prefix of the names of its other
+	// streams. A block of them that was removed just before a crash counts as lost, unless all
+	// of its messages are known to be superseded or purged. Messages of the stream may be
+	// removed only in the order of their subject: a purge removes all messages of a subject,
+	// or all below a sequence.
 	Stream string
-	// Reserve is how much room is to be left on the disk, in bytes; 0 stands for
-	// 2 % of it, at least 64 MiB and at most 1 GiB.
+	// Reserve is the free space to keep on the disk, in bytes; 0 is 2 % of the disk, at least
+	// 64 MiB and at most 1 GiB.
 	Reserve int64
-	// Logger gets what the server and its guard have to say.
+	// Logger takes the messages of the server and its guard.
 	Logger *slog.Logger
 
 	// For tests: the disk's state, how the server is, and how often the guard looks. They
@@ -97,7 +97,7 @@ func prepareDir(dir string, logger *slog.Logger) error {
 		return fmt.Errorf("journal.dir: %w", err)
 	}
 	if warning != "" {
-		logger.Warn("journal.dir is open to other users", "warning", warning)
+		logger.Warn("journal.dir is writable by other users", "reason", warning)
 	}
 	store := filepath.Join(dir, "jetstream")
 	if err := os.Mkdir(store, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -111,7 +111,7 @@ func prepareDir(dir string, logger *slog.Logger) error {
 
 func notWritable(dir string, err error) error {
 	if err != nil {
-		return fmt.Errorf("journal.dir %s cannot be written (%w): set journal.dir to a directory that can, or journal.type: memory, which forgets everything at a restart", dir, err)
+		return fmt.Errorf("journal.dir %s is not writable (%w): set journal.dir to a writable directory, or set journal.type: memory (its events are lost at a restart)", dir, err)
 	}
 	return nil
 }

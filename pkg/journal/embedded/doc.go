@@ -1,24 +1,24 @@
-// Package embedded runs a nats-server with JetStream inside the process and looks
-// after its store: the base of the journal of type embedded. It knows no streams
-// and no events; package jetstream builds the journal on the connection that
-// [Server.Conn] returns, as it does on one to a server of the user's own.
+// Package embedded runs a nats-server with JetStream inside the process and guards its
+// store. It is the base of the journal of type embedded. It knows no streams and no events:
+// package jetstream builds the journal on the connection of [Server.Conn].
 //
-// A nats-server that is embedded as it comes loses data in five ways, which this
-// package is there to prevent:
+// An embedded nats-server without guards loses data in five ways, which this package
+// prevents:
 //
-//   - Two processes on one directory destroy each other's messages. [Start] takes
-//     an advisory lock first.
-//   - Damage is silent: a block file that is missing or that has a flipped bit
-//     costs messages without a word, and recovery cuts off the rest of such a
-//     block. Start looks at the files before the server does, keeps the originals
-//     of what is damaged in a directory of its own, saves what can be read, and
-//     says so ([Server.Damaged]). The server also removes files for good reasons: a
-//     second name of each (a hard link) tells what was in one that went last.
-//   - A stream whose metadata is damaged looks like one that never was. Start
-//     knows from its own record which streams there were.
-//   - After a crash it brings messages back that were superseded, and may never end
-//     looking for one of them. Start writes down that they are gone.
-//   - After the disk was full, JetStream stays off, even when there is room
-//     again. A guard watches the free space and starts the server anew; the
-//     connection lives on.
+//   - Two processes on one directory destroy each other's messages. [Start] takes an advisory
+//     lock first.
+//   - Damage is silent. A missing block file or a flipped bit loses messages without an error,
+//     and recovery cuts off the rest of such a block. Start checks the files before the server
+//     does, keeps the originals of damaged files in a separate directory, saves the readable
+//     messages, and reports the damage ([Server.Damaged]). The server also removes files for
+//     good reasons: a hard link to each file shows the content of the last removed one.
+//   - A stream with damaged metadata looks like one that never existed. Start has a separate
+//     record of the streams.
+//   - After a crash the server brings superseded messages back, and may search for one of them
+//     without end. Start records them as removed.
+//   - After a full disk JetStream stays off, also when space is free again. A guard watches the
+//     free space and restarts the server; the connection stays.
+//
+// Clients of Config.Listen read the journal through a gate, which sends their requests to the
+// server one at a time: see ARCHITECTURE.md.
 package embedded

@@ -91,7 +91,7 @@ func (s *Server) openGate() (*gate, error) {
 	}
 	if err != nil {
 		g.close()
-		return nil, fmt.Errorf("set up the listener of the journal: %w", err)
+		return nil, fmt.Errorf("set up journal.listen: %w", err)
 	}
 	g.working.Go(g.work)
 	return g, nil
@@ -126,10 +126,10 @@ func (g *gate) close() {
 
 var (
 	// errPush is what a reader gets who asks for a push consumer.
-	errPush   = errors.New("informd's journal has pull consumers only")
-	errNoName = errors.New("this is no name of a consumer")
+	errPush   = errors.New("informd's journal allows only pull consumers")
+	errNoName = errors.New("consumer name is invalid")
 	// errNotTheirs is what one gets who would change or delete another's.
-	errNotTheirs = errors.New("this consumer is informd's own")
+	errNotTheirs = errors.New("this consumer belongs to informd")
 )
 
 // create hands on what was understood of the request, and nothing else of it.
@@ -142,7 +142,7 @@ func (g *gate) create(r request) ([]byte, error) {
 		return nil, errPush
 	}
 	if n := len(wanted.Config.FilterSubjects); n > maxFilters {
-		return nil, fmt.Errorf("a consumer of a reader of informd's journal has at most %d filter subjects, not %d", maxFilters, n)
+		return nil, fmt.Errorf("informd's journal allows a consumer at most %d filter subjects, not %d", maxFilters, n)
 	}
 	tokens := strings.Split(strings.Replace(r.Subject, "CONSUMER.DURABLE.CREATE.", "CONSUMER.CREATE.", 1), ".")
 	names := append(tokens[min(5, len(tokens)):min(6, len(tokens))], wanted.Config.Name, wanted.Config.Durable)
@@ -158,7 +158,7 @@ func (g *gate) create(r request) ([]byte, error) {
 	bound(&wanted.Config)
 	body, err := json.Marshal(wanted)
 	if err != nil {
-		return nil, fmt.Errorf("hand on the request: %w", err)
+		return nil, fmt.Errorf("forward the request: %w", err)
 	}
 	if err := g.checkQuota(tokens[4], names); err != nil {
 		return nil, err
@@ -208,7 +208,7 @@ func (g *gate) checkQuota(stream string, names []string) error {
 		return nil
 	}
 	limit := *server.ApiErrors[server.JSMaximumConsumersLimitErr]
-	limit.Description = fmt.Sprintf("readers of informd's journal have %d consumers, and no more: delete one, or wait until one expires", maxReaderConsumers)
+	limit.Description = fmt.Sprintf("informd's journal allows its readers at most %d consumers: delete one, or wait until one expires", maxReaderConsumers)
 	return &limit
 }
 
@@ -366,7 +366,7 @@ func (g *gate) ask(key consumerKey, wait time.Duration) (info server.JSApiConsum
 		err = json.Unmarshal(answer, &info)
 	}
 	if err != nil {
-		return info, fmt.Errorf("ask about a consumer: %w", err)
+		return info, fmt.Errorf("get a consumer: %w", err)
 	}
 	return info, nil
 }

@@ -64,16 +64,16 @@ func (s *Server) look(ctx context.Context, w *watch) {
 	removed := !s.lock.isIn(s.config.Dir)
 	s.removed.Store(removed)
 	if removed {
-		s.setReason("journal.dir " + s.config.Dir + " was removed or replaced: nothing outlives this process; restart informd, which begins with a new snapshot")
+		s.setReason("journal.dir " + s.config.Dir + " was removed or replaced: its events are lost when informd stops; restart informd, which starts with a new snapshot")
 		return
 	}
 	disk, err := s.config.disk(s.config.Dir)
 	if err != nil {
-		s.setReason("the disk cannot be looked at: " + err.Error())
+		s.setReason("free disk space cannot be read: " + err.Error())
 		return
 	}
 	if reserve := s.reserve(disk); disk.free < reserve {
-		s.setReason(fmt.Sprintf("disk full: %s has %s left and %s are to be kept free; make room, the journal goes on by itself then",
+		s.setReason(fmt.Sprintf("disk full: %s has %s free, and informd keeps %s free; free disk space, and the journal resumes by itself",
 			s.config.Dir, mebibytes(disk.free), mebibytes(reserve)))
 		return
 	}
@@ -97,7 +97,7 @@ func (s *Server) look(ctx context.Context, w *watch) {
 }
 
 // errStuck is a server that is caught in itself. It could not be stopped either.
-var errStuck = errors.New("the embedded nats-server has not answered for long: only a restart of the process helps")
+var errStuck = errors.New("the embedded nats-server does not answer: restart informd")
 
 // ask asks the server for what it knows of itself: the streams with a problem. After it
 // was stuck it is not asked a second time at once.
@@ -144,11 +144,11 @@ func (s *Server) whyRestart(w *watch, d disk, sick map[string]string) string {
 	s.mu.Unlock()
 	switch {
 	case running == nil:
-		return "the embedded nats-server does not run"
+		return "the embedded nats-server stopped"
 	case !running.JetStreamEnabled():
-		return "JetStream has switched itself off"
+		return "JetStream disabled itself"
 	case s.config.Listen != "" && running.Addr() == nil:
-		return "its listener is not open"
+		return "journal.listen is not open"
 	}
 	s.freePlaces(running)
 	if sickness := s.sickness(w, sick); sickness != "" {
@@ -190,8 +190,8 @@ func (s *Server) sickness(w *watch, sick map[string]string) string {
 
 // restart puts a new server in the place of the one that runs.
 func (s *Server) restart(ctx context.Context, why string) {
-	s.logger.Warn("the embedded nats-server is started anew", "dir", s.config.Dir, "reason", why)
-	s.take("the embedded nats-server is being started anew: " + why)
+	s.logger.Warn("embedded nats-server failed; restarting it", "dir", s.config.Dir, "reason", why)
+	s.take("the embedded nats-server is restarting: " + why)
 	err := s.measure()
 	if err == nil {
 		srv, launchErr := s.launch(ctx)
@@ -200,7 +200,7 @@ func (s *Server) restart(ctx context.Context, why string) {
 			launchErr = s.admit(ctx, srv)
 		}
 		if launchErr == nil {
-			s.logger.Info("the embedded nats-server serves again", "dir", s.config.Dir)
+			s.logger.Info("embedded nats-server restarted", "dir", s.config.Dir)
 			return
 		}
 		err = launchErr
@@ -218,9 +218,9 @@ func (s *Server) setReason(reason string) {
 	s.mu.Unlock()
 	switch {
 	case before == "" && reason != "":
-		s.logger.Error("the journal's store does not work", "dir", s.config.Dir, "reason", reason)
+		s.logger.Error("journal store unavailable; events wait", "dir", s.config.Dir, "reason", reason)
 	case before != "" && reason == "":
-		s.logger.Info("the journal's store works again", "dir", s.config.Dir)
+		s.logger.Info("journal store recovered", "dir", s.config.Dir)
 	}
 }
 
@@ -237,7 +237,7 @@ func (s *Server) keepRecord(w *watch) {
 	if err == nil {
 		w.recorded = streams
 	} else if w.recording == nil {
-		s.logger.Warn("a change of the journal's files could not be recorded; after a crash it may look like damage", "err", err)
+		s.logger.Warn("journal file change not recorded; a crash may look like damage", "dir", s.config.Dir, "err", err)
 	}
 	w.recording = err
 }

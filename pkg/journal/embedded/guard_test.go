@@ -112,7 +112,7 @@ func testDiskFull(t *testing.T, disk func(*testing.T, *embedded.Config) fullDisk
 		acknowledged++
 		return false
 	})
-	if n := strings.Count(log.String(), "does not work"); n != 1 {
+	if n := strings.Count(log.String(), "store unavailable"); n != 1 {
 		t.Errorf("the full disk was logged %d times", n)
 	}
 
@@ -220,7 +220,7 @@ func TestStuck(t *testing.T) {
 	lock.Lock()
 	eventually(t, "it to be noticed", func() bool {
 		ok, reason := s.State()
-		return s.Stuck() && !ok && strings.Contains(reason, "restart of the process")
+		return s.Stuck() && !ok && strings.Contains(reason, "restart informd")
 	})
 	lock.Unlock()
 	eventually(t, "its end to be noticed", func() bool {

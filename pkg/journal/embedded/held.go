@@ -54,7 +54,7 @@ func (h *holder) hold(streams map[string]streamLedger) {
 			}
 			if err := h.holdBlock(stream, file, now); err != nil && !errors.Is(err, fs.ErrNotExist) && !h.failed {
 				h.failed = true
-				h.logger.Warn("blocks of the journal cannot be linked; one that goes just before a crash will look like damage", "dir", h.dir, "err", err)
+				h.logger.Warn("journal blocks not linked; a crash may look like damage", "dir", h.dir, "err", err)
 			}
 		}
 	}

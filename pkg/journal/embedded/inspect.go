@@ -46,7 +46,7 @@ func (i *inspection) run(ctx context.Context) error {
 		return err
 	}
 	if i.before == nil && len(names) > 0 {
-		i.found("the record of what was stored is missing", "file", filepath.Join(i.dir, ledgerFile))
+		i.found("ledger of the journal missing", "path", filepath.Join(i.dir, ledgerFile))
 	}
 	if i.before != nil {
 		i.compareStreams(names)
@@ -66,7 +66,7 @@ func (i *inspection) compareStreams(names []string) {
 		i.found(damage)
 	}
 	if boot := bootID(); !i.before.Clean && !i.syncAlways && boot != i.before.Boot {
-		i.found("the machine went down while the journal was open: the newest messages may not have reached the disk (syncAlways: true prevents that)")
+		i.found("machine restarted while the journal was open: the newest messages may not have reached the disk (syncAlways: true prevents this)")
 	}
 	present := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -74,7 +74,7 @@ func (i *inspection) compareStreams(names []string) {
 	}
 	for name, files := range i.before.Streams {
 		if !present[name] && len(files.blocks()) > 0 {
-			i.found("the directory of a stream is missing", "stream", name)
+			i.found("stream directory missing", "stream", name)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (i *inspection) found(what string, attributes ...any) {
 		return
 	}
 	i.damage = append(i.damage, text)
-	i.logger.Error("the journal's store is damaged", append([]any{"dir", i.dir, "damage", what}, attributes...)...)
+	i.logger.Error("journal damaged; repairing and reconciling", append([]any{"dir", i.dir, "reason", what}, attributes...)...)
 }
 
 func (i *inspection) stream(ctx context.Context, name string) error {
@@ -120,7 +120,7 @@ func (i *inspection) stream(ctx context.Context, name string) error {
 		return nil
 	}
 	if len(missing) > 0 {
-		i.logger.Info("superseded messages stay away", "dir", i.dir, "stream", name, "messages", len(missing))
+		i.logger.Info("superseded messages left deleted", "dir", i.dir, "stream", name, "count", len(missing))
 	}
 	last := indexes[len(indexes)-1]
 	if look.torn {
@@ -133,7 +133,7 @@ func (i *inspection) stream(ctx context.Context, name string) error {
 }
 
 // blockMissing is what is said of a block that nobody removed for a good reason.
-const blockMissing = "a block of messages is missing"
+const blockMissing = "message block missing"
 
 // metadata looks at what the server calls the stream by. Without it the server
 // does not know the stream; with it set aside, whoever creates the stream finds
@@ -163,7 +163,7 @@ func (i *inspection) metadata(name string, hasBlocks bool) error {
 	if !hasBlocks && i.before != nil && len(i.before.Streams[name].blocks()) == 0 {
 		return nil // the creation of the stream was cut off; it never held anything
 	}
-	i.found("the metadata of a stream is missing or damaged", "stream", name)
+	i.found("stream metadata missing or damaged", "stream", name)
 	for _, file := range []string{"meta.inf", "meta.sum"} {
 		if err := i.setAside(name, file); err != nil {
 			return err
@@ -199,9 +199,9 @@ func (i *inspection) compareFiles(name string, files streamLedger, gone *removed
 		case !ok && !i.before.Clean && gone.add(&blockReader{stream: name}, heldPath(i.dir, name, file), index) == nil:
 			// The others say whether it is damage.
 		case !ok:
-			i.found(blockMissing, "stream", name, "file", file)
+			i.found(blockMissing, "stream", name, "path", file)
 		case clean && is.Size != was.Size:
-			i.found("a block of messages has another size than when it was closed", "stream", name, "file", file)
+			i.found("message block changed in size since it was closed", "stream", name, "path", file)
 		}
 	}
 	return verify
@@ -259,7 +259,7 @@ func (i *inspection) block(reader *blockReader, index uint32, written bool, look
 	case errors.Is(err, fs.ErrPermission):
 		return err // not damage: another user's files
 	case err != nil:
-		i.found("a block of messages cannot be read", "stream", name, "file", file, "err", err)
+		i.found("message block unreadable", "stream", name, "path", file, "err", err)
 		return i.setAside(name, filepath.Join("msgs", file))
 	case report.bad == 0:
 		return nil
@@ -267,7 +267,7 @@ func (i *inspection) block(reader *blockReader, index uint32, written bool, look
 		look.torn, look.intact = true, report.intact
 		return nil
 	}
-	i.found("a block of messages is damaged", "stream", name, "file", file, "places", report.bad)
+	i.found("message block damaged", "stream", name, "path", file, "count", report.bad)
 	look.repaired = true
 	return i.repair(name, index, report.repaired)
 }

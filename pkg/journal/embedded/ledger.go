@@ -130,7 +130,7 @@ func (s store) files(stream string) (streamLedger, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("look at the blocks of stream %s: %w", stream, err)
+			return nil, fmt.Errorf("read the sizes of the blocks of stream %s: %w", stream, err)
 		}
 		files[entry.Name()] = fileLedger{Size: info.Size(), Time: info.ModTime().UnixNano()}
 	}

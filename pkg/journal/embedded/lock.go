@@ -29,7 +29,7 @@ func takeLock(dir string) (*lock, error) {
 	l := &lock{}
 	err := l.take(dir)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fmt.Errorf("journal.dir %s is in use by another informd%s: two processes on one directory destroy each other's messages; stop it or set another journal.dir",
+		err = fmt.Errorf("journal.dir %s is in use by another informd%s: two processes on one directory destroy each other's messages; stop that process, or set another journal.dir",
 			dir, lockHolder(dir))
 	} else if err != nil {
 		err = fmt.Errorf("lock journal.dir %s: %w", dir, err)
@@ -80,7 +80,7 @@ func stillAt(f *os.File, path string) error {
 		return err
 	}
 	if at, err := os.Stat(path); err != nil || !os.SameFile(locked, at) {
-		return fmt.Errorf("%s was removed or replaced meanwhile; start informd again", path)
+		return fmt.Errorf("%s was removed or replaced during the start; start informd again", path)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func newServerLogger(logger *slog.Logger, floods chan<- uint64) *serverLogger {
 
 func (l *serverLogger) log(level slog.Level, format string, args []any) {
 	if l.logger.Enabled(context.Background(), level) {
-		l.logger.Log(context.Background(), level, "nats-server", "text", strings.TrimSpace(fmt.Sprintf(format, args...)))
+		l.logger.Log(context.Background(), level, "embedded nats-server reported", "text", strings.TrimSpace(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -75,7 +75,7 @@ func (l *serverLogger) spare(client, text string) bool {
 	}
 	if now.Sub(l.minute) >= time.Minute {
 		if l.omitted > 0 {
-			l.logger.Warn("lines about clients of journal.listen omitted", "lines", l.omitted)
+			l.logger.Warn("log lines about clients of journal.listen omitted", "count", l.omitted)
 		}
 		l.minute, l.lines, l.omitted = now, 0, 0
 	}
@@ -90,7 +90,7 @@ func (l *serverLogger) spare(client, text string) bool {
 // about clients.
 func (l *serverLogger) tooMany(action string) {
 	if !l.spare("", action) {
-		l.logger.Warn("too many requests from clients of journal.listen", "action", action)
+		l.logger.Warn("too many requests from clients of journal.listen", "reason", action)
 	}
 }
 

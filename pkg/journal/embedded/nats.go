@@ -122,7 +122,7 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 		}
 	}
 	if reason == nil && !srv.JetStreamEnabled() {
-		unknown := "it is not ready after its start"
+		unknown := "it is not ready after the start"
 		reason = &unknown
 	}
 	if reason != nil {
@@ -176,7 +176,7 @@ func (s *Server) freePlaces(srv *server.Server) {
 			_ = srv.DisconnectClientByID(c.Cid) // it may be gone
 		}
 	}
-	s.logger.Warn("connections of readers closed: informd's own connection needs a place", "connections", len(all.Conns))
+	s.logger.Warn("reader connections closed; informd needs a connection", "count", len(all.Conns))
 }
 
 // endFloods closes the connections of readers that send too many requests.
@@ -190,7 +190,7 @@ func (s *Server) endFloods(ctx context.Context) {
 			srv := s.running
 			s.mu.Unlock()
 			if srv != nil && srv.DisconnectClientByID(cid) == nil {
-				s.log.tooMany("client disconnected: it had more than 100 refused requests in a second, or more than 256 waiting ones")
+				s.log.tooMany("client disconnected: it had more than 100 refused requests in a second, or more than 256 pending requests")
 			}
 		}
 	}
@@ -203,7 +203,7 @@ func shutDown(srv *server.Server) {
 }
 
 // errStarting is what a reconnect gets while there is no server.
-var errStarting = errors.New("the embedded nats-server is being started")
+var errStarting = errors.New("the embedded nats-server is starting")
 
 // InProcessConn dials whichever server runs at the moment, so that the connection
 // outlives any single one. It is for the nats client.
@@ -216,7 +216,7 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	}
 	conn, err := srv.InProcessConn()
 	if err != nil {
-		return nil, fmt.Errorf("connect inside of the process: %w", err)
+		return nil, fmt.Errorf("connect in the process: %w", err)
 	}
 	return conn, nil
 }
@@ -244,7 +244,7 @@ func (s *Server) connect(as identity) (*nats.Conn, error) {
 				s.log.tooMany("requests dropped: they arrive faster than informd reads them")
 				return
 			}
-			s.logger.Warn("connection to the embedded nats-server", "err", err)
+			s.logger.Warn("embedded nats-server connection failed; retrying", "err", err)
 		}),
 	)
 	if err != nil {
@@ -263,11 +263,11 @@ type identity struct {
 func newIdentity() (identity, error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {
-		return identity{}, fmt.Errorf("make a login for the embedded nats-server: %w", err)
+		return identity{}, fmt.Errorf("create a login for the embedded nats-server: %w", err)
 	}
 	public, err := pair.PublicKey()
 	if err != nil {
-		return identity{}, fmt.Errorf("make a login for the embedded nats-server: %w", err)
+		return identity{}, fmt.Errorf("create a login for the embedded nats-server: %w", err)
 	}
 	return identity{public: public, sign: pair.Sign}, nil
 }

@@ -105,7 +105,7 @@ func (s *Server) served(ctx context.Context) ([]string, error) {
 	defer cancel()
 	js, err := jetstream.New(s.conn)
 	if err != nil {
-		return nil, fmt.Errorf("ask the embedded nats-server for its streams: %w", err)
+		return nil, fmt.Errorf("list the streams of the embedded nats-server: %w", err)
 	}
 	var names []string
 	lister := js.StreamNames(ctx)
@@ -113,7 +113,7 @@ func (s *Server) served(ctx context.Context) ([]string, error) {
 		names = append(names, name)
 	}
 	if err := lister.Err(); err != nil {
-		return nil, fmt.Errorf("ask the embedded nats-server for its streams: %w", err)
+		return nil, fmt.Errorf("list the streams of the embedded nats-server: %w", err)
 	}
 	return names, nil
 }
@@ -122,7 +122,7 @@ func (s *Server) served(ctx context.Context) ([]string, error) {
 func (s *Server) serveWithout(ctx context.Context, inspection *inspection, streams []string) error {
 	s.take("a damaged stream is being set aside")
 	for _, name := range streams {
-		inspection.found("the server cannot read a stream", "stream", name)
+		inspection.found("nats-server cannot read the stream", "stream", name)
 		if err := inspection.setAsideStream(name); err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ func (s *Server) newReaders() ([]*server.Account, error) {
 	}
 	for _, h := range handedOver {
 		if err := h.set(); err != nil {
-			return nil, fmt.Errorf("set up the listener of the journal: %s: %w", h.subject, err)
+			return nil, fmt.Errorf("set up journal.listen: %s: %w", h.subject, err)
 		}
 	}
 	if s.config.Events != "" {
@@ -75,7 +75,7 @@ func (s *Server) newReaders() ([]*server.Account, error) {
 			err = readers.AddStreamImport(own, s.config.Events, "")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("set up the listener of the journal: %s: %w", s.config.Events, err)
+			return nil, fmt.Errorf("set up journal.listen: %s: %w", s.config.Events, err)
 		}
 	}
 	s.readers, s.requests = readers, requests
@@ -113,7 +113,7 @@ func (s *Server) enableJournal(srv *server.Server) error {
 		return nil
 	}
 	if err := srv.GlobalAccount().EnableJetStream(nil, nil); err != nil {
-		return fmt.Errorf("turn on JetStream: %w", err)
+		return fmt.Errorf("enable JetStream for readers: %w", err)
 	}
 	return nil
 }
@@ -128,13 +128,13 @@ func (s *Server) dropReaders(ctx context.Context) error {
 	defer cancel()
 	js, err := jetstream.New(s.conn)
 	if err != nil {
-		return fmt.Errorf("remove the consumers of readers: %w", err)
+		return fmt.Errorf("remove consumers of earlier readers: %w", err)
 	}
 	removed := 0
 	for _, name := range streams {
 		stream, err := js.Stream(ctx, name)
 		if err != nil {
-			return fmt.Errorf("remove the consumers of readers: %w", err)
+			return fmt.Errorf("remove consumers of earlier readers: %w", err)
 		}
 		var left []string
 		all := stream.ListConsumers(ctx)
@@ -144,17 +144,17 @@ func (s *Server) dropReaders(ctx context.Context) error {
 			}
 		}
 		if err := all.Err(); err != nil {
-			return fmt.Errorf("remove the consumers of readers: %w", err)
+			return fmt.Errorf("remove consumers of earlier readers: %w", err)
 		}
 		for _, consumer := range left {
 			if err := stream.DeleteConsumer(ctx, consumer); err != nil {
-				return fmt.Errorf("remove the consumer %s of a reader: %w", consumer, err)
+				return fmt.Errorf("remove consumer %s of an earlier reader: %w", consumer, err)
 			}
 			removed++
 		}
 	}
 	if removed > 0 {
-		s.logger.Info("consumers of earlier readers removed", "consumers", removed)
+		s.logger.Info("consumers of earlier readers removed", "count", removed)
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func TestReaderWritesThroughServer(t *testing.T) {
 				var got struct {
 					Error *jetstream.APIError `json:"error"`
 				}
-				if err := json.Unmarshal(answer.Data, &got); err != nil || got.Error == nil || !strings.Contains(got.Error.Description, "pull consumers only") {
+				if err := json.Unmarshal(answer.Data, &got); err != nil || got.Error == nil || !strings.Contains(got.Error.Description, "only pull consumers") {
 					t.Errorf("%s to %s: %s", name, deliver, answer.Data)
 				}
 			}
@@ -165,12 +165,12 @@ func TestReaderLeavesConsumersAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if refused := strings.Contains(string(answer.Data), "informd's own"); refused != own {
+			if refused := strings.Contains(string(answer.Data), "belongs to informd"); refused != own {
 				t.Errorf("%s, %s: %s", whose, subject, answer.Data)
 			}
 		}
 		err := js(t, reader).DeleteConsumer(timeout(t), stream, name)
-		if refused := err != nil && strings.Contains(err.Error(), "informd's own"); refused != own || !own && err != nil {
+		if refused := err != nil && strings.Contains(err.Error(), "belongs to informd"); refused != own || !own && err != nil {
 			t.Errorf("%s, deleted: %v", whose, err)
 		}
 		if c, err := js(t, s.Conn()).Consumer(timeout(t), stream, name); own && (err != nil || c.CachedInfo().Config.FilterSubject != "") {
@@ -189,7 +189,7 @@ func TestReaderNamesConsumer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(answer.Data), "no name") {
+		if !strings.Contains(string(answer.Data), "name is invalid") {
 			t.Errorf("%s: %s", name, answer.Data)
 		}
 	}

@@ -116,13 +116,13 @@ func (i *inspection) judge(stream string, gone *removed, indexes []uint32) (went
 	slices.Sort(gone.files)
 	if !gone.complete() || len(indexes) == 0 {
 		for _, file := range gone.files {
-			i.found(blockMissing, "stream", stream, "file", file)
+			i.found(blockMissing, "stream", stream, "path", file)
 			if err := i.rescue(stream, file); err != nil {
 				return false, err
 			}
 		}
 		return false, nil
 	}
-	i.logger.Info("blocks of the journal went just before the last end, and nothing is missing with them", "dir", i.dir, "stream", stream, "files", gone.files)
+	i.logger.Info("journal blocks removed before the restart; no event is missing", "dir", i.dir, "stream", stream, "count", len(gone.files))
 	return true, nil
 }

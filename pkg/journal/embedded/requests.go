@@ -32,9 +32,9 @@ const (
 )
 
 var (
-	errTooLarge = fmt.Errorf("a request of a reader of informd's journal has at most %d KiB", maxRequest>>10)
-	errSlow     = fmt.Errorf("the journal's server has not answered for %s; try again", gateTimeout)
-	errNoAnswer = errors.New("the journal's server has not answered")
+	errTooLarge = fmt.Errorf("informd's journal allows requests of at most %d KiB", maxRequest>>10)
+	errSlow     = fmt.Errorf("the journal server did not answer within %s; try again", gateTimeout)
+	errNoAnswer = errors.New("the journal server did not answer")
 	// errBatch refuses direct gets with many messages for one request.
 	errBatch = errors.New("a direct get from informd's journal returns one message: batch, max_bytes and multi_last are not allowed")
 	// errLargeAnswer is for answers of the server that no client could send.
@@ -63,7 +63,7 @@ func (g *gate) receive(m *nats.Msg) {
 		default: // the client's next overflow reports it again
 		}
 	case full:
-		g.log.tooMany("requests dropped: too many clients have waiting requests")
+		g.log.tooMany("requests dropped: too many clients have pending requests")
 	}
 }
 
@@ -158,7 +158,7 @@ func (g *gate) handOn(subject string, body []byte, wait time.Duration) ([]byte, 
 	case err != nil:
 		return nil, err
 	case len(m.Data) == 0 && m.Header.Get("Status") == "503":
-		return nil, fmt.Errorf("hand on the request: %w", nats.ErrNoResponders)
+		return nil, fmt.Errorf("forward the request: %w", nats.ErrNoResponders)
 	default:
 		return m.Data, nil
 	}
@@ -170,12 +170,12 @@ func (g *gate) exchange(subject string, body []byte, wait time.Duration) (*nats.
 	inbox, answers := nats.NewInbox(), make(chan *nats.Msg, 1)
 	sub, err := g.own.ChanSubscribe(inbox, answers)
 	if err != nil {
-		return nil, fmt.Errorf("hand on the request: %w", err)
+		return nil, fmt.Errorf("forward the request: %w", err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // a closed connection has none
 	before := g.own.Stats().Reconnects
 	if err := g.own.PublishRequest(subject, inbox, body); err != nil {
-		return nil, fmt.Errorf("hand on the request: %w", err)
+		return nil, fmt.Errorf("forward the request: %w", err)
 	}
 	end := time.NewTimer(wait)
 	defer end.Stop()

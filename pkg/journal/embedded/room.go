@@ -24,8 +24,8 @@ func (s *Server) measure() error {
 	s.limits = limits
 	s.mu.Unlock()
 	if limits.journal < s.config.MaxBytes {
-		s.logger.Warn("the disk has less room than journal.maxBytes", "dir", s.config.Dir,
-			"max_bytes", s.config.MaxBytes, "room_bytes", limits.journal, "free_bytes", disk.free, "reserve_bytes", s.reserve(disk))
+		s.logger.Warn("free disk space is below journal.maxBytes; limit lowered", "dir", s.config.Dir,
+			"max_bytes", s.config.MaxBytes, "limit_bytes", limits.journal, "free_bytes", disk.free, "reserve_bytes", s.reserve(disk))
 	}
 	return nil
 }
@@ -72,13 +72,13 @@ func (s *Server) resize(running *server.Server, d disk) error {
 			return err
 		}
 		if err := running.ReloadOptions(o); err != nil {
-			return fmt.Errorf("the disk has more room, and the server does not take the higher limit: %w", err)
+			return fmt.Errorf("raise the journal limit to the free disk space: %w", err)
 		}
 	}
 	s.mu.Lock()
 	s.limits = room
 	s.mu.Unlock()
-	s.logger.Info("the room for the journal has changed with the free space of its disk", "dir", s.config.Dir,
-		"max_bytes", s.config.MaxBytes, "room_bytes", room.journal, "before_bytes", before.journal, "free_bytes", d.free)
+	s.logger.Info("journal limit changed with free disk space", "dir", s.config.Dir,
+		"max_bytes", s.config.MaxBytes, "limit_bytes", room.journal, "before_bytes", before.journal, "free_bytes", d.free)
 	return nil
 }

@@ -22,7 +22,7 @@ func (s *Server) scrub(ctx context.Context) {
 	defer ticker.Stop()
 	streams, err := s.store.all()
 	if err != nil {
-		s.logger.Warn("the journal's blocks cannot be verified", "err", err)
+		s.logger.Warn("journal blocks not verified; retrying later", "dir", s.config.Dir, "err", err)
 		return
 	}
 	for name, files := range streams {
@@ -48,15 +48,15 @@ func (s *Server) scrubBlock(reader *blockReader, index uint32, last bool) {
 	case errors.Is(err, fs.ErrNotExist):
 		return // all its messages were removed
 	case err != nil:
-		s.logger.Warn("a block of the journal cannot be verified", "stream", reader.stream, "file", blockName(index), "err", err)
+		s.logger.Warn("journal block not verified; retrying later", "stream", reader.stream, "path", blockName(index), "err", err)
 		return
 	case report.bad == 0, report.torn && last:
 		return
 	}
-	text := fmt.Sprintf("a block of messages is damaged (stream %s) (file %s)", reader.stream, blockName(index))
-	s.logger.Error("the journal's store is damaged; restart informd to have it repaired", "dir", s.config.Dir, "damage", text)
+	text := fmt.Sprintf("message block damaged (stream %s) (path %s)", reader.stream, blockName(index))
+	s.logger.Error("journal damaged; restart informd to repair it", "dir", s.config.Dir, "reason", text)
 	s.addDamage(text)
 	if err := s.record(false); err != nil {
-		s.logger.Warn("damage of the journal could not be recorded", "err", err)
+		s.logger.Warn("journal damage not recorded", "dir", s.config.Dir, "err", err)
 	}
 }

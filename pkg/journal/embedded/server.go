@@ -50,12 +50,12 @@ type Server struct {
 	damage  []string
 }
 
-// Start locks the directory, looks for damage, starts the server and waits until
-// it serves. That takes 0.1 s for 100,000 messages after a clean stop, and some
-// seconds per gigabyte after a crash. A ctx that ends makes it fail.
+// Start locks the directory, checks the files for damage, starts the server and waits until
+// it serves. That takes 0.1 s for 100,000 messages after a clean stop, and some seconds per
+// gigabyte after a crash. It fails if ctx ends.
 //
-// It fails if the directory cannot be written or is in use; damage is no failure.
-// The caller closes the server, and nobody else the connection.
+// It fails if the directory is not writable or in use; damage is no failure. The caller must
+// close the server, and must not close the connection.
 func Start(ctx context.Context, c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -130,12 +130,11 @@ func (s *Server) open(ctx context.Context) error {
 	return nil
 }
 
-// Conn is the connection inside of the process, with all rights. It is one and
-// the same for as long as the Server lives, reconnects by itself when the server
-// was started anew, and belongs to the Server: do not close it.
+// Conn is the in-process connection with all rights. It stays the same until [Server.Close],
+// and reconnects when the server restarts. The Server owns it: do not close it.
 func (s *Server) Conn() *nats.Conn { return s.conn }
 
-// URL is where NATS clients can connect, "" if there is no listener.
+// URL is the address for NATS clients, "" without a listener.
 func (s *Server) URL() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,51 +144,48 @@ func (s *Server) URL() string {
 	return s.running.ClientURL()
 }
 
-// MaxBytes is how large the journal's stream may become, in bytes:
-// [Config.MaxBytes], or less if the disk has less room. The server refuses a stream
-// with a larger limit. It follows the free space: ask again every few seconds, and
-// set the stream's limit to it. It may be less than what is stored.
+// MaxBytes is the current limit of the journal's stream, in bytes: [Config.MaxBytes], or less
+// if the disk has less free space. The server refuses a stream with a larger limit. It
+// follows the free space: call it every few seconds, and set the stream's limit to the
+// result. It may be less than the stored bytes.
 func (s *Server) MaxBytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.limits.journal
 }
 
-// State says whether the server can be relied upon now, and if not, why, in words
-// for a person.
+// State reports whether the server works, and if not, the reason for people.
 func (s *Server) State() (ok bool, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reason == "", s.reason
 }
 
-// Stuck reports whether the server has not answered for a minute and only a new process
-// helps: it is caught in itself, and could not be stopped either.
+// Stuck reports whether the server has not answered for a minute and cannot be stopped. Only
+// a new process helps.
 func (s *Server) Stuck() bool { return s.stuck.Load() }
 
 // Removed reports whether the directory was removed or replaced. Only a new process helps.
 func (s *Server) Removed() bool { return s.removed.Load() }
 
-// Damaged reports whether the log may lack messages that were acknowledged. It
-// stays so over restarts until [Server.MadeGood] was called. After a clean stop
-// the files' contents are compared in the background, so that it can turn true
-// later.
+// Damaged reports whether the log may lack acknowledged messages, across restarts until
+// [Server.MadeGood] is called. After a clean stop the contents of the files are checked in the
+// background, so the result can change to true later.
 func (s *Server) Damaged() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.damage) > 0
 }
 
-// Damage is what was found, one line each.
+// Damage lists the damage, one line each.
 func (s *Server) Damage() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.damage)
 }
 
-// MadeGood forgets the damage found so far. Call it when nothing that is kept
-// relies on the lost messages any more: the marks up to which the targets were
-// complete are gone, or every target was compared with the cluster.
+// MadeGood clears the damage. Call it when no state depends on the lost messages any more:
+// the checkpoints of the targets are deleted, or every target was reconciled.
 func (s *Server) MadeGood() error {
 	s.mu.Lock()
 	s.damage = nil
@@ -197,8 +193,8 @@ func (s *Server) MadeGood() error {
 	return s.record(false)
 }
 
-// Close stops the guard and the server, waits for both, and gives the directory
-// up. What was acknowledged is stored. Calling it again returns the same error.
+// Close stops the guard and the server, waits for both, and releases the directory.
+// Acknowledged messages are stored. A second call returns the same error.
 func (s *Server) Close() error { return s.close() }
 
 func (s *Server) shutDown() error {

@@ -14,7 +14,7 @@ import (
 
 // errBehind marks an event that was not sent because the one before it of the same
 // object was not acknowledged.
-var errBehind = errors.New("the event before it of the same object is not in the journal yet")
+var errBehind = errors.New("the previous event of the same object is not in the journal yet")
 
 // Append implements [journal.Journal]. It tries for as long as it takes: the only
 // errors are those of ctx and of the fence, [journal.ErrClosed], [ErrFenced] and

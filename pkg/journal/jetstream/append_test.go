@@ -287,7 +287,7 @@ func TestFull(t *testing.T) {
 	if err := <-done; err != nil || blocked == 0 {
 		t.Errorf("Append = %v after it was blocked %d times", err, blocked)
 	}
-	for _, line := range []string{"journal is full", "journal works again"} {
+	for _, line := range []string{"journal full", "journal recovered"} {
 		if got := strings.Count(log.String(), line); got == 0 || got > blocked {
 			t.Errorf("%q was logged %d times, the journal was full %d times", line, got, blocked)
 		}

@@ -23,10 +23,9 @@ type await struct {
 	subjects []uint64 // hashes, 0 for what takes no place in an object's history
 }
 
-// Await implements [journal.Awaiter]. What counts is what the cursors have committed
-// for good, so that nothing is missing either after a crash. History takes half of an
-// object's places at most: the others are for what happens meanwhile, which does not
-// wait.
+// Await implements [journal.Awaiter]. It counts durable commits only, so that nothing is
+// missing after a crash. Recovered history takes half of an object's places at most; the
+// others are for live events, which do not wait.
 func (j *Journal) Await(ctx context.Context, events []event.Event) (n int, err error) {
 	if err := j.usable(ctx); err != nil {
 		return 0, err
@@ -59,7 +58,7 @@ func (a *await) wait(ctx context.Context) (int, error) {
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 				a.journal.overtaken.Add(1)
-				a.journal.logger.Warn("history has waited for sinks for too long and goes on: they may miss some of it", slog.Any("sinks", names(inTheWay)))
+				a.journal.logger.Warn("history no longer waits for slow sinks; they may get a gap", slog.Any("sinks", names(inTheWay)))
 			}
 			return 0, ctx.Err()
 		}
@@ -111,7 +110,7 @@ func (a *await) standsStill(c *cursor, passed uint64) bool {
 	still, news := c.standsStill(passed, a.journal.standstill)
 	if news {
 		a.journal.overtaken.Add(1)
-		a.journal.logger.Warn("sink has taken nothing for a while; the changes of the last break are announced without waiting for it. If it misses some, it gets a gap event", slog.String("sink", c.name))
+		a.journal.logger.Warn("history no longer waits for a stalled sink; it may get a gap", slog.String("sink", c.name))
 	}
 	return still
 }

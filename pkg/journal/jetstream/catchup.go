@@ -148,8 +148,8 @@ func (s *catchup) gap(from, passed, goal, opened uint64) (journal.Entry, bool) {
 	}
 	count := missing - s.declared
 	s.declared = missing
-	s.cursor.journal.logger.Warn("events were removed before a sink had read them: it gets a gap event; raise journal.historyPerObject or journal.maxBytes if it must not be so far behind",
-		"sink", s.cursor.name, "events", count)
+	s.cursor.journal.logger.Warn("history removed before the sink read it; sending a gap",
+		"sink", s.cursor.name, "count", count, "next", "raise journal.historyPerObject or journal.maxBytes, or make the sink faster")
 	return s.cursor.trimmed(from, to, count), true
 }
 

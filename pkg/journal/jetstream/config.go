@@ -38,20 +38,20 @@ type Config struct {
 	Compression bool
 	// TombstoneTTL is how long the last message of a deleted object stays.
 	TombstoneTTL time.Duration
-	// ScanInterval is how often the janitor looks through all objects; 0 is ten
+	// ScanInterval is the time between two scans of all objects by the janitor; 0 is ten
 	// minutes.
 	ScanInterval time.Duration
-	// Own says that the server is informd's own, so that the limits of streams that
-	// are there follow the config. In anybody else's server nothing is changed.
+	// Own says that the server is informd's own, so that the limits of existing streams follow
+	// the config. On other servers existing streams stay unchanged.
 	Own bool
-	// Room, which goes with Own, is asked every few seconds how large the stream may
-	// be now, in bytes, and the stream's limit follows: beside what it holds, which
-	// is never given up. Nil leaves it at MaxBytes.
+	// Room (only with Own) returns the current limit of the stream, in bytes. The journal calls
+	// it every few seconds and sets the limit, never below the stored bytes. If it is nil, the
+	// limit is MaxBytes.
 	Room func() int64
-	// Distrust says that the log is known to be damaged: no mark counts any more.
+	// Distrust says that the log is known to be damaged: every checkpoint is void.
 	Distrust bool
-	// Fence is asked before everything that is published and before every Read.
-	// An error, such as a lost leadership, ends the call with it. Nil allows all.
+	// Fence is called before every publish and every Read, which fail with its error, such as a
+	// lost lease. Nil allows all.
 	Fence func() error
 	// Replaces is the closed journal that the new one continues in the same process,
 	// after [Journal.Failed]. The new one inherits what it can: see inherit.go.
@@ -59,19 +59,19 @@ type Config struct {
 	// Existed says that an earlier process had this journal. If the stream of events is
 	// missing then, it was deleted, and [Journal.Restore] reports the loss.
 	Existed bool
-	// Report takes the error of a call that fails at the moment, nil when the call
-	// succeeds again. It must not block. Optional.
+	// Report takes the error of a failing call, and nil when the call succeeds again. It must
+	// not block. Optional.
 	Report func(call string, err error)
-	// Unstorable takes an event that the stream never takes, with the reason. When it
-	// returns nil the event counts as appended, although it is not in the log; after an
-	// error it is called again. It may block until ctx ends. Nil: such events are counted and
+	// Unstorable takes an event that the stream never stores, with the reason. If it returns
+	// nil, the event counts as appended, although it is not in the log; after an error it is
+	// called again. It may block until ctx ends. If it is nil, such events are counted and
 	// logged only.
 	Unstorable func(ctx context.Context, e *event.Event, reason error) error
-	// Watched says whether what an event is about, an object or a target, is watched:
-	// states of anything else are not read for a sink. It is called concurrently, with
-	// events without Data. Nil: everything is.
+	// Watched reports whether the object or target of an event is watched. The journal reads no
+	// states of others for a sink. Calls are concurrent, with events without Data. Nil means
+	// that all are watched.
 	Watched func(e *event.Event) bool
-	// Logger takes what operators should know. Required.
+	// Logger takes messages for operators. Required.
 	Logger *slog.Logger
 }
 
@@ -95,7 +95,7 @@ const (
 
 func (c *Config) check() error {
 	if c.Conn == nil || c.Logger == nil {
-		return errors.New("a connection and a logger are needed")
+		return errors.New("a connection and a logger are required")
 	}
 	if err := event.ValidatePrefix(c.SubjectPrefix); err != nil {
 		return fmt.Errorf("journal.subjectPrefix: %w", err)
@@ -104,10 +104,10 @@ func (c *Config) check() error {
 		return fmt.Errorf("journal.stream %q: a stream's name has no dots, wildcards, slashes or white space and is not empty", c.Stream)
 	}
 	if c.HistoryPerObject < 1 {
-		return fmt.Errorf("journal.historyPerObject is %d, it must be at least 1: the last event of every object is its state", c.HistoryPerObject)
+		return fmt.Errorf("journal.historyPerObject is %d: it must be at least 1, because the last event of an object is its state", c.HistoryPerObject)
 	}
 	if c.MaxBytes < 0 {
-		return fmt.Errorf("journal.maxBytes is %d, it must not be negative", c.MaxBytes)
+		return fmt.Errorf("journal.maxBytes is %d: it must not be negative", c.MaxBytes)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ type cursor struct {
 	// While record.Jumped is set: where the copies of what was jumped over are
 	// through at the latest, and the ends behind Jumped that were returned.
 	jumpedUntil uint64
-	seen        map[uint64]struct{}
+	seen        returned
 	// dropped are the messages that were left out last, one after the other.
 	dropped struct{ from, to uint64 }
 	stands  stand
@@ -69,7 +69,7 @@ func (j *Journal) Open(name string, start journal.Start) (journal.Cursor, error)
 	}
 	if _, ok := j.cursors[name]; ok {
 		j.mu.Unlock()
-		return nil, fmt.Errorf("open cursor %q: it is open already", name)
+		return nil, fmt.Errorf("open cursor %q: it is already open", name)
 	}
 	j.cursors[name] = c // with position 0: until it is known, the janitor waits
 	j.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *cursor) begin(ctx context.Context, start journal.Start) error {
 	now := j.here()
 	switch {
 	case found && !p.holds(now):
-		return final(fmt.Errorf("%w: the sink was at %d of %d", ErrLost, p.Last, now.Last))
+		return final(fmt.Errorf("%w: the cursor of the sink is %d, and the journal ends at %d", ErrLost, p.Last, now.Last))
 	case !found && start == journal.FromNow:
 		p = position{place: now}
 	case !found:
@@ -112,7 +112,7 @@ func (c *cursor) begin(ctx context.Context, start journal.Start) error {
 	open.Left = time.Time{}
 	c.mu.Lock()
 	c.record, c.next = open, p.Last+1
-	c.jumpedUntil = now.Last
+	c.jumpedUntil, c.seen = now.Last, returnedFrom(p.Returned)
 	if found {
 		c.saved = p
 	}
@@ -382,7 +382,7 @@ func (c *cursor) finish(ctx context.Context) {
 			err = c.save(ctx) // an attempt is short
 		}
 		if err != nil {
-			j.logger.Warn("position of a sink could not be saved: it gets its last events again", "sink", c.name, "err", err)
+			j.logger.Warn("cursor not saved; the sink gets recent events again", "sink", c.name, "err", err)
 		}
 	}
 	select {

@@ -1,31 +1,29 @@
-// Package jetstream keeps the journal in JetStream: in the server that informd
-// embeds (package embedded) or in the user's own, over a connection that the
-// caller makes.
+// Package jetstream keeps the journal in JetStream: in the server that informd embeds
+// (package embedded) or in the user's server, over a connection that the caller opens.
 //
-// # What is where
+// # Streams
 //
-// The stream of events is the ledger. Every object has a subject of its own
-// ([event.Event.NATSSubject]), so that the last message of a subject is what was
-// last announced of the object, and the oldest of its messages go when there are
-// more than Config.HistoryPerObject. Two things go with it: the stream
-// <Stream>_STATE, which holds the marks of targets, the positions of sinks and
-// the identity of the cluster, one subject each; and, once needed, the bucket
-// <Stream>_OBJECTS with the bodies that are too large for a message.
+// The stream of events is the ledger. Every object has a separate subject
+// ([event.Event.NATSSubject]), so that the last message of a subject is the last event of
+// the object. The server removes the oldest messages of a subject beyond
+// Config.HistoryPerObject. Two more stores belong to it: the stream <Stream>_STATE with the
+// checkpoints of targets, the cursors of sinks and the identity of the cluster, one subject
+// each; and, when needed, the bucket <Stream>_OBJECTS with bodies that are too large for a
+// message.
 //
 // # Writing
 //
-// An event is published on the condition that the last message of its subject is
-// the one we know. That makes a resend after a lost acknowledgement harmless, and
-// exposes another writer ([ErrFenced]) and a log that lost what it had
-// acknowledged ([ErrLost]). The events of one object must be appended by one
-// goroutine at a time. Marks and positions are written on the same condition.
+// An event is published on the condition that the last message of its subject is the known
+// one. So a repeated message after a lost acknowledgement is harmless, and the journal detects
+// another writer ([ErrFenced]) and a log that has lost acknowledged events ([ErrLost]). One
+// goroutine at a time must append the events of one object. Checkpoints and cursors are
+// written on the same condition.
 //
 // # Reading
 //
-// The newest events are shared in memory; a cursor that is behind reads the
-// stream, without acknowledgements on the server: its position is informd's own.
-// What the history limit, or a stream that is short of space (share.go), removed before a
-// cursor came to it is counted and declared by a gap event (Target "*", reason "trimmed") ahead of what follows. The
-// ends of objects among that follow all the same, as copies under
-// <prefix>.<cluster>._informd.ended.<id>.
+// Cursors share the newest events in memory. A cursor that is behind reads the stream without
+// acknowledgements on the server: informd keeps its position. A gap event (Target "*", reason
+// "trimmed") counts the events that the history limit or a stream short of space (share.go)
+// removed before the cursor read them, and precedes the next event. Deletions among them
+// follow as copies under <prefix>.<cluster>._informd.ended.<id>.
 package jetstream

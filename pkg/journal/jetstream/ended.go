@@ -20,10 +20,10 @@ import (
 // a cursor that is far behind has read it. So a copy of the end goes into the log,
 // under a subject of its own, directly before the new object begins, unless every
 // open cursor has passed the end already, and every sink that may come back (absent.go).
-// A cursor leaves the copy out but where it has jumped over the original, as far as it
-// knows: one that is opened anew while it is behind does not know what it had read, so
-// that a deletion may come twice, with the same id. The janitor removes the copy once
-// all have passed it.
+// A cursor leaves the copy out, unless it has jumped over the original. While it reads
+// behind such a jump, its record names the deletions that the sink has committed, so that
+// a restart leaves out their copies, too: see maxReturned. The janitor removes the copy
+// once all cursors have passed it.
 
 // headerCopyOf marks the copy of the end of an object; it has the sequence of the
 // original.
@@ -142,7 +142,7 @@ func (c *cursor) detach(seq uint64) {
 // called with the lock held.
 func (c *cursor) landed() {
 	if c.record.Jumped != 0 && c.record.Last >= c.jumpedUntil {
-		c.record.Jumped, c.jumpedUntil, c.seen = 0, 0, nil
+		c.record.Jumped, c.record.Returned, c.jumpedUntil, c.seen = 0, "", 0, nil
 	}
 }
 
@@ -187,9 +187,9 @@ func (c *cursor) admitLocked(seq uint64, op event.Op, copyOf uint64) bool {
 	}
 	if op.Ends() && c.record.Jumped != 0 {
 		if c.seen == nil || len(c.seen) >= maxSeen {
-			c.seen = map[uint64]struct{}{}
+			c.seen = returned{}
 		}
-		c.seen[original] = struct{}{}
+		c.seen[original] = seq
 	}
 	return true
 }

@@ -114,6 +114,41 @@ func TestCopyBehindWhatWasRead(t *testing.T) {
 	until(t, "the copy is gone", func() bool { return messages(t, h) == 7 })
 }
 
+// TestCopyBehindWhatWasCommitted kills informd after a sink has committed a deletion behind
+// a jump and before it has passed the copy, which is there for another sink: the deletion
+// does not come again.
+func TestCopyBehindWhatWasCommitted(t *testing.T) {
+	h := newHost(t)
+	j := h.open(history(4))
+	var now clock
+	a, b := &object{name: "a"}, &object{name: "b"}
+	mustOpen(t, j, "bus", journal.FromNow)
+	mustOpen(t, j, "slow", journal.FromNow)
+	mustAppend(t, j, b.event(&now, event.Added))
+	for range 5 {
+		mustAppend(t, j, b.event(&now, event.Modified)) // two of six are trimmed
+	}
+	mustAppend(t, j, a.event(&now, event.Added), a.event(&now, event.Deleted), b.event(&now, event.Modified))
+	mustClose(t, j)
+	j = h.open(history(4), scanning)
+	bus := mustOpen(t, j, "bus", journal.FromNow)
+	mustOpen(t, j, "slow", journal.FromNow)
+	if got := show(read(t, bus, 7)); !strings.Contains(got, "8 deleted a-7:deleted") {
+		t.Fatalf("entries:\n%s", got)
+	}
+	mustCommit(t, bus, 8)
+	until(t, "the position is saved", func() bool { return savedPosition(t, h, "bus") == 8 })
+	if _, err := j.Restore(t.Context(), "core/configmaps", func(event.Event) {}); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, j, a.event(&now, event.Added)) // behind the copy, 10
+	mustClose(t, bus)
+	bus = mustOpen(t, j, "bus", journal.FromNow)
+	if got := show(read(t, bus, 2)); got != describe("9 modified b-1:9", fmt.Sprintf("11 added %s:10", a.uid)) {
+		t.Errorf("after the restart:\n%s", got)
+	}
+}
+
 // TestCopyAtTheEnd: a copy behind which nothing comes, as informd died over it,
 // leaves no sink behind.
 func TestCopyAtTheEnd(t *testing.T) {

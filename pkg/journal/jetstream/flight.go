@@ -69,14 +69,14 @@ func (j *Journal) launch(ctx context.Context, f *flight) error {
 // nobody waits for any more.
 func (j *Journal) landed(f *flight, ack js.PubAck) {
 	if ack.Stream != j.config.Stream {
-		f.outcome <- fmt.Errorf("stream %s took the event instead of %s", ack.Stream, j.config.Stream)
+		f.outcome <- fmt.Errorf("stream %s stored the event instead of stream %s", ack.Stream, j.config.Stream)
 		return
 	}
 	if f.copyOf == 0 {
 		j.heads.add(f.subject, head{seq: ack.Sequence, id: f.id, ends: f.event.Op.Ends()})
 	}
 	if !j.tail.push(ack.Sequence, f.event, f.copyOf) {
-		j.lose(fmt.Errorf("%w: it counts from %d again and was at %d", ErrLost, ack.Sequence, j.tail.end()))
+		j.lose(fmt.Errorf("%w: its sequence is %d, and was %d", ErrLost, ack.Sequence, j.tail.end()))
 	}
 	if f.event.Op.Ends() {
 		j.janitor.note(tombstone{subject: f.message.Subject, seq: ack.Sequence, copied: f.copyOf != 0})

@@ -62,7 +62,7 @@ func (j *Journal) nextSequence(ctx context.Context, s scan, from uint64) (uint64
 		}
 		m, err := j.getMessage(ctx, s.stream.CachedInfo().Config.Name, question)
 		if err != nil {
-			return 0, fmt.Errorf("get the first message of %s from %d on: %w", filter, from, err)
+			return 0, fmt.Errorf("get the first message of %s since sequence %d: %w", filter, from, err)
 		}
 		if m.seq != 0 && (first == 0 || m.seq < first) {
 			first = m.seq
@@ -78,7 +78,7 @@ func (j *Journal) nothingFrom(ctx context.Context, s scan, from uint64) error {
 	s.policy, s.from = js.DeliverByStartSequencePolicy, from
 	n, err := j.count(ctx, s)
 	if err == nil && n > 0 {
-		err = fmt.Errorf("the server counts %d messages from %d on and finds none", n, from)
+		err = fmt.Errorf("the server counts %d messages since sequence %d, and finds none", n, from)
 	}
 	return err
 }
@@ -92,7 +92,7 @@ func (j *Journal) reaches(ctx context.Context, seq, last uint64) error {
 	}
 	end, err := j.last(ctx)
 	if err == nil && end < seq {
-		err = fmt.Errorf("stream %s ends at %d and did at %d", j.config.Stream, end, seq)
+		err = fmt.Errorf("stream %s ends at sequence %d, and ended at %d before", j.config.Stream, end, seq)
 	}
 	return err
 }
@@ -124,7 +124,7 @@ func (j *Journal) getMessage(ctx context.Context, stream string, question []byte
 	case answer.Error != nil:
 		return message{}, answer.Error
 	case answer.Message == nil:
-		return message{}, errors.New("empty answer")
+		return message{}, errors.New("the answer is empty")
 	}
 	m := message{Msg: &nats.Msg{Subject: answer.Message.Subject, Data: answer.Message.Data}, seq: answer.Message.Seq, time: answer.Message.Time}
 	if len(answer.Message.Header) > 0 {

@@ -54,7 +54,7 @@ func (j *Journal) Owned(ctx context.Context) error {
 	case err != nil:
 		return err
 	case writer != "" && writer != j.records.writer:
-		return fmt.Errorf("%w: it has written the record %s", ErrFenced, m.Subject)
+		return fmt.Errorf("%w: it wrote record %s", ErrFenced, m.Subject)
 	case writer == "" || errors.Is(j.loss(), ErrMissing):
 		return j.ownsEvents(ctx)
 	}
@@ -72,7 +72,7 @@ func (j *Journal) ownsEvents(ctx context.Context) error {
 		return err
 	}
 	if creator := info.Config.Metadata[metaCreator]; creator != "" && creator != j.records.writer {
-		return fmt.Errorf("%w: it has created stream %s again", ErrFenced, j.config.Stream)
+		return fmt.Errorf("%w: it created stream %s again", ErrFenced, j.config.Stream)
 	}
 	return nil
 }

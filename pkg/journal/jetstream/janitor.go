@@ -92,7 +92,7 @@ func (n *janitor) run(ctx context.Context) {
 			err = errors.Join(n.sweepAll(ctx), n.sweepObjects(ctx, objectGrace))
 		}
 		if err != nil && ctx.Err() == nil {
-			n.journal.logger.Warn("janitor could not remove what deleted objects left, it comes back later", slog.Any("err", err))
+			n.journal.logger.Warn("records of deleted objects not removed; retrying later", slog.Any("err", err))
 		}
 	}
 }

@@ -76,9 +76,8 @@ type Journal struct {
 }
 
 // Open opens the journal: it creates the streams that are missing and refuses those
-// that cannot be the journal ([RefusedError]). Records that count on lost events
-// are reset. It tries until it works or ctx ends, but for what trying again does
-// not mend.
+// that cannot be the journal ([RefusedError]). It resets the records that count on lost
+// events. It retries until ctx ends, except after errors that a retry cannot resolve.
 func Open(ctx context.Context, c Config) (*Journal, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
@@ -152,7 +151,7 @@ func (j *Journal) locate(ctx context.Context) error {
 		}
 	}
 	if limit := j.limit(); limit < minMessage {
-		return final(fmt.Errorf("the server takes messages of at most %d bytes, informd needs %d: raise max_payload in its configuration", limit, minMessage))
+		return final(fmt.Errorf("the NATS server accepts messages of at most %d bytes, and informd needs %d: raise max_payload in the server's configuration", limit, minMessage))
 	}
 	info, err := j.stream.Info(ctx)
 	if err != nil {
@@ -191,8 +190,7 @@ func (j *Journal) locateRest(ctx context.Context) error {
 	return err
 }
 
-// Stats implements [journal.Journal]. What the stream holds is as of a few seconds
-// ago.
+// Stats implements [journal.Journal]. The content of the stream is a few seconds old.
 func (j *Journal) Stats() journal.Stats {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -228,7 +226,7 @@ func (j *Journal) Close() error {
 	case <-ended:
 		return nil
 	case <-timer.C:
-		return errors.New("close journal: the connection blocks; it ends when the connection is closed")
+		return errors.New("close journal: the NATS connection blocks until it is closed")
 	}
 }
 
@@ -250,27 +248,25 @@ func (j *Journal) allowed() error {
 
 // lose makes all later calls fail: what the server says does not fit what it said.
 func (j *Journal) lose(err error) {
-	if j.stop(err) {
-		j.lost.Add(1)
-	}
+	j.stop(err, 1)
 }
 
-// stop makes all later calls fail, and the reads under way. It returns false if it
-// was called before.
-func (j *Journal) stop(err error) bool {
+// stop makes all later calls fail, and the reads under way. It adds lost to
+// [journal.Stats.Lost] before it closes [Journal.Failed], whose readers take the counts.
+func (j *Journal) stop(err error, lost uint64) {
 	j.mu.Lock()
 	if j.failure != nil {
 		j.mu.Unlock()
-		return false
+		return
 	}
 	j.failure = err
+	j.lost.Add(lost)
 	close(j.failed)
 	j.mu.Unlock()
-	j.logger.Error("journal's stream is not what it was: appending and reading stop until it is opened anew", slog.Any("err", err))
+	j.logger.Warn("journal stream changed; reopening the journal", slog.String("stream", j.config.Stream), slog.Any("err", err))
 	for _, c := range j.openCursors() {
 		signal(c.news)
 	}
-	return true
 }
 
 // Failed is closed when all later calls fail. [Journal.Failure] says why.

@@ -8,17 +8,19 @@ import (
 )
 
 var (
-	// ErrFenced says that another process writes to the same journal: it holds
-	// something newer about an object than what was to be appended. Whoever gets
-	// it must stop writing; a restart reads back what is there.
-	ErrFenced = errors.New("another writer is at work on the journal")
-	// ErrLost says that the log lacks events that it had acknowledged: its files
-	// were damaged, or replaced by an older copy. A restart reads back what is
-	// there and reconciles the rest.
-	ErrLost = errors.New("the journal has lost events that it had acknowledged")
+	// ErrFenced says that another process writes to the same journal: the journal has a newer
+	// event of an object than the appended one. The caller must stop writing; a restart reads
+	// the journal's state.
+	ErrFenced = errors.New("another informd writes to the journal")
+	// ErrLost says that the log lacks acknowledged events: its files were damaged, or replaced
+	// by an older copy. A restart reads the journal's state and reconciles the rest.
+	ErrLost = errors.New("the journal lost acknowledged events")
 	// ErrMissing is the [ErrLost] of a stream that was deleted.
-	ErrMissing = fmt.Errorf("%w: a stream was deleted", ErrLost)
+	ErrMissing = fmt.Errorf("%w: a stream is missing", ErrLost)
 )
+
+// checkStorage is the next step where the journal lost events.
+const checkStorage = "check the storage of the NATS server: its files were damaged, deleted or restored"
 
 // verdict says how to go on after the server has refused an event because the last
 // message of its subject is not the one that was expected.
@@ -55,7 +57,7 @@ func judge(e *event.Event, last known, expected uint64) (verdict, error) {
 	case last.seq == 0 && begins:
 		return again, nil
 	case last.seq == 0:
-		return again, fmt.Errorf("%w: there is nothing of %s, which was at revision %d", ErrLost, e.Subject(), e.PrevResourceVersion)
+		return again, fmt.Errorf("%w: %s is missing, and was at revision %d", ErrLost, e.Subject(), e.PrevResourceVersion)
 	case same && !begins && last.event.ResourceVersion == e.PrevResourceVersion && epoch == lastEpoch, epoch > lastEpoch:
 		return again, nil
 	case epoch < lastEpoch, last.event.ResourceVersion > e.ResourceVersion:
@@ -65,10 +67,10 @@ func judge(e *event.Event, last known, expected uint64) (verdict, error) {
 	case same && last.event.ResourceVersion > e.PrevResourceVersion:
 		return again, fenced(e, last)
 	}
-	return again, fmt.Errorf("%w: %s is at revision %d there and was at %d",
+	return again, fmt.Errorf("%w: %s is at revision %d, and was at %d",
 		ErrLost, e.Subject(), last.event.ResourceVersion, e.PrevResourceVersion)
 }
 
 func fenced(e *event.Event, last known) error {
-	return fmt.Errorf("%w: %s has %s there, newer than %s", ErrFenced, e.Subject(), last.event.ID, e.ID)
+	return fmt.Errorf("%w: the last event of %s is %s, newer than %s", ErrFenced, e.Subject(), last.event.ID, e.ID)
 }

@@ -69,13 +69,13 @@ func (j *Journal) look(ctx context.Context) {
 	last := info.State.LastSeq
 	switch {
 	case !info.Created.Equal(j.created):
-		j.lose(fmt.Errorf("%w: stream %s was created anew", ErrLost, j.config.Stream))
+		j.lose(fmt.Errorf("%w: stream %s was created again", ErrLost, j.config.Stream))
 	case !state.Created.Equal(j.stateCreated):
 		j.lose(fmt.Errorf("%w: stream %s was created again", ErrMissing, j.config.stateStream()))
 	case last < before && info.Config.Replicas > 1 && !j.suspicious.Swap(true):
 		// A leader that has just been voted out may not know it yet.
 	case last < before:
-		j.lose(fmt.Errorf("%w: stream %s ends at %d and did at %d", ErrLost, j.config.Stream, last, before))
+		j.lose(fmt.Errorf("%w: stream %s ends at sequence %d, and ended at %d before", ErrLost, j.config.Stream, last, before))
 	case info.State.Msgs == 0 && !j.config.Own && j.heads.any() && j.tail.end() == last && j.flights.none():
 		j.lose(fmt.Errorf("%w: stream %s was purged", ErrLost, j.config.Stream))
 	case last > before && j.tail.end() == before && j.flights.none():

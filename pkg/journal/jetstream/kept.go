@@ -73,7 +73,7 @@ func (c *cursor) KeptResnapshots(ctx context.Context) (all []journal.Resnapshot,
 		gone := func(e event.Event) bool { return !c.journal.config.watched(&e) }
 		what.Begin, what.End = slices.DeleteFunc(what.Begin, gone), slices.DeleteFunc(what.End, gone)
 		if len(what.Begin) == 0 || len(what.Begin) != len(what.End) {
-			c.journal.logger.Warn("re-snapshot is dropped; its resource is not watched any more", "sink", c.name, "run", what.Run)
+			c.journal.logger.Warn("re-snapshot dropped; its resource is no longer watched", "sink", c.name, "run", what.Run)
 			continue
 		}
 		all = append(all, what)

@@ -115,7 +115,7 @@ func (l *lasts) upToDate(ctx context.Context) error {
 	if host == nil || hasAllBut(info.Cluster, host.Leader, newer) {
 		return nil
 	}
-	return fmt.Errorf("stream %s: the copy on %s is behind", l.journal.config.Stream, host.Leader)
+	return fmt.Errorf("stream %s: the replica on %s is behind", l.journal.config.Stream, host.Leader)
 }
 
 // hasAllBut reports whether the copy on a server has all messages but the newest so many,

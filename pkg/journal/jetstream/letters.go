@@ -13,9 +13,9 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
-// Letters is a box of what can never be delivered to one sink: a subject of the
-// stream <Stream>_DEADLETTERS, which is made when the first letter comes. Letters
-// stay until they are dropped. Methods may be called concurrently.
+// Letters is the dead-letter queue of one sink: a subject of the stream
+// <Stream>_DEADLETTERS, which is created with the first dead letter. Dead letters stay until
+// they are dropped. Methods may be called concurrently.
 type Letters struct {
 	journal *Journal
 	subject string
@@ -24,7 +24,7 @@ type Letters struct {
 	stream js.Stream // nil until it was found
 }
 
-// Letters returns the box of that name.
+// Letters returns the dead-letter queue of that name.
 func (j *Journal) Letters(name string) *Letters {
 	return &Letters{journal: j, subject: j.config.letterStream() + "." + event.EscapeToken(name)}
 }
@@ -35,17 +35,17 @@ func (c *Config) letterStream() string { return c.Stream + "_DEADLETTERS" }
 func (c *Config) letterConfig() js.StreamConfig {
 	wanted := c.stateConfig()
 	wanted.Name = c.letterStream()
-	wanted.Description = "informd's journal: what could not be delivered"
+	wanted.Description = "informd's journal: dead letters"
 	wanted.Subjects = []string{wanted.Name + ".>"}
 	wanted.MaxMsgsPerSubject = -1
 	return wanted
 }
 
-// Place says where the letters are, for an operator.
+// Place is the location of the queue, for an operator.
 func (l *Letters) Place() string { return "subject " + l.subject }
 
-// Put keeps a letter and returns when it is durable. After an error it may or may
-// not be there. The error is [journal.ErrTooLarge] if no message can carry it.
+// Put stores a dead letter and returns when it is durable. After an error the queue may have
+// it or not. The error is [journal.ErrTooLarge] if no message can carry it.
 func (l *Letters) Put(ctx context.Context, letter []byte) error {
 	if err := l.journal.usable(ctx); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (l *Letters) forget() {
 	l.stream = nil
 }
 
-// Each calls take with every letter, oldest first, until take returns an error,
+// Each calls take with every dead letter, oldest first, until take returns an error,
 // which it returns.
 func (l *Letters) Each(ctx context.Context, take func(number uint64, letter []byte) error) error {
 	stream, err := l.find(ctx, false)
@@ -130,7 +130,7 @@ func (l *Letters) Each(ctx context.Context, take func(number uint64, letter []by
 	}
 }
 
-// Drop removes letters. Those that are not there do not matter.
+// Drop removes dead letters, and ignores missing ones.
 func (l *Letters) Drop(ctx context.Context, numbers ...uint64) error {
 	stream, err := l.find(ctx, false)
 	if err != nil || stream == nil {

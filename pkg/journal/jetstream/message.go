@@ -122,6 +122,9 @@ func (j *Journal) shrink(ctx context.Context, e *event.Event, m *nats.Msg) error
 	return j.shrink(ctx, e, m)
 }
 
+// shrinkEvents says how larger events get into the journal.
+const shrinkEvents = "raise max_payload in the server's configuration, or omit fields of the resource"
+
 // reduce leaves out of an event that cannot be stored whole what says how the object
 // has changed, or if there is nothing of it the object. It reports whether that is left.
 func (j *Journal) reduce(e *event.Event, m *nats.Msg, why error) bool {
@@ -130,8 +133,8 @@ func (j *Journal) reduce(e *event.Event, m *nats.Msg, why error) bool {
 		j.bare(e, m, why)
 		return false
 	}
-	j.logger.Warn("event is too large for the journal with what has changed: it is kept with the object alone; raise max_payload in the server's configuration, or leave parts out with omit",
-		slog.String("id", e.ID), slog.String("object", e.Subject()), slog.Int("bytes", len(e.Data)), slog.Any("err", why))
+	j.logger.Warn("event too large for the journal; stored without its changes",
+		slog.String("id", e.ID), slog.String("object", e.Subject()), slog.Int("bytes", len(e.Data)), slog.Any("err", why), slog.String("next", shrinkEvents))
 	e.Data, m.Data = object, object
 	delete(m.Header, headerEncoding)
 	return true
@@ -140,8 +143,8 @@ func (j *Journal) reduce(e *event.Event, m *nats.Msg, why error) bool {
 // bare leaves the object out of an event that cannot be stored with it.
 func (j *Journal) bare(e *event.Event, m *nats.Msg, why error) {
 	j.oversize.Add(1)
-	j.logger.Error("object is too large for the journal: the event is kept without it; raise max_payload in the server's configuration, or leave parts out with omit",
-		slog.String("id", e.ID), slog.String("object", e.Subject()), slog.Int("bytes", len(e.Data)), slog.Any("err", why))
+	j.logger.Error("object too large for the journal; event stored without it",
+		slog.String("id", e.ID), slog.String("object", e.Subject()), slog.Int("bytes", len(e.Data)), slog.Any("err", why), slog.String("next", shrinkEvents))
 	e.Data, m.Data = nil, nil
 	delete(m.Header, headerEncoding)
 	delete(m.Header, "content-type")
@@ -194,7 +197,7 @@ func (j *Journal) identify(m message) (e event.Event, ok bool) {
 	e, err := parse(m.Header)
 	if err != nil {
 		j.foreign.Add(1)
-		j.logger.Warn("message in the journal's stream is no event, leaving it out; who else writes there?",
+		j.logger.Warn("foreign message in the journal stream; skipped", slog.String("stream", j.config.Stream),
 			slog.String("subject", m.Subject), slog.Uint64("seq", m.seq), slog.Any("err", err))
 		return event.Event{}, false
 	}
@@ -207,7 +210,7 @@ func (j *Journal) body(ctx context.Context, m message) ([]byte, error) {
 	data := m.Data
 	missing := func(why error) ([]byte, error) {
 		j.oversize.Add(1)
-		j.logger.Error("object of an event cannot be read back: the event is delivered without it",
+		j.logger.Error("object of an event unreadable; delivered without it",
 			slog.String("subject", m.Subject), slog.Uint64("seq", m.seq), slog.Any("err", why))
 		return nil, nil
 	}
@@ -255,11 +258,11 @@ const maxObject = 64 << 20
 func decompress(data []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("unpack: %w", err)
+		return nil, fmt.Errorf("decompress message: %w", err)
 	}
 	plain, err := io.ReadAll(io.LimitReader(r, maxObject))
 	if err != nil {
-		return nil, fmt.Errorf("unpack: %w", err)
+		return nil, fmt.Errorf("decompress message: %w", err)
 	}
 	return plain, nil
 }

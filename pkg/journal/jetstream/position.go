@@ -20,7 +20,7 @@ func (c *cursor) Commit(_ context.Context, seq uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if end = max(end, c.next-1); seq > end {
-		return fmt.Errorf("commit %d of cursor %q: the log ends at %d", seq, c.name, end)
+		return fmt.Errorf("commit %d of cursor %q: the journal ends at %d", seq, c.name, end)
 	}
 	if seq > c.record.Last && seq >= c.floor {
 		c.record.Last = seq
@@ -43,6 +43,9 @@ func (c *cursor) save(ctx context.Context) error {
 	c.saving.Lock()
 	defer c.saving.Unlock()
 	c.mu.Lock()
+	if c.record.Jumped != 0 && c.record.Last != c.saved.Last && len(c.seen) <= maxReturned {
+		c.record.Returned = c.seen.upTo(c.record.Last)
+	}
 	record, saved := c.record, c.saved
 	c.mu.Unlock()
 	if record == saved {

@@ -51,7 +51,7 @@ func (f *flights) listen() error {
 	f.inbox = f.conn.NewInbox() + "."
 	var err error
 	if f.replies, err = f.conn.Subscribe(f.inbox+"*", f.answered); err != nil {
-		return fmt.Errorf("take acknowledgements: %w", err)
+		return fmt.Errorf("subscribe to acknowledgements: %w", err)
 	}
 	f.status = f.conn.StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	return nil

@@ -172,7 +172,7 @@ func (p *puller) fetch(ctx context.Context) ([]message, error) {
 }
 
 // errNothing: the server, or the one that has the consumer, has not answered a pull.
-var errNothing = errors.New("the server does not answer")
+var errNothing = errors.New("the NATS server does not answer")
 
 // isOver reports whether nothing seems to be left after a pull that has brought so many.
 func (p *puller) isOver(found int) bool { return found == 0 || p.pending == 0 }
@@ -210,7 +210,7 @@ func (p *puller) confirm(ctx context.Context, nothing bool) error {
 	case p.wait == 0:
 		p.wait = followerDelay
 	default:
-		return fmt.Errorf("pull: the server has the message %d and does not deliver it", next)
+		return fmt.Errorf("pull: the server has message %d, and does not deliver it", next)
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func (p *puller) accept(m *nats.Msg) (message, error) {
 		return message{}, fmt.Errorf("pull: %w", err)
 	}
 	if p.received++; meta.Sequence.Consumer != p.received {
-		return message{}, errors.New("pull: messages were lost on the way")
+		return message{}, errors.New("pull: messages are missing")
 	}
 	p.pending = meta.NumPending
 	return message{Msg: m, seq: meta.Sequence.Stream, time: meta.Timestamp}, nil
@@ -282,6 +282,6 @@ func judgeStatus(status, description string) (end, tooLarge bool, err error) {
 	case status == "409" && strings.Contains(description, "MaxBytes"):
 		return true, true, nil
 	default:
-		return false, false, fmt.Errorf("pull: the server says %s %s", status, description)
+		return false, false, fmt.Errorf("pull: the server answers %s %s", status, description)
 	}
 }

@@ -65,12 +65,12 @@ func (n *janitor) reclaim(ctx context.Context) error {
 		return n.purge(ctx, m.Subject, min(m.seq, passed+1))
 	})
 	if err != nil {
-		return fmt.Errorf("make space: %w", err)
+		return fmt.Errorf("free space in the journal: %w", err)
 	}
 	j.look(ctx)
 	if after := j.Stats().Events; after < before {
-		j.logger.Warn("the journal is nearly full: history that every sink has is removed, and cannot be replayed; raise journal.maxBytes to keep more",
-			slog.Uint64("events", before-after), slog.Uint64("bytes", j.Stats().Bytes), slog.Uint64("capacity_bytes", j.Stats().Capacity))
+		j.logger.Warn("journal nearly full; delivered history removed",
+			slog.String("next", "raise journal.maxBytes to keep more history for rewinds"), slog.Uint64("count", before-after), slog.Uint64("bytes", j.Stats().Bytes), slog.Uint64("capacity_bytes", j.Stats().Capacity))
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func (j *Journal) firstsUpTo(ctx context.Context, end uint64) (map[uint64]uint64
 		return true, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the history that every sink has: %w", err)
+		return nil, fmt.Errorf("read the history that every sink has received: %w", err)
 	}
 	return firsts, nil
 }

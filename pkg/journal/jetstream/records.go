@@ -81,7 +81,7 @@ func (j *Journal) load(ctx context.Context, key string, record any) (bool, error
 		return false, err
 	}
 	if err := json.Unmarshal(m.Data, record); err != nil {
-		return false, final(fmt.Errorf("record %s is damaged: %w; delete it (nats stream purge %s --subject %s) to begin anew", key, err, j.config.stateStream(), key))
+		return false, final(fmt.Errorf("record %s is damaged: %w; delete it to start again with a new snapshot: nats stream purge %s --subject %s", key, err, j.config.stateStream(), key))
 	}
 	return true, nil
 }
@@ -113,11 +113,11 @@ func (j *Journal) save(ctx context.Context, key string, record any) error {
 	}
 	if m.seq != 0 && m.Header.Get(headerWriter) != j.records.writer {
 		if m.seq < h.seq {
-			err = fmt.Errorf("%w: the record %s is an older one", ErrLost, key)
+			err = fmt.Errorf("%w: record %s is older than the last one written", ErrLost, key)
 			j.lose(err)
 		} else {
-			err = fmt.Errorf("%w: it has written the record %s", ErrFenced, key)
-			j.stop(err)
+			err = fmt.Errorf("%w: it wrote record %s", ErrFenced, key)
+			j.stop(err, 0)
 		}
 		return final(err)
 	}

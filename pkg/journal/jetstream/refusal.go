@@ -49,8 +49,9 @@ func (j *Journal) giveUp(ctx context.Context, f *flight) error {
 		}
 	}
 	j.unstorable.Add(1)
-	j.logger.Error("event can never be stored in the journal: it is left out, and no sink gets it",
-		slog.String("id", f.event.ID), slog.String("target", f.event.Target), slog.Int("bytes", f.event.Size()), slog.Any("err", f.err))
+	j.logger.Error("event refused by the journal server; no sink gets it",
+		slog.String("id", f.event.ID), slog.String("target", f.event.Target), slog.Int("bytes", f.event.Size()), slog.Any("err", f.err),
+		slog.String("next", "see the dead letters of the source"))
 	f.landed = true
 	return nil
 }

@@ -40,8 +40,8 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(e event.
 	}
 	if len(m.Mark) > 0 && !m.holds(j.here()) {
 		j.lost.Add(1)
-		j.logger.Error("journal has lost events that it had acknowledged: the target is reconciled", slog.String("target", target),
-			slog.Uint64("had", m.Last), slog.Uint64("has", j.tail.end()))
+		j.logger.Error("journal lost acknowledged events; reconciling the target", slog.String("target", target),
+			slog.Uint64("expected_seq", m.Last), slog.Uint64("seq", j.tail.end()), slog.String("next", checkStorage))
 		m.Mark = []byte{}
 	}
 	return m.Mark, nil

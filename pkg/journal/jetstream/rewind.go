@@ -11,7 +11,7 @@ import (
 )
 
 // errSnapshot is returned by Rewind while the sink has not got everything once.
-var errSnapshot = errors.New("the sink is still at its first snapshot, which has everything")
+var errSnapshot = errors.New("the first snapshot of the sink is not complete, and contains every object")
 
 // Rewind implements [journal.Cursor]. The new position is durable when it returns.
 // What the history limit has removed since cannot come again; a gap event counts
@@ -64,6 +64,7 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	anew.Run = max(c.journal.runs.Next(), old.Run+1)
 	anew.Until = max(old.Until, old.Last)
 	anew.Detached = max(old.Detached, anew.Until)
+	anew.Returned = ""                   // they come again
 	anew.Jumped = min(old.Jumped, first) // what lies below first stays as it is
 	if err := c.journal.save(ctx, c.journal.sinkKey(c.name), anew); err != nil {
 		return 0, err

@@ -32,7 +32,7 @@ func (j *Journal) resize(ctx context.Context, info *js.StreamInfo) *js.StreamInf
 	switch {
 	case err == nil:
 		j.resizing.over()
-		j.logger.Info("limit of the journal's stream follows the room on the disk", slog.String("stream", j.config.Stream),
+		j.logger.Info("journal stream limit changed with free disk space", slog.String("stream", j.config.Stream),
 			slog.Int64("max_bytes", changed.MaxBytes), slog.Int64("before_bytes", info.Config.MaxBytes))
 		return stream.CachedInfo()
 	case !isFull(err): // else the server has not got the room yet

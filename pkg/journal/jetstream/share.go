@@ -58,7 +58,7 @@ func (n *janitor) share(ctx context.Context) error {
 	lost, err := c.drop(ctx, n.purge)
 	n.report(lost, level)
 	if err != nil {
-		return fmt.Errorf("share space among namespaces: %w", err)
+		return fmt.Errorf("remove events of large namespaces: %w", err)
 	}
 	n.journal.look(ctx)
 	return nil
@@ -168,8 +168,9 @@ func (n *janitor) report(lost map[string]uint64, level uint64) {
 	for i, namespace := range shown {
 		shown[i] = fmt.Sprintf("%s: %d events", namespace, named[namespace])
 	}
-	j.logger.Warn("the journal is nearly full: the namespaces that hold the most lose old events that sinks have not read; those sinks get gap events; raise journal.maxBytes to keep more",
-		slog.Any("worst", shown), slog.Int("namespaces", len(worst)), slog.Uint64("events", events), slog.Uint64("bytes_for_each", level))
+	j.logger.Warn("journal nearly full; unread events of large namespaces removed",
+		slog.Any("largest", shown), slog.Int("namespaces", len(worst)), slog.Uint64("count", events), slog.Uint64("bytes_per_namespace", level),
+		slog.String("next", "raise journal.maxBytes; sinks that miss events get a gap"))
 }
 
 // shownNamespaces bounds the namespaces in a line of the log.

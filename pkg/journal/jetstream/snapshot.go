@@ -167,7 +167,7 @@ func (s *snapshot) ends(ctx context.Context) (entries []journal.Entry, err error
 			batch: readBatch, bytes: readBytes,
 		})
 		if err != nil {
-			return nil, fmt.Errorf("read the ends of objects: %w", err)
+			return nil, fmt.Errorf("read deletion events: %w", err)
 		}
 	}
 	found, err := s.pull.next(ctx)

@@ -44,6 +44,8 @@ type position struct {
 	// Jumped is the first sequence that was gone before the sink came to it, as
 	// long as a copy of an end from there on may follow; 0: none was.
 	Jumped uint64 `json:"jumped,omitempty"`
+	// Returned names deletions from Jumped on that the sink has: it needs no copy of them.
+	Returned string `json:"returned,omitempty"`
 	// Detached is up to where the sink may lack events that came before: see
 	// [journal.Entry].
 	Detached uint64 `json:"detached,omitempty"`
@@ -100,7 +102,7 @@ func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
 		}
 		if b.UID != clusterUID {
 			return final(fmt.Errorf("the journal (stream %s) belongs to another Kubernetes cluster: its kube-system has the UID %s, this one's %s; "+
-				"give every cluster its own journal (journal.dir, or journal.stream and cluster)", j.config.Stream, b.UID, clusterUID))
+				"give each cluster its own journal (journal.dir, or journal.stream and cluster)", j.config.Stream, b.UID, clusterUID))
 		}
 		return nil
 	})
@@ -158,8 +160,8 @@ func (j *Journal) reset(ctx context.Context, m message) error {
 	anew := p
 	if (!p.holds(j.here()) || j.config.Distrust && target) && !p.Lost {
 		j.lost.Add(1)
-		j.logger.Error("journal has lost events that it had acknowledged: targets are reconciled and sinks get a new snapshot",
-			slog.String("record", m.Subject), slog.Uint64("had", p.Last), slog.Uint64("has", j.tail.end()))
+		j.logger.Error("journal lost acknowledged events; reconciling targets, re-snapshotting sinks",
+			slog.String("record", m.Subject), slog.Uint64("expected_seq", p.Last), slog.Uint64("seq", j.tail.end()), slog.String("next", checkStorage))
 		anew = position{place: place{Created: j.created}, Snapshot: true, Since: j.tail.end(), Run: p.Run, Left: p.Left, Lost: target, Note: p.Note}
 	}
 	if !target {

@@ -18,7 +18,7 @@ type StorageError struct {
 }
 
 func (e *StorageError) Error() string {
-	return fmt.Sprintf("stream %s cannot be created: journal.maxBytes asks for %d bytes (%s), which the server reserves, and it has less: %v%s; "+
+	return fmt.Sprintf("stream %s cannot be created: the server cannot reserve journal.maxBytes, %d bytes (%s): %v%s; "+
 		"lower journal.maxBytes, or raise the server's max_file_store or the account's limit",
 		e.Stream, e.Wanted, inGiB(e.Wanted), e.Err, e.Account)
 }

@@ -14,8 +14,11 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// codeStorageExceeded is a JetStream error that the client library has no name for.
-const codeStorageExceeded js.ErrorCode = 10047
+// Codes of JetStream errors that the client library has no names for.
+const (
+	codeStorageExceeded js.ErrorCode = 10047
+	codeSubjectsOverlap js.ErrorCode = 10065
+)
 
 // eventStream is what the stream of events is created as.
 func (c *Config) eventStream() js.StreamConfig {
@@ -74,6 +77,9 @@ func findStream(ctx context.Context, client js.JetStream, wanted js.StreamConfig
 	if err != nil && made && wanted.MaxBytes > 0 && isFull(err) {
 		return nil, tooLarge(ctx, client, wanted, err)
 	}
+	if refusal, ok := errors.AsType[*js.APIError](err); ok && refusal.ErrorCode == codeSubjectsOverlap {
+		return nil, overlapping(ctx, client, wanted, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w", wanted.Name, err)
 	}
@@ -81,6 +87,16 @@ func findStream(ctx context.Context, client js.JetStream, wanted js.StreamConfig
 		return nil, final(&RefusedError{Stream: wanted.Name, Differences: found})
 	}
 	return stream, nil
+}
+
+// overlapping makes the error of a stream whose subjects another stream has.
+func overlapping(ctx context.Context, client js.JetStream, wanted js.StreamConfig, err error) error {
+	owner := "another stream"
+	if name, err := client.StreamNameBySubject(ctx, wanted.Subjects[0]); err == nil {
+		owner = "stream " + name
+	}
+	return fmt.Errorf("stream %s: %s already has some of the subjects %s: %w; set another journal.subjectPrefix, or another subjectPrefix of the sink that writes to that stream",
+		wanted.Name, owner, wanted.Subjects[0], err)
 }
 
 // setLimits makes the limits of a stream in informd's own server those of the
@@ -108,7 +124,7 @@ func setLimits(ctx context.Context, client js.JetStream, wanted js.StreamConfig,
 	if errors.As(err, &refusal) && refusal.ErrorCode == codeStorageExceeded {
 		// The stream has reserved more than the server may store now. That refuses
 		// every change, even to less; but the server's own limit holds.
-		logger.Warn("limits of the journal's stream stay as they are, the server's lower one holds", slog.String("stream", have.Name),
+		logger.Warn("journal stream limits not raised; server limits apply", slog.String("stream", have.Name),
 			slog.Int64("max_bytes", have.MaxBytes), slog.Int64("max_msgs_per_subject", have.MaxMsgsPerSubject), slog.Any("err", err))
 		wanted.MaxMsgsPerSubject, wanted.MaxBytes = have.MaxMsgsPerSubject, have.MaxBytes
 		return wanted, nil
@@ -174,7 +190,7 @@ func differences(have, want js.StreamConfig) []string {
 		}
 	}
 	edit := func(flag string) string { return "nats stream edit " + want.Name + " " + flag }
-	anew := "cannot be changed, create the stream anew"
+	anew := "it cannot be changed; delete the stream, and informd creates it again"
 
 	refuse(!slices.Equal(have.Subjects, want.Subjects), "subjects", fmt.Sprintf("%q", have.Subjects), fmt.Sprintf("%q", want.Subjects),
 		edit("--subjects='"+strings.Join(want.Subjects, ",")+"'"))
@@ -196,7 +212,7 @@ func differences(have, want js.StreamConfig) []string {
 	refuse(have.PersistMode != js.DefaultPersistMode, "persist_mode", have.PersistMode, js.DefaultPersistMode, anew)
 	refuse(have.NoAck, "no_ack", true, false, edit("--ack"))
 	refuse(have.Sealed, "sealed", true, false, anew)
-	refuse(have.DenyPurge, "deny_purge", true, false, anew+" (deleted objects could never be forgotten)")
+	refuse(have.DenyPurge, "deny_purge", true, false, anew+" (informd purges the records of deleted objects)")
 	refuse(have.SubjectTransform != nil, "subject_transform", "set", "unset", edit("with subject_transform removed"))
 	refuse(have.Mirror != nil, "mirror", "set", "unset", anew)
 	refuse(len(have.Sources) > 0, "sources", "set", "unset", edit("with sources removed"))

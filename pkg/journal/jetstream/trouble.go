@@ -36,15 +36,15 @@ func (t *trouble) begin(err error) {
 	}
 	t.full = full
 	if storage, ok := errors.AsType[*StorageError](err); ok {
-		t.logger.Error("journal cannot be opened; trying again", slog.Any("err", storage))
+		t.logger.Error("journal not opened; retrying", slog.Any("err", storage))
 		return
 	}
 	if full {
-		t.logger.Error("journal is full: watching stands still until there is room; raise journal.maxBytes (and the stream's max_bytes), "+
-			"lower historyPerObject, or free space on the server's disk", slog.Any("err", err))
+		t.logger.Error("journal full; watches paused until space is free", slog.Any("err", err),
+			slog.String("next", "raise journal.maxBytes and the stream's max_bytes, lower journal.historyPerObject, or free disk space on the NATS server"))
 		return
 	}
-	t.logger.Warn("journal does not answer, trying again", slog.String("call", t.what), slog.Any("err", err))
+	t.logger.Warn("journal unavailable; retrying", slog.String("call", t.what), slog.Any("err", err))
 }
 
 func (t *trouble) over() {
@@ -56,7 +56,7 @@ func (t *trouble) over() {
 	if t.report != nil {
 		t.report(t.what, nil)
 	}
-	t.logger.Info("journal works again", slog.String("call", t.what), slog.Duration("after", time.Since(t.since).Round(time.Millisecond)))
+	t.logger.Info("journal recovered", slog.String("call", t.what), slog.Duration("outage", time.Since(t.since).Round(time.Millisecond)))
 	t.since, t.full = time.Time{}, false
 }
 

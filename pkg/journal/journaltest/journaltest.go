@@ -1,5 +1,5 @@
-// Package journaltest holds what every journal must do, as tests: the part of
-// the contract in package journal that does not depend on how the log is kept.
+// Package journaltest is the conformance suite of journals: the part of the contract in
+// package journal that is independent of the storage.
 package journaltest
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/informd/informd/pkg/journal"
 )
 
-// Run tests the journals that open makes. Each must be empty, have room for
-// 1,000 events of 1 KiB, and is closed by the test itself.
+// Run tests the journals that open returns. Each one must be empty and have capacity for
+// 1,000 events of 1 KiB. The test closes it.
 func Run(t *testing.T, open func(t *testing.T) journal.Journal) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, journal.Journal){

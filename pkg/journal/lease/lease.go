@@ -1,12 +1,11 @@
-// Package lease makes sure that one process at a time writes to a journal that
-// several can reach: whoever holds a key of a JetStream key-value bucket. The key
-// expires unless it is refreshed, so that another takes over when the holder is
-// gone. That is all of informd's high availability.
+// Package lease ensures that one process at a time writes to a shared journal: the holder of
+// a key in a JetStream key-value bucket. The key expires unless the holder refreshes it, so
+// that another process takes over when the holder stops. That is all of informd's high
+// availability.
 //
-// A lease is a promise about time. It keeps two live processes apart, and it is
-// the holder's part to ask [Lease.Check] before it acts. What a process sent
-// before it was frozen can still arrive when it is no longer the holder: that is
-// fenced off by the journal's own compare-and-set, not here.
+// A lease is a promise about time. It separates two running processes, and the holder must
+// call [Lease.Check] before it writes. Messages that a process sent before it was frozen can
+// arrive after it has lost the lease. The compare-and-set of the journal refuses them.
 package lease
 
 import (
@@ -25,10 +24,10 @@ import (
 
 var (
 	// ErrLost is what [Lease.Check] returns once another process has or had the lease.
-	ErrLost = errors.New("the lease of the journal is lost: another informd may write to it now")
+	ErrLost = errors.New("journal lease lost: another informd may write to the journal now")
 	// ErrPaused is what [Lease.Check] returns while the lease could not be refreshed in
 	// time, and no other process is known to hold it.
-	ErrPaused = errors.New("the lease of the journal could not be refreshed in time: nothing is written until it is")
+	ErrPaused = errors.New("journal lease not refreshed in time: writes are paused until the lease server answers")
 )
 
 // DefaultTTL has a successor take over in well under 15 s.
@@ -100,10 +99,9 @@ type Lease struct {
 	changed  chan struct{} // closed and replaced when it is refreshed or ends
 }
 
-// Acquire blocks until the lease is held or ctx ends. It logs once who holds it,
-// and goes on trying while the server cannot be reached. It fails if the bucket
-// cannot be what is needed. The connection must reconnect by itself, and stay open
-// until the lease was released.
+// Acquire blocks until it holds the lease or ctx ends. It logs the current holder once, and
+// retries while the server is not reachable. It fails if the bucket has the wrong settings.
+// The connection must reconnect by itself, and stay open until the lease is released.
 func Acquire(ctx context.Context, conn *nats.Conn, o Options) (*Lease, error) {
 	if o.TTL == 0 {
 		o.TTL = DefaultTTL
@@ -122,7 +120,7 @@ func Acquire(ctx context.Context, conn *nats.Conn, o Options) (*Lease, error) {
 		return nil, fmt.Errorf("acquire the lease %s in bucket %s: %w", o.Key, o.Bucket, err)
 	}
 	l.refresh.Go(func() { l.keep(context.WithoutCancel(ctx)) })
-	o.Logger.Info("the lease of the journal is held", "bucket", o.Bucket, "holder", o.Holder)
+	o.Logger.Info("journal lease acquired", "bucket", o.Bucket, "holder", o.Holder)
 	return l, nil
 }
 
@@ -210,7 +208,7 @@ func (l *Lease) end(reason string) {
 	close(l.lost)
 	l.wake()
 	if reason != "" {
-		l.logger.Error("the lease of the journal is lost", "reason", reason)
+		l.logger.Warn("journal lease lost; informd stops", "bucket", l.options.Bucket, "reason", reason)
 	}
 }
 

@@ -193,7 +193,7 @@ func TestBadBucket(t *testing.T) {
 		want   string
 	}{
 		"for ever":  {jetstream.KeyValueConfig{Bucket: "FOREVER"}, "do not expire"},
-		"in memory": {jetstream.KeyValueConfig{Bucket: "MEMORY", TTL: ttl, Storage: jetstream.MemoryStorage}, "kept in memory"},
+		"in memory": {jetstream.KeyValueConfig{Bucket: "MEMORY", TTL: ttl, Storage: jetstream.MemoryStorage}, "storage is memory"},
 		"bad name":  {jetstream.KeyValueConfig{Bucket: "a.b"}, "invalid bucket name"},
 	}
 	for name, test := range tests {
@@ -216,6 +216,43 @@ func TestBadBucket(t *testing.T) {
 		})
 	}
 }
+
+// TestServerWithoutJetStream: the log names the ways out, and Acquire waits for JetStream.
+func TestServerWithoutJetStream(t *testing.T) {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(s.Shutdown)
+	ctx, cancel := context.WithCancel(timeout(t))
+	o := options("first", ttl)
+	o.Logger = slog.New(handler(func(r slog.Record) {
+		r.Attrs(func(a slog.Attr) bool {
+			if strings.Contains(a.Value.String(), "no JetStream") && strings.Contains(a.Value.String(), "journal.type: embedded") {
+				cancel()
+			}
+			return true
+		})
+	}))
+	if _, err := lease.Acquire(ctx, connect(t, s.ClientURL()), o); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, and no log line with the ways out", err)
+	}
+}
+
+// handler calls a function for each log record.
+type handler func(slog.Record)
+
+func (handler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h handler) Handle(_ context.Context, r slog.Record) error {
+	h(r)
+	return nil
+}
+
+func (h handler) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+func (h handler) WithGroup(string) slog.Handler { return h }
 
 // A bucket's own time to live counts: it is what the server goes by.
 func TestOtherTTL(t *testing.T) {

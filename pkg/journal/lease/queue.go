@@ -27,7 +27,7 @@ type queue struct {
 }
 
 // errHeld is a wait that goes on.
-var errHeld = errors.New("the lease is held by another")
+var errHeld = errors.New("another informd holds the lease")
 
 const (
 	// pollEvery is how often a waiting process looks: nobody says when a key expires.
@@ -75,7 +75,7 @@ func (q *queue) try(ctx context.Context) (*Lease, error) {
 		revision, err = q.bucket.Create(ctx, q.options.Key, q.value)
 	case err != nil:
 		q.bucket, q.missing = nil, time.Now() // it may have been deleted
-		return nil, fmt.Errorf("see who holds it: %w", err)
+		return nil, fmt.Errorf("read the holder of the lease: %w", err)
 	case bytes.Equal(entry.Value(), q.value):
 		// An earlier attempt of ours was stored and its answer lost.
 		revision, err = q.bucket.Update(ctx, q.options.Key, q.value, entry.Revision())
@@ -87,7 +87,7 @@ func (q *queue) try(ctx context.Context) (*Lease, error) {
 		return nil, errHeld // somebody was faster; the next look says who
 	}
 	if err != nil {
-		return nil, fmt.Errorf("claim it: %w", err)
+		return nil, fmt.Errorf("claim the lease: %w", err)
 	}
 	return q.lease(revision, from), nil
 }
@@ -146,17 +146,17 @@ func openBucket(ctx context.Context, js jetstream.JetStream, o Options) (bucket 
 		})
 	}
 	if err != nil {
-		return nil, 0, false, fmt.Errorf("open the bucket: %w", err)
+		return nil, 0, false, fmt.Errorf("open the bucket: %w", explain(err))
 	}
 	status, err := bucket.Status(ctx)
 	if err != nil {
-		return nil, 0, false, fmt.Errorf("look at the bucket: %w", err)
+		return nil, 0, false, fmt.Errorf("read the state of the bucket: %w", err)
 	}
 	if status.TTL() <= 0 {
-		return nil, 0, false, fmt.Errorf("%w: its keys do not expire, so that nobody could take over; delete it and informd makes a new one", errBucket)
+		return nil, 0, false, fmt.Errorf("%w: its keys do not expire, so no other informd could take over; delete the bucket, and informd creates a new one", errBucket)
 	}
 	if config := status.Config(); config.Storage != jetstream.FileStorage {
-		return nil, 0, false, fmt.Errorf("%w: it is kept in memory, so that a restart of the server would give the lease to two; delete it and informd makes a new one", errBucket)
+		return nil, 0, false, fmt.Errorf("%w: its storage is memory, so after a restart of the server two informd could hold the lease; delete the bucket, and informd creates a new one", errBucket)
 	}
 	return bucket, status.TTL(), created, nil
 }
@@ -168,8 +168,7 @@ func (q *queue) waitFor(value []byte) {
 		return
 	}
 	q.holder = holder
-	q.options.Logger.Info("another informd writes to the journal; this one takes over when it is gone",
-		"holder", holder, "bucket", q.options.Bucket)
+	q.options.Logger.Info("journal lease held by another informd; waiting", "bucket", q.options.Bucket, "holder", holder)
 	if q.options.Waiting != nil {
 		q.options.Waiting(holder)
 	}
@@ -182,12 +181,21 @@ func (q *queue) report(err error) {
 		return
 	}
 	if errors.Is(err, nats.ErrReconnectBufExceeded) {
-		err = errors.New("there is no connection") // the library says that its buffer is full
+		err = errors.New("no connection to the server") // the library says that its buffer is full
 	}
 	if text := err.Error(); text != q.trouble {
 		q.trouble = text
-		q.options.Logger.Warn("the lease of the journal cannot be asked for; trying again", "bucket", q.options.Bucket, "err", err)
+		q.options.Logger.Warn("journal lease unavailable; retrying", "bucket", q.options.Bucket, "err", err)
 	}
+}
+
+// explain adds the next step to the error of a server without JetStream. A server answers
+// so while it starts, too.
+func explain(err error) error {
+	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+		return fmt.Errorf("the server has no JetStream for this account, or JetStream is not ready: %w (enable JetStream on the server and for the account, or use journal.type: embedded)", err)
+	}
+	return err
 }
 
 // permanent reports whether trying again is of no use.

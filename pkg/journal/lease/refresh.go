@@ -32,20 +32,20 @@ func (l *Lease) keep(ctx context.Context) {
 		} else {
 			if text := err.Error(); text != reported {
 				reported = text
-				l.logger.Warn("the lease of the journal could not be refreshed; trying again", "err", err)
+				l.logger.Warn("journal lease not refreshed; retrying", "bucket", l.options.Bucket, "err", err)
 			}
 			next = l.ttl / 32
 			if errors.Is(err, nats.ErrConnectionClosed) && l.Check() != nil {
-				l.lose("the connection was closed")
+				l.lose("connection closed")
 			}
 		}
 		switch now := errors.Is(l.Check(), ErrPaused); {
 		case now && !paused:
-			l.logger.Error("lease of the journal not refreshed in time; informd writes nothing until its server answers, and ends if another informd takes the lease",
-				"bucket", l.options.Bucket)
+			l.logger.Warn("journal lease expired; writes paused until its server answers", "bucket", l.options.Bucket,
+				"next", "check the NATS server; informd stops if another informd takes the lease")
 			paused = true
 		case paused && l.Check() == nil:
-			l.logger.Info("lease of the journal refreshed; informd writes again", "bucket", l.options.Bucket)
+			l.logger.Info("journal lease refreshed; writes resumed", "bucket", l.options.Bucket)
 			paused = false
 		}
 		timer.Reset(next)
@@ -54,9 +54,9 @@ func (l *Lease) keep(ctx context.Context) {
 
 var (
 	// errUnfit: this process does not want to keep the lease at the moment.
-	errUnfit = errors.New("this informd cannot use the journal's streams")
+	errUnfit = errors.New("this informd cannot use the journal streams")
 	// errResting: this process has given the lease back.
-	errResting = errors.New("this informd leaves the lease to another one for a while")
+	errResting = errors.New("this informd released the lease for a while, because it cannot read the journal")
 )
 
 func (l *Lease) tryRenew(ctx context.Context) error {
@@ -109,13 +109,13 @@ func (l *Lease) regain(ctx context.Context) error {
 	if stale(err) { // it has not expired, or an earlier attempt was stored and its answer lost
 		found, err := l.takeUp(limited, bucket)
 		if err == nil && found.revision == 0 {
-			err = errors.New("the bucket's answers contradict each other")
+			err = errors.New("the bucket gives inconsistent answers")
 		}
 		return err
 	}
 	if err != nil {
 		l.recreated = l.recreated || !errors.Is(err, jetstream.ErrNoStreamResponse)
-		return fmt.Errorf("take it again: %w", err)
+		return fmt.Errorf("reacquire the lease: %w", err)
 	}
 	l.expired = true
 	return l.hold(ctx, bucket, revision, from)
@@ -130,7 +130,7 @@ func (l *Lease) takeUp(ctx context.Context, bucket jetstream.KeyValue) (state, e
 	case err != nil || found.revision == 0:
 		return found, err
 	case !found.ours:
-		l.lose(fmt.Sprintf("it expired, and %s has it now", found.holder))
+		l.lose(fmt.Sprintf("lease expired, and %s holds it now", found.holder))
 		return found, nil
 	}
 	l.mu.Lock()
@@ -153,7 +153,7 @@ func (l *Lease) findBucket(ctx context.Context) (jetstream.KeyValue, error) {
 		return bucket, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open the bucket: %w", err)
+		return nil, fmt.Errorf("open the bucket: %w", explain(err))
 	}
 	return bucket, nil
 }
@@ -187,7 +187,7 @@ func (l *Lease) resume(ctx context.Context) error {
 		l.expired, l.unsure = false, time.Time{}
 		return nil
 	case errors.Is(err, ErrLost):
-		l.lose("it expired, and another informd had it: " + err.Error())
+		l.lose("lease expired, and another informd held it: " + err.Error())
 		return l.giveBack(ctx)
 	case l.unsure.IsZero():
 		l.unsure = time.Now()
@@ -197,11 +197,11 @@ func (l *Lease) resume(ctx context.Context) error {
 			pause *= 2 // the key has to expire first
 		}
 		l.unsure, l.rest = time.Time{}, time.Now().Add(pause)
-		l.logger.Warn("informd gives the lease of the journal back, as it cannot read the journal; it tries again after a pause",
+		l.logger.Warn("journal unreadable; lease released, retrying after a pause", "bucket", l.options.Bucket,
 			"pause", pause, "err", err)
 		return errResting
 	}
-	return fmt.Errorf("find out whether another informd had it: %w", err)
+	return fmt.Errorf("check whether another informd held the lease: %w", err)
 }
 
 // giveBack deletes the key.

@@ -29,7 +29,7 @@ const (
 	// Passing: the server may take the message later as it is. Most errors are so: no
 	// leader, no answer, a stream that is missing, sealed or offline.
 	Passing Kind = iota
-	// Full: there is no room. Every message waits.
+	// Full: there is no free space. Every message waits.
 	Full
 	// Stale: the last message of the subject is not the one that was expected.
 	Stale

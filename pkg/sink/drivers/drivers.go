@@ -1,6 +1,6 @@
-// Package drivers is the list of sink types that informd is built with. The
-// config decodes a sink's options with its driver, and the daemon opens it; a
-// program that embeds informd can use a list of its own instead.
+// Package drivers is the list of informd's sink types. The config decodes the options of a
+// sink with its driver, and the daemon opens the sink. A sink type outside of this repository
+// needs a fork: no other list can be given to the program.
 package drivers
 
 import (

@@ -60,7 +60,7 @@ func (c *compressor) run() {
 		// wakes it again.
 		for i := c.log.maxFiles - 1; i > 0 && !c.stopped(); i-- {
 			if err := c.compress(c.log.numbered(i)); err != nil && !errors.Is(err, errStopped) {
-				c.log.logger.Warn("an older file stays uncompressed for now", "path", c.log.numbered(i), "err", err)
+				c.log.logger.Warn("older file not compressed; retrying at the next rotation", "path", c.log.numbered(i), "err", err)
 			}
 		}
 		select {

@@ -107,7 +107,7 @@ func TestOlderFilesAreCompressed(t *testing.T) {
 			if err := os.Chmod(path, 0o640); err != nil {
 				t.Fatal(err)
 			}
-			s := openSink(t, &file.Config{Path: path, MaxSize: 10, MaxFiles: 4, Compression: method})
+			s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 4, Compression: method})
 			defer closeSink(t, s)
 			mustWrite(t, s, events[1:2])
 			wantUnpacked(t, path, map[string]string{"events.ndjson": lines(events[1:2]), "events.ndjson.1" + suffix: lines(events[:1])})
@@ -152,7 +152,7 @@ func TestCompressionGoesOn(t *testing.T) {
 			for suffix, text := range c.left {
 				write(t, path+suffix, text)
 			}
-			s := openSink(t, &file.Config{Path: path, MaxSize: 10, MaxFiles: 3, Compression: compress.Gzip})
+			s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 3, Compression: compress.Gzip})
 			defer closeSink(t, s)
 			want := map[string]string{"events.ndjson": ""}
 			for suffix, text := range c.want {
@@ -171,7 +171,7 @@ func TestRotationOfMixedFiles(t *testing.T) {
 	for suffix, text := range map[string]string{".1.gz": pack(t, ".gz", "1"), ".2": "2", ".3.zst": pack(t, ".zst", "3")} {
 		write(t, path+suffix, text)
 	}
-	s := openSink(t, &file.Config{Path: path, MaxSize: 10, MaxFiles: 4, Compression: compress.None})
+	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 4, Compression: compress.None})
 	defer closeSink(t, s)
 	mustWrite(t, s, events)
 	wantUnpacked(t, path, map[string]string{
@@ -187,7 +187,7 @@ func TestCompressionThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, path+".1", lines(sinktest.Events(1)))
-	s := openSink(t, &file.Config{Path: path, MaxSize: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
+	s := openSink(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
 	mustWrite(t, s, sinktest.Events(3))
 	closeSink(t, s)
 	if got := read(t, path+".1"); got != lines(sinktest.Events(1)) {
@@ -196,7 +196,7 @@ func TestCompressionThatFails(t *testing.T) {
 	if err := os.RemoveAll(path + ".1.gz"); err != nil {
 		t.Fatal(err)
 	}
-	s = openSink(t, &file.Config{Path: path, MaxSize: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
+	s = openSink(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3, Compression: compress.Gzip})
 	defer closeSink(t, s)
 	wantUnpacked(t, path, map[string]string{"events.ndjson": lines(sinktest.Events(3)), "events.ndjson.1.gz": lines(sinktest.Events(1))})
 }
@@ -206,7 +206,7 @@ func TestCompressionThatFails(t *testing.T) {
 func TestCompressionWhileRotating(t *testing.T) {
 	path := newPath(t)
 	events := sinktest.Events(120)
-	c := &file.Config{Path: path, MaxSize: 3000, MaxFiles: 1000, Compression: compress.Zstd}
+	c := &file.Config{Path: path, MaxBytes: 3000, MaxFiles: 1000, Compression: compress.Zstd}
 	for i := 0; i < len(events); i += 24 {
 		s := openSink(t, c)
 		for j := i; j < i+24; j += 3 {
@@ -242,7 +242,7 @@ func everything(t *testing.T, c *file.Config) string {
 
 func TestRawLines(t *testing.T) {
 	path := newPath(t)
-	c := &file.Config{Path: path, MaxSize: sink.MiB, MaxFiles: 2, Format: file.Raw}
+	c := &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 2, Format: file.Raw}
 	events := append(sinktest.AllOps(), sinktest.Hostile()...)
 	s := openSink(t, c)
 	mustWrite(t, s, events)
@@ -261,11 +261,11 @@ func TestRawLines(t *testing.T) {
 	if got := read(t, path); got != whole {
 		t.Errorf("after a crash the file holds %q", got)
 	}
-	if _, err := config(path).Open(t.Context(), sinktest.Env(t)); err == nil || !strings.Contains(err.Error(), "not informd's") {
+	if _, err := config(path).Open(t.Context(), sinktest.Env(t)); err == nil || !strings.Contains(err.Error(), "informd did not write it") {
 		t.Errorf("objects are taken for events: %v", err)
 	}
 	write(t, path, "root:x:0\n")
-	if _, err := c.Open(t.Context(), sinktest.Env(t)); err == nil || !strings.Contains(err.Error(), "not informd's") {
+	if _, err := c.Open(t.Context(), sinktest.Env(t)); err == nil || !strings.Contains(err.Error(), "informd did not write it") {
 		t.Errorf("somebody else's file is taken: %v", err)
 	}
 }

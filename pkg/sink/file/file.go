@@ -9,32 +9,32 @@
 // # What is in the files
 //
 // An event counts as delivered when its line is on stable storage: every Write
-// ends with fsync. No half line is ever in the middle of a file. What a failed
-// write left is cut off at once; what a crash left is cut off when the file is
-// opened, or ended if it lacks nothing but the line's end. A file that does not begin as
-// one of the format does is refused, and so is one whose last line has no end and does
-// not begin as a line of the format does: it is not informd's, and stays as it is. Lines of both formats are in one file if the format was changed to
-// raw.
+// ends with fsync. No incomplete line is ever in the middle of a file. The sink cuts off
+// the incomplete line of a failed write at once, and that of a crash when it opens the file;
+// a line that lacks only its end gets one. The sink refuses a file that does not begin as a
+// file of the format, and one whose last line is incomplete and does not begin as a line
+// of the format: informd did not write it, and it stays as it is. If the format was changed
+// to raw, one file has lines of both formats.
 //
 // # Rotation
 //
 // The names are those that logrotate gives: path is the current file, path.1
 // the one before, path.2 the one before that. When the next event would take the
-// current file beyond maxSize, all files move up by one, the oldest of maxFiles
+// current file beyond maxBytes, all files move up by one, the oldest of maxFiles
 // is removed, and the event begins a new file. An event is never split; one that
-// is larger than maxSize has a file to itself. An external logrotate can do it
+// is larger than maxBytes has a file to itself. An external logrotate can do it
 // instead (in "create" or plain mode): a file that was moved or removed is
 // noticed at the next Write, which goes to a new file.
 //
 // # Compression
 //
 // With a compression the older files are compressed one after the other, in the
-// background, and have its suffix behind their number: path.1.gz. The current file
-// never is, for those who follow it, and because a torn end can be cut off. A
-// compressed file takes the place of the other when it is on stable storage as a
-// whole; until then it is path.compressing. What a crash interrupted is begun anew.
-// Files of any suffix count for maxFiles, and rotate, whatever the compression is
-// now. Where an external logrotate rotates, let that one compress, too.
+// background, and have its suffix after their number: path.1.gz. The current file
+// is never compressed, so that programs can follow it and the sink can cut off an incomplete
+// line. A compressed file replaces the other when it is on stable storage as a
+// whole; until then it is path.compressing. An interrupted compression starts again after a
+// crash. Files of any suffix count for maxFiles, and rotate, whatever the compression is
+// now. If an external logrotate rotates the files, let it compress them, too.
 package file
 
 import (
@@ -49,7 +49,7 @@ import (
 	"github.com/informd/informd/pkg/sink/internal/compress"
 )
 
-// minSize is the least maxSize: less means rotating all the time.
+// minSize is the smallest maxBytes: a smaller one means constant rotation.
 const minSize = sink.MiB
 
 // Format is the form of a line.
@@ -67,17 +67,16 @@ const (
 // Config is the options of a file sink.
 type Config struct {
 	// Path is the current file, absolute or relative to the working directory.
-	// Its directory must exist. The file is made with mode 0600; that of an
-	// existing file stays.
+	// Its directory must exist. A new file has mode 0600; an existing file keeps its mode.
 	Path string `yaml:"path"`
-	// MaxSize is the size that no file exceeds, unless by a single event.
-	MaxSize sink.ByteSize `yaml:"maxSize"`
-	// MaxFiles is how many files there are at most, the current one included: the
-	// disk space is bounded by MaxFiles times MaxSize.
+	// MaxBytes is the largest size of a file; a single larger event has a file to itself.
+	MaxBytes sink.ByteSize `yaml:"maxBytes"`
+	// MaxFiles is the largest number of files, the current one included: the limit of the
+	// disk space is MaxFiles times MaxBytes.
 	MaxFiles int `yaml:"maxFiles"`
 	// Format is [CloudEvents] or [Raw].
 	Format Format `yaml:"format" enum:"cloudevents,raw"`
-	// Compression is that of older files. MaxSize is before it.
+	// Compression is the compression of older files. MaxBytes is the size before compression.
 	Compression compress.Method `yaml:"compression"`
 }
 
@@ -86,7 +85,7 @@ func Driver() sink.Driver {
 	return sink.Driver{
 		Type: "file",
 		New: func() sink.Config {
-			return &Config{MaxSize: 100 * sink.MiB, MaxFiles: 10, Format: CloudEvents, Compression: compress.None}
+			return &Config{MaxBytes: 100 * sink.MiB, MaxFiles: 10, Format: CloudEvents, Compression: compress.None}
 		},
 		Lanes: 1,
 	}
@@ -100,17 +99,17 @@ func (c *Config) Validate() []sink.Problem {
 	}
 	switch base := filepath.Base(c.Path); {
 	case c.Path == "":
-		add("path", "is required: the file to append to, like /var/log/informd/events.ndjson")
+		add("path", "is required: the file to append to, as in /var/log/informd/events.ndjson")
 	case strings.HasSuffix(c.Path, "/") || base == "." || base == "..":
-		add("path", "%q names a directory; add the file's name, like events.ndjson", c.Path)
+		add("path", "%q is a directory; add the name of the file, as in events.ndjson", c.Path)
 	case strings.ContainsRune(c.Path, 0):
-		add("path", "%q holds a NUL character", c.Path)
+		add("path", "%q has a NUL character", c.Path)
 	}
-	if c.MaxSize < minSize {
-		add("maxSize", "%s is too small; at least %s", c.MaxSize, minSize)
+	if c.MaxBytes < minSize {
+		add("maxBytes", "%s is too small: the least is %s", c.MaxBytes, minSize)
 	}
 	if c.MaxFiles < 1 {
-		add("maxFiles", "%d is too few; at least 1, the current file alone", c.MaxFiles)
+		add("maxFiles", "%d is too few: the least is 1, the current file alone", c.MaxFiles)
 	}
 	if c.Format != CloudEvents && c.Format != Raw {
 		add("format", "%q is not a format; use %s (one event per line) or %s (one bare object per line)", c.Format, CloudEvents, Raw)
@@ -152,10 +151,10 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 		return nil, fmt.Errorf("open file %s: %w", c.Path, err)
 	}
 	s := &Sink{
-		log:     &log{path: path, maxFiles: c.MaxFiles, beginnings: []string{`{"specversion":"1.0","id":"`}, logger: env.Logger},
-		render:  c.renderer(),
-		maxSize: int64(c.MaxSize),
-		disk:    systemDisk(),
+		log:      &log{path: path, maxFiles: c.MaxFiles, beginnings: []string{`{"specversion":"1.0","id":"`}, logger: env.Logger},
+		render:   c.renderer(),
+		maxBytes: int64(c.MaxBytes),
+		disk:     systemDisk(),
 	}
 	if c.Format == Raw {
 		s.log.beginnings = append(s.log.beginnings, `{"apiVersion":"`)

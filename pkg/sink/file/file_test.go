@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func config(path string) *file.Config {
-	return &file.Config{Path: path, MaxSize: 100 * sink.MiB, MaxFiles: 10}
+	return &file.Config{Path: path, MaxBytes: 100 * sink.MiB, MaxFiles: 10}
 }
 
 func newPath(t *testing.T) string {
@@ -86,14 +86,14 @@ func full(room int) file.Disk {
 func TestConformance(t *testing.T) {
 	// One with a single file, and others that rotate all the time.
 	for name, c := range map[string]file.Config{
-		"one file": {MaxSize: sink.GiB},
-		"rotating": {MaxSize: 2000},
-		"gzip":     {MaxSize: 2000, Compression: compress.Gzip},
+		"one file": {MaxBytes: sink.GiB},
+		"rotating": {MaxBytes: 2000},
+		"gzip":     {MaxBytes: 2000, Compression: compress.Gzip},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sinktest.Run(t, sinktest.Target{Lanes: file.Driver().Lanes, Setup: func(t *testing.T) *sinktest.Destination {
 				t.Helper()
-				return destination(&file.Config{Path: newPath(t), MaxSize: c.MaxSize, MaxFiles: 1000, Compression: c.Compression})
+				return destination(&file.Config{Path: newPath(t), MaxBytes: c.MaxBytes, MaxFiles: 1000, Compression: c.Compression})
 			}})
 		})
 	}
@@ -131,8 +131,8 @@ func TestOpenRefuses(t *testing.T) {
 		prepare func(t *testing.T, path string) string // returns the path to open
 		want    string
 	}{
-		"missing directory": {func(_ *testing.T, path string) string { return filepath.Join(path, "sub", "f") }, "its directory does not exist; create it"},
-		"directory":         {func(_ *testing.T, path string) string { return filepath.Dir(path) }, "it is a directory"},
+		"missing directory": {func(_ *testing.T, path string) string { return filepath.Join(path, "sub", "f") }, "its directory does not exist; create the directory"},
+		"directory":         {func(_ *testing.T, path string) string { return filepath.Dir(path) }, "the path is a directory"},
 		"link": {func(t *testing.T, path string) string {
 			t.Helper()
 			if err := os.Symlink("elsewhere", path); err != nil {
@@ -152,12 +152,12 @@ func TestOpenRefuses(t *testing.T) {
 			t.Helper()
 			write(t, path, "root:x:0:0:root:/root:/bin/sh\n")
 			return path
-		}, "not informd's"},
+		}, "informd did not write it"},
 		"somebody else's short file": {func(t *testing.T, path string) string {
 			t.Helper()
 			write(t, path, "x")
 			return path
-		}, "not informd's"},
+		}, "informd did not write it"},
 		"a directory in place of the directory's parent": {func(t *testing.T, path string) string {
 			t.Helper()
 			write(t, path, "")
@@ -302,12 +302,12 @@ func TestValidate(t *testing.T) {
 		"dot":         {func(c *file.Config) { c.Path = "/var/." }, []string{"path"}},
 		"dots":        {func(c *file.Config) { c.Path = ".." }, []string{"path"}},
 		"nul":         {func(c *file.Config) { c.Path = "a\x00b" }, []string{"path"}},
-		"small":       {func(c *file.Config) { c.MaxSize = sink.MiB - 1 }, []string{"maxSize"}},
-		"smallest":    {func(c *file.Config) { c.MaxSize, c.MaxFiles = sink.MiB, 1 }, nil},
+		"small":       {func(c *file.Config) { c.MaxBytes = sink.MiB - 1 }, []string{"maxBytes"}},
+		"smallest":    {func(c *file.Config) { c.MaxBytes, c.MaxFiles = sink.MiB, 1 }, nil},
 		"raw, packed": {func(c *file.Config) { c.Format, c.Compression = file.Raw, compress.Zstd }, nil},
 		"all at once": {
 			func(c *file.Config) { *c = file.Config{} },
-			[]string{"path", "maxSize", "maxFiles", "format", "compression"},
+			[]string{"path", "maxBytes", "maxFiles", "format", "compression"},
 		},
 		"negative files": {func(c *file.Config) { c.MaxFiles = -1 }, []string{"maxFiles"}},
 	} {

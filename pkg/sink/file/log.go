@@ -45,7 +45,7 @@ func (l *log) ensure() error {
 		l.size = own.Size() // somebody may have emptied it
 		return nil
 	}
-	l.logger.Info("file was moved or removed by another program: going on in a new one", "path", l.path)
+	l.logger.Info("file moved or removed; writing a new one", "path", l.path)
 	if err := l.close(); err != nil {
 		return err
 	}
@@ -74,17 +74,17 @@ func (l *log) adopt(f *os.File) error {
 		return fmt.Errorf("open file: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("open file %s: it is not a regular file (%s)", l.path, info.Mode().Type())
+		return fmt.Errorf("open file %s: the path is not a regular file (%s); set another path", l.path, info.Mode().Type())
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return fmt.Errorf("open file %s: another sink or informd writes to it; give each its own path: %w", l.path, err)
+			return fmt.Errorf("open file %s: another sink or another informd has the file open; give each its own path: %w", l.path, err)
 		}
 		return fmt.Errorf("lock file %s: %w", l.path, err)
 	}
 	// Who held the lock until now may have moved the file.
 	if at, err := os.Lstat(l.path); err != nil || !os.SameFile(info, at) {
-		return fmt.Errorf("open file %s: it was moved away meanwhile", l.path)
+		return fmt.Errorf("open file %s: another program moved the file meanwhile", l.path)
 	}
 	size, err := l.repair(f)
 	if err != nil {
@@ -115,7 +115,7 @@ func (l *log) repair(f *os.File) (int64, error) {
 	if ours, err := l.begins(f, 0, size); err != nil {
 		return 0, fmt.Errorf("read file: %w", err)
 	} else if !ours {
-		return 0, fmt.Errorf("open file %s: it does not begin as a file of this format does, so it is not informd's; move it away or give another path", l.path)
+		return 0, fmt.Errorf("open file %s: the file does not begin as a file of this format, so informd did not write it; move the file, or set another path", l.path)
 	}
 	end, err := lastLineEnd(f, size)
 	if err != nil {
@@ -129,7 +129,7 @@ func (l *log) repair(f *os.File) (int64, error) {
 		return 0, fmt.Errorf("read file: %w", err)
 	}
 	if !ours || size-end > maxTail {
-		return 0, fmt.Errorf("open file %s: its last line has no end and is not informd's; move the file away, or end or remove that line", l.path)
+		return 0, fmt.Errorf("open file %s: the last line is incomplete, and informd did not write it; move the file, or complete or remove that line", l.path)
 	}
 	tail := make([]byte, size-end)
 	if _, err := f.ReadAt(tail, end); err != nil {
@@ -163,7 +163,7 @@ func (l *log) endLine(f *os.File) error {
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("end unfinished line: %w", err)
 	}
-	l.logger.Warn("ended a line that an interrupted write left; its event may follow again", "path", l.path)
+	l.logger.Warn("line of an interrupted write completed; its event may repeat", "path", l.path)
 	return nil
 }
 
@@ -175,7 +175,7 @@ func (l *log) cutLine(f *os.File, end, size int64) error {
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("cut unfinished line: %w", err)
 	}
-	l.logger.Warn("cut off an unfinished line that an interrupted write left", "path", l.path, "bytes", size-end)
+	l.logger.Warn("unfinished line of an interrupted write removed; its event follows", "path", l.path, "bytes", size-end)
 	return nil
 }
 
@@ -226,13 +226,13 @@ func explainOpen(path string, err error) error {
 	err = cause(err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("open file %s: its directory does not exist; create it, or mount the volume it is on: %w", path, err)
+		return fmt.Errorf("open file %s: its directory does not exist; create the directory, or mount its volume: %w", path, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("open file %s: user %d may not write there; change the owner or the path: %w", path, os.Getuid(), err)
+		return fmt.Errorf("open file %s: user %d has no permission to write there; change the owner or the path: %w", path, os.Getuid(), err)
 	case errors.Is(err, syscall.ELOOP):
-		return fmt.Errorf("open file %s: it is a symbolic link; give the path that it points to: %w", path, err)
+		return fmt.Errorf("open file %s: the path is a symbolic link; set path to its target: %w", path, err)
 	case errors.Is(err, syscall.EISDIR):
-		return fmt.Errorf("open file %s: it is a directory; add the file's name: %w", path, err)
+		return fmt.Errorf("open file %s: the path is a directory; add the name of the file: %w", path, err)
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("open file %s: the file system is read-only; mount a volume there: %w", path, err)
 	default:

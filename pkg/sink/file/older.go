@@ -81,7 +81,7 @@ func (l *log) removeSurplus() error {
 		if err := l.remove(i); err != nil {
 			return fmt.Errorf("remove file beyond maxFiles: %w", err)
 		}
-		l.logger.Info("removed a file beyond maxFiles", "path", l.numbered(i))
+		l.logger.Info("file beyond maxFiles removed", "path", l.numbered(i))
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestRotation(t *testing.T) {
 	for i := 0; i < len(events)-1; i += 2 {
 		size = max(size, len(lines(events[i:i+2])))
 	}
-	s := openSink(t, &file.Config{Path: path, MaxSize: sink.ByteSize(size), MaxFiles: 3})
+	s := openSink(t, &file.Config{Path: path, MaxBytes: sink.ByteSize(size), MaxFiles: 3})
 	defer closeSink(t, s)
 	mustWrite(t, s, events[:5])
 	wantFiles(t, path, map[string]string{
@@ -61,17 +61,17 @@ func TestRotation(t *testing.T) {
 func TestRotationWithOneFile(t *testing.T) {
 	path := newPath(t)
 	events := sinktest.Events(3)
-	s := openSink(t, &file.Config{Path: path, MaxSize: 10, MaxFiles: 1})
+	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 1})
 	defer closeSink(t, s)
 	mustWrite(t, s, events)
 	wantFiles(t, path, map[string]string{"events.ndjson": lines(events[2:])})
 }
 
-// TestLargeEventIsAlone: an event beyond maxSize shares its file with none.
+// TestLargeEventIsAlone: an event beyond maxBytes shares its file with none.
 func TestLargeEventIsAlone(t *testing.T) {
 	path := newPath(t)
 	small, big := sinktest.Events(2), sinktest.Big(1, 5000)
-	s := openSink(t, &file.Config{Path: path, MaxSize: 2000, MaxFiles: 5})
+	s := openSink(t, &file.Config{Path: path, MaxBytes: 2000, MaxFiles: 5})
 	defer closeSink(t, s)
 	mustWrite(t, s, small[:1])
 	mustWrite(t, s, big)
@@ -89,7 +89,7 @@ func TestRotationFillsHoles(t *testing.T) {
 	for _, n := range []int{1, 2, 4} {
 		write(t, fmt.Sprintf("%s.%d", path, n), fmt.Sprint(n))
 	}
-	s := openSink(t, &file.Config{Path: path, MaxSize: 10, MaxFiles: 10})
+	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 10})
 	defer closeSink(t, s)
 	mustWrite(t, s, events)
 	wantFiles(t, path, map[string]string{
@@ -103,7 +103,7 @@ func TestSurplusFilesAreRemoved(t *testing.T) {
 		write(t, fmt.Sprintf("%s.%d", path, n), fmt.Sprint(n))
 	}
 	write(t, path+".bak", "mine")
-	closeSink(t, openSink(t, &file.Config{Path: path, MaxSize: sink.MiB, MaxFiles: 3}))
+	closeSink(t, openSink(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3}))
 	wantFiles(t, path, map[string]string{"events.ndjson": "", "events.ndjson.1": "1", "events.ndjson.2": "2", "events.ndjson.bak": "mine"})
 }
 
@@ -113,7 +113,7 @@ func TestRotationThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	events := sinktest.Events(2)
-	s := openSink(t, &file.Config{Path: path, MaxSize: 10, MaxFiles: 2})
+	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 2})
 	defer closeSink(t, s)
 	for range 2 { // and it goes on being an error, and nothing is lost
 		n, err := s.Write(t.Context(), events)
@@ -313,7 +313,7 @@ func BenchmarkWrite(b *testing.B) {
 	for _, size := range []int{1, 10, 100, 500} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
 			events := sinktest.Big(size, 8500) // as large as a Pod
-			c := &file.Config{Path: filepath.Join(b.TempDir(), "events.ndjson"), MaxSize: 100 * sink.MiB, MaxFiles: 2}
+			c := &file.Config{Path: filepath.Join(b.TempDir(), "events.ndjson"), MaxBytes: 100 * sink.MiB, MaxFiles: 2}
 			s, err := c.Open(b.Context(), sink.Env{Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				b.Fatal(err)

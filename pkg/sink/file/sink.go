@@ -24,7 +24,7 @@ type Sink struct {
 	log        *log
 	compressor *compressor // nil if older files stay as they are
 	render     renderer
-	maxSize    int64
+	maxBytes   int64
 	disk       disk
 	// buffer holds the lines of a portion, ends where each of them ends.
 	buffer []byte
@@ -49,7 +49,7 @@ func systemDisk() disk {
 // counts the events that are on stable storage; every error can pass (a full
 // disk, say) and none is permanent. The end of ctx is seen between portions of a
 // few MiB: a disk that hangs holds Write up, as the kernel cannot be interrupted
-// there. Compressing goes on beside it.
+// there. Compression continues meanwhile.
 func (s *Sink) Write(ctx context.Context, batch []event.Event) (int, error) {
 	defer s.release()
 	n := 0
@@ -94,7 +94,7 @@ func (s *Sink) encode(batch []event.Event) {
 	for i := range batch {
 		s.buffer = appendLine(s.buffer, s.render, &batch[i])
 		alone := s.log.size == 0 && i == 0
-		if s.log.size+int64(len(s.buffer)) > s.maxSize && !alone {
+		if s.log.size+int64(len(s.buffer)) > s.maxBytes && !alone {
 			return
 		}
 		s.ends = append(s.ends, len(s.buffer))
@@ -143,7 +143,7 @@ func (s *Sink) cut(size int64) error {
 		return fmt.Errorf("cut unfinished line: %w", err)
 	}
 	if err := s.disk.sync(s.log.file); err != nil {
-		return fmt.Errorf("sync what was written before: %w", err)
+		return fmt.Errorf("sync earlier lines: %w", err)
 	}
 	s.log.size = size
 	return nil
@@ -153,7 +153,7 @@ func (s *Sink) explain(err error) error {
 	err = cause(err)
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("write file %s: the disk is full; free space, or lower maxSize or maxFiles: %w", s.log.path, err)
+		return fmt.Errorf("write file %s: the disk is full; free space, or lower maxBytes or maxFiles: %w", s.log.path, err)
 	case errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("write file %s: the disk quota is used up: %w", s.log.path, err)
 	default:
@@ -169,8 +169,7 @@ func (s *Sink) release() {
 }
 
 // Close closes the file and gives up the lock. All that Write acknowledged is on
-// stable storage already. A compression under way is given up, and begun anew by the
-// next Open.
+// stable storage already. Close stops a compression; the next Open starts it again.
 func (s *Sink) Close(ctx context.Context) error {
 	var err error
 	if s.compressor != nil {

@@ -17,7 +17,7 @@ import (
 const (
 	// dialTimeout bounds the making of a connection to one broker.
 	dialTimeout = 5 * time.Second
-	// requestTimeout bounds one question about topics, with its repetitions.
+	// requestTimeout bounds one request about topics, with its retries.
 	requestTimeout = 10 * time.Second
 	requestRetries = 2
 	// appendTimeout is how long a leader may wait for its replicas, and
@@ -62,12 +62,12 @@ func (c *Config) client(name string, f *failures) (*kgo.Client, error) {
 		kgo.ProducerBatchMaxBytes(maxRecord),
 		kgo.ProducerLinger(0),
 	}
-	mechanism, err := c.SASL.mechanism()
+	login, err := mechanism(c.Auth)
 	if err != nil {
 		return nil, err
 	}
-	if mechanism != nil {
-		options = append(options, kgo.SASL(mechanism))
+	if login != nil {
+		options = append(options, kgo.SASL(login))
 	}
 	client, err := kgo.NewClient(options...)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *producer) ensure(ctx context.Context, topic string) error {
 		s.client.Close()
 	})
 	err := s.look(limited, topic)
-	if errors.Is(err, kerr.UnknownTopicOrPartition) && s.create.Partitions > 0 {
+	if errors.Is(err, kerr.UnknownTopicOrPartition) && !s.create.Never {
 		err = s.make(limited, topic)
 	}
 	if !stop() {
@@ -123,7 +123,7 @@ func (s *producer) ensure(ctx context.Context, topic string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("look for topic %s: %w", topic, explain(err, topic)) // about the topic, not about a record
+		return fmt.Errorf("find topic %s: %w", topic, explain(err, topic)) // of the topic, not of a record
 	}
 	s.known[topic] = struct{}{}
 	return nil
@@ -140,7 +140,7 @@ func (s *producer) look(ctx context.Context, topic string) error {
 		return err
 	}
 	if len(answer.Topics) != 1 {
-		return fmt.Errorf("the broker answers about %d topics", len(answer.Topics))
+		return fmt.Errorf("the broker answers with %d topics instead of 1", len(answer.Topics))
 	}
 	return kerr.ErrorForCode(answer.Topics[0].ErrorCode)
 }
@@ -150,8 +150,10 @@ func (s *producer) make(ctx context.Context, topic string) error {
 	request.TimeoutMillis = int32(requestTimeout / time.Millisecond)
 	wanted := kmsg.NewCreateTopicsRequestTopic()
 	wanted.Topic = topic
-	wanted.NumPartitions = int32(s.create.Partitions)
-	wanted.ReplicationFactor = -1
+	wanted.NumPartitions, wanted.ReplicationFactor = -1, -1 // the brokers' defaults
+	if s.create.Partitions > 0 {
+		wanted.NumPartitions = int32(s.create.Partitions)
+	}
 	if s.create.Replicas > 0 {
 		wanted.ReplicationFactor = int16(s.create.Replicas)
 	}
@@ -167,16 +169,17 @@ func (s *producer) make(ctx context.Context, topic string) error {
 		return fmt.Errorf("create it: %w", err)
 	}
 	if len(answer.Topics) != 1 {
-		return fmt.Errorf("create it: the broker answers about %d topics", len(answer.Topics))
+		return fmt.Errorf("create it: the broker answers with %d topics instead of 1", len(answer.Topics))
 	}
 	switch err := kerr.ErrorForCode(answer.Topics[0].ErrorCode); {
-	case errors.Is(err, kerr.TopicAlreadyExists): // somebody was faster
+	case errors.Is(err, kerr.TopicAlreadyExists): // another client was faster
 	case err != nil && answer.Topics[0].ErrorMessage != nil:
 		return fmt.Errorf("create it: %w: %s", err, *answer.Topics[0].ErrorMessage)
 	case err != nil:
 		return fmt.Errorf("create it: %w", err)
 	default:
-		s.logger.Info("created the topic", slog.String("topic", topic), slog.Int("partitions", s.create.Partitions))
+		s.logger.Info("created the topic; set create to change its partitions, or to false to create none",
+			slog.String("topic", topic), slog.Int("partitions", int(answer.Topics[0].NumPartitions)))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -11,11 +12,12 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 )
 
 const (
-	// Type is the value of `type:` that stands for this sink.
+	// Type is the value of `type:` for this sink.
 	Type = "kafka"
 
 	formatBinary      = "binary"
@@ -41,43 +43,48 @@ func Driver() sink.Driver {
 
 // Config is the options of a kafka sink.
 type Config struct {
-	// Brokers are some brokers of one cluster, "host" or "host:port", from which
-	// the others are learned.
-	Brokers []string `yaml:"brokers"`
+	// Servers are the addresses of some brokers of one cluster, "host" or "host:port". They
+	// announce the others.
+	Servers connection.Servers `yaml:"servers"`
 	// Topic is a name, or a pattern with {cluster}, {group} and {resource}.
-	Topic string `yaml:"topic"`
-	// CreateTopics says how topics are made that do not exist. Unless it is set,
-	// none are.
-	CreateTopics CreateTopics `yaml:"createTopics"`
-	// Tombstones says whether each deletion is followed by a record with a null
-	// value.
+	Topic  string `yaml:"topic"`
+	Create Create `yaml:"create"`
+	// Tombstones adds a record with a null value after each deletion.
 	Tombstones bool `yaml:"tombstones"`
-	// Format is how an event becomes a record: binary, or cloudevents, the whole event as
+	// Format is the form of a record: binary, or cloudevents, the whole event as
 	// JSON.
 	Format string `yaml:"format" enum:"binary,cloudevents"`
-	// Compression is of batches of records: none, gzip, snappy, lz4 or zstd.
+	// Compression is the compression of batches: none, gzip, snappy, lz4 or zstd.
 	Compression string `yaml:"compression"`
-	SASL        SASL   `yaml:"sasl"`
-	TLS         TLS    `yaml:"tls"`
-	// AllowPlaintext permits a password or token on a connection without TLS to a
-	// broker that is not on this machine, and events without a warning.
-	AllowPlaintext bool `yaml:"allowPlaintext"`
+	// Auth takes mechanism with username and passwordFile or password, or mechanism:
+	// oauthbearer with tokenFile or token. The files are read again for every connection.
+	Auth connection.Auth `yaml:"auth"`
+	TLS  connection.TLS  `yaml:"tls"`
+	// AllowInsecureAuth permits a password or token on a connection without TLS to a
+	// broker on another machine, and events without a warning.
+	AllowInsecureAuth bool `yaml:"allowInsecureAuth"`
 }
 
-// CreateTopics is what a topic that the sink creates is like.
-type CreateTopics struct {
-	// Partitions is at least 1; 0 means that no topics are created.
+// Create says how informd creates a topic that does not exist; false: informd creates none,
+// and waits until the topic exists. An existing topic is never changed.
+type Create struct {
+	// Never is the value false of the block.
+	Never bool `yaml:"-"`
+	// Partitions is the number of partitions; 0 is the brokers' default.
 	Partitions int `yaml:"partitions"`
-	// Replicas is how many copies there are; 0 is the brokers' default.
+	// Replicas is the number of replicas; 0 is the brokers' default.
 	Replicas int `yaml:"replicas"`
-	// Compact makes Kafka keep the last record of every key, and drop what is
-	// before it; otherwise the brokers' default holds.
+	// Compact sets cleanup.policy=compact: Kafka keeps the last record of each key. Default:
+	// the brokers' policy.
 	Compact bool `yaml:"compact"`
 }
 
+// Toggle implements [sink.Toggle].
+func (c *Create) Toggle(on bool) { c.Never = !on }
+
 // Validate implements [sink.Config].
 func (c *Config) Validate() []sink.Problem {
-	problems := slices.Concat(c.validateBrokers(), c.validateSASL())
+	problems := slices.Concat(c.Servers.Validate("kafka-1:9092, kafka-2:9092", wrongAddress), c.validateAuth(), c.TLS.Validate())
 	add := func(key, format string, args ...any) {
 		problems = append(problems, sink.Problem{Key: key, Message: fmt.Sprintf(format, args...)})
 	}
@@ -85,42 +92,27 @@ func (c *Config) Validate() []sink.Problem {
 		add("topic", "%v", err)
 	}
 	if c.Format != formatBinary && c.Format != formatCloudEvents {
-		add("format", "%q is neither binary nor cloudevents", c.Format)
+		add("format", "%q is not a format; use binary or cloudevents", c.Format)
 	}
 	if codecs := codecs(); !slices.Contains(slices.Collect(maps.Keys(codecs)), c.Compression) {
-		add("compression", "%q is none of %s", c.Compression, strings.Join(slices.Sorted(maps.Keys(codecs)), ", "))
+		add("compression", "%q is not a compression; use one of %s", c.Compression, strings.Join(slices.Sorted(maps.Keys(codecs)), ", "))
 	}
-	switch create := c.CreateTopics; {
-	case create.Partitions < 0 || create.Partitions > maxPartitions:
-		add("createTopics.partitions", "must be between 1 and %d", maxPartitions)
-	case create.Partitions == 0 && create != CreateTopics{}:
-		add("createTopics", "partitions is required: without it no topics are created")
+	if partitions := c.Create.Partitions; partitions < 0 || partitions > maxPartitions {
+		add("create.partitions", "must be between 1 and %d, or 0 for the brokers' default", maxPartitions)
 	}
-	if replicas := c.CreateTopics.Replicas; replicas < 0 || replicas > maxReplicas {
-		add("createTopics.replicas", "must be between 1 and %d, or 0 for the brokers' default", maxReplicas)
-	}
-	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		add("tls", "certFile and keyFile go together; set both or none")
+	if replicas := c.Create.Replicas; replicas < 0 || replicas > maxReplicas {
+		add("create.replicas", "must be between 1 and %d, or 0 for the brokers' default", maxReplicas)
 	}
 	return problems
 }
 
-// validateBrokers never shows what it judges: somebody may have put a password
-// where it would go in a URL.
-func (c *Config) validateBrokers() []sink.Problem {
-	if len(c.Brokers) == 0 {
-		return []sink.Problem{{Key: "brokers", Message: "is required; set it to addresses of brokers, as in [kafka-1:9092, kafka-2:9092]"}}
+// wrongAddress never shows the address: a user may have put a password into it, as into
+// a URL.
+func wrongAddress(address string) string {
+	if _, _, err := splitAddress(address); err != nil {
+		return "is not the address of a broker: host:port without a scheme, as in kafka-1:9092; the keys tls and auth set TLS and credentials"
 	}
-	var problems []sink.Problem
-	for i, broker := range c.Brokers {
-		if _, _, err := splitAddress(broker); err != nil {
-			problems = append(problems, sink.Problem{
-				Key:     fmt.Sprintf("brokers[%d]", i),
-				Message: "is not the address of a broker: host:port without a scheme, as in kafka-1:9092; TLS and credentials have keys of their own",
-			})
-		}
-	}
-	return problems
+	return ""
 }
 
 // splitAddress splits host:port, where the port is Kafka's unless there is one.
@@ -134,18 +126,18 @@ func splitAddress(address string) (host, port string, err error) {
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if strings.Contains(host, ":") && net.ParseIP(host) == nil || host == "" || strings.ContainsAny(host, "/@,[] \t\n") || err != nil || number == 0 {
-		return "", "", fmt.Errorf("split address: not host:port")
+		return "", "", errors.New("split address: not host:port")
 	}
 	return host, port, nil
 }
 
 // addresses are the brokers in the form host:port.
 func (c *Config) addresses() ([]string, error) {
-	all := make([]string, len(c.Brokers))
-	for i, broker := range c.Brokers {
+	all := make([]string, len(c.Servers))
+	for i, broker := range c.Servers.Reveal() {
 		host, port, err := splitAddress(broker)
 		if err != nil {
-			return nil, fmt.Errorf("brokers[%d] is not the address of a broker", i)
+			return nil, fmt.Errorf("%s is not the address of a broker", c.Servers.Key(i))
 		}
 		all[i] = net.JoinHostPort(host, port)
 	}
@@ -163,24 +155,24 @@ func codecs() map[string]kgo.CompressionCodec {
 	}
 }
 
-// Open implements [sink.Config]. It fails if a file that it names cannot be read
-// or has not what it should, and does not wait for the brokers.
+// Open implements [sink.Config]. It fails if a file that a key names cannot be read
+// or has the wrong content, and does not wait for the brokers.
 func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	pattern, err := parsePattern(c.Topic)
 	if err != nil {
 		return nil, fmt.Errorf("topic %w", err)
 	}
-	if _, err := c.TLS.config(); err != nil {
+	if _, err := c.TLS.Config(); err != nil {
 		return nil, err
 	}
-	if err := c.SASL.check(); err != nil {
+	if err := checkFiles(c.Auth); err != nil {
 		return nil, err
 	}
 	s := &producer{
 		logger:     env.Logger,
 		connect:    func(f *failures) (*kgo.Client, error) { return c.client("informd/"+env.Cluster+"/"+env.Name, f) },
 		pattern:    pattern,
-		create:     c.CreateTopics,
+		create:     c.Create,
 		tombstones: c.Tombstones,
 		structured: c.Format == formatCloudEvents,
 		known:      map[string]struct{}{},

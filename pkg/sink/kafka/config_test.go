@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/kafka"
 	"github.com/informd/informd/pkg/sink/sinktest"
@@ -20,51 +21,55 @@ import (
 func TestValidate(t *testing.T) {
 	const (
 		canary = "canary-8e0d"
-		least  = "brokers: [kafka]\ntopic: t\n"
-		remote = "brokers: [kafka:9092]\ntopic: t\n"
-		home   = "brokers: ['127.0.0.1:9092', localhost, '[::1]:9092']\ntopic: t\n"
+		least  = "servers: [kafka]\ntopic: t\n"
+		remote = "servers: [kafka:9092]\ntopic: t\n"
+		home   = "servers: ['127.0.0.1:9092', localhost, '[::1]:9092']\ntopic: t\n"
 	)
 	tests := map[string]struct {
 		yaml string
 		keys string // of the problems, sorted
 	}{
-		"least":                  {least, ""},
-		"several brokers":        {"brokers: ['a:1', b, '10.0.0.1:9092', '::1', '[::1]', '[::1]:9092']\ntopic: t", ""},
-		"no brokers":             {"topic: t", "brokers"},
-		"brokers with a scheme":  {"brokers: ['a:1', 'kafka://canary-8e0d:9092']\ntopic: t", "brokers[1]"},
-		"broker with a password": {"brokers: ['u:canary-8e0d@a:9092']\ntopic: t", "brokers[0]"},
-		"broker without a name":  {"brokers: ['', ':9092', 'a b:1', 'a:0', 'a:70000', 'a:x']\ntopic: t", "brokers[0] brokers[1] brokers[2] brokers[3] brokers[4] brokers[5]"},
-		"no topic":               {"brokers: [kafka]", "topic"},
-		"topic pattern":          {"brokers: [kafka]\ntopic: 'k8s.{cluster}.{group}.{resource}'", ""},
-		"topic placeholder":      {"brokers: [kafka]\ntopic: 'k8s.{kind}'", "topic"},
-		"topic unclosed":         {"brokers: [kafka]\ntopic: 'k8s.{group'", "topic"},
-		"topic characters":       {"brokers: [kafka]\ntopic: 'k8s/events'", "topic"},
-		"topic braces":           {"brokers: [kafka]\ntopic: 'k8s}'", "topic"},
-		"topic dots":             {"brokers: [kafka]\ntopic: '..'", "topic"},
-		"topic length":           {"brokers: [kafka]\ntopic: " + strings.Repeat("x", 250), "topic"},
-		"create topics":          {least + "createTopics: {partitions: 6, replicas: 3, compact: true}", ""},
-		"create no partitions":   {least + "createTopics: {compact: true}", "createTopics"},
-		"create few partitions":  {least + "createTopics: {partitions: -1}", "createTopics.partitions"},
-		"create many partitions": {least + "createTopics: {partitions: 10001}", "createTopics.partitions"},
-		"create replicas":        {least + "createTopics: {partitions: 1, replicas: 101}", "createTopics.replicas"},
-		"format":                 {least + "format: avro", "format"},
-		"compression":            {least + "compression: brotli", "compression"},
-		"half a key pair":        {least + "tls: {certFile: c}", "tls"},
-		"no mechanism":           {least + "sasl: {user: u, password: canary-8e0d}", "sasl"},
-		"mechanism":              {least + "sasl: {mechanism: gssapi, user: u}", "sasl.mechanism"},
-		"scram":                  {remote + "sasl: {mechanism: scram-sha-512, user: u, passwordFile: p}", ""},
-		"scram without a user":   {remote + "sasl: {mechanism: scram-sha-256, passwordFile: p}", "sasl"},
-		"scram with a token":     {remote + "sasl: {mechanism: scram-sha-256, user: u, password: p, tokenFile: t}", "sasl.tokenFile"},
-		"no password":            {remote + "sasl: {mechanism: scram-sha-256, user: u}", "sasl"},
-		"two passwords":          {remote + "sasl: {mechanism: scram-sha-256, user: u, password: canary-8e0d, passwordFile: p}", "sasl"},
-		"oauth":                  {remote + "tls: {enabled: true}\nsasl: {mechanism: oauthbearer, tokenFile: t}", ""},
-		"oauth without a token":  {remote + "tls: {enabled: true}\nsasl: {mechanism: oauthbearer}", "sasl"},
-		"oauth with a password":  {remote + "tls: {enabled: true}\nsasl: {mechanism: oauthbearer, tokenFile: t, password: canary-8e0d}", "sasl"},
-		"password exposed":       {remote + "sasl: {mechanism: plain, user: u, password: canary-8e0d}", "sasl"},
-		"token exposed":          {remote + "sasl: {mechanism: oauthbearer, tokenFile: t}", "sasl"},
-		"password at home":       {home + "sasl: {mechanism: plain, user: u, password: p}", ""},
-		"password over TLS":      {remote + "tls: {caFile: c}\nsasl: {mechanism: plain, user: u, password: p}", ""},
-		"password allowed":       {remote + "allowPlaintext: true\nsasl: {mechanism: plain, user: u, password: p}", ""},
+		"least":                    {least, ""},
+		"several brokers":          {"servers: ['a:1', b, '10.0.0.1:9092', '::1', '[::1]', '[::1]:9092']\ntopic: t", ""},
+		"no brokers":               {"topic: t", "servers"},
+		"list in text":             {"servers: ['a:1,b:1']\ntopic: t", "servers"},
+		"brokers with a scheme":    {"servers: ['a:1', 'kafka://canary-8e0d:9092']\ntopic: t", "servers[1]"},
+		"broker with a password":   {"servers: ['u:canary-8e0d@a:9092']\ntopic: t", "servers"},
+		"broker without a name":    {"servers: ['', ':9092', 'a b:1', 'a:0', 'a:70000', 'a:x']\ntopic: t", "servers[0] servers[1] servers[2] servers[3] servers[4] servers[5]"},
+		"no topic":                 {"servers: [kafka]", "topic"},
+		"topic pattern":            {"servers: [kafka]\ntopic: 'k8s.{cluster}.{group}.{resource}'", ""},
+		"topic placeholder":        {"servers: [kafka]\ntopic: 'k8s.{kind}'", "topic"},
+		"topic unclosed":           {"servers: [kafka]\ntopic: 'k8s.{group'", "topic"},
+		"topic characters":         {"servers: [kafka]\ntopic: 'k8s/events'", "topic"},
+		"topic braces":             {"servers: [kafka]\ntopic: 'k8s}'", "topic"},
+		"topic dots":               {"servers: [kafka]\ntopic: '..'", "topic"},
+		"topic length":             {"servers: [kafka]\ntopic: " + strings.Repeat("x", 250), "topic"},
+		"create":                   {least + "create: {partitions: 6, replicas: 3, compact: true}", ""},
+		"create no partitions":     {least + "create: {compact: true}", ""},
+		"create few partitions":    {least + "create: {partitions: -1}", "create.partitions"},
+		"create many partitions":   {least + "create: {partitions: 10001}", "create.partitions"},
+		"create replicas":          {least + "create: {partitions: 1, replicas: 101}", "create.replicas"},
+		"format":                   {least + "format: avro", "format"},
+		"compression":              {least + "compression: brotli", "compression"},
+		"half a key pair":          {least + "tls: {certFile: c}", "tls"},
+		"no mechanism":             {least + "auth: {username: u, password: canary-8e0d}", "auth"},
+		"mechanism":                {least + "auth: {mechanism: gssapi, username: u, passwordFile: p}", "auth.mechanism"},
+		"creds and nkey":           {least + "auth: {mechanism: plain, credsFile: c, nkeyFile: n}", "auth.credsFile auth.nkeyFile"},
+		"scram":                    {remote + "auth: {mechanism: scram-sha-512, username: u, passwordFile: p}", ""},
+		"scram without a user":     {remote + "auth: {mechanism: scram-sha-256, passwordFile: p}", "auth"},
+		"scram with a token":       {remote + "auth: {mechanism: scram-sha-256, username: u, password: p, tokenFile: t}", "auth"},
+		"scram with a token alone": {remote + "auth: {mechanism: scram-sha-256, tokenFile: t}", "auth"},
+		"no password":              {remote + "auth: {mechanism: scram-sha-256, username: u}", "auth"},
+		"two passwords":            {remote + "auth: {mechanism: scram-sha-256, username: u, password: canary-8e0d, passwordFile: p}", "auth"},
+		"oauth":                    {remote + "tls: {enabled: true}\nauth: {mechanism: oauthbearer, tokenFile: t}", ""},
+		"oauth, token":             {remote + "tls: {enabled: true}\nauth: {mechanism: oauthbearer, token: canary-8e0d}", ""},
+		"oauth without a token":    {remote + "tls: {enabled: true}\nauth: {mechanism: oauthbearer}", "auth"},
+		"oauth with a password":    {remote + "tls: {enabled: true}\nauth: {mechanism: oauthbearer, tokenFile: t, password: canary-8e0d}", "auth"},
+		"password exposed":         {remote + "auth: {mechanism: plain, username: u, password: canary-8e0d}", "auth"},
+		"token exposed":            {remote + "auth: {mechanism: oauthbearer, tokenFile: t}", "auth"},
+		"password at home":         {home + "auth: {mechanism: plain, username: u, password: p}", ""},
+		"password over TLS":        {remote + "tls: {caFile: c}\nauth: {mechanism: plain, username: u, password: p}", ""},
+		"password allowed":         {remote + "allowInsecureAuth: true\nauth: {mechanism: plain, username: u, password: p}", ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +88,7 @@ func TestValidate(t *testing.T) {
 			if diff := cmp.Diff(strings.Fields(tt.keys), keys, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("problems about (-want +got):\n%s", diff)
 			}
-			if shown := fmt.Sprintf("%v %+v %#v", c, c, c); strings.Contains(tt.yaml, "password: "+canary) && strings.Contains(shown, canary) {
+			if shown := fmt.Sprintf("%v %+v %#v", c, c, c); strings.Contains(tt.yaml, ": "+canary) && strings.Contains(shown, canary) {
 				t.Errorf("the options show a secret: %s", shown)
 			}
 		})
@@ -93,7 +98,7 @@ func TestValidate(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	d := kafka.Driver()
 	c, ok := d.New().(*kafka.Config)
-	if !ok || d.Type != "kafka" || d.Lanes != 1 || !d.Remote || !c.Tombstones || c.Format != "binary" || c.Compression != "none" || c.CreateTopics.Partitions != 0 {
+	if !ok || d.Type != "kafka" || d.Lanes != 1 || !d.Remote || !c.Tombstones || c.Format != "binary" || c.Compression != "none" || c.Create != (kafka.Create{}) {
 		t.Errorf("driver %+v, options %+v", d, c)
 	}
 }
@@ -108,9 +113,9 @@ func TestOpenNeedsItsFiles(t *testing.T) {
 	for _, file := range []string{missing, wrong} {
 		for key, change := range map[string]func(c *kafka.Config){
 			"passwordFile": func(c *kafka.Config) {
-				c.SASL = kafka.SASL{Mechanism: "scram-sha-512", User: "u", PasswordFile: file}
+				c.Auth = connection.Auth{Mechanism: "scram-sha-512", Username: "u", PasswordFile: file}
 			},
-			"tokenFile": func(c *kafka.Config) { c.SASL = kafka.SASL{Mechanism: "oauthbearer", TokenFile: file} },
+			"tokenFile": func(c *kafka.Config) { c.Auth = connection.Auth{Mechanism: "oauthbearer", TokenFile: file} },
 			"caFile":    func(c *kafka.Config) { c.TLS.CAFile = file },
 			"certFile":  func(c *kafka.Config) { c.TLS.CertFile, c.TLS.KeyFile = file, file },
 		} {
@@ -119,7 +124,7 @@ func TestOpenNeedsItsFiles(t *testing.T) {
 				if !ok {
 					t.Fatal("the driver's options are no *kafka.Config")
 				}
-				c.Brokers, c.Topic = []string{"127.0.0.1:1"}, topic
+				c.Servers, c.Topic = connection.NewServers("127.0.0.1:1"), topic
 				change(c)
 				_, err := sink.Config(c).Open(t.Context(), sinktest.Env(t))
 				if err == nil || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), file) {

@@ -27,38 +27,38 @@
 //
 // The topic is a fixed name or a pattern, "k8s.{cluster}.{group}.{resource}", with
 // a topic per resource as Debezium has one per table. The core group is "core"; a
-// gap that is about no resource has "_informd" for the group and its op for the
-// resource. Nothing is escaped: what Kubernetes allows as a group or resource
-// Kafka allows in the name of a topic. What an API server serves beyond that, and
-// a name of more than 249 characters, is refused: the event goes to the dead
-// letters. The sink creates topics only if it is told to, and with a topic missing
-// it waits, with an error that names it.
+// gap without a resource has "_informd" for the group and its op for the
+// resource. Nothing is escaped: Kafka allows in the name of a topic every character that
+// Kubernetes allows in a group or resource. Other characters of an API server, and
+// a name of more than 249 characters, are refused: the event goes to the dead-letter
+// queue. The sink creates a topic that does not exist, with the brokers' defaults or those
+// of create. With create: false it waits until the topic exists, with an error that
+// names it.
 //
 // # Order and acknowledgement
 //
 // An event counts as delivered when all in-sync replicas of its partition have it,
-// its tombstone as well. Different objects are pipelined, but of one object only
-// one record is on its way at a time, and nothing is sent behind a failure: so no
+// its tombstone as well. Different objects are pipelined, but only one record of each object
+// is in flight at a time, and nothing is sent after a failure: so no
 // later record of an object is kept whose predecessor is lost. The producer is
-// idempotent: what it sends again after a lost answer the broker stores once. A
-// record whose fate is unknown is never given up: the producer goes on with it
-// behind the end of a Write, and the next Write waits for it first. Close waits,
-// too, as long as it may; where it may not any longer, or informd is killed, a
-// broker that stands still just then may append an old record behind newer ones
-// that come from informd's next start, until the object's next event.
+// idempotent: the broker stores a record once that is sent again after a lost answer. The
+// producer never drops a record with an unknown outcome: it continues after the
+// end of a Write, and the next Write waits for it first. Close waits, too, until its
+// context ends. After that, or if informd is killed, a broker that was blocked at that
+// moment may append an old record after newer ones of informd's next start, until the
+// object's next event.
 //
 // Events beyond the first failure are sent again if they are not known to have
-// arrived: delivery is at least once, and ce_id tells duplicates.
+// arrived: delivery is at least once, and duplicates have the same ce_id.
 //
 // A record that is too large for the topic (max.message.bytes) can never be
-// delivered. If records were refused together, each is tried by itself first.
-// Everything else that goes wrong is worth another try, denied permissions and
-// refused credentials included.
+// delivered. If records were refused together, each is sent alone first.
+// Every other error is retried, denied permissions and refused credentials included.
 //
 // # Permissions
 //
-// The least a user needs to have: Write and Describe on the topics, with
-// createTopics also Create, and before Kafka 3.0 IdempotentWrite on the cluster.
+// The least a user needs: Write and Describe on the topics, Create unless create is
+// false, and before Kafka 3.0 IdempotentWrite on the cluster.
 //
 // # What it was tested with
 //

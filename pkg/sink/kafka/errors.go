@@ -15,38 +15,38 @@ import (
 	"github.com/informd/informd/pkg/sink"
 )
 
-// explain adds what to do to errors that only the user can mend. None of them is
-// permanent: each heals when somebody acts. explain(nil, topic) is nil.
+// explain adds what to do to errors that only the user can correct. None of them is
+// permanent: each ends when an operator acts. explain(nil, topic) is nil.
 func explain(err error, topic string) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
-		return fmt.Errorf("the brokers refuse the credentials: %w; check sasl", err)
+		return fmt.Errorf("the brokers refuse the credentials: %w; check auth", err)
 	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
-		return fmt.Errorf("the brokers do not let informd log in this way: %w; check sasl.mechanism", err)
+		return fmt.Errorf("the brokers refuse this way to log in: %w; check auth.mechanism", err)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return fmt.Errorf("the brokers deny topic %s: %w; grant Write and Describe on it, and Create if createTopics is set", topic, err)
+		return fmt.Errorf("the brokers deny topic %s: %w; grant Write and Describe on it, and Create unless create is false", topic, err)
 	case errors.Is(err, kerr.ClusterAuthorizationFailed):
-		return fmt.Errorf("the brokers deny a permission: %w; grant IdempotentWrite on the cluster, and Create if createTopics is set", err)
+		return fmt.Errorf("the brokers deny a permission: %w; grant IdempotentWrite on the cluster, and Create unless create is false", err)
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
-		return fmt.Errorf("topic %s does not exist, or informd may not see it: %w; create it, or set createTopics", topic, err)
+		return fmt.Errorf("topic %s does not exist, or informd has no permission to describe it: %w; create it, or remove create: false", topic, err)
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("the broker's certificate is not trusted: %w; check tls.caFile and tls.serverName", err)
 	}
-	// crypto/tls has no exported type for what the other side says.
+	// crypto/tls has no exported type for alerts of the other side.
 	if said, ok := errors.AsType[*net.OpError](err); ok && said.Op == "remote error" {
-		return fmt.Errorf("TLS fails: %w; does the broker demand a client certificate (tls.certFile and tls.keyFile)?", err)
+		return fmt.Errorf("TLS fails: %w; if the broker requires a client certificate, set tls.certFile and tls.keyFile", err)
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return fmt.Errorf("the broker has no TLS at this address: %w; use another port, or remove tls", err)
 	}
 	if _, ok := errors.AsType[*kgo.ErrFirstReadEOF](err); ok {
-		return fmt.Errorf("%w Check tls and sasl", err)
+		return fmt.Errorf("%w Check tls and auth", err)
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-		return fmt.Errorf("the broker closed the connection: %w; if it goes on, check sasl and tls", err)
+		return fmt.Errorf("the broker closed the connection: %w; if that continues, check auth and tls", err)
 	}
 	return err
 }
@@ -88,7 +88,7 @@ func tooLarge(err error) bool {
 
 // refusal is the permanent error about a record that is too large by itself.
 func refusal(err error, size int, topic string) error {
-	return sink.Permanent(fmt.Errorf("the record has %d bytes before compression, too many for topic %s: %w; "+
+	return sink.Permanent(fmt.Errorf("the record has %d bytes before compression, too large for topic %s: %w; "+
 		"raise max.message.bytes of the topic, set compression, or make events smaller with omit", size, topic, err))
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/kafka"
@@ -46,7 +47,7 @@ func config(t *testing.T, cluster *kfake.Cluster, change func(c *kafka.Config)) 
 	if !ok {
 		t.Fatal("the driver's options are no *kafka.Config")
 	}
-	c.Brokers, c.Topic = cluster.ListenAddrs(), topic
+	c.Servers, c.Topic = connection.NewServers(cluster.ListenAddrs()...), topic
 	if change != nil {
 		change(c)
 	}

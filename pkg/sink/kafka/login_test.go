@@ -21,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/kafka"
 	"github.com/informd/informd/pkg/sink/sinktest"
@@ -43,10 +44,10 @@ func TestLogin(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "password")
 			writeFile(t, file, "wrong\n")
 			s := open(t, config(t, cluster, func(c *kafka.Config) {
-				c.SASL = kafka.SASL{Mechanism: mechanism, User: user, PasswordFile: file}
+				c.Auth = connection.Auth{Mechanism: mechanism, Username: user, PasswordFile: file}
 			}))
 			events := sinktest.Events(5)
-			wantError(t, s, events, "check sasl") // kfake only closes the connection
+			wantError(t, s, events, "check auth") // kfake only closes the connection
 			writeFile(t, file, password+"\n")     // read anew for every connection
 			mustWrite(t, s, events)
 			if err := os.Remove(file); err != nil {
@@ -54,7 +55,7 @@ func TestLogin(t *testing.T) {
 			}
 			mustWrite(t, s, events) // connections live on
 			s = open(t, config(t, cluster, func(c *kafka.Config) {
-				c.SASL = kafka.SASL{Mechanism: mechanism, User: user, Password: sink.NewSecret(password)}
+				c.Auth = connection.Auth{Mechanism: mechanism, Username: user, Password: sink.NewSecret(password)}
 			}))
 			mustWrite(t, s, events)
 		})
@@ -71,24 +72,24 @@ func TestLogin(t *testing.T) {
 			return answer, nil, true
 		})
 		s := open(t, config(t, cluster, func(c *kafka.Config) {
-			c.SASL = kafka.SASL{Mechanism: "plain", User: user, Password: sink.NewSecret(password)}
+			c.Auth = connection.Auth{Mechanism: "plain", Username: user, Password: sink.NewSecret(password)}
 		}))
-		wantError(t, s, sinktest.Events(5), "refuse the credentials", "check sasl")
+		wantError(t, s, sinktest.Events(5), "refuse the credentials", "check auth")
 	})
 	t.Run("not at all", func(t *testing.T) {
-		wantError(t, open(t, config(t, cluster, nil)), sinktest.Events(5), "sasl")
+		wantError(t, open(t, config(t, cluster, nil)), sinktest.Events(5), "auth")
 	})
 	t.Run("a mechanism that the brokers have not", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "token")
 		writeFile(t, file, "token")
-		s := open(t, config(t, cluster, func(c *kafka.Config) { c.SASL = kafka.SASL{Mechanism: "oauthbearer", TokenFile: file} }))
-		wantError(t, s, sinktest.Events(5), "check sasl.mechanism")
+		s := open(t, config(t, cluster, func(c *kafka.Config) { c.Auth = connection.Auth{Mechanism: "oauthbearer", TokenFile: file} }))
+		wantError(t, s, sinktest.Events(5), "check auth.mechanism")
 	})
 	t.Run("to brokers without", func(t *testing.T) {
 		s := open(t, config(t, startCluster(t), func(c *kafka.Config) {
-			c.SASL = kafka.SASL{Mechanism: "plain", User: user, Password: sink.NewSecret(password)}
+			c.Auth = connection.Auth{Mechanism: "plain", Username: user, Password: sink.NewSecret(password)}
 		}))
-		wantError(t, s, sinktest.Events(5), "sasl")
+		wantError(t, s, sinktest.Events(5), "auth")
 	})
 	records := consumed(t, cluster, []string{topic}, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()))
 	if len(records) != 3*15 {
@@ -96,8 +97,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestPasswordStaysHere: the brokers tell of another one, on another machine, which
-// must not get the password in the clear.
+// TestPasswordStaysHere: the brokers announce another one, on another machine, which
+// must not get the password without TLS.
 func TestPasswordStaysHere(t *testing.T) {
 	cluster := startCluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "p"))
 	cluster.ControlKey(int16(kmsg.Metadata), func(request kmsg.Request) (kmsg.Response, error, bool) {
@@ -115,9 +116,9 @@ func TestPasswordStaysHere(t *testing.T) {
 		return answer, nil, true
 	})
 	s := open(t, config(t, cluster, func(c *kafka.Config) {
-		c.SASL = kafka.SASL{Mechanism: "plain", User: "u", Password: sink.NewSecret("p")}
+		c.Auth = connection.Auth{Mechanism: "plain", Username: "u", Password: sink.NewSecret("p")}
 	}))
-	wantError(t, s, sinktest.Events(1), "broker 192.0.2.1:9092 would get the password or token unencrypted")
+	wantError(t, s, sinktest.Events(1), "broker 192.0.2.1:9092 would get the password or token without TLS")
 }
 
 // writePair makes a certificate for the host name, which signs itself.
@@ -162,17 +163,17 @@ func TestTLS(t *testing.T) {
 	cluster := startCluster(t, kfake.TLS(&tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert,
 	}))
-	right := kafka.TLS{CAFile: certFile, CertFile: otherCert, KeyFile: otherKey, ServerName: host}
+	right := connection.TLS{CAFile: certFile, CertFile: otherCert, KeyFile: otherKey, ServerName: host}
 	tests := map[string]struct {
-		change func(c *kafka.TLS)
+		change func(c *connection.TLS)
 		says   string // "" if it works
 	}{
-		"right":          {func(*kafka.TLS) {}, ""},
-		"wrong CA":       {func(c *kafka.TLS) { c.CAFile = otherCert }, "certificate is not trusted"},
-		"system's CAs":   {func(c *kafka.TLS) { c.CAFile = "" }, "certificate is not trusted"},
-		"wrong name":     {func(c *kafka.TLS) { c.ServerName = "" }, "tls.serverName"},
-		"no certificate": {func(c *kafka.TLS) { c.CertFile, c.KeyFile = "", "" }, "tls.certFile"},
-		"no TLS":         {func(c *kafka.TLS) { *c = kafka.TLS{} }, "Check tls"},
+		"right":          {func(*connection.TLS) {}, ""},
+		"wrong CA":       {func(c *connection.TLS) { c.CAFile = otherCert }, "certificate is not trusted"},
+		"system's CAs":   {func(c *connection.TLS) { c.CAFile = "" }, "certificate is not trusted"},
+		"wrong name":     {func(c *connection.TLS) { c.ServerName = "" }, "tls.serverName"},
+		"no certificate": {func(c *connection.TLS) { c.CertFile, c.KeyFile = "", "" }, "tls.certFile"},
+		"no TLS":         {func(c *connection.TLS) { *c = connection.TLS{} }, "Check tls"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -203,7 +204,7 @@ func TestTLS(t *testing.T) {
 			}
 		}()
 		s := open(t, config(t, cluster, func(c *kafka.Config) {
-			c.TLS.Enabled, c.Brokers = true, []string{plain.Addr().String()}
+			c.TLS.Enabled, c.Servers = new(true), connection.NewServers(plain.Addr().String())
 		}))
 		wantError(t, s, sinktest.Events(5), "tls")
 	})

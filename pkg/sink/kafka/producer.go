@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// ackTimeout is how long Write waits for acknowledgements without a word. It is
-	// more than the client's own repetitions take where a broker answers.
+	// ackTimeout is how long Write waits for acknowledgements before it returns an error. It
+	// is more than the client's own retries take where a broker answers.
 	ackTimeout = 15 * time.Second
 	// connectPatience is how long it waits if there is no connection.
 	connectPatience = 5 * time.Second
@@ -25,7 +25,7 @@ type producer struct {
 	logger     *slog.Logger
 	connect    func(f *failures) (*kgo.Client, error)
 	pattern    pattern
-	create     CreateTopics
+	create     Create
 	tombstones bool
 	structured bool
 
@@ -141,7 +141,7 @@ func (s *producer) await(ctx context.Context) error {
 			return fmt.Errorf("no connection: %w", err)
 		}
 	}
-	return fmt.Errorf("the brokers have not acknowledged within %v (one overloaded or frozen, a partition without a leader, or too few replicas in sync?)", ackTimeout)
+	return fmt.Errorf("the brokers have not acknowledged within %v; check their load, the partitions without a leader and the in-sync replicas", ackTimeout)
 }
 
 func (s *producer) reconnect() (err error) {
@@ -158,7 +158,7 @@ func (s *producer) Close(ctx context.Context) error {
 		select {
 		case <-s.wave.done:
 		case <-ctx.Done():
-			left = fmt.Errorf("%d records are on their way: %w", s.wave.left.Load(), ctx.Err())
+			left = fmt.Errorf("%d records are in flight: %w", s.wave.left.Load(), ctx.Err())
 		}
 	}
 	if s.client != nil {

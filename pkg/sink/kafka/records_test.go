@@ -52,7 +52,7 @@ func TestTombstones(t *testing.T) {
 func TestCompaction(t *testing.T) {
 	cluster := startCluster(t)
 	s := open(t, config(t, cluster, func(c *kafka.Config) {
-		c.Topic, c.CreateTopics = "compacted", kafka.CreateTopics{Partitions: 3, Compact: true}
+		c.Topic, c.Create = "compacted", kafka.Create{Partitions: 3, Compact: true}
 	}))
 	events := sinktest.Events(200) // with deletions, and names that come back
 	mustWrite(t, s, events)
@@ -107,7 +107,7 @@ func TestCompression(t *testing.T) {
 func TestTopicPerResource(t *testing.T) {
 	cluster := startCluster(t)
 	s := open(t, config(t, cluster, func(c *kafka.Config) {
-		c.Topic, c.CreateTopics = "k8s.{cluster}.{group}.{resource}", kafka.CreateTopics{Partitions: 2, Replicas: 1}
+		c.Topic, c.Create = "k8s.{cluster}.{group}.{resource}", kafka.Create{Partitions: 2, Replicas: 1}
 	}))
 	events := append(sinktest.Events(20), event.Event{
 		ID: "sut:1-9:trimmed", Op: event.Gap, Cluster: "test", Target: event.AllTargets, Gap: &event.GapInfo{From: 1, To: 9, Reason: "trimmed"},
@@ -127,18 +127,37 @@ func TestTopicPerResource(t *testing.T) {
 	}
 }
 
-// TestMissingTopic: what is before the event whose topic is missing is delivered;
-// the rest waits until somebody makes the topic.
+// TestTopicIsCreatedByDefault: with no key for it, a topic that does not exist is created
+// with the brokers' defaults.
+func TestTopicIsCreatedByDefault(t *testing.T) {
+	cluster := startCluster(t, kfake.DefaultNumPartitions(5))
+	events := sinktest.Events(20)
+	mustWrite(t, open(t, config(t, cluster, func(c *kafka.Config) { c.Topic = "new" })), events)
+	if got := withoutTombstones(consumed(t, cluster, []string{"new"})); len(got) != len(events) {
+		t.Errorf("%d events came back, want %d", len(got), len(events))
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DisableClientMetrics())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if got := len(endOffsets(t.Context(), t, client, []string{"new"})["new"]); got != 5 {
+		t.Errorf("%d partitions, want the brokers' default of 5", got)
+	}
+}
+
+// TestMissingTopic: with create: false, the events before the one whose topic does not exist
+// are delivered; the rest waits until another client creates the topic.
 func TestMissingTopic(t *testing.T) {
 	cluster := startCluster(t, kfake.SeedTopics(1, "k8s.deployments"))
-	s := open(t, config(t, cluster, func(c *kafka.Config) { c.Topic = "k8s.{resource}" }))
+	s := open(t, config(t, cluster, func(c *kafka.Config) { c.Topic, c.Create.Never = "k8s.{resource}", true }))
 	events := sinktest.AllOps() // of deployments, and a node at the end
 	last := len(events) - 1
 	n, err := s.Write(t.Context(), events)
 	if n != last || err == nil || sink.IsPermanent(err) {
 		t.Fatalf("Write = %d, %v, want %d and an error that passes", n, err, last)
 	}
-	wantError(t, s, events[n:], "topic k8s.nodes does not exist", "create it, or set createTopics")
+	wantError(t, s, events[n:], "topic k8s.nodes does not exist", "create it, or remove create: false")
 	admin, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DisableClientMetrics())
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"github.com/informd/informd/pkg/sink"
 )
 
-// Render implements [sink.Renderer]. What a broker's limits refuse is not known here.
+// Render implements [sink.Renderer]. It does not know the limits of the brokers.
 func (c *Config) Render(_ sink.Env, e *event.Event) (sink.Rendered, error) {
 	p, err := parsePattern(c.Topic)
 	if err != nil {

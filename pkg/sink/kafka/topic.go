@@ -15,8 +15,8 @@ const (
 	maxPartitions = 10_000
 	maxReplicas   = 100
 
-	// noGroup stands for the group of an event that is about no resource. No API
-	// group can be called so: groups are DNS names.
+	// noGroup is the group of an event without a resource. No API group has that
+	// name: groups are DNS names.
 	noGroup = "_informd"
 )
 
@@ -27,13 +27,13 @@ type pattern []string
 // parsePattern takes the value of topic apart.
 func parsePattern(topic string) (pattern, error) {
 	if topic == "" {
-		return nil, errors.New("is required; set it to the name of a topic, as in k8s-events, or to a pattern, as in k8s.{cluster}.{group}.{resource}")
+		return nil, errors.New("is required: the name of a topic, as in k8s-events, or a pattern, as in k8s.{cluster}.{group}.{resource}")
 	}
 	var p pattern
 	for rest := topic; ; {
 		text, behind, found := strings.Cut(rest, "{")
 		if strings.ContainsFunc(text, badInTopic) {
-			return nil, fmt.Errorf("%q is not a name for a topic: letters, digits, '.', '_' and '-' only, and {cluster}, {group} and {resource}", topic)
+			return nil, fmt.Errorf("%q is not a topic name: letters, digits, '.', '_' and '-' only, and {cluster}, {group} and {resource}", topic)
 		}
 		p = append(p, text)
 		if !found {
@@ -65,7 +65,7 @@ func (p pattern) topicOf(e *event.Event) (string, error) {
 		if i%2 == 1 {
 			part = map[string]string{"cluster": e.Cluster, "group": group, "resource": resource}[part]
 			if part == "" || strings.ContainsFunc(part, badInTopic) {
-				return "", sink.Permanent(fmt.Errorf("%q cannot be part of the name of a topic: letters, digits, '.', '_' and '-' only", part))
+				return "", sink.Permanent(fmt.Errorf("%q cannot be part of a topic name: letters, digits, '.', '_' and '-' only", part))
 			}
 		}
 		b.WriteString(part)
@@ -80,9 +80,9 @@ func (p pattern) topicOf(e *event.Event) (string, error) {
 func checkTopic(name string) error {
 	switch {
 	case name == "." || name == "..":
-		return errors.New("is not a name for a topic")
+		return errors.New("is not a topic name")
 	case len(name) > maxTopic:
-		return fmt.Errorf("has %d characters, the name of a topic at most %d", len(name), maxTopic)
+		return fmt.Errorf("has %d characters, the limit of a topic name is %d", len(name), maxTopic)
 	}
 	return nil
 }

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// Type is the value of `type:` that stands for this sink.
+	// Type is the value of `type:` for this sink.
 	Type = "nats"
 
-	defaultPrefix = "events"
+	defaultPrefix = "k8s"
 	defaultStream = "INFORMD_EVENTS"
-	// defaultHistory is enough to see what has happened to an object, and few
-	// enough for one that changes every second not to fill the disk.
+	// defaultHistory is a trade-off between the history of an object and the disk space
+	// of an object that changes every second.
 	defaultHistory = 16
 	maxReplicas    = 5 // JetStream's own limit
 )
@@ -30,14 +30,14 @@ func Driver() sink.Driver {
 	return sink.Driver{
 		Type: Type,
 		New: func() sink.Config {
-			return &Config{Format: Binary, SubjectPrefix: defaultPrefix, Stream: defaultStream, HistoryPerObject: defaultHistory}
+			return &Config{Format: Binary, JetStream: true, SubjectPrefix: defaultPrefix, Stream: defaultStream, Create: defaultCreate()}
 		},
 		Lanes:  1,
 		Remote: true,
 	}
 }
 
-// Format is what the body of a message is.
+// Format is the form of a message.
 type Format string
 
 // The formats.
@@ -57,24 +57,35 @@ type Config struct {
 
 	// Format is [Binary], [CloudEvents] or [Raw].
 	Format Format `yaml:"format" enum:"binary,cloudevents,raw"`
-	// JetStream says whether the messages go into a stream, with
-	// acknowledgement, or to whoever listens.
+	// JetStream publishes into a stream, which acknowledges each message: at least once. With
+	// false informd publishes to the current subscribers only: at most once.
 	JetStream bool `yaml:"jetstream"`
-	// SubjectPrefix is what all subjects begin with: one or more tokens.
+	// SubjectPrefix is one or more tokens that all subjects begin with.
 	SubjectPrefix string `yaml:"subjectPrefix"`
-	// Stream is the stream's name. It is created if it does not exist.
+	// Stream is the name of the stream.
 	Stream string `yaml:"stream"`
-	// HistoryPerObject is how many events of one object a stream that is created
-	// keeps, the last ones; 0 is no limit. The very last stays even when the object
-	// is gone.
+	Create Create `yaml:"create"`
+}
+
+// Create says how informd creates the stream if it does not exist; false: informd never
+// creates it, and waits until it exists. An existing stream is never changed.
+type Create struct {
+	// Never is the value false of the block.
+	Never bool `yaml:"-"`
+	// HistoryPerObject is how many events of each object the stream keeps; 0 is no limit. The
+	// last event always stays, also of deleted objects.
 	HistoryPerObject int `yaml:"historyPerObject"`
-	// MaxAge and MaxBytes limit a stream that is created, 0 is no limit. At
-	// MaxBytes the sink waits until there is room again.
-	MaxAge   time.Duration `yaml:"maxAge"`
+	// MaxAge removes older events, also the last one of an object; 0 is no limit.
+	MaxAge time.Duration `yaml:"maxAge"`
+	// MaxBytes limits the size of the stream; 0 is no limit. A full stream refuses events, and
+	// the sink waits.
 	MaxBytes sink.ByteSize `yaml:"maxBytes"`
-	// Replicas is how many copies of its own a stream that is created has; 0 is 1.
+	// Replicas is the number of replicas; 0 is 1.
 	Replicas int `yaml:"replicas"`
 }
+
+// Toggle implements [sink.Toggle].
+func (c *Create) Toggle(on bool) { c.Never = !on }
 
 // Validate implements [sink.Config].
 func (c *Config) Validate() []sink.Problem {
@@ -92,25 +103,27 @@ func (c *Config) Validate() []sink.Problem {
 		add("subjectPrefix", "%v", err)
 	}
 	if !c.JetStream {
-		if c.HistoryPerObject != defaultHistory || c.MaxAge != 0 || c.MaxBytes != 0 || c.Replicas != 0 {
-			add("jetstream", "historyPerObject, maxAge, maxBytes and replicas are about a stream; set jetstream: true or remove them")
+		if c.Create != defaultCreate() {
+			add("create", "needs a stream, and jetstream is false: remove create, or set jetstream: true")
 		}
 		return problems
 	}
 	if c.Stream == "" || strings.ContainsFunc(c.Stream, badInStreamName) {
 		add("stream", "%q is not a stream name: it has at least one character, and no white space, dots, slashes, *, > or control characters", c.Stream)
 	}
-	if c.HistoryPerObject < 0 {
-		add("historyPerObject", "must not be negative; 0 is no limit")
+	if c.Create.HistoryPerObject < 0 {
+		add("create.historyPerObject", "must not be negative; 0 is no limit")
 	}
-	if c.MaxAge < 0 {
-		add("maxAge", "must not be negative; 0 is no limit")
+	if c.Create.MaxAge < 0 {
+		add("create.maxAge", "must not be negative; 0 is no limit")
 	}
-	if c.Replicas < 0 || c.Replicas > maxReplicas {
-		add("replicas", "must be between 1 and %d", maxReplicas)
+	if c.Create.Replicas < 0 || c.Create.Replicas > maxReplicas {
+		add("create.replicas", "must be between 1 and %d", maxReplicas)
 	}
 	return problems
 }
+
+func defaultCreate() Create { return Create{HistoryPerObject: defaultHistory} }
 
 func badInStreamName(r rune) bool {
 	return r <= ' ' || r == 0x7f || strings.ContainsRune(`.*>/\`, r)
@@ -118,13 +131,13 @@ func badInStreamName(r rune) bool {
 
 func (c *Config) form() form { return form{prefix: c.SubjectPrefix, format: c.Format} }
 
-// Publishes returns the servers' URLs, which may hold passwords, and what all
-// subjects begin with.
+// Publishes returns the addresses of the servers, which may hold passwords, and the prefix
+// of all subjects.
 func (c *Config) Publishes() (servers []string, prefix string) {
-	return strings.Split(c.URL.Reveal(), ","), c.SubjectPrefix
+	return c.Servers.Reveal(), c.SubjectPrefix
 }
 
-// Open implements [sink.Config]. It fails if a file that it names cannot be
+// Open implements [sink.Config]. It fails if a file that a key names cannot be
 // read, and does not wait for the server.
 func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	// The link reads the files again for every connection.
@@ -137,6 +150,6 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 		return &coreSink{link: l, form: c.form()}, nil
 	}
 	s := newStreamSink(l, c.form(), env.Cluster, c.streamConfig())
-	s.found = env.Found
+	s.create, s.found = !c.Create.Never, env.Found
 	return s, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink/nats"
 	"github.com/informd/informd/pkg/sink/sinktest"
 )
@@ -21,41 +21,47 @@ func TestValidate(t *testing.T) {
 	const canary = "canary-8e0d"
 	tests := map[string]struct {
 		yaml string
-		keys string // of the problems, sorted; "-" is the entry itself
+		keys string // of the problems, sorted
 	}{
-		"least":               {"url: nats://nats:4222", ""},
-		"several servers":     {"url: 'nats://a:4222, tls://b:4222,wss://c'", ""},
-		"all of a stream":     {"url: nats://n\njetstream: true\nsubjectPrefix: a.b\nstream: S\nmaxAge: 72h\nmaxBytes: 10GiB\nreplicas: 3", ""},
-		"formats":             {"url: nats://n\nformat: raw", ""},
-		"unknown format":      {"url: nats://n\nformat: structured", "format"},
-		"no url":              {"jetstream: true", "url"},
-		"empty among servers": {"url: 'nats://a,,nats://b'", "url"},
-		"no scheme":           {"url: canary-8e0d:4222", "url"},
-		"other scheme":        {"url: https://canary-8e0d", "url"},
-		"no host":             {"url: nats://canary-8e0d@", "url"},
-		"not an address":      {"url: 'nats://u:canary-8e0d%zz@host'", "url"},
-		"bad port":            {"url: 'nats://u:p@host:canary-8e0d'", "url"},
-		"prefix":              {"url: nats://n\nsubjectPrefix: 'a..b'", "subjectPrefix"},
-		"prefix wildcard":     {"url: nats://n\nsubjectPrefix: 'k8s.>'", "subjectPrefix"},
-		"stream with a dot":   {"url: nats://n\njetstream: true\nstream: a.b", "stream"},
-		"no stream name":      {"url: nats://n\njetstream: true\nstream: ''", "stream"},
-		"limits of nothing":   {"url: nats://n\nmaxAge: 1h", "jetstream"},
-		"history of nothing":  {"url: nats://n\nhistoryPerObject: 1", "jetstream"},
-		"all of history":      {"url: nats://n\njetstream: true\nhistoryPerObject: 0", ""},
-		"negative history":    {"url: nats://n\njetstream: true\nhistoryPerObject: -1", "historyPerObject"},
-		"negative age":        {"url: nats://n\njetstream: true\nmaxAge: -1h", "maxAge"},
-		"replicas":            {"url: nats://n\njetstream: true\nreplicas: 6", "replicas"},
-		"half a key pair":     {"url: nats://n\ntls: {certFile: c}", "tls"},
-		"two credentials":     {"url: nats://n\ncredsFile: c\nnkeyFile: n", "-"},
-		"user and creds":      {"url: tls://u:canary-8e0d@n\ncredsFile: c", "-"},
-		"creds in the clear":  {"url: nats://n\ncredsFile: c", ""}, // signs, does not send
-		"password exposed":    {"url: nats://u:canary-8e0d@n", "url"},
-		"token exposed":       {"url: nats://n\ntokenFile: t", "url"},
-		"exposed to one":      {"url: 'nats://u:p@localhost,nats://u:canary-8e0d@n'", "url"},
-		"password over TLS":   {"url: tls://u:p@n", ""},
-		"password, tls key":   {"url: nats://u:p@n\ntls: {caFile: c}", ""},
-		"password at home":    {"url: 'nats://u:p@127.0.0.1,nats://u:p@[::1]:4222,nats://u:p@localhost'", ""},
-		"password allowed":    {"url: nats://u:p@n\nallowPlaintext: true", ""},
+		"least":               {"servers: [nats://nats:4222]", ""},
+		"several servers":     {"servers: ['nats://a:4222', 'tls://b:4222', wss://c]", ""},
+		"all of a stream":     {"servers: [nats://n]\nsubjectPrefix: a.b\nstream: S\ncreate: {maxAge: 72h, maxBytes: 10GiB, replicas: 3}", ""},
+		"formats":             {"servers: [nats://n]\nformat: raw", ""},
+		"unknown format":      {"servers: [nats://n]\nformat: structured", "format"},
+		"no servers":          {"jetstream: true", "servers"},
+		"list in text":        {"servers: ['nats://u:canary-8e0d@a,nats://b']", "servers"},
+		"empty among servers": {"servers: [nats://a, '', nats://b]", "servers[1]"},
+		"no scheme":           {"servers: [canary-8e0d:4222]", "servers"},
+		"other scheme":        {"servers: [https://canary-8e0d]", "servers"},
+		"no host":             {"servers: [nats://canary-8e0d@]", "servers"},
+		"not an address":      {"servers: [nats://n, 'nats://u:canary-8e0d%zz@host']", "servers[1]"},
+		"bad port":            {"servers: ['nats://u:p@host:canary-8e0d']", "servers"},
+		"prefix":              {"servers: [nats://n]\nsubjectPrefix: 'a..b'", "subjectPrefix"},
+		"prefix wildcard":     {"servers: [nats://n]\nsubjectPrefix: 'k8s.>'", "subjectPrefix"},
+		"stream with a dot":   {"servers: [nats://n]\nstream: a.b", "stream"},
+		"no stream name":      {"servers: [nats://n]\nstream: ''", "stream"},
+		"limits of nothing":   {"servers: [nats://n]\njetstream: false\ncreate: {maxAge: 1h}", "create"},
+		"history of nothing":  {"servers: [nats://n]\njetstream: false\ncreate: {historyPerObject: 1}", "create"},
+		"without a stream":    {"servers: [nats://n]\njetstream: false", ""},
+		"all of history":      {"servers: [nats://n]\ncreate: {historyPerObject: 0}", ""},
+		"negative history":    {"servers: [nats://n]\ncreate: {historyPerObject: -1}", "create.historyPerObject"},
+		"negative age":        {"servers: [nats://n]\ncreate: {maxAge: -1h}", "create.maxAge"},
+		"replicas":            {"servers: [nats://n]\ncreate: {replicas: 6}", "create.replicas"},
+		"half a key pair":     {"servers: [nats://n]\ntls: {certFile: c}", "tls"},
+		"two credentials":     {"servers: [nats://n]\nauth: {credsFile: c, nkeyFile: n}", "auth"},
+		"user and creds":      {"servers: [tls://u:canary-8e0d@n]\nauth: {credsFile: c}", "auth"},
+		"mechanism":           {"servers: [tls://n]\nauth: {mechanism: plain, username: u, passwordFile: p}", "auth.mechanism"},
+		"half a login":        {"servers: [tls://n]\nauth: {username: u}", "auth"},
+		"creds in the clear":  {"servers: [nats://n]\nauth: {credsFile: c}", ""}, // signs, does not send
+		"password exposed":    {"servers: [nats://u:canary-8e0d@n]", "servers"},
+		"own login exposed":   {"servers: [nats://n]\nauth: {username: u, password: canary-8e0d}", "servers"},
+		"token exposed":       {"servers: [nats://n]\nauth: {tokenFile: t}", "servers"},
+		"exposed to one":      {"servers: ['nats://u:p@localhost', 'nats://u:canary-8e0d@n']", "servers[1]"},
+		"password over TLS":   {"servers: [tls://u:p@n]", ""},
+		"login over TLS":      {"servers: [nats://n]\ntls: {enabled: true}\nauth: {username: u, passwordFile: p}", ""},
+		"password, tls key":   {"servers: [nats://u:p@n]\ntls: {caFile: c}", ""},
+		"password at home":    {"servers: ['nats://u:p@127.0.0.1', 'nats://u:p@[::1]:4222', 'nats://u:p@localhost']", ""},
+		"password allowed":    {"servers: [nats://u:p@n]\nallowInsecureAuth: true", ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -65,9 +71,6 @@ func TestValidate(t *testing.T) {
 			}
 			var keys []string
 			for _, p := range c.Validate() {
-				if p.Key == "" {
-					p.Key = "-"
-				}
 				keys = append(keys, p.Key)
 				if strings.Contains(p.Message, canary) {
 					t.Errorf("the message shows a secret: %s", p.Message)
@@ -87,7 +90,7 @@ func TestValidate(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	d := nats.Driver()
 	c, ok := d.New().(*nats.Config)
-	if !ok || d.Type != "nats" || d.Lanes != 1 || c.SubjectPrefix != "events" || c.HistoryPerObject != 16 || c.Stream != "INFORMD_EVENTS" || c.JetStream {
+	if !ok || d.Type != "nats" || d.Lanes != 1 || c.SubjectPrefix != "k8s" || c.Create != (nats.Create{HistoryPerObject: 16}) || c.Stream != "INFORMD_EVENTS" || !c.JetStream {
 		t.Errorf("driver %+v, options %+v", d, c)
 	}
 }
@@ -101,11 +104,12 @@ func TestOpenNeedsItsFiles(t *testing.T) {
 	}
 	for _, file := range []string{missing, wrong} {
 		for key, change := range map[string]func(c *nats.Config){
-			"credsFile": func(c *nats.Config) { c.CredsFile = file },
-			"nkeyFile":  func(c *nats.Config) { c.NkeyFile = file },
-			"tokenFile": func(c *nats.Config) { c.TokenFile = file },
-			"caFile":    func(c *nats.Config) { c.TLS.CAFile = file },
-			"certFile":  func(c *nats.Config) { c.TLS.CertFile, c.TLS.KeyFile = file, file },
+			"credsFile":    func(c *nats.Config) { c.Auth.CredsFile = file },
+			"nkeyFile":     func(c *nats.Config) { c.Auth.NkeyFile = file },
+			"tokenFile":    func(c *nats.Config) { c.Auth.TokenFile = file },
+			"passwordFile": func(c *nats.Config) { c.Auth.Username, c.Auth.PasswordFile = "u", file },
+			"caFile":       func(c *nats.Config) { c.TLS.CAFile = file },
+			"certFile":     func(c *nats.Config) { c.TLS.CertFile, c.TLS.KeyFile = file, file },
 		} {
 			t.Run(key+" "+filepath.Base(file), func(t *testing.T) {
 				_, err := config(t, "nats://127.0.0.1:1", change).Open(t.Context(), sinktest.Env(t))
@@ -123,7 +127,7 @@ func config(t *testing.T, url string, change func(c *nats.Config)) *nats.Config 
 	if !ok {
 		t.Fatal("the driver's options are no *nats.Config")
 	}
-	c.URL = sink.NewSecret(url)
+	c.Servers = connection.NewServers(url)
 	if change != nil {
 		change(c)
 	}

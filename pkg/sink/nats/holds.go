@@ -21,7 +21,7 @@ const (
 	holdsAttempts = 5
 )
 
-var errNoStream = errors.New("without jetstream: true there is nothing to read")
+var errNoStream = errors.New("jetstream is false, and without a stream there is nothing to read; set jetstream: true")
 
 // Holds implements [sink.Holder]: it reads the last message of every subject of the
 // cluster. The user needs to be allowed to make a consumer on the stream.
@@ -44,7 +44,7 @@ func (c *Config) Holds(ctx context.Context, env sink.Env, take func(sink.Held) e
 	}
 	stream, err := js.Stream(ctx, c.Stream)
 	if err != nil {
-		return fmt.Errorf("look at stream %s: %w", c.Stream, explainAPI(err))
+		return fmt.Errorf("read stream %s: %w", c.Stream, explainAPI(err))
 	}
 	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true,
@@ -61,7 +61,7 @@ func (c *Config) Holds(ctx context.Context, env sink.Env, take func(sink.Held) e
 	}()
 	info, err := stream.Info(ctx) // after the consumer, which has a list of what was before
 	if err != nil {
-		return fmt.Errorf("look at stream %s: %w", c.Stream, explainAPI(err))
+		return fmt.Errorf("read stream %s: %w", c.Stream, explainAPI(err))
 	}
 	return c.readHeld(ctx, consumer, info.State.LastSeq, take)
 }

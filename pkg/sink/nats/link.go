@@ -100,7 +100,7 @@ func (l *link) dial(ended chan struct{}) (*client.Conn, error) {
 	}
 	up := func(conn *client.Conn) {
 		update(func(a *attempt) { a.conn, a.up, a.failure = conn, true, nil })
-		l.logger.Info("connected to the server", slog.String("server", conn.ConnectedAddr()))
+		l.logger.Info("server connected", slog.String("server", conn.ConnectedAddr()))
 	}
 	down := func(err error) {
 		update(func(a *attempt) { a.up, a.failure = false, err })
@@ -113,7 +113,7 @@ func (l *link) dial(ended chan struct{}) (*client.Conn, error) {
 			return
 		}
 		down(fmt.Errorf("connection lost: %w", orEOF(err)))
-		l.logger.Warn("connection to the server lost", slog.Any("err", err))
+		l.logger.Warn("server connection lost; reconnecting", slog.Any("err", err))
 	}
 	o.ReconnectErrCB = func(_ *client.Conn, err error) {
 		if !errors.Is(err, client.ErrNoServers) { // Dial knows more than that
@@ -134,7 +134,7 @@ func (l *link) dial(ended chan struct{}) (*client.Conn, error) {
 
 // asyncError takes what the server says out of turn.
 func (l *link) asyncError(_ *client.Conn, _ *client.Subscription, err error) {
-	l.logger.Debug("error from the connection", slog.Any("err", err))
+	l.logger.Debug("connection error", slog.Any("err", err))
 	if !errors.Is(err, client.ErrPermissionViolation) {
 		return
 	}
@@ -252,7 +252,7 @@ func (l *link) wasCut() bool {
 func (l *link) forgetDenial() {
 	select {
 	case err := <-l.denied:
-		l.logger.Debug("the server's refusal came too late", slog.Any("err", err))
+		l.logger.Debug("late error of an earlier write ignored", slog.Any("err", err))
 	default:
 	}
 }

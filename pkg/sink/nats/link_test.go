@@ -163,8 +163,8 @@ func TestServerErrors(t *testing.T) {
 		says   string
 	}{
 		"no NATS server":   {func(conn net.Conn) { _, _ = conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")); _ = conn.Close() }, "INFO not received"},
-		"refused":          {say("-ERR 'Authorization Violation'\r\n"), "check credsFile"},
-		"expired":          {say("-ERR 'User Authentication Expired'\r\n"), "check credsFile"},
+		"refused":          {say("-ERR 'Authorization Violation'\r\n"), "check auth"},
+		"expired":          {say("-ERR 'User Authentication Expired'\r\n"), "check auth"},
 		"full":             {say("-ERR 'maximum connections exceeded'\r\n"), "aximum connections exceeded"},
 		"ends after hello": {say(""), ""},
 	}
@@ -211,11 +211,11 @@ func TestServersThatOthersName(t *testing.T) {
 					close(often)
 				}
 			})
-			openWith(t, strings.Replace(url, "nats://", "nats://u:"+password+"@", 1), func(c *nats.Config) { c.AllowPlaintext = allowed })
+			openWith(t, strings.Replace(url, "nats://", "nats://u:"+password+"@", 1), func(c *nats.Config) { c.AllowInsecureAuth = allowed })
 			select {
 			case login := <-logins:
 				if !allowed || !strings.Contains(login, password) {
-					t.Errorf("a server that is not in url got %s", login)
+					t.Errorf("a server that is not in servers got %s", login)
 				}
 			case <-often:
 				if allowed {

@@ -114,14 +114,14 @@ const conditionRoom = len(jetstream.ExpectedLastSubjSeqHeader) + 24
 // headers and body together.
 func checkSize(m *client.Msg, limit int64) error {
 	if len(m.Subject) > maxSubject {
-		return sink.Permanent(fmt.Errorf("the subject would have %d bytes, NATS takes at most %d", len(m.Subject), maxSubject))
+		return sink.Permanent(fmt.Errorf("the subject has %d bytes, the limit of NATS is %d", len(m.Subject), maxSubject))
 	}
 	header := m.Size() - len(m.Subject) - len(m.Data) + conditionRoom
 	if header > maxHeader {
-		return sink.Permanent(fmt.Errorf("the headers would have %d bytes, NATS takes at most %d", header, maxHeader))
+		return sink.Permanent(fmt.Errorf("the headers have %d bytes, the limit of NATS is %d", header, maxHeader))
 	}
 	if size := int64(header + len(m.Data)); size > limit {
-		return sink.Permanent(fmt.Errorf("the event has %d bytes, the server takes at most %d: "+
+		return sink.Permanent(fmt.Errorf("the event has %d bytes, the limit of the server is %d: "+
 			"raise max_payload in the server's configuration (and max_msg_size of the stream), or make events smaller with omit", size, limit))
 	}
 	return nil

@@ -33,7 +33,8 @@ type streamSink struct {
 	logger  *slog.Logger
 	form    form
 	cluster string
-	config  jetstream.StreamConfig // of the stream that is made if there is none
+	config  jetstream.StreamConfig // of a stream that the sink creates
+	create  bool                   // a stream that does not exist
 
 	dest destination
 	// doubt is how many further events, one after the other, have to be found
@@ -67,13 +68,13 @@ func (s *streamSink) Write(ctx context.Context, batch []event.Event) (int, error
 		if s.dest.again {
 			s.dest.stream, s.dest.again = nil, false
 			if err := s.locate(ctx); err != nil {
-				s.logger.Debug("stream that counts from 1 again is not found; trying again with the next event", slog.Any("err", err))
+				s.logger.Debug("stream with new sequences not found; retrying with the next event", slog.Any("err", err))
 			}
 		}
 		if !passing(err) || time.Since(began) >= electionPatience {
 			return written, orContext(ctx, err)
 		}
-		s.logger.Debug("stream has no leader, or a copy of it was behind; trying again", slog.Any("err", err))
+		s.logger.Debug("stream has no leader, or a replica was behind; retrying", slog.Any("err", err))
 		select {
 		case <-time.After(electionPause):
 		case <-ctx.Done():
@@ -110,7 +111,7 @@ func (s *streamSink) write(ctx context.Context, batch []event.Event) (int, error
 	found, err := s.review(ctx, batch)
 	if err != nil {
 		s.dest.stream = nil // it may be gone, or changed
-		return 0, fmt.Errorf("look for events in stream %s that were sent before: %w", s.config.Name, explainAPI(err))
+		return 0, fmt.Errorf("find earlier events in stream %s: %w", s.config.Name, explainAPI(err))
 	}
 	f := flight{sink: s, batch: batch, futures: make([]jetstream.PubAckFuture, len(batch)), last: map[string]int{}}
 	err = f.send(ctx, found)
@@ -216,7 +217,7 @@ func (f *flight) await(ctx context.Context, future jetstream.PubAckFuture) error
 	select {
 	case <-f.timer.C:
 		f.sink.patience.Unanswered()
-		return fmt.Errorf("stream %s has not acknowledged within %v (no leader, overloaded, frozen, or its disk full?): %w", f.sink.config.Name, limit, errNoAnswer)
+		return fmt.Errorf("stream %s has not acknowledged within %v: %w; check its leader, its load and its disk", f.sink.config.Name, limit, errNoAnswer)
 	case ack := <-future.Ok():
 		f.sink.patience.Answered(time.Since(began))
 		return f.accept(ctx, ack)
@@ -242,7 +243,7 @@ func (f *flight) within(limit time.Duration) *time.Timer {
 // accept judges the acknowledgement of batch[f.acked].
 func (f *flight) accept(ctx context.Context, ack *jetstream.PubAck) error {
 	if name := f.sink.config.Name; ack.Stream != name {
-		return fmt.Errorf("stream %s took the event instead of %s", ack.Stream, name)
+		return fmt.Errorf("stream %s stored the event instead of %s; check the subjects of both streams", ack.Stream, name)
 	}
 	if !ack.Duplicate {
 		if ack.Sequence <= f.sink.dest.last {

@@ -19,7 +19,7 @@ func (c *Config) Render(_ sink.Env, e *event.Event) (sink.Rendered, error) {
 	var notes []string
 	if c.JetStream {
 		m = c.form().streamMessage(e)
-		notes = []string{"to stream " + c.Stream + "; if the event may have been sent before, " +
+		notes = []string{"to stream " + c.Stream + "; for an event that may have been sent before, " +
 			jetstream.ExpectedLastSubjSeqHeader + " is added"}
 	}
 	if err := checkSize(m, math.MaxInt64); err != nil {

@@ -92,7 +92,7 @@ func TestSubjectCoverage(t *testing.T) {
 
 // TestOwnStreamIsAccepted holds what the sink creates to what it demands.
 func TestOwnStreamIsAccepted(t *testing.T) {
-	c := &Config{SubjectPrefix: "a.b", Stream: "S", MaxBytes: 1 << 20, MaxAge: time.Hour, Replicas: 3}
+	c := &Config{SubjectPrefix: "a.b", Stream: "S", Create: Create{MaxBytes: 1 << 20, MaxAge: time.Hour, Replicas: 3}}
 	if found := differences(c.streamConfig(), "a.b", "prod.eu"); len(found) != 0 {
 		t.Errorf("differences %q", found)
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// requestTimeout bounds one question to JetStream; most are asked again sooner.
+// requestTimeout bounds one request to JetStream; most are repeated sooner.
 const requestTimeout = 5 * time.Second
 
-// streamConfig is what the sink creates if there is no stream.
+// streamConfig returns the config of a stream that the sink creates.
 func (c *Config) streamConfig() jetstream.StreamConfig {
-	maxBytes, history := int64(c.MaxBytes), int64(c.HistoryPerObject)
+	maxBytes, history := int64(c.Create.MaxBytes), int64(c.Create.HistoryPerObject)
 	if maxBytes == 0 {
 		maxBytes = -1
 	}
@@ -28,16 +28,16 @@ func (c *Config) streamConfig() jetstream.StreamConfig {
 	}
 	return jetstream.StreamConfig{
 		Name:        c.Stream,
-		Description: "Changes of Kubernetes objects, written by informd",
+		Description: "Events of Kubernetes objects, written by informd",
 		Subjects:    []string{c.SubjectPrefix + ".>"},
 		Storage:     jetstream.FileStorage,
 		Retention:   jetstream.LimitsPolicy,
-		Discard:     jetstream.DiscardNew, // old would remove whole objects without a word
-		// Every object has its subject: its oldest events go, its last one stays.
+		Discard:     jetstream.DiscardNew, // old would remove the last state of objects without an error
+		// Every object has its subject: its oldest events are removed, its last one stays.
 		MaxMsgsPerSubject: history,
-		MaxAge:            c.MaxAge,
+		MaxAge:            c.Create.MaxAge,
 		MaxBytes:          maxBytes,
-		Replicas:          max(c.Replicas, 1),
+		Replicas:          max(c.Create.Replicas, 1),
 		AllowDirect:       true,
 	}
 }
@@ -47,14 +47,14 @@ type destination struct {
 	conn   *client.Conn
 	socket uint64
 	js     jetstream.JetStream
-	stream jetstream.Stream // nil: not looked at yet, or in doubt
+	stream jetstream.Stream // nil: to be read
 	limit  int64            // bytes that a message may have
 	last   uint64           // the sequence of the last message that was stored
-	again  bool             // the stream has to be looked at again
+	again  bool             // the stream has to be read again
 }
 
-// locate makes s.dest the stream over the present connection: it creates the
-// stream if there is none, and refuses one that would lose or hide events.
+// locate makes s.dest the stream over the current connection: it creates the
+// stream if it does not exist, and refuses one that would lose or hide events.
 func (s *streamSink) locate(ctx context.Context) error {
 	conn, socket, err := s.link.connection(ctx)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *streamSink) locate(ctx context.Context) error {
 	}
 	config := stream.CachedInfo().Config
 	if found := differences(config, s.form.prefix, s.cluster); len(found) > 0 {
-		return fmt.Errorf("stream %s cannot be used: %s; change it, or set `stream` to another name", config.Name, strings.Join(found, "; "))
+		return fmt.Errorf("stream %s cannot be used: %s; change the stream, or set stream to another name", config.Name, strings.Join(found, "; "))
 	}
 	s.dest.stream, s.dest.limit, s.dest.last = stream, conn.MaxPayload(), 0
 	if s.found != nil {
@@ -91,7 +91,7 @@ func (s *streamSink) locate(ctx context.Context) error {
 	return nil
 }
 
-// find returns the stream, a new one if there is none.
+// find returns the stream, which it creates if it does not exist.
 func (s *streamSink) find(ctx context.Context) (jetstream.Stream, error) {
 	name := s.config.Name
 	var stream jetstream.Stream
@@ -99,24 +99,31 @@ func (s *streamSink) find(ctx context.Context) (jetstream.Stream, error) {
 		stream, err = s.dest.js.Stream(ctx, name)
 		return err
 	})
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		err = s.ask(ctx, func(ctx context.Context) (err error) {
-			stream, err = s.dest.js.CreateStream(ctx, s.config)
-			return err
-		})
-		if err == nil {
-			s.logger.Info("created the stream", "stream", name, "subjects", s.config.Subjects)
-			return stream, nil
-		}
-		return nil, fmt.Errorf("create stream %s: %w", name, s.explainCreate(ctx, err))
+	switch {
+	case err == nil:
+		return stream, nil
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, fmt.Errorf("find stream %s: %w", name, explainAPI(err))
+	case !s.create:
+		return nil, fmt.Errorf("stream %s does not exist, and create is false: %w; create a stream with the subjects %s, or set create: true", name, err, s.config.Subjects[0])
 	}
+	return s.createStream(ctx)
+}
+
+func (s *streamSink) createStream(ctx context.Context) (stream jetstream.Stream, err error) {
+	err = s.ask(ctx, func(ctx context.Context) (err error) {
+		stream, err = s.dest.js.CreateStream(ctx, s.config)
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("look at stream %s: %w", name, explainAPI(err))
+		return nil, fmt.Errorf("create stream %s: %w", s.config.Name, s.explainCreate(ctx, err))
 	}
+	s.logger.Info("created the stream; set create to change its limits, or to false to create none", "stream", s.config.Name,
+		"subjects", s.config.Subjects, "history_per_object", max(s.config.MaxMsgsPerSubject, 0))
 	return stream, nil
 }
 
-// ask puts a question to JetStream and waits as long as an answer may take. A denied
+// ask sends a request to JetStream and waits as long as an answer may take. A denied
 // permission ends it at once: the server then never answers.
 func (s *streamSink) ask(ctx context.Context, question func(ctx context.Context) error) error {
 	limited, cancel := context.WithCancelCause(ctx)
@@ -160,23 +167,23 @@ func (s *streamSink) explainCreate(ctx context.Context, err error) error {
 		}
 		return err
 	})
-	return fmt.Errorf("%s has some of the subjects %s already; set `stream` to its name, or `subjectPrefix` to another one",
+	return fmt.Errorf("%s already has some of the subjects %s; set another subjectPrefix, or set stream to its name if it is not the stream of a journal",
 		owner, s.config.Subjects[0])
 }
 
-// explainAPI says what a failed question to JetStream means.
+// explainAPI adds what to do to the error of a request to JetStream.
 func explainAPI(err error) error {
 	switch {
 	case errors.Is(err, client.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled),
 		errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		return fmt.Errorf("the server has no JetStream for this account, or it is not ready: %w; turn it on, or set jetstream: false", err)
+		return fmt.Errorf("the server has no JetStream for this account, or JetStream is not ready: %w; "+
+			"enable JetStream on the server and for the account, or set jetstream: false to publish to current subscribers only (at most once)", err)
 	default:
 		return err
 	}
 }
 
-// differences names the settings with which a stream would lose events or hide
-// that it has them.
+// differences lists the settings with which a stream would lose or hide events.
 func differences(c jetstream.StreamConfig, prefix, cluster string) []string {
 	var found []string
 	refuse := func(wrong bool, format string, args ...any) {
@@ -188,7 +195,7 @@ func differences(c jetstream.StreamConfig, prefix, cluster string) []string {
 	covered := slices.ContainsFunc(c.Subjects, func(pattern string) bool { return covers(pattern, wanted) })
 	refuse(!covered, "its subjects %q do not cover %s", c.Subjects, wanted)
 	refuse(c.Storage != jetstream.FileStorage, "its storage is memory, want file: acknowledged events would not survive a restart of the server")
-	refuse(c.Retention != jetstream.LimitsPolicy, "its retention is %v, want limits: events would go before every consumer has read them", c.Retention)
+	refuse(c.Retention != jetstream.LimitsPolicy, "its retention is %v, want limits: events would be removed before every consumer has read them", c.Retention)
 	refuse(c.PersistMode != jetstream.DefaultPersistMode, "its persist_mode is %v, want default: it acknowledges before it writes", c.PersistMode)
 	refuse(c.Discard != jetstream.DiscardNew && (c.MaxBytes > 0 || c.MaxMsgs > 0),
 		"its discard policy is old with max_bytes or max_msgs set, want new: when full it would remove the last state of objects unread")

@@ -156,7 +156,7 @@ func object(k kind, op event.Op, name, uid string, rv uint64) event.Event {
 	return e
 }
 
-// control makes a control record about the deployments of apps.
+// control makes a control event of the target apps/deployments.
 func control(op event.Op, rv uint64) event.Event {
 	k := kinds()[0]
 	e := event.Event{
@@ -168,7 +168,7 @@ func control(op event.Op, rv uint64) event.Event {
 		e.ID = event.GapID(e.Target, e.Gap.From, e.Gap.To, 0)
 		return e
 	}
-	e.ID = event.SyncedID(e.Target, rv, 0)
+	e.SetBound(op, uint64(e.Time.UnixMilli()), rv)
 	return e
 }
 

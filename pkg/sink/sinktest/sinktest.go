@@ -1,17 +1,16 @@
-// Package sinktest is the conformance suite that every sink passes. A sink's
-// test describes in a [Target] how to open the sink against a real destination
-// and how to read back what that holds; [Run] does the rest:
+// Package sinktest is the conformance suite that every sink passes. The test of a sink
+// describes in a [Target] how to open the sink against a real destination and how to read
+// the destination; [Run] does the rest:
 //
 //	func TestConformance(t *testing.T) {
 //		sinktest.Run(t, sinktest.Target{Lanes: 1, Setup: setup})
 //	}
 //
-// The suite holds a sink to the contract of [sink.Sink]: order, the truth of the
-// count that Write returns, recovery from partial failures, the two kinds of
-// errors, the end of the context, and that a batch is neither changed nor kept.
-// It knows no sink type. What is special to one (rotation, signatures,
-// deduplication) is for that sink's own tests, which can use [Events] and its
-// siblings for input.
+// The suite checks the contract of [sink.Sink]: order, the count that Write returns, recovery
+// from partial failures, the kinds of errors, the end of the context, and that a batch is
+// neither changed nor kept. It knows no sink type. Tests of the sink itself cover its special
+// features (rotation, signatures, deduplication); they can use [Events] and its siblings for
+// input.
 package sinktest
 
 import (
@@ -57,7 +56,7 @@ type Destination struct {
 	// Heal ends what Break or Stall began. Required if one of them is there.
 	Heal func(t *testing.T)
 	// Poison returns an event that the destination refuses for good. Its object
-	// is none of those that the samples of this package are about.
+	// is not in the samples of this package.
 	Poison func(t *testing.T) event.Event
 }
 

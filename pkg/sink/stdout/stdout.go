@@ -1,16 +1,14 @@
-// Package stdout is the sink that writes to the program's standard output: one
-// CloudEvents JSON object, or one bare object, per line for programs, or a form
-// with aligned columns for people.
+// Package stdout is the sink that writes to the program's standard output: one CloudEvents
+// JSON object or one bare object per line for programs, or aligned columns for people.
 //
-// Open belongs to the deliver package, which gets the [Driver] from package
-// drivers. This package does not open or close standard output, and nothing but
-// it should write there.
+// Package deliver opens the sink through the [Driver] of package drivers. This package does
+// not open or close standard output, and no other code should write there.
 //
 // # Broken pipes
 //
-// When the reader of a pipe goes away, Go ends a process that writes to its
-// standard output with SIGPIPE, unless the program ignores or handles that
-// signal. With SIGPIPE ignored, Write returns an error about the broken pipe.
+// When the reader of a pipe exits, Go ends a process that writes to its standard output with
+// SIGPIPE, unless the program ignores or handles that signal. If SIGPIPE is ignored, Write
+// returns an error about the broken pipe.
 package stdout
 
 import (
@@ -77,7 +75,7 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 func (c *Config) Render(env sink.Env, e *event.Event) (sink.Rendered, error) {
 	out := sink.Rendered{To: "standard output", Body: c.renderer(env.Stdout)(nil, e)}
 	if c.Format == Pretty {
-		out.Notes = []string{"the columns grow with what they have to hold; on a terminal it is in colour"}
+		out.Notes = []string{"column widths depend on earlier events; on a terminal the output is in colour"}
 	}
 	return out, nil
 }

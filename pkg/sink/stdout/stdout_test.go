@@ -248,7 +248,7 @@ func TestBrokenPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, err := s.Write(t.Context(), events[1:])
-	if n != 0 || !errors.Is(err, syscall.EPIPE) || !strings.Contains(err.Error(), "whoever read it is gone") {
+	if n != 0 || !errors.Is(err, syscall.EPIPE) || !strings.Contains(err.Error(), "the reader has closed the pipe") {
 		t.Errorf("Write = %d, %v, want 0 and a clear EPIPE", n, err)
 	}
 }

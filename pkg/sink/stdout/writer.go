@@ -19,9 +19,9 @@ const (
 	maxIdleBuffer = 1 << 20
 )
 
-// Sink writes events to one output. A write to a pipe that nobody reads blocks
-// for as long as it pleases and cannot be cancelled, so that a goroutine of the
-// sink does it: Write can then give up when its context ends.
+// Sink writes events to one output. A write to a pipe without a reader blocks
+// without a limit and cannot be cancelled. A goroutine of the sink writes, so that Write
+// can return when its context ends.
 type Sink struct {
 	render renderer
 	// writes hands a buffer to the goroutine, results brings back what became
@@ -116,7 +116,7 @@ func (s *Sink) await(ctx context.Context) (int, error) {
 		select {
 		case r = <-s.results:
 		case <-ctx.Done():
-			return 0, fmt.Errorf("write to standard output: it does not take more at present: %w", ctx.Err())
+			return 0, fmt.Errorf("write to standard output: the reader is slow: %w", ctx.Err())
 		}
 	}
 	s.underWay = false
@@ -144,7 +144,7 @@ func explain(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, syscall.EPIPE):
-		return fmt.Errorf("write to standard output: whoever read it is gone: %w", err)
+		return fmt.Errorf("write to standard output: the reader has closed the pipe: %w", err)
 	default:
 		return fmt.Errorf("write to standard output: %w", err)
 	}

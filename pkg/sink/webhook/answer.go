@@ -71,7 +71,7 @@ func (s *webhook) refusal(response *http.Response, answer []byte, events int) er
 	if !permanent && (code == http.StatusBadRequest || code == http.StatusUnprocessableEntity) {
 		permanent = events > 1 || s.trust.refused()
 		if !permanent {
-			doubt = "; it has accepted nothing else lately, so the event need not be at fault: check secretFile, auth, headers and the endpoint"
+			doubt = "; it has accepted nothing else lately, so the event need not be at fault: check signing.keyFile, auth, headers and the endpoint"
 		}
 	}
 	err := fmt.Errorf("post to %s: the endpoint answers %d %s%s%s", s.where(), code, http.StatusText(code),
@@ -106,19 +106,19 @@ func unknown(code int) bool {
 func (s *webhook) advice(response *http.Response) string {
 	switch code := response.StatusCode; {
 	case code == http.StatusSwitchingProtocols:
-		return "; informd asks for no other protocol, set url to an HTTP endpoint"
+		return "; informd uses no other protocol, set url to an HTTP endpoint"
 	case code/100 == 3:
-		return fmt.Sprintf(" (to %s); redirects are not followed, set url to where the endpoint is", redirectHost(response))
+		return fmt.Sprintf(" (to %s); redirects are not followed, set url to the address of the endpoint", redirectHost(response))
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return "; check headers, auth and secretFile"
+		return "; check headers, auth and signing.keyFile"
 	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
-		return "; check url, it must take POST requests"
+		return "; check url, the endpoint must accept POST requests"
 	case code == http.StatusUnsupportedMediaType:
-		return "; it must take what format and compression say: " + sent(response.Request.Header)
+		return "; the endpoint must accept what format and compression say: " + sent(response.Request.Header)
 	case code == http.StatusRequestHeaderFieldsTooLarge:
-		return "; use format: cloudevents, which has no attributes in headers, or have the endpoint take longer headers"
+		return "; use format: cloudevents, which has no attributes in headers, or raise the endpoint's limit of headers"
 	case code == http.StatusGone:
-		return "; it says that it wants no more events: remove the sink, or make the endpoint take them"
+		return "; the endpoint accepts no more events: remove the sink, or make the endpoint accept them"
 	}
 	return ""
 }
@@ -135,7 +135,7 @@ func sent(header http.Header) string {
 func redirectHost(response *http.Response) string {
 	location, err := response.Location()
 	if err != nil {
-		return "nowhere"
+		return "no address"
 	}
 	return strconv.Quote((&url.URL{Scheme: location.Scheme, Host: location.Host}).String())
 }
@@ -144,7 +144,7 @@ func redirectHost(response *http.Response) string {
 // if the request had a secret, or what may be one: endpoints repeat what they got,
 // decoded, escaped or in part, so that it could not be found in their words.
 func (s *webhook) excerpt(answer []byte) string {
-	plain := strings.Trim(s.url.Path, "/") == "" && s.url.RawQuery == "" && s.url.User == nil && len(s.config.Headers) == 0 && !s.config.Auth.wanted()
+	plain := strings.Trim(s.url.Path, "/") == "" && s.url.RawQuery == "" && s.url.User == nil && len(s.config.Headers) == 0 && !s.config.Auth.Wanted()
 	if len(answer) == 0 || !plain {
 		return ""
 	}

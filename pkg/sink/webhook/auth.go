@@ -1,72 +1,46 @@
 package webhook
 
 import (
-	"bytes"
 	"encoding/base64"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/informd/informd/pkg/connection"
+	"github.com/informd/informd/pkg/sink"
 )
 
-const (
-	// credentialAge is how long a credential counts before its file is read again.
-	credentialAge = time.Second
-	// maxCredential is how many bytes such a file may have: servers take no longer
-	// headers.
-	maxCredential = 16 << 10
-)
+// credentialAge is how long a credential is used before its file is read again.
+const credentialAge = time.Second
 
-// Auth is how requests say who sends them. At most one of the two ways is set.
-type Auth struct {
-	// BearerTokenFile has a token, with or without a line end behind it.
-	BearerTokenFile string `yaml:"bearerTokenFile"`
-	Basic           Basic  `yaml:"basic"`
-}
-
-// Basic is HTTP basic authentication.
-type Basic struct {
-	// User is the name.
-	User string `yaml:"user"`
-	// PasswordFile has the password, with or without a line end behind it.
-	PasswordFile string `yaml:"passwordFile"`
-}
-
-func (a Auth) wanted() bool { return a != Auth{} }
-
-// validateAuth checks that there is one credential.
-func (c *Config) validateAuth(add func(key, format string, args ...any)) {
+// validateAuth checks that there is one credential, which HTTP can carry.
+func (c *Config) validateAuth() []sink.Problem {
 	a := c.Auth
-	switch {
-	case !a.wanted():
-	case a.BearerTokenFile != "" && a.Basic != Basic{}:
-		add("auth", "bearerTokenFile and basic exclude each other; keep one")
-	case a.Basic != Basic{} && (a.Basic.User == "" || a.Basic.PasswordFile == ""):
-		add("auth.basic", "user and passwordFile go together; set both or none")
-	case strings.ContainsRune(a.Basic.User, ':') || strings.ContainsFunc(a.Basic.User, badInValue):
-		add("auth.basic.user", "must not have a colon or a control character")
-	case c.urlHasUser():
-		add("auth", "url has a user already; keep one")
+	problems := a.Validate("a webhook", connection.Username, connection.Password, connection.PasswordFile, connection.Token, connection.TokenFile)
+	if strings.ContainsRune(a.Username, ':') || strings.ContainsFunc(a.Username, badInValue) {
+		problems = append(problems, sink.Problem{Key: "auth.username", Message: "must not have a colon or a control character"})
 	}
+	if a.Wanted() && c.urlHasUser() {
+		problems = append(problems, sink.Problem{Key: "auth", Message: "url has a user already; keep one"})
+	}
+	return problems
 }
 
-// credential is the value of the Authorization header. Its file may rotate. Its
+// credential is the value of the Authorization header. The content of its file may change. Its
 // methods may be called concurrently.
 type credential struct {
-	auth Auth
+	auth connection.Auth
 
 	mu    sync.Mutex
 	value string
-	read  time.Time // when the value was read; zero: it has to be
+	read  time.Time // when the value was read; zero: read it again
 }
 
-// header returns the value, "" if there is none. It reads the file again if that
-// was longer ago than credentialAge.
+// header returns the value, "" without a credential. It reads the file again after
+// credentialAge.
 func (c *credential) header() (string, error) {
-	if !c.auth.wanted() {
+	if !c.auth.Wanted() {
 		return "", nil
 	}
 	c.mu.Lock()
@@ -74,7 +48,7 @@ func (c *credential) header() (string, error) {
 	if !c.read.IsZero() && time.Since(c.read) < credentialAge {
 		return c.value, nil
 	}
-	value, err := c.auth.load()
+	value, err := authorization(c.auth)
 	if err != nil {
 		return "", err
 	}
@@ -82,49 +56,33 @@ func (c *credential) header() (string, error) {
 	return value, nil
 }
 
-// refused says that the endpoint has refused the credential: the file may have
-// another one.
+// refused notes that the endpoint has refused the credential: the file may have
+// a new one.
 func (c *credential) refused() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.read = time.Time{}
 }
 
-// load reads the value from its file. Its errors do not show what is in there.
-func (a Auth) load() (string, error) {
-	if a.BearerTokenFile == "" {
-		password, err := readCredential("auth.basic.passwordFile", a.Basic.PasswordFile)
+// authorization returns the value for a credential. Its errors do not show the secret.
+func authorization(a connection.Auth) (string, error) {
+	if !a.HasToken() {
+		password, err := a.ReadPassword()
 		if err != nil {
 			return "", err
 		}
-		return "Basic " + base64.StdEncoding.EncodeToString([]byte(a.Basic.User+":"+password)), nil
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(a.Username+":"+password)), nil
 	}
-	token, err := readCredential("auth.bearerTokenFile", a.BearerTokenFile)
+	token, err := a.ReadToken()
 	if err != nil {
 		return "", err
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return "", fmt.Errorf("read auth.bearerTokenFile %s: a token has no white space and only ASCII characters", a.BearerTokenFile)
+		where := "token"
+		if a.TokenFile != "" {
+			where = "tokenFile " + a.TokenFile
+		}
+		return "", fmt.Errorf("read auth.%s: a token has no white space and only ASCII characters", where)
 	}
 	return "Bearer " + token, nil
-}
-
-// readCredential reads one line.
-func readCredential(key, path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("read %s: %w", key, err)
-	}
-	content, err := io.ReadAll(io.LimitReader(f, maxCredential+1))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return "", fmt.Errorf("read %s: %w", key, err)
-	}
-	content = bytes.TrimSuffix(bytes.TrimSuffix(content, []byte{'\n'}), []byte{'\r'})
-	switch {
-	case len(content) == 0:
-		return "", fmt.Errorf("read %s %s: it is empty", key, path)
-	case len(content) > maxCredential:
-		return "", fmt.Errorf("read %s %s: it has more than %d bytes", key, path, maxCredential)
-	}
-	return string(content), nil
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/informd/informd/pkg/connection"
 )
 
 // TestCredentialIsReadAgain: a change of the file shows after a second, and at once
@@ -19,7 +21,7 @@ func TestCredentialIsReadAgain(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := credential{auth: Auth{BearerTokenFile: path}}
+		c := credential{auth: connection.Auth{TokenFile: path}}
 		want := func(token string) {
 			t.Helper()
 			if got, err := c.header(); got != "Bearer "+token || err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/pkg/sink/webhook"
 )
@@ -28,16 +29,16 @@ func guarded(t *testing.T, wanted *atomic.Pointer[string]) *endpoint {
 // in no error.
 func TestAuthRotates(t *testing.T) {
 	for name, c := range map[string]struct {
-		auth          func(file string) webhook.Auth
+		auth          func(file string) connection.Auth
 		first, second string
 	}{
 		"bearer": {
-			func(file string) webhook.Auth { return webhook.Auth{BearerTokenFile: file} },
+			func(file string) connection.Auth { return connection.Auth{TokenFile: file} },
 			"Bearer canary-1", "Bearer canary-2",
 		},
 		"basic": {
-			func(file string) webhook.Auth {
-				return webhook.Auth{Basic: webhook.Basic{User: "informd", PasswordFile: file}}
+			func(file string) connection.Auth {
+				return connection.Auth{Username: "informd", PasswordFile: file}
 			},
 			"Basic aW5mb3JtZDpjYW5hcnktMQ==", "Basic aW5mb3JtZDpjYW5hcnktMg==",
 		},
@@ -82,9 +83,9 @@ func TestBadCredentialFiles(t *testing.T) {
 			if c.content != "" {
 				writeFile(t, file, []byte(c.content))
 			}
-			options := config(t, "https://example.com", func(c *webhook.Config) { c.Auth.BearerTokenFile = file })
+			options := config(t, "https://example.com", func(c *webhook.Config) { c.Auth.TokenFile = file })
 			_, err := options.Open(t.Context(), sinktest.Env(t))
-			wantError(t, err, false, c.says, "auth.bearerTokenFile", file)
+			wantError(t, err, false, c.says, "auth.tokenFile", file)
 			if strings.Contains(err.Error(), "canary") {
 				t.Errorf("the error shows the credential: %v", err)
 			}

@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,25 +10,25 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/internal/compress"
 )
 
 const (
-	// Type is the value of `type:` that stands for this sink.
+	// Type is the value of `type:` for this sink.
 	Type = "webhook"
 
-	// lanes is how many requests are under way at a time: a request takes a
-	// round trip, and endpoints know no order over all objects.
+	// lanes is how many requests are in flight at a time: a request takes a
+	// round trip, and endpoints have no order over all objects.
 	lanes          = 8
 	defaultTimeout = 10 * time.Second
 	maxBatch       = 1000
-	// maxHeaderBytes is what the headers of an answer may have.
+	// maxHeaderBytes is the limit of the headers of an answer.
 	maxHeaderBytes = 64 << 10
 	idleTimeout    = 90 * time.Second
 )
@@ -48,41 +47,37 @@ func Driver() sink.Driver {
 
 // Config is the options of a webhook sink.
 type Config struct {
-	// URL is where to post. It may hold a password or a token, hence the type;
-	// no message shows more of it than scheme and host.
+	// URL is the address of the endpoint. It may hold a password or a token; logs and errors
+	// show only its scheme and host.
 	URL sink.Secret `yaml:"url"`
 	// Format is [CloudEvents], [Binary] or [Raw].
 	Format Format `yaml:"format" enum:"cloudevents,binary,raw"`
-	// Compression is that of the bodies; it is the content-encoding.
+	// Compression is the compression of the bodies: the content-encoding of a request.
 	Compression compress.Method `yaml:"compression"`
 	// Headers are added to every request.
 	Headers map[string]sink.Secret `yaml:"headers"`
-	// SecretFile has the secrets that requests are signed with, one per line:
-	// "whsec_" and 24 to 64 bytes in base64. Empty lines and those that begin
-	// with # do not count. Without it requests are not signed.
-	SecretFile string `yaml:"secretFile"`
-	Auth       Auth   `yaml:"auth"`
-	// Timeout is for one request with its answer.
+	Signing Signing                `yaml:"signing"`
+	// Auth takes username with passwordFile or password (HTTP basic), or tokenFile or token
+	// (a bearer token).
+	Auth connection.Auth `yaml:"auth"`
+	// Timeout limits one request with its answer.
 	Timeout time.Duration `yaml:"timeout"`
-	// Batch is how many events a request has at most.
+	// Batch is the largest number of events in one request.
 	Batch int `yaml:"batch"`
-	TLS   TLS `yaml:"tls"`
-	// AllowPlaintext permits http:// to an endpoint that is not on this machine.
-	AllowPlaintext bool `yaml:"allowPlaintext"`
+	// TLS takes caFile, certFile with keyFile, and serverName. The scheme of url turns TLS on.
+	TLS connection.TLS `yaml:"tls"`
+	// AllowHTTP permits http:// to an endpoint on another machine.
+	AllowHTTP bool `yaml:"allowHTTP"`
 	// BlockPrivateAddresses refuses endpoints that are not on the public Internet,
-	// by the address that a connection goes to.
+	// by the address of each connection.
 	BlockPrivateAddresses bool `yaml:"blockPrivateAddresses"`
 }
 
-// TLS is the encryption of the connection.
-type TLS struct {
-	// CAFile has the certificates that the endpoint's must be signed by,
-	// instead of the system's. It is read when the sink opens.
-	CAFile string `yaml:"caFile"`
-	// CertFile and KeyFile are what informd shows to the endpoint. They are
-	// read for every connection.
-	CertFile string `yaml:"certFile"`
-	KeyFile  string `yaml:"keyFile"`
+// Signing signs requests as Standard Webhooks defines it.
+type Signing struct {
+	// KeyFile holds the signing keys, one per line: "whsec_" and 24 to 64 bytes in base64.
+	// Empty lines and lines that begin with # are ignored. Default: requests are not signed.
+	KeyFile string `yaml:"keyFile"`
 }
 
 // Validate implements [sink.Config].
@@ -98,28 +93,27 @@ func (c *Config) Validate() []sink.Problem {
 		add("batch", "must be between 1 and %d", maxBatch)
 	}
 	c.validateFormat(add)
-	c.validateAuth(add)
-	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		add("tls", "certFile and keyFile go together; set both or none")
+	if c.TLS.Enabled != nil && *c.TLS.Enabled {
+		add("tls.enabled", "a webhook does not take this key: the scheme of url turns TLS on, as in https://example.com/events")
 	}
-	return problems
+	return slices.Concat(problems, c.validateAuth(), c.TLS.Validate())
 }
 
-// validateURL never shows what it judges: there may be a secret in it.
+// validateURL never shows the URL: it may hold a secret.
 func (c *Config) validateURL() []sink.Problem {
 	message := ""
 	u, err := url.Parse(c.URL.Reveal())
 	switch {
 	case c.URL.Reveal() == "":
-		message = "is required; set it to the endpoint's address, as in https://example.com/events"
+		message = "is required: the address of the endpoint, as in https://example.com/events"
 	case err != nil || u.Host == "" || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
 		message = "is not an address like https://example.com/events"
 	case u.Fragment != "":
 		message = "has a fragment (#...), which is never sent; remove it"
-	case u.Scheme == "http" && !loopback(u.Hostname()) && !c.AllowPlaintext:
-		message = "would send events unencrypted over the network; use https://, or set allowPlaintext: true"
+	case u.Scheme == "http" && !connection.Loopback(u.Hostname()) && !c.AllowHTTP:
+		message = "would send events without TLS over the network; use https://, or set allowHTTP: true"
 	case c.BlockPrivateAddresses && privateLiteral(u.Hostname()) != "":
-		message = "is at " + privateLiteral(u.Hostname()) + ", which blockPrivateAddresses refuses; remove one of them"
+		message = "has " + privateLiteral(u.Hostname()) + ", which blockPrivateAddresses refuses; remove one of them"
 	default:
 		return nil
 	}
@@ -139,11 +133,6 @@ func (c *Config) urlHasUser() bool {
 	return err == nil && u.User != nil
 }
 
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 func (c *Config) validateHeaders() []sink.Problem {
 	var problems []sink.Problem
 	seen := map[string]bool{}
@@ -154,13 +143,13 @@ func (c *Config) validateHeaders() []sink.Problem {
 		case name == "" || strings.ContainsFunc(name, badInName):
 			message = "is not a header name: letters, digits and !#$%&'*+-.^_`|~ only"
 		case seen[canonical]:
-			message = "is there twice in different spelling; keep one"
+			message = "is set twice in different spelling; keep one"
 		case reserved(canonical) || c.Format != CloudEvents && strings.HasPrefix(canonical, "Ce-"):
 			message = "is set by informd itself; remove it"
-		case canonical == "Authorization" && c.Auth.wanted():
-			message = "is what auth sets; keep one"
+		case canonical == "Authorization" && c.Auth.Wanted():
+			message = "is set by auth, too; keep one"
 		case strings.ContainsFunc(value.Reveal(), badInValue):
-			message = "the value has a line break or another control character; remove it"
+			message = "has a line break or another control character in its value; remove it"
 		}
 		seen[canonical] = true
 		if message != "" {
@@ -178,7 +167,7 @@ func badInName(r rune) bool {
 
 func badInValue(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-// reserved says whether a header, in its canonical form, is not the user's.
+// reserved reports whether informd or the protocol sets a header, in its canonical form.
 func reserved(name string) bool {
 	switch name {
 	case "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
@@ -187,14 +176,14 @@ func reserved(name string) bool {
 	return strings.HasPrefix(name, "Webhook-")
 }
 
-// Open implements [sink.Config]. It fails if a file that it names cannot be read
-// or has not what it should.
+// Open implements [sink.Config]. It fails if a file that a key names cannot be read
+// or has the wrong content.
 func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	s, err := c.endpoint(env)
 	if err != nil {
 		return nil, err
 	}
-	config, err := c.tlsConfig()
+	config, err := c.TLS.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +200,7 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	return s, nil
 }
 
-// endpoint makes a sink that has no client yet: it makes requests and sends none.
+// endpoint makes a sink without a client: it makes requests and sends none.
 func (c *Config) endpoint(env sink.Env) (*webhook, error) {
 	endpoint, err := url.Parse(c.URL.Reveal())
 	if err != nil {
@@ -225,7 +214,7 @@ func (c *Config) endpoint(env sink.Env) (*webhook, error) {
 		config:     c,
 		url:        endpoint,
 		agent:      "informd/" + env.Cluster,
-		signer:     signer{file: c.SecretFile},
+		signer:     signer{file: c.Signing.KeyFile},
 		encoder:    encoder,
 		credential: credential{auth: c.Auth},
 	}, nil
@@ -252,32 +241,4 @@ func (c *Config) transport(config *tls.Config) *http.Transport {
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
-}
-
-func (c *Config) tlsConfig() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.TLS.CAFile != "" {
-		pem, err := os.ReadFile(c.TLS.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("read tls.caFile: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read tls.caFile %s: it has no certificate in PEM form", c.TLS.CAFile)
-		}
-	}
-	if c.TLS.CertFile != "" {
-		load := func() (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(c.TLS.CertFile, c.TLS.KeyFile)
-			if err != nil {
-				return nil, fmt.Errorf("read tls.certFile and tls.keyFile: %w", err)
-			}
-			return &pair, nil
-		}
-		if _, err := load(); err != nil {
-			return nil, err
-		}
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
-	}
-	return config, nil
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/informd/informd/pkg/connection"
+	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/sinktest"
 	"github.com/informd/informd/pkg/sink/webhook"
 )
@@ -31,13 +33,13 @@ func TestValidate(t *testing.T) {
 		keys string // of the problems, sorted
 	}{
 		"least":               {"url: https://example.com/events", ""},
-		"all":                 {"url: https://u:p@example.com/e?t=1\nheaders: {X-A: b, Authorization: Bearer x}\nsecretFile: s\ntimeout: 3s\nbatch: 1000\ntls: {caFile: a, certFile: b, keyFile: c}", ""},
+		"all":                 {"url: https://u:p@example.com/e?t=1\nheaders: {X-A: b, Authorization: Bearer x}\nsigning: {keyFile: s}\ntimeout: 3s\nbatch: 1000\ntls: {caFile: a, certFile: b, keyFile: c, serverName: d}", ""},
 		"loopback":            {"url: http://127.0.0.1:8080", ""},
 		"loopback by name":    {"url: http://localhost/", ""},
 		"loopback, IPv6":      {"url: 'http://[::1]:8080/'", ""},
 		"plaintext":           {"url: http://canary-31c9@example.com/", "url"},
 		"plaintext lookalike": {"url: http://127.0.0.1.example.com/", "url"},
-		"plaintext allowed":   {"url: http://hook.tools.svc/\nallowPlaintext: true", ""},
+		"plaintext allowed":   {"url: http://hook.tools.svc/\nallowHTTP: true", ""},
 		"no url":              {"timeout: 1s", "url"},
 		"no host":             {"url: https:///canary-31c9", "url"},
 		"not an address":      {"url: 'https://canary-31c9:x y'", "url"},
@@ -55,17 +57,20 @@ func TestValidate(t *testing.T) {
 		"binary batch":        {"url: https://example.com\nformat: binary\nbatch: 2", "batch"},
 		"raw batch":           {"url: https://example.com\nformat: raw\nbatch: 2", "batch"},
 		"reserved attribute":  {"url: https://example.com\nformat: raw\nheaders: {ce-id: canary-31c9}", "headers.ce-id"},
-		"bearer":              {"url: https://example.com\nauth: {bearerTokenFile: f}", ""},
-		"basic":               {"url: https://example.com\nauth: {basic: {user: u, passwordFile: f}}", ""},
-		"two credentials":     {"url: https://example.com\nauth: {bearerTokenFile: f, basic: {user: u, passwordFile: f}}", "auth"},
-		"half a credential":   {"url: https://example.com\nauth: {basic: {user: u}}", "auth.basic"},
-		"user":                {"url: https://example.com\nauth: {basic: {user: 'a:b', passwordFile: f}}", "auth.basic.user"},
-		"auth and user":       {"url: https://u:canary-31c9@example.com\nauth: {bearerTokenFile: f}", "auth"},
-		"auth and header":     {"url: https://example.com\nauth: {bearerTokenFile: f}\nheaders: {authorization: canary-31c9}", "headers.authorization"},
+		"bearer":              {"url: https://example.com\nauth: {tokenFile: f}", ""},
+		"basic":               {"url: https://example.com\nauth: {username: u, passwordFile: f}", ""},
+		"two credentials":     {"url: https://example.com\nauth: {tokenFile: f, username: u, passwordFile: f}", "auth"},
+		"half a credential":   {"url: https://example.com\nauth: {username: u}", "auth"},
+		"user":                {"url: https://example.com\nauth: {username: 'a:b', passwordFile: f}", "auth.username"},
+		"auth and user":       {"url: https://u:canary-31c9@example.com\nauth: {tokenFile: f}", "auth"},
+		"auth and header":     {"url: https://example.com\nauth: {tokenFile: f}\nheaders: {authorization: canary-31c9}", "headers.authorization"},
 		"blocked":             {"url: https://[::ffff:10.0.0.1]/\nblockPrivateAddresses: true", "url"},
 		"not blocked":         {"url: https://1.1.1.1/\nblockPrivateAddresses: true", ""},
 		"format":              {"url: https://example.com\nformat: structured\ncompression: br", "compression format"},
 		"half a key pair":     {"url: https://example.com\ntls: {keyFile: k}", "tls"},
+		"tls by a key":        {"url: https://example.com\ntls: {enabled: true}", "tls.enabled"},
+		"login of NATS":       {"url: https://example.com\nauth: {credsFile: c, token: canary-31c9}", "auth.credsFile"},
+		"two tokens":          {"url: https://example.com\nauth: {tokenFile: c, token: canary-31c9}", "auth"},
 		"everything at once":  {"url: ''\ntimeout: -1s\nbatch: -1\nheaders: {'': canary-31c9}", "batch headers. timeout url"},
 	}
 	for name, tt := range tests {
@@ -109,12 +114,12 @@ func TestOpenNeedsItsFiles(t *testing.T) {
 		change func(c *webhook.Config)
 		says   string
 	}{
-		"secretFile": {func(c *webhook.Config) { c.SecretFile = missing }, "secretFile"},
-		"caFile":     {func(c *webhook.Config) { c.TLS.CAFile = missing }, "tls.caFile"},
-		"empty CA":   {func(c *webhook.Config) { c.TLS.CAFile = empty }, "no certificate"},
-		"token":      {func(c *webhook.Config) { c.Auth.BearerTokenFile = missing }, "auth.bearerTokenFile"},
-		"password":   {func(c *webhook.Config) { c.Auth.Basic = webhook.Basic{User: "u", PasswordFile: empty} }, "auth.basic.passwordFile"},
-		"certFile":   {func(c *webhook.Config) { c.TLS.CertFile, c.TLS.KeyFile = missing, missing }, "tls.certFile"},
+		"signing":  {func(c *webhook.Config) { c.Signing.KeyFile = missing }, "signing.keyFile"},
+		"caFile":   {func(c *webhook.Config) { c.TLS.CAFile = missing }, "tls.caFile"},
+		"empty CA": {func(c *webhook.Config) { c.TLS.CAFile = empty }, "no certificate"},
+		"token":    {func(c *webhook.Config) { c.Auth.TokenFile = missing }, "auth.tokenFile"},
+		"password": {func(c *webhook.Config) { c.Auth.Username, c.Auth.PasswordFile = "u", empty }, "auth.passwordFile"},
+		"certFile": {func(c *webhook.Config) { c.TLS.CertFile, c.TLS.KeyFile = missing, missing }, "tls.certFile"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +142,7 @@ func TestClientCertificate(t *testing.T) {
 	}}
 	e.StartTLS()
 	s := open(t, e.URL, func(c *webhook.Config) {
-		c.TLS = webhook.TLS{CAFile: caFile(t, e), CertFile: certFile, KeyFile: keyFile}
+		c.TLS = connection.TLS{CAFile: caFile(t, e), CertFile: certFile, KeyFile: keyFile}
 	})
 	for _, name := range []string{"first", "second"} {
 		writePair(t, certFile, keyFile, name)
@@ -149,6 +154,20 @@ func TestClientCertificate(t *testing.T) {
 		}
 		e.CloseClientConnections()
 	}
+}
+
+// TestServerName: tls.serverName is the name in the endpoint's certificate.
+func TestServerName(t *testing.T) {
+	e := unstarted(t, nil)
+	e.StartTLS() // the certificate is for example.com
+	named := func(name string) sink.Sink {
+		return open(t, e.URL, func(c *webhook.Config) { c.TLS.CAFile, c.TLS.ServerName = caFile(t, e), name })
+	}
+	if n, err := named("example.com").Write(t.Context(), sinktest.Events(1)); n != 1 || err != nil {
+		t.Errorf("with the name of the certificate: %d, %v", n, err)
+	}
+	_, err := named("elsewhere.example.org").Write(t.Context(), sinktest.Events(1))
+	wantError(t, err, false, "certificate is not trusted", "tls.serverName")
 }
 
 func writePair(t *testing.T, certFile, keyFile, name string) {

@@ -1,5 +1,5 @@
 // Package webhook is the sink that posts events to an HTTP endpoint. Package
-// deliver calls it; it does not route, wait or repeat, it only says what became
+// deliver calls it; it does not route, wait or retry, it only reports the result
 // of each request.
 //
 // # Requests
@@ -9,66 +9,64 @@
 // JSON array of up to that many (application/cloudevents-batch+json). The format
 // binary is CloudEvents binary mode: the attributes are ce- headers, the body is the
 // data. The format raw has the same headers and [event.Event.Raw] as the body, so
-// that ce-op tells a deletion from a state; there is no body, and no content-type,
+// that ce-op distinguishes a deletion from a state; there is no body, and no content-type,
 // where there is no object. With a compression every body is compressed, and
-// content-encoding says how. A status of 2xx means that the endpoint has taken them, whatever its body says. Redirects
-// are not followed and cookies not kept.
+// content-encoding names it. A status of 2xx means that the endpoint has accepted the
+// events, whatever its body says. The sink follows no redirects and keeps no cookies.
 //
 // Requests follow Standard Webhooks 1.0.0: webhook-id is the event's id (or a
-// hash, see below), the same for every repetition, so that the endpoint can drop
-// what it has seen; webhook-timestamp is the time of the attempt; and with a
-// secretFile webhook-signature is "v1,<base64>", the HMAC-SHA256 of
-// "<id>.<timestamp>.<body>", one for each secret in the file. The body is what is
-// sent, after compression: it can be verified before it is unpacked. Rotate by adding
-// the new secret as a line, and removing the old one when the endpoint knows the
-// new one; the file is read for every write.
+// hash, see below), the same for every retry, so that the endpoint can drop
+// duplicates; webhook-timestamp is the time of the attempt; and with
+// signing.keyFile webhook-signature is "v1,<base64>", the HMAC-SHA256 of
+// "<id>.<timestamp>.<body>", one for each key in the file. The body is the one that is
+// sent, after compression: it can be verified before it is unpacked. To rotate, add
+// the new key as a line, and remove the old one when the endpoint has the
+// new one; informd reads the file for every write.
 //
-// An id with characters other than letters, digits, ":", "_" and "-", as control
-// records have, is replaced by "h-" and a hash in webhook-id, as that must not
+// An id with characters other than letters, digits, ":", "_" and "-", as in control
+// events, is replaced by "h-" and a hash in webhook-id, as that must not
 // contain a dot. The webhook-id of several events is "b-" and a hash. Hashes are
-// over the ids and the sources: control records of two clusters can have the same
+// over the ids and the sources: control events of two clusters can have the same
 // id.
 //
 // # Credentials
 //
-// With auth every request has an Authorization header, whose token or password is
-// read from its file again when that was longer ago than a second, and after a 401. A
-// file that cannot be read is worth another try.
+// With auth every request has an Authorization header. Informd reads the file of the token
+// or password again after a second, and after a 401. A
+// file that cannot be read is retried.
 //
 // # Where it goes
 //
 // With blockPrivateAddresses no connection is made to an address that is not on the
 // public Internet: loopback, private, link-local, unique-local, multicast, shared and
 // reserved ones, metadata services of clouds, and whatever has one of these inside
-// (IPv4-mapped, NAT64, 6to4). The address is looked at when the connection is made,
-// after the name was looked up, so that a name cannot change its meaning in between.
-// A proxy would look up the name itself; that the environment has one is an error
-// then. All this is worth another try: the name may come to mean something else.
+// (IPv4-mapped, NAT64, 6to4). The sink checks the address of each connection,
+// after it has resolved the name, so that a name cannot change in between.
+// A proxy would resolve the name itself: a proxy in the environment is an error
+// then. All these errors are retried: the address of the name may change.
 //
 // # Answers
 //
-//   - 413 is about the event: it can never be delivered. So are 431 and 400 if the event has
+//   - 413 is permanent: the event can never be delivered. So are 431 and 400 if the event has
 //     more than 4 KiB of headers (formats binary and raw), and headers that are longer than an
 //     HTTP/2 endpoint announces.
-//   - 400 and 422 are about the event if the endpoint takes others: it must have
-//     accepted something since Open, and must not have refused more than ten
-//     events in a row since it last did. Otherwise they may be about every event,
-//     as with a wrong secret: the error is unknown, see [sink.Unknown].
-//   - So is every other 4xx that is not named below.
-//   - Of a batch that is refused with one of these, the events are posted one by
-//     one, to find which.
-//   - Everything else is worth another try for as long as it takes. 408, 425, 429 and 5xx pass by
-//     themselves; a Retry-After header is heeded up to ten minutes. 401, 403,
+//   - 400 and 422 are permanent if the endpoint accepts other events: it must have
+//     accepted one since Open, and must not have refused more than ten
+//     events in a row since then. Otherwise they may concern every event,
+//     as with a wrong signing key: the error is unknown, see [sink.Unknown].
+//   - Every other 4xx that is not named below is unknown as well.
+//   - The events of a batch that is refused with one of these are posted one by
+//     one, to find the refused one.
+//   - Every other answer is retried without a limit. 408, 425, 429 and 5xx end without an
+//     operator; the sink waits as Retry-After asks, at most ten minutes. 401, 403,
 //     404, 405, 407, 410, 415, 421 and 426, and redirects, are mistakes in the configuration of
-//     either side: they heal without a loss when somebody mends them, where
-//     giving up would turn every event into a dead letter.
-//   - 101 is an error that is retried, and its connection is closed: informd asks for no
-//     other protocol.
-//   - The timeout is for one attempt with all that belongs to it; no answer is
-//     worth another try as well. A connection over which nothing arrives for
-//     twice as long, not even the answer to a ping, is given up for a new one.
+//     either side: no event is lost until they are corrected.
+//   - 101 is retried, and its connection is closed: informd uses no other protocol.
+//   - The timeout limits one attempt with all its parts; no answer is retried as well. The
+//     sink replaces a connection over which nothing arrives for twice as long, not even
+//     the answer to a ping.
 //
-// The first 200 bytes of an answer go to the log, and to the log only: they are no part
-// of an error, of /status or of a dead letter. They go there only if the request
-// holds nothing that may be secret: no path, query or user in url, no headers and no auth.
+// The first 200 bytes of an answer go to the log, and only there: they are no part
+// of an error, of /status or of a dead letter. They are logged only if the request
+// has nothing that may be secret: no path, query or user in url, no headers and no auth.
 package webhook

@@ -40,7 +40,7 @@ func refuseProxy(find func(*http.Request) (*url.URL, error)) func(*http.Request)
 		if err != nil || proxy == nil {
 			return nil, err
 		}
-		return nil, errors.New("the environment has a proxy for it, behind which blockPrivateAddresses cannot hold: " +
+		return nil, errors.New("the environment has a proxy for it, with which blockPrivateAddresses has no effect: " +
 			"list the endpoint's host in NO_PROXY, or set blockPrivateAddresses: false and let the proxy decide")
 	}
 }

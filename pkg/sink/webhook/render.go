@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -18,8 +19,8 @@ const (
 	hidden = "<redacted>"
 )
 
-// Render implements [sink.Renderer]. If the secrets to sign with, or its credential,
-// cannot be read, as on another machine than informd's, it says so in place of them.
+// Render implements [sink.Renderer]. If the signing keys or the credential cannot be
+// read, as on another machine than informd's, a note says so in place of them.
 func (c *Config) Render(env sink.Env, e *event.Event) (sink.Rendered, error) {
 	s, err := c.endpoint(env)
 	if err != nil {
@@ -28,7 +29,7 @@ func (c *Config) Render(env sink.Env, e *event.Event) (sink.Rendered, error) {
 	secrets, unsigned := s.signer.secrets()
 	_, anonymous := s.credential.header()
 	if anonymous != nil {
-		s.credential.auth = Auth{}
+		s.credential.auth = connection.Auth{}
 	}
 	// It is never sent: its context has nothing to end.
 	request, err := s.request(context.Background(), []event.Event{*e}, secrets)

@@ -34,8 +34,8 @@ func TestRenderIsWhatIsSent(t *testing.T) {
 	writeFile(t, secrets, []byte(signingSecret+"\n"))
 	for name, change := range map[string]func(c *webhook.Config){
 		"single": nil,
-		"signed": func(c *webhook.Config) { c.SecretFile = secrets },
-		"batch":  func(c *webhook.Config) { c.Batch, c.SecretFile = 10, secrets },
+		"signed": func(c *webhook.Config) { c.Signing.KeyFile = secrets },
+		"batch":  func(c *webhook.Config) { c.Batch, c.Signing.KeyFile = 10, secrets },
 		"own agent": func(c *webhook.Config) {
 			c.Headers = map[string]sink.Secret{"user-agent": sink.NewSecret("mine"), "Authorization": sink.NewSecret("Bearer canary")}
 		},
@@ -95,7 +95,7 @@ func TestRenderTells(t *testing.T) {
 	e := sinktest.AllOps()[0]
 	c := config(t, "https://user:canary@example.com/canary?token=canary", func(c *webhook.Config) {
 		c.Headers = map[string]sink.Secret{"X-Token": sink.NewSecret("canary")}
-		c.SecretFile = filepath.Join(t.TempDir(), "absent")
+		c.Signing.KeyFile = filepath.Join(t.TempDir(), "absent")
 	})
 	r := rendered(t, c, &e)
 	if r.To != "POST https://example.com" {
@@ -111,7 +111,7 @@ func TestRenderTells(t *testing.T) {
 	if varies["Webhook-Timestamp"] == "" || varies["Webhook-Id"] != "" {
 		t.Errorf("what varies: %v", varies)
 	}
-	if _, signed := varies["Webhook-Signature"]; signed || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "secretFile") {
+	if _, signed := varies["Webhook-Signature"]; signed || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "signing.keyFile") {
 		t.Errorf("without the secrets: signed %t, notes %q", signed, r.Notes)
 	}
 }

@@ -21,18 +21,18 @@ const (
 	hashedPrefix, manyPrefix = "h-", "b-"
 )
 
-// signer signs requests with the secrets in a file. Its methods may be called
+// signer signs requests with the keys in a file. Its methods may be called
 // concurrently.
 type signer struct{ file string }
 
-// secrets reads the file. There is none, and no error, if no file is named.
+// secrets reads the file. Without a file there are no keys, and no error.
 func (s signer) secrets() ([][]byte, error) {
 	if s.file == "" {
 		return nil, nil
 	}
 	content, err := os.ReadFile(s.file)
 	if err != nil {
-		return nil, fmt.Errorf("read secretFile: %w", err)
+		return nil, fmt.Errorf("read signing.keyFile: %w", err)
 	}
 	var secrets [][]byte
 	number := 0
@@ -44,34 +44,34 @@ func (s signer) secrets() ([][]byte, error) {
 		}
 		secret, err := parseSecret(line)
 		if err != nil {
-			return nil, fmt.Errorf("read secretFile %s: line %d: %w", s.file, number, err)
+			return nil, fmt.Errorf("read signing.keyFile %s: line %d: %w", s.file, number, err)
 		}
 		secrets = append(secrets, secret)
 	}
 	if len(secrets) == 0 {
-		return nil, fmt.Errorf("read secretFile %s: it has no secret", s.file)
+		return nil, fmt.Errorf("read signing.keyFile %s: the file has no key", s.file)
 	}
 	return secrets, nil
 }
 
-// parseSecret never shows the secret, not even if it is none.
+// parseSecret returns the key of a line. Its errors do not show the line.
 func parseSecret(line []byte) ([]byte, error) {
 	encoded, ok := bytes.CutPrefix(line, []byte(secretPrefix))
 	if !ok {
-		return nil, fmt.Errorf("a secret begins with %s", secretPrefix)
+		return nil, fmt.Errorf("a signing key begins with %s", secretPrefix)
 	}
 	secret, err := base64.StdEncoding.DecodeString(string(encoded))
 	if err != nil {
-		return nil, errors.New("what follows " + secretPrefix + " is not base64")
+		return nil, errors.New("the text after " + secretPrefix + " is not base64")
 	}
 	if len(secret) < minSecret || len(secret) > maxSecret {
-		return nil, fmt.Errorf("a secret has %d to %d bytes, this one has %d", minSecret, maxSecret, len(secret))
+		return nil, fmt.Errorf("a signing key has %d to %d bytes, this one has %d", minSecret, maxSecret, len(secret))
 	}
 	return secret, nil
 }
 
 // signature returns the value of webhook-signature: one signature for every
-// secret.
+// key.
 func signature(secrets [][]byte, id, timestamp string, body []byte) string {
 	signatures := make([]string, len(secrets))
 	for i, secret := range secrets {

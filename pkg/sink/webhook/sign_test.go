@@ -95,7 +95,7 @@ func TestSignature(t *testing.T) {
 			writeFile(t, file, []byte(rotation[0].content))
 			e := serve(t, nil)
 			s := open(t, e.URL, func(c *webhook.Config) {
-				c.SecretFile = file
+				c.Signing.KeyFile = file
 				change(c)
 			})
 			for _, step := range rotation {
@@ -122,7 +122,7 @@ func TestSignature(t *testing.T) {
 			// In the middle of a rotation by somebody who truncates first.
 			writeFile(t, file, nil)
 			_, err := s.Write(t.Context(), sinktest.Events(1))
-			wantError(t, err, false, "no secret")
+			wantError(t, err, false, "no key")
 		})
 	}
 }
@@ -190,8 +190,8 @@ func TestMessageIDOfClusters(t *testing.T) {
 
 func TestBadSecretFiles(t *testing.T) {
 	tests := map[string]struct{ content, says string }{
-		"empty":     {"\n# nothing\n", "no secret"},
-		"no prefix": {"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "line 1: a secret begins with whsec_"},
+		"empty":     {"\n# nothing\n", "no key"},
+		"no prefix": {"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "line 1: a signing key begins with whsec_"},
 		"no base64": {specSecret + "\nwhsec_canary!!", "line 2"},
 		"too short": {"whsec_Y2FuYXJ5", "24 to 64 bytes"},
 		"too long":  {"whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65)), "has 65"},
@@ -203,7 +203,7 @@ func TestBadSecretFiles(t *testing.T) {
 			if tt.content != "" {
 				writeFile(t, file, []byte(tt.content))
 			}
-			c := config(t, "https://example.com", func(c *webhook.Config) { c.SecretFile = file })
+			c := config(t, "https://example.com", func(c *webhook.Config) { c.Signing.KeyFile = file })
 			_, err := c.Open(t.Context(), sinktest.Env(t))
 			wantError(t, err, false, tt.says)
 			if strings.Contains(err.Error(), "canary") || strings.Contains(err.Error(), "Y2Fu") || strings.Contains(err.Error(), "MfKQ") {

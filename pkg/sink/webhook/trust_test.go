@@ -100,7 +100,7 @@ func TestRefusedAtFirst(t *testing.T) {
 			events := sinktest.Events(3)
 			events[0].Name = "poison"
 			_, err := s.Write(t.Context(), events)
-			wantError(t, err, false, "accepted nothing else", "secretFile")
+			wantError(t, err, false, "accepted nothing else", "signing.keyFile")
 			if n, err := s.Write(t.Context(), events[2:]); n != 1 || err != nil {
 				t.Fatalf("Write returned %d and %v", n, err)
 			}

@@ -121,7 +121,7 @@ func (s *webhook) request(ctx context.Context, events []event.Event, secrets [][
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, errors.New("make request: the url is no address") // err would show it
+		return nil, errors.New("make request: url is not an address") // err would show it
 	}
 	request.Header = header
 	for name, value := range s.config.Headers {
@@ -168,11 +168,11 @@ func (s *webhook) explain(ctx, attempt context.Context, err error) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("post to %s: %w", s.where(), ctx.Err())
 	case attempt.Err() != nil:
-		return fmt.Errorf("post to %s: no answer within %v; is the endpoint alive, or timeout too short?", s.where(), s.config.Timeout)
+		return fmt.Errorf("post to %s: no answer within %v; check the endpoint, or raise timeout", s.where(), s.config.Timeout)
 	case errors.As(err, &private):
 		return fmt.Errorf("post to %s: %w; set url to a public address, or blockPrivateAddresses: false", s.where(), private)
 	case isCertificateError(err):
-		return fmt.Errorf("post to %s: the endpoint's certificate is not trusted: %w; check tls.caFile and the host in url", s.where(), err)
+		return fmt.Errorf("post to %s: the endpoint's certificate is not trusted: %w; check tls.caFile, tls.serverName and the host in url", s.where(), err)
 	}
 	return fmt.Errorf("post to %s: %w", s.where(), err)
 }

@@ -152,10 +152,10 @@ func TestStatuses(t *testing.T) {
 		says      string
 	}{
 		400: {true, "Bad Request"}, 413: {true, "413"}, 415: {false, "cloudevents+json"}, 422: {true, "422"},
-		401: {false, "check headers"}, 403: {false, "secretFile"}, 404: {false, "check url"}, 405: {false, "check url"},
-		408: {false, "408"}, 409: {false, "409"}, 410: {false, "wants no more events"}, 425: {false, "425"}, 429: {false, "429"},
+		401: {false, "check headers"}, 403: {false, "signing.keyFile"}, 404: {false, "check url"}, 405: {false, "check url"},
+		408: {false, "408"}, 409: {false, "409"}, 410: {false, "accepts no more events"}, 425: {false, "425"}, 429: {false, "429"},
 		500: {false, "500"}, 502: {false, "502"}, 503: {false, "503"}, 504: {false, "504"},
-		301: {false, "set url"}, 304: {false, "nowhere"}, 307: {false, "not followed"},
+		301: {false, "set url"}, 304: {false, "no address"}, 307: {false, "not followed"},
 	}
 	for code, tt := range tests {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {

@@ -1,12 +1,10 @@
-// Command baseline is what people write by hand to get the objects of a Kubernetes
-// resource to somewhere else: client-go's dynamic informer, json.Marshal, and a
-// sink. It is written with care and has sensible defaults (no resync, no rate limit,
-// asynchronous publishing, batches), and it does less than informd does: no history,
-// no order over sinks, nothing that outlives the process.
+// Command baseline is the program that people write by hand to copy the objects of a
+// Kubernetes resource: client-go's dynamic informer, json.Marshal, and a sink. It has
+// sensible defaults: no resync, no rate limit, asynchronous publishing, batches. It does
+// less than informd: no history, no order over sinks, no state after its end.
 //
-// With -strip a transform takes the managedFields off before the cache; with
-// -metadata it is the metadata informer, which is the cheapest informer there is and
-// has no specs.
+// With -strip a transform removes managedFields before the cache. With -metadata it uses
+// the metadata informer, which is the cheapest informer and has no specs.
 package main
 
 import (

@@ -1,7 +1,6 @@
-// Command floor is the least that a client of the Kubernetes API can do: it opens
-// one watch that begins with all objects, reads the stream off TLS, splits it into
-// frames at newlines, and drops them. What it costs is what no client in Go can be
-// below.
+// Command floor is the cheapest possible client of the Kubernetes API. It opens one watch
+// that begins with all objects, reads the stream off TLS, splits it into frames at
+// newlines, and drops the frames. No Go client can cost less.
 package main
 
 import (

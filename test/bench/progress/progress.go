@@ -1,5 +1,5 @@
-// Package progress lets a client under measurement say how far it is, at a price
-// that does not show: two counters, which are read over HTTP once a phase is over.
+// Package progress reports the progress of a measured client without a visible cost: two
+// counters, which the benchmark reads over HTTP when a phase is over.
 package progress
 
 import (

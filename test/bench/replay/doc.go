@@ -1,24 +1,22 @@
-// Package replay is an API server that serves the objects of a corpus, over TLS and
-// faster than any client reads them: paged lists, watches and WatchList, in full
-// and metadata only, and as much of discovery as clients ask for. It has no etcd
-// and nothing is written to it; whoever measures says when how many events happen
-// ([Server.Play]).
+// Package replay is an API server that serves the objects of a corpus over TLS, faster
+// than any client reads them: paged lists, watches and WatchList, in full and metadata
+// only, and the discovery documents that clients request. It has no etcd and takes no
+// writes. The benchmark sets the rate of events ([Server.Play]).
 //
-// # The history is arithmetic
+// # Arithmetic history
 //
-// Revision r of n objects concerns the object (r*stride) mod n, so the server knows
-// for every revision what happened, and for every object its last revision at any
-// revision, and keeps nothing. A watch may begin at any revision, and is never
-// told that its revision is too old.
+// Revision r of n objects concerns the object (r*stride) mod n. So the server computes the
+// object of every revision, and the last revision of every object at any revision, and
+// stores nothing. A watch may begin at any revision; no revision is too old.
 //
-// # What differs from an API server
+// # Differences to an API server
 //
 //   - All live events are updates.
-//   - Selectors are ignored, but for a namespace in the path.
-//   - Frames that wait are written together, up to 64 KiB at a time; an API server
-//     writes each one by itself. That makes reading cheaper, for every client alike.
-//   - A watch that is slow is held by flow control, and not closed.
-//   - Lists are JSON, whatever is accepted; metadata-only watches are protobuf if the
+//   - The server ignores selectors, except a namespace in the path.
+//   - The server writes waiting frames together, up to 64 KiB at a time; an API server writes
+//     each frame separately. That makes reading cheaper for every client alike.
+//   - Flow control holds a slow watch; the server does not close it.
+//   - Lists are JSON, whatever the client accepts. Metadata-only watches are protobuf if the
 //     client prefers that, as client-go's metadata client does.
 //   - Nothing is compressed.
 package replay

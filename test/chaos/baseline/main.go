@@ -1,7 +1,7 @@
-// Command baseline is what people write by hand to get Kubernetes objects into
-// JetStream: a dynamic informer per resource, and an asynchronous publish from its
-// handlers. It is written with care, not as a straw man: ids for deduplication,
-// tombstones unwrapped, a wait for the acknowledgements at the end.
+// Command baseline is the program that people write by hand to copy Kubernetes objects
+// into JetStream: a dynamic informer per resource, and an asynchronous publish from its
+// handlers. It is written with care: ids for deduplication, unwrapped tombstones, and a
+// wait for the acknowledgements at the end.
 package main
 
 import (

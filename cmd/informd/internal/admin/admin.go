@@ -56,7 +56,7 @@ type Target struct {
 	EventsPerSecond float64 `json:"eventsPerSecond"`
 	ResourceVersion uint64  `json:"resourceVersion,string"`
 	Epoch           uint64  `json:"epoch"`
-	// LastProgress is when the API server last told something, bookmarks included.
+	// LastProgress is when the last message of the API server came, bookmarks included.
 	LastProgress *time.Time `json:"lastProgress,omitempty"`
 	// Blocked: the target waits for the journal, since BlockedSince.
 	Blocked      bool       `json:"blocked"`
@@ -110,7 +110,7 @@ type Journal struct {
 	Bytes    uint64 `json:"bytes"`
 	Capacity uint64 `json:"capacityBytes"`
 	LastSeq  uint64 `json:"lastSeq"`
-	// Blocked is how many targets wait for room.
+	// Blocked is how many targets wait for free space.
 	Blocked int `json:"blocked"`
 	// Problem says why what is below the journal does not work, empty if it does.
 	Problem string `json:"problem,omitempty"`
@@ -240,6 +240,6 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 		TargetStates: statesOf(targets), Targets: targets, Sinks: s.options.Sinks(), Journal: s.options.Journal(),
 	})
 	if err != nil {
-		s.options.Logger.Debug("status was not taken", "err", err)
+		s.options.Logger.Debug("status not available", "err", err)
 	}
 }

@@ -64,8 +64,8 @@ func (c *conns) Accept() (net.Conn, error) {
 	if excess := c.add(one, peer); excess != nil {
 		c.closed.Inc()
 		if c.warned.first() {
-			c.logger.Warn("admin connections closed, too many are open; informd logs one a minute and counts all in informd_admin_connections_closed_total",
-				"most", maxConns, "peer", excess.RemoteAddr().String())
+			c.logger.Warn("too many admin connections; the excess is closed", "count", maxConns, "peer", excess.RemoteAddr().String(),
+				"next", "informd logs one line per minute; informd_admin_connections_closed_total counts all")
 		}
 		_ = excess.Close() // the peer sees it
 	}

@@ -25,7 +25,7 @@ func (o *operator) EachLetter(_ context.Context, _ string, take func(admin.Lette
 	return take(admin.Letter{Sink: "s", Number: 1, Letter: json.RawMessage(`{}`)})
 }
 
-func (o *operator) ReplayLetters(context.Context, string, []uint64) (int, error) {
+func (o *operator) RedeliverLetters(context.Context, string, []uint64) (int, error) {
 	o.asked++
 	return 0, nil
 }
@@ -35,9 +35,9 @@ func (o *operator) DropLetters(context.Context, string, []uint64) (int, error) {
 	return 0, nil
 }
 
-func (o *operator) Replay(context.Context, string, time.Time) (admin.Replay, error) {
+func (o *operator) Rewind(context.Context, string, time.Time) (admin.Rewind, error) {
 	o.asked++
-	return admin.Replay{}, nil
+	return admin.Rewind{}, nil
 }
 
 func (o *operator) Resnapshot(context.Context, string, string) ([]admin.Resnapshot, error) {
@@ -45,9 +45,9 @@ func (o *operator) Resnapshot(context.Context, string, string) ([]admin.Resnapsh
 	return nil, nil
 }
 
-func (o *operator) Reload(context.Context) error {
+func (o *operator) Reload(context.Context) (admin.Reload, error) {
 	o.asked++
-	return nil
+	return admin.Reload{}, nil
 }
 
 func (o *operator) Verify(context.Context) ([]admin.Verdict, error) {
@@ -63,8 +63,8 @@ func (o *operator) VerifySink(context.Context, string) (admin.SinkVerdict, error
 // operations are the requests that change something or show objects.
 func operations() []string {
 	return []string{
-		"GET /deadletters", "POST /deadletters/replay?all=true", "POST /deadletters/drop?all=true", "POST /replay?since=1m",
-		"POST /resnapshot", "POST /verify", "POST /-/reload",
+		"GET /deadletters", "POST /deadletters/redeliver?all=true", "POST /deadletters/drop?all=true", "POST /rewind?since=1m",
+		"POST /resnapshot", "POST /verify", "POST /reload", "POST /-/reload",
 	}
 }
 

@@ -18,9 +18,9 @@ import (
 type Operator interface {
 	Letters
 	Repeats
-	// Reload reads the config and makes informd work by it; [ErrUnacceptable] says
+	// Reload reads the config, applies it, and returns the changes. [ErrUnacceptable] says
 	// that the config is wrong.
-	Reload(ctx context.Context) error
+	Reload(ctx context.Context) (Reload, error)
 	Verifier
 }
 
@@ -70,28 +70,52 @@ type Letters interface {
 	// EachLetter calls take with the dead letters of a sink, or of all and the
 	// source if sink is empty.
 	EachLetter(ctx context.Context, sink string, take func(Letter) error) error
-	// ReplayLetters delivers the letters again, under new ids, and drops those that
-	// were. No numbers mean all of them. It returns how many it dropped.
-	ReplayLetters(ctx context.Context, sink string, numbers []uint64) (int, error)
-	// DropLetters removes letters; no numbers mean all of them.
+	// RedeliverLetters delivers dead letters again, under new ids, and drops those that
+	// the destination accepted. No numbers mean all of them. It returns how many it dropped.
+	RedeliverLetters(ctx context.Context, sink string, numbers []uint64) (int, error)
+	// DropLetters removes dead letters; no numbers mean all of them.
 	DropLetters(ctx context.Context, sink string, numbers []uint64) (int, error)
 }
 
-// Repeats is the part of [Operator] about what is told once more.
+// Repeats is the part of [Operator] that delivers events again.
 type Repeats interface {
-	// Replay delivers what was appended since then again. It returns when the sink has
-	// gone back, which may be long before it delivers.
-	Replay(ctx context.Context, sink string, since time.Time) (Replay, error)
-	// Resnapshot has every object of a resource announced anew, to all sinks, and
-	// returns when that was appended; to one sink, if it is not empty, and then returns
-	// when that one is done with it.
+	// Rewind moves the cursor of a sink back to the first event since then. It returns when
+	// the cursor has moved, which may be long before the sink delivers.
+	Rewind(ctx context.Context, sink string, since time.Time) (Rewind, error)
+	// Resnapshot emits every object of a resource again. If sink is empty, it returns when
+	// the events are in the journal, for all sinks; else when this sink has them.
 	Resnapshot(ctx context.Context, resource, sink string) ([]Resnapshot, error)
 }
 
 // ErrUnknown says that what was asked for is not there.
 var ErrUnknown = errors.New("unknown")
 
-// ErrUnacceptable says that the config is not one that informd can work by.
+// Unknown returns an [ErrUnknown] with a complete text.
+func Unknown(format string, args ...any) error { return unknownError(fmt.Sprintf(format, args...)) }
+
+type unknownError string
+
+func (e unknownError) Error() string { return string(e) }
+
+// Is makes it an [ErrUnknown].
+func (unknownError) Is(target error) bool { return target == ErrUnknown }
+
+// Reload is the answer of a reload that was accepted.
+type Reload struct {
+	Path    string   `json:"path"`
+	Changes []Change `json:"changes"`
+	// Warnings name values that are valid but probably not intended.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Change is a resource, a sink or a key that a reload added, removed or changed.
+type Change struct {
+	Kind   string `json:"kind"`
+	Name   string `json:"name"`
+	Change string `json:"change"`
+}
+
+// ErrUnacceptable says that informd refuses the config.
 var ErrUnacceptable = errors.New("the config is refused")
 
 // Letter is a dead letter: GET /deadletters writes one per line.
@@ -107,9 +131,9 @@ type Count struct {
 	Events uint64 `json:"events"`
 }
 
-// Replay is the answer about a sink that goes back.
-type Replay struct {
-	// Events is how many are delivered again, at most.
+// Rewind is the answer about a sink whose cursor moved back.
+type Rewind struct {
+	// Events is the largest number of events that the sink gets again.
 	Events uint64 `json:"events"`
 	// State and Error say what keeps the sink from delivering now; both are empty if it
 	// delivers.
@@ -125,6 +149,9 @@ type Verdict struct {
 	// Mismatches are objects of a sample that the API server showed otherwise than etcd
 	// holds them.
 	Mismatches []Mismatch `json:"mismatches,omitempty"`
+	// Skipped says why there was nothing to compare: the API server does not serve the
+	// resource.
+	Skipped string `json:"skipped,omitempty"`
 	// Error says why the target could not be compared, empty if it was.
 	Error string `json:"error,omitempty"`
 }
@@ -149,8 +176,8 @@ type Resnapshot struct {
 	Target string `json:"target"`
 	// Run is in the ids of all events of it.
 	Run uint64 `json:"run"`
-	// Objects is how many were announced anew, beside those that changed meanwhile, and
-	// beside what the routes of the sink leave out if it was for one.
+	// Objects is how many objects were emitted again. Objects that changed meanwhile, and
+	// objects that the sink filters out, are not counted.
 	Objects int `json:"objects"`
 	// Error says why it did not come to its end, empty if it did.
 	Error string `json:"error,omitempty"`
@@ -169,13 +196,14 @@ const (
 // operate adds the operator's endpoints.
 func (s *Server) operate(mux *http.ServeMux, d *door) {
 	for pattern, handle := range map[string]func(http.ResponseWriter, *http.Request) error{
-		"GET /deadletters":         s.letters,
-		"POST /deadletters/replay": s.onLetters(s.options.Operator.ReplayLetters),
-		"POST /deadletters/drop":   s.onLetters(s.options.Operator.DropLetters),
-		"POST /replay":             s.replay,
-		"POST /resnapshot":         s.resnapshot,
-		"POST /verify":             s.verify,
-		"POST /-/reload":           s.reload,
+		"GET /deadletters":            s.letters,
+		"POST /deadletters/redeliver": s.onLetters(s.options.Operator.RedeliverLetters),
+		"POST /deadletters/drop":      s.onLetters(s.options.Operator.DropLetters),
+		"POST /rewind":                s.rewind,
+		"POST /resnapshot":            s.resnapshot,
+		"POST /verify":                s.verify,
+		"POST /reload":                s.reload,
+		"POST /-/reload":              s.reloadOK,
 	} {
 		mux.Handle(pattern, s.guarded(d.operating, bounded(handle)))
 	}
@@ -210,18 +238,18 @@ func (s *Server) letters(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) onLetters(do func(ctx context.Context, sink string, numbers []uint64) (int, error)) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := r.ParseForm(); err != nil {
-			return fmt.Errorf("%w form: %w", ErrUnknown, err)
+			return Unknown("read the form: %v", err)
 		}
 		var numbers []uint64
 		for _, text := range r.Form["number"] {
 			n, err := strconv.ParseUint(text, 10, 64)
 			if err != nil {
-				return fmt.Errorf("%w number %q", ErrUnknown, text)
+				return Unknown("%q is not the number of a dead letter: informd deadletters list shows them", text)
 			}
 			numbers = append(numbers, n)
 		}
 		if len(numbers) == 0 && r.FormValue("all") != "true" {
-			return fmt.Errorf("%w letters: give numbers, or all=true", ErrUnknown)
+			return Unknown("the request names no dead letters: it needs number=<n>, or all=true")
 		}
 		n, err := do(r.Context(), r.FormValue("sink"), numbers)
 		if err != nil {
@@ -231,12 +259,12 @@ func (s *Server) onLetters(do func(ctx context.Context, sink string, numbers []u
 	}
 }
 
-func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) rewind(w http.ResponseWriter, r *http.Request) error {
 	since, err := time.ParseDuration(r.FormValue("since"))
 	if err != nil || since <= 0 {
-		return fmt.Errorf("%w time %q: a duration like 10m", ErrUnknown, r.FormValue("since"))
+		return Unknown("since=%q: it must be a duration of more than 0, as in 10m", r.FormValue("since"))
 	}
-	outcome, err := s.options.Operator.Replay(r.Context(), r.FormValue("sink"), time.Now().Add(-since))
+	outcome, err := s.options.Operator.Rewind(r.Context(), r.FormValue("sink"), time.Now().Add(-since))
 	if err != nil {
 		return err
 	}
@@ -267,7 +295,16 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
-	if err := s.options.Operator.Reload(r.Context()); err != nil {
+	done, err := s.options.Operator.Reload(r.Context())
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, done)
+}
+
+// reloadOK is reload for programs that know the endpoint of Prometheus.
+func (s *Server) reloadOK(w http.ResponseWriter, r *http.Request) error {
+	if _, err := s.options.Operator.Reload(r.Context()); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, "ok\n")

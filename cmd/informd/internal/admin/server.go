@@ -32,7 +32,7 @@ type Options struct {
 	Targets          func() []Target
 	Sinks            func() []Sink
 	Journal          func() Journal
-	// Config tells of the config in use; nil if there is nothing to tell.
+	// Config describes the config in use; nil means none.
 	Config func() Config
 	// Standby names the informd that this one waits for, "" if it works itself.
 	Standby func() string
@@ -77,9 +77,9 @@ type running struct {
 // New makes a server; it does not listen yet.
 func New(o Options) *Server {
 	return &Server{options: o, started: time.Now(), refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "informd_admin_refused_total", Help: "Requests that the admin server refused, by reason.",
+		Name: "informd_admin_refused_total", Help: "A request that the admin server refused, by reason.",
 	}, []string{"reason"}), closed: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "informd_admin_connections_closed_total", Help: "Connections that the admin server closed because too many were open.",
+		Name: "informd_admin_connections_closed_total", Help: "A connection that the admin server closed, because too many were open.",
 	})}
 }
 
@@ -111,8 +111,8 @@ func (s *Server) guarded(check func(*http.Request) *refusal, next http.Handler) 
 		}
 		s.refused.WithLabelValues(refused.reason).Inc()
 		if s.warned.first() {
-			s.options.Logger.Warn("admin request refused; informd logs one a minute and counts all in informd_admin_refused_total",
-				"path", r.URL.Path, "peer", r.RemoteAddr, "reason", refused.text)
+			s.options.Logger.Warn("admin request refused", "path", r.URL.Path, "peer", r.RemoteAddr, "reason", refused.text,
+				"next", "informd logs one line per minute; informd_admin_refused_total counts all")
 		}
 		http.Error(w, refused.text, refused.code)
 	})
@@ -171,7 +171,7 @@ func (s *Server) startSocket() error {
 		s.run(h, l, h.Serve)
 		return nil
 	case s.options.SocketOptional:
-		s.options.Logger.Warn("admin socket not available; informd runs without operator commands over it (set admin.socket)", "path", s.options.Socket, "err", err)
+		s.options.Logger.Warn("admin socket unavailable; commands over it fail (set admin.socket)", "path", s.options.Socket, "err", err)
 		return nil
 	default:
 		return fmt.Errorf("serve admin on admin.socket %s: %w", s.options.Socket, err)
@@ -198,7 +198,7 @@ func (s *Server) run(h *http.Server, l net.Listener, serve func(net.Listener) er
 	go func() {
 		defer close(served)
 		if err := serve(bound); !errors.Is(err, http.ErrServerClosed) {
-			s.options.Logger.Error("admin server ended", "err", err)
+			s.options.Logger.Error("admin server stopped; restart informd", "err", err)
 		}
 	}()
 }

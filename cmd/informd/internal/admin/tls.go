@@ -18,8 +18,9 @@ import (
 type TLS struct {
 	// CertFile and KeyFile are the server's own. They are set together.
 	CertFile, KeyFile string
-	// ClientCAFile has the authorities of those who may ask; empty is anybody. Who
-	// shows the server's own certificate may ask as well: the commands of informd do.
+	// ClientCAFile has the authorities of permitted clients; empty permits every client. A
+	// client with the server's own certificate is permitted as well: the commands of
+	// informd use it.
 	ClientCAFile string
 }
 
@@ -156,10 +157,10 @@ func (i *identity) current() *tls.Config {
 	i.stamps = stamps
 	config, err := i.files.load()
 	if err != nil {
-		i.logger.Warn("the admin server goes on with the certificate that it has", "err", err)
+		i.logger.Warn("admin certificate not loaded; the previous one stays in use", "err", err)
 		return i.config
 	}
 	i.config = config
-	i.logger.Info("the admin server has read its certificate anew")
+	i.logger.Info("admin certificate reloaded")
 	return config
 }

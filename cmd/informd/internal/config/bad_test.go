@@ -98,7 +98,7 @@ func TestTwentyMistakes(t *testing.T) {
 		`22:23: sinks[1].type: unknown sink type "webhok" (did you mean "webhook"?)`,
 		`26:14: sinks[2].timeout: "10" is not a duration: numbers with units, as in 10s or 1h30m`,
 		`27:5: sinks[2].bacth: unknown key (did you mean "batch"?)`,
-		`29:23: sinks[2].only[0].ops[1]: unknown operation "modfied" (did you mean "modified"?)`,
+		`29:23: sinks[2].match[0].ops[1]: unknown operation "modfied" (did you mean "modified"?)`,
 		`31:11: admin.listen: "localhost" is not host:port with a port of 0 to 65535, as in 127.0.0.1:8080 or :8080 (all addresses); "" turns it off`,
 		`32:14: log.level: unknown value "loud" (one of: debug, info, warn, error)`,
 	}

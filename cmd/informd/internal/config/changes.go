@@ -23,7 +23,7 @@ func (r *reading) checkOld(m Match, x *when.Expression, path string, resources [
 		return
 	}
 	told := func(one Resource) bool {
-		return one.mayBe(m.Group, m.Resource) && slices.Contains(one.Changes, ChangesOld)
+		return one.mayBe(m.Group, m.Resource) && slices.Contains(one.Changes, ChangesOldObject)
 	}
 	meant := slices.IndexFunc(resources, func(one Resource) bool { return one.mayBe(m.Group, m.Resource) })
 	if meant < 0 || slices.ContainsFunc(resources, told) {
@@ -34,7 +34,7 @@ func (r *reading) checkOld(m Match, x *when.Expression, path string, resources [
 			return
 		}
 	}
-	at, message := r.inExpression(m.When, path, line, col,
-		"old is the object before the change, which no event has that this match is about: add old to the changes of ")
+	at, message := r.inExpression(m.Condition, path, line, col,
+		"no event that this match selects has oldObject, the object before the change: add oldObject to the changes of ")
 	r.add(at, path, "%s%s", message, index("resources", meant))
 }

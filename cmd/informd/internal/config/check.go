@@ -38,7 +38,7 @@ func (r *reading) checkKubernetes(k Kubernetes) {
 func (r *reading) checkRedaction(c Redaction) {
 	for i, item := range c.PlainAnnotations {
 		if at := strings.IndexByte(item, '*'); item == "" || at >= 0 && at < len(item)-1 {
-			r.fail(index("redaction.plainAnnotations", i), `%s is not the name of an annotation; a * stands at the end, as in "example.com/*"`, quote(item))
+			r.fail(index("redaction.plainAnnotations", i), `%s is not the name of an annotation; the only * goes at the end, as in "example.com/*"`, quote(item))
 		}
 	}
 }
@@ -55,23 +55,26 @@ func (r *reading) checkAdmin(c *Config) {
 	r.checkAdminTLS(a.TLS)
 }
 
-// plaintext is the advice of every warning about data that cross the network in clear.
-const plaintext = "set tls, or allowPlaintext: true if the network is yours alone"
+// The advice of warnings and errors about data that cross the network without TLS.
+const (
+	allowHTTP         = "set tls, or allowHTTP: true if only hosts that you trust are on the network"
+	allowInsecureAuth = "set tls, or allowInsecureAuth: true if only hosts that you trust are on the network"
+)
 
-// checkPlaintext is the one rule for connections to other machines without encryption: a
-// password or token there is a mistake, as it is for the sinks, and so is a webhook; all
-// other data are worth a warning. allowPlaintext permits both.
+// checkPlaintext is the one rule for connections to other machines without TLS: a
+// password or token there is a mistake, as it is for the sinks, and so is a webhook; other
+// data cause a warning. allowInsecureAuth and allowHTTP permit both.
 func (r *reading) checkPlaintext(c *Config) {
 	a := c.Admin
 	switch {
-	case local(a.Listen), a.TLS.CertFile != "", a.AllowPlaintext, r.bad("admin.listen"):
+	case local(a.Listen), a.TLS.CertFile != "", a.AllowHTTP, r.bad("admin.listen"):
 	case a.TokenFile != "":
-		r.fail("admin.tokenFile", "would cross the network in clear, as admin.listen %s is for other machines, too; %s", quote(a.Listen), plaintext)
+		r.fail("admin.tokenFile", "would cross the network without TLS, as admin.listen %s serves other machines, too; %s", quote(a.Listen), allowHTTP)
 	default:
-		r.warn(r.place("admin.listen"), "admin.listen", "%s serves status and metrics to other machines in clear, to everybody; %s", quote(a.Listen), plaintext)
+		r.warn(r.place("admin.listen"), "admin.listen", "%s serves status and metrics to all other machines without TLS; %s", quote(a.Listen), allowHTTP)
 	}
-	if _, host := c.Journal.Exposed(); host != "" && c.Journal.Type == JournalNATS && !r.bad("journal.url") {
-		r.warn(r.place("journal.url"), "journal.url", "events cross the network to %s in clear; %s", quote(host), plaintext)
+	if key, host := c.Journal.Exposed(); host != "" && c.Journal.Type == JournalNATS && !r.bad("journal."+key) {
+		r.warn(r.place("journal."+key), "journal."+key, "events cross the network to %s without TLS; %s", quote(host), allowInsecureAuth)
 	}
 	for i, s := range c.Sinks {
 		e, ok := s.Options.(sink.Exposer)
@@ -80,7 +83,7 @@ func (r *reading) checkPlaintext(c *Config) {
 		}
 		key, host := e.Exposed()
 		if path := index("sinks", i) + "." + key; host != "" && !r.bad(path) {
-			r.warn(r.place(path), path, "events cross the network to %s in clear; %s", quote(host), plaintext)
+			r.warn(r.place(path), path, "events cross the network to %s without TLS; %s", quote(host), allowInsecureAuth)
 		}
 	}
 }
@@ -108,7 +111,7 @@ func (r *reading) checkAdminTLS(t AdminTLS) {
 	case (t.CertFile == "") != (t.KeyFile == ""):
 		r.fail("admin.tls", "certFile and keyFile go together; set both or none")
 	case t.ClientCAFile != "" && t.CertFile == "":
-		r.fail("admin.tls.clientCAFile", "is about clients of a server with TLS; set certFile and keyFile as well")
+		r.fail("admin.tls.clientCAFile", "needs a server with TLS; set certFile and keyFile as well")
 	}
 }
 
@@ -130,13 +133,13 @@ func (r *reading) checkCluster(c *Config) {
 	}
 	if c.Journal.Type == JournalNATS {
 		r.add(r.place("journal.type"), "cluster",
-			"is required by a nats journal: its subjects tell clusters apart by this name, as in prod-eu1")
+			"is required by a nats journal: its subjects distinguish clusters by this name, as in prod-eu1")
 		return
 	}
 	for i, s := range c.Sinks {
 		if s.Driver.Remote {
 			r.add(r.place(index("sinks", i)+".type"), "cluster",
-				"is required by this %s sink: its events tell clusters apart by this name, as in prod-eu1", s.Type)
+				"is required by this %s sink: its events distinguish clusters by this name, as in prod-eu1", s.Type)
 			return
 		}
 	}
@@ -151,9 +154,10 @@ func (r *reading) checkSinks(c *Config) {
 	for i, s := range c.Sinks {
 		path := index("sinks", i)
 		r.checkSinkName(s, path+".name", i, names)
-		for j, m := range s.Only {
-			r.checkMatch(m, index(path+".only", j), c.Resources)
+		for j, m := range s.Match {
+			r.checkMatch(m, index(path+".match", j), c.Resources)
 		}
+		r.checkDeletions(s, path, c.Resources)
 	}
 	r.checkExclusive(c)
 	r.checkOverlap(c)
@@ -177,7 +181,7 @@ func (r *reading) checkExclusive(c *Config) {
 			continue
 		}
 		if first, taken := owners[name]; taken {
-			r.fail(path, "%s is what sinks[%d] writes to already: give each its own", quote(name), first)
+			r.fail(path, "%s is the destination of sinks[%d] already: give each sink its own", quote(name), first)
 			continue
 		}
 		owners[name] = i
@@ -193,11 +197,11 @@ func (r *reading) checkSinkName(s Sink, path string, i int, names map[string]int
 	case r.bad(path):
 	case s.Pos == Pos{}: // not a mapping, which is reported
 	case s.Name == "":
-		r.fail(path, "is required: the sink's place in the journal is kept by its name")
+		r.fail(path, "is required: the journal keeps the cursor of a sink under its name")
 	case len(validation.IsDNS1123Label(s.Name)) > 0:
 		r.fail(path, "%s is not a name for a sink: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", quote(s.Name))
 	case s.Name == SourceName:
-		r.fail(path, "%q is taken: the dead letters of what the API server sends are called so", s.Name)
+		r.fail(path, "%q is reserved for the dead letters of the source", s.Name)
 	case taken:
 		r.fail(path, "%q is the name of sinks[%d] already", s.Name, first)
 	default:

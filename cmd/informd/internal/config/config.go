@@ -9,27 +9,30 @@ import (
 	"github.com/informd/informd/pkg/sink"
 )
 
-// Config is everything that can be set. What [Parse] and [Load] return has
-// passed every check and has its defaults filled in. Nobody changes it
-// afterwards. It may be printed: secrets hide themselves.
+// Config has every setting. A Config that [Parse] or [Load] returns has passed every check
+// and has its defaults filled in. It is never changed later. It may be printed: secrets
+// are hidden.
 //
 // The yaml tags name the keys. An enum tag lists the values a string may have.
-// An absent tag marks a list that means everything when its key is absent, and says
-// so: present but empty, it would let through what somebody has just removed the last
-// name of.
+// An absent tag marks a list that means everything if its key is absent, and says so. An
+// empty list is an error: it would select everything after its last item was removed.
 type Config struct {
 	// Path is the file it was read from, and Sum a hash of what was in it.
 	Path string   `yaml:"-"`
 	Sum  [32]byte `yaml:"-"`
-	// Warnings are about what is allowed, and probably not what is meant.
+	// Warnings lists settings that are allowed and probably not intended.
 	Warnings Errors `yaml:"-"`
-	// Cluster is in every event and subject.
+	// Cluster is the name of the cluster, in every event and subject. It is required with a
+	// nats, kafka or webhook sink, and with a nats journal. Otherwise the default is
+	// "default".
 	Cluster    string     `yaml:"cluster"`
 	Kubernetes Kubernetes `yaml:"kubernetes"`
-	// Resources has at least one entry, no two of them for one resource.
+	// Resources lists what informd watches: an entry for each resource or wildcard. There is
+	// at least one entry, and no two entries name the same resource.
 	Resources []Resource `yaml:"resources"`
 	Journal   Journal    `yaml:"journal"`
-	// Sinks has at least one entry; their names are unique.
+	// Sinks lists the destinations of events. There is at least one entry. Each sink has its
+	// own cursor in the journal and its own retries.
 	Sinks     []Sink    `yaml:"sinks"`
 	Redaction Redaction `yaml:"redaction"`
 	Admin     Admin     `yaml:"admin"`
@@ -41,27 +44,27 @@ type Config struct {
 // Pos is a place in the config file: line and column (in characters) from 1.
 type Pos struct{ Line, Col int }
 
-// Kubernetes says which API server to watch, and with how many watches. Kubeconfig and
-// Context both empty: the one of the Pod that informd runs in, else what $KUBECONFIG and
-// ~/.kube/config say.
+// Kubernetes names the API server that informd watches. Default: in a Pod, its own API
+// server; elsewhere the current context of $KUBECONFIG or ~/.kube/config.
 type Kubernetes struct {
-	// Kubeconfig is the file to use, Context the one of it that is not its current one.
-	// New credentials in the file are used without a restart.
+	// Kubeconfig is the kubeconfig file. informd uses new credentials in it without a
+	// restart.
 	Kubeconfig string `yaml:"kubeconfig"`
-	Context    string `yaml:"context"`
+	// Context is the context in the kubeconfig. Default: its current context.
+	Context string `yaml:"context"`
 	// MaxWatches is the limit of watches. Entries without a wildcard are always watched;
 	// resources that wildcards match are watched up to the limit.
 	MaxWatches int `yaml:"maxWatches"`
-	// AuditEvery is the period in which each resource is compared with the cluster; 0 is
-	// never.
+	// AuditEvery is the period in which informd compares each resource with the cluster; 0
+	// is never.
 	AuditEvery time.Duration `yaml:"auditEvery"`
 }
 
-// The values of [Resource.Watch].
+// The values of [Resource.Scope].
 const (
-	WatchAuto       = "auto"
-	WatchCluster    = "cluster"
-	WatchNamespaced = "namespaced"
+	ScopeAuto       = "auto"
+	ScopeCluster    = "cluster"
+	ScopeNamespaced = "namespaced"
 )
 
 // The values of [Resource.Mode].
@@ -74,52 +77,72 @@ const (
 type Resource struct {
 	// Pos is where the entry begins.
 	Pos Pos `yaml:"-"`
-	// Group is empty for the core group; it may be a glob (path.Match).
+	// Group is the API group; empty or "core" for the core group. It may be a glob
+	// (path.Match).
 	Group string `yaml:"group"`
-	// Version is empty for the one that the server prefers, as it is with a glob for
-	// a group.
+	// Version is the API version. Default: the version that the server prefers, also with a
+	// glob in Group.
 	Version string `yaml:"version"`
-	// Resource is the plural name, "deployments", or a glob. With a glob here or in
-	// Group the entry is a wildcard, whose resources those are that match and have no
-	// entry of their own; the first of several wildcards has what they all match.
+	// Resource is the plural name, "deployments", or a glob. "deployments.apps" and
+	// "deployments.v1.apps" have group and version in them. With a glob here or in Group the
+	// entry is a wildcard: it matches resources that no other entry names. The first of
+	// several wildcards has priority.
 	Resource string `yaml:"resource"`
-	// ExcludeResources are globs of what a wildcard leaves out: plural names, or
-	// "<group or core>/<plural name>".
+	// ExcludeResources lists resources that a wildcard does not match: globs of plural names,
+	// or "<group or core>/<plural name>".
 	ExcludeResources []string `yaml:"excludeResources"`
-	// Mode is [ModeFull] or [ModeMetadata].
+	// Mode is [ModeFull] for whole objects, or [ModeMetadata] for their metadata alone.
 	Mode string `yaml:"mode" enum:"full,metadata"`
-	// Namespaces are names and globs; none means all. ExcludeNamespaces are left out.
-	Namespaces        []string `yaml:"namespaces" absent:"all namespaces"`
+	// Namespaces lists names and globs. Default: all namespaces.
+	Namespaces []string `yaml:"namespaces" absent:"all namespaces"`
+	// ExcludeNamespaces lists names and globs of namespaces that informd filters out.
 	ExcludeNamespaces []string `yaml:"excludeNamespaces"`
-	// NamespaceSelector is a label selector over the Namespaces, as they are at any
-	// time.
+	// NamespaceSelector is a label selector of Namespaces. If a Namespace starts or stops to
+	// match, its objects are emitted as entered or left.
 	NamespaceSelector string `yaml:"namespaceSelector"`
-	// Watch is [WatchCluster], one watch that is filtered here, [WatchNamespaced], one
-	// for each namespace, which takes exact names, or [WatchAuto]: what fits.
-	Watch string `yaml:"watch" enum:"auto,cluster,namespaced"`
-	// LabelSelector and FieldSelector are in the syntax of the API server,
-	// which evaluates them.
+	// Scope is [ScopeCluster], one watch of all namespaces, or [ScopeNamespaced], one watch for
+	// each namespace, which needs exact names. [ScopeAuto] is namespaced for exact names, and
+	// cluster otherwise.
+	Scope string `yaml:"scope" enum:"auto,cluster,namespaced"`
+	// LabelSelector selects objects by label, as in "app in (web,api)". The API server
+	// evaluates it.
 	LabelSelector string `yaml:"labelSelector"`
+	// FieldSelector selects objects by field, as in "spec.nodeName!=". The API server
+	// evaluates it.
 	FieldSelector string `yaml:"fieldSelector"`
-	// Keep, Omit and Redact are the paths to what objects keep, lose, and have replaced
-	// by a hash before they go into events; redact takes /regular expressions/, too.
-	Keep   []string `yaml:"keep" absent:"the whole object"`
-	Omit   []string `yaml:"omit"`
+	// Keep lists the paths of an object that its events have. Identity (name, uid) always
+	// stays. Default: the whole object.
+	Keep []string `yaml:"keep" absent:"the whole object"`
+	// Omit lists paths that informd removes, beside managedFields and the last-applied
+	// annotation.
+	Omit []string `yaml:"omit"`
+	// Redact lists paths whose values informd replaces by a keyed hash, and /regular
+	// expressions/ (RE2): informd replaces the text that they match in any value.
 	Redact []string `yaml:"redact"`
-	// OnlyWhenChanged are paths, or spec, status and metadata: a modified event comes
-	// only if one of them has changed. With SuppressNoop one in which nothing but
-	// resourceVersion and managedFields has changed does not come.
-	OnlyWhenChanged []string `yaml:"onlyWhenChanged" absent:"every change"`
-	SuppressNoop    bool     `yaml:"suppressNoop"`
-	// Actor and Owner have events say who wrote the object last, and the chain of its
-	// controllers.
-	Actor bool `yaml:"actor"`
-	Owner bool `yaml:"owner"`
-	// Changes says what a modified event has beside the object of how it has changed:
-	// the paths, a JSON patch (RFC 6902), and the object before.
-	Changes OneOrMore `yaml:"changes" enum:"paths,patch,old" absent:"the object alone"`
-	// Resync is the period in which every object is announced anew; 0 is never.
-	Resync time.Duration `yaml:"resync"`
+	// EmitWhen says which changes of an object become modified events.
+	EmitWhen EmitWhen `yaml:"emitWhen"`
+	// FieldManager adds the last field manager to events: manager, operation, subresource
+	// and time.
+	FieldManager bool `yaml:"fieldManager"`
+	// OwnerChain adds the controllers above the object to events, up to the root.
+	OwnerChain bool `yaml:"ownerChain"`
+	// Changes lists what a modified event has beside the object: the changed paths, a JSON
+	// patch (RFC 6902), the object before the change.
+	Changes OneOrMore `yaml:"changes" enum:"changed,patch,oldObject" absent:"the object alone"`
+	// ResnapshotEvery is the period in which informd announces every object again; 0 is
+	// never.
+	ResnapshotEvery time.Duration `yaml:"resnapshotEvery"`
+}
+
+// EmitWhen says which changes of an object become modified events. Other operations
+// ignore it.
+type EmitWhen struct {
+	// Changed lists paths, or spec, status and metadata: informd emits a modified event only
+	// if one of them has changed.
+	Changed []string `yaml:"changed" absent:"every change"`
+	// Noop is false to emit no event for a change of nothing but resourceVersion and
+	// managedFields. Default: true.
+	Noop bool `yaml:"noop"`
 }
 
 // OneOrMore is a list. One item alone may stand without it.
@@ -127,9 +150,9 @@ type OneOrMore []string
 
 // The values of [Resource.Changes].
 const (
-	ChangesPaths = "paths"
-	ChangesPatch = "patch"
-	ChangesOld   = "old"
+	ChangesChanged   = "changed"
+	ChangesPatch     = "patch"
+	ChangesOldObject = "oldObject"
 )
 
 // The values of [Sink.Start].
@@ -146,14 +169,15 @@ const SourceName = "source"
 type Sink struct {
 	// Pos is where the entry begins.
 	Pos Pos `yaml:"-"`
-	// Name is a DNS label.
+	// Name is a DNS label. The cursor and the metrics of the sink belong to it.
 	Name string `yaml:"name"`
-	// Type is the sink type.
+	// Type is the sink type. It decides which other keys the entry takes.
 	Type string `yaml:"type"`
-	// Only lists what the sink wants: events that any of the matches lets
-	// through. None means everything.
-	Only []Match `yaml:"only" absent:"everything"`
-	// Start is [StartSnapshot] or [StartNow].
+	// Match lists which events the sink gets: those that at least one of the entries
+	// matches. Without it the sink gets every event.
+	Match []Match `yaml:"match" absent:"everything"`
+	// Start is [StartSnapshot], which delivers all existing objects first, or [StartNow],
+	// which delivers later events only.
 	Start string `yaml:"start" enum:"snapshot,now"`
 
 	Driver sink.Driver `yaml:"-"`
@@ -162,62 +186,69 @@ type Sink struct {
 	Options sink.Config `yaml:"-"`
 }
 
-// Match is one entry of a sink's only. What is empty lets everything through.
+// Match is one entry of a sink's match. It matches an event if all of its keys do.
 type Match struct {
-	// Group is the API group, empty for the core group; any if there is none.
+	// Group is the API group; empty or "core" for the core group. Default: any group.
 	Group *string `yaml:"group"`
-	// Resource is the plural name; empty for any.
+	// Resource is the plural name. Default: any resource.
 	Resource string `yaml:"resource"`
 	// Namespaces are names and globs. Cluster-scoped objects are in none of them.
 	Namespaces []string `yaml:"namespaces" absent:"all namespaces"`
-	// Ops are operations as event.Op spells them, or with a "!" in front.
-	// Plain ones name the wanted operations; deleted, left, gap and synced pass
-	// in any case, unless left out by name with "!deleted" and so on.
+	// Ops lists the operations of object events: snapshot, added, modified, deleted, left,
+	// entered. Events of other operations do not match. Default: all.
 	Ops []string `yaml:"ops" absent:"all operations"`
-	// OnlyWhenChanged is what it is in an entry of resources, for this match alone.
-	OnlyWhenChanged []string `yaml:"onlyWhenChanged" absent:"every change"`
-	// When is a CEL expression about object, old, op and event. Deleted, left and the
-	// control records pass it in any case.
-	When string `yaml:"when"`
-	// OnError is [OnErrorDeliver] or [OnErrorDrop]: what becomes of an event for which
-	// When fails.
-	OnError string `yaml:"onError" enum:"deliver,drop"`
+	// Control is true for the control events begin, synced and gap, false for none, or a list
+	// of begin, synced, gap and state. Default: true. Begin matches only together with
+	// snapshot, added and synced.
+	Control Control `yaml:"control" enum:"begin,synced,gap,state" absent:"begin, synced and gap"`
+	// Changed lists paths, or spec, status and metadata: a modified event matches only if
+	// one of them has changed since the object's event before. Other operations ignore it.
+	Changed []string `yaml:"changed" absent:"every change"`
+	// Condition is a CEL expression with the variables object, oldObject, op and event.
+	// Deletions, left and control events ignore it.
+	Condition string `yaml:"condition"`
+	// OnConditionError says what happens to an event for which Condition fails:
+	// [OnConditionErrorDeliver] or [OnConditionErrorDrop].
+	OnConditionError string `yaml:"onConditionError" enum:"deliver,drop"`
 }
 
-// The values of [Match.OnError].
+// The values of [Match.OnConditionError].
 const (
-	OnErrorDeliver = "deliver"
-	OnErrorDrop    = "drop"
+	OnConditionErrorDeliver = "deliver"
+	OnConditionErrorDrop    = "drop"
 )
 
-// Redaction is about the values of Secrets, those of their annotations, and those that an entry of resources says to
-// redact: they are replaced by a keyed hash.
+// Redaction configures the keyed hash that replaces the values of Secrets, of their
+// annotations, and of the paths in redact.
 type Redaction struct {
-	// KeyFile holds the key. Empty: one that is made once and kept in journal.dir;
-	// with a memory journal a new one for every process.
+	// KeyFile holds the key of the hash, at least 32 bytes. It is required if hashes go into
+	// a nats journal. Default: informd creates a key in journal.dir; with a memory journal, a
+	// new key for every process.
 	KeyFile string `yaml:"keyFile"`
-	// PlainAnnotations are annotations of Secrets whose values stay, beside harmless ones of
-	// well-known tools: names, or prefixes with a * behind them.
+	// PlainAnnotations lists annotations of Secrets whose values stay: names, or prefixes
+	// with a * at the end. Harmless annotations of well-known tools stay in any case.
 	PlainAnnotations []string `yaml:"plainAnnotations"`
 }
 
-// Admin is the HTTP server for health, metrics, status and the commands.
+// Admin is the HTTP server for health, metrics, status and commands.
 type Admin struct {
-	// Listen is host:port, for health, metrics and status; empty means no listener.
+	// Listen is host:port, for health, metrics and status; "" turns it off.
 	Listen string `yaml:"listen"`
-	// Socket is the path of the unix socket for commands, mode 0600; empty means no
-	// socket. Default: admin.sock in the directory of the journal.
+	// Socket is the path of the unix socket for commands, mode 0600; "" turns it off.
+	// Default: admin.sock in journal.dir.
 	Socket string `yaml:"socket"`
-	// TokenFile has the token of commands that ask at Listen; empty refuses such commands.
+	// TokenFile holds the token of commands at Listen, 16 characters or more. Default:
+	// informd refuses commands there.
 	TokenFile string `yaml:"tokenFile"`
-	// Hosts are DNS names in the Host header of requests at Listen that are allowed, beside
-	// names that no public name server has. With TLS every name is allowed.
+	// Hosts lists DNS names that requests at Listen may have in their Host header without
+	// TLS. IP addresses, names without a dot, and names in .svc, .local and .internal are
+	// always allowed.
 	Hosts []string `yaml:"hosts"`
 
 	TLS AdminTLS `yaml:"tls"`
-	// AllowPlaintext permits Listen to serve other machines without TLS: status and metrics
-	// without a warning, and a token.
-	AllowPlaintext bool `yaml:"allowPlaintext"`
+	// AllowHTTP permits Listen to serve other machines without TLS. It permits a token there,
+	// and turns off the warning.
+	AllowHTTP bool `yaml:"allowHTTP"`
 }
 
 // DefaultSocket reports whether admin.socket is where it is by default.
@@ -225,20 +256,22 @@ func (c *Config) DefaultSocket() bool {
 	return c.Admin.Socket == filepath.Join(c.Journal.Dir, socketName)
 }
 
-// AdminTLS is the encryption of the admin server.
+// AdminTLS configures the encryption of Listen. informd uses new files without a restart.
 type AdminTLS struct {
-	// CertFile is the server's certificate, with those that signed it behind it.
+	// CertFile holds the server's certificate, followed by the intermediate certificates.
 	CertFile string `yaml:"certFile"`
-	// KeyFile is the key of that certificate.
+	// KeyFile holds the key of CertFile.
 	KeyFile string `yaml:"keyFile"`
-	// ClientCAFile has the authorities of who may ask; empty is anybody.
+	// ClientCAFile holds the authorities that must have signed the certificate of a client.
+	// Default: clients need no certificate.
 	ClientCAFile string `yaml:"clientCAFile"`
 }
 
-// Log is informd's own log.
+// Log configures informd's own log.
 type Log struct {
-	// Level is the least severity that is logged, Format how a line is written.
-	Level  string `yaml:"level" enum:"debug,info,warn,error"`
+	// Level is the lowest level that informd logs.
+	Level string `yaml:"level" enum:"debug,info,warn,error"`
+	// Format is the form of a line: text for people, json for machines.
 	Format string `yaml:"format" enum:"text,json"`
 }
 
@@ -266,13 +299,17 @@ func defaults() *Config {
 }
 
 // begin is called before an entry of resources is decoded.
-func (r *Resource) begin(at Pos) { *r = Resource{Pos: at, Mode: ModeFull, Watch: WatchAuto} }
+func (r *Resource) begin(at Pos) {
+	*r = Resource{Pos: at, Mode: ModeFull, Scope: ScopeAuto, EmitWhen: EmitWhen{Noop: true}}
+}
 
 // begin is called before an entry of sinks is decoded.
 func (s *Sink) begin(at Pos) { *s = Sink{Pos: at, Start: StartSnapshot} }
 
-// begin is called before an entry of a sink's only is decoded.
-func (m *Match) begin(Pos) { *m = Match{OnError: OnErrorDeliver} }
+// begin is called before an entry of a sink's match is decoded.
+func (m *Match) begin(Pos) {
+	*m = Match{Control: defaultControl(), OnConditionError: OnConditionErrorDeliver}
+}
 
 // stateDir is the first directory of $STATE_DIRECTORY: systemd joins several
 // with colons.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -15,7 +16,7 @@ import (
 func fakeDrivers() []sink.Driver {
 	return []sink.Driver{
 		{Type: "stdout", Lanes: 1, New: func() sink.Config { return &stdoutOptions{Format: "cloudevents"} }},
-		{Type: "file", Lanes: 1, New: func() sink.Config { return &fileOptions{MaxSize: 100 * sink.MiB, MaxFiles: 10} }},
+		{Type: "file", Lanes: 1, New: func() sink.Config { return &fileOptions{MaxBytes: 100 * sink.MiB, MaxFiles: 10} }},
 		{Type: "nats", Lanes: 1, Remote: true, New: func() sink.Config { return &natsOptions{SubjectPrefix: "events"} }},
 		{Type: "webhook", Lanes: 8, Remote: true, New: func() sink.Config { return &webhookOptions{Timeout: 10 * time.Second, Batch: 1} }},
 	}
@@ -45,7 +46,7 @@ func (o *stdoutOptions) Validate() []sink.Problem {
 type fileOptions struct {
 	noSink
 	Path     string        `yaml:"path"`
-	MaxSize  sink.ByteSize `yaml:"maxSize"`
+	MaxBytes sink.ByteSize `yaml:"maxBytes"`
 	MaxFiles int           `yaml:"maxFiles"`
 }
 
@@ -64,21 +65,28 @@ type tlsOptions struct {
 
 type natsOptions struct {
 	noSink
-	URL           sink.Secret `yaml:"url"`
-	JetStream     bool        `yaml:"jetstream"`
-	SubjectPrefix string      `yaml:"subjectPrefix"`
-	Stream        string      `yaml:"stream"`
-	TokenFile     string      `yaml:"tokenFile"`
-	TLS           tlsOptions  `yaml:"tls"`
+	Servers       connection.Servers `yaml:"servers"`
+	JetStream     bool               `yaml:"jetstream"`
+	SubjectPrefix string             `yaml:"subjectPrefix"`
+	Stream        string             `yaml:"stream"`
+	Create        createOptions      `yaml:"create"`
+	TLS           tlsOptions         `yaml:"tls"`
 }
 
+type createOptions struct {
+	Never    bool `yaml:"-"`
+	Replicas int  `yaml:"replicas"`
+}
+
+func (o *createOptions) Toggle(on bool) { o.Never = !on }
+
 func (o *natsOptions) Publishes() (servers []string, prefix string) {
-	return []string{o.URL.Reveal()}, o.SubjectPrefix
+	return o.Servers.Reveal(), o.SubjectPrefix
 }
 
 func (o *natsOptions) Validate() []sink.Problem {
-	if o.URL.Reveal() == "" {
-		return []sink.Problem{{Key: "url", Message: "is required"}}
+	if len(o.Servers) == 0 {
+		return []sink.Problem{{Key: "servers", Message: "is required"}}
 	}
 	return nil
 }
@@ -87,17 +95,21 @@ type retryOptions struct {
 	Attempts *uint8 `yaml:"attempts"`
 }
 
+type signingOptions struct {
+	KeyFile string `yaml:"keyFile"`
+}
+
 type webhookOptions struct {
 	noSink
 	retryOptions `yaml:",inline"`
 
-	URL        string                 `yaml:"url"`
-	Headers    map[string]sink.Secret `yaml:"headers"`
-	SecretFile string                 `yaml:"secretFile"`
-	Timeout    time.Duration          `yaml:"timeout"`
-	Batch      int                    `yaml:"batch"`
-	Ratio      float64                `yaml:"ratio"`
-	Codes      []int                  `yaml:"codes"`
+	URL     string                 `yaml:"url"`
+	Headers map[string]sink.Secret `yaml:"headers"`
+	Signing signingOptions         `yaml:"signing"`
+	Timeout time.Duration          `yaml:"timeout"`
+	Batch   int                    `yaml:"batch"`
+	Ratio   float64                `yaml:"ratio"`
+	Codes   []int                  `yaml:"codes"`
 }
 
 func (o *webhookOptions) Validate() []sink.Problem {
@@ -116,7 +128,7 @@ func (o *webhookOptions) Validate() []sink.Problem {
 			problems = append(problems, sink.Problem{Key: "codes[" + string(rune('0'+i)) + "]", Message: "is not a status"})
 		}
 	}
-	if o.SecretFile != "" && o.Headers == nil {
+	if o.Signing.KeyFile != "" && o.Headers == nil {
 		problems = append(problems, sink.Problem{Key: "headers.Authorization", Message: "is missing"})
 	}
 	return problems

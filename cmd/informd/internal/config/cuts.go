@@ -30,13 +30,13 @@ func (r *reading) checkCuts(m Match, x *when.Expression, path string, resources 
 		possible = possible || holds || read == nil
 		if read != nil && refusal == nil {
 			refusal = func() {
-				place, begin := r.inExpression(m.When, path, read.Line, read.Col, "")
-				r.add(place, path, "%sno event that it is about has %s, so that it is never true: %s", begin, pathOf(read.Keys), cuts(read.Keys))
+				place, begin := r.inExpression(m.Condition, path, read.Line, read.Col, "")
+				r.add(place, path, "%sno event that it matches has %s, so that it is never true: %s", begin, pathOf(read.Keys), cuts(read.Keys))
 			}
 		}
 		if fails != nil && warning == nil {
 			warning = func() {
-				place, begin := r.inExpression(m.When, path, fails.Line, fails.Col, "")
+				place, begin := r.inExpression(m.Condition, path, fails.Line, fails.Col, "")
 				r.warn(place, path, "%sevents of %s do not have %s, so that it fails for them unless it asks with has() first: %s", begin, at, pathOf(fails.Keys), cuts(fails.Keys))
 			}
 		}
@@ -74,7 +74,7 @@ func (r *reading) cutsOf(one Resource, at string) (cuts func(keys []string) stri
 		case by == nil:
 			return at + ".keep does not have it; add it there, or ask about what is kept"
 		case !slices.ContainsFunc(rules.Omit, func(p fieldpath.Path) bool { return p.String() == by.String() }):
-			return fmt.Sprintf("%s is cut out of every object", by)
+			return fmt.Sprintf("informd removes %s from every object", by)
 		default:
 			return fmt.Sprintf("%s.omit cuts out %s; remove that, or ask about what is left", at, by)
 		}

@@ -10,7 +10,7 @@ import (
 // where it may fail for that; one that asks first is in order, and so is one that no entry
 // is known to be without.
 func TestWhenAboutCuts(t *testing.T) {
-	const status = `config.yaml:3:50: sinks[0].only[0].when: events of resources[0] do not have status.phase, ` +
+	const status = `config.yaml:3:56: sinks[0].match[0].condition: events of resources[0] do not have status.phase, ` +
 		`so that it fails for them unless it asks with has() first: `
 	for name, tt := range map[string]struct{ resources, when, want string }{
 		"nothing is cut":     {`{resource: pods}`, `object.status.phase == "x"`, ""},
@@ -27,7 +27,7 @@ func TestWhenAboutCuts(t *testing.T) {
 		"of another entry":   {`{resource: events, omit: [status]}, {resource: pods}`, `object.status.phase == "x" || op == "added"`, status + "resources[0].omit cuts out status; remove that, or ask about what is left"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := parse("cluster: c\nresources: [" + tt.resources + "]\nsinks: [{name: out, type: stdout, only: [{when: '" + tt.when + "'}]}]\n")
+			c, err := parse("cluster: c\nresources: [" + tt.resources + "]\nsinks: [{name: out, type: stdout, match: [{condition: '" + tt.when + "'}]}]\n")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -72,6 +72,10 @@ func (r *reading) value(n *node, path string, f field) {
 		r.sink(n, path, s)
 		return
 	}
+	if entry, ok := reflect.TypeAssert[*Resource](f.value.Addr()); ok {
+		r.resource(n, path, entry)
+		return
+	}
 	switch kind := f.value.Kind(); {
 	case isScalar(f.value):
 		r.scalar(n, path, f)
@@ -81,7 +85,15 @@ func (r *reading) value(n *node, path string, f field) {
 		f.value = pointed.Elem()
 		r.value(n, path, f)
 	case kind == reflect.Struct:
+		if block, ok := reflect.TypeAssert[sink.Toggle](f.value.Addr()); ok && n.kind != mapping {
+			r.toggle(n, path, block)
+			return
+		}
 		r.object(n, path, f.value)
+	case kind == reflect.Slice && f.value.Type() == reflect.TypeFor[Control]() && n.kind != sequence:
+		r.control(n, path, f.value)
+	case isServers(f.value):
+		r.servers(n, path, f)
 	case kind == reflect.Slice && f.value.Type() == reflect.TypeFor[OneOrMore]() && n.kind != sequence:
 		r.oneOrMore(n, path, f)
 	case kind == reflect.Slice:
@@ -146,6 +158,10 @@ func (r *reading) member(in *node, p pair, path string, all []field) {
 // reported as missing as well; mistakes in it are, if it is there.
 func (r *reading) unknown(in *node, p pair, path string, known []string) {
 	at := join(path, p.key)
+	if to, ok := newName(at, known); ok {
+		r.renamed(in, p, path, to)
+		return
+	}
 	meant, hint, ok := habit(p.key, known)
 	if !ok && glued(p.key) {
 		hint, ok = spaceMissing, true
@@ -223,6 +239,10 @@ func (r *reading) scalar(n *node, path string, f field) {
 		r.add(n.at, path, "must be one of %s, not %s", strings.Join(f.enum, ", "), n.kind)
 		return
 	}
+	if to, ok := renamedValue(path, n.text); ok {
+		r.add(n.at, path, "%s was renamed: use %s", quote(n.text), to)
+		return
+	}
 	if isPlainString(f.value) && n.kind != text {
 		r.add(n.at, path, "must be text, not %s: put it in quotes, %q", n.kind, n.text)
 		return
@@ -266,6 +286,9 @@ func isPlainString(dst reflect.Value) bool {
 // setScalar sets f to what text says, and returns what is wrong with it, or "".
 func setScalar(f field, text string) string {
 	dst := f.value
+	if isServers(dst) {
+		return setScalar(oneServer(f), text)
+	}
 	if u, ok := reflect.TypeAssert[encoding.TextUnmarshaler](dst.Addr()); ok {
 		if err := u.UnmarshalText([]byte(text)); err != nil {
 			return err.Error()

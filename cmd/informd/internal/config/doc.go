@@ -1,4 +1,4 @@
-// Package config turns the YAML file, the flags and the INFORMD_* environment
+// Package config reads the YAML file, the flags and the INFORMD_* environment
 // into one checked [Config], or into all of its mistakes at once, each located
 // by file, line, column and key ([Errors]).
 //

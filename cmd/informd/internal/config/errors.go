@@ -16,7 +16,7 @@ type Error struct {
 	// Line and Col are the place in the file, from 1; 0 if it has none.
 	Line, Col int
 	// Key is the path of the key, "resources[2].version"; empty if the mistake
-	// is about no key.
+	// has no key.
 	Key string
 	// Msg says what is wrong and what to do. It never holds a secret.
 	Msg string
@@ -37,8 +37,8 @@ func (e Error) Error() string {
 	return b.String()
 }
 
-// Errors is every mistake of a config, by place in the file; what is about no
-// place in it comes first. It is never empty.
+// Errors is every mistake of a config, by place in the file; mistakes without a
+// place come first. It is never empty.
 type Errors []Error
 
 // Error renders one mistake per line.

@@ -34,7 +34,7 @@ func explainSyntax(err error, tokens token.Tokens) (Pos, string) {
 		// The rest of the message is the line itself, which may be a secret's.
 		return at, "not YAML: | and > stand alone at the end of their line; text that starts with one goes in quotes"
 	case strings.Contains(message, "mapping value is not allowed"):
-		return at, message + `; text with ": " in it goes in quotes, and every key on a line of its own`
+		return at, message + `; text with ": " in it goes in quotes, and each key on a separate line`
 	case strings.Contains(message, "',' or ']' must be specified"):
 		return at, message + "; text with a bracket in it goes in quotes"
 	case strings.Contains(message, "value is not allowed"):

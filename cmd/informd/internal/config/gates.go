@@ -23,28 +23,25 @@ func (r *reading) checkGates(items []string, path string, metadataOnly bool) {
 	}
 }
 
-// checkMatchGates checks the change gates of a match.
+// checkMatchGates checks the change filter of a match.
 func (r *reading) checkMatchGates(m Match, path string, resources []Resource) {
-	if len(m.OnlyWhenChanged) == 0 {
+	if len(m.Changed) == 0 {
 		return
 	}
 	full := func(one Resource) bool { return one.Mode != ModeMetadata && one.mayBe(m.Group, m.Resource) }
-	r.checkGates(m.OnlyWhenChanged, path+".onlyWhenChanged", r.named(resources) && !slices.ContainsFunc(resources, full))
+	r.checkGates(m.Changed, path+".changed", r.named(resources) && !slices.ContainsFunc(resources, full))
 	modified := string(event.Modified)
-	if slices.Contains(m.Ops, "!"+modified) || slices.ContainsFunc(m.Ops, plainOp) && !slices.Contains(m.Ops, modified) {
-		r.fail(path+".onlyWhenChanged", "is about modified, which ops leaves out: add modified to ops, or remove onlyWhenChanged")
+	if len(m.Ops) > 0 && !slices.Contains(m.Ops, modified) {
+		r.fail(path+".changed", "filters modified events, which ops excludes: add modified to ops, or remove changed")
 	}
 }
-
-// plainOp reports whether an operation of a list is wanted, not left out.
-func plainOp(op string) bool { return op != "" && op[0] != '!' }
 
 // Asked are the gates of all sinks that may be about the entry's objects.
 func (r Resource) Asked(sinks []Sink) (gates []string) {
 	for _, s := range sinks {
-		for _, m := range s.Only {
+		for _, m := range s.Match {
 			if r.mayBe(m.Group, m.Resource) {
-				gates = append(gates, m.OnlyWhenChanged...)
+				gates = append(gates, m.Changed...)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -30,6 +31,7 @@ func TestGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	core, attempts := "", uint8(3)
+	emitAll := config.EmitWhen{Noop: true}
 	want := &config.Config{
 		Path:       "config.yaml",
 		Cluster:    "prod-eu1",
@@ -37,18 +39,18 @@ func TestGood(t *testing.T) {
 		Resources: []config.Resource{
 			{
 				Pos: config.Pos{Line: 6, Col: 5}, Group: "apps", Version: "v1", Resource: "deployments", Mode: config.ModeMetadata,
-				Namespaces: []string{"shop", "bank"}, ExcludeNamespaces: []string{}, Watch: config.WatchNamespaced, LabelSelector: "app in (web,api),!canary", FieldSelector: "metadata.name!=old",
+				Namespaces: []string{"shop", "bank"}, ExcludeNamespaces: []string{}, Scope: config.ScopeNamespaced, EmitWhen: emitAll, LabelSelector: "app in (web,api),!canary", FieldSelector: "metadata.name!=old",
 			},
-			{Pos: config.Pos{Line: 16, Col: 5}, Resource: "pods", Mode: config.ModeFull, Watch: config.WatchAuto},
+			{Pos: config.Pos{Line: 16, Col: 5}, Resource: "pods", Mode: config.ModeFull, Scope: config.ScopeAuto, EmitWhen: emitAll},
 			{
-				Pos: config.Pos{Line: 18, Col: 5}, Resource: "secrets", Mode: config.ModeFull, Watch: config.WatchCluster,
+				Pos: config.Pos{Line: 18, Col: 5}, Resource: "secrets", Mode: config.ModeFull, Scope: config.ScopeCluster,
 				Namespaces: []string{"team-?*"}, ExcludeNamespaces: []string{"*-test"}, NamespaceSelector: "tier=prod",
-				OnlyWhenChanged: []string{"metadata", "data.*"}, SuppressNoop: true, Actor: true, Owner: true, Changes: config.OneOrMore{"patch"},
+				EmitWhen: config.EmitWhen{Changed: []string{"metadata", "data.*"}}, FieldManager: true, OwnerChain: true, Changes: config.OneOrMore{"patch"},
 			},
 			{
-				Pos: config.Pos{Line: 19, Col: 5}, Group: "stable.example.com", Resource: "crontabs", Mode: config.ModeFull, Watch: config.WatchAuto, Resync: 90 * time.Minute,
+				Pos: config.Pos{Line: 19, Col: 5}, Group: "stable.example.com", Resource: "crontabs", Mode: config.ModeFull, Scope: config.ScopeAuto, EmitWhen: emitAll, ResnapshotEvery: 90 * time.Minute,
 				Keep: []string{"metadata.labels", "spec.jobs[].*"}, Omit: []string{`metadata.labels["example.com/build"]`},
-				Redact: []string{"spec.token", "/(?i)AKIA[0-9A-Z]{16}/"}, Changes: config.OneOrMore{"old", "paths"},
+				Redact: []string{"spec.token", "/(?i)AKIA[0-9A-Z]{16}/"}, Changes: config.OneOrMore{"oldObject", "changed"},
 			},
 		},
 		Journal: journalOf("memory", "/data", sink.GiB),
@@ -61,13 +63,13 @@ func TestGood(t *testing.T) {
 			{
 				Pos: config.Pos{Line: 29, Col: 5}, Name: "arch", Type: "file", Start: config.StartSnapshot,
 				Driver:  sink.Driver{Type: "file", Lanes: 1},
-				Options: &fileOptions{Path: "/var/log/informd/events.ndjson", MaxSize: sink.MiB, MaxFiles: 3},
+				Options: &fileOptions{Path: "/var/log/informd/events.ndjson", MaxBytes: sink.MiB, MaxFiles: 3},
 			},
 			{
 				Pos: config.Pos{Line: 35, Col: 5}, Name: "bus", Type: "nats", Start: config.StartSnapshot,
 				Driver: sink.Driver{Type: "nats", Lanes: 1, Remote: true},
 				Options: &natsOptions{
-					URL: sink.NewSecret("nats://user:secret@nats:4222"), JetStream: true, SubjectPrefix: "events",
+					Servers: connection.NewServers("nats://user:secret@nats:4222"), JetStream: true, SubjectPrefix: "events",
 					TLS: tlsOptions{CAFile: "/ca.pem"},
 				},
 			},
@@ -83,9 +85,10 @@ func TestGood(t *testing.T) {
 					Ratio:        0.5,
 					Codes:        []int{200, 404},
 				},
-				Only: []config.Match{
-					{Group: &core, Resource: "pods", Namespaces: []string{"shop"}, Ops: []string{"added", "!deleted"}, When: "has(object.spec)\n", OnError: config.OnErrorDrop},
-					{OnError: config.OnErrorDeliver},
+				Match: []config.Match{
+					{Group: &core, Resource: "pods", Namespaces: []string{"shop"}, Ops: []string{"added"}, Control: config.Control{}, Condition: "has(object.spec)\n", OnConditionError: config.OnConditionErrorDrop},
+					{Control: config.Control{"begin", "synced", "gap"}, OnConditionError: config.OnConditionErrorDeliver},
+					{Ops: []string{"added", "deleted"}, Control: config.Control{"gap", "state"}, OnConditionError: config.OnConditionErrorDeliver},
 				},
 			},
 		},
@@ -102,7 +105,7 @@ func TestGood(t *testing.T) {
 func journalOf(kind, dir string, bytes sink.ByteSize) config.Journal {
 	return config.Journal{
 		Type: kind, Dir: dir, MaxBytes: bytes,
-		Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, TombstoneTTL: 168 * time.Hour,
+		Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, DeletedRetention: 168 * time.Hour,
 	}
 }
 
@@ -113,12 +116,12 @@ func TestGoodJournals(t *testing.T) {
 	embedded := journalOf("embedded", "/data", sink.GiB)
 	embedded.Listen, embedded.SyncAlways = "[::1]:4222", true
 	own := journalOf("nats", "/data", sink.GiB)
-	own.URL, own.TLS.CAFile, own.Replicas, own.AllowPlaintext = sink.NewSecret("tls://user:secret@nats:4222"), "/ca.pem", 3, true
-	own.Stream, own.SubjectPrefix, own.HistoryPerObject, own.TombstoneTTL = "J", "a.b", 3, time.Hour
+	own.Servers, own.TLS.CAFile, own.Replicas, own.AllowInsecureAuth = connection.NewServers("tls://user:secret@nats:4222"), "/ca.pem", 3, true
+	own.Stream, own.SubjectPrefix, own.HistoryPerObject, own.DeletedRetention = "J", "a.b", 3, time.Hour
 	for text, want := range map[string]config.Journal{
 		"{dir: /data, maxBytes: 1GiB, listen: '[::1]:4222', syncAlways: true}": embedded,
-		"{type: nats, dir: /data, maxBytes: 1GiB, url: '${env:TEST_NATS_URL}', tls: {caFile: /ca.pem}, allowPlaintext: true, replicas: 3, " +
-			"stream: J, subjectPrefix: a.b, historyPerObject: 3, tombstoneTTL: 1h}": own,
+		"{type: nats, dir: /data, maxBytes: 1GiB, servers: '${env:TEST_NATS_URL}', tls: {caFile: /ca.pem}, allowInsecureAuth: true, replicas: 3, " +
+			"stream: J, subjectPrefix: a.b, historyPerObject: 3, deletedRetention: 1h}": own,
 	} {
 		if diff := compare(want, mustParse(t, base+"journal: "+text+"\n").Journal); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
@@ -133,7 +136,7 @@ func TestDefaults(t *testing.T) {
 		Path:       "config.yaml",
 		Cluster:    "default",
 		Kubernetes: config.Kubernetes{MaxWatches: 10_000, AuditEvery: time.Hour},
-		Resources:  []config.Resource{{Pos: config.Pos{Line: 1, Col: 13}, Resource: "pods", Mode: "full", Watch: "auto"}},
+		Resources:  []config.Resource{{Pos: config.Pos{Line: 1, Col: 13}, Resource: "pods", Mode: "full", Scope: "auto", EmitWhen: config.EmitWhen{Noop: true}}},
 		Journal:    journalOf("embedded", "/var/lib/private/informd", 10*sink.GiB),
 		Sinks: []config.Sink{{
 			Pos: config.Pos{Line: 2, Col: 9}, Name: "out", Type: "stdout", Start: "snapshot",
@@ -161,8 +164,8 @@ resources:
   - {resource: pods, mode: metadata, namespaces: [shop, bank]}
   - {resource: secrets, mode: metadata, namespaces: [shop, bank], labelSelector: a=b}
 sinks:
-  - {name: a, type: nats, url: x, subjectPrefix: "12", jetstream: true}
-  - {name: b, type: nats, url: y, subjectPrefix: "12", jetstream: true}
+  - {name: a, type: nats, servers: x, subjectPrefix: "12", jetstream: true}
+  - {name: b, type: nats, servers: y, subjectPrefix: "12", jetstream: true}
 `
 	tests := map[string]string{
 		"CRLF":       replace(plain, "\n", "\r\n"),
@@ -170,7 +173,7 @@ sinks:
 		"BOM":        "\ufeff" + plain,
 		"directive":  "%YAML 1.2\n---" + plain + "...\n",
 		"with tags":  replace(plain, `"12"`, `!!str 12`, "true", "!!bool true"),
-		"with JSON":  replace(plain, "a=b", `"a=b"`, "url: x", `"url": "x"`),
+		"with JSON":  replace(plain, "a=b", `"a=b"`, "servers: x", `"servers": ["x"]`),
 		"complex ?":  replace(plain, "cluster: c", "? cluster\n: c"),
 		"with nulls": plain + "journal:\nlog: ~\nadmin: {listen: null}\n",
 		"anchors": `
@@ -179,8 +182,8 @@ resources:
   - &one {resource: pods, mode: &m metadata, namespaces: &ns [shop, bank]}
   - {<<: *one, resource: secrets, labelSelector: a=b}
 sinks:
-  - &bus {name: a, type: nats, url: x, subjectPrefix: "12", jetstream: true}
-  - <<: [{url: y}, *bus]
+  - &bus {name: a, type: nats, servers: x, subjectPrefix: "12", jetstream: true}
+  - <<: [{servers: y}, *bus]
     name: b
 `,
 	}

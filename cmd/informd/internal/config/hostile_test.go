@@ -22,7 +22,7 @@ func TestSecretsDoNotShow(t *testing.T) {
 cluster: c
 resources: [{resource: pods}]
 sinks:
-  - {name: a, type: nats, url: "${env:TEST_SECRET}"}
+  - {name: a, type: nats, servers: "${env:TEST_SECRET}"}
   - {name: b, type: webhook, url: u, headers: {Authorization: "Bearer `+secret+`"}}
 `)
 	for _, format := range []string{"%v", "%+v", "%#v"} {
@@ -36,12 +36,12 @@ sinks:
 	}
 
 	for name, entry := range map[string]string{
-		"of the wrong type":     `{name: a, type: nats, url: [` + secret + `]}`,
-		"in a mapping":          `{name: a, type: nats, url: {` + secret + `: ` + secret + `}}`,
-		"beside an unknown key": `{name: a, type: nats, url: ` + secret + `, passwd: ` + secret + `}`,
+		"of the wrong type":     `{name: a, type: nats, servers: [[` + secret + `]]}`,
+		"in a mapping":          `{name: a, type: nats, servers: {` + secret + `: ` + secret + `}}`,
+		"beside an unknown key": `{name: a, type: nats, servers: ` + secret + `, passwd: ` + secret + `}`,
 		"as a bad block":        `{name: a, type: nats}` + "]\nx: |" + secret + "\n#",
-		"under an unknown type": `{name: a, type: natz, url: ` + secret + `}`,
-		"given twice":           `{name: a, type: nats, url: ` + secret + `, url: ` + secret + `}`,
+		"under an unknown type": `{name: a, type: natz, servers: ` + secret + `}`,
+		"given twice":           `{name: a, type: nats, servers: ` + secret + `, servers: ` + secret + `}`,
 		"in a reserved header":  `{name: a, type: webhook, url: u, headers: {X.Forbidden: ` + secret + `}}`,
 	} {
 		_, err := parse("cluster: c\nresources: [{resource: pods}]\nsinks: [" + entry + "]\n")

@@ -20,58 +20,63 @@ const (
 	JournalNATS     = "nats"
 )
 
-// Journal describes the log between watching and delivering.
+// Journal keeps every event between the watches and the sinks, and all checkpoints and
+// cursors.
 type Journal struct {
-	// Type is [JournalMemory], [JournalEmbedded] or [JournalNATS].
+	// Type is [JournalEmbedded], a NATS server inside of informd; [JournalNATS], the JetStream
+	// of Servers; or [JournalMemory], which a restart empties.
 	Type string `yaml:"type" enum:"memory,embedded,nats"`
-	// Dir is where the embedded journal lives, the key of the hashes of Secrets
-	// and, with a memory journal, the dead letters. Default: $STATE_DIRECTORY,
-	// which systemd sets, else /var/lib/informd.
+	// Dir is the directory of the embedded journal, of the redaction key and, with a memory
+	// journal, of the dead letters. Default: $STATE_DIRECTORY, which systemd sets, else
+	// /var/lib/informd.
 	Dir string `yaml:"dir"`
-	// MaxBytes bounds the log: in memory the events as event.Event.Size counts
-	// them, else the stream on the disk.
+	// MaxBytes limits the size of the journal. Default: 10GiB; with a memory journal, 8MiB.
 	MaxBytes sink.ByteSize `yaml:"maxBytes"`
 
-	// Listen is where the embedded journal serves NATS clients of this machine;
-	// empty for nowhere.
+	// Listen is host:port at which the embedded journal serves NATS clients on this machine,
+	// to read. Default: it serves none.
 	Listen string `yaml:"listen"`
-	// SyncAlways has the embedded journal write through to the disk before an
-	// event counts as kept, so that it survives a loss of power, too.
+	// SyncAlways makes the embedded journal sync each write to the disk. Events then survive
+	// a loss of power, and each write costs a sync.
 	SyncAlways bool `yaml:"syncAlways"`
 
-	// Where the user's own JetStream is and how to log in there.
+	// The servers of the user's own JetStream, and the login there.
 	natsconn.Config `yaml:",inline"`
 
-	// Replicas is how many copies the streams have that are created there; 0 is 1.
+	// Replicas is the number of replicas of streams that informd creates there; 0 is 1.
 	Replicas int `yaml:"replicas"`
 
-	// Stream is the name of the stream with the events, and the beginning of the
-	// others' names. SubjectPrefix is what the subjects of the events begin with.
-	Stream        string `yaml:"stream"`
+	// Stream is the name of the stream of events. The names of the other streams begin with
+	// it.
+	Stream string `yaml:"stream"`
+	// SubjectPrefix is the first part of subjects:
+	// <prefix>.<cluster>.<group>.<resource>.<namespace>.<name>.
 	SubjectPrefix string `yaml:"subjectPrefix"`
-	// HistoryPerObject is how many events of each object are kept, the last ones.
+	// HistoryPerObject is the number of events that the journal keeps of each object. The
+	// last event always stays, of deleted objects for DeletedRetention.
 	HistoryPerObject int `yaml:"historyPerObject"`
-	// TombstoneTTL is how long the deletion of an object is kept.
-	TombstoneTTL time.Duration `yaml:"tombstoneTTL"`
+	// DeletedRetention is the time for which the journal keeps the deletion event of an
+	// object.
+	DeletedRetention time.Duration `yaml:"deletedRetention"`
 
 	// Forgotten is set by [ForgetJournal].
 	Forgotten bool `yaml:"-"`
 }
 
 const (
-	defaultMemoryBytes  = 8 * sink.MiB
-	defaultStreamBytes  = 10 * 1024 * sink.MiB
-	defaultStream       = "INFORMD"
-	defaultPrefix       = "k8s"
-	defaultHistory      = 16
-	defaultTombstoneTTL = 168 * time.Hour
-	maxReplicas         = 5 // JetStream's own limit
+	defaultMemoryBytes      = 8 * sink.MiB
+	defaultStreamBytes      = 10 * 1024 * sink.MiB
+	defaultStream           = "INFORMD"
+	defaultPrefix           = "k8s"
+	defaultHistory          = 16
+	defaultDeletedRetention = 168 * time.Hour
+	maxReplicas             = 5 // JetStream's own limit
 )
 
 func defaultJournal() Journal {
 	return Journal{
 		Type: JournalEmbedded, Dir: stateDir(), Stream: defaultStream, SubjectPrefix: defaultPrefix,
-		HistoryPerObject: defaultHistory, TombstoneTTL: defaultTombstoneTTL,
+		HistoryPerObject: defaultHistory, DeletedRetention: defaultDeletedRetention,
 	}
 }
 
@@ -87,9 +92,8 @@ func journalKeys() map[string][]string {
 	stream := []string{JournalEmbedded, JournalNATS}
 	return map[string][]string{
 		"listen": {JournalEmbedded}, "syncAlways": {JournalEmbedded},
-		"url": connection, "credsFile": connection, "nkeyFile": connection, "tokenFile": connection,
-		"tls": connection, "allowPlaintext": connection, "replicas": connection,
-		"stream": stream, "subjectPrefix": stream, "historyPerObject": stream, "tombstoneTTL": stream,
+		"servers": connection, "auth": connection, "tls": connection, "allowInsecureAuth": connection, "replicas": connection,
+		"stream": stream, "subjectPrefix": stream, "historyPerObject": stream, "deletedRetention": stream,
 	}
 }
 
@@ -100,7 +104,7 @@ func (r *reading) checkJournal(c *Config) {
 	j := &c.Journal
 	for _, key := range slices.Sorted(maps.Keys(journalKeys())) {
 		if types := journalKeys()[key]; r.given("journal."+key) && !slices.Contains(types, j.Type) {
-			r.fail("journal."+key, "is about a journal of type %s, and this one is of type %s: remove the key, or set type", strings.Join(types, " or "), j.Type)
+			r.fail("journal."+key, "is a key of journals of type %s, and this one is of type %s: remove the key, or set type", strings.Join(types, " or "), j.Type)
 		}
 	}
 	if j.Dir == "" && !r.bad("journal.dir") {
@@ -128,7 +132,7 @@ func (r *reading) checkJournalBytes(j *Journal) {
 	case !r.given("journal.maxBytes"):
 		j.MaxBytes = defaultStreamBytes
 	case j.MaxBytes <= 0:
-		r.fail("journal.maxBytes", "must be more than 0: it is the room between the watches and the slowest sink, as in 16MiB")
+		r.fail("journal.maxBytes", "must be more than 0: it is the capacity for events that the slowest sink has not read, as in 16MiB")
 	}
 }
 
@@ -140,10 +144,10 @@ func (r *reading) checkStream(j *Journal) {
 		r.fail("journal.subjectPrefix", "%v", err)
 	}
 	if j.HistoryPerObject < 1 && !r.bad("journal.historyPerObject") {
-		r.fail("journal.historyPerObject", "must be at least 1: the last event of each object is the ledger")
+		r.fail("journal.historyPerObject", "must be at least 1: informd needs the last event of each object")
 	}
-	if j.TombstoneTTL <= 0 && !r.bad("journal.tombstoneTTL") {
-		r.fail("journal.tombstoneTTL", "must be more than 0: it is how long a consumer may be away and still learn of a deletion, as in 168h")
+	if j.DeletedRetention <= 0 && !r.bad("journal.deletedRetention") {
+		r.fail("journal.deletedRetention", "must be more than 0: it is how long a consumer may be away and still get a deletion, as in 168h")
 	}
 }
 
@@ -186,22 +190,22 @@ func (r *reading) checkJournalConnection(c *Config) {
 		return
 	}
 	r.add(r.place("journal.type"), "redaction.keyFile",
-		"is required where %s go into a nats journal: whoever takes over must hash their values with the same key (head -c 32 /dev/urandom | base64)", hashed)
+		"is required where %s go into a nats journal: each informd that uses it must hash their values with the same key (head -c 32 /dev/urandom | base64)", hashed)
 }
 
-// publisher is implemented by options of sinks that publish to NATS servers
+// publisher is implemented by options of sinks that publish on NATS servers, on
 // subjects that begin with a prefix.
 type publisher interface {
 	Publishes() (servers []string, prefix string)
 }
 
-// checkOverlap refuses a nats sink that would write the journal's own subjects:
-// the journal would take its messages for a late writer's.
+// checkOverlap refuses a nats sink that would publish on the journal's own subjects:
+// the journal would take its messages for those of another writer.
 func (r *reading) checkOverlap(c *Config) {
 	var journal []string
 	switch {
 	case c.Journal.Type == JournalNATS:
-		journal = hosts(strings.Split(c.Journal.URL.Reveal(), ","))
+		journal = hosts(c.Journal.Servers.Reveal())
 	case c.Journal.Type == JournalEmbedded && c.Journal.Listen != "":
 		journal = hosts([]string{"nats://" + c.Journal.Listen})
 	}
@@ -212,8 +216,17 @@ func (r *reading) checkOverlap(c *Config) {
 		}
 		servers, prefix := p.Publishes()
 		same := slices.ContainsFunc(hosts(servers), func(host string) bool { return slices.Contains(journal, host) })
-		if path := index("sinks", i); same && overlap(prefix, c.Journal.SubjectPrefix) && !r.bad(path+".url") {
-			r.fail(path, "its subjects (%s.>) overlap the journal's (%s.>) on the same server: remove the sink and subscribe to the stream %s, or give it another subjectPrefix",
+		path := index("sinks", i)
+		if !overlap(prefix, c.Journal.SubjectPrefix) || r.bad(path+".servers") {
+			continue
+		}
+		// Other names may lead to the journal's server, too: then informd would take its own
+		// messages for new events. Only a prefix on purpose says that they do not.
+		if c.Journal.Type == JournalNATS && !same && !r.given(path+".subjectPrefix") {
+			r.fail(path, "publishes on subjects of the journal if both use one NATS system: both have %s.>; set subjectPrefix of the sink", prefix)
+		}
+		if same {
+			r.fail(path+".subjectPrefix", "publishes on subjects of the journal: on the same server the sink has %s.> and the journal %s.>; set another subjectPrefix, or remove the sink and read the journal's stream %s",
 				prefix, c.Journal.SubjectPrefix, c.Journal.Stream)
 		}
 	}
@@ -229,7 +242,7 @@ func hosts(servers []string) []string {
 	const port = "4222"
 	var all []string
 	for _, server := range servers {
-		u, err := url.Parse(strings.TrimSpace(server))
+		u, err := url.Parse(server)
 		if err != nil || u.Hostname() == "" {
 			continue
 		}

@@ -28,7 +28,7 @@ type Source struct {
 // Load reads the config file, with the flags and INFORMD_* variables over it.
 // The file is the one that --config or INFORMD_CONFIG names, else the first
 // there is of ./config.yaml and /etc/informd/config.yaml. It blocks as the file
-// system does. Its error is an [Errors]; every call reads everything anew.
+// system does. Its error is an [Errors]; every call reads everything again.
 func Load(from Source) (*Config, error) {
 	out := newOutside(from.Flags)
 	path := from.Path
@@ -45,6 +45,9 @@ func Load(from Source) (*Config, error) {
 	c, err := newReading(path, from.Drivers).config(body, out.overrides())
 	if err != nil {
 		return nil, err
+	}
+	if renamed := renamedVariables(os.Environ()); len(renamed) > 0 {
+		return nil, renamed
 	}
 	c.Warnings = append(strays(os.Environ(), body), c.Warnings...)
 	return c, nil

@@ -140,11 +140,11 @@ func TestMistakesFromOutside(t *testing.T) {
 	_, err := load(t, "-c", path, "--log-level=inof", "--admin-listen=nowhere")
 	want := `--admin-listen: admin.listen: "nowhere" is not host:port with a port of 0 to 65535, as in 127.0.0.1:8080 or :8080 (all addresses); "" turns it off
 INFORMD_CLUSTER: cluster: "two words" is not a cluster name: up to 128 letters, digits, '.', '_' and '-', with a letter or digit at both ends
-INFORMD_JOURNAL_LISTEN: journal.listen: is about a journal of type embedded, and this one is of type nats: remove the key, or set type
+INFORMD_JOURNAL_LISTEN: journal.listen: is a key of journals of type embedded, and this one is of type nats: remove the key, or set type
 INFORMD_JOURNAL_MAX_BYTES: journal.maxBytes: "much" is not a size: a whole number and B, KiB, MiB, GiB or TiB, as in 100MiB
 INFORMD_LOG_FORMAT: log.format: unknown value "jsn" (did you mean "json"?)
 --log-level: log.level: unknown value "inof" (did you mean "info"?)
-` + path + `:1:1: journal.url: is required; set it to the server's address, as in nats://nats:4222
+` + path + `:1:1: journal.servers: is required: the addresses of the servers, as in [nats://nats-1:4222, nats://nats-2:4222]
 ` + path + `:3:14: log.level: unknown value "debg" (did you mean "debug"?)`
 	if diff := cmp.Diff(want, text(err)); diff != "" {
 		t.Errorf("error (-want +got):\n%s", diff)
@@ -157,7 +157,7 @@ func TestOutsideAndFileTogether(t *testing.T) {
 	noVariables(t)
 	t.Setenv("INFORMD_CLUSTER", "prod")
 	path := filepath.Join(t.TempDir(), "c.yaml")
-	write(t, path, "resources: [{resource: pods}]\nsinks: [{name: b, type: nats, url: x}]\n")
+	write(t, path, "resources: [{resource: pods}]\nsinks: [{name: b, type: nats, servers: x}]\n")
 	if _, err := load(t, "-c", path); err != nil {
 		t.Errorf("Load with INFORMD_CLUSTER: %v", err)
 	}

@@ -12,8 +12,8 @@ const (
 	journalDirKey = "journal.dir"
 )
 
-// LoadAdmin is [Load] for who asks a running informd: it reads what is about the admin
-// server and passes over mistakes elsewhere, as the informd that runs need not have
+// LoadAdmin is [Load] for clients of a running informd: it reads the settings of the admin
+// server and ignores mistakes elsewhere, as the informd that runs need not have
 // them. With admin.listen or admin.socket from a flag or a variable it needs no file, and
 // takes the rest from one that can be read. Its error is an [Errors].
 func LoadAdmin(from Source) (Admin, error) {
@@ -70,5 +70,5 @@ func withoutConfig(err error) error {
 	if !errors.As(err, &found) {
 		return err
 	}
-	return append(slices.Clone(found), Error{File: "informd", Msg: "with --" + flagsOf()["admin.socket"] + " PATH or --" + flagsOf()["admin.listen"] + " HOST:PORT no config is needed"})
+	return append(slices.Clone(found), Error{File: "informd", Msg: "--server ADDRESS needs no config"})
 }

@@ -15,7 +15,7 @@ import (
 // TestLoadAdmin: who asks a running informd is not kept from it by a config that has
 // mistakes, or by none, as long as it is known where to ask.
 func TestLoadAdmin(t *testing.T) {
-	const hint = "\ninformd: with --admin-socket PATH or --admin-listen HOST:PORT no config is needed"
+	const hint = "\ninformd: --server ADDRESS needs no config"
 	for name, test := range map[string]struct {
 		body   string // "" is no file
 		listen string // "" is no flag
@@ -44,7 +44,7 @@ func TestLoadAdmin(t *testing.T) {
 		"no file, a socket": {socket: "/s", want: config.Admin{Listen: "127.0.0.1:8080", Socket: "/s"}},
 		"a token in clear": {
 			body:  "admin: {listen: ':1', tokenFile: /t}\n",
-			fails: `config.yaml:1:34: admin.tokenFile: would cross the network in clear, as admin.listen ":1" is for other machines, too`,
+			fails: `config.yaml:1:34: admin.tokenFile: would cross the network without TLS, as admin.listen ":1" serves other machines, too`,
 		},
 		"a token on this machine": {
 			body: "admin: {socket: '', tokenFile: /t}\n",

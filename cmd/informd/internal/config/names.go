@@ -44,7 +44,7 @@ func shortNames() map[string]string {
 	}
 }
 
-// matchKeys are the keys of an entry of only.
+// matchKeys are the keys of an entry of match.
 func matchKeys() []string { return keys(fieldsOf(reflect.ValueOf(&Match{}).Elem())) }
 
 // builtinPlural returns the built-in resource of a group that word is another
@@ -89,54 +89,28 @@ func subresources() []string {
 	}
 }
 
-// mixedName explains a resource that has its group in it, as apps/deployments and
-// deployments.apps have, with a version or without; or it returns nothing.
+// mixedName explains a resource that has its group in front, as apps/deployments has, with a
+// version or without; or it returns nothing.
 func mixedName(group, resource string) string {
-	var home, version, plural string
-	switch before, after, slash := strings.Cut(resource, "/"); {
-	case slash && slices.Contains(subresources(), after) && !strings.Contains(before, "."):
-		return "" // pods/status
-	case slash:
-		home, plural = before, after
-		if first, second, more := strings.Cut(after, "/"); more {
-			version, plural = first, second
-		} else if isVersion(home) {
-			home, version = "", home
-		}
-	default:
-		plural, home, _ = strings.Cut(resource, ".")
-		if first, rest, more := strings.Cut(home, "."); more && isVersion(first) {
-			version, home = first, rest
-		}
-		if home == "" {
-			return ""
-		}
+	before, after, slash := strings.Cut(resource, "/")
+	if !slash || slices.Contains(subresources(), after) && !strings.Contains(before, ".") {
+		return "" // pods, pods/status
 	}
-	if home == "core" {
+	home, version, plural := before, "", after
+	if first, second, more := strings.Cut(after, "/"); more {
+		version, plural = first, second
+	} else if isAPIVersion(home) {
+		home, version = "", home
+	}
+	if home == coreName {
 		home = ""
 	}
 	known := home == "" || isGroup(home)
-	if !known || !isPlural(plural) || version != "" && !isVersion(version) || group != "" && group != home {
+	if !known || !isPlural(plural) || version != "" && !isAPIVersion(version) || group != "" && group != home {
 		return ""
 	}
-	parts := []string{"resource: " + plural}
-	if version != "" {
-		parts = append([]string{"version: " + version}, parts...)
-	}
-	if home != "" {
-		parts = append([]string{"group: " + home}, parts...)
-	}
-	message := parts[0]
-	if last := len(parts) - 1; last > 0 {
-		message = strings.Join(parts[:last], ", ") + " and " + parts[last]
-	}
-	return quote(resource) + " is more than the plural name: write " + message
-}
-
-// isVersion reports whether s is a version as Kubernetes writes them: v1, v2beta1.
-func isVersion(s string) bool {
-	digits, ok := strings.CutPrefix(s, "v")
-	return ok && digits != "" && digits[0] >= '1' && digits[0] <= '9' && !strings.ContainsAny(s, "./-")
+	parts := slices.DeleteFunc([]string{plural, version, home}, func(part string) bool { return part == "" })
+	return quote(resource) + " is a group and a plural name: write " + strings.Join(parts, ".")
 }
 
 // guessPlural ends a message about a kind with the plural it probably has.
@@ -156,10 +130,10 @@ func pluralOf(kind string) string {
 // high, where known has the one they mean.
 func habit(key string, known []string) (meant, hint string, ok bool) {
 	switch {
-	case slices.Contains(known, "only") && slices.Contains(matchKeys(), key):
-		return "only", fmt.Sprintf("%s stands in an entry of only, as in only: [{%[1]s: ...}]", key), true
-	case slices.Contains(known, "labelSelector") && (key == "when" || key == "onError"):
-		return "", key + " stands in an entry of a sink's only, as in only: [{resource: pods, when: ...}]", true
+	case slices.Contains(known, "match") && slices.Contains(matchKeys(), key):
+		return "match", fmt.Sprintf("%s is a key of an entry of match, as in match: [{%[1]s: ...}]", key), true
+	case slices.Contains(known, "labelSelector") && (key == "condition" || key == "onConditionError"):
+		return "", key + " is a key of an entry of a sink's match, as in match: [{resource: pods, condition: ...}]", true
 	case slices.Contains(known, "labelSelector") && key == "selector":
 		return "labelSelector", `did you mean "labelSelector", about the objects, or "namespaceSelector", about their Namespaces?`, true
 	case !slices.Contains(known, "resource"):

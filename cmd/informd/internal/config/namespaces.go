@@ -17,17 +17,17 @@ func (r *reading) checkCoverage(one Resource, path string) {
 		return
 	}
 	if len(one.ExcludeNamespaces) > 0 && one.excludesAll() {
-		r.fail(path+".excludeNamespaces", "leaves nothing of namespaces: remove what is in both")
+		r.fail(path+".excludeNamespaces", "excludes all of namespaces: remove the names that are in both")
 	}
-	if one.Watch == WatchNamespaced && (len(one.Namespaces) == 0 || one.patterned()) {
-		r.fail(path+".watch", "namespaced is one watch for each namespace: it needs namespaces with exact names, without excludeNamespaces and namespaceSelector")
+	if one.Scope == ScopeNamespaced && (len(one.Namespaces) == 0 || one.patterned()) {
+		r.fail(path+".scope", "namespaced is one watch for each namespace: it needs namespaces with exact names, without excludeNamespaces and namespaceSelector")
 	}
 }
 
 // ClusterWide reports whether the entry is one watch of the whole cluster, in contrast
 // to one for each of its namespaces.
 func (r Resource) ClusterWide() bool {
-	return r.Watch == WatchCluster || len(r.Namespaces) == 0 || r.patterned()
+	return r.Scope == ScopeCluster || len(r.Namespaces) == 0 || r.patterned()
 }
 
 // patterned reports whether it takes more than exact names to say which namespaces

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"github.com/informd/informd/internal/spelling"
 )
 
 // didYouMean ends a message about a word that is none of the candidates: with
@@ -14,56 +16,10 @@ func didYouMean(word string, candidates []string) string {
 	return "(one of: " + strings.Join(candidates, ", ") + ")"
 }
 
-// maxWord is the length from which on a word is not worth a guess: the distance
-// costs its square.
-const maxWord = 64
-
-// Nearest returns the candidate that word was probably meant to be: the same in
-// another spelling (case, "-", "_"), the one with the fewest typing errors, at
-// most one in three letters, else the first one that begins it or that it begins.
+// Nearest returns the candidate that word was probably meant to be; see [spelling.Nearest].
 func Nearest(word string, candidates []string) (string, bool) {
-	if word == "" || len(word) > maxWord {
-		return "", false
-	}
-	plain := plainSpelling(word)
-	best, bestDistance := "", max(1, len(plain)/3)+1
-	for _, c := range candidates {
-		candidate := plainSpelling(c)
-		switch d := distance(plain, candidate); {
-		case d < bestDistance:
-			best, bestDistance = c, d
-		case best == "" && min(len(plain), len(candidate)) >= 3 && (strings.HasPrefix(candidate, plain) || strings.HasPrefix(plain, candidate)):
-			best = c
-		}
-	}
-	return best, best != ""
+	return spelling.Nearest(word, candidates)
 }
 
-func plainSpelling(s string) string {
-	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(s))
-}
-
-// distance counts the letters that must be put in, left out, replaced or
-// swapped with their neighbour to turn a into b.
-func distance(a, b string) int {
-	// The rows of the classic table, for a[:i-1], a[:i] and the one being filled.
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			replace := last[j-1]
-			if a[i-1] != b[j-1] {
-				replace++
-			}
-			row[j] = min(replace, last[j]+1, row[j-1]+1)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
-}
+// maxWord is the length above which a word gets no guess.
+const maxWord = 64

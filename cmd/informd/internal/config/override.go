@@ -31,9 +31,14 @@ func flagsOf() map[string]string {
 	return map[string]string{"log.level": "log-level", "admin.listen": "admin-listen", "admin.socket": "admin-socket"}
 }
 
+// AddFileFlag adds the flag that names the config file.
+func AddFileFlag(flags *pflag.FlagSet) {
+	flags.StringP(flagConfig, "c", "", "config file (default: $"+envConfig+", else "+strings.Join(searched(), ", else ")+")")
+}
+
 // AddFlags adds the flags that [Load] reads.
 func AddFlags(flags *pflag.FlagSet) {
-	flags.StringP(flagConfig, "c", "", "config file (default: $"+envConfig+", else "+strings.Join(searched(), ", else ")+")")
+	AddFileFlag(flags)
 	flags.String("log-level", "", "debug, info, warn or error; overrides log.level of the config")
 	flags.String("admin-listen", "", `host:port of the admin server, "" for none; overrides admin.listen of the config`)
 	flags.String("admin-socket", "", `unix socket for the commands, "" for none; overrides admin.socket of the config`)
@@ -86,7 +91,7 @@ func singleKeys() []string {
 			switch {
 			case f.value.Kind() == reflect.Struct && !isScalar(f.value):
 				walk(key, f.value)
-			case isScalar(f.value):
+			case isScalar(f.value), isServers(f.value):
 				all = append(all, key)
 			}
 		}
@@ -119,8 +124,15 @@ func variable(key string) string {
 func (r *reading) override(root reflect.Value, over []override) {
 	for _, o := range over {
 		r.origins[o.path] = o.origin
-		if message := setScalar(lookup(root, o.path), o.text); message != "" {
+		f := lookup(root, o.path)
+		if message := setScalar(f, o.text); message != "" {
 			r.fail(o.path, "%s", message)
+		}
+		if isServers(f.value) {
+			splitServers(f.value, func(int) bool { return true })
+			for i := range f.value.Len() {
+				r.origins[index(o.path, i)] = o.origin
+			}
 		}
 	}
 }

@@ -13,7 +13,7 @@ func reloadable() []string {
 	return []string{"kubernetes.maxWatches", "resources", "sinks", "log.level"}
 }
 
-// Replaces reports whether a running informd can go on from c to next: an [Errors]
+// Replaces reports whether a running informd can continue with next after c: an [Errors]
 // names every setting, and its place in next, that differs and takes effect at the
 // start alone.
 func (c *Config) Replaces(next *Config) error {

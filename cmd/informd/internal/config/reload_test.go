@@ -72,7 +72,7 @@ func TestSame(t *testing.T) {
 	for _, other := range []string{
 		"- {name: hook, type: webhook, url: 'http://127.0.0.1:1/b', headers: {A: b}}\n",
 		"- {name: hook, type: webhook, url: 'http://127.0.0.1:1/a', headers: {A: c}}\n",
-		"- {name: hook, type: webhook, url: 'http://127.0.0.1:1/a', headers: {A: b}, only: [{resource: pods}]}\n",
+		"- {name: hook, type: webhook, url: 'http://127.0.0.1:1/a', headers: {A: b}, match: [{resource: pods}]}\n",
 		"- {name: hook, type: stdout}\n",
 	} {
 		if was.Same(parse(other)) {
@@ -102,7 +102,7 @@ func TestSum(t *testing.T) {
 // An expression makes another sink of it; the place of its entry in the file does not.
 func TestSameSink(t *testing.T) {
 	const base = `resources: [{resource: pods}]
-sinks: [{name: out, type: stdout, only: [{when: "op == 'added'", onError: drop}]}]
+sinks: [{name: out, type: stdout, match: [{condition: "op == 'added'", onConditionError: drop}]}]
 `
 	for name, test := range map[string]struct {
 		next string

@@ -30,9 +30,9 @@ func (r *reading) checkResources(resources []Resource) {
 		r.checkCoverage(one, path)
 		r.checkSelectors(one, path)
 		r.checkRules(one, path)
-		r.checkGates(one.OnlyWhenChanged, path+".onlyWhenChanged", one.Mode == ModeMetadata && !r.bad(path+".mode"))
+		r.checkGates(one.EmitWhen.Changed, path+".emitWhen.changed", one.Mode == ModeMetadata && !r.bad(path+".mode"))
 		r.checkChanges(one.Changes, path+".changes")
-		r.checkResync(one.Resync, path+".resync")
+		r.checkResnapshot(one.ResnapshotEvery, path+".resnapshotEvery")
 		if one.Resource == "" || r.bad(path+".group") || r.bad(path+".resource") {
 			continue
 		}
@@ -55,13 +55,13 @@ func merged(first, second Resource) string {
 		return one + "decide for one version and mode"
 	case !slices.Equal(first.Keep, second.Keep) || !slices.Equal(first.Omit, second.Omit) || !slices.Equal(first.Redact, second.Redact):
 		return one + "decide for one keep, omit and redact"
-	case !slices.Equal(first.OnlyWhenChanged, second.OnlyWhenChanged) || first.SuppressNoop != second.SuppressNoop:
-		return one + "decide for one onlyWhenChanged and suppressNoop"
-	case first.Actor != second.Actor || first.Owner != second.Owner:
-		return one + "decide for one actor and owner"
+	case !slices.Equal(first.EmitWhen.Changed, second.EmitWhen.Changed) || first.EmitWhen.Noop != second.EmitWhen.Noop:
+		return one + "decide for one emitWhen"
+	case first.FieldManager != second.FieldManager || first.OwnerChain != second.OwnerChain:
+		return one + "decide for one fieldManager and ownerChain"
 	case !slices.Equal(first.Changes, second.Changes):
 		return one + "decide for one changes"
-	case first.patterned() || second.patterned() || first.Watch != second.Watch:
+	case first.patterned() || second.patterned() || first.Scope != second.Scope:
 		return one + "write one whose namespaces cover both"
 	case len(first.Namespaces) == 0 && len(second.Namespaces) == 0:
 		return "remove this one"
@@ -102,8 +102,8 @@ func groupMistake(group string) string {
 		return ""
 	case slash:
 		return fmt.Sprintf("%s is a group and a version: write group: %s and version: %s", quote(group), before, after)
-	case group == "core", group == "v1":
-		return fmt.Sprintf(`the core group is called "": remove group: %s`, group)
+	case group == "v1":
+		return "v1 is a version of the core group: write version: v1, without a group"
 	case isGlob(group) && !isPattern(group, isGroup):
 		return quote(group) + ` is not a pattern for API groups: a name with * and ?, as in "*.example.com"; "*" is every group`
 	case !isGlob(group) && !isGroup(group):
@@ -189,11 +189,11 @@ func (r *reading) checkRules(one Resource, path string) {
 // minAudit keeps audits from being a poll of the API server.
 const minAudit = time.Minute
 
-// minResync keeps a resync from being a poll of the API server.
-const minResync = time.Minute
+// minResnapshot is the least period of a re-snapshot: less would be a poll of the API server.
+const minResnapshot = time.Minute
 
-func (r *reading) checkResync(period time.Duration, path string) {
-	if period != 0 && period < minResync && !r.bad(path) {
-		r.fail(path, "must be at least 1m, or 0 for none: it is the time in which every object is announced anew once, as in 1h")
+func (r *reading) checkResnapshot(period time.Duration, path string) {
+	if period != 0 && period < minResnapshot && !r.bad(path) {
+		r.fail(path, "must be at least 1m, or 0 for none: informd announces every object again once in this period, as in 1h")
 	}
 }

@@ -1,18 +1,19 @@
 package config
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/informd/informd/pkg/event"
 )
 
-// checkMatch checks one entry of a sink's only.
+// checkMatch checks one entry of a sink's match.
 func (r *reading) checkMatch(m Match, path string, resources []Resource) {
+	if m.Group != nil && *m.Group == coreName {
+		*m.Group = ""
+	}
 	r.checkNamespaces(m.Namespaces, path+".namespaces")
 	r.checkOps(m.Ops, path+".ops")
-	r.checkBegin(m.Ops, path+".ops")
+	r.checkControl(m, path)
 	r.checkWhen(m, path, resources)
 	r.checkMatchGates(m, path, resources)
 	if m.Group != nil && !r.bad(path+".group") {
@@ -54,7 +55,7 @@ func (r *reading) checkSelects(m Match, path string, resources []Resource) {
 		if one.mayBe(m.Group, m.Resource) {
 			meant = append(meant, one)
 		}
-		groups = append(groups, cmp.Or(one.Group, `""`))
+		groups = append(groups, event.GroupOrCore(one.Group))
 		if inGroup(one) {
 			names = append(names, one.Resource)
 		}
@@ -73,42 +74,4 @@ func (r *reading) checkSelects(m Match, path string, resources []Resource) {
 func unique(words []string) []string {
 	slices.Sort(words)
 	return slices.Compact(words)
-}
-
-// checkOps checks operations, each of them plain or with "!" in front.
-func (r *reading) checkOps(ops []string, path string) {
-	var known []string
-	for _, op := range event.Ops() {
-		known = append(known, string(op))
-	}
-	seen := map[string]string{}
-	for i, op := range ops {
-		at := index(path, i)
-		name := strings.TrimPrefix(op, "!")
-		first, twice := seen[name]
-		switch {
-		case r.bad(at):
-		case !slices.Contains(known, name):
-			r.fail(at, "unknown operation %s %s", quote(op), didYouMean(name, known))
-		case twice && first == op:
-			r.fail(at, "%q is in the list twice", op)
-		case twice:
-			r.fail(at, "%q contradicts %q: remove one", op, first)
-		}
-		seen[name] = op
-	}
-}
-
-// checkBegin refuses a begin that the others of the list keep away: it passes only with the
-// whole snapshot behind it.
-func (r *reading) checkBegin(ops []string, path string) {
-	i := slices.Index(ops, string(event.Begin))
-	if i < 0 {
-		return
-	}
-	whole := slices.Contains(ops, string(event.Snapshot)) && slices.Contains(ops, string(event.Added)) &&
-		!slices.Contains(ops, "!"+string(event.Synced))
-	if at := index(path, i); !whole && !r.bad(at) {
-		r.fail(at, "%q has no effect without snapshot, added and synced: add them, or remove it", event.Begin)
-	}
 }

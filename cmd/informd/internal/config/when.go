@@ -9,10 +9,10 @@ import (
 
 // checkWhen checks the expression of a match and what goes with it.
 func (r *reading) checkWhen(m Match, path string, resources []Resource) {
-	if at := path + ".onError"; m.When == "" && r.given(at) && !r.bad(at) && !r.given(path+".when") {
-		r.fail(at, "is about a when that fails, and there is none: add when, or remove onError")
+	if at := path + ".onConditionError"; m.Condition == "" && r.given(at) && !r.bad(at) && !r.bad(path+".condition") && !r.given(path+".condition") {
+		r.fail(at, "needs a condition: add condition, or remove onConditionError")
 	}
-	if path += ".when"; !r.given(path) || r.bad(path) {
+	if path += ".condition"; !r.given(path) || r.bad(path) {
 		return
 	}
 	if r.when == nil {
@@ -23,13 +23,13 @@ func (r *reading) checkWhen(m Match, path string, resources []Resource) {
 		}
 		r.when = compiler
 	}
-	x, mistakes := r.when.Compile(m.When)
+	x, mistakes := r.when.Compile(m.Condition)
 	if x != nil {
 		r.checkOld(m, x, path, resources)
 		r.checkCuts(m, x, path, resources)
 	}
 	for _, one := range mistakes {
-		at, message := r.inExpression(m.When, path, one.Line, one.Col, one.Message)
+		at, message := r.inExpression(m.Condition, path, one.Line, one.Col, one.Message)
 		if one.Unknown != "" {
 			if near, ok := Nearest(one.Unknown, one.Known); ok {
 				message += fmt.Sprintf(" (did you mean %q?)", near)

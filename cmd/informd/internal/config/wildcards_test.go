@@ -33,7 +33,8 @@ func TestWildcards(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.want.Pos, c.want.Mode, c.want.Watch = config.Pos{Line: 2, Col: 5}, config.ModeFull, config.WatchAuto
+			c.want.Pos, c.want.Mode, c.want.Scope = config.Pos{Line: 2, Col: 5}, config.ModeFull, config.ScopeAuto
+			c.want.EmitWhen.Noop = true
 			if diff := cmp.Diff(c.want, got.Resources[0]); diff != "" {
 				t.Error(diff)
 			}
@@ -49,7 +50,7 @@ func TestRoutesOfWildcards(t *testing.T) {
 	for _, only := range []string{
 		`{resource: pods}`, `{group: apps}`, `{group: apps, resource: deployments}`, `{group: "", resource: configmaps}`, `{group: "", resource: events}`,
 	} {
-		text := fmt.Sprintf("resources: [{group: '*', resource: '*', excludeResources: [apps/events]}]\nsinks: [{name: out, type: stdout, only: [%s]}]\n", only)
+		text := fmt.Sprintf("resources: [{group: '*', resource: '*', excludeResources: [apps/events]}]\nsinks: [{name: out, type: stdout, match: [%s]}]\n", only)
 		if _, err := config.Parse("config.yaml", []byte(text), fakeDrivers()); err != nil {
 			t.Errorf("%s: %v", only, err)
 		}
@@ -58,7 +59,7 @@ func TestRoutesOfWildcards(t *testing.T) {
 
 // Without Secrets a journal that others write to needs no key.
 func TestWildcardWithoutSecrets(t *testing.T) {
-	text := `{cluster: c, journal: {type: nats, url: "nats://nats:4222"}, sinks: [{name: out, type: stdout}],
+	text := `{cluster: c, journal: {type: nats, servers: "nats://nats:4222"}, sinks: [{name: out, type: stdout}],
 		resources: [{group: "*", resource: "*", excludeResources: [secrets]}, {group: "*.example.com", resource: "*"}, {group: apps, resource: "*"}]}`
 	if _, err := config.Parse("config.yaml", []byte(text), fakeDrivers()); err != nil {
 		t.Error(err)

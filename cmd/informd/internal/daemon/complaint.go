@@ -28,13 +28,18 @@ func (c *complaint) take(err error) {
 	if err == nil || errors.Is(err, nats.ErrNoServers) { // which says less than the one before
 		return
 	}
-	err = natsconn.Explain(err, "journal.")
+	level := slog.LevelWarn
+	explained := natsconn.Explain(err, "journal.")
+	if explained != err { //nolint:errorlint // identity: an explained error names what to correct
+		level = slog.LevelError
+	}
+	err = explained
 	c.health.complain(err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if text := err.Error(); text != c.last {
 		c.last = text
-		c.logger.Error("journal's server refuses informd or cannot be reached; trying again", "err", err)
+		c.logger.Log(context.Background(), level, "journal server unavailable; retrying", "err", err)
 	}
 }
 

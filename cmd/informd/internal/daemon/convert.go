@@ -89,10 +89,10 @@ func wanted(c *config.Config) []dynwatch.Resource {
 			Group: r.Group, Version: r.Version, Resource: r.Resource, Mode: dynwatch.Mode(r.Mode),
 			ExcludeResources: r.ExcludeResources,
 			Namespaces:       r.Namespaces, ExcludeNamespaces: r.ExcludeNamespaces, NamespaceSelector: r.NamespaceSelector,
-			Scope: dynwatch.Scope(r.Watch), LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector,
+			Scope: dynwatch.Scope(r.Scope), LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector,
 			Keep: r.Keep, Omit: r.Omit, Redact: r.Redact,
-			OnlyWhenChanged: r.OnlyWhenChanged, SuppressNoop: r.SuppressNoop, TellUnchanged: r.Asked(c.Sinks),
-			Actor: r.Actor, Owner: r.Owner, Changes: changesOf(r.Changes), Resync: r.Resync,
+			OnlyWhenChanged: r.EmitWhen.Changed, SuppressNoop: !r.EmitWhen.Noop, TellUnchanged: r.Asked(c.Sinks),
+			Actor: r.FieldManager, Owner: r.OwnerChain, Changes: changesOf(r.Changes), Resync: r.ResnapshotEvery,
 		}
 	}
 	return all
@@ -101,37 +101,46 @@ func wanted(c *config.Config) []dynwatch.Resource {
 // changesOf is what an entry asks for, in the words of package dynwatch.
 func changesOf(asked config.OneOrMore) dynwatch.Changes {
 	return dynwatch.Changes{
-		Paths: slices.Contains(asked, config.ChangesPaths),
+		Paths: slices.Contains(asked, config.ChangesChanged),
 		Patch: slices.Contains(asked, config.ChangesPatch),
-		Old:   slices.Contains(asked, config.ChangesOld),
+		Old:   slices.Contains(asked, config.ChangesOldObject),
 	}
 }
 
 func newRoute(s config.Sink) (*deliver.Route, error) {
-	only, err := matches(s.Only)
+	list, err := matches(s.Match)
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", s.Name, err)
 	}
-	route, err := deliver.NewRoute(only, s.Start == config.StartSnapshot)
+	route, err := deliver.NewRoute(list, s.Start == config.StartSnapshot)
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", s.Name, err)
 	}
 	return route, nil
 }
 
-func matches(only []config.Match) ([]deliver.Match, error) {
+// operations converts names of operations, which the config has checked.
+func operations(names []string) []event.Op {
+	ops := make([]event.Op, len(names))
+	for i, name := range names {
+		ops[i] = event.Op(name)
+	}
+	return ops
+}
+
+func matches(list []config.Match) ([]deliver.Match, error) {
 	var compiler *when.Compiler
-	all := make([]deliver.Match, len(only))
-	for i, m := range only {
-		all[i] = deliver.Match{Group: m.Group, Resource: m.Resource, Namespaces: m.Namespaces, Ops: m.Ops, DropFailed: m.OnError == config.OnErrorDrop}
-		gates, err := fieldpath.ParseGates(m.OnlyWhenChanged, false)
+	all := make([]deliver.Match, len(list))
+	for i, m := range list {
+		all[i] = deliver.Match{Group: m.Group, Resource: m.Resource, Namespaces: m.Namespaces, Ops: operations(m.Ops), Control: operations(m.Control), DropFailed: m.OnConditionError == config.OnConditionErrorDrop}
+		gates, err := fieldpath.ParseGates(m.Changed, false)
 		if err != nil {
-			return nil, fmt.Errorf("only[%d].%w", i, err) // the config's check has let it through
+			return nil, fmt.Errorf("match[%d].%w", i, err) // the config's check has let it through
 		}
 		for _, g := range gates {
 			all[i].OnlyWhenChanged = append(all[i].OnlyWhenChanged, g.ID())
 		}
-		if m.When == "" {
+		if m.Condition == "" {
 			continue
 		}
 		if compiler == nil {
@@ -139,9 +148,9 @@ func matches(only []config.Match) ([]deliver.Match, error) {
 				return nil, err
 			}
 		}
-		expression, mistakes := compiler.Compile(m.When)
+		expression, mistakes := compiler.Compile(m.Condition)
 		if len(mistakes) > 0 {
-			return nil, fmt.Errorf("only[%d].when: %s", i, mistakes[0].Message) // the config's check has let it through
+			return nil, fmt.Errorf("match[%d].condition: %s", i, mistakes[0].Message) // the config's check has let it through
 		}
 		all[i].When = expression
 	}
@@ -199,7 +208,7 @@ func rejectTo(letters *deliver.DeadLetters, logger *slog.Logger) func(context.Co
 			if err == nil || ctx.Err() != nil {
 				return err
 			}
-			logger.Error("dead letter cannot be written, its target waits", "target", r.Target, "path", letters.Place(), "err", err)
+			logger.Error("dead letter not written; the target waits, retrying", "target", r.Target, "path", letters.Place(), "err", err)
 			select {
 			case <-ctx.Done():
 				return ctx.Err()

@@ -3,7 +3,7 @@
 // them from the sinks backwards and stops them from the watches onwards, so that
 // at any moment whatever can produce an event has somewhere to put it.
 //
-// It holds no logic of its own about events. The command line calls it.
+// It has no logic for events. The command line calls it.
 package daemon
 
 import (
@@ -33,7 +33,7 @@ const grace = 15 * time.Second
 // Options are what a Daemon is made of.
 type Options struct {
 	Config *config.Config
-	// Load reads the config anew, for a reload; nil if there is to be none.
+	// Load reads the config again, for a reload; nil if there is to be none.
 	Load    func() (*config.Config, error)
 	Version string
 	// Stdout is for the stdout sink, Stderr for the log.
@@ -84,7 +84,11 @@ func New(o Options) (*Daemon, error) {
 		}
 	}
 	d.admin = admin.New(d.adminOptions(o.Version, d.registry))
-	for _, c := range d.admin.Collectors() {
+	own := append(d.admin.Collectors(), buildInfo(o.Version))
+	if o.Config.Journal.Type == config.JournalNATS {
+		own = append(own, leaseMetric(d.health))
+	}
+	for _, c := range own {
 		if err := d.registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -94,13 +98,13 @@ func New(o Options) (*Daemon, error) {
 
 // Run watches and delivers until ctx ends, then drains: nothing is watched any
 // more, and the sinks have the grace period to take what the journal holds. The
-// end of now cuts that short. What was left undelivered in a journal that does not
-// outlive the process is an error.
+// end of now cuts that short. Undelivered events in a memory journal are an
+// error.
 func (d *Daemon) Run(ctx, now context.Context) error {
 	defer d.followCredentials(ctx)()
 	p, err := d.start(ctx, now)
 	if err != nil && ctx.Err() != nil && context.Cause(now) == nil {
-		d.logger.Info("stopped before the journal was open", "err", err)
+		d.logger.Info("stopped before the journal opened", "err", err)
 		return nil
 	}
 	if err != nil {
@@ -116,12 +120,12 @@ func (d *Daemon) Run(ctx, now context.Context) error {
 	select {
 	case <-ctx.Done():
 	case err := <-p.store.failed:
-		d.logger.Error("informd ends, and goes on from the journal when it is started again", "err", err)
+		d.logger.Error("journal failed; informd exits and resumes at the next start", "err", err)
 		over, cancel := context.WithCancelCause(now)
 		cancel(err)
 		return d.stop(over, p)
 	}
-	d.logger.Info("stopping: delivering what the journal holds; a second signal ends at once", "grace", grace)
+	d.logger.Info("stopping; delivering the backlog (a second signal stops at once)", "grace", grace)
 	p.warnOfWaiting()
 	err = d.stop(now, p)
 	d.logger.Info("stopped")
@@ -154,7 +158,7 @@ func (d *Daemon) followCredentials(ctx context.Context) (stop func()) {
 // start begins with the end of the pipe. While another informd writes to the same
 // journal it waits, and the admin server says so.
 func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
-	d.logger.Info("watching", "server", display.Address(d.kubernetes.Host), "cluster", d.config.Cluster)
+	d.logger.Info("starting", "server", display.Address(d.kubernetes.Host), "cluster", d.config.Cluster)
 	logWarnings(d.logger, d.config)
 	if err := d.admin.Start(); err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -85,7 +85,7 @@ func (d *destinations) settle(name string) {
 		if err := d.compare(ctx, name, found); err != nil {
 			if text := err.Error(); text != logged && !errors.Is(err, errNoSink) {
 				logged = text
-				d.pipeline.logger.Error("sink has not got every object again; trying again", "sink", name, "err", err)
+				d.pipeline.logger.Warn("sink refill failed; retrying", "sink", name, "err", err)
 			}
 			select {
 			case <-time.After(pause):
@@ -104,7 +104,7 @@ func (d *destinations) settle(name string) {
 var errTargets = errors.New("not every target has announced its objects")
 
 // errExpanding: targets are missing that the sink needs the objects of.
-var errExpanding = errors.New("the API server has not said yet which resources the wildcards stand for")
+var errExpanding = errors.New("the wildcards are not expanded yet: the API server has not answered")
 
 // errNoSink: the sink is being made, or was removed.
 var errNoSink = errors.New("the sink is not there")
@@ -159,7 +159,8 @@ func (d *destinations) refillAll(resources []string, name string, refill func(re
 			continue
 		}
 		err := refill(resource)
-		if err == nil || errors.Is(err, admin.ErrUnknown) {
+		// A wildcard without a resource is a target, and has no objects.
+		if err == nil || errors.Is(err, dynwatch.ErrUnknownResource) {
 			refilled[resource] = true
 			continue
 		}
@@ -175,7 +176,7 @@ func (d *destinations) refillAll(resources []string, name string, refill func(re
 func (d *destinations) declare(ctx context.Context, one *delivery, was, is string) error {
 	p, name := d.pipeline, one.Name()
 	return d.declareOnce(name, is, func() error {
-		p.logger.Warn("destination of a sink was replaced and lacks what it held; every object is announced to it again",
+		p.logger.Warn("sink destination replaced; sending a gap and all objects",
 			"sink", name, "was", was, "is", is)
 		return one.Insert(ctx, event.Event{
 			ID: event.DestinationID(name, time.Now()), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),

@@ -4,18 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/informd/informd/pkg/dynwatch"
 )
 
 // TestRefillRepeatsWhatFailed: a resource that cannot be announced at the moment, such as
-// one that is not served, has no other resource announced again and again.
+// one that is not served, has no other resource announced again and again. A wildcard without
+// a resource holds up none.
 func TestRefillRepeatsWhatFailed(t *testing.T) {
 	d := &destinations{refilled: make(map[string]map[string]bool)}
 	errWaiting := fmt.Errorf("%w: example.com/things: the target is waiting", errTargets)
 	fails := true
 	var asked []string
 	attempt := func() error {
-		return d.refillAll([]string{"core/configmaps", "example.com/things", "core/pods"}, "bus", func(resource string) error {
+		return d.refillAll([]string{"*.example.com/*", "core/configmaps", "example.com/things", "core/pods"}, "bus", func(resource string) error {
 			asked = append(asked, resource)
+			if resource == "*.example.com/*" {
+				return fmt.Errorf("%w: %s", dynwatch.ErrUnknownResource, resource)
+			}
 			if fails && resource == "example.com/things" {
 				return errWaiting
 			}
@@ -31,7 +37,7 @@ func TestRefillRepeatsWhatFailed(t *testing.T) {
 	if err := attempt(); err != nil {
 		t.Error(err)
 	}
-	want := "[core/configmaps example.com/things core/pods example.com/things example.com/things]"
+	want := "[*.example.com/* core/configmaps example.com/things core/pods example.com/things example.com/things]"
 	if got := fmt.Sprint(asked); got != want {
 		t.Errorf("asked for %s, want %s", got, want)
 	}

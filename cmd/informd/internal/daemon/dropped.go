@@ -14,7 +14,7 @@ type droppedCollector struct {
 
 func newDroppedCollector(j journal.Journal) *droppedCollector {
 	return &droppedCollector{journal: j, events: prometheus.NewDesc("informd_journal_dropped_total",
-		"Events that the journal, short of space, removed before every sink had them. Sinks that lack them get gap events.", []string{"namespace"}, nil)}
+		"An event that the full journal removed before each sink had it; a sink without it gets a gap event.", []string{"namespace"}, nil)}
 }
 
 // Describe implements prometheus.Collector.

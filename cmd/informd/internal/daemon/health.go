@@ -72,6 +72,13 @@ func (h *health) watch(problem func() string, held func() error) {
 	h.problem, h.held = problem, held
 }
 
+// holdsLease reports whether this informd holds the lease.
+func (h *health) holdsLease() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.held != nil && h.held() == nil
+}
+
 // state says whether the journal can be used, and why not.
 func (h *health) state() (ok bool, reason string) {
 	h.mu.Lock()

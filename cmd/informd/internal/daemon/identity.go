@@ -32,7 +32,7 @@ func clusterUID(ctx context.Context, kubernetes *rest.Config, logger *slog.Logge
 	uid, err := identify(ctx, kubernetes)
 	switch {
 	case fromAPIServer(err) && (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)):
-		logger.Warn("it cannot be checked that the journal is one of this cluster: allow get on the namespace kube-system", "err", err)
+		logger.Warn("journal not matched with the cluster; allow get on namespace kube-system", "err", err)
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("get namespace %s: %w", metav1.NamespaceSystem, err)

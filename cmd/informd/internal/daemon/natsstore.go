@@ -75,7 +75,7 @@ func (s *store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 	s.relay.Store(j)
 	s.health.watch(j.Problem, held.Check)
 	s.state = s.health.state
-	s.logger.Info("the journal is open", "stream", c.Journal.Stream, "events", s.Stats().Events, "holder", holder)
+	s.logger.Info("journal open", "stream", c.Journal.Stream, "count", s.Stats().Events, "holder", holder)
 	return nil
 }
 
@@ -95,11 +95,11 @@ func (s *store) connect(c *config.Config) (*nats.Conn, *complaint, error) {
 		if conn.IsClosed() {
 			return // by Close
 		}
-		s.logger.Warn("connection to the journal lost", "err", err)
+		s.logger.Warn("journal connection lost; reconnecting", "err", err)
 	}
 	options.ReconnectedCB = func(conn *nats.Conn) {
 		shown.over()
-		s.logger.Info("connected to the journal", "server", conn.ConnectedAddr())
+		s.logger.Info("journal connected", "server", conn.ConnectedAddr())
 	}
 	options.ConnectedCB = options.ReconnectedCB
 	conn, err := options.Connect()

@@ -50,7 +50,7 @@ func (o operator) runner(sink string) (*deliver.Runner, error) {
 		}
 		names = append(names, one.Name())
 	}
-	return nil, fmt.Errorf("%w sink %q: there are %q", admin.ErrUnknown, sink, names)
+	return nil, unknownSink(sink, names)
 }
 
 // EachLetter implements [admin.Operator].
@@ -67,7 +67,7 @@ func (o operator) EachLetter(ctx context.Context, sink string, take func(admin.L
 	}
 	if sink != "" {
 		if boxes[sink] == nil {
-			return fmt.Errorf("%w sink %q: there are %q", admin.ErrUnknown, sink, names)
+			return unknownSink(sink, names)
 		}
 		names = []string{sink}
 	}
@@ -92,13 +92,13 @@ func letters(ctx context.Context, box *deliver.DeadLetters, numbers []uint64) ([
 		return nil
 	})
 	if err == nil && len(found) < len(numbers) {
-		err = fmt.Errorf("%w letters: %d of %d numbers are not there", admin.ErrUnknown, len(numbers)-len(found), len(numbers))
+		err = admin.Unknown("%d of %d numbers name no dead letter of this sink: informd deadletters list shows them", len(numbers)-len(found), len(numbers))
 	}
 	return found, err
 }
 
-// ReplayLetters implements [admin.Operator].
-func (o operator) ReplayLetters(ctx context.Context, sink string, numbers []uint64) (int, error) {
+// RedeliverLetters implements [admin.Operator].
+func (o operator) RedeliverLetters(ctx context.Context, sink string, numbers []uint64) (int, error) {
 	r, err := o.runner(sink)
 	if err != nil {
 		return 0, err
@@ -152,11 +152,11 @@ func (o operator) DropLetters(ctx context.Context, sink string, numbers []uint64
 	return len(drop), box.Drop(ctx, drop...)
 }
 
-// Replay implements [admin.Operator].
-func (o operator) Replay(ctx context.Context, sink string, since time.Time) (admin.Replay, error) {
+// Rewind implements [admin.Operator].
+func (o operator) Rewind(ctx context.Context, sink string, since time.Time) (admin.Rewind, error) {
 	r, err := o.runner(sink)
 	if err != nil {
-		return admin.Replay{}, err
+		return admin.Rewind{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, rewindTimeout)
 	defer cancel()
@@ -165,13 +165,13 @@ func (o operator) Replay(ctx context.Context, sink string, since time.Time) (adm
 	now := r.Status()
 	switch {
 	case errors.Is(err, journal.ErrNotKept):
-		return admin.Replay{}, fmt.Errorf("%w: it needs journal.type embedded or nats", err)
+		return admin.Rewind{}, fmt.Errorf("%w: it needs journal.type embedded or nats", err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return admin.Replay{}, fmt.Errorf("within %v: %w; it is %s, its last error: %q", rewindTimeout, err, now.State, now.LastError)
+		return admin.Rewind{}, fmt.Errorf("within %v: %w; the sink is %s, its last error: %q", rewindTimeout, err, now.State, now.LastError)
 	case err != nil:
-		return admin.Replay{}, err
+		return admin.Rewind{}, err
 	}
-	outcome := admin.Replay{Events: n}
+	outcome := admin.Rewind{Events: n}
 	// The one that was down begins anew: it is taken to be down until it delivers.
 	if before.State != deliver.Running && now.LastSuccess.Equal(before.LastSuccess) {
 		outcome.State, outcome.Error = string(before.State), now.LastError
@@ -185,6 +185,9 @@ func (o operator) Resnapshot(ctx context.Context, resource, sink string) ([]admi
 	if err != nil {
 		return nil, err
 	}
+	if resource, err = watchedResource(resource, p.manager.Targets()); err != nil {
+		return nil, err
+	}
 	if sink != "" {
 		return o.resnapshotTo(ctx, p, resource, sink)
 	}
@@ -195,7 +198,7 @@ func (o operator) Resnapshot(ctx context.Context, resource, sink string) ([]admi
 	defer release()
 	results, err := p.manager.Resnapshot(ctx, resource)
 	if err != nil {
-		return nil, unknownResource(cmp.Or(context.Cause(ctx), err))
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	outcomes := make([]admin.Resnapshot, len(results))
 	for i, r := range results {
@@ -216,7 +219,7 @@ func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink 
 	}
 	brackets, run, err := p.manager.Brackets(resource)
 	if err != nil {
-		return nil, unknownResource(err)
+		return nil, err
 	}
 	if !p.store.durable {
 		return nil, errors.New("a memory journal does not keep the states of objects: for one sink it takes journal.type embedded or nats; " +
@@ -226,17 +229,17 @@ func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink 
 	for _, b := range brackets {
 		what.Begin, what.End = append(what.Begin, b.Begin), append(what.End, b.End)
 	}
-	p.logger.Info("announcing all objects anew", "sink", sink, "resource", resource, "run", run)
+	p.logger.Info("re-snapshot started", "sink", sink, "resource", resource, "run", run)
 	objects, err := r.Resnapshot(ctx, what)
 	if errors.Is(err, deliver.ErrPending) {
-		p.logger.Info("re-snapshot is pending until the sink works", "sink", sink, "resource", resource, "run", run)
+		p.logger.Info("re-snapshot pending until the sink works", "sink", sink, "resource", resource, "run", run)
 		return pending(brackets, run, err), nil
 	}
 	if err != nil {
-		p.logger.Warn("objects were not all announced anew, or nobody waits for it any more", "sink", sink, "resource", resource, "run", run, "err", err)
+		p.logger.Warn("re-snapshot incomplete; run informd resnapshot again", "sink", sink, "resource", resource, "run", run, "err", err)
 		return nil, fmt.Errorf("resnapshot %s, run %d: %w", resource, run, err)
 	}
-	p.logger.Info("all objects were announced anew", "sink", sink, "resource", resource, "run", run)
+	p.logger.Info("re-snapshot complete", "sink", sink, "resource", resource, "run", run)
 	outcomes := make([]admin.Resnapshot, len(brackets))
 	for i, b := range brackets {
 		outcomes[i] = admin.Resnapshot{Target: b.Begin.Target, Run: run, Objects: objects[b.Begin.Target]}
@@ -253,21 +256,13 @@ func pending(brackets []dynwatch.Bracket, run uint64, why error) []admin.Resnaps
 	return outcomes
 }
 
-// unknownResource says that it is the caller's mistake, if it is.
-func unknownResource(err error) error {
-	if errors.Is(err, dynwatch.ErrUnknownResource) {
-		return fmt.Errorf("%w resource: %w", admin.ErrUnknown, err)
-	}
-	return err
-}
-
 // Reload implements [admin.Operator].
-func (o operator) Reload(ctx context.Context) error {
-	err := o.daemon.Reload(ctx)
+func (o operator) Reload(ctx context.Context) (admin.Reload, error) {
+	done, err := o.daemon.reload(ctx)
 	if errors.As(err, new(config.Errors)) {
-		return fmt.Errorf("%w: %w", admin.ErrUnacceptable, err)
+		return admin.Reload{}, fmt.Errorf("%w: %w", admin.ErrUnacceptable, err)
 	}
-	return err
+	return done, err
 }
 
 // Verify implements [admin.Operator].
@@ -285,10 +280,20 @@ func (o operator) Verify(ctx context.Context) ([]admin.Verdict, error) {
 	if err != nil {
 		return nil, cmp.Or(context.Cause(ctx), err)
 	}
+	absent := make(map[string]string) // targets that the API server does not serve
+	for _, t := range p.manager.Targets() {
+		// With objects, the API server may only say so: see [dynwatch.Waiting].
+		if t.State == dynwatch.Waiting && t.Objects == 0 {
+			absent[t.Name] = t.Reason
+		}
+	}
 	verdicts := make([]admin.Verdict, len(results))
 	for i, r := range results {
 		verdicts[i] = admin.Verdict{Target: r.Target, Objects: r.Objects, Divergences: r.Divergences, Mismatches: mismatches(r.Mismatches)}
-		if r.Err != nil {
+		switch reason, absent := absent[r.Target]; {
+		case r.Err != nil && absent:
+			verdicts[i].Skipped = display.Reason(reason)
+		case r.Err != nil:
 			verdicts[i].Error = display.Reason(r.Err.Error())
 		}
 	}

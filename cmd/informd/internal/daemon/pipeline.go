@@ -146,7 +146,7 @@ func (p *pipeline) run(one *delivery) {
 	p.delivering.Go(func() {
 		if err := one.Run(p.now); err != nil {
 			p.store.notice(err)
-			p.logger.Error("sink ended", "err", err)
+			p.logger.Error("sink stopped; restart informd", "sink", one.Name(), "err", err)
 		}
 	})
 }
@@ -197,7 +197,7 @@ func (p *pipeline) checkDeadLetters() {
 	}
 	const writable = 2 // W_OK, see access(2)
 	if err := syscall.Access(existing, writable); err != nil {
-		p.logger.Warn("dead letters cannot be written: an event that a sink refuses for good will hold that sink; set journal.dir",
+		p.logger.Warn("dead letters not writable; a refused event blocks its sink (set journal.dir)",
 			"dir", dir, "err", err)
 	}
 }
@@ -206,7 +206,8 @@ func (p *pipeline) checkDeadLetters() {
 func (p *pipeline) warnOfWaiting() {
 	for _, one := range p.deliveries() {
 		if s := one.Status(); s.Lag.Events > 0 && s.LastError != "" {
-			p.logger.Warn("waiting for a sink", "sink", s.Name, "events", s.Lag.Events, "last_err", s.LastError)
+			p.logger.Warn("stop waits for a failing sink", "sink", s.Name, "count", s.Lag.Events, "err", s.LastError,
+				"next", "the sink gets the events before informd stops, or after the next start if the journal is durable")
 		}
 	}
 }
@@ -250,7 +251,7 @@ func (p *pipeline) leftBehind(r *deliver.Runner, left uint64) error {
 	s := r.Status()
 	reason := cmp.Or(s.LastError, "none")
 	if p.store.durable {
-		p.logger.Info("the sink goes on with these events after the next start", "sink", s.Name, "events", left, "last_err", reason)
+		p.logger.Info("sink stopped with undelivered events; they follow after the next start", "sink", s.Name, "count", left, "err", reason)
 		return nil
 	}
 	return fmt.Errorf("sink %s: %d events were not delivered (last error: %s)", s.Name, left, reason)

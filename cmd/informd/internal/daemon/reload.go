@@ -27,35 +27,44 @@ type reloads struct {
 
 	turn   sync.Mutex // held by the attempt under way
 	closed bool       // no other one may begin; guarded by turn
+	// current is the config in use; guarded by turn.
+	current *config.Config
 
 	mu        sync.Mutex
 	attempted content   // what the file had at the last attempt
 	at        time.Time // of the last attempt; the start counts as one
 	succeeded time.Time // of the last one that worked
 	err       error     // of the last attempt
+	worked    uint64    // attempts that worked
+	failed    uint64    // attempts that did not
 	passing   bool      // it was not about the config, so that another attempt may work
 }
 
 func newReloads(load func() (*config.Config, error), started *config.Config, logger *slog.Logger) *reloads {
 	now := time.Now()
-	return &reloads{load: load, logger: logger, attempted: content{sum: started.Sum}, at: now, succeeded: now}
+	return &reloads{load: load, logger: logger, current: started, attempted: content{sum: started.Sum}, at: now, succeeded: now}
 }
 
-// Reload reads the config and makes the running informd one of it: what differs is
-// ended, replaced or begun, and the rest goes on untouched. If anything is wrong
-// with the config nothing changes. It blocks until the change is made; calls wait
+// Reload reads the config and applies the differences: it starts, replaces or stops
+// targets and sinks, and the others continue. If the config has an error, nothing changes. It blocks until the change is made; calls wait
 // for each other.
 func (d *Daemon) Reload(ctx context.Context) error {
+	_, err := d.reload(ctx)
+	return err
+}
+
+// reload is Reload with its outcome.
+func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	r := d.reloads
 	if r.load == nil {
-		return errNoReload
+		return admin.Reload{}, errNoReload
 	}
 	r.turn.Lock()
 	defer r.turn.Unlock()
 	p := d.pipeline.Load()
 	if p == nil || r.closed {
-		r.logger.Warn("config is not reloaded: informd is starting or stopping")
-		return d.notOpen()
+		r.logger.Warn("config not reloaded; informd is starting or stopping")
+		return admin.Reload{}, d.notOpen()
 	}
 	seen := lookAt(d.config.Path)
 	next, err := r.load()
@@ -69,15 +78,29 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	}
 	r.note(seen, err)
 	if err != nil {
-		r.logger.Error("config was not reloaded: informd goes on with the one before", "path", d.config.Path)
+		r.logger.Error("config not reloaded; the previous config stays in use", "path", d.config.Path)
 		logMistakes(r.logger, err)
-		return err
+		return admin.Reload{}, err
 	}
 	setLevel(d.level, next.Log)
 	logWarnings(r.logger, next)
 	r.logger.Info("config reloaded", "path", d.config.Path, "sinks_added", done.added, "sinks_removed", done.removed, "sinks_changed", done.replaced,
 		"targets", len(p.manager.Targets()))
-	return nil
+	outcome := reloaded(d.config.Path, r.current, next)
+	r.current = next
+	return outcome, nil
+}
+
+// reloaded is the outcome of a reload from one config to another.
+func reloaded(path string, was, is *config.Config) admin.Reload {
+	done := admin.Reload{Path: path, Changes: []admin.Change{}}
+	for _, one := range was.Differences(is) {
+		done.Changes = append(done.Changes, admin.Change(one))
+	}
+	for _, w := range is.Warnings {
+		done.Warnings = append(done.Warnings, w.Error())
+	}
+	return done
 }
 
 // between runs do while no attempt is under way.
@@ -98,18 +121,18 @@ func (r *reloads) close() {
 func logMistakes(logger *slog.Logger, err error) {
 	var mistakes config.Errors
 	if !errors.As(err, &mistakes) {
-		logger.Error("mistake in the config", "err", err)
+		logger.Error("config invalid; correct the file", "err", err)
 		return
 	}
 	for _, m := range mistakes {
-		logger.Error("mistake in the config", "err", m)
+		logger.Error("config invalid; correct the file", "err", m)
 	}
 }
 
 // logWarnings writes a line for each.
 func logWarnings(logger *slog.Logger, c *config.Config) {
 	for _, w := range c.Warnings {
-		logger.Warn("the config is probably not what is meant", "err", w)
+		logger.Warn("config probably not as intended; check it", "reason", w)
 	}
 }
 
@@ -120,6 +143,9 @@ func (r *reloads) note(seen content, err error) {
 	r.passing = err != nil && !errors.As(err, new(config.Errors))
 	if err == nil {
 		r.succeeded = r.at
+		r.worked++
+	} else {
+		r.failed++
 	}
 }
 
@@ -142,14 +168,23 @@ func (r *reloads) register(registerer prometheus.Registerer) error {
 			return value()
 		}))
 	}
+	counter := func(result string, value *uint64) error {
+		return registerer.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "informd_config_reloads_total", Help: "A reload of the config, by its result: success or failure.",
+			ConstLabels: prometheus.Labels{"result": result},
+		}, func() float64 {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return float64(*value)
+		}))
+	}
 	return errors.Join(
-		gauge("last_reload_successful", "1 if the config in use is the one that was read last, 0 if that one was refused.", func() float64 {
-			if r.err == nil {
-				return 1
-			}
-			return 0
+		counter("success", &r.worked),
+		counter("failure", &r.failed),
+		gauge("last_reload_successful", "1 if the last reload worked, 0 if informd refused the config and uses the previous one.", func() float64 {
+			return oneIf(r.err == nil)
 		}),
-		gauge("last_reload_success_timestamp_seconds", "When the config in use was read.", func() float64 {
+		gauge("last_reload_success_timestamp_seconds", "A second since 1970, up to the time when informd read the config in use.", func() float64 {
 			return float64(r.succeeded.UnixMilli()) / 1000
 		}))
 }
@@ -226,7 +261,8 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 		p.run(one)
 	}
 	if !p.store.durable && len(done.added) > 0 {
-		p.logger.Warn("a sink that is added to a memory journal begins with what happens from now on; informd resnapshot without --sink announces a resource anew, to all sinks", "sinks", done.added)
+		p.logger.Warn("new sinks get no earlier events", "sinks", done.added,
+			"next", "informd resnapshot <resource> without --sink sends the existing objects to all sinks")
 	}
 	p.manager.SetMaxWatches(next.Kubernetes.MaxWatches)
 	return done, p.manager.Apply(wanted(next))
@@ -235,6 +271,6 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 // settle tells of a sink that has not changed yet. It will, when what it hangs in ends.
 func (p *pipeline) settle(one *delivery, err error) {
 	if err != nil {
-		p.logger.Warn("a sink takes long to change", "sink", one.config.Name, "err", fmt.Errorf("wait for its write to end: %w", err))
+		p.logger.Warn("sink change delayed; waiting for its write", "sink", one.config.Name, "err", fmt.Errorf("wait for its write to end: %w", err))
 	}
 }

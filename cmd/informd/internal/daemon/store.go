@@ -67,9 +67,9 @@ func openStore(ctx context.Context, c *config.Config, logger *slog.Logger, h *he
 		s.Journal = journal.NewMemory(uint64(c.Journal.MaxBytes))
 		s.box = func(name string) deliver.Box { return deliver.NewFileBox(c.Journal.Dir, name) }
 		if c.Journal.Forgotten {
-			logger.Info("--once uses a journal in memory; journal.dir is not opened", "max_bytes", c.Journal.MaxBytes)
+			logger.Info("memory journal in use; --once ignores journal.dir", "max_bytes", c.Journal.MaxBytes)
 		} else {
-			logger.Info("the journal is in memory: a restart begins with a new snapshot", "max_bytes", c.Journal.MaxBytes)
+			logger.Info("memory journal in use; a restart takes a new snapshot", "max_bytes", c.Journal.MaxBytes)
 		}
 	case config.JournalEmbedded:
 		err = s.openEmbedded(ctx, c)
@@ -99,11 +99,15 @@ func (s *store) openEmbedded(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	s.logger.Info("the journal is open", "dir", c.Journal.Dir, "events", s.Stats().Events, "clients", server.URL())
+	open := s.logger.With("dir", c.Journal.Dir, "count", s.Stats().Events)
+	if url := server.URL(); url != "" {
+		open = open.With("clients", url)
+	}
+	open.Info("journal open")
 	if !damaged {
 		return nil
 	}
-	s.logger.Error("the journal was damaged: every target is compared with the cluster", "dir", c.Journal.Dir, "damage", server.Damage())
+	s.logger.Warn("journal was damaged; reconciling all targets", "dir", c.Journal.Dir, "reason", server.Damage())
 	return server.MadeGood() // no mark counts any more on what was lost
 }
 
@@ -121,7 +125,7 @@ func (s *store) openJetStream(ctx context.Context, c *config.Config, o jetstream
 // jetStream opens a journal over a connection.
 func (s *store) jetStream(ctx context.Context, c *config.Config, o jetstream.Config) (*jetstream.Journal, error) {
 	o.Cluster, o.Stream, o.SubjectPrefix, o.Logger = c.Cluster, c.Journal.Stream, c.Journal.SubjectPrefix, s.logger
-	o.HistoryPerObject, o.TombstoneTTL = int64(c.Journal.HistoryPerObject), c.Journal.TombstoneTTL
+	o.HistoryPerObject, o.TombstoneTTL = int64(c.Journal.HistoryPerObject), c.Journal.DeletedRetention
 	o.Watched = func(e *event.Event) bool { return (*s.watched.Load())(e) }
 	var j *jetstream.Journal
 	o.Unstorable = func(ctx context.Context, e *event.Event, reason error) error {
@@ -254,7 +258,7 @@ func (s *store) bindOnce(ctx context.Context) error {
 	}
 	uid, err := s.cluster(ctx)
 	if err != nil {
-		return fmt.Errorf("find out which cluster this is: %w", err)
+		return fmt.Errorf("identify the cluster of the API server: %w", err)
 	}
 	if uid != "" {
 		if err := s.bind(ctx, uid); err != nil {

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/natsconn"
-	"github.com/informd/informd/pkg/sink"
 )
 
 // logBuffer is a log that is written by several at a time.
@@ -53,7 +53,7 @@ func natsServer(t *testing.T) *server.Server {
 	return s
 }
 
-// TestConnectionLost: the log tells that the connection to the journal is lost if its
+// TestConnectionLost: the log reports that the connection to the journal is lost if its
 // server goes away, and not if informd ends.
 func TestConnectionLost(t *testing.T) {
 	for name, goes := range map[string]bool{"the server goes away": true, "informd ends": false} {
@@ -62,14 +62,14 @@ func TestConnectionLost(t *testing.T) {
 			before := goleak.IgnoreCurrent()
 			var log logBuffer
 			c := &config.Config{Cluster: "test", Journal: config.Journal{
-				Type: config.JournalNATS, Config: natsconn.Config{URL: sink.NewSecret(s.ClientURL())},
-				MaxBytes: 64 << 20, Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, TombstoneTTL: time.Hour,
+				Type: config.JournalNATS, Config: natsconn.Config{Servers: connection.NewServers(s.ClientURL())},
+				MaxBytes: 64 << 20, Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, DeletedRetention: time.Hour,
 			}}
 			st, err := openStore(t.Context(), c, slog.New(slog.NewTextHandler(&log, nil)), newHealth(), func(string) {})
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := func() bool { return strings.Contains(log.String(), "connection to the journal lost") }
+			told := func() bool { return strings.Contains(log.String(), "journal connection lost") }
 			if goes {
 				s.Shutdown()
 				look := time.NewTicker(time.Millisecond)
@@ -101,7 +101,7 @@ func TestJournalDirRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	var log logBuffer
 	c := &config.Config{Cluster: "test", Journal: config.Journal{
-		Type: config.JournalEmbedded, Dir: dir, MaxBytes: 64 << 20, Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, TombstoneTTL: time.Hour,
+		Type: config.JournalEmbedded, Dir: dir, MaxBytes: 64 << 20, Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, DeletedRetention: time.Hour,
 	}}
 	st, err := openStore(t.Context(), c, slog.New(slog.NewTextHandler(&log, nil)), newHealth(), func(string) {})
 	if err != nil {
@@ -148,8 +148,8 @@ func TestMemoryJournalIsLogged(t *testing.T) {
 	forgotten := &config.Config{Journal: config.Journal{Type: config.JournalEmbedded, Dir: "/nonexistent"}}
 	config.ForgetJournal(forgotten)
 	for want, c := range map[string]*config.Config{
-		"--once uses a journal in memory; journal.dir is not opened":     forgotten,
-		"the journal is in memory: a restart begins with a new snapshot": {Journal: config.Journal{Type: config.JournalMemory, MaxBytes: 1 << 20}},
+		"memory journal in use; --once ignores journal.dir":     forgotten,
+		"memory journal in use; a restart takes a new snapshot": {Journal: config.Journal{Type: config.JournalMemory, MaxBytes: 1 << 20}},
 	} {
 		var log logBuffer
 		st, err := openStore(t.Context(), c, slog.New(slog.NewTextHandler(&log, nil)), newHealth(), func(string) {})

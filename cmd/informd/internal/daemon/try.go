@@ -20,7 +20,7 @@ import (
 type Trial struct {
 	dynwatch.WatchPreview
 	// Deliveries say what each sink has to do with the events, in the order of both:
-	// Deliveries[i] is about Events[i].
+	// Deliveries[i] belongs to Events[i].
 	Deliveries [][]Trying
 	// Notes say what is different from a daemon that runs.
 	Notes []string
@@ -32,8 +32,8 @@ type Trying struct {
 	// Receives says whether its route admits the event, for these Reasons.
 	Receives bool
 	Reasons  []string
-	// Sends is what the sink sends if it receives the event; nil if Trouble keeps that
-	// from being shown.
+	// Sends is what the sink sends if it receives the event; nil if the field after it
+	// names an error.
 	Sends   *sink.Rendered
 	Trouble string
 }
@@ -113,10 +113,10 @@ func keyToTry(c *config.Config) (key []byte, note string) {
 	case c.Journal.Type == config.JournalEmbedded:
 		key, err = readOwnKey(filepath.Join(c.Journal.Dir, keyName))
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("no informd has made one in %s yet", c.Journal.Dir)
+			err = fmt.Errorf("no informd has created one in %s yet", c.Journal.Dir)
 		}
 	default:
-		err = errors.New("with this journal every informd makes its own")
+		err = errors.New("each informd with this journal creates its own")
 	}
 	if err != nil {
 		return newKey(), made + err.Error()

@@ -67,6 +67,8 @@ type sinkCheck struct {
 	verdict  admin.SinkVerdict
 	// whole: the sink gets every state of every object that its route selects.
 	whole bool
+	// partial: some operations do not go to the sink. Then a deleted object may be there.
+	partial bool
 	// expected are the objects that were announced, by key.
 	expected map[string]*expectation
 	// upTo is up to where a target has announced everything, by its name.
@@ -90,13 +92,14 @@ func newSinkCheck(p *pipeline, d *delivery) *sinkCheck {
 		pipeline: p, delivery: d, verdict: admin.SinkVerdict{Sink: d.config.Name}, whole: d.config.Start != config.StartNow,
 		expected: make(map[string]*expectation), upTo: make(map[string]revision),
 	}
-	for _, m := range d.config.Only {
-		if len(m.Ops) > 0 || m.When != "" || len(m.OnlyWhenChanged) > 0 {
+	for _, m := range d.config.Match {
+		v.partial = v.partial || len(m.Ops) > 0
+		if len(m.Ops) > 0 || m.Condition != "" || len(m.Changed) > 0 {
 			v.whole = false
 		}
 	}
 	if !v.whole {
-		v.verdict.Note = "start, ops, when or onlyWhenChanged keep states from this sink: only objects that it should not hold were looked for"
+		v.verdict.Note = "start, ops, condition or changed filter events of this sink: informd did not compare states; without ops it looked for objects that the sink should not hold"
 	}
 	return v
 }
@@ -154,7 +157,7 @@ func (v *sinkCheck) take(h sink.Held) error {
 		if !ok {
 			upTo, ok = v.upTo[event.GroupOrCore(h.Group)+"/"+h.Resource+"@"+h.Namespace]
 		}
-		if watched := v.pipeline.store.watched.Load(); ok && !h.Ended && !upTo.before(at) && watched != nil && (*watched)(&e) {
+		if watched := v.pipeline.store.watched.Load(); ok && !v.partial && !h.Ended && !upTo.before(at) && watched != nil && (*watched)(&e) {
 			v.differs(e.Subject(), "the sink holds it as existing; it does not exist", &h, nil)
 		}
 	case want.seen || !v.whole:
@@ -198,8 +201,8 @@ func (v *sinkCheck) finish() admin.SinkVerdict {
 		}
 	}
 	if v.verdict.Divergences > 0 {
-		v.pipeline.logger.Warn("sink holds other states than those that were announced; informd resnapshot --sink repairs it",
-			"sink", v.verdict.Sink, "divergences", v.verdict.Divergences)
+		v.pipeline.logger.Warn("sink verification found divergence; run informd resnapshot --sink",
+			"sink", v.verdict.Sink, "count", v.verdict.Divergences)
 	}
 	return v.verdict
 }

@@ -15,7 +15,7 @@ import (
 // maxRaw is how much of an unreadable frame a dead letter keeps.
 const maxRaw = 64 << 10
 
-// Box is where the letters of one sink are kept, each one JSON object. Methods may
+// Box stores the dead letters of one sink, each one JSON object. Methods may
 // be called concurrently.
 type Box interface {
 	// Put keeps a letter and returns when it is durable. After an error it may or
@@ -25,9 +25,9 @@ type Box interface {
 	// error, which it returns. The number stands for the letter until it is
 	// dropped; the bytes are the caller's.
 	Each(ctx context.Context, take func(number uint64, letter []byte) error) error
-	// Drop removes letters. Those that are not there do not matter.
+	// Drop removes dead letters and ignores unknown numbers.
 	Drop(ctx context.Context, numbers ...uint64) error
-	// Place says where the letters are, for an operator.
+	// Place names the storage of the dead letters, for an operator.
 	Place() string
 }
 
@@ -38,10 +38,10 @@ type DeadLetters struct {
 	box  Box
 }
 
-// NewDeadLetters keeps the letters of the sink called name in box.
+// NewDeadLetters keeps the dead letters of the sink called name in box.
 func NewDeadLetters(name string, box Box) *DeadLetters { return &DeadLetters{name: name, box: box} }
 
-// Place says where the letters are, for an operator.
+// Place names the storage of the dead letters, for an operator.
 func (d *DeadLetters) Place() string { return d.box.Place() }
 
 // Letter is an event that cannot be delivered.
@@ -55,7 +55,7 @@ type Letter struct {
 
 // SourceLetter is something the API server sent that is no readable object.
 type SourceLetter struct {
-	// Target and Key say what it is about, as far as that is known.
+	// Target and Key name the object, as far as they are known.
 	Target, Key string
 	// Reason says what is wrong with it.
 	Reason string
@@ -160,7 +160,7 @@ func (d *DeadLetters) Each(ctx context.Context, take func(Kept) error) error {
 	})
 }
 
-// Drop removes letters.
+// Drop removes dead letters.
 func (d *DeadLetters) Drop(ctx context.Context, numbers ...uint64) error {
 	return d.box.Drop(ctx, numbers...)
 }

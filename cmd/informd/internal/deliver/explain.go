@@ -14,31 +14,31 @@ func (r *Route) Explain(e *event.Event) (admitted bool, reasons []string) {
 	case e.Op == event.Snapshot && !r.snapshot && !e.Reannounced():
 		return admitted, []string{"start: now leaves the snapshot out"}
 	case len(r.matches) == 0 && admitted:
-		return admitted, []string{"there is no only"}
+		return admitted, []string{"there is no match"}
 	case len(r.matches) == 0:
-		return admitted, []string{"state passes only where only names it in ops"}
+		return admitted, []string{"the sink gets state only if a match has it in control"}
 	}
 	var decoded any
 	for i := range r.matches {
 		m := &r.matches[i]
 		key := m.fails(e)
 		if key == "" && m.unchanged(e) {
-			key = "onlyWhenChanged"
+			key = "changed"
 		}
 		if key == "" {
 			holds, err := m.holds(e, &decoded)
 			switch {
 			case holds && err != nil:
-				return admitted, []string{fmt.Sprintf("only[%d].when fails, and onError is deliver: %v", i, err)}
+				return admitted, []string{fmt.Sprintf("match[%d].condition fails, and onConditionError is deliver: %v", i, err)}
 			case holds:
-				return admitted, []string{fmt.Sprintf("only[%d] lets it through", i)}
+				return admitted, []string{fmt.Sprintf("match[%d] lets it through", i)}
 			case err != nil:
-				reasons = append(reasons, fmt.Sprintf("only[%d].when fails, and onError is drop: %v", i, err))
+				reasons = append(reasons, fmt.Sprintf("match[%d].condition fails, and onConditionError is drop: %v", i, err))
 				continue
 			}
-			key = "when"
+			key = "condition"
 		}
-		reasons = append(reasons, fmt.Sprintf("only[%d].%s does not let %s through", i, key, attribute(e, key)))
+		reasons = append(reasons, fmt.Sprintf("match[%d].%s does not let %s through", i, key, attribute(e, key)))
 	}
 	return admitted, reasons
 }
@@ -46,7 +46,7 @@ func (r *Route) Explain(e *event.Event) (admitted bool, reasons []string) {
 // attribute is what of an event a condition is about.
 func attribute(e *event.Event, key string) string {
 	switch key {
-	case "ops":
+	case "ops", "control":
 		return fmt.Sprintf("op %s", e.Op)
 	case "group":
 		return fmt.Sprintf("group %q", event.GroupOrCore(e.Group))

@@ -76,8 +76,8 @@ func TestPermanentErrorsGoToTheDeadLetters(t *testing.T) {
 		if status.DeadLetters != 30 || status.Delivered != 2970 || status.Retries != 0 || status.Lag.Events != 0 {
 			t.Errorf("status = %+v", status)
 		}
-		if got := g.logs.count("WARN"); got != 1 {
-			t.Errorf("%d warnings, want one for the first dead letter", got)
+		if got := g.logs.count("ERROR"); got != 1 {
+			t.Errorf("%d errors in the log, want one for the first dead letter", got)
 		}
 		g.drain(t, time.Second)
 	})
@@ -250,7 +250,7 @@ func TestPanicInClose(t *testing.T) {
 		g := start(t, journal.NewMemory(1<<20), s, nil)
 		synctest.Wait()
 		g.drain(t, time.Second)
-		if got := g.logs.count("sink did not close cleanly"); got != 1 {
+		if got := g.logs.count("sink not closed cleanly"); got != 1 {
 			t.Errorf("%d lines about the close", got)
 		}
 	})

@@ -20,7 +20,7 @@ import (
 // line, readable by its owner only. Directory and file are made when the first
 // letter comes.
 //
-// The file is opened for each call: letters are rare, and an operator may move
+// The file is opened for each call: dead letters are rare, and an operator may move
 // the file away at any time. It is never trimmed by itself. A letter's number is
 // that of its line, from 1. A dropped letter leaves an empty line, so that the
 // numbers of the others stay, until there are no others.

@@ -26,26 +26,26 @@ func registerMetrics(registerer prometheus.Registerer, name string, lag func() j
 	m := &metrics{registerer: prometheus.WrapRegistererWith(prometheus.Labels{"sink": name}, registerer)}
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "informd_sink_events_total",
-		Help: "Events that the sink is done with: delivered, filtered (left out by its route) or dead_letter.",
+		Help: "An event with its result: delivered, filtered (match does not select it) or dead_letter (refused for good).",
 	}, []string{"result"})
 	m.delivered = events.WithLabelValues("delivered")
 	m.filtered = events.WithLabelValues("filtered")
 	m.deadLetters = events.WithLabelValues("dead_letter")
 	m.retries = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "informd_sink_retries_total",
-		Help: "Failed attempts to open the sink or to write to it that were worth another.",
+		Help: "A failed attempt to open the sink or to write to it, which informd repeats.",
 	})
 	m.panics = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "informd_sink_panics_total",
-		Help: "Panics in the sink's code; each is a bug.",
+		Help: "A panic in the code of the sink, which is a bug.",
 	})
 	m.whenErrors = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "informd_sink_when_errors_total",
-		Help: "Evaluations of a `when` that failed; its onError decides about the event.",
+		Name: "informd_sink_condition_errors_total",
+		Help: "Events for which a condition failed; onConditionError decides whether the sink gets them.",
 	})
 	m.write = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "informd_sink_write_seconds",
-		Help:    "Duration of the sink's writes, failed ones included.",
+		Help:    "A second of the duration of a write, failed writes included.",
 		Buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5, 10, 30},
 	})
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
@@ -53,17 +53,18 @@ func registerMetrics(registerer prometheus.Registerer, name string, lag func() j
 	}
 	m.all = []prometheus.Collector{
 		events, m.retries, m.panics, m.whenErrors, m.write,
-		gauge("informd_sink_lag_events", "Events in the journal that the sink is not done with.",
+		gauge("informd_sink_lag_events", "An event in the journal that the sink does not have yet.",
 			func() float64 { return float64(lag().Events) }),
-		gauge("informd_sink_lag_seconds", "Age of the oldest event that the sink is not done with, 0 if none.",
+		gauge("informd_sink_lag_seconds", "A second of age of the oldest event that the sink does not have yet, 0 if it has each event.",
 			func() float64 { return lag().Seconds }),
-		gauge("informd_sink_up", "1 while the sink takes what it is given, 0 while it cannot be opened or fails.",
-			func() float64 {
-				if state() == Running {
-					return 1
-				}
-				return 0
-			}),
+		gauge("informd_sink_up", "1 while the sink takes events, 0 while it cannot be opened or fails.",
+			func() float64 { return oneIf(state() == Running) }),
+	}
+	for _, one := range States() {
+		m.all = append(m.all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "informd_sink_state", Help: "1 for the state of the sink, 0 for the others.",
+			ConstLabels: prometheus.Labels{"state": string(one)},
+		}, func() float64 { return oneIf(state() == one) }))
 	}
 	for i, c := range m.all {
 		if err := m.registerer.Register(c); err != nil {
@@ -76,6 +77,14 @@ func registerMetrics(registerer prometheus.Registerer, name string, lag func() j
 		}
 	}
 	return m, nil
+}
+
+// oneIf is 1 for true, 0 for false.
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 func (m *metrics) unregister() {

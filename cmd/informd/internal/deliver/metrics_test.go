@@ -45,8 +45,12 @@ func TestMetrics(t *testing.T) {
 			`informd_sink_lag_seconds sink=out`:                     1e-9,
 			`informd_sink_panics_total sink=out`:                    0,
 			`informd_sink_retries_total sink=out`:                   1,
+			`informd_sink_state sink=out state=opening`:             0,
+			`informd_sink_state sink=out state=retrying`:            1,
+			`informd_sink_state sink=out state=running`:             0,
+			`informd_sink_state sink=out state=stopped`:             0,
 			`informd_sink_up sink=out`:                              0,
-			`informd_sink_when_errors_total sink=out`:               0,
+			`informd_sink_condition_errors_total sink=out`:          0,
 			`informd_sink_write_seconds sink=out`:                   2, // its count
 		}
 		if diff := cmp.Diff(want, series(t, g.registry)); diff != "" {

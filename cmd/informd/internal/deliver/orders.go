@@ -184,7 +184,7 @@ func (r *Runner) serveOrders(ctx context.Context) {
 func (r *Runner) completeOrder(ctx context.Context, one *order, a resnapshotAnswer) {
 	r.orders.remove(one)
 	if err := r.keepOrders(ctx); err != nil {
-		r.options.Logger.Warn("completed re-snapshot could not be noted; a restart makes it again", slog.Uint64("run", one.what.Run), slog.Any("err", err))
+		r.options.Logger.Warn("completed re-snapshot not recorded; a restart repeats it", slog.Uint64("run", one.what.Run), slog.Any("err", err))
 	}
 	one.answer <- a
 }
@@ -196,7 +196,7 @@ func (r *Runner) recallOrders(ctx context.Context) bool {
 		kept, err := r.keptOrders(ctx)
 		if err == nil {
 			for _, what := range kept {
-				r.options.Logger.Info("re-snapshot continues", "resource", resourceOf(what), "run", what.Run)
+				r.options.Logger.Info("re-snapshot resumed", "resource", resourceOf(what), "run", what.Run)
 			}
 			r.orders.recall(kept)
 			return true
@@ -204,7 +204,7 @@ func (r *Runner) recallOrders(ctx context.Context) bool {
 		if ctx.Err() != nil || errors.Is(err, journal.ErrClosed) {
 			return false
 		}
-		r.options.Logger.Warn("pending re-snapshots cannot be read from the journal; retrying", "err", err)
+		r.options.Logger.Warn("pending re-snapshots unreadable; retrying", "err", err)
 		select {
 		case <-ctx.Done():
 			return false

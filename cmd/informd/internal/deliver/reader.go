@@ -128,6 +128,6 @@ func (r *reader) admits(entry *journal.Entry) bool {
 func (r *reader) commit(seq uint64) {
 	err := r.runner.cursor.Commit(r.lasting, seq)
 	if err != nil && !errors.Is(err, journal.ErrClosed) {
-		r.runner.options.Logger.Warn("progress could not be committed", "seq", seq, "err", err)
+		r.runner.options.Logger.Warn("cursor not saved; retrying", "seq", seq, "err", err)
 	}
 }

@@ -34,7 +34,7 @@ type change struct {
 	made  chan struct{} // closed when the sink works by it
 }
 
-// Replace has the sink go on with another setup, behind the last event that the
+// Replace has the sink continue with another setup, behind the last event that the
 // old one is done with. It returns when the old one is closed, which takes some
 // seconds if it hangs, or when ctx ends; the change is made in any case. The
 // cursor and the metrics stay.

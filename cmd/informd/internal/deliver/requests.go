@@ -14,7 +14,7 @@ import (
 var (
 	// errSettle tells a loop to let what is under way come to its end, and to call
 	// settle before it reads on.
-	errSettle = errors.New("something is to be done while nothing is under way")
+	errSettle = errors.New("deliveries in progress must end first")
 	// errEnded is the answer to requests when the sink has ended.
 	errEnded = errors.New("the sink has ended")
 )
@@ -59,8 +59,8 @@ func newRequests() *requests {
 }
 
 // Insert has the sink deliver an event between what comes from the journal, and
-// returns when the sink is done with it: it was delivered, or is in the dead
-// letters. The id of the event must be like no other's.
+// returns when the sink is done with it: it was delivered, or is a dead letter.
+// The id of the event must be like no other's.
 func (r *Runner) Insert(ctx context.Context, e event.Event) error {
 	done, err := r.requests.insert(e)
 	if err != nil {
@@ -77,9 +77,9 @@ func (r *Runner) Insert(ctx context.Context, e event.Event) error {
 }
 
 // Rewind has the sink deliver again what was appended to the journal at or after
-// since, under new ids, and returns how many events that are at most. What is under
-// way has two seconds to come to its end; then it is broken off, comes again, and the
-// sink is opened anew. So it does not wait for a destination that is down.
+// since, under new ids, and returns how many events that are at most. A write in
+// progress has two seconds; then it is canceled and repeated, and the sink is opened
+// again. So Rewind does not wait for a destination that is down.
 func (r *Runner) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 	answer := make(chan rewindAnswer, 1)
 	err := r.requests.press(func(ctx context.Context, in *reader) {
@@ -95,11 +95,11 @@ func (r *Runner) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 	case <-r.done:
 		return 0, fmt.Errorf("sink %s: %w", r.options.Name, errEnded)
 	case <-ctx.Done():
-		return 0, fmt.Errorf("sink %s goes back as soon as it can, but has not yet: %w", r.options.Name, ctx.Err())
+		return 0, fmt.Errorf("sink %s has not rewound yet, and rewinds as soon as possible: %w", r.options.Name, ctx.Err())
 	}
 }
 
-// DeadLetters returns the letters of the sink.
+// DeadLetters returns the dead letters of the sink.
 func (r *Runner) DeadLetters() *DeadLetters { return r.options.DeadLetters }
 
 // Name returns the sink's name.

@@ -28,7 +28,7 @@ type resnapshotAnswer struct {
 // ErrPending is the answer to a request that is kept until the sink works.
 var ErrPending = errors.New("the re-snapshot is pending")
 
-// Resnapshot has the sink deliver the states of objects anew, between what comes from
+// Resnapshot has the sink deliver the states of objects again, between what comes from
 // the journal anyway, and returns how many of each target that were when the sink is
 // done with all of it. One is made at a time, the others wait. If ctx ends before, or the
 // sink, the request stays: a sink that is replaced meanwhile begins it again, and so does

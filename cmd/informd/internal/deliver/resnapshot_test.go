@@ -141,7 +141,7 @@ func TestResnapshotThroughARoute(t *testing.T) {
 				return len(batch), wait(ctx, 20*time.Millisecond)
 			}}
 			g := start(t, newRepeating(60), s, func(o *deliver.Options) {
-				o.Lanes, o.Route = lanes, route(t, false, deliver.Match{Resource: "pods", Ops: []string{"!synced"}})
+				o.Lanes, o.Route = lanes, route(t, false, deliver.Match{Resource: "pods", Control: []event.Op{}})
 			})
 			objects, err := g.Resnapshot(t.Context(), again(1))
 			if n, _ := ofRun(s, 1); err != nil || objects["core/pods"] != 60 || n != 60 {

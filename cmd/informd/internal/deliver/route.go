@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/informd/informd/pkg/event"
 )
 
-// Match is one item of a sink's `only`: all of its conditions must hold.
+// Match is one entry of a sink's `match`: all of its conditions must hold.
 type Match struct {
 	// Group is an API group or a glob; "" and "core" are the core group. Nil
 	// admits all.
@@ -19,13 +18,12 @@ type Match struct {
 	// Namespaces are names or globs, any of which must match. None admits all,
 	// cluster-scoped objects included; otherwise those are left out.
 	Namespaces []string
-	// Ops are operations to deliver, or "!op" to leave one out. Named ones are
-	// all that is delivered, but for deleted, left, gap and synced: these pass
-	// unless they are left out by name. A list of "!op" alone, or none, admits
-	// all others but state, which passes only where it is named. Begin passes where the
-	// snapshot behind it does, that is snapshot, added and synced: without it a consumer
-	// would take what it does not get for deleted.
-	Ops []string
+	// Ops are the operations of object events to deliver. None admits all.
+	Ops []event.Op
+	// Control are the control events to deliver. Nil admits begin, synced and gap. Begin
+	// passes only together with snapshot, added and synced: a consumer removes the objects
+	// that are missing between begin and synced.
+	Control []event.Op
 	// OnlyWhenChanged are change gates, by their ids as [event.Gates] has them: a modified
 	// event is let through only if one of them is not known to be unchanged. None admits
 	// all.
@@ -66,14 +64,14 @@ type match struct {
 
 // NewRoute makes the route of a sink. Any of the matches delivers an event, and
 // no match at all delivers everything. Without snapshot (`start: now`) the
-// objects that existed when informd first looked are left out; what is announced
-// anew is not, being asked for.
-func NewRoute(only []Match, snapshot bool) (*Route, error) {
+// objects that existed when informd first listed them are filtered out. Objects of a
+// re-snapshot are not filtered out.
+func NewRoute(list []Match, snapshot bool) (*Route, error) {
 	r := &Route{snapshot: snapshot}
-	for i, m := range only {
-		ops, err := admittedOps(m.Ops)
+	for i, m := range list {
+		ops, err := admittedOps(m)
 		if err != nil {
-			return nil, fmt.Errorf("only[%d]: %w", i, err)
+			return nil, fmt.Errorf("match[%d]: %w", i, err)
 		}
 		prepared := match{resource: m.Resource, namespaces: m.Namespaces, ops: ops, gates: m.OnlyWhenChanged, when: m.When, dropFailed: m.DropFailed}
 		if m.Group != nil {
@@ -81,7 +79,7 @@ func NewRoute(only []Match, snapshot bool) (*Route, error) {
 		}
 		for _, pattern := range append([]string{prepared.group, prepared.resource}, m.Namespaces...) {
 			if _, err := path.Match(pattern, ""); err != nil {
-				return nil, fmt.Errorf("only[%d]: %q is not a valid glob", i, pattern)
+				return nil, fmt.Errorf("match[%d]: %q is not a valid glob", i, pattern)
 			}
 		}
 		r.matches = append(r.matches, prepared)
@@ -89,35 +87,34 @@ func NewRoute(only []Match, snapshot bool) (*Route, error) {
 	return r, nil
 }
 
-// admittedOps works out which operations an ops list lets through.
-func admittedOps(list []string) (map[event.Op]bool, error) {
-	var named, without []event.Op
-	for _, item := range list {
-		name, leaveOut := strings.CutPrefix(item, "!")
-		op := event.Op(name)
-		switch {
-		case !slices.Contains(event.Ops(), op):
-			return nil, fmt.Errorf("ops: %q is not an operation; there are %v, and \"!\" before one leaves it out", item, event.Ops())
-		case leaveOut:
-			without = append(without, op)
-		default:
-			named = append(named, op)
+// DefaultControl lists the control events that a match admits by default.
+func DefaultControl() []event.Op { return []event.Op{event.Begin, event.Synced, event.Gap} }
+
+// admittedOps returns the operations that a match admits.
+func admittedOps(m Match) (map[event.Op]bool, error) {
+	control := m.Control
+	if control == nil {
+		control = DefaultControl()
+	}
+	for _, op := range m.Ops {
+		if op.Control() || !slices.Contains(event.Ops(), op) {
+			return nil, fmt.Errorf("ops: %q is not the operation of an object event", op)
+		}
+	}
+	for _, op := range control {
+		if !op.Control() {
+			return nil, fmt.Errorf("control: %q is not a control event", op)
 		}
 	}
 	admitted := map[event.Op]bool{}
 	for _, op := range event.Ops() {
-		always := op.Ends() || op == event.Synced || op == event.Gap
-		if op == event.State {
-			admitted[op] = slices.Contains(named, op) // for those that ask for it
-			continue
+		if op.Control() {
+			admitted[op] = slices.Contains(control, op)
+		} else {
+			admitted[op] = len(m.Ops) == 0 || slices.Contains(m.Ops, op)
 		}
-		if op == event.Begin {
-			continue
-		}
-		admitted[op] = (len(named) == 0 || always || slices.Contains(named, op)) && !slices.Contains(without, op)
 	}
-	admitted[event.Begin] = admitted[event.Snapshot] && admitted[event.Added] && admitted[event.Synced] &&
-		!slices.Contains(without, event.Begin)
+	admitted[event.Begin] = admitted[event.Begin] && admitted[event.Snapshot] && admitted[event.Added] && admitted[event.Synced]
 	return admitted, nil
 }
 
@@ -130,7 +127,7 @@ func (r *Route) Admits(e *event.Event) bool {
 
 // unanswered is a condition that failed for an event.
 type unanswered struct {
-	match     int // the index in `only`
+	match     int // the index in the list
 	err       error
 	delivered bool // the match delivers the event all the same
 }
@@ -177,10 +174,12 @@ func (m *match) holds(e *event.Event, decoded *any) (bool, error) {
 }
 
 // fails returns the key of the first one that the event does not fit, the condition
-// (when) aside, empty if it fits all.
+// aside, empty if it fits all.
 func (m *match) fails(e *event.Event) (key string) {
 	trimmed := e.Op == event.Gap && e.Target == event.AllTargets // may have been about anything
 	switch {
+	case !m.ops[e.Op] && e.Op.Control():
+		return "control"
 	case !m.ops[e.Op]:
 		return "ops"
 	case trimmed:

@@ -64,9 +64,9 @@ func TestRouteOfStates(t *testing.T) {
 	}{
 		"everything":       {nil, false},
 		"everything named": {[]deliver.Match{{Resource: "pods"}}, false},
-		"asked for":        {[]deliver.Match{{Namespaces: []string{"other"}, Ops: []string{"state"}}}, true},
-		"of another":       {[]deliver.Match{{Resource: "nodes", Ops: []string{"state"}}}, false},
-		"left out":         {[]deliver.Match{{Ops: []string{"!gap"}}}, false},
+		"asked for":        {[]deliver.Match{{Namespaces: []string{"other"}, Control: []event.Op{event.State}}}, true},
+		"of another":       {[]deliver.Match{{Resource: "nodes", Control: []event.Op{event.State}}}, false},
+		"others named":     {[]deliver.Match{{Control: []event.Op{event.Gap}}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := route(t, true, test.only...)
@@ -78,27 +78,27 @@ func TestRouteOfStates(t *testing.T) {
 }
 
 func TestRouteOps(t *testing.T) {
+	ops := func(names ...event.Op) []event.Op { return names }
 	for name, test := range map[string]struct {
-		ops      []string
-		snapshot bool
-		want     string
+		ops, control []event.Op
+		snapshot     bool
+		want         string
 	}{
-		"all":                 {nil, true, "snapshot added modified deleted left entered begin synced gap"},
-		"start now":           {nil, false, "added modified deleted left entered synced gap"},
-		"named":               {[]string{"added"}, true, "added deleted left synced gap"},
-		"named, start now":    {[]string{"snapshot", "added"}, false, "added deleted left synced gap"},
-		"left out":            {[]string{"!modified"}, true, "snapshot added deleted left entered begin synced gap"},
-		"named and left out":  {[]string{"added", "!deleted", "!gap"}, true, "added left synced"},
-		"out wins over named": {[]string{"added", "!added"}, true, "deleted left synced gap"},
-		"deleted alone":       {[]string{"deleted"}, true, "deleted left synced gap"},
-		"no begin":            {[]string{"!begin"}, true, "snapshot added modified deleted left entered synced gap"},
-		"no end":              {[]string{"!synced"}, true, "snapshot added modified deleted left entered gap"},
-		"begin by name":       {[]string{"begin", "added"}, true, "added deleted left synced gap"},
-		"all of a snapshot":   {[]string{"snapshot", "added"}, true, "snapshot added deleted left begin synced gap"},
-		"state too":           {[]string{"added", "state"}, true, "added deleted left synced gap state"},
+		"all":                  {nil, nil, true, "snapshot added modified deleted left entered begin synced gap"},
+		"start now":            {nil, nil, false, "added modified deleted left entered synced gap"},
+		"named":                {ops("added"), nil, true, "added synced gap"},
+		"named, start now":     {ops("snapshot", "added"), nil, false, "added synced gap"},
+		"deleted alone":        {ops("deleted"), nil, true, "deleted synced gap"},
+		"all of a snapshot":    {ops("snapshot", "added"), nil, true, "snapshot added begin synced gap"},
+		"no control events":    {nil, []event.Op{}, true, "snapshot added modified deleted left entered"},
+		"named, no control":    {ops("added"), []event.Op{}, true, "added"},
+		"no end of a snapshot": {nil, ops("begin", "gap"), true, "snapshot added modified deleted left entered gap"},
+		"bounds of a snapshot": {nil, ops("begin", "synced"), true, "snapshot added modified deleted left entered begin synced"},
+		"state alone":          {ops("added"), ops("state"), true, "added state"},
+		"every control event":  {ops("left"), ops("begin", "synced", "gap", "state"), true, "left synced gap state"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := route(t, test.snapshot, deliver.Match{Ops: test.ops})
+			r := route(t, test.snapshot, deliver.Match{Ops: test.ops, Control: test.control})
 			var got []string
 			for _, op := range event.Ops() {
 				if e := of(op, "apps", "deployments", "shop"); r.Admits(&e) {
@@ -123,8 +123,8 @@ func TestRouteControl(t *testing.T) {
 		"namespaces do not stop": {deliver.Match{Resource: "deployments", Namespaces: []string{"other"}}, true},
 		"another resource":       {deliver.Match{Resource: "pods"}, false},
 		"another group":          {deliver.Match{Group: new("")}, false},
-		"no filter":              {deliver.Match{Ops: []string{"added"}}, true},
-		"left out":               {deliver.Match{Ops: []string{"!gap"}}, false},
+		"other ops":              {deliver.Match{Ops: []event.Op{event.Added}}, true},
+		"no control events":      {deliver.Match{Control: []event.Op{}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gap := event.Event{Op: event.Gap, Target: "apps/deployments@shop", Group: "apps", Resource: "deployments"}
@@ -140,11 +140,13 @@ func TestRouteRefuses(t *testing.T) {
 		match deliver.Match
 		want  string
 	}{
-		"unknown op":     {deliver.Match{Ops: []string{"!delete"}}, `only[1]: ops: "!delete" is not an operation`},
-		"bad namespace":  {deliver.Match{Namespaces: []string{"[a"}}, `only[1]: "[a" is not a valid glob`},
-		"bad group":      {deliver.Match{Group: new("a[")}, `only[1]: "a[" is not a valid glob`},
-		"bad resource":   {deliver.Match{Resource: `\`}, `only[1]: "\\" is not a valid glob`},
-		"glob cut later": {deliver.Match{Resource: "pods[a-"}, `only[1]: "pods[a-" is not a valid glob`},
+		"unknown op":     {deliver.Match{Ops: []event.Op{"delete"}}, `match[1]: ops: "delete" is not the operation of an object event`},
+		"control op":     {deliver.Match{Ops: []event.Op{event.Gap}}, `match[1]: ops: "gap" is not the operation of an object event`},
+		"object op":      {deliver.Match{Control: []event.Op{event.Added}}, `match[1]: control: "added" is not a control event`},
+		"bad namespace":  {deliver.Match{Namespaces: []string{"[a"}}, `match[1]: "[a" is not a valid glob`},
+		"bad group":      {deliver.Match{Group: new("a[")}, `match[1]: "a[" is not a valid glob`},
+		"bad resource":   {deliver.Match{Resource: `\`}, `match[1]: "\\" is not a valid glob`},
+		"glob cut later": {deliver.Match{Resource: "pods[a-"}, `match[1]: "pods[a-" is not a valid glob`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := deliver.NewRoute([]deliver.Match{{}, test.match}, true)
@@ -155,14 +157,14 @@ func TestRouteRefuses(t *testing.T) {
 	}
 }
 
-// What the journal trimmed may have been about anything: every sink is told, but
-// those that leave gaps out by name.
+// TestTrimmedGapGoesToEverySink: trimmed events may be of any resource, so that every
+// match with gap in control gets the gap.
 func TestTrimmedGapGoesToEverySink(t *testing.T) {
 	gap := event.Event{Op: event.Gap, Target: event.AllTargets, Gap: &event.GapInfo{Reason: "trimmed", Trimmed: 3}}
-	for want, ops := range map[bool][]string{true: {"added"}, false: {"!gap"}} {
-		r := route(t, true, deliver.Match{Resource: "pods", Namespaces: []string{"shop"}, Ops: ops})
+	for want, control := range map[bool][]event.Op{true: {event.Gap}, false: {}} {
+		r := route(t, true, deliver.Match{Resource: "pods", Namespaces: []string{"shop"}, Ops: []event.Op{event.Added}, Control: control})
 		if got := r.Admits(&gap); got != want {
-			t.Errorf("ops %q: admitted %t", ops, got)
+			t.Errorf("control %q: admitted %t", control, got)
 		}
 	}
 }
@@ -192,8 +194,8 @@ func TestExplainAgrees(t *testing.T) {
 	routes := map[string]*deliver.Route{
 		"everything": route(t, true),
 		"now":        route(t, false),
-		"one match":  route(t, true, deliver.Match{Group: new("apps"), Resource: "deployments", Namespaces: []string{"shop"}, Ops: []string{"added", "!deleted"}}),
-		"two":        route(t, false, deliver.Match{Group: new("*.example.com")}, deliver.Match{Namespaces: []string{"team-*"}, Ops: []string{"state"}}),
+		"one match":  route(t, true, deliver.Match{Group: new("apps"), Resource: "deployments", Namespaces: []string{"shop"}, Ops: []event.Op{event.Added}, Control: []event.Op{}}),
+		"two":        route(t, false, deliver.Match{Group: new("*.example.com")}, deliver.Match{Namespaces: []string{"team-*"}, Control: []event.Op{event.State}}),
 	}
 	admitted, refused := 0, 0
 	for name, r := range routes {
@@ -226,14 +228,14 @@ func TestExplainAgrees(t *testing.T) {
 
 func TestExplainNamesTheKey(t *testing.T) {
 	r := route(t, true,
-		deliver.Match{Group: new("apps")}, deliver.Match{Resource: "nodes"}, deliver.Match{Namespaces: []string{"bank"}}, deliver.Match{Ops: []string{"added"}})
+		deliver.Match{Group: new("apps")}, deliver.Match{Resource: "nodes"}, deliver.Match{Namespaces: []string{"bank"}}, deliver.Match{Ops: []event.Op{event.Added}})
 	e := of(event.Modified, "", "pods", "shop")
 	admitted, reasons := r.Explain(&e)
 	want := []string{
-		`only[0].group does not let group "core" through`,
-		`only[1].resource does not let resource "pods" through`,
-		`only[2].namespaces does not let namespace "shop" through`,
-		`only[3].ops does not let op modified through`,
+		`match[0].group does not let group "core" through`,
+		`match[1].resource does not let resource "pods" through`,
+		`match[2].namespaces does not let namespace "shop" through`,
+		`match[3].ops does not let op modified through`,
 	}
 	if diff := cmp.Diff(want, reasons); diff != "" || admitted {
 		t.Errorf("admitted: %t, reasons (-want +got):\n%s", admitted, diff)

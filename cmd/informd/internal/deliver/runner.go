@@ -107,8 +107,8 @@ func (r *Runner) Status() Status {
 }
 
 // Run opens the sink, trying until it works, and delivers until ctx ends, until
-// [Runner.Drain] is through, or until the journal is closed, which is the only
-// error. Then it closes the sink and the cursor. What is being written when ctx
+// [Runner.Drain] is complete, or until the journal is closed, which is the only
+// error. Then it closes the sink and the cursor. A write in progress when ctx
 // ends may or may not arrive; it is not committed.
 func (r *Runner) Run(ctx context.Context) error {
 	defer close(r.done)
@@ -148,7 +148,7 @@ func (r *Runner) finish() {
 	r.health.setState(Stopped)
 	r.metrics.unregister()
 	if err := r.cursor.Close(); err != nil && !errors.Is(err, journal.ErrClosed) {
-		r.options.Logger.Warn("cursor could not be closed", "err", err)
+		r.options.Logger.Warn("cursor not closed; recent events may repeat", "err", err)
 	}
 }
 
@@ -156,7 +156,7 @@ func (r *Runner) finish() {
 // blocks until Run has ended; when ctx ends first, delivery is cut off. It
 // returns how many events the journal still holds for this sink. Run must have
 // been started. The error says
-// that the sink does not return from a write although it was told to.
+// that the sink does not return from a write although its context ended.
 func (r *Runner) Drain(ctx context.Context) (left uint64, err error) {
 	r.drainOnce.Do(func() {
 		r.until = r.journal.Stats().LastSeq
@@ -231,7 +231,7 @@ func (r *Runner) run(ctx, idle context.Context) error {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if err := r.guard(func() error { return s.Close(closing) }); err != nil {
-		r.options.Logger.Warn("sink did not close cleanly", "err", err)
+		r.options.Logger.Warn("sink not closed cleanly; recent events may repeat", "err", err)
 	}
 	return err
 }

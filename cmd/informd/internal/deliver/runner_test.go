@@ -215,7 +215,7 @@ func TestBackoff(t *testing.T) {
 		if longest < 15*time.Second {
 			t.Errorf("the longest of %d pauses is %v", failures, longest)
 		}
-		if g.logs.count("sink is failing") != 1 || g.logs.count("sink works again") != 1 || g.logs.count("level=") != 2 {
+		if g.logs.count("sink unavailable") != 1 || g.logs.count("sink recovered") != 1 || g.logs.count("level=") != 2 {
 			t.Errorf("the log should have one line for the begin and one for the end:\n%s", &g.logs.b)
 		}
 		if got := g.Status(); got.State != deliver.Running || got.Retries != failures || got.LastError != errDown.Error() {

@@ -27,6 +27,9 @@ const (
 	Stopped State = "stopped"
 )
 
+// States returns all states of a sink.
+func States() []State { return []State{Opening, Running, Retrying, Stopped} }
+
 // Status describes one sink now. The counts are since New.
 type Status struct {
 	Name, Type string
@@ -99,7 +102,7 @@ func (h *health) failed(err error, first bool) {
 	h.since = time.Now()
 	if h.warned.IsZero() || h.since.Sub(h.warned) >= quietTime {
 		h.warned = h.since
-		h.logger.Warn("sink is failing and is retried until it works", said(err)...)
+		h.logger.Warn("sink unavailable; retrying", said(err)...)
 	}
 }
 
@@ -108,7 +111,7 @@ func (h *health) recovered() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.failing--; h.failing == 0 && h.warned.Equal(h.since) {
-		h.logger.Info("sink works again", "failed_for", time.Since(h.since))
+		h.logger.Info("sink recovered", "pause", time.Since(h.since))
 	}
 }
 
@@ -132,16 +135,16 @@ func (h *health) filtered(n int) {
 	h.status.Filtered += uint64(n)
 }
 
-// deadLetter records an event that was put aside. Only the first is a warning:
+// deadLetter records an event that was put aside. Only the first is an error in the log:
 // the file has them all, and a counter their number.
 func (h *health) deadLetter(err error, id, path string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.setError(err)
-	const message = "event cannot be delivered and is in the dead letters"
+	const message = "event refused; stored as a dead letter"
 	level := slog.LevelDebug
 	if h.status.DeadLetters++; h.status.DeadLetters == 1 {
-		level = slog.LevelWarn
+		level = slog.LevelError
 	}
 	h.logger.Log(context.Background(), level, message, append([]any{"id", id, "path", path}, said(err)...)...)
 }
@@ -165,7 +168,7 @@ func (h *health) unanswered(u unanswered, id string) {
 		h.untold++
 		return
 	}
-	h.logger.Warn("when could not be evaluated", "expression", fmt.Sprintf("only[%d].when", u.match), "id", id,
+	h.logger.Warn("condition could not be evaluated", "expression", fmt.Sprintf("match[%d].condition", u.match), "id", id,
 		"delivered", u.delivered, "more_since_last", h.untold, "err", u.err)
 	h.unansweredAt, h.untold = now, 0
 }
@@ -175,7 +178,7 @@ func (h *health) panicked(p *panicError) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.panics++; h.panics == 1 {
-		h.logger.Error("sink panicked; its events are tried again one by one", "err", p, "stack", string(p.stack))
+		h.logger.Error("sink panicked; retrying its events one by one", "err", p, "stack", string(p.stack))
 	}
 }
 

@@ -32,8 +32,8 @@ func always(holds bool) condition {
 
 func failing(*event.Event, int) (bool, error) { return false, errors.New("1:8: no such key") }
 
-// TestWhenOps: what ends or explains something passes a condition in any case, unless
-// it is left out by name; a snapshot does not.
+// TestWhenOps: deletions, left and control events ignore the condition; a snapshot does
+// not. Ops and control apply to all.
 func TestWhenOps(t *testing.T) {
 	for name, test := range map[string]struct {
 		match deliver.Match
@@ -41,9 +41,9 @@ func TestWhenOps(t *testing.T) {
 	}{
 		"never":                       {deliver.Match{When: always(false)}, "deleted left begin synced gap"},
 		"always":                      {deliver.Match{When: always(true)}, "snapshot added modified deleted left entered begin synced gap"},
-		"never, without the deleted":  {deliver.Match{When: always(false), Ops: []string{"!deleted", "!gap"}}, "left begin synced"},
-		"never, with states":          {deliver.Match{When: always(false), Ops: []string{"added", "state"}}, "deleted left synced gap state"},
-		"always, of some":             {deliver.Match{When: always(true), Ops: []string{"added"}}, "added deleted left synced gap"},
+		"never, without the deleted":  {deliver.Match{When: always(false), Ops: []event.Op{event.Left}, Control: []event.Op{event.Synced}}, "left synced"},
+		"never, with states":          {deliver.Match{When: always(false), Control: []event.Op{event.State}}, "deleted left state"},
+		"always, of some":             {deliver.Match{When: always(true), Ops: []event.Op{event.Added}}, "added synced gap"},
 		"always, of another resource": {deliver.Match{When: always(true), Resource: "pods"}, ""},
 		"fails":                       {deliver.Match{When: condition(failing)}, "snapshot added modified deleted left entered begin synced gap"},
 		"fails, to be dropped":        {deliver.Match{When: condition(failing), DropFailed: true}, "deleted left begin synced gap"},
@@ -113,10 +113,10 @@ func TestWhenFails(t *testing.T) {
 						want = slices.DeleteFunc(want, func(id string) bool { return strings.ContainsAny(id[len(id)-1:], "02468") })
 					}
 					checkSet(t, s.ids(), want)
-					if got := series(t, g.registry)["informd_sink_when_errors_total sink=out"]; got != 50 {
+					if got := series(t, g.registry)["informd_sink_condition_errors_total sink=out"]; got != 50 {
 						t.Errorf("%v errors counted, want 50", got)
 					}
-					const line = `level=WARN msg="when could not be evaluated" expression=only[1].when`
+					const line = `level=WARN msg="condition could not be evaluated" expression=match[1].condition`
 					if n := g.logs.count(line); n != 1 {
 						t.Errorf("%d lines in the log, want 1", n)
 					}

@@ -131,7 +131,7 @@ func (w *writer) write(ctx context.Context, batch []event.Event) (n int, err err
 	case n == len(batch):
 		return n, nil
 	case err == nil:
-		return n, fmt.Errorf("the sink wrote %d of %d events and does not say why", n, len(batch))
+		return n, fmt.Errorf("the sink wrote %d of %d events and gave no reason", n, len(batch))
 	}
 	return n, err
 }
@@ -148,7 +148,7 @@ func (w *writer) bury(ctx context.Context, e *event.Event, reason error, attempt
 	err := letters.Write(ctx, Letter{Event: e, Reason: reason.Error(), Attempts: attempts})
 	if err != nil {
 		// Not wrapped: reason is permanent, this is not.
-		return fmt.Errorf("%w (the event belongs there because of: %v)", err, reason) //nolint:errorlint // see above
+		return fmt.Errorf("%w (the refusal of the event: %v)", err, reason) //nolint:errorlint // see above
 	}
 	w.runner.health.deadLetter(reason, e.ID, letters.Place())
 	w.runner.metrics.deadLetters.Inc()

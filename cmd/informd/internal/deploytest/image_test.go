@@ -247,6 +247,21 @@ func TestImageBuildMakesAStaticBinary(t *testing.T) {
 	binary := filepath.Join(out, "informd")
 	checkStatic(t, binary)
 	checkVersion(t, binary, variables["VERSION"])
+	checkSize(t, binary)
+}
+
+// checkSize fails if the binary has grown past its limit. A package that calls methods by
+// name, as templates do, adds 8 MiB at once.
+func checkSize(t *testing.T, binary string) {
+	t.Helper()
+	const limit = 40 << 20
+	info, err := os.Stat(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > limit {
+		t.Errorf("the binary has %d bytes, want at most %d", info.Size(), limit)
+	}
 }
 
 func checkStatic(t *testing.T, binary string) {

@@ -28,9 +28,9 @@ type informd struct {
 }
 
 type sinkOptions struct {
-	Type string `json:"type"`
-	Path string `json:"path"`
-	URL  string `json:"url"`
+	Type    string   `json:"type"`
+	Path    string   `json:"path"`
+	Servers []string `json:"servers"`
 }
 
 // informdOf finds informd and decodes its config as the program would.
@@ -68,9 +68,11 @@ func informdOf(t *testing.T, d deployment) informd {
 	}
 	in.sinks = options.Sinks
 	for i := range in.sinks {
-		in.sinks[i].URL = os.Expand(in.sinks[i].URL, func(reference string) string {
-			return os.Getenv(strings.TrimPrefix(reference, "env:"))
-		})
+		for j, server := range in.sinks[i].Servers {
+			in.sinks[i].Servers[j] = os.Expand(server, func(reference string) string {
+				return os.Getenv(strings.TrimPrefix(reference, "env:"))
+			})
+		}
 	}
 	return in
 }
@@ -184,13 +186,13 @@ func TestServicePortsAreOpen(t *testing.T) {
 	})
 }
 
-// A sink's URL leads to a service of the deployment, through its network policies.
+// The servers of a sink lead to a service of the deployment, through its network policies.
 func TestSinksAreReachable(t *testing.T) {
 	eachKustomization(t, func(t *testing.T, d deployment) {
 		in := informdOf(t, d)
 		for _, s := range in.sinks {
-			if s.URL != "" {
-				checkReachable(t, d, in.workload, s.URL)
+			for _, server := range s.Servers {
+				checkReachable(t, d, in.workload, server)
 			}
 		}
 	})
@@ -207,7 +209,7 @@ func checkReachable(t *testing.T, d deployment, from workload, sinkURL string) {
 		t.Fatal(err)
 	}
 	if !slices.Contains(egressPorts(d, from), int32(port)) {
-		t.Errorf("sink url %s: the network policy lets nothing out to port %d", sinkURL, port)
+		t.Errorf("sink server %s: the network policy lets nothing out to port %d", sinkURL, port)
 	}
 	services := find[*corev1.Service](d)
 	i := slices.IndexFunc(services, func(s *corev1.Service) bool { return s.Name == u.Hostname() })

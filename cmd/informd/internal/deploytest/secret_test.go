@@ -78,8 +78,8 @@ func TestNATSHasUsers(t *testing.T) {
 		t.Errorf("users %q, but passwords of %q", users, passwords)
 	}
 	for _, s := range informdOf(t, d).sinks {
-		if !strings.HasPrefix(s.URL, "nats://"+users[0]+":$publish@") {
-			t.Errorf("informd does not log in as %s: %s", users[0], s.URL)
+		if len(s.Servers) != 1 || !strings.HasPrefix(s.Servers[0], "nats://"+users[0]+":$publish@") {
+			t.Errorf("informd does not log in as %s: %s", users[0], s.Servers)
 		}
 	}
 }

@@ -113,11 +113,11 @@ func (c *Credentials) reload() {
 		s, err = secretsOf(loaded)
 	}
 	if err != nil {
-		c.logger.Warn("kubeconfig is not usable; the credentials stay as they were (correct the file)", "err", err)
+		c.logger.Warn("kubeconfig not usable; previous credentials stay in use (correct the file)", "err", err)
 		return
 	}
 	if now := fixedOf(loaded); now != c.fixed {
-		c.logger.Error("kubeconfig names another API server or another way to authenticate; restart informd to use it",
+		c.logger.Error("kubeconfig changed server or authentication; restart informd to use it",
 			"server", display.Address(loaded.Host), "server_in_use", display.Address(c.config.Host))
 		return
 	}
@@ -128,7 +128,7 @@ func (c *Credentials) reload() {
 	if !sameCert(before.cert, s.cert) {
 		c.conns.closeAll() // a connection keeps the certificate of its handshake
 	}
-	c.logger.Info("credentials of the kubeconfig reloaded")
+	c.logger.Info("kubeconfig credentials reloaded")
 }
 
 // following returns a copy of the configuration without the embedded credentials: each

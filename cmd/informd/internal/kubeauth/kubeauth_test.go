@@ -210,7 +210,7 @@ func TestRotation(t *testing.T) {
 			r.is(test[0][1])
 			kubeconfig(t, path, server.URL, test[1][0])
 			r.is(test[1][1])
-			r.logged("credentials of the kubeconfig reloaded")
+			r.logged("kubeconfig credentials reloaded")
 		})
 	}
 }
@@ -228,21 +228,21 @@ func TestUnusable(t *testing.T) {
 			if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, "level=WARN msg=\"kubeconfig is not usable"},
+		}, "level=WARN msg=\"kubeconfig not usable"},
 		"gone": {func(t *testing.T, path string) {
 			t.Helper()
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
-		}, "level=WARN msg=\"kubeconfig is not usable"},
+		}, "level=WARN msg=\"kubeconfig not usable"},
 		"no certificate": {func(t *testing.T, path string) {
 			t.Helper()
 			kubeconfig(t, path, server.URL, "client-certificate-data: eA==, client-key-data: eA==")
-		}, "level=WARN msg=\"kubeconfig is not usable"},
+		}, "level=WARN msg=\"kubeconfig not usable"},
 		"another server": {func(t *testing.T, path string) {
 			t.Helper()
 			kubeconfig(t, path, "https://127.0.0.1:1", "token: second")
-		}, "level=ERROR msg=\"kubeconfig names another API server"},
+		}, "level=ERROR msg=\"kubeconfig changed server or authentication"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,5 +4,5 @@
 // look-ups by name are lists, too. Beside that the daemon gets one namespace, to know
 // the cluster by. The subcommand of the same name calls it.
 //
-// rules.go and owners.go are about what is allowed, manifest.go about how it is written down.
+// rules.go and owners.go compute the permissions, manifest.go prints them.
 package rbac

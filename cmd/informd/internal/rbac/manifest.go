@@ -32,11 +32,11 @@ func (a Account) role() string {
 }
 
 // preamble is what the output begins with.
-const preamble = `# What informd needs to watch the resources of its config, and nothing more. Printed by
-# "informd rbac"; print it anew when the config's resources or journal have changed.
-# Discovery (/api and /apis) and questions about one's own permissions are not in it:
-# Kubernetes allows both to everyone who has logged in (the ClusterRoles
-# system:discovery and system:basic-user).
+const preamble = `# The permissions that informd needs to watch the resources of its config, and no others.
+# Printed by "informd rbac"; print it again after a change of resources or journal.
+# Discovery (/api and /apis) and access reviews of informd's own permissions are not in it:
+# Kubernetes allows both to each authenticated user (the ClusterRoles system:discovery and
+# system:basic-user).
 `
 
 const rbacGroup = "rbac.authorization.k8s.io"

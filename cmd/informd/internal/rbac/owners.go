@@ -12,7 +12,7 @@ import (
 func ownerRules(watched []config.Resource, others []rule) (rules []rule) {
 	var at []int
 	for _, r := range watched {
-		if r.Owner {
+		if r.OwnerChain {
 			at = append(at, r.Pos.Line)
 		}
 	}
@@ -21,7 +21,7 @@ func ownerRules(watched []config.Resource, others []rule) (rules []rule) {
 	}
 	slices.Sort(at)
 	why := []string{
-		lines(slices.Compact(at)) + " Not required: the controllers that owner is about.",
+		lines(slices.Compact(at)) + " Optional: the controllers for ownerChain.",
 		"Without these, a chain ends early; add what else controls such objects in your cluster.",
 	}
 	for _, r := range dynwatch.OwnerResources() {

@@ -99,7 +99,7 @@ metadata:
   namespace: bank
 rules:
 # Line 4 of the config.
-# Who has this can read the values of Secrets; informd keeps and sends a hash of them.
+# This permission allows to read the values of Secrets; informd keeps and sends a hash of them.
 - apiGroups:
   - ""
   resources:
@@ -129,7 +129,7 @@ metadata:
   namespace: shop
 rules:
 # Lines 2, 4 of the config.
-# Who has this can read the values of Secrets; informd keeps and sends a hash of them.
+# This permission allows to read the values of Secrets; informd keeps and sends a hash of them.
 - apiGroups:
   - ""
   resources:
@@ -201,7 +201,7 @@ func TestClusterRules(t *testing.T) {
 		"nothing cluster-wide":                    {"memory", " [{resource: pods, namespaces: [shop]}]", []rbacv1.PolicyRule{definitions, services}},
 		"definitions that are watched themselves": {"memory", " [{group: apiextensions.k8s.io, resource: customresourcedefinitions}]", []rbacv1.PolicyRule{definitions, services}},
 		"a glob":                 {"memory", " [{resource: pods, namespaces: [shop, 'team-*']}]", []rbacv1.PolicyRule{watch("", "pods"), definitions, services}},
-		"exact names, one watch": {"memory", " [{resource: pods, namespaces: [shop], watch: cluster}]", []rbacv1.PolicyRule{watch("", "pods"), definitions, services}},
+		"exact names, one watch": {"memory", " [{resource: pods, namespaces: [shop], scope: cluster}]", []rbacv1.PolicyRule{watch("", "pods"), definitions, services}},
 		"labels of namespaces": {
 			"memory", " [{resource: pods, namespaces: [shop], namespaceSelector: tier=prod}]",
 			[]rbacv1.PolicyRule{watch("", "pods"), watch("", "namespaces"), definitions, services},
@@ -236,7 +236,7 @@ func TestClusterRules(t *testing.T) {
 	}
 }
 
-// With owner: true the controllers that Kubernetes has may be read where the objects are.
+// With ownerChain: true the controllers that Kubernetes has may be read where the objects are.
 func TestOwnerRules(t *testing.T) {
 	rule := func(group string, resources ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"list", "watch"}}
@@ -249,12 +249,12 @@ func TestOwnerRules(t *testing.T) {
 		everywhere []rbacv1.PolicyRule
 		shop       []rbacv1.PolicyRule
 	}{
-		"everywhere":   {" [{resource: pods, owner: true}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, definitions, services}, nil},
-		"in one":       {" [{resource: pods, owner: true, namespaces: [shop]}]", []rbacv1.PolicyRule{definitions, services}, []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch}},
-		"nobody asks":  {" [{resource: pods, actor: true, namespaces: [shop]}]", []rbacv1.PolicyRule{definitions, services}, []rbacv1.PolicyRule{rule("", "pods")}},
-		"one asks":     {" [{resource: pods, owner: true}, {resource: services, namespaces: [shop]}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
-		"both ask":     {" [{resource: pods, owner: true}, {resource: services, namespaces: [shop], owner: true}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
-		"some watched": {" [{resource: pods, owner: true}, {group: apps, resource: '*'}]", []rbacv1.PolicyRule{rule("", "pods"), rule("apps", "*"), core, batch, definitions, services}, nil},
+		"everywhere":   {" [{resource: pods, ownerChain: true}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, definitions, services}, nil},
+		"in one":       {" [{resource: pods, ownerChain: true, namespaces: [shop]}]", []rbacv1.PolicyRule{definitions, services}, []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch}},
+		"nobody asks":  {" [{resource: pods, fieldManager: true, namespaces: [shop]}]", []rbacv1.PolicyRule{definitions, services}, []rbacv1.PolicyRule{rule("", "pods")}},
+		"one asks":     {" [{resource: pods, ownerChain: true}, {resource: services, namespaces: [shop]}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
+		"both ask":     {" [{resource: pods, ownerChain: true}, {resource: services, namespaces: [shop], ownerChain: true}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
+		"some watched": {" [{resource: pods, ownerChain: true}, {group: apps, resource: '*'}]", []rbacv1.PolicyRule{rule("", "pods"), rule("apps", "*"), core, batch, definitions, services}, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestOwnerRules(t *testing.T) {
 			if diff := cmp.Diff(c.shop, shop); diff != "" {
 				t.Errorf("in the namespace (-want +got):\n%s", diff)
 			}
-			if n, asked := strings.Count(text, "Not required: the controllers that owner is about."), strings.Contains(c.resources, "owner"); n > 0 != asked {
+			if n, asked := strings.Count(text, "Optional: the controllers for ownerChain."), strings.Contains(c.resources, "owner"); n > 0 != asked {
 				t.Errorf("owners are explained %d times", n)
 			}
 		})
@@ -291,7 +291,7 @@ func TestWiderRulesAreExplained(t *testing.T) {
 			t.Errorf("%q is there %d times", want, strings.Count(text, want))
 		}
 	}
-	if n := strings.Count(text, "# Who has this can read the values of Secrets"); n != 3 {
+	if n := strings.Count(text, "# This permission allows to read the values of Secrets"); n != 3 {
 		t.Errorf("%d of 3 rules warn of Secrets", n)
 	}
 }

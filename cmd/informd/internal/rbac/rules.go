@@ -46,7 +46,7 @@ func clusterRules(c *config.Config) []rule {
 	if c.Journal.Type != config.JournalMemory {
 		rules = append(rules, rule{
 			APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem}, Verbs: []string{"get"},
-			why: []string{"Its uid tells clusters apart: a journal is of one cluster. Without this, informd cannot check that."},
+			why: []string{"Its uid identifies the cluster: a journal belongs to one cluster. Without this, informd cannot check that."},
 		})
 	}
 	return append(rules, noticeRules(everywhere)...)
@@ -147,7 +147,7 @@ func watchRules(watched []config.Resource) []rule {
 		slices.Sort(at)
 		one.why = append([]string{lines(slices.Compact(at))}, wider(groups[group])...)
 		if (group == "" || group == all) && (slices.Contains(one.Resources, "secrets") || slices.Contains(one.Resources, all)) {
-			one.why = append(one.why, "Who has this can read the values of Secrets; informd keeps and sends a hash of them.")
+			one.why = append(one.why, "This permission allows to read the values of Secrets; informd keeps and sends a hash of them.")
 		}
 		rules = append(rules, one)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/informd/informd/pkg/journal/jetstream"
 )
 
-// Letters is a box of dead letters: [jetstream.Letters] of the generation of now.
+// Letters is a box of dead letters: [jetstream.Letters] of the present generation.
 type Letters struct {
 	journal *Journal
 	name    string
@@ -39,10 +39,10 @@ func (l *Letters) Each(ctx context.Context, take func(number uint64, letter []by
 	return l.box(l.journal.current()).Each(ctx, take)
 }
 
-// Drop removes letters.
+// Drop removes dead letters.
 func (l *Letters) Drop(ctx context.Context, numbers ...uint64) error {
 	return l.journal.do(ctx, func(g *generation) error { return l.box(g).Drop(ctx, numbers...) })
 }
 
-// Place says where the letters are, for an operator.
+// Place names the storage of the dead letters, for an operator.
 func (l *Letters) Place() string { return l.box(l.journal.current()).Place() }

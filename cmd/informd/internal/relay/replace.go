@@ -41,13 +41,13 @@ func (j *Journal) watch(ctx context.Context) {
 func (j *Journal) replace(ctx context.Context, g *generation) error {
 	began := time.Now()
 	j.setLost(began, nil)
-	j.options.Logger.Error("journal lost; creating its streams again and announcing all objects again. Do not delete or purge the streams of journal.stream",
+	j.options.Logger.Error("journal lost; recreating its streams and re-snapshotting (do not delete them)",
 		"err", g.journal.Failure())
 	r := replacement{relay: j, old: g.journal, unread: g.journal.Unread()}
 	end := g.journal.Stats().LastSeq
 	j.count(g.journal.Stats())
 	if err := g.journal.Close(); err != nil && !errors.Is(err, journal.ErrClosed) {
-		j.options.Logger.Warn("lost journal could not be closed", "err", err)
+		j.options.Logger.Warn("lost journal not closed; recreating it anyway", "err", err)
 	}
 	next, err := r.open(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (j *Journal) replace(ctx context.Context, g *generation) error {
 	j.mu.Unlock()
 	close(g.over)
 	j.options.Replaced(lost)
-	j.options.Logger.Info("journal works again; it has streams that informd has created", "after", time.Since(began).Round(time.Millisecond),
+	j.options.Logger.Info("journal recovered with new streams", "after", time.Since(began).Round(time.Millisecond),
 		"events_lost", lost, "appended_again", len(r.unread))
 	return nil
 }
@@ -130,7 +130,7 @@ func (r *replacement) open(ctx context.Context) (*jetstream.Journal, error) {
 		j.mu.Unlock()
 		if text := err.Error(); text != logged {
 			logged = text
-			j.options.Logger.Error("journal cannot be opened again; trying again", "err", err)
+			j.options.Logger.Error("journal not reopened; retrying", "err", err)
 		}
 		select {
 		case <-time.After(openPause):
@@ -175,7 +175,7 @@ func (r *replacement) fill(ctx context.Context, next *jetstream.Journal) error {
 	r.rest, err = next.AppendRest(ctx, r.rest)
 	if errors.Is(err, jetstream.ErrFenced) {
 		// The stream was not deleted, and has newer events of these objects.
-		j.options.Logger.Warn("events that a sink has not read are not appended again; every object is", "err", err)
+		j.options.Logger.Warn("unread events superseded; re-snapshotting all objects", "err", err)
 		return nil
 	}
 	if err != nil {

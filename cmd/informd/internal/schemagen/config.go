@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -92,6 +93,9 @@ func (g *generator) mapping(value reflect.Value, path string) object {
 	if value.Type() == reflect.TypeFor[config.Sink]() {
 		g.sinkTypes(schema)
 	}
+	if value.Type() == reflect.TypeFor[config.Resource]() {
+		schema["type"] = []string{"object", "string"} // a name as kubectl takes it
+	}
 	return schema
 }
 
@@ -116,9 +120,7 @@ func (g *generator) properties(value reflect.Value, path string) object {
 		if enum := field.Tag.Get("enum"); enum != "" {
 			constrain(schema, strings.Split(enum, ","))
 		}
-		if item, ok := schema["items"].(object); ok && inner.Type() == reflect.TypeFor[config.OneOrMore]() {
-			schema = object{"anyOf": []object{schema, item}}
-		}
+		schema = alternatives(schema, inner.Type())
 		if text := g.comments.of(value.Type(), field.Name); text != "" {
 			schema["description"] = text
 		}
@@ -128,6 +130,19 @@ func (g *generator) properties(value reflect.Value, path string) object {
 		all[key] = schema
 	}
 	return all
+}
+
+// alternatives adds the other form of a value: a list as its only item, a block of keys
+// and control as true or false.
+func alternatives(schema object, t reflect.Type) object {
+	item, list := schema["items"].(object)
+	switch {
+	case list && (t == reflect.TypeFor[config.OneOrMore]() || t == reflect.TypeFor[connection.Servers]()):
+		return object{"anyOf": []object{schema, item}}
+	case t == reflect.TypeFor[config.Control](), reflect.PointerTo(t).Implements(reflect.TypeFor[sink.Toggle]()):
+		return object{"anyOf": []object{schema, {"type": "boolean"}}}
+	}
+	return schema
 }
 
 // constrain says which values a text, or each of a list, may be.
@@ -179,19 +194,26 @@ func (g *generator) list(value reflect.Value, path string) object {
 	}
 	schema := object{"type": "array", "items": g.schema(element, path+"[]")}
 	switch path {
-	case "resources", "sinks":
+	case "resources":
 		schema["minItems"] = 1
-	case "sinks[].only[].ops":
+		if item, ok := schema["items"].(object); ok {
+			item["type"] = []string{"object", "string"} // deployments.apps is the short form
+		}
+	case "sinks":
+		schema["minItems"] = 1
+	case "sinks[].match[].ops":
 		constrain(schema, operations())
 	}
 	return schema
 }
 
-// operations are those of events, plain and with the sign that leaves them out.
+// operations are those of object events.
 func operations() []string {
 	var all []string
 	for _, op := range event.Ops() {
-		all = append(all, string(op), "!"+string(op))
+		if !op.Control() {
+			all = append(all, string(op))
+		}
 	}
 	return all
 }

@@ -26,18 +26,18 @@ func Event() ([]byte, error) {
 		})
 	}
 	properties := attributes()
-	properties["op"] = described(object{"enum": event.Ops()}, "What happened.")
+	properties["op"] = described(object{"enum": event.Ops()}, "The operation that the event reports.")
 	properties["type"] = described(object{"enum": types}, "The operation as a CloudEvents type.")
-	properties["data"] = described(object{"type": "object"}, "The object and what belongs to it, by operation. There is none in begin, synced and gap; modified may have changed, patch and old.")
+	properties["data"] = described(object{"type": "object"}, "The object and its additions, by operation. Absent in begin, synced and gap, and for an object that was too large for the journal.")
 	return encode(object{
 		"$schema":     dialect,
 		"title":       "An event of informd",
-		"description": "One change of one Kubernetes object, or a control record about a target, in CloudEvents 1.0 JSON form. Later versions may add attributes.",
+		"description": "One change of one Kubernetes object, or a control event of a target, in CloudEvents 1.0 JSON form. Later versions may add attributes.",
 		"type":        "object",
 		"properties":  properties,
 		"required":    []string{"specversion", "id", "source", "type", "subject", "time", "cluster", "op", "group", "replay"},
 		"allOf":       conditions,
-		"$defs":       object{"actor": theActor(), "owner": theOwner()},
+		"$defs":       object{"fieldManager": theActor(), "ownerChain": theOwner()},
 		// Data and its type come together.
 		"dependentRequired": object{"data": []string{"datacontenttype"}, "datacontenttype": []string{"data"}},
 	})
@@ -56,9 +56,9 @@ func attributes() object {
 	}
 	return object{
 		"specversion":         described(object{"const": "1.0"}, "The version of CloudEvents."),
-		"id":                  text("The same for the same change, whenever and however it is found."),
+		"id":                  text("The same for the same change, however often informd finds it. A run adds :r<run>, an epoch :e<epoch>."),
 		"source":              described(object{"type": "string", "pattern": "^informd/."}, "informd/<cluster>."),
-		"subject":             text("<group or core>/<resource>/<namespace>/<name>, without the namespace for cluster-scoped objects; the target's name in control records."),
+		"subject":             text("<group or core>/<resource>/<namespace>/<name>, without the namespace for cluster-scoped objects; the target's name in control events, or * for all targets."),
 		"time":                described(object{"type": "string", "format": "date-time", "pattern": timePattern}, "When informd observed the change, in UTC with microseconds. It is no order key."),
 		"datacontenttype":     described(object{"const": event.ContentType}, "The media type of data."),
 		"cluster":             text("The configured name of the cluster."),
@@ -73,14 +73,14 @@ func attributes() object {
 		"prevresourceversion": number(revisionPattern, "The revision of this uid's event before this one; none for its first event."),
 		"ordinal":             described(object{"type": "integer", "minimum": 1}, "1 for the first event of this uid, then 2, and so on."),
 		"epoch":               described(object{"type": "integer", "minimum": 1}, "The number of the history that resourceversion belongs to; absent is 0. A new history begins when etcd is restored to an older state, or when objects return after informd announced them as deleted. Compare epochs first: the higher one is newer. Compare revisions within one epoch only."),
-		"run":                 number(revisionPattern, "What the event belongs to: the snapshot whose begin and synced have the same run, a round of resync, or a rewind or a dead letter that was delivered again. None for an event by itself."),
-		"replay":              described(object{"type": "boolean"}, "Whether a comparison has found the change, or the object is announced anew, in contrast to what was seen live."),
-		"fromrv":              number(numberPattern, "In a gap: the last revision that is known to be complete."),
-		"torv":                number(numberPattern, "In a gap: the last revision that may be missing."),
+		"run":                 number(revisionPattern, "The snapshot, re-snapshot, rewind or redelivery that the event belongs to; begin and synced of a snapshot have the same run. Absent for a single event."),
+		"replay":              described(object{"type": "boolean"}, "Whether the event was replayed: found by a reconcile or a history walk, or part of a re-snapshot, and not seen live."),
+		"fromrv":              number(numberPattern, "In a gap: the last revision that is known to be complete. 0 if the gap concerns one sink."),
+		"torv":                number(numberPattern, "In a gap: the last revision that may be missing. 0 if the gap concerns one sink."),
 		"reason":              text("In a gap: why there is one, for example expired, rollback or journal. Later versions may add reasons."),
 		"recovered": described(object{"enum": []event.Recovered{event.RecoveredKnown, event.RecoveredPartial, event.RecoveredState}},
-			"In a gap: what came out all the same."),
-		"trimmed": number(revisionPattern, "In a gap of one sink: how many events the journal had dropped before the sink read them."),
+			"In a gap: what informd recovered of the range."),
+		"trimmed": number(revisionPattern, "In a gap of one sink: the number of events that the journal removed before the sink read them."),
 	}
 }
 
@@ -104,22 +104,19 @@ func ofOperation(op event.Op, kind string) object {
 	case event.Gap:
 		none("data")
 		required = append(required, "fromrv", "torv", "reason", "recovered")
-	case event.Begin:
+	case event.Begin, event.Synced:
 		none("data")
 		required = append(required, "resourceversion", "run")
-	case event.Synced:
-		none("data")
-		required = append(required, "resourceversion")
 	case event.State:
 		required, properties["data"] = append(required, "data"), stateData()
 	case event.Modified:
-		required, properties["data"] = append(required, "data"), changedData()
+		properties["data"] = changedData()
 	case event.Left:
 		properties["data"] = leftData() // none if the state in which it left is not known
 	case event.Deleted:
-		required, properties["data"] = append(required, "data"), deletedData()
+		properties["data"] = deletedData()
 	default:
-		required, properties["data"] = append(required, "data"), objectData()
+		properties["data"] = objectData()
 	}
 	slices.Sort(required)
 	return object{"properties": properties, "required": required}
@@ -127,7 +124,7 @@ func ofOperation(op event.Op, kind string) object {
 
 func objectData() object {
 	return object{"type": "object", "required": []string{"object"}, "properties": object{
-		"object": theObject(), "actor": reference("actor"), "owner": reference("owner"),
+		"object": theObject(), "fieldManager": reference("fieldManager"), "ownerChain": reference("ownerChain"),
 	}}
 }
 
@@ -141,7 +138,7 @@ func theActor() object {
 		"operation":   text("Apply or Update."),
 		"subresource": text("Such as status; none if the object itself was written."),
 		"time":        described(object{"type": "string", "format": "date-time", "pattern": secondsPattern}, "When, in UTC."),
-	}}, "Who wrote the object last, by the newest entry of its managedFields, if the entry of the config has actor: true. Best effort.")
+	}}, "The client that wrote the object last, by the newest entry of its managedFields, if the entry of the config has fieldManager: true. Best effort.")
 }
 
 func theOwner() object {
@@ -151,43 +148,43 @@ func theOwner() object {
 		"complete": described(object{"const": false}, "In the last one: whether this has a controller is not known."),
 	}}
 	return described(object{"type": "array", "minItems": 1, "items": link},
-		"The controllers that the object belongs to, from the direct one up to the root, if the entry of the config has owner: true; none without a controller. Best effort.")
+		"The controllers that the object belongs to, from the direct one up to the root, if the entry of the config has ownerChain: true; none without a controller. Best effort.")
 }
 
 // leftData has no actor: who wrote last did not end it.
 func leftData() object {
-	return object{"type": "object", "required": []string{"object"}, "properties": object{"object": theObject(), "owner": reference("owner")}}
+	return object{"type": "object", "required": []string{"object"}, "properties": object{"object": theObject(), "ownerChain": reference("ownerChain")}}
 }
 
 func changedData() object {
 	data := objectData()
 	properties, _ := data["properties"].(object)
-	properties[event.MemberOld] = described(object{"type": "object"}, "The object in the event of this uid before this one, if the entry's changes has old and that object is known.")
+	properties[event.MemberOld] = described(object{"type": "object"}, "The object in the event before of this uid, if changes of the entry has oldObject and that object is known.")
 	properties[event.MemberChanged] = described(object{"type": "array", "items": object{"type": "string", "minLength": 1}, "uniqueItems": true},
-		"The paths to what is another than in the event of this uid before this one, if the entry's changes has paths.")
+		"The paths whose values differ from the event before of this uid, if changes of the entry has changed.")
 	properties[event.MemberPatch] = described(object{"type": "array", "items": object{
 		"type":       "object",
 		"required":   []string{"op", "path"},
 		"properties": object{"op": object{"enum": []string{"add", "remove", "replace"}}, "path": object{"type": "string"}, "value": true},
-	}}, "A JSON patch (RFC 6902) that makes object of the one in the event of this uid before this one, if the entry's changes has patch.")
+	}}, "A JSON patch (RFC 6902) from the object in the event before of this uid to this object, if changes of the entry has patch.")
 	return data
 }
 
 func theObject() object {
-	return described(object{"type": "object"}, "The object as of this revision, normalised.")
+	return described(object{"type": "object"}, "The object at this revision, normalised. Without data, the object was too large for the journal, or is unreadable there.")
 }
 
 func deletedData() object {
 	return object{"type": "object", "required": []string{"final"}, "properties": object{
-		"object": described(object{"type": "object"}, "The last known state, normalised; none if only the identity is known."),
-		"final":  described(object{"type": "boolean"}, "Whether object is surely the last state."),
-		"owner":  reference("owner"),
+		"object":     described(object{"type": "object"}, "The last known state, normalised; none if only the identity is known."),
+		"final":      described(object{"type": "boolean"}, "Whether object is certainly the last state."),
+		"ownerChain": reference("ownerChain"),
 	}}
 }
 
 func stateData() object {
 	return object{"type": "object", "required": []string{"state"}, "properties": object{
-		"state":  described(object{"type": "string", "minLength": 1}, "How the target is doing from now on."),
-		"reason": described(object{"type": "string"}, "Why, where not all is well."),
+		"state":  described(object{"type": "string", "minLength": 1}, "The state of the target."),
+		"reason": described(object{"type": "string"}, "The reason for the state, if it is not live."),
 	}}
 }

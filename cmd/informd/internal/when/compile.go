@@ -62,7 +62,7 @@ func NewCompiler() (*Compiler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the environment of expressions: %w", err)
 	}
-	env, err := without.Extend(cel.Variable(old, cel.DynType))
+	env, err := without.Extend(cel.Variable(oldObject, cel.DynType))
 	if err != nil {
 		return nil, fmt.Errorf("make the environment of expressions: %w", err)
 	}
@@ -81,10 +81,10 @@ func NewCompiler() (*Compiler, error) {
 	return c, nil
 }
 
-// old is the variable that not every event has a value for.
-const old = "old"
+// oldObject is the variable that only some events have a value for.
+const oldObject = "oldObject"
 
-func variables() []string { return []string{"object", old, "op", "event"} }
+func variables() []string { return []string{"object", oldObject, "op", "event"} }
 
 // identifier reports whether a function has a name that one writes, not that of an
 // operator.
@@ -98,15 +98,15 @@ type Problem struct {
 	Line, Col int
 	// Message says what is wrong, on one line.
 	Message string
-	// Unknown is a name that the expression uses and nobody knows, "" if that is not
+	// Unknown is a name that the expression uses and that is unknown, "" if that is not
 	// the mistake. Known are those of which one may have been meant, and Expected,
 	// the first of them, what to name to somebody who seems to have meant none.
 	Unknown         string
 	Known, Expected []string
 }
 
-// Compile checks the text of an expression. Its result is true or false, or comes
-// out of the object, so that only evaluating it tells. It returns the expression, or
+// Compile checks the text of an expression. Its result is true or false, or
+// depends on the object, so that only the evaluation shows it. It returns the expression, or
 // every mistake.
 func (c *Compiler) Compile(text string) (*Expression, []Problem) {
 	if strings.TrimSpace(text) == "" {
@@ -141,12 +141,12 @@ func (c *Compiler) Compile(text string) (*Expression, []Problem) {
 // oldIn is where an expression names the object before, nil if it does not: it has a
 // mistake there, where there is no such variable. One of a macro may have that name.
 func (c *Compiler) oldIn(text string, parsed *cel.Ast) *Problem {
-	if !strings.Contains(text, old) {
+	if !strings.Contains(text, oldObject) {
 		return nil
 	}
 	_, issues := c.without.Check(parsed)
 	for _, one := range issues.Errors() {
-		if p := c.problem(text, one); p.Unknown == old {
+		if p := c.problem(text, one); p.Unknown == oldObject {
 			return &p
 		}
 	}
@@ -156,7 +156,9 @@ func (c *Compiler) oldIn(text string, parsed *cel.Ast) *Problem {
 // problem makes CEL's message about a text readable.
 func (c *Compiler) problem(text string, e *common.Error) Problem {
 	p := Problem{Line: max(1, e.Location.Line()), Col: max(0, e.Location.Column()) + 1, Message: flat(e.Message)}
-	if name := found(`^undeclared reference to '([^']*)'`, p.Message); name != "" {
+	if strings.HasPrefix(p.Message, "undeclared reference to 'old'") {
+		p.Message = "old was renamed: use " + oldObject
+	} else if name := found(`^undeclared reference to '([^']*)'`, p.Message); name != "" {
 		p.Message = fmt.Sprintf("there is no %q", name)
 		p.Unknown, p.Known, p.Expected = name, c.names, variables()
 	} else if name := found(`^undefined field '([^']*)'`, p.Message); name != "" {
@@ -164,8 +166,8 @@ func (c *Compiler) problem(text string, e *common.Error) Problem {
 		p.Unknown, p.Known, p.Expected = name, Fields(), Fields()
 	} else if strings.HasPrefix(p.Message, "invalid argument to has()") {
 		p.Message = "has() asks about a field, as in has(object.status)"
-		if regexp.MustCompile(`\bhas\(\s*` + old + `\s*\)`).MatchString(text) {
-			p.Message = "has() is for fields; old is the object before the change, and null where there is none: write old != null"
+		if regexp.MustCompile(`\bhas\(\s*` + oldObject + `\s*\)`).MatchString(text) {
+			p.Message = "has() takes a field; oldObject is null if the event does not have it: write oldObject != null"
 		}
 	}
 	p.Col = column(text, p)

@@ -1,10 +1,10 @@
-// Package when evaluates the `when` of a sink's matches: a CEL expression over an
+// Package when evaluates the `condition` of a sink's matches: a CEL expression over an
 // event that says whether the sink gets it.
 //
 // A [Compiler] checks expressions when a config is loaded. An [Expression] is
 // evaluated for one event after the other; of the object it decodes what it reads
-// and no more, straight from the event's bytes (package lazyjson). What may be
-// called is in package library.
+// and no more, straight from the event's bytes (package lazyjson). Package library has
+// the functions.
 //
 // The package decides about one expression and one event. Which events an expression
 // is asked about, and what becomes of one that fails, is for package deliver; where
@@ -13,7 +13,7 @@
 // # Variables
 //
 //   - object: the object as the event has it, null if it has none
-//   - old: the object before the change, null if the event does not have it
+//   - oldObject: the object before the change, null if the event does not have it
 //   - op: the operation, "modified"
 //   - event: the event's attributes, see [Fields]
 //

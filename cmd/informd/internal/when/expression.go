@@ -25,7 +25,7 @@ type Expression struct {
 	old     *Problem // where it names the object before, nil if it does not
 }
 
-// ReadsOld reports whether the expression is about the object before the change, and
+// ReadsOld reports whether the expression uses the object before the change, and
 // where it says so first, both from 1.
 func (x *Expression) ReadsOld() (line, col int, ok bool) {
 	if x.old == nil {
@@ -46,7 +46,7 @@ type Failure struct {
 // Error renders it as "line:col: reason".
 func (f *Failure) Error() string { return fmt.Sprintf("%d:%d: %s", f.Line, f.Col, f.Reason) }
 
-// Holds evaluates the expression for an event of an object. What it decodes it keeps
+// Holds evaluates the expression for an event of an object. It keeps decoded values
 // in decoded, for the next expression about the same event; the caller begins with
 // nil for each event and uses it in one goroutine. The error is a *[Failure].
 func (x *Expression) Holds(e *event.Event, decoded *any) (bool, error) {
@@ -126,7 +126,7 @@ func (v *view) ResolveName(name string) (any, bool) {
 			v.object = decoded(v.event.Object())
 		}
 		return v.object, true
-	case old:
+	case oldObject:
 		if v.old == nil {
 			v.old = decoded(v.event.Member(event.MemberOld))
 		}

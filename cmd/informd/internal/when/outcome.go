@@ -21,7 +21,7 @@ type Reading struct {
 //
 // It never holds if fails or has is not nil and holds is false: fails is the first part
 // that is read without asking first, so that the expression may fail for it, and has the
-// first one at all. What is read in loops (exists, all, ...) is not looked at.
+// first one at all. It ignores fields that are read in loops (exists, all, ...).
 func (x *Expression) Without(missing func(keys []string) bool) (holds bool, fails, has *Reading) {
 	w := without{source: x.source, missing: missing}
 	o := w.of(x.expr)
@@ -175,7 +175,7 @@ func choice(c, then, otherwise outcome) outcome {
 func (w *without) reading(e ast.Expr) *Reading {
 	switch e.Kind() {
 	case ast.IdentKind:
-		if name := e.AsIdent(); name == "object" || name == old {
+		if name := e.AsIdent(); name == "object" || name == oldObject {
 			line, col := place(w.source, e.ID())
 			return &Reading{Line: line, Col: col}
 		}

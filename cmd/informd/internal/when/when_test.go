@@ -78,11 +78,11 @@ func TestOld(t *testing.T) {
 	with.Data = event.AddMembers(with.Data, event.Member{Name: event.MemberOld, Value: []byte(`{"spec":{"replicas":2}}`)},
 		event.Member{Name: event.MemberPatch, Value: []byte(`[]`)})
 	for text, want := range map[string]struct{ with, without bool }{
-		`old == null`: {false, true},
-		`old != null && old.spec.replicas < object.spec.replicas`: {true, false},
-		`old.?spec.?replicas.orValue(0) == 2`:                     {true, false},
-		`op == "modified" && object != old`:                       {true, true},
-		`object.spec.replicas == 3`:                               {true, true},
+		`oldObject == null`: {false, true},
+		`oldObject != null && oldObject.spec.replicas < object.spec.replicas`: {true, false},
+		`oldObject.?spec.?replicas.orValue(0) == 2`:                           {true, false},
+		`op == "modified" && object != oldObject`:                             {true, true},
+		`object.spec.replicas == 3`:                                           {true, true},
 	} {
 		x := compile(t, text)
 		for e, want := range map[*event.Event]bool{&with: want.with, without: want.without} {
@@ -93,13 +93,13 @@ func TestOld(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`object.spec == {}`:                           "0:0 false",
-		`object.old == "old" && "old" in [op]`:        "0:0 false",
-		`[1].exists(old, old == 1)`:                   "0:0 false",
-		`old != null`:                                 "1:1 true",
-		"op == \"old\" &&\n  object.spec != old.spec": "2:18 true",
-		`[1].exists(x, x == old.n)`:                   "1:20 true",
-		`[old.n].exists(old, old == 1)`:               "1:2 true",
+		`object.spec == {}`: "0:0 false",
+		`object.oldObject == "oldObject" && "oldObject" in [op]`:  "0:0 false",
+		`[1].exists(oldObject, oldObject == 1)`:                   "0:0 false",
+		`oldObject != null`:                                       "1:1 true",
+		"op == \"oldObject\" &&\n  object.spec != oldObject.spec": "2:18 true",
+		`[1].exists(x, x == oldObject.n)`:                         "1:20 true",
+		`[oldObject.n].exists(oldObject, oldObject == 1)`:         "1:2 true",
 	} {
 		line, col, ok := compile(t, text).ReadsOld()
 		if got := fmt.Sprintf("%d:%d %v", line, col, ok); got != want {
@@ -124,7 +124,8 @@ func TestMistakes(t *testing.T) {
 		`[1, "a"] == []`:                        `1:5 expected type 'int' but found 'string'`,
 		`before.spec == object.spec`:            `1:1 there is no "before" {before}`,
 		`has(object)`:                           "1:5 has() asks about a field, as in has(object.status)",
-		`has( old ) && op == "x"`:               "1:6 has() is for fields; old is the object before the change, and null where there is none: write old != null",
+		`object.spec != old.spec`:               "1:16 old was renamed: use oldObject",
+		`has( oldObject ) && op == "x"`:         "1:6 has() takes a field; oldObject is null if the event does not have it: write oldObject != null",
 	} {
 		x, mistakes := compiler(t).Compile(text)
 		if x != nil || len(mistakes) == 0 {

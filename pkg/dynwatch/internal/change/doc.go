@@ -1,25 +1,23 @@
-// Package change says what is different between two states of an object: [Of] compares
-// their bytes, without decoding them into maps, and the [Set] it returns writes that down
-// as a list of paths or as a patch.
+// Package change compares two states of an object: [Of] compares their bytes, without
+// decoding them into maps, and returns a [Set], which renders the difference as a list of
+// paths or as a patch.
 //
 // The bytes are normalised objects, as package frame makes them: valid JSON without white
-// space outside of strings. What is equal byte for byte is equal, and most of an object
-// is: it is found by one scan of one of the two. Of the rest,
+// space outside of strings. One scan finds the parts that are equal byte for byte: most of
+// an object. For the rest:
 //
-//   - members belong together by their key, decoded, in whatever order they stand; where
-//     an object has a key twice, the last one counts, as for encoding/json
-//   - elements of arrays belong together by their place: what both arrays begin and end
-//     with, byte for byte, is put aside, and of the rest the first belongs to the first,
-//     until one array has no more
-//   - strings are equal if they say the same, whatever escapes they are written with; with
-//     half a surrogate pair in them, if they are written alike
-//   - numbers are equal if they are written alike: 1 and 1.0 differ
-//   - what is in very many levels of other values (16, where nearly all of a large object
-//     is that deep) is equal byte for byte or not at all, and what differs is one change of
-//     the whole value there, so that no object makes a comparison long: no more is scanned
-//     than 1 MiB, or 16 times the objects
-//   - if the patch became longer than 64 KiB and twice the object, what changed is told by
-//     the members of the object itself, so that no set is much larger than an object
+//   - Members match by their decoded key, in any order. If an object has a key twice, the last
+//     one counts, as in encoding/json.
+//   - Elements of arrays match by position, after the common first and last elements are
+//     removed, until one array has no more.
+//   - Strings are equal if their decoded values are equal. With half a surrogate pair they are
+//     equal if they are written alike.
+//   - Numbers are equal if they are written alike: 1 and 1.0 differ.
+//   - Values below many levels (16, where nearly all of a large object is that deep) are
+//     compared byte for byte, and a difference is one change of the whole value. So no object
+//     makes a comparison slow: it scans at most 1 MiB, or 16 times the objects.
+//   - If the patch would be longer than 64 KiB and twice the object, the changes are the
+//     top-level members, so that no set is much larger than an object.
 //
 // The package has no state and is safe for concurrent use.
 package change

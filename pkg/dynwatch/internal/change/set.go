@@ -140,7 +140,7 @@ func (s *Set) appendPath(dst []byte, at int) []byte {
 }
 
 // AppendPatch appends a JSON Patch (RFC 6902) that makes after of before, with the
-// operations add, remove and replace. It is about everything that changed.
+// operations add, remove and replace. It covers every change.
 func (s *Set) AppendPatch(dst []byte) []byte {
 	dst = append(dst, '[')
 	for i, c := range s.changes {

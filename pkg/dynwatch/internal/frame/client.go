@@ -30,7 +30,7 @@ const (
 func NewRESTClient(config *rest.Config, httpClient *http.Client, n *Normaliser, metadataOnly bool) (rest.Interface, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("read address of API server: %w", err)
+		return nil, fmt.Errorf("read address of the API server: %w", err)
 	}
 	own := http.Client{}
 	if httpClient != nil {
@@ -46,7 +46,7 @@ func NewRESTClient(config *rest.Config, httpClient *http.Client, n *Normaliser, 
 		Negotiator:         &negotiator{frames: n},
 	}, nil, &own)
 	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
+		return nil, fmt.Errorf("create client: %w", err)
 	}
 	return &restClient{RESTClient: client, config: config}, nil
 }
@@ -101,7 +101,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if e := resp.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		resp.Body.Close()
-		return nil, fmt.Errorf("the response is compressed (%s), which was not asked for: switch the compression of responses off in the proxy before the API server", e)
+		return nil, fmt.Errorf("the response is compressed (%s), and informd did not request that: disable compression of responses in the proxy before the API server", e)
 	}
 	return resp, nil
 }

@@ -95,7 +95,7 @@ func TestContentType(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{`ERROR read watch response: its content type is "text/html", not application/json`}
+	want := []string{`ERROR read watch response: the content type is "text/html", not application/json`}
 	if diff := cmp.Diff(want, summaries(collect(t, w))); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -110,7 +110,7 @@ func TestCompressed(t *testing.T) {
 		fmt.Fprint(w, "\x1f\x8b\x08")
 	})
 	_, err := s.watch(t, frame.NewNormaliser("v1", "Pod", nil))
-	if err == nil || !strings.Contains(err.Error(), "the response is compressed (gzip), which was not asked for") {
+	if err == nil || !strings.Contains(err.Error(), "the response is compressed (gzip), and informd did not request that") {
 		t.Errorf("error %v", err)
 	}
 }

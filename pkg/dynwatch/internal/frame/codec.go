@@ -43,7 +43,7 @@ func (n *negotiator) StreamDecoder(contentType string, _ map[string]string) (run
 	s.window.max, s.window.least = maxFrame, watchRead
 	s.window.large = &n.large
 	if contentType != runtime.ContentTypeJSON {
-		s.window.err = fmt.Errorf("read watch response: its content type is %q, not %s", contentType, runtime.ContentTypeJSON)
+		s.window.err = fmt.Errorf("read watch response: the content type is %q, not %s", contentType, runtime.ContentTypeJSON)
 	}
 	return objectDecoder{s}, envelopeDecoder{s}, framer{s}, nil
 }

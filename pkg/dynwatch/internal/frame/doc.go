@@ -1,42 +1,42 @@
-// Package frame is the byte path: it turns what the API server sends into
-// normalised object bytes, and reads an object's identity on the way, without
-// ever decoding an object into maps or structs.
+// Package frame is the byte path: it converts the output of the API server into normalised
+// object bytes and reads an object's identity, without decoding an object into maps or
+// structs. Package dynwatch is its only caller.
 //
-// A [Normaliser] validates and normalises one object in one pass. [NewRESTClient]
-// puts it under client-go's dynamic client, so that a watch delivers [Watched]
-// values instead of unstructured objects, and [ReadList] feeds it with the items
-// of a list of any length in constant memory.
+// A [Normaliser] validates and normalises one object in one pass. [NewRESTClient] puts it
+// under client-go's dynamic client, so that a watch delivers [Watched] values instead of
+// unstructured objects. [ReadList] feeds it with the items of a list of any length in
+// constant memory.
 //
 // # Normalised
 //
-// A normalised object begins with apiVersion and kind, those that discovery told
-// (the items of typed lists have none, and metadata frames say
-// PartialObjectMetadata), and goes on with the object's own members in their own
-// order. metadata.managedFields and the annotation
-// kubectl.kubernetes.io/last-applied-configuration are cut out, and so is an
-// annotations object that becomes empty by this. In Secrets, the values in data,
-// stringData and annotations, but for harmless ones (annotations.go), are replaced by a
-// keyed hash ([Redactor]). White space outside
-// strings is always removed, so that an object is one line and the same object
-// gives the same bytes, however a server prints it. All else is kept byte for
-// byte: numbers, escapes, the order of keys.
+// A normalised object begins with apiVersion and kind from discovery, because items of typed
+// lists have none, and metadata frames have PartialObjectMetadata. The object's own members
+// follow in their own order.
 //
-// Who wrote an object last, in managedFields, and its controller, in ownerReferences, are
-// read in that pass where a shape asks for them (actor.go, owner.go). If anything of the
-// two is not as the API server writes it they are not known: a wrong name is worse than none.
+//   - metadata.managedFields and the annotation
+//     kubectl.kubernetes.io/last-applied-configuration are dropped, and so is an annotations
+//     object that becomes empty.
+//   - In Secrets, a keyed hash ([Redactor]) replaces the values in data, stringData and
+//     annotations, except harmless annotations (annotations.go).
+//   - White space outside of strings is dropped. So an object is one line, and the same object
+//     gives the same bytes, however a server prints it.
+//   - All other bytes stay: numbers, escapes, the order of keys.
 //
-// A [Shape] is what the rules of a resource make of that, in a second pass: parts of the
-// object are left out, values and parts of strings replaced by the hash.
+// If a shape needs the last field manager (from managedFields) or the controller (from
+// ownerReferences), the same pass reads them (actor.go, owner.go). If either is not in the
+// form of the API server, it is unknown: a wrong name is worse than none.
+//
+// A [Shape] applies the rules of a resource in a second pass: it drops parts of the object,
+// and replaces values and parts of strings by the hash.
 //
 // # Malformed
 //
-// The bytes that go on are valid JSON: the grammar is checked as strictly as
-// encoding/json does, and text that is not UTF-8, which encoding/json mends
-// silently, is refused. An object that has no name, uid or revision, or names a
-// key twice of those that are read or cut, is refused as well: no reader can know
-// which one another reader takes. A refused object comes out as [Malformed], with
-// its identity as far as it could be read, and does not disturb its neighbours.
+// The output is valid JSON. The grammar check is as strict as encoding/json, and also refuses
+// text that is not UTF-8, which encoding/json replaces silently. The package refuses an
+// object without a name, UID or revision, and one with a repeated key among those that it
+// reads or drops, because readers would disagree about it. A refused object becomes a
+// [Malformed] with its identity as far as it is readable, and does not affect other objects.
 //
-// The package does not keep a watch going, compare revisions or know what an
-// event is: that is package dynwatch, its only caller.
+// The package does not run a watch, compare revisions or know events: that is the job of
+// package dynwatch.
 package frame

@@ -80,26 +80,28 @@ func TestDocsGates(t *testing.T) {
 	}
 	var c struct {
 		Resources []struct {
-			OnlyWhenChanged []string `yaml:"onlyWhenChanged"`
-			SuppressNoop    bool     `yaml:"suppressNoop"`
+			EmitWhen struct {
+				Changed []string `yaml:"changed"`
+				Noop    bool     `yaml:"noop"`
+			} `yaml:"emitWhen"`
 		}
 		Sinks []struct {
-			Name string
-			Only []struct {
-				OnlyWhenChanged []string `yaml:"onlyWhenChanged"`
+			Name  string
+			Match []struct {
+				Changed []string
 			}
 		}
 	}
-	if err := yaml.Unmarshal([]byte(shown[1]), &c); err != nil || len(c.Resources) != 1 || !c.Resources[0].SuppressNoop {
+	if err := yaml.Unmarshal([]byte(shown[1]), &c); err != nil || len(c.Resources) != 1 || c.Resources[0].EmitWhen.Noop {
 		t.Fatalf("%v in:\n%s", err, shown[1])
 	}
 	var asked []fieldpath.Gate
 	for _, s := range c.Sinks {
-		for _, m := range s.Only {
-			asked = append(asked, gatesOf(t, m.OnlyWhenChanged...)...)
+		for _, m := range s.Match {
+			asked = append(asked, gatesOf(t, m.Changed...)...)
 		}
 	}
-	gates := frame.NewGates(gatesOf(t, c.Resources[0].OnlyWhenChanged...), asked, true)
+	gates := frame.NewGates(gatesOf(t, c.Resources[0].EmitWhen.Changed...), asked, true)
 	var last []uint64
 	for line := range strings.Lines(shown[2]) {
 		state, want, _ := strings.Cut(strings.TrimSpace(line), " // ")
@@ -110,7 +112,7 @@ func TestDocsGates(t *testing.T) {
 			var names []string
 			for _, s := range c.Sinks {
 				changed := func(g fieldpath.Gate) bool { return !slices.Contains(unchanged, g.ID()) }
-				if len(s.Only) == 0 || slices.ContainsFunc(gatesOf(t, s.Only[0].OnlyWhenChanged...), changed) {
+				if len(s.Match) == 0 || slices.ContainsFunc(gatesOf(t, s.Match[0].Changed...), changed) {
 					names = append(names, s.Name)
 				}
 			}

@@ -10,12 +10,12 @@ import (
 	"github.com/informd/informd/pkg/fieldpath"
 )
 
-// Gates says which changes of an object count. What they ask about is told apart by
-// 64-bit hashes: one for each gate, with the gate's text in it, and one of the whole
-// object but for its revision, where updates that change nothing are asked about. So an
-// object is what it was to a gate exactly if the hash is among those of its last event,
-// whatever gates there were then. The hashes are of the bytes as the API server writes
-// them, and the same in every process. It is safe for concurrent use.
+// Gates are the change filters of a resource. A 64-bit hash identifies the content that each
+// filter selects; the hash includes the text of the filter. If updates without a change are
+// filtered, one more hash covers the whole object except its revision. The content is
+// unchanged exactly if the hash is among those of the last event of the object, whatever
+// filters applied then. The hashes cover the bytes of the API server, and are the same in
+// every process. Gates is safe for concurrent use.
 type Gates struct {
 	ids []uint64
 	// own is how many of them, from the first on, decide what becomes an event; told

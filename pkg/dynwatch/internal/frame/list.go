@@ -25,7 +25,7 @@ type ListMeta struct {
 // is given cut off there, so that [Normaliser.Normalise] reports it as malformed
 // with as much of its identity as the rest holds.
 //
-// What is kept of the response is one item at a time, and nothing after the
+// ReadList keeps one item of the response at a time, and nothing after the
 // return. Items may come before or after the list's metadata; "items" may be null.
 // The error is item's own, [io.ErrUnexpectedEOF] if the response ends too early, or
 // says what is wrong with it.
@@ -92,7 +92,7 @@ func (l *listReader) list() error {
 		return err
 	}
 	if !l.hasItems {
-		return errors.New("read list: the response has no items: it is not a list")
+		return errors.New("read list: the response has no items and is no list")
 	}
 	return nil
 }
@@ -133,13 +133,13 @@ func (l *listReader) member() error {
 	switch key {
 	case "items":
 		if l.hasItems {
-			return l.malformed("it has items twice")
+			return l.malformed("the list has items twice")
 		}
 		l.hasItems = true
 		return l.readItems()
 	case "metadata":
 		if l.hasMeta {
-			return l.malformed("it has metadata twice")
+			return l.malformed("the list has metadata twice")
 		}
 		l.hasMeta = true
 		return l.readMeta()
@@ -290,13 +290,13 @@ func (l *listReader) readMeta() error {
 		RemainingItemCount int64  `json:"remainingItemCount"`
 	}
 	if err := json.Unmarshal(raw, &meta); err != nil {
-		return fmt.Errorf("read list: decode its metadata: %w", err)
+		return fmt.Errorf("read list: decode the metadata of the list: %w", err)
 	}
 	l.meta = ListMeta{Continue: meta.Continue, RemainingItems: meta.RemainingItemCount}
 	if rv := meta.ResourceVersion; rv != "" {
 		var ok bool
 		if l.meta.ResourceVersion, ok = parseRevision([]byte(rv)); !ok {
-			return l.malformed("its resourceVersion is not a decimal number")
+			return l.malformed("the resourceVersion is not a decimal number")
 		}
 	}
 	l.window.consume(len(raw))

@@ -5,12 +5,11 @@ import (
 	"io"
 )
 
-// ReadList is [ReadList] for a list of the normaliser's resource: take is given every
-// item as an object, which is valid during the call only, but for what it consists of,
-// or, if it is malformed, the report about it. An item that has arrived as a whole is
-// gone over once, not once for its end and once for the rest. The objects are written
-// into m, which may be reset at the end of take, or, if it is nil, into memory that
-// nobody resets.
+// ReadList is [ReadList] for a list of the normaliser's resource: it passes each
+// item to take as an object, or as a report if the item is malformed. The object is valid
+// during the call only; its contents stay valid. An item that has arrived as a whole is
+// scanned once. The objects are written into m, which take may reset before it returns. If
+// m is nil, they are written into memory that is not reused.
 func (n *Normaliser) ReadList(r io.Reader, maxItem int, m *Memory, take func(o *Object, bad *Malformed) error) (ListMeta, error) {
 	if m == nil {
 		m = new(Memory)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Memory is what objects are written into one after the other: their Data, until Reset,
-// and their strings, which stay. It is ready as it is. Without one (nil) each object has
-// memory of its own.
+// Memory holds the bytes of consecutive objects: their Data until Reset, and their strings
+// for good. The zero Memory is ready for use. With a nil Memory each object has separate
+// memory.
 type Memory struct {
 	// Most is how large a piece of memory it makes for Data, 64 KiB if it is 0.
 	Most int

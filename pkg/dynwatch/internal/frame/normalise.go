@@ -10,7 +10,7 @@ import (
 
 // Object is one normalised object. Its strings share one allocation, of a watch or a list
 // with those of some other objects, and Data is another: nothing of it pins the buffer that
-// the object was read into, and the strings do not pin Data. Who keeps a string for
+// the object was read into, and the strings do not pin Data. A caller that keeps a string for
 // long clones it. For how long Data is valid see [Watched] and [Memory].
 type Object struct {
 	// ID is [event.ObjectID] in epoch 0.
@@ -20,13 +20,12 @@ type Object struct {
 	// ResourceVersion is never 0.
 	ResourceVersion uint64
 	// Data is the data of an event, opened with [event.OpenData] and not closed
-	// yet; there is room for [event.CloseData] or [event.CloseDeletedData], and no
+	// yet; its capacity suffices for [event.CloseData] or [event.CloseDeletedData], and no
 	// more. It is nil if the object's namespace is not wanted, see
 	// [Normaliser.Only].
 	Data []byte
-	// Actor is who wrote the object last, as its managedFields tell (JSON), and Owner is
-	// its controller. Both are nil if they are not known, or not asked for, see
-	// [Shape.Asking].
+	// Actor is the last field manager according to managedFields (JSON), and Owner is the
+	// controller. Each is nil if it is unknown or not requested, see [Shape.Asking].
 	Actor []byte
 	Owner *Owner
 	// Gates are the change gates of the resource, and Hashes what the object is to

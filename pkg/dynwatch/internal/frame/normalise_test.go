@@ -56,23 +56,23 @@ func TestMalformed(t *testing.T) {
 		want   frame.Malformed
 		reason string
 	}{
-		"Cut":           {head, known, "it is not valid JSON: it ends too early at byte 74"},
-		"CutLater":      {head + `},"spec":{"a":`, known, "it is not valid JSON: it ends too early at byte 88"},
-		"BadSpec":       {head + `},"spec":{"a":-}}`, known, "it is not valid JSON: a number is malformed at byte 88"},
-		"NoName":        {`{"metadata":{"uid":"u","resourceVersion":"5"}}`, frame.Malformed{UID: "u", ResourceVersion: 5}, "it has no name"},
-		"NoUID":         {`{"metadata":{"name":"a"}}`, frame.Malformed{Name: "a"}, "it has no uid"},
-		"NoRevision":    {`{"metadata":{"name":"a","uid":"u"}}`, frame.Malformed{Name: "a", UID: "u"}, "it has no resourceVersion"},
-		"WordRevision":  {`{"metadata":{"name":"a","uid":"u","resourceVersion":"5a"}}`, frame.Malformed{Name: "a", UID: "u"}, "its resourceVersion is not a decimal number"},
-		"NumberForName": {`{"metadata":{"name":7,"uid":"u","resourceVersion":"5"}}`, frame.Malformed{UID: "u", ResourceVersion: 5}, "its name is not a string"},
-		"TwoUIDs":       {head + `,"u\u0069d":"v"}}`, known, "it has metadata.uid twice"},
-		"TwoMetadata":   {head + `},"metadata":{}}`, known, "it has metadata twice"},
-		"TwoManaged":    {head + `,"managedFields":[],"managedFields":[]}}`, known, "it has metadata.managedFields twice"},
-		"NoMetadata":    {`{}`, frame.Malformed{}, "it has no metadata"},
-		"ListMetadata":  {`{"metadata":[]}`, frame.Malformed{}, "its metadata is not an object"},
-		"NotUTF8":       {head + "},\"spec\":\"\xed\xa0\x80\"}", known, "it is not valid JSON: a string is not valid UTF-8 at byte 84"},
-		"Null":          {`null`, frame.Malformed{}, "it is not valid JSON: an object is expected at byte 0"},
-		"Nothing":       {``, frame.Malformed{}, "it is not valid JSON: it ends too early at byte 0"},
-		"Large":         {head + `},"spec":` + strings.Repeat(" ", 100<<10), known, "it is not valid JSON: it ends too early at byte 102483"},
+		"Cut":           {head, known, "invalid JSON: the text ends too early at byte 74"},
+		"CutLater":      {head + `},"spec":{"a":`, known, "invalid JSON: the text ends too early at byte 88"},
+		"BadSpec":       {head + `},"spec":{"a":-}}`, known, "invalid JSON: a number is malformed at byte 88"},
+		"NoName":        {`{"metadata":{"uid":"u","resourceVersion":"5"}}`, frame.Malformed{UID: "u", ResourceVersion: 5}, "the object has no name"},
+		"NoUID":         {`{"metadata":{"name":"a"}}`, frame.Malformed{Name: "a"}, "the object has no uid"},
+		"NoRevision":    {`{"metadata":{"name":"a","uid":"u"}}`, frame.Malformed{Name: "a", UID: "u"}, "the object has no resourceVersion"},
+		"WordRevision":  {`{"metadata":{"name":"a","uid":"u","resourceVersion":"5a"}}`, frame.Malformed{Name: "a", UID: "u"}, "the resourceVersion is not a decimal number"},
+		"NumberForName": {`{"metadata":{"name":7,"uid":"u","resourceVersion":"5"}}`, frame.Malformed{UID: "u", ResourceVersion: 5}, "the name is not a string"},
+		"TwoUIDs":       {head + `,"u\u0069d":"v"}}`, known, "the object has metadata.uid twice"},
+		"TwoMetadata":   {head + `},"metadata":{}}`, known, "the object has metadata twice"},
+		"TwoManaged":    {head + `,"managedFields":[],"managedFields":[]}}`, known, "the object has metadata.managedFields twice"},
+		"NoMetadata":    {`{}`, frame.Malformed{}, "the object has no metadata"},
+		"ListMetadata":  {`{"metadata":[]}`, frame.Malformed{}, "the metadata is not an object"},
+		"NotUTF8":       {head + "},\"spec\":\"\xed\xa0\x80\"}", known, "invalid JSON: a string is not valid UTF-8 at byte 84"},
+		"Null":          {`null`, frame.Malformed{}, "invalid JSON: an object is expected at byte 0"},
+		"Nothing":       {``, frame.Malformed{}, "invalid JSON: the text ends too early at byte 0"},
+		"Large":         {head + `},"spec":` + strings.Repeat(" ", 100<<10), known, "invalid JSON: the text ends too early at byte 102483"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := frame.NewNormaliser("v1", "Pod", nil).Normalise([]byte(test.raw))
@@ -111,7 +111,7 @@ func TestIdentityIsBounded(t *testing.T) {
 	for _, raw := range [][]byte{object(63, most-62-36, 36), object(5, 32_500, 36), object(most, 1, 1), object(1, 1, most)} {
 		_, err := n.Normalise(raw)
 		bad, ok := errors.AsType[*frame.Malformed](err)
-		if !ok || !strings.Contains(bad.Reason, "no event can carry more than 8192") {
+		if !ok || !strings.Contains(bad.Reason, "the limit is 8192") {
 			t.Errorf("error %.200v", err)
 		}
 	}

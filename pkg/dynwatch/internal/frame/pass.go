@@ -59,7 +59,7 @@ func (p *pass) refuse(reason string) {
 
 func (p *pass) meet(m member, name string) {
 	if p.met&m != 0 {
-		p.refuse("it has " + name + " twice")
+		p.refuse("the object has " + name + " twice")
 	}
 	p.met |= m
 }
@@ -90,7 +90,7 @@ func (p *pass) top(key []byte, value int) (end int, drop bool) {
 			end, _ = p.walk(value, p.metadata)
 			return end, false
 		}
-		p.refuse("its metadata is not an object")
+		p.refuse("the metadata is not an object")
 	case "data":
 		if p.secret {
 			p.meet(dataMember, "data")
@@ -109,13 +109,13 @@ func (p *pass) metadata(key []byte, value int) (end int, drop bool) {
 	switch string(key) {
 	case "namespace":
 		p.meet(namespaceMember, "metadata.namespace")
-		return p.identity(value, &p.namespace, "its namespace is not a string"), false
+		return p.identity(value, &p.namespace, "the namespace is not a string"), false
 	case "name":
 		p.meet(nameMember, "metadata.name")
-		return p.identity(value, &p.name, "its name is not a string"), false
+		return p.identity(value, &p.name, "the name is not a string"), false
 	case "uid":
 		p.meet(uidMember, "metadata.uid")
-		return p.identity(value, &p.uid, "its uid is not a string"), false
+		return p.identity(value, &p.uid, "the uid is not a string"), false
 	case "resourceVersion":
 		p.meet(resourceVersionMember, "metadata.resourceVersion")
 		return p.revision(value), false
@@ -171,10 +171,10 @@ func (p *pass) identity(i int, field *[]byte, refusal string) int {
 // apimachinery's CompareResourceVersion has it, that fit 64 bits.
 func (p *pass) revision(i int) int {
 	var text []byte
-	end := p.identity(i, &text, "its resourceVersion is not a string")
+	end := p.identity(i, &text, "the resourceVersion is not a string")
 	rv, ok := parseRevision(text)
 	if !ok && text != nil {
-		p.refuse("its resourceVersion is not a decimal number")
+		p.refuse("the resourceVersion is not a decimal number")
 	}
 	if p.resourceVersion == 0 {
 		p.resourceVersion = rv
@@ -231,15 +231,15 @@ const maxIdentity = 8 << 10
 func (p *pass) complete() {
 	switch {
 	case p.met&metadataMember == 0:
-		p.refuse("it has no metadata")
+		p.refuse("the object has no metadata")
 	case len(p.name) == 0:
-		p.refuse("it has no name")
+		p.refuse("the object has no name")
 	case len(p.uid) == 0:
-		p.refuse("it has no uid")
+		p.refuse("the object has no uid")
 	case p.resourceVersion == 0:
-		p.refuse("it has no resourceVersion")
+		p.refuse("the object has no resourceVersion")
 	case len(p.namespace)+len(p.name)+len(p.uid) > maxIdentity:
-		p.refuse(fmt.Sprintf("its namespace, name and uid have %d bytes, and no event can carry more than %d", len(p.namespace)+len(p.name)+len(p.uid), maxIdentity))
+		p.refuse(fmt.Sprintf("namespace, name and uid have %d bytes, and the limit is %d", len(p.namespace)+len(p.name)+len(p.uid), maxIdentity))
 	}
 }
 

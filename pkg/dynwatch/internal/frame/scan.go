@@ -41,7 +41,7 @@ func (s *scanner) end() int {
 	if s.fault == "" {
 		s.cut = true
 	}
-	return s.fail(len(s.data), "it ends too early")
+	return s.fail(len(s.data), "the text ends too early")
 }
 
 // skip steps over white space. The compact case must stay cheap enough to be
@@ -110,7 +110,7 @@ func (s *scanner) value(i, depth int) int {
 // object checks the object that begins at i and is itself at the depth.
 func (s *scanner) object(i, depth int) int {
 	if depth > maxDepth {
-		return s.fail(i, "it nests deeper than 10000 levels")
+		return s.fail(i, "more than 10000 nested levels")
 	}
 	i = s.skip(i + 1)
 	if uint(i) < uint(len(s.data)) && s.data[i] == '}' {
@@ -192,7 +192,7 @@ func (s *scanner) colon(i int) int {
 // array checks the array that begins at i and is itself at the depth.
 func (s *scanner) array(i, depth int) int {
 	if depth > maxDepth {
-		return s.fail(i, "it nests deeper than 10000 levels")
+		return s.fail(i, "more than 10000 nested levels")
 	}
 	i = s.skip(i + 1)
 	if uint(i) < uint(len(s.data)) && s.data[i] == ']' {

@@ -31,8 +31,8 @@ type Shape struct {
 	actor, owner bool
 }
 
-// NewShape returns the shape that the rules describe, nil for nil. What they redact is
-// replaced by the redactor's hash.
+// NewShape returns the shape that the rules describe, nil for nil. The hash of the
+// redactor replaces each redacted value.
 func NewShape(rules *fieldpath.Rules, redactor *Redactor) *Shape {
 	if rules == nil {
 		return nil
@@ -116,9 +116,9 @@ func (s *Shape) gate(o *Object, view []byte) {
 // redacts reports whether the objects have values that must not show.
 func (s *Shape) redacts() bool { return s != nil && s.redact != nil }
 
-// Again returns the object, one that the log holds, in this shape: it may have been
-// written in another one. What has been redacted stays as it is, and so does an object
-// that is in this shape. It may return object itself.
+// Again returns an object of the log in this shape; the log may hold it in another shape.
+// Redacted values stay, and so does an object that already has this shape. Again may return
+// object itself.
 func (s *Shape) Again(namespace, name string, object []byte) []byte {
 	if s == nil {
 		return object

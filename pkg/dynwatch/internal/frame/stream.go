@@ -266,7 +266,7 @@ func (s *stream) skipLarge() error {
 		return s.deliver(f, len(unread))
 	}
 	bad := f.watched.Err
-	bad.Reason = fmt.Sprintf("its watch frame is larger than %d MiB", maxFrame>>20)
+	bad.Reason = fmt.Sprintf("the watch frame is larger than %d MiB", maxFrame>>20)
 	if err := s.deliver(f, len(unread)); err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ func inFrame(err error) error {
 	case errors.Is(err, io.EOF):
 		return io.ErrUnexpectedEOF
 	case errors.Is(err, errFull):
-		return fmt.Errorf("read watch frame: it is larger than %d MiB", maxFrame>>20)
+		return fmt.Errorf("read watch frame: the frame is larger than %d MiB", maxFrame>>20)
 	}
 	return err
 }

@@ -67,7 +67,7 @@ func TestWatch(t *testing.T) {
 		"PrettyPieces":  {pieces: strings.SplitAfter(indented(t, a)+"\n"+indented(t, b)+"\n"+indented(t, c)+"\n", "\n"), want: good},
 		"ObjectFirst":   {pieces: []string{`{"object":` + string(small("a", 1)) + `,"x":[{}],"t\u0079pe":"ADDED"}` + "\n", b, c}, want: good},
 		"ExtraMember":   {pieces: []string{strings.TrimSuffix(a, "}\n") + `,"x":1}` + "\n", b, c}, want: good},
-		"BrokenLines":   {pieces: []string{strings.Replace(a, "shop", "sh\nop", 1), b}, want: []string{"ADDED malformed /a  0: it is not valid JSON: a string has no end at byte 39", wrong(`it begins with byte 'o', which is not JSON`)}},
+		"BrokenLines":   {pieces: []string{strings.Replace(a, "shop", "sh\nop", 1), b}, want: []string{"ADDED malformed /a  0: invalid JSON: a string has no end at byte 39", wrong(`the response starts with byte 'o', which is not JSON`)}},
 		"LineInFrame":   {pieces: []string{strings.Replace(a, `,"spec"`, "\n,\"spec\"", 1), b, c}, want: good},
 
 		"EndInFrame":    {pieces: []string{a, half}, want: good[:1]},
@@ -75,21 +75,21 @@ func TestWatch(t *testing.T) {
 		"EndInPretty":   {pieces: []string{a, indented(t, b)[:90]}, want: good[:1]},
 
 		// A line that was cut short, with good frames behind it.
-		"CutLine":        {pieces: []string{a, half + "\n", c, c, c, c}, want: []string{good[0], "MODIFIED malformed /b  0: it is not valid JSON: a string has no end at byte 39", good[2], good[2], good[2], good[2]}},
-		"CutLineOutside": {pieces: []string{a, b[:len(b)-6] + "\n", c, c}, want: []string{good[0], "MODIFIED malformed shop/b u-b 2: it is not valid JSON: it ends too early at byte 94", good[2], good[2]}},
+		"CutLine":        {pieces: []string{a, half + "\n", c, c, c, c}, want: []string{good[0], "MODIFIED malformed /b  0: invalid JSON: a string has no end at byte 39", good[2], good[2], good[2], good[2]}},
+		"CutLineOutside": {pieces: []string{a, b[:len(b)-6] + "\n", c, c}, want: []string{good[0], "MODIFIED malformed shop/b u-b 2: invalid JSON: the text ends too early at byte 94", good[2], good[2]}},
 
 		"MalformedBetween": {
 			pieces: []string{a, line("MODIFIED", []byte(`{"metadata":{"name":"x","namespace":"shop","uid":"u","resourceVersion":"4"},"spec":{"a":01}}`)), line("DELETED", []byte(`{"metadata":{"name":"y","namespace":"shop","resourceVersion":"5"}}`)), c},
-			want:   []string{good[0], "MODIFIED malformed shop/x u 4: it is not valid JSON: a number is malformed at byte 88", "DELETED malformed shop/y  5: it has no uid", good[2]},
+			want:   []string{good[0], "MODIFIED malformed shop/x u 4: invalid JSON: a number is malformed at byte 88", "DELETED malformed shop/y  5: the object has no uid", good[2]},
 		},
 		"BookmarkWithoutRevision": {pieces: []string{line("BOOKMARK", []byte(`{"metadata":{}}`)), c}, want: []string{"BOOKMARK 0", good[2]}},
 
-		"Garbage":     {pieces: []string{a, "upstream connect error\n", b}, want: []string{good[0], wrong(`it begins with byte 'u', which is not JSON`)}},
-		"Gzip":        {pieces: []string{"\x1f\x8b\x08\x00\x00"}, want: []string{wrong("it is compressed (gzip), which was not asked for: switch the compression of responses off in the proxy before the API server")}},
-		"UnknownType": {pieces: []string{line("PATCHED", small("a", 1))}, want: []string{wrong(`its type is "PATCHED"`)}},
-		"NoFrame":     {pieces: []string{"{}\n"}, want: []string{wrong("it has no type or no object")}},
-		"Status":      {pieces: []string{gone + "\n"}, want: []string{wrong("it has no type or no object")}},
-		"TwoObjects":  {pieces: []string{`{"type":"ADDED","object":{},"object":{}}` + "\n"}, want: []string{wrong("it has two types or two objects")}},
+		"Garbage":     {pieces: []string{a, "upstream connect error\n", b}, want: []string{good[0], wrong(`the response starts with byte 'u', which is not JSON`)}},
+		"Gzip":        {pieces: []string{"\x1f\x8b\x08\x00\x00"}, want: []string{wrong("the response is compressed (gzip), and informd did not request that: disable compression of responses in the proxy before the API server")}},
+		"UnknownType": {pieces: []string{line("PATCHED", small("a", 1))}, want: []string{wrong(`the type is "PATCHED"`)}},
+		"NoFrame":     {pieces: []string{"{}\n"}, want: []string{wrong("the frame has no type or no object")}},
+		"Status":      {pieces: []string{gone + "\n"}, want: []string{wrong("the frame has no type or no object")}},
+		"TwoObjects":  {pieces: []string{`{"type":"ADDED","object":{},"object":{}}` + "\n"}, want: []string{wrong("the frame has two types or two objects")}},
 		"Empty":       {pieces: []string{""}, want: nil},
 	} {
 		for protocol, start := range protocols() {
@@ -208,7 +208,7 @@ func TestWatchTogether(t *testing.T) {
 	}
 	three := []string{"ADDED shop/a 1", "MODIFIED shop/a 2", "DELETED shop/a 3"}
 	want := [][]string{
-		append(slices.Clone(three), "BOOKMARK 4", "ADDED malformed /  0: it has no name"),
+		append(slices.Clone(three), "BOOKMARK 4", "ADDED malformed /  0: the object has no name"),
 		append([]string{"ADDED shop/b 5"}, three...),
 		{"ERROR 410 Expired too old"},
 	}
@@ -228,7 +228,7 @@ func TestWatchLargeFrame(t *testing.T) {
 				t.Fatal(err)
 			}
 			events := collect(t, w)
-			want := []string{"ADDED shop/a 1", "MODIFIED malformed shop/big u-big 77: its watch frame is larger than 16 MiB", "DELETED shop/c 3"}
+			want := []string{"ADDED shop/a 1", "MODIFIED malformed shop/big u-big 77: the watch frame is larger than 16 MiB", "DELETED shop/c 3"}
 			if diff := cmp.Diff(want, summaries(events)); diff != "" {
 				t.Fatalf("events (-want +got):\n%s", diff)
 			}
@@ -247,7 +247,7 @@ func TestWatchLargePretty(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"ERROR read watch frame: it is larger than 16 MiB"}
+	want := []string{"ERROR read watch frame: the frame is larger than 16 MiB"}
 	if diff := cmp.Diff(want, summaries(collect(t, w))); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}

@@ -24,8 +24,8 @@ type Watched struct {
 	// Object is the frame's object. Of a bookmark only the ResourceVersion is
 	// set. It is zero if Err is set.
 	Object
-	// Err says that the frame's object cannot be passed on. The watch goes on:
-	// it is no error of the decoder, for that would end it.
+	// Err is set if the frame's object is malformed. The watch continues: an error of the
+	// decoder would end it.
 	Err *Malformed
 
 	next *Watched

@@ -80,18 +80,18 @@ func (n *Normaliser) anyFrame(data []byte, m *Memory) watchFrame {
 	})
 	switch {
 	case twice:
-		return watchFrame{end: none, err: errors.New("read watch frame: it has two types or two objects")}
+		return watchFrame{end: none, err: errors.New("read watch frame: the frame has two types or two objects")}
 	case end == none && (kind == nil || object == 0):
-		return watchFrame{end: none, cut: s.cut, err: fmt.Errorf("read watch frame: it is not valid JSON: %s at byte %d", s.fault, s.at)}
+		return watchFrame{end: none, cut: s.cut, err: fmt.Errorf("read watch frame: invalid JSON: %s at byte %d", s.fault, s.at)}
 	case kind == nil || object == 0:
-		return watchFrame{end: none, err: errors.New("read watch frame: it has no type or no object")}
+		return watchFrame{end: none, err: errors.New("read watch frame: the frame has no type or no object")}
 	}
 	f := n.content(kind, data, object, m)
 	if f.end != none {
 		f.end = end
 		if end == none && f.err == nil {
 			f.cut = s.cut
-			f.err = fmt.Errorf("read watch frame: it is not valid JSON: %s at byte %d", s.fault, s.at)
+			f.err = fmt.Errorf("read watch frame: invalid JSON: %s at byte %d", s.fault, s.at)
 		}
 	}
 	return f
@@ -118,13 +118,13 @@ func (n *Normaliser) content(kind, data []byte, from int, m *Memory) watchFrame 
 		s := scanner{data: data}
 		if f.end = s.value(from, 0); f.end == none {
 			f.cut = s.cut
-			f.err = fmt.Errorf("read watch frame: the error in it is not valid JSON: %s at byte %d", s.fault, s.at)
+			f.err = fmt.Errorf("read watch frame: the error is invalid JSON: %s at byte %d", s.fault, s.at)
 			return f
 		}
 		f.status = status(data[from:f.end])
 		return f
 	default:
-		return watchFrame{end: none, err: fmt.Errorf("read watch frame: its type is %.64q", kind)}
+		return watchFrame{end: none, err: fmt.Errorf("read watch frame: the type is %.64q", kind)}
 	}
 	f.watched, f.end, f.cut = n.watched(data, from, m)
 	f.watched.Kind = f.kind

@@ -157,7 +157,7 @@ func (w *window) release(buf []byte) {
 // begins says what is wrong with a stream that begins with c, which is no JSON.
 func begins(c byte) error {
 	if c == 0x1f {
-		return errors.New("it is compressed (gzip), which was not asked for: switch the compression of responses off in the proxy before the API server")
+		return errors.New("the response is compressed (gzip), and informd did not request that: disable compression of responses in the proxy before the API server")
 	}
-	return fmt.Errorf("it begins with byte %q, which is not JSON", c)
+	return fmt.Errorf("the response starts with byte %q, which is not JSON", c)
 }

@@ -1,23 +1,25 @@
-// Package laststate keeps the last states of the objects of one target in little memory,
-// for what is to be told of a change beside the new state where the journal does not keep
-// it.
+// Package laststate keeps the last states of a target's objects in little memory. Events
+// with changes need them where the journal does not keep them.
 //
 // # Dictionaries
 //
-// Objects are much like their siblings: two Pods of a Deployment differ in a name, a uid,
-// addresses and times. So a few objects serve as dictionaries, and of the others s2 keeps
-// what is different. An object becomes a dictionary when another one, which no dictionary
-// fits, comes out short with it; the first one need not fit as well, for even Pods that have
-// nothing to do with each other have most of their text in common. A state stays with its
-// dictionary as long as that does not get worse. Less than 32 states have none, for a
-// dictionary takes 32 KiB beside the object; then there is one, and one more for each 256
-// states up to 32. One that no state needs is forgotten, and one that fewer than 16 need
-// makes room for another. Objects of more than 64 KiB are compressed for themselves.
+// Objects resemble their siblings: two Pods of a Deployment differ in a name, a UID, addresses
+// and times. So a few objects serve as dictionaries, and for the others s2 keeps the
+// differences.
+//
+//   - An object becomes a dictionary when another one, which fits no dictionary, compresses well
+//     with it. The first one need not compress well: even unrelated Pods share most of their
+//     text.
+//   - A state keeps its dictionary while the compression does not get worse.
+//   - Fewer than 32 states have no dictionary, because one takes 32 KiB beside the object. From
+//     there on the store has one, and one more for each 256 states, up to 32.
+//   - A dictionary that no state needs is dropped. One that fewer than 16 need can be replaced.
+//   - Objects above 64 KiB are compressed without a dictionary.
 //
 // # Figures
 //
-// Memory for an object, everything included (TestMemory), and the time to put a changed
-// state (BenchmarkPut); Append takes 1 µs:
+// Memory per object, everything included (TestMemory), and the time to put a changed state
+// (BenchmarkPut); Append takes 1 µs:
 //
 //	2,000 objects                      size      memory   time
 //	Pods of 4 Deployments              4.6 KB    0.6 KB   4 µs
@@ -27,8 +29,8 @@
 //	ConfigMaps that share nothing      2.2 KB    1.6 KB   9 µs
 //	3 Pods                             3.8 KB    3.6 KB
 //
-// The first state of an object that no dictionary fits takes 50 µs. The Pods of a test have
-// more that is random than most Pods; nearly identical ones take some 100 bytes, and 80 for
+// The first state of an object that fits no dictionary takes 50 µs. The Pods of a test have
+// more random content than most Pods. Nearly identical ones take about 100 bytes, and 80 for
 // the state itself.
 //
 // A store belongs to one goroutine.

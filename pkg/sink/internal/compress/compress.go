@@ -1,6 +1,5 @@
-// Package compress has the compressions that sinks offer: of the bodies of
-// requests, and of files. Sink types call it; it knows no events and no
-// destinations.
+// Package compress has the compressions of sinks: of request bodies, and of files. Sink types
+// call it; it knows no events and no destinations.
 package compress
 
 import (

@@ -1,0 +1,316 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/schema"
+)
+
+func explainCommand(std streams) *cobra.Command {
+	return &cobra.Command{
+		Use: "explain [key]", Short: "show the documentation of a key of the config", GroupID: setUpGroup,
+		Long: `informd explain shows the type, the default, the values and the meaning of a key of the
+config, and the keys below it. Without a key, it shows the top-level keys. A key is a path
+with dots, as in sinks.tls.caFile; a name alone is enough if only one key has it.`,
+		Example:     "informd explain resources\ninformd explain journal.maxBytes\ninformd explain sinks.tls",
+		Annotations: exitCodes("0 ok, 2 unknown key"),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return misused("unexpected argument %q: explain takes one key", args[1])
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			root, err := configKeys()
+			if err != nil || len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return slices.Sorted(maps.Keys(root.paths())), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			root, err := configKeys()
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return root.print(std.out)
+			}
+			key, err := root.find(args[0])
+			if err != nil {
+				return err
+			}
+			return key.print(std.out)
+		},
+	}
+}
+
+// configKey is a key of the config with its schemas: sinks of different types may have
+// different keys of one name.
+type configKey struct {
+	path     string
+	variants []keyVariant
+}
+
+// keyVariant is a schema of a key, and the sink types that it is for; none means all.
+type keyVariant struct {
+	schema map[string]any
+	types  []string
+}
+
+// configKeys returns the root of the config.
+func configKeys() (configKey, error) {
+	var root map[string]any
+	if err := json.Unmarshal(schema.Config(), &root); err != nil {
+		return configKey{}, fmt.Errorf("read the schema of the config: %w", err)
+	}
+	return configKey{variants: []keyVariant{{schema: root}}}, nil
+}
+
+// children are the keys below a key, by name.
+func (k configKey) children() map[string]configKey {
+	found := make(map[string]configKey)
+	add := func(name string, v keyVariant) {
+		child := found[name]
+		child.path = strings.TrimPrefix(k.path+"."+name, ".")
+		text, _ := json.Marshal(v.schema) // it was unmarshaled
+		for i, other := range child.variants {
+			if same, _ := json.Marshal(other.schema); string(same) == string(text) {
+				child.variants[i].types = append(other.types, v.types...)
+				found[name] = child
+				return
+			}
+		}
+		child.variants = append(child.variants, v)
+		found[name] = child
+	}
+	for _, v := range k.variants {
+		eachObject(v.schema, v.types, func(properties map[string]any, types []string) {
+			for name, inner := range properties {
+				if inner, ok := inner.(map[string]any); ok && inner["const"] == nil {
+					add(name, keyVariant{inner, types})
+				}
+			}
+		})
+	}
+	return found
+}
+
+// eachObject calls do with the properties in a schema: its own, those of list items and of
+// alternatives, and those of each sink type.
+func eachObject(node map[string]any, types []string, do func(properties map[string]any, types []string)) {
+	if properties, ok := node["properties"].(map[string]any); ok {
+		do(properties, types)
+	}
+	if items, ok := node["items"].(map[string]any); ok {
+		eachObject(items, types, do)
+	}
+	for _, list := range []string{"anyOf", "oneOf", "allOf"} {
+		branches, _ := node[list].([]any)
+		for _, branch := range branches {
+			branch, _ := branch.(map[string]any)
+			of := types
+			if when := constOf(branch); when != "" {
+				of = append(slices.Clone(types), when)
+			}
+			if then, ok := branch["then"].(map[string]any); ok {
+				branch = then
+			}
+			eachObject(branch, of, do)
+		}
+	}
+}
+
+// constOf returns the type that the condition of a branch names.
+func constOf(branch map[string]any) string {
+	condition, _ := branch["if"].(map[string]any)
+	properties, _ := condition["properties"].(map[string]any)
+	of, _ := properties["type"].(map[string]any)
+	text, _ := of["const"].(string)
+	return text
+}
+
+// paths are all keys below a key, by path.
+func (k configKey) paths() map[string]configKey {
+	all := make(map[string]configKey)
+	for _, child := range k.children() {
+		all[child.path] = child
+		maps.Copy(all, child.paths())
+	}
+	return all
+}
+
+// find returns the key that a user names.
+func (k configKey) find(said string) (configKey, error) {
+	path := strings.NewReplacer("[]", "", "[*]", "").Replace(said)
+	for i := range 10 {
+		path = strings.ReplaceAll(path, fmt.Sprintf("[%d]", i), "")
+	}
+	all := k.paths()
+	if found, ok := all[path]; ok {
+		return found, nil
+	}
+	var ends, leaves []string
+	for p := range all {
+		leaf := p[strings.LastIndex(p, ".")+1:]
+		if strings.EqualFold(p, path) || strings.HasSuffix(strings.ToLower(p), "."+strings.ToLower(path)) {
+			ends = append(ends, p)
+		}
+		leaves = append(leaves, leaf)
+	}
+	slices.Sort(ends)
+	switch {
+	case len(ends) == 1:
+		return all[ends[0]], nil
+	case len(ends) > 1:
+		return configKey{}, misused("the key %q is ambiguous: name one of %s", said, strings.Join(ends, ", "))
+	}
+	candidates := slices.Sorted(maps.Keys(all))
+	if !strings.Contains(path, ".") {
+		slices.Sort(leaves)
+		candidates = slices.Compact(leaves)
+	}
+	if near, ok := config.Nearest(path, candidates); ok {
+		return configKey{}, misused("unknown key %q (did you mean %q?)", said, near)
+	}
+	return configKey{}, misused("unknown key %q", said)
+}
+
+// print shows a key for people.
+func (k configKey) print(out io.Writer) error {
+	for i, v := range k.variants {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		if k.path != "" {
+			v.print(out, k.path)
+		}
+	}
+	children := k.children()
+	if len(children) == 0 {
+		return nil
+	}
+	if k.path != "" {
+		fmt.Fprintln(out)
+	}
+	fmt.Fprintln(out, "KEYS")
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, name := range slices.Sorted(maps.Keys(children)) {
+		v := children[name].variants[0]
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", name, v.kind(), firstSentence(v.text("description")))
+	}
+	return table.Flush()
+}
+
+// print shows a schema of the key.
+func (v keyVariant) print(out io.Writer, path string) {
+	fmt.Fprintf(out, "KEY      %s\nTYPE     %s\n", path, v.kind())
+	if len(v.types) > 0 {
+		fmt.Fprintf(out, "SINKS    %s\n", strings.Join(slices.Compact(slices.Sorted(slices.Values(v.types))), ", "))
+	}
+	if value := v.schema["default"]; value != nil {
+		text, _ := json.Marshal(value) // it was unmarshaled
+		fmt.Fprintf(out, "DEFAULT  %s\n", text)
+	}
+	if values := enumOf(v.schema); len(values) > 0 {
+		fmt.Fprintf(out, "VALUES   %s\n", strings.Join(values, ", "))
+	}
+	if text := v.text("description"); text != "" {
+		fmt.Fprintln(out)
+		for line := range strings.SplitSeq(wrap(text, 88), "\n") {
+			fmt.Fprintf(out, "  %s\n", line)
+		}
+	}
+}
+
+func (v keyVariant) text(key string) string {
+	text, _ := v.schema[key].(string)
+	return text
+}
+
+// kind names the type of a key.
+func (v keyVariant) kind() string {
+	kinds := kindsOf(v.schema)
+	return cmp.Or(strings.Join(kinds, " or "), "any")
+}
+
+func kindsOf(node map[string]any) (kinds []string) {
+	switch of := node["type"].(type) {
+	case string:
+		kinds = append(kinds, of)
+	case []any:
+		for _, one := range of {
+			if text, ok := one.(string); ok && text != "null" {
+				kinds = append(kinds, text)
+			}
+		}
+	}
+	for _, list := range []string{"anyOf", "oneOf"} {
+		branches, _ := node[list].([]any)
+		for _, branch := range branches {
+			if branch, ok := branch.(map[string]any); ok {
+				kinds = append(kinds, kindsOf(branch)...)
+			}
+		}
+	}
+	for i, kind := range kinds {
+		if kind == "array" {
+			kinds[i] = "list"
+		}
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
+}
+
+// enumOf are the allowed values of a key, or of its items.
+func enumOf(node map[string]any) (values []string) {
+	if enum, ok := node["enum"].([]any); ok {
+		for _, value := range enum {
+			values = append(values, fmt.Sprint(value))
+		}
+	}
+	if items, ok := node["items"].(map[string]any); ok && values == nil {
+		values = enumOf(items)
+	}
+	branches, _ := node["anyOf"].([]any)
+	for _, branch := range branches {
+		if branch, ok := branch.(map[string]any); ok && values == nil {
+			values = enumOf(branch)
+		}
+	}
+	return values
+}
+
+func firstSentence(text string) string {
+	sentence, _, _ := strings.Cut(strings.Join(strings.Fields(text), " "), ". ")
+	return strings.TrimSuffix(sentence, ".")
+}
+
+// wrap breaks a text into lines of at most width characters.
+func wrap(text string, width int) string {
+	var b strings.Builder
+	column := 0
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case column == 0:
+		case column+1+len(word) > width:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	return b.String()
+}

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"reflect"
+	"regexp"
+	"strings"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// coreName is how kubectl's output, subjects and topics write the core group, whose name
+// is empty.
+const coreName = "core"
+
+// resource decodes an entry of resources: a mapping, or the name of a resource as kubectl
+// takes it: "pods", "deployments.apps" or "deployments.v1.apps".
+func (r *reading) resource(n *node, path string, entry *Resource) {
+	if n.kind != text || glued(n.text) {
+		r.object(n, path, reflect.ValueOf(entry).Elem())
+	} else {
+		entry.begin(n.at)
+		entry.Resource = n.text
+		r.places[path+".resource"] = n.at
+	}
+	if entry.Pos == (Pos{}) || r.bad(path+".group") || r.bad(path+".version") || r.bad(path+".resource") {
+		return
+	}
+	core := entry.Group == coreName
+	if core {
+		entry.Group = ""
+	}
+	r.splitName(n, path, entry, core)
+}
+
+// splitName moves group and version out of a name like "deployments.v1.apps". What is not
+// such a name stays as it is; [reading.checkName] explains it.
+func (r *reading) splitName(n *node, path string, entry *Resource, core bool) {
+	name, ok := parseResourceName(entry.Resource)
+	if !ok {
+		return
+	}
+	hasGroup := n.pair("group") != nil
+	switch {
+	case hasGroup && (core || entry.Group != "") && entry.Group != name.group:
+		r.fail(path+".resource", "%s names the group %s, and group names another: remove one of them", quote(entry.Resource), event.GroupOrCore(name.group))
+	case entry.Version != "" && name.version != "" && entry.Version != name.version:
+		r.fail(path+".resource", "%s names the version %s, and version names another: remove one of them", quote(entry.Resource), name.version)
+	default:
+		entry.Group, entry.Resource = name.group, name.resource
+		if name.version != "" {
+			entry.Version = name.version
+		}
+	}
+}
+
+// resourceName is a resource as kubectl's argument has it.
+type resourceName struct{ resource, version, group string }
+
+// parseResourceName splits <resource>.<group> and <resource>.<version>.<group>, each part
+// a name or a pattern. The second part is a version if it looks like one; without a group
+// behind it the group is the core group.
+func parseResourceName(name string) (resourceName, bool) {
+	resource, rest, dotted := strings.Cut(name, ".")
+	if !dotted || rest == "" || strings.Contains(name, "/") {
+		return resourceName{}, false
+	}
+	out := resourceName{resource: resource, group: rest}
+	if first, group, _ := strings.Cut(rest, "."); isAPIVersion(first) {
+		out.version, out.group = first, group
+	}
+	if out.group == coreName {
+		out.group = ""
+	}
+	return out, partIs(out.resource, isPlural) && (out.group == "" || partIs(out.group, isGroup))
+}
+
+// partIs reports whether s is a name of a kind or a pattern for such names.
+func partIs(s string, valid func(string) bool) bool {
+	if isGlob(s) {
+		return isPattern(s, valid)
+	}
+	return valid(s)
+}
+
+// isAPIVersion reports whether s is a version by the rules of Kubernetes: v1, v2beta1.
+func isAPIVersion(s string) bool {
+	return regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`).MatchString(s)
+}

@@ -1,0 +1,46 @@
+package config_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestMatchWithoutDeletions: a match whose ops exclude deletions is a warning, unless
+// another match of the sink delivers them.
+func TestMatchWithoutDeletions(t *testing.T) {
+	const at = "config.yaml:3:47: sinks[0].match[0].ops: "
+	const pods, selected = "{resource: pods}", "{resource: pods, labelSelector: a=b}"
+	deleted := at + "the sink gets no deleted events of these objects: add deleted to ops if its consumer keeps state"
+	left := at + "the sink gets no left events of these objects: add left to ops if its consumer keeps state"
+	both := at + "the sink gets no deleted and left events of these objects: add deleted, left to ops if its consumer keeps state"
+	for name, tt := range map[string]struct{ resources, match, want string }{
+		"gaps without states":          {pods, `control: [gap]`, ""},
+		"states without gaps":          {pods, `control: [state]`, "config.yaml:3:51: sinks[0].match[0].control: the sink does not learn of lost history: add gap to control, or use control: false for a consumer that needs no history"},
+		"no control events":            {pods, `control: false`, ""},
+		"no ops":                       {selected, `resource: pods`, ""},
+		"no deletions":                 {pods, `ops: [added, modified]`, deleted},
+		"deletions":                    {pods, `ops: [added, deleted]`, ""},
+		"a selector, neither":          {selected, `ops: [added]`, both},
+		"a selector, deletions alone":  {selected, `ops: [deleted]`, left},
+		"a selector of namespaces":     {"{resource: pods, namespaceSelector: a=b}", `ops: [deleted]`, left},
+		"a selector, both":             {selected, `ops: [added, deleted, left]`, ""},
+		"of another entry":             {selected + ", {resource: nodes}", `ops: [deleted], resource: nodes`, ""},
+		"another match delivers them":  {pods, `ops: [added], resource: pods}, {ops: [deleted]`, ""},
+		"another match, another group": {pods + ", {group: apps, resource: deployments}", `ops: [added]}, {group: apps, ops: [deleted]`, deleted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := parse("cluster: c\nresources: [" + tt.resources + "]\nsinks: [{name: a, type: stdout, match: [{" + tt.match + "}]}]\n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, w := range c.Warnings {
+				got += w.Error()
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,202 @@
+package schemagen
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Reference is the input of docs/configuration.md.
+type Reference struct {
+	// Schema is the schema of the config.
+	Schema []byte
+	// Starter is config.example.yaml.
+	Starter []byte
+	// Example has an example of every section: reference.yaml.
+	Example []byte
+}
+
+const referenceHead = "# Configuration\n\n" +
+	"This page is generated from the code (`make docs` writes it). `informd explain <key>` shows the same texts.\n\n" +
+	"informd reads the file of `--config` (`-c`) or `INFORMD_CONFIG`. Default: `./config.yaml`, then `/etc/informd/config.yaml`.\n" +
+	"Only `resources` and `sinks` are required. `informd validate -c <file>` reports every mistake with line and column.\n\n" +
+	"A value outside of `resources` and `sinks` also has an environment variable: `INFORMD_` and the key, as in\n" +
+	"`INFORMD_JOURNAL_MAX_BYTES`. The variable overrides the file. A variable with several servers has commas between them.\n\n" +
+	"- A duration is a number with a unit: `90s`, `10m`, `24h`.\n" +
+	"- A size is a number of bytes, or has a unit: `64KiB`, `100MiB`, `10GiB`.\n" +
+	"- `${env:NAME}` is the value of an environment variable, where a key takes a secret.\n\n" +
+	"A config to start with is [config.example.yaml](../config.example.yaml):\n\n"
+
+// Page makes docs/configuration.md.
+func (r Reference) Page() ([]byte, error) {
+	var root object
+	if err := json.Unmarshal(r.Schema, &root); err != nil {
+		return nil, fmt.Errorf("read the schema of the config: %w", err)
+	}
+	sections, err := sectionsOf(root)
+	if err != nil {
+		return nil, err
+	}
+	examples := blocks(string(r.Example))
+	var page bytes.Buffer
+	page.WriteString(referenceHead)
+	fence(&page, string(r.Starter))
+	page.WriteString("\n## What everyone needs\n")
+	for _, s := range sections {
+		s.print(&page, s.tier(true), "", nil)
+	}
+	page.WriteString("\n## Advanced\n\nThe examples have all keys of their section.\n")
+	for _, s := range sections {
+		if s.example != "" && examples[s.example] == nil {
+			return nil, fmt.Errorf("the example has no %s", s.example)
+		}
+		if len(s.tier(true)) > 0 {
+			s.about = "" // it is in the first tier
+		}
+		s.print(&page, s.tier(false), ": advanced keys", examples[s.example])
+	}
+	return page.Bytes(), nil
+}
+
+// section is a part of the page: the keys of a mapping, and those below it.
+type section struct {
+	title   string
+	about   string
+	example string
+	keys    []documented
+}
+
+// documented is a key of the config.
+type documented struct {
+	key, kind, fallback, text string
+	basic                     bool
+}
+
+// sectionsOf lists the sections for a schema; a top-level key without one is an error.
+func sectionsOf(root object) ([]section, error) {
+	properties, _ := root["properties"].(object)
+	order := []string{"cluster", "kubernetes", "resources", "sinks", "journal", "redaction", "admin", "log"}
+	if known := slices.Sorted(slices.Values(order)); !slices.Equal(known, slices.Sorted(maps.Keys(properties))) {
+		return nil, fmt.Errorf("the page has sections for %v, the schema has %v", known, slices.Sorted(maps.Keys(properties)))
+	}
+	var all []section
+	for _, name := range order {
+		node, _ := properties[name].(object)
+		s := section{title: "`" + name + "`", example: name, about: description(node)}
+		if s.keys = keysBelow(node, ""); s.keys == nil {
+			s.keys = []documented{document(name, node, false)}
+			s.about = ""
+		}
+		if name == "sinks" {
+			s.title, s.example = "`sinks`: every type", "sinks/stdout"
+			all = append(append(all, s.tiers(name)), sinkSections(node)...)
+			continue
+		}
+		all = append(all, s.tiers(name))
+	}
+	journal, _ := properties["journal"].(object)
+	shared, err := sharedSection(journal)
+	return append(all, shared), err
+}
+
+// sinkSections are those of the sink types.
+func sinkSections(sinks object) []section {
+	var all []section
+	items, _ := sinks["items"].(object)
+	branches, _ := items["allOf"].([]any)
+	for _, branch := range branches {
+		branch, _ := branch.(object)
+		then, _ := branch["then"].(object)
+		name := typeOf(branch)
+		s := section{title: "`sinks`: type `" + name + "`", example: "sinks/" + name, keys: keysBelow(then, "")}
+		all = append(all, s.tiers("sinks/"+name))
+	}
+	return all
+}
+
+// typeOf is the sink type that a branch of the schema is for.
+func typeOf(branch object) string {
+	condition, _ := branch["if"].(object)
+	properties, _ := condition["properties"].(object)
+	of, _ := properties["type"].(object)
+	name, _ := of["const"].(string)
+	return name
+}
+
+// sharedSection has the keys of auth and tls, which journals and sinks share.
+func sharedSection(journal object) (section, error) {
+	properties, _ := journal["properties"].(object)
+	s := section{title: "`auth` and `tls` of journals and sinks", example: "auth", about: "Each type takes some of these keys; `informd validate` reports the others."}
+	for _, name := range []string{"auth", "tls"} {
+		node, _ := properties[name].(object)
+		s.keys = append(s.keys, keysBelow(node, name+".")...)
+	}
+	if len(s.keys) == 0 {
+		return section{}, errors.New("the schema of journal has no keys in auth and tls")
+	}
+	return s, nil
+}
+
+// keysBelow lists the keys of a mapping, or of the mappings of a list, the required ones
+// first. Mappings that several sections share are not entered.
+func keysBelow(node object, prefix string) []documented {
+	var required, others []documented
+	for _, variant := range variants(node) {
+		properties, _ := variant["properties"].(object)
+		names, _ := variant["required"].([]any)
+		for _, key := range slices.Sorted(maps.Keys(properties)) {
+			inner, ok := properties[key].(object)
+			if !ok || inner["const"] != nil {
+				continue
+			}
+			name, must := prefix+key, slices.Contains(names, any(key))
+			found := []documented{document(name, inner, must)}
+			if !shared(name, inner) {
+				found = append(found, keysBelow(inner, name+index(inner)+".")...)
+			}
+			if must {
+				required = append(required, found...)
+				continue
+			}
+			others = append(others, found...)
+		}
+	}
+	return append(required, others...)
+}
+
+// shared reports whether a mapping is described in the section of auth and tls.
+func shared(key string, node object) bool {
+	properties, _ := node["properties"].(object)
+	return key == "auth" || key == "tls" && properties["serverName"] != nil
+}
+
+// variants are the mappings that a schema describes: its own, those of list items, and
+// those of alternatives.
+func variants(node object) []object {
+	var all []object
+	if node["properties"] != nil {
+		all = append(all, node)
+	}
+	if items, ok := node["items"].(object); ok {
+		all = append(all, variants(items)...)
+	}
+	for _, list := range []string{"anyOf", "oneOf"} {
+		branches, _ := node[list].([]any)
+		for _, branch := range branches {
+			if branch, ok := branch.(object); ok {
+				all = append(all, variants(branch)...)
+			}
+		}
+	}
+	return all
+}
+
+func index(node object) string {
+	if node["type"] == "array" {
+		return "[]"
+	}
+	return ""
+}

@@ -1,0 +1,81 @@
+// Package connection holds the keys of a config that say where a server is and how
+// informd logs in there: servers, auth and tls. Every sink and the journal have the same
+// keys, in the same shape.
+//
+// The package decodes nothing and connects to nothing: it checks the keys that all types
+// have in common, and reads the files that the keys name. Each type defines the form of its
+// addresses and the keys of auth that its servers understand. Packages natsconn, kafka and
+// webhook call it, and the config decodes into its types.
+package connection
+
+import (
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/informd/informd/pkg/sink"
+)
+
+// serversKey is the key of [Servers] in a config.
+const serversKey = "servers"
+
+// Servers are the addresses of the servers of one cluster. A config has a list of them, or
+// one address as text. An address may hold a password, hence the type of its elements.
+type Servers []sink.Secret
+
+// NewServers makes Servers of addresses as they are.
+func NewServers(addresses ...string) Servers {
+	all := make(Servers, len(addresses))
+	for i, address := range addresses {
+		all[i] = sink.NewSecret(address)
+	}
+	return all
+}
+
+// Reveal returns the addresses themselves.
+func (s Servers) Reveal() []string {
+	all := make([]string, len(s))
+	for i, one := range s {
+		all[i] = strings.TrimSpace(one.Reveal())
+	}
+	return all
+}
+
+// Key returns the path of the key of one address, which may stand without a list.
+func (s Servers) Key(i int) string {
+	if len(s) == 1 {
+		return serversKey
+	}
+	return fmt.Sprintf("%s[%d]", serversKey, i)
+}
+
+// Validate returns the problems of the addresses, by key. Example is a list of addresses of
+// the type, without brackets. Wrong says what is wrong with an address, "" if nothing is; it
+// must not repeat the address, which may hold a password.
+func (s Servers) Validate(example string, wrong func(address string) string) []sink.Problem {
+	if len(s) == 0 {
+		return []sink.Problem{{Key: serversKey, Message: "is required: the addresses of the servers, as in [" + example + "]"}}
+	}
+	var problems []sink.Problem
+	for i, address := range s.Reveal() {
+		message := ""
+		switch {
+		case address == "":
+			message = "is empty: write the address of a server, as in [" + example + "]"
+		case strings.Contains(address, ","):
+			message = "has a comma: several servers are a list, as in [" + example + "]"
+		default:
+			message = wrong(address)
+		}
+		if message != "" {
+			problems = append(problems, sink.Problem{Key: s.Key(i), Message: message})
+		}
+	}
+	return problems
+}
+
+// Loopback reports whether a host is this machine by its name or address.
+func Loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,242 @@
+// Package index keeps what a target remembers of each object: the UID and the
+// resourceVersion of its last event, and no content. It distinguishes a change, a deletion and a
+// re-creation, and holds a million objects: an entry takes about 130 bytes and no
+// pointer. It knows nothing of Kubernetes or of events.
+package index
+
+import (
+	"hash/maphash"
+	"iter"
+	"math"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/laststate"
+)
+
+// Entry is one object. It has no pointers, so that the garbage collector has nothing to
+// follow; the [Index] returns the object's namespace, name and UID.
+//
+// The index reuses a removed entry for another object. Keep a [Handle], not a pointer, for
+// longer than one step of the target.
+type Entry struct {
+	// RV and Ordinal are those of the object's last event, 0 without one.
+	RV, Ordinal uint64
+	// Hash is of the last event's object, 0 if that event is older than this process. Only
+	// a rollback needs it: the same revision can then mean another state.
+	Hash uint64
+	// Epoch is that of the last event.
+	Epoch uint64
+	// Run is the last re-snapshot that announced the object, 0 if unknown.
+	Run uint64
+	// uuid is the UID in its usual form. Another form is in the text.
+	uuid [16]byte
+	text place
+	// Sweep is the number of the last list comparison that saw the object.
+	Sweep uint32
+	// slot is the entry's number, serial tells it from earlier entries there; 0 for none.
+	slot, serial uint32
+}
+
+// Handle identifies an entry until the entry is removed. The zero value identifies none.
+type Handle struct{ slot, serial uint32 }
+
+// ID identifies an object of a target.
+type ID struct{ Namespace, Name, UID string }
+
+// Key joins namespace and name into one text.
+func Key(namespace, name string) string { return namespace + "/" + name }
+
+const (
+	// slabLen is the number of entries per allocation: they fill 4 KiB.
+	slabLen = 46
+	// firstLen is the number in the first allocation: most custom resources have few objects.
+	firstLen = 4
+)
+
+type slab [slabLen]Entry
+
+// Index holds the entries of one target. One goroutine uses it at a time. Its memory shrinks
+// only by the text of removed entries.
+type Index struct {
+	// first and slabs never move, so that an *Entry stays valid. First is nil without
+	// entries.
+	first *[firstLen]Entry
+	slabs []*slab
+	free  []uint32
+	used  uint32 // slots that were ever in use
+	next  uint32 // the next entry's serial
+	count int
+	table table
+	texts texts
+	// filtered is what change filters need of the entries, nil without filters.
+	filtered map[*Entry]filtered
+	// states are the objects in the last events, compressed in the store, for a target
+	// whose log does not keep them.
+	states  map[*Entry]*laststate.State
+	store   laststate.Store
+	seed    maphash.Seed
+	bits    uint32 // mask of the hashes; tests narrow it to force collisions
+	scratch []byte
+}
+
+// New returns an empty index.
+func New() *Index { return &Index{seed: maphash.MakeSeed(), bits: math.MaxUint32} }
+
+// Get returns the entry of a name, nil if there is none.
+func (x *Index) Get(namespace, name string) *Entry {
+	for p := x.table.begin(x.place(namespace, name)); ; p.next() {
+		slot, ok := p.slot()
+		if !ok {
+			return nil
+		}
+		if e := x.at(slot); x.texts.is(e.text, namespace, name) {
+			return e
+		}
+	}
+}
+
+// Put makes an entry for an object without events, in place of one of the same name. It
+// keeps nothing of the strings.
+func (x *Index) Put(id ID) *Entry {
+	if e := x.Get(id.Namespace, id.Name); e != nil {
+		x.Remove(e)
+	}
+	slot := x.take()
+	e := x.at(slot)
+	if x.next++; x.next == 0 { // that is none
+		x.next++
+	}
+	*e = Entry{slot: slot, serial: x.next}
+	uuid, ok := parseUUID(id.UID)
+	if ok {
+		e.uuid, id.UID = uuid, ""
+	}
+	e.text = x.texts.add(id)
+	x.table.put(x.place(id.Namespace, id.Name), slot)
+	x.count++
+	return e
+}
+
+// take returns a free slot.
+func (x *Index) take() uint32 {
+	if n := len(x.free); n > 0 {
+		slot := x.free[n-1]
+		x.free = x.free[:n-1]
+		return slot
+	}
+	slot := x.used
+	switch {
+	case slot == 0:
+		x.first = new([firstLen]Entry)
+	case slot >= firstLen && (slot-firstLen)%slabLen == 0:
+		x.slabs = append(x.slabs, new(slab))
+	}
+	x.used++
+	return slot
+}
+
+func (x *Index) at(slot uint32) *Entry {
+	if slot < firstLen {
+		return &x.first[slot]
+	}
+	slot -= firstLen
+	return &x.slabs[slot/slabLen][slot%slabLen]
+}
+
+// Remove removes an entry. It does nothing if that is removed already.
+func (x *Index) Remove(e *Entry) {
+	if e.serial == 0 {
+		return
+	}
+	delete(x.filtered, e)
+	x.removeLastState(e)
+	x.table.remove(x.place(x.Namespace(e), x.Name(e)), e.slot)
+	x.texts.remove(e.text)
+	x.free = append(x.free, e.slot)
+	*e = Entry{}
+	x.count--
+	if x.texts.wasteful() {
+		x.texts.begin()
+		for e := range x.All() {
+			e.text = x.texts.move(e.text)
+		}
+		x.texts.end()
+	}
+}
+
+// Len returns the number of entries.
+func (x *Index) Len() int { return x.count }
+
+// All yields the entries in no order. The caller may remove yielded entries meanwhile.
+func (x *Index) All() iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		for i := range min(x.used, firstLen) {
+			if e := &x.first[i]; e.serial != 0 && !yield(e) {
+				return
+			}
+		}
+		for _, s := range x.slabs {
+			for i := range s {
+				if s[i].serial != 0 && !yield(&s[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Namespace returns the namespace of an entry. The string stays valid after the entry is
+// removed, and keeps the text of other entries alive with it.
+func (x *Index) Namespace(e *Entry) string { return x.texts.namespace(e.text) }
+
+// Name returns the name of an entry; see [Index.Namespace].
+func (x *Index) Name(e *Entry) string { return x.texts.name(e.text) }
+
+// UID returns the UID of an entry as a new string.
+func (x *Index) UID(e *Entry) string {
+	if e.text.uid > 0 {
+		return x.texts.uid(e.text)
+	}
+	return formatUUID(&e.uuid)
+}
+
+// IsUID reports whether UID(e) equals uid, without an allocation.
+func (x *Index) IsUID(e *Entry, uid string) bool {
+	if e.text.uid > 0 {
+		return x.texts.uid(e.text) == uid
+	}
+	uuid, ok := parseUUID(uid)
+	return ok && uuid == e.uuid
+}
+
+// ID returns the names of an entry.
+func (x *Index) ID(e *Entry) ID {
+	return ID{x.Namespace(e), x.Name(e), x.UID(e)}
+}
+
+// Handle returns the handle of an entry, the zero value for nil.
+func (x *Index) Handle(e *Entry) Handle {
+	if e == nil {
+		return Handle{}
+	}
+	return Handle{e.slot, e.serial}
+}
+
+// ByHandle returns the entry of a handle, nil if it was removed.
+func (x *Index) ByHandle(h Handle) *Entry {
+	if h.serial == 0 || h.slot >= x.used {
+		return nil
+	}
+	if e := x.at(h.slot); e.serial == h.serial {
+		return e
+	}
+	return nil
+}
+
+// place hashes a name for the table.
+func (x *Index) place(namespace, name string) uint32 {
+	x.scratch = append(append(append(x.scratch[:0], namespace...), '/'), name...)
+	return uint32(maphash.Bytes(x.seed, x.scratch)>>32) & x.bits
+}
+
+// Hash hashes the bytes of an object. Another process gets other hashes.
+func (x *Index) Hash(data []byte) uint64 { return maphash.Bytes(x.seed, data) }

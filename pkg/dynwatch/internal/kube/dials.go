@@ -1,0 +1,96 @@
+package kube
+
+import (
+	"context"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// dials count the connections to the API server. An open connection stays with the cluster
+// that it reached, and a new one goes where the address leads now. So informd checks the
+// identity of the cluster again after each new connection. Its methods may be called
+// concurrently.
+type dials struct {
+	count atomic.Uint64
+
+	mu sync.Mutex // for a moment only
+	// all are the open connections, each with whether a check of the identity has followed.
+	all map[*dialled]bool
+}
+
+// dialled is one connection.
+type dialled struct {
+	net.Conn
+
+	of *dials
+}
+
+// Close closes the connection.
+func (d *dialled) Close() error {
+	d.of.mu.Lock()
+	delete(d.of.all, d)
+	d.of.mu.Unlock()
+	return d.Conn.Close()
+}
+
+// track has a transport count its connections.
+func (d *dials) track(t *http.Transport) {
+	dial := t.DialContext
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 30 * time.Second}).DialContext
+	}
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		one := &dialled{Conn: conn, of: d}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.all == nil {
+			d.all = make(map[*dialled]bool)
+		}
+		d.all[one] = false
+		d.count.Add(1)
+		return one, nil
+	}
+}
+
+// open returns the unproven connections, and how many connections there were in all.
+func (d *dials) open() (unproven []*dialled, count uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for one, proven := range d.all {
+		if !proven {
+			unproven = append(unproven, one)
+		}
+	}
+	return unproven, d.count.Load()
+}
+
+// prove notes that connections lead to the right cluster.
+func (d *dials) prove(all []*dialled) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, one := range all {
+		if _, open := d.all[one]; open {
+			d.all[one] = true
+		}
+	}
+}
+
+// closeAll closes all connections: where the address leads to more than one cluster, the
+// check of one connection says nothing of another one.
+func (d *dials) closeAll() {
+	d.mu.Lock()
+	all := slices.Collect(maps.Keys(d.all))
+	d.mu.Unlock()
+	for _, one := range all {
+		_ = one.Close() // its requests fail, and are made again
+	}
+}

@@ -1,0 +1,147 @@
+package kube
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// pace prevents bursts of requests, for example after an API server restart or a loss of
+// history. It limits the open comparisons and look-ups of all targets together, and has all
+// of them wait while a server is overloaded. Its methods may be called concurrently.
+type pace struct {
+	turns chan struct{}
+
+	mu sync.Mutex
+	// closed is the time until which an overloaded server wants no requests.
+	closed time.Time
+}
+
+const (
+	// PaceWidth is the number of requests at the same time.
+	PaceWidth = 8
+	// paceWait is the longest wait for a free place: a request that hangs must not hold up the
+	// targets that could continue.
+	paceWait = 2 * time.Second
+	// PaceClosed is the longest time for which one refused request holds up other targets.
+	PaceClosed = 30 * time.Second
+	// PaceLongest is the longest wait for an overloaded server in all. Without it, a series of
+	// refusals would hold back some requests for ever, and their targets would count as hung.
+	PaceLongest = 45 * time.Second
+	// paceJitter spreads the requests that waited for an overloaded server.
+	paceJitter = 500 * time.Millisecond
+)
+
+func newPace() *pace { return &pace{turns: make(chan struct{}, PaceWidth)} }
+
+// Begin waits for a place. The caller gives it back with end.
+func (p *pace) Begin(ctx context.Context) (end func()) {
+	p.Open(ctx)
+	timer := time.NewTimer(paceWait)
+	defer timer.Stop()
+	select {
+	case p.turns <- struct{}{}:
+		return func() { <-p.turns }
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return func() {}
+}
+
+// Open waits until the server takes requests, at most PaceLongest, or until ctx ends.
+func (p *pace) Open(ctx context.Context) {
+	var longest <-chan time.Time
+	for {
+		p.mu.Lock()
+		wait := time.Until(p.closed)
+		p.mu.Unlock()
+		if wait <= 0 {
+			return
+		}
+		if longest == nil {
+			longest = time.After(PaceLongest)
+		}
+		timer := time.NewTimer(wait + rand.N(paceJitter)) //nolint:gosec // jitter, not a secret
+		select {
+		case <-timer.C:
+		case <-longest:
+			timer.Stop()
+			return
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// Note has all requests wait if err says that the server is overloaded, for as long as the
+// server asks.
+func (p *pace) Note(err error) {
+	if !Overloaded(err) {
+		return
+	}
+	wait, _ := Throttled(err)
+	until := time.Now().Add(min(wait, PaceClosed))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if until.After(p.closed) {
+		p.closed = until
+	}
+}
+
+// Overloaded reports whether err comes from a server that has too many requests of all
+// kinds: API priority and fairness and the limit of requests in flight answer in plain text.
+// A 429 with a Status concerns one resource, whose watch cache is not ready yet.
+func Overloaded(err error) bool {
+	return err != nil && apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// After an API server restart all targets can have lost history at once. These are the
+// limits on their requests for it: a number at once, and as many again within
+// historyPeriod. Etcd keeps its history for five minutes by default.
+const (
+	rangeRequests = 2_000
+	// WalkRequests is the limit on requests of history walks.
+	WalkRequests  = 20_000
+	historyPeriod = 5 * time.Minute
+)
+
+// budget limits the requests of one kind of all targets together: a number at once, and as
+// many again within a period. Its methods may be called concurrently.
+type budget struct {
+	most      float64
+	perSecond float64
+
+	mu   sync.Mutex
+	left float64
+	at   time.Time // when left was right
+}
+
+func newBudget(most int, within time.Duration) *budget {
+	return &budget{most: float64(most), perSecond: float64(most) / within.Seconds(), left: float64(most), at: time.Now()}
+}
+
+// Take takes n requests, or none if fewer are left.
+func (b *budget) Take(n int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	b.left = min(b.most, b.left+now.Sub(b.at).Seconds()*b.perSecond)
+	b.at = now
+	if float64(n) > b.left {
+		return false
+	}
+	b.left -= float64(n)
+	return true
+}
+
+// GiveBack returns requests that were taken and not made.
+func (b *budget) GiveBack(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left = min(b.most, b.left+float64(n))
+}

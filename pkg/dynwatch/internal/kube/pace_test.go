@@ -1,0 +1,101 @@
+package kube
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// TestPace: so many have their turn at a time, in whatever order, and who hangs
+// does not keep the others from theirs.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace()
+		var mu sync.Mutex
+		var now, most int
+		count := func(change int) {
+			mu.Lock()
+			defer mu.Unlock()
+			now += change
+			most = max(most, now)
+		}
+		var all sync.WaitGroup
+		for range 300 {
+			all.Go(func() {
+				end := p.Begin(t.Context())
+				defer end()
+				count(1)
+				<-time.After(10 * time.Millisecond)
+				count(-1)
+			})
+		}
+		all.Wait()
+		if most != PaceWidth {
+			t.Errorf("%d at a time, want %d", most, PaceWidth)
+		}
+		for range PaceWidth {
+			p.Begin(t.Context()) // and never ends
+		}
+		began := time.Now()
+		p.Begin(t.Context())()
+		if waited := time.Since(began); waited != paceWait {
+			t.Errorf("waited %v behind those that hang", waited)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		p.Begin(ended)()
+	})
+}
+
+// TestOverloadHoldsNobodyForEver: refusals of other requests do not keep one from being
+// made.
+func TestOverloadHoldsNobodyForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace()
+		refused := apierrors.NewGenericServerResponse(http.StatusTooManyRequests, "get", schema.GroupResource{}, "", "too many", 1, true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		p.Note(refused)
+		var others sync.WaitGroup
+		others.Go(func() {
+			for ctx.Err() == nil {
+				<-time.After(time.Second / 2)
+				p.Note(refused)
+			}
+		})
+		began := time.Now()
+		p.Open(ctx)
+		if waited := time.Since(began); waited != PaceLongest {
+			t.Errorf("waited %v, want %v", waited, PaceLongest)
+		}
+		cancel()
+		others.Wait()
+	})
+}
+
+// TestBudget: requests come back over time, and all that one asks for or none are taken.
+func TestBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100, 100*time.Second)
+		for i, want := range []bool{true, false, true} {
+			if got := b.Take([]int{60, 50, 40}[i]); got != want {
+				t.Errorf("take %d: %v", i, got)
+			}
+		}
+		b.GiveBack(10)
+		<-time.After(20 * time.Second)
+		if b.Take(31) || !b.Take(30) {
+			t.Error("10 were given back and 20 came back")
+		}
+		<-time.After(time.Hour)
+		if b.Take(101) || !b.Take(100) {
+			t.Error("there are never more than at the beginning")
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package dynwatch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+)
+
+// ServedResource is a resource that the API server serves and that can be watched.
+type ServedResource struct {
+	Group, Version, Resource, Kind string
+	Namespaced                     bool
+}
+
+// Served lists the resources that the API server serves and that can be watched, in the
+// preferred version, sorted by group and name. A resource that is served in two groups is
+// listed once. It makes a few requests to discovery and changes nothing. The error is
+// that of an API server that does not answer, or that of ctx.
+func Served(ctx context.Context, kubernetes *rest.Config) ([]ServedResource, error) {
+	c, err := kube.NewClients(kubernetes, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, fmt.Errorf("list served resources: %w", err)
+	}
+	defer c.Close()
+	if err := (&planner{clients: c}).greet(ctx); err != nil {
+		return nil, err
+	}
+	known, err := readCatalog(ctx, c, nil)
+	if err != nil {
+		return nil, fmt.Errorf("list served resources: %w", err)
+	}
+	var found []ServedResource
+	for _, names := range known.storages {
+		one := names[0]
+		if v, o, ok := known.lookUp(one.Group, anyVersion, one.Resource); ok && o.watchable {
+			found = append(found, ServedResource{one.Group, v.name, one.Resource, o.kind, o.namespaced})
+		}
+	}
+	slices.SortFunc(found, func(a, b ServedResource) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource))
+	})
+	return found, nil
+}

@@ -1,0 +1,52 @@
+package jetstream
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"maps"
+	"slices"
+)
+
+// maxReturned bounds the deletions that the record of a sink names, and the time that it
+// takes. With more, a deletion may come twice, with the same id, if informd ends before the
+// cursor has passed its copy.
+const maxReturned = 1024
+
+// returned has the deletions that a cursor returned while record.Jumped is set: by the
+// sequence of the original, the sequence under which it was returned.
+type returned map[uint64]uint64
+
+// upTo names the deletions whose delivery is committed up to a sequence, for the record
+// of the sink: the differences of their sequences as varints, in base64.
+func (r returned) upTo(committed uint64) string {
+	originals := slices.Collect(maps.Keys(r))
+	originals = slices.DeleteFunc(originals, func(original uint64) bool { return r[original] > committed })
+	slices.Sort(originals)
+	originals = originals[max(0, len(originals)-maxReturned):]
+	var text []byte
+	last := uint64(0)
+	for _, original := range originals {
+		text = binary.AppendUvarint(text, original-last)
+		last = original
+	}
+	return base64.RawStdEncoding.EncodeToString(text)
+}
+
+// returnedFrom reads what upTo wrote. What cannot be read names no deletion: these may
+// come twice.
+func returnedFrom(text string) returned {
+	data, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil || len(data) == 0 {
+		return nil
+	}
+	all, last := returned{}, uint64(0)
+	for len(data) > 0 && len(all) < maxReturned {
+		step, n := binary.Uvarint(data)
+		if n <= 0 {
+			return all
+		}
+		data, last = data[n:], last+step
+		all[last] = 0
+	}
+	return all
+}

@@ -220,6 +220,30 @@ func TestAuthorities(t *testing.T) {
 	}
 }
 
+// TestRevisionOfARemovalComesLater: the first authority that agrees with a removal names no
+// revision. One that does so later has the last word about the end of the gap.
+func TestRevisionOfARemovalComesLater(t *testing.T) {
+	api := newFakeAPI(t)
+	api.define()
+	api.put("a", "x", "")
+	r := &rig{t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}, logger: slog.New(slog.DiscardHandler), withdrawn: time.Hour}
+	r.begin(things())
+	r.eventually("definitions are watched", api.watched)
+	r.caughtUp()
+	n := len(r.log.all())
+	api.do(func() { api.definitions.rev = 500 })
+	api.remove(customDefinitions, "things.example.com")
+	api.do(func() { api.definitions.code = 403 })
+	api.serveIn()
+	api.cut()
+	r.eventually("another connection agrees", func() bool { return strings.Contains(r.manager.Targets()[0].Reason, "as deleted at 20") })
+	api.do(func() { api.definitions.code = 0 })
+	r.eventually("gone", func() bool { return !r.manager.Targets()[0].Synced })
+	if diff := cmp.Diff([]string{"deleted a/x uid-1 501<101 replay", "gap (101,501] unserved state"}, r.since(n)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestAggregatedResourceReturns: an operator's upgrade removes an APIService and creates it
 // again. The time that it may take is not over, or another APIService of the group exists.
 func TestAggregatedResourceReturns(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 
 // absence is what is known of a resource while discovery does not list it.
 type absence struct {
-	// since is when the authorities began to agree that the resource was removed, and at a
-	// revision from after that, 0 if none is known.
+	// since is when the authorities began to agree that the resource was removed, and at
+	// the newest revision at which one did, 0 if none named a revision.
 	since time.Time
 	at    uint64
 }
@@ -60,9 +60,10 @@ func (t *target) endUnserved(ctx context.Context, denial error) error {
 		return fmt.Errorf("%w; informd keeps the %d objects: %s", denial, t.index.Len(), r.open)
 	}
 	if a.since.IsZero() {
-		*a = absence{since: time.Now(), at: r.at}
+		a.since = time.Now()
 		t.unwatched = t.unwatched || !t.closedSince.IsZero() && time.Since(t.closedSince) > discoveryLag
 	}
+	a.at = max(a.at, r.at) // the first authority that agrees may name none
 	if due := a.since.Add(r.after); time.Now().Before(due) {
 		return fmt.Errorf("%w; unless the resource returns, informd announces its %d objects as deleted at %s",
 			denial, t.index.Len(), due.UTC().Format(time.RFC3339))

@@ -232,6 +232,7 @@ func (s *Server) connect(as identity) (*nats.Conn, error) {
 	conn, err := nats.Connect("",
 		nats.Name("informd"),
 		nats.InProcessServer(s),
+		nats.Timeout(readyTimeout), // on a busy machine the default, 2 s, ended informd at its start
 		nats.Nkey(as.public, as.sign),
 		nats.MaxReconnects(-1),
 		nats.ReconnectBufSize(-1),

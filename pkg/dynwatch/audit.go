@@ -11,6 +11,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // An audit compares the index with a list while the watch stays open. Nothing
@@ -82,7 +83,7 @@ type audit struct {
 	number uint32
 	// pages is what was listed; it is closed at the end of the list, and rv and
 	// err are set then.
-	pages chan []difference
+	pages chan []listwatch.Listed
 	rv    uint64
 	err   error
 	stop  func()
@@ -91,7 +92,7 @@ type audit struct {
 	sample   *sample
 	repaired int
 	listed   bool // to its end
-	suspects map[string]difference
+	suspects map[string]listwatch.Listed
 	// more counts suspects beyond what is kept, unseen those of auditUnseen.
 	more, unseen int
 	// stand is the cursor when a judgement was last thought of, since when.
@@ -101,7 +102,7 @@ type audit struct {
 
 // page is where the next page of a list that is under way comes from; never, if
 // none is.
-func (a *audits) page() <-chan []difference {
+func (a *audits) page() <-chan []listwatch.Listed {
 	if a.running == nil || a.running.listed {
 		return nil
 	}
@@ -120,7 +121,7 @@ func (t *target) audit(ctx context.Context) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	t.sweeps++
-	r := &audit{number: t.sweeps, pages: make(chan []difference), suspects: make(map[string]difference), sample: t.newSample()}
+	r := &audit{number: t.sweeps, pages: make(chan []listwatch.Listed), suspects: make(map[string]listwatch.Listed), sample: t.newSample()}
 	var lister sync.WaitGroup
 	source := t.source // the target may move to another one meanwhile
 	lister.Go(func() { r.list(ctx, source) })
@@ -133,42 +134,42 @@ func (t *target) audit(ctx context.Context) {
 
 // list sends the pages of a list at the newest revision, and compares a sample of it with
 // etcd.
-func (a *audit) list(ctx context.Context, source *source) {
+func (a *audit) list(ctx context.Context, source *listwatch.Source) {
 	defer close(a.pages)
 	if a.err = a.listPages(ctx, source); a.err == nil {
 		a.err = a.sample.compare(ctx, source, a.rv)
 	}
 	if a.err == nil {
-		a.err = source.clients.Identity.Check(ctx)
+		a.err = source.Clients.Identity.Check(ctx)
 	}
 }
 
-func (a *audit) listPages(ctx context.Context, source *source) error {
-	page := make([]difference, 0, auditPage)
+func (a *audit) listPages(ctx context.Context, source *listwatch.Source) error {
+	page := make([]listwatch.Listed, 0, auditPage)
 	send := func() error {
 		select {
 		case a.pages <- page:
-			page = make([]difference, 0, auditPage)
+			page = make([]listwatch.Listed, 0, auditPage)
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	item := func(m listed) error {
-		a.sample.take(difference(m))
-		page = append(page, difference(m))
+	item := func(m listwatch.Listed) error {
+		a.sample.take(m)
+		page = append(page, m)
 		if len(page) < auditPage {
 			return nil
 		}
 		return send()
 	}
-	rv, err := source.revision(ctx)
+	rv, err := source.Revision(ctx)
 	if err != nil {
 		return err
 	}
-	a.rv, err = source.listMetadata(ctx, rv, item)
-	if unsupported(err) {
-		a.rv, err = source.listMetadata(ctx, 0, item)
+	a.rv, err = source.ListMetadata(ctx, rv, item)
+	if listwatch.Unsupported(err) {
+		a.rv, err = source.ListMetadata(ctx, 0, item)
 	}
 	if err != nil {
 		return err
@@ -178,21 +179,21 @@ func (a *audit) listPages(ctx context.Context, source *source) error {
 
 // auditPage compares one page with the index, and what the list lacks once it is
 // over.
-func (t *target) auditPage(page []difference, more bool) {
+func (t *target) auditPage(page []listwatch.Listed, more bool) {
 	a := t.audits.running
 	for _, d := range page {
 		a.objects++
-		e := t.index.Get(d.namespace, d.name)
+		e := t.index.Get(d.Namespace, d.Name)
 		if e != nil {
 			e.Sweep = a.number
 		}
-		if e != nil && t.index.IsUID(e, d.uid) && t.index.Newest(e) < d.rv && d.rv <= t.audits.began && t.mayHaveHeldBack(e, d.rv) {
+		if e != nil && t.index.IsUID(e, d.UID) && t.index.Newest(e) < d.RV && d.RV <= t.audits.began && t.mayHaveHeldBack(e, d.RV) {
 			if a.unseen++; a.unseen > auditUnseen {
 				continue
 			}
 		}
-		if e == nil || t.index.Newest(e) < d.rv || !t.index.IsUID(e, d.uid) && e.RV <= d.rv ||
-			t.index.Contradicts(e, d.uid, d.rv, math.MaxUint64) {
+		if e == nil || t.index.Newest(e) < d.RV || !t.index.IsUID(e, d.UID) && e.RV <= d.RV ||
+			t.index.Contradicts(e, d.UID, d.RV, math.MaxUint64) {
 			t.suspectOf(d)
 		}
 	}
@@ -205,18 +206,18 @@ func (t *target) auditPage(page []difference, more bool) {
 	}
 	for e := range t.index.All() {
 		if e.Sweep != a.number && e.RV <= a.rv {
-			t.suspectOf(difference{namespace: t.index.Namespace(e), name: t.index.Name(e)})
+			t.suspectOf(listwatch.Listed{Namespace: t.index.Namespace(e), Name: t.index.Name(e)})
 		}
 	}
 }
 
-func (t *target) suspectOf(d difference) {
+func (t *target) suspectOf(d listwatch.Listed) {
 	a := t.audits.running
 	if len(a.suspects) >= t.limits.suspects {
 		a.more++
 		return
 	}
-	a.suspects[index.Key(d.namespace, d.name)] = d
+	a.suspects[index.Key(d.Namespace, d.Name)] = d
 }
 
 // conclude ends the audit that is under way once its list is there and the watch
@@ -282,7 +283,7 @@ func (t *target) verdict(ctx context.Context, a *audit) (diverged int, err error
 		}
 		if diverged++; diverged <= auditLines {
 			t.logger.Error("audit found a divergent object",
-				"namespace", d.namespace, "name", d.name, "resource_version", d.rv, "uid", d.uid)
+				"namespace", d.Namespace, "name", d.Name, "resource_version", d.RV, "uid", d.UID)
 		}
 	}
 	if diverged == 0 && a.more > 0 {
@@ -294,21 +295,21 @@ func (t *target) verdict(ctx context.Context, a *audit) (diverged int, err error
 // diverges reports whether a suspect is one still: neither has a frame brought the
 // index to the list's state or beyond it, nor does etcd say that the index is
 // right as of now.
-func (t *target) diverges(ctx context.Context, a *audit, d difference) (bool, error) {
+func (t *target) diverges(ctx context.Context, a *audit, d listwatch.Listed) (bool, error) {
 	t.status.beatNow()
-	e := t.index.Get(d.namespace, d.name)
-	older := t.index.Contradicts(e, d.uid, d.rv, a.rv)
+	e := t.index.Get(d.Namespace, d.Name)
+	older := t.index.Contradicts(e, d.UID, d.RV, a.rv)
 	switch {
-	case e != nil && (e.RV > a.rv || t.index.IsUID(e, d.uid) && t.index.Newest(e) >= d.rv && !older):
+	case e != nil && (e.RV > a.rv || t.index.IsUID(e, d.UID) && t.index.Newest(e) >= d.RV && !older):
 		return false, nil
-	case e == nil && d.rv == 0:
+	case e == nil && d.RV == 0:
 		return false, nil
 	}
-	o, there, err := t.source.matchAt(ctx, d.namespace, d.name, t.cursor)
-	if expired(err) || unsupported(err) {
+	o, there, err := t.source.MatchAt(ctx, d.Namespace, d.Name, t.cursor)
+	if listwatch.Expired(err) || listwatch.Unsupported(err) {
 		// Only the present can be seen. It must confirm what the list said.
-		o, there, err = t.source.matchAt(ctx, d.namespace, d.name, 0)
-		if err == nil && (there != (d.rv != 0) || there && (o.UID != d.uid || o.ResourceVersion != d.rv)) {
+		o, there, err = t.source.MatchAt(ctx, d.Namespace, d.Name, 0)
+		if err == nil && (there != (d.RV != 0) || there && (o.UID != d.UID || o.ResourceVersion != d.RV)) {
 			return false, nil
 		}
 	}
@@ -316,7 +317,7 @@ func (t *target) diverges(ctx context.Context, a *audit, d difference) (bool, er
 		return false, nil // it was rejected, and is in no stream
 	}
 	if err == nil && there {
-		err = t.checkRead(ctx, e, difference{d.namespace, d.name, o.UID, o.ResourceVersion})
+		err = t.checkRead(ctx, e, listwatch.Listed{Namespace: d.Namespace, Name: d.Name, UID: o.UID, RV: o.ResourceVersion})
 	}
 	if err != nil || e == nil {
 		return there, err

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // informd announces a deletion only on the word of an authority. These are all of them:
@@ -104,9 +105,9 @@ func (t *target) ruleLast(ctx context.Context, denial error) (open string) {
 // definition asks etcd whether a CustomResourceDefinition exists, and returns the
 // revision of the answer.
 func (s *served) definition(ctx context.Context, name string) (exists bool, rv uint64, err error) {
-	_, exists, rv, err = s.watches[0].watch.source.look(ctx, "", name, 0)
+	_, exists, rv, err = s.watches[0].watch.source.Look(ctx, "", name, 0)
 	if err == nil && rv == 0 {
-		err = fmt.Errorf("list customresourcedefinitions: %w", errInexact)
+		err = fmt.Errorf("list customresourcedefinitions: %w", listwatch.ErrInexact)
 	}
 	return exists, rv, err
 }

@@ -1,6 +1,10 @@
 package dynwatch
 
-import "time"
+import (
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+)
 
 // A resource without bookmarks that is quiet costs a list of all its objects for each
 // move of its cursor: with --watch-cache=false, every three and a half minutes. So the
@@ -32,7 +36,7 @@ func (t *target) rests(q *quiet) bool {
 	if q.unequal || t.lost != nil || len(t.undecided) > 0 || t.progress.stuck > 0 {
 		return false
 	}
-	pages := t.index.Len()/pageSize + 1
+	pages := listwatch.PagesFor(t.index.Len())
 	every := min(time.Duration(pages)*t.timing.silence/calmPages, calmSilences*t.timing.silence)
 	return time.Since(t.calm.listed) < every-t.timing.silence/2 // else it would be one silence later
 }

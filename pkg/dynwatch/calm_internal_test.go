@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,8 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/client-go/rest"
-
+	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -56,7 +54,7 @@ func (s *quietServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case q.Has("watch"):
 		kind = "watch"
-	case strings.Contains(q.Get("fieldSelector"), noName):
+	case strings.Contains(q.Get("fieldSelector"), "informd-no-object"):
 		kind = "revision"
 	}
 	s.mu.Lock()
@@ -64,9 +62,9 @@ func (s *quietServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	switch kind {
 	case "revision":
-		writePods(w, r, 0)
+		podserver.WritePage(w, r, 0)
 	case "page of a list":
-		writePods(w, r, s.pods)
+		podserver.WritePage(w, r, s.pods)
 	default:
 		s.watch(w, r)
 	}
@@ -83,7 +81,7 @@ func (s *quietServer) watch(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-next:
-			fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"%d"}}}`+"\n", podsRevision)
+			fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"%d"}}}`+"\n", podserver.Revision)
 			_ = rc.Flush()
 		case <-end:
 			return
@@ -107,11 +105,9 @@ func TestQuietTargetsAskLittle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &pipeListener{make(chan net.Conn), make(chan struct{})}
 				api := &quietServer{pods: test.pods, bookmark: test.bookmark, count: make(map[string]int)}
-				serveOnPipes(t, l, api)
 				m, err := New(Options{
-					Cluster: "test", Kubernetes: &rest.Config{Host: "http://pipe", Dial: l.dial}, Log: forgetful{},
+					Cluster: "test", Kubernetes: podserver.OnPipes(t, api), Log: forgetful{},
 					Reject: func(context.Context, Rejected) error { return nil }, RedactionKey: make([]byte, minKey), Logger: slog.New(slog.DiscardHandler),
 				})
 				if err != nil {

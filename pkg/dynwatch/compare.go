@@ -9,6 +9,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // bodiesByName is up to how many differing objects are fetched one by one after
@@ -35,32 +36,24 @@ func (t *target) compare(ctx context.Context, s *sweep) (uint64, error) {
 	return rv, t.fetch(ctx, s, differing)
 }
 
-// difference is a listed object that the index does not hold, or in an older
-// state, or under another uid.
-type difference struct {
-	namespace, name, uid string
-	rv                   uint64
-}
-
 // differences does a sweep with metadata only. It returns the list's revision.
-func (t *target) differences(ctx context.Context, s *sweep) (differing []difference, rv uint64, err error) {
-	rv, err = t.source.listMetadata(ctx, s.at, func(m listed) error {
+func (t *target) differences(ctx context.Context, s *sweep) (differing []listwatch.Listed, rv uint64, err error) {
+	rv, err = t.source.ListMetadata(ctx, s.at, func(m listwatch.Listed) error {
 		t.status.progressNow()
-		e := t.index.Get(m.namespace, m.name)
+		e := t.index.Get(m.Namespace, m.Name)
 		if e != nil {
 			e.Sweep = s.number
 		}
-		d := difference(m)
-		s.against.note(t.index, e, d)
-		t.noteReturned(&s.against, e, d)
-		if m.rv <= t.coverage.listed[m.namespace] {
-			if err := t.skip(ctx, leftFrame{watch.Added, m.namespace, m.name, m.rv}); err != nil {
+		s.against.note(t.index, e, m)
+		t.noteReturned(&s.against, e, m)
+		if m.RV <= t.coverage.listed[m.Namespace] {
+			if err := t.skip(ctx, leftFrame{watch.Added, m.Namespace, m.Name, m.RV}); err != nil {
 				return err
 			}
 		}
-		fromWatch := s.horizon != 0 && m.rv > s.horizon
-		if !fromWatch && !t.isPast(e, m.namespace, m.name, m.uid, m.rv) && (e == nil || !t.index.IsUID(e, m.uid) || m.rv > t.index.Newest(e)) {
-			differing = append(differing, d)
+		fromWatch := s.horizon != 0 && m.RV > s.horizon
+		if !fromWatch && !t.isPast(e, m.Namespace, m.Name, m.UID, m.RV) && (e == nil || !t.index.IsUID(e, m.UID) || m.RV > t.index.Newest(e)) {
+			differing = append(differing, m)
 		}
 		return nil
 	})
@@ -79,13 +72,13 @@ func (t *target) differences(ctx context.Context, s *sweep) (differing []differe
 
 // fetch reads the listed states of what differs, one by one if that is not much,
 // else by a list, and emits them.
-func (t *target) fetch(ctx context.Context, s *sweep, differing []difference) error {
+func (t *target) fetch(ctx context.Context, s *sweep, differing []listwatch.Listed) error {
 	if len(differing) > bodiesByName {
-		_, err := t.list(ctx, s, &listing{at: s.at})
+		_, err := t.list(ctx, s, &listwatch.Listing{At: s.at})
 		return err
 	}
 	for _, d := range differing {
-		o, ok, err := t.source.objectAt(ctx, d.namespace, d.name, s.at)
+		o, ok, err := t.source.ObjectAt(ctx, d.Namespace, d.Name, s.at)
 		var bad *frame.Malformed
 		switch {
 		case errors.As(err, &bad):

@@ -4,18 +4,17 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -63,21 +62,19 @@ func (s *failingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if q.Get("continue") == "" {
 			s.first++
 		}
-		writePods(w, r, s.pods)
+		podserver.WritePage(w, r, s.pods)
 		return
 	}
 	i, _ := strconv.Atoi(name)
-	fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[{"metadata":{"name":"p%d","namespace":"a","uid":"u%[2]d","resourceVersion":"%d"}}]}`, podsRevision, i, i+1)
+	fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[{"metadata":{"name":"p%d","namespace":"a","uid":"u%[2]d","resourceVersion":"%d"}}]}`, podserver.Revision, i, i+1)
 }
 
 // pods is a target whose index holds so many Pods, of which some are older than those of
 // the server.
 func (s *failingServer) target(t *testing.T, log Log, older int) *target {
 	t.Helper()
-	l := &pipeListener{make(chan net.Conn), make(chan struct{})}
-	serveOnPipes(t, l, s)
 	m, err := New(Options{
-		Cluster: "test", Kubernetes: &rest.Config{Host: "http://pipe", Dial: l.dial}, Log: log,
+		Cluster: "test", Kubernetes: podserver.OnPipes(t, s), Log: log,
 		Reject: func(context.Context, Rejected) error { return nil }, RedactionKey: make([]byte, minKey), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -87,7 +84,7 @@ func (s *failingServer) target(t *testing.T, log Log, older int) *target {
 	of := newTarget(spec{version: "v1", resource: "pods", mode: Full}, m)
 	t.Cleanup(func() { of.markTimer.Stop() })
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	of.source, err = newSource(of.spec, resolved{gvr: gvr, kind: "Pod", namespaced: true}, m.clients, nil, noShape, nil)
+	of.source, err = of.spec.source(resolved{gvr: gvr, kind: "Pod", namespaced: true}, m.clients, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,48 +122,16 @@ func TestComparisonReadsEachPageOnce(t *testing.T) {
 				server, log := &failingServer{pods: pods, fail: fail}, counting{events: make(map[event.Op]int)}
 				of := server.target(t, log, older)
 				rv, err := of.compare(t.Context(), of.newSweep(sweep{newcomer: event.Added, replay: true}))
-				if err != nil || rv != podsRevision {
+				if err != nil || rv != podserver.Revision {
 					t.Fatalf("revision %d: %v", rv, err)
 				}
 				if n := log.events[event.Modified]; n != older || len(log.events) != 1 {
 					t.Errorf("events %v, want %d of modified objects", log.events, older)
 				}
-				if server.first != 1 || server.more != pods/pageSize+older {
+				if server.first != 1 || server.more != pods/listwatch.PageSize+older {
 					t.Errorf("%d requests were answered, %d for the first page", server.more, server.first)
 				}
 			})
 		})
 	}
-}
-
-// TestListWithExpiredToken: a server needs longer for all pages than a continue token lasts.
-// Larger pages let a later list come to its end.
-func TestListWithExpiredToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const pods, lasts = 200_000, 5 * time.Minute
-		var began time.Time
-		s := sourceOnPipes(t, func(w http.ResponseWriter, r *http.Request) {
-			<-time.After(3 * time.Second)
-			switch {
-			case r.URL.Query().Get("continue") == "":
-				began = time.Now()
-			case time.Since(began) > lasts:
-				w.Header().Set("Content-Type", "application/json")
-				w.WriteHeader(http.StatusGone)
-				fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":410,"reason":"Expired"}`)
-				return
-			}
-			writePods(w, r, pods)
-		})
-		for attempts := 1; ; attempts++ {
-			count := 0
-			_, err := s.listMetadata(t.Context(), 0, func(listed) error { count++; return nil })
-			switch {
-			case err == nil && count == pods:
-				return
-			case !expired(err), attempts == 1+maxGrowth:
-				t.Fatalf("attempt %d: %d objects, %v", attempts, count, err)
-			}
-		}
-	})
 }

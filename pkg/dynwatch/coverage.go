@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -221,7 +222,7 @@ func (t *target) coveredThen(ctx context.Context, m mark) (bool, error) {
 	same, newest := m.Namespaces == c.covered.hash() || m.Namespaces == formerHash(&c.covered), c.at
 	if !same {
 		then, err := t.matchingAt(ctx, m.NamespacesAt)
-		if expired(err) || unsupported(err) {
+		if listwatch.Expired(err) || listwatch.Unsupported(err) {
 			clear(c.doubtful)
 			if t.lost == nil {
 				t.distrust(reasonSelection)
@@ -253,7 +254,7 @@ func (t *target) matchingAt(ctx context.Context, rv uint64) (map[string]struct{}
 // may have left something out.
 func (t *target) beginWith(ctx context.Context, rv uint64) error {
 	matched, err := t.matchingAt(ctx, rv)
-	if expired(err) || unsupported(err) {
+	if listwatch.Expired(err) || listwatch.Unsupported(err) {
 		return nil // any of them may have
 	}
 	if err == nil {

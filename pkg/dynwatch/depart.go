@@ -9,6 +9,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -111,7 +112,7 @@ func (t *target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) er
 		switch {
 		case err == nil && !there:
 			return t.end(ctx, event.Deleted, e, nil, rv, true)
-		case err != nil && !expired(err) && !unsupported(err):
+		case err != nil && !listwatch.Expired(err) && !listwatch.Unsupported(err):
 			return err
 		}
 		t.index.Remove(e) // it was not the cluster that changed, or nobody knows
@@ -126,7 +127,7 @@ func (t *target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) er
 func (t *target) endOutside(ctx context.Context, e *index.Entry, at, cause uint64, replay bool) error {
 	o, there, err := t.stillThere(ctx, e, at)
 	switch {
-	case expired(err), unsupported(err):
+	case listwatch.Expired(err), listwatch.Unsupported(err):
 		o = nil // nothing says that it is gone
 	case err != nil:
 		return err

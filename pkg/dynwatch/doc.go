@@ -25,7 +25,7 @@
 //   - `manager.go`: the wanted set and its targets
 //   - `target.go`: the loop of one target
 //   - `state.go`: the effect of each error on the target; `pause.go`: the pause after an error
-//   - `resolve.go`, `source.go`: discovery, and the requests to the API server
+//   - `resolve.go`: discovery, and the source of the requests about a resource
 //   - `plan.go`, `planwild.go`, `measure.go`, `reach.go`: the estimate of a wanted set, without watches
 //   - `preview.go`, `previewentry.go`: the event of one change, without an API server
 //   - `wildcard.go`, `catalog.go`, `expand.go`: wildcards and their expansion
@@ -60,5 +60,6 @@
 //   - `ledger.go`: the restored index and checkpoint after a restart; `dropped.go`: objects that an
 //     edited selector excludes
 //   - `internal/kube`: connections, discovery documents, the identity of the cluster, limits on requests
+//   - `internal/listwatch`: the requests about one resource: watches, pages of lists, look-ups
 //   - `internal/frame`: the bytes; `internal/index`: the last event of each object, without content
 package dynwatch

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -46,18 +47,18 @@ func (t *target) sift(ctx context.Context) error {
 		return err
 	}
 	at, number := t.cursor, t.newSweep(sweep{}).number
-	seen := func(m listed) error {
+	seen := func(m listwatch.Listed) error {
 		t.status.progressNow()
-		if e := t.index.Get(m.namespace, m.name); e != nil {
+		if e := t.index.Get(m.Namespace, m.Name); e != nil {
 			e.Sweep = number
 		}
 		return nil
 	}
 	exact, until := false, uint64(0)
 	if !rolledBack {
-		_, err = t.source.listMetadata(ctx, at, seen)
-		if exact = err == nil; expired(err) || unsupported(err) {
-			until, err = t.source.listMetadata(ctx, 0, seen)
+		_, err = t.source.ListMetadata(ctx, at, seen)
+		if exact = err == nil; listwatch.Expired(err) || listwatch.Unsupported(err) {
+			until, err = t.source.ListMetadata(ctx, 0, seen)
 		}
 		if err != nil {
 			return err

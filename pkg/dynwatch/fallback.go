@@ -9,9 +9,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // The preferred version of a resource can stop to answer while others do, as with a broken
@@ -69,7 +69,7 @@ func (t *target) fallBack(ctx context.Context, err error) error {
 	case !f.asked.IsZero() && time.Since(f.asked) < t.backAgain():
 		return f.explain(err)
 	}
-	if isInitializing(err) && time.Since(f.since) < initializingFor*t.backAgain() && t.source.answers(ctx) == nil {
+	if isInitializing(err) && time.Since(f.since) < initializingFor*t.backAgain() && t.source.Answers(ctx) == nil {
 		// It answers a list that passes the cache by: the cache of a large resource is being
 		// filled after a restart of the API server, which has nothing to do with the version.
 		// For longer it fails: it cannot read some of the objects.
@@ -102,7 +102,7 @@ func (f *failing) explain(err error) error {
 func (t *target) backAgain() time.Duration { return min(t.timing.waitingTold, t.timing.deniedCap) }
 
 // otherVersion returns a source of another version that answers, nil if there is none.
-func (t *target) otherVersion(ctx context.Context) (*source, resolved) {
+func (t *target) otherVersion(ctx context.Context) (*listwatch.Source, resolved) {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	versions, err := kube.ServedVersions(ctx, t.clients.Discovery, t.spec.group)
@@ -119,20 +119,10 @@ func (t *target) otherVersion(ctx context.Context) (*source, resolved) {
 		if err != nil {
 			continue
 		}
-		s, err := newSource(t.spec, r, t.clients, t.redactor, t.shape.Load, t.filter)
-		if err == nil && s.answers(ctx) == nil {
+		s, err := t.spec.source(r, t.clients, t.redactor, t.shape.Load, t.filter)
+		if err == nil && s.Answers(ctx) == nil {
 			return s, r
 		}
 	}
 	return nil, resolved{}
-}
-
-// answers reads an object, if there is one: the server has to convert it.
-func (s *source) answers(ctx context.Context) error {
-	o := metav1.ListOptions{Limit: 1, LabelSelector: s.spec.labelSelector, FieldSelector: s.spec.fieldSelector}
-	_, err := s.readList(ctx, listRequest{client: s.bytes, namespace: s.spec.namespace, options: o}, func([]byte) error { return errEnough })
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
 }

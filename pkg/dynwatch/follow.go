@@ -11,6 +11,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -30,8 +31,8 @@ func (t *target) follow(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w, err := t.source.watch(ctx, t.resume(), t.progress.stuck > 0 || t.lost != nil && t.lost.phase == asking)
-	if expired(err) {
+	w, err := t.source.Watch(ctx, t.resume(), t.progress.stuck > 0 || t.lost != nil && t.lost.phase == asking)
+	if listwatch.Expired(err) {
 		return t.expire(err)
 	}
 	if err != nil {
@@ -55,7 +56,7 @@ func (t *target) follow(ctx context.Context) error {
 	t.abandonAudit()
 	t.again.stopReader()
 	switch {
-	case expired(err):
+	case listwatch.Expired(err):
 		return t.expire(err)
 	case errors.Is(err, errDiverged), errors.Is(err, errMoved), errors.Is(err, errReadAhead),
 		errors.Is(err, errRolledBack), errors.Is(err, errStuck):
@@ -384,11 +385,11 @@ func (t *target) silence() time.Duration {
 func (t *target) matchesList(ctx context.Context) (rv uint64, same bool, err error) {
 	same, n := true, 0
 	var against contradictions
-	rv, err = t.source.listMetadata(ctx, 0, func(m listed) error {
+	rv, err = t.source.ListMetadata(ctx, 0, func(m listwatch.Listed) error {
 		n++
-		e := t.index.Get(m.namespace, m.name)
-		against.note(t.index, e, difference(m))
-		same = same && e != nil && t.index.IsUID(e, m.uid) && (t.index.Newest(e) == m.rv || t.mayHaveHeldBack(e, m.rv))
+		e := t.index.Get(m.Namespace, m.Name)
+		against.note(t.index, e, m)
+		same = same && e != nil && t.index.IsUID(e, m.UID) && (t.index.Newest(e) == m.RV || t.mayHaveHeldBack(e, m.RV))
 		return nil
 	})
 	if err == nil {

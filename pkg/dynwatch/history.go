@@ -8,6 +8,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -29,27 +30,27 @@ const maxContradictions = 8
 // list is known at its end only.
 type contradictions struct {
 	// older are listed at a revision that the index is past of.
-	older []difference
+	older []listwatch.Listed
 	// returned are listed at a revision from before the history was lost, and not in
 	// the index.
-	returned []difference
+	returned []listwatch.Listed
 }
 
 // note keeps a listed object if a list that is new enough would prove a rollback by it.
-func (c *contradictions) note(x *index.Index, e *index.Entry, d difference) {
-	if len(c.older) < maxContradictions && x.Contradicts(e, d.uid, d.rv, math.MaxUint64) {
+func (c *contradictions) note(x *index.Index, e *index.Entry, d listwatch.Listed) {
+	if len(c.older) < maxContradictions && x.Contradicts(e, d.UID, d.RV, math.MaxUint64) {
 		c.older = append(c.older, d)
 	}
 }
 
 // noteReturned keeps a listed object that the index lacks and should have.
-func (t *target) noteReturned(c *contradictions, e *index.Entry, d difference) {
+func (t *target) noteReturned(c *contradictions, e *index.Entry, d listwatch.Listed) {
 	switch {
 	case e != nil || t.lost == nil || !t.lost.walks():
-	case t.lost.gone.has(d.uid):
+	case t.lost.gone.has(d.UID):
 		c.returned = slices.Insert(c.returned, 0, d) // this one is proof
 		c.returned = c.returned[:min(len(c.returned), maxContradictions)]
-	case len(c.returned) < maxContradictions && d.rv <= t.lost.from &&
+	case len(c.returned) < maxContradictions && d.RV <= t.lost.from &&
 		t.spec.namespaceSelector == "" && t.dropped.objects == 0 && len(t.dropped.doubtful) == 0:
 		c.returned = append(c.returned, d)
 	}
@@ -82,8 +83,8 @@ func (t *target) checkHistory(ctx context.Context, c *contradictions, at uint64)
 
 // checkRead returns errRolledBack if an object that etcd has shown at the cursor proves a
 // rollback. The index holds e under its name, nil if nothing.
-func (t *target) checkRead(ctx context.Context, e *index.Entry, d difference) error {
-	proven := t.index.Contradicts(e, d.uid, d.rv, t.cursor)
+func (t *target) checkRead(ctx context.Context, e *index.Entry, d listwatch.Listed) error {
+	proven := t.index.Contradicts(e, d.UID, d.RV, t.cursor)
 	if e == nil {
 		var err error
 		if proven, err = t.sawDeleted(ctx, d, t.cursor); err != nil {
@@ -97,29 +98,29 @@ func (t *target) checkRead(ctx context.Context, e *index.Entry, d difference) er
 }
 
 // rolledBackAt notes the rollback that an object proves, if it is one of this cluster.
-func (t *target) rolledBackAt(ctx context.Context, d difference) error {
+func (t *target) rolledBackAt(ctx context.Context, d listwatch.Listed) error {
 	if err := t.clients.Identity.Check(ctx); err != nil {
 		return err
 	}
 	known := uint64(0)
-	if e := t.index.Get(d.namespace, d.name); e != nil {
+	if e := t.index.Get(d.Namespace, d.Name); e != nil {
 		known = t.index.Newest(e)
 	}
 	t.logger.Warn("object older than announced; assuming an etcd rollback",
-		"namespace", d.namespace, "name", d.name, "uid", d.uid, "resource_version", d.rv, "announced_resource_version", known)
+		"namespace", d.Namespace, "name", d.Name, "uid", d.UID, "resource_version", d.RV, "announced_resource_version", known)
 	t.rollBack()
 	return errRolledBack
 }
 
 // isOlder reports whether etcd shows the object of a list at revision at in a state that
 // contradicts the index.
-func (t *target) isOlder(ctx context.Context, d difference, at uint64) (bool, error) {
-	if !t.index.Contradicts(t.index.Get(d.namespace, d.name), d.uid, d.rv, at) {
+func (t *target) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
+	if !t.index.Contradicts(t.index.Get(d.Namespace, d.Name), d.UID, d.RV, at) {
 		return false, nil
 	}
-	o, there, err := t.source.objectAt(ctx, d.namespace, d.name, at)
-	if expired(err) || unsupported(err) {
-		o, there, at, err = t.source.look(ctx, d.namespace, d.name, 0)
+	o, there, err := t.source.ObjectAt(ctx, d.Namespace, d.Name, at)
+	if listwatch.Expired(err) || listwatch.Unsupported(err) {
+		o, there, at, err = t.source.Look(ctx, d.Namespace, d.Name, 0)
 	}
 	if bad, ok := errors.AsType[*frame.Malformed](err); ok {
 		o.UID, o.ResourceVersion, there, err = bad.UID, bad.ResourceVersion, true, nil
@@ -127,7 +128,7 @@ func (t *target) isOlder(ctx context.Context, d difference, at uint64) (bool, er
 	if err != nil {
 		return false, err
 	}
-	proven := there && t.index.Contradicts(t.index.Get(d.namespace, d.name), o.UID, o.ResourceVersion, at)
+	proven := there && t.index.Contradicts(t.index.Get(d.Namespace, d.Name), o.UID, o.ResourceVersion, at)
 	if !proven {
 		t.convict(d, &o, there, at)
 	}
@@ -138,24 +139,24 @@ func (t *target) isOlder(ctx context.Context, d difference, at uint64) (bool, er
 // announced, and is back in a list at revision at. A uid is never used again. Etcd itself
 // must show it there. It may also say that the object existed where the known history ends:
 // then the watch left it out, and nothing is proven.
-func (t *target) hasReturned(ctx context.Context, d difference, at uint64) (bool, error) {
+func (t *target) hasReturned(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
 	if there, err := t.existsAt(ctx, d, at); !there || err != nil {
 		return false, err
 	}
-	if g := t.lost.gone; g.has(d.uid) && at >= g.rv {
+	if g := t.lost.gone; g.has(d.UID) && at >= g.rv {
 		return true, nil
 	}
 	if deleted, err := t.sawDeleted(ctx, d, at); deleted || err != nil {
 		return deleted, err
 	}
-	if d.rv > t.lost.from {
+	if d.RV > t.lost.from {
 		return false, nil // it was born in what is being made up for
 	}
-	_, there, err := t.source.objectAt(ctx, d.namespace, d.name, t.lost.from)
+	_, there, err := t.source.ObjectAt(ctx, d.Namespace, d.Name, t.lost.from)
 	if _, bad := errors.AsType[*frame.Malformed](err); bad {
 		return false, nil // it was rejected, and is in no index
 	}
-	if !expired(err) && !unsupported(err) {
+	if !listwatch.Expired(err) && !listwatch.Unsupported(err) {
 		return err == nil && !there, err
 	}
 	return !t.options.LogKeeps, nil // what a log that keeps all does not have was never announced
@@ -163,10 +164,10 @@ func (t *target) hasReturned(ctx context.Context, d difference, at uint64) (bool
 
 // existsAt reports whether etcd has the listed object at revision at, or has it now if
 // that revision is gone. If not, the watch cache that listed it is wrong.
-func (t *target) existsAt(ctx context.Context, d difference, at uint64) (bool, error) {
-	o, there, err := t.source.objectAt(ctx, d.namespace, d.name, at)
-	if expired(err) || unsupported(err) {
-		o, there, at, err = t.source.look(ctx, d.namespace, d.name, 0)
+func (t *target) existsAt(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
+	o, there, err := t.source.ObjectAt(ctx, d.Namespace, d.Name, at)
+	if listwatch.Expired(err) || listwatch.Unsupported(err) {
+		o, there, at, err = t.source.Look(ctx, d.Namespace, d.Name, 0)
 	}
 	if _, bad := errors.AsType[*frame.Malformed](err); bad {
 		return false, nil // it is rejected
@@ -174,7 +175,7 @@ func (t *target) existsAt(ctx context.Context, d difference, at uint64) (bool, e
 	if err != nil {
 		return false, err
 	}
-	if there = there && o.UID == d.uid; !there {
+	if there = there && o.UID == d.UID; !there {
 		t.convict(d, &o, there, at)
 	}
 	return there, nil
@@ -184,11 +185,11 @@ func (t *target) existsAt(ctx context.Context, d difference, at uint64) (bool, e
 // to at. After a restart the log may be ahead of a list. If it was a list that lacked the
 // object, that list may have been wrong: then etcd was not restored, but what follows needs
 // ids of a new epoch all the same, as consumers have seen these.
-func (t *target) sawDeleted(ctx context.Context, d difference, at uint64) (bool, error) {
+func (t *target) sawDeleted(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
 	if err := t.flush(ctx); err != nil {
 		return false, err
 	}
-	of := t.event(event.Deleted, index.ID{Namespace: d.namespace, Name: d.name, UID: d.uid}, false)
+	of := t.event(event.Deleted, index.ID{Namespace: d.Namespace, Name: d.Name, UID: d.UID}, false)
 	last, ok, err := t.lastKnown(ctx, &of)
 	return ok && last.Op == event.Deleted && last.ResourceVersion <= at && last.Epoch == t.epoch, err
 }

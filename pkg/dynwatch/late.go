@@ -1,10 +1,6 @@
 package dynwatch
 
 import (
-	"context"
-	"errors"
-	"fmt"
-
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -27,29 +23,4 @@ func (t *target) isLate(typ watch.EventType, o *frame.Object) bool {
 // revision that is known of it. On etcd a deletion has a newer revision than any state.
 func (t *target) endsAtLast(typ watch.EventType, o *frame.Object, e *index.Entry) bool {
 	return typ == watch.Deleted && (o.ResourceVersion == e.RV || o.ResourceVersion == t.index.Newest(e))
-}
-
-// lookAmong finds an object by name in a list of all objects, for a server that ignores
-// field selectors. It holds one object at a time.
-func (s *source) lookAmong(ctx context.Context, namespace, name string) (found frame.Object, ok bool, rv uint64, err error) {
-	defer s.clients.Pace.Begin(ctx)()
-	for next := ""; ; {
-		meta, err := s.readList(ctx, listRequest{client: s.bytes, namespace: namespace, options: page(0, next)}, func(raw []byte) error {
-			one, err := s.whole.Normalise(raw)
-			bad, isBad := errors.AsType[*frame.Malformed](err)
-			switch {
-			case isBad && bad.Name == name:
-				return err
-			case err == nil && one.Name == name && one.Namespace == namespace:
-				found, ok = one, true
-			}
-			return nil
-		})
-		if err != nil {
-			return frame.Object{}, false, 0, fmt.Errorf("get %s/%s: %w", namespace, name, err)
-		}
-		if next = meta.Continue; next == "" {
-			return found, ok, meta.ResourceVersion, nil
-		}
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // keptFrames is how many frames that were left out are remembered at least.
@@ -122,12 +123,12 @@ func (t *target) tellLeft(ctx context.Context, f leftFrame) error {
 		}
 		return t.endAt(ctx, e, f.rv)
 	}
-	o, ok, err := t.source.objectAt(ctx, f.namespace, f.name, f.rv)
+	o, ok, err := t.source.ObjectAt(ctx, f.namespace, f.name, f.rv)
 	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
 		return t.rejectFrame(ctx, f.kind, bad)
 	}
 	if err == nil && (!ok || o.ResourceVersion != f.rv) {
-		err = errInexact
+		err = listwatch.ErrInexact
 	}
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // history is what a walk has found out about one name.
@@ -81,7 +82,7 @@ func (h *history) tear(ctx context.Context, err error) error {
 	return err
 }
 
-func (h *history) selects() bool { return h.walk.source.spec.selects() }
+func (h *history) selects() bool { return h.walk.source.Resource.Selects() }
 
 // traceEnded follows every life that has ended; while it does, more may turn up.
 func (h *history) traceEnded(ctx context.Context) error {
@@ -144,7 +145,7 @@ func (h *history) close(ctx context.Context, l *life) error {
 		mid := low + (l.gone-low)/2
 		s, err := h.walk.at(ctx, h.quest, mid)
 		switch {
-		case expired(err):
+		case listwatch.Expired(err):
 			readable, h.torn = mid, true
 		case err != nil:
 			return err
@@ -185,7 +186,7 @@ func (h *history) wrongList(ctx context.Context, l *life) (bool, error) {
 func (h *history) lastWords(ctx context.Context, l *life) error {
 	if l.last == nil {
 		s, err := h.walk.at(ctx, h.quest, l.alive)
-		if err != nil && !expired(err) {
+		if err != nil && !listwatch.Expired(err) {
 			l.exact = false
 			return err
 		}
@@ -335,7 +336,7 @@ func (w *walk) outside(ctx context.Context, q *quest, rv uint64) (frame.Object, 
 		if err := w.pass(ctx); err != nil {
 			return frame.Object{}, false, err
 		}
-		o, ok, err := w.source.objectAt(ctx, q.namespace, q.name, rv)
+		o, ok, err := w.source.ObjectAt(ctx, q.namespace, q.name, rv)
 		if w.put(err) {
 			continue
 		}

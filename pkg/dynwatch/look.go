@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // A target that is nudged looks at discovery at once, and again in growing
@@ -75,13 +77,13 @@ func (t *target) look(ctx context.Context) error {
 	if err == nil && r == t.resolved {
 		return nil
 	}
-	var s *source
+	var s *listwatch.Source
 	if err == nil {
-		s, err = newSource(t.spec, r, t.clients, t.redactor, t.shape.Load, t.filter)
+		s, err = t.spec.source(r, t.clients, t.redactor, t.shape.Load, t.filter)
 	}
 	if err == nil {
 		// Discovery may be ahead of what it speaks of, and conversion can be broken.
-		err = s.answers(ctx)
+		err = s.Answers(ctx)
 	}
 	if err != nil {
 		t.logger.Debug("rediscovery failed", "err", err)
@@ -103,8 +105,8 @@ func (t *target) discover(ctx context.Context) (resolved, error) {
 }
 
 // use makes a source that of the target.
-func (t *target) use(s *source, r resolved) {
+func (t *target) use(s *listwatch.Source, r resolved) {
 	t.source, t.resolved = s, r
-	s.times = &t.status.lists
+	s.Times = &t.status.lists
 	t.status.setResolved(r)
 }

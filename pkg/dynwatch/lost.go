@@ -5,9 +5,8 @@ import (
 	"regexp"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -109,11 +108,6 @@ func (l *lost) recovered() event.Recovered {
 	}
 }
 
-// expired reports whether err says that a revision is gone.
-func expired(err error) bool {
-	return err != nil && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err))
-}
-
 // oldestInMessage finds Y in "too old resource version: X (Y)", which comes from
 // the API server's watch cache (storage/cacher/watch_cache.go): the oldest
 // revision from which it can serve a watch. etcd's own error names none.
@@ -124,7 +118,7 @@ var oldestInMessage = regexp.MustCompile(`too old resource version: \d+ \((\d+)\
 func oldestNamed(err error) uint64 {
 	var oldest uint64
 	if m := oldestInMessage.FindStringSubmatch(err.Error()); m != nil {
-		oldest, _ = parseRV(m[1]) // digits; too many of them leave 0: not known
+		oldest, _ = listwatch.ParseRevision(m[1]) // digits; too many of them leave 0: not known
 	}
 	return oldest
 }

@@ -8,8 +8,9 @@ import (
 	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // bounds are those of the counting for a plan.
@@ -79,13 +80,12 @@ func (w *weight) add(raw []byte) {
 
 // measure counts the objects that the target covers, and weighs a few of them. It
 // returns the identity of one of the resource, covered or not, empty if there is none.
-func (p *planner) measure(ctx context.Context, src *source, c covered, t *TargetPlan) (one identity, err error) {
+func (p *planner) measure(ctx context.Context, src *listwatch.Source, c covered, t *TargetPlan) (one identity, err error) {
 	seen := 0
 	var w weight
-	r := listRequest{client: src.bytes, namespace: src.spec.namespace, options: few(src.spec, sampleSize)}
-	meta, err := src.readList(ctx, r, func(raw []byte) error {
+	meta, err := src.ReadFew(ctx, src.Resource.Namespace, sampleSize, func(raw []byte) error {
 		if seen == max(p.bounds.listed, sampleSize) { // the server ignores the limit
-			return errEnough
+			return listwatch.ErrEnough
 		}
 		var o identity
 		_ = json.Unmarshal(raw, &o) // of one that is not readable nothing is known
@@ -98,12 +98,12 @@ func (p *planner) measure(ctx context.Context, src *source, c covered, t *Target
 		}
 		return nil
 	})
-	enough := errors.Is(err, errEnough)
+	enough := errors.Is(err, listwatch.ErrEnough)
 	if err != nil && !enough {
 		return one, fmt.Errorf("list: %w", err)
 	}
 	if t.ResourceVersion = meta.ResourceVersion; enough && t.ResourceVersion == 0 {
-		if t.ResourceVersion, err = src.revision(ctx); err != nil {
+		if t.ResourceVersion, err = src.Revision(ctx); err != nil {
 			return one, err
 		}
 	}
@@ -128,27 +128,22 @@ func (p *planner) measure(ctx context.Context, src *source, c covered, t *Target
 	return one, err
 }
 
-// few is the options of a list of a few objects.
-func few(s spec, n int) metav1.ListOptions {
-	return metav1.ListOptions{Limit: int64(n), LabelSelector: s.labelSelector, FieldSelector: s.fieldSelector}
-}
-
 // count counts objects one by one, up to the bound. It returns the weight of a few that
 // are covered: w, or, if only some namespaces are, that of objects in a few of them.
-func (p *planner) count(ctx context.Context, src *source, c covered, w weight, t *TargetPlan) (weight, error) {
+func (p *planner) count(ctx context.Context, src *listwatch.Source, c covered, w weight, t *TargetPlan) (weight, error) {
 	looked, in := 0, make(map[string]struct{})
-	_, err := src.listMetadata(ctx, 0, func(m listed) error {
+	_, err := src.ListMetadata(ctx, 0, func(m listwatch.Listed) error {
 		if looked == p.bounds.listed {
-			return errEnough
+			return listwatch.ErrEnough
 		}
-		if looked++; c.filter.covers(m.namespace) {
+		if looked++; c.filter.covers(m.Namespace) {
 			t.Objects++
-			in[m.namespace] = struct{}{}
+			in[m.Namespace] = struct{}{}
 		}
 		return nil
 	})
 	switch {
-	case errors.Is(err, errEnough):
+	case errors.Is(err, listwatch.ErrEnough):
 		t.More = true
 	case err != nil:
 		return w, err
@@ -161,7 +156,7 @@ func (p *planner) count(ctx context.Context, src *source, c covered, w weight, t
 
 // countIn asks namespaces how many objects they have, and takes the others to have as
 // many if there are too many to ask all.
-func (p *planner) countIn(ctx context.Context, src *source, names []string, t *TargetPlan) (weight, error) {
+func (p *planner) countIn(ctx context.Context, src *listwatch.Source, names []string, t *TargetPlan) (weight, error) {
 	asked := spread(names, p.bounds.asked)
 	w, err := weigh(ctx, src, asked)
 	t.Objects, t.More = w.objects+w.more, w.untold
@@ -172,18 +167,18 @@ func (p *planner) countIn(ctx context.Context, src *source, names []string, t *T
 }
 
 // weigh reads a few objects of each namespace.
-func weigh(ctx context.Context, src *source, namespaces []string) (w weight, err error) {
+func weigh(ctx context.Context, src *listwatch.Source, namespaces []string) (w weight, err error) {
 	for _, namespace := range namespaces {
 		n := max(1, sampleSize/len(namespaces))
 		before := w.objects
-		meta, err := src.readList(ctx, listRequest{client: src.bytes, namespace: namespace, options: few(src.spec, n)}, func(raw []byte) error {
+		meta, err := src.ReadFew(ctx, namespace, n, func(raw []byte) error {
 			if w.objects-before == n { // the server ignores the limit
-				return errEnough
+				return listwatch.ErrEnough
 			}
 			w.add(raw)
 			return nil
 		})
-		enough := errors.Is(err, errEnough)
+		enough := errors.Is(err, listwatch.ErrEnough)
 		if err != nil && !enough {
 			return w, fmt.Errorf("list: %w", err)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -25,7 +26,7 @@ import (
 // break. Another list follows only if the history since is gone. All of it belongs
 // to the goroutine of run.
 type metadataWatch struct {
-	source *source
+	source *listwatch.Source
 	user   metadataUser
 	timing timing
 	pause  wait.Backoff
@@ -72,7 +73,7 @@ type metadataObject struct {
 
 func newMetadataWatch(c *kube.Clients, gvr schema.GroupVersionResource, kind string, user metadataUser) (*metadataWatch, error) {
 	of := spec{group: gvr.Group, version: gvr.Version, resource: gvr.Resource, mode: Metadata}
-	s, err := newSource(of, resolved{gvr: gvr, kind: kind}, c, nil, noShape, nil)
+	s, err := of.source(resolved{gvr: gvr, kind: kind}, c, nil, nil, nil)
 	return &metadataWatch{source: s, user: user, held: make(map[string]uint64)}, err
 }
 
@@ -98,7 +99,7 @@ func (m *metadataWatch) run(ctx context.Context, tm timing) {
 // follows.
 func (m *metadataWatch) fail(err error) time.Duration {
 	least, most := time.Duration(0), m.timing.backoffCap
-	if !expired(err) {
+	if !listwatch.Expired(err) {
 		least, most = m.user.failed(err)
 	}
 	pause := max(least, min(most, m.pause.Step()))
@@ -117,11 +118,11 @@ func (m *metadataWatch) resetPause() {
 func (m *metadataWatch) follow(ctx context.Context) error {
 	head := m.cursor
 	if m.cursor != 0 {
-		rv, err := m.source.revision(ctx)
+		rv, err := m.source.Revision(ctx)
 		if err != nil {
 			return err
 		}
-		if err := m.source.clients.Identity.Check(ctx); err != nil {
+		if err := m.source.Clients.Identity.Check(ctx); err != nil {
 			return err
 		}
 		if head = rv; rv < m.cursor {
@@ -135,10 +136,10 @@ func (m *metadataWatch) follow(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w, err := m.source.watch(ctx, m.cursor, m.progress.stuck > 0)
+	w, err := m.source.Watch(ctx, m.cursor, m.progress.stuck > 0)
 	if err == nil {
 		defer w.Stop()
-		err = m.source.clients.Identity.Check(ctx)
+		err = m.source.Clients.Identity.Check(ctx)
 	}
 	if err == nil {
 		m.progress.opened(m.cursor, head)
@@ -146,7 +147,7 @@ func (m *metadataWatch) follow(ctx context.Context) error {
 		err = m.receive(ctx, w)
 	}
 	switch {
-	case expired(err):
+	case listwatch.Expired(err):
 		m.cursor = 0
 	case errors.Is(err, errStuck):
 		if m.progress.stuck > 1 { // on two connections: a list follows
@@ -181,7 +182,7 @@ func (m *metadataWatch) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := m.source.clients.Identity.Check(ctx); err != nil {
+	if err := m.source.Clients.Identity.Check(ctx); err != nil {
 		return err
 	}
 	if m.contradicts(all, rv) {
@@ -226,7 +227,7 @@ func (m *metadataWatch) holdOne(typ watch.EventType, o *metadataObject) {
 // listAt hands over all objects as they are at a revision, now if it is 0, and
 // returns the revision. It may be called by any goroutine.
 func (m *metadataWatch) listAt(ctx context.Context, rv uint64, item func(*metadataObject)) (uint64, error) {
-	return m.source.list(ctx, &listing{at: rv}, m.source.frames, func(o *frame.Object, bad *frame.Malformed) error {
+	return m.source.List(ctx, &listwatch.Listing{At: rv}, m.source.Frames, func(o *frame.Object, bad *frame.Malformed) error {
 		item(m.object(o, bad))
 		return nil
 	})

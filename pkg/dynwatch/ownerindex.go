@@ -18,6 +18,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 const (
@@ -46,7 +47,7 @@ type ownerIndex struct {
 
 	mu sync.Mutex // for a moment only
 	// source is nil until the kind is found.
-	source *source
+	source *listwatch.Source
 	rows   ownerRows
 	// err is why the objects are not followed at the moment.
 	err error
@@ -106,7 +107,7 @@ func (x *ownerIndex) find(ctx context.Context) (*metadataWatch, error) {
 	asking := (*frame.Shape)(nil).Asking(false, true)
 	// Nothing but who they are and who controls them is wanted of any object.
 	nothing := &filter{excluded: []string{"*"}}
-	source, err := newSource(s, r, x.clients, nil, func() *frame.Shape { return asking }, nothing)
+	source, err := s.source(r, x.clients, nil, func() *frame.Shape { return asking }, nothing)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +156,7 @@ func (x *ownerIndex) above(ctx context.Context, namespace string, of *frame.Owne
 	x.await(ctx)
 	x.mu.Lock()
 	source := x.source
-	if source != nil && !source.resolved.namespaced {
+	if source != nil && !source.Resource.Namespaced {
 		namespace = ""
 	}
 	above, known, decided := x.rows.get(rowKey(namespace, of.UID), time.Now())
@@ -185,10 +186,10 @@ func (x *ownerIndex) await(ctx context.Context) {
 
 // lookUp reads an object that the watch has not brought, or not yet. What it finds is
 // kept only for a while: if the object has ended since, nothing else would remove it.
-func (x *ownerIndex) lookUp(ctx context.Context, s *source, namespace string, of *frame.Owner) (*frame.Owner, bool) {
+func (x *ownerIndex) lookUp(ctx context.Context, s *listwatch.Source, namespace string, of *frame.Owner) (*frame.Owner, bool) {
 	limited, cancel := context.WithTimeout(ctx, ownerLook)
 	defer cancel()
-	o, there, err := s.objectAt(limited, namespace, of.Name, 0)
+	o, there, err := s.ObjectAt(limited, namespace, of.Name, 0)
 	if _, bad := errors.AsType[*frame.Malformed](err); bad {
 		there, err = false, nil
 	}

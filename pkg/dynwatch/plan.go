@@ -240,7 +240,7 @@ func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
 		return err
 	}
 	t.Version, t.Kind, t.ClusterScoped = r.gvr.Version, r.kind, !r.namespaced
-	src, err := newSource(s, r, p.clients, frame.NewRedactor(make([]byte, minKey)), noShape, nil) // what is read goes nowhere
+	src, err := s.source(r, p.clients, frame.NewRedactor(make([]byte, minKey)), nil, nil) // what is read goes nowhere
 	if err != nil {
 		return err
 	}

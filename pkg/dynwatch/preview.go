@@ -146,7 +146,7 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	if s.version == "" {
 		t.resolved.gvr.Version = c.Version
 	}
-	if t.source, err = newSource(s, t.resolved, m.clients, t.redactor, t.shape.Load, t.filter); err != nil {
+	if t.source, err = s.source(t.resolved, m.clients, t.redactor, t.shape.Load, t.filter); err != nil {
 		return nil, "", err
 	}
 	object, err := t.rehearsed(c.Object)
@@ -219,6 +219,6 @@ func (t *target) rehearsed(raw []byte) (*frame.Object, error) {
 		}
 		raw = only
 	}
-	o, err := t.source.frames.Normalise(raw)
+	o, err := t.source.Frames.Normalise(raw)
 	return &o, err
 }

@@ -110,7 +110,7 @@ func (t *target) watchProgress(ctx context.Context) error {
 // happens in the store, or that the watch is stuck.
 func (t *target) askHead(ctx context.Context) error {
 	p := &t.progress
-	head, err := t.source.revision(ctx)
+	head, err := t.source.Revision(ctx)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // How far back one can go is not told by the API server, but it shows: a watch from
@@ -19,16 +20,16 @@ type horizon struct{ gone, kept uint64 }
 
 // reach finds out how far back a watch of the resource and its history in etcd go.
 // One is the identity of one of its objects, or of one that there might be.
-func (p *planner) reach(ctx context.Context, src *source, one identity, t *TargetPlan) error {
+func (p *planner) reach(ctx context.Context, src *listwatch.Source, one identity, t *TargetPlan) error {
 	oldest, err := p.oldestWatched(ctx, src)
 	if err != nil {
 		return err
 	}
-	t.EtcdFrom, err = p.oldestKept(t.ResourceVersion, func(rv uint64) (bool, error) { return src.keeps(ctx, one, rv) })
+	t.EtcdFrom, err = p.oldestKept(t.ResourceVersion, func(rv uint64) (bool, error) { return src.Keeps(ctx, one.Metadata.Namespace, one.Metadata.Name, rv) })
 	switch {
-	case unsupported(err) && oldest > 1:
+	case listwatch.Unsupported(err) && oldest > 1:
 		err = nil
-	case unsupported(err):
+	case listwatch.Unsupported(err):
 		// Such a server may take a watch from anywhere, and begin now all the same.
 		return nil
 	case oldest == 0:
@@ -48,11 +49,10 @@ const watchTimeout = 10 * time.Second
 // oldestWatched is the oldest revision from which a watch can begin, 0 if the API
 // server refuses the first one and names none. Most watches from there are silent, and
 // looking at one costs the server nothing: others may have a turn meanwhile.
-func (p *planner) oldestWatched(ctx context.Context, s *source) (uint64, error) {
+func (p *planner) oldestWatched(ctx context.Context, s *listwatch.Source) (uint64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	seconds := int64(watchTimeout.Seconds())
-	w, err := s.dynamic.Watch(ctx, metav1.ListOptions{ResourceVersion: formatRV(1), TimeoutSeconds: &seconds})
+	w, err := s.WatchFrom(ctx, 1, watchTimeout)
 	if err == nil {
 		defer w.Stop()
 		p.turns.end()
@@ -70,34 +70,12 @@ func (p *planner) oldestWatched(ctx context.Context, s *source) (uint64, error) 
 		}
 	}
 	switch {
-	case expired(err):
+	case listwatch.Expired(err):
 		return oldestNamed(err), nil
 	case err != nil:
 		return 0, fmt.Errorf("watch: %w", err)
 	}
 	return 1, nil
-}
-
-// keeps reports whether etcd still has a revision. A look-up by name, be there such an
-// object or not, is always answered by etcd, and costs least.
-func (s *source) keeps(ctx context.Context, one identity, rv uint64) (bool, error) {
-	r := listRequest{client: s.bytes, namespace: one.Metadata.Namespace, options: byName(rv, one.Metadata.Name)}
-	items := 0
-	meta, err := s.readList(ctx, r, func([]byte) error {
-		if items++; items > 1 {
-			return errUnselected
-		}
-		return nil
-	})
-	switch {
-	case expired(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("list at %d: %w", rv, err)
-	case meta.ResourceVersion != rv:
-		return false, fmt.Errorf("list at %d: %w", rv, errInexact)
-	}
-	return true, nil
 }
 
 const (

@@ -3,6 +3,7 @@ package dynwatch
 import (
 	"context"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -33,10 +34,10 @@ func (t *target) reconcile(ctx context.Context) error {
 		return t.reconcileNow(ctx)
 	}
 	err := t.reconcileAt(ctx, l.oldest)
-	if expired(err) || unsupported(err) {
+	if listwatch.Expired(err) || listwatch.Unsupported(err) {
 		err = t.reconcileAround(ctx, l.oldest)
 	}
-	if unsupported(err) {
+	if listwatch.Unsupported(err) {
 		err = t.reconcileNow(ctx)
 	}
 	return err
@@ -93,7 +94,7 @@ func (t *target) reconcileAround(ctx context.Context, oldest uint64) error {
 // reconcileNow is the case in which the API server names no revision, or its
 // cache moves on too fast: list now, watch from there.
 func (t *target) reconcileNow(ctx context.Context) error {
-	now, err := t.source.revision(ctx)
+	now, err := t.source.Revision(ctx)
 	if err != nil {
 		return err
 	}
@@ -102,10 +103,10 @@ func (t *target) reconcileNow(ctx context.Context) error {
 	}
 	s := t.newSweep(sweep{newcomer: event.Added, replay: true})
 	rv, err := t.compare(ctx, s)
-	if unsupported(err) {
+	if listwatch.Unsupported(err) {
 		t.lost.torn = true
 		s = t.newSweep(sweep{newcomer: event.Added, replay: true})
-		rv, err = t.list(ctx, s, &listing{})
+		rv, err = t.list(ctx, s, &listwatch.Listing{})
 	}
 	if err != nil {
 		return err
@@ -120,7 +121,7 @@ func (t *target) reconcileNow(ctx context.Context) error {
 // goes on behind it and nothing more is left out.
 func (t *target) reconcileHere(ctx context.Context) error {
 	err := t.reconcileAt(ctx, t.cursor)
-	if expired(err) || unsupported(err) {
+	if listwatch.Expired(err) || listwatch.Unsupported(err) {
 		err = t.reconcileNow(ctx)
 	}
 	return err

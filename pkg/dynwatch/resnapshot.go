@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -48,7 +49,7 @@ type resnapshotRequest struct {
 // watches.
 type resnapshot struct {
 	resnapshotRequest
-	listing listing
+	listing listwatch.Listing
 	objects int
 	epoch   uint64
 	// listed: the list was read to its end, which was at rv.
@@ -56,7 +57,7 @@ type resnapshot struct {
 	rv     uint64
 	// ahead is what the list held or lacked and the watch has yet to tell; blind says
 	// that there is more, which is not known one by one.
-	ahead []difference
+	ahead []listwatch.Listed
 	blind bool
 	// against is what the list holds against the history that was announced.
 	against contradictions
@@ -168,17 +169,17 @@ func (t *target) beginResnapshot(ctx context.Context, r resnapshotRequest) error
 
 // lister reads the objects of the selection from where the list stands.
 func (t *target) lister() func(ctx context.Context, take func(present) error) (uint64, error) {
-	source, l := t.source, &t.again.resnapshot.listing
+	source, filter, l := t.source, t.filter, &t.again.resnapshot.listing
 	return func(ctx context.Context, take func(present) error) (uint64, error) {
-		return source.list(ctx, l, source.frames, func(o *frame.Object, bad *frame.Malformed) error {
+		return source.List(ctx, l, source.Frames, func(o *frame.Object, bad *frame.Malformed) error {
 			if bad != nil {
-				if !source.filter.covers(bad.Namespace) {
+				if !filter.covers(bad.Namespace) {
 					return nil
 				}
 				return take(present{bad: bad})
 			}
 			// What comes to be covered just now was not rendered; it has entered.
-			if !source.filter.covers(o.Namespace) || len(o.Data) == 0 {
+			if !filter.covers(o.Namespace) || len(o.Data) == 0 {
 				return nil
 			}
 			return take(present{object: *o, there: true})
@@ -196,7 +197,7 @@ func (t *target) resnapshotted(ctx context.Context, p *present) error {
 	}
 	s.failures = 0
 	e := t.index.Get(o.Namespace, o.Name)
-	s.against.note(t.index, e, difference{o.Namespace, o.Name, o.UID, o.ResourceVersion})
+	s.against.note(t.index, e, listwatch.ListedOf(o))
 	switch {
 	case t.isLast(o, e) && e.Run != s.run:
 		s.objects++
@@ -204,7 +205,7 @@ func (t *target) resnapshotted(ctx context.Context, p *present) error {
 	case e != nil && t.index.Newest(e) >= o.ResourceVersion:
 		e.Run = s.run
 	case o.ResourceVersion > t.cursor || e != nil:
-		s.expect(difference{o.Namespace, o.Name, o.UID, o.ResourceVersion}, t.limits.suspects)
+		s.expect(listwatch.ListedOf(o), t.limits.suspects)
 		if e != nil {
 			e.Run = s.run
 		}
@@ -212,7 +213,7 @@ func (t *target) resnapshotted(ctx context.Context, p *present) error {
 	return nil
 }
 
-func (s *resnapshot) expect(d difference, most int) {
+func (s *resnapshot) expect(d listwatch.Listed, most int) {
 	if len(s.ahead) >= most {
 		s.blind = true
 		return
@@ -227,7 +228,7 @@ func (t *target) listed(rv uint64) {
 	s.listed, s.rv = true, rv
 	for e := range t.index.All() {
 		if e.Run != s.run && e.RV <= rv {
-			s.expect(difference{namespace: t.index.Namespace(e), name: t.index.Name(e), uid: t.index.UID(e)}, t.limits.suspects)
+			s.expect(listwatch.Listed{Namespace: t.index.Namespace(e), Name: t.index.Name(e), UID: t.index.UID(e)}, t.limits.suspects)
 		}
 	}
 }
@@ -249,7 +250,7 @@ func (t *target) listAnew(ctx context.Context, err error) bool {
 // restart begins the list again. What was seen in the one before and is gone since
 // cannot be told any more.
 func (s *resnapshot) restart(epoch uint64) {
-	s.listing, s.listed, s.epoch, s.blind, s.against = listing{}, false, epoch, true, contradictions{}
+	s.listing, s.listed, s.epoch, s.blind, s.against = listwatch.Listing{}, false, epoch, true, contradictions{}
 }
 
 // concludeResnapshot says that it is complete, once the watch has told what the list
@@ -280,12 +281,12 @@ func (t *target) concludeResnapshot(ctx context.Context) error {
 }
 
 // told reports whether the watch has brought what the list was ahead of.
-func (t *target) told(s *resnapshot, d difference) bool {
-	e := t.index.Get(d.namespace, d.name)
-	if d.rv == 0 {
-		return e == nil || !t.index.IsUID(e, d.uid) || e.RV > s.rv
+func (t *target) told(s *resnapshot, d listwatch.Listed) bool {
+	e := t.index.Get(d.Namespace, d.Name)
+	if d.RV == 0 {
+		return e == nil || !t.index.IsUID(e, d.UID) || e.RV > s.rv
 	}
-	return e != nil && t.index.Newest(e) >= d.rv || e == nil && t.cursor >= d.rv
+	return e != nil && t.index.Newest(e) >= d.RV || e == nil && t.cursor >= d.RV
 }
 
 // answerResnapshot tells whoever waits how it went.

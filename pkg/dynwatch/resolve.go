@@ -10,7 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/internal/spelling"
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // resolved is what discovery says about a resource.
@@ -134,4 +136,20 @@ func (s spec) absent(ctx context.Context, d *kube.Discovery, unread, unknown err
 	default:
 		return unknown // the document of the group does not have the version
 	}
+}
+
+// source makes the source of a resource as a target wants it. Its objects come in the
+// shape that shape returns at the time; a nil filter lets all through.
+func (s spec) source(r resolved, c *kube.Clients, redactor *frame.Redactor, shape func() *frame.Shape, f *filter) (*listwatch.Source, error) {
+	if s.group != "" || s.resource != "secrets" {
+		redactor = nil // there is nothing to hide but what the shape does
+	}
+	o := listwatch.Options{Clients: c, Redactor: redactor, Shape: shape, Covers: f.covers}
+	if f != nil {
+		o.Wants = f.wants
+	}
+	return listwatch.New(listwatch.Resource{
+		GVR: r.gvr, Kind: r.kind, Namespaced: r.namespaced, Name: s.name(), Namespace: s.namespace,
+		MetadataOnly: s.mode == Metadata, LabelSelector: s.labelSelector, FieldSelector: s.fieldSelector,
+	}, o)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 const (
@@ -192,7 +193,7 @@ func (t *target) resync(ctx context.Context) {
 	source := t.source
 	t.again.read(ctx, func(ctx context.Context, take func(present) error) (uint64, error) {
 		for _, o := range objects {
-			p, err := source.presentOf(ctx, o.Namespace, o.Name)
+			p, err := presentOf(ctx, source, o.Namespace, o.Name)
 			if err == nil {
 				err = take(p)
 			}
@@ -205,8 +206,8 @@ func (t *target) resync(ctx context.Context) {
 }
 
 // presentOf reads an object of the selection by name.
-func (s *source) presentOf(ctx context.Context, namespace, name string) (p present, err error) {
-	p.object, p.there, p.at, err = s.matchBy(ctx, namespace, name, 0)
+func presentOf(ctx context.Context, s *listwatch.Source, namespace, name string) (p present, err error) {
+	p.object, p.there, p.at, err = s.MatchBy(ctx, namespace, name, 0)
 	if bad, ok := errors.AsType[*frame.Malformed](err); ok {
 		return present{bad: bad}, nil
 	}
@@ -220,7 +221,7 @@ func (t *target) resynced(ctx context.Context, p *present) error {
 	d := r.queue[0]
 	if o := &p.object; p.there {
 		var against contradictions
-		against.note(t.index, t.index.Get(o.Namespace, o.Name), difference{o.Namespace, o.Name, o.UID, o.ResourceVersion})
+		against.note(t.index, t.index.Get(o.Namespace, o.Name), listwatch.ListedOf(o))
 		if err := t.checkHistory(ctx, &against, p.at); err != nil {
 			return err
 		}

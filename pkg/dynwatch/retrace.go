@@ -7,6 +7,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -21,7 +22,7 @@ func (t *target) retrace(ctx context.Context, to uint64) (bool, error) {
 		return false, nil
 	}
 	// What the lists do not need is left to other targets.
-	pages := t.index.Len()/pageSize + 1
+	pages := listwatch.PagesFor(t.index.Len())
 	unused := int(to-l.from) * pages
 	if !t.clients.Ranges.Take(unused) {
 		t.logger.Debug("range replay skipped; request budget used up", "from", l.from, "to", to)
@@ -35,7 +36,7 @@ func (t *target) retrace(ctx context.Context, to uint64) (bool, error) {
 		}
 		unused -= pages
 		complete, err := t.retraceOne(ctx, l.from+1)
-		if expired(err) || unsupported(err) {
+		if listwatch.Expired(err) || listwatch.Unsupported(err) {
 			return false, nil // the other ways to make up remain
 		}
 		if err != nil || !complete {
@@ -103,8 +104,8 @@ func (t *target) endAt(ctx context.Context, e *index.Entry, at uint64) error {
 // lastState returns the entry's object as it was at rv, nil if that cannot be
 // read or passed on.
 func (t *target) lastState(ctx context.Context, e *index.Entry, rv uint64) (*frame.Object, error) {
-	o, ok, err := t.source.objectAt(ctx, t.index.Namespace(e), t.index.Name(e), rv)
-	if _, bad := errors.AsType[*frame.Malformed](err); bad || expired(err) || unsupported(err) {
+	o, ok, err := t.source.ObjectAt(ctx, t.index.Namespace(e), t.index.Name(e), rv)
+	if _, bad := errors.AsType[*frame.Malformed](err); bad || listwatch.Expired(err) || listwatch.Unsupported(err) {
 		return nil, nil // there is none to show
 	}
 	if err != nil || !ok || !t.index.IsUID(e, o.UID) {

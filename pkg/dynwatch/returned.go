@@ -85,7 +85,7 @@ func (t *target) meetFormer(ctx context.Context, o *frame.Object) error {
 		return nil
 	}
 	to := o.ResourceVersion
-	if now, err := t.source.revision(ctx); err == nil {
+	if now, err := t.source.Revision(ctx); err == nil {
 		to = max(to, now)
 	}
 	gap := event.GapInfo{From: t.former.rv, To: to, Reason: reasonUnserved, Recovered: event.RecoveredState}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -15,7 +16,7 @@ var errBehind = errors.New("the API server is behind: a newer revision was annou
 // checkRollback compares the resource's newest revision with the cursor. A watch
 // from the future is not refused, it is silent, so this comes before each watch.
 func (t *target) checkRollback(ctx context.Context) (bool, error) {
-	rv, err := t.source.revision(ctx)
+	rv, err := t.source.Revision(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -32,7 +33,7 @@ func (t *target) checkRollback(ctx context.Context) (bool, error) {
 // one for a rollback by mistake would compare every object and start an epoch. A
 // second connection is asked before it is believed.
 func (t *target) doubt(ctx context.Context) error {
-	rv, err := t.source.revisionElsewhere(ctx)
+	rv, err := t.source.RevisionElsewhere(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (t *target) rollBack() {
 // may now mean another state.
 func (t *target) reconcileRollback(ctx context.Context) error {
 	s := t.newSweep(sweep{newcomer: event.Added, replay: true, rollback: true})
-	rv, err := t.list(ctx, s, &listing{})
+	rv, err := t.list(ctx, s, &listwatch.Listing{})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -70,9 +71,9 @@ func (r *recent) add(namespace, name string) {
 // sample is what an audit compares with etcd. It belongs to the goroutine that lists.
 type sample struct {
 	// recent are names that had events before the list, with what it shows of them.
-	recent map[string]difference
+	recent map[string]listwatch.Listed
 	// listed are objects of the list, each with the same chance.
-	listed []difference
+	listed []listwatch.Listed
 	seen   int
 	// wrong are those that etcd holds in another state, with that state; pending are those
 	// of them that the stream has yet to get, once convicted is set.
@@ -83,26 +84,26 @@ type sample struct {
 
 // mismatched is an object as a list showed it and as etcd holds it.
 type mismatched struct {
-	listed difference
+	listed listwatch.Listed
 	now    present
 	// asked: etcd was asked whether the deletion is behind the watch.
 	asked bool
 }
 
 func (t *target) newSample() *sample {
-	s := &sample{recent: make(map[string]difference)}
+	s := &sample{recent: make(map[string]listwatch.Listed)}
 	for _, n := range t.recent.names {
 		if n.name != "" && t.filter.covers(n.namespace) {
-			s.recent[index.Key(n.namespace, n.name)] = difference{namespace: n.namespace, name: n.name}
+			s.recent[index.Key(n.namespace, n.name)] = listwatch.Listed{Namespace: n.namespace, Name: n.name}
 		}
 	}
 	return s
 }
 
 // take notes a listed object.
-func (s *sample) take(d difference) {
-	if _, ok := s.recent[index.Key(d.namespace, d.name)]; ok {
-		s.recent[index.Key(d.namespace, d.name)] = d
+func (s *sample) take(d listwatch.Listed) {
+	if _, ok := s.recent[index.Key(d.Namespace, d.Name)]; ok {
+		s.recent[index.Key(d.Namespace, d.Name)] = d
 		return
 	}
 	s.seen++
@@ -115,13 +116,13 @@ func (s *sample) take(d difference) {
 
 // compare reads the sample from etcd at the revision of the list. A server that cannot
 // read exact revisions is not compared.
-func (s *sample) compare(ctx context.Context, source *source, rv uint64) error {
+func (s *sample) compare(ctx context.Context, source *listwatch.Source, rv uint64) error {
 	for _, d := range s.recent {
 		s.listed = append(s.listed, d)
 	}
 	for _, d := range s.listed {
-		o, there, err := source.matchAt(ctx, d.namespace, d.name, rv)
-		if expired(err) || unsupported(err) {
+		o, there, err := source.MatchAt(ctx, d.Namespace, d.Name, rv)
+		if listwatch.Expired(err) || listwatch.Unsupported(err) {
 			return nil // there is nothing to compare with
 		}
 		if _, bad := errors.AsType[*frame.Malformed](err); bad {
@@ -130,7 +131,7 @@ func (s *sample) compare(ctx context.Context, source *source, rv uint64) error {
 		if err != nil {
 			return err
 		}
-		if same := there == (d.rv != 0) && (!there || o.UID == d.uid && o.ResourceVersion == d.rv); !same {
+		if same := there == (d.RV != 0) && (!there || o.UID == d.UID && o.ResourceVersion == d.RV); !same {
 			s.wrong = append(s.wrong, mismatched{listed: d, now: present{object: o, there: there}})
 		}
 	}
@@ -138,7 +139,7 @@ func (s *sample) compare(ctx context.Context, source *source, rv uint64) error {
 }
 
 // convict notes that an API server has shown an object otherwise than etcd holds it.
-func (t *target) convict(d difference, o *frame.Object, there bool, rv uint64) {
+func (t *target) convict(d listwatch.Listed, o *frame.Object, there bool, rv uint64) {
 	w := mismatched{listed: d, now: present{there: there}}
 	if there && o != nil { // nil: it cannot be passed on
 		w.now.object = *o
@@ -218,8 +219,8 @@ func (t *target) canRepair(ctx context.Context, a *audit, w *mismatched) (bool, 
 		return false, nil
 	}
 	w.asked = true
-	_, there, err := t.source.matchAt(ctx, w.listed.namespace, w.listed.name, t.cursor)
-	if expired(err) || unsupported(err) {
+	_, there, err := t.source.MatchAt(ctx, w.listed.Namespace, w.listed.Name, t.cursor)
+	if listwatch.Expired(err) || listwatch.Unsupported(err) {
 		return false, nil
 	}
 	return !there, err
@@ -237,11 +238,11 @@ func (t *target) declareRepair(ctx context.Context) error {
 // repair announces the state that etcd holds of an object at revision rv, if the index
 // holds an older one. It reports whether it does.
 func (t *target) repair(ctx context.Context, w *mismatched, rv uint64) (bool, error) {
-	e, o := t.index.Get(w.listed.namespace, w.listed.name), &w.now.object
+	e, o := t.index.Get(w.listed.Namespace, w.listed.Name), &w.now.object
 	if e != nil && e.RV > rv {
 		return false, nil // the watch has brought a newer one
 	}
-	delete(t.audits.running.suspects, index.Key(w.listed.namespace, w.listed.name))
+	delete(t.audits.running.suspects, index.Key(w.listed.Namespace, w.listed.Name))
 	switch {
 	case !w.now.there && e == nil:
 		return false, nil
@@ -250,11 +251,11 @@ func (t *target) repair(ctx context.Context, w *mismatched, rv uint64) (bool, er
 	case e == nil && t.endedAt(o.Namespace, o.Name) > o.ResourceVersion:
 		return false, nil
 	case e != nil && t.index.IsUID(e, o.UID) && t.index.Newest(e) >= o.ResourceVersion:
-		return false, t.checkRead(ctx, e, difference{o.Namespace, o.Name, o.UID, o.ResourceVersion})
+		return false, t.checkRead(ctx, e, listwatch.ListedOf(o))
 	case e == nil && rv < t.cursor: // it may have ended since
-		now, there, err := t.source.matchAt(ctx, o.Namespace, o.Name, t.cursor)
+		now, there, err := t.source.MatchAt(ctx, o.Namespace, o.Name, t.cursor)
 		if err != nil || !there {
-			if expired(err) || unsupported(err) {
+			if listwatch.Expired(err) || listwatch.Unsupported(err) {
 				err = nil // the next audit finds it again
 			}
 			return false, err
@@ -262,7 +263,7 @@ func (t *target) repair(ctx context.Context, w *mismatched, rv uint64) (bool, er
 		o, rv = &now, t.cursor
 	}
 	if e == nil {
-		if err := t.checkRead(ctx, nil, difference{o.Namespace, o.Name, o.UID, o.ResourceVersion}); err != nil {
+		if err := t.checkRead(ctx, nil, listwatch.ListedOf(o)); err != nil {
 			return false, err
 		}
 	}
@@ -286,11 +287,11 @@ func (t *target) spared(ctx context.Context, e *index.Entry, rv uint64) (bool, e
 	}
 	t.status.beatNow() // a list can lack many
 	o, there, err := t.stillSelected(ctx, e, rv)
-	if expired(err) || unsupported(err) {
+	if listwatch.Expired(err) || listwatch.Unsupported(err) {
 		o, there, err = t.stillSelected(ctx, e, 0)
 	}
 	if err == nil && there {
-		t.convict(difference{namespace: t.index.Namespace(e), name: t.index.Name(e)}, o, true, rv)
+		t.convict(listwatch.Listed{Namespace: t.index.Namespace(e), Name: t.index.Name(e)}, o, true, rv)
 	}
 	return there, err
 }
@@ -306,8 +307,8 @@ func (a *audit) mismatches(server string) (all []Mismatch) {
 
 func (w *mismatched) mismatch(server string, rv uint64) Mismatch {
 	m := Mismatch{
-		Server: display.Address(server), Namespace: w.listed.namespace, Name: w.listed.name, Revision: rv,
-		ListedUID: w.listed.uid, Listed: w.listed.rv, At: time.Now(),
+		Server: display.Address(server), Namespace: w.listed.Namespace, Name: w.listed.Name, Revision: rv,
+		ListedUID: w.listed.UID, Listed: w.listed.RV, At: time.Now(),
 	}
 	if w.now.there {
 		m.UID, m.ResourceVersion = w.now.object.UID, w.now.object.ResourceVersion

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -44,7 +45,7 @@ func TestManyAbsentObjectsOfAConvictedServer(t *testing.T) {
 			}
 			<-time.After(time.Second)
 			longest = max(longest, time.Since(time.Unix(0, of.status.beat.Load())))
-			fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[{"metadata":{"name":%q,"namespace":"a","uid":"u%s","resourceVersion":"9"}}]}`, podsRevision, name, name[1:])
+			fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[{"metadata":{"name":%q,"namespace":"a","uid":"u%s","resourceVersion":"9"}}]}`, podserver.Revision, name, name[1:])
 			return true
 		}}
 		of = server.target(t, log, 0)
@@ -57,7 +58,7 @@ func TestManyAbsentObjectsOfAConvictedServer(t *testing.T) {
 				e.Sweep = s.number
 			}
 		}
-		if err := of.endMissing(t.Context(), s, podsRevision); err != nil {
+		if err := of.endMissing(t.Context(), s, podserver.Revision); err != nil {
 			t.Fatal(err)
 		}
 		if of.index.Len() != pods || len(log.events) != 0 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -23,7 +24,7 @@ func (t *target) endGone(ctx context.Context, e *index.Entry, o *frame.Object, t
 	}
 	now, still, err := t.stillThere(ctx, e, o.ResourceVersion)
 	switch {
-	case expired(err), unsupported(err):
+	case listwatch.Expired(err), listwatch.Unsupported(err):
 		return t.postpone(ctx, e)
 	case err != nil:
 		return err
@@ -64,7 +65,7 @@ func (t *target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error
 	t.status.beatNow() // a list can lack many
 	now, still, err := t.stillThere(ctx, e, rv)
 	switch {
-	case expired(err), unsupported(err):
+	case listwatch.Expired(err), listwatch.Unsupported(err):
 		return t.postpone(ctx, e)
 	case err != nil:
 		return err
@@ -81,13 +82,13 @@ func (t *target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error
 // stillThere looks an object up as it was at rv. It may be there
 // in a state that cannot be passed on; o is nil then.
 func (t *target) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
-	found, ok, err := t.source.objectAt(ctx, t.index.Namespace(e), t.index.Name(e), rv)
+	found, ok, err := t.source.ObjectAt(ctx, t.index.Namespace(e), t.index.Name(e), rv)
 	return t.asEntry(ctx, e, found, ok, err)
 }
 
 // stillSelected is stillThere for what the target's selectors let through.
 func (t *target) stillSelected(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
-	found, ok, err := t.source.matchAt(ctx, t.index.Namespace(e), t.index.Name(e), rv)
+	found, ok, err := t.source.MatchAt(ctx, t.index.Namespace(e), t.index.Name(e), rv)
 	return t.asEntry(ctx, e, found, ok, err)
 }
 
@@ -120,9 +121,9 @@ func (t *target) postpone(ctx context.Context, e *index.Entry) error {
 	if slices.ContainsFunc(t.undecided, func(other undecided) bool { return other.entry == u.entry && other.rv == u.rv }) {
 		return nil
 	}
-	found, ok, at, err := t.source.look(ctx, t.index.Namespace(e), t.index.Name(e), 0)
-	if errors.Is(err, errUnselected) {
-		found, ok, at, err = t.source.lookAmong(ctx, t.index.Namespace(e), t.index.Name(e))
+	found, ok, at, err := t.source.Look(ctx, t.index.Namespace(e), t.index.Name(e), 0)
+	if errors.Is(err, listwatch.ErrUnselected) {
+		found, ok, at, err = t.source.LookAmong(ctx, t.index.Namespace(e), t.index.Name(e))
 	}
 	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
 		u.there, u.at = t.index.IsUID(e, bad.UID), bad.ResourceVersion
@@ -186,12 +187,12 @@ func (t *target) newcomerOp(ctx context.Context, s *sweep, o *frame.Object) (eve
 
 // addedOrEntered asks whether the object existed at the revision before.
 func (t *target) addedOrEntered(ctx context.Context, o *frame.Object, before uint64) (event.Op, error) {
-	then, ok, err := t.source.objectAt(ctx, o.Namespace, o.Name, before)
+	then, ok, err := t.source.ObjectAt(ctx, o.Namespace, o.Name, before)
 	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
 		then, ok, err = frame.Object{UID: bad.UID}, true, nil // it was there, in whatever state
 	}
 	switch {
-	case expired(err), unsupported(err):
+	case listwatch.Expired(err), listwatch.Unsupported(err):
 		return event.Added, nil
 	case err != nil:
 		return "", err

@@ -26,6 +26,3 @@ func (t *target) reshape(s spec) {
 func (t *target) fromLog(namespace, name string, object []byte) []byte {
 	return append(event.OpenData(nil), t.shape.Load().Again(namespace, name, object)...)
 }
-
-// noShape is for objects that go nowhere.
-func noShape() *frame.Shape { return nil }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // judge says which state an error puts the target in. None of them is taken for
@@ -23,7 +24,7 @@ func judge(err error, synced bool) State {
 		return Waiting
 	case apierrors.IsForbidden(err):
 		return Forbidden
-	case expired(err):
+	case listwatch.Expired(err):
 		return Syncing // a list took longer than etcd keeps its revision
 	case errors.Is(err, errUnusable), errors.Is(err, kube.ErrOtherCluster), apierrors.IsUnauthorized(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
 		return Degraded

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -119,7 +120,7 @@ type status struct {
 	gone                        atomic.Bool
 	rejected, watches, failures atomic.Uint64
 	stuck, walkRequests         atomic.Uint64
-	lists                       listTimes
+	lists                       listwatch.ListTimes
 	watchTime                   atomic.Int64 // nanoseconds
 	unchanged                   atomic.Uint64
 	unpaired, stateBytes        atomic.Uint64
@@ -132,20 +133,6 @@ type status struct {
 
 	mu    sync.Mutex
 	shown TargetStatus // the fields that change rarely
-}
-
-// listTimes counts complete lists and their duration.
-type listTimes struct {
-	count atomic.Uint64
-	nanos atomic.Int64
-}
-
-// add counts a list that began then. It may be called on nil.
-func (l *listTimes) add(began time.Time) {
-	if l != nil {
-		l.count.Add(1)
-		l.nanos.Add(int64(time.Since(began)))
-	}
 }
 
 func newStatus(s spec) *status {
@@ -261,7 +248,7 @@ func (st *status) snapshot() TargetStatus {
 	}
 	s.Looked = st.looked.Load()
 	s.Rejected, s.Watches, s.Failures = st.rejected.Load(), st.watches.Load(), st.failures.Load()
-	s.Lists, s.ListTime = st.lists.count.Load(), time.Duration(st.lists.nanos.Load())
+	s.Lists, s.ListTime = st.lists.Total()
 	s.WatchTime = time.Duration(st.watchTime.Load())
 	s.Unchanged, s.Stuck, s.WalkRequests = st.unchanged.Load(), st.stuck.Load(), st.walkRequests.Load()
 	s.Unpaired, s.StateBytes = st.unpaired.Load(), st.stateBytes.Load()

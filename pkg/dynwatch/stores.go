@@ -25,7 +25,7 @@ func (t *target) findStores(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		objects, err := t.source.revision(ctx)
+		objects, err := t.source.Revision(ctx)
 		if err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (t *target) findStores(ctx context.Context) error {
 
 // revision returns the newest revision of the Namespaces' store.
 func (n *namespaces) revision(ctx context.Context) (uint64, error) {
-	rv, err := n.watch.source.revision(ctx)
+	rv, err := n.watch.source.Revision(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("namespaces: %w", err)
 	}

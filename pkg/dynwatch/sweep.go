@@ -9,6 +9,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -45,7 +46,7 @@ func (t *target) newSweep(s sweep) *sweep {
 // again, and only a list that cannot be continued is begun anew.
 type firstList struct {
 	sweep   *sweep
-	listing listing
+	listing listwatch.Listing
 	// began is a revision from before anything was announced, and run that of all that
 	// belongs to the list; 0 if an earlier version of informd has begun it. A restart of
 	// the process or of the list does not change them: what was announced before stays
@@ -68,7 +69,7 @@ func (t *target) snapshot(ctx context.Context) error {
 	t.relogFirst()
 	f := &t.first
 	if f.began == 0 {
-		rv, err := t.source.revision(ctx)
+		rv, err := t.source.Revision(ctx)
 		if err != nil {
 			return err
 		}
@@ -87,7 +88,7 @@ func (t *target) snapshot(ctx context.Context) error {
 		return err
 	}
 	if f.sweep == nil {
-		f.sweep, f.listing = t.newSweep(sweep{newcomer: t.firstOp, rollback: t.lost != nil}), listing{}
+		f.sweep, f.listing = t.newSweep(sweep{newcomer: t.firstOp, rollback: t.lost != nil}), listwatch.Listing{}
 		f.broken = f.broken || t.index.Len() > 0
 	}
 	rv, err := t.listFirst(ctx)
@@ -96,7 +97,7 @@ func (t *target) snapshot(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		if f.listing.next == "" || expired(err) {
+		if f.listing.Next == "" || listwatch.Expired(err) {
 			f.sweep = nil
 		}
 		return err
@@ -176,13 +177,13 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 // list streams a list from where l stands and emits how it differs from the
 // index, but for what is missing in it: see endMissing. It returns the list's
 // revision.
-func (t *target) list(ctx context.Context, s *sweep, l *listing) (uint64, error) {
+func (t *target) list(ctx context.Context, s *sweep, l *listwatch.Listing) (uint64, error) {
 	if err := t.clients.Identity.Check(ctx); err != nil {
 		return 0, err
 	}
 	memory := frame.Memory{Most: batchBytes}
-	l.memory = &memory
-	rv, err := t.source.list(ctx, l, t.source.frames, func(o *frame.Object, bad *frame.Malformed) error {
+	l.Memory = &memory
+	rv, err := t.source.List(ctx, l, t.source.Frames, func(o *frame.Object, bad *frame.Malformed) error {
 		t.status.progressNow()
 		err := t.takeListed(ctx, s, o, bad)
 		if len(t.pending.events) == 0 {
@@ -255,7 +256,7 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 		return nil
 	}
 	if !s.rollback {
-		d := difference{o.Namespace, o.Name, o.UID, o.ResourceVersion}
+		d := listwatch.ListedOf(o)
 		s.against.note(t.index, e, d)
 		t.noteReturned(&s.against, e, d)
 		if t.isPast(e, o.Namespace, o.Name, o.UID, o.ResourceVersion) {

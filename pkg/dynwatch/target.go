@@ -14,6 +14,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -107,7 +108,7 @@ type target struct {
 	runs   *event.Runs
 
 	// source is nil until the resource is resolved; resolved is the last answer.
-	source   *source
+	source   *listwatch.Source
 	resolved resolved
 	index    *index.Index
 	// cursor is the revision up to which everything was appended; see resume. Ahead is
@@ -317,7 +318,7 @@ func (t *target) resolve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := newSource(t.spec, r, t.clients, t.redactor, t.shape.Load, t.filter)
+	s, err := t.spec.source(r, t.clients, t.redactor, t.shape.Load, t.filter)
 	if err == nil {
 		t.use(s, r)
 	}

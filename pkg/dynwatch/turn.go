@@ -9,6 +9,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -27,7 +28,7 @@ func (t *target) reselect(ctx context.Context) error {
 	if len(arriving)+len(departing) > 0 {
 		t.abandonAudit()
 		if err := t.turn(ctx, arriving, departing, now); err != nil {
-			if expired(err) {
+			if listwatch.Expired(err) {
 				// It was a list that took too long, and not the watch.
 				err = fmt.Errorf("list a namespace: %v", err) //nolint:errorlint // see above
 			}
@@ -102,7 +103,7 @@ func (t *target) depart(ctx context.Context, namespace string, cause uint64) err
 	c.leaving[namespace] = departure{cause: cause}
 	c.leftOut.begin(namespace, t.cursor)
 	t.publish()
-	until, err := t.source.list(ctx, &listing{namespace: namespace}, t.source.whole, func(o *frame.Object, bad *frame.Malformed) error {
+	until, err := t.source.List(ctx, &listwatch.Listing{Namespace: namespace}, t.source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
 		t.status.progressNow()
 		if bad == nil { // else what is known of it leaves later
 			if e := t.index.Get(o.Namespace, o.Name); e != nil && t.index.IsUID(e, o.UID) && t.index.Newest(e) == o.ResourceVersion {
@@ -175,7 +176,7 @@ func (t *target) catchUpWith(ctx context.Context, namespace string, when turned,
 		if err == nil && torn {
 			err = t.declare(ctx, event.GapInfo{From: a.after, To: t.cursor})
 		}
-		if !expired(err) && !unsupported(err) {
+		if !listwatch.Expired(err) && !listwatch.Unsupported(err) {
 			return told, err
 		}
 		if err := t.declare(ctx, event.GapInfo{From: a.after, To: t.cursor}); err != nil {
@@ -195,7 +196,7 @@ func (t *target) catchUpByList(ctx context.Context, a *arrival) error {
 		at = 0
 	}
 	rv, torn, err := t.listArrived(ctx, a.namespace, at, a.cause)
-	if at != 0 && (expired(err) || unsupported(err)) {
+	if at != 0 && (listwatch.Expired(err) || listwatch.Unsupported(err)) {
 		rv, torn, err = t.listArrived(ctx, a.namespace, 0, a.cause)
 	}
 	if err != nil {
@@ -234,7 +235,7 @@ func (t *target) declare(ctx context.Context, g event.GapInfo) error {
 func (t *target) listArrived(ctx context.Context, namespace string, at, cause uint64) (rv uint64, torn bool, err error) {
 	t.sweeps++
 	number := t.sweeps
-	rv, err = t.source.list(ctx, &listing{at: at, namespace: namespace}, t.source.whole, func(o *frame.Object, bad *frame.Malformed) error {
+	rv, err = t.source.List(ctx, &listwatch.Listing{At: at, Namespace: namespace}, t.source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
 		t.status.progressNow()
 		if bad != nil {
 			if e := t.index.Get(bad.Namespace, bad.Name); e != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -43,7 +44,7 @@ type quest struct {
 // quests are what there is to walk after a sweep. Those whose newest revision is
 // oldest come first: all that is missing of them is old, and etcd's next
 // compaction takes it. What is gone has none, and may have been gone for long.
-func (t *target) quests(s *sweep, differing []difference) []quest {
+func (t *target) quests(s *sweep, differing []listwatch.Listed) []quest {
 	if l := t.lost; l == nil || !l.walks() || t.reconciles > maxReconciles {
 		return nil
 	}
@@ -55,26 +56,26 @@ func (t *target) quests(s *sweep, differing []difference) []quest {
 			all, t.lost.torn = all[:t.limits.requests], true
 		}
 	}
-	add := func(e *index.Entry, d difference) {
+	add := func(e *index.Entry, d listwatch.Listed) {
 		if len(all) > 2*t.limits.requests {
 			trim()
 		}
-		q := quest{namespace: d.namespace, name: d.name, uid: d.uid, rv: d.rv, top: s.at}
+		q := quest{namespace: d.Namespace, name: d.Name, uid: d.UID, rv: d.RV, top: s.at}
 		q.floor = max(t.lost.from, t.endedAt(q.namespace, q.name), t.coverage.listed[q.namespace])
 		if e != nil {
 			q.knownUID, q.knownRV = t.index.UID(e), e.RV
 		}
-		if e != nil && t.index.IsUID(e, d.uid) && d.rv != 0 && d.rv <= q.floor {
+		if e != nil && t.index.IsUID(e, d.UID) && d.RV != 0 && d.RV <= q.floor {
 			return // no revision is missing: a change gate held it back
 		}
 		all = append(all, q)
 	}
 	for _, d := range differing {
-		add(t.index.Get(d.namespace, d.name), d)
+		add(t.index.Get(d.Namespace, d.Name), d)
 	}
 	for _, e := range t.missing(s) {
 		if e.RV <= s.at && t.filter.covers(t.index.Namespace(e)) {
-			add(e, difference{namespace: t.index.Namespace(e), name: t.index.Name(e)})
+			add(e, listwatch.Listed{Namespace: t.index.Namespace(e), Name: t.index.Name(e)})
 		}
 	}
 	trim()
@@ -182,7 +183,7 @@ func (t *target) relive(ctx context.Context, f *finding) error {
 	e := t.index.Get(f.namespace, f.name)
 	switch {
 	case f.listless:
-		t.convict(difference{namespace: f.namespace, name: f.name}, f.object, true, f.rv)
+		t.convict(listwatch.Listed{Namespace: f.namespace, Name: f.name}, f.object, true, f.rv)
 		return nil
 	case e != nil && f.rv <= e.RV:
 		return nil
@@ -246,7 +247,7 @@ var errSpent = errors.New("the request budget of the history walk is used up")
 
 // walk is the walkers' common part.
 type walk struct {
-	source   *source
+	source   *listwatch.Source
 	limits   limits
 	quests   []quest
 	findings chan finding
@@ -316,13 +317,13 @@ func (w *walk) run(ctx, asking context.Context) error {
 // cut reports whether an error ends one history, not the walk: what is beyond it
 // stays unknown.
 func (w *walk) cut(asking context.Context, err error) bool {
-	if unsupported(err) {
+	if listwatch.Unsupported(err) {
 		w.mu.Lock()
 		w.requests = 0
 		w.mu.Unlock()
 		return true
 	}
-	return expired(err) || errors.Is(err, errSpent) || asking.Err() != nil || w.lenient
+	return listwatch.Expired(err) || errors.Is(err, errSpent) || asking.Err() != nil || w.lenient
 }
 
 // sight is what a name held at some revision.
@@ -341,7 +342,7 @@ func (w *walk) at(ctx context.Context, q *quest, rv uint64) (sight, error) {
 		if err := w.pass(ctx); err != nil {
 			return sight{}, err
 		}
-		o, ok, err := w.source.matchAt(ctx, q.namespace, q.name, rv)
+		o, ok, err := w.source.MatchAt(ctx, q.namespace, q.name, rv)
 		if w.put(err) {
 			continue
 		}
@@ -366,7 +367,7 @@ func (w *walk) pass(ctx context.Context) error {
 		wait := time.Until(w.closed)
 		if wait <= 0 || ctx.Err() != nil {
 			defer w.mu.Unlock()
-			if w.requests <= 0 || ctx.Err() != nil || !w.source.clients.Walks.Take(1) {
+			if w.requests <= 0 || ctx.Err() != nil || !w.source.Clients.Walks.Take(1) {
 				return errSpent
 			}
 			w.requests--

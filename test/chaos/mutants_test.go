@@ -45,7 +45,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "uid-ignored-in-lists", file: "pkg/dynwatch/compare.go",
-			old: "(e == nil || !t.index.IsUID(e, m.uid) || m.rv > t.index.Newest(e))", new: "(e == nil || m.rv > t.index.Newest(e) && t.index.IsUID(e, m.uid))",
+			old: "(e == nil || !t.index.IsUID(e, m.UID) || m.RV > t.index.Newest(e))", new: "(e == nil || m.RV > t.index.Newest(e) && t.index.IsUID(e, m.UID))",
 			faults: "N3-kill-both-apiservers,N1-down-over-compaction,N5-compact", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},
 		{
@@ -54,7 +54,7 @@ func mutants() []mutant {
 			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I1", "I2", "I4"},
 		},
 		{
-			name: "forbidden-is-empty", file: "pkg/dynwatch/pages.go",
+			name: "forbidden-is-empty", file: "pkg/dynwatch/internal/listwatch/pages.go",
 			old:    "if err != nil {\n\t\treturn 0, fmt.Errorf(\"list metadata: %w\", err)",
 			new:    "if apierrors.IsForbidden(err) {\n\t\treturn 1 << 40, nil\n\t}\n\tif err != nil {\n\t\treturn 0, fmt.Errorf(\"list metadata: %w\", err)",
 			faults: "N10-revoke,N3-kill-both-apiservers", caughtBy: []string{"I13", "I9", "I4", "I1", "I5"},
@@ -107,7 +107,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "watch-from-the-next-revision", file: "pkg/dynwatch/follow.go",
-			old: "t.source.watch(ctx, t.resume(),", new: "t.source.watch(ctx, t.resume()+1,",
+			old: "t.source.Watch(ctx, t.resume(),", new: "t.source.Watch(ctx, t.resume()+1,",
 			faults: "N7-reset-watches", caughtBy: []string{"I2", "I1", "I4"},
 		},
 		{
@@ -117,7 +117,7 @@ func mutants() []mutant {
 			faults: "N20-proxy-404-all,N20-proxy-404-group,N20-proxy-404-one-server", caughtBy: []string{"I5"},
 		},
 		{
-			name: "secrets-in-the-clear", file: "pkg/dynwatch/source.go",
+			name: "secrets-in-the-clear", file: "pkg/dynwatch/resolve.go",
 			old: `s.group != "" || s.resource != "secrets"`, new: `s.group != "" || s.resource != "secret"`,
 			faults: "N7-reset-watches", caughtBy: []string{"I11"},
 		},

@@ -1,4 +1,4 @@
-package dynwatch
+package listwatch
 
 import (
 	"context"
@@ -20,20 +20,20 @@ const (
 	noNamespace = "informd-no-namespace"
 )
 
-// revision returns the resource's newest revision in etcd.
-func (s *source) revision(ctx context.Context) (uint64, error) { return s.head(ctx, s.bytes) }
+// Revision returns the resource's newest revision in etcd.
+func (s *Source) Revision(ctx context.Context) (uint64, error) { return s.head(ctx, s.bytes) }
 
-// revisionElsewhere is revision over a new connection, which may reach another API server.
-func (s *source) revisionElsewhere(ctx context.Context) (uint64, error) {
+// RevisionElsewhere is revision over a new connection, which may reach another API server.
+func (s *Source) RevisionElsewhere(ctx context.Context) (uint64, error) {
 	return s.head(ctx, s.otherBytes)
 }
 
 // head asks for the newest revision with a consistent list of a name that no object has:
 // the server reads, decrypts, decodes and converts no object for it. Where the server
 // refuses field selectors, head asks for a list of one object.
-func (s *source) head(ctx context.Context, client rest.Interface) (uint64, error) {
-	defer s.clients.Pace.Begin(ctx)()
-	r := listRequest{client: client, namespace: s.spec.namespace, options: metav1.ListOptions{Limit: 1}, identities: true}
+func (s *Source) head(ctx context.Context, client rest.Interface) (uint64, error) {
+	defer s.Clients.Pace.Begin(ctx)()
+	r := listRequest{client: client, namespace: s.Resource.Namespace, options: metav1.ListOptions{Limit: 1}, identities: true}
 	if !s.unselectable.Load() {
 		r.options.FieldSelector = s.nothing()
 		rv, err := s.headOf(ctx, r)
@@ -47,8 +47,8 @@ func (s *source) head(ctx context.Context, client rest.Interface) (uint64, error
 }
 
 // nothing is a field selector that matches no object.
-func (s *source) nothing() string {
-	if s.resolved.namespaced && s.spec.namespace == "" {
+func (s *Source) nothing() string {
+	if s.Resource.Namespaced && s.Resource.Namespace == "" {
 		return "metadata.namespace=" + noNamespace + ",metadata.name=" + noName
 	}
 	return "metadata.name=" + noName
@@ -57,21 +57,21 @@ func (s *source) nothing() string {
 // headOf returns a list's revision. It reads no more items than were asked for, whatever
 // the server sends. A server that ignores limits and selectors may send its revision behind
 // all items: then head reads past them, and holds none.
-func (s *source) headOf(ctx context.Context, r listRequest) (uint64, error) {
+func (s *Source) headOf(ctx context.Context, r listRequest) (uint64, error) {
 	items := 0
 	meta, err := s.readList(ctx, r, func([]byte) error {
 		if items++; int64(items) > r.options.Limit {
-			return errEnough
+			return ErrEnough
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) && meta.ResourceVersion == 0 {
+	if errors.Is(err, ErrEnough) && meta.ResourceVersion == 0 {
 		meta, err = s.readList(ctx, r, func([]byte) error { return nil })
 	}
 	switch {
 	case apierrors.IsForbidden(err):
 		return 0, fmt.Errorf("list: %w", withoutName(err))
-	case err != nil && !errors.Is(err, errEnough):
+	case err != nil && !errors.Is(err, ErrEnough):
 		return 0, fmt.Errorf("get revision: %w", err)
 	case meta.ResourceVersion == 0:
 		return 0, errors.New("get revision: the list has no resourceVersion")

@@ -1,4 +1,4 @@
-package dynwatch
+package listwatch
 
 import (
 	"bufio"
@@ -92,9 +92,9 @@ func TestRevisionCostsNoObjects(t *testing.T) {
 			server := httptest.NewServer(test.server)
 			t.Cleanup(server.Close)
 			s := podSource(t, &rest.Config{Host: server.URL})
-			t.Cleanup(s.clients.Close)
-			rv, err := s.revision(t.Context())
-			elsewhere, err2 := s.revisionElsewhere(t.Context())
+			t.Cleanup(s.Clients.Close)
+			rv, err := s.Revision(t.Context())
+			elsewhere, err2 := s.RevisionElsewhere(t.Context())
 			if rv != 4711 || elsewhere != 4711 || err != nil || err2 != nil {
 				t.Errorf("revisions %d (%v) and %d (%v), want 4711", rv, err, elsewhere, err2)
 			}
@@ -113,8 +113,8 @@ func TestOneObjectIsNotAllObjects(t *testing.T) {
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
 	s := podSource(t, &rest.Config{Host: server.URL})
-	t.Cleanup(s.clients.Close)
-	if o, there, err := s.objectAt(t.Context(), "a", "p300", 0); !unsupported(err) {
+	t.Cleanup(s.Clients.Close)
+	if o, there, err := s.ObjectAt(t.Context(), "a", "p300", 0); !Unsupported(err) {
 		t.Errorf("found %s, %v: %v", o.Name, there, err)
 	}
 	server.Close()

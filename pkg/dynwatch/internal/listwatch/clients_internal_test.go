@@ -1,4 +1,4 @@
-package dynwatch
+package listwatch
 
 import (
 	"context"
@@ -79,15 +79,15 @@ func (s *watchServer) watching(t *testing.T) *watching {
 }
 
 // open opens a watch and returns what ends it.
-func (w *watching) open(mode Mode) (end func()) {
+func (w *watching) open(metadataOnly bool) (end func()) {
 	w.t.Helper()
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	s, err := newSource(spec{version: "v1", resource: "pods", mode: mode}, resolved{gvr: gvr, kind: "Pod"}, w.clients, nil, noShape, nil)
+	s, err := New(Resource{GVR: gvr, Kind: "Pod", MetadataOnly: metadataOnly}, Options{Clients: w.clients})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(w.t.Context())
-	one, err := s.watch(ctx, 1, false)
+	one, err := s.Watch(ctx, 1, false)
 	if err != nil {
 		cancel()
 		w.t.Fatal(err)
@@ -119,13 +119,13 @@ func (s *watchServer) expect(t *testing.T, apart, shared int64) {
 func TestWatchesApart(t *testing.T) {
 	s := newWatchServer(t, false)
 	w := s.watching(t)
-	w.open(Metadata)
+	w.open(true)
 	s.expect(t, 0, 1)
 	ends := make([]func(), 0, kube.ApartWatches)
 	for range kube.ApartWatches {
-		ends = append(ends, w.open(Full))
+		ends = append(ends, w.open(false))
 	}
-	w.open(Full)
+	w.open(false)
 	s.expect(t, kube.ApartWatches, 2)
 	ends[3]()
 	s.expect(t, kube.ApartWatches-1, 2)
@@ -135,7 +135,7 @@ func TestWatchesApart(t *testing.T) {
 		}
 		<-time.After(time.Millisecond)
 	}
-	w.open(Full)
+	w.open(false)
 	s.expect(t, kube.ApartWatches, 2)
 }
 
@@ -144,7 +144,7 @@ func TestWatchesShareWhereTheyMust(t *testing.T) {
 	s := newWatchServer(t, true)
 	w := s.watching(t)
 	for range 3 {
-		w.open(Full)
+		w.open(false)
 	}
 	s.expect(t, 0, 3)
 	if len(w.clients.Slots) > 1 {
@@ -155,13 +155,13 @@ func TestWatchesShareWhereTheyMust(t *testing.T) {
 	gone := other.watching(t)
 	other.Close()
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	src, err := newSource(spec{version: "v1", resource: "pods", mode: Full}, resolved{gvr: gvr, kind: "Pod"}, gone.clients, nil, noShape, nil)
+	src, err := New(Resource{GVR: gvr, Kind: "Pod"}, Options{Clients: gone.clients})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := src.watch(ctx, 1, false); err == nil || gone.clients.ShareUntil.Load() != 0 {
+	if _, err := src.Watch(ctx, 1, false); err == nil || gone.clients.ShareUntil.Load() != 0 {
 		t.Errorf("a watch of a server that is away: %v, and watches share until %d", err, gone.clients.ShareUntil.Load())
 	}
 }
@@ -203,17 +203,17 @@ func newListServer(t *testing.T, cut, refuse bool) *listServer {
 // works.
 func TestListsApart(t *testing.T) {
 	for name, test := range map[string]struct {
-		mode        Mode
-		cut, refuse bool
-		taken       int // places that other lists have
-		fails       int // lists that fail before one does not
-		want        [3]int64
+		metadataOnly bool
+		cut, refuse  bool
+		taken        int // places that other lists have
+		fails        int // lists that fail before one does not
+		want         [3]int64
 	}{
-		"Apart":         {mode: Full, want: [3]int64{1: 2}},
-		"Metadata":      {mode: Metadata, want: [3]int64{2: 2}},
-		"Full":          {mode: Full, taken: kube.ApartLists, want: [3]int64{2: 2}},
-		"OnlyHTTP2":     {mode: Full, refuse: true, want: [3]int64{2: 2}},
-		"BreaksOffThen": {mode: Full, cut: true, fails: 1, want: [3]int64{1: 1, 2: 2}},
+		"Apart":         {want: [3]int64{1: 2}},
+		"Metadata":      {metadataOnly: true, want: [3]int64{2: 2}},
+		"Full":          {taken: kube.ApartLists, want: [3]int64{2: 2}},
+		"OnlyHTTP2":     {refuse: true, want: [3]int64{2: 2}},
+		"BreaksOffThen": {cut: true, fails: 1, want: [3]int64{1: 1, 2: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newListServer(t, test.cut, test.refuse)
@@ -223,7 +223,7 @@ func TestListsApart(t *testing.T) {
 			}
 			t.Cleanup(c.Close)
 			gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-			s, err := newSource(spec{version: "v1", resource: "pods", mode: test.mode}, resolved{gvr: gvr, kind: "Pod"}, c, nil, noShape, nil)
+			s, err := New(Resource{GVR: gvr, Kind: "Pod", MetadataOnly: test.metadataOnly}, Options{Clients: c})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -232,7 +232,7 @@ func TestListsApart(t *testing.T) {
 			}
 			for i := range test.fails + 2 {
 				seen := 0
-				rv, err := s.list(t.Context(), &listing{}, s.frames, func(*frame.Object, *frame.Malformed) error { seen++; return nil })
+				rv, err := s.List(t.Context(), &Listing{}, s.Frames, func(*frame.Object, *frame.Malformed) error { seen++; return nil })
 				if failed := err != nil; failed != (i < test.fails) || !failed && (rv != 7 || seen != 1) {
 					t.Errorf("list %d: revision %d, %d objects, %v", i, rv, seen, err)
 				}

@@ -1,4 +1,4 @@
-package dynwatch
+package listwatch
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -22,103 +21,29 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 )
 
-// pipeListener is a listener whose connections are in memory, so that a test with them can
-// run on synctest's clock.
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error {
-	close(l.closed)
-	return nil
-}
-
-func (*pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case l.conns <- server:
-		return client, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// serveOnPipes has a handler answer what comes in, until the test ends.
-func serveOnPipes(t *testing.T, l *pipeListener, handler http.Handler) {
-	t.Helper()
-	server := http.Server{Handler: handler}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = server.Serve(l) // until it is closed
-	}()
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-		<-ended
-		synctest.Wait()
-	})
-}
-
 // sourceOnPipes is a source of Pods whose requests a handler answers, within a bubble of synctest.
-func sourceOnPipes(t *testing.T, handler http.HandlerFunc) *source {
+func sourceOnPipes(t *testing.T, handler http.HandlerFunc) *Source {
 	t.Helper()
-	l := &pipeListener{make(chan net.Conn), make(chan struct{})}
-	serveOnPipes(t, l, handler)
-	s := podSource(t, &rest.Config{Host: "http://pipe", Dial: l.dial})
-	t.Cleanup(s.clients.Close)
+	s := podSource(t, podserver.OnPipes(t, handler))
+	t.Cleanup(s.Clients.Close)
 	return s
 }
 
-func podSource(t *testing.T, config *rest.Config) *source {
+func podSource(t *testing.T, config *rest.Config) *Source {
 	t.Helper()
 	c, err := kube.NewClients(config, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	s, err := newSource(spec{version: "v1", resource: "pods", mode: Full}, resolved{gvr: gvr, kind: "Pod", namespaced: true}, c, nil, noShape, nil)
+	s, err := New(Resource{GVR: gvr, Kind: "Pod", Namespaced: true}, Options{Clients: c})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// podsRevision is that of every list of writePods.
-const podsRevision = 300_000
-
-// writePods writes a page of a list of so many Pods.
-func writePods(w io.Writer, r *http.Request, all int) {
-	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
-	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
-	next, to := "", all
-	if limit > 0 && from+limit < all {
-		to = from + limit
-		next = strconv.Itoa(to)
-	}
-	fmt.Fprintf(w, `{"kind":"List","metadata":{"resourceVersion":"%d","continue":%q},"items":[`, podsRevision, next)
-	for i := from; i < to; i++ {
-		if i > from {
-			fmt.Fprint(w, ",")
-		}
-		fmt.Fprintf(w, `{"metadata":{"name":"p%d","namespace":"a","uid":"u%[1]d","resourceVersion":"%d"}}`, i, i+1)
-	}
-	fmt.Fprint(w, "]}")
 }
 
 // TestComparisonOutlastsRefusals: one refused request of fifty costs a list of 400 pages
@@ -130,25 +55,25 @@ func TestComparisonOutlastsRefusals(t *testing.T) {
 		s := sourceOnPipes(t, func(w http.ResponseWriter, r *http.Request) {
 			next := r.URL.Query().Get("continue")
 			requests[next]++
-			if from, _ := strconv.Atoi(next); from%(50*pageSize) == 25*pageSize && requests[next] == 1 {
+			if from, _ := strconv.Atoi(next); from%(50*PageSize) == 25*PageSize && requests[next] == 1 {
 				w.Header().Set("Retry-After", "2")
 				http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
 				return
 			}
-			writePods(w, r, objects)
+			podserver.WritePage(w, r, objects)
 		})
 		began, count := time.Now(), 0
-		rv, err := s.listMetadata(t.Context(), 0, func(o listed) error {
-			if want := "p" + strconv.Itoa(count); o.name != want || o.uid != "u"+strconv.Itoa(count) || o.rv != uint64(count)+1 {
+		rv, err := s.ListMetadata(t.Context(), 0, func(o Listed) error {
+			if want := "p" + strconv.Itoa(count); o.Name != want || o.UID != "u"+strconv.Itoa(count) || o.RV != uint64(count)+1 {
 				t.Fatalf("object %d is %+v", count, o)
 			}
 			count++
 			return nil
 		})
-		if err != nil || rv != podsRevision || count != objects {
+		if err != nil || rv != podserver.Revision || count != objects {
 			t.Fatalf("listed %d objects at revision %d: %v", count, rv, err)
 		}
-		if len(requests) != objects/pageSize || requests[""] != 1 {
+		if len(requests) != objects/PageSize || requests[""] != 1 {
 			t.Errorf("%d pages were requested, the first %d times", len(requests), requests[""])
 		}
 		if took := time.Since(began); took < refusedPages*2*time.Second || took > refusedPages*3*time.Second {
@@ -160,12 +85,12 @@ func TestComparisonOutlastsRefusals(t *testing.T) {
 // TestListResumesWithinAPage: an answer that breaks off is read again, and no object of it
 // is handed over twice.
 func TestListResumesWithinAPage(t *testing.T) {
-	for name, list := range map[string]func(ctx context.Context, s *source, item func(name string) error) (uint64, error){
-		"metadata": func(ctx context.Context, s *source, item func(string) error) (uint64, error) {
-			return s.listMetadata(ctx, 0, func(o listed) error { return item(o.name) })
+	for name, list := range map[string]func(ctx context.Context, s *Source, item func(name string) error) (uint64, error){
+		"metadata": func(ctx context.Context, s *Source, item func(string) error) (uint64, error) {
+			return s.ListMetadata(ctx, 0, func(o Listed) error { return item(o.Name) })
 		},
-		"objects": func(ctx context.Context, s *source, item func(string) error) (uint64, error) {
-			return s.list(ctx, &listing{}, s.frames, func(o *frame.Object, _ *frame.Malformed) error { return item(o.Name) })
+		"objects": func(ctx context.Context, s *Source, item func(string) error) (uint64, error) {
+			return s.List(ctx, &Listing{}, s.Frames, func(o *frame.Object, _ *frame.Malformed) error { return item(o.Name) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -174,18 +99,18 @@ func TestListResumesWithinAPage(t *testing.T) {
 				s := sourceOnPipes(t, func(w http.ResponseWriter, r *http.Request) {
 					next := r.URL.Query().Get("continue")
 					if next == "" || broken[next] {
-						writePods(w, r, 1200)
+						podserver.WritePage(w, r, 1200)
 						return
 					}
 					broken[next] = true
 					var b strings.Builder
-					writePods(&b, r, 1200)
+					podserver.WritePage(&b, r, 1200)
 					_, _ = io.WriteString(w, b.String()[:b.Len()/2])
 					panic(http.ErrAbortHandler)
 				})
 				var names []string
 				rv, err := list(t.Context(), s, func(name string) error { names = append(names, name); return nil })
-				if err != nil || rv != podsRevision || len(names) != 1200 || len(broken) != 2 {
+				if err != nil || rv != podserver.Revision || len(names) != 1200 || len(broken) != 2 {
 					t.Fatalf("listed %d objects at revision %d, %d pages broke off: %v", len(names), rv, len(broken), err)
 				}
 				slices.Sort(names)
@@ -223,14 +148,14 @@ func TestListEndsWhereRepeatingIsNoUse(t *testing.T) {
 				s := sourceOnPipes(t, func(w http.ResponseWriter, r *http.Request) {
 					requests++
 					if r.URL.Query().Get("continue") == "" && !test.first {
-						writePods(w, r, 1200)
+						podserver.WritePage(w, r, 1200)
 						return
 					}
 					w.Header().Set("Content-Type", "application/json")
 					w.WriteHeader(test.code)
 					fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q}`, test.code, test.reason)
 				})
-				_, err := s.listMetadata(t.Context(), 0, func(listed) error { return nil })
+				_, err := s.ListMetadata(t.Context(), 0, func(Listed) error { return nil })
 				if apierrors.ReasonForError(err) != test.reason || requests != test.requests {
 					t.Errorf("%d requests, want %d: %v", requests, test.requests, err)
 				}
@@ -269,10 +194,10 @@ func TestRetryAfterReachesTheCaller(t *testing.T) {
 					_, _ = io.WriteString(w, answer.of)
 				})
 				for request, err := range map[string]error{
-					"watch":     second(s.watch(t.Context(), 1, false)),
-					"revision":  second(s.revision(t.Context())),
+					"watch":     second(s.Watch(t.Context(), 1, false)),
+					"revision":  second(s.Revision(t.Context())),
 					"name":      fourth(s.lookOnce(t.Context(), "a", "x", 0, byName(0, "x"))), // without its repetitions
-					"discovery": second(kube.ServedVersions(t.Context(), s.clients.Discovery, "apps")),
+					"discovery": second(kube.ServedVersions(t.Context(), s.Clients.Discovery, "apps")),
 				} {
 					if got, ok := kube.SuggestedDelay(err); got != answer.want || ok != (answer.want != 0) {
 						t.Errorf("%s: wait %v, %v, want %v (%v)", request, got, ok, answer.want, err)
@@ -308,13 +233,45 @@ func TestLookUpOutlastsFailures(t *testing.T) {
 					}
 					fmt.Fprint(w, `{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"7"},"items":[]}`)
 				})
-				_, there, err := s.objectAt(t.Context(), "a", "x", 7)
+				_, there, err := s.ObjectAt(t.Context(), "a", "x", 7)
 				if failed := test.failures >= test.requests; there || failed != (err != nil) || requests != test.requests {
 					t.Errorf("%d requests, want %d: %t, %v", requests, test.requests, there, err)
 				}
 			})
 		})
 	}
+}
+
+// TestListWithExpiredToken: a server needs longer for all pages than a continue token lasts.
+// Larger pages let a later list come to its end.
+func TestListWithExpiredToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pods, lasts = 200_000, 5 * time.Minute
+		var began time.Time
+		s := sourceOnPipes(t, func(w http.ResponseWriter, r *http.Request) {
+			<-time.After(3 * time.Second)
+			switch {
+			case r.URL.Query().Get("continue") == "":
+				began = time.Now()
+			case time.Since(began) > lasts:
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusGone)
+				fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":410,"reason":"Expired"}`)
+				return
+			}
+			podserver.WritePage(w, r, pods)
+		})
+		for attempts := 1; ; attempts++ {
+			count := 0
+			_, err := s.ListMetadata(t.Context(), 0, func(Listed) error { count++; return nil })
+			switch {
+			case err == nil && count == pods:
+				return
+			case !Expired(err), attempts == 1+maxGrowth:
+				t.Fatalf("attempt %d: %d objects, %v", attempts, count, err)
+			}
+		}
+	})
 }
 
 func second[T any](_ T, err error) error { return err }

@@ -1,4 +1,4 @@
-package dynwatch
+package listwatch
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,35 +38,38 @@ const (
 	pageTime = 3 * time.Minute
 )
 
-// errEnough ends a list of which enough was read.
-var errEnough = errors.New("enough")
+// ErrEnough ends a list of which enough was read.
+var ErrEnough = errors.New("enough")
 
 // page is the options of one list request, rv 0 meaning consistent: what etcd
 // holds now. Requests that continue a list carry no revision: the token does
 // (the server answers 422 otherwise).
 func page(rv uint64, next string) metav1.ListOptions {
-	o := metav1.ListOptions{Limit: pageSize, Continue: next}
+	o := metav1.ListOptions{Limit: PageSize, Continue: next}
 	if rv != 0 && next == "" {
-		o.ResourceVersion = formatRV(rv)
+		o.ResourceVersion = formatRevision(rv)
 		o.ResourceVersionMatch = metav1.ResourceVersionMatchExact
 	}
 	return o
 }
 
-// listing is a place in a list of several pages: at is the exact revision to
+// PagesFor returns how many list requests a list of n objects takes.
+func PagesFor(n int) int { return n/PageSize + 1 }
+
+// Listing is a place in a list of several pages: at is the exact revision to
 // list, or 0 for what etcd holds now; next is the token of the page to read, and taken
 // is how many of its items were handed over; namespace is the one to list, if it is not
 // the source's.
-type listing struct {
-	at        uint64
-	next      string
+type Listing struct {
+	At        uint64
+	Next      string
 	taken     int
-	namespace string
-	memory    *frame.Memory // of the objects, see [frame.Normaliser.ReadList]
+	Namespace string
+	Memory    *frame.Memory // of the objects, see [frame.Normaliser.ReadList]
 }
 
 // fixed reports whether the page to read has the same items whenever it is requested.
-func (l *listing) fixed() bool { return l.at != 0 || l.next != "" }
+func (l *Listing) fixed() bool { return l.At != 0 || l.Next != "" }
 
 // takerError is an error of the function that takes a list's items, not of the list.
 type takerError struct{ error }
@@ -75,12 +79,12 @@ func (e *takerError) Unwrap() error { return e.error }
 
 // pages reads a list from l to its end and returns the list's revision. Read requests one
 // page. After an error l is at the page that failed.
-func (s *source) pages(ctx context.Context, l *listing, read func(o metav1.ListOptions) (frame.ListMeta, error)) (uint64, error) {
+func (s *Source) pages(ctx context.Context, l *Listing, read func(o metav1.ListOptions) (frame.ListMeta, error)) (uint64, error) {
 	var retry pageRetry
 	began := time.Now()
 	for {
-		o := page(l.at, l.next)
-		o.LabelSelector, o.FieldSelector = s.spec.labelSelector, s.spec.fieldSelector
+		o := page(l.At, l.Next)
+		o.LabelSelector, o.FieldSelector = s.Resource.LabelSelector, s.Resource.FieldSelector
 		growth := s.growth.Load()
 		o.Limit *= int64(math.Pow(pageGrowth, float64(growth)))
 		meta, err := read(o)
@@ -88,21 +92,21 @@ func (s *source) pages(ctx context.Context, l *listing, read func(o metav1.ListO
 			if mine, ok := errors.AsType[*takerError](err); ok {
 				return 0, mine.error
 			}
-			if expired(err) && l.next != "" && growth < maxGrowth && s.growth.CompareAndSwap(growth, growth+1) {
-				s.clients.Logger.Info("list expired; the next list has larger pages", "resource", s.spec.name(), "limit", o.Limit*pageGrowth)
+			if Expired(err) && l.Next != "" && growth < maxGrowth && s.growth.CompareAndSwap(growth, growth+1) {
+				s.Clients.Logger.Info("list expired; the next list has larger pages", "resource", s.Resource.Name, "limit", o.Limit*pageGrowth)
 			}
 			if repeatable(l, err) && retry.wait(ctx, err) {
-				s.clients.Logger.Debug("list page failed; retrying", "resource", s.spec.name(), "attempt", retry.attempts, "err", err)
+				s.Clients.Logger.Debug("list page failed; retrying", "resource", s.Resource.Name, "attempt", retry.attempts, "err", err)
 				continue
 			}
 			return 0, err
 		}
-		if l.at != 0 && meta.ResourceVersion != l.at {
-			return 0, fmt.Errorf("at %d: %w", l.at, errInexact)
+		if l.At != 0 && meta.ResourceVersion != l.At {
+			return 0, fmt.Errorf("at %d: %w", l.At, ErrInexact)
 		}
 		retry, l.taken = pageRetry{}, 0
-		if l.next = meta.Continue; l.next == "" {
-			s.times.add(began)
+		if l.Next = meta.Continue; l.Next == "" {
+			s.Times.add(began)
 			return meta.ResourceVersion, nil
 		}
 	}
@@ -111,16 +115,35 @@ func (s *source) pages(ctx context.Context, l *listing, read func(o metav1.ListO
 // repeatable reports whether the page that failed is worth another request right now. Where
 // no page was read yet, the caller may as well begin again later, unless the server only
 // asks for patience.
-func repeatable(l *listing, err error) bool {
+func repeatable(l *Listing, err error) bool {
 	if _, busy := kube.Throttled(err); busy {
 		return l.taken == 0 || l.fixed()
 	}
 	switch {
-	case !l.fixed(), expired(err), unsupported(err), errors.Is(err, kube.ErrStalled), errors.Is(err, kube.ErrOtherCluster),
+	case !l.fixed(), Expired(err), Unsupported(err), errors.Is(err, kube.ErrStalled), errors.Is(err, kube.ErrOtherCluster),
 		apierrors.IsUnauthorized(err), apierrors.IsForbidden(err), apierrors.IsNotFound(err) && !ofProxy(err), apierrors.IsNotAcceptable(err):
 		return false
 	}
 	return true
+}
+
+// ListTimes counts complete lists and their duration.
+type ListTimes struct {
+	count atomic.Uint64
+	nanos atomic.Int64
+}
+
+// add counts a list that began then. It may be called on nil.
+func (l *ListTimes) add(began time.Time) {
+	if l != nil {
+		l.count.Add(1)
+		l.nanos.Add(int64(time.Since(began)))
+	}
+}
+
+// Total returns how many lists there were, and their duration.
+func (l *ListTimes) Total() (uint64, time.Duration) {
+	return l.count.Load(), time.Duration(l.nanos.Load())
 }
 
 // pageRetry counts the attempts of one page.
@@ -154,19 +177,19 @@ func (r *pageRetry) wait(ctx context.Context, err error) bool {
 	}
 }
 
-// list streams every object of the selection, as n normalises it, or the report about
+// List streams every object of the selection, as n normalises it, or the report about
 // one that is malformed, through take, from l on, and returns the list's revision.
-func (s *source) list(ctx context.Context, l *listing, n *frame.Normaliser, take func(o *frame.Object, bad *frame.Malformed) error) (uint64, error) {
-	r := listRequest{client: s.bytes, namespace: cmp.Or(l.namespace, s.spec.namespace)}
-	if s.spec.mode == Full && time.Now().UnixNano() >= s.listsShare.Load() && s.clients.TakePlace(s.clients.Lists) {
-		defer func() { <-s.clients.Lists }()
+func (s *Source) List(ctx context.Context, l *Listing, n *frame.Normaliser, take func(o *frame.Object, bad *frame.Malformed) error) (uint64, error) {
+	r := listRequest{client: s.bytes, namespace: cmp.Or(l.Namespace, s.Resource.Namespace)}
+	if !s.Resource.MetadataOnly && time.Now().UnixNano() >= s.listsShare.Load() && s.Clients.TakePlace(s.Clients.Lists) {
+		defer func() { <-s.Clients.Lists }()
 		r.client = s.apartBytes
 	}
 	rv, err := s.pages(ctx, l, func(o metav1.ListOptions) (frame.ListMeta, error) {
 		r.options = o
 		skip := l.taken
 		return s.stream(ctx, r, func(body io.Reader, g *kube.Guard) (frame.ListMeta, error) {
-			return n.ReadList(body, maxObject, l.memory, func(o *frame.Object, bad *frame.Malformed) error {
+			return n.ReadList(body, maxObject, l.Memory, func(o *frame.Object, bad *frame.Malformed) error {
 				if skip > 0 {
 					skip--
 					return nil
@@ -187,17 +210,22 @@ func (s *source) list(ctx context.Context, l *listing, n *frame.Normaliser, take
 	return rv, nil
 }
 
-// listed is what identifies a listed object and its state.
-type listed struct {
-	namespace, name, uid string
-	rv                   uint64
+// Listed is what identifies a listed object and its state.
+type Listed struct {
+	Namespace, Name, UID string
+	RV                   uint64
 }
 
-// listMetadata is list for what identifies objects, without the namespaces that are not
+// ListedOf returns what identifies an object.
+func ListedOf(o *frame.Object) Listed {
+	return Listed{o.Namespace, o.Name, o.UID, o.ResourceVersion}
+}
+
+// ListMetadata is list for what identifies objects, without the namespaces that are not
 // covered. It holds one page of them at most, however many the server sends.
-func (s *source) listMetadata(ctx context.Context, rv uint64, item func(listed) error) (uint64, error) {
-	l := listing{at: rv}
-	var batch []listed
+func (s *Source) ListMetadata(ctx context.Context, rv uint64, item func(Listed) error) (uint64, error) {
+	l := Listing{At: rv}
+	var batch []Listed
 	flush := func() error {
 		for _, one := range batch {
 			if err := item(one); err != nil {
@@ -211,13 +239,13 @@ func (s *source) listMetadata(ctx context.Context, rv uint64, item func(listed) 
 	rv, err := s.pages(ctx, &l, func(o metav1.ListOptions) (frame.ListMeta, error) {
 		batch = batch[:0]
 		skip := l.taken
-		meta, err := s.identities(ctx, listRequest{client: s.bytes, namespace: s.spec.namespace, options: o, identities: true},
-			func(one listed) error {
+		meta, err := s.identities(ctx, listRequest{client: s.bytes, namespace: s.Resource.Namespace, options: o, identities: true},
+			func(one Listed) error {
 				if skip > 0 {
 					skip--
 					return nil
 				}
-				if len(batch) == pageSize { // the server ignores the limit
+				if len(batch) == PageSize { // the server ignores the limit
 					if err := flush(); err != nil {
 						return err
 					}
@@ -238,15 +266,15 @@ func (s *source) listMetadata(ctx context.Context, rv uint64, item func(listed) 
 
 // identities makes one list request and hands over what identifies the items, but for
 // those of namespaces that are not covered.
-func (s *source) identities(ctx context.Context, r listRequest, item func(listed) error) (frame.ListMeta, error) {
-	defer s.clients.Pace.Begin(ctx)()
+func (s *Source) identities(ctx context.Context, r listRequest, item func(Listed) error) (frame.ListMeta, error) {
+	defer s.Clients.Pace.Begin(ctx)()
 	return s.stream(ctx, r, func(body io.Reader, g *kube.Guard) (frame.ListMeta, error) {
-		return s.clients.Identities.ReadList(body, maxObject, nil, func(o *frame.Object, bad *frame.Malformed) error {
+		return s.Clients.Identities.ReadList(body, maxObject, nil, func(o *frame.Object, bad *frame.Malformed) error {
 			one := identified(o, bad)
 			switch {
-			case !s.filter.covers(one.namespace):
+			case !s.covers(one.Namespace):
 				return nil
-			case one.name == "" || one.rv == 0:
+			case one.Name == "" || one.RV == 0:
 				return fmt.Errorf("read metadata: %v", bad) //nolint:errorlint // no object is rejected for it
 			}
 			g.Pause()
@@ -257,11 +285,11 @@ func (s *source) identities(ctx context.Context, r listRequest, item func(listed
 }
 
 // identified is what identifies an object, or as much of it as could be read.
-func identified(o *frame.Object, bad *frame.Malformed) listed {
+func identified(o *frame.Object, bad *frame.Malformed) Listed {
 	if bad != nil {
-		return listed{bad.Namespace, bad.Name, bad.UID, bad.ResourceVersion}
+		return Listed{bad.Namespace, bad.Name, bad.UID, bad.ResourceVersion}
 	}
-	return listed{o.Namespace, o.Name, o.UID, o.ResourceVersion}
+	return ListedOf(o)
 }
 
 // listRequest is one list request.
@@ -274,9 +302,9 @@ type listRequest struct {
 }
 
 // readList makes one list request and streams its items. The bytes given to item are
-// valid during the call only. Item ends the list early with [errEnough]; the metadata is
+// valid during the call only. Item ends the list early with [ErrEnough]; the metadata is
 // what was read up to there then.
-func (s *source) readList(ctx context.Context, r listRequest, item func(raw []byte) error) (frame.ListMeta, error) {
+func (s *Source) readList(ctx context.Context, r listRequest, item func(raw []byte) error) (frame.ListMeta, error) {
 	return s.stream(ctx, r, func(body io.Reader, g *kube.Guard) (frame.ListMeta, error) {
 		return frame.ReadList(body, maxObject, func(raw []byte) error {
 			g.Pause()
@@ -289,15 +317,21 @@ func (s *source) readList(ctx context.Context, r listRequest, item func(raw []by
 	})
 }
 
+// ReadFew is readList for the first n objects of the selection. The server may send more.
+func (s *Source) ReadFew(ctx context.Context, namespace string, n int, item func(raw []byte) error) (frame.ListMeta, error) {
+	o := metav1.ListOptions{Limit: int64(n), LabelSelector: s.Resource.LabelSelector, FieldSelector: s.Resource.FieldSelector}
+	return s.readList(ctx, listRequest{client: s.bytes, namespace: namespace, options: o}, item)
+}
+
 // stream makes one list request and has read read the answer. If client is the one with
 // connections of their own, and no answer comes, the shared connection is asked.
-func (s *source) stream(ctx context.Context, r listRequest, read func(body io.Reader, g *kube.Guard) (frame.ListMeta, error)) (meta frame.ListMeta, err error) {
-	s.clients.Pace.Open(ctx)
+func (s *Source) stream(ctx context.Context, r listRequest, read func(body io.Reader, g *kube.Guard) (frame.ListMeta, error)) (meta frame.ListMeta, err error) {
+	s.Clients.Pace.Open(ctx)
 	g := kube.NewGuard(ctx)
 	defer g.Close()
 	defer func() {
 		err = g.Explain(err)
-		s.clients.Pace.Note(err)
+		s.Clients.Pace.Note(err)
 	}()
 	ask := func(client rest.Interface) (io.ReadCloser, error) {
 		request := client.Get().AbsPath(s.path(r.namespace)...).SpecificallyVersionedParams(&r.options, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
@@ -316,7 +350,7 @@ func (s *source) stream(ctx context.Context, r listRequest, read func(body io.Re
 		return frame.ListMeta{}, err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
-	if err := s.clients.Identity.Confirm(g.Context); err != nil {
+	if err := s.Clients.Identity.Confirm(g.Context); err != nil {
 		return frame.ListMeta{}, err
 	}
 	if meta, err = read(body, g); err != nil {
@@ -331,10 +365,10 @@ func (s *source) stream(ctx context.Context, r listRequest, read func(body io.Re
 }
 
 // shareLists has lists share a connection for some time.
-func (s *source) shareLists() { s.listsShare.Store(time.Now().Add(kube.RefusedApart).UnixNano()) }
+func (s *Source) shareLists() { s.listsShare.Store(time.Now().Add(kube.RefusedApart).UnixNano()) }
 
-func (s *source) path(namespace string) []string {
-	gvr := s.resolved.gvr
+func (s *Source) path(namespace string) []string {
+	gvr := s.Resource.GVR
 	path := []string{"/apis", gvr.Group, gvr.Version}
 	if gvr.Group == "" {
 		path = []string{"/api", gvr.Version}

@@ -1,4 +1,4 @@
-package dynwatch
+package listwatch
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 )
 
 // TestIdentityThatHangs: callers that wait for the identity share the failure of a request
@@ -22,7 +23,7 @@ func TestIdentityThatHangs(t *testing.T) {
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				if err := s.clients.Identity.Check(t.Context()); err == nil {
+				if err := s.Clients.Identity.Check(t.Context()); err == nil {
 					t.Error("no error")
 				}
 			})
@@ -50,7 +51,7 @@ func TestOtherClusterForbidsItsIdentity(t *testing.T) {
 		})
 		check := func() error {
 			<-time.After(time.Second) // a check of its own, on the simulated clock
-			return s.clients.Identity.Check(t.Context())
+			return s.Clients.Identity.Check(t.Context())
 		}
 		if err := check(); err != nil {
 			t.Fatal(err)
@@ -84,10 +85,10 @@ func TestAnswerOverANewConnection(t *testing.T) {
 				fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":%q}}`, uid.Load())
 				return
 			}
-			writePods(w, r, 1)
+			podserver.WritePage(w, r, 1)
 		})
-		look := func() error { return third(s.objectAt(t.Context(), "a", "pod-0", 0)) }
-		if err := s.clients.Identity.Check(t.Context()); err != nil {
+		look := func() error { return third(s.ObjectAt(t.Context(), "a", "pod-0", 0)) }
+		if err := s.Clients.Identity.Check(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for range 5 {
@@ -97,7 +98,7 @@ func TestAnswerOverANewConnection(t *testing.T) {
 		if n := checks.Load(); n != 2 {
 			t.Errorf("%d requests for the identity, want one and one for the new connection", n)
 		}
-		s.clients.Close() // the connections that no request uses
+		s.Clients.Close() // the connections that no request uses
 		uid.Store("other")
 		if err := look(); !errors.Is(err, kube.ErrOtherCluster) {
 			t.Errorf("an answer of another cluster: %v", err)

@@ -1,4 +1,4 @@
-package dynwatch
+package listwatch
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func (b *balancer) run() {
 
 // balanced starts two API servers behind one address. Lists say which one answers: at
 // revision 1 or 2. Watches of the second one expire at once.
-func balanced(t *testing.T, http2 bool) (*balancer, *source) {
+func balanced(t *testing.T, http2 bool) (*balancer, *Source) {
 	t.Helper()
 	b := &balancer{}
 	for i := range 2 {
@@ -78,7 +78,7 @@ func balanced(t *testing.T, http2 bool) (*balancer, *source) {
 	}()
 	s := podSource(t, &rest.Config{Host: "https://" + b.Addr().String(), TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	t.Cleanup(func() {
-		s.clients.Close()
+		s.Clients.Close()
 		_ = b.Close()
 		<-ended // the connections are closed by then: no request uses them
 	})
@@ -94,25 +94,25 @@ func TestAnotherConnectionIsNew(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			for range 3 {
-				if rv, err := s.revision(ctx); rv != 1 || err != nil {
+				if rv, err := s.Revision(ctx); rv != 1 || err != nil {
 					t.Fatalf("revision %d: %v", rv, err)
 				}
 			}
 			for i := range uint64(4) {
-				if rv, err := s.revisionElsewhere(ctx); rv != 2-i%2 || err != nil {
+				if rv, err := s.RevisionElsewhere(ctx); rv != 2-i%2 || err != nil {
 					t.Fatalf("question %d elsewhere reaches API server %d: %v", i, rv, err)
 				}
 			}
 			before := b.conns.Load()
 			for range 2 {
-				w, err := s.watch(ctx, 1, true)
+				w, err := s.Watch(ctx, 1, true)
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer drain(w)
 				defer w.Stop()
 			}
-			if rv, err := s.revisionElsewhere(ctx); rv != 2 || err != nil {
+			if rv, err := s.RevisionElsewhere(ctx); rv != 2 || err != nil {
 				t.Errorf("beside two watches: API server %d, %v", rv, err)
 			}
 			if got := b.conns.Load() - before; got != 3 {
@@ -142,8 +142,8 @@ func TestConnectionsEndWithTheClients(t *testing.T) {
 	t.Cleanup(server.Close)
 	s := podSource(t, &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	for _, ask := range []func(context.Context) (uint64, error){
-		s.revision, s.revisionElsewhere,
-		func(ctx context.Context) (uint64, error) { return s.list(ctx, &listing{}, s.frames, nil) },
+		s.Revision, s.RevisionElsewhere,
+		func(ctx context.Context) (uint64, error) { return s.List(ctx, &Listing{}, s.Frames, nil) },
 	} {
 		if _, err := ask(t.Context()); err != nil {
 			t.Fatal(err)
@@ -152,7 +152,7 @@ func TestConnectionsEndWithTheClients(t *testing.T) {
 	if open.Load() == 0 {
 		t.Error("no connection is kept")
 	}
-	s.clients.Close()
+	s.Clients.Close()
 	for deadline := time.Now().Add(10 * time.Second); open.Load() > 0; <-time.After(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d connections are open", open.Load())

@@ -1,0 +1,139 @@
+package listwatch
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+)
+
+const (
+	// PageSize is how many objects one list request asks for. A page is read as
+	// a stream, so it bounds the server's work, not our memory.
+	PageSize = 500
+	// maxObject bounds one object in a list. etcd's own limit is 1.5 MiB by
+	// default, and client-go's watch decoder ends at 16 MiB.
+	maxObject = 16 << 20
+)
+
+// ErrInexact says that the server answered a list at an exact revision with another one.
+var ErrInexact = errors.New("the server does not list at exact revisions")
+
+// ErrUnselected says that the server answered a list of one name with other objects.
+var ErrUnselected = errors.New("the server does not list by name")
+
+// Unsupported reports whether err says that the server cannot list at an exact
+// revision, or by name, as some aggregated API servers.
+func Unsupported(err error) bool {
+	return errors.Is(err, ErrInexact) || errors.Is(err, ErrUnselected) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
+}
+
+// Resource is what a source lists and watches.
+type Resource struct {
+	GVR        schema.GroupVersionResource
+	Kind       string
+	Namespaced bool
+	// Name is that of the target, for the log.
+	Name string
+	// Namespace is empty for all.
+	Namespace                    string
+	MetadataOnly                 bool
+	LabelSelector, FieldSelector string
+}
+
+// Selects reports whether objects can leave and enter the selection while they exist.
+func (r Resource) Selects() bool { return r.LabelSelector != "" || r.FieldSelector != "" }
+
+// Source makes the requests for one target's resource.
+type Source struct {
+	Resource Resource
+	// covers reports whether lists of metadata contain the objects of a namespace.
+	covers func(namespace string) bool
+	// Frames does not render objects of namespaces that are not wanted, whole renders all.
+	Frames, Whole *frame.Normaliser
+	// bytes and dynamic are the same client, raw and as client-go's dynamic one. Other is
+	// that over a new connection for each request, apart over one for each watch.
+	bytes, otherBytes, apartBytes rest.Interface
+	dynamic, other, apart         dynamic.ResourceInterface
+	// listsShare is until when lists go over the shared connection, in Unix nanoseconds:
+	// one over a connection of its own has failed.
+	listsShare atomic.Int64
+	// Times counts the lists of the target, nil for a source without a target.
+	Times *ListTimes
+	// unselectable: the server refuses field selectors.
+	unselectable atomic.Bool
+	// growth is by how many factors of pageGrowth the pages of lists are larger.
+	growth  atomic.Int32
+	Clients *kube.Clients
+}
+
+// Options are what makes a source.
+type Options struct {
+	Clients *kube.Clients
+	// Redactor hashes the values of Secrets, nil for other resources.
+	Redactor *frame.Redactor
+	// Shape returns the shape of objects at the time. Without it they are whole.
+	Shape func() *frame.Shape
+	// Covers reports whether lists of metadata contain the objects of a namespace. Wants
+	// reports whether objects of a namespace are rendered. Without them all are.
+	Covers, Wants func(namespace string) bool
+}
+
+// New makes the source of a resource.
+func New(of Resource, o Options) (*Source, error) {
+	s := &Source{Resource: of, Clients: o.Clients, covers: o.Covers}
+	if s.covers == nil {
+		s.covers = func(string) bool { return true }
+	}
+	s.Whole = frame.NewNormaliser(of.GVR.GroupVersion().String(), of.Kind, o.Redactor)
+	if o.Shape != nil {
+		s.Whole = s.Whole.Shaped(o.Shape)
+	}
+	s.Frames = s.Whole
+	if o.Wants != nil {
+		s.Frames = s.Whole.Only(o.Wants)
+	}
+	var err error
+	if s.bytes, s.dynamic, err = s.client(o.Clients.Shared); err != nil {
+		return nil, err
+	}
+	if s.otherBytes, s.other, err = s.client(o.Clients.Other); err != nil {
+		return nil, err
+	}
+	s.apartBytes, s.apart, err = s.client(o.Clients.Apart)
+	return s, err
+}
+
+// Client returns a client over a transport, raw and as client-go's dynamic one.
+func (s *Source) client(over *http.Client) (rest.Interface, dynamic.ResourceInterface, error) {
+	raw, err := frame.NewRESTClient(s.Clients.Config, over, s.Frames, s.Resource.MetadataOnly)
+	if err != nil {
+		return nil, nil, fmt.Errorf("create client: %w", err)
+	}
+	return raw, dynamic.New(raw).Resource(s.Resource.GVR).Namespace(s.Resource.Namespace), nil
+}
+
+// Expired reports whether err says that a revision is gone.
+func Expired(err error) bool {
+	return err != nil && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err))
+}
+
+func formatRevision(rv uint64) string { return strconv.FormatUint(rv, 10) }
+
+// ParseRevision reads a resourceVersion, a decimal number everywhere since KEP-5504.
+func ParseRevision(s string) (uint64, error) {
+	rv, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("resourceVersion %q is not a number", s)
+	}
+	return rv, nil
+}

@@ -1,0 +1,70 @@
+package listwatch
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+)
+
+const (
+	// minWatch is the least time after which the server is asked to end a watch;
+	// the real one is random up to twice that, so that watches do not all end
+	// together.
+	minWatch = 5 * time.Minute
+)
+
+// Watch opens a watch from rv, which lasts until ctx ends at the latest; end ctx
+// when done with it. Its events carry *frame.Watched, or *metav1.Status
+// for watch.Error. A watch of whole objects has a connection of its own, if there are not
+// too many. With fresh it has a new connection, see [kube.Clients.Other].
+func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interface, error) {
+	client := s.dynamic
+	if fresh {
+		client = s.other
+	}
+	s.Clients.Pace.Open(ctx)
+	g := kube.NewGuard(ctx)
+	defer g.Pause()                                           // once the watch is open, the watchdog is its guard
+	seconds := int64((minWatch + rand.N(minWatch)).Seconds()) //nolint:gosec // jitter, not a secret
+	options := metav1.ListOptions{
+		ResourceVersion:     formatRevision(rv),
+		AllowWatchBookmarks: true,
+		TimeoutSeconds:      &seconds,
+		LabelSelector:       s.Resource.LabelSelector,
+		FieldSelector:       s.Resource.FieldSelector,
+	}
+	refused := false
+	if !fresh && !s.Resource.MetadataOnly && s.Clients.TakeSlot(ctx) {
+		w, err := s.apart.Watch(g.Context, options)
+		if err == nil {
+			return w, nil
+		}
+		if refused = apierrors.ReasonForError(err) == metav1.StatusReasonUnknown; !refused {
+			s.Clients.Pace.Note(err)
+			return nil, fmt.Errorf("watch: %w", g.Explain(err))
+		}
+	}
+	w, err := client.Watch(g.Context, options)
+	if err == nil && refused {
+		s.Clients.Share()
+	}
+	if err != nil {
+		s.Clients.Pace.Note(err)
+		return nil, fmt.Errorf("watch: %w", g.Explain(err))
+	}
+	return w, nil
+}
+
+// WatchFrom opens a watch without bookmarks, to learn whether it can begin at rv. The
+// server ends it after the timeout.
+func (s *Source) WatchFrom(ctx context.Context, rv uint64, timeout time.Duration) (watch.Interface, error) {
+	seconds := int64(timeout.Seconds())
+	return s.dynamic.Watch(ctx, metav1.ListOptions{ResourceVersion: formatRevision(rv), TimeoutSeconds: &seconds})
+}

@@ -52,6 +52,9 @@ type TargetStatus struct {
 	// allow on the resource when the target was started. It is empty if nothing was
 	// missing, if the API server does not say, and once the target is live.
 	MissingVerbs []string
+	// Started is when the target began. Its counts are 0 then: a target that replaces one of
+	// the same name has another Started.
+	Started time.Time
 	// Since is when the state was entered.
 	Since time.Time
 	// Looked: it is known whether the resource is served and fit to be watched,
@@ -137,12 +140,13 @@ type status struct {
 
 func newStatus(s spec) *status {
 	ops := event.Ops()
-	st := &status{ops: ops, events: make([]atomic.Uint64, len(ops)), rate: newRate(time.Now())}
+	now := time.Now()
+	st := &status{ops: ops, events: make([]atomic.Uint64, len(ops)), rate: newRate(now)}
 	st.shown = TargetStatus{
 		Name: s.name(), Group: s.group, Version: s.version, Resource: s.resource, Namespace: s.namespace,
-		Mode: s.mode, State: Starting, Since: time.Now(),
+		Mode: s.mode, State: Starting, Started: now, Since: now,
 	}
-	st.beat.Store(time.Now().UnixNano())
+	st.beat.Store(now.UnixNano())
 	return st
 }
 

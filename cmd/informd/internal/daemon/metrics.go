@@ -130,7 +130,7 @@ func (c *targetCollector) share(all []dynwatch.TargetStatus) {
 			own[t.Name] = true
 			continue
 		}
-		if t.Watches >= last.Watches && t.Lists >= last.Lists {
+		if t.Started.Equal(last.Started) {
 			delete(c.others, t.Name) // the same target, not another one of its name
 		}
 		others[t.Name] = *t

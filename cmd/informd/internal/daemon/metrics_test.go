@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -101,16 +102,17 @@ func TestStates(t *testing.T) {
 // TestCountsOfOtherTargetsNeverDecrease: targets that share series end, return with counts
 // from 0, and remain without series of their own.
 func TestCountsOfOtherTargetsNeverDecrease(t *testing.T) {
-	target := func(i int, gaps uint64) dynwatch.TargetStatus {
-		return dynwatch.TargetStatus{Name: fmt.Sprintf("example.com/r%d", i), Watches: gaps, Gaps: map[string]uint64{"expired": gaps}}
+	began := time.Now()
+	target := func(i int, gaps uint64, started time.Time) dynwatch.TargetStatus {
+		return dynwatch.TargetStatus{Name: fmt.Sprintf("example.com/r%d", i), Started: started, Watches: 1, Lists: 1, Gaps: map[string]uint64{"expired": gaps}}
 	}
 	var all []dynwatch.TargetStatus
 	for i := range maxTargetSeries + 3 {
-		all = append(all, target(i, 5))
+		all = append(all, target(i, 5, began))
 	}
 	var shown []dynwatch.TargetStatus
 	c := newTargetCollector(func() []dynwatch.TargetStatus { return shown })
-	again := append(append([]dynwatch.TargetStatus{}, all...), target(maxTargetSeries+2, 1))
+	again := append(append([]dynwatch.TargetStatus{}, all...), target(maxTargetSeries+2, 1, began.Add(time.Second)))
 	again = append(again[:maxTargetSeries+2], again[maxTargetSeries+3])
 	for _, step := range []struct {
 		name  string

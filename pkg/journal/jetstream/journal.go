@@ -263,7 +263,11 @@ func (j *Journal) stop(err error, lost uint64) {
 	j.lost.Add(lost)
 	close(j.failed)
 	j.mu.Unlock()
-	j.logger.Warn("journal stream changed; reopening the journal", slog.String("stream", j.config.Stream), slog.Any("err", err))
+	if errors.Is(err, ErrFenced) {
+		j.logger.Warn("another informd wrote to the journal; informd stops", slog.String("stream", j.config.Stream), slog.Any("err", err))
+	} else {
+		j.logger.Warn("journal stream changed; reopening the journal", slog.String("stream", j.config.Stream), slog.Any("err", err))
+	}
 	for _, c := range j.openCursors() {
 		signal(c.news)
 	}

@@ -296,6 +296,10 @@ func setScalar(f field, text string) string {
 		if secret, ok := u.(*sink.Secret); ok && secret.Reveal() == text && strings.Contains(text, reference) {
 			return reference + "NAME} is the whole value or nothing, and NAME has letters, digits and _: put all of the text into the variable"
 		}
+		if secret, ok := u.(*sink.Secret); ok && secret.Reveal() == "" && strings.HasPrefix(text, reference) {
+			// An empty token would turn the login off without a word.
+			return "environment variable " + strings.TrimSuffix(strings.TrimPrefix(text, reference), "}") + " is empty: set it to a value, or remove the key"
+		}
 		if _, ok := u.(*sink.Secret); ok && bareReference().MatchString(text) {
 			return text + " is not a reference to the environment: write " + strings.Replace(text, "${", reference, 1)
 		}

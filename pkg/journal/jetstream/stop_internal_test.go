@@ -1,0 +1,28 @@
+package jetstream
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// TestStopMessage: only a lost stream is reopened. If another informd writes, this one stops.
+func TestStopMessage(t *testing.T) {
+	for _, tt := range []struct {
+		err            error
+		want, unwanted string
+	}{
+		{ErrFenced, "another informd wrote to the journal; informd stops", "reopening"},
+		{ErrLost, "journal stream changed; reopening the journal", "stops"},
+		{ErrMissing, "journal stream changed; reopening the journal", "stops"},
+	} {
+		var out bytes.Buffer
+		j := &Journal{logger: slog.New(slog.NewTextHandler(&out, nil)), failed: make(chan struct{})}
+		j.stop(fmt.Errorf("%w: record mark", tt.err), 0)
+		if got := out.String(); !strings.Contains(got, "level=WARN") || !strings.Contains(got, tt.want) || strings.Contains(got, tt.unwanted) {
+			t.Errorf("the log after %v is %q, want %q", tt.err, got, tt.want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -67,9 +68,9 @@ type sinkCheck struct {
 	verdict  admin.SinkVerdict
 	// whole: the sink gets every state of every object that its route selects.
 	whole bool
-	// partial: some operations do not go to the sink. Then a deleted object may be there.
+	// partial: ops of a match lacks deleted or left. Then a deleted object may be there.
 	partial bool
-	// expected are the objects that were announced, by key.
+	// expected are the objects that exist, by key.
 	expected map[string]*expectation
 	// upTo is up to where a target has announced everything, by its name.
 	upTo map[string]revision
@@ -79,6 +80,8 @@ type expectation struct {
 	uid  string
 	at   revision
 	seen bool
+	// routed: the sink gets the object.
+	routed bool
 }
 
 type revision struct{ epoch, rv uint64 }
@@ -93,15 +96,26 @@ func newSinkCheck(p *pipeline, d *delivery) *sinkCheck {
 		expected: make(map[string]*expectation), upTo: make(map[string]revision),
 	}
 	for _, m := range d.config.Match {
-		v.partial = v.partial || len(m.Ops) > 0
-		if len(m.Ops) > 0 || m.Condition != "" || len(m.Changed) > 0 {
+		v.partial = v.partial || lacks(m, event.Op.Ends)
+		if lacks(m, func(op event.Op) bool { return !op.Control() }) || m.Condition != "" || len(m.Changed) > 0 {
 			v.whole = false
 		}
 	}
-	if !v.whole {
-		v.verdict.Note = "start, ops, condition or changed filter events of this sink: informd did not compare states; without ops it looked for objects that the sink should not hold"
+	switch {
+	case v.whole:
+	case v.partial:
+		v.verdict.Error = "nothing was compared: ops of this sink lacks deleted or left; add both, or remove ops"
+	default:
+		v.verdict.Note = "start, ops, condition or changed filter events of this sink: informd did not compare states; it looked for objects that the sink should not hold"
 	}
 	return v
+}
+
+// lacks reports whether ops of a match leaves out an operation of a kind.
+func lacks(m config.Match, kind func(event.Op) bool) bool {
+	return len(m.Ops) > 0 && slices.ContainsFunc(event.Ops(), func(op event.Op) bool {
+		return kind(op) && !slices.Contains(m.Ops, string(op))
+	})
 }
 
 // delivered waits until the sink has delivered what the journal holds now.
@@ -124,20 +138,20 @@ func (v *sinkCheck) delivered(ctx context.Context) error {
 	}
 }
 
-// expect notes what was announced and goes to the sink.
+// expect notes the objects that exist, and which of them go to the sink.
 func (v *sinkCheck) expect(known []dynwatch.Known) {
 	for i := range known {
 		k := &known[i]
 		if k.Err != nil {
-			v.verdict.Error = display.Reason(fmt.Sprintf("target %s: %v", k.Target, k.Err))
+			v.verdict.Error = cmp.Or(v.verdict.Error, display.Reason(fmt.Sprintf("target %s: %v", k.Target, k.Err)))
 			continue
 		}
 		v.upTo[k.Target] = revision{k.Epoch, k.ResourceVersion}
 		for j := range k.Objects {
 			one := &k.Objects[j]
 			e := event.Event{Op: event.Modified, Group: k.Group, Resource: k.Resource, Namespace: one.Namespace, Name: one.Name}
-			if v.delivery.setup.Route.Admits(&e) {
-				v.expected[k.Key(one)] = &expectation{uid: one.UID, at: revision{one.Epoch, one.ResourceVersion}}
+			v.expected[k.Key(one)] = &expectation{
+				uid: one.UID, at: revision{one.Epoch, one.ResourceVersion}, routed: v.delivery.setup.Route.Admits(&e),
 			}
 		}
 	}
@@ -160,7 +174,7 @@ func (v *sinkCheck) take(h sink.Held) error {
 		if watched := v.pipeline.store.watched.Load(); ok && !v.partial && !h.Ended && !upTo.before(at) && watched != nil && (*watched)(&e) {
 			v.differs(e.Subject(), "the sink holds it as existing; it does not exist", &h, nil)
 		}
-	case want.seen || !v.whole:
+	case want.seen || !v.whole || !want.routed:
 		want.seen = true
 	default:
 		want.seen = true
@@ -196,7 +210,7 @@ func (v *sinkCheck) differs(object, problem string, held *sink.Held, announced *
 // finish is called when the destination was read to its end.
 func (v *sinkCheck) finish() admin.SinkVerdict {
 	for _, key := range slices.Sorted(maps.Keys(v.expected)) {
-		if want := v.expected[key]; !want.seen && v.whole {
+		if want := v.expected[key]; !want.seen && v.whole && want.routed {
 			v.differs(key, "the sink does not hold it; it exists", nil, want)
 		}
 	}

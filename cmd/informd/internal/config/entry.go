@@ -25,23 +25,23 @@ func (r *reading) resource(n *node, path string, entry *Resource) {
 	if entry.Pos == (Pos{}) || r.bad(path+".group") || r.bad(path+".version") || r.bad(path+".resource") {
 		return
 	}
-	core := entry.Group == coreName
-	if core {
+	if entry.Group == coreName {
 		entry.Group = ""
 	}
-	r.splitName(n, path, entry, core)
+	group := n.pair("group")
+	r.splitName(path, entry, group != nil && group.value.kind != null)
 }
 
 // splitName moves group and version out of a name like "deployments.v1.apps". What is not
-// such a name stays as it is; [reading.checkName] explains it.
-func (r *reading) splitName(n *node, path string, entry *Resource, core bool) {
+// such a name stays as it is; [reading.checkName] explains it. HasGroup: the entry names its
+// group, of which "" is the core group.
+func (r *reading) splitName(path string, entry *Resource, hasGroup bool) {
 	name, ok := parseResourceName(entry.Resource)
 	if !ok {
 		return
 	}
-	hasGroup := n.pair("group") != nil
 	switch {
-	case hasGroup && (core || entry.Group != "") && entry.Group != name.group:
+	case hasGroup && entry.Group != name.group:
 		r.fail(path+".resource", "%s names the group %s, and group names another: remove one of them", quote(entry.Resource), event.GroupOrCore(name.group))
 	case entry.Version != "" && name.version != "" && entry.Version != name.version:
 		r.fail(path+".resource", "%s names the version %s, and version names another: remove one of them", quote(entry.Resource), name.version)

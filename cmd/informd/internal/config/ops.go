@@ -87,7 +87,9 @@ func (r *reading) checkControl(m Match, path string) {
 func (m Match) admits(op event.Op) bool { return len(m.Ops) == 0 || slices.Contains(m.Ops, string(op)) }
 
 // checkDeletions warns about a match with ops whose resources the sink gets without
-// deletions: a consumer that keeps state would keep deleted objects.
+// deletions: a consumer that keeps state would keep deleted objects. Without snapshot, it
+// would lack objects, and a re-snapshot would not repair it. A sink of deletions alone keeps
+// no state.
 func (r *reading) checkDeletions(s Sink, at string, resources []Resource) {
 	if !r.named(resources) || r.bad(at+".match") {
 		return
@@ -98,18 +100,27 @@ func (r *reading) checkDeletions(s Sink, at string, resources []Resource) {
 			continue
 		}
 		var missing []string
-		for _, op := range []event.Op{event.Deleted, event.Left} {
+		for _, op := range []event.Op{event.Snapshot, event.Deleted, event.Left} {
 			produced := slices.ContainsFunc(resources, func(one Resource) bool {
-				return one.mayBe(m.Group, m.Resource) && (op == event.Deleted || one.selects())
+				return one.mayBe(m.Group, m.Resource) && (op != event.Left || one.selects())
 			})
+			if op == event.Snapshot {
+				produced = produced && (m.admits(event.Added) || m.admits(event.Modified))
+			}
 			covered := slices.ContainsFunc(s.Match, func(other Match) bool { return other.admits(op) && other.covers(m) })
 			if produced && !covered {
 				missing = append(missing, string(op))
 			}
 		}
 		if len(missing) > 0 {
-			r.warn(r.place(path+".ops"), path+".ops", "the sink gets no %s events of these objects: add %s to ops if its consumer keeps state",
-				strings.Join(missing, " and "), strings.Join(missing, ", "))
+			without := ""
+			if missing[0] == string(event.Snapshot) {
+				without = "; without snapshot, first lists and informd resnapshot send it nothing"
+			}
+			last := len(missing) - 1
+			names := strings.Join(missing[:last], ", ") + " and " + missing[last]
+			r.warn(r.place(path+".ops"), path+".ops", "the sink gets no %s events of these objects: add %s to ops if its consumer keeps state%s",
+				strings.TrimPrefix(names, " and "), strings.Join(missing, ", "), without)
 		}
 	}
 }

@@ -82,8 +82,11 @@ informd init --resources pods --sink nats --servers nats://nats:4222 --cluster p
 	return cmd
 }
 
-// checkFiles returns the error of a file that exists.
+// checkFiles returns the error of a file that exists, or of one file for both.
 func (s *starter) checkFiles() error {
+	if target(s.config) == target(s.manifest) {
+		return misused("--config and --rbac name the same file %s: name two files", s.config)
+	}
 	for flag, path := range map[string]string{"--config": s.config, "--rbac": s.manifest} {
 		if _, err := os.Lstat(path); !s.force && !errors.Is(err, fs.ErrNotExist) {
 			return misused("%s exists: overwrite it with --force, or name another file with %s", path, flag)
@@ -92,9 +95,24 @@ func (s *starter) checkFiles() error {
 	return nil
 }
 
-// write writes both files. The config is checked before it gets its name.
+// target returns the absolute path of the file that a path leads to, through symbolic links.
+func target(path string) string {
+	if end, err := filepath.EvalSymlinks(path); err == nil {
+		path = end
+	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		path = filepath.Join(dir, filepath.Base(path)) // the file does not exist yet
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	return path
+}
+
+// write writes both files. The config is checked before it gets its name. A config that is a
+// symbolic link stays one.
 func (s *starter) write(std streams, cluster daemon.Survey) (err error) {
-	draft, err := os.CreateTemp(filepath.Dir(s.config), ".informd-init-*.yaml")
+	file := target(s.config)
+	draft, err := os.CreateTemp(filepath.Dir(file), ".informd-init-*.yaml")
 	if err != nil {
 		return fmt.Errorf("write the config: %w", err)
 	}
@@ -121,7 +139,7 @@ func (s *starter) write(std streams, cluster daemon.Survey) (err error) {
 	if err := os.WriteFile(s.manifest, manifest.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("write the permissions: %w", err)
 	}
-	if err := os.Rename(draft.Name(), s.config); err != nil {
+	if err := os.Rename(draft.Name(), file); err != nil {
 		return fmt.Errorf("write the config: %w", err)
 	}
 	_, err = fmt.Fprintf(std.out, `wrote %[1]s: %[3]s, sink %[4]s

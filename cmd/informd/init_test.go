@@ -143,6 +143,8 @@ func TestInitRefuses(t *testing.T) {
 		`did you mean "deployments.apps"?`:          {"--resources", "deployment.apps"},
 		`--sink "kafka": it must be stdout or nats`: {"--resources", "pods", "--sink", "kafka"},
 		`--name "A"`:                                {"--resources", "pods", "--name", "A"},
+		"name the same file x.yaml":                 {"--resources", "pods", "-c", "x.yaml", "--rbac", "./x.yaml"},
+		"name the same file y.yaml":                 {"--resources", "pods", "-c", "y.yaml", "--rbac", "y.yaml", "--force"},
 	} {
 		var out, errs screen
 		code := execute(t.Context(), append([]string{"init", "--kubeconfig", kubeconfig}, args...), streams{strings.NewReader(""), &out, &errs})
@@ -156,6 +158,32 @@ func TestInitRefuses(t *testing.T) {
 	}
 	if files, err := os.ReadDir("."); err != nil || len(files) > 0 {
 		t.Errorf("%v, left: %v", err, files)
+	}
+}
+
+// TestInitKeepsLinks: with --force, a config behind a symbolic link is replaced, and the link
+// stays. The manifest must not be the same file by another name.
+func TestInitKeepsLinks(t *testing.T) {
+	kubeconfig := discoveryServer(t)
+	t.Chdir(t.TempDir())
+	shared := filepath.Join(t.TempDir(), "shared.yaml")
+	write(t, shared, "old")
+	if err := os.Symlink(shared, "config.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs screen
+	args := []string{"init", "--kubeconfig", kubeconfig, "--resources", "pods", "--force"}
+	if code := execute(t.Context(), args, streams{strings.NewReader(""), &out, &errs}); code != 0 {
+		t.Fatalf("exit %d\n%s", code, errs.String())
+	}
+	if to, err := os.Readlink("config.yaml"); err != nil || to != shared {
+		t.Errorf("config.yaml leads to %q (%v), want %s", to, err, shared)
+	}
+	if content, err := os.ReadFile(shared); err != nil || !strings.Contains(string(content), "pods") {
+		t.Errorf("%v, the config is %q", err, content)
+	}
+	if code := execute(t.Context(), append(args, "--rbac", shared), streams{strings.NewReader(""), &out, &errs}); code != exitUsage || !strings.Contains(errs.String(), "name the same file") {
+		t.Errorf("the manifest in place of the config: exit %d\n%s", code, errs.String())
 	}
 }
 

@@ -79,6 +79,8 @@ type chosen struct {
 	sink    string
 	numbers []string
 	all     bool
+	// yes: do not ask for confirmation.
+	yes bool
 }
 
 // flags adds the flags that choose letters.
@@ -87,6 +89,7 @@ func (l *chosen) flags(cmd *cobra.Command, sinks ...string) {
 	sinkFlag(cmd, &l.sink, "name of the sink", sinks...)
 	cmd.Flags().StringSliceVar(&l.numbers, "number", nil, "numbers of dead letters, as list shows them")
 	cmd.Flags().BoolVar(&l.all, "all", false, "all dead letters of the sink")
+	cmd.Flags().BoolVar(&l.yes, "yes", false, "do not ask for confirmation")
 }
 
 // check returns the mistake in the flags.
@@ -105,12 +108,13 @@ func redeliverCommand(std streams) *cobra.Command {
 		Long: `informd deadletters redeliver delivers dead letters again, with a new run, which is a part
 of the id (:r<run>). A dead letter that the destination accepts leaves the dead-letter queue.
 On a compacted Kafka topic, an old event replaces newer ones: drop the dead letter there, and
-run informd resnapshot with --sink.`,
-		Example:     "informd deadletters redeliver --sink hook --number 3,5\ninformd deadletters redeliver --sink hook --all",
+run informd resnapshot with --sink. With --all it asks for confirmation on a terminal; in a
+script it needs --yes.`,
+		Example:     "informd deadletters redeliver --sink hook --number 3,5\ninformd deadletters redeliver --sink hook --all --yes",
 		Annotations: exitCodes(usualExits),
 		Args:        noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return letters.change(cmd, std, "redeliver", "redelivered", output)
+			return letters.change(cmd, std, action{"redeliver", "redelivered", "Deliver all dead letters of sink %s again?"}, output)
 		},
 	}
 	letters.flags(cmd)
@@ -120,7 +124,6 @@ run informd resnapshot with --sink.`,
 
 func dropCommand(std streams) *cobra.Command {
 	var letters chosen
-	var yes bool
 	var output *format
 	cmd := &cobra.Command{
 		Use: "drop", Short: "remove dead letters for good",
@@ -130,27 +133,27 @@ confirmation on a terminal; in a script it needs --yes.`,
 		Annotations: exitCodes(usualExits),
 		Args:        noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := letters.check("drop"); err != nil {
-				return err
-			}
-			if letters.all && !yes {
-				if err := confirm(std, fmt.Sprintf("Drop all dead letters of sink %s for good?", visible(letters.sink))); err != nil {
-					return err
-				}
-			}
-			return letters.change(cmd, std, "drop", "dropped", output)
+			return letters.change(cmd, std, action{"drop", "dropped", "Drop all dead letters of sink %s for good?"}, output)
 		},
 	}
 	letters.flags(cmd, config.SourceName)
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	output = outputFlag(cmd)
 	return cmd
 }
 
+// action is a command, how its outcome is reported, and the question before it changes all
+// letters.
+type action struct{ command, done, question string }
+
 // change has informd do something with the letters.
-func (l *chosen) change(cmd *cobra.Command, std streams, command, done string, output *format) error {
-	if err := l.check(command); err != nil {
+func (l *chosen) change(cmd *cobra.Command, std streams, do action, output *format) error {
+	if err := l.check(do.command); err != nil {
 		return err
+	}
+	if l.all && !l.yes {
+		if err := confirm(std, fmt.Sprintf(do.question, visible(l.sink))); err != nil {
+			return err
+		}
 	}
 	c, err := newClient(cmd.Context(), cmd.Flags())
 	if err != nil {
@@ -158,11 +161,11 @@ func (l *chosen) change(cmd *cobra.Command, std streams, command, done string, o
 	}
 	query := url.Values{"sink": {l.sink}, "number": l.numbers, "all": {fmt.Sprint(l.all)}}
 	var n admin.Count
-	if err := c.post(cmd.Context(), "/deadletters/"+command, query, &n); err != nil {
+	if err := c.post(cmd.Context(), "/deadletters/"+do.command, query, &n); err != nil {
 		return err
 	}
 	return output.show(std.out, shown{document: n, names: []string{"sink/" + l.sink}, table: func(out io.Writer) error {
-		_, err := fmt.Fprintf(out, "%s %s of sink %s\n", done, number(n.Events, "dead letter", "dead letters"), visible(l.sink))
+		_, err := fmt.Fprintf(out, "%s %s of sink %s\n", do.done, number(n.Events, "dead letter", "dead letters"), visible(l.sink))
 		return err
 	}})
 }

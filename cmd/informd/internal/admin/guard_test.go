@@ -18,20 +18,25 @@ import (
 )
 
 // operator counts the requests that reach it.
-type operator struct{ asked int }
+type operator struct {
+	asked   int
+	numbers []uint64 // of the last request about dead letters
+}
 
 func (o *operator) EachLetter(_ context.Context, _ string, take func(admin.Letter) error) error {
 	o.asked++
 	return take(admin.Letter{Sink: "s", Number: 1, Letter: json.RawMessage(`{}`)})
 }
 
-func (o *operator) RedeliverLetters(context.Context, string, []uint64) (int, error) {
+func (o *operator) RedeliverLetters(_ context.Context, _ string, numbers []uint64) (int, error) {
 	o.asked++
+	o.numbers = numbers
 	return 0, nil
 }
 
-func (o *operator) DropLetters(context.Context, string, []uint64) (int, error) {
+func (o *operator) DropLetters(_ context.Context, _ string, numbers []uint64) (int, error) {
 	o.asked++
+	o.numbers = numbers
 	return 0, nil
 }
 

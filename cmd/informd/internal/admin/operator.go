@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -246,7 +247,9 @@ func (s *Server) onLetters(do func(ctx context.Context, sink string, numbers []u
 			if err != nil {
 				return Unknown("%q is not the number of a dead letter: informd deadletters list shows them", text)
 			}
-			numbers = append(numbers, n)
+			if !slices.Contains(numbers, n) {
+				numbers = append(numbers, n)
+			}
 		}
 		if len(numbers) == 0 && r.FormValue("all") != "true" {
 			return Unknown("the request names no dead letters: it needs number=<n>, or all=true")

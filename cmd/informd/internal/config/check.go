@@ -73,8 +73,9 @@ func (r *reading) checkPlaintext(c *Config) {
 	default:
 		r.warn(r.place("admin.listen"), "admin.listen", "%s serves status and metrics to all other machines without TLS; %s", quote(a.Listen), allowHTTP)
 	}
-	if key, host := c.Journal.Exposed(); host != "" && c.Journal.Type == JournalNATS && !r.bad("journal."+key) {
-		r.warn(r.place("journal."+key), "journal."+key, "events cross the network to %s without TLS; %s", quote(host), allowInsecureAuth)
+	key, host := c.Journal.Exposed()
+	if path, _ := r.source("journal."+key, ""); host != "" && c.Journal.Type == JournalNATS && !r.bad(path) {
+		r.warn(r.place(path), path, "events cross the network to %s without TLS; %s", quote(host), allowInsecureAuth)
 	}
 	for i, s := range c.Sinks {
 		e, ok := s.Options.(sink.Exposer)
@@ -82,7 +83,7 @@ func (r *reading) checkPlaintext(c *Config) {
 			continue
 		}
 		key, host := e.Exposed()
-		if path := index("sinks", i) + "." + key; host != "" && !r.bad(path) {
+		if path, _ := r.source(index("sinks", i)+"."+key, ""); host != "" && !r.bad(path) {
 			r.warn(r.place(path), path, "events cross the network to %s without TLS; %s", quote(host), allowInsecureAuth)
 		}
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 
@@ -26,7 +27,7 @@ func (r *reading) servers(n *node, path string, f field) {
 	case sequence:
 	default:
 		r.scalar(n, path, oneServer(f))
-		splitServers(f.value, func(int) bool { return strings.HasPrefix(n.text, reference) })
+		r.splitFile(f.value, path, func(int) (string, string) { return path, n.text })
 		return
 	}
 	for i, item := range n.items {
@@ -36,21 +37,65 @@ func (r *reading) servers(n *node, path string, f field) {
 		}
 	}
 	r.list(n, path, f)
-	splitServers(f.value, func(i int) bool { return strings.HasPrefix(n.items[i].text, reference) })
+	r.splitFile(f.value, path, func(i int) (string, string) { return index(path, i), n.items[i].text })
+}
+
+// splitAddress is where an address of a split list is in the file.
+type splitAddress struct {
+	path string
+	// name is which address of which variable it is, empty if it is text in the file.
+	name string
+}
+
+// splitFile splits the addresses of a list in the file that come from variables, and notes where
+// each one is. At returns the key path and the text of an item.
+func (r *reading) splitFile(dst reflect.Value, path string, at func(i int) (path, text string)) {
+	fromVariable := func(i int) bool {
+		_, text := at(i)
+		return strings.HasPrefix(text, reference)
+	}
+	from := splitServers(dst, fromVariable)
+	first := 0 // the index of the first address of the same item
+	for k, i := range from {
+		if from[first] != i {
+			first = k
+		}
+		origin, text := at(i)
+		one := splitAddress{path: origin}
+		if fromVariable(i) {
+			one.name = fmt.Sprintf("address %d of environment variable %s", k-first+1, strings.TrimSuffix(strings.TrimPrefix(text, reference), "}"))
+		}
+		r.split[index(path, k)] = one
+	}
+}
+
+// source returns the key path and the message of a problem with a value. Those of an address
+// in a variable name the key that has the variable, and the address in it.
+func (r *reading) source(path, message string) (string, string) {
+	one, ok := r.split[path]
+	if _, outside := r.origins[path]; !ok || outside {
+		return path, message
+	}
+	return one.path, strings.TrimPrefix(one.name+" "+message, " ")
 }
 
 // splitServers splits the addresses that come from a variable, which has commas between
-// them. FromVariable reports whether the address with an index does.
-func splitServers(dst reflect.Value, fromVariable func(i int) bool) {
+// them. FromVariable reports whether the address with an index does. It returns the former
+// index of each address.
+func splitServers(dst reflect.Value, fromVariable func(i int) bool) (from []int) {
 	var all []string
 	for i, one := range dst.Interface().(connection.Servers).Reveal() { //nolint:forcetypeassert // isServers says so
+		parts := []string{one}
 		if fromVariable(i) {
-			all = append(all, strings.Split(one, ",")...)
-		} else {
-			all = append(all, one)
+			parts = strings.Split(one, ",")
 		}
+		for range parts {
+			from = append(from, i)
+		}
+		all = append(all, parts...)
 	}
 	dst.Set(reflect.ValueOf(connection.NewServers(all...)))
+	return from
 }
 
 // toggle decodes true or false for a block of keys, which is no mapping.

@@ -49,6 +49,49 @@ func TestServersFromTheEnvironment(t *testing.T) {
 	}
 }
 
+// TestServersOfAVariable: a mistake in one of several addresses names the key of the file, and
+// the variable.
+func TestServersOfAVariable(t *testing.T) {
+	t.Setenv("TEST_SERVERS", "nats://127.0.0.1:1,ftp://x,")
+	const scheme = "is not an address like nats://host:4222 or tls://host:4222 (reserved characters in a password must be percent-encoded)"
+	const empty = "is empty: write the address of a server, as in [nats://nats-1:4222, nats://nats-2:4222]"
+	const sink, journal = "sinks: [{name: bus, type: nats, servers: VALUE}]\n", "sinks: [{name: out, type: stdout}]\njournal: {type: nats, servers: VALUE}\n"
+	for name, tt := range map[string]struct {
+		config, value string
+		want          []string
+	}{
+		"alone": {sink, `"${env:TEST_SERVERS}"`, []string{
+			"3:42: sinks[0].servers: address 2 of environment variable TEST_SERVERS " + scheme,
+			"3:42: sinks[0].servers: address 3 of environment variable TEST_SERVERS " + empty,
+		}},
+		"in a list": {sink, `["ftp://a", "${env:TEST_SERVERS}", "ftp://b"]`, []string{
+			"3:43: sinks[0].servers[0]: " + scheme,
+			"3:54: sinks[0].servers[1]: address 2 of environment variable TEST_SERVERS " + scheme,
+			"3:54: sinks[0].servers[1]: address 3 of environment variable TEST_SERVERS " + empty,
+			"3:77: sinks[0].servers[2]: " + scheme,
+		}},
+		"of the journal": {journal, `"${env:TEST_SERVERS}"`, []string{
+			"4:32: journal.servers: address 2 of environment variable TEST_SERVERS " + scheme,
+			"4:32: journal.servers: address 3 of environment variable TEST_SERVERS " + empty,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := "cluster: c\nresources: [pods]\n" + strings.Replace(tt.config, "VALUE", tt.value, 1)
+			_, err := config.Parse("c", []byte(body), drivers.All())
+			want := "c:" + strings.Join(tt.want, "\nc:")
+			if diff := cmp.Diff(want, text(err)); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Setenv("INFORMD_JOURNAL_SERVERS", "ftp://x, nats://127.0.0.1:2")
+	path := write(t, filepath.Join(t.TempDir(), "c.yaml"), connectionBase+"journal: {type: nats, servers: [a, b]}\n")
+	_, err := config.Load(config.Source{Path: path, Drivers: drivers.All()})
+	if want := "INFORMD_JOURNAL_SERVERS: journal.servers[0]: " + scheme; text(err) != want {
+		t.Errorf("error %q, want %q", text(err), want)
+	}
+}
+
 // TestCreate: a block of keys, or true or false.
 func TestCreate(t *testing.T) {
 	for value, want := range map[string]nats.Create{

@@ -168,11 +168,15 @@ func (r *reading) checkJournalListen(address string) {
 // checkJournalConnection checks what a journal in the user's own JetStream needs.
 func (r *reading) checkJournalConnection(c *Config) {
 	j := &c.Journal
+	var found []func() // reported at the end: several may be about one key
 	for _, p := range j.Config.Validate() {
-		path := strings.TrimSuffix("journal."+p.Key, ".")
+		path, message := r.source(strings.TrimSuffix("journal."+p.Key, "."), p.Message)
 		if p.Key == "" || !r.bad(path) {
-			r.add(r.place(path), path, "%s", p.Message)
+			found = append(found, func() { r.fail(path, "%s", message) })
 		}
+	}
+	for _, report := range found {
+		report()
 	}
 	if (j.Replicas < 0 || j.Replicas > maxReplicas) && !r.bad("journal.replicas") {
 		r.fail("journal.replicas", "must be between 1 and %d", maxReplicas)

@@ -24,6 +24,9 @@ type reading struct {
 	when    *when.Compiler    // nil until there is an expression
 	places  map[string]Pos    // of each value that was decoded, by key path
 	origins map[string]string // the flag or variable that set a key, by key path
+	// split has each address that is one of several in a variable, or comes after one, by the
+	// key path that it has in the decoded list.
+	split   map[string]splitAddress
 	visited int
 }
 
@@ -33,6 +36,7 @@ func newReading(file string, drivers []sink.Driver) *reading {
 		drivers:  drivers,
 		places:   map[string]Pos{},
 		origins:  map[string]string{},
+		split:    map[string]splitAddress{},
 	}
 }
 

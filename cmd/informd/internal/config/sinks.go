@@ -63,11 +63,16 @@ func (r *reading) driver(n *node, path string, s *Sink) bool {
 
 // validate reports what the options' own check finds, where the key stands.
 func (r *reading) validate(n *node, path string, options sink.Config) {
+	var found []func() // reported at the end: several may be about one key
 	for _, problem := range options.Validate() {
-		key, at := find(n, path, problem.Key)
+		within, message := r.source(path+"."+problem.Key, problem.Message)
+		key, at := find(n, path, strings.TrimPrefix(within, path+"."))
 		if problem.Key == "" || !r.bad(key) {
-			r.add(at, key, "%s", problem.Message)
+			found = append(found, func() { r.add(at, key, "%s", message) })
 		}
+	}
+	for _, report := range found {
+		report()
 	}
 }
 

@@ -19,10 +19,10 @@ type Difference struct {
 
 // Differences lists what a reload from c to next changes; see [Config.Replaces].
 func (c *Config) Differences(next *Config) []Difference {
-	found := differ("resource", c.resourcesByName(), next.resourcesByName(), func(a, b []Resource) bool { return reflect.DeepEqual(a, b) })
+	found := differ("resource", c.resourcesByName(), next.resourcesByName(), func(a, b Resource) bool { return reflect.DeepEqual(a, b) })
 	found = append(found, differ("sink", c.sinksByName(), next.sinksByName(), Sink.Same)...)
 	for key, same := range map[string]bool{
-		"resources": slices.Equal(c.wildcardsOf(next), next.wildcardsOf(c)), "log.level": c.Log.Level == next.Log.Level, "kubernetes.maxWatches": c.Kubernetes.MaxWatches == next.Kubernetes.MaxWatches,
+		"resources": slices.Equal(c.orderOf(next), next.orderOf(c)), "log.level": c.Log.Level == next.Log.Level, "kubernetes.maxWatches": c.Kubernetes.MaxWatches == next.Kubernetes.MaxWatches,
 	} {
 		if !same {
 			found = append(found, Difference{"key", key, "changed"})
@@ -53,12 +53,11 @@ func differ[T any](kind string, was, is map[string]T, same func(a, b T) bool) (f
 	return found
 }
 
-// resourcesByName are the entries of resources without their positions. Several entries
-// may have the same resource, in different namespaces.
-func (c *Config) resourcesByName() map[string][]Resource {
-	all := make(map[string][]Resource)
+// resourcesByName are the entries of resources without their positions. A resource has one
+// entry.
+func (c *Config) resourcesByName() map[string]Resource {
+	all := make(map[string]Resource)
 	for _, r := range c.Resources {
-		name := r.name()
 		r.Pos = Pos{}
 		for _, list := range []*[]string{
 			&r.Namespaces, &r.ExcludeNamespaces, &r.ExcludeResources, &r.Keep, &r.Omit, &r.Redact,
@@ -67,20 +66,34 @@ func (c *Config) resourcesByName() map[string][]Resource {
 				*list = nil // an empty list means the same as none
 			}
 		}
-		all[name] = append(all[name], r)
+		all[r.name()] = r
 	}
 	return all
 }
 
-// wildcardsOf are the names of the wildcards that the other config has as well, in the
-// order of this one. The first wildcard that matches a resource takes it.
-func (c *Config) wildcardsOf(other *Config) (names []string) {
+// orderOf are the names of the entries that the other config has as well, in an order that
+// differs if a reload changes what informd watches: the wildcards in their order, because the
+// first one that matches a resource takes it, then the other entries by plural name. Of two
+// entries with one plural name, such as events and events.events.k8s.io, the API server may
+// have one storage, and informd watches the first.
+func (c *Config) orderOf(other *Config) []string {
 	known := other.resourcesByName()
+	var common []Resource
 	for _, r := range c.Resources {
-		name := r.name()
-		if _, ok := known[name]; ok && r.Wildcard() && !slices.Contains(names, name) {
-			names = append(names, name)
+		if _, ok := known[r.name()]; ok {
+			common = append(common, r)
 		}
+	}
+	plural := func(r Resource) string {
+		if r.Wildcard() {
+			return ""
+		}
+		return r.Resource
+	}
+	slices.SortStableFunc(common, func(a, b Resource) int { return cmp.Compare(plural(a), plural(b)) })
+	names := make([]string, len(common))
+	for i, r := range common {
+		names[i] = r.name()
 	}
 	return names
 }

@@ -45,7 +45,8 @@ sinks: [{name: log, type: file, path: b.ndjson}, {name: out, type: stdout}, {nam
 	}
 }
 
-// TestDifferencesOfMeaning: the order of wildcards has a meaning, and an empty list has none.
+// TestDifferencesOfMeaning: the order of wildcards and of two names of one storage
+// has a meaning, and an empty list has none.
 func TestDifferencesOfMeaning(t *testing.T) {
 	const sinks = "\nsinks: [{name: out, type: stdout}]\n"
 	const apps, all = `{group: apps, resource: "*"}`, `{group: "*", resource: "*"}`
@@ -54,6 +55,8 @@ func TestDifferencesOfMeaning(t *testing.T) {
 		want    []config.Difference
 	}{
 		"wildcards in another order": {apps + ", " + all, all + ", " + apps, []config.Difference{{Kind: "key", Name: "resources", Change: "changed"}}},
+		"names of one storage":       {"events, pods, events.events.k8s.io", "events.events.k8s.io, events, pods", []config.Difference{{Kind: "key", Name: "resources", Change: "changed"}}},
+		"other names":                {"events, pods", "pods, events", nil},
 		"a wildcard before another":  {all, apps + ", " + all, []config.Difference{{Kind: "resource", Name: "*.apps", Change: "added"}}},
 		"an empty list":              {"{resource: pods}", "{resource: pods, excludeNamespaces: []}", nil},
 	} {

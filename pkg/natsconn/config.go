@@ -3,6 +3,7 @@
 package natsconn
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -42,7 +43,25 @@ func (c *Config) Validate() []sink.Problem {
 	problems := c.Servers.Validate("nats://nats-1:4222, nats://nats-2:4222", wrongAddress)
 	problems = append(problems, c.Auth.Validate("NATS", authKeys()...)...)
 	problems = append(problems, c.validateUser()...)
+	problems = append(problems, c.validateScheme()...)
 	return append(problems, c.TLS.Validate()...)
+}
+
+// validateScheme refuses TLS that tls turns off and an address turns on.
+func (c *Config) validateScheme() []sink.Problem {
+	if c.TLS.Enabled == nil || *c.TLS.Enabled {
+		return nil
+	}
+	for i, s := range c.Servers.Reveal() {
+		if u, err := url.Parse(s); err == nil && c.encrypted(u) {
+			plain := "nats"
+			if u.Scheme == "wss" {
+				plain = "ws"
+			}
+			return []sink.Problem{{Key: "tls.enabled", Message: fmt.Sprintf("is false, but %s begins with %s://, which turns TLS on: remove this key, or write %s://", c.Servers.Key(i), u.Scheme, plain)}}
+		}
+	}
+	return nil
 }
 
 // wrongAddress never shows the address: it may hold a password.

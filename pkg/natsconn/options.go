@@ -2,6 +2,7 @@ package natsconn
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -123,8 +124,12 @@ func readToken(a connection.Auth) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if token = strings.TrimSpace(token); token == "" {
+	switch token = strings.TrimSpace(token); {
+	case token != "":
+		return token, nil
+	case a.TokenFile == "":
+		return "", errors.New("auth.token has only white space: set it to the token, or remove the key")
+	default:
 		return "", fmt.Errorf("read auth.tokenFile %s: the file is empty", a.TokenFile)
 	}
-	return token, nil
 }

@@ -1,10 +1,14 @@
 package natsconn_test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/natsconn"
+	"github.com/informd/informd/pkg/sink"
 )
 
 // TestForeignServers: addresses that servers announce are used only where no
@@ -32,5 +36,22 @@ func TestForeignServers(t *testing.T) {
 				t.Errorf("uses servers that others name: %t, want %t", got, tt.use)
 			}
 		})
+	}
+}
+
+// TestBlankToken: the error names the key that has the blank token.
+func TestBlankToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(" \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, auth := range map[string]connection.Auth{
+		"auth.token has only white space": {Token: sink.NewSecret(" ")},
+		"read auth.tokenFile " + file:     {TokenFile: file},
+	} {
+		c := natsconn.Config{Servers: connection.NewServers("tls://a"), Auth: auth}
+		if _, err := c.Options("test"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
 	}
 }

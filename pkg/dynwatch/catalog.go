@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
@@ -190,7 +191,7 @@ func groupsOf(ctx context.Context, d *kube.Discovery, path string) ([]offeredGro
 }
 
 func watchable(verbs []string) bool {
-	return !slices.ContainsFunc(neededVerbs(), func(verb string) bool { return !slices.Contains(verbs, verb) })
+	return !slices.ContainsFunc(access.NeededVerbs(), func(verb string) bool { return !slices.Contains(verbs, verb) })
 }
 
 // complete asks for the versions of which only the name is known, and puts what was

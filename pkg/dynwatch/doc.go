@@ -30,7 +30,7 @@
 //   - `preview.go`, `previewentry.go`: the event of one change, without an API server
 //   - `wildcard.go`, `catalog.go`, `expand.go`: wildcards and their expansion
 //   - `twin.go`: aliases of one storage; `covering.go`: the entries that match a resource, by name
-//   - `access.go`: missing permissions
+//   - `access.go`: missing permissions; `internal/access` asks for them
 //   - `served.go`, `definition.go`, `look.go`: rediscovery of resources and versions;
 //     `fallback.go`: a version that does not answer; `unserved.go`: a removed resource
 //   - `authority.go`: the authorities for deletions; `returned.go`: deleted objects that return;

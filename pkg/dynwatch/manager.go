@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/event"
@@ -113,7 +114,7 @@ type Manager struct {
 	limits   limits
 	// openings give turns to targets that open their watch.
 	openings *openings
-	reviews  *reviews
+	reviews  *access.Reviews
 
 	// converging is held while targets are started and ended, which takes time.
 	converging sync.Mutex
@@ -158,7 +159,7 @@ func New(options Options) (*Manager, error) {
 	}
 	m := &Manager{
 		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: newOwners(c, options.Logger), formerly: newFormerly(options.Logger), timing: defaultTiming(), limits: defaultLimits(),
-		openings: newOpenings(options.Logger), reviews: newReviews(), running: make(map[string]*running),
+		openings: newOpenings(options.Logger), reviews: access.NewReviews(), running: make(map[string]*running),
 	}
 	if options.AuditEvery != 0 {
 		m.timing.audit = max(options.AuditEvery, 0)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
@@ -194,7 +195,7 @@ func (p *planner) target(ctx context.Context, s spec) TargetPlan {
 	defer cancel()
 	t := newTargetPlan(s)
 	// An answer that does not come is no news: what is missing shows below.
-	t.MissingVerbs, _ = missingVerbs(ctx, p.clients.Discovery.Client, s.attributes())
+	t.MissingVerbs, _ = access.MissingVerbs(ctx, p.clients.Discovery.Client, s.attributes())
 	if s.namespaceSelector != "" {
 		t.MissingNamespaceVerbs = p.missingNamespaceVerbs
 	}
@@ -288,7 +289,7 @@ func (p *planner) askNamespaces(ctx context.Context, targets map[string]spec) {
 		p.unlisted = p.namespaces.watch.list(ctx)
 	}
 	if selects {
-		p.missingNamespaceVerbs, _ = missingVerbs(ctx, p.clients.Discovery.Client, attributesOf(namespaceResource()))
+		p.missingNamespaceVerbs, _ = access.MissingVerbs(ctx, p.clients.Discovery.Client, access.Of(namespaceResource()))
 	}
 }
 
@@ -302,7 +303,7 @@ func (p *planner) optional(ctx context.Context, targets map[string]spec) []Missi
 		if _, watched := targets[nameOf(r.GroupResource())]; watched {
 			continue
 		}
-		if verbs, err := missingVerbs(ctx, p.clients.Discovery.Client, attributesOf(r)); err == nil && len(verbs) > 0 {
+		if verbs, err := access.MissingVerbs(ctx, p.clients.Discovery.Client, access.Of(r)); err == nil && len(verbs) > 0 {
 			all = append(all, MissingAccess{
 				Group: r.Group, Resource: r.Resource, Verbs: verbs,
 				Without: "informd notices added and removed resources with a delay",

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/access"
 )
 
 // optionalOwners asks for what the credentials lack to follow chains of owners up to
@@ -29,9 +31,9 @@ func (p *planner) optionalOwners(ctx context.Context, targets map[string]spec) [
 			if watchedIn(targets, r, namespace) {
 				continue
 			}
-			of := attributesOf(r.WithVersion(""))
+			of := access.Of(r.WithVersion(""))
 			of.Namespace = namespace
-			if verbs, err := missingVerbs(ctx, p.clients.Discovery.Client, of); err == nil && len(verbs) > 0 {
+			if verbs, err := access.MissingVerbs(ctx, p.clients.Discovery.Client, of); err == nil && len(verbs) > 0 {
 				all = append(all, MissingAccess{
 					Group: r.Group, Resource: r.Resource, Namespace: namespace, Verbs: verbs,
 					Without: "owner chains end at these objects",

@@ -1,4 +1,4 @@
-package dynwatch
+package access
 
 import (
 	"context"
@@ -20,15 +20,15 @@ const (
 	allResources = "*"
 )
 
-// reviews are the questions about permissions at the start of targets. Of many targets
+// Reviews are the questions about permissions at the start of targets. Of many targets
 // most are answered by one question: whether all resources may be listed and watched.
 // Its methods may be called concurrently.
-type reviews struct {
+type Reviews struct {
 	turns   chan struct{}
 	waiting atomic.Int64
 
 	mu  sync.Mutex // held while a question about all resources is asked
-	all map[resourceAttributes]allReview
+	all map[Attributes]allReview
 }
 
 // allReview is the answer to a question about all resources.
@@ -37,25 +37,42 @@ type allReview struct {
 	at      time.Time
 }
 
-func newReviews() *reviews {
-	return &reviews{turns: make(chan struct{}, reviewsAtOnce), all: make(map[resourceAttributes]allReview)}
+// NewReviews returns Reviews without answers.
+func NewReviews() *Reviews {
+	return &Reviews{turns: make(chan struct{}, reviewsAtOnce), all: make(map[Attributes]allReview)}
 }
 
-// begin waits for a turn, and reports whether there is one before ctx ends.
-func (r *reviews) begin(ctx context.Context) (end func(), ok bool) {
+// Missing returns the verbs that the credentials lack for a resource. It waits for its
+// turn, until ctx ends at the latest.
+func (r *Reviews) Missing(ctx context.Context, client rest.Interface, of Attributes) ([]string, error) {
+	end, err := r.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	limited, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	if r.allowsAll(limited, client, of) {
+		return nil, nil
+	}
+	return MissingVerbs(limited, client, of)
+}
+
+// begin waits for a turn. The error is that of ctx.
+func (r *Reviews) begin(ctx context.Context) (end func(), err error) {
 	r.waiting.Add(1)
 	defer r.waiting.Add(-1)
 	select {
 	case r.turns <- struct{}{}:
-		return func() { <-r.turns }, true
+		return func() { <-r.turns }, nil
 	case <-ctx.Done():
-		return nil, false
+		return nil, ctx.Err()
 	}
 }
 
 // allowsAll reports whether the credentials allow everything that informd does in all
 // groups, or in the group of a resource. With few targets it does not ask.
-func (r *reviews) allowsAll(ctx context.Context, client rest.Interface, of resourceAttributes) bool {
+func (r *Reviews) allowsAll(ctx context.Context, client rest.Interface, of Attributes) bool {
 	if r.waiting.Load() < manyReviews {
 		return false
 	}
@@ -66,18 +83,18 @@ func (r *reviews) allowsAll(ctx context.Context, client rest.Interface, of resou
 }
 
 // ask asks about all resources, unless the answer is known. An error is no answer.
-func (r *reviews) ask(ctx context.Context, client rest.Interface, of resourceAttributes) bool {
+func (r *Reviews) ask(ctx context.Context, client rest.Interface, of Attributes) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known, ok := r.all[of]; ok && time.Since(known.at) < reviewAgain {
+	if known, ok := r.all[of]; ok && time.Since(known.at) < Again {
 		return known.allowed
 	}
-	missing, err := missingVerbs(ctx, client, of)
+	missing, err := MissingVerbs(ctx, client, of)
 	if err != nil {
 		return false
 	}
 	for one, known := range r.all {
-		if time.Since(known.at) >= reviewAgain {
+		if time.Since(known.at) >= Again {
 			delete(r.all, one)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 
 // watchedResource returns the resource of targets that an operator names, as
 // <group>/<resource>. The operator names it as kubectl does (pods, deployments.apps,
-// deployments.v1.apps), or as a target does (apps/deployments).
+// deployments.v1.apps), or as a target does (apps/deployments). As with kubectl, a name
+// without a group is that of the core group if this has the resource.
 func watchedResource(said string, targets []dynwatch.TargetStatus) (string, error) {
 	var found, all []string
 	for i := range targets {
@@ -28,6 +29,9 @@ func watchedResource(said string, targets []dynwatch.TargetStatus) (string, erro
 	slices.Sort(found)
 	slices.Sort(all)
 	found, all = slices.Compact(found), slices.Compact(all)
+	if core := event.GroupOrCore("") + "/" + said; slices.Contains(found, core) {
+		return core, nil
+	}
 	switch len(found) {
 	case 1:
 		return found[0], nil

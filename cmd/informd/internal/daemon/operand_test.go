@@ -22,7 +22,7 @@ func TestWatchedResource(t *testing.T) {
 	for said, want := range map[string]string{
 		"pods": "core/pods", "pods.core": "core/pods", "core/pods": "core/pods", "configmaps": "core/configmaps",
 		"deployments": "apps/deployments", "deployments.apps": "apps/deployments", "deployments.v1.apps": "apps/deployments",
-		"apps/deployments": "apps/deployments", "events.core": "core/events", "events.events.k8s.io": "events.k8s.io/events",
+		"apps/deployments": "apps/deployments", "events": "core/events", "events.core": "core/events", "events.events.k8s.io": "events.k8s.io/events",
 	} {
 		if got, err := watchedResource(said, targets); got != want || err != nil {
 			t.Errorf("%s: %q, %v; want %q", said, got, err, want)
@@ -32,12 +32,20 @@ func TestWatchedResource(t *testing.T) {
 		"configmap":            `informd does not watch the resource "configmap" (did you mean "configmaps"?)`,
 		"deployments.v2.apps":  `informd does not watch the resource "deployments.v2.apps" (did you mean "deployments.apps"?)`,
 		"widgets.example.com":  `(watched resources: configmaps, deployments.apps, events, events.events.k8s.io, pods)`,
-		"events":               `the resource "events" is ambiguous: name one of events.core, events.events.k8s.io`,
 		"core/deploymentsmore": `informd does not watch the resource`,
 	} {
 		if _, err := watchedResource(said, targets); !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", said, err, want)
 		}
+	}
+}
+
+// TestAmbiguousResource: a name of two groups is ambiguous if neither is the core group.
+func TestAmbiguousResource(t *testing.T) {
+	targets := []dynwatch.TargetStatus{{Group: "a.example.com", Version: "v1", Resource: "things"}, {Group: "b.example.com", Version: "v1", Resource: "things"}}
+	const want = `the resource "things" is ambiguous: name one of things.a.example.com, things.b.example.com`
+	if _, err := watchedResource("things", targets); !errors.Is(err, admin.ErrUnknown) || err.Error() != want {
+		t.Errorf("%v; want %q", err, want)
 	}
 }
 

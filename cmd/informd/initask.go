@@ -3,10 +3,8 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -105,24 +103,22 @@ func (s *starter) setResources(said []string, served []dynwatch.ServedResource) 
 }
 
 // servedName returns the name, as kubectl has it, of a served resource or of a wildcard
-// that matches one.
+// that matches one. A name with a version keeps the version.
 func servedName(said string, served []dynwatch.ServedResource) (string, error) {
+	entry, parsed := config.ParseResourceName(said)
 	var found, all []string
 	for _, r := range served {
-		group, full := event.GroupOrCore(r.Group), daemon.KubectlName(r.Group, r.Resource)
-		all = append(all, full)
-		switch {
-		case slices.Contains([]string{r.Resource, r.Resource + "." + group, group + "/" + r.Resource}, said):
-			found = append(found, full)
-		case strings.ContainsAny(said, "*?["):
-			resource, pattern, _ := strings.Cut(said, ".")
-			inResource, err := path.Match(resource, r.Resource)
-			inGroup, err2 := path.Match(pattern, group)
-			if err := errors.Join(err, err2); err != nil {
-				return "", misused("the resource %q is no pattern: %v", said, err)
-			}
-			if inResource && inGroup {
+		for _, group := range append([]string{r.Group}, r.OtherGroups...) {
+			full := daemon.KubectlName(group, r.Resource)
+			all = append(all, full)
+			switch {
+			case said == r.Resource || said == event.GroupOrCore(group)+"/"+r.Resource:
+				found = append(found, full)
+			case !parsed || !entry.Matches(group, r.Resource):
+			case entry.Wildcard() || entry.Version != "":
 				return said, nil
+			default:
+				found = append(found, full)
 			}
 		}
 	}

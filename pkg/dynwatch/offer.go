@@ -16,6 +16,8 @@ import (
 type ServedResource struct {
 	Group, Version, Resource, Kind string
 	Namespaced                     bool
+	// OtherGroups are further groups in which the API server serves the same storage.
+	OtherGroups []string
 }
 
 // Served lists the resources that the API server serves and that can be watched, in the
@@ -39,7 +41,11 @@ func Served(ctx context.Context, kubernetes *rest.Config) ([]ServedResource, err
 	for _, names := range known.storages {
 		one := names[0]
 		if v, o, ok := known.lookUp(one.Group, anyVersion, one.Resource); ok && o.watchable {
-			found = append(found, ServedResource{one.Group, v.name, one.Resource, o.kind, o.namespaced})
+			served := ServedResource{Group: one.Group, Version: v.name, Resource: one.Resource, Kind: o.kind, Namespaced: o.namespaced}
+			for _, other := range names[1:] {
+				served.OtherGroups = append(served.OtherGroups, other.Group)
+			}
+			found = append(found, served)
 		}
 	}
 	slices.SortFunc(found, func(a, b ServedResource) int {

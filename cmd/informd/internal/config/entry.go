@@ -56,6 +56,20 @@ func (r *reading) splitName(path string, entry *Resource, hasGroup bool) {
 // resourceName is a resource as kubectl's argument has it.
 type resourceName struct{ resource, version, group string }
 
+// ParseResourceName splits a name as an entry of resources takes it: "pods",
+// "deployments.apps" or "deployments.v1.apps", each part a name or a pattern. The core group
+// is "". It reports whether the text is such a name.
+func ParseResourceName(text string) (r Resource, ok bool) {
+	if partIs(text, isPlural) {
+		return Resource{Resource: text}, true
+	}
+	name, ok := parseResourceName(text)
+	return Resource{Resource: name.resource, Version: name.version, Group: name.group}, ok
+}
+
+// Matches reports whether the entry names a resource or matches it with patterns.
+func (r Resource) Matches(group, resource string) bool { return r.mayBe(&group, resource) }
+
 // parseResourceName splits <resource>.<group> and <resource>.<version>.<group>, each part
 // a name or a pattern. The second part is a version if it looks like one; without a group
 // behind it the group is the core group.

@@ -144,7 +144,8 @@ const metricsHead = `# Metrics and alerts
 Counters start at 0 when informd starts.
 
 - The label ` + "`target`" + ` is ` + "`<group or core>/<resource>`" + `, with ` + "`@<namespace>`" + ` if the target is one namespace. At most 500 targets have their own series;
-  further ones count together as ` + "`(other)`" + `.
+  further ones count together as ` + "`(other)`" + `. There, ` + "`informd_target_state`" + ` is the number of these targets in the state, and
+  ` + "`informd status`" + ` names them.
 - The label ` + "`sink`" + ` is the name of the sink.
 - The label ` + "`namespace`" + ` has at most 32 values; further namespaces count as ` + "`(other)`" + `.
 

@@ -283,6 +283,20 @@ func isPlainString(dst reflect.Value) bool {
 	return !ok && dst.Kind() == reflect.String
 }
 
+// badReference returns what is wrong with a secret's reference to the environment, or "".
+func badReference(secret *sink.Secret, text string) string {
+	switch {
+	case secret.Reveal() == text && strings.Contains(text, reference):
+		return reference + "NAME} is the whole value or nothing, and NAME has letters, digits and _: put all of the text into the variable"
+	case secret.Reveal() == "" && strings.HasPrefix(text, reference):
+		// An empty token would turn the login off without a word.
+		return "environment variable " + strings.TrimSuffix(strings.TrimPrefix(text, reference), "}") + " is empty: set it to a value, or remove the key"
+	case bareReference().MatchString(text):
+		return text + " is not a reference to the environment: write " + strings.Replace(text, "${", reference, 1)
+	}
+	return ""
+}
+
 // setScalar sets f to what text says, and returns what is wrong with it, or "".
 func setScalar(f field, text string) string {
 	dst := f.value
@@ -293,15 +307,8 @@ func setScalar(f field, text string) string {
 		if err := u.UnmarshalText([]byte(text)); err != nil {
 			return err.Error()
 		}
-		if secret, ok := u.(*sink.Secret); ok && secret.Reveal() == text && strings.Contains(text, reference) {
-			return reference + "NAME} is the whole value or nothing, and NAME has letters, digits and _: put all of the text into the variable"
-		}
-		if secret, ok := u.(*sink.Secret); ok && secret.Reveal() == "" && strings.HasPrefix(text, reference) {
-			// An empty token would turn the login off without a word.
-			return "environment variable " + strings.TrimSuffix(strings.TrimPrefix(text, reference), "}") + " is empty: set it to a value, or remove the key"
-		}
-		if _, ok := u.(*sink.Secret); ok && bareReference().MatchString(text) {
-			return text + " is not a reference to the environment: write " + strings.Replace(text, "${", reference, 1)
+		if secret, ok := u.(*sink.Secret); ok {
+			return badReference(secret, text)
 		}
 		return ""
 	}

@@ -99,20 +99,7 @@ func (r *reading) checkDeletions(s Sink, at string, resources []Resource) {
 		if len(m.Ops) == 0 {
 			continue
 		}
-		var missing []string
-		for _, op := range []event.Op{event.Snapshot, event.Deleted, event.Left} {
-			produced := slices.ContainsFunc(resources, func(one Resource) bool {
-				return one.mayBe(m.Group, m.Resource) && (op != event.Left || one.selects())
-			})
-			if op == event.Snapshot {
-				produced = produced && (m.admits(event.Added) || m.admits(event.Modified))
-			}
-			covered := slices.ContainsFunc(s.Match, func(other Match) bool { return other.admits(op) && other.covers(m) })
-			if produced && !covered {
-				missing = append(missing, string(op))
-			}
-		}
-		if len(missing) > 0 {
+		if missing := s.missingOps(m, resources); len(missing) > 0 {
 			without := ""
 			if missing[0] == string(event.Snapshot) {
 				without = "; without snapshot, first lists and informd resnapshot send it nothing"
@@ -123,6 +110,25 @@ func (r *reading) checkDeletions(s Sink, at string, resources []Resource) {
 				strings.TrimPrefix(names, " and "), strings.Join(missing, ", "), without)
 		}
 	}
+}
+
+// missingOps returns the operations without which a consumer's state of a match's objects
+// is wrong, and which no match of the sink selects.
+func (s Sink) missingOps(m Match, resources []Resource) []string {
+	var missing []string
+	for _, op := range []event.Op{event.Snapshot, event.Deleted, event.Left} {
+		produced := slices.ContainsFunc(resources, func(one Resource) bool {
+			return one.mayBe(m.Group, m.Resource) && (op != event.Left || one.selects())
+		})
+		if op == event.Snapshot {
+			produced = produced && (m.admits(event.Added) || m.admits(event.Modified))
+		}
+		covered := slices.ContainsFunc(s.Match, func(other Match) bool { return other.admits(op) && other.covers(m) })
+		if produced && !covered {
+			missing = append(missing, string(op))
+		}
+	}
+	return missing
 }
 
 // covers reports whether a match selects every object that another one does.

@@ -42,8 +42,8 @@ func NewReviews() *Reviews {
 	return &Reviews{turns: make(chan struct{}, reviewsAtOnce), all: make(map[Attributes]allReview)}
 }
 
-// Missing returns the verbs that the credentials lack for a resource. It waits for its
-// turn, until ctx ends at the latest.
+// Missing returns the verbs that the credentials lack for a resource. It waits
+// until fewer than 4 others ask, or ctx ends.
 func (r *Reviews) Missing(ctx context.Context, client rest.Interface, of Attributes) ([]string, error) {
 	end, err := r.begin(ctx)
 	if err != nil {

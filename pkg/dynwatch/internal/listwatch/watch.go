@@ -22,7 +22,7 @@ const (
 
 // Watch opens a watch from rv, which lasts until ctx ends at the latest; end ctx
 // when done with it. Its events carry *frame.Watched, or *metav1.Status
-// for watch.Error. A watch of whole objects has a connection of its own, if there are not
+// for watch.Error. A watch of whole objects has a separate connection, if there are not
 // too many. With fresh it has a new connection, see [kube.Clients.Other].
 func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interface, error) {
 	client := s.dynamic

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -151,10 +152,7 @@ func (k configKey) paths() map[string]configKey {
 
 // find returns the key that a user names.
 func (k configKey) find(said string) (configKey, error) {
-	path := strings.NewReplacer("[]", "", "[*]", "").Replace(said)
-	for i := range 10 {
-		path = strings.ReplaceAll(path, fmt.Sprintf("[%d]", i), "")
-	}
+	path := regexp.MustCompile(`\[([0-9]*|\*)\]`).ReplaceAllString(said, "")
 	all := k.paths()
 	if found, ok := all[path]; ok {
 		return found, nil

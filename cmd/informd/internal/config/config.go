@@ -139,7 +139,7 @@ type Resource struct {
 type EmitWhen struct {
 	// Changed lists paths, or spec, status and metadata: informd emits a modified event only
 	// if one of them has changed.
-	Changed []string `yaml:"changed" absent:"every change"`
+	Changed OneOrMore `yaml:"changed" absent:"every change"`
 	// Noop is false to emit no event for a change of nothing but resourceVersion and
 	// managedFields. Default: true.
 	Noop bool `yaml:"noop"`
@@ -203,7 +203,7 @@ type Match struct {
 	Control Control `yaml:"control" enum:"begin,synced,gap,state" absent:"begin, synced and gap"`
 	// Changed lists paths, or spec, status and metadata: a modified event matches only if
 	// one of them has changed since the object's event before. Other operations ignore it.
-	Changed []string `yaml:"changed" absent:"every change"`
+	Changed OneOrMore `yaml:"changed" absent:"every change"`
 	// Condition is a CEL expression with the variables object, oldObject, op and event.
 	// Deletions, left and control events ignore it.
 	Condition string `yaml:"condition"`

@@ -202,7 +202,12 @@ func (r *reading) list(n *node, path string, f field) {
 
 // oneOrMore decodes an item that stands without its list.
 func (r *reading) oneOrMore(n *node, path string, f field) {
-	if n.kind != text {
+	switch {
+	case n.kind == text:
+	case f.enum == nil:
+		r.add(n.at, path, "must be text, or a list of texts, not %s", n.kind)
+		return
+	default:
 		r.add(n.at, path, "must be one of %s, or a list of them, not %s", strings.Join(f.enum, ", "), n.kind)
 		return
 	}

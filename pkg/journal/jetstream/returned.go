@@ -17,12 +17,12 @@ const maxReturned = 1024
 type returned map[uint64]uint64
 
 // upTo names the deletions whose delivery is committed up to a sequence, for the record
-// of the sink: the differences of their sequences as varints, in base64.
+// of the sink: the differences of their sequences as varints, in base64. [cursor.save] does
+// not ask for it while there are more than maxReturned.
 func (r returned) upTo(committed uint64) string {
 	originals := slices.Collect(maps.Keys(r))
 	originals = slices.DeleteFunc(originals, func(original uint64) bool { return r[original] > committed })
 	slices.Sort(originals)
-	originals = originals[max(0, len(originals)-maxReturned):]
 	var text []byte
 	last := uint64(0)
 	for _, original := range originals {

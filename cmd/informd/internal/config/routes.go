@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/informd/informd/pkg/event"
 )
@@ -25,9 +26,27 @@ func (r *reading) checkMatch(m Match, path string, resources []Resource) {
 			r.fail(path+".group", "%s", message)
 		}
 	}
+	if name, group, version := splitName(m.Resource); group != "" && !r.bad(path+".resource") {
+		r.fail(path+".resource", "%s is a plural name%s and a group: write group: %s, resource: %s", quote(m.Resource), version, group, name)
+		return
+	}
 	if !r.bad(path+".group") && !r.bad(path+".resource") && r.named(resources) {
 		r.checkSelects(m, path, resources)
 	}
+}
+
+// splitName splits a name as an entry of resources may have it: <plural>.<group>, or
+// <plural>.<version>.<group>. The group is empty if it is neither. The third result is
+// text about a version.
+func splitName(resource string) (name, group, version string) {
+	name, rest, _ := strings.Cut(resource, ".")
+	if first, after, ok := strings.Cut(rest, "."); ok && isAPIVersion(first) {
+		rest, version = after, ", a version"
+	}
+	if !isPlural(name) || !isGroup(rest) {
+		return "", "", ""
+	}
+	return name, rest, version
 }
 
 // named reports whether it is known which resources are meant.

@@ -39,6 +39,7 @@ type Config struct {
 	Log       Log       `yaml:"log"`
 
 	places map[string]Pos // of what the file says, by key path
+	files  []fileKey
 }
 
 // Pos is a place in the config file: line and column (in characters) from 1.

@@ -58,6 +58,7 @@ func (r *reading) config(body []byte, over []override) (*Config, error) {
 	if err := r.err(); err != nil {
 		return nil, err
 	}
+	c.files = r.fileKeys(c)
 	warnings := inOrder(r.warnings)
 	c.Warnings = warnings[:min(len(warnings), maxErrors)]
 	return c, nil

@@ -27,7 +27,8 @@ const referenceHead = "# Configuration\n\n" +
 	"`INFORMD_JOURNAL_MAX_BYTES`. The variable overrides the file. A variable with several servers has commas between them.\n\n" +
 	"- A duration is a number with a unit: `90s`, `10m`, `24h`.\n" +
 	"- A size is a number of bytes, or has a unit: `64KiB`, `100MiB`, `10GiB`.\n" +
-	"- `${env:NAME}` is the value of an environment variable, where a key takes a secret.\n\n" +
+	"- `${env:NAME}` is the value of an environment variable, where a key takes a secret.\n" +
+	"- A relative path of a file or directory is relative to the working directory of informd, not to the config file. `informd validate` warns about files that do not exist.\n\n" +
 	"A config to start with is [config.example.yaml](../config.example.yaml):\n\n"
 
 // Page makes docs/configuration.md.

@@ -1,0 +1,143 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/embedded"
+	"github.com/informd/informd/pkg/journal/jetstream"
+)
+
+// A program that prints every change of Deployments, from a journal in a directory. After a
+// restart or a crash it continues at its cursor, and reports the deletions of that time.
+func Example() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	kubernetes, err := rest.InClusterConfig() // or clientcmd's, from a kubeconfig
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// At least 16 random bytes, the same after each restart: other keys give other hashes.
+	key, err := os.ReadFile("/etc/watcher/redaction.key")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := watchDurably(ctx, kubernetes, "/var/lib/watcher", key); err != nil && ctx.Err() == nil {
+		fmt.Println(err) // a new process continues from the journal
+	}
+}
+
+// watchDurably prints events until ctx ends or the journal fails. The deferred calls run in
+// the order manager, cursor, journal, server.
+func watchDurably(ctx context.Context, kubernetes *rest.Config, dir string, key []byte) (err error) {
+	const (
+		cluster  = "prod"
+		stream   = "WATCHER"
+		maxBytes = 10 << 30
+	)
+	closing := func(end func() error) { err = errors.Join(err, end()) }
+	server, err := embedded.Start(ctx, embedded.Config{Dir: dir, Stream: stream, MaxBytes: maxBytes, Logger: slog.Default()})
+	if err != nil {
+		return err
+	}
+	defer closing(server.Close)
+
+	wanted := []dynwatch.Resource{{Group: "apps", Resource: "deployments"}}
+	watched, err := dynwatch.Covering(wanted)
+	if err != nil {
+		return err
+	}
+	damaged := server.Damaged()
+	log, err := jetstream.Open(ctx, jetstream.Config{
+		Conn: server.Conn(), Logger: slog.Default(),
+		Cluster: cluster, Stream: stream, SubjectPrefix: "k8s",
+		HistoryPerObject: 16, TombstoneTTL: 7 * 24 * time.Hour,
+		MaxBytes: server.MaxBytes(), Room: server.MaxBytes, Own: true,
+		Distrust: damaged, Watched: watched,
+	})
+	if err != nil {
+		return err
+	}
+	defer closing(log.Close)
+	if damaged { // Open has made all checkpoints void
+		if err := server.MadeGood(); err != nil {
+			return err
+		}
+	}
+	uid, err := clusterUID(ctx, kubernetes)
+	if err != nil {
+		return err
+	}
+	if err := log.Bind(ctx, uid); err != nil {
+		return err
+	}
+
+	cursor, err := log.Open("printer", journal.FromSnapshot)
+	if err != nil {
+		return err
+	}
+	defer closing(cursor.Close)
+	manager, err := dynwatch.New(dynwatch.Options{
+		Cluster: cluster, Kubernetes: kubernetes, RedactionKey: key,
+		Log: log, LogKeeps: true, Await: log.Await,
+		Reject: func(_ context.Context, r dynwatch.Rejected) error {
+			fmt.Println(r.Target, r.Name, "is not a valid object:", r.Reason)
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer manager.Close()
+	if err := manager.Apply(wanted); err != nil {
+		return err
+	}
+	return printAll(ctx, cursor)
+}
+
+// clusterUID identifies the cluster, so that the journal of one is never used for another.
+func clusterUID(ctx context.Context, kubernetes *rest.Config) (string, error) {
+	client, err := metadata.NewForConfig(kubernetes)
+	if err != nil {
+		return "", err
+	}
+	system, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, "kube-system", metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	return string(system.UID), nil
+}
+
+// printAll commits events after it has printed them. A process that ends between the two
+// prints them again, with the same ids.
+func printAll(ctx context.Context, cursor journal.Cursor) error {
+	for {
+		entries, err := cursor.Read(ctx, 256)
+		if err != nil {
+			return err
+		}
+		done := uint64(0)
+		for i := range entries {
+			fmt.Printf("%s\n", entries[i].Event.AppendJSON(nil))
+			done = max(done, entries[i].Seq) // 0 for an event of the first snapshot
+		}
+		if err := cursor.Commit(ctx, done); err != nil {
+			return err
+		}
+	}
+}

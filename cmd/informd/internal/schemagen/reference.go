@@ -22,7 +22,7 @@ type Reference struct {
 const referenceHead = "# Configuration\n\n" +
 	"This page is generated from the code (`make docs` writes it). `informd explain <key>` shows the same texts.\n\n" +
 	"informd reads the file of `--config` (`-c`) or `INFORMD_CONFIG`. Default: `./config.yaml`, then `/etc/informd/config.yaml`.\n" +
-	"Only `resources` and `sinks` are required. `informd validate -c <file>` reports every mistake with line and column.\n\n" +
+	"Only `resources` and `sinks` are required, and `cluster` with a nats, kafka or webhook sink or a nats journal.\n`informd validate -c <file>` reports every mistake with line and column.\n\n" +
 	"A value outside of `resources` and `sinks` also has an environment variable: `INFORMD_` and the key, as in\n" +
 	"`INFORMD_JOURNAL_MAX_BYTES`. The variable overrides the file. A variable with several servers has commas between them.\n\n" +
 	"- A duration is a number with a unit: `90s`, `10m`, `24h`.\n" +

@@ -22,8 +22,9 @@ func explainCommand(std streams) *cobra.Command {
 		Use: "explain [key]", Short: "show the documentation of a key of the config", GroupID: setUpGroup,
 		Long: `informd explain shows the type, the default, the values and the meaning of a key of the
 config, and the keys below it. Without a key, it shows the top-level keys. A key is a path
-with dots, as in sinks.tls.caFile; a name alone is enough if only one key has it.`,
-		Example:     "informd explain resources\ninformd explain journal.maxBytes\ninformd explain sinks.tls",
+with dots, as in sinks.tls.caFile; a name alone is enough if only one key has it.
+sinks.nats stands for the keys that sinks of type nats have.`,
+		Example:     "informd explain resources\ninformd explain journal.maxBytes\ninformd explain sinks.tls\ninformd explain sinks.nats",
 		Annotations: exitCodes("0 ok, 2 unknown key"),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -36,7 +37,12 @@ with dots, as in sinks.tls.caFile; a name alone is enough if only one key has it
 			if err != nil || len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return slices.Sorted(maps.Keys(root.paths())), cobra.ShellCompDirectiveNoFileComp
+			keys := slices.Collect(maps.Keys(root.paths()))
+			for _, name := range root.sinkTypes() {
+				keys = append(keys, "sinks."+name)
+			}
+			slices.Sort(keys)
+			return keys, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			root, err := configKeys()
@@ -60,6 +66,8 @@ with dots, as in sinks.tls.caFile; a name alone is enough if only one key has it
 type configKey struct {
 	path     string
 	variants []keyVariant
+	// only is the sink type whose keys are below the key, or "" for all types.
+	only string
 }
 
 // keyVariant is a schema of a key, and the sink types that it is for; none means all.
@@ -82,7 +90,7 @@ func (k configKey) children() map[string]configKey {
 	found := make(map[string]configKey)
 	add := func(name string, v keyVariant) {
 		child := found[name]
-		child.path = strings.TrimPrefix(k.path+"."+name, ".")
+		child.path, child.only = strings.TrimPrefix(k.path+"."+name, "."), k.only
 		text, _ := json.Marshal(v.schema) // it was unmarshaled
 		for i, other := range child.variants {
 			if same, _ := json.Marshal(other.schema); string(same) == string(text) {
@@ -95,7 +103,7 @@ func (k configKey) children() map[string]configKey {
 		found[name] = child
 	}
 	for _, v := range k.variants {
-		eachObject(v.schema, v.types, func(properties map[string]any, types []string) {
+		eachObject(v.schema, v.types, k.only, func(properties map[string]any, types []string) {
 			for name, inner := range properties {
 				if inner, ok := inner.(map[string]any); ok && inner["const"] == nil {
 					add(name, keyVariant{inner, types})
@@ -107,13 +115,13 @@ func (k configKey) children() map[string]configKey {
 }
 
 // eachObject calls do with the properties in a schema: its own, those of list items and of
-// alternatives, and those of each sink type.
-func eachObject(node map[string]any, types []string, do func(properties map[string]any, types []string)) {
+// alternatives, and those of each sink type, or of one.
+func eachObject(node map[string]any, types []string, only string, do func(properties map[string]any, types []string)) {
 	if properties, ok := node["properties"].(map[string]any); ok {
 		do(properties, types)
 	}
 	if items, ok := node["items"].(map[string]any); ok {
-		eachObject(items, types, do)
+		eachObject(items, types, only, do)
 	}
 	for _, list := range []string{"anyOf", "oneOf", "allOf"} {
 		branches, _ := node[list].([]any)
@@ -121,12 +129,15 @@ func eachObject(node map[string]any, types []string, do func(properties map[stri
 			branch, _ := branch.(map[string]any)
 			of := types
 			if when := constOf(branch); when != "" {
+				if only != "" && when != only {
+					continue
+				}
 				of = append(slices.Clone(types), when)
 			}
 			if then, ok := branch["then"].(map[string]any); ok {
 				branch = then
 			}
-			eachObject(branch, of, do)
+			eachObject(branch, of, only, do)
 		}
 	}
 }
@@ -150,11 +161,42 @@ func (k configKey) paths() map[string]configKey {
 	return all
 }
 
+// sinkTypes are the types that keys of sinks differ by.
+func (k configKey) sinkTypes() []string {
+	var types []string
+	for _, child := range k.children()["sinks"].children() {
+		types = append(types, child.types()...)
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
+}
+
+// ofSinkType finds a key by a path with a sink type, as in sinks.nats.servers.
+func (k configKey) ofSinkType(path string) (configKey, bool) {
+	below, ok := strings.CutPrefix(path, "sinks.")
+	name, rest, _ := strings.Cut(below, ".")
+	if !ok || !slices.Contains(k.sinkTypes(), name) {
+		return configKey{}, false
+	}
+	k.only = name
+	found, ok := k.paths()[strings.TrimSuffix("sinks."+rest, ".")]
+	if !ok {
+		return configKey{}, false
+	}
+	for i := range found.variants {
+		found.variants[i].types = []string{name}
+	}
+	return found, true
+}
+
 // find returns the key that a user names.
 func (k configKey) find(said string) (configKey, error) {
 	path := regexp.MustCompile(`\[([0-9]*|\*)\]`).ReplaceAllString(said, "")
 	all := k.paths()
 	if found, ok := all[path]; ok {
+		return found, nil
+	}
+	if found, ok := k.ofSinkType(path); ok {
 		return found, nil
 	}
 	var ends, leaves []string
@@ -202,18 +244,57 @@ func (k configKey) print(out io.Writer) error {
 	}
 	fmt.Fprintln(out, "KEYS")
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	differ := false // by the sink type
+	for _, child := range children {
+		differ = differ || k.only == "" && !slices.Equal(child.types(), k.types())
+	}
 	for _, name := range slices.Sorted(maps.Keys(children)) {
-		v := children[name].variants[0]
-		fmt.Fprintf(table, "  %s\t%s\t%s\n", name, v.kind(), firstSentence(v.text("description")))
+		for _, row := range children[name].rows(differ) {
+			fmt.Fprintf(table, "  %s\t%s\n", name, row)
+		}
 	}
 	return table.Flush()
+}
+
+// types are the sink types that the key is for; none means all.
+func (k configKey) types() []string {
+	var types []string
+	for _, v := range k.variants {
+		types = append(types, v.types...)
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
+}
+
+// rows describe the variants of a key: the type, the sink types if withTypes is true, and the
+// first sentence. Variants that look the same share a row.
+func (k configKey) rows(withTypes bool) []string {
+	var looks [][2]string
+	merged := make(map[[2]string]configKey)
+	for _, v := range k.variants {
+		look := [2]string{v.kind(), firstSentence(v.text("description"))}
+		if _, ok := merged[look]; !ok {
+			looks = append(looks, look)
+		}
+		same := merged[look]
+		same.variants = append(same.variants, v)
+		merged[look] = same
+	}
+	rows := make([]string, len(looks))
+	for i, look := range looks {
+		rows[i] = look[0] + "\t" + look[1]
+		if withTypes {
+			rows[i] = look[0] + "\t" + cmp.Or(strings.Join(merged[look].types(), ", "), "all") + "\t" + look[1]
+		}
+	}
+	return rows
 }
 
 // print shows a schema of the key.
 func (v keyVariant) print(out io.Writer, path string) {
 	fmt.Fprintf(out, "KEY      %s\nTYPE     %s\n", path, v.kind())
-	if len(v.types) > 0 {
-		fmt.Fprintf(out, "SINKS    %s\n", strings.Join(slices.Compact(slices.Sorted(slices.Values(v.types))), ", "))
+	if of := (configKey{variants: []keyVariant{v}}).types(); len(of) > 0 {
+		fmt.Fprintf(out, "SINKS    %s\n", strings.Join(of, ", "))
 	}
 	if value := v.schema["default"]; value != nil {
 		text, _ := json.Marshal(value) // it was unmarshaled

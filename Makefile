@@ -31,7 +31,7 @@ LONG_TESTS := ^(TestRandom.*|TestBombs|TestStreamDeleted|TestComparisonReadsEach
 	TestStartOfManyTargets|TestIndexStaysSmall|TestShapeEqualsReference|TestDamage|TestFloodOfPermittedRequests|$\
 	TestSupersededStayAway|TestUnprovenStreamLater|TestRoomFollowsDisk|TestMissingBlock|TestElectionExpiresNothing|$\
 	TestReplicated|TestKeptResnapshotsOfALostStream|TestNeverTwo)$$
-LONG_PACKAGES := ./cmd/informd/internal/config ./cmd/informd/internal/relay ./pkg/dynwatch/... ./pkg/journal/... ./pkg/sink/webhook
+LONG_PACKAGES := ./internal/config ./internal/relay ./pkg/dynwatch/... ./pkg/journal/... ./pkg/sink/webhook
 # The end-to-end tests of `make test`: one or two for each promise.
 CORE_TESTS := ^(TestUsage|TestUnfitStreamIsRefused|TestUnreachableAPIServer|TestJournalRefusesCredentials|TestSignals|TestWrongCredentials|$\
 	TestOnce|TestInit|TestObjectTooLargeForASink|TestWithoutPermissionToWatchDefinitions|TestEventsUnderBothNames|TestMalformedObject|$\
@@ -134,7 +134,7 @@ servers: ## build the test servers (Kubernetes, etcd, NATS) that are not in the 
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (default: 20s)
-	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd pkg | while IFS=: read -r file func; do \
+	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal pkg | while IFS=: read -r file func; do \
 		name="$${func#func }"; \
 		echo "==> $$name in $$(dirname "$$file")"; \
 		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
@@ -187,7 +187,7 @@ vulncheck: ## run before a release: known vulnerabilities in the code that the b
 
 .PHONY: schema
 schema: ## generate the JSON Schemas in schema/ from the code
-	$(GO) test ./cmd/informd/internal/schemagen -run '^TestShipped$$' -count 1 -update
+	$(GO) test ./internal/schemagen -run '^TestShipped$$' -count 1 -update
 
 .PHONY: cli-docs
 cli-docs: ## write docs/cli.md from the commands
@@ -199,7 +199,7 @@ man: ## write the man pages of the commands to bin/man
 
 .PHONY: docs
 docs: schema cli-docs ## write docs/configuration.md and docs/cli.md from the code
-	$(GO) test ./cmd/informd/internal/schemagen -run '^TestReference$$' -count 1 -update
+	$(GO) test ./internal/schemagen -run '^TestReference$$' -count 1 -update
 
 .PHONY: tidy
 tidy: ## update go.mod and go.sum

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/informd/informd/cmd/informd/internal/admin"
-	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/pkg/sink/drivers"
 )
 

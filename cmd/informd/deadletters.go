@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/informd/informd/cmd/informd/internal/admin"
-	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/schema"
 )
 

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/informd/informd/cmd/informd/internal/config"
-	"github.com/informd/informd/cmd/informd/internal/daemon"
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )

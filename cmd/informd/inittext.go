@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/informd/informd/cmd/informd/internal/daemon"
+	"github.com/informd/informd/internal/daemon"
 )
 
 // text is the config that init writes.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/internal/admin"
 )
 
 // verifier is an operator that does nothing but compare.

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/informd/informd/cmd/informd/internal/rbac"
+	"github.com/informd/informd/internal/rbac"
 )
 
 func rbacCommand(std streams) *cobra.Command {

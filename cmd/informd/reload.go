@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/internal/admin"
 )
 
 func reloadCommand(std streams) *cobra.Command {

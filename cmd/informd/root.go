@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/informd/informd/cmd/informd/internal/config"
+	"github.com/informd/informd/internal/config"
 )
 
 // The groups of commands in the help.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/informd/informd/cmd/informd/internal/config"
-	"github.com/informd/informd/cmd/informd/internal/daemon"
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/pkg/sink/drivers"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/internal/admin"
 )
 
 // fakeAdmin is the admin server of an informd that can go away.

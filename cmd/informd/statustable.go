@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/pkg/dynwatch"
 )
 

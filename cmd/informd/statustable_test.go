@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/internal/admin"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/informd/informd/cmd/informd/internal/config"
-	"github.com/informd/informd/cmd/informd/internal/daemon"
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"

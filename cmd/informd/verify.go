@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/informd/informd/cmd/informd/internal/admin"
+	"github.com/informd/informd/internal/admin"
 )
 
 // errDiverged is the outcome of a comparison with the cluster that found differences.

@@ -23,18 +23,18 @@ type mutant struct {
 func mutants() []mutant {
 	return []mutant{
 		{
-			name: "commit-before-delivery", file: "cmd/informd/internal/deliver/runner.go",
+			name: "commit-before-delivery", file: "internal/deliver/runner.go",
 			old:    "last := entries[len(entries)-1].Seq\n\t\trest = seqs\n",
 			new:    "last := entries[len(entries)-1].Seq\n\t\trest = seqs\n\t\tin.commit(last)\n",
 			faults: "N1-kill-informd,N11-kill-nats,N11-freeze-nats", caughtBy: []string{"I1", "I2", "I4", "I14"},
 		},
 		{
-			name: "failed-write-counts", file: "cmd/informd/internal/deliver/writer.go",
+			name: "failed-write-counts", file: "internal/deliver/writer.go",
 			old: "case n == len(batch):\n\t\treturn n, nil", new: "case n == len(batch), ctx.Err() == nil:\n\t\treturn len(batch), nil",
 			faults: "N11-kill-nats,N14-webhook-timeouts,N14-webhook-lost-answers", caughtBy: []string{"I1", "I2", "I4", "I14"},
 		},
 		{
-			name: "lanes-by-event", file: "cmd/informd/internal/deliver/lanes.go",
+			name: "lanes-by-event", file: "internal/deliver/lanes.go",
 			old: "maphash.String(l.seed, e.Key())", new: "maphash.String(l.seed, e.ID)",
 			faults: "N13-slow-webhook,N14-webhook-lost-answers", caughtBy: []string{"I3", "I14"},
 		},

@@ -1,0 +1,147 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/informd/informd/internal/admin"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func options(targets ...admin.Target) admin.Options {
+	return admin.Options{
+		Listen: "127.0.0.1:0", Version: "v1", Cluster: "c",
+		Targets: func() []admin.Target { return targets },
+		Sinks:   func() []admin.Sink { return []admin.Sink{{Name: "dead", State: "retrying", LastError: "refused"}} },
+		Journal: func() admin.Journal { return admin.Journal{Type: "memory"} },
+		Metrics: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+func start(t *testing.T, o admin.Options) *admin.Server {
+	t.Helper()
+	s := admin.New(o)
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Shutdown(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+		http.DefaultClient.CloseIdleConnections()
+	})
+	return s
+}
+
+func get(t *testing.T, s *admin.Server, path string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Address()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+func TestHealthAndReadiness(t *testing.T) {
+	now, longAgo := time.Now(), time.Now().Add(-time.Hour)
+	cases := map[string]struct {
+		target         admin.Target
+		healthy, ready int
+		says           string
+	}{
+		"live":                        {admin.Target{Target: "t", State: "live", Looked: true, Beat: now}, 200, 200, ""},
+		"forbidden":                   {admin.Target{Target: "t", State: "forbidden", Looked: true, Beat: now}, 200, 200, ""},
+		"not looked at yet":           {admin.Target{Target: "t", State: "starting", Beat: now}, 200, 503, "target t is starting"},
+		"hangs":                       {admin.Target{Target: "t", State: "live", Looked: true, Beat: longAgo}, 503, 200, "target t has done nothing for 1h"},
+		"held back by a full journal": {admin.Target{Target: "t", State: "live", Looked: true, Beat: longAgo, Blocked: true, BlockedSince: &longAgo}, 200, 503, "target t waits for the journal since 1h"},
+		"waits for a moment":          {admin.Target{Target: "t", State: "live", Looked: true, Beat: now, Blocked: true, BlockedSince: &now}, 200, 200, ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, options(c.target))
+			healthy, h := get(t, s, "/healthz")
+			ready, r := get(t, s, "/readyz")
+			if healthy != c.healthy || ready != c.ready || !strings.Contains(h+r, c.says) {
+				t.Errorf("healthz %d %q, readyz %d %q", healthy, h, ready, r)
+			}
+		})
+	}
+}
+
+func TestStuckJournal(t *testing.T) {
+	o := options()
+	o.Journal = func() admin.Journal { return admin.Journal{Problem: "it does not answer", Stuck: true} }
+	s := start(t, o)
+	if code, body := get(t, s, "/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "journal: it does not answer") {
+		t.Errorf("healthz %d %q", code, body)
+	}
+}
+
+func TestNotReadyWithoutTargets(t *testing.T) {
+	s := start(t, options())
+	if code, body := get(t, s, "/readyz"); code != http.StatusServiceUnavailable {
+		t.Errorf("readyz %d %q", code, body)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	s := start(t, options(admin.Target{Target: "core/pods", State: "waiting", Reason: "not served", ResourceVersion: 1 << 60, Events: 7, EventsPerSecond: 0.25}))
+	code, body := get(t, s, "/status")
+	var got map[string]any
+	if err := json.Unmarshal([]byte(body), &got); err != nil || code != http.StatusOK {
+		t.Fatalf("%d %v: %s", code, err, body)
+	}
+	for _, want := range []string{`"target": "core/pods"`, `"reason": "not served"`, `"lastError": "refused"`, `"resourceVersion": "1152921504606846976"`, `"version": "v1"`, `"events": 7`, `"eventsPerSecond": 0.25`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s in %s", want, body)
+		}
+	}
+}
+
+func TestAddressInUse(t *testing.T) {
+	s := start(t, options())
+	o := options()
+	o.Listen = s.Address()
+	err := admin.New(o).Start()
+	if err == nil || !strings.Contains(err.Error(), "admin.listen") || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("second server: %v", err)
+	}
+}
+
+func TestNoServer(t *testing.T) {
+	o := options()
+	o.Listen = ""
+	s := admin.New(o)
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Shutdown(t.Context()); err != nil || s.Address() != "" {
+		t.Errorf("%v, listens on %q", err, s.Address())
+	}
+}
+
+func TestOtherRequestsAreRefused(t *testing.T) {
+	s := start(t, options())
+	if code, _ := get(t, s, "/debug/pprof/"); code != http.StatusNotFound {
+		t.Errorf("pprof answers %d", code)
+	}
+}

@@ -1,0 +1,146 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/informd/informd/internal/admin"
+)
+
+// TestConnectionsAreBounded: somebody who opens connections without end loses them, and
+// others are served meanwhile.
+func TestConnectionsAreBounded(t *testing.T) {
+	const bound, flood = 256, 400
+	for name, encrypted := range map[string]bool{"plain": false, "TLS": true} {
+		t.Run(name, func(t *testing.T) {
+			o := options(admin.Target{Target: "t", State: "live", Looked: true, Beat: time.Now()})
+			scheme, transport := "http://", &http.Transport{}
+			if encrypted {
+				dir := t.TempDir()
+				o.TLS = admin.TLS{CertFile: filepath.Join(dir, "crt"), KeyFile: filepath.Join(dir, "key")}
+				newAuthority(t).issue(t, o.TLS.CertFile, o.TLS.KeyFile, "server", 0)
+				scheme, transport.TLSClientConfig = "https://", clientOf(t, o.TLS)
+			}
+			s := start(t, o)
+			// The one that behaves comes from another address, and keeps its connection.
+			connected := 0
+			transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				connected++
+				return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext(ctx, "tcp", s.Address())
+			}
+			t.Cleanup(transport.CloseIdleConnections)
+			c := &http.Client{Transport: transport}
+			probe := func() {
+				t.Helper()
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+s.Address()+"/healthz", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				response, err := c.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = io.Copy(io.Discard, response.Body) // so that the connection stays
+				if err := errors.Join(err, response.Body.Close()); err != nil || response.StatusCode != http.StatusOK {
+					t.Errorf("a probe: %s %v", response.Status, err)
+				}
+			}
+			probe()
+			for range flood {
+				conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Address())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = conn.Close() }()
+				if !encrypted {
+					_, _ = conn.Write([]byte("GET /healthz HTTP/1.1\r\n")) // it may be closed already
+				}
+			}
+			poll := time.NewTicker(5 * time.Millisecond)
+			defer poll.Stop()
+			for end := time.Now().Add(20 * time.Second); ; <-poll.C {
+				closed := counter(t, s, "informd_admin_connections_closed_total")
+				if closed >= flood-bound {
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatalf("%v of %d connections were closed", closed, flood)
+				}
+			}
+			probe()
+			if connected != 1 {
+				t.Errorf("the probe had to connect %d times", connected)
+			}
+		})
+	}
+}
+
+// TestStatusIsBounded: at most four statuses are made at a time.
+func TestStatusIsBounded(t *testing.T) {
+	const most = 4
+	entered, release := make(chan struct{}, most), make(chan struct{})
+	o := options()
+	o.Targets = func() []admin.Target {
+		entered <- struct{}{}
+		<-release
+		return nil
+	}
+	s := start(t, o)
+	codes := make(chan int, most)
+	for range most {
+		go func() {
+			code := 0
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Address()+"/status", nil)
+			if err == nil {
+				if response, err := http.DefaultClient.Do(request); err == nil {
+					code = response.StatusCode
+					_ = response.Body.Close()
+				}
+			}
+			codes <- code
+		}()
+	}
+	for range most {
+		<-entered
+	}
+	if code, body := get(t, s, "/status"); code != http.StatusServiceUnavailable {
+		t.Errorf("one more: %d %s", code, body)
+	}
+	close(release)
+	for range most {
+		if code := <-codes; code != http.StatusOK {
+			t.Errorf("status %d", code)
+		}
+	}
+}
+
+// counter is the sum of a counter of the server's own.
+func counter(t *testing.T, s *admin.Server, name string) (sum float64) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	for _, c := range s.Collectors() {
+		if err := registry.Register(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,40 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/informd/informd/internal/when"
+)
+
+// checkChanges checks what the events of an entry say of how objects have changed.
+func (r *reading) checkChanges(items OneOrMore, path string) {
+	for i, item := range items {
+		if at := index(path, i); !r.bad(at) && slices.Contains(items[:i], item) {
+			r.fail(at, "%s is in the list twice", quote(item))
+		}
+	}
+}
+
+// checkOld refuses an expression about the object before where no event can have it: it
+// would be null for ever.
+func (r *reading) checkOld(m Match, x *when.Expression, path string, resources []Resource) {
+	line, col, reads := x.ReadsOld()
+	if !reads || !r.named(resources) {
+		return
+	}
+	told := func(one Resource) bool {
+		return one.mayBe(m.Group, m.Resource) && slices.Contains(one.Changes, ChangesOldObject)
+	}
+	meant := slices.IndexFunc(resources, func(one Resource) bool { return one.mayBe(m.Group, m.Resource) })
+	if meant < 0 || slices.ContainsFunc(resources, told) {
+		return // that none is meant is said elsewhere
+	}
+	for i := range resources {
+		if r.bad(index("resources", i) + ".changes") {
+			return
+		}
+	}
+	at, message := r.inExpression(m.Condition, path, line, col,
+		"no event that this match selects has oldObject, the object before the change: add oldObject to the changes of ")
+	r.add(at, path, "%s%s", message, index("resources", meant))
+}

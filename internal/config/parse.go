@@ -1,0 +1,105 @@
+package config
+
+import (
+	"crypto/sha256"
+	"reflect"
+
+	"github.com/informd/informd/internal/when"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// Parse reads a config from body, which it does not keep. File is what errors
+// call it. Flags and INFORMD_* variables have no say; $STATE_DIRECTORY and the
+// variables that secrets refer to are read. Its error is an [Errors].
+func Parse(file string, body []byte, drivers []sink.Driver) (*Config, error) {
+	return newReading(file, drivers).config(body, nil)
+}
+
+// reading is one reading of one config: what it has found so far.
+type reading struct {
+	problems
+	drivers []sink.Driver
+	widths  []int             // of the file's lines, in characters
+	lines   []string          // of the file
+	when    *when.Compiler    // nil until there is an expression
+	places  map[string]Pos    // of each value that was decoded, by key path
+	origins map[string]string // the flag or variable that set a key, by key path
+	// split has each address that is one of several in a variable, or comes after one, by the
+	// key path that it has in the decoded list.
+	split   map[string]splitAddress
+	visited int
+}
+
+func newReading(file string, drivers []sink.Driver) *reading {
+	return &reading{
+		problems: problems{file: file, failed: map[string]bool{}},
+		drivers:  drivers,
+		places:   map[string]Pos{},
+		origins:  map[string]string{},
+		split:    map[string]splitAddress{},
+	}
+}
+
+// config takes body through every stage and reports what all of them found. A
+// stage that has nothing to work on because of an earlier mistake is left out.
+func (r *reading) config(body []byte, over []override) (*Config, error) {
+	c := defaults()
+	c.Path, c.Sum, c.places = r.file, sha256.Sum256(body), r.places
+	root := reflect.ValueOf(c).Elem()
+	file := r.mapping(body)
+	if file != nil {
+		r.places[""] = file.at
+		r.object(file, "", root)
+	}
+	r.override(root, over)
+	if file != nil {
+		r.check(c)
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	c.files = r.fileKeys(c)
+	warnings := inOrder(r.warnings)
+	c.Warnings = warnings[:min(len(warnings), maxErrors)]
+	return c, nil
+}
+
+// mapping returns the mapping that the file is, or nil if it is none.
+func (r *reading) mapping(body []byte) *node {
+	document := r.document(body)
+	if document == nil {
+		return nil
+	}
+	t := tree{reading: r, anchors: map[string]*node{}}
+	n := t.node(document, "", 0)
+	if n.kind == broken || !r.isMapping(n, "", keys(fieldsOf(reflect.ValueOf(&Config{}).Elem()))) {
+		return nil
+	}
+	return n
+}
+
+// fail notes a mistake in the value at path, wherever that came from.
+func (r *reading) fail(path, format string, args ...any) {
+	if origin, ok := r.origins[path]; ok {
+		r.addFrom(origin, path, format, args...)
+		return
+	}
+	r.add(r.place(path), path, format, args...)
+}
+
+// given reports whether the value at path is in the file or came from outside.
+func (r *reading) given(path string) bool {
+	_, inFile := r.places[path]
+	_, outside := r.origins[path]
+	return inFile || outside
+}
+
+// place is where the value at path stands, or the innermost one around it.
+func (r *reading) place(path string) Pos {
+	for {
+		if at, ok := r.places[path]; ok || path == "" {
+			return at
+		}
+		path = parent(path)
+	}
+}

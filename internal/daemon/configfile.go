@@ -1,0 +1,74 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/informd/informd/internal/config"
+)
+
+const (
+	// lookInterval is how often the config file is looked at. It is read and compared,
+	// not watched: that works for every way of replacing a file (editors, ConfigMaps
+	// with their symbolic links, network file systems). What that costs is waking up
+	// for it; so it happens when a second of the clock ends, as what idle targets do.
+	lookInterval = time.Second
+	// settling is how long a file must have stayed as it is: it may be being written.
+	settling = lookInterval / 4
+)
+
+// content is what a config file has: the hash of it, or why it cannot be read.
+type content struct {
+	sum     [32]byte
+	problem string
+}
+
+func lookAt(path string) content {
+	sum, err := config.Sum(path)
+	if err != nil {
+		return content{problem: err.Error()}
+	}
+	return content{sum: sum}
+}
+
+// watchConfig reloads when the file has changed, until ctx ends. A file that is
+// being written is left alone until it is the same at two looks.
+func (d *Daemon) watchConfig(ctx context.Context) {
+	last := lookAt(d.config.Path)
+	timer := time.NewTimer(untilLook())
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		now := lookAt(d.config.Path)
+		if now != last {
+			last = now
+			timer.Reset(settling)
+			continue
+		}
+		if !d.reloads.knows(now) {
+			_ = d.Reload(ctx) // which has logged why it failed
+		}
+		timer.Reset(untilLook())
+	}
+}
+
+// untilLook is the time until the config file is looked at next.
+func untilLook() time.Duration {
+	now := time.Now()
+	return now.Truncate(lookInterval).Add(lookInterval).Sub(now)
+}
+
+// retryInterval is the least time between two attempts at the same content, where
+// something else than the content was wrong: the journal was out of reach, say.
+const retryInterval = 5 * time.Second
+
+// knows reports whether there is no need for another attempt at that content.
+func (r *reloads) knows(c content) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.attempted == c && (!r.passing || time.Since(r.at) < retryInterval)
+}

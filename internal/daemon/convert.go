@@ -1,0 +1,219 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/internal/kubeauth"
+	"github.com/informd/informd/internal/when"
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/fieldpath"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// kubernetesConfig finds the API server: the named kubeconfig, else that of the
+// Pod, else $KUBECONFIG or ~/.kube/config.
+func kubernetesConfig(c config.Kubernetes) (*rest.Config, error) {
+	rules, err := kubeconfigRules(c)
+	if err != nil {
+		return nil, err
+	}
+	if rules == nil {
+		return rest.InClusterConfig()
+	}
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
+	loaded, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("find the API server: no kubeconfig in %s; name one with kubernetes.kubeconfig or $KUBECONFIG",
+			strings.Join(rules.GetLoadingPrecedence(), " or "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the API server: %w", err)
+	}
+	return loaded, nil
+}
+
+// kubeconfigRules say which files are the kubeconfig, nil for the Pod's service account.
+func kubeconfigRules(c config.Kubernetes) (*clientcmd.ClientConfigLoadingRules, error) {
+	if c.Kubeconfig == "" && c.Context == "" {
+		_, err := rest.InClusterConfig()
+		if err == nil {
+			return nil, nil //nolint:nilnil // see above
+		}
+		if !errors.Is(err, rest.ErrNotInCluster) {
+			return nil, fmt.Errorf("use the Pod's service account: %w", err)
+		}
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.Kubeconfig
+	if rest, ok := strings.CutPrefix(c.Kubeconfig, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, fmt.Errorf("find kubernetes.kubeconfig %s: %w", c.Kubeconfig, err)
+		}
+		rules.ExplicitPath = filepath.Join(home, rest)
+	}
+	return rules, nil
+}
+
+// credentialsOf follows the credentials of the kubeconfig, if there is one.
+func credentialsOf(c config.Kubernetes, logger *slog.Logger) (*kubeauth.Credentials, error) {
+	rules, err := kubeconfigRules(c)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	if rules != nil {
+		paths = rules.GetLoadingPrecedence()
+	}
+	return kubeauth.New(func() (*rest.Config, error) { return kubernetesConfig(c) }, paths, logger)
+}
+
+func wanted(c *config.Config) []dynwatch.Resource {
+	all := make([]dynwatch.Resource, len(c.Resources))
+	for i, r := range c.Resources {
+		all[i] = dynwatch.Resource{
+			Group: r.Group, Version: r.Version, Resource: r.Resource, Mode: dynwatch.Mode(r.Mode),
+			ExcludeResources: r.ExcludeResources,
+			Namespaces:       r.Namespaces, ExcludeNamespaces: r.ExcludeNamespaces, NamespaceSelector: r.NamespaceSelector,
+			Scope: dynwatch.Scope(r.Scope), LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector,
+			Keep: r.Keep, Omit: r.Omit, Redact: r.Redact,
+			OnlyWhenChanged: r.EmitWhen.Changed, SuppressNoop: !r.EmitWhen.Noop, TellUnchanged: r.Asked(c.Sinks),
+			Actor: r.FieldManager, Owner: r.OwnerChain, Changes: changesOf(r.Changes), Resync: r.ResnapshotEvery,
+		}
+	}
+	return all
+}
+
+// changesOf is what an entry asks for, in the words of package dynwatch.
+func changesOf(asked config.OneOrMore) dynwatch.Changes {
+	return dynwatch.Changes{
+		Paths: slices.Contains(asked, config.ChangesChanged),
+		Patch: slices.Contains(asked, config.ChangesPatch),
+		Old:   slices.Contains(asked, config.ChangesOldObject),
+	}
+}
+
+func newRoute(s config.Sink) (*deliver.Route, error) {
+	list, err := matches(s.Match)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: %w", s.Name, err)
+	}
+	route, err := deliver.NewRoute(list, s.Start == config.StartSnapshot)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: %w", s.Name, err)
+	}
+	return route, nil
+}
+
+// operations converts names of operations, which the config has checked.
+func operations(names []string) []event.Op {
+	ops := make([]event.Op, len(names))
+	for i, name := range names {
+		ops[i] = event.Op(name)
+	}
+	return ops
+}
+
+func matches(list []config.Match) ([]deliver.Match, error) {
+	var compiler *when.Compiler
+	all := make([]deliver.Match, len(list))
+	for i, m := range list {
+		all[i] = deliver.Match{Group: m.Group, Resource: m.Resource, Namespaces: m.Namespaces, Ops: operations(m.Ops), Control: operations(m.Control), DropFailed: m.OnConditionError == config.OnConditionErrorDrop}
+		gates, err := fieldpath.ParseGates(m.Changed, false)
+		if err != nil {
+			return nil, fmt.Errorf("match[%d].%w", i, err) // the config's check has let it through
+		}
+		for _, g := range gates {
+			all[i].OnlyWhenChanged = append(all[i].OnlyWhenChanged, g.ID())
+		}
+		if m.Condition == "" {
+			continue
+		}
+		if compiler == nil {
+			if compiler, err = when.NewCompiler(); err != nil {
+				return nil, err
+			}
+		}
+		expression, mistakes := compiler.Compile(m.Condition)
+		if len(mistakes) > 0 {
+			return nil, fmt.Errorf("match[%d].condition: %s", i, mistakes[0].Message) // the config's check has let it through
+		}
+		all[i].When = expression
+	}
+	return all, nil
+}
+
+// start says where a sink begins that the journal does not know.
+func start(s string) journal.Start {
+	if s == config.StartNow {
+		return journal.FromNow
+	}
+	return journal.FromSnapshot
+}
+
+// keepUnstorable keeps an event that the journal never takes in the dead letters of the
+// source.
+func keepUnstorable(ctx context.Context, letters *deliver.DeadLetters, e *event.Event, reason error) error {
+	letter := deliver.SourceLetter{
+		Target: e.Target, Key: letterKey(e.Namespace, e.Name, e.UID, e.ResourceVersion),
+		Reason: fmt.Sprintf("event %s can never be stored in the journal: %v", e.Op, reason), Size: len(e.Data), Raw: e.Data,
+	}
+	err := letters.WriteSource(ctx, letter)
+	if errors.Is(err, journal.ErrTooLarge) {
+		letter.Raw = nil
+		err = letters.WriteSource(ctx, letter)
+	}
+	return err
+}
+
+// maxKey bounds what a dead letter says of a name that the cluster has chosen.
+const maxKey = 1 << 10
+
+// letterKey names an object in a dead letter.
+func letterKey(namespace, name, uid string, revision uint64) string {
+	key := fmt.Sprintf("%s/%s uid=%s resourceversion=%d", namespace, name, uid, revision)
+	if len(key) <= maxKey {
+		return key
+	}
+	return fmt.Sprintf("%s… (name of %d bytes) resourceversion=%d", strings.ToValidUTF8(key[:maxKey], ""), len(name), revision)
+}
+
+// rejectPause is the time between two attempts to keep a rejected object.
+const rejectPause = 5 * time.Second
+
+// rejectTo keeps what cannot be passed on in the dead letters of the source. It
+// does not give up: a full disk holds the target back, as a full journal does.
+func rejectTo(letters *deliver.DeadLetters, logger *slog.Logger) func(context.Context, dynwatch.Rejected) error {
+	return func(ctx context.Context, r dynwatch.Rejected) error {
+		letter := deliver.SourceLetter{
+			Target: r.Target, Key: letterKey(r.Namespace, r.Name, r.UID, r.ResourceVersion),
+			Reason: r.Reason, Size: r.Size, Raw: r.Raw,
+		}
+		for {
+			err := letters.WriteSource(ctx, letter)
+			if err == nil || ctx.Err() != nil {
+				return err
+			}
+			logger.Error("dead letter not written; the target waits, retrying", "target", r.Target, "path", letters.Place(), "err", err)
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(rejectPause):
+			}
+		}
+	}
+}

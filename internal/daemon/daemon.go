@@ -1,0 +1,222 @@
+// Package daemon wires informd together: it makes the journal, the sinks'
+// runners, the manager of the watches and the admin server from a config, starts
+// them from the sinks backwards and stops them from the watches onwards, so that
+// at any moment whatever can produce an event has somewhere to put it.
+//
+// It has no logic for events. The command line calls it.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/kubeauth"
+	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/event"
+)
+
+// grace is how long the sinks have at the end to take what the journal holds.
+// With the 10 seconds that a hanging sink is waited for, it stays below the 30
+// that Kubernetes gives a Pod by default.
+const grace = 15 * time.Second
+
+// Options are what a Daemon is made of.
+type Options struct {
+	Config *config.Config
+	// Load reads the config again, for a reload; nil if there is to be none.
+	Load    func() (*config.Config, error)
+	Version string
+	// Stdout is for the stdout sink, Stderr for the log.
+	Stdout, Stderr io.Writer
+}
+
+// Daemon is one informd. It is run once.
+type Daemon struct {
+	config     *config.Config
+	kubernetes *rest.Config
+	// credentials are those in kubernetes.
+	credentials *kubeauth.Credentials
+	logger      *slog.Logger
+	level       *slog.LevelVar
+	reloads     *reloads
+	stdout      io.Writer
+	registry    *prometheus.Registry
+	admin       *admin.Server
+	// pipeline is nil while the journal is being opened.
+	pipeline atomic.Pointer[pipeline]
+	health   *health
+	runs     event.Runs // of dead letters that are delivered again
+	// waitingFor is the other informd that writes to the journal, nil if it is us.
+	waitingFor atomic.Pointer[string]
+}
+
+// New checks what can be checked without contact to anything.
+func New(o Options) (*Daemon, error) {
+	d := &Daemon{config: o.Config, level: new(slog.LevelVar), stdout: o.Stdout, registry: prometheus.NewRegistry(), health: newHealth()}
+	d.logger = newLogger(o.Stderr, o.Config.Log, d.level)
+	d.reloads = newReloads(o.Load, o.Config, d.logger)
+	err := d.reloads.register(d.registry)
+	if err != nil {
+		return nil, err
+	}
+	if d.credentials, err = credentialsOf(o.Config.Kubernetes, d.logger); err != nil {
+		return nil, err
+	}
+	d.kubernetes = d.credentials.Config()
+	if o.Config.Redaction.KeyFile != "" {
+		if _, err := redactionKey(o.Config); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range o.Config.Sinks {
+		if _, err := newRoute(s); err != nil {
+			return nil, err
+		}
+	}
+	d.admin = admin.New(d.adminOptions(o.Version, d.registry))
+	own := append(d.admin.Collectors(), buildInfo(o.Version))
+	if o.Config.Journal.Type == config.JournalNATS {
+		own = append(own, leaseMetric(d.health))
+	}
+	for _, c := range own {
+		if err := d.registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// Run watches and delivers until ctx ends, then drains: nothing is watched any
+// more, and the sinks have the grace period to take what the journal holds. The
+// end of now cuts that short. Undelivered events in a memory journal are an
+// error.
+func (d *Daemon) Run(ctx, now context.Context) error {
+	defer d.followCredentials(ctx)()
+	p, err := d.start(ctx, now)
+	if err != nil && ctx.Err() != nil && context.Cause(now) == nil {
+		d.logger.Info("stopped before the journal opened", "err", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	watching, unwatch := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	if d.reloads.load != nil {
+		watcher.Go(func() { d.watchConfig(watching) })
+	}
+	defer watcher.Wait()
+	defer unwatch()
+	select {
+	case <-ctx.Done():
+	case err := <-p.store.failed:
+		d.logger.Error("journal failed; informd exits and resumes at the next start", "err", err)
+		over, cancel := context.WithCancelCause(now)
+		cancel(err)
+		return d.stop(over, p)
+	}
+	d.logger.Info("stopping; delivering the backlog (a second signal stops at once)", "grace", grace)
+	p.warnOfWaiting()
+	err = d.stop(now, p)
+	d.logger.Info("stopped")
+	return err
+}
+
+// RunOnce delivers the snapshot of every resource and ends. A resource that
+// cannot be read is an error, after the others were delivered.
+func (d *Daemon) RunOnce(ctx, now context.Context) error {
+	defer d.followCredentials(ctx)()
+	p, err := d.start(ctx, now)
+	if err != nil {
+		return err
+	}
+	missing := p.waitForSnapshots(ctx)
+	return errors.Join(missing, d.stop(now, p))
+}
+
+// followCredentials has rotated credentials used until the returned function is called.
+func (d *Daemon) followCredentials(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() { d.credentials.Follow(ctx) })
+	return func() {
+		cancel()
+		following.Wait()
+	}
+}
+
+// start begins with the end of the pipe. While another informd writes to the same
+// journal it waits, and the admin server says so.
+func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
+	d.logger.Info("starting", "server", display.Address(d.kubernetes.Host), "cluster", d.config.Cluster)
+	logWarnings(d.logger, d.config)
+	if err := d.admin.Start(); err != nil {
+		return nil, err
+	}
+	p, err := d.open(ctx, now)
+	if err == nil {
+		err = d.reloads.between(func() error {
+			d.pipeline.Store(p)
+			return p.start()
+		})
+	}
+	if err != nil {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(now), time.Second)
+		defer cancel()
+		return nil, errors.Join(err, d.admin.Shutdown(closing))
+	}
+	return p, nil
+}
+
+// open opens the journal and makes the pipeline on it.
+func (d *Daemon) open(ctx, now context.Context) (*pipeline, error) {
+	store, err := openStore(ctx, d.config, d.logger, d.health, func(holder string) { d.waitingFor.Store(&holder) })
+	if err != nil {
+		return nil, err
+	}
+	d.waitingFor.Store(nil)
+	store.cluster = func(ctx context.Context) (string, error) { return clusterUID(ctx, d.kubernetes, d.logger) }
+	p, err := newPipeline(ctx, now, d, store)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return p, nil
+}
+
+// stop ends the beginning of the pipe first. When now ends, it does not wait for
+// anything any more.
+func (d *Daemon) stop(now context.Context, p *pipeline) error {
+	stopped := make(chan error, 1)
+	go func() {
+		d.reloads.close()
+		err := p.drain(now)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(now), time.Second)
+		defer cancel()
+		stopped <- errors.Join(err, d.admin.Shutdown(closing), context.Cause(now))
+	}()
+	select {
+	case err := <-stopped:
+		return err
+	case <-now.Done():
+	}
+	// What heeds its context ends by itself and says what it left.
+	select {
+	case err := <-stopped:
+		return err
+	case <-time.After(endTimeout):
+		return context.Cause(now)
+	}
+}
+
+// endTimeout is how long everything has to end when nothing is waited for.
+const endTimeout = 3 * time.Second

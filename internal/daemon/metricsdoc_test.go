@@ -1,0 +1,224 @@
+package daemon
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/journal"
+)
+
+var update = flag.Bool("update", false, "write docs/metrics-and-alerts.md")
+
+// alert is the alert of a metric.
+type alert struct{ name, expr, meaning, next string }
+
+// alerts are the alerts by metric.
+func alerts() map[string]alert {
+	return map[string]alert{
+		"informd_target_state":                  {"InformdTargetNotWatched", `informd_target_state{state=~"degraded|forbidden"} > 0 for 5m`, "informd does not watch a resource.", "`informd status` names the reason."},
+		"informd_target_blocked_seconds":        {"InformdTargetBlocked", `informd_target_blocked_seconds > 60`, "A target waits for the journal, which is full or does not answer.", "Follow the log line of the journal."},
+		"informd_target_rejected_total":         {"InformdObjectRejected", `increase(informd_target_rejected_total[1h]) > 0`, "informd cannot emit an object of the API server.", "Read the dead letters of the source."},
+		"informd_target_gaps_total":             {"InformdGap", `increase(informd_target_gaps_total[1h]) > 0 or (informd_target_gaps_total > 0 unless informd_target_gaps_total offset 1h)`, "Revisions of a target may be missing.", "The log line and the gap event name the reason."},
+		"informd_audit_divergences_total":       {"InformdAuditDivergence", `increase(informd_audit_divergences_total[1d]) > 0`, "The announced state of an object differed from etcd; informd announced it again.", "Report the bug with the log lines of the objects."},
+		"informd_audit_mismatches_total":        {"InformdAPIServerCacheWrong", `increase(informd_audit_mismatches_total[1d]) > 0`, "The watch cache of an API server is wrong.", "Restart the kube-apiserver that the log names."},
+		"informd_sink_up":                       {"InformdSinkDown", `informd_sink_up == 0 for 10m`, "A sink does not take events.", "`informd status` shows the last error."},
+		"informd_sink_lag_seconds":              {"InformdSinkLag", `informd_sink_lag_seconds > 300`, "A sink is behind; it loses history beyond `journal.historyPerObject` events of an object.", "Make the destination faster, or raise `journal.historyPerObject`."},
+		"informd_sink_events_total":             {"InformdDeadLetters", `increase(informd_sink_events_total{result="dead_letter"}[1h]) > 0`, "A destination refused events for good.", "`informd deadletters list` shows the reasons."},
+		"informd_sink_panics_total":             {"InformdSinkPanic", `increase(informd_sink_panics_total[1h]) > 0`, "The code of a sink has a bug.", "Report the bug with the stack in the log."},
+		"informd_journal_usable":                {"InformdJournalUnusable", `informd_journal_usable == 0 for 2m`, "informd cannot append events, or another informd holds the journal.", "`/readyz` and the log name the reason."},
+		"informd_journal_lost_total":            {"InformdJournalLostEvents", `increase(informd_journal_lost_total[1h]) > 0`, "The journal lost acknowledged events; informd declared a gap.", "Check the storage of the journal."},
+		"informd_journal_unstorable_total":      {"InformdEventUnstorable", `increase(informd_journal_unstorable_total[1h]) > 0`, "The server of the journal refused an event for good.", "Correct the setting that the log names."},
+		"informd_journal_dropped_total":         {"InformdHistoryDropped", `increase(informd_journal_dropped_total[1h]) > 0 or (informd_journal_dropped_total > 0 unless informd_journal_dropped_total offset 1h)`, "The full journal removed events that a sink had not read; the sink gets a gap.", "Raise `journal.maxBytes`, or make the sink faster."},
+		"informd_config_last_reload_successful": {"InformdReloadFailed", `informd_config_last_reload_successful == 0`, "The config file has an error, and the previous config stays in use.", "`informd validate` shows the error."},
+	}
+}
+
+// described collects what collectors describe, in place of a registry.
+type described struct{ descs []*prometheus.Desc }
+
+func (d *described) Register(c prometheus.Collector) error {
+	out := make(chan *prometheus.Desc)
+	go func() {
+		defer close(out)
+		c.Describe(out)
+	}()
+	for desc := range out {
+		d.descs = append(d.descs, desc)
+	}
+	return nil
+}
+
+func (d *described) MustRegister(all ...prometheus.Collector) {
+	for _, c := range all {
+		_ = d.Register(c) // never fails
+	}
+}
+
+func (d *described) Unregister(prometheus.Collector) bool { return true }
+
+// metric is a metric of informd.
+type metric struct{ name, help, labels string }
+
+// everyMetric returns all metrics of a running informd.
+func everyMetric(t *testing.T) []metric {
+	t.Helper()
+	var all described
+	logger := slog.New(slog.DiscardHandler)
+	if err := registerMetrics(&all, nil, &store{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := newReloads(nil, &config.Config{}, logger).register(&all); err != nil {
+		t.Fatal(err)
+	}
+	all.MustRegister(buildInfo("v1"), leaseMetric(newHealth()))
+	all.MustRegister(admin.New(admin.Options{}).Collectors()...)
+	runner, err := deliver.New(journal.NewMemory(1<<20), deliver.Options{Name: "out", Logger: logger, Registerer: &all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := runner.Run(ended); err != nil {
+		t.Fatal(err)
+	}
+	form := regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), (?:unit: "[^"]*", )?constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
+	var metrics []metric
+	for _, desc := range all.descs {
+		parts := form.FindStringSubmatch(desc.String())
+		if parts == nil {
+			t.Fatalf("a description of another form: %s", desc)
+		}
+		name, nameErr := strconv.Unquote(parts[1])
+		help, helpErr := strconv.Unquote(parts[2])
+		if nameErr != nil || helpErr != nil {
+			t.Fatalf("a description of another form: %s", desc)
+		}
+		if !strings.HasPrefix(name, "informd_") {
+			continue // of the Go runtime or the process
+		}
+		var labels []string
+		for _, l := range append(strings.Split(parts[3], ","), strings.Split(parts[4], ",")...) {
+			if l, _, _ = strings.Cut(l, "="); l != "" {
+				labels = append(labels, "`"+l+"`")
+			}
+		}
+		one := metric{name, help, strings.Join(labels, ", ")}
+		if !slices.Contains(metrics, one) { // a constant label has a description for each value
+			metrics = append(metrics, one)
+		}
+	}
+	return metrics
+}
+
+// kind is the type of a metric, by its name.
+func (m metric) kind() string {
+	switch {
+	case strings.HasSuffix(m.name, "_total"):
+		return "counter"
+	case m.name == "informd_sink_write_seconds":
+		return "histogram"
+	default:
+		return "gauge"
+	}
+}
+
+const metricsHead = `# Metrics and alerts
+
+<!-- Generated by go test ./internal/daemon -run '^TestMetricsPage$' -update. -->
+
+` + "`admin.listen`" + ` serves these metrics at ` + "`/metrics`" + `, with those of the Go runtime (` + "`go_*`" + `) and the process (` + "`process_*`" + `).
+Counters start at 0 when informd starts.
+
+- The label ` + "`target`" + ` is ` + "`<group or core>/<resource>`" + `, with ` + "`@<namespace>`" + ` if the target is one namespace. At most 500 targets have their own series;
+  further ones count together as ` + "`(other)`" + `. There, ` + "`informd_target_state`" + ` is the number of these targets in the state, and
+  ` + "`informd status`" + ` names them.
+- The label ` + "`sink`" + ` is the name of the sink.
+- The label ` + "`namespace`" + ` has at most 32 values; further namespaces count as ` + "`(other)`" + `.
+
+An alert fires while its expression holds. [troubleshooting.md](troubleshooting.md) has an entry for each alert.
+`
+
+// metricsPage is the page.
+func metricsPage(metrics []metric) string {
+	var page strings.Builder
+	page.WriteString(metricsHead)
+	for _, section := range []struct{ title, prefixes string }{
+		{"Targets", "informd_target_ informd_audit_"},
+		{"Sinks", "informd_sink_"},
+		{"Journal", "informd_journal_"},
+		{"Config, admin server and build", "informd_config_ informd_admin_ informd_build_"},
+	} {
+		fmt.Fprintf(&page, "\n## %s\n\n| metric | type | labels | one unit means | alert |\n|---|---|---|---|---|\n", section.title)
+		for _, m := range metrics {
+			if !slices.ContainsFunc(strings.Fields(section.prefixes), func(p string) bool { return strings.HasPrefix(m.name, p) }) {
+				continue
+			}
+			beside := ""
+			if a, ok := alerts()[m.name]; ok {
+				expr, duration, lasting := strings.Cut(a.expr, " for ")
+				beside = fmt.Sprintf("`%s`: `%s`", a.name, strings.ReplaceAll(expr, "|", `\|`))
+				if lasting {
+					beside += " for " + duration
+				}
+				beside += ". " + a.meaning + " " + a.next
+			}
+			fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s |\n", m.name, m.kind(), m.labels, m.help, beside)
+		}
+	}
+	return page.String()
+}
+
+func TestMetricsPage(t *testing.T) {
+	const path = "../../docs/metrics-and-alerts.md"
+	metrics := everyMetric(t)
+	got := metricsPage(metrics)
+	for _, m := range metrics {
+		if strings.Count(got, "| `"+m.name+"` |") != 1 {
+			t.Errorf("%s is not on the page once", m.name)
+		}
+	}
+	for name := range alerts() {
+		if !slices.ContainsFunc(metrics, func(m metric) bool { return m.name == name }) {
+			t.Errorf("the alert of %s has no metric", name)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("docs/metrics-and-alerts.md differs from the metrics (-page +metrics); write it with -update:\n%s", diff)
+	}
+}
+
+// TestMetricForm: informd_<subsystem>_<noun>, with a help of one sentence.
+func TestMetricForm(t *testing.T) {
+	name := regexp.MustCompile(`^informd_(target|audit|sink|journal|config|admin|build)(_[a-z]+)+$`)
+	for _, m := range everyMetric(t) {
+		if !name.MatchString(m.name) {
+			t.Errorf("%s has another form than informd_<subsystem>_<noun>[_<unit>][_total]", m.name)
+		}
+		if !strings.HasSuffix(m.help, ".") || strings.Contains(m.help, ". ") {
+			t.Errorf("the help of %s is no single sentence: %q", m.name, m.help)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/internal/relay"
+	"github.com/informd/informd/pkg/journal/jetstream"
+	"github.com/informd/informd/pkg/journal/lease"
+	"github.com/informd/informd/pkg/natsconn"
+)
+
+const (
+	// leaseTTL is after how long without a refresh another informd takes over.
+	leaseTTL = 8 * time.Second
+	// flushTimeout bounds a write to the journal's server.
+	flushTimeout = 5 * time.Second
+	// releaseTimeout bounds the release of the lease.
+	releaseTimeout = 2 * time.Second
+)
+
+// openNATS opens a journal in the user's server: connection, lease, streams.
+func (s *store) openNATS(ctx context.Context, c *config.Config, waiting func(holder string)) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("find the name of this host: %w", err)
+	}
+	holder := fmt.Sprintf("%s/%d", host, os.Getpid())
+	conn, shown, err := s.connect(c)
+	if err != nil {
+		return err
+	}
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	go shown.watch(watching, conn)
+	s.close = append(s.close, func() error { conn.Close(); return nil })
+	held, err := lease.Acquire(ctx, conn, lease.Options{
+		// Another cluster's informd is not to wait here: the stream refuses it.
+		Bucket: c.Journal.Stream + "_LEASE", Key: "writer." + c.Cluster, Holder: holder,
+		TTL: leaseTTL, Replicas: c.Journal.Replicas, Waiting: waiting, Fit: s.fit, Resume: s.verify, Logger: s.logger,
+	})
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	s.close = append([]func() error{func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		return held.Release(ctx)
+	}}, s.close...)
+	go func() {
+		if <-held.Lost(); held.Check() != nil {
+			s.fail(held.Check())
+		}
+	}()
+	j, err := relay.Open(ctx, relay.Options{
+		Open: func(ctx context.Context, replaces *jetstream.Journal) (*jetstream.Journal, error) {
+			return s.jetStream(ctx, c, jetstream.Config{
+				Conn: conn, MaxBytes: int64(c.Journal.MaxBytes), Replicas: c.Journal.Replicas, Compression: true, Fence: held.Check,
+				Replaces: replaces, Existed: !held.Created(), Report: s.health.report,
+			})
+		},
+		Wait: held.Wait, Replaced: s.wasReplaced, Fail: s.fail, Logger: s.logger,
+	})
+	if err != nil {
+		return err
+	}
+	s.Journal, s.bind, s.durable = j, j.Bind, true
+	s.box = func(name string) deliver.Box { return j.Letters(name) }
+	s.relay.Store(j)
+	s.health.watch(j.Problem, held.Check)
+	s.state = s.health.state
+	s.logger.Info("journal open", "stream", c.Journal.Stream, "count", s.Stats().Events, "holder", holder)
+	return nil
+}
+
+// connect makes the connection to the journal's server.
+func (s *store) connect(c *config.Config) (*nats.Conn, *complaint, error) {
+	options, err := c.Journal.Options("informd/" + c.Cluster + "/journal")
+	if err != nil {
+		return nil, nil, fmt.Errorf("journal: %w", err)
+	}
+	options.FlusherTimeout = flushTimeout // a server that takes nothing must not hold a call for long
+	// Credentials may be corrected while informd tries; the library would give up.
+	options.IgnoreAuthErrorAbort = true
+	shown := &complaint{logger: s.logger, health: s.health}
+	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { shown.take(err) }
+	options.ReconnectErrCB = func(_ *nats.Conn, err error) { shown.take(err) }
+	options.DisconnectedErrCB = func(conn *nats.Conn, err error) {
+		if conn.IsClosed() {
+			return // by Close
+		}
+		s.logger.Warn("journal connection lost; reconnecting", "err", err)
+	}
+	options.ReconnectedCB = func(conn *nats.Conn) {
+		shown.over()
+		s.logger.Info("journal connected", "server", conn.ConnectedAddr())
+	}
+	options.ConnectedCB = options.ReconnectedCB
+	conn, err := options.Connect()
+	if err != nil {
+		return nil, nil, fmt.Errorf("journal: connect: %w", natsconn.Explain(err, "journal."))
+	}
+	return conn, shown, nil
+}
+
+// fit is [lease.Options.Fit].
+func (s *store) fit() bool {
+	r := s.relay.Load()
+	return r == nil || r.Fit()
+}
+
+// verify is [lease.Options.Resume].
+func (s *store) verify(ctx context.Context) error {
+	if r := s.relay.Load(); r != nil {
+		return r.Verify(ctx)
+	}
+	return nil // nothing was read or written yet
+}
+
+// usable is 1 while the journal works, for a metric.
+func (s *store) usable() float64 {
+	if s.state != nil {
+		if ok, _ := s.state(); !ok {
+			return 0
+		}
+	}
+	return 1
+}
+
+// wasReplaced is [relay.Options.Replaced].
+func (s *store) wasReplaced(lost bool) {
+	if f := s.replaced.Load(); f != nil {
+		(*f)(lost)
+	}
+}

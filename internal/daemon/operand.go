@@ -1,0 +1,74 @@
+package daemon
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// watchedResource returns the resource of targets that an operator names, as
+// <group>/<resource>. The operator names it as kubectl does (pods, deployments.apps,
+// deployments.v1.apps), or as a target does (apps/deployments). As with kubectl, a name
+// without a group is that of the core group if this has the resource.
+func watchedResource(said string, targets []dynwatch.TargetStatus) (string, error) {
+	var found, all []string
+	for i := range targets {
+		t := &targets[i]
+		group := event.GroupOrCore(t.Group)
+		name := group + "/" + t.Resource
+		if slices.Contains([]string{t.Resource, name, t.Resource + "." + group, t.Resource + "." + t.Version + "." + group}, said) {
+			found = append(found, name)
+		}
+		all = append(all, KubectlName(group, t.Resource))
+	}
+	slices.Sort(found)
+	slices.Sort(all)
+	found, all = slices.Compact(found), slices.Compact(all)
+	if core := event.GroupOrCore("") + "/" + said; slices.Contains(found, core) {
+		return core, nil
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", admin.Unknown("informd does not watch the resource %q%s", said, suggestion(said, "watched resources", all))
+	default:
+		for i, name := range found {
+			group, resource, _ := strings.Cut(name, "/")
+			found[i] = resource + "." + group
+		}
+		return "", admin.Unknown("the resource %q is ambiguous: name one of %s", said, strings.Join(found, ", "))
+	}
+}
+
+// KubectlName returns the name of a resource as kubectl has it: deployments.apps. The core
+// group is "" or core.
+func KubectlName(group, resource string) string {
+	if event.GroupOrCore(group) == event.GroupOrCore("") {
+		return resource
+	}
+	return resource + "." + group
+}
+
+// unknownSink returns the error of a sink that does not exist.
+func unknownSink(said string, names []string) error {
+	return admin.Unknown("there is no sink %q%s", said, suggestion(said, "sinks", names))
+}
+
+// suggestion ends the error of an unknown name: with the one that was probably meant, else
+// with the names that exist.
+func suggestion(said, things string, names []string) string {
+	const most = 20
+	if near, ok := config.Nearest(said, names); ok {
+		return fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf(" (%s: %s and %d more)", things, strings.Join(names[:most], ", "), more)
+	}
+	return fmt.Sprintf(" (%s: %s)", things, strings.Join(names, ", "))
+}

@@ -1,0 +1,289 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// pipeline is the way of the events: watches, journal, sinks.
+type pipeline struct {
+	config  *config.Config
+	logger  *slog.Logger
+	store   *store
+	source  *deliver.DeadLetters
+	manager *dynwatch.Manager
+	// delivering waits for the runners, which are run with now.
+	delivering sync.WaitGroup
+	now        context.Context //nolint:containedctx // that of Run, for sinks that are added later
+
+	destinations *destinations
+
+	mu  sync.Mutex
+	all []*delivery // in the order of the config
+	// leaving are those that were told to end, and may hang.
+	leaving []*delivery
+}
+
+// delivery is a sink of the config and its runner.
+type delivery struct {
+	config config.Sink
+	setup  deliver.Setup
+	*deliver.Runner
+}
+
+// newPipeline makes everything on an open journal and starts nothing. It waits for the
+// journal until ctx ends. After an error nothing is left open but the journal.
+func newPipeline(ctx, now context.Context, d *Daemon, s *store) (*pipeline, error) {
+	key, err := redactionKey(d.config)
+	if err != nil {
+		return nil, err
+	}
+	p := &pipeline{config: d.config, logger: d.logger, store: s, now: now}
+	p.destinations = newDestinations(p, d)
+	p.source = deliver.NewDeadLetters(config.SourceName, s.box(config.SourceName))
+	p.manager, err = dynwatch.New(dynwatch.Options{
+		Cluster: d.config.Cluster, Kubernetes: d.kubernetes, Log: s, LogKeeps: d.config.Journal.Type != config.JournalMemory,
+		Await: s.await, Reject: rejectTo(p.source, d.logger),
+		RedactionKey: key, PlainAnnotations: d.config.Redaction.PlainAnnotations, MaxWatches: d.config.Kubernetes.MaxWatches, AuditEvery: cmp.Or(d.config.Kubernetes.AuditEvery, -1), Logger: d.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	replaced := p.manager.LogReplaced
+	s.replaced.Store(&replaced)
+	for _, s := range p.config.Sinks {
+		setup, err := p.setup(d, s)
+		if err == nil {
+			var one *delivery
+			if one, err = p.firstDelivery(ctx, d, s, setup); err == nil {
+				p.all = append(p.all, one)
+			}
+		}
+		if err != nil {
+			return nil, errors.Join(err, p.abandon())
+		}
+	}
+	if err := registerMetrics(d.registry, p.manager, s); err != nil {
+		return nil, errors.Join(err, p.abandon())
+	}
+	return p, nil
+}
+
+// setup makes of a sink's entry what its runner works by.
+func (p *pipeline) setup(d *Daemon, s config.Sink) (deliver.Setup, error) {
+	route, err := newRoute(s)
+	if err != nil {
+		return deliver.Setup{}, err
+	}
+	env := sink.Env{Name: s.Name, Cluster: p.config.Cluster, Logger: p.logger.With("sink", s.Name), Stdout: d.stdout, Found: p.destinations.of(s.Name)}
+	return deliver.Setup{
+		Type: s.Type, Lanes: s.Driver.Lanes, Route: route,
+		Open: func(ctx context.Context) (sink.Sink, error) { return s.Options.Open(ctx, env) },
+	}, nil
+}
+
+// newDelivery makes the runner of a sink, which has its cursor from then on.
+func (p *pipeline) newDelivery(d *Daemon, s config.Sink, setup deliver.Setup) (*delivery, error) {
+	r, err := deliver.New(p.store, deliver.Options{
+		Name: s.Name, Setup: setup, Start: start(s.Start),
+		DeadLetters: deliver.NewDeadLetters(s.Name, p.store.box(s.Name)),
+		Logger:      p.logger.With("sink", s.Name), Registerer: d.registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &delivery{config: s, setup: setup, Runner: r}, nil
+}
+
+// firstDelivery is newDelivery at the start of the process, which outlasts a journal that does
+// not answer: a restart would find the same one. The journal logs what it waits for.
+func (p *pipeline) firstDelivery(ctx context.Context, d *Daemon, s config.Sink, setup deliver.Setup) (*delivery, error) {
+	for {
+		one, err := p.newDelivery(d, s, setup)
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return one, err
+		}
+	}
+}
+
+// deliveries returns the sinks of now.
+func (p *pipeline) deliveries() []*delivery {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.all)
+}
+
+// keep makes these the sinks of now.
+func (p *pipeline) keep(all []*delivery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = all
+}
+
+// leave remembers a sink that is told to end until it has.
+func (p *pipeline) leave(one *delivery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leaving = append(slices.DeleteFunc(p.leaving, func(d *delivery) bool { return d.Status().State == deliver.Stopped }), one)
+}
+
+// run starts the delivery.
+func (p *pipeline) run(one *delivery) {
+	p.delivering.Go(func() {
+		if err := one.Run(p.now); err != nil {
+			p.store.notice(err)
+			p.logger.Error("sink stopped; restart informd", "sink", one.Name(), "err", err)
+		}
+	})
+}
+
+// abandon gives back what was made, when it was not started.
+func (d *delivery) abandon() error {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	return d.Run(ended)
+}
+
+// abandon gives back what was made, when nothing was started.
+func (p *pipeline) abandon() error {
+	var errs []error
+	for _, one := range p.deliveries() {
+		errs = append(errs, one.abandon())
+	}
+	p.destinations.close()
+	p.manager.Close()
+	return errors.Join(errs...)
+}
+
+// start begins with the end of the pipe.
+func (p *pipeline) start() error {
+	p.checkDeadLetters()
+	for _, one := range p.deliveries() {
+		p.run(one)
+	}
+	if err := p.manager.Apply(wanted(p.config)); err != nil {
+		return errors.Join(err, p.drain(p.now))
+	}
+	return nil
+}
+
+// checkDeadLetters warns early of what would show only when it hurts: a sink
+// whose dead letter cannot be written waits until it can be.
+func (p *pipeline) checkDeadLetters() {
+	if p.store.durable {
+		return // they are in the journal
+	}
+	dir := p.config.Journal.Dir
+	existing := dir
+	for {
+		if _, err := os.Stat(existing); err == nil || existing == filepath.Dir(existing) {
+			break
+		}
+		existing = filepath.Dir(existing)
+	}
+	const writable = 2 // W_OK, see access(2)
+	if err := syscall.Access(existing, writable); err != nil {
+		p.logger.Warn("dead letters not writable; a refused event blocks its sink (set journal.dir)",
+			"dir", dir, "err", err)
+	}
+}
+
+// warnOfWaiting names the sinks that draining will wait for.
+func (p *pipeline) warnOfWaiting() {
+	for _, one := range p.deliveries() {
+		if s := one.Status(); s.Lag.Events > 0 && s.LastError != "" {
+			p.logger.Warn("stop waits for a failing sink", "sink", s.Name, "count", s.Lag.Events, "err", s.LastError,
+				"next", "the sink gets the events before informd stops, or after the next start if the journal is durable")
+		}
+	}
+}
+
+// drain ends the watches, then delivers what the journal holds, within the grace
+// period, and closes the journal.
+func (p *pipeline) drain(now context.Context) error {
+	p.manager.Close()
+	draining, cancel := context.WithTimeout(now, grace)
+	defer cancel()
+	p.mu.Lock()
+	all, staying := slices.Concat(p.all, p.leaving), len(p.all)
+	p.mu.Unlock()
+	errs := make([]error, len(all))
+	hung := make([]error, len(all)) // runners that will never return
+	var drains sync.WaitGroup
+	for i, one := range all {
+		drains.Go(func() {
+			left, err := one.Drain(draining)
+			hung[i], errs[i] = err, err
+			if i < staying {
+				errs[i] = errors.Join(err, p.leftBehind(one.Runner, left))
+			}
+		})
+	}
+	drains.Wait()
+	if errors.Join(hung...) == nil {
+		p.delivering.Wait()
+		p.destinations.close()
+	}
+	p.destinations.end()
+	return errors.Join(append(errs, p.store.Close())...)
+}
+
+// leftBehind says what becomes of the events that a sink did not take: an error,
+// if they are lost.
+func (p *pipeline) leftBehind(r *deliver.Runner, left uint64) error {
+	if left == 0 {
+		return nil
+	}
+	s := r.Status()
+	reason := cmp.Or(s.LastError, "none")
+	if p.store.durable {
+		p.logger.Info("sink stopped with undelivered events; they follow after the next start", "sink", s.Name, "count", left, "err", reason)
+		return nil
+	}
+	return fmt.Errorf("sink %s: %d events were not delivered (last error: %s)", s.Name, left, reason)
+}
+
+// unreadable is how long a resource may be in a state that may pass before
+// waitForSnapshots gives it up.
+const unreadable = 5 * time.Second
+
+// waitForSnapshots waits until every target has its snapshot or is given up.
+func (p *pipeline) waitForSnapshots(ctx context.Context) error {
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		pending, missing := 0, []error(nil)
+		for _, t := range p.manager.Targets() {
+			switch {
+			case t.Synced:
+			case t.State == dynwatch.Forbidden,
+				t.State != dynwatch.Syncing && t.State != dynwatch.Starting && time.Since(t.Since) > unreadable:
+				missing = append(missing, fmt.Errorf("%s: %s: %s", t.Name, t.State, t.Reason))
+			default:
+				pending++
+			}
+		}
+		if pending == 0 {
+			return errors.Join(missing...)
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("interrupted before every snapshot was complete")
+		case <-poll.C:
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/display"
+)
+
+// errNoReload: there is nothing to read a config from.
+var errNoReload = errors.New("this informd cannot reload its config")
+
+// reloads is what is known of the attempts to make the running informd one of
+// another config.
+type reloads struct {
+	load   func() (*config.Config, error)
+	logger *slog.Logger
+
+	turn   sync.Mutex // held by the attempt under way
+	closed bool       // no other one may begin; guarded by turn
+	// current is the config in use; guarded by turn.
+	current *config.Config
+
+	mu        sync.Mutex
+	attempted content   // what the file had at the last attempt
+	at        time.Time // of the last attempt; the start counts as one
+	succeeded time.Time // of the last one that worked
+	err       error     // of the last attempt
+	worked    uint64    // attempts that worked
+	failed    uint64    // attempts that did not
+	passing   bool      // it was not about the config, so that another attempt may work
+}
+
+func newReloads(load func() (*config.Config, error), started *config.Config, logger *slog.Logger) *reloads {
+	now := time.Now()
+	return &reloads{load: load, logger: logger, current: started, attempted: content{sum: started.Sum}, at: now, succeeded: now}
+}
+
+// Reload reads the config and applies the differences: it starts, replaces or stops
+// targets and sinks, and the others continue. If the config has an error, nothing changes. It blocks until the change is made; calls wait
+// for each other.
+func (d *Daemon) Reload(ctx context.Context) error {
+	_, err := d.reload(ctx)
+	return err
+}
+
+// reload is Reload with its outcome.
+func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
+	r := d.reloads
+	if r.load == nil {
+		return admin.Reload{}, errNoReload
+	}
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	p := d.pipeline.Load()
+	if p == nil || r.closed {
+		r.logger.Warn("config not reloaded; informd is starting or stopping")
+		return admin.Reload{}, d.notOpen()
+	}
+	seen := lookAt(d.config.Path)
+	next, err := r.load()
+	if err == nil {
+		seen.sum = next.Sum
+		err = d.config.Replaces(next)
+	}
+	var done changes
+	if err == nil {
+		done, err = p.change(ctx, d, next)
+	}
+	r.note(seen, err)
+	if err != nil {
+		r.logger.Error("config not reloaded; the previous config stays in use", "path", d.config.Path)
+		logMistakes(r.logger, err)
+		return admin.Reload{}, err
+	}
+	setLevel(d.level, next.Log)
+	logWarnings(r.logger, next)
+	r.logger.Info("config reloaded", "path", d.config.Path, "sinks_added", done.added, "sinks_removed", done.removed, "sinks_changed", done.replaced,
+		"targets", len(p.manager.Targets()))
+	outcome := reloaded(d.config.Path, r.current, next)
+	r.current = next
+	return outcome, nil
+}
+
+// reloaded is the outcome of a reload from one config to another.
+func reloaded(path string, was, is *config.Config) admin.Reload {
+	done := admin.Reload{Path: path, Changes: []admin.Change{}}
+	for _, one := range was.Differences(is) {
+		done.Changes = append(done.Changes, admin.Change(one))
+	}
+	for _, w := range is.Warnings {
+		done.Warnings = append(done.Warnings, w.Error())
+	}
+	return done
+}
+
+// between runs do while no attempt is under way.
+func (r *reloads) between(do func() error) error {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	return do()
+}
+
+// close waits for the attempt under way and allows no other one.
+func (r *reloads) close() {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	r.closed = true
+}
+
+// logMistakes writes a line for each.
+func logMistakes(logger *slog.Logger, err error) {
+	var mistakes config.Errors
+	if !errors.As(err, &mistakes) {
+		logger.Error("config invalid; correct the file", "err", err)
+		return
+	}
+	for _, m := range mistakes {
+		logger.Error("config invalid; correct the file", "err", m)
+	}
+}
+
+// logWarnings writes a line for each.
+func logWarnings(logger *slog.Logger, c *config.Config) {
+	for _, w := range c.Warnings {
+		logger.Warn("config probably not as intended; check it", "reason", w)
+	}
+}
+
+func (r *reloads) note(seen content, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.attempted, r.at, r.err = seen, time.Now(), err
+	r.passing = err != nil && !errors.As(err, new(config.Errors))
+	if err == nil {
+		r.succeeded = r.at
+		r.worked++
+	} else {
+		r.failed++
+	}
+}
+
+// status describes the last attempt.
+func (r *reloads) status(path string) admin.Config {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := admin.Config{Path: path, LastReload: r.at, LastSuccess: r.succeeded, Successful: r.err == nil}
+	if r.err != nil {
+		s.Error = display.Reason(r.err.Error())
+	}
+	return s
+}
+
+func (r *reloads) register(registerer prometheus.Registerer) error {
+	gauge := func(name, help string, value func() float64) error {
+		return registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "informd_config_" + name, Help: help}, func() float64 {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return value()
+		}))
+	}
+	counter := func(result string, value *uint64) error {
+		return registerer.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "informd_config_reloads_total", Help: "A reload of the config, by its result: success or failure.",
+			ConstLabels: prometheus.Labels{"result": result},
+		}, func() float64 {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return float64(*value)
+		}))
+	}
+	return errors.Join(
+		counter("success", &r.worked),
+		counter("failure", &r.failed),
+		gauge("last_reload_successful", "1 if the last reload worked, 0 if informd refused the config and uses the previous one.", func() float64 {
+			return oneIf(r.err == nil)
+		}),
+		gauge("last_reload_success_timestamp_seconds", "A second since 1970, up to the time when informd read the config in use.", func() float64 {
+			return float64(r.succeeded.UnixMilli()) / 1000
+		}))
+}
+
+// changeTimeout bounds the wait for sinks that hang in a write. They change when it
+// ends.
+const changeTimeout = 10 * time.Second
+
+// changes are the sinks that a reload has touched, by name.
+type changes struct{ added, removed, replaced []string }
+
+// change makes the pipeline one of next: everything that can fail first. It is
+// called by one goroutine at a time.
+func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (changes, error) {
+	var done changes
+	if err := p.manager.Check(wanted(next)); err != nil {
+		return done, err
+	}
+	running := make(map[string]*delivery)
+	for _, was := range p.deliveries() {
+		running[was.config.Name] = was
+	}
+	var all, added, replaced []*delivery
+	abandon := func(err error) (changes, error) {
+		for _, one := range added {
+			err = errors.Join(err, one.abandon())
+		}
+		return changes{}, err
+	}
+	for _, s := range next.Sinks {
+		was := running[s.Name]
+		delete(running, s.Name)
+		if was != nil && was.config.Same(s) {
+			all = append(all, was)
+			continue
+		}
+		setup, err := p.setup(d, s)
+		if err != nil {
+			return abandon(err)
+		}
+		if was != nil {
+			one := &delivery{config: s, setup: setup, Runner: was.Runner}
+			all, replaced = append(all, one), append(replaced, one)
+			done.replaced = append(done.replaced, s.Name)
+			continue
+		}
+		one, err := p.newDelivery(d, s, setup)
+		if err != nil {
+			return abandon(err)
+		}
+		all, added = append(all, one), append(added, one)
+		done.added = append(done.added, s.Name)
+	}
+	if err := p.store.watch(next); err != nil {
+		return abandon(err)
+	}
+	// From here on nothing fails. Sinks that go make room for those that come: two
+	// may not have the same file.
+	limited, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	var changing sync.WaitGroup
+	for name, was := range running {
+		done.removed = append(done.removed, name)
+		p.leave(was)
+		changing.Go(func() { p.settle(was, was.Stop(limited)) })
+	}
+	for _, one := range replaced {
+		changing.Go(func() { p.settle(one, one.Replace(limited, one.setup)) })
+	}
+	changing.Wait()
+	slices.Sort(done.removed)
+	p.keep(all)
+	for _, one := range added {
+		p.run(one)
+	}
+	if !p.store.durable && len(done.added) > 0 {
+		p.logger.Warn("new sinks get no earlier events", "sinks", done.added,
+			"next", "informd resnapshot <resource> without --sink sends the existing objects to all sinks")
+	}
+	p.manager.SetMaxWatches(next.Kubernetes.MaxWatches)
+	return done, p.manager.Apply(wanted(next))
+}
+
+// settle tells of a sink that has not changed yet. It will, when what it hangs in ends.
+func (p *pipeline) settle(one *delivery, err error) {
+	if err != nil {
+		p.logger.Warn("sink change delayed; waiting for its write", "sink", one.config.Name, "err", fmt.Errorf("wait for its write to end: %w", err))
+	}
+}

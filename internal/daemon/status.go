@@ -1,0 +1,131 @@
+package daemon
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch"
+)
+
+// adminOptions tells the admin server whom to ask.
+func (d *Daemon) adminOptions(version string, metrics prometheus.Gatherer) admin.Options {
+	return admin.Options{
+		Listen: d.config.Admin.Listen, TLS: admin.TLS(d.config.Admin.TLS), Hosts: d.config.Admin.Hosts, TokenFile: d.config.Admin.TokenFile,
+		Socket: d.config.Admin.Socket, SocketOptional: d.config.DefaultSocket(),
+		Version: version, Cluster: d.config.Cluster,
+		Targets: d.targets, Sinks: d.sinks, Journal: d.journalStatus, Standby: d.standby, Operator: operator{d},
+		Config:  func() admin.Config { return d.reloads.status(d.config.Path) },
+		Metrics: metrics, Logger: d.logger,
+	}
+}
+
+func (d *Daemon) targets() []admin.Target {
+	p := d.pipeline.Load()
+	if p == nil {
+		return []admin.Target{}
+	}
+	states := p.manager.Targets()
+	all := make([]admin.Target, len(states))
+	for i, t := range states {
+		events := uint64(0)
+		for _, n := range t.Events {
+			events += n
+		}
+		all[i] = admin.Target{
+			Target: t.Name, Group: t.Group, Version: t.Version, Kind: t.Kind, Mode: string(t.Mode),
+			State: string(t.State), Reason: t.Reason, MissingVerbs: t.MissingVerbs, Since: t.Since, Synced: t.Synced,
+			Objects: t.Objects, Events: events, EventsPerSecond: thousandths(t.EventsPerSecond), ResourceVersion: t.ResourceVersion, Epoch: t.Epoch,
+			LastProgress: orNil(t.Progress), Blocked: t.Blocked, BlockedSince: orNil(t.BlockedSince), Rejected: t.Rejected,
+			LastAudit: orNil(t.Audited), Divergences: t.Divergences,
+			Mismatched: t.Mismatched, Mismatches: mismatches(t.Mismatches), Stuck: t.Stuck,
+			Looked: t.Looked, Beat: t.Beat,
+		}
+	}
+	return all
+}
+
+// mismatches are those of a target or of an audit.
+func mismatches(found []dynwatch.Mismatch) (all []admin.Mismatch) {
+	for _, m := range found {
+		all = append(all, admin.Mismatch(m))
+	}
+	return all
+}
+
+func (d *Daemon) sinks() []admin.Sink {
+	p := d.pipeline.Load()
+	if p == nil {
+		return []admin.Sink{}
+	}
+	running := p.deliveries()
+	all := make([]admin.Sink, len(running))
+	for i, one := range running {
+		s := one.Status()
+		all[i] = admin.Sink{
+			Name: s.Name, Type: s.Type, State: string(s.State), LagEvents: s.Lag.Events, LagSeconds: s.Lag.Seconds,
+			Delivered: s.Delivered, Filtered: s.Filtered, DeadLetters: s.DeadLetters, Retries: s.Retries,
+			LastError: s.LastError, LastErrorAt: orNil(s.LastErrorTime), LastSuccess: orNil(s.LastSuccess),
+		}
+		for _, p := range s.Resnapshots {
+			all[i].Resnapshots = append(all[i].Resnapshots, admin.PendingResnapshot(p))
+		}
+	}
+	return all
+}
+
+func (d *Daemon) journalStatus() admin.Journal {
+	j := admin.Journal{Type: d.config.Journal.Type}
+	p := d.pipeline.Load()
+	if p == nil {
+		j.Problem, j.Unusable = "it is not open yet", true
+		if _, reason := d.health.state(); reason != "" {
+			j.Problem = display.Reason(j.Problem + ": " + reason)
+		}
+		return j
+	}
+	s := p.store.Stats()
+	j.Events, j.Bytes, j.Capacity, j.LastSeq, j.Blocked = s.Events, s.Bytes, s.Capacity, s.LastSeq, s.Blocked
+	j.Lost, j.Oversize, j.Foreign, j.Unstorable = s.Lost, s.Oversize, s.Foreign, s.Unstorable
+	j.Dropped = s.Dropped
+	if p.store.state != nil {
+		_, problem := p.store.state()
+		j.Problem = display.Reason(problem)
+	}
+	j.Unusable = p.store.unusable()
+	j.Stuck = p.store.stuck != nil && p.store.stuck()
+	return j
+}
+
+// notOpen says why the journal is not open, for commands that use it.
+func (d *Daemon) notOpen() error {
+	if holder := d.standby(); holder != "" {
+		return fmt.Errorf("this informd is a standby: %s is active and has the journal (host or Pod/process id); send the command to that one", holder)
+	}
+	if _, reason := d.health.state(); reason != "" {
+		return fmt.Errorf("%w: %s", errNotOpen, reason)
+	}
+	return errNotOpen
+}
+
+// standby names the informd that writes to the journal instead of this one.
+func (d *Daemon) standby() string {
+	if holder := d.waitingFor.Load(); holder != nil {
+		return *holder
+	}
+	return ""
+}
+
+// thousandths leaves out digits that nobody wants to read.
+func thousandths(x float64) float64 { return math.Round(x*1000) / 1000 }
+
+func orNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

@@ -1,0 +1,67 @@
+package deliver_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// counter is a sink that costs nothing.
+type counter struct{ left atomic.Int64 }
+
+func (c *counter) Write(_ context.Context, batch []event.Event) (int, error) {
+	c.left.Add(-int64(len(batch)))
+	return len(batch), nil
+}
+
+func (c *counter) Close(context.Context) error { return nil }
+
+// BenchmarkRunner measures what an event costs between the journal and a sink,
+// the journal included.
+func BenchmarkRunner(b *testing.B) {
+	for _, lanes := range []int{1, 8} {
+		b.Run(fmt.Sprint("lanes=", lanes), func(b *testing.B) {
+			route, err := deliver.NewRoute(nil, true)
+			if err != nil {
+				b.Fatal(err)
+			}
+			j, c := journal.NewMemory(64<<20), &counter{}
+			r, err := deliver.New(j, deliver.Options{
+				Name: "out", Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+				Setup: deliver.Setup{
+					Lanes: lanes, Route: route, Open: func(context.Context) (sink.Sink, error) { return c, nil },
+				},
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() { done <- r.Run(b.Context()) }()
+			list := events(0, 100)
+			b.ReportAllocs()
+			for left := b.N; left > 0; left -= len(list) {
+				if err := j.Append(b.Context(), list[:min(left, len(list))]); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if left, err := r.Drain(b.Context()); left > 0 || err != nil {
+				b.Fatalf("Drain = %d, %v", left, err)
+			}
+			if err := <-done; err != nil {
+				b.Fatal(err)
+			}
+			if got := int(-c.left.Load()); got != b.N {
+				b.Errorf("%d events delivered, want %d", got, b.N)
+			}
+		})
+	}
+}

@@ -1,0 +1,257 @@
+package deliver_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// poisonous says whether a test's sink never takes the event: 1 % of them.
+func poisonous(e *event.Event) bool {
+	n, err := strconv.Atoi(e.ID)
+	return err == nil && n%100 == 42
+}
+
+func split(n int) (good, poisoned []string) {
+	for _, e := range events(0, n) {
+		if poisonous(&e) {
+			poisoned = append(poisoned, e.ID)
+		} else {
+			good = append(good, e.ID)
+		}
+	}
+	return good, poisoned
+}
+
+// stopAtPoison writes up to the first poisonous event, where it calls fail.
+func stopAtPoison(fail func() error) func(context.Context, []event.Event) (int, error) {
+	return func(_ context.Context, batch []event.Event) (int, error) {
+		for i := range batch {
+			if poisonous(&batch[i]) {
+				return i, fail()
+			}
+		}
+		return len(batch), nil
+	}
+}
+
+func letterIDs(letters []letter) []string {
+	list := make([]string, len(letters))
+	for i, l := range letters {
+		list[i], _ = l.Event["id"].(string)
+	}
+	return list
+}
+
+func TestPermanentErrorsGoToTheDeadLetters(t *testing.T) {
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		const total = 3000
+		j := journal.NewMemory(10 << 20)
+		s := &fakeSink{write: stopAtPoison(func() error { return sink.Permanent(errors.New("status 400")) })}
+		g := start(t, j, s, lanes)
+		mustAppend(t, j, events(0, total))
+		synctest.Wait()
+		good, poisoned := split(total)
+		checkSet(t, s.ids(), good)
+		letters := readLetters(t, g.letters.Place())
+		checkSet(t, letterIDs(letters), poisoned)
+		for _, l := range letters {
+			if l.Reason != "status 400" || l.Attempts != 1 || l.Sink != "out" {
+				t.Errorf("letter = %+v", l)
+			}
+		}
+		status := g.Status()
+		if status.DeadLetters != 30 || status.Delivered != 2970 || status.Retries != 0 || status.Lag.Events != 0 {
+			t.Errorf("status = %+v", status)
+		}
+		if got := g.logs.count("ERROR"); got != 1 {
+			t.Errorf("%d errors in the log, want one for the first dead letter", got)
+		}
+		g.drain(t, time.Second)
+	})
+}
+
+// TestUnknownRefusals: an event that the destination refuses for a reason that the sink does
+// not know gets ten tries, and those behind it are delivered then.
+func TestUnknownRefusals(t *testing.T) {
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		const total = 300
+		j := journal.NewMemory(10 << 20)
+		s := &fakeSink{write: stopAtPoison(func() error { return sink.Unknown(errors.New("status 409")) })}
+		g := start(t, j, s, lanes)
+		mustAppend(t, j, events(0, total))
+		good, poisoned := split(total)
+		deadline := time.Now().Add(time.Duration(len(poisoned)) * 90 * time.Second)
+		for g.Status().Lag.Events > 0 && time.Now().Before(deadline) {
+			<-time.After(time.Second) // of the bubble's clock
+		}
+		checkSet(t, s.ids(), good)
+		letters := readLetters(t, g.letters.Place())
+		checkSet(t, letterIDs(letters), poisoned)
+		for _, l := range letters {
+			if l.Reason != "status 409" || l.Attempts != 10 {
+				t.Errorf("letter = %+v, want 10 attempts", l)
+			}
+		}
+		g.drain(t, time.Second)
+	})
+}
+
+func TestAttemptsBeforeTheDeadLetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, calls := journal.NewMemory(10<<20), 0
+		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
+			switch calls++; calls {
+			case 1: // event 2 is tried here for the first time
+				return 2, errDown
+			case 2:
+				return 0, errDown
+			case 3:
+				return 0, sink.Permanent(errors.New("gone"))
+			}
+			return len(batch), nil
+		}}
+		mustAppend(t, j, events(0, 5))
+		g := start(t, j, s, nil)
+		g.drain(t, time.Minute)
+		letters := readLetters(t, g.letters.Place())
+		if len(letters) != 1 || letters[0].Event["id"] != "2" || letters[0].Attempts != 3 {
+			t.Errorf("letters = %+v, want event 2 after 3 attempts", letters)
+		}
+	})
+}
+
+// TestDeadLetterEndsTheFailure: with the event that could not be delivered gone,
+// nothing is left to retry.
+func TestDeadLetterEndsTheFailure(t *testing.T) {
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		j := journal.NewMemory(10 << 20)
+		var calls atomic.Int64
+		s := &fakeSink{write: func(context.Context, []event.Event) (int, error) {
+			if calls.Add(1) == 1 {
+				return 0, errDown
+			}
+			return 0, sink.Permanent(errors.New("status 400"))
+		}}
+		g := start(t, j, s, lanes)
+		mustAppend(t, j, events(0, 1))
+		<-time.After(time.Minute)
+		if got := g.Status(); got.State != deliver.Running || got.DeadLetters != 1 {
+			t.Errorf("status = %+v", got)
+		}
+		g.drain(t, time.Second)
+	})
+}
+
+// TestDeadLetterThatCannotBeWritten: nothing is lost meanwhile, and delivery
+// goes on when the disk is back.
+func TestDeadLetterThatCannotBeWritten(t *testing.T) {
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		dir := filepath.Join(t.TempDir(), "state")
+		if err := os.WriteFile(dir, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j := journal.NewMemory(10 << 20)
+		s := &fakeSink{write: stopAtPoison(func() error { return sink.Permanent(errors.New("status 400")) })}
+		g := start(t, j, s, func(o *deliver.Options) {
+			lanes(o)
+			o.DeadLetters = deliver.NewDeadLetters("out", deliver.NewFileBox(dir, "out"))
+		})
+		mustAppend(t, j, events(0, 100))
+		<-time.After(time.Minute)
+		status := g.Status()
+		if status.State != deliver.Retrying || status.DeadLetters != 0 || status.Lag.Events == 0 ||
+			!strings.Contains(status.LastError, dir) || !strings.Contains(status.LastError, "status 400") {
+			t.Errorf("status = %+v", status)
+		}
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+		g.drain(t, time.Minute)
+		good, poisoned := split(100)
+		checkSet(t, s.ids(), good)
+		checkSet(t, letterIDs(readLetters(t, g.letters.Place())), poisoned)
+	})
+}
+
+// TestPanickingSink: the event that makes the sink panic ends in the dead
+// letters, and no other.
+func TestPanickingSink(t *testing.T) {
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		const total = 500
+		j := journal.NewMemory(10 << 20)
+		other := &fakeSink{}
+		o := start(t, j, other, func(o *deliver.Options) { o.Name = "other" })
+		s := &fakeSink{}
+		s.write = func(_ context.Context, batch []event.Event) (int, error) {
+			for i := range batch {
+				if poisonous(&batch[i]) {
+					panic("index out of range")
+				}
+			}
+			return len(batch), nil
+		}
+		g := start(t, j, s, lanes)
+		mustAppend(t, j, events(0, total))
+		synctest.Wait()
+		checkSet(t, other.ids(), numbers(0, total))
+		g.drain(t, time.Hour)
+		o.drain(t, time.Minute)
+		good, poisoned := split(total)
+		checkSet(t, s.ids(), good)
+		letters := readLetters(t, g.letters.Place())
+		checkSet(t, letterIDs(letters), poisoned)
+		for _, l := range letters {
+			if l.Reason != "sink panicked: index out of range" {
+				t.Errorf("reason = %q", l.Reason)
+			}
+		}
+		if got := g.logs.count("failure_test.go"); got != 1 {
+			t.Errorf("%d log lines have the stack, want one", got)
+		}
+	})
+}
+
+// TestPanicThatPasses: a sink that panics once has lost nothing.
+func TestPanicThatPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, calls := journal.NewMemory(10<<20), 0
+		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
+			if calls++; calls <= 2 {
+				panic("nil map")
+			}
+			return len(batch), nil
+		}}
+		mustAppend(t, j, events(0, 10))
+		g := start(t, j, s, nil)
+		g.drain(t, time.Minute)
+		checkSet(t, s.ids(), numbers(0, 10))
+		if got := g.Status(); got.DeadLetters != 0 || got.Delivered != 10 {
+			t.Errorf("status = %+v", got)
+		}
+	})
+}
+
+func TestPanicInClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeSink{close: func(context.Context) error { panic("closed twice") }}
+		g := start(t, journal.NewMemory(1<<20), s, nil)
+		synctest.Wait()
+		g.drain(t, time.Second)
+		if got := g.logs.count("sink not closed cleanly"); got != 1 {
+			t.Errorf("%d lines about the close", got)
+		}
+	})
+}

@@ -1,0 +1,221 @@
+package deliver_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/sink"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeSink is a sink made of functions. Without write it takes everything.
+type fakeSink struct {
+	write func(ctx context.Context, batch []event.Event) (int, error)
+	close func(ctx context.Context) error
+
+	mu     sync.Mutex
+	got    []event.Event // what write acknowledged, in order
+	closed int
+}
+
+func (s *fakeSink) Write(ctx context.Context, batch []event.Event) (int, error) {
+	n, err := len(batch), error(nil)
+	if s.write != nil {
+		n, err = s.write(ctx, batch)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > 0 && n <= len(batch) {
+		s.got = append(s.got, batch[:n]...)
+	}
+	return n, err
+}
+
+func (s *fakeSink) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed++
+	s.mu.Unlock()
+	if s.close != nil {
+		return s.close(ctx)
+	}
+	return nil
+}
+
+func (s *fakeSink) open(context.Context) (sink.Sink, error) { return s, nil }
+
+func (s *fakeSink) ids() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ids(s.got)
+}
+
+func (s *fakeSink) timesClosed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+func ids(events []event.Event) []string {
+	list := make([]string, len(events))
+	for i := range events {
+		list[i] = events[i].ID
+	}
+	return list
+}
+
+// events makes n modified events with the ids from to from+n-1, spread over
+// several objects.
+func events(from, n int) []event.Event {
+	list := make([]event.Event, n)
+	for i := range list {
+		object := (from + i) % 17
+		list[i] = event.Event{
+			ID: fmt.Sprint(from + i), Op: event.Modified, Cluster: "test", Target: "core/pods",
+			Version: "v1", Resource: "pods", Kind: "Pod", Namespace: "default",
+			Name: fmt.Sprint("pod", object), UID: fmt.Sprint("uid", object), ResourceVersion: uint64(from + i),
+			Data: []byte(`{"object":{}}`),
+		}
+	}
+	return list
+}
+
+func numbers(from, n int) []string { return ids(events(from, n)) }
+
+// logs is where a test's log lines go.
+type logs struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// count returns how many lines contain text.
+func (l *logs) count(text string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.b.String()) {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// rig is one runner with what it needs.
+type rig struct {
+	*deliver.Runner
+	registry *prometheus.Registry
+	logs     *logs
+	letters  *deliver.DeadLetters
+	result   chan error
+}
+
+// start makes a runner for s and runs it until ctx ends. Change may adapt the
+// options.
+func start(t *testing.T, j journal.Journal, s *fakeSink, change func(*deliver.Options)) *rig {
+	t.Helper()
+	g := newRig(t, j, s, change)
+	g.run(t.Context())
+	return g
+}
+
+func newRig(t *testing.T, j journal.Journal, s *fakeSink, change func(*deliver.Options)) *rig {
+	t.Helper()
+	g := &rig{registry: prometheus.NewRegistry(), logs: &logs{}, result: make(chan error, 1)}
+	o := deliver.Options{
+		Name: "out", Setup: setup(t, s),
+		DeadLetters: deliver.NewDeadLetters("out", deliver.NewFileBox(t.TempDir(), "out")),
+		Logger:      slog.New(slog.NewTextHandler(g.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Registerer:  g.registry,
+	}
+	if change != nil {
+		change(&o)
+	}
+	g.letters = o.DeadLetters
+	r, err := deliver.New(j, o)
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	g.Runner = r
+	return g
+}
+
+func setup(t *testing.T, s *fakeSink) deliver.Setup {
+	t.Helper()
+	return deliver.Setup{Type: "fake", Lanes: 1, Open: s.open, Route: everything(t)}
+}
+
+func (g *rig) run(ctx context.Context) { go func() { g.result <- g.Run(ctx) }() }
+
+// drain drains within the given time and returns what was left.
+func (g *rig) drain(t *testing.T, within time.Duration) uint64 {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	left, err := g.Drain(ctx)
+	if err != nil {
+		t.Errorf("Drain: %v", err)
+	}
+	if err := <-g.result; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	return left
+}
+
+func everything(t *testing.T) *deliver.Route { return route(t, true) }
+
+func route(t *testing.T, snapshot bool, only ...deliver.Match) *deliver.Route {
+	t.Helper()
+	r, err := deliver.NewRoute(only, snapshot)
+	if err != nil {
+		t.Fatalf("NewRoute: %v", err)
+	}
+	return r
+}
+
+func mustAppend(t *testing.T, j journal.Journal, list []event.Event) {
+	t.Helper()
+	if err := j.Append(t.Context(), list); err != nil {
+		t.Errorf("Append: %v", err)
+	}
+}
+
+// waitFor waits for a condition.
+func waitFor(t *testing.T, condition func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for !condition() {
+		select {
+		case <-deadline:
+			t.Fatal("waited in vain")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// wait lets time pass, or returns early when ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,219 @@
+package deliver_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// TestInsert: a sink that waits for its journal, and one that is busy, deliver
+// what is inserted, each once.
+func TestInsert(t *testing.T) {
+	for _, lanes := range []int{1, 4} {
+		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
+			j := journal.NewMemory(1 << 20)
+			s := &fakeSink{}
+			g := start(t, j, s, func(o *deliver.Options) { o.Lanes = lanes })
+			for i := range 20 {
+				mustAppend(t, j, events(i*10, i%3))
+				e := events(1000+i, 1)[0]
+				if err := g.Insert(t.Context(), e); err != nil {
+					t.Fatalf("Insert: %v", err)
+				}
+				if !slices.Contains(s.ids(), e.ID) {
+					t.Fatalf("%s is not there when Insert returns", e.ID)
+				}
+			}
+			g.drain(t, time.Minute)
+			got := s.ids()
+			slices.Sort(got)
+			if len(got) != 20+19 || len(slices.Compact(got)) != 20+19 {
+				t.Errorf("%d deliveries, want 39, each once", len(got))
+			}
+			if err := g.Insert(t.Context(), events(0, 1)[0]); err == nil {
+				t.Error("a sink that has ended takes an event")
+			}
+		})
+	}
+}
+
+// TestInsertOfWhatTheRouteLeavesOut does not hang.
+func TestInsertOfWhatTheRouteLeavesOut(t *testing.T) {
+	j := journal.NewMemory(1 << 20)
+	g := start(t, j, &fakeSink{}, func(o *deliver.Options) { o.Route = route(t, true, deliver.Match{Resource: "secrets"}) })
+	if err := g.Insert(t.Context(), events(0, 1)[0]); err != nil {
+		t.Error(err)
+	}
+	g.drain(t, time.Minute)
+}
+
+// rewindable notes how its cursor is moved.
+type rewindable struct {
+	journal.Journal
+	calls chan time.Time
+}
+
+func (r *rewindable) Open(name string, start journal.Start) (journal.Cursor, error) {
+	c, err := r.Journal.Open(name, start)
+	return &rewindableCursor{Cursor: c, journal: r}, err
+}
+
+type rewindableCursor struct {
+	journal.Cursor
+	journal *rewindable
+}
+
+func (c *rewindableCursor) Rewind(_ context.Context, since time.Time) (uint64, error) {
+	c.journal.calls <- since
+	return 7, nil
+}
+
+func TestRewind(t *testing.T) {
+	for _, lanes := range []int{1, 4} {
+		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
+			j := &rewindable{journal.NewMemory(1 << 20), make(chan time.Time, 1)}
+			s := &fakeSink{}
+			g := start(t, j, s, func(o *deliver.Options) { o.Lanes = lanes })
+			mustAppend(t, j, events(0, 50))
+			since := time.Unix(1, 0)
+			n, err := g.Rewind(t.Context(), since)
+			if got := <-j.calls; n != 7 || err != nil || !got.Equal(since) {
+				t.Errorf("Rewind: %d, %v, at %v", n, err, got)
+			}
+			g.drain(t, time.Minute)
+			if len(s.ids()) != 50 {
+				t.Errorf("%d deliveries, want 50", len(s.ids()))
+			}
+		})
+	}
+}
+
+// TestRewindOfWhatFails: a sink that fails, hangs or cannot be opened goes back within
+// seconds; what it had not taken comes once it works.
+func TestRewindOfWhatFails(t *testing.T) {
+	down := errors.New("down")
+	for name, fail := range map[string]func(ctx context.Context) error{
+		"fails": func(context.Context) error { return down },
+		"hangs": func(ctx context.Context) error { return wait(ctx, time.Minute) },
+		"slow": func(context.Context) error { // it succeeds after the rewind has broken it off
+			<-time.After(3500 * time.Millisecond)
+			return nil
+		},
+		"shut": nil, // it cannot be opened
+	} {
+		for _, lanes := range []int{1, 4} {
+			t.Run(name+strconv.Itoa(lanes), func(t *testing.T) {
+				t.Parallel()
+				j := &rewindable{journal.NewMemory(1 << 20), make(chan time.Time, 1)}
+				var works, writing atomic.Bool
+				s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
+					writing.Store(true)
+					if works.Load() {
+						return len(batch), nil
+					}
+					if err := fail(ctx); err != nil {
+						return 0, err
+					}
+					return len(batch), nil
+				}}
+				g := start(t, j, s, func(o *deliver.Options) {
+					o.Lanes = lanes
+					open := o.Open
+					o.Open = func(ctx context.Context) (sink.Sink, error) {
+						if fail == nil && !works.Load() {
+							return nil, down
+						}
+						return open(ctx)
+					}
+				})
+				mustAppend(t, j, events(0, 20))
+				waitFor(t, func() bool { return writing.Load() || fail == nil && g.Status().LastError != "" })
+				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+				defer cancel()
+				if n, err := g.Rewind(ctx, time.Unix(1, 0)); n != 7 || err != nil {
+					t.Fatalf("Rewind: %d, %v", n, err)
+				}
+				<-j.calls
+				works.Store(true)
+				if name == "hangs" { // a write that began before
+					if _, err := g.Rewind(ctx, time.Unix(1, 0)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				g.drain(t, time.Minute)
+				got := s.ids()
+				slices.SortFunc(got, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+				// With several lanes, what is behind an event that hangs may come twice.
+				if !slices.Equal(slices.Compact(got), numbers(0, 20)) || lanes == 1 && len(s.ids()) != 20 {
+					t.Errorf("delivered %v, want 20 events", s.ids())
+				}
+			})
+		}
+	}
+}
+
+// TestRewindsOfWhatWorks: a sink that takes what it is given is not opened anew for them.
+func TestRewindsOfWhatWorks(t *testing.T) {
+	j := &rewindable{journal.NewMemory(1 << 20), make(chan time.Time, 1)}
+	s := &fakeSink{}
+	g := start(t, j, s, nil)
+	for range 20 {
+		if _, err := g.Rewind(t.Context(), time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+		<-j.calls
+	}
+	g.drain(t, time.Minute)
+	if n := s.timesClosed(); n != 1 {
+		t.Errorf("closed %d times, want once", n)
+	}
+}
+
+func TestRewindWithoutHistory(t *testing.T) {
+	g := start(t, journal.NewMemory(1<<20), &fakeSink{}, nil)
+	if _, err := g.Rewind(t.Context(), time.Now()); !errors.Is(err, journal.ErrNotKept) {
+		t.Errorf("Rewind: %v, want ErrNotKept", err)
+	}
+	g.drain(t, time.Minute)
+}
+
+// TestLettersCanBeReadAndDropped: what was kept comes back as it was, and what is
+// dropped leaves the others.
+func TestLettersCanBeReadAndDropped(t *testing.T) {
+	d := deliver.NewDeadLetters("hook", deliver.NewFileBox(t.TempDir(), "hook"))
+	list := events(0, 3)
+	for _, e := range list {
+		writeLetter(t, d, e, "because")
+	}
+	read := func() (all []deliver.Kept) {
+		if err := d.Each(t.Context(), func(k deliver.Kept) error { all = append(all, k); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	all := read()
+	if len(all) != 3 || all[1].Reason != "because" || all[1].Event == nil || all[1].Event.ID != list[1].ID || string(all[1].Event.Data) != string(list[1].Data) {
+		t.Fatalf("letters %+v", all)
+	}
+	if err := d.Drop(t.Context(), all[1].Number, 99); err != nil {
+		t.Fatal(err)
+	}
+	if left := read(); len(left) != 2 || left[0].Event.ID != list[0].ID || left[1].Event.ID != list[2].ID {
+		t.Errorf("left: %+v", left)
+	}
+	var none event.Event
+	if err := d.Write(t.Context(), deliver.Letter{Event: &none}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,386 @@
+package deliver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// repeating is a journal that repeats a number of objects.
+type repeating struct {
+	journal.Journal
+	objects int
+	begun   atomic.Int32
+}
+
+func (r *repeating) Open(name string, start journal.Start) (journal.Cursor, error) {
+	c, err := r.Journal.Open(name, start)
+	return &repeatingCursor{Cursor: c, journal: r}, err
+}
+
+type repeatingCursor struct {
+	journal.Cursor
+	journal *repeating
+	queue   []journal.Entry
+}
+
+func (c *repeatingCursor) Resnapshot(_ context.Context, what journal.Resnapshot) error {
+	c.journal.begun.Add(1)
+	c.queue = []journal.Entry{{Event: what.Begin[0]}}
+	for i := range c.journal.objects {
+		e := events(1+i, 1)[0]
+		e.Op, e.Replay, e.PrevResourceVersion = event.Snapshot, true, e.ResourceVersion
+		e.SetRun(what.Run)
+		c.queue = append(c.queue, journal.Entry{Event: e})
+	}
+	c.queue = append(c.queue, journal.Entry{Event: what.End[0]})
+	return nil
+}
+
+func (c *repeatingCursor) Reset(ctx context.Context) error {
+	c.queue = nil
+	return c.Cursor.Reset(ctx)
+}
+
+func (c *repeatingCursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
+	n := min(limit, len(c.queue), 7)
+	entries := c.queue[:n:n]
+	if c.queue = c.queue[n:]; n > 0 {
+		return entries, nil
+	}
+	return c.Cursor.Read(ctx, limit)
+}
+
+func newRepeating(objects int) *repeating {
+	return &repeating{Journal: journal.NewMemory(1 << 20), objects: objects}
+}
+
+// again is a request for the target of the events.
+func again(run uint64) journal.Resnapshot {
+	begin := event.Event{Cluster: "test", Target: "core/pods", Version: "v1", Resource: "pods", Kind: "Pod", Replay: true}
+	end := begin
+	begin.SetBound(event.Begin, run, 9)
+	end.SetBound(event.Synced, run, 9)
+	return journal.Resnapshot{Run: run, Begin: []event.Event{begin}, End: []event.Event{end}}
+}
+
+// ofRun returns how many objects of a run there are from its last beginning on, and
+// whether its end stands behind them all.
+func ofRun(s *fakeSink, run uint64) (objects int, ended bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	what := again(run)
+	for i := range s.got {
+		switch e := &s.got[i]; {
+		case e.ID == what.Begin[0].ID:
+			objects, ended = 0, false
+		case e.ID == what.End[0].ID:
+			ended = true
+		case e.Run == run:
+			objects, ended = objects+1, false
+		}
+	}
+	return objects, ended
+}
+
+// TestResnapshot goes to a sink that fails now and then, amid events; it returns
+// when everything is there, and requests wait for each other.
+func TestResnapshot(t *testing.T) {
+	for _, lanes := range []int{1, 4} {
+		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
+			j := newRepeating(100)
+			var writes atomic.Int32
+			s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
+				if writes.Add(1)%10 == 1 {
+					return len(batch) / 2, errors.New("down")
+				}
+				return len(batch), nil
+			}}
+			g := start(t, j, s, func(o *deliver.Options) { o.Lanes = lanes })
+			mustAppend(t, j, events(0, 50))
+			var all sync.WaitGroup
+			for run := range uint64(3) {
+				all.Go(func() {
+					objects, err := g.Resnapshot(t.Context(), again(run+1))
+					if err != nil || !maps.Equal(objects, map[string]int{"core/pods": 100}) {
+						t.Errorf("Resnapshot: %v, %v", objects, err)
+					}
+					if n, ended := ofRun(s, run+1); n != 100 || !ended {
+						t.Errorf("run %d: %d objects are there when it returns, ended: %t", run+1, n, ended)
+					}
+				})
+			}
+			all.Wait()
+			g.drain(t, time.Minute)
+			if n := len(s.ids()); n != 50+3*102 {
+				t.Errorf("%d deliveries, want %d", n, 50+3*102)
+			}
+		})
+	}
+}
+
+// TestResnapshotThroughARoute counts what the route lets through, and returns when that
+// is there, though the records are not.
+func TestResnapshotThroughARoute(t *testing.T) {
+	for _, lanes := range []int{1, 4} {
+		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
+			s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
+				return len(batch), wait(ctx, 20*time.Millisecond)
+			}}
+			g := start(t, newRepeating(60), s, func(o *deliver.Options) {
+				o.Lanes, o.Route = lanes, route(t, false, deliver.Match{Resource: "pods", Control: []event.Op{}})
+			})
+			objects, err := g.Resnapshot(t.Context(), again(1))
+			if n, _ := ofRun(s, 1); err != nil || objects["core/pods"] != 60 || n != 60 {
+				t.Errorf("Resnapshot: %v, %v, with %d objects there", objects, err, n)
+			}
+			left := start(t, newRepeating(60), s, func(o *deliver.Options) {
+				o.Name, o.Lanes, o.Route = "left", lanes, route(t, true, deliver.Match{Resource: "secrets"})
+			})
+			if objects, err := left.Resnapshot(t.Context(), again(2)); err != nil || objects["core/pods"] != 0 {
+				t.Errorf("Resnapshot of what the route leaves out: %v, %v", objects, err)
+			}
+			g.drain(t, time.Minute)
+			left.drain(t, time.Minute)
+		})
+	}
+}
+
+// TestResnapshotOverAReplacement begins again with the next sink.
+func TestResnapshotOverAReplacement(t *testing.T) {
+	for _, lanes := range []int{1, 4} {
+		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
+			j := newRepeating(100)
+			hang := make(chan struct{})
+			first := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
+				if batch[0].Op == event.Synced {
+					return len(batch), nil
+				}
+				select {
+				case <-hang:
+				default:
+					close(hang)
+				}
+				<-ctx.Done()
+				return 0, ctx.Err()
+			}}
+			g := start(t, j, first, func(o *deliver.Options) { o.Lanes = lanes })
+			type outcome struct {
+				objects map[string]int
+				err     error
+			}
+			done := make(chan outcome, 1)
+			go func() {
+				objects, err := g.Resnapshot(t.Context(), again(1))
+				done <- outcome{objects, err}
+			}()
+			<-hang
+			second := &fakeSink{}
+			next := setup(t, second)
+			next.Lanes = lanes
+			mustReplace(t, g, next)
+			if got := <-done; got.err != nil || got.objects["core/pods"] != 100 {
+				t.Errorf("Resnapshot: %+v", got)
+			}
+			if n, ended := ofRun(second, 1); n != 100 || !ended || j.begun.Load() != 2 {
+				t.Errorf("the next sink got %d objects, ended: %t; begun %d times", n, ended, j.begun.Load())
+			}
+			g.drain(t, time.Minute)
+		})
+	}
+}
+
+// TestResnapshotThatNobodyWaitsFor is made all the same, and so is the next one.
+func TestResnapshotThatNobodyWaitsFor(t *testing.T) {
+	j := newRepeating(10)
+	held, free := make(chan struct{}, 100), make(chan struct{})
+	s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
+		held <- struct{}{}
+		<-free
+		return len(batch), nil
+	}}
+	g := start(t, j, s, nil)
+	mustAppend(t, j, events(0, 1))
+	<-held
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { _, err := g.Resnapshot(ctx, again(1)); ended <- err }()
+	until(t, "the request is accepted", func() bool { return len(g.Status().Resnapshots) == 1 })
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Resnapshot: %v", err)
+	}
+	close(free)
+	if objects, err := g.Resnapshot(t.Context(), again(2)); err != nil || objects["core/pods"] != 10 {
+		t.Errorf("the next one: %v, %v", objects, err)
+	}
+	if n, ended := ofRun(s, 1); n != 10 || !ended || j.begun.Load() != 2 {
+		t.Errorf("%d objects of the one that nobody waits for, ended: %t, %d begun", n, ended, j.begun.Load())
+	}
+	g.drain(t, time.Minute)
+	if _, err := g.Resnapshot(t.Context(), again(3)); err == nil {
+		t.Error("a sink that has ended takes a request")
+	}
+}
+
+func TestResnapshotWithoutStates(t *testing.T) {
+	g := start(t, journal.NewMemory(1<<20), &fakeSink{}, nil)
+	for range 2 {
+		if _, err := g.Resnapshot(t.Context(), again(1)); !errors.Is(err, journal.ErrNotKept) {
+			t.Errorf("Resnapshot: %v, want ErrNotKept", err)
+		}
+	}
+	g.drain(t, time.Minute)
+}
+
+// TestResnapshotThatIsCutOff by the end of the sink says so.
+func TestResnapshotThatIsCutOff(t *testing.T) {
+	began := make(chan struct{}, 100)
+	s := &fakeSink{write: func(context.Context, []event.Event) (int, error) {
+		began <- struct{}{}
+		return 0, errors.New("down")
+	}}
+	g := start(t, newRepeating(10), s, nil)
+	result := make(chan error, 1)
+	go func() {
+		objects, err := g.Resnapshot(t.Context(), again(1))
+		if err == nil {
+			err = fmt.Errorf("no error, %v", objects)
+			result <- err
+			return
+		}
+		result <- nil
+	}()
+	<-began
+	if err := g.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+	if err := <-g.result; err != nil {
+		t.Error(err)
+	}
+}
+
+// keepingJournal keeps requests over the ends of runners.
+type keepingJournal struct {
+	*repeating
+	mu   sync.Mutex
+	kept []journal.Resnapshot
+	fail error
+}
+
+func (k *keepingJournal) Open(name string, start journal.Start) (journal.Cursor, error) {
+	c, err := k.repeating.Open(name, start)
+	if err != nil {
+		return nil, err
+	}
+	repeats, ok := c.(*repeatingCursor)
+	if !ok {
+		return nil, errors.New("another cursor")
+	}
+	return &keepingCursor{repeats, k}, nil
+}
+
+type keepingCursor struct {
+	*repeatingCursor
+	keeper *keepingJournal
+}
+
+func (c *keepingCursor) KeepResnapshots(_ context.Context, all []journal.Resnapshot) error {
+	c.keeper.mu.Lock()
+	defer c.keeper.mu.Unlock()
+	if c.keeper.fail == nil {
+		c.keeper.kept = all
+	}
+	return c.keeper.fail
+}
+
+func (c *keepingCursor) KeptResnapshots(context.Context) ([]journal.Resnapshot, error) {
+	c.keeper.mu.Lock()
+	defer c.keeper.mu.Unlock()
+	return c.keeper.kept, nil
+}
+
+func (k *keepingJournal) runs() (runs []uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, what := range k.kept {
+		runs = append(runs, what.Run)
+	}
+	return runs
+}
+
+// TestResnapshotOutlivesTheRunner: a sink is down, requests are pending, and the runner
+// ends. The next one makes them, in their order and with their runs.
+func TestResnapshotOutlivesTheRunner(t *testing.T) {
+	j := &keepingJournal{repeating: newRepeating(10)}
+	down := &fakeSink{write: func(context.Context, []event.Event) (int, error) { return 0, errDown }}
+	g := start(t, j, down, nil)
+	results := make(chan error, 2)
+	for run := range uint64(2) {
+		go func() { _, err := g.Resnapshot(t.Context(), again(run+1)); results <- err }()
+		until(t, "the request is durable", func() bool { return len(j.runs()) == int(run)+1 })
+	}
+	pending := []deliver.Pending{{Resource: "core/pods", Run: 1}, {Resource: "core/pods", Run: 2}}
+	if diff := cmp.Diff(pending, g.Status().Resnapshots); diff != "" {
+		t.Errorf("pending (-want +got):\n%s", diff)
+	}
+	if err := g.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := <-results; !errors.Is(err, deliver.ErrPending) && (err == nil || !strings.Contains(err.Error(), "when it starts again")) {
+			t.Errorf("Resnapshot: %v", err)
+		}
+	}
+	if err := <-g.result; err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]uint64{1, 2}, j.runs()); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+	up := &fakeSink{}
+	next := start(t, j, up, nil)
+	until(t, "both are complete", func() bool { return len(j.runs()) == 0 && len(next.Status().Resnapshots) == 0 })
+	for run := range uint64(2) {
+		if n, ended := ofRun(up, run+1); n != 10 || !ended {
+			t.Errorf("run %d: %d objects, ended: %t", run+1, n, ended)
+		}
+	}
+	j.mu.Lock()
+	j.fail = errors.New("no space")
+	j.mu.Unlock()
+	if _, err := next.Resnapshot(t.Context(), again(3)); err == nil || !strings.Contains(err.Error(), "no space") {
+		t.Errorf("a request that cannot be kept: %v", err)
+	}
+	next.drain(t, time.Minute)
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	end, poll := time.After(time.Minute), time.NewTicker(5*time.Millisecond)
+	defer poll.Stop()
+	for !ok() {
+		select {
+		case <-poll.C:
+		case <-end:
+			t.Fatalf("%s: not within a minute", what)
+		}
+	}
+}

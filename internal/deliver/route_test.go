@@ -1,0 +1,243 @@
+package deliver_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/event"
+)
+
+// of makes an event about one object.
+func of(op event.Op, group, resource, namespace string) event.Event {
+	return event.Event{Op: op, Group: group, Resource: resource, Namespace: namespace, Name: "x"}
+}
+
+func TestRouteSelects(t *testing.T) {
+	pod := of(event.Modified, "", "pods", "shop")
+	web := of(event.Modified, "apps", "deployments", "team-a")
+	node := of(event.Modified, "", "nodes", "")
+	widget := of(event.Modified, "demo.example.com", "widgets", "shop")
+	all := map[string]event.Event{"pod": pod, "web": web, "node": node, "widget": widget}
+	for name, test := range map[string]struct {
+		only []deliver.Match
+		want []string
+	}{
+		"nothing given":     {nil, []string{"node", "pod", "web", "widget"}},
+		"empty match":       {[]deliver.Match{{}}, []string{"node", "pod", "web", "widget"}},
+		"core by emptiness": {[]deliver.Match{{Group: new("")}}, []string{"node", "pod"}},
+		"core by name":      {[]deliver.Match{{Group: new("core")}}, []string{"node", "pod"}},
+		"group glob":        {[]deliver.Match{{Group: new("*.example.com")}}, []string{"widget"}},
+		"any group":         {[]deliver.Match{{Group: new("*")}}, []string{"node", "pod", "web", "widget"}},
+		"resource":          {[]deliver.Match{{Resource: "pods"}}, []string{"pod"}},
+		"resource in group": {[]deliver.Match{{Group: new("apps"), Resource: "pods"}}, nil},
+		"namespace":         {[]deliver.Match{{Namespaces: []string{"shop"}}}, []string{"pod", "widget"}},
+		"namespace glob":    {[]deliver.Match{{Namespaces: []string{"none", "team-*"}}}, []string{"web"}},
+		"all namespaces":    {[]deliver.Match{{Namespaces: []string{"*"}}}, []string{"pod", "web", "widget"}},
+		"any of two":        {[]deliver.Match{{Resource: "nodes"}, {Group: new("apps")}}, []string{"node", "web"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := route(t, true, test.only...)
+			var got []string
+			for name, e := range all {
+				if r.Admits(&e) {
+					got = append(got, name)
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("admitted (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRouteOfStates: they go to those that ask for them.
+func TestRouteOfStates(t *testing.T) {
+	state := event.Event{Op: event.State, Target: "core/pods@shop", Resource: "pods"}
+	for name, test := range map[string]struct {
+		only []deliver.Match
+		want bool
+	}{
+		"everything":       {nil, false},
+		"everything named": {[]deliver.Match{{Resource: "pods"}}, false},
+		"asked for":        {[]deliver.Match{{Namespaces: []string{"other"}, Control: []event.Op{event.State}}}, true},
+		"of another":       {[]deliver.Match{{Resource: "nodes", Control: []event.Op{event.State}}}, false},
+		"others named":     {[]deliver.Match{{Control: []event.Op{event.Gap}}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := route(t, true, test.only...)
+			if got := r.Admits(&state); got != test.want {
+				t.Errorf("admitted: %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+func TestRouteOps(t *testing.T) {
+	ops := func(names ...event.Op) []event.Op { return names }
+	for name, test := range map[string]struct {
+		ops, control []event.Op
+		snapshot     bool
+		want         string
+	}{
+		"all":                  {nil, nil, true, "snapshot added modified deleted left entered begin synced gap"},
+		"start now":            {nil, nil, false, "added modified deleted left entered synced gap"},
+		"named":                {ops("added"), nil, true, "added synced gap"},
+		"named, start now":     {ops("snapshot", "added"), nil, false, "added synced gap"},
+		"deleted alone":        {ops("deleted"), nil, true, "deleted synced gap"},
+		"all of a snapshot":    {ops("snapshot", "added"), nil, true, "snapshot added begin synced gap"},
+		"no control events":    {nil, []event.Op{}, true, "snapshot added modified deleted left entered"},
+		"named, no control":    {ops("added"), []event.Op{}, true, "added"},
+		"no end of a snapshot": {nil, ops("begin", "gap"), true, "snapshot added modified deleted left entered gap"},
+		"bounds of a snapshot": {nil, ops("begin", "synced"), true, "snapshot added modified deleted left entered begin synced"},
+		"state alone":          {ops("added"), ops("state"), true, "added state"},
+		"every control event":  {ops("left"), ops("begin", "synced", "gap", "state"), true, "left synced gap state"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := route(t, test.snapshot, deliver.Match{Ops: test.ops, Control: test.control})
+			var got []string
+			for _, op := range event.Ops() {
+				if e := of(op, "apps", "deployments", "shop"); r.Admits(&e) {
+					got = append(got, string(op))
+				}
+			}
+			if diff := cmp.Diff(test.want, strings.Join(got, " ")); diff != "" {
+				t.Errorf("admitted ops (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRouteControl: a control record is about a whole target, so that the
+// namespaces of a match say nothing about it.
+func TestRouteControl(t *testing.T) {
+	for name, test := range map[string]struct {
+		match deliver.Match
+		want  bool
+	}{
+		"same resource":          {deliver.Match{Group: new("apps"), Resource: "deployments"}, true},
+		"namespaces do not stop": {deliver.Match{Resource: "deployments", Namespaces: []string{"other"}}, true},
+		"another resource":       {deliver.Match{Resource: "pods"}, false},
+		"another group":          {deliver.Match{Group: new("")}, false},
+		"other ops":              {deliver.Match{Ops: []event.Op{event.Added}}, true},
+		"no control events":      {deliver.Match{Control: []event.Op{}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gap := event.Event{Op: event.Gap, Target: "apps/deployments@shop", Group: "apps", Resource: "deployments"}
+			if got := route(t, false, test.match).Admits(&gap); got != test.want {
+				t.Errorf("Admits(gap) = %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestRouteRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		match deliver.Match
+		want  string
+	}{
+		"unknown op":     {deliver.Match{Ops: []event.Op{"delete"}}, `match[1]: ops: "delete" is not the operation of an object event`},
+		"control op":     {deliver.Match{Ops: []event.Op{event.Gap}}, `match[1]: ops: "gap" is not the operation of an object event`},
+		"object op":      {deliver.Match{Control: []event.Op{event.Added}}, `match[1]: control: "added" is not a control event`},
+		"bad namespace":  {deliver.Match{Namespaces: []string{"[a"}}, `match[1]: "[a" is not a valid glob`},
+		"bad group":      {deliver.Match{Group: new("a[")}, `match[1]: "a[" is not a valid glob`},
+		"bad resource":   {deliver.Match{Resource: `\`}, `match[1]: "\\" is not a valid glob`},
+		"glob cut later": {deliver.Match{Resource: "pods[a-"}, `match[1]: "pods[a-" is not a valid glob`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := deliver.NewRoute([]deliver.Match{{}, test.match}, true)
+			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("NewRoute = %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+// TestTrimmedGapGoesToEverySink: trimmed events may be of any resource, so that every
+// match with gap in control gets the gap.
+func TestTrimmedGapGoesToEverySink(t *testing.T) {
+	gap := event.Event{Op: event.Gap, Target: event.AllTargets, Gap: &event.GapInfo{Reason: "trimmed", Trimmed: 3}}
+	for want, control := range map[bool][]event.Op{true: {event.Gap}, false: {}} {
+		r := route(t, true, deliver.Match{Resource: "pods", Namespaces: []string{"shop"}, Ops: []event.Op{event.Added}, Control: control})
+		if got := r.Admits(&gap); got != want {
+			t.Errorf("control %q: admitted %t", control, got)
+		}
+	}
+}
+
+// A sink that begins now gets what is announced anew, but not what was there before.
+func TestStartNowAndReannounced(t *testing.T) {
+	r := route(t, false, deliver.Match{})
+	for _, test := range []struct {
+		event event.Event
+		want  bool
+	}{
+		{event.Event{Op: event.Snapshot, ResourceVersion: 5}, false},
+		{event.Event{Op: event.Snapshot, ResourceVersion: 5, PrevResourceVersion: 5, Run: 3, Replay: true}, true},
+		{event.Event{Op: event.Begin, ResourceVersion: 5, Run: 3}, false},
+		{event.Event{Op: event.Begin, ResourceVersion: 5, Run: 3, Replay: true}, true},
+		{event.Event{Op: event.Synced, ResourceVersion: 5, Run: 3}, true},
+	} {
+		if got := r.Admits(&test.event); got != test.want {
+			t.Errorf("%s, replay %t: %t", test.event.Op, test.event.Replay, got)
+		}
+	}
+}
+
+// TestExplainAgrees: what is explained is what happens, for every operation, resource
+// and namespace, and every reason names the key that stops the event.
+func TestExplainAgrees(t *testing.T) {
+	routes := map[string]*deliver.Route{
+		"everything": route(t, true),
+		"now":        route(t, false),
+		"one match":  route(t, true, deliver.Match{Group: new("apps"), Resource: "deployments", Namespaces: []string{"shop"}, Ops: []event.Op{event.Added}, Control: []event.Op{}}),
+		"two":        route(t, false, deliver.Match{Group: new("*.example.com")}, deliver.Match{Namespaces: []string{"team-*"}, Control: []event.Op{event.State}}),
+	}
+	admitted, refused := 0, 0
+	for name, r := range routes {
+		for _, op := range event.Ops() {
+			for _, e := range []event.Event{
+				of(op, "apps", "deployments", "shop"), of(op, "apps", "deployments", "team-a"), of(op, "", "pods", "shop"),
+				of(op, "demo.example.com", "widgets", "shop"), of(op, "", "nodes", ""),
+				{Op: op, Target: event.AllTargets},
+				{Op: op, ID: "u:1:r7", Resource: "pods", Namespace: "shop"},
+			} {
+				got, reasons := r.Explain(&e)
+				if got != r.Admits(&e) {
+					t.Errorf("%s: Explain of %+v is %t, Admits is not", name, e, got)
+				}
+				if len(reasons) == 0 || slices.Contains(reasons, "") {
+					t.Errorf("%s: no reason for %+v: %q", name, e, reasons)
+				}
+				if got {
+					admitted++
+				} else {
+					refused++
+				}
+			}
+		}
+	}
+	if admitted == 0 || refused == 0 {
+		t.Errorf("%d admitted, %d refused: both must come up", admitted, refused)
+	}
+}
+
+func TestExplainNamesTheKey(t *testing.T) {
+	r := route(t, true,
+		deliver.Match{Group: new("apps")}, deliver.Match{Resource: "nodes"}, deliver.Match{Namespaces: []string{"bank"}}, deliver.Match{Ops: []event.Op{event.Added}})
+	e := of(event.Modified, "", "pods", "shop")
+	admitted, reasons := r.Explain(&e)
+	want := []string{
+		`match[0].group does not let group "core" through`,
+		`match[1].resource does not let resource "pods" through`,
+		`match[2].namespaces does not let namespace "shop" through`,
+		`match[3].ops does not let op modified through`,
+	}
+	if diff := cmp.Diff(want, reasons); diff != "" || admitted {
+		t.Errorf("admitted: %t, reasons (-want +got):\n%s", admitted, diff)
+	}
+}

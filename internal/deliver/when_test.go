@@ -1,0 +1,134 @@
+package deliver_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+)
+
+// condition is one made of a function. It keeps how often it was asked about the event
+// that decoded is of.
+type condition func(e *event.Event, before int) (bool, error)
+
+func (c condition) Holds(e *event.Event, decoded *any) (bool, error) {
+	before, _ := (*decoded).(int)
+	*decoded = before + 1
+	return c(e, before)
+}
+
+func always(holds bool) condition {
+	return func(*event.Event, int) (bool, error) { return holds, nil }
+}
+
+func failing(*event.Event, int) (bool, error) { return false, errors.New("1:8: no such key") }
+
+// TestWhenOps: deletions, left and control events ignore the condition; a snapshot does
+// not. Ops and control apply to all.
+func TestWhenOps(t *testing.T) {
+	for name, test := range map[string]struct {
+		match deliver.Match
+		want  string
+	}{
+		"never":                       {deliver.Match{When: always(false)}, "deleted left begin synced gap"},
+		"always":                      {deliver.Match{When: always(true)}, "snapshot added modified deleted left entered begin synced gap"},
+		"never, without the deleted":  {deliver.Match{When: always(false), Ops: []event.Op{event.Left}, Control: []event.Op{event.Synced}}, "left synced"},
+		"never, with states":          {deliver.Match{When: always(false), Control: []event.Op{event.State}}, "deleted left state"},
+		"always, of some":             {deliver.Match{When: always(true), Ops: []event.Op{event.Added}}, "added synced gap"},
+		"always, of another resource": {deliver.Match{When: always(true), Resource: "pods"}, ""},
+		"fails":                       {deliver.Match{When: condition(failing)}, "snapshot added modified deleted left entered begin synced gap"},
+		"fails, to be dropped":        {deliver.Match{When: condition(failing), DropFailed: true}, "deleted left begin synced gap"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := route(t, true, test.match)
+			var got []string
+			for _, op := range event.Ops() {
+				if e := of(op, "apps", "deployments", "shop"); r.Admits(&e) {
+					got = append(got, string(op))
+				}
+			}
+			if diff := cmp.Diff(test.want, strings.Join(got, " ")); diff != "" {
+				t.Errorf("admitted ops (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestWhenMatches: any match delivers, each is asked only about what its other keys
+// let through, and what one has decoded the next one finds.
+func TestWhenMatches(t *testing.T) {
+	var asked []string
+	ask := func(name string, holds bool) condition {
+		return func(_ *event.Event, before int) (bool, error) {
+			asked = append(asked, fmt.Sprint(name, before))
+			return holds, nil
+		}
+	}
+	r := route(t, true,
+		deliver.Match{Resource: "nodes", When: ask("nodes", true)},
+		deliver.Match{Resource: "pods", When: ask("first", false)},
+		deliver.Match{Resource: "pods", When: ask("second", true)},
+		deliver.Match{Resource: "pods", When: ask("third", true)})
+	for range 2 {
+		if e := of(event.Modified, "", "pods", "shop"); !r.Admits(&e) {
+			t.Error("not admitted")
+		}
+	}
+	if want := []string{"first0", "second1", "first0", "second1"}; !slices.Equal(asked, want) {
+		t.Errorf("asked %q, want %q", asked, want)
+	}
+}
+
+// TestWhenFails: a condition that fails stops nothing. Each time counts, the log has
+// one line a minute, and neither says anything of the object.
+func TestWhenFails(t *testing.T) {
+	for _, lanes := range []int{1, 4} {
+		for _, drop := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d lanes, drop %t", lanes, drop), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					j, s := journal.NewMemory(1<<20), &fakeSink{}
+					g := start(t, j, s, func(o *deliver.Options) {
+						o.Lanes = lanes
+						o.Route = route(t, true, deliver.Match{Resource: "nodes"}, deliver.Match{DropFailed: drop, When: condition(
+							func(e *event.Event, _ int) (bool, error) {
+								if e.ResourceVersion%2 == 0 {
+									return failing(e, 0)
+								}
+								return true, nil
+							})})
+					})
+					mustAppend(t, j, events(0, 100))
+					synctest.Wait()
+					want := numbers(0, 100)
+					if drop {
+						want = slices.DeleteFunc(want, func(id string) bool { return strings.ContainsAny(id[len(id)-1:], "02468") })
+					}
+					checkSet(t, s.ids(), want)
+					if got := series(t, g.registry)["informd_sink_condition_errors_total sink=out"]; got != 50 {
+						t.Errorf("%v errors counted, want 50", got)
+					}
+					const line = `level=WARN msg="condition could not be evaluated" expression=match[1].condition`
+					if n := g.logs.count(line); n != 1 {
+						t.Errorf("%d lines in the log, want 1", n)
+					}
+					<-time.After(2 * time.Minute)
+					mustAppend(t, j, events(100, 1))
+					synctest.Wait()
+					if n := g.logs.count(line + fmt.Sprintf(" id=100 delivered=%t more_since_last=49", !drop)); n != 1 {
+						t.Errorf("the second line is not there: %s", g.logs.b.String())
+					}
+					g.drain(t, time.Second)
+				})
+			})
+		}
+	}
+}

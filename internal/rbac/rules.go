@@ -1,0 +1,163 @@
+package rbac
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/informd/informd/internal/config"
+)
+
+// rule is one of a role's.
+type rule struct {
+	APIGroups     []string `json:"apiGroups"`
+	Resources     []string `json:"resources"`
+	ResourceNames []string `json:"resourceNames,omitempty"`
+	Verbs         []string `json:"verbs"`
+	// why is what a comment says about it, one line each.
+	why []string
+}
+
+// readVerbs are all that informd does to a resource that it watches.
+func readVerbs() []string { return []string{"list", "watch"} }
+
+// clusterRules are those that hold in the whole cluster.
+func clusterRules(c *config.Config) []rule {
+	var everywhere []config.Resource
+	selects := false
+	for _, r := range c.Resources {
+		if r.ClusterWide() {
+			everywhere = append(everywhere, r)
+		}
+		selects = selects || r.NamespaceSelector != ""
+	}
+	rules := watchRules(everywhere)
+	rules = append(rules, ownerRules(everywhere, rules)...)
+	watchesNamespaces := slices.ContainsFunc(everywhere, func(r config.Resource) bool { return r.Group == "" && r.Resource == "namespaces" })
+	if selects && !watchesNamespaces {
+		rules = append(rules, rule{
+			APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: readVerbs(),
+			why: []string{"Their labels decide what a namespaceSelector covers."},
+		})
+	}
+	if c.Journal.Type != config.JournalMemory {
+		rules = append(rules, rule{
+			APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem}, Verbs: []string{"get"},
+			why: []string{"Its uid identifies the cluster: a journal belongs to one cluster. Without this, informd cannot check that."},
+		})
+	}
+	return append(rules, noticeRules(everywhere)...)
+}
+
+// noticeRules are those with which informd is told of resources that come and go.
+func noticeRules(watched []config.Resource) []rule {
+	notices := []rule{
+		{
+			APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: readVerbs(),
+			why: []string{"Not required: with this, informd knows at once of custom resources that come and go; without, after a while."},
+		},
+		{
+			APIGroups: []string{"apiregistration.k8s.io"}, Resources: []string{"apiservices"}, Verbs: readVerbs(),
+			why: []string{"Not required: the same for resources of other API servers."},
+		},
+	}
+	return slices.DeleteFunc(notices, func(n rule) bool {
+		return slices.ContainsFunc(watched, func(r config.Resource) bool {
+			r = allowed(r)
+			return (r.Group == n.APIGroups[0] || r.Group == all) && (r.Resource == n.Resources[0] || r.Resource == all)
+		})
+	})
+}
+
+// namespaceRules are those that hold in one namespace each: an entry with exact names
+// of namespaces is watched in each of them by itself.
+func namespaceRules(c *config.Config) map[string][]rule {
+	entries := make(map[string][]config.Resource)
+	for _, r := range c.Resources {
+		if r.ClusterWide() {
+			continue
+		}
+		for _, namespace := range r.Namespaces {
+			entries[namespace] = append(entries[namespace], r)
+		}
+	}
+	rules := make(map[string][]rule, len(entries))
+	everywhere := clusterRules(c)
+	for namespace, watched := range entries {
+		own := watchRules(watched)
+		rules[namespace] = append(own, ownerRules(watched, slices.Concat(own, everywhere))...)
+	}
+	return rules
+}
+
+// all is what RBAC has for every group, and for every resource.
+const all = "*"
+
+// allowed is the narrowest that RBAC can say of an entry: it knows no patterns but one.
+func allowed(r config.Resource) config.Resource {
+	if strings.ContainsAny(r.Group, "*?[") {
+		r.Group = all
+	}
+	if strings.ContainsAny(r.Resource, "*?[") {
+		r.Resource = all
+	}
+	return r
+}
+
+// wider says what a rule allows beyond its entries.
+func wider(watched []config.Resource) (why []string) {
+	for _, r := range watched {
+		a := allowed(r)
+		if a.Group != r.Group {
+			why = append(why, fmt.Sprintf("RBAC has no patterns: group %q becomes every group.", r.Group))
+		}
+		if a.Resource != r.Resource {
+			why = append(why, fmt.Sprintf("RBAC has no patterns: resource %q becomes every resource of the group.", r.Resource))
+		}
+		if len(r.ExcludeResources) > 0 {
+			why = append(why, fmt.Sprintf("RBAC cannot leave anything out: excluded resources (%s) are allowed, too.", strings.Join(r.ExcludeResources, ", ")))
+		}
+	}
+	return why
+}
+
+// watchRules has one rule per group.
+func watchRules(watched []config.Resource) []rule {
+	groups := make(map[string][]config.Resource)
+	for _, r := range watched {
+		group := allowed(r).Group
+		groups[group] = append(groups[group], r)
+	}
+	rules := make([]rule, 0, len(groups))
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		one := rule{APIGroups: []string{group}, Verbs: readVerbs()}
+		var at []int
+		for _, r := range groups[group] {
+			one.Resources = append(one.Resources, allowed(r).Resource)
+			at = append(at, r.Pos.Line)
+		}
+		slices.Sort(one.Resources)
+		if slices.Contains(one.Resources, all) {
+			one.Resources = []string{all}
+		}
+		one.Resources = slices.Compact(one.Resources)
+		slices.Sort(at)
+		one.why = append([]string{lines(slices.Compact(at))}, wider(groups[group])...)
+		if (group == "" || group == all) && (slices.Contains(one.Resources, "secrets") || slices.Contains(one.Resources, all)) {
+			one.why = append(one.why, "This permission allows to read the values of Secrets; informd keeps and sends a hash of them.")
+		}
+		rules = append(rules, one)
+	}
+	return rules
+}
+
+// lines names lines of the config.
+func lines(at []int) string {
+	if len(at) == 1 {
+		return fmt.Sprintf("Line %d of the config.", at[0])
+	}
+	return "Lines " + strings.Trim(strings.ReplaceAll(fmt.Sprint(at), " ", ", "), "[]") + " of the config."
+}

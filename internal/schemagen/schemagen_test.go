@@ -1,0 +1,89 @@
+package schemagen_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/internal/schemagen"
+	"github.com/informd/informd/pkg/sink/drivers"
+	"github.com/informd/informd/schema"
+)
+
+// root is the top of the repository, from here.
+const root = "../.."
+
+var update = flag.Bool("update", false, "write the files in schema/")
+
+// TestShipped holds the files in schema/, which the program has in it, to be what is
+// made of the code.
+func TestShipped(t *testing.T) {
+	t.Setenv("STATE_DIRECTORY", "")
+	config, err := schemagen.Config(root, drivers.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	event, err := schemagen.Event()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, made := range map[string][]byte{"config.schema.json": config, "event.schema.json": event} {
+		path := filepath.Join(root, "schema", name)
+		if *update {
+			if err := os.WriteFile(path, made, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		shipped, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatalf("%v (make schema writes it)", err)
+		}
+		if diff := cmp.Diff(string(shipped), string(made)); diff != "" {
+			t.Errorf("schema/%s is not what the code says (make schema writes it; -shipped +made):\n%s", name, diff)
+		}
+	}
+	if !*update && (!bytes.Equal(schema.Config(), config) || !bytes.Equal(schema.Event(), event)) {
+		t.Error("the schemas in the program are not those in schema/")
+	}
+}
+
+// TestEveryKeyIsExplained holds the schema to say something about every key: what an
+// editor shows is what the comments of the structs say.
+func TestEveryKeyIsExplained(t *testing.T) {
+	var whole map[string]any
+	if err := json.Unmarshal(schema.Config(), &whole); err != nil {
+		t.Fatal(err)
+	}
+	keys := 0
+	var walk func(path string, node any)
+	walk = func(path string, node any) {
+		switch node := node.(type) {
+		case []any:
+			for _, inner := range node {
+				walk(path, inner)
+			}
+		case map[string]any:
+			properties, _ := node["properties"].(map[string]any)
+			for key, inner := range properties {
+				about, isSchema := inner.(map[string]any)
+				if text, _ := about["description"].(string); isSchema && about["const"] == nil && text == "" {
+					t.Errorf("%s.%s has no description: its field has no comment", path, key)
+				}
+				keys++
+				walk(path+"."+key, inner)
+			}
+			walk(path, node["allOf"])
+			walk(path, node["then"])
+			walk(path+"[]", node["items"])
+		}
+	}
+	walk("", whole)
+	if keys < 80 {
+		t.Errorf("found %d keys only", keys)
+	}
+}

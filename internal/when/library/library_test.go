@@ -1,0 +1,166 @@
+package library_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/informd/informd/internal/when/library"
+)
+
+const limit = 100_000
+
+// evaluate returns the result of an expression over the variables s and list.
+func evaluate(t *testing.T, text string, variables map[string]any) (any, error) {
+	t.Helper()
+	env, err := cel.NewEnv(append(library.Options(), cel.Variable("s", cel.DynType), cel.Variable("list", cel.DynType), cel.OptionalTypes(),
+		cel.CrossTypeNumericComparisons(true))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked, issues := env.Compile(text)
+	if issues.Err() != nil {
+		t.Fatalf("%s: %v", text, issues.Err())
+	}
+	options, err := library.ProgramOptions(env, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := env.Program(checked, options...)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	if variables == nil {
+		variables = map[string]any{}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	result, _, err := program.ContextEval(ctx, variables)
+	if err != nil {
+		return nil, err
+	}
+	return result.Value(), nil
+}
+
+// What the Kubernetes API's documentation says of its functions.
+func TestFunctions(t *testing.T) {
+	for _, expression := range []string{
+		`quantity("1.5G").isInteger() && quantity("200k") == quantity("200000")`,
+		`isQuantity("1.3Gi") && !isQuantity("1,3G") && !isQuantity("200K") && !isQuantity("Three")`,
+		`!quantity("9999999999999999999999999999999999999G").isInteger()`,
+		`quantity("50k").asInteger() == 50000 && quantity("50k").sub(20000).asApproximateFloat() == 30000.0`,
+		`quantity("50k").add(quantity("20k")) == quantity("70k") && quantity("50k").add(20) == quantity("50020")`,
+		`quantity("50k").sub(quantity("20k")) == quantity("30k") && quantity("50k").sub(20000) == quantity("30k")`,
+		`quantity("200M").compareTo(quantity("0.2G")) == 0 && quantity("50M").compareTo(quantity("50Mi")) == -1`,
+		`quantity("150Mi").isGreaterThan(quantity("100Mi")) && quantity("50M").isLessThan(quantity("100M"))`,
+		`sign(quantity("-1")) == -1 && quantity("5").sign() == 1`,
+		`quantity(s).isLessThan(quantity("1Ti"))`,
+		`"abc 123".find("[0-9]+") == "123" && "abc 123".find("xyz") == "" && s.find("[a-z]+$") == "i"`,
+		`"123 abc 456".findAll("[0-9]+") == ["123", "456"] && "123 abc 456".findAll("[0-9]+", 1) == ["123"] && "123".findAll("xyz") == []`,
+		`"123 abc".find(s.find("[A-Z]") + "|[a-z]+") == "abc"`,
+		`[1, 2, 3].isSorted() && ["a", "b", "b"].isSorted() && ![2.0, 1.0].isSorted() && [1].isSorted() && list.isSorted()`,
+		`[1, 3].sum() == 4 && [1.0, 3.0].sum() == 4.0 && [duration("1m"), duration("1s")].sum() == duration("1m1s") && list.sum() == 7.5`,
+		`[1, 3].min() == 1 && [1, 3].max() == 3 && ["b", "a"].min() == "a" && list.max() == 3.5`,
+		`[1, 2, 2, 3].indexOf(2) == 1 && ["a", "b", "b", "c"].lastIndexOf("b") == 2 && [1.0].indexOf(1.1) == -1`,
+		`[1, 2, 3].includes(2) && ![1, 2, 3].includes(4) && "model-a".includes("model-a") && !"model-a".includes("model-b")`,
+		`url("https://user:pass@example.com:80/a b?k=1&k=2#f").getHost() == "example.com:80"`,
+		`url("https://[::1]:80/").getHostname() == "::1" && url("https://[::1]:80/").getPort() == "80" && url("https://x/").getPort() == ""`,
+		`url("https://example.com/path with spaces/").getEscapedPath() == "/path%20with%20spaces/" && url("/path").getScheme() == ""`,
+		`url("https://x/?k1=a&k2=b&k2=c").getQuery() == {"k1": ["a"], "k2": ["b", "c"]} && isURL("https://a.b/c") && !isURL("../relative")`,
+		`isIP("::1") && ip("127.0.0.1").isLoopback() && cidr("10.0.0.0/8").containsIP("10.1.2.3") && !cidr("10.0.0.0/8").containsIP(ip("11.1.2.3"))`,
+		`!format.dns1123Label().validate("my-label").hasValue() && format.dns1123Label().validate("My").value().size() == 1`,
+		`!format.dns1123LabelPrefix().validate("my-").hasValue() && format.dns1123Label().validate("my-").hasValue()`,
+		`!format.named("uuid").value().validate("123e4567-e89b-12d3-a456-426614174000").hasValue() && !format.named("none").hasValue()`,
+		`!format.byte().validate("aGVsbG8=").hasValue() && format.byte().validate("!").hasValue()`,
+		`!format.date().validate("2021-01-01").hasValue() && format.datetime().validate("2021-01-01").hasValue()`,
+		`!format.uri().validate("http://example.com").hasValue() && !format.qualifiedName().validate("a.io/b").hasValue() && !format.labelValue().validate("").hasValue()`,
+		`sets.contains([1, 2, 3], [1]) && [1, 2, 2].distinct() == [1, 2] && "a,b".split(",").join("-") == "a-b" && "%d".format([5]) == "5"`,
+		`{"a": 1}.all(k, v, k == "a" && v == 1) && [[1], [2]].flatten() == [1, 2]`,
+	} {
+		got, err := evaluate(t, expression, map[string]any{"s": "1.5Gi", "list": []any{1.5, 2.5, 3.5}})
+		if got != true || err != nil {
+			t.Errorf("%s: %v, %v", expression, got, err)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for expression, want := range map[string]string{
+		`quantity("200K").isInteger()`:                                        "unable to parse quantity's suffix",
+		`quantity("9999999999999999999999999999999999999G").asInteger() == 1`: "cannot convert value to integer",
+		`url("../relative").getHost() == ""`:                                  "URL parse error",
+		`list.min() == 1`:                                                     "min called on empty list",
+		`s.find(s) == ""`:                                                     "illegal regular expression",
+		`list.includes(1) || [s, 1].max() == 1`:                               "no such overload",
+		`lists.range(100000).size() == 1`:                                     "exceeds maximum allowed",
+	} {
+		got, err := evaluate(t, expression, map[string]any{"s": "[", "list": []any{}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v; want %s", expression, got, err, want)
+		}
+	}
+}
+
+// A single call that would take gigabytes or hours is not made.
+func TestDearCalls(t *testing.T) {
+	long := strings.Repeat("a", 1<<19)
+	many := make([]any, 50_000)
+	for i := range many {
+		many[i] = int64(i)
+	}
+	variables := map[string]any{"s": long, "list": many}
+	for _, expression := range []string{
+		`s.replace("", s).size() > 0`,
+		`s.replace("a", s, 1000000).size() > 0`,
+		`list.map(x, s).join(s).size() > 0`,
+		`[s, s, s, s, s, s].join("").size() > 0`,
+		`"%s %s %s %s %s %s %s %s %s %s".format([s, s, s, s, s, s, s, s, s, s]).size() > 0`,
+		`sets.contains(list, list)`,
+		`sets.equivalent(list, list)`,
+		`sets.intersects(list, list)`,
+		`list.distinct().size() > 0`,
+		`"x".matches(s)`,
+		`"x".find(s) == ""`,
+		`list.all(x, list.all(y, x + y >= 0))`,
+		`list.map(x, s + "b").size() > 0`,
+	} {
+		start := time.Now()
+		got, err := evaluate(t, expression, variables)
+		if err == nil || !strings.Contains(err.Error(), library.ErrTooDear) && !strings.Contains(err.Error(), "cost limit exceeded") &&
+			!errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v, %v", expression, got, err)
+		}
+		if took := time.Since(start); took > time.Minute {
+			t.Errorf("%s: took %v", expression, took)
+		}
+	}
+	// What is large and simple is done.
+	for _, expression := range []string{`s.contains("b") == false`, `s == s`, `list.size() == 50000`, `list.indexOf(40000) == 40000`, `!s.matches("^b")`} {
+		if got, err := evaluate(t, expression, variables); got != true || err != nil {
+			t.Errorf("%s: %v, %v", expression, got, err)
+		}
+	}
+}
+
+// Opaque values equal only their like, and are no key of a set.
+func TestOpaqueValues(t *testing.T) {
+	for expression, want := range map[string]any{
+		`quantity("1k") == quantity("1000")`:                    true,
+		`url("https://a/") == url("https://b/")`:                false,
+		`type(quantity("1")) == type(quantity("2"))`:            true,
+		`dyn(quantity("1")) in [1, 2]`:                          false,
+		`[quantity("1"), quantity("2")].indexOf(quantity("2"))`: int64(1),
+	} {
+		if got, err := evaluate(t, expression, nil); got != want || err != nil {
+			t.Errorf("%s: %v, %v; want %v", expression, got, err, want)
+		}
+	}
+	if got, err := evaluate(t, `dyn(quantity("1")) == dyn(url("https://a/"))`, nil); err == nil && got == types.True {
+		t.Error("a quantity equals a URL")
+	}
+}

@@ -191,11 +191,11 @@ schema: ## generate the JSON Schemas in schema/ from the code
 
 .PHONY: cli-docs
 cli-docs: ## write docs/cli.md from the commands
-	$(GO) test ./cmd/informd -run '^TestCLIPage$$' -count 1 -update
+	$(GO) test ./internal/cli -run '^TestCLIPage$$' -count 1 -update
 
 .PHONY: man
 man: ## write the man pages of the commands to bin/man
-	INFORMD_MAN_DIR='$(abspath $(BIN))/man' $(GO) test ./cmd/informd -run '^TestManPages$$' -count 1
+	INFORMD_MAN_DIR='$(abspath $(BIN))/man' $(GO) test ./internal/cli -run '^TestManPages$$' -count 1
 
 .PHONY: docs
 docs: schema cli-docs ## write docs/configuration.md and docs/cli.md from the code

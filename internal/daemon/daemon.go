@@ -20,8 +20,8 @@ import (
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/kubeauth"
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/internal/kubeauth"
 	"github.com/informd/informd/pkg/event"
 )
 

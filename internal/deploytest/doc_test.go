@@ -4,7 +4,7 @@
 // this config is one the program accepts, and that the image's build works.
 //
 // It has no code but tests. It lives here, not in deploy/, because the config's
-// decoder is internal to cmd/informd.
+// decoder is internal to informd.
 package deploytest
 
 import (

@@ -1,6 +1,6 @@
 // Package drivers is the list of informd's sink types. The config decodes the options of a
-// sink with its driver, and the daemon opens the sink. A sink type outside of this repository
-// needs a fork: no other list can be given to the program.
+// sink with its driver, and the daemon opens the sink. Package informd makes a program with
+// other sink types.
 package drivers
 
 import (

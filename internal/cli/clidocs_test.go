@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// TestCLIPage holds docs/cli.md to the commands. `make cli-docs` writes it.
+func TestCLIPage(t *testing.T) {
+	made := cliPage()
+	path := filepath.Join("..", "..", "docs", "cli.md")
+	if *update {
+		write(t, path, made)
+	}
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (make cli-docs writes it)", err)
+	}
+	if diff := cmp.Diff(string(page), made); diff != "" {
+		t.Errorf("docs/cli.md is not generated from these commands (make cli-docs writes it; -page +made):\n%s", diff)
+	}
+}
+
+// TestManPages writes the man pages to $INFORMD_MAN_DIR (`make man`), else to a temporary
+// directory: there is a page for each command, and it states the exit codes.
+func TestManPages(t *testing.T) {
+	dir := os.Getenv("INFORMD_MAN_DIR")
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	root := newRoot(streams{})
+	eachCommand(root, func(c *cobra.Command) {
+		c.Long += "\n\nExit codes: " + c.Annotations[exitsKey] + "."
+		c.DisableAutoGenTag = true
+	})
+	date := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // the pages of two builds are the same
+	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "informd", Manual: "informd", Date: &date}, dir); err != nil {
+		t.Fatal(err)
+	}
+	eachCommand(root, func(c *cobra.Command) {
+		page, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"))
+		if err != nil || !strings.Contains(string(page), "Exit codes: 0") {
+			t.Errorf("%s: %v\n%s", c.CommandPath(), err, page)
+		}
+	})
+}
+
+// TestEveryCommandHasHelp: each command has a summary, a text, examples that call it, and
+// exit codes.
+func TestEveryCommandHasHelp(t *testing.T) {
+	eachCommand(newRoot(streams{}), func(c *cobra.Command) {
+		switch {
+		case c.Short == "", c.Long == "", c.Annotations[exitsKey] == "":
+			t.Errorf("%s lacks a part of its help", c.CommandPath())
+		case !strings.Contains(c.Example, strings.TrimSuffix(c.CommandPath(), " help")):
+			t.Errorf("the examples of %s do not call it", c.CommandPath())
+		case strings.HasSuffix(c.Short, ".") || len(c.Short) > 90:
+			t.Errorf("%s: summary %q", c.CommandPath(), c.Short)
+		}
+	})
+}
+
+// eachCommand calls do with the command and all below that a user sees.
+func eachCommand(c *cobra.Command, do func(*cobra.Command)) {
+	do(c)
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			eachCommand(sub, do)
+		}
+	}
+}
+
+// cliPage makes docs/cli.md.
+func cliPage() string {
+	var b strings.Builder
+	b.WriteString("<!-- Generated from the commands by `make cli-docs`. -->\n# Command line\n")
+	eachCommand(newRoot(streams{}), func(c *cobra.Command) {
+		if c.HasParent() {
+			fmt.Fprintf(&b, "\n## %s\n", c.CommandPath())
+		}
+		fmt.Fprintf(&b, "\n```text\n%s```\n", helpText(c))
+	})
+	return b.String()
+}

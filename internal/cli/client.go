@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/config"
+)
+
+// client asks a running informd, through its admin server.
+type client struct {
+	base string
+	http *http.Client // nil is the default one
+	// tokenFile has the token for what needs one; empty is none.
+	tokenFile string
+	// socket: it asks over a unix socket.
+	socket bool
+	// closed is why it does not ask over the socket; nil if it does, or if there is none.
+	closed error
+}
+
+// serverFlag adds --config and --server to a command that asks a running informd.
+func serverFlag(cmd *cobra.Command) {
+	configFlag(cmd)
+	cmd.Flags().String("server", "", "address of the running informd: unix:///path, a path, http://host:port or https://host:port (default: admin of the config)")
+}
+
+// newClient finds the admin server of a running informd: the one that --server names, else
+// admin.socket of the config where that answers, else admin.listen.
+func (std streams) newClient(ctx context.Context, flags *pflag.FlagSet) (client, error) {
+	if flags.Changed("server") {
+		return std.clientOf(flags.Lookup("server").Value.String(), flags)
+	}
+	server, err := config.LoadAdmin(config.Source{Flags: flags, Drivers: std.program.Drivers})
+	if err != nil {
+		return client{}, err
+	}
+	if server.Socket == "" {
+		return overTCP(server)
+	}
+	c := overSocket(server.Socket)
+	conn, err := admin.DialSocket(ctx, server.Socket)
+	switch {
+	case err == nil:
+		return c, conn.Close()
+	case server.Listen == "":
+		return client{}, notRunning(err)
+	}
+	c, failed := overTCP(server)
+	c.closed = err
+	return c, failed
+}
+
+// clientOf returns the client for an address of --server. It takes the token and the
+// certificate from the config if there is one.
+func (std streams) clientOf(address string, flags *pflag.FlagSet) (client, error) {
+	path, isPath := socketPath(address)
+	if isPath {
+		return overSocket(path), nil
+	}
+	where, err := url.Parse(address)
+	if err != nil || where.Port() == "" || where.Scheme != "http" && where.Scheme != "https" || strings.Trim(where.Path, "/") != "" || where.User != nil || where.RawQuery != "" {
+		return client{}, misused("--server %q: it must be unix:///path, a path, http://host:port or https://host:port", address)
+	}
+	server, err := config.LoadAdmin(config.Source{Flags: withoutSocket(flags), Drivers: std.program.Drivers})
+	if err != nil {
+		return client{}, err
+	}
+	encrypted, local := where.Scheme == "https", where.Hostname() == "localhost" || isLoopback(where.Hostname())
+	if !encrypted {
+		server.TLS = config.AdminTLS{}
+	}
+	if server.TokenFile != "" && !encrypted && !local && !server.AllowHTTP {
+		return client{}, misused("--server %s: the token of admin.tokenFile would cross the network unencrypted: use https://, or set admin.allowHTTP", address)
+	}
+	server.Listen = where.Host
+	c, err := overTCP(server)
+	c.base = where.Scheme + "://" + where.Host
+	return c, err
+}
+
+// socketPath returns the path of a unix socket in an address.
+func socketPath(address string) (string, bool) {
+	if path, ok := strings.CutPrefix(address, "unix://"); ok {
+		return path, path != ""
+	}
+	_, _, err := net.SplitHostPort(address)
+	return address, address != "" && !strings.Contains(address, "://") && (err != nil || strings.Contains(address, "/"))
+}
+
+// withoutSocket returns flags with which [config.LoadAdmin] needs no config file.
+func withoutSocket(flags *pflag.FlagSet) *pflag.FlagSet {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	config.AddFlags(own)
+	if flags.Changed("config") {
+		_ = own.Set("config", flags.Lookup("config").Value.String()) // a string flag takes everything
+	}
+	_ = own.Set("admin-socket", "")
+	return own
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+func overSocket(path string) client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return admin.DialSocket(ctx, path) }
+	return client{base: "http://informd", socket: true, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}
+}
+
+func overTCP(server config.Admin) (client, error) {
+	if server.Listen == "" {
+		return client{}, misused("admin.listen is empty, so informd serves no commands there; name another address with --server")
+	}
+	host, port, err := net.SplitHostPort(server.Listen)
+	if err != nil {
+		return client{}, fmt.Errorf("admin.listen %s: %w", server.Listen, err)
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	files := admin.TLS(server.TLS)
+	if !files.Wanted() {
+		return client{base: "http://" + net.JoinHostPort(host, port), tokenFile: server.TokenFile}, nil
+	}
+	encryption, err := files.ClientConfig()
+	if err != nil {
+		return client{}, err
+	}
+	// Through no proxy: the address is on this machine as a rule.
+	transport := &http.Transport{TLSClientConfig: encryption, ForceAttemptHTTP2: true}
+	return client{base: "https://" + net.JoinHostPort(host, port), http: &http.Client{Transport: transport}, tokenFile: server.TokenFile}, nil
+}
+
+func notRunning(err error) error {
+	return fmt.Errorf("ask the running informd: %w (is it running with this config? --server names another address)", err)
+}
+
+// do sends a request and hands the body of a good answer to read.
+func (c client) do(ctx context.Context, method, path string, query url.Values, read func(io.Reader) error) (err error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path+"?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	if c.tokenFile != "" && path != statusPath {
+		token, err := admin.ReadToken(c.tokenFile)
+		if err != nil {
+			return err
+		}
+		r.Header.Set(admin.Authorization(token))
+	}
+	answer, err := cmp.Or(c.http, http.DefaultClient).Do(r)
+	if err != nil {
+		if failed, ok := errors.AsType[*url.Error](err); ok && c.socket {
+			err = failed.Err // without an URL that no user knows
+		}
+		if c.closed != nil {
+			err = fmt.Errorf("%w; %w", c.closed, err)
+		}
+		return notRunning(err)
+	}
+	defer func() { err = errors.Join(err, answer.Body.Close()) }()
+	if answer.StatusCode != http.StatusOK {
+		const most = 4096
+		text, err := io.ReadAll(io.LimitReader(answer.Body, most))
+		refused := errors.New(refusal(answer.Status, string(text)))
+		if answer.StatusCode == http.StatusForbidden && c.closed != nil {
+			refused = fmt.Errorf("%w\nadmin.socket: %w", refused, c.closed)
+		}
+		return errors.Join(refused, err)
+	}
+	return read(answer.Body)
+}
+
+// refusal is what an answer says that is not a good one, fit for a terminal: names
+// in it come from the cluster, and it may be another server that answers.
+func refusal(status, text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i, line := range lines {
+		lines[i] = visible(line)
+	}
+	return cmp.Or(strings.Join(lines, "\n"), status)
+}
+
+// post is do for an answer in JSON.
+func (c client) post(ctx context.Context, path string, query url.Values, into any) error {
+	return c.do(ctx, http.MethodPost, path, query, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
+}

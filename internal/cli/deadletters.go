@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/display"
+)
+
+func deadLettersCommand(std streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "deadletters <command>", Short: "list, redeliver or drop the dead letters of a running informd", GroupID: operateGroup,
+		Long: `A dead letter is an event that a destination refused for good, with the reason. The
+dead-letter queue of "source" has the objects of the API server that informd cannot read.`,
+		Example:     "informd deadletters list\ninformd deadletters redeliver --sink hook --number 3,5\ninformd deadletters drop --sink hook --all",
+		Annotations: exitCodes(usualExits), DisableFlagsInUseLine: true,
+		Args: cobra.ArbitraryArgs, // the error is ours
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			return misused("deadletters needs one of %s", strings.Join(subcommands(cmd), ", "))
+		},
+	}
+	cmd.AddCommand(listLettersCommand(std), redeliverCommand(std), dropCommand(std))
+	return cmd
+}
+
+func listLettersCommand(std streams) *cobra.Command {
+	var sink string
+	var output *format
+	cmd := &cobra.Command{
+		Use: "list", Short: "list dead letters",
+		Long:        "informd deadletters list shows one dead letter per line. -o json and -o yaml show the whole events.",
+		Example:     "informd deadletters list\ninformd deadletters list --sink hook -o json",
+		Annotations: exitCodes(usualExits),
+		Args:        noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := std.newClient(cmd.Context(), cmd.Flags())
+			if err != nil {
+				return err
+			}
+			return c.do(cmd.Context(), http.MethodGet, "/deadletters", url.Values{"sink": {sink}}, func(body io.Reader) error {
+				switch output.value {
+				case formatJSON:
+					return copyLines(std.out, body, func(line []byte) ([]byte, error) { return display.JSON(line), nil })
+				case formatYAML:
+					return copyLines(std.out, body, letterYAML)
+				case formatName:
+					return copyLines(std.out, body, letterName)
+				default:
+					return printLetters(std.out, body)
+				}
+			})
+		},
+	}
+	serverFlag(cmd)
+	std.sinkFlag(cmd, &sink, `name of the sink, or "source" (default: all)`, config.SourceName)
+	output = outputFlag(cmd)
+	return cmd
+}
+
+// chosen are the letters that a command changes.
+type chosen struct {
+	sink    string
+	numbers []string
+	all     bool
+	// yes: do not ask for confirmation.
+	yes bool
+}
+
+// flags adds the flags that choose letters.
+func (l *chosen) flags(cmd *cobra.Command, std streams, sinks ...string) {
+	serverFlag(cmd)
+	std.sinkFlag(cmd, &l.sink, "name of the sink", sinks...)
+	cmd.Flags().StringSliceVar(&l.numbers, "number", nil, "numbers of dead letters, as list shows them")
+	cmd.Flags().BoolVar(&l.all, "all", false, "all dead letters of the sink")
+	cmd.Flags().BoolVar(&l.yes, "yes", false, "do not ask for confirmation")
+}
+
+// check returns the mistake in the flags.
+func (l *chosen) check(command string) error {
+	if l.sink == "" || l.all == (len(l.numbers) > 0) {
+		return misused("deadletters %s needs --sink, and either --number or --all", command)
+	}
+	return nil
+}
+
+func redeliverCommand(std streams) *cobra.Command {
+	var letters chosen
+	var output *format
+	cmd := &cobra.Command{
+		Use: "redeliver", Short: "deliver dead letters again",
+		Long: `informd deadletters redeliver delivers dead letters again, with a new run, which is a part
+of the id (:r<run>). A dead letter that the destination accepts leaves the dead-letter queue.
+On a compacted Kafka topic, an old event replaces newer ones: drop the dead letter there, and
+run informd resnapshot with --sink. With --all it asks for confirmation on a terminal; in a
+script it needs --yes.`,
+		Example:     "informd deadletters redeliver --sink hook --number 3,5\ninformd deadletters redeliver --sink hook --all --yes",
+		Annotations: exitCodes(usualExits),
+		Args:        noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return letters.change(cmd, std, action{"redeliver", "redelivered", "Deliver all dead letters of sink %s again?"}, output)
+		},
+	}
+	letters.flags(cmd, std)
+	output = outputFlag(cmd)
+	return cmd
+}
+
+func dropCommand(std streams) *cobra.Command {
+	var letters chosen
+	var output *format
+	cmd := &cobra.Command{
+		Use: "drop", Short: "remove dead letters for good",
+		Long: `informd deadletters drop removes dead letters for good. With --all it asks for
+confirmation on a terminal; in a script it needs --yes.`,
+		Example:     "informd deadletters drop --sink hook --number 3,5\ninformd deadletters drop --sink hook --all --yes",
+		Annotations: exitCodes(usualExits),
+		Args:        noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return letters.change(cmd, std, action{"drop", "dropped", "Drop all dead letters of sink %s for good?"}, output)
+		},
+	}
+	letters.flags(cmd, std, config.SourceName)
+	output = outputFlag(cmd)
+	return cmd
+}
+
+// action is a command, how its outcome is reported, and the question before it changes all
+// letters.
+type action struct{ command, done, question string }
+
+// change has informd do something with the letters.
+func (l *chosen) change(cmd *cobra.Command, std streams, do action, output *format) error {
+	if err := l.check(do.command); err != nil {
+		return err
+	}
+	if l.all && !l.yes {
+		if err := confirm(std, fmt.Sprintf(do.question, visible(l.sink))); err != nil {
+			return err
+		}
+	}
+	c, err := std.newClient(cmd.Context(), cmd.Flags())
+	if err != nil {
+		return err
+	}
+	query := url.Values{"sink": {l.sink}, "number": l.numbers, "all": {fmt.Sprint(l.all)}}
+	var n admin.Count
+	if err := c.post(cmd.Context(), "/deadletters/"+do.command, query, &n); err != nil {
+		return err
+	}
+	return output.show(std.out, shown{document: n, names: []string{"sink/" + l.sink}, table: func(out io.Writer) error {
+		_, err := fmt.Fprintf(out, "%s %s of sink %s\n", do.done, number(n.Events, "dead letter", "dead letters"), visible(l.sink))
+		return err
+	}})
+}
+
+// copyLines copies lines of JSON in another form, without what a terminal would obey.
+func copyLines(out io.Writer, body io.Reader, form func(line []byte) ([]byte, error)) error {
+	for lines := bufio.NewReader(body); ; {
+		line, end := lines.ReadBytes('\n')
+		if len(bytes.TrimSpace(line)) > 0 {
+			text, err := form(line)
+			if err != nil {
+				return fmt.Errorf("read dead letters: %w", err)
+			}
+			if _, err := out.Write(text); err != nil {
+				return err
+			}
+		}
+		if errors.Is(end, io.EOF) {
+			return nil
+		}
+		if end != nil {
+			return end
+		}
+	}
+}
+
+// letterYAML is a letter as a YAML document.
+func letterYAML(line []byte) ([]byte, error) {
+	text, err := yaml.JSONToYAML(display.JSON(line))
+	return append([]byte("---\n"), text...), err
+}
+
+// letterName names a letter by its sink and number.
+func letterName(line []byte) ([]byte, error) {
+	var l admin.Letter
+	err := json.Unmarshal(line, &l)
+	return fmt.Appendf(nil, "%s/%d\n", visible(l.Sink), l.Number), err
+}
+
+func printLetters(out io.Writer, body io.Reader) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	const head = "SINK\tNUMBER\tTIME\tOP\tOBJECT\tEVENT\tREASON"
+	none := true
+	for lines := bufio.NewReader(body); ; {
+		line, err := lines.ReadBytes('\n')
+		if len(bytes.TrimSpace(line)) == 0 {
+			if none {
+				fmt.Fprintln(table, "no dead letters")
+			}
+			return table.Flush()
+		}
+		if err != nil {
+			return fmt.Errorf("read dead letters: %w", err)
+		}
+		if none {
+			fmt.Fprintln(table, head)
+			none = false
+		}
+		var l admin.Letter
+		var letter keptLetter
+		if err := json.Unmarshal(line, &l); err != nil {
+			return fmt.Errorf("read dead letters: %w", err)
+		}
+		if err := json.Unmarshal(l.Letter, &letter); err != nil {
+			letter.Reason = "this letter is damaged: its JSON does not have the form of a dead letter"
+		}
+		object, id := letter.about()
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", l.Sink, l.Number, cell(letter.Time),
+			cell(letter.Event.Op), cell(object), cell(id), cell(shortened(letter.Reason)))
+	}
+}
+
+// keptLetter has the parts of a letter that the list shows. A letter of the source has a
+// target and a key instead of an event.
+type keptLetter struct {
+	Time, Reason, Target, Key string
+	Event                     struct{ ID, Op, Subject string }
+}
+
+// about names the object, as in core/pods/shop/web, and the event, or the state of the
+// object if there is no event.
+func (l *keptLetter) about() (object, id string) {
+	if l.Event.ID != "" {
+		return l.Event.Subject, l.Event.ID
+	}
+	name, state, found := strings.Cut(l.Key, " uid=")
+	if found {
+		state = "uid=" + state
+	}
+	return strings.Trim(l.Target+"/"+strings.TrimLeft(name, "/"), "/"), state
+}
+
+// cell is a text for a table. Names come from the cluster and may contain any character.
+// They are not shortened, so that users can copy them.
+func cell(s string) string { return cmp.Or(visible(s), "-") }

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/daemon"
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// complete checks the values of the flags, and asks for those that no flag sets.
+func (s *starter) complete(std streams, cluster daemon.Survey) error {
+	ask := asker{in: bufio.NewReader(std.in), out: std.err, silent: !asksTerminal(std.in)}
+	if ask.silent && len(s.resources) == 0 {
+		return misused("init needs --resources where standard input is no terminal, as in informd init --resources pods,deployments.apps")
+	}
+	if !ask.silent {
+		fmt.Fprintf(std.err, "The API server at %s serves %s that informd can watch.\n", cluster.Server, number(len(cluster.Resources), "resource", "resources"))
+	}
+	if err := ask.value("Resources, as kubectl names them", "pods,deployments.apps", len(s.resources) > 0, func(text string) error {
+		return s.setResources(strings.Split(text, ","), cluster.Resources)
+	}); err != nil {
+		return err
+	}
+	if err := s.setResources(s.resources, cluster.Resources); err != nil {
+		return err
+	}
+	if err := ask.value("Sink, stdout or nats", stdoutSink, s.changed("sink"), s.setSink); err != nil {
+		return err
+	}
+	if err := s.setSink(s.sink); err != nil {
+		return err
+	}
+	if s.sink == natsSink {
+		if err := ask.value("NATS servers", strings.Join(s.servers, ","), s.changed("servers"), func(text string) error {
+			s.servers = fields(text)
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	byDefault := clusterName(cluster.Context)
+	if s.sink == natsSink && slices.Contains(sharedNames(), byDefault) {
+		byDefault = "" // two clusters of one name would mix their events in the stream
+	}
+	if err := ask.value("Name of the cluster in events", byDefault, s.cluster != "", s.setCluster); err != nil {
+		return err
+	}
+	return s.setCluster(cmp.Or(s.cluster, byDefault))
+}
+
+// sharedNames are names of contexts that many clusters have.
+func sharedNames() []string {
+	return []string{"default", "kubernetes", "in-cluster", "local", "kubernetes-admin-kubernetes", "minikube", "docker-desktop", "kind-kind"}
+}
+
+// setCluster sets the name of the cluster.
+func (s *starter) setCluster(text string) error {
+	if text == "" {
+		return misused("init needs --cluster: a name for this cluster that no other cluster has, as in --cluster prod-eu1")
+	}
+	s.cluster = text
+	return nil
+}
+
+// setSink sets the type of the sink.
+func (s *starter) setSink(text string) error {
+	if text != stdoutSink && text != natsSink {
+		return misused("--sink %q: it must be %s or %s", text, stdoutSink, natsSink)
+	}
+	s.sink = text
+	return nil
+}
+
+// setResources sets the resources, each under the name that kubectl has for it.
+func (s *starter) setResources(said []string, served []dynwatch.ServedResource) error {
+	var chosen []string
+	for _, one := range said {
+		one = strings.TrimSpace(one)
+		if one == "" {
+			continue
+		}
+		name, err := servedName(one, served)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(chosen, name) {
+			chosen = append(chosen, name)
+		}
+	}
+	if len(chosen) == 0 {
+		return misused("no resources: name some, as in pods,deployments.apps")
+	}
+	s.resources = chosen
+	return nil
+}
+
+// servedName returns the name, as kubectl has it, of a served resource or of a wildcard
+// that matches one. A name with a version keeps the version.
+func servedName(said string, served []dynwatch.ServedResource) (string, error) {
+	entry, parsed := config.ParseResourceName(said)
+	var found, all []string
+	for _, r := range served {
+		for _, group := range append([]string{r.Group}, r.OtherGroups...) {
+			full := daemon.KubectlName(group, r.Resource)
+			all = append(all, full)
+			switch {
+			case said == r.Resource || said == event.GroupOrCore(group)+"/"+r.Resource:
+				found = append(found, full)
+			case !parsed || !entry.Matches(group, r.Resource):
+			case entry.Wildcard() || entry.Version != "":
+				return said, nil
+			default:
+				found = append(found, full)
+			}
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		if near, ok := config.Nearest(said, all); ok {
+			return "", misused("the API server does not serve the resource %q (did you mean %q?)", said, near)
+		}
+		return "", misused("the API server does not serve the resource %q: kubectl api-resources lists its resources", said)
+	default:
+		if slices.Contains(found, said) { // pods before pods.metrics.k8s.io
+			return said, nil
+		}
+		return "", misused("the resource %q is ambiguous: name one of %s", said, strings.Join(found, ", "))
+	}
+}
+
+// clusterName makes a name for a cluster of the name of a context.
+func clusterName(context string) string {
+	name := regexp.MustCompile(`[^A-Za-z0-9._-]+`).ReplaceAllString(context, "-")
+	const most = 128
+	return cmp.Or(strings.Trim(name[:min(len(name), most)], "-._"), "default")
+}
+
+// asker asks a person for values.
+type asker struct {
+	in  *bufio.Reader
+	out io.Writer
+	// silent: there is no person.
+	silent bool
+}
+
+// value asks for a value until set accepts one; an empty answer is the default. It does
+// not ask if the value is given, or if there is no person.
+func (a asker) value(question, byDefault string, given bool, set func(string) error) error {
+	if given || a.silent {
+		return nil
+	}
+	for {
+		fmt.Fprintf(a.out, "%s [%s]: ", question, byDefault)
+		answer, err := a.in.ReadString('\n')
+		if err != nil && answer == "" {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+		err = set(cmp.Or(strings.TrimSpace(answer), byDefault))
+		if err == nil {
+			return nil
+		}
+		fmt.Fprintf(a.out, "%s\n", visible(err.Error()))
+	}
+}
+
+// fields splits a list with commas.
+func fields(text string) (all []string) {
+	for one := range strings.SplitSeq(text, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			all = append(all, one)
+		}
+	}
+	return all
+}

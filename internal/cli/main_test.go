@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+
+	"github.com/informd/informd/pkg/sink/drivers"
+)
+
+// standard is informd itself.
+func standard() Program { return Program{Name: "informd", Version: "unknown", Drivers: drivers.All()} }
+
+// run runs a command of informd, with the standard input of the test.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return execute(ctx, args, streams{os.Stdin, stdout, stderr, standard()})
+}
+
+// TestMain lets the scripts run informd as a process of its own.
+func TestMain(m *testing.M) {
+	testscript.Main(leakChecked{m}, map[string]func(){"informd": func() { os.Exit(Main(standard())) }})
+}
+
+// leakChecked fails if goroutines are left when all tests have passed.
+type leakChecked struct{ m *testing.M }
+
+func (l leakChecked) Run() int {
+	code := l.m.Run()
+	if code != 0 {
+		return code
+	}
+	if err := goleak.Find(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}

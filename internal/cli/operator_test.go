@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/informd/informd/internal/admin"
+)
+
+// verifier is an operator that does nothing but compare.
+type verifier struct{ admin.Operator }
+
+func (verifier) Verify(context.Context) ([]admin.Verdict, error) {
+	return []admin.Verdict{{Target: "core/pods", Objects: 7}}, nil
+}
+
+// TestCommandsFindTheSocket: a command finds the socket by the config, also beside a TCP
+// listener that takes no commands; without the socket it needs the token.
+func TestCommandsFindTheSocket(t *testing.T) {
+	dir := t.TempDir()
+	token := filepath.Join(dir, "token")
+	if err := os.WriteFile(token, []byte("0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		socket string // of the server; "" is none
+		config string // of admin, beside listen
+		server admin.Options
+		want   int
+		says   string
+	}{
+		"socket":         {socket: "journal/admin.sock", config: ""},
+		"another socket": {socket: "other.sock", config: ", socket: " + filepath.Join(dir, "other.sock")},
+		"token":          {config: ", tokenFile: " + token, server: admin.Options{TokenFile: token}},
+		"neither":        {want: exitFailure, says: "admin.tokenFile"},
+		"another config": {socket: "journal/admin.sock", config: ", socket: " + filepath.Join(dir, "none.sock"), want: exitFailure, says: "none.sock"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := test.server
+			o.Listen, o.Operator = "127.0.0.1:0", verifier{}
+			o.Metrics, o.Logger = prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
+			o.Targets = func() []admin.Target { return nil }
+			o.Sinks = func() []admin.Sink { return nil }
+			o.Journal = func() admin.Journal { return admin.Journal{} }
+			if test.socket != "" {
+				o.Socket = filepath.Join(dir, test.socket)
+			}
+			s := admin.New(o)
+			if err := s.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := s.Shutdown(context.WithoutCancel(t.Context())); err != nil {
+					t.Error(err)
+				}
+			})
+			config := filepath.Join(t.TempDir(), "config.yaml")
+			text := fmt.Sprintf("resources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\njournal: {dir: %s}\nadmin: {listen: %q%s}\n",
+				filepath.Join(dir, "journal"), s.Address(), test.config)
+			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var out, errs screen
+			if code := run(t.Context(), []string{"verify", "-c", config}, &out, &errs); code != test.want {
+				t.Errorf("exit %d, want %d\n%s%s", code, test.want, out.String(), errs.String())
+			}
+			if !strings.Contains(errs.String(), test.says) || test.want == exitOK && !strings.Contains(out.String(), "core/pods  7") {
+				t.Errorf("it says\n%s%s", out.String(), errs.String())
+			}
+			errs, out = screen{}, screen{}
+			if code := run(t.Context(), []string{"status", "-c", config}, &out, &errs); code != exitOK {
+				t.Errorf("status: exit %d\n%s", code, errs.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/informd/informd/internal/admin"
+)
+
+func rewindCommand(std streams) *cobra.Command {
+	var sink string
+	var since time.Duration
+	var output *format
+	cmd := &cobra.Command{
+		Use: "rewind", Short: "deliver past events to a sink again", GroupID: operateGroup,
+		Long: `informd rewind moves the cursor of a sink back in the journal. The sink gets the events
+since then again, in their first order. They have a separate run, as an attribute and in
+the id. begin and synced events are not repeated. Other sinks are not affected. If the
+sink is down, its cursor moves back too, and it gets the events when it works again.
+
+It needs journal.type embedded or nats.`,
+		Example:     "informd rewind --sink bus --since 10m",
+		Annotations: exitCodes(usualExits),
+		Args:        noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if sink == "" || since <= 0 {
+				return misused("rewind needs --sink and --since, as in informd rewind --sink bus --since 10m")
+			}
+			c, err := std.newClient(cmd.Context(), cmd.Flags())
+			if err != nil {
+				return err
+			}
+			var r admin.Rewind
+			if err := c.post(cmd.Context(), "/rewind", url.Values{"sink": {sink}, "since": {since.String()}}, &r); err != nil {
+				return err
+			}
+			return output.show(std.out, shown{document: &r, names: []string{"sink/" + sink}, table: func(out io.Writer) error { return printRewind(out, sink, &r) }})
+		},
+	}
+	serverFlag(cmd)
+	std.sinkFlag(cmd, &sink, "name of the sink")
+	cmd.Flags().DurationVar(&since, "since", 0, "how far the cursor moves back, as in 10m")
+	output = outputFlag(cmd)
+	return cmd
+}
+
+func printRewind(out io.Writer, sink string, r *admin.Rewind) error {
+	text := fmt.Sprintf("rewind: sink %s gets %s again", sink, number(r.Events, "event", "events"))
+	if r.State != "" {
+		text += fmt.Sprintf("; it is %s: %s", r.State, r.Error)
+	}
+	_, err := fmt.Fprintln(out, visible(text))
+	return err
+}

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/daemon"
+)
+
+func runCommand(std streams) *cobra.Command {
+	var once bool
+	cmd := &cobra.Command{
+		Use: "run", Short: "watch and deliver until SIGTERM", GroupID: runGroup,
+		Long: `informd run watches the resources of the config and delivers every change to its sinks.
+On the first SIGTERM or Ctrl-C, informd stops the watches and delivers the events in the
+journal, for up to 15 seconds. On a second one, informd exits at once. informd reloads the
+config when the file changes, on SIGHUP, and on 'informd reload'. A config with errors
+changes nothing.
+
+With --once, informd uses a memory journal and no admin server. It can run beside an
+informd with the same config.`,
+		Example: `informd run -c config.yaml
+informd run --once -c config.yaml        # delivers the objects that exist, then exits`,
+		Annotations: exitCodes("0 stopped by a signal, 1 failure, 2 wrong usage or config"),
+		Args:        noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			flags := cmd.Flags()
+			source := config.Source{Flags: flags, Drivers: std.program.Drivers}
+			c, err := config.Load(source)
+			if err != nil {
+				return err
+			}
+			source.Path = c.Path // a reload is of the same file
+			load := func() (*config.Config, error) { return config.Load(source) }
+			if once && !flags.Changed("admin-listen") {
+				c.Admin.Listen = "" // the daemon may be running beside it
+			}
+			if once {
+				c.Admin.Socket = ""     // the daemon's
+				config.ForgetJournal(c) // it is the daemon's, which may be running
+				load = nil
+			}
+			return runDaemon(cmd.Context(), daemon.Options{Config: c, Load: load, Version: std.program.Version, Stdout: std.out, Stderr: std.err}, once)
+		},
+	}
+	configFlags(cmd)
+	cmd.Flags().BoolVar(&once, "once", false, "deliver a snapshot of every resource, then exit; exit code 1 if a resource could not be read")
+	return cmd
+}
+
+// These trade CPU for memory: little of what informd allocates lives long, and the
+// collector's usual 100 would let it take twice as much. With a memory journal next to
+// nothing is allocated, and what the journal has is no reason to collect later.
+const (
+	gcPercent       = 50
+	gcPercentMemory = 30
+)
+
+// runDaemon runs until the first SIGTERM or interrupt, then drains; the second
+// one ends it at once. SIGHUP reloads the config.
+func runDaemon(ctx context.Context, o daemon.Options, once bool) error {
+	if os.Getenv("GOGC") == "" {
+		percent := gcPercent
+		if o.Config.Journal.Type == config.JournalMemory {
+			percent = gcPercentMemory
+		}
+		debug.SetGCPercent(percent)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	now, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abandon(nil)
+	ignoreBrokenPipes(o.Config)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	defer signal.Stop(signals)
+	go func() {
+		select {
+		case <-signals:
+			stop()
+		case <-now.Done():
+			return
+		}
+		select {
+		case s := <-signals:
+			abandon(fmt.Errorf("ended by a second signal (%v), without draining", s))
+		case <-now.Done():
+		}
+	}()
+	if load := o.Load; load != nil {
+		o.Load = func() (*config.Config, error) {
+			c, err := load()
+			if err == nil {
+				ignoreBrokenPipes(c)
+			}
+			return c, err
+		}
+	}
+	d, err := daemon.New(o)
+	if err != nil {
+		return err
+	}
+	if once {
+		return d.RunOnce(ctx, now)
+	}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	go func() {
+		for {
+			select {
+			case <-hangups:
+				_ = d.Reload(now) // which has logged why it failed
+			case <-now.Done():
+				return
+			}
+		}
+	}()
+	return d.Run(ctx, now)
+}
+
+// ignoreBrokenPipes: a broken pipe behind one sink must not end the others; that
+// sink reports the error of its write. With one sink, "informd | head" just ends.
+func ignoreBrokenPipes(c *config.Config) {
+	if len(c.Sinks) > 1 {
+		signal.Ignore(syscall.SIGPIPE)
+	}
+}

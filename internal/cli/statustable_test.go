@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/internal/admin"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func statusTime() time.Time { return time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC) }
+
+func ago(d time.Duration) *time.Time {
+	at := statusTime().Add(-d)
+	return &at
+}
+
+// busy has a bit of everything that an operator may see.
+func busy() *admin.Status {
+	return &admin.Status{
+		Version: "v0.1.0", Cluster: "prod-eu1", UptimeSeconds: 11525.7,
+		Config: &admin.Config{
+			Path: "/etc/informd/config.yaml", LastReload: *ago(time.Minute), LastSuccess: *ago(3 * time.Hour),
+			Error: "/etc/informd/config.yaml:4:7: resources[0].mod: unknown key (did you mean \"mode\"?)",
+		},
+		Targets: []admin.Target{
+			{Target: "apps/deployments", Version: "v1", Mode: "full", State: "live", Objects: 412, EventsPerSecond: 12.345, LastProgress: ago(3 * time.Second), Reason: "not shown"},
+			{Target: "core/pods@shop", Version: "v1", Mode: "full", State: "live", Objects: 120000, EventsPerSecond: 1234.5, LastProgress: ago(0)},
+			{Target: "core/configmaps", Version: "v1", Mode: "metadata", State: "stale", Objects: 7, EventsPerSecond: 0.02, LastProgress: ago(12*time.Minute + 30*time.Second), Reason: `watch: Get "https://10.0.0.1:6443/api/v1/configmaps?allowWatchBookmarks=true&resourceVersion=123456&watch=true": dial tcp 10.0.0.1:6443: connect: connection refused`},
+			{Target: "core/secrets", Version: "v1", Mode: "full", State: "forbidden", Reason: "list: secrets is forbidden:\n\tUser \"x\" cannot list"},
+			{Target: "sensors.demo.informd.dev/sensors", Mode: "full", State: "waiting", Reason: "not served"},
+			{Target: "example.com/" + strings.Repeat("a-very-long-name-", 5), Version: "v1beta1", Mode: "full", State: "syncing", Objects: 3},
+			{Target: "example.com/größen@räume", Version: "v1", Mode: "full", State: "live", Objects: 1, LastProgress: ago(50 * time.Hour)},
+		},
+		Sinks: []admin.Sink{
+			{Name: "bus", Type: "nats", State: "running", Delivered: 123456},
+			{
+				Name: "hook", Type: "webhook", State: "retrying", LagEvents: 1042, LagSeconds: 754.2, Delivered: 99, Retries: 17, DeadLetters: 2,
+				LastError: "POST https://example.com/k8s: 503 Service Unavailable", LastErrorAt: ago(4 * time.Second),
+				Resnapshots: []admin.PendingResnapshot{{Resource: "apps/deployments", Run: 1795170000123}},
+			},
+			{Name: "archive", Type: "file", State: "opening", LastError: "open /var/log/informd/events.ndjson: permission denied"},
+		},
+		Journal: admin.Journal{Type: "embedded", Events: 98765, Bytes: 1 << 30 / 3, Capacity: 10 << 30, Blocked: 2, Problem: "the disk is full"},
+	}
+}
+
+func rendered(t *testing.T, s *admin.Status) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := printStatus(&out, s, statusTime()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestStatusTables(t *testing.T) {
+	cases := map[string]*admin.Status{
+		"busy": busy(),
+		"standby": {
+			Version: "v0.1.0", Cluster: "prod-eu1", UptimeSeconds: 60, StandbyFor: "informd-1/7",
+			Journal: admin.Journal{Type: "nats", Problem: "it is not open yet"},
+		},
+		"starting": {Version: "v0.1.0", Cluster: "prod-eu1", Config: &admin.Config{Path: "config.yaml", LastSuccess: *ago(0), Successful: true}, Journal: admin.Journal{Type: "memory", Capacity: 16 << 20}},
+	}
+	for name, s := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, path := rendered(t, s), filepath.Join("testdata", "status-"+name+".golden")
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestStatusColumnsAlign: whatever stands in the cells, every line of a table has a
+// cell below each head.
+func TestStatusColumnsAlign(t *testing.T) {
+	gap := regexp.MustCompile(`  +`)
+	starts := func(line string) (columns []int) {
+		columns = []int{0}
+		for _, at := range gap.FindAllStringIndex(line, -1) {
+			columns = append(columns, utf8.RuneCountInString(line[:at[1]]))
+		}
+		return columns
+	}
+	for i, table := range strings.Split(rendered(t, busy()), "\n\n")[1:] {
+		lines := strings.Split(strings.TrimSuffix(table, "\n"), "\n")
+		for _, line := range lines[1:] {
+			if diff := cmp.Diff(starts(lines[0]), starts(line)); diff != "" {
+				t.Errorf("table %d: columns of\n%s\n%s\n%s", i, lines[0], line, diff)
+			}
+		}
+	}
+}
+
+// TestStatusIsHarmless: what comes from the cluster and from destinations cannot act
+// on the terminal, nor add lines or cells.
+func TestStatusIsHarmless(t *testing.T) {
+	hostile := map[string]string{
+		"clear":         "\x1b[2J\x1b[H",
+		"title":         "\x1b]0;owned\a",
+		"C1":            "\u009b2J",
+		"bytes":         "\xff\xfe\x9b2J",
+		"lines":         "a\r\nTARGET\vb\fc\u2028d\u0085e",
+		"cells":         "a\tb\tc",
+		"right to left": "\u202etxt.exe\u2066",
+		"invisible":     "\u200b\ufeff\u00ad",
+		"back":          "abc\b\b\b\x7f",
+	}
+	all := ""
+	for r := range rune(0xa0) {
+		all += string(r)
+	}
+	hostile["all"] = all
+	lines := strings.Count(rendered(t, &admin.Status{
+		StandbyFor: "x", Config: &admin.Config{}, Targets: []admin.Target{{State: "stale"}}, Sinks: []admin.Sink{{}},
+	}), "\n")
+	for name, x := range hostile {
+		t.Run(name, func(t *testing.T) {
+			got := rendered(t, &admin.Status{
+				Version: x, Cluster: x, StandbyFor: x, Config: &admin.Config{Path: x, Error: x},
+				Targets: []admin.Target{{Target: x, Version: x, Mode: x, State: x, Reason: x}},
+				Sinks:   []admin.Sink{{Name: x, Type: x, State: x, LastError: x, LastErrorAt: ago(time.Second), LagSeconds: 1e300}},
+				Journal: admin.Journal{Type: x, Problem: x},
+			})
+			checkHarmless(t, got)
+			if n := strings.Count(got, "\n"); n != lines {
+				t.Errorf("%d lines, want %d:\n%s", n, lines, got)
+			}
+		})
+	}
+}
+
+func checkHarmless(t *testing.T, text string) {
+	t.Helper()
+	if !utf8.ValidString(text) {
+		t.Errorf("not UTF-8: %q", text)
+	}
+	for i, r := range text {
+		if r != '\n' && !strconv.IsPrint(r) {
+			t.Errorf("%q at %d of %q", r, i, text)
+		}
+	}
+}
+
+func TestShortened(t *testing.T) {
+	cases := map[string]struct{ text, want string }{
+		"short":       {"connection refused", "connection refused"},
+		"just so":     {strings.Repeat("ä", 120), strings.Repeat("ä", 120)},
+		"long":        {"begin " + strings.Repeat("ä", 200) + " end", "begin " + strings.Repeat("ä", 54) + "…" + strings.Repeat("ä", 55) + " end"},
+		"white space": {"a \n\t b", "a b"},
+		"quotes":      {`Get "a\b"`, `Get "a\b"`},
+		"escapes":     {"\x1b[2J", `\x1b[2J`},
+		"empty":       {"", ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := shortened(c.text); got != c.want || utf8.RuneCountInString(got) > 120 {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestNumbersForPeople(t *testing.T) {
+	cases := map[string]struct{ got, want string }{
+		"bytes":             {size(1023), "1023B"},
+		"KiB":               {size(1024), "1.0KiB"},
+		"MiB":               {size(16 << 20), "16MiB"},
+		"GiB":               {size(3 << 29), "1.5GiB"},
+		"more than TiB":     {size(1 << 60), "1048576TiB"},
+		"no rate":           {perSecond(0.001), "0"},
+		"rate below 1":      {perSecond(0.25), "0.25"},
+		"rate":              {perSecond(9.96), "10.0"},
+		"high rate":         {perSecond(1234.5), "1234"},
+		"age":               {age(seconds(754.2)), "12m"},
+		"age in the future": {age(-time.Hour), "0s"},
+		"age without end":   {age(seconds(1e300)), "292y"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if c.got != c.want {
+				t.Errorf("%q, want %q", c.got, c.want)
+			}
+		})
+	}
+}

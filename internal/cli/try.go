@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/informd/informd/internal/daemon"
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// errNobody is the outcome of a try of what no sink receives.
+var errNobody = errors.New("no sink receives it")
+
+func tryCommand(std streams) *cobra.Command {
+	var from tryFlags
+	var output *format
+	cmd := &cobra.Command{
+		Use: "try", Short: "show the event of an object, and the bytes that each sink gets", GroupID: setUpGroup,
+		Long: `informd try reads an object from a file, in YAML or JSON, and contacts no server. It shows
+the entry of resources that matches, or why no entry does; the event; and for each sink
+the exact bytes, or the key of its match that excludes the event. It runs the code of
+informd run, and names each assumption about the cluster. The time, and values that depend
+on it, differ with every run. The keys of the object are in the order of a JSON file, and
+sorted for YAML. With --old, the event is the change from that state to that of --file.`,
+		Example: `informd try -c config.yaml -f deployment.yaml
+informd try -f web.yaml --old web-before.yaml
+kubectl get pod web -o json | informd try -f - --op deleted
+informd try -f sensor.yaml --resource sensors.example.com -o json | jq -r '.events[].sinks[].sends.body'`,
+		Annotations: exitCodes("0 at least one sink receives the event, 1 no sink does, 2 wrong usage or config"),
+		Args:        noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			change, notes, err := readChange(std.in, from)
+			if err != nil {
+				return err
+			}
+			c, err := std.loadConfig(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			trial, err := daemon.Try(cmd.Context(), c, change)
+			if err != nil {
+				return err
+			}
+			trial.Notes = append(notes, trial.Notes...)
+			t := newTrial(c, change, trial)
+			err = output.show(std.out, shown{document: t, table: func(out io.Writer) error { return printTrial(out, t) }})
+			if !trial.Received() {
+				err = errors.Join(err, errNobody)
+			}
+			return err
+		},
+	}
+	configFlag(cmd)
+	flags := cmd.Flags()
+	flags.StringVarP(&from.file, "file", "f", "", `file with the object, "-" for standard input`)
+	flags.StringVar(&from.old, "old", "", "file with the object before the change")
+	flags.StringVar(&from.op, "op", "", "added, modified or deleted (default: modified with --old, else added)")
+	flags.StringVar(&from.resource, "resource", "", "resource of the object, as in sensors.example.com (default: guessed from the kind)")
+	complete(cmd, "op", string(event.Added), string(event.Modified), string(event.Deleted))
+	output = outputFlag(cmd, formatText, formatJSON, formatYAML)
+	return cmd
+}
+
+// tryFlags are the flags that name the change.
+type tryFlags struct{ file, old, op, resource string }
+
+// readChange reads the change that the flags name.
+func readChange(in io.Reader, from tryFlags) (change dynwatch.Change, notes []string, err error) {
+	if from.file == "" {
+		return change, nil, misused("--file is required: the object to try")
+	}
+	object, err := readTried(in, from.file)
+	if err != nil {
+		return change, nil, err
+	}
+	var old *tried
+	change.Op = event.Added
+	if file := from.old; file != "" {
+		if old, err = readTried(in, file); err != nil {
+			return change, nil, err
+		}
+		if !object.same(old) {
+			return change, nil, misused("%s is not an earlier state of the object in %s: kind, namespace, name and uid must be the same", file, object.file)
+		}
+		change.Op = event.Modified
+	}
+	switch op := event.Op(from.op); {
+	case op == "":
+	case op != event.Added && op != event.Modified && op != event.Deleted:
+		return change, nil, misused("--op %q: added, modified or deleted", op)
+	case op == event.Added && old != nil:
+		return change, nil, misused("--op added: an object that is added has no state before, remove --old")
+	default:
+		change.Op = op
+	}
+	if notes, err = object.complete(old); err != nil {
+		return change, nil, err
+	}
+	served, err := object.resource(from.resource)
+	if err != nil {
+		return change, nil, err
+	}
+	if from.resource == "" {
+		notes = append(notes, "resource "+served.Resource+" is a guess from kind "+object.Kind+"; --resource overrides it")
+	}
+	change.Group, change.Version, change.Resource, change.Kind = served.Group, served.Version, served.Resource, object.Kind
+	change.Object = object.raw
+	if old != nil {
+		change.Old = old.raw
+	}
+	return change, notes, nil
+}
+
+// resource returns where the object is served, by what the user says of it: a plural name,
+// alone or with the group as kubectl or a target has it.
+func (t *tried) resource(said string) (schema.GroupVersionResource, error) {
+	served := t.served()
+	if said == "" {
+		return served, nil
+	}
+	own := event.GroupOrCore(served.Group)
+	group, plural := own, said
+	if before, after, ok := strings.Cut(said, "/"); ok {
+		group, plural = before, after
+	} else if before, after, ok := strings.Cut(said, "."); ok {
+		group, plural = after, before
+	}
+	if plural == "" || strings.ContainsAny(plural, "/.") || group != own {
+		return served, misused("--resource %q: it must be a plural name, or one with the group of apiVersion %s, as in %s.%s", said, t.APIVersion, served.Resource, own)
+	}
+	served.Resource = plural
+	return served, nil
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+)
+
+// maxObject bounds a file with an object, as the watch bounds an object.
+const maxObject = 16 << 20
+
+// tried is an object from a file.
+type tried struct {
+	file string
+	// raw is the object as JSON, in the order of its file if that is JSON.
+	raw []byte
+	head
+}
+
+// head is what has to be known of an object.
+type head struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Namespace       string `json:"namespace"`
+		Name            string `json:"name"`
+		UID             string `json:"uid"`
+		ResourceVersion string `json:"resourceVersion"`
+	} `json:"metadata"`
+}
+
+// misread is a mistake in the file of an object. The help of the command says nothing of it.
+func misread(format string, args ...any) error {
+	return usageError{msg: fmt.Sprintf(format, args...), inFile: true}
+}
+
+// readTried reads one object, in YAML or JSON. "-" is in.
+func readTried(in io.Reader, file string) (*tried, error) {
+	text, err := readObjectFile(in, file)
+	if err != nil {
+		return nil, misread("read %s: %v", file, err)
+	}
+	raw := bytes.TrimSpace(text)
+	if !json.Valid(raw) {
+		if raw, err = yaml.YAMLToJSONStrict(text); err != nil {
+			return nil, misread("%s is neither JSON nor YAML with one object: %v", file, err)
+		}
+	}
+	t := &tried{file: file, raw: raw}
+	if err := json.Unmarshal(raw, &t.head); err != nil {
+		return nil, misread("%s is no Kubernetes object: %v", file, err)
+	}
+	switch {
+	case t.APIVersion == "" || t.Kind == "":
+		return nil, misread("%s has no apiVersion and kind", file)
+	case t.Metadata.Name == "":
+		return nil, misread("%s has no metadata.name: it must be one object, not a list", file)
+	}
+	if _, err := schema.ParseGroupVersion(t.APIVersion); err != nil {
+		return nil, misread("%s: apiVersion %q is no group and version", file, t.APIVersion)
+	}
+	return t, nil
+}
+
+func readObjectFile(in io.Reader, file string) (text []byte, err error) {
+	if file != "-" {
+		opened, err := os.Open(file)
+		if err != nil {
+			return nil, errors.Unwrap(err) // without the path
+		}
+		defer func() { _ = opened.Close() }() // it was only read
+		in = opened
+	}
+	text, err = io.ReadAll(io.LimitReader(in, maxObject+1))
+	if err == nil && len(text) > maxObject {
+		err = fmt.Errorf("more than %d bytes", maxObject)
+	}
+	return text, err
+}
+
+// same reports whether the other one is an earlier state of the object.
+func (t *tried) same(old *tried) bool {
+	return t.Kind == old.Kind && t.Metadata.Namespace == old.Metadata.Namespace && t.Metadata.Name == old.Metadata.Name &&
+		(t.Metadata.UID == "" || old.Metadata.UID == "" || t.Metadata.UID == old.Metadata.UID)
+}
+
+// noUID is the uid of an object that the cluster has not given one yet.
+const noUID = "00000000-0000-0000-0000-000000000000"
+
+// complete gives a manifest what a cluster would: a uid and a revision. Old may be nil.
+// It returns what it had to make up.
+func (t *tried) complete(old *tried) (notes []string, err error) {
+	uid := t.Metadata.UID
+	if old != nil && uid == "" {
+		uid = old.Metadata.UID
+	}
+	if uid == "" {
+		uid = noUID
+	}
+	const first, second = "1", "2"
+	rv, before := t.Metadata.ResourceVersion, first
+	if old != nil && old.Metadata.ResourceVersion != "" {
+		before = old.Metadata.ResourceVersion
+	}
+	if rv == "" {
+		rv = second
+		if n, err := strconv.ParseUint(before, 10, 63); err == nil {
+			rv = strconv.FormatUint(n+1, 10)
+		}
+	}
+	if old != nil {
+		if old.Metadata.ResourceVersion == "" {
+			if n, err := strconv.ParseUint(rv, 10, 64); err == nil && n > 1 {
+				before = strconv.FormatUint(n-1, 10)
+			}
+		}
+		notes, err = old.fill(uid, before)
+	}
+	own, ownErr := t.fill(uid, rv)
+	return append(own, notes...), errors.Join(err, ownErr)
+}
+
+// fill sets the uid and the revision of an object that has none.
+func (t *tried) fill(uid, rv string) (notes []string, err error) {
+	if t.Metadata.UID != "" && t.Metadata.ResourceVersion != "" {
+		return nil, nil
+	}
+	var whole map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(t.raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&whole); err != nil {
+		return nil, misread("%s: %v", t.file, err)
+	}
+	metadata, ok := whole["metadata"].(map[string]any)
+	if !ok { // it is there twice, or in other letters
+		return nil, misread("%s: metadata is no mapping", t.file)
+	}
+	for key, value := range map[string]*string{"uid": &t.Metadata.UID, "resourceVersion": &t.Metadata.ResourceVersion} {
+		if *value != "" {
+			continue
+		}
+		*value = map[string]string{"uid": uid, "resourceVersion": rv}[key]
+		metadata[key] = *value
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(whole); err != nil {
+		return nil, fmt.Errorf("encode %s: %w", t.file, err)
+	}
+	t.raw = bytes.TrimSpace(text.Bytes())
+	return []string{fmt.Sprintf("%s is a manifest: it counts as uid %s at revision %s", t.file, t.Metadata.UID, t.Metadata.ResourceVersion)}, nil
+}
+
+// served is where the object is served: by what its apiVersion says, and under the
+// plural that its kind most likely has.
+func (t *tried) served() schema.GroupVersionResource {
+	group, _ := schema.ParseGroupVersion(t.APIVersion) // readTried has
+	plural, _ := meta.UnsafeGuessKindToResource(group.WithKind(t.Kind))
+	return plural
+}

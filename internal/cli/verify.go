@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/informd/informd/internal/admin"
+)
+
+// errDiverged is the outcome of a comparison with the cluster that found differences.
+var errDiverged = errors.New("the events that informd emitted and the objects of the cluster differ; informd emits the difference now")
+
+// errIncomplete is the outcome of a comparison that found no difference, but not everywhere.
+var errIncomplete = errors.New("informd could not compare every target; see ERROR")
+
+func verifyCommand(std streams) *cobra.Command {
+	var sink string
+	var output *format
+	cmd := &cobra.Command{
+		Use: "verify", Short: "compare the events that a running informd emitted with the cluster", GroupID: operateGroup,
+		Long: `informd verify has a running informd list every resource, metadata only, and compare the
+list with the events that it emitted. informd emits the differences at once. It compares a
+sample of objects with etcd, which finds API servers with a wrong watch cache. Resources
+that the API server does not serve are skipped.
+
+With --sink, informd reads the last event of each object in the destination of this sink,
+and compares it with the events that it emitted. The sink must be a nats sink with
+jetstream: true. The output names up to 20 objects with their uid and resourceVersion. If
+the destination lacks objects or holds older states, run
+informd resnapshot <resource> --sink <sink>. The last event of an object that does not
+exist stays in the stream: consumers remove the object at the synced event of the
+re-snapshot, and nats stream purge --subject removes the event.`,
+		Example:     "informd verify -c config.yaml\ninformd verify --sink bus\ninformd verify --sink bus -o json",
+		Annotations: exitCodes("0 no difference, 1 a difference, or a target that could not be compared, 2 wrong usage or config"),
+		Args:        noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := std.newClient(cmd.Context(), cmd.Flags())
+			if err != nil {
+				return err
+			}
+			if sink != "" {
+				var verdict admin.SinkVerdict
+				if err := c.post(cmd.Context(), "/verify", url.Values{"sink": {sink}}, &verdict); err != nil {
+					return err
+				}
+				return errors.Join(sinkOutcome(&verdict), output.show(std.out, sinkVerdictShown(&verdict)))
+			}
+			var verdicts []admin.Verdict
+			if err := c.post(cmd.Context(), "/verify", nil, &verdicts); err != nil {
+				return err
+			}
+			return errors.Join(outcome(verdicts), output.show(std.out, verdictsShown(verdicts)))
+		},
+	}
+	serverFlag(cmd)
+	std.sinkFlag(cmd, &sink, "name of the sink whose destination is compared (default: the cluster is compared)")
+	output = outputFlag(cmd)
+	return cmd
+}
+
+// verdictsShown is the outcome per target; its names are those of targets that differ.
+func verdictsShown(verdicts []admin.Verdict) shown {
+	s := shown{document: verdicts, table: func(out io.Writer) error {
+		return errors.Join(printVerdicts(out, verdicts), printMismatches(out, verdicts))
+	}}
+	for _, v := range verdicts {
+		if v.Divergences > 0 || len(v.Mismatches) > 0 {
+			s.names = append(s.names, v.Target)
+		}
+	}
+	return s
+}
+
+// sinkVerdictShown is the outcome of a sink; its names are those of objects that differ.
+func sinkVerdictShown(v *admin.SinkVerdict) shown {
+	s := shown{document: v, table: func(out io.Writer) error { return printSinkVerdict(out, v) }}
+	for _, d := range v.Examples {
+		s.names = append(s.names, d.Object)
+	}
+	return s
+}
+
+func sinkOutcome(v *admin.SinkVerdict) error {
+	switch {
+	case v.Divergences > 0:
+		return fmt.Errorf("the destination of sink %s differs from the events that informd emitted; "+
+			"deliver the objects again: informd resnapshot <resource> --sink %s", visible(v.Sink), visible(v.Sink))
+	case v.Error != "":
+		return errIncomplete
+	}
+	return nil
+}
+
+func printSinkVerdict(out io.Writer, v *admin.SinkVerdict) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SINK\tOBJECTS IN SINK\tDIVERGENCES\tERROR")
+	fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", visible(v.Sink), v.Objects, v.Divergences, cmp.Or(visible(v.Error), "-"))
+	for i, d := range v.Examples {
+		if i == 0 {
+			fmt.Fprintln(table, "\nOBJECT\tPROBLEM\tSINK HOLDS\tEMITTED")
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", visible(d.Object), visible(d.Problem), heldState(d.Held), heldState(d.Announced))
+	}
+	if more := v.Divergences - len(v.Examples); more > 0 {
+		fmt.Fprintf(table, "\n%s.\n", number(more, "more object differs", "more objects differ"))
+	}
+	if v.Note != "" {
+		fmt.Fprintf(table, "\n%s\n", visible(v.Note))
+	}
+	return table.Flush()
+}
+
+// heldState is how a state in a sink is shown: by uid and revision, and what else there is.
+func heldState(s *admin.ObjectState) string {
+	if s == nil {
+		return "none"
+	}
+	text := fmt.Sprintf("%s:%d", visible(s.UID), s.ResourceVersion)
+	if s.Epoch > 0 {
+		text += fmt.Sprintf(", epoch %d", s.Epoch)
+	}
+	if s.Deleted {
+		text += ", deleted"
+	}
+	return text
+}
+
+// outcome is that of a comparison with the cluster.
+func outcome(verdicts []admin.Verdict) (found error) {
+	for _, v := range verdicts {
+		switch {
+		case v.Divergences > 0 || len(v.Mismatches) > 0:
+			return errDiverged
+		case v.Error != "":
+			found = errIncomplete
+		}
+	}
+	return found
+}
+
+func printVerdicts(out io.Writer, verdicts []admin.Verdict) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "TARGET\tOBJECTS\tDIVERGENCES\tERROR")
+	for _, v := range verdicts {
+		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", visible(v.Target), v.Objects, v.Divergences, cmp.Or(visible(v.Error), skipped(v.Skipped), "-"))
+	}
+	return table.Flush()
+}
+
+// skipped says why a target was not compared, which is no error.
+func skipped(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return "skipped: " + visible(reason)
+}
+
+// printMismatches prints the objects that an API server shows differently from etcd.
+func printMismatches(out io.Writer, verdicts []admin.Verdict) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, v := range verdicts {
+		for i, m := range v.Mismatches {
+			if i == 0 {
+				fmt.Fprintf(table, "\nThe watch cache of an API server is wrong about %s; restart that kube-apiserver.\n", visible(v.Target))
+				fmt.Fprintln(table, "SERVER\tNAMESPACE\tNAME\tREVISION\tIN ETCD\tSHOWN")
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", visible(m.Server), visible(m.Namespace), visible(m.Name), m.Revision,
+				stateOf(m.UID, m.ResourceVersion), stateOf(m.ListedUID, m.Listed))
+		}
+	}
+	return table.Flush()
+}
+
+// stateOf is how an object is shown: by uid and revision.
+func stateOf(uid string, resourceVersion uint64) string {
+	if resourceVersion == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%s:%d", visible(uid), resourceVersion)
+}

@@ -1,0 +1,110 @@
+package informd_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// program runs the test binary as a program. It returns what it printed and its exit code.
+func program(t *testing.T, name string, args ...string) (output string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "INFORMD_TEST_PROGRAM="+name)
+	text, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// apiServer serves one ConfigMap.
+func apiServer(t *testing.T) (address string) {
+	t.Helper()
+	answers := map[string]string{
+		"/version": `{"gitVersion":"v1.37.1"}`,
+		"/api":     `{"kind":"APIVersions","versions":["v1"]}`,
+		"/apis":    `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
+		"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[
+			{"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["get","list","watch"]}]}`,
+		"/api/v1/namespaces/kube-system": `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"cluster-1","resourceVersion":"1"}}`,
+		"/api/v1/configmaps": `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[
+			{"metadata":{"namespace":"shop","name":"prices","uid":"u1","resourceVersion":"7"},"data":{"a":"b"}}]}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch body, ok := answers[r.URL.Path]; {
+		case r.Method == http.MethodPost:
+			_, _ = fmt.Fprint(w, `{"status":{"allowed":true}}`)
+		case ok:
+			_, _ = fmt.Fprint(w, body)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// config writes a config with a sink of the new type, and a kubeconfig.
+func config(t *testing.T, address, options string) (path string) {
+	t.Helper()
+	dir := t.TempDir()
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	path = filepath.Join(dir, "config.yaml")
+	for file, text := range map[string]string{
+		kubeconfig: "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: " + address + "}}]\n",
+		path:       "kubernetes: {kubeconfig: " + kubeconfig + "}\nresources: [configmaps]\nsinks: [{name: out, type: greeting" + options + "}]\n",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// TestOwnSinkType: the config takes the type, its mistakes have a line, and the sink gets
+// the objects of the cluster.
+func TestOwnSinkType(t *testing.T) {
+	address := apiServer(t)
+	if output, code := program(t, "greeter", "validate", "-c", config(t, address, "")); code != 2 || !strings.Contains(output, "config.yaml:3:9: sinks[0].word: is required: a word of your choice") {
+		t.Errorf("without its key: exit %d: %s", code, output)
+	}
+	good := config(t, address, ", word: Hello")
+	output, code := program(t, "greeter", "run", "--once", "-c", good)
+	if code != 0 || !strings.Contains(output, "Hello snapshot: core/configmaps/shop/prices\n") {
+		t.Errorf("run: exit %d: %s", code, output)
+	}
+	if output, code := program(t, "informd", "validate", "-c", good); code != 2 || !strings.Contains(output, `"greeting"`) {
+		t.Errorf("informd itself: exit %d: %s", code, output)
+	}
+	if output, code := program(t, "alone", "validate", "-c", good); code != 0 {
+		t.Errorf("with no other type: exit %d: %s", code, output)
+	}
+}
+
+// TestNameAndVersion: they show where users see which program it is.
+func TestNameAndVersion(t *testing.T) {
+	for _, c := range []struct {
+		program string
+		args    []string
+		code    int
+		want    string
+	}{
+		{"greeter", []string{"version"}, 0, "greeter 1.0.0 "},
+		{"greeter", []string{"nonsense"}, 2, "Try 'greeter --help'."},
+		{"informd", []string{"version"}, 0, "informd unknown "},
+		{"informd", []string{"nonsense"}, 2, "informd: unknown command"},
+	} {
+		output, code := program(t, c.program, c.args...)
+		if code != c.code || !strings.Contains(output, c.want) {
+			t.Errorf("%s %q: exit %d, want %d with %q: %s", c.program, c.args, code, c.code, c.want, output)
+		}
+	}
+}

@@ -8,6 +8,38 @@
 // receive buffer of the connection (256 KiB per watch). So a slow reader holds back the
 // watch, and the watch holds back the API server's stream.
 //
+// # Use
+//
+//	manager, err := dynwatch.New(options)
+//	if err != nil {
+//		return err
+//	}
+//	defer manager.Close()
+//	err = manager.Apply([]dynwatch.Resource{{Group: "apps", Resource: "deployments"}})
+//
+// [New] contacts no server. Apply starts and ends targets, and does not wait until they are
+// live: [Manager.Targets] has their states. Call it again with the whole set to change what is
+// watched. [Manager.Close] cancels the calls of the targets to the Log, and waits for their end.
+// A Manager that was closed cannot be used again.
+//
+// # Errors
+//
+//   - Errors of Apply concern the wanted set. It then changes nothing, and names every fault.
+//   - Errors of the API server stop nothing. The target keeps its position, retries with
+//     backoff, and has a [State] and a reason: [Forbidden], [Waiting], [Stale] or [Degraded].
+//   - Lost history is reported as a gap event. The differences that a list shows are events as
+//     well, before or after the gap.
+//   - An error of Append, Mark, Last, Await or Reject stops the target for good, unless Close or
+//     Apply ended the context. The state is [Stopped]. Close the Manager, and begin with a new
+//     one on a log that works. After an error of Restore, the target retries.
+//   - An object that is not valid goes to Reject, and the target continues.
+//
+// # Concurrency
+//
+// All methods of a Manager may be called concurrently. Targets call the Log, Await and Reject
+// concurrently; one target makes one call at a time. The Data of appended events is valid until
+// Append returns.
+//
 // # Why not a SharedInformer
 //
 //   - A SharedInformer lists again after errors from which a watch can resume (503, 401, TLS),
@@ -19,47 +51,4 @@
 //
 // The loop of this package keeps the UID and the revision of the last event per object, and
 // passes the object's JSON bytes through.
-//
-// # Files
-//
-//   - `manager.go`: the wanted set and its targets
-//   - `target.go`: the loop of one target
-//   - `state.go`: the effect of each error on the target; `pause.go`: the pause after an error
-//   - `resolve.go`: discovery, and the source of the requests about a resource
-//   - `plan.go`, `planwild.go`, `measure.go`, `reach.go`: the estimate of a wanted set, without watches
-//   - `preview.go`, `previewentry.go`: the event of one change, without an API server
-//   - `wildcard.go`, `catalog.go`, `expand.go`: wildcards and their expansion
-//   - `twin.go`: aliases of one storage; `covering.go`: the entries that match a resource, by name
-//   - `access.go`: missing permissions; `internal/access` asks for them
-//   - `served.go`, `definition.go`, `look.go`: rediscovery of resources and versions;
-//     `fallback.go`: a version that does not answer; `unserved.go`: a removed resource
-//   - `authority.go`: the authorities for deletions; `returned.go`: deleted objects that return;
-//     `nonamespace.go`: a namespace that was deleted with the permission to read it
-//   - `metadatawatch.go`: metadata-only watches of definitions, Namespaces and controllers
-//   - `sweep.go`: lists, compared with the index (first snapshot and reconcile); `compare.go`:
-//     the same with metadata only, and the bodies of objects that differ
-//   - `follow.go`: the watch; `gather.go`: batches of events that arrive together
-//   - `lost.go`, `recover.go`: expired history (410); `rollback.go`: restored storage
-//   - `retrace.go`: range replay, by lists at each revision
-//   - `walk.go`, `life.go`: the history walk, object by object
-//   - `audit.go`, `verify.go`: the index, compared with a list while the watch runs
-//   - `resync.go`, `resnapshot.go`: re-snapshots on a schedule and on request; `reannounce.go`: the
-//     common part
-//   - `selection.go`: the difference between left and deleted under a selector
-//   - `filter.go`, `namespaces.go`, `coverage.go`: the namespaces of a target
-//   - `stores.go`: whether Namespaces and objects are in one store
-//   - `turn.go`, `depart.go`: namespaces that are matched and unmatched; `leftout.go`: frames that
-//     were filtered out before the namespace was known to match
-//   - `shape.go`: the content of objects in events
-//   - `gate.go`: change filters
-//   - `changes.go`: the changed paths, the patch and the old object of an event
-//   - `emit.go`: the events
-//   - `owner.go`: field manager and owner chain; `owners.go`, `ownerindex.go`, `ownerrows.go`: the
-//     controllers of controllers; `planowners.go`: the permissions for them
-//   - `status.go`, `rate.go`: the state of a target for other goroutines
-//   - `ledger.go`: the restored index and checkpoint after a restart; `dropped.go`: objects that an
-//     edited selector excludes
-//   - `internal/kube`: connections, discovery documents, the identity of the cluster, limits on requests
-//   - `internal/listwatch`: the requests about one resource: watches, pages of lists, look-ups
-//   - `internal/frame`: the bytes; `internal/index`: the last event of each object, without content
 package dynwatch

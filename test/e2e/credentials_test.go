@@ -93,7 +93,5 @@ func (d *informd) expectProblem(want string) {
 		body, code, err := d.get("/readyz")
 		return err == nil && code == http.StatusServiceUnavailable && strings.Contains(string(body), want)
 	})
-	if !strings.Contains(d.stderr.String(), want) {
-		d.t.Errorf("the log does not say %q", want)
-	}
+	eventually(d.t, "the log says "+want, func() bool { return strings.Contains(d.stderr.String(), want) })
 }

@@ -84,7 +84,7 @@ func New(o Options) (*Daemon, error) {
 		}
 	}
 	d.admin = admin.New(d.adminOptions(o.Version, d.registry))
-	own := append(d.admin.Collectors(), buildInfo(o.Version))
+	own := append(d.admin.Collectors(), buildInfo(o.Version), newUsableCollector(d.journalUsable))
 	if o.Config.Journal.Type == config.JournalNATS {
 		own = append(own, leaseMetric(d.health))
 	}

@@ -251,6 +251,30 @@ func buildInfo(version string) prometheus.Collector {
 	return info
 }
 
+// usableCollector shows whether informd can append events: also before the journal is open,
+// so that an alert fires for a journal that cannot be reached at the start. A standby, which
+// has no journal, has no series.
+type usableCollector struct {
+	desc *prometheus.Desc
+	// usable reports whether the journal can be used, and whether this informd is to have one.
+	usable func() (ok, mine bool)
+}
+
+func newUsableCollector(usable func() (ok, mine bool)) *usableCollector {
+	return &usableCollector{usable: usable, desc: prometheus.NewDesc("informd_journal_usable",
+		"1 while informd can append events, 0 while the journal is not open, lost, unreachable or held by another informd; absent on a standby.", nil, nil)}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *usableCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
+
+// Collect implements [prometheus.Collector].
+func (c *usableCollector) Collect(out chan<- prometheus.Metric) {
+	if ok, mine := c.usable(); mine {
+		out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, oneIf(ok))
+	}
+}
+
 // leaseMetric shows whether this informd holds the lease of a nats journal.
 func leaseMetric(h *health) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -275,8 +299,6 @@ func registerMetrics(r prometheus.Registerer, m *dynwatch.Manager, j *store) err
 		gauge("capacity_bytes", "A byte of the capacity of the journal.", func(s journal.Stats) uint64 { return s.Capacity }),
 		gauge("blocked", "A target that waits for free capacity in the journal.",
 			func(s journal.Stats) uint64 { return uint64(s.Blocked) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "informd_journal_usable", Help: "1 while informd can append events, 0 while the journal is lost, unreachable or held by another informd."},
-			j.usable),
 		counter("lost_total", "A time that the journal lacked events that it had acknowledged.", func(s journal.Stats) uint64 { return s.Lost }),
 		counter("oversize_total", "An object that is too large for the journal; its event has no object.", func(s journal.Stats) uint64 { return s.Oversize }),
 		counter("foreign_total", "A message of another client in the stream of the journal; informd skips it.", func(s journal.Stats) uint64 { return s.Foreign }),

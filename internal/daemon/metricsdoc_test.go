@@ -84,7 +84,7 @@ func everyMetric(t *testing.T) []metric {
 	if err := newReloads(nil, &config.Config{}, logger).register(&all); err != nil {
 		t.Fatal(err)
 	}
-	all.MustRegister(buildInfo("v1"), leaseMetric(newHealth()))
+	all.MustRegister(buildInfo("v1"), leaseMetric(newHealth()), newUsableCollector(nil))
 	all.MustRegister(admin.New(admin.Options{}).Collectors()...)
 	runner, err := deliver.New(journal.NewMemory(1<<20), deliver.Options{Name: "out", Logger: logger, Registerer: &all})
 	if err != nil {

@@ -123,14 +123,13 @@ func (s *store) verify(ctx context.Context) error {
 	return nil // nothing was read or written yet
 }
 
-// usable is 1 while the journal works, for a metric.
-func (s *store) usable() float64 {
-	if s.state != nil {
-		if ok, _ := s.state(); !ok {
-			return 0
-		}
+// usable reports whether the journal works, for a metric.
+func (s *store) usable() bool {
+	if s.state == nil {
+		return true
 	}
-	return 1
+	ok, _ := s.state()
+	return ok
 }
 
 // wasReplaced is [relay.Options.Replaced].

@@ -101,6 +101,16 @@ func (d *Daemon) journalStatus() admin.Journal {
 	return j
 }
 
+// journalUsable reports whether the journal can be used, and whether this informd is to have
+// one: a standby is not.
+func (d *Daemon) journalUsable() (ok, mine bool) {
+	p := d.pipeline.Load()
+	if p == nil {
+		return false, d.standby() == ""
+	}
+	return p.store.usable(), true
+}
+
 // notOpen says why the journal is not open, for commands that use it.
 func (d *Daemon) notOpen() error {
 	if holder := d.standby(); holder != "" {

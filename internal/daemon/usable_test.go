@@ -1,0 +1,23 @@
+package daemon
+
+import "testing"
+
+// TestJournalUsableBeforeItIsOpen: the series exists from the start, so that an alert fires
+// for a journal that cannot be reached then. A standby has no series.
+func TestJournalUsableBeforeItIsOpen(t *testing.T) {
+	d := &Daemon{}
+	c := newUsableCollector(d.journalUsable)
+	if values := scrape(t, c); len(values) != 1 || values["informd_journal_usable"] != 0 {
+		t.Errorf("before the journal is open: %v", values)
+	}
+	holder := "other"
+	d.waitingFor.Store(&holder)
+	if values := scrape(t, c); len(values) != 0 {
+		t.Errorf("on a standby: %v", values)
+	}
+	d.waitingFor.Store(nil)
+	d.pipeline.Store(&pipeline{store: &store{}})
+	if values := scrape(t, c); values["informd_journal_usable"] != 1 {
+		t.Errorf("with an open journal: %v", values)
+	}
+}

@@ -33,6 +33,7 @@ func (c *Config) Holds(ctx context.Context, env sink.Env, take func(sink.Held) e
 	if err != nil {
 		return err
 	}
+	options.RetryOnFailedConnect = false // whoever asked waits for the answer
 	conn, err := options.Connect()
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)

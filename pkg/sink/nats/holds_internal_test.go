@@ -9,6 +9,7 @@ import (
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -80,5 +81,15 @@ func TestHoldsOfASlowServer(t *testing.T) {
 				t.Errorf("%d objects, %v; want %d, %q", objects, err, c.objects, c.err)
 			}
 		})
+	}
+}
+
+// TestHoldsWithoutAServer: the error says what is wrong with the connection.
+func TestHoldsWithoutAServer(t *testing.T) {
+	c := &Config{JetStream: true, Stream: "S", SubjectPrefix: "k8s"}
+	c.Servers = connection.NewServers("nats://127.0.0.1:1")
+	err := c.Holds(t.Context(), sink.Env{Name: "bus", Cluster: "test"}, func(sink.Held) error { return nil })
+	if err == nil || !strings.HasPrefix(err.Error(), "connect: ") {
+		t.Errorf("%v", err)
 	}
 }

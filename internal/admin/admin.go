@@ -31,7 +31,10 @@ type Status struct {
 	TargetStates map[string]int `json:"targetStates"`
 	Targets      []Target       `json:"targets"`
 	Sinks        []Sink         `json:"sinks"`
-	Journal      Journal        `json:"journal"`
+	// DeadLetters has the length of each dead-letter queue that is not empty, by the name of
+	// the sink. It includes "source" and sinks that are no longer in the config.
+	DeadLetters map[string]uint64 `json:"deadLetters,omitempty"`
+	Journal     Journal           `json:"journal"`
 }
 
 // Target is a target's part of /status.
@@ -81,14 +84,16 @@ type Target struct {
 
 // Sink is a sink's part of /status.
 type Sink struct {
-	Name        string     `json:"name"`
-	Type        string     `json:"type"`
-	State       string     `json:"state"`
-	LagEvents   uint64     `json:"lagEvents"`
-	LagSeconds  float64    `json:"lagSeconds"`
-	Delivered   uint64     `json:"delivered"`
-	Filtered    uint64     `json:"filtered"`
-	DeadLetters uint64     `json:"deadLetters"`
+	Name       string  `json:"name"`
+	Type       string  `json:"type"`
+	State      string  `json:"state"`
+	LagEvents  uint64  `json:"lagEvents"`
+	LagSeconds float64 `json:"lagSeconds"`
+	Delivered  uint64  `json:"delivered"`
+	Filtered   uint64  `json:"filtered"`
+	// Refused counts the events that became dead letters since the start of informd.
+	// Status.DeadLetters has how many there are now.
+	Refused     uint64     `json:"refused"`
 	Retries     uint64     `json:"retries"`
 	LastError   string     `json:"lastError,omitempty"`
 	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
@@ -238,6 +243,7 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 		UptimeSeconds: time.Since(s.started).Seconds(), StandbyFor: s.options.standby(),
 		Config:       s.options.config(),
 		TargetStates: statesOf(targets), Targets: targets, Sinks: s.options.Sinks(), Journal: s.options.Journal(),
+		DeadLetters: s.options.deadLetters(),
 	})
 	if err != nil {
 		s.options.Logger.Debug("status not available", "err", err)

@@ -28,16 +28,16 @@ func (o *operator) EachLetter(_ context.Context, _ string, take func(admin.Lette
 	return take(admin.Letter{Sink: "s", Number: 1, Letter: json.RawMessage(`{}`)})
 }
 
-func (o *operator) RedeliverLetters(_ context.Context, _ string, numbers []uint64) (int, error) {
+func (o *operator) RedeliverLetters(_ context.Context, _ string, numbers []uint64) (admin.Count, error) {
 	o.asked++
 	o.numbers = numbers
-	return 0, nil
+	return admin.Count{}, nil
 }
 
-func (o *operator) DropLetters(_ context.Context, _ string, numbers []uint64) (int, error) {
+func (o *operator) DropLetters(_ context.Context, _ string, numbers []uint64) (admin.Count, error) {
 	o.asked++
 	o.numbers = numbers
-	return 0, nil
+	return admin.Count{}, nil
 }
 
 func (o *operator) Rewind(context.Context, string, time.Time) (admin.Rewind, error) {

@@ -72,10 +72,11 @@ type Letters interface {
 	// source if sink is empty.
 	EachLetter(ctx context.Context, sink string, take func(Letter) error) error
 	// RedeliverLetters delivers dead letters again, under new ids, and drops those that
-	// the destination accepted. No numbers mean all of them. It returns how many it dropped.
-	RedeliverLetters(ctx context.Context, sink string, numbers []uint64) (int, error)
+	// the destination accepted. No numbers mean all of them. An event that the destination
+	// refuses again is a new dead letter.
+	RedeliverLetters(ctx context.Context, sink string, numbers []uint64) (Count, error)
 	// DropLetters removes dead letters; no numbers mean all of them.
-	DropLetters(ctx context.Context, sink string, numbers []uint64) (int, error)
+	DropLetters(ctx context.Context, sink string, numbers []uint64) (Count, error)
 }
 
 // Repeats is the part of [Operator] that delivers events again.
@@ -127,9 +128,12 @@ type Letter struct {
 	Letter json.RawMessage `json:"letter"`
 }
 
-// Count is the answer of what changes something.
+// Count is the answer about dead letters that were redelivered or dropped.
 type Count struct {
-	Events uint64 `json:"events"`
+	// Events counts those that left the queue.
+	Events int `json:"events"`
+	// Refused counts those that the destination refused again: they are new dead letters.
+	Refused int `json:"refused,omitempty"`
 }
 
 // Rewind is the answer about a sink whose cursor moved back.
@@ -236,7 +240,7 @@ func (s *Server) letters(w http.ResponseWriter, r *http.Request) error {
 
 // onLetters does something with letters of one sink: those with the numbers of the
 // query, or all of them with all=true.
-func (s *Server) onLetters(do func(ctx context.Context, sink string, numbers []uint64) (int, error)) func(http.ResponseWriter, *http.Request) error {
+func (s *Server) onLetters(do func(ctx context.Context, sink string, numbers []uint64) (Count, error)) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := r.ParseForm(); err != nil {
 			return Unknown("read the form: %v", err)
@@ -258,7 +262,7 @@ func (s *Server) onLetters(do func(ctx context.Context, sink string, numbers []u
 		if err != nil {
 			return err
 		}
-		return writeJSON(w, Count{uint64(n)})
+		return writeJSON(w, n)
 	}
 }
 

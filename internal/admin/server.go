@@ -31,7 +31,9 @@ type Options struct {
 	Version, Cluster string
 	Targets          func() []Target
 	Sinks            func() []Sink
-	Journal          func() Journal
+	// DeadLetters returns [Status.DeadLetters]; nil if there is none.
+	DeadLetters func() map[string]uint64
+	Journal     func() Journal
 	// Config describes the config in use; nil means none.
 	Config func() Config
 	// Standby names the informd that this one waits for, "" if it works itself.
@@ -47,6 +49,13 @@ func (o *Options) standby() string {
 		return ""
 	}
 	return o.Standby()
+}
+
+func (o *Options) deadLetters() map[string]uint64 {
+	if o.DeadLetters == nil {
+		return nil
+	}
+	return o.DeadLetters()
 }
 
 func (o *Options) config() *Config {

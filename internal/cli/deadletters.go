@@ -25,7 +25,8 @@ func deadLettersCommand(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "deadletters <command>", Short: "list, redeliver or drop the dead letters of a running informd", GroupID: operateGroup,
 		Long: `A dead letter is an event that a destination refused for good, with the reason. The
-dead-letter queue of "source" has the objects of the API server that informd cannot read.`,
+dead-letter queue of "source" has the objects of the API server that informd cannot read.
+The queue of a sink stays when the sink leaves the config.`,
 		Example:     "informd deadletters list\ninformd deadletters redeliver --sink hook --number 3,5\ninformd deadletters drop --sink hook --all",
 		Annotations: exitCodes(usualExits), DisableFlagsInUseLine: true,
 		Args: cobra.ArbitraryArgs, // the error is ours
@@ -107,6 +108,7 @@ func redeliverCommand(std streams) *cobra.Command {
 		Use: "redeliver", Short: "deliver dead letters again",
 		Long: `informd deadletters redeliver delivers dead letters again, with a new run, which is a part
 of the id (:r<run>). A dead letter that the destination accepts leaves the dead-letter queue.
+One that it refuses again gets a new number.
 On a compacted Kafka topic, an old event replaces newer ones: drop the dead letter there, and
 run informd resnapshot with --sink. With --all it asks for confirmation on a terminal; in a
 script it needs --yes.`,
@@ -166,6 +168,9 @@ func (l *chosen) change(cmd *cobra.Command, std streams, do action, output *form
 	}
 	return output.show(std.out, shown{document: n, names: []string{"sink/" + l.sink}, table: func(out io.Writer) error {
 		_, err := fmt.Fprintf(out, "%s %s of sink %s\n", do.done, number(n.Events, "dead letter", "dead letters"), visible(l.sink))
+		if n.Refused > 0 {
+			_, err = fmt.Fprintf(out, "%s refused again, with a new number: informd deadletters list shows the reason\n", number(n.Refused, "dead letter", "dead letters"))
+		}
 		return err
 	}})
 }

@@ -50,6 +50,9 @@ It needs journal.type embedded or nats.`,
 
 func printRewind(out io.Writer, sink string, r *admin.Rewind) error {
 	text := fmt.Sprintf("rewind: sink %s gets %s again", sink, number(r.Events, "event", "events"))
+	if r.Events == 0 {
+		text += "; the journal has no event from that time on that it has"
+	}
 	if r.State != "" {
 		text += fmt.Sprintf("; it is %s: %s", r.State, r.Error)
 	}

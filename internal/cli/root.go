@@ -24,8 +24,9 @@ const (
 const rootLong = `informd streams every change of the Kubernetes resources in its config to sinks such as
 NATS, Kafka, webhooks and files.
 
-An environment variable can set each scalar of the config: INFORMD_LOG_LEVEL sets
-log.level. A flag overrides the variable, and the variable overrides the file.`
+An environment variable can set each single value of the config outside of resources and
+sinks: INFORMD_LOG_LEVEL sets log.level. A flag overrides the variable, and the variable
+overrides the file.`
 
 // versionFlag is the flag that prints the version.
 const versionFlag = "version"

@@ -44,7 +44,8 @@ func printStatus(out io.Writer, s *admin.Status, now time.Time) error {
 	}
 	return errors.Join(
 		targets,
-		printTable(out, sinkRows(s.Sinks, now)),
+		printTable(out, sinkRows(s.Sinks, s.DeadLetters, now)),
+		printTable(out, letterRows(s.Sinks, s.DeadLetters)),
 		printTable(out, pendingRows(s.Sinks)),
 		printTable(out, journalRows(&s.Journal)),
 	)
@@ -84,14 +85,25 @@ func targetRows(targets []admin.Target, now time.Time) [][]string {
 	return rows
 }
 
-func sinkRows(sinks []admin.Sink, now time.Time) [][]string {
+func sinkRows(sinks []admin.Sink, letters map[string]uint64, now time.Time) [][]string {
 	rows := [][]string{{"SINK", "TYPE", "STATE", "LAG", "BEHIND", "DELIVERED", "RETRIES", "DEAD LETTERS", "LAST ERROR"}}
 	for i := range sinks {
 		s := &sinks[i]
 		rows = append(rows, []string{
-			s.Name, s.Type, s.State, count(s.LagEvents), age(seconds(s.LagSeconds)), count(s.Delivered), count(s.Retries), count(s.DeadLetters),
+			s.Name, s.Type, s.State, count(s.LagEvents), age(seconds(s.LagSeconds)), count(s.Delivered), count(s.Retries), count(letters[s.Name]),
 			lastError(s, now),
 		})
+	}
+	return rows
+}
+
+// letterRows are the dead-letter queues of the source and of sinks that left the config.
+func letterRows(sinks []admin.Sink, letters map[string]uint64) [][]string {
+	rows := [][]string{{"OTHER QUEUE", "DEAD LETTERS"}}
+	for _, name := range slices.Sorted(maps.Keys(letters)) {
+		if !slices.ContainsFunc(sinks, func(s admin.Sink) bool { return s.Name == name }) {
+			rows = append(rows, []string{name, count(letters[name])})
+		}
 	}
 	return rows
 }

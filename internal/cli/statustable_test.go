@@ -46,13 +46,14 @@ func busy() *admin.Status {
 		Sinks: []admin.Sink{
 			{Name: "bus", Type: "nats", State: "running", Delivered: 123456},
 			{
-				Name: "hook", Type: "webhook", State: "retrying", LagEvents: 1042, LagSeconds: 754.2, Delivered: 99, Retries: 17, DeadLetters: 2,
+				Name: "hook", Type: "webhook", State: "retrying", LagEvents: 1042, LagSeconds: 754.2, Delivered: 99, Retries: 17,
 				LastError: "POST https://example.com/k8s: 503 Service Unavailable", LastErrorAt: ago(4 * time.Second),
 				Resnapshots: []admin.PendingResnapshot{{Resource: "apps/deployments", Run: 1795170000123}},
 			},
 			{Name: "archive", Type: "file", State: "opening", LastError: "open /var/log/informd/events.ndjson: permission denied"},
 		},
-		Journal: admin.Journal{Type: "embedded", Events: 98765, Bytes: 1 << 30 / 3, Capacity: 10 << 30, Blocked: 2, Problem: "the disk is full"},
+		DeadLetters: map[string]uint64{"hook": 2, "left-the-config": 3, "source": 1},
+		Journal:     admin.Journal{Type: "embedded", Events: 98765, Bytes: 1 << 30 / 3, Capacity: 10 << 30, Blocked: 2, Problem: "the disk is full"},
 	}
 }
 

@@ -56,6 +56,7 @@ type Daemon struct {
 	pipeline atomic.Pointer[pipeline]
 	health   *health
 	runs     event.Runs // of dead letters that are delivered again
+	letters  letterCounts
 	// waitingFor is the other informd that writes to the journal, nil if it is us.
 	waitingFor atomic.Pointer[string]
 }
@@ -84,7 +85,7 @@ func New(o Options) (*Daemon, error) {
 		}
 	}
 	d.admin = admin.New(d.adminOptions(o.Version, d.registry))
-	own := append(d.admin.Collectors(), buildInfo(o.Version), newUsableCollector(d.journalUsable))
+	own := append(d.admin.Collectors(), buildInfo(o.Version), newUsableCollector(d.journalUsable), newLetterCollector(d.sinkNames, d.deadLetters))
 	if o.Config.Journal.Type == config.JournalNATS {
 		own = append(own, leaseMetric(d.health))
 	}

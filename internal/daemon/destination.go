@@ -178,11 +178,12 @@ func (d *destinations) declare(ctx context.Context, one *delivery, was, is strin
 	return d.declareOnce(name, is, func() error {
 		p.logger.Warn("sink destination replaced; sending a gap and all objects",
 			"sink", name, "was", was, "is", is)
-		return one.Insert(ctx, event.Event{
+		_, err := one.Insert(ctx, event.Event{
 			ID: event.DestinationID(name, time.Now()), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
 			Cluster: p.config.Cluster, Target: event.AllTargets,
 			Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState},
 		})
+		return err
 	})
 }
 

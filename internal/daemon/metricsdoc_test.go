@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/yaml"
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
@@ -23,27 +24,28 @@ import (
 
 var update = flag.Bool("update", false, "write docs/metrics-and-alerts.md")
 
-// alert is the alert of a metric.
-type alert struct{ name, expr, meaning, next string }
+// alert is the alert of a metric. Hold is how long the expression must be true first.
+type alert struct{ name, expr, hold, meaning, next string }
 
 // alerts are the alerts by metric.
 func alerts() map[string]alert {
 	return map[string]alert{
-		"informd_target_state":                  {"InformdTargetNotWatched", `informd_target_state{state=~"degraded|forbidden"} > 0 for 5m`, "informd does not watch a resource.", "`informd status` names the reason."},
-		"informd_target_blocked_seconds":        {"InformdTargetBlocked", `informd_target_blocked_seconds > 60`, "A target waits for the journal, which is full or does not answer.", "Follow the log line of the journal."},
-		"informd_target_rejected_total":         {"InformdObjectRejected", `increase(informd_target_rejected_total[1h]) > 0`, "informd cannot emit an object of the API server.", "Read the dead letters of the source."},
-		"informd_target_gaps_total":             {"InformdGap", `increase(informd_target_gaps_total[1h]) > 0 or (informd_target_gaps_total > 0 unless informd_target_gaps_total offset 1h)`, "Revisions of a target may be missing.", "The log line and the gap event name the reason; see [gaps](troubleshooting.md#gaps)."},
-		"informd_audit_divergences_total":       {"InformdAuditDivergence", `increase(informd_audit_divergences_total[1d]) > 0`, "The announced state of an object differed from etcd; informd announced it again.", "Report the bug with the log lines of the objects."},
-		"informd_audit_mismatches_total":        {"InformdAPIServerCacheWrong", `increase(informd_audit_mismatches_total[1d]) > 0`, "The watch cache of an API server is wrong.", "Restart the kube-apiserver that the log names."},
-		"informd_sink_up":                       {"InformdSinkDown", `informd_sink_up == 0 for 10m`, "A sink does not take events.", "`informd status` shows the last error."},
-		"informd_sink_lag_seconds":              {"InformdSinkLag", `informd_sink_lag_seconds > 300`, "A sink is behind; it loses history beyond `journal.historyPerObject` events of an object.", "Make the destination faster, or raise `journal.historyPerObject`."},
-		"informd_sink_events_total":             {"InformdDeadLetters", `increase(informd_sink_events_total{result="dead_letter"}[1h]) > 0`, "A destination refused events for good.", "`informd deadletters list` shows the reasons."},
-		"informd_sink_panics_total":             {"InformdSinkPanic", `increase(informd_sink_panics_total[1h]) > 0`, "The code of a sink has a bug.", "Report the bug with the stack in the log."},
-		"informd_journal_usable":                {"InformdJournalUnusable", `informd_journal_usable == 0 for 2m`, "informd cannot append events, or another informd holds the journal.", "`/readyz` and the log name the reason."},
-		"informd_journal_lost_total":            {"InformdJournalLostEvents", `increase(informd_journal_lost_total[1h]) > 0`, "The journal lost acknowledged events; informd declared a gap.", "Check the storage of the journal."},
-		"informd_journal_unstorable_total":      {"InformdEventUnstorable", `increase(informd_journal_unstorable_total[1h]) > 0`, "The server of the journal refused an event for good.", "Correct the setting that the log names."},
-		"informd_journal_dropped_total":         {"InformdHistoryDropped", `increase(informd_journal_dropped_total[1h]) > 0 or (informd_journal_dropped_total > 0 unless informd_journal_dropped_total offset 1h)`, "The full journal removed events that a sink had not read; the sink gets a gap.", "Raise `journal.maxBytes`, or make the sink faster."},
-		"informd_config_last_reload_successful": {"InformdReloadFailed", `informd_config_last_reload_successful == 0`, "The config file has an error, and the previous config stays in use.", "`informd validate` shows the error."},
+		"informd_target_state":                  {"InformdTargetNotWatched", `informd_target_state{state=~"degraded|forbidden"} > 0`, "5m", "informd does not watch a resource.", "`informd status` names the reason."},
+		"informd_target_blocked_seconds":        {"InformdTargetBlocked", `informd_target_blocked_seconds > 60`, "", "A target waits for the journal, which is full or does not answer.", "Follow the log line of the journal."},
+		"informd_target_rejected_total":         {"InformdObjectRejected", `increase(informd_target_rejected_total[1h]) > 0`, "", "informd cannot emit an object of the API server.", "Read the dead letters of the source."},
+		"informd_target_gaps_total":             {"InformdGap", `increase(informd_target_gaps_total[1h]) > 0 or (informd_target_gaps_total > 0 unless informd_target_gaps_total offset 1h)`, "", "Revisions of a target may be missing.", "The log line and the gap event name the reason; see [gaps](troubleshooting.md#gaps)."},
+		"informd_audit_divergences_total":       {"InformdAuditDivergence", `increase(informd_audit_divergences_total[1d]) > 0`, "", "The announced state of an object differed from etcd; informd announced it again.", "Report the bug with the log lines of the objects."},
+		"informd_audit_mismatches_total":        {"InformdAPIServerCacheWrong", `increase(informd_audit_mismatches_total[1d]) > 0`, "", "The watch cache of an API server is wrong.", "Restart the kube-apiserver that the log names."},
+		"informd_sink_up":                       {"InformdSinkDown", `informd_sink_up == 0`, "10m", "A sink does not take events.", "`informd status` shows the last error."},
+		"informd_sink_lag_seconds":              {"InformdSinkLag", `informd_sink_lag_seconds > 300`, "2m", "A sink is behind; it loses history beyond `journal.historyPerObject` events of an object.", "Make the destination faster, or raise `journal.historyPerObject`."},
+		"informd_sink_dead_letters":             {"InformdDeadLetters", `informd_sink_dead_letters > 0`, "", "A dead-letter queue is not empty: a destination refused events for good.", "`informd deadletters list` shows the reasons."},
+		"informd_sink_trimmed_events_total":     {"InformdSinkGap", `increase(informd_sink_trimmed_events_total[1h]) > 0`, "", "Events left the journal before a sink had them; the sink got a gap.", "Raise `journal.historyPerObject` or `journal.maxBytes`, or make the sink faster; see [gaps](troubleshooting.md#gaps)."},
+		"informd_sink_panics_total":             {"InformdSinkPanic", `increase(informd_sink_panics_total[1h]) > 0`, "", "The code of a sink has a bug.", "Report the bug with the stack in the log."},
+		"informd_journal_usable":                {"InformdJournalUnusable", `informd_journal_usable == 0`, "2m", "informd cannot append events, or another informd holds the journal.", "`/readyz` and the log name the reason."},
+		"informd_journal_lost_total":            {"InformdJournalLostEvents", `increase(informd_journal_lost_total[1h]) > 0`, "", "The journal lost acknowledged events; informd declared a gap.", "Check the storage of the journal."},
+		"informd_journal_unstorable_total":      {"InformdEventUnstorable", `increase(informd_journal_unstorable_total[1h]) > 0`, "", "The server of the journal refused an event for good.", "Correct the setting that the log names."},
+		"informd_journal_dropped_total":         {"InformdHistoryDropped", `increase(informd_journal_dropped_total[1h]) > 0 or (informd_journal_dropped_total > 0 unless informd_journal_dropped_total offset 1h)`, "", "The full journal removed events that a sink had not read; the sink gets a gap.", "Raise `journal.maxBytes`, or make the sink faster."},
+		"informd_config_last_reload_successful": {"InformdReloadFailed", `informd_config_last_reload_successful == 0`, "", "The config file has an error, and the previous config stays in use.", "`informd validate` shows the error."},
 	}
 }
 
@@ -84,7 +86,7 @@ func everyMetric(t *testing.T) []metric {
 	if err := newReloads(nil, &config.Config{}, logger).register(&all); err != nil {
 		t.Fatal(err)
 	}
-	all.MustRegister(buildInfo("v1"), leaseMetric(newHealth()), newUsableCollector(nil))
+	all.MustRegister(buildInfo("v1"), leaseMetric(newHealth()), newUsableCollector(nil), newLetterCollector(nil, nil))
 	all.MustRegister(admin.New(admin.Options{}).Collectors()...)
 	runner, err := deliver.New(journal.NewMemory(1<<20), deliver.Options{Name: "out", Logger: logger, Registerer: &all})
 	if err != nil {
@@ -149,7 +151,7 @@ Counters start at 0 when informd starts.
 - The label ` + "`sink`" + ` is the name of the sink.
 - The label ` + "`namespace`" + ` has at most 32 values; further namespaces count as ` + "`(other)`" + `.
 
-An alert fires while its expression holds. [troubleshooting.md](troubleshooting.md) has an entry for each alert.
+[deploy/prometheus-rules.yaml](../deploy/prometheus-rules.yaml) has the rules of all alerts, for Prometheus. [troubleshooting.md](troubleshooting.md#alerts) has an entry for each alert.
 `
 
 // metricsPage is the page.
@@ -169,12 +171,7 @@ func metricsPage(metrics []metric) string {
 			}
 			beside := ""
 			if a, ok := alerts()[m.name]; ok {
-				expr, duration, lasting := strings.Cut(a.expr, " for ")
-				beside = fmt.Sprintf("`%s`: `%s`", a.name, strings.ReplaceAll(expr, "|", `\|`))
-				if lasting {
-					beside += " for " + duration
-				}
-				beside += ". " + a.meaning + " " + a.next
+				beside = fmt.Sprintf("`%s`: %s %s", a.name, a.meaning, a.next)
 			}
 			fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s |\n", m.name, m.kind(), m.labels, m.help, beside)
 		}
@@ -182,8 +179,41 @@ func metricsPage(metrics []metric) string {
 	return page.String()
 }
 
+// rule is an alerting rule of Prometheus.
+type rule struct {
+	Alert       string            `json:"alert"`
+	Expr        string            `json:"expr"`
+	For         string            `json:"for,omitempty"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+type ruleGroup struct {
+	Name  string `json:"name"`
+	Rules []rule `json:"rules"`
+}
+
+// rulesFile is deploy/prometheus-rules.yaml, with the alerts in the order of the page.
+func rulesFile(t *testing.T, metrics []metric) string {
+	t.Helper()
+	group := ruleGroup{Name: "informd"}
+	link := regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
+	for _, m := range metrics {
+		if a, ok := alerts()[m.name]; ok {
+			group.Rules = append(group.Rules, rule{a.name, a.expr, a.hold, map[string]string{
+				"summary":     a.meaning,
+				"description": link.ReplaceAllString(a.next, "$1"),
+				"runbook_url": "https://github.com/informd/informd/blob/main/docs/troubleshooting.md#alerts",
+			}})
+		}
+	}
+	text, err := yaml.Marshal(map[string][]ruleGroup{"groups": {group}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "# Alerting rules of informd for Prometheus.\n# Generated by go test ./internal/daemon -run '^TestMetricsPage$' -update.\n" + string(text)
+}
+
 func TestMetricsPage(t *testing.T) {
-	const path = "../../docs/metrics-and-alerts.md"
 	metrics := everyMetric(t)
 	got := metricsPage(metrics)
 	for _, m := range metrics {
@@ -196,6 +226,13 @@ func TestMetricsPage(t *testing.T) {
 			t.Errorf("the alert of %s has no metric", name)
 		}
 	}
+	golden(t, "../../docs/metrics-and-alerts.md", got)
+	golden(t, "../../deploy/prometheus-rules.yaml", rulesFile(t, metrics))
+}
+
+// golden compares a file with what the code says it is.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
@@ -206,7 +243,7 @@ func TestMetricsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("docs/metrics-and-alerts.md differs from the metrics (-page +metrics); write it with -update:\n%s", diff)
+		t.Errorf("%s differs from the metrics (-file +metrics); write it with -update:\n%s", path, diff)
 	}
 }
 

@@ -71,7 +71,7 @@ func (s *store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 		return err
 	}
 	s.Journal, s.bind, s.durable = j, j.Bind, true
-	s.box = func(name string) deliver.Box { return j.Letters(name) }
+	s.box, s.letters = func(name string) deliver.Box { return j.Letters(name) }, j.LetterCounts
 	s.relay.Store(j)
 	s.health.watch(j.Problem, held.Check)
 	s.state = s.health.state

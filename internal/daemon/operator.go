@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -59,11 +60,9 @@ func (o operator) EachLetter(ctx context.Context, sink string, take func(admin.L
 	if err != nil {
 		return err
 	}
-	boxes := map[string]*deliver.DeadLetters{config.SourceName: p.source}
-	names := []string{config.SourceName}
-	for _, one := range p.deliveries() {
-		boxes[one.Name()] = one.DeadLetters()
-		names = append(names, one.Name())
+	boxes, names, err := p.boxes(ctx)
+	if err != nil {
+		return err
 	}
 	if sink != "" {
 		if boxes[sink] == nil {
@@ -82,6 +81,27 @@ func (o operator) EachLetter(ctx context.Context, sink string, take func(admin.L
 	return nil
 }
 
+// boxes returns the dead letters of the source, of the sinks, and of sinks that are no longer
+// in the config, in this order.
+func (p *pipeline) boxes(ctx context.Context) (boxes map[string]*deliver.DeadLetters, names []string, err error) {
+	counts, err := p.store.letters(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	boxes, names = map[string]*deliver.DeadLetters{config.SourceName: p.source}, []string{config.SourceName}
+	for _, one := range p.deliveries() {
+		boxes[one.Name()] = one.DeadLetters()
+		names = append(names, one.Name())
+	}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if boxes[name] == nil {
+			boxes[name] = deliver.NewDeadLetters(name, p.store.box(name))
+			names = append(names, name)
+		}
+	}
+	return boxes, names, nil
+}
+
 // letters returns the wanted letters of a box, all of them if there are no numbers.
 func letters(ctx context.Context, box *deliver.DeadLetters, numbers []uint64) ([]deliver.Kept, error) {
 	var found []deliver.Kept
@@ -98,16 +118,17 @@ func letters(ctx context.Context, box *deliver.DeadLetters, numbers []uint64) ([
 }
 
 // RedeliverLetters implements [admin.Operator].
-func (o operator) RedeliverLetters(ctx context.Context, sink string, numbers []uint64) (int, error) {
+func (o operator) RedeliverLetters(ctx context.Context, sink string, numbers []uint64) (admin.Count, error) {
 	r, err := o.runner(sink)
 	if err != nil {
-		return 0, err
+		return admin.Count{}, err
 	}
 	wanted, err := letters(ctx, r.DeadLetters(), numbers)
 	if err != nil {
-		return 0, err
+		return admin.Count{}, err
 	}
-	run := o.daemon.runs.Next()
+	defer o.daemon.letters.forget()
+	run, refused := o.daemon.runs.Next(), 0
 	var done []uint64
 	for _, l := range wanted {
 		if l.Event == nil {
@@ -116,40 +137,45 @@ func (o operator) RedeliverLetters(ctx context.Context, sink string, numbers []u
 		e := *l.Event
 		e.SetRun(run)
 		e.Redelivered = true
-		if err := r.Insert(ctx, e); err != nil {
+		accepted, err := r.Insert(ctx, e)
+		if err != nil {
 			// What was delivered is not to be delivered again the next time.
 			dropping, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
 			defer cancel()
-			return 0, errors.Join(err, r.DeadLetters().Drop(dropping, done...))
+			return admin.Count{}, errors.Join(err, r.DeadLetters().Drop(dropping, done...))
+		}
+		if !accepted {
+			refused++ // and a new dead letter, with this run in its id
 		}
 		done = append(done, l.Number)
 	}
-	return len(done), r.DeadLetters().Drop(ctx, done...)
+	return admin.Count{Events: len(done) - refused, Refused: refused}, r.DeadLetters().Drop(ctx, done...)
 }
 
 // DropLetters implements [admin.Operator].
-func (o operator) DropLetters(ctx context.Context, sink string, numbers []uint64) (int, error) {
+func (o operator) DropLetters(ctx context.Context, sink string, numbers []uint64) (admin.Count, error) {
 	p, err := o.pipeline()
 	if err != nil {
-		return 0, err
+		return admin.Count{}, err
 	}
-	box := p.source
-	if sink != config.SourceName {
-		r, err := o.runner(sink)
-		if err != nil {
-			return 0, err
-		}
-		box = r.DeadLetters()
+	boxes, names, err := p.boxes(ctx)
+	if err != nil {
+		return admin.Count{}, err
+	}
+	box := boxes[sink]
+	if box == nil {
+		return admin.Count{}, unknownSink(sink, names)
 	}
 	wanted, err := letters(ctx, box, numbers)
 	if err != nil {
-		return 0, err
+		return admin.Count{}, err
 	}
+	defer o.daemon.letters.forget()
 	drop := make([]uint64, len(wanted))
 	for i, l := range wanted {
 		drop[i] = l.Number
 	}
-	return len(drop), box.Drop(ctx, drop...)
+	return admin.Count{Events: len(drop)}, box.Drop(ctx, drop...)
 }
 
 // Rewind implements [admin.Operator].

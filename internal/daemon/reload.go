@@ -184,7 +184,7 @@ func (r *reloads) register(registerer prometheus.Registerer) error {
 		gauge("last_reload_successful", "1 if the last reload worked, 0 if informd refused the config and uses the previous one.", func() float64 {
 			return oneIf(r.err == nil)
 		}),
-		gauge("last_reload_success_timestamp_seconds", "A second since 1970, up to the time when informd read the config in use.", func() float64 {
+		gauge("last_reload_success_timestamp_seconds", "The Unix time, in seconds, at which informd read the config in use.", func() float64 {
 			return float64(r.succeeded.UnixMilli()) / 1000
 		}))
 }

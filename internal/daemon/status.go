@@ -18,7 +18,7 @@ func (d *Daemon) adminOptions(version string, metrics prometheus.Gatherer) admin
 		Listen: d.config.Admin.Listen, TLS: admin.TLS(d.config.Admin.TLS), Hosts: d.config.Admin.Hosts, TokenFile: d.config.Admin.TokenFile,
 		Socket: d.config.Admin.Socket, SocketOptional: d.config.DefaultSocket(),
 		Version: version, Cluster: d.config.Cluster,
-		Targets: d.targets, Sinks: d.sinks, Journal: d.journalStatus, Standby: d.standby, Operator: operator{d},
+		Targets: d.targets, Sinks: d.sinks, DeadLetters: d.deadLetters, Journal: d.journalStatus, Standby: d.standby, Operator: operator{d},
 		Config:  func() admin.Config { return d.reloads.status(d.config.Path) },
 		Metrics: metrics, Logger: d.logger,
 	}
@@ -68,7 +68,7 @@ func (d *Daemon) sinks() []admin.Sink {
 		s := one.Status()
 		all[i] = admin.Sink{
 			Name: s.Name, Type: s.Type, State: string(s.State), LagEvents: s.Lag.Events, LagSeconds: s.Lag.Seconds,
-			Delivered: s.Delivered, Filtered: s.Filtered, DeadLetters: s.DeadLetters, Retries: s.Retries,
+			Delivered: s.Delivered, Filtered: s.Filtered, Refused: s.DeadLetters, Retries: s.Retries,
 			LastError: s.LastError, LastErrorAt: orNil(s.LastErrorTime), LastSuccess: orNil(s.LastSuccess),
 		}
 		for _, p := range s.Resnapshots {

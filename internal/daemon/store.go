@@ -27,6 +27,8 @@ type store struct {
 	logger *slog.Logger
 	// box is where the dead letters of that name are kept.
 	box func(name string) deliver.Box
+	// letters counts the dead letters by the name of their box; empty boxes are not there.
+	letters func(ctx context.Context) (map[string]uint64, error)
 	// state says whether what is below the journal works; nil if nothing is there. Stuck
 	// says whether only a new process helps; nil if that does not happen.
 	state func() (ok bool, reason string)
@@ -66,6 +68,7 @@ func openStore(ctx context.Context, c *config.Config, logger *slog.Logger, h *he
 	case config.JournalMemory:
 		s.Journal = journal.NewMemory(uint64(c.Journal.MaxBytes))
 		s.box = func(name string) deliver.Box { return deliver.NewFileBox(c.Journal.Dir, name) }
+		s.letters = func(context.Context) (map[string]uint64, error) { return deliver.CountFiled(c.Journal.Dir) }
 		if c.Journal.Forgotten {
 			logger.Info("memory journal in use; --once ignores journal.dir", "max_bytes", c.Journal.MaxBytes)
 		} else {
@@ -118,7 +121,7 @@ func (s *store) openJetStream(ctx context.Context, c *config.Config, o jetstream
 		return err
 	}
 	s.Journal, s.bind, s.durable = j, j.Bind, true
-	s.box = func(name string) deliver.Box { return j.Letters(name) }
+	s.box, s.letters = func(name string) deliver.Box { return j.Letters(name) }, j.LetterCounts
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/informd/informd/internal/private"
@@ -34,8 +35,38 @@ type FileBox struct {
 // nothing on disk.
 func NewFileBox(dir, name string) *FileBox {
 	// A name may have characters that mean something in a path.
-	file := url.PathEscape(name) + ".ndjson"
-	return &FileBox{path: filepath.Join(dir, "deadletters", file)}
+	return &FileBox{path: filepath.Join(dir, boxDir, url.PathEscape(name)+boxSuffix)}
+}
+
+const (
+	boxDir    = "deadletters"
+	boxSuffix = ".ndjson"
+)
+
+// CountFiled returns the number of dead letters in each file below dir that has some, by the
+// name of the sink. It reads the files whole.
+func CountFiled(dir string) (map[string]uint64, error) {
+	files, err := filepath.Glob(filepath.Join(dir, boxDir, "*"+boxSuffix))
+	if err != nil {
+		return nil, fmt.Errorf("count dead letters: %w", err)
+	}
+	counts := make(map[string]uint64)
+	for _, path := range files {
+		name, err := url.PathUnescape(strings.TrimSuffix(filepath.Base(path), boxSuffix))
+		if err != nil {
+			continue // not informd's
+		}
+		lines, err := NewFileBox(dir, name).lines()
+		if err != nil {
+			return nil, err
+		}
+		for _, line := range lines {
+			if len(line) > 0 {
+				counts[name]++
+			}
+		}
+	}
+	return counts, nil
 }
 
 // Place implements [Box]: the path of the file, which need not exist yet.

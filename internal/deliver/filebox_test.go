@@ -53,3 +53,23 @@ func TestFileBoxNumbersStay(t *testing.T) {
 	put("e") // nobody has a number any more
 	want("1 e")
 }
+
+// TestCountFiled counts what is kept, also for a sink with a name that no file can have.
+func TestCountFiled(t *testing.T) {
+	dir := t.TempDir()
+	if counts, err := deliver.CountFiled(dir); err != nil || len(counts) != 0 {
+		t.Errorf("without a file: %v, %v", counts, err)
+	}
+	box := deliver.NewFileBox(dir, "a/b")
+	for range 3 {
+		if err := box.Put(t.Context(), []byte(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := box.Drop(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	if counts, err := deliver.CountFiled(dir); err != nil || len(counts) != 1 || counts["a/b"] != 2 {
+		t.Errorf("%v, %v", counts, err)
+	}
+}

@@ -17,6 +17,7 @@ type metrics struct {
 
 	delivered, filtered, deadLetters prometheus.Counter
 	retries, panics, whenErrors      prometheus.Counter
+	trimmed                          prometheus.Counter
 	write                            prometheus.Histogram
 }
 
@@ -43,6 +44,10 @@ func registerMetrics(registerer prometheus.Registerer, name string, lag func() j
 		Name: "informd_sink_condition_errors_total",
 		Help: "Events for which a condition failed; onConditionError decides whether the sink gets them.",
 	})
+	m.trimmed = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "informd_sink_trimmed_events_total",
+		Help: "An event that left the journal before the sink had it; a gap event of the reason trimmed says so.",
+	})
 	m.write = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "informd_sink_write_seconds",
 		Help:    "A second of the duration of a write, failed writes included.",
@@ -52,7 +57,7 @@ func registerMetrics(registerer prometheus.Registerer, name string, lag func() j
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
 	m.all = []prometheus.Collector{
-		events, m.retries, m.panics, m.whenErrors, m.write,
+		events, m.retries, m.panics, m.whenErrors, m.trimmed, m.write,
 		gauge("informd_sink_lag_events", "An event in the journal that the sink does not have yet.",
 			func() float64 { return float64(lag().Events) }),
 		gauge("informd_sink_lag_seconds", "A second of age of the oldest event that the sink does not have yet, 0 if it has each event.",

@@ -51,6 +51,7 @@ func TestMetrics(t *testing.T) {
 			`informd_sink_state sink=out state=stopped`:             0,
 			`informd_sink_up sink=out`:                              0,
 			`informd_sink_condition_errors_total sink=out`:          0,
+			`informd_sink_trimmed_events_total sink=out`:            0,
 			`informd_sink_write_seconds sink=out`:                   2, // its count
 		}
 		if diff := cmp.Diff(want, series(t, g.registry)); diff != "" {

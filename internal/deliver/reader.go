@@ -114,10 +114,13 @@ func (r *reader) admits(entry *journal.Entry) bool {
 		r.runner.metrics.whenErrors.Inc()
 	}
 	r.repeated(e, admitted)
+	if e.Op == event.Gap && e.Gap != nil {
+		r.runner.metrics.trimmed.Add(float64(e.Gap.Trimmed))
+	}
 	if admitted {
 		return true
 	}
-	r.runner.requests.handled([]event.Event{*e}) // nobody shall wait for it
+	r.runner.requests.handled([]event.Event{*e}, true) // its caller must not wait
 	r.runner.health.filtered(1)
 	r.runner.metrics.filtered.Inc()
 	return false

@@ -84,7 +84,10 @@ func TestReplaceWhatFails(t *testing.T) {
 				g := start(t, j, &fakeSink{write: write}, func(o *deliver.Options) { o.Lanes = lanes })
 				mustAppend(t, j, events(0, 20))
 				inserted := make(chan error, 1)
-				go func() { inserted <- g.Insert(t.Context(), events(1000, 1)[0]) }()
+				go func() {
+					_, err := g.Insert(t.Context(), events(1000, 1)[0])
+					inserted <- err
+				}()
 				works := &fakeSink{}
 				mustReplace(t, g, setup(t, works))
 				if err := <-inserted; err != nil {

@@ -32,8 +32,9 @@ type requests struct {
 	wake            context.CancelFunc
 	events          []event.Event // that are not delivered, in order
 	taken           int           // how many of them are on their way
-	// waiting are the callers of insert, by the id of their event.
-	waiting map[string]chan struct{}
+	// waiting are the callers of insert, by the id of their event. They get whether the
+	// destination accepted it.
+	waiting map[string]chan bool
 	// tasks are for while nothing is under way; urgent is how many of them do not wait
 	// for a destination that is down.
 	tasks  []task
@@ -55,24 +56,24 @@ type rewindAnswer struct {
 }
 
 func newRequests() *requests {
-	return &requests{waiting: make(map[string]chan struct{}), pressed: make(chan struct{})}
+	return &requests{waiting: make(map[string]chan bool), pressed: make(chan struct{})}
 }
 
 // Insert has the sink deliver an event between what comes from the journal, and
-// returns when the sink is done with it: it was delivered, or is a dead letter.
-// The id of the event must be like no other's.
-func (r *Runner) Insert(ctx context.Context, e event.Event) error {
+// returns when the sink is done with it: the destination accepted it, or refused it so
+// that it is a dead letter. The id of the event must be like no other's.
+func (r *Runner) Insert(ctx context.Context, e event.Event) (accepted bool, err error) {
 	done, err := r.requests.insert(e)
 	if err != nil {
-		return fmt.Errorf("sink %s: %w", r.options.Name, err)
+		return false, fmt.Errorf("sink %s: %w", r.options.Name, err)
 	}
 	select {
-	case <-done:
-		return nil
+	case accepted := <-done:
+		return accepted, nil
 	case <-r.done:
-		return fmt.Errorf("sink %s: %w", r.options.Name, errEnded)
+		return false, fmt.Errorf("sink %s: %w", r.options.Name, errEnded)
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 }
 
@@ -105,7 +106,7 @@ func (r *Runner) DeadLetters() *DeadLetters { return r.options.DeadLetters }
 // Name returns the sink's name.
 func (r *Runner) Name() string { return r.options.Name }
 
-func (q *requests) insert(e event.Event) (done <-chan struct{}, err error) {
+func (q *requests) insert(e event.Event) (done <-chan bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.ended {
@@ -114,7 +115,7 @@ func (q *requests) insert(e event.Event) (done <-chan struct{}, err error) {
 	if _, ok := q.waiting[e.ID]; ok {
 		return nil, fmt.Errorf("event %s is being delivered already", e.ID)
 	}
-	c := make(chan struct{})
+	c := make(chan bool, 1)
 	q.waiting[e.ID] = c
 	q.events = append(q.events, e)
 	q.interruptNow()
@@ -194,8 +195,9 @@ func (q *requests) again() {
 	q.taken = 0
 }
 
-// handled tells the callers of insert that the sink is done with their events.
-func (q *requests) handled(events []event.Event) {
+// handled tells the callers of insert that the sink is done with their events, and whether
+// the destination accepted them.
+func (q *requests) handled(events []event.Event, accepted bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) == 0 {
@@ -203,7 +205,7 @@ func (q *requests) handled(events []event.Event) {
 	}
 	for i := range events {
 		if done, ok := q.waiting[events[i].ID]; ok {
-			close(done)
+			done <- accepted
 			delete(q.waiting, events[i].ID)
 			at := slices.IndexFunc(q.events, func(e event.Event) bool { return e.ID == events[i].ID })
 			q.events = slices.Delete(q.events, at, at+1)

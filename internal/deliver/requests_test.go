@@ -28,8 +28,8 @@ func TestInsert(t *testing.T) {
 			for i := range 20 {
 				mustAppend(t, j, events(i*10, i%3))
 				e := events(1000+i, 1)[0]
-				if err := g.Insert(t.Context(), e); err != nil {
-					t.Fatalf("Insert: %v", err)
+				if accepted, err := g.Insert(t.Context(), e); err != nil || !accepted {
+					t.Fatalf("Insert: %v, %v", accepted, err)
 				}
 				if !slices.Contains(s.ids(), e.ID) {
 					t.Fatalf("%s is not there when Insert returns", e.ID)
@@ -41,7 +41,7 @@ func TestInsert(t *testing.T) {
 			if len(got) != 20+19 || len(slices.Compact(got)) != 20+19 {
 				t.Errorf("%d deliveries, want 39, each once", len(got))
 			}
-			if err := g.Insert(t.Context(), events(0, 1)[0]); err == nil {
+			if _, err := g.Insert(t.Context(), events(0, 1)[0]); err == nil {
 				t.Error("a sink that has ended takes an event")
 			}
 		})
@@ -52,7 +52,7 @@ func TestInsert(t *testing.T) {
 func TestInsertOfWhatTheRouteLeavesOut(t *testing.T) {
 	j := journal.NewMemory(1 << 20)
 	g := start(t, j, &fakeSink{}, func(o *deliver.Options) { o.Route = route(t, true, deliver.Match{Resource: "secrets"}) })
-	if err := g.Insert(t.Context(), events(0, 1)[0]); err != nil {
+	if _, err := g.Insert(t.Context(), events(0, 1)[0]); err != nil {
 		t.Error(err)
 	}
 	g.drain(t, time.Minute)
@@ -216,4 +216,14 @@ func TestLettersCanBeReadAndDropped(t *testing.T) {
 	if err := d.Write(t.Context(), deliver.Letter{Event: &none}); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestInsertOfWhatIsRefused: the caller learns that the event is a dead letter.
+func TestInsertOfWhatIsRefused(t *testing.T) {
+	j := journal.NewMemory(1 << 20)
+	g := start(t, j, &fakeSink{write: func(context.Context, []event.Event) (int, error) { return 0, sink.Permanent(errors.New("no")) }}, func(*deliver.Options) {})
+	if accepted, err := g.Insert(t.Context(), events(0, 1)[0]); err != nil || accepted {
+		t.Errorf("Insert: %v, %v", accepted, err)
+	}
+	g.drain(t, time.Minute)
 }

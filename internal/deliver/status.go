@@ -146,7 +146,7 @@ func (h *health) deadLetter(err error, id, path string) {
 	if h.status.DeadLetters++; h.status.DeadLetters == 1 {
 		level = slog.LevelError
 	}
-	h.logger.Log(context.Background(), level, message, append([]any{"id", id, "path", path}, said(err)...)...)
+	h.logger.Log(context.Background(), level, message, append([]any{"id", id, "path", path, "next", "informd deadletters list"}, said(err)...)...)
 }
 
 // said are the attributes of an error, with the destination's answer: only the log has that.

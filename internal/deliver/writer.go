@@ -42,7 +42,7 @@ func (w *writer) deliver(ctx context.Context, events []event.Event, handled func
 		d.attempts++
 		if n > 0 {
 			w.delivered(n)
-			d.advance(n)
+			d.advance(n, true)
 		}
 		switch {
 		case err == nil:
@@ -67,9 +67,10 @@ type delivery struct {
 	trouble
 }
 
-// advance leaves the first n events behind.
-func (d *delivery) advance(n int) {
-	d.writer.runner.requests.handled(d.events[:n])
+// advance leaves the first n events behind, which the destination accepted or refused for
+// good.
+func (d *delivery) advance(n int, accepted bool) {
+	d.writer.runner.requests.handled(d.events[:n], accepted)
 	d.events, d.attempts, d.panics, d.unknown = d.events[n:], 0, 0, 0
 	d.reset()
 	d.handled(n)
@@ -94,7 +95,7 @@ func (d *delivery) failed(ctx context.Context, err error) {
 	}
 	if hopeless {
 		if err = d.writer.bury(ctx, &d.events[0], err, d.attempts); err == nil {
-			d.advance(1)
+			d.advance(1, false)
 			return
 		}
 		d.panics = 0

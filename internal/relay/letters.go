@@ -20,6 +20,11 @@ type Letters struct {
 // Letters returns the box of that name.
 func (j *Journal) Letters(name string) *Letters { return &Letters{journal: j, name: name} }
 
+// LetterCounts returns the number of dead letters in each queue that is not empty.
+func (j *Journal) LetterCounts(ctx context.Context) (map[string]uint64, error) {
+	return j.current().journal.LetterCounts(ctx)
+}
+
 func (l *Letters) box(g *generation) *jetstream.Letters {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -37,7 +37,7 @@ func (s *Secret) UnmarshalText(text []byte) error {
 	if m := envReference.FindStringSubmatch(value); m != nil {
 		var ok bool
 		if value, ok = os.LookupEnv(m[1]); !ok {
-			return fmt.Errorf("environment variable %s is not set", m[1])
+			return fmt.Errorf("environment variable %s is not set; on a machine without it, set it to any valid value to check the config", m[1])
 		}
 	}
 	*s = NewSecret(value)

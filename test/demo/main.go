@@ -131,7 +131,7 @@ func openCluster(ctx context.Context) (*target, error) {
 		return existingCluster()
 	}
 	say("starting a control plane: real etcd and kube-apiserver")
-	say("the first run builds them from source, about 7 minutes on 2 cores; later runs take 5 seconds")
+	say("the first run builds them from source, about 10 minutes on 2 cores; later runs take 5 seconds")
 	say("shorter: DEMO_CLUSTER=existing uses the cluster of $KUBECONFIG")
 	began := time.Now()
 	c, err := cluster.New(ctx, cluster.Options{})

@@ -14,6 +14,7 @@ import (
 type cursor struct {
 	journal *Journal
 	name    string
+	opened  time.Time
 	news    chan struct{}   // one signal: the log has grown
 	life    context.Context //nolint:containedctx // ends with Close
 	end     context.CancelCauseFunc
@@ -59,7 +60,7 @@ type source interface {
 // Open implements [journal.Journal]. It asks the server, for some seconds if it
 // must.
 func (j *Journal) Open(name string, start journal.Start) (journal.Cursor, error) {
-	c := &cursor{journal: j, name: name, news: make(chan struct{}, 1), reader: make(chan struct{}, 1)}
+	c := &cursor{journal: j, name: name, opened: time.Now(), news: make(chan struct{}, 1), reader: make(chan struct{}, 1)}
 	c.reading = &trouble{logger: j.logger.With(slog.String("sink", name)), what: "read"}
 	c.life, c.end = context.WithCancelCause(j.life)
 	j.mu.Lock()

@@ -129,6 +129,25 @@ func TestSnapshotOfNothing(t *testing.T) {
 	}
 }
 
+// TestLagOfANewSink: events that left the journal before the sink was new, and the time before
+// it, are no lag.
+func TestLagOfANewSink(t *testing.T) {
+	h := newHost(t)
+	j := h.open(history(2))
+	var now clock
+	a := &object{name: "a"}
+	for range 30 {
+		mustAppend(t, j, a.event(&now, event.Modified))
+	}
+	mustClose(t, j)
+	j = h.open(history(2)) // which asks what the stream has
+	before := time.Now()
+	c := mustOpen(t, j, "bus", journal.FromSnapshot)
+	if got := c.Lag(); got.Events < 1 || got.Events > 2 || got.Seconds > time.Since(before).Seconds() {
+		t.Errorf("lag = %+v, want at most 2 events and the age of the sink", got)
+	}
+}
+
 func TestRewind(t *testing.T) {
 	h := newHost(t)
 	j := h.open()

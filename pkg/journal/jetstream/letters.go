@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -27,6 +28,30 @@ type Letters struct {
 // Letters returns the dead-letter queue of that name.
 func (j *Journal) Letters(name string) *Letters {
 	return &Letters{journal: j, subject: j.config.letterStream() + "." + event.EscapeToken(name)}
+}
+
+// LetterCounts returns the number of dead letters in each queue that is not empty, by the
+// name of the queue. It includes queues that no sink of the config has any more.
+func (j *Journal) LetterCounts(ctx context.Context) (map[string]uint64, error) {
+	name := j.config.letterStream()
+	stream, err := j.client.Stream(ctx, name)
+	if errors.Is(err, js.ErrStreamNotFound) {
+		return nil, nil //nolint:nilnil // the first dead letter makes the stream
+	}
+	if err != nil {
+		return nil, fmt.Errorf("count dead letters: %w", err)
+	}
+	info, err := stream.Info(ctx, js.WithSubjectFilter(name+".>"))
+	if err != nil {
+		return nil, fmt.Errorf("count dead letters: %w", err)
+	}
+	counts := make(map[string]uint64)
+	for subject, n := range info.State.Subjects {
+		if sink, err := event.UnescapeToken(strings.TrimPrefix(subject, name+".")); err == nil { // else it is of another client
+			counts[sink] = n
+		}
+	}
+	return counts, nil
 }
 
 func (c *Config) letterStream() string { return c.Stream + "_DEADLETTERS" }

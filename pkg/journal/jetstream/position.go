@@ -71,14 +71,15 @@ func (c *cursor) durable() uint64 {
 }
 
 // Lag implements [journal.Cursor]. It is zero once the cursor or the journal is
-// closed.
+// closed. During the snapshot of a new sink it does not count events that the journal has
+// removed, nor time before the sink.
 func (c *cursor) Lag() journal.Lag {
 	if c.life.Err() != nil {
 		return journal.Lag{}
 	}
 	end := c.journal.tail.end()
 	c.mu.Lock()
-	committed := c.record.Last
+	committed, snapshot := c.record.Last, c.record.Snapshot
 	var oldest time.Time
 	if len(c.batches) > 0 {
 		oldest = c.batches[0].at
@@ -91,6 +92,10 @@ func (c *cursor) Lag() journal.Lag {
 		oldest, _ = c.journal.tail.appended(committed + 1)
 	}
 	lag := journal.Lag{Events: end - committed}
+	if snapshot {
+		lag.Events = max(1, min(lag.Events, c.journal.Stats().Events))
+		oldest = c.opened
+	}
 	if !oldest.IsZero() {
 		lag.Seconds = max(0, time.Since(oldest).Seconds())
 	}

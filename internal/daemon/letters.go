@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/informd/informd/internal/config"
+)
+
+const (
+	// countTimeout bounds the request for the number of dead letters, so that a scrape does
+	// not wait for a server that does not answer.
+	countTimeout = time.Second
+	// countEvery is the time between two of these requests.
+	countEvery = 5 * time.Second
+)
+
+// letterCounts are the numbers of dead letters as last read. The operator, and another
+// process, may change them at any time. All methods may be called concurrently.
+type letterCounts struct {
+	mu     sync.Mutex
+	asked  time.Time
+	counts map[string]uint64
+}
+
+// of returns the number of dead letters of each queue that is not empty. While the journal
+// does not answer these are the last known numbers. The map must not be changed.
+func (l *letterCounts) of(s *store) map[string]uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.asked) < countEvery {
+		return l.counts
+	}
+	l.asked = time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+	defer cancel()
+	if counts, err := s.letters(ctx); err == nil {
+		l.counts = counts
+	} else {
+		s.logger.Debug("dead letters not counted", "err", err)
+	}
+	return l.counts
+}
+
+// forget has the next call of of read the numbers.
+func (l *letterCounts) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = time.Time{}
+}
+
+// deadLetters returns the length of each dead-letter queue that is not empty.
+func (d *Daemon) deadLetters() map[string]uint64 {
+	if p := d.pipeline.Load(); p != nil {
+		return d.letters.of(p.store)
+	}
+	return nil
+}
+
+// letterCollector exports the lengths of the dead-letter queues.
+type letterCollector struct {
+	desc *prometheus.Desc
+	// sinks names the sinks of the config, counts has the queues that are not empty.
+	sinks  func() []string
+	counts func() map[string]uint64
+}
+
+func newLetterCollector(sinks func() []string, counts func() map[string]uint64) *letterCollector {
+	return &letterCollector{sinks: sinks, counts: counts, desc: prometheus.NewDesc("informd_sink_dead_letters",
+		"A dead letter in the queue of the sink, which can be source or a sink that left the config.", []string{"sink"}, nil)}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *letterCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
+
+// Collect implements [prometheus.Collector].
+func (c *letterCollector) Collect(out chan<- prometheus.Metric) {
+	counts := c.counts()
+	for sink, n := range counts {
+		out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n), sink)
+	}
+	for _, sink := range append(c.sinks(), config.SourceName) {
+		if counts[sink] == 0 { // an empty queue has a series
+			out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, 0, sink)
+		}
+	}
+}
+
+// sinkNames returns the names of the sinks of the config.
+func (d *Daemon) sinkNames() (names []string) {
+	if p := d.pipeline.Load(); p != nil {
+		for _, one := range p.deliveries() {
+			names = append(names, one.Name())
+		}
+	}
+	return names
+}

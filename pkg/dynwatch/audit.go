@@ -259,13 +259,13 @@ func (t *target) conclude(ctx context.Context) error {
 // yet: then the cursor must move on, or stand for a while.
 func (t *target) canJudge(a *audit) bool {
 	if t.cursor < a.rv || len(t.undecided) > 0 {
-		t.progress.expect(t.cursor, a.rv)
+		t.progress.Expect(t.cursor, a.rv)
 		return false
 	}
 	if a.stand != t.cursor {
 		a.stand, a.since = t.cursor, time.Now()
 	}
-	return t.resume() == t.cursor || time.Since(a.since) >= t.timing.tick
+	return t.resume() == t.cursor || time.Since(a.since) >= t.timing.Tick
 }
 
 // verdict returns how many of the suspects diverge.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
 )
 
 // informd announces a deletion only on the word of an authority. These are all of them:
@@ -105,7 +106,7 @@ func (t *target) ruleLast(ctx context.Context, denial error) (open string) {
 // definition asks etcd whether a CustomResourceDefinition exists, and returns the
 // revision of the answer.
 func (s *served) definition(ctx context.Context, name string) (exists bool, rv uint64, err error) {
-	_, exists, rv, err = s.watches[0].watch.source.Look(ctx, "", name, 0)
+	_, exists, rv, err = s.watches[0].watch.Source.Look(ctx, "", name, 0)
 	if err == nil && rv == 0 {
 		err = fmt.Errorf("list customresourcedefinitions: %w", listwatch.ErrInexact)
 	}
@@ -118,10 +119,10 @@ const automanaged = "kube-aggregator.kubernetes.io/automanaged"
 // aggregates returns the name of an APIService that hands a group to another API server,
 // empty if there is none.
 func (s *served) aggregates(ctx context.Context, group string) (name string, err error) {
-	_, err = s.watches[1].watch.listAt(ctx, 0, func(o *metadataObject) {
-		_, of, _ := strings.Cut(o.name, ".") // <version>.<group>
-		if _, local := o.labels[automanaged]; of == group && !local {
-			name = o.name
+	_, err = s.watches[1].watch.ListAt(ctx, 0, func(o *metadatawatch.Object) {
+		_, of, _ := strings.Cut(o.Name, ".") // <version>.<group>
+		if _, local := o.Labels[automanaged]; of == group && !local {
+			name = o.Name
 		}
 	})
 	return name, err

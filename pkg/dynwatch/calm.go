@@ -33,12 +33,12 @@ type calm struct {
 
 // rests reports whether a quiet target needs no list yet.
 func (t *target) rests(q *quiet) bool {
-	if q.unequal || t.lost != nil || len(t.undecided) > 0 || t.progress.stuck > 0 {
+	if q.unequal || t.lost != nil || len(t.undecided) > 0 || t.progress.Stuck > 0 {
 		return false
 	}
 	pages := listwatch.PagesFor(t.index.Len())
-	every := min(time.Duration(pages)*t.timing.silence/calmPages, calmSilences*t.timing.silence)
-	return time.Since(t.calm.listed) < every-t.timing.silence/2 // else it would be one silence later
+	every := min(time.Duration(pages)*t.timing.Silence/calmPages, calmSilences*t.timing.Silence)
+	return time.Since(t.calm.listed) < every-t.timing.Silence/2 // else it would be one silence later
 }
 
 // moves notes that the cursor is about to move without a frame, by a list or without one.

@@ -179,7 +179,7 @@ func (t *target) stand(ctx context.Context) error {
 			return ctx.Err()
 		case <-t.coverage.changed:
 			return nil
-		case <-time.After(t.timing.tick):
+		case <-time.After(t.timing.Tick):
 		}
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
 )
 
 // definitionWatch tells which objects of one kind change. Of each it keeps the name
 // and the revision, so that a list after a break tells no more than what has
 // changed. All but open and denied belongs to the goroutine of run.
 type definitionWatch struct {
-	watch    *metadataWatch
+	watch    *metadatawatch.Watch
 	resource schema.GroupResource
 	logger   *slog.Logger
 	// tell is called with the name of an object that has changed, or that the first
@@ -38,47 +39,47 @@ type definitionWatch struct {
 func newDefinitionWatch(c *kube.Clients, logger *slog.Logger, gvr schema.GroupVersionResource, kind string, tell func(name string, there, changed bool)) (*definitionWatch, error) {
 	d := &definitionWatch{resource: gvr.GroupResource(), logger: logger.With("resource", gvr.GroupResource().String()), tell: tell}
 	var err error
-	d.watch, err = newMetadataWatch(c, gvr, kind, d)
+	d.watch, err = metadatawatch.New(c, gvr, kind, d)
 	return d, err
 }
 
 // run watches until ctx ends.
 func (d *definitionWatch) run(ctx context.Context, tm timing) {
 	d.timing = tm
-	d.watch.run(ctx, tm)
+	d.watch.Run(ctx, tm.Timing)
 }
 
-// failed notes that nothing is told at the moment.
-func (d *definitionWatch) failed(err error) (least, most time.Duration) {
+// Failed notes that nothing is told at the moment.
+func (d *definitionWatch) Failed(err error) (least, most time.Duration) {
 	d.open.Store(false)
 	if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
 		d.logger.Debug("resource definitions not watched; retrying", "err", err)
-		return 0, d.timing.backoffCap
+		return 0, d.timing.BackoffCap
 	}
 	why := fmt.Sprintf("%s cannot be watched: %v", d.resource, err)
 	if d.denied.Swap(&why) == nil {
 		d.logger.Info("resource definitions not watchable; polling discovery", "err", err,
 			"next", "apply the output of `informd rbac`, to notice added resources and versions at once")
 	}
-	return d.timing.waitingCap, d.timing.deniedCap
+	return d.timing.WaitingCap, d.timing.DeniedCap
 }
 
-func (d *definitionWatch) opened() {
+func (d *definitionWatch) Opened() {
 	d.open.Store(true)
 	if d.denied.Swap(nil) != nil {
 		d.logger.Info("resource definitions watched; polling ends")
 	}
 }
 
-// listed tells how the objects differ from those that were seen.
-func (d *definitionWatch) listed(all []metadataObject, _ uint64, restored bool) {
+// Listed tells how the objects differ from those that were seen.
+func (d *definitionWatch) Listed(all []metadatawatch.Object, _ uint64, restored bool) {
 	before := d.seen
 	d.seen = make(map[string]uint64, len(all))
 	for _, o := range all {
-		d.seen[o.name] = o.rv
+		d.seen[o.Name] = o.RV
 		// Revisions of two histories do not compare.
-		if restored || before == nil || before[o.name] != o.rv {
-			d.tell(o.name, true, before != nil)
+		if restored || before == nil || before[o.Name] != o.RV {
+			d.tell(o.Name, true, before != nil)
 		}
 	}
 	for name := range before {
@@ -88,14 +89,14 @@ func (d *definitionWatch) listed(all []metadataObject, _ uint64, restored bool) 
 	}
 }
 
-func (d *definitionWatch) watched(typ watch.EventType, o *metadataObject) {
+func (d *definitionWatch) Watched(typ watch.EventType, o *metadatawatch.Object) {
 	switch typ {
 	case watch.Bookmark:
 		return
 	case watch.Deleted:
-		delete(d.seen, o.name)
+		delete(d.seen, o.Name)
 	default:
-		d.seen[o.name] = o.rv
+		d.seen[o.Name] = o.RV
 	}
-	d.tell(o.name, typ != watch.Deleted, true)
+	d.tell(o.Name, typ != watch.Deleted, true)
 }

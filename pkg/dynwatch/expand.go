@@ -58,7 +58,7 @@ func newExpander(m *Manager) *expander {
 }
 
 func (e *expander) resetPause() {
-	e.pause = wait.Backoff{Duration: e.m.timing.backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: e.m.timing.backoffCap}
+	e.pause = wait.Backoff{Duration: e.m.timing.Backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: e.m.timing.BackoffCap}
 }
 
 // apply has another wanted set expanded soon. The caller holds converging.
@@ -117,7 +117,7 @@ func (e *expander) rest(ctx context.Context, err error) (read bool) {
 	}
 	watching := served.watching()
 	for {
-		timer := time.NewTimer(min(time.Until(due), tm.tick))
+		timer := time.NewTimer(min(time.Until(due), tm.Tick))
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
@@ -137,7 +137,7 @@ func (e *expander) rest(ctx context.Context, err error) (read bool) {
 			return true
 		}
 		if watching && !served.watching() {
-			watching, due = false, earlier(due, time.Now().Add(tm.deniedCap)) // nobody would tell
+			watching, due = false, earlier(due, time.Now().Add(tm.DeniedCap)) // nobody would tell
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (e *expander) period(err error) time.Duration {
 	}
 	d := catalogAge
 	if !e.m.served.watching() {
-		d = min(d, tm.deniedCap)
+		d = min(d, tm.DeniedCap)
 	}
 	if e.stale != "" {
 		d = min(d, tm.waitingTold)

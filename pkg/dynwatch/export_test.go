@@ -8,13 +8,18 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // SetTiming replaces the periods of targets that start from now on.
 func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 	m.timing = timing{
-		silence: silence, reach: silence, tick: tick, unserved: 10 * backoff, withdrawn: 20 * backoff, backoff: backoff, backoffCap: 4 * backoff,
-		waitingCap: 4 * backoff, waitingTold: time.Hour, look: backoff, lookCap: 4 * backoff, looking: 40 * backoff, deniedCap: 8 * backoff, staleTold: 10 * backoff, clock: m.timing.clock,
+		Timing: listwatch.Timing{
+			Silence: silence, Reach: silence, Tick: tick, Backoff: backoff, BackoffCap: 4 * backoff,
+			WaitingCap: 4 * backoff, DeniedCap: 8 * backoff,
+		},
+		unserved: 10 * backoff, withdrawn: 20 * backoff, staleTold: 10 * backoff,
+		waitingTold: time.Hour, look: backoff, lookCap: 4 * backoff, looking: 40 * backoff, clock: m.timing.clock,
 	}
 }
 

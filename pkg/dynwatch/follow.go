@@ -15,13 +15,6 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-var (
-	// errSilent: neither an event nor a bookmark came for too long.
-	errSilent = errors.New("the watch received nothing for too long")
-	// errEnded: the watch ended so soon that the next one must not follow at once.
-	errEnded = errors.New("the watch ended soon after its start")
-)
-
 // follow watches from the cursor until the watch ends for whatever reason.
 func (t *target) follow(ctx context.Context) error {
 	t.status.set(Stale, "opening the watch")
@@ -31,7 +24,7 @@ func (t *target) follow(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w, err := t.source.Watch(ctx, t.resume(), t.progress.stuck > 0 || t.lost != nil && t.lost.phase == asking)
+	w, err := t.source.Watch(ctx, t.resume(), t.progress.Stuck > 0 || t.lost != nil && t.lost.phase == asking)
 	if listwatch.Expired(err) {
 		return t.expire(err)
 	}
@@ -45,7 +38,7 @@ func (t *target) follow(ctx context.Context) error {
 	t.status.watches.Add(1)
 	began := time.Now()
 	defer func() { t.status.watchTime.Add(int64(time.Since(began))) }()
-	t.progress.opened(t.cursor, t.await.head)
+	t.progress.Opened(t.cursor, t.await.head)
 	t.calm.opened = t.resume()
 	if err := t.showWatch(ctx); err != nil {
 		return err
@@ -59,7 +52,7 @@ func (t *target) follow(ctx context.Context) error {
 	case listwatch.Expired(err):
 		return t.expire(err)
 	case errors.Is(err, errDiverged), errors.Is(err, errMoved), errors.Is(err, errReadAhead),
-		errors.Is(err, errRolledBack), errors.Is(err, errStuck):
+		errors.Is(err, errRolledBack), errors.Is(err, listwatch.ErrStuck):
 		return nil
 	}
 	return err
@@ -79,8 +72,8 @@ func (t *target) showWatch(ctx context.Context) error {
 	if err := t.coverage.trouble(); err != nil {
 		state, reason = Stale, "namespaceSelector: "+err.Error()
 	}
-	if t.progress.reached(t.cursor); t.progress.stuck > 0 {
-		state, reason = Stale, t.progress.reason(t.cursor)
+	if t.progress.Reached(t.cursor); t.progress.Stuck > 0 {
+		state, reason = Stale, t.progress.Reason(t.cursor)
 	}
 	t.setState(state, reason)
 	return t.tellState(ctx, reason)
@@ -88,7 +81,7 @@ func (t *target) showWatch(ctx context.Context) error {
 
 // receive handles what the watch brings until it ends.
 func (t *target) receive(ctx context.Context, w watch.Interface) error {
-	tick := time.NewTimer(untilNext(t.timing.tick))
+	tick := time.NewTimer(untilNext(t.timing.Tick))
 	defer tick.Stop()
 	began := time.Now()
 	q := quiet{since: began}
@@ -100,8 +93,8 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case e, ok := <-w.ResultChan():
-			if !ok && time.Since(began) < t.timing.tick {
-				return errEnded
+			if !ok && time.Since(began) < t.timing.Tick {
+				return listwatch.ErrEnded
 			}
 			if !ok {
 				return nil
@@ -115,7 +108,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 		case <-t.markTimer.C:
 			err = t.markNow(ctx)
 		case <-tick.C:
-			tick.Reset(untilNext(t.timing.tick))
+			tick.Reset(untilNext(t.timing.Tick))
 			err = t.onTick(ctx, &q)
 		case <-t.nudge.wake:
 			t.nudged()
@@ -367,7 +360,7 @@ func (t *target) sitOut(ctx context.Context, q *quiet) error {
 		q.unequal = !same // the watch has one more tick to bring what the list had
 	case time.Since(q.since) >= t.silence():
 		t.suspect = true
-		return errSilent
+		return listwatch.ErrSilent
 	}
 	return nil
 }
@@ -376,9 +369,9 @@ func (t *target) sitOut(ctx context.Context, q *quiet) error {
 // nothing else finds out that the server at its other end is frozen.
 func (t *target) silence() time.Duration {
 	if t.bookmarked {
-		return t.timing.silence * 2 / 3
+		return t.timing.Silence * 2 / 3
 	}
-	return t.timing.silence
+	return t.timing.Silence
 }
 
 // matchesList reports whether a list of now equals the index.

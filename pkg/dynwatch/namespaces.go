@@ -13,13 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
 )
 
 // namespaces follows the Namespaces of the cluster, metadata only: one watch for
 // all targets that select by their labels, open while there is such a target. Its
 // methods may be called concurrently.
 type namespaces struct {
-	watch  *metadataWatch
+	watch  *metadatawatch.Watch
 	logger *slog.Logger
 
 	// turn is held while the watch is started and ended, which takes time.
@@ -82,7 +83,7 @@ func namespaceResource() schema.GroupVersionResource {
 func newNamespaces(c *kube.Clients, logger *slog.Logger) (*namespaces, error) {
 	n := &namespaces{logger: logger, users: make(map[chan struct{}]viewKey), views: make(map[viewKey]*namespaceView)}
 	var err error
-	n.watch, err = newMetadataWatch(c, namespaceResource(), "Namespace", n)
+	n.watch, err = metadatawatch.New(c, namespaceResource(), "Namespace", n)
 	return n, err
 }
 
@@ -100,9 +101,9 @@ func (n *namespaces) join(tm timing, key viewKey, selector labels.Selector, name
 	n.mu.Unlock()
 	if first {
 		ctx, cancel := context.WithCancel(context.Background())
-		n.backoffCap = tm.backoffCap
+		n.backoffCap = tm.BackoffCap
 		var loop sync.WaitGroup
-		loop.Go(func() { n.watch.run(ctx, tm) })
+		loop.Go(func() { n.watch.Run(ctx, tm.Timing) })
 		n.stop = func() {
 			cancel()
 			loop.Wait()
@@ -143,8 +144,7 @@ func (n *namespaces) leave(changed chan struct{}) {
 		n.mu.Lock()
 		n.known, n.at, n.err = nil, 0, nil
 		n.mu.Unlock()
-		n.watch.cursor, n.watch.restored = 0, false
-		n.watch.hold(nil)
+		n.watch.Reset()
 	}
 }
 
@@ -187,9 +187,9 @@ func (n *namespaces) trouble() error {
 // matchingAt returns the names that matched at an earlier revision.
 func (n *namespaces) matchingAt(ctx context.Context, rv uint64, selector labels.Selector, named func(string) bool) (map[string]struct{}, error) {
 	all := make(map[string]struct{})
-	_, err := n.watch.listAt(ctx, rv, func(o *metadataObject) {
-		if o.bad == nil && selector.Matches(o.labels) && named(o.name) {
-			all[o.name] = struct{}{}
+	_, err := n.watch.ListAt(ctx, rv, func(o *metadatawatch.Object) {
+		if o.Bad == nil && selector.Matches(o.Labels) && named(o.Name) {
+			all[o.Name] = struct{}{}
 		}
 	})
 	if err != nil {
@@ -198,8 +198,8 @@ func (n *namespaces) matchingAt(ctx context.Context, rv uint64, selector labels.
 	return all, nil
 }
 
-// failed shows why the Namespaces are not followed.
-func (n *namespaces) failed(err error) (least, most time.Duration) {
+// Failed shows why the Namespaces are not followed.
+func (n *namespaces) Failed(err error) (least, most time.Duration) {
 	n.mu.Lock()
 	first := n.err == nil
 	n.err = fmt.Errorf("namespaces are unreadable: %w", err)
@@ -211,7 +211,7 @@ func (n *namespaces) failed(err error) (least, most time.Duration) {
 	return 0, n.backoffCap
 }
 
-func (n *namespaces) opened() {
+func (n *namespaces) Opened() {
 	n.mu.Lock()
 	failed := n.err != nil
 	n.err = nil
@@ -255,20 +255,20 @@ func wake(changed chan struct{}) {
 	}
 }
 
-func (n *namespaces) watched(typ watch.EventType, o *metadataObject) {
+func (n *namespaces) Watched(typ watch.EventType, o *metadatawatch.Object) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.at = max(n.at, o.rv)
-	after := max(o.rv, 1) - 1
+	n.at = max(n.at, o.RV)
+	after := max(o.RV, 1) - 1
 	switch typ {
 	case watch.Bookmark:
 	case watch.Deleted:
-		delete(n.known, o.name)
+		delete(n.known, o.Name)
 	default:
 		n.keep(n.known, o, after)
 	}
 	for _, v := range n.views {
-		if typ != watch.Bookmark && v.update(o.name, n.known[o.name]) {
+		if typ != watch.Bookmark && v.update(o.Name, n.known[o.Name]) {
 			v.tellUsers()
 		}
 	}
@@ -277,7 +277,7 @@ func (n *namespaces) watched(typ watch.EventType, o *metadataObject) {
 	}
 }
 
-func (n *namespaces) listed(objects []metadataObject, rv uint64, restored bool) {
+func (n *namespaces) Listed(objects []metadatawatch.Object, rv uint64, restored bool) {
 	n.mu.Lock()
 	after := n.at // what turned since did so at a revision that nobody has seen
 	if restored {
@@ -297,16 +297,16 @@ func (n *namespaces) listed(objects []metadataObject, rv uint64, restored bool) 
 
 // keep notes a namespace's labels in all, which it had not yet at revision after, if
 // they are other ones. One that cannot be read stays as it was.
-func (n *namespaces) keep(all map[string]*namespace, o *metadataObject, after uint64) {
-	was, known := n.known[o.name]
+func (n *namespaces) keep(all map[string]*namespace, o *metadatawatch.Object, after uint64) {
+	was, known := n.known[o.Name]
 	switch {
-	case o.bad == nil && (!known || !maps.Equal(was.labels, o.labels)):
-		one := &namespace{labels: o.labels, turned: turned{since: o.rv, after: after}, before: was}
-		all[o.name] = one.cut(keptLabels)
+	case o.Bad == nil && (!known || !maps.Equal(was.labels, o.Labels)):
+		one := &namespace{labels: o.Labels, turned: turned{since: o.RV, after: after}, before: was}
+		all[o.Name] = one.cut(keptLabels)
 	case known:
-		all[o.name] = was
+		all[o.Name] = was
 	}
-	if o.bad != nil {
-		n.logger.Warn("namespace labels unreadable; keeping the last labels", "namespace", o.name, "reason", o.bad.Reason)
+	if o.Bad != nil {
+		n.logger.Warn("namespace labels unreadable; keeping the last labels", "namespace", o.Name, "reason", o.Bad.Reason)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
 )
 
 const manyNamespaces, manySelecting = 10_000, 300
@@ -33,11 +35,11 @@ func newSelecting(tb testing.TB) *selecting {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	objects := make([]metadataObject, manyNamespaces)
+	objects := make([]metadatawatch.Object, manyNamespaces)
 	for i := range objects {
 		objects[i] = s.object(i, i%2 == 0)
 	}
-	s.namespaces.listed(objects, s.revision, false)
+	s.namespaces.Listed(objects, s.revision, false)
 	for range manySelecting {
 		t := &target{spec: of, logger: logger, filter: newFilter(of), markTimer: time.NewTimer(time.Hour)}
 		t.coverage.namespaces, t.coverage.known = s.namespaces, true
@@ -55,20 +57,20 @@ func newSelecting(tb testing.TB) *selecting {
 	return s
 }
 
-func (s *selecting) object(i int, on bool) metadataObject {
+func (s *selecting) object(i int, on bool) metadatawatch.Object {
 	s.revision++
 	set := labels.Set{"kubernetes.io/metadata.name": fmt.Sprintf("team-%05d", i), "revision": fmt.Sprint(s.revision)}
 	if on {
 		set["on"] = "yes"
 	}
-	return metadataObject{name: fmt.Sprintf("team-%05d", i), uid: fmt.Sprint(i), rv: s.revision, labels: set}
+	return metadatawatch.Object{Name: fmt.Sprintf("team-%05d", i), UID: fmt.Sprint(i), RV: s.revision, Labels: set}
 }
 
 // change changes a namespace, and has the targets look.
 func (s *selecting) change(tb testing.TB, i int, on bool) {
 	tb.Helper()
 	o := s.object(i, on)
-	s.namespaces.watched(watch.Modified, &o)
+	s.namespaces.Watched(watch.Modified, &o)
 	for _, t := range s.targets {
 		select {
 		case <-t.coverage.changed:
@@ -149,19 +151,19 @@ func TestNamespaceView(t *testing.T) {
 			if random.IntN(10) == 0 {
 				kind = watch.Deleted
 			}
-			labelled[o.name] = kind != watch.Deleted && o.labels["on"] == "yes"
-			s.namespaces.watched(kind, &o)
+			labelled[o.Name] = kind != watch.Deleted && o.Labels["on"] == "yes"
+			s.namespaces.Watched(kind, &o)
 		}
 		if round%20 == 19 {
-			var objects []metadataObject
+			var objects []metadatawatch.Object
 			for i := range manyNamespaces / 2 {
 				objects = append(objects, s.object(i, random.IntN(2) == 0))
 			}
 			clear(labelled)
 			for i := range objects {
-				labelled[objects[i].name] = objects[i].labels["on"] == "yes"
+				labelled[objects[i].Name] = objects[i].Labels["on"] == "yes"
 			}
-			s.namespaces.listed(objects, s.revision, false)
+			s.namespaces.Listed(objects, s.revision, false)
 		}
 		now, err := one.lookAtNamespaces()
 		if err != nil {

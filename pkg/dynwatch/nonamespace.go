@@ -49,7 +49,7 @@ func (t *target) explainForbidden(ctx context.Context, err error) error {
 // exists asks etcd whether a Namespace exists, with a list of that one name, or with a get
 // where lists are forbidden. It returns the revision of the answer, 0 if that has none.
 func (n *namespaces) exists(ctx context.Context, client rest.Interface, name string) (exists bool, rv uint64, err error) {
-	_, exists, rv, err = n.watch.source.Look(ctx, "", name, 0)
+	_, exists, rv, err = n.watch.Source.Look(ctx, "", name, 0)
 	if err == nil && rv == 0 {
 		return false, 0, fmt.Errorf("list namespaces: %w", listwatch.ErrInexact)
 	}

@@ -152,7 +152,7 @@ func (t *target) beginOpening(ctx context.Context) {
 		if t.shown == Live {
 			t.status.set(Stale, "waiting to open the watch")
 		}
-		t.opening = t.openings.begin(ctx, t.status.beatNow, t.timing.tick)
+		t.opening = t.openings.begin(ctx, t.status.beatNow, t.timing.Tick)
 	}
 }
 

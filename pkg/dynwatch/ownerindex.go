@@ -19,6 +19,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
 )
 
 const (
@@ -70,20 +71,20 @@ func newOwnerIndex(of ownerKind, c *kube.Clients, logger *slog.Logger, tm timing
 
 // run keeps the index until ctx ends.
 func (x *ownerIndex) run(ctx context.Context) {
-	fresh := wait.Backoff{Duration: x.timing.backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: x.timing.deniedCap}
+	fresh := wait.Backoff{Duration: x.timing.Backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: x.timing.DeniedCap}
 	pause := fresh
 	for ctx.Err() == nil {
 		w, err := x.find(ctx)
 		if err == nil {
 			following, moved := context.WithCancel(ctx)
 			x.moved, x.followed = moved, false
-			w.run(following, x.timing)
+			w.Run(following, x.timing.Timing)
 			moved()
 			if x.followed {
 				pause = fresh
 			}
 		} else if ctx.Err() == nil {
-			x.failed(err)
+			x.Failed(err)
 		}
 		timer := time.NewTimer(pause.Step())
 		select {
@@ -95,7 +96,7 @@ func (x *ownerIndex) run(ctx context.Context) {
 }
 
 // find asks discovery which resource has the kind, and makes its watch.
-func (x *ownerIndex) find(ctx context.Context) (*metadataWatch, error) {
+func (x *ownerIndex) find(ctx context.Context) (*metadatawatch.Watch, error) {
 	r, err := resolveKind(ctx, x.clients.Discovery, x.of.group, x.of.kind)
 	if err != nil {
 		return nil, err
@@ -114,7 +115,7 @@ func (x *ownerIndex) find(ctx context.Context) (*metadataWatch, error) {
 	x.mu.Lock()
 	x.source = source
 	x.mu.Unlock()
-	return &metadataWatch{source: source, user: x, unlabelled: true}, nil
+	return &metadatawatch.Watch{Source: source, User: x}, nil
 }
 
 // resolveKind looks the resource of a kind up, in the version that the server prefers.
@@ -216,7 +217,7 @@ func (x *ownerIndex) looked(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err == nil {
-		x.pause = wait.Backoff{Duration: 5 * x.timing.backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: x.timing.deniedCap}
+		x.pause = wait.Backoff{Duration: 5 * x.timing.Backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: x.timing.DeniedCap}
 		return
 	}
 	pause := x.pause.Step()
@@ -235,9 +236,9 @@ func useless(err error) bool {
 	return errors.Is(err, kube.ErrNotServed) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
 }
 
-// failed notes that the objects are not followed. It belongs to the loop, as all that
+// Failed notes that the objects are not followed. It belongs to the loop, as all that
 // the watch calls.
-func (x *ownerIndex) failed(err error) (least, most time.Duration) {
+func (x *ownerIndex) Failed(err error) (least, most time.Duration) {
 	x.mu.Lock()
 	first := x.err == nil
 	x.err = err
@@ -250,9 +251,9 @@ func (x *ownerIndex) failed(err error) (least, most time.Duration) {
 		x.moved()
 	}
 	if useless(err) {
-		return x.timing.waitingCap, x.timing.deniedCap
+		return x.timing.WaitingCap, x.timing.DeniedCap
 	}
-	return 0, x.timing.backoffCap
+	return 0, x.timing.BackoffCap
 }
 
 func (x *ownerIndex) closeTried() {
@@ -263,7 +264,7 @@ func (x *ownerIndex) closeTried() {
 	}
 }
 
-func (x *ownerIndex) opened() {
+func (x *ownerIndex) Opened() {
 	x.followed = true
 	x.mu.Lock()
 	failed := x.err != nil
@@ -274,12 +275,12 @@ func (x *ownerIndex) opened() {
 	}
 }
 
-func (x *ownerIndex) listed(all []metadataObject, _ uint64, _ bool) {
+func (x *ownerIndex) Listed(all []metadatawatch.Object, _ uint64, _ bool) {
 	now := time.Now()
 	current := make(map[string]*frame.Owner, len(all))
 	for i := range all {
-		if all[i].bad == nil {
-			current[rowKey(all[i].namespace, all[i].uid)] = all[i].owner
+		if all[i].Bad == nil {
+			current[rowKey(all[i].Namespace, all[i].UID)] = all[i].Owner
 		}
 	}
 	x.mu.Lock()
@@ -288,15 +289,15 @@ func (x *ownerIndex) listed(all []metadataObject, _ uint64, _ bool) {
 	x.closeTried()
 }
 
-func (x *ownerIndex) watched(typ watch.EventType, o *metadataObject) {
-	if typ == watch.Bookmark || o.bad != nil {
+func (x *ownerIndex) Watched(typ watch.EventType, o *metadatawatch.Object) {
+	if typ == watch.Bookmark || o.Bad != nil {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if typ == watch.Deleted {
-		x.rows.remove(rowKey(o.namespace, o.uid), time.Now())
+		x.rows.remove(rowKey(o.Namespace, o.UID), time.Now())
 		return
 	}
-	x.rows.put(rowKey(o.namespace, o.uid), o.owner)
+	x.rows.put(rowKey(o.Namespace, o.UID), o.Owner)
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // fail shows what an error means for the target and pauses. Its own error is that of
@@ -21,7 +22,7 @@ func (t *target) fail(ctx context.Context, err error) error {
 		return nil
 	}
 	state := t.judge(err)
-	if state != Waiting && !errors.Is(err, errEnded) {
+	if state != Waiting && !errors.Is(err, listwatch.ErrEnded) {
 		t.unwatched = true
 	}
 	if errors.Is(err, kube.ErrOtherCluster) {
@@ -54,7 +55,7 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 	case told:
 		d = wait.Jitter(t.timing.waitingTold, 0.5)
 	case state == Waiting:
-		d = min(d, t.timing.waitingCap)
+		d = min(d, t.timing.WaitingCap)
 	}
 	var wake <-chan struct{}
 	if t.source == nil {
@@ -79,7 +80,7 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 		case <-wake:
 			t.nudged()
 			timer.Reset(t.soon())
-		case <-time.After(t.timing.tick):
+		case <-time.After(t.timing.Tick):
 			if told && !t.served.watching() {
 				return // nobody would tell
 			}
@@ -88,5 +89,5 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 }
 
 func (t *target) resetPause() {
-	t.pause = wait.Backoff{Duration: t.timing.backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: t.timing.backoffCap}
+	t.pause = wait.Backoff{Duration: t.timing.Backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: t.timing.BackoffCap}
 }

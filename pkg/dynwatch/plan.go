@@ -286,7 +286,7 @@ func (p *planner) askNamespaces(ctx context.Context, targets map[string]spec) {
 		selects = selects || s.namespaceSelector != ""
 	}
 	if filters {
-		p.unlisted = p.namespaces.watch.list(ctx)
+		p.unlisted = p.namespaces.watch.List(ctx)
 	}
 	if selects {
 		p.missingNamespaceVerbs, _ = access.MissingVerbs(ctx, p.clients.Discovery.Client, access.Of(namespaceResource()))

@@ -3,9 +3,8 @@ package dynwatch
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // A watch can be behind without an error. An API server whose watch cache gets nothing
@@ -17,90 +16,18 @@ import (
 // compared with the index, and a reconcile follows if they differ. The target is stale
 // meanwhile.
 
-// errStuck: the watch did not reach a known revision in time.
-var errStuck = errors.New("the watch is behind and receives nothing")
-
-// maxLenience bounds how often the time to reach the head is doubled. API servers without
-// consistent lists from the cache learn of new revisions of quiet resources from etcd's
-// progress notifications, every 10 minutes by default.
-const maxLenience = 3
-
-// progress is how far the watches of a target have come.
-type progress struct {
-	// head is a revision that the store is known to have reached and the watch has not,
-	// 0 if there is none.
-	head uint64
-	// seen is the cursor at the last tick; waited is for how long a watch was open since
-	// then without moving, ticked when that was last counted.
-	seen   uint64
-	waited time.Duration
-	ticked time.Time
-	// stuck counts watches in a row that did not reach the head in time; the last one was
-	// opened at a revision that it has to leave by itself.
-	stuck   int
-	opening uint64
-	// lenience counts how often the time to reach the head has been doubled, as a list
-	// showed that nothing was missing.
-	lenience int
-}
-
-// opened notes that a watch is open while the store is at head.
-func (p *progress) opened(cursor, head uint64) {
-	p.ticked, p.opening = time.Now(), cursor
-	p.expect(cursor, head)
-}
-
-// expect has the watch reach a revision.
-func (p *progress) expect(cursor, head uint64) {
-	if head > cursor {
-		p.head = max(p.head, head)
-	}
-}
-
-// reached reports whether the watch has reached what it must, and takes note of it.
-func (p *progress) reached(cursor uint64) bool {
-	if p.head != 0 && cursor < p.head {
-		return false
-	}
-	p.head = 0
-	if cursor > p.opening {
-		p.stuck = 0
-	}
-	return true
-}
-
-// tick counts the time without a move since the last tick, of which most can be of the
-// API server: the rest the loop was busy otherwise.
-func (p *progress) tick(cursor uint64, most time.Duration) {
-	now := time.Now()
-	if cursor != p.seen {
-		p.seen, p.waited = cursor, 0
-	} else {
-		p.waited += min(now.Sub(p.ticked), most)
-	}
-	p.ticked = now
-}
-
-// reason says why the target is stale.
-func (p *progress) reason(cursor uint64) string {
-	if p.head == 0 {
-		return fmt.Sprintf("the watch is behind: informd reads lists instead, the last one at revision %d", cursor)
-	}
-	return fmt.Sprintf("the watch is behind: the watch is at revision %d, and the API server announced %d", cursor, p.head)
-}
-
 // watchProgress decides what it means that the watch has not moved. It returns errStuck
 // if the watch must be replaced, and errDiverged if a reconcile must follow.
 func (t *target) watchProgress(ctx context.Context) error {
 	p := &t.progress
-	p.tick(t.cursor, 2*t.timing.tick)
+	p.Tick(t.cursor, 2*t.timing.Tick)
 	switch {
-	case !p.reached(t.cursor):
-		if !t.bookmarked || p.waited < t.timing.reach<<p.lenience {
+	case !p.Reached(t.cursor):
+		if !t.bookmarked || p.Waited < t.timing.Reach<<p.Lenience {
 			return nil // a watch without bookmarks is the matter of sitOut
 		}
 		return t.stuck(ctx)
-	case t.bookmarked && p.waited >= t.silence():
+	case t.bookmarked && p.Waited >= t.silence():
 		return t.askHead(ctx)
 	}
 	return nil
@@ -114,14 +41,14 @@ func (t *target) askHead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.waited = 0
+	p.Waited = 0
 	if head < t.cursor {
 		return cmp.Or(t.doubt(ctx), errRolledBack) // the watch is of another history
 	}
-	switch p.expect(t.cursor, head); {
-	case p.head == 0:
+	switch p.Expect(t.cursor, head); {
+	case p.Head == 0:
 		t.status.progressNow()
-	case p.stuck > 0:
+	case p.Stuck > 0:
 		return t.stuck(ctx)
 	}
 	return nil
@@ -130,20 +57,20 @@ func (t *target) askHead(ctx context.Context) error {
 // stuck replaces the watch the first time, and compares the index with a list from then on.
 func (t *target) stuck(ctx context.Context) error {
 	p := &t.progress
-	p.waited = 0
-	p.stuck++
+	p.Waited = 0
+	p.Stuck++
 	t.status.stuck.Add(1)
-	if p.stuck == 1 {
-		t.logger.Warn("watch is behind; opening another connection", "resource_version", t.cursor, "head", p.head)
-		return errStuck
+	if p.Stuck == 1 {
+		t.logger.Warn("watch is behind; opening another connection", "resource_version", t.cursor, "head", p.Head)
+		return listwatch.ErrStuck
 	}
 	rv, same, err := t.matchesList(ctx)
 	if err != nil {
 		return err
 	}
 	if same {
-		p.lenience = min(p.lenience+1, maxLenience)
-		p.head, p.stuck = 0, 0
+		p.Lenience = min(p.Lenience+1, listwatch.MaxLenience)
+		p.Head, p.Stuck = 0, 0
 		t.logger.Info("bookmarks are late; a list shows no missing event", "resource_version", t.cursor, "list_resource_version", rv)
 		return nil
 	}

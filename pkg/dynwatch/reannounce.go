@@ -39,10 +39,10 @@ type reannouncing struct {
 
 func newReannouncing(s spec, tm timing) reannouncing {
 	a := reannouncing{
-		resync: newResync(s, tm.clock), requests: make(chan resnapshotRequest), timer: time.NewTimer(tm.tick),
+		resync: newResync(s, tm.clock), requests: make(chan resnapshotRequest), timer: time.NewTimer(tm.Tick),
 	}
 	a.timer.Stop()
-	a.fresh = wait.Backoff{Duration: 5 * tm.backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: 10 * tm.backoffCap}
+	a.fresh = wait.Backoff{Duration: 5 * tm.Backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: 10 * tm.BackoffCap}
 	a.pause = a.fresh
 	return a
 }
@@ -118,7 +118,7 @@ func (t *target) reannounce(ctx context.Context) {
 	switch {
 	case a.reader != nil:
 	case !t.whole():
-		t.lookAgain(t.timing.tick)
+		t.lookAgain(t.timing.Tick)
 	case s != nil && !s.listed:
 		a.read(ctx, t.lister())
 	case s == nil && a.resync.period > 0:
@@ -128,7 +128,7 @@ func (t *target) reannounce(ctx context.Context) {
 
 // lookAgain has the loop look for what is to be read, a while later.
 func (t *target) lookAgain(wait time.Duration) {
-	t.again.timer.Reset(min(max(wait, reannounceStep), t.timing.tick))
+	t.again.timer.Reset(min(max(wait, reannounceStep), t.timing.Tick))
 }
 
 // reannounceNext takes an object from the reader, or its end.

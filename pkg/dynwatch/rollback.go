@@ -58,7 +58,7 @@ func (t *target) rollBack() {
 	if t.lost != nil && t.lost.phase != asking {
 		l.from, l.blind = t.lost.from, t.lost.blind // that gap is not declared yet
 	}
-	t.lost, t.undecided, t.progress = l, nil, progress{}
+	t.lost, t.undecided, t.progress = l, nil, listwatch.Progress{}
 	clear(t.ended) // revisions of another history
 	t.coverage.forget()
 	t.index.ForgetSkipped()

@@ -45,7 +45,7 @@ func (t *target) findStores(ctx context.Context) error {
 
 // revision returns the newest revision of the Namespaces' store.
 func (n *namespaces) revision(ctx context.Context) (uint64, error) {
-	rv, err := n.watch.source.Revision(ctx)
+	rv, err := n.watch.Source.Revision(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("namespaces: %w", err)
 	}

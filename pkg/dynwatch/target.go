@@ -20,28 +20,16 @@ import (
 
 // timing holds the periods of a target's loop.
 type timing struct {
-	// silence is how long a watch may say nothing, not even a bookmark, before
-	// it is taken for dead. The API server sends a bookmark about every minute; a watch
-	// that has had one is taken for dead after two thirds of it.
-	silence time.Duration
-	// reach is how long a watch may stay behind a revision that the API server has
-	// announced. It sends a bookmark about every minute.
-	reach time.Duration
-	// tick is how often an idle loop looks at the clock.
-	tick time.Duration
-	// backoff is the first pause after a failure; it doubles up to backoffCap.
-	backoff, backoffCap time.Duration
-	// waitingCap bounds the pause while the resource is not served; waitingTold is
-	// the pause if the target is told when that may have changed.
-	waitingCap, waitingTold time.Duration
+	listwatch.Timing
+	// waitingTold is the pause while the resource is not served, if the target is told
+	// when that may have changed.
+	waitingTold time.Duration
 	// look is the pause between the first two looks after a nudge; it doubles, up to
 	// lookCap for a target that waits, until looking is over.
 	look, lookCap, looking time.Duration
 	// staleTold is how long a target must be stale before it is told: a watch that is
 	// opened anew, as quiet ones are all the time, is nobody's business.
 	staleTold time.Duration
-	// deniedCap bounds the pause between attempts to watch definitions.
-	deniedCap time.Duration
 	// unserved is how long a custom resource must have been without its definition before
 	// its objects count as deleted, and withdrawn how long any other resource must have
 	// been missing: an operator's upgrade removes an APIService and creates it again.
@@ -55,10 +43,12 @@ type timing struct {
 
 func defaultTiming() timing {
 	return timing{
-		silence: 3 * time.Minute, reach: 2 * time.Minute, tick: 15 * time.Second, unserved: 10 * time.Second, withdrawn: 10 * time.Minute,
-		backoff: 200 * time.Millisecond, backoffCap: 30 * time.Second, waitingCap: 5 * time.Second,
+		Timing: listwatch.Timing{
+			Silence: 3 * time.Minute, Reach: 2 * time.Minute, Tick: 15 * time.Second,
+			Backoff: 200 * time.Millisecond, BackoffCap: 30 * time.Second, WaitingCap: 5 * time.Second, DeniedCap: 5 * time.Minute,
+		},
+		unserved: 10 * time.Second, withdrawn: 10 * time.Minute, staleTold: 10 * time.Second,
 		waitingTold: time.Minute, look: 100 * time.Millisecond, lookCap: time.Second, looking: 30 * time.Second,
-		staleTold: 10 * time.Second, deniedCap: 5 * time.Minute,
 		audit: time.Hour, clock: time.Now,
 	}
 }
@@ -177,7 +167,7 @@ type target struct {
 	// relost is the cursor at the last loss of the log's events, 0 before the first.
 	relost uint64
 	// progress is how far the watches have come.
-	progress progress
+	progress listwatch.Progress
 	// recent are names that had events lately. Until distrustUntil lists are not believed
 	// about deletions.
 	recent        recent

@@ -102,7 +102,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "frozen-bookmarks-count", file: "pkg/dynwatch/progress.go",
-			old: "p.tick(t.cursor, 2*t.timing.tick)\n", new: "p.tick(t.cursor, 2*t.timing.tick)\n\tp.waited = 0\n",
+			old: "p.Tick(t.cursor, 2*t.timing.Tick)\n", new: "p.Tick(t.cursor, 2*t.timing.Tick)\n\tp.Waited = 0\n",
 			faults: "N22-server-stuck", duration: 4 * time.Minute, caughtBy: []string{"I16"},
 		},
 		{

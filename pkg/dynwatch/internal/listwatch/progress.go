@@ -1,0 +1,104 @@
+package listwatch
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Timing holds the periods of a loop that keeps a watch open.
+type Timing struct {
+	// Silence is how long a watch may say nothing, not even a bookmark, before
+	// it is taken for dead. The API server sends a bookmark about every minute; a watch
+	// that has had one is taken for dead after two thirds of it.
+	Silence time.Duration
+	// Reach is how long a watch may stay behind a revision that the API server has
+	// announced. It sends a bookmark about every minute.
+	Reach time.Duration
+	// Tick is how often an idle loop looks at the clock.
+	Tick time.Duration
+	// Backoff is the first pause after a failure; it doubles up to BackoffCap.
+	Backoff, BackoffCap time.Duration
+	// WaitingCap bounds the pause while the resource is not served, DeniedCap while the
+	// credentials do not allow the watch.
+	WaitingCap, DeniedCap time.Duration
+}
+
+// Reasons why a watch is closed.
+var (
+	// ErrSilent: neither an event nor a bookmark came for too long.
+	ErrSilent = errors.New("the watch received nothing for too long")
+	// ErrEnded: the watch ended so soon that the next one must not follow at once.
+	ErrEnded = errors.New("the watch ended soon after its start")
+	// ErrStuck: the watch did not reach a known revision in time.
+	ErrStuck = errors.New("the watch is behind and receives nothing")
+)
+
+// MaxLenience bounds how often the time to reach the head is doubled. API servers without
+// consistent lists from the cache learn of new revisions of quiet resources from etcd's
+// progress notifications, every 10 minutes by default.
+const MaxLenience = 3
+
+// Progress is how far the watches of a resource have come.
+type Progress struct {
+	// Head is a revision that the store is known to have reached and the watch has not,
+	// 0 if there is none.
+	Head uint64
+	// seen is the cursor at the last tick; Waited is for how long a watch was open since
+	// then without moving, ticked when that was last counted.
+	seen   uint64
+	Waited time.Duration
+	ticked time.Time
+	// Stuck counts watches in a row that did not reach the head in time; the last one was
+	// opened at a revision that it has to leave by itself.
+	Stuck   int
+	opening uint64
+	// Lenience counts how often the time to reach the head has been doubled, as a list
+	// showed that nothing was missing.
+	Lenience int
+}
+
+// Opened notes that a watch is open while the store is at head.
+func (p *Progress) Opened(cursor, head uint64) {
+	p.ticked, p.opening = time.Now(), cursor
+	p.Expect(cursor, head)
+}
+
+// Expect has the watch reach a revision.
+func (p *Progress) Expect(cursor, head uint64) {
+	if head > cursor {
+		p.Head = max(p.Head, head)
+	}
+}
+
+// Reached reports whether the watch has reached what it must, and takes note of it.
+func (p *Progress) Reached(cursor uint64) bool {
+	if p.Head != 0 && cursor < p.Head {
+		return false
+	}
+	p.Head = 0
+	if cursor > p.opening {
+		p.Stuck = 0
+	}
+	return true
+}
+
+// Tick counts the time without a move since the last tick, of which most can be of the
+// API server: the rest the loop was busy otherwise.
+func (p *Progress) Tick(cursor uint64, most time.Duration) {
+	now := time.Now()
+	if cursor != p.seen {
+		p.seen, p.Waited = cursor, 0
+	} else {
+		p.Waited += min(now.Sub(p.ticked), most)
+	}
+	p.ticked = now
+}
+
+// Reason says why the resource is stale.
+func (p *Progress) Reason(cursor uint64) string {
+	if p.Head == 0 {
+		return fmt.Sprintf("the watch is behind: informd reads lists instead, the last one at revision %d", cursor)
+	}
+	return fmt.Sprintf("the watch is behind: the watch is at revision %d, and the API server announced %d", cursor, p.Head)
+}

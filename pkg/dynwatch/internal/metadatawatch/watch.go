@@ -1,0 +1,318 @@
+// Package metadatawatch follows the few objects of a kind that says something about targets:
+// Namespaces, definitions of resources, and owners. It reads metadata only, and hands over
+// to its user what it reads. It decides nothing but when to list, watch and pause.
+package metadatawatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// Watch follows the objects of a kind: a list, and a watch from there on, which is resumed
+// after a break. Another list follows only if the history since is gone. All of it belongs
+// to the goroutine of Run.
+type Watch struct {
+	Source *listwatch.Source
+	User   User
+	timing listwatch.Timing
+	pause  wait.Backoff
+	// cursor is the revision to watch from, 0 if a list must come first.
+	cursor uint64
+	// restored: the storage was restored from a copy since the last list.
+	restored bool
+	// labelled: the user needs labels.
+	labelled bool
+	// held has the revision of each object, by uid, nil if the user takes a list for what
+	// it is: a list that is newer and shows an older one is of another history.
+	held map[string]uint64
+	// progress is how far the watches have come.
+	progress listwatch.Progress
+}
+
+// User gets what a Watch reads. One goroutine makes all calls and waits for them.
+type User interface {
+	// Listed is called with all objects there are, at revision rv: at first, and
+	// whenever what happened since the last call is not known. Restored: the
+	// revisions before are of another history.
+	Listed(all []Object, rv uint64, restored bool)
+	// Watched is called with what a frame brings; of a bookmark only the revision is
+	// set.
+	Watched(typ watch.EventType, o *Object)
+	// Opened is called when the watch is open.
+	Opened()
+	// Failed is called when it cannot be, and says between what the pause before the
+	// next attempt must be.
+	Failed(err error) (least, most time.Duration)
+}
+
+// Object is what is passed on of an object.
+type Object struct {
+	Namespace, Name, UID string
+	RV                   uint64
+	Labels               labels.Set
+	// Owner is the controller, if the source's shape asks for it.
+	Owner *frame.Owner
+	// Bad says that more than the rest of this could not be read.
+	Bad *frame.Malformed
+}
+
+// New makes the watch of a cluster-scoped kind, with labels, whose lists must be of one
+// history. A Watch without New has neither.
+func New(c *kube.Clients, gvr schema.GroupVersionResource, kind string, user User) (*Watch, error) {
+	s, err := listwatch.New(listwatch.Resource{
+		GVR: gvr, Kind: kind, Name: event.GroupOrCore(gvr.Group) + "/" + gvr.Resource, MetadataOnly: true,
+	}, listwatch.Options{Clients: c})
+	return &Watch{Source: s, User: user, labelled: true, held: make(map[string]uint64)}, err
+}
+
+// Run follows the objects until ctx ends.
+func (m *Watch) Run(ctx context.Context, tm listwatch.Timing) {
+	m.timing = tm
+	m.resetPause()
+	for ctx.Err() == nil {
+		err := m.follow(ctx)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		timer := time.NewTimer(m.fail(err))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// fail returns for how long to pause. A history that is gone is no failure: a list
+// follows.
+func (m *Watch) fail(err error) time.Duration {
+	least, most := time.Duration(0), m.timing.BackoffCap
+	if !listwatch.Expired(err) {
+		least, most = m.User.Failed(err)
+	}
+	pause := max(least, min(most, m.pause.Step()))
+	if wait, ok := kube.SuggestedDelay(err); ok {
+		pause = max(pause, wait)
+	}
+	return pause
+}
+
+func (m *Watch) resetPause() {
+	m.pause = wait.Backoff{Duration: m.timing.Backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: m.timing.DeniedCap}
+}
+
+// follow watches from the cursor until the watch ends for whatever reason. The
+// error is nil if the next one should follow at once.
+func (m *Watch) follow(ctx context.Context) error {
+	head := m.cursor
+	if m.cursor != 0 {
+		rv, err := m.Source.Revision(ctx)
+		if err != nil {
+			return err
+		}
+		if err := m.Source.Clients.Identity.Check(ctx); err != nil {
+			return err
+		}
+		if head = rv; rv < m.cursor {
+			m.cursor, m.restored = 0, true
+		}
+	}
+	if m.cursor == 0 {
+		if err := m.List(ctx); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, err := m.Source.Watch(ctx, m.cursor, m.progress.Stuck > 0)
+	if err == nil {
+		defer w.Stop()
+		err = m.Source.Clients.Identity.Check(ctx)
+	}
+	if err == nil {
+		m.progress.Opened(m.cursor, head)
+		m.User.Opened()
+		err = m.receive(ctx, w)
+	}
+	switch {
+	case listwatch.Expired(err):
+		m.cursor = 0
+	case errors.Is(err, listwatch.ErrStuck):
+		if m.progress.Stuck > 1 { // on two connections: a list follows
+			m.cursor, m.progress = 0, listwatch.Progress{Lenience: min(m.progress.Lenience+1, listwatch.MaxLenience)}
+		}
+		return nil
+	case errors.Is(err, listwatch.ErrSilent):
+		return nil
+	}
+	return err
+}
+
+// check decides what it means that the watch has not moved, as the target's loop does.
+func (m *Watch) check() error {
+	p := &m.progress
+	p.Tick(m.cursor, m.timing.Silence)
+	switch {
+	case !p.Reached(m.cursor) && p.Waited >= m.timing.Reach<<p.Lenience:
+		p.Waited = 0
+		p.Stuck++
+		return listwatch.ErrStuck
+	case p.Head == 0 && p.Waited >= m.timing.Silence:
+		p.Waited = 0
+		return listwatch.ErrSilent // the next watch asks for the revision first
+	}
+	return nil
+}
+
+// List hands all objects of now to the user.
+func (m *Watch) List(ctx context.Context) error {
+	var all []Object
+	rv, err := m.ListAt(ctx, 0, func(o *Object) { all = append(all, *o) })
+	if err != nil {
+		return err
+	}
+	if err := m.Source.Clients.Identity.Check(ctx); err != nil {
+		return err
+	}
+	if m.contradicts(all, rv) {
+		m.restored = true
+	}
+	m.hold(all)
+	m.User.Listed(all, rv, m.restored)
+	m.cursor, m.restored = rv, false
+	return nil
+}
+
+// contradicts is index.Contradicts for a whole list.
+func (m *Watch) contradicts(all []Object, at uint64) bool {
+	return slices.ContainsFunc(all, func(o Object) bool {
+		known := m.held[o.UID]
+		return o.RV != 0 && o.RV < known && known <= at
+	})
+}
+
+// Reset has the next Run begin with a list.
+func (m *Watch) Reset() {
+	m.cursor, m.restored = 0, false
+	m.hold(nil)
+}
+
+// hold replaces the revisions that are held.
+func (m *Watch) hold(all []Object) {
+	if m.held == nil {
+		return
+	}
+	m.held = make(map[string]uint64, len(all))
+	for i := range all {
+		m.held[all[i].UID] = all[i].RV
+	}
+}
+
+// holdOne takes note of a frame.
+func (m *Watch) holdOne(typ watch.EventType, o *Object) {
+	switch {
+	case m.held == nil || typ == watch.Bookmark:
+	case typ == watch.Deleted:
+		delete(m.held, o.UID)
+	default:
+		m.held[o.UID] = o.RV
+	}
+}
+
+// ListAt hands over all objects as they are at a revision, now if it is 0, and
+// returns the revision. It may be called by any goroutine.
+func (m *Watch) ListAt(ctx context.Context, rv uint64, item func(*Object)) (uint64, error) {
+	return m.Source.List(ctx, &listwatch.Listing{At: rv}, m.Source.Frames, func(o *frame.Object, bad *frame.Malformed) error {
+		item(m.object(o, bad))
+		return nil
+	})
+}
+
+func (m *Watch) object(o *frame.Object, bad *frame.Malformed) *Object {
+	if bad != nil {
+		return &Object{Name: bad.Name, UID: bad.UID, RV: bad.ResourceVersion, Bad: bad}
+	}
+	// The names of a watch share their memory with those of other objects.
+	found := &Object{Namespace: strings.Clone(o.Namespace), Name: strings.Clone(o.Name), UID: strings.Clone(o.UID), RV: o.ResourceVersion, Owner: o.Owner}
+	if !m.labelled {
+		return found
+	}
+	var data struct {
+		Object struct {
+			Metadata struct{ Labels labels.Set }
+		}
+	}
+	if err := json.Unmarshal(event.CloseData(o.Data), &data); err != nil {
+		found.Bad = &frame.Malformed{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Reason: err.Error()}
+	}
+	found.Labels = data.Object.Metadata.Labels
+	return found
+}
+
+func (m *Watch) handle(e watch.Event) error {
+	if e.Type == watch.Error {
+		return fmt.Errorf("watch: %w", apierrors.FromObject(e.Object))
+	}
+	w, ok := e.Object.(*frame.Watched)
+	if !ok {
+		return fmt.Errorf("watch: unexpected %T", e.Object)
+	}
+	m.resetPause()
+	for ; w != nil; w = w.Done() {
+		o := &Object{RV: w.ResourceVersion}
+		if w.Kind != watch.Bookmark {
+			o = m.object(&w.Object, w.Err)
+		}
+		m.holdOne(w.Kind, o)
+		m.User.Watched(w.Kind, o)
+		m.cursor = max(m.cursor, o.RV)
+	}
+	return nil
+}
+
+// receive handles what the watch brings until it ends; [listwatch.ErrSilent] says that it
+// brought nothing for so long that it may be dead, [listwatch.ErrEnded] that it ended at once.
+func (m *Watch) receive(ctx context.Context, w watch.Interface) error {
+	began := time.Now()
+	silence := time.NewTimer(m.timing.Silence)
+	defer silence.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-silence.C:
+			return listwatch.ErrSilent
+		case e, ok := <-w.ResultChan():
+			if !ok && time.Since(began) < m.timing.Tick {
+				return listwatch.ErrEnded
+			}
+			if !ok {
+				return nil
+			}
+			err := m.handle(e)
+			if err == nil {
+				err = m.check()
+			}
+			if err != nil {
+				return err
+			}
+			silence.Reset(m.timing.Silence)
+		}
+	}
+}

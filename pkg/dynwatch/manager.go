@@ -17,6 +17,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/owner"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -107,7 +108,7 @@ type Manager struct {
 	// namespaces are followed while a target needs them.
 	namespaces *namespaces
 	// owners are followed while a target asks for them.
-	owners *owners
+	owners *owner.Finder
 	// formerly are the objects of removed resources.
 	formerly *formerly
 	timing   timing
@@ -158,7 +159,7 @@ func New(options Options) (*Manager, error) {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
 	m := &Manager{
-		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: newOwners(c, options.Logger), formerly: newFormerly(options.Logger), timing: defaultTiming(), limits: defaultLimits(),
+		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: owner.New(c, options.Logger), formerly: newFormerly(options.Logger), timing: defaultTiming(), limits: defaultLimits(),
 		openings: newOpenings(options.Logger), reviews: access.NewReviews(), running: make(map[string]*running),
 	}
 	if options.AuditEvery != 0 {
@@ -254,11 +255,11 @@ func (m *Manager) converge(p *expansion) (begun, ended int) {
 		owners = owners || s.owner
 	}
 	if owners {
-		m.owners.want(true, m.timing)
+		m.owners.Start(m.timing.Timing)
 	}
 	begun = m.begin(p)
 	if !owners {
-		m.owners.want(false, m.timing)
+		m.owners.Stop()
 	}
 	return begun, ended
 }
@@ -359,7 +360,7 @@ func (m *Manager) Close() {
 	m.converging.Lock()
 	defer m.converging.Unlock()
 	m.end(func(*running) bool { return true })
-	m.owners.want(false, m.timing)
+	m.owners.Stop()
 	m.served.close()
 	m.clients.Close()
 }

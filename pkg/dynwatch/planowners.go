@@ -9,6 +9,21 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/access"
 )
 
+// OwnerResources are the resources, sorted by group, from which Kubernetes' own controllers
+// make other objects. [Resource.Owner] needs list and watch on them. Custom resources can be
+// controllers, too; without permission to read them, a chain ends there.
+func OwnerResources() []schema.GroupResource {
+	return []schema.GroupResource{
+		{Resource: "replicationcontrollers"},
+		{Group: "apps", Resource: "daemonsets"},
+		{Group: "apps", Resource: "deployments"},
+		{Group: "apps", Resource: "replicasets"},
+		{Group: "apps", Resource: "statefulsets"},
+		{Group: "batch", Resource: "cronjobs"},
+		{Group: "batch", Resource: "jobs"},
+	}
+}
+
 // optionalOwners asks for what the credentials lack to follow chains of owners up to
 // their roots, but for what is watched anyway. Which kinds other controllers are of only
 // the objects tell.

@@ -15,6 +15,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/owner"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -93,7 +94,7 @@ type target struct {
 	// offered is what the catalog says about a wildcard's resource, until it is used.
 	offered *resolved
 	// owners know the controllers of controllers.
-	owners *owners
+	owners *owner.Finder
 	looks  looks
 	runs   *event.Runs
 

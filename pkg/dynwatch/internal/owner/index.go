@@ -1,4 +1,4 @@
-package dynwatch
+package owner
 
 import (
 	"context"
@@ -20,23 +20,24 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
+	"github.com/informd/informd/pkg/event"
 )
 
 const (
-	// ownerWait is how long after an index has begun its first list may be waited for.
-	ownerWait = 5 * time.Second
-	// ownerLook bounds a look-up of what the index does not have.
-	ownerLook = time.Second
+	// listWait is how long after an index has begun its first list may be waited for.
+	listWait = 5 * time.Second
+	// lookWait bounds a look-up of what the index does not have.
+	lookWait = time.Second
 )
 
-// ownerIndex knows the controllers of the objects of one kind: one watch, metadata only,
+// index knows the controllers of the objects of one kind: one watch, metadata only,
 // of which it keeps nothing else. An event never waits for it for long: what it cannot
 // tell stays unknown.
-type ownerIndex struct {
-	of      ownerKind
+type index struct {
+	of      kind
 	clients *kube.Clients
 	logger  *slog.Logger
-	timing  timing
+	timing  listwatch.Timing
 	stop    context.CancelFunc
 	began   time.Time
 	// tried is closed when the first attempt to list has ended, in whatever way.
@@ -49,7 +50,7 @@ type ownerIndex struct {
 	mu sync.Mutex // for a moment only
 	// source is nil until the kind is found.
 	source *listwatch.Source
-	rows   ownerRows
+	rows   rows
 	// err is why the objects are not followed at the moment.
 	err error
 	// quiet is until when nothing is looked up, after a failure.
@@ -57,9 +58,9 @@ type ownerIndex struct {
 	pause wait.Backoff
 }
 
-func newOwnerIndex(of ownerKind, c *kube.Clients, logger *slog.Logger, tm timing, stop context.CancelFunc) *ownerIndex {
-	x := &ownerIndex{
-		of: of, clients: c, timing: tm, stop: stop, began: time.Now(), tried: make(chan struct{}), rows: newOwnerRows(),
+func newIndex(of kind, c *kube.Clients, logger *slog.Logger, tm listwatch.Timing, stop context.CancelFunc) *index {
+	x := &index{
+		of: of, clients: c, timing: tm, stop: stop, began: time.Now(), tried: make(chan struct{}), rows: newRows(),
 		logger: logger.With("kind", of.kind, "group", of.group),
 	}
 	if of.namespace != "" {
@@ -70,7 +71,7 @@ func newOwnerIndex(of ownerKind, c *kube.Clients, logger *slog.Logger, tm timing
 }
 
 // run keeps the index until ctx ends.
-func (x *ownerIndex) run(ctx context.Context) {
+func (x *index) run(ctx context.Context) {
 	fresh := wait.Backoff{Duration: x.timing.Backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: x.timing.DeniedCap}
 	pause := fresh
 	for ctx.Err() == nil {
@@ -78,7 +79,7 @@ func (x *ownerIndex) run(ctx context.Context) {
 		if err == nil {
 			following, moved := context.WithCancel(ctx)
 			x.moved, x.followed = moved, false
-			w.Run(following, x.timing.Timing)
+			w.Run(following, x.timing)
 			moved()
 			if x.followed {
 				pause = fresh
@@ -96,19 +97,21 @@ func (x *ownerIndex) run(ctx context.Context) {
 }
 
 // find asks discovery which resource has the kind, and makes its watch.
-func (x *ownerIndex) find(ctx context.Context) (*metadatawatch.Watch, error) {
-	r, err := resolveKind(ctx, x.clients.Discovery, x.of.group, x.of.kind)
+func (x *index) find(ctx context.Context) (*metadatawatch.Watch, error) {
+	r, err := resolve(ctx, x.clients.Discovery, x.of.group, x.of.kind)
 	if err != nil {
 		return nil, err
 	}
-	s := spec{group: r.gvr.Group, version: r.gvr.Version, resource: r.gvr.Resource, mode: Metadata}
-	if r.namespaced {
-		s.namespace = x.of.namespace
+	if r.Namespaced && x.of.namespace != "" {
+		r.Namespace = x.of.namespace
+		r.Name += "@" + r.Namespace
 	}
 	asking := (*frame.Shape)(nil).Asking(false, true)
 	// Nothing but who they are and who controls them is wanted of any object.
-	nothing := &filter{excluded: []string{"*"}}
-	source, err := s.source(r, x.clients, nil, func() *frame.Shape { return asking }, nothing)
+	none := func(string) bool { return false }
+	source, err := listwatch.New(r, listwatch.Options{
+		Clients: x.clients, Shape: func() *frame.Shape { return asking }, Covers: none, Wants: none,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -118,42 +121,37 @@ func (x *ownerIndex) find(ctx context.Context) (*metadatawatch.Watch, error) {
 	return &metadatawatch.Watch{Source: source, User: x}, nil
 }
 
-// resolveKind looks the resource of a kind up, in the version that the server prefers.
-func resolveKind(ctx context.Context, d *kube.Discovery, group, kind string) (r resolved, err error) {
+// resolve looks the resource of a kind up, in the version that the server prefers.
+func resolve(ctx context.Context, d *kube.Discovery, group, kind string) (r listwatch.Resource, err error) {
 	g := kube.NewGuard(ctx)
 	defer g.Close()
 	defer func() { err = g.Explain(err) }()
 	versions, err := kube.ServedVersions(g.Context, d, group)
 	if err != nil {
-		return resolved{}, err
+		return r, err
 	}
 	for _, version := range versions {
 		gv := schema.GroupVersion{Group: group, Version: version}
 		resources, err := kube.ResourcesOf(g.Context, d, gv)
 		if err != nil {
-			return resolved{}, err
+			return r, err
 		}
 		i := slices.IndexFunc(resources, func(r metav1.APIResource) bool {
-			return r.Kind == kind && !strings.Contains(r.Name, "/") && fit(spec{}, &r) == nil
+			return r.Kind == kind && !strings.Contains(r.Name, "/") && slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
 		})
 		if i >= 0 {
-			return resolved{gvr: gv.WithResource(resources[i].Name), kind: kind, namespaced: resources[i].Namespaced}, nil
+			name := resources[i].Name
+			return listwatch.Resource{
+				GVR: gv.WithResource(name), Kind: kind, Namespaced: resources[i].Namespaced,
+				Name: event.GroupOrCore(group) + "/" + name, MetadataOnly: true,
+			}, nil
 		}
 	}
-	return resolved{}, fmt.Errorf("%w: the API server has no kind %q in group %q that can be listed and watched", kube.ErrNotServed, kind, group)
+	return r, fmt.Errorf("%w: the API server has no kind %q in group %q that can be listed and watched", kube.ErrNotServed, kind, group)
 }
 
-// groupOf is the group of an apiVersion.
-func groupOf(apiVersion string) string {
-	group, _, ok := strings.Cut(apiVersion, "/")
-	if !ok {
-		return ""
-	}
-	return group
-}
-
-// above is [owners.above] for a controller of the index's kind.
-func (x *ownerIndex) above(ctx context.Context, namespace string, of *frame.Owner) (*frame.Owner, bool) {
+// above is [Finder.above] for a controller of the index's kind.
+func (x *index) above(ctx context.Context, namespace string, of *frame.Owner) (*frame.Owner, bool) {
 	x.await(ctx)
 	x.mu.Lock()
 	source := x.source
@@ -170,13 +168,13 @@ func (x *ownerIndex) above(ctx context.Context, namespace string, of *frame.Owne
 }
 
 // await waits for the first list, but not for long.
-func (x *ownerIndex) await(ctx context.Context) {
+func (x *index) await(ctx context.Context) {
 	select {
 	case <-x.tried:
 		return
 	default:
 	}
-	timer := time.NewTimer(time.Until(x.began.Add(ownerWait)))
+	timer := time.NewTimer(time.Until(x.began.Add(listWait)))
 	defer timer.Stop()
 	select {
 	case <-x.tried:
@@ -187,8 +185,8 @@ func (x *ownerIndex) await(ctx context.Context) {
 
 // lookUp reads an object that the watch has not brought, or not yet. What it finds is
 // kept only for a while: if the object has ended since, nothing else would remove it.
-func (x *ownerIndex) lookUp(ctx context.Context, s *listwatch.Source, namespace string, of *frame.Owner) (*frame.Owner, bool) {
-	limited, cancel := context.WithTimeout(ctx, ownerLook)
+func (x *index) lookUp(ctx context.Context, s *listwatch.Source, namespace string, of *frame.Owner) (*frame.Owner, bool) {
+	limited, cancel := context.WithTimeout(ctx, lookWait)
 	defer cancel()
 	o, there, err := s.ObjectAt(limited, namespace, of.Name, 0)
 	if _, bad := errors.AsType[*frame.Malformed](err); bad {
@@ -213,7 +211,7 @@ func (x *ownerIndex) lookUp(ctx context.Context, s *listwatch.Source, namespace 
 
 // looked notes how a look-up went. After one that failed there is none for a while: with
 // an API server that does not answer, every event would wait.
-func (x *ownerIndex) looked(err error) {
+func (x *index) looked(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err == nil {
@@ -226,7 +224,7 @@ func (x *ownerIndex) looked(err error) {
 }
 
 // useless reports whether the index is of what cannot be read.
-func (x *ownerIndex) useless() bool {
+func (x *index) useless() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return useless(x.err)
@@ -238,7 +236,7 @@ func useless(err error) bool {
 
 // Failed notes that the objects are not followed. It belongs to the loop, as all that
 // the watch calls.
-func (x *ownerIndex) Failed(err error) (least, most time.Duration) {
+func (x *index) Failed(err error) (least, most time.Duration) {
 	x.mu.Lock()
 	first := x.err == nil
 	x.err = err
@@ -256,7 +254,7 @@ func (x *ownerIndex) Failed(err error) (least, most time.Duration) {
 	return 0, x.timing.BackoffCap
 }
 
-func (x *ownerIndex) closeTried() {
+func (x *index) closeTried() {
 	select {
 	case <-x.tried:
 	default:
@@ -264,7 +262,7 @@ func (x *ownerIndex) closeTried() {
 	}
 }
 
-func (x *ownerIndex) Opened() {
+func (x *index) Opened() {
 	x.followed = true
 	x.mu.Lock()
 	failed := x.err != nil
@@ -275,7 +273,7 @@ func (x *ownerIndex) Opened() {
 	}
 }
 
-func (x *ownerIndex) Listed(all []metadatawatch.Object, _ uint64, _ bool) {
+func (x *index) Listed(all []metadatawatch.Object, _ uint64, _ bool) {
 	now := time.Now()
 	current := make(map[string]*frame.Owner, len(all))
 	for i := range all {
@@ -289,7 +287,7 @@ func (x *ownerIndex) Listed(all []metadatawatch.Object, _ uint64, _ bool) {
 	x.closeTried()
 }
 
-func (x *ownerIndex) Watched(typ watch.EventType, o *metadatawatch.Object) {
+func (x *index) Watched(typ watch.EventType, o *metadatawatch.Object) {
 	if typ == watch.Bookmark || o.Bad != nil {
 		return
 	}

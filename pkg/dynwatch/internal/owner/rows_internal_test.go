@@ -1,4 +1,4 @@
-package dynwatch
+package owner
 
 import (
 	"fmt"
@@ -10,26 +10,26 @@ import (
 
 // What is kept of objects that are gone is bounded in number and in time.
 func TestOwnerRowsAreBounded(t *testing.T) {
-	rows, now := newOwnerRows(), time.Unix(1_800_000_000, 0)
+	rows, now := newRows(), time.Unix(1_800_000_000, 0)
 	const more = 100
-	for i := range maxOwnersKept + more {
+	for i := range maxKept + more {
 		uid := fmt.Sprint("u", i)
 		rows.put(uid, &frame.Owner{UID: "of " + uid})
 		rows.remove(uid, now)
 		rows.remove(uid, now)
 		rows.keep(uid, nil, i%2 == 0, now) // looked up again
 	}
-	if len(rows.kept) != maxOwnersKept || len(rows.queue) != maxOwnersKept || len(rows.current) > 0 {
+	if len(rows.kept) != maxKept || len(rows.queue) != maxKept || len(rows.current) > 0 {
 		t.Errorf("%d kept, %d in the queue, %d current", len(rows.kept), len(rows.queue), len(rows.current))
 	}
 	if _, _, decided := rows.get("u0", now); decided {
 		t.Error("the oldest one is still kept")
 	}
-	last := fmt.Sprint("u", maxOwnersKept+more-2)
-	if _, known, decided := rows.get(last, now.Add(ownerKept)); !known || !decided {
+	last := fmt.Sprint("u", maxKept+more-2)
+	if _, known, decided := rows.get(last, now.Add(keptFor)); !known || !decided {
 		t.Errorf("known %t, decided %t", known, decided)
 	}
-	later := now.Add(ownerKept + time.Second)
+	later := now.Add(keptFor + time.Second)
 	if _, _, decided := rows.get(last, later); decided {
 		t.Error("it is kept for ever")
 	}
@@ -41,7 +41,7 @@ func TestOwnerRowsAreBounded(t *testing.T) {
 
 // A list replaces what was, and what it lacks is kept for a while.
 func TestOwnerRowsOfAList(t *testing.T) {
-	rows, now := newOwnerRows(), time.Unix(1_800_000_000, 0)
+	rows, now := newRows(), time.Unix(1_800_000_000, 0)
 	old, next := &frame.Owner{UID: "old"}, &frame.Owner{UID: "next"}
 	rows.put("gone", old)
 	rows.put("there", old)

@@ -1,4 +1,4 @@
-package dynwatch
+package owner
 
 import (
 	"time"
@@ -7,41 +7,41 @@ import (
 )
 
 const (
-	// ownerKept is for how long the row of an object that is gone is kept, at most
-	// maxOwnersKept of them: a controller often goes before what it controls, and a Pod
+	// keptFor is for how long the row of an object that is gone is kept, at most
+	// maxKept of them: a controller often goes before what it controls, and a Pod
 	// may take its time.
-	ownerKept     = 10 * time.Minute
-	maxOwnersKept = 10_000
+	keptFor = 10 * time.Minute
+	maxKept = 10_000
 )
 
 // rowKey names an object of an index. A controller is in the namespace of what it controls,
 // or in none: who knows a uid of another namespace learns nothing about that by naming it.
 func rowKey(namespace, uid string) string { return namespace + "/" + uid }
 
-// ownerRows are what an index knows, by [rowKey]: the controller, nil for none.
-type ownerRows struct {
+// rows are what an index knows, by [rowKey]: the controller, nil for none.
+type rows struct {
 	// current are of the objects that there are.
 	current map[string]*frame.Owner
 	// kept are of those that are gone, and of those that were looked up, by when they
 	// come to be forgotten: queue has their order.
-	kept  map[string]ownerKeptRow
+	kept  map[string]keptRow
 	queue []string
 }
 
-type ownerKeptRow struct {
+type keptRow struct {
 	owner *frame.Owner
 	// there is false for what a look-up did not find.
 	there bool
 	until time.Time
 }
 
-func newOwnerRows() ownerRows {
-	return ownerRows{current: make(map[string]*frame.Owner), kept: make(map[string]ownerKeptRow)}
+func newRows() rows {
+	return rows{current: make(map[string]*frame.Owner), kept: make(map[string]keptRow)}
 }
 
 // get returns the controller of an object, and whether it is known. Decided is false if
 // nothing has been found out.
-func (r *ownerRows) get(key string, now time.Time) (owner *frame.Owner, known, decided bool) {
+func (r *rows) get(key string, now time.Time) (owner *frame.Owner, known, decided bool) {
 	if owner, ok := r.current[key]; ok {
 		return owner, true, true
 	}
@@ -52,9 +52,9 @@ func (r *ownerRows) get(key string, now time.Time) (owner *frame.Owner, known, d
 	return k.owner, k.there, true
 }
 
-func (r *ownerRows) put(key string, owner *frame.Owner) { r.current[key] = owner }
+func (r *rows) put(key string, owner *frame.Owner) { r.current[key] = owner }
 
-func (r *ownerRows) remove(key string, now time.Time) {
+func (r *rows) remove(key string, now time.Time) {
 	owner, ok := r.current[key]
 	if !ok {
 		return
@@ -64,7 +64,7 @@ func (r *ownerRows) remove(key string, now time.Time) {
 }
 
 // replace makes the rows those of a list.
-func (r *ownerRows) replace(current map[string]*frame.Owner, now time.Time) {
+func (r *rows) replace(current map[string]*frame.Owner, now time.Time) {
 	for key, owner := range r.current {
 		if _, still := current[key]; !still {
 			r.keep(key, owner, true, now)
@@ -74,12 +74,12 @@ func (r *ownerRows) replace(current map[string]*frame.Owner, now time.Time) {
 }
 
 // keep keeps what is known of an object that is not in a list or in the watch.
-func (r *ownerRows) keep(key string, owner *frame.Owner, there bool, now time.Time) {
+func (r *rows) keep(key string, owner *frame.Owner, there bool, now time.Time) {
 	if _, again := r.kept[key]; !again {
 		r.queue = append(r.queue, key)
 	}
-	r.kept[key] = ownerKeptRow{owner: owner, there: there, until: now.Add(ownerKept)}
-	for len(r.queue) > maxOwnersKept || now.After(r.kept[r.queue[0]].until) {
+	r.kept[key] = keptRow{owner: owner, there: there, until: now.Add(keptFor)}
+	for len(r.queue) > maxKept || now.After(r.kept[r.queue[0]].until) {
 		delete(r.kept, r.queue[0])
 		r.queue = r.queue[1:]
 	}

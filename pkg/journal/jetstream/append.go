@@ -10,6 +10,9 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/lastindex"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
 // errBehind marks an event that was not sent because the one before it of the same
@@ -55,18 +58,18 @@ func (j *Journal) prepare(e *event.Event) *flight {
 	if !ok {
 		f = newFlight()
 	}
-	f.event, f.id = *e, j.heads.hash(e.ID)
+	f.event, f.id = *e, j.subjects.Hash(e.ID)
 	// Readers share it from the tail, and the client sends it even if nobody waits.
 	f.event.Data = bytes.Clone(e.Data)
 	f.values, f.most = j.config.fill(f.message, f.values, &f.event)
-	f.subject = j.heads.hash(f.message.Subject)
+	f.subject = j.subjects.Hash(f.message.Subject)
 	return f
 }
 
 // appendAll makes attempts until every event is in the log. After an error, left has the
 // events whose last attempt did not bring them in, among others.
 func (j *Journal) appendAll(ctx context.Context, pending []*flight) (left []*flight, err error) {
-	var pause backoff
+	var pause server.Backoff
 	blocked := false
 	defer func() {
 		if blocked {
@@ -82,25 +85,25 @@ func (j *Journal) appendAll(ctx context.Context, pending []*flight) (left []*fli
 			return pending, err
 		}
 		if pending = j.remaining(pending); len(pending) == 0 {
-			j.appending.over()
+			j.appending.Over()
 			return nil, nil
 		}
 		if trouble == nil {
-			pause = backoff{}
+			pause = server.Backoff{}
 			continue
 		}
 		if !blocked {
 			blocked = true
 			j.blocked.Add(1)
 		}
-		j.appending.begin(trouble)
+		j.appending.Begin(trouble)
 		switch {
 		case errors.Is(trouble, js.ErrNoStreamResponse):
 			signal(j.check)
 		case isFull(trouble):
 			signal(j.janitor.short)
 		}
-		if err := pause.wait(ctx); err != nil {
+		if err := pause.Wait(ctx); err != nil {
 			return pending, err
 		}
 	}
@@ -271,8 +274,8 @@ func (j *Journal) reconsider(ctx context.Context, f *flight) (doubt, err error) 
 	if err != nil {
 		return err, nil
 	}
-	last := known{seq: m.seq}
-	if m.seq != 0 {
+	last := known{seq: m.Seq}
+	if m.Seq != 0 {
 		// What cannot be parsed is no event: it has no id and no revision.
 		last.event, _ = parse(m.Header)
 	}
@@ -286,21 +289,21 @@ func (j *Journal) reconsider(ctx context.Context, f *flight) (doubt, err error) 
 	} else if err != nil {
 		return nil, err
 	}
-	j.heads.set(f.subject, head{seq: m.seq, id: j.heads.hash(last.event.ID), ends: last.event.Op.Ends()})
+	j.subjects.Set(f.subject, lastindex.Entry{Seq: m.Seq, ID: j.subjects.Hash(last.event.ID), Ends: last.event.Op.Ends()})
 	if verdict == held {
 		f.landed = true
-		j.tail.reach(m.seq)
-	} else if m.seq == f.sent {
+		j.tail.Reach(m.Seq)
+	} else if m.Seq == f.sent {
 		return f.err, nil // it changed back and forth: not at full speed
 	}
 	return nil, nil
 }
 
 // askLast is lastMessage of the stream of events for one attempt of an append.
-func (j *Journal) askLast(ctx context.Context, subject string) (message, error) {
-	var m message
-	err := j.ask(ctx, func(ctx context.Context) (err error) {
-		m, err = j.lastMessage(ctx, j.config.Stream, subject)
+func (j *Journal) askLast(ctx context.Context, subject string) (scan.Message, error) {
+	var m scan.Message
+	err := j.requests.Do(ctx, func(ctx context.Context) (err error) {
+		m, err = j.stream.LastMessage(ctx, subject)
 		return err
 	})
 	return m, err
@@ -316,9 +319,9 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (last event.Event, 
 	}
 	bounded, cancel := j.within(ctx)
 	defer cancel()
-	err = j.retrySoon(bounded, j.asking, func(ctx context.Context) error {
-		m, err := j.lastMessage(ctx, j.config.Stream, j.config.subject(of))
-		if err != nil || m.seq == 0 {
+	err = j.requests.Repeat(bounded, j.asking, func(ctx context.Context) error {
+		m, err := j.stream.LastMessage(ctx, j.config.subject(of))
+		if err != nil || m.Seq == 0 {
 			return err
 		}
 		last, found, err = j.decode(ctx, m)
@@ -331,12 +334,12 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (last event.Event, 
 // is not the last one, as somebody else writes, or the log has lost it, then nothing
 // that follows from it is taken: it is not what is expected there.
 func (j *Journal) newest(of *event.Event) (event.Event, bool) {
-	at := j.heads.get(j.heads.hash(j.config.subject(of)))
-	if at.seq == 0 {
+	at := j.subjects.Get(j.subjects.Hash(j.config.subject(of)))
+	if at.Seq == 0 {
 		return event.Event{}, false
 	}
-	e, ok := j.tail.at(at.seq)
-	return e, ok && at.id == j.heads.hash(e.ID) && (of.Op.Control() || e.Key() == of.Key())
+	e, ok := j.tail.At(at.Seq)
+	return e, ok && at.ID == j.subjects.Hash(e.ID) && (of.Op.Control() || e.Key() == of.Key())
 }
 
 var _ journal.Journal = (*Journal)(nil)

@@ -35,7 +35,7 @@ func (j *Journal) Await(ctx context.Context, events []event.Event) (n int, err e
 	a := &await{journal: j, subjects: make([]uint64, len(events))}
 	for i := range events {
 		if !events[i].Op.Control() {
-			a.subjects[i] = j.heads.hash(j.config.subject(&events[i]))
+			a.subjects[i] = j.subjects.Hash(j.config.subject(&events[i]))
 		}
 	}
 	n, err = a.wait(bounded)
@@ -87,7 +87,7 @@ func (a *await) look() (n int, inTheWay []*cursor) {
 
 // room is how many of the leading events push out nothing behind passed.
 func (a *await) room(passed uint64) int {
-	h := a.journal.heads
+	h := a.journal.subjects
 	before := make(map[uint64]int, len(a.subjects))
 	for i, subject := range a.subjects {
 		if subject == 0 {
@@ -95,9 +95,9 @@ func (a *await) room(passed uint64) int {
 		}
 		n, known := before[subject]
 		if !known {
-			n = h.unread(subject, passed)
+			n = h.Unread(subject, passed)
 		}
-		if n >= (h.limit+1)/2 {
+		if n >= (h.Limit+1)/2 {
 			return i
 		}
 		before[subject] = n + 1

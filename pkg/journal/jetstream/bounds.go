@@ -8,6 +8,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
 
 // bounds are the beginnings and ends of the snapshot that a new sink gets: a pair for each
@@ -36,19 +37,19 @@ func (c *Config) boundSubjects() []string {
 
 // boundsUpTo makes the bounds of a snapshot as of the sequence end.
 func (j *Journal) boundsUpTo(ctx context.Context, end, run uint64) (*bounds, error) {
-	l := &lasts{journal: j, filters: j.config.boundSubjects(), headers: true, batch: scanBatch, end: end}
-	defer l.close(ctx)
+	l := &scan.LastPerSubject{Stream: j.stream, Filters: j.config.boundSubjects(), Headers: true, Batch: scan.HeaderBatch, End: end}
+	defer l.Close(ctx)
 	begun, synced, passed := map[string]event.Event{}, []event.Event(nil), uint64(0)
 	for through := false; !through; {
-		found, last, err := l.next(ctx)
+		found, last, err := l.Next(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("read which snapshots are complete: %w", err)
 		}
 		for _, m := range found {
-			if m.seq <= passed {
+			if m.Seq <= passed {
 				continue
 			}
-			passed = m.seq
+			passed = m.Seq
 			e, ok := j.identify(m)
 			switch {
 			case !ok || !j.config.watched(&e):

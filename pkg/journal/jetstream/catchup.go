@@ -9,6 +9,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
 
 // The bounds of what a cursor that is behind has in flight.
@@ -24,7 +25,7 @@ const (
 // missing count, and follow as copies.
 type catchup struct {
 	cursor *cursor
-	pull   *puller
+	pull   *scan.Puller
 	passed uint64 // everything up to here was returned or is gone
 
 	begun    bool
@@ -37,7 +38,7 @@ func newCatchup(c *cursor, from uint64) *catchup { return &catchup{cursor: c, pa
 
 func (s *catchup) close(ctx context.Context) {
 	if s.pull != nil {
-		s.pull.close(ctx)
+		s.pull.Close(ctx)
 		s.pull = nil
 	}
 }
@@ -46,14 +47,14 @@ func (s *catchup) close(ctx context.Context) {
 func (s *catchup) fill(ctx context.Context) (entries []journal.Entry, done bool, err error) {
 	j := s.cursor.journal
 	// What the log had before the pull, the pull finds, unless it is gone for good.
-	goal := j.tail.end()
+	goal := j.tail.End()
 	opened, err := s.open(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	found, err := s.pull.next(ctx)
-	if err == nil && s.pull.over {
-		err = j.reaches(ctx, goal, s.pull.last)
+	found, err := s.pull.Next(ctx)
+	if err == nil && s.pull.Over {
+		err = j.stream.Reaches(ctx, goal, s.pull.Last)
 	}
 	if err != nil {
 		s.close(ctx)
@@ -67,25 +68,25 @@ func (s *catchup) fill(ctx context.Context) (entries []journal.Entry, done bool,
 	entries = make([]journal.Entry, 1, len(found)+1) // the first is for a gap
 	from, passed, missing := s.passed+1, s.passed, s.missing
 	for i, m := range found {
-		if m.seq > passed+1 {
-			missing += m.seq - passed - 1
+		if m.Seq > passed+1 {
+			missing += m.Seq - passed - 1
 			s.cursor.jump(passed + 1)
 		}
-		passed = m.seq
-		if e := decoded[i]; e != nil && s.cursor.admit(m.seq, e.Op, copyOf(m)) {
-			entries = append(entries, journal.Entry{Seq: m.seq, Event: *e})
+		passed = m.Seq
+		if e := decoded[i]; e != nil && s.cursor.admit(m.Seq, e.Op, copyOf(m)) {
+			entries = append(entries, journal.Entry{Seq: m.Seq, Event: *e})
 		}
 	}
-	end := s.pull.over
+	end := s.pull.Over
 	if end && goal > passed {
 		missing += goal - passed
 		s.cursor.jump(passed + 1)
 		passed = goal
 	}
 	// The tail may still have what was declared as missing: not before until.
-	end = end || passed >= s.until && j.tail.holds(passed+1)
+	end = end || passed >= s.until && j.tail.Holds(passed+1)
 	if len(found) > 0 {
-		s.cursor.readStream(passed, found[0].time)
+		s.cursor.readStream(passed, found[0].Time)
 	}
 	s.passed, s.missing = passed, missing
 	s.cursor.passed(passed)
@@ -98,7 +99,7 @@ func (s *catchup) fill(ctx context.Context) (entries []journal.Entry, done bool,
 }
 
 // decode reads the events from messages; nil stands for what is none.
-func (s *catchup) decode(ctx context.Context, found []message) ([]*event.Event, error) {
+func (s *catchup) decode(ctx context.Context, found []scan.Message) ([]*event.Event, error) {
 	decoded := make([]*event.Event, len(found))
 	for i, m := range found {
 		e, ok, err := s.cursor.journal.decode(ctx, m)
@@ -120,16 +121,14 @@ func (s *catchup) open(ctx context.Context) (missing uint64, err error) {
 		return 0, nil
 	}
 	j := s.cursor.journal
-	end := j.tail.end()
-	s.pull, err = j.pull(ctx, scan{
-		stream: j.stream, policy: js.DeliverByStartSequencePolicy, from: s.passed + 1, batch: readBatch, bytes: readBytes,
-	})
+	end := j.tail.End()
+	s.pull, err = j.stream.Pull(ctx, scan.Scan{Policy: js.DeliverByStartSequencePolicy, From: s.passed + 1, Batch: readBatch, Bytes: readBytes})
 	if err != nil {
 		return 0, fmt.Errorf("read from %d: %w", s.passed+1, err)
 	}
 	// A copy that is a moment behind counts too little, and would declare what it gets yet.
-	if stored := end - min(end, s.passed); !s.begun && !replicated(j.stream) && stored > s.pull.pending {
-		missing, s.until = stored-s.pull.pending, max(s.until, end)
+	if stored := end - min(end, s.passed); !s.begun && !j.stream.Replicated() && stored > s.pull.Pending {
+		missing, s.until = stored-s.pull.Pending, max(s.until, end)
 	}
 	s.begun = true
 	return missing, nil

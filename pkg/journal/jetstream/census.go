@@ -12,6 +12,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
 
 const (
@@ -56,7 +57,7 @@ func (c *census) count(ctx context.Context) error {
 	if err := c.findSnapshots(ctx); err != nil {
 		return fmt.Errorf("find snapshots: %w", err)
 	}
-	return c.each(ctx, nil, func(m message) (bool, error) {
+	return c.each(ctx, nil, func(m scan.Message) (bool, error) {
 		namespace, _ := c.journal.config.namespaceOf(m)
 		at, ok := c.index[namespace]
 		if !ok {
@@ -64,14 +65,14 @@ func (c *census) count(ctx context.Context) error {
 			c.index[namespace] = at
 			c.all = append(c.all, usage{namespace: namespace})
 		}
-		u, size, subject := &c.all[at], storedSize(m), c.journal.heads.hash(m.Subject)
+		u, size, subject := &c.all[at], storedSize(m), c.journal.subjects.Hash(m.Subject)
 		u.bytes += uint64(size)
 		if namespace == "" {
 			u.states += uint64(size)
 			return true, nil
 		}
 		u.states += uint64(size) - uint64(c.last[subject].size)
-		c.last[subject] = lastOf{seq: m.seq, size: size}
+		c.last[subject] = lastOf{seq: m.Seq, size: size}
 		c.noteShown(m, subject)
 		return true, nil
 	})
@@ -80,9 +81,9 @@ func (c *census) count(ctx context.Context) error {
 // findSnapshots reads the headers of all begin and synced events.
 func (c *census) findSnapshots(ctx context.Context) error {
 	c.snapshots = map[string][]*span{}
-	err := c.each(ctx, c.journal.config.boundSubjects(), func(m message) (bool, error) {
+	err := c.each(ctx, c.journal.config.boundSubjects(), func(m scan.Message) (bool, error) {
 		if e, err := parse(m.Header); err == nil {
-			c.noteBound(&e, m.seq)
+			c.noteBound(&e, m.Seq)
 		}
 		return true, nil
 	})
@@ -122,8 +123,8 @@ func (c *census) noteBound(e *event.Event, seq uint64) {
 // snapshot's run, and events without a run. At the synced event a consumer removes the
 // objects that had none of these. A purge removes all of a subject up to a sequence, so only
 // the first snapshot with the subject matters.
-func (c *census) noteShown(m message, subject uint64) {
-	if len(c.snapshots) == 0 || m.seq <= c.passed {
+func (c *census) noteShown(m scan.Message, subject uint64) {
+	if len(c.snapshots) == 0 || m.Seq <= c.passed {
 		return
 	}
 	e, err := parse(m.Header)
@@ -131,11 +132,11 @@ func (c *census) noteShown(m message, subject uint64) {
 		return // no sink gets it
 	}
 	for _, s := range c.snapshots[e.Target] {
-		if m.seq < s.from || m.seq > s.to || e.Run != 0 && e.Run != s.run {
+		if m.Seq < s.from || m.Seq > s.to || e.Run != 0 && e.Run != s.run {
 			continue
 		}
 		if first, is := c.kept[subject]; !is || first.in == s {
-			c.kept[subject] = shown{in: s, seq: m.seq}
+			c.kept[subject] = shown{in: s, seq: m.Seq}
 		}
 		return
 	}
@@ -143,10 +144,10 @@ func (c *census) noteShown(m message, subject uint64) {
 
 // keeps reports whether a message stays: the last of its subject, and messages from the one
 // on that a snapshot needs.
-func (c *census) keeps(m message) bool {
-	subject := c.journal.heads.hash(m.Subject)
+func (c *census) keeps(m scan.Message) bool {
+	subject := c.journal.subjects.Hash(m.Subject)
 	first, is := c.kept[subject]
-	return m.seq >= c.last[subject].seq || is && m.seq >= first.seq
+	return m.Seq >= c.last[subject].seq || is && m.Seq >= first.seq
 }
 
 // cut is where the events that are removed of a subject end.
@@ -172,7 +173,7 @@ func (c *census) drop(ctx context.Context, purge func(ctx context.Context, subje
 		return nil
 	}
 	filters, left := c.excessive()
-	err = c.each(ctx, filters, func(m message) (bool, error) {
+	err = c.each(ctx, filters, func(m scan.Message) (bool, error) {
 		namespace, object := c.journal.config.namespaceOf(m)
 		at, known := c.index[namespace]
 		if !object || !known || c.all[at].excess == 0 || c.keeps(m) {
@@ -182,8 +183,8 @@ func (c *census) drop(ctx context.Context, purge func(ctx context.Context, subje
 		if u.excess -= min(u.excess, uint64(storedSize(m))); u.excess == 0 {
 			left--
 		}
-		of.below, of.at = m.seq+1, at
-		if m.seq > c.passed {
+		of.below, of.at = m.Seq+1, at
+		if m.Seq > c.passed {
 			of.unread++
 		}
 		if cuts[m.Subject] = of; len(cuts) < maxCuts {
@@ -215,23 +216,23 @@ func (c *census) excessive() (filters []string, n int) {
 }
 
 // each calls do with the headers of every message up to the end, until it returns false.
-func (c *census) each(ctx context.Context, filters []string, do func(m message) (bool, error)) error {
+func (c *census) each(ctx context.Context, filters []string, do func(m scan.Message) (bool, error)) error {
 	return c.journal.eachUpTo(ctx, c.end, filters, do)
 }
 
 // eachUpTo calls do with the headers of every message up to the sequence end, until it
 // returns false.
-func (j *Journal) eachUpTo(ctx context.Context, end uint64, filters []string, do func(m message) (bool, error)) error {
+func (j *Journal) eachUpTo(ctx context.Context, end uint64, filters []string, do func(m scan.Message) (bool, error)) error {
 	if end == 0 {
 		return nil
 	}
-	p, err := j.pull(ctx, scan{stream: j.stream, policy: js.DeliverAllPolicy, to: end, filters: filters, headers: true, batch: scanBatch})
+	p, err := j.stream.Pull(ctx, scan.Scan{Policy: js.DeliverAllPolicy, To: end, Filters: filters, Headers: true, Batch: scan.HeaderBatch})
 	if err != nil {
 		return err
 	}
-	defer p.close(ctx)
+	defer p.Close(ctx)
 	for {
-		found, err := p.next(ctx)
+		found, err := p.Next(ctx)
 		if err != nil {
 			return err
 		}
@@ -240,7 +241,7 @@ func (j *Journal) eachUpTo(ctx context.Context, end uint64, filters []string, do
 				return err
 			}
 		}
-		if p.over {
+		if p.Over {
 			return nil
 		}
 	}
@@ -249,7 +250,7 @@ func (j *Journal) eachUpTo(ctx context.Context, end uint64, filters []string, do
 // namespaceOf returns the token of the namespace that a message counts for, "" for control
 // events, and whether the message is an event of an object. The copy of a deletion counts for
 // the namespace of its object.
-func (c *Config) namespaceOf(m message) (token string, object bool) {
+func (c *Config) namespaceOf(m scan.Message) (token string, object bool) {
 	tokens := strings.Split(strings.TrimPrefix(m.Subject, c.root()+"."), ".")
 	switch {
 	case strings.ContainsAny(m.Subject, "*>"):
@@ -278,7 +279,7 @@ const (
 
 // storedSize is how many bytes of the stream's limit a message takes, of which the body was
 // left out.
-func storedSize(m message) uint32 {
+func storedSize(m scan.Message) uint32 {
 	size := len(m.Subject) + headersRoom + storedOverhead
 	for name, values := range m.Header {
 		for _, value := range values {
@@ -287,7 +288,7 @@ func storedSize(m message) uint32 {
 			}
 		}
 	}
-	body, err := strconv.ParseUint(m.header(headerSize), 10, 31)
+	body, err := strconv.ParseUint(m.Value(headerSize), 10, 31)
 	if err != nil {
 		body = 0
 	}

@@ -88,9 +88,8 @@ const (
 	// maxSubject keeps a protocol line under the server's default of 4,096 bytes.
 	maxSubject = 3600
 
-	requestTimeout = 5 * time.Second // one question to the server
-	ackTimeout     = 5 * time.Second // one event's acknowledgement
-	closePatience  = 1500 * time.Millisecond
+	ackTimeout    = 5 * time.Second // one event's acknowledgement
+	closePatience = 1500 * time.Millisecond
 )
 
 func (c *Config) check() error {

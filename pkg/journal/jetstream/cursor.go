@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
 // cursor is one sink's place in the log.
@@ -20,7 +21,7 @@ type cursor struct {
 	end     context.CancelCauseFunc
 	saving  sync.Mutex    // held while the record is written: the latest comes last
 	reader  chan struct{} // has room for the call that uses queue and the sources
-	reading *trouble
+	reading *server.Outage
 
 	mu      sync.Mutex
 	floor   uint64   // commits below it come too early: the end of a snapshot
@@ -61,7 +62,7 @@ type source interface {
 // must.
 func (j *Journal) Open(name string, start journal.Start) (journal.Cursor, error) {
 	c := &cursor{journal: j, name: name, opened: time.Now(), news: make(chan struct{}, 1), reader: make(chan struct{}, 1)}
-	c.reading = &trouble{logger: j.logger.With(slog.String("sink", name)), what: "read"}
+	c.reading = server.NewOutage(j.logger.With(slog.String("sink", name)), "read", nil)
 	c.life, c.end = context.WithCancelCause(j.life)
 	j.mu.Lock()
 	if j.life.Err() != nil {
@@ -75,9 +76,9 @@ func (j *Journal) Open(name string, start journal.Start) (journal.Cursor, error)
 	j.cursors[name] = c // with position 0: until it is known, the janitor waits
 	j.mu.Unlock()
 
-	ctx, cancel := context.WithTimeout(c.life, 2*requestTimeout)
+	ctx, cancel := context.WithTimeout(c.life, 2*server.Timeout)
 	defer cancel()
-	if err := retry(ctx, j.asking, func(ctx context.Context) error { return c.begin(ctx, start) }); err != nil {
+	if err := server.Retry(ctx, j.asking, func(ctx context.Context) error { return c.begin(ctx, start) }); err != nil {
 		j.mu.Lock()
 		delete(j.cursors, name)
 		j.mu.Unlock()
@@ -87,7 +88,7 @@ func (j *Journal) Open(name string, start journal.Start) (journal.Cursor, error)
 		return nil, fmt.Errorf("open cursor %q: %w", name, err)
 	}
 	j.present(name)
-	j.tail.listen(c.news)
+	j.tail.Listen(c.news)
 	return c, nil
 }
 
@@ -103,7 +104,7 @@ func (c *cursor) begin(ctx context.Context, start journal.Start) error {
 	now := j.here()
 	switch {
 	case found && !p.holds(now):
-		return final(fmt.Errorf("%w: the cursor of the sink is %d, and the journal ends at %d", ErrLost, p.Last, now.Last))
+		return server.Final(fmt.Errorf("%w: the cursor of the sink is %d, and the journal ends at %d", ErrLost, p.Last, now.Last))
 	case !found && start == journal.FromNow:
 		p = position{place: now}
 	case !found:
@@ -162,7 +163,7 @@ func (c *cursor) Reset(ctx context.Context) error {
 	c.mu.Lock()
 	c.next, c.floor, c.batches, c.seen = c.record.Last+1, 0, nil, nil
 	c.mu.Unlock()
-	c.beginSnapshot(c.journal.tail.end())
+	c.beginSnapshot(c.journal.tail.End())
 	return nil
 }
 
@@ -206,7 +207,7 @@ func (c *cursor) usable(ctx context.Context) error {
 }
 
 func (c *cursor) read(ctx context.Context, limit int) ([]journal.Entry, error) {
-	var pause backoff
+	var pause server.Backoff
 	for {
 		if err := c.journal.allowed(); err != nil {
 			return nil, err
@@ -225,8 +226,8 @@ func (c *cursor) read(ctx context.Context, limit int) ([]journal.Entry, error) {
 		entries, done, err := from.fill(ctx)
 		switch {
 		case err == nil:
-			c.reading.over()
-			pause = backoff{}
+			c.reading.Over()
+			pause = server.Backoff{}
 			c.enqueue(entries)
 			if done {
 				c.through(ctx, from)
@@ -234,8 +235,8 @@ func (c *cursor) read(ctx context.Context, limit int) ([]journal.Entry, error) {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		default:
-			c.reading.begin(err)
-			if err := pause.wait(ctx); err != nil {
+			c.reading.Begin(err)
+			if err := pause.Wait(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -248,7 +249,7 @@ func (c *cursor) readTail(ctx context.Context, limit int) ([]journal.Entry, erro
 	c.mu.Lock()
 	next := c.next
 	c.mu.Unlock()
-	entries, copies, behind := c.journal.tail.take(next, limit)
+	entries, copies, behind := c.journal.tail.Take(next, limit)
 	switch {
 	case behind > 0:
 		c.source = newCatchup(c, next)
@@ -272,7 +273,7 @@ func (c *cursor) turn() source {
 		c.mu.Lock()
 		next, rewound := c.next, c.record.Until
 		c.mu.Unlock()
-		if c.repeating.due(next, rewound, c.source != nil || next <= c.journal.tail.end()) {
+		if c.repeating.due(next, rewound, c.source != nil || next <= c.journal.tail.End()) {
 			return c.repeating
 		}
 	}
@@ -374,7 +375,7 @@ func (c *cursor) Close() error {
 // has ended, so that a Read under way ends, too.
 func (c *cursor) finish(ctx context.Context) {
 	j := c.journal
-	j.tail.mute(c.news)
+	j.tail.Mute(c.news)
 	ctx, cancel := context.WithTimeout(ctx, closePatience)
 	defer cancel()
 	if j.loss() == nil { // else the record is another process's, or its stream is missing

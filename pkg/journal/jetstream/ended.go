@@ -13,6 +13,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
 
 // The history limit counts by subject, that is by name. When a name is used again,
@@ -44,7 +45,7 @@ func (c *Config) endedSubject(id string) string {
 }
 
 // copyOf returns the sequence of which a message is the copy, 0 if it is none.
-func copyOf(m message) uint64 {
+func copyOf(m scan.Message) uint64 {
 	seq, err := strconv.ParseUint(m.Header.Get(headerCopyOf), 10, 64)
 	if err != nil {
 		return 0
@@ -55,22 +56,22 @@ func copyOf(m message) uint64 {
 // keepEnd puts a copy of what the event's subject ends with into the log if that
 // is the end of an object which a cursor has still to read.
 func (j *Journal) keepEnd(ctx context.Context, f *flight) error {
-	last := j.heads.get(f.subject)
-	if !last.ends || last.id == f.id || last.seq == f.kept || !j.unread(last.seq) {
+	last := j.subjects.Get(f.subject)
+	if !last.Ends || last.ID == f.id || last.Seq == f.kept || !j.unread(last.Seq) {
 		return nil
 	}
 	m, err := j.askLast(ctx, f.message.Subject)
 	if err != nil {
 		return err
 	}
-	if m.seq != last.seq {
+	if m.Seq != last.Seq {
 		return nil // the condition on the event will fail, and it comes here again
 	}
 	e, ok, err := j.decode(ctx, m)
 	if err != nil || !ok {
 		return err
 	}
-	c := &flight{event: e, message: j.config.newCopy(&e, m), copyOf: m.seq, outcome: make(chan error, 1)}
+	c := &flight{event: e, message: j.config.newCopy(&e, m), copyOf: m.Seq, outcome: make(chan error, 1)}
 	for {
 		if err := j.flights.send(ctx, c); err != nil {
 			return err
@@ -80,7 +81,7 @@ func (j *Journal) keepEnd(ctx context.Context, f *flight) error {
 		}
 		switch {
 		case c.err == nil, isStale(c.err): // it is there
-			f.kept = m.seq
+			f.kept = m.Seq
 			return nil
 		case !isTooLarge(c.err) || len(c.message.Data) == 0:
 			return c.err
@@ -90,7 +91,7 @@ func (j *Journal) keepEnd(ctx context.Context, f *flight) error {
 }
 
 // newCopy makes the message that repeats m.
-func (c *Config) newCopy(e *event.Event, m message) *nats.Msg {
+func (c *Config) newCopy(e *event.Event, m scan.Message) *nats.Msg {
 	// A copy that is sent again, as its acknowledgement was lost, is refused.
 	anew := &nats.Msg{Subject: c.endedSubject(e.ID), Header: make(nats.Header, len(m.Header)+1), Data: m.Data}
 	for name, values := range m.Header {
@@ -98,7 +99,7 @@ func (c *Config) newCopy(e *event.Event, m message) *nats.Msg {
 			anew.Header[name] = values
 		}
 	}
-	anew.Header[headerCopyOf] = []string{strconv.FormatUint(m.seq, 10)}
+	anew.Header[headerCopyOf] = []string{strconv.FormatUint(m.Seq, 10)}
 	anew.Header[js.ExpectedLastSubjSeqHeader] = []string{"0"}
 	return anew
 }
@@ -119,7 +120,7 @@ func (j *Journal) unread(seq uint64) bool {
 // before the cursor came to them. Their copies, if there are any, are in the log
 // by now.
 func (c *cursor) jump(first uint64) {
-	end := c.journal.tail.end()
+	end := c.journal.tail.End()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.record.Jumped == 0 || first < c.record.Jumped {
@@ -132,7 +133,7 @@ func (c *cursor) jump(first uint64) {
 // detach says that of what is in the log by now, up to seq at least, the events before
 // may not have been returned.
 func (c *cursor) detach(seq uint64) {
-	end := c.journal.tail.end()
+	end := c.journal.tail.End()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.record.Detached = max(c.record.Detached, end, seq)

@@ -35,11 +35,7 @@ func Durable(c journal.Cursor) uint64 {
 
 // Remembered is how many sequences are kept in mind of subjects that Await was asked
 // about, and about how many may be.
-func (j *Journal) Remembered() (held, limit int) {
-	j.heads.mu.Lock()
-	defer j.heads.mu.Unlock()
-	return j.heads.held, maxRecent + 1
-}
+func (j *Journal) Remembered() (held, limit int) { return j.subjects.Remembered() }
 
 // Message is what is published of an event.
 func (c *Config) Message(e *event.Event) *nats.Msg {
@@ -84,7 +80,7 @@ func (s *Sender) Close() { s.flights.close() }
 
 // BytesByNamespace is what the janitor counts of the stream.
 func (j *Journal) BytesByNamespace(ctx context.Context) (map[string]uint64, error) {
-	c := &census{journal: j, index: map[string]int{}, last: map[uint64]lastOf{}, kept: map[uint64]shown{}, end: j.tail.end()}
+	c := &census{journal: j, index: map[string]int{}, last: map[uint64]lastOf{}, kept: map[uint64]shown{}, end: j.tail.End()}
 	err := c.count(ctx)
 	all := map[string]uint64{}
 	for _, u := range c.all {

@@ -10,6 +10,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/lastindex"
 )
 
 // flight is one event on its way into the stream, over one attempt or more.
@@ -53,13 +54,13 @@ func (f *flight) empty() {
 // launch sends the event on the condition that the subject's last message is the
 // one we know. The outcome comes through the flight's channel.
 func (j *Journal) launch(ctx context.Context, f *flight) error {
-	last := j.heads.get(f.subject)
-	if last.seq != 0 && last.id == f.id {
+	last := j.subjects.Get(f.subject)
+	if last.Seq != 0 && last.ID == f.id {
 		f.flying = true
 		f.outcome <- nil // an earlier call, which was given up, has brought it in
 		return nil
 	}
-	f.sent = last.seq
+	f.sent = last.Seq
 	f.last[0] = strconv.FormatUint(f.sent, 10)
 	f.message.Header[js.ExpectedLastSubjSeqHeader] = f.last[:]
 	return j.flights.send(ctx, f)
@@ -73,10 +74,10 @@ func (j *Journal) landed(f *flight, ack js.PubAck) {
 		return
 	}
 	if f.copyOf == 0 {
-		j.heads.add(f.subject, head{seq: ack.Sequence, id: f.id, ends: f.event.Op.Ends()})
+		j.subjects.Add(f.subject, lastindex.Entry{Seq: ack.Sequence, ID: f.id, Ends: f.event.Op.Ends()})
 	}
-	if !j.tail.push(ack.Sequence, f.event, f.copyOf) {
-		j.lose(fmt.Errorf("%w: its sequence is %d, and was %d", ErrLost, ack.Sequence, j.tail.end()))
+	if !j.tail.Push(ack.Sequence, f.event, f.copyOf) {
+		j.lose(fmt.Errorf("%w: its sequence is %d, and was %d", ErrLost, ack.Sequence, j.tail.End()))
 	}
 	if f.event.Op.Ends() {
 		j.janitor.note(tombstone{subject: f.message.Subject, seq: ack.Sequence, copied: f.copyOf != 0})

@@ -11,6 +11,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
 
 // A process that finds its streams deleted, emptied or replaced opens the journal again:
@@ -25,7 +26,7 @@ import (
 // only the stream of states was missing, or none was.
 func (j *Journal) Continues() bool {
 	old := j.config.Replaces
-	return old != nil && errors.Is(old.Failure(), ErrMissing) && j.created.Equal(old.created) && j.found >= old.tail.end()
+	return old != nil && errors.Is(old.Failure(), ErrMissing) && j.created.Equal(old.created) && j.found >= old.tail.End()
 }
 
 // Created is when the stream of events was created.
@@ -36,21 +37,21 @@ func (j *Journal) Created() time.Time { return j.created }
 // if no other process has. A message without a writer is no record: an operator wrote it.
 // Without records, the process that has created the stream of events again is the writer.
 func (j *Journal) Owned(ctx context.Context) error {
-	info, err := j.info(ctx, j.state)
+	info, err := j.requests.Info(ctx, j.state)
 	switch {
 	case errors.Is(err, js.ErrStreamNotFound):
 		return j.ownsEvents(ctx)
 	case err != nil:
 		return err
 	}
-	var m message
+	var m scan.Message
 	if info.State.LastSeq > 0 {
-		err = j.ask(ctx, func(ctx context.Context) (err error) {
-			m, err = j.getMessage(ctx, j.config.stateStream(), fmt.Appendf(nil, `{"seq":%d}`, info.State.LastSeq))
+		err = j.requests.Do(ctx, func(ctx context.Context) (err error) {
+			m, err = j.state.MessageAt(ctx, info.State.LastSeq)
 			return err
 		})
 	}
-	switch writer := m.header(headerWriter); {
+	switch writer := m.Value(headerWriter); {
 	case err != nil:
 		return err
 	case writer != "" && writer != j.records.writer:
@@ -64,7 +65,7 @@ func (j *Journal) Owned(ctx context.Context) error {
 // ownsEvents returns [ErrFenced] if another informd has created the stream of events in
 // place of the one that this journal has opened.
 func (j *Journal) ownsEvents(ctx context.Context) error {
-	info, err := j.info(ctx, j.stream)
+	info, err := j.requests.Info(ctx, j.stream)
 	switch {
 	case errors.Is(err, js.ErrStreamNotFound):
 		return nil
@@ -93,25 +94,13 @@ func (j *Journal) replaces(info *js.StreamInfo) bool {
 // Unread returns the newest events that an open cursor has not committed, oldest first, as
 // far as they are still in memory. It works on a closed journal.
 func (j *Journal) Unread() []event.Event {
-	passed := j.tail.end()
+	passed := j.tail.End()
 	for _, c := range j.openCursors() {
 		c.mu.Lock()
 		passed = min(passed, c.record.Last)
 		c.mu.Unlock()
 	}
-	return j.tail.behind(passed)
-}
-
-// behind returns the events behind a sequence that are held.
-func (t *tail) behind(passed uint64) (events []event.Event) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for i := range t.slots {
-		if t.first+uint64(i) > passed {
-			events = append(events, t.slots[i].event)
-		}
-	}
-	return events
+	return j.tail.Behind(passed)
 }
 
 // inheritTargets writes a mark that says "lost" for every target that has none and had
@@ -121,8 +110,8 @@ func (j *Journal) inheritTargets(ctx context.Context) error {
 		return nil
 	}
 	for _, key := range j.config.Replaces.records.keys(j.targetKey("")) {
-		m, err := j.lastMessage(ctx, j.config.stateStream(), key)
-		if err == nil && m.seq == 0 {
+		m, err := j.state.LastMessage(ctx, key)
+		if err == nil && m.Seq == 0 {
 			err = j.save(ctx, key, mark{Lost: true})
 		}
 		if err != nil {
@@ -144,8 +133,8 @@ func (j *Journal) inheritPositions(ctx context.Context) error {
 		c.mu.Lock()
 		record := c.record
 		c.mu.Unlock()
-		m, err := j.lastMessage(ctx, j.config.stateStream(), key)
-		if err == nil && m.seq == 0 {
+		m, err := j.state.LastMessage(ctx, key)
+		if err == nil && m.Seq == 0 {
 			err = j.save(ctx, key, record)
 		}
 		if err != nil {
@@ -165,8 +154,8 @@ func (j *Journal) inheritRequests(ctx context.Context) error {
 	pending := maps.Clone(old.pending)
 	old.mu.Unlock()
 	for key, kept := range pending {
-		m, err := j.lastMessage(ctx, j.config.stateStream(), key)
-		if err == nil && m.seq == 0 {
+		m, err := j.state.LastMessage(ctx, key)
+		if err == nil && m.Seq == 0 {
 			err = j.save(ctx, key, kept)
 		}
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
 // maxTombstones bounds the recent deletions that are kept in mind. The scan finds
@@ -138,7 +140,7 @@ func (n *janitor) purge(ctx context.Context, subject string, seq uint64) error {
 	if err := n.journal.allowed(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, server.Timeout)
 	defer cancel()
 	return n.journal.stream.Purge(ctx, js.WithPurgeSubject(subject), js.WithPurgeSequence(seq))
 }
@@ -156,23 +158,23 @@ func (n *janitor) sweepAll(ctx context.Context) error {
 		}
 	}
 	old := time.Now().Add(-j.config.TombstoneTTL)
-	err := j.eachLast(ctx, []string{j.config.root() + ".>"}, func(m message) error {
-		if m.seq > passed || !event.Op(m.Header.Get(headerOp)).Ends() {
+	err := j.eachLast(ctx, []string{j.config.root() + ".>"}, func(m scan.Message) error {
+		if m.Seq > passed || !event.Op(m.Header.Get(headerOp)).Ends() {
 			return nil
 		}
 		switch {
-		case copyOf(m) != 0 && m.seq > all:
+		case copyOf(m) != 0 && m.Seq > all:
 			return nil
 		case copyOf(m) != 0:
-			return n.purge(ctx, m.Subject, m.seq+1)
-		case m.time.Before(old) && m.seq <= all:
-			if err := n.purge(ctx, m.Subject, m.seq+1); err != nil {
+			return n.purge(ctx, m.Subject, m.Seq+1)
+		case m.Time.Before(old) && m.Seq <= all:
+			if err := n.purge(ctx, m.Subject, m.Seq+1); err != nil {
 				return err
 			}
-			j.heads.forget(m.Subject, m.seq)
+			j.subjects.Forget(m.Subject, m.Seq)
 			return nil
-		case m.seq > n.swept:
-			return n.purge(ctx, m.Subject, m.seq)
+		case m.Seq > n.swept:
+			return n.purge(ctx, m.Subject, m.Seq)
 		}
 		return nil
 	})
@@ -180,13 +182,13 @@ func (n *janitor) sweepAll(ctx context.Context) error {
 		return err
 	}
 	n.swept = passed
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	limited, cancel := context.WithTimeout(ctx, server.Timeout)
 	defer cancel()
 	return j.save(limited, j.key("janitor"), swept{place{Last: n.swept, Created: j.created}})
 }
 
 func (n *janitor) loadSwept(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	limited, cancel := context.WithTimeout(ctx, server.Timeout)
 	defer cancel()
 	var s swept
 	if _, err := n.journal.load(limited, n.journal.key("janitor"), &s); err != nil {
@@ -245,16 +247,16 @@ func (n *janitor) used(ctx context.Context, o *js.ObjectInfo) (bool, error) {
 	if !strings.HasPrefix(subject, n.journal.config.root()+".") {
 		return true, nil // not ours to judge
 	}
-	p, err := n.journal.pull(ctx, scan{
-		stream: n.journal.stream, policy: js.DeliverAllPolicy, headers: true, batch: readBatch,
-		filters: []string{subject, n.journal.config.endedSubject(o.Name)},
+	p, err := n.journal.stream.Pull(ctx, scan.Scan{
+		Policy: js.DeliverAllPolicy, Headers: true, Batch: readBatch,
+		Filters: []string{subject, n.journal.config.endedSubject(o.Name)},
 	})
 	if err != nil {
 		return false, err
 	}
-	defer p.close(ctx)
+	defer p.Close(ctx)
 	for {
-		found, err := p.next(ctx)
+		found, err := p.Next(ctx)
 		if err != nil {
 			return false, err
 		}
@@ -263,7 +265,7 @@ func (n *janitor) used(ctx context.Context, o *js.ObjectInfo) (bool, error) {
 				return true, nil
 			}
 		}
-		if p.over {
+		if p.Over {
 			return false, nil
 		}
 	}

@@ -14,8 +14,11 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/internal/ackwait"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/lastindex"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/tail"
 )
 
 // Journal is a [journal.Journal] in JetStream. Make one with [Open].
@@ -23,9 +26,9 @@ type Journal struct {
 	config  Config
 	logger  *slog.Logger
 	client  js.JetStream
-	stream  js.Stream // of events
-	state   js.Stream // of marks and positions
-	created time.Time // when stream was
+	stream  *scan.Stream // of events
+	state   *scan.Stream // of marks and positions
+	created time.Time    // when stream was
 	// stateCreated is the creation time of state.
 	stateCreated time.Time
 	// replaced: the stream of events is new and takes the place of a deleted one.
@@ -35,21 +38,20 @@ type Journal struct {
 	objects  *objects
 	runs     event.Runs // of snapshots of sinks, and of rewinds
 
-	tail    *tail
-	heads   *heads
-	records *records
-	flights *flights
-	spare   sync.Pool     // of *flight
-	turn    chan struct{} // held by the Append call that is sending
-	janitor *janitor
-	// patience is how long a question to the server may take that is asked again.
-	patience *ackwait.Wait
+	tail     *tail.Tail
+	subjects *lastindex.Index
+	records  *records
+	flights  *flights
+	spare    sync.Pool     // of *flight
+	turn     chan struct{} // held by the Append call that is sending
+	janitor  *janitor
+	requests *server.Requests
 	// standstill is for how long a cursor that is waited for may commit nothing.
 	standstill time.Duration
 	// unknownFor is [unknownFor], shorter in tests.
 	unknownFor time.Duration
 
-	appending, recording, asking, resizing *trouble
+	appending, recording, asking, resizing *server.Outage
 
 	blocked                 atomic.Int64
 	lost, oversize, foreign atomic.Uint64
@@ -86,16 +88,16 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		c.ScanInterval = defaultScanInterval
 	}
 	j := &Journal{
-		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, unknownFor: unknownFor, patience: ackwait.New(requestTimeout), heads: newHeads(), records: newRecords(c.Replaces),
+		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, unknownFor: unknownFor, requests: server.New(), subjects: lastindex.New(), records: newRecords(c.Replaces),
 		cursors: map[string]*cursor{}, absent: map[string]position{}, pending: map[string]requests{}, dirty: make(chan struct{}, 1),
 		check: make(chan struct{}, 1), failed: make(chan struct{}),
 	}
-	named := func(call string) *trouble { return &trouble{logger: c.Logger, what: call, report: c.Report} }
+	named := func(call string) *server.Outage { return server.NewOutage(c.Logger, call, c.Report) }
 	j.appending, j.recording, j.asking, j.resizing = named("append"), named("commit"), named("open"), named("resize")
 	j.life, j.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	j.janitor = newJanitor(j)
 	j.flights = newFlights(c.Conn, c.Stream, j.landed)
-	client, err := js.New(c.Conn, js.WithDefaultTimeout(requestTimeout))
+	client, err := js.New(c.Conn, js.WithDefaultTimeout(server.Timeout))
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
@@ -104,7 +106,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		Bucket: c.objectBucket(), Description: "informd's journal: objects that no message can carry",
 		Replicas: max(c.Replicas, 1),
 	}}
-	err = retry(ctx, j.asking, j.locate)
+	err = server.Retry(ctx, j.asking, j.locate)
 	if err == nil {
 		err = j.flights.listen()
 	}
@@ -133,32 +135,36 @@ func (j *Journal) locate(ctx context.Context) error {
 		}
 	}
 	// The state comes first: it says what was lost before the stream of events is there again.
-	if j.state, err = findStream(ctx, j.client, j.config.stateConfig()); err != nil {
+	state, err := findStream(ctx, j.client, j.config.stateConfig())
+	if err != nil {
 		return err
 	}
+	j.state = j.reading(state)
 	j.stateCreated = j.state.CachedInfo().Created
 	if err := j.inheritTargets(ctx); err != nil {
 		return err
 	}
-	if j.stream, err = findStream(ctx, j.client, wanted); err != nil {
+	stream, err := findStream(ctx, j.client, wanted)
+	if err != nil {
 		return err
 	}
+	j.stream = j.reading(stream)
 	j.replaced = j.replaces(j.stream.CachedInfo())
-	j.heads.limit = int(min(wanted.MaxMsgsPerSubject, math.MaxInt32))
+	j.subjects.Limit = int(min(wanted.MaxMsgsPerSubject, math.MaxInt32))
 	if j.config.Own {
 		if err := j.locateRest(ctx); err != nil {
 			return err
 		}
 	}
 	if limit := j.limit(); limit < minMessage {
-		return final(fmt.Errorf("the NATS server accepts messages of at most %d bytes, and informd needs %d: raise max_payload in the server's configuration", limit, minMessage))
+		return server.Final(fmt.Errorf("the NATS server accepts messages of at most %d bytes, and informd needs %d: raise max_payload in the server's configuration", limit, minMessage))
 	}
 	info, err := j.stream.Info(ctx)
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", j.config.Stream, err)
 	}
 	j.created = info.Created
-	j.tail = newTail(tailBytes, info.State.LastSeq)
+	j.tail = tail.New(tailBytes, info.State.LastSeq)
 	j.opened, j.found = time.Now(), info.State.LastSeq
 	j.holds = holdingOf(info)
 	if err := j.inheritPositions(ctx); err != nil {
@@ -170,13 +176,18 @@ func (j *Journal) locate(ctx context.Context) error {
 	return j.distrust(ctx)
 }
 
+// reading returns a stream to read.
+func (j *Journal) reading(stream js.Stream) *scan.Stream {
+	return scan.NewStream(stream, j.config.Conn, j.requests, j.config.Own, j.settled)
+}
+
 // settled is when a copy of the streams that is not there yet with what was acknowledged
 // by now counts as gone.
 func (j *Journal) settled() time.Time {
-	if j.tail.end() == j.found { // nothing was appended since
-		return j.opened.Add(followerDelay)
+	if j.tail.End() == j.found { // nothing was appended since
+		return j.opened.Add(scan.FollowerDelay)
 	}
-	return time.Now().Add(followerDelay)
+	return time.Now().Add(scan.FollowerDelay)
 }
 
 // locateRest makes what a server of the user's gets when it is needed first. In our
@@ -196,7 +207,7 @@ func (j *Journal) Stats() journal.Stats {
 	defer j.mu.Unlock()
 	return journal.Stats{
 		Events: j.holds.events, Bytes: j.holds.bytes, Capacity: j.holds.capacity,
-		LastSeq: j.tail.end(), Blocked: int(j.blocked.Load()),
+		LastSeq: j.tail.End(), Blocked: int(j.blocked.Load()),
 		Lost: j.lost.Load(), Oversize: j.oversize.Load(), Foreign: j.foreign.Load(),
 		Overtaken: j.overtaken.Load(), Unstorable: j.unstorable.Load(),
 		Dropped: maps.Clone(j.dropped),
@@ -311,4 +322,12 @@ func (j *Journal) cause(ctx context.Context, err error) error {
 		return journal.ErrClosed
 	}
 	return err
+}
+
+// signal leaves a signal in a channel of capacity 1, unless one is there.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

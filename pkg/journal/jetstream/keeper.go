@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
 const (
@@ -46,15 +48,15 @@ func (j *Journal) keep(ctx context.Context) {
 
 // look compares the streams with what is known of them.
 func (j *Journal) look(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, server.Timeout)
 	defer cancel()
-	before := j.tail.end()
-	info, err := j.info(ctx, j.stream)
+	before := j.tail.End()
+	info, err := j.requests.Info(ctx, j.stream)
 	if err != nil {
 		j.noteMissing(j.config.Stream, err)
 		return
 	}
-	state, err := j.info(ctx, j.state)
+	state, err := j.requests.Info(ctx, j.state)
 	if err != nil {
 		j.noteMissing(j.config.stateStream(), err)
 		return
@@ -76,23 +78,14 @@ func (j *Journal) look(ctx context.Context) {
 		// A leader that has just been voted out may not know it yet.
 	case last < before:
 		j.lose(fmt.Errorf("%w: stream %s ends at sequence %d, and ended at %d before", ErrLost, j.config.Stream, last, before))
-	case info.State.Msgs == 0 && !j.config.Own && j.heads.any() && j.tail.end() == last && j.flights.none():
+	case info.State.Msgs == 0 && !j.config.Own && j.subjects.Any() && j.tail.End() == last && j.flights.none():
 		j.lose(fmt.Errorf("%w: stream %s was purged", ErrLost, j.config.Stream))
-	case last > before && j.tail.end() == before && j.flights.none():
-		j.tail.reach(last) // by an append that was given up, or by another writer
+	case last > before && j.tail.End() == before && j.flights.none():
+		j.tail.Reach(last) // by an append that was given up, or by another writer
 	}
 	if last >= before {
 		j.suspicious.Store(false)
 	}
-}
-
-// info asks what a stream is and holds.
-func (j *Journal) info(ctx context.Context, stream js.Stream) (info *js.StreamInfo, err error) {
-	err = j.ask(ctx, func(ctx context.Context) (err error) {
-		info, err = stream.Info(ctx)
-		return err
-	})
-	return info, err
 }
 
 // noteMissing has the journal fail when the server has said for a while that a stream
@@ -136,11 +129,11 @@ func (j *Journal) record(ctx context.Context) {
 		for _, c := range j.openCursors() {
 			switch err := c.save(ctx); {
 			case err == nil:
-				j.recording.over()
+				j.recording.Over()
 			case ctx.Err() == nil && j.loss() == nil:
-				j.recording.begin(err)
+				j.recording.Begin(err)
 				signal(j.dirty)
-				timer.Reset(lastPause)
+				timer.Reset(server.LastPause)
 			}
 		}
 		signal(j.janitor.wake)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
 // requests is the record of the re-snapshots of a sink that are not complete.
@@ -38,7 +39,7 @@ func (c *cursor) KeepResnapshots(ctx context.Context, all []journal.Resnapshot) 
 	bounded, cancel := both(ctx, c.life)
 	defer cancel()
 	key := c.journal.requestsKey(c.name)
-	err := retry(bounded, c.journal.asking, func(ctx context.Context) error { return c.journal.save(ctx, key, kept) })
+	err := server.Retry(bounded, c.journal.asking, func(ctx context.Context) error { return c.journal.save(ctx, key, kept) })
 	if err == nil {
 		c.journal.notePending(key, kept)
 	}
@@ -53,7 +54,7 @@ func (c *cursor) KeptResnapshots(ctx context.Context) (all []journal.Resnapshot,
 	var kept requests
 	bounded, cancel := both(ctx, c.life)
 	defer cancel()
-	err = c.journal.retrySoon(bounded, c.journal.asking, func(ctx context.Context) error {
+	err = c.journal.requests.Repeat(bounded, c.journal.asking, func(ctx context.Context) error {
 		kept = requests{}
 		_, err := c.journal.load(ctx, c.journal.requestsKey(c.name), &kept)
 		return err

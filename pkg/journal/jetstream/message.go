@@ -15,6 +15,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
 
 // Headers that informd knows by name; beside ce-op they are not of the event.
@@ -182,7 +183,7 @@ func parse(h nats.Header) (event.Event, error) {
 
 // decode reads an event with its body from a message. ok is false for a message
 // that is none, which is logged and counted.
-func (j *Journal) decode(ctx context.Context, m message) (e event.Event, ok bool, err error) {
+func (j *Journal) decode(ctx context.Context, m scan.Message) (e event.Event, ok bool, err error) {
 	if e, ok = j.identify(m); !ok {
 		return event.Event{}, false, nil
 	}
@@ -193,12 +194,12 @@ func (j *Journal) decode(ctx context.Context, m message) (e event.Event, ok bool
 }
 
 // identify is decode without the body.
-func (j *Journal) identify(m message) (e event.Event, ok bool) {
+func (j *Journal) identify(m scan.Message) (e event.Event, ok bool) {
 	e, err := parse(m.Header)
 	if err != nil {
 		j.foreign.Add(1)
 		j.logger.Warn("foreign message in the journal stream; skipped", slog.String("stream", j.config.Stream),
-			slog.String("subject", m.Subject), slog.Uint64("seq", m.seq), slog.Any("err", err))
+			slog.String("subject", m.Subject), slog.Uint64("seq", m.Seq), slog.Any("err", err))
 		return event.Event{}, false
 	}
 	return e, true
@@ -206,12 +207,12 @@ func (j *Journal) identify(m message) (e event.Event, ok bool) {
 
 // body returns what a message carries or refers to. What is gone or damaged for
 // good is logged and counted, and left out.
-func (j *Journal) body(ctx context.Context, m message) ([]byte, error) {
+func (j *Journal) body(ctx context.Context, m scan.Message) ([]byte, error) {
 	data := m.Data
 	missing := func(why error) ([]byte, error) {
 		j.oversize.Add(1)
 		j.logger.Error("object of an event unreadable; delivered without it",
-			slog.String("subject", m.Subject), slog.Uint64("seq", m.seq), slog.Any("err", why))
+			slog.String("subject", m.Subject), slog.Uint64("seq", m.Seq), slog.Any("err", why))
 		return nil, nil
 	}
 	if ref := m.Header.Get(headerDataRef); ref != "" {

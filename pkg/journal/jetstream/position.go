@@ -16,7 +16,7 @@ func (c *cursor) Commit(_ context.Context, seq uint64) error {
 	if c.life.Err() != nil {
 		return journal.ErrClosed
 	}
-	end := c.journal.tail.end()
+	end := c.journal.tail.End()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if end = max(end, c.next-1); seq > end {
@@ -51,7 +51,7 @@ func (c *cursor) save(ctx context.Context) error {
 	if record == saved {
 		return nil
 	}
-	err := c.journal.ask(ctx, func(ctx context.Context) error {
+	err := c.journal.requests.Do(ctx, func(ctx context.Context) error {
 		return c.journal.save(ctx, c.journal.sinkKey(c.name), record)
 	})
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *cursor) Lag() journal.Lag {
 	if c.life.Err() != nil {
 		return journal.Lag{}
 	}
-	end := c.journal.tail.end()
+	end := c.journal.tail.End()
 	c.mu.Lock()
 	committed, snapshot := c.record.Last, c.record.Snapshot
 	var oldest time.Time
@@ -89,7 +89,7 @@ func (c *cursor) Lag() journal.Lag {
 		return journal.Lag{}
 	}
 	if oldest.IsZero() {
-		oldest, _ = c.journal.tail.appended(committed + 1)
+		oldest, _ = c.journal.tail.Appended(committed + 1)
 	}
 	lag := journal.Lag{Events: end - committed}
 	if snapshot {

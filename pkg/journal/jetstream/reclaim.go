@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
 
 // When the stream runs short of space, history goes first that no sink needs any more:
@@ -57,12 +59,12 @@ func (n *janitor) reclaim(ctx context.Context) error {
 	}
 	j.look(ctx)
 	before := j.Stats().Events
-	err = j.eachLast(ctx, []string{j.config.root() + ".>"}, func(m message) error {
-		first, is := firsts[j.heads.hash(m.Subject)]
-		if !is || first >= m.seq {
+	err = j.eachLast(ctx, []string{j.config.root() + ".>"}, func(m scan.Message) error {
+		first, is := firsts[j.subjects.Hash(m.Subject)]
+		if !is || first >= m.Seq {
 			return nil
 		}
-		return n.purge(ctx, m.Subject, min(m.seq, passed+1))
+		return n.purge(ctx, m.Subject, min(m.Seq, passed+1))
 	})
 	if err != nil {
 		return fmt.Errorf("free space in the journal: %w", err)
@@ -79,10 +81,10 @@ func (n *janitor) reclaim(ctx context.Context) error {
 // the hash of the subject. It takes some 40 bytes for each.
 func (j *Journal) firstsUpTo(ctx context.Context, end uint64) (map[uint64]uint64, error) {
 	firsts := map[uint64]uint64{}
-	err := j.eachUpTo(ctx, end, []string{j.config.root() + ".>"}, func(m message) (bool, error) {
-		subject := j.heads.hash(m.Subject)
+	err := j.eachUpTo(ctx, end, []string{j.config.root() + ".>"}, func(m scan.Message) (bool, error) {
+		subject := j.subjects.Hash(m.Subject)
 		if _, is := firsts[subject]; !is {
-			firsts[subject] = m.seq
+			firsts[subject] = m.Seq
 		}
 		return true, nil
 	})

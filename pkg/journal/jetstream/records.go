@@ -11,6 +11,9 @@ import (
 	"github.com/nats-io/nats.go"
 	js "github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
+
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
 // headerWriter tells whose a record is: a writer whose acknowledgement was lost knows
@@ -67,21 +70,21 @@ func (r *records) head(key string) *recordHead {
 }
 
 // found says what a key ends with when the journal is opened.
-func (r *records) found(m message) {
+func (r *records) found(m scan.Message) {
 	h := r.head(m.Subject)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.seq, h.known = m.seq, true
+	h.seq, h.known = m.Seq, true
 }
 
 // load reads a record, false if there is none.
 func (j *Journal) load(ctx context.Context, key string, record any) (bool, error) {
-	m, err := j.lastMessage(ctx, j.config.stateStream(), key)
-	if err != nil || m.seq == 0 {
+	m, err := j.state.LastMessage(ctx, key)
+	if err != nil || m.Seq == 0 {
 		return false, err
 	}
 	if err := json.Unmarshal(m.Data, record); err != nil {
-		return false, final(fmt.Errorf("record %s is damaged: %w; delete it to start again with a new snapshot: nats stream purge %s --subject %s", key, err, j.config.stateStream(), key))
+		return false, server.Final(fmt.Errorf("record %s is damaged: %w; delete it to start again with a new snapshot: nats stream purge %s --subject %s", key, err, j.config.stateStream(), key))
 	}
 	return true, nil
 }
@@ -91,43 +94,43 @@ func (j *Journal) load(ctx context.Context, key string, record any) (bool, error
 func (j *Journal) save(ctx context.Context, key string, record any) error {
 	body, err := json.Marshal(record)
 	if err != nil {
-		return final(err)
+		return server.Final(err)
 	}
 	h := j.records.head(key)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.known {
-		m, err := j.lastMessage(ctx, j.config.stateStream(), key)
+		m, err := j.state.LastMessage(ctx, key)
 		if err != nil {
 			return err
 		}
-		h.seq, h.known = m.seq, true
+		h.seq, h.known = m.Seq, true
 	}
 	err = j.write(ctx, h, key, body)
 	if !isStale(err) {
 		return err
 	}
-	m, err := j.lastMessage(ctx, j.config.stateStream(), key)
+	m, err := j.state.LastMessage(ctx, key)
 	if err != nil {
 		return err
 	}
-	if m.seq != 0 && m.Header.Get(headerWriter) != j.records.writer {
-		if m.seq < h.seq {
+	if m.Seq != 0 && m.Header.Get(headerWriter) != j.records.writer {
+		if m.Seq < h.seq {
 			err = fmt.Errorf("%w: record %s is older than the last one written", ErrLost, key)
 			j.lose(err)
 		} else {
 			err = fmt.Errorf("%w: it wrote record %s", ErrFenced, key)
 			j.stop(err, 0)
 		}
-		return final(err)
+		return server.Final(err)
 	}
-	h.seq = m.seq // ours, and its acknowledgement was lost; or somebody has deleted it
+	h.seq = m.Seq // ours, and its acknowledgement was lost; or somebody has deleted it
 	return j.write(ctx, h, key, body)
 }
 
 // claim writes a record that is there once more, so that what another process has
 // sent and the server has not got comes too late.
-func (j *Journal) claim(ctx context.Context, m message) error {
+func (j *Journal) claim(ctx context.Context, m scan.Message) error {
 	if j.config.Own {
 		return nil // nobody else can write
 	}
@@ -141,7 +144,7 @@ func (j *Journal) claim(ctx context.Context, m message) error {
 // that became known: who is frozen in between is behind. h.mu is held.
 func (j *Journal) write(ctx context.Context, h *recordHead, key string, body []byte) error {
 	if err := j.config.allowed(); err != nil {
-		return final(err)
+		return server.Final(err)
 	}
 	m := &nats.Msg{Subject: key, Data: body, Header: nats.Header{
 		headerWriter:                 {j.records.writer},

@@ -30,7 +30,7 @@ func (j *Journal) isHopeless(f *flight) bool {
 	case refusal.Oversized:
 		return len(f.event.Data) == 0 // its headers alone are too large
 	case refusal.Unknown:
-		end := j.tail.end()
+		end := j.tail.End()
 		if f.unknownSince.IsZero() {
 			f.unknownSince, f.unknownAt = time.Now(), end
 		}

@@ -6,18 +6,20 @@ import (
 	"time"
 
 	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/journal/jetstream/internal/tail"
 )
 
 // TestUnknownRefusalsAreBounded: an event that the server refuses with an unknown error is
 // given up after a time, and only if the stream takes other events.
 func TestUnknownRefusalsAreBounded(t *testing.T) {
-	j := &Journal{tail: newTail(1<<20, 7), unknownFor: time.Hour}
+	j := &Journal{tail: tail.New(1<<20, 7), unknownFor: time.Hour}
 	f := newFlight()
 	f.err = &js.APIError{Code: http.StatusBadRequest, ErrorCode: 10999, Description: "a new reason"}
 	if j.isHopeless(f) {
 		t.Error("given up at once")
 	}
-	j.tail.reach(8)
+	j.tail.Reach(8)
 	if j.isHopeless(f) {
 		t.Error("given up before its time")
 	}

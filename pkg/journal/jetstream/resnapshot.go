@@ -100,7 +100,7 @@ func (r *resnapshot) fill(ctx context.Context) (entries []journal.Entry, done bo
 		}
 		return r.repeat(events), false, err
 	case !r.known:
-		r.until, err = r.cursor.journal.last(ctx)
+		r.until, err = r.cursor.journal.stream.LastSequence(ctx)
 		r.known = err == nil
 		return nil, false, err
 	default:
@@ -200,14 +200,4 @@ func markers(events []event.Event) []journal.Entry {
 		entries[i].Event = e
 	}
 	return entries
-}
-
-// last asks for the last sequence of the stream. More than what was acknowledged may
-// be in it.
-func (j *Journal) last(ctx context.Context) (uint64, error) {
-	info, err := j.info(ctx, j.stream)
-	if err != nil {
-		return 0, fmt.Errorf("stream %s: %w", j.config.Stream, err)
-	}
-	return info.State.LastSeq, nil
 }

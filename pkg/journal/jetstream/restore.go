@@ -5,10 +5,10 @@ import (
 	"log/slog"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/lastindex"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
-
-// scanBatch is how many headers are asked for at a time.
-const scanBatch = 2000
 
 // Restore implements [journal.Journal]. It tries for as long as it takes.
 func (j *Journal) Restore(ctx context.Context, target string, last func(e event.Event)) ([]byte, error) {
@@ -22,7 +22,7 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(e event.
 	bounded, cancel := j.within(ctx)
 	defer cancel()
 	var m mark
-	err = j.retrySoon(bounded, j.asking, func(ctx context.Context) error {
+	err = j.requests.Repeat(bounded, j.asking, func(ctx context.Context) error {
 		_, err := j.load(ctx, j.targetKey(target), &m)
 		return err
 	})
@@ -41,7 +41,7 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(e event.
 	if len(m.Mark) > 0 && !m.holds(j.here()) {
 		j.lost.Add(1)
 		j.logger.Error("journal lost acknowledged events; reconciling the target", slog.String("target", target),
-			slog.Uint64("expected_seq", m.Last), slog.Uint64("seq", j.tail.end()), slog.String("next", checkStorage))
+			slog.Uint64("expected_seq", m.Last), slog.Uint64("seq", j.tail.End()), slog.String("next", checkStorage))
 		m.Mark = []byte{}
 	}
 	return m.Mark, nil
@@ -51,20 +51,20 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(e event.
 // remembers the sequences.
 func (j *Journal) restoreObjects(ctx context.Context, filter string, last func(e event.Event)) error {
 	done := uint64(0)
-	each := func(m message) {
-		if m.seq <= done {
+	each := func(m scan.Message) {
+		if m.Seq <= done {
 			return // seen before the connection was lost
 		}
-		done = m.seq
+		done = m.Seq
 		e, ok := j.identify(m)
 		if !ok {
 			return
 		}
-		j.heads.set(j.heads.hash(m.Subject), head{seq: m.seq, id: j.heads.hash(e.ID), ends: e.Op.Ends()})
+		j.subjects.Set(j.subjects.Hash(m.Subject), lastindex.Entry{Seq: m.Seq, ID: j.subjects.Hash(e.ID), Ends: e.Op.Ends()})
 		last(e)
 	}
-	return j.persevere(ctx, j.asking, func(ctx context.Context) error {
-		return j.eachLast(ctx, []string{filter}, func(m message) error {
+	return server.RetryUnbounded(ctx, j.asking, func(ctx context.Context) error {
+		return j.eachLast(ctx, []string{filter}, func(m scan.Message) error {
 			each(m)
 			return nil
 		})
@@ -73,11 +73,11 @@ func (j *Journal) restoreObjects(ctx context.Context, filter string, last func(e
 
 // eachLast calls do with the headers of the last message of every subject that the
 // filters match, in the order of the log.
-func (j *Journal) eachLast(ctx context.Context, filters []string, do func(m message) error) error {
-	l := &lasts{journal: j, filters: filters, headers: true, batch: scanBatch}
-	defer l.close(ctx)
+func (j *Journal) eachLast(ctx context.Context, filters []string, do func(m scan.Message) error) error {
+	l := &scan.LastPerSubject{Stream: j.stream, Filters: filters, Headers: true, Batch: scan.HeaderBatch}
+	defer l.Close(ctx)
 	for {
-		found, through, err := l.next(ctx)
+		found, through, err := l.Next(ctx)
 		if err != nil {
 			return err
 		}
@@ -88,26 +88,6 @@ func (j *Journal) eachLast(ctx context.Context, filters []string, do func(m mess
 		}
 		if through {
 			return nil
-		}
-	}
-}
-
-// persevere is retry for work without a bound in time, which bounds its parts
-// itself.
-func (j *Journal) persevere(ctx context.Context, t *trouble, do func(ctx context.Context) error) error {
-	var pause backoff
-	for {
-		err := do(ctx)
-		if err == nil {
-			t.over()
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		t.begin(err)
-		if err := pause.wait(ctx); err != nil {
-			return err
 		}
 	}
 }

@@ -2,12 +2,14 @@ package jetstream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
 // errSnapshot is returned by Rewind while the sink has not got everything once.
@@ -30,7 +32,7 @@ func (c *cursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 		return 0, c.cause(ctx, bounded.Err())
 	}
 	var n uint64
-	err := retry(bounded, c.journal.asking, func(ctx context.Context) (err error) {
+	err := server.Retry(bounded, c.journal.asking, func(ctx context.Context) (err error) {
 		n, err = c.rewind(ctx, since)
 		return err
 	})
@@ -42,9 +44,9 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	old := c.record
 	c.mu.Unlock()
 	if old.Snapshot {
-		return 0, final(fmt.Errorf("rewind: %w", errSnapshot))
+		return 0, server.Final(fmt.Errorf("rewind: %w", errSnapshot))
 	}
-	first, err := c.journal.firstSince(ctx, since)
+	first, err := c.journal.stream.FirstSince(ctx, since)
 	if err != nil {
 		return 0, err
 	}
@@ -76,21 +78,7 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	return max(stored-min(stored, behind), 1), nil
 }
 
-// firstSince returns the first sequence that was stored at or after since, 0 if there is
-// none.
-func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, error) {
-	question, err := json.Marshal(map[string]any{"start_time": since, "next_by_subj": everything, "no_hdr": true})
-	if err != nil {
-		return 0, err
-	}
-	m, err := j.getMessage(ctx, j.config.Stream, question)
-	if err != nil {
-		return 0, fmt.Errorf("get the first message since %s: %w", since.Format(time.RFC3339), err)
-	}
-	return m.seq, nil
-}
-
 // storedFrom returns about how many messages there are from a sequence on.
 func (j *Journal) storedFrom(ctx context.Context, seq uint64) (uint64, error) {
-	return j.count(ctx, scan{stream: j.stream, policy: js.DeliverByStartSequencePolicy, from: seq, headers: true, batch: 1})
+	return j.stream.Count(ctx, scan.Scan{Policy: js.DeliverByStartSequencePolicy, From: seq, Headers: true, Batch: 1})
 }

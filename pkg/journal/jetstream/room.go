@@ -31,12 +31,12 @@ func (j *Journal) resize(ctx context.Context, info *js.StreamInfo) *js.StreamInf
 	stream, err := j.client.UpdateStream(ctx, changed)
 	switch {
 	case err == nil:
-		j.resizing.over()
+		j.resizing.Over()
 		j.logger.Info("journal stream limit changed with free disk space", slog.String("stream", j.config.Stream),
 			slog.Int64("max_bytes", changed.MaxBytes), slog.Int64("before_bytes", info.Config.MaxBytes))
 		return stream.CachedInfo()
 	case !isFull(err): // else the server has not got the room yet
-		j.resizing.begin(err)
+		j.resizing.Begin(err)
 	}
 	return info
 }

@@ -37,7 +37,7 @@ func (n *janitor) share(ctx context.Context) error {
 	}
 	_, passed := n.passed()
 	c := &census{
-		journal: n.journal, end: n.journal.tail.end(), passed: passed, index: map[string]int{}, last: map[uint64]lastOf{},
+		journal: n.journal, end: n.journal.tail.End(), passed: passed, index: map[string]int{}, last: map[uint64]lastOf{},
 		kept: map[uint64]shown{},
 	}
 	if err := c.count(ctx); err != nil {

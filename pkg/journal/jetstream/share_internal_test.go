@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
 
 // TestLevel: at the level all fit, one more byte for each is too much, and a namespace at or
@@ -53,7 +55,7 @@ func TestNamespaceOfSubjects(t *testing.T) {
 		"k8s.test.core.configmaps.a\xff.a":      `a\xff`,
 		"k8s.test._informd.ended.uid%3Adeleted": "",
 	} {
-		token, _ := c.namespaceOf(message{Msg: &nats.Msg{Subject: subject}})
+		token, _ := c.namespaceOf(scan.Message{Msg: &nats.Msg{Subject: subject}})
 		if got := token; got != "" {
 			if got = shownNamespace(token); got != want {
 				t.Errorf("%s: %q", subject, got)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
 
 // snapshot gives a new sink the state of all objects that are watched, as of the
@@ -24,10 +25,10 @@ type snapshot struct {
 	since  uint64 // the end of the first attempt
 	end    uint64
 
-	pull   *puller // of the ends
-	ended  bool    // they are through
-	passed uint64  // everything up to here was read of them
-	gone   uint64  // sequences that were jumped over while looking for them
+	pull   *scan.Puller // of the ends
+	ended  bool         // they are through
+	passed uint64       // everything up to here was read of them
+	gone   uint64       // sequences that were jumped over while looking for them
 	bounds *bounds
 	states *states
 	// log is read once the states are through, up to the sequence goal.
@@ -48,7 +49,7 @@ func newSnapshot(c *cursor, end, since uint64) *snapshot {
 
 func (s *snapshot) close(ctx context.Context) {
 	if s.pull != nil {
-		s.pull.close(ctx)
+		s.pull.Close(ctx)
 		s.pull = nil
 	}
 	if s.log != nil {
@@ -83,7 +84,7 @@ func (s *snapshot) fill(ctx context.Context) (entries []journal.Entry, done bool
 		return s.holdLast(entries), false, nil
 	}
 	// Of an object that has changed meanwhile only the change is there, and follows.
-	newest, err := s.cursor.journal.last(ctx)
+	newest, err := s.cursor.journal.stream.LastSequence(ctx)
 	if err != nil {
 		s.held = entries
 		return nil, false, err
@@ -162,22 +163,22 @@ func (s *snapshot) objects(ctx context.Context) (entries []journal.Entry, throug
 // What is missing may have been some, too.
 func (s *snapshot) ends(ctx context.Context) (entries []journal.Entry, err error) {
 	if s.pull == nil {
-		s.pull, err = s.cursor.journal.pull(ctx, scan{
-			stream: s.cursor.journal.stream, policy: js.DeliverByStartSequencePolicy, from: s.passed + 1, to: s.end,
-			batch: readBatch, bytes: readBytes,
+		s.pull, err = s.cursor.journal.stream.Pull(ctx, scan.Scan{
+			Policy: js.DeliverByStartSequencePolicy, From: s.passed + 1, To: s.end,
+			Batch: readBatch, Bytes: readBytes,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("read deletion events: %w", err)
 		}
 	}
-	found, err := s.pull.next(ctx)
-	if err == nil && s.pull.over {
-		err = s.cursor.journal.reaches(ctx, s.end, s.pull.last)
+	found, err := s.pull.Next(ctx)
+	if err == nil && s.pull.Over {
+		err = s.cursor.journal.stream.Reaches(ctx, s.end, s.pull.Last)
 	}
 	if err == nil {
 		entries, err = s.pickEnds(ctx, found)
 	}
-	through := s.pull.over
+	through := s.pull.Over
 	if err != nil || through {
 		s.close(ctx)
 	}
@@ -196,7 +197,7 @@ func (s *snapshot) ends(ctx context.Context) (entries []journal.Entry, err error
 }
 
 // pickEnds takes the ends among messages.
-func (s *snapshot) pickEnds(ctx context.Context, found []message) (entries []journal.Entry, err error) {
+func (s *snapshot) pickEnds(ctx context.Context, found []scan.Message) (entries []journal.Entry, err error) {
 	decoded := make([]*event.Event, len(found))
 	for i, m := range found {
 		if !event.Op(m.Header.Get(headerOp)).Ends() {
@@ -211,12 +212,12 @@ func (s *snapshot) pickEnds(ctx context.Context, found []message) (entries []jou
 		}
 	}
 	for i, m := range found {
-		if m.seq > s.passed+1 {
-			s.gone += m.seq - s.passed - 1
+		if m.Seq > s.passed+1 {
+			s.gone += m.Seq - s.passed - 1
 			s.cursor.jump(s.passed + 1)
 		}
-		s.passed = m.seq
-		if e := decoded[i]; e != nil && s.cursor.admit(m.seq, e.Op, copyOf(m)) {
+		s.passed = m.Seq
+		if e := decoded[i]; e != nil && s.cursor.admit(m.Seq, e.Op, copyOf(m)) {
 			entries = append(entries, journal.Entry{Event: *e})
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
 // place ties a record to the log it was written about: a log that has another age,
@@ -80,7 +82,7 @@ func (j *Journal) sinkKey(name string) string {
 func (j *Journal) key(name string) string { return j.config.stateStream() + "." + name }
 
 // here is the place that new records are tied to.
-func (j *Journal) here() place { return place{Last: j.tail.end(), Created: j.created} }
+func (j *Journal) here() place { return place{Last: j.tail.End(), Created: j.created} }
 
 // Bind remembers the cluster that the journal belongs to, by the UID of its
 // namespace kube-system. If it belongs to another one it returns an error and
@@ -91,7 +93,7 @@ func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
 	}
 	bounded, cancel := j.within(ctx)
 	defer cancel()
-	err := retry(bounded, j.asking, func(ctx context.Context) error {
+	err := server.Retry(bounded, j.asking, func(ctx context.Context) error {
 		var b bound
 		found, err := j.load(ctx, j.key("cluster"), &b)
 		if err != nil {
@@ -101,7 +103,7 @@ func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
 			return j.save(ctx, j.key("cluster"), bound{UID: clusterUID})
 		}
 		if b.UID != clusterUID {
-			return final(fmt.Errorf("the journal (stream %s) belongs to another Kubernetes cluster: its kube-system has the UID %s, this one's %s; "+
+			return server.Final(fmt.Errorf("the journal (stream %s) belongs to another Kubernetes cluster: its kube-system has the UID %s, this one's %s; "+
 				"give each cluster its own journal (journal.dir, or journal.stream and cluster)", j.config.Stream, b.UID, clusterUID))
 		}
 		return nil
@@ -128,41 +130,41 @@ func (j *Journal) distrust(ctx context.Context) error {
 
 // allRecords reads the last mark of every target and the last position of every sink.
 // Nothing may be written meanwhile: it would come as well, behind the others.
-func (j *Journal) allRecords(ctx context.Context) (all []message, err error) {
-	p, err := j.pull(ctx, scan{
-		stream: j.state, policy: js.DeliverAllPolicy, batch: 256, // a subject has one
-		filters: []string{j.key("target.>"), j.key("sink.>")},
+func (j *Journal) allRecords(ctx context.Context) (all []scan.Message, err error) {
+	p, err := j.state.Pull(ctx, scan.Scan{
+		Policy: js.DeliverAllPolicy, Batch: 256, // a subject has one
+		Filters: []string{j.key("target.>"), j.key("sink.>")},
 	})
 	if err != nil {
 		return nil, err
 	}
-	defer p.close(ctx)
+	defer p.Close(ctx)
 	for {
-		found, err := p.next(ctx)
+		found, err := p.Next(ctx)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, found...)
-		if p.over {
+		if p.Over {
 			return all, nil
 		}
 	}
 }
 
 // reset makes a record that cannot be trusted say so. No sink is open yet.
-func (j *Journal) reset(ctx context.Context, m message) error {
+func (j *Journal) reset(ctx context.Context, m scan.Message) error {
 	j.records.found(m)
 	var p position // has the place of both kinds
 	if err := json.Unmarshal(m.Data, &p); err != nil {
-		return final(fmt.Errorf("record %s is damaged: %w", m.Subject, err))
+		return server.Final(fmt.Errorf("record %s is damaged: %w", m.Subject, err))
 	}
 	target := strings.HasPrefix(m.Subject, j.targetKey(""))
 	anew := p
 	if (!p.holds(j.here()) || j.config.Distrust && target) && !p.Lost {
 		j.lost.Add(1)
 		j.logger.Error("journal lost acknowledged events; reconciling targets, re-snapshotting sinks",
-			slog.String("record", m.Subject), slog.Uint64("expected_seq", p.Last), slog.Uint64("seq", j.tail.end()), slog.String("next", checkStorage))
-		anew = position{place: place{Created: j.created}, Snapshot: true, Since: j.tail.end(), Run: p.Run, Left: p.Left, Lost: target, Note: p.Note}
+			slog.String("record", m.Subject), slog.Uint64("expected_seq", p.Last), slog.Uint64("seq", j.tail.End()), slog.String("next", checkStorage))
+		anew = position{place: place{Created: j.created}, Snapshot: true, Since: j.tail.End(), Run: p.Run, Left: p.Left, Lost: target, Note: p.Note}
 	}
 	if !target {
 		if anew.Left.IsZero() {
@@ -183,7 +185,7 @@ func (j *Journal) Mark(ctx context.Context, target string, note []byte) error {
 	}
 	bounded, cancel := j.within(ctx)
 	defer cancel()
-	err := j.retrySoon(bounded, j.recording, func(ctx context.Context) error {
+	err := j.requests.Repeat(bounded, j.recording, func(ctx context.Context) error {
 		return j.save(ctx, j.targetKey(target), mark{place: j.here(), Mark: note})
 	})
 	return j.cause(ctx, err)

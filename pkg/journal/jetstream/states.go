@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
 
 // states reads what the subjects of the filters end with, up to the sequence end and
@@ -16,7 +17,7 @@ type states struct {
 	// wants is asked before a body is read; the event has no Data yet.
 	wants func(e *event.Event) bool
 
-	lasts  *lasts
+	lasts  *scan.LastPerSubject
 	passed uint64 // everything up to here was returned or is not wanted
 }
 
@@ -27,7 +28,7 @@ const statesBatch = 32
 
 func (s *states) close(ctx context.Context) {
 	if s.lasts != nil {
-		s.lasts.close(ctx) // another next begins anew
+		s.lasts.Close(ctx) // another next begins anew
 	}
 }
 
@@ -38,9 +39,9 @@ func (s *states) next(ctx context.Context) (events []event.Event, through bool, 
 		return nil, true, nil
 	}
 	if s.lasts == nil {
-		s.lasts = &lasts{journal: s.journal, filters: s.filters, batch: statesBatch, end: s.end}
+		s.lasts = &scan.LastPerSubject{Stream: s.journal.stream, Filters: s.filters, Batch: statesBatch, End: s.end}
 	}
-	found, through, err := s.lasts.next(ctx)
+	found, through, err := s.lasts.Next(ctx)
 	if err == nil {
 		events, err = s.decode(ctx, found)
 	}
@@ -50,13 +51,13 @@ func (s *states) next(ctx context.Context) (events []event.Event, through bool, 
 	return events, through && err == nil, err
 }
 
-func (s *states) decode(ctx context.Context, found []message) (events []event.Event, err error) {
+func (s *states) decode(ctx context.Context, found []scan.Message) (events []event.Event, err error) {
 	passed := s.passed
 	for _, m := range found {
-		if m.seq <= passed {
+		if m.Seq <= passed {
 			continue // read before the connection was lost
 		}
-		passed = m.seq
+		passed = m.Seq
 		e, ok := s.journal.identify(m)
 		if !ok || e.Op.Control() || e.Op.Ends() || !s.wants(&e) {
 			continue

@@ -12,6 +12,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
 // Codes of JetStream errors that the client library has no names for.
@@ -63,9 +64,6 @@ func (c *Config) stateConfig() js.StreamConfig {
 	}
 }
 
-// replicated says whether a stream has several copies, whoever made it.
-func replicated(stream js.Stream) bool { return stream.CachedInfo().Config.Replicas > 1 }
-
 // findStream returns the stream as it is, or creates it. One that would lose, trim
 // or hide what informd puts there is refused; nothing is changed.
 func findStream(ctx context.Context, client js.JetStream, wanted js.StreamConfig) (js.Stream, error) {
@@ -75,7 +73,7 @@ func findStream(ctx context.Context, client js.JetStream, wanted js.StreamConfig
 		stream, err = client.CreateStream(ctx, wanted)
 	}
 	if err != nil && made && wanted.MaxBytes > 0 && isFull(err) {
-		return nil, tooLarge(ctx, client, wanted, err)
+		return nil, server.TooLarge(ctx, client, wanted, err)
 	}
 	if refusal, ok := errors.AsType[*js.APIError](err); ok && refusal.ErrorCode == codeSubjectsOverlap {
 		return nil, overlapping(ctx, client, wanted, err)
@@ -84,7 +82,7 @@ func findStream(ctx context.Context, client js.JetStream, wanted js.StreamConfig
 		return nil, fmt.Errorf("stream %s: %w", wanted.Name, err)
 	}
 	if found := differences(stream.CachedInfo().Config, wanted); len(found) > 0 {
-		return nil, final(&RefusedError{Stream: wanted.Name, Differences: found})
+		return nil, server.Final(&RefusedError{Stream: wanted.Name, Differences: found})
 	}
 	return stream, nil
 }
@@ -151,7 +149,7 @@ func writtenFor(have, wanted js.StreamConfig) error {
 	if prefix != newPrefix {
 		was, is = append(was, fmt.Sprintf("journal.subjectPrefix %q", prefix)), append(is, fmt.Sprintf("%q", newPrefix))
 	}
-	return final(fmt.Errorf("journal.dir was written for %s, the config says %s: it is in every subject and cannot change; "+
+	return server.Final(fmt.Errorf("journal.dir was written for %s, the config says %s: it is in every subject and cannot change; "+
 		"set it back, or use an empty journal.dir, which begins with a new snapshot", strings.Join(was, " and "), strings.Join(is, " and ")))
 }
 

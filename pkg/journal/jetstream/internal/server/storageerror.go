@@ -1,4 +1,4 @@
-package jetstream
+package server
 
 import (
 	"context"
@@ -27,8 +27,8 @@ func (e *StorageError) Unwrap() error { return e.Err }
 
 func inGiB(n int64) string { return fmt.Sprintf("%.3g GiB", float64(n)/(1<<30)) }
 
-// tooLarge makes the error with what the server says of the account.
-func tooLarge(ctx context.Context, client js.JetStream, wanted js.StreamConfig, err error) error {
+// TooLarge makes the error with what the server says of the account.
+func TooLarge(ctx context.Context, client js.JetStream, wanted js.StreamConfig, err error) error {
 	e := &StorageError{Stream: wanted.Name, Wanted: wanted.MaxBytes, Err: err}
 	if account, err := client.AccountInfo(ctx); err == nil {
 		limit := "no limit"

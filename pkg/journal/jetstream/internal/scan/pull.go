@@ -1,4 +1,4 @@
-package jetstream
+package scan
 
 import (
 	"context"
@@ -18,29 +18,32 @@ const (
 	apiPrefix = "$JS.API."
 	// pullDelay is how long the server may take to read the next message from its disk.
 	pullDelay = time.Second
-	// consumerLife is how long the server keeps a consumer that nobody asks.
+	// consumerLife is how long the server keeps an unused consumer.
 	consumerLife = 5 * time.Minute
-	// followerDelay is how long a replica may be behind the acknowledgement of a
+	// closeTimeout bounds the deletion of a consumer.
+	closeTimeout = 1500 * time.Millisecond
+	// FollowerDelay is how long a replica may be behind the acknowledgement of a
 	// message before it counts as gone.
-	followerDelay = 2 * time.Second
+	FollowerDelay = 2 * time.Second
 )
 
-// puller reads a stream in pulls, without acknowledgements, through a consumer
-// that lives in the server's memory. It belongs to one goroutine. After any error
-// it must be closed: another one goes on behind what was returned.
+// HeaderBatch is how many headers a pull asks for.
+const HeaderBatch = 2000
+
+// Puller reads a stream in pulls, without acknowledgements, through a consumer in the server's
+// memory. It belongs to one goroutine. After any error it must be closed; another one
+// continues behind the last message.
 //
-// That nothing is left says the stream, not the consumer: what the server (2.15) counts as
-// pending for a consumer is too low, by dozens of messages at times, if messages were
-// removed while it was made, and a pull that does not wait gets nothing once that is down
-// to zero.
+// The stream decides whether messages are left, not the consumer. The server (2.15) counts too
+// few messages as pending, by dozens at times, if messages were removed while it made the
+// consumer. At a count of 0, a pull that does not wait gets nothing.
 //
-// The client library's own way is not used because it allocates for a million
-// messages where only bytes are bounded, and does not notice when a connection is
-// lost between delivery and receipt: the server takes such messages for read.
-type puller struct {
-	journal  *Journal
-	conn     *nats.Conn
-	scan     scan
+// The pulls of the client library are not used. They allocate for a million messages if only
+// bytes are bounded. They also miss a connection that is lost between delivery and receipt:
+// for the server, such messages are read.
+type Puller struct {
+	stream   *Stream
+	scan     Scan
 	consumer js.Consumer
 	sub      *nats.Subscription
 	inbox    string
@@ -51,108 +54,112 @@ type puller struct {
 
 	pulls    int
 	received uint64 // consumer sequence of the last message
-	pending  uint64 // behind the last message returned; at first, all
-	last     uint64 // sequence of the last message
-	// over: nothing is left. Of what comes from a list, lasts says that.
-	over bool
+	// Pending is the server's count of the messages behind the last one that was returned.
+	Pending uint64
+	// Last is the sequence of the last message that was returned.
+	Last uint64
+	// Over is set when no message is left. For the last messages of subjects,
+	// [LastPerSubject] finds that out.
+	Over bool
 }
 
-// message is a stored message. With headers only it has no body.
-type message struct {
+// Message is a stored message. With headers only it has no body.
+type Message struct {
 	*nats.Msg
-	seq  uint64
-	time time.Time
+	Seq  uint64
+	Time time.Time
 }
 
-// header returns a header of a message that may be none.
-func (m message) header(key string) string {
+// Value returns a header; "" if there is none, or no message.
+func (m Message) Value(key string) string {
 	if m.Msg == nil {
 		return ""
 	}
 	return m.Header.Get(key)
 }
 
-// scan describes what to read.
-type scan struct {
-	stream  js.Stream
-	policy  js.DeliverPolicy
-	from    uint64 // for DeliverByStartSequencePolicy
-	to      uint64 // what lies behind is not returned; 0: all is
-	filters []string
-	headers bool // without bodies
-	batch   int
-	bytes   int // 0: not bounded
+// Scan describes what to read.
+type Scan struct {
+	Policy js.DeliverPolicy
+	// From is the first sequence, for DeliverByStartSequencePolicy. To is the last one to
+	// return; 0 is no bound.
+	From, To uint64
+	Filters  []string
+	// Headers leaves out the bodies.
+	Headers bool
+	// Batch and Bytes bound a pull; 0 bytes are no bound.
+	Batch, Bytes int
 }
 
 // listed: the server makes a list at the beginning, and reads from that.
-func (s *scan) listed() bool { return s.policy == js.DeliverLastPerSubjectPolicy }
+func (s *Scan) listed() bool { return s.Policy == js.DeliverLastPerSubjectPolicy }
 
-// pull begins a scan.
-func (j *Journal) pull(ctx context.Context, s scan) (*puller, error) {
-	p := &puller{journal: j, conn: j.config.Conn, scan: s, inbox: j.config.Conn.NewInbox()}
+// Pull begins a scan.
+func (s *Stream) Pull(ctx context.Context, what Scan) (*Puller, error) {
+	p := &Puller{stream: s, scan: what, inbox: s.conn.NewInbox()}
 	config := js.ConsumerConfig{
-		DeliverPolicy:     s.policy,
+		DeliverPolicy:     what.Policy,
 		AckPolicy:         js.AckNonePolicy,
-		FilterSubjects:    s.filters,
-		HeadersOnly:       s.headers,
+		FilterSubjects:    what.Filters,
+		HeadersOnly:       what.Headers,
 		MemoryStorage:     true,
 		InactiveThreshold: consumerLife,
 	}
-	if s.policy == js.DeliverByStartSequencePolicy {
-		config.OptStartSeq, p.last = s.from, s.from-1
+	if what.Policy == js.DeliverByStartSequencePolicy {
+		config.OptStartSeq, p.Last = what.From, what.From-1
 	}
 	// A pull of a list never waits: what the server comes to when the wait is over, it
 	// has taken off the list, and delivers to nobody.
-	if !s.listed() && replicated(s.stream) {
-		p.wait = followerDelay
+	if !what.listed() && s.Replicated() {
+		p.wait = FollowerDelay
 	}
-	err := j.ask(ctx, func(ctx context.Context) (err error) {
-		p.consumer, err = s.stream.CreateConsumer(ctx, config)
+	err := s.requests.Do(ctx, func(ctx context.Context) (err error) {
+		p.consumer, err = s.CreateConsumer(ctx, config)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create a consumer: %w", err)
 	}
-	p.pending = p.consumer.CachedInfo().NumPending
-	if p.sub, err = p.conn.SubscribeSync(p.inbox + ".*"); err != nil {
-		p.close(ctx)
+	p.Pending = p.consumer.CachedInfo().NumPending
+	if p.sub, err = s.conn.SubscribeSync(p.inbox + ".*"); err != nil {
+		p.Close(ctx)
 		return nil, fmt.Errorf("subscribe: %w", err)
 	}
 	return p, nil
 }
 
-// close gives the consumer back, if the server can be reached; else it expires.
-func (p *puller) close(ctx context.Context) {
+// Close gives the consumer back, if the server can be reached; else it expires.
+func (p *Puller) Close(ctx context.Context) {
 	if p.sub != nil {
 		_ = p.sub.Unsubscribe() // fails only if the connection is closed
 	}
-	if !p.conn.IsConnected() {
+	if !p.stream.conn.IsConnected() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	_ = p.scan.stream.DeleteConsumer(ctx, p.consumer.CachedInfo().Name) // it expires if this fails
+	_ = p.stream.DeleteConsumer(ctx, p.consumer.CachedInfo().Name) // it expires if this fails
 }
 
-// next returns the next messages, possibly none. Afterwards over says whether nothing is
+// Next returns the next messages, possibly none. Afterwards over says whether nothing is
 // left.
-func (p *puller) next(ctx context.Context) ([]message, error) {
+func (p *Puller) Next(ctx context.Context) ([]Message, error) {
 	found, err := p.fetch(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if n := len(found); n > 0 {
-		p.last = found[n-1].seq
+		p.Last = found[n-1].Seq
 	}
-	if found = p.within(found); p.over || p.scan.listed() || !p.isOver(len(found)) {
+	if found = p.within(found); p.Over || p.scan.listed() || !p.isOver(len(found)) {
 		return found, nil
 	}
 	return found, p.confirm(ctx, len(found) == 0)
 }
 
 // fetch is a pull. It ends when nothing comes for longer than the server may take.
-func (p *puller) fetch(ctx context.Context) ([]message, error) {
-	patience := p.journal.patience
+func (p *Puller) fetch(ctx context.Context) ([]Message, error) {
+	patience := p.stream.requests.Patience
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	p.limit = p.wait + pullDelay + patience.Now()
@@ -161,7 +168,7 @@ func (p *puller) fetch(ctx context.Context) ([]message, error) {
 		cancel(errNothing)
 	})
 	defer p.overdue.Stop()
-	found, tooLarge, err := p.request(ctx, p.scan.batch, p.scan.bytes)
+	found, tooLarge, err := p.request(ctx, p.scan.Batch, p.scan.Bytes)
 	if err == nil && tooLarge && len(found) == 0 {
 		found, _, err = p.request(ctx, 1, 0) // one message that alone is above the bound
 	}
@@ -175,40 +182,40 @@ func (p *puller) fetch(ctx context.Context) ([]message, error) {
 var errNothing = errors.New("the NATS server does not answer")
 
 // isOver reports whether nothing seems to be left after a pull that has brought so many.
-func (p *puller) isOver(found int) bool { return found == 0 || p.pending == 0 }
+func (p *Puller) isOver(found int) bool { return found == 0 || p.Pending == 0 }
 
 // within cuts off what lies behind the end of the scan.
-func (p *puller) within(found []message) []message {
-	if p.scan.to == 0 {
+func (p *Puller) within(found []Message) []Message {
+	if p.scan.To == 0 {
 		return found
 	}
-	n := slices.IndexFunc(found, func(m message) bool { return m.seq > p.scan.to })
+	n := slices.IndexFunc(found, func(m Message) bool { return m.Seq > p.scan.To })
 	if n < 0 {
-		p.over = p.last == p.scan.to
+		p.Over = p.Last == p.scan.To
 		return found
 	}
-	p.over = true
+	p.Over = true
 	return found[:n]
 }
 
 // confirm asks the stream whether nothing is left. If that is not so and the pull has
 // brought nothing, the next ones wait: those get what there is, whatever is counted.
-func (p *puller) confirm(ctx context.Context, nothing bool) error {
+func (p *Puller) confirm(ctx context.Context, nothing bool) error {
 	var next uint64
-	err := p.journal.ask(ctx, func(ctx context.Context) (err error) {
-		next, err = p.journal.nextSequence(ctx, p.scan, p.last+1)
+	err := p.stream.requests.Do(ctx, func(ctx context.Context) (err error) {
+		next, err = p.stream.nextSequence(ctx, p.scan, p.Last+1)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	p.over = next == 0 || p.scan.to > 0 && next > p.scan.to
+	p.Over = next == 0 || p.scan.To > 0 && next > p.scan.To
 	switch {
-	case next == 0 && p.pending > 0:
-		return p.journal.nothingFrom(ctx, p.scan, p.last+1)
-	case p.over, !nothing:
+	case next == 0 && p.Pending > 0:
+		return p.stream.nothingFrom(ctx, p.scan, p.Last+1)
+	case p.Over, !nothing:
 	case p.wait == 0:
-		p.wait = followerDelay
+		p.wait = FollowerDelay
 	default:
 		return fmt.Errorf("pull: the server has message %d, and does not deliver it", next)
 	}
@@ -223,7 +230,7 @@ type pullRequest struct {
 	Expires  time.Duration `json:"expires,omitempty"`
 }
 
-func (p *puller) request(ctx context.Context, batch, bytes int) (found []message, tooLarge bool, err error) {
+func (p *Puller) request(ctx context.Context, batch, bytes int) (found []Message, tooLarge bool, err error) {
 	body, err := json.Marshal(pullRequest{Batch: batch, MaxBytes: bytes, NoWait: p.wait == 0, Expires: p.wait})
 	if err != nil {
 		return nil, false, err
@@ -231,7 +238,7 @@ func (p *puller) request(ctx context.Context, batch, bytes int) (found []message
 	p.pulls++
 	reply := p.inbox + "." + strconv.Itoa(p.pulls)
 	info := p.consumer.CachedInfo()
-	if err := p.conn.PublishRequest(apiPrefix+"CONSUMER.MSG.NEXT."+info.Stream+"."+info.Name, reply, body); err != nil {
+	if err := p.stream.conn.PublishRequest(apiPrefix+"CONSUMER.MSG.NEXT."+info.Stream+"."+info.Name, reply, body); err != nil {
 		return nil, false, fmt.Errorf("pull: %w", err)
 	}
 	for len(found) < batch && (len(found) == 0 || p.scan.listed() || !p.isOver(len(found))) {
@@ -260,16 +267,16 @@ func (p *puller) request(ctx context.Context, batch, bytes int) (found []message
 }
 
 // accept takes a message if it is the next one.
-func (p *puller) accept(m *nats.Msg) (message, error) {
+func (p *Puller) accept(m *nats.Msg) (Message, error) {
 	meta, err := m.Metadata()
 	if err != nil {
-		return message{}, fmt.Errorf("pull: %w", err)
+		return Message{}, fmt.Errorf("pull: %w", err)
 	}
 	if p.received++; meta.Sequence.Consumer != p.received {
-		return message{}, errors.New("pull: messages are missing")
+		return Message{}, errors.New("pull: messages are missing")
 	}
-	p.pending = meta.NumPending
-	return message{Msg: m, seq: meta.Sequence.Stream, time: meta.Timestamp}, nil
+	p.Pending = meta.NumPending
+	return Message{Msg: m, Seq: meta.Sequence.Stream, Time: meta.Timestamp}, nil
 }
 
 // judgeStatus says what a message without content means.

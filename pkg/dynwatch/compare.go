@@ -10,6 +10,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 )
 
 // bodiesByName is up to how many differing objects are fetched one by one after
@@ -46,8 +47,8 @@ func (t *target) differences(ctx context.Context, s *sweep) (differing []listwat
 		}
 		s.against.note(t.index, e, m)
 		t.noteReturned(&s.against, e, m)
-		if m.RV <= t.coverage.listed[m.Namespace] {
-			if err := t.skip(ctx, leftFrame{watch.Added, m.Namespace, m.Name, m.RV}); err != nil {
+		if m.RV <= t.coverage.ListedAt(m.Namespace) {
+			if err := t.skip(ctx, selection.LeftFrame{Kind: watch.Added, Namespace: m.Namespace, Name: m.Name, RV: m.RV}); err != nil {
 				return err
 			}
 		}

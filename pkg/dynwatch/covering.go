@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -43,8 +44,8 @@ func (s spec) covers(e *event.Event) bool {
 	case s.namespace != "":
 		return e.Namespace == s.namespace
 	}
-	f := newFilter(s)
-	return f == nil || f.named(e.Namespace)
+	f := selection.NewFilter(s.namespaces)
+	return f == nil || f.Named(e.Namespace)
 }
 
 // Bracket holds the control events around the re-snapshot of one target.

@@ -3,13 +3,13 @@ package dynwatch
 import (
 	"cmp"
 	"context"
-	"maps"
 
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -17,7 +17,7 @@ import (
 // covered, or the list that it began with tells what the frame does. It decides,
 // too, what the stream has come past with it.
 func (t *target) leavesOut(ctx context.Context, kind watch.EventType, w *frame.Watched) (bool, error) {
-	if t.filter == nil {
+	if t.coverage.Filter == nil {
 		return false, nil
 	}
 	namespace, name, rv := w.Namespace, w.Name, w.ResourceVersion
@@ -34,15 +34,14 @@ func (t *target) leavesOut(ctx context.Context, kind watch.EventType, w *frame.W
 		return false, err
 	}
 	c := &t.coverage
-	_, leaving := c.leaving[namespace]
+	f := selection.LeftFrame{Kind: kind, Namespace: namespace, Name: name, RV: rv}
+	_, leaving := c.Leaving(namespace)
 	switch {
-	case !t.filter.wants(namespace):
-		if c.known && t.filter.named(namespace) {
-			c.leftOut.add(leftFrame{kind, namespace, name, rv})
-		}
+	case !c.Filter.Wants(namespace):
+		c.LeaveOut(f)
 		return true, nil
-	case rv <= c.listed[namespace]:
-		return true, t.skip(ctx, leftFrame{kind, namespace, name, rv})
+	case rv <= c.ListedAt(namespace):
+		return true, t.skip(ctx, f)
 	case leaving && kind != watch.Added && t.index.Get(namespace, name) == nil:
 		return true, nil // it has left already
 	case w.Err == nil && w.Data == nil:
@@ -54,41 +53,29 @@ func (t *target) leavesOut(ctx context.Context, kind watch.EventType, w *frame.W
 
 // skip passes over a state that the list is ahead of which its namespace began with.
 // One that the list did not hold is not told; the first one declares that.
-func (t *target) skip(ctx context.Context, f leftFrame) error {
+func (t *target) skip(ctx context.Context, f selection.LeftFrame) error {
 	c := &t.coverage
-	after, ok := c.skipped[f.namespace]
-	if !ok || f.rv <= after || t.explained([]leftFrame{f}) {
-		return nil
+	to := c.ListedAt(f.Namespace)
+	if after, skips := c.Skips(f, t.explained); skips {
+		return t.declare(ctx, event.GapInfo{From: after, To: to})
 	}
-	delete(c.skipped, f.namespace)
-	return t.declare(ctx, event.GapInfo{From: after, To: c.listed[f.namespace]})
+	return nil
 }
 
 // pass notes that the stream has brought everything up to rv: what is left of
 // namespaces that are no longer covered leaves with that.
 func (t *target) pass(ctx context.Context, rv uint64) error {
-	c := &t.coverage
-	if len(c.leaving) == 0 && len(c.listed) == 0 {
+	left, idle := t.coverage.Pass(rv)
+	if idle {
 		return nil
 	}
-	maps.DeleteFunc(c.listed, func(namespace string, at uint64) bool {
-		if at <= rv {
-			delete(c.skipped, namespace)
-		}
-		return at <= rv
-	})
-	for namespace, d := range c.leaving {
-		if d.until == 0 || rv < d.until {
-			continue
-		}
+	for namespace, d := range left {
 		for _, e := range t.entriesOf(namespace) {
-			if err := t.endOutside(ctx, e, d.until, d.cause, false); err != nil {
+			if err := t.endOutside(ctx, e, d.Until, d.Cause, false); err != nil {
 				return err
 			}
 		}
-		delete(c.leaving, namespace)
-		c.leftOut.begin(namespace, rv)
-		t.publish()
+		t.coverage.Left(namespace, rv)
 	}
 	t.markSoon()
 	return t.flush(ctx)
@@ -118,8 +105,8 @@ func (t *target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) er
 		t.index.Remove(e) // it was not the cluster that changed, or nobody knows
 		return nil
 	}
-	cause := cmp.Or(t.coverage.leaving[t.index.Namespace(e)].cause, rv)
-	return t.endOutside(ctx, e, rv, cause, true)
+	leaving, _ := t.coverage.Leaving(t.index.Namespace(e))
+	return t.endOutside(ctx, e, rv, cmp.Or(leaving.Cause, rv), true)
 }
 
 // endOutside ends what is not covered any more: it left, unless it is gone at

@@ -66,7 +66,7 @@ func (t *target) sift(ctx context.Context) error {
 	}
 	found := dropped{doubtful: make(map[index.Handle]uint64), until: until}
 	for e := range t.index.All() {
-		if e.Sweep != number && e.RV <= at && t.filter.covers(t.index.Namespace(e)) {
+		if e.Sweep != number && e.RV <= at && t.coverage.Filter.Covers(t.index.Namespace(e)) {
 			found.doubtful[t.index.Handle(e)] = e.RV
 		}
 	}
@@ -80,13 +80,8 @@ func (t *target) sift(ctx context.Context) error {
 // siftNamespaces leaves out of the index what is neither in a namespace that was
 // covered at the mark nor in one that was on its way.
 func (t *target) siftNamespaces() {
-	c := &t.coverage
 	for e := range t.index.All() {
-		namespace := t.index.Namespace(e)
-		covered := c.covered.has(namespace)
-		_, leaving := c.leaving[namespace]
-		_, doubtful := c.doubtful[namespace]
-		if !covered && !leaving && !doubtful {
+		if !t.coverage.Concerns(t.index.Namespace(e)) {
 			t.index.Remove(e)
 		}
 	}

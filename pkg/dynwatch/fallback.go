@@ -119,7 +119,7 @@ func (t *target) otherVersion(ctx context.Context) (*listwatch.Source, resolved)
 		if err != nil {
 			continue
 		}
-		s, err := t.spec.source(r, t.clients, t.redactor, t.shape.Load, t.filter)
+		s, err := t.spec.source(r, t.clients, t.redactor, t.shape.Load, t.coverage.Filter)
 		if err == nil && s.Answers(ctx) == nil {
 			return s, r
 		}

@@ -69,7 +69,7 @@ func (t *target) showWatch(ctx context.Context) error {
 		return nil
 	}
 	state, reason := Live, ""
-	if err := t.coverage.trouble(); err != nil {
+	if err := t.coverage.Trouble(); err != nil {
 		state, reason = Stale, "namespaceSelector: "+err.Error()
 	}
 	if t.progress.Reached(t.cursor); t.progress.Stuck > 0 {
@@ -102,8 +102,8 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			if err = t.handleEvent(ctx, e); err == nil {
 				q, t.suspect = quiet{since: time.Now()}, false
 			}
-		case <-t.coverage.changed:
-			t.coverage.due = true
+		case <-t.coverage.Changed:
+			t.coverage.Due = true
 			err = t.showWatch(ctx)
 		case <-t.markTimer.C:
 			err = t.markNow(ctx)

@@ -44,7 +44,7 @@ func (t *target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 // settled reports whether nothing is under way for which it matters what a single frame
 // tells: no selection, no loss of history, no comparison with a list.
 func (t *target) settled() bool {
-	return t.filter == nil && !t.spec.selects() && t.lost == nil && t.whole() && len(t.dropped.doubtful) == 0 &&
+	return t.coverage.Filter == nil && !t.spec.selects() && t.lost == nil && t.whole() && len(t.dropped.doubtful) == 0 &&
 		t.audits.running == nil && t.again.reader == nil && t.again.resnapshot == nil
 }
 

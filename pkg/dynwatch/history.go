@@ -51,7 +51,7 @@ func (t *target) noteReturned(c *contradictions, e *index.Entry, d listwatch.Lis
 		c.returned = slices.Insert(c.returned, 0, d) // this one is proof
 		c.returned = c.returned[:min(len(c.returned), maxContradictions)]
 	case len(c.returned) < maxContradictions && d.RV <= t.lost.from &&
-		t.spec.namespaceSelector == "" && t.dropped.objects == 0 && len(t.dropped.doubtful) == 0:
+		t.spec.namespaces.Selector == "" && t.dropped.objects == 0 && len(t.dropped.doubtful) == 0:
 		c.returned = append(c.returned, d)
 	}
 }

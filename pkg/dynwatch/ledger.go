@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -38,12 +39,8 @@ type mark struct {
 	// decided.
 	Selection string `json:"selection,omitempty"`
 	Dropped   int    `json:"dropped,omitempty"`
-	// Namespaces is a hash of those that are covered by label, NamespacesAt a revision
-	// of the Namespaces at which they were. Turning lists those, joined by commas, of
-	// which the log may hold more, or less, than that says.
-	Namespaces   uint64 `json:"namespaces,omitempty"`
-	NamespacesAt uint64 `json:"namespacesAt,omitempty"`
-	Turning      string `json:"turning,omitempty"`
+	// Mark is that of the namespaces that are covered by label.
+	selection.Mark
 	// Custom: it is a custom resource.
 	Custom bool `json:"custom,omitempty"`
 	// Lost is why history from RV on is being made up for by a list, if it is:
@@ -62,8 +59,8 @@ type mark struct {
 func (s spec) selection() string {
 	text := s.labelSelector + "\n" + s.fieldSelector
 	switch {
-	case s.filters():
-		return text + "\n" + s.namespaces + "\n" + s.excludeNamespaces + "\n" + s.namespaceSelector
+	case s.namespaces != (selection.Rule{}):
+		return text + "\n" + s.namespaces.Names + "\n" + s.namespaces.Excluded + "\n" + s.namespaces.Selector
 	case s.selects():
 		return text
 	default:
@@ -79,10 +76,8 @@ func (t *target) position() mark {
 		Resynced: t.again.resync.position(), Custom: t.nudge.custom.Load(),
 		Proven: t.calm.proven,
 	}
-	if t.coverage.known {
-		m.Namespaces, m.NamespacesAt, m.Turning = t.coverage.covered.hash(), t.coverage.at, t.coverage.turningNow()
-	} else {
-		m.Namespaces, m.NamespacesAt, m.Turning = t.marked.Namespaces, t.marked.NamespacesAt, t.marked.Turning
+	if m.Mark = t.marked.Mark; t.coverage.Known {
+		m.Mark = t.coverage.Mark()
 	}
 	if t.relogging() || t.first.lost {
 		m.Lost = reasonJournal
@@ -281,10 +276,10 @@ func (t *target) resumeAt(m mark, ends map[string]ended) {
 	if m.Custom {
 		t.nudge.custom.Store(true)
 	}
-	if m.Selection == t.spec.selection() && t.filter != nil {
+	if m.Selection == t.spec.selection() && t.coverage.Filter != nil {
 		// What fell out when the config was edited has no end in the log.
 		for e := range t.index.All() {
-			if !t.filter.named(t.index.Namespace(e)) {
+			if !t.coverage.Filter.Named(t.index.Namespace(e)) {
 				t.index.Remove(e)
 			}
 		}

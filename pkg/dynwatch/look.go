@@ -79,7 +79,7 @@ func (t *target) look(ctx context.Context) error {
 	}
 	var s *listwatch.Source
 	if err == nil {
-		s, err = t.spec.source(r, t.clients, t.redactor, t.shape.Load, t.filter)
+		s, err = t.spec.source(r, t.clients, t.redactor, t.shape.Load, t.coverage.Filter)
 	}
 	if err == nil {
 		// Discovery may be ahead of what it speaks of, and conversion can be broken.

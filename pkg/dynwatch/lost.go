@@ -160,7 +160,7 @@ func (t *target) found(ctx context.Context, rv uint64) error {
 	t.lost, t.dropped.doubtful = nil, nil
 	t.setCursor(rv)
 	t.calm.proven = 0
-	t.coverage.leftOut.forget(rv)
+	t.coverage.ForgetLeftOut(rv)
 	t.audits.clean = rv
 	t.status.progressNow()
 	t.resetPause()

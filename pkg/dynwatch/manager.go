@@ -18,6 +18,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/owner"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -106,7 +107,7 @@ type Manager struct {
 	redactor *frame.Redactor
 	served   *served
 	// namespaces are followed while a target needs them.
-	namespaces *namespaces
+	namespaces *selection.Namespaces
 	// owners are followed while a target asks for them.
 	owners *owner.Finder
 	// formerly are the objects of removed resources.
@@ -154,7 +155,7 @@ func New(options Options) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
-	n, err := newNamespaces(c, options.Logger)
+	n, err := selection.NewNamespaces(c, options.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}

@@ -8,9 +8,8 @@ import (
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 )
 
 // bounds are those of the counting for a plan.
@@ -32,7 +31,7 @@ const (
 // covered are the namespaces that a target covers. Listed: the filter's names are
 // known; without a filter it covers all, and has none.
 type covered struct {
-	filter *filter
+	filter *selection.Filter
 	names  []string
 	listed bool
 }
@@ -40,27 +39,22 @@ type covered struct {
 // coverageOf finds the namespaces that a target would cover now. Its error is that
 // they cannot be known and that it takes them to watch.
 func (p *planner) coverageOf(s spec) (covered, error) {
-	c := covered{filter: newFilter(s)}
+	c := covered{filter: selection.NewFilter(s.namespaces)}
 	if c.filter == nil {
 		return c, nil
 	}
 	if p.unlisted != nil {
-		if s.namespaceSelector != "" {
+		if s.namespaces.Selector != "" {
 			return c, fmt.Errorf("namespaceSelector: %w", p.unlisted)
 		}
 		return c, nil // the names say it, whichever there are
 	}
-	selector, err := labels.Parse(s.namespaceSelector)
-	if err != nil {
-		return c, fmt.Errorf("%w: namespace selector: %w", errUnusable, err)
-	}
-	now, _, err := p.namespaces.matching(selector, c.filter.named)
-	if err != nil {
+	var err error
+	if c.names, err = p.namespaces.Matching(s.namespaces); err != nil {
 		return c, err
 	}
-	c.names, c.listed = slices.Sorted(maps.Keys(now)), true
-	if s.namespaceSelector != "" {
-		c.filter.labelled.Store(&labelled{covered: nameSetOf(maps.Keys(now))})
+	if c.listed = true; s.namespaces.Selector != "" {
+		c.filter.CoverNow(slices.Values(c.names))
 	}
 	return c, nil
 }
@@ -93,7 +87,7 @@ func (p *planner) measure(ctx context.Context, src *listwatch.Source, c covered,
 			one = o
 		}
 		seen++
-		if c.filter.covers(o.Metadata.Namespace) {
+		if c.filter.Covers(o.Metadata.Namespace) {
 			w.add(raw)
 		}
 		return nil
@@ -136,7 +130,7 @@ func (p *planner) count(ctx context.Context, src *listwatch.Source, c covered, w
 		if looked == p.bounds.listed {
 			return listwatch.ErrEnough
 		}
-		if looked++; c.filter.covers(m.Namespace) {
+		if looked++; c.filter.Covers(m.Namespace) {
 			t.Objects++
 			in[m.Namespace] = struct{}{}
 		}

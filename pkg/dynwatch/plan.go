@@ -20,6 +20,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 )
 
 // Ready is the state of a target in a plan that nothing keeps from being watched.
@@ -112,7 +113,7 @@ type planner struct {
 	// namespaces are those of the cluster, listed once if a target is filtered;
 	// unlisted is why they are not known. Nobody changes them while targets are asked
 	// about.
-	namespaces            *namespaces
+	namespaces            *selection.Namespaces
 	unlisted              error
 	missingNamespaceVerbs []string
 	turns                 turns
@@ -151,7 +152,7 @@ func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWa
 		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
 	}
 	defer c.Close()
-	n, err := newNamespaces(c, logger)
+	n, err := selection.NewNamespaces(c, logger)
 	if err != nil {
 		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
 	}
@@ -196,7 +197,7 @@ func (p *planner) target(ctx context.Context, s spec) TargetPlan {
 	t := newTargetPlan(s)
 	// An answer that does not come is no news: what is missing shows below.
 	t.MissingVerbs, _ = access.MissingVerbs(ctx, p.clients.Discovery.Client, s.attributes())
-	if s.namespaceSelector != "" {
+	if s.namespaces.Selector != "" {
 		t.MissingNamespaceVerbs = p.missingNamespaceVerbs
 	}
 	err := p.look(ctx, s, &t)
@@ -219,16 +220,16 @@ func (p *planner) target(ctx context.Context, s spec) TargetPlan {
 func newTargetPlan(s spec) TargetPlan {
 	t := TargetPlan{
 		Name: s.name(), Group: s.group, Version: s.version, Resource: s.resource, Namespace: s.namespace, Mode: s.mode, State: Ready,
-		Scope: ScopeCluster, NamespaceSelector: s.namespaceSelector,
+		Scope: ScopeCluster, NamespaceSelector: s.namespaces.Selector,
 	}
 	if s.namespace != "" {
 		t.Scope = ScopeNamespaced
 	}
-	if s.namespaces != "" {
-		t.Namespaces = strings.Split(s.namespaces, ",")
+	if s.namespaces.Names != "" {
+		t.Namespaces = strings.Split(s.namespaces.Names, ",")
 	}
-	if s.excludeNamespaces != "" {
-		t.ExcludeNamespaces = strings.Split(s.excludeNamespaces, ",")
+	if s.namespaces.Excluded != "" {
+		t.ExcludeNamespaces = strings.Split(s.namespaces.Excluded, ",")
 	}
 	return t
 }
@@ -282,14 +283,14 @@ func (p *planner) askNamespaces(ctx context.Context, targets map[string]spec) {
 	defer cancel()
 	filters, selects := false, false
 	for _, s := range targets {
-		filters = filters || s.filters()
-		selects = selects || s.namespaceSelector != ""
+		filters = filters || s.namespaces != (selection.Rule{})
+		selects = selects || s.namespaces.Selector != ""
 	}
 	if filters {
-		p.unlisted = p.namespaces.watch.List(ctx)
+		p.unlisted = p.namespaces.List(ctx)
 	}
 	if selects {
-		p.missingNamespaceVerbs, _ = access.MissingVerbs(ctx, p.clients.Discovery.Client, access.Of(namespaceResource()))
+		p.missingNamespaceVerbs, _ = access.MissingVerbs(ctx, p.clients.Discovery.Client, access.Of(selection.NamespaceResource()))
 	}
 }
 

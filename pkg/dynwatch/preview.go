@@ -137,7 +137,7 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	}
 	// What the API server evaluates has been.
 	s := v.spec
-	s.labelSelector, s.fieldSelector, s.namespaceSelector = "", "", ""
+	s.labelSelector, s.fieldSelector, s.namespaces.Selector = "", "", ""
 	t := newTarget(s, m)
 	t.resolved = resolved{
 		gvr:  schema.GroupVersionResource{Group: s.group, Version: s.version, Resource: s.resource},
@@ -146,7 +146,7 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	if s.version == "" {
 		t.resolved.gvr.Version = c.Version
 	}
-	if t.source, err = s.source(t.resolved, m.clients, t.redactor, t.shape.Load, t.filter); err != nil {
+	if t.source, err = s.source(t.resolved, m.clients, t.redactor, t.shape.Load, t.coverage.Filter); err != nil {
 		return nil, "", err
 	}
 	object, err := t.rehearsed(c.Object)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -89,7 +90,7 @@ func (r Resource) inNamespace(namespace string) (v verdict, bad bool) {
 	}
 	// What takes a label to be known is the API server's.
 	r.NamespaceSelector, r.Scope = "", ScopeCluster
-	if f := newFilter(r.specs()[0]); f != nil && !f.named(namespace) {
+	if f := selection.NewFilter(r.specs()[0].namespaces); f != nil && !f.Named(namespace) {
 		v.refusal = fmt.Sprintf("namespace %s does not match (namespaces: %s)", namespace, namespacesOf(r))
 		return v, true
 	}

@@ -169,17 +169,17 @@ func (t *target) beginResnapshot(ctx context.Context, r resnapshotRequest) error
 
 // lister reads the objects of the selection from where the list stands.
 func (t *target) lister() func(ctx context.Context, take func(present) error) (uint64, error) {
-	source, filter, l := t.source, t.filter, &t.again.resnapshot.listing
+	source, filter, l := t.source, t.coverage.Filter, &t.again.resnapshot.listing
 	return func(ctx context.Context, take func(present) error) (uint64, error) {
 		return source.List(ctx, l, source.Frames, func(o *frame.Object, bad *frame.Malformed) error {
 			if bad != nil {
-				if !filter.covers(bad.Namespace) {
+				if !filter.Covers(bad.Namespace) {
 					return nil
 				}
 				return take(present{bad: bad})
 			}
 			// What comes to be covered just now was not rendered; it has entered.
-			if !filter.covers(o.Namespace) || len(o.Data) == 0 {
+			if !filter.Covers(o.Namespace) || len(o.Data) == 0 {
 				return nil
 			}
 			return take(present{object: *o, there: true})

@@ -13,6 +13,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 )
 
 // resolved is what discovery says about a resource.
@@ -116,7 +117,7 @@ func fit(s spec, r *metav1.APIResource) error {
 			return fmt.Errorf("%w: the API server does not offer %s for the resource", errUnusable, verb)
 		}
 	}
-	if (s.namespace != "" || s.filters()) && !r.Namespaced {
+	if (s.namespace != "" || s.namespaces != (selection.Rule{})) && !r.Namespaced {
 		return fmt.Errorf("%w: the resource is cluster-scoped; remove %s from its entry", errUnusable, s.namespaceKeys())
 	}
 	return nil
@@ -140,13 +141,13 @@ func (s spec) absent(ctx context.Context, d *kube.Discovery, unread, unknown err
 
 // source makes the source of a resource as a target wants it. Its objects come in the
 // shape that shape returns at the time; a nil filter lets all through.
-func (s spec) source(r resolved, c *kube.Clients, redactor *frame.Redactor, shape func() *frame.Shape, f *filter) (*listwatch.Source, error) {
+func (s spec) source(r resolved, c *kube.Clients, redactor *frame.Redactor, shape func() *frame.Shape, f *selection.Filter) (*listwatch.Source, error) {
 	if s.group != "" || s.resource != "secrets" {
 		redactor = nil // there is nothing to hide but what the shape does
 	}
-	o := listwatch.Options{Clients: c, Redactor: redactor, Shape: shape, Covers: f.covers}
+	o := listwatch.Options{Clients: c, Redactor: redactor, Shape: shape, Covers: f.Covers}
 	if f != nil {
-		o.Wants = f.wants
+		o.Wants = f.Wants
 	}
 	return listwatch.New(listwatch.Resource{
 		GVR: r.gvr, Kind: r.kind, Namespaced: r.namespaced, Name: s.name(), Namespace: s.namespace,

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/fieldpath"
 )
@@ -85,10 +86,8 @@ type spec struct {
 	mode                         Mode
 	labelSelector, fieldSelector string
 	resync                       time.Duration
-	// What a watch of all namespaces is filtered by: lists are sorted and joined by
-	// commas.
-	namespaces, excludeNamespaces string
-	namespaceSelector             string
+	// namespaces are what a watch of all namespaces is filtered by.
+	namespaces selection.Rule
 	// earlier are the groups of entries before it, see [checkTwins].
 	earlier string
 	// rules are what becomes of the objects, nil for nothing, and gates which of their
@@ -211,8 +210,7 @@ func (r Resource) specs() []spec {
 	one.rules, _ = r.rules() // was checked
 	one.gates, _ = r.gates() // likewise
 	if r.clusterWide() {
-		one.namespaces, one.excludeNamespaces = joined(r.Namespaces), joined(r.ExcludeNamespaces)
-		one.namespaceSelector = r.NamespaceSelector
+		one.namespaces = selection.NewRule(r.Namespaces, r.ExcludeNamespaces, r.NamespaceSelector)
 		return []spec{one}
 	}
 	all := make([]spec, len(r.Namespaces))

@@ -72,7 +72,7 @@ func (t *target) retraceOne(ctx context.Context, at uint64) (complete bool, err 
 // endAt ends what existed at the revision before at and not at it any more, with
 // its last state.
 func (t *target) endAt(ctx context.Context, e *index.Entry, at uint64) error {
-	if !t.filter.covers(t.index.Namespace(e)) {
+	if !t.coverage.Filter.Covers(t.index.Namespace(e)) {
 		return t.endUncovered(ctx, e, at)
 	}
 	if t.doubts(e) {

@@ -74,7 +74,7 @@ func (t *target) rememberEnded(ends map[string]ended) {
 // forgetFormer forgets the objects after a first list that held none of them. A target
 // that selects or filters can meet them later.
 func (t *target) forgetFormer() {
-	if t.filter == nil && !t.spec.selects() {
+	if t.coverage.Filter == nil && !t.spec.selects() {
 		t.former = nil
 	}
 }

@@ -60,7 +60,7 @@ func (t *target) rollBack() {
 	}
 	t.lost, t.undecided, t.progress = l, nil, listwatch.Progress{}
 	clear(t.ended) // revisions of another history
-	t.coverage.forget()
+	t.coverage.Forget()
 	t.index.ForgetSkipped()
 }
 

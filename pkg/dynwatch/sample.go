@@ -93,7 +93,7 @@ type mismatched struct {
 func (t *target) newSample() *sample {
 	s := &sample{recent: make(map[string]listwatch.Listed)}
 	for _, n := range t.recent.names {
-		if n.name != "" && t.filter.covers(n.namespace) {
+		if n.name != "" && t.coverage.Filter.Covers(n.namespace) {
 			s.recent[index.Key(n.namespace, n.name)] = listwatch.Listed{Namespace: n.namespace, Name: n.name}
 		}
 	}

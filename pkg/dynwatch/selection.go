@@ -50,7 +50,7 @@ func (t *target) endUntold(ctx context.Context, o *frame.Object) error {
 
 // endAbsent emits the end of an object that a list at rv did not hold.
 func (t *target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error {
-	if !t.filter.covers(t.index.Namespace(e)) {
+	if !t.coverage.Filter.Covers(t.index.Namespace(e)) {
 		return t.endUncovered(ctx, e, rv)
 	}
 	if t.doubts(e) {

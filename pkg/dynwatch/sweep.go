@@ -166,7 +166,7 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 	t.forgetFormer()
 	t.setCursor(rv)
 	t.calm.proven = 0
-	t.coverage.leftOut.forget(0) // nothing is promised of what was before
+	t.coverage.ForgetLeftOut(0) // nothing is promised of what was before
 	t.audits.clean = rv
 	t.status.synced.Store(true)
 	t.status.progressNow()
@@ -205,7 +205,7 @@ func (t *target) takeListed(ctx context.Context, s *sweep, o *frame.Object, bad 
 	switch {
 	case bad != nil:
 		return t.rejectListed(ctx, s, bad)
-	case !t.filter.covers(o.Namespace):
+	case !t.coverage.Filter.Covers(o.Namespace):
 		return nil
 	}
 	return t.observe(ctx, s, o)
@@ -216,7 +216,7 @@ func (t *target) takeListed(ctx context.Context, s *sweep, o *frame.Object, bad 
 func (t *target) rejectListed(ctx context.Context, s *sweep, bad *frame.Malformed) error {
 	if bad.Name == "" {
 		s.blind = true
-	} else if !t.filter.covers(bad.Namespace) {
+	} else if !t.coverage.Filter.Covers(bad.Namespace) {
 		return nil
 	} else if e := t.index.Get(bad.Namespace, bad.Name); e != nil {
 		e.Sweep = s.number
@@ -296,7 +296,7 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 // log holds of the name: a target resumes behind the last events of the process
 // before it, and behind the lists that namespaces began with.
 func (t *target) isPast(e *index.Entry, namespace, name, uid string, rv uint64) bool {
-	return rv <= max(t.endedAt(namespace, name), t.coverage.listed[namespace]) || e != nil && !t.index.IsUID(e, uid) && rv <= e.RV
+	return rv <= max(t.endedAt(namespace, name), t.coverage.ListedAt(namespace)) || e != nil && !t.index.IsUID(e, uid) && rv <= e.RV
 }
 
 // sameState reports whether the index already holds the listed state, or a newer

@@ -16,6 +16,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/owner"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -178,10 +179,8 @@ type target struct {
 		since time.Time
 		count int
 	}
-	// filter is what a watch of all namespaces is filtered by, nil if by nothing;
-	// coverage are the namespaces that are covered by label.
-	filter   *filter
-	coverage coverage
+	// coverage are the namespaces whose objects the target announces.
+	coverage selection.Coverage
 
 	// restored: the index is what the log says. marked is the last mark there.
 	restored bool
@@ -207,7 +206,7 @@ func newTarget(s spec, m *Manager) *target {
 	t.reshape(s)
 	t.audits = newAudits(t.timing.audit)
 	t.again = newReannouncing(s, t.timing)
-	t.filter, t.coverage.namespaces = newFilter(s), m.namespaces
+	t.coverage = selection.NewCoverage(s.namespaces, m.namespaces)
 	t.markTimer = time.NewTimer(markEvery)
 	t.markTimer.Stop()
 	t.resetPause()
@@ -217,7 +216,7 @@ func newTarget(s spec, m *Manager) *target {
 // run keeps the target going until ctx ends or the log refuses events.
 func (t *target) run(ctx context.Context) {
 	defer t.served.unsubscribe(t.spec.group, t.nudge)
-	defer t.coverage.leave()
+	defer t.coverage.Leave()
 	reason := ""
 	defer t.endOpening()
 	for ctx.Err() == nil {
@@ -261,7 +260,7 @@ func (t *target) advance(ctx context.Context) error {
 		return t.restore(ctx)
 	case t.source == nil:
 		return t.resolve(ctx)
-	case t.spec.namespaceSelector != "" && !t.coverage.known:
+	case t.spec.namespaces.Selector != "" && !t.coverage.Known:
 		return t.awaitNamespaces(ctx)
 	case t.dropped.unsifted:
 		return t.sift(ctx)
@@ -309,7 +308,7 @@ func (t *target) resolve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := t.spec.source(r, t.clients, t.redactor, t.shape.Load, t.filter)
+	s, err := t.spec.source(r, t.clients, t.redactor, t.shape.Load, t.coverage.Filter)
 	if err == nil {
 		t.use(s, r)
 	}

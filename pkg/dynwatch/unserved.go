@@ -81,7 +81,7 @@ func (t *target) endResource(ctx context.Context, reason string, at uint64) erro
 	t.dropped, t.absence = dropped{}, absence{}
 	t.setCursor(0)
 	clear(t.ended)
-	t.coverage.forget()
+	t.coverage.Forget()
 	t.status.synced.Store(false)
 	if err := t.flush(ctx); err != nil {
 		return err

@@ -61,7 +61,7 @@ func (t *target) quests(s *sweep, differing []listwatch.Listed) []quest {
 			trim()
 		}
 		q := quest{namespace: d.Namespace, name: d.Name, uid: d.UID, rv: d.RV, top: s.at}
-		q.floor = max(t.lost.from, t.endedAt(q.namespace, q.name), t.coverage.listed[q.namespace])
+		q.floor = max(t.lost.from, t.endedAt(q.namespace, q.name), t.coverage.ListedAt(q.namespace))
 		if e != nil {
 			q.knownUID, q.knownRV = t.index.UID(e), e.RV
 		}
@@ -74,7 +74,7 @@ func (t *target) quests(s *sweep, differing []listwatch.Listed) []quest {
 		add(t.index.Get(d.Namespace, d.Name), d)
 	}
 	for _, e := range t.missing(s) {
-		if e.RV <= s.at && t.filter.covers(t.index.Namespace(e)) {
+		if e.RV <= s.at && t.coverage.Filter.Covers(t.index.Namespace(e)) {
 			add(e, listwatch.Listed{Namespace: t.index.Namespace(e), Name: t.index.Name(e)})
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -60,98 +59,20 @@ func (r Resource) validateNamespaces() error {
 	return nil
 }
 
-// joined makes one comparable text of names.
-func joined(names []string) string {
-	return strings.Join(slices.Sorted(slices.Values(names)), ",")
-}
-
-// filters reports whether the watch brings namespaces that are not covered.
-func (s spec) filters() bool {
-	return s.namespaces != "" || s.excludeNamespaces != "" || s.namespaceSelector != ""
-}
-
 // namespaceKeys names what a cluster-scoped resource cannot have.
 func (s spec) namespaceKeys() string {
 	var keys []string
-	if s.namespace != "" || s.namespaces != "" {
+	if s.namespace != "" || s.namespaces.Names != "" {
 		keys = append(keys, "namespaces")
 	}
-	if s.excludeNamespaces != "" {
+	if s.namespaces.Excluded != "" {
 		keys = append(keys, "excludeNamespaces")
 	}
-	if s.namespaceSelector != "" {
+	if s.namespaces.Selector != "" {
 		keys = append(keys, "namespaceSelector")
 	}
 	if last := len(keys) - 1; last > 0 {
 		keys = []string{strings.Join(keys[:last], ", "), keys[last]}
 	}
 	return strings.Join(keys, " and ")
-}
-
-// filter says which namespaces a target covers. Its methods may be called
-// concurrently, and on nil, which covers all.
-type filter struct {
-	names, excluded []string
-	// labelled are those that the target covers by label, nil if labels do not count
-	// for it. The target replaces it as a whole.
-	labelled atomic.Pointer[labelled]
-}
-
-// labelled are the namespaces that are covered by label, and those that no longer
-// are but of which the watch has yet to bring what came before that.
-type labelled struct {
-	covered nameSet
-	leaving map[string]departure
-}
-
-func newFilter(s spec) *filter {
-	if !s.filters() {
-		return nil
-	}
-	f := new(filter)
-	if s.namespaces != "" {
-		f.names = strings.Split(s.namespaces, ",")
-	}
-	if s.excludeNamespaces != "" {
-		f.excluded = strings.Split(s.excludeNamespaces, ",")
-	}
-	if s.namespaceSelector != "" {
-		f.labelled.Store(&labelled{})
-	}
-	return f
-}
-
-// named reports whether a namespace is meant, as far as its name tells.
-func (f *filter) named(namespace string) bool {
-	matches := func(pattern string) bool {
-		ok, err := path.Match(pattern, namespace)
-		return ok && err == nil // the patterns were checked
-	}
-	return (len(f.names) == 0 || slices.ContainsFunc(f.names, matches)) && !slices.ContainsFunc(f.excluded, matches)
-}
-
-// covers reports whether the index should hold the objects of a namespace.
-func (f *filter) covers(namespace string) bool {
-	if f == nil {
-		return true
-	}
-	l := f.labelled.Load()
-	if l == nil {
-		return f.named(namespace)
-	}
-	return l.covered.has(namespace)
-}
-
-// wants reports whether frames of a namespace are to be told: it is covered, or was
-// until just now.
-func (f *filter) wants(namespace string) bool {
-	if f.covers(namespace) {
-		return true
-	}
-	l := f.labelled.Load()
-	if l == nil {
-		return false
-	}
-	_, ok := l.leaving[namespace]
-	return ok
 }

@@ -1,21 +1,18 @@
-package dynwatch
+package selection
 
 import (
 	"maps"
-
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // maxTurns bounds how many changes of a view are remembered. A target that is further
 // behind compares all names.
 const maxTurns = 1024
 
-// namespaceView is the set of Namespaces that a selector and a filter by name match. All
-// targets with the same selector and the same names share one. A Namespace event changes
+// view is the set of Namespaces that a rule matches. All
+// targets with the same rule share one. A Namespace event changes
 // the set by one name, and a target asks for the names that changed since it last asked.
-type namespaceView struct {
-	selector labels.Selector
-	named    func(string) bool
+type view struct {
+	matcher
 	users    map[chan struct{}]struct{}
 	matching nameSet
 	// turns are the names that came in or went out, the last of them number seq.
@@ -23,22 +20,10 @@ type namespaceView struct {
 	seq   uint64
 }
 
-// viewKey is what targets with the same view have in common.
-type viewKey struct{ selector, names, excluded string }
-
-func (s spec) viewKey() viewKey {
-	return viewKey{s.namespaceSelector, s.namespaces, s.excludeNamespaces}
-}
-
-// matches reports whether a namespace is in the view.
-func (v *namespaceView) matches(name string, one *namespace) bool {
-	return one != nil && v.selector.Matches(one.labels) && v.named(name)
-}
-
 // update brings the view in line with one namespace, nil for none, and reports whether
 // that changes it.
-func (v *namespaceView) update(name string, one *namespace) (turned bool) {
-	is := v.matches(name, one)
+func (v *view) update(name string, one *namespace) (turned bool) {
+	is := one != nil && v.matches(name, one.labels)
 	if is == v.matching.has(name) {
 		return false
 	}
@@ -51,7 +36,7 @@ func (v *namespaceView) update(name string, one *namespace) (turned bool) {
 	return true
 }
 
-func (v *namespaceView) turn(name string) {
+func (v *view) turn(name string) {
 	v.seq++
 	if len(v.turns) >= maxTurns {
 		v.turns = append([]string(nil), v.turns[maxTurns/2:]...)
@@ -60,10 +45,10 @@ func (v *namespaceView) turn(name string) {
 }
 
 // relist brings the view in line with all namespaces.
-func (v *namespaceView) relist(known map[string]*namespace) {
+func (v *view) relist(known map[string]*namespace) {
 	now := nameSetOf(func(yield func(string) bool) {
 		for name, one := range known {
-			if v.matches(name, one) && !yield(name) {
+			if v.matches(name, one.labels) && !yield(name) {
 				return
 			}
 		}
@@ -88,7 +73,7 @@ func (v *namespaceView) relist(known map[string]*namespace) {
 
 // since returns the names that may have come in or gone out since a place, and false if
 // that is not known.
-func (v *namespaceView) since(seen uint64) (map[string]struct{}, bool) {
+func (v *view) since(seen uint64) (map[string]struct{}, bool) {
 	if seen == 0 || v.seq-seen > uint64(len(v.turns)) {
 		return nil, false
 	}
@@ -99,28 +84,28 @@ func (v *namespaceView) since(seen uint64) (map[string]struct{}, bool) {
 	return names, true
 }
 
-// viewed is what a target sees of a view at one moment.
-type viewed struct {
+// Viewed is what a target sees of a view at one moment.
+type Viewed struct {
 	// at is the revision of the Namespaces, seq the place in the view.
 	at, seq  uint64
 	matching nameSet
-	// arriving are the names that are in matching and not in what the target has, and
+	// Arriving are the names that are in matching and not in what the target has, and
 	// departing the others.
-	arriving  map[string]turned
+	Arriving  map[string]Turned
 	departing map[string]struct{}
 }
 
 // viewed returns a view as it is. The caller holds mu.
-func (n *namespaces) viewed(v *namespaceView) *viewed {
-	return &viewed{at: n.at, seq: v.seq, matching: v.matching, arriving: make(map[string]turned), departing: make(map[string]struct{})}
+func (n *Namespaces) viewed(v *view) *Viewed {
+	return &Viewed{at: n.at, seq: v.seq, matching: v.matching, Arriving: make(map[string]Turned), departing: make(map[string]struct{})}
 }
 
 // begin returns a view for a target that has nothing yet. It returns nil if there has
 // been no list yet, and why.
-func (n *namespaces) begin(key viewKey) (*viewed, error) {
+func (n *Namespaces) begin(rule Rule) (*Viewed, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	v := n.views[key]
+	v := n.views[rule]
 	if n.known == nil || v == nil {
 		return nil, n.err
 	}
@@ -129,10 +114,10 @@ func (n *namespaces) begin(key viewKey) (*viewed, error) {
 
 // look returns how a view differs from what a target has, which it had at the place
 // seen; 0 compares all names. It returns nil if there has been no list yet, and why.
-func (n *namespaces) look(key viewKey, has nameSet, seen uint64) (*viewed, error) {
+func (n *Namespaces) look(rule Rule, has nameSet, seen uint64) (*Viewed, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	v := n.views[key]
+	v := n.views[rule]
 	if n.known == nil || v == nil {
 		return nil, n.err
 	}
@@ -157,7 +142,7 @@ func (n *namespaces) look(key viewKey, has nameSet, seen uint64) (*viewed, error
 		switch is := v.matching.has(name); {
 		case is == has.has(name):
 		case is:
-			s.arriving[name] = n.known[name].matched(v.selector)
+			s.Arriving[name] = n.known[name].matched(v.selector)
 		default:
 			s.departing[name] = struct{}{}
 		}

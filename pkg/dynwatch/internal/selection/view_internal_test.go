@@ -1,4 +1,4 @@
-package dynwatch
+package selection
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/watch"
@@ -20,8 +19,8 @@ const manyNamespaces, manySelecting = 10_000, 300
 
 // selecting is many targets that select half of many namespaces by label.
 type selecting struct {
-	namespaces *namespaces
-	targets    []*target
+	namespaces *Namespaces
+	targets    []*Coverage
 	revision   uint64
 }
 
@@ -29,30 +28,25 @@ func newSelecting(tb testing.TB) *selecting {
 	tb.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	s := &selecting{revision: manyNamespaces}
-	s.namespaces = &namespaces{logger: logger, users: make(map[chan struct{}]viewKey), views: make(map[viewKey]*namespaceView)}
-	of := spec{resource: "things", namespaceSelector: "on=yes"}
-	selector, err := labels.Parse(of.namespaceSelector)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s.namespaces = &Namespaces{logger: logger, users: make(map[chan struct{}]Rule), views: make(map[Rule]*view)}
+	rule := Rule{Selector: "on=yes"}
 	objects := make([]metadatawatch.Object, manyNamespaces)
 	for i := range objects {
 		objects[i] = s.object(i, i%2 == 0)
 	}
 	s.namespaces.Listed(objects, s.revision, false)
 	for range manySelecting {
-		t := &target{spec: of, logger: logger, filter: newFilter(of), markTimer: time.NewTimer(time.Hour)}
-		t.coverage.namespaces, t.coverage.known = s.namespaces, true
-		t.coverage.changed = make(chan struct{}, 1)
-		s.namespaces.users[t.coverage.changed] = of.viewKey()
-		s.namespaces.view(of.viewKey(), selector, newFilter(of).named).users[t.coverage.changed] = struct{}{}
-		now, err := s.namespaces.begin(of.viewKey())
+		t := NewCoverage(rule, s.namespaces)
+		t.Known, t.Changed = true, make(chan struct{}, 1)
+		s.namespaces.users[t.Changed] = rule
+		s.namespaces.viewOf(rule).users[t.Changed] = struct{}{}
+		now, err := s.namespaces.begin(rule)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		t.coverage.covered, t.coverage.seen, t.coverage.at = now.matching, now.seq, now.at
+		t.covered, t.seen, t.at = now.matching, now.seq, now.at
 		t.publish()
-		s.targets = append(s.targets, t)
+		s.targets = append(s.targets, &t)
 	}
 	return s
 }
@@ -73,29 +67,28 @@ func (s *selecting) change(tb testing.TB, i int, on bool) {
 	s.namespaces.Watched(watch.Modified, &o)
 	for _, t := range s.targets {
 		select {
-		case <-t.coverage.changed:
+		case <-t.Changed:
 		default:
 			continue
 		}
-		t.coverage.due = true
+		t.Due = true
 		// As reselect does, but for the requests of a namespace that turns.
-		now, err := t.lookAtNamespaces()
+		now, arriving, departing, err := t.Look()
 		if err != nil {
 			tb.Fatal(err)
 		}
-		arriving, departing := t.coverage.toTurn(now)
 		for _, name := range departing {
-			t.coverage.covered = t.coverage.covered.without(name)
+			t.covered = t.covered.without(name)
 			t.publish()
 		}
 		for _, name := range arriving {
-			t.coverage.covered = t.coverage.covered.with(name)
+			t.covered = t.covered.with(name)
 			t.publish()
 		}
-		if !t.coverage.covered.equals(&now.matching) {
+		if !t.covered.equals(&now.matching) {
 			tb.Fatal("the covered namespaces are not those that match")
 		}
-		t.coverage.covered, t.coverage.seen, t.coverage.due = now.matching, now.seq, false
+		t.covered, t.seen, t.Due = now.matching, now.seq, false
 		t.publish()
 	}
 }
@@ -165,27 +158,26 @@ func TestNamespaceView(t *testing.T) {
 			}
 			s.namespaces.Listed(objects, s.revision, false)
 		}
-		now, err := one.lookAtNamespaces()
+		now, arriving, departing, err := one.Look()
 		if err != nil {
 			t.Fatal(err)
 		}
-		arriving, departing := one.coverage.toTurn(now)
 		for _, name := range arriving {
-			if now.arriving[name].since == 0 {
+			if now.Arriving[name].since == 0 {
 				t.Fatalf("it is not known when %s came to match", name)
 			}
-			one.coverage.covered = one.coverage.covered.with(name)
+			one.covered = one.covered.with(name)
 		}
 		for _, name := range departing {
-			one.coverage.covered = one.coverage.covered.without(name)
+			one.covered = one.covered.without(name)
 		}
-		one.coverage.seen = now.seq
+		one.seen = now.seq
 		maps.DeleteFunc(labelled, func(_ string, on bool) bool { return !on })
-		want, got := slices.Sorted(maps.Keys(labelled)), slices.Sorted(one.coverage.covered.all())
-		if !slices.Equal(want, got) || one.coverage.covered.len() != len(want) {
+		want, got := slices.Sorted(maps.Keys(labelled)), slices.Sorted(one.covered.all())
+		if !slices.Equal(want, got) || one.covered.len() != len(want) {
 			t.Fatalf("round %d: %d names are covered, want %d", round, len(got), len(want))
 		}
-		if again := nameSetOf(slices.Values(want)); again.hash() != one.coverage.covered.hash() {
+		if again := nameSetOf(slices.Values(want)); again.hash() != one.covered.hash() {
 			t.Fatalf("round %d: the hash depends on how the set came to be", round)
 		}
 	}

@@ -1,4 +1,4 @@
-package dynwatch
+package selection
 
 import (
 	"iter"

@@ -1,25 +1,31 @@
-package dynwatch
+package selection
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
 )
 
-// namespaces follows the Namespaces of the cluster, metadata only: one watch for
+// Namespaces follows the Namespaces of the cluster, metadata only: one watch for
 // all targets that select by their labels, open while there is such a target. Its
 // methods may be called concurrently.
-type namespaces struct {
+type Namespaces struct {
 	watch  *metadatawatch.Watch
 	logger *slog.Logger
 
@@ -30,8 +36,8 @@ type namespaces struct {
 	backoffCap time.Duration
 
 	mu    sync.Mutex // for a moment only
-	users map[chan struct{}]viewKey
-	views map[viewKey]*namespaceView
+	users map[chan struct{}]Rule
+	views map[Rule]*view
 	// told is when all users were woken last.
 	told time.Time
 	// known is nil until the first list; at is the revision that it is of.
@@ -47,17 +53,17 @@ const keptLabels = 8
 // namespace is what is known of one.
 type namespace struct {
 	labels labels.Set
-	turned turned
+	turned Turned
 	// before is what it was before, nil if that is not known.
 	before *namespace
 }
 
-// turned is when a namespace came to be what it is: at revision since at the latest,
+// Turned is when a namespace came to be what it is: at revision since at the latest,
 // and not yet at revision after, which is 0 if that is not known.
-type turned struct{ since, after uint64 }
+type Turned struct{ since, after uint64 }
 
 // matched says when a namespace came to match.
-func (n *namespace) matched(selector labels.Selector) turned {
+func (n *namespace) matched(selector labels.Selector) Turned {
 	for n.before != nil && selector.Matches(n.before.labels) {
 		n = n.before
 	}
@@ -76,34 +82,36 @@ func (n *namespace) cut(kept int) *namespace {
 	return &short
 }
 
-func namespaceResource() schema.GroupVersionResource {
+// NamespaceResource is the resource of the Namespaces.
+func NamespaceResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 }
 
-func newNamespaces(c *kube.Clients, logger *slog.Logger) (*namespaces, error) {
-	n := &namespaces{logger: logger, users: make(map[chan struct{}]viewKey), views: make(map[viewKey]*namespaceView)}
+// NewNamespaces makes what follows them; it does not begin.
+func NewNamespaces(c *kube.Clients, logger *slog.Logger) (*Namespaces, error) {
+	n := &Namespaces{logger: logger, users: make(map[chan struct{}]Rule), views: make(map[Rule]*view)}
 	var err error
-	n.watch, err = metadatawatch.New(c, namespaceResource(), "Namespace", n)
+	n.watch, err = metadatawatch.New(c, NamespaceResource(), "Namespace", n)
 	return n, err
 }
 
 // join begins to look at a view, and starts the watch if it does not run. The channel
 // gets a value whenever there may be something new; the user leaves with it.
-func (n *namespaces) join(tm timing, key viewKey, selector labels.Selector, named func(string) bool) chan struct{} {
+func (n *Namespaces) join(tm listwatch.Timing, rule Rule) chan struct{} {
 	n.turn.Lock()
 	defer n.turn.Unlock()
 	changed := make(chan struct{}, 1)
 	changed <- struct{}{}
 	n.mu.Lock()
-	n.users[changed] = key
-	n.view(key, selector, named).users[changed] = struct{}{}
+	n.users[changed] = rule
+	n.viewOf(rule).users[changed] = struct{}{}
 	first := len(n.users) == 1
 	n.mu.Unlock()
 	if first {
 		ctx, cancel := context.WithCancel(context.Background())
 		n.backoffCap = tm.BackoffCap
 		var loop sync.WaitGroup
-		loop.Go(func() { n.watch.Run(ctx, tm.Timing) })
+		loop.Go(func() { n.watch.Run(ctx, tm) })
 		n.stop = func() {
 			cancel()
 			loop.Wait()
@@ -112,29 +120,29 @@ func (n *namespaces) join(tm timing, key viewKey, selector labels.Selector, name
 	return changed
 }
 
-// view returns a view, which it makes if there is none. The caller holds mu.
-func (n *namespaces) view(key viewKey, selector labels.Selector, named func(string) bool) *namespaceView {
-	v := n.views[key]
+// viewOf returns a view, which it makes if there is none. The caller holds mu.
+func (n *Namespaces) viewOf(rule Rule) *view {
+	v := n.views[rule]
 	if v == nil {
-		v = &namespaceView{selector: selector, named: named, users: make(map[chan struct{}]struct{})}
+		v = &view{matcher: rule.matcher(), users: make(map[chan struct{}]struct{})}
 		if n.known != nil {
 			v.relist(n.known)
 		}
-		n.views[key] = v
+		n.views[rule] = v
 	}
 	return v
 }
 
 // leave ends the watch if nobody else needs it, and waits until it has ended.
-func (n *namespaces) leave(changed chan struct{}) {
+func (n *Namespaces) leave(changed chan struct{}) {
 	n.turn.Lock()
 	defer n.turn.Unlock()
 	n.mu.Lock()
-	key := n.users[changed]
+	rule := n.users[changed]
 	delete(n.users, changed)
-	if v := n.views[key]; v != nil {
+	if v := n.views[rule]; v != nil {
 		if delete(v.users, changed); len(v.users) == 0 {
-			delete(n.views, key)
+			delete(n.views, rule)
 		}
 	}
 	last := len(n.users) == 0
@@ -148,27 +156,27 @@ func (n *namespaces) leave(changed chan struct{}) {
 	}
 }
 
-// matching returns the namespaces that a selector and a filter by name match, each
-// with when it came to, and the revision that this is true of. It returns nil if
-// there has been no list yet, and why.
-func (n *namespaces) matching(selector labels.Selector, named func(string) bool) (map[string]turned, uint64, error) {
+// Matching returns the namespaces that a rule matches now, sorted. It returns nil if there
+// has been no list yet, and why.
+func (n *Namespaces) Matching(rule Rule) (names []string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.known == nil {
-		return nil, 0, n.err
+		return nil, n.err
 	}
-	all := make(map[string]turned)
+	m := rule.matcher()
 	for name, one := range n.known {
-		if selector.Matches(one.labels) && named(name) {
-			all[name] = one.matched(selector)
+		if m.matches(name, one.labels) {
+			names = append(names, name)
 		}
 	}
-	return all, n.at, nil
+	slices.Sort(names)
+	return names, nil
 }
 
-// since returns the revision at which a namespace came to be labelled as it is, or,
+// Since returns the revision at which a namespace came to be labelled as it is, or,
 // of one that is gone, one at which it was.
-func (n *namespaces) since(name string) uint64 {
+func (n *Namespaces) Since(name string) uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if one, ok := n.known[name]; ok {
@@ -178,17 +186,18 @@ func (n *namespaces) since(name string) uint64 {
 }
 
 // trouble says why the Namespaces are not followed at the moment, nil if they are.
-func (n *namespaces) trouble() error {
+func (n *Namespaces) trouble() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
 }
 
 // matchingAt returns the names that matched at an earlier revision.
-func (n *namespaces) matchingAt(ctx context.Context, rv uint64, selector labels.Selector, named func(string) bool) (map[string]struct{}, error) {
+func (n *Namespaces) matchingAt(ctx context.Context, rv uint64, rule Rule) (map[string]struct{}, error) {
+	m := rule.matcher()
 	all := make(map[string]struct{})
 	_, err := n.watch.ListAt(ctx, rv, func(o *metadatawatch.Object) {
-		if o.Bad == nil && selector.Matches(o.Labels) && named(o.Name) {
+		if o.Bad == nil && m.matches(o.Name, o.Labels) {
 			all[o.Name] = struct{}{}
 		}
 	})
@@ -198,8 +207,11 @@ func (n *namespaces) matchingAt(ctx context.Context, rv uint64, selector labels.
 	return all, nil
 }
 
+// List lists the Namespaces once, without a watch.
+func (n *Namespaces) List(ctx context.Context) error { return n.watch.List(ctx) }
+
 // Failed shows why the Namespaces are not followed.
-func (n *namespaces) Failed(err error) (least, most time.Duration) {
+func (n *Namespaces) Failed(err error) (least, most time.Duration) {
 	n.mu.Lock()
 	first := n.err == nil
 	n.err = fmt.Errorf("namespaces are unreadable: %w", err)
@@ -211,7 +223,8 @@ func (n *namespaces) Failed(err error) (least, most time.Duration) {
 	return 0, n.backoffCap
 }
 
-func (n *namespaces) Opened() {
+// Opened shows that the Namespaces are followed.
+func (n *Namespaces) Opened() {
 	n.mu.Lock()
 	failed := n.err != nil
 	n.err = nil
@@ -227,14 +240,14 @@ func (n *namespaces) Opened() {
 const tellEvery = time.Minute
 
 // tell wakes all users.
-func (n *namespaces) tell() {
+func (n *Namespaces) tell() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.tellAll()
 }
 
 // tellAll is tell for a caller that holds mu.
-func (n *namespaces) tellAll() {
+func (n *Namespaces) tellAll() {
 	n.told = time.Now()
 	for changed := range n.users {
 		wake(changed)
@@ -242,7 +255,7 @@ func (n *namespaces) tellAll() {
 }
 
 // tellUsers wakes the users of a view. The caller holds mu.
-func (v *namespaceView) tellUsers() {
+func (v *view) tellUsers() {
 	for changed := range v.users {
 		wake(changed)
 	}
@@ -255,7 +268,8 @@ func wake(changed chan struct{}) {
 	}
 }
 
-func (n *namespaces) Watched(typ watch.EventType, o *metadatawatch.Object) {
+// Watched takes a frame of the Namespaces.
+func (n *Namespaces) Watched(typ watch.EventType, o *metadatawatch.Object) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.at = max(n.at, o.RV)
@@ -277,7 +291,8 @@ func (n *namespaces) Watched(typ watch.EventType, o *metadatawatch.Object) {
 	}
 }
 
-func (n *namespaces) Listed(objects []metadatawatch.Object, rv uint64, restored bool) {
+// Listed takes a list of the Namespaces.
+func (n *Namespaces) Listed(objects []metadatawatch.Object, rv uint64, restored bool) {
 	n.mu.Lock()
 	after := n.at // what turned since did so at a revision that nobody has seen
 	if restored {
@@ -297,11 +312,11 @@ func (n *namespaces) Listed(objects []metadatawatch.Object, rv uint64, restored 
 
 // keep notes a namespace's labels in all, which it had not yet at revision after, if
 // they are other ones. One that cannot be read stays as it was.
-func (n *namespaces) keep(all map[string]*namespace, o *metadatawatch.Object, after uint64) {
+func (n *Namespaces) keep(all map[string]*namespace, o *metadatawatch.Object, after uint64) {
 	was, known := n.known[o.Name]
 	switch {
 	case o.Bad == nil && (!known || !maps.Equal(was.labels, o.Labels)):
-		one := &namespace{labels: o.Labels, turned: turned{since: o.RV, after: after}, before: was}
+		one := &namespace{labels: o.Labels, turned: Turned{since: o.RV, after: after}, before: was}
 		all[o.Name] = one.cut(keptLabels)
 	case known:
 		all[o.Name] = was
@@ -309,4 +324,55 @@ func (n *namespaces) keep(all map[string]*namespace, o *metadatawatch.Object, af
 	if o.Bad != nil {
 		n.logger.Warn("namespace labels unreadable; keeping the last labels", "namespace", o.Name, "reason", o.Bad.Reason)
 	}
+}
+
+// revision returns the newest revision of the Namespaces' store.
+func (n *Namespaces) revision(ctx context.Context) (uint64, error) {
+	rv, err := n.watch.Source.Revision(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("namespaces: %w", err)
+	}
+	return rv, nil
+}
+
+// Exists asks etcd whether a Namespace exists, with a list of that one name, or with a get
+// where lists are forbidden. It returns the revision of the answer, 0 if that has none.
+func (n *Namespaces) Exists(ctx context.Context, client rest.Interface, name string) (exists bool, rv uint64, err error) {
+	_, exists, rv, err = n.watch.Source.Look(ctx, "", name, 0)
+	if err == nil && rv == 0 {
+		return false, 0, fmt.Errorf("list namespaces: %w", listwatch.ErrInexact)
+	}
+	if !apierrors.IsForbidden(err) {
+		return exists, rv, err
+	}
+	exists, err = getNamespace(ctx, client, name)
+	return exists, 0, err
+}
+
+// getNamespace reads a Namespace. A 404 counts only as a Status about that Namespace.
+func getNamespace(ctx context.Context, client rest.Interface, name string) (exists bool, err error) {
+	g := kube.NewGuard(ctx)
+	defer g.Close()
+	body, err := client.Get().MaxRetries(0).AbsPath("/api/v1/namespaces", name).Do(g.Context).Raw()
+	switch {
+	case err != nil && apierrors.IsNotFound(err) && deniesNamespace(body, name):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("get namespace %s: %w", name, g.Explain(err))
+	}
+	var found metav1.PartialObjectMetadata
+	if err := json.Unmarshal(body, &found); err != nil {
+		return false, fmt.Errorf("get namespace %s: %w", name, err)
+	}
+	if found.Kind != "Namespace" || found.Name != name {
+		return false, fmt.Errorf("get namespace %s: the answer is %s %q", name, found.Kind, found.Name)
+	}
+	return true, nil
+}
+
+// deniesNamespace reports whether the body of a 404 is a Status about this Namespace.
+func deniesNamespace(body []byte, name string) bool {
+	var s metav1.Status
+	return json.Unmarshal(body, &s) == nil && s.Kind == "Status" && s.Reason == metav1.StatusReasonNotFound &&
+		s.Details != nil && s.Details.Kind == "namespaces" && s.Details.Name == name
 }

@@ -153,7 +153,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "ends-trimmed", file: "pkg/journal/jetstream/ended.go",
-			old: "if !last.ends ||", new: "if last.ends || !last.ends ||",
+			old: "if !last.Ends ||", new: "if last.Ends || !last.Ends ||",
 			faults: "N13-hung-webhook,N14-webhook-503-all,N11-freeze-nats", caughtBy: []string{"I3", "I4"},
 		},
 		{

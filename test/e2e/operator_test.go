@@ -122,7 +122,7 @@ func testDeadLetters(t *testing.T, d *informd, h *hook, suffix string) {
 			t.Errorf("the table has no line for %s:\n%s", l.Letter.Event.ID, table)
 		}
 	}
-	if output, code := d.command("deadletters", "drop", "--sink", "nobody", "--all", "--yes"); code != 1 || !strings.Contains(output, "(sinks: all, hook)") {
+	if output, code := d.command("deadletters", "drop", "--sink", "nobody", "--all", "--yes"); code != 1 || !strings.Contains(output, "(sinks: source, all, hook)") {
 		t.Errorf("letters of an unknown sink: exit code %d\n%s", code, output)
 	}
 

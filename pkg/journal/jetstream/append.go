@@ -11,6 +11,7 @@ import (
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/lastindex"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
@@ -61,7 +62,7 @@ func (j *Journal) prepare(e *event.Event) *flight {
 	f.event, f.id = *e, j.subjects.Hash(e.ID)
 	// Readers share it from the tail, and the client sends it even if nobody waits.
 	f.event.Data = bytes.Clone(e.Data)
-	f.values, f.most = j.config.fill(f.message, f.values, &f.event)
+	f.values, f.most = j.messages.Fill(f.message, f.values, &f.event)
 	f.subject = j.subjects.Hash(f.message.Subject)
 	return f
 }
@@ -130,10 +131,10 @@ func (j *Journal) attempt(ctx context.Context, pending []*flight) error {
 	if err := j.allowed(); err != nil {
 		return err
 	}
-	limit := j.limit()
+	limit := j.messages.Limit()
 	for _, f := range pending {
 		f.err = nil
-		if len(f.message.Data) > 0 && f.most > limit && !j.fits(f.message) {
+		if len(f.message.Data) > 0 && f.most > limit && !j.messages.Fits(f.message) {
 			f.err = j.shrinkOften(ctx, f)
 		}
 	}
@@ -158,14 +159,14 @@ func (j *Journal) attempt(ctx context.Context, pending []*flight) error {
 // shrinkOften is shrink with a bound of attempts.
 func (j *Journal) shrinkOften(ctx context.Context, f *flight) error {
 	f.most = math.MaxInt64
-	err := j.shrink(ctx, &f.event, f.message)
+	err := j.messages.Shrink(ctx, &f.event, f.message)
 	if err == nil || ctx.Err() != nil || isFull(err) || !j.config.Conn.IsConnected() {
 		return err
 	}
-	if f.refused++; f.refused < objectAttempts {
+	if f.refused++; f.refused < message.ObjectAttempts {
 		return err
 	}
-	j.reduce(&f.event, f.message, err)
+	j.messages.Reduce(&f.event, f.message, err)
 	return nil
 }
 
@@ -243,10 +244,10 @@ func (j *Journal) review(ctx context.Context, pending []*flight) (trouble, err e
 		case isTooLarge(f.err) && len(f.event.Data) > 0:
 			// The limit has just been lowered, or is the server's secret.
 			f.most = math.MaxInt64
-			if err := j.shrink(ctx, &f.event, f.message); err != nil {
+			if err := j.messages.Shrink(ctx, &f.event, f.message); err != nil {
 				trouble = first(trouble, err)
 			} else if f.shrunk++; f.shrunk > 1 {
-				j.reduce(&f.event, f.message, f.err)
+				j.messages.Reduce(&f.event, f.message, f.err)
 			}
 		case j.isHopeless(f):
 			trouble = first(trouble, j.giveUp(ctx, f))
@@ -277,7 +278,7 @@ func (j *Journal) reconsider(ctx context.Context, f *flight) (doubt, err error) 
 	last := known{seq: m.Seq}
 	if m.Seq != 0 {
 		// What cannot be parsed is no event: it has no id and no revision.
-		last.event, _ = parse(m.Header)
+		last.event, _ = message.Parse(m.Header)
 	}
 	verdict, err := judge(&f.event, last, f.sent)
 	if errors.Is(err, ErrLost) {
@@ -320,11 +321,11 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (last event.Event, 
 	bounded, cancel := j.within(ctx)
 	defer cancel()
 	err = j.requests.Repeat(bounded, j.asking, func(ctx context.Context) error {
-		m, err := j.stream.LastMessage(ctx, j.config.subject(of))
+		m, err := j.stream.LastMessage(ctx, j.messages.Subject(of))
 		if err != nil || m.Seq == 0 {
 			return err
 		}
-		last, found, err = j.decode(ctx, m)
+		last, found, err = j.messages.Decode(ctx, m)
 		return err
 	})
 	return last, found, j.cause(ctx, err)
@@ -334,7 +335,7 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (last event.Event, 
 // is not the last one, as somebody else writes, or the log has lost it, then nothing
 // that follows from it is taken: it is not what is expected there.
 func (j *Journal) newest(of *event.Event) (event.Event, bool) {
-	at := j.subjects.Get(j.subjects.Hash(j.config.subject(of)))
+	at := j.subjects.Get(j.subjects.Hash(j.messages.Subject(of)))
 	if at.Seq == 0 {
 		return event.Event{}, false
 	}

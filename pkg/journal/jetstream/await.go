@@ -35,7 +35,7 @@ func (j *Journal) Await(ctx context.Context, events []event.Event) (n int, err e
 	a := &await{journal: j, subjects: make([]uint64, len(events))}
 	for i := range events {
 		if !events[i].Op.Control() {
-			a.subjects[i] = j.subjects.Hash(j.config.subject(&events[i]))
+			a.subjects[i] = j.subjects.Hash(j.messages.Subject(&events[i]))
 		}
 	}
 	n, err = a.wait(bounded)

@@ -50,7 +50,7 @@ func (j *Journal) boundsUpTo(ctx context.Context, end, run uint64) (*bounds, err
 				continue
 			}
 			passed = m.Seq
-			e, ok := j.identify(m)
+			e, ok := j.messages.Identify(m)
 			switch {
 			case !ok || !j.config.watched(&e):
 			case e.Op == event.Begin:

@@ -102,7 +102,7 @@ func (s *catchup) fill(ctx context.Context) (entries []journal.Entry, done bool,
 func (s *catchup) decode(ctx context.Context, found []scan.Message) ([]*event.Event, error) {
 	decoded := make([]*event.Event, len(found))
 	for i, m := range found {
-		e, ok, err := s.cursor.journal.decode(ctx, m)
+		e, ok, err := s.cursor.journal.messages.Decode(ctx, m)
 		if err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
 
@@ -82,7 +83,7 @@ func (c *census) count(ctx context.Context) error {
 func (c *census) findSnapshots(ctx context.Context) error {
 	c.snapshots = map[string][]*span{}
 	err := c.each(ctx, c.journal.config.boundSubjects(), func(m scan.Message) (bool, error) {
-		if e, err := parse(m.Header); err == nil {
+		if e, err := message.Parse(m.Header); err == nil {
 			c.noteBound(&e, m.Seq)
 		}
 		return true, nil
@@ -127,7 +128,7 @@ func (c *census) noteShown(m scan.Message, subject uint64) {
 	if len(c.snapshots) == 0 || m.Seq <= c.passed {
 		return
 	}
-	e, err := parse(m.Header)
+	e, err := message.Parse(m.Header)
 	if err != nil {
 		return // no sink gets it
 	}
@@ -260,7 +261,7 @@ func (c *Config) namespaceOf(m scan.Message) (token string, object bool) {
 	case copyOf(m) == 0:
 		return "", false
 	}
-	e, err := parse(m.Header)
+	e, err := message.Parse(m.Header)
 	switch {
 	case err != nil:
 		return "", false
@@ -280,11 +281,11 @@ const (
 // storedSize is how many bytes of the stream's limit a message takes, of which the body was
 // left out.
 func storedSize(m scan.Message) uint32 {
-	size := len(m.Subject) + headersRoom + storedOverhead
+	size := len(m.Subject) + message.HeadersRoom + storedOverhead
 	for name, values := range m.Header {
 		for _, value := range values {
 			if name != headerSize {
-				size += len(name) + len(value) + headerRoom
+				size += len(name) + len(value) + message.HeaderRoom
 			}
 		}
 	}

@@ -85,8 +85,6 @@ const (
 	// minMessage is the least size of messages that informd can work with: the
 	// headers of an event must fit in any case.
 	minMessage = 16 << 10
-	// maxSubject keeps a protocol line under the server's default of 4,096 bytes.
-	maxSubject = 3600
 
 	ackTimeout    = 5 * time.Second // one event's acknowledgement
 	closePatience = 1500 * time.Millisecond

@@ -13,6 +13,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
 
@@ -36,8 +37,8 @@ const maxSeen = 1 << 16
 
 // endedSubject is where the copy of an end goes, by the event's id.
 func (c *Config) endedSubject(id string) string {
-	prefix, id := c.root()+"._informd.ended.", objectName(id)
-	if s := prefix + event.EscapeToken(id); len(s) <= maxSubject {
+	prefix, id := c.root()+"._informd.ended.", message.ObjectName(id)
+	if s := prefix + event.EscapeToken(id); len(s) <= message.MaxSubject {
 		return s
 	}
 	sum := sha256.Sum256([]byte(id))
@@ -67,7 +68,7 @@ func (j *Journal) keepEnd(ctx context.Context, f *flight) error {
 	if m.Seq != last.Seq {
 		return nil // the condition on the event will fail, and it comes here again
 	}
-	e, ok, err := j.decode(ctx, m)
+	e, ok, err := j.messages.Decode(ctx, m)
 	if err != nil || !ok {
 		return err
 	}
@@ -86,7 +87,7 @@ func (j *Journal) keepEnd(ctx context.Context, f *flight) error {
 		case !isTooLarge(c.err) || len(c.message.Data) == 0:
 			return c.err
 		}
-		j.bare(&c.event, c.message, c.err) // the limit has been lowered since
+		j.messages.Bare(&c.event, c.message, c.err) // the limit has been lowered since
 	}
 }
 

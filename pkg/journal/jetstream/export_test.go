@@ -10,6 +10,7 @@ import (
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/internal/ackwait"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 )
 
 // SweepObjects removes the bodies that are older than grace and that no event
@@ -40,7 +41,7 @@ func (j *Journal) Remembered() (held, limit int) { return j.subjects.Remembered(
 // Message is what is published of an event.
 func (c *Config) Message(e *event.Event) *nats.Msg {
 	m := &nats.Msg{Header: nats.Header{}}
-	c.fill(m, nil, e)
+	message.NewCodec(c.SubjectPrefix, nil, nil, nil).Fill(m, nil, e)
 	return m
 }
 

@@ -11,6 +11,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
@@ -91,7 +92,7 @@ func (n *janitor) run(ctx context.Context) {
 		case <-n.short:
 			err = n.makeSpace(ctx)
 		case <-ticker.C:
-			err = errors.Join(n.sweepAll(ctx), n.sweepObjects(ctx, objectGrace))
+			err = errors.Join(n.sweepAll(ctx), n.sweepObjects(ctx, message.ObjectGrace))
 		}
 		if err != nil && ctx.Err() == nil {
 			n.journal.logger.Warn("records of deleted objects not removed; retrying later", slog.Any("err", err))
@@ -159,7 +160,7 @@ func (n *janitor) sweepAll(ctx context.Context) error {
 	}
 	old := time.Now().Add(-j.config.TombstoneTTL)
 	err := j.eachLast(ctx, []string{j.config.root() + ".>"}, func(m scan.Message) error {
-		if m.Seq > passed || !event.Op(m.Header.Get(headerOp)).Ends() {
+		if m.Seq > passed || !event.Op(m.Header.Get(message.HeaderOp)).Ends() {
 			return nil
 		}
 		switch {
@@ -206,7 +207,7 @@ func (n *janitor) sweepObjects(ctx context.Context, grace time.Duration) error {
 	if n.journal.blocked.Load() > 0 {
 		return nil // an event may have waited for longer than that
 	}
-	store, err := n.journal.objects.bucket(ctx, false)
+	store, err := n.journal.messages.Objects.Bucket(ctx, false)
 	if errors.Is(err, js.ErrBucketNotFound) {
 		return nil
 	}
@@ -243,7 +244,7 @@ func (n *janitor) sweepObjects(ctx context.Context, grace time.Duration) error {
 
 // used reports whether a message still refers to the object.
 func (n *janitor) used(ctx context.Context, o *js.ObjectInfo) (bool, error) {
-	subject := o.Metadata[metaSubject]
+	subject := o.Metadata[message.MetaSubject]
 	if !strings.HasPrefix(subject, n.journal.config.root()+".") {
 		return true, nil // not ours to judge
 	}
@@ -261,7 +262,7 @@ func (n *janitor) used(ctx context.Context, o *js.ObjectInfo) (bool, error) {
 			return false, err
 		}
 		for _, m := range found {
-			if e, err := parse(m.Header); err == nil && objectName(e.ID) == o.Name {
+			if e, err := message.Parse(m.Header); err == nil && message.ObjectName(e.ID) == o.Name {
 				return true, nil
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/lastindex"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/tail"
@@ -35,7 +36,7 @@ type Journal struct {
 	replaced bool
 	opened   time.Time // when the end of stream was found
 	found    uint64    // at this sequence
-	objects  *objects
+	messages *message.Codec
 	runs     event.Runs // of snapshots of sinks, and of rewinds
 
 	tail     *tail.Tail
@@ -53,10 +54,10 @@ type Journal struct {
 
 	appending, recording, asking, resizing *server.Outage
 
-	blocked                 atomic.Int64
-	lost, oversize, foreign atomic.Uint64
-	overtaken, unstorable   atomic.Uint64
-	suspicious              atomic.Bool // the stream ended too early when last looked at
+	blocked               atomic.Int64
+	lost                  atomic.Uint64
+	overtaken, unstorable atomic.Uint64
+	suspicious            atomic.Bool // the stream ended too early when last looked at
 
 	life    context.Context //nolint:containedctx // ends with Close; bounds what outlives a call
 	end     context.CancelCauseFunc
@@ -102,10 +103,11 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	j.client = client
-	j.objects = &objects{client: client, limit: j.limit, config: js.ObjectStoreConfig{
+	bodies := message.NewObjects(client, js.ObjectStoreConfig{
 		Bucket: c.objectBucket(), Description: "informd's journal: objects that no message can carry",
 		Replicas: max(c.Replicas, 1),
-	}}
+	})
+	j.messages = message.NewCodec(c.SubjectPrefix, c.Conn, bodies, c.Logger)
 	err = server.Retry(ctx, j.asking, j.locate)
 	if err == nil {
 		err = j.flights.listen()
@@ -149,6 +151,7 @@ func (j *Journal) locate(ctx context.Context) error {
 		return err
 	}
 	j.stream = j.reading(stream)
+	j.messages.Stream = j.stream
 	j.replaced = j.replaces(j.stream.CachedInfo())
 	j.subjects.Limit = int(min(wanted.MaxMsgsPerSubject, math.MaxInt32))
 	if j.config.Own {
@@ -156,7 +159,7 @@ func (j *Journal) locate(ctx context.Context) error {
 			return err
 		}
 	}
-	if limit := j.limit(); limit < minMessage {
+	if limit := j.messages.Limit(); limit < minMessage {
 		return server.Final(fmt.Errorf("the NATS server accepts messages of at most %d bytes, and informd needs %d: raise max_payload in the server's configuration", limit, minMessage))
 	}
 	info, err := j.stream.Info(ctx)
@@ -197,7 +200,7 @@ func (j *Journal) locateRest(ctx context.Context) error {
 	if _, err := findStream(ctx, j.client, j.config.letterConfig()); err != nil {
 		return err
 	}
-	_, err := j.objects.bucket(ctx, true)
+	_, err := j.messages.Objects.Bucket(ctx, true)
 	return err
 }
 
@@ -208,7 +211,7 @@ func (j *Journal) Stats() journal.Stats {
 	return journal.Stats{
 		Events: j.holds.events, Bytes: j.holds.bytes, Capacity: j.holds.capacity,
 		LastSeq: j.tail.End(), Blocked: int(j.blocked.Load()),
-		Lost: j.lost.Load(), Oversize: j.oversize.Load(), Foreign: j.foreign.Load(),
+		Lost: j.lost.Load(), Oversize: j.messages.Oversize.Load(), Foreign: j.messages.Foreign.Load(),
 		Overtaken: j.overtaken.Load(), Unstorable: j.unstorable.Load(),
 		Dropped: maps.Clone(j.dropped),
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 )
 
 // Letters is the dead-letter queue of one sink: a subject of the stream
@@ -80,14 +81,14 @@ func (l *Letters) Put(ctx context.Context, letter []byte) error {
 	}
 	m := nats.NewMsg(l.subject)
 	m.Data = letter
-	if !l.journal.fits(m) {
-		packed, err := compress(letter)
+	if !l.journal.messages.Fits(m) {
+		packed, err := message.Compress(letter)
 		if err != nil {
 			return fmt.Errorf("write dead letter: %w", err)
 		}
 		m.Data = packed
-		m.Header.Set(headerEncoding, encodingGzip)
-		if !l.journal.fits(m) {
+		m.Header.Set(message.HeaderEncoding, message.EncodingGzip)
+		if !l.journal.messages.Fits(m) {
 			return fmt.Errorf("write dead letter: %w", journal.ErrTooLarge)
 		}
 	}
@@ -143,8 +144,8 @@ func (l *Letters) Each(ctx context.Context, take func(number uint64, letter []by
 			return fmt.Errorf("read dead letters: %w", err)
 		}
 		letter := m.Data
-		if m.Header.Get(headerEncoding) == encodingGzip {
-			if letter, err = decompress(letter); err != nil {
+		if m.Header.Get(message.HeaderEncoding) == message.EncodingGzip {
+			if letter, err = message.Decompress(letter); err != nil {
 				return fmt.Errorf("read dead letter %d: %w", m.Sequence, err)
 			}
 		}

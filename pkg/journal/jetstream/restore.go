@@ -56,7 +56,7 @@ func (j *Journal) restoreObjects(ctx context.Context, filter string, last func(e
 			return // seen before the connection was lost
 		}
 		done = m.Seq
-		e, ok := j.identify(m)
+		e, ok := j.messages.Identify(m)
 		if !ok {
 			return
 		}

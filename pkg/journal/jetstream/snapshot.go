@@ -8,6 +8,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
 
@@ -200,10 +201,10 @@ func (s *snapshot) ends(ctx context.Context) (entries []journal.Entry, err error
 func (s *snapshot) pickEnds(ctx context.Context, found []scan.Message) (entries []journal.Entry, err error) {
 	decoded := make([]*event.Event, len(found))
 	for i, m := range found {
-		if !event.Op(m.Header.Get(headerOp)).Ends() {
+		if !event.Op(m.Header.Get(message.HeaderOp)).Ends() {
 			continue
 		}
-		e, ok, err := s.cursor.journal.decode(ctx, m)
+		e, ok, err := s.cursor.journal.messages.Decode(ctx, m)
 		if err != nil {
 			return nil, err
 		}

@@ -58,11 +58,11 @@ func (s *states) decode(ctx context.Context, found []scan.Message) (events []eve
 			continue // read before the connection was lost
 		}
 		passed = m.Seq
-		e, ok := s.journal.identify(m)
+		e, ok := s.journal.messages.Identify(m)
 		if !ok || e.Op.Control() || e.Op.Ends() || !s.wants(&e) {
 			continue
 		}
-		if e.Data, err = s.journal.body(ctx, m); err != nil {
+		if e.Data, err = s.journal.messages.Body(ctx, m); err != nil {
 			return nil, err
 		}
 		e.Data = event.WithoutChanges(e.Data) // a snapshot is no change

@@ -91,7 +91,7 @@ func (s *Stream) Reaches(ctx context.Context, seq, last uint64) error {
 	}
 	end, err := s.LastSequence(ctx)
 	if err == nil && end < seq {
-		err = fmt.Errorf("stream %s ends at sequence %d, and ended at %d before", s.name(), end, seq)
+		err = fmt.Errorf("stream %s ends at sequence %d, and ended at %d before", s.Name(), end, seq)
 	}
 	return err
 }
@@ -128,7 +128,7 @@ func (s *Stream) FirstSince(ctx context.Context, since time.Time) (uint64, error
 // getMessage asks the leader of the stream for one message; its sequence is 0 if there is
 // none, or if the server cannot read it.
 func (s *Stream) getMessage(ctx context.Context, question []byte) (Message, error) {
-	reply, err := s.conn.RequestWithContext(ctx, apiPrefix+"STREAM.MSG.GET."+s.name(), question)
+	reply, err := s.conn.RequestWithContext(ctx, apiPrefix+"STREAM.MSG.GET."+s.Name(), question)
 	if err != nil {
 		return Message{}, err
 	}
@@ -156,7 +156,7 @@ func (s *Stream) getMessage(ctx context.Context, question []byte) (Message, erro
 // lastDirect is lastMessage for a stream with one replica that allows it: what it has is
 // sent as it is, and not as JSON.
 func (s *Stream) lastDirect(ctx context.Context, subject string, question []byte) (Message, error) {
-	reply, err := s.conn.RequestWithContext(ctx, apiPrefix+"DIRECT.GET."+s.name(), question)
+	reply, err := s.conn.RequestWithContext(ctx, apiPrefix+"DIRECT.GET."+s.Name(), question)
 	if err != nil {
 		return Message{}, fmt.Errorf("get the last message of %s: %w", subject, err)
 	}

@@ -113,14 +113,14 @@ func (l *LastPerSubject) settle(ctx context.Context) (err error) {
 func (l *LastPerSubject) upToDate(ctx context.Context) error {
 	info, err := l.Stream.requests.Info(ctx, l.Stream)
 	if err != nil {
-		return fmt.Errorf("stream %s: %w", l.Stream.name(), err)
+		return fmt.Errorf("stream %s: %w", l.Stream.Name(), err)
 	}
 	host := l.list.consumer.CachedInfo().Cluster
 	newer := info.State.LastSeq - min(info.State.LastSeq, l.End)
 	if host == nil || hasAllBut(info.Cluster, host.Leader, newer) {
 		return nil
 	}
-	return fmt.Errorf("stream %s: the replica on %s is behind", l.Stream.name(), host.Leader)
+	return fmt.Errorf("stream %s: the replica on %s is behind", l.Stream.Name(), host.Leader)
 }
 
 // hasAllBut reports whether the replica on a server lacks at most the newest messages, as far

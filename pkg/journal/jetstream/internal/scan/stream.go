@@ -30,8 +30,8 @@ func NewStream(stream js.Stream, conn *nats.Conn, requests *server.Requests, own
 	return &Stream{Stream: stream, conn: conn, requests: requests, own: own, settled: settled}
 }
 
-// name returns the name of the stream.
-func (s *Stream) name() string { return s.CachedInfo().Config.Name }
+// Name returns the name of the stream.
+func (s *Stream) Name() string { return s.CachedInfo().Config.Name }
 
 // Replicated reports whether the stream has more than one replica.
 func (s *Stream) Replicated() bool { return s.CachedInfo().Config.Replicas > 1 }
@@ -40,7 +40,7 @@ func (s *Stream) Replicated() bool { return s.CachedInfo().Config.Replicas > 1 }
 func (s *Stream) LastSequence(ctx context.Context) (uint64, error) {
 	info, err := s.requests.Info(ctx, s)
 	if err != nil {
-		return 0, fmt.Errorf("stream %s: %w", s.name(), err)
+		return 0, fmt.Errorf("stream %s: %w", s.Name(), err)
 	}
 	return info.State.LastSeq, nil
 }

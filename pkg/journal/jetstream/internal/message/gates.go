@@ -1,4 +1,4 @@
-package jetstream
+package message
 
 import (
 	"encoding/base64"

@@ -1,4 +1,4 @@
-package jetstream
+package message
 
 import (
 	"context"
@@ -18,31 +18,36 @@ const (
 	refScheme = "nats-object://"
 	// chunkBytes is the most that one message of the object store carries.
 	chunkBytes = 128 << 10
-	// metaSubject is the key under which an object names the subject of its event.
-	metaSubject = "subject"
+	// MetaSubject is the key under which an object names the subject of its event.
+	MetaSubject = "subject"
 	// objectPatience is how long it may take to write or read an object.
 	objectPatience = 10 * time.Second
-	// objectAttempts is how often a server that can be reached may fail to take an
+	// ObjectAttempts is how often a server that can be reached may fail to take an
 	// object before its event is kept without it: a permission that is missing
 	// shows as silence.
-	objectAttempts = 6
-	// objectGrace is how long an object may wait for its event to be published.
-	objectGrace = 10 * time.Minute
+	ObjectAttempts = 6
+	// ObjectGrace is how long an object may wait for its event to be published.
+	ObjectGrace = 10 * time.Minute
 )
 
-// objects is the bucket for bodies that no message can carry. It is made when it
-// is needed first.
-type objects struct {
+// Objects is the bucket for bodies that no message can carry. The first body creates it.
+// Methods may be called concurrently.
+type Objects struct {
 	client js.JetStream
 	config js.ObjectStoreConfig
-	limit  func() int64
 
 	mu    sync.Mutex
 	store js.ObjectStore
 }
 
-// bucket returns the store, or creates it if create is set.
-func (o *objects) bucket(ctx context.Context, create bool) (js.ObjectStore, error) {
+// NewObjects returns the bucket that config describes. It contacts no server.
+func NewObjects(client js.JetStream, config js.ObjectStoreConfig) *Objects {
+	return &Objects{client: client, config: config}
+}
+
+// Bucket returns the bucket. If it is missing, Bucket creates it if create is set, else the
+// error is [js.ErrBucketNotFound].
+func (o *Objects) Bucket(ctx context.Context, create bool) (js.ObjectStore, error) {
 	o.mu.Lock()
 	store := o.store
 	o.mu.Unlock()
@@ -66,9 +71,9 @@ func (o *objects) bucket(ctx context.Context, create bool) (js.ObjectStore, erro
 // server's limit of a protocol line.
 const maxObjectName = 1 << 10
 
-// objectName is the name of the object that has the body of the event id. Ids are as long as
-// the uids that the API server gives.
-func objectName(id string) string {
+// ObjectName returns the name of the object with the body of the event id. Ids can be as long
+// as the UIDs of the API server.
+func ObjectName(id string) string {
 	if len(id) <= maxObjectName {
 		return id
 	}
@@ -77,18 +82,18 @@ func objectName(id string) string {
 }
 
 // put stores the body of the event id and returns the reference to it.
-func (o *objects) put(ctx context.Context, id, subject string, body []byte) (string, error) {
+func (o *Objects) put(ctx context.Context, id, subject string, body []byte, limit int64) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, objectPatience)
 	defer cancel()
-	store, err := o.bucket(ctx, true)
+	store, err := o.Bucket(ctx, true)
 	if err != nil {
 		return "", err
 	}
-	name := objectName(id)
+	name := ObjectName(id)
 	meta := js.ObjectMeta{
 		Name:     name,
-		Metadata: map[string]string{metaSubject: subject},
-		Opts:     &js.ObjectMetaOptions{ChunkSize: uint32(min(chunkBytes, o.limit()/2))},
+		Metadata: map[string]string{MetaSubject: subject},
+		Opts:     &js.ObjectMetaOptions{ChunkSize: uint32(min(chunkBytes, limit/2))},
 	}
 	if _, err := store.Put(ctx, meta, strings.NewReader(string(body))); err != nil {
 		return "", fmt.Errorf("object store %s: put %s: %w", o.config.Bucket, name, err)
@@ -97,7 +102,7 @@ func (o *objects) put(ctx context.Context, id, subject string, body []byte) (str
 }
 
 // get returns the body that ref names.
-func (o *objects) get(ctx context.Context, ref string) ([]byte, error) {
+func (o *Objects) get(ctx context.Context, ref string) ([]byte, error) {
 	rest, ok := strings.CutPrefix(ref, refScheme+o.config.Bucket+"/")
 	if !ok {
 		return nil, fmt.Errorf("%s: %w", ref, js.ErrObjectNotFound)
@@ -108,7 +113,7 @@ func (o *objects) get(ctx context.Context, ref string) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, objectPatience)
 	defer cancel()
-	store, err := o.bucket(ctx, false)
+	store, err := o.Bucket(ctx, false)
 	if err != nil {
 		return nil, err
 	}

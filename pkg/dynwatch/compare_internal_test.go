@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
@@ -84,7 +85,7 @@ func (s *failingServer) target(t *testing.T, log Log, older int) *target {
 	of := newTarget(spec{version: "v1", resource: "pods", mode: Full}, m)
 	t.Cleanup(func() { of.markTimer.Stop() })
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	of.source, err = of.spec.source(resolved{gvr: gvr, kind: "Pod", namespaced: true}, m.clients, nil, nil, nil)
+	of.source, err = of.spec.source(catalog.Resolved{GVR: gvr, Kind: "Pod", Namespaced: true}, m.clients, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -182,13 +182,13 @@ func idOf(o *frame.Object) index.ID {
 
 // record fills in what all events of the target have in common.
 func (t *target) record(op event.Op) event.Event {
-	gvr := t.resolved.gvr
+	gvr := t.resolved.GVR
 	if gvr.Resource == "" { // of a resource that was never seen
 		gvr = schema.GroupVersionResource{Group: t.spec.group, Version: t.spec.version, Resource: t.spec.resource}
 	}
 	return event.Event{
 		Op: op, Time: time.Now(), Cluster: t.options.Cluster, Target: t.name,
-		Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: t.resolved.kind,
+		Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: t.resolved.Kind,
 		Epoch: t.epoch,
 	}
 }

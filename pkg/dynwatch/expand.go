@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/event"
 )
@@ -39,7 +40,7 @@ type expander struct {
 	// ready and limited.
 	stop       context.CancelFunc
 	generation int
-	catalog    *catalog
+	catalog    *catalog.Catalog
 	ready      map[string]bool // the wildcards that were expanded, by id
 	// limited says, by id, which wildcards the limit of watches concerns, and why.
 	limited map[string]string
@@ -111,11 +112,11 @@ func (e *expander) rest(ctx context.Context, err error) (read bool) {
 		e.resetPause()
 	}
 	due := time.Now().Add(e.period(err))
-	wake := served.all.wake
+	wake := served.All.Wake
 	if _, ok := kube.SuggestedDelay(err); ok {
 		wake = nil
 	}
-	watching := served.watching()
+	watching := served.Watching()
 	for {
 		timer := time.NewTimer(min(time.Until(due), tm.Tick))
 		select {
@@ -125,7 +126,7 @@ func (e *expander) rest(ctx context.Context, err error) (read bool) {
 			timer.Stop()
 			return err != nil
 		case <-wake:
-			if served.all.changed.Swap(false) {
+			if served.All.Changed.Swap(false) {
 				e.looks.until = time.Now().Add(tm.looking)
 				e.looks.pause = wait.Backoff{Duration: tm.lookCap / 2, Factor: 1.5, Jitter: 0.2, Steps: 30}
 			}
@@ -136,7 +137,7 @@ func (e *expander) rest(ctx context.Context, err error) (read bool) {
 		if ctx.Err() != nil || !time.Now().Before(due) {
 			return true
 		}
-		if watching && !served.watching() {
+		if watching && !served.Watching() {
 			watching, due = false, earlier(due, time.Now().Add(tm.DeniedCap)) // nobody would tell
 		}
 	}
@@ -160,7 +161,7 @@ func (e *expander) period(err error) time.Duration {
 		return d
 	}
 	d := catalogAge
-	if !e.m.served.watching() {
+	if !e.m.served.Watching() {
 		d = min(d, tm.DeniedCap)
 	}
 	if e.stale != "" {
@@ -207,7 +208,7 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 	}
 	e.limit(wanted, p)
 	e.show(wanted, func(r wildcard) shown {
-		if len(p.notes[r.id()].Running) == 0 && !c.matched(r.Resource) {
+		if len(p.notes[r.id()].Running) == 0 && !r.matched(c) {
 			return shown{Waiting, matchesNothing}
 		}
 		return shown{Degraded, e.limited[r.id()]}
@@ -220,9 +221,9 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 }
 
 // read asks for a catalog. With an error it returns the one before.
-func (e *expander) read(ctx context.Context, before *catalog) (*catalog, error) {
+func (e *expander) read(ctx context.Context, before *catalog.Catalog) (*catalog.Catalog, error) {
 	e.asked = time.Now()
-	c, err := readCatalog(ctx, e.m.clients, before)
+	c, err := catalog.Read(ctx, e.m.clients, before)
 	if err != nil {
 		return before, err
 	}
@@ -234,7 +235,7 @@ func (e *expander) read(ctx context.Context, before *catalog) (*catalog, error) 
 }
 
 // plan makes the plan, and has the log know of it before anything follows from it.
-func (e *expander) plan(ctx context.Context, wanted wantedSet, c *catalog) (*expansion, error) {
+func (e *expander) plan(ctx context.Context, wanted wantedSet, c *catalog.Catalog) (*expansion, error) {
 	for _, r := range wanted.wildcards {
 		if err := e.restore(ctx, r.id()); err != nil {
 			return nil, err
@@ -355,8 +356,8 @@ func (e *expander) show(wanted wantedSet, how func(wildcard) shown) {
 }
 
 // tellStale logs which groups cannot be asked, when that changes.
-func (e *expander) tellStale(c *catalog) {
-	stale := strings.Join(c.stale(), ", ")
+func (e *expander) tellStale(c *catalog.Catalog) {
+	stale := strings.Join(c.Stale(), ", ")
 	if stale == e.stale {
 		return
 	}
@@ -372,7 +373,7 @@ func (e *expander) tellStale(c *catalog) {
 func (e *expander) tellSecrets(p *expansion) {
 	secrets := schema.GroupResource{Resource: "secrets"}
 	for _, n := range p.notes {
-		if e.toldSecrets || !slices.Contains(n.Running, nameOf(secrets)) {
+		if e.toldSecrets || !slices.Contains(n.Running, catalog.NameOf(secrets)) {
 			continue
 		}
 		e.toldSecrets = true

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
@@ -20,7 +21,7 @@ import (
 // all versions, so its position stays.
 
 // errVersion: the version that the entry names does not answer, and another one does.
-var errVersion = fmt.Errorf("%w: its version fails", errUnusable)
+var errVersion = fmt.Errorf("%w: its version fails", catalog.ErrUnusable)
 
 // failing is since when a target's version has brought nothing but errors of the server.
 type failing struct {
@@ -77,12 +78,12 @@ func (t *target) fallBack(ctx context.Context, err error) error {
 		return err
 	}
 	s, r := t.otherVersion(ctx)
-	f.asked, f.answers = time.Now(), r.gvr.Version
+	f.asked, f.answers = time.Now(), r.GVR.Version
 	if s == nil || t.spec.version != "" {
 		return f.explain(err)
 	}
 	t.logger.Warn("preferred version fails; watching another version",
-		"preferred_version", t.resolved.gvr.Version, "version", r.gvr.Version, "err", err)
+		"preferred_version", t.resolved.GVR.Version, "version", r.GVR.Version, "err", err)
 	t.use(s, r)
 	t.failing = failing{fellBack: true}
 	t.first.sweep = nil // its list is begun again
@@ -102,20 +103,20 @@ func (f *failing) explain(err error) error {
 func (t *target) backAgain() time.Duration { return min(t.timing.waitingTold, t.timing.DeniedCap) }
 
 // otherVersion returns a source of another version that answers, nil if there is none.
-func (t *target) otherVersion(ctx context.Context) (*listwatch.Source, resolved) {
+func (t *target) otherVersion(ctx context.Context) (*listwatch.Source, catalog.Resolved) {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	versions, err := kube.ServedVersions(ctx, t.clients.Discovery, t.spec.group)
 	if err != nil {
-		return nil, resolved{}
+		return nil, catalog.Resolved{}
 	}
 	for _, version := range versions {
-		if version == t.resolved.gvr.Version {
+		if version == t.resolved.GVR.Version {
 			continue
 		}
-		other := t.spec
-		other.version = version
-		r, err := resolve(ctx, t.clients.Discovery, other)
+		other := t.spec.wanted()
+		other.Version = version
+		r, err := catalog.Resolve(ctx, t.clients.Discovery, other)
 		if err != nil {
 			continue
 		}
@@ -124,5 +125,5 @@ func (t *target) otherVersion(ctx context.Context) (*listwatch.Source, resolved)
 			return s, r
 		}
 	}
-	return nil, resolved{}
+	return nil, catalog.Resolved{}
 }

@@ -9,6 +9,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 )
 
 // TestOtherVersionsAreAskedRarely: while no version of a resource answers, each attempt does
@@ -27,7 +29,7 @@ func TestOtherVersionsAreAskedRarely(t *testing.T) {
 		}}
 		of := server.target(t, forgetful{}, 0)
 		of.spec = spec{group: "example.com", resource: "things", mode: Full}
-		of.resolved = resolved{gvr: schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "things"}, kind: "Thing"}
+		of.resolved = catalog.Resolved{GVR: schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "things"}, Kind: "Thing"}
 		broken := apierrors.NewInternalError(http.ErrAbortHandler)
 		const minutes = 10
 		for range minutes * 12 {

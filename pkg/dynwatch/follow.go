@@ -110,7 +110,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 		case <-tick.C:
 			tick.Reset(untilNext(t.timing.Tick))
 			err = t.onTick(ctx, &q)
-		case <-t.nudge.wake:
+		case <-t.nudge.Wake:
 			t.nudged()
 			t.looks.timer.Reset(t.soon())
 		case <-t.looks.timer.C:

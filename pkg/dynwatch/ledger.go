@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
@@ -73,7 +74,7 @@ func (t *target) position() mark {
 	m := mark{
 		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Run: t.first.run, Objects: t.index.Len(),
 		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(), Dropped: t.dropped.marked(t.marked.Dropped),
-		Resynced: t.again.resync.position(), Custom: t.nudge.custom.Load(),
+		Resynced: t.again.resync.position(), Custom: t.nudge.Custom.Load(),
 		Proven: t.calm.proven,
 	}
 	if m.Mark = t.marked.Mark; t.coverage.Known {
@@ -176,7 +177,7 @@ func (t *target) restore(ctx context.Context) error {
 		others = others || e.Target != t.name
 		if e.ResourceVersion >= newest {
 			newest = e.ResourceVersion
-			t.resolved = resolved{gvr: schema.GroupVersionResource{Group: e.Group, Version: e.Version, Resource: e.Resource}, kind: e.Kind}
+			t.resolved = catalog.Resolved{GVR: schema.GroupVersionResource{Group: e.Group, Version: e.Version, Resource: e.Resource}, Kind: e.Kind}
 		}
 		if e.Op.Ends() {
 			ends[index.Key(e.Namespace, e.Name)] = endedBy(&e)
@@ -274,7 +275,7 @@ func (m *mark) endedSince(ends map[string]ended) (n int) {
 func (t *target) resumeAt(m mark, ends map[string]ended) {
 	t.firstOp, t.marked, t.unwatched = m.FirstOp, m, true
 	if m.Custom {
-		t.nudge.custom.Store(true)
+		t.nudge.Custom.Store(true)
 	}
 	if m.Selection == t.spec.selection() && t.coverage.Filter != nil {
 		// What fell out when the config was edited has no end in the log.

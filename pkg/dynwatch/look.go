@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
@@ -40,7 +41,7 @@ func newLooks() looks {
 // nudged begins to look. A target that is watching does so once if nothing is
 // known to have changed.
 func (t *target) nudged() {
-	changed := t.nudge.changed.Swap(false)
+	changed := t.nudge.Changed.Swap(false)
 	if changed || t.source == nil {
 		t.looks.until = time.Now().Add(t.timing.looking)
 		t.looks.pause = wait.Backoff{Duration: t.timing.look, Factor: 2, Jitter: 0.2, Steps: 30}
@@ -89,23 +90,23 @@ func (t *target) look(ctx context.Context) error {
 		t.logger.Debug("rediscovery failed", "err", err)
 		return nil
 	}
-	t.logger.Info("watch moves to another version", "from_version", t.resolved.gvr.Version, "version", r.gvr.Version, "kind", r.kind)
+	t.logger.Info("watch moves to another version", "from_version", t.resolved.GVR.Version, "version", r.GVR.Version, "kind", r.Kind)
 	t.use(s, r)
 	t.failing = failing{}
 	return errMoved
 }
 
-func (t *target) discover(ctx context.Context) (resolved, error) {
+func (t *target) discover(ctx context.Context) (catalog.Resolved, error) {
 	if r := t.offered; r != nil {
 		t.offered = nil
 		return *r, nil
 	}
 	t.looks.last = time.Now()
-	return resolve(ctx, t.clients.Discovery, t.spec)
+	return catalog.Resolve(ctx, t.clients.Discovery, t.spec.wanted())
 }
 
 // use makes a source that of the target.
-func (t *target) use(s *listwatch.Source, r resolved) {
+func (t *target) use(s *listwatch.Source, r catalog.Resolved) {
 	t.source, t.resolved = s, r
 	s.Times = &t.status.lists
 	t.status.setResolved(r)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/access"
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/owner"
@@ -105,7 +106,7 @@ type Manager struct {
 	options  Options
 	clients  *kube.Clients
 	redactor *frame.Redactor
-	served   *served
+	served   *catalog.Watcher
 	// namespaces are followed while a target needs them.
 	namespaces *selection.Namespaces
 	// owners are followed while a target asks for them.
@@ -151,7 +152,7 @@ func New(options Options) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
-	s, err := newServed(c, options.Logger)
+	s, err := catalog.NewWatcher(c, options.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
@@ -200,7 +201,7 @@ func (m *Manager) Apply(wanted []Resource) error {
 	}
 	m.wanted = set
 	if len(wanted) > 0 {
-		m.served.start(m.timing)
+		m.served.Start(m.timing.Timing)
 	}
 	m.converge(&expansion{targets: m.stillWanted(set)})
 	m.expander.apply(set)
@@ -232,7 +233,7 @@ func (m *Manager) stillWanted(set wantedSet) map[string]spec {
 		one := schema.GroupResource{Group: r.target.spec.group, Resource: r.target.spec.resource}
 		owner, ok := set.owner(one)
 		if c := m.expander.catalog; ok && c != nil {
-			if _, served := c.find(one.Group, owner.Version, one.Resource); served {
+			if _, served := c.Find(owner.Version, one); served {
 				owner, ok = chosen[one]
 			}
 		}
@@ -316,7 +317,7 @@ func (m *Manager) end(match func(*running) bool) int {
 
 // start starts a target. The objects that the first list of a later one holds are added.
 // Found is what is known of its resource, nil if nothing is.
-func (m *Manager) start(s spec, later bool, found *resolved) *running {
+func (m *Manager) start(s spec, later bool, found *catalog.Resolved) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{target: newTarget(s, m), cancel: cancel, done: make(chan struct{})}
 	r.target.offered = found
@@ -362,6 +363,6 @@ func (m *Manager) Close() {
 	defer m.converging.Unlock()
 	m.end(func(*running) bool { return true })
 	m.owners.Stop()
-	m.served.close()
+	m.served.Close()
 	m.clients.Close()
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 )
 
 // DefaultMaxWatches is the default of [Options.MaxWatches]. Platforms with many
@@ -46,7 +48,7 @@ func (w *wantedSet) admit(chosen []choice, notes map[string]*note) (admitted []c
 		}
 	}
 	slices.SortStableFunc(chosen, func(a, b choice) int {
-		one, other := nameOf(a.resource), nameOf(b.resource)
+		one, other := catalog.NameOf(a.resource), catalog.NameOf(b.resource)
 		switch {
 		case watched[one] == watched[other]:
 			return strings.Compare(one, other)
@@ -65,7 +67,7 @@ func (w *wantedSet) admit(chosen []choice, notes map[string]*note) (admitted []c
 			continue
 		}
 		id := c.wildcard.id()
-		beyond[id] = append(beyond[id], nameOf(c.resource))
+		beyond[id] = append(beyond[id], catalog.NameOf(c.resource))
 	}
 	for _, names := range beyond {
 		slices.Sort(names)

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
@@ -33,15 +34,15 @@ func Served(ctx context.Context, kubernetes *rest.Config) ([]ServedResource, err
 	if err := (&planner{clients: c}).greet(ctx); err != nil {
 		return nil, err
 	}
-	known, err := readCatalog(ctx, c, nil)
+	known, err := catalog.Read(ctx, c, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list served resources: %w", err)
 	}
 	var found []ServedResource
-	for _, names := range known.storages {
+	for _, names := range known.Storages {
 		one := names[0]
-		if v, o, ok := known.lookUp(one.Group, anyVersion, one.Resource); ok && o.watchable {
-			served := ServedResource{Group: one.Group, Version: v.name, Resource: one.Resource, Kind: o.kind, Namespaced: o.namespaced}
+		if o, ok := known.Find(catalog.AnyVersion, one); ok && o.Watchable {
+			served := ServedResource{Group: one.Group, Version: o.Version, Resource: one.Resource, Kind: o.Kind, Namespaced: o.Namespaced}
 			for _, other := range names[1:] {
 				served.OtherGroups = append(served.OtherGroups, other.Group)
 			}

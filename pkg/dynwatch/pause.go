@@ -36,7 +36,7 @@ func (t *target) fail(ctx context.Context, err error) error {
 		t.source = nil
 	}
 	reason := err.Error()
-	if why := t.served.trouble(); why != "" && errors.Is(err, kube.ErrNotServed) {
+	if why := t.served.Trouble(); why != "" && errors.Is(err, kube.ErrNotServed) {
 		reason += "; polled every few seconds, because " + why
 	}
 	t.setState(state, reason)
@@ -50,7 +50,7 @@ func (t *target) fail(ctx context.Context, err error) error {
 // rest pauses after an error. A target that has no source is woken by a nudge.
 func (t *target) rest(ctx context.Context, err error, state State) {
 	d := t.pause.Step()
-	told := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) && t.status.gone.Load() && t.served.watching()
+	told := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) && t.status.gone.Load() && t.served.Watching()
 	switch {
 	case told:
 		d = wait.Jitter(t.timing.waitingTold, 0.5)
@@ -59,7 +59,7 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 	}
 	var wake <-chan struct{}
 	if t.source == nil {
-		wake = t.nudge.wake
+		wake = t.nudge.Wake
 		if soon, more := t.looks.next(); more {
 			d = min(d, soon, t.timing.lookCap)
 		}
@@ -81,7 +81,7 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 			t.nudged()
 			timer.Reset(t.soon())
 		case <-time.After(t.timing.Tick):
-			if told && !t.served.watching() {
+			if told && !t.served.Watching() {
 				return // nobody would tell
 			}
 		}

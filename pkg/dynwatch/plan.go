@@ -18,6 +18,7 @@ import (
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/access"
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
@@ -207,8 +208,8 @@ func (p *planner) target(ctx context.Context, s spec) TargetPlan {
 	case len(t.MissingNamespaceVerbs) > 0:
 		t.State, t.Reason = Forbidden, "namespaceSelector: the labels of namespaces are unreadable"
 	}
-	if unknown, ok := errors.AsType[*unknownResource](err); ok {
-		t.Others = slices.Compact(slices.Sorted(slices.Values(unknown.others)))
+	if unknown, ok := errors.AsType[*catalog.UnknownResource](err); ok {
+		t.Others = slices.Compact(slices.Sorted(slices.Values(unknown.Others)))
 	}
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		t.Reason = fmt.Sprintf("the API server did not answer every request within %v: %s", planTimeout, t.Reason)
@@ -237,11 +238,11 @@ func newTargetPlan(s spec) TargetPlan {
 // look finds the resource, looks at its objects and then at its history. Its error is
 // what would keep the target from being watched.
 func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
-	r, err := resolve(ctx, p.clients.Discovery, s)
+	r, err := catalog.Resolve(ctx, p.clients.Discovery, s.wanted())
 	if err != nil {
 		return err
 	}
-	t.Version, t.Kind, t.ClusterScoped = r.gvr.Version, r.kind, !r.namespaced
+	t.Version, t.Kind, t.ClusterScoped = r.GVR.Version, r.Kind, !r.Namespaced
 	src, err := s.source(r, p.clients, frame.NewRedactor(make([]byte, minKey)), nil, nil) // what is read goes nowhere
 	if err != nil {
 		return err
@@ -259,7 +260,7 @@ func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
 	}
 	if one.Metadata.Name == "" {
 		one.Metadata.Name = "none"
-		if one.Metadata.Namespace = s.namespace; one.Metadata.Namespace == "" && r.namespaced {
+		if one.Metadata.Namespace = s.namespace; one.Metadata.Namespace == "" && r.Namespaced {
 			one.Metadata.Namespace = metav1.NamespaceDefault
 		}
 	}
@@ -300,8 +301,8 @@ func (p *planner) optional(ctx context.Context, targets map[string]spec) []Missi
 	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
 	defer cancel()
 	var all []MissingAccess
-	for _, r := range []schema.GroupVersionResource{customResourceDefinitions(), apiServices()} {
-		if _, watched := targets[nameOf(r.GroupResource())]; watched {
+	for _, r := range []schema.GroupVersionResource{catalog.CustomResourceDefinitions(), catalog.APIServices()} {
+		if _, watched := targets[catalog.NameOf(r.GroupResource())]; watched {
 			continue
 		}
 		if verbs, err := access.MissingVerbs(ctx, p.clients.Discovery.Client, access.Of(r)); err == nil && len(verbs) > 0 {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -24,7 +25,7 @@ func (p *planner) expand(ctx context.Context, set wantedSet) (targets map[string
 	if len(set.wildcards) == 0 {
 		return set.explicit, nil
 	}
-	c, err := readCatalog(ctx, p.clients, nil)
+	c, err := catalog.Read(ctx, p.clients, nil)
 	if err != nil {
 		err = fmt.Errorf("expand the wildcard: %w", err)
 	}
@@ -67,8 +68,8 @@ func wildcardPlan(r Resource, state State, reason string) TargetPlan {
 
 // lacks says what is wrong with an expanded wildcard, nothing if it has all targets
 // that it can have.
-func (e *expansion) lacks(r Resource, c *catalog) (state State, reason string) {
-	unknown := slices.DeleteFunc(c.stale(), func(group string) bool { return !glob(r.Group, group) || r.excludesGroup(group) })
+func (e *expansion) lacks(r Resource, c *catalog.Catalog) (state State, reason string) {
+	unknown := slices.DeleteFunc(c.Stale(), func(group string) bool { return !glob(r.Group, group) || r.excludesGroup(group) })
 	switch {
 	case len(unknown) > 0:
 		for i, group := range unknown {
@@ -77,7 +78,7 @@ func (e *expansion) lacks(r Resource, c *catalog) (state State, reason string) {
 		return Degraded, fmt.Sprintf("discovery of API groups failed: %s; informd watches their matching resources once discovery works", strings.Join(unknown, ", "))
 	case len(e.notes[r.id()].Running) > 0:
 		return Ready, ""
-	case c.matched(r):
+	case r.matched(c):
 		return Waiting, nothingLeft
 	default:
 		return Waiting, matchesNothing

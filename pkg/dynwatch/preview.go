@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
@@ -139,12 +140,12 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	s := v.spec
 	s.labelSelector, s.fieldSelector, s.namespaces.Selector = "", "", ""
 	t := newTarget(s, m)
-	t.resolved = resolved{
-		gvr:  schema.GroupVersionResource{Group: s.group, Version: s.version, Resource: s.resource},
-		kind: c.Kind, namespaced: namespaced,
+	t.resolved = catalog.Resolved{
+		GVR:  schema.GroupVersionResource{Group: s.group, Version: s.version, Resource: s.resource},
+		Kind: c.Kind, Namespaced: namespaced,
 	}
 	if s.version == "" {
-		t.resolved.gvr.Version = c.Version
+		t.resolved.GVR.Version = c.Version
 	}
 	if t.source, err = s.source(t.resolved, m.clients, t.redactor, t.shape.Load, t.coverage.Filter); err != nil {
 		return nil, "", err

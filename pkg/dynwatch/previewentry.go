@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
@@ -46,15 +47,15 @@ func (w *wantedSet) judge(before []Resource, r Resource, c *Change, now selectab
 	one := schema.GroupResource{Group: c.Group, Resource: c.Resource}
 	switch {
 	case !r.wild() && (r.Group != c.Group || r.Resource != c.Resource):
-		return refused("the entry is for %s, and the object is of %s", r.id(), nameOf(one))
+		return refused("the entry is for %s, and the object is of %s", r.id(), catalog.NameOf(one))
 	case r.wild() && !glob(r.Group, c.Group):
 		return refused("group %q of the entry does not match %q", event.GroupOrCore(r.Group), event.GroupOrCore(c.Group))
 	case r.wild() && !glob(r.Resource, c.Resource):
 		return refused("resource %q of the entry does not match %q", r.Resource, c.Resource)
 	case r.wild() && r.excludes(one):
-		return refused("excludeResources excludes %s", nameOf(one))
+		return refused("excludeResources excludes %s", catalog.NameOf(one))
 	case r.wild() && w.named(one):
-		return refused("%s has its own entry", nameOf(one))
+		return refused("%s has its own entry", catalog.NameOf(one))
 	}
 	if i := slices.IndexFunc(before, func(b Resource) bool { return b.wild() && b.matches(one) && !b.excludes(one) }); r.wild() && i >= 0 {
 		return refused("the earlier wildcard %s matches the resource", before[i].id())
@@ -64,7 +65,7 @@ func (w *wantedSet) judge(before []Resource, r Resource, c *Change, now selectab
 	}
 	v := verdict{spec: r.specFor(one, now.Metadata.Namespace)}
 	if r.wild() {
-		v.assumed = append(v.assumed, fmt.Sprintf("that the API server can list and watch %s, and serves its objects under no alias", nameOf(one)))
+		v.assumed = append(v.assumed, fmt.Sprintf("that the API server can list and watch %s, and serves its objects under no alias", catalog.NameOf(one)))
 	}
 	if r.Version != "" && r.Version != c.Version {
 		v.assumed = append(v.assumed, fmt.Sprintf("the object is of version %s; informd would watch it in version %s, as the API server converts it", c.Version, r.Version))

@@ -3,6 +3,7 @@ package dynwatch
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -88,7 +89,7 @@ type spec struct {
 	resync                       time.Duration
 	// namespaces are what a watch of all namespaces is filtered by.
 	namespaces selection.Rule
-	// earlier are the groups of entries before it, see [checkTwins].
+	// earlier are the groups of entries before it, see [catalog.Wanted].
 	earlier string
 	// rules are what becomes of the objects, nil for nothing, and gates which of their
 	// changes count, nil for all.
@@ -150,6 +151,24 @@ func specs(wanted []Resource) (map[string]spec, error) {
 	}
 	nameEarlier(wanted, targets)
 	return targets, errors.Join(errs...)
+}
+
+// nameEarlier notes in each spec the groups of the entries before it that name a
+// resource the same way, joined by commas.
+func nameEarlier(wanted []Resource, targets map[string]spec) {
+	groups := make(map[string][]string) // by resource
+	for _, r := range wanted {
+		if r.wild() {
+			continue
+		}
+		for name, s := range targets {
+			if s.group == r.Group && s.resource == r.Resource {
+				s.earlier = strings.Join(groups[r.Resource], ",")
+				targets[name] = s
+			}
+		}
+		groups[r.Resource] = append(groups[r.Resource], event.GroupOrCore(r.Group))
+	}
 }
 
 func (r Resource) validate() error {

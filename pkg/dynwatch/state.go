@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
@@ -26,7 +27,7 @@ func judge(err error, synced bool) State {
 		return Forbidden
 	case listwatch.Expired(err):
 		return Syncing // a list took longer than etcd keeps its revision
-	case errors.Is(err, errUnusable), errors.Is(err, kube.ErrOtherCluster), apierrors.IsUnauthorized(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
+	case errors.Is(err, catalog.ErrUnusable), errors.Is(err, kube.ErrOtherCluster), apierrors.IsUnauthorized(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
 		return Degraded
 	case synced:
 		return Stale

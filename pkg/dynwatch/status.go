@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -175,10 +176,10 @@ func (st *status) setMissing(verbs []string) bool {
 	return len(verbs) > 0
 }
 
-func (st *status) setResolved(r resolved) {
+func (st *status) setResolved(r catalog.Resolved) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.shown.Version, st.shown.Kind = r.gvr.Version, r.kind
+	st.shown.Version, st.shown.Kind = r.GVR.Version, r.Kind
 }
 
 func (st *status) beatNow() { st.beat.Store(time.Now().UnixNano()) }

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
@@ -86,14 +88,14 @@ type target struct {
 	redactor *frame.Redactor
 	// served nudges the target when what is served may have changed, and looks are
 	// what follows.
-	served *served
-	nudge  *nudge
+	served *catalog.Watcher
+	nudge  *catalog.Notice
 	// openings give turns to targets that open their watch; opening ends this target's
 	// turn, and is nil if it has none.
 	openings *openings
 	opening  func()
 	// offered is what the catalog says about a wildcard's resource, until it is used.
-	offered *resolved
+	offered *catalog.Resolved
 	// owners know the controllers of controllers.
 	owners *owner.Finder
 	looks  looks
@@ -101,7 +103,7 @@ type target struct {
 
 	// source is nil until the resource is resolved; resolved is the last answer.
 	source   *listwatch.Source
-	resolved resolved
+	resolved catalog.Resolved
 	index    *index.Index
 	// cursor is the revision up to which everything was appended; see resume. Ahead is
 	// the newest that was gathered and is not appended yet, 0 if nothing is.
@@ -197,7 +199,7 @@ func newTarget(s spec, m *Manager) *target {
 		spec: s, name: s.name(), options: options, clients: m.clients, timing: m.timing, limits: m.limits,
 		logger: options.Logger.With("target", s.name()),
 		status: newStatus(s), index: index.New(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
-		served: m.served, nudge: m.served.subscribe(s), looks: newLooks(), redactor: m.redactor,
+		served: m.served, nudge: m.served.Subscribe(schema.GroupResource{Group: s.group, Resource: s.resource}), looks: newLooks(), redactor: m.redactor,
 		owners: m.owners, openings: m.openings, formerly: m.formerly, relogs: make(chan relog, 1),
 	}
 	t.await.left = t.limits.patience
@@ -215,7 +217,7 @@ func newTarget(s spec, m *Manager) *target {
 
 // run keeps the target going until ctx ends or the log refuses events.
 func (t *target) run(ctx context.Context) {
-	defer t.served.unsubscribe(t.spec.group, t.nudge)
+	defer t.served.Unsubscribe(t.spec.group, t.nudge)
 	defer t.coverage.Leave()
 	reason := ""
 	defer t.endOpening()
@@ -296,13 +298,13 @@ func (t *target) resolve(ctx context.Context) error {
 	notServed := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err)
 	if t.firstOp == "" {
 		switch {
-		case err == nil, errors.Is(err, errUnusable):
+		case err == nil, errors.Is(err, catalog.ErrUnusable):
 			t.firstOp = event.Snapshot
 		case notServed:
 			t.firstOp = event.Added
 		}
 	}
-	if err == nil || notServed || errors.Is(err, errUnusable) || apierrors.IsForbidden(err) {
+	if err == nil || notServed || errors.Is(err, catalog.ErrUnusable) || apierrors.IsForbidden(err) {
 		t.status.looked.Store(true)
 	}
 	if err != nil {

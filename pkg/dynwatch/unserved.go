@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/event"
 )
@@ -51,20 +52,23 @@ func (t *target) endUnserved(ctx context.Context, denial error) error {
 		}
 		return denial
 	}
-	r := t.rule(ctx)
-	if r.last && !a.since.IsZero() && time.Since(a.since) >= r.after {
-		r.open = t.ruleLast(ctx, denial)
+	r, after := t.served.Removed(ctx, t.spec.wanted(), t.nudge.Custom.Load()), t.timing.unserved
+	if r.Last {
+		after = t.timing.withdrawn
 	}
-	if r.open != "" {
+	if r.Last && !a.since.IsZero() && time.Since(a.since) >= after {
+		r.Open = t.served.RemovedForGood(ctx, t.spec.group, denial)
+	}
+	if r.Open != "" {
 		*a = absence{}
-		return fmt.Errorf("%w; informd keeps the %d objects: %s", denial, t.index.Len(), r.open)
+		return fmt.Errorf("%w; informd keeps the %d objects: %s", denial, t.index.Len(), r.Open)
 	}
 	if a.since.IsZero() {
 		a.since = time.Now()
 		t.unwatched = t.unwatched || !t.closedSince.IsZero() && time.Since(t.closedSince) > discoveryLag
 	}
-	a.at = max(a.at, r.at) // the first authority that agrees may name none
-	if due := a.since.Add(r.after); time.Now().Before(due) {
+	a.at = max(a.at, r.At) // the first authority that agrees may name none
+	if due := a.since.Add(after); time.Now().Before(due) {
 		return fmt.Errorf("%w; unless the resource returns, informd announces its %d objects as deleted at %s",
 			denial, t.index.Len(), due.UTC().Format(time.RFC3339))
 	}
@@ -99,9 +103,9 @@ func (t *target) servedOtherwise(ctx context.Context) bool {
 	if t.spec.version == "" {
 		return false
 	}
-	other := t.spec
-	other.version = ""
-	_, err := resolve(ctx, t.clients.Discovery, other)
+	other := t.spec.wanted()
+	other.Version = ""
+	_, err := catalog.Resolve(ctx, t.clients.Discovery, other)
 	return !errors.Is(err, kube.ErrNotServed) || kube.IsUnconfirmed(err)
 }
 
@@ -137,6 +141,6 @@ func (t *target) endAll(ctx context.Context, reason string, at uint64) error {
 // noteGone lets a wildcard that has made the target know that it may end.
 func (t *target) noteGone() {
 	if !t.status.gone.Swap(true) {
-		t.served.all.send(false)
+		t.served.All.Send(false)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -63,9 +64,9 @@ func (r Resource) excludes(one schema.GroupResource) bool {
 }
 
 // fits reports whether the catalog has the resource as the wildcard wants it.
-func (r Resource) fits(c *catalog, one schema.GroupResource) bool {
-	o, ok := c.find(one.Group, r.Version, one.Resource)
-	return ok && o.watchable && (o.namespaced || len(r.Namespaces) == 0 && !r.patterned())
+func (r Resource) fits(c *catalog.Catalog, one schema.GroupResource) bool {
+	o, ok := c.Find(r.Version, one)
+	return ok && o.Watchable && (o.Namespaced || len(r.Namespaces) == 0 && !r.patterned())
 }
 
 // wantedSet is what a Manager is to converge to.
@@ -119,9 +120,9 @@ type choice struct {
 
 // choose expands the wildcards. Of the names of one storage at most one is chosen,
 // and none if one of them has an entry of its own or is excluded.
-func (w *wantedSet) choose(c *catalog) []choice {
+func (w *wantedSet) choose(c *catalog.Catalog) []choice {
 	var all []choice
-	for _, names := range c.storages {
+	for _, names := range c.Storages {
 		if slices.ContainsFunc(names, w.named) {
 			continue
 		}
@@ -148,11 +149,11 @@ type note struct {
 }
 
 // looked brings a note up to date with the catalog, and begins one that is nil.
-func (n *note) looked(r Resource, c *catalog) *note {
-	stale := c.stale()
+func (n *note) looked(r Resource, c *catalog.Catalog) *note {
+	stale := c.Stale()
 	next := &note{}
 	if n == nil {
-		next.First = c.named(r, func(string) bool { return true })
+		next.First = r.named(c, func(string) bool { return true })
 		next.Unknown = slices.DeleteFunc(slices.Clone(stale), func(group string) bool { return !glob(r.Group, group) })
 		return next
 	}
@@ -162,7 +163,7 @@ func (n *note) looked(r Resource, c *catalog) *note {
 			next.Unknown = append(next.Unknown, group)
 			continue
 		}
-		next.First = append(next.First, c.named(r, func(name string) bool { return name == group })...)
+		next.First = append(next.First, r.named(c, func(name string) bool { return name == group })...)
 	}
 	slices.Sort(next.First)
 	next.First = slices.Compact(next.First)
@@ -170,12 +171,12 @@ func (n *note) looked(r Resource, c *catalog) *note {
 }
 
 // named are the names of what a wildcard matches in the groups that are wanted.
-func (c *catalog) named(r Resource, wanted func(group string) bool) []string {
+func (r Resource) named(c *catalog.Catalog, wanted func(group string) bool) []string {
 	var names []string
-	for _, storage := range c.storages {
+	for _, storage := range c.Storages {
 		for _, one := range storage {
 			if wanted(one.Group) && r.matches(one) {
-				names = append(names, nameOf(one))
+				names = append(names, catalog.NameOf(one))
 			}
 		}
 	}
@@ -184,27 +185,14 @@ func (c *catalog) named(r Resource, wanted func(group string) bool) []string {
 }
 
 // matched reports whether a wildcard matches anything, what it excludes included.
-func (c *catalog) matched(r Resource) bool {
-	return len(c.named(r, func(string) bool { return true })) > 0
+func (r Resource) matched(c *catalog.Catalog) bool {
+	return len(r.named(c, func(string) bool { return true })) > 0
 }
 
 // existed reports whether a resource was there when it was first looked.
 func (n *note) existed(one schema.GroupResource) bool {
-	_, first := slices.BinarySearch(n.First, nameOf(one))
+	_, first := slices.BinarySearch(n.First, catalog.NameOf(one))
 	return first || slices.Contains(n.Unknown, one.Group)
-}
-
-func nameOf(one schema.GroupResource) string {
-	return event.GroupOrCore(one.Group) + "/" + one.Resource
-}
-
-// parseName is the inverse of nameOf.
-func parseName(name string) schema.GroupResource {
-	group, resource, _ := strings.Cut(name, "/")
-	if group == event.GroupOrCore("") {
-		group = ""
-	}
-	return schema.GroupResource{Group: group, Resource: resource}
 }
 
 // expansion is what the targets are to be, and what the log is to know first.
@@ -213,7 +201,7 @@ type expansion struct {
 	// later are the targets whose resources came after it was first looked.
 	later map[string]bool
 	// found is what the catalog says about the resources of targets.
-	found map[string]*resolved
+	found map[string]*catalog.Resolved
 	notes map[string]*note // by id of the wildcard
 	// beyond are the names of the resources that are above the limit of watches, by id
 	// of the wildcard.
@@ -222,8 +210,8 @@ type expansion struct {
 
 // plan expands the wildcards. A resource that was watched and is not served any more
 // stays until every target of it is gone, which the targets find out by themselves.
-func (w *wantedSet) plan(c *catalog, notes map[string]*note, gone func(target string) bool) *expansion {
-	p := &expansion{targets: maps.Clone(w.explicit), later: make(map[string]bool), found: make(map[string]*resolved), notes: make(map[string]*note)}
+func (w *wantedSet) plan(c *catalog.Catalog, notes map[string]*note, gone func(target string) bool) *expansion {
+	p := &expansion{targets: maps.Clone(w.explicit), later: make(map[string]bool), found: make(map[string]*catalog.Resolved), notes: make(map[string]*note)}
 	chosen, beyond := w.admit(append(w.choose(c), w.leaving(c, notes, gone)...), notes)
 	p.beyond = beyond
 	for _, r := range w.wildcards {
@@ -231,8 +219,8 @@ func (w *wantedSet) plan(c *catalog, notes map[string]*note, gone func(target st
 	}
 	for _, one := range chosen {
 		n := p.notes[one.wildcard.id()]
-		n.Running = append(n.Running, nameOf(one.resource))
-		found := c.resolve(one)
+		n.Running = append(n.Running, catalog.NameOf(one.resource))
+		found := c.Resolve(one.wildcard.Version, one.resource)
 		for _, s := range one.wildcard.as(one.resource) {
 			p.targets[s.name()] = s
 			p.later[s.name()] = !n.existed(one.resource)
@@ -243,8 +231,8 @@ func (w *wantedSet) plan(c *catalog, notes map[string]*note, gone func(target st
 		slices.Sort(n.Running)
 		// What goes and comes back is something new.
 		n.First = slices.DeleteFunc(n.First, func(name string) bool {
-			one := parseName(name)
-			_, served := c.find(one.Group, anyVersion, one.Resource)
+			one := catalog.ParseName(name)
+			_, served := c.Find(catalog.AnyVersion, one)
 			return !served && !slices.Contains(n.Running, name)
 		})
 	}
@@ -253,16 +241,16 @@ func (w *wantedSet) plan(c *catalog, notes map[string]*note, gone func(target st
 
 // leaving are resources that were watched, are not in the catalog and still have
 // something to tell.
-func (w *wantedSet) leaving(c *catalog, notes map[string]*note, gone func(target string) bool) []choice {
+func (w *wantedSet) leaving(c *catalog.Catalog, notes map[string]*note, gone func(target string) bool) []choice {
 	var all []choice
 	for _, r := range w.wildcards {
 		if notes[r.id()] == nil {
 			continue
 		}
 		for _, name := range notes[r.id()].Running {
-			one := parseName(name)
+			one := catalog.ParseName(name)
 			owner, ok := w.owner(one)
-			if _, served := c.find(one.Group, owner.Version, one.Resource); !ok || served || slices.ContainsFunc(all, func(c choice) bool { return c.resource == one }) {
+			if _, served := c.Find(owner.Version, one); !ok || served || slices.ContainsFunc(all, func(c choice) bool { return c.resource == one }) {
 				continue
 			}
 			if slices.ContainsFunc(owner.as(one), func(s spec) bool { return !gone(s.name()) }) {

@@ -1,4 +1,9 @@
-package dynwatch
+// Package catalog finds out what an API server serves: all resources of it (for wildcards),
+// the version and scope of one resource, aliases of one storage, and whether a missing
+// resource was removed. [Watcher] follows the definitions and wakes its subscribers. Its
+// callers are the manager, the targets and the plan of package dynwatch; they decide what
+// follows from its findings.
+package catalog
 
 import (
 	"context"
@@ -14,18 +19,18 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/event"
 )
 
-// catalog is everything that the API server serves, as discovery says. It is read
-// for wildcards only; nobody changes it afterwards.
-type catalog struct {
+// Catalog is everything that the API server serves, as discovery says. It does not change.
+type Catalog struct {
 	// groups are in the order of discovery, the core group first.
 	groups []offeredGroup
 	// byName are the places of the groups.
 	byName map[string]int
-	// storages are the resources that can be watched. Those of one storage are
+	// Storages are the resources that can be watched. Those of one storage are
 	// together, the one to be watched first.
-	storages [][]schema.GroupResource
+	Storages [][]schema.GroupResource
 }
 
 type offeredGroup struct {
@@ -38,56 +43,72 @@ type offeredVersion struct {
 	name string
 	// stale: what it has could not be found out, and resources is what it had.
 	stale     bool
-	resources map[string]offered // by plural name
+	resources map[string]Offered // by plural name
 }
 
-// offered is a resource in one version.
-type offered struct {
-	kind                  string
-	namespaced, watchable bool
+// Offered is a resource in one version.
+type Offered struct {
+	Version, Kind         string
+	Namespaced, Watchable bool
 	// storage tells where its objects are stored; it is empty if nothing is known
 	// of that. asked: the document that tells it was read.
 	storage string
 	asked   bool
 }
 
-// anyVersion is the first version that has the resource, as for a [spec] without
-// one.
-const anyVersion = ""
+// AnyVersion is the first version that has the resource, as for a [Wanted] without one.
+const AnyVersion = ""
 
-func (c *catalog) find(group, version, resource string) (offered, bool) {
-	_, o, ok := c.lookUp(group, version, resource)
-	return o, ok
+// Find returns a resource in a version of its group.
+func (c *Catalog) Find(version string, one schema.GroupResource) (Offered, bool) {
+	v := c.version(version, one)
+	if v == nil {
+		return Offered{}, false
+	}
+	return v.resources[one.Resource], true
 }
 
-// lookUp is find, and the version in which it was found.
-func (c *catalog) lookUp(group, version, resource string) (*offeredVersion, offered, bool) {
-	i, ok := c.byName[group]
+func (c *Catalog) version(name string, one schema.GroupResource) *offeredVersion {
+	i, ok := c.byName[one.Group]
 	if !ok {
-		return nil, offered{}, false
+		return nil
 	}
 	for j := range c.groups[i].versions {
 		v := &c.groups[i].versions[j]
-		if o, ok := v.resources[resource]; ok && (version == anyVersion || version == v.name) {
-			return v, o, true
+		if _, ok := v.resources[one.Resource]; ok && (name == AnyVersion || name == v.name) {
+			return v
 		}
 	}
-	return nil, offered{}, false
+	return nil
 }
 
-// resolve returns what discovery would say about the resource of a choice, so that its
-// target need not ask again at its start. It returns nil if the API server did not say.
-func (c *catalog) resolve(one choice) *resolved {
-	v, o, ok := c.lookUp(one.resource.Group, one.wildcard.Version, one.resource.Resource)
-	if !ok || v.stale {
+// Resolve returns what the function [Resolve] would, so that a target need not ask again at
+// its start. It returns nil if the API server did not say.
+func (c *Catalog) Resolve(version string, one schema.GroupResource) *Resolved {
+	v := c.version(version, one)
+	if v == nil || v.stale {
 		return nil
 	}
-	gvr := schema.GroupVersionResource{Group: one.resource.Group, Version: v.name, Resource: one.resource.Resource}
-	return &resolved{gvr: gvr, kind: o.kind, namespaced: o.namespaced}
+	o := v.resources[one.Resource]
+	return &Resolved{GVR: one.WithVersion(v.name), Kind: o.Kind, Namespaced: o.Namespaced}
 }
 
-// stale are the groups of which not everything is known.
-func (c *catalog) stale() []string {
+// NameOf is the name of a resource in logs and checkpoints: "<group or core>/<resource>".
+func NameOf(one schema.GroupResource) string {
+	return event.GroupOrCore(one.Group) + "/" + one.Resource
+}
+
+// ParseName is the inverse of [NameOf].
+func ParseName(name string) schema.GroupResource {
+	group, resource, _ := strings.Cut(name, "/")
+	if group == event.GroupOrCore("") {
+		group = ""
+	}
+	return schema.GroupResource{Group: group, Resource: resource}
+}
+
+// Stale names the groups of which not everything is known.
+func (c *Catalog) Stale() []string {
 	var names []string
 	for _, g := range c.groups {
 		if slices.ContainsFunc(g.versions, func(v offeredVersion) bool { return v.stale }) {
@@ -126,16 +147,16 @@ type groupsDocument struct {
 // freshnessStale is what is said of a version whose API server does not answer.
 const freshnessStale = "Stale"
 
-// readCatalog asks for everything that is served. What cannot be found out is as it
-// was before, which is nil the first time. An error means that nothing is known.
-func readCatalog(ctx context.Context, c *kube.Clients, before *catalog) (next *catalog, err error) {
+// Read asks for everything that is served. Versions that do not answer are as they were
+// before, which is nil the first time. An error means that nothing is known.
+func Read(ctx context.Context, c *kube.Clients, before *Catalog) (next *Catalog, err error) {
 	g := kube.NewGuard(ctx)
 	defer g.Close()
 	defer func() { err = g.Explain(err) }()
 	if before == nil {
-		before = &catalog{}
+		before = &Catalog{}
 	}
-	next = &catalog{byName: make(map[string]int)}
+	next = &Catalog{byName: make(map[string]int)}
 	for _, path := range []string{"/api", "/apis"} {
 		groups, err := groupsOf(g.Context, c.Discovery, path)
 		if err != nil {
@@ -169,9 +190,9 @@ func groupsOf(ctx context.Context, d *kube.Discovery, path string) ([]offeredGro
 	for _, item := range doc.Items {
 		g := offeredGroup{name: item.Metadata.Name}
 		for _, v := range item.Versions {
-			offers := offeredVersion{name: v.Version, stale: v.Freshness == freshnessStale, resources: make(map[string]offered)}
+			offers := offeredVersion{name: v.Version, stale: v.Freshness == freshnessStale, resources: make(map[string]Offered)}
 			for _, r := range v.Resources {
-				offers.resources[r.Resource] = offered{kind: r.ResponseKind.Kind, namespaced: r.Scope == "Namespaced", watchable: watchable(r.Verbs)}
+				offers.resources[r.Resource] = Offered{Version: v.Version, Kind: r.ResponseKind.Kind, Namespaced: r.Scope == "Namespaced", Watchable: watchable(r.Verbs)}
 			}
 			g.versions = append(g.versions, offers)
 		}
@@ -196,7 +217,7 @@ func watchable(verbs []string) bool {
 
 // complete asks for the versions of which only the name is known, and puts what was
 // known before in place of what could not be found out.
-func (c *catalog) complete(ctx context.Context, from *kube.Clients, before *catalog) {
+func (c *Catalog) complete(ctx context.Context, from *kube.Clients, before *Catalog) {
 	var asking sync.WaitGroup
 	for _, g := range c.groups {
 		for i := range g.versions {
@@ -220,15 +241,15 @@ func (c *catalog) complete(ctx context.Context, from *kube.Clients, before *cata
 func (v *offeredVersion) ask(ctx context.Context, from *kube.Clients, group string) {
 	defer from.Pace.Begin(ctx)()
 	list, err := kube.ResourcesOf(ctx, from.Discovery, schema.GroupVersion{Group: group, Version: v.name})
-	v.stale, v.resources = err != nil, make(map[string]offered)
+	v.stale, v.resources = err != nil, make(map[string]Offered)
 	for _, r := range list {
 		if !strings.Contains(r.Name, "/") { // a subresource
-			v.resources[r.Name] = offered{kind: r.Kind, namespaced: r.Namespaced, watchable: watchable(r.Verbs), storage: r.StorageVersionHash, asked: true}
+			v.resources[r.Name] = Offered{Version: v.name, Kind: r.Kind, Namespaced: r.Namespaced, Watchable: watchable(r.Verbs), storage: r.StorageVersionHash, asked: true}
 		}
 	}
 }
 
-func (c *catalog) resources(group, version string) map[string]offered {
+func (c *Catalog) resources(group, version string) map[string]Offered {
 	i, ok := c.byName[group]
 	if !ok {
 		return nil
@@ -247,12 +268,12 @@ type member struct {
 	version *offeredVersion
 }
 
-func (m member) offered() offered { return m.version.resources[m.name.Resource] }
+func (m member) offered() Offered { return m.version.resources[m.name.Resource] }
 
 // compareStorages finds the resources that are served in two groups, as Events are:
 // each would be watched twice. Only those that have the same name and kind are asked
 // about, since nearly all have not.
-func (c *catalog) compareStorages(ctx context.Context, from *kube.Clients, before *catalog) {
+func (c *Catalog) compareStorages(ctx context.Context, from *kube.Clients, before *Catalog) {
 	for _, namesakes := range c.namesakes() {
 		if len(namesakes) > 1 {
 			namesakes = askStorages(ctx, from, before, namesakes)
@@ -261,18 +282,18 @@ func (c *catalog) compareStorages(ctx context.Context, from *kube.Clients, befor
 		for _, m := range namesakes {
 			storage := m.offered().storage
 			if i, twin := at[storage]; twin && storage != "" {
-				c.storages[i] = append(c.storages[i], m.name)
+				c.Storages[i] = append(c.Storages[i], m.name)
 				continue
 			}
-			at[storage] = len(c.storages)
-			c.storages = append(c.storages, []schema.GroupResource{m.name})
+			at[storage] = len(c.Storages)
+			c.Storages = append(c.Storages, []schema.GroupResource{m.name})
 		}
 	}
 }
 
 // namesakes are the resources that can be watched, those with one name and kind
 // together.
-func (c *catalog) namesakes() [][]member {
+func (c *Catalog) namesakes() [][]member {
 	var all [][]member
 	at := make(map[[2]string]int)
 	for _, g := range c.groups {
@@ -280,12 +301,12 @@ func (c *catalog) namesakes() [][]member {
 		for i := range g.versions {
 			for _, name := range slices.Sorted(maps.Keys(g.versions[i].resources)) {
 				o := g.versions[i].resources[name]
-				if seen[name] || !o.watchable {
+				if seen[name] || !o.Watchable {
 					seen[name] = true // a version that counts more decides
 					continue
 				}
 				seen[name] = true
-				key := [2]string{name, o.kind}
+				key := [2]string{name, o.Kind}
 				if _, ok := at[key]; !ok {
 					at[key] = len(all)
 					all = append(all, nil)
@@ -300,11 +321,11 @@ func (c *catalog) namesakes() [][]member {
 // askStorages finds out how namesakes are stored. One of which that cannot be found
 // out is left out: better not watched yet than twice. If that is the first, which is
 // to be preferred to the others, all are.
-func askStorages(ctx context.Context, from *kube.Clients, before *catalog, namesakes []member) []member {
+func askStorages(ctx context.Context, from *kube.Clients, before *Catalog, namesakes []member) []member {
 	known := true
 	for _, m := range namesakes {
 		o, ok := before.resources(m.name.Group, m.version.name)[m.name.Resource]
-		if !m.offered().asked && ok && o.asked && o.kind == m.offered().kind {
+		if !m.offered().asked && ok && o.asked && o.Kind == m.offered().Kind {
 			m.version.resources[m.name.Resource] = o
 		}
 		known = known && m.offered().asked

@@ -1,11 +1,10 @@
-package dynwatch
+package catalog
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -21,13 +20,13 @@ import (
 //	an object             a consistent list, not older than the object's last  once the watch has passed
 //	                      event, does not hold it                              the list
 //	a custom resource     API discovery lists the group without it, and a      the definition has been
-//	                      list of CustomResourceDefinitions does not hold its  gone for timing.unserved
+//	                      list of CustomResourceDefinitions does not hold its  gone for 10 s
 //	                      definition
 //	an aggregated or a    API discovery lists the group without it, also over  the answers have been so
-//	built-in resource     a new connection each time; no APIService hands the  for timing.withdrawn
+//	built-in resource     a new connection each time; no APIService hands the  for 10 min
 //	                      group to another API server
 //	a resource, if the    API discovery lists the group without it, also over  the answers have been so
-//	definitions cannot    a new connection each time                           for timing.withdrawn
+//	definitions cannot    a new connection each time                           for 10 min
 //	be read
 //	a namespace, if its   the API server answers that the Namespace does not   at once
 //	objects are           exist: an empty list of that one name, or a 404 as
@@ -38,66 +37,66 @@ import (
 // a document of another kind, or a definition that exists and serves no version: the
 // objects are in etcd still.
 
-// ruling is what the authorities say of a resource that discovery does not list.
-type ruling struct {
-	// after is how long all rulings must have been like this one.
-	after time.Duration
-	// at is a revision from after the resource was removed, 0 if none is known.
-	at uint64
-	// last: ruleLast must agree, too.
-	last bool
-	// open says why the resource does not count as removed; empty if it does.
-	open string
+// Ruling is what the authorities say of a resource that discovery does not list.
+type Ruling struct {
+	// At is a revision from after the resource was removed, 0 if none is known.
+	At uint64
+	// Last: it is no custom resource, so [Watcher.RemovedForGood] must agree, too.
+	Last bool
+	// Open says why the resource does not count as removed; empty if it does.
+	Open string
 }
 
-// rule asks the authorities about a resource that discovery does not list.
-func (t *target) rule(ctx context.Context) ruling {
-	if t.spec.group == "" {
-		return t.ruleElsewhere(ctx)
+// Removed asks the authorities about a resource that discovery does not list. Custom: it is, or
+// was, a custom one.
+func (s *Watcher) Removed(ctx context.Context, of Wanted, custom bool) Ruling {
+	if of.Group == "" {
+		return s.elsewhere(ctx, of)
 	}
-	name := t.spec.resource + "." + t.spec.group
-	exists, rv, err := t.served.definition(ctx, name)
+	name := of.Resource + "." + of.Group
+	exists, rv, err := s.definition(ctx, name)
 	switch {
 	case err == nil && exists:
-		return ruling{open: "the CustomResourceDefinition of the resource exists"}
-	case err == nil && t.nudge.custom.Load():
-		return ruling{after: t.timing.unserved, at: rv}
+		return Ruling{Open: "the CustomResourceDefinition of the resource exists"}
+	case err == nil && custom:
+		return Ruling{At: rv}
 	case err == nil, apierrors.IsForbidden(err):
-		return t.ruleElsewhere(ctx)
+		return s.elsewhere(ctx, of)
 	}
-	if absent := t.clients.Discovery.GroupAbsent(ctx, customResourceDefinitions().Group); errors.Is(absent, kube.ErrNotServed) && !kube.IsUnconfirmed(absent) {
-		return t.ruleElsewhere(ctx) // this API server has no custom resources
+	if absent := s.clients.Discovery.GroupAbsent(ctx, CustomResourceDefinitions().Group); errors.Is(absent, kube.ErrNotServed) && !kube.IsUnconfirmed(absent) {
+		return s.elsewhere(ctx, of) // this API server has no custom resources
 	}
-	return ruling{open: fmt.Sprintf("the CustomResourceDefinition of the resource is unreadable: %v", err)}
+	return Ruling{Open: fmt.Sprintf("the CustomResourceDefinition of the resource is unreadable: %v", err)}
 }
 
-// ruleElsewhere asks over a new connection, which can reach another API server. During an
+// elsewhere asks over a new connection, which can reach another API server. During an
 // upgrade one of two API servers can lack a group.
-func (t *target) ruleElsewhere(ctx context.Context) ruling {
-	_, err := resolve(ctx, t.clients.Fresh, t.spec)
+func (s *Watcher) elsewhere(ctx context.Context, of Wanted) Ruling {
+	_, err := Resolve(ctx, s.clients.Fresh, of)
 	switch {
 	case err == nil, !errors.Is(err, kube.ErrNotServed):
-		return ruling{open: fmt.Sprintf("another connection does not confirm the removal (%v)", err)}
+		return Ruling{Open: fmt.Sprintf("another connection does not confirm the removal (%v)", err)}
 	case kube.IsUnconfirmed(err):
-		return ruling{open: "another connection does not confirm the removal: " + err.Error()}
+		return Ruling{Open: "another connection does not confirm the removal: " + err.Error()}
 	}
-	return ruling{after: t.timing.withdrawn, last: true}
+	return Ruling{Last: true}
 }
 
-// ruleLast is the last question before a resource that is not a custom one counts as
-// removed: an APIService that hands its group to another API server brings it back.
-func (t *target) ruleLast(ctx context.Context, denial error) (open string) {
-	if _, only := errors.AsType[*unknownResource](denial); only {
+// RemovedForGood is the last question before a resource that is not a custom one counts as
+// removed: an APIService that hands its group to another API server brings it back. Open says
+// why the resource does not count as removed.
+func (s *Watcher) RemovedForGood(ctx context.Context, group string, denial error) (open string) {
+	if _, only := errors.AsType[*UnknownResource](denial); only {
 		return "" // the group is served, without the resource
 	}
-	service, err := t.served.aggregates(ctx, t.spec.group)
+	service, err := s.aggregates(ctx, group)
 	switch {
 	case err == nil && service != "":
 		return fmt.Sprintf("APIService %s exists", service)
 	case err == nil, apierrors.IsForbidden(err):
 		return ""
 	}
-	if absent := t.clients.Discovery.GroupAbsent(ctx, apiServices().Group); errors.Is(absent, kube.ErrNotServed) && !kube.IsUnconfirmed(absent) {
+	if absent := s.clients.Discovery.GroupAbsent(ctx, APIServices().Group); errors.Is(absent, kube.ErrNotServed) && !kube.IsUnconfirmed(absent) {
 		return ""
 	}
 	return fmt.Sprintf("the APIServices of the group are unreadable: %v", err)
@@ -105,7 +104,7 @@ func (t *target) ruleLast(ctx context.Context, denial error) (open string) {
 
 // definition asks etcd whether a CustomResourceDefinition exists, and returns the
 // revision of the answer.
-func (s *served) definition(ctx context.Context, name string) (exists bool, rv uint64, err error) {
+func (s *Watcher) definition(ctx context.Context, name string) (exists bool, rv uint64, err error) {
 	_, exists, rv, err = s.watches[0].watch.Source.Look(ctx, "", name, 0)
 	if err == nil && rv == 0 {
 		err = fmt.Errorf("list customresourcedefinitions: %w", listwatch.ErrInexact)
@@ -118,7 +117,7 @@ const automanaged = "kube-aggregator.kubernetes.io/automanaged"
 
 // aggregates returns the name of an APIService that hands a group to another API server,
 // empty if there is none.
-func (s *served) aggregates(ctx context.Context, group string) (name string, err error) {
+func (s *Watcher) aggregates(ctx context.Context, group string) (name string, err error) {
 	_, err = s.watches[1].watch.ListAt(ctx, 0, func(o *metadatawatch.Object) {
 		_, of, _ := strings.Cut(o.Name, ".") // <version>.<group>
 		if _, local := o.Labels[automanaged]; of == group && !local {

@@ -1,4 +1,4 @@
-package dynwatch
+package catalog
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
 )
 
@@ -25,7 +26,7 @@ type definitionWatch struct {
 	// tell is called with the name of an object that has changed, or that the first
 	// list holds, and with whether it is there.
 	tell   func(name string, there, changed bool)
-	timing timing
+	timing listwatch.Timing
 
 	// seen has the revision of each object; it is nil before the first list.
 	seen map[string]uint64
@@ -44,9 +45,9 @@ func newDefinitionWatch(c *kube.Clients, logger *slog.Logger, gvr schema.GroupVe
 }
 
 // run watches until ctx ends.
-func (d *definitionWatch) run(ctx context.Context, tm timing) {
+func (d *definitionWatch) run(ctx context.Context, tm listwatch.Timing) {
 	d.timing = tm
-	d.watch.Run(ctx, tm.Timing)
+	d.watch.Run(ctx, tm)
 }
 
 // Failed notes that nothing is told at the moment.

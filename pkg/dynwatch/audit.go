@@ -3,12 +3,10 @@ package dynwatch
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math"
 	"math/rand/v2"
-	"sync"
 	"time"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/audit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -20,15 +18,8 @@ import (
 // moves on, so what differs is a suspect only, until the watch has passed the
 // list's revision and a look at the object by name says the same.
 
-const (
-	// auditPage is how many listed objects are compared at a time, between frames.
-	auditPage = 500
-	// auditUnseen is how many objects are read to see whether the process before this
-	// one has held their state back. The others wait for the next audits.
-	auditUnseen = 100
-	// auditLines is how many divergences of one audit are logged by name.
-	auditLines = 20
-)
+// auditLines is how many divergences of one audit are logged by name.
+const auditLines = 20
 
 var (
 	// errDiverged: an audit has found a difference; a reconcile comes next.
@@ -65,7 +56,11 @@ type audits struct {
 	// requests are audits on demand, waiting those that were taken up.
 	requests chan chan<- AuditResult
 	waiting  []chan<- AuditResult
-	running  *audit
+	running  *audit.Run
+	// recent are names that had events lately.
+	recent audit.Recent
+	// trust is how far lists are believed about deletions.
+	trust audit.Trust
 }
 
 // newAudits spreads the first audits of all targets over the interval.
@@ -75,38 +70,6 @@ func newAudits(interval time.Duration) audits {
 		a.due = time.Now().Add(rand.N(interval)) //nolint:gosec // jitter, not a secret
 	}
 	return a
-}
-
-// audit is one that is under way.
-type audit struct {
-	// number marks the entries that the list holds.
-	number uint32
-	// pages is what was listed; it is closed at the end of the list, and rv and
-	// err are set then.
-	pages chan []listwatch.Listed
-	rv    uint64
-	err   error
-	stop  func()
-
-	objects  int
-	sample   *sample
-	repaired int
-	listed   bool // to its end
-	suspects map[string]listwatch.Listed
-	// more counts suspects beyond what is kept, unseen those of auditUnseen.
-	more, unseen int
-	// stand is the cursor when a judgement was last thought of, since when.
-	stand uint64
-	since time.Time
-}
-
-// page is where the next page of a list that is under way comes from; never, if
-// none is.
-func (a *audits) page() <-chan []listwatch.Listed {
-	if a.running == nil || a.running.listed {
-		return nil
-	}
-	return a.running.pages
 }
 
 // audit begins an audit if one is wanted and the index is whole.
@@ -119,118 +82,29 @@ func (t *target) audit(ctx context.Context) {
 	if t.timing.audit > 0 {
 		a.due = time.Now().Add(t.timing.audit*3/4 + rand.N(t.timing.audit/2+1)) //nolint:gosec // jitter
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	t.sweeps++
-	r := &audit{number: t.sweeps, pages: make(chan []listwatch.Listed), suspects: make(map[string]listwatch.Listed), sample: t.newSample()}
-	var lister sync.WaitGroup
-	source := t.source // the target may move to another one meanwhile
-	lister.Go(func() { r.list(ctx, source) })
-	r.stop = func() {
-		cancel()
-		lister.Wait()
-	}
-	a.running = r
-}
-
-// list sends the pages of a list at the newest revision, and compares a sample of it with
-// etcd.
-func (a *audit) list(ctx context.Context, source *listwatch.Source) {
-	defer close(a.pages)
-	if a.err = a.listPages(ctx, source); a.err == nil {
-		a.err = a.sample.compare(ctx, source, a.rv)
-	}
-	if a.err == nil {
-		a.err = source.Clients.Identity.Check(ctx)
-	}
-}
-
-func (a *audit) listPages(ctx context.Context, source *listwatch.Source) error {
-	page := make([]listwatch.Listed, 0, auditPage)
-	send := func() error {
-		select {
-		case a.pages <- page:
-			page = make([]listwatch.Listed, 0, auditPage)
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	item := func(m listwatch.Listed) error {
-		a.sample.take(m)
-		page = append(page, m)
-		if len(page) < auditPage {
-			return nil
-		}
-		return send()
-	}
-	rv, err := source.Revision(ctx)
-	if err != nil {
-		return err
-	}
-	a.rv, err = source.ListMetadata(ctx, rv, item)
-	if listwatch.Unsupported(err) {
-		a.rv, err = source.ListMetadata(ctx, 0, item)
-	}
-	if err != nil {
-		return err
-	}
-	return send()
+	a.running = audit.Start(ctx, t.source, t.sweeps, a.recent.Of(t.coverage.Filter.Covers), t.limits.suspects)
 }
 
 // auditPage compares one page with the index, and what the list lacks once it is
 // over.
 func (t *target) auditPage(page []listwatch.Listed, more bool) {
-	a := t.audits.running
-	for _, d := range page {
-		a.objects++
-		e := t.index.Get(d.Namespace, d.Name)
-		if e != nil {
-			e.Sweep = a.number
-		}
-		if e != nil && t.index.IsUID(e, d.UID) && t.index.Newest(e) < d.RV && d.RV <= t.audits.began && t.mayHaveHeldBack(e, d.RV) {
-			if a.unseen++; a.unseen > auditUnseen {
-				continue
-			}
-		}
-		if e == nil || t.index.Newest(e) < d.RV || !t.index.IsUID(e, d.UID) && e.RV <= d.RV ||
-			t.index.Contradicts(e, d.UID, d.RV, math.MaxUint64) {
-			t.suspectOf(d)
-		}
-	}
-	if more {
-		return
-	}
-	a.listed = true
-	if a.err != nil {
-		return
-	}
-	for e := range t.index.All() {
-		if e.Sweep != a.number && e.RV <= a.rv {
-			t.suspectOf(listwatch.Listed{Namespace: t.index.Namespace(e), Name: t.index.Name(e)})
-		}
-	}
-}
-
-func (t *target) suspectOf(d listwatch.Listed) {
-	a := t.audits.running
-	if len(a.suspects) >= t.limits.suspects {
-		a.more++
-		return
-	}
-	a.suspects[index.Key(d.Namespace, d.Name)] = d
+	t.audits.running.Compare(t.index, page, more, func(e *index.Entry, rv uint64) bool {
+		return rv <= t.audits.began && t.mayHaveHeldBack(e, rv)
+	})
 }
 
 // conclude ends the audit that is under way once its list is there and the watch
 // has passed it. It returns errDiverged if a reconcile must follow.
 func (t *target) conclude(ctx context.Context) error {
 	a := t.audits.running
-	if a == nil || !a.listed {
+	if a == nil || !a.Complete {
 		return nil
 	}
 	if err := t.repairAll(ctx, a); err != nil {
 		return err
 	}
-	if len(a.suspects)+len(a.sample.pending) > 0 && !t.canJudge(a) {
+	if len(a.Suspects)+len(a.Pending) > 0 && !t.canJudge(a) {
 		return nil
 	}
 	diverged, err := t.verdict(ctx, a)
@@ -241,7 +115,7 @@ func (t *target) conclude(ctx context.Context) error {
 	if errors.Is(err, errLog) {
 		return err
 	}
-	t.endAudit(diverged+a.repaired, err)
+	t.endAudit(diverged+a.Repaired, err)
 	switch {
 	case err == nil && diverged > 0:
 		t.logger.Error("audit found divergence; reconciling", "count", diverged, "from", t.audits.clean,
@@ -249,31 +123,27 @@ func (t *target) conclude(ctx context.Context) error {
 		t.lost = &lost{phase: reconciling, from: t.audits.clean, reason: reasonAudit}
 		return errDiverged
 	case err == nil:
-		t.audits.clean = max(t.audits.clean, min(a.rv, t.resume()))
+		t.audits.clean = max(t.audits.clean, min(a.RV, t.resume()))
 	}
 	return nil
 }
 
 // canJudge reports whether the index is what the watch has told up to the cursor,
-// and the cursor is past the list. More objects can end at the cursor than have
-// yet: then the cursor must move on, or stand for a while.
-func (t *target) canJudge(a *audit) bool {
-	if t.cursor < a.rv || len(t.undecided) > 0 {
-		t.progress.Expect(t.cursor, a.rv)
+// and the cursor is past the list.
+func (t *target) canJudge(a *audit.Run) bool {
+	if t.cursor < a.RV || len(t.undecided) > 0 {
+		t.progress.Expect(t.cursor, a.RV)
 		return false
 	}
-	if a.stand != t.cursor {
-		a.stand, a.since = t.cursor, time.Now()
-	}
-	return t.resume() == t.cursor || time.Since(a.since) >= t.timing.Tick
+	return a.Settled(t.cursor, t.resume(), t.timing.Tick)
 }
 
 // verdict returns how many of the suspects diverge.
-func (t *target) verdict(ctx context.Context, a *audit) (diverged int, err error) {
-	if a.err != nil {
-		return 0, a.err
+func (t *target) verdict(ctx context.Context, a *audit.Run) (diverged int, err error) {
+	if a.Err != nil {
+		return 0, a.Err
 	}
-	for _, d := range a.suspects {
+	for _, d := range a.Suspects {
 		wrong, err := t.diverges(ctx, a, d)
 		if err != nil {
 			return diverged, err
@@ -286,8 +156,8 @@ func (t *target) verdict(ctx context.Context, a *audit) (diverged int, err error
 				"namespace", d.Namespace, "name", d.Name, "resource_version", d.RV, "uid", d.UID)
 		}
 	}
-	if diverged == 0 && a.more > 0 {
-		return 0, fmt.Errorf("%d objects differed during the audit: too many to check", len(a.suspects)+a.more)
+	if diverged == 0 {
+		return 0, a.Unchecked()
 	}
 	return diverged, nil
 }
@@ -295,27 +165,13 @@ func (t *target) verdict(ctx context.Context, a *audit) (diverged int, err error
 // diverges reports whether a suspect is one still: neither has a frame brought the
 // index to the list's state or beyond it, nor does etcd say that the index is
 // right as of now.
-func (t *target) diverges(ctx context.Context, a *audit, d listwatch.Listed) (bool, error) {
+func (t *target) diverges(ctx context.Context, a *audit.Run, d listwatch.Listed) (bool, error) {
 	t.status.beatNow()
+	o, there, open, err := a.Read(ctx, t.source, t.index, d, t.cursor)
+	if !open {
+		return false, err
+	}
 	e := t.index.Get(d.Namespace, d.Name)
-	older := t.index.Contradicts(e, d.UID, d.RV, a.rv)
-	switch {
-	case e != nil && (e.RV > a.rv || t.index.IsUID(e, d.UID) && t.index.Newest(e) >= d.RV && !older):
-		return false, nil
-	case e == nil && d.RV == 0:
-		return false, nil
-	}
-	o, there, err := t.source.MatchAt(ctx, d.Namespace, d.Name, t.cursor)
-	if listwatch.Expired(err) || listwatch.Unsupported(err) {
-		// Only the present can be seen. It must confirm what the list said.
-		o, there, err = t.source.MatchAt(ctx, d.Namespace, d.Name, 0)
-		if err == nil && (there != (d.RV != 0) || there && (o.UID != d.UID || o.ResourceVersion != d.RV)) {
-			return false, nil
-		}
-	}
-	if _, bad := errors.AsType[*frame.Malformed](err); bad {
-		return false, nil // it was rejected, and is in no stream
-	}
 	if err == nil && there {
 		err = t.checkRead(ctx, e, listwatch.Listed{Namespace: d.Namespace, Name: d.Name, UID: o.UID, RV: o.ResourceVersion})
 	}
@@ -340,14 +196,14 @@ func (t *target) differs(e *index.Entry, o *frame.Object, there bool) bool {
 func (t *target) endAudit(diverged int, err error) {
 	a := &t.audits
 	r := a.running
-	r.stop()
+	r.Stop()
 	a.running = nil
 	if err != nil {
 		t.logger.Warn("audit incomplete; the next one runs on schedule", "err", err)
 	} else {
 		t.status.audited(diverged)
 	}
-	a.answer(AuditResult{Target: t.name, Revision: r.rv, Objects: r.objects, Divergences: diverged, Mismatches: r.mismatches(t.clients.Config.Host), Err: err})
+	a.answer(AuditResult{Target: t.name, Revision: r.RV, Objects: r.Objects, Divergences: diverged, Mismatches: mismatches(r, t.clients.Config.Host), Err: err})
 }
 
 func (a *audits) answer(r AuditResult) {
@@ -363,8 +219,8 @@ func (t *target) abandonAudit() {
 	a := &t.audits
 	if a.running != nil {
 		t.logger.Info("watch ended during an audit; restarting the audit",
-			"count", a.running.objects, "differing", len(a.running.suspects)+a.running.more)
-		a.running.stop()
+			"count", a.running.Objects, "differing", a.running.Differing())
+		a.running.Stop()
 		a.running = nil
 		if t.timing.audit > 0 {
 			a.due = time.Now()

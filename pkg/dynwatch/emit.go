@@ -86,7 +86,7 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 		e.RV, e.Ordinal = last.ResourceVersion, last.Ordinal
 	}
 	ev := t.event(op, index.ID{Namespace: t.index.Namespace(e), Name: t.index.Name(e), UID: o.UID}, replay)
-	t.recent.add(ev.Namespace, ev.Name)
+	t.audits.recent.Add(ev.Namespace, ev.Name)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.RV, e.Ordinal+1
 	ev.Data = event.CloseData(o.Data)
 	members, err := t.beside(ctx, &ev, e, o)
@@ -139,7 +139,7 @@ func (t *target) recall(ctx context.Context, op event.Op, o *frame.Object) (even
 // that left and changed on) moves the revision up to its own.
 func (t *target) end(ctx context.Context, op event.Op, e *index.Entry, o *frame.Object, rv uint64, replay bool) error {
 	ev := t.event(op, t.index.ID(e), replay)
-	t.recent.add(ev.Namespace, ev.Name)
+	t.audits.recent.Add(ev.Namespace, ev.Name)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = rv, e.RV, e.Ordinal+1
 	t.index.Remove(e)
 	if op == event.Deleted && t.lost != nil && t.lost.walks() {

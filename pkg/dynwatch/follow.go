@@ -118,7 +118,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 		case reply := <-t.audits.requests:
 			t.audits.waiting = append(t.audits.waiting, reply)
 			t.audit(ctx)
-		case page, more := <-t.audits.page():
+		case page, more := <-t.audits.running.Pages():
 			t.auditPage(page, more)
 		case <-t.again.timer.C:
 			t.reannounce(ctx)

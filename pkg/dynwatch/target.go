@@ -172,15 +172,6 @@ type target struct {
 	relost uint64
 	// progress is how far the watches have come.
 	progress listwatch.Progress
-	// recent are names that had events lately. Until distrustUntil lists are not believed
-	// about deletions.
-	recent        recent
-	distrustUntil time.Time
-	// convictions are the mismatches of the last hour.
-	convictions struct {
-		since time.Time
-		count int
-	}
 	// coverage are the namespaces whose objects the target announces.
 	coverage selection.Coverage
 

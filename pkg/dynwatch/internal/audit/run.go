@@ -1,0 +1,219 @@
+// Package audit compares the index of a target with a list while the watch stays open, and a
+// sample of the list with etcd. It returns findings: objects that differ, and objects that the
+// API server shows otherwise than etcd holds them. Its caller, the loop of a target, announces
+// and logs them.
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+)
+
+const (
+	// pageSize is how many listed objects are compared at a time, between frames.
+	pageSize = 500
+	// maxUnseen is how many objects are read to see whether the process before this
+	// one has held their state back. The others wait for the next audits.
+	maxUnseen = 100
+)
+
+// Run is an audit that is under way. All but the list and the sample until the list is complete
+// belongs to the goroutine that started it. Its fields are one state: the list, what it has
+// found, and how far the watch has come since.
+type Run struct {
+	// number marks the entries that the list holds.
+	number uint32
+	// limit bounds the suspects that are kept.
+	limit int
+	// pages is what was listed; it is closed at the end of the list, and RV and
+	// Err are set then.
+	pages chan []listwatch.Listed
+	// RV is the revision of the list, Err why there is none.
+	RV  uint64
+	Err error
+	// Stop ends the list and waits for its end.
+	Stop func()
+
+	// Objects is how many the list held so far.
+	Objects int
+	// Complete: the list was compared to its end.
+	Complete bool
+	// Suspects are objects whose state in the list and in the index differ, by name.
+	Suspects map[string]listwatch.Listed
+	// more counts suspects beyond what is kept, unseen those of maxUnseen.
+	more, unseen int
+	// stand is the cursor when the watch was last seen past the list, since when.
+	stand uint64
+	since time.Time
+	sample
+	// Convicted: the caller has taken note of what is wrong. Pending are those of it whose
+	// state the stream has yet to get, Repaired counts the states that it has got.
+	Convicted bool
+	Pending   []*Wrong
+	Repaired  int
+}
+
+// Start lists the objects of a source. Recent are names that had events lately.
+func Start(ctx context.Context, source *listwatch.Source, number uint32, recent []listwatch.Listed, limit int) *Run {
+	ctx, cancel := context.WithCancel(ctx)
+	r := &Run{number: number, limit: limit, pages: make(chan []listwatch.Listed), Suspects: make(map[string]listwatch.Listed), sample: newSample(recent)}
+	var lister sync.WaitGroup
+	lister.Go(func() { r.list(ctx, source) })
+	r.Stop = func() {
+		cancel()
+		lister.Wait()
+	}
+	return r
+}
+
+// Pages is where the next page comes from; nil if there is none.
+func (r *Run) Pages() <-chan []listwatch.Listed {
+	if r == nil || r.Complete {
+		return nil
+	}
+	return r.pages
+}
+
+// list sends the pages of a list at the newest revision, and compares a sample of it with
+// etcd.
+func (r *Run) list(ctx context.Context, source *listwatch.Source) {
+	defer close(r.pages)
+	if r.Err = r.listPages(ctx, source); r.Err == nil {
+		r.Err = r.compare(ctx, source, r.RV)
+	}
+	if r.Err == nil {
+		r.Err = source.Clients.Identity.Check(ctx)
+	}
+}
+
+func (r *Run) listPages(ctx context.Context, source *listwatch.Source) error {
+	page := make([]listwatch.Listed, 0, pageSize)
+	send := func() error {
+		select {
+		case r.pages <- page:
+			page = make([]listwatch.Listed, 0, pageSize)
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	item := func(m listwatch.Listed) error {
+		r.take(m)
+		page = append(page, m)
+		if len(page) < pageSize {
+			return nil
+		}
+		return send()
+	}
+	rv, err := source.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	r.RV, err = source.ListMetadata(ctx, rv, item)
+	if listwatch.Unsupported(err) {
+		r.RV, err = source.ListMetadata(ctx, 0, item)
+	}
+	if err != nil {
+		return err
+	}
+	return send()
+}
+
+// Compare compares one page with the index, and what the list lacks once it is over. HeldBack
+// reports whether the process before this one may have held a state back.
+func (r *Run) Compare(x *index.Index, page []listwatch.Listed, more bool, heldBack func(e *index.Entry, rv uint64) bool) {
+	for _, d := range page {
+		r.Objects++
+		e := x.Get(d.Namespace, d.Name)
+		if e != nil {
+			e.Sweep = r.number
+		}
+		if e != nil && x.IsUID(e, d.UID) && x.Newest(e) < d.RV && heldBack(e, d.RV) {
+			if r.unseen++; r.unseen > maxUnseen {
+				continue
+			}
+		}
+		if e == nil || x.Newest(e) < d.RV || !x.IsUID(e, d.UID) && e.RV <= d.RV || x.Contradicts(e, d.UID, d.RV, math.MaxUint64) {
+			r.suspect(d)
+		}
+	}
+	if more {
+		return
+	}
+	r.Complete = true
+	if r.Err != nil {
+		return
+	}
+	for e := range x.All() {
+		if e.Sweep != r.number && e.RV <= r.RV {
+			r.suspect(listwatch.Listed{Namespace: x.Namespace(e), Name: x.Name(e)})
+		}
+	}
+}
+
+func (r *Run) suspect(d listwatch.Listed) {
+	if len(r.Suspects) >= r.limit {
+		r.more++
+		return
+	}
+	r.Suspects[index.Key(d.Namespace, d.Name)] = d
+}
+
+// Differing is how many objects are suspects.
+func (r *Run) Differing() int { return len(r.Suspects) + r.more }
+
+// Unchecked returns an error if there were more suspects than are kept.
+func (r *Run) Unchecked() error {
+	if r.more == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d objects differed during the audit: too many to check", r.Differing())
+}
+
+// Settled reports whether all frames up to the cursor, which is past the list, were seen. More
+// objects can end at the cursor than have yet, unless the watch would resume there: then the
+// cursor must move on, or stay for a tick.
+func (r *Run) Settled(cursor, resume uint64, tick time.Duration) bool {
+	if r.stand != cursor {
+		r.stand, r.since = cursor, time.Now()
+	}
+	return resume == cursor || time.Since(r.since) >= tick
+}
+
+// Read reads a suspect from etcd as of the cursor. Open is false if it is none any more: a frame
+// has brought the index to the list's state or beyond it, or etcd does not confirm the list.
+func (r *Run) Read(ctx context.Context, source *listwatch.Source, x *index.Index, d listwatch.Listed, cursor uint64) (o frame.Object, there, open bool, err error) {
+	e := x.Get(d.Namespace, d.Name)
+	older := x.Contradicts(e, d.UID, d.RV, r.RV)
+	switch {
+	case e != nil && (e.RV > r.RV || x.IsUID(e, d.UID) && x.Newest(e) >= d.RV && !older):
+		return o, false, false, nil
+	case e == nil && d.RV == 0:
+		return o, false, false, nil
+	}
+	o, there, err = source.MatchAt(ctx, d.Namespace, d.Name, cursor)
+	if listwatch.Expired(err) || listwatch.Unsupported(err) {
+		// Only the present can be seen. It must confirm what the list said.
+		o, there, err = source.MatchAt(ctx, d.Namespace, d.Name, 0)
+		if err == nil && !same(d, &o, there) {
+			return o, there, false, nil
+		}
+	}
+	if _, bad := errors.AsType[*frame.Malformed](err); bad {
+		return o, false, false, nil // it was rejected, and is in no stream
+	}
+	return o, there, true, err
+}
+
+// same reports whether an object is as it was listed.
+func same(d listwatch.Listed, o *frame.Object, there bool) bool {
+	return there == (d.RV != 0) && (!there || o.UID == d.UID && o.ResourceVersion == d.RV)
+}

@@ -2,12 +2,10 @@ package dynwatch
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"k8s.io/client-go/rest"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
@@ -49,18 +47,6 @@ func (m *Manager) SetLimits(l Limits) {
 	m.limits.patience = l.Patience
 }
 
-// Rate is the rate of a target's events, by a clock of the test's.
-type Rate struct{ rate *rate }
-
-// NewRate begins one.
-func NewRate(now time.Time) Rate { return Rate{newRate(now)} }
-
-// Add counts n events.
-func (r Rate) Add(n int, now time.Time) { r.rate.add(n, now) }
-
-// PerSecond returns it.
-func (r Rate) PerSecond(now time.Time) float64 { return r.rate.perSecond(now) }
-
 // PlanCounting is [Plan] that looks at no more than so many objects one by one, and
 // asks no more than so many namespaces.
 func PlanCounting(ctx context.Context, kubernetes *rest.Config, wanted []Resource, listed, asked int) (WatchPlan, error) {
@@ -70,40 +56,3 @@ func PlanCounting(ctx context.Context, kubernetes *rest.Config, wanted []Resourc
 // SetClock replaces the clock by which objects fall due to be announced anew, of
 // targets that start from now on.
 func (m *Manager) SetClock(clock func() time.Time) { m.timing.clock = clock }
-
-// Schedule is what falls due of a target's objects to be announced anew.
-type Schedule struct {
-	resync resync
-	index  *index.Index
-}
-
-// NewSchedule begins one now.
-func NewSchedule(target string, period time.Duration, clock func() time.Time) *Schedule {
-	return &Schedule{newResync(spec{group: target, resource: "things", resync: period}, clock), index.New()}
-}
-
-// Add makes an object known that was last announced anew in a run.
-func (s *Schedule) Add(name string, run uint64) {
-	s.index.Put(index.ID{Namespace: "a", Name: name, UID: name}).Run = run
-}
-
-// Ready returns what has fallen due since the last call, as name and run, and that it
-// is done.
-func (s *Schedule) Ready() (all []string) {
-	for {
-		ready, _ := s.resync.look(s.index)
-		if len(ready) == 0 {
-			return all
-		}
-		for _, d := range ready {
-			all = append(all, fmt.Sprintf("%s:r%d", s.index.Name(s.index.ByHandle(d.entry)), s.resync.run(d.at)))
-			s.resync.done()
-		}
-	}
-}
-
-// Position is what a later process goes on from.
-func (s *Schedule) Position() int64 { return s.resync.position() }
-
-// GoOn goes on from there.
-func (s *Schedule) GoOn(position int64) { s.resync.goOn(position) }

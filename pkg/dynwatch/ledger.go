@@ -74,7 +74,7 @@ func (t *target) position() mark {
 	m := mark{
 		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Run: t.first.run, Objects: t.index.Len(),
 		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(), Dropped: t.dropped.marked(t.marked.Dropped),
-		Resynced: t.again.resync.position(), Custom: t.nudge.Custom.Load(),
+		Resynced: t.again.resync.Position(), Custom: t.nudge.Custom.Load(),
 		Proven: t.calm.proven,
 	}
 	if m.Mark = t.marked.Mark; t.coverage.Known {
@@ -215,7 +215,7 @@ func (t *target) restore(ctx context.Context) error {
 			text = nil
 		}
 	}
-	t.again.resync.goOn(m.Resynced)
+	t.again.resync.GoOn(m.Resynced)
 	t.epoch = max(t.epoch, m.Epoch)
 	t.status.epoch.Store(t.epoch)
 	if text == nil && t.index.Len() == 0 {

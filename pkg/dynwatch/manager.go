@@ -116,7 +116,7 @@ type Manager struct {
 	timing   timing
 	limits   limits
 	// openings give turns to targets that open their watch.
-	openings *openings
+	openings *kube.Openings
 	reviews  *access.Reviews
 
 	// converging is held while targets are started and ended, which takes time.
@@ -162,7 +162,7 @@ func New(options Options) (*Manager, error) {
 	}
 	m := &Manager{
 		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: owner.New(c, options.Logger), formerly: newFormerly(options.Logger), timing: defaultTiming(), limits: defaultLimits(),
-		openings: newOpenings(options.Logger), reviews: access.NewReviews(), running: make(map[string]*running),
+		openings: kube.NewOpenings(options.Logger), reviews: access.NewReviews(), running: make(map[string]*running),
 	}
 	if options.AuditEvery != 0 {
 		m.timing.audit = max(options.AuditEvery, 0)

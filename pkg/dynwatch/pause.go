@@ -16,7 +16,7 @@ import (
 func (t *target) fail(ctx context.Context, err error) error {
 	t.endOpening()
 	if d, _ := kube.Throttled(err); kube.Overloaded(err) {
-		t.openings.pause(min(d, kube.PaceClosed))
+		t.openings.Pause(min(d, kube.PaceClosed))
 	}
 	if err = t.fallBack(ctx, err); err == nil {
 		return nil
@@ -90,4 +90,26 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 
 func (t *target) resetPause() {
 	t.pause = wait.Backoff{Duration: t.timing.Backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: t.timing.BackoffCap}
+}
+
+// beginOpening waits for the target's turn, unless it has one. Discovery needs none:
+// targets that ask together share the answer.
+func (t *target) beginOpening(ctx context.Context) {
+	switch {
+	case t.restored && t.source == nil:
+		t.endOpening()
+	case t.opening == nil:
+		if t.shown == Live {
+			t.status.set(Stale, "waiting to open the watch")
+		}
+		t.opening = t.openings.Begin(ctx, t.status.beatNow, t.timing.Tick)
+	}
+}
+
+// endOpening gives the turn back, if there is one.
+func (t *target) endOpening() {
+	if t.opening != nil {
+		t.opening()
+		t.opening = nil
+	}
 }

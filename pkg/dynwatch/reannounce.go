@@ -10,6 +10,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/schedule"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -25,7 +26,7 @@ const reannounceStep = 50 * time.Millisecond
 
 // reannouncing is a target's announcing anew.
 type reannouncing struct {
-	resync resync
+	resync schedule.Schedule
 	// requests are snapshots on request, of which one is under way at a time.
 	requests   chan resnapshotRequest
 	resnapshot *resnapshot
@@ -39,7 +40,7 @@ type reannouncing struct {
 
 func newReannouncing(s spec, tm timing) reannouncing {
 	a := reannouncing{
-		resync: newResync(s, tm.clock), requests: make(chan resnapshotRequest), timer: time.NewTimer(tm.Tick),
+		resync: schedule.New(s.name(), s.resync, tm.clock), requests: make(chan resnapshotRequest), timer: time.NewTimer(tm.Tick),
 	}
 	a.timer.Stop()
 	a.fresh = wait.Backoff{Duration: 5 * tm.Backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: 10 * tm.BackoffCap}
@@ -121,7 +122,7 @@ func (t *target) reannounce(ctx context.Context) {
 		t.lookAgain(t.timing.Tick)
 	case s != nil && !s.listed:
 		a.read(ctx, t.lister())
-	case s == nil && a.resync.period > 0:
+	case s == nil && t.spec.resync > 0:
 		t.resync(ctx)
 	}
 }

@@ -124,7 +124,7 @@ func (m *Manager) toResnapshot(resource string) (targets []*running, run uint64,
 // newRun returns a run that is like no other.
 func (m *Manager) newRun(targets []*running) uint64 {
 	run := m.runs.Next()
-	for slices.ContainsFunc(targets, func(r *running) bool { return r.target.again.resync.begins(run) }) {
+	for slices.ContainsFunc(targets, func(r *running) bool { return r.target.again.resync.Begins(run) }) {
 		run = m.runs.Next()
 	}
 	return run

@@ -10,6 +10,7 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/rate"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -133,7 +134,7 @@ type status struct {
 	// ops are all operations, and events the number of events of each.
 	ops    []event.Op
 	events []atomic.Uint64
-	rate   *rate
+	rate   *rate.Rate
 
 	mu    sync.Mutex
 	shown TargetStatus // the fields that change rarely
@@ -142,7 +143,7 @@ type status struct {
 func newStatus(s spec) *status {
 	ops := event.Ops()
 	now := time.Now()
-	st := &status{ops: ops, events: make([]atomic.Uint64, len(ops)), rate: newRate(now)}
+	st := &status{ops: ops, events: make([]atomic.Uint64, len(ops)), rate: rate.New(now)}
 	st.shown = TargetStatus{
 		Name: s.name(), Group: s.group, Version: s.version, Resource: s.resource, Namespace: s.namespace,
 		Mode: s.mode, State: Starting, Started: now, Since: now,
@@ -200,7 +201,7 @@ func (st *status) appended(events []event.Event) {
 			st.declared(gap.Reason)
 		}
 	}
-	st.rate.add(len(events), time.Now())
+	st.rate.Add(len(events), time.Now())
 }
 
 // declared counts a gap event.
@@ -261,7 +262,7 @@ func (st *status) snapshot() TargetStatus {
 	if at := st.lastAudit.Load(); at != 0 {
 		s.Audited = time.Unix(0, at)
 	}
-	s.EventsPerSecond = st.rate.perSecond(time.Now())
+	s.EventsPerSecond = st.rate.PerSecond(time.Now())
 	s.Events = make(map[event.Op]uint64, len(st.events))
 	for i, op := range st.ops {
 		s.Events[op] = st.events[i].Load()

@@ -92,7 +92,7 @@ type target struct {
 	nudge  *catalog.Notice
 	// openings give turns to targets that open their watch; opening ends this target's
 	// turn, and is nil if it has none.
-	openings *openings
+	openings *kube.Openings
 	opening  func()
 	// offered is what the catalog says about a wildcard's resource, until it is used.
 	offered *catalog.Resolved

@@ -1,4 +1,4 @@
-package dynwatch
+package kube
 
 import (
 	"context"
@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 const (
@@ -22,10 +20,10 @@ const (
 	openingsLogged = 10 * time.Second
 )
 
-// openings gives turns to targets that open their watch, so that a wildcard over
+// Openings lets a number of targets open their watch at a time, so that a wildcard over
 // thousands of resources, or the restart of an API server, is no burst of requests. Its
 // methods may be called concurrently.
-type openings struct {
+type Openings struct {
 	logger  *slog.Logger
 	turns   chan struct{}
 	waiting atomic.Int64
@@ -38,13 +36,14 @@ type openings struct {
 	logged time.Time
 }
 
-func newOpenings(logger *slog.Logger) *openings {
-	return &openings{logger: logger, turns: make(chan struct{}, openingsAtOnce)}
+// NewOpenings makes openings for which no target waits.
+func NewOpenings(logger *slog.Logger) *Openings {
+	return &Openings{logger: logger, turns: make(chan struct{}, openingsAtOnce)}
 }
 
-// begin waits for a turn, and calls beat while it waits. The caller ends the turn, any
-// number of times. If ctx ends there is no turn.
-func (o *openings) begin(ctx context.Context, beat func(), tick time.Duration) (end func()) {
+// Begin waits until the caller may open its watch, and calls beat meanwhile. The caller calls
+// end when the watch is open, any number of times. If ctx ends, Begin returns at once.
+func (o *Openings) Begin(ctx context.Context, beat func(), tick time.Duration) (end func()) {
 	if d := o.paused(); d == 0 && o.take() {
 		return o.turn()
 	}
@@ -72,7 +71,7 @@ func (o *openings) begin(ctx context.Context, beat func(), tick time.Duration) (
 }
 
 // take takes a turn if one is free.
-func (o *openings) take() bool {
+func (o *Openings) take() bool {
 	select {
 	case o.turns <- struct{}{}:
 		return true
@@ -82,7 +81,7 @@ func (o *openings) take() bool {
 }
 
 // turn returns the end of a turn that was taken.
-func (o *openings) turn() (end func()) {
+func (o *Openings) turn() (end func()) {
 	var once sync.Once
 	free := func() { once.Do(func() { <-o.turns }) }
 	timer := time.AfterFunc(openingTime, free)
@@ -92,31 +91,31 @@ func (o *openings) turn() (end func()) {
 	}
 }
 
-// pause has no turn begin for some time: the API server refused a request. Of a minute,
-// pauses take paceLongest at most: they can all be about one resource, whose own server refuses
-// it, and must not keep the others from their turns.
-func (o *openings) pause(d time.Duration) {
+// Pause has no target begin for some time: the API server refused a request. Of a minute,
+// pauses take PaceLongest at most: they can all be about one resource, whose own server refuses
+// it, and must not keep the others from opening their watches.
+func (o *Openings) Pause(d time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
 	if now.Sub(o.since) >= time.Minute {
 		o.since = now
 	}
-	until := now.Add(min(d, kube.PaceLongest-now.Sub(o.since)))
+	until := now.Add(min(d, PaceLongest-now.Sub(o.since)))
 	if until.After(o.until) {
 		o.until = until
 	}
 }
 
 // paused returns how long no turn may begin.
-func (o *openings) paused() time.Duration {
+func (o *Openings) paused() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return max(0, time.Until(o.until))
 }
 
 // logProgress logs how many targets wait, every so often.
-func (o *openings) logProgress() {
+func (o *Openings) logProgress() {
 	o.mu.Lock()
 	due := time.Since(o.logged) >= openingsLogged
 	if due {
@@ -129,7 +128,7 @@ func (o *openings) logProgress() {
 }
 
 // waited notes that one target less waits.
-func (o *openings) waited() {
+func (o *Openings) waited() {
 	if o.waiting.Add(-1) > 0 {
 		return
 	}
@@ -139,27 +138,5 @@ func (o *openings) waited() {
 	o.mu.Unlock()
 	if logged {
 		o.logger.Info("every waiting watch was opened")
-	}
-}
-
-// beginOpening waits for the target's turn, unless it has one. Discovery needs none:
-// targets that ask together share the answer.
-func (t *target) beginOpening(ctx context.Context) {
-	switch {
-	case t.restored && t.source == nil:
-		t.endOpening()
-	case t.opening == nil:
-		if t.shown == Live {
-			t.status.set(Stale, "waiting to open the watch")
-		}
-		t.opening = t.openings.begin(ctx, t.status.beatNow, t.timing.Tick)
-	}
-}
-
-// endOpening gives the turn back, if there is one.
-func (t *target) endOpening() {
-	if t.opening != nil {
-		t.opening()
-		t.opening = nil
 	}
 }

@@ -1,4 +1,4 @@
-package dynwatch
+package kube
 
 import (
 	"context"
@@ -7,15 +7,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // TestOpenings: a bounded number of targets have their turn at a time. Targets that hang
 // lose it, and a pause that the API server asked for is kept.
 func TestOpenings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOpenings(slog.New(slog.DiscardHandler))
+		o := NewOpenings(slog.New(slog.DiscardHandler))
 		var mu sync.Mutex
 		var now, most int
 		count := func(change int) {
@@ -27,7 +25,7 @@ func TestOpenings(t *testing.T) {
 		var all sync.WaitGroup
 		for range 2000 {
 			all.Go(func() {
-				end := o.begin(t.Context(), func() {}, time.Second)
+				end := o.Begin(t.Context(), func() {}, time.Second)
 				count(1)
 				<-time.After(10 * time.Millisecond)
 				count(-1)
@@ -41,20 +39,20 @@ func TestOpenings(t *testing.T) {
 		}
 
 		for range openingsAtOnce {
-			o.begin(t.Context(), func() {}, time.Second) // and never ends
+			o.Begin(t.Context(), func() {}, time.Second) // and never ends
 		}
 		began, beats := time.Now(), 0
-		o.begin(t.Context(), func() { beats++ }, openingTime/4)()
+		o.Begin(t.Context(), func() { beats++ }, openingTime/4)()
 		if waited := time.Since(began); waited != openingTime || beats == 0 {
 			t.Errorf("waited %v behind targets that hang, with %d beats", waited, beats)
 		}
 
-		o.pause(kube.PaceClosed)
-		o.pause(time.Second) // the longer pause counts
+		o.Pause(PaceClosed)
+		o.Pause(time.Second) // the longer pause counts
 		began = time.Now()
-		o.begin(t.Context(), func() {}, time.Second)()
-		if waited := time.Since(began); waited != kube.PaceClosed {
-			t.Errorf("waited %v, want the %v that the API server asked for", waited, kube.PaceClosed)
+		o.Begin(t.Context(), func() {}, time.Second)()
+		if waited := time.Since(began); waited != PaceClosed {
+			t.Errorf("waited %v, want the %v that the API server asked for", waited, PaceClosed)
 		}
 
 		<-time.After(time.Minute)
@@ -62,16 +60,16 @@ func TestOpenings(t *testing.T) {
 		refusing, stop := context.WithCancel(t.Context())
 		all.Go(func() { // one resource that is refused again and again
 			for refusing.Err() == nil {
-				o.pause(kube.PaceClosed)
-				<-time.After(kube.PaceClosed / 2)
+				o.Pause(PaceClosed)
+				<-time.After(PaceClosed / 2)
 			}
 		})
 		synctest.Wait()
-		o.begin(t.Context(), func() {}, time.Second)()
-		if waited := time.Since(began); waited != kube.PaceLongest {
-			t.Errorf("waited %v, want %v: one refused resource holds up the others", waited, kube.PaceLongest)
+		o.Begin(t.Context(), func() {}, time.Second)()
+		if waited := time.Since(began); waited != PaceLongest {
+			t.Errorf("waited %v, want %v: one refused resource holds up the others", waited, PaceLongest)
 		}
-		<-time.After(kube.PaceClosed/2 - time.Second) // the minute is not over
+		<-time.After(PaceClosed/2 - time.Second) // the minute is not over
 		if o.paused() > 0 {
 			t.Error("no time without a pause")
 		}
@@ -79,9 +77,9 @@ func TestOpenings(t *testing.T) {
 		all.Wait()
 		<-time.After(time.Minute)
 
-		o.pause(time.Hour)
+		o.Pause(time.Hour)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		o.begin(ended, func() {}, time.Second)()
+		o.Begin(ended, func() {}, time.Second)()
 	})
 }

@@ -37,29 +37,20 @@ func (c *Config) boundSubjects() []string {
 
 // boundsUpTo makes the bounds of a snapshot as of the sequence end.
 func (j *Journal) boundsUpTo(ctx context.Context, end, run uint64) (*bounds, error) {
-	l := &scan.LastPerSubject{Stream: j.stream, Filters: j.config.boundSubjects(), Headers: true, Batch: scan.HeaderBatch, End: end}
-	defer l.Close(ctx)
-	begun, synced, passed := map[string]event.Event{}, []event.Event(nil), uint64(0)
-	for through := false; !through; {
-		found, last, err := l.Next(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("read which snapshots are complete: %w", err)
+	begun, synced := map[string]event.Event{}, []event.Event(nil)
+	err := j.stream.EachLast(ctx, j.config.boundSubjects(), end, func(m scan.Message) error {
+		e, ok := j.messages.Identify(m)
+		switch {
+		case !ok || !j.config.watched(&e):
+		case e.Op == event.Begin:
+			begun[e.Target] = e
+		default:
+			synced = append(synced, e)
 		}
-		for _, m := range found {
-			if m.Seq <= passed {
-				continue
-			}
-			passed = m.Seq
-			e, ok := j.messages.Identify(m)
-			switch {
-			case !ok || !j.config.watched(&e):
-			case e.Op == event.Begin:
-				begun[e.Target] = e
-			default:
-				synced = append(synced, e)
-			}
-		}
-		through = last
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read which snapshots are complete: %w", err)
 	}
 	b := &bounds{run: run, open: map[string]uint64{}}
 	for _, e := range synced {

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	js "github.com/nats-io/nats.go/jetstream"
-
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
@@ -58,7 +56,7 @@ func (c *census) count(ctx context.Context) error {
 	if err := c.findSnapshots(ctx); err != nil {
 		return fmt.Errorf("find snapshots: %w", err)
 	}
-	return c.each(ctx, nil, func(m scan.Message) (bool, error) {
+	return c.journal.stream.EachHeader(ctx, c.end, nil, func(m scan.Message) (bool, error) {
 		namespace, _ := c.journal.config.namespaceOf(m)
 		at, ok := c.index[namespace]
 		if !ok {
@@ -82,7 +80,7 @@ func (c *census) count(ctx context.Context) error {
 // findSnapshots reads the headers of all begin and synced events.
 func (c *census) findSnapshots(ctx context.Context) error {
 	c.snapshots = map[string][]*span{}
-	err := c.each(ctx, c.journal.config.boundSubjects(), func(m scan.Message) (bool, error) {
+	err := c.journal.stream.EachHeader(ctx, c.end, c.journal.config.boundSubjects(), func(m scan.Message) (bool, error) {
 		if e, err := message.Parse(m.Header); err == nil {
 			c.noteBound(&e, m.Seq)
 		}
@@ -174,7 +172,7 @@ func (c *census) drop(ctx context.Context, purge func(ctx context.Context, subje
 		return nil
 	}
 	filters, left := c.excessive()
-	err = c.each(ctx, filters, func(m scan.Message) (bool, error) {
+	err = c.journal.stream.EachHeader(ctx, c.end, filters, func(m scan.Message) (bool, error) {
 		namespace, object := c.journal.config.namespaceOf(m)
 		at, known := c.index[namespace]
 		if !object || !known || c.all[at].excess == 0 || c.keeps(m) {
@@ -214,38 +212,6 @@ func (c *census) excessive() (filters []string, n int) {
 		return nil, n
 	}
 	return filters, n
-}
-
-// each calls do with the headers of every message up to the end, until it returns false.
-func (c *census) each(ctx context.Context, filters []string, do func(m scan.Message) (bool, error)) error {
-	return c.journal.eachUpTo(ctx, c.end, filters, do)
-}
-
-// eachUpTo calls do with the headers of every message up to the sequence end, until it
-// returns false.
-func (j *Journal) eachUpTo(ctx context.Context, end uint64, filters []string, do func(m scan.Message) (bool, error)) error {
-	if end == 0 {
-		return nil
-	}
-	p, err := j.stream.Pull(ctx, scan.Scan{Policy: js.DeliverAllPolicy, To: end, Filters: filters, Headers: true, Batch: scan.HeaderBatch})
-	if err != nil {
-		return err
-	}
-	defer p.Close(ctx)
-	for {
-		found, err := p.Next(ctx)
-		if err != nil {
-			return err
-		}
-		for _, m := range found {
-			if more, err := do(m); err != nil || !more {
-				return err
-			}
-		}
-		if p.Over {
-			return nil
-		}
-	}
 }
 
 // namespaceOf returns the token of the namespace that a message counts for, "" for control

@@ -137,24 +137,25 @@ func (c *cursor) beginSnapshot(end uint64) {
 	}
 }
 
-// acquire waits until nobody else uses queue and the sources.
-func (c *cursor) acquire(ctx context.Context) (release func(), err error) {
+// acquire waits until no other call uses queue and the sources. Bounded also ends with the
+// cursor.
+func (c *cursor) acquire(ctx context.Context) (bounded context.Context, release func(), err error) {
+	if err := c.usable(ctx); err != nil {
+		return nil, nil, err
+	}
+	bounded, cancel := both(ctx, c.life)
 	select {
 	case c.reader <- struct{}{}:
-		return func() { <-c.reader }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-c.life.Done():
-		return nil, journal.ErrClosed
+		return bounded, func() { <-c.reader; cancel() }, nil
+	case <-bounded.Done():
+		defer cancel()
+		return nil, nil, c.cause(ctx, bounded.Err())
 	}
 }
 
 // Reset implements [journal.Cursor].
 func (c *cursor) Reset(ctx context.Context) error {
-	if err := c.usable(ctx); err != nil {
-		return err
-	}
-	release, err := c.acquire(ctx)
+	_, release, err := c.acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -170,17 +171,11 @@ func (c *cursor) Reset(ctx context.Context) error {
 // Read implements [journal.Cursor]. It tries for as long as it takes: beside those
 // of ctx, of the fence and [journal.ErrClosed] the only error is [ErrLost].
 func (c *cursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
-	if err := c.usable(ctx); err != nil {
+	bounded, release, err := c.acquire(ctx)
+	if err != nil {
 		return nil, err
 	}
-	bounded, cancel := both(ctx, c.life)
-	defer cancel()
-	select {
-	case c.reader <- struct{}{}:
-		defer func() { <-c.reader }()
-	case <-bounded.Done():
-		return nil, c.cause(ctx, bounded.Err())
-	}
+	defer release()
 	entries, err := c.read(bounded, max(limit, 1))
 	if c.repeating != nil {
 		repeats := c.repeating.returned(entries)

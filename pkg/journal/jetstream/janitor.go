@@ -159,7 +159,7 @@ func (n *janitor) sweepAll(ctx context.Context) error {
 		}
 	}
 	old := time.Now().Add(-j.config.TombstoneTTL)
-	err := j.eachLast(ctx, []string{j.config.root() + ".>"}, func(m scan.Message) error {
+	err := j.stream.EachLast(ctx, []string{j.config.root() + ".>"}, 0, func(m scan.Message) error {
 		if m.Seq > passed || !event.Op(m.Header.Get(message.HeaderOp)).Ends() {
 			return nil
 		}
@@ -248,26 +248,14 @@ func (n *janitor) used(ctx context.Context, o *js.ObjectInfo) (bool, error) {
 	if !strings.HasPrefix(subject, n.journal.config.root()+".") {
 		return true, nil // not ours to judge
 	}
-	p, err := n.journal.stream.Pull(ctx, scan.Scan{
+	used := false
+	err := n.journal.stream.Each(ctx, scan.Scan{
 		Policy: js.DeliverAllPolicy, Headers: true, Batch: readBatch,
 		Filters: []string{subject, n.journal.config.endedSubject(o.Name)},
+	}, func(m scan.Message) (bool, error) {
+		e, err := message.Parse(m.Header)
+		used = err == nil && message.ObjectName(e.ID) == o.Name
+		return !used, nil
 	})
-	if err != nil {
-		return false, err
-	}
-	defer p.Close(ctx)
-	for {
-		found, err := p.Next(ctx)
-		if err != nil {
-			return false, err
-		}
-		for _, m := range found {
-			if e, err := message.Parse(m.Header); err == nil && message.ObjectName(e.ID) == o.Name {
-				return true, nil
-			}
-		}
-		if p.Over {
-			return false, nil
-		}
-	}
+	return used, err
 }

@@ -59,7 +59,7 @@ func (n *janitor) reclaim(ctx context.Context) error {
 	}
 	j.look(ctx)
 	before := j.Stats().Events
-	err = j.eachLast(ctx, []string{j.config.root() + ".>"}, func(m scan.Message) error {
+	err = j.stream.EachLast(ctx, []string{j.config.root() + ".>"}, 0, func(m scan.Message) error {
 		first, is := firsts[j.subjects.Hash(m.Subject)]
 		if !is || first >= m.Seq {
 			return nil
@@ -81,7 +81,7 @@ func (n *janitor) reclaim(ctx context.Context) error {
 // the hash of the subject. It takes some 40 bytes for each.
 func (j *Journal) firstsUpTo(ctx context.Context, end uint64) (map[uint64]uint64, error) {
 	firsts := map[uint64]uint64{}
-	err := j.eachUpTo(ctx, end, []string{j.config.root() + ".>"}, func(m scan.Message) (bool, error) {
+	err := j.stream.EachHeader(ctx, end, []string{j.config.root() + ".>"}, func(m scan.Message) (bool, error) {
 		subject := j.subjects.Hash(m.Subject)
 		if _, is := firsts[subject]; !is {
 			firsts[subject] = m.Seq

@@ -38,10 +38,7 @@ type resnapshot struct {
 // Resnapshot implements [journal.Resnapshotter]. The position of the sink does not
 // change, so that nothing is left of it in another process.
 func (c *cursor) Resnapshot(ctx context.Context, what journal.Resnapshot) error {
-	if err := c.usable(ctx); err != nil {
-		return err
-	}
-	release, err := c.acquire(ctx)
+	_, release, err := c.acquire(ctx)
 	if err != nil {
 		return err
 	}

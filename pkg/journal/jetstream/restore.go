@@ -51,43 +51,17 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(e event.
 // remembers the sequences.
 func (j *Journal) restoreObjects(ctx context.Context, filter string, last func(e event.Event)) error {
 	done := uint64(0)
-	each := func(m scan.Message) {
-		if m.Seq <= done {
-			return // seen before the connection was lost
-		}
-		done = m.Seq
-		e, ok := j.messages.Identify(m)
-		if !ok {
-			return
-		}
-		j.subjects.Set(j.subjects.Hash(m.Subject), lastindex.Entry{Seq: m.Seq, ID: j.subjects.Hash(e.ID), Ends: e.Op.Ends()})
-		last(e)
-	}
 	return server.RetryUnbounded(ctx, j.asking, func(ctx context.Context) error {
-		return j.eachLast(ctx, []string{filter}, func(m scan.Message) error {
-			each(m)
+		return j.stream.EachLast(ctx, []string{filter}, 0, func(m scan.Message) error {
+			if m.Seq <= done {
+				return nil // seen before the connection was lost
+			}
+			done = m.Seq
+			if e, ok := j.messages.Identify(m); ok {
+				j.subjects.Set(j.subjects.Hash(m.Subject), lastindex.Entry{Seq: m.Seq, ID: j.subjects.Hash(e.ID), Ends: e.Op.Ends()})
+				last(e)
+			}
 			return nil
 		})
 	})
-}
-
-// eachLast calls do with the headers of the last message of every subject that the
-// filters match, in the order of the log.
-func (j *Journal) eachLast(ctx context.Context, filters []string, do func(m scan.Message) error) error {
-	l := &scan.LastPerSubject{Stream: j.stream, Filters: filters, Headers: true, Batch: scan.HeaderBatch}
-	defer l.Close(ctx)
-	for {
-		found, through, err := l.Next(ctx)
-		if err != nil {
-			return err
-		}
-		for _, m := range found {
-			if err := do(m); err != nil {
-				return err
-			}
-		}
-		if through {
-			return nil
-		}
-	}
 }

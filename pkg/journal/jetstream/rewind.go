@@ -20,19 +20,13 @@ var errSnapshot = errors.New("the first snapshot of the sink is not complete, an
 // it. The beginnings and ends of snapshots do not come again: between them would be what
 // the rewind finds, which is not all that there is.
 func (c *cursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
-	if err := c.usable(ctx); err != nil {
+	bounded, release, err := c.acquire(ctx)
+	if err != nil {
 		return 0, err
 	}
-	bounded, cancel := both(ctx, c.life)
-	defer cancel()
-	select {
-	case c.reader <- struct{}{}:
-		defer func() { <-c.reader }()
-	case <-bounded.Done():
-		return 0, c.cause(ctx, bounded.Err())
-	}
+	defer release()
 	var n uint64
-	err := server.Retry(bounded, c.journal.asking, func(ctx context.Context) (err error) {
+	err = server.Retry(bounded, c.journal.asking, func(ctx context.Context) (err error) {
 		n, err = c.rewind(ctx, since)
 		return err
 	})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	js "github.com/nats-io/nats.go/jetstream"
-
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
@@ -26,12 +24,10 @@ type snapshot struct {
 	since  uint64 // the end of the first attempt
 	end    uint64
 
-	pull   *scan.Puller // of the ends
-	ended  bool         // they are through
-	passed uint64       // everything up to here was read of them
-	gone   uint64       // sequences that were jumped over while looking for them
-	bounds *bounds
-	states *states
+	deletions reader // of the ends
+	ended     bool   // they are through
+	bounds    *bounds
+	states    *states
 	// log is read once the states are through, up to the sequence goal.
 	log  *catchup
 	goal uint64
@@ -40,7 +36,10 @@ type snapshot struct {
 
 func newSnapshot(c *cursor, end, since uint64) *snapshot {
 	return &snapshot{
-		cursor: c, run: c.journal.runs.Next(), since: since, end: end, passed: since, ended: since >= end,
+		cursor: c, run: c.journal.runs.Next(), since: since, end: end, ended: since >= end,
+		deletions: reader{cursor: c, to: end, passed: since, wants: func(m scan.Message) bool {
+			return event.Op(m.Header.Get(message.HeaderOp)).Ends()
+		}},
 		states: &states{
 			journal: c.journal, filters: []string{c.journal.config.root() + ".>"}, end: end,
 			wants: c.journal.config.watched,
@@ -49,10 +48,7 @@ func newSnapshot(c *cursor, end, since uint64) *snapshot {
 }
 
 func (s *snapshot) close(ctx context.Context) {
-	if s.pull != nil {
-		s.pull.Close(ctx)
-		s.pull = nil
-	}
+	s.deletions.close(ctx)
 	if s.log != nil {
 		s.log.close(ctx)
 	}
@@ -163,65 +159,22 @@ func (s *snapshot) objects(ctx context.Context) (entries []journal.Entry, throug
 // ends reads on for ends of objects, and is through with them at the snapshot's end.
 // What is missing may have been some, too.
 func (s *snapshot) ends(ctx context.Context) (entries []journal.Entry, err error) {
-	if s.pull == nil {
-		s.pull, err = s.cursor.journal.stream.Pull(ctx, scan.Scan{
-			Policy: js.DeliverByStartSequencePolicy, From: s.passed + 1, To: s.end,
-			Batch: readBatch, Bytes: readBytes,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("read deletion events: %w", err)
-		}
+	r := &s.deletions
+	entries, _, through, err := r.next(ctx, s.end)
+	if err != nil {
+		return nil, fmt.Errorf("read deletion events: %w", err)
 	}
-	found, err := s.pull.Next(ctx)
-	if err == nil && s.pull.Over {
-		err = s.cursor.journal.stream.Reaches(ctx, s.end, s.pull.Last)
+	for i := range entries {
+		entries[i].Seq = 0
 	}
-	if err == nil {
-		entries, err = s.pickEnds(ctx, found)
+	if !through {
+		return entries, nil
 	}
-	through := s.pull.Over
-	if err != nil || through {
-		s.close(ctx)
-	}
-	if err != nil || !through {
-		return entries, err
-	}
-	if s.passed < s.end {
-		s.gone += s.end - s.passed
-		s.cursor.jump(s.passed + 1)
-	}
-	if s.gone > 0 {
-		entries = append(entries, s.cursor.trimmed(s.since+1, s.end, s.gone))
+	r.close(ctx)
+	if r.missing > 0 {
+		entries = append(entries, s.cursor.trimmed(s.since+1, s.end, r.missing))
 	}
 	s.ended = true
-	return entries, nil
-}
-
-// pickEnds takes the ends among messages.
-func (s *snapshot) pickEnds(ctx context.Context, found []scan.Message) (entries []journal.Entry, err error) {
-	decoded := make([]*event.Event, len(found))
-	for i, m := range found {
-		if !event.Op(m.Header.Get(message.HeaderOp)).Ends() {
-			continue
-		}
-		e, ok, err := s.cursor.journal.messages.Decode(ctx, m)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			decoded[i] = &e
-		}
-	}
-	for i, m := range found {
-		if m.Seq > s.passed+1 {
-			s.gone += m.Seq - s.passed - 1
-			s.cursor.jump(s.passed + 1)
-		}
-		s.passed = m.Seq
-		if e := decoded[i]; e != nil && s.cursor.admit(m.Seq, e.Op, copyOf(m)) {
-			entries = append(entries, journal.Entry{Event: *e})
-		}
-	}
 	return entries, nil
 }
 

@@ -23,14 +23,13 @@ func Covering(wanted []Resource) (func(e *event.Event) bool, error) {
 	}
 	explicit := make(map[schema.GroupResource][]spec)
 	for _, s := range set.explicit {
-		one := schema.GroupResource{Group: s.group, Resource: s.resource}
-		explicit[one] = append(explicit[one], s)
+		explicit[s.groupResource()] = append(explicit[s.groupResource()], s)
 	}
 	return func(e *event.Event) bool {
 		one := schema.GroupResource{Group: e.Group, Resource: e.Resource}
 		all := explicit[one]
-		if owner, ok := set.owner(one); ok {
-			all = owner.as(one)
+		if owner, ok := set.Owner(one); ok {
+			all = set.as(owner)
 		}
 		return slices.ContainsFunc(all, func(s spec) bool { return s.covers(e) })
 	}, nil

@@ -1,7 +1,6 @@
 package dynwatch
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -46,7 +46,7 @@ type expander struct {
 	limited map[string]string
 
 	// These belong to the goroutine. notes are as they are in the log.
-	notes       map[string]*note
+	notes       map[string]*wildcard.Note
 	asked       time.Time
 	looks       looks
 	pause       wait.Backoff
@@ -55,7 +55,7 @@ type expander struct {
 }
 
 func newExpander(m *Manager) *expander {
-	return &expander{m: m, applied: make(chan struct{}, 1), ready: make(map[string]bool), notes: make(map[string]*note), looks: newLooks()}
+	return &expander{m: m, applied: make(chan struct{}, 1), ready: make(map[string]bool), notes: make(map[string]*wildcard.Note), looks: newLooks()}
 }
 
 func (e *expander) resetPause() {
@@ -65,14 +65,14 @@ func (e *expander) resetPause() {
 // apply has another wanted set expanded soon. The caller holds converging.
 func (e *expander) apply(wanted wantedSet) {
 	e.generation++
-	if e.stop == nil && len(wanted.wildcards) > 0 {
+	if e.stop == nil && len(wanted.Patterns) > 0 {
 		e.resetPause()
 		var ctx context.Context
 		ctx, e.stop = context.WithCancel(context.Background())
 		e.ended.Go(func() { e.run(ctx) })
 	}
 	for id := range e.ready {
-		if !wanted.hasWildcard(id) {
+		if !wanted.Has(id) {
 			delete(e.ready, id)
 		}
 	}
@@ -180,8 +180,8 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 	m.converging.Lock()
 	wanted, generation, c := m.wanted, e.generation, e.catalog
 	m.converging.Unlock()
-	maps.DeleteFunc(e.notes, func(id string, _ *note) bool { return !wanted.hasWildcard(id) })
-	if len(wanted.wildcards) == 0 {
+	maps.DeleteFunc(e.notes, func(id string, _ *wildcard.Note) bool { return !wanted.Has(id) })
+	if len(wanted.Patterns) == 0 {
 		return nil
 	}
 	var failed error
@@ -202,19 +202,20 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 	if m.closed || e.generation != generation {
 		return failed // what was applied meanwhile is expanded next
 	}
-	begun, ended := m.converge(p)
-	for id := range p.notes {
+	targets := wanted.expanded(p)
+	begun, ended := m.converge(targets)
+	for id := range p.Notes {
 		e.ready[id] = true
 	}
 	e.limit(wanted, p)
-	e.show(wanted, func(r wildcard) shown {
-		if len(p.notes[r.id()].Running) == 0 && !r.matched(c) {
-			return shown{Waiting, matchesNothing}
+	e.show(wanted, func(of wildcard.Pattern) shown {
+		if reason := p.Matchless(of, c); reason != "" {
+			return shown{Waiting, reason}
 		}
-		return shown{Degraded, e.limited[r.id()]}
+		return shown{Degraded, e.limited[of.ID()]}
 	})
 	if begun+ended > 0 {
-		m.options.Logger.Info("wildcards expanded", "count", len(p.targets), "started", begun, "stopped", ended)
+		m.options.Logger.Info("wildcards expanded", "count", len(targets.targets), "started", begun, "stopped", ended)
 	}
 	e.tellSecrets(p)
 	return failed
@@ -235,14 +236,16 @@ func (e *expander) read(ctx context.Context, before *catalog.Catalog) (*catalog.
 }
 
 // plan makes the plan, and has the log know of it before anything follows from it.
-func (e *expander) plan(ctx context.Context, wanted wantedSet, c *catalog.Catalog) (*expansion, error) {
-	for _, r := range wanted.wildcards {
-		if err := e.restore(ctx, r.id()); err != nil {
+func (e *expander) plan(ctx context.Context, wanted wantedSet, c *catalog.Catalog) (*wildcard.Expansion, error) {
+	for _, p := range wanted.Patterns {
+		if err := e.restore(ctx, p.ID()); err != nil {
 			return nil, err
 		}
 	}
-	p := wanted.plan(c, e.notes, e.m.gone)
-	for id, n := range p.notes {
+	p := wanted.Plan(c, e.notes, func(one wildcard.Choice) bool {
+		return !slices.ContainsFunc(wanted.as(one), func(s spec) bool { return !e.m.gone(s.name()) })
+	})
+	for id, n := range p.Notes {
 		if reflect.DeepEqual(n, e.notes[id]) {
 			continue
 		}
@@ -267,7 +270,7 @@ func (e *expander) restore(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("read the journal: %w", err)
 	}
-	var n *note
+	var n *wildcard.Note
 	if text != nil {
 		if err := json.Unmarshal(text, &n); err != nil {
 			e.m.options.Logger.Error("wildcard checkpoint unreadable; expanding it as new", "target", id, "err", err)
@@ -278,9 +281,6 @@ func (e *expander) restore(ctx context.Context, id string) error {
 	return nil
 }
 
-// matchesNothing is why a wildcard waits.
-const matchesNothing = "no resource of the API server matches"
-
 // shown is how a wildcard is shown, as if it were one target. It is not shown without
 // a reason, unless it is [Starting].
 type shown struct {
@@ -290,10 +290,10 @@ type shown struct {
 
 // unready shows the wildcards that were not expanded yet in a state. The others are
 // shown for the limit of watches only.
-func (e *expander) unready(state State, reason string) func(wildcard) shown {
-	return func(r wildcard) shown {
-		if e.ready[r.id()] {
-			return shown{Degraded, e.limited[r.id()]}
+func (e *expander) unready(state State, reason string) func(wildcard.Pattern) shown {
+	return func(p wildcard.Pattern) shown {
+		if e.ready[p.ID()] {
+			return shown{Degraded, e.limited[p.ID()]}
 		}
 		return shown{state, reason}
 	}
@@ -312,17 +312,18 @@ func (e *expander) fail(wanted wantedSet, err error) {
 
 // limit logs which resources the limit of watches leaves out, when that changes. The
 // caller holds converging.
-func (e *expander) limit(wanted wantedSet, p *expansion) {
+func (e *expander) limit(wanted wantedSet, p *wildcard.Expansion) {
 	limited := make(map[string]string)
-	for _, r := range wanted.wildcards {
-		reason := p.aboveLimit(r.id(), wanted.maxWatches)
+	for _, of := range wanted.Patterns {
+		id := of.ID()
+		reason := p.AboveLimit(id, wanted.maxWatches)
 		if reason == "" {
 			continue
 		}
-		limited[r.id()] = reason
-		if e.limited[r.id()] != reason {
+		limited[id] = reason
+		if e.limited[id] != reason {
 			e.m.options.Logger.Error("watch limit reached; some resources are not watched",
-				"target", r.id(), "max_watches", wanted.maxWatches, "count", len(p.beyond[r.id()]), "resources", someOf(p.beyond[r.id()]),
+				"target", id, "max_watches", wanted.maxWatches, "count", len(p.Beyond[id]), "resources", wildcard.SomeOf(p.Beyond[id]),
 				"next", "exclude resources, or raise kubernetes.maxWatches")
 		}
 	}
@@ -334,19 +335,20 @@ func (e *expander) limit(wanted wantedSet, p *expansion) {
 
 // show has [Manager.Targets] show the wildcards that are not, or not completely, shown
 // by their targets.
-func (e *expander) show(wanted wantedSet, how func(wildcard) shown) {
+func (e *expander) show(wanted wantedSet, how func(wildcard.Pattern) shown) {
 	e.m.mu.Lock()
 	defer e.m.mu.Unlock()
 	before := e.m.wildcards
 	e.m.wildcards = nil
-	for _, r := range wanted.wildcards {
-		s := how(r)
+	for i := range wanted.Patterns {
+		p, of := wanted.Patterns[i], wanted.templates[i][0]
+		s := how(p)
 		if s.reason == "" && s.state != Starting {
 			continue
 		}
-		one := newStatus(spec{group: r.Group, resource: r.Resource.Resource, mode: cmp.Or(r.Mode, Full)}).snapshot()
+		one := newStatus(spec{group: of.group, resource: of.resource, mode: of.mode}).snapshot()
 		one.State, one.Reason = s.state, display.Reason(s.reason)
-		one.Looked = s.state == Waiting || s.state == Forbidden || s.reason != "" && s.reason == e.limited[r.id()]
+		one.Looked = s.state == Waiting || s.state == Forbidden || s.reason != "" && s.reason == e.limited[p.ID()]
 		i := slices.IndexFunc(before, func(b TargetStatus) bool { return b.Name == one.Name && b.State == one.State })
 		if i >= 0 {
 			one.Since = before[i].Since
@@ -370,9 +372,9 @@ func (e *expander) tellStale(c *catalog.Catalog) {
 }
 
 // tellSecrets logs once that Secrets are watched without having been named.
-func (e *expander) tellSecrets(p *expansion) {
+func (e *expander) tellSecrets(p *wildcard.Expansion) {
 	secrets := schema.GroupResource{Resource: "secrets"}
-	for _, n := range p.notes {
+	for _, n := range p.Notes {
 		if e.toldSecrets || !slices.Contains(n.Running, catalog.NameOf(secrets)) {
 			continue
 		}

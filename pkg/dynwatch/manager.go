@@ -20,6 +20,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/owner"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
+	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -213,34 +214,34 @@ func (m *Manager) Apply(wanted []Resource) error {
 func (m *Manager) Expanded() bool {
 	m.converging.Lock()
 	defer m.converging.Unlock()
-	unready := func(w wildcard) bool { return !m.expander.ready[w.id()] }
-	return m.wanted.maxWatches > 0 && !slices.ContainsFunc(m.wanted.wildcards, unready)
+	unready := func(p wildcard.Pattern) bool { return !m.expander.ready[p.ID()] }
+	return m.wanted.maxWatches > 0 && !slices.ContainsFunc(m.wanted.Patterns, unready)
 }
 
 // stillWanted are the targets of entries that are not wildcards, and those that run
 // and that a wildcard goes on to match.
 func (m *Manager) stillWanted(set wantedSet) map[string]spec {
 	targets := maps.Clone(set.explicit)
-	chosen := make(map[schema.GroupResource]wildcard)
+	chosen := make(map[schema.GroupResource]wildcard.Choice)
 	if c := m.expander.catalog; c != nil {
-		for _, one := range set.choose(c) {
-			chosen[one.resource] = one.wildcard
+		for _, one := range set.Choose(c) {
+			chosen[one.Resource] = one
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, r := range m.running {
-		one := schema.GroupResource{Group: r.target.spec.group, Resource: r.target.spec.resource}
-		owner, ok := set.owner(one)
+		one := r.target.spec.groupResource()
+		owner, ok := set.Owner(one)
 		if c := m.expander.catalog; ok && c != nil {
-			if _, served := c.Find(owner.Version, one); served {
+			if _, served := c.Find(set.Patterns[owner.Pattern].Version, one); served {
 				owner, ok = chosen[one]
 			}
 		}
 		if !ok {
 			continue
 		}
-		for _, s := range owner.as(one) {
+		for _, s := range set.as(owner) {
 			if s.watches(r.target.spec) {
 				targets[name] = s
 			}
@@ -351,6 +352,14 @@ func (m *Manager) Targets() []TargetStatus {
 	m.mu.Unlock()
 	slices.SortFunc(all, func(a, b TargetStatus) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// SetMaxWatches replaces [Options.MaxWatches] from the next [Manager.Apply] on; 0 is
+// [DefaultMaxWatches].
+func (m *Manager) SetMaxWatches(most int) {
+	m.converging.Lock()
+	defer m.converging.Unlock()
+	m.options.MaxWatches = most
 }
 
 // Close stops every target and waits until all have stopped. Their events stay in the log.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
+	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -44,27 +45,30 @@ func refused(format string, args ...any) (verdict, error) {
 
 // judge says what an entry makes of a change, before being the entries ahead of it.
 func (w *wantedSet) judge(before []Resource, r Resource, c *Change, now selectable) (verdict, error) {
-	one := schema.GroupResource{Group: c.Group, Resource: c.Resource}
+	one, p := schema.GroupResource{Group: c.Group, Resource: c.Resource}, r.pattern()
+	wild := p.Wild()
 	switch {
-	case !r.wild() && (r.Group != c.Group || r.Resource != c.Resource):
-		return refused("the entry is for %s, and the object is of %s", r.id(), catalog.NameOf(one))
-	case r.wild() && !glob(r.Group, c.Group):
+	case !wild && (r.Group != c.Group || r.Resource != c.Resource):
+		return refused("the entry is for %s, and the object is of %s", p.ID(), catalog.NameOf(one))
+	case wild && !wildcard.Glob(r.Group, c.Group):
 		return refused("group %q of the entry does not match %q", event.GroupOrCore(r.Group), event.GroupOrCore(c.Group))
-	case r.wild() && !glob(r.Resource, c.Resource):
+	case wild && !wildcard.Glob(r.Resource, c.Resource):
 		return refused("resource %q of the entry does not match %q", r.Resource, c.Resource)
-	case r.wild() && r.excludes(one):
+	case wild && p.Excludes(one):
 		return refused("excludeResources excludes %s", catalog.NameOf(one))
-	case r.wild() && w.named(one):
+	case wild && w.Named[one]:
 		return refused("%s has its own entry", catalog.NameOf(one))
 	}
-	if i := slices.IndexFunc(before, func(b Resource) bool { return b.wild() && b.matches(one) && !b.excludes(one) }); r.wild() && i >= 0 {
-		return refused("the earlier wildcard %s matches the resource", before[i].id())
+	for _, b := range before {
+		if earlier := b.pattern(); wild && earlier.Wild() && earlier.Matches(one) && !earlier.Excludes(one) {
+			return refused("the earlier wildcard %s matches the resource", earlier.ID())
+		}
 	}
 	if v, bad := r.inNamespace(now.Metadata.Namespace); bad {
 		return v, nil
 	}
 	v := verdict{spec: r.specFor(one, now.Metadata.Namespace)}
-	if r.wild() {
+	if wild {
 		v.assumed = append(v.assumed, fmt.Sprintf("that the API server can list and watch %s, and serves its objects under no alias", catalog.NameOf(one)))
 	}
 	if r.Version != "" && r.Version != c.Version {
@@ -111,9 +115,10 @@ func namespacesOf(r Resource) string {
 
 // specFor is the spec of the target that has the objects of a namespace.
 func (r Resource) specFor(one schema.GroupResource, namespace string) spec {
-	all := newWildcard(r).as(one)
-	i := slices.IndexFunc(all, func(s spec) bool { return s.namespace == namespace })
-	return all[max(i, 0)]
+	all := r.specs()
+	s := all[max(slices.IndexFunc(all, func(s spec) bool { return s.namespace == namespace }), 0)]
+	s.group, s.resource = one.Group, one.Resource
+	return s
 }
 
 // selects evaluates the selectors on the object, and on that before.

@@ -142,7 +142,7 @@ func specs(wanted []Resource) (map[string]spec, error) {
 			continue
 		}
 		seen[id] = true
-		if r.wild() {
+		if r.pattern().Wild() {
 			continue
 		}
 		for _, s := range r.specs() {
@@ -158,7 +158,7 @@ func specs(wanted []Resource) (map[string]spec, error) {
 func nameEarlier(wanted []Resource, targets map[string]spec) {
 	groups := make(map[string][]string) // by resource
 	for _, r := range wanted {
-		if r.wild() {
+		if r.pattern().Wild() {
 			continue
 		}
 		for name, s := range targets {
@@ -175,7 +175,7 @@ func (r Resource) validate() error {
 	if r.Resource == "" {
 		return errors.New("the resource name is missing")
 	}
-	if err := r.validatePatterns(); err != nil {
+	if err := r.pattern().Validate(); err != nil {
 		return err
 	}
 	if r.Mode != "" && r.Mode != Full && r.Mode != Metadata {

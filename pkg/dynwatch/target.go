@@ -9,7 +9,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
@@ -190,7 +189,7 @@ func newTarget(s spec, m *Manager) *target {
 		spec: s, name: s.name(), options: options, clients: m.clients, timing: m.timing, limits: m.limits,
 		logger: options.Logger.With("target", s.name()),
 		status: newStatus(s), index: index.New(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
-		served: m.served, nudge: m.served.Subscribe(schema.GroupResource{Group: s.group, Resource: s.resource}), looks: newLooks(), redactor: m.redactor,
+		served: m.served, nudge: m.served.Subscribe(s.groupResource()), looks: newLooks(), redactor: m.redactor,
 		owners: m.owners, openings: m.openings, formerly: m.formerly, relogs: make(chan relog, 1),
 	}
 	t.await.left = t.limits.patience

@@ -10,6 +10,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/conflict"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/lastindex"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
@@ -275,12 +276,12 @@ func (j *Journal) reconsider(ctx context.Context, f *flight) (doubt, err error) 
 	if err != nil {
 		return err, nil
 	}
-	last := known{seq: m.Seq}
+	last := conflict.Last{Seq: m.Seq}
 	if m.Seq != 0 {
 		// What cannot be parsed is no event: it has no id and no revision.
-		last.event, _ = message.Parse(m.Header)
+		last.Event, _ = message.Parse(m.Header)
 	}
-	verdict, err := judge(&f.event, last, f.sent)
+	verdict, err := conflict.Resolve(&f.event, last, f.sent)
 	if errors.Is(err, ErrLost) {
 		if j.config.Replaces == nil || f.sent != 0 {
 			j.lose(err)
@@ -290,8 +291,8 @@ func (j *Journal) reconsider(ctx context.Context, f *flight) (doubt, err error) 
 	} else if err != nil {
 		return nil, err
 	}
-	j.subjects.Set(f.subject, lastindex.Entry{Seq: m.Seq, ID: j.subjects.Hash(last.event.ID), Ends: last.event.Op.Ends()})
-	if verdict == held {
+	j.subjects.Set(f.subject, lastindex.Entry{Seq: m.Seq, ID: j.subjects.Hash(last.Event.ID), Ends: last.Event.Op.Ends()})
+	if verdict == conflict.Held {
 		f.landed = true
 		j.tail.Reach(m.Seq)
 	} else if m.Seq == f.sent {

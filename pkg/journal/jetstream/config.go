@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
 )
@@ -82,9 +83,6 @@ const (
 	window = 512
 	// tailBytes bounds the newest events, which cursors read without the server.
 	tailBytes = 4 << 20
-	// minMessage is the least size of messages that informd can work with: the
-	// headers of an event must fit in any case.
-	minMessage = 16 << 10
 
 	ackTimeout    = 5 * time.Second // one event's acknowledgement
 	closePatience = 1500 * time.Millisecond
@@ -138,4 +136,57 @@ func (c *Config) targetSubjects(target string) (string, error) {
 		return filter + "*.*", nil
 	}
 	return filter + event.EscapeToken(namespace) + ".*", nil
+}
+
+// eventStream is what the stream of events is created as.
+func (c *Config) eventStream() js.StreamConfig {
+	wanted := js.StreamConfig{
+		Name:        c.Stream,
+		Description: "informd's journal: changes of Kubernetes objects",
+		Subjects:    []string{c.root() + ".>"},
+		Storage:     js.FileStorage,
+		Retention:   js.LimitsPolicy,
+		Discard:     js.DiscardNew, // old would remove whole objects without a word
+		// Every object has its subject: its oldest events go, its last one stays.
+		MaxMsgsPerSubject: c.HistoryPerObject,
+		MaxBytes:          c.MaxBytes,
+		// No message has a Nats-Msg-Id; the ids of a window cost memory.
+		Duplicates:  2 * time.Second,
+		Replicas:    max(c.Replicas, 1),
+		AllowDirect: true,
+	}
+	if c.MaxBytes == 0 {
+		wanted.MaxBytes = -1
+	}
+	if c.Compression {
+		wanted.Compression = js.S2Compression
+	}
+	return wanted
+}
+
+// stateConfig is what the stream of marks and positions is created as.
+func (c *Config) stateConfig() js.StreamConfig {
+	return js.StreamConfig{
+		Name:              c.stateStream(),
+		Description:       "informd's journal: how far targets and sinks have come",
+		Subjects:          []string{c.stateStream() + ".>"},
+		Storage:           js.FileStorage,
+		Retention:         js.LimitsPolicy,
+		Discard:           js.DiscardNew,
+		MaxMsgsPerSubject: 1,
+		MaxBytes:          -1,
+		Duplicates:        2 * time.Second,
+		Replicas:          max(c.Replicas, 1),
+		AllowDirect:       true,
+	}
+}
+
+// letterConfig is what the stream of letters is created as.
+func (c *Config) letterConfig() js.StreamConfig {
+	wanted := c.stateConfig()
+	wanted.Name = c.Stream + "_DEADLETTERS"
+	wanted.Description = "informd's journal: dead letters"
+	wanted.Subjects = []string{wanted.Name + ".>"}
+	wanted.MaxMsgsPerSubject = -1
+	return wanted
 }

@@ -5,14 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/record"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
+
+// metaCreator is a stream's metadata with the writer that has created the stream.
+const metaCreator = "informd-creator"
+
+// metaReplaces is the metadata of a stream that was created in place of one that was missing.
+// A process that dies before it has declared the loss leaves that to the next one.
+const metaReplaces = "informd-replaces"
+
+// replacesFor is how long after its creation such a stream tells that of targets without a
+// mark. Later ones are new in the config.
+const replacesFor = time.Hour
 
 // A process that finds its streams deleted, emptied or replaced opens the journal again:
 // [Config.Replaces]. The new journal inherits from the old one:
@@ -51,10 +62,10 @@ func (j *Journal) Owned(ctx context.Context) error {
 			return err
 		})
 	}
-	switch writer := m.Value(headerWriter); {
+	switch writer := m.Value(record.HeaderWriter); {
 	case err != nil:
 		return err
-	case writer != "" && writer != j.records.writer:
+	case writer != "" && writer != j.records.Writer:
 		return fmt.Errorf("%w: it wrote record %s", ErrFenced, m.Subject)
 	case writer == "" || errors.Is(j.loss(), ErrMissing):
 		return j.ownsEvents(ctx)
@@ -72,7 +83,7 @@ func (j *Journal) ownsEvents(ctx context.Context) error {
 	case err != nil || info.Created.Equal(j.created):
 		return err
 	}
-	if creator := info.Config.Metadata[metaCreator]; creator != "" && creator != j.records.writer {
+	if creator := info.Config.Metadata[metaCreator]; creator != "" && creator != j.records.Writer {
 		return fmt.Errorf("%w: it created stream %s again", ErrFenced, j.config.Stream)
 	}
 	return nil
@@ -82,7 +93,7 @@ func (j *Journal) ownsEvents(ctx context.Context) error {
 // journal, even if the server's answer was lost.
 func (j *Journal) createdHere(info *js.StreamInfo) bool {
 	old := j.config.Replaces
-	return info.Config.Metadata[metaCreator] == j.records.writer && (old == nil || !info.Created.Equal(old.created))
+	return info.Config.Metadata[metaCreator] == j.records.Writer && (old == nil || !info.Created.Equal(old.created))
 }
 
 // replaces reports whether the stream of events took the place of a missing one a short while
@@ -109,7 +120,7 @@ func (j *Journal) inheritTargets(ctx context.Context) error {
 	if j.config.Replaces == nil {
 		return nil
 	}
-	for _, key := range j.config.Replaces.records.keys(j.targetKey("")) {
+	for _, key := range j.config.Replaces.records.Keys(j.targetKey("")) {
 		m, err := j.state.LastMessage(ctx, key)
 		if err == nil && m.Seq == 0 {
 			err = j.save(ctx, key, mark{Lost: true})
@@ -175,16 +186,4 @@ func (j *Journal) notePending(key string, kept requests) {
 	} else {
 		j.pending[key] = kept
 	}
-}
-
-// keys returns the keys of records with a prefix.
-func (r *records) keys(prefix string) (keys []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for key := range r.heads {
-		if strings.HasPrefix(key, prefix) {
-			keys = append(keys, key)
-		}
-	}
-	return keys
 }

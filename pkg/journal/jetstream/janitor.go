@@ -192,7 +192,7 @@ func (n *janitor) loadSwept(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, server.Timeout)
 	defer cancel()
 	var s swept
-	if _, err := n.journal.load(limited, n.journal.key("janitor"), &s); err != nil {
+	if _, err := n.journal.records.Load(limited, n.journal.key("janitor"), &s); err != nil {
 		return err
 	}
 	if s.holds(n.journal.here()) {

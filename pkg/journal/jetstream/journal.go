@@ -15,12 +15,35 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/conflict"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/deadletter"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/lastindex"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/record"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/streams"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/tail"
 )
+
+// Letters is the dead-letter queue of one sink.
+type Letters = deadletter.Queue
+
+var (
+	// ErrFenced says that another process writes to the same journal: the journal has a newer
+	// event of an object than the appended one. The caller must stop writing; a restart reads
+	// the journal's state.
+	ErrFenced = conflict.ErrFenced
+	// ErrLost says that the log lacks acknowledged events: its files were damaged, or replaced
+	// by an older copy. A restart reads the journal's state and reconciles the rest.
+	ErrLost = conflict.ErrLost
+	// ErrMissing is the [ErrLost] of a stream that was deleted.
+	ErrMissing = conflict.ErrMissing
+)
+
+// RefusedError says why an existing stream cannot be the journal, with one sentence for each
+// setting. informd does not change the stream.
+type RefusedError = streams.RefusedError
 
 // Journal is a [journal.Journal] in JetStream. Make one with [Open].
 type Journal struct {
@@ -37,11 +60,12 @@ type Journal struct {
 	opened   time.Time // when the end of stream was found
 	found    uint64    // at this sequence
 	messages *message.Codec
+	letters  *deadletter.Queues
 	runs     event.Runs // of snapshots of sinks, and of rewinds
 
 	tail     *tail.Tail
 	subjects *lastindex.Index
-	records  *records
+	records  *record.Records
 	flights  *flights
 	spare    sync.Pool     // of *flight
 	turn     chan struct{} // held by the Append call that is sending
@@ -89,7 +113,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		c.ScanInterval = defaultScanInterval
 	}
 	j := &Journal{
-		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, unknownFor: unknownFor, requests: server.New(), subjects: lastindex.New(), records: newRecords(c.Replaces),
+		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, unknownFor: unknownFor, requests: server.New(), subjects: lastindex.New(),
 		cursors: map[string]*cursor{}, absent: map[string]position{}, pending: map[string]requests{}, dirty: make(chan struct{}, 1),
 		check: make(chan struct{}, 1), failed: make(chan struct{}),
 	}
@@ -103,11 +127,17 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	j.client = client
+	writer := ""
+	if c.Replaces != nil {
+		writer = c.Replaces.records.Writer
+	}
+	j.records = record.New(client, writer, c.Own, j.config.allowed)
 	bodies := message.NewObjects(client, js.ObjectStoreConfig{
 		Bucket: c.objectBucket(), Description: "informd's journal: objects that no message can carry",
 		Replicas: max(c.Replicas, 1),
 	})
 	j.messages = message.NewCodec(c.SubjectPrefix, c.Conn, bodies, c.Logger)
+	j.letters = deadletter.New(client, c.letterConfig(), j.usable, j.messages.Fits)
 	err = server.Retry(ctx, j.asking, j.locate)
 	if err == nil {
 		err = j.flights.listen()
@@ -127,26 +157,27 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 func (j *Journal) locate(ctx context.Context) error {
 	var err error
 	wanted := j.config.eventStream()
-	wanted.Metadata = map[string]string{metaCreator: j.records.writer}
+	wanted.Metadata = map[string]string{metaCreator: j.records.Writer}
 	if j.config.Existed {
 		wanted.Metadata[metaReplaces] = "true"
 	}
 	if j.config.Own {
-		if wanted, err = setLimits(ctx, j.client, wanted, j.logger); err != nil {
+		if wanted, err = streams.SetLimits(ctx, j.client, wanted, j.logger); err != nil {
 			return err
 		}
 	}
 	// The state comes first: it says what was lost before the stream of events is there again.
-	state, err := findStream(ctx, j.client, j.config.stateConfig())
+	state, err := streams.Find(ctx, j.client, j.config.stateConfig())
 	if err != nil {
 		return err
 	}
 	j.state = j.reading(state)
+	j.records.State = j.state
 	j.stateCreated = j.state.CachedInfo().Created
 	if err := j.inheritTargets(ctx); err != nil {
 		return err
 	}
-	stream, err := findStream(ctx, j.client, wanted)
+	stream, err := streams.Find(ctx, j.client, wanted)
 	if err != nil {
 		return err
 	}
@@ -159,8 +190,8 @@ func (j *Journal) locate(ctx context.Context) error {
 			return err
 		}
 	}
-	if limit := j.messages.Limit(); limit < minMessage {
-		return server.Final(fmt.Errorf("the NATS server accepts messages of at most %d bytes, and informd needs %d: raise max_payload in the server's configuration", limit, minMessage))
+	if limit := j.messages.Limit(); limit < streams.MinMessage {
+		return server.Final(fmt.Errorf("the NATS server accepts messages of at most %d bytes, and informd needs %d: raise max_payload in the server's configuration", limit, streams.MinMessage))
 	}
 	info, err := j.stream.Info(ctx)
 	if err != nil {
@@ -197,11 +228,20 @@ func (j *Journal) settled() time.Time {
 // own it is always there, so that one whose metadata was damaged comes back with
 // what it holds.
 func (j *Journal) locateRest(ctx context.Context) error {
-	if _, err := findStream(ctx, j.client, j.config.letterConfig()); err != nil {
+	if err := j.letters.Create(ctx); err != nil {
 		return err
 	}
 	_, err := j.messages.Objects.Bucket(ctx, true)
 	return err
+}
+
+// Letters returns the dead-letter queue of that name, in the stream <Stream>_DEADLETTERS.
+func (j *Journal) Letters(name string) *Letters { return j.letters.Of(name) }
+
+// LetterCounts returns the number of dead letters in each queue that is not empty, by the
+// name of the queue. It includes queues that no sink of the config has any more.
+func (j *Journal) LetterCounts(ctx context.Context) (map[string]uint64, error) {
+	return j.letters.Counts(ctx)
 }
 
 // Stats implements [journal.Journal]. The content of the stream is a few seconds old.

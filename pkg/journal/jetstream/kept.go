@@ -56,7 +56,7 @@ func (c *cursor) KeptResnapshots(ctx context.Context) (all []journal.Resnapshot,
 	defer cancel()
 	err = c.journal.requests.Repeat(bounded, c.journal.asking, func(ctx context.Context) error {
 		kept = requests{}
-		_, err := c.journal.load(ctx, c.journal.requestsKey(c.name), &kept)
+		_, err := c.journal.records.Load(ctx, c.journal.requestsKey(c.name), &kept)
 		return err
 	})
 	if err != nil {

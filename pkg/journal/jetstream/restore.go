@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/conflict"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/lastindex"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
@@ -23,7 +24,7 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(e event.
 	defer cancel()
 	var m mark
 	err = j.requests.Repeat(bounded, j.asking, func(ctx context.Context) error {
-		_, err := j.load(ctx, j.targetKey(target), &m)
+		_, err := j.records.Load(ctx, j.targetKey(target), &m)
 		return err
 	})
 	if err != nil {
@@ -41,7 +42,7 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(e event.
 	if len(m.Mark) > 0 && !m.holds(j.here()) {
 		j.lost.Add(1)
 		j.logger.Error("journal lost acknowledged events; reconciling the target", slog.String("target", target),
-			slog.Uint64("expected_seq", m.Last), slog.Uint64("seq", j.tail.End()), slog.String("next", checkStorage))
+			slog.Uint64("expected_seq", m.Last), slog.Uint64("seq", j.tail.End()), slog.String("next", conflict.CheckStorage))
 		m.Mark = []byte{}
 	}
 	return m.Mark, nil

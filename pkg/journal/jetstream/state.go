@@ -3,6 +3,7 @@ package jetstream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/conflict"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
@@ -95,7 +97,7 @@ func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
 	defer cancel()
 	err := server.Retry(bounded, j.asking, func(ctx context.Context) error {
 		var b bound
-		found, err := j.load(ctx, j.key("cluster"), &b)
+		found, err := j.records.Load(ctx, j.key("cluster"), &b)
 		if err != nil {
 			return err
 		}
@@ -153,7 +155,7 @@ func (j *Journal) allRecords(ctx context.Context) (all []scan.Message, err error
 
 // reset makes a record that cannot be trusted say so. No sink is open yet.
 func (j *Journal) reset(ctx context.Context, m scan.Message) error {
-	j.records.found(m)
+	j.records.Found(m)
 	var p position // has the place of both kinds
 	if err := json.Unmarshal(m.Data, &p); err != nil {
 		return server.Final(fmt.Errorf("record %s is damaged: %w", m.Subject, err))
@@ -163,7 +165,7 @@ func (j *Journal) reset(ctx context.Context, m scan.Message) error {
 	if (!p.holds(j.here()) || j.config.Distrust && target) && !p.Lost {
 		j.lost.Add(1)
 		j.logger.Error("journal lost acknowledged events; reconciling targets, re-snapshotting sinks",
-			slog.String("record", m.Subject), slog.Uint64("expected_seq", p.Last), slog.Uint64("seq", j.tail.End()), slog.String("next", checkStorage))
+			slog.String("record", m.Subject), slog.Uint64("expected_seq", p.Last), slog.Uint64("seq", j.tail.End()), slog.String("next", conflict.CheckStorage))
 		anew = position{place: place{Created: j.created}, Snapshot: true, Since: j.tail.End(), Run: p.Run, Left: p.Left, Lost: target, Note: p.Note}
 	}
 	if !target {
@@ -173,7 +175,7 @@ func (j *Journal) reset(ctx context.Context, m scan.Message) error {
 		j.absent[m.Subject] = anew
 	}
 	if anew == p {
-		return j.claim(ctx, m)
+		return j.records.Claim(ctx, m)
 	}
 	return j.save(ctx, m.Subject, anew)
 }
@@ -189,4 +191,19 @@ func (j *Journal) Mark(ctx context.Context, target string, note []byte) error {
 		return j.save(ctx, j.targetKey(target), mark{place: j.here(), Mark: note})
 	})
 	return j.cause(ctx, err)
+}
+
+// save writes a record in place of the earlier one. If another process has written it since,
+// or the stream lost it, the journal fails.
+func (j *Journal) save(ctx context.Context, key string, record any) error {
+	err := j.records.Save(ctx, key, record)
+	switch {
+	case errors.Is(err, ErrFenced):
+		j.stop(err, 0)
+		return server.Final(err)
+	case errors.Is(err, ErrLost):
+		j.lose(err)
+		return server.Final(err)
+	}
+	return err
 }

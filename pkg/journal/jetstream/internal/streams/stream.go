@@ -1,4 +1,4 @@
-package jetstream
+package streams
 
 import (
 	"context"
@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"time"
 
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
+	"github.com/informd/informd/pkg/natsconn/refusal"
 )
 
 // Codes of JetStream errors that the client library has no names for.
@@ -21,58 +21,15 @@ const (
 	codeSubjectsOverlap js.ErrorCode = 10065
 )
 
-// eventStream is what the stream of events is created as.
-func (c *Config) eventStream() js.StreamConfig {
-	wanted := js.StreamConfig{
-		Name:        c.Stream,
-		Description: "informd's journal: changes of Kubernetes objects",
-		Subjects:    []string{c.root() + ".>"},
-		Storage:     js.FileStorage,
-		Retention:   js.LimitsPolicy,
-		Discard:     js.DiscardNew, // old would remove whole objects without a word
-		// Every object has its subject: its oldest events go, its last one stays.
-		MaxMsgsPerSubject: c.HistoryPerObject,
-		MaxBytes:          c.MaxBytes,
-		// No message has a Nats-Msg-Id; the ids of a window cost memory.
-		Duplicates:  2 * time.Second,
-		Replicas:    max(c.Replicas, 1),
-		AllowDirect: true,
-	}
-	if c.MaxBytes == 0 {
-		wanted.MaxBytes = -1
-	}
-	if c.Compression {
-		wanted.Compression = js.S2Compression
-	}
-	return wanted
-}
-
-// stateConfig is what the stream of marks and positions is created as.
-func (c *Config) stateConfig() js.StreamConfig {
-	return js.StreamConfig{
-		Name:              c.stateStream(),
-		Description:       "informd's journal: how far targets and sinks have come",
-		Subjects:          []string{c.stateStream() + ".>"},
-		Storage:           js.FileStorage,
-		Retention:         js.LimitsPolicy,
-		Discard:           js.DiscardNew,
-		MaxMsgsPerSubject: 1,
-		MaxBytes:          -1,
-		Duplicates:        2 * time.Second,
-		Replicas:          max(c.Replicas, 1),
-		AllowDirect:       true,
-	}
-}
-
-// findStream returns the stream as it is, or creates it. One that would lose, trim
-// or hide what informd puts there is refused; nothing is changed.
-func findStream(ctx context.Context, client js.JetStream, wanted js.StreamConfig) (js.Stream, error) {
+// Find returns a stream, or creates it. It refuses an existing one that would lose, trim or hide
+// messages, with a [RefusedError], and changes nothing.
+func Find(ctx context.Context, client js.JetStream, wanted js.StreamConfig) (js.Stream, error) {
 	stream, err := client.Stream(ctx, wanted.Name)
 	made := errors.Is(err, js.ErrStreamNotFound)
 	if made {
 		stream, err = client.CreateStream(ctx, wanted)
 	}
-	if err != nil && made && wanted.MaxBytes > 0 && isFull(err) {
+	if err != nil && made && wanted.MaxBytes > 0 && refusal.Of(err) == refusal.Full {
 		return nil, server.TooLarge(ctx, client, wanted, err)
 	}
 	if refusal, ok := errors.AsType[*js.APIError](err); ok && refusal.ErrorCode == codeSubjectsOverlap {
@@ -97,10 +54,9 @@ func overlapping(ctx context.Context, client js.JetStream, wanted js.StreamConfi
 		wanted.Name, owner, wanted.Subjects[0], err)
 }
 
-// setLimits makes the limits of a stream in informd's own server those of the
-// config, and returns the config as the stream then is. What is not there needs
-// none.
-func setLimits(ctx context.Context, client js.JetStream, wanted js.StreamConfig, logger *slog.Logger) (js.StreamConfig, error) {
+// SetLimits sets the limits of a stream in informd's own server to those of the config. It
+// returns the config that the stream then has. A missing stream needs no limits.
+func SetLimits(ctx context.Context, client js.JetStream, wanted js.StreamConfig, logger *slog.Logger) (js.StreamConfig, error) {
 	stream, err := client.Stream(ctx, wanted.Name)
 	if errors.Is(err, js.ErrStreamNotFound) {
 		return wanted, nil
@@ -164,6 +120,10 @@ func named(subjects string) (prefix, cluster string) {
 	return prefix, cluster
 }
 
+// MinMessage is the least size of messages that informd can work with: the
+// headers of an event must fit in any case.
+const MinMessage = 16 << 10
+
 // RefusedError says why a stream that is there cannot be the journal. informd does
 // not change it.
 type RefusedError struct {
@@ -202,7 +162,7 @@ func differences(have, want js.StreamConfig) []string {
 		edit(fmt.Sprintf("--max-msgs-per-subject=%d", want.MaxMsgsPerSubject))+", or set journal.historyPerObject")
 	refuse(max(have.MaxBytes, -1) != want.MaxBytes, "max_bytes", have.MaxBytes, want.MaxBytes,
 		edit(fmt.Sprintf("--max-bytes=%d", want.MaxBytes))+", or set journal.maxBytes")
-	refuse(have.MaxMsgSize > 0 && have.MaxMsgSize < minMessage, "max_msg_size", have.MaxMsgSize, fmt.Sprintf("-1 or at least %d", minMessage),
+	refuse(have.MaxMsgSize > 0 && have.MaxMsgSize < MinMessage, "max_msg_size", have.MaxMsgSize, fmt.Sprintf("-1 or at least %d", MinMessage),
 		edit("--max-msg-size=-1"))
 	refuse(have.MaxConsumers > 0, "max_consumers", have.MaxConsumers, "-1 (no limit)", anew)
 	refuse(have.Replicas < want.Replicas, "num_replicas", have.Replicas, fmt.Sprintf("at least %d", want.Replicas),

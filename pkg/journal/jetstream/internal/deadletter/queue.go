@@ -1,4 +1,4 @@
-package jetstream
+package deadletter
 
 import (
 	"context"
@@ -13,29 +13,53 @@ import (
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/streams"
 )
 
-// Letters is the dead-letter queue of one sink: a subject of the stream
-// <Stream>_DEADLETTERS, which is created with the first dead letter. Dead letters stay until
-// they are dropped. Methods may be called concurrently.
-type Letters struct {
-	journal *Journal
+// Queues are the dead-letter queues of the journal: subjects of one stream, which the first
+// dead letter creates. Methods may be called concurrently.
+type Queues struct {
+	client js.JetStream
+	// config is the stream to create.
+	config js.StreamConfig
+	// usable returns why no call can begin now.
+	usable func(ctx context.Context) error
+	// fits reports whether the server accepts the size of a message.
+	fits func(*nats.Msg) bool
+}
+
+// New returns the queues in the stream that config describes. Usable returns why a
+// dead letter cannot be stored now, and fits whether the server accepts the size of a message.
+func New(client js.JetStream, config js.StreamConfig, usable func(ctx context.Context) error, fits func(*nats.Msg) bool) *Queues {
+	return &Queues{client: client, config: config, usable: usable, fits: fits}
+}
+
+// Create creates the stream before its first dead letter.
+func (q *Queues) Create(ctx context.Context) error {
+	_, err := streams.Find(ctx, q.client, q.config)
+	return err
+}
+
+// Queue is the dead-letter queue of one sink. Dead letters stay until they are dropped.
+// Methods may be called concurrently.
+type Queue struct {
+	queues  *Queues
 	subject string
 
 	mu     sync.Mutex
 	stream js.Stream // nil until it was found
 }
 
-// Letters returns the dead-letter queue of that name.
-func (j *Journal) Letters(name string) *Letters {
-	return &Letters{journal: j, subject: j.config.letterStream() + "." + event.EscapeToken(name)}
+// Of returns the queue of that name.
+func (q *Queues) Of(name string) *Queue {
+	return &Queue{queues: q, subject: q.config.Name + "." + event.EscapeToken(name)}
 }
 
-// LetterCounts returns the number of dead letters in each queue that is not empty, by the
+// Counts returns the number of dead letters in each queue that is not empty, by the
 // name of the queue. It includes queues that no sink of the config has any more.
-func (j *Journal) LetterCounts(ctx context.Context) (map[string]uint64, error) {
-	name := j.config.letterStream()
-	stream, err := j.client.Stream(ctx, name)
+func (q *Queues) Counts(ctx context.Context) (map[string]uint64, error) {
+	name := q.config.Name
+	stream, err := q.client.Stream(ctx, name)
 	if errors.Is(err, js.ErrStreamNotFound) {
 		return nil, nil //nolint:nilnil // the first dead letter makes the stream
 	}
@@ -55,88 +79,75 @@ func (j *Journal) LetterCounts(ctx context.Context) (map[string]uint64, error) {
 	return counts, nil
 }
 
-func (c *Config) letterStream() string { return c.Stream + "_DEADLETTERS" }
-
-// letterConfig is what the stream of letters is created as.
-func (c *Config) letterConfig() js.StreamConfig {
-	wanted := c.stateConfig()
-	wanted.Name = c.letterStream()
-	wanted.Description = "informd's journal: dead letters"
-	wanted.Subjects = []string{wanted.Name + ".>"}
-	wanted.MaxMsgsPerSubject = -1
-	return wanted
-}
-
 // Place is the location of the queue, for an operator.
-func (l *Letters) Place() string { return "subject " + l.subject }
+func (q *Queue) Place() string { return "subject " + q.subject }
 
 // Put stores a dead letter and returns when it is durable. After an error the queue may have
 // it or not. The error is [journal.ErrTooLarge] if no message can carry it.
-func (l *Letters) Put(ctx context.Context, letter []byte) error {
-	if err := l.journal.usable(ctx); err != nil {
+func (q *Queue) Put(ctx context.Context, letter []byte) error {
+	if err := q.queues.usable(ctx); err != nil {
 		return err
 	}
-	if _, err := l.find(ctx, true); err != nil {
+	if _, err := q.find(ctx, true); err != nil {
 		return fmt.Errorf("write dead letter: %w", err)
 	}
-	m := nats.NewMsg(l.subject)
+	m := nats.NewMsg(q.subject)
 	m.Data = letter
-	if !l.journal.messages.Fits(m) {
+	if !q.queues.fits(m) {
 		packed, err := message.Compress(letter)
 		if err != nil {
 			return fmt.Errorf("write dead letter: %w", err)
 		}
 		m.Data = packed
 		m.Header.Set(message.HeaderEncoding, message.EncodingGzip)
-		if !l.journal.messages.Fits(m) {
+		if !q.queues.fits(m) {
 			return fmt.Errorf("write dead letter: %w", journal.ErrTooLarge)
 		}
 	}
-	if _, err := l.journal.client.PublishMsg(ctx, m); err != nil {
+	if _, err := q.queues.client.PublishMsg(ctx, m); err != nil {
 		if errors.Is(err, js.ErrNoStreamResponse) {
-			l.forget() // the stream was deleted
+			q.forget() // the stream was deleted
 		}
-		return fmt.Errorf("write dead letter to %s: %w", l.subject, err)
+		return fmt.Errorf("write dead letter to %s: %w", q.subject, err)
 	}
 	return nil
 }
 
 // find returns the stream, nil if there is none and none is to be made.
-func (l *Letters) find(ctx context.Context, create bool) (js.Stream, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.stream != nil {
-		return l.stream, nil
+func (q *Queue) find(ctx context.Context, create bool) (js.Stream, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stream != nil {
+		return q.stream, nil
 	}
-	j := l.journal
 	var err error
 	if create {
-		l.stream, err = findStream(ctx, j.client, j.config.letterConfig())
-		return l.stream, err
+		q.stream, err = streams.Find(ctx, q.queues.client, q.queues.config)
+		return q.stream, err
 	}
-	l.stream, err = j.client.Stream(ctx, j.config.letterStream())
+	q.stream, err = q.queues.client.Stream(ctx, q.queues.config.Name)
 	if errors.Is(err, js.ErrStreamNotFound) {
 		return nil, nil //nolint:nilnil // no letters is no error
 	}
-	return l.stream, err
+	return q.stream, err
 }
 
 // forget has the next call look for the stream.
-func (l *Letters) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stream = nil
+func (q *Queue) forget() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stream = nil
 }
 
 // Each calls take with every dead letter, oldest first, until take returns an error,
 // which it returns.
-func (l *Letters) Each(ctx context.Context, take func(number uint64, letter []byte) error) error {
-	stream, err := l.find(ctx, false)
+func (q *Queue) Each(ctx context.Context, take func(number uint64, letter []byte) error) error {
+	stream, err := q.find(ctx, false)
 	if err != nil || stream == nil {
 		return err
 	}
 	for next := uint64(1); ; {
-		m, err := stream.GetMsg(ctx, next, js.WithGetMsgSubject(l.subject))
+		m, err := stream.GetMsg(ctx, next, js.WithGetMsgSubject(q.subject))
 		if errors.Is(err, js.ErrMsgNotFound) {
 			return nil
 		}
@@ -157,8 +168,8 @@ func (l *Letters) Each(ctx context.Context, take func(number uint64, letter []by
 }
 
 // Drop removes dead letters, and ignores missing ones.
-func (l *Letters) Drop(ctx context.Context, numbers ...uint64) error {
-	stream, err := l.find(ctx, false)
+func (q *Queue) Drop(ctx context.Context, numbers ...uint64) error {
+	stream, err := q.find(ctx, false)
 	if err != nil || stream == nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/audit"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -57,8 +58,6 @@ type audits struct {
 	requests chan chan<- AuditResult
 	waiting  []chan<- AuditResult
 	running  *audit.Run
-	// recent are names that had events lately.
-	recent audit.Recent
 	// trust is how far lists are believed about deletions.
 	trust audit.Trust
 }
@@ -83,7 +82,7 @@ func (t *target) audit(ctx context.Context) {
 		a.due = time.Now().Add(t.timing.audit*3/4 + rand.N(t.timing.audit/2+1)) //nolint:gosec // jitter
 	}
 	t.sweeps++
-	a.running = audit.Start(ctx, t.source, t.sweeps, a.recent.Of(t.coverage.Filter.Covers), t.limits.suspects)
+	a.running = audit.Start(ctx, t.source, t.sweeps, t.Recent.Of(t.coverage.Filter.Covers), t.limits.suspects)
 }
 
 // auditPage compares one page with the index, and what the list lacks once it is
@@ -112,7 +111,7 @@ func (t *target) conclude(ctx context.Context) error {
 		t.endAudit(max(diverged, 1), nil)
 		return err
 	}
-	if errors.Is(err, errLog) {
+	if errors.Is(err, emit.ErrLog) {
 		return err
 	}
 	t.endAudit(diverged+a.Repaired, err)

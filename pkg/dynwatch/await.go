@@ -64,6 +64,22 @@ func (a *await) past(rv uint64) bool { return rv <= a.head }
 // passed says that the watch has come past history.
 func (a *await) passed() { a.live, a.used = time.Now(), 0 }
 
+// append appends the first of some events to the log, and blocks while the log is full, or while
+// a reader of the log is to read history first.
+func (t *target) append(ctx context.Context, events []event.Event) (int, error) {
+	t.status.block()
+	n, err := t.awaitReaders(ctx, events)
+	if err == nil {
+		err = t.options.Log.Append(ctx, events[:n])
+	}
+	t.status.unblock()
+	t.status.beatNow()
+	if err == nil {
+		t.status.appended(events[:n])
+	}
+	return n, err
+}
+
 // awaitReaders waits until readers of the log are far enough for the first of some
 // events, if they are history, and returns how many of them may be appended.
 func (t *target) awaitReaders(ctx context.Context, events []event.Event) (int, error) {

@@ -93,5 +93,5 @@ func (t *target) fetch(ctx context.Context, s *sweep, differing []listwatch.List
 			return err
 		}
 	}
-	return t.flush(ctx)
+	return t.Flush(ctx)
 }

@@ -78,7 +78,7 @@ func (t *target) pass(ctx context.Context, rv uint64) error {
 		t.coverage.Left(namespace, rv)
 	}
 	t.markSoon()
-	return t.flush(ctx)
+	return t.Flush(ctx)
 }
 
 func (t *target) entriesOf(namespace string) []*index.Entry {
@@ -122,7 +122,7 @@ func (t *target) endOutside(ctx context.Context, e *index.Entry, at, cause uint6
 		return t.end(ctx, event.Deleted, e, nil, at, true)
 	}
 	if o == nil {
-		if o, err = t.lastAnnounced(ctx, e); err != nil {
+		if o, err = t.LastObject(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -136,21 +136,4 @@ func (t *target) leave(ctx context.Context, e *index.Entry, o *frame.Object, cau
 		t.ended[index.Key(t.index.Namespace(e), t.index.Name(e))] = e.RV
 	}
 	return t.end(ctx, event.Left, e, o, cause, replay)
-}
-
-// lastAnnounced is the entry's object as the log holds it, nil if it does not.
-func (t *target) lastAnnounced(ctx context.Context, e *index.Entry) (*frame.Object, error) {
-	if err := t.flush(ctx); err != nil {
-		return nil, err
-	}
-	of := t.event(event.Left, t.index.ID(e), false)
-	last, ok, err := t.lastKnown(ctx, &of)
-	object := last.Object()
-	if err != nil || !ok || object == nil {
-		return nil, err
-	}
-	return &frame.Object{
-		Namespace: of.Namespace, Name: of.Name, UID: of.UID, ResourceVersion: e.RV,
-		Data: t.fromLog(of.Namespace, of.Name, object), Owner: t.controllerIn(&last),
-	}, nil
 }

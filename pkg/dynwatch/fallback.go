@@ -83,7 +83,7 @@ func (t *target) fallBack(ctx context.Context, err error) error {
 		return f.explain(err)
 	}
 	t.logger.Warn("preferred version fails; watching another version",
-		"preferred_version", t.resolved.GVR.Version, "version", r.GVR.Version, "err", err)
+		"preferred_version", t.Resolved.GVR.Version, "version", r.GVR.Version, "err", err)
 	t.use(s, r)
 	t.failing = failing{fellBack: true}
 	t.first.sweep = nil // its list is begun again
@@ -111,7 +111,7 @@ func (t *target) otherVersion(ctx context.Context) (*listwatch.Source, catalog.R
 		return nil, catalog.Resolved{}
 	}
 	for _, version := range versions {
-		if version == t.resolved.GVR.Version {
+		if version == t.Resolved.GVR.Version {
 			continue
 		}
 		other := t.spec.wanted()
@@ -120,7 +120,7 @@ func (t *target) otherVersion(ctx context.Context) (*listwatch.Source, catalog.R
 		if err != nil {
 			continue
 		}
-		s, err := t.spec.source(r, t.clients, t.redactor, t.shape.Load, t.coverage.Filter)
+		s, err := t.spec.source(r, t.clients, t.redactor, t.Shape, t.coverage.Filter)
 		if err == nil && s.Answers(ctx) == nil {
 			return s, r
 		}

@@ -29,7 +29,7 @@ func TestOtherVersionsAreAskedRarely(t *testing.T) {
 		}}
 		of := server.target(t, forgetful{}, 0)
 		of.spec = spec{group: "example.com", resource: "things", mode: Full}
-		of.resolved = catalog.Resolved{GVR: schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "things"}, Kind: "Thing"}
+		of.Resolved = catalog.Resolved{GVR: schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "things"}, Kind: "Thing"}
 		broken := apierrors.NewInternalError(http.ErrAbortHandler)
 		const minutes = 10
 		for range minutes * 12 {

@@ -146,7 +146,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 // onTick does what the clock is for while the watch is open.
 func (t *target) onTick(ctx context.Context, q *quiet) error {
 	t.status.beatNow()
-	t.forgetStates()
+	t.ForgetStates()
 	err := t.sitOut(ctx, q)
 	if err == nil {
 		err = t.watchProgress(ctx)
@@ -259,7 +259,7 @@ func (t *target) rejectFrame(ctx context.Context, typ watch.EventType, bad *fram
 	} else {
 		err = t.endReplaced(ctx, e, bad)
 	}
-	return errors.Join(err, t.flush(ctx))
+	return errors.Join(err, t.Flush(ctx))
 }
 
 // apply brings one live frame through the index into the log.
@@ -270,7 +270,7 @@ func (t *target) apply(ctx context.Context, typ watch.EventType, o *frame.Object
 	if o.ResourceVersion <= t.endedAt(o.Namespace, o.Name) {
 		return nil // the watch was resumed from before its end, see resume
 	}
-	return errors.Join(t.applyState(ctx, typ, o), t.flush(ctx))
+	return errors.Join(t.applyState(ctx, typ, o), t.Flush(ctx))
 }
 
 // applyState is apply for what the cursor may be beyond of.

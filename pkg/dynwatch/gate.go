@@ -5,21 +5,12 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
-	"github.com/informd/informd/pkg/event"
 )
-
-// gatesOf is what an event of the object has to say to the gates.
-func gatesOf(o *frame.Object, unchanged []uint64) *event.Gates {
-	if o.Gates == nil {
-		return nil
-	}
-	return &event.Gates{Hashes: o.Hashes, Unchanged: unchanged}
-}
 
 // unchanged reports whether the gates would hold the object's state back. Revisions
 // of another epoch must not stay in the index: with them nothing is known.
 func (t *target) unchanged(e *index.Entry, o *frame.Object) bool {
-	return o.Gates != nil && e.Epoch == t.epoch && !o.Gates.Open(o.Hashes, t.index.Hashes(e))
+	return o.Gates != nil && e.Epoch == t.Epoch && !o.Gates.Open(o.Hashes, t.index.Hashes(e))
 }
 
 // holdBack holds an object's new state back if the gates say so. While all objects are
@@ -45,5 +36,5 @@ func (t *target) heldBack(e *index.Entry, rv uint64) {
 // last event, may be one that was held back.
 func (t *target) mayHaveHeldBack(e *index.Entry, rv uint64) bool {
 	skipped, filtered := t.index.Skipped(e)
-	return filtered && e.Epoch == t.epoch && rv > e.RV && (rv == skipped || skipped == 0 && rv <= t.cursor)
+	return filtered && e.Epoch == t.Epoch && rv > e.RV && (rv == skipped || skipped == 0 && rv <= t.cursor)
 }

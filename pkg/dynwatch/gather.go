@@ -53,7 +53,7 @@ func (t *target) gathered(ctx context.Context) error {
 	if t.ahead == 0 {
 		return nil
 	}
-	if err := t.flush(ctx); err != nil {
+	if err := t.Flush(ctx); err != nil {
 		return err
 	}
 	ahead := t.ahead

@@ -186,10 +186,10 @@ func (t *target) existsAt(ctx context.Context, d listwatch.Listed, at uint64) (b
 // object, that list may have been wrong: then etcd was not restored, but what follows needs
 // ids of a new epoch all the same, as consumers have seen these.
 func (t *target) sawDeleted(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
-	if err := t.flush(ctx); err != nil {
+	if err := t.Flush(ctx); err != nil {
 		return false, err
 	}
-	of := t.event(event.Deleted, index.ID{Namespace: d.Namespace, Name: d.Name, UID: d.UID}, false)
-	last, ok, err := t.lastKnown(ctx, &of)
-	return ok && last.Op == event.Deleted && last.ResourceVersion <= at && last.Epoch == t.epoch, err
+	of := t.Event(event.Deleted, index.ID{Namespace: d.Namespace, Name: d.Name, UID: d.UID}, false)
+	last, ok, err := t.Last(ctx, &of)
+	return ok && last.Op == event.Deleted && last.ResourceVersion <= at && last.Epoch == t.Epoch, err
 }

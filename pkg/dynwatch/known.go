@@ -57,7 +57,7 @@ func (r *running) known(ctx context.Context) Known {
 // questions is where they come from; never, while the index is not whole or the log lacks
 // events.
 func (t *target) questions() <-chan chan Known {
-	if !t.whole() || len(t.pending.events) > 0 {
+	if !t.whole() || t.Pending() {
 		return nil
 	}
 	return t.inquiries
@@ -65,7 +65,7 @@ func (t *target) questions() <-chan chan Known {
 
 // tellKnown answers a question.
 func (t *target) tellKnown(reply chan<- Known) {
-	k := Known{Epoch: t.epoch, ResourceVersion: t.cursor, Objects: make([]KnownObject, 0, t.index.Len())}
+	k := Known{Epoch: t.Epoch, ResourceVersion: t.cursor, Objects: make([]KnownObject, 0, t.index.Len())}
 	for e := range t.index.All() {
 		k.Objects = append(k.Objects, KnownObject{
 			Namespace: t.index.Namespace(e), Name: t.index.Name(e), UID: t.index.UID(e), Epoch: e.Epoch, ResourceVersion: e.RV,

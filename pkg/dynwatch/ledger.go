@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
@@ -73,7 +74,7 @@ func (s spec) selection() string {
 func (t *target) position() mark {
 	m := mark{
 		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Run: t.first.run, Objects: t.index.Len(),
-		FirstOp: t.firstOp, Epoch: t.epoch, Selection: t.spec.selection(), Dropped: t.dropped.marked(t.marked.Dropped),
+		FirstOp: t.firstOp, Epoch: t.Epoch, Selection: t.spec.selection(), Dropped: t.dropped.marked(t.marked.Dropped),
 		Resynced: t.again.resync.Position(), Custom: t.nudge.Custom.Load(),
 		Proven: t.calm.proven,
 	}
@@ -97,7 +98,7 @@ func (t *target) markNow(ctx context.Context) error {
 	t.markTimer.Stop()
 	t.markDue = false
 	now := t.position()
-	if t.lost != nil || len(t.undecided) > 0 || len(t.pending.events) > 0 || now == t.marked || !t.restored {
+	if t.lost != nil || len(t.undecided) > 0 || t.Pending() || now == t.marked || !t.restored {
 		return nil
 	}
 	return t.keepMark(ctx, now)
@@ -122,7 +123,7 @@ func (t *target) keepMark(ctx context.Context, now mark) error {
 		return fmt.Errorf("encode checkpoint: %w", err)
 	}
 	if err := t.options.Log.Mark(ctx, t.name, text); err != nil {
-		return fmt.Errorf("%w: save checkpoint: %w", errLog, err)
+		return fmt.Errorf("%w: save checkpoint: %w", emit.ErrLog, err)
 	}
 	t.marked, t.markedAt = now, time.Now()
 	return nil
@@ -169,15 +170,15 @@ func endedBy(e *event.Event) ended {
 // restore makes the index what the log says was announced, and the cursor what
 // was marked.
 func (t *target) restore(ctx context.Context) error {
-	t.index = index.New()
+	t.index.Reset()
 	ends := make(map[string]ended)
 	newest, others := uint64(0), false
 	text, err := t.options.Log.Restore(ctx, t.name, func(e event.Event) {
-		t.epoch = max(t.epoch, e.Epoch)
+		t.Epoch = max(t.Epoch, e.Epoch)
 		others = others || e.Target != t.name
 		if e.ResourceVersion >= newest {
 			newest = e.ResourceVersion
-			t.resolved = catalog.Resolved{GVR: schema.GroupVersionResource{Group: e.Group, Version: e.Version, Resource: e.Resource}, Kind: e.Kind}
+			t.Resolved = catalog.Resolved{GVR: schema.GroupVersionResource{Group: e.Group, Version: e.Version, Resource: e.Resource}, Kind: e.Kind}
 		}
 		if e.Op.Ends() {
 			ends[index.Key(e.Namespace, e.Name)] = endedBy(&e)
@@ -195,7 +196,7 @@ func (t *target) restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the journal: %w", err)
 	}
-	told := t.record(event.State)
+	told := t.Record(event.State)
 	last, _, err := t.options.Log.Last(ctx, &told)
 	if err != nil {
 		return fmt.Errorf("read the journal: %w", err)
@@ -216,8 +217,8 @@ func (t *target) restore(ctx context.Context) error {
 		}
 	}
 	t.again.resync.GoOn(m.Resynced)
-	t.epoch = max(t.epoch, m.Epoch)
-	t.status.epoch.Store(t.epoch)
+	t.Epoch = max(t.Epoch, m.Epoch)
+	t.status.epoch.Store(t.Epoch)
 	if text == nil && t.index.Len() == 0 {
 		t.first.lost = lost
 		return nil // nothing is known: the first list
@@ -248,12 +249,12 @@ func (t *target) startFrom(m mark, marked, others bool, ends map[string]ended) {
 // newestKnown is the newest revision of this epoch that the log has.
 func (t *target) newestKnown(ends map[string]ended) (newest uint64) {
 	for e := range t.index.All() {
-		if e.Epoch == t.epoch {
+		if e.Epoch == t.Epoch {
 			newest = max(newest, e.RV)
 		}
 	}
 	for _, e := range ends {
-		if e.epoch == t.epoch {
+		if e.epoch == t.Epoch {
 			newest = max(newest, e.rv)
 		}
 	}
@@ -324,14 +325,4 @@ func (t *target) distrust(reason string) {
 	t.firstOp = event.Added
 	t.status.synced.Store(true)
 	t.lost = &lost{phase: reconciling, from: t.cursor, reason: reason}
-}
-
-// lastKnown returns the last event of the object that the entry is about, if the
-// log keeps it.
-func (t *target) lastKnown(ctx context.Context, of *event.Event) (event.Event, bool, error) {
-	last, ok, err := t.options.Log.Last(ctx, of)
-	if err != nil {
-		return last, false, fmt.Errorf("%w: read an object's last event: %w", errLog, err)
-	}
-	return last, ok && last.UID == of.UID, nil
 }

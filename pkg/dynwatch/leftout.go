@@ -24,7 +24,7 @@ func (t *target) tellLeftOut(ctx context.Context, frames []selection.LeftFrame, 
 		if err := t.tellLeft(ctx, f); err != nil {
 			return told, err
 		}
-		if err := t.flush(ctx); err != nil {
+		if err := t.Flush(ctx); err != nil {
 			return told, err
 		}
 		told = f.RV - 1 // more may have ended at that revision

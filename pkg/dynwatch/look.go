@@ -75,12 +75,12 @@ func (t *target) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	r, err := t.discover(ctx)
-	if err == nil && r == t.resolved {
+	if err == nil && r == t.Resolved {
 		return nil
 	}
 	var s *listwatch.Source
 	if err == nil {
-		s, err = t.spec.source(r, t.clients, t.redactor, t.shape.Load, t.coverage.Filter)
+		s, err = t.spec.source(r, t.clients, t.redactor, t.Shape, t.coverage.Filter)
 	}
 	if err == nil {
 		// Discovery may be ahead of what it speaks of, and conversion can be broken.
@@ -90,7 +90,7 @@ func (t *target) look(ctx context.Context) error {
 		t.logger.Debug("rediscovery failed", "err", err)
 		return nil
 	}
-	t.logger.Info("watch moves to another version", "from_version", t.resolved.GVR.Version, "version", r.GVR.Version, "kind", r.Kind)
+	t.logger.Info("watch moves to another version", "from_version", t.Resolved.GVR.Version, "version", r.GVR.Version, "kind", r.Kind)
 	t.use(s, r)
 	t.failing = failing{}
 	return errMoved
@@ -107,7 +107,7 @@ func (t *target) discover(ctx context.Context) (catalog.Resolved, error) {
 
 // use makes a source that of the target.
 func (t *target) use(s *listwatch.Source, r catalog.Resolved) {
-	t.source, t.resolved = s, r
+	t.source, t.Resolved = s, r
 	s.Times = &t.status.lists
 	t.status.setResolved(r)
 }

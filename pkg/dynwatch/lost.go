@@ -147,14 +147,14 @@ func (t *target) found(ctx context.Context, rv uint64) error {
 	}
 	gap := event.GapInfo{From: l.from, To: to, Reason: l.reason, Recovered: l.recovered()}
 	if !l.walks() || l.from < to {
-		if err := t.emitGap(ctx, gap); err != nil {
+		if err := t.EmitGap(ctx, gap); err != nil {
 			return err
 		}
 		t.logger.Warn("history lost; declaring a gap", "reason", l.reason, "from", l.from, "to", to, "recovered", gap.Recovered)
 	} else {
 		t.logger.Info("expired history read from etcd; no gap", "to", to)
 	}
-	if err := t.flush(ctx); err != nil {
+	if err := t.Flush(ctx); err != nil {
 		return err
 	}
 	t.lost, t.dropped.doubtful = nil, nil

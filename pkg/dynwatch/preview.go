@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
@@ -140,14 +141,14 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	s := v.spec
 	s.labelSelector, s.fieldSelector, s.namespaces.Selector = "", "", ""
 	t := newTarget(s, m)
-	t.resolved = catalog.Resolved{
+	t.Resolved = catalog.Resolved{
 		GVR:  schema.GroupVersionResource{Group: s.group, Version: s.version, Resource: s.resource},
 		Kind: c.Kind, Namespaced: namespaced,
 	}
 	if s.version == "" {
-		t.resolved.GVR.Version = c.Version
+		t.Resolved.GVR.Version = c.Version
 	}
-	if t.source, err = s.source(t.resolved, m.clients, t.redactor, t.shape.Load, t.coverage.Filter); err != nil {
+	if t.source, err = s.source(t.Resolved, m.clients, t.redactor, t.Shape, t.coverage.Filter); err != nil {
 		return nil, "", err
 	}
 	object, err := t.rehearsed(c.Object)
@@ -170,7 +171,7 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 		err = t.apply(ctx, watch.Modified, object)
 	}
 	if err == nil {
-		err = t.flush(ctx)
+		err = t.Flush(ctx)
 	}
 	if err == nil && len(log.events) == 0 {
 		silence = t.silent(e, object)
@@ -201,7 +202,7 @@ func (t *target) rehearseBefore(ctx context.Context, c *Change, object *frame.Ob
 		return t.apply(ctx, watch.Added, old)
 	case c.Op != event.Added:
 		// It was announced once, at a revision that is not known.
-		t.index.Put(idOf(object)).Ordinal = 1
+		t.index.Put(emit.IDOf(object)).Ordinal = 1
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func (w *wantedSet) judge(before []Resource, r Resource, c *Change, now selectab
 	if r.NamespaceSelector != "" {
 		v.assumed = append(v.assumed, fmt.Sprintf("that the Namespace %s has labels that match namespaceSelector %q", now.Metadata.Namespace, r.NamespaceSelector))
 	}
-	if r.Changes.any() && c.Op == event.Modified && c.Old == nil {
+	if r.Changes != (Changes{}) && c.Op == event.Modified && c.Old == nil {
 		v.assumed = append(v.assumed, "that the previous object is unknown, so the event lists no changes")
 	}
 	return v, v.selects(r, c, now)

@@ -11,7 +11,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/schedule"
-	"github.com/informd/informd/pkg/event"
 )
 
 // Objects are announced anew when they fall due (resync.go) and when somebody asks
@@ -201,21 +200,7 @@ func (t *target) reannounceLater(ctx context.Context, err error) {
 // object, so that the chain of ordinals and revisions has no hole: the revision before
 // it is its own, or that of the event before.
 func (t *target) announceAgain(ctx context.Context, o *frame.Object, e *index.Entry, run uint64) error {
-	return errors.Join(t.repeat(ctx, o, e, run), t.flush(ctx))
-}
-
-// repeat is announceAgain without a flush.
-func (t *target) repeat(ctx context.Context, o *frame.Object, e *index.Entry, run uint64) error {
-	ev := t.event(event.Snapshot, index.ID{Namespace: t.index.Namespace(e), Name: t.index.Name(e), UID: o.UID}, true)
-	ev.ID = event.ObjectID(o.UID, o.ResourceVersion, t.epoch)
-	ev.SetRun(run)
-	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.RV, e.Ordinal+1
-	ev.Data, ev.Gates = event.CloseData(o.Data), gatesOf(o, nil)
-	t.keepState(&ev, e)
-	ev.Data = event.AddMembers(ev.Data, t.members(ctx, ev.Op, o)...)
-	t.index.SetHashes(e, o.Hashes)
-	e.RV, e.Ordinal, e.Hash, e.Epoch, e.Run = o.ResourceVersion, ev.Ordinal, t.index.Hash(o.Data), t.epoch, run
-	return t.emit(ctx, ev)
+	return errors.Join(t.Repeat(ctx, o, e, run), t.Flush(ctx))
 }
 
 // isLast reports whether an object is what was announced last of its name, or held back

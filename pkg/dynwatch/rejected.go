@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 )
 
@@ -47,7 +48,7 @@ func (t *target) reject(ctx context.Context, bad *frame.Malformed) error {
 	t.status.block()
 	defer t.status.unblock()
 	if err := t.options.Reject(ctx, r); err != nil {
-		return fmt.Errorf("%w: store a rejected object: %w", errLog, err)
+		return fmt.Errorf("%w: store a rejected object: %w", emit.ErrLog, err)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func (t *target) relog(ctx context.Context, notice relog) error {
 	gap := event.GapInfo{From: t.relost, To: t.cursor, Reason: reasonJournal, Recovered: event.RecoveredState}
 	t.relost = t.cursor
 	t.logger.Warn("journal lost events; re-snapshotting all objects", "reason", reasonJournal, "to", gap.To, "recovered", gap.Recovered)
-	if err := errors.Join(t.emitGap(ctx, gap), t.flush(ctx)); err != nil {
+	if err := errors.Join(t.EmitGap(ctx, gap), t.Flush(ctx)); err != nil {
 		return err
 	}
 	if t.again.resnapshot != nil {

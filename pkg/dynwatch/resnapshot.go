@@ -158,9 +158,9 @@ func (t *target) resnapshots() <-chan resnapshotRequest {
 func (t *target) beginResnapshot(ctx context.Context, r resnapshotRequest) error {
 	a := &t.again
 	a.stopReader()
-	a.resnapshot = &resnapshot{resnapshotRequest: r, epoch: t.epoch}
+	a.resnapshot = &resnapshot{resnapshotRequest: r, epoch: t.Epoch}
 	t.logger.Info("re-snapshot started", "run", r.run)
-	if err := t.emitBound(ctx, event.Begin, r.run, t.cursor, true); err != nil {
+	if err := t.EmitBound(ctx, event.Begin, r.run, t.cursor, true); err != nil {
 		return err
 	}
 	t.reannounce(ctx)
@@ -243,7 +243,7 @@ func (t *target) listAnew(ctx context.Context, err error) bool {
 		t.reannounce(ctx)
 		return false
 	}
-	s.restart(t.epoch)
+	s.restart(t.Epoch)
 	return true
 }
 
@@ -260,9 +260,9 @@ func (t *target) concludeResnapshot(ctx context.Context) error {
 	if s == nil || !s.listed || !t.whole() {
 		return nil
 	}
-	if s.epoch != t.epoch { // revisions do not compare with those of the list
+	if s.epoch != t.Epoch { // revisions do not compare with those of the list
 		s.ahead = nil
-		s.restart(t.epoch)
+		s.restart(t.Epoch)
 		t.reannounce(ctx)
 		return nil
 	}
@@ -272,7 +272,7 @@ func (t *target) concludeResnapshot(ctx context.Context) error {
 	if (len(s.ahead) > 0 || s.blind) && t.cursor < s.rv {
 		return nil
 	}
-	if err := t.emitBound(ctx, event.Synced, s.run, s.rv, true); err != nil {
+	if err := t.EmitBound(ctx, event.Synced, s.run, s.rv, true); err != nil {
 		return err
 	}
 	t.answerResnapshot(nil)

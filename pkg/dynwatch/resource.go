@@ -77,6 +77,18 @@ type Resource struct {
 	Resync time.Duration
 }
 
+// Changes says what a [event.Modified] has beside the object of how that has changed.
+type Changes struct {
+	// Paths: the paths to what has changed, as [event.MemberChanged].
+	Paths bool
+	// Patch: a JSON patch (RFC 6902) that makes of the object in the event before the
+	// one in this event, as [event.MemberPatch].
+	Patch bool
+	// Old: the object in the event before, as [event.MemberOld]. It has the shape that
+	// objects have now: what is redacted by now is redacted in it.
+	Old bool
+}
+
 // MinResync is the least period of [Resource.Resync].
 const MinResync = time.Minute
 

@@ -62,7 +62,7 @@ func (t *target) rememberEnded(ends map[string]ended) {
 	}
 	f := newFormer()
 	for _, e := range ends {
-		if e.deleted != "" && e.epoch == t.epoch {
+		if e.deleted != "" && e.epoch == t.Epoch {
 			f.add(e.deleted, e.rv)
 		}
 	}
@@ -90,11 +90,11 @@ func (t *target) meetFormer(ctx context.Context, o *frame.Object) error {
 	}
 	gap := event.GapInfo{From: t.former.rv, To: to, Reason: reasonUnserved, Recovered: event.RecoveredState}
 	t.former = nil
-	t.epoch++
-	t.status.epoch.Store(t.epoch)
+	t.Epoch++
+	t.status.epoch.Store(t.Epoch)
 	t.logger.Warn("deleted objects returned; starting an epoch and a gap",
-		"namespace", o.Namespace, "name", o.Name, "epoch", t.epoch, "from", gap.From, "to", gap.To)
-	return t.emitGap(ctx, gap)
+		"namespace", o.Namespace, "name", o.Name, "epoch", t.Epoch, "from", gap.From, "to", gap.To)
+	return t.EmitGap(ctx, gap)
 }
 
 // formerly keeps the former objects of targets that do not run, as those of a wildcard

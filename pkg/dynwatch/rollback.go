@@ -50,9 +50,9 @@ func (t *target) doubt(ctx context.Context) error {
 // rollBack notes that etcd was restored to an older state: revisions before and after
 // are of two histories.
 func (t *target) rollBack() {
-	t.epoch++
-	t.status.epoch.Store(t.epoch)
-	t.logger.Warn("etcd was restored to an older state; reconciling", "resource_version", t.cursor, "epoch", t.epoch,
+	t.Epoch++
+	t.status.epoch.Store(t.Epoch)
+	t.logger.Warn("etcd was restored to an older state; reconciling", "resource_version", t.cursor, "epoch", t.Epoch,
 		"next", "if no administrator restored etcd, check its members")
 	l := &lost{phase: reconciling, from: t.cursor, reason: reasonRollback}
 	if t.lost != nil && t.lost.phase != asking {

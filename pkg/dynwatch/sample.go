@@ -104,10 +104,10 @@ func (t *target) repairReady(ctx context.Context, a *audit.Run) error {
 // declareRepair declares that states may be missing between the last audit and this one.
 func (t *target) declareRepair(ctx context.Context) error {
 	gap := event.GapInfo{From: t.audits.clean, To: t.cursor, Reason: reasonAudit, Recovered: event.RecoveredState}
-	if err := t.emitGap(ctx, gap); err != nil {
+	if err := t.EmitGap(ctx, gap); err != nil {
 		return err
 	}
-	return t.flush(ctx)
+	return t.Flush(ctx)
 }
 
 // repair announces the state that etcd holds of an object at revision rv, if the index

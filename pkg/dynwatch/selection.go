@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -39,7 +40,7 @@ func (t *target) endGone(ctx context.Context, e *index.Entry, o *frame.Object, t
 
 // endUntold is endGone for an object that nobody was told of.
 func (t *target) endUntold(ctx context.Context, o *frame.Object) error {
-	e := t.index.Put(idOf(o))
+	e := t.index.Put(emit.IDOf(o))
 	h := t.index.Handle(e)
 	err := t.endGone(ctx, e, o, false)
 	if e := t.index.ByHandle(h); e != nil {
@@ -161,7 +162,7 @@ func (t *target) decide(ctx context.Context) error {
 		}
 	}
 	t.undecided = open
-	return t.flush(ctx)
+	return t.Flush(ctx)
 }
 
 // arrivalOp tells whether an object that came with an ADDED frame is new or has

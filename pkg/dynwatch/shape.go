@@ -1,8 +1,8 @@
 package dynwatch
 
 import (
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
-	"github.com/informd/informd/pkg/event"
 )
 
 // What becomes of objects by the rules of their resource is done where their bytes come
@@ -14,15 +14,8 @@ import (
 // the watch. It may be called at any time.
 func (t *target) reshape(s spec) {
 	shape := frame.NewShape(s.rules, t.redactor).Gated(s.gates)
-	t.shape.Store(shape.Asking(
+	t.Reshape(shape.Asking(
 		s.actor && !s.rules.RedactsAround("metadata", "managedFields"),
 		s.owner && !s.rules.RedactsAround("metadata", "ownerReferences"),
-	))
-	t.asked.Store(&s.changes)
-}
-
-// fromLog opens the data of an event with an object as the log has it. It may have been
-// written when other values were redacted.
-func (t *target) fromLog(namespace, name string, object []byte) []byte {
-	return append(event.OpenData(nil), t.shape.Load().Again(namespace, name, object)...)
+	), emit.Changes(s.changes))
 }

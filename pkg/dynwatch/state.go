@@ -63,9 +63,9 @@ func (t *target) tellState(ctx context.Context, reason string) error {
 	case t.shown == Stale && time.Since(t.shownSince) < t.timing.staleTold:
 		return nil
 	}
-	if err := t.emitState(ctx, t.shown, reason); err != nil {
+	if err := t.EmitState(ctx, string(t.shown), reason, t.cursor); err != nil {
 		return err
 	}
 	t.stateTold = t.shown
-	return t.flush(ctx)
+	return t.Flush(ctx)
 }

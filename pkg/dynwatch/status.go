@@ -238,6 +238,15 @@ func (st *status) block() { st.blocked.Store(time.Now().UnixNano()) }
 // unblock says that it waits no longer.
 func (st *status) unblock() { st.blocked.Store(0) }
 
+// Stored says how many objects the index has, and the bytes of their kept states.
+func (st *status) Stored(objects int, stateBytes uint64) {
+	st.objects.Store(uint64(objects))
+	st.stateBytes.Store(stateBytes)
+}
+
+// Unpaired counts an event whose object before is not known, and reports the first one.
+func (st *status) Unpaired() bool { return st.unpaired.Add(1) == 1 }
+
 func (st *status) snapshot() TargetStatus {
 	st.mu.Lock()
 	s := st.shown

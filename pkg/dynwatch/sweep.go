@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -127,13 +128,13 @@ func (t *target) openFirst(ctx context.Context) error {
 	if f.opened || f.run == 0 {
 		return nil
 	}
-	begin := t.record(event.Begin)
+	begin := t.Record(event.Begin)
 	last, ok, err := t.options.Log.Last(ctx, &begin)
 	if err != nil {
-		return fmt.Errorf("%w: read the last begin event: %w", errLog, err)
+		return fmt.Errorf("%w: read the last begin event: %w", emit.ErrLog, err)
 	}
 	if !ok || last.Run != f.run {
-		if err := t.emitBound(ctx, event.Begin, f.run, f.began, false); err != nil {
+		if err := t.EmitBound(ctx, event.Begin, f.run, f.began, false); err != nil {
 			return err
 		}
 	}
@@ -148,18 +149,18 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 		if t.lost != nil {
 			gap.Reason = t.lost.reason
 		}
-		if err := t.emitGap(ctx, gap); err != nil {
+		if err := t.EmitGap(ctx, gap); err != nil {
 			return err
 		}
 	}
 	if t.first.lost {
 		gap := event.GapInfo{To: rv, Reason: reasonJournal, Recovered: event.RecoveredState}
-		if err := t.emitGap(ctx, gap); err != nil {
+		if err := t.EmitGap(ctx, gap); err != nil {
 			return err
 		}
 		t.logger.Warn("history lost; declaring a gap", "reason", reasonJournal, "to", rv, "recovered", gap.Recovered)
 	}
-	if err := t.emitBound(ctx, event.Synced, t.first.run, rv, false); err != nil {
+	if err := t.EmitBound(ctx, event.Synced, t.first.run, rv, false); err != nil {
 		return err
 	}
 	t.first, t.lost = firstList{}, nil
@@ -181,12 +182,12 @@ func (t *target) list(ctx context.Context, s *sweep, l *listwatch.Listing) (uint
 	if err := t.clients.Identity.Check(ctx); err != nil {
 		return 0, err
 	}
-	memory := frame.Memory{Most: batchBytes}
+	memory := frame.Memory{Most: emit.BatchBytes}
 	l.Memory = &memory
 	rv, err := t.source.List(ctx, l, t.source.Frames, func(o *frame.Object, bad *frame.Malformed) error {
 		t.status.progressNow()
 		err := t.takeListed(ctx, s, o, bad)
-		if len(t.pending.events) == 0 {
+		if !t.Pending() {
 			memory.Reset() // what was listed so far is in the log
 		}
 		return err
@@ -198,7 +199,7 @@ func (t *target) list(ctx context.Context, s *sweep, l *listwatch.Listing) (uint
 		err = t.checkHistory(ctx, &s.against, rv)
 	}
 	// What was seen before a failure is announced: the next attempt builds on it.
-	return rv, errors.Join(err, t.flush(ctx))
+	return rv, errors.Join(err, t.Flush(ctx))
 }
 
 func (t *target) takeListed(ctx context.Context, s *sweep, o *frame.Object, bad *frame.Malformed) error {
@@ -285,7 +286,7 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 	case err != nil:
 		return err
 	case same && t.first.lost && e.Run != t.first.run:
-		return t.repeat(ctx, o, e, t.first.run)
+		return t.Repeat(ctx, o, e, t.first.run)
 	case same:
 		return nil
 	}
@@ -303,15 +304,15 @@ func (t *target) isPast(e *index.Entry, namespace, name, uid string, rv uint64) 
 // one: a list may be older than what the watch has brought.
 func (t *target) sameState(ctx context.Context, s *sweep, e *index.Entry, o *frame.Object) (bool, error) {
 	switch {
-	case !s.rollback || e.Epoch == t.epoch:
+	case !s.rollback || e.Epoch == t.Epoch:
 		return o.ResourceVersion <= t.index.Newest(e), nil
 	case o.ResourceVersion != e.RV:
 		return false, nil
 	case e.Hash != 0:
 		return t.index.Hash(o.Data) == e.Hash, nil
 	}
-	of := t.event(event.Modified, t.index.ID(e), true)
-	last, ok, err := t.lastKnown(ctx, &of)
+	of := t.Event(event.Modified, t.index.ID(e), true)
+	last, ok, err := t.Last(ctx, &of)
 	of.Data = event.CloseData(o.Data)
 	return ok && bytes.Equal(last.Object(), of.Object()), err
 }
@@ -330,7 +331,7 @@ func (t *target) endMissing(ctx context.Context, s *sweep, rv uint64) error {
 			return err
 		}
 	}
-	return t.flush(ctx)
+	return t.Flush(ctx)
 }
 
 func (t *target) missing(s *sweep) []*index.Entry {

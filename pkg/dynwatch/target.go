@@ -5,18 +5,18 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/owner"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
@@ -64,26 +64,19 @@ func untilNext(d time.Duration) time.Duration {
 	return now.Truncate(d).Add(d).Sub(now)
 }
 
-// errLog: the log did not take an event. The loop ends: what the index says was
-// announced and what was can differ from then on.
-var errLog = errors.New("append to the journal")
-
 // target is one resource, in all namespaces or in one, and the loop that keeps
-// its events coming. All but status, shape and asked belongs to the goroutine of run.
+// its events coming. All but status and what a Writer allows belongs to the goroutine of run.
 type target struct {
-	spec    spec
-	name    string // of the spec
-	options *Options
-	clients *kube.Clients
-	timing  timing
-	logger  *slog.Logger
-	status  *status
-	pause   wait.Backoff
-	// shape is what becomes of the objects, nil for nothing. It may be another one at
-	// any time, for what is read from then on.
-	shape atomic.Pointer[frame.Shape]
-	// asked is what events say of changes; as for shape.
-	asked    atomic.Pointer[Changes]
+	// Writer writes index and log.
+	*emit.Writer
+	spec     spec
+	name     string // of the spec
+	options  *Options
+	clients  *kube.Clients
+	timing   timing
+	logger   *slog.Logger
+	status   *status
+	pause    wait.Backoff
 	redactor *frame.Redactor
 	// served nudges the target when what is served may have changed, and looks are
 	// what follows.
@@ -95,15 +88,12 @@ type target struct {
 	opening  func()
 	// offered is what the catalog says about a wildcard's resource, until it is used.
 	offered *catalog.Resolved
-	// owners know the controllers of controllers.
-	owners *owner.Finder
-	looks  looks
-	runs   *event.Runs
+	looks   looks
+	runs    *event.Runs
 
-	// source is nil until the resource is resolved; resolved is the last answer.
-	source   *listwatch.Source
-	resolved catalog.Resolved
-	index    *index.Index
+	// source is nil until the resource is resolved.
+	source *listwatch.Source
+	index  *index.Index
 	// cursor is the revision up to which everything was appended; see resume. Ahead is
 	// the newest that was gathered and is not appended yet, 0 if nothing is.
 	cursor, ahead uint64
@@ -146,8 +136,6 @@ type target struct {
 	// rejections are the revisions of objects that were rejected, by uid, so that
 	// every list does not reject them anew.
 	rejections map[string]uint64
-	// epoch counts rollbacks of the API server's storage.
-	epoch uint64
 	// firstOp is what the objects of the first list are: they existed when
 	// informd first looked, or the resource came later. Empty until it looked.
 	firstOp event.Op
@@ -157,12 +145,11 @@ type target struct {
 	// lost is history that the API server no longer has, until it is made up for.
 	lost *lost
 	// sweeps numbers the sweeps, for the marks in the index.
-	sweeps  uint32
-	pending batch
-	await   await
-	limits  limits
-	audits  audits
-	again   reannouncing
+	sweeps uint32
+	await  await
+	limits limits
+	audits audits
+	again  reannouncing
 	// relogs are the notices that the log was replaced: see relog.go.
 	relogs chan relog
 	// inquiries ask for what was announced: see [Manager.Known].
@@ -190,8 +177,13 @@ func newTarget(s spec, m *Manager) *target {
 		logger: options.Logger.With("target", s.name()),
 		status: newStatus(s), index: index.New(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
 		served: m.served, nudge: m.served.Subscribe(s.groupResource()), looks: newLooks(), redactor: m.redactor,
-		owners: m.owners, openings: m.openings, formerly: m.formerly, relogs: make(chan relog, 1),
+		openings: m.openings, formerly: m.formerly, relogs: make(chan relog, 1),
 	}
+	t.Writer = emit.New(emit.Options{
+		Append: t.append, LastInLog: options.Log.Last, LogKeeps: options.LogKeeps, Meter: t.status, Logger: t.logger, Owners: m.owners,
+		Cluster: options.Cluster, Target: t.name, Namespace: s.namespace, Index: t.index,
+		Wanted: schema.GroupVersionResource{Group: s.group, Version: s.version, Resource: s.resource},
+	})
 	t.await.left = t.limits.patience
 	t.runs, t.inquiries = &m.runs, make(chan chan Known)
 	t.former = t.formerly.take(t.name)
@@ -220,16 +212,16 @@ func (t *target) run(ctx context.Context) {
 		if errors.Is(err, errRolledBack) {
 			continue // the next step is a full reconcile
 		}
-		if err != nil && !errors.Is(err, errLog) {
+		if err != nil && !errors.Is(err, emit.ErrLog) {
 			err = t.explainForbidden(ctx, err)
 		}
-		if err != nil && !errors.Is(err, errLog) {
+		if err != nil && !errors.Is(err, emit.ErrLog) {
 			if !errors.Is(err, kube.ErrNotServed) {
 				t.status.failures.Add(1)
 			}
 			err = t.fail(ctx, err)
 		}
-		if errors.Is(err, errLog) && ctx.Err() == nil {
+		if errors.Is(err, emit.ErrLog) && ctx.Err() == nil {
 			reason = err.Error()
 			t.logger.Error("journal refused events; target stopped", "err", err)
 			break
@@ -274,7 +266,7 @@ func (t *target) resolve(ctx context.Context) error {
 		if unsure := t.clients.Identity.Check(ctx); unsure != nil {
 			return unsure
 		}
-		if err = t.endUnserved(ctx, err); errors.Is(err, errLog) {
+		if err = t.endUnserved(ctx, err); errors.Is(err, emit.ErrLog) {
 			return err
 		}
 	} else {
@@ -300,7 +292,7 @@ func (t *target) resolve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := t.spec.source(r, t.clients, t.redactor, t.shape.Load, t.coverage.Filter)
+	s, err := t.spec.source(r, t.clients, t.redactor, t.Shape, t.coverage.Filter)
 	if err == nil {
 		t.use(s, r)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -45,7 +46,7 @@ func (t *target) reselect(ctx context.Context) error {
 func (t *target) turn(ctx context.Context, arriving, departing []string, now *selection.Viewed) error {
 	c := &t.coverage
 	c.Turn(slices.Concat(arriving, departing))
-	if err := t.flush(ctx); err != nil {
+	if err := t.Flush(ctx); err != nil {
 		return err
 	}
 	if err := t.keepMark(ctx, t.position()); err != nil {
@@ -84,7 +85,7 @@ func (t *target) depart(ctx context.Context, namespace string, cause uint64) err
 		}
 		return nil
 	})
-	if err := errors.Join(err, t.flush(ctx)); err != nil {
+	if err := errors.Join(err, t.Flush(ctx)); err != nil {
 		return err
 	}
 	c.Uncover(namespace, selection.Departure{Until: until, Cause: cause})
@@ -98,7 +99,7 @@ func (t *target) arrive(ctx context.Context, namespace string, when selection.Tu
 	told := c.Cover(namespace)
 	a := c.Arrive(namespace, when, t.cursor, told)
 	told, err := t.catchUpWith(ctx, a, told)
-	if err := errors.Join(err, t.flush(ctx)); err != nil {
+	if err := errors.Join(err, t.Flush(ctx)); err != nil {
 		// It is begun anew, or departs if it does not match any more by then.
 		c.Uncover(namespace, selection.Departure{Cause: a.Cause, Announced: told})
 		return err
@@ -166,7 +167,7 @@ func (t *target) declare(ctx context.Context, g event.GapInfo) error {
 		return nil
 	}
 	t.logger.Warn("history lost; declaring a gap", "reason", g.Reason, "from", g.From, "to", g.To, "recovered", g.Recovered)
-	return t.emitGap(ctx, g)
+	return t.EmitGap(ctx, g)
 }
 
 // listArrived announces how a list of a namespace differs from what the index holds
@@ -228,8 +229,8 @@ func (t *target) catchUp(ctx context.Context, e *index.Entry, o *frame.Object, c
 func (t *target) announceArrived(ctx context.Context, o *frame.Object, cause uint64) error {
 	op := event.Entered
 	if o.ResourceVersion > cause && !t.coverage.Apart {
-		of := t.event(op, idOf(o), false)
-		_, known, err := t.lastKnown(ctx, &of)
+		of := t.Event(op, emit.IDOf(o), false)
+		_, known, err := t.Last(ctx, &of)
 		if err == nil && !known {
 			op, err = t.addedOrEntered(ctx, o, cause)
 		}

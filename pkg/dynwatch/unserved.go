@@ -87,7 +87,7 @@ func (t *target) endResource(ctx context.Context, reason string, at uint64) erro
 	clear(t.ended)
 	t.coverage.Forget()
 	t.status.synced.Store(false)
-	if err := t.flush(ctx); err != nil {
+	if err := t.Flush(ctx); err != nil {
 		return err
 	}
 	if err := t.markNow(ctx); err != nil {
@@ -135,7 +135,7 @@ func (t *target) endAll(ctx context.Context, reason string, at uint64) error {
 	}
 	gap := event.GapInfo{From: from, To: to, Reason: reason, Recovered: event.RecoveredState}
 	t.logger.Warn("resource removed; its objects are announced as deleted", "reason", reason, "from", from, "to", to)
-	return t.emitGap(ctx, gap)
+	return t.EmitGap(ctx, gap)
 }
 
 // noteGone lets a wildcard that has made the target know that it may end.

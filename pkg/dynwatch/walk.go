@@ -160,7 +160,7 @@ func (t *target) hear(ctx context.Context, w *walk, left time.Duration) error {
 		case err != nil: // the walkers are on their way out
 		case flush:
 			t.status.beatNow()
-			err = t.flush(ctx)
+			err = t.Flush(ctx)
 		default:
 			err = t.relive(ctx, &f)
 		}
@@ -206,7 +206,7 @@ func (t *target) relive(ctx context.Context, f *finding) error {
 		return err
 	}
 	// What left just now is still in the batch, and recall looks into the log.
-	if err := t.flush(ctx); err != nil {
+	if err := t.Flush(ctx); err != nil {
 		return err
 	}
 	return t.announce(ctx, op, f.object, nil, true)
@@ -226,7 +226,7 @@ func (t *target) reliveEnd(ctx context.Context, e *index.Entry, f *finding) erro
 	}
 	if f.object == nil {
 		// The last state that is known is in the log, or in the batch on its way.
-		if err := t.flush(ctx); err != nil {
+		if err := t.Flush(ctx); err != nil {
 			return err
 		}
 	}

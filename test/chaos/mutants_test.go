@@ -92,7 +92,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "epoch-not-raised", file: "pkg/dynwatch/rollback.go",
-			old: "t.epoch++", new: "t.epoch += 0",
+			old: "t.Epoch++", new: "t.Epoch += 0",
 			faults: "N6-restore-etcd", caughtBy: []string{"I1", "I2", "I3", "I5", "I6", "I14"},
 		},
 		{

@@ -81,6 +81,9 @@ type Index struct {
 // New returns an empty index.
 func New() *Index { return &Index{seed: maphash.MakeSeed(), bits: math.MaxUint32} }
 
+// Reset removes all entries.
+func (x *Index) Reset() { *x = *New() }
+
 // Get returns the entry of a name, nil if there is none.
 func (x *Index) Get(namespace, name string) *Entry {
 	for p := x.table.begin(x.place(namespace, name)); ; p.next() {

@@ -1,4 +1,4 @@
-package dynwatch
+package emit
 
 import (
 	"context"
@@ -20,27 +20,27 @@ const (
 )
 
 // members are those of an event beside the object, which is not nil.
-func (t *target) members(ctx context.Context, op event.Op, o *frame.Object) []event.Member {
+func (w *Writer) members(ctx context.Context, op event.Op, o *frame.Object) []event.Member {
 	var all []event.Member
 	// What managedFields tell of an end is who wrote before it, and not who ended it.
 	if op != event.Deleted && op != event.Left {
-		all = t.addMember(all, actorMember, o.Actor)
+		all = w.addMember(all, actorMember, o.Actor)
 	}
-	return t.addMember(all, ownerMember, t.owners.Chain(ctx, t.spec.namespace, o))
+	return w.addMember(all, ownerMember, w.Owners.Chain(ctx, w.Namespace, o))
 }
 
 // lastMembers are those of an end of which only the object's last event tells. The chain
 // in it may be longer than what could be found now: with an object its controllers go.
-func (t *target) lastMembers(last *event.Event) []event.Member {
-	if !t.shape.Load().AsksOwner() {
+func (w *Writer) lastMembers(last *event.Event) []event.Member {
+	if !w.Shape().AsksOwner() {
 		return nil
 	}
-	return t.addMember(nil, ownerMember, last.Member(ownerMember))
+	return w.addMember(nil, ownerMember, last.Member(ownerMember))
 }
 
 // addMember adds a member that there is, and that has nothing in it which is not to show.
-func (t *target) addMember(all []event.Member, name string, value []byte) []event.Member {
-	if value == nil || !t.shape.Load().Shows(value) {
+func (w *Writer) addMember(all []event.Member, name string, value []byte) []event.Member {
+	if value == nil || !w.Shape().Shows(value) {
 		return all
 	}
 	return append(all, event.Member{Name: name, Value: value})
@@ -48,9 +48,15 @@ func (t *target) addMember(all []event.Member, name string, value []byte) []even
 
 // controllerIn is the first controller that an event names, nil if it names none or is
 // not asked.
-func (t *target) controllerIn(last *event.Event) *frame.Owner {
-	if !t.shape.Load().AsksOwner() {
+func (w *Writer) controllerIn(last *event.Event) *frame.Owner {
+	if !w.Shape().AsksOwner() {
 		return nil
 	}
 	return owner.First(last.Member(ownerMember))
+}
+
+// fromLog opens the data of an event with an object as the log has it. It may have been
+// written when other values were redacted.
+func (w *Writer) fromLog(namespace, name string, object []byte) []byte {
+	return append(event.OpenData(nil), w.Shape().Again(namespace, name, object)...)
 }

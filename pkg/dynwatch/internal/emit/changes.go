@@ -1,4 +1,4 @@
-package dynwatch
+package emit
 
 import (
 	"context"
@@ -17,44 +17,36 @@ import (
 // in the log; where the log does not keep it, the index does, compressed, for the
 // targets that need it.
 
-// Changes says what a [event.Modified] has beside the object of how that has changed.
-type Changes struct {
-	// Paths: the paths to what has changed, as [event.MemberChanged].
-	Paths bool
-	// Patch: a JSON patch (RFC 6902) that makes of the object in the event before the
-	// one in this event, as [event.MemberPatch].
-	Patch bool
-	// Old: the object in the event before, as [event.MemberOld]. It has the shape that
-	// objects have now: what is redacted by now is redacted in it.
-	Old bool
-}
+// Changes says what a modified event has beside the object of how that has changed: the paths,
+// a patch, the object in the event before.
+type Changes struct{ Paths, Patch, Old bool }
 
 func (c Changes) any() bool { return c != Changes{} }
 
 // beside gathers what an event has beside its object, before the index takes note of
 // the event: e is still what was announced last. The event is complete but for that.
-func (t *target) beside(ctx context.Context, ev *event.Event, e *index.Entry, o *frame.Object) ([]event.Member, error) {
-	members, err := t.changesSince(ctx, ev, e)
-	return append(members, t.members(ctx, ev.Op, o)...), err
+func (w *Writer) beside(ctx context.Context, ev *event.Event, e *index.Entry, o *frame.Object) ([]event.Member, error) {
+	members, err := w.changesSince(ctx, ev, e)
+	return append(members, w.members(ctx, ev.Op, o)...), err
 }
 
 // changesSince says how the event's object has changed since the one before.
-func (t *target) changesSince(ctx context.Context, ev *event.Event, e *index.Entry) (members []event.Member, err error) {
-	asked := *t.asked.Load()
+func (w *Writer) changesSince(ctx context.Context, ev *event.Event, e *index.Entry) (members []event.Member, err error) {
+	asked := *w.asked.Load()
 	if ev.Op != event.Modified || !asked.any() {
 		return nil, nil
 	}
-	before, err := t.before(ctx, e)
+	before, err := w.before(ctx, e)
 	if err != nil {
 		return nil, err
 	}
 	set, err := change.Of(before, ev.Object())
 	if err != nil {
-		t.unpaired()
+		w.unpaired()
 		return nil, nil //nolint:nilerr // what is not known is no error: the object is there
 	}
 	if asked.Old {
-		old := t.shape.Load().Again(ev.Namespace, ev.Name, before)
+		old := w.Shape().Again(ev.Namespace, ev.Name, before)
 		members = append(members, event.Member{Name: event.MemberOld, Value: old})
 	}
 	if asked.Paths {
@@ -67,47 +59,47 @@ func (t *target) changesSince(ctx context.Context, ev *event.Event, e *index.Ent
 }
 
 // unpaired counts an event whose object before is not known.
-func (t *target) unpaired() {
-	if t.status.unpaired.Add(1) == 1 {
-		t.logger.Warn("previous object unknown; event lists no changes", "next", "none: later events of this kind are counted, and not logged")
+func (w *Writer) unpaired() {
+	if w.Meter.Unpaired() {
+		w.Logger.Warn("previous object unknown; event lists no changes", "next", "none: later events of this kind are counted, and not logged")
 	}
 }
 
 // before is the object in the last event of the entry's, as that event has it, nil if
 // it is not known.
-func (t *target) before(ctx context.Context, e *index.Entry) ([]byte, error) {
-	if !t.options.LogKeeps {
-		return t.index.LastState(e), nil
+func (w *Writer) before(ctx context.Context, e *index.Entry) ([]byte, error) {
+	if !w.LogKeeps {
+		return w.Index.LastState(e), nil
 	}
-	for i := range slices.Backward(t.pending.events) {
-		if p := &t.pending.events[i]; !p.Op.Control() && t.index.IsUID(e, p.UID) {
+	for i := range slices.Backward(w.pending.events) {
+		if p := &w.pending.events[i]; !p.Op.Control() && w.Index.IsUID(e, p.UID) {
 			return p.Object(), nil // on its way to the log
 		}
 	}
-	of := t.event(event.Modified, t.index.ID(e), false)
-	last, ok, err := t.lastKnown(ctx, &of)
+	of := w.Event(event.Modified, w.Index.ID(e), false)
+	last, ok, err := w.Last(ctx, &of)
 	if err != nil || !ok || last.Op.Ends() || last.ResourceVersion != e.RV || last.Epoch != e.Epoch {
 		return nil, err
 	}
 	return last.Object(), nil
 }
 
-// forgetStates lets go of the objects that were kept, if they are not asked for any more.
-func (t *target) forgetStates() {
-	if !t.asked.Load().any() {
-		t.index.ClearLastStates()
+// ForgetStates lets go of the objects that were kept, if they are not asked for any more.
+func (w *Writer) ForgetStates() {
+	if !w.asked.Load().any() {
+		w.Index.ClearLastStates()
 	}
 }
 
 // keepState keeps the object of an event as the one before the next, if that will be
 // asked for and the log does not keep it.
-func (t *target) keepState(ev *event.Event, e *index.Entry) {
+func (w *Writer) keepState(ev *event.Event, e *index.Entry) {
 	switch {
-	case t.options.LogKeeps:
+	case w.LogKeeps:
 		return
-	case !t.asked.Load().any():
-		t.index.ClearLastStates()
+	case !w.asked.Load().any():
+		w.Index.ClearLastStates()
 	default:
-		t.index.SetLastState(e, ev.Object())
+		w.Index.SetLastState(e, ev.Object())
 	}
 }

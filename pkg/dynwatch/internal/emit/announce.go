@@ -1,0 +1,141 @@
+package emit
+
+import (
+	"context"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/event"
+)
+
+// Announcement says what has happened to an object that exists.
+type Announcement struct {
+	Op     event.Op
+	Object *frame.Object
+	// Entry is what the index holds of the object under the same uid, nil if nothing.
+	Entry  *index.Entry
+	Replay bool
+	// Cause is the revision of the change, of the object or of its Namespace.
+	Cause uint64
+	// Run is that of a snapshot, 0 without one. Noted: the index notes it, so that a list that
+	// begins again does not repeat the object.
+	Run   uint64
+	Noted bool
+}
+
+// Announce emits an event for an object that exists, and remembers it.
+func (w *Writer) Announce(ctx context.Context, a Announcement) error {
+	op, o, e := a.Op, a.Object, a.Entry
+	if e == nil {
+		last, err := w.recall(ctx, op, o)
+		if err != nil {
+			return err
+		}
+		e = w.Index.Put(IDOf(o))
+		e.RV, e.Ordinal = last.ResourceVersion, last.Ordinal
+	}
+	ev := w.Event(op, index.ID{Namespace: w.Index.Namespace(e), Name: w.Index.Name(e), UID: o.UID}, a.Replay)
+	w.Recent.Add(ev.Namespace, ev.Name)
+	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.RV, e.Ordinal+1
+	ev.Data = event.CloseData(o.Data)
+	members, err := w.beside(ctx, &ev, e, o)
+	if err != nil {
+		return err
+	}
+	w.keepState(&ev, e)
+	ev.Data = event.AddMembers(ev.Data, members...)
+	var unchanged []uint64
+	if op == event.Modified && o.Gates != nil && e.Epoch == w.Epoch {
+		unchanged = o.Gates.Unchanged(o.Hashes, w.Index.Hashes(e))
+	}
+	ev.Gates = gatesOf(o, unchanged)
+	w.Index.SetHashes(e, o.Hashes)
+	switch {
+	case op == event.Entered:
+		ev.ID = event.SelectionID(o.UID, o.ResourceVersion, op, a.Cause, w.Epoch)
+	case w.Epoch > 0:
+		ev.ID = event.ObjectID(o.UID, o.ResourceVersion, w.Epoch)
+	default:
+		ev.ID = o.ID
+	}
+	if a.Run != 0 {
+		ev.SetRun(a.Run)
+		if a.Noted {
+			e.Run = a.Run
+		}
+	}
+	e.RV, e.Ordinal, e.Hash, e.Epoch = o.ResourceVersion, ev.Ordinal, w.Index.Hash(o.Data), w.Epoch
+	return w.Emit(ctx, ev)
+}
+
+// recall returns where an object stood when it left the selection, which it has
+// entered again. It is the zero event if it never was there.
+func (w *Writer) recall(ctx context.Context, op event.Op, o *frame.Object) (event.Event, error) {
+	if op != event.Entered {
+		return event.Event{}, nil
+	}
+	of := w.Event(op, IDOf(o), false)
+	last, ok, err := w.Last(ctx, &of)
+	if !ok {
+		return event.Event{}, err
+	}
+	return last, err
+}
+
+// End emits op, Deleted or Left, for what the index holds as e, and forgets it.
+// rv is the revision of the change, or that at which it was found; o is the
+// object's state then, nil if that is not known. A state after the change (one
+// that left and changed on) moves the revision up to its own.
+func (w *Writer) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.Object, rv uint64, replay bool) error {
+	ev := w.Event(op, w.Index.ID(e), replay)
+	w.Recent.Add(ev.Namespace, ev.Name)
+	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = rv, e.RV, e.Ordinal+1
+	w.Index.Remove(e)
+	switch {
+	case op == event.Left:
+		if o != nil {
+			ev.ResourceVersion = o.ResourceVersion
+			ev.Data = event.AddMembers(event.CloseData(o.Data), w.members(ctx, op, o)...)
+		}
+		ev.ID = event.SelectionID(ev.UID, ev.ResourceVersion, op, rv, w.Epoch)
+	case o == nil:
+		ev.ID = event.DeletedID(ev.UID, w.Epoch)
+		ev.Data = event.IdentityData()
+		last, ok, err := w.Last(ctx, &ev)
+		if err != nil {
+			return err
+		}
+		if object := last.Object(); ok && object != nil {
+			ev.Data = event.AddMembers(event.CloseDeletedData(w.fromLog(ev.Namespace, ev.Name, object), false), w.lastMembers(&last)...)
+		}
+	default:
+		ev.ID = event.DeletedID(ev.UID, w.Epoch)
+		ev.Data = event.AddMembers(event.CloseDeletedData(o.Data, true), w.members(ctx, op, o)...)
+	}
+	return w.Emit(ctx, ev)
+}
+
+// Repeat emits the state that was announced last of the entry's object once more, or the newer
+// one that a change filter has held back. It is one more event of the object, so that the chain
+// of ordinals and revisions has no gap: the revision before it is its own, or that of the event
+// before.
+func (w *Writer) Repeat(ctx context.Context, o *frame.Object, e *index.Entry, run uint64) error {
+	ev := w.Event(event.Snapshot, index.ID{Namespace: w.Index.Namespace(e), Name: w.Index.Name(e), UID: o.UID}, true)
+	ev.ID = event.ObjectID(o.UID, o.ResourceVersion, w.Epoch)
+	ev.SetRun(run)
+	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = o.ResourceVersion, e.RV, e.Ordinal+1
+	ev.Data, ev.Gates = event.CloseData(o.Data), gatesOf(o, nil)
+	w.keepState(&ev, e)
+	ev.Data = event.AddMembers(ev.Data, w.members(ctx, ev.Op, o)...)
+	w.Index.SetHashes(e, o.Hashes)
+	e.RV, e.Ordinal, e.Hash, e.Epoch, e.Run = o.ResourceVersion, ev.Ordinal, w.Index.Hash(o.Data), w.Epoch, run
+	return w.Emit(ctx, ev)
+}
+
+// gatesOf is what an event of the object has to say to the gates.
+func gatesOf(o *frame.Object, unchanged []uint64) *event.Gates {
+	if o.Gates == nil {
+		return nil
+	}
+	return &event.Gates{Hashes: o.Hashes, Unchanged: unchanged}
+}

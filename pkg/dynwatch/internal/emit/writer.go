@@ -1,0 +1,208 @@
+// Package emit writes the index and the log of a target: the events of objects with their ids,
+// ordinals, gates and members, control events, and batches of them. It is the only writer of
+// both, but for the restore at a start. It decides nothing: the loop of a target says what has
+// happened to an object.
+package emit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch/internal/audit"
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/owner"
+	"github.com/informd/informd/pkg/event"
+)
+
+// A batch is flushed when it reaches one of these. Lists are appended in batches; a
+// live event waits for nothing but those that have arrived with it.
+const (
+	batchEvents = 64
+	BatchBytes  = 256 << 10
+)
+
+type batch struct {
+	events []event.Event
+	size   int
+}
+
+// ErrLog says that the log did not take an event. The loop ends: the index and the log can
+// differ from then on.
+var ErrLog = errors.New("append to the journal")
+
+// Meter counts what a Writer does.
+type Meter interface {
+	// Stored has the number of objects in the index, and the bytes of their kept states.
+	Stored(objects int, stateBytes uint64)
+	// Unpaired counts a modified event whose changes are not known. It returns true for the
+	// first one.
+	Unpaired() bool
+}
+
+// Options are what a Writer keeps as it is.
+type Options struct {
+	// Append appends the first of some events to the log, and returns how many.
+	Append func(ctx context.Context, events []event.Event) (n int, err error)
+	// LastInLog returns the last event of an object, false if the log does not keep it. LogKeeps:
+	// it keeps each with its data.
+	LastInLog func(ctx context.Context, of *event.Event) (event.Event, bool, error)
+	LogKeeps  bool
+	Meter     Meter
+	Logger    *slog.Logger
+	// Owners find the controllers of controllers.
+	Owners          *owner.Finder
+	Cluster, Target string
+	// Namespace is that of the target, empty for all.
+	Namespace string
+	// Wanted is the resource of the target until it is resolved.
+	Wanted schema.GroupVersionResource
+	Index  *index.Index
+}
+
+// Writer writes events. All but Shape and Reshape belongs to the goroutine of the target.
+type Writer struct {
+	Options
+	// Resolved is the resource as it was served last.
+	Resolved catalog.Resolved
+	// Epoch counts rollbacks of the API server's storage.
+	Epoch uint64
+	// Recent are names that had events lately.
+	Recent  audit.Recent
+	pending batch
+	// shape is what becomes of the objects, nil for nothing. It may be another one at
+	// any time, for what is read from then on.
+	shape atomic.Pointer[frame.Shape]
+	// asked is what events say of changes; as for shape.
+	asked atomic.Pointer[Changes]
+}
+
+// New makes a Writer. Call Reshape before it is used.
+func New(o Options) *Writer { return &Writer{Options: o} }
+
+// Reshape brings the objects that are read from now on into a shape, and has events say of
+// changes what is asked for. It may be called at any time.
+func (w *Writer) Reshape(shape *frame.Shape, asked Changes) {
+	w.shape.Store(shape)
+	w.asked.Store(&asked)
+}
+
+// Shape is the shape of objects now. It may be called at any time.
+func (w *Writer) Shape() *frame.Shape { return w.shape.Load() }
+
+// Pending reports whether events wait for a flush.
+func (w *Writer) Pending() bool { return len(w.pending.events) > 0 }
+
+// Emit adds an event to the batch and flushes the batch when it is full.
+func (w *Writer) Emit(ctx context.Context, e event.Event) error {
+	w.pending.events = append(w.pending.events, e)
+	w.pending.size += e.Size()
+	if len(w.pending.events) >= batchEvents || w.pending.size >= BatchBytes {
+		return w.Flush(ctx)
+	}
+	return nil
+}
+
+// Flush appends the batch to the log and blocks while the log is full, or while a
+// reader of the log is to read history first.
+func (w *Writer) Flush(ctx context.Context) error {
+	for rest := w.pending.events; len(rest) > 0; {
+		n, err := w.Append(ctx, rest)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrLog, err)
+		}
+		rest = rest[n:]
+	}
+	clear(w.pending.events) // do not keep the bodies alive
+	w.pending = batch{events: w.pending.events[:0]}
+	w.Meter.Stored(w.Index.Len(), w.Index.LastStateBytes())
+	return nil
+}
+
+// Event fills in what all events of an object have in common.
+func (w *Writer) Event(op event.Op, of index.ID, replay bool) event.Event {
+	ev := w.Record(op)
+	ev.Namespace, ev.Name, ev.UID, ev.Replay = of.Namespace, of.Name, of.UID, replay
+	return ev
+}
+
+// IDOf is the identity of an object.
+func IDOf(o *frame.Object) index.ID {
+	return index.ID{Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+}
+
+// Record fills in what all events of the target have in common.
+func (w *Writer) Record(op event.Op) event.Event {
+	gvr := w.Resolved.GVR
+	if gvr.Resource == "" { // of a resource that was never seen
+		gvr = w.Wanted
+	}
+	return event.Event{
+		Op: op, Time: time.Now(), Cluster: w.Cluster, Target: w.Target,
+		Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: w.Resolved.Kind,
+		Epoch: w.Epoch,
+	}
+}
+
+// EmitBound appends the beginning or the end of a snapshot. Everything before it is in
+// the log when it is appended, and it is there when emitBound returns: a consumer goes by
+// the order.
+func (w *Writer) EmitBound(ctx context.Context, op event.Op, run, rv uint64, replay bool) error {
+	if err := w.Flush(ctx); err != nil {
+		return err
+	}
+	ev := w.Record(op)
+	ev.SetBound(op, run, rv)
+	ev.Replay = replay
+	return errors.Join(w.Emit(ctx, ev), w.Flush(ctx))
+}
+
+// EmitState says how the target is doing.
+func (w *Writer) EmitState(ctx context.Context, state, reason string, rv uint64) error {
+	ev := w.Record(event.State)
+	ev.ID, ev.ResourceVersion, ev.Epoch = event.StateID(ev.Target, ev.Time), rv, 0
+	ev.Data = event.StateData(state, display.Reason(reason))
+	return w.Emit(ctx, ev)
+}
+
+// EmitGap names the range (from, to] in which revisions may be missing.
+func (w *Writer) EmitGap(ctx context.Context, g event.GapInfo) error {
+	ev := w.Record(event.Gap)
+	ev.ID, ev.ResourceVersion = event.GapID(ev.Target, g.From, g.To, w.Epoch), g.To
+	ev.Gap, ev.Replay = &g, true
+	return w.Emit(ctx, ev)
+}
+
+// Last returns the last event of an object of the same UID, if the log keeps it.
+func (w *Writer) Last(ctx context.Context, of *event.Event) (event.Event, bool, error) {
+	last, ok, err := w.LastInLog(ctx, of)
+	if err != nil {
+		return last, false, fmt.Errorf("%w: read an object's last event: %w", ErrLog, err)
+	}
+	return last, ok && last.UID == of.UID, nil
+}
+
+// LastObject is the entry's object as the log holds it, nil if it does not.
+func (w *Writer) LastObject(ctx context.Context, e *index.Entry) (*frame.Object, error) {
+	if err := w.Flush(ctx); err != nil {
+		return nil, err
+	}
+	of := w.Event(event.Left, w.Index.ID(e), false)
+	last, ok, err := w.Last(ctx, &of)
+	object := last.Object()
+	if err != nil || !ok || object == nil {
+		return nil, err
+	}
+	return &frame.Object{
+		Namespace: of.Namespace, Name: of.Name, UID: of.UID, ResourceVersion: e.RV,
+		Data: w.fromLog(of.Namespace, of.Name, object), Owner: w.controllerIn(&last),
+	}, nil
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -29,7 +30,7 @@ type await struct {
 	// was since it was live, waited how long in all.
 	left, used, waited time.Duration
 	// walking is the time for the walk that is under way, nil if none is.
-	walking *allowance
+	walking *recovery.Allowance
 }
 
 // opens says that a watch is about to be opened, and the resource is at head. After a
@@ -91,9 +92,9 @@ func (t *target) awaitReaders(ctx context.Context, events []event.Event) (int, e
 	limited, cancel := context.WithTimeout(ctx, a.left)
 	defer cancel()
 	began := time.Now()
-	a.walking.pause()
+	a.walking.Pause()
 	n, err := t.options.Await(limited, events)
-	a.walking.resume()
+	a.walking.Resume()
 	waited := time.Since(began)
 	a.left, a.used, a.waited = a.left-waited, a.used+waited, a.waited+waited
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -107,40 +108,6 @@ func (t *target) awaitReaders(ctx context.Context, events []event.Event) (int, e
 
 // walked says that the walk is over.
 func (a *await) walked() {
-	a.walking.timer.Stop()
+	a.walking.Stop()
 	a.walking = nil
-}
-
-// allowance is the time for a walk's requests. All but asking belongs to one
-// goroutine.
-type allowance struct {
-	asking context.Context //nolint:containedctx // ends when the time is used up
-	end    context.CancelFunc
-	timer  *time.Timer
-	until  time.Time
-	// paused is since when the time stands still, zero if it does not.
-	paused time.Time
-}
-
-func newAllowance(ctx context.Context, left time.Duration) *allowance {
-	a := &allowance{until: time.Now().Add(left)}
-	a.asking, a.end = context.WithCancel(ctx)
-	a.timer = time.AfterFunc(left, a.end)
-	return a
-}
-
-// pause has the time stand still until resume. Nil does nothing.
-func (a *allowance) pause() {
-	if a != nil && a.timer.Stop() {
-		a.paused = time.Now()
-	}
-}
-
-func (a *allowance) resume() {
-	if a == nil || a.paused.IsZero() {
-		return
-	}
-	a.until = a.until.Add(time.Since(a.paused))
-	a.paused = time.Time{}
-	a.timer.Reset(time.Until(a.until))
 }

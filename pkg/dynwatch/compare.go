@@ -25,7 +25,7 @@ func (t *target) compare(ctx context.Context, s *sweep) (uint64, error) {
 		return rv, err
 	}
 	if s.at = rv; s.horizon == 0 {
-		if err := t.walk(ctx, t.quests(s, differing)); err != nil {
+		if err := t.walk(ctx, t.queries(s, differing)); err != nil {
 			return rv, err
 		}
 	}

@@ -15,8 +15,7 @@ type limits struct {
 	// patience bounds how long a target waits for readers of the log until it is live
 	// again. Etcd keeps its history for five minutes.
 	patience time.Duration
-	// bodies is how many bytes of older states of one name are held; what is
-	// beyond is read twice.
+	// bodies is how many bytes of older states of one name a walk holds.
 	bodies int
 	// revisions bounds a range that is listed one by one, objects the sum of what
 	// those lists hold.

@@ -80,7 +80,7 @@ func mutants() []mutant {
 			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I2"},
 		},
 		{
-			name: "walk-in-the-wrong-order", file: "pkg/dynwatch/life.go",
+			name: "walk-in-the-wrong-order", file: "pkg/dynwatch/internal/recovery/history.go",
 			old:    "s := l.states[len(l.states)-1]\n\t\t\tl.states = l.states[:len(l.states)-1]",
 			new:    "s := l.states[0]\n\t\t\tl.states = l.states[1:]",
 			faults: "N3-kill-both-apiservers,N3-kill-apiserver", caughtBy: []string{"I2", "I3", "I14", "I6", "I12"},

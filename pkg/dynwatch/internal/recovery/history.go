@@ -1,4 +1,4 @@
-package dynwatch
+package recovery
 
 import (
 	"cmp"
@@ -12,30 +12,30 @@ import (
 
 // history is what a walk has found out about one name.
 type history struct {
-	walk  *walk
-	quest *quest
-	// lives are the objects that had the name, each before the list.
-	lives []*life
+	walk  *Walk
+	query *Query
+	// lifetimes are the objects that had the name, each before the list.
+	lifetimes []*lifetime
 	// held are the states in the order in which they were read, the first dropped
 	// of them without their bodies; size is the bytes of the others.
-	held    []*sight
+	held    []*state
 	dropped int
 	size    int
 	// torn: the history has a hole.
 	torn bool
 }
 
-// life is one object's time under the name, or one stay in the selection.
-type life struct {
+// lifetime is one object's time under the name, or one stay in the selection.
+type lifetime struct {
 	uid string
 	// oldest is the revision up to which it was followed down.
 	oldest uint64
 	// states are newest first, without the listed one.
-	states []*sight
+	states []*state
 	// alive is a revision at which it was there, last how it was then, if known;
 	// gone is a later one at which it was not, 0 if the list holds it.
 	alive, gone uint64
-	last        *sight
+	last        *state
 	// exact: it was seen, or is known, to be there right before gone. left: it is
 	// still there then, and does not match.
 	exact, left bool
@@ -49,13 +49,13 @@ type life struct {
 // trace reads the history, newest first. An error is one that ends the walk; what
 // ends this history only leaves it torn.
 func (h *history) trace(ctx context.Context) error {
-	q := h.quest
-	gone := q.top
-	if q.rv != 0 {
-		listed := &life{uid: q.uid, oldest: q.rv, alive: q.top}
-		h.lives = append(h.lives, listed)
+	q := h.query
+	gone := q.Top
+	if q.RV != 0 {
+		listed := &lifetime{uid: q.UID, oldest: q.RV, alive: q.Top}
+		h.lifetimes = append(h.lifetimes, listed)
 		known, err := h.descend(ctx, listed)
-		if q.knownUID == q.uid && (known || err != nil) {
+		if q.KnownUID == q.UID && (known || err != nil) {
 			return h.tear(ctx, err)
 		}
 		if err := h.tear(ctx, err); err != nil {
@@ -63,9 +63,9 @@ func (h *history) trace(ctx context.Context) error {
 		}
 		gone = listed.oldest - 1 // what had the name before
 	}
-	ended := func(l *life) bool { return l.gone != 0 && l.uid == q.knownUID }
-	if q.knownUID != "" && (q.knownUID != q.uid || h.selects()) && !slices.ContainsFunc(h.lives, ended) {
-		h.lives = append(h.lives, &life{uid: q.knownUID, oldest: gone, alive: max(q.knownRV, q.floor), gone: gone})
+	ended := func(l *lifetime) bool { return l.gone != 0 && l.uid == q.KnownUID }
+	if q.KnownUID != "" && (q.KnownUID != q.UID || h.selects()) && !slices.ContainsFunc(h.lifetimes, ended) {
+		h.lifetimes = append(h.lifetimes, &lifetime{uid: q.KnownUID, oldest: gone, alive: max(q.KnownRV, q.Floor), gone: gone})
 	}
 	return h.traceEnded(ctx)
 }
@@ -82,12 +82,12 @@ func (h *history) tear(ctx context.Context, err error) error {
 	return err
 }
 
-func (h *history) selects() bool { return h.walk.source.Resource.Selects() }
+func (h *history) selects() bool { return h.walk.Source.Resource.Selects() }
 
-// traceEnded follows every life that has ended; while it does, more may turn up.
+// traceEnded follows every lifetime that has ended; while it does, more may turn up.
 func (h *history) traceEnded(ctx context.Context) error {
-	for i := 0; i < len(h.lives); i++ {
-		l := h.lives[i]
+	for i := 0; i < len(h.lifetimes); i++ {
+		l := h.lifetimes[i]
 		if l.gone == 0 {
 			continue
 		}
@@ -106,19 +106,19 @@ func (h *history) traceEnded(ctx context.Context) error {
 	return nil
 }
 
-// floor is the revision up to which a life's states are known.
-func (h *history) floor(l *life) uint64 {
-	if l.uid == h.quest.knownUID {
-		return max(h.quest.floor, h.quest.knownRV)
+// floor is the revision up to which a lifetime's states are known.
+func (h *history) floor(l *lifetime) uint64 {
+	if l.uid == h.query.KnownUID {
+		return max(h.query.Floor, h.query.KnownRV)
 	}
-	return h.quest.floor
+	return h.query.Floor
 }
 
-// descend follows a life down to its beginning, or to what is known of it.
-func (h *history) descend(ctx context.Context, l *life) (known bool, err error) {
+// descend follows a lifetime down to its beginning, or to what is known of it.
+func (h *history) descend(ctx context.Context, l *lifetime) (known bool, err error) {
 	floor := h.floor(l)
 	for l.oldest-1 > floor {
-		s, err := h.walk.at(ctx, h.quest, l.oldest-1)
+		s, err := h.walk.at(ctx, h.query, l.oldest-1)
 		switch {
 		case err != nil:
 			return false, err
@@ -135,15 +135,15 @@ func (h *history) descend(ctx context.Context, l *life) (known bool, err error) 
 	return true, nil
 }
 
-// close finds the end of a life by bisection: there is one, and under one name
+// close finds the end of a lifetime by bisection: there is one, and under one name
 // nothing comes back with the same uid. In a selection it can; then this finds one
 // of the times that it left.
-func (h *history) close(ctx context.Context, l *life) error {
+func (h *history) close(ctx context.Context, l *lifetime) error {
 	readable := uint64(0) // below it etcd has forgotten
 	for l.gone-max(l.alive, readable) > 1 {
 		low := max(l.alive, readable)
 		mid := low + (l.gone-low)/2
-		s, err := h.walk.at(ctx, h.quest, mid)
+		s, err := h.walk.at(ctx, h.query, mid)
 		switch {
 		case listwatch.Expired(err):
 			readable, h.torn = mid, true
@@ -168,13 +168,13 @@ func (h *history) close(ctx context.Context, l *life) error {
 	return h.lastWords(ctx, l)
 }
 
-// wrongList asks etcd itself about a life that would end with the list, and reports whether
+// wrongList asks etcd itself about a lifetime that would end with the list, and reports whether
 // the list wrongly lacks it.
-func (h *history) wrongList(ctx context.Context, l *life) (bool, error) {
-	if l.gone != h.quest.top || h.quest.rv != 0 {
+func (h *history) wrongList(ctx context.Context, l *lifetime) (bool, error) {
+	if l.gone != h.query.Top || h.query.RV != 0 {
 		return false, nil
 	}
-	s, err := h.walk.at(ctx, h.quest, l.gone)
+	s, err := h.walk.at(ctx, h.query, l.gone)
 	if err != nil || !s.there || s.uid != l.uid {
 		return false, err
 	}
@@ -182,10 +182,10 @@ func (h *history) wrongList(ctx context.Context, l *life) (bool, error) {
 	return true, nil
 }
 
-// lastWords looks at a life right before and right after its end.
-func (h *history) lastWords(ctx context.Context, l *life) error {
+// lastWords looks at a lifetime right before and right after its end.
+func (h *history) lastWords(ctx context.Context, l *lifetime) error {
 	if l.last == nil {
-		s, err := h.walk.at(ctx, h.quest, l.alive)
+		s, err := h.walk.at(ctx, h.query, l.alive)
 		if err != nil && !listwatch.Expired(err) {
 			l.exact = false
 			return err
@@ -197,7 +197,7 @@ func (h *history) lastWords(ctx context.Context, l *life) error {
 	if !h.selects() {
 		return nil
 	}
-	now, ok, err := h.walk.outside(ctx, h.quest, l.gone)
+	now, ok, err := h.walk.outside(ctx, h.query, l.gone)
 	if err != nil {
 		l.exact = false
 		return err
@@ -209,23 +209,23 @@ func (h *history) lastWords(ctx context.Context, l *life) error {
 }
 
 // meet notes an object that came and went inside the range. In a selection a stay
-// is not told from another by the uid, so there it is left out.
-func (h *history) meet(s sight, at, gone uint64) {
-	known := func(l *life) bool { return l.uid == s.uid }
-	if h.selects() || slices.ContainsFunc(h.lives, known) {
+// is not distinguished from another by the uid, so there it is left out.
+func (h *history) meet(s state, at, gone uint64) {
+	known := func(l *lifetime) bool { return l.uid == s.uid }
+	if h.selects() || slices.ContainsFunc(h.lifetimes, known) {
 		return
 	}
-	h.lives = append(h.lives, &life{uid: s.uid, oldest: gone, alive: at, gone: gone, last: &s})
+	h.lifetimes = append(h.lifetimes, &lifetime{uid: s.uid, oldest: gone, alive: at, gone: gone, last: &s})
 }
 
-// push adds the next older state to a life. When more bodies are held than
-// should, the newest go: they are the last to be told and the last that etcd
+// push adds the next older state to a lifetime. When more bodies are held than
+// should, the newest go: they are the last to be sent and the last that etcd
 // forgets, and are read again then.
-func (h *history) push(l *life, s *sight) {
+func (h *history) push(l *lifetime, s *state) {
 	l.states, l.oldest = append(l.states, s), s.rv
 	h.held = append(h.held, s)
 	h.size += s.size()
-	for h.size > h.walk.limits.bodies && h.dropped < len(h.held)-1 {
+	for h.size > h.walk.Bodies && h.dropped < len(h.held)-1 {
 		newest := h.held[h.dropped]
 		h.size -= newest.size()
 		newest.object, newest.bad = nil, nil
@@ -234,10 +234,10 @@ func (h *history) push(l *life, s *sight) {
 }
 
 // dropped reports whether the body is not held any more.
-func (s *sight) dropped() bool { return s.object == nil && s.bad == nil }
+func (s *state) dropped() bool { return s.object == nil && s.bad == nil }
 
 // size is how many bytes are held.
-func (s *sight) size() int {
+func (s *state) size() int {
 	switch {
 	case s.object != nil:
 		return len(s.object.Data)
@@ -248,41 +248,41 @@ func (s *sight) size() int {
 	}
 }
 
-// tell sends the history, oldest first.
-func (h *history) tell(ctx, asking context.Context) error {
-	slices.SortFunc(h.lives, func(a, b *life) int { return cmp.Compare(a.alive, b.alive) })
-	for _, l := range h.lives {
+// send sends the history, oldest first.
+func (h *history) send(ctx, asking context.Context) error {
+	slices.SortFunc(h.lifetimes, func(a, b *lifetime) int { return cmp.Compare(a.alive, b.alive) })
+	for _, l := range h.lifetimes {
 		for len(l.states) > 0 {
 			s := l.states[len(l.states)-1]
 			l.states = l.states[:len(l.states)-1]
-			if err := h.tellState(ctx, asking, s); err != nil {
+			if err := h.sendState(ctx, asking, s); err != nil {
 				return err
 			}
 			if s != l.last {
 				s.object, s.bad = nil, nil
 			}
 		}
-		if err := h.tellEnd(ctx, asking, l); err != nil {
+		if err := h.sendEnd(ctx, asking, l); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *history) tellState(ctx, asking context.Context, s *sight) error {
+func (h *history) sendState(ctx, asking context.Context, s *state) error {
 	there, err := h.reread(asking, s)
 	if err != nil || !there {
 		return err
 	}
-	return h.send(ctx, finding{uid: s.uid, rv: s.rv, object: s.object, bad: s.bad})
+	return h.sendOne(ctx, Result{UID: s.uid, RV: s.rv, Object: s.object, Bad: s.bad})
 }
 
 // reread reads a body again that was dropped.
-func (h *history) reread(asking context.Context, s *sight) (there bool, err error) {
+func (h *history) reread(asking context.Context, s *state) (there bool, err error) {
 	if !s.dropped() {
 		return true, nil
 	}
-	again, err := h.walk.at(asking, h.quest, s.rv)
+	again, err := h.walk.at(asking, h.query, s.rv)
 	if err != nil || again.rv != s.rv {
 		h.torn = true
 		return false, h.tear(asking, err)
@@ -291,39 +291,39 @@ func (h *history) reread(asking context.Context, s *sight) (there bool, err erro
 	return true, nil
 }
 
-func (h *history) tellEnd(ctx, asking context.Context, l *life) error {
+func (h *history) sendEnd(ctx, asking context.Context, l *lifetime) error {
 	if l.listless != nil {
-		return h.send(ctx, finding{uid: l.uid, rv: h.quest.top, object: l.listless, listless: true})
+		return h.sendOne(ctx, Result{UID: l.uid, RV: h.query.Top, Object: l.listless, Listless: true})
 	}
 	if l.gone == 0 || h.selects() && !l.exact {
 		return nil
 	}
-	f := finding{uid: l.uid, rv: l.gone, end: true, left: l.left, listed: h.quest.rv == 0 && l.gone == h.quest.top && !l.exact}
+	f := Result{UID: l.uid, RV: l.gone, End: true, Left: l.left, Listed: h.query.RV == 0 && l.gone == h.query.Top && !l.exact}
 	switch {
 	case l.left:
-		f.object = l.after
+		f.Object = l.after
 	case l.exact && l.last != nil:
 		if _, err := h.reread(asking, l.last); err != nil {
 			return err
 		}
 		if l.last.object != nil {
-			// The state that was told shares the bytes behind its end.
+			// The state that was sent shares the bytes behind its end.
 			last := *l.last.object
 			last.Data = slices.Clone(last.Data)
-			f.object = &last
+			f.Object = &last
 		}
 		l.last.object = nil
 	}
-	return h.send(ctx, f)
+	return h.sendOne(ctx, f)
 }
 
-func (h *history) send(ctx context.Context, f finding) error {
-	f.namespace, f.name, f.torn = h.quest.namespace, h.quest.name, h.torn
+func (h *history) sendOne(ctx context.Context, f Result) error {
+	f.Namespace, f.Name, f.Torn = h.query.Namespace, h.query.Name, h.torn
 	if ctx.Err() != nil {
 		return ctx.Err() // a history that was broken off must not look like one with a hole
 	}
 	select {
-	case h.walk.findings <- f:
+	case h.walk.results <- f:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -331,12 +331,12 @@ func (h *history) send(ctx context.Context, f finding) error {
 }
 
 // outside is at without the selection.
-func (w *walk) outside(ctx context.Context, q *quest, rv uint64) (frame.Object, bool, error) {
+func (w *Walk) outside(ctx context.Context, q *Query, rv uint64) (frame.Object, bool, error) {
 	for {
 		if err := w.pass(ctx); err != nil {
 			return frame.Object{}, false, err
 		}
-		o, ok, err := w.source.ObjectAt(ctx, q.namespace, q.name, rv)
+		o, ok, err := w.Source.ObjectAt(ctx, q.Namespace, q.Name, rv)
 		if w.put(err) {
 			continue
 		}

@@ -165,33 +165,6 @@ func start(s string) journal.Start {
 	return journal.FromSnapshot
 }
 
-// keepUnstorable keeps an event that the journal never takes in the dead letters of the
-// source.
-func keepUnstorable(ctx context.Context, letters *deliver.DeadLetters, e *event.Event, reason error) error {
-	letter := deliver.SourceLetter{
-		Target: e.Target, Key: letterKey(e.Namespace, e.Name, e.UID, e.ResourceVersion),
-		Reason: fmt.Sprintf("event %s can never be stored in the journal: %v", e.Op, reason), Size: len(e.Data), Raw: e.Data,
-	}
-	err := letters.WriteSource(ctx, letter)
-	if errors.Is(err, journal.ErrTooLarge) {
-		letter.Raw = nil
-		err = letters.WriteSource(ctx, letter)
-	}
-	return err
-}
-
-// maxKey bounds what a dead letter says of a name that the cluster has chosen.
-const maxKey = 1 << 10
-
-// letterKey names an object in a dead letter.
-func letterKey(namespace, name, uid string, revision uint64) string {
-	key := fmt.Sprintf("%s/%s uid=%s resourceversion=%d", namespace, name, uid, revision)
-	if len(key) <= maxKey {
-		return key
-	}
-	return fmt.Sprintf("%s… (name of %d bytes) resourceversion=%d", strings.ToValidUTF8(key[:maxKey], ""), len(name), revision)
-}
-
 // rejectPause is the time between two attempts to keep a rejected object.
 const rejectPause = 5 * time.Second
 
@@ -200,7 +173,7 @@ const rejectPause = 5 * time.Second
 func rejectTo(letters *deliver.DeadLetters, logger *slog.Logger) func(context.Context, dynwatch.Rejected) error {
 	return func(ctx context.Context, r dynwatch.Rejected) error {
 		letter := deliver.SourceLetter{
-			Target: r.Target, Key: letterKey(r.Namespace, r.Name, r.UID, r.ResourceVersion),
+			Target: r.Target, Key: deliver.ObjectKey(r.Namespace, r.Name, r.UID, r.ResourceVersion),
 			Reason: r.Reason, Size: r.Size, Raw: r.Raw,
 		}
 		for {

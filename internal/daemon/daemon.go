@@ -20,6 +20,7 @@ import (
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/internal/kubeauth"
 	"github.com/informd/informd/pkg/event"
@@ -54,7 +55,7 @@ type Daemon struct {
 	admin       *admin.Server
 	// pipeline is nil while the journal is being opened.
 	pipeline atomic.Pointer[pipeline]
-	health   *health
+	health   *store.Health
 	runs     event.Runs // of dead letters that are delivered again
 	letters  letterCounts
 	// waitingFor is the other informd that writes to the journal, nil if it is us.
@@ -63,7 +64,7 @@ type Daemon struct {
 
 // New checks what can be checked without contact to anything.
 func New(o Options) (*Daemon, error) {
-	d := &Daemon{config: o.Config, level: new(slog.LevelVar), stdout: o.Stdout, registry: prometheus.NewRegistry(), health: newHealth()}
+	d := &Daemon{config: o.Config, level: new(slog.LevelVar), stdout: o.Stdout, registry: prometheus.NewRegistry(), health: store.NewHealth()}
 	d.logger = newLogger(o.Stderr, o.Config.Log, d.level)
 	d.reloads = newReloads(o.Load, o.Config, d.logger)
 	err := d.reloads.register(d.registry)
@@ -120,7 +121,7 @@ func (d *Daemon) Run(ctx, now context.Context) error {
 	defer unwatch()
 	select {
 	case <-ctx.Done():
-	case err := <-p.store.failed:
+	case err := <-p.store.Failed:
 		d.logger.Error("journal failed; informd exits and resumes at the next start", "err", err)
 		over, cancel := context.WithCancelCause(now)
 		cancel(err)
@@ -181,12 +182,12 @@ func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
 
 // open opens the journal and makes the pipeline on it.
 func (d *Daemon) open(ctx, now context.Context) (*pipeline, error) {
-	store, err := openStore(ctx, d.config, d.logger, d.health, func(holder string) { d.waitingFor.Store(&holder) })
+	store, err := store.Open(ctx, d.config, wanted(d.config), d.logger, d.health, func(holder string) { d.waitingFor.Store(&holder) })
 	if err != nil {
 		return nil, err
 	}
 	d.waitingFor.Store(nil)
-	store.cluster = func(ctx context.Context) (string, error) { return clusterUID(ctx, d.kubernetes, d.logger) }
+	store.Cluster = func(ctx context.Context) (string, error) { return clusterUID(ctx, d.kubernetes, d.logger) }
 	p, err := newPipeline(ctx, now, d, store)
 	if err != nil {
 		return nil, errors.Join(err, store.Close())

@@ -208,7 +208,7 @@ func (d *destinations) declareOnce(name, is string, insert func() error) error {
 // then every sink gets them.
 func (d *destinations) refill(ctx context.Context, resource, name string) error {
 	p := d.pipeline
-	if p.store.durable {
+	if p.store.Durable {
 		_, err := d.operator.resnapshotTo(ctx, p, resource, name)
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/daemon/internal/store"
 )
 
 const (
@@ -28,7 +29,7 @@ type letterCounts struct {
 
 // of returns the number of dead letters of each queue that is not empty. While the journal
 // does not answer these are the last known numbers. The map must not be changed.
-func (l *letterCounts) of(s *store) map[string]uint64 {
+func (l *letterCounts) of(s *store.Store) map[string]uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if time.Since(l.asked) < countEvery {
@@ -37,10 +38,10 @@ func (l *letterCounts) of(s *store) map[string]uint64 {
 	l.asked = time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
-	if counts, err := s.letters(ctx); err == nil {
+	if counts, err := s.Letters(ctx); err == nil {
 		l.counts = counts
 	} else {
-		s.logger.Debug("dead letters not counted", "err", err)
+		s.Logger.Debug("dead letters not counted", "err", err)
 	}
 	return l.counts
 }

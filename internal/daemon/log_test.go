@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"net/url"
@@ -14,7 +15,7 @@ import (
 func TestLongAttributes(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) {
-			var out logBuffer
+			var out bytes.Buffer
 			long := strings.Repeat("x", 3<<20)
 			logger := newLogger(&out, config.Log{Level: "info", Format: format}, new(slog.LevelVar))
 			logger.Warn("request failed", "err", errors.New("list: "+long+": cause"), "reason", long, "n", 7, slog.Group("g", "text", long))
@@ -35,7 +36,7 @@ func TestLongAttributes(t *testing.T) {
 func TestCredentialsInLog(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) {
-			var out logBuffer
+			var out bytes.Buffer
 			logger := newLogger(&out, config.Log{Level: "info", Format: format}, new(slog.LevelVar))
 			address := &url.URL{Scheme: "https", User: url.UserPassword("someone", "canary"), Host: "host"}
 			logger.Warn("request failed", "server", address.String(), "url", address, "err", errors.New("get "+address.String()+": EOF"),
@@ -51,7 +52,7 @@ func TestCredentialsInLog(t *testing.T) {
 func TestHostileCharactersInLog(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) {
-			var out logBuffer
+			var out bytes.Buffer
 			logger := newLogger(&out, config.Log{Level: "info", Format: format}, new(slog.LevelVar))
 			logger.Warn("object", "name", "\u009b31m\u202e\u2066\x7f")
 			if line := out.String(); strings.ContainsAny(line, "\u009b\u202e\u2066\x7f") || !strings.Contains(line, `\u202e`) {

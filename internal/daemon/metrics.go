@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -276,13 +277,13 @@ func (c *usableCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 // leaseMetric shows whether this informd holds the lease of a nats journal.
-func leaseMetric(h *health) prometheus.Collector {
+func leaseMetric(h *store.Health) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "informd_journal_lease_held", Help: "1 while this informd holds the lease of a nats journal, 0 on a standby and while the lease is not refreshed.",
-	}, func() float64 { return oneIf(h.holdsLease()) })
+	}, func() float64 { return oneIf(h.HoldsLease()) })
 }
 
-func registerMetrics(r prometheus.Registerer, m *dynwatch.Manager, j *store) error {
+func registerMetrics(r prometheus.Registerer, m *dynwatch.Manager, j *store.Store) error {
 	gauge := func(name, help string, value func(journal.Stats) uint64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "informd_journal_" + name, Help: help},
 			func() float64 { return float64(value(j.Stats())) })

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -148,22 +147,6 @@ func TestReloadsCount(t *testing.T) {
 	for result, n := range want {
 		if got := values["informd_config_reloads_total result="+result]; got != n {
 			t.Errorf("%g reloads with result %s, want %g", got, result, n)
-		}
-	}
-}
-
-// TestServerUnavailable: a server that refuses informd needs an operator, an unreachable one
-// does not.
-func TestServerUnavailable(t *testing.T) {
-	for text, level := range map[string]string{
-		"dial tcp 127.0.0.1:4222: connect: connection refused": "level=WARN",
-		"nats: Authorization Violation":                        "level=ERROR",
-	} {
-		var log strings.Builder
-		c := &complaint{logger: slog.New(slog.NewTextHandler(&log, nil)), health: newHealth()}
-		c.take(errors.New(text))
-		if !strings.Contains(log.String(), level) {
-			t.Errorf("%s: %s, want %s", text, log.String(), level)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -80,13 +81,13 @@ func everyMetric(t *testing.T) []metric {
 	t.Helper()
 	var all described
 	logger := slog.New(slog.DiscardHandler)
-	if err := registerMetrics(&all, nil, &store{}); err != nil {
+	if err := registerMetrics(&all, nil, &store.Store{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := newReloads(nil, &config.Config{}, logger).register(&all); err != nil {
 		t.Fatal(err)
 	}
-	all.MustRegister(buildInfo("v1"), leaseMetric(newHealth()), newUsableCollector(nil), newLetterCollector(nil, nil))
+	all.MustRegister(buildInfo("v1"), leaseMetric(store.NewHealth()), newUsableCollector(nil), newLetterCollector(nil, nil))
 	all.MustRegister(admin.New(admin.Options{}).Collectors()...)
 	runner, err := deliver.New(journal.NewMemory(1<<20), deliver.Options{Name: "out", Logger: logger, Registerer: &all})
 	if err != nil {

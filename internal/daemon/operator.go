@@ -84,7 +84,7 @@ func (o operator) EachLetter(ctx context.Context, sink string, take func(admin.L
 // boxes returns the dead letters of the source, of the sinks, and of sinks that are no longer
 // in the config, in this order.
 func (p *pipeline) boxes(ctx context.Context) (boxes map[string]*deliver.DeadLetters, names []string, err error) {
-	counts, err := p.store.letters(ctx)
+	counts, err := p.store.Letters(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,7 +95,7 @@ func (p *pipeline) boxes(ctx context.Context) (boxes map[string]*deliver.DeadLet
 	}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		if boxes[name] == nil {
-			boxes[name] = deliver.NewDeadLetters(name, p.store.box(name))
+			boxes[name] = deliver.NewDeadLetters(name, p.store.Box(name))
 			names = append(names, name)
 		}
 	}
@@ -217,7 +217,7 @@ func (o operator) Resnapshot(ctx context.Context, resource, sink string) ([]admi
 	if sink != "" {
 		return o.resnapshotTo(ctx, p, resource, sink)
 	}
-	ctx, release, err := p.store.whileUsable(ctx)
+	ctx, release, err := p.store.WhileUsable(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +247,7 @@ func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink 
 	if err != nil {
 		return nil, err
 	}
-	if !p.store.durable {
+	if !p.store.Durable {
 		return nil, errors.New("a memory journal does not keep the states of objects: for one sink it takes journal.type embedded or nats; " +
 			"without --sink all sinks get them, from the API server")
 	}
@@ -297,7 +297,7 @@ func (o operator) Verify(ctx context.Context) ([]admin.Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, release, err := p.store.whileUsable(ctx)
+	ctx, release, err := p.store.WhileUsable(ctx)
 	if err != nil {
 		return nil, err
 	}

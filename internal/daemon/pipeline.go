@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/sink"
@@ -23,7 +24,7 @@ import (
 type pipeline struct {
 	config  *config.Config
 	logger  *slog.Logger
-	store   *store
+	store   *store.Store
 	source  *deliver.DeadLetters
 	manager *dynwatch.Manager
 	// delivering waits for the runners, which are run with now.
@@ -47,24 +48,24 @@ type delivery struct {
 
 // newPipeline makes everything on an open journal and starts nothing. It waits for the
 // journal until ctx ends. After an error nothing is left open but the journal.
-func newPipeline(ctx, now context.Context, d *Daemon, s *store) (*pipeline, error) {
+func newPipeline(ctx, now context.Context, d *Daemon, s *store.Store) (*pipeline, error) {
 	key, err := redactionKey(d.config)
 	if err != nil {
 		return nil, err
 	}
 	p := &pipeline{config: d.config, logger: d.logger, store: s, now: now}
 	p.destinations = newDestinations(p, d)
-	p.source = deliver.NewDeadLetters(config.SourceName, s.box(config.SourceName))
+	p.source = deliver.NewDeadLetters(config.SourceName, s.Box(config.SourceName))
 	p.manager, err = dynwatch.New(dynwatch.Options{
 		Cluster: d.config.Cluster, Kubernetes: d.kubernetes, Log: s, LogKeeps: d.config.Journal.Type != config.JournalMemory,
-		Await: s.await, Reject: rejectTo(p.source, d.logger),
+		Await: s.Await, Reject: rejectTo(p.source, d.logger),
 		RedactionKey: key, PlainAnnotations: d.config.Redaction.PlainAnnotations, MaxWatches: d.config.Kubernetes.MaxWatches, AuditEvery: cmp.Or(d.config.Kubernetes.AuditEvery, -1), Logger: d.logger,
 	})
 	if err != nil {
 		return nil, err
 	}
 	replaced := p.manager.LogReplaced
-	s.replaced.Store(&replaced)
+	s.Replaced.Store(&replaced)
 	for _, s := range p.config.Sinks {
 		setup, err := p.setup(d, s)
 		if err == nil {
@@ -100,7 +101,7 @@ func (p *pipeline) setup(d *Daemon, s config.Sink) (deliver.Setup, error) {
 func (p *pipeline) newDelivery(d *Daemon, s config.Sink, setup deliver.Setup) (*delivery, error) {
 	r, err := deliver.New(p.store, deliver.Options{
 		Name: s.Name, Setup: setup, Start: start(s.Start),
-		DeadLetters: deliver.NewDeadLetters(s.Name, p.store.box(s.Name)),
+		DeadLetters: deliver.NewDeadLetters(s.Name, p.store.Box(s.Name)),
 		Logger:      p.logger.With("sink", s.Name), Registerer: d.registry,
 	})
 	if err != nil {
@@ -145,7 +146,7 @@ func (p *pipeline) leave(one *delivery) {
 func (p *pipeline) run(one *delivery) {
 	p.delivering.Go(func() {
 		if err := one.Run(p.now); err != nil {
-			p.store.notice(err)
+			p.store.Notice(err)
 			p.logger.Error("sink stopped; restart informd", "sink", one.Name(), "err", err)
 		}
 	})
@@ -184,7 +185,7 @@ func (p *pipeline) start() error {
 // checkDeadLetters warns early of what would show only when it hurts: a sink
 // whose dead letter cannot be written waits until it can be.
 func (p *pipeline) checkDeadLetters() {
-	if p.store.durable {
+	if p.store.Durable {
 		return // they are in the journal
 	}
 	dir := p.config.Journal.Dir
@@ -250,7 +251,7 @@ func (p *pipeline) leftBehind(r *deliver.Runner, left uint64) error {
 	}
 	s := r.Status()
 	reason := cmp.Or(s.LastError, "none")
-	if p.store.durable {
+	if p.store.Durable {
 		p.logger.Info("sink stopped with undelivered events; they follow after the next start", "sink", s.Name, "count", left, "err", reason)
 		return nil
 	}

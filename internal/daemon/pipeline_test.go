@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -41,9 +42,9 @@ func TestStartOutlastsASlowJournal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			logger := slog.New(slog.NewTextHandler(t.Output(), nil))
 			j := &slowJournal{Journal: journal.NewMemory(1 << 20), left: 3, err: tt.err}
-			p := &pipeline{logger: logger, config: &config.Config{}, store: &store{
-				Journal: j, logger: logger, failed: make(chan error, 1),
-				box: func(name string) deliver.Box { return deliver.NewFileBox(t.TempDir(), name) },
+			p := &pipeline{logger: logger, config: &config.Config{}, store: &store.Store{
+				Journal: j, Logger: logger, Failed: make(chan error, 1),
+				Box: func(name string) deliver.Box { return deliver.NewFileBox(t.TempDir(), name) },
 			}}
 			d := &Daemon{registry: prometheus.NewRegistry()}
 			one, err := p.firstDelivery(t.Context(), d, config.Sink{Name: "out"}, deliver.Setup{})

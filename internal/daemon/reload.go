@@ -238,7 +238,7 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 		all, added = append(all, one), append(added, one)
 		done.added = append(done.added, s.Name)
 	}
-	if err := p.store.watch(next); err != nil {
+	if err := p.store.Watch(wanted(next)); err != nil {
 		return abandon(err)
 	}
 	// From here on nothing fails. Sinks that go make room for those that come: two
@@ -260,7 +260,7 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 	for _, one := range added {
 		p.run(one)
 	}
-	if !p.store.durable && len(done.added) > 0 {
+	if !p.store.Durable && len(done.added) > 0 {
 		p.logger.Warn("new sinks get no earlier events", "sinks", done.added,
 			"next", "informd resnapshot <resource> without --sink sends the existing objects to all sinks")
 	}

@@ -83,7 +83,7 @@ func (d *Daemon) journalStatus() admin.Journal {
 	p := d.pipeline.Load()
 	if p == nil {
 		j.Problem, j.Unusable = "it is not open yet", true
-		if _, reason := d.health.state(); reason != "" {
+		if _, reason := d.health.State(); reason != "" {
 			j.Problem = display.Reason(j.Problem + ": " + reason)
 		}
 		return j
@@ -92,12 +92,12 @@ func (d *Daemon) journalStatus() admin.Journal {
 	j.Events, j.Bytes, j.Capacity, j.LastSeq, j.Blocked = s.Events, s.Bytes, s.Capacity, s.LastSeq, s.Blocked
 	j.Lost, j.Oversize, j.Foreign, j.Unstorable = s.Lost, s.Oversize, s.Foreign, s.Unstorable
 	j.Dropped = s.Dropped
-	if p.store.state != nil {
-		_, problem := p.store.state()
+	if p.store.State != nil {
+		_, problem := p.store.State()
 		j.Problem = display.Reason(problem)
 	}
-	j.Unusable = p.store.unusable()
-	j.Stuck = p.store.stuck != nil && p.store.stuck()
+	j.Unusable = p.store.Unusable()
+	j.Stuck = p.store.Stuck != nil && p.store.Stuck()
 	return j
 }
 
@@ -108,7 +108,7 @@ func (d *Daemon) journalUsable() (ok, mine bool) {
 	if p == nil {
 		return false, d.standby() == ""
 	}
-	return p.store.usable(), true
+	return p.store.Usable(), true
 }
 
 // notOpen says why the journal is not open, for commands that use it.
@@ -116,7 +116,7 @@ func (d *Daemon) notOpen() error {
 	if holder := d.standby(); holder != "" {
 		return fmt.Errorf("this informd is a standby: %s is active and has the journal (host or Pod/process id); send the command to that one", holder)
 	}
-	if _, reason := d.health.state(); reason != "" {
+	if _, reason := d.health.State(); reason != "" {
 		return fmt.Errorf("%w: %s", errNotOpen, reason)
 	}
 	return errNotOpen

@@ -1,6 +1,10 @@
 package daemon
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/informd/informd/internal/daemon/internal/store"
+)
 
 // TestJournalUsableBeforeItIsOpen: the series exists from the start, so that an alert fires
 // for a journal that cannot be reached then. A standby has no series.
@@ -16,7 +20,7 @@ func TestJournalUsableBeforeItIsOpen(t *testing.T) {
 		t.Errorf("on a standby: %v", values)
 	}
 	d.waitingFor.Store(nil)
-	d.pipeline.Store(&pipeline{store: &store{}})
+	d.pipeline.Store(&pipeline{store: &store.Store{}})
 	if values := scrape(t, c); values["informd_journal_usable"] != 1 {
 		t.Errorf("with an open journal: %v", values)
 	}

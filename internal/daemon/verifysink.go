@@ -171,7 +171,7 @@ func (v *sinkCheck) take(h sink.Held) error {
 		if !ok {
 			upTo, ok = v.upTo[event.GroupOrCore(h.Group)+"/"+h.Resource+"@"+h.Namespace]
 		}
-		if watched := v.pipeline.store.watched.Load(); ok && !v.partial && !h.Ended && !upTo.before(at) && watched != nil && (*watched)(&e) {
+		if watched := v.pipeline.store.Watched.Load(); ok && !v.partial && !h.Ended && !upTo.before(at) && watched != nil && (*watched)(&e) {
 			v.differs(e.Subject(), "the sink holds it as existing; it does not exist", &h, nil)
 		}
 	case want.seen || !v.whole || !want.routed:

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -34,9 +35,9 @@ func TestVerifySinkWithOps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &store{}
+			s := &store.Store{}
 			all := func(*event.Event) bool { return true }
-			s.watched.Store(&all)
+			s.Watched.Store(&all)
 			v := newSinkCheck(&pipeline{store: s, logger: slog.New(slog.DiscardHandler)}, &delivery{
 				config: config.Sink{Name: "bus", Match: []config.Match{match}}, setup: deliver.Setup{Route: route},
 			})

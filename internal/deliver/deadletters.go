@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/informd/informd/internal/display"
@@ -64,6 +65,18 @@ type SourceLetter struct {
 	// Raw is the thing itself, of which the first 64 KiB are kept. It has not
 	// been redacted: leave it nil if it may hold a Secret.
 	Raw []byte
+}
+
+// maxKey bounds the bytes of a name in a dead letter: the cluster chooses names.
+const maxKey = 1 << 10
+
+// ObjectKey names an object in a dead letter, with at most about 1 KiB.
+func ObjectKey(namespace, name, uid string, revision uint64) string {
+	key := fmt.Sprintf("%s/%s uid=%s resourceversion=%d", namespace, name, uid, revision)
+	if len(key) <= maxKey {
+		return key
+	}
+	return fmt.Sprintf("%s… (name of %d bytes) resourceversion=%d", strings.ToValidUTF8(key[:maxKey], ""), len(name), revision)
 }
 
 // letterHead is what every letter begins with.

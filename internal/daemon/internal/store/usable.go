@@ -1,4 +1,4 @@
-package daemon
+package store
 
 import (
 	"context"
@@ -14,22 +14,22 @@ const (
 )
 
 // problem says why the journal cannot be used, empty if it can.
-func (s *store) problem() string {
-	if s.relay.Load() == nil || s.state == nil {
+func (s *Store) problem() string {
+	if s.relay.Load() == nil || s.State == nil {
 		return ""
 	}
-	_, reason := s.state()
+	_, reason := s.State()
 	return reason
 }
 
-// unusable reports whether informd is not ready, as the journal keeps nothing.
-func (s *store) unusable() bool {
+// Unusable reports whether informd is not ready, as the journal keeps nothing.
+func (s *Store) Unusable() bool {
 	return s.problem() != "" || s.removed != nil && s.removed()
 }
 
-// whileUsable returns a context that ends when the journal cannot be used for some time:
+// WhileUsable returns a context that ends when the journal cannot be used for some time:
 // its cause says why. Release gives it back. A journal that cannot be used now is an error.
-func (s *store) whileUsable(ctx context.Context) (usable context.Context, release func(), err error) {
+func (s *Store) WhileUsable(ctx context.Context) (usable context.Context, release func(), err error) {
 	if reason := s.problem(); reason != "" {
 		return nil, nil, unusableError(reason)
 	}

@@ -1,4 +1,4 @@
-package daemon
+package store
 
 import (
 	"context"
@@ -20,55 +20,56 @@ import (
 	"github.com/informd/informd/pkg/journal/lease"
 )
 
-// store is the journal with what it stands on. It notices what only a new start
-// can mend.
-type store struct {
+// Store is the journal with the server, connection and lease below it. It notices the failures
+// that only a restart of informd resolves. Methods may be called concurrently.
+type Store struct {
 	journal.Journal
-	logger *slog.Logger
-	// box is where the dead letters of that name are kept.
-	box func(name string) deliver.Box
-	// letters counts the dead letters by the name of their box; empty boxes are not there.
-	letters func(ctx context.Context) (map[string]uint64, error)
-	// state says whether what is below the journal works; nil if nothing is there. Stuck
-	// says whether only a new process helps; nil if that does not happen.
-	state func() (ok bool, reason string)
-	stuck func() bool
-	// removed says whether the directory of the journal is gone; nil if it has none.
+	Logger *slog.Logger
+	// Box is where the dead letters of that name are kept.
+	Box func(name string) deliver.Box
+	// Letters counts the dead letters by the name of their box, without empty boxes.
+	Letters func(ctx context.Context) (map[string]uint64, error)
+	// State reports whether the server below the journal works; nil without one. Stuck reports
+	// whether only a restart helps; nil if that does not happen.
+	State func() (ok bool, reason string)
+	Stuck func() bool
+	// removed reports whether the directory of the journal was removed; nil if it has none.
 	removed func() bool
-	// health has the state of a journal in the user's server.
-	health *health
+	// Health has the state of a journal in the user's server.
+	health *Health
 	// relay is nil while a journal in the user's server is not open.
 	relay atomic.Pointer[relay.Journal]
-	// replaced is called when such a journal was opened again; nil before that matters.
-	replaced atomic.Pointer[func(lost bool)]
-	// bind tells the journal which cluster it is of; nil if it does not keep that.
+	// Replaced is called when a journal in the user's server was opened again; nil at first.
+	Replaced atomic.Pointer[func(lost bool)]
+	// bind notes the cluster of the journal; nil if the journal does not keep that.
 	bind func(ctx context.Context, clusterUID string) error
-	// cluster finds that out: its error is one that may pass.
-	cluster func(ctx context.Context) (uid string, err error)
-	durable bool
-	// watched says what is watched now, see [dynwatch.Covering]; set before it is asked.
-	watched atomic.Pointer[func(*event.Event) bool]
+	// Cluster returns the UID of the cluster. The caller retries after an error.
+	Cluster func(ctx context.Context) (uid string, err error)
+	// Durable reports whether the journal survives a restart.
+	Durable bool
+	// Watched reports whether the object of an event is watched now, see [dynwatch.Covering].
+	Watched atomic.Pointer[func(*event.Event) bool]
 
 	binding sync.Mutex
 	bound   bool
-	// failed has the first error that only a new start can mend.
-	failed chan error
+	// Failed has the first error that only a restart resolves.
+	Failed chan error
 	close  []func() error // in the order in which to call them
 }
 
-// openStore opens the journal of the config. With a nats journal it blocks while
+// Open opens the journal of the config. With a nats journal it blocks while
 // another informd writes to it; waiting is called with the name of that one.
-func openStore(ctx context.Context, c *config.Config, logger *slog.Logger, h *health, waiting func(holder string)) (*store, error) {
-	s := &store{logger: logger, health: h, failed: make(chan error, 1)}
-	if err := s.watch(c); err != nil {
+func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, logger *slog.Logger, h *Health, waiting func(holder string)) (*Store, error) {
+	s := &Store{Logger: logger, health: h, Failed: make(chan error, 1)}
+	if err := s.Watch(resources); err != nil {
 		return nil, err
 	}
 	var err error
 	switch c.Journal.Type {
 	case config.JournalMemory:
 		s.Journal = journal.NewMemory(uint64(c.Journal.MaxBytes))
-		s.box = func(name string) deliver.Box { return deliver.NewFileBox(c.Journal.Dir, name) }
-		s.letters = func(context.Context) (map[string]uint64, error) { return deliver.CountFiled(c.Journal.Dir) }
+		s.Box = func(name string) deliver.Box { return deliver.NewFileBox(c.Journal.Dir, name) }
+		s.Letters = func(context.Context) (map[string]uint64, error) { return deliver.CountFiled(c.Journal.Dir) }
 		if c.Journal.Forgotten {
 			logger.Info("memory journal in use; --once ignores journal.dir", "max_bytes", c.Journal.MaxBytes)
 		} else {
@@ -85,16 +86,16 @@ func openStore(ctx context.Context, c *config.Config, logger *slog.Logger, h *he
 	return s, nil
 }
 
-func (s *store) openEmbedded(ctx context.Context, c *config.Config) error {
+func (s *Store) openEmbedded(ctx context.Context, c *config.Config) error {
 	server, err := embedded.Start(ctx, embedded.Config{
 		Dir: c.Journal.Dir, Listen: c.Journal.Listen, Events: c.Journal.SubjectPrefix + ".>", MaxBytes: int64(c.Journal.MaxBytes),
-		SyncAlways: c.Journal.SyncAlways, Stream: c.Journal.Stream, Logger: s.logger,
+		SyncAlways: c.Journal.SyncAlways, Stream: c.Journal.Stream, Logger: s.Logger,
 	})
 	if err != nil {
 		return err
 	}
 	s.close = append(s.close, server.Close)
-	s.state, s.stuck, s.removed = server.State, server.Stuck, server.Removed
+	s.State, s.Stuck, s.removed = server.State, server.Stuck, server.Removed
 	damaged := server.Damaged()
 	err = s.openJetStream(ctx, c, jetstream.Config{
 		Conn: server.Conn(), MaxBytes: server.MaxBytes(), Room: server.MaxBytes, Own: true, Distrust: damaged,
@@ -102,7 +103,7 @@ func (s *store) openEmbedded(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	open := s.logger.With("dir", c.Journal.Dir, "count", s.Stats().Events)
+	open := s.Logger.With("dir", c.Journal.Dir, "count", s.Stats().Events)
 	if url := server.URL(); url != "" {
 		open = open.With("clients", url)
 	}
@@ -110,26 +111,26 @@ func (s *store) openEmbedded(ctx context.Context, c *config.Config) error {
 	if !damaged {
 		return nil
 	}
-	s.logger.Warn("journal was damaged; reconciling all targets", "dir", c.Journal.Dir, "reason", server.Damage())
+	s.Logger.Warn("journal was damaged; reconciling all targets", "dir", c.Journal.Dir, "reason", server.Damage())
 	return server.MadeGood() // no mark counts any more on what was lost
 }
 
 // openJetStream opens the journal in informd's own server.
-func (s *store) openJetStream(ctx context.Context, c *config.Config, o jetstream.Config) error {
+func (s *Store) openJetStream(ctx context.Context, c *config.Config, o jetstream.Config) error {
 	j, err := s.jetStream(ctx, c, o)
 	if err != nil {
 		return err
 	}
-	s.Journal, s.bind, s.durable = j, j.Bind, true
-	s.box, s.letters = func(name string) deliver.Box { return j.Letters(name) }, j.LetterCounts
+	s.Journal, s.bind, s.Durable = j, j.Bind, true
+	s.Box, s.Letters = func(name string) deliver.Box { return j.Letters(name) }, j.LetterCounts
 	return nil
 }
 
 // jetStream opens a journal over a connection.
-func (s *store) jetStream(ctx context.Context, c *config.Config, o jetstream.Config) (*jetstream.Journal, error) {
-	o.Cluster, o.Stream, o.SubjectPrefix, o.Logger = c.Cluster, c.Journal.Stream, c.Journal.SubjectPrefix, s.logger
+func (s *Store) jetStream(ctx context.Context, c *config.Config, o jetstream.Config) (*jetstream.Journal, error) {
+	o.Cluster, o.Stream, o.SubjectPrefix, o.Logger = c.Cluster, c.Journal.Stream, c.Journal.SubjectPrefix, s.Logger
 	o.HistoryPerObject, o.TombstoneTTL = int64(c.Journal.HistoryPerObject), c.Journal.DeletedRetention
-	o.Watched = func(e *event.Event) bool { return (*s.watched.Load())(e) }
+	o.Watched = func(e *event.Event) bool { return (*s.Watched.Load())(e) }
 	var j *jetstream.Journal
 	o.Unstorable = func(ctx context.Context, e *event.Event, reason error) error {
 		return keepUnstorable(ctx, deliver.NewDeadLetters(config.SourceName, j.Letters(config.SourceName)), e, reason)
@@ -140,44 +141,44 @@ func (s *store) jetStream(ctx context.Context, c *config.Config, o jetstream.Con
 
 // Restore implements [dynwatch.Log]. Before the first target reads its past it is
 // made sure that it is one of this cluster.
-func (s *store) Restore(ctx context.Context, target string, last func(event.Event)) ([]byte, error) {
+func (s *Store) Restore(ctx context.Context, target string, last func(event.Event)) ([]byte, error) {
 	if err := s.bindOnce(ctx); err != nil {
 		return nil, err
 	}
 	mark, err := s.Journal.Restore(ctx, target, last)
-	s.notice(err)
+	s.Notice(err)
 	return mark, err
 }
 
 // Append implements [journal.Journal].
-func (s *store) Append(ctx context.Context, events []event.Event) error {
+func (s *Store) Append(ctx context.Context, events []event.Event) error {
 	err := s.Journal.Append(ctx, events)
-	s.notice(err)
+	s.Notice(err)
 	return err
 }
 
-// await waits for readers of the journal before history is appended.
-func (s *store) await(ctx context.Context, events []event.Event) (int, error) {
+// Await waits for readers of the journal before history is appended.
+func (s *Store) Await(ctx context.Context, events []event.Event) (int, error) {
 	a, ok := s.Journal.(journal.Awaiter)
 	if !ok {
 		return len(events), nil
 	}
 	n, err := a.Await(ctx, events)
-	s.notice(err)
+	s.Notice(err)
 	return n, err
 }
 
 // Mark implements [journal.Journal].
-func (s *store) Mark(ctx context.Context, target string, note []byte) error {
+func (s *Store) Mark(ctx context.Context, target string, note []byte) error {
 	err := s.Journal.Mark(ctx, target, note)
-	s.notice(err)
+	s.Notice(err)
 	return err
 }
 
 // Open implements [journal.Journal].
-func (s *store) Open(name string, start journal.Start) (journal.Cursor, error) {
+func (s *Store) Open(name string, start journal.Start) (journal.Cursor, error) {
 	c, err := s.Journal.Open(name, start)
-	s.notice(err)
+	s.Notice(err)
 	if err != nil {
 		return nil, err
 	}
@@ -187,13 +188,13 @@ func (s *store) Open(name string, start journal.Start) (journal.Cursor, error) {
 // storeCursor notices what only a new start can mend where nothing is appended.
 type storeCursor struct {
 	journal.Cursor
-	store *store
+	store *Store
 }
 
 // Read implements [journal.Cursor].
 func (c *storeCursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
 	entries, err := c.Cursor.Read(ctx, limit)
-	c.store.notice(err)
+	c.store.Notice(err)
 	return entries, err
 }
 
@@ -244,22 +245,23 @@ func (c *storeCursor) SetNote(note string) {
 	}
 }
 
-// watch says what is watched from now on.
-func (s *store) watch(c *config.Config) error {
-	covers, err := dynwatch.Covering(wanted(c))
+// Watch sets the resources that are watched from now on. The journal reads no states of others
+// for a sink.
+func (s *Store) Watch(resources []dynwatch.Resource) error {
+	covers, err := dynwatch.Covering(resources)
 	if err == nil {
-		s.watched.Store(&covers)
+		s.Watched.Store(&covers)
 	}
 	return err
 }
 
-func (s *store) bindOnce(ctx context.Context) error {
+func (s *Store) bindOnce(ctx context.Context) error {
 	s.binding.Lock()
 	defer s.binding.Unlock()
 	if s.bound || s.bind == nil {
 		return nil
 	}
-	uid, err := s.cluster(ctx)
+	uid, err := s.Cluster(ctx)
 	if err != nil {
 		return fmt.Errorf("identify the cluster of the API server: %w", err)
 	}
@@ -275,22 +277,22 @@ func (s *store) bindOnce(ctx context.Context) error {
 	return nil
 }
 
-// notice looks for errors after which the journal can only be opened anew.
-func (s *store) notice(err error) {
+// Notice reports an error in Failed if only a restart of informd resolves it.
+func (s *Store) Notice(err error) {
 	if errors.Is(err, jetstream.ErrFenced) || errors.Is(err, jetstream.ErrLost) || errors.Is(err, lease.ErrLost) {
 		s.fail(err)
 	}
 }
 
-func (s *store) fail(err error) {
+func (s *Store) fail(err error) {
 	select {
-	case s.failed <- err:
+	case s.Failed <- err:
 	default: // the first one counts
 	}
 }
 
-// Close closes the journal, then what it stands on.
-func (s *store) Close() error {
+// Close closes the journal, then the server, connection and lease below it.
+func (s *Store) Close() error {
 	var errs []error
 	if s.Journal != nil {
 		errs = append(errs, s.Journal.Close())
@@ -299,4 +301,19 @@ func (s *store) Close() error {
 		errs = append(errs, end())
 	}
 	return errors.Join(errs...)
+}
+
+// keepUnstorable keeps an event that the journal never takes in the dead letters of the
+// source.
+func keepUnstorable(ctx context.Context, letters *deliver.DeadLetters, e *event.Event, reason error) error {
+	letter := deliver.SourceLetter{
+		Target: e.Target, Key: deliver.ObjectKey(e.Namespace, e.Name, e.UID, e.ResourceVersion),
+		Reason: fmt.Sprintf("event %s can never be stored in the journal: %v", e.Op, reason), Size: len(e.Data), Raw: e.Data,
+	}
+	err := letters.WriteSource(ctx, letter)
+	if errors.Is(err, journal.ErrTooLarge) {
+		letter.Raw = nil
+		err = letters.WriteSource(ctx, letter)
+	}
+	return err
 }

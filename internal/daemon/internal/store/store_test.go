@@ -1,4 +1,4 @@
-package daemon
+package store
 
 import (
 	"bytes"
@@ -65,7 +65,7 @@ func TestConnectionLost(t *testing.T) {
 				Type: config.JournalNATS, Config: natsconn.Config{Servers: connection.NewServers(s.ClientURL())},
 				MaxBytes: 64 << 20, Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, DeletedRetention: time.Hour,
 			}}
-			st, err := openStore(t.Context(), c, slog.New(slog.NewTextHandler(&log, nil)), newHealth(), func(string) {})
+			st, err := Open(t.Context(), c, nil, slog.New(slog.NewTextHandler(&log, nil)), NewHealth(), func(string) {})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestJournalDirRemoved(t *testing.T) {
 	c := &config.Config{Cluster: "test", Journal: config.Journal{
 		Type: config.JournalEmbedded, Dir: dir, MaxBytes: 64 << 20, Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, DeletedRetention: time.Hour,
 	}}
-	st, err := openStore(t.Context(), c, slog.New(slog.NewTextHandler(&log, nil)), newHealth(), func(string) {})
+	st, err := Open(t.Context(), c, nil, slog.New(slog.NewTextHandler(&log, nil)), NewHealth(), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,19 +122,19 @@ func TestJournalDirRemoved(t *testing.T) {
 			}
 		}
 	}
-	ready := func() bool { return !st.unusable() }
+	ready := func() bool { return !st.Unusable() }
 	until("ready", ready)
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
-	until("not ready", st.unusable)
+	until("not ready", st.Unusable)
 	if err := os.Rename(dir+".away", dir); err != nil {
 		t.Fatal(err)
 	}
 	until("ready again", ready)
 	until("removed", func() bool { return os.RemoveAll(dir) == nil }) // the server may be writing there
-	until("not ready", st.unusable)
-	if _, reason := st.state(); !strings.Contains(reason, dir) || !strings.Contains(reason, "restart informd") {
+	until("not ready", st.Unusable)
+	if _, reason := st.State(); !strings.Contains(reason, dir) || !strings.Contains(reason, "restart informd") {
 		t.Errorf("the reason is %q", reason)
 	}
 	if text := log.String(); !strings.Contains(text, "level=ERROR") || !strings.Contains(text, "restart informd") {
@@ -152,7 +152,7 @@ func TestMemoryJournalIsLogged(t *testing.T) {
 		"memory journal in use; a restart takes a new snapshot": {Journal: config.Journal{Type: config.JournalMemory, MaxBytes: 1 << 20}},
 	} {
 		var log logBuffer
-		st, err := openStore(t.Context(), c, slog.New(slog.NewTextHandler(&log, nil)), newHealth(), func(string) {})
+		st, err := Open(t.Context(), c, nil, slog.New(slog.NewTextHandler(&log, nil)), NewHealth(), func(string) {})
 		if err != nil {
 			t.Fatal(err)
 		}

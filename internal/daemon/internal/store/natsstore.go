@@ -1,4 +1,4 @@
-package daemon
+package store
 
 import (
 	"context"
@@ -26,7 +26,7 @@ const (
 )
 
 // openNATS opens a journal in the user's server: connection, lease, streams.
-func (s *store) openNATS(ctx context.Context, c *config.Config, waiting func(holder string)) error {
+func (s *Store) openNATS(ctx context.Context, c *config.Config, waiting func(holder string)) error {
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("find the name of this host: %w", err)
@@ -43,7 +43,7 @@ func (s *store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 	held, err := lease.Acquire(ctx, conn, lease.Options{
 		// Another cluster's informd is not to wait here: the stream refuses it.
 		Bucket: c.Journal.Stream + "_LEASE", Key: "writer." + c.Cluster, Holder: holder,
-		TTL: leaseTTL, Replicas: c.Journal.Replicas, Waiting: waiting, Fit: s.fit, Resume: s.verify, Logger: s.logger,
+		TTL: leaseTTL, Replicas: c.Journal.Replicas, Waiting: waiting, Fit: s.fit, Resume: s.verify, Logger: s.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
@@ -65,22 +65,22 @@ func (s *store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 				Replaces: replaces, Existed: !held.Created(), Report: s.health.report,
 			})
 		},
-		Wait: held.Wait, Replaced: s.wasReplaced, Fail: s.fail, Logger: s.logger,
+		Wait: held.Wait, Replaced: s.wasReplaced, Fail: s.fail, Logger: s.Logger,
 	})
 	if err != nil {
 		return err
 	}
-	s.Journal, s.bind, s.durable = j, j.Bind, true
-	s.box, s.letters = func(name string) deliver.Box { return j.Letters(name) }, j.LetterCounts
+	s.Journal, s.bind, s.Durable = j, j.Bind, true
+	s.Box, s.Letters = func(name string) deliver.Box { return j.Letters(name) }, j.LetterCounts
 	s.relay.Store(j)
 	s.health.watch(j.Problem, held.Check)
-	s.state = s.health.state
-	s.logger.Info("journal open", "stream", c.Journal.Stream, "count", s.Stats().Events, "holder", holder)
+	s.State = s.health.State
+	s.Logger.Info("journal open", "stream", c.Journal.Stream, "count", s.Stats().Events, "holder", holder)
 	return nil
 }
 
 // connect makes the connection to the journal's server.
-func (s *store) connect(c *config.Config) (*nats.Conn, *complaint, error) {
+func (s *Store) connect(c *config.Config) (*nats.Conn, *complaint, error) {
 	options, err := c.Journal.Options("informd/" + c.Cluster + "/journal")
 	if err != nil {
 		return nil, nil, fmt.Errorf("journal: %w", err)
@@ -88,18 +88,18 @@ func (s *store) connect(c *config.Config) (*nats.Conn, *complaint, error) {
 	options.FlusherTimeout = flushTimeout // a server that takes nothing must not hold a call for long
 	// Credentials may be corrected while informd tries; the library would give up.
 	options.IgnoreAuthErrorAbort = true
-	shown := &complaint{logger: s.logger, health: s.health}
+	shown := &complaint{logger: s.Logger, health: s.health}
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { shown.take(err) }
 	options.ReconnectErrCB = func(_ *nats.Conn, err error) { shown.take(err) }
 	options.DisconnectedErrCB = func(conn *nats.Conn, err error) {
 		if conn.IsClosed() {
 			return // by Close
 		}
-		s.logger.Warn("journal connection lost; reconnecting", "err", err)
+		s.Logger.Warn("journal connection lost; reconnecting", "err", err)
 	}
 	options.ReconnectedCB = func(conn *nats.Conn) {
 		shown.over()
-		s.logger.Info("journal connected", "server", conn.ConnectedAddr())
+		s.Logger.Info("journal connected", "server", conn.ConnectedAddr())
 	}
 	options.ConnectedCB = options.ReconnectedCB
 	conn, err := options.Connect()
@@ -110,31 +110,31 @@ func (s *store) connect(c *config.Config) (*nats.Conn, *complaint, error) {
 }
 
 // fit is [lease.Options.Fit].
-func (s *store) fit() bool {
+func (s *Store) fit() bool {
 	r := s.relay.Load()
 	return r == nil || r.Fit()
 }
 
 // verify is [lease.Options.Resume].
-func (s *store) verify(ctx context.Context) error {
+func (s *Store) verify(ctx context.Context) error {
 	if r := s.relay.Load(); r != nil {
 		return r.Verify(ctx)
 	}
 	return nil // nothing was read or written yet
 }
 
-// usable reports whether the journal works, for a metric.
-func (s *store) usable() bool {
-	if s.state == nil {
+// Usable reports whether the journal works, for a metric.
+func (s *Store) Usable() bool {
+	if s.State == nil {
 		return true
 	}
-	ok, _ := s.state()
+	ok, _ := s.State()
 	return ok
 }
 
 // wasReplaced is [relay.Options.Replaced].
-func (s *store) wasReplaced(lost bool) {
-	if f := s.replaced.Load(); f != nil {
+func (s *Store) wasReplaced(lost bool) {
+	if f := s.Replaced.Load(); f != nil {
 		(*f)(lost)
 	}
 }

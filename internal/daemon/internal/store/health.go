@@ -1,4 +1,4 @@
-package daemon
+package store
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 // counts as unusable: the server elects its leaders in less.
 const failingFor = 5 * time.Second
 
-// health is what is known of a journal in the user's server. Its methods may be called
+// Health is what is known of a journal in the user's server. Its methods may be called
 // concurrently.
-type health struct {
+type Health struct {
 	mu sync.Mutex
 	// failing are the calls that fail at the moment, by name.
 	failing map[string]failure
@@ -40,10 +40,11 @@ const repeatedWithin = 15 * time.Second
 // current reports whether the call still fails, as far as is known.
 func (f failure) current() bool { return time.Since(f.last) < repeatedWithin }
 
-func newHealth() *health { return &health{failing: make(map[string]failure)} }
+// NewHealth returns the health of a journal that is not open yet.
+func NewHealth() *Health { return &Health{failing: make(map[string]failure)} }
 
 // report is [jetstream.Config.Report].
-func (h *health) report(call string, err error) {
+func (h *Health) report(call string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == nil {
@@ -59,28 +60,28 @@ func (h *health) report(call string, err error) {
 }
 
 // complain notes what the server says out of turn; nil: there is a new connection.
-func (h *health) complain(err error) {
+func (h *Health) complain(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.complaint, h.complained = err, time.Now()
 }
 
 // watch has state ask the relay and the lease, too.
-func (h *health) watch(problem func() string, held func() error) {
+func (h *Health) watch(problem func() string, held func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.problem, h.held = problem, held
 }
 
-// holdsLease reports whether this informd holds the lease.
-func (h *health) holdsLease() bool {
+// HoldsLease reports whether this informd holds the lease.
+func (h *Health) HoldsLease() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.held != nil && h.held() == nil
 }
 
-// state says whether the journal can be used, and why not.
-func (h *health) state() (ok bool, reason string) {
+// State says whether the journal can be used, and why not.
+func (h *Health) State() (ok bool, reason string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.complaint != nil && time.Since(h.complained) < repeatedWithin {

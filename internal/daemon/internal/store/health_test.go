@@ -1,4 +1,4 @@
-package daemon
+package store
 
 import (
 	"errors"
@@ -11,10 +11,10 @@ import (
 // that call is not made any more: its caller has given up, or the journal was opened again.
 func TestFailureEndsWithItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHealth()
+		h := NewHealth()
 		h.watch(func() string { return "" }, func() error { return nil })
 		fail := func() { h.report("append", errors.New("no response from stream")) }
-		usable := func() bool { ok, _ := h.state(); return ok }
+		usable := func() bool { ok, _ := h.State(); return ok }
 		for range 60 { // two minutes
 			fail()
 			<-time.After(2 * time.Second)

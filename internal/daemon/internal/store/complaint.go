@@ -1,4 +1,4 @@
-package daemon
+package store
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 // called concurrently.
 type complaint struct {
 	logger *slog.Logger
-	health *health
+	health *Health
 
 	mu   sync.Mutex
 	last string // what was logged last

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/estimate"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
@@ -50,7 +51,7 @@ func (m *Manager) SetLimits(l Limits) {
 // PlanCounting is [Plan] that looks at no more than so many objects one by one, and
 // asks no more than so many namespaces.
 func PlanCounting(ctx context.Context, kubernetes *rest.Config, wanted []Resource, listed, asked int) (WatchPlan, error) {
-	return plan(ctx, kubernetes, wanted, 0, bounds{listed: listed, asked: asked})
+	return plan(ctx, kubernetes, wanted, 0, estimate.Bounds{Listed: listed, Asked: asked})
 }
 
 // SetClock replaces the clock by which objects fall due to be announced anew, of

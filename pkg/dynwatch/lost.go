@@ -2,7 +2,6 @@ package dynwatch
 
 import (
 	"context"
-	"regexp"
 	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
@@ -108,24 +107,9 @@ func (l *lost) recovered() event.Recovered {
 	}
 }
 
-// oldestInMessage finds Y in "too old resource version: X (Y)", which comes from
-// the API server's watch cache (storage/cacher/watch_cache.go): the oldest
-// revision from which it can serve a watch. etcd's own error names none.
-var oldestInMessage = regexp.MustCompile(`too old resource version: \d+ \((\d+)\)`)
-
-// oldestNamed is the revision that an error names as the oldest to watch from, 0 if
-// it names none.
-func oldestNamed(err error) uint64 {
-	var oldest uint64
-	if m := oldestInMessage.FindStringSubmatch(err.Error()); m != nil {
-		oldest, _ = listwatch.ParseRevision(m[1]) // digits; too many of them leave 0: not known
-	}
-	return oldest
-}
-
 // expire notes that the watch could not be resumed and decides what comes next.
 func (t *target) expire(err error) error {
-	oldest := oldestNamed(err)
+	oldest := listwatch.OldestNamed(err)
 	switch l := t.lost; {
 	case l == nil:
 		t.logger.Info("history expired; trying another connection", "resource_version", t.cursor, "oldest", oldest)

@@ -19,6 +19,7 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/dynwatch/internal/estimate"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
@@ -110,26 +111,15 @@ const (
 // planner asks what watching would come to.
 type planner struct {
 	clients *kube.Clients
-	bounds  bounds
+	bounds  estimate.Bounds
 	// namespaces are those of the cluster, listed once if a target is filtered;
 	// unlisted is why they are not known. Nobody changes them while targets are asked
 	// about.
 	namespaces            *selection.Namespaces
 	unlisted              error
 	missingNamespaceVerbs []string
-	turns                 turns
-
-	mu   sync.Mutex
-	seen horizon // where etcd's history began for a resource that was asked about
+	history               estimate.History
 }
-
-// turns bound how many targets are asked about at a time. Nobody waits for long: once
-// the context of a plan has ended, none is held for long.
-type turns chan struct{}
-
-func (t turns) begin() { t <- struct{}{} }
-
-func (t turns) end() { <-t }
 
 // Plan estimates the watches, objects and permissions of the wanted set, with maxWatches as in
 // [Options]. It changes nothing, and costs few requests: it examines four targets at a time.
@@ -139,10 +129,10 @@ func (t turns) end() { <-t }
 // plan of a target names its faults. The error is that the wanted set is not valid, that the
 // API server is unreachable or rejects the credentials, or that of ctx.
 func Plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWatches int) (WatchPlan, error) {
-	return plan(ctx, kubernetes, wanted, maxWatches, defaultBounds())
+	return plan(ctx, kubernetes, wanted, maxWatches, estimate.Bounds{Listed: 5000, Asked: 50})
 }
 
-func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWatches int, b bounds) (WatchPlan, error) {
+func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWatches int, b estimate.Bounds) (WatchPlan, error) {
 	set, err := newWantedSet(wanted, maxWatches)
 	if err != nil {
 		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
@@ -157,7 +147,7 @@ func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWa
 	if err != nil {
 		return WatchPlan{}, fmt.Errorf("plan resources: %w", err)
 	}
-	p := &planner{clients: c, bounds: b, namespaces: n, turns: make(turns, plansAtOnce)}
+	p := &planner{clients: c, bounds: b, namespaces: n, history: estimate.History{Turns: make(estimate.Turns, plansAtOnce)}}
 	if err := p.greet(ctx); err != nil {
 		return WatchPlan{}, err
 	}
@@ -167,9 +157,9 @@ func plan(ctx context.Context, kubernetes *rest.Config, wanted []Resource, maxWa
 	plans := make([]TargetPlan, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
-		p.turns.begin()
+		p.history.Turns.Begin()
 		all.Go(func() {
-			defer p.turns.end()
+			defer p.history.Turns.End()
 			plans[i] = p.target(ctx, targets[name])
 		})
 	}
@@ -251,10 +241,12 @@ func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
 	if err != nil {
 		return err
 	}
-	if covered.listed {
-		t.MatchingNamespaces = new(len(covered.names))
+	if covered.Listed {
+		t.MatchingNamespaces = new(len(covered.Names))
 	}
-	one, err := p.measure(ctx, src, covered, t)
+	size, one, err := estimate.Measure(ctx, src, covered, p.bounds)
+	t.ResourceVersion, t.Objects, t.More, t.Estimated = size.ResourceVersion, size.Objects, size.More, size.Estimated
+	t.Bytes, t.Weighed = size.Bytes, size.Weighed
 	if err != nil {
 		return err
 	}
@@ -264,7 +256,7 @@ func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
 			one.Metadata.Namespace = metav1.NamespaceDefault
 		}
 	}
-	err = p.reach(ctx, src, one, t)
+	t.WatchFrom, t.EtcdFrom, err = p.history.Reach(ctx, src, one, t.ResourceVersion)
 	if err != nil && !apierrors.IsForbidden(err) {
 		t.Reason = display.Reason("retained history unknown: " + err.Error())
 		return nil
@@ -272,9 +264,27 @@ func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
 	return err
 }
 
-// identity is what is read of an object to look it up.
-type identity struct {
-	Metadata struct{ Namespace, Name string }
+// coverageOf finds the namespaces that a target would cover now. Its error is that
+// they cannot be known and that it takes them to watch.
+func (p *planner) coverageOf(s spec) (estimate.Covered, error) {
+	c := estimate.Covered{Filter: selection.NewFilter(s.namespaces)}
+	if c.Filter == nil {
+		return c, nil
+	}
+	if p.unlisted != nil {
+		if s.namespaces.Selector != "" {
+			return c, fmt.Errorf("namespaceSelector: %w", p.unlisted)
+		}
+		return c, nil // the names say it, whichever there are
+	}
+	var err error
+	if c.Names, err = p.namespaces.Matching(s.namespaces); err != nil {
+		return c, err
+	}
+	if c.Listed = true; s.namespaces.Selector != "" {
+		c.Filter.CoverNow(slices.Values(c.Names))
+	}
+	return c, nil
 }
 
 // askNamespaces lists the Namespaces if a target is filtered by them, and asks for the

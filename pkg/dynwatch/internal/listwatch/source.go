@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"sync/atomic"
 
@@ -125,6 +126,21 @@ func (s *Source) client(over *http.Client) (rest.Interface, dynamic.ResourceInte
 // Expired reports whether err says that a revision is gone.
 func Expired(err error) bool {
 	return err != nil && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err))
+}
+
+// oldestInMessage finds Y in "too old resource version: X (Y)", which comes from
+// the API server's watch cache (storage/cacher/watch_cache.go): the oldest
+// revision from which it can serve a watch. etcd's own error names none.
+var oldestInMessage = regexp.MustCompile(`too old resource version: \d+ \((\d+)\)`)
+
+// OldestNamed is the revision that an error names as the oldest to watch from, 0 if
+// it names none.
+func OldestNamed(err error) uint64 {
+	var oldest uint64
+	if m := oldestInMessage.FindStringSubmatch(err.Error()); m != nil {
+		oldest, _ = ParseRevision(m[1]) // digits; too many of them leave 0: not known
+	}
+	return oldest
 }
 
 func formatRevision(rv uint64) string { return strconv.FormatUint(rv, 10) }

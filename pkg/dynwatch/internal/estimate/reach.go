@@ -1,8 +1,9 @@
-package dynwatch
+package estimate
 
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,25 +19,43 @@ import (
 // horizon is where etcd's history begins: behind gone, at or before kept.
 type horizon struct{ gone, kept uint64 }
 
-// reach finds out how far back a watch of the resource and its history in etcd go.
-// One is the identity of one of its objects, or of one that there might be.
-func (p *planner) reach(ctx context.Context, src *listwatch.Source, one identity, t *TargetPlan) error {
-	oldest, err := p.oldestWatched(ctx, src)
+// History finds how far back the history of resources goes. Its methods may be called
+// concurrently.
+type History struct {
+	// Turns are those of the callers: Reach is called in one, and lets others have it meanwhile.
+	Turns Turns
+
+	mu   sync.Mutex
+	seen horizon // where etcd's history began for a resource that was asked about
+}
+
+// Turns bound how many resources are asked about at a time.
+type Turns chan struct{}
+
+// Begin waits until the caller may ask.
+func (t Turns) Begin() { t <- struct{}{} }
+
+// End lets another caller ask.
+func (t Turns) End() { <-t }
+
+// Reach finds out from which revision a watch of the resource can begin, and where its history
+// in etcd begins. One is the identity of one of its objects, or of one that there might be.
+func (all *History) Reach(ctx context.Context, src *listwatch.Source, one Identity, now uint64) (watched, kept uint64, err error) {
+	oldest, err := all.oldestWatched(ctx, src)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
-	t.EtcdFrom, err = p.oldestKept(t.ResourceVersion, func(rv uint64) (bool, error) { return src.Keeps(ctx, one.Metadata.Namespace, one.Metadata.Name, rv) })
+	kept, err = all.oldestKept(now, func(rv uint64) (bool, error) { return src.Keeps(ctx, one.Metadata.Namespace, one.Metadata.Name, rv) })
 	switch {
 	case listwatch.Unsupported(err) && oldest > 1:
 		err = nil
 	case listwatch.Unsupported(err):
 		// Such a server may take a watch from anywhere, and begin now all the same.
-		return nil
+		return 0, kept, nil
 	case oldest == 0:
-		oldest = t.EtcdFrom // there is no watch cache: watches are of etcd
+		oldest = kept // there is no watch cache: watches are of etcd
 	}
-	t.WatchFrom = min(oldest, t.ResourceVersion)
-	return err
+	return min(oldest, now), kept, err
 }
 
 // firstFrame is how long a watch is looked at after the server has answered: if it is
@@ -49,14 +68,14 @@ const watchTimeout = 10 * time.Second
 // oldestWatched is the oldest revision from which a watch can begin, 0 if the API
 // server refuses the first one and names none. Most watches from there are silent, and
 // looking at one costs the server nothing: others may have a turn meanwhile.
-func (p *planner) oldestWatched(ctx context.Context, s *listwatch.Source) (uint64, error) {
+func (all *History) oldestWatched(ctx context.Context, s *listwatch.Source) (uint64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w, err := s.WatchFrom(ctx, 1, watchTimeout)
 	if err == nil {
 		defer w.Stop()
-		p.turns.end()
-		defer p.turns.begin()
+		all.Turns.End()
+		defer all.Turns.Begin()
 		patience := time.NewTimer(firstFrame)
 		defer patience.Stop()
 		select {
@@ -71,7 +90,7 @@ func (p *planner) oldestWatched(ctx context.Context, s *listwatch.Source) (uint6
 	}
 	switch {
 	case listwatch.Expired(err):
-		return oldestNamed(err), nil
+		return listwatch.OldestNamed(err), nil
 	case err != nil:
 		return 0, fmt.Errorf("watch: %w", err)
 	}
@@ -89,8 +108,8 @@ const (
 // oldestKept finds about the oldest revision that is kept: in growing steps back from
 // now, which is, and then by bisecting the last one. Most resources are in one etcd,
 // so what was found for another one is tried first.
-func (p *planner) oldestKept(now uint64, keeps func(rv uint64) (bool, error)) (uint64, error) {
-	h, ok, err := p.confirm(now, keeps)
+func (all *History) oldestKept(now uint64, keeps func(rv uint64) (bool, error)) (uint64, error) {
+	h, ok, err := all.confirm(now, keeps)
 	if err != nil {
 		return 0, err
 	}
@@ -113,17 +132,17 @@ func (p *planner) oldestKept(now uint64, keeps func(rv uint64) (bool, error)) (u
 			return 0, err
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.seen = h
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.seen = h
 	return h.kept, nil
 }
 
 // confirm reports whether what was found for another resource holds for this one.
-func (p *planner) confirm(now uint64, keeps func(rv uint64) (bool, error)) (horizon, bool, error) {
-	p.mu.Lock()
-	h := p.seen
-	p.mu.Unlock()
+func (all *History) confirm(now uint64, keeps func(rv uint64) (bool, error)) (horizon, bool, error) {
+	all.mu.Lock()
+	h := all.seen
+	all.mu.Unlock()
 	if h.kept == 0 || h.kept > now {
 		return horizon{}, false, nil
 	}

@@ -1,4 +1,6 @@
-package dynwatch
+// Package estimate finds out how many objects a resource has and how large they are, with few
+// requests, and how far back its history goes. Its caller is the plan.
+package estimate
 
 import (
 	"context"
@@ -12,14 +14,12 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 )
 
-// bounds are those of the counting for a plan.
-type bounds struct {
-	// listed is how many objects are looked at one by one, asked how many namespaces
+// Bounds are those of the counting.
+type Bounds struct {
+	// Listed is how many objects are looked at one by one, Asked how many namespaces
 	// are asked how many they have.
-	listed, asked int
+	Listed, Asked int
 }
-
-func defaultBounds() bounds { return bounds{listed: 5000, asked: 50} }
 
 const (
 	// sampleSize is how many objects are read to know their size.
@@ -28,35 +28,29 @@ const (
 	samplePlaces = 4
 )
 
-// covered are the namespaces that a target covers. Listed: the filter's names are
-// known; without a filter it covers all, and has none.
-type covered struct {
-	filter *selection.Filter
-	names  []string
-	listed bool
+// Covered are the namespaces that count. Listed: the filter's names are
+// known; without a filter all count, and there are no names.
+type Covered struct {
+	Filter *selection.Filter
+	Names  []string
+	Listed bool
 }
 
-// coverageOf finds the namespaces that a target would cover now. Its error is that
-// they cannot be known and that it takes them to watch.
-func (p *planner) coverageOf(s spec) (covered, error) {
-	c := covered{filter: selection.NewFilter(s.namespaces)}
-	if c.filter == nil {
-		return c, nil
-	}
-	if p.unlisted != nil {
-		if s.namespaces.Selector != "" {
-			return c, fmt.Errorf("namespaceSelector: %w", p.unlisted)
-		}
-		return c, nil // the names say it, whichever there are
-	}
-	var err error
-	if c.names, err = p.namespaces.Matching(s.namespaces); err != nil {
-		return c, err
-	}
-	if c.listed = true; s.namespaces.Selector != "" {
-		c.filter.CoverNow(slices.Values(c.names))
-	}
-	return c, nil
+// Size is what is known of the objects that count.
+type Size struct {
+	// ResourceVersion is the revision of the list.
+	ResourceVersion uint64
+	// Objects is their number. More: there are more. Estimated: not all were counted.
+	Objects         int
+	More, Estimated bool
+	// Bytes is the length of all, by the mean size of Weighed of them.
+	Bytes   uint64
+	Weighed int
+}
+
+// Identity is what is read of an object to look it up.
+type Identity struct {
+	Metadata struct{ Namespace, Name string }
 }
 
 // weight is that of a few objects, and what the API server says of how many more
@@ -72,33 +66,33 @@ func (w *weight) add(raw []byte) {
 	w.bytes += len(raw)
 }
 
-// measure counts the objects that the target covers, and weighs a few of them. It
-// returns the identity of one of the resource, covered or not, empty if there is none.
-func (p *planner) measure(ctx context.Context, src *listwatch.Source, c covered, t *TargetPlan) (one identity, err error) {
+// Measure counts the objects, and weighs a few of them. It returns the identity of one of the
+// resource, covered or not, empty if there is none. With an error the size is incomplete.
+func Measure(ctx context.Context, src *listwatch.Source, c Covered, b Bounds) (t Size, one Identity, err error) {
 	seen := 0
 	var w weight
 	meta, err := src.ReadFew(ctx, src.Resource.Namespace, sampleSize, func(raw []byte) error {
-		if seen == max(p.bounds.listed, sampleSize) { // the server ignores the limit
+		if seen == max(b.Listed, sampleSize) { // the server ignores the limit
 			return listwatch.ErrEnough
 		}
-		var o identity
+		var o Identity
 		_ = json.Unmarshal(raw, &o) // of one that is not readable nothing is known
 		if seen == 0 {
 			one = o
 		}
 		seen++
-		if c.filter.Covers(o.Metadata.Namespace) {
+		if c.Filter.Covers(o.Metadata.Namespace) {
 			w.add(raw)
 		}
 		return nil
 	})
 	enough := errors.Is(err, listwatch.ErrEnough)
 	if err != nil && !enough {
-		return one, fmt.Errorf("list: %w", err)
+		return t, one, fmt.Errorf("list: %w", err)
 	}
 	if t.ResourceVersion = meta.ResourceVersion; enough && t.ResourceVersion == 0 {
 		if t.ResourceVersion, err = src.Revision(ctx); err != nil {
-			return one, err
+			return t, one, err
 		}
 	}
 	all := seen + int(max(meta.RemainingItems, 0))
@@ -108,29 +102,29 @@ func (p *planner) measure(ctx context.Context, src *listwatch.Source, c covered,
 	case meta.Continue == "":
 		t.Objects = w.objects
 	case all == seen: // with a selector the API server does not say how many follow
-		w, err = p.count(ctx, src, c, w, t)
-	case c.filter == nil:
+		w, err = count(ctx, src, c, w, b, &t)
+	case c.Filter == nil:
 		t.Objects = all
-	case c.listed && (len(c.names) <= samplePlaces || all > p.bounds.listed):
-		w, err = p.countIn(ctx, src, c.names, t)
+	case c.Listed && (len(c.Names) <= samplePlaces || all > b.Listed):
+		w, err = countIn(ctx, src, c.Names, b, &t)
 	default:
-		w, err = p.count(ctx, src, c, w, t)
+		w, err = count(ctx, src, c, w, b, &t)
 	}
 	if w.objects > 0 {
 		t.Bytes, t.Weighed = uint64(float64(w.bytes)/float64(w.objects)*float64(t.Objects)), w.objects
 	}
-	return one, err
+	return t, one, err
 }
 
 // count counts objects one by one, up to the bound. It returns the weight of a few that
 // are covered: w, or, if only some namespaces are, that of objects in a few of them.
-func (p *planner) count(ctx context.Context, src *listwatch.Source, c covered, w weight, t *TargetPlan) (weight, error) {
+func count(ctx context.Context, src *listwatch.Source, c Covered, w weight, b Bounds, t *Size) (weight, error) {
 	looked, in := 0, make(map[string]struct{})
 	_, err := src.ListMetadata(ctx, 0, func(m listwatch.Listed) error {
-		if looked == p.bounds.listed {
+		if looked == b.Listed {
 			return listwatch.ErrEnough
 		}
-		if looked++; c.filter.Covers(m.Namespace) {
+		if looked++; c.Filter.Covers(m.Namespace) {
 			t.Objects++
 			in[m.Namespace] = struct{}{}
 		}
@@ -142,7 +136,7 @@ func (p *planner) count(ctx context.Context, src *listwatch.Source, c covered, w
 	case err != nil:
 		return w, err
 	}
-	if c.filter == nil {
+	if c.Filter == nil {
 		return w, nil
 	}
 	return weigh(ctx, src, spread(slices.Sorted(maps.Keys(in)), samplePlaces))
@@ -150,8 +144,8 @@ func (p *planner) count(ctx context.Context, src *listwatch.Source, c covered, w
 
 // countIn asks namespaces how many objects they have, and takes the others to have as
 // many if there are too many to ask all.
-func (p *planner) countIn(ctx context.Context, src *listwatch.Source, names []string, t *TargetPlan) (weight, error) {
-	asked := spread(names, p.bounds.asked)
+func countIn(ctx context.Context, src *listwatch.Source, names []string, b Bounds, t *Size) (weight, error) {
+	asked := spread(names, b.Asked)
 	w, err := weigh(ctx, src, asked)
 	t.Objects, t.More = w.objects+w.more, w.untold
 	if len(asked) < len(names) {

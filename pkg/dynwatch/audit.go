@@ -11,6 +11,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 )
 
 // An audit compares the index with a list while the watch stays open. Nothing
@@ -119,7 +120,7 @@ func (t *target) conclude(ctx context.Context) error {
 	case err == nil && diverged > 0:
 		t.logger.Error("audit found divergence; reconciling", "count", diverged, "from", t.audits.clean,
 			"next", "report it with the log lines of the objects")
-		t.lost = &lost{phase: reconciling, from: t.audits.clean, reason: reasonAudit}
+		t.lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.audits.clean, Reason: recovery.ReasonAudit}
 		return errDiverged
 	case err == nil:
 		t.audits.clean = max(t.audits.clean, min(a.RV, t.resume()))

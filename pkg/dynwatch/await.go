@@ -85,7 +85,7 @@ func (t *target) append(ctx context.Context, events []event.Event) (int, error) 
 // events, if they are history, and returns how many of them may be appended.
 func (t *target) awaitReaders(ctx context.Context, events []event.Event) (int, error) {
 	a := &t.await
-	making := t.lost != nil && t.lost.phase == reconciling
+	making := t.lost != nil && t.lost.Phase == recovery.Reconciling
 	if t.options.Await == nil || a.left <= 0 || !a.telling && !making {
 		return len(events), nil
 	}

@@ -45,8 +45,7 @@ func (t *target) differences(ctx context.Context, s *sweep) (differing []listwat
 		if e != nil {
 			e.Sweep = s.number
 		}
-		s.against.note(t.index, e, m)
-		t.noteReturned(&s.against, e, m)
+		t.noteListed(&s.against, e, m)
 		if m.RV <= t.coverage.ListedAt(m.Namespace) {
 			if err := t.skip(ctx, selection.LeftFrame{Kind: watch.Added, Namespace: m.Namespace, Name: m.Name, RV: m.RV}); err != nil {
 				return err

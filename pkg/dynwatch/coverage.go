@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 )
 
@@ -41,12 +42,12 @@ func (t *target) awaitNamespaces(ctx context.Context) error {
 		ahead = max(ahead, rv)
 	}
 	c.Begin(now, ahead)
-	if m := t.marked; m.Synced && m.At != 0 && (t.lost == nil || t.lost.reason != reasonSelection) {
+	if m := t.marked; m.Synced && m.At != 0 && (t.lost == nil || t.lost.Reason != recovery.ReasonSelection) {
 		resumed, err := c.Resume(ctx, m.Mark, m.RV, now)
 		switch {
 		case errors.Is(err, selection.ErrForgotten):
 			if t.lost == nil {
-				t.distrust(reasonSelection)
+				t.distrust(recovery.ReasonSelection)
 			}
 		case err != nil:
 			return err

@@ -9,6 +9,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
@@ -94,7 +95,7 @@ func (t *target) entriesOf(namespace string) []*index.Entry {
 // endUncovered ends what a list at rv cannot hold because its namespace is not
 // covered any more.
 func (t *target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) error {
-	if t.lost != nil && t.lost.reason == reasonSelection {
+	if t.lost != nil && t.lost.Reason == recovery.ReasonSelection {
 		_, there, err := t.stillThere(ctx, e, rv)
 		switch {
 		case err == nil && !there:

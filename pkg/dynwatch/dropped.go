@@ -5,6 +5,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -37,7 +38,7 @@ func (t *target) drop(e *index.Entry) {
 
 // sift leaves out of the index what was dropped before the mark.
 func (t *target) sift(ctx context.Context) error {
-	if t.lost != nil && t.lost.reason == reasonSelection {
+	if t.lost != nil && t.lost.Reason == recovery.ReasonSelection {
 		t.dropped = dropped{} // all is looked at anyway
 		return nil
 	}

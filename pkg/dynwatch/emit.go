@@ -31,8 +31,8 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 
 // end emits op, Deleted or Left, for what the index holds as e, and forgets it.
 func (t *target) end(ctx context.Context, op event.Op, e *index.Entry, o *frame.Object, rv uint64, replay bool) error {
-	if op == event.Deleted && t.lost != nil && t.lost.walks() {
-		t.lost.noteGone(t.index.UID(e), rv)
+	if op == event.Deleted && t.lost != nil && t.lost.Walks() {
+		t.lost.NoteDeleted(t.index.UID(e), rv)
 	}
 	return t.End(ctx, op, e, o, rv, replay)
 }

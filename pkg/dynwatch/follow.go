@@ -12,6 +12,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -24,7 +25,7 @@ func (t *target) follow(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w, err := t.source.Watch(ctx, t.resume(), t.progress.Stuck > 0 || t.lost != nil && t.lost.phase == asking)
+	w, err := t.source.Watch(ctx, t.resume(), t.progress.Stuck > 0 || t.lost != nil && t.lost.Phase == recovery.Asking)
 	if listwatch.Expired(err) {
 		return t.expire(err)
 	}
@@ -64,8 +65,8 @@ func (t *target) showWatch(ctx context.Context) error {
 	t.unwatched, t.closedSince = false, time.Time{}
 	t.endOpening()
 	t.status.looked.Store(true)
-	if t.lost != nil && t.lost.phase == settling {
-		t.setState(Syncing, fmt.Sprintf("the watch has not reached revision %d of a list yet", t.lost.settled))
+	if t.lost != nil && t.lost.Phase == recovery.Settling {
+		t.setState(Syncing, fmt.Sprintf("the watch has not reached revision %d of a list yet", t.lost.Settled))
 		return nil
 	}
 	state, reason := Live, ""
@@ -194,7 +195,7 @@ func (t *target) handle(ctx context.Context, w *frame.Watched) error {
 	}
 	t.progressBy(w)
 	t.resetPause()
-	if t.lost != nil && t.lost.phase == asking {
+	if t.lost != nil && t.lost.Phase == recovery.Asking {
 		t.lost = nil // the other API server still had the history
 	}
 	if t.lost == nil {
@@ -377,11 +378,11 @@ func (t *target) silence() time.Duration {
 // matchesList reports whether a list of now equals the index.
 func (t *target) matchesList(ctx context.Context) (rv uint64, same bool, err error) {
 	same, n := true, 0
-	var against contradictions
+	var against recovery.Contradictions
 	rv, err = t.source.ListMetadata(ctx, 0, func(m listwatch.Listed) error {
 		n++
 		e := t.index.Get(m.Namespace, m.Name)
-		against.note(t.index, e, m)
+		against.Note(t.index, e, m)
 		same = same && e != nil && t.index.IsUID(e, m.UID) && (t.index.Newest(e) == m.RV || t.mayHaveHeldBack(e, m.RV))
 		return nil
 	})

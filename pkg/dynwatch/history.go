@@ -3,12 +3,11 @@ package dynwatch
 import (
 	"context"
 	"errors"
-	"math"
-	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -22,45 +21,11 @@ import (
 // The target has noted the rollback, and a full reconcile follows.
 var errRolledBack = errors.New("etcd was restored to an older state")
 
-// maxContradictions bounds the listed objects that are kept of one list to confirm a
-// rollback. One is enough; the others stand in for objects that change meanwhile.
-const maxContradictions = 8
-
-// contradictions are objects of one list that may prove a rollback. The revision of the
-// list is known at its end only.
-type contradictions struct {
-	// older are listed at a revision that the index is past of.
-	older []listwatch.Listed
-	// returned are listed at a revision from before the history was lost, and not in
-	// the index.
-	returned []listwatch.Listed
-}
-
-// note keeps a listed object if a list that is new enough would prove a rollback by it.
-func (c *contradictions) note(x *index.Index, e *index.Entry, d listwatch.Listed) {
-	if len(c.older) < maxContradictions && x.Contradicts(e, d.UID, d.RV, math.MaxUint64) {
-		c.older = append(c.older, d)
-	}
-}
-
-// noteReturned keeps a listed object that the index lacks and should have.
-func (t *target) noteReturned(c *contradictions, e *index.Entry, d listwatch.Listed) {
-	switch {
-	case e != nil || t.lost == nil || !t.lost.walks():
-	case t.lost.gone.has(d.UID):
-		c.returned = slices.Insert(c.returned, 0, d) // this one is proof
-		c.returned = c.returned[:min(len(c.returned), maxContradictions)]
-	case len(c.returned) < maxContradictions && d.RV <= t.lost.from &&
-		t.spec.namespaces.Selector == "" && t.dropped.objects == 0 && len(t.dropped.doubtful) == 0:
-		c.returned = append(c.returned, d)
-	}
-}
-
 // checkHistory returns errRolledBack if the objects that were noted of a list at revision
 // at prove a rollback. Etcd itself must confirm one of them: lists come from the watch
 // cache of an API server, and a list of one name at an exact revision does not.
-func (t *target) checkHistory(ctx context.Context, c *contradictions, at uint64) error {
-	for _, d := range c.older {
+func (t *target) checkHistory(ctx context.Context, c *recovery.Contradictions, at uint64) error {
+	for _, d := range c.Older {
 		proven, err := t.isOlder(ctx, d, at)
 		if err != nil {
 			return err
@@ -69,7 +34,7 @@ func (t *target) checkHistory(ctx context.Context, c *contradictions, at uint64)
 			return t.rolledBackAt(ctx, d)
 		}
 	}
-	for _, d := range c.returned {
+	for _, d := range c.Returned {
 		proven, err := t.hasReturned(ctx, d, at)
 		if err != nil {
 			return err
@@ -118,19 +83,13 @@ func (t *target) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (bo
 	if !t.index.Contradicts(t.index.Get(d.Namespace, d.Name), d.UID, d.RV, at) {
 		return false, nil
 	}
-	o, there, err := t.source.ObjectAt(ctx, d.Namespace, d.Name, at)
-	if listwatch.Expired(err) || listwatch.Unsupported(err) {
-		o, there, at, err = t.source.Look(ctx, d.Namespace, d.Name, 0)
-	}
-	if bad, ok := errors.AsType[*frame.Malformed](err); ok {
-		o.UID, o.ResourceVersion, there, err = bad.UID, bad.ResourceVersion, true, nil
-	}
+	is, err := recovery.Confirm(ctx, t.source, d, at)
 	if err != nil {
 		return false, err
 	}
-	proven := there && t.index.Contradicts(t.index.Get(d.Namespace, d.Name), o.UID, o.ResourceVersion, at)
+	proven := is.There && t.index.Contradicts(t.index.Get(d.Namespace, d.Name), is.Object.UID, is.Object.ResourceVersion, is.At)
 	if !proven {
-		t.convict(d, &o, there, at)
+		t.convict(d, &is.Object, is.There, is.At)
 	}
 	return proven, nil
 }
@@ -143,16 +102,16 @@ func (t *target) hasReturned(ctx context.Context, d listwatch.Listed, at uint64)
 	if there, err := t.existsAt(ctx, d, at); !there || err != nil {
 		return false, err
 	}
-	if g := t.lost.gone; g.has(d.UID) && at >= g.rv {
+	if g := t.lost.Deleted; g.Has(d.UID) && at >= g.RV {
 		return true, nil
 	}
 	if deleted, err := t.sawDeleted(ctx, d, at); deleted || err != nil {
 		return deleted, err
 	}
-	if d.RV > t.lost.from {
+	if d.RV > t.lost.From {
 		return false, nil // it was born in what is being made up for
 	}
-	_, there, err := t.source.ObjectAt(ctx, d.Namespace, d.Name, t.lost.from)
+	_, there, err := t.source.ObjectAt(ctx, d.Namespace, d.Name, t.lost.From)
 	if _, bad := errors.AsType[*frame.Malformed](err); bad {
 		return false, nil // it was rejected, and is in no index
 	}
@@ -165,18 +124,13 @@ func (t *target) hasReturned(ctx context.Context, d listwatch.Listed, at uint64)
 // existsAt reports whether etcd has the listed object at revision at, or has it now if
 // that revision is gone. If not, the watch cache that listed it is wrong.
 func (t *target) existsAt(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
-	o, there, err := t.source.ObjectAt(ctx, d.Namespace, d.Name, at)
-	if listwatch.Expired(err) || listwatch.Unsupported(err) {
-		o, there, at, err = t.source.Look(ctx, d.Namespace, d.Name, 0)
-	}
-	if _, bad := errors.AsType[*frame.Malformed](err); bad {
-		return false, nil // it is rejected
-	}
-	if err != nil {
+	is, err := recovery.Confirm(ctx, t.source, d, at)
+	if is.Bad || err != nil {
 		return false, err
 	}
-	if there = there && o.UID == d.UID; !there {
-		t.convict(d, &o, there, at)
+	there := is.There && is.Object.UID == d.UID
+	if !there {
+		t.convict(d, &is.Object, there, is.At)
 	}
 	return there, nil
 }
@@ -192,4 +146,12 @@ func (t *target) sawDeleted(ctx context.Context, d listwatch.Listed, at uint64) 
 	of := t.Event(event.Deleted, index.ID{Namespace: d.Namespace, Name: d.Name, UID: d.UID}, false)
 	last, ok, err := t.Last(ctx, &of)
 	return ok && last.Op == event.Deleted && last.ResourceVersion <= at && last.Epoch == t.Epoch, err
+}
+
+// noteListed keeps a listed object that may prove a rollback.
+func (t *target) noteListed(c *recovery.Contradictions, e *index.Entry, d listwatch.Listed) {
+	c.Note(t.index, e, d)
+	if e == nil {
+		c.NoteReturned(t.lost, d, t.spec.namespaces.Selector == "" && t.dropped.objects == 0 && len(t.dropped.doubtful) == 0)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
@@ -82,7 +83,7 @@ func (t *target) position() mark {
 		m.Mark = t.coverage.Mark()
 	}
 	if t.relogging() || t.first.lost {
-		m.Lost = reasonJournal
+		m.Lost = recovery.ReasonJournal
 	}
 	if m.Turning != "" {
 		m.Objects = 0 // many may leave at once, in states from before the mark
@@ -110,7 +111,7 @@ func (t *target) markNow(ctx context.Context) error {
 func (t *target) markLost(ctx context.Context) error {
 	l, now := t.lost, t.position()
 	// That the log has lost events is said until all objects are announced again.
-	now.RV, now.Lost, now.Torn = l.from, cmp.Or(now.Lost, l.reason), l.torn
+	now.RV, now.Lost, now.Torn = l.From, cmp.Or(now.Lost, l.Reason), l.Torn
 	if now == t.marked {
 		return nil
 	}
@@ -232,9 +233,9 @@ func (t *target) restore(ctx context.Context) error {
 func (t *target) startFrom(m mark, marked, others bool, ends map[string]ended) {
 	switch {
 	case !marked && others: // what was watched namespace by namespace, or the other way around
-		t.distrust(reasonSelection)
-	case !marked, m.Lost == reasonJournal, m.Synced && t.index.Len()+m.endedSince(ends) < m.Objects:
-		t.logger.Warn("journal lost events; re-snapshotting all objects", "reason", reasonJournal)
+		t.distrust(recovery.ReasonSelection)
+	case !marked, m.Lost == recovery.ReasonJournal, m.Synced && t.index.Len()+m.endedSince(ends) < m.Objects:
+		t.logger.Warn("journal lost events; re-snapshotting all objects", "reason", recovery.ReasonJournal)
 		t.first.lost = true
 		t.setCursor(t.newestKnown(ends)) // a list from before that is of another history
 	case !m.Synced:
@@ -299,21 +300,21 @@ func (t *target) resumeAt(m mark, ends map[string]ended) {
 	t.status.synced.Store(true)
 	switch {
 	case m.Selection != t.spec.selection():
-		t.distrust(reasonSelection)
+		t.distrust(recovery.ReasonSelection)
 	case m.Lost != "":
 		t.logger.Info("recovery of lost history continues", "reason", m.Lost, "from", m.RV)
 		t.lost = m.lostThen(ends)
 	}
-	t.dropped.unsifted = m.Dropped > 0 && (t.lost == nil || t.lost.reason != reasonSelection)
+	t.dropped.unsifted = m.Dropped > 0 && (t.lost == nil || t.lost.Reason != recovery.ReasonSelection)
 }
 
 // lostThen is the stretch of history that was being made up for at the mark, with the
 // deletions that were announced since.
-func (m *mark) lostThen(ends map[string]ended) *lost {
-	l := &lost{phase: reconciling, from: m.RV, reason: m.Lost, torn: m.Torn}
+func (m *mark) lostThen(ends map[string]ended) *recovery.Lost {
+	l := &recovery.Lost{Phase: recovery.Reconciling, From: m.RV, Reason: m.Lost, Torn: m.Torn}
 	for _, e := range ends {
 		if e.deleted != "" && e.rv > m.RV && e.epoch == m.Epoch {
-			l.noteGone(e.deleted, e.rv)
+			l.NoteDeleted(e.deleted, e.rv)
 		}
 	}
 	return l
@@ -324,5 +325,5 @@ func (t *target) distrust(reason string) {
 	t.logger.Info("reconciling the journal from a list", "reason", reason)
 	t.firstOp = event.Added
 	t.status.synced.Store(true)
-	t.lost = &lost{phase: reconciling, from: t.cursor, reason: reason}
+	t.lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.cursor, Reason: reason}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/owner"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 	"github.com/informd/informd/pkg/event"
@@ -113,7 +114,7 @@ type Manager struct {
 	// owners are followed while a target asks for them.
 	owners *owner.Finder
 	// formerly are the objects of removed resources.
-	formerly *formerly
+	formerly *recovery.Archive
 	timing   timing
 	limits   limits
 	// openings give turns to targets that open their watch.
@@ -162,7 +163,7 @@ func New(options Options) (*Manager, error) {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
 	m := &Manager{
-		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: owner.New(c, options.Logger), formerly: newFormerly(options.Logger), timing: defaultTiming(), limits: defaultLimits(),
+		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: owner.New(c, options.Logger), formerly: recovery.NewArchive(options.Logger), timing: defaultTiming(), limits: defaultLimits(),
 		openings: kube.NewOpenings(options.Logger), reviews: access.NewReviews(), running: make(map[string]*running),
 	}
 	if options.AuditEvery != 0 {

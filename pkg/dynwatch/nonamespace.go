@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 )
 
 // A namespace can be deleted together with the Role that lets informd read it. Then the
@@ -35,7 +36,7 @@ func (t *target) explainForbidden(ctx context.Context, err error) error {
 	}
 	known := t.index.Len() > 0 || t.status.synced.Load()
 	if known {
-		if err := t.endResource(ctx, reasonNamespace, rv); err != nil {
+		if err := t.endResource(ctx, recovery.ReasonNamespace, rv); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 )
 
 // A watch can be behind without an error. An API server whose watch cache gets nothing
@@ -80,10 +81,10 @@ func (t *target) stuck(ctx context.Context) error {
 // fallBehind has a list replace what the watch does not bring.
 func (t *target) fallBehind() error {
 	t.logger.Warn("watch is behind; reconciling from a list", "resource_version", t.cursor)
-	if l := t.lost; l != nil && l.phase != asking { // that gap is not declared yet
-		l.phase, l.oldest, l.absent = reconciling, 0, nil
+	if l := t.lost; l != nil && l.Phase != recovery.Asking { // that gap is not declared yet
+		l.Phase, l.Oldest, l.Absent = recovery.Reconciling, 0, nil
 		return errDiverged
 	}
-	t.lost = &lost{phase: reconciling, from: t.calm.since(t.resume()), reason: reasonBehind}
+	t.lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.calm.since(t.resume()), Reason: recovery.ReasonBehind}
 	return errDiverged
 }

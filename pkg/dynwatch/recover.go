@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -18,24 +19,24 @@ func (t *target) reconcile(ctx context.Context) error {
 	if err := t.clients.Identity.Check(ctx); err != nil {
 		return err
 	}
-	t.setState(Syncing, "reconciling from a list, reason: "+l.reason)
+	t.setState(Syncing, "reconciling from a list, reason: "+l.Reason)
 	if err := t.markLost(ctx); err != nil {
 		return err
 	}
 	switch {
-	case l.reason == reasonRollback:
+	case l.Reason == recovery.ReasonRollback:
 		return t.reconcileRollback(ctx)
-	case l.reason == reasonAudit:
+	case l.Reason == recovery.ReasonAudit:
 		return t.reconcileHere(ctx)
 	}
-	l.torn = l.torn || t.reconciles > maxReconciles
+	l.Torn = l.Torn || t.reconciles > maxReconciles
 	// A watch begins behind the cursor; a revision before it would bring nothing.
-	if l.oldest < l.from || t.reconciles > maxReconciles {
+	if l.Oldest < l.From || t.reconciles > maxReconciles {
 		return t.reconcileNow(ctx)
 	}
-	err := t.reconcileAt(ctx, l.oldest)
+	err := t.reconcileAt(ctx, l.Oldest)
 	if listwatch.Expired(err) || listwatch.Unsupported(err) {
-		err = t.reconcileAround(ctx, l.oldest)
+		err = t.reconcileAround(ctx, l.Oldest)
 	}
 	if listwatch.Unsupported(err) {
 		err = t.reconcileNow(ctx)
@@ -72,7 +73,7 @@ func (t *target) foundByList(ctx context.Context, s *sweep, rv uint64) error {
 // nothing to walk: etcd has forgotten the whole of the range.
 func (t *target) reconcileAround(ctx context.Context, oldest uint64) error {
 	l := t.lost
-	l.torn = true
+	l.Torn = true
 	s := t.newSweep(sweep{horizon: oldest, newcomer: event.Added, replay: true})
 	rv, err := t.compare(ctx, s)
 	if err != nil {
@@ -81,9 +82,9 @@ func (t *target) reconcileAround(ctx context.Context, oldest uint64) error {
 	if rv < t.cursor {
 		return t.doubt(ctx)
 	}
-	l.phase, l.settled = settling, rv
+	l.Phase, l.Settled = recovery.Settling, rv
 	for _, e := range t.missing(s) {
-		l.absent = append(l.absent, absentEntry{t.index.Handle(e), e.RV})
+		l.Absent = append(l.Absent, recovery.Absent{Entry: t.index.Handle(e), RV: e.RV})
 	}
 	// What else ended at that revision is absent: no watch need begin before it.
 	t.forgetEnds(oldest)
@@ -104,7 +105,7 @@ func (t *target) reconcileNow(ctx context.Context) error {
 	s := t.newSweep(sweep{newcomer: event.Added, replay: true})
 	rv, err := t.compare(ctx, s)
 	if listwatch.Unsupported(err) {
-		t.lost.torn = true
+		t.lost.Torn = true
 		s = t.newSweep(sweep{newcomer: event.Added, replay: true})
 		rv, err = t.list(ctx, s, &listwatch.Listing{})
 	}
@@ -130,15 +131,15 @@ func (t *target) reconcileHere(ctx context.Context) error {
 // settle ends a reconcile once the watch has passed the list's revision.
 func (t *target) settle(ctx context.Context) error {
 	l := t.lost
-	if l == nil || l.phase != settling || t.cursor < l.settled {
+	if l == nil || l.Phase != recovery.Settling || t.cursor < l.Settled {
 		return nil
 	}
-	for _, a := range l.absent {
-		e := t.index.ByHandle(a.entry)
-		if e == nil || e.RV != a.rv {
+	for _, a := range l.Absent {
+		e := t.index.ByHandle(a.Entry)
+		if e == nil || e.RV != a.RV {
 			continue // a frame explained it
 		}
-		if err := t.endAbsent(ctx, e, l.settled); err != nil {
+		if err := t.endAbsent(ctx, e, l.Settled); err != nil {
 			return err
 		}
 	}

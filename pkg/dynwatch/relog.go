@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -59,9 +60,9 @@ func (t *target) relog(ctx context.Context, notice relog) error {
 	if !notice.lost {
 		return nil
 	}
-	gap := event.GapInfo{From: t.relost, To: t.cursor, Reason: reasonJournal, Recovered: event.RecoveredState}
+	gap := event.GapInfo{From: t.relost, To: t.cursor, Reason: recovery.ReasonJournal, Recovered: event.RecoveredState}
 	t.relost = t.cursor
-	t.logger.Warn("journal lost events; re-snapshotting all objects", "reason", reasonJournal, "to", gap.To, "recovered", gap.Recovered)
+	t.logger.Warn("journal lost events; re-snapshotting all objects", "reason", recovery.ReasonJournal, "to", gap.To, "recovered", gap.Recovered)
 	if err := errors.Join(t.EmitGap(ctx, gap), t.Flush(ctx)); err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func (t *target) relogFirst() (again bool) {
 	select {
 	case notice := <-t.relogs:
 		if notice.lost {
-			t.logger.Warn("journal lost the first list; reading it again", "reason", reasonJournal)
+			t.logger.Warn("journal lost the first list; reading it again", "reason", recovery.ReasonJournal)
 			t.first = firstList{lost: true}
 		}
 		return notice.lost

@@ -11,6 +11,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -60,7 +61,7 @@ type resnapshot struct {
 	ahead []listwatch.Listed
 	blind bool
 	// against is what the list holds against the history that was announced.
-	against contradictions
+	against recovery.Contradictions
 	// failures counts those since the last object.
 	failures int
 }
@@ -197,7 +198,7 @@ func (t *target) resnapshotted(ctx context.Context, p *present) error {
 	}
 	s.failures = 0
 	e := t.index.Get(o.Namespace, o.Name)
-	s.against.note(t.index, e, listwatch.ListedOf(o))
+	s.against.Note(t.index, e, listwatch.ListedOf(o))
 	switch {
 	case t.isLast(o, e) && e.Run != s.run:
 		s.objects++
@@ -250,7 +251,7 @@ func (t *target) listAnew(ctx context.Context, err error) bool {
 // restart begins the list again. What was seen in the one before and is gone since
 // cannot be told any more.
 func (s *resnapshot) restart(epoch uint64) {
-	s.listing, s.listed, s.epoch, s.blind, s.against = listwatch.Listing{}, false, epoch, true, contradictions{}
+	s.listing, s.listed, s.epoch, s.blind, s.against = listwatch.Listing{}, false, epoch, true, recovery.Contradictions{}
 }
 
 // concludeResnapshot says that it is complete, once the watch has told what the list

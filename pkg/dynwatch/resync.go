@@ -7,6 +7,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 )
 
 // resync has what has fallen due read.
@@ -56,8 +57,8 @@ func (t *target) resynced(ctx context.Context, p *present) error {
 	r := &t.again.resync
 	d := r.First()
 	if o := &p.object; p.there {
-		var against contradictions
-		against.note(t.index, t.index.Get(o.Namespace, o.Name), listwatch.ListedOf(o))
+		var against recovery.Contradictions
+		against.Note(t.index, t.index.Get(o.Namespace, o.Name), listwatch.ListedOf(o))
 		if err := t.checkHistory(ctx, &against, p.at); err != nil {
 			return err
 		}

@@ -17,33 +17,33 @@ import (
 // making up is over; if not, the lost range begins where it came to.
 func (t *target) retrace(ctx context.Context, to uint64) (bool, error) {
 	l := t.lost
-	if !l.walks() || l.torn || l.blind || to < l.from || to-l.from > t.limits.revisions ||
-		(t.index.Len()+1)*int(to-l.from) > t.limits.objects {
+	if !l.Walks() || l.Torn || l.Blind || to < l.From || to-l.From > t.limits.revisions ||
+		(t.index.Len()+1)*int(to-l.From) > t.limits.objects {
 		return false, nil
 	}
 	// What the lists do not need is left to other targets.
 	pages := listwatch.PagesFor(t.index.Len())
-	unused := int(to-l.from) * pages
+	unused := int(to-l.From) * pages
 	if !t.clients.Ranges.Take(unused) {
-		t.logger.Debug("range replay skipped; request budget used up", "from", l.from, "to", to)
+		t.logger.Debug("range replay skipped; request budget used up", "from", l.From, "to", to)
 		return false, nil // the other ways to make up remain
 	}
 	defer func() { t.clients.Ranges.GiveBack(unused) }()
 	began, waited := time.Now(), t.await.waited
-	for l.from < to {
+	for l.From < to {
 		if time.Since(began)-(t.await.waited-waited) > t.limits.time {
 			return false, nil
 		}
 		unused -= pages
-		complete, err := t.retraceOne(ctx, l.from+1)
+		complete, err := t.retraceOne(ctx, l.From+1)
 		if listwatch.Expired(err) || listwatch.Unsupported(err) {
 			return false, nil // the other ways to make up remain
 		}
 		if err != nil || !complete {
 			return false, err
 		}
-		l.from++
-		t.setCursor(l.from)
+		l.From++
+		t.setCursor(l.From)
 	}
 	t.forgetEnds(to) // a list at that revision holds nothing that ended there
 	return true, t.found(ctx, to)

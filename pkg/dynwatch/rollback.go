@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -54,9 +55,9 @@ func (t *target) rollBack() {
 	t.status.epoch.Store(t.Epoch)
 	t.logger.Warn("etcd was restored to an older state; reconciling", "resource_version", t.cursor, "epoch", t.Epoch,
 		"next", "if no administrator restored etcd, check its members")
-	l := &lost{phase: reconciling, from: t.cursor, reason: reasonRollback}
-	if t.lost != nil && t.lost.phase != asking {
-		l.from, l.blind = t.lost.from, t.lost.blind // that gap is not declared yet
+	l := &recovery.Lost{Phase: recovery.Reconciling, From: t.cursor, Reason: recovery.ReasonRollback}
+	if t.lost != nil && t.lost.Phase != recovery.Asking {
+		l.From, l.Blind = t.lost.From, t.lost.Blind // that gap is not declared yet
 	}
 	t.lost, t.undecided, t.progress = l, nil, listwatch.Progress{}
 	clear(t.ended) // revisions of another history

@@ -10,6 +10,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -103,7 +104,7 @@ func (t *target) repairReady(ctx context.Context, a *audit.Run) error {
 
 // declareRepair declares that states may be missing between the last audit and this one.
 func (t *target) declareRepair(ctx context.Context) error {
-	gap := event.GapInfo{From: t.audits.clean, To: t.cursor, Reason: reasonAudit, Recovered: event.RecoveredState}
+	gap := event.GapInfo{From: t.audits.clean, To: t.cursor, Reason: recovery.ReasonAudit, Recovered: event.RecoveredState}
 	if err := t.EmitGap(ctx, gap); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -70,7 +71,7 @@ func (t *target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error
 		return t.postpone(ctx, e)
 	case err != nil:
 		return err
-	case still && t.lost != nil && t.lost.reason == reasonSelection:
+	case still && t.lost != nil && t.lost.Reason == recovery.ReasonSelection:
 		t.drop(e) // it was not the cluster that changed
 		return nil
 	case still:
@@ -177,7 +178,7 @@ func (t *target) arrivalOp(ctx context.Context, o *frame.Object) (event.Op, erro
 
 // newcomerOp is the operation for a listed object that the index does not hold.
 func (t *target) newcomerOp(ctx context.Context, s *sweep, o *frame.Object) (event.Op, error) {
-	if t.lost != nil && t.lost.reason == reasonSelection {
+	if t.lost != nil && t.lost.Reason == recovery.ReasonSelection {
 		return event.Snapshot, nil
 	}
 	if !t.spec.selects() || !s.replay || s.rollback {

@@ -11,6 +11,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -34,7 +35,7 @@ type sweep struct {
 	// inRow: the list is one of many in a row.
 	inRow bool
 	// against is what the list holds against the history that was announced.
-	against contradictions
+	against recovery.Contradictions
 }
 
 func (t *target) newSweep(s sweep) *sweep {
@@ -145,20 +146,20 @@ func (t *target) openFirst(ctx context.Context) error {
 // complete ends the first list.
 func (t *target) complete(ctx context.Context, rv uint64) error {
 	if f := &t.first; f.broken && (t.lost != nil || !f.lost && f.began < rv) {
-		gap := event.GapInfo{From: f.began, To: rv, Reason: reasonBroken, Recovered: event.RecoveredState}
+		gap := event.GapInfo{From: f.began, To: rv, Reason: recovery.ReasonBroken, Recovered: event.RecoveredState}
 		if t.lost != nil {
-			gap.Reason = t.lost.reason
+			gap.Reason = t.lost.Reason
 		}
 		if err := t.EmitGap(ctx, gap); err != nil {
 			return err
 		}
 	}
 	if t.first.lost {
-		gap := event.GapInfo{To: rv, Reason: reasonJournal, Recovered: event.RecoveredState}
+		gap := event.GapInfo{To: rv, Reason: recovery.ReasonJournal, Recovered: event.RecoveredState}
 		if err := t.EmitGap(ctx, gap); err != nil {
 			return err
 		}
-		t.logger.Warn("history lost; declaring a gap", "reason", reasonJournal, "to", rv, "recovered", gap.Recovered)
+		t.logger.Warn("history lost; declaring a gap", "reason", recovery.ReasonJournal, "to", rv, "recovered", gap.Recovered)
 	}
 	if err := t.EmitBound(ctx, event.Synced, t.first.run, rv, false); err != nil {
 		return err
@@ -258,8 +259,7 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 	}
 	if !s.rollback {
 		d := listwatch.ListedOf(o)
-		s.against.note(t.index, e, d)
-		t.noteReturned(&s.against, e, d)
+		t.noteListed(&s.against, e, d)
 		if t.isPast(e, o.Namespace, o.Name, o.UID, o.ResourceVersion) {
 			return nil
 		}
@@ -338,7 +338,7 @@ func (t *target) missing(s *sweep) []*index.Entry {
 	if s.blind {
 		t.logger.Warn("list has unreadable objects; deletions not emitted yet")
 		if t.lost != nil {
-			t.lost.blind = true
+			t.lost.Blind = true
 		}
 		return nil
 	}

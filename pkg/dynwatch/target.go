@@ -17,6 +17,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
@@ -117,8 +118,8 @@ type target struct {
 	closedSince time.Time
 	// former are objects that were announced as deleted and can return; formerly keeps
 	// them while the target does not run.
-	former   *former
-	formerly *formerly
+	former   *recovery.Deleted
+	formerly *recovery.Archive
 	// unwatched: since a watch was open last, other things than the resource's being
 	// denied have kept one from being opened. What has come since is not known.
 	unwatched bool
@@ -143,7 +144,7 @@ type target struct {
 	// in order.
 	reconciles int
 	// lost is history that the API server no longer has, until it is made up for.
-	lost *lost
+	lost *recovery.Lost
 	// sweeps numbers the sweeps, for the marks in the index.
 	sweeps uint32
 	await  await
@@ -186,7 +187,7 @@ func newTarget(s spec, m *Manager) *target {
 	})
 	t.await.left = t.limits.patience
 	t.runs, t.inquiries = &m.runs, make(chan chan Known)
-	t.former = t.formerly.take(t.name)
+	t.former = t.formerly.Take(t.name)
 	t.reshape(s)
 	t.audits = newAudits(t.timing.audit)
 	t.again = newReannouncing(s, t.timing)
@@ -227,7 +228,7 @@ func (t *target) run(ctx context.Context) {
 			break
 		}
 	}
-	t.formerly.keep(t.name, t.former)
+	t.formerly.Keep(t.name, t.former)
 	if reason == "" {
 		t.markLast()
 	}
@@ -250,7 +251,7 @@ func (t *target) advance(ctx context.Context) error {
 		return t.sift(ctx)
 	case !t.status.synced.Load():
 		return t.snapshot(ctx)
-	case t.lost != nil && t.lost.phase == reconciling:
+	case t.lost != nil && t.lost.Phase == recovery.Reconciling:
 		return t.reconcile(ctx)
 	default:
 		return t.follow(ctx)

@@ -10,6 +10,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
@@ -162,7 +163,7 @@ func (t *target) catchUpByList(ctx context.Context, a *selection.Arrival) error 
 // declare says that states may be missing of namespaces that have turned, unless that
 // was said.
 func (t *target) declare(ctx context.Context, g event.GapInfo) error {
-	g.Reason, g.Recovered = reasonSelection, event.RecoveredState
+	g.Reason, g.Recovered = recovery.ReasonSelection, event.RecoveredState
 	if !t.coverage.Declares(g) {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -72,7 +73,7 @@ func (t *target) endUnserved(ctx context.Context, denial error) error {
 		return fmt.Errorf("%w; unless the resource returns, informd announces its %d objects as deleted at %s",
 			denial, t.index.Len(), due.UTC().Format(time.RFC3339))
 	}
-	return errors.Join(t.endResource(ctx, reasonUnserved, a.at), denial)
+	return errors.Join(t.endResource(ctx, recovery.ReasonUnserved, a.at), denial)
 }
 
 // endResource announces all known objects as deleted, and forgets the target's position:
@@ -120,7 +121,7 @@ func (t *target) endAll(ctx context.Context, reason string, at uint64) error {
 	case !t.status.synced.Load():
 		from = t.first.began
 	case t.lost != nil:
-		from = min(from, t.lost.from)
+		from = min(from, t.lost.From)
 	}
 	last := t.cursor
 	for e := range t.index.All() {

@@ -22,7 +22,7 @@ import (
 // oldest come first: all that is missing of them is old, and etcd's next
 // compaction takes it. What is gone has none, and may have been gone for long.
 func (t *target) queries(s *sweep, differing []listwatch.Listed) []recovery.Query {
-	if l := t.lost; l == nil || !l.walks() || t.reconciles > maxReconciles {
+	if l := t.lost; l == nil || !l.Walks() || t.reconciles > maxReconciles {
 		return nil
 	}
 	var all []recovery.Query
@@ -30,7 +30,7 @@ func (t *target) queries(s *sweep, differing []listwatch.Listed) []recovery.Quer
 	trim := func() {
 		slices.SortStableFunc(all, func(a, b recovery.Query) int { return cmp.Compare(a.RV, b.RV) })
 		if len(all) > t.limits.requests {
-			all, t.lost.torn = all[:t.limits.requests], true
+			all, t.lost.Torn = all[:t.limits.requests], true
 		}
 	}
 	add := func(e *index.Entry, d listwatch.Listed) {
@@ -38,7 +38,7 @@ func (t *target) queries(s *sweep, differing []listwatch.Listed) []recovery.Quer
 			trim()
 		}
 		q := recovery.Query{Namespace: d.Namespace, Name: d.Name, UID: d.UID, RV: d.RV, Top: s.at}
-		q.Floor = max(t.lost.from, t.endedAt(q.Namespace, q.Name), t.coverage.ListedAt(q.Namespace))
+		q.Floor = max(t.lost.From, t.endedAt(q.Namespace, q.Name), t.coverage.ListedAt(q.Namespace))
 		if e != nil {
 			q.KnownUID, q.KnownRV = t.index.UID(e), e.RV
 		}
@@ -64,23 +64,23 @@ func (t *target) queries(s *sweep, differing []listwatch.Listed) []recovery.Quer
 func (t *target) walk(ctx context.Context, queries []recovery.Query) error {
 	l := t.lost
 	if l != nil && t.spec.selects() {
-		l.torn = true // what came into the selection and left again is in no list
+		l.Torn = true // what came into the selection and left again is in no list
 	}
 	if len(queries) == 0 {
 		return nil
 	}
 	w := &recovery.Walk{
-		Source: t.source, Queries: queries, Requests: t.limits.requests - l.requests, Width: t.limits.width, Bodies: t.limits.bodies,
-		Lenient: l.setbacks >= maxSetbacks,
+		Source: t.source, Queries: queries, Requests: t.limits.requests - l.Requests, Width: t.limits.width, Bodies: t.limits.bodies,
+		Lenient: l.Setbacks >= maxSetbacks,
 	}
 	began, waited := time.Now(), t.await.waited
-	err := t.emitWalk(ctx, w, t.limits.time-l.spent)
-	l.spent += time.Since(began) - (t.await.waited - waited)
-	l.requests += w.Asked
+	err := t.emitWalk(ctx, w, t.limits.time-l.Spent)
+	l.Spent += time.Since(began) - (t.await.waited - waited)
+	l.Requests += w.Asked
 	t.status.walkRequests.Add(uint64(max(w.Asked, 0)))
-	l.answers += w.Answers
-	if l.torn = l.torn || w.Torn; err != nil {
-		l.setbacks++
+	l.Answers += w.Answers
+	if l.Torn = l.Torn || w.Torn; err != nil {
+		l.Setbacks++
 		return err
 	}
 	t.logger.Info("history walk complete", "count", len(queries), "requests", w.Asked, "complete", !w.Torn)
@@ -133,8 +133,8 @@ func (t *target) emitWalk(ctx context.Context, w *recovery.Walk, left time.Durat
 // emitResult emits one result.
 func (t *target) emitResult(ctx context.Context, f *recovery.Result) error {
 	t.status.progressNow()
-	if f.Torn && !t.lost.torn {
-		t.lost.torn = true
+	if f.Torn && !t.lost.Torn {
+		t.lost.Torn = true
 		if err := t.markLost(ctx); err != nil {
 			return err
 		}

@@ -1,0 +1,69 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+)
+
+// maxContradictions bounds the listed objects that are kept of one list to confirm a
+// rollback. One is enough; the others stand in for objects that change meanwhile.
+const maxContradictions = 8
+
+// Contradictions are objects of one list that may prove a rollback. The revision of the
+// list is known at its end only.
+type Contradictions struct {
+	// Older are listed at a revision that the index is past of.
+	Older []listwatch.Listed
+	// Returned are listed at a revision from before the history was lost, and not in
+	// the index.
+	Returned []listwatch.Listed
+}
+
+// Note keeps a listed object if a list that is new enough would prove a rollback by it.
+func (c *Contradictions) Note(x *index.Index, e *index.Entry, d listwatch.Listed) {
+	if len(c.Older) < maxContradictions && x.Contradicts(e, d.UID, d.RV, math.MaxUint64) {
+		c.Older = append(c.Older, d)
+	}
+}
+
+// NoteReturned keeps a listed object that the index lacks. Whole: the index holds every object
+// of the list, as no selection and no filter keeps one out.
+func (c *Contradictions) NoteReturned(l *Lost, d listwatch.Listed, whole bool) {
+	switch {
+	case l == nil || !l.Walks():
+	case l.Deleted.Has(d.UID):
+		c.Returned = slices.Insert(c.Returned, 0, d) // this one is proof
+		c.Returned = c.Returned[:min(len(c.Returned), maxContradictions)]
+	case len(c.Returned) < maxContradictions && d.RV <= l.From && whole:
+		c.Returned = append(c.Returned, d)
+	}
+}
+
+// Confirmed is what etcd has under the name of a listed object.
+type Confirmed struct {
+	Object frame.Object
+	There  bool
+	// At is the revision of the answer.
+	At uint64
+	// Bad: the object is rejected, and only its identity is known.
+	Bad bool
+}
+
+// Confirm reads a listed object from etcd, at revision at, or now if that revision is gone.
+func Confirm(ctx context.Context, source *listwatch.Source, d listwatch.Listed, at uint64) (Confirmed, error) {
+	o, there, err := source.ObjectAt(ctx, d.Namespace, d.Name, at)
+	if listwatch.Expired(err) || listwatch.Unsupported(err) {
+		o, there, at, err = source.Look(ctx, d.Namespace, d.Name, 0)
+	}
+	if bad, ok := errors.AsType[*frame.Malformed](err); ok {
+		o.UID, o.ResourceVersion = bad.UID, bad.ResourceVersion
+		return Confirmed{o, true, at, true}, nil
+	}
+	return Confirmed{o, there, at, false}, err
+}

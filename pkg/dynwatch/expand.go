@@ -59,7 +59,7 @@ func newExpander(m *Manager) *expander {
 }
 
 func (e *expander) resetPause() {
-	e.pause = wait.Backoff{Duration: e.m.timing.Backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: e.m.timing.BackoffCap}
+	e.pause = kube.Backoff(e.m.timing.Backoff, e.m.timing.BackoffCap)
 }
 
 // apply has another wanted set expanded soon. The caller holds converging.

@@ -94,11 +94,8 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case e, ok := <-w.ResultChan():
-			if !ok && time.Since(began) < t.timing.Tick {
-				return listwatch.ErrEnded
-			}
 			if !ok {
-				return nil
+				return t.timing.Closed(began)
 			}
 			if err = t.handleEvent(ctx, e); err == nil {
 				q, t.suspect = quiet{since: time.Now()}, false

@@ -89,7 +89,7 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 }
 
 func (t *target) resetPause() {
-	t.pause = wait.Backoff{Duration: t.timing.Backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: t.timing.BackoffCap}
+	t.pause = kube.Backoff(t.timing.Backoff, t.timing.BackoffCap)
 }
 
 // beginOpening waits for the target's turn, unless it has one. Discovery needs none:

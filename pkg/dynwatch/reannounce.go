@@ -42,7 +42,7 @@ func newReannouncing(s spec, tm timing) reannouncing {
 		resync: schedule.New(s.name(), s.resync, tm.clock), requests: make(chan resnapshotRequest), timer: time.NewTimer(tm.Tick),
 	}
 	a.timer.Stop()
-	a.fresh = wait.Backoff{Duration: 5 * tm.Backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: 10 * tm.BackoffCap}
+	a.fresh = kube.Backoff(5*tm.Backoff, 10*tm.BackoffCap)
 	a.pause = a.fresh
 	return a
 }

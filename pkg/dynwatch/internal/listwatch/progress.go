@@ -24,6 +24,15 @@ type Timing struct {
 	WaitingCap, DeniedCap time.Duration
 }
 
+// Closed returns the reason why a watch that began at a time is closed by the server, nil if the
+// next one should follow at once.
+func (tm *Timing) Closed(began time.Time) error {
+	if time.Since(began) < tm.Tick {
+		return ErrEnded
+	}
+	return nil
+}
+
 // Reasons why a watch is closed.
 var (
 	// ErrSilent: neither an event nor a bookmark came for too long.

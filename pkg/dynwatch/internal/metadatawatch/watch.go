@@ -114,7 +114,7 @@ func (m *Watch) fail(err error) time.Duration {
 }
 
 func (m *Watch) resetPause() {
-	m.pause = wait.Backoff{Duration: m.timing.Backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: m.timing.DeniedCap}
+	m.pause = kube.Backoff(m.timing.Backoff, m.timing.DeniedCap)
 }
 
 // follow watches from the cursor until the watch ends for whatever reason. The
@@ -299,11 +299,8 @@ func (m *Watch) receive(ctx context.Context, w watch.Interface) error {
 		case <-silence.C:
 			return listwatch.ErrSilent
 		case e, ok := <-w.ResultChan():
-			if !ok && time.Since(began) < m.timing.Tick {
-				return listwatch.ErrEnded
-			}
 			if !ok {
-				return nil
+				return m.timing.Closed(began)
 			}
 			err := m.handle(e)
 			if err == nil {

@@ -72,7 +72,7 @@ func newIndex(of kind, c *kube.Clients, logger *slog.Logger, tm listwatch.Timing
 
 // run keeps the index until ctx ends.
 func (x *index) run(ctx context.Context) {
-	fresh := wait.Backoff{Duration: x.timing.Backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: x.timing.DeniedCap}
+	fresh := kube.Backoff(x.timing.Backoff, x.timing.DeniedCap)
 	pause := fresh
 	for ctx.Err() == nil {
 		w, err := x.find(ctx)
@@ -215,7 +215,7 @@ func (x *index) looked(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err == nil {
-		x.pause = wait.Backoff{Duration: 5 * x.timing.Backoff, Factor: 2, Jitter: 0.5, Steps: 30, Cap: x.timing.DeniedCap}
+		x.pause = kube.Backoff(5*x.timing.Backoff, x.timing.DeniedCap)
 		return
 	}
 	pause := x.pause.Step()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/informd/informd/pkg/journal/embedded/internal/storefiles"
 )
 
 const (
@@ -25,10 +27,10 @@ const (
 
 // watch is what the guard remembers from one look to the next.
 type watch struct {
-	recorded  map[string]streamLedger // what the ledger has
-	recording error                   // of the last attempt to write it
-	sick      int                     // looks in a row at which it was
-	healthy   map[string]bool         // streams that worked since the server's start
+	recorded  map[string]storefiles.StreamLedger // what the ledger has
+	recording error                              // of the last attempt to write it
+	sick      int                                // looks in a row at which it was
+	healthy   map[string]bool                    // streams that worked since the server's start
 	restarted time.Time
 	resized   time.Time // when the limits were compared with the disk
 	// answer is what the server has been asked for, nil if nothing.
@@ -173,7 +175,7 @@ func (s *Server) whyRestart(w *watch, d disk, sick map[string]string) string {
 // never worked may be in the middle of its creation, which takes seconds if there
 // are messages of an earlier one.
 func (s *Server) sickness(w *watch, sick map[string]string) string {
-	names, err := s.store.streams()
+	names, err := s.store.Streams()
 	if err != nil {
 		return "" // the disk's trouble shows elsewhere
 	}
@@ -226,8 +228,8 @@ func (s *Server) setReason(reason string) {
 
 // keepRecord writes the ledger when a block or a stream has come or gone.
 func (s *Server) keepRecord(w *watch) {
-	streams, err := s.store.all()
-	if err == nil && w.recorded != nil && sameStreams(w.recorded, streams) {
+	streams, err := s.store.All()
+	if err == nil && w.recorded != nil && storefiles.SameStreams(w.recorded, streams) {
 		s.rehold(streams)
 		return
 	}

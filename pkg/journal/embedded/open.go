@@ -9,44 +9,46 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/journal/embedded/internal/storefiles"
 )
 
 // answerTimeout bounds the question to a server that has just said it is ready.
 const answerTimeout = 30 * time.Second
 
 // inspect looks at the store before a server does, and keeps what it found.
-func (s *Server) inspect(ctx context.Context) (*inspection, error) {
-	before, err := readLedger(s.config.Dir)
+func (s *Server) inspect(ctx context.Context) (*storefiles.Inspection, error) {
+	before, err := storefiles.ReadLedger(s.config.Dir)
 	if err != nil {
 		return nil, err
 	}
-	inspection := &inspection{
-		dir:        s.config.Dir,
-		journal:    s.config.Stream,
-		store:      s.store,
-		before:     before,
-		syncAlways: s.config.SyncAlways,
-		logger:     s.logger,
-		note: func(damage []string) error {
-			noted := ledger{Boot: bootID()}
+	inspection := &storefiles.Inspection{
+		Dir:        s.config.Dir,
+		Journal:    s.config.Stream,
+		Store:      s.store,
+		Before:     before,
+		SyncAlways: s.config.SyncAlways,
+		Logger:     s.logger,
+		Note: func(damage []string) error {
+			noted := storefiles.Ledger{Boot: storefiles.BootID()}
 			if before != nil {
 				noted = *before
 			}
 			noted.Damage = damage
-			return noted.write(s.config.Dir)
+			return noted.Write(s.config.Dir)
 		},
 	}
-	if err := inspection.run(ctx); err != nil {
+	if err := inspection.Run(ctx); err != nil {
 		return nil, err
 	}
-	s.addDamage(inspection.damage...)
+	s.addDamage(inspection.Damage...)
 	return inspection, s.record(false)
 }
 
 // serve starts the first server and connects to it. A stream whose directory is
 // there and which the server does not serve is set aside, once: without that the
 // program would either begin from nothing without a word, or crash for ever.
-func (s *Server) serve(ctx context.Context, inspection *inspection) error {
+func (s *Server) serve(ctx context.Context, inspection *storefiles.Inspection) error {
 	srv, err := s.launch(ctx)
 	if err != nil {
 		return err
@@ -79,14 +81,14 @@ func (s *Server) serve(ctx context.Context, inspection *inspection) error {
 		s.take("")
 		return err
 	}
-	s.addDamage(inspection.damage...)
+	s.addDamage(inspection.Damage...)
 	return s.record(false)
 }
 
 // unserved returns the streams of the store that have messages and metadata and
 // are not served.
 func (s *Server) unserved(ctx context.Context) ([]string, error) {
-	names, err := s.store.streams()
+	names, err := s.store.Streams()
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +97,8 @@ func (s *Server) unserved(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(names, func(name string) bool {
-		files, err := s.store.files(name)
-		return slices.Contains(served, name) || !s.store.hasMetadata(name) || err == nil && len(files.blocks()) == 0
+		files, err := s.store.Files(name)
+		return slices.Contains(served, name) || !s.store.HasMetadata(name) || err == nil && len(files.Blocks()) == 0
 	}), nil
 }
 
@@ -119,11 +121,11 @@ func (s *Server) served(ctx context.Context) ([]string, error) {
 }
 
 // serveWithout starts the server anew without those streams.
-func (s *Server) serveWithout(ctx context.Context, inspection *inspection, streams []string) error {
+func (s *Server) serveWithout(ctx context.Context, inspection *storefiles.Inspection, streams []string) error {
 	s.take("a damaged stream is being set aside")
 	for _, name := range streams {
-		inspection.found("nats-server cannot read the stream", "stream", name)
-		if err := inspection.setAsideStream(name); err != nil {
+		inspection.Found("nats-server cannot read the stream", "stream", name)
+		if err := inspection.SetAsideStream(name); err != nil {
 			return err
 		}
 	}
@@ -169,25 +171,25 @@ func (s *Server) addDamage(damage ...string) {
 func (s *Server) record(clean bool) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
-	streams, err := s.store.all()
+	streams, err := s.store.All()
 	if err != nil {
 		return err
 	}
 	if !clean {
-		s.holder.hold(streams)
+		s.holder.Hold(streams)
 	}
-	l := ledger{Clean: clean, Boot: bootID(), Streams: streams, Damage: s.Damage()}
-	err = l.write(s.config.Dir)
+	l := storefiles.Ledger{Clean: clean, Boot: storefiles.BootID(), Streams: streams, Damage: s.Damage()}
+	err = l.Write(s.config.Dir)
 	if clean && err == nil {
-		return s.holder.releaseAll()
+		return s.holder.ReleaseAll()
 	}
 	// Also if it could not be written: on a full disk the room is needed.
-	return errors.Join(err, s.holder.release(streams))
+	return errors.Join(err, s.holder.Release(streams))
 }
 
 // rehold follows blocks that were written anew.
-func (s *Server) rehold(streams map[string]streamLedger) {
+func (s *Server) rehold(streams map[string]storefiles.StreamLedger) {
 	s.recording.Lock()
 	defer s.recording.Unlock()
-	s.holder.hold(streams)
+	s.holder.Hold(streams)
 }

@@ -32,7 +32,7 @@ func (s *Server) measure() error {
 
 // limitsOn shares out the room on a disk in this state.
 func (s *Server) limitsOn(d disk) (limits, error) {
-	used, err := s.store.size()
+	used, err := s.store.Size()
 	if err != nil {
 		return limits{}, err
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nuid"
+
+	"github.com/informd/informd/pkg/journal/embedded/internal/storefiles"
 )
 
 // Server is a nats-server in this process, with a guard that keeps it working.
@@ -18,7 +20,7 @@ import (
 type Server struct {
 	config   Config
 	logger   *slog.Logger
-	store    store
+	store    storefiles.Store
 	lock     *lock
 	conn     *nats.Conn
 	identity identity // of conn
@@ -40,8 +42,8 @@ type Server struct {
 	stuck   atomic.Bool // the server does not answer the guard
 	removed atomic.Bool // the directory was removed or replaced
 
-	recording sync.Mutex // held while the ledger is written
-	holder    holder     // of whoever has recording
+	recording sync.Mutex       // held while the ledger is written
+	holder    storefiles.Links // of whoever has recording
 
 	mu      sync.Mutex
 	running *server.Server // nil while it is started anew
@@ -91,14 +93,14 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	s := &Server{
 		config:     c,
 		logger:     c.Logger,
-		store:      storeIn(c.Dir),
+		store:      storefiles.StoreIn(c.Dir),
 		lock:       lock,
 		identity:   login,
 		gatekeeper: gatekeeper,
 		requester:  requester,
 		floods:     make(chan uint64, maxFloods),
 		pulls:      "$JS.INFORMD." + nuid.Next(),
-		holder:     holder{dir: c.Dir, prefix: c.Stream, store: storeIn(c.Dir), logger: c.Logger},
+		holder:     storefiles.Links{Dir: c.Dir, Prefix: c.Stream, Store: storefiles.StoreIn(c.Dir), Logger: c.Logger},
 	}
 	s.log = newServerLogger(s.logger, s.floods)
 	s.close = sync.OnceValue(s.shutDown)
@@ -124,7 +126,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.stop = stop
 	s.guarding.Go(func() { s.guard(guarded) })
 	s.guarding.Go(func() { s.endFloods(guarded) })
-	if !inspection.verified {
+	if !inspection.Verified {
 		s.guarding.Go(func() { s.scrub(guarded) })
 	}
 	return nil

@@ -1,4 +1,4 @@
-package embedded
+package storefiles
 
 import (
 	"encoding/binary"
@@ -98,8 +98,8 @@ const blockLimit = 8 << 20
 // counts messages that are not there any more: it takes the index for an older one then,
 // and still learns from it how far the stream had come. With the index gone, the
 // sequences of messages lost at the end would be given out again.
-func (i *inspection) addBlocks(stream string, last uint32, missing []grave) error {
-	reader := &blockReader{stream: stream}
+func (i *Inspection) addBlocks(stream string, last uint32, missing []grave) error {
+	reader := &BlockReader{Stream: stream}
 	for first := true; first || len(missing) > 0; first = false {
 		last++
 		if err := reader.open(last); err != nil {
@@ -111,7 +111,7 @@ func (i *inspection) addBlocks(stream string, last uint32, missing []grave) erro
 			content = append(content, reader.mark(g.sequence|tombstoneFlag, g.at)...)
 		}
 		missing = missing[n:]
-		if err := replaceFile(filepath.Join(i.store.messages(stream), blockName(last)), content); err != nil {
+		if err := replaceFile(filepath.Join(i.Store.Messages(stream), BlockName(last)), content); err != nil {
 			return fmt.Errorf("have the index of stream %s rebuilt: %w", stream, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package embedded
+package storefiles
 
 import (
 	"errors"
@@ -10,13 +10,13 @@ import (
 )
 
 // asideDirectory returns the directory for a stream's damaged files.
-func (i *inspection) asideDirectory(stream string) (string, error) {
-	if err := i.note(i.damage); err != nil {
+func (i *Inspection) asideDirectory(stream string) (string, error) {
+	if err := i.Note(i.Damage); err != nil {
 		return "", err
 	}
 	if i.aside == "" {
-		i.aside = filepath.Join(i.dir, "damaged-"+time.Now().UTC().Format("20060102T150405.000000000Z"))
-		i.logger.Warn("damaged journal files set aside; delete them when not needed", "dir", i.aside)
+		i.aside = filepath.Join(i.Dir, "damaged-"+time.Now().UTC().Format("20060102T150405.000000000Z"))
+		i.Logger.Warn("damaged journal files set aside; delete them when not needed", "dir", i.aside)
 	}
 	path := filepath.Join(i.aside, stream)
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -26,37 +26,37 @@ func (i *inspection) asideDirectory(stream string) (string, error) {
 }
 
 // setAside moves a file of a stream's directory away. One that is missing is fine.
-func (i *inspection) setAside(stream, file string) error {
+func (i *Inspection) setAside(stream, file string) error {
 	directory, err := i.asideDirectory(stream)
 	if err != nil {
 		return err
 	}
-	err = os.Rename(filepath.Join(i.store.stream(stream), file), filepath.Join(directory, filepath.Base(file)))
+	err = os.Rename(filepath.Join(i.Store.stream(stream), file), filepath.Join(directory, filepath.Base(file)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("set damaged files aside: %w", err)
 	}
 	return nil
 }
 
-// setAsideStream moves the whole stream away.
-func (i *inspection) setAsideStream(stream string) error {
+// SetAsideStream moves a whole stream into the directory of damaged files.
+func (i *Inspection) SetAsideStream(stream string) error {
 	directory, err := i.asideDirectory(stream)
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(i.store.stream(stream), filepath.Join(directory, "stream")); err != nil {
+	if err := os.Rename(i.Store.stream(stream), filepath.Join(directory, "stream")); err != nil {
 		return fmt.Errorf("set a damaged stream aside: %w", err)
 	}
 	return nil
 }
 
 // rescue keeps a lost block of which only the second name is left.
-func (i *inspection) rescue(stream, file string) error {
+func (i *Inspection) rescue(stream, file string) error {
 	directory, err := i.asideDirectory(stream)
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(heldPath(i.dir, stream, file), filepath.Join(directory, file)); err != nil {
+	if err := os.Rename(heldPath(i.Dir, stream, file), filepath.Join(directory, file)); err != nil {
 		return fmt.Errorf("set damaged files aside: %w", err)
 	}
 	return nil
@@ -64,12 +64,12 @@ func (i *inspection) rescue(stream, file string) error {
 
 // keep links a block under the directory of damaged files, so that the original
 // outlives its repair, without taking room.
-func (i *inspection) keep(stream, file string) error {
+func (i *Inspection) keep(stream, file string) error {
 	directory, err := i.asideDirectory(stream)
 	if err != nil {
 		return err
 	}
-	from, to := filepath.Join(i.store.messages(stream), file), filepath.Join(directory, file)
+	from, to := filepath.Join(i.Store.Messages(stream), file), filepath.Join(directory, file)
 	if err := os.Link(from, to); err == nil {
 		return nil
 	}

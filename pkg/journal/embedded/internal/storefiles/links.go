@@ -1,4 +1,4 @@
-package embedded
+package storefiles
 
 import (
 	"errors"
@@ -13,15 +13,15 @@ import (
 // heldDirectory has the second names of the blocks, a directory for each stream.
 const heldDirectory = "blocks"
 
-// holder gives every block of the journal's streams a second name (a hard link). The
-// server removes a block when all its messages are superseded or purged; if the
-// process is killed before that is recorded, the second name still tells what was
-// in it. It may not be used concurrently.
-type holder struct {
-	dir    string // journal.dir
-	prefix string // of the streams' names
-	store  store
-	logger *slog.Logger
+// Links gives every block of the journal's streams a second name (a hard link). The server removes
+// a block when all its messages are superseded or purged. If the process is killed before that is
+// recorded, the second name has the content of the removed block. It must not be used
+// concurrently.
+type Links struct {
+	// Dir is journal.dir, Prefix that of the names of the journal's streams.
+	Dir, Prefix string
+	Store       Store
+	Logger      *slog.Logger
 
 	held   map[string]heldBlock // by second name
 	failed bool                 // there are no second names on this disk
@@ -37,15 +37,14 @@ func heldPath(dir, stream, file string) string {
 	return filepath.Join(dir, heldDirectory, stream, file)
 }
 
-// hold makes the second names that are missing, also of blocks that the server has
-// written anew. Where that does not work, a block that goes in the last moment
-// before a crash is taken for lost.
-func (h *holder) hold(streams map[string]streamLedger) {
+// Hold makes the missing second names, also of blocks that the server wrote again. Without second
+// names, a block that is removed in the moment before a crash counts as lost.
+func (h *Links) Hold(streams map[string]StreamLedger) {
 	if h.held == nil {
 		h.held = make(map[string]heldBlock)
 	}
 	for stream, files := range streams {
-		if !strings.HasPrefix(stream, h.prefix) {
+		if !strings.HasPrefix(stream, h.Prefix) {
 			continue
 		}
 		for file, now := range files {
@@ -54,14 +53,14 @@ func (h *holder) hold(streams map[string]streamLedger) {
 			}
 			if err := h.holdBlock(stream, file, now); err != nil && !errors.Is(err, fs.ErrNotExist) && !h.failed {
 				h.failed = true
-				h.logger.Warn("journal blocks not linked; a crash may look like damage", "dir", h.dir, "err", err)
+				h.Logger.Warn("journal blocks not linked; a crash may look like damage", "dir", h.Dir, "err", err)
 			}
 		}
 	}
 }
 
-func (h *holder) holdBlock(stream, file string, now fileLedger) error {
-	name, path := heldPath(h.dir, stream, file), filepath.Join(h.store.messages(stream), file)
+func (h *Links) holdBlock(stream, file string, now fileLedger) error {
+	name, path := heldPath(h.Dir, stream, file), filepath.Join(h.Store.Messages(stream), file)
 	before, known := h.held[name]
 	if known && before.file == now {
 		return nil
@@ -94,9 +93,9 @@ func (h *holder) holdBlock(stream, file string, now fileLedger) error {
 	return nil
 }
 
-// release gives up the second names of all other blocks, whose room is free then.
-func (h *holder) release(streams map[string]streamLedger) error {
-	root := filepath.Join(h.dir, heldDirectory)
+// Release removes the second names of all other blocks, which frees their space.
+func (h *Links) Release(streams map[string]StreamLedger) error {
+	root := filepath.Join(h.Dir, heldDirectory)
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -114,10 +113,10 @@ func (h *holder) release(streams map[string]streamLedger) error {
 	return nil
 }
 
-// releaseAll gives up all second names: after a clean end the record is exact.
-func (h *holder) releaseAll() error {
+// ReleaseAll removes all second names: after a clean end the record is exact.
+func (h *Links) ReleaseAll() error {
 	clear(h.held)
-	if err := os.RemoveAll(filepath.Join(h.dir, heldDirectory)); err != nil {
+	if err := os.RemoveAll(filepath.Join(h.Dir, heldDirectory)); err != nil {
 		return fmt.Errorf("release blocks of the journal: %w", err)
 	}
 	return nil

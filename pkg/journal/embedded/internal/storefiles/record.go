@@ -1,4 +1,4 @@
-package embedded
+package storefiles
 
 import (
 	"bytes"
@@ -52,10 +52,10 @@ func (r record) subject() []byte {
 
 func (r record) number() uint64 { return r.sequence &^ (erasedFlag | tombstoneFlag) }
 
-// blockReader reads the records of the block files of one stream. It may not be
+// BlockReader reads the records of the block files of one stream. It may not be
 // used concurrently.
-type blockReader struct {
-	stream string
+type BlockReader struct {
+	Stream string
 	hash   hash.Hash
 	buffer bytes.Buffer // a block's file
 	saw    func(record) // is called by scan with every intact record; may be nil
@@ -63,8 +63,8 @@ type blockReader struct {
 
 // open readies the reader for the block of that index: the index is part of the
 // checksum's key.
-func (b *blockReader) open(index uint32) error {
-	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", b.stream, index))
+func (b *BlockReader) open(index uint32) error {
+	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", b.Stream, index))
 	digest, err := highwayhash.NewDigest64(key[:])
 	if err != nil {
 		return fmt.Errorf("create the checksum of a block: %w", err)
@@ -80,7 +80,7 @@ var errTorn = errors.New("record is not complete")
 var errBad = errors.New("record is damaged")
 
 // next returns the record at the beginning of buf.
-func (b *blockReader) next(buf []byte) (record, error) {
+func (b *BlockReader) next(buf []byte) (record, error) {
 	if len(buf) < recordHeader {
 		return record{}, errTorn
 	}
@@ -105,7 +105,7 @@ func (b *blockReader) next(buf []byte) (record, error) {
 }
 
 // checksum computes the checksum of a record whose lengths were checked.
-func (b *blockReader) checksum(raw []byte, hasHeaders bool) []byte {
+func (b *BlockReader) checksum(raw []byte, hasHeaders bool) []byte {
 	subject := recordHeader + int(binary.LittleEndian.Uint16(raw[20:]))
 	rest := subject
 	if hasHeaders {
@@ -121,7 +121,7 @@ func (b *blockReader) checksum(raw []byte, hasHeaders bool) []byte {
 // mark returns a record without a message. By the flag in its sequence it says that the
 // message of that sequence and time was erased, so that its place is kept, or it is a
 // tombstone.
-func (b *blockReader) mark(sequence uint64, at int64) []byte {
+func (b *BlockReader) mark(sequence uint64, at int64) []byte {
 	raw := make([]byte, emptyRecord)
 	binary.LittleEndian.PutUint32(raw, emptyRecord)
 	binary.LittleEndian.PutUint64(raw[4:], sequence)

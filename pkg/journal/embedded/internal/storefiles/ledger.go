@@ -1,4 +1,4 @@
-package embedded
+package storefiles
 
 import (
 	"encoding/json"
@@ -18,9 +18,9 @@ import (
 // ledgerFile is where the ledger is kept, beside the store that it is about.
 const ledgerFile = "store.json"
 
-// ledger is what this package knows about the store from the last time: without
+// Ledger is what this package knows about the store from the last time: without
 // it a stream or a block that is gone looks like one that never was.
-type ledger struct {
+type Ledger struct {
 	// Clean says that the server was stopped in order, and nothing has touched the
 	// store since. Then Streams is exact; else it is as of the last look, and a
 	// block may have gone since for a good reason.
@@ -30,11 +30,11 @@ type ledger struct {
 	// Boot names the run of the machine: what was not synced to the disk does not
 	// outlive it.
 	Boot    string                  `json:"boot"`
-	Streams map[string]streamLedger `json:"streams"`
+	Streams map[string]StreamLedger `json:"streams"`
 }
 
-// streamLedger is the files of a stream that hold messages, by name.
-type streamLedger map[string]fileLedger
+// StreamLedger is the files of a stream that hold messages, by name.
+type StreamLedger map[string]fileLedger
 
 type fileLedger struct {
 	Size int64 `json:"size"`
@@ -42,9 +42,9 @@ type fileLedger struct {
 	Time int64 `json:"time"`
 }
 
-// readLedger returns nil if there is none or if it cannot be read: then nothing
+// ReadLedger returns nil if there is none or if it cannot be read: then nothing
 // is known.
-func readLedger(dir string) (*ledger, error) {
+func ReadLedger(dir string) (*Ledger, error) {
 	raw, err := private.Read(filepath.Join(dir, ledgerFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // no ledger is an answer
@@ -52,16 +52,16 @@ func readLedger(dir string) (*ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the record of the journal's store: %w", err)
 	}
-	var l ledger
+	var l Ledger
 	if err := json.Unmarshal(raw, &l); err != nil {
 		return nil, nil //nolint:nilnil,nilerr // as good as none: the caller then trusts nothing
 	}
 	return &l, nil
 }
 
-// write puts the ledger in the place of the one before, so that a crash leaves
+// Write puts the ledger in the place of the one before, so that a crash leaves
 // one of the two.
-func (l *ledger) write(dir string) error {
+func (l *Ledger) Write(dir string) error {
 	raw, err := json.Marshal(l)
 	if err != nil {
 		return fmt.Errorf("encode the record of the journal's store: %w", err)
@@ -87,20 +87,22 @@ func replaceFile(path string, content []byte) error {
 	return os.Rename(temporary, path)
 }
 
-// store is the directory of the server's streams.
-type store string
+// Store is the directory of the server's streams.
+type Store string
 
-func storeIn(dir string) store {
-	return store(filepath.Join(dir, "jetstream", "$G", "streams"))
+// StoreIn returns the store in the directory of a server.
+func StoreIn(dir string) Store {
+	return Store(filepath.Join(dir, "jetstream", "$G", "streams"))
 }
 
-func (s store) stream(name string) string { return filepath.Join(string(s), name) }
+func (s Store) stream(name string) string { return filepath.Join(string(s), name) }
 
-func (s store) messages(name string) string { return filepath.Join(string(s), name, "msgs") }
+// Messages returns the directory of the message files of a stream.
+func (s Store) Messages(name string) string { return filepath.Join(string(s), name, "msgs") }
 
-// streams returns the names of the streams that have a directory, in order. One
+// Streams returns the names of the streams that have a directory, in order. One
 // whose name begins with a dot is on its way out.
-func (s store) streams() ([]string, error) {
+func (s Store) Streams() ([]string, error) {
 	entries, err := os.ReadDir(string(s))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -117,13 +119,13 @@ func (s store) streams() ([]string, error) {
 	return names, nil
 }
 
-// files returns the stream's message files. A file that goes meanwhile is left out.
-func (s store) files(stream string) (streamLedger, error) {
-	entries, err := os.ReadDir(s.messages(stream))
+// Files returns the stream's message files. A file that is removed meanwhile is left out.
+func (s Store) Files(stream string) (StreamLedger, error) {
+	entries, err := os.ReadDir(s.Messages(stream))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the blocks of stream %s: %w", stream, err)
 	}
-	files := make(streamLedger, len(entries))
+	files := make(StreamLedger, len(entries))
 	for _, entry := range entries {
 		info, err := entry.Info()
 		if errors.Is(err, fs.ErrNotExist) || !keptFile(entry.Name()) {
@@ -137,24 +139,24 @@ func (s store) files(stream string) (streamLedger, error) {
 	return files, nil
 }
 
-// all returns the files of every stream.
-func (s store) all() (map[string]streamLedger, error) {
-	names, err := s.streams()
+// All returns the files of every stream.
+func (s Store) All() (map[string]StreamLedger, error) {
+	names, err := s.Streams()
 	if err != nil {
 		return nil, err
 	}
-	streams := make(map[string]streamLedger, len(names))
+	streams := make(map[string]StreamLedger, len(names))
 	for _, name := range names {
-		if streams[name], err = s.files(name); err != nil {
+		if streams[name], err = s.Files(name); err != nil {
 			return nil, err
 		}
 	}
 	return streams, nil
 }
 
-// size is what all message files take, in bytes.
-func (s store) size() (int64, error) {
-	streams, err := s.all()
+// Size is the size of all message files, in bytes.
+func (s Store) Size() (int64, error) {
+	streams, err := s.All()
 	size := int64(0)
 	for _, files := range streams {
 		for _, file := range files {
@@ -164,8 +166,8 @@ func (s store) size() (int64, error) {
 	return size, err
 }
 
-// hasMetadata reports whether the stream has the file that the server knows it by.
-func (s store) hasMetadata(stream string) bool {
+// HasMetadata reports whether the stream has the file by which the server knows it.
+func (s Store) HasMetadata(stream string) bool {
 	_, err := os.Stat(filepath.Join(s.stream(stream), "meta.inf"))
 	return err == nil
 }
@@ -190,8 +192,8 @@ func blockIndex(name string) (uint32, bool) {
 	return uint32(index), err == nil
 }
 
-// blocks returns the stream's block files in the order of their numbers.
-func (l streamLedger) blocks() []uint32 {
+// Blocks returns the stream's block files in the order of their numbers.
+func (l StreamLedger) Blocks() []uint32 {
 	var indexes []uint32
 	for name := range l {
 		if index, ok := blockIndex(name); ok {
@@ -202,20 +204,21 @@ func (l streamLedger) blocks() []uint32 {
 	return indexes
 }
 
-func blockName(index uint32) string { return strconv.FormatUint(uint64(index), 10) + blockSuffix }
+// BlockName returns the name of the block file with a number.
+func BlockName(index uint32) string { return strconv.FormatUint(uint64(index), 10) + blockSuffix }
 
 // sameBlocks reports whether both have the same blocks; sizes do not matter.
-func (l streamLedger) sameBlocks(other streamLedger) bool {
-	return slices.Equal(l.blocks(), other.blocks())
+func (l StreamLedger) sameBlocks(other StreamLedger) bool {
+	return slices.Equal(l.Blocks(), other.Blocks())
 }
 
-// sameStreams reports whether nothing has come or gone.
-func sameStreams(a, b map[string]streamLedger) bool {
-	return maps.EqualFunc(a, b, streamLedger.sameBlocks)
+// SameStreams reports whether both have the same streams with the same blocks.
+func SameStreams(a, b map[string]StreamLedger) bool {
+	return maps.EqualFunc(a, b, StreamLedger.sameBlocks)
 }
 
-// bootID names this run of the machine, "" where the system does not tell.
-func bootID() string {
+// BootID identifies the run of the operating system, "" if the system has none.
+func BootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""

@@ -1,4 +1,4 @@
-package embedded
+package storefiles
 
 import (
 	"bytes"
@@ -33,8 +33,8 @@ const (
 
 // readIndex returns an empty one where the server has none that can be read. It takes some
 // 100 bytes for each subject, as the server itself does afterwards.
-func (s store) readIndex(stream string) index {
-	raw, err := os.ReadFile(filepath.Join(s.messages(stream), indexFile))
+func (s Store) readIndex(stream string) index {
+	raw, err := os.ReadFile(filepath.Join(s.Messages(stream), indexFile))
 	if err != nil || len(raw) < 2+checksumSize || raw[0] != indexMagic || raw[1] != indexVersion {
 		return index{}
 	}

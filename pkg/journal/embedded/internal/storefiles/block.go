@@ -1,4 +1,4 @@
-package embedded
+package storefiles
 
 import (
 	"encoding/binary"
@@ -7,38 +7,38 @@ import (
 	"os"
 )
 
-// blockReport is what a look at a block found.
-type blockReport struct {
-	// bad is how many damaged stretches there are; records between them are fine.
-	bad int
-	// torn says that the only one is at the end and looks like a write that was
+// BlockReport is the result of checking a block.
+type BlockReport struct {
+	// Bad is the number of damaged stretches; the records between them are intact.
+	Bad int
+	// Torn says that the only one is at the end and looks like a write that was
 	// cut off by the end of the process; intact is where it begins, in bytes.
-	torn   bool
+	Torn   bool
 	intact int64
 	// repaired is the block without its damaged stretches, if there are any.
 	repaired []byte
 }
 
-// check reads a whole block file and verifies every record's checksum. Only with
+// Check reads a whole block file and verifies every record's checksum. Only with
 // repair it puts together the repaired block, which takes another block's memory.
-func (b *blockReader) check(path string, index uint32, repair bool) (blockReport, error) {
+func (b *BlockReader) Check(path string, index uint32, repair bool) (BlockReport, error) {
 	raw, err := b.read(path)
 	if err != nil {
-		return blockReport{}, fmt.Errorf("read a block of stream %s: %w", b.stream, err)
+		return BlockReport{}, fmt.Errorf("read a block of stream %s: %w", b.Stream, err)
 	}
 	if err := b.open(index); err != nil {
-		return blockReport{}, err
+		return BlockReport{}, err
 	}
 	buf, err := decompress(raw)
 	if err != nil {
-		return blockReport{bad: 1}, nil //nolint:nilerr // a block that cannot be decompressed is damage, and that is the answer
+		return BlockReport{Bad: 1}, nil //nolint:nilerr // a block that cannot be decompressed is damage, and that is the answer
 	}
 	return b.scan(buf, repair), nil
 }
 
 // read returns the file's content, in memory that the next read takes again: at
 // 8 MiB a block, the garbage of a whole store would be most of the process.
-func (b *blockReader) read(path string) ([]byte, error) {
+func (b *BlockReader) read(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -48,8 +48,8 @@ func (b *blockReader) read(path string) ([]byte, error) {
 	return b.buffer.Bytes(), errors.Join(err, file.Close())
 }
 
-func (b *blockReader) scan(buf []byte, repair bool) blockReport {
-	var report blockReport
+func (b *BlockReader) scan(buf []byte, repair bool) BlockReport {
+	var report BlockReport
 	var good []byte
 	var last uint64
 	start := 0 // of the stretch of fine records that is not in good yet
@@ -66,16 +66,16 @@ func (b *blockReader) scan(buf []byte, repair bool) blockReport {
 			continue
 		}
 		after := b.resume(buf, at+1, last)
-		report.torn = after == len(buf) && errors.Is(err, errTorn) && report.bad == 0
+		report.Torn = after == len(buf) && errors.Is(err, errTorn) && report.Bad == 0
 		report.intact = int64(at)
-		report.bad++
+		report.Bad++
 		if repair {
 			good = append(good, buf[start:at]...)
 			good = append(good, b.placeholder(buf[at:], last)...)
 		}
 		at, start = after, after
 	}
-	if report.bad > 0 && repair {
+	if report.Bad > 0 && repair {
 		report.repaired = append(good, buf[start:]...)
 	}
 	return report
@@ -84,7 +84,7 @@ func (b *blockReader) scan(buf []byte, repair bool) blockReport {
 // resume returns where the next intact record begins, at or behind from, or the
 // end. A checksum decides; the sequence keeps a record that is quoted in the body
 // of a damaged one from being taken.
-func (b *blockReader) resume(buf []byte, from int, last uint64) int {
+func (b *BlockReader) resume(buf []byte, from int, last uint64) int {
 	for at := from; at+emptyRecord <= len(buf); at++ {
 		sequence := binary.LittleEndian.Uint64(buf[at+4:])
 		if sequence&tombstoneFlag == 0 && sequence&^erasedFlag <= last {
@@ -100,7 +100,7 @@ func (b *blockReader) resume(buf []byte, from int, last uint64) int {
 // placeholder keeps the place of the damaged record at the beginning of buf, if
 // its header still says which it was: should it be the stream's last, then its
 // sequence must not be given to another message.
-func (b *blockReader) placeholder(buf []byte, last uint64) []byte {
+func (b *BlockReader) placeholder(buf []byte, last uint64) []byte {
 	if len(buf) < recordHeader || last == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package embedded
+package storefiles
 
 import (
 	"encoding/json"
@@ -26,9 +26,9 @@ type removed struct {
 }
 
 // removedFrom returns an empty one for a stream.
-func (i *inspection) removedFrom(stream string) *removed {
+func (i *Inspection) removedFrom(stream string) *removed {
 	r := &removed{live: make(map[uint64]string), last: make(map[string]uint64), purged: make(map[uint64]bool)}
-	content, err := os.ReadFile(filepath.Join(i.store.stream(stream), "meta.inf"))
+	content, err := os.ReadFile(filepath.Join(i.Store.stream(stream), "meta.inf"))
 	if err != nil {
 		return r // nothing may take the place of anything
 	}
@@ -40,7 +40,7 @@ func (i *inspection) removedFrom(stream string) *removed {
 }
 
 // add reads a block by its second name. After an error the block counts as lost.
-func (r *removed) add(reader *blockReader, path string, index uint32) error {
+func (r *removed) add(reader *BlockReader, path string, index uint32) error {
 	raw, err := reader.read(path)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (r *removed) add(reader *blockReader, path string, index uint32) error {
 	for _, subject := range live {
 		r.last[subject] = 0
 	}
-	r.files = append(r.files, blockName(index))
+	r.files = append(r.files, BlockName(index))
 	return nil
 }
 
@@ -109,20 +109,20 @@ func (r *removed) complete() bool {
 
 // judge says whether the missing blocks of a stream are damage, and whether it had any
 // that are none.
-func (i *inspection) judge(stream string, gone *removed, indexes []uint32) (went bool, err error) {
+func (i *Inspection) judge(stream string, gone *removed, indexes []uint32) (went bool, err error) {
 	if len(gone.files) == 0 {
 		return false, nil
 	}
 	slices.Sort(gone.files)
 	if !gone.complete() || len(indexes) == 0 {
 		for _, file := range gone.files {
-			i.found(blockMissing, "stream", stream, "path", file)
+			i.Found(blockMissing, "stream", stream, "path", file)
 			if err := i.rescue(stream, file); err != nil {
 				return false, err
 			}
 		}
 		return false, nil
 	}
-	i.logger.Info("journal blocks removed before the restart; no event is missing", "dir", i.dir, "stream", stream, "count", len(gone.files))
+	i.Logger.Info("journal blocks removed before the restart; no event is missing", "dir", i.Dir, "stream", stream, "count", len(gone.files))
 	return true, nil
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // checkChanges checks what the events of an entry say of how objects have changed.
-func (r *reading) checkChanges(items OneOrMore, path string) {
+func (r *checker) checkChanges(items OneOrMore, path string) {
 	for i, item := range items {
 		if at := index(path, i); !r.bad(at) && slices.Contains(items[:i], item) {
 			r.fail(at, "%s is in the list twice", quote(item))
@@ -17,7 +17,7 @@ func (r *reading) checkChanges(items OneOrMore, path string) {
 
 // checkOld refuses an expression about the object before where no event can have it: it
 // would be null for ever.
-func (r *reading) checkOld(m Match, x *when.Expression, path string, resources []Resource) {
+func (r *checker) checkOld(m Match, x *when.Expression, path string, resources []Resource) {
 	line, col, reads := x.ReadsOld()
 	if !reads || !r.named(resources) {
 		return

@@ -14,7 +14,7 @@ import (
 
 // check applies the rules that types cannot express. It fills in the one
 // default that depends on other values.
-func (r *reading) check(c *Config) {
+func (r *checker) check(c *Config) {
 	r.checkKubernetes(c.Kubernetes)
 	r.checkJournal(c)
 	r.checkAdmin(c)
@@ -25,7 +25,7 @@ func (r *reading) check(c *Config) {
 	r.checkPlaintext(c)
 }
 
-func (r *reading) checkKubernetes(k Kubernetes) {
+func (r *checker) checkKubernetes(k Kubernetes) {
 	if k.MaxWatches < 1 && !r.bad("kubernetes.maxWatches") {
 		r.fail("kubernetes.maxWatches", "%d is no limit of watches: want at least 1", k.MaxWatches)
 	}
@@ -35,7 +35,7 @@ func (r *reading) checkKubernetes(k Kubernetes) {
 }
 
 // checkRedaction takes names of annotations, and prefixes of names.
-func (r *reading) checkRedaction(c Redaction) {
+func (r *checker) checkRedaction(c Redaction) {
 	for i, item := range c.PlainAnnotations {
 		if at := strings.IndexByte(item, '*'); item == "" || at >= 0 && at < len(item)-1 {
 			r.fail(index("redaction.plainAnnotations", i), `%s is not the name of an annotation; the only * goes at the end, as in "example.com/*"`, quote(item))
@@ -44,7 +44,7 @@ func (r *reading) checkRedaction(c Redaction) {
 }
 
 // checkAdmin also fills in the default of the socket, which depends on journal.dir.
-func (r *reading) checkAdmin(c *Config) {
+func (r *checker) checkAdmin(c *Config) {
 	a := &c.Admin
 	if a.Listen != "" && !r.bad("admin.listen") {
 		r.checkListen(a.Listen)
@@ -64,7 +64,7 @@ const (
 // checkPlaintext is the one rule for connections to other machines without TLS: a
 // password or token there is a mistake, as it is for the sinks, and so is a webhook; other
 // data cause a warning. allowInsecureAuth and allowHTTP permit both.
-func (r *reading) checkPlaintext(c *Config) {
+func (r *checker) checkPlaintext(c *Config) {
 	a := c.Admin
 	switch {
 	case local(a.Listen), a.TLS.CertFile != "", a.AllowHTTP, r.bad("admin.listen"):
@@ -96,7 +96,7 @@ func local(address string) bool {
 	return address == "" || host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func (r *reading) checkListen(address string) {
+func (r *checker) checkListen(address string) {
 	host, port, err := net.SplitHostPort(address)
 	_, numberErr := strconv.ParseUint(port, 10, 16)
 	switch {
@@ -107,7 +107,7 @@ func (r *reading) checkListen(address string) {
 	}
 }
 
-func (r *reading) checkAdminTLS(t AdminTLS) {
+func (r *checker) checkAdminTLS(t AdminTLS) {
 	switch {
 	case (t.CertFile == "") != (t.KeyFile == ""):
 		r.fail("admin.tls", "certFile and keyFile go together; set both or none")
@@ -122,7 +122,7 @@ const clusterName = `^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$`
 
 // checkCluster checks the name and gives it its default. Where many clusters
 // may meet, there is none: two clusters by the name of "default" would mix.
-func (r *reading) checkCluster(c *Config) {
+func (r *checker) checkCluster(c *Config) {
 	if r.bad("cluster") {
 		return
 	}
@@ -147,7 +147,7 @@ func (r *reading) checkCluster(c *Config) {
 	c.Cluster = defaultCluster
 }
 
-func (r *reading) checkSinks(c *Config) {
+func (r *checker) checkSinks(c *Config) {
 	if len(c.Sinks) == 0 && !r.bad("sinks") {
 		r.add(r.place("sinks"), "sinks", "is required: at least one, as in - {name: out, type: stdout}")
 	}
@@ -167,7 +167,7 @@ func (r *reading) checkSinks(c *Config) {
 // checkExclusive refuses what would stop a sink for good when it runs, and with
 // it in the end all others: two that write to one file, or one that writes to
 // informd's own.
-func (r *reading) checkExclusive(c *Config) {
+func (r *checker) checkExclusive(c *Config) {
 	deadLetters, err := filepath.Abs(filepath.Join(c.Journal.Dir, deadLettersDir))
 	known := err == nil && !r.bad("journal.dir")
 	owners := map[string]int{}
@@ -192,7 +192,7 @@ func (r *reading) checkExclusive(c *Config) {
 	}
 }
 
-func (r *reading) checkSinkName(s Sink, path string, i int, names map[string]int) {
+func (r *checker) checkSinkName(s Sink, path string, i int, names map[string]int) {
 	first, taken := names[s.Name]
 	switch {
 	case r.bad(path):

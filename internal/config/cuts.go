@@ -11,7 +11,7 @@ import (
 // checkCuts is about an expression that reads what keep, omit or mode takes out of the
 // objects. One that can be true of no entry's objects is refused; where it can be true,
 // and fails for the objects of one, that is worth a warning.
-func (r *reading) checkCuts(m Match, x *when.Expression, path string, resources []Resource) {
+func (r *checker) checkCuts(m Match, x *when.Expression, path string, resources []Resource) {
 	if !r.named(resources) {
 		return
 	}
@@ -51,7 +51,7 @@ func (r *reading) checkCuts(m Match, x *when.Expression, path string, resources 
 
 // cutsOf returns what says why the objects of an entry do not have what keys lead to, or
 // "" if they may. It is not ok if the entry has mistakes.
-func (r *reading) cutsOf(one Resource, at string) (cuts func(keys []string) string, ok bool) {
+func (r *checker) cutsOf(one Resource, at string) (cuts func(keys []string) string, ok bool) {
 	for _, key := range []string{".keep", ".omit", ".mode"} {
 		if r.bad(at + key) {
 			return nil, false

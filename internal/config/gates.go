@@ -8,7 +8,7 @@ import (
 )
 
 // checkGates checks a list of change gates.
-func (r *reading) checkGates(items []string, path string, metadataOnly bool) {
+func (r *checker) checkGates(items []string, path string, metadataOnly bool) {
 	for i, item := range items {
 		at := index(path, i)
 		switch {
@@ -24,7 +24,7 @@ func (r *reading) checkGates(items []string, path string, metadataOnly bool) {
 }
 
 // checkMatchGates checks the change filter of a match.
-func (r *reading) checkMatchGates(m Match, path string, resources []Resource) {
+func (r *checker) checkMatchGates(m Match, path string, resources []Resource) {
 	if len(m.Changed) == 0 {
 		return
 	}

@@ -97,7 +97,7 @@ func journalKeys() map[string][]string {
 	}
 }
 
-func (r *reading) checkJournal(c *Config) {
+func (r *checker) checkJournal(c *Config) {
 	if r.bad("journal.type") {
 		return // which of the keys count is not known
 	}
@@ -124,7 +124,7 @@ func (r *reading) checkJournal(c *Config) {
 }
 
 // checkJournalBytes also fills in the default, which depends on the type.
-func (r *reading) checkJournalBytes(j *Journal) {
+func (r *checker) checkJournalBytes(j *Journal) {
 	switch {
 	case r.bad("journal.maxBytes"):
 	case !r.given("journal.maxBytes") && j.Type == JournalMemory:
@@ -136,7 +136,7 @@ func (r *reading) checkJournalBytes(j *Journal) {
 	}
 }
 
-func (r *reading) checkStream(j *Journal) {
+func (r *checker) checkStream(j *Journal) {
 	if badStreamName(j.Stream) && !r.bad("journal.stream") {
 		r.fail("journal.stream", "%s is not a stream name: letters, digits, '-' and '_', as in INFORMD", quote(j.Stream))
 	}
@@ -159,14 +159,14 @@ func badStreamName(name string) bool {
 
 // checkJournalListen permits this machine only: the embedded journal is no server
 // for others, and has no passwords.
-func (r *reading) checkJournalListen(address string) {
+func (r *checker) checkJournalListen(address string) {
 	if _, _, err := net.SplitHostPort(address); err != nil || !local(address) {
 		r.fail("journal.listen", `%s is not an address of this machine alone, as in 127.0.0.1:4222: for clients elsewhere use a nats sink, or journal.type: nats`, quote(address))
 	}
 }
 
 // checkJournalConnection checks what a journal in the user's own JetStream needs.
-func (r *reading) checkJournalConnection(c *Config) {
+func (r *checker) checkJournalConnection(c *Config) {
 	j := &c.Journal
 	var found []func() // reported at the end: several may be about one key
 	for _, p := range j.Config.Validate() {
@@ -205,7 +205,7 @@ type publisher interface {
 
 // checkOverlap refuses a nats sink that would publish on the journal's own subjects:
 // the journal would take its messages for those of another writer.
-func (r *reading) checkOverlap(c *Config) {
+func (r *checker) checkOverlap(c *Config) {
 	var journal []string
 	switch {
 	case c.Journal.Type == JournalNATS:

@@ -35,8 +35,9 @@ func LoadAdmin(from Source) (Admin, error) {
 		}
 	}
 	r.override(root, over)
-	r.checkAdmin(c)
-	r.checkPlaintext(c)
+	check := &checker{r}
+	check.checkAdmin(c)
+	check.checkPlaintext(c)
 	r.problems.list = slices.DeleteFunc(r.problems.list, func(e Error) bool { return !inAdmin(e.Key) })
 	return c.Admin, r.err()
 }

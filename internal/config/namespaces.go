@@ -10,7 +10,7 @@ import (
 )
 
 // checkCoverage checks which namespaces an entry covers.
-func (r *reading) checkCoverage(one Resource, path string) {
+func (r *checker) checkCoverage(one Resource, path string) {
 	r.checkNamespaces(one.Namespaces, path+".namespaces")
 	r.checkNamespaces(one.ExcludeNamespaces, path+".excludeNamespaces")
 	if r.failed[path+".namespaces"] || r.failed[path+".excludeNamespaces"] {
@@ -58,7 +58,7 @@ func matches(glob, namespace string) bool {
 // namespaceGlob is what a pattern for namespaces may be made of.
 const namespaceGlob = `^[a-z0-9*?\[\]^-]+$`
 
-func (r *reading) checkNamespaces(namespaces []string, path string) {
+func (r *checker) checkNamespaces(namespaces []string, path string) {
 	seen := map[string]bool{}
 	for i, namespace := range namespaces {
 		at := index(path, i)
@@ -81,7 +81,7 @@ func validGlob(pattern string) bool {
 }
 
 // checkReaches refuses namespaces of a match that no entry of resources covers.
-func (r *reading) checkReaches(namespaces []string, path string, meant []Resource) {
+func (r *checker) checkReaches(namespaces []string, path string, meant []Resource) {
 	if r.failed[path] {
 		return
 	}

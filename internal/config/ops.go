@@ -44,7 +44,7 @@ func namesOf(kind func(event.Op) bool) []string {
 }
 
 // checkOps checks the operations of object events.
-func (r *reading) checkOps(ops []string, path string) {
+func (r *checker) checkOps(ops []string, path string) {
 	for i, op := range ops {
 		at := index(path, i)
 		name := strings.TrimPrefix(op, "!")
@@ -63,7 +63,7 @@ func (r *reading) checkOps(ops []string, path string) {
 }
 
 // checkControl checks the control events of a match. It refuses a begin that never matches.
-func (r *reading) checkControl(m Match, path string) {
+func (r *checker) checkControl(m Match, path string) {
 	at := path + ".control"
 	for i, op := range m.Control {
 		if item := index(at, i); !r.bad(item) && slices.Contains(m.Control[:i], op) {
@@ -90,7 +90,7 @@ func (m Match) admits(op event.Op) bool { return len(m.Ops) == 0 || slices.Conta
 // deletions: a consumer that keeps state would keep deleted objects. Without snapshot, it
 // would lack objects, and a re-snapshot would not repair it. A sink of deletions alone keeps
 // no state.
-func (r *reading) checkDeletions(s Sink, at string, resources []Resource) {
+func (r *checker) checkDeletions(s Sink, at string, resources []Resource) {
 	if !r.named(resources) || r.bad(at+".match") {
 		return
 	}

@@ -40,6 +40,9 @@ func newReading(file string, drivers []sink.Driver) *reading {
 	}
 }
 
+// checker checks a config that a reading has decoded, and notes the mistakes in the reading.
+type checker struct{ *reading }
+
 // config takes body through every stage and reports what all of them found. A
 // stage that has nothing to work on because of an earlier mistake is left out.
 func (r *reading) config(body []byte, over []override) (*Config, error) {
@@ -53,7 +56,7 @@ func (r *reading) config(body []byte, over []override) (*Config, error) {
 	}
 	r.override(root, over)
 	if file != nil {
-		r.check(c)
+		(&checker{r}).check(c)
 	}
 	if err := r.err(); err != nil {
 		return nil, err
@@ -88,7 +91,7 @@ func (r *reading) fail(path, format string, args ...any) {
 }
 
 // given reports whether the value at path is in the file or came from outside.
-func (r *reading) given(path string) bool {
+func (r *checker) given(path string) bool {
 	_, inFile := r.places[path]
 	_, outside := r.origins[path]
 	return inFile || outside

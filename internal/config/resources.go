@@ -14,7 +14,7 @@ import (
 	"github.com/informd/informd/pkg/fieldpath"
 )
 
-func (r *reading) checkResources(resources []Resource) {
+func (r *checker) checkResources(resources []Resource) {
 	if len(resources) == 0 && !r.bad("resources") {
 		r.add(r.place("resources"), "resources", "is required: at least one, as in - {group: apps, resource: deployments}")
 	}
@@ -75,7 +75,7 @@ func merged(first, second Resource) string {
 }
 
 // checkName checks group and resource.
-func (r *reading) checkName(one Resource, path string) {
+func (r *checker) checkName(one Resource, path string) {
 	if group := path + ".group"; !r.bad(group) {
 		if message := groupMistake(one.Group); message != "" {
 			r.fail(group, "%s", message)
@@ -139,7 +139,7 @@ func resourceMistake(group, resource string) string {
 	return ""
 }
 
-func (r *reading) checkVersion(version, path string) {
+func (r *checker) checkVersion(version, path string) {
 	group, after, slash := strings.Cut(version, "/")
 	switch {
 	case version == "" || r.bad(path):
@@ -150,7 +150,7 @@ func (r *reading) checkVersion(version, path string) {
 	}
 }
 
-func (r *reading) checkSelectors(one Resource, path string) {
+func (r *checker) checkSelectors(one Resource, path string) {
 	if _, err := labels.Parse(one.LabelSelector); err != nil {
 		r.fail(path+".labelSelector", `%s is not a label selector, as in "app=web,tier in (a,b)": %v`, quote(one.LabelSelector), err)
 	}
@@ -163,7 +163,7 @@ func (r *reading) checkSelectors(one Resource, path string) {
 }
 
 // checkRules checks what is to become of the objects.
-func (r *reading) checkRules(one Resource, path string) {
+func (r *checker) checkRules(one Resource, path string) {
 	var rules fieldpath.Rules
 	metadataOnly := one.Mode == ModeMetadata && !r.bad(path+".mode")
 	for _, list := range []struct {
@@ -192,7 +192,7 @@ const minAudit = time.Minute
 // minResnapshot is the least period of a re-snapshot: less would be a poll of the API server.
 const minResnapshot = time.Minute
 
-func (r *reading) checkResnapshot(period time.Duration, path string) {
+func (r *checker) checkResnapshot(period time.Duration, path string) {
 	if period != 0 && period < minResnapshot && !r.bad(path) {
 		r.fail(path, "must be at least 1m, or 0 for none: informd announces every object again once in this period, as in 1h")
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // checkMatch checks one entry of a sink's match.
-func (r *reading) checkMatch(m Match, path string, resources []Resource) {
+func (r *checker) checkMatch(m Match, path string, resources []Resource) {
 	if m.Group != nil && *m.Group == coreName {
 		*m.Group = ""
 	}
@@ -50,7 +50,7 @@ func splitName(resource string) (name, group, version string) {
 }
 
 // named reports whether it is known which resources are meant.
-func (r *reading) named(resources []Resource) bool {
+func (r *checker) named(resources []Resource) bool {
 	if r.failed["resources"] || len(resources) == 0 {
 		return false
 	}
@@ -66,7 +66,7 @@ func (r *reading) named(resources []Resource) bool {
 // checkSelects refuses a match that lets nothing through, because none of the
 // resources is meant: a sink that waits for ever is hard to tell from a quiet
 // cluster.
-func (r *reading) checkSelects(m Match, path string, resources []Resource) {
+func (r *checker) checkSelects(m Match, path string, resources []Resource) {
 	inGroup := func(one Resource) bool { return one.mayBe(m.Group, "") }
 	var groups, names []string
 	var meant []Resource

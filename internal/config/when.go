@@ -8,7 +8,7 @@ import (
 )
 
 // checkWhen checks the expression of a match and what goes with it.
-func (r *reading) checkWhen(m Match, path string, resources []Resource) {
+func (r *checker) checkWhen(m Match, path string, resources []Resource) {
 	if at := path + ".onConditionError"; m.Condition == "" && r.given(at) && !r.bad(at) && !r.bad(path+".condition") && !r.given(path+".condition") {
 		r.fail(at, "needs a condition: add condition, or remove onConditionError")
 	}
@@ -43,7 +43,7 @@ func (r *reading) checkWhen(m Match, path string, resources []Resource) {
 
 // inExpression returns where in the file a place of an expression is, and what is to be
 // said about it; the place itself, if the file does not show it.
-func (r *reading) inExpression(text, path string, line, col int, message string) (Pos, string) {
+func (r *checker) inExpression(text, path string, line, col int, message string) (Pos, string) {
 	at, ok := r.inside(r.place(path), text, line, col)
 	if !ok {
 		message = fmt.Sprintf("at %d:%d of the expression: %s", line, col, message)
@@ -54,7 +54,7 @@ func (r *reading) inExpression(text, path string, line, col int, message string)
 // inside returns where in the file a place of a text is that stands at a place of the
 // file, in quotes, plain or as a block. It is not ok if the file writes the text in a
 // way that is not followed here, with \n or \x41 for one.
-func (r *reading) inside(at Pos, text string, line, col int) (Pos, bool) {
+func (r *checker) inside(at Pos, text string, line, col int) (Pos, bool) {
 	lines := r.lines[at.Line-1:]
 	lines = lines[:min(len(lines), len(text)+2)] // each holds a character of it, its break at least
 	file := []rune(strings.Join(lines, "\n"))

@@ -41,7 +41,7 @@ func glob(pattern, name string) bool {
 }
 
 // checkWildcard checks what has a meaning for wildcards only, or none for them.
-func (r *reading) checkWildcard(one Resource, at string) {
+func (r *checker) checkWildcard(one Resource, at string) {
 	if isGlob(one.Group) && one.Version != "" && !r.bad(at+".version") {
 		r.fail(at+".version", "has no meaning with a pattern for groups: remove it, each resource is watched in the version that the server prefers")
 	}

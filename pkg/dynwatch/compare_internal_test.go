@@ -83,7 +83,7 @@ func (s *failingServer) target(t *testing.T, log Log, older int) *target {
 	}
 	t.Cleanup(m.Close)
 	of := newTarget(spec{version: "v1", resource: "pods", mode: Full}, m)
-	t.Cleanup(func() { of.markTimer.Stop() })
+	t.Cleanup(func() { of.marks.Stop() })
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	of.source, err = of.spec.source(catalog.Resolved{GVR: gvr, Kind: "Pod", Namespaced: true}, m.clients, nil, nil, nil)
 	if err != nil {

@@ -78,7 +78,7 @@ func (t *target) pass(ctx context.Context, rv uint64) error {
 		}
 		t.coverage.Left(namespace, rv)
 	}
-	t.markSoon()
+	t.marks.Soon()
 	return t.Flush(ctx)
 }
 

@@ -104,7 +104,7 @@ func (t *target) dropDoubtful() {
 			t.drop(e)
 		}
 	}
-	t.markSoon()
+	t.marks.Soon()
 }
 
 // endDoubtful ends an entry in doubt that a list at rv did not hold: it was dropped, as

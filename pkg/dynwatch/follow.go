@@ -11,6 +11,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
@@ -82,7 +83,7 @@ func (t *target) showWatch(ctx context.Context) error {
 
 // receive handles what the watch brings until it ends.
 func (t *target) receive(ctx context.Context, w watch.Interface) error {
-	tick := time.NewTimer(untilNext(t.timing.Tick))
+	tick := time.NewTimer(kube.UntilNext(t.timing.Tick))
 	defer tick.Stop()
 	began := time.Now()
 	q := quiet{since: began}
@@ -103,10 +104,10 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 		case <-t.coverage.Changed:
 			t.coverage.Due = true
 			err = t.showWatch(ctx)
-		case <-t.markTimer.C:
+		case <-t.marks.C:
 			err = t.markNow(ctx)
 		case <-tick.C:
-			tick.Reset(untilNext(t.timing.Tick))
+			tick.Reset(kube.UntilNext(t.timing.Tick))
 			err = t.onTick(ctx, &q)
 		case <-t.nudge.Wake:
 			t.nudged()

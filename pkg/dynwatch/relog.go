@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/checkpoint"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
@@ -55,8 +56,8 @@ func (t *target) relogged() <-chan relog {
 
 // relog takes the notice.
 func (t *target) relog(ctx context.Context, notice relog) error {
-	t.marked = mark{}
-	t.markSoon()
+	t.marked = checkpoint.Mark{}
+	t.marks.Soon()
 	if !notice.lost {
 		return nil
 	}

@@ -300,7 +300,7 @@ func (t *target) answerResnapshot(err error) {
 		t.logger.Info("re-snapshot complete", "run", s.run, "count", s.objects)
 	}
 	if s.insist {
-		t.markSoon() // which says no longer that objects are missing in the log
+		t.marks.Soon() // which says no longer that objects are missing in the log
 	}
 	s.reply <- ResnapshotResult{Target: t.name, Run: s.run, Revision: s.rv, Objects: s.objects, Err: err}
 }

@@ -69,6 +69,6 @@ func (t *target) resynced(ctx context.Context, p *present) error {
 		}
 	}
 	r.Done()
-	t.markSoon()
+	t.marks.Soon()
 	return nil
 }

@@ -3,6 +3,7 @@ package dynwatch
 import (
 	"context"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/checkpoint"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
@@ -27,14 +28,14 @@ func (t *target) remember(rv uint64) {
 
 // rememberEnded is remember after a restart: the log has the deletions. It skips those of
 // earlier epochs, whose ids cannot come again.
-func (t *target) rememberEnded(ends map[string]ended) {
+func (t *target) rememberEnded(ends checkpoint.Ends) {
 	if t.firstOp != event.Added {
 		return
 	}
 	f := recovery.NewDeleted()
 	for _, e := range ends {
-		if e.deleted != "" && e.epoch == t.Epoch {
-			f.Add(e.deleted, e.rv)
+		if e.Deleted != "" && e.Epoch == t.Epoch {
+			f.Add(e.Deleted, e.RV)
 		}
 	}
 	if f.Count() > 0 {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/dynwatch/internal/checkpoint"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
@@ -55,14 +56,6 @@ func defaultTiming() timing {
 		waitingTold: time.Minute, look: 100 * time.Millisecond, lookCap: time.Second, looking: 30 * time.Second,
 		audit: time.Hour, clock: time.Now,
 	}
-}
-
-// untilNext returns how long it is until the clock shows a multiple of d. What idle targets
-// do every d they do together then: the process wakes up once for all of them, which
-// costs more than what is done.
-func untilNext(d time.Duration) time.Duration {
-	now := time.Now()
-	return now.Truncate(d).Add(d).Sub(now)
 }
 
 // target is one resource, in all namespaces or in one, and the loop that keeps
@@ -164,11 +157,8 @@ type target struct {
 
 	// restored: the index is what the log says. marked is the last mark there.
 	restored bool
-	marked   mark
-	// markTimer runs while markDue.
-	markTimer *time.Timer
-	markDue   bool
-	markedAt  time.Time
+	marked   checkpoint.Mark
+	marks    checkpoint.Timer
 }
 
 func newTarget(s spec, m *Manager) *target {
@@ -192,8 +182,7 @@ func newTarget(s spec, m *Manager) *target {
 	t.audits = newAudits(t.timing.audit)
 	t.again = newReannouncing(s, t.timing)
 	t.coverage = selection.NewCoverage(s.namespaces, m.namespaces)
-	t.markTimer = time.NewTimer(markEvery)
-	t.markTimer.Stop()
+	t.marks = checkpoint.NewTimer()
 	t.resetPause()
 	return t
 }
@@ -304,7 +293,7 @@ func (t *target) resolve(ctx context.Context) error {
 func (t *target) setCursor(rv uint64) {
 	if rv != t.cursor {
 		maps.DeleteFunc(t.ended, func(_ string, at uint64) bool { return at < rv })
-		t.markSoon()
+		t.marks.Soon()
 	}
 	t.cursor = rv
 	t.status.rv.Store(rv)

@@ -37,7 +37,7 @@ func (t *target) reselect(ctx context.Context) error {
 		}
 	}
 	if c.Settle(now) {
-		t.markSoon()
+		t.marks.Soon()
 	}
 	return nil
 }

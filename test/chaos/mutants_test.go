@@ -60,13 +60,13 @@ func mutants() []mutant {
 			faults: "N10-revoke,N3-kill-both-apiservers", caughtBy: []string{"I13", "I9", "I4", "I1", "I5"},
 		},
 		{
-			name: "ends-forgotten-at-restart", file: "pkg/dynwatch/ledger.go",
+			name: "ends-forgotten-at-restart", file: "pkg/dynwatch/internal/checkpoint/read.go",
 			old: "ends[index.Key(e.Namespace, e.Name)] = endedBy(&e)\n", new: "",
 			faults: "N1-kill-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
 		},
 		{
-			name: "index-forgotten-at-restart", file: "pkg/dynwatch/ledger.go",
-			old: "one := t.index.Put(", new: "one := index.New().Put(",
+			name: "index-forgotten-at-restart", file: "pkg/dynwatch/internal/checkpoint/read.go",
+			old: "one := x.Put(", new: "one := index.New().Put(",
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I6", "I12", "I14", "I3"},
 		},
 		{
@@ -76,7 +76,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "gap-not-declared", file: "pkg/dynwatch/lost.go",
-			old: "if !l.walks() || l.from < to {", new: "if !l.walks() && l.from < to {",
+			old: "if !l.Walks() || l.From < to {", new: "if !l.Walks() && l.From < to {",
 			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I2"},
 		},
 		{

@@ -81,6 +81,16 @@ type Index struct {
 // New returns an empty index.
 func New() *Index { return &Index{seed: maphash.MakeSeed(), bits: math.MaxUint32} }
 
+// NewestOf is the newest revision of an epoch.
+func (x *Index) NewestOf(epoch uint64) (newest uint64) {
+	for e := range x.All() {
+		if e.Epoch == epoch {
+			newest = max(newest, e.RV)
+		}
+	}
+	return newest
+}
+
 // Reset removes all entries.
 func (x *Index) Reset() { *x = *New() }
 

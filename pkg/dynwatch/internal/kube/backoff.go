@@ -11,3 +11,11 @@ import (
 func Backoff(first, most time.Duration) wait.Backoff {
 	return wait.Backoff{Duration: first, Factor: 2, Jitter: 0.5, Steps: 30, Cap: most}
 }
+
+// UntilNext returns how long it is until the clock shows a multiple of d. Work that idle targets
+// have every d they do together then: the process wakes up once for all of them, which
+// costs more than the work.
+func UntilNext(d time.Duration) time.Duration {
+	now := time.Now()
+	return now.Truncate(d).Add(d).Sub(now)
+}

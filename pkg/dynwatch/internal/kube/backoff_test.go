@@ -1,4 +1,4 @@
-package dynwatch
+package kube
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ func TestUntilNext(t *testing.T) {
 		for _, d := range []time.Duration{time.Second, 10 * time.Second, 7 * time.Millisecond} {
 			for _, later := range []time.Duration{0, 1, d/3 + 1, d - 1, d, d + 1} {
 				<-time.After(later)
-				wait := untilNext(d)
+				wait := UntilNext(d)
 				if wait <= 0 || wait > d {
 					t.Errorf("at %v one waits %v for the next %v", time.Now(), wait, d)
 				}

@@ -7,24 +7,16 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
-	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 	"github.com/informd/informd/pkg/event"
 )
-
-// catalogAge is how old a catalog may become even if nothing is known to have
-// changed.
-const catalogAge = 24 * time.Hour
 
 // expander keeps the targets of wildcards those that the catalog says. One goroutine
 // reads the catalog: at its start, and when served tells of a change. It hands the
@@ -47,26 +39,20 @@ type expander struct {
 
 	// These belong to the goroutine. notes are as they are in the log.
 	notes       map[string]*wildcard.Note
-	asked       time.Time
-	looks       looks
-	pause       wait.Backoff
-	stale       string
+	poller      *catalog.Poller
 	toldSecrets bool
 }
 
 func newExpander(m *Manager) *expander {
-	return &expander{m: m, applied: make(chan struct{}, 1), ready: make(map[string]bool), notes: make(map[string]*wildcard.Note), looks: newLooks()}
-}
-
-func (e *expander) resetPause() {
-	e.pause = kube.Backoff(e.m.timing.Backoff, e.m.timing.BackoffCap)
+	return &expander{m: m, applied: make(chan struct{}, 1), ready: make(map[string]bool), notes: make(map[string]*wildcard.Note)}
 }
 
 // apply has another wanted set expanded soon. The caller holds converging.
 func (e *expander) apply(wanted wantedSet) {
 	e.generation++
 	if e.stop == nil && len(wanted.Patterns) > 0 {
-		e.resetPause()
+		m := e.m
+		e.poller = catalog.NewPoller(m.clients, m.served, m.timing.Timing, m.timing.Periods, m.options.Logger)
 		var ctx context.Context
 		ctx, e.stop = context.WithCancel(context.Background())
 		e.ended.Go(func() { e.run(ctx) })
@@ -99,78 +85,8 @@ func (e *expander) run(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			e.m.options.Logger.Warn("wildcards not expanded; running watches continue", "err", err)
 		}
-		read = e.rest(ctx, err)
+		read = e.poller.Wait(ctx, err, e.applied)
 	}
-}
-
-// rest waits until there is something to do, and returns whether discovery is to be
-// asked for it. It is asked when something has changed, and for a while after it, as
-// targets do, but so rarely that its size does not matter.
-func (e *expander) rest(ctx context.Context, err error) (read bool) {
-	tm, served := e.m.timing, e.m.served
-	if err == nil {
-		e.resetPause()
-	}
-	due := time.Now().Add(e.period(err))
-	wake := served.All.Wake
-	if _, ok := kube.SuggestedDelay(err); ok {
-		wake = nil
-	}
-	watching := served.Watching()
-	for {
-		timer := time.NewTimer(min(time.Until(due), tm.Tick))
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-e.applied:
-			timer.Stop()
-			return err != nil
-		case <-wake:
-			if served.All.Changed.Swap(false) {
-				e.looks.until = time.Now().Add(tm.looking)
-				e.looks.pause = wait.Backoff{Duration: tm.lookCap / 2, Factor: 1.5, Jitter: 0.2, Steps: 30}
-			}
-			// What changes together is asked about once.
-			due = earlier(due, time.Now().Add(max(tm.look, tm.lookCap/2-time.Since(e.asked))))
-		}
-		timer.Stop()
-		if ctx.Err() != nil || !time.Now().Before(due) {
-			return true
-		}
-		if watching && !served.Watching() {
-			watching, due = false, earlier(due, time.Now().Add(tm.DeniedCap)) // nobody would tell
-		}
-	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-// period is how long to wait if nothing happens.
-func (e *expander) period(err error) time.Duration {
-	tm := e.m.timing
-	if err != nil {
-		d := e.pause.Step()
-		if wait, ok := kube.SuggestedDelay(err); ok {
-			d = max(d, wait)
-		}
-		return d
-	}
-	d := catalogAge
-	if !e.m.served.Watching() {
-		d = min(d, tm.DeniedCap)
-	}
-	if e.stale != "" {
-		d = min(d, tm.waitingTold)
-	}
-	if soon, more := e.looks.next(); more {
-		d = min(d, soon)
-	}
-	return d
 }
 
 // expand makes the targets those of the wanted set and, with read, of a new catalog.
@@ -186,7 +102,11 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 	}
 	var failed error
 	if read || c == nil {
-		c, failed = e.read(ctx, c)
+		if c, failed = e.poller.Read(ctx, c); failed == nil {
+			m.converging.Lock()
+			e.catalog = c
+			m.converging.Unlock()
+		}
 	}
 	if c == nil {
 		e.fail(wanted, failed)
@@ -219,20 +139,6 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 	}
 	e.tellSecrets(p)
 	return failed
-}
-
-// read asks for a catalog. With an error it returns the one before.
-func (e *expander) read(ctx context.Context, before *catalog.Catalog) (*catalog.Catalog, error) {
-	e.asked = time.Now()
-	c, err := catalog.Read(ctx, e.m.clients, before)
-	if err != nil {
-		return before, err
-	}
-	e.tellStale(c)
-	e.m.converging.Lock()
-	defer e.m.converging.Unlock()
-	e.catalog = c
-	return c, nil
 }
 
 // plan makes the plan, and has the log know of it before anything follows from it.
@@ -355,20 +261,6 @@ func (e *expander) show(wanted wantedSet, how func(wildcard.Pattern) shown) {
 		}
 		e.m.wildcards = append(e.m.wildcards, one)
 	}
-}
-
-// tellStale logs which groups cannot be asked, when that changes.
-func (e *expander) tellStale(c *catalog.Catalog) {
-	stale := strings.Join(c.Stale(), ", ")
-	if stale == e.stale {
-		return
-	}
-	e.stale = stale
-	if stale == "" {
-		e.m.options.Logger.Info("discovery of every API group works again")
-		return
-	}
-	e.m.options.Logger.Warn("discovery of API groups failed; wildcard watches in them continue", "groups", stale)
 }
 
 // tellSecrets logs once that Secrets are watched without having been named.

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/estimate"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
@@ -18,7 +19,7 @@ func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 			WaitingCap: 4 * backoff, DeniedCap: 8 * backoff,
 		},
 		unserved: 10 * backoff, withdrawn: 20 * backoff, staleTold: 10 * backoff,
-		waitingTold: time.Hour, look: backoff, lookCap: 4 * backoff, looking: 40 * backoff, clock: m.timing.clock,
+		Periods: catalog.Periods{Noticed: time.Hour, First: backoff, Most: 4 * backoff, Lasting: 40 * backoff}, clock: m.timing.clock,
 	}
 }
 

@@ -100,7 +100,7 @@ func (f *failing) explain(err error) error {
 }
 
 // backAgain is the time between two attempts to move back to the preferred version.
-func (t *target) backAgain() time.Duration { return min(t.timing.waitingTold, t.timing.DeniedCap) }
+func (t *target) backAgain() time.Duration { return min(t.timing.Noticed, t.timing.DeniedCap) }
 
 // otherVersion returns a source of another version that answers, nil if there is none.
 func (t *target) otherVersion(ctx context.Context) (*listwatch.Source, catalog.Resolved) {

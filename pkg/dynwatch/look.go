@@ -5,15 +5,12 @@ import (
 	"errors"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // A target that is nudged looks at discovery at once, and again in growing
-// intervals for a while: discovery follows a definition some 100 ms later, and one
-// API server after the other. One that waits for its resource begins with what it
+// intervals for a while. One that waits for its resource begins with what it
 // finds; one that watches moves on if it is to be watched in another version. The
 // revisions of an object are the same in all its versions, so the cursor stays.
 
@@ -26,8 +23,8 @@ var errMoved = errors.New("the watch moves to another version")
 
 // looks are those that follow a nudge.
 type looks struct {
-	until, last time.Time
-	pause       wait.Backoff
+	catalog.Series
+	last time.Time
 	// timer runs while the watch is open and a look is due.
 	timer *time.Timer
 }
@@ -43,31 +40,21 @@ func newLooks() looks {
 func (t *target) nudged() {
 	changed := t.nudge.Changed.Swap(false)
 	if changed || t.source == nil {
-		t.looks.until = time.Now().Add(t.timing.looking)
-		t.looks.pause = wait.Backoff{Duration: t.timing.look, Factor: 2, Jitter: 0.2, Steps: 30}
+		t.looks.Begin(t.timing.Lasting, t.timing.First, 2)
 	}
 }
 
 // soon is how long to wait before the look that a nudge asks for: nothing, unless
 // nudges come so fast that each would cost a look.
 func (t *target) soon() time.Duration {
-	return max(0, t.timing.look-time.Since(t.looks.last))
-}
-
-// next returns how long to wait before the look after this one, false if there is
-// none.
-func (l *looks) next() (time.Duration, bool) {
-	if !time.Now().Before(l.until) {
-		return 0, false
-	}
-	return l.pause.Step(), true
+	return max(0, t.timing.First-time.Since(t.looks.last))
 }
 
 // look asks discovery while the watch is open. It returns errMoved if the watch
 // should end, since the resource is to be watched in another version. All else
 // means nothing: if the resource went away, the watch tells.
 func (t *target) look(ctx context.Context) error {
-	if d, more := t.looks.next(); more {
+	if d, more := t.looks.Next(); more {
 		t.looks.timer.Reset(d)
 	} else if t.failing.fellBack {
 		t.looks.timer.Reset(t.backAgain())

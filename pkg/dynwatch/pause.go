@@ -53,15 +53,15 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 	told := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) && t.status.gone.Load() && t.served.Watching()
 	switch {
 	case told:
-		d = wait.Jitter(t.timing.waitingTold, 0.5)
+		d = wait.Jitter(t.timing.Noticed, 0.5)
 	case state == Waiting:
 		d = min(d, t.timing.WaitingCap)
 	}
 	var wake <-chan struct{}
 	if t.source == nil {
 		wake = t.nudge.Wake
-		if soon, more := t.looks.next(); more {
-			d = min(d, soon, t.timing.lookCap)
+		if soon, more := t.looks.Next(); more {
+			d = min(d, soon, t.timing.Most)
 		}
 	}
 	if wait, ok := kube.SuggestedDelay(err); ok {

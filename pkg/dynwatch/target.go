@@ -26,12 +26,7 @@ import (
 // timing holds the periods of a target's loop.
 type timing struct {
 	listwatch.Timing
-	// waitingTold is the pause while the resource is not served, if the target is told
-	// when that may have changed.
-	waitingTold time.Duration
-	// look is the pause between the first two looks after a nudge; it doubles, up to
-	// lookCap for a target that waits, until looking is over.
-	look, lookCap, looking time.Duration
+	catalog.Periods
 	// staleTold is how long a target must be stale before it is told: a watch that is
 	// opened anew, as quiet ones are all the time, is nobody's business.
 	staleTold time.Duration
@@ -53,8 +48,8 @@ func defaultTiming() timing {
 			Backoff: 200 * time.Millisecond, BackoffCap: 30 * time.Second, WaitingCap: 5 * time.Second, DeniedCap: 5 * time.Minute,
 		},
 		unserved: 10 * time.Second, withdrawn: 10 * time.Minute, staleTold: 10 * time.Second,
-		waitingTold: time.Minute, look: 100 * time.Millisecond, lookCap: time.Second, looking: 30 * time.Second,
-		audit: time.Hour, clock: time.Now,
+		Periods: catalog.Periods{Noticed: time.Minute, First: 100 * time.Millisecond, Most: time.Second, Lasting: 30 * time.Second},
+		audit:   time.Hour, clock: time.Now,
 	}
 }
 

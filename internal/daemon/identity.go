@@ -85,7 +85,7 @@ func redactionKey(c *config.Config) ([]byte, error) {
 		return key, err
 	}
 	text := hex.EncodeToString(newKey())
-	if err := keep(path, []byte(text+"\n")); err != nil {
+	if err := private.Replace(path, []byte(text+"\n")); err != nil {
 		return nil, fmt.Errorf("keep the redaction key: %w", err)
 	}
 	return []byte(text), nil
@@ -129,20 +129,4 @@ func newKey() []byte {
 	key := make([]byte, keySize)
 	_, _ = rand.Read(key) // never fails, see its documentation
 	return key
-}
-
-// keep writes a file that is there as a whole or not at all, for its owner only.
-func keep(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }

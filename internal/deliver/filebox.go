@@ -135,26 +135,10 @@ func (d *FileBox) Drop(ctx context.Context, numbers ...uint64) error {
 	if len(bytes.TrimSpace(rest)) == 0 {
 		rest = nil
 	}
-	if err := replaceFile(d.path, rest); err != nil {
+	if err := errors.Join(private.Replace(d.path, rest), syncDir(filepath.Dir(d.path))); err != nil {
 		return fmt.Errorf("drop dead letters: %w", err)
 	}
 	return nil
-}
-
-// replaceFile puts a file with that content in the place of path.
-func replaceFile(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return syncDir(filepath.Dir(path))
 }
 
 // Put implements [Box].

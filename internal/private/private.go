@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -73,6 +74,23 @@ func Read(path string) ([]byte, error) {
 		return nil, err
 	}
 	return content, nil
+}
+
+// Replace puts a file with this content, for its owner only, in the place of path: as a whole or
+// not at all. It does not sync the directory.
+func Replace(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
 }
 
 // foreign reports whether the owner is neither this user nor root.

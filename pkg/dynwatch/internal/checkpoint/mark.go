@@ -11,7 +11,8 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// Mark is a target's note in the log of how far it has come.
+// Mark is a target's note in the log of how far it has come. Its fields are a form that is in
+// logs already.
 type Mark struct {
 	// RV is the revision to watch from: everything up to it was appended.
 	RV uint64 `json:"rv"`

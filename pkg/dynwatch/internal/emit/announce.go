@@ -65,7 +65,7 @@ func (w *Writer) Announce(ctx context.Context, a Announcement) error {
 		}
 	}
 	e.RV, e.Ordinal, e.Hash, e.Epoch = o.ResourceVersion, ev.Ordinal, w.Index.Hash(o.Data), w.Epoch
-	return w.Emit(ctx, ev)
+	return w.emit(ctx, ev)
 }
 
 // recall returns where an object stood when it left the selection, which it has
@@ -112,7 +112,7 @@ func (w *Writer) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.
 		ev.ID = event.DeletedID(ev.UID, w.Epoch)
 		ev.Data = event.AddMembers(event.CloseDeletedData(o.Data, true), w.members(ctx, op, o)...)
 	}
-	return w.Emit(ctx, ev)
+	return w.emit(ctx, ev)
 }
 
 // Repeat emits the state that was announced last of the entry's object once more, or the newer
@@ -129,7 +129,7 @@ func (w *Writer) Repeat(ctx context.Context, o *frame.Object, e *index.Entry, ru
 	ev.Data = event.AddMembers(ev.Data, w.members(ctx, ev.Op, o)...)
 	w.Index.SetHashes(e, o.Hashes)
 	e.RV, e.Ordinal, e.Hash, e.Epoch, e.Run = o.ResourceVersion, ev.Ordinal, w.Index.Hash(o.Data), w.Epoch, run
-	return w.Emit(ctx, ev)
+	return w.emit(ctx, ev)
 }
 
 // gatesOf is what an event of the object has to say to the gates.

@@ -101,8 +101,8 @@ func (w *Writer) Shape() *frame.Shape { return w.shape.Load() }
 // Pending reports whether events wait for a flush.
 func (w *Writer) Pending() bool { return len(w.pending.events) > 0 }
 
-// Emit adds an event to the batch and flushes the batch when it is full.
-func (w *Writer) Emit(ctx context.Context, e event.Event) error {
+// emit adds an event to the batch and flushes the batch when it is full.
+func (w *Writer) emit(ctx context.Context, e event.Event) error {
 	w.pending.events = append(w.pending.events, e)
 	w.pending.size += e.Size()
 	if len(w.pending.events) >= batchEvents || w.pending.size >= BatchBytes {
@@ -162,7 +162,7 @@ func (w *Writer) EmitBound(ctx context.Context, op event.Op, run, rv uint64, rep
 	ev := w.Record(op)
 	ev.SetBound(op, run, rv)
 	ev.Replay = replay
-	return errors.Join(w.Emit(ctx, ev), w.Flush(ctx))
+	return errors.Join(w.emit(ctx, ev), w.Flush(ctx))
 }
 
 // EmitState says how the target is doing.
@@ -170,7 +170,7 @@ func (w *Writer) EmitState(ctx context.Context, state, reason string, rv uint64)
 	ev := w.Record(event.State)
 	ev.ID, ev.ResourceVersion, ev.Epoch = event.StateID(ev.Target, ev.Time), rv, 0
 	ev.Data = event.StateData(state, display.Reason(reason))
-	return w.Emit(ctx, ev)
+	return w.emit(ctx, ev)
 }
 
 // EmitGap names the range (from, to] in which revisions may be missing.
@@ -178,7 +178,7 @@ func (w *Writer) EmitGap(ctx context.Context, g event.GapInfo) error {
 	ev := w.Record(event.Gap)
 	ev.ID, ev.ResourceVersion = event.GapID(ev.Target, g.From, g.To, w.Epoch), g.To
 	ev.Gap, ev.Replay = &g, true
-	return w.Emit(ctx, ev)
+	return w.emit(ctx, ev)
 }
 
 // Last returns the last event of an object of the same UID, if the log keeps it.

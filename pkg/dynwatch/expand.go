@@ -2,10 +2,6 @@ package dynwatch
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"sync"
 
@@ -15,7 +11,6 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
-	"github.com/informd/informd/pkg/event"
 )
 
 // expander keeps the targets of wildcards those that the catalog says. One goroutine
@@ -37,14 +32,14 @@ type expander struct {
 	// limited says, by id, which wildcards the limit of watches concerns, and why.
 	limited map[string]string
 
-	// These belong to the goroutine. notes are as they are in the log.
-	notes       map[string]*wildcard.Note
+	// These belong to the goroutine.
+	notes       *wildcard.Notes
 	poller      *catalog.Poller
 	toldSecrets bool
 }
 
 func newExpander(m *Manager) *expander {
-	return &expander{m: m, applied: make(chan struct{}, 1), ready: make(map[string]bool), notes: make(map[string]*wildcard.Note)}
+	return &expander{m: m, applied: make(chan struct{}, 1), ready: make(map[string]bool), notes: wildcard.NewNotes(m.options.Log, m.options.Logger)}
 }
 
 // apply has another wanted set expanded soon. The caller holds converging.
@@ -96,7 +91,7 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 	m.converging.Lock()
 	wanted, generation, c := m.wanted, e.generation, e.catalog
 	m.converging.Unlock()
-	maps.DeleteFunc(e.notes, func(id string, _ *wildcard.Note) bool { return !wanted.Has(id) })
+	e.notes.Forget(&wanted.Set)
 	if len(wanted.Patterns) == 0 {
 		return nil
 	}
@@ -143,48 +138,14 @@ func (e *expander) expand(ctx context.Context, read bool) error {
 
 // plan makes the plan, and has the log know of it before anything follows from it.
 func (e *expander) plan(ctx context.Context, wanted wantedSet, c *catalog.Catalog) (*wildcard.Expansion, error) {
-	for _, p := range wanted.Patterns {
-		if err := e.restore(ctx, p.ID()); err != nil {
-			return nil, err
-		}
+	notes, err := e.notes.Load(ctx, &wanted.Set)
+	if err != nil {
+		return nil, err
 	}
-	p := wanted.Plan(c, e.notes, func(one wildcard.Choice) bool {
+	p := wanted.Plan(c, notes, func(one wildcard.Choice) bool {
 		return !slices.ContainsFunc(wanted.as(one), func(s spec) bool { return !e.m.gone(s.name()) })
 	})
-	for id, n := range p.Notes {
-		if reflect.DeepEqual(n, e.notes[id]) {
-			continue
-		}
-		text, err := json.Marshal(n)
-		if err != nil {
-			return nil, fmt.Errorf("encode checkpoint of %s: %w", id, err)
-		}
-		if err := e.m.options.Log.Mark(ctx, id, text); err != nil {
-			return nil, fmt.Errorf("save checkpoint of %s: %w", id, err)
-		}
-		e.notes[id] = n
-	}
-	return p, nil
-}
-
-// restore reads what the log knows of a wildcard, nothing being a first look.
-func (e *expander) restore(ctx context.Context, id string) error {
-	if _, known := e.notes[id]; known {
-		return nil
-	}
-	text, err := e.m.options.Log.Restore(ctx, id, func(event.Event) {})
-	if err != nil {
-		return fmt.Errorf("read the journal: %w", err)
-	}
-	var n *wildcard.Note
-	if text != nil {
-		if err := json.Unmarshal(text, &n); err != nil {
-			e.m.options.Logger.Error("wildcard checkpoint unreadable; expanding it as new", "target", id, "err", err)
-			n = nil
-		}
-	}
-	e.notes[id] = n
-	return nil
+	return p, e.notes.Save(ctx, p.Notes)
 }
 
 // shown is how a wildcard is shown, as if it were one target. It is not shown without

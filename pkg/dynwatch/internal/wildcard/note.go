@@ -1,11 +1,18 @@
 package wildcard
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/event"
 )
 
 // Note is what the log keeps of a wildcard, in the place of a target's checkpoint.
@@ -45,4 +52,69 @@ func (n *Note) looked(p Pattern, c *catalog.Catalog) *Note {
 func (n *Note) existed(one schema.GroupResource) bool {
 	_, first := slices.BinarySearch(n.First, catalog.NameOf(one))
 	return first || slices.Contains(n.Unknown, one.Group)
+}
+
+// Log stores the notes under the ids of their wildcards.
+type Log interface {
+	Restore(ctx context.Context, id string, last func(event.Event)) (note []byte, err error)
+	Mark(ctx context.Context, id string, note []byte) error
+}
+
+// Notes are those of the log. They belong to one goroutine.
+type Notes struct {
+	log    Log
+	logger *slog.Logger
+	known  map[string]*Note // by id
+}
+
+// NewNotes makes Notes that have read nothing.
+func NewNotes(log Log, logger *slog.Logger) *Notes {
+	return &Notes{log: log, logger: logger, known: make(map[string]*Note)}
+}
+
+// Forget forgets the notes of wildcards that are not in the set.
+func (n *Notes) Forget(s *Set) {
+	maps.DeleteFunc(n.known, func(id string, _ *Note) bool { return !s.Has(id) })
+}
+
+// Load returns the notes of the set's wildcards, nil for a first expansion. It reads those
+// that it does not know.
+func (n *Notes) Load(ctx context.Context, s *Set) (map[string]*Note, error) {
+	for _, p := range s.Patterns {
+		id := p.ID()
+		if _, known := n.known[id]; known {
+			continue
+		}
+		text, err := n.log.Restore(ctx, id, func(event.Event) {})
+		if err != nil {
+			return nil, fmt.Errorf("read the journal: %w", err)
+		}
+		var note *Note
+		if text != nil {
+			if err := json.Unmarshal(text, &note); err != nil {
+				n.logger.Error("wildcard checkpoint unreadable; expanding it as new", "target", id, "err", err)
+				note = nil
+			}
+		}
+		n.known[id] = note
+	}
+	return n.known, nil
+}
+
+// Save stores the notes that have changed.
+func (n *Notes) Save(ctx context.Context, notes map[string]*Note) error {
+	for id, note := range notes {
+		if reflect.DeepEqual(note, n.known[id]) {
+			continue
+		}
+		text, err := json.Marshal(note)
+		if err != nil {
+			return fmt.Errorf("encode checkpoint of %s: %w", id, err)
+		}
+		if err := n.log.Mark(ctx, id, text); err != nil {
+			return fmt.Errorf("save checkpoint of %s: %w", id, err)
+		}
+		n.known[id] = note
+	}
+	return nil
 }

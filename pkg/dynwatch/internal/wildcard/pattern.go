@@ -1,6 +1,6 @@
 // Package wildcard expands resource entries with patterns: it compares them with what the
-// API server serves, and decides which resources they stand for. It asks no server and has
-// no state but the notes that its caller stores. Its callers are the manager, the plan and the
+// API server serves, and decides which resources they stand for. It asks no
+// server, and its only state are the notes, which the log has, too. Its callers are the manager, the plan and the
 // preview of package dynwatch, which make targets of the chosen resources.
 package wildcard
 

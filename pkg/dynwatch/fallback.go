@@ -2,13 +2,8 @@ package dynwatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
-	"strings"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
@@ -36,31 +31,15 @@ type failing struct {
 	fellBack bool
 }
 
-// isServerFault reports whether the API server answered that it cannot serve the resource.
-func isServerFault(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
-	return status.Status().Code >= http.StatusInternalServerError || isInitializing(err)
-}
-
 // initializingFor is for how many attempts a watch cache may be filled.
 const initializingFor = 5
-
-// isInitializing reports whether the watch cache of a resource is not filled yet.
-func isInitializing(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Code == http.StatusTooManyRequests &&
-		strings.Contains(status.Status().Message, "initializing")
-}
 
 // fallBack moves the target to another version if its own has failed for long enough. It
 // returns the error to show, nil if the target moved.
 func (t *target) fallBack(ctx context.Context, err error) error {
 	f, progress := &t.failing, t.status.progress.Load()
 	switch {
-	case t.source == nil || !isServerFault(err):
+	case t.source == nil || !kube.IsServerFault(err):
 		return err
 	case f.since.IsZero() || f.progress != progress:
 		*f = failing{since: time.Now(), progress: progress, fellBack: f.fellBack}
@@ -70,7 +49,7 @@ func (t *target) fallBack(ctx context.Context, err error) error {
 	case !f.asked.IsZero() && time.Since(f.asked) < t.backAgain():
 		return f.explain(err)
 	}
-	if isInitializing(err) && time.Since(f.since) < initializingFor*t.backAgain() && t.source.Answers(ctx) == nil {
+	if kube.IsInitializing(err) && time.Since(f.since) < initializingFor*t.backAgain() && t.source.Answers(ctx) == nil {
 		// It answers a list that passes the cache by: the cache of a large resource is being
 		// filled after a restart of the API server, which has nothing to do with the version.
 		// For longer it fails: it cannot read some of the objects.

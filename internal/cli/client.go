@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
 )
 
@@ -190,7 +191,7 @@ func (c client) do(ctx context.Context, method, path string, query url.Values, r
 func refusal(status, text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for i, line := range lines {
-		lines[i] = visible(line)
+		lines[i] = terminal.Visible(line)
 	}
 	return cmp.Or(strings.Join(lines, "\n"), status)
 }

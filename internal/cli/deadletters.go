@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
 )
@@ -153,7 +154,7 @@ func (l *chosen) change(cmd *cobra.Command, std streams, do action, output *form
 		return err
 	}
 	if l.all && !l.yes {
-		if err := confirm(std, fmt.Sprintf(do.question, visible(l.sink))); err != nil {
+		if err := confirm(std, fmt.Sprintf(do.question, terminal.Visible(l.sink))); err != nil {
 			return err
 		}
 	}
@@ -167,9 +168,9 @@ func (l *chosen) change(cmd *cobra.Command, std streams, do action, output *form
 		return err
 	}
 	return output.show(std.out, shown{document: n, names: []string{"sink/" + l.sink}, table: func(out io.Writer) error {
-		_, err := fmt.Fprintf(out, "%s %s of sink %s\n", do.done, number(n.Events, "dead letter", "dead letters"), visible(l.sink))
+		_, err := fmt.Fprintf(out, "%s %s of sink %s\n", do.done, terminal.Number(n.Events, "dead letter", "dead letters"), terminal.Visible(l.sink))
 		if n.Refused > 0 {
-			_, err = fmt.Fprintf(out, "%s refused again, with a new number: informd deadletters list shows the reason\n", number(n.Refused, "dead letter", "dead letters"))
+			_, err = fmt.Fprintf(out, "%s refused again, with a new number: informd deadletters list shows the reason\n", terminal.Number(n.Refused, "dead letter", "dead letters"))
 		}
 		return err
 	}})
@@ -207,7 +208,7 @@ func letterYAML(line []byte) ([]byte, error) {
 func letterName(line []byte) ([]byte, error) {
 	var l admin.Letter
 	err := json.Unmarshal(line, &l)
-	return fmt.Appendf(nil, "%s/%d\n", visible(l.Sink), l.Number), err
+	return fmt.Appendf(nil, "%s/%d\n", terminal.Visible(l.Sink), l.Number), err
 }
 
 func printLetters(out io.Writer, body io.Reader) error {
@@ -239,7 +240,7 @@ func printLetters(out io.Writer, body io.Reader) error {
 		}
 		object, id := letter.about()
 		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", l.Sink, l.Number, cell(letter.Time),
-			cell(letter.Event.Op), cell(object), cell(id), cell(shortened(letter.Reason)))
+			cell(letter.Event.Op), cell(object), cell(id), cell(terminal.Shortened(letter.Reason)))
 	}
 }
 
@@ -265,4 +266,4 @@ func (l *keptLetter) about() (object, id string) {
 
 // cell is a text for a table. Names come from the cluster and may contain any character.
 // They are not shortened, so that users can copy them.
-func cell(s string) string { return cmp.Or(visible(s), "-") }
+func cell(s string) string { return cmp.Or(terminal.Visible(s), "-") }

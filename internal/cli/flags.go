@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/internal/display"
@@ -91,7 +92,7 @@ func (f *format) show(out io.Writer, s shown) error {
 		return err
 	case formatName:
 		for _, name := range s.names {
-			fmt.Fprintln(out, visible(name))
+			fmt.Fprintln(out, terminal.Visible(name))
 		}
 		return nil
 	default:

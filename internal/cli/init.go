@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/internal/rbac"
@@ -149,6 +150,6 @@ Run informd here:
 Or give its account in the cluster the permissions:
   kubectl create namespace %[6]s
   kubectl apply -f %[2]s
-`, s.config, s.manifest, number(len(s.resources), "resource", "resources"), s.sink, s.account.Name, s.account.Namespace)
+`, s.config, s.manifest, terminal.Number(len(s.resources), "resource", "resources"), s.sink, s.account.Name, s.account.Namespace)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/daemon"
 )
 
@@ -17,7 +18,7 @@ func (s *starter) text(cluster daemon.Survey) string {
 
 # The name of the cluster, in every event.
 cluster: %s
-`, visible(cluster.Server), strconv.Quote(s.cluster))
+`, terminal.Visible(cluster.Server), strconv.Quote(s.cluster))
 	if k := s.kubernetes; k.Kubeconfig != "" || k.Context != "" {
 		b.WriteString("\n# The API server. Remove this block for a Pod with a ServiceAccount.\nkubernetes:\n")
 		if k.Kubeconfig != "" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/pkg/dynwatch"
 )
@@ -120,12 +121,12 @@ type plannedTarget struct {
 }
 
 func newPlan(cluster, server string, planned dynwatch.WatchPlan) *plan {
-	p := &plan{Cluster: visible(cluster), Server: visible(server), Targets: make([]plannedTarget, len(planned.Targets))}
+	p := &plan{Cluster: terminal.Visible(cluster), Server: terminal.Visible(server), Targets: make([]plannedTarget, len(planned.Targets))}
 	for i := range planned.Targets {
 		t := &planned.Targets[i]
 		p.Targets[i] = plannedTarget{
-			Target: visible(t.Name), Group: t.Group, Version: visible(t.Version), Resource: t.Resource, Kind: visible(t.Kind),
-			Namespace: t.Namespace, Mode: string(t.Mode), State: string(t.State), Reason: visible(t.Reason),
+			Target: terminal.Visible(t.Name), Group: t.Group, Version: terminal.Visible(t.Version), Resource: t.Resource, Kind: terminal.Visible(t.Kind),
+			Namespace: t.Namespace, Mode: string(t.Mode), State: string(t.State), Reason: terminal.Visible(t.Reason),
 			Scope: string(t.Scope), ClusterScoped: t.ClusterScoped, Namespaces: t.Namespaces, ExcludeNamespaces: t.ExcludeNamespaces,
 			NamespaceSelector: t.NamespaceSelector, MatchingNamespaces: t.MatchingNamespaces,
 			MissingVerbs: t.MissingVerbs, MissingNamespaceVerbs: t.MissingNamespaceVerbs,
@@ -175,13 +176,13 @@ func (p *plan) verdict() error {
 	}
 	var why []string
 	if missing > 0 {
-		why = append(why, number(missing, "target lacks", "targets lack")+" permissions (see MISSING; informd rbac prints them)")
+		why = append(why, terminal.Number(missing, "target lacks", "targets lack")+" permissions (see MISSING; informd rbac prints them)")
 	}
 	if unserved > 0 {
-		why = append(why, number(unserved, "resource does", "resources do")+" not exist in a built-in API group, where no CustomResourceDefinition can add any: check the name")
+		why = append(why, terminal.Number(unserved, "resource does", "resources do")+" not exist in a built-in API group, where no CustomResourceDefinition can add any: check the name")
 	}
 	if others > 0 {
-		why = append(why, number(others, "target", "targets")+" cannot be watched for another reason (see REASON)")
+		why = append(why, terminal.Number(others, "target", "targets")+" cannot be watched for another reason (see REASON)")
 	}
 	if len(why) == 0 {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
@@ -20,8 +21,8 @@ func printPlan(out io.Writer, p *plan) error {
 			ready++
 		}
 	}
-	fmt.Fprintf(out, "cluster %s at %s: %s, %d ready\n", p.Cluster, p.Server, number(len(p.Targets), "target", "targets"), ready)
-	if err := printTable(out, planRows(p.Targets)); err != nil {
+	fmt.Fprintf(out, "cluster %s at %s: %s, %d ready\n", p.Cluster, p.Server, terminal.Number(len(p.Targets), "target", "targets"), ready)
+	if err := terminal.PrintTable(out, planRows(p.Targets)); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(p.Targets, func(t plannedTarget) bool { return t.lacksPermission() }) {
@@ -57,11 +58,11 @@ func planRows(targets []plannedTarget) [][]string {
 		t := &targets[i]
 		objects, bytes := "", ""
 		if t.Objects != nil && t.Bytes != nil {
-			objects = figure(count(*t.Objects), t.MoreObjects, t.ObjectsEstimated)
-			bytes = figure(size(*t.Bytes), t.MoreObjects, t.BytesEstimated)
+			objects = figure(terminal.Count(*t.Objects), t.MoreObjects, t.ObjectsEstimated)
+			bytes = figure(terminal.Size(*t.Bytes), t.MoreObjects, t.BytesEstimated)
 		}
 		rows = append(rows, []string{
-			t.Target, t.Version, t.Mode, t.Scope, t.covers(), t.State, objects, bytes, t.missing(), reaches(t), shortened(t.Reason),
+			t.Target, t.Version, t.Mode, t.Scope, t.covers(), t.State, objects, bytes, t.missing(), reaches(t), terminal.Shortened(t.Reason),
 		})
 	}
 	return rows
@@ -92,7 +93,7 @@ func (t *plannedTarget) covers() string {
 		text = cmp.Or(text, "all") + " without " + few(t.ExcludeNamespaces)
 	}
 	if t.NamespaceSelector != "" {
-		text = strings.TrimPrefix(text+", labels "+shortened(t.NamespaceSelector), ", ")
+		text = strings.TrimPrefix(text+", labels "+terminal.Shortened(t.NamespaceSelector), ", ")
 	}
 	text = cmp.Or(text, "all")
 	if t.MatchingNamespaces != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/cli/internal/terminal"
 )
 
 func resnapshotCommand(std streams) *cobra.Command {
@@ -104,7 +105,7 @@ func resnapshotsShown(outcomes []admin.Resnapshot) shown {
 			if o.Error != "" && o.Objects == 0 {
 				objects, run = "-", "-" // nothing was emitted
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", o.Target, objects, run, cmp.Or(visible(o.Error+o.Pending), "-"))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", o.Target, objects, run, cmp.Or(terminal.Visible(o.Error+o.Pending), "-"))
 		}
 		return table.Flush()
 	}

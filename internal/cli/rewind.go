@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/cli/internal/terminal"
 )
 
 func rewindCommand(std streams) *cobra.Command {
@@ -49,13 +50,13 @@ It needs journal.type embedded or nats.`,
 }
 
 func printRewind(out io.Writer, sink string, r *admin.Rewind) error {
-	text := fmt.Sprintf("rewind: sink %s gets %s again", sink, number(r.Events, "event", "events"))
+	text := fmt.Sprintf("rewind: sink %s gets %s again", sink, terminal.Number(r.Events, "event", "events"))
 	if r.Events == 0 {
 		text += "; the journal has no event from that time on that it has"
 	}
 	if r.State != "" {
 		text += fmt.Sprintf("; it is %s: %s", r.State, r.Error)
 	}
-	_, err := fmt.Fprintln(out, visible(text))
+	_, err := fmt.Fprintln(out, terminal.Visible(text))
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/display"
 )
 
@@ -40,7 +41,7 @@ informd status -o json | jq '.targets[] | select(.state != "live")'`,
 			if err != nil {
 				return err
 			}
-			v := statusView{client: c, std: std, format: output, terminal: terminal(std.out)}
+			v := statusView{client: c, std: std, format: output, terminal: isTerminal(std.out)}
 			if watch {
 				return v.follow(cmd.Context(), interval)
 			}
@@ -129,7 +130,7 @@ func (v *statusView) follow(ctx context.Context, interval time.Duration) error {
 		case err != nil && !away:
 			// Below what was shown last, which stays. Once: the next one says no more.
 			fmt.Fprintf(v.std.err, "%s informd does not answer; informd status asks again every %s: %s\n",
-				time.Now().Format(time.TimeOnly), interval, visible(err.Error()))
+				time.Now().Format(time.TimeOnly), interval, terminal.Visible(err.Error()))
 			away = true
 		case err == nil:
 			if err := v.show(screen, shown); err != nil {
@@ -160,8 +161,8 @@ func (v *statusView) show(screen []byte, again bool) error {
 	return err
 }
 
-// terminal reports whether out is a terminal that can be cleared.
-func terminal(out io.Writer) bool {
+// isTerminal reports whether out is a terminal that can be cleared.
+func isTerminal(out io.Writer) bool {
 	f, ok := out.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
 		return false

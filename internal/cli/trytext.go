@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/pkg/dynwatch"
@@ -116,13 +117,13 @@ func newTriedSend(r *sink.Rendered) *triedSend {
 
 // printTrial renders a trial for people: what follows from what, from the top down.
 func printTrial(out io.Writer, t *trial) error {
-	fmt.Fprintf(out, "%s/%s, kind %s, version %s: %s\n", event.GroupOrCore(t.Group), t.Resource, visible(t.Kind), visible(t.Version), t.Op)
+	fmt.Fprintf(out, "%s/%s, kind %s, version %s: %s\n", event.GroupOrCore(t.Group), t.Resource, terminal.Visible(t.Kind), terminal.Visible(t.Version), t.Op)
 	for _, note := range t.Notes {
-		fmt.Fprintf(out, "  note: %s\n", visible(note))
+		fmt.Fprintf(out, "  note: %s\n", terminal.Visible(note))
 	}
 	fmt.Fprintln(out)
 	for i, e := range t.Entries {
-		outcome := "does not take it: " + visible(e.Reason)
+		outcome := "does not take it: " + terminal.Visible(e.Reason)
 		switch {
 		case e.Takes:
 			outcome = "takes it, target " + t.Target
@@ -132,12 +133,12 @@ func printTrial(out io.Writer, t *trial) error {
 		fmt.Fprintf(out, "resources[%d] %s (line %d) %s\n", i, e.Resource, e.Line, outcome)
 		for _, assumed := range e.Assumed {
 			if e.Takes {
-				fmt.Fprintf(out, "  assumed: %s\n", visible(assumed))
+				fmt.Fprintf(out, "  assumed: %s\n", terminal.Visible(assumed))
 			}
 		}
 	}
 	for _, e := range t.Events {
-		fmt.Fprintf(out, "\nevent %s, id %s, its data:\n%s\n", e.Op, visible(e.id), e.data)
+		fmt.Fprintf(out, "\nevent %s, id %s, its data:\n%s\n", e.Op, terminal.Visible(e.id), e.data)
 		for _, s := range e.Sinks {
 			printTriedSink(out, s)
 		}
@@ -153,23 +154,23 @@ func printTriedSink(out io.Writer, s triedSink) {
 	if !s.Receives {
 		outcome = "does not receive it"
 	}
-	fmt.Fprintf(out, "\nsink %s (%s) %s: %s\n", s.Name, s.Type, outcome, visible(strings.Join(s.Reasons, "; ")))
+	fmt.Fprintf(out, "\nsink %s (%s) %s: %s\n", s.Name, s.Type, outcome, terminal.Visible(strings.Join(s.Reasons, "; ")))
 	if s.Trouble != "" {
-		fmt.Fprintf(out, "  cannot be shown: %s\n", visible(s.Trouble))
+		fmt.Fprintf(out, "  cannot be shown: %s\n", terminal.Visible(s.Trouble))
 	}
 	if s.Sends == nil {
 		return
 	}
-	fmt.Fprintf(out, "  to: %s\n", visible(s.Sends.To))
+	fmt.Fprintf(out, "  to: %s\n", terminal.Visible(s.Sends.To))
 	for _, note := range s.Sends.Notes {
-		fmt.Fprintf(out, "  note: %s\n", visible(note))
+		fmt.Fprintf(out, "  note: %s\n", terminal.Visible(note))
 	}
 	for _, h := range s.Sends.Headers {
 		varies := ""
 		if h.Varies != "" {
 			varies = "   <- depends on " + h.Varies
 		}
-		fmt.Fprintf(out, "  %s: %s%s\n", visible(h.Name), visible(h.Value), varies)
+		fmt.Fprintf(out, "  %s: %s%s\n", terminal.Visible(h.Name), terminal.Visible(h.Value), varies)
 	}
 	if s.Sends.Body64 != "" {
 		fmt.Fprintf(out, "  body in base64:\n%s\n", s.Sends.Body64)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/cli/internal/terminal"
 )
 
 // errDiverged is the outcome of a comparison with the cluster that found differences.
@@ -90,7 +91,7 @@ func sinkOutcome(v *admin.SinkVerdict) error {
 	switch {
 	case v.Divergences > 0:
 		return fmt.Errorf("the destination of sink %s differs from the events that informd emitted; "+
-			"deliver the objects again: informd resnapshot <resource> --sink %s", visible(v.Sink), visible(v.Sink))
+			"deliver the objects again: informd resnapshot <resource> --sink %s", terminal.Visible(v.Sink), terminal.Visible(v.Sink))
 	case v.Error != "":
 		return errIncomplete
 	}
@@ -100,18 +101,18 @@ func sinkOutcome(v *admin.SinkVerdict) error {
 func printSinkVerdict(out io.Writer, v *admin.SinkVerdict) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SINK\tOBJECTS IN SINK\tDIVERGENCES\tERROR")
-	fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", visible(v.Sink), v.Objects, v.Divergences, cmp.Or(visible(v.Error), "-"))
+	fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", terminal.Visible(v.Sink), v.Objects, v.Divergences, cmp.Or(terminal.Visible(v.Error), "-"))
 	for i, d := range v.Examples {
 		if i == 0 {
 			fmt.Fprintln(table, "\nOBJECT\tPROBLEM\tSINK HOLDS\tEMITTED")
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", visible(d.Object), visible(d.Problem), heldState(d.Held), heldState(d.Announced))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", terminal.Visible(d.Object), terminal.Visible(d.Problem), heldState(d.Held), heldState(d.Announced))
 	}
 	if more := v.Divergences - len(v.Examples); more > 0 {
-		fmt.Fprintf(table, "\n%s.\n", number(more, "more object differs", "more objects differ"))
+		fmt.Fprintf(table, "\n%s.\n", terminal.Number(more, "more object differs", "more objects differ"))
 	}
 	if v.Note != "" {
-		fmt.Fprintf(table, "\n%s\n", visible(v.Note))
+		fmt.Fprintf(table, "\n%s\n", terminal.Visible(v.Note))
 	}
 	return table.Flush()
 }
@@ -121,7 +122,7 @@ func heldState(s *admin.ObjectState) string {
 	if s == nil {
 		return "none"
 	}
-	text := fmt.Sprintf("%s:%d", visible(s.UID), s.ResourceVersion)
+	text := fmt.Sprintf("%s:%d", terminal.Visible(s.UID), s.ResourceVersion)
 	if s.Epoch > 0 {
 		text += fmt.Sprintf(", epoch %d", s.Epoch)
 	}
@@ -148,7 +149,7 @@ func printVerdicts(out io.Writer, verdicts []admin.Verdict) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "TARGET\tOBJECTS\tDIVERGENCES\tERROR")
 	for _, v := range verdicts {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", visible(v.Target), v.Objects, v.Divergences, cmp.Or(visible(v.Error), skipped(v.Skipped), "-"))
+		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", terminal.Visible(v.Target), v.Objects, v.Divergences, cmp.Or(terminal.Visible(v.Error), skipped(v.Skipped), "-"))
 	}
 	return table.Flush()
 }
@@ -158,7 +159,7 @@ func skipped(reason string) string {
 	if reason == "" {
 		return ""
 	}
-	return "skipped: " + visible(reason)
+	return "skipped: " + terminal.Visible(reason)
 }
 
 // printMismatches prints the objects that an API server shows differently from etcd.
@@ -167,10 +168,10 @@ func printMismatches(out io.Writer, verdicts []admin.Verdict) error {
 	for _, v := range verdicts {
 		for i, m := range v.Mismatches {
 			if i == 0 {
-				fmt.Fprintf(table, "\nThe watch cache of an API server is wrong about %s; restart that kube-apiserver.\n", visible(v.Target))
+				fmt.Fprintf(table, "\nThe watch cache of an API server is wrong about %s; restart that kube-apiserver.\n", terminal.Visible(v.Target))
 				fmt.Fprintln(table, "SERVER\tNAMESPACE\tNAME\tREVISION\tIN ETCD\tSHOWN")
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", visible(m.Server), visible(m.Namespace), visible(m.Name), m.Revision,
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", terminal.Visible(m.Server), terminal.Visible(m.Namespace), terminal.Visible(m.Name), m.Revision,
 				stateOf(m.UID, m.ResourceVersion), stateOf(m.ListedUID, m.Listed))
 		}
 	}
@@ -182,5 +183,5 @@ func stateOf(uid string, resourceVersion uint64) string {
 	if resourceVersion == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%s:%d", visible(uid), resourceVersion)
+	return fmt.Sprintf("%s:%d", terminal.Visible(uid), resourceVersion)
 }

@@ -18,14 +18,14 @@ func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 			Silence: silence, Reach: silence, Tick: tick, Backoff: backoff, BackoffCap: 4 * backoff,
 			WaitingCap: 4 * backoff, DeniedCap: 8 * backoff,
 		},
-		unserved: 10 * backoff, withdrawn: 20 * backoff, staleTold: 10 * backoff,
-		Periods: catalog.Periods{Noticed: time.Hour, First: backoff, Most: 4 * backoff, Lasting: 40 * backoff}, clock: m.timing.clock,
+		staleTold: 10 * backoff,
+		Periods:   catalog.Periods{Noticed: time.Hour, First: backoff, Most: 4 * backoff, Lasting: 40 * backoff, Unserved: 10 * backoff, Withdrawn: 20 * backoff}, clock: m.timing.clock,
 	}
 }
 
 // SetWithdrawn replaces the time for which a resource must be missing that is not a custom
 // one, of targets that start from now on.
-func (m *Manager) SetWithdrawn(d time.Duration) { m.timing.withdrawn = d }
+func (m *Manager) SetWithdrawn(d time.Duration) { m.timing.Withdrawn = d }
 
 // SetAudit replaces the time between audits of targets that start from now on.
 func (m *Manager) SetAudit(interval time.Duration) { m.timing.audit = interval }

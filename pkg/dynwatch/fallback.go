@@ -44,7 +44,7 @@ func (t *target) fallBack(ctx context.Context, err error) error {
 	case f.since.IsZero() || f.progress != progress:
 		*f = failing{since: time.Now(), progress: progress, fellBack: f.fellBack}
 		return err
-	case time.Since(f.since) < t.timing.unserved:
+	case time.Since(f.since) < t.timing.Unserved:
 		return err
 	case !f.asked.IsZero() && time.Since(f.asked) < t.backAgain():
 		return f.explain(err)

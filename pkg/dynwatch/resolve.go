@@ -43,9 +43,9 @@ func (t *target) settleTwin(err error) error {
 	if t.untoldSince.IsZero() {
 		t.untoldSince = time.Now()
 	}
-	patience := t.timing.unserved
+	patience := t.timing.Unserved
 	if errors.Is(err, catalog.ErrAliasDenied) {
-		patience = t.timing.withdrawn // it is an outage rather than another API server
+		patience = t.timing.Withdrawn // it is an outage rather than another API server
 	}
 	if time.Since(t.untoldSince) < patience {
 		return err

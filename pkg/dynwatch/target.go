@@ -30,10 +30,6 @@ type timing struct {
 	// staleTold is how long a target must be stale before it is told: a watch that is
 	// opened anew, as quiet ones are all the time, is nobody's business.
 	staleTold time.Duration
-	// unserved is how long a custom resource must have been without its definition before
-	// its objects count as deleted, and withdrawn how long any other resource must have
-	// been missing: an operator's upgrade removes an APIService and creates it again.
-	unserved, withdrawn time.Duration
 	// audit is the time from one audit to the next, give or take a quarter; 0 for
 	// none.
 	audit time.Duration
@@ -47,9 +43,9 @@ func defaultTiming() timing {
 			Silence: 3 * time.Minute, Reach: 2 * time.Minute, Tick: 15 * time.Second,
 			Backoff: 200 * time.Millisecond, BackoffCap: 30 * time.Second, WaitingCap: 5 * time.Second, DeniedCap: 5 * time.Minute,
 		},
-		unserved: 10 * time.Second, withdrawn: 10 * time.Minute, staleTold: 10 * time.Second,
-		Periods: catalog.Periods{Noticed: time.Minute, First: 100 * time.Millisecond, Most: time.Second, Lasting: 30 * time.Second},
-		audit:   time.Hour, clock: time.Now,
+		staleTold: 10 * time.Second,
+		Periods:   catalog.Periods{Noticed: time.Minute, First: 100 * time.Millisecond, Most: time.Second, Lasting: 30 * time.Second, Unserved: 10 * time.Second, Withdrawn: 10 * time.Minute},
+		audit:     time.Hour, clock: time.Now,
 	}
 }
 
@@ -96,7 +92,7 @@ type target struct {
 	// first is the first list, until it is complete.
 	first firstList
 	// absence is what is known of the resource while discovery does not list it.
-	absence absence
+	absence catalog.Absence
 	// unlisted: discovery did not list the resource since it was resolved last.
 	unlisted bool
 	// failing is since when the version brings nothing but errors of the server.
@@ -259,7 +255,7 @@ func (t *target) resolve(ctx context.Context) error {
 			t.unlisted = false
 			t.resetPause() // it has grown with the time in which the resource was not served
 		}
-		t.absence = absence{}
+		t.absence = catalog.Absence{}
 		t.status.gone.Store(false)
 	}
 	notServed := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err)

@@ -12,14 +12,6 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// absence is what is known of a resource while discovery does not list it.
-type absence struct {
-	// since is when the authorities began to agree that the resource was removed, and at
-	// the newest revision at which one did, 0 if none named a revision.
-	since time.Time
-	at    uint64
-}
-
 // discoveryLag is how long discovery can take to follow a definition. A watch that has
 // been closed for longer than that can have missed events.
 const discoveryLag = 10 * time.Second
@@ -33,47 +25,39 @@ func (t *target) endUnserved(ctx context.Context, denial error) error {
 	a := &t.absence
 	known := t.index.Len() > 0 || t.status.synced.Load()
 	if kube.IsUnconfirmed(denial) {
-		*a = absence{}
+		*a = catalog.Absence{}
 		t.unwatched = t.unwatched || kube.IsOutage(denial)
 		return denial
 	}
 	if !known {
-		if a.since.IsZero() {
-			a.since = time.Now()
+		if a.Since.IsZero() {
+			a.Since = time.Now()
 		}
-		if time.Since(a.since) >= t.timing.unserved {
+		if time.Since(a.Since) >= t.timing.Unserved {
 			t.noteGone()
 		}
 		return denial
 	}
-	if t.servedOtherwise(ctx) {
-		*a, t.unwatched = absence{}, true
+	if catalog.ServedOtherwise(ctx, t.clients.Discovery, t.spec.wanted()) {
+		*a, t.unwatched = catalog.Absence{}, true
 		if t.index.Len() == 0 {
 			t.noteGone()
 		}
 		return denial
 	}
-	r, after := t.served.Removed(ctx, t.spec.wanted(), t.nudge.Custom.Load()), t.timing.unserved
-	if r.Last {
-		after = t.timing.withdrawn
+	began := a.Since.IsZero()
+	due, open := a.Confirm(ctx, t.served, t.spec.wanted(), t.nudge.Custom.Load(), denial, t.timing.Periods)
+	if open != "" {
+		return fmt.Errorf("%w; informd keeps the %d objects: %s", denial, t.index.Len(), open)
 	}
-	if r.Last && !a.since.IsZero() && time.Since(a.since) >= after {
-		r.Open = t.served.RemovedForGood(ctx, t.spec.group, denial)
-	}
-	if r.Open != "" {
-		*a = absence{}
-		return fmt.Errorf("%w; informd keeps the %d objects: %s", denial, t.index.Len(), r.Open)
-	}
-	if a.since.IsZero() {
-		a.since = time.Now()
+	if began {
 		t.unwatched = t.unwatched || !t.closedSince.IsZero() && time.Since(t.closedSince) > discoveryLag
 	}
-	a.at = max(a.at, r.At) // the first authority that agrees may name none
-	if due := a.since.Add(after); time.Now().Before(due) {
+	if time.Now().Before(due) {
 		return fmt.Errorf("%w; unless the resource returns, informd announces its %d objects as deleted at %s",
 			denial, t.index.Len(), due.UTC().Format(time.RFC3339))
 	}
-	return errors.Join(t.endResource(ctx, recovery.ReasonUnserved, a.at), denial)
+	return errors.Join(t.endResource(ctx, recovery.ReasonUnserved, a.At), denial)
 }
 
 // endResource announces all known objects as deleted, and forgets the target's position:
@@ -83,7 +67,7 @@ func (t *target) endResource(ctx context.Context, reason string, at uint64) erro
 		return err
 	}
 	t.lost, t.undecided, t.first, t.firstOp, t.unwatched = nil, nil, firstList{}, event.Added, false
-	t.dropped, t.absence = dropped{}, absence{}
+	t.dropped, t.absence = dropped{}, catalog.Absence{}
 	t.setCursor(0)
 	clear(t.ended)
 	t.coverage.Forget()
@@ -96,18 +80,6 @@ func (t *target) endResource(ctx context.Context, reason string, at uint64) erro
 	}
 	t.noteGone()
 	return nil
-}
-
-// servedOtherwise reports whether it can be that only the version that is asked for
-// is gone: the objects are there then.
-func (t *target) servedOtherwise(ctx context.Context) bool {
-	if t.spec.version == "" {
-		return false
-	}
-	other := t.spec.wanted()
-	other.Version = ""
-	_, err := catalog.Resolve(ctx, t.clients.Discovery, other)
-	return !errors.Is(err, kube.ErrNotServed) || kube.IsUnconfirmed(err)
 }
 
 // endAll announces all known objects as deleted, and declares events that can be missing.

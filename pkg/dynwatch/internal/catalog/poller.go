@@ -19,6 +19,10 @@ type Periods struct {
 	// First is the pause between the first two requests after a notice. It doubles, up to
 	// Most for a target that waits, until Lasting has passed.
 	First, Most, Lasting time.Duration
+	// Unserved is how long a custom resource must have been without its definition before
+	// its objects count as deleted, and Withdrawn how long any other resource must have
+	// been missing: an operator's upgrade removes an APIService and creates it again.
+	Unserved, Withdrawn time.Duration
 }
 
 // Series are the requests that follow a notice, in growing intervals for a while: discovery

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -37,19 +38,60 @@ import (
 // a document of another kind, or a definition that exists and serves no version: the
 // objects are in etcd still.
 
-// Ruling is what the authorities say of a resource that discovery does not list.
-type Ruling struct {
-	// At is a revision from after the resource was removed, 0 if none is known.
-	At uint64
-	// Last: it is no custom resource, so [Watcher.RemovedForGood] must agree, too.
-	Last bool
-	// Open says why the resource does not count as removed; empty if it does.
-	Open string
+// ruling is what the authorities say of a resource that discovery does not list.
+type ruling struct {
+	// at is a revision from after the resource was removed, 0 if none is known.
+	at uint64
+	// last: it is no custom resource, so lastRuling must agree, too.
+	last bool
+	// open says why the resource does not count as removed; empty if it does.
+	open string
 }
 
-// Removed asks the authorities about a resource that discovery does not list. Custom: it is, or
+// Absence is what is known of a resource while discovery does not list it.
+type Absence struct {
+	// Since is when the authorities began to agree that the resource was removed, and At
+	// the newest revision at which one did, 0 if none named a revision.
+	Since time.Time
+	At    uint64
+}
+
+// Confirm asks the authorities again, after discovery has denied the resource. It returns when
+// the resource counts as removed, if they agree until then. If one disagrees, Confirm begins
+// a new absence, and open says why. Custom: the resource is, or was, a custom one.
+func (a *Absence) Confirm(ctx context.Context, w *Watcher, of Wanted, custom bool, denial error, p Periods) (due time.Time, open string) {
+	r, after := w.rule(ctx, of, custom), p.Unserved
+	if r.last {
+		after = p.Withdrawn
+	}
+	if r.last && !a.Since.IsZero() && time.Since(a.Since) >= after {
+		r.open = w.lastRuling(ctx, of.Group, denial)
+	}
+	if r.open != "" {
+		*a = Absence{}
+		return time.Time{}, r.open
+	}
+	if a.Since.IsZero() {
+		a.Since = time.Now()
+	}
+	a.At = max(a.At, r.at) // the first authority that agrees may name none
+	return a.Since.Add(after), ""
+}
+
+// ServedOtherwise reports whether it can be that only the version that is asked for is gone:
+// the objects exist then.
+func ServedOtherwise(ctx context.Context, d *kube.Discovery, of Wanted) bool {
+	if of.Version == "" {
+		return false
+	}
+	of.Version = ""
+	_, err := Resolve(ctx, d, of)
+	return !errors.Is(err, kube.ErrNotServed) || kube.IsUnconfirmed(err)
+}
+
+// rule asks the authorities about a resource that discovery does not list. Custom: it is, or
 // was, a custom one.
-func (s *Watcher) Removed(ctx context.Context, of Wanted, custom bool) Ruling {
+func (s *Watcher) rule(ctx context.Context, of Wanted, custom bool) ruling {
 	if of.Group == "" {
 		return s.elsewhere(ctx, of)
 	}
@@ -57,35 +99,35 @@ func (s *Watcher) Removed(ctx context.Context, of Wanted, custom bool) Ruling {
 	exists, rv, err := s.definition(ctx, name)
 	switch {
 	case err == nil && exists:
-		return Ruling{Open: "the CustomResourceDefinition of the resource exists"}
+		return ruling{open: "the CustomResourceDefinition of the resource exists"}
 	case err == nil && custom:
-		return Ruling{At: rv}
+		return ruling{at: rv}
 	case err == nil, apierrors.IsForbidden(err):
 		return s.elsewhere(ctx, of)
 	}
 	if absent := s.clients.Discovery.GroupAbsent(ctx, CustomResourceDefinitions().Group); errors.Is(absent, kube.ErrNotServed) && !kube.IsUnconfirmed(absent) {
 		return s.elsewhere(ctx, of) // this API server has no custom resources
 	}
-	return Ruling{Open: fmt.Sprintf("the CustomResourceDefinition of the resource is unreadable: %v", err)}
+	return ruling{open: fmt.Sprintf("the CustomResourceDefinition of the resource is unreadable: %v", err)}
 }
 
 // elsewhere asks over a new connection, which can reach another API server. During an
 // upgrade one of two API servers can lack a group.
-func (s *Watcher) elsewhere(ctx context.Context, of Wanted) Ruling {
+func (s *Watcher) elsewhere(ctx context.Context, of Wanted) ruling {
 	_, err := Resolve(ctx, s.clients.Fresh, of)
 	switch {
 	case err == nil, !errors.Is(err, kube.ErrNotServed):
-		return Ruling{Open: fmt.Sprintf("another connection does not confirm the removal (%v)", err)}
+		return ruling{open: fmt.Sprintf("another connection does not confirm the removal (%v)", err)}
 	case kube.IsUnconfirmed(err):
-		return Ruling{Open: "another connection does not confirm the removal: " + err.Error()}
+		return ruling{open: "another connection does not confirm the removal: " + err.Error()}
 	}
-	return Ruling{Last: true}
+	return ruling{last: true}
 }
 
-// RemovedForGood is the last question before a resource that is not a custom one counts as
+// lastRuling is the last question before a resource that is not a custom one counts as
 // removed: an APIService that hands its group to another API server brings it back. Open says
 // why the resource does not count as removed.
-func (s *Watcher) RemovedForGood(ctx context.Context, group string, denial error) (open string) {
+func (s *Watcher) lastRuling(ctx context.Context, group string, denial error) (open string) {
 	if _, only := errors.AsType[*UnknownResource](denial); only {
 		return "" // the group is served, without the resource
 	}

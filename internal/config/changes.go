@@ -3,14 +3,15 @@ package config
 import (
 	"slices"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/internal/when"
 )
 
 // checkChanges checks what the events of an entry say of how objects have changed.
 func (r *checker) checkChanges(items OneOrMore, path string) {
 	for i, item := range items {
-		if at := index(path, i); !r.bad(at) && slices.Contains(items[:i], item) {
-			r.fail(at, "%s is in the list twice", quote(item))
+		if at := document.Index(path, i); !r.Bad(at) && slices.Contains(items[:i], item) {
+			r.fail(at, "%s is in the list twice", document.Quote(item))
 		}
 	}
 }
@@ -30,11 +31,11 @@ func (r *checker) checkOld(m Match, x *when.Expression, path string, resources [
 		return // that none is meant is said elsewhere
 	}
 	for i := range resources {
-		if r.bad(index("resources", i) + ".changes") {
+		if r.Bad(document.Index("resources", i) + ".changes") {
 			return
 		}
 	}
 	at, message := r.inExpression(m.Condition, path, line, col,
 		"no event that this match selects has oldObject, the object before the change: add oldObject to the changes of ")
-	r.add(at, path, "%s%s", message, index("resources", meant))
+	r.Add(at, path, "%s%s", message, document.Index("resources", meant))
 }

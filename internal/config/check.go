@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -26,10 +27,10 @@ func (r *checker) check(c *Config) {
 }
 
 func (r *checker) checkKubernetes(k Kubernetes) {
-	if k.MaxWatches < 1 && !r.bad("kubernetes.maxWatches") {
+	if k.MaxWatches < 1 && !r.Bad("kubernetes.maxWatches") {
 		r.fail("kubernetes.maxWatches", "%d is no limit of watches: want at least 1", k.MaxWatches)
 	}
-	if k.AuditEvery != 0 && k.AuditEvery < minAudit && !r.bad("kubernetes.auditEvery") {
+	if k.AuditEvery != 0 && k.AuditEvery < minAudit && !r.Bad("kubernetes.auditEvery") {
 		r.fail("kubernetes.auditEvery", "%v is too short: want at least %v, or 0 for no audits", k.AuditEvery, minAudit)
 	}
 }
@@ -38,7 +39,7 @@ func (r *checker) checkKubernetes(k Kubernetes) {
 func (r *checker) checkRedaction(c Redaction) {
 	for i, item := range c.PlainAnnotations {
 		if at := strings.IndexByte(item, '*'); item == "" || at >= 0 && at < len(item)-1 {
-			r.fail(index("redaction.plainAnnotations", i), `%s is not the name of an annotation; the only * goes at the end, as in "example.com/*"`, quote(item))
+			r.fail(document.Index("redaction.plainAnnotations", i), `%s is not the name of an annotation; the only * goes at the end, as in "example.com/*"`, document.Quote(item))
 		}
 	}
 }
@@ -46,7 +47,7 @@ func (r *checker) checkRedaction(c Redaction) {
 // checkAdmin also fills in the default of the socket, which depends on journal.dir.
 func (r *checker) checkAdmin(c *Config) {
 	a := &c.Admin
-	if a.Listen != "" && !r.bad("admin.listen") {
+	if a.Listen != "" && !r.Bad("admin.listen") {
 		r.checkListen(a.Listen)
 	}
 	if !r.given("admin.socket") && c.Journal.Dir != "" {
@@ -67,15 +68,15 @@ const (
 func (r *checker) checkPlaintext(c *Config) {
 	a := c.Admin
 	switch {
-	case local(a.Listen), a.TLS.CertFile != "", a.AllowHTTP, r.bad("admin.listen"):
+	case local(a.Listen), a.TLS.CertFile != "", a.AllowHTTP, r.Bad("admin.listen"):
 	case a.TokenFile != "":
-		r.fail("admin.tokenFile", "would cross the network without TLS, as admin.listen %s serves other machines, too; %s", quote(a.Listen), allowHTTP)
+		r.fail("admin.tokenFile", "would cross the network without TLS, as admin.listen %s serves other machines, too; %s", document.Quote(a.Listen), allowHTTP)
 	default:
-		r.warn(r.place("admin.listen"), "admin.listen", "%s serves status and metrics to all other machines without TLS; %s", quote(a.Listen), allowHTTP)
+		r.Warn(r.place("admin.listen"), "admin.listen", "%s serves status and metrics to all other machines without TLS; %s", document.Quote(a.Listen), allowHTTP)
 	}
 	key, host := c.Journal.Exposed()
-	if path, _ := r.source("journal."+key, ""); host != "" && c.Journal.Type == JournalNATS && !r.bad(path) {
-		r.warn(r.place(path), path, "events cross the network to %s without TLS; %s", quote(host), allowInsecureAuth)
+	if path, _ := r.source("journal."+key, ""); host != "" && c.Journal.Type == JournalNATS && !r.Bad(path) {
+		r.Warn(r.place(path), path, "events cross the network to %s without TLS; %s", document.Quote(host), allowInsecureAuth)
 	}
 	for i, s := range c.Sinks {
 		e, ok := s.Options.(sink.Exposer)
@@ -83,8 +84,8 @@ func (r *checker) checkPlaintext(c *Config) {
 			continue
 		}
 		key, host := e.Exposed()
-		if path, _ := r.source(index("sinks", i)+"."+key, ""); host != "" && !r.bad(path) {
-			r.warn(r.place(path), path, "events cross the network to %s without TLS; %s", quote(host), allowInsecureAuth)
+		if path, _ := r.source(document.Index("sinks", i)+"."+key, ""); host != "" && !r.Bad(path) {
+			r.Warn(r.place(path), path, "events cross the network to %s without TLS; %s", document.Quote(host), allowInsecureAuth)
 		}
 	}
 }
@@ -101,9 +102,9 @@ func (r *checker) checkListen(address string) {
 	_, numberErr := strconv.ParseUint(port, 10, 16)
 	switch {
 	case err != nil && strings.Count(address, ":") > 1 && !strings.Contains(address, "["):
-		r.fail("admin.listen", "%s is not host:port: an IPv6 address goes in brackets, as in [::1]:8080", quote(address))
+		r.fail("admin.listen", "%s is not host:port: an IPv6 address goes in brackets, as in [::1]:8080", document.Quote(address))
 	case err != nil, numberErr != nil, strings.ContainsAny(host, " /"):
-		r.fail("admin.listen", `%s is not host:port with a port of 0 to 65535, as in 127.0.0.1:8080 or :8080 (all addresses); "" turns it off`, quote(address))
+		r.fail("admin.listen", `%s is not host:port with a port of 0 to 65535, as in 127.0.0.1:8080 or :8080 (all addresses); "" turns it off`, document.Quote(address))
 	}
 }
 
@@ -123,23 +124,23 @@ const clusterName = `^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$`
 // checkCluster checks the name and gives it its default. Where many clusters
 // may meet, there is none: two clusters by the name of "default" would mix.
 func (r *checker) checkCluster(c *Config) {
-	if r.bad("cluster") {
+	if r.Bad("cluster") {
 		return
 	}
 	if c.Cluster != "" {
 		if !regexp.MustCompile(clusterName).MatchString(c.Cluster) {
-			r.fail("cluster", "%s is not a cluster name: up to 128 letters, digits, '.', '_' and '-', with a letter or digit at both ends", quote(c.Cluster))
+			r.fail("cluster", "%s is not a cluster name: up to 128 letters, digits, '.', '_' and '-', with a letter or digit at both ends", document.Quote(c.Cluster))
 		}
 		return
 	}
 	if c.Journal.Type == JournalNATS {
-		r.add(r.place("journal.type"), "cluster",
+		r.Add(r.place("journal.type"), "cluster",
 			"is required by a nats journal: its subjects distinguish clusters by this name, as in prod-eu1")
 		return
 	}
 	for i, s := range c.Sinks {
 		if s.Driver.Remote {
-			r.add(r.place(index("sinks", i)+".type"), "cluster",
+			r.Add(r.place(document.Index("sinks", i)+".type"), "cluster",
 				"is required by this %s sink: its events distinguish clusters by this name, as in prod-eu1", s.Type)
 			return
 		}
@@ -148,15 +149,15 @@ func (r *checker) checkCluster(c *Config) {
 }
 
 func (r *checker) checkSinks(c *Config) {
-	if len(c.Sinks) == 0 && !r.bad("sinks") {
-		r.add(r.place("sinks"), "sinks", "is required: at least one, as in - {name: out, type: stdout}")
+	if len(c.Sinks) == 0 && !r.Bad("sinks") {
+		r.Add(r.place("sinks"), "sinks", "is required: at least one, as in - {name: out, type: stdout}")
 	}
 	names := map[string]int{}
 	for i, s := range c.Sinks {
-		path := index("sinks", i)
+		path := document.Index("sinks", i)
 		r.checkSinkName(s, path+".name", i, names)
 		for j, m := range s.Match {
-			r.checkMatch(m, index(path+".match", j), c.Resources)
+			r.checkMatch(m, document.Index(path+".match", j), c.Resources)
 		}
 		r.checkDeletions(s, path, c.Resources)
 	}
@@ -169,7 +170,7 @@ func (r *checker) checkSinks(c *Config) {
 // informd's own.
 func (r *checker) checkExclusive(c *Config) {
 	deadLetters, err := filepath.Abs(filepath.Join(c.Journal.Dir, deadLettersDir))
-	known := err == nil && !r.bad("journal.dir")
+	known := err == nil && !r.Bad("journal.dir")
 	owners := map[string]int{}
 	for i, s := range c.Sinks {
 		options, ok := s.Options.(sink.Exclusive)
@@ -177,17 +178,17 @@ func (r *checker) checkExclusive(c *Config) {
 			continue
 		}
 		key, name := options.Exclusive()
-		path := index("sinks", i) + "." + key
-		if name == "" || r.bad(path) {
+		path := document.Index("sinks", i) + "." + key
+		if name == "" || r.Bad(path) {
 			continue
 		}
 		if first, taken := owners[name]; taken {
-			r.fail(path, "%s is the destination of sinks[%d] already: give each sink its own", quote(name), first)
+			r.fail(path, "%s is the destination of sinks[%d] already: give each sink its own", document.Quote(name), first)
 			continue
 		}
 		owners[name] = i
 		if known && strings.HasPrefix(name, deadLetters+string(filepath.Separator)) {
-			r.fail(path, "%s is where informd keeps dead letters: choose a place outside of %s", quote(name), quote(deadLetters))
+			r.fail(path, "%s is where informd keeps dead letters: choose a place outside of %s", document.Quote(name), document.Quote(deadLetters))
 		}
 	}
 }
@@ -195,12 +196,12 @@ func (r *checker) checkExclusive(c *Config) {
 func (r *checker) checkSinkName(s Sink, path string, i int, names map[string]int) {
 	first, taken := names[s.Name]
 	switch {
-	case r.bad(path):
+	case r.Bad(path):
 	case s.Pos == Pos{}: // not a mapping, which is reported
 	case s.Name == "":
 		r.fail(path, "is required: the journal keeps the cursor of a sink under its name")
 	case len(validation.IsDNS1123Label(s.Name)) > 0:
-		r.fail(path, "%s is not a name for a sink: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", quote(s.Name))
+		r.fail(path, "%s is not a name for a sink: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", document.Quote(s.Name))
 	case s.Name == SourceName:
 		r.fail(path, "%q is reserved for the dead letters of the source", s.Name)
 	case taken:

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -41,9 +42,6 @@ type Config struct {
 	places map[string]Pos // of what the file says, by key path
 	files  []fileKey
 }
-
-// Pos is a place in the config file: line and column (in characters) from 1.
-type Pos struct{ Line, Col int }
 
 // Kubernetes names the API server that informd watches. Default: in a Pod, its own API
 // server; elsewhere the current context of $KUBECONFIG or ~/.kube/config.
@@ -320,3 +318,13 @@ func stateDir() string {
 	}
 	return defaultStateDir
 }
+
+// Error is one mistake.
+type Error = document.Error
+
+// Errors is every mistake of a config, by place in the file; mistakes without a place come
+// first. It is never empty.
+type Errors = document.Errors
+
+// Pos is a place in the config file: line and column (in characters) from 1.
+type Pos = document.Pos

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -19,25 +20,25 @@ func oneServer(f field) field {
 }
 
 // servers decodes a list of addresses, or one address without its list.
-func (r *reading) servers(n *node, path string, f field) {
-	switch n.kind {
-	case mapping:
-		r.add(n.at, path, "must be a list of addresses, or one address, not %s", n.kind)
+func (r *reading) servers(n *document.Node, path string, f field) {
+	switch n.Kind {
+	case document.Mapping:
+		r.Add(n.At, path, "must be a list of addresses, or one address, not %s", n.Kind)
 		return
-	case sequence:
+	case document.Sequence:
 	default:
 		r.scalar(n, path, oneServer(f))
-		r.splitFile(f.value, path, func(int) (string, string) { return path, n.text })
+		r.splitFile(f.value, path, func(int) (string, string) { return path, n.Text })
 		return
 	}
-	for i, item := range n.items {
-		if item.kind == mapping { // the parser takes the colon of an address in braces for that of a key
-			r.add(item.at, index(path, i), `must be an address in quotes, as in ["nats://nats:4222"], not %s`, item.kind)
+	for i, item := range n.Items {
+		if item.Kind == document.Mapping { // the parser takes the colon of an address in braces for that of a key
+			r.Add(item.At, document.Index(path, i), `must be an address in quotes, as in ["nats://nats:4222"], not %s`, item.Kind)
 			return
 		}
 	}
 	r.list(n, path, f)
-	r.splitFile(f.value, path, func(i int) (string, string) { return index(path, i), n.items[i].text })
+	r.splitFile(f.value, path, func(i int) (string, string) { return document.Index(path, i), n.Items[i].Text })
 }
 
 // splitAddress is where an address of a split list is in the file.
@@ -65,7 +66,7 @@ func (r *reading) splitFile(dst reflect.Value, path string, at func(i int) (path
 		if fromVariable(i) {
 			one.name = fmt.Sprintf("address %d of environment variable %s", k-first+1, strings.TrimSuffix(strings.TrimPrefix(text, reference), "}"))
 		}
-		r.split[index(path, k)] = one
+		r.split[document.Index(path, k)] = one
 	}
 }
 
@@ -99,11 +100,11 @@ func splitServers(dst reflect.Value, fromVariable func(i int) bool) (from []int)
 }
 
 // toggle decodes true or false for a block of keys, which is no mapping.
-func (r *reading) toggle(n *node, path string, block sink.Toggle) {
-	if n.kind != boolean {
+func (r *reading) toggle(n *document.Node, path string, block sink.Toggle) {
+	if n.Kind != document.Boolean {
 		all := keys(fieldsOf(reflect.ValueOf(block).Elem()))
-		r.add(n.at, path, "must be true, false or a mapping with the keys %s, not %s", strings.Join(all, ", "), n.kind)
+		r.Add(n.At, path, "must be true, false or a mapping with the keys %s, not %s", strings.Join(all, ", "), n.Kind)
 		return
 	}
-	block.Toggle(n.text == "true")
+	block.Toggle(n.Text == "true")
 }

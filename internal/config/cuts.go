@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/internal/when"
 	"github.com/informd/informd/pkg/fieldpath"
 )
@@ -21,7 +22,7 @@ func (r *checker) checkCuts(m Match, x *when.Expression, path string, resources 
 		if !one.mayBe(m.Group, m.Resource) {
 			continue
 		}
-		at := index("resources", i)
+		at := document.Index("resources", i)
 		cuts, ok := r.cutsOf(one, at)
 		if !ok {
 			return
@@ -31,13 +32,13 @@ func (r *checker) checkCuts(m Match, x *when.Expression, path string, resources 
 		if read != nil && refusal == nil {
 			refusal = func() {
 				place, begin := r.inExpression(m.Condition, path, read.Line, read.Col, "")
-				r.add(place, path, "%sno event that it matches has %s, so that it is never true: %s", begin, pathOf(read.Keys), cuts(read.Keys))
+				r.Add(place, path, "%sno event that it matches has %s, so that it is never true: %s", begin, pathOf(read.Keys), cuts(read.Keys))
 			}
 		}
 		if fails != nil && warning == nil {
 			warning = func() {
 				place, begin := r.inExpression(m.Condition, path, fails.Line, fails.Col, "")
-				r.warn(place, path, "%sevents of %s do not have %s, so that it fails for them unless it asks with has() first: %s", begin, at, pathOf(fails.Keys), cuts(fails.Keys))
+				r.Warn(place, path, "%sevents of %s do not have %s, so that it fails for them unless it asks with has() first: %s", begin, at, pathOf(fails.Keys), cuts(fails.Keys))
 			}
 		}
 	}
@@ -53,7 +54,7 @@ func (r *checker) checkCuts(m Match, x *when.Expression, path string, resources 
 // "" if they may. It is not ok if the entry has mistakes.
 func (r *checker) cutsOf(one Resource, at string) (cuts func(keys []string) string, ok bool) {
 	for _, key := range []string{".keep", ".omit", ".mode"} {
-		if r.bad(at + key) {
+		if r.Bad(at + key) {
 			return nil, false
 		}
 	}

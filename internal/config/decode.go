@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -57,15 +58,15 @@ func keys(all []field) []string {
 }
 
 // value decodes n into f. What is null keeps its default.
-func (r *reading) value(n *node, path string, f field) {
-	if !r.visit(n, path) || n.kind == broken {
+func (r *reading) value(n *document.Node, path string, f field) {
+	if !r.visit(n, path) || n.Kind == document.Broken {
 		return
 	}
-	if f.absent != "" && (n.kind == null || n.kind == sequence && len(n.items) == 0) {
-		r.add(n.at, path, "is empty: remove the key for %s, or list what you want", f.absent)
+	if f.absent != "" && (n.Kind == document.Null || n.Kind == document.Sequence && len(n.Items) == 0) {
+		r.Add(n.At, path, "is empty: remove the key for %s, or list what you want", f.absent)
 		return
 	}
-	if n.kind == null {
+	if n.Kind == document.Null {
 		return
 	}
 	if s, ok := reflect.TypeAssert[*Sink](f.value.Addr()); ok {
@@ -85,114 +86,114 @@ func (r *reading) value(n *node, path string, f field) {
 		f.value = pointed.Elem()
 		r.value(n, path, f)
 	case kind == reflect.Struct:
-		if block, ok := reflect.TypeAssert[sink.Toggle](f.value.Addr()); ok && n.kind != mapping {
+		if block, ok := reflect.TypeAssert[sink.Toggle](f.value.Addr()); ok && n.Kind != document.Mapping {
 			r.toggle(n, path, block)
 			return
 		}
 		r.object(n, path, f.value)
-	case kind == reflect.Slice && f.value.Type() == reflect.TypeFor[Control]() && n.kind != sequence:
+	case kind == reflect.Slice && f.value.Type() == reflect.TypeFor[Control]() && n.Kind != document.Sequence:
 		r.control(n, path, f.value)
 	case isServers(f.value):
 		r.servers(n, path, f)
-	case kind == reflect.Slice && f.value.Type() == reflect.TypeFor[OneOrMore]() && n.kind != sequence:
+	case kind == reflect.Slice && f.value.Type() == reflect.TypeFor[OneOrMore]() && n.Kind != document.Sequence:
 		r.oneOrMore(n, path, f)
 	case kind == reflect.Slice:
 		r.list(n, path, f)
 	case kind == reflect.Map:
 		r.table(n, path, f)
 	default:
-		r.add(n.at, path, "has the Go type %s, which a config cannot hold; report this as a bug", f.value.Type())
+		r.Add(n.At, path, "has the Go type %s, which a config cannot hold; report this as a bug", f.value.Type())
 	}
 }
 
 // visit remembers where path is and counts.
-func (r *reading) visit(n *node, path string) bool {
+func (r *reading) visit(n *document.Node, path string) bool {
 	r.visited++
 	if r.visited == maxValues+1 {
-		r.add(n.at, "", "aliases expand to more than %d values", maxValues)
+		r.Add(n.At, "", "aliases expand to more than %d values", maxValues)
 	}
 	if r.visited > maxValues {
 		return false
 	}
-	r.places[path] = n.at
+	r.places[path] = n.At
 	return true
 }
 
 // object decodes a mapping into a struct.
-func (r *reading) object(n *node, path string, dst reflect.Value) {
+func (r *reading) object(n *document.Node, path string, dst reflect.Value) {
 	if e, ok := reflect.TypeAssert[interface{ begin(at Pos) }](dst.Addr()); ok {
-		e.begin(n.at)
+		e.begin(n.At)
 	}
 	all := fieldsOf(dst)
 	if !r.isMapping(n, path, keys(all)) {
 		return
 	}
-	for _, p := range n.pairs {
+	for _, p := range n.Pairs {
 		r.member(n, p, path, all)
 	}
 }
 
-func (r *reading) isMapping(n *node, path string, keys []string) bool {
+func (r *reading) isMapping(n *document.Node, path string, keys []string) bool {
 	switch {
-	case n.kind == mapping:
+	case n.Kind == document.Mapping:
 		return true
-	case n.kind == text && glued(n.text):
-		r.add(n.at, path, "%s", spaceMissing)
+	case n.Kind == document.Text && document.Glued(n.Text):
+		r.Add(n.At, path, "%s", document.SpaceMissing)
 	default:
-		r.add(n.at, path, "must be a mapping with the keys %s, not %s", strings.Join(keys, ", "), n.kind)
+		r.Add(n.At, path, "must be a mapping with the keys %s, not %s", strings.Join(keys, ", "), n.Kind)
 	}
 	return false
 }
 
 // member decodes a pair of the mapping in into the field of that key.
-func (r *reading) member(in *node, p pair, path string, all []field) {
-	i := slices.IndexFunc(all, func(f field) bool { return f.key == p.key })
+func (r *reading) member(in *document.Node, p document.Pair, path string, all []field) {
+	i := slices.IndexFunc(all, func(f field) bool { return f.key == p.Key })
 	if i < 0 {
 		r.unknown(in, p, path, keys(all))
 		return
 	}
-	r.value(p.value, join(path, p.key), all[i])
+	r.value(p.Value, document.Join(path, p.Key), all[i])
 }
 
 // unknown reports a key that does not exist. The key that was meant is not
 // reported as missing as well; mistakes in it are, if it is there.
-func (r *reading) unknown(in *node, p pair, path string, known []string) {
-	at := join(path, p.key)
+func (r *reading) unknown(in *document.Node, p document.Pair, path string, known []string) {
+	at := document.Join(path, p.Key)
 	if to, ok := newName(at, known); ok {
 		r.renamed(in, p, path, to)
 		return
 	}
-	meant, hint, ok := habit(p.key, known)
-	if !ok && glued(p.key) {
-		hint, ok = spaceMissing, true
-		meant, _ = Nearest(p.key, known)
+	meant, hint, ok := habit(p.Key, known)
+	if !ok && document.Glued(p.Key) {
+		hint, ok = document.SpaceMissing, true
+		meant, _ = Nearest(p.Key, known)
 	}
 	if ok {
-		r.add(p.at, at, "unknown key: %s", hint)
+		r.Add(p.At, at, "unknown key: %s", hint)
 	} else {
-		r.add(p.at, at, "unknown key %s", didYouMean(p.key, known))
-		meant, ok = Nearest(p.key, known)
+		r.Add(p.At, at, "unknown key %s", didYouMean(p.Key, known))
+		meant, ok = Nearest(p.Key, known)
 	}
-	if right := in.pair(meant); ok && (right == nil || right.value.kind == null) {
-		r.suppress(join(path, meant))
+	if right := in.Pair(meant); ok && (right == nil || right.Value.Kind == document.Null) {
+		r.Suppress(document.Join(path, meant))
 	}
 }
 
 // list decodes a sequence into a slice.
-func (r *reading) list(n *node, path string, f field) {
-	if n.kind == mapping && len(n.pairs) > 0 && glued(n.pairs[0].key) {
-		r.add(n.pairs[0].at, path, "%s", spaceMissing)
+func (r *reading) list(n *document.Node, path string, f field) {
+	if n.Kind == document.Mapping && len(n.Pairs) > 0 && document.Glued(n.Pairs[0].Key) {
+		r.Add(n.Pairs[0].At, path, "%s", document.SpaceMissing)
 		return
 	}
-	if n.kind != sequence {
-		r.add(n.at, path, "must be a list, not %s", n.kind)
+	if n.Kind != document.Sequence {
+		r.Add(n.At, path, "must be a list, not %s", n.Kind)
 		return
 	}
-	out := reflect.MakeSlice(f.value.Type(), len(n.items), len(n.items))
-	for i, item := range n.items {
-		at := index(path, i)
-		if item.kind == null {
-			r.add(item.at, at, "is empty: remove it or fill it in")
+	out := reflect.MakeSlice(f.value.Type(), len(n.Items), len(n.Items))
+	for i, item := range n.Items {
+		at := document.Index(path, i)
+		if item.Kind == document.Null {
+			r.Add(item.At, at, "is empty: remove it or fill it in")
 			continue
 		}
 		r.value(item, at, field{value: out.Index(i), enum: f.enum})
@@ -201,14 +202,14 @@ func (r *reading) list(n *node, path string, f field) {
 }
 
 // oneOrMore decodes an item that stands without its list.
-func (r *reading) oneOrMore(n *node, path string, f field) {
+func (r *reading) oneOrMore(n *document.Node, path string, f field) {
 	switch {
-	case n.kind == text:
+	case n.Kind == document.Text:
 	case f.enum == nil:
-		r.add(n.at, path, "must be text, or a list of texts, not %s", n.kind)
+		r.Add(n.At, path, "must be text, or a list of texts, not %s", n.Kind)
 		return
 	default:
-		r.add(n.at, path, "must be one of %s, or a list of them, not %s", strings.Join(f.enum, ", "), n.kind)
+		r.Add(n.At, path, "must be one of %s, or a list of them, not %s", strings.Join(f.enum, ", "), n.Kind)
 		return
 	}
 	f.value.Set(reflect.MakeSlice(f.value.Type(), 1, 1))
@@ -216,44 +217,44 @@ func (r *reading) oneOrMore(n *node, path string, f field) {
 }
 
 // table decodes a mapping into a Go map with string keys.
-func (r *reading) table(n *node, path string, f field) {
-	if n.kind != mapping {
-		r.add(n.at, path, "must be a mapping, not %s", n.kind)
+func (r *reading) table(n *document.Node, path string, f field) {
+	if n.Kind != document.Mapping {
+		r.Add(n.At, path, "must be a mapping, not %s", n.Kind)
 		return
 	}
-	out := reflect.MakeMapWithSize(f.value.Type(), len(n.pairs))
-	for _, p := range n.pairs {
-		if p.value.kind == null {
-			r.add(p.at, join(path, p.key), `is empty: remove it, or write "" for empty text`)
+	out := reflect.MakeMapWithSize(f.value.Type(), len(n.Pairs))
+	for _, p := range n.Pairs {
+		if p.Value.Kind == document.Null {
+			r.Add(p.At, document.Join(path, p.Key), `is empty: remove it, or write "" for empty text`)
 			continue
 		}
 		value := reflect.New(f.value.Type().Elem()).Elem()
-		r.value(p.value, join(path, p.key), field{value: value, enum: f.enum})
-		out.SetMapIndex(reflect.ValueOf(p.key).Convert(f.value.Type().Key()), value)
+		r.value(p.Value, document.Join(path, p.Key), field{value: value, enum: f.enum})
+		out.SetMapIndex(reflect.ValueOf(p.Key).Convert(f.value.Type().Key()), value)
 	}
 	f.value.Set(out)
 }
 
 // scalar decodes text, a number or a boolean.
-func (r *reading) scalar(n *node, path string, f field) {
-	if n.kind == mapping || n.kind == sequence {
-		r.add(n.at, path, "must be %s, not %s", scalarName(f.value), n.kind)
+func (r *reading) scalar(n *document.Node, path string, f field) {
+	if n.Kind == document.Mapping || n.Kind == document.Sequence {
+		r.Add(n.At, path, "must be %s, not %s", scalarName(f.value), n.Kind)
 		return
 	}
-	if f.enum != nil && n.kind != text {
-		r.add(n.at, path, "must be one of %s, not %s", strings.Join(f.enum, ", "), n.kind)
+	if f.enum != nil && n.Kind != document.Text {
+		r.Add(n.At, path, "must be one of %s, not %s", strings.Join(f.enum, ", "), n.Kind)
 		return
 	}
-	if to, ok := renamedValue(path, n.text); ok {
-		r.add(n.at, path, "%s was renamed: use %s", quote(n.text), to)
+	if to, ok := renamedValue(path, n.Text); ok {
+		r.Add(n.At, path, "%s was renamed: use %s", document.Quote(n.Text), to)
 		return
 	}
-	if isPlainString(f.value) && n.kind != text {
-		r.add(n.at, path, "must be text, not %s: put it in quotes, %q", n.kind, n.text)
+	if isPlainString(f.value) && n.Kind != document.Text {
+		r.Add(n.At, path, "must be text, not %s: put it in quotes, %q", n.Kind, n.Text)
 		return
 	}
-	if message := setScalar(f, n.text); message != "" {
-		r.add(n.at, path, "%s", message)
+	if message := setScalar(f, n.Text); message != "" {
+		r.Add(n.At, path, "%s", message)
 	}
 }
 
@@ -324,17 +325,17 @@ func setScalar(f field, text string) string {
 		d, err = time.ParseDuration(text)
 		dst.SetInt(int64(d))
 		if hours, ok := inHours(text); ok {
-			return quote(text) + " is not a duration: there is no unit for days, write " + hours
+			return document.Quote(text) + " is not a duration: there is no unit for days, write " + hours
 		}
 		if err != nil {
-			return quote(text) + " is not a duration: numbers with units, as in 10s or 1h30m"
+			return document.Quote(text) + " is not a duration: numbers with units, as in 10s or 1h30m"
 		}
 	case kind == reflect.String:
 		return setString(f, text)
 	case kind == reflect.Bool:
 		dst.SetBool(text == "true")
 		if text != "true" && text != "false" {
-			return quote(text) + " is neither true nor false" + meantBool(text)
+			return document.Quote(text) + " is neither true nor false" + meantBool(text)
 		}
 	case dst.CanInt():
 		var n int64
@@ -350,7 +351,7 @@ func setScalar(f field, text string) string {
 		dst.SetFloat(n)
 	}
 	if err != nil {
-		return fmt.Sprintf("%s is not %s in the range of this key", quote(text), scalarName(dst))
+		return fmt.Sprintf("%s is not %s in the range of this key", document.Quote(text), scalarName(dst))
 	}
 	return ""
 }
@@ -372,10 +373,10 @@ func inHours(text string) (string, bool) {
 // one, anywhere else it would be taken literally.
 func setString(f field, text string) string {
 	if strings.Contains(text, reference) {
-		return quote(text) + ": only secrets are read from the environment; write the value itself"
+		return document.Quote(text) + ": only secrets are read from the environment; write the value itself"
 	}
 	if f.enum != nil && !slices.Contains(f.enum, text) {
-		return "unknown value " + quote(text) + " " + didYouMean(text, f.enum)
+		return "unknown value " + document.Quote(text) + " " + didYouMean(text, f.enum)
 	}
 	f.value.SetString(text)
 	return ""

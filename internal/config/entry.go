@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -14,22 +15,22 @@ const coreName = "core"
 
 // resource decodes an entry of resources: a mapping, or the name of a resource as kubectl
 // takes it: "pods", "deployments.apps" or "deployments.v1.apps".
-func (r *reading) resource(n *node, path string, entry *Resource) {
-	if n.kind != text || glued(n.text) {
+func (r *reading) resource(n *document.Node, path string, entry *Resource) {
+	if n.Kind != document.Text || document.Glued(n.Text) {
 		r.object(n, path, reflect.ValueOf(entry).Elem())
 	} else {
-		entry.begin(n.at)
-		entry.Resource = n.text
-		r.places[path+".resource"] = n.at
+		entry.begin(n.At)
+		entry.Resource = n.Text
+		r.places[path+".resource"] = n.At
 	}
-	if entry.Pos == (Pos{}) || r.bad(path+".group") || r.bad(path+".version") || r.bad(path+".resource") {
+	if entry.Pos == (Pos{}) || r.Bad(path+".group") || r.Bad(path+".version") || r.Bad(path+".resource") {
 		return
 	}
 	if entry.Group == coreName {
 		entry.Group = ""
 	}
-	group := n.pair("group")
-	r.splitName(path, entry, group != nil && group.value.kind != null)
+	group := n.Pair("group")
+	r.splitName(path, entry, group != nil && group.Value.Kind != document.Null)
 }
 
 // splitName moves group and version out of a name like "deployments.v1.apps". What is not
@@ -42,9 +43,9 @@ func (r *reading) splitName(path string, entry *Resource, hasGroup bool) {
 	}
 	switch {
 	case hasGroup && entry.Group != name.group:
-		r.fail(path+".resource", "%s names the group %s, and group names another: remove one of them", quote(entry.Resource), event.GroupOrCore(name.group))
+		r.fail(path+".resource", "%s names the group %s, and group names another: remove one of them", document.Quote(entry.Resource), event.GroupOrCore(name.group))
 	case entry.Version != "" && name.version != "" && entry.Version != name.version:
-		r.fail(path+".resource", "%s names the version %s, and version names another: remove one of them", quote(entry.Resource), name.version)
+		r.fail(path+".resource", "%s names the version %s, and version names another: remove one of them", document.Quote(entry.Resource), name.version)
 	default:
 		entry.Group, entry.Resource = name.group, name.resource
 		if name.version != "" {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+
+	"github.com/informd/informd/internal/config/internal/document"
 )
 
 // fileKey is a key of the config that names a file to read.
@@ -22,7 +24,7 @@ func (r *reading) fileKeys(c *Config) []fileKey {
 	found := r.fileKeysIn(reflect.ValueOf(c).Elem(), "")
 	for i, s := range c.Sinks {
 		if s.Options != nil {
-			found = append(found, r.fileKeysIn(reflect.ValueOf(s.Options).Elem(), index("sinks", i))...)
+			found = append(found, r.fileKeysIn(reflect.ValueOf(s.Options).Elem(), document.Index("sinks", i))...)
 		}
 	}
 	return found
@@ -32,7 +34,7 @@ func (r *reading) fileKeys(c *Config) []fileKey {
 func (r *reading) fileKeysIn(of reflect.Value, path string) []fileKey {
 	var found []fileKey
 	for _, f := range fieldsOf(of) {
-		at := join(path, f.key)
+		at := document.Join(path, f.key)
 		switch {
 		case f.value.Kind() == reflect.Struct:
 			found = append(found, r.fileKeysIn(f.value, at)...)
@@ -46,20 +48,20 @@ func (r *reading) fileKeysIn(of reflect.Value, path string) []fileKey {
 // MissingFiles returns a warning for each file that a key of the config names and that does
 // not exist. It is not in Warnings: the config may be for another machine.
 func (c *Config) MissingFiles() Errors {
-	var p problems
+	var p document.Problems
 	for _, f := range c.files {
 		if _, err := os.Stat(f.name); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		at := f.at
-		if p.file = c.Path; f.origin != "" {
-			p.file, at = f.origin, Pos{}
+		if p.File = c.Path; f.origin != "" {
+			p.File, at = f.origin, Pos{}
 		}
 		next := ""
 		if !filepath.IsAbs(f.name) {
 			next = "; the path is relative to the working directory of informd"
 		}
-		p.warn(at, f.key, "file %s does not exist on this machine: create it where informd runs%s", quote(f.name), next)
+		p.Warn(at, f.key, "file %s does not exist on this machine: create it where informd runs%s", document.Quote(f.name), next)
 	}
-	return p.warnings
+	return p.Warnings
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/fieldpath"
 )
@@ -10,14 +11,14 @@ import (
 // checkGates checks a list of change gates.
 func (r *checker) checkGates(items []string, path string, metadataOnly bool) {
 	for i, item := range items {
-		at := index(path, i)
+		at := document.Index(path, i)
 		switch {
-		case r.bad(at):
+		case r.Bad(at):
 		case slices.Contains(items[:i], item):
-			r.fail(at, "%s is in the list twice", quote(item))
+			r.fail(at, "%s is in the list twice", document.Quote(item))
 		default:
 			if _, err := fieldpath.ParseGate(item, metadataOnly); err != nil {
-				r.fail(at, "%s: %v", quote(item), err)
+				r.fail(at, "%s: %v", document.Quote(item), err)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/natsconn"
 	"github.com/informd/informd/pkg/sink"
@@ -98,7 +99,7 @@ func journalKeys() map[string][]string {
 }
 
 func (r *checker) checkJournal(c *Config) {
-	if r.bad("journal.type") {
+	if r.Bad("journal.type") {
 		return // which of the keys count is not known
 	}
 	j := &c.Journal
@@ -107,7 +108,7 @@ func (r *checker) checkJournal(c *Config) {
 			r.fail("journal."+key, "is a key of journals of type %s, and this one is of type %s: remove the key, or set type", strings.Join(types, " or "), j.Type)
 		}
 	}
-	if j.Dir == "" && !r.bad("journal.dir") {
+	if j.Dir == "" && !r.Bad("journal.dir") {
 		r.fail("journal.dir", "is empty: name a directory, or remove the key for %s", stateDir())
 	}
 	r.checkJournalBytes(j)
@@ -115,7 +116,7 @@ func (r *checker) checkJournal(c *Config) {
 		return
 	}
 	r.checkStream(j)
-	if j.Type == JournalEmbedded && j.Listen != "" && !r.bad("journal.listen") {
+	if j.Type == JournalEmbedded && j.Listen != "" && !r.Bad("journal.listen") {
 		r.checkJournalListen(j.Listen)
 	}
 	if j.Type == JournalNATS {
@@ -126,7 +127,7 @@ func (r *checker) checkJournal(c *Config) {
 // checkJournalBytes also fills in the default, which depends on the type.
 func (r *checker) checkJournalBytes(j *Journal) {
 	switch {
-	case r.bad("journal.maxBytes"):
+	case r.Bad("journal.maxBytes"):
 	case !r.given("journal.maxBytes") && j.Type == JournalMemory:
 		j.MaxBytes = defaultMemoryBytes
 	case !r.given("journal.maxBytes"):
@@ -137,16 +138,16 @@ func (r *checker) checkJournalBytes(j *Journal) {
 }
 
 func (r *checker) checkStream(j *Journal) {
-	if badStreamName(j.Stream) && !r.bad("journal.stream") {
-		r.fail("journal.stream", "%s is not a stream name: letters, digits, '-' and '_', as in INFORMD", quote(j.Stream))
+	if badStreamName(j.Stream) && !r.Bad("journal.stream") {
+		r.fail("journal.stream", "%s is not a stream name: letters, digits, '-' and '_', as in INFORMD", document.Quote(j.Stream))
 	}
-	if err := event.ValidatePrefix(j.SubjectPrefix); err != nil && !r.bad("journal.subjectPrefix") {
+	if err := event.ValidatePrefix(j.SubjectPrefix); err != nil && !r.Bad("journal.subjectPrefix") {
 		r.fail("journal.subjectPrefix", "%v", err)
 	}
-	if j.HistoryPerObject < 1 && !r.bad("journal.historyPerObject") {
+	if j.HistoryPerObject < 1 && !r.Bad("journal.historyPerObject") {
 		r.fail("journal.historyPerObject", "must be at least 1: informd needs the last event of each object")
 	}
-	if j.DeletedRetention <= 0 && !r.bad("journal.deletedRetention") {
+	if j.DeletedRetention <= 0 && !r.Bad("journal.deletedRetention") {
 		r.fail("journal.deletedRetention", "must be more than 0: it is how long a consumer may be away and still get a deletion, as in 168h")
 	}
 }
@@ -161,7 +162,7 @@ func badStreamName(name string) bool {
 // for others, and has no passwords.
 func (r *checker) checkJournalListen(address string) {
 	if _, _, err := net.SplitHostPort(address); err != nil || !local(address) {
-		r.fail("journal.listen", `%s is not an address of this machine alone, as in 127.0.0.1:4222: for clients elsewhere use a nats sink, or journal.type: nats`, quote(address))
+		r.fail("journal.listen", `%s is not an address of this machine alone, as in 127.0.0.1:4222: for clients elsewhere use a nats sink, or journal.type: nats`, document.Quote(address))
 	}
 }
 
@@ -171,17 +172,17 @@ func (r *checker) checkJournalConnection(c *Config) {
 	var found []func() // reported at the end: several may be about one key
 	for _, p := range j.Config.Validate() {
 		path, message := r.source(strings.TrimSuffix("journal."+p.Key, "."), p.Message)
-		if p.Key == "" || !r.bad(path) {
+		if p.Key == "" || !r.Bad(path) {
 			found = append(found, func() { r.fail(path, "%s", message) })
 		}
 	}
 	for _, report := range found {
 		report()
 	}
-	if (j.Replicas < 0 || j.Replicas > maxReplicas) && !r.bad("journal.replicas") {
+	if (j.Replicas < 0 || j.Replicas > maxReplicas) && !r.Bad("journal.replicas") {
 		r.fail("journal.replicas", "must be between 1 and %d", maxReplicas)
 	}
-	if c.Redaction.KeyFile != "" || r.bad("redaction.keyFile") {
+	if c.Redaction.KeyFile != "" || r.Bad("redaction.keyFile") {
 		return
 	}
 	hashed := ""
@@ -193,7 +194,7 @@ func (r *checker) checkJournalConnection(c *Config) {
 	default:
 		return
 	}
-	r.add(r.place("journal.type"), "redaction.keyFile",
+	r.Add(r.place("journal.type"), "redaction.keyFile",
 		"is required where %s go into a nats journal: each informd that uses it must hash their values with the same key (head -c 32 /dev/urandom | base64)", hashed)
 }
 
@@ -220,8 +221,8 @@ func (r *checker) checkOverlap(c *Config) {
 		}
 		servers, prefix := p.Publishes()
 		same := slices.ContainsFunc(hosts(servers), func(host string) bool { return slices.Contains(journal, host) })
-		path := index("sinks", i)
-		if !overlap(prefix, c.Journal.SubjectPrefix) || r.bad(path+".servers") {
+		path := document.Index("sinks", i)
+		if !overlap(prefix, c.Journal.SubjectPrefix) || r.Bad(path+".servers") {
 			continue
 		}
 		// Other names may lead to the journal's server, too: then informd would take its own

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -97,7 +98,7 @@ func read(path string) (body []byte, err error) {
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return nil, fail("is a directory: name the file in it")
 	}
-	body, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	body, err = io.ReadAll(io.LimitReader(f, document.MaxFileBytes+1))
 	if err != nil {
 		return nil, fail(fmt.Sprintf("read: %v", errors.Unwrap(err)))
 	}

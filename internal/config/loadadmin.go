@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/informd/informd/internal/config/internal/document"
 )
 
 const (
@@ -26,11 +28,11 @@ func LoadAdmin(from Source) (Admin, error) {
 		if !slices.ContainsFunc(over, func(o override) bool { return inAdmin(o.path) && flagsOf()[o.path] != "" }) {
 			return Admin{}, withoutConfig(err)
 		}
-		r, file = newReading("informd", from.Drivers), &node{kind: mapping, at: fileStart()}
+		r, file = newReading("informd", from.Drivers), &document.Node{Kind: document.Mapping, At: document.FileStart()}
 	}
-	r.places[""] = file.at
+	r.places[""] = file.At
 	for _, key := range []string{adminKey, "journal"} {
-		if p := file.pair(key); p != nil {
+		if p := file.Pair(key); p != nil {
 			r.member(file, *p, "", fieldsOf(root))
 		}
 	}
@@ -38,12 +40,12 @@ func LoadAdmin(from Source) (Admin, error) {
 	check := &checker{r}
 	check.checkAdmin(c)
 	check.checkPlaintext(c)
-	r.problems.list = slices.DeleteFunc(r.problems.list, func(e Error) bool { return !inAdmin(e.Key) })
-	return c.Admin, r.err()
+	r.Problems.List = slices.DeleteFunc(r.Problems.List, func(e Error) bool { return !inAdmin(e.Key) })
+	return c.Admin, r.Err()
 }
 
 // mapping finds and reads the config file as far as it is a mapping.
-func (o outside) mapping(from Source) (*reading, *node, error) {
+func (o outside) mapping(from Source) (*reading, *document.Node, error) {
 	path := from.Path
 	if path == "" {
 		var err error
@@ -58,7 +60,7 @@ func (o outside) mapping(from Source) (*reading, *node, error) {
 	r := newReading(path, from.Drivers)
 	file := r.mapping(body)
 	if file == nil {
-		return nil, nil, r.err()
+		return nil, nil, r.Err()
 	}
 	return r, file, nil
 }

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/informd/informd/internal/config/internal/document"
 )
 
 // builtins are plural names that Kubernetes itself serves, by group. They serve
@@ -110,7 +112,7 @@ func mixedName(group, resource string) string {
 		return ""
 	}
 	parts := slices.DeleteFunc([]string{plural, version, home}, func(part string) bool { return part == "" })
-	return quote(resource) + " is a group and a plural name: write " + strings.Join(parts, ".")
+	return document.Quote(resource) + " is a group and a plural name: write " + strings.Join(parts, ".")
 }
 
 // guessPlural ends a message about a kind with the plural it probably has.

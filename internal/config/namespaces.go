@@ -7,13 +7,15 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/informd/informd/internal/config/internal/document"
 )
 
 // checkCoverage checks which namespaces an entry covers.
 func (r *checker) checkCoverage(one Resource, path string) {
 	r.checkNamespaces(one.Namespaces, path+".namespaces")
 	r.checkNamespaces(one.ExcludeNamespaces, path+".excludeNamespaces")
-	if r.failed[path+".namespaces"] || r.failed[path+".excludeNamespaces"] {
+	if r.Failed[path+".namespaces"] || r.Failed[path+".excludeNamespaces"] {
 		return
 	}
 	if len(one.ExcludeNamespaces) > 0 && one.excludesAll() {
@@ -61,13 +63,13 @@ const namespaceGlob = `^[a-z0-9*?\[\]^-]+$`
 func (r *checker) checkNamespaces(namespaces []string, path string) {
 	seen := map[string]bool{}
 	for i, namespace := range namespaces {
-		at := index(path, i)
+		at := document.Index(path, i)
 		switch {
-		case r.bad(at):
+		case r.Bad(at):
 		case isGlob(namespace) && !validGlob(namespace):
-			r.fail(at, "%s is not a pattern for namespaces: lower-case letters, digits and '-', and * for any of them, ? for one, [abc] for one of these", quote(namespace))
+			r.fail(at, "%s is not a pattern for namespaces: lower-case letters, digits and '-', and * for any of them, ? for one, [abc] for one of these", document.Quote(namespace))
 		case !isGlob(namespace) && len(validation.IsDNS1123Label(namespace)) > 0:
-			r.fail(at, "%s is not a namespace: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", quote(namespace))
+			r.fail(at, "%s is not a namespace: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", document.Quote(namespace))
 		case seen[namespace]:
 			r.fail(at, "%q is in the list twice", namespace)
 		}
@@ -82,7 +84,7 @@ func validGlob(pattern string) bool {
 
 // checkReaches refuses namespaces of a match that no entry of resources covers.
 func (r *checker) checkReaches(namespaces []string, path string, meant []Resource) {
-	if r.failed[path] {
+	if r.Failed[path] {
 		return
 	}
 	for _, one := range meant {
@@ -91,10 +93,10 @@ func (r *checker) checkReaches(namespaces []string, path string, meant []Resourc
 		}
 	}
 	for i, namespace := range namespaces {
-		if r.bad(index(path, i)) || slices.ContainsFunc(meant, func(one Resource) bool { return one.reaches(namespace) }) {
+		if r.Bad(document.Index(path, i)) || slices.ContainsFunc(meant, func(one Resource) bool { return one.reaches(namespace) }) {
 			continue
 		}
-		r.fail(index(path, i), "no entry of resources covers %s %s", quote(namespace), covered(meant))
+		r.fail(document.Index(path, i), "no entry of resources covers %s %s", document.Quote(namespace), covered(meant))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -18,11 +19,11 @@ func defaultControl() Control {
 }
 
 // control decodes true or false.
-func (r *reading) control(n *node, path string, dst reflect.Value) {
+func (r *reading) control(n *document.Node, path string, dst reflect.Value) {
 	switch {
-	case n.kind != boolean:
-		r.add(n.at, path, "must be true, false or a list of %s, not %s", strings.Join(namesOf(event.Op.Control), ", "), n.kind)
-	case n.text == "true":
+	case n.Kind != document.Boolean:
+		r.Add(n.At, path, "must be true, false or a list of %s, not %s", strings.Join(namesOf(event.Op.Control), ", "), n.Kind)
+	case n.Text == "true":
 		dst.Set(reflect.ValueOf(defaultControl()))
 	default:
 		dst.Set(reflect.ValueOf(Control{}))
@@ -46,16 +47,16 @@ func namesOf(kind func(event.Op) bool) []string {
 // checkOps checks the operations of object events.
 func (r *checker) checkOps(ops []string, path string) {
 	for i, op := range ops {
-		at := index(path, i)
+		at := document.Index(path, i)
 		name := strings.TrimPrefix(op, "!")
 		switch {
-		case r.bad(at):
+		case r.Bad(at):
 		case slices.Contains(namesOf(event.Op.Control), name):
-			r.fail(at, "%s is a control event: use control, which is true, false or a list, as in control: [begin, synced, gap]", quote(op))
+			r.fail(at, "%s is a control event: use control, which is true, false or a list, as in control: [begin, synced, gap]", document.Quote(op))
 		case name != op:
-			r.fail(at, "%s: ops has no !: list each operation that the sink gets", quote(op))
+			r.fail(at, "%s: ops has no !: list each operation that the sink gets", document.Quote(op))
 		case !slices.Contains(namesOf(objectOp), op):
-			r.fail(at, "unknown operation %s %s", quote(op), didYouMean(op, namesOf(objectOp)))
+			r.fail(at, "unknown operation %s %s", document.Quote(op), didYouMean(op, namesOf(objectOp)))
 		case slices.Contains(ops[:i], op):
 			r.fail(at, "%q is in the list twice", op)
 		}
@@ -66,19 +67,19 @@ func (r *checker) checkOps(ops []string, path string) {
 func (r *checker) checkControl(m Match, path string) {
 	at := path + ".control"
 	for i, op := range m.Control {
-		if item := index(at, i); !r.bad(item) && slices.Contains(m.Control[:i], op) {
+		if item := document.Index(at, i); !r.Bad(item) && slices.Contains(m.Control[:i], op) {
 			r.fail(item, "%q is in the list twice", op)
 		}
 	}
-	if len(m.Control) > 0 && !slices.Contains(m.Control, string(event.Gap)) && !r.bad(at) {
-		r.warn(r.place(at), at, "the sink does not learn of lost history: add %s to control, or use control: false for a consumer that needs no history", event.Gap)
+	if len(m.Control) > 0 && !slices.Contains(m.Control, string(event.Gap)) && !r.Bad(at) {
+		r.Warn(r.place(at), at, "the sink does not learn of lost history: add %s to control, or use control: false for a consumer that needs no history", event.Gap)
 	}
 	i := slices.Index(m.Control, string(event.Begin))
-	if i < 0 || r.bad(path+".ops") || !r.given(index(at, i)) {
+	if i < 0 || r.Bad(path+".ops") || !r.given(document.Index(at, i)) {
 		return
 	}
 	whole := slices.Contains(m.Control, string(event.Synced)) && m.admits(event.Snapshot) && m.admits(event.Added)
-	if item := index(at, i); !whole && !r.bad(item) {
+	if item := document.Index(at, i); !whole && !r.Bad(item) {
 		r.fail(item, "%q has no effect without synced in control, and snapshot and added in ops: add them, or remove it", event.Begin)
 	}
 }
@@ -91,11 +92,11 @@ func (m Match) admits(op event.Op) bool { return len(m.Ops) == 0 || slices.Conta
 // would lack objects, and a re-snapshot would not repair it. A sink of deletions alone keeps
 // no state.
 func (r *checker) checkDeletions(s Sink, at string, resources []Resource) {
-	if !r.named(resources) || r.bad(at+".match") {
+	if !r.named(resources) || r.Bad(at+".match") {
 		return
 	}
 	for i, m := range s.Match {
-		path := index(at+".match", i)
+		path := document.Index(at+".match", i)
 		if len(m.Ops) == 0 {
 			continue
 		}
@@ -106,7 +107,7 @@ func (r *checker) checkDeletions(s Sink, at string, resources []Resource) {
 			}
 			last := len(missing) - 1
 			names := strings.Join(missing[:last], ", ") + " and " + missing[last]
-			r.warn(r.place(path+".ops"), path+".ops", "the sink gets no %s events of these objects: add %s to ops if its consumer keeps state%s",
+			r.Warn(r.place(path+".ops"), path+".ops", "the sink gets no %s events of these objects: add %s to ops if its consumer keeps state%s",
 				strings.TrimPrefix(names, " and "), strings.Join(missing, ", "), without)
 		}
 	}

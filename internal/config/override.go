@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
+
+	"github.com/informd/informd/internal/config/internal/document"
 )
 
 // override is a value from outside of the file.
@@ -87,7 +89,7 @@ func singleKeys() []string {
 	var walk func(path string, dst reflect.Value)
 	walk = func(path string, dst reflect.Value) {
 		for _, f := range fieldsOf(dst) {
-			key := join(path, f.key)
+			key := document.Join(path, f.key)
 			switch {
 			case f.value.Kind() == reflect.Struct && !isScalar(f.value):
 				walk(key, f.value)
@@ -131,7 +133,7 @@ func (r *reading) override(root reflect.Value, over []override) {
 		if isServers(f.value) {
 			splitServers(f.value, func(int) bool { return true })
 			for i := range f.value.Len() {
-				r.origins[index(o.path, i)] = o.origin
+				r.origins[document.Index(o.path, i)] = o.origin
 			}
 		}
 	}

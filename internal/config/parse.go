@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"reflect"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/internal/when"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -17,10 +18,8 @@ func Parse(file string, body []byte, drivers []sink.Driver) (*Config, error) {
 
 // reading is one reading of one config: what it has found so far.
 type reading struct {
-	problems
+	document.Document
 	drivers []sink.Driver
-	widths  []int             // of the file's lines, in characters
-	lines   []string          // of the file
 	when    *when.Compiler    // nil until there is an expression
 	places  map[string]Pos    // of each value that was decoded, by key path
 	origins map[string]string // the flag or variable that set a key, by key path
@@ -32,7 +31,7 @@ type reading struct {
 
 func newReading(file string, drivers []sink.Driver) *reading {
 	return &reading{
-		problems: problems{file: file, failed: map[string]bool{}},
+		Document: document.New(file),
 		drivers:  drivers,
 		places:   map[string]Pos{},
 		origins:  map[string]string{},
@@ -47,35 +46,30 @@ type checker struct{ *reading }
 // stage that has nothing to work on because of an earlier mistake is left out.
 func (r *reading) config(body []byte, over []override) (*Config, error) {
 	c := defaults()
-	c.Path, c.Sum, c.places = r.file, sha256.Sum256(body), r.places
+	c.Path, c.Sum, c.places = r.File, sha256.Sum256(body), r.places
 	root := reflect.ValueOf(c).Elem()
 	file := r.mapping(body)
 	if file != nil {
-		r.places[""] = file.at
+		r.places[""] = file.At
 		r.object(file, "", root)
 	}
 	r.override(root, over)
 	if file != nil {
 		(&checker{r}).check(c)
 	}
-	if err := r.err(); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	c.files = r.fileKeys(c)
-	warnings := inOrder(r.warnings)
-	c.Warnings = warnings[:min(len(warnings), maxErrors)]
+	warnings := document.InOrder(r.Warnings)
+	c.Warnings = warnings[:min(len(warnings), document.MaxErrors)]
 	return c, nil
 }
 
 // mapping returns the mapping that the file is, or nil if it is none.
-func (r *reading) mapping(body []byte) *node {
-	document := r.document(body)
-	if document == nil {
-		return nil
-	}
-	t := tree{reading: r, anchors: map[string]*node{}}
-	n := t.node(document, "", 0)
-	if n.kind == broken || !r.isMapping(n, "", keys(fieldsOf(reflect.ValueOf(&Config{}).Elem()))) {
+func (r *reading) mapping(body []byte) *document.Node {
+	n := r.Root(body)
+	if n == nil || n.Kind == document.Broken || !r.isMapping(n, "", keys(fieldsOf(reflect.ValueOf(&Config{}).Elem()))) {
 		return nil
 	}
 	return n
@@ -84,10 +78,10 @@ func (r *reading) mapping(body []byte) *node {
 // fail notes a mistake in the value at path, wherever that came from.
 func (r *reading) fail(path, format string, args ...any) {
 	if origin, ok := r.origins[path]; ok {
-		r.addFrom(origin, path, format, args...)
+		r.AddFrom(origin, path, format, args...)
 		return
 	}
-	r.add(r.place(path), path, format, args...)
+	r.Add(r.place(path), path, format, args...)
 }
 
 // given reports whether the value at path is in the file or came from outside.
@@ -103,6 +97,6 @@ func (r *reading) place(path string) Pos {
 		if at, ok := r.places[path]; ok || path == "" {
 			return at
 		}
-		path = parent(path)
+		path = document.Parent(path)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -17,23 +18,23 @@ func reloadable() []string {
 // names every setting, and its place in next, that differs and takes effect at the
 // start alone.
 func (c *Config) Replaces(next *Config) error {
-	found := problems{file: next.Path, failed: map[string]bool{}}
+	found := document.NewProblems(next.Path)
 	var walk func(path string, was, is reflect.Value)
 	walk = func(path string, was, is reflect.Value) {
 		after := fieldsOf(is)
 		for i, before := range fieldsOf(was) {
-			key := join(path, before.key)
+			key := document.Join(path, before.key)
 			switch {
 			case slices.Contains(reloadable(), key), key == "admin.socket" && c.DefaultSocket() && next.DefaultSocket():
 			case before.value.Kind() == reflect.Struct && !isScalar(before.value):
 				walk(key, before.value, after[i].value)
 			case !reflect.DeepEqual(before.value.Interface(), after[i].value.Interface()):
-				found.add(next.places[key], key, "cannot change while informd runs: %s", c.remedy(key))
+				found.Add(next.places[key], key, "cannot change while informd runs: %s", c.remedy(key))
 			}
 		}
 	}
 	walk("", reflect.ValueOf(c).Elem(), reflect.ValueOf(next).Elem())
-	return found.err()
+	return found.Err()
 }
 
 // remedy says what to do about a key that has changed.

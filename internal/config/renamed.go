@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/informd/informd/internal/config/internal/document"
 )
 
 // renamed is a key that has another name now. The name that it had is an error.
@@ -110,14 +112,14 @@ func newName(path string, known []string) (renamed, bool) {
 }
 
 // renamed reports a key that has another name now.
-func (r *reading) renamed(in *node, p pair, path string, to renamed) {
+func (r *reading) renamed(in *document.Node, p document.Pair, path string, to renamed) {
 	message := "was renamed: use " + to.key
 	if to.hint != "" {
 		message += ", " + to.hint
 	}
-	r.add(p.at, join(path, p.key), "%s", message)
+	r.Add(p.At, document.Join(path, p.Key), "%s", message)
 	first, _, _ := strings.Cut(to.key, ".")
-	if right := in.pair(first); right == nil || right.value.kind == null {
-		r.suppress(join(path, first))
+	if right := in.Pair(first); right == nil || right.Value.Kind == document.Null {
+		r.Suppress(document.Join(path, first))
 	}
 }

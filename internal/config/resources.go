@@ -10,17 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/fieldpath"
 )
 
 func (r *checker) checkResources(resources []Resource) {
-	if len(resources) == 0 && !r.bad("resources") {
-		r.add(r.place("resources"), "resources", "is required: at least one, as in - {group: apps, resource: deployments}")
+	if len(resources) == 0 && !r.Bad("resources") {
+		r.Add(r.place("resources"), "resources", "is required: at least one, as in - {group: apps, resource: deployments}")
 	}
 	seen := map[string]Resource{}
 	for i, one := range resources {
-		path := index("resources", i)
+		path := document.Index("resources", i)
 		if one.Pos == (Pos{}) {
 			continue // not a mapping, which is reported
 		}
@@ -30,10 +31,10 @@ func (r *checker) checkResources(resources []Resource) {
 		r.checkCoverage(one, path)
 		r.checkSelectors(one, path)
 		r.checkRules(one, path)
-		r.checkGates(one.EmitWhen.Changed, path+".emitWhen.changed", one.Mode == ModeMetadata && !r.bad(path+".mode"))
+		r.checkGates(one.EmitWhen.Changed, path+".emitWhen.changed", one.Mode == ModeMetadata && !r.Bad(path+".mode"))
 		r.checkChanges(one.Changes, path+".changes")
 		r.checkResnapshot(one.ResnapshotEvery, path+".resnapshotEvery")
-		if one.Resource == "" || r.bad(path+".group") || r.bad(path+".resource") {
+		if one.Resource == "" || r.Bad(path+".group") || r.Bad(path+".resource") {
 			continue
 		}
 		name := event.GroupOrCore(one.Group) + "/" + one.Resource
@@ -76,20 +77,20 @@ func merged(first, second Resource) string {
 
 // checkName checks group and resource.
 func (r *checker) checkName(one Resource, path string) {
-	if group := path + ".group"; !r.bad(group) {
+	if group := path + ".group"; !r.Bad(group) {
 		if message := groupMistake(one.Group); message != "" {
 			r.fail(group, "%s", message)
 		}
 	}
 	resource := path + ".resource"
-	if r.bad(resource) {
+	if r.Bad(resource) {
 		return
 	}
 	if message := resourceMistake(one.Group, one.Resource); message != "" {
 		r.fail(resource, "%s", message)
 		return
 	}
-	if home, meant, ok := builtinElsewhere(one.Resource); ok && one.Group == "" && !r.bad(path+".group") {
+	if home, meant, ok := builtinElsewhere(one.Resource); ok && one.Group == "" && !r.Bad(path+".group") {
 		r.fail(resource, "the core group has no %s: write group: %s and resource: %s", one.Resource, home, meant)
 	}
 }
@@ -101,13 +102,13 @@ func groupMistake(group string) string {
 	case group == "":
 		return ""
 	case slash:
-		return fmt.Sprintf("%s is a group and a version: write group: %s and version: %s", quote(group), before, after)
+		return fmt.Sprintf("%s is a group and a version: write group: %s and version: %s", document.Quote(group), before, after)
 	case group == "v1":
 		return "v1 is a version of the core group: write version: v1, without a group"
 	case isGlob(group) && !isPattern(group, isGroup):
-		return quote(group) + ` is not a pattern for API groups: a name with * and ?, as in "*.example.com"; "*" is every group`
+		return document.Quote(group) + ` is not a pattern for API groups: a name with * and ?, as in "*.example.com"; "*" is every group`
 	case !isGlob(group) && !isGroup(group):
-		return quote(group) + " is not an API group: a lower-case DNS name, as in apps or cert-manager.io"
+		return document.Quote(group) + " is not an API group: a lower-case DNS name, as in apps or cert-manager.io"
 	}
 	return ""
 }
@@ -122,19 +123,19 @@ func resourceMistake(group, resource string) string {
 	case mixedName(group, resource) != "":
 		return mixedName(group, resource)
 	case slash:
-		return fmt.Sprintf("the subresource %s cannot be watched: a change of it shows in %s", quote(sub), quote(base))
+		return fmt.Sprintf("the subresource %s cannot be watched: a change of it shows in %s", document.Quote(sub), document.Quote(base))
 	}
 	if isGlob(resource) {
 		if !isPattern(resource, isPlural) {
-			return quote(resource) + ` is not a pattern for plural names: a name with * and ?, as in "*sets"; "*" is everything that can be watched`
+			return document.Quote(resource) + ` is not a pattern for plural names: a name with * and ?, as in "*sets"; "*" is everything that can be watched`
 		}
 		return ""
 	}
 	if meant, ok := builtinPlural(group, resource); ok {
-		return fmt.Sprintf("%s: %s (did you mean %q?)", quote(resource), plural, meant)
+		return fmt.Sprintf("%s: %s (did you mean %q?)", document.Quote(resource), plural, meant)
 	}
 	if len(validation.IsDNS1035Label(resource)) > 0 {
-		return fmt.Sprintf("%s: %s%s", quote(resource), plural, guessPlural(resource))
+		return fmt.Sprintf("%s: %s%s", document.Quote(resource), plural, guessPlural(resource))
 	}
 	return ""
 }
@@ -142,44 +143,44 @@ func resourceMistake(group, resource string) string {
 func (r *checker) checkVersion(version, path string) {
 	group, after, slash := strings.Cut(version, "/")
 	switch {
-	case version == "" || r.bad(path):
+	case version == "" || r.Bad(path):
 	case slash:
-		r.fail(path, "%s is a group and a version: write group: %s and version: %s", quote(version), group, after)
+		r.fail(path, "%s is a group and a version: write group: %s and version: %s", document.Quote(version), group, after)
 	case len(validation.IsDNS1035Label(version)) > 0:
-		r.fail(path, "%s is not a version: write one as in v1 or v1beta1, or remove the key for the one the server prefers", quote(version))
+		r.fail(path, "%s is not a version: write one as in v1 or v1beta1, or remove the key for the one the server prefers", document.Quote(version))
 	}
 }
 
 func (r *checker) checkSelectors(one Resource, path string) {
 	if _, err := labels.Parse(one.LabelSelector); err != nil {
-		r.fail(path+".labelSelector", `%s is not a label selector, as in "app=web,tier in (a,b)": %v`, quote(one.LabelSelector), err)
+		r.fail(path+".labelSelector", `%s is not a label selector, as in "app=web,tier in (a,b)": %v`, document.Quote(one.LabelSelector), err)
 	}
 	if _, err := labels.Parse(one.NamespaceSelector); err != nil {
-		r.fail(path+".namespaceSelector", `%s is not a label selector, as in "tier=prod,!sandbox": %v`, quote(one.NamespaceSelector), err)
+		r.fail(path+".namespaceSelector", `%s is not a label selector, as in "tier=prod,!sandbox": %v`, document.Quote(one.NamespaceSelector), err)
 	}
 	if _, err := fields.ParseSelector(one.FieldSelector); err != nil {
-		r.fail(path+".fieldSelector", `%s is not a field selector, as in "status.phase=Running": %v`, quote(one.FieldSelector), err)
+		r.fail(path+".fieldSelector", `%s is not a field selector, as in "status.phase=Running": %v`, document.Quote(one.FieldSelector), err)
 	}
 }
 
 // checkRules checks what is to become of the objects.
 func (r *checker) checkRules(one Resource, path string) {
 	var rules fieldpath.Rules
-	metadataOnly := one.Mode == ModeMetadata && !r.bad(path+".mode")
+	metadataOnly := one.Mode == ModeMetadata && !r.Bad(path+".mode")
 	for _, list := range []struct {
 		key   string
 		items []string
 		add   func(item string, metadataOnly bool) error
 	}{{"keep", one.Keep, rules.AddKeep}, {"omit", one.Omit, rules.AddOmit}, {"redact", one.Redact, rules.AddRedact}} {
 		for i, item := range list.items {
-			at := index(path+"."+list.key, i)
+			at := document.Index(path+"."+list.key, i)
 			switch {
-			case r.bad(at):
+			case r.Bad(at):
 			case slices.Contains(list.items[:i], item):
-				r.fail(at, "%s is in the list twice", quote(item))
+				r.fail(at, "%s is in the list twice", document.Quote(item))
 			default:
 				if err := list.add(item, metadataOnly); err != nil {
-					r.fail(at, "%s: %v", quote(item), err)
+					r.fail(at, "%s: %v", document.Quote(item), err)
 				}
 			}
 		}
@@ -193,7 +194,7 @@ const minAudit = time.Minute
 const minResnapshot = time.Minute
 
 func (r *checker) checkResnapshot(period time.Duration, path string) {
-	if period != 0 && period < minResnapshot && !r.bad(path) {
+	if period != 0 && period < minResnapshot && !r.Bad(path) {
 		r.fail(path, "must be at least 1m, or 0 for none: informd announces every object again once in this period, as in 1h")
 	}
 }

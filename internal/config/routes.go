@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -17,7 +18,7 @@ func (r *checker) checkMatch(m Match, path string, resources []Resource) {
 	r.checkControl(m, path)
 	r.checkWhen(m, path, resources)
 	r.checkMatchGates(m, path, resources)
-	if m.Group != nil && !r.bad(path+".group") {
+	if m.Group != nil && !r.Bad(path+".group") {
 		message := groupMistake(*m.Group)
 		if isGlob(*m.Group) {
 			message = "a pattern for groups is not supported here: write one match per group"
@@ -26,11 +27,11 @@ func (r *checker) checkMatch(m Match, path string, resources []Resource) {
 			r.fail(path+".group", "%s", message)
 		}
 	}
-	if name, group, version := splitName(m.Resource); group != "" && !r.bad(path+".resource") {
-		r.fail(path+".resource", "%s is a plural name%s and a group: write group: %s, resource: %s", quote(m.Resource), version, group, name)
+	if name, group, version := splitName(m.Resource); group != "" && !r.Bad(path+".resource") {
+		r.fail(path+".resource", "%s is a plural name%s and a group: write group: %s, resource: %s", document.Quote(m.Resource), version, group, name)
 		return
 	}
-	if !r.bad(path+".group") && !r.bad(path+".resource") && r.named(resources) {
+	if !r.Bad(path+".group") && !r.Bad(path+".resource") && r.named(resources) {
 		r.checkSelects(m, path, resources)
 	}
 }
@@ -51,12 +52,12 @@ func splitName(resource string) (name, group, version string) {
 
 // named reports whether it is known which resources are meant.
 func (r *checker) named(resources []Resource) bool {
-	if r.failed["resources"] || len(resources) == 0 {
+	if r.Failed["resources"] || len(resources) == 0 {
 		return false
 	}
 	for i, one := range resources {
-		path := index("resources", i)
-		if one.Pos == (Pos{}) || r.failed[path+".group"] || r.failed[path+".resource"] {
+		path := document.Index("resources", i)
+		if one.Pos == (Pos{}) || r.Failed[path+".group"] || r.Failed[path+".resource"] {
 			return false
 		}
 	}
@@ -84,10 +85,10 @@ func (r *checker) checkSelects(m Match, path string, resources []Resource) {
 		return
 	}
 	if len(names) == 0 {
-		r.fail(path+".group", "no entry of resources is in group %s %s", quote(*m.Group), didYouMean(*m.Group, unique(groups)))
+		r.fail(path+".group", "no entry of resources is in group %s %s", document.Quote(*m.Group), didYouMean(*m.Group, unique(groups)))
 		return
 	}
-	r.fail(path+".resource", "%s is in no entry of resources %s", quote(m.Resource), didYouMean(m.Resource, unique(names)))
+	r.fail(path+".resource", "%s is in no entry of resources %s", document.Quote(m.Resource), didYouMean(m.Resource, unique(names)))
 }
 
 func unique(words []string) []string {

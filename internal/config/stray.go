@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/informd/informd/internal/config/internal/document"
 )
 
 // strays warns of the variables of an environment that are called as those of keys are,
@@ -26,7 +28,7 @@ func strays(environment []string, body []byte) Errors {
 		if near, ok := Nearest(rest, known); ok {
 			hint = fmt.Sprintf("did you mean %q?", envPrefix+near)
 		}
-		all = append(all, Error{File: oneLine(name), Msg: "is the variable of no key, and has no effect (" + hint + ")"})
+		all = append(all, Error{File: document.OneLine(name), Msg: "is the variable of no key, and has no effect (" + hint + ")"})
 	}
 	slices.SortFunc(all, func(a, b Error) int { return strings.Compare(a.File, b.File) })
 	return all

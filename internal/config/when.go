@@ -9,10 +9,10 @@ import (
 
 // checkWhen checks the expression of a match and what goes with it.
 func (r *checker) checkWhen(m Match, path string, resources []Resource) {
-	if at := path + ".onConditionError"; m.Condition == "" && r.given(at) && !r.bad(at) && !r.bad(path+".condition") && !r.given(path+".condition") {
+	if at := path + ".onConditionError"; m.Condition == "" && r.given(at) && !r.Bad(at) && !r.Bad(path+".condition") && !r.given(path+".condition") {
 		r.fail(at, "needs a condition: add condition, or remove onConditionError")
 	}
-	if path += ".condition"; !r.given(path) || r.bad(path) {
+	if path += ".condition"; !r.given(path) || r.Bad(path) {
 		return
 	}
 	if r.when == nil {
@@ -37,7 +37,7 @@ func (r *checker) checkWhen(m Match, path string, resources []Resource) {
 				message += " (one of: " + strings.Join(one.Expected, ", ") + ")"
 			}
 		}
-		r.add(at, path, "%s", message)
+		r.Add(at, path, "%s", message)
 	}
 }
 
@@ -55,27 +55,27 @@ func (r *checker) inExpression(text, path string, line, col int, message string)
 // file, in quotes, plain or as a block. It is not ok if the file writes the text in a
 // way that is not followed here, with \n or \x41 for one.
 func (r *checker) inside(at Pos, text string, line, col int) (Pos, bool) {
-	lines := r.lines[at.Line-1:]
+	lines := r.Lines[at.Line-1:]
 	lines = lines[:min(len(lines), len(text)+2)] // each holds a character of it, its break at least
 	file := []rune(strings.Join(lines, "\n"))
-	w := &writing{file: file, pos: Pos{at.Line, 1}}
+	w := &writing{file: file, pos: Pos{Line: at.Line, Col: 1}}
 	for range at.Col - 1 {
 		w.step()
 	}
 	w.open()
-	seen := Pos{1, 1}
+	seen := Pos{Line: 1, Col: 1}
 	for _, c := range text {
 		w.margin()
-		if seen == (Pos{line, col}) {
+		if seen == (Pos{Line: line, Col: col}) {
 			return w.pos, !w.lost
 		}
 		w.read(c)
 		seen.Col++
 		if c == '\n' {
-			seen = Pos{seen.Line + 1, 1}
+			seen = Pos{Line: seen.Line + 1, Col: 1}
 		}
 	}
-	if seen == (Pos{line, col}) {
+	if seen == (Pos{Line: line, Col: col}) {
 		return w.pos, !w.lost // its end
 	}
 	return at, false
@@ -105,7 +105,7 @@ func (w *writing) step() {
 	case -1:
 		return
 	case '\n':
-		w.pos = Pos{w.pos.Line + 1, 1}
+		w.pos = Pos{Line: w.pos.Line + 1, Col: 1}
 	default:
 		w.pos.Col++
 	}

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/informd/informd/internal/config/internal/document"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -42,23 +43,23 @@ func glob(pattern, name string) bool {
 
 // checkWildcard checks what has a meaning for wildcards only, or none for them.
 func (r *checker) checkWildcard(one Resource, at string) {
-	if isGlob(one.Group) && one.Version != "" && !r.bad(at+".version") {
+	if isGlob(one.Group) && one.Version != "" && !r.Bad(at+".version") {
 		r.fail(at+".version", "has no meaning with a pattern for groups: remove it, each resource is watched in the version that the server prefers")
 	}
-	if len(one.ExcludeResources) > 0 && !one.Wildcard() && !r.bad(at+".group") && !r.bad(at+".resource") {
+	if len(one.ExcludeResources) > 0 && !one.Wildcard() && !r.Bad(at+".group") && !r.Bad(at+".resource") {
 		r.fail(at+".excludeResources", `is for entries with a pattern, as in resource: "*": remove it`)
 		return
 	}
 	seen := map[string]bool{}
 	for i, pattern := range one.ExcludeResources {
-		place := index(at+".excludeResources", i)
+		place := document.Index(at+".excludeResources", i)
 		group, resource, slash := strings.Cut(pattern, "/")
 		switch {
-		case r.bad(place):
+		case r.Bad(place):
 		case seen[pattern]:
 			r.fail(place, "%q is in the list twice", pattern)
 		case slash && (group == "" || !isPattern(group, isGroup)), !slash && !isPattern(group, isPlural), slash && !isPattern(resource, isPlural):
-			r.fail(place, `%s is neither a plural name, as in events, nor a group and one, as in apps/deployments or core/secrets; both may have * and ?`, quote(pattern))
+			r.fail(place, `%s is neither a plural name, as in events, nor a group and one, as in apps/deployments or core/secrets; both may have * and ?`, document.Quote(pattern))
 		}
 		seen[pattern] = true
 	}

@@ -1,4 +1,4 @@
-package config
+package document
 
 import (
 	"bytes"
@@ -12,60 +12,74 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// What a config may be at most. The parser's time grows with the square of the
+// The limits of a config. The parser's time grows with the square of the
 // tokens and with the depth, so they are bounded before it sees them; a real
 // config has about ten tokens per resource.
 const (
-	maxFileBytes = 1 << 20 // what a ConfigMap can hold
+	// MaxFileBytes is the capacity of a ConfigMap.
+	MaxFileBytes = 1 << 20
 	maxTokens    = 30_000
 	maxDepth     = 50
 )
 
-// document parses body up to the one YAML document in it. It returns nil if it
+// Document is the text of a config, and the problems that were found in it.
+type Document struct {
+	Problems
+	widths []int // of the lines, in characters
+	// Lines are the lines of the file.
+	Lines []string
+}
+
+// New returns a document whose errors name file.
+func New(file string) Document {
+	return Document{Problems: NewProblems(file)}
+}
+
+// parse parses body up to the one YAML document in it. It returns nil if it
 // noted a problem: what does not parse cannot be checked any further.
-func (r *reading) document(body []byte) ast.Node {
-	text, ok := r.text(body)
+func (d *Document) parse(body []byte) ast.Node {
+	text, ok := d.decode(body)
 	if !ok {
 		return nil
 	}
 	tokens := lexer.Tokenize(text)
-	if !r.tame(tokens) {
+	if !d.tame(tokens) {
 		return nil
 	}
 	file, err := parseTokens(tokens)
 	if err != nil {
 		at, message := explainSyntax(err, tokens)
-		r.add(r.clamp(at), "", "%s", message)
+		d.Add(d.clamp(at), "", "%s", message)
 		return nil
 	}
-	return r.onlyDocument(file)
+	return d.onlyDocument(file)
 }
 
-// text checks the encoding and returns the text with "\n" at every line's end.
-func (r *reading) text(body []byte) (string, bool) {
-	if len(body) > maxFileBytes {
-		r.add(fileStart(), "", "a config of more than %d bytes", maxFileBytes)
+// decode checks the encoding and returns the text with "\n" at every line's end.
+func (d *Document) decode(body []byte) (string, bool) {
+	if len(body) > MaxFileBytes {
+		d.Add(FileStart(), "", "a config of more than %d bytes", MaxFileBytes)
 		return "", false
 	}
 	if bytes.HasPrefix(body, []byte{0xff, 0xfe}) || bytes.HasPrefix(body, []byte{0xfe, 0xff}) {
-		r.add(fileStart(), "", "the file is in UTF-16: save it as UTF-8")
+		d.Add(FileStart(), "", "the file is in UTF-16: save it as UTF-8")
 		return "", false
 	}
 	text := string(bytes.TrimPrefix(body, []byte("\ufeff")))
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
-	r.lines = strings.Split(text, "\n")
-	for i, line := range r.lines {
-		r.widths = append(r.widths, utf8.RuneCountInString(line))
+	d.Lines = strings.Split(text, "\n")
+	for i, line := range d.Lines {
+		d.widths = append(d.widths, utf8.RuneCountInString(line))
 		column := 0
 		for j, c := range line {
 			column++
 			_, size := utf8.DecodeRuneInString(line[j:])
 			switch {
 			case c == utf8.RuneError && size == 1:
-				r.add(Pos{i + 1, column}, "", "byte %#x is not UTF-8", line[j])
+				d.Add(Pos{i + 1, column}, "", "byte %#x is not UTF-8", line[j])
 				return "", false
 			case c < ' ' && c != '\t', c == 0x7f:
-				r.add(Pos{i + 1, column}, "", "control character %U", c)
+				d.Add(Pos{i + 1, column}, "", "control character %U", c)
 				return "", false
 			}
 		}
@@ -74,9 +88,9 @@ func (r *reading) text(body []byte) (string, bool) {
 }
 
 // tame refuses what would keep the parser busy for more than a moment.
-func (r *reading) tame(tokens token.Tokens) bool {
+func (d *Document) tame(tokens token.Tokens) bool {
 	if len(tokens) > maxTokens {
-		r.add(fileStart(), "", "the file is too large: more than %d words and signs", maxTokens)
+		d.Add(FileStart(), "", "the file is too large: more than %d words and signs", maxTokens)
 		return false
 	}
 	// Brackets nest, and so do indicators on one line ("- - - x", "? ? x").
@@ -97,7 +111,7 @@ func (r *reading) tame(tokens token.Tokens) bool {
 		}
 		// In a flow sequence on one line tags may be many without nesting.
 		if brackets > maxDepth || (brackets == 0 && indicators > maxDepth) {
-			r.add(r.clamp(position(t)), "", "nested deeper than %d levels", maxDepth)
+			d.Add(d.clamp(position(t)), "", "nested deeper than %d levels", maxDepth)
 			return false
 		}
 	}
@@ -117,52 +131,52 @@ func parseTokens(tokens token.Tokens) (file *ast.File, err error) {
 }
 
 // onlyDocument returns the body of the one document.
-func (r *reading) onlyDocument(file *ast.File) ast.Node {
+func (d *Document) onlyDocument(file *ast.File) ast.Node {
 	var body ast.Node
 	for _, doc := range file.Docs {
 		if doc.Body == nil || doc.Body.Type() == ast.DirectiveType {
 			continue
 		}
 		if body != nil {
-			r.add(r.begin(doc.Body), "", "a second YAML document: a config is one; merge it into the first and remove the ---")
+			d.Add(d.begin(doc.Body), "", "a second YAML document: a config is one; merge it into the first and remove the ---")
 			return nil
 		}
 		body = doc.Body
 	}
 	if body == nil {
-		r.add(fileStart(), "", "the file is empty: it needs at least one entry of resources and one of sinks")
+		d.Add(FileStart(), "", "the file is empty: it needs at least one entry of resources and one of sinks")
 	}
 	return body
 }
 
 // begin is where the text of a node begins.
-func (r *reading) begin(n ast.Node) Pos {
+func (d *Document) begin(n ast.Node) Pos {
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		// The token of a mapping without braces is the first colon.
 		if !n.IsFlowStyle && len(n.Values) > 0 {
-			return r.begin(n.Values[0].Key)
+			return d.begin(n.Values[0].Key)
 		}
 	case *ast.MappingValueNode:
-		return r.begin(n.Key)
+		return d.begin(n.Key)
 	default:
 	}
-	return r.clamp(position(n.GetToken()))
+	return d.clamp(position(n.GetToken()))
 }
 
-// fileStart is where mistakes of the file as a whole are.
-func fileStart() Pos { return Pos{1, 1} }
+// FileStart is where mistakes of the file as a whole are.
+func FileStart() Pos { return Pos{1, 1} }
 
 func position(t *token.Token) Pos {
 	if t == nil || t.Position == nil {
-		return fileStart()
+		return FileStart()
 	}
 	return Pos{t.Position.Line, t.Position.Column}
 }
 
 // clamp keeps a place inside the file: the parser may be off by some for what
 // spans lines or ends the file.
-func (r *reading) clamp(at Pos) Pos {
-	line := min(max(at.Line, 1), len(r.widths))
-	return Pos{line, min(max(at.Col, 1), r.widths[line-1]+1)}
+func (d *Document) clamp(at Pos) Pos {
+	line := min(max(at.Line, 1), len(d.widths))
+	return Pos{line, min(max(at.Col, 1), d.widths[line-1]+1)}
 }

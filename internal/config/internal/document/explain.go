@@ -1,4 +1,4 @@
-package config
+package document
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 func explainSyntax(err error, tokens token.Tokens) (Pos, string) {
 	var syntax *yaml.SyntaxError
 	if !errors.As(err, &syntax) || syntax.Token == nil {
-		return fileStart(), "not YAML: " + err.Error()
+		return FileStart(), "not YAML: " + err.Error()
 	}
 	at := position(syntax.Token)
 	message := "not YAML: " + syntax.Message
@@ -27,7 +27,7 @@ func explainSyntax(err error, tokens token.Tokens) (Pos, string) {
 	case star != nil:
 		return position(star), "not YAML: a value that begins with * goes in quotes"
 	case glued != nil:
-		return position(glued), "not YAML: " + spaceMissing
+		return position(glued), "not YAML: " + SpaceMissing
 	case tagged, strings.Contains(message, "invalid tag"):
 		return at, message + "; text that starts with ! goes in quotes"
 	case strings.Contains(message, "invalid header option"):
@@ -63,12 +63,12 @@ func unquotedStar(tokens token.Tokens, line int) *token.Token {
 	return nil
 }
 
-// spaceMissing is about "-resource: pods" and "resource:pods".
-const spaceMissing = "a space is missing behind a dash or a colon, as in - resource: pods"
+// SpaceMissing is the message for "-resource: pods" and "resource:pods".
+const SpaceMissing = "a space is missing behind a dash or a colon, as in - resource: pods"
 
-// glued is text that was meant to be an entry of a list or a key with its value. What
-// has a slash behind the colon is a URL.
-func glued(s string) bool {
+// Glued reports whether a text was intended as an entry of a list, or as a key with its value. A
+// text with a slash behind the colon is a URL.
+func Glued(s string) bool {
 	return regexp.MustCompile(`^(-[A-Za-z]|[A-Za-z]+:[^/\s])`).MatchString(s)
 }
 
@@ -78,7 +78,7 @@ func gluedKey(tokens token.Tokens, line int) *token.Token {
 		if t.Position.Line != line || t.Type == token.SequenceEntryType {
 			continue
 		}
-		if t.Type == token.StringType && glued(t.Value) {
+		if t.Type == token.StringType && Glued(t.Value) {
 			return t
 		}
 		return nil

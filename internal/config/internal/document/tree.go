@@ -1,0 +1,251 @@
+package document
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Node is a value of the file with its place. Anchors, aliases, merge keys and
+// tags are resolved: several nodes may share what is below them, but never in a
+// circle.
+type Node struct {
+	Kind Kind
+	At   Pos
+	// Text is a scalar as written, without quotes; Pairs are those of a mapping, Items those of a
+	// sequence.
+	Text  string
+	Pairs []Pair
+	Items []*Node
+}
+
+// Pair is a key of a mapping with its value, at the place of the key.
+type Pair struct {
+	Key   string
+	At    Pos
+	Value *Node
+}
+
+// Kind is the kind of a value.
+type Kind int
+
+// The kinds of values. Broken has been reported already.
+const (
+	Broken Kind = iota
+	Null
+	Text
+	number
+	Boolean
+	Mapping
+	Sequence
+)
+
+func (k Kind) String() string {
+	return [...]string{"a broken value", "nothing", "text", "a number", "true or false", "a mapping", "a list"}[k]
+}
+
+// Pair returns the pair of that key, or nil.
+func (n *Node) Pair(key string) *Pair {
+	for i := range n.Pairs {
+		if n.Pairs[i].Key == key {
+			return &n.Pairs[i]
+		}
+	}
+	return nil
+}
+
+const (
+	// maxMerged bounds the pairs that merge keys copy. Without aliases a file
+	// has fewer than maxTokens.
+	maxMerged = 100_000
+	maxKey    = 200 // bytes of a key
+)
+
+// Root parses body and returns its value. It returns nil if it noted a problem: such a text
+// cannot be checked any further.
+func (d *Document) Root(body []byte) *Node {
+	parsed := d.parse(body)
+	if parsed == nil {
+		return nil
+	}
+	t := tree{Document: d, anchors: map[string]*Node{}}
+	return t.node(parsed, "", 0)
+}
+
+// tree makes nodes of the parser's.
+type tree struct {
+	*Document
+	anchors map[string]*Node
+	merged  int
+}
+
+func (t *tree) node(n ast.Node, path string, depth int) *Node {
+	out := &Node{At: t.begin(n)}
+	if depth > maxDepth {
+		t.Add(out.At, "", "nested deeper than %d levels", maxDepth)
+		return out
+	}
+	switch n := n.(type) {
+	case *ast.NullNode:
+		out.Kind = Null
+	case *ast.BoolNode:
+		out.Kind, out.Text = Boolean, n.GetToken().Value
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		out.Kind, out.Text = number, n.GetToken().Value
+	case *ast.StringNode:
+		out.Kind, out.Text = Text, n.Value
+	case *ast.LiteralNode:
+		out.Kind, out.Text = Text, n.Value.Value
+	case *ast.MappingNode:
+		out.Kind, out.Pairs = Mapping, t.pairs(n.Values, path, depth)
+	case *ast.MappingValueNode:
+		out.Kind, out.Pairs = Mapping, t.pairs([]*ast.MappingValueNode{n}, path, depth)
+	case *ast.SequenceNode:
+		out.Kind = Sequence
+		for i, item := range n.Values {
+			out.Items = append(out.Items, t.node(item, Index(path, i), depth+1))
+		}
+	case *ast.AnchorNode:
+		// The name is known only after its value: an alias can never be inside
+		// of what it stands for.
+		inner := t.node(n.Value, path, depth+1)
+		t.anchors[n.Name.GetToken().Value] = inner
+		return inner
+	case *ast.AliasNode:
+		name := n.Value.GetToken().Value
+		if anchored, ok := t.anchors[name]; ok {
+			return anchored
+		}
+		t.Add(out.At, path, "no anchor &%s before this alias; a value that begins with * goes in quotes", name)
+	case *ast.TagNode:
+		return t.tagged(n, path, depth)
+	default:
+		t.Add(out.At, path, "a YAML %s has no meaning here", n.Type().YAMLName())
+	}
+	return out
+}
+
+// tagged resolves the tags of YAML itself; there are no others.
+func (t *tree) tagged(n *ast.TagNode, path string, depth int) *Node {
+	tag := n.GetToken().Value
+	inner := &Node{At: t.begin(n)}
+	if n.Value != nil {
+		inner = t.node(n.Value, path, depth+1)
+	}
+	switch tag {
+	case "!!str":
+		if inner.Kind == number || inner.Kind == Boolean || inner.Kind == Null {
+			return &Node{Kind: Text, At: inner.At, Text: inner.Text}
+		}
+	case "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq":
+	default:
+		t.Add(t.begin(n), path, "%s is a YAML tag: put text that starts with ! in quotes", Quote(tag))
+		return &Node{At: inner.At}
+	}
+	return inner
+}
+
+// pairs returns the pairs of a mapping, those of merge keys behind its own.
+func (t *tree) pairs(values []*ast.MappingValueNode, path string, depth int) []Pair {
+	var own []Pair
+	var merges []*Node
+	seen := make(map[string]Pos, len(values))
+	for _, v := range values {
+		at := t.begin(v.Key)
+		if v.Key.IsMergeKey() {
+			merges = append(merges, t.node(v.Value, path, depth+1))
+			continue
+		}
+		key, ok := t.key(v.Key, path, depth)
+		if !ok {
+			continue
+		}
+		if first, ok := seen[key]; ok {
+			t.Add(at, Join(path, key), "is here twice, first on line %d; remove one", first.Line)
+			continue
+		}
+		seen[key] = at
+		own = append(own, Pair{key, at, t.node(v.Value, Join(path, key), depth+1)})
+	}
+	for _, m := range merges {
+		own = t.merge(own, seen, m, path)
+	}
+	return own
+}
+
+// key returns a mapping's key, which must be plain text.
+func (t *tree) key(n ast.MapKeyNode, path string, depth int) (string, bool) {
+	inner := ast.Node(n)
+	if question, ok := n.(*ast.MappingKeyNode); ok {
+		inner = question.Value
+	}
+	key := t.node(inner, path, depth+1)
+	switch {
+	case key.Kind == Broken:
+		return "", false
+	case key.Kind == Mapping || key.Kind == Sequence:
+		t.Add(t.begin(n), path, "%s cannot be a key", key.Kind)
+		return "", false
+	case len(key.Text) > maxKey:
+		t.Add(t.begin(n), path, "a key of more than %d bytes", maxKey)
+		return "", false
+	}
+	return key.Text, true
+}
+
+// merge adds the pairs of what stands behind "<<", a mapping or a list of them.
+// Earlier pairs win over later ones.
+func (t *tree) merge(own []Pair, seen map[string]Pos, from *Node, path string) []Pair {
+	switch from.Kind {
+	case Mapping:
+		for _, p := range from.Pairs {
+			if !t.affordable(from.At, path) {
+				return own
+			}
+			if _, ok := seen[p.Key]; !ok {
+				seen[p.Key] = p.At
+				own = append(own, p)
+			}
+		}
+	case Sequence:
+		for _, item := range from.Items {
+			if !t.affordable(from.At, path) {
+				return own
+			}
+			if item.Kind == Sequence {
+				t.Add(item.At, path, "<< takes a mapping or a list of mappings")
+				continue
+			}
+			own = t.merge(own, seen, item, path)
+		}
+	case Broken:
+	default:
+		t.Add(from.At, path, "<< takes a mapping or a list of mappings, not %s", from.Kind)
+	}
+	return own
+}
+
+// affordable counts one step of merging and says once if there were too many.
+func (t *tree) affordable(at Pos, path string) bool {
+	t.merged++
+	if t.merged == maxMerged+1 {
+		t.Add(at, path, "merge keys expand to more than %d keys", maxMerged)
+	}
+	return t.merged <= maxMerged
+}
+
+// Index appends an index to a path.
+func Index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// Join appends a key to a path. Keys are the user's, so odd ones are quoted.
+func Join(path, key string) string {
+	odd := func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`."[]:`, c) }
+	if key == "" || len(key) > maxQuoted || strings.ContainsFunc(key, odd) {
+		key = Quote(key)
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

@@ -128,7 +128,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "copies-of-secrets-in-the-clear", file: "pkg/dynwatch/internal/frame/annotations.go",
-			old: "end := p.value(i, 3)\n\tif end != none {", new: "end := p.value(i, 3)\n\tif end < none {",
+			old: "end := p.Value(i, 3)\n\tif end != jsonscan.None {", new: "end := p.Value(i, 3)\n\tif end < jsonscan.None {",
 			faults: "N25-tenant-secrets", caughtBy: []string{"I11"},
 		},
 		{

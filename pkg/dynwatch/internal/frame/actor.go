@@ -3,6 +3,8 @@ package frame
 import (
 	"bytes"
 	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
 )
 
 // actor is what a pass has read of metadata.managedFields.
@@ -21,13 +23,13 @@ type writer struct{ manager, operation, subresource, time []byte }
 // asked for.
 func (p *pass) managedFields(i int) int {
 	if !p.shape.asksActor() {
-		return p.value(i, 2)
+		return p.Value(i, 2)
 	}
 	if !p.opens(i, '[') {
 		p.actor.unsure = true
-		return p.value(i, 2)
+		return p.Value(i, 2)
 	}
-	return p.elements(i, p.writer)
+	return p.Elements(i, p.writer)
 }
 
 // writer checks one entry. The later of two with the same time counts as the newer: the
@@ -35,14 +37,14 @@ func (p *pass) managedFields(i int) int {
 func (p *pass) writer(i int) int {
 	if !p.opens(i, '{') {
 		p.actor.unsure = true
-		return p.value(i, 3)
+		return p.Value(i, 3)
 	}
 	var w writer
 	good := true
-	end, _ := p.walk(i, func(key []byte, value int) (int, bool) {
-		end := p.value(value, 4)
-		if field := w.field(key); end != none && field != nil {
-			good = assign(field, p.data[value:end]) && good
+	end, _ := p.Walk(i, func(key []byte, value int) (int, bool) {
+		end := p.Value(value, 4)
+		if field := w.field(key); end != jsonscan.None && field != nil {
+			good = assign(field, p.Data[value:end]) && good
 		}
 		return end, false
 	})

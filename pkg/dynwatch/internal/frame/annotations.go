@@ -1,6 +1,10 @@
 package frame
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
+)
 
 // plainAnnotations are annotations of Secrets whose values stay: names, times and
 // settings that well-known tools write. Other tools keep copies of the whole Secret in
@@ -74,9 +78,9 @@ func (k *keys) has(key []byte) bool {
 
 // hideAnnotation marks the value of a Secret's annotation at i as one to replace.
 func (p *pass) hideAnnotation(key []byte, i int) int {
-	end := p.value(i, 3)
-	if end != none {
-		p.drop(i, end, &secret{field: "metadata.annotations", key: string(key), whole: p.data[i] != '"'})
+	end := p.Value(i, 3)
+	if end != jsonscan.None {
+		p.Drop(i, end, &jsonscan.Secret{Field: "metadata.annotations", Key: string(key), Whole: p.Data[i] != '"'})
 	}
 	return end
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
 )
 
 // ListMeta is a list's own metadata.
@@ -162,8 +164,8 @@ func (l *listReader) key() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s := scanner{data: raw}
-	key := string(s.decoded(0))
+	s := jsonscan.Scanner{Data: raw}
+	key := string(s.Decoded(0))
 	l.window.consume(len(raw))
 	if c, err = l.peek(); err != nil {
 		return "", err
@@ -186,10 +188,10 @@ func (l *listReader) value() ([]byte, error) {
 	if !whole {
 		return nil, l.malformed("a value is too large")
 	}
-	s := scanner{data: raw}
-	if end := s.value(0, 0); end != len(raw) {
-		s.fail(end, "a value is malformed")
-		return nil, l.malformed(s.fault)
+	s := jsonscan.Scanner{Data: raw}
+	if end := s.Value(0, 0); end != len(raw) {
+		s.Fail(end, "a value is malformed")
+		return nil, l.malformed(s.Fault)
 	}
 	return raw, nil
 }
@@ -197,10 +199,10 @@ func (l *listReader) value() ([]byte, error) {
 // extent reads on until the value that is next is complete. Whole is false if it
 // is larger than the window may grow; raw then is its beginning.
 func (l *listReader) extent() (raw []byte, whole bool, err error) {
-	var b brackets
+	var b jsonscan.Brackets
 	for fed := 0; ; {
 		unread := l.window.unread()
-		n, done := b.feed(unread[fed:])
+		n, done := b.Feed(unread[fed:])
 		if fed += n; done {
 			return unread[:fed], true, nil
 		}
@@ -266,10 +268,10 @@ func (l *listReader) step(size int) {
 
 // skipRest steps over an item of which only the beginning, raw, fits the window.
 func (l *listReader) skipRest(raw []byte) error {
-	var b brackets
+	var b jsonscan.Brackets
 	for piece, done := raw, false; ; piece = l.window.unread() {
 		var n int
-		n, done = b.feed(piece)
+		n, done = b.Feed(piece)
 		if l.window.consume(n); done {
 			return nil
 		}
@@ -301,4 +303,54 @@ func (l *listReader) readMeta() error {
 	}
 	l.window.consume(len(raw))
 	return nil
+}
+
+// ReadList is [ReadList] for a list of the normaliser's resource: it passes each
+// item to take as an object, or as a report if the item is malformed. The object is valid
+// during the call only; its contents stay valid. An item that has arrived as a whole is
+// scanned once. The objects are written into m, which take may reset before it returns. If
+// m is nil, they are written into memory that is not reused.
+func (n *Normaliser) ReadList(r io.Reader, maxItem int, m *Memory, take func(o *Object, bad *Malformed) error) (ListMeta, error) {
+	if m == nil {
+		m = new(Memory)
+	}
+	var o Object // not one for each item
+	l := listReader{window: window{r: r, max: maxItem}}
+	l.item = func(raw []byte) (err error) {
+		o, err = n.NormaliseInto(m, raw)
+		if bad, ok := errors.AsType[*Malformed](err); ok {
+			return take(nil, bad)
+		}
+		return take(&o, nil)
+	}
+	l.ahead = func(data []byte) (size int, err error) {
+		if o, size = n.normaliseFirst(data, m); size == 0 {
+			return 0, nil
+		}
+		return size, take(&o, nil)
+	}
+	err := l.list()
+	return l.meta, err
+}
+
+// normaliseFirst normalises the object that data begins with, and returns its size. It
+// is 0 if not all of the object is there, or if [Normaliser.Normalise] has something to
+// report of it.
+func (n *Normaliser) normaliseFirst(data []byte, m *Memory) (o Object, size int) {
+	p := n.begin(data)
+	defer n.end(p)
+	defer func() {
+		if recover() != nil { // as it will when Normalise comes to it, which says so
+			o, size = Object{}, 0
+		}
+	}()
+	end := p.run(0)
+	if end == jsonscan.None {
+		return Object{}, 0
+	}
+	o, bad := n.finish(p, data[:end], 0, end, m)
+	if bad != nil {
+		return Object{}, 0
+	}
+	return o, end
 }

@@ -43,5 +43,5 @@ func (p *pass) malformed(raw []byte, reason string) *Malformed {
 
 // syntax says where the grammar of the object that begins at from is broken.
 func (p *pass) syntax(from int) string {
-	return fmt.Sprintf("invalid JSON: %s at byte %d", p.fault, p.at-from)
+	return fmt.Sprintf("invalid JSON: %s at byte %d", p.Fault, p.At-from)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -84,11 +85,11 @@ func (n *Normaliser) NormaliseInto(m *Memory, raw []byte) (o Object, err error) 
 			o, err = Object{}, crashed(fault, len(raw))
 		}
 	}()
-	from := p.skip(0)
+	from := p.Skip(0)
 	end := p.run(from)
-	if end != none {
-		if behind := p.skip(end); behind < len(raw) {
-			end = p.fail(behind, "bytes follow the object")
+	if end != jsonscan.None {
+		if behind := p.Skip(end); behind < len(raw) {
+			end = p.Fail(behind, "bytes follow the object")
 		}
 	}
 	o, bad := n.finish(p, raw, from, end, m)
@@ -110,7 +111,7 @@ func (n *Normaliser) begin(data []byte) *pass {
 	if !ok {
 		p = new(pass)
 	}
-	p.data, p.secret = data, n.redactor != nil
+	p.Data, p.secret = data, n.redactor != nil
 	if p.secret {
 		p.plain = &n.redactor.plain
 	}
@@ -124,11 +125,11 @@ func (n *Normaliser) begin(data []byte) *pass {
 // object made large: that for edits, if it was pretty-printed.
 func (n *Normaliser) end(p *pass) {
 	const usual = 1024
-	edits := p.edits[:0]
+	edits := p.Edits[:0]
 	if cap(edits) > usual {
 		edits = nil
 	}
-	*p = pass{scanner: scanner{edits: edits}, buffers: p.buffers.kept()}
+	*p = pass{Scanner: jsonscan.Scanner{Edits: edits}, buffers: p.buffers.kept()}
 	n.passes.Put(p)
 }
 
@@ -136,7 +137,7 @@ func (n *Normaliser) end(p *pass) {
 // is what a report about it shows. It is written into m, or, if that is nil, has memory
 // of its own.
 func (n *Normaliser) finish(p *pass, raw []byte, from, end int, m *Memory) (Object, *Malformed) {
-	if end == none {
+	if end == jsonscan.None {
 		return Object{}, p.malformed(raw, p.syntax(from))
 	}
 	p.complete()
@@ -153,9 +154,9 @@ func (n *Normaliser) finish(p *pass, raw []byte, from, end int, m *Memory) (Obje
 // data renders the normalised object as the beginning of an event's data.
 func (n *Normaliser) data(p *pass, o *Object, from, end int, m *Memory) {
 	// What lies before or behind the object is not part of it.
-	p.forget(end)
-	edits := p.edits
-	for len(edits) > 0 && edits[0].from < from {
+	p.Forget(end)
+	edits := p.Edits
+	for len(edits) > 0 && edits[0].From < from {
 		edits = edits[1:]
 	}
 	from++ // the brace is in the prefix
@@ -166,7 +167,7 @@ func (n *Normaliser) data(p *pass, o *Object, from, end int, m *Memory) {
 	}
 	size := len(n.prefix) + end - from + event.DataOverhead
 	for _, e := range edits {
-		if size -= e.to - e.from; e.secret != nil {
+		if size -= e.To - e.From; e.Secret != nil {
 			size += redactedSize
 		}
 	}
@@ -177,14 +178,14 @@ func (n *Normaliser) data(p *pass, o *Object, from, end int, m *Memory) {
 
 // render appends the object to dst: what is not in the prefix is p.data[from:end], with
 // its edits made.
-func (n *Normaliser) render(dst []byte, p *pass, edits []edit, o Object, from, end int) []byte {
+func (n *Normaliser) render(dst []byte, p *pass, edits []jsonscan.Edit, o Object, from, end int) []byte {
 	dst = append(dst, n.prefix...)
 	for _, e := range edits {
-		dst = append(dst, p.data[from:e.from]...)
-		if e.secret != nil {
-			dst = n.redactor.redact(dst, o, e.secret, p.data[e.from:e.to])
+		dst = append(dst, p.Data[from:e.From]...)
+		if e.Secret != nil {
+			dst = n.redactor.redact(dst, o, e.Secret, p.Data[e.From:e.To])
 		}
-		from = e.to
+		from = e.To
 	}
-	return append(dst, p.data[from:end]...)
+	return append(dst, p.Data[from:end]...)
 }

@@ -1,6 +1,10 @@
 package frame
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
+)
 
 // maxOwner bounds the texts of a controller, in bytes. They are kept for as long as the
 // object is there, and none that Kubernetes takes for an object of its own comes near.
@@ -26,34 +30,34 @@ type reference struct{ apiVersion, kind, name, uid, controller []byte }
 // asked for.
 func (p *pass) ownerReferences(i int) int {
 	if !p.shape.AsksOwner() {
-		return p.value(i, 2)
+		return p.Value(i, 2)
 	}
 	p.owner.unsure = p.owner.unsure || p.owner.met
 	p.owner.met = true
 	if !p.opens(i, '[') {
 		p.owner.unsure = true
-		return p.value(i, 2)
+		return p.Value(i, 2)
 	}
-	return p.elements(i, p.reference)
+	return p.Elements(i, p.reference)
 }
 
 // reference checks one of them.
 func (p *pass) reference(i int) int {
 	if !p.opens(i, '{') {
 		p.owner.unsure = true
-		return p.value(i, 3)
+		return p.Value(i, 3)
 	}
 	var r reference
 	good := true
-	end, _ := p.walk(i, func(key []byte, value int) (int, bool) {
-		end := p.value(value, 4)
-		if end == none {
+	end, _ := p.Walk(i, func(key []byte, value int) (int, bool) {
+		end := p.Value(value, 4)
+		if end == jsonscan.None {
 			return end, false
 		}
 		if field := r.field(key); field != nil {
-			good = good && *field == nil && (p.data[value] == '"' || field == &r.controller)
-			if *field = p.data[value:end]; field != &r.controller && good {
-				*field = p.decoded(value)
+			good = good && *field == nil && (p.Data[value] == '"' || field == &r.controller)
+			if *field = p.Data[value:end]; field != &r.controller && good {
+				*field = p.Decoded(value)
 			}
 		}
 		return end, false

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
 )
 
 // lastApplied is the annotation that is cut out: it holds the object once more.
@@ -30,7 +32,7 @@ const (
 
 // pass is one way through one object: the scanner, and what it met.
 type pass struct {
-	scanner
+	jsonscan.Scanner
 	// secret says that the values of data and stringData are to be replaced, and those of
 	// annotations, but for plain.
 	secret bool
@@ -66,13 +68,13 @@ func (p *pass) meet(m member, name string) {
 
 // run checks the object that begins at i and returns the index behind it.
 func (p *pass) run(i int) int {
-	if uint(i) >= uint(len(p.data)) {
-		return p.end()
+	if uint(i) >= uint(len(p.Data)) {
+		return p.End()
 	}
-	if p.data[i] != '{' {
-		return p.fail(i, "an object is expected")
+	if p.Data[i] != '{' {
+		return p.Fail(i, "an object is expected")
 	}
-	end, _ := p.walk(i, p.top)
+	end, _ := p.Walk(i, p.top)
 	return end
 }
 
@@ -80,14 +82,14 @@ func (p *pass) top(key []byte, value int) (end int, drop bool) {
 	switch string(key) {
 	case "apiVersion":
 		p.meet(apiVersionMember, "apiVersion")
-		return p.value(value, 1), true
+		return p.Value(value, 1), true
 	case "kind":
 		p.meet(kindMember, "kind")
-		return p.value(value, 1), true
+		return p.Value(value, 1), true
 	case "metadata":
 		p.meet(metadataMember, "metadata")
 		if p.opens(value, '{') {
-			end, _ = p.walk(value, p.metadata)
+			end, _ = p.Walk(value, p.metadata)
 			return end, false
 		}
 		p.refuse("the metadata is not an object")
@@ -102,7 +104,7 @@ func (p *pass) top(key []byte, value int) (end int, drop bool) {
 			return p.secrets(value, "stringData"), false
 		}
 	}
-	return p.value(value, 1), false
+	return p.Value(value, 1), false
 }
 
 func (p *pass) metadata(key []byte, value int) (end int, drop bool) {
@@ -128,7 +130,7 @@ func (p *pass) metadata(key []byte, value int) (end int, drop bool) {
 		p.meet(annotationsMember, "metadata.annotations")
 		if p.opens(value, '{') {
 			before := p.met
-			end, kept := p.walk(value, p.annotations)
+			end, kept := p.Walk(value, p.annotations)
 			cut := (p.met&^before)&lastAppliedMember != 0
 			return end, cut && kept == 0
 		}
@@ -136,7 +138,7 @@ func (p *pass) metadata(key []byte, value int) (end int, drop bool) {
 			return p.hideAnnotation(nil, value), false
 		}
 	}
-	return p.value(value, 2), false
+	return p.Value(value, 2), false
 }
 
 func (p *pass) annotations(key []byte, value int) (end int, drop bool) {
@@ -144,25 +146,25 @@ func (p *pass) annotations(key []byte, value int) (end int, drop bool) {
 		if p.secret && !p.plain.has(key) {
 			return p.hideAnnotation(key, value), false
 		}
-		return p.value(value, 3), false
+		return p.Value(value, 3), false
 	}
 	p.meet(lastAppliedMember, "the annotation "+lastApplied)
-	return p.value(value, 3), true
+	return p.Value(value, 3), true
 }
 
 // opens reports whether the value at i begins with c.
-func (p *pass) opens(i int, c byte) bool { return i < len(p.data) && p.data[i] == c }
+func (p *pass) opens(i int, c byte) bool { return i < len(p.Data) && p.Data[i] == c }
 
 // identity reads a string into field, unless there is one: what came first stays,
 // if only for the report about the object.
 func (p *pass) identity(i int, field *[]byte, refusal string) int {
-	end := p.value(i, 2)
+	end := p.Value(i, 2)
 	switch {
-	case end == none:
-	case p.data[i] != '"':
+	case end == jsonscan.None:
+	case p.Data[i] != '"':
 		p.refuse(refusal)
 	case *field == nil:
-		*field = p.decoded(i)
+		*field = p.Decoded(i)
 	}
 	return end
 }
@@ -199,24 +201,24 @@ func parseRevision(text []byte) (rv uint64, ok bool) {
 // to replace, or the whole if it is not an object of strings.
 func (p *pass) secrets(i int, field string) int {
 	if !p.opens(i, '{') {
-		end := p.value(i, 1)
-		if end != none {
-			p.drop(i, end, &secret{field: field, whole: true})
+		end := p.Value(i, 1)
+		if end != jsonscan.None {
+			p.Drop(i, end, &jsonscan.Secret{Field: field, Whole: true})
 		}
 		return end
 	}
 	strange := false
-	end, _ := p.walk(i, func(key []byte, value int) (int, bool) {
-		end := p.value(value, 2)
-		if end != none && p.data[value] != '"' {
+	end, _ := p.Walk(i, func(key []byte, value int) (int, bool) {
+		end := p.Value(value, 2)
+		if end != jsonscan.None && p.Data[value] != '"' {
 			strange = true
-		} else if end != none {
-			p.drop(value, end, &secret{field: field, key: string(key)})
+		} else if end != jsonscan.None {
+			p.Drop(value, end, &jsonscan.Secret{Field: field, Key: string(key)})
 		}
 		return end, false
 	})
-	if strange && end != none {
-		p.drop(i, end, &secret{field: field, whole: true})
+	if strange && end != jsonscan.None {
+		p.Drop(i, end, &jsonscan.Secret{Field: field, Whole: true})
 	}
 	return end
 }

@@ -8,6 +8,8 @@ import (
 	"encoding/hex"
 	"hash"
 	"sync"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
 )
 
 const (
@@ -17,13 +19,6 @@ const (
 	hashBytes    = 16
 	redactedSize = len(`"`) + len(redactedPrefix) + 2*hashBytes + len(`"`)
 )
-
-// secret is one value to replace.
-type secret struct {
-	field string // "data", "stringData" or "metadata.annotations"
-	key   string // decoded
-	whole bool   // all of the field, which is not an object of strings
-}
 
 // Redactor replaces values, those of Secrets for one, by a keyed hash: a change shows,
 // the value does not, and without the key it cannot be found by trying. The hash
@@ -45,13 +40,13 @@ func NewRedactor(key []byte, plain ...string) *Redactor {
 
 // redact appends the string that replaces a value, given as it stands in the
 // object o: redactedSize bytes.
-func (r *Redactor) redact(dst []byte, o Object, s *secret, value []byte) []byte {
+func (r *Redactor) redact(dst []byte, o Object, s *jsonscan.Secret, value []byte) []byte {
 	kind := "whole"
-	if !s.whole {
+	if !s.Whole {
 		kind = "value"
-		value = unescape(make([]byte, 0, len(value)), value[1:len(value)-1])
+		value = jsonscan.Unescape(make([]byte, 0, len(value)), value[1:len(value)-1])
 	}
-	dst = r.hash(append(dst, '"'), o, kind, s.field, s.key, value)
+	dst = r.hash(append(dst, '"'), o, kind, s.Field, s.Key, value)
 	return append(dst, '"')
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
 )
 
 // maxFrame bounds one watch frame, as client-go's own decoder does.
@@ -119,7 +121,7 @@ func (s *stream) another() bool {
 		return false
 	}
 	f := s.frames.frame(line, &s.arrivals[s.turn].memory)
-	if f.err != nil || f.end == none {
+	if f.err != nil || f.end == jsonscan.None {
 		return false
 	}
 	s.window.consume(skipped + f.end)
@@ -199,7 +201,7 @@ func (s *stream) deliver(f watchFrame, n int) error {
 	if f.err != nil {
 		return f.err
 	}
-	if f.end != none {
+	if f.end != jsonscan.None {
 		n = f.end
 	}
 	s.window.consume(n)
@@ -222,10 +224,10 @@ func (s *stream) arrive(w Watched) {
 // and returns its size. It returns n if the following lines cannot belong to it:
 // then the line is a frame that was cut short.
 func (s *stream) extend(n int) (int, error) {
-	var b brackets
+	var b jsonscan.Brackets
 	for fed, checked := 0, n; ; {
 		unread := s.window.unread()
-		size, done := b.feed(unread[fed:])
+		size, done := b.Feed(unread[fed:])
 		fed += size
 		if done {
 			return fed, nil
@@ -233,8 +235,8 @@ func (s *stream) extend(n int) (int, error) {
 		// Twice the size each time, so that a large frame is not checked over and
 		// over. Only whole lines: no token goes on in a next one.
 		if lines := unread[:bytes.LastIndexByte(unread[:fed], '\n')+1]; len(lines) >= 2*checked {
-			check := scanner{data: lines}
-			if check.value(0, 0) == none && !check.cut {
+			check := jsonscan.Scanner{Data: lines}
+			if check.Value(0, 0) == jsonscan.None && !check.Cut {
 				return n, nil
 			}
 			checked = len(lines)
@@ -250,7 +252,7 @@ func (s *stream) extend(n int) (int, error) {
 func (s *stream) acceptLast(err error) error {
 	unread := s.window.unread()
 	f := s.frames.frame(unread, &s.arrivals[s.turn].memory)
-	if f.err != nil || f.end == none {
+	if f.err != nil || f.end == jsonscan.None {
 		return inFrame(err)
 	}
 	return s.deliver(f, len(unread))
@@ -262,7 +264,7 @@ func (s *stream) acceptLast(err error) error {
 func (s *stream) skipLarge() error {
 	unread := s.window.unread()
 	f := s.frames.frame(unread, &s.arrivals[s.turn].memory)
-	if f.err != nil || f.end != none || f.kind == watch.Error {
+	if f.err != nil || f.end != jsonscan.None || f.kind == watch.Error {
 		return s.deliver(f, len(unread))
 	}
 	bad := f.watched.Err

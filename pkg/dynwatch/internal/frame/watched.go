@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
 )
 
 // Watched is what a watch delivers for the frames ADDED, MODIFIED, DELETED and
@@ -67,16 +69,16 @@ func (n *Normaliser) watched(data []byte, from int, m *Memory) (w Watched, end i
 	defer n.end(p)
 	defer func() {
 		if fault := recover(); fault != nil {
-			w, end, cut = Watched{Err: crashed(fault, len(data)-from)}, none, false
+			w, end, cut = Watched{Err: crashed(fault, len(data)-from)}, jsonscan.None, false
 		}
 	}()
 	end = p.run(from)
 	raw := data[from:]
-	if end != none {
+	if end != jsonscan.None {
 		raw = data[from:end]
 	}
 	o, bad := n.finish(p, raw, from, end, m)
-	return Watched{Object: o, Err: bad}, end, p.cut
+	return Watched{Object: o, Err: bad}, end, p.Cut
 }
 
 // bookmark is watched for a bookmark, of which only the revision counts. Servers without
@@ -85,8 +87,8 @@ func (n *Normaliser) bookmark(data []byte, from int) (w Watched, end int, cut bo
 	p := n.begin(data)
 	defer n.end(p)
 	end = p.run(from)
-	if end == none {
-		return Watched{Err: p.malformed(data[from:], p.syntax(from))}, end, p.cut
+	if end == jsonscan.None {
+		return Watched{Err: p.malformed(data[from:], p.syntax(from))}, end, p.Cut
 	}
 	if p.reason != "" && p.resourceVersion != 0 {
 		return Watched{Err: p.malformed(data[from:end], p.reason)}, end, false

@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
 )
 
 // watchFrame is one frame of a watch, as far as it could be read.
@@ -31,7 +33,7 @@ func (n *Normaliser) frame(data []byte, m *Memory) watchFrame {
 		return n.anyFrame(data, m)
 	}
 	f := n.content(kind, data, from, m)
-	if f.err != nil || f.end == none {
+	if f.err != nil || f.end == jsonscan.None {
 		return f
 	}
 	if f.end == len(data) || data[f.end] != '}' {
@@ -63,14 +65,14 @@ func (n *Normaliser) anyFrame(data []byte, m *Memory) watchFrame {
 	var kind []byte
 	var object int
 	twice := false
-	s := scanner{data: data}
-	end, _ := s.walk(0, func(key []byte, value int) (int, bool) {
-		behind := s.value(value, 0)
+	s := jsonscan.Scanner{Data: data}
+	end, _ := s.Walk(0, func(key []byte, value int) (int, bool) {
+		behind := s.Value(value, 0)
 		switch string(key) {
 		case "type":
 			twice = twice || kind != nil
-			if behind != none && data[value] == '"' {
-				kind = s.decoded(value)
+			if behind != jsonscan.None && data[value] == '"' {
+				kind = s.Decoded(value)
 			}
 		case "object":
 			twice = twice || object > 0
@@ -80,18 +82,18 @@ func (n *Normaliser) anyFrame(data []byte, m *Memory) watchFrame {
 	})
 	switch {
 	case twice:
-		return watchFrame{end: none, err: errors.New("read watch frame: the frame has two types or two objects")}
-	case end == none && (kind == nil || object == 0):
-		return watchFrame{end: none, cut: s.cut, err: fmt.Errorf("read watch frame: invalid JSON: %s at byte %d", s.fault, s.at)}
+		return watchFrame{end: jsonscan.None, err: errors.New("read watch frame: the frame has two types or two objects")}
+	case end == jsonscan.None && (kind == nil || object == 0):
+		return watchFrame{end: jsonscan.None, cut: s.Cut, err: fmt.Errorf("read watch frame: invalid JSON: %s at byte %d", s.Fault, s.At)}
 	case kind == nil || object == 0:
-		return watchFrame{end: none, err: errors.New("read watch frame: the frame has no type or no object")}
+		return watchFrame{end: jsonscan.None, err: errors.New("read watch frame: the frame has no type or no object")}
 	}
 	f := n.content(kind, data, object, m)
-	if f.end != none {
+	if f.end != jsonscan.None {
 		f.end = end
-		if end == none && f.err == nil {
-			f.cut = s.cut
-			f.err = fmt.Errorf("read watch frame: invalid JSON: %s at byte %d", s.fault, s.at)
+		if end == jsonscan.None && f.err == nil {
+			f.cut = s.Cut
+			f.err = fmt.Errorf("read watch frame: invalid JSON: %s at byte %d", s.Fault, s.At)
 		}
 	}
 	return f
@@ -115,16 +117,16 @@ func (n *Normaliser) content(kind, data []byte, from int, m *Memory) watchFrame 
 		return f
 	case watch.Error:
 		f.kind = watch.Error
-		s := scanner{data: data}
-		if f.end = s.value(from, 0); f.end == none {
-			f.cut = s.cut
-			f.err = fmt.Errorf("read watch frame: the error is invalid JSON: %s at byte %d", s.fault, s.at)
+		s := jsonscan.Scanner{Data: data}
+		if f.end = s.Value(from, 0); f.end == jsonscan.None {
+			f.cut = s.Cut
+			f.err = fmt.Errorf("read watch frame: the error is invalid JSON: %s at byte %d", s.Fault, s.At)
 			return f
 		}
 		f.status = status(data[from:f.end])
 		return f
 	default:
-		return watchFrame{end: none, err: fmt.Errorf("read watch frame: the type is %.64q", kind)}
+		return watchFrame{end: jsonscan.None, err: fmt.Errorf("read watch frame: the type is %.64q", kind)}
 	}
 	f.watched, f.end, f.cut = n.watched(data, from, m)
 	f.watched.Kind = f.kind

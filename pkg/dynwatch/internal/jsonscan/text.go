@@ -1,4 +1,4 @@
-package frame
+package jsonscan
 
 import (
 	"encoding/binary"
@@ -55,10 +55,10 @@ func plain(data []byte, i int) int {
 	return i
 }
 
-// unescape appends the text of a JSON string, given without its quotes and known
+// Unescape appends the text of a JSON string, given without its quotes and known
 // to be valid, to dst. Half a surrogate pair becomes U+FFFD, as encoding/json has
 // it.
-func unescape(dst, s []byte) []byte {
+func Unescape(dst, s []byte) []byte {
 	for i := 0; i < len(s); {
 		if s[i] != '\\' {
 			dst = append(dst, s[i])

@@ -1,20 +1,20 @@
-package frame
+package jsonscan
 
 import "strings"
 
-// brackets finds the end of a JSON value that comes in pieces. It counts brackets
+// Brackets finds the end of a JSON value that comes in pieces. It counts brackets
 // outside strings and checks nothing else: whether the value is valid is for a
 // [scanner] to say. The zero value is at the first byte of a value.
-type brackets struct {
+type Brackets struct {
 	depth   int
 	inside  bool // a string
 	escaped bool // the last byte was the backslash of an escape
 	scalar  bool // a number or a literal
 }
 
-// feed takes the next piece and returns how many of its bytes belong to the value,
+// Feed takes the next piece and returns how many of its bytes belong to the value,
 // and whether the value ends there.
-func (b *brackets) feed(piece []byte) (n int, done bool) {
+func (b *Brackets) Feed(piece []byte) (n int, done bool) {
 	for i := 0; i < len(piece); {
 		switch {
 		case b.inside:
@@ -35,7 +35,7 @@ func (b *brackets) feed(piece []byte) (n int, done bool) {
 }
 
 // ends takes one byte outside strings and reports whether the value ends with it.
-func (b *brackets) ends(c byte) bool {
+func (b *Brackets) ends(c byte) bool {
 	switch c {
 	case '"':
 		b.inside = true
@@ -51,7 +51,7 @@ func (b *brackets) ends(c byte) bool {
 }
 
 // text steps through a string, up to behind what ends it or to the piece's end.
-func (b *brackets) text(piece []byte, i int) int {
+func (b *Brackets) text(piece []byte, i int) int {
 	if b.escaped {
 		b.escaped = false
 		return i + 1

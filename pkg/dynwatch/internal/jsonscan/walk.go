@@ -1,0 +1,97 @@
+package jsonscan
+
+// visitor checks one member's value, which begins at value, and returns the index
+// behind it and whether the member is to be dropped.
+type visitor func(key []byte, value int) (end int, drop bool)
+
+// Walk checks an object whose members matter to visit. It also returns how many members stay. A key is given to visit with its escapes decoded. It is for the few
+// objects at the top and does not count their depth.
+func (s *Scanner) Walk(i int, visit visitor) (end, kept int) {
+	i = s.Skip(i + 1)
+	if uint(i) < uint(len(s.Data)) && s.Data[i] == '}' {
+		return i + 1, 0
+	}
+	last := i // behind the last member that stays, or where a first one would begin
+	for {
+		from, value := i, s.key(i)
+		if value == None {
+			return None, kept
+		}
+		behind, drop := visit(s.Decoded(from), value)
+		i = s.Skip(behind)
+		if uint(i) >= uint(len(s.Data)) {
+			return s.End(), kept
+		}
+		c := s.Data[i]
+		if c != ',' && c != '}' {
+			return s.Fail(i, "a comma or the end of an object is expected"), kept
+		}
+		next := i + 1
+		switch {
+		case !drop:
+			last = behind
+			kept++
+		case kept > 0 || c == '}': // with the comma before it, if there is one
+			s.Drop(last, i, nil)
+			last = i
+		}
+		if c == ',' {
+			next = s.Skip(next)
+		}
+		if drop && kept == 0 && c == ',' { // with the comma behind it
+			s.Drop(last, next, nil)
+			last = next
+		}
+		if c == '}' {
+			return next, kept
+		}
+		i = next
+	}
+}
+
+// Elements checks an array whose elements matter: visit checks the one that begins
+// at the index and returns the index behind it. Like walk it does not count depth. array
+// does without it: a call through visit for each element of every array makes normalising
+// a Pod 2 to 4 % slower.
+func (s *Scanner) Elements(i int, visit func(i int) (end int)) int {
+	i = s.Skip(i + 1)
+	if uint(i) < uint(len(s.Data)) && s.Data[i] == ']' {
+		return i + 1
+	}
+	for {
+		i = s.Skip(visit(i))
+		if uint(i) >= uint(len(s.Data)) {
+			return s.End()
+		}
+		switch s.Data[i] {
+		case ',':
+			i = s.Skip(i + 1)
+		case ']':
+			return i + 1
+		default:
+			return s.Fail(i, "a comma or the end of an array is expected")
+		}
+	}
+}
+
+// Decoded returns the text of the string whose opening quote is at i, which was
+// checked before. It aliases data if the string has no escapes.
+func (s *Scanner) Decoded(i int) []byte {
+	end := i + 1
+	escapes := false
+	for {
+		end = plain(s.Data, end)
+		switch c := s.Data[end]; {
+		case c == '"':
+			if text := s.Data[i+1 : end]; !escapes {
+				return text
+			}
+			return Unescape(make([]byte, 0, end-i), s.Data[i+1:end])
+		case c == '\\':
+			escapes = true
+			end += 2
+		default:
+			end++
+		}
+	}
+}

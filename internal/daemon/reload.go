@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -196,70 +197,42 @@ const changeTimeout = 10 * time.Second
 // changes are the sinks that a reload has touched, by name.
 type changes struct{ added, removed, replaced []string }
 
+// sinkChange is the way from the running sinks to those of another config.
+type sinkChange struct {
+	all, added, replaced []*delivery
+	removed              map[string]*delivery
+}
+
+// names returns the sinks that change, by name.
+func (c *sinkChange) names() changes {
+	of := func(all []*delivery) (names []string) {
+		for _, one := range all {
+			names = append(names, one.config.Name)
+		}
+		return names
+	}
+	return changes{added: of(c.added), removed: slices.Sorted(maps.Keys(c.removed)), replaced: of(c.replaced)}
+}
+
 // change makes the pipeline one of next: everything that can fail first. It is
 // called by one goroutine at a time.
 func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (changes, error) {
-	var done changes
 	if err := p.manager.Check(wanted(next)); err != nil {
-		return done, err
+		return changes{}, err
 	}
-	running := make(map[string]*delivery)
-	for _, was := range p.deliveries() {
-		running[was.config.Name] = was
+	sinks, err := p.prepare(d, next)
+	if err == nil {
+		err = p.store.Watch(wanted(next))
 	}
-	var all, added, replaced []*delivery
-	abandon := func(err error) (changes, error) {
-		for _, one := range added {
+	if err != nil {
+		for _, one := range sinks.added {
 			err = errors.Join(err, one.abandon())
 		}
 		return changes{}, err
 	}
-	for _, s := range next.Sinks {
-		was := running[s.Name]
-		delete(running, s.Name)
-		if was != nil && was.config.Same(s) {
-			all = append(all, was)
-			continue
-		}
-		setup, err := p.setup(d, s)
-		if err != nil {
-			return abandon(err)
-		}
-		if was != nil {
-			one := &delivery{config: s, setup: setup, Runner: was.Runner}
-			all, replaced = append(all, one), append(replaced, one)
-			done.replaced = append(done.replaced, s.Name)
-			continue
-		}
-		one, err := p.newDelivery(d, s, setup)
-		if err != nil {
-			return abandon(err)
-		}
-		all, added = append(all, one), append(added, one)
-		done.added = append(done.added, s.Name)
-	}
-	if err := p.store.Watch(wanted(next)); err != nil {
-		return abandon(err)
-	}
-	// From here on nothing fails. Sinks that go make room for those that come: two
-	// may not have the same file.
-	limited, cancel := context.WithTimeout(ctx, changeTimeout)
-	defer cancel()
-	var changing sync.WaitGroup
-	for name, was := range running {
-		done.removed = append(done.removed, name)
-		p.leave(was)
-		changing.Go(func() { p.settle(was, was.Stop(limited)) })
-	}
-	for _, one := range replaced {
-		changing.Go(func() { p.settle(one, one.Replace(limited, one.setup)) })
-	}
-	changing.Wait()
-	slices.Sort(done.removed)
-	p.keep(all)
-	for _, one := range added {
-		p.run(one)
-	}
+	// From here on nothing fails.
+	p.apply(ctx, sinks)
+	done := sinks.names()
 	if !p.store.Durable && len(done.added) > 0 {
 		p.logger.Warn("new sinks get no earlier events", "sinks", done.added,
 			"next", "informd resnapshot <resource> without --sink sends the existing objects to all sinks")
@@ -268,7 +241,59 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 	return done, p.manager.Apply(wanted(next))
 }
 
-// settle tells of a sink that has not changed yet. It will, when what it hangs in ends.
+// prepare makes the new sinks, and the setups of those that change. After an error the
+// caller abandons the added ones.
+func (p *pipeline) prepare(d *Daemon, next *config.Config) (sinkChange, error) {
+	c := sinkChange{removed: make(map[string]*delivery)}
+	for _, was := range p.deliveries() {
+		c.removed[was.config.Name] = was
+	}
+	for _, s := range next.Sinks {
+		was := c.removed[s.Name]
+		delete(c.removed, s.Name)
+		if was != nil && was.config.Same(s) {
+			c.all = append(c.all, was)
+			continue
+		}
+		setup, err := p.setup(d, s)
+		if err != nil {
+			return c, err
+		}
+		if was != nil {
+			one := &delivery{config: s, setup: setup, Runner: was.Runner}
+			c.all, c.replaced = append(c.all, one), append(c.replaced, one)
+			continue
+		}
+		one, err := p.newDelivery(d, s, setup)
+		if err != nil {
+			return c, err
+		}
+		c.all, c.added = append(c.all, one), append(c.added, one)
+	}
+	return c, nil
+}
+
+// apply ends the removed sinks before it runs the added ones: two may not have the same
+// file. It waits for sinks that hang in a write for changeTimeout at most.
+func (p *pipeline) apply(ctx context.Context, c sinkChange) {
+	limited, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	var changing sync.WaitGroup
+	for _, was := range c.removed {
+		p.leave(was)
+		changing.Go(func() { p.settle(was, was.Stop(limited)) })
+	}
+	for _, one := range c.replaced {
+		changing.Go(func() { p.settle(one, one.Replace(limited, one.setup)) })
+	}
+	changing.Wait()
+	p.keep(c.all)
+	for _, one := range c.added {
+		p.run(one)
+	}
+}
+
+// settle logs a sink that has not changed yet. It changes when the write that hangs ends.
 func (p *pipeline) settle(one *delivery, err error) {
 	if err != nil {
 		p.logger.Warn("sink change delayed; waiting for its write", "sink", one.config.Name, "err", fmt.Errorf("wait for its write to end: %w", err))

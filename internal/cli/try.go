@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/informd/informd/internal/cli/internal/trial"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -35,6 +36,10 @@ informd try -f sensor.yaml --resource sensors.example.com -o json | jq -r '.even
 		Args:        noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			change, notes, err := readChange(std.in, from)
+			if _, ok := errors.AsType[trial.FileError](err); ok {
+				// The help of the command says nothing of mistakes in a file.
+				return usageError{msg: err.Error(), inFile: true}
+			}
 			if err != nil {
 				return err
 			}
@@ -42,14 +47,14 @@ informd try -f sensor.yaml --resource sensors.example.com -o json | jq -r '.even
 			if err != nil {
 				return err
 			}
-			trial, err := daemon.Try(cmd.Context(), c, change)
+			outcome, err := daemon.Try(cmd.Context(), c, change)
 			if err != nil {
 				return err
 			}
-			trial.Notes = append(notes, trial.Notes...)
-			t := newTrial(c, change, trial)
-			err = output.show(std.out, shown{document: t, table: func(out io.Writer) error { return printTrial(out, t) }})
-			if !trial.Received() {
+			outcome.Notes = append(notes, outcome.Notes...)
+			t := trial.New(c, change, outcome)
+			err = output.show(std.out, shown{document: t, table: func(out io.Writer) error { return trial.Print(out, t) }})
+			if !outcome.Received() {
 				err = errors.Join(err, errNobody)
 			}
 			return err
@@ -74,18 +79,18 @@ func readChange(in io.Reader, from tryFlags) (change dynwatch.Change, notes []st
 	if from.file == "" {
 		return change, nil, misused("--file is required: the object to try")
 	}
-	object, err := readTried(in, from.file)
+	object, err := trial.Read(in, from.file)
 	if err != nil {
 		return change, nil, err
 	}
-	var old *tried
+	var old *trial.Object
 	change.Op = event.Added
 	if file := from.old; file != "" {
-		if old, err = readTried(in, file); err != nil {
+		if old, err = trial.Read(in, file); err != nil {
 			return change, nil, err
 		}
-		if !object.same(old) {
-			return change, nil, misused("%s is not an earlier state of the object in %s: kind, namespace, name and uid must be the same", file, object.file)
+		if !object.Same(old) {
+			return change, nil, misused("%s is not an earlier state of the object in %s: kind, namespace, name and uid must be the same", file, object.File)
 		}
 		change.Op = event.Modified
 	}
@@ -98,10 +103,10 @@ func readChange(in io.Reader, from tryFlags) (change dynwatch.Change, notes []st
 	default:
 		change.Op = op
 	}
-	if notes, err = object.complete(old); err != nil {
+	if notes, err = object.Complete(old); err != nil {
 		return change, nil, err
 	}
-	served, err := object.resource(from.resource)
+	served, err := resourceOf(object, from.resource)
 	if err != nil {
 		return change, nil, err
 	}
@@ -109,17 +114,17 @@ func readChange(in io.Reader, from tryFlags) (change dynwatch.Change, notes []st
 		notes = append(notes, "resource "+served.Resource+" is a guess from kind "+object.Kind+"; --resource overrides it")
 	}
 	change.Group, change.Version, change.Resource, change.Kind = served.Group, served.Version, served.Resource, object.Kind
-	change.Object = object.raw
+	change.Object = object.Raw
 	if old != nil {
-		change.Old = old.raw
+		change.Old = old.Raw
 	}
 	return change, notes, nil
 }
 
-// resource returns where the object is served, by what the user says of it: a plural name,
+// resourceOf returns where the object is served, by what the user says of it: a plural name,
 // alone or with the group as kubectl or a target has it.
-func (t *tried) resource(said string) (schema.GroupVersionResource, error) {
-	served := t.served()
+func resourceOf(t *trial.Object, said string) (schema.GroupVersionResource, error) {
+	served := t.Served()
 	if said == "" {
 		return served, nil
 	}

@@ -1,4 +1,4 @@
-package cli
+package trial
 
 import (
 	"encoding/base64"
@@ -16,8 +16,8 @@ import (
 	"github.com/informd/informd/pkg/sink"
 )
 
-// trial is the document that is shown.
-type trial struct {
+// Report is the document of the outcome.
+type Report struct {
 	Group    string `json:"group"`
 	Version  string `json:"version"`
 	Resource string `json:"resource"`
@@ -76,8 +76,9 @@ type triedHeader struct {
 	Varies string `json:"varies,omitempty"`
 }
 
-func newTrial(c *config.Config, change dynwatch.Change, of *daemon.Trial) *trial {
-	t := &trial{
+// New returns the report of a trial of a change with a config.
+func New(c *config.Config, change dynwatch.Change, of *daemon.Trial) *Report {
+	t := &Report{
 		Group: change.Group, Version: change.Version, Resource: change.Resource, Kind: change.Kind, Op: string(change.Op),
 		Notes: of.Notes, Target: of.Target, Events: []triedEvent{}, Silence: of.Silence,
 	}
@@ -115,8 +116,8 @@ func newTriedSend(r *sink.Rendered) *triedSend {
 	return s
 }
 
-// printTrial renders a trial for people: what follows from what, from the top down.
-func printTrial(out io.Writer, t *trial) error {
+// Print writes a report for people, each step below the one that it follows from.
+func Print(out io.Writer, t *Report) error {
 	fmt.Fprintf(out, "%s/%s, kind %s, version %s: %s\n", event.GroupOrCore(t.Group), t.Resource, terminal.Visible(t.Kind), terminal.Visible(t.Version), t.Op)
 	for _, note := range t.Notes {
 		fmt.Fprintf(out, "  note: %s\n", terminal.Visible(note))

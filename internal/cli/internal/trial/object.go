@@ -1,4 +1,4 @@
-package cli
+package trial
 
 import (
 	"bytes"
@@ -17,11 +17,11 @@ import (
 // maxObject bounds a file with an object, as the watch bounds an object.
 const maxObject = 16 << 20
 
-// tried is an object from a file.
-type tried struct {
-	file string
-	// raw is the object as JSON, in the order of its file if that is JSON.
-	raw []byte
+// Object is an object from a file.
+type Object struct {
+	File string
+	// Raw is the object as JSON, in the order of its file if that is JSON.
+	Raw []byte
 	head
 }
 
@@ -37,13 +37,16 @@ type head struct {
 	} `json:"metadata"`
 }
 
-// misread is a mistake in the file of an object. The help of the command says nothing of it.
-func misread(format string, args ...any) error {
-	return usageError{msg: fmt.Sprintf(format, args...), inFile: true}
-}
+// FileError is a mistake in the file of an object.
+type FileError string
 
-// readTried reads one object, in YAML or JSON. "-" is in.
-func readTried(in io.Reader, file string) (*tried, error) {
+// Error implements error.
+func (e FileError) Error() string { return string(e) }
+
+func misread(format string, args ...any) error { return FileError(fmt.Sprintf(format, args...)) }
+
+// Read reads one object, in YAML or JSON. The file "-" is in. The error is a [FileError].
+func Read(in io.Reader, file string) (*Object, error) {
 	text, err := readObjectFile(in, file)
 	if err != nil {
 		return nil, misread("read %s: %v", file, err)
@@ -54,7 +57,7 @@ func readTried(in io.Reader, file string) (*tried, error) {
 			return nil, misread("%s is neither JSON nor YAML with one object: %v", file, err)
 		}
 	}
-	t := &tried{file: file, raw: raw}
+	t := &Object{File: file, Raw: raw}
 	if err := json.Unmarshal(raw, &t.head); err != nil {
 		return nil, misread("%s is no Kubernetes object: %v", file, err)
 	}
@@ -86,8 +89,8 @@ func readObjectFile(in io.Reader, file string) (text []byte, err error) {
 	return text, err
 }
 
-// same reports whether the other one is an earlier state of the object.
-func (t *tried) same(old *tried) bool {
+// Same reports whether the other one is an earlier state of the object.
+func (t *Object) Same(old *Object) bool {
 	return t.Kind == old.Kind && t.Metadata.Namespace == old.Metadata.Namespace && t.Metadata.Name == old.Metadata.Name &&
 		(t.Metadata.UID == "" || old.Metadata.UID == "" || t.Metadata.UID == old.Metadata.UID)
 }
@@ -95,9 +98,9 @@ func (t *tried) same(old *tried) bool {
 // noUID is the uid of an object that the cluster has not given one yet.
 const noUID = "00000000-0000-0000-0000-000000000000"
 
-// complete gives a manifest what a cluster would: a uid and a revision. Old may be nil.
+// Complete gives a manifest what a cluster would: a uid and a revision. Old may be nil.
 // It returns what it had to make up.
-func (t *tried) complete(old *tried) (notes []string, err error) {
+func (t *Object) Complete(old *Object) (notes []string, err error) {
 	uid := t.Metadata.UID
 	if old != nil && uid == "" {
 		uid = old.Metadata.UID
@@ -129,19 +132,19 @@ func (t *tried) complete(old *tried) (notes []string, err error) {
 }
 
 // fill sets the uid and the revision of an object that has none.
-func (t *tried) fill(uid, rv string) (notes []string, err error) {
+func (t *Object) fill(uid, rv string) (notes []string, err error) {
 	if t.Metadata.UID != "" && t.Metadata.ResourceVersion != "" {
 		return nil, nil
 	}
 	var whole map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(t.raw))
+	decoder := json.NewDecoder(bytes.NewReader(t.Raw))
 	decoder.UseNumber()
 	if err := decoder.Decode(&whole); err != nil {
-		return nil, misread("%s: %v", t.file, err)
+		return nil, misread("%s: %v", t.File, err)
 	}
 	metadata, ok := whole["metadata"].(map[string]any)
 	if !ok { // it is there twice, or in other letters
-		return nil, misread("%s: metadata is no mapping", t.file)
+		return nil, misread("%s: metadata is no mapping", t.File)
 	}
 	for key, value := range map[string]*string{"uid": &t.Metadata.UID, "resourceVersion": &t.Metadata.ResourceVersion} {
 		if *value != "" {
@@ -154,16 +157,16 @@ func (t *tried) fill(uid, rv string) (notes []string, err error) {
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(whole); err != nil {
-		return nil, fmt.Errorf("encode %s: %w", t.file, err)
+		return nil, fmt.Errorf("encode %s: %w", t.File, err)
 	}
-	t.raw = bytes.TrimSpace(text.Bytes())
-	return []string{fmt.Sprintf("%s is a manifest: it counts as uid %s at revision %s", t.file, t.Metadata.UID, t.Metadata.ResourceVersion)}, nil
+	t.Raw = bytes.TrimSpace(text.Bytes())
+	return []string{fmt.Sprintf("%s is a manifest: it counts as uid %s at revision %s", t.File, t.Metadata.UID, t.Metadata.ResourceVersion)}, nil
 }
 
-// served is where the object is served: by what its apiVersion says, and under the
+// Served is where the object is served: by what its apiVersion says, and under the
 // plural that its kind most likely has.
-func (t *tried) served() schema.GroupVersionResource {
-	group, _ := schema.ParseGroupVersion(t.APIVersion) // readTried has
+func (t *Object) Served() schema.GroupVersionResource {
+	group, _ := schema.ParseGroupVersion(t.APIVersion) // Read has checked it
 	plural, _ := meta.UnsafeGuessKindToResource(group.WithKind(t.Kind))
 	return plural
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"github.com/informd/informd/internal/cli/internal/preflight"
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
@@ -41,15 +42,15 @@ func mixedPlan() dynwatch.WatchPlan {
 	}}
 }
 
-func showPlan(out io.Writer, output string, p *plan) error {
-	return (&format{value: output}).show(out, p.shown())
+func showPlan(out io.Writer, output string, p *preflight.Report) error {
+	return (&format{value: output}).show(out, shownPlan(p))
 }
 
 func TestPlanOutputs(t *testing.T) {
 	for _, output := range []string{formatTable, formatJSON, formatYAML, formatName} {
 		t.Run(output, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := showPlan(&out, output, newPlan("prod-eu1", "https://10.0.0.1:6443", mixedPlan())); err != nil {
+			if err := showPlan(&out, output, preflight.New("prod-eu1", "https://10.0.0.1:6443", mixedPlan())); err != nil {
 				t.Fatal(err)
 			}
 			path := filepath.Join("testdata", "plan-"+output+".golden")
@@ -79,7 +80,7 @@ func TestPlanIsHarmless(t *testing.T) {
 	for _, output := range []string{formatTable, formatJSON, formatYAML, formatName} {
 		for _, text := range []string{"plain", x} {
 			var out bytes.Buffer
-			if err := showPlan(&out, output, newPlan(text, text, hostile(text))); err != nil {
+			if err := showPlan(&out, output, preflight.New(text, text, hostile(text))); err != nil {
 				t.Fatal(err)
 			}
 			checkHarmless(t, out.String())
@@ -95,7 +96,7 @@ func TestPlanIsHarmless(t *testing.T) {
 // The documents are one and the same.
 func TestPlanDocuments(t *testing.T) {
 	var inJSON, inYAML bytes.Buffer
-	p := newPlan("prod-eu1", "https://10.0.0.1:6443", mixedPlan())
+	p := preflight.New("prod-eu1", "https://10.0.0.1:6443", mixedPlan())
 	if err := showPlan(&inJSON, formatJSON, p); err != nil {
 		t.Fatal(err)
 	}
@@ -141,20 +142,12 @@ func TestPlanVerdict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			planned := dynwatch.WatchPlan{Targets: c.targets, Optional: []dynwatch.MissingAccess{{Resource: "namespaces", Verbs: list}}}
 			got := ""
-			if err := newPlan("c", "s", planned).verdict(); err != nil {
+			if err := preflight.New("c", "s", planned).Failure(); err != nil {
 				got = strings.TrimPrefix(err.Error(), "informd cannot watch everything: ")
 			}
 			if got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
-	}
-}
-
-func TestGrouped(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1204: "1,204", 123456: "123,456", 18446744073709551615: "18,446,744,073,709,551,615"} {
-		if got := grouped(n); got != want {
-			t.Errorf("%d: %q, want %q", n, got, want)
-		}
 	}
 }

@@ -17,6 +17,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/informd/informd/internal/cli/internal/preflight"
 )
 
 // access is one thing that one may do.
@@ -137,7 +139,7 @@ func planAs(t *testing.T, config string) (missing, optional []string, code int) 
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	code = run(t.Context(), []string{"plan", "-c", config, "-o", "json"}, &stdout, &stderr)
-	var p plan
+	var p preflight.Report
 	if err := json.Unmarshal(stdout.Bytes(), &p); err != nil {
 		t.Fatalf("%v: %s%s", err, &stdout, &stderr)
 	}

@@ -37,7 +37,7 @@ func printStatus(out io.Writer, s *admin.Status, now time.Time) error {
 	}
 	targets := terminal.PrintTable(out, targetRows(s.Targets, now))
 	if slices.ContainsFunc(s.Targets, func(t admin.Target) bool { return t.State == string(dynwatch.Forbidden) }) {
-		fmt.Fprint(out, permissionsMissing)
+		fmt.Fprint(out, terminal.PermissionsMissing)
 	}
 	return errors.Join(
 		targets,
@@ -47,9 +47,6 @@ func printStatus(out io.Writer, s *admin.Status, now time.Time) error {
 		terminal.PrintTable(out, journalRows(&s.Journal)),
 	)
 }
-
-// permissionsMissing is below the table of targets if one of them is forbidden.
-const permissionsMissing = "\nPermissions are missing: apply what `informd rbac` prints for the config.\n"
 
 // manyTargets is how many targets are too many to count in a table.
 const manyTargets = 20

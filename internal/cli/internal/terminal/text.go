@@ -13,6 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
+// PermissionsMissing is below a table of targets if one of them lacks permissions.
+const PermissionsMissing = "\nPermissions are missing: apply what `informd rbac` prints for the config.\n"
+
 // PrintTable aligns rows below an empty line, and leaves out a table that has only a head. An
 // empty cell becomes "-"; the text of a cell stays in its line.
 func PrintTable(out io.Writer, rows [][]string) error {
@@ -106,4 +109,13 @@ func Size(n uint64) string {
 		digits = 1
 	}
 	return strconv.FormatFloat(x, 'f', digits, 64) + units[0]
+}
+
+// Grouped is a number with a comma before every three digits.
+func Grouped(n uint64) string {
+	digits := strconv.FormatUint(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
 }

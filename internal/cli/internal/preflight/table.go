@@ -1,4 +1,4 @@
-package cli
+package preflight
 
 import (
 	"cmp"
@@ -12,9 +12,9 @@ import (
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
-// printPlan renders a plan for people: a row per target, and what to do if permissions
+// Print writes the report for people: a row per target, and what to do if permissions
 // are missing.
-func printPlan(out io.Writer, p *plan) error {
+func Print(out io.Writer, p *Report) error {
 	ready := 0
 	for i := range p.Targets {
 		if p.Targets[i].State == string(dynwatch.Ready) {
@@ -26,7 +26,7 @@ func printPlan(out io.Writer, p *plan) error {
 		return err
 	}
 	if slices.ContainsFunc(p.Targets, func(t plannedTarget) bool { return t.lacksPermission() }) {
-		fmt.Fprint(out, permissionsMissing)
+		fmt.Fprint(out, terminal.PermissionsMissing)
 	}
 	if len(p.Optional) > 0 {
 		fmt.Fprint(out, "\nNot required, and missing, too; `informd rbac` prints them as well:\n")
@@ -130,23 +130,14 @@ func reaches(t *plannedTarget) string {
 	case *t.WatchReach == 1:
 		ways = append(ways, "1 revision")
 	default:
-		ways = append(ways, grouped(*t.WatchReach)+" revisions")
+		ways = append(ways, terminal.Grouped(*t.WatchReach)+" revisions")
 	}
 	switch {
 	case t.EtcdReach == nil || t.EtcdFrom == t.WatchFrom:
 	case t.EtcdFrom == 1:
 		ways = append(ways, "etcd: since the beginning")
 	default:
-		ways = append(ways, "etcd: "+grouped(*t.EtcdReach))
+		ways = append(ways, "etcd: "+terminal.Grouped(*t.EtcdReach))
 	}
 	return strings.Join(ways, "; ")
-}
-
-// grouped is a number with a comma before every three digits.
-func grouped(n uint64) string {
-	digits := strconv.FormatUint(n, 10)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
 }

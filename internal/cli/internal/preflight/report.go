@@ -1,0 +1,147 @@
+package preflight
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/informd/informd/internal/cli/internal/terminal"
+	"github.com/informd/informd/pkg/dynwatch"
+)
+
+// Report is the document of a plan. Its texts are safe for a terminal.
+type Report struct {
+	Cluster string          `json:"cluster"`
+	Server  string          `json:"server"`
+	Targets []plannedTarget `json:"targets"`
+	// Optional is what the credentials lack and informd works without.
+	Optional []missingAccess `json:"optional,omitempty"`
+}
+
+// missingAccess are verbs on a resource, or on one object of it.
+type missingAccess struct {
+	Group     string   `json:"group"`
+	Resource  string   `json:"resource"`
+	Namespace string   `json:"namespace,omitempty"`
+	Name      string   `json:"name,omitempty"`
+	Verbs     []string `json:"verbs"`
+	Without   string   `json:"without"`
+}
+
+// plannedTarget is a target's part of it. What is not known is left out.
+type plannedTarget struct {
+	Target    string `json:"target"`
+	Group     string `json:"group"`
+	Version   string `json:"version,omitempty"`
+	Resource  string `json:"resource"`
+	Kind      string `json:"kind,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Mode      string `json:"mode"`
+	// Scope is "namespaced" if it is one of Namespace alone, else "cluster".
+	Scope         string `json:"scope"`
+	ClusterScoped bool   `json:"clusterScoped,omitempty"`
+	// What a watch of the cluster covers, and how many namespaces that are now.
+	Namespaces         []string `json:"namespaces,omitempty"`
+	ExcludeNamespaces  []string `json:"excludeNamespaces,omitempty"`
+	NamespaceSelector  string   `json:"namespaceSelector,omitempty"`
+	MatchingNamespaces *int     `json:"matchingNamespaces,omitempty"`
+	State              string   `json:"state"`
+	// Reason says why the state is what it is, or what could not be found out.
+	Reason       string   `json:"reason,omitempty"`
+	MissingVerbs []string `json:"missingVerbs,omitempty"`
+	// MissingNamespaceVerbs are those on namespaces, for NamespaceSelector.
+	MissingNamespaceVerbs []string `json:"missingNamespaceVerbs,omitempty"`
+	// MoreObjects: there are more than Objects, and Bytes is of those. BytesEstimated:
+	// Bytes is not of all objects, but by the size of some.
+	Objects          *uint64 `json:"objects,omitempty"`
+	MoreObjects      bool    `json:"moreObjects,omitempty"`
+	ObjectsEstimated bool    `json:"objectsEstimated,omitempty"`
+	Bytes            *uint64 `json:"bytes,omitempty"`
+	BytesEstimated   bool    `json:"bytesEstimated,omitempty"`
+	// ResourceVersion is the newest revision of the cluster, WatchFrom the oldest one
+	// to watch from, EtcdFrom about the oldest one that etcd has.
+	ResourceVersion uint64 `json:"resourceVersion,omitempty,string"`
+	WatchFrom       uint64 `json:"watchFrom,omitempty,string"`
+	EtcdFrom        uint64 `json:"etcdFrom,omitempty,string"`
+	// WatchReach and EtcdReach are how many revisions lie between.
+	WatchReach *uint64 `json:"watchReach,omitempty"`
+	EtcdReach  *uint64 `json:"etcdReach,omitempty"`
+}
+
+// New returns the report of a plan of the cluster that server serves.
+func New(cluster, server string, planned dynwatch.WatchPlan) *Report {
+	p := &Report{Cluster: terminal.Visible(cluster), Server: terminal.Visible(server), Targets: make([]plannedTarget, len(planned.Targets))}
+	for i := range planned.Targets {
+		t := &planned.Targets[i]
+		p.Targets[i] = plannedTarget{
+			Target: terminal.Visible(t.Name), Group: t.Group, Version: terminal.Visible(t.Version), Resource: t.Resource, Kind: terminal.Visible(t.Kind),
+			Namespace: t.Namespace, Mode: string(t.Mode), State: string(t.State), Reason: terminal.Visible(t.Reason),
+			Scope: string(t.Scope), ClusterScoped: t.ClusterScoped, Namespaces: t.Namespaces, ExcludeNamespaces: t.ExcludeNamespaces,
+			NamespaceSelector: t.NamespaceSelector, MatchingNamespaces: t.MatchingNamespaces,
+			MissingVerbs: t.MissingVerbs, MissingNamespaceVerbs: t.MissingNamespaceVerbs,
+			ResourceVersion: t.ResourceVersion, WatchFrom: t.WatchFrom, EtcdFrom: t.EtcdFrom,
+			WatchReach: reach(t.ResourceVersion, t.WatchFrom), EtcdReach: reach(t.ResourceVersion, t.EtcdFrom),
+		}
+		if t.ResourceVersion != 0 {
+			p.Targets[i].setFigures(t)
+		}
+	}
+	for _, m := range planned.Optional {
+		p.Optional = append(p.Optional, missingAccess(m))
+	}
+	return p
+}
+
+func (t *plannedTarget) setFigures(of *dynwatch.TargetPlan) {
+	t.Objects, t.Bytes = new(uint64(max(of.Objects, 0))), &of.Bytes
+	t.MoreObjects, t.ObjectsEstimated, t.BytesEstimated = of.More, of.Estimated, of.Weighed < of.Objects
+}
+
+// cannotCome reports whether the resource is not served and, unless the API server itself
+// is replaced, will not be: the group of a CustomResourceDefinition has a dot.
+func (t *plannedTarget) cannotCome() bool {
+	return t.State == string(dynwatch.Waiting) && !strings.ContainsAny(t.Group, ".*?[") && !strings.ContainsAny(t.Resource, "*?[")
+}
+
+// lacksPermission reports whether a verb is missing without which there is no target.
+func (t *plannedTarget) lacksPermission() bool {
+	return len(t.MissingVerbs) > 0 || len(t.MissingNamespaceVerbs) > 0
+}
+
+// Failure is the error that the config would not work as it is. That a resource is
+// not there yet is none, if it can come: it is waited for.
+func (p *Report) Failure() error {
+	missing, unserved, others := 0, 0, 0
+	for i := range p.Targets {
+		t := &p.Targets[i]
+		switch {
+		case t.lacksPermission():
+			missing++
+		case t.cannotCome():
+			unserved++
+		case t.State != string(dynwatch.Ready) && t.State != string(dynwatch.Waiting):
+			others++
+		}
+	}
+	var why []string
+	if missing > 0 {
+		why = append(why, terminal.Number(missing, "target lacks", "targets lack")+" permissions (see MISSING; informd rbac prints them)")
+	}
+	if unserved > 0 {
+		why = append(why, terminal.Number(unserved, "resource does", "resources do")+" not exist in a built-in API group, where no CustomResourceDefinition can add any: check the name")
+	}
+	if others > 0 {
+		why = append(why, terminal.Number(others, "target", "targets")+" cannot be watched for another reason (see REASON)")
+	}
+	if len(why) == 0 {
+		return nil
+	}
+	return fmt.Errorf("informd cannot watch everything: %s", strings.Join(why, "; "))
+}
+
+// reach is how many revisions there are from one to the newest, nil if not known.
+func reach(newest, from uint64) *uint64 {
+	if from == 0 || from > newest {
+		return nil
+	}
+	return new(newest - from)
+}

@@ -45,13 +45,16 @@ func (d *durable) Last(context.Context, *event.Event) (event.Event, bool, error)
 	return event.Event{}, false, nil
 }
 
-func (d *durable) Open(string, journal.Start) (journal.Cursor, error) {
+func (d *durable) Open(name string, start journal.Start) (journal.Cursor, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &durableCursor{journal: d, next: d.committed + 1}, nil
+	keepsNothing, err := journal.NewMemory(1).Open(name, start)
+	return &durableCursor{Cursor: keepsNothing, journal: d, next: d.committed + 1}, err
 }
 
 type durableCursor struct {
+	journal.Cursor // of a journal that keeps nothing
+
 	journal *durable
 	next    uint64
 }

@@ -136,17 +136,12 @@ func (r *Runner) order(ctx context.Context, what journal.Resnapshot) (*order, er
 
 // keepOrders writes the orders to the journal, if it keeps them.
 func (r *Runner) keepOrders(ctx context.Context) error {
-	keeper, ok := r.cursor.(journal.ResnapshotKeeper)
-	if !ok {
-		return nil
-	}
 	r.orders.saving.Lock()
 	defer r.orders.saving.Unlock()
-	err := keeper.KeepResnapshots(ctx, r.orders.requests())
-	if errors.Is(err, journal.ErrNotKept) {
-		return nil
+	if err := r.cursor.KeepResnapshots(ctx, r.orders.requests()); !errors.Is(err, journal.ErrNotKept) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // serveOrders makes one re-snapshot after the other until ctx ends.
@@ -214,11 +209,7 @@ func (r *Runner) recallOrders(ctx context.Context) bool {
 }
 
 func (r *Runner) keptOrders(ctx context.Context) ([]journal.Resnapshot, error) {
-	keeper, ok := r.cursor.(journal.ResnapshotKeeper)
-	if !ok {
-		return nil, nil
-	}
-	kept, err := keeper.KeptResnapshots(ctx)
+	kept, err := r.cursor.KeptResnapshots(ctx)
 	if errors.Is(err, journal.ErrNotKept) {
 		return nil, nil
 	}

@@ -93,12 +93,10 @@ func (r *reader) settle(ctx context.Context) {
 
 // rewind moves the cursor back.
 func (r *reader) rewind(ctx context.Context, since time.Time) (uint64, error) {
-	cursor, ok := r.runner.cursor.(journal.Rewinder)
-	if !ok {
-		return 0, journal.ErrNotKept
+	events, err := r.runner.cursor.Rewind(ctx, since)
+	if !errors.Is(err, journal.ErrNotKept) {
+		r.last = 0
 	}
-	r.last = 0
-	events, err := cursor.Rewind(ctx, since)
 	if err == nil {
 		r.runner.resnapshotAgain()
 	}

@@ -69,11 +69,7 @@ const pendingAfter = 15 * time.Second
 
 // resnapshot begins one, or begins it again.
 func (r *reader) resnapshot(ctx context.Context, s *resnapshot) {
-	err := journal.ErrNotKept
-	if cursor, ok := r.runner.cursor.(journal.Resnapshotter); ok {
-		err = cursor.Resnapshot(context.WithoutCancel(ctx), s.what) // it does not wait
-	}
-	if err != nil {
+	if err := r.runner.cursor.Resnapshot(context.WithoutCancel(ctx), s.what); err != nil { // it does not wait
 		r.runner.concludeResnapshot(s, err)
 		return
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/informd/informd/pkg/journal/jetstream"
 )
 
-// cursor is a [journal.Cursor], [journal.Rewinder] and [journal.Resnapshotter] that
-// continues in every generation of the journal.
+// cursor is a [journal.Cursor] that continues in every generation of the journal.
 type cursor struct {
 	journal *Journal
 	name    string
@@ -63,7 +62,9 @@ func (c *cursor) move(to journal.Cursor, g *generation) {
 	c.mu.Lock()
 	closed := c.closed
 	if !closed {
-		carryNote(c.now, to)
+		if note := c.now.Note(); note != "" {
+			to.SetNote(note) // the stream that kept it may have been deleted
+		}
 		c.now, c.of, c.moved = to, g, true
 	}
 	c.mu.Unlock()
@@ -72,29 +73,16 @@ func (c *cursor) move(to journal.Cursor, g *generation) {
 	}
 }
 
-// carryNote keeps a note whose stream was deleted.
-func carryNote(from, to journal.Cursor) {
-	old, ok := from.(journal.Noter)
-	if next, is := to.(journal.Noter); ok && is && old.Note() != "" {
-		next.SetNote(old.Note())
-	}
-}
-
 // Note implements [journal.Noter].
 func (c *cursor) Note() string {
 	now, _ := c.current()
-	if n, ok := now.(journal.Noter); ok {
-		return n.Note()
-	}
-	return ""
+	return now.Note()
 }
 
 // SetNote implements [journal.Noter].
 func (c *cursor) SetNote(note string) {
 	now, _ := c.current()
-	if n, ok := now.(journal.Noter); ok {
-		n.SetNote(note)
-	}
+	now.SetNote(note)
 }
 
 func (c *cursor) current() (journal.Cursor, *generation) {
@@ -169,11 +157,7 @@ func (c *cursor) Reset(ctx context.Context) error {
 // Rewind implements [journal.Rewinder].
 func (c *cursor) Rewind(ctx context.Context, since time.Time) (events uint64, err error) {
 	err = c.do(ctx, func(now journal.Cursor, _ *generation) (err error) {
-		r, ok := now.(journal.Rewinder)
-		if !ok {
-			return journal.ErrNotKept
-		}
-		events, err = r.Rewind(ctx, since)
+		events, err = now.Rewind(ctx, since)
 		return err
 	})
 	return events, err
@@ -181,34 +165,18 @@ func (c *cursor) Rewind(ctx context.Context, since time.Time) (events uint64, er
 
 // Resnapshot implements [journal.Resnapshotter].
 func (c *cursor) Resnapshot(ctx context.Context, what journal.Resnapshot) error {
-	return c.do(ctx, func(now journal.Cursor, _ *generation) error {
-		r, ok := now.(journal.Resnapshotter)
-		if !ok {
-			return journal.ErrNotKept
-		}
-		return r.Resnapshot(ctx, what)
-	})
+	return c.do(ctx, func(now journal.Cursor, _ *generation) error { return now.Resnapshot(ctx, what) })
 }
 
 // KeepResnapshots implements [journal.ResnapshotKeeper].
 func (c *cursor) KeepResnapshots(ctx context.Context, all []journal.Resnapshot) error {
-	return c.do(ctx, func(now journal.Cursor, _ *generation) error {
-		k, ok := now.(journal.ResnapshotKeeper)
-		if !ok {
-			return journal.ErrNotKept
-		}
-		return k.KeepResnapshots(ctx, all)
-	})
+	return c.do(ctx, func(now journal.Cursor, _ *generation) error { return now.KeepResnapshots(ctx, all) })
 }
 
 // KeptResnapshots implements [journal.ResnapshotKeeper].
 func (c *cursor) KeptResnapshots(ctx context.Context) (all []journal.Resnapshot, err error) {
 	err = c.do(ctx, func(now journal.Cursor, _ *generation) (err error) {
-		k, ok := now.(journal.ResnapshotKeeper)
-		if !ok {
-			return journal.ErrNotKept
-		}
-		all, err = k.KeptResnapshots(ctx)
+		all, err = now.KeptResnapshots(ctx)
 		return err
 	})
 	return all, err
@@ -240,11 +208,3 @@ func (c *cursor) Close() error {
 	}
 	return err
 }
-
-var (
-	_ journal.Cursor           = (*cursor)(nil)
-	_ journal.Rewinder         = (*cursor)(nil)
-	_ journal.Resnapshotter    = (*cursor)(nil)
-	_ journal.ResnapshotKeeper = (*cursor)(nil)
-	_ journal.Noter            = (*cursor)(nil)
-)

@@ -26,8 +26,8 @@ var ErrClosed = errors.New("journal is closed")
 // ErrTooLarge says that a dead letter is larger than the limit of the journal's server.
 var ErrTooLarge = errors.New("larger than the server's max_payload")
 
-// ErrNotKept says that a cursor cannot repeat events: it is neither a [Rewinder] nor a
-// [Resnapshotter].
+// ErrNotKept is the error of a journal that lacks what a call needs: delivered events, the
+// states of objects, or requests of an earlier process.
 var ErrNotKept = errors.New("the journal does not keep delivered events")
 
 // ErrMoved says that a cursor restarts after its last commit, because the journal was opened
@@ -110,10 +110,7 @@ type Journal interface {
 // goroutines may call Commit, Lag and Close.
 type Cursor interface {
 	Reader
-	// Commit records that this reader needs no entry up to and including seq again. The
-	// journal may remove entries that all cursors have passed. A seq below the committed one
-	// changes nothing.
-	Commit(ctx context.Context, seq uint64) error
+	Keeper
 	// Lag is the size and age of the uncommitted events.
 	Lag() Lag
 	// Close closes the cursor. A memory journal forgets its position, and keeps nothing for
@@ -121,8 +118,20 @@ type Cursor interface {
 	Close() error
 }
 
+// Keeper is the part of a [Cursor] that a durable journal keeps for later processes.
+type Keeper interface {
+	ResnapshotKeeper
+	Noter
+	// Commit records that this reader needs no entry up to and including seq again. The
+	// journal may remove entries that all cursors have passed. A seq below the committed one
+	// changes nothing.
+	Commit(ctx context.Context, seq uint64) error
+}
+
 // Reader is the part of a [Cursor] that moves through the log.
 type Reader interface {
+	Rewinder
+	Resnapshotter
 	// Read returns the next entries in order, at least one and at most limit. It blocks until
 	// there is one. The entries are valid until the next Read. Their events are valid longer,
 	// and shared: do not change them. Data is overwritten some time after its commit, or after
@@ -134,7 +143,8 @@ type Reader interface {
 	Reset(ctx context.Context) error
 }
 
-// Rewinder is a [Cursor] of a journal that keeps committed events.
+// Rewinder is the part of a [Cursor] that needs committed events. A journal that does not keep
+// them returns [ErrNotKept].
 type Rewinder interface {
 	// Rewind moves the cursor back to the events that were appended at or after since, and
 	// returns their number. They have a new Run and are Redelivered. Rewind does not repeat
@@ -142,7 +152,8 @@ type Rewinder interface {
 	Rewind(ctx context.Context, since time.Time) (uint64, error)
 }
 
-// Resnapshotter is a [Cursor] of a journal that keeps the last event of every object.
+// Resnapshotter is the part of a [Cursor] that needs the last event of every object. A journal
+// that does not keep them returns [ErrNotKept].
 type Resnapshotter interface {
 	// Resnapshot makes Read return the states of all objects of some targets, interleaved
 	// with the events of the log; see [Resnapshot]. It does not block. A later Resnapshot,
@@ -151,8 +162,9 @@ type Resnapshotter interface {
 	Resnapshot(ctx context.Context, r Resnapshot) error
 }
 
-// ResnapshotKeeper is a [Resnapshotter] of a durable journal. Both methods may be called
-// while a Read is in progress. A journal that does not keep requests returns [ErrNotKept].
+// ResnapshotKeeper is the part of a [Cursor] that keeps requests for later processes. Both
+// methods may be called while a Read is in progress. A journal that does not keep requests
+// returns [ErrNotKept].
 type ResnapshotKeeper interface {
 	// KeepResnapshots replaces the kept requests. They are durable when it returns.
 	KeepResnapshots(ctx context.Context, all []Resnapshot) error
@@ -160,8 +172,8 @@ type ResnapshotKeeper interface {
 	KeptResnapshots(ctx context.Context) ([]Resnapshot, error)
 }
 
-// Noter is a [Cursor] of a journal that keeps a note of the reader. Its methods may be called
-// concurrently with all others.
+// Noter is the part of a [Cursor] that keeps a note of the reader. Its methods may be called
+// concurrently with all others. A journal that is not durable keeps none.
 type Noter interface {
 	// Note returns the last note, also of an earlier process, or an empty string.
 	Note() string

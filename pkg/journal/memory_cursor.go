@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // memoryCursor is one reader of a [Memory]. The journal's lock guards it.
@@ -90,6 +91,26 @@ func (c *memoryCursor) Reset(context.Context) error {
 	c.next = c.committed + 1
 	return nil
 }
+
+// Rewind implements [Rewinder]: the journal keeps no committed events.
+func (c *memoryCursor) Rewind(context.Context, time.Time) (uint64, error) { return 0, ErrNotKept }
+
+// Resnapshot implements [Resnapshotter]: the journal keeps no states.
+func (c *memoryCursor) Resnapshot(context.Context, Resnapshot) error { return ErrNotKept }
+
+// KeepResnapshots implements [ResnapshotKeeper]: no later process can read this journal.
+func (c *memoryCursor) KeepResnapshots(context.Context, []Resnapshot) error { return ErrNotKept }
+
+// KeptResnapshots implements [ResnapshotKeeper].
+func (c *memoryCursor) KeptResnapshots(context.Context) ([]Resnapshot, error) {
+	return nil, ErrNotKept
+}
+
+// Note implements [Noter]: the journal keeps none.
+func (c *memoryCursor) Note() string { return "" }
+
+// SetNote implements [Noter].
+func (c *memoryCursor) SetNote(string) {}
 
 // Lag implements [Cursor]. It is zero once the cursor or the journal is closed.
 func (c *memoryCursor) Lag() Lag {

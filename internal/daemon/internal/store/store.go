@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
@@ -196,53 +195,6 @@ func (c *storeCursor) Read(ctx context.Context, limit int) ([]journal.Entry, err
 	entries, err := c.Cursor.Read(ctx, limit)
 	c.store.Notice(err)
 	return entries, err
-}
-
-// Rewind implements [journal.Rewinder].
-func (c *storeCursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
-	if r, ok := c.Cursor.(journal.Rewinder); ok {
-		return r.Rewind(ctx, since)
-	}
-	return 0, journal.ErrNotKept
-}
-
-// Resnapshot implements [journal.Resnapshotter].
-func (c *storeCursor) Resnapshot(ctx context.Context, what journal.Resnapshot) error {
-	if r, ok := c.Cursor.(journal.Resnapshotter); ok {
-		return r.Resnapshot(ctx, what)
-	}
-	return journal.ErrNotKept
-}
-
-// KeepResnapshots implements [journal.ResnapshotKeeper].
-func (c *storeCursor) KeepResnapshots(ctx context.Context, all []journal.Resnapshot) error {
-	if k, ok := c.Cursor.(journal.ResnapshotKeeper); ok {
-		return k.KeepResnapshots(ctx, all)
-	}
-	return journal.ErrNotKept
-}
-
-// KeptResnapshots implements [journal.ResnapshotKeeper].
-func (c *storeCursor) KeptResnapshots(ctx context.Context) ([]journal.Resnapshot, error) {
-	if k, ok := c.Cursor.(journal.ResnapshotKeeper); ok {
-		return k.KeptResnapshots(ctx)
-	}
-	return nil, journal.ErrNotKept
-}
-
-// Note implements [journal.Noter].
-func (c *storeCursor) Note() string {
-	if n, ok := c.Cursor.(journal.Noter); ok {
-		return n.Note()
-	}
-	return ""
-}
-
-// SetNote implements [journal.Noter].
-func (c *storeCursor) SetNote(note string) {
-	if n, ok := c.Cursor.(journal.Noter); ok {
-		n.SetNote(note)
-	}
 }
 
 // Watch sets the resources that are watched from now on. The journal reads no states of others

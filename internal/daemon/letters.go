@@ -5,9 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon/internal/store"
 )
 
@@ -59,35 +56,6 @@ func (d *Daemon) deadLetters() map[string]uint64 {
 		return d.letters.of(p.store)
 	}
 	return nil
-}
-
-// letterCollector exports the lengths of the dead-letter queues.
-type letterCollector struct {
-	desc *prometheus.Desc
-	// sinks names the sinks of the config, counts has the queues that are not empty.
-	sinks  func() []string
-	counts func() map[string]uint64
-}
-
-func newLetterCollector(sinks func() []string, counts func() map[string]uint64) *letterCollector {
-	return &letterCollector{sinks: sinks, counts: counts, desc: prometheus.NewDesc("informd_sink_dead_letters",
-		"A dead letter in the queue of the sink, which can be source or a sink that left the config.", []string{"sink"}, nil)}
-}
-
-// Describe implements [prometheus.Collector].
-func (c *letterCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
-
-// Collect implements [prometheus.Collector].
-func (c *letterCollector) Collect(out chan<- prometheus.Metric) {
-	counts := c.counts()
-	for sink, n := range counts {
-		out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n), sink)
-	}
-	for _, sink := range append(c.sinks(), config.SourceName) {
-		if counts[sink] == 0 { // an empty queue has a series
-			out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, 0, sink)
-		}
-	}
 }
 
 // sinkNames returns the names of the sinks of the config.

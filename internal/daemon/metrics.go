@@ -1,13 +1,16 @@
 package daemon
 
 import (
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -27,11 +30,12 @@ type targetCollector struct {
 	own    map[string]bool
 	others map[string]dynwatch.TargetStatus
 	// ended are the counts of others that ended: the counters of otherTargets never decrease.
-	ended dynwatch.TargetStatus
+	ended totals
 	// shared: there were others at some time, so that their series stay.
 	shared bool
 
-	state, objects, events, rejected, unchanged, unpaired, states, watches, failures, progress, lists, listTime, watchTime, audits, divergences, mismatches, blocked, stuck, gaps, walked, targets *prometheus.Desc
+	series                                 []series
+	state, events, gaps, progress, targets *prometheus.Desc
 }
 
 // maxTargetSeries is the number of targets with series of their own, so that a wildcard over
@@ -42,41 +46,77 @@ const (
 	otherTargets    = "(other)"
 )
 
+type status = *dynwatch.TargetStatus
+
+// series is a metric with one value for each target.
+type series struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	of   func(t status) float64
+	// largest: the value of several targets is the largest one, not their sum.
+	largest bool
+}
+
+// totals are the values of a target, or of several.
+type totals struct {
+	values   []float64 // by series
+	events   map[event.Op]uint64
+	gaps     map[string]uint64
+	progress time.Time // the oldest one
+}
+
 func newTargetCollector(list func() []dynwatch.TargetStatus) *targetCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("informd_target_"+name, help, append([]string{"target"}, labels...), nil)
+		return prometheus.NewDesc("informd_"+name, help, append([]string{"target"}, labels...), nil)
 	}
-	return &targetCollector{
-		list: list, ended: newSum(),
-		state:     desc("state", "1 for the state of the target, 0 for the others.", "state"),
-		objects:   desc("objects", "An object of the target that exists."),
-		events:    desc("events_total", "An event that the target appended to the journal.", "op"),
-		rejected:  desc("rejected_total", "An object of the API server that informd cannot emit; it is in the dead letters of the source."),
-		unchanged: desc("unchanged_total", "A change without an event, because emitWhen filtered it out."),
-		unpaired:  desc("unpaired_total", "An event without its changes, because the previous state of the object is unknown."),
-		states:    desc("state_bytes", "A byte of memory for the last states of objects, which changes needs with a memory journal."),
-		watches:   desc("watches_total", "A watch that informd opened."),
-		failures:  desc("failures_total", "A request or a watch that ended with an error."),
-		progress:  desc("progress_age_seconds", "A second since the last message of the API server for the target, bookmarks included."),
-		lists:     desc("lists_total", "A complete list of the target."),
-		listTime:  desc("list_seconds_total", "A second of a complete list, waits for the journal included."),
-		watchTime: desc("watch_seconds_total", "A second of a watch that has ended."),
-		audits:    desc("audits_total", "An audit, which compares the announced objects with the cluster."),
-		divergences: prometheus.NewDesc("informd_audit_divergences_total", "An object that an audit found to differ from the announced one; informd then announces it.",
-			[]string{"target"}, nil),
-		mismatches: prometheus.NewDesc("informd_audit_mismatches_total", "An object whose state differs between an API server and etcd, because a watch cache is wrong.",
-			[]string{"target"}, nil),
-		blocked: desc("blocked_seconds", "A second for which the target has waited for the journal, 0 if it does not wait."),
-		gaps:    desc("gaps_total", "A gap event of the target: revisions may be missing.", "reason"),
-		walked:  desc("walk_requests_total", "A request for an old revision, which recovers lost history."),
-		targets: prometheus.NewDesc("informd_target_states", "A target in the state.", []string{"state"}, nil),
-		stuck:   desc("watches_stuck_total", "A watch that did not reach a revision of the API server in time."),
+	counter := func(name, help string, of func(t status) uint64) series {
+		return series{desc: desc(name, help), kind: prometheus.CounterValue, of: func(t status) float64 { return float64(of(t)) }}
 	}
+	seconds := func(name, help string, of func(t status) time.Duration) series {
+		return series{desc: desc(name, help), kind: prometheus.CounterValue, of: func(t status) float64 { return of(t).Seconds() }}
+	}
+	gauge := func(name, help string, of func(t status) float64) series {
+		return series{desc: desc(name, help), kind: prometheus.GaugeValue, of: of}
+	}
+	blocked := gauge("target_blocked_seconds", "A second for which the target has waited for the journal, 0 if it does not wait.", func(t status) float64 { return blockedFor(t.BlockedSince) })
+	blocked.largest = true
+	c := &targetCollector{
+		list:     list,
+		state:    desc("target_state", "1 for the state of the target, 0 for the others.", "state"),
+		events:   desc("target_events_total", "An event that the target appended to the journal.", "op"),
+		gaps:     desc("target_gaps_total", "A gap event of the target: revisions may be missing.", "reason"),
+		progress: desc("target_progress_age_seconds", "A second since the last message of the API server for the target, bookmarks included."),
+		targets:  prometheus.NewDesc("informd_target_states", "A target in the state.", []string{"state"}, nil),
+		series: []series{
+			gauge("target_objects", "An object of the target that exists.", func(t status) float64 { return float64(t.Objects) }),
+			counter("target_rejected_total", "An object of the API server that informd cannot emit; it is in the dead letters of the source.", func(t status) uint64 { return t.Rejected }),
+			counter("target_unchanged_total", "A change without an event, because emitWhen filtered it out.", func(t status) uint64 { return t.Unchanged }),
+			counter("target_unpaired_total", "An event without its changes, because the previous state of the object is unknown.", func(t status) uint64 { return t.Unpaired }),
+			gauge("target_state_bytes", "A byte of memory for the last states of objects, which changes needs with a memory journal.", func(t status) float64 { return float64(t.StateBytes) }),
+			counter("target_watches_total", "A watch that informd opened.", func(t status) uint64 { return t.Watches }),
+			counter("target_failures_total", "A request or a watch that ended with an error.", func(t status) uint64 { return t.Failures }),
+			counter("target_lists_total", "A complete list of the target.", func(t status) uint64 { return t.Lists }),
+			seconds("target_list_seconds_total", "A second of a complete list, waits for the journal included.", func(t status) time.Duration { return t.ListTime }),
+			seconds("target_watch_seconds_total", "A second of a watch that has ended.", func(t status) time.Duration { return t.WatchTime }),
+			counter("target_audits_total", "An audit, which compares the announced objects with the cluster.", func(t status) uint64 { return t.Audits }),
+			counter("audit_divergences_total", "An object that an audit found to differ from the announced one; informd then announces it.", func(t status) uint64 { return t.Divergences }),
+			counter("audit_mismatches_total", "An object whose state differs between an API server and etcd, because a watch cache is wrong.", func(t status) uint64 { return t.Mismatched }),
+			blocked,
+			counter("target_watches_stuck_total", "A watch that did not reach a revision of the API server in time.", func(t status) uint64 { return t.Stuck }),
+			counter("target_walk_requests_total", "A request for an old revision, which recovers lost history.", func(t status) uint64 { return t.WalkRequests }),
+		},
+	}
+	c.ended = c.none()
+	return c
 }
 
 // Describe implements prometheus.Collector.
 func (c *targetCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.state, c.objects, c.events, c.rejected, c.unchanged, c.unpaired, c.states, c.watches, c.failures, c.progress, c.lists, c.listTime, c.watchTime, c.audits, c.divergences, c.mismatches, c.blocked, c.stuck, c.gaps, c.walked, c.targets} {
+	out <- c.state
+	for _, s := range c.series {
+		out <- s.desc
+	}
+	for _, d := range []*prometheus.Desc{c.events, c.progress, c.gaps, c.targets} {
 		out <- d
 	}
 }
@@ -88,23 +128,21 @@ func (c *targetCollector) Collect(out chan<- prometheus.Metric) {
 	all := c.list()
 	c.share(all)
 	inState, inOther := make(map[dynwatch.State]int), make(map[dynwatch.State]int)
-	other := newSum()
-	addCounters(&other, &c.ended)
+	other := totals{slices.Clone(c.ended.values), maps.Clone(c.ended.events), maps.Clone(c.ended.gaps), time.Time{}}
 	for i := range all {
 		t := &all[i]
 		inState[t.State]++
 		if !c.own[t.Name] {
 			inOther[t.State]++
-			addCounters(&other, t)
-			addGauges(&other, t)
+			c.add(&other, t, true)
 			continue
 		}
-		c.collectStates(out, t.Name, map[dynwatch.State]int{t.State: 1})
-		c.collect(out, t)
+		single := c.none()
+		c.add(&single, t, true)
+		c.collect(out, t.Name, map[dynwatch.State]int{t.State: 1}, single)
 	}
 	if c.shared {
-		c.collectStates(out, other.Name, inOther)
-		c.collect(out, &other)
+		c.collect(out, otherTargets, inOther, other)
 	}
 	for _, state := range dynwatch.States() {
 		out <- prometheus.MustNewConstMetric(c.targets, prometheus.GaugeValue, float64(inState[state]), string(state))
@@ -137,92 +175,57 @@ func (c *targetCollector) share(all []dynwatch.TargetStatus) {
 		others[t.Name] = *t
 	}
 	for _, t := range c.others {
-		addCounters(&c.ended, &t)
+		c.add(&c.ended, &t, false)
 	}
 	c.own, c.others = own, others
 	c.shared = c.shared || len(others) > 0
 }
 
-func newSum() dynwatch.TargetStatus {
-	return dynwatch.TargetStatus{Name: otherTargets, Events: make(map[event.Op]uint64), Gaps: make(map[string]uint64)}
+func (c *targetCollector) none() totals {
+	return totals{values: make([]float64, len(c.series)), events: make(map[event.Op]uint64), gaps: make(map[string]uint64)}
 }
 
-// addCounters adds the counts of a target to a sum.
-func addCounters(sum, t *dynwatch.TargetStatus) {
+// add adds the counts of a target to totals, and its gauges only if it exists.
+func (c *targetCollector) add(to *totals, t *dynwatch.TargetStatus, exists bool) {
 	for op, n := range t.Events {
-		sum.Events[op] += n
+		to.events[op] += n
 	}
 	for reason, n := range t.Gaps {
-		sum.Gaps[reason] += n
+		to.gaps[reason] += n
 	}
-	sum.WalkRequests += t.WalkRequests
-	sum.Rejected += t.Rejected
-	sum.Unchanged += t.Unchanged
-	sum.Unpaired += t.Unpaired
-	sum.Watches += t.Watches
-	sum.WatchTime += t.WatchTime
-	sum.Failures += t.Failures
-	sum.Lists += t.Lists
-	sum.ListTime += t.ListTime
-	sum.Audits += t.Audits
-	sum.Divergences += t.Divergences
-	sum.Mismatched += t.Mismatched
-	sum.Stuck += t.Stuck
-}
-
-// addGauges adds the values of a target to a sum. The progress of a sum is the oldest, and it
-// is blocked since its first target is.
-func addGauges(sum, t *dynwatch.TargetStatus) {
-	older := func(a, b time.Time) time.Time {
-		if a.IsZero() || !b.IsZero() && b.Before(a) {
-			return b
+	for i, s := range c.series {
+		switch {
+		case s.kind == prometheus.GaugeValue && !exists:
+		case s.largest:
+			to.values[i] = max(to.values[i], s.of(t))
+		default:
+			to.values[i] += s.of(t)
 		}
-		return a
 	}
-	sum.Objects += t.Objects
-	sum.StateBytes += t.StateBytes
-	sum.Progress, sum.BlockedSince = older(sum.Progress, t.Progress), older(sum.BlockedSince, t.BlockedSince)
+	if exists && !t.Progress.IsZero() && (to.progress.IsZero() || t.Progress.Before(to.progress)) {
+		to.progress = t.Progress
+	}
 }
 
-// collectStates exports how many targets of a name are in each state.
-func (c *targetCollector) collectStates(out chan<- prometheus.Metric, name string, in map[dynwatch.State]int) {
+// collect exports a target, or several, and how many of them are in each state.
+func (c *targetCollector) collect(out chan<- prometheus.Metric, name string, in map[dynwatch.State]int, all totals) {
+	send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, kind, value, append([]string{name}, labels...)...)
+	}
 	for _, state := range dynwatch.States() {
-		out <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, float64(in[state]), name, string(state))
+		send(c.state, prometheus.GaugeValue, float64(in[state]), string(state))
 	}
-}
-
-// collect exports a target, or the sum of several.
-func (c *targetCollector) collect(out chan<- prometheus.Metric, t *dynwatch.TargetStatus) {
-	gauge := func(d *prometheus.Desc, value float64) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, t.Name)
+	for op, n := range all.events {
+		send(c.events, prometheus.CounterValue, float64(n), string(op))
 	}
-	counter := func(d *prometheus.Desc, value float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, append([]string{t.Name}, labels...)...)
+	for reason, n := range all.gaps {
+		send(c.gaps, prometheus.CounterValue, float64(n), reason)
 	}
-	for reason, n := range t.Gaps {
-		counter(c.gaps, float64(n), reason)
+	for i, s := range c.series {
+		send(s.desc, s.kind, all.values[i])
 	}
-	for op, n := range t.Events {
-		counter(c.events, float64(n), string(op))
-	}
-	gauge(c.objects, float64(t.Objects))
-	counter(c.walked, float64(t.WalkRequests))
-	counter(c.rejected, float64(t.Rejected))
-	counter(c.unchanged, float64(t.Unchanged))
-	counter(c.unpaired, float64(t.Unpaired))
-	gauge(c.states, float64(t.StateBytes))
-	counter(c.watches, float64(t.Watches))
-	counter(c.watchTime, t.WatchTime.Seconds())
-	counter(c.failures, float64(t.Failures))
-	counter(c.lists, float64(t.Lists))
-	counter(c.listTime, t.ListTime.Seconds())
-	counter(c.audits, float64(t.Audits))
-	counter(c.divergences, float64(t.Divergences))
-	counter(c.mismatches, float64(t.Mismatched))
-	counter(c.stuck, float64(t.Stuck))
-	gauge(c.blocked, blockedFor(t.BlockedSince))
-	if !t.Progress.IsZero() {
-		gauge(c.progress, time.Since(t.Progress).Seconds())
+	if !all.progress.IsZero() {
+		send(c.progress, prometheus.GaugeValue, time.Since(all.progress).Seconds())
 	}
 }
 
@@ -252,28 +255,68 @@ func buildInfo(version string) prometheus.Collector {
 	return info
 }
 
-// usableCollector shows whether informd can append events: also before the journal is open,
-// so that an alert fires for a journal that cannot be reached at the start. A standby, which
-// has no journal, has no series.
-type usableCollector struct {
-	desc *prometheus.Desc
-	// usable reports whether the journal can be used, and whether this informd is to have one.
-	usable func() (ok, mine bool)
-}
-
-func newUsableCollector(usable func() (ok, mine bool)) *usableCollector {
-	return &usableCollector{usable: usable, desc: prometheus.NewDesc("informd_journal_usable",
-		"1 while informd can append events, 0 while the journal is not open, lost, unreachable or held by another informd; absent on a standby.", nil, nil)}
+// collector is a metric whose series are made when they are read.
+type collector struct {
+	desc    *prometheus.Desc
+	collect func(send func(value float64, labels ...string))
+	kind    prometheus.ValueType
 }
 
 // Describe implements [prometheus.Collector].
-func (c *usableCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
+func (c *collector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
 
 // Collect implements [prometheus.Collector].
-func (c *usableCollector) Collect(out chan<- prometheus.Metric) {
-	if ok, mine := c.usable(); mine {
-		out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, oneIf(ok))
-	}
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	c.collect(func(value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(c.desc, c.kind, value, labels...)
+	})
+}
+
+// newUsableCollector shows whether informd can append events: also before the journal is open,
+// so that an alert fires for a journal that cannot be reached at the start. A standby, which
+// has no journal, has no series. Usable reports whether the journal can be used, and whether
+// this informd is to have one.
+func newUsableCollector(usable func() (ok, mine bool)) prometheus.Collector {
+	desc := prometheus.NewDesc("informd_journal_usable",
+		"1 while informd can append events, 0 while the journal is not open, lost, unreachable or held by another informd; absent on a standby.", nil, nil)
+	return &collector{desc, func(send func(float64, ...string)) {
+		if ok, mine := usable(); mine {
+			send(oneIf(ok))
+		}
+	}, prometheus.GaugeValue}
+}
+
+// newDroppedCollector exports [journal.Stats.Dropped], which bounds the namespaces.
+func newDroppedCollector(j journal.Journal) prometheus.Collector {
+	desc := prometheus.NewDesc("informd_journal_dropped_total",
+		"An event that the full journal removed before each sink had it; a sink without it gets a gap event.", []string{"namespace"}, nil)
+	return &collector{desc, func(send func(float64, ...string)) {
+		dropped := j.Stats().Dropped
+		for namespace, n := range dropped {
+			send(float64(n), namespace)
+		}
+		if _, ok := dropped[journal.OtherNamespaces]; !ok { // one series exists from the start
+			send(0, journal.OtherNamespaces)
+		}
+	}, prometheus.CounterValue}
+}
+
+// newLetterCollector exports the lengths of the dead-letter queues. Sinks names the sinks of the
+// config, counts has the queues that are not empty.
+func newLetterCollector(sinks func() []string, counts func() map[string]uint64) prometheus.Collector {
+	desc := prometheus.NewDesc("informd_sink_dead_letters",
+		"A dead letter in the queue of the sink, which can be source or a sink that left the config.", []string{"sink"}, nil)
+	return &collector{desc, func(send func(float64, ...string)) {
+		counts := counts()
+		for sink, n := range counts {
+			send(float64(n), sink)
+		}
+		for _, sink := range append(sinks(), config.SourceName) {
+			if counts[sink] == 0 { // an empty queue has a series
+				send(0, sink)
+			}
+		}
+	}, prometheus.GaugeValue}
 }
 
 // leaseMetric shows whether this informd holds the lease of a nats journal.

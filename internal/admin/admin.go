@@ -180,7 +180,7 @@ func statesOf(targets []Target) map[string]int {
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	targets := s.options.Targets()
 	var reasons []string
-	if holder := s.options.standby(); holder != "" {
+	if s.options.Standby() != "" {
 		// It is ready to take over: an update of two replicas must not wait for it.
 		answer(w, nil)
 		return
@@ -240,10 +240,10 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	targets := s.options.Targets()
 	err := e.Encode(Status{
 		Version: s.options.Version, Cluster: s.options.Cluster,
-		UptimeSeconds: time.Since(s.started).Seconds(), StandbyFor: s.options.standby(),
+		UptimeSeconds: time.Since(s.started).Seconds(), StandbyFor: s.options.Standby(),
 		Config:       s.options.config(),
 		TargetStates: statesOf(targets), Targets: targets, Sinks: s.options.Sinks(), Journal: s.options.Journal(),
-		DeadLetters: s.options.deadLetters(),
+		DeadLetters: s.options.DeadLetters(),
 	})
 	if err != nil {
 		s.options.Logger.Debug("status not available", "err", err)

@@ -259,10 +259,7 @@ func (s *Server) onLetters(do func(ctx context.Context, sink string, numbers []u
 			return Unknown("the request names no dead letters: it needs number=<n>, or all=true")
 		}
 		n, err := do(r.Context(), r.FormValue("sink"), numbers)
-		if err != nil {
-			return err
-		}
-		return writeJSON(w, n)
+		return writeJSON(w, n, err)
 	}
 }
 
@@ -272,41 +269,26 @@ func (s *Server) rewind(w http.ResponseWriter, r *http.Request) error {
 		return Unknown("since=%q: it must be a duration of more than 0, as in 10m", r.FormValue("since"))
 	}
 	outcome, err := s.options.Operator.Rewind(r.Context(), r.FormValue("sink"), time.Now().Add(-since))
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, outcome)
+	return writeJSON(w, outcome, err)
 }
 
 func (s *Server) resnapshot(w http.ResponseWriter, r *http.Request) error {
 	outcomes, err := s.options.Operator.Resnapshot(r.Context(), r.FormValue("resource"), r.FormValue("sink"))
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, outcomes)
+	return writeJSON(w, outcomes, err)
 }
 
 func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
 	if sink := r.FormValue("sink"); sink != "" {
 		verdict, err := s.options.Operator.VerifySink(r.Context(), sink)
-		if err != nil {
-			return err
-		}
-		return writeJSON(w, verdict)
+		return writeJSON(w, verdict, err)
 	}
 	verdicts, err := s.options.Operator.Verify(r.Context())
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, verdicts)
+	return writeJSON(w, verdicts, err)
 }
 
 func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
 	done, err := s.options.Operator.Reload(r.Context())
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, done)
+	return writeJSON(w, done, err)
 }
 
 // reloadOK is reload for programs that know the endpoint of Prometheus.
@@ -318,7 +300,11 @@ func (s *Server) reloadOK(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-func writeJSON(w http.ResponseWriter, value any) error {
+// writeJSON answers with a value, or returns the error that there is instead.
+func writeJSON(w http.ResponseWriter, value any, err error) error {
+	if err != nil {
+		return err
+	}
 	w.Header().Set("Content-Type", "application/json")
 	return json.NewEncoder(display.JSONWriter(w)).Encode(value)
 }

@@ -44,20 +44,6 @@ type Options struct {
 	Logger   *slog.Logger
 }
 
-func (o *Options) standby() string {
-	if o.Standby == nil {
-		return ""
-	}
-	return o.Standby()
-}
-
-func (o *Options) deadLetters() map[string]uint64 {
-	if o.DeadLetters == nil {
-		return nil
-	}
-	return o.DeadLetters()
-}
-
 func (o *Options) config() *Config {
 	if o.Config == nil {
 		return nil
@@ -85,6 +71,12 @@ type running struct {
 
 // New makes a server; it does not listen yet.
 func New(o Options) *Server {
+	if o.DeadLetters == nil {
+		o.DeadLetters = func() map[string]uint64 { return nil }
+	}
+	if o.Standby == nil {
+		o.Standby = func() string { return "" }
+	}
 	return &Server{options: o, started: time.Now(), refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "informd_admin_refused_total", Help: "A request that the admin server refused, by reason.",
 	}, []string{"reason"}), closed: prometheus.NewCounter(prometheus.CounterOpts{

@@ -142,36 +142,36 @@ func (d *FileBox) Drop(ctx context.Context, numbers ...uint64) error {
 }
 
 // Put implements [Box].
-func (d *FileBox) Put(ctx context.Context, letter []byte) (err error) {
+func (d *FileBox) Put(ctx context.Context, letter []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	f, err := d.open()
+	if err == nil {
+		err = errors.Join(appendLine(f, letter), f.Close())
+	}
 	if err != nil {
-		return fmt.Errorf("write dead letter: %w", err)
-	}
-	defer func() {
-		if closeErr := f.Close(); err == nil && closeErr != nil {
-			err = fmt.Errorf("write dead letter: %w", closeErr)
-		}
-	}()
-	torn, err := endsInMidLine(f)
-	if err != nil {
-		return fmt.Errorf("write dead letter: %w", err)
-	}
-	if torn {
-		// A write that was cut short must not spoil this line, too.
-		letter = append([]byte{'\n'}, letter...)
-	}
-	if _, err := f.Write(append(letter, '\n')); err != nil {
-		return fmt.Errorf("write dead letter: %w", err)
-	}
-	if err := f.Sync(); err != nil {
 		return fmt.Errorf("write dead letter: %w", err)
 	}
 	return nil
+}
+
+// appendLine writes a line to stable storage.
+func appendLine(f *os.File, line []byte) error {
+	torn, err := endsInMidLine(f)
+	if err != nil {
+		return err
+	}
+	if torn {
+		// A write that was cut short must not spoil this line, too.
+		line = append([]byte{'\n'}, line...)
+	}
+	if _, err := f.Write(append(line, '\n')); err != nil {
+		return err
+	}
+	return f.Sync()
 }
 
 // open opens the file for appending. A new file's directory entry is synced as

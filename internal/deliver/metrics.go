@@ -3,7 +3,6 @@ package deliver
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -32,22 +31,13 @@ func registerMetrics(registerer prometheus.Registerer, name string, lag func() j
 	m.delivered = events.WithLabelValues("delivered")
 	m.filtered = events.WithLabelValues("filtered")
 	m.deadLetters = events.WithLabelValues("dead_letter")
-	m.retries = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "informd_sink_retries_total",
-		Help: "A failed attempt to open the sink or to write to it, which informd repeats.",
-	})
-	m.panics = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "informd_sink_panics_total",
-		Help: "A panic in the code of the sink, which is a bug.",
-	})
-	m.whenErrors = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "informd_sink_condition_errors_total",
-		Help: "Events for which a condition failed; onConditionError decides whether the sink gets them.",
-	})
-	m.trimmed = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "informd_sink_trimmed_events_total",
-		Help: "An event that left the journal before the sink had it; a gap event of the reason trimmed says so.",
-	})
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	m.retries = counter("informd_sink_retries_total", "A failed attempt to open the sink or to write to it, which informd repeats.")
+	m.panics = counter("informd_sink_panics_total", "A panic in the code of the sink, which is a bug.")
+	m.whenErrors = counter("informd_sink_condition_errors_total", "Events for which a condition failed; onConditionError decides whether the sink gets them.")
+	m.trimmed = counter("informd_sink_trimmed_events_total", "An event that left the journal before the sink had it; a gap event of the reason trimmed says so.")
 	m.write = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "informd_sink_write_seconds",
 		Help:    "A second of the duration of a write, failed writes included.",
@@ -96,9 +86,4 @@ func (m *metrics) unregister() {
 	for _, c := range m.all {
 		m.registerer.Unregister(c)
 	}
-}
-
-// observeWrite records the duration of a write that began at start.
-func (m *metrics) observeWrite(start time.Time) {
-	m.write.Observe(time.Since(start).Seconds())
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,12 +74,7 @@ func (o *orders) recall(kept []journal.Resnapshot) {
 func (o *orders) remove(one *order) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i, other := range o.all {
-		if other == one {
-			o.all = append(o.all[:i:i], o.all[i+1:]...)
-			return
-		}
-	}
+	o.all = slices.DeleteFunc(o.all, func(other *order) bool { return other == one })
 }
 
 func (o *orders) requests() []journal.Resnapshot {
@@ -160,7 +156,7 @@ func (r *Runner) serveOrders(ctx context.Context) {
 			}
 		}
 		s := &resnapshot{what: one.what, answer: make(chan resnapshotAnswer, 1)}
-		if err := r.requests.ask(func(ctx context.Context, in *reader) { in.resnapshot(ctx, s) }); err != nil {
+		if err := r.requests.ask(func(ctx context.Context, in *reader) { in.resnapshot(ctx, s) }, false); err != nil {
 			return // the sink has ended
 		}
 		select {

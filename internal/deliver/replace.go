@@ -53,12 +53,11 @@ func (r *Runner) change(ctx context.Context, s *Setup) error {
 	}
 	select {
 	case <-made:
-		return nil
 	case <-r.done:
-		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	return nil
 }
 
 // changeable returns a context for one setup's time: it ends with ctx, and some

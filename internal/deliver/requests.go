@@ -83,10 +83,10 @@ func (r *Runner) Insert(ctx context.Context, e event.Event) (accepted bool, err 
 // again. So Rewind does not wait for a destination that is down.
 func (r *Runner) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 	answer := make(chan rewindAnswer, 1)
-	err := r.requests.press(func(ctx context.Context, in *reader) {
+	err := r.requests.ask(func(ctx context.Context, in *reader) {
 		events, err := in.rewind(ctx, since)
 		answer <- rewindAnswer{events, err}
-	})
+	}, true)
 	if err != nil {
 		return 0, fmt.Errorf("sink %s: %w", r.options.Name, err)
 	}
@@ -130,31 +130,26 @@ func (q *requests) insert(e event.Event) (done <-chan bool, err error) {
 }
 
 // ask adds a task.
-func (q *requests) ask(t task) error {
+func (q *requests) ask(t task, urgent bool) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.ended {
 		return errEnded
+	}
+	if urgent {
+		q.press()
+		q.urgent++
 	}
 	q.tasks = append(q.tasks, t)
 	q.interruptNow()
 	return nil
 }
 
-// press adds an urgent task.
-func (q *requests) press(t task) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.ended {
-		return errEnded
-	}
+// press closes pressed. The caller holds the lock, and then adds something that does not wait.
+func (q *requests) press() {
 	if !q.pressing() {
 		close(q.pressed)
 	}
-	q.tasks = append(q.tasks, t)
-	q.urgent++
-	q.interruptNow()
-	return nil
 }
 
 // pressing reports whether there is something that does not wait. The caller holds the
@@ -225,9 +220,7 @@ func (q *requests) handled(events []event.Event, accepted bool) {
 func (q *requests) replace(c change) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.pressing() {
-		close(q.pressed)
-	}
+	q.press()
 	q.wanted = append(q.wanted, c)
 	q.interruptNow()
 }

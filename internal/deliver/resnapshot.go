@@ -92,7 +92,7 @@ func (r *Runner) resnapshotAgain() {
 }
 
 // askSoon is ask for the loop itself. If the sink has ended there is nothing to do.
-func (r *Runner) askSoon(t task) { _ = r.requests.ask(t) }
+func (r *Runner) askSoon(t task) { _ = r.requests.ask(t, false) }
 
 // repeated notes an event that may be part of what is repeated. When the last one was
 // read it has the end noted, once nothing is under way any more.

@@ -41,7 +41,8 @@ func (w *writer) deliver(ctx context.Context, events []event.Event, handled func
 		n, err := w.write(ctx, head(d.events, d.limit))
 		d.attempts++
 		if n > 0 {
-			w.delivered(n)
+			w.runner.health.delivered(n)
+			w.runner.metrics.delivered.Add(float64(n))
 			d.advance(n, true)
 		}
 		switch {
@@ -125,7 +126,7 @@ func (w *writer) write(ctx context.Context, batch []event.Event) (n int, err err
 		n, err = w.sink.Write(ctx, batch)
 		return err
 	})
-	w.runner.metrics.observeWrite(start)
+	w.runner.metrics.write.Observe(time.Since(start).Seconds())
 	switch {
 	case n < 0 || n > len(batch):
 		return 0, fmt.Errorf("the sink says that it wrote %d of %d events", n, len(batch))
@@ -135,11 +136,6 @@ func (w *writer) write(ctx context.Context, batch []event.Event) (n int, err err
 		return n, fmt.Errorf("the sink wrote %d of %d events and gave no reason", n, len(batch))
 	}
 	return n, err
-}
-
-func (w *writer) delivered(n int) {
-	w.runner.health.delivered(n)
-	w.runner.metrics.delivered.Add(float64(n))
 }
 
 // bury puts an event into the dead letters. An error means that it could not be

@@ -38,8 +38,8 @@ func (o operator) pipeline() (*pipeline, error) {
 	return nil, o.daemon.notOpen()
 }
 
-// runner finds a sink by its name.
-func (o operator) runner(sink string) (*deliver.Runner, error) {
+// sink finds a sink by its name.
+func (o operator) sink(sink string) (*delivery, error) {
 	p, err := o.pipeline()
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (o operator) runner(sink string) (*deliver.Runner, error) {
 	var names []string
 	for _, one := range p.deliveries() {
 		if one.Name() == sink {
-			return one.Runner, nil
+			return one, nil
 		}
 		names = append(names, one.Name())
 	}
@@ -119,7 +119,7 @@ func letters(ctx context.Context, box *deliver.DeadLetters, numbers []uint64) ([
 
 // RedeliverLetters implements [admin.Operator].
 func (o operator) RedeliverLetters(ctx context.Context, sink string, numbers []uint64) (admin.Count, error) {
-	r, err := o.runner(sink)
+	r, err := o.sink(sink)
 	if err != nil {
 		return admin.Count{}, err
 	}
@@ -180,7 +180,7 @@ func (o operator) DropLetters(ctx context.Context, sink string, numbers []uint64
 
 // Rewind implements [admin.Operator].
 func (o operator) Rewind(ctx context.Context, sink string, since time.Time) (admin.Rewind, error) {
-	r, err := o.runner(sink)
+	r, err := o.sink(sink)
 	if err != nil {
 		return admin.Rewind{}, err
 	}
@@ -239,7 +239,7 @@ func (o operator) Resnapshot(ctx context.Context, resource, sink string) ([]admi
 // resnapshotTo has one sink get what the journal has, which asks nothing of the API
 // server.
 func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink string) ([]admin.Resnapshot, error) {
-	r, err := o.runner(sink)
+	r, err := o.sink(sink)
 	if err != nil {
 		return nil, err
 	}
@@ -255,31 +255,24 @@ func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink 
 	for _, b := range brackets {
 		what.Begin, what.End = append(what.Begin, b.Begin), append(what.End, b.End)
 	}
-	p.logger.Info("re-snapshot started", "sink", sink, "resource", resource, "run", run)
+	logger, pending := p.logger.With("sink", sink, "resource", resource, "run", run), ""
+	logger.Info("re-snapshot started")
 	objects, err := r.Resnapshot(ctx, what)
-	if errors.Is(err, deliver.ErrPending) {
-		p.logger.Info("re-snapshot pending until the sink works", "sink", sink, "resource", resource, "run", run)
-		return pending(brackets, run, err), nil
-	}
-	if err != nil {
-		p.logger.Warn("re-snapshot incomplete; run informd resnapshot again", "sink", sink, "resource", resource, "run", run, "err", err)
+	switch {
+	case errors.Is(err, deliver.ErrPending):
+		logger.Info("re-snapshot pending until the sink works")
+		pending = display.Reason(err.Error()) // it begins later
+	case err != nil:
+		logger.Warn("re-snapshot incomplete; run informd resnapshot again", "err", err)
 		return nil, fmt.Errorf("resnapshot %s, run %d: %w", resource, run, err)
+	default:
+		logger.Info("re-snapshot complete")
 	}
-	p.logger.Info("re-snapshot complete", "sink", sink, "resource", resource, "run", run)
 	outcomes := make([]admin.Resnapshot, len(brackets))
 	for i, b := range brackets {
-		outcomes[i] = admin.Resnapshot{Target: b.Begin.Target, Run: run, Objects: objects[b.Begin.Target]}
+		outcomes[i] = admin.Resnapshot{Target: b.Begin.Target, Run: run, Objects: objects[b.Begin.Target], Pending: pending}
 	}
 	return outcomes, nil
-}
-
-// pending are the outcomes of a re-snapshot that begins later.
-func pending(brackets []dynwatch.Bracket, run uint64, why error) []admin.Resnapshot {
-	outcomes := make([]admin.Resnapshot, len(brackets))
-	for i, b := range brackets {
-		outcomes[i] = admin.Resnapshot{Target: b.Begin.Target, Run: run, Pending: display.Reason(why.Error())}
-	}
-	return outcomes
 }
 
 // Reload implements [admin.Operator].

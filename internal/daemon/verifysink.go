@@ -33,32 +33,26 @@ func (o operator) VerifySink(ctx context.Context, name string) (admin.SinkVerdic
 	if err != nil {
 		return admin.SinkVerdict{}, err
 	}
-	runner, err := o.runner(name)
+	one, err := o.sink(name)
 	if err != nil {
 		return admin.SinkVerdict{}, err
 	}
-	for _, one := range p.deliveries() {
-		if one.Runner != runner {
-			continue
-		}
-		holder, ok := one.config.Options.(sink.Holder)
-		if !ok {
-			return admin.SinkVerdict{}, fmt.Errorf("%w sink to compare: the destination of a %s sink cannot be read; that of a nats sink with jetstream: true can",
-				admin.ErrUnknown, one.config.Type)
-		}
-		v := newSinkCheck(p, one)
-		known := p.manager.Known(ctx)
-		if err := v.delivered(ctx); err != nil {
-			return admin.SinkVerdict{}, err
-		}
-		v.expect(known)
-		env := sink.Env{Name: name, Cluster: o.daemon.config.Cluster, Logger: p.logger}
-		if err := holder.Holds(ctx, env, v.take); err != nil {
-			return admin.SinkVerdict{}, fmt.Errorf("read what sink %s holds: %w", name, err)
-		}
-		return v.finish(), nil
+	holder, ok := one.config.Options.(sink.Holder)
+	if !ok {
+		return admin.SinkVerdict{}, fmt.Errorf("%w sink to compare: the destination of a %s sink cannot be read; that of a nats sink with jetstream: true can",
+			admin.ErrUnknown, one.config.Type)
 	}
-	return admin.SinkVerdict{}, fmt.Errorf("%w sink %q", admin.ErrUnknown, name)
+	v := newSinkCheck(p, one)
+	known := p.manager.Known(ctx)
+	if err := v.delivered(ctx); err != nil {
+		return admin.SinkVerdict{}, err
+	}
+	v.expect(known)
+	env := sink.Env{Name: name, Cluster: o.daemon.config.Cluster, Logger: p.logger}
+	if err := holder.Holds(ctx, env, v.take); err != nil {
+		return admin.SinkVerdict{}, fmt.Errorf("read what sink %s holds: %w", name, err)
+	}
+	return v.finish(), nil
 }
 
 // sinkCheck compares a destination with what was announced.

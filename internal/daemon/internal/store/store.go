@@ -96,12 +96,14 @@ func (s *Store) openEmbedded(ctx context.Context, c *config.Config) error {
 	s.close = append(s.close, server.Close)
 	s.State, s.Stuck, s.removed = server.State, server.Stuck, server.Removed
 	damaged := server.Damaged()
-	err = s.openJetStream(ctx, c, jetstream.Config{
+	j, err := s.jetStream(ctx, c, jetstream.Config{
 		Conn: server.Conn(), MaxBytes: server.MaxBytes(), Room: server.MaxBytes, Own: true, Distrust: damaged,
 	})
 	if err != nil {
 		return err
 	}
+	s.Journal, s.bind, s.Durable = j, j.Bind, true
+	s.Box, s.Letters = func(name string) deliver.Box { return j.Letters(name) }, j.LetterCounts
 	open := s.Logger.With("dir", c.Journal.Dir, "count", s.Stats().Events)
 	if url := server.URL(); url != "" {
 		open = open.With("clients", url)
@@ -112,17 +114,6 @@ func (s *Store) openEmbedded(ctx context.Context, c *config.Config) error {
 	}
 	s.Logger.Warn("journal was damaged; reconciling all targets", "dir", c.Journal.Dir, "reason", server.Damage())
 	return server.MadeGood() // no mark counts any more on what was lost
-}
-
-// openJetStream opens the journal in informd's own server.
-func (s *Store) openJetStream(ctx context.Context, c *config.Config, o jetstream.Config) error {
-	j, err := s.jetStream(ctx, c, o)
-	if err != nil {
-		return err
-	}
-	s.Journal, s.bind, s.Durable = j, j.Bind, true
-	s.Box, s.Letters = func(name string) deliver.Box { return j.Letters(name) }, j.LetterCounts
-	return nil
 }
 
 // jetStream opens a journal over a connection.

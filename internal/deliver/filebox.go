@@ -135,7 +135,7 @@ func (d *FileBox) Drop(ctx context.Context, numbers ...uint64) error {
 	if len(bytes.TrimSpace(rest)) == 0 {
 		rest = nil
 	}
-	if err := errors.Join(private.Replace(d.path, rest), syncDir(filepath.Dir(d.path))); err != nil {
+	if err := errors.Join(private.Replace(d.path, rest), private.SyncDir(d.path)); err != nil {
 		return fmt.Errorf("drop dead letters: %w", err)
 	}
 	return nil
@@ -192,18 +192,10 @@ func (d *FileBox) open() (*os.File, error) {
 	if f, err = private.Open(d.path, mode|os.O_CREATE, 0o600); err != nil {
 		return nil, err
 	}
-	if err := syncDir(dir); err != nil {
+	if err := private.SyncDir(d.path); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // endsInMidLine reports whether the file is not empty and lacks its last newline.

@@ -1,6 +1,6 @@
 // Package private checks that directories and files belong to informd's user and that
 // others cannot plant or replace them. Packages embedded and deliver and the daemon call
-// it for journal.dir and what is in it.
+// it for journal.dir and what is in it, and the file sink for [SyncDir].
 package private
 
 import (
@@ -89,6 +89,18 @@ func Replace(path string, content []byte) error {
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// SyncDir makes the entry of path in its directory durable.
+func SyncDir(path string) error {
+	d, err := os.Open(filepath.Dir(path))
+	if err == nil {
+		err = errors.Join(d.Sync(), d.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("sync directory: %w", err)
 	}
 	return nil
 }

@@ -30,18 +30,11 @@ type Config struct {
 	AllowInsecureAuth bool `yaml:"allowInsecureAuth"`
 }
 
-// authKeys are the keys of auth that NATS servers understand.
-func authKeys() []string {
-	return []string{
-		connection.Username, connection.Password, connection.PasswordFile, connection.Token, connection.TokenFile,
-		connection.CredsFile, connection.NkeyFile,
-	}
-}
-
 // Validate names what is wrong with the options, by key.
 func (c *Config) Validate() []sink.Problem {
 	problems := c.Servers.Validate("nats://nats-1:4222, nats://nats-2:4222", wrongAddress)
-	problems = append(problems, c.Auth.Validate("NATS", authKeys()...)...)
+	problems = append(problems, c.Auth.Validate("NATS", connection.Username, connection.Password, connection.PasswordFile,
+		connection.Token, connection.TokenFile, connection.CredsFile, connection.NkeyFile)...)
 	problems = append(problems, c.validateUser()...)
 	problems = append(problems, c.validateScheme()...)
 	return append(problems, c.TLS.Validate()...)
@@ -67,18 +60,10 @@ func (c *Config) validateScheme() []sink.Problem {
 // wrongAddress never shows the address: it may hold a password.
 func wrongAddress(address string) string {
 	u, err := url.Parse(address)
-	if err == nil && u.Host != "" && knownScheme(u.Scheme) {
+	if err == nil && u.Host != "" && slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
 		return ""
 	}
 	return "is not an address like nats://host:4222 or tls://host:4222 (reserved characters in a password must be percent-encoded)"
-}
-
-func knownScheme(scheme string) bool {
-	switch scheme {
-	case "nats", "tls", "ws", "wss":
-		return true
-	}
-	return false
 }
 
 // validateUser checks the users in addresses, and that no password or token is sent without

@@ -117,10 +117,26 @@ type Env struct {
 	Found func(identity string)
 }
 
-type permanentError struct{ err error }
+// marked is an error with something that is not in its text.
+type marked struct{ error }
 
-func (e *permanentError) Error() string { return e.err.Error() }
-func (e *permanentError) Unwrap() error { return e.err }
+// Unwrap returns the error without it.
+func (m marked) Unwrap() error { return m.error }
+
+type (
+	permanentError struct{ marked }
+	unknownError   struct{ marked }
+	answerError    struct {
+		marked
+
+		answer string
+	}
+	retryAfterError struct {
+		marked
+
+		after time.Duration
+	}
+)
 
 // Permanent marks err as one that no retry can resolve: its event becomes a dead letter.
 // Permanent(nil) is nil.
@@ -128,19 +144,14 @@ func Permanent(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &permanentError{err}
+	return &permanentError{marked{err}}
 }
 
 // IsPermanent reports whether err or an error it wraps was marked by [Permanent].
 func IsPermanent(err error) bool {
-	var p *permanentError
-	return errors.As(err, &p)
+	_, ok := errors.AsType[*permanentError](err)
+	return ok
 }
-
-type unknownError struct{ err error }
-
-func (e *unknownError) Error() string { return e.err.Error() }
-func (e *unknownError) Unwrap() error { return e.err }
 
 // Unknown marks err as a refusal with an unknown reason. It may concern the destination, or
 // this event alone, which then must not block all others. After some retries the event
@@ -149,7 +160,7 @@ func Unknown(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &unknownError{err}
+	return &unknownError{marked{err}}
 }
 
 // IsUnknown reports whether err or an error it wraps was marked by [Unknown].
@@ -158,29 +169,13 @@ func IsUnknown(err error) bool {
 	return ok
 }
 
-type retryAfterError struct {
-	err   error
-	after time.Duration
-}
-
-func (e *retryAfterError) Error() string { return e.err.Error() }
-func (e *retryAfterError) Unwrap() error { return e.err }
-
-type answerError struct {
-	err    error
-	answer string
-}
-
-func (e *answerError) Error() string { return e.err.Error() }
-func (e *answerError) Unwrap() error { return e.err }
-
 // WithAnswer adds the answer of the destination to err, for the log only: the error's text
 // does not include it. WithAnswer(nil, answer) is nil, WithAnswer(err, "") is err.
 func WithAnswer(err error, answer string) error {
 	if err == nil || answer == "" {
 		return err
 	}
-	return &answerError{err, answer}
+	return &answerError{marked{err}, answer}
 }
 
 // Answer returns the answer that [WithAnswer] added to err, or "".
@@ -197,7 +192,7 @@ func WithRetryAfter(err error, after time.Duration) error {
 	if err == nil {
 		return nil
 	}
-	return &retryAfterError{err, after}
+	return &retryAfterError{marked{err}, after}
 }
 
 // RetryAfter returns the pause that [WithRetryAfter] added to err, or 0.

@@ -99,14 +99,14 @@ func (c *compressor) compressFile(f *os.File) error {
 	}
 	packed := c.log.path + unfinished
 	if err := c.pack(f, info, packed); err != nil {
-		return errors.Join(err, removeUnfinished(c.log.path))
+		return errors.Join(err, removeIfThere(packed))
 	}
 	return c.log.replace(info, packed, c.method.Suffix())
 }
 
 // pack writes the compressed file to stable storage, with the mode of the other.
 func (c *compressor) pack(from io.Reader, info os.FileInfo, path string) error {
-	if err := removeUnfinished(c.log.path); err != nil {
+	if err := removeIfThere(path); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -132,9 +132,9 @@ func (c *compressor) pack(from io.Reader, info os.FileInfo, path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// removeUnfinished removes what an interrupted compression left.
-func removeUnfinished(path string) error {
-	if err := os.Remove(path + unfinished); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// removeIfThere removes a file that may be missing.
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

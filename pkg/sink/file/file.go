@@ -162,7 +162,7 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	if err := s.log.open(); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.log.removeSurplus(), removeUnfinished(path)); err != nil {
+	if err := errors.Join(s.log.removeSurplus(), removeIfThere(path+unfinished)); err != nil {
 		return nil, errors.Join(err, s.log.close())
 	}
 	if c.Compression.Suffix() != "" {

@@ -9,10 +9,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/informd/informd/internal/private"
 )
 
 // log is the current file and the older ones beside it.
@@ -91,7 +92,7 @@ func (l *log) adopt(f *os.File) error {
 		return err
 	}
 	if size == 0 { // it may be new
-		if err := syncDirectory(l.path); err != nil {
+		if err := private.SyncDir(l.path); err != nil {
 			return err
 		}
 	}
@@ -157,10 +158,11 @@ func (l *log) begins(f io.ReaderAt, from, to int64) (bool, error) {
 
 // endLine ends the last line.
 func (l *log) endLine(f *os.File) error {
-	if _, err := f.WriteString("\n"); err != nil {
-		return fmt.Errorf("end unfinished line: %w", err)
+	_, err := f.WriteString("\n")
+	if err == nil {
+		err = f.Sync()
 	}
-	if err := f.Sync(); err != nil {
+	if err != nil {
 		return fmt.Errorf("end unfinished line: %w", err)
 	}
 	l.logger.Warn("line of an interrupted write completed; its event may repeat", "path", l.path)
@@ -169,10 +171,11 @@ func (l *log) endLine(f *os.File) error {
 
 // cutLine cuts off what is behind end.
 func (l *log) cutLine(f *os.File, end, size int64) error {
-	if err := f.Truncate(end); err != nil {
-		return fmt.Errorf("cut unfinished line: %w", err)
+	err := f.Truncate(end)
+	if err == nil {
+		err = f.Sync()
 	}
-	if err := f.Sync(); err != nil {
+	if err != nil {
 		return fmt.Errorf("cut unfinished line: %w", err)
 	}
 	l.logger.Warn("unfinished line of an interrupted write removed; its event follows", "path", l.path, "bytes", size-end)
@@ -205,18 +208,6 @@ func (l *log) close() error {
 	l.file, l.size = nil, 0
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("close file: %w", err)
-	}
-	return nil
-}
-
-// syncDirectory makes the entry of path durable.
-func syncDirectory(path string) error {
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("sync directory: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync directory: %w", err)
 	}
 	return nil
 }

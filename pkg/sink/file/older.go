@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/informd/informd/internal/private"
 	"github.com/informd/informd/pkg/sink/internal/compress"
 )
 
@@ -68,7 +69,7 @@ func (l *log) rotate() error {
 // remove removes the files of number i.
 func (l *log) remove(i int) error {
 	for _, suffix := range l.suffixes(i) {
-		if err := os.Remove(l.numbered(i) + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := removeIfThere(l.numbered(i) + suffix); err != nil {
 			return err
 		}
 	}
@@ -104,7 +105,7 @@ func (l *log) replace(older os.FileInfo, packed, suffix string) error {
 			return err
 		}
 		// If the process ends here, both are there, and it is compressed again.
-		if err := syncDirectory(l.path); err != nil {
+		if err := private.SyncDir(l.path); err != nil {
 			return err
 		}
 		return os.Remove(l.numbered(i))

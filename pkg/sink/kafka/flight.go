@@ -141,7 +141,7 @@ func (f *flight) add(ctx context.Context, chosen *selection, i int, p *part) (mo
 
 func (f *flight) record(i int, p *part) *kgo.Record {
 	d := &f.deliveries[i]
-	record := newTombstone(d.topic, d.key)
+	record := &kgo.Record{Topic: d.topic, Key: []byte(d.key)} // a tombstone, after which compaction forgets the key
 	if !p.tombstone {
 		record = newRecord(&f.batch[i], d.topic, d.key, f.producer.structured)
 	}

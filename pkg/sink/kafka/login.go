@@ -24,14 +24,6 @@ const (
 	mechanismOAuth  = "oauthbearer"
 )
 
-// authKeys are the keys of auth that Kafka understands.
-func authKeys() []string {
-	return []string{
-		connection.Mechanism, connection.Username, connection.Password, connection.PasswordFile,
-		connection.Token, connection.TokenFile,
-	}
-}
-
 // exposes reports whether the mechanism sends the password or token itself.
 func exposes(a connection.Auth) bool {
 	return a.Mechanism == mechanismPlain || a.Mechanism == mechanismOAuth
@@ -39,7 +31,8 @@ func exposes(a connection.Auth) bool {
 
 func (c *Config) validateAuth() []sink.Problem {
 	a := c.Auth
-	if problems := a.Validate("Kafka", authKeys()...); problems != nil {
+	if problems := a.Validate("Kafka", connection.Mechanism, connection.Username, connection.Password, connection.PasswordFile,
+		connection.Token, connection.TokenFile); problems != nil {
 		return problems
 	}
 	problem := func(key, message string) []sink.Problem { return []sink.Problem{{Key: key, Message: message}} }

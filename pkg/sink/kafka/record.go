@@ -35,11 +35,6 @@ func newRecord(e *event.Event, topic, key string, structured bool) *kgo.Record {
 	return r
 }
 
-// newTombstone makes the record after which compaction forgets the key.
-func newTombstone(topic, key string) *kgo.Record {
-	return &kgo.Record{Topic: topic, Key: []byte(key)}
-}
-
 // sizeOf is about what the record takes before compression.
 func sizeOf(r *kgo.Record) int {
 	size := len(r.Key) + len(r.Value) + 16

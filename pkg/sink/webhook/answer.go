@@ -2,8 +2,6 @@ package webhook
 
 import (
 	"cmp"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -164,9 +162,4 @@ func retryAfter(value string, now time.Time) time.Duration {
 		after = date.Sub(now)
 	}
 	return max(0, min(after, maxRetryAfter))
-}
-
-func isCertificateError(err error) bool {
-	var certificate *tls.CertificateVerificationError
-	return errors.As(err, &certificate)
 }

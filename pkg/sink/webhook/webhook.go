@@ -3,6 +3,7 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -164,6 +165,7 @@ func (s *webhook) explain(ctx, attempt context.Context, err error) error {
 		err = outer.Err // without the URL
 	}
 	var private *privateError
+	var certificate *tls.CertificateVerificationError
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("post to %s: %w", s.where(), ctx.Err())
@@ -171,7 +173,7 @@ func (s *webhook) explain(ctx, attempt context.Context, err error) error {
 		return fmt.Errorf("post to %s: no answer within %v; check the endpoint, or raise timeout", s.where(), s.config.Timeout)
 	case errors.As(err, &private):
 		return fmt.Errorf("post to %s: %w; set url to a public address, or blockPrivateAddresses: false", s.where(), private)
-	case isCertificateError(err):
+	case errors.As(err, &certificate):
 		return fmt.Errorf("post to %s: the endpoint's certificate is not trusted: %w; check tls.caFile, tls.serverName and the host in url", s.where(), err)
 	}
 	return fmt.Errorf("post to %s: %w", s.where(), err)

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -93,25 +94,17 @@ func BeginID(target string, rv, epoch uint64) string { return controlID(target, 
 func SyncedID(target string, rv, epoch uint64) string { return controlID(target, rv, Synced, epoch) }
 
 func controlID(target string, rv uint64, op Op, epoch uint64) string {
-	b := append([]byte(target), ':')
-	b = append(strconv.AppendUint(b, rv, 10), ':')
-	return appendID(append(b, op...), 0, epoch)
+	return appendID(fmt.Appendf(nil, "%s:%d:%s", target, rv, op), 0, epoch)
 }
 
 // GapID is the id of a gap event: "<target>:<from>-<to>:gap".
 func GapID(target string, from, to, epoch uint64) string {
-	b := append([]byte(target), ':')
-	b = strconv.AppendUint(b, from, 10)
-	b = append(b, '-')
-	b = strconv.AppendUint(b, to, 10)
-	return appendID(append(b, ":gap"...), 0, epoch)
+	return appendID(fmt.Appendf(nil, "%s:%d-%d:gap", target, from, to), 0, epoch)
 }
 
 // StateID is the id of a state event: "<target>:<unix microseconds>:state".
 func StateID(target string, at time.Time) string {
-	b := append([]byte(target), ':')
-	b = strconv.AppendInt(b, at.UnixMicro(), 10)
-	return string(append(b, ":state"...))
+	return fmt.Sprintf("%s:%d:state", target, at.UnixMicro())
 }
 
 // AllTargets is the Target of a [Gap] that concerns a sink, not a target: see [TrimmedID].
@@ -121,19 +114,13 @@ const AllTargets = "*"
 // unread: "<sink>:<from>-<to>:trimmed". From and to are sequences of the journal, both
 // included.
 func TrimmedID(sink string, from, to uint64) string {
-	b := append([]byte(sink), ':')
-	b = strconv.AppendUint(b, from, 10)
-	b = append(b, '-')
-	b = strconv.AppendUint(b, to, 10)
-	return string(append(b, ":trimmed"...))
+	return fmt.Sprintf("%s:%d-%d:trimmed", sink, from, to)
 }
 
 // DestinationID is the id of the gap event for one sink whose destination has lost its
 // events: "<sink>:<milliseconds since 1970>:destination".
 func DestinationID(sink string, at time.Time) string {
-	b := append([]byte(sink), ':')
-	b = strconv.AppendInt(b, at.UnixMilli(), 10)
-	return string(append(b, ":destination"...))
+	return fmt.Sprintf("%s:%d:destination", sink, at.UnixMilli())
 }
 
 // Runs generates the numbers of runs. The zero value is ready. Its methods may be called

@@ -42,8 +42,8 @@ func ParseGate(item string, metadataOnly bool) (Gate, error) {
 	if p, err = parseFor(item, metadataOnly); err != nil {
 		return Gate{}, err
 	}
-	if place := p.meets(dropped(), atOrBelow); place != nil {
-		return Gate{}, fmt.Errorf("informd removes %s from every object: remove this path", place)
+	if err := p.stays(); err != nil {
+		return Gate{}, err
 	}
 	if p.meets([][]string{{"metadata", "resourceVersion"}}, atOrAbove) != nil {
 		return Gate{}, errors.New("the path matches metadata.resourceVersion, which differs in every event: name the keys")

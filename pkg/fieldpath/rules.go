@@ -71,8 +71,8 @@ func (r *Rules) AddKeep(item string, metadataOnly bool) error {
 	if err != nil {
 		return err
 	}
-	if place := p.meets(dropped(), atOrBelow); place != nil {
-		return fmt.Errorf("informd removes %s from every object: remove this path", place)
+	if err := p.stays(); err != nil {
+		return err
 	}
 	r.Keep = append(r.Keep, p)
 	return nil
@@ -104,8 +104,8 @@ func (r *Rules) AddRedact(item string, metadataOnly bool) error {
 	if err := p.spares("replaced"); err != nil {
 		return err
 	}
-	if place := p.meets(dropped(), atOrBelow); place != nil {
-		return fmt.Errorf("informd removes %s from every object: remove this path", place)
+	if err := p.stays(); err != nil {
+		return err
 	}
 	r.Redact = append(r.Redact, p)
 	return nil
@@ -136,14 +136,7 @@ func (r *Rules) Redacts() bool { return r != nil && len(r.Redact)+len(r.Patterns
 // RedactsAround reports whether a path leads to the place that keys lead to, into what is
 // there, or to something that it is in.
 func (r *Rules) RedactsAround(keys ...string) bool {
-	return r != nil && slices.ContainsFunc(r.Redact, func(p Path) bool {
-		for i := range min(len(p.steps), len(keys)) {
-			if !p.steps[i].leads(keys[i]) {
-				return false
-			}
-		}
-		return true
-	})
+	return r != nil && slices.ContainsFunc(r.Redact, func(p Path) bool { return p.along(keys) })
 }
 
 // Cuts reports whether nothing stays at the place that keys lead to: it is cut out, by
@@ -159,22 +152,18 @@ func (r *Rules) Cuts(keys ...string) (by *Path, cut bool) {
 			return &p, true
 		}
 	}
-	kept := func(p Path) bool {
-		n := min(len(p.steps), len(keys))
-		return Path{p.steps[:n]}.covers(keys[:n])
-	}
-	return nil, len(r.Keep) > 0 && !slices.ContainsFunc(r.Keep, kept) &&
-		!slices.ContainsFunc(Identity(), func(place []string) bool { return kept(pathTo(place)) })
+	return nil, len(r.Keep) > 0 && !slices.ContainsFunc(r.Keep, func(p Path) bool { return p.along(keys) }) &&
+		!slices.ContainsFunc(Identity(), func(place []string) bool { return pathTo(place).along(keys) })
 }
 
 // covers reports whether the path leads to the place that keys lead to, or to what that
 // is in.
-func (p Path) covers(keys []string) bool {
-	if len(p.steps) > len(keys) {
-		return false
-	}
-	for i, s := range p.steps {
-		if !s.leads(keys[i]) {
+func (p Path) covers(keys []string) bool { return len(p.steps) <= len(keys) && p.along(keys) }
+
+// along reports whether the path and the keys lead the same way, as far as both go.
+func (p Path) along(keys []string) bool {
+	for i := range min(len(p.steps), len(keys)) {
+		if !p.steps[i].leads(keys[i]) {
 			return false
 		}
 	}
@@ -257,14 +246,17 @@ func (p Path) spares(fate string) error {
 	}
 }
 
+// stays returns an error if the path leads to something that no event has.
+func (p Path) stays() error {
+	if place := p.meets(dropped(), atOrBelow); place != nil {
+		return fmt.Errorf("informd removes %s from every object: remove this path", place)
+	}
+	return nil
+}
+
 // literal reports whether the path leads to one place.
 func (p Path) literal() bool {
-	for _, s := range p.steps {
-		if s.kind != named {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p.steps, func(s step) bool { return s.kind != named })
 }
 
 // relation is where a path leads in relation to a place.
@@ -279,31 +271,15 @@ const (
 // meets returns the first of the places that the path is related to, nil if none is.
 func (p Path) meets(places [][]string, how relation) *Path {
 	for _, place := range places {
-		n := min(len(p.steps), len(place))
-		same := true
-		for i := range n {
-			same = same && p.steps[i].leads(place[i])
-		}
-		switch how {
-		case atOrAbove:
-			same = same && len(p.steps) <= len(place)
-		case atOrBelow:
-			same = same && len(p.steps) >= len(place)
-		case below:
-			same = same && len(p.steps) > len(place)
-		}
+		deeper := len(p.steps) - len(place)
+		same := p.along(place) && (how == atOrAbove && deeper <= 0 || how == atOrBelow && deeper >= 0 || how == below && deeper > 0)
 		// A star beside the place leads to much else.
-		if same && (how == atOrAbove || p.leadsOnlyTo(place)) {
+		if same && (how == atOrAbove || (Path{p.steps[:len(place)]}).literal()) {
 			met := pathTo(place)
 			return &met
 		}
 	}
 	return nil
-}
-
-// leadsOnlyTo reports whether the path names the place without a star.
-func (p Path) leadsOnlyTo(place []string) bool {
-	return Path{p.steps[:len(place)]}.literal()
 }
 
 // leads reports whether the step goes into the member of that key.

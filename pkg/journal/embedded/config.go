@@ -64,10 +64,8 @@ func (c *Config) validate() error {
 	if c.Listen == "" {
 		return nil
 	}
-	if _, _, err := c.address(); err != nil {
-		return err
-	}
-	return nil
+	_, _, err := c.address()
+	return err
 }
 
 // address returns host and port of Listen.

@@ -71,17 +71,12 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	if c.tick == 0 {
 		c.tick = guardTick
 	}
-	login, err := newIdentity()
-	if err != nil {
-		return nil, err
-	}
-	gatekeeper, err := newIdentity()
-	if err != nil {
-		return nil, err
-	}
-	requester, err := newIdentity()
-	if err != nil {
-		return nil, err
+	var logins [3]identity
+	for i := range logins {
+		var err error
+		if logins[i], err = newIdentity(); err != nil {
+			return nil, err
+		}
 	}
 	if err := prepareDir(c.Dir, c.Logger); err != nil {
 		return nil, err
@@ -95,9 +90,9 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		logger:     c.Logger,
 		store:      storefiles.StoreIn(c.Dir),
 		lock:       lock,
-		identity:   login,
-		gatekeeper: gatekeeper,
-		requester:  requester,
+		identity:   logins[0],
+		gatekeeper: logins[1],
+		requester:  logins[2],
 		floods:     make(chan uint64, maxFloods),
 		pulls:      "$JS.INFORMD." + nuid.Next(),
 		holder:     storefiles.Links{Dir: c.Dir, Prefix: c.Stream, Store: storefiles.StoreIn(c.Dir), Logger: c.Logger},

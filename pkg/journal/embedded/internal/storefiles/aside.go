@@ -27,36 +27,27 @@ func (i *Inspection) asideDirectory(stream string) (string, error) {
 
 // setAside moves a file of a stream's directory away. One that is missing is fine.
 func (i *Inspection) setAside(stream, file string) error {
-	directory, err := i.asideDirectory(stream)
-	if err != nil {
-		return err
-	}
-	err = os.Rename(filepath.Join(i.Store.stream(stream), file), filepath.Join(directory, filepath.Base(file)))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("set damaged files aside: %w", err)
-	}
-	return nil
+	return i.move(stream, filepath.Join(i.Store.stream(stream), file), filepath.Base(file), true)
 }
 
 // SetAsideStream moves a whole stream into the directory of damaged files.
 func (i *Inspection) SetAsideStream(stream string) error {
-	directory, err := i.asideDirectory(stream)
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(i.Store.stream(stream), filepath.Join(directory, "stream")); err != nil {
-		return fmt.Errorf("set a damaged stream aside: %w", err)
-	}
-	return nil
+	return i.move(stream, i.Store.stream(stream), "stream", false)
 }
 
 // rescue keeps a lost block of which only the second name is left.
 func (i *Inspection) rescue(stream, file string) error {
+	return i.move(stream, heldPath(i.Dir, stream, file), file, false)
+}
+
+// move moves a file or directory into the directory for a stream's damaged files.
+func (i *Inspection) move(stream, from, name string, mayMiss bool) error {
 	directory, err := i.asideDirectory(stream)
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(heldPath(i.Dir, stream, file), filepath.Join(directory, file)); err != nil {
+	err = os.Rename(from, filepath.Join(directory, name))
+	if err != nil && (!mayMiss || !errors.Is(err, fs.ErrNotExist)) {
 		return fmt.Errorf("set damaged files aside: %w", err)
 	}
 	return nil

@@ -22,12 +22,9 @@ type BlockReport struct {
 // Check reads a whole block file and verifies every record's checksum. Only with
 // repair it puts together the repaired block, which takes another block's memory.
 func (b *BlockReader) Check(path string, index uint32, repair bool) (BlockReport, error) {
-	raw, err := b.read(path)
+	raw, err := b.read(path, index)
 	if err != nil {
 		return BlockReport{}, fmt.Errorf("read a block of stream %s: %w", b.Stream, err)
-	}
-	if err := b.open(index); err != nil {
-		return BlockReport{}, err
 	}
 	buf, err := decompress(raw)
 	if err != nil {
@@ -36,16 +33,16 @@ func (b *BlockReader) Check(path string, index uint32, repair bool) (BlockReport
 	return b.scan(buf, repair), nil
 }
 
-// read returns the file's content, in memory that the next read takes again: at
-// 8 MiB a block, the garbage of a whole store would be most of the process.
-func (b *BlockReader) read(path string) ([]byte, error) {
+// read opens the block of that index and returns the file's content, in memory that the next read
+// takes again: at 8 MiB a block, the garbage of a whole store would be most of the process.
+func (b *BlockReader) read(path string, index uint32) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	b.buffer.Reset()
 	_, err = b.buffer.ReadFrom(file)
-	return b.buffer.Bytes(), errors.Join(err, file.Close())
+	return b.buffer.Bytes(), errors.Join(err, file.Close(), b.open(index))
 }
 
 func (b *BlockReader) scan(buf []byte, repair bool) BlockReport {

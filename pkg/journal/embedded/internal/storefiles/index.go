@@ -2,12 +2,9 @@ package storefiles
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
 	"os"
 	"path/filepath"
-
-	"github.com/minio/highwayhash"
 )
 
 // index is what the server wrote down of a stream when it stopped, or up to some minutes
@@ -39,15 +36,11 @@ func (s Store) readIndex(stream string) index {
 		return index{}
 	}
 	content, sum := raw[:len(raw)-checksumSize], raw[len(raw)-checksumSize:]
-	key := sha256.Sum256([]byte(stream))
-	digest, err := highwayhash.NewDigest64(key[:])
+	digest, err := newHash(stream)
 	if err != nil {
 		return index{}
 	}
-	if _, err := digest.Write(content); err != nil {
-		return index{}
-	}
-	if !bytes.Equal(digest.Sum(nil), sum) {
+	if _, err := digest.Write(content); err != nil || !bytes.Equal(digest.Sum(nil), sum) {
 		return index{}
 	}
 	return decodeIndex(content[2:])

@@ -2,7 +2,6 @@ package storefiles
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/minio/highwayhash"
 )
 
 // Inspection checks the store before the server reads it. The server cuts a block off at its first
@@ -149,10 +146,9 @@ func (i *Inspection) metadata(name string, hasBlocks bool) error {
 		return fmt.Errorf("read the metadata of stream %s: %w", name, sumErr)
 	}
 	if err == nil && sumErr == nil {
-		key := sha256.Sum256([]byte(name))
-		digest, err := highwayhash.NewDigest64(key[:])
+		digest, err := newHash(name)
 		if err != nil {
-			return fmt.Errorf("create the checksum of metadata: %w", err)
+			return err
 		}
 		if _, err := digest.Write(content); err != nil {
 			return fmt.Errorf("compute the checksum of metadata: %w", err)

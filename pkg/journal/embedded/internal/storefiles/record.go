@@ -64,13 +64,19 @@ type BlockReader struct {
 // open readies the reader for the block of that index: the index is part of the
 // checksum's key.
 func (b *BlockReader) open(index uint32) error {
-	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", b.Stream, index))
+	var err error
+	b.hash, err = newHash(fmt.Sprintf("%s-%d", b.Stream, index))
+	return err
+}
+
+// newHash returns the server's checksum of what has that name.
+func newHash(name string) (hash.Hash, error) {
+	key := sha256.Sum256([]byte(name))
 	digest, err := highwayhash.NewDigest64(key[:])
 	if err != nil {
-		return fmt.Errorf("create the checksum of a block: %w", err)
+		return nil, fmt.Errorf("create a checksum of the journal's store: %w", err)
 	}
-	b.hash = digest
-	return nil
+	return digest, nil
 }
 
 // errTorn is a record that ends behind the end of the block.

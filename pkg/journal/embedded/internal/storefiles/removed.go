@@ -41,11 +41,8 @@ func (i *Inspection) removedFrom(stream string) *removed {
 
 // add reads a block by its second name. After an error the block counts as lost.
 func (r *removed) add(reader *BlockReader, path string, index uint32) error {
-	raw, err := reader.read(path)
+	raw, err := reader.read(path, index)
 	if err != nil {
-		return err
-	}
-	if err := reader.open(index); err != nil {
 		return err
 	}
 	buf, err := decompress(raw)

@@ -65,9 +65,7 @@ func (r *revived) endBlock() {
 	for _, s := range slices.Backward(r.block) {
 		switch {
 		case r.tombstones.Exists(s.sequence):
-			if !r.purged[string(s.subject)] {
-				r.purged[string(s.subject)] = true
-			}
+			r.purged[string(s.subject)] = true
 		case r.purged[string(s.subject)]:
 			r.before = append(r.before, s.grave)
 		case s.sequence > r.index.last:

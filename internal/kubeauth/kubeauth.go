@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/internal/roundtrip"
 )
 
 // interval is the time between two reads of the files.
@@ -144,7 +145,7 @@ func (c *Credentials) following(loaded *rest.Config) *rest.Config {
 	}
 	ofFiles := config.CertFile != ""
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper {
-		if t := transportOf(rt); t != nil && !ofFiles {
+		if t := roundtrip.Transport(rt); t != nil && !ofFiles {
 			c.certify(t)
 		}
 		return &authorizer{rt, c}
@@ -172,20 +173,6 @@ func (c *Credentials) certify(t *http.Transport) {
 		dial = new(net.Dialer).DialContext
 	}
 	t.DialContext = c.conns.track(dial)
-}
-
-// transportOf finds the transport beneath client-go's wrappers, nil if there is none.
-func transportOf(rt http.RoundTripper) *http.Transport {
-	for {
-		switch t := rt.(type) {
-		case *http.Transport:
-			return t
-		case interface{ WrappedRoundTripper() http.RoundTripper }:
-			rt = t.WrappedRoundTripper()
-		default:
-			return nil
-		}
-	}
 }
 
 // authorizer sends the credentials of now with each request.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
+	"github.com/informd/informd/internal/roundtrip"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 )
 
@@ -115,20 +116,6 @@ func single(config *rest.Config) *rest.Config {
 	return own(c)
 }
 
-// transportOf finds the transport beneath client-go's wrappers, nil if there is none.
-func transportOf(rt http.RoundTripper) *http.Transport {
-	for {
-		switch t := rt.(type) {
-		case *http.Transport:
-			return t
-		case interface{ WrappedRoundTripper() http.RoundTripper }:
-			rt = t.WrappedRoundTripper()
-		default:
-			return nil
-		}
-	}
-}
-
 // limitBuffers limits the bytes that a transport holds.
 func limitBuffers(t *http.Transport) {
 	t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: streamBuffer}
@@ -141,7 +128,7 @@ func (c *Clients) newClient(config *rest.Config, change func(*http.Transport)) (
 	wrapped := rest.CopyConfig(config)
 	wrapped.WrapTransport = transport.Wrappers(func(rt http.RoundTripper) http.RoundTripper {
 		c.transports = append(c.transports, rt)
-		if t := transportOf(rt); t != nil {
+		if t := roundtrip.Transport(rt); t != nil {
 			change(t)
 		}
 		return rt
@@ -246,7 +233,7 @@ func (c *Clients) Share() { c.ShareUntil.Store(time.Now().Add(RefusedApart).Unix
 // transport: client-go's wrappers have no such method.
 func (c *Clients) Close() {
 	for _, rt := range c.transports {
-		if t := transportOf(rt); t != nil {
+		if t := roundtrip.Transport(rt); t != nil {
 			t.CloseIdleConnections()
 		}
 	}

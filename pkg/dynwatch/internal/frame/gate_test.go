@@ -173,7 +173,9 @@ func leads(v any, path []string) (values []any) {
 			path = path[1:]
 		}
 		for _, element := range v {
-			values = append(values, leads(element, path)...)
+			for _, one := range leads(element, path) {
+				values = append(values, []any{"[]", one}) // an object instead of its list is a change
+			}
 		}
 	}
 	return values

@@ -50,7 +50,6 @@ type counted struct {
 	of *conns
 }
 
-// Accept implements net.Listener.
 func (c *conns) Accept() (net.Conn, error) {
 	conn, err := c.Listener.Accept()
 	if err != nil {
@@ -116,7 +115,6 @@ func (c *conns) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// Close implements net.Conn.
 func (c *counted) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.open, c)

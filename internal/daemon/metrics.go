@@ -110,7 +110,6 @@ func newTargetCollector(list func() []dynwatch.TargetStatus) *targetCollector {
 	return c
 }
 
-// Describe implements prometheus.Collector.
 func (c *targetCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.state
 	for _, s := range c.series {
@@ -121,7 +120,6 @@ func (c *targetCollector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (c *targetCollector) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,10 +260,8 @@ type collector struct {
 	kind    prometheus.ValueType
 }
 
-// Describe implements [prometheus.Collector].
 func (c *collector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
 
-// Collect implements [prometheus.Collector].
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.collect(func(value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(c.desc, c.kind, value, labels...)

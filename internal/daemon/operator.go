@@ -54,7 +54,6 @@ func (o operator) sink(sink string) (*delivery, error) {
 	return nil, unknownSink(sink, names)
 }
 
-// EachLetter implements [admin.Operator].
 func (o operator) EachLetter(ctx context.Context, sink string, take func(admin.Letter) error) error {
 	p, err := o.pipeline()
 	if err != nil {
@@ -117,7 +116,6 @@ func letters(ctx context.Context, box *deliver.DeadLetters, numbers []uint64) ([
 	return found, err
 }
 
-// RedeliverLetters implements [admin.Operator].
 func (o operator) RedeliverLetters(ctx context.Context, sink string, numbers []uint64) (admin.Count, error) {
 	r, err := o.sink(sink)
 	if err != nil {
@@ -152,7 +150,6 @@ func (o operator) RedeliverLetters(ctx context.Context, sink string, numbers []u
 	return admin.Count{Events: len(done) - refused, Refused: refused}, r.DeadLetters().Drop(ctx, done...)
 }
 
-// DropLetters implements [admin.Operator].
 func (o operator) DropLetters(ctx context.Context, sink string, numbers []uint64) (admin.Count, error) {
 	p, err := o.pipeline()
 	if err != nil {
@@ -178,7 +175,6 @@ func (o operator) DropLetters(ctx context.Context, sink string, numbers []uint64
 	return admin.Count{Events: len(drop)}, box.Drop(ctx, drop...)
 }
 
-// Rewind implements [admin.Operator].
 func (o operator) Rewind(ctx context.Context, sink string, since time.Time) (admin.Rewind, error) {
 	r, err := o.sink(sink)
 	if err != nil {
@@ -205,7 +201,6 @@ func (o operator) Rewind(ctx context.Context, sink string, since time.Time) (adm
 	return outcome, nil
 }
 
-// Resnapshot implements [admin.Operator].
 func (o operator) Resnapshot(ctx context.Context, resource, sink string) ([]admin.Resnapshot, error) {
 	p, err := o.pipeline()
 	if err != nil {
@@ -275,7 +270,6 @@ func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink 
 	return outcomes, nil
 }
 
-// Reload implements [admin.Operator].
 func (o operator) Reload(ctx context.Context) (admin.Reload, error) {
 	done, err := o.daemon.reload(ctx)
 	if errors.As(err, new(config.Errors)) {
@@ -284,7 +278,6 @@ func (o operator) Reload(ctx context.Context) (admin.Reload, error) {
 	return done, err
 }
 
-// Verify implements [admin.Operator].
 func (o operator) Verify(ctx context.Context) ([]admin.Verdict, error) {
 	p, err := o.pipeline()
 	if err != nil {

@@ -59,7 +59,6 @@ func JSONWriter(w io.Writer) io.Writer { return jsonWriter{w} }
 
 type jsonWriter struct{ io.Writer }
 
-// Write implements [io.Writer].
 func (w jsonWriter) Write(p []byte) (int, error) {
 	if _, err := w.Writer.Write(JSON(p)); err != nil {
 		return 0, err

@@ -73,13 +73,11 @@ func (c *cursor) move(to journal.Cursor, g *generation) {
 	}
 }
 
-// Note implements [journal.Noter].
 func (c *cursor) Note() string {
 	now, _ := c.current()
 	return now.Note()
 }
 
-// SetNote implements [journal.Noter].
 func (c *cursor) SetNote(note string) {
 	now, _ := c.current()
 	now.SetNote(note)
@@ -149,12 +147,10 @@ func (c *cursor) Commit(ctx context.Context, seq uint64) error {
 	return now.Commit(ctx, seq-g.base)
 }
 
-// Reset implements [journal.Cursor].
 func (c *cursor) Reset(ctx context.Context) error {
 	return c.do(ctx, func(now journal.Cursor, _ *generation) error { return now.Reset(ctx) })
 }
 
-// Rewind implements [journal.Rewinder].
 func (c *cursor) Rewind(ctx context.Context, since time.Time) (events uint64, err error) {
 	err = c.do(ctx, func(now journal.Cursor, _ *generation) (err error) {
 		events, err = now.Rewind(ctx, since)
@@ -163,17 +159,14 @@ func (c *cursor) Rewind(ctx context.Context, since time.Time) (events uint64, er
 	return events, err
 }
 
-// Resnapshot implements [journal.Resnapshotter].
 func (c *cursor) Resnapshot(ctx context.Context, what journal.Resnapshot) error {
 	return c.do(ctx, func(now journal.Cursor, _ *generation) error { return now.Resnapshot(ctx, what) })
 }
 
-// KeepResnapshots implements [journal.ResnapshotKeeper].
 func (c *cursor) KeepResnapshots(ctx context.Context, all []journal.Resnapshot) error {
 	return c.do(ctx, func(now journal.Cursor, _ *generation) error { return now.KeepResnapshots(ctx, all) })
 }
 
-// KeptResnapshots implements [journal.ResnapshotKeeper].
 func (c *cursor) KeptResnapshots(ctx context.Context) (all []journal.Resnapshot, err error) {
 	err = c.do(ctx, func(now journal.Cursor, _ *generation) (err error) {
 		all, err = now.KeptResnapshots(ctx)
@@ -182,13 +175,11 @@ func (c *cursor) KeptResnapshots(ctx context.Context) (all []journal.Resnapshot,
 	return all, err
 }
 
-// Lag implements [journal.Cursor].
 func (c *cursor) Lag() journal.Lag {
 	now, _ := c.current()
 	return now.Lag()
 }
 
-// Close implements [journal.Cursor].
 func (c *cursor) Close() error {
 	c.mu.Lock()
 	if c.closed {

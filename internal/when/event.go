@@ -90,7 +90,6 @@ func newProvider() (*provider, error) {
 	return p, nil
 }
 
-// FindStructType implements [types.Provider].
 func (p *provider) FindStructType(name string) (*types.Type, bool) {
 	if name == p.of.TypeName() {
 		return types.NewTypeTypeWithParam(p.of), true
@@ -98,7 +97,6 @@ func (p *provider) FindStructType(name string) (*types.Type, bool) {
 	return p.Registry.FindStructType(name)
 }
 
-// FindStructFieldNames implements [types.Provider].
 func (p *provider) FindStructFieldNames(name string) ([]string, bool) {
 	if name == p.of.TypeName() {
 		return Fields(), true
@@ -106,7 +104,6 @@ func (p *provider) FindStructFieldNames(name string) ([]string, bool) {
 	return p.Registry.FindStructFieldNames(name)
 }
 
-// FindStructFieldType implements [types.Provider].
 func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bool) {
 	if name == p.of.TypeName() {
 		f, ok := p.fields[field]
@@ -120,12 +117,10 @@ type attributes struct{ *event.Event }
 
 var _ ref.Val = attributes{}
 
-// ConvertToNative implements [ref.Val].
 func (attributes) ConvertToNative(reflect.Type) (any, error) {
 	return nil, errors.New("an event has no other form")
 }
 
-// ConvertToType implements [ref.Val].
 func (a attributes) ConvertToType(to ref.Type) ref.Val {
 	if to.TypeName() == eventType().TypeName() {
 		return a
@@ -133,14 +128,11 @@ func (a attributes) ConvertToType(to ref.Type) ref.Val {
 	return types.NewErr("type conversion error from '%s' to '%s'", eventType(), to)
 }
 
-// Equal implements [ref.Val].
 func (a attributes) Equal(other ref.Val) ref.Val {
 	b, ok := other.(attributes)
 	return types.Bool(ok && a.Event == b.Event)
 }
 
-// Type implements [ref.Val].
 func (attributes) Type() ref.Type { return eventType() }
 
-// Value implements [ref.Val].
 func (a attributes) Value() any { return a.Event }

@@ -118,7 +118,6 @@ type view struct {
 
 var _ cel.Activation = (*view)(nil)
 
-// ResolveName implements [cel.Activation].
 func (v *view) ResolveName(name string) (any, bool) {
 	switch name {
 	case "object":
@@ -139,7 +138,6 @@ func (v *view) ResolveName(name string) (any, bool) {
 	return nil, false
 }
 
-// Parent implements [cel.Activation].
 func (*view) Parent() cel.Activation { return nil }
 
 // decoded is an object that is decoded as it is read, null for none.

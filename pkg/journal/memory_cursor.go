@@ -101,7 +101,6 @@ func (c *memoryCursor) Resnapshot(context.Context, Resnapshot) error { return Er
 // KeepResnapshots implements [ResnapshotKeeper]: no later process can read this journal.
 func (c *memoryCursor) KeepResnapshots(context.Context, []Resnapshot) error { return ErrNotKept }
 
-// KeptResnapshots implements [ResnapshotKeeper].
 func (c *memoryCursor) KeptResnapshots(context.Context) ([]Resnapshot, error) {
 	return nil, ErrNotKept
 }
@@ -109,7 +108,6 @@ func (c *memoryCursor) KeptResnapshots(context.Context) ([]Resnapshot, error) {
 // Note implements [Noter]: the journal keeps none.
 func (c *memoryCursor) Note() string { return "" }
 
-// SetNote implements [Noter].
 func (c *memoryCursor) SetNote(string) {}
 
 // Lag implements [Cursor]. It is zero once the cursor or the journal is closed.
@@ -127,7 +125,6 @@ func (c *memoryCursor) Lag() Lag {
 	}
 }
 
-// Close implements [Cursor].
 func (c *memoryCursor) Close() error {
 	m := c.journal
 	m.mu.Lock()

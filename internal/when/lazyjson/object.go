@@ -158,7 +158,6 @@ func (o *object) all() ([]member, bool) {
 	return o.members, !o.failed
 }
 
-// Find implements [traits.Mapper].
 func (o *object) Find(key ref.Val) (ref.Val, bool) {
 	name, ok := key.(types.String)
 	if !ok {
@@ -173,7 +172,6 @@ func (o *object) Find(key ref.Val) (ref.Val, bool) {
 	return nil, false
 }
 
-// Get implements [traits.Indexer].
 func (o *object) Get(key ref.Val) ref.Val {
 	value, found := o.Find(key)
 	if !found {
@@ -182,7 +180,6 @@ func (o *object) Get(key ref.Val) ref.Val {
 	return value
 }
 
-// Contains implements [traits.Container].
 func (o *object) Contains(key ref.Val) ref.Val {
 	value, found := o.Find(key)
 	if value != nil && types.IsError(value) {
@@ -191,13 +188,11 @@ func (o *object) Contains(key ref.Val) ref.Val {
 	return types.Bool(found)
 }
 
-// Size implements [traits.Sizer].
 func (o *object) Size() ref.Val {
 	members, _ := o.all()
 	return types.Int(len(members))
 }
 
-// IsZeroValue implements [traits.Zeroer].
 func (o *object) IsZeroValue() bool { return o.Size() == types.IntZero }
 
 // Iterator implements [traits.Iterable]: the keys in the order of the text.
@@ -210,7 +205,6 @@ func (o *object) Iterator() traits.Iterator {
 	return types.NewRefValList(types.DefaultTypeAdapter, keys).Iterator()
 }
 
-// Equal implements [ref.Val].
 func (o *object) Equal(other ref.Val) ref.Val {
 	with, ok := other.(traits.Mapper)
 	if !ok {
@@ -232,13 +226,10 @@ func (o *object) Equal(other ref.Val) ref.Val {
 	return types.True
 }
 
-// Type implements [ref.Val].
 func (o *object) Type() ref.Type { return types.MapType }
 
-// Value implements [ref.Val].
 func (o *object) Value() any { return o.decoded().Value() }
 
-// ConvertToType implements [ref.Val].
 func (o *object) ConvertToType(to ref.Type) ref.Val {
 	switch to {
 	case types.MapType:
@@ -249,7 +240,6 @@ func (o *object) ConvertToType(to ref.Type) ref.Val {
 	return types.NewErr("type conversion error from '%s' to '%s'", types.MapType, to)
 }
 
-// ConvertToNative implements [ref.Val].
 func (o *object) ConvertToNative(to reflect.Type) (any, error) {
 	return o.decoded().ConvertToNative(to)
 }

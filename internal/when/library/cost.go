@@ -85,7 +85,6 @@ func charge(cost float64) *uint64 {
 // costs charges the calls that CEL does not know.
 type costs struct{ programs *programs }
 
-// CallCost implements [interpreter.ActualCostEstimator].
 func (c costs) CallCost(function, _ string, values []ref.Val, _ ref.Val) *uint64 {
 	var cost float64
 	switch function {

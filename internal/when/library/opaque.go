@@ -18,12 +18,10 @@ type opaque[T any] struct {
 
 var _ ref.Val = (*opaque[int])(nil)
 
-// ConvertToNative implements [ref.Val].
 func (o *opaque[T]) ConvertToNative(to reflect.Type) (any, error) {
 	return nil, fmt.Errorf("type conversion error from '%s' to '%v'", o.of, to)
 }
 
-// ConvertToType implements [ref.Val].
 func (o *opaque[T]) ConvertToType(to ref.Type) ref.Val {
 	switch to.TypeName() {
 	case o.of.TypeName():
@@ -34,7 +32,6 @@ func (o *opaque[T]) ConvertToType(to ref.Type) ref.Val {
 	return types.NewErr("type conversion error from '%s' to '%s'", o.of, to)
 }
 
-// Equal implements [ref.Val].
 func (o *opaque[T]) Equal(other ref.Val) ref.Val {
 	with, ok := other.(*opaque[T])
 	if !ok || with.of != o.of {
@@ -43,10 +40,8 @@ func (o *opaque[T]) Equal(other ref.Val) ref.Val {
 	return types.Bool(o.equal(o.value, with.value))
 }
 
-// Type implements [ref.Val].
 func (o *opaque[T]) Type() ref.Type { return o.of }
 
-// Value implements [ref.Val].
 func (o *opaque[T]) Value() any { return o.value }
 
 // unary binds a function of one argument of the Go type that its value has.

@@ -146,7 +146,6 @@ type stoppable struct {
 	c *compressor
 }
 
-// Read implements [io.Reader].
 func (s stoppable) Read(p []byte) (int, error) {
 	if s.c.stopped() {
 		return 0, errStopped

@@ -97,7 +97,6 @@ func (s *coreSink) flush(ctx context.Context, conn *client.Conn) error {
 	return fmt.Errorf("flush: %w", err)
 }
 
-// Close implements [sink.Sink].
 func (s *coreSink) Close(ctx context.Context) error { return s.link.close(ctx) }
 
 // notConnected translates the error that refuses a publish between two

@@ -97,7 +97,6 @@ func passing(err error) bool {
 			refusal.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// Close implements [sink.Sink].
 func (s *streamSink) Close(ctx context.Context) error { return s.link.close(ctx) }
 
 func (s *streamSink) write(ctx context.Context, batch []event.Event) (int, error) {

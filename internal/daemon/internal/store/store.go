@@ -181,7 +181,6 @@ type storeCursor struct {
 	store *Store
 }
 
-// Read implements [journal.Cursor].
 func (c *storeCursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
 	entries, err := c.Cursor.Read(ctx, limit)
 	c.store.Notice(err)

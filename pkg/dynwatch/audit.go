@@ -46,11 +46,9 @@ type AuditResult struct {
 	Err error
 }
 
-// audits is a target's auditing.
-type audits struct {
-	// clean is the newest revision at which the index was seen to be what the API
-	// server's list held, or where the target began.
-	clean uint64
+// auditor runs the audits of a target.
+type auditor struct {
+	*sweeper
 	// began is the revision up to which the process before this one has come.
 	began uint64
 	// due is when the next one is.
@@ -59,45 +57,42 @@ type audits struct {
 	requests chan chan<- AuditResult
 	waiting  []chan<- AuditResult
 	running  *audit.Run
-	// trust is how far lists are believed about deletions.
-	trust audit.Trust
 }
 
-// newAudits spreads the first audits of all targets over the interval.
-func newAudits(interval time.Duration) audits {
-	a := audits{requests: make(chan chan<- AuditResult)}
-	if interval > 0 {
-		a.due = time.Now().Add(rand.N(interval)) //nolint:gosec // jitter, not a secret
+// newAuditor spreads the first audits of all targets over the interval.
+func newAuditor(s *sweeper) *auditor {
+	t := &auditor{sweeper: s, requests: make(chan chan<- AuditResult)}
+	if interval := t.timing.audit; interval > 0 {
+		t.due = time.Now().Add(rand.N(interval)) //nolint:gosec // jitter, not a secret
 	}
-	return a
+	return t
 }
 
 // audit begins an audit if one is wanted and the index is whole.
-func (t *target) audit(ctx context.Context) {
-	a := &t.audits
-	wanted := len(a.waiting) > 0 || !a.due.IsZero() && !time.Now().Before(a.due)
-	if !wanted || a.running != nil || t.lost != nil || len(t.undecided)+len(t.dropped.doubtful) > 0 {
+func (t *auditor) audit(ctx context.Context) {
+	wanted := len(t.waiting) > 0 || !t.due.IsZero() && !time.Now().Before(t.due)
+	if !wanted || t.running != nil || t.lost != nil || len(t.undecided)+len(t.dropped.doubtful) > 0 {
 		return
 	}
 	if t.timing.audit > 0 {
-		a.due = time.Now().Add(t.timing.audit*3/4 + rand.N(t.timing.audit/2+1)) //nolint:gosec // jitter
+		t.due = time.Now().Add(t.timing.audit*3/4 + rand.N(t.timing.audit/2+1)) //nolint:gosec // jitter
 	}
 	t.sweeps++
-	a.running = audit.Start(ctx, t.source, t.sweeps, t.Recent.Of(t.coverage.Filter.Covers), t.limits.suspects)
+	t.running = audit.Start(ctx, t.source, t.sweeps, t.Recent.Of(t.coverage.Filter.Covers), t.limits.suspects)
 }
 
 // auditPage compares one page with the index, and what the list lacks once it is
 // over.
-func (t *target) auditPage(page []listwatch.Listed, more bool) {
-	t.audits.running.Compare(t.index, page, more, func(e *index.Entry, rv uint64) bool {
-		return rv <= t.audits.began && t.mayHaveHeldBack(e, rv)
+func (t *auditor) auditPage(page []listwatch.Listed, more bool) {
+	t.running.Compare(t.index, page, more, func(e *index.Entry, rv uint64) bool {
+		return rv <= t.began && t.mayHaveHeldBack(e, rv)
 	})
 }
 
 // conclude ends the audit that is under way once its list is there and the watch
 // has passed it. It returns errDiverged if a reconcile must follow.
-func (t *target) conclude(ctx context.Context) error {
-	a := t.audits.running
+func (t *auditor) conclude(ctx context.Context) error {
+	a := t.running
 	if a == nil || !a.Complete {
 		return nil
 	}
@@ -118,19 +113,19 @@ func (t *target) conclude(ctx context.Context) error {
 	t.endAudit(diverged+a.Repaired, err)
 	switch {
 	case err == nil && diverged > 0:
-		t.logger.Error("audit found divergence; reconciling", "count", diverged, "from", t.audits.clean,
+		t.logger.Error("audit found divergence; reconciling", "count", diverged, "from", t.clean,
 			"next", "report it with the log lines of the objects")
-		t.lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.audits.clean, Reason: recovery.ReasonAudit}
+		t.lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.clean, Reason: recovery.ReasonAudit}
 		return errDiverged
 	case err == nil:
-		t.audits.clean = max(t.audits.clean, min(a.RV, t.resume()))
+		t.clean = max(t.clean, min(a.RV, t.resume()))
 	}
 	return nil
 }
 
 // canJudge reports whether the index is what the watch has told up to the cursor,
 // and the cursor is past the list.
-func (t *target) canJudge(a *audit.Run) bool {
+func (t *auditor) canJudge(a *audit.Run) bool {
 	if t.cursor < a.RV || len(t.undecided) > 0 {
 		t.progress.Expect(t.cursor, a.RV)
 		return false
@@ -139,7 +134,7 @@ func (t *target) canJudge(a *audit.Run) bool {
 }
 
 // verdict returns how many of the suspects diverge.
-func (t *target) verdict(ctx context.Context, a *audit.Run) (diverged int, err error) {
+func (t *auditor) verdict(ctx context.Context, a *audit.Run) (diverged int, err error) {
 	if a.Err != nil {
 		return 0, a.Err
 	}
@@ -165,7 +160,7 @@ func (t *target) verdict(ctx context.Context, a *audit.Run) (diverged int, err e
 // diverges reports whether a suspect is one still: neither has a frame brought the
 // index to the list's state or beyond it, nor does etcd say that the index is
 // right as of now.
-func (t *target) diverges(ctx context.Context, a *audit.Run, d listwatch.Listed) (bool, error) {
+func (t *auditor) diverges(ctx context.Context, a *audit.Run, d listwatch.Listed) (bool, error) {
 	t.status.beatNow()
 	o, there, open, err := a.Read(ctx, t.source, t.index, d, t.cursor)
 	if !open {
@@ -182,7 +177,7 @@ func (t *target) diverges(ctx context.Context, a *audit.Run, d listwatch.Listed)
 }
 
 // differs reports whether the index holds another state of an object than etcd does.
-func (t *target) differs(e *index.Entry, o *frame.Object, there bool) bool {
+func (t *auditor) differs(e *index.Entry, o *frame.Object, there bool) bool {
 	if !there || !t.index.IsUID(e, o.UID) {
 		return true
 	}
@@ -193,38 +188,36 @@ func (t *target) differs(e *index.Entry, o *frame.Object, there bool) bool {
 }
 
 // endAudit tells whoever waits how the audit went.
-func (t *target) endAudit(diverged int, err error) {
-	a := &t.audits
-	r := a.running
+func (t *auditor) endAudit(diverged int, err error) {
+	r := t.running
 	r.Stop()
-	a.running = nil
+	t.running = nil
 	if err != nil {
 		t.logger.Warn("audit incomplete; the next one runs on schedule", "err", err)
 	} else {
 		t.status.audited(diverged)
 	}
-	a.answer(AuditResult{Target: t.name, Revision: r.RV, Objects: r.Objects, Divergences: diverged, Mismatches: mismatches(r, t.clients.Config.Host), Err: err})
+	t.answer(AuditResult{Target: t.name, Revision: r.RV, Objects: r.Objects, Divergences: diverged, Mismatches: mismatches(r, t.clients.Config.Host), Err: err})
 }
 
-func (a *audits) answer(r AuditResult) {
-	for _, waiting := range a.waiting {
+func (t *auditor) answer(r AuditResult) {
+	for _, waiting := range t.waiting {
 		waiting <- r // has room for one
 	}
-	a.waiting = nil
+	t.waiting = nil
 }
 
 // abandonAudit ends what the end of the watch has overtaken. An audit that was due
 // begins again with the next watch.
-func (t *target) abandonAudit() {
-	a := &t.audits
-	if a.running != nil {
+func (t *auditor) abandonAudit() {
+	if t.running != nil {
 		t.logger.Info("watch ended during an audit; restarting the audit",
-			"count", a.running.Objects, "differing", a.running.Differing())
-		a.running.Stop()
-		a.running = nil
+			"count", t.running.Objects, "differing", t.running.Differing())
+		t.running.Stop()
+		t.running = nil
 		if t.timing.audit > 0 {
-			a.due = time.Now()
+			t.due = time.Now()
 		}
 	}
-	a.answer(AuditResult{Target: t.name, Err: errAbandoned})
+	t.answer(AuditResult{Target: t.name, Err: errAbandoned})
 }

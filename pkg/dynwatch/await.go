@@ -67,7 +67,7 @@ func (a *await) passed() { a.live, a.used = time.Now(), 0 }
 
 // append appends the first of some events to the log, and blocks while the log is full, or while
 // a reader of the log is to read history first.
-func (t *target) append(ctx context.Context, events []event.Event) (int, error) {
+func (t *feed) append(ctx context.Context, events []event.Event) (int, error) {
 	t.status.block()
 	n, err := t.awaitReaders(ctx, events)
 	if err == nil {
@@ -83,7 +83,7 @@ func (t *target) append(ctx context.Context, events []event.Event) (int, error) 
 
 // awaitReaders waits until readers of the log are far enough for the first of some
 // events, if they are history, and returns how many of them may be appended.
-func (t *target) awaitReaders(ctx context.Context, events []event.Event) (int, error) {
+func (t *feed) awaitReaders(ctx context.Context, events []event.Event) (int, error) {
 	a := &t.await
 	making := t.lost != nil && t.lost.Phase == recovery.Reconciling
 	if t.options.Await == nil || a.left <= 0 || !a.telling && !making {

@@ -20,17 +20,6 @@ const (
 	calmSilences = 20
 )
 
-// calm is how a quiet target gets along with few lists.
-type calm struct {
-	// listed is when a list equalled the index last.
-	listed time.Time
-	// proven is up to where lists and frames have proven the stream, 0 if that is the
-	// cursor. The checkpoint has it.
-	proven uint64
-	// opened is the position at which the open watch began.
-	opened uint64
-}
-
 // rests reports whether a quiet target needs no list yet.
 func (t *target) rests(q *quiet) bool {
 	if q.unequal || t.lost != nil || len(t.undecided) > 0 || t.progress.Stuck > 0 {
@@ -38,35 +27,5 @@ func (t *target) rests(q *quiet) bool {
 	}
 	pages := listwatch.PagesFor(t.index.Len())
 	every := min(time.Duration(pages)*t.timing.Silence/calmPages, calmSilences*t.timing.Silence)
-	return time.Since(t.calm.listed) < every-t.timing.Silence/2 // else it would be one silence later
-}
-
-// moves notes that the cursor is about to move without a frame, by a list or without one.
-func (c *calm) moves(cursor uint64, listed bool) {
-	switch {
-	case listed:
-		c.listed, c.proven = time.Now(), 0
-	case c.proven == 0:
-		c.proven = cursor
-	}
-}
-
-// moveTo moves the cursor to the revision of a frame. The frame proves the stream from where
-// its watch began.
-func (t *target) moveTo(rv uint64) {
-	if rv <= t.cursor {
-		return
-	}
-	if c := &t.calm; c.opened <= c.proven {
-		c.proven = 0
-	}
-	t.setCursor(rv)
-}
-
-// since is from where the stream is unproven, given the position of the watch.
-func (c *calm) since(position uint64) uint64 {
-	if c.proven == 0 {
-		return position
-	}
-	return min(c.proven, position)
+	return time.Since(t.listed) < every-t.timing.Silence/2 // else it would be one silence later
 }

@@ -141,17 +141,21 @@ func TestQuietTargetsAskLittle(t *testing.T) {
 // TestUnprovenStream: a gap begins where lists or frames have proven the stream last,
 // however far the position has moved without them.
 func TestUnprovenStream(t *testing.T) {
-	var c calm
-	if got := c.since(100); got != 100 {
+	var p position
+	p.cursor = 100
+	if got := p.provenSince(); got != 100 {
 		t.Errorf("a position that a frame brought is unproven since %d", got)
 	}
-	c.moves(100, false)
-	c.moves(200, false)
-	if got := c.since(300); got != 100 {
+	p.moves(false)
+	p.cursor = 200
+	p.moves(false)
+	p.cursor = 300
+	if got := p.provenSince(); got != 100 {
 		t.Errorf("moved twice without a list: unproven since %d, want 100", got)
 	}
-	c.moves(300, true)
-	if got := c.since(400); got != 400 {
+	p.moves(true)
+	p.cursor = 400
+	if got := p.provenSince(); got != 400 {
 		t.Errorf("a list has proven it: unproven since %d, want 400", got)
 	}
 }

@@ -19,7 +19,7 @@ const bodiesByName = 100
 
 // compare does a sweep with metadata only, walks back from what differs, and then
 // fetches the bodies of it. It returns the list's revision.
-func (t *target) compare(ctx context.Context, s *sweep) (uint64, error) {
+func (t *reconciler) compare(ctx context.Context, s *sweep) (uint64, error) {
 	differing, rv, err := t.differences(ctx, s)
 	if err != nil {
 		return rv, err
@@ -38,7 +38,7 @@ func (t *target) compare(ctx context.Context, s *sweep) (uint64, error) {
 }
 
 // differences does a sweep with metadata only. It returns the list's revision.
-func (t *target) differences(ctx context.Context, s *sweep) (differing []listwatch.Listed, rv uint64, err error) {
+func (t *sweeper) differences(ctx context.Context, s *sweep) (differing []listwatch.Listed, rv uint64, err error) {
 	rv, err = t.source.ListMetadata(ctx, s.at, func(m listwatch.Listed) error {
 		t.status.progressNow()
 		e := t.index.Get(m.Namespace, m.Name)
@@ -72,7 +72,7 @@ func (t *target) differences(ctx context.Context, s *sweep) (differing []listwat
 
 // fetch reads the listed states of what differs, one by one if that is not much,
 // else by a list, and emits them.
-func (t *target) fetch(ctx context.Context, s *sweep, differing []listwatch.Listed) error {
+func (t *sweeper) fetch(ctx context.Context, s *sweep, differing []listwatch.Listed) error {
 	if len(differing) > bodiesByName {
 		_, err := t.list(ctx, s, &listwatch.Listing{At: s.at})
 		return err

@@ -122,7 +122,7 @@ func TestComparisonReadsEachPageOnce(t *testing.T) {
 				const pods, older = 200_000, bodiesByName
 				server, log := &failingServer{pods: pods, fail: fail}, counting{events: make(map[event.Op]int)}
 				of := server.target(t, log, older)
-				rv, err := of.compare(t.Context(), of.newSweep(sweep{newcomer: event.Added, replay: true}))
+				rv, err := of.losses.compare(t.Context(), of.newSweep(sweep{newcomer: event.Added, replay: true}))
 				if err != nil || rv != podserver.Revision {
 					t.Fatalf("revision %d: %v", rv, err)
 				}

@@ -14,21 +14,21 @@ import (
 // covered. The watch is opened again from the cursor and brings it once more.
 var errReadAhead = errors.New("a frame was read before its namespace matched")
 
-// awaitNamespaces waits for the first list of the Namespaces and decides with which
+// begin decides, once the Namespaces were listed, with which
 // of them covered the target begins: with those that are now, or, if it goes on from
 // a mark, with those that were then, so that what has changed since comes out.
-func (t *target) awaitNamespaces(ctx context.Context) error {
+func (t *namespacer) begin(ctx context.Context) (begun bool, err error) {
 	c := &t.coverage
 	now, err := c.Await(t.timing.Timing)
 	switch {
 	case err != nil:
-		return fmt.Errorf("namespaceSelector: %w", err)
+		return false, fmt.Errorf("namespaceSelector: %w", err)
 	case now == nil:
 		t.setState(Syncing, "waiting for the first list of namespaces")
-		return t.stand(ctx)
+		return false, nil
 	}
 	if err := c.FindStores(ctx, t.source.Revision); err != nil {
-		return err
+		return false, err
 	}
 	if c.Apart {
 		t.logger.Info("namespaces have a separate store; matched namespaces are listed",
@@ -50,17 +50,21 @@ func (t *target) awaitNamespaces(ctx context.Context) error {
 				t.distrust(recovery.ReasonSelection)
 			}
 		case err != nil:
-			return err
+			return false, err
 		case resumed:
 			t.siftNamespaces()
 		}
 	}
 	c.Begun(now)
-	return nil
+	return true, nil
 }
 
-// stand waits until there may be something new.
-func (t *target) stand(ctx context.Context) error {
+// awaitNamespaces begins with the namespaces that match, or waits until there may be a list
+// of them.
+func (t *target) awaitNamespaces(ctx context.Context) error {
+	if begun, err := t.namespaces.begin(ctx); begun || err != nil {
+		return err
+	}
 	t.endOpening()
 	for {
 		t.status.beatNow()

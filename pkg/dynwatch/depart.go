@@ -17,7 +17,7 @@ import (
 // leavesOut reports whether nothing is to come of a frame: its namespace is not
 // covered, or the list that it began with tells what the frame does. It decides,
 // too, what the stream has come past with it.
-func (t *target) leavesOut(ctx context.Context, kind watch.EventType, w *frame.Watched) (bool, error) {
+func (t *namespacer) leavesOut(ctx context.Context, kind watch.EventType, w *frame.Watched) (bool, error) {
 	if t.coverage.Filter == nil {
 		return false, nil
 	}
@@ -54,7 +54,7 @@ func (t *target) leavesOut(ctx context.Context, kind watch.EventType, w *frame.W
 
 // skip passes over a state that the list is ahead of which its namespace began with.
 // One that the list did not hold is not told; the first one declares that.
-func (t *target) skip(ctx context.Context, f selection.LeftFrame) error {
+func (t *decider) skip(ctx context.Context, f selection.LeftFrame) error {
 	c := &t.coverage
 	to := c.ListedAt(f.Namespace)
 	if after, skips := c.Skips(f, t.explained); skips {
@@ -65,7 +65,7 @@ func (t *target) skip(ctx context.Context, f selection.LeftFrame) error {
 
 // pass notes that the stream has brought everything up to rv: what is left of
 // namespaces that are no longer covered leaves with that.
-func (t *target) pass(ctx context.Context, rv uint64) error {
+func (t *namespacer) pass(ctx context.Context, rv uint64) error {
 	left, idle := t.coverage.Pass(rv)
 	if idle {
 		return nil
@@ -82,7 +82,7 @@ func (t *target) pass(ctx context.Context, rv uint64) error {
 	return t.Flush(ctx)
 }
 
-func (t *target) entriesOf(namespace string) []*index.Entry {
+func (t *namespacer) entriesOf(namespace string) []*index.Entry {
 	var all []*index.Entry
 	for e := range t.index.All() {
 		if t.index.Namespace(e) == namespace {
@@ -94,7 +94,7 @@ func (t *target) entriesOf(namespace string) []*index.Entry {
 
 // endUncovered ends what a list at rv cannot hold because its namespace is not
 // covered any more.
-func (t *target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) error {
+func (t *decider) endUncovered(ctx context.Context, e *index.Entry, rv uint64) error {
 	if t.lost != nil && t.lost.Reason == recovery.ReasonSelection {
 		_, there, err := t.stillThere(ctx, e, rv)
 		switch {
@@ -112,7 +112,7 @@ func (t *target) endUncovered(ctx context.Context, e *index.Entry, rv uint64) er
 
 // endOutside ends what is not covered any more: it left, unless it is gone at
 // revision at.
-func (t *target) endOutside(ctx context.Context, e *index.Entry, at, cause uint64, replay bool) error {
+func (t *decider) endOutside(ctx context.Context, e *index.Entry, at, cause uint64, replay bool) error {
 	o, there, err := t.stillThere(ctx, e, at)
 	switch {
 	case listwatch.Expired(err), listwatch.Unsupported(err):
@@ -132,7 +132,7 @@ func (t *target) endOutside(ctx context.Context, e *index.Entry, at, cause uint6
 
 // leave ends what is there and no longer covered. If the target resumed behind its
 // last event, the watch brings that again.
-func (t *target) leave(ctx context.Context, e *index.Entry, o *frame.Object, cause uint64, replay bool) error {
+func (t *decider) leave(ctx context.Context, e *index.Entry, o *frame.Object, cause uint64, replay bool) error {
 	if e.RV > t.cursor {
 		t.ended[index.Key(t.index.Namespace(e), t.index.Name(e))] = e.RV
 	}

@@ -30,14 +30,14 @@ type dropped struct {
 }
 
 // drop forgets an object that is there and that an edit has dropped.
-func (t *target) drop(e *index.Entry) {
+func (t *decider) drop(e *index.Entry) {
 	t.index.Remove(e)
 	t.dropped.objects++
 	t.status.objects.Store(uint64(t.index.Len()))
 }
 
 // sift leaves out of the index what was dropped before the mark.
-func (t *target) sift(ctx context.Context) error {
+func (t *sweeper) sift(ctx context.Context) error {
 	if t.lost != nil && t.lost.Reason == recovery.ReasonSelection {
 		t.dropped = dropped{} // all is looked at anyway
 		return nil
@@ -80,7 +80,7 @@ func (t *target) sift(ctx context.Context) error {
 
 // siftNamespaces leaves out of the index what is neither in a namespace that was
 // covered at the mark nor in one that was on its way.
-func (t *target) siftNamespaces() {
+func (t *decider) siftNamespaces() {
 	for e := range t.index.All() {
 		if !t.coverage.Concerns(t.index.Namespace(e)) {
 			t.index.Remove(e)
@@ -90,13 +90,13 @@ func (t *target) siftNamespaces() {
 }
 
 // settleDropped drops what is in doubt and the watch has not told of.
-func (t *target) settleDropped() {
+func (t *decider) settleDropped() {
 	if len(t.dropped.doubtful) > 0 && t.dropped.until != 0 && t.cursor >= t.dropped.until {
 		t.dropDoubtful()
 	}
 }
 
-func (t *target) dropDoubtful() {
+func (t *decider) dropDoubtful() {
 	doubtful := t.dropped.doubtful
 	t.dropped = dropped{}
 	for h, rv := range doubtful {
@@ -109,7 +109,7 @@ func (t *target) dropDoubtful() {
 
 // endDoubtful ends an entry in doubt that a list at rv did not hold: it was dropped, as
 // far as anybody can say, unless it is gone.
-func (t *target) endDoubtful(ctx context.Context, e *index.Entry, rv uint64) error {
+func (t *decider) endDoubtful(ctx context.Context, e *index.Entry, rv uint64) error {
 	_, there, err := t.stillThere(ctx, e, 0)
 	switch {
 	case err != nil:
@@ -123,7 +123,7 @@ func (t *target) endDoubtful(ctx context.Context, e *index.Entry, rv uint64) err
 }
 
 // doubts reports whether an entry may have been dropped.
-func (t *target) doubts(e *index.Entry) bool {
+func (t *decider) doubts(e *index.Entry) bool {
 	_, ok := t.dropped.doubtful[t.index.Handle(e)]
 	return ok
 }

@@ -11,13 +11,13 @@ import (
 
 // announce emits op for an object that exists, and remembers it, unless a change gate
 // holds it back. e is what the index holds of it under the same uid, nil if nothing.
-func (t *target) announce(ctx context.Context, op event.Op, o *frame.Object, e *index.Entry, replay bool) error {
+func (t *feed) announce(ctx context.Context, op event.Op, o *frame.Object, e *index.Entry, replay bool) error {
 	return t.announceCaused(ctx, op, o, e, replay, o.ResourceVersion)
 }
 
 // announceCaused is announce for what has entered because of another object, the
 // Namespace: cause is the revision of its change.
-func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Object, e *index.Entry, replay bool, cause uint64) error {
+func (t *feed) announceCaused(ctx context.Context, op event.Op, o *frame.Object, e *index.Entry, replay bool, cause uint64) error {
 	if op == event.Modified && t.holdBack(e, o) {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (t *target) announceCaused(ctx context.Context, op event.Op, o *frame.Objec
 }
 
 // end emits op, Deleted or Left, for what the index holds as e, and forgets it.
-func (t *target) end(ctx context.Context, op event.Op, e *index.Entry, o *frame.Object, rv uint64, replay bool) error {
+func (t *feed) end(ctx context.Context, op event.Op, e *index.Entry, o *frame.Object, rv uint64, replay bool) error {
 	if op == event.Deleted && t.lost != nil && t.lost.Walks() {
 		t.lost.NoteDeleted(t.index.UID(e), rv)
 	}

@@ -65,7 +65,7 @@ func (t *target) fallBack(ctx context.Context, err error) error {
 		"preferred_version", t.Resolved.GVR.Version, "version", r.GVR.Version, "err", err)
 	t.use(s, r)
 	t.failing = failing{fellBack: true}
-	t.first.sweep = nil // its list is begun again
+	t.list.sweep = nil // its list is begun again
 	t.looks.timer.Reset(t.backAgain())
 	return nil
 }

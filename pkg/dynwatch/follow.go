@@ -28,7 +28,7 @@ func (t *target) follow(ctx context.Context) error {
 	defer cancel()
 	w, err := t.source.Watch(ctx, t.resume(), t.progress.Stuck > 0 || t.lost != nil && t.lost.Phase == recovery.Asking)
 	if listwatch.Expired(err) {
-		return t.expire(err)
+		return t.losses.expire(err)
 	}
 	if err != nil {
 		return err
@@ -41,18 +41,18 @@ func (t *target) follow(ctx context.Context) error {
 	began := time.Now()
 	defer func() { t.status.watchTime.Add(int64(time.Since(began))) }()
 	t.progress.Opened(t.cursor, t.await.head)
-	t.calm.opened = t.resume()
+	t.opened = t.resume()
 	if err := t.showWatch(ctx); err != nil {
 		return err
 	}
-	if err = t.reselect(ctx); err == nil {
+	if err = t.namespaces.reselect(ctx); err == nil {
 		err = t.receive(ctx, w)
 	}
-	t.abandonAudit()
-	t.again.stopReader()
+	t.audits.abandonAudit()
+	t.resnapshots.stopReader()
 	switch {
 	case listwatch.Expired(err):
-		return t.expire(err)
+		return t.losses.expire(err)
 	case errors.Is(err, errDiverged), errors.Is(err, errMoved), errors.Is(err, errReadAhead),
 		errors.Is(err, errRolledBack), errors.Is(err, listwatch.ErrStuck):
 		return nil
@@ -88,7 +88,7 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 	began := time.Now()
 	q := quiet{since: began}
 	t.ahead, t.bookmarked = 0, false
-	t.reannounce(ctx)
+	t.resnapshots.reannounce(ctx)
 	for {
 		var err error
 		select {
@@ -116,19 +116,19 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 			err = t.look(ctx)
 		case reply := <-t.audits.requests:
 			t.audits.waiting = append(t.audits.waiting, reply)
-			t.audit(ctx)
+			t.audits.audit(ctx)
 		case page, more := <-t.audits.running.Pages():
-			t.auditPage(page, more)
-		case <-t.again.timer.C:
-			t.reannounce(ctx)
-		case request := <-t.resnapshots():
-			err = t.beginResnapshot(ctx, request)
-		case notice := <-t.relogged():
-			err = t.relog(ctx, notice)
+			t.audits.auditPage(page, more)
+		case <-t.resnapshots.timer.C:
+			t.resnapshots.reannounce(ctx)
+		case request := <-t.resnapshots.resnapshots():
+			err = t.resnapshots.beginResnapshot(ctx, request)
+		case notice := <-t.resnapshots.relogged():
+			err = t.resnapshots.relog(ctx, notice)
 		case reply := <-t.questions():
 			t.tellKnown(reply)
-		case object, more := <-t.again.objects():
-			err = t.reannounceNext(ctx, object, more)
+		case object, more := <-t.resnapshots.objects():
+			err = t.resnapshots.reannounceNext(ctx, object, more)
 		}
 		if err == nil {
 			err = t.betweenFrames(ctx)
@@ -150,13 +150,13 @@ func (t *target) onTick(ctx context.Context, q *quiet) error {
 	if err == nil {
 		err = t.watchProgress(ctx)
 	}
-	t.audit(ctx)
+	t.audits.audit(ctx)
 	return err
 }
 
 // betweenFrames does what must not fall into the middle of a frame.
 func (t *target) betweenFrames(ctx context.Context) error {
-	if err := t.reselect(ctx); err != nil {
+	if err := t.namespaces.reselect(ctx); err != nil {
 		return err
 	}
 	return t.concludeAll(ctx)
@@ -197,13 +197,13 @@ func (t *target) handle(ctx context.Context, w *frame.Watched) error {
 		t.lost = nil // the other API server still had the history
 	}
 	if t.lost == nil {
-		t.reconciles = 0
+		t.losses.reconciles = 0
 	}
 	rv, namespace, name := w.ResourceVersion, w.Namespace, w.Name
 	if w.Err != nil {
 		rv, namespace, name = w.Err.ResourceVersion, w.Err.Namespace, w.Err.Name
 	}
-	leftOut, err := t.leavesOut(ctx, w.Kind, w)
+	leftOut, err := t.namespaces.leavesOut(ctx, w.Kind, w)
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func (t *target) handle(ctx context.Context, w *frame.Watched) error {
 		return err
 	}
 	t.settleDropped()
-	return t.settle(ctx)
+	return t.losses.settle(ctx)
 }
 
 // progressBy shows progress, which a bookmark at the same revision is not.
@@ -244,7 +244,7 @@ func (t *target) progressBy(w *frame.Watched) {
 
 // rejectFrame keeps a frame that cannot be passed on. An end comes out all the
 // same if it is clear of what: the object's last state is all that is lost.
-func (t *target) rejectFrame(ctx context.Context, typ watch.EventType, bad *frame.Malformed) error {
+func (t *sweeper) rejectFrame(ctx context.Context, typ watch.EventType, bad *frame.Malformed) error {
 	if err := t.reject(ctx, bad); err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func (t *target) rejectFrame(ctx context.Context, typ watch.EventType, bad *fram
 }
 
 // apply brings one live frame through the index into the log.
-func (t *target) apply(ctx context.Context, typ watch.EventType, o *frame.Object) error {
+func (t *sweeper) apply(ctx context.Context, typ watch.EventType, o *frame.Object) error {
 	if o.ResourceVersion < t.cursor && !t.isLate(typ, o) {
 		return nil
 	}
@@ -273,7 +273,7 @@ func (t *target) apply(ctx context.Context, typ watch.EventType, o *frame.Object
 }
 
 // applyState is apply for what the cursor may be beyond of.
-func (t *target) applyState(ctx context.Context, typ watch.EventType, o *frame.Object) error {
+func (t *sweeper) applyState(ctx context.Context, typ watch.EventType, o *frame.Object) error {
 	e := t.index.Get(o.Namespace, o.Name)
 	if e != nil && !t.index.IsUID(e, o.UID) {
 		if o.ResourceVersion <= e.RV {
@@ -289,7 +289,7 @@ func (t *target) applyState(ctx context.Context, typ watch.EventType, o *frame.O
 }
 
 // applyTo is apply once it is known what the index holds of the frame's object.
-func (t *target) applyTo(ctx context.Context, typ watch.EventType, o *frame.Object, e *index.Entry) error {
+func (t *sweeper) applyTo(ctx context.Context, typ watch.EventType, o *frame.Object, e *index.Entry) error {
 	switch {
 	case e != nil && o.ResourceVersion <= t.index.Newest(e) && !t.endsAtLast(typ, o, e):
 		return nil // a reconcile already brought it
@@ -333,16 +333,19 @@ type quiet struct {
 func (t *target) sitOut(ctx context.Context, q *quiet) error {
 	switch {
 	case q.confirmed != 0:
-		t.calm.moves(t.cursor, q.listed)
+		t.moves(q.listed)
+		if q.listed {
+			t.listed = time.Now()
+		}
 		if q.confirmed > t.cursor {
 			t.setCursor(q.confirmed)
 		}
 		t.status.progressNow()
 		*q, t.suspect = quiet{since: time.Now()}, false
-		if err := t.pass(ctx, t.cursor); err != nil {
+		if err := t.namespaces.pass(ctx, t.cursor); err != nil {
 			return err
 		}
-		return t.settle(ctx)
+		return t.losses.settle(ctx)
 	case t.suspect && t.rests(q):
 		q.confirmed = max(t.await.head, t.cursor)
 	case t.suspect:
@@ -374,7 +377,7 @@ func (t *target) silence() time.Duration {
 }
 
 // matchesList reports whether a list of now equals the index.
-func (t *target) matchesList(ctx context.Context) (rv uint64, same bool, err error) {
+func (t *sweeper) matchesList(ctx context.Context) (rv uint64, same bool, err error) {
 	same, n := true, 0
 	var against recovery.Contradictions
 	rv, err = t.source.ListMetadata(ctx, 0, func(m listwatch.Listed) error {

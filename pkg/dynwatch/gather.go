@@ -45,7 +45,7 @@ func (t *target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 // tells: no selection, no loss of history, no comparison with a list.
 func (t *target) settled() bool {
 	return t.coverage.Filter == nil && !t.spec.selects() && t.lost == nil && t.whole() && len(t.dropped.doubtful) == 0 &&
-		t.audits.running == nil && t.again.reader == nil && t.again.resnapshot == nil
+		t.audits.running == nil && t.resnapshots.reader == nil && t.resnapshots.resnapshot == nil
 }
 
 // gathered appends what was gathered, and moves the cursor to it.
@@ -57,7 +57,7 @@ func (t *target) gathered(ctx context.Context) error {
 		return err
 	}
 	ahead := t.ahead
-	t.ahead, t.reconciles = 0, 0
+	t.ahead, t.losses.reconciles = 0, 0
 	t.status.progressNow()
 	t.resetPause()
 	t.moveTo(ahead)

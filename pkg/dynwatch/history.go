@@ -24,7 +24,7 @@ var errRolledBack = errors.New("etcd was restored to an older state")
 // checkHistory returns errRolledBack if the objects that were noted of a list at revision
 // at prove a rollback. Etcd itself must confirm one of them: lists come from the watch
 // cache of an API server, and a list of one name at an exact revision does not.
-func (t *target) checkHistory(ctx context.Context, c *recovery.Contradictions, at uint64) error {
+func (t *sweeper) checkHistory(ctx context.Context, c *recovery.Contradictions, at uint64) error {
 	for _, d := range c.Older {
 		proven, err := t.isOlder(ctx, d, at)
 		if err != nil {
@@ -48,7 +48,7 @@ func (t *target) checkHistory(ctx context.Context, c *recovery.Contradictions, a
 
 // checkRead returns errRolledBack if an object that etcd has shown at the cursor proves a
 // rollback. The index holds e under its name, nil if nothing.
-func (t *target) checkRead(ctx context.Context, e *index.Entry, d listwatch.Listed) error {
+func (t *sweeper) checkRead(ctx context.Context, e *index.Entry, d listwatch.Listed) error {
 	proven := t.index.Contradicts(e, d.UID, d.RV, t.cursor)
 	if e == nil {
 		var err error
@@ -63,7 +63,7 @@ func (t *target) checkRead(ctx context.Context, e *index.Entry, d listwatch.List
 }
 
 // rolledBackAt notes the rollback that an object proves, if it is one of this cluster.
-func (t *target) rolledBackAt(ctx context.Context, d listwatch.Listed) error {
+func (t *sweeper) rolledBackAt(ctx context.Context, d listwatch.Listed) error {
 	if err := t.clients.Identity.Check(ctx); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (t *target) rolledBackAt(ctx context.Context, d listwatch.Listed) error {
 
 // isOlder reports whether etcd shows the object of a list at revision at in a state that
 // contradicts the index.
-func (t *target) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
+func (t *sweeper) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
 	if !t.index.Contradicts(t.index.Get(d.Namespace, d.Name), d.UID, d.RV, at) {
 		return false, nil
 	}
@@ -98,7 +98,7 @@ func (t *target) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (bo
 // announced, and is back in a list at revision at. A uid is never used again. Etcd itself
 // must show it there. It may also say that the object existed where the known history ends:
 // then the watch left it out, and nothing is proven.
-func (t *target) hasReturned(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
+func (t *sweeper) hasReturned(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
 	if there, err := t.existsAt(ctx, d, at); !there || err != nil {
 		return false, err
 	}
@@ -123,7 +123,7 @@ func (t *target) hasReturned(ctx context.Context, d listwatch.Listed, at uint64)
 
 // existsAt reports whether etcd has the listed object at revision at, or has it now if
 // that revision is gone. If not, the watch cache that listed it is wrong.
-func (t *target) existsAt(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
+func (t *sweeper) existsAt(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
 	is, err := recovery.Confirm(ctx, t.source, d, at)
 	if is.Bad || err != nil {
 		return false, err
@@ -139,7 +139,7 @@ func (t *target) existsAt(ctx context.Context, d listwatch.Listed, at uint64) (b
 // to at. After a restart the log may be ahead of a list. If it was a list that lacked the
 // object, that list may have been wrong: then etcd was not restored, but what follows needs
 // ids of a new epoch all the same, as consumers have seen these.
-func (t *target) sawDeleted(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
+func (t *sweeper) sawDeleted(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
 	if err := t.Flush(ctx); err != nil {
 		return false, err
 	}
@@ -149,7 +149,7 @@ func (t *target) sawDeleted(ctx context.Context, d listwatch.Listed, at uint64) 
 }
 
 // noteListed keeps a listed object that may prove a rollback.
-func (t *target) noteListed(c *recovery.Contradictions, e *index.Entry, d listwatch.Listed) {
+func (t *sweeper) noteListed(c *recovery.Contradictions, e *index.Entry, d listwatch.Listed) {
 	c.Note(t.index, e, d)
 	if e == nil {
 		c.NoteReturned(t.lost, d, t.spec.namespaces.Selector == "" && t.dropped.objects == 0 && len(t.dropped.doubtful) == 0)

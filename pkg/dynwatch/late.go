@@ -15,12 +15,12 @@ import (
 
 // isLate reports whether a frame from before the target's position can say something new. A
 // deletion of an unknown object does not: it was announced, or the object never was.
-func (t *target) isLate(typ watch.EventType, o *frame.Object) bool {
+func (t *sweeper) isLate(typ watch.EventType, o *frame.Object) bool {
 	return typ != watch.Deleted || t.index.Get(o.Namespace, o.Name) != nil
 }
 
 // endsAtLast reports whether a frame is the deletion of an entry's object at the last
 // revision that is known of it. On etcd a deletion has a newer revision than any state.
-func (t *target) endsAtLast(typ watch.EventType, o *frame.Object, e *index.Entry) bool {
+func (t *sweeper) endsAtLast(typ watch.EventType, o *frame.Object, e *index.Entry) bool {
 	return typ == watch.Deleted && (o.ResourceVersion == e.RV || o.ResourceVersion == t.index.Newest(e))
 }

@@ -27,18 +27,18 @@ func (s spec) selection() string {
 	}
 }
 
-// position is the mark of now.
-func (t *target) position() checkpoint.Mark {
+// markOfNow is the checkpoint of now.
+func (t *target) markOfNow() checkpoint.Mark {
 	m := checkpoint.Mark{
 		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Run: t.first.run, Objects: t.index.Len(),
 		FirstOp: t.firstOp, Epoch: t.Epoch, Selection: t.spec.selection(), Dropped: t.dropped.marked(t.marked.Dropped),
-		Resynced: t.again.resync.Position(), Custom: t.nudge.Custom.Load(),
-		Proven: t.calm.proven,
+		Resynced: t.resnapshots.schedule.Position(), Custom: t.nudge.Custom.Load(),
+		Proven: t.proven,
 	}
 	if m.Mark = t.marked.Mark; t.coverage.Known {
 		m.Mark = t.coverage.Mark()
 	}
-	if t.relogging() || t.first.lost {
+	if t.resnapshots.relogging() || t.first.lost {
 		m.Lost = recovery.ReasonJournal
 	}
 	if m.Turning != "" {
@@ -51,9 +51,9 @@ func (t *target) position() checkpoint.Mark {
 // history is being made up for, while the end of an object is undecided, and while
 // the index has events that the log has not taken, the mark stays where it was:
 // whoever resumes there comes by all of it again.
-func (t *target) markNow(ctx context.Context) error {
+func (t *feed) markNow(ctx context.Context) error {
 	t.marks.Stop()
-	now := t.position()
+	now := t.checkpoint()
 	if t.lost != nil || len(t.undecided) > 0 || t.Pending() || now == t.marked || !t.restored {
 		return nil
 	}
@@ -63,8 +63,8 @@ func (t *target) markNow(ctx context.Context) error {
 // markLost notes that history is being made up for, before the first event of it:
 // a process that dies over it must not leave events behind that look as if they
 // were all there was.
-func (t *target) markLost(ctx context.Context) error {
-	l, now := t.lost, t.position()
+func (t *feed) markLost(ctx context.Context) error {
+	l, now := t.lost, t.checkpoint()
 	// That the log has lost events is said until all objects are announced again.
 	now.RV, now.Lost, now.Torn = l.From, cmp.Or(now.Lost, l.Reason), l.Torn
 	if now == t.marked {
@@ -73,7 +73,7 @@ func (t *target) markLost(ctx context.Context) error {
 	return t.keepMark(ctx, now)
 }
 
-func (t *target) keepMark(ctx context.Context, now checkpoint.Mark) error {
+func (t *feed) keepMark(ctx context.Context, now checkpoint.Mark) error {
 	text, err := json.Marshal(now)
 	if err != nil {
 		return fmt.Errorf("encode checkpoint: %w", err)
@@ -87,7 +87,7 @@ func (t *target) keepMark(ctx context.Context, now checkpoint.Mark) error {
 }
 
 // markLast is markNow at the end of the loop, whose context is over.
-func (t *target) markLast() {
+func (t *feed) markLast() {
 	ctx, cancel := context.WithTimeout(context.Background(), checkpoint.Every)
 	defer cancel()
 	if err := t.markNow(ctx); err != nil {
@@ -119,7 +119,7 @@ func (t *target) restore(ctx context.Context) error {
 		t.logger.Error("checkpoint unreadable; reconciling from a list", "checkpoint", r.Text, "err", unreadable)
 	}
 	m := r.Mark
-	t.again.resync.GoOn(m.Resynced)
+	t.resnapshots.schedule.GoOn(m.Resynced)
 	t.Epoch = max(t.Epoch, m.Epoch)
 	t.status.epoch.Store(t.Epoch)
 	if !r.Marked && t.index.Len() == 0 {
@@ -166,8 +166,8 @@ func (t *target) resumeAt(m checkpoint.Mark, ends checkpoint.Ends) {
 	}
 	t.status.objects.Store(uint64(t.index.Len()))
 	t.setCursor(m.RV)
-	t.calm.proven = m.Proven
-	t.audits.clean, t.audits.began = m.RV, m.RV
+	t.proven = m.Proven
+	t.clean, t.audits.began = m.RV, m.RV
 	for name, e := range ends {
 		if e.After(&m) {
 			t.ended[name] = e.RV
@@ -197,7 +197,7 @@ func lostThen(m *checkpoint.Mark, ends checkpoint.Ends) *recovery.Lost {
 }
 
 // distrust has the target compare the index with a list before it watches.
-func (t *target) distrust(reason string) {
+func (t *feed) distrust(reason string) {
 	t.logger.Info("reconciling the journal from a list", "reason", reason)
 	t.firstOp = event.Added
 	t.status.synced.Store(true)

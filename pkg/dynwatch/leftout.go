@@ -14,7 +14,7 @@ import (
 
 // tellLeftOut tells what frames said that were left out, as etcd has it, oldest first.
 // It returns the revision up to which all is told.
-func (t *target) tellLeftOut(ctx context.Context, frames []selection.LeftFrame, from uint64) (told uint64, err error) {
+func (t *namespacer) tellLeftOut(ctx context.Context, frames []selection.LeftFrame, from uint64) (told uint64, err error) {
 	defer t.await.history()()
 	told = from
 	for _, f := range frames {
@@ -32,7 +32,7 @@ func (t *target) tellLeftOut(ctx context.Context, frames []selection.LeftFrame, 
 	return told, nil
 }
 
-func (t *target) tellLeft(ctx context.Context, f selection.LeftFrame) error {
+func (t *namespacer) tellLeft(ctx context.Context, f selection.LeftFrame) error {
 	t.status.progressNow()
 	e := t.index.Get(f.Namespace, f.Name)
 	if f.Kind == watch.Deleted {
@@ -56,7 +56,7 @@ func (t *target) tellLeft(ctx context.Context, f selection.LeftFrame) error {
 
 // explained reports whether the index tells all that frames did: they were of new
 // objects, which have not changed since.
-func (t *target) explained(frames []selection.LeftFrame) bool {
+func (t *decider) explained(frames []selection.LeftFrame) bool {
 	return !slices.ContainsFunc(frames, func(f selection.LeftFrame) bool {
 		e := t.index.Get(f.Namespace, f.Name)
 		return f.Kind != watch.Added || e == nil || e.RV != f.RV

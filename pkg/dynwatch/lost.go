@@ -9,7 +9,7 @@ import (
 )
 
 // expire notes that the watch could not be resumed and decides what comes next.
-func (t *target) expire(err error) error {
+func (t *reconciler) expire(err error) error {
 	oldest := listwatch.OldestNamed(err)
 	switch l := t.lost; {
 	case l == nil:
@@ -24,7 +24,7 @@ func (t *target) expire(err error) error {
 
 // found ends the making up: state and deletions are known as of rv, what lay
 // between is declared, unless every revision of it came out.
-func (t *target) found(ctx context.Context, rv uint64) error {
+func (t *reconciler) found(ctx context.Context, rv uint64) error {
 	l := t.lost
 	to := rv
 	if l.Phase == recovery.Settling {
@@ -44,9 +44,9 @@ func (t *target) found(ctx context.Context, rv uint64) error {
 	}
 	t.lost, t.dropped.doubtful = nil, nil
 	t.setCursor(rv)
-	t.calm.proven = 0
+	t.proven = 0
 	t.coverage.ForgetLeftOut(rv)
-	t.audits.clean = rv
+	t.clean = rv
 	t.status.progressNow()
 	t.resetPause()
 	return t.markNow(ctx)

@@ -88,7 +88,7 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 	}
 }
 
-func (t *target) resetPause() {
+func (t *feed) resetPause() {
 	t.pause = kube.Backoff(t.timing.Backoff, t.timing.BackoffCap)
 }
 

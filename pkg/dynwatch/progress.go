@@ -85,6 +85,6 @@ func (t *target) fallBehind() error {
 		l.Phase, l.Oldest, l.Absent = recovery.Reconciling, 0, nil
 		return errDiverged
 	}
-	t.lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.calm.since(t.resume()), Reason: recovery.ReasonBehind}
+	t.lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.provenSince(), Reason: recovery.ReasonBehind}
 	return errDiverged
 }

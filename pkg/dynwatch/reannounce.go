@@ -23,9 +23,14 @@ import (
 // reannounceStep is the least time between two readings of what has fallen due.
 const reannounceStep = 50 * time.Millisecond
 
-// reannouncing is a target's announcing anew.
-type reannouncing struct {
-	resync schedule.Schedule
+// resnapshotter announces the objects of a target again.
+type resnapshotter struct {
+	*sweeper
+	// relogs are the notices that the log was replaced: see relog.go.
+	relogs chan relog
+	// relost is the cursor at the last loss of the log's events, 0 before the first.
+	relost   uint64
+	schedule schedule.Schedule
 	// requests are snapshots on request, of which one is under way at a time.
 	requests   chan resnapshotRequest
 	resnapshot *resnapshot
@@ -33,18 +38,19 @@ type reannouncing struct {
 	reader *reader
 	// timer says when to look again.
 	timer *time.Timer
-	// pause follows requests to the API server that fail, anew each time from fresh.
-	pause, fresh wait.Backoff
+	// backoff follows requests to the API server that fail, anew each time from fresh.
+	backoff, fresh wait.Backoff
 }
 
-func newReannouncing(s spec, tm timing) reannouncing {
-	a := reannouncing{
-		resync: schedule.New(s.name(), s.resync, tm.clock), requests: make(chan resnapshotRequest), timer: time.NewTimer(tm.Tick),
+func newResnapshotter(s *sweeper) *resnapshotter {
+	t := &resnapshotter{
+		sweeper: s, schedule: schedule.New(s.name, s.spec.resync, s.timing.clock), relogs: make(chan relog, 1),
+		requests: make(chan resnapshotRequest), timer: time.NewTimer(s.timing.Tick),
+		fresh: kube.Backoff(5*s.timing.Backoff, 10*s.timing.BackoffCap),
 	}
-	a.timer.Stop()
-	a.fresh = kube.Backoff(5*tm.Backoff, 10*tm.BackoffCap)
-	a.pause = a.fresh
-	return a
+	t.timer.Stop()
+	t.backoff = t.fresh
+	return t
 }
 
 // reader reads objects while the watch goes on.
@@ -68,7 +74,7 @@ type present struct {
 
 // read starts a reader. What read hands to take is handed to the loop, which may
 // take its time.
-func (a *reannouncing) read(ctx context.Context, read func(ctx context.Context, take func(present) error) (uint64, error)) {
+func (t *resnapshotter) read(ctx context.Context, read func(ctx context.Context, take func(present) error) (uint64, error)) {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &reader{objects: make(chan present)}
 	done := make(chan struct{})
@@ -88,74 +94,71 @@ func (a *reannouncing) read(ctx context.Context, read func(ctx context.Context, 
 		cancel()
 		<-done
 	}
-	a.reader = r
+	t.reader = r
 }
 
 // stopReader ends what is being read. It begins again where the loop had come to.
-func (a *reannouncing) stopReader() {
-	a.timer.Stop()
-	if a.reader != nil {
-		a.reader.stop()
-		a.reader = nil
+func (t *resnapshotter) stopReader() {
+	t.timer.Stop()
+	if t.reader != nil {
+		t.reader.stop()
+		t.reader = nil
 	}
 }
 
 // objects is where the next object comes from; never, if nothing is being read.
-func (a *reannouncing) objects() <-chan present {
-	if a.reader == nil {
+func (t *resnapshotter) objects() <-chan present {
+	if t.reader == nil {
 		return nil
 	}
-	return a.reader.objects
+	return t.reader.objects
 }
 
 // whole reports whether the index is what the watch has told up to the cursor.
-func (t *target) whole() bool { return t.lost == nil && len(t.undecided) == 0 }
+func (t *feed) whole() bool { return t.lost == nil && len(t.undecided) == 0 }
 
 // reannounce begins to read what is to be announced anew, if anything is.
-func (t *target) reannounce(ctx context.Context) {
-	a := &t.again
-	s := a.resnapshot
+func (t *resnapshotter) reannounce(ctx context.Context) {
+	s := t.resnapshot
 	switch {
-	case a.reader != nil:
+	case t.reader != nil:
 	case !t.whole():
 		t.lookAgain(t.timing.Tick)
 	case s != nil && !s.listed:
-		a.read(ctx, t.lister())
+		t.read(ctx, t.lister())
 	case s == nil && t.spec.resync > 0:
 		t.resync(ctx)
 	}
 }
 
 // lookAgain has the loop look for what is to be read, a while later.
-func (t *target) lookAgain(wait time.Duration) {
-	t.again.timer.Reset(min(max(wait, reannounceStep), t.timing.Tick))
+func (t *resnapshotter) lookAgain(wait time.Duration) {
+	t.timer.Reset(min(max(wait, reannounceStep), t.timing.Tick))
 }
 
 // reannounceNext takes an object from the reader, or its end.
-func (t *target) reannounceNext(ctx context.Context, p present, more bool) error {
-	a := &t.again
+func (t *resnapshotter) reannounceNext(ctx context.Context, p present, more bool) error {
 	if !more {
 		return t.readToEnd(ctx)
 	}
-	a.pause = a.fresh
+	t.backoff = t.fresh
 	t.status.beatNow()
 	if p.bad != nil {
 		if err := t.reject(ctx, p.bad); err != nil {
 			return err
 		}
 	}
-	if a.resnapshot != nil {
+	if t.resnapshot != nil {
 		return t.resnapshotted(ctx, &p)
 	}
 	return t.resynced(ctx, &p)
 }
 
 // readToEnd is what follows the end of a reader.
-func (t *target) readToEnd(ctx context.Context) error {
-	a := &t.again
-	r := a.reader
-	a.stopReader()
-	s := a.resnapshot
+func (t *resnapshotter) readToEnd(ctx context.Context) error {
+	r := t.reader
+	t.stopReader()
+	s := t.resnapshot
 	switch {
 	case r.err != nil:
 		t.reannounceLater(ctx, r.err)
@@ -174,38 +177,37 @@ func (t *target) readToEnd(ctx context.Context) error {
 // concludeAll ends the audit and the snapshot on request that are under way, if the
 // watch has passed their lists.
 func (t *target) concludeAll(ctx context.Context) error {
-	if err := t.conclude(ctx); err != nil {
+	if err := t.audits.conclude(ctx); err != nil {
 		return err
 	}
-	return t.concludeResnapshot(ctx)
+	return t.resnapshots.concludeResnapshot(ctx)
 }
 
 // reannounceLater is what follows a failure to read: neither the watch nor the
 // target's state is touched by it.
-func (t *target) reannounceLater(ctx context.Context, err error) {
-	a := &t.again
-	if a.resnapshot != nil && !t.listAnew(ctx, err) {
+func (t *resnapshotter) reannounceLater(ctx context.Context, err error) {
+	if t.resnapshot != nil && !t.listAnew(ctx, err) {
 		return
 	}
-	pause := a.pause.Step()
+	pause := t.backoff.Step()
 	if delay, ok := kube.SuggestedDelay(err); ok {
 		pause = max(pause, delay)
 	}
 	t.logger.Warn("re-snapshot cannot read objects; retrying", "err", err, "pause", pause)
-	a.timer.Reset(pause)
+	t.timer.Reset(pause)
 }
 
 // announceAgain emits the state that was announced last of the entry's object once
 // more, or the newer one that a change gate has held back. It is one more event of the
 // object, so that the chain of ordinals and revisions has no hole: the revision before
 // it is its own, or that of the event before.
-func (t *target) announceAgain(ctx context.Context, o *frame.Object, e *index.Entry, run uint64) error {
+func (t *resnapshotter) announceAgain(ctx context.Context, o *frame.Object, e *index.Entry, run uint64) error {
 	return errors.Join(t.Repeat(ctx, o, e, run), t.Flush(ctx))
 }
 
 // isLast reports whether an object is what was announced last of its name, or held back
 // since.
-func (t *target) isLast(o *frame.Object, e *index.Entry) bool {
+func (t *resnapshotter) isLast(o *frame.Object, e *index.Entry) bool {
 	return e != nil && t.index.IsUID(e, o.UID) &&
 		(t.index.Newest(e) == o.ResourceVersion || t.mayHaveHeldBack(e, o.ResourceVersion))
 }

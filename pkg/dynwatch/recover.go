@@ -14,7 +14,7 @@ const maxReconciles = 3
 
 // reconcile makes up for lost history as far as lists can. Which list depends on
 // what the API server still has.
-func (t *target) reconcile(ctx context.Context) error {
+func (t *reconciler) reconcile(ctx context.Context) error {
 	l := t.lost
 	if err := t.clients.Identity.Check(ctx); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (t *target) reconcile(ctx context.Context) error {
 
 // reconcileAt is the case in which etcd still holds the revision: list there,
 // watch from there.
-func (t *target) reconcileAt(ctx context.Context, at uint64) error {
+func (t *reconciler) reconcileAt(ctx context.Context, at uint64) error {
 	if done, err := t.retrace(ctx, at); done || err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (t *target) reconcileAt(ctx context.Context, at uint64) error {
 }
 
 // foundByList ends a reconcile that a list at rv has decided.
-func (t *target) foundByList(ctx context.Context, s *sweep, rv uint64) error {
+func (t *reconciler) foundByList(ctx context.Context, s *sweep, rv uint64) error {
 	if err := t.endMissing(ctx, s, rv); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (t *target) foundByList(ctx context.Context, s *sweep, rv uint64) error {
 // of now announces what has not changed since, the watch brings the rest, and
 // what neither explains is deleted once the watch has passed the list. There is
 // nothing to walk: etcd has forgotten the whole of the range.
-func (t *target) reconcileAround(ctx context.Context, oldest uint64) error {
+func (t *reconciler) reconcileAround(ctx context.Context, oldest uint64) error {
 	l := t.lost
 	l.Torn = true
 	s := t.newSweep(sweep{horizon: oldest, newcomer: event.Added, replay: true})
@@ -94,7 +94,7 @@ func (t *target) reconcileAround(ctx context.Context, oldest uint64) error {
 
 // reconcileNow is the case in which the API server names no revision, or its
 // cache moves on too fast: list now, watch from there.
-func (t *target) reconcileNow(ctx context.Context) error {
+func (t *reconciler) reconcileNow(ctx context.Context) error {
 	now, err := t.source.Revision(ctx)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (t *target) reconcileNow(ctx context.Context) error {
 
 // reconcileHere compares the index with a list at the cursor, so that the watch
 // goes on behind it and nothing more is left out.
-func (t *target) reconcileHere(ctx context.Context) error {
+func (t *reconciler) reconcileHere(ctx context.Context) error {
 	err := t.reconcileAt(ctx, t.cursor)
 	if listwatch.Expired(err) || listwatch.Unsupported(err) {
 		err = t.reconcileNow(ctx)
@@ -129,7 +129,7 @@ func (t *target) reconcileHere(ctx context.Context) error {
 }
 
 // settle ends a reconcile once the watch has passed the list's revision.
-func (t *target) settle(ctx context.Context) error {
+func (t *reconciler) settle(ctx context.Context) error {
 	l := t.lost
 	if l == nil || l.Phase != recovery.Settling || t.cursor < l.Settled {
 		return nil

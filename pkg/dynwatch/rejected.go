@@ -28,7 +28,7 @@ func cut(text string) string {
 
 // reject hands an object that cannot be passed on to [Options.Reject], once
 // per revision.
-func (t *target) reject(ctx context.Context, bad *frame.Malformed) error {
+func (t *feed) reject(ctx context.Context, bad *frame.Malformed) error {
 	if bad.UID != "" && t.rejections[bad.UID] == bad.ResourceVersion {
 		return nil
 	}

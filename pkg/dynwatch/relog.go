@@ -37,17 +37,17 @@ func (m *Manager) LogReplaced(lost bool) {
 	notice := relog{run: m.newRun(targets), lost: lost}
 	for _, r := range targets {
 		select {
-		case earlier := <-r.target.relogs: // not seen yet
+		case earlier := <-r.target.resnapshots.relogs: // not seen yet
 			notice.lost = notice.lost || earlier.lost
 		default:
 		}
-		r.target.relogs <- notice // only this method sends, and it holds mu
+		r.target.resnapshots.relogs <- notice // only this method sends, and it holds mu
 		notice.lost = lost
 	}
 }
 
 // relogged is where the notice comes from; never, while the index is not whole.
-func (t *target) relogged() <-chan relog {
+func (t *resnapshotter) relogged() <-chan relog {
 	if !t.whole() {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (t *target) relogged() <-chan relog {
 }
 
 // relog takes the notice.
-func (t *target) relog(ctx context.Context, notice relog) error {
+func (t *resnapshotter) relog(ctx context.Context, notice relog) error {
 	t.marked = checkpoint.Mark{}
 	t.marks.Soon()
 	if !notice.lost {
@@ -67,7 +67,7 @@ func (t *target) relog(ctx context.Context, notice relog) error {
 	if err := errors.Join(t.EmitGap(ctx, gap), t.Flush(ctx)); err != nil {
 		return err
 	}
-	if t.again.resnapshot != nil {
+	if t.resnapshot != nil {
 		t.answerResnapshot(errRelogged)
 	}
 	reply := make(chan ResnapshotResult, 1) // without a reader: the log says how it went
@@ -80,10 +80,10 @@ func (t *target) relog(ctx context.Context, notice relog) error {
 // the rest for all that exists. The mark is written at the end of the list in any case.
 func (t *target) relogFirst() (again bool) {
 	select {
-	case notice := <-t.relogs:
+	case notice := <-t.resnapshots.relogs:
 		if notice.lost {
 			t.logger.Warn("journal lost the first list; reading it again", "reason", recovery.ReasonJournal)
-			t.first = firstList{lost: true}
+			t.list, t.first = firstList{}, firstRun{lost: true}
 		}
 		return notice.lost
 	default:
@@ -95,6 +95,6 @@ func (t *target) relogFirst() (again bool) {
 var errRelogged = errors.New("the journal lost its events; another re-snapshot replaces this one")
 
 // relogging reports whether the log may lack objects of the index.
-func (t *target) relogging() bool {
-	return t.again.resnapshot != nil && t.again.resnapshot.insist
+func (t *resnapshotter) relogging() bool {
+	return t.resnapshot != nil && t.resnapshot.insist
 }

@@ -125,7 +125,7 @@ func (m *Manager) toResnapshot(resource string) (targets []*running, run uint64,
 // newRun returns a run that is like no other.
 func (m *Manager) newRun(targets []*running) uint64 {
 	run := m.runs.Next()
-	for slices.ContainsFunc(targets, func(r *running) bool { return r.target.again.resync.Begins(run) }) {
+	for slices.ContainsFunc(targets, func(r *running) bool { return r.target.resnapshots.schedule.Begins(run) }) {
 		run = m.runs.Next()
 	}
 	return run
@@ -135,7 +135,7 @@ func (m *Manager) newRun(targets []*running) uint64 {
 func (r *running) resnapshot(ctx context.Context, run uint64) (result ResnapshotResult) {
 	result = ResnapshotResult{Target: r.target.name, Run: run}
 	reply := make(chan ResnapshotResult, 1)
-	if result.Err = request(ctx, r, r.target.again.requests, resnapshotRequest{run: run, reply: reply}); result.Err != nil {
+	if result.Err = request(ctx, r, r.target.resnapshots.requests, resnapshotRequest{run: run, reply: reply}); result.Err != nil {
 		return result
 	}
 	select {
@@ -148,18 +148,17 @@ func (r *running) resnapshot(ctx context.Context, run uint64) (result Resnapshot
 
 // resnapshots is where requests come from; never, while one is under way or the
 // index is not whole.
-func (t *target) resnapshots() <-chan resnapshotRequest {
-	if t.again.resnapshot != nil || !t.whole() {
+func (t *resnapshotter) resnapshots() <-chan resnapshotRequest {
+	if t.resnapshot != nil || !t.whole() {
 		return nil
 	}
-	return t.again.requests
+	return t.requests
 }
 
 // beginResnapshot says that it begins. Everything up to the cursor was told.
-func (t *target) beginResnapshot(ctx context.Context, r resnapshotRequest) error {
-	a := &t.again
-	a.stopReader()
-	a.resnapshot = &resnapshot{resnapshotRequest: r, epoch: t.Epoch}
+func (t *resnapshotter) beginResnapshot(ctx context.Context, r resnapshotRequest) error {
+	t.stopReader()
+	t.resnapshot, t.repeating = &resnapshot{resnapshotRequest: r, epoch: t.Epoch}, true
 	t.logger.Info("re-snapshot started", "run", r.run)
 	if err := t.EmitBound(ctx, event.Begin, r.run, t.cursor, true); err != nil {
 		return err
@@ -169,8 +168,8 @@ func (t *target) beginResnapshot(ctx context.Context, r resnapshotRequest) error
 }
 
 // lister reads the objects of the selection from where the list stands.
-func (t *target) lister() func(ctx context.Context, take func(present) error) (uint64, error) {
-	source, filter, l := t.source, t.coverage.Filter, &t.again.resnapshot.listing
+func (t *resnapshotter) lister() func(ctx context.Context, take func(present) error) (uint64, error) {
+	source, filter, l := t.source, t.coverage.Filter, &t.resnapshot.listing
 	return func(ctx context.Context, take func(present) error) (uint64, error) {
 		return source.List(ctx, l, source.Frames, func(o *frame.Object, bad *frame.Malformed) error {
 			if bad != nil {
@@ -191,8 +190,8 @@ func (t *target) lister() func(ctx context.Context, take func(present) error) (u
 // resnapshotted announces a listed object anew if it is what was announced last. If
 // it is older, the newer one was announced since the snapshot began; if it is newer,
 // the watch is about to bring it.
-func (t *target) resnapshotted(ctx context.Context, p *present) error {
-	s, o := t.again.resnapshot, &p.object
+func (t *resnapshotter) resnapshotted(ctx context.Context, p *present) error {
+	s, o := t.resnapshot, &p.object
 	if !p.there {
 		return nil // it was rejected
 	}
@@ -224,8 +223,8 @@ func (s *resnapshot) expect(d listwatch.Listed, most int) {
 
 // listed notes the end of the list. What it lacked is gone, as the watch is about to
 // tell.
-func (t *target) listed(rv uint64) {
-	s := t.again.resnapshot
+func (t *resnapshotter) listed(rv uint64) {
+	s := t.resnapshot
 	s.listed, s.rv = true, rv
 	for e := range t.index.All() {
 		if e.Run != s.run && e.RV <= rv {
@@ -237,8 +236,8 @@ func (t *target) listed(rv uint64) {
 // listAnew has the list begin again after a failure: its revision may be compacted,
 // its token one of another version. What was announced anew is not again. It reports
 // false if it was given up.
-func (t *target) listAnew(ctx context.Context, err error) bool {
-	s := t.again.resnapshot
+func (t *resnapshotter) listAnew(ctx context.Context, err error) bool {
+	s := t.resnapshot
 	if s.failures++; s.failures >= resnapshotAttempts && !s.insist {
 		t.answerResnapshot(err)
 		t.reannounce(ctx)
@@ -256,8 +255,8 @@ func (s *resnapshot) restart(epoch uint64) {
 
 // concludeResnapshot says that it is complete, once the watch has told what the list
 // was ahead of.
-func (t *target) concludeResnapshot(ctx context.Context) error {
-	s := t.again.resnapshot
+func (t *resnapshotter) concludeResnapshot(ctx context.Context) error {
+	s := t.resnapshot
 	if s == nil || !s.listed || !t.whole() {
 		return nil
 	}
@@ -282,7 +281,7 @@ func (t *target) concludeResnapshot(ctx context.Context) error {
 }
 
 // told reports whether the watch has brought what the list was ahead of.
-func (t *target) told(s *resnapshot, d listwatch.Listed) bool {
+func (t *resnapshotter) told(s *resnapshot, d listwatch.Listed) bool {
 	e := t.index.Get(d.Namespace, d.Name)
 	if d.RV == 0 {
 		return e == nil || !t.index.IsUID(e, d.UID) || e.RV > s.rv
@@ -291,9 +290,9 @@ func (t *target) told(s *resnapshot, d listwatch.Listed) bool {
 }
 
 // answerResnapshot tells whoever waits how it went.
-func (t *target) answerResnapshot(err error) {
-	s := t.again.resnapshot
-	t.again.resnapshot = nil
+func (t *resnapshotter) answerResnapshot(err error) {
+	s := t.resnapshot
+	t.resnapshot, t.repeating = nil, false
 	if err != nil {
 		t.logger.Warn("re-snapshot incomplete", "run", s.run, "err", err, "next", "run `informd resnapshot` again")
 	} else {
@@ -306,9 +305,9 @@ func (t *target) answerResnapshot(err error) {
 }
 
 // endReannouncing answers who still waits when the target ends.
-func (t *target) endReannouncing() {
-	t.again.stopReader()
-	if t.again.resnapshot != nil {
+func (t *resnapshotter) endReannouncing() {
+	t.stopReader()
+	if t.resnapshot != nil {
 		t.answerResnapshot(errInterrupted)
 	}
 }

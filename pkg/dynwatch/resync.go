@@ -11,8 +11,8 @@ import (
 )
 
 // resync has what has fallen due read.
-func (t *target) resync(ctx context.Context) {
-	r := &t.again.resync
+func (t *resnapshotter) resync(ctx context.Context) {
+	r := &t.schedule
 	if r.Late() {
 		t.logger.Warn("scheduled re-snapshot is late", "resnapshot_every", t.spec.resync,
 			"next", "raise resnapshotEvery, or make the sinks faster")
@@ -28,7 +28,7 @@ func (t *target) resync(ctx context.Context) {
 		objects[i].Namespace, objects[i].Name = t.index.Namespace(e), t.index.Name(e)
 	}
 	source := t.source
-	t.again.read(ctx, func(ctx context.Context, take func(present) error) (uint64, error) {
+	t.read(ctx, func(ctx context.Context, take func(present) error) (uint64, error) {
 		for _, o := range objects {
 			p, err := presentOf(ctx, source, o.Namespace, o.Name)
 			if err == nil {
@@ -53,8 +53,8 @@ func presentOf(ctx context.Context, s *listwatch.Source, namespace, name string)
 
 // resynced announces the first of the queue anew, unless the watch has told or will
 // tell something else of it.
-func (t *target) resynced(ctx context.Context, p *present) error {
-	r := &t.again.resync
+func (t *resnapshotter) resynced(ctx context.Context, p *present) error {
+	r := &t.schedule
 	d := r.First()
 	if o := &p.object; p.there {
 		var against recovery.Contradictions

@@ -15,7 +15,7 @@ import (
 // its revisions, metadata only. Nothing can hide between them, not even what was
 // born and died inside the range, so that no gap remains. It reports whether the
 // making up is over; if not, the lost range begins where it came to.
-func (t *target) retrace(ctx context.Context, to uint64) (bool, error) {
+func (t *reconciler) retrace(ctx context.Context, to uint64) (bool, error) {
 	l := t.lost
 	if !l.Walks() || l.Torn || l.Blind || to < l.From || to-l.From > t.limits.revisions ||
 		(t.index.Len()+1)*int(to-l.From) > t.limits.objects {
@@ -51,7 +51,7 @@ func (t *target) retrace(ctx context.Context, to uint64) (bool, error) {
 
 // retraceOne brings the index from one revision to the next, at. It reports
 // whether all that happened there came out.
-func (t *target) retraceOne(ctx context.Context, at uint64) (complete bool, err error) {
+func (t *reconciler) retraceOne(ctx context.Context, at uint64) (complete bool, err error) {
 	s := t.newSweep(sweep{at: at, newcomer: event.Added, replay: true, inRow: true})
 	differing, _, err := t.differences(ctx, s)
 	if err != nil {
@@ -71,7 +71,7 @@ func (t *target) retraceOne(ctx context.Context, at uint64) (complete bool, err 
 
 // endAt ends what existed at the revision before at and not at it any more, with
 // its last state.
-func (t *target) endAt(ctx context.Context, e *index.Entry, at uint64) error {
+func (t *decider) endAt(ctx context.Context, e *index.Entry, at uint64) error {
 	if !t.coverage.Filter.Covers(t.index.Namespace(e)) {
 		return t.endUncovered(ctx, e, at)
 	}
@@ -103,7 +103,7 @@ func (t *target) endAt(ctx context.Context, e *index.Entry, at uint64) error {
 
 // lastState returns the entry's object as it was at rv, nil if that cannot be
 // read or passed on.
-func (t *target) lastState(ctx context.Context, e *index.Entry, rv uint64) (*frame.Object, error) {
+func (t *decider) lastState(ctx context.Context, e *index.Entry, rv uint64) (*frame.Object, error) {
 	o, ok, err := t.source.ObjectAt(ctx, t.index.Namespace(e), t.index.Name(e), rv)
 	if _, bad := errors.AsType[*frame.Malformed](err); bad || listwatch.Expired(err) || listwatch.Unsupported(err) {
 		return nil, nil // there is none to show

@@ -16,7 +16,7 @@ import (
 // an epoch end in its number.
 
 // remember notes all known objects before they are announced as deleted at revision rv.
-func (t *target) remember(rv uint64) {
+func (t *feed) remember(rv uint64) {
 	t.former = recovery.NewDeleted()
 	for e := range t.index.All() {
 		t.former.Add(t.index.UID(e), rv)
@@ -28,7 +28,7 @@ func (t *target) remember(rv uint64) {
 
 // rememberEnded is remember after a restart: the log has the deletions. It skips those of
 // earlier epochs, whose ids cannot come again.
-func (t *target) rememberEnded(ends checkpoint.Ends) {
+func (t *feed) rememberEnded(ends checkpoint.Ends) {
 	if t.firstOp != event.Added {
 		return
 	}
@@ -45,14 +45,14 @@ func (t *target) rememberEnded(ends checkpoint.Ends) {
 
 // forgetFormer forgets the objects after a first list that held none of them. A target
 // that selects or filters can meet them later.
-func (t *target) forgetFormer() {
+func (t *feed) forgetFormer() {
 	if t.coverage.Filter == nil && !t.spec.selects() {
 		t.former = nil
 	}
 }
 
 // meetFormer begins a new epoch if an object is one of the former ones.
-func (t *target) meetFormer(ctx context.Context, o *frame.Object) error {
+func (t *feed) meetFormer(ctx context.Context, o *frame.Object) error {
 	if !t.former.Has(o.UID) {
 		return nil
 	}

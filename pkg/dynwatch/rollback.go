@@ -16,7 +16,7 @@ var errBehind = errors.New("the API server is behind: a newer revision was annou
 
 // checkRollback compares the resource's newest revision with the cursor. A watch
 // from the future is not refused, it is silent, so this comes before each watch.
-func (t *target) checkRollback(ctx context.Context) (bool, error) {
+func (t *sweeper) checkRollback(ctx context.Context) (bool, error) {
 	rv, err := t.source.Revision(ctx)
 	if err != nil {
 		return false, err
@@ -33,7 +33,7 @@ func (t *target) checkRollback(ctx context.Context) (bool, error) {
 // read, so a server that merely lags should not give such an answer; but taking
 // one for a rollback by mistake would compare every object and start an epoch. A
 // second connection is asked before it is believed.
-func (t *target) doubt(ctx context.Context) error {
+func (t *sweeper) doubt(ctx context.Context) error {
 	rv, err := t.source.RevisionElsewhere(ctx)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (t *target) doubt(ctx context.Context) error {
 
 // rollBack notes that etcd was restored to an older state: revisions before and after
 // are of two histories.
-func (t *target) rollBack() {
+func (t *sweeper) rollBack() {
 	t.Epoch++
 	t.status.epoch.Store(t.Epoch)
 	t.logger.Warn("etcd was restored to an older state; reconciling", "resource_version", t.cursor, "epoch", t.Epoch,
@@ -67,7 +67,7 @@ func (t *target) rollBack() {
 
 // reconcileRollback compares everything, content too: the same revision number
 // may now mean another state.
-func (t *target) reconcileRollback(ctx context.Context) error {
+func (t *reconciler) reconcileRollback(ctx context.Context) error {
 	s := t.newSweep(sweep{newcomer: event.Added, replay: true, rollback: true})
 	rv, err := t.list(ctx, s, &listwatch.Listing{})
 	if err != nil {

@@ -39,14 +39,14 @@ type Mismatch struct {
 }
 
 // convict notes that an API server has shown an object otherwise than etcd holds it.
-func (t *target) convict(d listwatch.Listed, o *frame.Object, there bool, rv uint64) {
+func (t *decider) convict(d listwatch.Listed, o *frame.Object, there bool, rv uint64) {
 	w := audit.Wrong{Listed: d, There: there}
 	if there && o != nil { // nil: it cannot be passed on
 		w.Object = *o
 	}
 	m := mismatch(&w, t.clients.Config.Host, rv)
 	t.status.mismatched(m)
-	if count := t.audits.trust.Convict(m.At); count > convictLines {
+	if count := t.trust.Convict(m.At); count > convictLines {
 		if count == convictLines+1 {
 			t.logger.Error("API server disagrees with etcd on many objects",
 				"server", m.Server, "revision", m.Revision, "next", "restart that kube-apiserver; further objects are counted, and not logged for an hour")
@@ -60,7 +60,7 @@ func (t *target) convict(d listwatch.Listed, o *frame.Object, there bool, rv uin
 
 // repairAll takes note of what a sample has found, at once, and announces the states that
 // the stream lacks, each as soon as the watch has passed it.
-func (t *target) repairAll(ctx context.Context, a *audit.Run) error {
+func (t *auditor) repairAll(ctx context.Context, a *audit.Run) error {
 	if len(a.Wrong) == 0 || len(t.undecided) > 0 {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (t *target) repairAll(ctx context.Context, a *audit.Run) error {
 }
 
 // repairReady announces the states that the watch has passed. The others stay pending.
-func (t *target) repairReady(ctx context.Context, a *audit.Run) error {
+func (t *auditor) repairReady(ctx context.Context, a *audit.Run) error {
 	var rest []*audit.Wrong
 	for i, w := range a.Pending {
 		ready, err := a.Passed(ctx, t.source, w, t.cursor)
@@ -103,8 +103,8 @@ func (t *target) repairReady(ctx context.Context, a *audit.Run) error {
 }
 
 // declareRepair declares that states may be missing between the last audit and this one.
-func (t *target) declareRepair(ctx context.Context) error {
-	gap := event.GapInfo{From: t.audits.clean, To: t.cursor, Reason: recovery.ReasonAudit, Recovered: event.RecoveredState}
+func (t *auditor) declareRepair(ctx context.Context) error {
+	gap := event.GapInfo{From: t.clean, To: t.cursor, Reason: recovery.ReasonAudit, Recovered: event.RecoveredState}
 	if err := t.EmitGap(ctx, gap); err != nil {
 		return err
 	}
@@ -113,12 +113,12 @@ func (t *target) declareRepair(ctx context.Context) error {
 
 // repair announces the state that etcd holds of an object at revision rv, if the index
 // holds an older one. It reports whether it does.
-func (t *target) repair(ctx context.Context, w *audit.Wrong, rv uint64) (bool, error) {
+func (t *auditor) repair(ctx context.Context, w *audit.Wrong, rv uint64) (bool, error) {
 	e, o := t.index.Get(w.Listed.Namespace, w.Listed.Name), &w.Object
 	if e != nil && e.RV > rv {
 		return false, nil // the watch has brought a newer one
 	}
-	delete(t.audits.running.Suspects, index.Key(w.Listed.Namespace, w.Listed.Name))
+	delete(t.running.Suspects, index.Key(w.Listed.Namespace, w.Listed.Name))
 	switch {
 	case !w.There && e == nil:
 		return false, nil
@@ -148,17 +148,17 @@ func (t *target) repair(ctx context.Context, w *audit.Wrong, rv uint64) (bool, e
 }
 
 // endRepaired ends what etcd does not hold any more.
-func (t *target) endRepaired(ctx context.Context, e *index.Entry, rv uint64) error {
-	trust := t.audits.trust
-	t.audits.trust = audit.Trust{} // etcd has just said so
-	defer func() { t.audits.trust = trust }()
+func (t *auditor) endRepaired(ctx context.Context, e *index.Entry, rv uint64) error {
+	trust := t.trust
+	t.trust = audit.Trust{} // etcd has just said so
+	defer func() { t.trust = trust }()
 	return t.endAbsent(ctx, e, rv)
 }
 
 // spared reports whether an entry that a list lacks is still there: after a conviction,
 // lists are not believed about deletions.
-func (t *target) spared(ctx context.Context, e *index.Entry, rv uint64) (bool, error) {
-	if !t.audits.trust.Lost() {
+func (t *decider) spared(ctx context.Context, e *index.Entry, rv uint64) (bool, error) {
+	if !t.trust.Lost() {
 		return false, nil
 	}
 	t.status.beatNow() // a list can lack many

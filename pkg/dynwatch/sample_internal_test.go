@@ -50,7 +50,7 @@ func TestManyAbsentObjectsOfAConvictedServer(t *testing.T) {
 		}}
 		of = server.target(t, log, 0)
 		of.logger = slog.New(errorCounter{slog.DiscardHandler, &errors})
-		of.audits.trust.Convict(time.Now())
+		of.trust.Convict(time.Now())
 		s := of.newSweep(sweep{newcomer: event.Added, replay: true})
 		n := 0
 		for e := range of.index.All() {

@@ -20,7 +20,7 @@ import (
 
 // endGone emits the end of an object for which a DELETED frame o came. If nobody was told
 // of the object, only its deletion counts: it cannot leave where it never was.
-func (t *target) endGone(ctx context.Context, e *index.Entry, o *frame.Object, told bool) error {
+func (t *decider) endGone(ctx context.Context, e *index.Entry, o *frame.Object, told bool) error {
 	if !t.spec.selects() {
 		return t.end(ctx, event.Deleted, e, o, o.ResourceVersion, false)
 	}
@@ -40,7 +40,7 @@ func (t *target) endGone(ctx context.Context, e *index.Entry, o *frame.Object, t
 }
 
 // endUntold is endGone for an object that nobody was told of.
-func (t *target) endUntold(ctx context.Context, o *frame.Object) error {
+func (t *decider) endUntold(ctx context.Context, o *frame.Object) error {
 	e := t.index.Put(emit.IDOf(o))
 	h := t.index.Handle(e)
 	err := t.endGone(ctx, e, o, false)
@@ -51,7 +51,7 @@ func (t *target) endUntold(ctx context.Context, o *frame.Object) error {
 }
 
 // endAbsent emits the end of an object that a list at rv did not hold.
-func (t *target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error {
+func (t *decider) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error {
 	if !t.coverage.Filter.Covers(t.index.Namespace(e)) {
 		return t.endUncovered(ctx, e, rv)
 	}
@@ -83,19 +83,19 @@ func (t *target) endAbsent(ctx context.Context, e *index.Entry, rv uint64) error
 
 // stillThere looks an object up as it was at rv. It may be there
 // in a state that cannot be passed on; o is nil then.
-func (t *target) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
+func (t *decider) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
 	found, ok, err := t.source.ObjectAt(ctx, t.index.Namespace(e), t.index.Name(e), rv)
 	return t.asEntry(ctx, e, found, ok, err)
 }
 
 // stillSelected is stillThere for what the target's selectors let through.
-func (t *target) stillSelected(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
+func (t *decider) stillSelected(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
 	found, ok, err := t.source.MatchAt(ctx, t.index.Namespace(e), t.index.Name(e), rv)
 	return t.asEntry(ctx, e, found, ok, err)
 }
 
 // asEntry tells an answer about an entry's name from one about the entry.
-func (t *target) asEntry(ctx context.Context, e *index.Entry, found frame.Object, ok bool, err error) (*frame.Object, bool, error) {
+func (t *decider) asEntry(ctx context.Context, e *index.Entry, found frame.Object, ok bool, err error) (*frame.Object, bool, error) {
 	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
 		return nil, t.index.IsUID(e, bad.UID), t.reject(ctx, bad)
 	}
@@ -115,7 +115,7 @@ type undecided struct {
 }
 
 // postpone keeps the entry as it is until the watch has come to the present.
-func (t *target) postpone(ctx context.Context, e *index.Entry) error {
+func (t *decider) postpone(ctx context.Context, e *index.Entry) error {
 	if e.Ordinal == 0 {
 		return nil // nobody was told of it, and what became of it is not known
 	}
@@ -144,7 +144,7 @@ func (t *target) postpone(ctx context.Context, e *index.Entry) error {
 }
 
 // decide ends what was postponed and the watch has not told of since.
-func (t *target) decide(ctx context.Context) error {
+func (t *decider) decide(ctx context.Context) error {
 	var open []undecided
 	for _, u := range t.undecided {
 		switch e := t.index.ByHandle(u.entry); {
@@ -169,7 +169,7 @@ func (t *target) decide(ctx context.Context) error {
 // arrivalOp tells whether an object that came with an ADDED frame is new or has
 // entered the selection. If etcd has compacted the revision before, it is taken
 // for new.
-func (t *target) arrivalOp(ctx context.Context, o *frame.Object) (event.Op, error) {
+func (t *decider) arrivalOp(ctx context.Context, o *frame.Object) (event.Op, error) {
 	if !t.spec.selects() {
 		return event.Added, nil
 	}
@@ -177,7 +177,7 @@ func (t *target) arrivalOp(ctx context.Context, o *frame.Object) (event.Op, erro
 }
 
 // newcomerOp is the operation for a listed object that the index does not hold.
-func (t *target) newcomerOp(ctx context.Context, s *sweep, o *frame.Object) (event.Op, error) {
+func (t *sweeper) newcomerOp(ctx context.Context, s *sweep, o *frame.Object) (event.Op, error) {
 	if t.lost != nil && t.lost.Reason == recovery.ReasonSelection {
 		return event.Snapshot, nil
 	}
@@ -188,7 +188,7 @@ func (t *target) newcomerOp(ctx context.Context, s *sweep, o *frame.Object) (eve
 }
 
 // addedOrEntered asks whether the object existed at the revision before.
-func (t *target) addedOrEntered(ctx context.Context, o *frame.Object, before uint64) (event.Op, error) {
+func (t *decider) addedOrEntered(ctx context.Context, o *frame.Object, before uint64) (event.Op, error) {
 	then, ok, err := t.source.ObjectAt(ctx, o.Namespace, o.Name, before)
 	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
 		then, ok, err = frame.Object{UID: bad.UID}, true, nil // it was there, in whatever state

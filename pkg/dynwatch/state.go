@@ -36,7 +36,7 @@ func judge(err error, synced bool) State {
 	}
 }
 
-func (t *target) setState(state State, reason string) {
+func (t *feed) setState(state State, reason string) {
 	t.status.set(state, reason)
 	if t.shown == state {
 		return

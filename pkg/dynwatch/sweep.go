@@ -2,7 +2,6 @@ package dynwatch
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,148 +37,16 @@ type sweep struct {
 	against recovery.Contradictions
 }
 
-func (t *target) newSweep(s sweep) *sweep {
+func (t *sweeper) newSweep(s sweep) *sweep {
 	t.sweeps++
 	s.number = t.sweeps
 	return &s
 }
 
-// firstList is how far the first list has come: a page that breaks off is read
-// again, and only a list that cannot be continued is begun anew.
-type firstList struct {
-	sweep   *sweep
-	listing listwatch.Listing
-	// began is a revision from before anything was announced, and run that of all that
-	// belongs to the list; 0 if an earlier version of informd has begun it. A restart of
-	// the process or of the list does not change them: what was announced before stays
-	// part of it. Where the log has lost events, each process begins another run.
-	began, run uint64
-	// opened: the log has the begin event.
-	opened bool
-	// broken: a list was begun anew after it had announced objects, whose
-	// revisions between the two lists nobody has seen.
-	broken bool
-	// lost: the log has lost some or all of what it had of the target, so that not all
-	// deletions before the list are known. So the list names every object, also those that
-	// the index has: what a consumer holds beside them is gone.
-	lost bool
-}
-
-// snapshot is the target's first list: everything in it is announced, between a begin
-// and a synced event.
-func (t *target) snapshot(ctx context.Context) error {
-	t.relogFirst()
-	f := &t.first
-	if f.began == 0 {
-		rv, err := t.source.Revision(ctx)
-		if err != nil {
-			return err
-		}
-		f.began, f.run = rv, t.runs.Next()
-		if err := t.markNow(ctx); err != nil {
-			return err
-		}
-	}
-	if f.lost && t.lost == nil {
-		if rolledBack, err := t.checkRollback(ctx); rolledBack || err != nil {
-			return err
-		}
-	}
-	t.setState(Syncing, "reading the first list") // not before: a forbidden target stays so
-	if err := t.openFirst(ctx); err != nil {
-		return err
-	}
-	if f.sweep == nil {
-		f.sweep, f.listing = t.newSweep(sweep{newcomer: t.firstOp, rollback: t.lost != nil}), listwatch.Listing{}
-		f.broken = f.broken || t.index.Len() > 0
-	}
-	rv, err := t.listFirst(ctx)
-	if errors.Is(err, errRolledBack) {
-		f.sweep, f.broken = nil, true
-		return err
-	}
-	if err != nil {
-		if f.listing.Next == "" || listwatch.Expired(err) {
-			f.sweep = nil
-		}
-		return err
-	}
-	if t.relogFirst() {
-		return nil
-	}
-	return t.complete(ctx, rv)
-}
-
-// listFirst takes the first list, from where it stands, and ends what it lacks.
-func (t *target) listFirst(ctx context.Context) (uint64, error) {
-	rv, err := t.list(ctx, t.first.sweep, &t.first.listing)
-	if err == nil {
-		err = t.endMissing(ctx, t.first.sweep, rv)
-	}
-	if errors.Is(err, errBehind) { // of an object, or of the revision that the list began at
-		err = cmp.Or(t.doubt(ctx), errRolledBack)
-	}
-	return rv, err
-}
-
-// openFirst says that the first list begins, unless the log has that from an earlier
-// process: objects were announced behind it.
-func (t *target) openFirst(ctx context.Context) error {
-	f := &t.first
-	if f.opened || f.run == 0 {
-		return nil
-	}
-	begin := t.Record(event.Begin)
-	last, ok, err := t.options.Log.Last(ctx, &begin)
-	if err != nil {
-		return fmt.Errorf("%w: read the last begin event: %w", emit.ErrLog, err)
-	}
-	if !ok || last.Run != f.run {
-		if err := t.EmitBound(ctx, event.Begin, f.run, f.began, false); err != nil {
-			return err
-		}
-	}
-	f.opened = true
-	return nil
-}
-
-// complete ends the first list.
-func (t *target) complete(ctx context.Context, rv uint64) error {
-	if f := &t.first; f.broken && (t.lost != nil || !f.lost && f.began < rv) {
-		gap := event.GapInfo{From: f.began, To: rv, Reason: recovery.ReasonBroken, Recovered: event.RecoveredState}
-		if t.lost != nil {
-			gap.Reason = t.lost.Reason
-		}
-		if err := t.EmitGap(ctx, gap); err != nil {
-			return err
-		}
-	}
-	if t.first.lost {
-		gap := event.GapInfo{To: rv, Reason: recovery.ReasonJournal, Recovered: event.RecoveredState}
-		if err := t.EmitGap(ctx, gap); err != nil {
-			return err
-		}
-		t.logger.Warn("history lost; declaring a gap", "reason", recovery.ReasonJournal, "to", rv, "recovered", gap.Recovered)
-	}
-	if err := t.EmitBound(ctx, event.Synced, t.first.run, rv, false); err != nil {
-		return err
-	}
-	t.first, t.lost = firstList{}, nil
-	t.forgetFormer()
-	t.setCursor(rv)
-	t.calm.proven = 0
-	t.coverage.ForgetLeftOut(0) // nothing is promised of what was before
-	t.audits.clean = rv
-	t.status.synced.Store(true)
-	t.status.progressNow()
-	t.resetPause()
-	return t.markNow(ctx)
-}
-
 // list streams a list from where l stands and emits how it differs from the
 // index, but for what is missing in it: see endMissing. It returns the list's
 // revision.
-func (t *target) list(ctx context.Context, s *sweep, l *listwatch.Listing) (uint64, error) {
+func (t *sweeper) list(ctx context.Context, s *sweep, l *listwatch.Listing) (uint64, error) {
 	if err := t.clients.Identity.Check(ctx); err != nil {
 		return 0, err
 	}
@@ -203,7 +70,7 @@ func (t *target) list(ctx context.Context, s *sweep, l *listwatch.Listing) (uint
 	return rv, errors.Join(err, t.Flush(ctx))
 }
 
-func (t *target) takeListed(ctx context.Context, s *sweep, o *frame.Object, bad *frame.Malformed) error {
+func (t *sweeper) takeListed(ctx context.Context, s *sweep, o *frame.Object, bad *frame.Malformed) error {
 	switch {
 	case bad != nil:
 		return t.rejectListed(ctx, s, bad)
@@ -215,7 +82,7 @@ func (t *target) takeListed(ctx context.Context, s *sweep, o *frame.Object, bad 
 
 // rejectListed keeps an object that cannot be passed on. If another one had its
 // name before, that one's end comes out all the same.
-func (t *target) rejectListed(ctx context.Context, s *sweep, bad *frame.Malformed) error {
+func (t *sweeper) rejectListed(ctx context.Context, s *sweep, bad *frame.Malformed) error {
 	if bad.Name == "" {
 		s.blind = true
 	} else if !t.coverage.Filter.Covers(bad.Namespace) {
@@ -241,7 +108,7 @@ func replacedAt(e *index.Entry, rv uint64) uint64 {
 }
 
 // endReplaced ends the entry if what cannot be passed on is another object.
-func (t *target) endReplaced(ctx context.Context, e *index.Entry, bad *frame.Malformed) error {
+func (t *decider) endReplaced(ctx context.Context, e *index.Entry, bad *frame.Malformed) error {
 	if bad.UID == "" || t.index.IsUID(e, bad.UID) {
 		return nil
 	}
@@ -249,7 +116,7 @@ func (t *target) endReplaced(ctx context.Context, e *index.Entry, bad *frame.Mal
 }
 
 // observe compares one listed object with the index and emits the difference.
-func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
+func (t *sweeper) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 	e := t.index.Get(o.Namespace, o.Name)
 	if e != nil {
 		e.Sweep = s.number
@@ -296,13 +163,13 @@ func (t *target) observe(ctx context.Context, s *sweep, o *frame.Object) error {
 // isPast reports whether what a list says about an object is older than what the
 // log holds of the name: a target resumes behind the last events of the process
 // before it, and behind the lists that namespaces began with.
-func (t *target) isPast(e *index.Entry, namespace, name, uid string, rv uint64) bool {
+func (t *sweeper) isPast(e *index.Entry, namespace, name, uid string, rv uint64) bool {
 	return rv <= max(t.endedAt(namespace, name), t.coverage.ListedAt(namespace)) || e != nil && !t.index.IsUID(e, uid) && rv <= e.RV
 }
 
 // sameState reports whether the index already holds the listed state, or a newer
 // one: a list may be older than what the watch has brought.
-func (t *target) sameState(ctx context.Context, s *sweep, e *index.Entry, o *frame.Object) (bool, error) {
+func (t *sweeper) sameState(ctx context.Context, s *sweep, e *index.Entry, o *frame.Object) (bool, error) {
 	switch {
 	case !s.rollback || e.Epoch == t.Epoch:
 		return o.ResourceVersion <= t.index.Newest(e), nil
@@ -319,7 +186,7 @@ func (t *target) sameState(ctx context.Context, s *sweep, e *index.Entry, o *fra
 
 // endMissing ends what the index holds and the list did not: rv is the list's
 // revision.
-func (t *target) endMissing(ctx context.Context, s *sweep, rv uint64) error {
+func (t *sweeper) endMissing(ctx context.Context, s *sweep, rv uint64) error {
 	if !s.rollback && rv < max(t.cursor, t.first.began) {
 		return fmt.Errorf("%w (list at %d)", errBehind, rv) // what it lacks may have been born since
 	}
@@ -334,7 +201,7 @@ func (t *target) endMissing(ctx context.Context, s *sweep, rv uint64) error {
 	return t.Flush(ctx)
 }
 
-func (t *target) missing(s *sweep) []*index.Entry {
+func (t *sweeper) missing(s *sweep) []*index.Entry {
 	if s.blind {
 		t.logger.Warn("list has unreadable objects; deletions not emitted yet")
 		if t.lost != nil {

@@ -3,13 +3,10 @@ package dynwatch
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/checkpoint"
@@ -52,129 +49,81 @@ func defaultTiming() timing {
 // target is one resource, in all namespaces or in one, and the loop that keeps
 // its events coming. All but status and what a Writer allows belongs to the goroutine of run.
 type target struct {
-	// Writer writes index and log.
-	*emit.Writer
-	spec     spec
-	name     string // of the spec
-	options  *Options
-	clients  *kube.Clients
-	timing   timing
-	logger   *slog.Logger
-	status   *status
-	pause    wait.Backoff
-	redactor *frame.Redactor
-	// served nudges the target when what is served may have changed, and looks are
+	*sweeper
+	losses      *reconciler
+	namespaces  *namespacer
+	audits      *auditor
+	resnapshots *resnapshotter
+	redactor    *frame.Redactor
+	// served notifies the target when what is served may have changed, and looks are
 	// what follows.
 	served *catalog.Watcher
 	nudge  *catalog.Notice
+	looks  looks
 	// openings give turns to targets that open their watch; opening ends this target's
 	// turn, and is nil if it has none.
 	openings *kube.Openings
 	opening  func()
 	// offered is what the catalog says about a wildcard's resource, until it is used.
 	offered *catalog.Resolved
-	looks   looks
 	runs    *event.Runs
-
-	// source is nil until the resource is resolved.
-	source *listwatch.Source
-	index  *index.Index
-	// cursor is the revision up to which everything was appended; see resume. Ahead is
-	// the newest that was gathered and is not appended yet, 0 if nothing is.
-	cursor, ahead uint64
-	// ended are the revisions of ends at and behind the cursor, by key: see resume
-	// and resumeAt.
-	ended map[string]uint64
-	// dropped are objects that an edit of the selectors has dropped.
-	dropped dropped
-	// undecided are ends that could not be told from leaving the selection yet.
-	undecided []undecided
-	// first is the first list, until it is complete.
-	first firstList
+	// list is the first list, until it is complete.
+	list firstList
 	// absence is what is known of the resource while discovery does not list it.
 	absence catalog.Absence
 	// unlisted: discovery did not list the resource since it was resolved last.
 	unlisted bool
-	// failing is since when the version brings nothing but errors of the server.
+	// failing is since when the version brings only server errors.
 	failing failing
 	// closedSince is when the first error followed the last open watch, zero while one
 	// is open.
 	closedSince time.Time
-	// former are objects that were announced as deleted and can return; formerly keeps
-	// them while the target does not run.
-	former   *recovery.Deleted
+	// formerly keeps the former objects while the target does not run.
 	formerly *recovery.Archive
 	// unwatched: since a watch was open last, other things than the resource's being
 	// denied have kept one from being opened. What has come since is not known.
 	unwatched bool
 	// suspect: the watch was opened because the one before fell silent.
 	suspect bool
-	calm    calm
+	// listed is when a list was equal to the index last.
+	listed time.Time
 	// bookmarked: the watch has brought a bookmark.
 	bookmarked bool
 	// untoldSince is since when it is not known whether the resource has an entry
 	// already.
 	untoldSince time.Time
-	// shown is the state that was logged last, stateTold the one that the log has.
-	shown, stateTold State
-	shownSince       time.Time
-	// rejections are the revisions of objects that were rejected, by uid, so that
-	// every list does not reject them anew.
-	rejections map[string]uint64
-	// firstOp is what the objects of the first list are: they existed when
-	// informd first looked, or the resource came later. Empty until it looked.
-	firstOp event.Op
-	// reconciles counts the losses of history since the watch last brought anything
-	// in order.
-	reconciles int
-	// lost is history that the API server no longer has, until it is made up for.
-	lost *recovery.Lost
-	// sweeps numbers the sweeps, for the marks in the index.
-	sweeps uint32
-	await  await
-	limits limits
-	audits audits
-	again  reannouncing
-	// relogs are the notices that the log was replaced: see relog.go.
-	relogs chan relog
+	// stateTold is the last state that the log has.
+	stateTold State
 	// inquiries ask for what was announced: see [Manager.Known].
 	inquiries chan chan Known
-	// relost is the cursor at the last loss of the log's events, 0 before the first.
-	relost uint64
-	// progress is how far the watches have come.
-	progress listwatch.Progress
-	// coverage are the namespaces whose objects the target announces.
-	coverage selection.Coverage
-
-	// restored: the index is what the log says. marked is the last mark there.
-	restored bool
-	marked   checkpoint.Mark
-	marks    checkpoint.Timer
 }
 
 func newTarget(s spec, m *Manager) *target {
 	options := &m.options
-	t := &target{
+	f := &feed{
 		spec: s, name: s.name(), options: options, clients: m.clients, timing: m.timing, limits: m.limits,
-		logger: options.Logger.With("target", s.name()),
-		status: newStatus(s), index: index.New(), ended: make(map[string]uint64), rejections: make(map[string]uint64),
-		served: m.served, nudge: m.served.Subscribe(s.groupResource()), looks: newLooks(), redactor: m.redactor,
-		openings: m.openings, formerly: m.formerly, relogs: make(chan relog, 1),
+		logger: options.Logger.With("target", s.name()), status: newStatus(s), index: index.New(),
+		position:   position{ended: make(map[string]uint64)},
+		rejections: make(map[string]uint64), former: m.formerly.Take(s.name()),
+		coverage: selection.NewCoverage(s.namespaces, m.namespaces), marks: checkpoint.NewTimer(),
 	}
-	t.Writer = emit.New(emit.Options{
-		Append: t.append, LastInLog: options.Log.Last, LogKeeps: options.LogKeeps, Meter: t.status, Logger: t.logger, Owners: m.owners,
-		Cluster: options.Cluster, Target: t.name, Namespace: s.namespace, Index: t.index,
+	f.Writer = emit.New(emit.Options{
+		Append: f.append, LastInLog: options.Log.Last, LogKeeps: options.LogKeeps, Meter: f.status, Logger: f.logger, Owners: m.owners,
+		Cluster: options.Cluster, Target: f.name, Namespace: s.namespace, Index: f.index,
 		Wanted: schema.GroupVersionResource{Group: s.group, Version: s.version, Resource: s.resource},
 	})
-	t.await.left = t.limits.patience
-	t.runs, t.inquiries = &m.runs, make(chan chan Known)
-	t.former = t.formerly.Take(t.name)
+	f.await.left = f.limits.patience
+	f.resetPause()
+	common := &sweeper{decider: &decider{feed: f}}
+	t := &target{
+		sweeper: common, losses: &reconciler{sweeper: common}, namespaces: &namespacer{sweeper: common},
+		audits: newAuditor(common), resnapshots: newResnapshotter(common),
+		redactor: m.redactor, served: m.served, nudge: m.served.Subscribe(s.groupResource()), looks: newLooks(),
+		openings: m.openings, runs: &m.runs, formerly: m.formerly, inquiries: make(chan chan Known),
+	}
+	t.namespaces.interrupt = t.audits.abandonAudit
+	t.checkpoint = t.markOfNow
 	t.reshape(s)
-	t.audits = newAudits(t.timing.audit)
-	t.again = newReannouncing(s, t.timing)
-	t.coverage = selection.NewCoverage(s.namespaces, m.namespaces)
-	t.marks = checkpoint.NewTimer()
-	t.resetPause()
 	return t
 }
 
@@ -212,7 +161,7 @@ func (t *target) run(ctx context.Context) {
 	if reason == "" {
 		t.markLast()
 	}
-	t.endReannouncing()
+	t.resnapshots.endReannouncing()
 	t.setState(Stopped, reason)
 }
 
@@ -232,7 +181,7 @@ func (t *target) advance(ctx context.Context) error {
 	case !t.status.synced.Load():
 		return t.snapshot(ctx)
 	case t.lost != nil && t.lost.Phase == recovery.Reconciling:
-		return t.reconcile(ctx)
+		return t.losses.reconcile(ctx)
 	default:
 		return t.follow(ctx)
 	}
@@ -278,41 +227,4 @@ func (t *target) resolve(ctx context.Context) error {
 		t.use(s, r)
 	}
 	return err
-}
-
-// setCursor notes that everything up to rv was appended.
-func (t *target) setCursor(rv uint64) {
-	if rv != t.cursor {
-		maps.DeleteFunc(t.ended, func(_ string, at uint64) bool { return at < rv })
-		t.marks.Soon()
-	}
-	t.cursor = rv
-	t.status.rv.Store(rv)
-}
-
-// resume is the revision to watch from. Revisions are not unique to an object:
-// when a lease of etcd ends, all objects on it (core Events, up to 1,000) are
-// deleted at one revision. A watch that was cut among them must begin before
-// them, and those that were seen are remembered in ended until the next revision.
-func (t *target) resume() uint64 {
-	for _, at := range t.ended {
-		if at == t.cursor {
-			return t.cursor - 1
-		}
-	}
-	return t.cursor
-}
-
-// forgetEnds notes that all that ended up to rv is known.
-func (t *target) forgetEnds(rv uint64) {
-	maps.DeleteFunc(t.ended, func(_ string, at uint64) bool { return at <= rv })
-}
-
-// endedAt is the revision at which a name that ended at or behind the cursor did
-// so, 0 if none did.
-func (t *target) endedAt(namespace, name string) uint64 {
-	if len(t.ended) == 0 {
-		return 0 // as nearly always: no key is to be made for every frame
-	}
-	return t.ended[index.Key(namespace, name)]
 }

@@ -17,7 +17,7 @@ import (
 
 // reselect brings the coverage in line with the Namespaces, if it is not. Between
 // two frames, and not while history is made up for: that goes by what was covered.
-func (t *target) reselect(ctx context.Context) error {
+func (t *namespacer) reselect(ctx context.Context) error {
 	c := &t.coverage
 	if !c.Due || !c.Known || t.lost != nil || len(t.undecided) > 0 {
 		return nil
@@ -27,7 +27,7 @@ func (t *target) reselect(ctx context.Context) error {
 		return err
 	}
 	if len(arriving)+len(departing) > 0 {
-		t.abandonAudit()
+		t.interrupt()
 		if err := t.turn(ctx, arriving, departing, now); err != nil {
 			if listwatch.Expired(err) {
 				// It was a list that took too long, and not the watch.
@@ -44,13 +44,13 @@ func (t *target) reselect(ctx context.Context) error {
 
 // turn covers namespaces and stops to cover others. The mark says so before the
 // first event of it: a process that dies over it looks at them again.
-func (t *target) turn(ctx context.Context, arriving, departing []string, now *selection.Viewed) error {
+func (t *namespacer) turn(ctx context.Context, arriving, departing []string, now *selection.Viewed) error {
 	c := &t.coverage
 	c.Turn(slices.Concat(arriving, departing))
 	if err := t.Flush(ctx); err != nil {
 		return err
 	}
-	if err := t.keepMark(ctx, t.position()); err != nil {
+	if err := t.keepMark(ctx, t.checkpoint()); err != nil {
 		return err
 	}
 	for _, name := range departing {
@@ -73,7 +73,7 @@ func (t *target) turn(ctx context.Context, arriving, departing []string, now *se
 
 // depart stops to cover a namespace. What a list shows to be as the index has it
 // leaves at once; of the rest the stream has more to bring.
-func (t *target) depart(ctx context.Context, namespace string, cause uint64) error {
+func (t *namespacer) depart(ctx context.Context, namespace string, cause uint64) error {
 	c := &t.coverage
 	c.LeftOutSince(namespace, t.cursor)
 	c.Uncover(namespace, selection.Departure{Cause: cause})
@@ -95,7 +95,7 @@ func (t *target) depart(ctx context.Context, namespace string, cause uint64) err
 }
 
 // arrive covers a namespace that has turned, from here on.
-func (t *target) arrive(ctx context.Context, namespace string, when selection.Turned) error {
+func (t *namespacer) arrive(ctx context.Context, namespace string, when selection.Turned) error {
 	c := &t.coverage
 	told := c.Cover(namespace)
 	a := c.Arrive(namespace, when, t.cursor, told)
@@ -114,7 +114,7 @@ func (t *target) arrive(ctx context.Context, namespace string, when selection.Tu
 // left out since it turned, it enters as it was then, and they are told from etcd.
 // Where that is not possible, or not known, a gap says so. If it fails, it is to go on
 // from the revision that it returns.
-func (t *target) catchUpWith(ctx context.Context, a *selection.Arrival, told uint64) (uint64, error) {
+func (t *namespacer) catchUpWith(ctx context.Context, a *selection.Arrival, told uint64) (uint64, error) {
 	if a.From != 0 {
 		_, torn, err := t.listArrived(ctx, a.Namespace, a.From, a.Cause)
 		if err == nil {
@@ -137,7 +137,7 @@ func (t *target) catchUpWith(ctx context.Context, a *selection.Arrival, told uin
 // catchUpByList has what is in a namespace at the cursor enter. If etcd has forgotten
 // that revision, or the log is ahead of it, what there is now enters, and the frames up
 // to that tell nothing new.
-func (t *target) catchUpByList(ctx context.Context, a *selection.Arrival) error {
+func (t *namespacer) catchUpByList(ctx context.Context, a *selection.Arrival) error {
 	at := t.cursor
 	if a.Ahead {
 		at = 0
@@ -162,7 +162,7 @@ func (t *target) catchUpByList(ctx context.Context, a *selection.Arrival) error 
 
 // declare says that states may be missing of namespaces that have turned, unless that
 // was said.
-func (t *target) declare(ctx context.Context, g event.GapInfo) error {
+func (t *decider) declare(ctx context.Context, g event.GapInfo) error {
 	g.Reason, g.Recovered = recovery.ReasonSelection, event.RecoveredState
 	if !t.coverage.Declares(g) {
 		return nil
@@ -174,7 +174,7 @@ func (t *target) declare(ctx context.Context, g event.GapInfo) error {
 // listArrived announces how a list of a namespace differs from what the index holds
 // of it. It returns the list's revision, and whether the index held anything in an
 // older state, so that revisions between the two were not told.
-func (t *target) listArrived(ctx context.Context, namespace string, at, cause uint64) (rv uint64, torn bool, err error) {
+func (t *namespacer) listArrived(ctx context.Context, namespace string, at, cause uint64) (rv uint64, torn bool, err error) {
 	t.sweeps++
 	number := t.sweeps
 	rv, err = t.source.List(ctx, &listwatch.Listing{At: at, Namespace: namespace}, t.source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
@@ -215,7 +215,7 @@ func (t *target) listArrived(ctx context.Context, namespace string, at, cause ui
 }
 
 // catchUp announces a newer state of what the index holds, or of what replaced it.
-func (t *target) catchUp(ctx context.Context, e *index.Entry, o *frame.Object, cause uint64) error {
+func (t *namespacer) catchUp(ctx context.Context, e *index.Entry, o *frame.Object, cause uint64) error {
 	if t.index.IsUID(e, o.UID) {
 		return t.announce(ctx, event.Modified, o, e, true)
 	}
@@ -227,7 +227,7 @@ func (t *target) catchUp(ctx context.Context, e *index.Entry, o *frame.Object, c
 
 // announceArrived tells of an object in a namespace that is covered from now on. It
 // has entered, but for one that came to be after the Namespace was as it is now.
-func (t *target) announceArrived(ctx context.Context, o *frame.Object, cause uint64) error {
+func (t *namespacer) announceArrived(ctx context.Context, o *frame.Object, cause uint64) error {
 	op := event.Entered
 	if o.ResourceVersion > cause && !t.coverage.Apart {
 		of := t.Event(op, emit.IDOf(o), false)

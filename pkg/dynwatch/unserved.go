@@ -66,7 +66,8 @@ func (t *target) endResource(ctx context.Context, reason string, at uint64) erro
 	if err := t.endAll(ctx, reason, at); err != nil {
 		return err
 	}
-	t.lost, t.undecided, t.first, t.firstOp, t.unwatched = nil, nil, firstList{}, event.Added, false
+	t.lost, t.undecided, t.firstOp, t.unwatched = nil, nil, event.Added, false
+	t.list, t.first = firstList{}, firstRun{}
 	t.dropped, t.absence = dropped{}, catalog.Absence{}
 	t.setCursor(0)
 	clear(t.ended)

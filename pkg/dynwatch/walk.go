@@ -21,7 +21,7 @@ import (
 // queries are what there is to walk after a sweep. Those whose newest revision is
 // oldest come first: all that is missing of them is old, and etcd's next
 // compaction takes it. What is gone has none, and may have been gone for long.
-func (t *target) queries(s *sweep, differing []listwatch.Listed) []recovery.Query {
+func (t *reconciler) queries(s *sweep, differing []listwatch.Listed) []recovery.Query {
 	if l := t.lost; l == nil || !l.Walks() || t.reconciles > maxReconciles {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (t *target) queries(s *sweep, differing []listwatch.Listed) []recovery.Quer
 
 // walk emits the history of every name, but for the listed states, as far as the
 // budget and etcd reach.
-func (t *target) walk(ctx context.Context, queries []recovery.Query) error {
+func (t *reconciler) walk(ctx context.Context, queries []recovery.Query) error {
 	l := t.lost
 	if l != nil && t.spec.selects() {
 		l.Torn = true // what came into the selection and left again is in no list
@@ -95,7 +95,7 @@ const maxSetbacks = 3
 const walkTick = 100 * time.Millisecond
 
 // emitWalk starts the walkers and emits their results.
-func (t *target) emitWalk(ctx context.Context, w *recovery.Walk, left time.Duration) error {
+func (t *reconciler) emitWalk(ctx context.Context, w *recovery.Walk, left time.Duration) error {
 	// The log is not to be told with the walkers' context: an append that fails
 	// ends the target.
 	walking, stop := context.WithCancel(ctx)
@@ -131,7 +131,7 @@ func (t *target) emitWalk(ctx context.Context, w *recovery.Walk, left time.Durat
 }
 
 // emitResult emits one result.
-func (t *target) emitResult(ctx context.Context, f *recovery.Result) error {
+func (t *reconciler) emitResult(ctx context.Context, f *recovery.Result) error {
 	t.status.progressNow()
 	if f.Torn && !t.lost.Torn {
 		t.lost.Torn = true
@@ -171,7 +171,7 @@ func (t *target) emitResult(ctx context.Context, f *recovery.Result) error {
 	return t.announce(ctx, op, f.Object, nil, true)
 }
 
-func (t *target) emitEnd(ctx context.Context, e *index.Entry, f *recovery.Result) error {
+func (t *reconciler) emitEnd(ctx context.Context, e *index.Entry, f *recovery.Result) error {
 	if e == nil || !t.index.IsUID(e, f.UID) {
 		return nil // nobody was told of it
 	}
@@ -192,7 +192,7 @@ func (t *target) emitEnd(ctx context.Context, e *index.Entry, f *recovery.Result
 	return t.end(ctx, event.Deleted, e, f.Object, f.RV, true)
 }
 
-func (t *target) rejectResult(ctx context.Context, e *index.Entry, bad *frame.Malformed) error {
+func (t *reconciler) rejectResult(ctx context.Context, e *index.Entry, bad *frame.Malformed) error {
 	if e != nil {
 		if err := t.endReplaced(ctx, e, bad); err != nil {
 			return err

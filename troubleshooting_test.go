@@ -198,7 +198,7 @@ func states(t *testing.T, dir string) []string {
 
 func TestTroubleshootingStates(t *testing.T) {
 	page := readPage(t, "troubleshooting.md")
-	for heading, dir := range map[string]string{"States of targets": "pkg/dynwatch", "States of sinks": "internal/deliver"} {
+	for heading, dir := range map[string]string{"States of targets": "pkg/dynwatch/internal/status", "States of sinks": "internal/deliver"} {
 		var entries []string
 		for _, r := range rows(t, page, heading) {
 			entries = append(entries, r[0])

@@ -15,11 +15,6 @@ import (
 // anyNamespace stands for all namespaces in a log: no namespace can have this name.
 const anyNamespace = "*"
 
-// attributes are what is asked about a spec's own resource.
-func (s spec) attributes() access.Attributes {
-	return access.Attributes{Namespace: s.namespace, Group: s.group, Version: s.version, Resource: s.resource}
-}
-
 // reviewAccess says which permissions the target lacks, as soon as the API server
 // answers. It only tells: what the target may do shows when it does it. It runs
 // beside the loop, of which it touches the status alone, and ends with ctx.
@@ -35,14 +30,14 @@ func (t *target) reviewAccess(ctx context.Context, r *access.Reviews) {
 
 // review is one attempt at it, once it is the target's turn.
 func (t *target) review(ctx context.Context, r *access.Reviews) (answered bool) {
-	missing, err := r.Missing(ctx, t.clients.Discovery.Client, t.spec.attributes())
+	missing, err := r.Missing(ctx, t.Clients.Discovery.Client, t.Spec.Attributes())
 	if err != nil {
-		t.logger.Debug("permissions not checked", "err", err)
+		t.Logger.Debug("permissions not checked", "err", err)
 		return false
 	}
-	if t.status.setMissing(missing) {
-		t.logger.Error("permissions missing; apply the output of `informd rbac`",
-			"verbs", missing, "namespace", cmp.Or(t.spec.namespace, anyNamespace))
+	if t.Status.SetMissing(missing) {
+		t.Logger.Error("permissions missing; apply the output of `informd rbac`",
+			"verbs", missing, "namespace", cmp.Or(t.Spec.Namespace, anyNamespace))
 	}
 	return true
 }

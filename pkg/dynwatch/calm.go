@@ -22,10 +22,10 @@ const (
 
 // rests reports whether a quiet target needs no list yet.
 func (t *target) rests(q *quiet) bool {
-	if q.unequal || t.lost != nil || len(t.undecided) > 0 || t.progress.Stuck > 0 {
+	if q.unequal || t.Lost != nil || len(t.Undecided) > 0 || t.Progress.Stuck > 0 {
 		return false
 	}
-	pages := listwatch.PagesFor(t.index.Len())
-	every := min(time.Duration(pages)*t.timing.Silence/calmPages, calmSilences*t.timing.Silence)
-	return time.Since(t.listed) < every-t.timing.Silence/2 // else it would be one silence later
+	pages := listwatch.PagesFor(t.Index.Len())
+	every := min(time.Duration(pages)*t.Timing.Silence/calmPages, calmSilences*t.Timing.Silence)
+	return time.Since(t.listed) < every-t.Timing.Silence/2 // else it would be one silence later
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 	"github.com/informd/informd/pkg/event"
 )
@@ -141,21 +142,21 @@ func TestQuietTargetsAskLittle(t *testing.T) {
 // TestUnprovenStream: a gap begins where lists or frames have proven the stream last,
 // however far the position has moved without them.
 func TestUnprovenStream(t *testing.T) {
-	var p position
-	p.cursor = 100
-	if got := p.provenSince(); got != 100 {
+	var p feed.Position
+	p.Cursor = 100
+	if got := p.ProvenSince(); got != 100 {
 		t.Errorf("a position that a frame brought is unproven since %d", got)
 	}
-	p.moves(false)
-	p.cursor = 200
-	p.moves(false)
-	p.cursor = 300
-	if got := p.provenSince(); got != 100 {
+	p.MoveWithoutFrame(false)
+	p.Cursor = 200
+	p.MoveWithoutFrame(false)
+	p.Cursor = 300
+	if got := p.ProvenSince(); got != 100 {
 		t.Errorf("moved twice without a list: unproven since %d, want 100", got)
 	}
-	p.moves(true)
-	p.cursor = 400
-	if got := p.provenSince(); got != 400 {
+	p.MoveWithoutFrame(true)
+	p.Cursor = 400
+	if got := p.ProvenSince(); got != 400 {
 		t.Errorf("a list has proven it: unproven since %d, want 400", got)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
+	"github.com/informd/informd/pkg/dynwatch/internal/spec"
+	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -82,15 +84,15 @@ func (s *failingServer) target(t *testing.T, log Log, older int) *target {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Close)
-	of := newTarget(spec{version: "v1", resource: "pods", mode: Full}, m)
-	t.Cleanup(func() { of.marks.Stop() })
+	of := newTarget(spec.Spec{Version: "v1", Resource: "pods"}, m)
+	t.Cleanup(func() { of.Marks.Stop() })
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	of.source, err = of.spec.source(catalog.Resolved{GVR: gvr, Kind: "Pod", Namespaced: true}, m.clients, nil, nil, nil)
+	of.Source, err = of.Spec.Source(catalog.Resolved{GVR: gvr, Kind: "Pod", Namespaced: true}, m.clients, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range s.pods {
-		e := of.index.Put(index.ID{Namespace: "a", Name: "p" + strconv.Itoa(i), UID: "u" + strconv.Itoa(i)})
+		e := of.Index.Put(index.ID{Namespace: "a", Name: "p" + strconv.Itoa(i), UID: "u" + strconv.Itoa(i)})
 		if e.RV = uint64(i) + 1; i >= s.pods-older {
 			e.RV--
 		}
@@ -119,10 +121,10 @@ func TestComparisonReadsEachPageOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const pods, older = 200_000, bodiesByName
+				const pods, older = 200_000, sweep.BodiesByName
 				server, log := &failingServer{pods: pods, fail: fail}, counting{events: make(map[event.Op]int)}
 				of := server.target(t, log, older)
-				rv, err := of.losses.compare(t.Context(), of.newSweep(sweep{newcomer: event.Added, replay: true}))
+				rv, err := of.losses.Compare(t.Context(), of.NewPass(sweep.Pass{Newcomer: event.Added, Replay: true}))
 				if err != nil || rv != podserver.Revision {
 					t.Fatalf("revision %d: %v", rv, err)
 				}

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/selection"
+	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -21,9 +21,9 @@ func Covering(wanted []Resource) (func(e *event.Event) bool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wanted resources: %w", err)
 	}
-	explicit := make(map[schema.GroupResource][]spec)
+	explicit := make(map[schema.GroupResource][]spec.Spec)
 	for _, s := range set.explicit {
-		explicit[s.groupResource()] = append(explicit[s.groupResource()], s)
+		explicit[s.GroupResource()] = append(explicit[s.GroupResource()], s)
 	}
 	return func(e *event.Event) bool {
 		one := schema.GroupResource{Group: e.Group, Resource: e.Resource}
@@ -31,20 +31,8 @@ func Covering(wanted []Resource) (func(e *event.Event) bool, error) {
 		if owner, ok := set.Owner(one); ok {
 			all = set.as(owner)
 		}
-		return slices.ContainsFunc(all, func(s spec) bool { return s.covers(e) })
+		return slices.ContainsFunc(all, func(s spec.Spec) bool { return s.Covers(e) })
 	}, nil
-}
-
-// covers reports whether the target is that of the event, or may be by its namespace.
-func (s spec) covers(e *event.Event) bool {
-	switch {
-	case e.Op.Control():
-		return e.Target == s.name()
-	case s.namespace != "":
-		return e.Namespace == s.namespace
-	}
-	f := selection.NewFilter(s.namespaces)
-	return f == nil || f.Named(e.Namespace)
 }
 
 // Bracket holds the control events around the re-snapshot of one target.
@@ -57,7 +45,7 @@ type Bracket struct{ Begin, End event.Event }
 func (m *Manager) Brackets(resource string) (brackets []Bracket, run uint64, err error) {
 	targets, run, err := m.toResnapshot(resource)
 	for _, r := range targets {
-		brackets = append(brackets, r.target.status.snapshot().bracket(m.options.Cluster, run))
+		brackets = append(brackets, statusOf(r.target.Spec, r.target.Status).bracket(m.options.Cluster, run))
 	}
 	slices.SortFunc(brackets, func(a, b Bracket) int { return cmp.Compare(a.Begin.Target, b.Begin.Target) })
 	return brackets, run, err

@@ -8,18 +8,19 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/estimate"
+	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
 // SetTiming replaces the periods of targets that start from now on.
 func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
-	m.timing = timing{
+	m.timing = feed.Timing{
 		Timing: listwatch.Timing{
 			Silence: silence, Reach: silence, Tick: tick, Backoff: backoff, BackoffCap: 4 * backoff,
 			WaitingCap: 4 * backoff, DeniedCap: 8 * backoff,
 		},
-		staleTold: 10 * backoff,
-		Periods:   catalog.Periods{Noticed: time.Hour, First: backoff, Most: 4 * backoff, Lasting: 40 * backoff, Unserved: 10 * backoff, Withdrawn: 20 * backoff}, clock: m.timing.clock,
+		StaleTold: 10 * backoff,
+		Periods:   catalog.Periods{Noticed: time.Hour, First: backoff, Most: 4 * backoff, Lasting: 40 * backoff, Unserved: 10 * backoff, Withdrawn: 20 * backoff}, Clock: m.timing.Clock,
 	}
 }
 
@@ -28,7 +29,7 @@ func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 func (m *Manager) SetWithdrawn(d time.Duration) { m.timing.Withdrawn = d }
 
 // SetAudit replaces the time between audits of targets that start from now on.
-func (m *Manager) SetAudit(interval time.Duration) { m.timing.audit = interval }
+func (m *Manager) SetAudit(interval time.Duration) { m.timing.AuditEvery = interval }
 
 // Limits are those of a walk, and how many revisions are listed one by one.
 type Limits struct {
@@ -40,13 +41,13 @@ type Limits struct {
 // Limits returns those of targets that start from now on.
 func (m *Manager) Limits() Limits {
 	l := m.limits
-	return Limits{l.requests, l.bodies, l.time, l.patience, l.revisions}
+	return Limits{l.Requests, l.Bodies, l.Time, l.Patience, l.Revisions}
 }
 
 // SetLimits replaces them.
 func (m *Manager) SetLimits(l Limits) {
-	m.limits.requests, m.limits.bodies, m.limits.time, m.limits.revisions = l.Requests, l.Bodies, l.Time, l.Revisions
-	m.limits.patience = l.Patience
+	m.limits.Requests, m.limits.Bodies, m.limits.Time, m.limits.Revisions = l.Requests, l.Bodies, l.Time, l.Revisions
+	m.limits.Patience = l.Patience
 }
 
 // PlanCounting is [Plan] that looks at no more than so many objects one by one, and
@@ -57,4 +58,4 @@ func PlanCounting(ctx context.Context, kubernetes *rest.Config, wanted []Resourc
 
 // SetClock replaces the clock by which objects fall due to be announced anew, of
 // targets that start from now on.
-func (m *Manager) SetClock(clock func() time.Time) { m.timing.clock = clock }
+func (m *Manager) SetClock(clock func() time.Time) { m.timing.Clock = clock }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 )
 
 // TestOtherVersionsAreAskedRarely: while no version of a resource answers, each attempt does
@@ -28,12 +29,12 @@ func TestOtherVersionsAreAskedRarely(t *testing.T) {
 			return true
 		}}
 		of := server.target(t, forgetful{}, 0)
-		of.spec = spec{group: "example.com", resource: "things", mode: Full}
+		of.Spec = spec.Spec{Group: "example.com", Resource: "things"}
 		of.Resolved = catalog.Resolved{GVR: schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "things"}, Kind: "Thing"}
 		broken := apierrors.NewInternalError(http.ErrAbortHandler)
 		const minutes = 10
 		for range minutes * 12 {
-			if err := of.fallBack(t.Context(), broken); err == nil {
+			if err := of.resolver.FallBack(t.Context(), broken); err == nil {
 				t.Fatal("the target moved to a version that does not answer")
 			}
 			<-time.After(5 * time.Second)

@@ -7,15 +7,17 @@ import (
 	"fmt"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
+	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
 	"github.com/informd/informd/pkg/event"
 )
 
 // firstList is how far the first list has come: a page that breaks off is read
 // again, and only a list that cannot be continued is begun anew.
 type firstList struct {
-	sweep   *sweep
+	sweep   *sweep.Pass
 	listing listwatch.Listing
 	// opened: the log has the begin event.
 	opened bool
@@ -29,31 +31,32 @@ type firstList struct {
 func (t *target) snapshot(ctx context.Context) error {
 	t.relogFirst()
 	f := &t.list
-	if t.first.began == 0 {
-		rv, err := t.source.Revision(ctx)
+	if t.First.Began == 0 {
+		*f = firstList{}
+		rv, err := t.Source.Revision(ctx)
 		if err != nil {
 			return err
 		}
-		t.first.began, t.first.run = rv, t.runs.Next()
-		if err := t.markNow(ctx); err != nil {
+		t.First.Began, t.First.Run = rv, t.runs.Next()
+		if err := t.MarkNow(ctx); err != nil {
 			return err
 		}
 	}
-	if t.first.lost && t.lost == nil {
-		if rolledBack, err := t.checkRollback(ctx); rolledBack || err != nil {
+	if t.First.Lost && t.Lost == nil {
+		if rolledBack, err := t.CheckRollback(ctx); rolledBack || err != nil {
 			return err
 		}
 	}
-	t.setState(Syncing, "reading the first list") // not before: a forbidden target stays so
+	t.SetState(Syncing, "reading the first list") // not before: a forbidden target stays so
 	if err := t.openFirst(ctx); err != nil {
 		return err
 	}
 	if f.sweep == nil {
-		f.sweep, f.listing = t.newSweep(sweep{newcomer: t.firstOp, rollback: t.lost != nil}), listwatch.Listing{}
-		f.broken = f.broken || t.index.Len() > 0
+		f.sweep, f.listing = t.NewPass(sweep.Pass{Newcomer: t.FirstOp, Rollback: t.Lost != nil}), listwatch.Listing{}
+		f.broken = f.broken || t.Index.Len() > 0
 	}
 	rv, err := t.listFirst(ctx)
-	if errors.Is(err, errRolledBack) {
+	if errors.Is(err, sweep.ErrRolledBack) {
 		f.sweep, f.broken = nil, true
 		return err
 	}
@@ -71,12 +74,12 @@ func (t *target) snapshot(ctx context.Context) error {
 
 // listFirst takes the first list, from where it stands, and ends what it lacks.
 func (t *target) listFirst(ctx context.Context) (uint64, error) {
-	rv, err := t.sweeper.list(ctx, t.list.sweep, &t.list.listing)
+	rv, err := t.Sweeper.List(ctx, t.list.sweep, &t.list.listing)
 	if err == nil {
-		err = t.endMissing(ctx, t.list.sweep, rv)
+		err = t.EndMissing(ctx, t.list.sweep, rv)
 	}
-	if errors.Is(err, errBehind) { // of an object, or of the revision that the list began at
-		err = cmp.Or(t.doubt(ctx), errRolledBack)
+	if errors.Is(err, sweep.ErrBehind) { // of an object, or of the revision that the list began at
+		err = cmp.Or(t.Doubt(ctx), sweep.ErrRolledBack)
 	}
 	return rv, err
 }
@@ -85,16 +88,16 @@ func (t *target) listFirst(ctx context.Context) (uint64, error) {
 // process: objects were announced behind it.
 func (t *target) openFirst(ctx context.Context) error {
 	f := &t.list
-	if f.opened || t.first.run == 0 {
+	if f.opened || t.First.Run == 0 {
 		return nil
 	}
 	begin := t.Record(event.Begin)
-	last, ok, err := t.options.Log.Last(ctx, &begin)
+	last, ok, err := t.Journal.Last(ctx, &begin)
 	if err != nil {
 		return fmt.Errorf("%w: read the last begin event: %w", emit.ErrLog, err)
 	}
-	if !ok || last.Run != t.first.run {
-		if err := t.EmitBound(ctx, event.Begin, t.first.run, t.first.began, false); err != nil {
+	if !ok || last.Run != t.First.Run {
+		if err := t.EmitBound(ctx, event.Begin, t.First.Run, t.First.Began, false); err != nil {
 			return err
 		}
 	}
@@ -104,33 +107,43 @@ func (t *target) openFirst(ctx context.Context) error {
 
 // complete ends the first list.
 func (t *target) complete(ctx context.Context, rv uint64) error {
-	if t.list.broken && (t.lost != nil || !t.first.lost && t.first.began < rv) {
-		gap := event.GapInfo{From: t.first.began, To: rv, Reason: recovery.ReasonBroken, Recovered: event.RecoveredState}
-		if t.lost != nil {
-			gap.Reason = t.lost.Reason
+	if t.list.broken && (t.Lost != nil || !t.First.Lost && t.First.Began < rv) {
+		gap := event.GapInfo{From: t.First.Began, To: rv, Reason: recovery.ReasonBroken, Recovered: event.RecoveredState}
+		if t.Lost != nil {
+			gap.Reason = t.Lost.Reason
 		}
 		if err := t.EmitGap(ctx, gap); err != nil {
 			return err
 		}
 	}
-	if t.first.lost {
+	if t.First.Lost {
 		gap := event.GapInfo{To: rv, Reason: recovery.ReasonJournal, Recovered: event.RecoveredState}
 		if err := t.EmitGap(ctx, gap); err != nil {
 			return err
 		}
-		t.logger.Warn("history lost; declaring a gap", "reason", recovery.ReasonJournal, "to", rv, "recovered", gap.Recovered)
+		t.Logger.Warn("history lost; declaring a gap", "reason", recovery.ReasonJournal, "to", rv, "recovered", gap.Recovered)
 	}
-	if err := t.EmitBound(ctx, event.Synced, t.first.run, rv, false); err != nil {
+	if err := t.EmitBound(ctx, event.Synced, t.First.Run, rv, false); err != nil {
 		return err
 	}
-	t.list, t.first, t.lost = firstList{}, firstRun{}, nil
-	t.forgetFormer()
-	t.setCursor(rv)
-	t.proven = 0
-	t.coverage.ForgetLeftOut(0) // nothing is promised of what was before
-	t.clean = rv
-	t.status.synced.Store(true)
-	t.status.progressNow()
-	t.resetPause()
-	return t.markNow(ctx)
+	t.list, t.First, t.Lost = firstList{}, feed.FirstRun{}, nil
+	t.ForgetFormer()
+	t.SetCursor(rv)
+	t.Proven = 0
+	t.Coverage.ForgetLeftOut(0) // nothing is promised of what was before
+	t.Clean = rv
+	t.Status.Synced.Store(true)
+	t.Status.Progressed()
+	t.ResetPause()
+	return t.MarkNow(ctx)
+}
+
+// relogFirst reports whether the journal has lost the first list, which then begins again.
+func (t *target) relogFirst() bool {
+	lost := t.resnapshots.LostFirst()
+	if lost {
+		t.Logger.Warn("journal lost the first list; reading it again", "reason", recovery.ReasonJournal)
+		t.list, t.First = firstList{}, feed.FirstRun{Lost: true}
+	}
+	return lost
 }

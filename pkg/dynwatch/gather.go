@@ -21,45 +21,46 @@ func (t *target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 	if !t.settled() || w.Err != nil || w.Kind != watch.Added && w.Kind != watch.Modified {
 		return false, t.gathered(ctx)
 	}
-	e := t.index.Get(o.Namespace, o.Name)
+	e := t.Index.Get(o.Namespace, o.Name)
 	op := event.Modified
 	switch {
-	case o.ResourceVersion < max(t.cursor, t.ahead), o.ResourceVersion <= t.endedAt(o.Namespace, o.Name):
+	case o.ResourceVersion < max(t.Cursor, t.Ahead), o.ResourceVersion <= t.EndedAt(o.Namespace, o.Name):
 		return false, t.gathered(ctx)
-	case t.options.Await != nil && t.await.past(o.ResourceVersion):
+	case t.AwaitLog != nil && t.Await.Past(o.ResourceVersion):
 		return false, t.gathered(ctx) // waits for readers
 	case e == nil:
 		op = event.Added
-	case !t.index.IsUID(e, o.UID), o.ResourceVersion <= t.index.Newest(e):
+	case !t.Index.IsUID(e, o.UID), o.ResourceVersion <= t.Index.Newest(e):
 		return false, t.gathered(ctx)
 	}
-	t.await.passed()
-	if err := t.announce(ctx, op, o, e, false); err != nil {
+	t.Await.Passed()
+	if err := t.Announce(ctx, op, o, e, false); err != nil {
 		return false, err
 	}
-	t.ahead = o.ResourceVersion
+	t.Ahead = o.ResourceVersion
 	return true, nil
 }
 
 // settled reports whether nothing is under way for which it matters what a single frame
 // tells: no selection, no loss of history, no comparison with a list.
 func (t *target) settled() bool {
-	return t.coverage.Filter == nil && !t.spec.selects() && t.lost == nil && t.whole() && len(t.dropped.doubtful) == 0 &&
-		t.audits.running == nil && t.resnapshots.reader == nil && t.resnapshots.resnapshot == nil
+	return t.Coverage.Filter == nil && !t.Spec.Selects() && t.Lost == nil && t.Whole() && len(t.Dropped.Doubtful) == 0 &&
+		t.audits.Running == nil && t.resnapshots.Idle()
 }
 
 // gathered appends what was gathered, and moves the cursor to it.
 func (t *target) gathered(ctx context.Context) error {
-	if t.ahead == 0 {
+	if t.Ahead == 0 {
 		return nil
 	}
 	if err := t.Flush(ctx); err != nil {
 		return err
 	}
-	ahead := t.ahead
-	t.ahead, t.losses.reconciles = 0, 0
-	t.status.progressNow()
-	t.resetPause()
-	t.moveTo(ahead)
+	ahead := t.Ahead
+	t.Ahead = 0
+	t.losses.InOrder()
+	t.Status.Progressed()
+	t.ResetPause()
+	t.MoveTo(ahead)
 	return nil
 }

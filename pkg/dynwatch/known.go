@@ -34,7 +34,7 @@ func (m *Manager) Known(ctx context.Context) []Known {
 		targets = append(targets, r)
 	}
 	m.mu.Unlock()
-	slices.SortFunc(targets, func(a, b *running) int { return cmp.Compare(a.target.name, b.target.name) })
+	slices.SortFunc(targets, func(a, b *running) int { return cmp.Compare(a.target.Name, b.target.Name) })
 	all := make([]Known, len(targets))
 	for i, r := range targets {
 		all[i] = r.known(ctx)
@@ -43,8 +43,8 @@ func (m *Manager) Known(ctx context.Context) []Known {
 }
 
 func (r *running) known(ctx context.Context) Known {
-	s := r.target.spec
-	k := Known{Target: r.target.name, Group: s.group, Resource: s.resource, Namespace: s.namespace}
+	s := r.target.Spec
+	k := Known{Target: r.target.Name, Group: s.Group, Resource: s.Resource, Namespace: s.Namespace}
 	reply := make(chan Known, 1)
 	if k.Err = request(ctx, r, r.target.inquiries, reply); k.Err != nil {
 		return k
@@ -57,7 +57,7 @@ func (r *running) known(ctx context.Context) Known {
 // questions is where they come from; never, while the index is not whole or the log lacks
 // events.
 func (t *target) questions() <-chan chan Known {
-	if !t.whole() || t.Pending() {
+	if !t.Whole() || t.Pending() {
 		return nil
 	}
 	return t.inquiries
@@ -65,10 +65,10 @@ func (t *target) questions() <-chan chan Known {
 
 // tellKnown answers a question.
 func (t *target) tellKnown(reply chan<- Known) {
-	k := Known{Epoch: t.Epoch, ResourceVersion: t.cursor, Objects: make([]KnownObject, 0, t.index.Len())}
-	for e := range t.index.All() {
+	k := Known{Epoch: t.Epoch, ResourceVersion: t.Cursor, Objects: make([]KnownObject, 0, t.Index.Len())}
+	for e := range t.Index.All() {
 		k.Objects = append(k.Objects, KnownObject{
-			Namespace: t.index.Namespace(e), Name: t.index.Name(e), UID: t.index.UID(e), Epoch: e.Epoch, ResourceVersion: e.RV,
+			Namespace: t.Index.Namespace(e), Name: t.Index.Name(e), UID: t.Index.UID(e), Epoch: e.Epoch, ResourceVersion: e.RV,
 		})
 	}
 	reply <- k

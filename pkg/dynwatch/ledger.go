@@ -1,44 +1,27 @@
 package dynwatch
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/checkpoint"
-	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
-	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
-
-// selection tells two specs apart that select other objects.
-func (s spec) selection() string {
-	text := s.labelSelector + "\n" + s.fieldSelector
-	switch {
-	case s.namespaces != (selection.Rule{}):
-		return text + "\n" + s.namespaces.Names + "\n" + s.namespaces.Excluded + "\n" + s.namespaces.Selector
-	case s.selects():
-		return text
-	default:
-		return ""
-	}
-}
 
 // markOfNow is the checkpoint of now.
 func (t *target) markOfNow() checkpoint.Mark {
 	m := checkpoint.Mark{
-		RV: t.resume(), Synced: t.status.synced.Load(), Began: t.first.began, Run: t.first.run, Objects: t.index.Len(),
-		FirstOp: t.firstOp, Epoch: t.Epoch, Selection: t.spec.selection(), Dropped: t.dropped.marked(t.marked.Dropped),
-		Resynced: t.resnapshots.schedule.Position(), Custom: t.nudge.Custom.Load(),
-		Proven: t.proven,
+		RV: t.Resume(), Synced: t.Status.Synced.Load(), Began: t.First.Began, Run: t.First.Run, Objects: t.Index.Len(),
+		FirstOp: t.FirstOp, Epoch: t.Epoch, Selection: t.Spec.Selection(), Dropped: t.Dropped.Marked(t.Marked.Dropped),
+		Resynced: t.resnapshots.Schedule.Position(), Custom: t.resolver.Notice.Custom.Load(),
+		Proven: t.Proven,
 	}
-	if m.Mark = t.marked.Mark; t.coverage.Known {
-		m.Mark = t.coverage.Mark()
+	if m.Mark = t.Marked.Mark; t.Coverage.Known {
+		m.Mark = t.Coverage.Mark()
 	}
-	if t.resnapshots.relogging() || t.first.lost {
+	if t.resnapshots.Insists() || t.First.Lost {
 		m.Lost = recovery.ReasonJournal
 	}
 	if m.Turning != "" {
@@ -47,58 +30,10 @@ func (t *target) markOfNow() checkpoint.Mark {
 	return m
 }
 
-// markNow notes how far the target has come, unless it has not moved. While
-// history is being made up for, while the end of an object is undecided, and while
-// the index has events that the log has not taken, the mark stays where it was:
-// whoever resumes there comes by all of it again.
-func (t *feed) markNow(ctx context.Context) error {
-	t.marks.Stop()
-	now := t.checkpoint()
-	if t.lost != nil || len(t.undecided) > 0 || t.Pending() || now == t.marked || !t.restored {
-		return nil
-	}
-	return t.keepMark(ctx, now)
-}
-
-// markLost notes that history is being made up for, before the first event of it:
-// a process that dies over it must not leave events behind that look as if they
-// were all there was.
-func (t *feed) markLost(ctx context.Context) error {
-	l, now := t.lost, t.checkpoint()
-	// That the log has lost events is said until all objects are announced again.
-	now.RV, now.Lost, now.Torn = l.From, cmp.Or(now.Lost, l.Reason), l.Torn
-	if now == t.marked {
-		return nil
-	}
-	return t.keepMark(ctx, now)
-}
-
-func (t *feed) keepMark(ctx context.Context, now checkpoint.Mark) error {
-	text, err := json.Marshal(now)
-	if err != nil {
-		return fmt.Errorf("encode checkpoint: %w", err)
-	}
-	if err := t.options.Log.Mark(ctx, t.name, text); err != nil {
-		return fmt.Errorf("%w: save checkpoint: %w", emit.ErrLog, err)
-	}
-	t.marked = now
-	t.marks.Kept()
-	return nil
-}
-
-// markLast is markNow at the end of the loop, whose context is over.
-func (t *feed) markLast() {
-	ctx, cancel := context.WithTimeout(context.Background(), checkpoint.Every)
-	defer cancel()
-	if err := t.markNow(ctx); err != nil {
-		t.logger.Warn("checkpoint not saved; recent history is read again", "err", err)
-	}
-}
-
 // restore makes the index what the log says was announced, and the cursor what
 // was marked.
 func (t *target) restore(ctx context.Context) error {
-	r, unreadable, err := checkpoint.Read(ctx, t.name, t.index, t.options.Log.Restore)
+	r, unreadable, err := checkpoint.Read(ctx, t.Name, t.Index, t.Journal.Restore)
 	t.Epoch = max(t.Epoch, r.Epoch)
 	if r.Resource.Resource != "" {
 		t.Resolved = catalog.Resolved{GVR: r.Resource, Kind: r.Kind}
@@ -107,23 +42,23 @@ func (t *target) restore(ctx context.Context) error {
 		return err
 	}
 	told := t.Record(event.State)
-	last, _, err := t.options.Log.Last(ctx, &told)
+	last, _, err := t.Journal.Last(ctx, &told)
 	if err != nil {
 		return fmt.Errorf("read the journal: %w", err)
 	}
 	state, _ := last.TargetState()
 	t.stateTold = State(state)
-	t.restored = true
-	t.status.objects.Store(uint64(t.index.Len()))
+	t.Restored = true
+	t.Status.Objects.Store(uint64(t.Index.Len()))
 	if unreadable != nil {
-		t.logger.Error("checkpoint unreadable; reconciling from a list", "checkpoint", r.Text, "err", unreadable)
+		t.Logger.Error("checkpoint unreadable; reconciling from a list", "checkpoint", r.Text, "err", unreadable)
 	}
 	m := r.Mark
-	t.resnapshots.schedule.GoOn(m.Resynced)
+	t.resnapshots.Schedule.GoOn(m.Resynced)
 	t.Epoch = max(t.Epoch, m.Epoch)
-	t.status.epoch.Store(t.Epoch)
-	if !r.Marked && t.index.Len() == 0 {
-		t.first.lost = r.Lost
+	t.Status.Epoch.Store(t.Epoch)
+	if !r.Marked && t.Index.Len() == 0 {
+		t.First.Lost = r.Lost
 		return nil // nothing is known: the first list
 	}
 	t.startFrom(m, r.Marked, r.Others && !r.Lost, r.Ends)
@@ -135,15 +70,15 @@ func (t *target) restore(ctx context.Context) error {
 func (t *target) startFrom(m checkpoint.Mark, marked, others bool, ends checkpoint.Ends) {
 	switch {
 	case !marked && others: // what was watched namespace by namespace, or the other way around
-		t.distrust(recovery.ReasonSelection)
-	case !marked, m.Lost == recovery.ReasonJournal, m.Synced && t.index.Len()+ends.Since(&m) < m.Objects:
-		t.logger.Warn("journal lost events; re-snapshotting all objects", "reason", recovery.ReasonJournal)
-		t.first.lost = true
-		t.setCursor(max(ends.Newest(t.Epoch), t.index.NewestOf(t.Epoch))) // a list from before that is of another history
+		t.Distrust(recovery.ReasonSelection)
+	case !marked, m.Lost == recovery.ReasonJournal, m.Synced && t.Index.Len()+ends.Since(&m) < m.Objects:
+		t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", recovery.ReasonJournal)
+		t.First.Lost = true
+		t.SetCursor(max(ends.Newest(t.Epoch), t.Index.NewestOf(t.Epoch))) // a list from before that is of another history
 	case !m.Synced:
-		t.firstOp, t.first.began, t.first.run = m.FirstOp, m.Began, m.Run
-		t.marked = m
-		t.rememberEnded(ends)
+		t.FirstOp, t.First.Began, t.First.Run = m.FirstOp, m.Began, m.Run
+		t.Marked = m
+		t.RememberEnded(ends)
 	default:
 		t.resumeAt(m, ends)
 	}
@@ -152,36 +87,36 @@ func (t *target) startFrom(m checkpoint.Mark, marked, others bool, ends checkpoi
 // resumeAt goes on where the mark says. Ends behind it are remembered, so that
 // the watch, which brings them again, repeats nothing.
 func (t *target) resumeAt(m checkpoint.Mark, ends checkpoint.Ends) {
-	t.firstOp, t.marked, t.unwatched = m.FirstOp, m, true
+	t.FirstOp, t.Marked, t.resolver.Unwatched = m.FirstOp, m, true
 	if m.Custom {
-		t.nudge.Custom.Store(true)
+		t.resolver.Notice.Custom.Store(true)
 	}
-	if m.Selection == t.spec.selection() && t.coverage.Filter != nil {
+	if m.Selection == t.Spec.Selection() && t.Coverage.Filter != nil {
 		// What fell out when the config was edited has no end in the log.
-		for e := range t.index.All() {
-			if !t.coverage.Filter.Named(t.index.Namespace(e)) {
-				t.index.Remove(e)
+		for e := range t.Index.All() {
+			if !t.Coverage.Filter.Named(t.Index.Namespace(e)) {
+				t.Index.Remove(e)
 			}
 		}
 	}
-	t.status.objects.Store(uint64(t.index.Len()))
-	t.setCursor(m.RV)
-	t.proven = m.Proven
-	t.clean, t.audits.began = m.RV, m.RV
+	t.Status.Objects.Store(uint64(t.Index.Len()))
+	t.SetCursor(m.RV)
+	t.Proven = m.Proven
+	t.Clean, t.audits.Began = m.RV, m.RV
 	for name, e := range ends {
 		if e.After(&m) {
-			t.ended[name] = e.RV
+			t.Ended[name] = e.RV
 		}
 	}
-	t.status.synced.Store(true)
+	t.Status.Synced.Store(true)
 	switch {
-	case m.Selection != t.spec.selection():
-		t.distrust(recovery.ReasonSelection)
+	case m.Selection != t.Spec.Selection():
+		t.Distrust(recovery.ReasonSelection)
 	case m.Lost != "":
-		t.logger.Info("recovery of lost history continues", "reason", m.Lost, "from", m.RV)
-		t.lost = lostThen(&m, ends)
+		t.Logger.Info("recovery of lost history continues", "reason", m.Lost, "from", m.RV)
+		t.Lost = lostThen(&m, ends)
 	}
-	t.dropped.unsifted = m.Dropped > 0 && (t.lost == nil || t.lost.Reason != recovery.ReasonSelection)
+	t.Dropped.Unsifted = m.Dropped > 0 && (t.Lost == nil || t.Lost.Reason != recovery.ReasonSelection)
 }
 
 // lostThen is the stretch of history that was being made up for at the mark, with the
@@ -194,12 +129,4 @@ func lostThen(m *checkpoint.Mark, ends checkpoint.Ends) *recovery.Lost {
 		}
 	}
 	return l
-}
-
-// distrust has the target compare the index with a list before it watches.
-func (t *feed) distrust(reason string) {
-	t.logger.Info("reconciling the journal from a list", "reason", reason)
-	t.firstOp = event.Added
-	t.status.synced.Store(true)
-	t.lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.cursor, Reason: reason}
 }

@@ -16,11 +16,13 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/owner"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
+	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 	"github.com/informd/informd/pkg/event"
 )
@@ -115,8 +117,8 @@ type Manager struct {
 	owners *owner.Finder
 	// formerly are the objects of removed resources.
 	formerly *recovery.Archive
-	timing   timing
-	limits   limits
+	timing   feed.Timing
+	limits   feed.Limits
 	// openings give turns to targets that open their watch.
 	openings *kube.Openings
 	reviews  *access.Reviews
@@ -163,11 +165,11 @@ func New(options Options) (*Manager, error) {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
 	m := &Manager{
-		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: owner.New(c, options.Logger), formerly: recovery.NewArchive(options.Logger), timing: defaultTiming(), limits: defaultLimits(),
+		options: options, clients: c, redactor: frame.NewRedactor(options.RedactionKey, options.PlainAnnotations...), served: s, namespaces: n, owners: owner.New(c, options.Logger), formerly: recovery.NewArchive(options.Logger), timing: feed.DefaultTiming(), limits: feed.DefaultLimits(),
 		openings: kube.NewOpenings(options.Logger), reviews: access.NewReviews(), running: make(map[string]*running),
 	}
 	if options.AuditEvery != 0 {
-		m.timing.audit = max(options.AuditEvery, 0)
+		m.timing.AuditEvery = max(options.AuditEvery, 0)
 	}
 	m.expander = newExpander(m)
 	return m, nil
@@ -221,7 +223,7 @@ func (m *Manager) Expanded() bool {
 
 // stillWanted are the targets of entries that are not wildcards, and those that run
 // and that a wildcard goes on to match.
-func (m *Manager) stillWanted(set wantedSet) map[string]spec {
+func (m *Manager) stillWanted(set wantedSet) map[string]spec.Spec {
 	targets := maps.Clone(set.explicit)
 	chosen := make(map[schema.GroupResource]wildcard.Choice)
 	if c := m.expander.catalog; c != nil {
@@ -232,7 +234,7 @@ func (m *Manager) stillWanted(set wantedSet) map[string]spec {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, r := range m.running {
-		one := r.target.spec.groupResource()
+		one := r.target.Spec.GroupResource()
 		owner, ok := set.Owner(one)
 		if c := m.expander.catalog; ok && c != nil {
 			if _, served := c.Find(set.Patterns[owner.Pattern].Version, one); served {
@@ -243,7 +245,7 @@ func (m *Manager) stillWanted(set wantedSet) map[string]spec {
 			continue
 		}
 		for _, s := range set.as(owner) {
-			if s.watches(r.target.spec) {
+			if s.Watches(r.target.Spec) {
 				targets[name] = s
 			}
 		}
@@ -253,10 +255,10 @@ func (m *Manager) stillWanted(set wantedSet) map[string]spec {
 
 // converge makes the running targets those of an expansion. The caller holds converging.
 func (m *Manager) converge(p *expansion) (begun, ended int) {
-	ended = m.end(func(r *running) bool { return !p.targets[r.target.name].watches(r.target.spec) })
+	ended = m.end(func(r *running) bool { return !p.targets[r.target.Name].Watches(r.target.Spec) })
 	owners := false
 	for _, s := range p.targets {
-		owners = owners || s.owner
+		owners = owners || s.Owner
 	}
 	if owners {
 		m.owners.Start(m.timing.Timing)
@@ -276,7 +278,7 @@ func (m *Manager) begin(p *expansion) (begun int) {
 	for _, name := range slices.Sorted(maps.Keys(p.targets)) {
 		s := p.targets[name]
 		if r, ok := m.running[name]; ok {
-			r.target.reshape(s)
+			r.target.Reshape(s, m.redactor)
 			continue
 		}
 		m.running[name] = m.start(s, p.later[name], p.found[name])
@@ -291,7 +293,7 @@ func (m *Manager) gone(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, ok := m.running[name]
-	return ok && r.target.status.gone.Load()
+	return ok && r.target.Status.Gone.Load()
 }
 
 // end ends the targets that match and waits until they have ended. They are shown
@@ -319,12 +321,12 @@ func (m *Manager) end(match func(*running) bool) int {
 
 // start starts a target. The objects that the first list of a later one holds are added.
 // Found is what is known of its resource, nil if nothing is.
-func (m *Manager) start(s spec, later bool, found *catalog.Resolved) *running {
+func (m *Manager) start(s spec.Spec, later bool, found *catalog.Resolved) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{target: newTarget(s, m), cancel: cancel, done: make(chan struct{})}
-	r.target.offered = found
+	r.target.resolver.Offered = found
 	if later {
-		r.target.firstOp = event.Added
+		r.target.FirstOp = event.Added
 	}
 	go func() {
 		defer close(r.done)
@@ -344,7 +346,7 @@ func (m *Manager) Targets() []TargetStatus {
 	m.mu.Lock()
 	all := make([]TargetStatus, 0, len(m.running))
 	for _, r := range m.running {
-		all = append(all, r.target.status.snapshot())
+		all = append(all, statusOf(r.target.Spec, r.target.Status))
 	}
 	for _, w := range m.wildcards {
 		w.Beat, w.Events = time.Now(), maps.Clone(w.Events)
@@ -375,4 +377,20 @@ func (m *Manager) Close() {
 	m.owners.Stop()
 	m.served.Close()
 	m.clients.Close()
+}
+
+// LogReplaced makes every running target write its checkpoint again. If the log has lost its
+// events, every target also declares a gap and announces all of its objects again once it is
+// live. LogReplaced does not wait for that.
+func (m *Manager) LogReplaced(lost bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	targets := make([]*running, 0, len(m.running))
+	for _, r := range m.running {
+		targets = append(targets, r)
+	}
+	run := m.newRun(targets)
+	for _, r := range targets {
+		r.target.resnapshots.LogReplaced(run, lost)
+	}
 }

@@ -18,28 +18,29 @@ func (t *target) fail(ctx context.Context, err error) error {
 	if d, _ := kube.Throttled(err); kube.Overloaded(err) {
 		t.openings.Pause(min(d, kube.PaceClosed))
 	}
-	if err = t.fallBack(ctx, err); err == nil {
+	if err = t.resolver.FallBack(ctx, err); err == nil {
+		t.list.sweep = nil // the list of another version begins again
 		return nil
 	}
 	state := t.judge(err)
 	if state != Waiting && !errors.Is(err, listwatch.ErrEnded) {
-		t.unwatched = true
+		t.resolver.Unwatched = true
 	}
 	if errors.Is(err, kube.ErrOtherCluster) {
-		t.status.looked.Store(false) // nothing is known of the resource in the right cluster
+		t.Status.Looked.Store(false) // nothing is known of the resource in the right cluster
 	}
-	if t.closedSince.IsZero() {
-		t.closedSince = time.Now()
+	if t.resolver.ClosedSince.IsZero() {
+		t.resolver.ClosedSince = time.Now()
 	}
 	if state == Waiting {
 		// It may come back as another version, or of another kind.
-		t.source = nil
+		t.Source = nil
 	}
 	reason := err.Error()
-	if why := t.served.Trouble(); why != "" && errors.Is(err, kube.ErrNotServed) {
+	if why := t.resolver.Served.Trouble(); why != "" && errors.Is(err, kube.ErrNotServed) {
 		reason += "; polled every few seconds, because " + why
 	}
-	t.setState(state, reason)
+	t.SetState(state, reason)
 	if err := t.tellState(ctx, reason); err != nil {
 		return err
 	}
@@ -49,60 +50,56 @@ func (t *target) fail(ctx context.Context, err error) error {
 
 // rest pauses after an error. A target that has no source is woken by a nudge.
 func (t *target) rest(ctx context.Context, err error, state State) {
-	d := t.pause.Step()
-	told := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) && t.status.gone.Load() && t.served.Watching()
+	d := t.Pause.Step()
+	told := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) && t.Status.Gone.Load() && t.resolver.Served.Watching()
 	switch {
 	case told:
-		d = wait.Jitter(t.timing.Noticed, 0.5)
+		d = wait.Jitter(t.Timing.Noticed, 0.5)
 	case state == Waiting:
-		d = min(d, t.timing.WaitingCap)
+		d = min(d, t.Timing.WaitingCap)
 	}
 	var wake <-chan struct{}
-	if t.source == nil {
-		wake = t.nudge.Wake
-		if soon, more := t.looks.Next(); more {
-			d = min(d, soon, t.timing.Most)
+	if t.Source == nil {
+		wake = t.resolver.Notice.Wake
+		if soon, more := t.resolver.Looks.Next(); more {
+			d = min(d, soon, t.Timing.Most)
 		}
 	}
 	if wait, ok := kube.SuggestedDelay(err); ok {
 		d, wake = max(d, wait), nil
 	}
-	t.logger.Debug("target failed; retrying after a pause", "err", err, "pause", d)
+	t.Logger.Debug("target failed; retrying after a pause", "err", err, "pause", d)
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {
-		t.status.beatNow()
+		t.Status.Alive()
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 			return
 		case <-wake:
-			t.nudged()
-			timer.Reset(t.soon())
-		case <-time.After(t.timing.Tick):
-			if told && !t.served.Watching() {
+			t.resolver.Noticed()
+			timer.Reset(t.resolver.Soon())
+		case <-time.After(t.Timing.Tick):
+			if told && !t.resolver.Served.Watching() {
 				return // nobody would tell
 			}
 		}
 	}
 }
 
-func (t *feed) resetPause() {
-	t.pause = kube.Backoff(t.timing.Backoff, t.timing.BackoffCap)
-}
-
 // beginOpening waits for the target's turn, unless it has one. Discovery needs none:
 // targets that ask together share the answer.
 func (t *target) beginOpening(ctx context.Context) {
 	switch {
-	case t.restored && t.source == nil:
+	case t.Restored && t.Source == nil:
 		t.endOpening()
 	case t.opening == nil:
-		if t.shown == Live {
-			t.status.set(Stale, "waiting to open the watch")
+		if t.Shown == Live {
+			t.Status.Set(Stale, "waiting to open the watch")
 		}
-		t.opening = t.openings.Begin(ctx, t.status.beatNow, t.timing.Tick)
+		t.opening = t.openings.Begin(ctx, t.Status.Alive, t.Timing.Tick)
 	}
 }
 

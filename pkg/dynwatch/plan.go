@@ -23,6 +23,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
+	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 )
 
 // Ready is the state of a target in a plan that nothing keeps from being watched.
@@ -182,13 +183,13 @@ func (p *planner) greet(ctx context.Context) error {
 }
 
 // target makes the plan of one target.
-func (p *planner) target(ctx context.Context, s spec) TargetPlan {
+func (p *planner) target(ctx context.Context, s spec.Spec) TargetPlan {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	t := newTargetPlan(s)
 	// An answer that does not come is no news: what is missing shows below.
-	t.MissingVerbs, _ = access.MissingVerbs(ctx, p.clients.Discovery.Client, s.attributes())
-	if s.namespaces.Selector != "" {
+	t.MissingVerbs, _ = access.MissingVerbs(ctx, p.clients.Discovery.Client, s.Attributes())
+	if s.Namespaces.Selector != "" {
 		t.MissingNamespaceVerbs = p.missingNamespaceVerbs
 	}
 	err := p.look(ctx, s, &t)
@@ -208,32 +209,32 @@ func (p *planner) target(ctx context.Context, s spec) TargetPlan {
 }
 
 // newTargetPlan is the plan of a target that nothing is known of yet.
-func newTargetPlan(s spec) TargetPlan {
+func newTargetPlan(s spec.Spec) TargetPlan {
 	t := TargetPlan{
-		Name: s.name(), Group: s.group, Version: s.version, Resource: s.resource, Namespace: s.namespace, Mode: s.mode, State: Ready,
-		Scope: ScopeCluster, NamespaceSelector: s.namespaces.Selector,
+		Name: s.Name(), Group: s.Group, Version: s.Version, Resource: s.Resource, Namespace: s.Namespace, Mode: modeOf(s), State: Ready,
+		Scope: ScopeCluster, NamespaceSelector: s.Namespaces.Selector,
 	}
-	if s.namespace != "" {
+	if s.Namespace != "" {
 		t.Scope = ScopeNamespaced
 	}
-	if s.namespaces.Names != "" {
-		t.Namespaces = strings.Split(s.namespaces.Names, ",")
+	if s.Namespaces.Names != "" {
+		t.Namespaces = strings.Split(s.Namespaces.Names, ",")
 	}
-	if s.namespaces.Excluded != "" {
-		t.ExcludeNamespaces = strings.Split(s.namespaces.Excluded, ",")
+	if s.Namespaces.Excluded != "" {
+		t.ExcludeNamespaces = strings.Split(s.Namespaces.Excluded, ",")
 	}
 	return t
 }
 
 // look finds the resource, looks at its objects and then at its history. Its error is
 // what would keep the target from being watched.
-func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
-	r, err := catalog.Resolve(ctx, p.clients.Discovery, s.wanted())
+func (p *planner) look(ctx context.Context, s spec.Spec, t *TargetPlan) error {
+	r, err := catalog.Resolve(ctx, p.clients.Discovery, s.Wanted())
 	if err != nil {
 		return err
 	}
 	t.Version, t.Kind, t.ClusterScoped = r.GVR.Version, r.Kind, !r.Namespaced
-	src, err := s.source(r, p.clients, frame.NewRedactor(make([]byte, minKey)), nil, nil) // what is read goes nowhere
+	src, err := s.Source(r, p.clients, frame.NewRedactor(make([]byte, minKey)), nil, nil) // what is read goes nowhere
 	if err != nil {
 		return err
 	}
@@ -252,7 +253,7 @@ func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
 	}
 	if one.Metadata.Name == "" {
 		one.Metadata.Name = "none"
-		if one.Metadata.Namespace = s.namespace; one.Metadata.Namespace == "" && r.Namespaced {
+		if one.Metadata.Namespace = s.Namespace; one.Metadata.Namespace == "" && r.Namespaced {
 			one.Metadata.Namespace = metav1.NamespaceDefault
 		}
 	}
@@ -266,22 +267,22 @@ func (p *planner) look(ctx context.Context, s spec, t *TargetPlan) error {
 
 // coverageOf finds the namespaces that a target would cover now. Its error is that
 // they cannot be known and that it takes them to watch.
-func (p *planner) coverageOf(s spec) (estimate.Covered, error) {
-	c := estimate.Covered{Filter: selection.NewFilter(s.namespaces)}
+func (p *planner) coverageOf(s spec.Spec) (estimate.Covered, error) {
+	c := estimate.Covered{Filter: selection.NewFilter(s.Namespaces)}
 	if c.Filter == nil {
 		return c, nil
 	}
 	if p.unlisted != nil {
-		if s.namespaces.Selector != "" {
+		if s.Namespaces.Selector != "" {
 			return c, fmt.Errorf("namespaceSelector: %w", p.unlisted)
 		}
 		return c, nil // the names say it, whichever there are
 	}
 	var err error
-	if c.Names, err = p.namespaces.Matching(s.namespaces); err != nil {
+	if c.Names, err = p.namespaces.Matching(s.Namespaces); err != nil {
 		return c, err
 	}
-	if c.Listed = true; s.namespaces.Selector != "" {
+	if c.Listed = true; s.Namespaces.Selector != "" {
 		c.Filter.CoverNow(slices.Values(c.Names))
 	}
 	return c, nil
@@ -289,13 +290,13 @@ func (p *planner) coverageOf(s spec) (estimate.Covered, error) {
 
 // askNamespaces lists the Namespaces if a target is filtered by them, and asks for the
 // verbs that it takes to follow their labels.
-func (p *planner) askNamespaces(ctx context.Context, targets map[string]spec) {
+func (p *planner) askNamespaces(ctx context.Context, targets map[string]spec.Spec) {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	filters, selects := false, false
 	for _, s := range targets {
-		filters = filters || s.namespaces != (selection.Rule{})
-		selects = selects || s.namespaces.Selector != ""
+		filters = filters || s.Namespaces != (selection.Rule{})
+		selects = selects || s.Namespaces.Selector != ""
 	}
 	if filters {
 		p.unlisted = p.namespaces.List(ctx)
@@ -307,7 +308,7 @@ func (p *planner) askNamespaces(ctx context.Context, targets map[string]spec) {
 
 // optional asks for what the credentials lack to be told of resources that come and
 // go, but for what is watched anyway.
-func (p *planner) optional(ctx context.Context, targets map[string]spec) []MissingAccess {
+func (p *planner) optional(ctx context.Context, targets map[string]spec.Spec) []MissingAccess {
 	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
 	defer cancel()
 	var all []MissingAccess

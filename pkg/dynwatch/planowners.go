@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/access"
+	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 )
 
 // OwnerResources are the resources, sorted by group, from which Kubernetes' own controllers
@@ -27,13 +28,13 @@ func OwnerResources() []schema.GroupResource {
 // optionalOwners asks for what the credentials lack to follow chains of owners up to
 // their roots, but for what is watched anyway. Which kinds other controllers are of only
 // the objects tell.
-func (p *planner) optionalOwners(ctx context.Context, targets map[string]spec) []MissingAccess {
+func (p *planner) optionalOwners(ctx context.Context, targets map[string]spec.Spec) []MissingAccess {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	var scopes []string
 	for _, s := range targets {
-		if s.owner && !slices.Contains(scopes, s.namespace) {
-			scopes = append(scopes, s.namespace)
+		if s.Owner && !slices.Contains(scopes, s.Namespace) {
+			scopes = append(scopes, s.Namespace)
 		}
 	}
 	slices.Sort(scopes)
@@ -61,10 +62,10 @@ func (p *planner) optionalOwners(ctx context.Context, targets map[string]spec) [
 
 // watchedIn reports whether a target needs a resource in a namespace, or everywhere if it
 // is empty, for itself.
-func watchedIn(targets map[string]spec, r schema.GroupResource, namespace string) bool {
-	one := spec{group: r.Group, resource: r.Resource}
-	_, everywhere := targets[one.name()]
-	one.namespace = namespace
-	_, there := targets[one.name()]
+func watchedIn(targets map[string]spec.Spec, r schema.GroupResource, namespace string) bool {
+	one := spec.Spec{Group: r.Group, Resource: r.Resource}
+	_, everywhere := targets[one.Name()]
+	one.Namespace = namespace
+	_, there := targets[one.Name()]
 	return everywhere || there
 }

@@ -75,7 +75,7 @@ func Preview(ctx context.Context, wanted []Resource, c Change, cluster string, r
 		}
 		p.Entries = append(p.Entries, EntryPreview{Refusal: v.refusal, Assumed: v.assumed})
 		if v.refusal == "" && p.Entry < 0 {
-			p.Entry, p.Target, choice = i, v.spec.name(), v
+			p.Entry, p.Target, choice = i, v.spec.Name(), v
 		}
 	}
 	if p.Entry < 0 {
@@ -139,16 +139,16 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	}
 	// What the API server evaluates has been.
 	s := v.spec
-	s.labelSelector, s.fieldSelector, s.namespaces.Selector = "", "", ""
+	s.LabelSelector, s.FieldSelector, s.Namespaces.Selector = "", "", ""
 	t := newTarget(s, m)
 	t.Resolved = catalog.Resolved{
-		GVR:  schema.GroupVersionResource{Group: s.group, Version: s.version, Resource: s.resource},
+		GVR:  schema.GroupVersionResource{Group: s.Group, Version: s.Version, Resource: s.Resource},
 		Kind: c.Kind, Namespaced: namespaced,
 	}
-	if s.version == "" {
+	if s.Version == "" {
 		t.Resolved.GVR.Version = c.Version
 	}
-	if t.source, err = s.source(t.Resolved, m.clients, t.redactor, t.Shape, t.coverage.Filter); err != nil {
+	if t.Source, err = s.Source(t.Resolved, m.clients, m.redactor, t.Shape, t.Coverage.Filter); err != nil {
 		return nil, "", err
 	}
 	object, err := t.rehearsed(c.Object)
@@ -159,16 +159,16 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 		return nil, "", err
 	}
 	log.begin()
-	e := t.index.Get(object.Namespace, object.Name)
+	e := t.Index.Get(object.Namespace, object.Name)
 	switch {
 	case v.left:
-		err = t.end(ctx, event.Left, e, object, object.ResourceVersion, false)
+		err = t.End(ctx, event.Left, e, object, object.ResourceVersion, false)
 	case v.entered:
-		err = t.announce(ctx, event.Entered, object, e, false)
+		err = t.Announce(ctx, event.Entered, object, e, false)
 	case c.Op == event.Deleted:
-		err = t.apply(ctx, watch.Deleted, object)
+		err = t.Apply(ctx, watch.Deleted, object)
 	default:
-		err = t.apply(ctx, watch.Modified, object)
+		err = t.Apply(ctx, watch.Modified, object)
 	}
 	if err == nil {
 		err = t.Flush(ctx)
@@ -182,7 +182,7 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 // silent says why nothing was announced of an object.
 func (t *target) silent(e *index.Entry, object *frame.Object) string {
 	switch {
-	case t.status.unchanged.Load() > 0:
+	case t.Status.Unchanged.Load() > 0:
 		return "the change filter of the entry skips the change: no field that it names has changed " +
 			"(spec means metadata.generation, which the API server increments)"
 	case e != nil && object.ResourceVersion <= e.RV:
@@ -199,17 +199,17 @@ func (t *target) rehearseBefore(ctx context.Context, c *Change, object *frame.Ob
 		if err != nil {
 			return fmt.Errorf("the previous object: %w", err)
 		}
-		return t.apply(ctx, watch.Added, old)
+		return t.Apply(ctx, watch.Added, old)
 	case c.Op != event.Added:
 		// It was announced once, at a revision that is not known.
-		t.index.Put(emit.IDOf(object)).Ordinal = 1
+		t.Index.Put(emit.IDOf(object)).Ordinal = 1
 	}
 	return nil
 }
 
 // rehearsed normalises an object as one of a frame.
 func (t *target) rehearsed(raw []byte) (*frame.Object, error) {
-	if t.spec.mode == Metadata {
+	if t.Spec.MetadataOnly {
 		var parts map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &parts); err != nil {
 			return nil, err
@@ -221,6 +221,6 @@ func (t *target) rehearsed(raw []byte) (*frame.Object, error) {
 		}
 		raw = only
 	}
-	o, err := t.source.Frames.Normalise(raw)
+	o, err := t.Source.Frames.Normalise(raw)
 	return &o, err
 }

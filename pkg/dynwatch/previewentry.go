@@ -12,6 +12,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
+	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 	"github.com/informd/informd/pkg/event"
 )
@@ -32,7 +33,7 @@ func selectableOf(raw []byte) (s selectable, err error) {
 
 // verdict is what an entry makes of a change.
 type verdict struct {
-	spec    spec
+	spec    spec.Spec
 	refusal string
 	assumed []string
 	// left and entered: the object has crossed the edge of the selection.
@@ -95,7 +96,7 @@ func (r Resource) inNamespace(namespace string) (v verdict, bad bool) {
 	}
 	// What takes a label to be known is the API server's.
 	r.NamespaceSelector, r.Scope = "", ScopeCluster
-	if f := selection.NewFilter(r.specs()[0].namespaces); f != nil && !f.Named(namespace) {
+	if f := selection.NewFilter(r.specs()[0].Namespaces); f != nil && !f.Named(namespace) {
 		v.refusal = fmt.Sprintf("namespace %s does not match (namespaces: %s)", namespace, namespacesOf(r))
 		return v, true
 	}
@@ -114,10 +115,10 @@ func namespacesOf(r Resource) string {
 }
 
 // specFor is the spec of the target that has the objects of a namespace.
-func (r Resource) specFor(one schema.GroupResource, namespace string) spec {
+func (r Resource) specFor(one schema.GroupResource, namespace string) spec.Spec {
 	all := r.specs()
-	s := all[max(slices.IndexFunc(all, func(s spec) bool { return s.namespace == namespace }), 0)]
-	s.group, s.resource = one.Group, one.Resource
+	s := all[max(slices.IndexFunc(all, func(s spec.Spec) bool { return s.Namespace == namespace }), 0)]
+	s.Group, s.Resource = one.Group, one.Resource
 	return s
 }
 

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/audit"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
 )
 
 // A watch can be behind without an error. An API server whose watch cache gets nothing
@@ -20,11 +22,11 @@ import (
 // watchProgress decides what it means that the watch has not moved. It returns errStuck
 // if the watch must be replaced, and errDiverged if a reconcile must follow.
 func (t *target) watchProgress(ctx context.Context) error {
-	p := &t.progress
-	p.Tick(t.cursor, 2*t.timing.Tick)
+	p := &t.Progress
+	p.Tick(t.Cursor, 2*t.Timing.Tick)
 	switch {
-	case !p.Reached(t.cursor):
-		if !t.bookmarked || p.Waited < t.timing.Reach<<p.Lenience {
+	case !p.Reached(t.Cursor):
+		if !t.bookmarked || p.Waited < t.Timing.Reach<<p.Lenience {
 			return nil // a watch without bookmarks is the matter of sitOut
 		}
 		return t.stuck(ctx)
@@ -37,18 +39,18 @@ func (t *target) watchProgress(ctx context.Context) error {
 // askHead asks for the revision of the store. Bookmarks at one revision mean that nothing
 // happens in the store, or that the watch is stuck.
 func (t *target) askHead(ctx context.Context) error {
-	p := &t.progress
-	head, err := t.source.Revision(ctx)
+	p := &t.Progress
+	head, err := t.Source.Revision(ctx)
 	if err != nil {
 		return err
 	}
 	p.Waited = 0
-	if head < t.cursor {
-		return cmp.Or(t.doubt(ctx), errRolledBack) // the watch is of another history
+	if head < t.Cursor {
+		return cmp.Or(t.Doubt(ctx), sweep.ErrRolledBack) // the watch is of another history
 	}
-	switch p.Expect(t.cursor, head); {
+	switch p.Expect(t.Cursor, head); {
 	case p.Head == 0:
-		t.status.progressNow()
+		t.Status.Progressed()
 	case p.Stuck > 0:
 		return t.stuck(ctx)
 	}
@@ -57,22 +59,22 @@ func (t *target) askHead(ctx context.Context) error {
 
 // stuck replaces the watch the first time, and compares the index with a list from then on.
 func (t *target) stuck(ctx context.Context) error {
-	p := &t.progress
+	p := &t.Progress
 	p.Waited = 0
 	p.Stuck++
-	t.status.stuck.Add(1)
+	t.Status.Stuck.Add(1)
 	if p.Stuck == 1 {
-		t.logger.Warn("watch is behind; opening another connection", "resource_version", t.cursor, "head", p.Head)
+		t.Logger.Warn("watch is behind; opening another connection", "resource_version", t.Cursor, "head", p.Head)
 		return listwatch.ErrStuck
 	}
-	rv, same, err := t.matchesList(ctx)
+	rv, same, err := t.MatchesList(ctx)
 	if err != nil {
 		return err
 	}
 	if same {
 		p.Lenience = min(p.Lenience+1, listwatch.MaxLenience)
 		p.Head, p.Stuck = 0, 0
-		t.logger.Info("bookmarks are late; a list shows no missing event", "resource_version", t.cursor, "list_resource_version", rv)
+		t.Logger.Info("bookmarks are late; a list shows no missing event", "resource_version", t.Cursor, "list_resource_version", rv)
 		return nil
 	}
 	return t.fallBehind()
@@ -80,11 +82,11 @@ func (t *target) stuck(ctx context.Context) error {
 
 // fallBehind has a list replace what the watch does not bring.
 func (t *target) fallBehind() error {
-	t.logger.Warn("watch is behind; reconciling from a list", "resource_version", t.cursor)
-	if l := t.lost; l != nil && l.Phase != recovery.Asking { // that gap is not declared yet
+	t.Logger.Warn("watch is behind; reconciling from a list", "resource_version", t.Cursor)
+	if l := t.Lost; l != nil && l.Phase != recovery.Asking { // that gap is not declared yet
 		l.Phase, l.Oldest, l.Absent = recovery.Reconciling, 0, nil
-		return errDiverged
+		return audit.ErrDiverged
 	}
-	t.lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.provenSince(), Reason: recovery.ReasonBehind}
-	return errDiverged
+	t.Lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.ProvenSince(), Reason: recovery.ReasonBehind}
+	return audit.ErrDiverged
 }

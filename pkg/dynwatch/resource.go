@@ -9,8 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
+	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/fieldpath"
 )
@@ -25,6 +27,14 @@ const (
 	// Metadata delivers kind and metadata only; the rest never crosses the wire.
 	Metadata Mode = "metadata"
 )
+
+// modeOf is the mode of a target.
+func modeOf(s spec.Spec) Mode {
+	if s.MetadataOnly {
+		return Metadata
+	}
+	return Full
+}
 
 // Resource is one wanted resource.
 type Resource struct {
@@ -92,55 +102,10 @@ type Changes struct {
 // MinResync is the least period of [Resource.Resync].
 const MinResync = time.Minute
 
-// spec is what one target watches.
-type spec struct {
-	group, version, resource     string
-	namespace                    string
-	mode                         Mode
-	labelSelector, fieldSelector string
-	resync                       time.Duration
-	// namespaces are what a watch of all namespaces is filtered by.
-	namespaces selection.Rule
-	// earlier are the groups of entries before it, see [catalog.Wanted].
-	earlier string
-	// rules are what becomes of the objects, nil for nothing, and gates which of their
-	// changes count, nil for all.
-	rules *fieldpath.Rules
-	gates *frame.Gates
-	// changes is what events say of changes, actor and owner what else they have beside
-	// the object.
-	changes      Changes
-	actor, owner bool
-}
-
-// watches reports whether a target of s needs no other watch than one of as: all but
-// the rules, the gates and what events have beside the object are the same.
-func (s spec) watches(as spec) bool {
-	s.rules, as.rules = nil, nil
-	s.gates, as.gates = nil, nil
-	s.changes, as.changes = Changes{}, Changes{}
-	s.actor, as.actor, s.owner, as.owner = false, false, false, false
-	return s == as
-}
-
-// name is the target's name, without the version, so that a version change
-// keeps it: "<group or core>/<resource>[@<namespace>]".
-func (s spec) name() string {
-	n := event.GroupOrCore(s.group) + "/" + s.resource
-	if s.namespace != "" {
-		n += "@" + s.namespace
-	}
-	return n
-}
-
-// selects reports whether objects can leave and enter the selection while they
-// exist.
-func (s spec) selects() bool { return s.labelSelector != "" || s.fieldSelector != "" }
-
 // specs checks the wanted set as a whole and returns one spec per target. Those of
 // wildcards are not among them.
-func specs(wanted []Resource) (map[string]spec, error) {
-	targets := make(map[string]spec)
+func specs(wanted []Resource) (map[string]spec.Spec, error) {
+	targets := make(map[string]spec.Spec)
 	seen := make(map[string]bool)
 	var errs []error
 	for i, r := range wanted {
@@ -158,7 +123,7 @@ func specs(wanted []Resource) (map[string]spec, error) {
 			continue
 		}
 		for _, s := range r.specs() {
-			targets[s.name()] = s
+			targets[s.Name()] = s
 		}
 	}
 	nameEarlier(wanted, targets)
@@ -167,15 +132,15 @@ func specs(wanted []Resource) (map[string]spec, error) {
 
 // nameEarlier notes in each spec the groups of the entries before it that name a
 // resource the same way, joined by commas.
-func nameEarlier(wanted []Resource, targets map[string]spec) {
+func nameEarlier(wanted []Resource, targets map[string]spec.Spec) {
 	groups := make(map[string][]string) // by resource
 	for _, r := range wanted {
 		if r.pattern().Wild() {
 			continue
 		}
 		for name, s := range targets {
-			if s.group == r.Group && s.resource == r.Resource {
-				s.earlier = strings.Join(groups[r.Resource], ",")
+			if s.Group == r.Group && s.Resource == r.Resource {
+				s.Earlier = strings.Join(groups[r.Resource], ",")
 				targets[name] = s
 			}
 		}
@@ -229,25 +194,22 @@ func (r Resource) gates() (*frame.Gates, error) {
 }
 
 // specs are those of a resource that is valid.
-func (r Resource) specs() []spec {
-	one := spec{
-		group: r.Group, version: r.Version, resource: r.Resource, mode: r.Mode,
-		labelSelector: r.LabelSelector, fieldSelector: r.FieldSelector, resync: r.Resync,
-		changes: r.Changes, actor: r.Actor, owner: r.Owner,
+func (r Resource) specs() []spec.Spec {
+	one := spec.Spec{
+		Group: r.Group, Version: r.Version, Resource: r.Resource, MetadataOnly: r.Mode == Metadata,
+		LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector, Resync: r.Resync,
+		Changes: emit.Changes(r.Changes), Actor: r.Actor, Owner: r.Owner,
 	}
-	if one.mode == "" {
-		one.mode = Full
-	}
-	one.rules, _ = r.rules() // was checked
-	one.gates, _ = r.gates() // likewise
+	one.Rules, _ = r.rules() // was checked
+	one.Gates, _ = r.gates() // likewise
 	if r.clusterWide() {
-		one.namespaces = selection.NewRule(r.Namespaces, r.ExcludeNamespaces, r.NamespaceSelector)
-		return []spec{one}
+		one.Namespaces = selection.NewRule(r.Namespaces, r.ExcludeNamespaces, r.NamespaceSelector)
+		return []spec.Spec{one}
 	}
-	all := make([]spec, len(r.Namespaces))
+	all := make([]spec.Spec, len(r.Namespaces))
 	for i, namespace := range r.Namespaces {
 		all[i] = one
-		all[i].namespace = namespace
+		all[i].Namespace = namespace
 	}
 	return all
 }

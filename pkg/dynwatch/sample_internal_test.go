@@ -10,7 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/missing"
 	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
+	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -44,30 +46,30 @@ func TestManyAbsentObjectsOfAConvictedServer(t *testing.T) {
 				return false
 			}
 			<-time.After(time.Second)
-			longest = max(longest, time.Since(time.Unix(0, of.status.beat.Load())))
+			longest = max(longest, time.Since(of.Status.Beat()))
 			fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[{"metadata":{"name":%q,"namespace":"a","uid":"u%s","resourceVersion":"9"}}]}`, podserver.Revision, name, name[1:])
 			return true
 		}}
 		of = server.target(t, log, 0)
-		of.logger = slog.New(errorCounter{slog.DiscardHandler, &errors})
-		of.trust.Convict(time.Now())
-		s := of.newSweep(sweep{newcomer: event.Added, replay: true})
+		of.Logger = slog.New(errorCounter{slog.DiscardHandler, &errors})
+		of.Trust.Convict(time.Now())
+		s := of.NewPass(sweep.Pass{Newcomer: event.Added, Replay: true})
 		n := 0
-		for e := range of.index.All() {
+		for e := range of.Index.All() {
 			if n++; n > absent {
-				e.Sweep = s.number
+				e.Sweep = s.Number
 			}
 		}
-		if err := of.endMissing(t.Context(), s, podserver.Revision); err != nil {
+		if err := of.EndMissing(t.Context(), s, podserver.Revision); err != nil {
 			t.Fatal(err)
 		}
-		if of.index.Len() != pods || len(log.events) != 0 {
-			t.Errorf("%d objects are left, events %v", of.index.Len(), log.events)
+		if of.Index.Len() != pods || len(log.events) != 0 {
+			t.Errorf("%d objects are left, events %v", of.Index.Len(), log.events)
 		}
 		if longest > time.Minute {
 			t.Errorf("no sign of life for %v", longest)
 		}
-		if errors > convictLines+1 {
+		if errors > missing.ConvictLines+1 {
 			t.Errorf("%d errors are logged", errors)
 		}
 	})

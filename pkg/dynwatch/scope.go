@@ -58,21 +58,3 @@ func (r Resource) validateNamespaces() error {
 	}
 	return nil
 }
-
-// namespaceKeys names what a cluster-scoped resource cannot have.
-func (s spec) namespaceKeys() string {
-	var keys []string
-	if s.namespace != "" || s.namespaces.Names != "" {
-		keys = append(keys, "namespaces")
-	}
-	if s.namespaces.Excluded != "" {
-		keys = append(keys, "excludeNamespaces")
-	}
-	if s.namespaces.Selector != "" {
-		keys = append(keys, "namespaceSelector")
-	}
-	if last := len(keys) - 1; last > 0 {
-		keys = []string{strings.Join(keys[:last], ", "), keys[last]}
-	}
-	return strings.Join(keys, " and ")
-}

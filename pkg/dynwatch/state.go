@@ -3,12 +3,10 @@ package dynwatch
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -16,7 +14,7 @@ import (
 
 // judge says which state an error puts the target in. None of them is taken for
 // an empty list.
-func (t *target) judge(err error) State { return judge(err, t.status.synced.Load()) }
+func (t *target) judge(err error) State { return judge(err, t.Status.Synced.Load()) }
 
 // judge is that for a target that has or has not been synced.
 func judge(err error, synced bool) State {
@@ -36,36 +34,19 @@ func judge(err error, synced bool) State {
 	}
 }
 
-func (t *feed) setState(state State, reason string) {
-	t.status.set(state, reason)
-	if t.shown == state {
-		return
-	}
-	t.shown, t.shownSince = state, time.Now()
-	level := slog.LevelInfo
-	if state != Live && state != Syncing && state != Stopped {
-		level = slog.LevelWarn
-	}
-	attrs := []slog.Attr{slog.String("state", string(state))}
-	if reason != "" {
-		attrs = append(attrs, slog.String("reason", display.Reason(reason)))
-	}
-	t.logger.LogAttrs(context.Background(), level, "target state changed", attrs...)
-}
-
 // tellState appends the state that is shown to the log if it differs from the last
 // one there. What lies between two states is not told: after a restart that changes
 // nothing the target is live as it was.
 func (t *target) tellState(ctx context.Context, reason string) error {
 	switch {
-	case !t.restored, t.stateTold == t.shown, t.shown == Syncing:
+	case !t.Restored, t.stateTold == t.Shown, t.Shown == Syncing:
 		return nil
-	case t.shown == Stale && time.Since(t.shownSince) < t.timing.staleTold:
+	case t.Shown == Stale && time.Since(t.ShownSince) < t.Timing.StaleTold:
 		return nil
 	}
-	if err := t.EmitState(ctx, string(t.shown), reason, t.cursor); err != nil {
+	if err := t.EmitState(ctx, string(t.Shown), reason, t.Cursor); err != nil {
 		return err
 	}
-	t.stateTold = t.shown
+	t.stateTold = t.Shown
 	return t.Flush(ctx)
 }

@@ -1,45 +1,55 @@
 package dynwatch
 
 import (
-	"maps"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
-	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
-	"github.com/informd/informd/pkg/dynwatch/internal/rate"
+	"github.com/informd/informd/pkg/dynwatch/internal/spec"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/event"
 )
 
 // State is the state of a target.
-type State string
+type State = status.State
 
 // The states.
 const (
 	// Starting: nothing is known of the resource yet.
-	Starting State = "starting"
+	Starting = status.Starting
 	// Waiting: the API server does not serve the resource.
-	Waiting State = "waiting"
+	Waiting = status.Waiting
 	// Forbidden: the credentials do not allow to list or watch it.
-	Forbidden State = "forbidden"
+	Forbidden = status.Forbidden
 	// Syncing: the first list, or a reconcile after lost history, is under way.
-	Syncing State = "syncing"
+	Syncing = status.Syncing
 	// Live: the watch is open.
-	Live State = "live"
+	Live = status.Live
 	// Stale: the watch was lost and cannot be opened again at the moment.
-	Stale State = "stale"
+	Stale = status.Stale
 	// Degraded: requests fail in a way that does not look passing.
-	Degraded State = "degraded"
+	Degraded = status.Degraded
 	// Stopped: the loop has ended.
-	Stopped State = "stopped"
+	Stopped = status.Stopped
 )
 
 // States lists every state of a target.
 func States() []State {
 	return []State{Starting, Waiting, Forbidden, Syncing, Live, Stale, Degraded, Stopped}
+}
+
+// Mismatch is an object that an API server showed otherwise than etcd holds it.
+type Mismatch struct {
+	// Server is the address of the API server.
+	Server          string
+	Namespace, Name string
+	// Revision is that at which both were asked. UID and ResourceVersion are those that
+	// etcd holds, ListedUID and Listed those that the API server showed. A resourceVersion
+	// of 0 stands for no object.
+	Revision        uint64
+	UID             string
+	ResourceVersion uint64
+	ListedUID       string
+	Listed          uint64
+	At              time.Time
 }
 
 // TargetStatus describes a target at one moment.
@@ -114,167 +124,30 @@ type TargetStatus struct {
 	Mismatches []Mismatch
 }
 
-// status is the part of a target that others may look at while it runs.
-type status struct {
-	objects, rv, epoch atomic.Uint64
-	progress, beat     atomic.Int64 // Unix nanoseconds
-	blocked            atomic.Int64 // Unix nanoseconds, since when; 0: it is not
-	looked, synced     atomic.Bool
-	// gone: the resource has not been served for long enough, and nothing is left to
-	// tell of its objects.
-	gone                        atomic.Bool
-	rejected, watches, failures atomic.Uint64
-	stuck, walkRequests         atomic.Uint64
-	lists                       listwatch.ListTimes
-	watchTime                   atomic.Int64 // nanoseconds
-	unchanged                   atomic.Uint64
-	unpaired, stateBytes        atomic.Uint64
-	audits, divergences         atomic.Uint64
-	lastAudit                   atomic.Int64 // Unix nanoseconds
-	// ops are all operations, and events the number of events of each.
-	ops    []event.Op
-	events []atomic.Uint64
-	rate   *rate.Rate
-
-	mu    sync.Mutex
-	shown TargetStatus // the fields that change rarely
-}
-
-func newStatus(s spec) *status {
-	ops := event.Ops()
-	now := time.Now()
-	st := &status{ops: ops, events: make([]atomic.Uint64, len(ops)), rate: rate.New(now)}
-	st.shown = TargetStatus{
-		Name: s.name(), Group: s.group, Version: s.version, Resource: s.resource, Namespace: s.namespace,
-		Mode: s.mode, State: Starting, Started: now, Since: now,
+// statusOf describes the target of a spec now.
+func statusOf(of spec.Spec, st *status.Status) TargetStatus {
+	shown := st.Shown()
+	s := TargetStatus{
+		Name: of.Name(), Group: of.Group, Version: shown.Version, Resource: of.Resource, Kind: shown.Kind, Namespace: of.Namespace,
+		Mode: modeOf(of), State: shown.State, Reason: shown.Reason, MissingVerbs: shown.MissingVerbs, Started: st.Started, Since: shown.Since,
+		Looked: st.Looked.Load(), Synced: st.Synced.Load(), Objects: int(st.Objects.Load()),
+		ResourceVersion: st.ResourceVersion.Load(), Epoch: st.Epoch.Load(),
+		Progress: st.Progress(), Beat: st.Beat(), BlockedSince: st.BlockedSince(),
+		Rejected: st.Rejected.Load(), Unchanged: st.Unchanged.Load(), Watches: st.Watches.Load(), Failures: st.Failures.Load(),
+		WatchTime: time.Duration(st.WatchTime.Load()), Stuck: st.Stuck.Load(), WalkRequests: st.WalkRequests.Load(),
+		Gaps: shown.Gaps, Mismatched: shown.Mismatched, Mismatches: mismatches(shown.Mismatches),
 	}
-	st.beat.Store(now.UnixNano())
-	return st
-}
-
-// set changes the state.
-func (st *status) set(state State, reason string) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.shown.State != state {
-		st.shown.Since = time.Now()
-	}
-	st.shown.State, st.shown.Reason = state, display.Reason(reason)
-	if state == Live {
-		st.shown.MissingVerbs = nil // it has listed and watches
-	}
-}
-
-// setMissing notes what the credentials lack, and reports whether they lack
-// anything. A target that is live by now proves an answer wrong, or outdated.
-func (st *status) setMissing(verbs []string) bool {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.shown.State == Live {
-		return false
-	}
-	st.shown.MissingVerbs = verbs
-	return len(verbs) > 0
-}
-
-func (st *status) setResolved(r catalog.Resolved) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.shown.Version, st.shown.Kind = r.GVR.Version, r.Kind
-}
-
-func (st *status) beatNow() { st.beat.Store(time.Now().UnixNano()) }
-
-func (st *status) progressNow() {
-	now := time.Now().UnixNano()
-	st.progress.Store(now)
-	st.beat.Store(now)
-}
-
-// appended counts events.
-func (st *status) appended(events []event.Event) {
-	for i := range events {
-		if n := slices.Index(st.ops, events[i].Op); n >= 0 {
-			st.events[n].Add(1)
-		}
-		if gap := events[i].Gap; gap != nil {
-			st.declared(gap.Reason)
-		}
-	}
-	st.rate.Add(len(events), time.Now())
-}
-
-// declared counts a gap event.
-func (st *status) declared(reason string) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.shown.Gaps == nil {
-		st.shown.Gaps = make(map[string]uint64)
-	}
-	st.shown.Gaps[reason]++
-}
-
-// mismatched takes note of a conviction.
-func (st *status) mismatched(m Mismatch) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.shown.Mismatched++
-	if len(st.shown.Mismatches) >= keptMismatches {
-		st.shown.Mismatches = slices.Delete(st.shown.Mismatches, 0, 1)
-	}
-	st.shown.Mismatches = append(st.shown.Mismatches, m)
-}
-
-// audited counts an audit.
-func (st *status) audited(divergences int) {
-	st.audits.Add(1)
-	st.divergences.Add(uint64(max(divergences, 0)))
-	st.lastAudit.Store(time.Now().UnixNano())
-}
-
-// block says that the target waits for the log from now on.
-func (st *status) block() { st.blocked.Store(time.Now().UnixNano()) }
-
-// unblock says that it waits no longer.
-func (st *status) unblock() { st.blocked.Store(0) }
-
-// Stored says how many objects the index has, and the bytes of their kept states.
-func (st *status) Stored(objects int, stateBytes uint64) {
-	st.objects.Store(uint64(objects))
-	st.stateBytes.Store(stateBytes)
-}
-
-// Unpaired counts an event whose object before is not known, and reports the first one.
-func (st *status) Unpaired() bool { return st.unpaired.Add(1) == 1 }
-
-func (st *status) snapshot() TargetStatus {
-	st.mu.Lock()
-	s := st.shown
-	s.MissingVerbs, s.Mismatches, s.Gaps = slices.Clone(s.MissingVerbs), slices.Clone(s.Mismatches), maps.Clone(s.Gaps)
-	st.mu.Unlock()
-	s.Objects = int(st.objects.Load())
-	s.ResourceVersion, s.Epoch = st.rv.Load(), st.epoch.Load()
-	if p := st.progress.Load(); p != 0 {
-		s.Progress = time.Unix(0, p)
-	}
-	s.Beat, s.Synced = time.Unix(0, st.beat.Load()), st.synced.Load()
-	if since := st.blocked.Load(); since != 0 {
-		s.Blocked, s.BlockedSince = true, time.Unix(0, since)
-	}
-	s.Looked = st.looked.Load()
-	s.Rejected, s.Watches, s.Failures = st.rejected.Load(), st.watches.Load(), st.failures.Load()
-	s.Lists, s.ListTime = st.lists.Total()
-	s.WatchTime = time.Duration(st.watchTime.Load())
-	s.Unchanged, s.Stuck, s.WalkRequests = st.unchanged.Load(), st.stuck.Load(), st.walkRequests.Load()
-	s.Unpaired, s.StateBytes = st.unpaired.Load(), st.stateBytes.Load()
-	s.Audits, s.Divergences = st.audits.Load(), st.divergences.Load()
-	if at := st.lastAudit.Load(); at != 0 {
-		s.Audited = time.Unix(0, at)
-	}
-	s.EventsPerSecond = st.rate.PerSecond(time.Now())
-	s.Events = make(map[event.Op]uint64, len(st.events))
-	for i, op := range st.ops {
-		s.Events[op] = st.events[i].Load()
-	}
+	s.Blocked = !s.BlockedSince.IsZero()
+	s.Lists, s.ListTime = st.Lists.Total()
+	s.Unpaired, s.StateBytes = st.Changes()
+	s.Audits, s.Divergences, s.Audited = st.Audits()
+	s.Events, s.EventsPerSecond = st.Events()
 	return s
+}
+
+func mismatches(found []status.Mismatch) (all []Mismatch) {
+	for _, m := range found {
+		all = append(all, Mismatch(m))
+	}
+	return all
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/audit"
 )
 
 const (
@@ -19,6 +21,22 @@ const (
 	auditPatience = 2 * time.Second
 	auditPoll     = 20 * time.Millisecond
 )
+
+// AuditResult is the outcome of one target's audit.
+type AuditResult struct {
+	Target string
+	// Revision is that of the list, Objects how many it held.
+	Revision uint64
+	Objects  int
+	// Divergences counts the objects whose state in the stream differs from the cluster. The
+	// target reconciles after an audit that found some.
+	Divergences int
+	// Mismatches are objects of a sample that the API server showed otherwise than etcd
+	// holds them.
+	Mismatches []Mismatch
+	// Err says why there is no outcome.
+	Err error
+}
 
 // Audit compares what every live target has in the log with what the cluster
 // holds, now, and waits for the outcomes, sorted by target. An outcome needs the
@@ -52,17 +70,18 @@ func (m *Manager) Audit(ctx context.Context) ([]AuditResult, error) {
 // audit has the target's loop audit, again if the watch ends over it.
 func (r *running) audit(ctx context.Context) (result AuditResult) {
 	for range auditAttempts {
-		result = AuditResult{Target: r.target.name}
-		reply := make(chan AuditResult, 1)
-		if result.Err = request(ctx, r, r.target.audits.requests, chan<- AuditResult(reply)); result.Err != nil {
+		result = AuditResult{Target: r.target.Name}
+		reply := make(chan audit.Result, 1)
+		if result.Err = request(ctx, r, r.target.audits.Requests, chan<- audit.Result(reply)); result.Err != nil {
 			return result
 		}
 		select {
-		case result = <-reply: // the loop answers before it ends
+		case r := <-reply: // the loop answers before it ends
+			result = AuditResult{Target: r.Target, Revision: r.Revision, Objects: r.Objects, Divergences: r.Divergences, Mismatches: mismatches(r.Mismatches), Err: r.Err}
 		case <-ctx.Done():
 			result.Err = ctx.Err()
 		}
-		if !errors.Is(result.Err, errAbandoned) {
+		if !errors.Is(result.Err, audit.ErrAbandoned) {
 			return result
 		}
 	}
@@ -85,7 +104,7 @@ func request[T any](ctx context.Context, r *running, requests chan<- T, asked T)
 			return ctx.Err()
 		case <-poll.C:
 		}
-		s := r.target.status.snapshot()
+		s := statusOf(r.target.Spec, r.target.Status)
 		if s.State == Live {
 			live = time.Now()
 		}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 )
 
@@ -18,9 +19,9 @@ const DefaultMaxWatches = 10_000
 // wantedSet is what a Manager is to converge to.
 type wantedSet struct {
 	wildcard.Set
-	explicit map[string]spec
+	explicit map[string]spec.Spec
 	// templates are the specs that each resource of a wildcard gets, in the order of Patterns.
-	templates [][]spec
+	templates [][]spec.Spec
 	// maxWatches is the limit of watches, see [Options.MaxWatches].
 	maxWatches int
 }
@@ -30,7 +31,7 @@ func newWantedSet(wanted []Resource, maxWatches int) (wantedSet, error) {
 	w := wantedSet{explicit: explicit, maxWatches: cmp.Or(maxWatches, DefaultMaxWatches)}
 	w.Free, w.Named = w.maxWatches-len(explicit), make(map[schema.GroupResource]bool)
 	for _, s := range explicit {
-		w.Named[s.groupResource()] = true
+		w.Named[s.GroupResource()] = true
 	}
 	for _, r := range wanted {
 		if p := r.pattern(); p.Wild() {
@@ -52,22 +53,18 @@ func (r Resource) pattern() wildcard.Pattern {
 	}
 }
 
-func (s spec) groupResource() schema.GroupResource {
-	return schema.GroupResource{Group: s.group, Resource: s.resource}
-}
-
 // as returns the specs of a resource of a wildcard.
-func (w *wantedSet) as(one wildcard.Choice) []spec {
+func (w *wantedSet) as(one wildcard.Choice) []spec.Spec {
 	all := slices.Clone(w.templates[one.Pattern])
 	for i := range all {
-		all[i].group, all[i].resource = one.Resource.Group, one.Resource.Resource
+		all[i].Group, all[i].Resource = one.Resource.Group, one.Resource.Resource
 	}
 	return all
 }
 
 // expansion is what the targets are to be.
 type expansion struct {
-	targets map[string]spec
+	targets map[string]spec.Spec
 	// later are the targets whose resources came after the first expansion.
 	later map[string]bool
 	// found is what the catalog says about the resources of targets.
@@ -79,7 +76,7 @@ func (w *wantedSet) expanded(e *wildcard.Expansion) *expansion {
 	p := &expansion{targets: maps.Clone(w.explicit), later: make(map[string]bool), found: make(map[string]*catalog.Resolved)}
 	for _, one := range e.Chosen {
 		for _, s := range w.as(one.Choice) {
-			name := s.name()
+			name := s.Name()
 			p.targets[name], p.later[name], p.found[name] = s, one.Later, one.Found
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
@@ -25,59 +24,8 @@ import (
 // serves lists at an exact revision from etcd from then on. Therefore the list of an audit
 // is at an exact revision.
 
-const (
-	// sampleListed is how many objects of a list are read from etcd, sampleRecent how many
-	// names that had events lately.
-	sampleListed, sampleRecent = 32, 16
-	// distrustFor is for how long the lists of a target are not believed about deletions,
-	// after the API server was convicted.
-	distrustFor = 24 * time.Hour
-)
-
-// Recent is a ring of names that had events lately.
-type Recent struct {
-	names [sampleRecent]listwatch.Listed
-	next  int
-}
-
-// Add adds a name.
-func (r *Recent) Add(namespace, name string) {
-	r.names[r.next%sampleRecent] = listwatch.Listed{Namespace: namespace, Name: name}
-	r.next++
-}
-
-// Of returns the names in covered namespaces.
-func (r *Recent) Of(covers func(namespace string) bool) (names []listwatch.Listed) {
-	for _, n := range r.names {
-		if n.Name != "" && covers(n.Namespace) {
-			names = append(names, n)
-		}
-	}
-	return names
-}
-
-// Trust is how far lists of an API server are believed. It was convicted if it showed an object
-// otherwise than etcd holds it.
-type Trust struct {
-	// until is up to when lists are not believed about deletions.
-	until time.Time
-	// since is the begin of the hour in which count convictions were made.
-	since time.Time
-	count int
-}
-
-// Convict notes a conviction, and returns how many there were within an hour.
-func (t *Trust) Convict(at time.Time) (count int) {
-	t.until = at.Add(distrustFor)
-	if at.Sub(t.since) > time.Hour {
-		t.since, t.count = at, 0
-	}
-	t.count++
-	return t.count
-}
-
-// Lost reports whether lists are not believed about deletions.
-func (t *Trust) Lost() bool { return !time.Now().After(t.until) }
+// sampleListed is how many objects of a list are read from etcd.
+const sampleListed = 32
 
 // Wrong is an object as a list showed it and as etcd holds it.
 type Wrong struct {
@@ -92,7 +40,7 @@ type Wrong struct {
 type sample struct {
 	// recent are names that had events before the list, with what it shows of them.
 	recent map[string]listwatch.Listed
-	// listed are objects of the list, each with the same chance.
+	// Listed are objects of the list, each with the same chance.
 	listed []listwatch.Listed
 	seen   int
 	// Wrong are those that etcd holds in another state.

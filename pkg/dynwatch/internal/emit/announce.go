@@ -23,8 +23,8 @@ type Announcement struct {
 	Noted bool
 }
 
-// Announce emits an event for an object that exists, and remembers it.
-func (w *Writer) Announce(ctx context.Context, a Announcement) error {
+// Write emits an event for an object that exists, and remembers it.
+func (w *Writer) Write(ctx context.Context, a Announcement) error {
 	op, o, e := a.Op, a.Object, a.Entry
 	if e == nil {
 		last, err := w.recall(ctx, op, o)
@@ -82,11 +82,11 @@ func (w *Writer) recall(ctx context.Context, op event.Op, o *frame.Object) (even
 	return last, err
 }
 
-// End emits op, Deleted or Left, for what the index holds as e, and forgets it.
+// WriteEnd emits op, Deleted or Left, for what the index holds as e, and forgets it.
 // rv is the revision of the change, or that at which it was found; o is the
 // object's state then, nil if that is not known. A state after the change (one
 // that left and changed on) moves the revision up to its own.
-func (w *Writer) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.Object, rv uint64, replay bool) error {
+func (w *Writer) WriteEnd(ctx context.Context, op event.Op, e *index.Entry, o *frame.Object, rv uint64, replay bool) error {
 	ev := w.Event(op, w.Index.ID(e), replay)
 	w.Recent.Add(ev.Namespace, ev.Name)
 	ev.ResourceVersion, ev.PrevResourceVersion, ev.Ordinal = rv, e.RV, e.Ordinal+1

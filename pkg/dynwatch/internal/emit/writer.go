@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/pkg/dynwatch/internal/audit"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
@@ -76,7 +75,7 @@ type Writer struct {
 	// Epoch counts rollbacks of the API server's storage.
 	Epoch uint64
 	// Recent are names that had events lately.
-	Recent  audit.Recent
+	Recent  Recent
 	pending batch
 	// shape is what becomes of the objects, nil for nothing. It may be another one at
 	// any time, for what is read from then on.
@@ -88,9 +87,9 @@ type Writer struct {
 // New makes a Writer. Call Reshape before it is used.
 func New(o Options) *Writer { return &Writer{Options: o} }
 
-// Reshape brings the objects that are read from now on into a shape, and has events say of
+// SetShape brings the objects that are read from now on into a shape, and has events say of
 // changes what is asked for. It may be called at any time.
-func (w *Writer) Reshape(shape *frame.Shape, asked Changes) {
+func (w *Writer) SetShape(shape *frame.Shape, asked Changes) {
 	w.shape.Store(shape)
 	w.asked.Store(&asked)
 }

@@ -1,0 +1,70 @@
+package feed
+
+import (
+	"context"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/checkpoint"
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/event"
+)
+
+// A resource can return with the objects that were announced as deleted when it was
+// removed: the conclusion was wrong, or etcd was restored. Events of such an object would
+// have ids that a consumer has seen, and the consumer would drop them. So the target
+// remembers those objects, and begins a new epoch with the first one that returns: ids of
+// an epoch end in its number.
+
+// Remember notes all known objects before they are announced as deleted at revision rv.
+func (t *Feed) Remember(rv uint64) {
+	t.Former = recovery.NewDeleted()
+	for e := range t.Index.All() {
+		t.Former.Add(t.Index.UID(e), rv)
+	}
+	if t.Former.Count() == 0 {
+		t.Former = nil
+	}
+}
+
+// RememberEnded is remember after a restart: the log has the deletions. It skips those of
+// earlier epochs, whose ids cannot come again.
+func (t *Feed) RememberEnded(ends checkpoint.Ends) {
+	if t.FirstOp != event.Added {
+		return
+	}
+	f := recovery.NewDeleted()
+	for _, e := range ends {
+		if e.Deleted != "" && e.Epoch == t.Epoch {
+			f.Add(e.Deleted, e.RV)
+		}
+	}
+	if f.Count() > 0 {
+		t.Former = f
+	}
+}
+
+// ForgetFormer forgets the objects after a first list that held none of them. A target
+// that selects or filters can meet them later.
+func (t *Feed) ForgetFormer() {
+	if t.Coverage.Filter == nil && !t.Spec.Selects() {
+		t.Former = nil
+	}
+}
+
+// meetFormer begins a new epoch if an object is one of the former ones.
+func (t *Feed) meetFormer(ctx context.Context, o *frame.Object) error {
+	if !t.Former.Has(o.UID) {
+		return nil
+	}
+	to := o.ResourceVersion
+	if now, err := t.Source.Revision(ctx); err == nil {
+		to = max(to, now)
+	}
+	gap := event.GapInfo{From: t.Former.RV, To: to, Reason: recovery.ReasonUnserved, Recovered: event.RecoveredState}
+	t.Former = nil
+	t.Epoch++
+	t.Status.Epoch.Store(t.Epoch)
+	t.Logger.Warn("deleted objects returned; starting an epoch and a gap",
+		"namespace", o.Namespace, "name", o.Name, "epoch", t.Epoch, "from", gap.From, "to", gap.To)
+	return t.EmitGap(ctx, gap)
+}

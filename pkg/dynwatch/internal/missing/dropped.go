@@ -1,0 +1,75 @@
+package missing
+
+import (
+	"context"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/feed"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/event"
+)
+
+// What an edit of the selectors drops has no end in the log: nothing has happened to
+// it. Its last event looks like that of any object, so each later start has to find
+// out what was dropped. The mark says that there is something; namespaces are known
+// without asking, and for the other selectors a list, metadata only, at the very
+// revision of the mark holds what the index should. Where etcd has forgotten that,
+// a list of now says what is in doubt, and the watch, which goes on from the mark,
+// tells of each end since: what it says nothing of was dropped.
+
+// drop forgets an object that is there and that an edit has dropped.
+func (t *Decider) drop(e *index.Entry) {
+	t.Index.Remove(e)
+	t.Dropped.Objects++
+	t.Status.Objects.Store(uint64(t.Index.Len()))
+}
+
+// SiftNamespaces leaves out of the index what is neither in a namespace that was
+// covered at the mark nor in one that was on its way.
+func (t *Decider) SiftNamespaces() {
+	for e := range t.Index.All() {
+		if !t.Coverage.Concerns(t.Index.Namespace(e)) {
+			t.Index.Remove(e)
+		}
+	}
+	t.Status.Objects.Store(uint64(t.Index.Len()))
+}
+
+// SettleDropped drops the doubtful objects of which the watch has brought no event.
+func (t *Decider) SettleDropped() {
+	if len(t.Dropped.Doubtful) > 0 && t.Dropped.Until != 0 && t.Cursor >= t.Dropped.Until {
+		t.DropDoubtful()
+	}
+}
+
+// DropDoubtful drops the doubtful objects that have had no event since.
+func (t *Decider) DropDoubtful() {
+	doubtful := t.Dropped.Doubtful
+	t.Dropped = feed.Dropped{}
+	for h, rv := range doubtful {
+		if e := t.Index.ByHandle(h); e != nil && e.RV == rv {
+			t.drop(e)
+		}
+	}
+	t.Marks.Soon()
+}
+
+// endDoubtful ends an entry in doubt that a list at rv did not hold: it was dropped, as
+// far as anybody can say, unless it is gone.
+func (t *Decider) endDoubtful(ctx context.Context, e *index.Entry, rv uint64) error {
+	_, there, err := t.stillThere(ctx, e, 0)
+	switch {
+	case err != nil:
+		return err
+	case there:
+		t.drop(e)
+		return nil
+	default:
+		return t.End(ctx, event.Deleted, e, nil, rv, true)
+	}
+}
+
+// doubts reports whether an entry may have been dropped.
+func (t *Decider) doubts(e *index.Entry) bool {
+	_, ok := t.Dropped.Doubtful[t.Index.Handle(e)]
+	return ok
+}

@@ -1,0 +1,259 @@
+package missing
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
+	"github.com/informd/informd/pkg/dynwatch/internal/feed"
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/event"
+)
+
+// Decider decides what became of an object that a frame or a list no longer shows: it was
+// deleted, left the selection, or exists and the list is wrong.
+type Decider struct {
+	*feed.Feed
+	// Trust is how far lists are believed about deletions.
+	Trust Trust
+}
+
+// Under a label or field selector the API server sends DELETED for an object
+// that still exists and no longer matches, with the new revision over the old
+// body, and ADDED for one that has begun to match. Only a look at the object by
+// name, without the selector and at the right revision, tells the two apart.
+
+// New returns a Decider that trusts all lists.
+func New(f *feed.Feed) *Decider { return &Decider{Feed: f} }
+
+// EndGone emits the end of an object for which a DELETED frame o came. If the object was
+// never announced, only its deletion counts: it cannot leave where it never was.
+func (t *Decider) EndGone(ctx context.Context, e *index.Entry, o *frame.Object, told bool) error {
+	if !t.Spec.Selects() {
+		return t.End(ctx, event.Deleted, e, o, o.ResourceVersion, false)
+	}
+	now, still, err := t.stillThere(ctx, e, o.ResourceVersion)
+	switch {
+	case listwatch.Expired(err), listwatch.Unsupported(err):
+		return t.postpone(ctx, e)
+	case err != nil:
+		return err
+	case still && !told:
+		return nil
+	case still:
+		return t.End(ctx, event.Left, e, now, o.ResourceVersion, false)
+	default:
+		return t.End(ctx, event.Deleted, e, o, o.ResourceVersion, false)
+	}
+}
+
+// EndUntold is EndGone for an object that was never announced.
+func (t *Decider) EndUntold(ctx context.Context, o *frame.Object) error {
+	e := t.Index.Put(emit.IDOf(o))
+	h := t.Index.Handle(e)
+	err := t.EndGone(ctx, e, o, false)
+	if e := t.Index.ByHandle(h); e != nil {
+		t.Index.Remove(e) // what became of it is not known
+	}
+	return err
+}
+
+// EndAbsent emits the end of an object that a list at rv did not hold.
+func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) error {
+	if !t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
+		return t.endUncovered(ctx, e, rv)
+	}
+	if t.doubts(e) {
+		return t.endDoubtful(ctx, e, rv)
+	}
+	if spared, err := t.Spared(ctx, e, rv); spared || err != nil {
+		return err
+	}
+	if !t.Spec.Selects() {
+		return t.End(ctx, event.Deleted, e, nil, rv, true)
+	}
+	t.Status.Alive() // a list can lack many
+	now, still, err := t.stillThere(ctx, e, rv)
+	switch {
+	case listwatch.Expired(err), listwatch.Unsupported(err):
+		return t.postpone(ctx, e)
+	case err != nil:
+		return err
+	case still && t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection:
+		t.drop(e) // it was not the cluster that changed
+		return nil
+	case still:
+		return t.End(ctx, event.Left, e, now, rv, true)
+	default:
+		return t.End(ctx, event.Deleted, e, nil, rv, true)
+	}
+}
+
+// stillThere looks an object up as it was at rv. It may be there
+// in a state that cannot be passed on; o is nil then.
+func (t *Decider) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
+	found, ok, err := t.Source.ObjectAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
+	return t.asEntry(ctx, e, found, ok, err)
+}
+
+// stillSelected is stillThere for what the target's selectors let through.
+func (t *Decider) stillSelected(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
+	found, ok, err := t.Source.MatchAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
+	return t.asEntry(ctx, e, found, ok, err)
+}
+
+// asEntry tells an answer about an entry's name from one about the entry.
+func (t *Decider) asEntry(ctx context.Context, e *index.Entry, found frame.Object, ok bool, err error) (*frame.Object, bool, error) {
+	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
+		return nil, t.Index.IsUID(e, bad.UID), t.Reject(ctx, bad)
+	}
+	return &found, ok && t.Index.IsUID(e, found.UID), err
+}
+
+// postpone keeps the entry as it is until the watch has come to the present.
+func (t *Decider) postpone(ctx context.Context, e *index.Entry) error {
+	if e.Ordinal == 0 {
+		return nil // nobody was told of it, and what became of it is not known
+	}
+	u := feed.Undecided{Entry: t.Index.Handle(e), RV: e.RV}
+	if slices.ContainsFunc(t.Undecided, func(other feed.Undecided) bool { return other.Entry == u.Entry && other.RV == u.RV }) {
+		return nil
+	}
+	found, ok, at, err := t.Source.Look(ctx, t.Index.Namespace(e), t.Index.Name(e), 0)
+	if errors.Is(err, listwatch.ErrUnselected) {
+		found, ok, at, err = t.Source.LookAmong(ctx, t.Index.Namespace(e), t.Index.Name(e))
+	}
+	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
+		u.There, u.At = t.Index.IsUID(e, bad.UID), bad.ResourceVersion
+		err = t.Reject(ctx, bad)
+	} else {
+		u.There, u.At = ok && t.Index.IsUID(e, found.UID), at
+		if u.There {
+			u.Now = &found
+		}
+	}
+	if err != nil {
+		return err
+	}
+	t.Undecided = append(t.Undecided, u)
+	return nil
+}
+
+// Decide ends the undecided objects of which the watch has brought no frame since.
+func (t *Decider) Decide(ctx context.Context) error {
+	var open []feed.Undecided
+	for _, u := range t.Undecided {
+		switch e := t.Index.ByHandle(u.Entry); {
+		case t.Cursor < u.At:
+			open = append(open, u)
+		case e == nil || e.RV != u.RV:
+			// A frame told of it.
+		default:
+			op := event.Deleted
+			if u.There {
+				op = event.Left
+			}
+			if err := t.End(ctx, op, e, u.Now, max(u.At, u.RV+1), true); err != nil {
+				return err
+			}
+		}
+	}
+	t.Undecided = open
+	return t.Flush(ctx)
+}
+
+// ArrivalOp decides whether an object that came with an ADDED frame is new or has
+// entered the selection. If etcd has compacted the revision before, it is taken
+// for new.
+func (t *Decider) ArrivalOp(ctx context.Context, o *frame.Object) (event.Op, error) {
+	if !t.Spec.Selects() {
+		return event.Added, nil
+	}
+	return t.AddedOrEntered(ctx, o, o.ResourceVersion-1)
+}
+
+// AddedOrEntered asks whether the object existed at the revision before.
+func (t *Decider) AddedOrEntered(ctx context.Context, o *frame.Object, before uint64) (event.Op, error) {
+	then, ok, err := t.Source.ObjectAt(ctx, o.Namespace, o.Name, before)
+	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
+		then, ok, err = frame.Object{UID: bad.UID}, true, nil // it was there, in whatever state
+	}
+	switch {
+	case listwatch.Expired(err), listwatch.Unsupported(err):
+		return event.Added, nil
+	case err != nil:
+		return "", err
+	case ok && then.UID == o.UID:
+		return event.Entered, nil
+	default:
+		return event.Added, nil
+	}
+}
+
+// EndReplaced ends the entry if what cannot be passed on is another object.
+func (t *Decider) EndReplaced(ctx context.Context, e *index.Entry, bad *frame.Malformed) error {
+	if bad.UID == "" || t.Index.IsUID(e, bad.UID) {
+		return nil
+	}
+	return t.End(ctx, event.Deleted, e, nil, ReplacedAt(e, bad.ResourceVersion), true)
+}
+
+// ReplacedAt is a revision at which the entry's object was gone, given one of
+// another object of its name. It is before that one: a process that dies between
+// the two events finds the end in the log, and must not take the other object for
+// what ended there.
+func ReplacedAt(e *index.Entry, rv uint64) uint64 {
+	if rv == 0 {
+		return e.RV + 1 // it could not be read
+	}
+	return rv - 1
+}
+
+// EndAt ends what existed at the revision before at and not at it any more, with
+// its last state.
+func (t *Decider) EndAt(ctx context.Context, e *index.Entry, at uint64) error {
+	if !t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
+		return t.endUncovered(ctx, e, at)
+	}
+	if t.doubts(e) {
+		return t.endDoubtful(ctx, e, at)
+	}
+	if !t.Spec.Selects() {
+		if spared, err := t.Spared(ctx, e, at); spared || err != nil {
+			return err
+		}
+	}
+	last, err := t.lastState(ctx, e, at-1)
+	if err != nil {
+		return err
+	}
+	if !t.Spec.Selects() {
+		return t.End(ctx, event.Deleted, e, last, at, true)
+	}
+	now, still, err := t.stillThere(ctx, e, at)
+	switch {
+	case err != nil:
+		return err
+	case still:
+		return t.End(ctx, event.Left, e, now, at, true)
+	default:
+		return t.End(ctx, event.Deleted, e, last, at, true)
+	}
+}
+
+// lastState returns the entry's object as it was at rv, nil if that cannot be
+// read or passed on.
+func (t *Decider) lastState(ctx context.Context, e *index.Entry, rv uint64) (*frame.Object, error) {
+	o, ok, err := t.Source.ObjectAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
+	if _, bad := errors.AsType[*frame.Malformed](err); bad || listwatch.Expired(err) || listwatch.Unsupported(err) {
+		return nil, nil // there is none to show
+	}
+	if err != nil || !ok || !t.Index.IsUID(e, o.UID) {
+		return nil, err
+	}
+	return &o, nil
+}

@@ -1,0 +1,232 @@
+package namespaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/missing"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
+	"github.com/informd/informd/pkg/event"
+)
+
+// Reselect applies changes of the Namespaces, between two frames. It waits while history is
+// recovered, for the namespaces that matched then.
+func (t *Follower) Reselect(ctx context.Context) error {
+	c := &t.Coverage
+	if !c.Due || !c.Known || t.Lost != nil || len(t.Undecided) > 0 {
+		return nil
+	}
+	now, arriving, departing, err := c.Look()
+	if err != nil || now == nil {
+		return err
+	}
+	if len(arriving)+len(departing) > 0 {
+		t.interrupt()
+		if err := t.turn(ctx, arriving, departing, now); err != nil {
+			if listwatch.Expired(err) {
+				// It was a list that took too long, and not the watch.
+				err = fmt.Errorf("list a namespace: %v", err) //nolint:errorlint // see above
+			}
+			return err
+		}
+	}
+	if c.Settle(now) {
+		t.Marks.Soon()
+	}
+	return nil
+}
+
+// turn covers namespaces and stops to cover others. The mark says so before the
+// first event of it: a process that dies over it looks at them again.
+func (t *Follower) turn(ctx context.Context, arriving, departing []string, now *selection.Viewed) error {
+	c := &t.Coverage
+	c.Turn(slices.Concat(arriving, departing))
+	if err := t.Flush(ctx); err != nil {
+		return err
+	}
+	if err := t.KeepMark(ctx, t.Checkpoint()); err != nil {
+		return err
+	}
+	for _, name := range departing {
+		if err := t.depart(ctx, name, c.Namespaces.Since(name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range arriving {
+		if err := t.arrive(ctx, name, now.Arriving[name]); err != nil {
+			return err
+		}
+	}
+	count := c.Turned(now)
+	if err := t.Pass(ctx, t.Resume()); err != nil {
+		return err
+	}
+	t.Logger.Debug("namespaces matched or unmatched", "matched", len(arriving), "unmatched", len(departing), "count", count)
+	return t.MarkNow(ctx)
+}
+
+// depart stops to cover a namespace. What a list shows to be as the index has it
+// leaves at once; of the rest the stream has more to bring.
+func (t *Follower) depart(ctx context.Context, namespace string, cause uint64) error {
+	c := &t.Coverage
+	c.LeftOutSince(namespace, t.Cursor)
+	c.Uncover(namespace, selection.Departure{Cause: cause})
+	until, err := t.Source.List(ctx, &listwatch.Listing{Namespace: namespace}, t.Source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
+		t.Status.Progressed()
+		if bad == nil { // else what is known of it leaves later
+			if e := t.Index.Get(o.Namespace, o.Name); e != nil && t.Index.IsUID(e, o.UID) && t.Index.Newest(e) == o.ResourceVersion {
+				return t.Leave(ctx, e, o, cause, false)
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, t.Flush(ctx)); err != nil {
+		return err
+	}
+	c.Uncover(namespace, selection.Departure{Until: until, Cause: cause})
+	c.Sure(namespace)
+	return nil
+}
+
+// arrive covers a namespace that has turned, from here on.
+func (t *Follower) arrive(ctx context.Context, namespace string, when selection.Turned) error {
+	c := &t.Coverage
+	told := c.Cover(namespace)
+	a := c.Arrive(namespace, when, t.Cursor, told)
+	told, err := t.catchUpWith(ctx, a, told)
+	if err := errors.Join(err, t.Flush(ctx)); err != nil {
+		// It is begun anew, or departs if it does not match any more by then.
+		c.Uncover(namespace, selection.Departure{Cause: a.Cause, Announced: told})
+		return err
+	}
+	c.Sure(namespace)
+	return nil
+}
+
+// catchUpWith tells what is in a namespace that has turned, up to the cursor: what
+// is in it there enters, and the frames that follow tell the rest. If frames were
+// left out since it turned, it enters as it was then, and they are told from etcd.
+// Where that is not possible, or not known, a gap says so. If it fails, it is to go on
+// from the revision that it returns.
+func (t *Follower) catchUpWith(ctx context.Context, a *selection.Arrival, told uint64) (uint64, error) {
+	if a.From != 0 {
+		_, torn, err := t.listArrived(ctx, a.Namespace, a.From, a.Cause)
+		if err == nil {
+			told, err = t.tellLeftOut(ctx, a.LeftOut, a.From)
+		}
+		if err == nil && torn {
+			err = t.Declare(ctx, event.GapInfo{From: a.After, To: t.Cursor})
+		}
+		if !listwatch.Expired(err) && !listwatch.Unsupported(err) {
+			return told, err
+		}
+		if err := t.Declare(ctx, event.GapInfo{From: a.After, To: t.Cursor}); err != nil {
+			return told, err
+		}
+		a.LeftOut, told = nil, t.Cursor
+	}
+	return told, t.catchUpByList(ctx, a)
+}
+
+// catchUpByList has what is in a namespace at the cursor enter. If etcd has forgotten
+// that revision, or the log is ahead of it, what there is now enters, and the frames up
+// to that tell nothing new.
+func (t *Follower) catchUpByList(ctx context.Context, a *selection.Arrival) error {
+	at := t.Cursor
+	if a.Ahead {
+		at = 0
+	}
+	rv, torn, err := t.listArrived(ctx, a.Namespace, at, a.Cause)
+	if at != 0 && (listwatch.Expired(err) || listwatch.Unsupported(err)) {
+		rv, torn, err = t.listArrived(ctx, a.Namespace, 0, a.Cause)
+	}
+	if err != nil {
+		return err
+	}
+	t.Coverage.BeginWith(a, rv, t.Cursor)
+	switch {
+	case !a.Known, !t.Explained(a.LeftOut):
+		return t.Declare(ctx, event.GapInfo{From: a.After, To: max(rv, t.Cursor)})
+	case torn:
+		return t.Declare(ctx, event.GapInfo{From: t.Resume(), To: rv})
+	default:
+		return nil
+	}
+}
+
+// listArrived announces how a list of a namespace differs from what the index holds
+// of it. It returns the list's revision, and whether the index held anything in an
+// older state, so that revisions between the two were not told.
+func (t *Follower) listArrived(ctx context.Context, namespace string, at, cause uint64) (rv uint64, torn bool, err error) {
+	t.Sweeps++
+	number := t.Sweeps
+	rv, err = t.Source.List(ctx, &listwatch.Listing{At: at, Namespace: namespace}, t.Source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
+		t.Status.Progressed()
+		if bad != nil {
+			if e := t.Index.Get(bad.Namespace, bad.Name); e != nil {
+				e.Sweep = number
+			}
+			return t.Reject(ctx, bad)
+		}
+		var err error
+		e := t.Index.Get(o.Namespace, o.Name)
+		if e == nil {
+			err = t.announceArrived(ctx, o, cause)
+		} else if o.ResourceVersion > t.Index.Newest(e) {
+			torn = true
+			err = t.catchUp(ctx, e, o, cause)
+		}
+		if err != nil {
+			return err
+		}
+		t.Index.Get(o.Namespace, o.Name).Sweep = number
+		return nil
+	})
+	if err != nil {
+		return rv, torn, err
+	}
+	for _, e := range t.entriesOf(namespace) {
+		if e.Sweep == number || e.RV > rv {
+			continue
+		}
+		torn = true
+		if err := t.EndAbsent(ctx, e, rv); err != nil {
+			return rv, torn, err
+		}
+	}
+	return rv, torn, nil
+}
+
+// catchUp announces a newer state of what the index holds, or of what replaced it.
+func (t *Follower) catchUp(ctx context.Context, e *index.Entry, o *frame.Object, cause uint64) error {
+	if t.Index.IsUID(e, o.UID) {
+		return t.Announce(ctx, event.Modified, o, e, true)
+	}
+	if err := t.End(ctx, event.Deleted, e, nil, missing.ReplacedAt(e, o.ResourceVersion), true); err != nil {
+		return err
+	}
+	return t.announceArrived(ctx, o, cause)
+}
+
+// announceArrived tells of an object in a namespace that is covered from now on. It
+// has entered, but for one that came to be after the Namespace was as it is now.
+func (t *Follower) announceArrived(ctx context.Context, o *frame.Object, cause uint64) error {
+	op := event.Entered
+	if o.ResourceVersion > cause && !t.Coverage.Apart {
+		of := t.Event(op, emit.IDOf(o), false)
+		_, known, err := t.Last(ctx, &of)
+		if err == nil && !known {
+			op, err = t.AddedOrEntered(ctx, o, cause)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return t.AnnounceCaused(ctx, op, o, nil, false, cause)
+}

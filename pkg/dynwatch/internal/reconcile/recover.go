@@ -1,0 +1,194 @@
+package reconcile
+
+import (
+	"context"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
+	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
+	"github.com/informd/informd/pkg/event"
+)
+
+// maxReconciles is how often in a row a reconcile aims at the oldest revision of
+// the watch cache, and walks, before it takes a list and watches from there.
+const maxReconciles = 3
+
+// Reconciler recovers lost history as far as lists and etcd have it.
+type Reconciler struct {
+	*sweep.Sweeper
+	// reconciles counts the losses of history since the watch last brought anything
+	// in order.
+	reconciles int
+}
+
+// New returns the Reconciler of a target.
+func New(s *sweep.Sweeper) *Reconciler { return &Reconciler{Sweeper: s} }
+
+// InOrder notes that the watch has brought something in order.
+func (t *Reconciler) InOrder() { t.reconciles = 0 }
+
+// Reconcile recovers lost history as far as lists can. The revision of the list depends on
+// the history that the API server still has.
+func (t *Reconciler) Reconcile(ctx context.Context) error {
+	l := t.Lost
+	if err := t.Clients.Identity.Check(ctx); err != nil {
+		return err
+	}
+	t.SetState(status.Syncing, "reconciling from a list, reason: "+l.Reason)
+	if err := t.MarkLost(ctx); err != nil {
+		return err
+	}
+	switch {
+	case l.Reason == recovery.ReasonRollback:
+		return t.reconcileRollback(ctx)
+	case l.Reason == recovery.ReasonAudit:
+		return t.reconcileHere(ctx)
+	}
+	l.Torn = l.Torn || t.reconciles > maxReconciles
+	// A watch begins behind the cursor; a revision before it would bring nothing.
+	if l.Oldest < l.From || t.reconciles > maxReconciles {
+		return t.reconcileNow(ctx)
+	}
+	err := t.reconcileAt(ctx, l.Oldest)
+	if listwatch.Expired(err) || listwatch.Unsupported(err) {
+		err = t.reconcileAround(ctx, l.Oldest)
+	}
+	if listwatch.Unsupported(err) {
+		err = t.reconcileNow(ctx)
+	}
+	return err
+}
+
+// reconcileAt is the case in which etcd still holds the revision: list there,
+// watch from there.
+func (t *Reconciler) reconcileAt(ctx context.Context, at uint64) error {
+	if done, err := t.retrace(ctx, at); done || err != nil {
+		return err
+	}
+	s := t.NewPass(sweep.Pass{At: at, Newcomer: event.Added, Replay: true})
+	rv, err := t.Compare(ctx, s)
+	if err != nil {
+		return err
+	}
+	return t.foundByList(ctx, s, rv)
+}
+
+// foundByList ends a reconcile that a list at rv has decided.
+func (t *Reconciler) foundByList(ctx context.Context, s *sweep.Pass, rv uint64) error {
+	if err := t.EndMissing(ctx, s, rv); err != nil {
+		return err
+	}
+	t.ForgetEnds(rv)
+	return t.found(ctx, rv)
+}
+
+// reconcileAround is the case in which etcd has compacted that revision: a list
+// of now announces what has not changed since, the watch brings the rest, and
+// what neither explains is deleted once the watch has passed the list. There is
+// nothing to walk: etcd has forgotten the whole of the range.
+func (t *Reconciler) reconcileAround(ctx context.Context, oldest uint64) error {
+	l := t.Lost
+	l.Torn = true
+	s := t.NewPass(sweep.Pass{Horizon: oldest, Newcomer: event.Added, Replay: true})
+	rv, err := t.Compare(ctx, s)
+	if err != nil {
+		return err
+	}
+	if rv < t.Cursor {
+		return t.Doubt(ctx)
+	}
+	l.Phase, l.Settled = recovery.Settling, rv
+	for _, e := range t.Missing(s) {
+		l.Absent = append(l.Absent, recovery.Absent{Entry: t.Index.Handle(e), RV: e.RV})
+	}
+	// What else ended at that revision is absent: no watch need begin before it.
+	t.ForgetEnds(oldest)
+	t.SetCursor(oldest)
+	return t.Settle(ctx)
+}
+
+// reconcileNow is the case in which the API server names no revision, or its
+// cache moves on too fast: list now, watch from there.
+func (t *Reconciler) reconcileNow(ctx context.Context) error {
+	now, err := t.Source.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	if done, err := t.retrace(ctx, now); done || err != nil {
+		return err
+	}
+	s := t.NewPass(sweep.Pass{Newcomer: event.Added, Replay: true})
+	rv, err := t.Compare(ctx, s)
+	if listwatch.Unsupported(err) {
+		t.Lost.Torn = true
+		s = t.NewPass(sweep.Pass{Newcomer: event.Added, Replay: true})
+		rv, err = t.List(ctx, s, &listwatch.Listing{})
+	}
+	if err != nil {
+		return err
+	}
+	if rv < t.Cursor {
+		return t.Doubt(ctx)
+	}
+	return t.foundByList(ctx, s, rv)
+}
+
+// reconcileHere compares the index with a list at the cursor, so that the watch
+// goes on behind it and nothing more is left out.
+func (t *Reconciler) reconcileHere(ctx context.Context) error {
+	err := t.reconcileAt(ctx, t.Cursor)
+	if listwatch.Expired(err) || listwatch.Unsupported(err) {
+		err = t.reconcileNow(ctx)
+	}
+	return err
+}
+
+// Settle ends a reconcile once the watch has passed the list's revision.
+func (t *Reconciler) Settle(ctx context.Context) error {
+	l := t.Lost
+	if l == nil || l.Phase != recovery.Settling || t.Cursor < l.Settled {
+		return nil
+	}
+	for _, a := range l.Absent {
+		e := t.Index.ByHandle(a.Entry)
+		if e == nil || e.RV != a.RV {
+			continue // a frame explained it
+		}
+		if err := t.EndAbsent(ctx, e, l.Settled); err != nil {
+			return err
+		}
+	}
+	return t.found(ctx, t.Cursor)
+}
+
+// Compare does a sweep with metadata only, walks back from what differs, and then
+// fetches the bodies of it. It returns the list's revision.
+func (t *Reconciler) Compare(ctx context.Context, s *sweep.Pass) (uint64, error) {
+	differing, rv, err := t.Differences(ctx, s)
+	if err != nil {
+		return rv, err
+	}
+	if s.At = rv; s.Horizon == 0 {
+		if err := t.walk(ctx, t.queries(s, differing)); err != nil {
+			return rv, err
+		}
+	}
+	if t.Lost != nil { // what is fetched may hide revisions
+		if err := t.MarkLost(ctx); err != nil {
+			return rv, err
+		}
+	}
+	return rv, t.Fetch(ctx, s, differing)
+}
+
+// reconcileRollback compares everything, content too: the same revision number
+// may now mean another state.
+func (t *Reconciler) reconcileRollback(ctx context.Context) error {
+	s := t.NewPass(sweep.Pass{Newcomer: event.Added, Replay: true, Rollback: true})
+	rv, err := t.List(ctx, s, &listwatch.Listing{})
+	if err != nil {
+		return err
+	}
+	return t.foundByList(ctx, s, rv)
+}

@@ -1,0 +1,204 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/missing"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
+	"github.com/informd/informd/pkg/event"
+)
+
+// The walk is over before the watch is opened. Frames need not wait anywhere, and
+// what a walk says comes before what the watch says by itself. If the walk takes
+// so long that the watch's revision expires meanwhile, all begins again from a
+// newer one, but at most maxReconciles times: after that there is no walk.
+
+// queries are what there is to walk after a sweep. Those whose newest revision is
+// oldest come first: all that is missing of them is old, and etcd's next
+// compaction takes it. What is gone has none, and may have been gone for long.
+func (t *Reconciler) queries(s *sweep.Pass, differing []listwatch.Listed) []recovery.Query {
+	if l := t.Lost; l == nil || !l.Walks() || t.reconciles > maxReconciles {
+		return nil
+	}
+	var all []recovery.Query
+	// Each costs a request at least: what is more than the budget need not be kept.
+	trim := func() {
+		slices.SortStableFunc(all, func(a, b recovery.Query) int { return cmp.Compare(a.RV, b.RV) })
+		if len(all) > t.Limits.Requests {
+			all, t.Lost.Torn = all[:t.Limits.Requests], true
+		}
+	}
+	add := func(e *index.Entry, d listwatch.Listed) {
+		if len(all) > 2*t.Limits.Requests {
+			trim()
+		}
+		q := recovery.Query{Namespace: d.Namespace, Name: d.Name, UID: d.UID, RV: d.RV, Top: s.At}
+		q.Floor = max(t.Lost.From, t.EndedAt(q.Namespace, q.Name), t.Coverage.ListedAt(q.Namespace))
+		if e != nil {
+			q.KnownUID, q.KnownRV = t.Index.UID(e), e.RV
+		}
+		if e != nil && t.Index.IsUID(e, d.UID) && d.RV != 0 && d.RV <= q.Floor {
+			return // no revision is missing: a change gate held it back
+		}
+		all = append(all, q)
+	}
+	for _, d := range differing {
+		add(t.Index.Get(d.Namespace, d.Name), d)
+	}
+	for _, e := range t.Missing(s) {
+		if e.RV <= s.At && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
+			add(e, listwatch.Listed{Namespace: t.Index.Namespace(e), Name: t.Index.Name(e)})
+		}
+	}
+	trim()
+	return all
+}
+
+// walk emits the history of every name, but for the listed states, as far as the
+// budget and etcd reach.
+func (t *Reconciler) walk(ctx context.Context, queries []recovery.Query) error {
+	l := t.Lost
+	if l != nil && t.Spec.Selects() {
+		l.Torn = true // what came into the selection and left again is in no list
+	}
+	if len(queries) == 0 {
+		return nil
+	}
+	w := &recovery.Walk{
+		Source: t.Source, Queries: queries, Requests: t.Limits.Requests - l.Requests, Width: t.Limits.Width, Bodies: t.Limits.Bodies,
+		Lenient: l.Setbacks >= maxSetbacks,
+	}
+	began, waited := time.Now(), t.Await.Waited
+	err := t.emitWalk(ctx, w, t.Limits.Time-l.Spent)
+	l.Spent += time.Since(began) - (t.Await.Waited - waited)
+	l.Requests += w.Asked
+	t.Status.WalkRequests.Add(uint64(max(w.Asked, 0)))
+	l.Answers += w.Answers
+	if l.Torn = l.Torn || w.Torn; err != nil {
+		l.Setbacks++
+		return err
+	}
+	t.Logger.Info("history walk complete", "count", len(queries), "requests", w.Asked, "complete", !w.Torn)
+	return t.MarkLost(ctx)
+}
+
+// maxSetbacks is how many walks of a gap may break off over an error before what
+// cannot be read is left out.
+const maxSetbacks = 3
+
+// walkTick is how long what a walk has found may wait for more.
+const walkTick = 100 * time.Millisecond
+
+// emitWalk starts the walkers and emits their results.
+func (t *Reconciler) emitWalk(ctx context.Context, w *recovery.Walk, left time.Duration) error {
+	// The log is not to be told with the walkers' context: an append that fails
+	// ends the target.
+	walking, stop := context.WithCancel(ctx)
+	defer stop()
+	t.Await.Walking = recovery.NewAllowance(walking, left)
+	defer t.Await.Walked()
+	results := w.Start(walking, stop, t.Await.Walking)
+	tick := time.NewTicker(walkTick)
+	defer tick.Stop()
+	var err error
+	for more := true; more; {
+		var f recovery.Result
+		flush := false
+		select {
+		case <-tick.C:
+			flush = true
+		case f, more = <-results:
+			flush = !more
+		}
+		switch {
+		case err != nil: // the walkers are on their way out
+		case flush:
+			t.Status.Alive()
+			err = t.Flush(ctx)
+		default:
+			err = t.emitResult(ctx, &f)
+		}
+		if err != nil {
+			stop()
+		}
+	}
+	return cmp.Or(err, w.Err)
+}
+
+// emitResult emits one result.
+func (t *Reconciler) emitResult(ctx context.Context, f *recovery.Result) error {
+	t.Status.Progressed()
+	if f.Torn && !t.Lost.Torn {
+		t.Lost.Torn = true
+		if err := t.MarkLost(ctx); err != nil {
+			return err
+		}
+	}
+	e := t.Index.Get(f.Namespace, f.Name)
+	switch {
+	case f.Listless:
+		t.Convict(listwatch.Listed{Namespace: f.Namespace, Name: f.Name}, f.Object, true, f.RV)
+		return nil
+	case e != nil && f.RV <= e.RV:
+		return nil
+	case f.End:
+		return t.emitEnd(ctx, e, f)
+	case f.Bad != nil:
+		return t.rejectResult(ctx, e, f.Bad)
+	case e != nil && t.Index.IsUID(e, f.UID):
+		return t.Announce(ctx, event.Modified, f.Object, e, true)
+	case e != nil: // its end was not found
+		if err := t.emitEnd(ctx, e, &recovery.Result{UID: t.Index.UID(e), RV: missing.ReplacedAt(e, f.RV)}); err != nil {
+			return err
+		}
+	}
+	if !t.Spec.Selects() {
+		return t.Announce(ctx, event.Added, f.Object, nil, true)
+	}
+	op, err := t.AddedOrEntered(ctx, f.Object, f.RV-1)
+	if err != nil {
+		return err
+	}
+	// What left just now is still in the batch, and recall looks into the log.
+	if err := t.Flush(ctx); err != nil {
+		return err
+	}
+	return t.Announce(ctx, op, f.Object, nil, true)
+}
+
+func (t *Reconciler) emitEnd(ctx context.Context, e *index.Entry, f *recovery.Result) error {
+	if e == nil || !t.Index.IsUID(e, f.UID) {
+		return nil // nobody was told of it
+	}
+	if f.Listed {
+		if spared, err := t.Spared(ctx, e, f.RV); spared || err != nil {
+			return err
+		}
+	}
+	if f.Left {
+		return t.End(ctx, event.Left, e, f.Object, f.RV, true)
+	}
+	if f.Object == nil {
+		// The last state that is known is in the log, or in the batch on its way.
+		if err := t.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	return t.End(ctx, event.Deleted, e, f.Object, f.RV, true)
+}
+
+func (t *Reconciler) rejectResult(ctx context.Context, e *index.Entry, bad *frame.Malformed) error {
+	if e != nil {
+		if err := t.EndReplaced(ctx, e, bad); err != nil {
+			return err
+		}
+	}
+	return t.Reject(ctx, bad)
+}

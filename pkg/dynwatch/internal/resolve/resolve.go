@@ -1,0 +1,30 @@
+package resolve
+
+import (
+	"errors"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+)
+
+// settleTwin decides about a resource of which it cannot be found out whether it has
+// an entry already. One API server has both names of a storage: if it goes on to tell
+// of one, and nobody of the other, they are not in one.
+func (t *Resolver) settleTwin(err error) error {
+	if !errors.Is(err, catalog.ErrAliasUnknown) {
+		t.aliasUnknownSince = time.Time{}
+		return err
+	}
+	if t.aliasUnknownSince.IsZero() {
+		t.aliasUnknownSince = time.Now()
+	}
+	patience := t.Timing.Unserved
+	if errors.Is(err, catalog.ErrAliasDenied) {
+		patience = t.Timing.Withdrawn // it is an outage rather than another API server
+	}
+	if time.Since(t.aliasUnknownSince) < patience {
+		return err
+	}
+	t.Logger.Warn("alias not checked; its API server does not answer", "err", err)
+	return nil
+}

@@ -1,0 +1,142 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/feed"
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/dynwatch/internal/selection"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
+)
+
+// BodiesByName is up to how many differing objects are fetched one by one after
+// a comparison; beyond it a whole list is cheaper.
+const BodiesByName = 100
+
+// Differences does a sweep with metadata only. It returns the list's revision.
+func (t *Sweeper) Differences(ctx context.Context, s *Pass) (differing []listwatch.Listed, rv uint64, err error) {
+	rv, err = t.Source.ListMetadata(ctx, s.At, func(m listwatch.Listed) error {
+		t.Status.Progressed()
+		e := t.Index.Get(m.Namespace, m.Name)
+		if e != nil {
+			e.Sweep = s.Number
+		}
+		t.noteListed(&s.against, e, m)
+		if m.RV <= t.Coverage.ListedAt(m.Namespace) {
+			if err := t.Skip(ctx, selection.LeftFrame{Kind: watch.Added, Namespace: m.Namespace, Name: m.Name, RV: m.RV}); err != nil {
+				return err
+			}
+		}
+		fromWatch := s.Horizon != 0 && m.RV > s.Horizon
+		if !fromWatch && !t.isPast(e, m.Namespace, m.Name, m.UID, m.RV) && (e == nil || !t.Index.IsUID(e, m.UID) || m.RV > t.Index.Newest(e)) {
+			differing = append(differing, m)
+		}
+		return nil
+	})
+	if err == nil {
+		since := time.Now()
+		if s.InRow {
+			since = since.Add(-kube.IdentityShared)
+		}
+		err = t.Clients.Identity.CheckSince(ctx, since)
+	}
+	if err == nil {
+		err = t.CheckHistory(ctx, &s.against, rv)
+	}
+	return differing, rv, err
+}
+
+// Fetch reads the listed states of what differs, one by one if that is not much,
+// else by a list, and emits them.
+func (t *Sweeper) Fetch(ctx context.Context, s *Pass, differing []listwatch.Listed) error {
+	if len(differing) > BodiesByName {
+		_, err := t.List(ctx, s, &listwatch.Listing{At: s.At})
+		return err
+	}
+	for _, d := range differing {
+		o, ok, err := t.Source.ObjectAt(ctx, d.Namespace, d.Name, s.At)
+		var bad *frame.Malformed
+		switch {
+		case errors.As(err, &bad):
+			err = t.rejectListed(ctx, s, bad)
+		case err == nil && ok:
+			err = t.Observe(ctx, s, &o)
+		case err == nil: // the list was wrong
+			t.Convict(d, &o, false, s.At)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return t.Flush(ctx)
+}
+
+// Sift leaves out of the index what was dropped before the mark.
+func (t *Sweeper) Sift(ctx context.Context) error {
+	if t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection {
+		t.Dropped = feed.Dropped{} // all is looked at anyway
+		return nil
+	}
+	t.SetState(status.Syncing, "removing objects that the config no longer selects")
+	rolledBack, err := t.CheckRollback(ctx)
+	if err != nil {
+		return err
+	}
+	at, number := t.Cursor, t.NewPass(Pass{}).Number
+	seen := func(m listwatch.Listed) error {
+		t.Status.Progressed()
+		if e := t.Index.Get(m.Namespace, m.Name); e != nil {
+			e.Sweep = number
+		}
+		return nil
+	}
+	exact, until := false, uint64(0)
+	if !rolledBack {
+		_, err = t.Source.ListMetadata(ctx, at, seen)
+		if exact = err == nil; listwatch.Expired(err) || listwatch.Unsupported(err) {
+			until, err = t.Source.ListMetadata(ctx, 0, seen)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	found := feed.Dropped{Doubtful: make(map[index.Handle]uint64), Until: until}
+	for e := range t.Index.All() {
+		if e.Sweep != number && e.RV <= at && t.Coverage.Filter.Covers(t.Index.Namespace(e)) {
+			found.Doubtful[t.Index.Handle(e)] = e.RV
+		}
+	}
+	t.Dropped = found
+	if exact {
+		t.DropDoubtful()
+	}
+	return nil
+}
+
+// MatchesList reports whether a list of now equals the index.
+func (t *Sweeper) MatchesList(ctx context.Context) (rv uint64, same bool, err error) {
+	same, n := true, 0
+	var against recovery.Contradictions
+	rv, err = t.Source.ListMetadata(ctx, 0, func(m listwatch.Listed) error {
+		n++
+		e := t.Index.Get(m.Namespace, m.Name)
+		against.Note(t.Index, e, m)
+		same = same && e != nil && t.Index.IsUID(e, m.UID) && (t.Index.Newest(e) == m.RV || t.MayHaveHeldBack(e, m.RV))
+		return nil
+	})
+	if err == nil {
+		err = t.Clients.Identity.Check(ctx)
+	}
+	if err == nil {
+		err = t.CheckHistory(ctx, &against, rv)
+	}
+	return rv, same && n == t.Index.Len(), err
+}

@@ -1,0 +1,157 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/event"
+)
+
+// A restore of etcd need not lower its revision. The procedure that etcd documents for
+// Kubernetes (etcdutl snapshot restore --bump-revision --mark-compacted) raises the
+// revision of the store, and the restored objects keep the older revisions that they had
+// in the backup. The head of the store proves nothing then. The objects do: in one
+// history the revision of an object only grows, and a name has one object at a time.
+
+// ErrRolledBack says that an answer of the API server cannot be of the history that was announced.
+// The target has noted the rollback, and a full reconcile follows.
+var ErrRolledBack = errors.New("etcd was restored to an older state")
+
+// CheckHistory returns errRolledBack if the objects that were noted of a list at revision
+// at prove a rollback. Etcd itself must confirm one of them: lists come from the watch
+// cache of an API server, and a list of one name at an exact revision does not.
+func (t *Sweeper) CheckHistory(ctx context.Context, c *recovery.Contradictions, at uint64) error {
+	for _, d := range c.Older {
+		proven, err := t.isOlder(ctx, d, at)
+		if err != nil {
+			return err
+		}
+		if proven {
+			return t.rolledBackAt(ctx, d)
+		}
+	}
+	for _, d := range c.Returned {
+		proven, err := t.hasReturned(ctx, d, at)
+		if err != nil {
+			return err
+		}
+		if proven {
+			return t.rolledBackAt(ctx, d)
+		}
+	}
+	return nil
+}
+
+// CheckRead returns errRolledBack if an object that etcd has shown at the cursor proves a
+// rollback. The index holds e under its name, nil if nothing.
+func (t *Sweeper) CheckRead(ctx context.Context, e *index.Entry, d listwatch.Listed) error {
+	proven := t.Index.Contradicts(e, d.UID, d.RV, t.Cursor)
+	if e == nil {
+		var err error
+		if proven, err = t.sawDeleted(ctx, d, t.Cursor); err != nil {
+			return err
+		}
+	}
+	if !proven {
+		return nil
+	}
+	return t.rolledBackAt(ctx, d)
+}
+
+// rolledBackAt notes the rollback that an object proves, if it is one of this cluster.
+func (t *Sweeper) rolledBackAt(ctx context.Context, d listwatch.Listed) error {
+	if err := t.Clients.Identity.Check(ctx); err != nil {
+		return err
+	}
+	known := uint64(0)
+	if e := t.Index.Get(d.Namespace, d.Name); e != nil {
+		known = t.Index.Newest(e)
+	}
+	t.Logger.Warn("object older than announced; assuming an etcd rollback",
+		"namespace", d.Namespace, "name", d.Name, "uid", d.UID, "resource_version", d.RV, "announced_resource_version", known)
+	t.rollBack()
+	return ErrRolledBack
+}
+
+// isOlder reports whether etcd shows the object of a list at revision at in a state that
+// contradicts the index.
+func (t *Sweeper) isOlder(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
+	if !t.Index.Contradicts(t.Index.Get(d.Namespace, d.Name), d.UID, d.RV, at) {
+		return false, nil
+	}
+	is, err := recovery.Confirm(ctx, t.Source, d, at)
+	if err != nil {
+		return false, err
+	}
+	proven := is.There && t.Index.Contradicts(t.Index.Get(d.Namespace, d.Name), is.Object.UID, is.Object.ResourceVersion, is.At)
+	if !proven {
+		t.Convict(d, &is.Object, is.There, is.At)
+	}
+	return proven, nil
+}
+
+// hasReturned reports whether an object that the index lacks was deleted by what was
+// announced, and is back in a list at revision at. A uid is never used again. Etcd itself
+// must show it there. It may also say that the object existed where the known history ends:
+// then the watch left it out, and nothing is proven.
+func (t *Sweeper) hasReturned(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
+	if there, err := t.existsAt(ctx, d, at); !there || err != nil {
+		return false, err
+	}
+	if g := t.Lost.Deleted; g.Has(d.UID) && at >= g.RV {
+		return true, nil
+	}
+	if deleted, err := t.sawDeleted(ctx, d, at); deleted || err != nil {
+		return deleted, err
+	}
+	if d.RV > t.Lost.From {
+		return false, nil // it was born in what is being made up for
+	}
+	_, there, err := t.Source.ObjectAt(ctx, d.Namespace, d.Name, t.Lost.From)
+	if _, bad := errors.AsType[*frame.Malformed](err); bad {
+		return false, nil // it was rejected, and is in no index
+	}
+	if !listwatch.Expired(err) && !listwatch.Unsupported(err) {
+		return err == nil && !there, err
+	}
+	return !t.LogKeeps, nil // what a log that keeps all does not have was never announced
+}
+
+// existsAt reports whether etcd has the listed object at revision at, or has it now if
+// that revision is gone. If not, the watch cache that listed it is wrong.
+func (t *Sweeper) existsAt(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
+	is, err := recovery.Confirm(ctx, t.Source, d, at)
+	if is.Bad || err != nil {
+		return false, err
+	}
+	there := is.There && is.Object.UID == d.UID
+	if !there {
+		t.Convict(d, &is.Object, there, is.At)
+	}
+	return there, nil
+}
+
+// sawDeleted reports whether the log ends with a deletion of the object, at a revision up
+// to at. After a restart the log may be ahead of a list. If it was a list that lacked the
+// object, that list may have been wrong: then etcd was not restored, but what follows needs
+// ids of a new epoch all the same, as consumers have seen these.
+func (t *Sweeper) sawDeleted(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
+	if err := t.Flush(ctx); err != nil {
+		return false, err
+	}
+	of := t.Event(event.Deleted, index.ID{Namespace: d.Namespace, Name: d.Name, UID: d.UID}, false)
+	last, ok, err := t.Last(ctx, &of)
+	return ok && last.Op == event.Deleted && last.ResourceVersion <= at && last.Epoch == t.Epoch, err
+}
+
+// noteListed keeps a listed object that may prove a rollback.
+func (t *Sweeper) noteListed(c *recovery.Contradictions, e *index.Entry, d listwatch.Listed) {
+	c.Note(t.Index, e, d)
+	if e == nil {
+		c.NoteReturned(t.Lost, d, t.Spec.Namespaces.Selector == "" && t.Dropped.Objects == 0 && len(t.Dropped.Doubtful) == 0)
+	}
+}

@@ -1,0 +1,221 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/emit"
+	"github.com/informd/informd/pkg/dynwatch/internal/feed"
+	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/missing"
+	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/event"
+)
+
+// Sweeper compares lists and frames with the index, and emits the differences.
+type Sweeper struct{ *missing.Decider }
+
+// New returns a Sweeper for a feed.
+func New(f *feed.Feed) *Sweeper { return &Sweeper{Decider: missing.New(f)} }
+
+// Pass is one pass over a list, compared with the index.
+type Pass struct {
+	// Number marks the entries that the list holds.
+	Number uint32
+	// At is the exact revision that is listed, 0 for what etcd holds now.
+	At uint64
+	// Newcomer is the operation for objects that the index does not hold.
+	Newcomer event.Op
+	Replay   bool
+	// Horizon, if not 0, leaves objects of newer revisions to the watch, which
+	// will begin there.
+	Horizon uint64
+	// Rollback: the index's revisions are of another history than the list's.
+	Rollback bool
+	// Blind: the list held something whose identity could not be read, so that
+	// what is missing in it is not known.
+	Blind bool
+	// InRow: the list is one of many in a row.
+	InRow bool
+	// against is what the list holds against the history that was announced.
+	against recovery.Contradictions
+}
+
+// NewPass numbers a pass.
+func (t *Sweeper) NewPass(s Pass) *Pass {
+	t.Sweeps++
+	s.Number = t.Sweeps
+	return &s
+}
+
+// List streams a list from the position of l and emits the differences from the
+// index, except missing objects: see EndMissing. It returns the list's
+// revision.
+func (t *Sweeper) List(ctx context.Context, s *Pass, l *listwatch.Listing) (uint64, error) {
+	if err := t.Clients.Identity.Check(ctx); err != nil {
+		return 0, err
+	}
+	memory := frame.Memory{Most: emit.BatchBytes}
+	l.Memory = &memory
+	rv, err := t.Source.List(ctx, l, t.Source.Frames, func(o *frame.Object, bad *frame.Malformed) error {
+		t.Status.Progressed()
+		err := t.takeListed(ctx, s, o, bad)
+		if !t.Pending() {
+			memory.Reset() // what was listed so far is in the log
+		}
+		return err
+	})
+	if err == nil {
+		err = t.Clients.Identity.Check(ctx)
+	}
+	if err == nil && !s.Rollback {
+		err = t.CheckHistory(ctx, &s.against, rv)
+	}
+	// What was seen before a failure is announced: the next attempt builds on it.
+	return rv, errors.Join(err, t.Flush(ctx))
+}
+
+func (t *Sweeper) takeListed(ctx context.Context, s *Pass, o *frame.Object, bad *frame.Malformed) error {
+	switch {
+	case bad != nil:
+		return t.rejectListed(ctx, s, bad)
+	case !t.Coverage.Filter.Covers(o.Namespace):
+		return nil
+	}
+	return t.Observe(ctx, s, o)
+}
+
+// rejectListed keeps an object that cannot be passed on. If another one had its
+// name before, that one's end comes out all the same.
+func (t *Sweeper) rejectListed(ctx context.Context, s *Pass, bad *frame.Malformed) error {
+	if bad.Name == "" {
+		s.Blind = true
+	} else if !t.Coverage.Filter.Covers(bad.Namespace) {
+		return nil
+	} else if e := t.Index.Get(bad.Namespace, bad.Name); e != nil {
+		e.Sweep = s.Number
+		if err := t.EndReplaced(ctx, e, bad); err != nil {
+			return err
+		}
+	}
+	return t.Reject(ctx, bad)
+}
+
+// Observe compares one listed object with the index and emits the difference.
+func (t *Sweeper) Observe(ctx context.Context, s *Pass, o *frame.Object) error {
+	e := t.Index.Get(o.Namespace, o.Name)
+	if e != nil {
+		e.Sweep = s.Number
+	}
+	if s.Horizon != 0 && o.ResourceVersion > s.Horizon {
+		return nil
+	}
+	if !s.Rollback {
+		d := listwatch.ListedOf(o)
+		t.noteListed(&s.against, e, d)
+		if t.isPast(e, o.Namespace, o.Name, o.UID, o.ResourceVersion) {
+			return nil
+		}
+	}
+	if e != nil && !t.Index.IsUID(e, o.UID) {
+		if err := t.End(ctx, event.Deleted, e, nil, missing.ReplacedAt(e, o.ResourceVersion), true); err != nil {
+			return err
+		}
+		e = nil
+	}
+	if e == nil {
+		op, err := t.newcomerOp(ctx, s, o)
+		if err != nil {
+			return err
+		}
+		if err := t.Announce(ctx, op, o, nil, s.Replay); err != nil {
+			return err
+		}
+		t.Index.Get(o.Namespace, o.Name).Sweep = s.Number
+		return nil
+	}
+	same, err := t.sameState(ctx, s, e, o)
+	switch {
+	case err != nil:
+		return err
+	case same && t.First.Lost && e.Run != t.First.Run:
+		return t.Repeat(ctx, o, e, t.First.Run)
+	case same:
+		return nil
+	}
+	return t.Announce(ctx, event.Modified, o, e, true)
+}
+
+// isPast reports whether what a list says about an object is older than what the
+// log holds of the name: a target resumes behind the last events of the process
+// before it, and behind the lists that namespaces began with.
+func (t *Sweeper) isPast(e *index.Entry, namespace, name, uid string, rv uint64) bool {
+	return rv <= max(t.EndedAt(namespace, name), t.Coverage.ListedAt(namespace)) || e != nil && !t.Index.IsUID(e, uid) && rv <= e.RV
+}
+
+// sameState reports whether the index already holds the listed state, or a newer
+// one: a list may be older than what the watch has brought.
+func (t *Sweeper) sameState(ctx context.Context, s *Pass, e *index.Entry, o *frame.Object) (bool, error) {
+	switch {
+	case !s.Rollback || e.Epoch == t.Epoch:
+		return o.ResourceVersion <= t.Index.Newest(e), nil
+	case o.ResourceVersion != e.RV:
+		return false, nil
+	case e.Hash != 0:
+		return t.Index.Hash(o.Data) == e.Hash, nil
+	}
+	of := t.Event(event.Modified, t.Index.ID(e), true)
+	last, ok, err := t.Last(ctx, &of)
+	of.Data = event.CloseData(o.Data)
+	return ok && bytes.Equal(last.Object(), of.Object()), err
+}
+
+// EndMissing ends what the index holds and the list did not: rv is the list's
+// revision.
+func (t *Sweeper) EndMissing(ctx context.Context, s *Pass, rv uint64) error {
+	if !s.Rollback && rv < max(t.Cursor, t.First.Began) {
+		return fmt.Errorf("%w (list at %d)", ErrBehind, rv) // what it lacks may have been born since
+	}
+	for _, e := range t.Missing(s) {
+		if !s.Rollback && e.RV > rv {
+			continue // born later: the log has it from before the target resumed
+		}
+		if err := t.EndAbsent(ctx, e, rv); err != nil {
+			return err
+		}
+	}
+	return t.Flush(ctx)
+}
+
+// Missing returns the entries that a pass has not seen, none if an object was unreadable.
+func (t *Sweeper) Missing(s *Pass) []*index.Entry {
+	if s.Blind {
+		t.Logger.Warn("list has unreadable objects; deletions not emitted yet")
+		if t.Lost != nil {
+			t.Lost.Blind = true
+		}
+		return nil
+	}
+	var gone []*index.Entry
+	for e := range t.Index.All() {
+		if e.Sweep != s.Number {
+			gone = append(gone, e)
+		}
+	}
+	return gone
+}
+
+// newcomerOp is the operation for a listed object that the index does not hold.
+func (t *Sweeper) newcomerOp(ctx context.Context, s *Pass, o *frame.Object) (event.Op, error) {
+	if t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection {
+		return event.Snapshot, nil
+	}
+	if !t.Spec.Selects() || !s.Replay || s.Rollback {
+		return s.Newcomer, nil
+	}
+	return t.AddedOrEntered(ctx, o, t.Cursor)
+}

@@ -85,6 +85,13 @@ func arrows() map[string]arrow {
 		}
 		return all
 	}
+	watching := func(names ...string) []string {
+		trees := make([]string, len(names))
+		for i, name := range names {
+			trees[i] = "pkg/dynwatch/internal/" + name
+		}
+		return ours(trees...)
+	}
 	// The parts of the program; the other packages of internal are leaves.
 	parts := func() []string {
 		return ours("internal/admin", "internal/cli", "internal/config", "internal/daemon", "internal/deliver", "internal/deploytest",
@@ -110,6 +117,14 @@ func arrows() map[string]arrow {
 			never: append(ours("pkg/sink", "pkg/journal", "cmd"),
 				"k8s.io/client-go/informers", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic/dynamicinformer"),
 		},
+		// What all parts of a target share knows none of them, and they know neither each
+		// other nor the loop.
+		"pkg/dynwatch/internal/feed":       {never: watching("target", "resolve", "reconcile", "namespaces", "audit", "resnapshot", "sweep", "missing")},
+		"pkg/dynwatch/internal/resolve":    {never: watching("target", "reconcile", "namespaces", "audit", "resnapshot", "sweep", "missing")},
+		"pkg/dynwatch/internal/reconcile":  {never: watching("target", "resolve", "namespaces", "audit", "resnapshot")},
+		"pkg/dynwatch/internal/namespaces": {never: watching("target", "resolve", "reconcile", "audit", "resnapshot")},
+		"pkg/dynwatch/internal/audit":      {never: watching("target", "resolve", "reconcile", "namespaces", "resnapshot")},
+		"pkg/dynwatch/internal/resnapshot": {never: watching("target", "resolve", "reconcile", "namespaces", "audit")},
 		"pkg/sink": {
 			except: ours("pkg/sink/sinktest"),
 			never:  append(ours("pkg/dynwatch", "pkg/journal", "cmd"), "k8s.io"),

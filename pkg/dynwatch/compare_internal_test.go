@@ -18,6 +18,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -74,7 +75,7 @@ func (s *failingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // pods is a target whose index holds so many Pods, of which some are older than those of
 // the server.
-func (s *failingServer) target(t *testing.T, log Log, older int) *target {
+func (s *failingServer) target(t *testing.T, log Log, older int) *target.Target {
 	t.Helper()
 	m, err := New(Options{
 		Cluster: "test", Kubernetes: podserver.OnPipes(t, s), Log: log,
@@ -84,7 +85,7 @@ func (s *failingServer) target(t *testing.T, log Log, older int) *target {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Close)
-	of := newTarget(spec.Spec{Version: "v1", Resource: "pods"}, m)
+	of := m.newTarget(spec.Spec{Version: "v1", Resource: "pods"})
 	t.Cleanup(func() { of.Marks.Stop() })
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	of.Source, err = of.Spec.Source(catalog.Resolved{GVR: gvr, Kind: "Pod", Namespaced: true}, m.clients, nil, nil, nil)
@@ -124,7 +125,7 @@ func TestComparisonReadsEachPageOnce(t *testing.T) {
 				const pods, older = 200_000, sweep.BodiesByName
 				server, log := &failingServer{pods: pods, fail: fail}, counting{events: make(map[event.Op]int)}
 				of := server.target(t, log, older)
-				rv, err := of.losses.Compare(t.Context(), of.NewPass(sweep.Pass{Newcomer: event.Added, Replay: true}))
+				rv, err := of.Losses.Compare(t.Context(), of.NewPass(sweep.Pass{Newcomer: event.Added, Replay: true}))
 				if err != nil || rv != podserver.Revision {
 					t.Fatalf("revision %d: %v", rv, err)
 				}

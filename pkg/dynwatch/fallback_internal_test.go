@@ -34,7 +34,7 @@ func TestOtherVersionsAreAskedRarely(t *testing.T) {
 		broken := apierrors.NewInternalError(http.ErrAbortHandler)
 		const minutes = 10
 		for range minutes * 12 {
-			if err := of.resolver.FallBack(t.Context(), broken); err == nil {
+			if err := of.Resolver.FallBack(t.Context(), broken); err == nil {
 				t.Fatal("the target moved to a version that does not answer")
 			}
 			<-time.After(5 * time.Second)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -45,33 +46,26 @@ func (m *Manager) Known(ctx context.Context) []Known {
 func (r *running) known(ctx context.Context) Known {
 	s := r.target.Spec
 	k := Known{Target: r.target.Name, Group: s.Group, Resource: s.Resource, Namespace: s.Namespace}
-	reply := make(chan Known, 1)
-	if k.Err = request(ctx, r, r.target.inquiries, reply); k.Err != nil {
+	answered := make(chan struct{})
+	answer := func(f *feed.Feed) {
+		k.describe(f)
+		close(answered)
+	}
+	if k.Err = request(ctx, r, r.target.Inquiries, answer); k.Err != nil {
 		return k
 	}
-	told := <-reply // the loop answers at once
-	k.Epoch, k.ResourceVersion, k.Objects = told.Epoch, told.ResourceVersion, told.Objects
+	<-answered // the loop answers at once
 	return k
 }
 
-// questions is where they come from; never, while the index is not whole or the log lacks
-// events.
-func (t *target) questions() <-chan chan Known {
-	if !t.Whole() || t.Pending() {
-		return nil
-	}
-	return t.inquiries
-}
-
-// tellKnown answers a question.
-func (t *target) tellKnown(reply chan<- Known) {
-	k := Known{Epoch: t.Epoch, ResourceVersion: t.Cursor, Objects: make([]KnownObject, 0, t.Index.Len())}
-	for e := range t.Index.All() {
+// describe notes all objects of a feed.
+func (k *Known) describe(f *feed.Feed) {
+	k.Epoch, k.ResourceVersion, k.Objects = f.Epoch, f.Cursor, make([]KnownObject, 0, f.Index.Len())
+	for e := range f.Index.All() {
 		k.Objects = append(k.Objects, KnownObject{
-			Namespace: t.Index.Namespace(e), Name: t.Index.Name(e), UID: t.Index.UID(e), Epoch: e.Epoch, ResourceVersion: e.RV,
+			Namespace: f.Index.Namespace(e), Name: f.Index.Name(e), UID: f.Index.UID(e), Epoch: e.Epoch, ResourceVersion: e.RV,
 		})
 	}
-	reply <- k
 }
 
 // Key names an object as [event.Event.Key] does.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/feed"
@@ -23,6 +24,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/dynwatch/internal/spec"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 	"github.com/informd/informd/pkg/event"
 )
@@ -138,7 +140,7 @@ type Manager struct {
 
 // running is a started target.
 type running struct {
-	target *target
+	target *target.Target
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -323,16 +325,16 @@ func (m *Manager) end(match func(*running) bool) int {
 // Found is what is known of its resource, nil if nothing is.
 func (m *Manager) start(s spec.Spec, later bool, found *catalog.Resolved) *running {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{target: newTarget(s, m), cancel: cancel, done: make(chan struct{})}
-	r.target.resolver.Offered = found
+	r := &running{target: m.newTarget(s), cancel: cancel, done: make(chan struct{})}
+	r.target.Resolver.Offered = found
 	if later {
 		r.target.FirstOp = event.Added
 	}
 	go func() {
 		defer close(r.done)
 		var beside sync.WaitGroup
-		beside.Go(func() { r.target.reviewAccess(ctx, m.reviews) })
-		r.target.run(ctx)
+		beside.Go(func() { r.target.ReviewAccess(ctx, m.reviews) })
+		r.target.Run(ctx)
 		cancel()
 		beside.Wait()
 	}()
@@ -391,6 +393,28 @@ func (m *Manager) LogReplaced(lost bool) {
 	}
 	run := m.newRun(targets)
 	for _, r := range targets {
-		r.target.resnapshots.LogReplaced(run, lost)
+		r.target.Resnapshots.LogReplaced(run, lost)
+	}
+}
+
+// newTarget returns the target of a spec.
+func (m *Manager) newTarget(s spec.Spec) *target.Target {
+	o := &m.options
+	return target.New(target.Options{
+		Options: feed.Options{
+			Spec: s, Name: s.Name(), Cluster: o.Cluster, Journal: o.Log, LogKeeps: o.LogKeeps, AwaitLog: o.Await,
+			StoreRejected: func(ctx context.Context, bad *frame.Malformed) error { return o.Reject(ctx, rejected(s.Name(), bad)) },
+			Clients:       m.clients, Owners: m.owners, Namespaces: m.namespaces, Timing: m.timing, Limits: m.limits,
+			Logger: o.Logger.With("target", s.Name()),
+		},
+		Redactor: m.redactor, Served: m.served, Openings: m.openings, Runs: &m.runs, Formerly: m.formerly,
+	})
+}
+
+// rejected is an object that cannot be emitted, for [Options.Reject].
+func rejected(target string, bad *frame.Malformed) Rejected {
+	return Rejected{
+		Target: target, Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID,
+		ResourceVersion: bad.ResourceVersion, Reason: display.Reason(bad.Reason), Size: bad.Size, Raw: bad.Raw,
 	}
 }

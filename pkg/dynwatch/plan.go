@@ -24,6 +24,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/dynwatch/internal/spec"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 )
 
 // Ready is the state of a target in a plan that nothing keeps from being watched.
@@ -195,7 +196,7 @@ func (p *planner) target(ctx context.Context, s spec.Spec) TargetPlan {
 	err := p.look(ctx, s, &t)
 	switch {
 	case err != nil:
-		t.State, t.Reason = judge(err, false), display.Reason(err.Error())
+		t.State, t.Reason = target.StateAfter(err, false), display.Reason(err.Error())
 	case len(t.MissingNamespaceVerbs) > 0:
 		t.State, t.Reason = Forbidden, "namespaceSelector: the labels of namespaces are unreadable"
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -140,7 +141,7 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	// What the API server evaluates has been.
 	s := v.spec
 	s.LabelSelector, s.FieldSelector, s.Namespaces.Selector = "", "", ""
-	t := newTarget(s, m)
+	t := m.newTarget(s)
 	t.Resolved = catalog.Resolved{
 		GVR:  schema.GroupVersionResource{Group: s.Group, Version: s.Version, Resource: s.Resource},
 		Kind: c.Kind, Namespaced: namespaced,
@@ -151,11 +152,11 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	if t.Source, err = s.Source(t.Resolved, m.clients, m.redactor, t.Shape, t.Coverage.Filter); err != nil {
 		return nil, "", err
 	}
-	object, err := t.rehearsed(c.Object)
+	object, err := rehearsed(t, c.Object)
 	if err != nil {
 		return nil, "", fmt.Errorf("informd would store the object as a dead letter: %w", err)
 	}
-	if err := t.rehearseBefore(ctx, c, object); err != nil {
+	if err := rehearseBefore(ctx, t, c, object); err != nil {
 		return nil, "", err
 	}
 	log.begin()
@@ -174,13 +175,13 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 		err = t.Flush(ctx)
 	}
 	if err == nil && len(log.events) == 0 {
-		silence = t.silent(e, object)
+		silence = silent(t, e, object)
 	}
 	return log.events, silence, err
 }
 
 // silent says why nothing was announced of an object.
-func (t *target) silent(e *index.Entry, object *frame.Object) string {
+func silent(t *target.Target, e *index.Entry, object *frame.Object) string {
 	switch {
 	case t.Status.Unchanged.Load() > 0:
 		return "the change filter of the entry skips the change: no field that it names has changed " +
@@ -192,10 +193,10 @@ func (t *target) silent(e *index.Entry, object *frame.Object) string {
 }
 
 // rehearseBefore brings the index to what it is before the change.
-func (t *target) rehearseBefore(ctx context.Context, c *Change, object *frame.Object) error {
+func rehearseBefore(ctx context.Context, t *target.Target, c *Change, object *frame.Object) error {
 	switch {
 	case c.Old != nil:
-		old, err := t.rehearsed(c.Old)
+		old, err := rehearsed(t, c.Old)
 		if err != nil {
 			return fmt.Errorf("the previous object: %w", err)
 		}
@@ -208,7 +209,7 @@ func (t *target) rehearseBefore(ctx context.Context, c *Change, object *frame.Ob
 }
 
 // rehearsed normalises an object as one of a frame.
-func (t *target) rehearsed(raw []byte) (*frame.Object, error) {
+func rehearsed(t *target.Target, raw []byte) (*frame.Object, error) {
 	if t.Spec.MetadataOnly {
 		var parts map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &parts); err != nil {

@@ -89,7 +89,7 @@ func (m *Manager) toResnapshot(resource string) (targets []*running, run uint64,
 // newRun returns a run that is like no other.
 func (m *Manager) newRun(targets []*running) uint64 {
 	run := m.runs.Next()
-	for slices.ContainsFunc(targets, func(r *running) bool { return r.target.resnapshots.Schedule.Begins(run) }) {
+	for slices.ContainsFunc(targets, func(r *running) bool { return r.target.Resnapshots.Schedule.Begins(run) }) {
 		run = m.runs.Next()
 	}
 	return run
@@ -99,7 +99,7 @@ func (m *Manager) newRun(targets []*running) uint64 {
 func (r *running) resnapshot(ctx context.Context, run uint64) (result ResnapshotResult) {
 	result = ResnapshotResult{Target: r.target.Name, Run: run}
 	reply := make(chan resnapshot.Result, 1)
-	if result.Err = request(ctx, r, r.target.resnapshots.Requests, resnapshot.Request{Run: run, Reply: reply}); result.Err != nil {
+	if result.Err = request(ctx, r, r.target.Resnapshots.Requests, resnapshot.Request{Run: run, Reply: reply}); result.Err != nil {
 		return result
 	}
 	select {

@@ -13,6 +13,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/missing"
 	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
+	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -37,7 +38,7 @@ func (c errorCounter) Handle(_ context.Context, r slog.Record) error {
 func TestManyAbsentObjectsOfAConvictedServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pods, absent = 1_000, 600
-		var of *target
+		var of *target.Target
 		longest, errors := time.Duration(0), 0
 		log := counting{events: make(map[event.Op]int)}
 		server := &failingServer{pods: pods, before: func(w http.ResponseWriter, r *http.Request) bool {

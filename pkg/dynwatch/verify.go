@@ -72,7 +72,7 @@ func (r *running) audit(ctx context.Context) (result AuditResult) {
 	for range auditAttempts {
 		result = AuditResult{Target: r.target.Name}
 		reply := make(chan audit.Result, 1)
-		if result.Err = request(ctx, r, r.target.audits.Requests, chan<- audit.Result(reply)); result.Err != nil {
+		if result.Err = request(ctx, r, r.target.Audits.Requests, chan<- audit.Result(reply)); result.Err != nil {
 			return result
 		}
 		select {

@@ -70,7 +70,7 @@ func mutants() []mutant {
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I6", "I12", "I14", "I3"},
 		},
 		{
-			name: "cursor-ahead-of-the-journal", file: "pkg/dynwatch/ledger.go",
+			name: "cursor-ahead-of-the-journal", file: "pkg/dynwatch/internal/target/ledger.go",
 			old: "t.SetCursor(m.RV)", new: "t.SetCursor(m.RV + 200)",
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I1", "I2", "I4", "I9"},
 		},
@@ -101,12 +101,12 @@ func mutants() []mutant {
 			faults: "N6-restore-documented,N6-restore-below-running", caughtBy: []string{"I1", "I2", "I3", "I4", "I5"},
 		},
 		{
-			name: "frozen-bookmarks-count", file: "pkg/dynwatch/progress.go",
+			name: "frozen-bookmarks-count", file: "pkg/dynwatch/internal/target/progress.go",
 			old: "p.Tick(t.Cursor, 2*t.Timing.Tick)\n", new: "p.Tick(t.Cursor, 2*t.Timing.Tick)\n\tp.Waited = 0\n",
 			faults: "N22-server-stuck", duration: 4 * time.Minute, caughtBy: []string{"I16"},
 		},
 		{
-			name: "watch-from-the-next-revision", file: "pkg/dynwatch/follow.go",
+			name: "watch-from-the-next-revision", file: "pkg/dynwatch/internal/target/follow.go",
 			old: "t.Source.Watch(ctx, t.Resume(),", new: "t.Source.Watch(ctx, t.Resume()+1,",
 			faults: "N7-reset-watches", caughtBy: []string{"I2", "I1", "I4"},
 		},

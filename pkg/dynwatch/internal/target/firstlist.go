@@ -1,4 +1,4 @@
-package dynwatch
+package target
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
 	"github.com/informd/informd/pkg/event"
 )
@@ -28,7 +29,7 @@ type firstList struct {
 
 // snapshot is the target's first list: everything in it is announced, between a begin
 // and a synced event.
-func (t *target) snapshot(ctx context.Context) error {
+func (t *Target) snapshot(ctx context.Context) error {
 	t.relogFirst()
 	f := &t.list
 	if t.First.Began == 0 {
@@ -47,7 +48,7 @@ func (t *target) snapshot(ctx context.Context) error {
 			return err
 		}
 	}
-	t.SetState(Syncing, "reading the first list") // not before: a forbidden target stays so
+	t.SetState(status.Syncing, "reading the first list") // not before: a forbidden target stays so
 	if err := t.openFirst(ctx); err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (t *target) snapshot(ctx context.Context) error {
 }
 
 // listFirst takes the first list, from where it stands, and ends what it lacks.
-func (t *target) listFirst(ctx context.Context) (uint64, error) {
+func (t *Target) listFirst(ctx context.Context) (uint64, error) {
 	rv, err := t.Sweeper.List(ctx, t.list.sweep, &t.list.listing)
 	if err == nil {
 		err = t.EndMissing(ctx, t.list.sweep, rv)
@@ -86,7 +87,7 @@ func (t *target) listFirst(ctx context.Context) (uint64, error) {
 
 // openFirst says that the first list begins, unless the log has that from an earlier
 // process: objects were announced behind it.
-func (t *target) openFirst(ctx context.Context) error {
+func (t *Target) openFirst(ctx context.Context) error {
 	f := &t.list
 	if f.opened || t.First.Run == 0 {
 		return nil
@@ -106,7 +107,7 @@ func (t *target) openFirst(ctx context.Context) error {
 }
 
 // complete ends the first list.
-func (t *target) complete(ctx context.Context, rv uint64) error {
+func (t *Target) complete(ctx context.Context, rv uint64) error {
 	if t.list.broken && (t.Lost != nil || !t.First.Lost && t.First.Began < rv) {
 		gap := event.GapInfo{From: t.First.Began, To: rv, Reason: recovery.ReasonBroken, Recovered: event.RecoveredState}
 		if t.Lost != nil {
@@ -139,8 +140,8 @@ func (t *target) complete(ctx context.Context, rv uint64) error {
 }
 
 // relogFirst reports whether the journal has lost the first list, which then begins again.
-func (t *target) relogFirst() bool {
-	lost := t.resnapshots.LostFirst()
+func (t *Target) relogFirst() bool {
+	lost := t.Resnapshots.LostFirst()
 	if lost {
 		t.Logger.Warn("journal lost the first list; reading it again", "reason", recovery.ReasonJournal)
 		t.list, t.First = firstList{}, feed.FirstRun{Lost: true}

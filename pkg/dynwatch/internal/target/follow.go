@@ -1,4 +1,4 @@
-package dynwatch
+package target
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/audit"
+	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
@@ -17,12 +18,13 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/namespaces"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/resolve"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
 )
 
 // follow watches from the cursor until the watch ends for whatever reason.
-func (t *target) follow(ctx context.Context) error {
-	t.Status.Set(Stale, "opening the watch")
+func (t *Target) follow(ctx context.Context) error {
+	t.Status.Set(status.Stale, "opening the watch")
 	rolledBack, err := t.CheckRollback(ctx)
 	if err != nil || rolledBack {
 		return err
@@ -31,7 +33,7 @@ func (t *target) follow(ctx context.Context) error {
 	defer cancel()
 	w, err := t.Source.Watch(ctx, t.Resume(), t.Progress.Stuck > 0 || t.Lost != nil && t.Lost.Phase == recovery.Asking)
 	if listwatch.Expired(err) {
-		return t.losses.Expire(err)
+		return t.Losses.Expire(err)
 	}
 	if err != nil {
 		return err
@@ -51,11 +53,11 @@ func (t *target) follow(ctx context.Context) error {
 	if err = t.namespaces.Reselect(ctx); err == nil {
 		err = t.receive(ctx, w)
 	}
-	t.audits.Abandon()
-	t.resnapshots.StopReader()
+	t.Audits.Abandon()
+	t.Resnapshots.StopReader()
 	switch {
 	case listwatch.Expired(err):
-		return t.losses.Expire(err)
+		return t.Losses.Expire(err)
 	case errors.Is(err, audit.ErrDiverged), errors.Is(err, resolve.ErrMoved), errors.Is(err, namespaces.ErrReadAhead),
 		errors.Is(err, sweep.ErrRolledBack), errors.Is(err, listwatch.ErrStuck):
 		return nil
@@ -65,33 +67,33 @@ func (t *target) follow(ctx context.Context) error {
 
 // showWatch shows that the watch is open, whether deletions that a list found still
 // wait for it to pass, and whether that of the Namespaces is open, too.
-func (t *target) showWatch(ctx context.Context) error {
-	t.resolver.Unwatched, t.resolver.ClosedSince = false, time.Time{}
+func (t *Target) showWatch(ctx context.Context) error {
+	t.Resolver.Unwatched, t.Resolver.ClosedSince = false, time.Time{}
 	t.endOpening()
 	t.Status.Looked.Store(true)
 	if t.Lost != nil && t.Lost.Phase == recovery.Settling {
-		t.SetState(Syncing, fmt.Sprintf("the watch has not reached revision %d of a list yet", t.Lost.Settled))
+		t.SetState(status.Syncing, fmt.Sprintf("the watch has not reached revision %d of a list yet", t.Lost.Settled))
 		return nil
 	}
-	state, reason := Live, ""
+	state, reason := status.Live, ""
 	if err := t.Coverage.Trouble(); err != nil {
-		state, reason = Stale, "namespaceSelector: "+err.Error()
+		state, reason = status.Stale, "namespaceSelector: "+err.Error()
 	}
 	if t.Progress.Reached(t.Cursor); t.Progress.Stuck > 0 {
-		state, reason = Stale, t.Progress.Reason(t.Cursor)
+		state, reason = status.Stale, t.Progress.Reason(t.Cursor)
 	}
 	t.SetState(state, reason)
 	return t.tellState(ctx, reason)
 }
 
 // receive handles what the watch brings until it ends.
-func (t *target) receive(ctx context.Context, w watch.Interface) error {
+func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 	tick := time.NewTimer(kube.UntilNext(t.Timing.Tick))
 	defer tick.Stop()
 	began := time.Now()
 	q := quiet{since: began}
 	t.Ahead, t.bookmarked = 0, false
-	t.resnapshots.Continue(ctx)
+	t.Resnapshots.Continue(ctx)
 	for {
 		var err error
 		select {
@@ -112,30 +114,30 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 		case <-tick.C:
 			tick.Reset(kube.UntilNext(t.Timing.Tick))
 			err = t.onTick(ctx, &q)
-		case <-t.resolver.Notice.Wake:
-			t.resolver.Noticed()
-			t.resolver.Looks.Timer.Reset(t.resolver.Soon())
-		case <-t.resolver.Looks.Timer.C:
-			err = t.resolver.Look(ctx)
-		case reply := <-t.audits.Requests:
-			t.audits.Request(ctx, reply)
-		case page, more := <-t.audits.Running.Pages():
-			t.audits.Compare(page, more)
-		case <-t.resnapshots.Timer.C:
-			t.resnapshots.Continue(ctx)
-		case request := <-t.resnapshots.Due():
-			err = t.resnapshots.Begin(ctx, request)
-		case notice := <-t.resnapshots.Replaced():
-			err = t.resnapshots.TakeReplaced(ctx, notice)
-		case reply := <-t.questions():
-			t.tellKnown(reply)
-		case object, more := <-t.resnapshots.Objects():
-			err = t.resnapshots.Next(ctx, object, more)
+		case <-t.Resolver.Notice.Wake:
+			t.Resolver.Noticed()
+			t.Resolver.Looks.Timer.Reset(t.Resolver.Soon())
+		case <-t.Resolver.Looks.Timer.C:
+			err = t.Resolver.Look(ctx)
+		case reply := <-t.Audits.Requests:
+			t.Audits.Request(ctx, reply)
+		case page, more := <-t.Audits.Running.Pages():
+			t.Audits.Compare(page, more)
+		case <-t.Resnapshots.Timer.C:
+			t.Resnapshots.Continue(ctx)
+		case request := <-t.Resnapshots.Due():
+			err = t.Resnapshots.Begin(ctx, request)
+		case notice := <-t.Resnapshots.Replaced():
+			err = t.Resnapshots.TakeReplaced(ctx, notice)
+		case answer := <-t.questions():
+			answer(t.Feed)
+		case object, more := <-t.Resnapshots.Objects():
+			err = t.Resnapshots.Next(ctx, object, more)
 		}
 		if err == nil {
 			err = t.betweenFrames(ctx)
 		}
-		if err == nil && t.Shown != Live {
+		if err == nil && t.Shown != status.Live {
 			err = t.showWatch(ctx)
 		}
 		if err != nil {
@@ -145,19 +147,19 @@ func (t *target) receive(ctx context.Context, w watch.Interface) error {
 }
 
 // onTick does what the clock is for while the watch is open.
-func (t *target) onTick(ctx context.Context, q *quiet) error {
+func (t *Target) onTick(ctx context.Context, q *quiet) error {
 	t.Status.Alive()
 	t.ForgetStates()
 	err := t.sitOut(ctx, q)
 	if err == nil {
 		err = t.watchProgress(ctx)
 	}
-	t.audits.BeginDue(ctx)
+	t.Audits.BeginDue(ctx)
 	return err
 }
 
 // betweenFrames does what must not fall into the middle of a frame.
-func (t *target) betweenFrames(ctx context.Context) error {
+func (t *Target) betweenFrames(ctx context.Context) error {
 	if err := t.namespaces.Reselect(ctx); err != nil {
 		return err
 	}
@@ -165,7 +167,7 @@ func (t *target) betweenFrames(ctx context.Context) error {
 }
 
 // handleEvent takes the frames of one event of the watch.
-func (t *target) handleEvent(ctx context.Context, e watch.Event) error {
+func (t *Target) handleEvent(ctx context.Context, e watch.Event) error {
 	if e.Type == watch.Error {
 		return fmt.Errorf("watch: %w", apierrors.FromObject(e.Object))
 	}
@@ -188,7 +190,7 @@ func (t *target) handleEvent(ctx context.Context, e watch.Event) error {
 }
 
 // handle takes one frame.
-func (t *target) handle(ctx context.Context, w *frame.Watched) error {
+func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 	done, err := t.gather(ctx, w)
 	if done || err != nil {
 		return err
@@ -199,7 +201,7 @@ func (t *target) handle(ctx context.Context, w *frame.Watched) error {
 		t.Lost = nil // the other API server still had the history
 	}
 	if t.Lost == nil {
-		t.losses.InOrder()
+		t.Losses.InOrder()
 	}
 	rv, namespace, name := w.ResourceVersion, w.Namespace, w.Name
 	if w.Err != nil {
@@ -234,11 +236,11 @@ func (t *target) handle(ctx context.Context, w *frame.Watched) error {
 		return err
 	}
 	t.SettleDropped()
-	return t.losses.Settle(ctx)
+	return t.Losses.Settle(ctx)
 }
 
 // progressBy shows progress, which a bookmark at the same revision is not.
-func (t *target) progressBy(w *frame.Watched) {
+func (t *Target) progressBy(w *frame.Watched) {
 	if w.Err != nil || w.Kind != watch.Bookmark || w.ResourceVersion > t.Cursor {
 		t.Status.Progressed()
 	}
@@ -264,7 +266,7 @@ type quiet struct {
 // lists are rarer, see calm.go. If the list differs, and the new watch has not
 // brought the difference one tick later, a reconcile follows. The watch that fell
 // silent itself proves nothing: it may hold back an object that was born and died.
-func (t *target) sitOut(ctx context.Context, q *quiet) error {
+func (t *Target) sitOut(ctx context.Context, q *quiet) error {
 	switch {
 	case q.confirmed != 0:
 		t.MoveWithoutFrame(q.listed)
@@ -279,7 +281,7 @@ func (t *target) sitOut(ctx context.Context, q *quiet) error {
 		if err := t.namespaces.Pass(ctx, t.Cursor); err != nil {
 			return err
 		}
-		return t.losses.Settle(ctx)
+		return t.Losses.Settle(ctx)
 	case t.suspect && t.rests(q):
 		q.confirmed = max(t.Await.Head, t.Cursor)
 	case t.suspect:
@@ -303,7 +305,7 @@ func (t *target) sitOut(ctx context.Context, q *quiet) error {
 
 // silence is how long the watch may say nothing. Where it has a connection of its own
 // nothing else finds out that the server at its other end is frozen.
-func (t *target) silence() time.Duration {
+func (t *Target) silence() time.Duration {
 	if t.bookmarked {
 		return t.Timing.Silence * 2 / 3
 	}
@@ -312,9 +314,18 @@ func (t *target) silence() time.Duration {
 
 // concludeAll ends the audit and the snapshot on request that are under way, if the
 // watch has passed their lists.
-func (t *target) concludeAll(ctx context.Context) error {
-	if err := t.audits.Conclude(ctx); err != nil {
+func (t *Target) concludeAll(ctx context.Context) error {
+	if err := t.Audits.Conclude(ctx); err != nil {
 		return err
 	}
-	return t.resnapshots.Conclude(ctx)
+	return t.Resnapshots.Conclude(ctx)
+}
+
+// questions is where inquiries come from; never, while the index is not whole or the log lacks
+// events.
+func (t *Target) questions() <-chan func(*feed.Feed) {
+	if !t.Whole() || t.Pending() {
+		return nil
+	}
+	return t.Inquiries
 }

@@ -1,12 +1,12 @@
-package dynwatch
+package target
 
 import (
 	"context"
 	"errors"
 	"time"
 
-	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch/internal/audit"
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -16,21 +16,21 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/resnapshot"
 	"github.com/informd/informd/pkg/dynwatch/internal/resolve"
-	"github.com/informd/informd/pkg/dynwatch/internal/spec"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
 	"github.com/informd/informd/pkg/event"
 )
 
-// target is one resource, in all namespaces or in one, and the loop that keeps
-// its events coming. All but status and what a Writer allows belongs to the goroutine of run.
-type target struct {
+// Target is one resource, in all namespaces or in one, and the loop that keeps
+// its events coming. All but status and what a Writer allows belongs to the goroutine of Run.
+type Target struct {
 	*sweep.Sweeper
-	losses      *reconcile.Reconciler
+	Losses      *reconcile.Reconciler
 	namespaces  *namespaces.Follower
-	audits      *audit.Auditor
-	resnapshots *resnapshot.Repeater
-	resolver    *resolve.Resolver
-	// openings give turns to targets that open their watch; opening ends this target's
+	Audits      *audit.Auditor
+	Resnapshots *resnapshot.Repeater
+	Resolver    *resolve.Resolver
+	// Openings give turns to targets that open their watch; opening ends this target's
 	// turn, and is nil if it has none.
 	openings *kube.Openings
 	opening  func()
@@ -46,46 +46,41 @@ type target struct {
 	// bookmarked: the watch has brought a bookmark.
 	bookmarked bool
 	// stateTold is the last state that the log has.
-	stateTold State
-	// inquiries ask for what was announced: see [Manager.Known].
-	inquiries chan chan Known
+	stateTold status.State
+	// Inquiries are functions that the loop calls while the log has all events of the index.
+	Inquiries chan func(*feed.Feed)
 }
 
-// rejected is an object that cannot be emitted, for [Options.Reject].
-func rejected(target string, bad *frame.Malformed) Rejected {
-	return Rejected{
-		Target: target, Namespace: bad.Namespace, Name: bad.Name, UID: bad.UID,
-		ResourceVersion: bad.ResourceVersion, Reason: display.Reason(bad.Reason), Size: bad.Size, Raw: bad.Raw,
-	}
+// Options are what a target is made of.
+type Options struct {
+	feed.Options
+	Redactor *frame.Redactor
+	Served   *catalog.Watcher
+	// Openings limit how many targets open their watch at a time.
+	Openings *kube.Openings
+	Runs     *event.Runs
+	Formerly *recovery.Archive
 }
 
-func newTarget(s spec.Spec, m *Manager) *target {
-	options := &m.options
-	reject := func(ctx context.Context, bad *frame.Malformed) error {
-		return options.Reject(ctx, rejected(s.Name(), bad))
-	}
-	f := feed.New(feed.Options{
-		Spec: s, Name: s.Name(), Cluster: options.Cluster, Journal: options.Log, LogKeeps: options.LogKeeps, AwaitLog: options.Await,
-		StoreRejected: reject, Clients: m.clients, Owners: m.owners, Namespaces: m.namespaces, Timing: m.timing, Limits: m.limits,
-		Logger: options.Logger.With("target", s.Name()),
-	})
-	f.Former = m.formerly.Take(s.Name())
+// New returns a target whose loop does not run yet.
+func New(o Options) *Target {
+	f := feed.New(o.Options)
+	f.Former = o.Formerly.Take(o.Name)
 	common := sweep.New(f)
 	audits := audit.New(common)
-	t := &target{
-		Sweeper: common, losses: reconcile.New(common), namespaces: namespaces.New(common, audits.Abandon),
-		audits: audits, resnapshots: resnapshot.New(common),
-		resolver: resolve.New(f, m.redactor, m.served),
-		openings: m.openings, runs: &m.runs, formerly: m.formerly, inquiries: make(chan chan Known),
+	t := &Target{
+		Sweeper: common, Losses: reconcile.New(common), namespaces: namespaces.New(common, audits.Abandon),
+		Audits: audits, Resnapshots: resnapshot.New(common), Resolver: resolve.New(f, o.Redactor, o.Served),
+		openings: o.Openings, runs: o.Runs, formerly: o.Formerly, Inquiries: make(chan func(*feed.Feed)),
 	}
 	t.Checkpoint = t.markOfNow
-	t.Reshape(s, m.redactor)
+	t.Reshape(o.Spec, o.Redactor)
 	return t
 }
 
-// run keeps the target going until ctx ends or the log refuses events.
-func (t *target) run(ctx context.Context) {
-	defer t.resolver.Unsubscribe()
+// Run keeps the target going until ctx ends or the log refuses events.
+func (t *Target) Run(ctx context.Context) {
+	defer t.Resolver.Unsubscribe()
 	defer t.Coverage.Leave()
 	reason := ""
 	defer t.endOpening()
@@ -99,7 +94,7 @@ func (t *target) run(ctx context.Context) {
 			continue // the next step is a full reconcile
 		}
 		if err != nil && !errors.Is(err, emit.ErrLog) {
-			err = t.resolver.ExplainForbidden(ctx, err)
+			err = t.Resolver.ExplainForbidden(ctx, err)
 		}
 		if err != nil && !errors.Is(err, emit.ErrLog) {
 			if !errors.Is(err, kube.ErrNotServed) {
@@ -117,19 +112,19 @@ func (t *target) run(ctx context.Context) {
 	if reason == "" {
 		t.MarkLast()
 	}
-	t.resnapshots.Close()
-	t.SetState(Stopped, reason)
+	t.Resnapshots.Close()
+	t.SetState(status.Stopped, reason)
 }
 
 // advance does what comes next for the target and returns when that is over: nil
 // if the loop should go on at once, an error if it should pause first.
-func (t *target) advance(ctx context.Context) error {
+func (t *Target) advance(ctx context.Context) error {
 	t.Status.Alive()
 	switch {
 	case !t.Restored:
 		return t.restore(ctx)
 	case t.Source == nil:
-		return t.resolver.Resolve(ctx)
+		return t.Resolver.Resolve(ctx)
 	case t.Spec.Namespaces.Selector != "" && !t.Coverage.Known:
 		return t.awaitNamespaces(ctx)
 	case t.Dropped.Unsifted:
@@ -137,7 +132,7 @@ func (t *target) advance(ctx context.Context) error {
 	case !t.Status.Synced.Load():
 		return t.snapshot(ctx)
 	case t.Lost != nil && t.Lost.Phase == recovery.Reconciling:
-		return t.losses.Reconcile(ctx)
+		return t.Losses.Reconcile(ctx)
 	default:
 		return t.follow(ctx)
 	}
@@ -145,7 +140,7 @@ func (t *target) advance(ctx context.Context) error {
 
 // awaitNamespaces begins with the namespaces that match, or waits until there may be a list
 // of them.
-func (t *target) awaitNamespaces(ctx context.Context) error {
+func (t *Target) awaitNamespaces(ctx context.Context) error {
 	if begun, err := t.namespaces.Begin(ctx); begun || err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package dynwatch
+package target
 
 import (
 	"context"
@@ -7,21 +7,22 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/checkpoint"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/event"
 )
 
 // markOfNow is the checkpoint of now.
-func (t *target) markOfNow() checkpoint.Mark {
+func (t *Target) markOfNow() checkpoint.Mark {
 	m := checkpoint.Mark{
 		RV: t.Resume(), Synced: t.Status.Synced.Load(), Began: t.First.Began, Run: t.First.Run, Objects: t.Index.Len(),
 		FirstOp: t.FirstOp, Epoch: t.Epoch, Selection: t.Spec.Selection(), Dropped: t.Dropped.Marked(t.Marked.Dropped),
-		Resynced: t.resnapshots.Schedule.Position(), Custom: t.resolver.Notice.Custom.Load(),
+		Resynced: t.Resnapshots.Schedule.Position(), Custom: t.Resolver.Notice.Custom.Load(),
 		Proven: t.Proven,
 	}
 	if m.Mark = t.Marked.Mark; t.Coverage.Known {
 		m.Mark = t.Coverage.Mark()
 	}
-	if t.resnapshots.Insists() || t.First.Lost {
+	if t.Resnapshots.Insists() || t.First.Lost {
 		m.Lost = recovery.ReasonJournal
 	}
 	if m.Turning != "" {
@@ -32,7 +33,7 @@ func (t *target) markOfNow() checkpoint.Mark {
 
 // restore makes the index what the log says was announced, and the cursor what
 // was marked.
-func (t *target) restore(ctx context.Context) error {
+func (t *Target) restore(ctx context.Context) error {
 	r, unreadable, err := checkpoint.Read(ctx, t.Name, t.Index, t.Journal.Restore)
 	t.Epoch = max(t.Epoch, r.Epoch)
 	if r.Resource.Resource != "" {
@@ -47,14 +48,14 @@ func (t *target) restore(ctx context.Context) error {
 		return fmt.Errorf("read the journal: %w", err)
 	}
 	state, _ := last.TargetState()
-	t.stateTold = State(state)
+	t.stateTold = status.State(state)
 	t.Restored = true
 	t.Status.Objects.Store(uint64(t.Index.Len()))
 	if unreadable != nil {
 		t.Logger.Error("checkpoint unreadable; reconciling from a list", "checkpoint", r.Text, "err", unreadable)
 	}
 	m := r.Mark
-	t.resnapshots.Schedule.GoOn(m.Resynced)
+	t.Resnapshots.Schedule.GoOn(m.Resynced)
 	t.Epoch = max(t.Epoch, m.Epoch)
 	t.Status.Epoch.Store(t.Epoch)
 	if !r.Marked && t.Index.Len() == 0 {
@@ -67,7 +68,7 @@ func (t *target) restore(ctx context.Context) error {
 
 // startFrom decides what a target that knows objects begins with. Marked says that there is
 // a mark, others that the objects are of other targets.
-func (t *target) startFrom(m checkpoint.Mark, marked, others bool, ends checkpoint.Ends) {
+func (t *Target) startFrom(m checkpoint.Mark, marked, others bool, ends checkpoint.Ends) {
 	switch {
 	case !marked && others: // what was watched namespace by namespace, or the other way around
 		t.Distrust(recovery.ReasonSelection)
@@ -86,10 +87,10 @@ func (t *target) startFrom(m checkpoint.Mark, marked, others bool, ends checkpoi
 
 // resumeAt goes on where the mark says. Ends behind it are remembered, so that
 // the watch, which brings them again, repeats nothing.
-func (t *target) resumeAt(m checkpoint.Mark, ends checkpoint.Ends) {
-	t.FirstOp, t.Marked, t.resolver.Unwatched = m.FirstOp, m, true
+func (t *Target) resumeAt(m checkpoint.Mark, ends checkpoint.Ends) {
+	t.FirstOp, t.Marked, t.Resolver.Unwatched = m.FirstOp, m, true
 	if m.Custom {
-		t.resolver.Notice.Custom.Store(true)
+		t.Resolver.Notice.Custom.Store(true)
 	}
 	if m.Selection == t.Spec.Selection() && t.Coverage.Filter != nil {
 		// What fell out when the config was edited has no end in the log.
@@ -102,7 +103,7 @@ func (t *target) resumeAt(m checkpoint.Mark, ends checkpoint.Ends) {
 	t.Status.Objects.Store(uint64(t.Index.Len()))
 	t.SetCursor(m.RV)
 	t.Proven = m.Proven
-	t.Clean, t.audits.Began = m.RV, m.RV
+	t.Clean, t.Audits.Began = m.RV, m.RV
 	for name, e := range ends {
 		if e.After(&m) {
 			t.Ended[name] = e.RV

@@ -1,4 +1,4 @@
-package dynwatch
+package target
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 // gather adds the event of a frame to the batch, if the frame is such a one. If not, it
 // returns false, and what was gathered is in the log.
-func (t *target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
+func (t *Target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 	o := &w.Object
 	if !t.settled() || w.Err != nil || w.Kind != watch.Added && w.Kind != watch.Modified {
 		return false, t.gathered(ctx)
@@ -43,13 +43,13 @@ func (t *target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 
 // settled reports whether nothing is under way for which it matters what a single frame
 // tells: no selection, no loss of history, no comparison with a list.
-func (t *target) settled() bool {
+func (t *Target) settled() bool {
 	return t.Coverage.Filter == nil && !t.Spec.Selects() && t.Lost == nil && t.Whole() && len(t.Dropped.Doubtful) == 0 &&
-		t.audits.Running == nil && t.resnapshots.Idle()
+		t.Audits.Running == nil && t.Resnapshots.Idle()
 }
 
 // gathered appends what was gathered, and moves the cursor to it.
-func (t *target) gathered(ctx context.Context) error {
+func (t *Target) gathered(ctx context.Context) error {
 	if t.Ahead == 0 {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (t *target) gathered(ctx context.Context) error {
 	}
 	ahead := t.Ahead
 	t.Ahead = 0
-	t.losses.InOrder()
+	t.Losses.InOrder()
 	t.Status.Progressed()
 	t.ResetPause()
 	t.MoveTo(ahead)

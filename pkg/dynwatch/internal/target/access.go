@@ -1,4 +1,4 @@
-package dynwatch
+package target
 
 import (
 	"cmp"
@@ -15,10 +15,10 @@ import (
 // anyNamespace stands for all namespaces in a log: no namespace can have this name.
 const anyNamespace = "*"
 
-// reviewAccess says which permissions the target lacks, as soon as the API server
-// answers. It only tells: what the target may do shows when it does it. It runs
+// ReviewAccess says which permissions the target lacks, as soon as the API server
+// answers. It only reports: the requests themselves show what is allowed. It runs
 // beside the loop, of which it touches the status alone, and ends with ctx.
-func (t *target) reviewAccess(ctx context.Context, r *access.Reviews) {
+func (t *Target) ReviewAccess(ctx context.Context, r *access.Reviews) {
 	for !t.review(ctx, r) {
 		select {
 		case <-time.After(access.Again):
@@ -29,7 +29,7 @@ func (t *target) reviewAccess(ctx context.Context, r *access.Reviews) {
 }
 
 // review is one attempt at it, once it is the target's turn.
-func (t *target) review(ctx context.Context, r *access.Reviews) (answered bool) {
+func (t *Target) review(ctx context.Context, r *access.Reviews) (answered bool) {
 	missing, err := r.Missing(ctx, t.Clients.Discovery.Client, t.Spec.Attributes())
 	if err != nil {
 		t.Logger.Debug("permissions not checked", "err", err)

@@ -1,4 +1,4 @@
-package dynwatch
+package target
 
 import (
 	"context"
@@ -9,35 +9,36 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
 )
 
 // fail shows what an error means for the target and pauses. Its own error is that of
 // the log.
-func (t *target) fail(ctx context.Context, err error) error {
+func (t *Target) fail(ctx context.Context, err error) error {
 	t.endOpening()
 	if d, _ := kube.Throttled(err); kube.Overloaded(err) {
 		t.openings.Pause(min(d, kube.PaceClosed))
 	}
-	if err = t.resolver.FallBack(ctx, err); err == nil {
+	if err = t.Resolver.FallBack(ctx, err); err == nil {
 		t.list.sweep = nil // the list of another version begins again
 		return nil
 	}
-	state := t.judge(err)
-	if state != Waiting && !errors.Is(err, listwatch.ErrEnded) {
-		t.resolver.Unwatched = true
+	state := StateAfter(err, t.Status.Synced.Load())
+	if state != status.Waiting && !errors.Is(err, listwatch.ErrEnded) {
+		t.Resolver.Unwatched = true
 	}
 	if errors.Is(err, kube.ErrOtherCluster) {
 		t.Status.Looked.Store(false) // nothing is known of the resource in the right cluster
 	}
-	if t.resolver.ClosedSince.IsZero() {
-		t.resolver.ClosedSince = time.Now()
+	if t.Resolver.ClosedSince.IsZero() {
+		t.Resolver.ClosedSince = time.Now()
 	}
-	if state == Waiting {
+	if state == status.Waiting {
 		// It may come back as another version, or of another kind.
 		t.Source = nil
 	}
 	reason := err.Error()
-	if why := t.resolver.Served.Trouble(); why != "" && errors.Is(err, kube.ErrNotServed) {
+	if why := t.Resolver.Served.Trouble(); why != "" && errors.Is(err, kube.ErrNotServed) {
 		reason += "; polled every few seconds, because " + why
 	}
 	t.SetState(state, reason)
@@ -49,19 +50,19 @@ func (t *target) fail(ctx context.Context, err error) error {
 }
 
 // rest pauses after an error. A target that has no source is woken by a nudge.
-func (t *target) rest(ctx context.Context, err error, state State) {
+func (t *Target) rest(ctx context.Context, err error, state status.State) {
 	d := t.Pause.Step()
-	told := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) && t.Status.Gone.Load() && t.resolver.Served.Watching()
+	told := errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) && t.Status.Gone.Load() && t.Resolver.Served.Watching()
 	switch {
 	case told:
 		d = wait.Jitter(t.Timing.Noticed, 0.5)
-	case state == Waiting:
+	case state == status.Waiting:
 		d = min(d, t.Timing.WaitingCap)
 	}
 	var wake <-chan struct{}
 	if t.Source == nil {
-		wake = t.resolver.Notice.Wake
-		if soon, more := t.resolver.Looks.Next(); more {
+		wake = t.Resolver.Notice.Wake
+		if soon, more := t.Resolver.Looks.Next(); more {
 			d = min(d, soon, t.Timing.Most)
 		}
 	}
@@ -79,10 +80,10 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 		case <-timer.C:
 			return
 		case <-wake:
-			t.resolver.Noticed()
-			timer.Reset(t.resolver.Soon())
+			t.Resolver.Noticed()
+			timer.Reset(t.Resolver.Soon())
 		case <-time.After(t.Timing.Tick):
-			if told && !t.resolver.Served.Watching() {
+			if told && !t.Resolver.Served.Watching() {
 				return // nobody would tell
 			}
 		}
@@ -91,20 +92,20 @@ func (t *target) rest(ctx context.Context, err error, state State) {
 
 // beginOpening waits for the target's turn, unless it has one. Discovery needs none:
 // targets that ask together share the answer.
-func (t *target) beginOpening(ctx context.Context) {
+func (t *Target) beginOpening(ctx context.Context) {
 	switch {
 	case t.Restored && t.Source == nil:
 		t.endOpening()
 	case t.opening == nil:
-		if t.Shown == Live {
-			t.Status.Set(Stale, "waiting to open the watch")
+		if t.Shown == status.Live {
+			t.Status.Set(status.Stale, "waiting to open the watch")
 		}
 		t.opening = t.openings.Begin(ctx, t.Status.Alive, t.Timing.Tick)
 	}
 }
 
 // endOpening gives the turn back, if there is one.
-func (t *target) endOpening() {
+func (t *Target) endOpening() {
 	if t.opening != nil {
 		t.opening()
 		t.opening = nil

@@ -1,4 +1,4 @@
-package dynwatch
+package target
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ import (
 
 // watchProgress decides what it means that the watch has not moved. It returns errStuck
 // if the watch must be replaced, and errDiverged if a reconcile must follow.
-func (t *target) watchProgress(ctx context.Context) error {
+func (t *Target) watchProgress(ctx context.Context) error {
 	p := &t.Progress
 	p.Tick(t.Cursor, 2*t.Timing.Tick)
 	switch {
@@ -38,7 +38,7 @@ func (t *target) watchProgress(ctx context.Context) error {
 
 // askHead asks for the revision of the store. Bookmarks at one revision mean that nothing
 // happens in the store, or that the watch is stuck.
-func (t *target) askHead(ctx context.Context) error {
+func (t *Target) askHead(ctx context.Context) error {
 	p := &t.Progress
 	head, err := t.Source.Revision(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (t *target) askHead(ctx context.Context) error {
 }
 
 // stuck replaces the watch the first time, and compares the index with a list from then on.
-func (t *target) stuck(ctx context.Context) error {
+func (t *Target) stuck(ctx context.Context) error {
 	p := &t.Progress
 	p.Waited = 0
 	p.Stuck++
@@ -81,7 +81,7 @@ func (t *target) stuck(ctx context.Context) error {
 }
 
 // fallBehind has a list replace what the watch does not bring.
-func (t *target) fallBehind() error {
+func (t *Target) fallBehind() error {
 	t.Logger.Warn("watch is behind; reconciling from a list", "resource_version", t.Cursor)
 	if l := t.Lost; l != nil && l.Phase != recovery.Asking { // that gap is not declared yet
 		l.Phase, l.Oldest, l.Absent = recovery.Reconciling, 0, nil

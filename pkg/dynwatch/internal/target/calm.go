@@ -1,4 +1,4 @@
-package dynwatch
+package target
 
 import (
 	"time"
@@ -21,7 +21,7 @@ const (
 )
 
 // rests reports whether a quiet target needs no list yet.
-func (t *target) rests(q *quiet) bool {
+func (t *Target) rests(q *quiet) bool {
 	if q.unequal || t.Lost != nil || len(t.Undecided) > 0 || t.Progress.Stuck > 0 {
 		return false
 	}

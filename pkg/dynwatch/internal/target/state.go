@@ -1,4 +1,4 @@
-package dynwatch
+package target
 
 import (
 	"context"
@@ -10,38 +10,36 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+	"github.com/informd/informd/pkg/dynwatch/internal/status"
 )
 
-// judge says which state an error puts the target in. None of them is taken for
-// an empty list.
-func (t *target) judge(err error) State { return judge(err, t.Status.Synced.Load()) }
-
-// judge is that for a target that has or has not been synced.
-func judge(err error, synced bool) State {
+// StateAfter is the state of a target after an error. Synced: its first list was complete. No
+// error counts as an empty list.
+func StateAfter(err error, synced bool) status.State {
 	switch {
 	case errors.Is(err, kube.ErrNotServed), apierrors.IsNotFound(err):
-		return Waiting
+		return status.Waiting
 	case apierrors.IsForbidden(err):
-		return Forbidden
+		return status.Forbidden
 	case listwatch.Expired(err):
-		return Syncing // a list took longer than etcd keeps its revision
+		return status.Syncing // a list took longer than etcd keeps its revision
 	case errors.Is(err, catalog.ErrUnusable), errors.Is(err, kube.ErrOtherCluster), apierrors.IsUnauthorized(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
-		return Degraded
+		return status.Degraded
 	case synced:
-		return Stale
+		return status.Stale
 	default:
-		return Degraded
+		return status.Degraded
 	}
 }
 
 // tellState appends the state that is shown to the log if it differs from the last
 // one there. What lies between two states is not told: after a restart that changes
 // nothing the target is live as it was.
-func (t *target) tellState(ctx context.Context, reason string) error {
+func (t *Target) tellState(ctx context.Context, reason string) error {
 	switch {
-	case !t.Restored, t.stateTold == t.Shown, t.Shown == Syncing:
+	case !t.Restored, t.stateTold == t.Shown, t.Shown == status.Syncing:
 		return nil
-	case t.Shown == Stale && time.Since(t.ShownSince) < t.Timing.StaleTold:
+	case t.Shown == status.Stale && time.Since(t.ShownSince) < t.Timing.StaleTold:
 		return nil
 	}
 	if err := t.EmitState(ctx, string(t.Shown), reason, t.Cursor); err != nil {

@@ -78,7 +78,7 @@ test: servers ## run the unit tests and the core end-to-end tests, about 10 minu
 	@echo '==> unit tests without the long ones'
 	$(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) -skip '$(LONG_TESTS)' ./...
 	@echo '==> core end-to-end tests'
-	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) ./schema ./words
+	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) ./schema ./schemagen ./words
 	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -run '$(CORE_TESTS)' ./e2e
 
 .PHONY: test-long
@@ -87,7 +87,7 @@ test-long: servers ## run all tests that `make test` leaves out, about 30 minute
 	$(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) -run '$(LONG_TESTS)' $(LONG_PACKAGES)
 	@echo '==> end-to-end tests without the core'
 	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) -skip '^TestChaos$$' \
-		$$($(GO) list -race -f '{{if or .GoFiles .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/(e2e|schema|words)$$')
+		$$($(GO) list -race -f '{{if or .GoFiles .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/(e2e|schema|schemagen|words)$$')
 	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -skip '$(CORE_TESTS)' ./e2e
 
 .PHONY: unit
@@ -187,7 +187,7 @@ vulncheck: ## run before a release: known vulnerabilities in the code that the b
 
 .PHONY: schema
 schema: ## generate the JSON Schemas in schema/ from the code
-	$(GO) test ./internal/schemagen -run '^TestShipped$$' -count 1 -update
+	cd test && $(GO) test ./schemagen -run '^TestShipped$$' -count 1 -update
 
 .PHONY: cli-docs
 cli-docs: ## write docs/cli.md from the commands
@@ -199,7 +199,7 @@ man: ## write the man pages of the commands to bin/man
 
 .PHONY: docs
 docs: schema cli-docs ## write docs/configuration.md and docs/cli.md from the code
-	$(GO) test ./internal/schemagen -run '^TestReference$$' -count 1 -update
+	cd test && $(GO) test ./schemagen -run '^TestReference$$' -count 1 -update
 
 .PHONY: tidy
 tidy: ## update go.mod and go.sum

@@ -84,7 +84,7 @@ func (f *format) show(out io.Writer, s shown) error {
 		e.SetEscapeHTML(false)
 		return e.Encode(s.document)
 	case formatYAML:
-		text, err := asYAML(s.document)
+		text, err := terminal.YAML(s.document)
 		if err != nil {
 			return err
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/schemagen"
 	"github.com/informd/informd/pkg/sink/drivers"
 	"github.com/informd/informd/schema"
+	"github.com/informd/informd/test/schemagen"
 )
 
 func read(t *testing.T, path string) []byte {

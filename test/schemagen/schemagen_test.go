@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/informd/informd/internal/schemagen"
 	"github.com/informd/informd/pkg/sink/drivers"
 	"github.com/informd/informd/schema"
+	"github.com/informd/informd/test/schemagen"
 )
 
 // root is the top of the repository, from here.

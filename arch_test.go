@@ -114,7 +114,8 @@ func arrows() map[string]arrow {
 		"pkg/connection":        {only: ours("pkg/connection", "pkg/sink", "pkg/event")},
 		"pkg/natsconn":          {never: append(ours("pkg/journal", "pkg/dynwatch", "cmd"), "k8s.io")},
 		"pkg/dynwatch": {
-			never: append(ours("pkg/sink", "pkg/journal", "cmd"),
+			// Of the journal, it needs the contract of the log only.
+			never: append(ours("pkg/sink", "pkg/journal/journaltest", "pkg/journal/jetstream", "pkg/journal/embedded", "pkg/journal/lease", "cmd"),
 				"k8s.io/client-go/informers", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic/dynamicinformer"),
 		},
 		// What all parts of a target share knows none of them, and they know neither each

@@ -121,7 +121,8 @@ func (d *Daemon) Run(ctx, now context.Context) error {
 	defer unwatch()
 	select {
 	case <-ctx.Done():
-	case err := <-p.store.Failed:
+	case <-p.store.Failed():
+		err := p.store.Failure()
 		d.logger.Error("journal failed; informd exits and resumes at the next start", "err", err)
 		over, cancel := context.WithCancelCause(now)
 		cancel(err)

@@ -57,8 +57,7 @@ func newPipeline(ctx, now context.Context, d *Daemon, s *store.Store) (*pipeline
 	p.destinations = newDestinations(p, d)
 	p.source = deliver.NewDeadLetters(config.SourceName, s.Box(config.SourceName))
 	p.manager, err = dynwatch.New(dynwatch.Options{
-		Cluster: d.config.Cluster, Kubernetes: d.kubernetes, Log: s, LogKeeps: d.config.Journal.Type != config.JournalMemory,
-		Await: s.Await, Reject: rejectTo(p.source, d.logger),
+		Cluster: d.config.Cluster, Kubernetes: d.kubernetes, Log: s, Reject: rejectTo(p.source, d.logger),
 		RedactionKey: key, PlainAnnotations: d.config.Redaction.PlainAnnotations, MaxWatches: d.config.Kubernetes.MaxWatches, AuditEvery: cmp.Or(d.config.Kubernetes.AuditEvery, -1), Logger: d.logger,
 	})
 	if err != nil {
@@ -146,7 +145,6 @@ func (p *pipeline) leave(one *delivery) {
 func (p *pipeline) run(one *delivery) {
 	p.delivering.Go(func() {
 		if err := one.Run(p.now); err != nil {
-			p.store.Notice(err)
 			p.logger.Error("sink stopped; restart informd", "sink", one.Name(), "err", err)
 		}
 	})

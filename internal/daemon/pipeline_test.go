@@ -43,7 +43,7 @@ func TestStartOutlastsASlowJournal(t *testing.T) {
 			logger := slog.New(slog.NewTextHandler(t.Output(), nil))
 			j := &slowJournal{Journal: journal.NewMemory(1 << 20), left: 3, err: tt.err}
 			p := &pipeline{logger: logger, config: &config.Config{}, store: &store.Store{
-				Journal: j, Logger: logger, Failed: make(chan error, 1),
+				Journal: j, Logger: logger,
 				Box: func(name string) deliver.Box { return deliver.NewFileBox(t.TempDir(), name) },
 			}}
 			d := &Daemon{registry: prometheus.NewRegistry()}

@@ -22,6 +22,8 @@ import (
 // durable is a journal of one cursor whose committed position survives: what a
 // JetStream journal is for deliver. Its sequences have holes.
 type durable struct {
+	journal.Stateless
+
 	entries  []journal.Entry
 	onCommit func(seq uint64)
 
@@ -33,16 +35,6 @@ func (d *durable) Append(context.Context, []event.Event) error { return errors.N
 func (d *durable) Close() error                                { return nil }
 func (d *durable) Stats() journal.Stats {
 	return journal.Stats{LastSeq: d.entries[len(d.entries)-1].Seq}
-}
-
-func (d *durable) Restore(context.Context, string, func(event.Event)) ([]byte, error) {
-	return nil, nil
-}
-
-func (d *durable) Mark(context.Context, string, []byte) error { return nil }
-
-func (d *durable) Last(context.Context, *event.Event) (event.Event, bool, error) {
-	return event.Event{}, false, nil
 }
 
 func (d *durable) Open(name string, start journal.Start) (journal.Cursor, error) {

@@ -34,16 +34,17 @@ type Options struct {
 	// Replaced is called when the journal was opened again, and says whether events were
 	// lost.
 	Replaced func(lost bool)
-	// Fail takes the error that only a new process can mend.
-	Fail   func(err error)
-	Logger *slog.Logger
+	Logger   *slog.Logger
 }
 
-// Journal is a [journal.Journal] and a [journal.Awaiter].
+// Journal is a [journal.Journal].
 type Journal struct {
 	options Options
 	life    context.Context //nolint:containedctx // ends with Close
 	end     context.CancelFunc
+	// failed ends with the failure that only a new process resolves.
+	failed  context.Context //nolint:containedctx // has the failure as its cause
+	fail    context.CancelCauseFunc
 	running sync.WaitGroup
 
 	mu      sync.Mutex
@@ -77,6 +78,7 @@ func Open(ctx context.Context, o Options) (*Journal, error) {
 		options: o, now: &generation{journal: first, over: make(chan struct{})}, cursors: make(map[*cursor]struct{}),
 	}
 	j.life, j.end = context.WithCancel(context.WithoutCancel(ctx))
+	j.failed, j.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	j.running.Go(func() { j.watch(j.life) })
 	return j, nil
 }
@@ -112,6 +114,9 @@ func (j *Journal) again(ctx context.Context, g *generation, err error) error {
 	}
 	lost := errors.Is(g.journal.Failure(), jetstream.ErrLost)
 	if !errors.Is(err, jetstream.ErrLost) && (!lost || !errors.Is(err, journal.ErrClosed)) {
+		if errors.Is(err, jetstream.ErrFenced) {
+			j.fail(err)
+		}
 		return err
 	}
 	select {
@@ -133,7 +138,7 @@ func (j *Journal) Append(ctx context.Context, events []event.Event) error {
 	})
 }
 
-// Await implements [journal.Awaiter].
+// Await implements [journal.Log].
 func (j *Journal) Await(ctx context.Context, events []event.Event) (n int, err error) {
 	err = j.do(ctx, func(g *generation) (err error) {
 		n, err = g.journal.Await(ctx, events)
@@ -164,6 +169,15 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (last event.Event, 
 	})
 	return last, found, err
 }
+
+// KeepsLast implements [journal.Log].
+func (j *Journal) KeepsLast() bool { return true }
+
+// Failed implements [journal.Log]. A journal that can be opened again has not failed.
+func (j *Journal) Failed() <-chan struct{} { return j.failed.Done() }
+
+// Failure implements [journal.Log].
+func (j *Journal) Failure() error { return context.Cause(j.failed) }
 
 // Bind is [jetstream.Journal.Bind], repeated after every replacement.
 func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
@@ -244,7 +258,4 @@ func (j *Journal) Verify(ctx context.Context) error {
 	return err
 }
 
-var (
-	_ journal.Journal = (*Journal)(nil)
-	_ journal.Awaiter = (*Journal)(nil)
-)
+var _ journal.Journal = (*Journal)(nil)

@@ -33,7 +33,6 @@ type bench struct {
 
 	mu       sync.Mutex
 	replaced []bool
-	failed   []error
 	// fence is what the journal's fence returns, and wait what ends the pause.
 	fence error
 	wait  chan struct{}
@@ -98,11 +97,6 @@ func (b *bench) open() *relay.Journal {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.replaced = append(b.replaced, lost)
-		},
-		Fail: func(err error) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.failed = append(b.failed, err)
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	})
@@ -345,8 +339,11 @@ func TestAnotherWriter(t *testing.T) {
 		t.Errorf("a late mark: %v", err)
 	}
 	until(t, "the failure is reported", func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return len(b.failed) == 1 && errors.Is(b.failed[0], jetstream.ErrFenced)
+		select {
+		case <-j.Failed():
+			return errors.Is(j.Failure(), jetstream.ErrFenced)
+		default:
+			return false
+		}
 	})
 }

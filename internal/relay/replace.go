@@ -31,7 +31,7 @@ func (j *Journal) watch(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			j.options.Fail(err)
+			j.fail(err)
 			return
 		}
 	}

@@ -42,25 +42,23 @@ func (r *readers) append(events []event.Event) {
 	}
 }
 
-// await is [dynwatch.Options.Await]: it gives events of one object room one by one.
-func (r *readers) await() func(ctx context.Context, events []event.Event) (int, error) {
+// await gives events of one object room one by one.
+func (r *readers) await(ctx context.Context, events []event.Event) (int, error) {
 	if r == nil {
-		return nil
+		return len(events), nil
 	}
-	return func(ctx context.Context, events []event.Event) (int, error) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.asked++
-		if r.deaf {
-			<-ctx.Done()
-			return 0, ctx.Err()
-		}
-		if r.unread[events[0].Key()] >= r.keeps {
-			<-time.After(r.slow)
-			clear(r.unread)
-		}
-		return 1, nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked++
+	if r.deaf {
+		<-ctx.Done()
+		return 0, ctx.Err()
 	}
+	if r.unread[events[0].Key()] >= r.keeps {
+		<-time.After(r.slow)
+		clear(r.unread)
+	}
+	return 1, nil
 }
 
 func (r *readers) counts() (lost, asked int) {

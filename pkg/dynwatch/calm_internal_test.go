@@ -14,22 +14,13 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // forgetful is a log that keeps nothing.
-type forgetful struct{}
+type forgetful struct{ journal.Stateless }
 
 func (forgetful) Append(context.Context, []event.Event) error { return nil }
-
-func (forgetful) Restore(context.Context, string, func(event.Event)) ([]byte, error) {
-	return nil, nil
-}
-
-func (forgetful) Mark(context.Context, string, []byte) error { return nil }
-
-func (forgetful) Last(context.Context, *event.Event) (event.Event, bool, error) {
-	return event.Event{}, false, nil
-}
 
 // quietServer is an API server with Pods that never change. It counts the requests for them.
 type quietServer struct {

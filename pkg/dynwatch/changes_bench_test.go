@@ -42,22 +42,22 @@ func BenchmarkChanges(b *testing.B) {
 		} {
 			b.Run(kind+"/"+asked.name, func(b *testing.B) {
 				if kind == "memory" {
-					benchmarkChanges(b, memoryLog(b), false, asked.Changes)
+					benchmarkChanges(b, memoryLog(b), asked.Changes)
 				} else {
-					benchmarkChanges(b, embeddedLog(b), true, asked.Changes)
+					benchmarkChanges(b, embeddedLog(b), asked.Changes)
 				}
 			})
 		}
 	}
 }
 
-func benchmarkChanges(b *testing.B, log dynwatch.Log, keeps bool, asked dynwatch.Changes) {
+func benchmarkChanges(b *testing.B, log dynwatch.Log, asked dynwatch.Changes) {
 	b.Helper()
 	begin := make(chan struct{})
 	server := httptest.NewServer(newPodServer(begin, b.N))
 	defer server.Close()
 	m, err := dynwatch.New(dynwatch.Options{
-		Cluster: "bench", Kubernetes: &rest.Config{Host: server.URL}, Log: log, LogKeeps: keeps, RedactionKey: previewKey(),
+		Cluster: "bench", Kubernetes: &rest.Config{Host: server.URL}, Log: log, RedactionKey: previewKey(),
 		Reject: func(context.Context, dynwatch.Rejected) error { return nil }, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -9,19 +9,12 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
-// printer is a Log that only prints. A real one keeps the events before it
-// returns: what it has taken is not delivered again.
-type printer struct{}
-
-func (printer) Restore(context.Context, string, func(event.Event)) ([]byte, error) { return nil, nil }
-
-func (printer) Mark(context.Context, string, []byte) error { return nil }
-
-func (printer) Last(context.Context, *event.Event) (event.Event, bool, error) {
-	return event.Event{}, false, nil
-}
+// printer is a Log that only prints, so it needs no state. A real one keeps the events before
+// Append returns: informd does not deliver them again.
+type printer struct{ journal.Stateless }
 
 func (printer) Append(_ context.Context, events []event.Event) error {
 	for i := range events {

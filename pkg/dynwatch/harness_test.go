@@ -17,6 +17,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,6 +26,8 @@ const deadline = 10 * time.Second
 
 // recorder is a Log that keeps everything; hold makes it full.
 type recorder struct {
+	journal.Stateless
+
 	mu       sync.Mutex
 	events   []event.Event
 	rejected []dynwatch.Rejected
@@ -100,6 +103,12 @@ func (r *recorder) Last(_ context.Context, of *event.Event) (event.Event, bool, 
 		}
 	}
 	return event.Event{}, false, nil
+}
+
+func (r *recorder) KeepsLast() bool { return !r.forgets }
+
+func (r *recorder) Await(ctx context.Context, events []event.Event) (int, error) {
+	return r.readers.await(ctx, events)
 }
 
 // Append takes some control events aside, and is never full for them.
@@ -260,8 +269,8 @@ func walking(l *dynwatch.Limits) { l.Revisions = 0 }
 func (r *rig) begin(wanted ...dynwatch.Resource) {
 	r.t.Helper()
 	m, err := dynwatch.New(dynwatch.Options{
-		Cluster: "test", Kubernetes: r.api.config(), Log: r.log, LogKeeps: !r.log.forgets, Reject: r.log.reject,
-		RedactionKey: []byte("0123456789abcdef"), Logger: r.logger, Await: r.log.readers.await(), MaxWatches: r.maxWatches,
+		Cluster: "test", Kubernetes: r.api.config(), Log: r.log, Reject: r.log.reject,
+		RedactionKey: []byte("0123456789abcdef"), Logger: r.logger, MaxWatches: r.maxWatches,
 	})
 	if err != nil {
 		r.t.Fatal(err)

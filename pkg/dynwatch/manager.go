@@ -27,28 +27,13 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/dynwatch/internal/wildcard"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
-// Log stores events and checkpoints; package journal has implementations. A target resumes
-// from its checkpoint in the log. Different targets call the methods concurrently; one target
-// makes one call at a time.
-type Log interface {
-	// Append adds events in order and returns when they are durable. It blocks while the log is
-	// full. Its errors are the context's, that the log was closed, that another program writes
-	// to it, or that it lost events; each stops the target. It copies Data, which the caller
-	// overwrites when Append has returned.
-	Append(ctx context.Context, events []event.Event) error
-	// Restore reads what the log holds about a target. It calls last with the last event of
-	// each of its objects, deletions included, in no order and without Data; the event
-	// belongs to the callee. It returns the last mark: nil without one, and not nil but
-	// empty if the log has lost events since.
-	Restore(ctx context.Context, target string, last func(e event.Event)) (mark []byte, err error)
-	// Mark stores the checkpoint of a target, in place of the earlier one.
-	Mark(ctx context.Context, target string, mark []byte) error
-	// Last returns the last event of an object (the cluster, group, resource,
-	// namespace and name of an event), and false if the log does not keep it.
-	Last(ctx context.Context, of *event.Event) (event.Event, bool, error)
-}
+// Log stores events and checkpoints. A target resumes from its checkpoint in the log. Package
+// journal has the contract, implementations, and [journal.Stateless] for a log that needs no
+// state: it implements everything but Append.
+type Log = journal.Log
 
 // Rejected is an object that the API server sent and that cannot be passed on:
 // its bytes are not what they should be. As much of its identity is filled in
@@ -65,7 +50,7 @@ type Rejected struct {
 	Raw []byte
 }
 
-// Options are what a Manager needs. All fields but LogKeeps, Await, PlainAnnotations, MaxWatches, AuditEvery and Logger are required.
+// Options are what a Manager needs. All fields but PlainAnnotations, MaxWatches, AuditEvery and Logger are required.
 type Options struct {
 	// Cluster is the name that every event carries.
 	Cluster string
@@ -73,15 +58,6 @@ type Options struct {
 	// and compression are set as watching needs them.
 	Kubernetes *rest.Config
 	Log        Log
-	// Await is called before recovered history is appended. It waits until the first of some
-	// events can be appended without the loss of events that a reader of the log still needs,
-	// and returns the number of leading events that can. If ctx ends first it returns the
-	// context's error; its other errors are those of Append. Nil means that nothing is ever lost.
-	Await func(ctx context.Context, events []event.Event) (n int, err error)
-	// LogKeeps says that the log keeps the last event of every object, with its Data, so that
-	// [Log.Last] returns it. Otherwise, if [Resource.Changes] asks for anything, the manager
-	// keeps every object's last state in memory, compressed.
-	LogKeeps bool
 	// Reject stores an object that cannot be emitted. Like Append it blocks until the object is
 	// stored, or until ctx ends. An error stops the target.
 	Reject func(ctx context.Context, r Rejected) error
@@ -402,7 +378,7 @@ func (m *Manager) newTarget(s spec.Spec) *target.Target {
 	o := &m.options
 	return target.New(target.Options{
 		Options: feed.Options{
-			Spec: s, Name: s.Name(), Cluster: o.Cluster, Journal: o.Log, LogKeeps: o.LogKeeps, AwaitLog: o.Await,
+			Spec: s, Name: s.Name(), Cluster: o.Cluster, Log: o.Log,
 			StoreRejected: func(ctx context.Context, bad *frame.Malformed) error { return o.Reject(ctx, rejected(s.Name(), bad)) },
 			Clients:       m.clients, Owners: m.owners, Namespaces: m.namespaces, Timing: m.timing, Limits: m.limits,
 			Logger: o.Logger.With("target", s.Name()),

@@ -18,6 +18,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/target"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // Change is one change of one object, as an API server reports it.
@@ -91,6 +92,8 @@ func Preview(ctx context.Context, wanted []Resource, c Change, cluster string, r
 
 // rehearsal is a log that keeps what is appended, of one object, and nothing else.
 type rehearsal struct {
+	journal.Stateless
+
 	events []event.Event
 	before *event.Event
 }
@@ -103,18 +106,15 @@ func (l *rehearsal) Append(_ context.Context, events []event.Event) error {
 	return nil
 }
 
-func (*rehearsal) Restore(context.Context, string, func(event.Event)) ([]byte, error) {
-	return nil, nil
-}
-
-func (*rehearsal) Mark(context.Context, string, []byte) error { return nil }
-
 func (l *rehearsal) Last(context.Context, *event.Event) (event.Event, bool, error) {
 	if l.before == nil {
 		return event.Event{}, false, nil
 	}
 	return *l.before, true, nil
 }
+
+// KeepsLast: nothing but what Last returns was announced.
+func (*rehearsal) KeepsLast() bool { return true }
 
 // begin forgets what came before the change but for the last of it.
 func (l *rehearsal) begin() {
@@ -132,7 +132,7 @@ const nowhere = "http://preview.invalid"
 func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluster string, redactionKey []byte, plainAnnotations []string) (events []event.Event, silence string, err error) {
 	log := new(rehearsal)
 	m, err := New(Options{
-		Cluster: cluster, Kubernetes: &rest.Config{Host: nowhere}, Log: log, LogKeeps: true, RedactionKey: redactionKey, PlainAnnotations: plainAnnotations, Logger: slog.New(slog.DiscardHandler),
+		Cluster: cluster, Kubernetes: &rest.Config{Host: nowhere}, Log: log, RedactionKey: redactionKey, PlainAnnotations: plainAnnotations, Logger: slog.New(slog.DiscardHandler),
 		Reject: func(_ context.Context, r Rejected) error { return errors.New(r.Reason) },
 	})
 	if err != nil {

@@ -57,46 +57,9 @@ const (
 	FromNow
 )
 
-// Ledger is the write side of the log: the events of every object, and the checkpoint of
-// every target. All methods may be called concurrently.
-type Ledger interface {
-	// Append appends all events in order, and returns when they are as durable as the journal
-	// makes them. It blocks while the journal is full, so that a slow sink holds back the
-	// watches. If ctx ends first, it returns the error of ctx, and a leading part of the
-	// events may be in the log. It keeps only strings and Gates of events. After it has
-	// returned, also with an error, Data may be overwritten.
-	Append(ctx context.Context, events []event.Event) error
-	// Restore reads the state of a target, before its first Append. It calls last with the
-	// last event of each object of the target, terminal events included, in no order and
-	// without Data; the callee owns the event. It returns the last checkpoint: nil without
-	// one, and empty but not nil if it is void because the log has lost acknowledged events.
-	Restore(ctx context.Context, target string, last func(e event.Event)) (mark []byte, err error)
-	// Mark replaces the checkpoint of a target. All earlier events of the target are durable
-	// then.
-	Mark(ctx context.Context, target string, mark []byte) error
-	// Last returns the last event of the object that an event names by cluster, group,
-	// resource, namespace and name. Its Data stays valid. It returns false if the journal does
-	// not keep that event.
-	Last(ctx context.Context, of *event.Event) (event.Event, bool, error)
-}
-
-// Awaiter is a [Ledger] with a limit of events per object. If events are appended faster
-// than readers commit, it removes events that the readers have not read. A Ledger that is
-// no Awaiter removes no unread event.
-type Awaiter interface {
-	// Await waits until the first event can be appended without removing an event that an
-	// open cursor has not read. It returns how many leading events can. It does not wait for
-	// a cursor that has not committed for some seconds, until that cursor commits again.
-	// Await is for recovered history, which arrives as fast as informd reads it; live events
-	// must not wait for readers. One goroutine at a time must call Await and Append for the
-	// events of an object. If ctx ends first, Await returns the error of ctx; its other errors
-	// are those of Append.
-	Await(ctx context.Context, events []event.Event) (n int, err error)
-}
-
-// Journal is the log. All methods may be called concurrently.
+// Journal is a [Log] that sinks can read. All methods may be called concurrently.
 type Journal interface {
-	Ledger
+	Log
 	// Open returns the cursor of that name, which must not be open. A known cursor resumes
 	// after its last commit; a new one begins at start.
 	Open(name string, start Start) (Cursor, error)
@@ -222,7 +185,7 @@ type Stats struct {
 	Foreign uint64
 	// Unstorable counts the events that the log's server never stores.
 	Unstorable uint64
-	// Overtaken counts how often an [Awaiter] stopped waiting for readers.
+	// Overtaken counts how often [Log].Await stopped waiting for readers.
 	Overtaken uint64
 	// Dropped counts, by namespace, the events that a journal short of space removed before
 	// every cursor had passed them. See [AddDropped].

@@ -25,6 +25,8 @@ import (
 // one event exceeds the capacity, the journal takes it when it is empty, so that no event
 // blocks without end.
 type Memory struct {
+	Stateless
+
 	capacity uint64
 	start    time.Time
 	closed   chan struct{}
@@ -136,19 +138,6 @@ func (m *Memory) put(events []event.Event) []event.Event {
 		}
 	}
 	return events[n:]
-}
-
-// Restore implements [Journal]: a new journal is empty.
-func (m *Memory) Restore(ctx context.Context, _ string, _ func(event.Event)) ([]byte, error) {
-	return nil, ctx.Err()
-}
-
-// Mark implements [Journal]. It does nothing: a later process cannot read this journal.
-func (m *Memory) Mark(ctx context.Context, _ string, _ []byte) error { return ctx.Err() }
-
-// Last implements [Journal]: the journal keeps no delivered event.
-func (m *Memory) Last(ctx context.Context, _ *event.Event) (event.Event, bool, error) {
-	return event.Event{}, false, ctx.Err()
 }
 
 // Open implements [Journal]. A new journal knows no names.

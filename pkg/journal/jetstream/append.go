@@ -26,12 +26,15 @@ var errBehind = errors.New("the previous event of the same object is not in the 
 // [ErrLost]. If it fails, some of the events may be in the log: see [Journal.AppendRest].
 func (j *Journal) Append(ctx context.Context, events []event.Event) error {
 	_, err := j.AppendRest(ctx, events)
+	if errors.Is(err, ErrFenced) {
+		j.fail(err)
+	}
 	return err
 }
 
-// AppendRest is Append. If it fails, rest has the events that are not known to be in the
-// log. Appending the rest again repeats no event; appending all events would repeat those
-// that are not the last of their objects.
+// AppendRest is Append, except that [ErrFenced] does not close [Journal.Failed]. If it fails,
+// rest has the events that are not known to be in the log. Appending the rest again repeats no
+// event; appending all events would repeat those that are not the last of their objects.
 func (j *Journal) AppendRest(ctx context.Context, events []event.Event) (rest []event.Event, err error) {
 	if err := j.usable(ctx); err != nil {
 		return events, err
@@ -331,6 +334,9 @@ func (j *Journal) Last(ctx context.Context, of *event.Event) (last event.Event, 
 	})
 	return last, found, j.cause(ctx, err)
 }
+
+// KeepsLast implements [journal.Log].
+func (j *Journal) KeepsLast() bool { return true }
 
 // newest is the last event of an object, if it is one of the newest of the log. If it
 // is not the last one, as somebody else writes, or the log has lost it, then nothing

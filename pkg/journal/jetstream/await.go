@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal"
 )
 
 const (
@@ -23,7 +22,7 @@ type await struct {
 	subjects []uint64 // hashes, 0 for what takes no place in an object's history
 }
 
-// Await implements [journal.Awaiter]. It counts durable commits only, so that nothing is
+// Await implements [journal.Log]. It counts durable commits only, so that nothing is
 // missing after a crash. Recovered history takes half of an object's places at most; the
 // others are for live events, which do not wait.
 func (j *Journal) Await(ctx context.Context, events []event.Event) (n int, err error) {
@@ -157,5 +156,3 @@ func (c *cursor) standsStill(passed uint64, patience time.Duration) (still, news
 	s.still = s.still || still
 	return s.still, news
 }
-
-var _ journal.Awaiter = (*Journal)(nil)

@@ -104,7 +104,9 @@ func (c *cursor) begin(ctx context.Context, start journal.Start) error {
 	now := j.here()
 	switch {
 	case found && !p.holds(now):
-		return server.Final(fmt.Errorf("%w: the cursor of the sink is %d, and the journal ends at %d", ErrLost, p.Last, now.Last))
+		err := fmt.Errorf("%w: the cursor of the sink is %d, and the journal ends at %d", ErrLost, p.Last, now.Last)
+		j.lose(err)
+		return server.Final(err)
 	case !found && start == journal.FromNow:
 		p = position{place: now}
 	case !found:

@@ -93,8 +93,7 @@ func watchDurably(ctx context.Context, kubernetes *rest.Config, dir string, key 
 	}
 	defer closing(cursor.Close)
 	manager, err := dynwatch.New(dynwatch.Options{
-		Cluster: cluster, Kubernetes: kubernetes, RedactionKey: key,
-		Log: log, LogKeeps: true, Await: log.Await,
+		Cluster: cluster, Kubernetes: kubernetes, Log: log, RedactionKey: key,
 		Reject: func(_ context.Context, r dynwatch.Rejected) error {
 			fmt.Println(r.Target, r.Name, "is not a valid object:", r.Reason)
 			return nil

@@ -98,8 +98,10 @@ type Journal struct {
 	// dropped counts the events that share has removed unread, by namespace.
 	dropped map[string]uint64
 	dirty   chan struct{} // one signal: a cursor's position is to be saved
-	// check has one signal: the streams may be missing. Failed is closed with failure.
-	check, failed chan struct{}
+	check   chan struct{} // one signal: the streams may be missing
+	// failed ends with failure, or when another process has a newer event of an object.
+	failed context.Context //nolint:containedctx // has the failure as its cause
+	fail   context.CancelCauseFunc
 }
 
 // Open opens the journal: it creates the streams that are missing and refuses those
@@ -115,11 +117,12 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 	j := &Journal{
 		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, unknownFor: unknownFor, requests: server.New(), subjects: lastindex.New(),
 		cursors: map[string]*cursor{}, absent: map[string]position{}, pending: map[string]requests{}, dirty: make(chan struct{}, 1),
-		check: make(chan struct{}, 1), failed: make(chan struct{}),
+		check: make(chan struct{}, 1),
 	}
 	named := func(call string) *server.Outage { return server.NewOutage(c.Logger, call, c.Report) }
 	j.appending, j.recording, j.asking, j.resizing = named("append"), named("commit"), named("open"), named("resize")
 	j.life, j.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	j.failed, j.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	j.janitor = newJanitor(j)
 	j.flights = newFlights(c.Conn, c.Stream, j.landed)
 	client, err := js.New(c.Conn, js.WithDefaultTimeout(server.Timeout))
@@ -315,7 +318,7 @@ func (j *Journal) stop(err error, lost uint64) {
 	}
 	j.failure = err
 	j.lost.Add(lost)
-	close(j.failed)
+	j.fail(err)
 	j.mu.Unlock()
 	if errors.Is(err, ErrFenced) {
 		j.logger.Warn("another informd wrote to the journal; informd stops", slog.String("stream", j.config.Stream), slog.Any("err", err))
@@ -327,11 +330,11 @@ func (j *Journal) stop(err error, lost uint64) {
 	}
 }
 
-// Failed is closed when all later calls fail. [Journal.Failure] says why.
-func (j *Journal) Failed() <-chan struct{} { return j.failed }
+// Failed implements [journal.Log].
+func (j *Journal) Failed() <-chan struct{} { return j.failed.Done() }
 
-// Failure is the error of all calls after [Journal.Failed], nil before.
-func (j *Journal) Failure() error { return j.loss() }
+// Failure implements [journal.Log]. It is [ErrFenced] or [ErrLost].
+func (j *Journal) Failure() error { return context.Cause(j.failed) }
 
 func (j *Journal) loss() error {
 	j.mu.Lock()

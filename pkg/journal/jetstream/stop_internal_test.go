@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -19,7 +20,8 @@ func TestStopMessage(t *testing.T) {
 		{ErrMissing, "journal stream changed; reopening the journal", "stops"},
 	} {
 		var out bytes.Buffer
-		j := &Journal{logger: slog.New(slog.NewTextHandler(&out, nil)), failed: make(chan struct{})}
+		failed, fail := context.WithCancelCause(t.Context())
+		j := &Journal{logger: slog.New(slog.NewTextHandler(&out, nil)), failed: failed, fail: fail}
 		j.stop(fmt.Errorf("%w: record mark", tt.err), 0)
 		if got := out.String(); !strings.Contains(got, "level=WARN") || !strings.Contains(got, tt.want) || strings.Contains(got, tt.unwanted) {
 			t.Errorf("the log after %v is %q, want %q", tt.err, got, tt.want)

@@ -65,7 +65,7 @@ func (s *Store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 				Replaces: replaces, Existed: !held.Created(), Report: s.health.report,
 			})
 		},
-		Wait: held.Wait, Replaced: s.wasReplaced, Fail: s.fail, Logger: s.Logger,
+		Wait: held.Wait, Replaced: s.wasReplaced, Logger: s.Logger,
 	})
 	if err != nil {
 		return err

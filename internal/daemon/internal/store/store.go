@@ -16,10 +16,9 @@ import (
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/embedded"
 	"github.com/informd/informd/pkg/journal/jetstream"
-	"github.com/informd/informd/pkg/journal/lease"
 )
 
-// Store is the journal with the server, connection and lease below it. It notices the failures
+// Store is the journal with the server, connection and lease below it. Its failures are those
 // that only a restart of informd resolves. Methods may be called concurrently.
 type Store struct {
 	journal.Journal
@@ -51,15 +50,17 @@ type Store struct {
 
 	binding sync.Mutex
 	bound   bool
-	// Failed has the first error that only a restart resolves.
-	Failed chan error
+	// failed ends with the first failure that only a restart resolves, and with Close.
+	failed context.Context //nolint:containedctx // has the failure as its cause
+	fail   context.CancelCauseFunc
 	close  []func() error // in the order in which to call them
 }
 
 // Open opens the journal of the config. With a nats journal it blocks while
 // another informd writes to it; waiting is called with the name of that one.
 func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, logger *slog.Logger, h *Health, waiting func(holder string)) (*Store, error) {
-	s := &Store{Logger: logger, health: h, Failed: make(chan error, 1)}
+	s := &Store{Logger: logger, health: h}
+	s.failed, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := s.Watch(resources); err != nil {
 		return nil, err
 	}
@@ -82,6 +83,7 @@ func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, 
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	go s.followFailure()
 	return s, nil
 }
 
@@ -129,62 +131,13 @@ func (s *Store) jetStream(ctx context.Context, c *config.Config, o jetstream.Con
 	return j, err
 }
 
-// Restore implements [dynwatch.Log]. Before the first target reads its past it is
+// Restore implements [journal.Log]. Before the first target reads its past it is
 // made sure that it is one of this cluster.
 func (s *Store) Restore(ctx context.Context, target string, last func(event.Event)) ([]byte, error) {
 	if err := s.bindOnce(ctx); err != nil {
 		return nil, err
 	}
-	mark, err := s.Journal.Restore(ctx, target, last)
-	s.Notice(err)
-	return mark, err
-}
-
-// Append implements [journal.Journal].
-func (s *Store) Append(ctx context.Context, events []event.Event) error {
-	err := s.Journal.Append(ctx, events)
-	s.Notice(err)
-	return err
-}
-
-// Await waits for readers of the journal before history is appended.
-func (s *Store) Await(ctx context.Context, events []event.Event) (int, error) {
-	a, ok := s.Journal.(journal.Awaiter)
-	if !ok {
-		return len(events), nil
-	}
-	n, err := a.Await(ctx, events)
-	s.Notice(err)
-	return n, err
-}
-
-// Mark implements [journal.Journal].
-func (s *Store) Mark(ctx context.Context, target string, note []byte) error {
-	err := s.Journal.Mark(ctx, target, note)
-	s.Notice(err)
-	return err
-}
-
-// Open implements [journal.Journal].
-func (s *Store) Open(name string, start journal.Start) (journal.Cursor, error) {
-	c, err := s.Journal.Open(name, start)
-	s.Notice(err)
-	if err != nil {
-		return nil, err
-	}
-	return &storeCursor{c, s}, nil
-}
-
-// storeCursor notices what only a new start can mend where nothing is appended.
-type storeCursor struct {
-	journal.Cursor
-	store *Store
-}
-
-func (c *storeCursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
-	entries, err := c.Cursor.Read(ctx, limit)
-	c.store.Notice(err)
-	return entries, err
+	return s.Journal.Restore(ctx, target, last)
 }
 
 // Watch sets the resources that are watched from now on. The journal reads no states of others
@@ -219,22 +172,25 @@ func (s *Store) bindOnce(ctx context.Context) error {
 	return nil
 }
 
-// Notice reports an error in Failed if only a restart of informd resolves it.
-func (s *Store) Notice(err error) {
-	if errors.Is(err, jetstream.ErrFenced) || errors.Is(err, jetstream.ErrLost) || errors.Is(err, lease.ErrLost) {
-		s.fail(err)
-	}
-}
+// Failed implements [journal.Log]: the journal has failed, its lease is lost, or it is not that of
+// the cluster.
+func (s *Store) Failed() <-chan struct{} { return s.failed.Done() }
 
-func (s *Store) fail(err error) {
+// Failure implements [journal.Log].
+func (s *Store) Failure() error { return context.Cause(s.failed) }
+
+// followFailure passes the failure of the journal on, until Close.
+func (s *Store) followFailure() {
 	select {
-	case s.Failed <- err:
-	default: // the first one counts
+	case <-s.Journal.Failed():
+		s.fail(s.Journal.Failure())
+	case <-s.failed.Done():
 	}
 }
 
 // Close closes the journal, then the server, connection and lease below it.
 func (s *Store) Close() error {
+	s.fail(journal.ErrClosed)
 	var errs []error
 	if s.Journal != nil {
 		errs = append(errs, s.Journal.Close())

@@ -68,7 +68,7 @@ func (w *Writer) unpaired() {
 // before is the object in the last event of the entry's, as that event has it, nil if
 // it is not known.
 func (w *Writer) before(ctx context.Context, e *index.Entry) ([]byte, error) {
-	if !w.LogKeeps {
+	if !w.Log.KeepsLast() {
 		return w.Index.LastState(e), nil
 	}
 	for i := range slices.Backward(w.pending.events) {
@@ -95,7 +95,7 @@ func (w *Writer) ForgetStates() {
 // asked for and the log does not keep it.
 func (w *Writer) keepState(ev *event.Event, e *index.Entry) {
 	switch {
-	case w.LogKeeps:
+	case w.Log.KeepsLast():
 		return
 	case !w.asked.Load().any():
 		w.Index.ClearLastStates()

@@ -20,6 +20,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/owner"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // A batch is flushed when it reaches one of these. Lists are appended in batches; a
@@ -51,12 +52,10 @@ type Meter interface {
 type Options struct {
 	// Append appends the first of some events to the log, and returns how many.
 	Append func(ctx context.Context, events []event.Event) (n int, err error)
-	// LastInLog returns the last event of an object, false if the log does not keep it. LogKeeps:
-	// it keeps each with its data.
-	LastInLog func(ctx context.Context, of *event.Event) (event.Event, bool, error)
-	LogKeeps  bool
-	Meter     Meter
-	Logger    *slog.Logger
+	// Log has the last events of objects.
+	Log    journal.Log
+	Meter  Meter
+	Logger *slog.Logger
 	// Owners find the controllers of controllers.
 	Owners          *owner.Finder
 	Cluster, Target string
@@ -182,7 +181,7 @@ func (w *Writer) EmitGap(ctx context.Context, g event.GapInfo) error {
 
 // Last returns the last event of an object of the same UID, if the log keeps it.
 func (w *Writer) Last(ctx context.Context, of *event.Event) (event.Event, bool, error) {
-	last, ok, err := w.LastInLog(ctx, of)
+	last, ok, err := w.Log.Last(ctx, of)
 	if err != nil {
 		return last, false, fmt.Errorf("%w: read an object's last event: %w", ErrLog, err)
 	}

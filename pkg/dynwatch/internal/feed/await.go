@@ -71,7 +71,7 @@ func (t *Feed) append(ctx context.Context, events []event.Event) (int, error) {
 	t.Status.Block()
 	n, err := t.awaitReaders(ctx, events)
 	if err == nil {
-		err = t.Journal.Append(ctx, events[:n])
+		err = t.Log.Append(ctx, events[:n])
 	}
 	t.Status.Unblock()
 	t.Status.Alive()
@@ -86,14 +86,14 @@ func (t *Feed) append(ctx context.Context, events []event.Event) (int, error) {
 func (t *Feed) awaitReaders(ctx context.Context, events []event.Event) (int, error) {
 	a := &t.Await
 	making := t.Lost != nil && t.Lost.Phase == recovery.Reconciling
-	if t.AwaitLog == nil || a.left <= 0 || !a.telling && !making {
+	if a.left <= 0 || !a.telling && !making {
 		return len(events), nil
 	}
 	limited, cancel := context.WithTimeout(ctx, a.left)
 	defer cancel()
 	began := time.Now()
 	a.Walking.Pause()
-	n, err := t.AwaitLog(limited, events)
+	n, err := t.Log.Await(limited, events)
 	a.Walking.Resume()
 	waited := time.Since(began)
 	a.left, a.used, a.Waited = a.left-waited, a.used+waited, a.Waited+waited

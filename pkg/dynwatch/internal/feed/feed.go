@@ -21,25 +21,15 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
-
-// journal is what a feed needs of dynwatch.Log, which documents the methods.
-type journal interface {
-	Append(ctx context.Context, events []event.Event) error
-	Restore(ctx context.Context, target string, last func(e event.Event)) (mark []byte, err error)
-	Mark(ctx context.Context, target string, mark []byte) error
-	Last(ctx context.Context, of *event.Event) (event.Event, bool, error)
-}
 
 // Options are what a feed is made of.
 type Options struct {
 	Spec    spec.Spec
 	Name    string // of the spec
 	Cluster string
-	Journal journal
-	// LogKeeps and awaitLog are LogKeeps and Await of dynwatch.Options.
-	LogKeeps bool
-	AwaitLog func(ctx context.Context, events []event.Event) (n int, err error)
+	Log     journal.Log
 	// StoreRejected stores an object that cannot be emitted.
 	StoreRejected func(ctx context.Context, bad *frame.Malformed) error
 	Clients       *kube.Clients
@@ -123,7 +113,7 @@ func New(o Options) *Feed {
 		rejections: make(map[string]uint64), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces), Marks: checkpoint.NewTimer(),
 	}
 	f.Writer = emit.New(emit.Options{
-		Append: f.append, LastInLog: o.Journal.Last, LogKeeps: o.LogKeeps, Meter: f.Status, Logger: f.Logger, Owners: o.Owners,
+		Append: f.append, Log: o.Log, Meter: f.Status, Logger: f.Logger, Owners: o.Owners,
 		Cluster: o.Cluster, Target: f.Name, Namespace: o.Spec.Namespace, Index: f.Index,
 		Wanted: schema.GroupVersionResource{Group: o.Spec.Group, Version: o.Spec.Version, Resource: o.Spec.Resource},
 	})

@@ -42,7 +42,7 @@ func (t *Feed) KeepMark(ctx context.Context, now checkpoint.Mark) error {
 	if err != nil {
 		return fmt.Errorf("encode checkpoint: %w", err)
 	}
-	if err := t.Journal.Mark(ctx, t.Name, text); err != nil {
+	if err := t.Log.Mark(ctx, t.Name, text); err != nil {
 		return fmt.Errorf("%w: save checkpoint: %w", emit.ErrLog, err)
 	}
 	t.Marked = now

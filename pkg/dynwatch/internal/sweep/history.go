@@ -118,7 +118,7 @@ func (t *Sweeper) hasReturned(ctx context.Context, d listwatch.Listed, at uint64
 	if !listwatch.Expired(err) && !listwatch.Unsupported(err) {
 		return err == nil && !there, err
 	}
-	return !t.LogKeeps, nil // what a log that keeps all does not have was never announced
+	return !t.Log.KeepsLast(), nil // what a log that keeps all does not have was never announced
 }
 
 // existsAt reports whether etcd has the listed object at revision at, or has it now if

@@ -93,7 +93,7 @@ func (t *Target) openFirst(ctx context.Context) error {
 		return nil
 	}
 	begin := t.Record(event.Begin)
-	last, ok, err := t.Journal.Last(ctx, &begin)
+	last, ok, err := t.Log.Last(ctx, &begin)
 	if err != nil {
 		return fmt.Errorf("%w: read the last begin event: %w", emit.ErrLog, err)
 	}

@@ -26,7 +26,7 @@ func (t *Target) gather(ctx context.Context, w *frame.Watched) (bool, error) {
 	switch {
 	case o.ResourceVersion < max(t.Cursor, t.Ahead), o.ResourceVersion <= t.EndedAt(o.Namespace, o.Name):
 		return false, t.gathered(ctx)
-	case t.AwaitLog != nil && t.Await.Past(o.ResourceVersion):
+	case t.Await.Past(o.ResourceVersion):
 		return false, t.gathered(ctx) // waits for readers
 	case e == nil:
 		op = event.Added

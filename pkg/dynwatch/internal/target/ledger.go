@@ -34,7 +34,7 @@ func (t *Target) markOfNow() checkpoint.Mark {
 // restore makes the index what the log says was announced, and the cursor what
 // was marked.
 func (t *Target) restore(ctx context.Context) error {
-	r, unreadable, err := checkpoint.Read(ctx, t.Name, t.Index, t.Journal.Restore)
+	r, unreadable, err := checkpoint.Read(ctx, t.Name, t.Index, t.Log.Restore)
 	t.Epoch = max(t.Epoch, r.Epoch)
 	if r.Resource.Resource != "" {
 		t.Resolved = catalog.Resolved{GVR: r.Resource, Kind: r.Kind}
@@ -43,7 +43,7 @@ func (t *Target) restore(ctx context.Context) error {
 		return err
 	}
 	told := t.Record(event.State)
-	last, _, err := t.Journal.Last(ctx, &told)
+	last, _, err := t.Log.Last(ctx, &told)
 	if err != nil {
 		return fmt.Errorf("read the journal: %w", err)
 	}

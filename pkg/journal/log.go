@@ -1,0 +1,85 @@
+package journal
+
+import (
+	"context"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// Log is the write side of a journal: the events of every object, and the checkpoint of every
+// target. Package dynwatch needs no more of a journal.
+//
+//   - Order: the log keeps the events of one Append, and of successive calls, in their order.
+//     Between targets there is no order.
+//   - Blocking: Append blocks while the log is full, and so holds back the watches. Await blocks
+//     for readers. Each call returns when its context ends.
+//   - Errors: an error other than that of the context is final, because index and log can differ
+//     from then on. A log retries by itself whatever a retry can resolve. Only after an error of
+//     Restore does the target call again.
+//   - Concurrency: all methods may be called concurrently. One target makes one call at a time.
+//
+// A log without durable state embeds [Stateless], and implements Append only.
+type Log interface { //nolint:interfacebloat // one contract; Stateless has all methods but one
+	// Append adds events, and returns when they are as durable as the log makes them. If ctx
+	// ends first, it returns the error of ctx, and a leading part of the events may be in the
+	// log. It keeps only strings and Gates of events. After it has returned, also with an
+	// error, Data may be overwritten.
+	Append(ctx context.Context, events []event.Event) error
+	// Await waits until the first event can be appended without removing an event that an
+	// open reader has not read. It returns how many leading events can. It does not wait for a
+	// reader that has not committed for some seconds, until that reader commits again.
+	// Await is for recovered history, which arrives as fast as informd reads it; live events
+	// must not wait for readers. A log that removes no unread event returns at once.
+	Await(ctx context.Context, events []event.Event) (n int, err error)
+	// Restore reads the state of a target, before its first Append. It calls last with the
+	// last event of each object of the target, terminal events included, in no order and
+	// without Data; the callee owns the event. It returns the last checkpoint: nil without
+	// one, and empty but not nil if it is void because the log has lost acknowledged events.
+	Restore(ctx context.Context, target string, last func(e event.Event)) (mark []byte, err error)
+	// Mark replaces the checkpoint of a target. All earlier events of the target are durable
+	// then.
+	Mark(ctx context.Context, target string, mark []byte) error
+	// Last returns the last event of the object that an event names by cluster, group,
+	// resource, namespace and name. Its Data stays valid. It returns false if the log does not
+	// keep that event.
+	Last(ctx context.Context, of *event.Event) (event.Event, bool, error)
+	// KeepsLast reports whether Last returns the last event of every object, with its Data.
+	// It always returns the same. If it is false, a target whose events list changes keeps the
+	// last states of its objects in memory, compressed.
+	KeepsLast() bool
+	// Failed is closed when the log has failed for good: another process writes to it, or it
+	// has lost acknowledged events. The program ends then, and a new process continues. The
+	// channel is nil if that does not happen.
+	Failed() <-chan struct{}
+	// Failure is the reason after Failed was closed, nil before.
+	Failure() error
+}
+
+// Stateless has the methods of a [Log] that forgets each event, except Append: nothing to
+// restore, no reader to wait for, no failure. Embed it.
+type Stateless struct{}
+
+// Await implements [Log].
+func (Stateless) Await(_ context.Context, events []event.Event) (int, error) { return len(events), nil }
+
+// Restore implements [Log]. There is no state.
+func (Stateless) Restore(ctx context.Context, _ string, _ func(event.Event)) ([]byte, error) {
+	return nil, ctx.Err()
+}
+
+// Mark implements [Log]. A later process could not read the checkpoint.
+func (Stateless) Mark(ctx context.Context, _ string, _ []byte) error { return ctx.Err() }
+
+// Last implements [Log]. No event is kept.
+func (Stateless) Last(ctx context.Context, _ *event.Event) (event.Event, bool, error) {
+	return event.Event{}, false, ctx.Err()
+}
+
+// KeepsLast implements [Log].
+func (Stateless) KeepsLast() bool { return false }
+
+// Failed implements [Log].
+func (Stateless) Failed() <-chan struct{} { return nil }
+
+// Failure implements [Log].
+func (Stateless) Failure() error { return nil }

@@ -31,7 +31,7 @@ LONG_TESTS := ^(TestRandom.*|TestBombs|TestStreamDeleted|TestComparisonReadsEach
 	TestStartOfManyTargets|TestIndexStaysSmall|TestShapeEqualsReference|TestDamage|TestFloodOfPermittedRequests|$\
 	TestSupersededStayAway|TestUnprovenStreamLater|TestRoomFollowsDisk|TestMissingBlock|TestElectionExpiresNothing|$\
 	TestReplicated|TestKeptResnapshotsOfALostStream|TestNeverTwo)$$
-LONG_PACKAGES := ./internal/config ./internal/relay ./pkg/dynwatch/... ./pkg/journal/... ./pkg/sink/webhook
+LONG_PACKAGES := ./internal/configfile ./internal/relay ./pkg/dynwatch/... ./pkg/journal/... ./pkg/sink/webhook
 # The end-to-end tests of `make test`: one or two for each promise.
 CORE_TESTS := ^(TestUsage|TestUnfitStreamIsRefused|TestUnreachableAPIServer|TestJournalRefusesCredentials|TestSignals|TestWrongCredentials|$\
 	TestOnce|TestInit|TestObjectTooLargeForASink|TestWithoutPermissionToWatchDefinitions|TestEventsUnderBothNames|TestMalformedObject|$\

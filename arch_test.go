@@ -94,7 +94,7 @@ func arrows() map[string]arrow {
 	}
 	// The parts of the program; the other packages of internal are leaves.
 	parts := func() []string {
-		return ours("internal/admin", "internal/cli", "internal/config", "internal/daemon", "internal/deliver", "internal/deploytest",
+		return ours("internal/admin", "internal/cli", "internal/config", "internal/configfile", "internal/daemon", "internal/deliver", "internal/deploytest",
 			"internal/kubeauth", "internal/rbac", "internal/relay", "internal/when")
 	}
 	return map[string]arrow{
@@ -134,7 +134,7 @@ func arrows() map[string]arrow {
 		"pkg/informd":      {never: ours("cmd")},
 		"internal/deliver": {never: append(ours("pkg/dynwatch"), "k8s.io", "github.com/google/cel-go")},
 		"internal/when": {
-			never: append(ours("pkg/dynwatch", "pkg/journal", "pkg/sink", "internal/config", "internal/deliver"),
+			never: append(ours("pkg/dynwatch", "pkg/journal", "pkg/sink", "internal/config", "internal/configfile", "internal/deliver"),
 				"k8s.io/api", "k8s.io/client-go", "k8s.io/apiserver"),
 		},
 		"cmd/informd": {
@@ -184,7 +184,7 @@ func TestSinksDoNotKnowEachOther(t *testing.T) {
 
 // Viper lower-cases keys and splits them on dots, so one package keeps it in.
 func TestViperStaysInConfig(t *testing.T) {
-	const fence = module + "/internal/config"
+	const fence = module + "/internal/configfile"
 	for path, p := range list(t, "./...") {
 		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 			if within(imported, "github.com/spf13/viper") && path != fence {

@@ -18,6 +18,7 @@ import (
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/configfile"
 )
 
 // client asks a running informd, through its admin server.
@@ -44,7 +45,7 @@ func (std streams) newClient(ctx context.Context, flags *pflag.FlagSet) (client,
 	if flags.Changed("server") {
 		return std.clientOf(flags.Lookup("server").Value.String(), flags)
 	}
-	server, err := config.LoadAdmin(config.Source{Flags: flags, Drivers: std.program.Drivers})
+	server, err := configfile.LoadAdmin(configfile.Source{Flags: flags, Drivers: std.program.Drivers})
 	if err != nil {
 		return client{}, err
 	}
@@ -75,7 +76,7 @@ func (std streams) clientOf(address string, flags *pflag.FlagSet) (client, error
 	if err != nil || where.Port() == "" || where.Scheme != "http" && where.Scheme != "https" || strings.Trim(where.Path, "/") != "" || where.User != nil || where.RawQuery != "" {
 		return client{}, misused("--server %q: it must be unix:///path, a path, http://host:port or https://host:port", address)
 	}
-	server, err := config.LoadAdmin(config.Source{Flags: withoutSocket(flags), Drivers: std.program.Drivers})
+	server, err := configfile.LoadAdmin(configfile.Source{Flags: withoutSocket(flags), Drivers: std.program.Drivers})
 	if err != nil {
 		return client{}, err
 	}
@@ -101,10 +102,10 @@ func socketPath(address string) (string, bool) {
 	return address, address != "" && !strings.Contains(address, "://") && (err != nil || strings.Contains(address, "/"))
 }
 
-// withoutSocket returns flags with which [config.LoadAdmin] needs no config file.
+// withoutSocket returns flags with which [configfile.LoadAdmin] needs no config file.
 func withoutSocket(flags *pflag.FlagSet) *pflag.FlagSet {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	config.AddFlags(own)
+	configfile.AddFlags(own)
 	if flags.Changed("config") {
 		_ = own.Set("config", flags.Lookup("config").Value.String()) // a string flag takes everything
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/internal/display"
 )
@@ -143,13 +144,13 @@ func (std streams) completeResources(cmd *cobra.Command, given []string, _ strin
 
 // configFlag adds --config to a command.
 func configFlag(cmd *cobra.Command) {
-	config.AddFileFlag(cmd.Flags())
+	configfile.AddFileFlag(cmd.Flags())
 	completeConfig(cmd)
 }
 
 // configFlags adds --config and the flags that override keys of the config.
 func configFlags(cmd *cobra.Command) {
-	config.AddFlags(cmd.Flags())
+	configfile.AddFlags(cmd.Flags())
 	completeConfig(cmd)
 	complete(cmd, "log-level", "debug", "info", "warn", "error")
 }
@@ -160,7 +161,7 @@ func completeConfig(cmd *cobra.Command) {
 
 // loadConfig reads the config that the flags name.
 func (std streams) loadConfig(flags *pflag.FlagSet) (*config.Config, error) {
-	return config.Load(config.Source{Flags: flags, Drivers: std.program.Drivers})
+	return configfile.Load(configfile.Source{Flags: flags, Drivers: std.program.Drivers})
 }
 
 func completionCommand(std streams) *cobra.Command {

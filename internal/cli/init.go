@@ -14,6 +14,7 @@ import (
 
 	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/internal/rbac"
 )
@@ -126,7 +127,7 @@ func (s *starter) write(std streams, cluster daemon.Survey) (err error) {
 	if err := errors.Join(err, draft.Close()); err != nil {
 		return fmt.Errorf("write the config: %w", err)
 	}
-	c, err := config.Load(config.Source{Path: draft.Name(), Drivers: std.program.Drivers})
+	c, err := configfile.Load(configfile.Source{Path: draft.Name(), Drivers: std.program.Drivers})
 	if err != nil {
 		return fmt.Errorf("check the new config: %s", strings.ReplaceAll(err.Error(), draft.Name(), s.config))
 	}

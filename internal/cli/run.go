@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/internal/daemon"
 )
 
@@ -32,13 +33,13 @@ informd run --once -c config.yaml        # delivers the objects that exist, then
 		Args:        noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			flags := cmd.Flags()
-			source := config.Source{Flags: flags, Drivers: std.program.Drivers}
-			c, err := config.Load(source)
+			source := configfile.Source{Flags: flags, Drivers: std.program.Drivers}
+			c, err := configfile.Load(source)
 			if err != nil {
 				return err
 			}
 			source.Path = c.Path // a reload is of the same file
-			load := func() (*config.Config, error) { return config.Load(source) }
+			load := func() (*config.Config, error) { return configfile.Load(source) }
 			if once && !flags.Changed("admin-listen") {
 				c.Admin.Listen = "" // the daemon may be running beside it
 			}

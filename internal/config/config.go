@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/informd/informd/internal/config/internal/document"
+	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -39,8 +39,10 @@ type Config struct {
 	Admin     Admin     `yaml:"admin"`
 	Log       Log       `yaml:"log"`
 
-	places map[string]Pos // of what the file says, by key path
-	files  []fileKey
+	// Places are the positions of the values in the file, by key path.
+	Places map[string]Pos
+	// Files are the keys that name a file to read.
+	Files []FileKey
 }
 
 // Kubernetes names the API server that informd watches. Default: in a Pod, its own API
@@ -252,7 +254,7 @@ type Admin struct {
 
 // DefaultSocket reports whether admin.socket is where it is by default.
 func (c *Config) DefaultSocket() bool {
-	return c.Admin.Socket == filepath.Join(c.Journal.Dir, socketName)
+	return c.Admin.Socket == filepath.Join(c.Journal.Dir, SocketName)
 }
 
 // AdminTLS configures the encryption of Listen. informd uses new files without a restart.
@@ -274,21 +276,22 @@ type Log struct {
 	Format string `yaml:"format" enum:"text,json"`
 }
 
+// Defaults of keys, and names of files.
 const (
-	defaultCluster  = "default"
+	DefaultCluster  = "default"
 	defaultStateDir = "/var/lib/informd"
 	defaultListen   = "127.0.0.1:8080"
-	// socketName is the socket for commands in journal.dir, if admin.socket is not set.
-	socketName = "admin.sock"
+	// SocketName is the socket for commands in journal.dir, if admin.socket is not set.
+	SocketName = "admin.sock"
 	// defaultMaxWatches covers platforms with thousands of CustomResourceDefinitions.
 	defaultMaxWatches = 10_000
-	// deadLettersDir is the directory in journal.dir that package deliver writes to.
-	deadLettersDir = "deadletters"
+	// DeadLettersDir is the directory in journal.dir that package deliver writes to.
+	DeadLettersDir = "deadletters"
 )
 
-// defaults is what holds where the file, the flags and the environment are
+// Defaults is what holds where the file, the flags and the environment are
 // silent. The cluster is missing: its default depends on the sinks.
-func defaults() *Config {
+func Defaults() *Config {
 	return &Config{
 		Kubernetes: Kubernetes{MaxWatches: defaultMaxWatches, AuditEvery: time.Hour},
 		Journal:    defaultJournal(),
@@ -297,22 +300,22 @@ func defaults() *Config {
 	}
 }
 
-// begin is called before an entry of resources is decoded.
-func (r *Resource) begin(at Pos) {
+// Begin is called before an entry of resources is decoded.
+func (r *Resource) Begin(at Pos) {
 	*r = Resource{Pos: at, Mode: ModeFull, Scope: ScopeAuto, EmitWhen: EmitWhen{Noop: true}}
 }
 
-// begin is called before an entry of sinks is decoded.
-func (s *Sink) begin(at Pos) { *s = Sink{Pos: at, Start: StartSnapshot} }
+// Begin is called before an entry of sinks is decoded.
+func (s *Sink) Begin(at Pos) { *s = Sink{Pos: at, Start: StartSnapshot} }
 
-// begin is called before an entry of a sink's match is decoded.
-func (m *Match) begin(Pos) {
-	*m = Match{Control: defaultControl(), OnConditionError: OnConditionErrorDeliver}
+// Begin is called before an entry of a sink's match is decoded.
+func (m *Match) Begin(Pos) {
+	*m = Match{Control: DefaultControl(), OnConditionError: OnConditionErrorDeliver}
 }
 
-// stateDir is the first directory of $STATE_DIRECTORY: systemd joins several
+// StateDir is the first directory of $STATE_DIRECTORY: systemd joins several
 // with colons.
-func stateDir() string {
+func StateDir() string {
 	if first, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":"); first != "" {
 		return first
 	}

@@ -1,15 +1,8 @@
 package config
 
 import (
-	"maps"
-	"net"
-	"net/url"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/informd/informd/internal/config/internal/document"
-	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/natsconn"
 	"github.com/informd/informd/pkg/sink"
 )
@@ -64,19 +57,20 @@ type Journal struct {
 	Forgotten bool `yaml:"-"`
 }
 
+// Defaults of the journal.
 const (
-	defaultMemoryBytes      = 8 * sink.MiB
-	defaultStreamBytes      = 10 * 1024 * sink.MiB
+	DefaultMemoryBytes      = 8 * sink.MiB
+	DefaultStreamBytes      = 10 * 1024 * sink.MiB
 	defaultStream           = "INFORMD"
 	defaultPrefix           = "k8s"
 	defaultHistory          = 16
 	defaultDeletedRetention = 168 * time.Hour
-	maxReplicas             = 5 // JetStream's own limit
+	MaxReplicas             = 5 // JetStream's own limit
 )
 
 func defaultJournal() Journal {
 	return Journal{
-		Type: JournalEmbedded, Dir: stateDir(), Stream: defaultStream, SubjectPrefix: defaultPrefix,
+		Type: JournalEmbedded, Dir: StateDir(), Stream: defaultStream, SubjectPrefix: defaultPrefix,
 		HistoryPerObject: defaultHistory, DeletedRetention: defaultDeletedRetention,
 	}
 }
@@ -84,11 +78,11 @@ func defaultJournal() Journal {
 // ForgetJournal makes the config one with a memory journal of the default size,
 // for a run that has no past and no future.
 func ForgetJournal(c *Config) {
-	c.Journal.Type, c.Journal.MaxBytes, c.Journal.Forgotten = JournalMemory, defaultMemoryBytes, true
+	c.Journal.Type, c.Journal.MaxBytes, c.Journal.Forgotten = JournalMemory, DefaultMemoryBytes, true
 }
 
-// journalKeys are the keys that only some types of journal have.
-func journalKeys() map[string][]string {
+// JournalKeys are the keys that only some types of journal have.
+func JournalKeys() map[string][]string {
 	connection := []string{JournalNATS}
 	stream := []string{JournalEmbedded, JournalNATS}
 	return map[string][]string{
@@ -96,170 +90,4 @@ func journalKeys() map[string][]string {
 		"servers": connection, "auth": connection, "tls": connection, "allowInsecureAuth": connection, "replicas": connection,
 		"stream": stream, "subjectPrefix": stream, "historyPerObject": stream, "deletedRetention": stream,
 	}
-}
-
-func (r *checker) checkJournal(c *Config) {
-	if r.Bad("journal.type") {
-		return // which of the keys count is not known
-	}
-	j := &c.Journal
-	for _, key := range slices.Sorted(maps.Keys(journalKeys())) {
-		if types := journalKeys()[key]; r.given("journal."+key) && !slices.Contains(types, j.Type) {
-			r.fail("journal."+key, "is a key of journals of type %s, and this one is of type %s: remove the key, or set type", strings.Join(types, " or "), j.Type)
-		}
-	}
-	if j.Dir == "" && !r.Bad("journal.dir") {
-		r.fail("journal.dir", "is empty: name a directory, or remove the key for %s", stateDir())
-	}
-	r.checkJournalBytes(j)
-	if j.Type == JournalMemory {
-		return
-	}
-	r.checkStream(j)
-	if j.Type == JournalEmbedded && j.Listen != "" && !r.Bad("journal.listen") {
-		r.checkJournalListen(j.Listen)
-	}
-	if j.Type == JournalNATS {
-		r.checkJournalConnection(c)
-	}
-}
-
-// checkJournalBytes also fills in the default, which depends on the type.
-func (r *checker) checkJournalBytes(j *Journal) {
-	switch {
-	case r.Bad("journal.maxBytes"):
-	case !r.given("journal.maxBytes") && j.Type == JournalMemory:
-		j.MaxBytes = defaultMemoryBytes
-	case !r.given("journal.maxBytes"):
-		j.MaxBytes = defaultStreamBytes
-	case j.MaxBytes <= 0:
-		r.fail("journal.maxBytes", "must be more than 0: it is the capacity for events that the slowest sink has not read, as in 16MiB")
-	}
-}
-
-func (r *checker) checkStream(j *Journal) {
-	if badStreamName(j.Stream) && !r.Bad("journal.stream") {
-		r.fail("journal.stream", "%s is not a stream name: letters, digits, '-' and '_', as in INFORMD", document.Quote(j.Stream))
-	}
-	if err := event.ValidatePrefix(j.SubjectPrefix); err != nil && !r.Bad("journal.subjectPrefix") {
-		r.fail("journal.subjectPrefix", "%v", err)
-	}
-	if j.HistoryPerObject < 1 && !r.Bad("journal.historyPerObject") {
-		r.fail("journal.historyPerObject", "must be at least 1: informd needs the last event of each object")
-	}
-	if j.DeletedRetention <= 0 && !r.Bad("journal.deletedRetention") {
-		r.fail("journal.deletedRetention", "must be more than 0: it is how long a consumer may be away and still get a deletion, as in 168h")
-	}
-}
-
-func badStreamName(name string) bool {
-	return name == "" || strings.ContainsFunc(name, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
-	})
-}
-
-// checkJournalListen permits this machine only: the embedded journal is no server
-// for others, and has no passwords.
-func (r *checker) checkJournalListen(address string) {
-	if _, _, err := net.SplitHostPort(address); err != nil || !local(address) {
-		r.fail("journal.listen", `%s is not an address of this machine alone, as in 127.0.0.1:4222: for clients elsewhere use a nats sink, or journal.type: nats`, document.Quote(address))
-	}
-}
-
-// checkJournalConnection checks what a journal in the user's own JetStream needs.
-func (r *checker) checkJournalConnection(c *Config) {
-	j := &c.Journal
-	var found []func() // reported at the end: several may be about one key
-	for _, p := range j.Config.Validate() {
-		path, message := r.source(strings.TrimSuffix("journal."+p.Key, "."), p.Message)
-		if p.Key == "" || !r.Bad(path) {
-			found = append(found, func() { r.fail(path, "%s", message) })
-		}
-	}
-	for _, report := range found {
-		report()
-	}
-	if (j.Replicas < 0 || j.Replicas > maxReplicas) && !r.Bad("journal.replicas") {
-		r.fail("journal.replicas", "must be between 1 and %d", maxReplicas)
-	}
-	if c.Redaction.KeyFile != "" || r.Bad("redaction.keyFile") {
-		return
-	}
-	hashed := ""
-	switch {
-	case slices.ContainsFunc(c.Resources, func(one Resource) bool { return one.mayBe(new(string), "secrets") }):
-		hashed = "Secrets"
-	case slices.ContainsFunc(c.Resources, func(one Resource) bool { return len(one.Redact) > 0 }):
-		hashed = "redacted objects"
-	default:
-		return
-	}
-	r.Add(r.place("journal.type"), "redaction.keyFile",
-		"is required where %s go into a nats journal: each informd that uses it must hash their values with the same key (head -c 32 /dev/urandom | base64)", hashed)
-}
-
-// publisher is implemented by options of sinks that publish on NATS servers, on
-// subjects that begin with a prefix.
-type publisher interface {
-	Publishes() (servers []string, prefix string)
-}
-
-// checkOverlap refuses a nats sink that would publish on the journal's own subjects:
-// the journal would take its messages for those of another writer.
-func (r *checker) checkOverlap(c *Config) {
-	var journal []string
-	switch {
-	case c.Journal.Type == JournalNATS:
-		journal = hosts(c.Journal.Servers.Reveal())
-	case c.Journal.Type == JournalEmbedded && c.Journal.Listen != "":
-		journal = hosts([]string{"nats://" + c.Journal.Listen})
-	}
-	for i, s := range c.Sinks {
-		p, ok := s.Options.(publisher)
-		if !ok {
-			continue
-		}
-		servers, prefix := p.Publishes()
-		same := slices.ContainsFunc(hosts(servers), func(host string) bool { return slices.Contains(journal, host) })
-		path := document.Index("sinks", i)
-		if !overlap(prefix, c.Journal.SubjectPrefix) || r.Bad(path+".servers") {
-			continue
-		}
-		// Other names may lead to the journal's server, too: then informd would take its own
-		// messages for new events. Only a prefix on purpose says that they do not.
-		if c.Journal.Type == JournalNATS && !same && !r.given(path+".subjectPrefix") {
-			r.fail(path, "publishes on subjects of the journal if both use one NATS system: both have %s.>; set subjectPrefix of the sink", prefix)
-		}
-		if same {
-			r.fail(path+".subjectPrefix", "publishes on subjects of the journal: on the same server the sink has %s.> and the journal %s.>; set another subjectPrefix, or remove the sink and read the journal's stream %s",
-				prefix, c.Journal.SubjectPrefix, c.Journal.Stream)
-		}
-	}
-}
-
-// overlap reports whether subjects can begin with both prefixes.
-func overlap(a, b string) bool {
-	return strings.HasPrefix(a+".", b+".") || strings.HasPrefix(b+".", a+".")
-}
-
-// hosts returns the servers' addresses in one form.
-func hosts(servers []string) []string {
-	const port = "4222"
-	var all []string
-	for _, server := range servers {
-		u, err := url.Parse(server)
-		if err != nil || u.Hostname() == "" {
-			continue
-		}
-		host := u.Hostname()
-		if host == "localhost" {
-			host = "127.0.0.1"
-		}
-		at := u.Port()
-		if at == "" {
-			at = port
-		}
-		all = append(all, net.JoinHostPort(host, at))
-	}
-	return all
 }

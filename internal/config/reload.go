@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/informd/informd/internal/config/internal/document"
+	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -21,15 +21,15 @@ func (c *Config) Replaces(next *Config) error {
 	found := document.NewProblems(next.Path)
 	var walk func(path string, was, is reflect.Value)
 	walk = func(path string, was, is reflect.Value) {
-		after := fieldsOf(is)
-		for i, before := range fieldsOf(was) {
-			key := document.Join(path, before.key)
+		after := FieldsOf(is)
+		for i, before := range FieldsOf(was) {
+			key := document.Join(path, before.Key)
 			switch {
 			case slices.Contains(reloadable(), key), key == "admin.socket" && c.DefaultSocket() && next.DefaultSocket():
-			case before.value.Kind() == reflect.Struct && !isScalar(before.value):
-				walk(key, before.value, after[i].value)
-			case !reflect.DeepEqual(before.value.Interface(), after[i].value.Interface()):
-				found.Add(next.places[key], key, "cannot change while informd runs: %s", c.remedy(key))
+			case before.Value.Kind() == reflect.Struct && !IsScalar(before.Value):
+				walk(key, before.Value, after[i].Value)
+			case !reflect.DeepEqual(before.Value.Interface(), after[i].Value.Interface()):
+				found.Add(next.Places[key], key, "cannot change while informd runs: %s", c.remedy(key))
 			}
 		}
 	}

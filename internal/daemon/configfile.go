@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/configfile"
 )
 
 const (
@@ -24,7 +24,7 @@ type content struct {
 }
 
 func lookAt(path string) content {
-	sum, err := config.Sum(path)
+	sum, err := configfile.Sum(path)
 	if err != nil {
 		return content{problem: err.Error()}
 	}

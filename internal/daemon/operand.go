@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/informd/informd/internal/admin"
-	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -64,7 +64,7 @@ func unknownSink(said string, names []string) error {
 // with the names that exist.
 func suggestion(said, things string, names []string) string {
 	const most = 20
-	if near, ok := config.Nearest(said, names); ok {
+	if near, ok := configfile.Nearest(said, names); ok {
 		return fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	if more := len(names) - most; more > 0 {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/pkg/sink/drivers"
 )
 
@@ -55,7 +56,7 @@ func informdOf(t *testing.T, d deployment) informd {
 			t.Setenv(name, value)
 		}
 	}
-	parsed, err := config.Parse(file, text, drivers.All())
+	parsed, err := configfile.Parse(file, text, drivers.All())
 	if err != nil {
 		t.Fatalf("config:\n%v", err)
 	}

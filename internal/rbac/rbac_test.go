@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/internal/rbac"
 	"github.com/informd/informd/pkg/sink/drivers"
 )
@@ -25,7 +26,7 @@ func base() rbac.Account {
 func printed(t *testing.T, journal, resources string, a rbac.Account) string {
 	t.Helper()
 	text := "resources:" + resources + "\njournal: {type: " + journal + "}\nsinks: [{name: out, type: stdout}]\n"
-	c, err := config.Parse("config.yaml", []byte(text), drivers.All())
+	c, err := configfile.Parse("config.yaml", []byte(text), drivers.All())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

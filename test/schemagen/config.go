@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -34,7 +35,7 @@ sinks: [{name: out, type: stdout}]
 // Config returns the schema of the config file for a program with those sink types.
 // Root is the top of the repository, whose source it reads.
 func Config(root string, drivers []sink.Driver) ([]byte, error) {
-	defaults, err := config.Parse("minimal", []byte(minimal), drivers)
+	defaults, err := configfile.Parse("minimal", []byte(minimal), drivers)
 	if err != nil {
 		return nil, fmt.Errorf("read the defaults: %w", err)
 	}

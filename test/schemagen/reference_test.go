@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/pkg/sink/drivers"
 	"github.com/informd/informd/schema"
 	"github.com/informd/informd/test/schemagen"
@@ -71,7 +71,7 @@ func TestReferenceExamplesDecode(t *testing.T) {
 				text += key + ": " + entry + "\n"
 			}
 		}
-		if _, err := config.Parse("docs/configuration.md", []byte(text), drivers.All()); err != nil {
+		if _, err := configfile.Parse("docs/configuration.md", []byte(text), drivers.All()); err != nil {
 			t.Errorf("%v in:\n%s", err, text)
 		}
 	}

@@ -1,0 +1,82 @@
+package config
+
+import (
+	"encoding"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Field is one key of a struct.
+type Field struct {
+	Key   string
+	Value reflect.Value
+	Enum  []string // what a string may be; nil means anything
+	// Absent is what a list without its key means, if an empty one is refused.
+	Absent string
+}
+
+// FieldsOf lists the keys of a struct: its fields with a yaml tag, and those of
+// embedded structs that are tagged inline.
+func FieldsOf(dst reflect.Value) []Field {
+	var all []Field
+	for i := range dst.NumField() {
+		f := dst.Type().Field(i)
+		key, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case option == "inline" && f.Type.Kind() == reflect.Struct:
+			all = append(all, FieldsOf(dst.Field(i))...)
+			continue
+		case key == "" || key == "-" || !f.IsExported():
+			continue
+		}
+		one := Field{Key: key, Value: dst.Field(i), Absent: f.Tag.Get("absent")}
+		if enum := f.Tag.Get("enum"); enum != "" {
+			one.Enum = strings.Split(enum, ",")
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// Keys returns the names of keys.
+func Keys(all []Field) []string {
+	names := make([]string, len(all))
+	for i, f := range all {
+		names[i] = f.Key
+	}
+	return names
+}
+
+// IsScalar reports whether [setScalar] knows the type of dst.
+func IsScalar(dst reflect.Value) bool { return ScalarName(dst) != "" }
+
+// ScalarName says in a message what a scalar must be; empty for other types.
+func ScalarName(dst reflect.Value) string {
+	if _, ok := reflect.TypeAssert[encoding.TextUnmarshaler](dst.Addr()); ok {
+		return "a single value"
+	}
+	switch kind := dst.Kind(); {
+	case IsDuration(dst):
+		return "a duration, as in 10s"
+	case kind == reflect.String:
+		return "text"
+	case kind == reflect.Bool:
+		return "true or false"
+	case dst.CanInt(), dst.CanUint():
+		return "a whole number"
+	case dst.CanFloat():
+		return "a number"
+	default:
+		return ""
+	}
+}
+
+// IsDuration reports whether dst is a time.Duration.
+func IsDuration(dst reflect.Value) bool { return dst.Type() == reflect.TypeFor[time.Duration]() }
+
+// IsPlainString reports whether dst is a string that decodes as it is.
+func IsPlainString(dst reflect.Value) bool {
+	_, ok := reflect.TypeAssert[encoding.TextUnmarshaler](dst.Addr())
+	return !ok && dst.Kind() == reflect.String
+}

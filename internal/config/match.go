@@ -1,0 +1,76 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// Control lists the control events that a match selects. In the file it may be true or
+// false as well.
+type Control []string
+
+// DefaultControl is what control: true means.
+func DefaultControl() Control {
+	return Control{string(event.Begin), string(event.Synced), string(event.Gap)}
+}
+
+// ObjectOp reports whether an operation is that of an object event.
+func ObjectOp(op event.Op) bool { return !op.Control() }
+
+// NamesOf lists the operations of a kind.
+func NamesOf(kind func(event.Op) bool) []string {
+	var names []string
+	for _, op := range event.Ops() {
+		if kind(op) {
+			names = append(names, string(op))
+		}
+	}
+	return names
+}
+
+// Admits reports whether the match selects object events of an operation.
+func (m Match) Admits(op event.Op) bool { return len(m.Ops) == 0 || slices.Contains(m.Ops, string(op)) }
+
+// MissingOps returns the operations without which a consumer's state of a match's objects
+// is wrong, and which no match of the sink selects.
+func (s Sink) MissingOps(m Match, resources []Resource) []string {
+	var missing []string
+	for _, op := range []event.Op{event.Snapshot, event.Deleted, event.Left} {
+		produced := slices.ContainsFunc(resources, func(one Resource) bool {
+			return one.MayBe(m.Group, m.Resource) && (op != event.Left || one.selects())
+		})
+		if op == event.Snapshot {
+			produced = produced && (m.Admits(event.Added) || m.Admits(event.Modified))
+		}
+		covered := slices.ContainsFunc(s.Match, func(other Match) bool { return other.Admits(op) && other.covers(m) })
+		if produced && !covered {
+			missing = append(missing, string(op))
+		}
+	}
+	return missing
+}
+
+// covers reports whether a match selects every object that another one does.
+func (m Match) covers(other Match) bool {
+	group := m.Group == nil || other.Group != nil && *m.Group == *other.Group
+	return group && (m.Resource == "" || m.Resource == other.Resource) && (len(m.Namespaces) == 0 || slices.Equal(m.Namespaces, other.Namespaces))
+}
+
+// selects reports whether objects can leave the selection of an entry while they exist.
+func (r Resource) selects() bool {
+	return r.LabelSelector != "" || r.FieldSelector != "" || r.NamespaceSelector != ""
+}
+
+// Asked are the gates of all sinks that may be about the entry's objects.
+func (r Resource) Asked(sinks []Sink) (gates []string) {
+	for _, s := range sinks {
+		for _, m := range s.Match {
+			if r.MayBe(m.Group, m.Resource) {
+				gates = append(gates, m.Changed...)
+			}
+		}
+	}
+	slices.Sort(gates)
+	return slices.Compact(gates)
+}

@@ -1,0 +1,58 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+)
+
+// CoreName is how kubectl's output, subjects and topics write the core group, whose name
+// is empty.
+const CoreName = "core"
+
+// ResourceName is a resource as kubectl's argument has it.
+type ResourceName struct{ Resource, Version, Group string }
+
+// ParseResourceName splits a name as an entry of resources takes it: "pods",
+// "deployments.apps" or "deployments.v1.apps", each part a name or a pattern. The core group
+// is "". It reports whether the text is such a name.
+func ParseResourceName(text string) (r Resource, ok bool) {
+	if partIs(text, IsPlural) {
+		return Resource{Resource: text}, true
+	}
+	name, ok := ResourceNameOf(text)
+	return Resource{Resource: name.Resource, Version: name.Version, Group: name.Group}, ok
+}
+
+// Matches reports whether the entry names a resource or matches it with patterns.
+func (r Resource) Matches(group, resource string) bool { return r.MayBe(&group, resource) }
+
+// ResourceNameOf splits <resource>.<group> and <resource>.<version>.<group>, each part
+// a name or a pattern. The second part is a version if it looks like one; without a group
+// behind it the group is the core group.
+func ResourceNameOf(name string) (ResourceName, bool) {
+	resource, rest, dotted := strings.Cut(name, ".")
+	if !dotted || rest == "" || strings.Contains(name, "/") {
+		return ResourceName{}, false
+	}
+	out := ResourceName{Resource: resource, Group: rest}
+	if first, group, _ := strings.Cut(rest, "."); IsAPIVersion(first) {
+		out.Version, out.Group = first, group
+	}
+	if out.Group == CoreName {
+		out.Group = ""
+	}
+	return out, partIs(out.Resource, IsPlural) && (out.Group == "" || partIs(out.Group, IsGroup))
+}
+
+// partIs reports whether s is a name of a kind or a pattern for such names.
+func partIs(s string, valid func(string) bool) bool {
+	if IsGlob(s) {
+		return IsPattern(s, valid)
+	}
+	return valid(s)
+}
+
+// IsAPIVersion reports whether s is a version by the rules of Kubernetes: v1, v2beta1.
+func IsAPIVersion(s string) bool {
+	return regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`).MatchString(s)
+}

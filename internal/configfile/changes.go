@@ -1,0 +1,42 @@
+package configfile
+
+import (
+	"slices"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/config/document"
+	"github.com/informd/informd/internal/when"
+)
+
+// checkChanges checks what the events of an entry say of how objects have changed.
+func (r *checker) checkChanges(items config.OneOrMore, path string) {
+	for i, item := range items {
+		if at := document.Index(path, i); !r.Bad(at) && slices.Contains(items[:i], item) {
+			r.fail(at, "%s is in the list twice", document.Quote(item))
+		}
+	}
+}
+
+// checkOld refuses an expression about the object before where no event can have it: it
+// would be null for ever.
+func (r *checker) checkOld(m config.Match, x *when.Expression, path string, resources []config.Resource) {
+	line, col, reads := x.ReadsOld()
+	if !reads || !r.named(resources) {
+		return
+	}
+	told := func(one config.Resource) bool {
+		return one.MayBe(m.Group, m.Resource) && slices.Contains(one.Changes, config.ChangesOldObject)
+	}
+	meant := slices.IndexFunc(resources, func(one config.Resource) bool { return one.MayBe(m.Group, m.Resource) })
+	if meant < 0 || slices.ContainsFunc(resources, told) {
+		return // that none is meant is said elsewhere
+	}
+	for i := range resources {
+		if r.Bad(document.Index("resources", i) + ".changes") {
+			return
+		}
+	}
+	at, message := r.inExpression(m.Condition, path, line, col,
+		"no event that this match selects has oldObject, the object before the change: add oldObject to the changes of ")
+	r.Add(at, path, "%s%s", message, document.Index("resources", meant))
+}

@@ -1,0 +1,107 @@
+package configfile
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/config/document"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// Source is where [Load] finds a config.
+type Source struct {
+	// Path is the file to read, whatever the flags and the environment say; empty
+	// to ask them.
+	Path string
+	// Flags are parsed flags, those of [AddFlags] among them. Nil means none.
+	Flags *pflag.FlagSet
+	// Drivers are the sink types that the program is built with.
+	Drivers []sink.Driver
+}
+
+// Load reads the config file, with the flags and INFORMD_* variables over it.
+// The file is the one that --config or INFORMD_CONFIG names, else the first
+// there is of ./config.yaml and /etc/informd/config.yaml. It blocks as the file
+// system does. Its error is an [Errors]; every call reads everything again.
+func Load(from Source) (*config.Config, error) {
+	out := newOutside(from.Flags)
+	path := from.Path
+	if path == "" {
+		var err error
+		if path, err = out.file(); err != nil {
+			return nil, err
+		}
+	}
+	body, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newReading(path, from.Drivers).config(body, out.overrides())
+	if err != nil {
+		return nil, err
+	}
+	if renamed := renamedVariables(os.Environ()); len(renamed) > 0 {
+		return nil, renamed
+	}
+	c.Warnings = append(strays(os.Environ(), body), c.Warnings...)
+	return c, nil
+}
+
+// Sum returns the hash of what is in a config file now, as [Config] has it. The
+// error is an [Errors].
+func Sum(path string) (sum [32]byte, err error) {
+	body, err := read(path)
+	if err != nil {
+		return sum, err
+	}
+	return sha256.Sum256(body), nil
+}
+
+// searched lists where a config is when nobody says where.
+func searched() []string { return []string{"./config.yaml", "/etc/informd/config.yaml"} }
+
+// file finds the config file.
+func (o outside) file() (string, error) {
+	if path, _, ok := o.lookup(flagConfig, flagConfig, envConfig); ok && path != "" {
+		return path, nil
+	}
+	for _, path := range searched() {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			return path, nil
+		}
+	}
+	return "", config.Errors{{File: "informd", Msg: "no config file: there is neither " +
+		strings.Join(searched(), " nor ") + "; name yours with --" + flagConfig + " or " + envConfig}}
+}
+
+// read returns the content of a file, and of one that is too large just enough
+// to tell.
+func read(path string) (body []byte, err error) {
+	fail := func(what string) error { return config.Errors{{File: path, Msg: what}} }
+	f, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fail("there is no such file")
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fail("no permission to read it")
+	case err != nil:
+		return nil, fail(err.Error())
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fail("is a directory: name the file in it")
+	}
+	body, err = io.ReadAll(io.LimitReader(f, document.MaxFileBytes+1))
+	if err != nil {
+		return nil, fail(fmt.Sprintf("read: %v", errors.Unwrap(err)))
+	}
+	return body, nil
+}

@@ -1,0 +1,89 @@
+package configfile
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/config/document"
+	"github.com/informd/informd/pkg/event"
+)
+
+// control decodes true or false.
+func (r *reading) control(n *document.Node, path string, dst reflect.Value) {
+	switch {
+	case n.Kind != document.Boolean:
+		r.Add(n.At, path, "must be true, false or a list of %s, not %s", strings.Join(config.NamesOf(event.Op.Control), ", "), n.Kind)
+	case n.Text == "true":
+		dst.Set(reflect.ValueOf(config.DefaultControl()))
+	default:
+		dst.Set(reflect.ValueOf(config.Control{}))
+	}
+}
+
+// checkOps checks the operations of object events.
+func (r *checker) checkOps(ops []string, path string) {
+	for i, op := range ops {
+		at := document.Index(path, i)
+		name := strings.TrimPrefix(op, "!")
+		switch {
+		case r.Bad(at):
+		case slices.Contains(config.NamesOf(event.Op.Control), name):
+			r.fail(at, "%s is a control event: use control, which is true, false or a list, as in control: [begin, synced, gap]", document.Quote(op))
+		case name != op:
+			r.fail(at, "%s: ops has no !: list each operation that the sink gets", document.Quote(op))
+		case !slices.Contains(config.NamesOf(config.ObjectOp), op):
+			r.fail(at, "unknown operation %s %s", document.Quote(op), didYouMean(op, config.NamesOf(config.ObjectOp)))
+		case slices.Contains(ops[:i], op):
+			r.fail(at, "%q is in the list twice", op)
+		}
+	}
+}
+
+// checkControl checks the control events of a match. It refuses a begin that never matches.
+func (r *checker) checkControl(m config.Match, path string) {
+	at := path + ".control"
+	for i, op := range m.Control {
+		if item := document.Index(at, i); !r.Bad(item) && slices.Contains(m.Control[:i], op) {
+			r.fail(item, "%q is in the list twice", op)
+		}
+	}
+	if len(m.Control) > 0 && !slices.Contains(m.Control, string(event.Gap)) && !r.Bad(at) {
+		r.Warn(r.place(at), at, "the sink does not learn of lost history: add %s to control, or use control: false for a consumer that needs no history", event.Gap)
+	}
+	i := slices.Index(m.Control, string(event.Begin))
+	if i < 0 || r.Bad(path+".ops") || !r.given(document.Index(at, i)) {
+		return
+	}
+	whole := slices.Contains(m.Control, string(event.Synced)) && m.Admits(event.Snapshot) && m.Admits(event.Added)
+	if item := document.Index(at, i); !whole && !r.Bad(item) {
+		r.fail(item, "%q has no effect without synced in control, and snapshot and added in ops: add them, or remove it", event.Begin)
+	}
+}
+
+// checkDeletions warns about a match with ops whose resources the sink gets without
+// deletions: a consumer that keeps state would keep deleted objects. Without snapshot, it
+// would lack objects, and a re-snapshot would not repair it. A sink of deletions alone keeps
+// no state.
+func (r *checker) checkDeletions(s config.Sink, at string, resources []config.Resource) {
+	if !r.named(resources) || r.Bad(at+".match") {
+		return
+	}
+	for i, m := range s.Match {
+		path := document.Index(at+".match", i)
+		if len(m.Ops) == 0 {
+			continue
+		}
+		if missing := s.MissingOps(m, resources); len(missing) > 0 {
+			without := ""
+			if missing[0] == string(event.Snapshot) {
+				without = "; without snapshot, first lists and informd resnapshot send it nothing"
+			}
+			last := len(missing) - 1
+			names := strings.Join(missing[:last], ", ") + " and " + missing[last]
+			r.Warn(r.place(path+".ops"), path+".ops", "the sink gets no %s events of these objects: add %s to ops if its consumer keeps state%s",
+				strings.TrimPrefix(names, " and "), strings.Join(missing, ", "), without)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package configfile
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/config/document"
+)
+
+// override is a value from outside of the file.
+type override struct {
+	path   string // of the key, "log.level"
+	origin string // "--log-level" or "INFORMD_LOG_LEVEL"
+	text   string
+}
+
+const (
+	flagConfig = "config"
+	envPrefix  = "INFORMD_"
+	envConfig  = envPrefix + "CONFIG"
+	// delimiter is one that no key contains: with viper's own, a dot, it would
+	// take keys apart.
+	delimiter = "::"
+)
+
+// flagsOf maps keys to the flags that set them.
+func flagsOf() map[string]string {
+	return map[string]string{"log.level": "log-level", "admin.listen": "admin-listen", "admin.socket": "admin-socket"}
+}
+
+// AddFileFlag adds the flag that names the config file.
+func AddFileFlag(flags *pflag.FlagSet) {
+	flags.StringP(flagConfig, "c", "", "config file (default: $"+envConfig+", else "+strings.Join(searched(), ", else ")+")")
+}
+
+// AddFlags adds the flags that [Load] reads.
+func AddFlags(flags *pflag.FlagSet) {
+	AddFileFlag(flags)
+	flags.String("log-level", "", "debug, info, warn or error; overrides log.level of the config")
+	flags.String("admin-listen", "", `host:port of the admin server, "" for none; overrides admin.listen of the config`)
+	flags.String("admin-socket", "", `unix socket for the commands, "" for none; overrides admin.socket of the config`)
+}
+
+// outside is viper with the flags and the environment bound to it, by precedence.
+type outside struct {
+	viper *viper.Viper
+	flags *pflag.FlagSet
+}
+
+func newOutside(flags *pflag.FlagSet) outside {
+	return outside{viper: viper.NewWithOptions(viper.KeyDelimiter(delimiter)), flags: flags}
+}
+
+// lookup returns what the flag (none if flag is "") or the variable say about a key.
+func (o outside) lookup(key, flag, variable string) (text, origin string, ok bool) {
+	name := strings.ReplaceAll(key, ".", delimiter)
+	// The only error of BindEnv is about a missing key.
+	_ = o.viper.BindEnv(name, variable)
+	origin = variable
+	if o.flags != nil && o.flags.Changed(flag) {
+		_ = o.viper.BindPFlag(name, o.flags.Lookup(flag)) // its only error is about a missing flag
+		origin = "--" + flag
+	}
+	if !o.viper.IsSet(name) {
+		return "", "", false
+	}
+	return o.viper.GetString(name), origin, true
+}
+
+// overrides looks up every single value of the config outside of its lists.
+func (o outside) overrides() []override {
+	var found []override
+	for _, key := range singleKeys() {
+		if text, origin, ok := o.lookup(key, flagsOf()[key], variable(key)); ok {
+			found = append(found, override{key, origin, text})
+		}
+	}
+	return found
+}
+
+// singleKeys lists the keys that have a variable.
+func singleKeys() []string {
+	var all []string
+	var walk func(path string, dst reflect.Value)
+	walk = func(path string, dst reflect.Value) {
+		for _, f := range config.FieldsOf(dst) {
+			key := document.Join(path, f.Key)
+			switch {
+			case f.Value.Kind() == reflect.Struct && !config.IsScalar(f.Value):
+				walk(key, f.Value)
+			case config.IsScalar(f.Value), isServers(f.Value):
+				all = append(all, key)
+			}
+		}
+	}
+	walk("", reflect.ValueOf(&config.Config{}).Elem())
+	return all
+}
+
+// variable is the environment variable of a key: "journal.maxBytes" ->
+// "INFORMD_JOURNAL_MAX_BYTES".
+func variable(key string) string {
+	var b strings.Builder
+	last := '.'
+	for _, c := range key {
+		switch {
+		case c == '.':
+			b.WriteByte('_')
+		case unicode.IsUpper(c) && unicode.IsLower(last):
+			b.WriteByte('_')
+			fallthrough
+		default:
+			b.WriteRune(unicode.ToUpper(c))
+		}
+		last = c
+	}
+	return envPrefix + b.String()
+}
+
+// override sets what comes from outside over what the file says.
+func (r *reading) override(root reflect.Value, over []override) {
+	for _, o := range over {
+		r.origins[o.path] = o.origin
+		f := lookup(root, o.path)
+		if message := setScalar(f, o.text); message != "" {
+			r.fail(o.path, "%s", message)
+		}
+		if isServers(f.Value) {
+			splitServers(f.Value, func(int) bool { return true })
+			for i := range f.Value.Len() {
+				r.origins[document.Index(o.path, i)] = o.origin
+			}
+		}
+	}
+}
+
+// lookup returns the field of a key path, which exists.
+func lookup(dst reflect.Value, path string) config.Field {
+	key, rest, deeper := strings.Cut(path, ".")
+	all := config.FieldsOf(dst)
+	f := all[slices.IndexFunc(all, func(f config.Field) bool { return f.Key == key })]
+	if deeper {
+		return lookup(f.Value, rest)
+	}
+	return f
+}
+
+// strays warns of the variables of an environment that are called as those of keys are,
+// and are none, so that they have no effect.
+func strays(environment []string, body []byte) config.Errors {
+	known := []string{strings.TrimPrefix(envConfig, envPrefix)}
+	for _, key := range singleKeys() {
+		known = append(known, strings.TrimPrefix(variable(key), envPrefix))
+	}
+	var all config.Errors
+	for _, one := range environment {
+		name, value, _ := strings.Cut(one, "=")
+		rest, ours := strings.CutPrefix(name, envPrefix)
+		if !ours || value == "" || slices.Contains(known, rest) || isForeign(name) || bytes.Contains(body, []byte(reference+name+"}")) {
+			continue
+		}
+		hint := "it would be " + envPrefix + " and a key outside of resources and sinks, as in " + variable("log.level")
+		if near, ok := Nearest(rest, known); ok {
+			hint = fmt.Sprintf("did you mean %q?", envPrefix+near)
+		}
+		all = append(all, config.Error{File: document.OneLine(name), Msg: "is the variable of no key, and has no effect (" + hint + ")"})
+	}
+	slices.SortFunc(all, func(a, b config.Error) int { return strings.Compare(a.File, b.File) })
+	return all
+}
+
+// isForeign reports whether others make the variable: the kubelet does, for every Service
+// of the namespace that is called informd or informd-something, and so do informd's tests.
+func isForeign(name string) bool {
+	return regexp.MustCompile(`^INFORMD_(TEST_.*|(.*_)?SERVICE_(HOST|PORT(_.*)?)|(.*_)?PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`).MatchString(name)
+}

@@ -1,0 +1,131 @@
+package configfile
+
+import (
+	"crypto/sha256"
+	"reflect"
+	"strings"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/config/document"
+	"github.com/informd/informd/internal/when"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// Parse reads a config from body, which it does not keep. File is what errors
+// call it. Flags and INFORMD_* variables have no say; $STATE_DIRECTORY and the
+// variables that secrets refer to are read. Its error is an [Errors].
+func Parse(file string, body []byte, drivers []sink.Driver) (*config.Config, error) {
+	return newReading(file, drivers).config(body, nil)
+}
+
+// reading is one reading of one config: what it has found so far.
+type reading struct {
+	document.Document
+	drivers []sink.Driver
+	when    *when.Compiler        // nil until there is an expression
+	places  map[string]config.Pos // of each value that was decoded, by key path
+	origins map[string]string     // the flag or variable that set a key, by key path
+	// split has each address that is one of several in a variable, or comes after one, by the
+	// key path that it has in the decoded list.
+	split   map[string]splitAddress
+	visited int
+}
+
+func newReading(file string, drivers []sink.Driver) *reading {
+	return &reading{
+		Document: document.New(file),
+		drivers:  drivers,
+		places:   map[string]config.Pos{},
+		origins:  map[string]string{},
+		split:    map[string]splitAddress{},
+	}
+}
+
+// checker checks a config that a reading has decoded, and notes the mistakes in the reading.
+type checker struct{ *reading }
+
+// config takes body through every stage and reports what all of them found. A
+// stage that has nothing to work on because of an earlier mistake is left out.
+func (r *reading) config(body []byte, over []override) (*config.Config, error) {
+	c := config.Defaults()
+	c.Path, c.Sum, c.Places = r.File, sha256.Sum256(body), r.places
+	root := reflect.ValueOf(c).Elem()
+	file := r.mapping(body)
+	if file != nil {
+		r.places[""] = file.At
+		r.object(file, "", root)
+	}
+	r.override(root, over)
+	if file != nil {
+		(&checker{r}).check(c)
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	c.Files = r.fileKeys(c)
+	warnings := document.InOrder(r.Warnings)
+	c.Warnings = warnings[:min(len(warnings), document.MaxErrors)]
+	return c, nil
+}
+
+// mapping returns the mapping that the file is, or nil if it is none.
+func (r *reading) mapping(body []byte) *document.Node {
+	n := r.Root(body)
+	if n == nil || n.Kind == document.Broken || !r.isMapping(n, "", config.Keys(config.FieldsOf(reflect.ValueOf(&config.Config{}).Elem()))) {
+		return nil
+	}
+	return n
+}
+
+// fail notes a mistake in the value at path, wherever that came from.
+func (r *reading) fail(path, format string, args ...any) {
+	if origin, ok := r.origins[path]; ok {
+		r.AddFrom(origin, path, format, args...)
+		return
+	}
+	r.Add(r.place(path), path, format, args...)
+}
+
+// given reports whether the value at path is in the file or came from outside.
+func (r *checker) given(path string) bool {
+	_, inFile := r.places[path]
+	_, outside := r.origins[path]
+	return inFile || outside
+}
+
+// place is where the value at path stands, or the innermost one around it.
+func (r *reading) place(path string) config.Pos {
+	for {
+		if at, ok := r.places[path]; ok || path == "" {
+			return at
+		}
+		path = document.Parent(path)
+	}
+}
+
+// fileKeys returns the keys that name files to read: texts whose keys end in File. It reads
+// the decoded config, whose size has a limit: aliases can multiply the nodes of a file.
+func (r *reading) fileKeys(c *config.Config) []config.FileKey {
+	found := r.fileKeysIn(reflect.ValueOf(c).Elem(), "")
+	for i, s := range c.Sinks {
+		if s.Options != nil {
+			found = append(found, r.fileKeysIn(reflect.ValueOf(s.Options).Elem(), document.Index("sinks", i))...)
+		}
+	}
+	return found
+}
+
+// fileKeysIn returns those of a struct and of the structs in it. No list but sinks has any.
+func (r *reading) fileKeysIn(of reflect.Value, path string) []config.FileKey {
+	var found []config.FileKey
+	for _, f := range config.FieldsOf(of) {
+		at := document.Join(path, f.Key)
+		switch {
+		case f.Value.Kind() == reflect.Struct:
+			found = append(found, r.fileKeysIn(f.Value, at)...)
+		case f.Value.Kind() == reflect.String && strings.HasSuffix(f.Key, "File") && f.Value.String() != "":
+			found = append(found, config.FileKey{Key: at, Name: f.Value.String(), At: r.place(at), Origin: r.origins[at]})
+		}
+	}
+	return found
+}

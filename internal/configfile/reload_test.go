@@ -1,0 +1,123 @@
+package configfile_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/configfile"
+)
+
+// TestReplaces: resources, sinks and the log's level change in a running informd,
+// all else names its place.
+func TestReplaces(t *testing.T) {
+	const base = `resources: [{resource: pods}]
+sinks: [{name: out, type: stdout}]
+journal: {type: embedded, dir: /a, historyPerObject: 4}
+admin: {listen: "127.0.0.1:1"}
+`
+	for name, test := range map[string]struct {
+		next string
+		want []string
+	}{
+		"same":               {next: base},
+		"what may change":    {next: strings.NewReplacer("pods", "secrets", "name: out", "name: other").Replace(base) + "log: {level: debug}\nkubernetes: {maxWatches: 5}\n"},
+		"comments and lines": {next: "# moved\n\n" + base},
+		"journal": {
+			next: strings.NewReplacer("/a", "/b", "historyPerObject: 4", "historyPerObject: 5").Replace(base),
+			want: []string{
+				"config.yaml:3:32: journal.dir: cannot change while informd runs: restart it, or set it back",
+				"config.yaml:3:54: journal.historyPerObject: cannot change while informd runs: restart it, or set it back",
+			},
+		},
+		"to a default": {
+			next: strings.ReplaceAll(base, `admin: {listen: "127.0.0.1:1"}`, ""),
+			want: []string{"config.yaml: admin.listen: cannot change while informd runs: restart it, or set it back"},
+		},
+		"cluster and format": {
+			next: base + "cluster: other\nlog: {format: json}\n",
+			want: []string{
+				"config.yaml:5:10: cluster: cannot change while informd runs: it is in every subject of the journal; " +
+					"set it back, or restart informd with an empty journal.dir, which begins with a new snapshot",
+				"config.yaml:6:15: log.format: cannot change while informd runs: restart it, or set it back",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			if err := mustParse(t, base).Replaces(mustParse(t, test.next)); err != nil {
+				got = strings.Split(err.Error(), "\n")
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("mistakes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSame: a sink that is only written elsewhere in the file is the same sink.
+func TestSame(t *testing.T) {
+	parse := func(entry string) config.Sink {
+		t.Helper()
+		return mustParse(t, "resources: [{resource: pods}]\ncluster: c\nsinks:\n"+entry).Sinks[0]
+	}
+	was := parse("- {name: hook, type: webhook, url: 'http://127.0.0.1:1/a', headers: {A: b}}\n")
+	if as := parse("\n- type: webhook\n  headers: {A: b}\n  url: 'http://127.0.0.1:1/a'\n  name: hook\n"); !was.Same(as) {
+		t.Error("the same options in another order are another sink")
+	}
+	for _, other := range []string{
+		"- {name: hook, type: webhook, url: 'http://127.0.0.1:1/b', headers: {A: b}}\n",
+		"- {name: hook, type: webhook, url: 'http://127.0.0.1:1/a', headers: {A: c}}\n",
+		"- {name: hook, type: webhook, url: 'http://127.0.0.1:1/a', headers: {A: b}, match: [{resource: pods}]}\n",
+		"- {name: hook, type: stdout}\n",
+	} {
+		if was.Same(parse(other)) {
+			t.Errorf("no difference to %s", other)
+		}
+	}
+}
+
+// TestSum follows the content of a file and says when there is none.
+func TestSum(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if _, err := configfile.Sum(path); err == nil {
+		t.Error("the sum of a missing file")
+	} else if problems := (config.Errors{}); !errors.As(err, &problems) {
+		t.Errorf("error %v", err)
+	}
+	body := "resources: [{resource: pods}]\nsinks: [{name: out, type: stdout}]\n"
+	if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := configfile.Sum(path)
+	if err != nil || sum != mustParse(t, body).Sum || sum == mustParse(t, body+"\n").Sum {
+		t.Errorf("Sum: %v", err)
+	}
+}
+
+// An expression makes another sink of it; the place of its entry in the file does not.
+func TestSameSink(t *testing.T) {
+	const base = `resources: [{resource: pods}]
+sinks: [{name: out, type: stdout, match: [{condition: "op == 'added'", onConditionError: drop}]}]
+`
+	for name, test := range map[string]struct {
+		next string
+		want bool
+	}{
+		"same":             {base, true},
+		"elsewhere":        {"# moved\n\n" + base, true},
+		"other expression": {strings.ReplaceAll(base, "added", "modified"), false},
+		"other policy":     {strings.ReplaceAll(base, "drop", "deliver"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := mustParse(t, base).Sinks[0].Same(mustParse(t, test.next).Sinks[0]); got != test.want {
+				t.Errorf("Same: %t", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,275 @@
+package configfile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/config/document"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/fieldpath"
+)
+
+func (r *checker) checkResources(resources []config.Resource) {
+	if len(resources) == 0 && !r.Bad("resources") {
+		r.Add(r.place("resources"), "resources", "is required: at least one, as in - {group: apps, resource: deployments}")
+	}
+	seen := map[string]config.Resource{}
+	for i, one := range resources {
+		path := document.Index("resources", i)
+		if one.Pos == (config.Pos{}) {
+			continue // not a mapping, which is reported
+		}
+		r.checkName(one, path)
+		r.checkVersion(one.Version, path+".version")
+		r.checkWildcard(one, path)
+		r.checkCoverage(one, path)
+		r.checkSelectors(one, path)
+		r.checkRules(one, path)
+		r.checkGates(one.EmitWhen.Changed, path+".emitWhen.changed", one.Mode == config.ModeMetadata && !r.Bad(path+".mode"))
+		r.checkChanges(one.Changes, path+".changes")
+		r.checkResnapshot(one.ResnapshotEvery, path+".resnapshotEvery")
+		if one.Resource == "" || r.Bad(path+".group") || r.Bad(path+".resource") {
+			continue
+		}
+		name := event.GroupOrCore(one.Group) + "/" + one.Resource
+		if first, ok := seen[name]; ok {
+			r.fail(path, "%s has an entry on line %d already: %s", name, first.Pos.Line, merged(first, one))
+			continue
+		}
+		seen[name] = one
+	}
+}
+
+// merged says how two entries for one resource become one.
+func merged(first, second config.Resource) string {
+	const one = "a resource has one entry; "
+	switch {
+	case first.LabelSelector != second.LabelSelector || first.FieldSelector != second.FieldSelector:
+		return one + "write one with a selector that covers both"
+	case first.Version != second.Version || first.Mode != second.Mode:
+		return one + "decide for one version and mode"
+	case !slices.Equal(first.Keep, second.Keep) || !slices.Equal(first.Omit, second.Omit) || !slices.Equal(first.Redact, second.Redact):
+		return one + "decide for one keep, omit and redact"
+	case !slices.Equal(first.EmitWhen.Changed, second.EmitWhen.Changed) || first.EmitWhen.Noop != second.EmitWhen.Noop:
+		return one + "decide for one emitWhen"
+	case first.FieldManager != second.FieldManager || first.OwnerChain != second.OwnerChain:
+		return one + "decide for one fieldManager and ownerChain"
+	case !slices.Equal(first.Changes, second.Changes):
+		return one + "decide for one changes"
+	case first.Patterned() || second.Patterned() || first.Scope != second.Scope:
+		return one + "write one whose namespaces cover both"
+	case len(first.Namespaces) == 0 && len(second.Namespaces) == 0:
+		return "remove this one"
+	case len(first.Namespaces) == 0 || len(second.Namespaces) == 0:
+		return one + "keep the one without namespaces, it covers all"
+	default:
+		all := slices.Concat(first.Namespaces, second.Namespaces)
+		slices.Sort(all)
+		return one + fmt.Sprintf("merge them with namespaces: [%s]", strings.Join(slices.Compact(all), ", "))
+	}
+}
+
+// checkName checks group and resource.
+func (r *checker) checkName(one config.Resource, path string) {
+	if group := path + ".group"; !r.Bad(group) {
+		if message := groupMistake(one.Group); message != "" {
+			r.fail(group, "%s", message)
+		}
+	}
+	resource := path + ".resource"
+	if r.Bad(resource) {
+		return
+	}
+	if message := resourceMistake(one.Group, one.Resource); message != "" {
+		r.fail(resource, "%s", message)
+		return
+	}
+	if home, meant, ok := builtinElsewhere(one.Resource); ok && one.Group == "" && !r.Bad(path+".group") {
+		r.fail(resource, "the core group has no %s: write group: %s and resource: %s", one.Resource, home, meant)
+	}
+}
+
+// groupMistake says what is wrong with an API group, or nothing.
+func groupMistake(group string) string {
+	before, after, slash := strings.Cut(group, "/")
+	switch {
+	case group == "":
+		return ""
+	case slash:
+		return fmt.Sprintf("%s is a group and a version: write group: %s and version: %s", document.Quote(group), before, after)
+	case group == "v1":
+		return "v1 is a version of the core group: write version: v1, without a group"
+	case config.IsGlob(group) && !config.IsPattern(group, config.IsGroup):
+		return document.Quote(group) + ` is not a pattern for API groups: a name with * and ?, as in "*.example.com"; "*" is every group`
+	case !config.IsGlob(group) && !config.IsGroup(group):
+		return document.Quote(group) + " is not an API group: a lower-case DNS name, as in apps or cert-manager.io"
+	}
+	return ""
+}
+
+// resourceMistake says what is wrong with a resource's name, or nothing.
+func resourceMistake(group, resource string) string {
+	const plural = "resource is the plural name, as in `kubectl api-resources`"
+	base, sub, slash := strings.Cut(resource, "/")
+	switch {
+	case resource == "":
+		return "is required: the plural name, as in deployments"
+	case mixedName(group, resource) != "":
+		return mixedName(group, resource)
+	case slash:
+		return fmt.Sprintf("the subresource %s cannot be watched: a change of it shows in %s", document.Quote(sub), document.Quote(base))
+	}
+	if config.IsGlob(resource) {
+		if !config.IsPattern(resource, config.IsPlural) {
+			return document.Quote(resource) + ` is not a pattern for plural names: a name with * and ?, as in "*sets"; "*" is everything that can be watched`
+		}
+		return ""
+	}
+	if meant, ok := builtinPlural(group, resource); ok {
+		return fmt.Sprintf("%s: %s (did you mean %q?)", document.Quote(resource), plural, meant)
+	}
+	if len(validation.IsDNS1035Label(resource)) > 0 {
+		return fmt.Sprintf("%s: %s%s", document.Quote(resource), plural, guessPlural(resource))
+	}
+	return ""
+}
+
+func (r *checker) checkVersion(version, path string) {
+	group, after, slash := strings.Cut(version, "/")
+	switch {
+	case version == "" || r.Bad(path):
+	case slash:
+		r.fail(path, "%s is a group and a version: write group: %s and version: %s", document.Quote(version), group, after)
+	case len(validation.IsDNS1035Label(version)) > 0:
+		r.fail(path, "%s is not a version: write one as in v1 or v1beta1, or remove the key for the one the server prefers", document.Quote(version))
+	}
+}
+
+func (r *checker) checkSelectors(one config.Resource, path string) {
+	if _, err := labels.Parse(one.LabelSelector); err != nil {
+		r.fail(path+".labelSelector", `%s is not a label selector, as in "app=web,tier in (a,b)": %v`, document.Quote(one.LabelSelector), err)
+	}
+	if _, err := labels.Parse(one.NamespaceSelector); err != nil {
+		r.fail(path+".namespaceSelector", `%s is not a label selector, as in "tier=prod,!sandbox": %v`, document.Quote(one.NamespaceSelector), err)
+	}
+	if _, err := fields.ParseSelector(one.FieldSelector); err != nil {
+		r.fail(path+".fieldSelector", `%s is not a field selector, as in "status.phase=Running": %v`, document.Quote(one.FieldSelector), err)
+	}
+}
+
+// checkRules checks what is to become of the objects.
+func (r *checker) checkRules(one config.Resource, path string) {
+	var rules fieldpath.Rules
+	metadataOnly := one.Mode == config.ModeMetadata && !r.Bad(path+".mode")
+	for _, list := range []struct {
+		key   string
+		items []string
+		add   func(item string, metadataOnly bool) error
+	}{{"keep", one.Keep, rules.AddKeep}, {"omit", one.Omit, rules.AddOmit}, {"redact", one.Redact, rules.AddRedact}} {
+		for i, item := range list.items {
+			at := document.Index(path+"."+list.key, i)
+			switch {
+			case r.Bad(at):
+			case slices.Contains(list.items[:i], item):
+				r.fail(at, "%s is in the list twice", document.Quote(item))
+			default:
+				if err := list.add(item, metadataOnly); err != nil {
+					r.fail(at, "%s: %v", document.Quote(item), err)
+				}
+			}
+		}
+	}
+}
+
+// minAudit keeps audits from being a poll of the API server.
+const minAudit = time.Minute
+
+// minResnapshot is the least period of a re-snapshot: less would be a poll of the API server.
+const minResnapshot = time.Minute
+
+func (r *checker) checkResnapshot(period time.Duration, path string) {
+	if period != 0 && period < minResnapshot && !r.Bad(path) {
+		r.fail(path, "must be at least 1m, or 0 for none: informd announces every object again once in this period, as in 1h")
+	}
+}
+
+// checkWildcard checks what has a meaning for wildcards only, or none for them.
+func (r *checker) checkWildcard(one config.Resource, at string) {
+	if config.IsGlob(one.Group) && one.Version != "" && !r.Bad(at+".version") {
+		r.fail(at+".version", "has no meaning with a pattern for groups: remove it, each resource is watched in the version that the server prefers")
+	}
+	if len(one.ExcludeResources) > 0 && !one.Wildcard() && !r.Bad(at+".group") && !r.Bad(at+".resource") {
+		r.fail(at+".excludeResources", `is for entries with a pattern, as in resource: "*": remove it`)
+		return
+	}
+	seen := map[string]bool{}
+	for i, pattern := range one.ExcludeResources {
+		place := document.Index(at+".excludeResources", i)
+		group, resource, slash := strings.Cut(pattern, "/")
+		switch {
+		case r.Bad(place):
+		case seen[pattern]:
+			r.fail(place, "%q is in the list twice", pattern)
+		case slash && (group == "" || !config.IsPattern(group, config.IsGroup)), !slash && !config.IsPattern(group, config.IsPlural), slash && !config.IsPattern(resource, config.IsPlural):
+			r.fail(place, `%s is neither a plural name, as in events, nor a group and one, as in apps/deployments or core/secrets; both may have * and ?`, document.Quote(pattern))
+		}
+		seen[pattern] = true
+	}
+}
+
+// checkCoverage checks which namespaces an entry covers.
+func (r *checker) checkCoverage(one config.Resource, path string) {
+	r.checkNamespaces(one.Namespaces, path+".namespaces")
+	r.checkNamespaces(one.ExcludeNamespaces, path+".excludeNamespaces")
+	if r.Failed[path+".namespaces"] || r.Failed[path+".excludeNamespaces"] {
+		return
+	}
+	if len(one.ExcludeNamespaces) > 0 && one.ExcludesAll() {
+		r.fail(path+".excludeNamespaces", "excludes all of namespaces: remove the names that are in both")
+	}
+	if one.Scope == config.ScopeNamespaced && (len(one.Namespaces) == 0 || one.Patterned()) {
+		r.fail(path+".scope", "namespaced is one watch for each namespace: it needs namespaces with exact names, without excludeNamespaces and namespaceSelector")
+	}
+}
+
+// checkReaches refuses namespaces of a match that no entry of resources covers.
+func (r *checker) checkReaches(namespaces []string, path string, meant []config.Resource) {
+	if r.Failed[path] {
+		return
+	}
+	for _, one := range meant {
+		if one.Pos == (config.Pos{}) || len(one.Namespaces) == 0 && len(one.ExcludeNamespaces) == 0 {
+			return
+		}
+	}
+	for i, namespace := range namespaces {
+		if r.Bad(document.Index(path, i)) || slices.ContainsFunc(meant, func(one config.Resource) bool { return one.Reaches(namespace) }) {
+			continue
+		}
+		r.fail(document.Index(path, i), "no entry of resources covers %s %s", document.Quote(namespace), config.Covered(meant))
+	}
+}
+
+func (r *checker) checkNamespaces(namespaces []string, path string) {
+	seen := map[string]bool{}
+	for i, namespace := range namespaces {
+		at := document.Index(path, i)
+		switch {
+		case r.Bad(at):
+		case config.IsGlob(namespace) && !config.ValidGlob(namespace):
+			r.fail(at, "%s is not a pattern for namespaces: lower-case letters, digits and '-', and * for any of them, ? for one, [abc] for one of these", document.Quote(namespace))
+		case !config.IsGlob(namespace) && len(validation.IsDNS1123Label(namespace)) > 0:
+			r.fail(at, "%s is not a namespace: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", document.Quote(namespace))
+		case seen[namespace]:
+			r.fail(at, "%q is in the list twice", namespace)
+		}
+		seen[namespace] = true
+	}
+}

@@ -1,0 +1,112 @@
+package configfile
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/config/document"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// sink decodes one entry of sinks: the keys that every sink has, and those of
+// its type, which share one mapping.
+func (r *reading) sink(n *document.Node, path string, s *config.Sink) {
+	s.Begin(n.At)
+	common := config.FieldsOf(reflect.ValueOf(s).Elem())
+	if !r.isMapping(n, path, append(config.Keys(common), "and those of its type")) {
+		return
+	}
+	var own []document.Pair
+	for _, p := range n.Pairs {
+		if slices.Contains(config.Keys(common), p.Key) {
+			r.member(n, p, path, common)
+		} else {
+			own = append(own, p)
+		}
+	}
+	if !r.driver(n, path, s) {
+		return // without the type nobody knows its keys
+	}
+	s.Options = s.Driver.New()
+	options := reflect.ValueOf(s.Options)
+	if options.Kind() != reflect.Pointer || options.Elem().Kind() != reflect.Struct {
+		r.Add(n.At, path, "the options of type %s are no pointer to a struct; report this as a bug", s.Type)
+		return
+	}
+	all := append(config.FieldsOf(options.Elem()), common...)
+	for _, p := range own {
+		r.member(n, p, path, all)
+	}
+	r.validate(n, path, s.Options)
+}
+
+// driver finds the sink's driver by its type.
+func (r *reading) driver(n *document.Node, path string, s *config.Sink) bool {
+	types := make([]string, len(r.drivers))
+	for i, d := range r.drivers {
+		types[i] = d.Type
+		if d.Type == s.Type {
+			s.Driver = d
+			return true
+		}
+	}
+	at := document.Join(path, "type")
+	switch p := n.Pair("type"); {
+	case r.Bad(at):
+	case p == nil || p.Value.Kind == document.Null:
+		r.Add(n.At, at, "is required: one of %s", strings.Join(types, ", "))
+	default:
+		r.Add(p.Value.At, at, "unknown sink type %s %s", document.Quote(s.Type), didYouMean(s.Type, types))
+	}
+	return false
+}
+
+// validate reports what the options' own check finds, where the key stands.
+func (r *reading) validate(n *document.Node, path string, options sink.Config) {
+	var found []func() // reported at the end: several may be about one key
+	for _, problem := range options.Validate() {
+		within, message := r.source(path+"."+problem.Key, problem.Message)
+		key, at := find(n, path, strings.TrimPrefix(within, path+"."))
+		if problem.Key == "" || !r.Bad(key) {
+			found = append(found, func() { r.Add(at, key, "%s", message) })
+		}
+	}
+	for _, report := range found {
+		report()
+	}
+}
+
+// find follows a driver's key path ("headers.X-A", "urls[2]") below n as far as
+// the file has it, and returns it as a path of the whole file, with the place of
+// the last value found.
+func find(n *document.Node, path, rest string) (string, config.Pos) {
+	for rest != "" {
+		next, step, after := step(n, rest)
+		if next == nil {
+			return path + "." + rest, n.At
+		}
+		n, path, rest = next, path+step, strings.TrimPrefix(after, ".")
+	}
+	return path, n.At
+}
+
+// step returns the node that rest begins with the name of, the step as part of
+// a path, and what is left of rest. The node is nil if there is none.
+func step(n *document.Node, rest string) (next *document.Node, step, after string) {
+	for i, item := range n.Items {
+		if after, ok := strings.CutPrefix(rest, document.Index("", i)); ok {
+			return item, document.Index("", i), after
+		}
+	}
+	// A key may have dots in it itself, so the longest one is meant.
+	longest := -1
+	for _, p := range n.Pairs {
+		tail, ok := strings.CutPrefix(rest, p.Key)
+		if ok && len(p.Key) > longest && (tail == "" || tail[0] == '.' || tail[0] == '[') {
+			longest, next, step, after = len(p.Key), p.Value, "."+document.Join("", p.Key), tail
+		}
+	}
+	return next, step, after
+}

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
@@ -127,27 +126,5 @@ func TestQuietTargetsAskLittle(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestUnprovenStream: a gap begins where lists or frames have proven the stream last,
-// however far the position has moved without them.
-func TestUnprovenStream(t *testing.T) {
-	var p feed.Position
-	p.Cursor = 100
-	if got := p.ProvenSince(); got != 100 {
-		t.Errorf("a position that a frame brought is unproven since %d", got)
-	}
-	p.MoveWithoutFrame(false)
-	p.Cursor = 200
-	p.MoveWithoutFrame(false)
-	p.Cursor = 300
-	if got := p.ProvenSince(); got != 100 {
-		t.Errorf("moved twice without a list: unproven since %d, want 100", got)
-	}
-	p.MoveWithoutFrame(true)
-	p.Cursor = 400
-	if got := p.ProvenSince(); got != 400 {
-		t.Errorf("a list has proven it: unproven since %d, want 400", got)
 	}
 }

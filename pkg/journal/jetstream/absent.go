@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/informd/informd/pkg/journal/jetstream/internal/record"
 )
 
 // A sink that is not open was removed from the config, or has not been opened yet. Its
@@ -38,7 +40,7 @@ func (j *Journal) present(name string) {
 func (c *cursor) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.record.Left = now()
+	c.record.Left = record.Now()
 }
 
 // left ends the cursor's place among those that are open.
@@ -53,6 +55,3 @@ func (c *cursor) left() {
 	delete(j.cursors, c.name)
 	delete(j.pending, j.requestsKey(c.name))
 }
-
-// now is a time as a record has it.
-func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

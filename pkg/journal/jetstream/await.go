@@ -26,26 +26,26 @@ type await struct {
 // missing after a crash. Recovered history takes half of an object's places at most; the
 // others are for live events, which do not wait.
 func (j *Journal) Await(ctx context.Context, events []event.Event) (n int, err error) {
-	if err := j.usable(ctx); err != nil {
+	if err := j.log.Usable(ctx); err != nil {
 		return 0, err
 	}
-	bounded, cancel := j.within(ctx)
+	bounded, cancel := j.log.Within(ctx)
 	defer cancel()
 	a := &await{journal: j, subjects: make([]uint64, len(events))}
 	for i := range events {
 		if !events[i].Op.Control() {
-			a.subjects[i] = j.subjects.Hash(j.messages.Subject(&events[i]))
+			a.subjects[i] = j.log.Subjects.Hash(j.log.Messages.Subject(&events[i]))
 		}
 	}
 	n, err = a.wait(bounded)
-	return n, j.cause(ctx, err)
+	return n, j.log.Cause(ctx, err)
 }
 
 func (a *await) wait(ctx context.Context) (int, error) {
 	tick := time.NewTicker(awaitInterval)
 	defer tick.Stop()
 	for {
-		if err := a.journal.allowed(); err != nil {
+		if err := a.journal.log.Allowed(); err != nil {
 			return 0, err
 		}
 		n, inTheWay := a.look()
@@ -57,7 +57,7 @@ func (a *await) wait(ctx context.Context) (int, error) {
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 				a.journal.overtaken.Add(1)
-				a.journal.logger.Warn("history no longer waits for slow sinks; they may get a gap", slog.Any("sinks", names(inTheWay)))
+				a.journal.log.Logger.Warn("history no longer waits for slow sinks; they may get a gap", slog.Any("sinks", names(inTheWay)))
 			}
 			return 0, ctx.Err()
 		}
@@ -86,7 +86,7 @@ func (a *await) look() (n int, inTheWay []*cursor) {
 
 // room is how many of the leading events push out nothing behind passed.
 func (a *await) room(passed uint64) int {
-	h := a.journal.subjects
+	h := a.journal.log.Subjects
 	before := make(map[uint64]int, len(a.subjects))
 	for i, subject := range a.subjects {
 		if subject == 0 {
@@ -109,7 +109,7 @@ func (a *await) standsStill(c *cursor, passed uint64) bool {
 	still, news := c.standsStill(passed, a.journal.standstill)
 	if news {
 		a.journal.overtaken.Add(1)
-		a.journal.logger.Warn("history no longer waits for a stalled sink; it may get a gap", slog.String("sink", c.name))
+		a.journal.log.Logger.Warn("history no longer waits for a stalled sink; it may get a gap", slog.String("sink", c.name))
 	}
 	return still
 }

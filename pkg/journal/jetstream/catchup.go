@@ -10,7 +10,7 @@ import (
 )
 
 // catchup reads the stream until the tail is reached. It counts the sequences that
-// it does not get: the history limit or a share of the space (share.go) has removed those
+// it does not get: the history limit or a share of the space (package retention) has removed those
 // events, and each of them is declared by a gap event ahead of what follows. What the
 // janitor removes otherwise does not count: every cursor had passed it. Ends that are
 // missing count, and follow as copies.
@@ -28,7 +28,7 @@ func newCatchup(c *cursor, from uint64) *catchup {
 
 // fill implements [source].
 func (s *catchup) fill(ctx context.Context) (entries []journal.Entry, done bool, err error) {
-	tail := s.cursor.journal.tail
+	tail := s.cursor.journal.log.Tail
 	// What the log had before the pull, the pull finds, unless it is gone for good.
 	goal := tail.End()
 	opened, err := s.begin(ctx)
@@ -59,12 +59,12 @@ func (s *catchup) begin(ctx context.Context) (missing uint64, err error) {
 		return 0, nil
 	}
 	j := s.cursor.journal
-	end := j.tail.End()
+	end := j.log.Tail.End()
 	if err := s.open(ctx); err != nil {
 		return 0, err
 	}
 	// A copy that is a moment behind counts too little, and would declare what it gets yet.
-	if stored := end - min(end, s.passed); !s.begun && !j.stream.Replicated() && stored > s.pull.Pending {
+	if stored := end - min(end, s.passed); !s.begun && !j.log.Stream.Replicated() && stored > s.pull.Pending {
 		missing, s.until = stored-s.pull.Pending, max(s.until, end)
 	}
 	s.begun = true
@@ -84,7 +84,7 @@ func (s *catchup) gap(from, passed, goal, opened uint64) (journal.Entry, bool) {
 	}
 	count := missing - s.declared
 	s.declared = missing
-	s.cursor.journal.logger.Warn("history removed before the sink read it; sending a gap",
+	s.cursor.journal.log.Logger.Warn("history removed before the sink read it; sending a gap",
 		"sink", s.cursor.name, "count", count, "next", "raise journal.historyPerObject or journal.maxBytes, or make the sink faster")
 	return s.cursor.trimmed(from, to, count), true
 }

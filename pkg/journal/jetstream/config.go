@@ -31,7 +31,7 @@ type Config struct {
 	// HistoryPerObject is how many events of an object are kept, at least 1.
 	HistoryPerObject int64
 	// MaxBytes bounds the stream; 0 is no bound. A journal that is nearly full removes
-	// superseded events (reclaim.go, share.go). A full one blocks Append.
+	// superseded events (package retention). A full one blocks Append.
 	MaxBytes int64
 	// Replicas of the streams; 0 counts as 1.
 	Replicas int
@@ -79,12 +79,9 @@ type Config struct {
 // The bounds that are not the user's business.
 const (
 	defaultScanInterval = 10 * time.Minute
-	// window is how many events may be on their way without an acknowledgement.
-	window = 512
 	// tailBytes bounds the newest events, which cursors read without the server.
 	tailBytes = 4 << 20
 
-	ackTimeout    = 5 * time.Second // one event's acknowledgement
 	closePatience = 1500 * time.Millisecond
 )
 

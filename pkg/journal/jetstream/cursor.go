@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/eventlog"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/record"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
@@ -24,15 +26,15 @@ type cursor struct {
 	reading *server.Outage
 
 	mu      sync.Mutex
-	floor   uint64   // commits below it come too early: the end of a snapshot
-	next    uint64   // the first sequence that no source was asked for yet
-	record  position // what was committed; what is to be saved
-	saved   position // what is durable
-	batches []batch  // what was read from the stream and is not committed
+	floor   uint64      // commits below it come too early: the end of a snapshot
+	next    uint64      // the first sequence that no source was asked for yet
+	record  record.Sink // what was committed; what is to be saved
+	saved   record.Sink // what is durable
+	batches []batch     // what was read from the stream and is not committed
 	// While record.Jumped is set: where the copies of what was jumped over are
 	// through at the latest, and the ends behind Jumped that were returned.
 	jumpedUntil uint64
-	seen        returned
+	seen        record.Returned
 	// dropped are the messages that were left out last, one after the other.
 	dropped struct{ from, to uint64 }
 	stands  stand
@@ -62,10 +64,10 @@ type source interface {
 // must.
 func (j *Journal) Open(name string, start journal.Start) (journal.Cursor, error) {
 	c := &cursor{journal: j, name: name, opened: time.Now(), news: make(chan struct{}, 1), reader: make(chan struct{}, 1)}
-	c.reading = server.NewOutage(j.logger.With(slog.String("sink", name)), "read", nil)
-	c.life, c.end = context.WithCancelCause(j.life)
+	c.reading = server.NewOutage(j.log.Logger.With(slog.String("sink", name)), "read", nil)
+	c.life, c.end = context.WithCancelCause(j.log.Life)
 	j.mu.Lock()
-	if j.life.Err() != nil {
+	if j.log.Life.Err() != nil {
 		j.mu.Unlock()
 		return nil, journal.ErrClosed
 	}
@@ -82,20 +84,20 @@ func (j *Journal) Open(name string, start journal.Start) (journal.Cursor, error)
 		j.mu.Lock()
 		delete(j.cursors, name)
 		j.mu.Unlock()
-		if j.life.Err() != nil {
+		if j.log.Life.Err() != nil {
 			return nil, journal.ErrClosed
 		}
 		return nil, fmt.Errorf("open cursor %q: %w", name, err)
 	}
 	j.present(name)
-	j.tail.Listen(c.news)
+	j.log.Tail.Listen(c.news)
 	return c, nil
 }
 
 // begin reads the cursor's record, or makes the first one.
 func (c *cursor) begin(ctx context.Context, start journal.Start) error {
 	j := c.journal
-	var p position
+	var p record.Sink
 	found, err := j.records.Load(ctx, j.sinkKey(c.name), &p)
 	if err != nil {
 		return err
@@ -103,20 +105,20 @@ func (c *cursor) begin(ctx context.Context, start journal.Start) error {
 	j.look(ctx) // another process may have appended since Open
 	now := j.here()
 	switch {
-	case found && !p.holds(now):
+	case found && !p.Holds(now):
 		err := fmt.Errorf("%w: the cursor of the sink is %d, and the journal ends at %d", ErrLost, p.Last, now.Last)
-		j.lose(err)
+		j.log.Lose(err)
 		return server.Final(err)
 	case !found && start == journal.FromNow:
-		p = position{place: now}
+		p = record.Sink{Place: now}
 	case !found:
-		p = position{place: place{Created: now.Created}, Snapshot: now.Last > 0, Since: now.Last}
+		p = record.Sink{Place: record.Place{Created: now.Created}, Snapshot: now.Last > 0, Since: now.Last}
 	}
 	open := p
 	open.Left = time.Time{}
 	c.mu.Lock()
 	c.record, c.next = open, p.Last+1
-	c.jumpedUntil, c.seen = now.Last, returnedFrom(p.Returned)
+	c.jumpedUntil, c.seen = now.Last, record.ReturnedFrom(p.Returned)
 	if found {
 		c.saved = p
 	}
@@ -145,7 +147,7 @@ func (c *cursor) acquire(ctx context.Context) (bounded context.Context, release 
 	if err := c.usable(ctx); err != nil {
 		return nil, nil, err
 	}
-	bounded, cancel := both(ctx, c.life)
+	bounded, cancel := eventlog.Both(ctx, c.life)
 	select {
 	case c.reader <- struct{}{}:
 		return bounded, func() { <-c.reader; cancel() }, nil
@@ -166,7 +168,7 @@ func (c *cursor) Reset(ctx context.Context) error {
 	c.mu.Lock()
 	c.next, c.floor, c.batches, c.seen = c.record.Last+1, 0, nil, nil
 	c.mu.Unlock()
-	c.beginSnapshot(c.journal.tail.End())
+	c.beginSnapshot(c.journal.log.Tail.End())
 	return nil
 }
 
@@ -192,7 +194,7 @@ func (c *cursor) cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() == nil && c.life.Err() != nil {
 		return journal.ErrClosed
 	}
-	return c.journal.cause(ctx, err)
+	return c.journal.log.Cause(ctx, err)
 }
 
 // usable returns why a call cannot even begin.
@@ -206,7 +208,7 @@ func (c *cursor) usable(ctx context.Context) error {
 func (c *cursor) read(ctx context.Context, limit int) ([]journal.Entry, error) {
 	var pause server.Backoff
 	for {
-		if err := c.journal.allowed(); err != nil {
+		if err := c.journal.log.Allowed(); err != nil {
 			return nil, err
 		}
 		if entries := c.dequeue(limit); len(entries) > 0 {
@@ -246,7 +248,7 @@ func (c *cursor) readTail(ctx context.Context, limit int) ([]journal.Entry, erro
 	c.mu.Lock()
 	next := c.next
 	c.mu.Unlock()
-	entries, copies, behind := c.journal.tail.Take(next, limit)
+	entries, copies, behind := c.journal.log.Tail.Take(next, limit)
 	switch {
 	case behind > 0:
 		c.source = newCatchup(c, next)
@@ -270,7 +272,7 @@ func (c *cursor) turn() source {
 		c.mu.Lock()
 		next, rewound := c.next, c.record.Until
 		c.mu.Unlock()
-		if c.repeating.due(next, rewound, c.source != nil || next <= c.journal.tail.End()) {
+		if c.repeating.due(next, rewound, c.source != nil || next <= c.journal.log.Tail.End()) {
 			return c.repeating
 		}
 	}
@@ -372,16 +374,16 @@ func (c *cursor) Close() error {
 // has ended, so that a Read under way ends, too.
 func (c *cursor) finish(ctx context.Context) {
 	j := c.journal
-	j.tail.Mute(c.news)
+	j.log.Tail.Mute(c.news)
 	ctx, cancel := context.WithTimeout(ctx, closePatience)
 	defer cancel()
-	if j.loss() == nil { // else the record is another process's, or its stream is missing
+	if j.log.Loss() == nil { // else the record is another process's, or its stream is missing
 		err := c.save(ctx)
 		if err != nil && ctx.Err() == nil {
 			err = c.save(ctx) // an attempt is short
 		}
 		if err != nil {
-			j.logger.Warn("cursor not saved; the sink gets recent events again", "sink", c.name, "err", err)
+			j.log.Logger.Warn("cursor not saved; the sink gets recent events again", "sink", c.name, "err", err)
 		}
 	}
 	select {

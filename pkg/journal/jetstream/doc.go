@@ -23,7 +23,7 @@
 //
 // Cursors share the newest events in memory. A cursor that is behind reads the stream without
 // acknowledgements on the server: informd keeps its position. A gap event (Target "*", reason
-// "trimmed") counts the events that the history limit or a stream short of space (share.go)
+// "trimmed") counts the events that the history limit or a stream short of space (package retention)
 // removed before the cursor read them, and precedes the next event. Deletions among them
 // follow as copies under <prefix>.<cluster>._informd.ended.<id>.
 package jetstream

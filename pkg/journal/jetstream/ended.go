@@ -1,20 +1,11 @@
 package jetstream
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/nats-io/nats.go"
-	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
-	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/record"
 )
 
 // The history limit counts by subject, that is by name. When a name is used again,
@@ -27,83 +18,9 @@ import (
 // a restart leaves out their copies, too: see maxReturned. The janitor removes the copy
 // once all cursors have passed it.
 
-// headerCopyOf marks the copy of the end of an object; it has the sequence of the
-// original.
-const headerCopyOf = "informd-copy-of"
-
 // maxSeen bounds the ends that a cursor remembers while it may meet their copies.
 // Beyond that a deletion may come twice, with the same id.
 const maxSeen = 1 << 16
-
-// endedSubject is where the copy of an end goes, by the event's id.
-func (c *Config) endedSubject(id string) string {
-	prefix, id := c.root()+"._informd.ended.", message.ObjectName(id)
-	if s := prefix + event.EscapeToken(id); len(s) <= message.MaxSubject {
-		return s
-	}
-	sum := sha256.Sum256([]byte(id))
-	return prefix + hex.EncodeToString(sum[:])
-}
-
-// copyOf returns the sequence of which a message is the copy, 0 if it is none.
-func copyOf(m scan.Message) uint64 {
-	seq, err := strconv.ParseUint(m.Header.Get(headerCopyOf), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return seq
-}
-
-// keepEnd puts a copy of what the event's subject ends with into the log if that
-// is the end of an object which a cursor has still to read.
-func (j *Journal) keepEnd(ctx context.Context, f *flight) error {
-	last := j.subjects.Get(f.subject)
-	if !last.Ends || last.ID == f.id || last.Seq == f.kept || !j.unread(last.Seq) {
-		return nil
-	}
-	m, err := j.askLast(ctx, f.message.Subject)
-	if err != nil {
-		return err
-	}
-	if m.Seq != last.Seq {
-		return nil // the condition on the event will fail, and it comes here again
-	}
-	e, ok, err := j.messages.Decode(ctx, m)
-	if err != nil || !ok {
-		return err
-	}
-	c := &flight{event: e, message: j.config.newCopy(&e, m), copyOf: m.Seq, outcome: make(chan error, 1)}
-	for {
-		if err := j.flights.send(ctx, c); err != nil {
-			return err
-		}
-		if err := c.settle(ctx); err != nil {
-			return err
-		}
-		switch {
-		case c.err == nil, isStale(c.err): // it is there
-			f.kept = m.Seq
-			return nil
-		case !isTooLarge(c.err) || len(c.message.Data) == 0:
-			return c.err
-		}
-		j.messages.Bare(&c.event, c.message, c.err) // the limit has been lowered since
-	}
-}
-
-// newCopy makes the message that repeats m.
-func (c *Config) newCopy(e *event.Event, m scan.Message) *nats.Msg {
-	// A copy that is sent again, as its acknowledgement was lost, is refused.
-	anew := &nats.Msg{Subject: c.endedSubject(e.ID), Header: make(nats.Header, len(m.Header)+1), Data: m.Data}
-	for name, values := range m.Header {
-		if !strings.HasPrefix(name, "Nats-") { // the conditions on the original
-			anew.Header[name] = values
-		}
-	}
-	anew.Header[headerCopyOf] = []string{strconv.FormatUint(m.Seq, 10)}
-	anew.Header[js.ExpectedLastSubjSeqHeader] = []string{"0"}
-	return anew
-}
 
 // unread reports whether a cursor has not passed seq for good, or a sink that is not
 // open and may come back.
@@ -121,7 +38,7 @@ func (j *Journal) unread(seq uint64) bool {
 // before the cursor came to them. Their copies, if there are any, are in the log
 // by now.
 func (c *cursor) jump(first uint64) {
-	end := c.journal.tail.End()
+	end := c.journal.log.Tail.End()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.record.Jumped == 0 || first < c.record.Jumped {
@@ -134,7 +51,7 @@ func (c *cursor) jump(first uint64) {
 // detach says that of what is in the log by now, up to seq at least, the events before
 // may not have been returned.
 func (c *cursor) detach(seq uint64) {
-	end := c.journal.tail.End()
+	end := c.journal.log.Tail.End()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.record.Detached = max(c.record.Detached, end, seq)
@@ -189,7 +106,7 @@ func (c *cursor) admitLocked(seq uint64, op event.Op, copyOf uint64) bool {
 	}
 	if op.Ends() && c.record.Jumped != 0 {
 		if c.seen == nil || len(c.seen) >= maxSeen {
-			c.seen = returned{}
+			c.seen = record.Returned{}
 		}
 		c.seen[original] = seq
 	}

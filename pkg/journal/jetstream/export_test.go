@@ -11,12 +11,14 @@ import (
 	"github.com/informd/informd/pkg/internal/ackwait"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/publish"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/retention"
 )
 
 // SweepObjects removes the bodies that are older than grace and that no event
 // refers to.
 func (j *Journal) SweepObjects(ctx context.Context, grace time.Duration) error {
-	return j.janitor.sweepObjects(ctx, grace)
+	return j.janitor.SweepObjects(ctx, grace)
 }
 
 // Look does now what is done every few seconds.
@@ -36,7 +38,7 @@ func Durable(c journal.Cursor) uint64 {
 
 // Remembered is how many sequences are kept in mind of subjects that Await was asked
 // about, and about how many may be.
-func (j *Journal) Remembered() (held, limit int) { return j.subjects.Remembered() }
+func (j *Journal) Remembered() (held, limit int) { return j.log.Subjects.Remembered() }
 
 // Message is what is published of an event.
 func (c *Config) Message(e *event.Event) *nats.Msg {
@@ -46,46 +48,44 @@ func (c *Config) Message(e *event.Event) *nats.Msg {
 }
 
 // Sender sends messages as Append does.
-type Sender struct{ flights *flights }
+type Sender struct{ flights *publish.Flights }
 
 // NewSender returns a sender to the subjects of a stream. What is acknowledged is told
 // to landed.
 func NewSender(conn *nats.Conn, stream string, patience time.Duration, landed func(ack js.PubAck)) (*Sender, error) {
-	f := newFlights(conn, stream, func(fl *flight, ack js.PubAck) {
+	f := publish.NewFlights(conn, stream, func(fl *publish.Flight, ack js.PubAck) {
 		landed(ack)
-		fl.outcome <- nil
+		fl.Outcome <- nil
 	})
-	f.patience = ackwait.New(patience)
-	return &Sender{flights: f}, f.listen()
+	f.Patience = ackwait.New(patience)
+	return &Sender{flights: f}, f.Listen()
 }
 
 // Send returns where the outcome will come.
 func (s *Sender) Send(ctx context.Context, subject string) (<-chan error, error) {
-	f := newFlight()
-	f.message.Subject, f.message.Data = subject, []byte("{}")
-	return f.outcome, s.flights.send(ctx, f)
+	f := publish.NewFlight()
+	f.Message.Subject, f.Message.Data = subject, []byte("{}")
+	return f.Outcome, s.flights.Send(ctx, f)
 }
 
 // Watch looks at the connection until ctx ends.
-func (s *Sender) Watch(ctx context.Context) { s.flights.watch(ctx) }
+func (s *Sender) Watch(ctx context.Context) { s.flights.Watch(ctx) }
 
 // Waiting is how many have no outcome yet, and how many places they take.
 func (s *Sender) Waiting() (waiting, places int) {
-	s.flights.mu.Lock()
-	defer s.flights.mu.Unlock()
-	return len(s.flights.index), len(s.flights.room)
+	return s.flights.Waiting()
 }
 
 // Close ends the wait for acknowledgements.
-func (s *Sender) Close() { s.flights.close() }
+func (s *Sender) Close() { s.flights.Close() }
 
 // BytesByNamespace is what the janitor counts of the stream.
 func (j *Journal) BytesByNamespace(ctx context.Context) (map[string]uint64, error) {
-	c := &census{journal: j, index: map[string]int{}, last: map[uint64]lastOf{}, kept: map[uint64]shown{}, end: j.tail.End()}
-	err := c.count(ctx)
+	c := retention.NewCensus(j.log, j.config.root(), 0)
+	err := c.Count(ctx)
 	all := map[string]uint64{}
-	for _, u := range c.all {
-		all[u.namespace] = u.bytes
+	for _, u := range c.All {
+		all[u.Namespace] = u.Bytes
 	}
 	return all, err
 }
@@ -93,10 +93,10 @@ func (j *Journal) BytesByNamespace(ctx context.Context) (map[string]uint64, erro
 // MakeSpace does now what the janitor does when the stream is short of space, as often as it
 // may.
 func (j *Journal) MakeSpace(ctx context.Context) error {
-	n := newJanitor(j) // another one: the journal's own belongs to its goroutine
-	err := n.reclaim(ctx)
+	n := retention.New(j.log, j.sweeping()) // another one: the journal's own belongs to its goroutine
+	err := n.Reclaim(ctx)
 	if err == nil {
-		err = n.share(ctx)
+		err = n.Share(ctx)
 	}
 	return err
 }

@@ -37,7 +37,7 @@ const replacesFor = time.Hour
 // only the stream of states was missing, or none was.
 func (j *Journal) Continues() bool {
 	old := j.config.Replaces
-	return old != nil && errors.Is(old.Failure(), ErrMissing) && j.created.Equal(old.created) && j.found >= old.tail.End()
+	return old != nil && errors.Is(old.Failure(), ErrMissing) && j.created.Equal(old.created) && j.found >= old.log.Tail.End()
 }
 
 // Created is when the stream of events was created.
@@ -48,7 +48,7 @@ func (j *Journal) Created() time.Time { return j.created }
 // if no other process has. A message without a writer is no record: an operator wrote it.
 // Without records, the process that has created the stream of events again is the writer.
 func (j *Journal) Owned(ctx context.Context) error {
-	info, err := j.requests.Info(ctx, j.state)
+	info, err := j.log.Requests.Info(ctx, j.state)
 	switch {
 	case errors.Is(err, js.ErrStreamNotFound):
 		return j.ownsEvents(ctx)
@@ -57,7 +57,7 @@ func (j *Journal) Owned(ctx context.Context) error {
 	}
 	var m scan.Message
 	if info.State.LastSeq > 0 {
-		err = j.requests.Do(ctx, func(ctx context.Context) (err error) {
+		err = j.log.Requests.Do(ctx, func(ctx context.Context) (err error) {
 			m, err = j.state.MessageAt(ctx, info.State.LastSeq)
 			return err
 		})
@@ -67,7 +67,7 @@ func (j *Journal) Owned(ctx context.Context) error {
 		return err
 	case writer != "" && writer != j.records.Writer:
 		return fmt.Errorf("%w: it wrote record %s", ErrFenced, m.Subject)
-	case writer == "" || errors.Is(j.loss(), ErrMissing):
+	case writer == "" || errors.Is(j.log.Loss(), ErrMissing):
 		return j.ownsEvents(ctx)
 	}
 	return nil
@@ -76,7 +76,7 @@ func (j *Journal) Owned(ctx context.Context) error {
 // ownsEvents returns [ErrFenced] if another informd has created the stream of events in
 // place of the one that this journal has opened.
 func (j *Journal) ownsEvents(ctx context.Context) error {
-	info, err := j.requests.Info(ctx, j.stream)
+	info, err := j.log.Requests.Info(ctx, j.log.Stream)
 	switch {
 	case errors.Is(err, js.ErrStreamNotFound):
 		return nil
@@ -105,13 +105,13 @@ func (j *Journal) replaces(info *js.StreamInfo) bool {
 // Unread returns the newest events that an open cursor has not committed, oldest first, as
 // far as they are still in memory. It works on a closed journal.
 func (j *Journal) Unread() []event.Event {
-	passed := j.tail.End()
+	passed := j.log.Tail.End()
 	for _, c := range j.openCursors() {
 		c.mu.Lock()
 		passed = min(passed, c.record.Last)
 		c.mu.Unlock()
 	}
-	return j.tail.Behind(passed)
+	return j.log.Tail.Behind(passed)
 }
 
 // inheritTargets writes a mark that says "lost" for every target that has none and had
@@ -123,7 +123,7 @@ func (j *Journal) inheritTargets(ctx context.Context) error {
 	for _, key := range j.config.Replaces.records.Keys(j.targetKey("")) {
 		m, err := j.state.LastMessage(ctx, key)
 		if err == nil && m.Seq == 0 {
-			err = j.save(ctx, key, mark{Lost: true})
+			err = j.save(ctx, key, record.Target{Lost: true})
 		}
 		if err != nil {
 			return err

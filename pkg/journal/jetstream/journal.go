@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -17,9 +15,12 @@ import (
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/conflict"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/deadletter"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/eventlog"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/lastindex"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/publish"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/record"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/retention"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/streams"
@@ -47,61 +48,42 @@ type RefusedError = streams.RefusedError
 
 // Journal is a [journal.Journal] in JetStream. Make one with [Open].
 type Journal struct {
-	config  Config
-	logger  *slog.Logger
-	client  js.JetStream
-	stream  *scan.Stream // of events
-	state   *scan.Stream // of marks and positions
-	created time.Time    // when stream was
+	log       *eventlog.Log
+	config    Config
+	publisher *publish.Publisher
+	client    js.JetStream
+	state     *scan.Stream // of marks and positions
+	created   time.Time    // when stream was
 	// stateCreated is the creation time of state.
 	stateCreated time.Time
 	// replaced: the stream of events is new and takes the place of a deleted one.
 	replaced bool
 	opened   time.Time // when the end of stream was found
 	found    uint64    // at this sequence
-	messages *message.Codec
 	letters  *deadletter.Queues
 	runs     event.Runs // of snapshots of sinks, and of rewinds
 
-	tail     *tail.Tail
-	subjects *lastindex.Index
-	records  *record.Records
-	flights  *flights
-	spare    sync.Pool     // of *flight
-	turn     chan struct{} // held by the Append call that is sending
-	janitor  *janitor
-	requests *server.Requests
+	records *record.Records
+	janitor *retention.Janitor
+	space   *retention.Space
 	// standstill is for how long a cursor that is waited for may commit nothing.
 	standstill time.Duration
-	// unknownFor is [unknownFor], shorter in tests.
-	unknownFor time.Duration
 
-	appending, recording, asking, resizing *server.Outage
+	recording, asking, resizing *server.Outage
 
-	blocked               atomic.Int64
-	lost                  atomic.Uint64
-	overtaken, unstorable atomic.Uint64
-	suspicious            atomic.Bool // the stream ended too early when last looked at
+	overtaken  atomic.Uint64
+	suspicious atomic.Bool // the stream ended too early when last looked at
 
-	life    context.Context //nolint:containedctx // ends with Close; bounds what outlives a call
-	end     context.CancelCauseFunc
 	running sync.WaitGroup
 
 	mu      sync.Mutex
 	cursors map[string]*cursor
-	absent  map[string]position // of sinks that are not open, by key
-	pending map[string]requests // what the records of open sinks have, by key
-	failure error               // the log is not the one it was; nil while it is
+	absent  map[string]record.Sink // of sinks that are not open, by key
+	pending map[string]requests    // what the records of open sinks have, by key
 	// missing is since when the server says that a stream does not exist.
 	missing time.Time
-	holds   holding
-	// dropped counts the events that share has removed unread, by namespace.
-	dropped map[string]uint64
 	dirty   chan struct{} // one signal: a cursor's position is to be saved
 	check   chan struct{} // one signal: the streams may be missing
-	// failed ends with failure, or when another process has a newer event of an object.
-	failed context.Context //nolint:containedctx // has the failure as its cause
-	fail   context.CancelCauseFunc
 }
 
 // Open opens the journal: it creates the streams that are missing and refuses those
@@ -115,16 +97,20 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		c.ScanInterval = defaultScanInterval
 	}
 	j := &Journal{
-		config: c, logger: c.Logger, turn: make(chan struct{}, 1), standstill: standstill, unknownFor: unknownFor, requests: server.New(), subjects: lastindex.New(),
-		cursors: map[string]*cursor{}, absent: map[string]position{}, pending: map[string]requests{}, dirty: make(chan struct{}, 1),
+		config: c,
+		log:    &eventlog.Log{Logger: c.Logger, Requests: server.New(), Subjects: lastindex.New()}, standstill: standstill,
+		cursors: map[string]*cursor{}, absent: map[string]record.Sink{}, pending: map[string]requests{}, dirty: make(chan struct{}, 1),
 		check: make(chan struct{}, 1),
 	}
 	named := func(call string) *server.Outage { return server.NewOutage(c.Logger, call, c.Report) }
-	j.appending, j.recording, j.asking, j.resizing = named("append"), named("commit"), named("open"), named("resize")
-	j.life, j.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	j.failed, j.fail = context.WithCancelCause(context.WithoutCancel(ctx))
-	j.janitor = newJanitor(j)
-	j.flights = newFlights(c.Conn, c.Stream, j.landed)
+	j.recording, j.asking, j.resizing = named("commit"), named("open"), named("resize")
+	j.log.Lifetime = eventlog.NewLifetime(ctx, c.Logger, c.Stream, j.config.allowed, j.wakeAll)
+	j.space = retention.NewSpace()
+	j.janitor = retention.New(j.log, j.sweeping())
+	j.publisher = publish.New(j.log, named("append"), publish.Options{
+		Ended: j.janitor.Note, Short: j.space.SignalShort, Missing: func() { signal(j.check) }, Unread: j.unread,
+		Root: c.root(), Conn: c.Conn, StreamName: c.Stream, Unstorable: c.Unstorable, AfterLoss: c.Replaces != nil,
+	})
 	client, err := js.New(c.Conn, js.WithDefaultTimeout(server.Timeout))
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
@@ -139,20 +125,20 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		Bucket: c.objectBucket(), Description: "informd's journal: objects that no message can carry",
 		Replicas: max(c.Replicas, 1),
 	})
-	j.messages = message.NewCodec(c.SubjectPrefix, c.Conn, bodies, c.Logger)
-	j.letters = deadletter.New(client, c.letterConfig(), j.usable, j.messages.Fits)
+	j.log.Messages = message.NewCodec(c.SubjectPrefix, c.Conn, bodies, c.Logger)
+	j.letters = deadletter.New(client, c.letterConfig(), j.log.Usable, j.log.Messages.Fits)
 	err = server.Retry(ctx, j.asking, j.locate)
 	if err == nil {
-		err = j.flights.listen()
+		err = j.publisher.Flights.Listen()
 	}
 	if err != nil {
-		j.end(journal.ErrClosed)
+		j.log.End(journal.ErrClosed)
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	j.running.Go(func() { j.flights.watch(j.life) })
-	j.running.Go(func() { j.record(j.life) })
-	j.running.Go(func() { j.keep(j.life) })
-	j.running.Go(func() { j.janitor.run(j.life) })
+	j.running.Go(func() { j.publisher.Flights.Watch(j.log.Life) })
+	j.running.Go(func() { j.record(j.log.Life) })
+	j.running.Go(func() { j.keep(j.log.Life) })
+	j.running.Go(func() { j.janitor.Run(j.log.Life) })
 	return j, nil
 }
 
@@ -165,7 +151,7 @@ func (j *Journal) locate(ctx context.Context) error {
 		wanted.Metadata[metaReplaces] = "true"
 	}
 	if j.config.Own {
-		if wanted, err = streams.SetLimits(ctx, j.client, wanted, j.logger); err != nil {
+		if wanted, err = streams.SetLimits(ctx, j.client, wanted, j.log.Logger); err != nil {
 			return err
 		}
 	}
@@ -184,26 +170,26 @@ func (j *Journal) locate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j.stream = j.reading(stream)
-	j.messages.Stream = j.stream
-	j.replaced = j.replaces(j.stream.CachedInfo())
-	j.subjects.Limit = int(min(wanted.MaxMsgsPerSubject, math.MaxInt32))
+	j.log.Stream = j.reading(stream)
+	j.log.Messages.Stream = j.log.Stream
+	j.replaced = j.replaces(j.log.Stream.CachedInfo())
+	j.log.Subjects.Limit = int(min(wanted.MaxMsgsPerSubject, math.MaxInt32))
 	if j.config.Own {
 		if err := j.locateRest(ctx); err != nil {
 			return err
 		}
 	}
-	if limit := j.messages.Limit(); limit < streams.MinMessage {
+	if limit := j.log.Messages.Limit(); limit < streams.MinMessage {
 		return server.Final(fmt.Errorf("the NATS server accepts messages of at most %d bytes, and informd needs %d: raise max_payload in the server's configuration", limit, streams.MinMessage))
 	}
-	info, err := j.stream.Info(ctx)
+	info, err := j.log.Stream.Info(ctx)
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", j.config.Stream, err)
 	}
 	j.created = info.Created
-	j.tail = tail.New(tailBytes, info.State.LastSeq)
+	j.log.Tail = tail.New(tailBytes, info.State.LastSeq)
 	j.opened, j.found = time.Now(), info.State.LastSeq
-	j.holds = holdingOf(info)
+	j.space.Set(info)
 	if err := j.inheritPositions(ctx); err != nil {
 		return err
 	}
@@ -215,13 +201,13 @@ func (j *Journal) locate(ctx context.Context) error {
 
 // reading returns a stream to read.
 func (j *Journal) reading(stream js.Stream) *scan.Stream {
-	return scan.NewStream(stream, j.config.Conn, j.requests, j.config.Own, j.settled)
+	return scan.NewStream(stream, j.config.Conn, j.log.Requests, j.config.Own, j.settled)
 }
 
 // settled is when a copy of the streams that is not there yet with what was acknowledged
 // by now counts as gone.
 func (j *Journal) settled() time.Time {
-	if j.tail.End() == j.found { // nothing was appended since
+	if j.log.Tail.End() == j.found { // nothing was appended since
 		return j.opened.Add(scan.FollowerDelay)
 	}
 	return time.Now().Add(scan.FollowerDelay)
@@ -234,7 +220,7 @@ func (j *Journal) locateRest(ctx context.Context) error {
 	if err := j.letters.Create(ctx); err != nil {
 		return err
 	}
-	_, err := j.messages.Objects.Bucket(ctx, true)
+	_, err := j.log.Messages.Objects.Bucket(ctx, true)
 	return err
 }
 
@@ -249,14 +235,13 @@ func (j *Journal) LetterCounts(ctx context.Context) (map[string]uint64, error) {
 
 // Stats implements [journal.Journal]. The content of the stream is a few seconds old.
 func (j *Journal) Stats() journal.Stats {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	holds := j.space.Now()
 	return journal.Stats{
-		Events: j.holds.events, Bytes: j.holds.bytes, Capacity: j.holds.capacity,
-		LastSeq: j.tail.End(), Blocked: int(j.blocked.Load()),
-		Lost: j.lost.Load(), Oversize: j.messages.Oversize.Load(), Foreign: j.messages.Foreign.Load(),
-		Overtaken: j.overtaken.Load(), Unstorable: j.unstorable.Load(),
-		Dropped: maps.Clone(j.dropped),
+		Events: holds.Events, Bytes: holds.Bytes, Capacity: holds.Capacity,
+		LastSeq: j.log.Tail.End(), Blocked: int(j.publisher.Blocked.Load()),
+		Lost: j.log.Lost.Load(), Oversize: j.log.Messages.Oversize.Load(), Foreign: j.log.Messages.Foreign.Load(),
+		Overtaken: j.overtaken.Load(), Unstorable: j.publisher.Refused.Load(),
+		Dropped: j.space.DroppedEvents(),
 	}
 }
 
@@ -265,16 +250,16 @@ func (j *Journal) Stats() journal.Stats {
 // stays open.
 func (j *Journal) Close() error {
 	j.mu.Lock()
-	if j.life.Err() != nil {
+	if j.log.Life.Err() != nil {
 		j.mu.Unlock()
 		return journal.ErrClosed
 	}
-	j.end(journal.ErrClosed)
+	j.log.End(journal.ErrClosed)
 	j.mu.Unlock()
 	ended := make(chan struct{})
 	go func() {
 		j.running.Wait()
-		j.flights.close()
+		j.publisher.Flights.Close()
 		close(ended)
 	}()
 	timer := time.NewTimer(closePatience + 500*time.Millisecond)
@@ -287,87 +272,17 @@ func (j *Journal) Close() error {
 	}
 }
 
-// usable returns why a call cannot even begin.
-func (j *Journal) usable(ctx context.Context) error {
-	if j.life.Err() != nil {
-		return journal.ErrClosed
-	}
-	return ctx.Err()
-}
+// Failed implements [journal.Log].
+func (j *Journal) Failed() <-chan struct{} { return j.log.Failed.Done() }
 
-// allowed returns why nothing may be appended or read now.
-func (j *Journal) allowed() error {
-	if err := j.config.allowed(); err != nil {
-		return err
-	}
-	return j.loss()
-}
+// Failure implements [journal.Log]. It is [ErrFenced] or [ErrLost].
+func (j *Journal) Failure() error { return context.Cause(j.log.Failed) }
 
-// lose makes all later calls fail: what the server says does not fit what it said.
-func (j *Journal) lose(err error) {
-	j.stop(err, 1)
-}
-
-// stop makes all later calls fail, and the reads under way. It adds lost to
-// [journal.Stats.Lost] before it closes [Journal.Failed], whose readers take the counts.
-func (j *Journal) stop(err error, lost uint64) {
-	j.mu.Lock()
-	if j.failure != nil {
-		j.mu.Unlock()
-		return
-	}
-	j.failure = err
-	j.lost.Add(lost)
-	j.fail(err)
-	j.mu.Unlock()
-	if errors.Is(err, ErrFenced) {
-		j.logger.Warn("another informd wrote to the journal; informd stops", slog.String("stream", j.config.Stream), slog.Any("err", err))
-	} else {
-		j.logger.Warn("journal stream changed; reopening the journal", slog.String("stream", j.config.Stream), slog.Any("err", err))
-	}
+// wakeAll wakes the reads of all cursors.
+func (j *Journal) wakeAll() {
 	for _, c := range j.openCursors() {
 		signal(c.news)
 	}
-}
-
-// Failed implements [journal.Log].
-func (j *Journal) Failed() <-chan struct{} { return j.failed.Done() }
-
-// Failure implements [journal.Log]. It is [ErrFenced] or [ErrLost].
-func (j *Journal) Failure() error { return context.Cause(j.failed) }
-
-func (j *Journal) loss() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.failure
-}
-
-// within returns a context that also ends with the journal.
-func (j *Journal) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	return both(ctx, j.life)
-}
-
-// both returns a context that ends with either.
-func both(ctx, other context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
-// cause says why a call failed: ctx is the caller's.
-func (j *Journal) cause(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case j.life.Err() != nil:
-		return journal.ErrClosed
-	}
-	return err
 }
 
 // signal leaves a signal in a channel of capacity 1, unless one is there.
@@ -377,3 +292,47 @@ func signal(c chan<- struct{}) {
 	default:
 	}
 }
+
+// Append implements [journal.Journal]. It tries for as long as it takes: the only
+// errors are those of ctx and of the fence, [journal.ErrClosed], [ErrFenced] and
+// [ErrLost]. If it fails, some of the events may be in the log: see [Journal.AppendRest].
+func (j *Journal) Append(ctx context.Context, events []event.Event) error {
+	_, err := j.AppendRest(ctx, events)
+	if errors.Is(err, ErrFenced) {
+		j.log.Fail(err)
+	}
+	return err
+}
+
+// AppendRest is Append, except that [ErrFenced] does not close [Journal.Failed]. If it fails,
+// rest has the events that are not known to be in the log. Appending the rest again repeats no
+// event; appending all events would repeat those that are not the last of their objects.
+func (j *Journal) AppendRest(ctx context.Context, events []event.Event) (rest []event.Event, err error) {
+	return j.publisher.Append(ctx, events)
+}
+
+// Last implements [journal.Journal].
+func (j *Journal) Last(ctx context.Context, of *event.Event) (last event.Event, found bool, err error) {
+	if err := j.log.Usable(ctx); err != nil {
+		return event.Event{}, false, err
+	}
+	if last, found = j.log.Newest(of); found {
+		return last, true, nil
+	}
+	bounded, cancel := j.log.Within(ctx)
+	defer cancel()
+	err = j.log.Requests.Repeat(bounded, j.asking, func(ctx context.Context) error {
+		m, err := j.log.Stream.LastMessage(ctx, j.log.Messages.Subject(of))
+		if err != nil || m.Seq == 0 {
+			return err
+		}
+		last, found, err = j.log.Messages.Decode(ctx, m)
+		return err
+	})
+	return last, found, j.log.Cause(ctx, err)
+}
+
+// KeepsLast implements [journal.Log].
+func (j *Journal) KeepsLast() bool { return true }
+
+var _ journal.Journal = (*Journal)(nil)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	js "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/informd/informd/pkg/journal/jetstream/internal/publish"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
@@ -50,38 +52,38 @@ func (j *Journal) keep(ctx context.Context) {
 func (j *Journal) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, server.Timeout)
 	defer cancel()
-	before := j.tail.End()
-	info, err := j.requests.Info(ctx, j.stream)
+	before := j.log.Tail.End()
+	info, err := j.log.Requests.Info(ctx, j.log.Stream)
 	if err != nil {
 		j.noteMissing(j.config.Stream, err)
 		return
 	}
-	state, err := j.requests.Info(ctx, j.state)
+	state, err := j.log.Requests.Info(ctx, j.state)
 	if err != nil {
 		j.noteMissing(j.config.stateStream(), err)
 		return
 	}
 	info = j.resize(ctx, info)
 	j.mu.Lock()
-	j.holds, j.missing = holdingOf(info), time.Time{}
+	j.missing = time.Time{}
 	j.mu.Unlock()
-	if holdingOf(info).isShort() {
-		signal(j.janitor.short)
+	if j.space.Set(info) {
+		j.space.SignalShort()
 	}
 	last := info.State.LastSeq
 	switch {
 	case !info.Created.Equal(j.created):
-		j.lose(fmt.Errorf("%w: stream %s was created again", ErrLost, j.config.Stream))
+		j.log.Lose(fmt.Errorf("%w: stream %s was created again", ErrLost, j.config.Stream))
 	case !state.Created.Equal(j.stateCreated):
-		j.lose(fmt.Errorf("%w: stream %s was created again", ErrMissing, j.config.stateStream()))
+		j.log.Lose(fmt.Errorf("%w: stream %s was created again", ErrMissing, j.config.stateStream()))
 	case last < before && info.Config.Replicas > 1 && !j.suspicious.Swap(true):
 		// A leader that has just been voted out may not know it yet.
 	case last < before:
-		j.lose(fmt.Errorf("%w: stream %s ends at sequence %d, and ended at %d before", ErrLost, j.config.Stream, last, before))
-	case info.State.Msgs == 0 && !j.config.Own && j.subjects.Any() && j.tail.End() == last && j.flights.none():
-		j.lose(fmt.Errorf("%w: stream %s was purged", ErrLost, j.config.Stream))
-	case last > before && j.tail.End() == before && j.flights.none():
-		j.tail.Reach(last) // by an append that was given up, or by another writer
+		j.log.Lose(fmt.Errorf("%w: stream %s ends at sequence %d, and ended at %d before", ErrLost, j.config.Stream, last, before))
+	case info.State.Msgs == 0 && !j.config.Own && j.log.Subjects.Any() && j.log.Tail.End() == last && j.publisher.Flights.None():
+		j.log.Lose(fmt.Errorf("%w: stream %s was purged", ErrLost, j.config.Stream))
+	case last > before && j.log.Tail.End() == before && j.publisher.Flights.None():
+		j.log.Tail.Reach(last) // by an append that was given up, or by another writer
 	}
 	if last >= before {
 		j.suspicious.Store(false)
@@ -101,7 +103,7 @@ func (j *Journal) noteMissing(stream string, err error) {
 	since := j.missing
 	j.mu.Unlock()
 	if time.Since(since) >= missingFor {
-		j.lose(fmt.Errorf("%w: %s", ErrMissing, stream))
+		j.log.Lose(fmt.Errorf("%w: %s", ErrMissing, stream))
 	}
 }
 
@@ -109,7 +111,7 @@ func (j *Journal) noteMissing(stream string, err error) {
 func (j *Journal) isMissing() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return !j.missing.IsZero() && j.failure == nil
+	return !j.missing.IsZero() && j.log.Loss() == nil
 }
 
 // record saves the positions that cursors have committed, the latest of each, one
@@ -130,13 +132,13 @@ func (j *Journal) record(ctx context.Context) {
 			switch err := c.save(ctx); {
 			case err == nil:
 				j.recording.Over()
-			case ctx.Err() == nil && j.loss() == nil:
+			case ctx.Err() == nil && j.log.Loss() == nil:
 				j.recording.Begin(err)
 				signal(j.dirty)
 				timer.Reset(server.LastPause)
 			}
 		}
-		signal(j.janitor.wake)
+		j.janitor.WakeUp()
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -156,4 +158,28 @@ func (j *Journal) flush(ctx context.Context) {
 func (j *Journal) openCursors() []*cursor {
 	open, _ := j.sinks()
 	return open
+}
+
+// resize gives the stream of events the room that there is now, and returns what it
+// then is. What it holds already it keeps: then it is full.
+func (j *Journal) resize(ctx context.Context, info *js.StreamInfo) *js.StreamInfo {
+	if !j.config.Own || j.config.Room == nil {
+		return info
+	}
+	changed := info.Config
+	changed.MaxBytes = max(j.config.Room(), int64(info.State.Bytes), 1)
+	if changed.MaxBytes == info.Config.MaxBytes {
+		return info
+	}
+	stream, err := j.client.UpdateStream(ctx, changed)
+	switch {
+	case err == nil:
+		j.resizing.Over()
+		j.log.Logger.Info("journal stream limit changed with free disk space", slog.String("stream", j.config.Stream),
+			slog.Int64("max_bytes", changed.MaxBytes), slog.Int64("before_bytes", info.Config.MaxBytes))
+		return stream.CachedInfo()
+	case !publish.IsFull(err): // else the server has not got the room yet
+		j.resizing.Begin(err)
+	}
+	return info
 }

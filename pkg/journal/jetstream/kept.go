@@ -8,6 +8,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/eventlog"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
@@ -36,7 +37,7 @@ func (c *cursor) KeepResnapshots(ctx context.Context, all []journal.Resnapshot) 
 	for _, what := range all {
 		kept.Requests = append(kept.Requests, request{Run: what.Run, Begin: encode(what.Begin), End: encode(what.End)})
 	}
-	bounded, cancel := both(ctx, c.life)
+	bounded, cancel := eventlog.Both(ctx, c.life)
 	defer cancel()
 	key := c.journal.requestsKey(c.name)
 	err := server.Retry(bounded, c.journal.asking, func(ctx context.Context) error { return c.journal.save(ctx, key, kept) })
@@ -52,9 +53,9 @@ func (c *cursor) KeptResnapshots(ctx context.Context) (all []journal.Resnapshot,
 		return nil, err
 	}
 	var kept requests
-	bounded, cancel := both(ctx, c.life)
+	bounded, cancel := eventlog.Both(ctx, c.life)
 	defer cancel()
-	err = c.journal.requests.Repeat(bounded, c.journal.asking, func(ctx context.Context) error {
+	err = c.journal.log.Requests.Repeat(bounded, c.journal.asking, func(ctx context.Context) error {
 		kept = requests{}
 		_, err := c.journal.records.Load(ctx, c.journal.requestsKey(c.name), &kept)
 		return err
@@ -74,7 +75,7 @@ func (c *cursor) KeptResnapshots(ctx context.Context) (all []journal.Resnapshot,
 		gone := func(e event.Event) bool { return !c.journal.config.watched(&e) }
 		what.Begin, what.End = slices.DeleteFunc(what.Begin, gone), slices.DeleteFunc(what.End, gone)
 		if len(what.Begin) == 0 || len(what.Begin) != len(what.End) {
-			c.journal.logger.Warn("re-snapshot dropped; its resource is no longer watched", "sink", c.name, "run", what.Run)
+			c.journal.log.Logger.Warn("re-snapshot dropped; its resource is no longer watched", "sink", c.name, "run", what.Run)
 			continue
 		}
 		all = append(all, what)

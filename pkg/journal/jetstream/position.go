@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/record"
 )
 
 // Commit implements [journal.Cursor]. It does not wait: the position is saved
@@ -16,7 +17,7 @@ func (c *cursor) Commit(_ context.Context, seq uint64) error {
 	if c.life.Err() != nil {
 		return journal.ErrClosed
 	}
-	end := c.journal.tail.End()
+	end := c.journal.log.Tail.End()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if end = max(end, c.next-1); seq > end {
@@ -43,15 +44,15 @@ func (c *cursor) save(ctx context.Context) error {
 	c.saving.Lock()
 	defer c.saving.Unlock()
 	c.mu.Lock()
-	if c.record.Jumped != 0 && c.record.Last != c.saved.Last && len(c.seen) <= maxReturned {
-		c.record.Returned = c.seen.upTo(c.record.Last)
+	if c.record.Jumped != 0 && c.record.Last != c.saved.Last && len(c.seen) <= record.MaxReturned {
+		c.record.Returned = c.seen.UpTo(c.record.Last)
 	}
 	record, saved := c.record, c.saved
 	c.mu.Unlock()
 	if record == saved {
 		return nil
 	}
-	err := c.journal.requests.Do(ctx, func(ctx context.Context) error {
+	err := c.journal.log.Requests.Do(ctx, func(ctx context.Context) error {
 		return c.journal.save(ctx, c.journal.sinkKey(c.name), record)
 	})
 	if err != nil {
@@ -77,7 +78,7 @@ func (c *cursor) Lag() journal.Lag {
 	if c.life.Err() != nil {
 		return journal.Lag{}
 	}
-	end := c.journal.tail.End()
+	end := c.journal.log.Tail.End()
 	c.mu.Lock()
 	committed, snapshot := c.record.Last, c.record.Snapshot
 	var oldest time.Time
@@ -89,7 +90,7 @@ func (c *cursor) Lag() journal.Lag {
 		return journal.Lag{}
 	}
 	if oldest.IsZero() {
-		oldest, _ = c.journal.tail.Appended(committed + 1)
+		oldest, _ = c.journal.log.Tail.Appended(committed + 1)
 	}
 	lag := journal.Lag{Events: end - committed}
 	if snapshot {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
 
@@ -41,7 +42,7 @@ func (r *reader) open(ctx context.Context) (err error) {
 	if r.pull != nil {
 		return nil
 	}
-	r.pull, err = r.cursor.journal.stream.Pull(ctx, scan.Scan{
+	r.pull, err = r.cursor.journal.log.Stream.Pull(ctx, scan.Scan{
 		Policy: js.DeliverByStartSequencePolicy, From: r.passed + 1, To: r.to, Batch: readBatch, Bytes: readBytes,
 	})
 	if err != nil {
@@ -59,7 +60,7 @@ func (r *reader) next(ctx context.Context, goal uint64) (entries []journal.Entry
 	found, err = r.pull.Next(ctx)
 	over = r.pull.Over
 	if err == nil && over {
-		err = r.cursor.journal.stream.Reaches(ctx, goal, r.pull.Last)
+		err = r.cursor.journal.log.Stream.Reaches(ctx, goal, r.pull.Last)
 	}
 	var decoded []*event.Event
 	if err == nil {
@@ -73,7 +74,7 @@ func (r *reader) next(ctx context.Context, goal uint64) (entries []journal.Entry
 	for i, m := range found {
 		r.pass(m.Seq - 1)
 		r.passed = m.Seq
-		if e := decoded[i]; e != nil && r.cursor.admit(m.Seq, e.Op, copyOf(m)) {
+		if e := decoded[i]; e != nil && r.cursor.admit(m.Seq, e.Op, message.CopyOf(m)) {
 			entries = append(entries, journal.Entry{Seq: m.Seq, Event: *e})
 		}
 	}
@@ -99,7 +100,7 @@ func (r *reader) decode(ctx context.Context, found []scan.Message) ([]*event.Eve
 		if r.wants != nil && !r.wants(m) {
 			continue
 		}
-		e, ok, err := r.cursor.journal.messages.Decode(ctx, m)
+		e, ok, err := r.cursor.journal.log.Messages.Decode(ctx, m)
 		if err != nil {
 			return nil, err
 		}

@@ -97,7 +97,7 @@ func (r *resnapshot) fill(ctx context.Context) (entries []journal.Entry, done bo
 		}
 		return r.repeat(events), false, err
 	case !r.known:
-		r.until, err = r.cursor.journal.stream.LastSequence(ctx)
+		r.until, err = r.cursor.journal.log.Stream.LastSequence(ctx)
 		r.known = err == nil
 		return nil, false, err
 	default:

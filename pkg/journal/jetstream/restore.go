@@ -7,42 +7,43 @@ import (
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/conflict"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/lastindex"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/record"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
 // Restore implements [journal.Journal]. It tries for as long as it takes.
 func (j *Journal) Restore(ctx context.Context, target string, last func(e event.Event)) ([]byte, error) {
-	if err := j.usable(ctx); err != nil {
+	if err := j.log.Usable(ctx); err != nil {
 		return nil, err
 	}
 	filter, err := j.config.targetSubjects(target)
 	if err != nil {
 		return nil, err
 	}
-	bounded, cancel := j.within(ctx)
+	bounded, cancel := j.log.Within(ctx)
 	defer cancel()
-	var m mark
-	err = j.requests.Repeat(bounded, j.asking, func(ctx context.Context) error {
+	var m record.Target
+	err = j.log.Requests.Repeat(bounded, j.asking, func(ctx context.Context) error {
 		_, err := j.records.Load(ctx, j.targetKey(target), &m)
 		return err
 	})
 	if err != nil {
-		return nil, j.cause(ctx, err)
+		return nil, j.log.Cause(ctx, err)
 	}
 	if err := j.restoreObjects(bounded, filter, last); err != nil {
-		return nil, j.cause(ctx, err)
+		return nil, j.log.Cause(ctx, err)
 	}
-	if len(m.Mark) > 0 && !m.holds(j.here()) {
+	if len(m.Mark) > 0 && !m.Holds(j.here()) {
 		j.look(bounded) // another process may have appended since Open
 	}
 	if m.Mark == nil && (m.Lost || j.replaced) {
 		m.Mark = []byte{}
 	}
-	if len(m.Mark) > 0 && !m.holds(j.here()) {
-		j.lost.Add(1)
-		j.logger.Error("journal lost acknowledged events; reconciling the target", slog.String("target", target),
-			slog.Uint64("expected_seq", m.Last), slog.Uint64("seq", j.tail.End()), slog.String("next", conflict.CheckStorage))
+	if len(m.Mark) > 0 && !m.Holds(j.here()) {
+		j.log.Lost.Add(1)
+		j.log.Logger.Error("journal lost acknowledged events; reconciling the target", slog.String("target", target),
+			slog.Uint64("expected_seq", m.Last), slog.Uint64("seq", j.log.Tail.End()), slog.String("next", conflict.CheckStorage))
 		m.Mark = []byte{}
 	}
 	return m.Mark, nil
@@ -53,13 +54,13 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(e event.
 func (j *Journal) restoreObjects(ctx context.Context, filter string, last func(e event.Event)) error {
 	done := uint64(0)
 	return server.RetryUnbounded(ctx, j.asking, func(ctx context.Context) error {
-		return j.stream.EachLast(ctx, []string{filter}, 0, func(m scan.Message) error {
+		return j.log.Stream.EachLast(ctx, []string{filter}, 0, func(m scan.Message) error {
 			if m.Seq <= done {
 				return nil // seen before the connection was lost
 			}
 			done = m.Seq
-			if e, ok := j.messages.Identify(m); ok {
-				j.subjects.Set(j.subjects.Hash(m.Subject), lastindex.Entry{Seq: m.Seq, ID: j.subjects.Hash(e.ID), Ends: e.Op.Ends()})
+			if e, ok := j.log.Messages.Identify(m); ok {
+				j.log.Subjects.Set(j.log.Subjects.Hash(m.Subject), lastindex.Entry{Seq: m.Seq, ID: j.log.Subjects.Hash(e.ID), Ends: e.Op.Ends()})
 				last(e)
 			}
 			return nil

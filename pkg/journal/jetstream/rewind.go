@@ -40,7 +40,7 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	if old.Snapshot {
 		return 0, server.Final(fmt.Errorf("rewind: %w", errSnapshot))
 	}
-	first, err := c.journal.stream.FirstSince(ctx, since)
+	first, err := c.journal.log.Stream.FirstSince(ctx, since)
 	if err != nil {
 		return 0, err
 	}
@@ -74,5 +74,5 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 
 // storedFrom returns about how many messages there are from a sequence on.
 func (j *Journal) storedFrom(ctx context.Context, seq uint64) (uint64, error) {
-	return j.stream.Count(ctx, scan.Scan{Policy: js.DeliverByStartSequencePolicy, From: seq, Headers: true, Batch: 1})
+	return j.log.Stream.Count(ctx, scan.Scan{Policy: js.DeliverByStartSequencePolicy, From: seq, Headers: true, Batch: 1})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/bounds"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
@@ -26,7 +27,7 @@ type snapshot struct {
 
 	deletions reader // of the ends
 	ended     bool   // they are through
-	bounds    *bounds
+	bounds    *bounds.Bounds
 	states    *states
 	// log is read once the states are through, up to the sequence goal.
 	log  *catchup
@@ -64,8 +65,8 @@ func (s *snapshot) fill(ctx context.Context) (entries []journal.Entry, done bool
 	case !s.ended:
 		entries, err = s.ends(ctx)
 	case s.bounds == nil:
-		if s.bounds, err = s.cursor.journal.boundsUpTo(ctx, s.end, s.run); err == nil {
-			entries = s.bounds.begins
+		if s.bounds, err = bounds.UpTo(ctx, s.cursor.journal.log, s.cursor.journal.config.root(), s.cursor.journal.config.watched, s.end, s.run); err == nil {
+			entries = s.bounds.Begins
 		}
 	case s.log != nil:
 		return s.follow(ctx)
@@ -81,14 +82,14 @@ func (s *snapshot) fill(ctx context.Context) (entries []journal.Entry, done bool
 		return s.holdLast(entries), false, nil
 	}
 	// Of an object that has changed meanwhile only the change is there, and follows.
-	newest, err := s.cursor.journal.stream.LastSequence(ctx)
+	newest, err := s.cursor.journal.log.Stream.LastSequence(ctx)
 	if err != nil {
 		s.held = entries
 		return nil, false, err
 	}
 	s.cursor.detach(newest)
-	if len(s.bounds.ends) == 0 || newest <= s.end {
-		return s.finish(append(entries, s.bounds.ends...)), true, nil
+	if len(s.bounds.Ends) == 0 || newest <= s.end {
+		return s.finish(append(entries, s.bounds.Ends...)), true, nil
 	}
 	s.log, s.goal = newCatchup(s.cursor, s.end+1), newest
 	s.log.until = newest // not from the tail before that
@@ -118,7 +119,7 @@ func (s *snapshot) follow(ctx context.Context) (entries []journal.Entry, done bo
 	}
 	s.end = min(s.goal, s.log.passed)
 	s.cursor.raise(s.end)
-	entries = append(s.finish(append(within, s.bounds.ends...)), behind...)
+	entries = append(s.finish(append(within, s.bounds.Ends...)), behind...)
 	if !done {
 		s.cursor.source, s.log = s.log, nil
 	}
@@ -130,7 +131,7 @@ func (s *snapshot) follow(ctx context.Context) (entries []journal.Entry, done bo
 func (s *snapshot) repeats(entries []journal.Entry) (repeats []journal.Entry) {
 	for _, e := range announcedAgain(entries) {
 		again := *e
-		again.SetRun(s.bounds.runOf(e.Target))
+		again.SetRun(s.bounds.RunOf(e.Target))
 		again.Replay = false
 		repeats = append(repeats, journal.Entry{Event: again})
 	}
@@ -149,7 +150,7 @@ func (c *cursor) raise(floor uint64) {
 func (s *snapshot) objects(ctx context.Context) (entries []journal.Entry, through bool, err error) {
 	events, through, err := s.states.next(ctx)
 	for _, e := range events {
-		e.SetRun(s.bounds.runOf(e.Target))
+		e.SetRun(s.bounds.RunOf(e.Target))
 		e.Op, e.Replay = event.Snapshot, false
 		entries = append(entries, journal.Entry{Event: e})
 	}

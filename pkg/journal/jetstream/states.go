@@ -39,7 +39,7 @@ func (s *states) next(ctx context.Context) (events []event.Event, through bool, 
 		return nil, true, nil
 	}
 	if s.lasts == nil {
-		s.lasts = &scan.LastPerSubject{Stream: s.journal.stream, Filters: s.filters, Batch: statesBatch, End: s.end}
+		s.lasts = &scan.LastPerSubject{Stream: s.journal.log.Stream, Filters: s.filters, Batch: statesBatch, End: s.end}
 	}
 	found, through, err := s.lasts.Next(ctx)
 	if err == nil {
@@ -58,11 +58,11 @@ func (s *states) decode(ctx context.Context, found []scan.Message) (events []eve
 			continue // read before the connection was lost
 		}
 		passed = m.Seq
-		e, ok := s.journal.messages.Identify(m)
+		e, ok := s.journal.log.Messages.Identify(m)
 		if !ok || e.Op.Control() || e.Op.Ends() || !s.wants(&e) {
 			continue
 		}
-		if e.Data, err = s.journal.messages.Body(ctx, m); err != nil {
+		if e.Data, err = s.journal.log.Messages.Body(ctx, m); err != nil {
 			return nil, err
 		}
 		e.Data = event.WithoutChanges(e.Data) // a snapshot is no change

@@ -1,4 +1,4 @@
-package jetstream
+package retention
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/eventlog"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 )
@@ -36,36 +37,45 @@ type shown struct {
 	seq uint64
 }
 
-// census counts the bytes of the namespaces in the stream, up to the sequence end. It takes
+// Census counts the bytes of the namespaces in the stream, up to the sequence end. It takes
 // some 80 bytes for each subject.
-type census struct {
-	journal *Journal
-	end     uint64
-	passed  uint64 // by every sink
-	all     []usage
-	index   map[string]int // in all, by namespace
-	last    map[uint64]lastOf
+type Census struct {
+	log    *eventlog.Log
+	root   string // the subject prefix with the cluster
+	end    uint64
+	passed uint64 // by every sink
+	All    []usage
+	index  map[string]int // in all, by namespace
+	last   map[uint64]lastOf
 	// snapshots are those that a sink has not passed, by target.
 	snapshots map[string][]*span
 	// kept has, by subject, the last event in the first of these snapshots.
 	kept map[uint64]shown
 }
 
-// count reads the headers of all messages.
-func (c *census) count(ctx context.Context) error {
+// NewCensus returns a census that has counted nothing. Every sink has passed a sequence.
+func NewCensus(log *eventlog.Log, root string, passed uint64) *Census {
+	return &Census{
+		log: log, root: root, end: log.Tail.End(), passed: passed, index: map[string]int{}, last: map[uint64]lastOf{},
+		kept: map[uint64]shown{},
+	}
+}
+
+// Count reads the headers of all messages.
+func (c *Census) Count(ctx context.Context) error {
 	if err := c.findSnapshots(ctx); err != nil {
 		return fmt.Errorf("find snapshots: %w", err)
 	}
-	return c.journal.stream.EachHeader(ctx, c.end, nil, func(m scan.Message) (bool, error) {
-		namespace, _ := c.journal.config.namespaceOf(m)
+	return c.log.Stream.EachHeader(ctx, c.end, nil, func(m scan.Message) (bool, error) {
+		namespace, _ := c.namespaceOf(m)
 		at, ok := c.index[namespace]
 		if !ok {
-			at = len(c.all)
+			at = len(c.All)
 			c.index[namespace] = at
-			c.all = append(c.all, usage{namespace: namespace})
+			c.All = append(c.All, usage{Namespace: namespace})
 		}
-		u, size, subject := &c.all[at], storedSize(m), c.journal.subjects.Hash(m.Subject)
-		u.bytes += uint64(size)
+		u, size, subject := &c.All[at], storedSize(m), c.log.Subjects.Hash(m.Subject)
+		u.Bytes += uint64(size)
 		if namespace == "" {
 			u.states += uint64(size)
 			return true, nil
@@ -78,9 +88,9 @@ func (c *census) count(ctx context.Context) error {
 }
 
 // findSnapshots reads the headers of all begin and synced events.
-func (c *census) findSnapshots(ctx context.Context) error {
+func (c *Census) findSnapshots(ctx context.Context) error {
 	c.snapshots = map[string][]*span{}
-	err := c.journal.stream.EachHeader(ctx, c.end, c.journal.config.boundSubjects(), func(m scan.Message) (bool, error) {
+	err := c.log.Stream.EachHeader(ctx, c.end, message.BoundSubjects(c.root), func(m scan.Message) (bool, error) {
 		if e, err := message.Parse(m.Header); err == nil {
 			c.noteBound(&e, m.Seq)
 		}
@@ -97,7 +107,7 @@ func (c *census) findSnapshots(ctx context.Context) error {
 // noteBound notes a begin or synced event. A new begin event of a target replaces a snapshot
 // without a synced event: informd makes one snapshot of a target at a time, so the older one
 // stays incomplete, and a consumer removes nothing because of it.
-func (c *census) noteBound(e *event.Event, seq uint64) {
+func (c *Census) noteBound(e *event.Event, seq uint64) {
 	all := c.snapshots[e.Target]
 	last := &span{}
 	if len(all) > 0 {
@@ -122,7 +132,7 @@ func (c *census) noteBound(e *event.Event, seq uint64) {
 // snapshot's run, and events without a run. At the synced event a consumer removes the
 // objects that had none of these. A purge removes all of a subject up to a sequence, so only
 // the first snapshot with the subject matters.
-func (c *census) noteShown(m scan.Message, subject uint64) {
+func (c *Census) noteShown(m scan.Message, subject uint64) {
 	if len(c.snapshots) == 0 || m.Seq <= c.passed {
 		return
 	}
@@ -143,8 +153,8 @@ func (c *census) noteShown(m scan.Message, subject uint64) {
 
 // keeps reports whether a message stays: the last of its subject, and messages from the one
 // on that a snapshot needs.
-func (c *census) keeps(m scan.Message) bool {
-	subject := c.journal.subjects.Hash(m.Subject)
+func (c *Census) keeps(m scan.Message) bool {
+	subject := c.log.Subjects.Hash(m.Subject)
 	first, is := c.kept[subject]
 	return m.Seq >= c.last[subject].seq || is && m.Seq >= first.seq
 }
@@ -158,7 +168,7 @@ type cut struct {
 
 // drop removes the oldest superseded events of the namespaces with an excess. It returns how
 // many of each namespace were removed that a sink has not passed.
-func (c *census) drop(ctx context.Context, purge func(ctx context.Context, subject string, seq uint64) error) (lost map[string]uint64, err error) {
+func (c *Census) drop(ctx context.Context, purge func(ctx context.Context, subject string, seq uint64) error) (lost map[string]uint64, err error) {
 	lost = map[string]uint64{}
 	cuts := map[string]cut{}
 	flush := func() error {
@@ -166,19 +176,19 @@ func (c *census) drop(ctx context.Context, purge func(ctx context.Context, subje
 			if err := purge(ctx, subject, of.below); err != nil {
 				return err
 			}
-			lost[c.all[of.at].namespace] += of.unread
+			lost[c.All[of.at].Namespace] += of.unread
 		}
 		clear(cuts)
 		return nil
 	}
 	filters, left := c.excessive()
-	err = c.journal.stream.EachHeader(ctx, c.end, filters, func(m scan.Message) (bool, error) {
-		namespace, object := c.journal.config.namespaceOf(m)
+	err = c.log.Stream.EachHeader(ctx, c.end, filters, func(m scan.Message) (bool, error) {
+		namespace, object := c.namespaceOf(m)
 		at, known := c.index[namespace]
-		if !object || !known || c.all[at].excess == 0 || c.keeps(m) {
+		if !object || !known || c.All[at].excess == 0 || c.keeps(m) {
 			return left > 0, nil
 		}
-		u, of := &c.all[at], cuts[m.Subject]
+		u, of := &c.All[at], cuts[m.Subject]
 		if u.excess -= min(u.excess, uint64(storedSize(m))); u.excess == 0 {
 			left--
 		}
@@ -199,13 +209,13 @@ func (c *census) drop(ctx context.Context, purge func(ctx context.Context, subje
 
 // excessive returns the filters of the namespaces with an excess, none if they are many, and
 // how many they are.
-func (c *census) excessive() (filters []string, n int) {
-	for i := range c.all {
-		if c.all[i].excess == 0 {
+func (c *Census) excessive() (filters []string, n int) {
+	for i := range c.All {
+		if c.All[i].excess == 0 {
 			continue
 		}
 		if n++; n <= maxFilters {
-			filters = append(filters, c.journal.config.root()+".*.*."+c.all[i].namespace+".*")
+			filters = append(filters, c.root+".*.*."+c.All[i].Namespace+".*")
 		}
 	}
 	if n > maxFilters {
@@ -217,14 +227,14 @@ func (c *census) excessive() (filters []string, n int) {
 // namespaceOf returns the token of the namespace that a message counts for, "" for control
 // events, and whether the message is an event of an object. The copy of a deletion counts for
 // the namespace of its object.
-func (c *Config) namespaceOf(m scan.Message) (token string, object bool) {
-	tokens := strings.Split(strings.TrimPrefix(m.Subject, c.root()+"."), ".")
+func (c *Census) namespaceOf(m scan.Message) (token string, object bool) {
+	tokens := strings.Split(strings.TrimPrefix(m.Subject, c.root+"."), ".")
 	switch {
 	case strings.ContainsAny(m.Subject, "*>"):
 		return "", false // not informd's, and as a filter it would match others
 	case len(tokens) == 4 && tokens[0] != "_informd":
 		return tokens[2], true
-	case copyOf(m) == 0:
+	case message.CopyOf(m) == 0:
 		return "", false
 	}
 	e, err := message.Parse(m.Header)

@@ -1,4 +1,4 @@
-package jetstream
+package record
 
 import (
 	"encoding/base64"
@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// maxReturned bounds the deletions that the record of a sink names, and the time that it
+// MaxReturned bounds the deletions that the record of a sink names, and the time that it
 // takes. With more, a deletion may come twice, with the same id, if informd ends before the
 // cursor has passed its copy.
-const maxReturned = 1024
+const MaxReturned = 1024
 
-// returned has the deletions that a cursor returned while record.Jumped is set: by the
+// Returned has the deletions that a cursor returned while record.Jumped is set: by the
 // sequence of the original, the sequence under which it was returned.
-type returned map[uint64]uint64
+type Returned map[uint64]uint64
 
-// upTo names the deletions whose delivery is committed up to a sequence, for the record
+// UpTo names the deletions whose delivery is committed up to a sequence, for the record
 // of the sink: the differences of their sequences as varints, in base64. [cursor.save] does
 // not ask for it while there are more than maxReturned.
-func (r returned) upTo(committed uint64) string {
+func (r Returned) UpTo(committed uint64) string {
 	originals := slices.Collect(maps.Keys(r))
 	originals = slices.DeleteFunc(originals, func(original uint64) bool { return r[original] > committed })
 	slices.Sort(originals)
@@ -32,15 +32,15 @@ func (r returned) upTo(committed uint64) string {
 	return base64.RawStdEncoding.EncodeToString(text)
 }
 
-// returnedFrom reads what upTo wrote. What cannot be read names no deletion: these may
+// ReturnedFrom reads the text of UpTo. An unreadable text names no deletion: these may
 // come twice.
-func returnedFrom(text string) returned {
+func ReturnedFrom(text string) Returned {
 	data, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil || len(data) == 0 {
 		return nil
 	}
-	all, last := returned{}, uint64(0)
-	for len(data) > 0 && len(all) < maxReturned {
+	all, last := Returned{}, uint64(0)
+	for len(data) > 0 && len(all) < MaxReturned {
 		step, n := binary.Uvarint(data)
 		if n <= 0 {
 			return all

@@ -1,4 +1,4 @@
-package jetstream
+package publish
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"github.com/informd/informd/pkg/natsconn/refusal"
 )
 
-// isFull reports whether the server refused for want of space.
-func isFull(err error) bool { return refusal.Of(err) == refusal.Full }
+// IsFull reports whether the server refused for want of space.
+func IsFull(err error) bool { return refusal.Of(err) == refusal.Full }
 
 // isTooLarge reports whether a message was refused for its size.
 func isTooLarge(err error) bool { return refusal.Of(err) == refusal.Oversized }
@@ -23,18 +23,18 @@ const unknownFor = 20 * time.Second
 
 // isHopeless reports whether the stream will never take the event: after its error, what
 // has become of it before, and what the stream takes besides.
-func (j *Journal) isHopeless(f *flight) bool {
+func (p *Publisher) isHopeless(f *Flight) bool {
 	switch refusal.Of(f.err) {
 	case refusal.Never:
 		return true
 	case refusal.Oversized:
 		return len(f.event.Data) == 0 // its headers alone are too large
 	case refusal.Unknown:
-		end := j.tail.End()
+		end := p.Tail.End()
 		if f.unknownSince.IsZero() {
 			f.unknownSince, f.unknownAt = time.Now(), end
 		}
-		return time.Since(f.unknownSince) >= j.unknownFor && end > f.unknownAt
+		return time.Since(f.unknownSince) >= p.unknownFor && end > f.unknownAt
 	default:
 		return false
 	}
@@ -42,14 +42,14 @@ func (j *Journal) isHopeless(f *flight) bool {
 
 // giveUp hands an event over that the stream never takes, so that those behind it are not
 // held up.
-func (j *Journal) giveUp(ctx context.Context, f *flight) error {
-	if j.config.Unstorable != nil {
-		if err := j.config.Unstorable(ctx, &f.event, f.err); err != nil {
+func (p *Publisher) giveUp(ctx context.Context, f *Flight) error {
+	if p.Unstorable != nil {
+		if err := p.Unstorable(ctx, &f.event, f.err); err != nil {
 			return err
 		}
 	}
-	j.unstorable.Add(1)
-	j.logger.Error("event refused by the journal server; no sink gets it",
+	p.Refused.Add(1)
+	p.Logger.Error("event refused by the journal server; no sink gets it",
 		slog.String("id", f.event.ID), slog.String("target", f.event.Target), slog.Int("bytes", f.event.Size()), slog.Any("err", f.err),
 		slog.String("next", "see the dead letters of the source"))
 	f.landed = true

@@ -1,4 +1,4 @@
-package jetstream
+package retention
 
 import (
 	"context"
@@ -17,50 +17,44 @@ import (
 // so.
 
 const (
-	// shortAt is the share of the stream's limit, in percent, from which on it is short.
-	shortAt = 90
 	// reclaimPause is the least time after an attempt that has made no space. Such an attempt
 	// reads the headers of all messages; the pause is ten times its duration at least, and
 	// as long as that after one that has made space.
 	reclaimPause = 5 * time.Second
 )
 
-// isShort reports whether the stream has nearly reached its limit.
-func (h holding) isShort() bool { return h.capacity > 0 && h.bytes >= h.capacity/100*shortAt }
-
 // makeSpace removes what no sink needs any more, and shares the rest (share.go).
-func (n *janitor) makeSpace(ctx context.Context) error {
+func (n *Janitor) makeSpace(ctx context.Context) error {
 	if time.Since(n.reclaimed) < n.pause {
 		return nil
 	}
 	began := time.Now()
-	n.journal.look(ctx)
-	before := n.journal.Stats().Bytes
-	err := n.reclaim(ctx)
-	if n.journal.Stats().Bytes >= before || err != nil { // else those that wait try again first
-		err = errors.Join(err, n.share(ctx))
+	n.Look(ctx)
+	before := n.Space.Now().Bytes
+	err := n.Reclaim(ctx)
+	if n.Space.Now().Bytes >= before || err != nil { // else those that wait try again first
+		err = errors.Join(err, n.Share(ctx))
 	}
 	n.reclaimed = time.Now()
 	took := n.reclaimed.Sub(began)
-	if n.pause = took; n.journal.Stats().Bytes >= before {
+	if n.pause = took; n.Space.Now().Bytes >= before {
 		n.pause = max(reclaimPause, 10*took)
 	}
 	return err
 }
 
-// reclaim removes what no sink needs any more. It sends a purge only for subjects that lose a
+// Reclaim removes what no sink needs any more. It sends a purge only for subjects that lose a
 // message: if sinks have passed little, there are few.
-func (n *janitor) reclaim(ctx context.Context) error {
-	j := n.journal
-	_, passed := n.passed()
-	firsts, err := j.firstsUpTo(ctx, passed)
+func (n *Janitor) Reclaim(ctx context.Context) error {
+	_, passed := n.Passed()
+	firsts, err := n.firstsUpTo(ctx, passed)
 	if err != nil || len(firsts) == 0 {
 		return err
 	}
-	j.look(ctx)
-	before := j.Stats().Events
-	err = j.stream.EachLast(ctx, []string{j.config.root() + ".>"}, 0, func(m scan.Message) error {
-		first, is := firsts[j.subjects.Hash(m.Subject)]
+	n.Look(ctx)
+	before := n.Space.Now().Events
+	err = n.log.Stream.EachLast(ctx, []string{n.Root + ".>"}, 0, func(m scan.Message) error {
+		first, is := firsts[n.log.Subjects.Hash(m.Subject)]
 		if !is || first >= m.Seq {
 			return nil
 		}
@@ -69,20 +63,20 @@ func (n *janitor) reclaim(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("free space in the journal: %w", err)
 	}
-	j.look(ctx)
-	if after := j.Stats().Events; after < before {
-		j.logger.Warn("journal nearly full; delivered history removed",
-			slog.String("next", "raise journal.maxBytes to keep more history for rewinds"), slog.Uint64("count", before-after), slog.Uint64("bytes", j.Stats().Bytes), slog.Uint64("capacity_bytes", j.Stats().Capacity))
+	n.Look(ctx)
+	if after := n.Space.Now().Events; after < before {
+		n.log.Logger.Warn("journal nearly full; delivered history removed",
+			slog.String("next", "raise journal.maxBytes to keep more history for rewinds"), slog.Uint64("count", before-after), slog.Uint64("bytes", n.Space.Now().Bytes), slog.Uint64("capacity_bytes", n.Space.Now().Capacity))
 	}
 	return nil
 }
 
 // firstsUpTo returns the first message of each subject that has one at or below a sequence, by
 // the hash of the subject. It takes some 40 bytes for each.
-func (j *Journal) firstsUpTo(ctx context.Context, end uint64) (map[uint64]uint64, error) {
+func (n *Janitor) firstsUpTo(ctx context.Context, end uint64) (map[uint64]uint64, error) {
 	firsts := map[uint64]uint64{}
-	err := j.stream.EachHeader(ctx, end, []string{j.config.root() + ".>"}, func(m scan.Message) (bool, error) {
-		subject := j.subjects.Hash(m.Subject)
+	err := n.log.Stream.EachHeader(ctx, end, []string{n.Root + ".>"}, func(m scan.Message) (bool, error) {
+		subject := n.log.Subjects.Hash(m.Subject)
 		if _, is := firsts[subject]; !is {
 			firsts[subject] = m.Seq
 		}

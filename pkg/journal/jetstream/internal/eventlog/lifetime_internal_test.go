@@ -1,4 +1,4 @@
-package jetstream
+package eventlog
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/informd/informd/pkg/journal/jetstream/internal/conflict"
 )
 
 // TestStopMessage: only a lost stream is reopened. If another informd writes, this one stops.
@@ -15,14 +17,14 @@ func TestStopMessage(t *testing.T) {
 		err            error
 		want, unwanted string
 	}{
-		{ErrFenced, "another informd wrote to the journal; informd stops", "reopening"},
-		{ErrLost, "journal stream changed; reopening the journal", "stops"},
-		{ErrMissing, "journal stream changed; reopening the journal", "stops"},
+		{conflict.ErrFenced, "another informd wrote to the journal; informd stops", "reopening"},
+		{conflict.ErrLost, "journal stream changed; reopening the journal", "stops"},
+		{conflict.ErrMissing, "journal stream changed; reopening the journal", "stops"},
 	} {
 		var out bytes.Buffer
 		failed, fail := context.WithCancelCause(t.Context())
-		j := &Journal{logger: slog.New(slog.NewTextHandler(&out, nil)), failed: failed, fail: fail}
-		j.stop(fmt.Errorf("%w: record mark", tt.err), 0)
+		l := &Lifetime{logger: slog.New(slog.NewTextHandler(&out, nil)), wake: func() {}, Failed: failed, Fail: fail}
+		l.Stop(fmt.Errorf("%w: record mark", tt.err), 0)
 		if got := out.String(); !strings.Contains(got, "level=WARN") || !strings.Contains(got, tt.want) || strings.Contains(got, tt.unwanted) {
 			t.Errorf("the log after %v is %q, want %q", tt.err, got, tt.want)
 		}

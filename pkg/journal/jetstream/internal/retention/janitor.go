@@ -1,4 +1,4 @@
-package jetstream
+package retention
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/eventlog"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
@@ -20,6 +21,9 @@ import (
 // what did not fit.
 const maxTombstones = 10_000
 
+// usedBatch is how many messages a search for the event of a body reads at a time.
+const usedBatch = 256
+
 // tombstone is a message that ends an object.
 type tombstone struct {
 	subject string
@@ -27,17 +31,17 @@ type tombstone struct {
 	copied  bool // it is a copy, of which nothing stays
 }
 
-// janitor removes what deleted objects leave behind: their history once every open
+// Janitor removes what deleted objects leave behind: their history once every open
 // cursor has passed the deletion, the deletion itself once it is old and also every
-// sink that may come back (absent.go) has passed it. It purges up
+// sink that may come back has passed it. It purges up
 // to the deletion and never beyond, so that an object that came back stays.
 //
 // Only what is durable of the cursors' positions counts. While no cursor is open
 // nothing is removed.
-type janitor struct {
-	journal *Journal
-	wake    chan struct{} // one signal: a cursor has moved
-	short   chan struct{} // one signal: the stream runs short of space
+type Janitor struct {
+	log *eventlog.Log
+	Options
+	wake chan struct{} // one signal: a cursor has moved
 
 	mu    sync.Mutex
 	queue []tombstone // in the order of the log
@@ -52,21 +56,46 @@ type janitor struct {
 	enough uint64
 }
 
-func newJanitor(j *Journal) *janitor {
-	return &janitor{journal: j, wake: make(chan struct{}, 1), short: make(chan struct{}, 1)}
+// Options are the settings and questions of a janitor. The functions may be called
+// concurrently.
+type Options struct {
+	// Root is the subject prefix with the cluster.
+	Root string
+	// Interval is the time between two scans, and retention how long deletion events stay.
+	Interval, Retention time.Duration
+	// MaxBytes is the configured limit of the stream.
+	MaxBytes int64
+	Space    *Space
+	// Passed returns the sequence that every open cursor has passed for good, and the one that
+	// so has every sink that may come back; 0 without an open cursor.
+	Passed func() (open, all uint64)
+	// Located reports whether the positions of all cursors are known, of which there is one.
+	Located func() bool
+	// Look brings space up to date.
+	Look func(ctx context.Context)
+	// Blocked reports whether an append waits for space.
+	Blocked func() bool
+	// Load and save read and write how far the history of deleted objects is removed.
+	Load func(ctx context.Context) (swept uint64, err error)
+	Save func(ctx context.Context, swept uint64) error
 }
 
-// note remembers a deletion that was just appended.
-func (n *janitor) note(t tombstone) {
+// New returns a janitor; Run does its work.
+func New(log *eventlog.Log, o Options) *Janitor {
+	return &Janitor{log: log, Options: o, wake: make(chan struct{}, 1)}
+}
+
+// Note remembers a deletion that was just appended, or the copy of one.
+func (n *Janitor) Note(subject string, seq uint64, copied bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.queue) < maxTombstones {
-		n.queue = append(n.queue, t)
+		n.queue = append(n.queue, tombstone{subject, seq, copied})
 	}
 }
 
 // due takes the oldest deletion that lies at or below seq.
-func (n *janitor) due(seq uint64) (tombstone, bool) {
+func (n *Janitor) due(seq uint64) (tombstone, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.queue) == 0 || n.queue[0].seq > seq {
@@ -79,8 +108,17 @@ func (n *janitor) due(seq uint64) (tombstone, bool) {
 	return t, true
 }
 
-func (n *janitor) run(ctx context.Context) {
-	ticker := time.NewTicker(n.journal.config.ScanInterval)
+// WakeUp has the janitor look at the positions of the cursors.
+func (n *Janitor) WakeUp() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until ctx ends.
+func (n *Janitor) Run(ctx context.Context) {
+	ticker := time.NewTicker(n.Interval)
 	defer ticker.Stop()
 	for {
 		var err error
@@ -89,34 +127,20 @@ func (n *janitor) run(ctx context.Context) {
 			return
 		case <-n.wake:
 			err = n.sweepRecent(ctx)
-		case <-n.short:
+		case <-n.Space.short:
 			err = n.makeSpace(ctx)
 		case <-ticker.C:
-			err = errors.Join(n.sweepAll(ctx), n.sweepObjects(ctx, message.ObjectGrace))
+			err = errors.Join(n.sweepAll(ctx), n.SweepObjects(ctx, message.ObjectGrace))
 		}
 		if err != nil && ctx.Err() == nil {
-			n.journal.logger.Warn("records of deleted objects not removed; retrying later", slog.Any("err", err))
+			n.log.Logger.Warn("records of deleted objects not removed; retrying later", slog.Any("err", err))
 		}
 	}
-}
-
-// passed is the sequence that every open cursor has passed for good, and the one that
-// so has every sink that may come back.
-func (n *janitor) passed() (open, all uint64) {
-	cursors, absent := n.journal.sinks()
-	if len(cursors) == 0 {
-		return 0, 0
-	}
-	open = cursors[0].durable()
-	for _, c := range cursors[1:] {
-		open = min(open, c.durable())
-	}
-	return open, min(open, absent)
 }
 
 // sweepRecent removes the history of objects that were deleted lately.
-func (n *janitor) sweepRecent(ctx context.Context) error {
-	passed, all := n.passed()
+func (n *Janitor) sweepRecent(ctx context.Context) error {
+	passed, all := n.Passed()
 	for ctx.Err() == nil {
 		t, ok := n.due(passed)
 		if !ok {
@@ -137,19 +161,18 @@ func (n *janitor) sweepRecent(ctx context.Context) error {
 }
 
 // purge removes the messages of a subject below seq.
-func (n *janitor) purge(ctx context.Context, subject string, seq uint64) error {
-	if err := n.journal.allowed(); err != nil {
+func (n *Janitor) purge(ctx context.Context, subject string, seq uint64) error {
+	if err := n.log.Allowed(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, server.Timeout)
 	defer cancel()
-	return n.journal.stream.Purge(ctx, js.WithPurgeSubject(subject), js.WithPurgeSequence(seq))
+	return n.log.Stream.Purge(ctx, js.WithPurgeSubject(subject), js.WithPurgeSequence(seq))
 }
 
 // sweepAll looks at what every subject ends with.
-func (n *janitor) sweepAll(ctx context.Context) error {
-	j := n.journal
-	passed, all := n.passed()
+func (n *Janitor) sweepAll(ctx context.Context) error {
+	passed, all := n.Passed()
 	if passed == 0 {
 		return nil
 	}
@@ -158,21 +181,21 @@ func (n *janitor) sweepAll(ctx context.Context) error {
 			return err
 		}
 	}
-	old := time.Now().Add(-j.config.TombstoneTTL)
-	err := j.stream.EachLast(ctx, []string{j.config.root() + ".>"}, 0, func(m scan.Message) error {
+	old := time.Now().Add(-n.Retention)
+	err := n.log.Stream.EachLast(ctx, []string{n.Root + ".>"}, 0, func(m scan.Message) error {
 		if m.Seq > passed || !event.Op(m.Header.Get(message.HeaderOp)).Ends() {
 			return nil
 		}
 		switch {
-		case copyOf(m) != 0 && m.Seq > all:
+		case message.CopyOf(m) != 0 && m.Seq > all:
 			return nil
-		case copyOf(m) != 0:
+		case message.CopyOf(m) != 0:
 			return n.purge(ctx, m.Subject, m.Seq+1)
 		case m.Time.Before(old) && m.Seq <= all:
 			if err := n.purge(ctx, m.Subject, m.Seq+1); err != nil {
 				return err
 			}
-			j.subjects.Forget(m.Subject, m.Seq)
+			n.log.Subjects.Forget(m.Subject, m.Seq)
 			return nil
 		case m.Seq > n.swept:
 			return n.purge(ctx, m.Subject, m.Seq)
@@ -185,29 +208,24 @@ func (n *janitor) sweepAll(ctx context.Context) error {
 	n.swept = passed
 	limited, cancel := context.WithTimeout(ctx, server.Timeout)
 	defer cancel()
-	return j.save(limited, j.key("janitor"), swept{place{Last: n.swept, Created: j.created}})
+	return n.Save(limited, n.swept)
 }
 
-func (n *janitor) loadSwept(ctx context.Context) error {
+func (n *Janitor) loadSwept(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, server.Timeout)
 	defer cancel()
-	var s swept
-	if _, err := n.journal.records.Load(limited, n.journal.key("janitor"), &s); err != nil {
-		return err
-	}
-	if s.holds(n.journal.here()) {
-		n.swept = s.Last
-	}
-	return nil
+	var err error
+	n.swept, err = n.Load(limited)
+	return err
 }
 
-// sweepObjects removes the bodies whose events are gone. An event may come up to
+// SweepObjects removes the bodies whose events are gone. An event may come up to
 // grace behind its body.
-func (n *janitor) sweepObjects(ctx context.Context, grace time.Duration) error {
-	if n.journal.blocked.Load() > 0 {
+func (n *Janitor) SweepObjects(ctx context.Context, grace time.Duration) error {
+	if n.Blocked() {
 		return nil // an event may have waited for longer than that
 	}
-	store, err := n.journal.messages.Objects.Bucket(ctx, false)
+	store, err := n.log.Messages.Objects.Bucket(ctx, false)
 	if errors.Is(err, js.ErrBucketNotFound) {
 		return nil
 	}
@@ -232,7 +250,7 @@ func (n *janitor) sweepObjects(ctx context.Context, grace time.Duration) error {
 		if used {
 			continue
 		}
-		if err := n.journal.allowed(); err != nil {
+		if err := n.log.Allowed(); err != nil {
 			return err
 		}
 		if err := store.Delete(ctx, o.Name); err != nil {
@@ -243,15 +261,15 @@ func (n *janitor) sweepObjects(ctx context.Context, grace time.Duration) error {
 }
 
 // used reports whether a message still refers to the object.
-func (n *janitor) used(ctx context.Context, o *js.ObjectInfo) (bool, error) {
+func (n *Janitor) used(ctx context.Context, o *js.ObjectInfo) (bool, error) {
 	subject := o.Metadata[message.MetaSubject]
-	if !strings.HasPrefix(subject, n.journal.config.root()+".") {
+	if !strings.HasPrefix(subject, n.Root+".") {
 		return true, nil // not ours to judge
 	}
 	used := false
-	err := n.journal.stream.Each(ctx, scan.Scan{
-		Policy: js.DeliverAllPolicy, Headers: true, Batch: readBatch,
-		Filters: []string{subject, n.journal.config.endedSubject(o.Name)},
+	err := n.log.Stream.Each(ctx, scan.Scan{
+		Policy: js.DeliverAllPolicy, Headers: true, Batch: usedBatch,
+		Filters: []string{subject, message.EndedSubject(n.Root, o.Name)},
 	}, func(m scan.Message) (bool, error) {
 		e, err := message.Parse(m.Header)
 		used = err == nil && message.ObjectName(e.ID) == o.Name

@@ -1,4 +1,4 @@
-package jetstream
+package retention
 
 import (
 	"math/rand/v2"
@@ -18,9 +18,9 @@ func TestLevel(t *testing.T) {
 		var bytes, states, most uint64
 		for i := range all {
 			u := &all[i]
-			u.bytes = random.Uint64N(1 << (1 + random.UintN(40)))
-			u.states = random.Uint64N(u.bytes + 1)
-			bytes, states, most = bytes+u.bytes, states+u.states, max(most, u.bytes)
+			u.Bytes = random.Uint64N(1 << (1 + random.UintN(40)))
+			u.states = random.Uint64N(u.Bytes + 1)
+			bytes, states, most = bytes+u.Bytes, states+u.states, max(most, u.Bytes)
 		}
 		limit := max(bytes-random.Uint64N(bytes/10+1), states)
 		goal := goalOf(limit, all)
@@ -32,7 +32,7 @@ func TestLevel(t *testing.T) {
 		for i := range all {
 			kept += all[i].keeps(at)
 			more += all[i].keeps(at + 1)
-			if all[i].bytes <= at && all[i].keeps(at) != all[i].bytes || all[i].keeps(at) < all[i].states {
+			if all[i].Bytes <= at && all[i].keeps(at) != all[i].Bytes || all[i].keeps(at) < all[i].states {
 				t.Fatalf("seed %d: of %+v %d bytes stay at the level %d", seed, all[i], all[i].keeps(at), at)
 			}
 		}
@@ -45,7 +45,7 @@ func TestLevel(t *testing.T) {
 // TestNamespaceOfSubjects: the namespace comes from the subject. A name is shown as it is or in
 // an escaped form, as metrics and terminals take no other.
 func TestNamespaceOfSubjects(t *testing.T) {
-	c := Config{SubjectPrefix: "k8s", Cluster: "test"}
+	c := Census{root: "k8s.test"}
 	for subject, want := range map[string]string{
 		"k8s.test.core.configmaps.default.a":    "default",
 		"k8s.test.rbac.clusterroles._.a_b":      journalClusterScoped,

@@ -1,4 +1,4 @@
-package jetstream
+package retention
 
 import (
 	"cmp"
@@ -28,28 +28,25 @@ import (
 // shareTo is the share of the limit, in percent, that is left in use.
 const shareTo = 80
 
-// share removes superseded events of the namespaces that hold the most. It reads the headers
+// Share removes superseded events of the namespaces that hold the most. It reads the headers
 // of all messages, of namespaces above the level twice.
-func (n *janitor) share(ctx context.Context) error {
+func (n *Janitor) Share(ctx context.Context) error {
 	limit := n.shareable()
 	if limit == 0 {
 		return nil
 	}
-	_, passed := n.passed()
-	c := &census{
-		journal: n.journal, end: n.journal.tail.End(), passed: passed, index: map[string]int{}, last: map[uint64]lastOf{},
-		kept: map[uint64]shown{},
-	}
-	if err := c.count(ctx); err != nil {
+	_, passed := n.Passed()
+	c := NewCensus(n.log, n.Root, passed)
+	if err := c.Count(ctx); err != nil {
 		return fmt.Errorf("count bytes of namespaces: %w", err)
 	}
 	var excess uint64
-	goal := goalOf(limit, c.all)
+	goal := goalOf(limit, c.All)
 	n.enough = goal + (limit-min(goal, limit))/2
-	level := level(c.all, goal)
-	for i := range c.all {
-		u := &c.all[i]
-		u.excess = u.bytes - u.keeps(level)
+	level := level(c.All, goal)
+	for i := range c.All {
+		u := &c.All[i]
+		u.excess = u.Bytes - u.keeps(level)
 		excess += u.excess
 	}
 	if excess == 0 {
@@ -60,7 +57,7 @@ func (n *janitor) share(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("remove events of large namespaces: %w", err)
 	}
-	n.journal.look(ctx)
+	n.Look(ctx)
 	return nil
 }
 
@@ -68,46 +65,30 @@ func (n *janitor) share(ctx context.Context) error {
 // passed must be known first. Once the
 // embedded server has lowered the limit to what the stream holds, as others fill the disk,
 // nothing is removed.
-func (n *janitor) shareable() uint64 {
-	j := n.journal
-	j.mu.Lock()
-	holds := j.holds
-	j.mu.Unlock()
+func (n *Janitor) shareable() uint64 {
+	holds := n.Space.Now()
 	switch {
-	case holds.bytes <= holds.capacity/100*shareTo,
-		(!holds.isShort() || holds.bytes <= n.enough) && j.blocked.Load() == 0,
-		holds.capacity <= holds.bytes && holds.capacity != uint64(max(j.config.MaxBytes, 0)):
+	case holds.Bytes <= holds.Capacity/100*shareTo,
+		(!holds.isShort() || holds.Bytes <= n.enough) && !n.Blocked(),
+		holds.Capacity <= holds.Bytes && holds.Capacity != uint64(max(n.MaxBytes, 0)):
 		return 0
 	}
-	open := j.openCursors()
-	for _, c := range open {
-		if !c.located() {
-			return 0
-		}
-	}
-	if len(open) == 0 {
+	if !n.Located() {
 		return 0
 	}
-	return holds.capacity
-}
-
-// located reports whether the cursor's position is known and saved.
-func (c *cursor) located() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !c.saved.Created.IsZero()
+	return holds.Capacity
 }
 
 // usage is what a namespace holds, in bytes.
 type usage struct {
-	namespace string // as in subjects; "" for control events
-	bytes     uint64
+	Namespace string // as in subjects; "" for control events
+	Bytes     uint64
 	states    uint64 // of bytes, those that stay in any case
 	excess    uint64 // those that are to be removed
 }
 
 // keeps is how much is left of the namespace at a level.
-func (u *usage) keeps(level uint64) uint64 { return min(u.bytes, max(level, u.states)) }
+func (u *usage) keeps(level uint64) uint64 { return min(u.Bytes, max(level, u.states)) }
 
 // goalOf returns how many bytes may stay in all: shareTo of the limit, or where the states
 // alone are nearly that much, half of the rest.
@@ -124,7 +105,7 @@ func goalOf(limit uint64, all []usage) uint64 {
 func level(all []usage, goal uint64) uint64 {
 	var low, high uint64
 	for i := range all {
-		high = max(high, all[i].bytes)
+		high = max(high, all[i].Bytes)
 	}
 	for low < high {
 		middle := low + (high-low+1)/2
@@ -142,8 +123,8 @@ func level(all []usage, goal uint64) uint64 {
 }
 
 // report counts and logs what namespaces have lost.
-func (n *janitor) report(lost map[string]uint64, level uint64) {
-	j, named := n.journal, make(map[string]uint64, len(lost))
+func (n *Janitor) report(lost map[string]uint64, level uint64) {
+	named := make(map[string]uint64, len(lost))
 	var events uint64
 	for token, count := range lost {
 		if count == 0 {
@@ -155,12 +136,7 @@ func (n *janitor) report(lost map[string]uint64, level uint64) {
 	if events == 0 {
 		return
 	}
-	j.mu.Lock()
-	if j.dropped == nil {
-		j.dropped = map[string]uint64{}
-	}
-	journal.AddDropped(j.dropped, named)
-	j.mu.Unlock()
+	n.Space.drop(named)
 	worst := slices.SortedFunc(maps.Keys(named), func(a, b string) int {
 		return cmp.Or(cmp.Compare(named[b], named[a]), cmp.Compare(a, b))
 	})
@@ -168,7 +144,7 @@ func (n *janitor) report(lost map[string]uint64, level uint64) {
 	for i, namespace := range shown {
 		shown[i] = fmt.Sprintf("%s: %d events", namespace, named[namespace])
 	}
-	j.logger.Warn("journal nearly full; unread events of large namespaces removed",
+	n.log.Logger.Warn("journal nearly full; unread events of large namespaces removed",
 		slog.Any("largest", shown), slog.Int("namespaces", len(worst)), slog.Uint64("count", events), slog.Uint64("bytes_per_namespace", level),
 		slog.String("next", "raise journal.maxBytes; sinks that miss events get a gap"))
 }

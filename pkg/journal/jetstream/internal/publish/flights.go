@@ -1,4 +1,4 @@
-package jetstream
+package publish
 
 import (
 	"bytes"
@@ -16,16 +16,23 @@ import (
 	"github.com/informd/informd/pkg/internal/ackwait"
 )
 
-// flights sends what is on its way and knows what waits for an acknowledgement. It
+const (
+	// window is how many events may be on their way without an acknowledgement.
+	window = 512
+	// ackTimeout is how long the acknowledgement of one event may take.
+	ackTimeout = 5 * time.Second
+)
+
+// Flights sends what is on its way and knows what waits for an acknowledgement. It
 // does what the client library's asynchronous publishing does, which makes a timer and a
 // future for each message and parses a JSON document. Its methods may be called concurrently.
-type flights struct {
+type Flights struct {
 	conn *nats.Conn
 	// landed is called in the order of the acknowledgements, from one goroutine.
-	landed func(f *flight, ack js.PubAck)
+	landed func(f *Flight, ack js.PubAck)
 	room   chan struct{} // one for each
-	// patience is how long an acknowledgement may take.
-	patience *ackwait.Wait
+	// Patience is how long an acknowledgement may take.
+	Patience *ackwait.Wait
 
 	stream  string
 	usual   []byte // what an acknowledgement begins with that tells the sequence alone
@@ -34,20 +41,21 @@ type flights struct {
 	status  chan nats.Status
 
 	mu      sync.Mutex
-	index   map[uint64]*flight // by number
+	index   map[uint64]*Flight // by number
 	number  uint64             // of what was sent last
 	overdue *time.Timer        // runs at least while the index holds something
 }
 
-func newFlights(conn *nats.Conn, stream string, landed func(*flight, js.PubAck)) *flights {
-	return &flights{
-		conn: conn, landed: landed, room: make(chan struct{}, window), patience: ackwait.New(ackTimeout), index: map[uint64]*flight{},
+// NewFlights returns the flights to a stream. Landed is called for each acknowledged event.
+func NewFlights(conn *nats.Conn, stream string, landed func(*Flight, js.PubAck)) *Flights {
+	return &Flights{
+		conn: conn, landed: landed, room: make(chan struct{}, window), Patience: ackwait.New(ackTimeout), index: map[uint64]*Flight{},
 		stream: stream, usual: fmt.Appendf(nil, `{"stream":%q,"seq":`, stream),
 	}
 }
 
-// listen begins to take acknowledgements. Without an error, close ends that.
-func (f *flights) listen() error {
+// Listen begins to take acknowledgements. Without an error, close ends that.
+func (f *Flights) Listen() error {
 	f.inbox = f.conn.NewInbox() + "."
 	var err error
 	if f.replies, err = f.conn.Subscribe(f.inbox+"*", f.answered); err != nil {
@@ -57,7 +65,8 @@ func (f *flights) listen() error {
 	return nil
 }
 
-func (f *flights) close() {
+// Close ends the subscription and the timer.
+func (f *Flights) Close() {
 	f.conn.RemoveStatusListener(f.status)
 	_ = f.replies.Unsubscribe() // it fails if the connection is closed, which does the same
 	f.mu.Lock()
@@ -67,25 +76,25 @@ func (f *flights) close() {
 	}
 }
 
-// watch ends the wait for acknowledgements that were lost with the connection they
+// Watch ends the wait for acknowledgements that were lost with the connection they
 // should have come through, until ctx ends.
-func (f *flights) watch(ctx context.Context) {
+func (f *Flights) Watch(ctx context.Context) {
 	for {
 		select {
 		case _, open := <-f.status:
 			if !open {
 				return
 			}
-			f.giveUp(func(*flight) bool { return true }, nats.ErrDisconnected)
+			f.giveUp(func(*Flight) bool { return true }, nats.ErrDisconnected)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// send brings the event on its way. The outcome comes through the flight's channel;
+// Send brings the event on its way. The outcome comes through the flight's channel;
 // the error is that of ctx.
-func (f *flights) send(ctx context.Context, fl *flight) error {
+func (f *Flights) Send(ctx context.Context, fl *Flight) error {
 	select {
 	case f.room <- struct{}{}:
 	case <-ctx.Done():
@@ -94,16 +103,16 @@ func (f *flights) send(ctx context.Context, fl *flight) error {
 	fl.flying = true
 	number := f.add(fl)
 	var reply [64]byte
-	fl.message.Reply = string(strconv.AppendUint(append(reply[:0], f.inbox...), number, 36))
-	if err := f.conn.PublishMsg(fl.message); err != nil {
+	fl.Message.Reply = string(strconv.AppendUint(append(reply[:0], f.inbox...), number, 36))
+	if err := f.conn.PublishMsg(fl.Message); err != nil {
 		if fl := f.take(number); fl != nil {
-			fl.outcome <- err
+			fl.Outcome <- err
 		}
 	}
 	return nil
 }
 
-func (f *flights) add(fl *flight) (number uint64) {
+func (f *Flights) add(fl *Flight) (number uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fl.since = time.Now()
@@ -111,16 +120,16 @@ func (f *flights) add(fl *flight) (number uint64) {
 	f.index[f.number] = fl
 	switch {
 	case f.overdue == nil:
-		f.overdue = time.AfterFunc(f.patience.Now(), f.expire)
+		f.overdue = time.AfterFunc(f.Patience.Now(), f.expire)
 	case len(f.index) == 1:
-		f.overdue.Reset(f.patience.Now())
+		f.overdue.Reset(f.Patience.Now())
 	}
 	return f.number
 }
 
 // take removes a flight; nil if it is gone already. Whoever takes it says what became
 // of it.
-func (f *flights) take(number uint64) *flight {
+func (f *Flights) take(number uint64) *Flight {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fl := f.index[number]
@@ -131,20 +140,27 @@ func (f *flights) take(number uint64) *flight {
 	return fl
 }
 
-// none reports whether nothing is on its way.
-func (f *flights) none() bool {
+// None reports whether nothing is on its way.
+func (f *Flights) None() bool {
+	events, _ := f.Waiting()
+	return events == 0
+}
+
+// Waiting returns how many events have no acknowledgement yet, and how many places of the window
+// they take.
+func (f *Flights) Waiting() (events, places int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.index) == 0
+	return len(f.index), len(f.room)
 }
 
 // expire gives up what has waited for too long, and comes again when the next one will
 // have.
-func (f *flights) expire() {
-	now, patience := time.Now(), f.patience.Now()
-	if f.giveUp(func(fl *flight) bool { return now.Sub(fl.since) >= patience }, js.ErrAsyncPublishTimeout) {
-		f.patience.Unanswered()
-		patience = f.patience.Now()
+func (f *Flights) expire() {
+	now, patience := time.Now(), f.Patience.Now()
+	if f.giveUp(func(fl *Flight) bool { return now.Sub(fl.since) >= patience }, js.ErrAsyncPublishTimeout) {
+		f.Patience.Unanswered()
+		patience = f.Patience.Now()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -162,14 +178,14 @@ func (f *flights) expire() {
 
 // giveUp ends the wait for an acknowledgement: if it comes after all, it counts for
 // nothing. It reports whether there was any.
-func (f *flights) giveUp(which func(*flight) bool, why error) (found bool) {
+func (f *Flights) giveUp(which func(*Flight) bool, why error) (found bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for number, fl := range f.index {
 		if which(fl) {
 			delete(f.index, number)
 			<-f.room
-			fl.outcome <- why
+			fl.Outcome <- why
 			found = true
 		}
 	}
@@ -177,7 +193,7 @@ func (f *flights) giveUp(which func(*flight) bool, why error) (found bool) {
 }
 
 // answered is called by the client library, one reply after the other.
-func (f *flights) answered(m *nats.Msg) {
+func (f *Flights) answered(m *nats.Msg) {
 	token, _ := strings.CutPrefix(m.Subject, f.inbox)
 	number, err := strconv.ParseUint(token, 36, 64)
 	if err != nil {
@@ -187,17 +203,17 @@ func (f *flights) answered(m *nats.Msg) {
 	if fl == nil {
 		return
 	}
-	f.patience.Answered(time.Since(fl.since))
+	f.Patience.Answered(time.Since(fl.since))
 	ack, err := f.read(m)
 	if err != nil {
-		fl.outcome <- err
+		fl.Outcome <- err
 		return
 	}
 	f.landed(fl, ack)
 }
 
 // read returns what the server says to a message.
-func (f *flights) read(m *nats.Msg) (js.PubAck, error) {
+func (f *Flights) read(m *nats.Msg) (js.PubAck, error) {
 	if rest, ok := bytes.CutPrefix(m.Data, f.usual); ok {
 		if digits, ok := bytes.CutSuffix(rest, []byte("}")); ok {
 			if seq, err := strconv.ParseUint(string(digits), 10, 64); err == nil {

@@ -1,0 +1,62 @@
+package record
+
+import "time"
+
+// Place ties a record to the log it was written about: a log that has another age,
+// or ends before, is not the one any more.
+type Place struct {
+	Last    uint64    `json:"last"`    // a sequence that the log had
+	Created time.Time `json:"created"` // when the stream was created
+}
+
+// Holds reports whether the log still has what the record counts on.
+func (p Place) Holds(now Place) bool {
+	return p.Created.Equal(now.Created) && p.Last <= now.Last
+}
+
+// Target is the record of a target.
+type Target struct {
+	Place
+	// Lost: an earlier mark counted on events that the log has lost.
+	Lost bool   `json:"lost,omitempty"`
+	Mark []byte `json:"mark,omitempty"`
+}
+
+// Sink is the record of a sink.
+type Sink struct {
+	// Place.Last is the committed sequence.
+	Place
+	// Snapshot says that the sink has not yet got all of its snapshot, and Since
+	// where the log ended when the first attempt at it began.
+	Snapshot bool   `json:"snapshot,omitempty"`
+	Since    uint64 `json:"since,omitempty"`
+	// Jumped is the first sequence that was gone before the sink came to it, as
+	// long as a copy of an end from there on may follow; 0: none was.
+	Jumped uint64 `json:"jumped,omitempty"`
+	// Returned names deletions from Jumped on that the sink has: it needs no copy of them.
+	Returned string `json:"returned,omitempty"`
+	// Detached is up to where the sink may lack events that came before: see
+	// [journal.Entry].
+	Detached uint64 `json:"detached,omitempty"`
+	// Run is that of the last rewind; events up to Until belong to it.
+	Run   uint64 `json:"run,omitempty"`
+	Until uint64 `json:"until,omitempty"`
+	// Left is when the sink was last open; zero while it is, and after a crash.
+	Left time.Time `json:"left,omitzero"`
+	// Note is the reader's own.
+	Note string `json:"note,omitempty"`
+	// Lost is only set in the mark of a target.
+	Lost bool `json:"lost,omitempty"`
+}
+
+// Janitor is the record of the janitor: below every deletion up to Last, no event is
+// left to purge.
+type Janitor struct{ Place }
+
+// Cluster is the record of the cluster.
+type Cluster struct {
+	UID string `json:"uid"`
+}
+
+// Now is a time as a record has it.
+func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

@@ -132,17 +132,17 @@ func mutants() []mutant {
 			faults: "N25-tenant-secrets", caughtBy: []string{"I11"},
 		},
 		{
-			name: "full-journal-stays-full", file: "pkg/journal/jetstream/reclaim.go",
+			name: "full-journal-stays-full", file: "pkg/journal/jetstream/internal/retention/reclaim.go",
 			old: "if time.Since(n.reclaimed) < n.pause {", new: "if n.pause >= 0 {",
 			faults: "N25-tenant-large-history", duration: 2 * time.Minute, caughtBy: []string{"I1", "I2", "I9", "I19"},
 		},
 		{
-			name: "publish-errors-count", file: "pkg/journal/jetstream/append.go",
+			name: "publish-errors-count", file: "pkg/journal/jetstream/internal/publish/send.go",
 			old: "default:\n\t\t\ttrouble = first(trouble, f.err)", new: "default:\n\t\t\tf.landed = true",
 			faults: "N15-disk-full", caughtBy: []string{"I1", "I2", "I4", "I9", "I13", "I14"},
 		},
 		{
-			name: "deletions-purged-at-once", file: "pkg/journal/jetstream/janitor.go",
+			name: "deletions-purged-at-once", file: "pkg/journal/jetstream/internal/retention/janitor.go",
 			old: "below := t.seq\n", new: "below := t.seq + 1\n",
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
 		},
@@ -152,7 +152,7 @@ func mutants() []mutant {
 			faults: "N13-hung-webhook,N11-freeze-nats", caughtBy: []string{"I2", "I14"},
 		},
 		{
-			name: "ends-trimmed", file: "pkg/journal/jetstream/ended.go",
+			name: "ends-trimmed", file: "pkg/journal/jetstream/internal/publish/send.go",
 			old: "if !last.Ends ||", new: "if last.Ends || !last.Ends ||",
 			faults: "N13-hung-webhook,N14-webhook-503-all,N11-freeze-nats", caughtBy: []string{"I3", "I4"},
 		},
@@ -162,7 +162,7 @@ func mutants() []mutant {
 			faults: "N13-hung-webhook,N14-webhook-503-all,N11-freeze-nats", caughtBy: []string{"I3", "I4"},
 		},
 		{
-			name: "mark-without-the-log", file: "pkg/journal/jetstream/state.go",
+			name: "mark-without-the-log", file: "pkg/journal/jetstream/internal/record/content.go",
 			old: "return p.Created.Equal(now.Created) && p.Last <= now.Last", new: "return true || p.Last <= now.Last",
 			faults: "N12-older-journal,N12-purge-journal", journal: JournalNATS, caughtBy: []string{"I1", "I2", "I4", "I9", "I13", "I14"},
 		},

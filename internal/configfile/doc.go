@@ -23,5 +23,5 @@
 //     without effect
 //   - parse.go: the stages; package document makes of bytes a tree whose nodes know their place
 //   - decode.go, sinks.go: the tree into the settings, strictly
-//   - check.go, resources.go, routes.go, when.go, names.go: the rules beyond types
+//   - check.go, checkresources.go, routes.go, when.go, names.go: the rules beyond types
 package configfile

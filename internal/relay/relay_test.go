@@ -78,7 +78,7 @@ func (b *bench) open() *relay.Journal {
 	j, err := relay.Open(b.t.Context(), relay.Options{
 		Open: func(ctx context.Context, replaces *jetstream.Journal) (*jetstream.Journal, error) {
 			return jetstream.Open(ctx, jetstream.Config{
-				Conn: conn, Cluster: "test", Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, TombstoneTTL: time.Hour,
+				Conn: conn, Cluster: "test", Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, DeletedRetention: time.Hour,
 				Replaces: replaces, Fence: b.fenced, Logger: slog.New(slog.DiscardHandler),
 			})
 		},

@@ -138,7 +138,7 @@ func embeddedLog(b *testing.B) dynwatch.Log {
 	}
 	j, err := jetstream.Open(b.Context(), jetstream.Config{
 		Conn: server.Conn(), MaxBytes: server.MaxBytes(), Room: server.MaxBytes, Own: true, Cluster: "bench", Stream: "BENCH",
-		SubjectPrefix: "k8s", HistoryPerObject: 16, TombstoneTTL: time.Hour, Logger: logger,
+		SubjectPrefix: "k8s", HistoryPerObject: 16, DeletedRetention: time.Hour, Logger: logger,
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -75,7 +75,7 @@ func mutants() []mutant {
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I1", "I2", "I4", "I9"},
 		},
 		{
-			name: "gap-not-declared", file: "pkg/dynwatch/internal/reconcile/lost.go",
+			name: "gap-not-declared", file: "pkg/dynwatch/internal/reconcile/expired.go",
 			old: "if !l.Walks() || l.From < to {", new: "if !l.Walks() && l.From < to {",
 			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I2"},
 		},

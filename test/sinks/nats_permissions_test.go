@@ -157,7 +157,7 @@ func TestNATSJournalPermissions(t *testing.T) {
 		t.Helper()
 		j, err := stream.Open(ctx, stream.Config{
 			Conn: conn, Cluster: "test", Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, Compression: true,
-			TombstoneTTL: time.Millisecond, ScanInterval: 100 * time.Millisecond, Fence: held.Check, Logger: logger,
+			DeletedRetention: time.Millisecond, ScanInterval: 100 * time.Millisecond, Fence: held.Check, Logger: logger,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -149,7 +149,7 @@ func TestRoomFollowsDisk(t *testing.T) {
 	url := s.URL()
 	j, err := journal.Open(timeout(t), journal.Config{
 		Conn: s.Conn(), Cluster: "c", Stream: stream, SubjectPrefix: "k8s", HistoryPerObject: 16,
-		MaxBytes: s.MaxBytes(), Room: s.MaxBytes, TombstoneTTL: time.Hour, Own: true, Logger: c.Logger,
+		MaxBytes: s.MaxBytes(), Room: s.MaxBytes, DeletedRetention: time.Hour, Own: true, Logger: c.Logger,
 	})
 	if err != nil {
 		t.Fatal(err)

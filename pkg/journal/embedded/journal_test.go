@@ -22,7 +22,7 @@ func TestLessRoomThanBefore(t *testing.T) {
 		}
 		j, err := jetstream.Open(ctx, jetstream.Config{
 			Conn: server.Conn(), Cluster: "c", Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16,
-			MaxBytes: server.MaxBytes(), TombstoneTTL: time.Hour, Own: true, Logger: slog.New(slog.DiscardHandler),
+			MaxBytes: server.MaxBytes(), DeletedRetention: time.Hour, Own: true, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatalf("with %d bytes: %v", maxBytes, err)

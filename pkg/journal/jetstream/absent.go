@@ -10,14 +10,14 @@ import (
 )
 
 // A sink that is not open was removed from the config, or has not been opened yet. Its
-// position stays for when it comes back, and for as long as TombstoneTTL after it was
+// position stays for when it comes back, and for as long as DeletedRetention after it was
 // last open the ends of objects stay that it has not passed, as the copies of ended.go
 // if need be. The history below them goes, as nobody may come for it.
 
 // sinks returns the cursors of those that are open, and the sequence that every other
 // one which may come back has passed; where there is none, that is the greatest.
 func (j *Journal) sinks() (open []*cursor, absent uint64) {
-	gone := time.Now().Add(-j.config.TombstoneTTL)
+	gone := time.Now().Add(-j.config.DeletedRetention)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	absent = math.MaxUint64

@@ -93,11 +93,11 @@ func TestSinkThatIsPutBack(t *testing.T) {
 	}
 }
 
-// TestSinkThatStaysAway: after TombstoneTTL nothing is kept for it any more, whether
+// TestSinkThatStaysAway: after DeletedRetention nothing is kept for it any more, whether
 // informd is restarted meanwhile or not.
 func TestSinkThatStaysAway(t *testing.T) {
 	h := newHost(t)
-	short := func(c *jetstream.Config) { c.TombstoneTTL = 500 * time.Millisecond }
+	short := func(c *jetstream.Config) { c.DeletedRetention = 500 * time.Millisecond }
 	j := h.open(history(4), scanning, short)
 	stays, goes := mustOpen(t, j, "stays", journal.FromNow), mustOpen(t, j, "goes", journal.FromNow)
 	var now clock

@@ -148,7 +148,7 @@ func TestReplicated(t *testing.T) {
 	}
 	config := jetstream.Config{
 		Conn: c.connect(), Cluster: "test", Stream: "INFORMD", SubjectPrefix: "k8s", Replicas: 3,
-		HistoryPerObject: 4, TombstoneTTL: time.Hour, Logger: slog.New(slog.DiscardHandler),
+		HistoryPerObject: 4, DeletedRetention: time.Hour, Logger: slog.New(slog.DiscardHandler),
 	}
 	open := func() *jetstream.Journal {
 		j, err := jetstream.Open(context.WithoutCancel(t.Context()), config)

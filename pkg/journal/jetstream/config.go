@@ -37,8 +37,8 @@ type Config struct {
 	Replicas int
 	// Compression turns on S2 for streams that are created.
 	Compression bool
-	// TombstoneTTL is how long the last message of a deleted object stays.
-	TombstoneTTL time.Duration
+	// DeletedRetention is how long the last message of a deleted object stays.
+	DeletedRetention time.Duration
 	// ScanInterval is the time between two scans of all objects by the janitor; 0 is ten
 	// minutes.
 	ScanInterval time.Duration

@@ -66,7 +66,7 @@ func watchDurably(ctx context.Context, kubernetes *rest.Config, dir string, key 
 	log, err := jetstream.Open(ctx, jetstream.Config{
 		Conn: server.Conn(), Logger: slog.Default(),
 		Cluster: cluster, Stream: stream, SubjectPrefix: "k8s",
-		HistoryPerObject: 16, TombstoneTTL: 7 * 24 * time.Hour,
+		HistoryPerObject: 16, DeletedRetention: 7 * 24 * time.Hour,
 		MaxBytes: server.MaxBytes(), Room: server.MaxBytes, Own: true,
 		Distrust: damaged, Watched: watched,
 	})

@@ -141,7 +141,7 @@ func (h *host) config() jetstream.Config {
 	h.t.Helper()
 	return jetstream.Config{
 		Conn: h.connect(), Cluster: "test", Stream: "INFORMD", SubjectPrefix: "k8s",
-		HistoryPerObject: 16, TombstoneTTL: time.Hour, Logger: slog.New(slog.DiscardHandler),
+		HistoryPerObject: 16, DeletedRetention: time.Hour, Logger: slog.New(slog.DiscardHandler),
 	}
 }
 

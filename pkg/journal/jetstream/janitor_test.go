@@ -37,7 +37,9 @@ func TestJanitorRemovesHistory(t *testing.T) {
 // TestJanitorRemovesTombstones removes old deletions; what came back stays.
 func TestJanitorRemovesTombstones(t *testing.T) {
 	h := newHost(t)
-	j := h.open(func(c *jetstream.Config) { c.ScanInterval, c.TombstoneTTL = 50*time.Millisecond, 300*time.Millisecond })
+	j := h.open(func(c *jetstream.Config) {
+		c.ScanInterval, c.DeletedRetention = 50*time.Millisecond, 300*time.Millisecond
+	})
 	c := mustOpen(t, j, "bus", journal.FromNow)
 	var now clock
 	a, b := &object{name: "a"}, &object{name: "b"}

@@ -121,7 +121,7 @@ func (s *Store) openEmbedded(ctx context.Context, c *config.Config) error {
 // jetStream opens a journal over a connection.
 func (s *Store) jetStream(ctx context.Context, c *config.Config, o jetstream.Config) (*jetstream.Journal, error) {
 	o.Cluster, o.Stream, o.SubjectPrefix, o.Logger = c.Cluster, c.Journal.Stream, c.Journal.SubjectPrefix, s.Logger
-	o.HistoryPerObject, o.TombstoneTTL = int64(c.Journal.HistoryPerObject), c.Journal.DeletedRetention
+	o.HistoryPerObject, o.DeletedRetention = int64(c.Journal.HistoryPerObject), c.Journal.DeletedRetention
 	o.Watched = func(e *event.Event) bool { return (*s.Watched.Load())(e) }
 	var j *jetstream.Journal
 	o.Unstorable = func(ctx context.Context, e *event.Event, reason error) error {

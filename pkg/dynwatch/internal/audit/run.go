@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// pageSize is how many listed objects are compared at a time, between frames.
-	pageSize = 500
+	// batchSize is how many listed objects are compared at a time, between frames.
+	batchSize = 500
 	// maxUnseen is how many objects are read to see whether the process before this
 	// one has held their state back. The others wait for the next audits.
 	maxUnseen = 100
@@ -95,11 +95,11 @@ func (r *Run) list(ctx context.Context, source *listwatch.Source) {
 }
 
 func (r *Run) listPages(ctx context.Context, source *listwatch.Source) error {
-	page := make([]listwatch.Listed, 0, pageSize)
+	page := make([]listwatch.Listed, 0, batchSize)
 	send := func() error {
 		select {
 		case r.pages <- page:
-			page = make([]listwatch.Listed, 0, pageSize)
+			page = make([]listwatch.Listed, 0, batchSize)
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
@@ -108,7 +108,7 @@ func (r *Run) listPages(ctx context.Context, source *listwatch.Source) error {
 	item := func(m listwatch.Listed) error {
 		r.take(m)
 		page = append(page, m)
-		if len(page) < pageSize {
+		if len(page) < batchSize {
 			return nil
 		}
 		return send()

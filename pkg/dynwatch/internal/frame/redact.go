@@ -7,9 +7,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
+	"slices"
 	"sync"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
+	"github.com/informd/informd/pkg/fieldpath"
 )
 
 const (
@@ -77,4 +79,68 @@ func (r *Redactor) hash(dst []byte, o Object, kind, field, key string, value []b
 func made(text []byte) bool {
 	digits, ok := bytes.CutPrefix(text, []byte(redactedPrefix))
 	return ok && len(digits) == 2*hashBytes && len(bytes.Trim(digits, "0123456789abcdef")) == 0
+}
+
+// secrets checks a Secret's data or stringData and marks every value in it as one
+// to replace, or the whole if it is not an object of strings.
+func (p *pass) secrets(i int, field string) int {
+	if !p.opens(i, '{') {
+		end := p.Value(i, 1)
+		if end != jsonscan.None {
+			p.Drop(i, end, &jsonscan.Secret{Field: field, Whole: true})
+		}
+		return end
+	}
+	strange := false
+	end, _ := p.Walk(i, func(key []byte, value int) (int, bool) {
+		end := p.Value(value, 2)
+		if end != jsonscan.None && p.Data[value] != '"' {
+			strange = true
+		} else if end != jsonscan.None {
+			p.Drop(value, end, &jsonscan.Secret{Field: field, Key: string(key)})
+		}
+		return end, false
+	})
+	if strange && end != jsonscan.None {
+		p.Drop(i, end, &jsonscan.Secret{Field: field, Whole: true})
+	}
+	return end
+}
+
+// hide appends the object to dst, its values replaced. With again, what is a hash
+// already stays.
+func (s *Shape) hide(dst, object []byte, o Object, again bool) []byte {
+	r := fieldpath.Rewriter{Set: s.redact, Replace: func(dst []byte, m fieldpath.Match) []byte {
+		kind, value := "json", m.Value
+		if text, ok := fieldpath.Text(m.Value); ok {
+			kind, value = "text", text
+		}
+		if again && kind == "text" && made(value) {
+			return append(dst, m.Value...)
+		}
+		dst = s.redactor.hash(append(dst, '"'), o, kind, string(m.Location), "", value)
+		return append(dst, '"')
+	}}
+	if len(s.patterns) > 0 {
+		left := newBudget()
+		r.Text = func(dst []byte, m fieldpath.Match) ([]byte, bool) { return s.hideInside(left, dst, m, o, again) }
+	}
+	return r.Append(dst, object)
+}
+
+// hideInside replaces what the patterns find in a string.
+func (s *Shape) hideInside(left *budget, dst []byte, m fieldpath.Match, o Object, again bool) ([]byte, bool) {
+	text, _ := fieldpath.Text(m.Value)
+	found := s.find(left, text, again)
+	if len(found) == 0 || slices.ContainsFunc(s.identity, func(at []byte) bool { return bytes.Equal(at, m.Location) }) {
+		return dst, false
+	}
+	var next []byte
+	from := 0
+	for _, f := range found {
+		next = append(next, text[from:f.from]...)
+		next = s.redactor.hash(next, o, "match", string(m.Location), "", text[f.from:f.to])
+		from = f.to
+	}
+	return appendString(dst, append(next, text[from:]...)), true
 }

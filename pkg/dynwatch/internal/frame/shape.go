@@ -156,44 +156,6 @@ func (s *Shape) data(b *buffers, o *Object, m *Memory) {
 	o.Data = append(dst, b.object...)
 }
 
-// hide appends the object to dst, its values replaced. With again, what is a hash
-// already stays.
-func (s *Shape) hide(dst, object []byte, o Object, again bool) []byte {
-	r := fieldpath.Rewriter{Set: s.redact, Replace: func(dst []byte, m fieldpath.Match) []byte {
-		kind, value := "json", m.Value
-		if text, ok := fieldpath.Text(m.Value); ok {
-			kind, value = "text", text
-		}
-		if again && kind == "text" && made(value) {
-			return append(dst, m.Value...)
-		}
-		dst = s.redactor.hash(append(dst, '"'), o, kind, string(m.Location), "", value)
-		return append(dst, '"')
-	}}
-	if len(s.patterns) > 0 {
-		left := newBudget()
-		r.Text = func(dst []byte, m fieldpath.Match) ([]byte, bool) { return s.hideInside(left, dst, m, o, again) }
-	}
-	return r.Append(dst, object)
-}
-
-// hideInside replaces what the patterns find in a string.
-func (s *Shape) hideInside(left *budget, dst []byte, m fieldpath.Match, o Object, again bool) ([]byte, bool) {
-	text, _ := fieldpath.Text(m.Value)
-	found := s.find(left, text, again)
-	if len(found) == 0 || slices.ContainsFunc(s.identity, func(at []byte) bool { return bytes.Equal(at, m.Location) }) {
-		return dst, false
-	}
-	var next []byte
-	from := 0
-	for _, f := range found {
-		next = append(next, text[from:f.from]...)
-		next = s.redactor.hash(next, o, "match", string(m.Location), "", text[f.from:f.to])
-		from = f.to
-	}
-	return appendString(dst, append(next, text[from:]...)), true
-}
-
 // stretch is text[from:to].
 type stretch struct{ from, to int }
 

@@ -20,6 +20,10 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
+// PageSize is how many objects one list request asks for. A page is read as
+// a stream, so it bounds the server's work, not our memory.
+const PageSize = 500
+
 // Every list is read as a stream, item by item. A page that fails is requested again
 // with the same continue token, so that one refused request of hundreds does not cost the
 // whole list.

@@ -18,9 +18,6 @@ import (
 )
 
 const (
-	// PageSize is how many objects one list request asks for. A page is read as
-	// a stream, so it bounds the server's work, not our memory.
-	PageSize = 500
 	// maxObject bounds one object in a list. etcd's own limit is 1.5 MiB by
 	// default, and client-go's watch decoder ends at 16 MiB.
 	maxObject = 16 << 20

@@ -1,0 +1,35 @@
+package feed
+
+import (
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
+)
+
+// Timing holds the periods of a target's loop.
+type Timing struct {
+	listwatch.Timing
+	catalog.Periods
+	// StaleTold is how long a target must be stale before a state event says so: quiet
+	// watches are opened again all the time.
+	StaleTold time.Duration
+	// audit is the time from one audit to the next, give or take a quarter; 0 for
+	// none.
+	AuditEvery time.Duration
+	// Clock is the clock of scheduled re-snapshots.
+	Clock func() time.Time
+}
+
+// DefaultTiming are the periods of the daemon.
+func DefaultTiming() Timing {
+	return Timing{
+		Timing: listwatch.Timing{
+			Silence: 3 * time.Minute, Reach: 2 * time.Minute, Tick: 15 * time.Second,
+			Backoff: 200 * time.Millisecond, BackoffCap: 30 * time.Second, WaitingCap: 5 * time.Second, DeniedCap: 5 * time.Minute,
+		},
+		StaleTold:  10 * time.Second,
+		Periods:    catalog.Periods{Noticed: time.Minute, First: 100 * time.Millisecond, Most: time.Second, Lasting: 30 * time.Second, Unserved: 10 * time.Second, Withdrawn: 10 * time.Minute},
+		AuditEvery: time.Hour, Clock: time.Now,
+	}
+}

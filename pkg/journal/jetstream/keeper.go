@@ -160,7 +160,7 @@ func (j *Journal) openCursors() []*cursor {
 	return open
 }
 
-// resize gives the stream of events the room that there is now, and returns what it
+// resize gives the stream of events the current free space, and returns what it
 // then is. What it holds already it keeps: then it is full.
 func (j *Journal) resize(ctx context.Context, info *js.StreamInfo) *js.StreamInfo {
 	if !j.config.Own || j.config.Room == nil {
@@ -178,7 +178,7 @@ func (j *Journal) resize(ctx context.Context, info *js.StreamInfo) *js.StreamInf
 		j.log.Logger.Info("journal stream limit changed with free disk space", slog.String("stream", j.config.Stream),
 			slog.Int64("max_bytes", changed.MaxBytes), slog.Int64("before_bytes", info.Config.MaxBytes))
 		return stream.CachedInfo()
-	case !publish.IsFull(err): // else the server has not got the room yet
+	case !publish.IsFull(err): // else the server does not have the space yet
 		j.resizing.Begin(err)
 	}
 	return info

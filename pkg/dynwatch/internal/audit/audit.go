@@ -187,7 +187,7 @@ func (t *Auditor) differs(e *index.Entry, o *frame.Object, there bool) bool {
 	return o.ResourceVersion != t.Index.Newest(e)
 }
 
-// endAudit tells whoever waits how the audit went.
+// endAudit answers the callers that wait for the audit.
 func (t *Auditor) endAudit(diverged int, err error) {
 	r := t.Running
 	r.Stop()

@@ -14,7 +14,7 @@ func (t *Feed) Unchanged(e *index.Entry, o *frame.Object) bool {
 }
 
 // holdBack holds an object's new state back if the gates say so. While all objects are
-// announced anew on request, none is: what the list was ahead of is told by the watch.
+// announced again on request, none is: the watch brings what the list had earlier.
 func (t *Feed) holdBack(e *index.Entry, o *frame.Object) bool {
 	if t.Repeating || !t.Unchanged(e, o) {
 		return false

@@ -13,7 +13,7 @@ import (
 // out what was dropped. The mark says that there is something; namespaces are known
 // without asking, and for the other selectors a list, metadata only, at the very
 // revision of the mark holds what the index should. Where etcd has forgotten that,
-// a list of now says what is in doubt, and the watch, which goes on from the mark,
+// a current list shows the doubtful objects, and the watch, which resumes at the checkpoint,
 // tells of each end since: what it says nothing of was dropped.
 
 // drop forgets an object that is there and that an edit has dropped.

@@ -117,7 +117,7 @@ func (t *Decider) asEntry(ctx context.Context, e *index.Entry, found frame.Objec
 // postpone keeps the entry as it is until the watch has come to the present.
 func (t *Decider) postpone(ctx context.Context, e *index.Entry) error {
 	if e.Ordinal == 0 {
-		return nil // nobody was told of it, and what became of it is not known
+		return nil // it was never announced, and its end is unknown
 	}
 	u := feed.Undecided{Entry: t.Index.Handle(e), RV: e.RV}
 	if slices.ContainsFunc(t.Undecided, func(other feed.Undecided) bool { return other.Entry == u.Entry && other.RV == u.RV }) {

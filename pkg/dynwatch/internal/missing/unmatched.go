@@ -57,7 +57,7 @@ func (t *Decider) endUncovered(ctx context.Context, e *index.Entry, rv uint64) e
 		case err != nil && !listwatch.Expired(err) && !listwatch.Unsupported(err):
 			return err
 		}
-		t.Index.Remove(e) // it was not the cluster that changed, or nobody knows
+		t.Index.Remove(e) // the cluster has not changed, or its state is unknown
 		return nil
 	}
 	leaving, _ := t.Coverage.Leaving(t.Index.Namespace(e))

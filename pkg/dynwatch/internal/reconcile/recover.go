@@ -135,7 +135,7 @@ func (t *Reconciler) reconcileNow(ctx context.Context) error {
 }
 
 // reconcileHere compares the index with a list at the cursor, so that the watch
-// goes on behind it and nothing more is left out.
+// resumes behind it and misses nothing more.
 func (t *Reconciler) reconcileHere(ctx context.Context) error {
 	err := t.reconcileAt(ctx, t.Cursor)
 	if listwatch.Expired(err) || listwatch.Unsupported(err) {

@@ -9,7 +9,7 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// retrace makes up for a short range by lists of the whole resource at each of
+// retrace recovers a short range by lists of the whole resource at each of
 // its revisions, metadata only. Nothing can hide between them, not even what was
 // born and died inside the range, so that no gap remains. It reports whether the
 // making up is over; if not, the lost range begins where it came to.

@@ -14,7 +14,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/sweep"
 )
 
-// Objects are announced anew when they fall due (resync.go) and when somebody asks
+// Objects are announced again when they are due (resync.go) and when a caller asks
 // for it (resnapshot.go). Either way a reader beside the loop reads them from the
 // API server, one at a time, and the loop appends each between two frames, if the
 // index says that it is what was announced last. An older state than that is never
@@ -39,7 +39,7 @@ type Repeater struct {
 	reader *reader
 	// Timer says when to look again.
 	Timer *time.Timer
-	// Backoff follows requests to the API server that fail, anew each time from fresh.
+	// Backoff follows requests to the API server that fail; each series begins with fresh.
 	backoff, fresh wait.Backoff
 }
 
@@ -55,7 +55,7 @@ func New(s *sweep.Sweeper) *Repeater {
 	return t
 }
 
-// reader reads objects while the watch goes on.
+// reader reads objects while the watch continues.
 type reader struct {
 	// objects is closed at the end; rv, of a list, and err are set then.
 	objects chan Object

@@ -34,7 +34,7 @@ type Request struct {
 	Reply  chan<- Result // with a buffer of one
 }
 
-// resnapshot is a snapshot on request that is under way. It goes on over the ends of
+// resnapshot is a snapshot on request that is in progress. It continues over the ends of
 // watches.
 type resnapshot struct {
 	Request
@@ -95,7 +95,7 @@ func (t *Repeater) lister() func(ctx context.Context, take func(Object) error) (
 	}
 }
 
-// resnapshotted announces a listed object anew if it is what was announced last. If
+// resnapshotted announces a listed object again if it is what was announced last. If
 // it is older, the newer one was announced since the snapshot began; if it is newer,
 // the watch is about to bring it.
 func (t *Repeater) resnapshotted(ctx context.Context, p *Object) error {
@@ -142,7 +142,7 @@ func (t *Repeater) listed(rv uint64) {
 }
 
 // listAnew has the list begin again after a failure: its revision may be compacted,
-// its token one of another version. What was announced anew is not again. It reports
+// its token one of another version. Objects that were announced again are not repeated. It reports
 // false if it was given up.
 func (t *Repeater) listAnew(ctx context.Context, err error) bool {
 	s := t.resnapshot
@@ -197,7 +197,7 @@ func (t *Repeater) told(s *resnapshot, d listwatch.Listed) bool {
 	return e != nil && t.Index.Newest(e) >= d.RV || e == nil && t.Cursor >= d.RV
 }
 
-// answerResnapshot tells whoever waits how it went.
+// answerResnapshot answers the caller.
 func (t *Repeater) answerResnapshot(err error) {
 	s := t.resnapshot
 	t.resnapshot, t.Repeating = nil, false

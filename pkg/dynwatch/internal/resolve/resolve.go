@@ -8,8 +8,8 @@ import (
 )
 
 // settleTwin decides about a resource of which it cannot be found out whether it has
-// an entry already. One API server has both names of a storage: if it goes on to tell
-// of one, and nobody of the other, they are not in one.
+// an entry already. One API server has both names of a storage: if it continues to
+// report one, and not the other, they are not one storage.
 func (t *Resolver) settleTwin(err error) error {
 	if !errors.Is(err, catalog.ErrAliasUnknown) {
 		t.aliasUnknownSince = time.Time{}

@@ -64,7 +64,7 @@ func (t *Sweeper) applyTo(ctx context.Context, typ watch.EventType, o *frame.Obj
 	case e != nil && o.ResourceVersion <= t.Index.Newest(e) && !t.endsAtLast(typ, o, e):
 		return nil // a reconcile already brought it
 	case typ == watch.Deleted && e == nil:
-		// Born in a gap and ended here: nobody was told of it, but its end is part
+		// Created in a gap and deleted here: it was never announced, but its deletion is part
 		// of the history that can be seen.
 		return t.EndUntold(ctx, o)
 	case typ == watch.Deleted:

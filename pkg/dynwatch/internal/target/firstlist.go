@@ -16,14 +16,14 @@ import (
 )
 
 // firstList is how far the first list has come: a page that breaks off is read
-// again, and only a list that cannot be continued is begun anew.
+// again, and only a list that cannot be continued begins again.
 type firstList struct {
 	sweep   *sweep.Pass
 	listing listwatch.Listing
 	// opened: the log has the begin event.
 	opened bool
-	// broken: a list was begun anew after it had announced objects, whose
-	// revisions between the two lists nobody has seen.
+	// broken: a list began again after it had announced objects, whose
+	// revisions between the two lists are unknown.
 	broken bool
 }
 

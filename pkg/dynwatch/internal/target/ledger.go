@@ -85,7 +85,7 @@ func (t *Target) startFrom(m checkpoint.Mark, marked, others bool, ends checkpoi
 	}
 }
 
-// resumeAt goes on where the mark says. Ends behind it are remembered, so that
+// resumeAt continues at the checkpoint. Ends behind it are remembered, so that
 // the watch, which brings them again, repeats nothing.
 func (t *Target) resumeAt(m checkpoint.Mark, ends checkpoint.Ends) {
 	t.FirstOp, t.Marked, t.Resolver.Unwatched = m.FirstOp, m, true

@@ -84,7 +84,7 @@ func (t *Target) rest(ctx context.Context, err error, state status.State) {
 			timer.Reset(t.Resolver.Soon())
 		case <-time.After(t.Timing.Tick):
 			if told && !t.Resolver.Served.Watching() {
-				return // nobody would tell
+				return // no notice would arrive
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func (p *Publisher) prepare(e *event.Event) *Flight {
 		f = NewFlight()
 	}
 	f.event, f.id = *e, p.Subjects.Hash(e.ID)
-	// Readers share it from the tail, and the client sends it even if nobody waits.
+	// Readers share it from the tail, and the client sends it even if no call waits.
 	f.event.Data = bytes.Clone(e.Data)
 	f.values, f.most = p.Messages.Fill(f.Message, f.values, &f.event)
 	f.subject = p.Subjects.Hash(f.Message.Subject)
@@ -192,7 +192,7 @@ func (p *Publisher) launchAll(ctx context.Context, pending []*Flight) error {
 	return nil
 }
 
-// review decides how each failed event goes on. The trouble it returns is the
+// review decides about each failed event. The trouble it returns is the
 // reason to wait before the next attempt; the error ends the append.
 func (p *Publisher) review(ctx context.Context, pending []*Flight) (trouble, err error) {
 	for _, f := range pending {

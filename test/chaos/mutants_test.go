@@ -67,7 +67,7 @@ func mutants() []mutant {
 		{
 			name: "index-forgotten-at-restart", file: "pkg/dynwatch/internal/checkpoint/read.go",
 			old: "one := x.Put(", new: "one := index.New().Put(",
-			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I6", "I12", "I14", "I3"},
+			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I6", "I7", "I12", "I14", "I3"},
 		},
 		{
 			name: "cursor-ahead-of-the-journal", file: "pkg/dynwatch/internal/target/ledger.go",
@@ -75,7 +75,7 @@ func mutants() []mutant {
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I1", "I2", "I4", "I9"},
 		},
 		{
-			name: "gap-not-declared", file: "pkg/dynwatch/internal/reconcile/expired.go",
+			name: "gap-not-declared", file: "pkg/dynwatch/internal/reconcile/recover.go",
 			old: "if !l.Walks() || l.From < to {", new: "if !l.Walks() && l.From < to {",
 			faults: "N1-down-over-compaction,N3-kill-both-apiservers,N5-compact", caughtBy: []string{"I2"},
 		},
@@ -127,7 +127,7 @@ func mutants() []mutant {
 			faults: "N25-tenant-long-name", caughtBy: []string{"I1", "I2"},
 		},
 		{
-			name: "copies-of-secrets-in-the-clear", file: "pkg/dynwatch/internal/frame/annotations.go",
+			name: "copies-of-secrets-in-the-clear", file: "pkg/dynwatch/internal/frame/secrets.go",
 			old: "end := p.Value(i, 3)\n\tif end != jsonscan.None {", new: "end := p.Value(i, 3)\n\tif end < jsonscan.None {",
 			faults: "N25-tenant-secrets", caughtBy: []string{"I11"},
 		},

@@ -5,12 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/checkpoint"
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/event"
 )
+
+// lastMarkTimeout bounds the save of the checkpoint at the end.
+const lastMarkTimeout = time.Second
 
 // MarkNow saves the checkpoint of now, unless it has not moved. It keeps the old one while
 // history is being recovered, while a deletion is undecided, and while the log lacks events
@@ -52,7 +56,7 @@ func (t *Feed) KeepMark(ctx context.Context, now checkpoint.Mark) error {
 
 // MarkLast is markNow at the end of the loop, whose context is over.
 func (t *Feed) MarkLast() {
-	ctx, cancel := context.WithTimeout(context.Background(), checkpoint.Every)
+	ctx, cancel := context.WithTimeout(context.Background(), lastMarkTimeout)
 	defer cancel()
 	if err := t.MarkNow(ctx); err != nil {
 		t.Logger.Warn("checkpoint not saved; recent history is read again", "err", err)

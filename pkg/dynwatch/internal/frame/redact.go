@@ -81,32 +81,6 @@ func made(text []byte) bool {
 	return ok && len(digits) == 2*hashBytes && len(bytes.Trim(digits, "0123456789abcdef")) == 0
 }
 
-// secrets checks a Secret's data or stringData and marks every value in it as one
-// to replace, or the whole if it is not an object of strings.
-func (p *pass) secrets(i int, field string) int {
-	if !p.opens(i, '{') {
-		end := p.Value(i, 1)
-		if end != jsonscan.None {
-			p.Drop(i, end, &jsonscan.Secret{Field: field, Whole: true})
-		}
-		return end
-	}
-	strange := false
-	end, _ := p.Walk(i, func(key []byte, value int) (int, bool) {
-		end := p.Value(value, 2)
-		if end != jsonscan.None && p.Data[value] != '"' {
-			strange = true
-		} else if end != jsonscan.None {
-			p.Drop(value, end, &jsonscan.Secret{Field: field, Key: string(key)})
-		}
-		return end, false
-	})
-	if strange && end != jsonscan.None {
-		p.Drop(i, end, &jsonscan.Secret{Field: field, Whole: true})
-	}
-	return end
-}
-
 // hide appends the object to dst, its values replaced. With again, what is a hash
 // already stays.
 func (s *Shape) hide(dst, object []byte, o Object, again bool) []byte {

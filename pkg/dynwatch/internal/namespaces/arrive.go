@@ -3,8 +3,6 @@ package namespaces
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/emit"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -14,85 +12,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
 )
-
-// Reselect applies changes of the Namespaces, between two frames. It waits while history is
-// recovered, for the namespaces that matched then.
-func (t *Follower) Reselect(ctx context.Context) error {
-	c := &t.Coverage
-	if !c.Due || !c.Known || t.Lost != nil || len(t.Undecided) > 0 {
-		return nil
-	}
-	now, arriving, departing, err := c.Look()
-	if err != nil || now == nil {
-		return err
-	}
-	if len(arriving)+len(departing) > 0 {
-		t.interrupt()
-		if err := t.turn(ctx, arriving, departing, now); err != nil {
-			if listwatch.Expired(err) {
-				// It was a list that took too long, and not the watch.
-				err = fmt.Errorf("list a namespace: %v", err) //nolint:errorlint // see above
-			}
-			return err
-		}
-	}
-	if c.Settle(now) {
-		t.Marks.Soon()
-	}
-	return nil
-}
-
-// turn covers namespaces and stops to cover others. The mark says so before the
-// first event of it: a process that dies over it looks at them again.
-func (t *Follower) turn(ctx context.Context, arriving, departing []string, now *selection.Viewed) error {
-	c := &t.Coverage
-	c.Turn(slices.Concat(arriving, departing))
-	if err := t.Flush(ctx); err != nil {
-		return err
-	}
-	if err := t.KeepMark(ctx, t.Checkpoint()); err != nil {
-		return err
-	}
-	for _, name := range departing {
-		if err := t.depart(ctx, name, c.Namespaces.Since(name)); err != nil {
-			return err
-		}
-	}
-	for _, name := range arriving {
-		if err := t.arrive(ctx, name, now.Arriving[name]); err != nil {
-			return err
-		}
-	}
-	count := c.Turned(now)
-	if err := t.Pass(ctx, t.Resume()); err != nil {
-		return err
-	}
-	t.Logger.Debug("namespaces matched or unmatched", "matched", len(arriving), "unmatched", len(departing), "count", count)
-	return t.MarkNow(ctx)
-}
-
-// depart stops to cover a namespace. What a list shows to be as the index has it
-// leaves at once; of the rest the stream has more to bring.
-func (t *Follower) depart(ctx context.Context, namespace string, cause uint64) error {
-	c := &t.Coverage
-	c.LeftOutSince(namespace, t.Cursor)
-	c.Uncover(namespace, selection.Departure{Cause: cause})
-	until, err := t.Source.List(ctx, &listwatch.Listing{Namespace: namespace}, t.Source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
-		t.Status.Progressed()
-		if bad == nil { // else what is known of it leaves later
-			if e := t.Index.Get(o.Namespace, o.Name); e != nil && t.Index.IsUID(e, o.UID) && t.Index.Newest(e) == o.ResourceVersion {
-				return t.Leave(ctx, e, o, cause, false)
-			}
-		}
-		return nil
-	})
-	if err := errors.Join(err, t.Flush(ctx)); err != nil {
-		return err
-	}
-	c.Uncover(namespace, selection.Departure{Until: until, Cause: cause})
-	c.Sure(namespace)
-	return nil
-}
 
 // arrive covers a namespace that has turned, from here on.
 func (t *Follower) arrive(ctx context.Context, namespace string, when selection.Turned) error {

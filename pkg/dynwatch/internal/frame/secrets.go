@@ -84,3 +84,29 @@ func (p *pass) hideAnnotation(key []byte, i int) int {
 	}
 	return end
 }
+
+// secrets checks a Secret's data or stringData and marks every value in it as one
+// to replace, or the whole if it is not an object of strings.
+func (p *pass) secrets(i int, field string) int {
+	if !p.opens(i, '{') {
+		end := p.Value(i, 1)
+		if end != jsonscan.None {
+			p.Drop(i, end, &jsonscan.Secret{Field: field, Whole: true})
+		}
+		return end
+	}
+	strange := false
+	end, _ := p.Walk(i, func(key []byte, value int) (int, bool) {
+		end := p.Value(value, 2)
+		if end != jsonscan.None && p.Data[value] != '"' {
+			strange = true
+		} else if end != jsonscan.None {
+			p.Drop(value, end, &jsonscan.Secret{Field: field, Key: string(key)})
+		}
+		return end, false
+	})
+	if strange && end != jsonscan.None {
+		p.Drop(i, end, &jsonscan.Secret{Field: field, Whole: true})
+	}
+	return end
+}

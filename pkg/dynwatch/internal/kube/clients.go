@@ -44,6 +44,7 @@ type Clients struct {
 	Ranges, Walks *budget
 	Logger        *slog.Logger
 	Identity      *Identity
+	Rollbacks     *Rollbacks
 	// dials count the connections of Shared, Other and Apart.
 	dials dials
 }
@@ -153,7 +154,7 @@ func NewClients(config *rest.Config, logger *slog.Logger) (*Clients, error) {
 		base.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
 	c := &Clients{
-		Config: base, Slots: make(chan struct{}, ApartWatches), Lists: make(chan struct{}, ApartLists), Pace: newPace(), Logger: logger,
+		Config: base, Rollbacks: newRollbacks(), Slots: make(chan struct{}, ApartWatches), Lists: make(chan struct{}, ApartLists), Pace: newPace(), Logger: logger,
 		Ranges: newBudget(rangeRequests, historyPeriod), Walks: newBudget(WalkRequests, historyPeriod),
 		Identities: frame.NewNormaliser("", "", nil).Only(func(string) bool { return false }),
 	}

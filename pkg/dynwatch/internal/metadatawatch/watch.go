@@ -36,6 +36,8 @@ type Watch struct {
 	cursor uint64
 	// restored: the storage was restored from a copy since the last list.
 	restored bool
+	// rollback is the number of the last rollback of a target that was considered.
+	rollback uint64
 	// labelled: the user needs labels.
 	labelled bool
 	// held has the revision of each object, by uid, nil if the user takes a list for what
@@ -129,7 +131,13 @@ func (m *Watch) follow(ctx context.Context) error {
 		if err := m.Source.Clients.Identity.Check(ctx); err != nil {
 			return err
 		}
-		if head = rv; rv < m.cursor {
+		last, _ := m.Source.Clients.Rollbacks.Last()
+		found, err := m.Source.Clients.Rollbacks.FoundAfter(ctx, m.rollback, m.Source.Revision)
+		if err != nil {
+			return err
+		}
+		m.rollback = last
+		if head = rv; rv < m.cursor || found {
 			m.cursor, m.restored = 0, true
 		}
 	}

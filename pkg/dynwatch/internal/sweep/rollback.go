@@ -14,17 +14,64 @@ import (
 var ErrBehind = errors.New("the API server is behind: a newer revision was announced before")
 
 // CheckRollback compares the resource's newest revision with the cursor. A watch
-// from the future is not refused, it is silent, so this comes before each watch.
+// from the future is not refused, it is silent, so this comes before each watch. If the new
+// history has passed the cursor, only another target can have found the rollback.
 func (t *Sweeper) CheckRollback(ctx context.Context) (bool, error) {
 	rv, err := t.Source.Revision(ctx)
 	if err != nil {
 		return false, err
 	}
-	if rv >= t.Cursor {
-		t.Await.Opens(rv, t.Limits.Patience)
-		return false, nil
+	if rv < t.Cursor {
+		return true, t.Doubt(ctx)
 	}
-	return true, t.Doubt(ctx)
+	found, err := t.foundElsewhere(ctx)
+	switch {
+	case err != nil:
+	case found:
+		t.rollBack()
+	default:
+		t.Await.Opens(rv, t.Limits.Patience)
+	}
+	return found, err
+}
+
+// FollowRollback ends an open watch with [ErrRolledBack] if another target has found a rollback of
+// the same store. If there seems to be none, CheckRollback asks again before the next watch: the
+// server that was asked may have been behind.
+func (t *Sweeper) FollowRollback(ctx context.Context) error {
+	considered := t.rollback
+	found, err := t.foundElsewhere(ctx)
+	if err == nil && found {
+		t.rollBack()
+		return ErrRolledBack
+	}
+	t.rollback = considered
+	return err
+}
+
+// ResumeRollbacks begins with what the target had considered when it ended.
+func (t *Sweeper) ResumeRollbacks() { t.rollback = t.Clients.Rollbacks.Considered(t.Name) }
+
+// KeepRollbacks keeps that, at the end of the target, for the one that follows it with
+// the same checkpoint. One that was not through with a reconcile considers them again.
+func (t *Sweeper) KeepRollbacks() {
+	if t.Lost == nil {
+		t.Clients.Rollbacks.Keep(t.Name, t.rollback)
+	}
+}
+
+// PassRollbacks takes all rollbacks until now as considered: nothing was announced before them.
+func (t *Sweeper) PassRollbacks() { t.rollback, t.Rollback = t.Clients.Rollbacks.Last() }
+
+// foundElsewhere reports whether another target has found a rollback of the same store since
+// the last call.
+func (t *Sweeper) foundElsewhere(ctx context.Context) (bool, error) {
+	last, next := t.Clients.Rollbacks.Last()
+	found, err := t.Clients.Rollbacks.FoundAfter(ctx, t.rollback, t.Source.Revision)
+	if err == nil {
+		t.rollback, t.Rollback = last, next
+	}
+	return found, err
 }
 
 // Doubt decides what an answer from before the cursor means: the storage was
@@ -43,6 +90,15 @@ func (t *Sweeper) Doubt(ctx context.Context) error {
 	if err := t.Clients.Identity.Check(ctx); err != nil {
 		return err
 	}
+	for !t.Clients.Rollbacks.Add(t.Name, t.rollback, t.Source.Revision) {
+		found, err := t.foundElsewhere(ctx)
+		if err != nil {
+			return err
+		}
+		if found {
+			break // the other targets know of it
+		}
+	}
 	t.rollBack()
 	return nil
 }
@@ -50,6 +106,7 @@ func (t *Sweeper) Doubt(ctx context.Context) error {
 // rollBack notes that etcd was restored to an older state: revisions before and after
 // are of two histories.
 func (t *Sweeper) rollBack() {
+	t.PassRollbacks() // what follows is read after all of them
 	t.Epoch++
 	t.Status.Epoch.Store(t.Epoch)
 	t.Logger.Warn("etcd was restored to an older state; reconciling", "resource_version", t.Cursor, "epoch", t.Epoch,

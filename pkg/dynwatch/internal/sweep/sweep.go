@@ -17,7 +17,13 @@ import (
 )
 
 // Sweeper compares lists and frames with the index, and emits the differences.
-type Sweeper struct{ *missing.Decider }
+type Sweeper struct {
+	*missing.Decider
+	// rollback is the number of the last rollback of any target that was considered, and
+	// Rollback is closed at the next one.
+	rollback uint64
+	Rollback <-chan struct{}
+}
 
 // New returns a Sweeper for a feed.
 func New(f *feed.Feed) *Sweeper { return &Sweeper{Decider: missing.New(f)} }

@@ -33,13 +33,7 @@ func (t *Target) snapshot(ctx context.Context) error {
 	t.relogFirst()
 	f := &t.list
 	if t.First.Began == 0 {
-		*f = firstList{}
-		rv, err := t.Source.Revision(ctx)
-		if err != nil {
-			return err
-		}
-		t.First.Began, t.First.Run = rv, t.runs.Next()
-		if err := t.MarkNow(ctx); err != nil {
+		if err := t.beginFirst(ctx); err != nil {
 			return err
 		}
 	}
@@ -71,6 +65,20 @@ func (t *Target) snapshot(ctx context.Context) error {
 		return nil
 	}
 	return t.complete(ctx, rv)
+}
+
+// beginFirst notes a revision from before the first list.
+func (t *Target) beginFirst(ctx context.Context) error {
+	t.list = firstList{}
+	if !t.First.Lost {
+		t.PassRollbacks()
+	}
+	rv, err := t.Source.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	t.First.Began, t.First.Run = rv, t.runs.Next()
+	return t.MarkNow(ctx)
 }
 
 // listFirst takes the first list, from where it stands, and ends what it lacks.

@@ -109,6 +109,8 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 		case <-t.Coverage.Changed:
 			t.Coverage.Due = true
 			err = t.showWatch(ctx)
+		case <-t.Rollback:
+			err = t.FollowRollback(ctx)
 		case <-t.Marks.C:
 			err = t.MarkNow(ctx)
 		case <-tick.C:

@@ -74,6 +74,7 @@ func New(o Options) *Target {
 		openings: o.Openings, runs: o.Runs, formerly: o.Formerly, Inquiries: make(chan func(*feed.Feed)),
 	}
 	t.Checkpoint = t.markOfNow
+	t.ResumeRollbacks()
 	t.Reshape(o.Spec, o.Redactor)
 	return t
 }
@@ -109,6 +110,7 @@ func (t *Target) Run(ctx context.Context) {
 		}
 	}
 	t.formerly.Keep(t.Name, t.Former)
+	t.KeepRollbacks()
 	if reason == "" {
 		t.MarkLast()
 	}

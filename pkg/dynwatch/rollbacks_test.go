@@ -1,0 +1,223 @@
+package dynwatch_test
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// twoTargets watches two namespaces, each with a target of its own.
+func twoTargets(t *testing.T) (*fakeAPI, *rig) {
+	t.Helper()
+	api := newFakeAPI(t)
+	api.put("a", "one", "")
+	api.put("b", "one", "") // 102
+	wanted := things()
+	wanted.Namespaces = []string{"a", "b"}
+	r := start(t, api, wanted)
+	r.allLive()
+	return api, r
+}
+
+// allLive waits until each target is live and at the revision of the fake.
+func (r *rig) allLive() {
+	r.t.Helper()
+	r.eventually("all targets live", func() bool {
+		r.api.mu.Lock()
+		rev := r.api.rev
+		r.api.mu.Unlock()
+		all := r.manager.Targets()
+		return len(all) == 2 && !slices.ContainsFunc(all, func(s dynwatch.TargetStatus) bool {
+			return s.State != dynwatch.Live || s.ResourceVersion != rev
+		})
+	})
+}
+
+func inNamespaceB(req *http.Request) bool { return strings.Contains(req.URL.Path, "/namespaces/b/") }
+
+// target returns the status of the target of a namespace.
+func (r *rig) target(namespace string) dynwatch.TargetStatus {
+	all := r.manager.Targets()
+	return all[slices.IndexFunc(all, func(s dynwatch.TargetStatus) bool { return s.Namespace == namespace })]
+}
+
+// gapsOf are the rollbacks that the events of a namespace's target declare.
+func (r *rig) gapsOf(namespace string) (gaps int) {
+	for _, e := range r.log.all() {
+		if e.Op == event.Gap && strings.HasSuffix(e.Target, "@"+namespace) && e.Gap.Reason == "rollback" {
+			gaps++
+		}
+	}
+	return gaps
+}
+
+// A target that could not watch while etcd was restored finds the head of the store past its
+// position. Another target has found the rollback.
+func TestRollbackWhileATargetIsClosed(t *testing.T) {
+	api, r := twoTargets(t)
+	api.put("a", "one", "") // 103
+	api.del("b", "one")     // 104
+	r.allLive()
+	var closed atomic.Bool
+	closed.Store(true)
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, req *http.Request) bool {
+			refused := closed.Load() && inNamespaceB(req)
+			if refused {
+				writeStatus(w, 503, "ServiceUnavailable", "storage is (re)initializing")
+			}
+			return refused
+		}
+		api.generation++
+	})
+	r.eventually("the target is closed", func() bool { return r.target("b").State != dynwatch.Live })
+	api.rollBack(102)
+	r.eventually("the other target finds the rollback", func() bool { return r.gapsOf("a") == 1 })
+	api.put("b", "one", "") // of an object whose deletion was announced
+	for range 5 {
+		api.put("a", "one", "")
+	}
+	closed.Store(false)
+	r.eventually("the closed target reconciles", func() bool { return r.gapsOf("b") == 1 })
+	api.put("b", "one", "")
+	r.allLive()
+	if a, b := r.target("a").Epoch, r.target("b").Epoch; a != 1 || b != 1 {
+		t.Errorf("epochs %d and %d after one rollback", a, b)
+	}
+	events := slices.DeleteFunc(r.log.all(), func(e event.Event) bool { return !strings.HasSuffix(e.Target, "@b") })
+	deleted := slices.IndexFunc(events, func(e event.Event) bool { return e.Op == event.Deleted })
+	for _, e := range events[deleted+1:] {
+		if e.Epoch != 1 {
+			t.Errorf("%s %s of the old history after the rollback", e.Op, e.ID)
+		}
+	}
+}
+
+// A target whose open watch is behind is below the revision that etcd was restored to.
+func TestRollbackAboveAPosition(t *testing.T) {
+	api, r := twoTargets(t)
+	api.do(func() { api.slow = inNamespaceB })
+	for range 5 {
+		api.put("a", "one", "") // 103 to 107
+	}
+	r.eventually("one target is ahead", func() bool { return r.target("a").ResourceVersion == 107 })
+	api.rollBack(104)
+	r.eventually("it finds the rollback", func() bool { return r.gapsOf("a") == 1 })
+	r.eventually("the other target follows", func() bool { return r.gapsOf("b") == 1 })
+	api.do(func() { api.slow = nil })
+	r.allLive()
+	if a, b := r.target("a").Epoch, r.target("b").Epoch; a != 1 || b != 1 {
+		t.Errorf("epochs %d and %d after one rollback", a, b)
+	}
+}
+
+// TestRollbackAfterAnOldAnswer: when a target with an open watch learns of the rollback, its API
+// server answers from before it. The target asks again before its next watch.
+func TestRollbackAfterAnOldAnswer(t *testing.T) {
+	api, r := twoTargets(t)
+	api.do(func() { api.slow = inNamespaceB })
+	for range 5 {
+		api.put("a", "one", "") // 103 to 107
+	}
+	r.eventually("one target is ahead", func() bool { return r.target("a").ResourceVersion == 107 })
+	var answered atomic.Bool
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, req *http.Request) bool {
+			q := req.URL.Query()
+			if !inNamespaceB(req) || q.Get("watch") != "" || q.Get("limit") != "1" || !answered.CompareAndSwap(false, true) {
+				return false
+			}
+			_, _ = io.WriteString(w, `{"apiVersion":"example.com/v1","kind":"ThingList","metadata":{"resourceVersion":"50"},"items":[]}`)
+			return true
+		}
+	})
+	api.rollBack(104)
+	r.eventually("one target finds the rollback", func() bool { return r.gapsOf("a") == 1 })
+	r.eventually("the other one has the old answer", answered.Load)
+	api.do(func() { api.slow = nil })
+	api.cut()
+	r.eventually("it finds the rollback before its next watch", func() bool { return r.gapsOf("b") == 1 })
+}
+
+// All targets find the same rollback at about the same time: each reconciles once.
+func TestRollbackFoundByAll(t *testing.T) {
+	api, r := twoTargets(t)
+	api.put("a", "one", "")
+	api.put("b", "one", "")
+	r.allLive()
+	api.do(func() { api.mute = true })
+	api.rollBack(102)
+	api.do(func() { api.mute = false })
+	r.eventually("both find the rollback", func() bool { return r.gapsOf("a") == 1 && r.gapsOf("b") == 1 })
+	api.put("a", "one", "")
+	api.put("b", "one", "")
+	r.allLive()
+	if a, b := r.target("a").Epoch, r.target("b").Epoch; a != 1 || b != 1 {
+		t.Errorf("epochs %d and %d after one rollback", a, b)
+	}
+}
+
+// A rollback of one etcd says nothing of a resource in another one.
+func TestRollbackOfAnotherStore(t *testing.T) {
+	api, other := newFakeAPI(t), newFakeAPI(t)
+	api.put("a", "one", "")
+	other.do(func() { other.rev += 1_000_000 })
+	other.put("b", "one", "")
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, req *http.Request) bool {
+			mine := inNamespaceB(req)
+			if mine {
+				other.serve(w, req)
+			}
+			return mine
+		}
+	})
+	wanted := things()
+	wanted.Namespaces = []string{"a", "b"}
+	r := start(t, api, wanted)
+	r.eventually("both live", func() bool {
+		return r.target("a").State == dynwatch.Live && r.target("b").State == dynwatch.Live
+	})
+	backup := api.put("a", "one", "")
+	last := api.put("a", "one", "")
+	r.eventually("one target is ahead", func() bool { return r.target("a").ResourceVersion == last })
+	api.rollBack(backup)
+	r.eventually("one target finds the rollback", func() bool { return r.gapsOf("a") == 1 })
+	other.cut()
+	last = other.put("b", "one", "")
+	r.eventually("the other target continues", func() bool { return r.target("b").ResourceVersion == last })
+	if n := r.gapsOf("b"); n != 0 || r.target("b").Epoch != 0 {
+		t.Errorf("%d rollbacks of another store, epoch %d", n, r.target("b").Epoch)
+	}
+}
+
+// A target that a config change starts again has considered the rollback.
+func TestChangeAfterARollback(t *testing.T) {
+	api, r := twoTargets(t)
+	api.put("a", "one", "")
+	api.put("b", "one", "")
+	r.allLive()
+	api.rollBack(102)
+	r.eventually("both find the rollback", func() bool { return r.gapsOf("a") == 1 && r.gapsOf("b") == 1 })
+	api.put("a", "one", "")
+	api.put("b", "one", "")
+	r.allLive()
+	changed := things()
+	changed.Namespaces, changed.Resync = []string{"a", "b"}, time.Hour
+	if err := r.manager.Apply([]dynwatch.Resource{changed}); err != nil {
+		t.Fatal(err)
+	}
+	api.put("a", "one", "")
+	api.put("b", "one", "")
+	r.allLive()
+	if a, b := r.gapsOf("a"), r.gapsOf("b"); a != 1 || b != 1 {
+		t.Errorf("%d and %d gaps of one rollback", a, b)
+	}
+}

@@ -190,3 +190,72 @@ func TestKillAfterRemoval(t *testing.T) {
 		t.Errorf("at the next start: %v", again.Damage())
 	}
 }
+
+// recordedSize returns how long the block was at the last look of the process, in bytes.
+func recordedSize(t *testing.T, dir, block string) int64 {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "sizes.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sizes struct {
+		Streams map[string]map[string]struct {
+			Size int64 `json:"size"`
+		} `json:"streams"`
+	}
+	if err := json.Unmarshal(raw, &sizes); err != nil {
+		t.Fatal(err)
+	}
+	return sizes.Streams[stream][filepath.Base(block)].Size
+}
+
+// After a kill the last block may end with an unfinished write. One that lost whole messages looks
+// the same, and is damage, unless the server has written the block again since the last look.
+func TestCutAfterKill(t *testing.T) {
+	for when, test := range map[string]struct {
+		length  func(recorded int64) int64
+		again   bool
+		damaged bool
+	}{
+		"within the last second": {length: func(n int64) int64 { return n + 1 }},
+		"before it":              {length: func(n int64) int64 { return n - 1 }, damaged: true},
+		"long before it":         {length: func(int64) int64 { return 10_000 }, damaged: true},
+		"written again":          {length: func(n int64) int64 { return n - 1 }, again: true},
+	} {
+		t.Run(when, func(t *testing.T) {
+			dir := t.TempDir()
+			writer(t, dir, math.MaxInt, func(int) bool {
+				all := blocks(t, dir)
+				return recordedSize(t, dir, all[len(all)-1]) < 100_000
+			})
+			all := blocks(t, dir)
+			block := all[len(all)-1]
+			if test.again {
+				content, err := os.ReadFile(block)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(block+".new", content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Rename(block+".new", block); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Truncate(block, test.length(recordedSize(t, dir, block))); err != nil {
+				t.Fatal(err)
+			}
+			s := start(t, config(dir))
+			if s.Damaged() != test.damaged {
+				t.Errorf("damaged is %t: %v", s.Damaged(), s.Damage())
+			}
+			if err := s.MadeGood(); err != nil {
+				t.Fatal(err)
+			}
+			stop(t, s)
+			if again := start(t, config(dir)); again.Damaged() {
+				t.Errorf("damaged after it was made good: %v", again.Damage())
+			}
+		})
+	}
+}

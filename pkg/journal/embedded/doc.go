@@ -10,7 +10,9 @@
 //   - Damage is silent. A missing block file or a flipped bit loses messages without an error,
 //     and recovery cuts off the rest of such a block. Start checks the files before the server
 //     does, keeps the originals of damaged files in a separate directory, saves the readable
-//     messages, and reports the damage ([Server.Damaged]). The server also removes files for
+//     messages, and reports the damage ([Server.Damaged]). A block that lost its end looks like
+//     one with a torn last write. The length of each block, recorded once per second, shows the
+//     difference. The server also removes files for
 //     good reasons: a hard link to each file shows the content of the last removed one.
 //   - A stream with damaged metadata looks like one that never existed. Start has a separate
 //     record of the streams.

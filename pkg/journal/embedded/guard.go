@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -226,15 +227,16 @@ func (s *Server) setReason(reason string) {
 	}
 }
 
-// keepRecord writes the ledger when a block or a stream has come or gone.
+// keepRecord writes the ledger when a block or a stream has come or gone, and the sizes of blocks
+// when one has changed.
 func (s *Server) keepRecord(w *watch) {
 	streams, err := s.store.All()
-	if err == nil && w.recorded != nil && storefiles.SameStreams(w.recorded, streams) {
-		s.rehold(streams)
-		return
-	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case w.recorded == nil || !storefiles.SameStreams(w.recorded, streams):
 		err = s.record(false)
+	case w.recording != nil || !maps.EqualFunc(w.recorded, streams, maps.Equal):
+		err = s.follow(streams)
 	}
 	if err == nil {
 		w.recorded = streams

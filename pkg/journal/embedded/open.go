@@ -184,12 +184,13 @@ func (s *Server) record(clean bool) error {
 		return s.holder.ReleaseAll()
 	}
 	// Also if it could not be written: on a full disk the room is needed.
-	return errors.Join(err, s.holder.Release(streams))
+	return errors.Join(err, s.holder.Release(streams), s.holder.Sizes().Write(s.config.Dir))
 }
 
-// rehold follows blocks that were written anew.
-func (s *Server) rehold(streams map[string]storefiles.StreamLedger) {
+// follow notes blocks that were written again, and how long all are.
+func (s *Server) follow(streams map[string]storefiles.StreamLedger) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
 	s.holder.Hold(streams)
+	return s.holder.Sizes().Write(s.config.Dir)
 }

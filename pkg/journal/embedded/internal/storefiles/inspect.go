@@ -29,6 +29,7 @@ type Inspection struct {
 	// files only.
 	Note func(damage []string) error
 
+	sizes Sizes  // of the last look
 	aside string // the directory of damaged files; the first one creates it
 	// Damage has one text for each damage, after Run.
 	Damage []string
@@ -50,6 +51,9 @@ func (i *Inspection) Run(ctx context.Context) error {
 		i.compareStreams(names)
 	}
 	i.Verified = i.Before == nil || !i.Before.Clean
+	if i.Verified {
+		i.sizes = readSizes(i.Dir)
+	}
 	for _, name := range names {
 		if err := i.stream(ctx, name); err != nil {
 			return err
@@ -99,6 +103,7 @@ func (i *Inspection) stream(ctx context.Context, name string) error {
 	if err := i.metadata(name, len(files.Blocks()) > 0); err != nil {
 		return err
 	}
+	i.compareSizes(name, files)
 	gone := i.removedFrom(name)
 	verify := i.compareFiles(name, files, gone)
 	if !verify {
@@ -109,6 +114,13 @@ func (i *Inspection) stream(ctx context.Context, name string) error {
 		return err
 	}
 	indexes := files.Blocks()
+	if look.torn {
+		// The server would cut it off as well. But the next look must know the length without it,
+		// and with another block behind it, it would be damage.
+		if err := i.cutOff(name, BlockName(indexes[len(indexes)-1]), look.intact); err != nil {
+			return err
+		}
+	}
 	went, err := i.judge(name, gone, indexes)
 	if err != nil {
 		return err
@@ -120,14 +132,7 @@ func (i *Inspection) stream(ctx context.Context, name string) error {
 	if len(missing) > 0 {
 		i.Logger.Info("superseded messages left deleted", "dir", i.Dir, "stream", name, "count", len(missing))
 	}
-	last := indexes[len(indexes)-1]
-	if look.torn {
-		// With another block behind it, what is torn would be damage to the next look.
-		if err := os.Truncate(filepath.Join(i.Store.Messages(name), BlockName(last)), look.intact); err != nil {
-			return fmt.Errorf("cut off an unfinished write to stream %s: %w", name, err)
-		}
-	}
-	return i.addBlocks(name, last, missing)
+	return i.addBlocks(name, indexes[len(indexes)-1], missing)
 }
 
 // blockMissing is what is said of a block that nobody removed for a good reason.
@@ -275,7 +280,7 @@ func (i *Inspection) repair(stream string, index uint32, content []byte) error {
 	if err := i.keep(stream, file); err != nil {
 		return err
 	}
-	if err := replaceFile(filepath.Join(i.Store.Messages(stream), file), content); err != nil {
+	if err := replaceFile(filepath.Join(i.Store.Messages(stream), file), content, true); err != nil {
 		return fmt.Errorf("repair block %s of stream %s: %w", file, stream, err)
 	}
 	return nil

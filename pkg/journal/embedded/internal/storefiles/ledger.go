@@ -66,22 +66,25 @@ func (l *Ledger) Write(dir string) error {
 	if err != nil {
 		return fmt.Errorf("encode the record of the journal's store: %w", err)
 	}
-	if err := replaceFile(filepath.Join(dir, ledgerFile), raw); err != nil {
+	if err := replaceFile(filepath.Join(dir, ledgerFile), raw, true); err != nil {
 		return fmt.Errorf("write the record of the journal's store: %w", err)
 	}
 	return nil
 }
 
-// replaceFile writes a file that is either the old or the new one after a crash.
-func replaceFile(path string, content []byte) error {
+// replaceFile writes a file that is either the old or the new one after the process was killed, and
+// with sync also after the machine was.
+func replaceFile(path string, content []byte, sync bool) error {
 	temporary := path + ".new"
 	file, err := private.Open(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(content)
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err != nil {
+	if sync {
+		err = errors.Join(err, file.Sync())
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
 		return errors.Join(err, os.Remove(temporary))
 	}
 	return os.Rename(temporary, path)

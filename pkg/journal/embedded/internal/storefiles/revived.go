@@ -109,7 +109,7 @@ func (i *Inspection) addBlocks(stream string, last uint32, missing []grave) erro
 			content = append(content, reader.mark(g.sequence|tombstoneFlag, g.at)...)
 		}
 		missing = missing[n:]
-		if err := replaceFile(filepath.Join(i.Store.Messages(stream), BlockName(last)), content); err != nil {
+		if err := replaceFile(filepath.Join(i.Store.Messages(stream), BlockName(last)), content, true); err != nil {
 			return fmt.Errorf("have the index of stream %s rebuilt: %w", stream, err)
 		}
 	}

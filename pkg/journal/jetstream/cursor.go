@@ -44,6 +44,8 @@ type cursor struct {
 	source source          // where the next entries come from; nil: the tail
 	// repeating is what is read in turn with that; nil: nothing.
 	repeating *resnapshot
+	// withheld is what is read after that; nil: nothing.
+	withheld *withheld
 }
 
 // batch tells how old entries are that were read from the stream.
@@ -131,14 +133,16 @@ func (c *cursor) begin(ctx context.Context, start journal.Start) error {
 }
 
 // beginSnapshot makes a snapshot the source, as of the sequence end, if the sink has
-// not got all of one.
+// not got all of one. Else a loss before may still count.
 func (c *cursor) beginSnapshot(end uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.record.Snapshot {
 		c.source = newSnapshot(c, end, c.record.Since)
 		c.floor, c.next = end, end+1
+		return
 	}
+	c.withheld = c.withheldBefore()
 }
 
 // acquire waits until no other call uses queue and the sources. Bounded also ends with the
@@ -186,6 +190,7 @@ func (c *cursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
 		c.rename(repeats)
 		c.queue = append(repeats, c.queue...)
 	}
+	c.withheld.detain(entries)
 	return entries, c.cause(ctx, err)
 }
 
@@ -254,7 +259,7 @@ func (c *cursor) readTail(ctx context.Context, limit int) ([]journal.Entry, erro
 		c.source = newCatchup(c, next)
 	case len(entries) > 0:
 		c.passed(entries[len(entries)-1].Seq)
-		entries = c.admitAll(entries, copies)
+		entries = c.withhold(c.admitAll(entries, copies), true)
 		c.rename(entries)
 	default:
 		select {
@@ -268,10 +273,13 @@ func (c *cursor) readTail(ctx context.Context, limit int) ([]journal.Entry, erro
 
 // turn is the source to read from now; nil: the tail.
 func (c *cursor) turn() source {
+	c.mu.Lock()
+	next, rewound := c.next, c.record.Until
+	c.mu.Unlock()
+	if c.withheld.due(next) {
+		return c.withheld
+	}
 	if c.repeating != nil {
-		c.mu.Lock()
-		next, rewound := c.next, c.record.Until
-		c.mu.Unlock()
 		if c.repeating.due(next, rewound, c.source != nil || next <= c.journal.log.Tail.End()) {
 			return c.repeating
 		}
@@ -282,9 +290,12 @@ func (c *cursor) turn() source {
 // through gives up a source that has no more.
 func (c *cursor) through(ctx context.Context, s source) {
 	s.close(ctx)
-	if s == c.source {
+	switch s {
+	case c.source:
 		c.source = nil
-	} else {
+	case c.withheld:
+		c.withheld = nil
+	default:
 		c.repeating = nil
 	}
 }
@@ -297,7 +308,7 @@ func (c *cursor) forget(ctx context.Context) {
 	if c.repeating != nil {
 		c.repeating.close(ctx)
 	}
-	c.queue, c.source, c.repeating = nil, nil, nil
+	c.queue, c.source, c.repeating, c.withheld = nil, nil, nil, nil
 }
 
 // enqueue takes over what a source has read.
@@ -330,27 +341,6 @@ func (c *cursor) passed(seq uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.next = max(c.next, seq+1)
-}
-
-// rename gives what is read again after a rewind its run, and says what may not follow
-// what was read before. The entries are the cursor's own; what their events
-// point to is shared.
-func (c *cursor) rename(entries []journal.Entry) {
-	c.mu.Lock()
-	run, until, detached := c.record.Run, c.record.Until, c.record.Detached
-	c.mu.Unlock()
-	for i := range entries {
-		entries[i].Detached = entries[i].Seq <= detached
-	}
-	if run == 0 {
-		return
-	}
-	for i := range entries {
-		if seq := entries[i].Seq; seq != 0 && seq <= until {
-			entries[i].Event.SetRun(run)
-			entries[i].Event.Redelivered = true
-		}
-	}
 }
 
 // Close implements [journal.Cursor]. It saves the position if the server answers

@@ -33,6 +33,8 @@ type resnapshot struct {
 	through bool   // with the states
 	known   bool   // until is
 	until   uint64 // where the log ended then
+	// longer: until was moved once, see reached.
+	longer bool
 }
 
 // Resnapshot implements [journal.Resnapshotter]. The position of the sink does not
@@ -72,7 +74,7 @@ func (r *resnapshot) close(ctx context.Context) {
 func (r *resnapshot) due(next, rewound uint64, behind bool) bool {
 	switch {
 	case r.known:
-		return next > r.until
+		return next > r.until && r.reached()
 	case r.states == nil:
 		return next > rewound
 	case r.through:
@@ -80,6 +82,17 @@ func (r *resnapshot) due(next, rewound uint64, behind bool) bool {
 	default:
 		return !r.rests || !behind || len(r.told) >= maxTold
 	}
+}
+
+// reached reports whether the end may come. If events were removed unread on the way, one of them may
+// be the only one of an object since the snapshot began. The object has a later event, which
+// comes first. It waits for one loss only: a sink that is always too slow must not wait for ever.
+func (r *resnapshot) reached() bool {
+	if loss := r.cursor.lastLoss(); loss > r.until && !r.longer {
+		r.until, r.longer = loss, true
+		return false
+	}
+	return true
 }
 
 // fill implements [source].

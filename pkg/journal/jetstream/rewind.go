@@ -8,6 +8,7 @@ import (
 
 	js "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
@@ -69,7 +70,29 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.record, c.saved, c.floor, c.next, c.batches, c.seen = anew, anew, 0, first, nil, nil
+	c.withheld = c.withheldBefore()
 	return max(stored-min(stored, behind), 1), nil
+}
+
+// rename gives what is read again after a rewind its run, and says what may not follow
+// what was read before. The entries are the cursor's own; what their events
+// point to is shared.
+func (c *cursor) rename(entries []journal.Entry) {
+	c.mu.Lock()
+	run, until, detached := c.record.Run, c.record.Until, c.record.Detached
+	c.mu.Unlock()
+	for i := range entries {
+		entries[i].Detached = entries[i].Seq <= detached
+	}
+	if run == 0 {
+		return
+	}
+	for i := range entries {
+		if seq := entries[i].Seq; seq != 0 && seq <= until {
+			entries[i].Event.SetRun(run)
+			entries[i].Event.Redelivered = true
+		}
+	}
 }
 
 // storedFrom returns about how many messages there are from a sequence on.

@@ -29,10 +29,12 @@ type snapshot struct {
 	ended     bool   // they are through
 	bounds    *bounds.Bounds
 	states    *states
-	// log is read once the states are through, up to the sequence goal.
-	log  *catchup
-	goal uint64
-	held []journal.Entry // the newest entry: it may be the last
+	// log is read once the states are through, up to the sequence goal. That is moved once if events
+	// were removed unread on the way: see [resnapshot.reached].
+	log    *catchup
+	goal   uint64
+	longer bool
+	held   []journal.Entry // the newest entry: it may be the last
 }
 
 func newSnapshot(c *cursor, end, since uint64) *snapshot {
@@ -103,6 +105,14 @@ func (s *snapshot) follow(ctx context.Context) (entries []journal.Entry, done bo
 	found, done, err := s.log.fill(ctx)
 	if err != nil {
 		return nil, false, err
+	}
+	if loss := s.cursor.lastLoss(); loss > s.goal && s.log.passed >= s.goal && !s.longer {
+		s.goal, s.log.until, s.longer = loss, loss, true
+		s.cursor.raise(loss)
+		if done {
+			s.log.close(ctx) // it reads on in another one
+			done = false
+		}
 	}
 	n := 0
 	for n < len(found) && found[n].Seq <= s.goal {

@@ -30,23 +30,27 @@ type destinations struct {
 	life     context.Context //nolint:containedctx // ends with close
 	end      context.CancelFunc
 
-	mu sync.Mutex
-	// found has the identity that each sink has found last, and known the one that has
-	// every object; declared is the one that the last gap event was about. Refilling are
-	// the sinks that are given all objects, and refilled the resources that the declared
-	// destination has.
-	found, known, declared map[string]string
-	refilling              map[string]bool
-	refilled               map[string]map[string]bool
-	running                sync.WaitGroup
+	mu      sync.Mutex
+	sinks   map[string]*destination
+	running sync.WaitGroup
+}
+
+// destination is that of one sink.
+type destination struct {
+	// found is the identity that the sink has found last. The lock of destinations guards
+	// it, and refilling: a goroutine compares it with what is known. All else belongs to
+	// that goroutine.
+	found     string
+	refilling bool
+	// known is the identity that has every object, declared the one that the last gap event
+	// was about, and refilled the resources that the declared one has.
+	known, declared string
+	refilled        map[string]bool
 }
 
 func newDestinations(p *pipeline, d *Daemon) *destinations {
 	life, end := context.WithCancel(p.now)
-	return &destinations{
-		pipeline: p, operator: operator{d}, life: life, end: end, found: make(map[string]string), known: make(map[string]string), declared: make(map[string]string), refilling: make(map[string]bool),
-		refilled: make(map[string]map[string]bool),
-	}
+	return &destinations{pipeline: p, operator: operator{d}, life: life, end: end, sinks: make(map[string]*destination)}
 }
 
 // of is [sink.Env.Found] of a sink.
@@ -54,10 +58,15 @@ func (d *destinations) of(name string) func(identity string) {
 	return func(identity string) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.found[name] = identity
-		if !d.refilling[name] && d.life.Err() == nil {
-			d.refilling[name] = true
-			d.running.Go(func() { d.settle(name) })
+		of := d.sinks[name]
+		if of == nil {
+			of = new(destination)
+			d.sinks[name] = of
+		}
+		of.found = identity
+		if !of.refilling && d.life.Err() == nil {
+			of.refilling = true
+			d.running.Go(func() { d.settle(name, of) })
 		}
 	}
 }
@@ -71,18 +80,18 @@ func (d *destinations) close() {
 }
 
 // settle compares what was found with what is known, until they are the same.
-func (d *destinations) settle(name string) {
+func (d *destinations) settle(name string, of *destination) {
 	logged, pause := "", destinationPause
 	for ctx := d.life; ; {
 		d.mu.Lock()
-		found, known := d.found[name], d.known[name]
-		if found == known || ctx.Err() != nil {
-			d.refilling[name] = false
+		found := of.found
+		if found == of.known || ctx.Err() != nil {
+			of.refilling = false
 			d.mu.Unlock()
 			return
 		}
 		d.mu.Unlock()
-		if err := d.compare(ctx, name, found); err != nil {
+		if err := d.compare(ctx, name, of, found); err != nil {
 			if text := err.Error(); text != logged && !errors.Is(err, errNoSink) {
 				logged = text
 				d.pipeline.logger.Warn("sink refill failed; retrying", "sink", name, "err", err)
@@ -94,9 +103,7 @@ func (d *destinations) settle(name string) {
 			pause = min(2*pause, destinationLongest)
 			continue
 		}
-		d.mu.Lock()
-		d.known[name] = found
-		d.mu.Unlock()
+		of.known = found
 	}
 }
 
@@ -110,7 +117,7 @@ var errExpanding = errors.New("the wildcards are not expanded yet: the API serve
 var errNoSink = errors.New("the sink is not there")
 
 // compare repeats all objects to the sink if its destination is not the one that is noted.
-func (d *destinations) compare(ctx context.Context, name, found string) error {
+func (d *destinations) compare(ctx context.Context, name string, of *destination, found string) error {
 	p := d.pipeline
 	all := p.deliveries()
 	i := slices.IndexFunc(all, func(one *delivery) bool { return one.Name() == name })
@@ -118,9 +125,7 @@ func (d *destinations) compare(ctx context.Context, name, found string) error {
 		return errNoSink
 	}
 	one := all[i]
-	d.mu.Lock()
-	noted := d.known[name]
-	d.mu.Unlock()
+	noted := of.known
 	if note := one.Note(); note != "" {
 		noted = note
 	}
@@ -128,13 +133,13 @@ func (d *destinations) compare(ctx context.Context, name, found string) error {
 		one.SetNote(found)
 		return nil
 	}
-	if err := d.declare(ctx, one, noted, found); err != nil {
+	if err := d.declare(ctx, one, of, noted, found); err != nil {
 		return err
 	}
 	if !p.manager.Expanded() {
 		return errExpanding
 	}
-	err := d.refillAll(d.resources(), name, func(resource string) error { return d.refill(ctx, resource, name) })
+	err := of.refillAll(d.resources(), func(resource string) error { return d.refill(ctx, resource, name) })
 	if err != nil {
 		return err
 	}
@@ -145,23 +150,19 @@ func (d *destinations) compare(ctx context.Context, name, found string) error {
 // refillAll repeats the objects of each resource that the declared destination has not got
 // yet. A resource that fails, for example because it is not served, keeps no other one back,
 // and the next attempt repeats that resource alone.
-func (d *destinations) refillAll(resources []string, name string, refill func(resource string) error) error {
-	d.mu.Lock()
-	refilled := d.refilled[name]
-	if refilled == nil {
-		refilled = make(map[string]bool)
-		d.refilled[name] = refilled
+func (d *destination) refillAll(resources []string, refill func(resource string) error) error {
+	if d.refilled == nil {
+		d.refilled = make(map[string]bool)
 	}
-	d.mu.Unlock()
 	var errs []error
 	for _, resource := range resources {
-		if refilled[resource] {
+		if d.refilled[resource] {
 			continue
 		}
 		err := refill(resource)
 		// A wildcard without a resource is a target, and has no objects.
 		if err == nil || errors.Is(err, dynwatch.ErrUnknownResource) {
-			refilled[resource] = true
+			d.refilled[resource] = true
 			continue
 		}
 		errs = append(errs, err)
@@ -173,9 +174,9 @@ func (d *destinations) refillAll(resources []string, name string, refill func(re
 }
 
 // declare logs the loss, and has the sink get a gap event.
-func (d *destinations) declare(ctx context.Context, one *delivery, was, is string) error {
+func (d *destinations) declare(ctx context.Context, one *delivery, of *destination, was, is string) error {
 	p, name := d.pipeline, one.Name()
-	return d.declareOnce(name, is, func() error {
+	return of.declareOnce(is, func() error {
 		p.logger.Warn("sink destination replaced; sending a gap and all objects",
 			"sink", name, "was", was, "is", is)
 		_, err := one.Insert(ctx, event.Event{
@@ -188,19 +189,14 @@ func (d *destinations) declare(ctx context.Context, one *delivery, was, is strin
 }
 
 // declareOnce calls insert until it has succeeded once for each destination of a sink.
-func (d *destinations) declareOnce(name, is string, insert func() error) error {
-	d.mu.Lock()
-	declared := d.declared[name] == is
-	d.mu.Unlock()
-	if declared {
+func (d *destination) declareOnce(is string, insert func() error) error {
+	if d.declared == is {
 		return nil
 	}
 	if err := insert(); err != nil {
 		return err
 	}
-	d.mu.Lock()
-	d.declared[name], d.refilled[name] = is, nil
-	d.mu.Unlock()
+	d.declared, d.refilled = is, nil
 	return nil
 }
 

@@ -12,12 +12,12 @@ import (
 // one that is not served, has no other resource announced again and again. A wildcard without
 // a resource holds up none.
 func TestRefillRepeatsWhatFailed(t *testing.T) {
-	d := &destinations{refilled: make(map[string]map[string]bool)}
+	d := new(destination)
 	errWaiting := fmt.Errorf("%w: example.com/things: the target is waiting", errTargets)
 	fails := true
 	var asked []string
 	attempt := func() error {
-		return d.refillAll([]string{"*.example.com/*", "core/configmaps", "example.com/things", "core/pods"}, "bus", func(resource string) error {
+		return d.refillAll([]string{"*.example.com/*", "core/configmaps", "example.com/things", "core/pods"}, func(resource string) error {
 			asked = append(asked, resource)
 			if resource == "*.example.com/*" {
 				return fmt.Errorf("%w: %s", dynwatch.ErrUnknownResource, resource)
@@ -46,11 +46,11 @@ func TestRefillRepeatsWhatFailed(t *testing.T) {
 // TestDeclareAgain: a gap event that the sink did not get is inserted again, and one that it
 // got is not. Another destination gets its own.
 func TestDeclareAgain(t *testing.T) {
-	d := &destinations{declared: make(map[string]string), refilled: make(map[string]map[string]bool)}
+	d := new(destination)
 	errEnded := errors.New("the sink has ended")
 	var got []string
 	declare := func(is string, fails error) error {
-		return d.declareOnce("bus", is, func() error {
+		return d.declareOnce(is, func() error {
 			if fails == nil {
 				got = append(got, is)
 			}

@@ -153,6 +153,8 @@ Counters start at 0 when informd starts.
 - The label ` + "`namespace`" + ` has at most 32 values; further namespaces count as ` + "`(other)`" + `.
 
 [deploy/prometheus-rules.yaml](../deploy/prometheus-rules.yaml) has the rules of all alerts, for Prometheus. [troubleshooting.md](troubleshooting.md#alerts) has an entry for each alert.
+
+[deploy/grafana-dashboard.json](../deploy/grafana-dashboard.json) is a dashboard for Grafana: flow, lag, targets by state, gaps, journal, dead letters and API requests. Import it, and select the Prometheus data source.
 `
 
 // metricsPage is the page.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/informd/informd/test/cluster/proc"
@@ -18,10 +19,12 @@ import (
 const (
 	watchInterval = 200 * time.Millisecond
 	restartPause  = time.Second // as long as Kubernetes waits at least
+	// The liveness probe of deploy/kustomize.
+	probePeriod, probeTimeout, probeFailures = 10 * time.Second, 5 * time.Second, 6
 )
 
 // Daemon is an informd process, or the baseline's, with somebody who starts it
-// again when it ends by itself, as Kubernetes would.
+// again when it ends by itself or fails its liveness probe, as Kubernetes would.
 type Daemon struct {
 	process *proc.Process
 	admin   string // host:port; empty: it has none
@@ -35,6 +38,9 @@ type Daemon struct {
 	exits   []string
 	starts  int
 	maxRSS  uint64
+	// unhealthy is when its liveness probe failed, ending: it ends because of that.
+	unhealthy []string
+	ending    bool
 }
 
 // startDaemon starts the binary and blocks until it answers.
@@ -47,6 +53,9 @@ func startDaemon(ctx context.Context, name, binary string, args []string, admin,
 	watch, cancel := context.WithCancel(context.Background())
 	d.cancel = cancel
 	d.running.Go(func() { d.watch(watch) })
+	if admin != "" {
+		d.running.Go(func() { d.probe(watch) })
+	}
 	return d, nil
 }
 
@@ -57,9 +66,16 @@ func (d *Daemon) answers(ctx context.Context) error {
 		return nil
 	}
 	_, err := d.get(ctx, "/healthz")
+	if errors.Is(err, errRed) {
+		return nil
+	}
 	return err
 }
 
+// errRed is an answer that is not 200 OK.
+var errRed = errors.New("not ok")
+
+// get returns what it answers, and errRed if that is not OK.
 func (d *Daemon) get(ctx context.Context, path string) (*json.RawMessage, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.admin+path, nil)
 	if err != nil {
@@ -73,7 +89,46 @@ func (d *Daemon) get(ctx context.Context, path string) (*json.RawMessage, error)
 	defer response.Body.Close()
 	var body json.RawMessage
 	_ = json.NewDecoder(response.Body).Decode(&body) // /healthz may answer in plain text
+	if response.StatusCode != http.StatusOK {
+		return &body, fmt.Errorf("%s: %w: %s", path, errRed, response.Status)
+	}
 	return &body, nil
+}
+
+// probe ends the process when it fails its liveness probe, with a dump of its goroutines in
+// the log; watch starts it again.
+func (d *Daemon) probe(ctx context.Context) {
+	ticker := time.NewTicker(probePeriod)
+	defer ticker.Stop()
+	failures := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		asking, cancel := context.WithTimeout(ctx, probeTimeout)
+		_, err := d.get(asking, "/healthz")
+		cancel()
+		if err == nil || !d.wanted() || !d.process.Running() {
+			failures = 0
+			continue
+		}
+		if failures++; failures == probeFailures {
+			failures = 0
+			d.mu.Lock()
+			d.unhealthy, d.ending = append(d.unhealthy, fmt.Sprintf("%s %v", time.Now().Format(time.TimeOnly), err)), true
+			d.mu.Unlock()
+			_ = syscall.Kill(d.process.PID(), syscall.SIGQUIT) // it may have ended
+		}
+	}
+}
+
+// Unhealthy returns when it was restarted because its liveness probe failed.
+func (d *Daemon) Unhealthy() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.unhealthy
 }
 
 // TargetStatus is what /status says of a target.
@@ -131,7 +186,7 @@ func (d *Daemon) wanted() bool {
 func (d *Daemon) noteExit() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.excused == 0 {
+	if d.excused == 0 && !d.ending {
 		d.exits = append(d.exits, time.Now().Format(time.TimeOnly)+" "+d.process.LogTail())
 	}
 }
@@ -144,6 +199,7 @@ func (d *Daemon) again(ctx context.Context) {
 		return
 	}
 	d.starts++
+	d.ending = false
 	_ = d.process.Start(ctx) // it is tried again, and an exit is noted by watch
 }
 

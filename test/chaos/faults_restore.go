@@ -50,7 +50,8 @@ func restoreEtcd(a *attack) error {
 func restoreDocumented(running bool) func(*attack) error {
 	return func(a *attack) error {
 		file := a.dir.Join("etcd-snapshot")
-		if err := a.until(func(ctx context.Context) error { return a.cluster.SnapshotEtcd(ctx, file) }); err != nil {
+		// On a busy machine etcd needs many seconds to send its data.
+		if err := a.untilWithin(time.Minute, func(ctx context.Context) error { return a.cluster.SnapshotEtcd(ctx, file) }); err != nil {
 			return err
 		}
 		a.hold(4*time.Second, 8*time.Second)

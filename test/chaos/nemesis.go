@@ -65,10 +65,15 @@ func (a *attack) between(least, most time.Duration) time.Duration {
 
 // until repeats what other faults may make fail.
 func (a *attack) until(do func(context.Context) error) error {
+	return a.untilWithin(requestTimeout, do)
+}
+
+// untilWithin is until with another limit for one attempt.
+func (a *attack) untilWithin(limit time.Duration, do func(context.Context) error) error {
 	ticker := time.NewTicker(retryPause)
 	defer ticker.Stop()
 	for {
-		ctx, cancel := context.WithTimeout(a.ctx, requestTimeout)
+		ctx, cancel := context.WithTimeout(a.ctx, limit)
 		err := do(ctx)
 		cancel()
 		if err == nil {

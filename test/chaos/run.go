@@ -202,6 +202,9 @@ func (r *run) tell() {
 	}
 	for _, d := range r.rig.informds {
 		fmt.Fprintf(&line, "  %d MiB", residentBytes(d.process.PID())>>20)
+		if n := len(d.Unhealthy()); n > 0 {
+			fmt.Fprintf(&line, " (%d times restarted by its liveness probe)", n)
+		}
 	}
 	fmt.Fprintf(r.options.Out, "%s  %v of %d faults\n", line.String(), r.nemesis.Active(), len(r.nemesis.Strikes()))
 }

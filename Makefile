@@ -94,6 +94,7 @@ test-long: servers ## run all tests that `make test` leaves out, about 30 minute
 unit: ## run the unit tests with the race detector, in random order
 	@echo '==> unit tests'
 	$(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) ./...
+	cd test && $(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) ./schema ./schemagen ./words
 
 .PHONY: e2e
 e2e: servers ## run the tests with a real API server, etcd and NATS

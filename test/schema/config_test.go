@@ -77,7 +77,7 @@ const aboutForm = `: (unknown (key|value|sink type|operation)\b|must be (a list|
 func TestBadConfigs(t *testing.T) {
 	s := compiled(t, schema.Config())
 	form, refused := regexp.MustCompile(aboutForm), 0
-	for _, file := range glob(t, "internal/config/testdata/*.bad.yaml", 100) {
+	for _, file := range glob(t, "internal/configfile/testdata/*.bad.yaml", 100) {
 		text := read(t, file)
 		comment, _, _ := strings.Cut(string(text), "\n")
 		place := regexp.MustCompile(`^# \d+:\d+: (?:(\S+): )?`).FindStringSubmatch(comment)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -34,7 +35,13 @@ func (r *checker) checkKubernetes(k config.Kubernetes) {
 	if k.AuditEvery != 0 && k.AuditEvery < minAudit && !r.Bad("kubernetes.auditEvery") {
 		r.fail("kubernetes.auditEvery", "%v is too short: want at least %v, or 0 for no audits", k.AuditEvery, minAudit)
 	}
+	if (k.MaxDelay < 0 || k.MaxDelay > mostDelay) && !r.Bad("kubernetes.maxDelay") {
+		r.fail("kubernetes.maxDelay", "%v is no delay of events: want 0 to %v", k.MaxDelay, mostDelay)
+	}
 }
+
+// mostDelay is below all time-outs of connections.
+const mostDelay = time.Second
 
 // checkRedaction takes names of annotations, and prefixes of names.
 func (r *checker) checkRedaction(c config.Redaction) {

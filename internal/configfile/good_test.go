@@ -35,7 +35,7 @@ func TestGood(t *testing.T) {
 	want := &config.Config{
 		Path:       "config.yaml",
 		Cluster:    "prod-eu1",
-		Kubernetes: config.Kubernetes{Kubeconfig: "/etc/informd/kubeconfig", Context: "prod", MaxWatches: 3000, AuditEvery: 20 * time.Minute},
+		Kubernetes: config.Kubernetes{Kubeconfig: "/etc/informd/kubeconfig", Context: "prod", MaxWatches: 3000, AuditEvery: 20 * time.Minute, MaxDelay: 20 * time.Millisecond},
 		Resources: []config.Resource{
 			{
 				Pos: config.Pos{Line: 6, Col: 5}, Group: "apps", Version: "v1", Resource: "deployments", Mode: config.ModeMetadata,
@@ -135,7 +135,7 @@ func TestDefaults(t *testing.T) {
 	want := &config.Config{
 		Path:       "config.yaml",
 		Cluster:    "default",
-		Kubernetes: config.Kubernetes{MaxWatches: 10_000, AuditEvery: time.Hour},
+		Kubernetes: config.Kubernetes{MaxWatches: 10_000, AuditEvery: time.Hour, MaxDelay: 50 * time.Millisecond},
 		Resources:  []config.Resource{{Pos: config.Pos{Line: 1, Col: 13}, Resource: "pods", Mode: "full", Scope: "auto", EmitWhen: config.EmitWhen{Noop: true}}},
 		Journal:    journalOf("embedded", "/var/lib/private/informd", 10*sink.GiB),
 		Sinks: []config.Sink{{

@@ -117,7 +117,7 @@ func TestVariables(t *testing.T) {
 	want := &config.Config{
 		Path: got.Path, Resources: got.Resources, Sinks: got.Sinks,
 		Cluster:    "prod.eu",
-		Kubernetes: config.Kubernetes{Kubeconfig: "/kube", Context: "Ctx::with.dots", MaxWatches: 10_000, AuditEvery: time.Hour},
+		Kubernetes: config.Kubernetes{Kubeconfig: "/kube", Context: "Ctx::with.dots", MaxWatches: 10_000, AuditEvery: time.Hour, MaxDelay: 50 * time.Millisecond},
 		Journal:    journalOf("memory", "/j", 2*sink.MiB),
 		Redaction:  config.Redaction{KeyFile: "/key"},
 		Admin:      config.Admin{Listen: "[::1]:9", Socket: "/j/admin.sock"},

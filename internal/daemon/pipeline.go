@@ -58,7 +58,7 @@ func newPipeline(ctx, now context.Context, d *Daemon, s *store.Store) (*pipeline
 	p.source = deliver.NewDeadLetters(config.SourceName, s.Box(config.SourceName))
 	p.manager, err = dynwatch.New(dynwatch.Options{
 		Cluster: d.config.Cluster, Kubernetes: d.kubernetes, Log: s, Reject: rejectTo(p.source, d.logger),
-		RedactionKey: key, PlainAnnotations: d.config.Redaction.PlainAnnotations, MaxWatches: d.config.Kubernetes.MaxWatches, AuditEvery: cmp.Or(d.config.Kubernetes.AuditEvery, -1), Logger: d.logger,
+		RedactionKey: key, PlainAnnotations: d.config.Redaction.PlainAnnotations, MaxWatches: d.config.Kubernetes.MaxWatches, AuditEvery: cmp.Or(d.config.Kubernetes.AuditEvery, -1), MaxDelay: d.config.Kubernetes.MaxDelay, Logger: d.logger,
 	})
 	if err != nil {
 		return nil, err

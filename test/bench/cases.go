@@ -25,6 +25,7 @@ func (b *bench) cases(ctx context.Context) error {
 	steps = append(steps,
 		step{"first event", b.firstEvent},
 		step{"latency", b.latency},
+		step{"rates", b.rates},
 		step{"idle", b.idle},
 		step{"binary", b.binary},
 		step{"control plane", b.controlPlane},

@@ -20,6 +20,7 @@ type kind string
 
 const (
 	informd          kind = "informd"
+	informdAtOnce    kind = "informd, maxDelay: 0"
 	informdEmbedded  kind = "informd, embedded journal"
 	informdExternal  kind = "informd, journal on a server" // whose CPU is not counted
 	baseline         kind = "baseline"
@@ -55,6 +56,8 @@ type setup struct {
 	cores  int
 	stdout *os.File
 	env    []string
+	// maxDelay replaces informd's default.
+	maxDelay string
 	// resources replaces informd's list of resources.
 	resources string
 }
@@ -83,7 +86,10 @@ func (b *bench) startClient(k kind, s setup) (*client, error) {
 	}
 	common := []string{"-kubeconfig", s.kubeconfig, "-listen", c.address}
 	switch k {
-	case informd, informdEmbedded, informdExternal:
+	case informd, informdAtOnce, informdEmbedded, informdExternal:
+		if k == informdAtOnce {
+			s.maxDelay = "0s"
+		}
 		config := filepath.Join(dir, "config.yaml")
 		if err := os.WriteFile(config, []byte(informdConfig(s, b.journal(k), dir, c.address)), 0o600); err != nil {
 			return nil, err
@@ -126,8 +132,12 @@ func informdConfig(s setup, journal, dir, admin string) string {
 	if resources == "" {
 		resources = "  - {" + s.server.entry() + "}"
 	}
-	return fmt.Sprintf("cluster: bench\nkubernetes: {kubeconfig: %q}\nresources:\n%s\njournal: {%s, dir: %q}\nsinks:\n  - %s\nadmin: {listen: %q}\nlog: {level: warn}\n",
-		s.kubeconfig, resources, journal, dir, s.sink.informd(s.server), admin)
+	kubernetes := fmt.Sprintf("kubeconfig: %q", s.kubeconfig)
+	if s.maxDelay != "" {
+		kubernetes += ", maxDelay: " + s.maxDelay
+	}
+	return fmt.Sprintf("cluster: bench\nkubernetes: {%s}\nresources:\n%s\njournal: {%s, dir: %q}\nsinks:\n  - %s\nadmin: {listen: %q}\nlog: {level: warn}\n",
+		kubernetes, resources, journal, dir, s.sink.informd(s.server), admin)
 }
 
 // countInformd reads informd's own metrics. What the sink has not been offered yet is

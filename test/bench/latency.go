@@ -31,7 +31,7 @@ func (b *bench) latency(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, server.stop()) }()
 	for range b.times(3) {
-		for _, k := range []kind{informd, baseline} {
+		for _, k := range []kind{informd, informdAtOnce, baseline} {
 			events := b.size(20_000)
 			if k == baseline {
 				events /= 4 // it falls behind

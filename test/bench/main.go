@@ -81,6 +81,7 @@ type bench struct {
 	// a subscriber, writes from the request.
 	latencies       map[kind][][2]float64
 	commits, writes [][2]float64
+	rateRuns        []rateRun
 	idleShares      []float64 // percent of one core
 	// blockedRSS is the most before the sink blocks, while the journal fills, and after
 	// that.

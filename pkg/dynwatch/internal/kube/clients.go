@@ -31,6 +31,8 @@ type Clients struct {
 	Slots, Lists chan struct{}
 	// ShareUntil is the time until which no watch has a separate connection, in Unix nanoseconds.
 	ShareUntil atomic.Int64
+	// MaxDelay is how long the connection of a watch gathers events; 0: not at all.
+	MaxDelay time.Duration
 	// transports are those of the clients, as client-go made them.
 	transports []http.RoundTripper
 	// Identities reads the fields that identify an object, and renders none.
@@ -195,7 +197,11 @@ func (c *Clients) connect(base *rest.Config) (err error) {
 	if c.Other, err = c.newClient(own(base), counted(oneRequest)); err != nil {
 		return err
 	}
-	c.Apart, err = c.newClient(single(base), counted(limitBuffers))
+	track := counted(limitBuffers)
+	c.Apart, err = c.newClient(single(base), func(t *http.Transport) {
+		track(t)
+		gatherOver(t)
+	})
 	return err
 }
 

@@ -17,6 +17,8 @@ import (
 // concurrently.
 type dials struct {
 	count atomic.Uint64
+	// buffers are those of bursts.
+	buffers sync.Pool
 
 	mu sync.Mutex // for a moment only
 	// all are the open connections, each with whether a check of the identity has followed.
@@ -27,11 +29,15 @@ type dials struct {
 type dialled struct {
 	net.Conn
 
-	of *dials
+	of     *dials
+	bursts bursts
+	closed chan struct{}
+	once   sync.Once
 }
 
 // Close closes the connection.
 func (d *dialled) Close() error {
+	d.once.Do(func() { close(d.closed) })
 	d.of.mu.Lock()
 	delete(d.of.all, d)
 	d.of.mu.Unlock()
@@ -49,7 +55,7 @@ func (d *dials) track(t *http.Transport) {
 		if err != nil {
 			return nil, err
 		}
-		one := &dialled{Conn: conn, of: d}
+		one := &dialled{Conn: conn, of: d, closed: make(chan struct{})}
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.all == nil {

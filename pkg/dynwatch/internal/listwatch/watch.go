@@ -42,8 +42,10 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 	}
 	refused := false
 	if !fresh && !s.Resource.MetadataOnly && s.Clients.TakeSlot(ctx) {
-		w, err := s.apart.Watch(g.Context, options)
+		traced, gather := s.Clients.Bursts(g.Context)
+		w, err := s.apart.Watch(traced, options)
 		if err == nil {
+			gather()
 			return w, nil
 		}
 		if refused = apierrors.ReasonForError(err) == metav1.StatusReasonUnknown; !refused {

@@ -1,0 +1,148 @@
+package kube_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+)
+
+// stream opens a watch on a server that writes what is sent to it, each piece by itself.
+func stream(t *testing.T, delay time.Duration, secure bool) (body io.Reader, pieces chan<- []byte, end func()) {
+	t.Helper()
+	all := make(chan []byte)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		flush := http.NewResponseController(w)
+		err := flush.Flush()
+		for err == nil {
+			select {
+			case piece := <-all:
+				_, err = w.Write(piece)
+				err = errors.Join(err, flush.Flush())
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	if secure {
+		server.StartTLS()
+	} else {
+		server.Start()
+	}
+	t.Cleanup(server.Close)
+	c, err := kube.NewClients(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: secure}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	c.MaxDelay = delay
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	traced, gather := c.Bursts(ctx)
+	request, err := http.NewRequestWithContext(traced, http.MethodGet, server.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := c.Apart.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	gather()
+	return response.Body, all, cancel
+}
+
+// TestBursts: pieces that come one after the other are read together, and all of them.
+func TestBursts(t *testing.T) {
+	const all = 400
+	piece := bytes.Repeat([]byte("x"), 100)
+	for name, secure := range map[string]bool{"TLS": true, "plain": false} {
+		t.Run(name, func(t *testing.T) {
+			reads := func(delay time.Duration) (n int) {
+				body, pieces, _ := stream(t, delay, secure)
+				go func() {
+					for range all {
+						pieces <- piece
+						<-time.After(time.Millisecond)
+					}
+				}()
+				buffer := make([]byte, 64<<10)
+				for got := 0; got < all*len(piece); n++ {
+					read, err := body.Read(buffer)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got += read
+				}
+				return n
+			}
+			if single, together := reads(0), reads(50*time.Millisecond); together > single/4 {
+				t.Errorf("%d reads with a delay, %d without", together, single)
+			}
+		})
+	}
+}
+
+// TestNoBurstAfterAPause: what comes after a pause is read at once.
+func TestNoBurstAfterAPause(t *testing.T) {
+	const delay = time.Second
+	body, pieces, _ := stream(t, delay, true)
+	for range 3 {
+		<-time.After(delay + delay/4)
+		began := time.Now()
+		pieces <- []byte("x")
+		if _, err := io.ReadFull(body, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > delay/2 {
+			t.Errorf("read after %v", took)
+		}
+	}
+}
+
+// TestBurstsDoNotLimitTheRate: a stream without pauses is not slowed down. If each wait gathered
+// no more than the socket holds, it would take minutes.
+func TestBurstsDoNotLimitTheRate(t *testing.T) {
+	const size = 64 << 20
+	body, pieces, _ := stream(t, time.Second, true)
+	go func() {
+		piece := make([]byte, 16<<10)
+		for range size / len(piece) {
+			pieces <- piece
+		}
+	}()
+	began := time.Now()
+	if _, err := io.CopyN(io.Discard, body, size); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("%d bytes took %v", size, took)
+	}
+}
+
+// TestEndOfABurst: a watch that ends does not wait for the end of its delay.
+func TestEndOfABurst(t *testing.T) {
+	const delay = time.Minute
+	body, pieces, end := stream(t, delay, true)
+	pieces <- []byte("x")
+	if _, err := io.ReadFull(body, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	time.AfterFunc(50*time.Millisecond, end)
+	if _, err := body.Read(make([]byte, 1)); err == nil {
+		t.Error("a read of a watch that has ended")
+	}
+	if took := time.Since(began); took > delay/2 {
+		t.Errorf("it ended after %v", took)
+	}
+}

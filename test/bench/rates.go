@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// eventRates are those that clusters have, events/s.
+func eventRates() []int { return []int{20, 200, 2_000} }
+
+// rateRun is one client at one rate.
+type rateRun struct {
+	Client kind
+	Rate   int
+	// CPU is in microseconds, Switches are context switches, both for an event.
+	CPU, Switches float64
+}
+
+// rates measures clients that have more time than they need: an event costs its wake-ups.
+func (b *bench) rates(ctx context.Context) (err error) {
+	server, err := b.startServer(ctx, source{corpus: "pods", objects: b.size(1_000)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.stop()) }()
+	bus, closeBus, err := b.openSink(ctx, jetStream)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeBus()) }()
+	b.journalURL = bus.url
+	for round := range b.times(3) {
+		clients := []kind{informd, informdEmbedded, informdExternal, floorHTTP1, baseline}
+		for i := range clients {
+			k := clients[(i+round)%len(clients)]
+			for _, rate := range eventRates() {
+				r, err := b.atRate(ctx, server, k, rate)
+				if err != nil {
+					return fmt.Errorf("%s at %d events/s: %w", k, rate, err)
+				}
+				b.rateRuns = append(b.rateRuns, r)
+				b.say("%d events/s: %s: %.0f us and %.1f context switches per event, %.2f%% of one core", rate, k, r.CPU, r.Switches, r.CPU*float64(rate)/1e4)
+			}
+		}
+	}
+	return nil
+}
+
+// rateFor is how long events come at a rate.
+const rateFor = 10 * time.Second
+
+// atRate starts a client, lets events come, and ends it.
+func (b *bench) atRate(ctx context.Context, server *server, k kind, rate int) (r rateRun, err error) {
+	c, err := b.startClient(k, setup{server: server, sink: sinkSpec{kind: stdoutSink}})
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, c.end()) }()
+	_, h, err := c.settle(ctx, border{}, int64(server.objects), 0, server.objects)
+	if err != nil {
+		return r, err
+	}
+	period := rateFor
+	if b.quick {
+		period = time.Second
+	}
+	events := int(period.Seconds()) * rate
+	var before, after float64
+	var from, to border
+	if from, err = c.border(0); err == nil {
+		before, err = c.switches()
+	}
+	if err == nil {
+		err = b.whenWatching(ctx, server, func() error { return server.play(ctx, events, float64(rate)) })
+	}
+	if err != nil {
+		return r, err
+	}
+	select {
+	case <-time.After(period + 200*time.Millisecond):
+	case <-ctx.Done():
+		return r, ctx.Err()
+	}
+	if to, err = c.border(0); err == nil {
+		after, err = c.switches()
+	}
+	if err != nil {
+		return r, err
+	}
+	if _, _, err := c.settle(ctx, from, int64(server.objects), h.updates+int64(events), events); err != nil {
+		return r, err
+	}
+	p := phase{Events: events, CPU: to.cpu - from.cpu}
+	return rateRun{Client: k, Rate: rate, CPU: p.PerEvent(), Switches: (after - before) / float64(events)}, nil
+}
+
+// switches returns how often the threads of the client were taken off a processor.
+func (c *child) switches() (float64, error) {
+	dir := fmt.Sprintf("/proc/%d/task", c.pid())
+	threads, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	total := 0.0
+	for _, thread := range threads {
+		text, err := os.ReadFile(dir + "/" + thread.Name() + "/status")
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		for line := range strings.Lines(string(text)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.HasSuffix(name, "_ctxt_switches") {
+				n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+				if err != nil {
+					return 0, err
+				}
+				total += n
+			}
+		}
+	}
+	return total, nil
+}
+
+// atRates returns a figure of the runs of a client at a rate.
+func (b *bench) atRates(k kind, rate int, figure func(rateRun) float64) (values []float64) {
+	for _, r := range b.rateRuns {
+		if r.Client == k && r.Rate == rate {
+			values = append(values, figure(r))
+		}
+	}
+	return values
+}

@@ -18,8 +18,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/journal/embedded"
-	"github.com/informd/informd/pkg/journal/jetstream"
 )
 
 // benchObjects is how many objects there are.
@@ -44,7 +42,7 @@ func BenchmarkChanges(b *testing.B) {
 				if kind == "memory" {
 					benchmarkChanges(b, memoryLog(b), asked.Changes)
 				} else {
-					benchmarkChanges(b, embeddedLog(b), asked.Changes)
+					benchmarkChanges(b, embeddedLog(b, "bench"), asked.Changes)
 				}
 			})
 		}
@@ -124,32 +122,6 @@ func memoryLog(b *testing.B) dynwatch.Log {
 			b.Error(err)
 		}
 		<-done
-	})
-	return j
-}
-
-// embeddedLog is a journal of informd's own server.
-func embeddedLog(b *testing.B) dynwatch.Log {
-	b.Helper()
-	logger := slog.New(slog.DiscardHandler)
-	server, err := embedded.Start(b.Context(), embedded.Config{Dir: b.TempDir(), MaxBytes: 4 << 30, Stream: "BENCH", Reserve: 1, Logger: logger})
-	if err != nil {
-		b.Fatal(err)
-	}
-	j, err := jetstream.Open(b.Context(), jetstream.Config{
-		Conn: server.Conn(), MaxBytes: server.MaxBytes(), Room: server.MaxBytes, Own: true, Cluster: "bench", Stream: "BENCH",
-		SubjectPrefix: "k8s", HistoryPerObject: 16, DeletedRetention: time.Hour, Logger: logger,
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := j.Close(); err != nil {
-			b.Error(err)
-		}
-		if err := server.Close(); err != nil {
-			b.Error(err)
-		}
 	})
 	return j
 }

@@ -10,6 +10,9 @@
 //
 // # Use
 //
+// [Run] watches resources and calls a function with each event. For several readers, a changing
+// set of resources or the states of targets, use a Manager:
+//
 //	manager, err := dynwatch.New(options)
 //	if err != nil {
 //		return err
@@ -24,7 +27,8 @@
 //
 // # Errors
 //
-//   - Errors of Apply concern the wanted set. It then changes nothing, and names every fault.
+//   - Errors of Apply concern the wanted set. It then changes nothing, and names every fault: see
+//     [ResourceError].
 //   - Errors of the API server stop nothing. The target keeps its position, retries with
 //     backoff, and has a [State] and a reason: [Forbidden], [Waiting], [Stale] or [Degraded].
 //   - Lost history is reported as a gap event. The differences that a list shows are events as

@@ -138,6 +138,7 @@ func rehearse(ctx context.Context, v verdict, c *Change, namespaced bool, cluste
 	if err != nil {
 		return nil, "", err
 	}
+	defer m.Close()
 	// What the API server evaluates has been.
 	s := v.spec
 	s.LabelSelector, s.FieldSelector, s.Namespaces.Selector = "", "", ""

@@ -102,6 +102,23 @@ type Changes struct {
 // MinResync is the least period of [Resource.Resync].
 const MinResync = time.Minute
 
+// ResourceError is a fault of one resource of a wanted set. Errors of [Manager.Apply] and
+// [Manager.Check] join one for each fault.
+type ResourceError struct {
+	// Index is the place in the wanted set, from 0.
+	Index int
+	// Resource is the group and the resource: core/pods, apps/deployments.
+	Resource string
+	Err      error
+}
+
+func (e *ResourceError) Error() string {
+	return fmt.Sprintf("resource %d (%s): %v", e.Index, e.Resource, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *ResourceError) Unwrap() error { return e.Err }
+
 // specs checks the wanted set as a whole and returns one spec per target. Those of
 // wildcards are not among them.
 func specs(wanted []Resource) (map[string]spec.Spec, error) {
@@ -111,11 +128,11 @@ func specs(wanted []Resource) (map[string]spec.Spec, error) {
 	for i, r := range wanted {
 		id := event.GroupOrCore(r.Group) + "/" + r.Resource
 		if err := r.validate(); err != nil {
-			errs = append(errs, fmt.Errorf("resource %d (%s): %w", i, id, err))
+			errs = append(errs, &ResourceError{Index: i, Resource: id, Err: err})
 			continue
 		}
 		if seen[id] {
-			errs = append(errs, fmt.Errorf("resource %d (%s): listed twice; merge the entries' namespaces into one", i, id))
+			errs = append(errs, &ResourceError{Index: i, Resource: id, Err: errors.New("listed twice; merge the entries' namespaces into one")})
 			continue
 		}
 		seen[id] = true

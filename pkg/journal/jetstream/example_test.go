@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch"
-	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/embedded"
 	"github.com/informd/informd/pkg/journal/jetstream"
 )
@@ -37,13 +37,12 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	if err := watchDurably(ctx, kubernetes, "/var/lib/watcher", key); err != nil && ctx.Err() == nil {
+	if err := watchDurably(ctx, kubernetes, "/var/lib/watcher", key); err != nil {
 		fmt.Println(err) // a new process continues from the journal
 	}
 }
 
-// watchDurably prints events until ctx ends or the journal fails. The deferred calls run in
-// the order manager, cursor, journal, server.
+// watchDurably prints events until ctx ends or the journal fails.
 func watchDurably(ctx context.Context, kubernetes *rest.Config, dir string, key []byte) (err error) {
 	const (
 		cluster  = "prod"
@@ -87,26 +86,10 @@ func watchDurably(ctx context.Context, kubernetes *rest.Config, dir string, key 
 		return err
 	}
 
-	cursor, err := log.Open("printer", journal.FromSnapshot)
-	if err != nil {
+	return dynwatch.Run(ctx, dynwatch.Options{Cluster: cluster, Kubernetes: kubernetes, Log: log, RedactionKey: key}, wanted, func(e event.Event) error {
+		_, err := fmt.Printf("%s\n", e.AppendJSON(nil))
 		return err
-	}
-	defer closing(cursor.Close)
-	manager, err := dynwatch.New(dynwatch.Options{
-		Cluster: cluster, Kubernetes: kubernetes, Log: log, RedactionKey: key,
-		Reject: func(_ context.Context, r dynwatch.Rejected) error {
-			fmt.Println(r.Target, r.Name, "is not a valid object:", r.Reason)
-			return nil
-		},
 	})
-	if err != nil {
-		return err
-	}
-	defer manager.Close()
-	if err := manager.Apply(wanted); err != nil {
-		return err
-	}
-	return printAll(ctx, cursor)
 }
 
 // clusterUID identifies the cluster, so that the journal of one is never used for another.
@@ -120,23 +103,4 @@ func clusterUID(ctx context.Context, kubernetes *rest.Config) (string, error) {
 		return "", err
 	}
 	return string(system.UID), nil
-}
-
-// printAll commits events after it has printed them. A process that ends between the two
-// prints them again, with the same ids.
-func printAll(ctx context.Context, cursor journal.Cursor) error {
-	for {
-		entries, err := cursor.Read(ctx, 256)
-		if err != nil {
-			return err
-		}
-		done := uint64(0)
-		for i := range entries {
-			fmt.Printf("%s\n", entries[i].Event.AppendJSON(nil))
-			done = max(done, entries[i].Seq) // 0 for an event of the first snapshot
-		}
-		if err := cursor.Commit(ctx, done); err != nil {
-			return err
-		}
-	}
 }

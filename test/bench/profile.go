@@ -21,7 +21,8 @@ import (
 //go:embed profile_overlay.txt
 var profileServer string
 
-// profile shows where informd's CPU time goes at saturation, and what its heap holds.
+// profile shows where informd's CPU time goes, at saturation or at a rate, and what its heap
+// holds.
 func profile(args []string) error {
 	flags := flag.NewFlagSet("profile", flag.ContinueOnError)
 	s := source{stamp: false}
@@ -30,6 +31,7 @@ func profile(args []string) error {
 	sink := flags.String("sink", string(natsSink), "none, stdout, nats, jetstream or webhook")
 	journal := flags.String("journal", "memory", "memory or embedded")
 	seconds := flags.Int("seconds", 10, "how long the CPU profile is")
+	rate := flags.Float64("rate", 0, "events per second, on all cores; 0: saturation, on one core")
 	out := flags.String("out", ".", "`directory` to write cpu.pprof, heap.pprof and allocs.pprof to")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -51,7 +53,7 @@ func profile(args []string) error {
 	if err := b.buildProfiled(ctx); err != nil {
 		return err
 	}
-	return b.takeProfiles(ctx, k, s, sinkKind(*sink), *seconds, *out)
+	return b.takeProfiles(ctx, k, s, sinkKind(*sink), *seconds, *rate, *out)
 }
 
 // buildProfiled builds informd with the profiler in it, without touching its source.
@@ -72,7 +74,7 @@ func (b *bench) buildProfiled(ctx context.Context) error {
 	return b.compile(ctx, b.informd, ".", "./cmd/informd", "-overlay", overlay)
 }
 
-func (b *bench) takeProfiles(ctx context.Context, k kind, s source, into sinkKind, seconds int, out string) (err error) {
+func (b *bench) takeProfiles(ctx context.Context, k kind, s source, into sinkKind, seconds int, rate float64, out string) (err error) {
 	server, err := b.startServer(ctx, s)
 	if err != nil {
 		return err
@@ -84,7 +86,12 @@ func (b *bench) takeProfiles(ctx context.Context, k kind, s source, into sinkKin
 	}
 	defer func() { err = errors.Join(err, closeSink()) }()
 	pprof := filepath.Join(b.dir, "pprof")
-	c, err := b.startClient(k, setup{server: server, sink: sink, cores: 1, env: []string{"INFORMD_PPROF=" + pprof}})
+	// More than it can take in the time: the profile is of saturation alone.
+	cores, events := 1, seconds*500_000
+	if rate > 0 {
+		cores, events = 0, int(float64(seconds+5)*rate)
+	}
+	c, err := b.startClient(k, setup{server: server, sink: sink, cores: cores, env: []string{"INFORMD_PPROF=" + pprof}})
 	if err != nil {
 		return err
 	}
@@ -92,8 +99,7 @@ func (b *bench) takeProfiles(ctx context.Context, k kind, s source, into sinkKin
 	if _, _, err = c.settle(ctx, border{}, int64(s.objects), 0, s.objects); err != nil {
 		return err
 	}
-	// More than it can take in the time: the profile is of saturation alone.
-	if err := server.play(ctx, seconds*500_000, 0); err != nil {
+	if err := server.play(ctx, events, rate); err != nil {
 		return err
 	}
 	address, err := os.ReadFile(pprof)

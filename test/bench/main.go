@@ -82,7 +82,7 @@ type bench struct {
 	latencies       map[kind][][2]float64
 	commits, writes [][2]float64
 	rateRuns        []rateRun
-	idleShares      []float64 // percent of one core
+	idleShares      map[idleCase][]float64 // percent of one core
 	// blockedRSS is the most before the sink blocks, while the journal fills, and after
 	// that.
 	blockedRSS [3]float64

@@ -51,8 +51,13 @@ func (b *bench) rates(ctx context.Context) (err error) {
 	return nil
 }
 
-// rateFor is how long events come at a rate.
-const rateFor = 10 * time.Second
+const (
+	// rateFor is how long events at a rate are measured.
+	rateFor = 10 * time.Second
+	// warmUp is how long events come before: buffers grow meanwhile, for example those of the
+	// embedded server, which keeps the blocks of ten seconds.
+	warmUp = 12 * time.Second
+)
 
 // atRate starts a client, lets events come, and ends it.
 func (b *bench) atRate(ctx context.Context, server *server, k kind, rate int) (r rateRun, err error) {
@@ -65,38 +70,68 @@ func (b *bench) atRate(ctx context.Context, server *server, k kind, rate int) (r
 	if err != nil {
 		return r, err
 	}
-	period := rateFor
+	before, period := warmUp, rateFor
 	if b.quick {
-		period = time.Second
+		before, period = time.Second, time.Second
 	}
-	events := int(period.Seconds()) * rate
-	var before, after float64
-	var from, to border
-	if from, err = c.border(0); err == nil {
-		before, err = c.switches()
+	events := int((before+period).Seconds()+1) * rate
+	if err := b.whenWatching(ctx, server, func() error { return server.play(ctx, events, float64(rate)) }); err != nil {
+		return r, err
 	}
-	if err == nil {
-		err = b.whenWatching(ctx, server, func() error { return server.play(ctx, events, float64(rate)) })
+	if err := pause(ctx, before); err != nil {
+		return r, err
 	}
+	from, err := c.sample(ctx)
 	if err != nil {
 		return r, err
 	}
+	if err := pause(ctx, period); err != nil {
+		return r, err
+	}
+	to, err := c.sample(ctx)
+	if err != nil {
+		return r, err
+	}
+	if _, _, err := c.settle(ctx, border{}, int64(server.objects), h.updates+int64(events), events); err != nil {
+		return r, err
+	}
+	// A client that is behind handles fewer events than the server has sent.
+	done := float64(to.updates - from.updates)
+	if done == 0 {
+		return r, errors.New("no event was handled while it was measured")
+	}
+	return rateRun{
+		Client: k, Rate: rate, CPU: float64((to.cpu - from.cpu).Microseconds()) / done, Switches: (to.switches - from.switches) / done,
+	}, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
 	select {
-	case <-time.After(period + 200*time.Millisecond):
+	case <-time.After(d):
+		return nil
 	case <-ctx.Done():
-		return r, ctx.Err()
+		return ctx.Err()
 	}
-	if to, err = c.border(0); err == nil {
-		after, err = c.switches()
-	}
+}
+
+// sample is what a client has done and used by now.
+type sample struct {
+	updates  int64
+	cpu      time.Duration
+	switches float64
+}
+
+func (c *client) sample(ctx context.Context) (s sample, err error) {
+	h, err := c.count(ctx)
 	if err != nil {
-		return r, err
+		return s, err
 	}
-	if _, _, err := c.settle(ctx, from, int64(server.objects), h.updates+int64(events), events); err != nil {
-		return r, err
+	at, err := c.border(0)
+	if err != nil {
+		return s, err
 	}
-	p := phase{Events: events, CPU: to.cpu - from.cpu}
-	return rateRun{Client: k, Rate: rate, CPU: p.PerEvent(), Switches: (after - before) / float64(events)}, nil
+	switches, err := c.switches()
+	return sample{h.updates, at.cpu, switches}, err
 }
 
 // switches returns how often the threads of the client were taken off a processor.

@@ -127,7 +127,7 @@ func mutants() []mutant {
 			faults: "N25-tenant-long-name", caughtBy: []string{"I1", "I2"},
 		},
 		{
-			name: "copies-of-secrets-in-the-clear", file: "pkg/dynwatch/internal/frame/secrets.go",
+			name: "copies-of-secrets-in-the-clear", file: "pkg/dynwatch/internal/frame/redact.go",
 			old: "end := p.Value(i, 3)\n\tif end != jsonscan.None {", new: "end := p.Value(i, 3)\n\tif end < jsonscan.None {",
 			faults: "N25-tenant-secrets", caughtBy: []string{"I11"},
 		},

@@ -11,7 +11,7 @@ import (
 // sweeping returns the settings of the janitor.
 func (j *Journal) sweeping() retention.Options {
 	return retention.Options{
-		Root: j.config.root(), Interval: j.config.ScanInterval, Retention: j.config.DeletedRetention, MaxBytes: j.config.MaxBytes, Space: j.space,
+		Root: j.config.root(), Interval: j.config.ScanInterval, DeletedRetention: j.config.DeletedRetention, MaxBytes: j.config.MaxBytes, Space: j.space,
 		Passed: j.passed, Located: j.located, Look: j.look, Blocked: func() bool { return j.publisher.Blocked.Load() > 0 },
 		Load: j.loadSwept, Save: j.saveSwept,
 	}

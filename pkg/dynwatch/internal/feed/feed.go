@@ -181,8 +181,3 @@ func (t *Feed) SetState(state status.State, reason string) {
 	}
 	t.Logger.LogAttrs(context.Background(), level, "target state changed", attrs...)
 }
-
-// ResetPause begins again with the shortest pause.
-func (t *Feed) ResetPause() {
-	t.Pause = kube.Backoff(t.Timing.Backoff, t.Timing.BackoffCap)
-}

@@ -26,7 +26,7 @@ func DefaultTiming() Timing {
 	return Timing{
 		Timing: listwatch.Timing{
 			Silence: 3 * time.Minute, Reach: 2 * time.Minute, Tick: 15 * time.Second,
-			Backoff: 200 * time.Millisecond, BackoffCap: 30 * time.Second, WaitingCap: 5 * time.Second, DeniedCap: 5 * time.Minute,
+			Backoff: firstPause, BackoffCap: longestPause, WaitingCap: waitingPause, DeniedCap: deniedPause,
 		},
 		StaleTold:  10 * time.Second,
 		Periods:    catalog.Periods{Noticed: time.Minute, First: 100 * time.Millisecond, Most: time.Second, Lasting: 30 * time.Second, Unserved: 10 * time.Second, Withdrawn: 10 * time.Minute},

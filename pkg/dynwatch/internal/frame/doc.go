@@ -17,7 +17,7 @@
 //     kubectl.kubernetes.io/last-applied-configuration are dropped, and so is an annotations
 //     object that becomes empty.
 //   - In Secrets, a keyed hash ([Redactor]) replaces the values in data, stringData and
-//     annotations, except harmless annotations (secrets.go).
+//     annotations, except harmless annotations (redact.go).
 //   - White space outside of strings is dropped. So an object is one line, and the same object
 //     gives the same bytes, however a server prints it.
 //   - All other bytes stay: numbers, escapes, the order of keys.

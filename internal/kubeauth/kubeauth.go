@@ -16,11 +16,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
 
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/internal/roundtrip"
@@ -42,7 +42,8 @@ type Credentials struct {
 	// seen is what the files held when they were loaded last.
 	seen    [sha256.Size]byte
 	current atomic.Pointer[secrets]
-	conns   connections
+	// conns are the open connections: one keeps the certificate of its handshake.
+	conns *connrotation.ConnectionTracker
 }
 
 // secrets are what can change without a restart.
@@ -61,7 +62,7 @@ type fixed struct {
 
 // New loads the configuration. Paths are the files that load reads; a file may be missing.
 func New(load func() (*rest.Config, error), paths []string, logger *slog.Logger) (*Credentials, error) {
-	c := &Credentials{load: load, paths: paths, logger: logger, interval: interval, seen: sum(paths)}
+	c := &Credentials{load: load, paths: paths, logger: logger, interval: interval, seen: sum(paths), conns: connrotation.NewConnectionTracker()}
 	loaded, err := load()
 	if err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func (c *Credentials) reload() {
 		return
 	}
 	if !sameCert(before.cert, s.cert) {
-		c.conns.closeAll() // a connection keeps the certificate of its handshake
+		c.conns.CloseAll() // requests on them fail, and informd repeats them
 	}
 	c.logger.Info("kubeconfig credentials reloaded")
 }
@@ -172,7 +173,7 @@ func (c *Credentials) certify(t *http.Transport) {
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
 	}
-	t.DialContext = c.conns.track(dial)
+	t.DialContext = connrotation.NewDialerWithTracker(dial, c.conns).DialContext
 }
 
 // authorizer sends the credentials of now with each request.
@@ -245,53 +246,4 @@ func sum(paths []string) (of [sha256.Size]byte) {
 	}
 	h.Sum(of[:0])
 	return of
-}
-
-// connections are those that are open.
-type connections struct {
-	mu   sync.Mutex
-	open map[net.Conn]struct{}
-}
-
-type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
-
-// track returns dial, whose connections are known until they are closed.
-func (c *connections) track(dial dialFunc) dialFunc {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		known := &trackedConn{Conn: conn, of: c}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.open == nil {
-			c.open = make(map[net.Conn]struct{})
-		}
-		c.open[known] = struct{}{}
-		return known, nil
-	}
-}
-
-func (c *connections) closeAll() {
-	c.mu.Lock()
-	all := c.open
-	c.open = nil
-	c.mu.Unlock()
-	for conn := range all {
-		_ = conn.Close() // its requests fail and are made again
-	}
-}
-
-type trackedConn struct {
-	net.Conn
-
-	of *connections
-}
-
-func (c *trackedConn) Close() error {
-	c.of.mu.Lock()
-	delete(c.of.open, c)
-	c.of.mu.Unlock()
-	return c.Conn.Close()
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/informd/informd/pkg/connection"
 )
 
 // Options say where the server listens and whom it asks. The functions are
@@ -137,7 +139,8 @@ func (s *Server) startTCP() error {
 	if o.Listen == "" {
 		return nil
 	}
-	h := s.newHTTP(&door{encrypted: o.TLS.Wanted(), local: onLoopback(o.Listen), hosts: o.Hosts, tokenFile: o.TokenFile})
+	host, _, _ := net.SplitHostPort(o.Listen)
+	h := s.newHTTP(&door{encrypted: o.TLS.Wanted(), local: connection.Loopback(host), hosts: o.Hosts, tokenFile: o.TokenFile})
 	serve := h.Serve
 	if o.TLS.Wanted() {
 		own, err := newIdentity(o.TLS, o.Logger)
@@ -202,13 +205,6 @@ func (s *Server) run(h *http.Server, l net.Listener, serve func(net.Listener) er
 			s.options.Logger.Error("admin server stopped; restart informd", "err", err)
 		}
 	}()
-}
-
-// onLoopback reports whether an address is one of this machine alone.
-func onLoopback(address string) bool {
-	host, _, _ := net.SplitHostPort(address)
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Address is where a started server listens over TCP, empty if it does not.

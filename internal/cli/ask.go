@@ -15,8 +15,8 @@ import (
 
 	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/internal/daemon"
+	"github.com/informd/informd/internal/spelling"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -115,7 +115,7 @@ func servedName(said string, served []dynwatch.ServedResource) (string, error) {
 	var found, all []string
 	for _, r := range served {
 		for _, group := range append([]string{r.Group}, r.OtherGroups...) {
-			full := daemon.KubectlName(group, r.Resource)
+			full := config.KubectlName(group, r.Resource)
 			all = append(all, full)
 			switch {
 			case said == r.Resource || said == event.GroupOrCore(group)+"/"+r.Resource:
@@ -132,7 +132,7 @@ func servedName(said string, served []dynwatch.ServedResource) (string, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		if near, ok := configfile.Nearest(said, all); ok {
+		if near, ok := spelling.Nearest(said, all); ok {
 			return "", misused("the API server does not serve the resource %q (did you mean %q?)", said, near)
 		}
 		return "", misused("the API server does not serve the resource %q: kubectl api-resources lists its resources", said)

@@ -13,7 +13,6 @@ import (
 	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/configfile"
-	"github.com/informd/informd/internal/daemon"
 	"github.com/informd/informd/internal/display"
 )
 
@@ -134,8 +133,8 @@ func (std streams) completeResources(cmd *cobra.Command, given []string, _ strin
 	}
 	var names []string
 	for _, r := range c.Resources {
-		name := daemon.KubectlName(r.Group, r.Resource)
-		if !strings.ContainsAny(name, "*?[") && !slices.Contains(given, name) && !slices.Contains(names, name) {
+		name := config.KubectlName(r.Group, r.Resource)
+		if !config.IsGlob(name) && !slices.Contains(given, name) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

@@ -197,7 +197,7 @@ sinks:
 
 // entryOf is the entry of a resource that kubectl names. YAML needs quotes for patterns.
 func entryOf(name string) string {
-	if strings.ContainsAny(name, "*?[") {
+	if config.IsGlob(name) {
 		return strconv.Quote(name)
 	}
 	return name

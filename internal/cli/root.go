@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/informd/informd/internal/configfile"
+	"github.com/informd/informd/internal/spelling"
 )
 
 // The groups of commands in the help.
@@ -88,7 +88,7 @@ func unknownCommand(parent *cobra.Command, name string) error {
 		return misused("unknown command %q: did you mean informd run --config %[1]s?", name)
 	}
 	names := subcommands(parent)
-	if near, ok := configfile.Nearest(name, names); ok {
+	if near, ok := spelling.Nearest(name, names); ok {
 		return misused("unknown command %q (did you mean %q?)", name, near)
 	}
 	if parent.HasParent() {
@@ -145,7 +145,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			names = append(names, f.Name)
 		}
 	})
-	if near, ok := configfile.Nearest(unknown.GetSpecifiedName(), names); ok {
+	if near, ok := spelling.Nearest(unknown.GetSpecifiedName(), names); ok {
 		return misused("%v (did you mean --%s?)", err, near)
 	}
 	return misused("%v", err)

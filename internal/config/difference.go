@@ -66,7 +66,7 @@ func (c *Config) resourcesByName() map[string]Resource {
 				*list = nil // an empty list means the same as none
 			}
 		}
-		all[r.name()] = r
+		all[KubectlName(r.Group, r.Resource)] = r
 	}
 	return all
 }
@@ -80,7 +80,7 @@ func (c *Config) orderOf(other *Config) []string {
 	known := other.resourcesByName()
 	var common []Resource
 	for _, r := range c.Resources {
-		if _, ok := known[r.name()]; ok {
+		if _, ok := known[KubectlName(r.Group, r.Resource)]; ok {
 			common = append(common, r)
 		}
 	}
@@ -93,17 +93,9 @@ func (c *Config) orderOf(other *Config) []string {
 	slices.SortStableFunc(common, func(a, b Resource) int { return cmp.Compare(plural(a), plural(b)) })
 	names := make([]string, len(common))
 	for i, r := range common {
-		names[i] = r.name()
+		names[i] = KubectlName(r.Group, r.Resource)
 	}
 	return names
-}
-
-// name is the name of the resource as kubectl has it.
-func (r Resource) name() string {
-	if r.Group == "" {
-		return r.Resource
-	}
-	return r.Resource + "." + r.Group
 }
 
 func (c *Config) sinksByName() map[string]Sink {

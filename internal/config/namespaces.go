@@ -23,19 +23,13 @@ func (r Resource) Patterned() bool {
 func (r Resource) ExcludesAll() bool {
 	excluded := func(namespace string) bool {
 		return slices.ContainsFunc(r.ExcludeNamespaces, func(pattern string) bool {
-			return pattern == "*" || pattern == namespace || !IsGlob(namespace) && matches(pattern, namespace)
+			return pattern == "*" || pattern == namespace || !IsGlob(namespace) && glob(pattern, namespace)
 		})
 	}
 	if len(r.Namespaces) == 0 {
 		return excluded("*")
 	}
 	return !slices.ContainsFunc(r.Namespaces, func(namespace string) bool { return !excluded(namespace) })
-}
-
-// matches is path.Match for what checkNamespaces has passed.
-func matches(glob, namespace string) bool {
-	ok, err := path.Match(glob, namespace)
-	return ok && err == nil
 }
 
 // ValidGlob reports whether a pattern can match names of namespaces.
@@ -66,9 +60,9 @@ func (r Resource) Reaches(namespace string) bool {
 	meets := func(pattern string) bool {
 		switch {
 		case !IsGlob(namespace):
-			return matches(pattern, namespace)
+			return glob(pattern, namespace)
 		case !IsGlob(pattern):
-			return matches(namespace, pattern)
+			return glob(namespace, pattern)
 		default:
 			return mayMeet(pattern, namespace)
 		}

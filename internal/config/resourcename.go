@@ -9,9 +9,6 @@ import (
 // is empty.
 const CoreName = "core"
 
-// ResourceName is a resource as kubectl's argument has it.
-type ResourceName struct{ Resource, Version, Group string }
-
 // ParseResourceName splits a name as an entry of resources takes it: "pods",
 // "deployments.apps" or "deployments.v1.apps", each part a name or a pattern. The core group
 // is "". It reports whether the text is such a name.
@@ -19,8 +16,7 @@ func ParseResourceName(text string) (r Resource, ok bool) {
 	if partIs(text, IsPlural) {
 		return Resource{Resource: text}, true
 	}
-	name, ok := ResourceNameOf(text)
-	return Resource{Resource: name.Resource, Version: name.Version, Group: name.Group}, ok
+	return ResourceNameOf(text)
 }
 
 // Matches reports whether the entry names a resource or matches it with patterns.
@@ -29,12 +25,12 @@ func (r Resource) Matches(group, resource string) bool { return r.MayBe(&group, 
 // ResourceNameOf splits <resource>.<group> and <resource>.<version>.<group>, each part
 // a name or a pattern. The second part is a version if it looks like one; without a group
 // behind it the group is the core group.
-func ResourceNameOf(name string) (ResourceName, bool) {
+func ResourceNameOf(name string) (Resource, bool) {
 	resource, rest, dotted := strings.Cut(name, ".")
 	if !dotted || rest == "" || strings.Contains(name, "/") {
-		return ResourceName{}, false
+		return Resource{}, false
 	}
-	out := ResourceName{Resource: resource, Group: rest}
+	out := Resource{Resource: resource, Group: rest}
 	if first, group, _ := strings.Cut(rest, "."); IsAPIVersion(first) {
 		out.Version, out.Group = first, group
 	}
@@ -42,6 +38,15 @@ func ResourceNameOf(name string) (ResourceName, bool) {
 		out.Group = ""
 	}
 	return out, partIs(out.Resource, IsPlural) && (out.Group == "" || partIs(out.Group, IsGroup))
+}
+
+// KubectlName returns the name of a resource as kubectl has it: deployments.apps. The core
+// group is "" or core.
+func KubectlName(group, resource string) string {
+	if group == "" || group == CoreName {
+		return resource
+	}
+	return resource + "." + group
 }
 
 // partIs reports whether s is a name of a kind or a pattern for such names.

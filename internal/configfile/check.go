@@ -12,6 +12,7 @@ import (
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/config/document"
+	"github.com/informd/informd/pkg/connection"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -101,8 +102,7 @@ func (r *checker) checkPlaintext(c *config.Config) {
 // local reports whether host:port is an address of this machine alone, or none.
 func local(address string) bool {
 	host, _, _ := net.SplitHostPort(address)
-	ip := net.ParseIP(host)
-	return address == "" || host == "localhost" || ip != nil && ip.IsLoopback()
+	return address == "" || connection.Loopback(host)
 }
 
 func (r *checker) checkListen(address string) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/config/document"
+	"github.com/informd/informd/internal/spelling"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -127,13 +128,13 @@ func (r *reading) unknown(in *document.Node, p document.Pair, path string, known
 	meant, hint, ok := habit(p.Key, known)
 	if !ok && document.Glued(p.Key) {
 		hint, ok = document.SpaceMissing, true
-		meant, _ = Nearest(p.Key, known)
+		meant, _ = spelling.Nearest(p.Key, known)
 	}
 	if ok {
 		r.Add(p.At, at, "unknown key: %s", hint)
 	} else {
 		r.Add(p.At, at, "unknown key %s", didYouMean(p.Key, known))
-		meant, ok = Nearest(p.Key, known)
+		meant, ok = spelling.Nearest(p.Key, known)
 	}
 	if right := in.Pair(meant); ok && (right == nil || right.Value.Kind == document.Null) {
 		r.Suppress(document.Join(path, meant))

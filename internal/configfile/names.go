@@ -121,7 +121,7 @@ func mixedName(group, resource string) string {
 
 // guessPlural ends a message about a kind with the plural it probably has.
 func guessPlural(kind string) string {
-	if len(kind) > maxWord || strings.ContainsFunc(kind, func(c rune) bool { return c < 'A' || c > 'z' }) {
+	if len(kind) > spelling.MaxWord || strings.ContainsFunc(kind, func(c rune) bool { return c < 'A' || c > 'z' }) {
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %q?)", pluralOf(kind))
@@ -156,16 +156,8 @@ func habit(key string, known []string) (meant, hint string, ok bool) {
 // didYouMean ends a message about a word that is none of the candidates: with
 // the one that was probably meant, else with all of them.
 func didYouMean(word string, candidates []string) string {
-	if near, ok := Nearest(word, candidates); ok {
+	if near, ok := spelling.Nearest(word, candidates); ok {
 		return fmt.Sprintf("(did you mean %q?)", near)
 	}
 	return "(one of: " + strings.Join(candidates, ", ") + ")"
 }
-
-// Nearest returns the candidate that word was probably meant to be; see [spelling.Nearest].
-func Nearest(word string, candidates []string) (string, bool) {
-	return spelling.Nearest(word, candidates)
-}
-
-// maxWord is the length above which a word gets no guess.
-const maxWord = 64

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/spelling"
 	"github.com/informd/informd/internal/when"
 )
 
@@ -32,7 +33,7 @@ func (r *checker) checkWhen(m config.Match, path string, resources []config.Reso
 	for _, one := range mistakes {
 		at, message := r.inExpression(m.Condition, path, one.Line, one.Col, one.Message)
 		if one.Unknown != "" {
-			if near, ok := Nearest(one.Unknown, one.Known); ok {
+			if near, ok := spelling.Nearest(one.Unknown, one.Known); ok {
 				message += fmt.Sprintf(" (did you mean %q?)", near)
 			} else {
 				message += " (one of: " + strings.Join(one.Expected, ", ") + ")"

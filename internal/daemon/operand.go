@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	"github.com/informd/informd/internal/admin"
-	"github.com/informd/informd/internal/configfile"
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/spelling"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -24,7 +25,7 @@ func watchedResource(said string, targets []dynwatch.TargetStatus) (string, erro
 		if slices.Contains([]string{t.Resource, name, t.Resource + "." + group, t.Resource + "." + t.Version + "." + group}, said) {
 			found = append(found, name)
 		}
-		all = append(all, KubectlName(group, t.Resource))
+		all = append(all, config.KubectlName(group, t.Resource))
 	}
 	slices.Sort(found)
 	slices.Sort(all)
@@ -46,15 +47,6 @@ func watchedResource(said string, targets []dynwatch.TargetStatus) (string, erro
 	}
 }
 
-// KubectlName returns the name of a resource as kubectl has it: deployments.apps. The core
-// group is "" or core.
-func KubectlName(group, resource string) string {
-	if event.GroupOrCore(group) == event.GroupOrCore("") {
-		return resource
-	}
-	return resource + "." + group
-}
-
 // unknownSink returns the error of a sink that does not exist.
 func unknownSink(said string, names []string) error {
 	return admin.Unknown("there is no sink %q%s", said, suggestion(said, "sinks", names))
@@ -64,7 +56,7 @@ func unknownSink(said string, names []string) error {
 // with the names that exist.
 func suggestion(said, things string, names []string) string {
 	const most = 20
-	if near, ok := configfile.Nearest(said, names); ok {
+	if near, ok := spelling.Nearest(said, names); ok {
 		return fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	if more := len(names) - most; more > 0 {

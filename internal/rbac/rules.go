@@ -98,10 +98,10 @@ const all = "*"
 
 // allowed is the narrowest that RBAC can say of an entry: it knows no patterns but one.
 func allowed(r config.Resource) config.Resource {
-	if strings.ContainsAny(r.Group, "*?[") {
+	if config.IsGlob(r.Group) {
 		r.Group = all
 	}
-	if strings.ContainsAny(r.Resource, "*?[") {
+	if config.IsGlob(r.Resource) {
 		r.Resource = all
 	}
 	return r

@@ -4,16 +4,16 @@ package spelling
 
 import "strings"
 
-// maxWord is the length from which on a word is not worth a guess: the distance
-// costs its square.
-const maxWord = 64
+// MaxWord is the length in bytes of the longest word that gets a guess: the distance costs
+// its square.
+const MaxWord = 64
 
 // Nearest returns the candidate that the user probably meant: the same word in another
 // spelling (case, "-", "_"), else the candidate with the fewest typing errors, at most one
 // in three characters, else the first candidate that is a prefix of the word or has it as
 // its prefix.
 func Nearest(word string, candidates []string) (string, bool) {
-	if word == "" || len(word) > maxWord {
+	if word == "" || len(word) > MaxWord {
 		return "", false
 	}
 	plain := plainSpelling(word)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/informd/informd/internal/configfile"
+	"github.com/informd/informd/internal/spelling"
 	"github.com/informd/informd/schema"
 )
 
@@ -173,7 +173,7 @@ func (k Key) Find(said string) (Key, error) {
 		slices.Sort(leaves)
 		candidates = slices.Compact(leaves)
 	}
-	if near, ok := configfile.Nearest(path, candidates); ok {
+	if near, ok := spelling.Nearest(path, candidates); ok {
 		return Key{}, fmt.Errorf("unknown key %q (did you mean %q?)", said, near)
 	}
 	return Key{}, fmt.Errorf("unknown key %q", said)

@@ -19,6 +19,7 @@ import (
 	"github.com/informd/informd/internal/cli/internal/terminal"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/configfile"
+	"github.com/informd/informd/pkg/connection"
 )
 
 // client asks a running informd, through its admin server.
@@ -33,10 +34,20 @@ type client struct {
 	closed error
 }
 
-// serverFlag adds --config and --server to a command that asks a running informd.
-func serverFlag(cmd *cobra.Command) {
+// asking makes cmd a command that asks a running informd. It adds --config, --server and
+// --output, and runs ask. A PreRunE of the command checks its other flags.
+func (std streams) asking(cmd *cobra.Command, ask func(ctx context.Context, c client, output *format, args []string) error) *cobra.Command {
 	configFlag(cmd)
+	output := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := std.newClient(cmd.Context(), cmd.Flags())
+		if err != nil {
+			return err
+		}
+		return ask(cmd.Context(), c, output, args)
+	}
 	cmd.Flags().String("server", "", "address of the running informd: unix:///path, a path, http://host:port or https://host:port (default: admin of the config)")
+	return cmd
 }
 
 // newClient finds the admin server of a running informd: the one that --server names, else
@@ -80,7 +91,7 @@ func (std streams) clientOf(address string, flags *pflag.FlagSet) (client, error
 	if err != nil {
 		return client{}, err
 	}
-	encrypted, local := where.Scheme == "https", where.Hostname() == "localhost" || isLoopback(where.Hostname())
+	encrypted, local := where.Scheme == "https", connection.Loopback(where.Hostname())
 	if !encrypted {
 		server.TLS = config.AdminTLS{}
 	}
@@ -111,11 +122,6 @@ func withoutSocket(flags *pflag.FlagSet) *pflag.FlagSet {
 	}
 	_ = own.Set("admin-socket", "")
 	return own
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }
 
 func overSocket(path string) client {

@@ -3,7 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
-	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -44,36 +43,28 @@ The queue of a sink stays when the sink leaves the config.`,
 
 func listLettersCommand(std streams) *cobra.Command {
 	var sink string
-	var output *format
 	cmd := &cobra.Command{
 		Use: "list", Short: "list dead letters",
 		Long:        "informd deadletters list shows one dead letter per line. -o json and -o yaml show the whole events.",
 		Example:     "informd deadletters list\ninformd deadletters list --sink hook -o json",
 		Annotations: exitCodes(usualExits),
 		Args:        noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := std.newClient(cmd.Context(), cmd.Flags())
-			if err != nil {
-				return err
-			}
-			return c.do(cmd.Context(), http.MethodGet, "/deadletters", url.Values{"sink": {sink}}, func(body io.Reader) error {
-				switch output.value {
-				case formatJSON:
-					return copyLines(std.out, body, func(line []byte) ([]byte, error) { return display.JSON(line), nil })
-				case formatYAML:
-					return copyLines(std.out, body, letterYAML)
-				case formatName:
-					return copyLines(std.out, body, letterName)
-				default:
-					return printLetters(std.out, body)
-				}
-			})
-		},
 	}
-	serverFlag(cmd)
 	std.sinkFlag(cmd, &sink, `name of the sink, or "source" (default: all)`, config.SourceName)
-	output = outputFlag(cmd)
-	return cmd
+	return std.asking(cmd, func(ctx context.Context, c client, output *format, _ []string) error {
+		return c.do(ctx, http.MethodGet, "/deadletters", url.Values{"sink": {sink}}, func(body io.Reader) error {
+			switch output.value {
+			case formatJSON:
+				return copyLines(std.out, body, func(line []byte) ([]byte, error) { return display.JSON(line), nil })
+			case formatYAML:
+				return copyLines(std.out, body, letterYAML)
+			case formatName:
+				return copyLines(std.out, body, letterName)
+			default:
+				return printLetters(std.out, body)
+			}
+		})
+	})
 }
 
 // chosen are the letters that a command changes.
@@ -85,26 +76,38 @@ type chosen struct {
 	yes bool
 }
 
-// flags adds the flags that choose letters.
-func (l *chosen) flags(cmd *cobra.Command, std streams, sinks ...string) {
-	serverFlag(cmd)
+// changing makes cmd a command that changes the letters that its flags choose.
+func (l *chosen) changing(cmd *cobra.Command, std streams, do action, sinks ...string) *cobra.Command {
 	std.sinkFlag(cmd, &l.sink, "name of the sink", sinks...)
 	cmd.Flags().StringSliceVar(&l.numbers, "number", nil, "numbers of dead letters, as list shows them")
 	cmd.Flags().BoolVar(&l.all, "all", false, "all dead letters of the sink")
 	cmd.Flags().BoolVar(&l.yes, "yes", false, "do not ask for confirmation")
-}
-
-// check returns the mistake in the flags.
-func (l *chosen) check(command string) error {
-	if l.sink == "" || l.all == (len(l.numbers) > 0) {
-		return misused("deadletters %s needs --sink, and either --number or --all", command)
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		switch {
+		case l.sink == "" || l.all == (len(l.numbers) > 0):
+			return misused("deadletters %s needs --sink, and either --number or --all", do.command)
+		case l.all && !l.yes:
+			return confirm(std, fmt.Sprintf(do.question, terminal.Visible(l.sink)))
+		}
+		return nil
 	}
-	return nil
+	return std.asking(cmd, func(ctx context.Context, c client, output *format, _ []string) error {
+		query := url.Values{"sink": {l.sink}, "number": l.numbers, "all": {fmt.Sprint(l.all)}}
+		var n admin.Count
+		if err := c.post(ctx, "/deadletters/"+do.command, query, &n); err != nil {
+			return err
+		}
+		return output.show(std.out, shown{document: n, names: []string{"sink/" + l.sink}, table: func(out io.Writer) error {
+			_, err := fmt.Fprintf(out, "%s %s of sink %s\n", do.done, terminal.Number(n.Events, "dead letter", "dead letters"), terminal.Visible(l.sink))
+			if n.Refused > 0 {
+				_, err = fmt.Fprintf(out, "%s refused again, with a new number: informd deadletters list shows the reason\n", terminal.Number(n.Refused, "dead letter", "dead letters"))
+			}
+			return err
+		}})
+	})
 }
 
 func redeliverCommand(std streams) *cobra.Command {
-	var letters chosen
-	var output *format
 	cmd := &cobra.Command{
 		Use: "redeliver", Short: "deliver dead letters again",
 		Long: `informd deadletters redeliver delivers dead letters again, with a new run, which is a part
@@ -116,18 +119,11 @@ script it needs --yes.`,
 		Example:     "informd deadletters redeliver --sink hook --number 3,5\ninformd deadletters redeliver --sink hook --all --yes",
 		Annotations: exitCodes(usualExits),
 		Args:        noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return letters.change(cmd, std, action{"redeliver", "redelivered", "Deliver all dead letters of sink %s again?"}, output)
-		},
 	}
-	letters.flags(cmd, std)
-	output = outputFlag(cmd)
-	return cmd
+	return new(chosen).changing(cmd, std, action{"redeliver", "redelivered", "Deliver all dead letters of sink %s again?"})
 }
 
 func dropCommand(std streams) *cobra.Command {
-	var letters chosen
-	var output *format
 	cmd := &cobra.Command{
 		Use: "drop", Short: "remove dead letters for good",
 		Long: `informd deadletters drop removes dead letters for good. With --all it asks for
@@ -135,57 +131,20 @@ confirmation on a terminal; in a script it needs --yes.`,
 		Example:     "informd deadletters drop --sink hook --number 3,5\ninformd deadletters drop --sink hook --all --yes",
 		Annotations: exitCodes(usualExits),
 		Args:        noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return letters.change(cmd, std, action{"drop", "dropped", "Drop all dead letters of sink %s for good?"}, output)
-		},
 	}
-	letters.flags(cmd, std, config.SourceName)
-	output = outputFlag(cmd)
-	return cmd
+	return new(chosen).changing(cmd, std, action{"drop", "dropped", "Drop all dead letters of sink %s for good?"}, config.SourceName)
 }
 
 // action is a command, how its outcome is reported, and the question before it changes all
 // letters.
 type action struct{ command, done, question string }
 
-// change has informd do something with the letters.
-func (l *chosen) change(cmd *cobra.Command, std streams, do action, output *format) error {
-	if err := l.check(do.command); err != nil {
-		return err
-	}
-	if l.all && !l.yes {
-		if err := confirm(std, fmt.Sprintf(do.question, terminal.Visible(l.sink))); err != nil {
-			return err
-		}
-	}
-	c, err := std.newClient(cmd.Context(), cmd.Flags())
-	if err != nil {
-		return err
-	}
-	query := url.Values{"sink": {l.sink}, "number": l.numbers, "all": {fmt.Sprint(l.all)}}
-	var n admin.Count
-	if err := c.post(cmd.Context(), "/deadletters/"+do.command, query, &n); err != nil {
-		return err
-	}
-	return output.show(std.out, shown{document: n, names: []string{"sink/" + l.sink}, table: func(out io.Writer) error {
-		_, err := fmt.Fprintf(out, "%s %s of sink %s\n", do.done, terminal.Number(n.Events, "dead letter", "dead letters"), terminal.Visible(l.sink))
-		if n.Refused > 0 {
-			_, err = fmt.Fprintf(out, "%s refused again, with a new number: informd deadletters list shows the reason\n", terminal.Number(n.Refused, "dead letter", "dead letters"))
-		}
-		return err
-	}})
-}
-
-// copyLines copies lines of JSON in another form, without what a terminal would obey.
-func copyLines(out io.Writer, body io.Reader, form func(line []byte) ([]byte, error)) error {
+// eachLine calls do with each line of body that is not empty.
+func eachLine(body io.Reader, do func(line []byte) error) error {
 	for lines := bufio.NewReader(body); ; {
 		line, end := lines.ReadBytes('\n')
 		if len(bytes.TrimSpace(line)) > 0 {
-			text, err := form(line)
-			if err != nil {
-				return fmt.Errorf("read dead letters: %w", err)
-			}
-			if _, err := out.Write(text); err != nil {
+			if err := do(line); err != nil {
 				return err
 			}
 		}
@@ -196,6 +155,18 @@ func copyLines(out io.Writer, body io.Reader, form func(line []byte) ([]byte, er
 			return end
 		}
 	}
+}
+
+// copyLines copies lines of JSON in another form, without what a terminal would obey.
+func copyLines(out io.Writer, body io.Reader, form func(line []byte) ([]byte, error)) error {
+	return eachLine(body, func(line []byte) error {
+		text, err := form(line)
+		if err != nil {
+			return fmt.Errorf("read dead letters: %w", err)
+		}
+		_, err = out.Write(text)
+		return err
+	})
 }
 
 // letterYAML is a letter as a YAML document.
@@ -212,24 +183,8 @@ func letterName(line []byte) ([]byte, error) {
 }
 
 func printLetters(out io.Writer, body io.Reader) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	const head = "SINK\tNUMBER\tTIME\tOP\tOBJECT\tEVENT\tREASON"
-	none := true
-	for lines := bufio.NewReader(body); ; {
-		line, err := lines.ReadBytes('\n')
-		if len(bytes.TrimSpace(line)) == 0 {
-			if none {
-				fmt.Fprintln(table, "no dead letters")
-			}
-			return table.Flush()
-		}
-		if err != nil {
-			return fmt.Errorf("read dead letters: %w", err)
-		}
-		if none {
-			fmt.Fprintln(table, head)
-			none = false
-		}
+	rows := [][]string{{"SINK", "NUMBER", "TIME", "OP", "OBJECT", "EVENT", "REASON"}}
+	err := eachLine(body, func(line []byte) error {
 		var l admin.Letter
 		var letter keptLetter
 		if err := json.Unmarshal(line, &l); err != nil {
@@ -238,10 +193,19 @@ func printLetters(out io.Writer, body io.Reader) error {
 		if err := json.Unmarshal(l.Letter, &letter); err != nil {
 			letter.Reason = "this letter is damaged: its JSON does not have the form of a dead letter"
 		}
+		// Texts are not shortened, so that users can copy them.
 		object, id := letter.about()
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", l.Sink, l.Number, cell(letter.Time),
-			cell(letter.Event.Op), cell(object), cell(id), cell(terminal.Shortened(letter.Reason)))
+		rows = append(rows, []string{l.Sink, terminal.Count(l.Number), letter.Time, letter.Event.Op, object, id, terminal.Shortened(letter.Reason)})
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case len(rows) == 1:
+		_, err := fmt.Fprintln(out, "no dead letters")
+		return err
 	}
+	return terminal.Align(out, rows)
 }
 
 // keptLetter has the parts of a letter that the list shows. A letter of the source has a
@@ -263,7 +227,3 @@ func (l *keptLetter) about() (object, id string) {
 	}
 	return strings.Trim(l.Target+"/"+strings.TrimLeft(name, "/"), "/"), state
 }
-
-// cell is a text for a table. Names come from the cluster and may contain any character.
-// They are not shortened, so that users can copy them.
-func cell(s string) string { return cmp.Or(terminal.Visible(s), "-") }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -11,7 +12,6 @@ import (
 )
 
 func reloadCommand(std streams) *cobra.Command {
-	var output *format
 	cmd := &cobra.Command{
 		Use: "reload", Short: "have a running informd reload its config", GroupID: operateGroup,
 		Long: `informd reload has a running informd read its config again. It shows the resources, the
@@ -23,24 +23,17 @@ informd reloads the config on its own when the file changes.`,
 		Example:     "informd reload -c config.yaml\ninformd reload -o json",
 		Annotations: exitCodes("0 ok, 1 failure or the config was refused, 2 wrong usage"),
 		Args:        noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := std.newClient(cmd.Context(), cmd.Flags())
-			if err != nil {
-				return err
-			}
-			var done admin.Reload
-			if err := c.post(cmd.Context(), "/reload", nil, &done); err != nil {
-				return err
-			}
-			for _, w := range done.Warnings {
-				fmt.Fprintln(std.err, "warning:", terminal.Visible(w))
-			}
-			return output.show(std.out, reloadShown(&done))
-		},
 	}
-	serverFlag(cmd)
-	output = outputFlag(cmd)
-	return cmd
+	return std.asking(cmd, func(ctx context.Context, c client, output *format, _ []string) error {
+		var done admin.Reload
+		if err := c.post(ctx, "/reload", nil, &done); err != nil {
+			return err
+		}
+		for _, w := range done.Warnings {
+			fmt.Fprintln(std.err, "warning:", terminal.Visible(w))
+		}
+		return output.show(std.out, reloadShown(&done))
+	})
 }
 
 func reloadShown(done *admin.Reload) shown {

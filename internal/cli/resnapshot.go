@@ -1,16 +1,11 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +15,6 @@ import (
 
 func resnapshotCommand(std streams) *cobra.Command {
 	var sink string
-	var output *format
 	cmd := &cobra.Command{
 		Use: "resnapshot <resource>...", Short: "deliver all objects of resources again, to every sink or to one", GroupID: operateGroup,
 		Long: `informd resnapshot emits each object of the resources again, as a snapshot between begin
@@ -45,41 +39,31 @@ status shows pending ones. --sink needs journal.type embedded or nats.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, resources []string) error {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("sink") && sink == "" {
 				return misused("--sink is empty: name a sink, or remove --sink to deliver to every sink")
 			}
-			c, err := std.newClient(cmd.Context(), cmd.Flags())
-			if err != nil {
-				return err
-			}
-			var outcomes []admin.Resnapshot
-			var failed error
-			for _, resource := range resources {
-				more, err := c.resnapshot(cmd.Context(), resource, sink)
-				outcomes, failed = append(outcomes, more...), errors.Join(failed, err)
-			}
-			if outcomes == nil {
-				return failed
-			}
-			return errors.Join(failed, output.show(std.out, resnapshotsShown(outcomes)), incomplete(outcomes))
+			return nil
 		},
 	}
-	serverFlag(cmd)
 	std.sinkFlag(cmd, &sink, "name of the only sink that gets the objects, from the journal (default: every sink)")
-	output = outputFlag(cmd)
-	return cmd
-}
-
-func (c client) resnapshot(ctx context.Context, resource, sink string) (outcomes []admin.Resnapshot, err error) {
-	query := url.Values{"resource": {resource}}
-	if sink != "" {
-		query.Set("sink", sink)
-	}
-	err = c.do(ctx, http.MethodPost, "/resnapshot", query, func(body io.Reader) error {
-		return json.NewDecoder(body).Decode(&outcomes)
+	return std.asking(cmd, func(ctx context.Context, c client, output *format, resources []string) error {
+		var outcomes []admin.Resnapshot
+		var failed error
+		for _, resource := range resources {
+			query := url.Values{"resource": {resource}}
+			if sink != "" {
+				query.Set("sink", sink)
+			}
+			var more []admin.Resnapshot
+			err := c.post(ctx, "/resnapshot", query, &more)
+			outcomes, failed = append(outcomes, more...), errors.Join(failed, err)
+		}
+		if outcomes == nil {
+			return failed
+		}
+		return errors.Join(failed, output.show(std.out, resnapshotsShown(outcomes)), incomplete(outcomes))
 	})
-	return outcomes, err
 }
 
 // incomplete returns the error of outcomes that lack objects.
@@ -98,16 +82,15 @@ func resnapshotsShown(outcomes []admin.Resnapshot) shown {
 		s.names = append(s.names, o.Target)
 	}
 	s.table = func(out io.Writer) error {
-		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "TARGET\tOBJECTS\tRUN\tERROR")
+		rows := [][]string{{"TARGET", "OBJECTS", "RUN", "ERROR"}}
 		for _, o := range outcomes {
 			objects, run := strconv.Itoa(o.Objects), strconv.FormatUint(o.Run, 10)
 			if o.Error != "" && o.Objects == 0 {
 				objects, run = "-", "-" // nothing was emitted
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", o.Target, objects, run, cmp.Or(terminal.Visible(o.Error+o.Pending), "-"))
+			rows = append(rows, []string{o.Target, objects, run, o.Error + o.Pending})
 		}
-		return table.Flush()
+		return terminal.Align(out, rows)
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/url"
@@ -15,7 +16,6 @@ import (
 func rewindCommand(std streams) *cobra.Command {
 	var sink string
 	var since time.Duration
-	var output *format
 	cmd := &cobra.Command{
 		Use: "rewind", Short: "deliver past events to a sink again", GroupID: operateGroup,
 		Long: `informd rewind moves the cursor of a sink back in the journal. The sink gets the events
@@ -27,26 +27,22 @@ It needs journal.type embedded or nats.`,
 		Example:     "informd rewind --sink bus --since 10m",
 		Annotations: exitCodes(usualExits),
 		Args:        noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if sink == "" || since <= 0 {
 				return misused("rewind needs --sink and --since, as in informd rewind --sink bus --since 10m")
 			}
-			c, err := std.newClient(cmd.Context(), cmd.Flags())
-			if err != nil {
-				return err
-			}
-			var r admin.Rewind
-			if err := c.post(cmd.Context(), "/rewind", url.Values{"sink": {sink}, "since": {since.String()}}, &r); err != nil {
-				return err
-			}
-			return output.show(std.out, shown{document: &r, names: []string{"sink/" + sink}, table: func(out io.Writer) error { return printRewind(out, sink, &r) }})
+			return nil
 		},
 	}
-	serverFlag(cmd)
 	std.sinkFlag(cmd, &sink, "name of the sink")
 	cmd.Flags().DurationVar(&since, "since", 0, "how far the cursor moves back, as in 10m")
-	output = outputFlag(cmd)
-	return cmd
+	return std.asking(cmd, func(ctx context.Context, c client, output *format, _ []string) error {
+		var r admin.Rewind
+		if err := c.post(ctx, "/rewind", url.Values{"sink": {sink}, "since": {since.String()}}, &r); err != nil {
+			return err
+		}
+		return output.show(std.out, shown{document: &r, names: []string{"sink/" + sink}, table: func(out io.Writer) error { return printRewind(out, sink, &r) }})
+	})
 }
 
 func printRewind(out io.Writer, sink string, r *admin.Rewind) error {

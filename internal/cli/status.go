@@ -21,7 +21,6 @@ import (
 func statusCommand(std streams) *cobra.Command {
 	var watch bool
 	var interval time.Duration
-	var output *format
 	cmd := &cobra.Command{
 		Use: "status", Short: "show the state of a running informd", GroupID: operateGroup,
 		Long: `informd status shows the targets, the sinks and the journal of a running informd.
@@ -33,31 +32,27 @@ informd status -w --interval 10s
 informd status -o json | jq '.targets[] | select(.state != "live")'`,
 		Annotations: exitCodes("0 ok, 1 informd does not answer, 2 wrong usage or config"),
 		Args:        noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if interval <= 0 {
 				return misused("--interval %s: it must be more than 0, as in 2s", interval)
 			}
-			c, err := std.newClient(cmd.Context(), cmd.Flags())
-			if err != nil {
-				return err
-			}
-			v := statusView{client: c, std: std, format: output, terminal: isTerminal(std.out)}
-			if watch {
-				return v.follow(cmd.Context(), interval)
-			}
-			screen, err := v.look(cmd.Context())
-			if err != nil {
-				return err
-			}
-			_, err = std.out.Write(screen)
-			return err
+			return nil
 		},
 	}
-	serverFlag(cmd)
-	output = outputFlag(cmd)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again at every interval until Ctrl-C")
 	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "time between two requests of --watch")
-	return cmd
+	return std.asking(cmd, func(ctx context.Context, c client, output *format, _ []string) error {
+		v := statusView{client: c, std: std, format: output, terminal: isTerminal(std.out)}
+		if watch {
+			return v.follow(ctx, interval)
+		}
+		screen, err := v.look(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = std.out.Write(screen)
+		return err
+	})
 }
 
 // statusView shows the status of a running informd.

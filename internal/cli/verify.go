@@ -1,11 +1,12 @@
 package cli
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,6 @@ var errIncomplete = errors.New("informd could not compare every target; see ERRO
 
 func verifyCommand(std streams) *cobra.Command {
 	var sink string
-	var output *format
 	cmd := &cobra.Command{
 		Use: "verify", Short: "compare the events that a running informd emitted with the cluster", GroupID: operateGroup,
 		Long: `informd verify has a running informd list every resource, metadata only, and compare the
@@ -40,29 +40,22 @@ re-snapshot, and nats stream purge --subject removes the event.`,
 		Example:     "informd verify -c config.yaml\ninformd verify --sink bus\ninformd verify --sink bus -o json",
 		Annotations: exitCodes("0 no difference, 1 a difference, or a target that could not be compared, 2 wrong usage or config"),
 		Args:        noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := std.newClient(cmd.Context(), cmd.Flags())
-			if err != nil {
-				return err
-			}
-			if sink != "" {
-				var verdict admin.SinkVerdict
-				if err := c.post(cmd.Context(), "/verify", url.Values{"sink": {sink}}, &verdict); err != nil {
-					return err
-				}
-				return errors.Join(sinkOutcome(&verdict), output.show(std.out, sinkVerdictShown(&verdict)))
-			}
-			var verdicts []admin.Verdict
-			if err := c.post(cmd.Context(), "/verify", nil, &verdicts); err != nil {
-				return err
-			}
-			return errors.Join(outcome(verdicts), output.show(std.out, verdictsShown(verdicts)))
-		},
 	}
-	serverFlag(cmd)
 	std.sinkFlag(cmd, &sink, "name of the sink whose destination is compared (default: the cluster is compared)")
-	output = outputFlag(cmd)
-	return cmd
+	return std.asking(cmd, func(ctx context.Context, c client, output *format, _ []string) error {
+		if sink != "" {
+			var verdict admin.SinkVerdict
+			if err := c.post(ctx, "/verify", url.Values{"sink": {sink}}, &verdict); err != nil {
+				return err
+			}
+			return errors.Join(sinkOutcome(&verdict), output.show(std.out, sinkVerdictShown(&verdict)))
+		}
+		var verdicts []admin.Verdict
+		if err := c.post(ctx, "/verify", nil, &verdicts); err != nil {
+			return err
+		}
+		return errors.Join(outcome(verdicts), output.show(std.out, verdictsShown(verdicts)))
+	})
 }
 
 // verdictsShown is the outcome per target; its names are those of targets that differ.
@@ -99,22 +92,21 @@ func sinkOutcome(v *admin.SinkVerdict) error {
 }
 
 func printSinkVerdict(out io.Writer, v *admin.SinkVerdict) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SINK\tOBJECTS IN SINK\tDIVERGENCES\tERROR")
-	fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", terminal.Visible(v.Sink), v.Objects, v.Divergences, cmp.Or(terminal.Visible(v.Error), "-"))
-	for i, d := range v.Examples {
-		if i == 0 {
-			fmt.Fprintln(table, "\nOBJECT\tPROBLEM\tSINK HOLDS\tEMITTED")
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", terminal.Visible(d.Object), terminal.Visible(d.Problem), heldState(d.Held), heldState(d.Announced))
+	rows := [][]string{{"OBJECT", "PROBLEM", "SINK HOLDS", "EMITTED"}}
+	for _, d := range v.Examples {
+		rows = append(rows, []string{d.Object, d.Problem, heldState(d.Held), heldState(d.Announced)})
 	}
+	err := errors.Join(terminal.Align(out, [][]string{
+		{"SINK", "OBJECTS IN SINK", "DIVERGENCES", "ERROR"},
+		{v.Sink, strconv.Itoa(v.Objects), strconv.Itoa(v.Divergences), v.Error},
+	}), terminal.PrintTable(out, rows))
 	if more := v.Divergences - len(v.Examples); more > 0 {
-		fmt.Fprintf(table, "\n%s.\n", terminal.Number(more, "more object differs", "more objects differ"))
+		fmt.Fprintf(out, "\n%s.\n", terminal.Number(more, "more object differs", "more objects differ"))
 	}
 	if v.Note != "" {
-		fmt.Fprintf(table, "\n%s\n", terminal.Visible(v.Note))
+		fmt.Fprintf(out, "\n%s\n", terminal.Visible(v.Note))
 	}
-	return table.Flush()
+	return err
 }
 
 // heldState is how a state in a sink is shown: by uid and revision, and what else there is.
@@ -146,20 +138,15 @@ func outcome(verdicts []admin.Verdict) (found error) {
 }
 
 func printVerdicts(out io.Writer, verdicts []admin.Verdict) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "TARGET\tOBJECTS\tDIVERGENCES\tERROR")
+	rows := [][]string{{"TARGET", "OBJECTS", "DIVERGENCES", "ERROR"}}
 	for _, v := range verdicts {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", terminal.Visible(v.Target), v.Objects, v.Divergences, cmp.Or(terminal.Visible(v.Error), skipped(v.Skipped), "-"))
+		problem := v.Error
+		if problem == "" && v.Skipped != "" {
+			problem = "skipped: " + v.Skipped // informd did not compare the target, which is no error
+		}
+		rows = append(rows, []string{v.Target, strconv.Itoa(v.Objects), strconv.Itoa(v.Divergences), problem})
 	}
-	return table.Flush()
-}
-
-// skipped says why a target was not compared, which is no error.
-func skipped(reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return "skipped: " + terminal.Visible(reason)
+	return terminal.Align(out, rows)
 }
 
 // printMismatches prints the objects that an API server shows differently from etcd.

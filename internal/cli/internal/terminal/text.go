@@ -16,13 +16,17 @@ import (
 // PermissionsMissing is below a table of targets if one of them lacks permissions.
 const PermissionsMissing = "\nPermissions are missing: apply what `informd rbac` prints for the config.\n"
 
-// PrintTable aligns rows below an empty line, and leaves out a table that has only a head. An
-// empty cell becomes "-"; the text of a cell stays in its line.
+// PrintTable is [Align] below an empty line. It leaves out a table that has only a head.
 func PrintTable(out io.Writer, rows [][]string) error {
 	if len(rows) == 1 {
 		return nil
 	}
 	fmt.Fprintln(out)
+	return Align(out, rows)
+}
+
+// Align writes rows as a table. An empty cell becomes "-"; the text of a cell stays in its line.
+func Align(out io.Writer, rows [][]string) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {

@@ -8,15 +8,6 @@ import (
 	"github.com/informd/informd/internal/when"
 )
 
-// checkChanges checks what the events of an entry say of how objects have changed.
-func (r *checker) checkChanges(items config.OneOrMore, path string) {
-	for i, item := range items {
-		if at := document.Index(path, i); !r.Bad(at) && slices.Contains(items[:i], item) {
-			r.fail(at, "%s is in the list twice", document.Quote(item))
-		}
-	}
-}
-
 // checkOld refuses an expression about the object before where no event can have it: it
 // would be null for ever.
 func (r *checker) checkOld(m config.Match, x *when.Expression, path string, resources []config.Resource) {

@@ -33,7 +33,7 @@ func (r *checker) checkResources(resources []config.Resource) {
 		r.checkSelectors(one, path)
 		r.checkRules(one, path)
 		r.checkGates(one.EmitWhen.Changed, path+".emitWhen.changed", one.Mode == config.ModeMetadata && !r.Bad(path+".mode"))
-		r.checkChanges(one.Changes, path+".changes")
+		r.checkItems(one.Changes, path+".changes", nil)
 		r.checkResnapshot(one.ResnapshotEvery, path+".resnapshotEvery")
 		if one.Resource == "" || r.Bad(path+".group") || r.Bad(path+".resource") {
 			continue
@@ -173,18 +173,7 @@ func (r *checker) checkRules(one config.Resource, path string) {
 		items []string
 		add   func(item string, metadataOnly bool) error
 	}{{"keep", one.Keep, rules.AddKeep}, {"omit", one.Omit, rules.AddOmit}, {"redact", one.Redact, rules.AddRedact}} {
-		for i, item := range list.items {
-			at := document.Index(path+"."+list.key, i)
-			switch {
-			case r.Bad(at):
-			case slices.Contains(list.items[:i], item):
-				r.fail(at, "%s is in the list twice", document.Quote(item))
-			default:
-				if err := list.add(item, metadataOnly); err != nil {
-					r.fail(at, "%s: %v", document.Quote(item), err)
-				}
-			}
-		}
+		r.checkItems(list.items, path+"."+list.key, func(item string) string { return quoted(item, list.add(item, metadataOnly)) })
 	}
 }
 
@@ -209,19 +198,13 @@ func (r *checker) checkWildcard(one config.Resource, at string) {
 		r.fail(at+".excludeResources", `is for entries with a pattern, as in resource: "*": remove it`)
 		return
 	}
-	seen := map[string]bool{}
-	for i, pattern := range one.ExcludeResources {
-		place := document.Index(at+".excludeResources", i)
+	r.checkItems(one.ExcludeResources, at+".excludeResources", func(pattern string) string {
 		group, resource, slash := strings.Cut(pattern, "/")
-		switch {
-		case r.Bad(place):
-		case seen[pattern]:
-			r.fail(place, "%q is in the list twice", pattern)
-		case slash && (group == "" || !config.IsPattern(group, config.IsGroup)), !slash && !config.IsPattern(group, config.IsPlural), slash && !config.IsPattern(resource, config.IsPlural):
-			r.fail(place, `%s is neither a plural name, as in events, nor a group and one, as in apps/deployments or core/secrets; both may have * and ?`, document.Quote(pattern))
+		if slash && (group == "" || !config.IsPattern(group, config.IsGroup)) || !slash && !config.IsPattern(group, config.IsPlural) || slash && !config.IsPattern(resource, config.IsPlural) {
+			return document.Quote(pattern) + ` is neither a plural name, as in events, nor a group and one, as in apps/deployments or core/secrets; both may have * and ?`
 		}
-		seen[pattern] = true
-	}
+		return ""
+	})
 }
 
 // checkCoverage checks which namespaces an entry covers.
@@ -258,18 +241,40 @@ func (r *checker) checkReaches(namespaces []string, path string, meant []config.
 }
 
 func (r *checker) checkNamespaces(namespaces []string, path string) {
-	seen := map[string]bool{}
-	for i, namespace := range namespaces {
+	r.checkItems(namespaces, path, func(namespace string) string {
+		switch {
+		case config.IsGlob(namespace) && !config.ValidGlob(namespace):
+			return document.Quote(namespace) + " is not a pattern for namespaces: lower-case letters, digits and '-', and * for any of them, ? for one, [abc] for one of these"
+		case !config.IsGlob(namespace) && len(validation.IsDNS1123Label(namespace)) > 0:
+			return document.Quote(namespace) + " is not a namespace: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends"
+		}
+		return ""
+	})
+}
+
+// checkItems checks each item of a list, and that no item is in the list twice. Mistake returns
+// what is wrong with an item, "" if nothing is; nil permits all items.
+func (r *checker) checkItems(items []string, path string, mistake func(item string) string) {
+	seen := make(map[string]bool, len(items))
+	for i, item := range items {
 		at := document.Index(path, i)
 		switch {
 		case r.Bad(at):
-		case config.IsGlob(namespace) && !config.ValidGlob(namespace):
-			r.fail(at, "%s is not a pattern for namespaces: lower-case letters, digits and '-', and * for any of them, ? for one, [abc] for one of these", document.Quote(namespace))
-		case !config.IsGlob(namespace) && len(validation.IsDNS1123Label(namespace)) > 0:
-			r.fail(at, "%s is not a namespace: up to 63 lower-case letters, digits and '-', with a letter or digit at both ends", document.Quote(namespace))
-		case seen[namespace]:
-			r.fail(at, "%q is in the list twice", namespace)
+		case seen[item]:
+			r.fail(at, "%s is in the list twice", document.Quote(item))
+		case mistake != nil:
+			if message := mistake(item); message != "" {
+				r.fail(at, "%s", message)
+			}
 		}
-		seen[namespace] = true
+		seen[item] = true
 	}
+}
+
+// quoted returns the message of an error about an item, "" for nil.
+func quoted(item string, err error) string {
+	if err == nil {
+		return ""
+	}
+	return document.Quote(item) + ": " + err.Error()
 }

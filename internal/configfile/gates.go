@@ -4,25 +4,16 @@ import (
 	"slices"
 
 	"github.com/informd/informd/internal/config"
-	"github.com/informd/informd/internal/config/document"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/fieldpath"
 )
 
 // checkGates checks a list of change gates.
 func (r *checker) checkGates(items []string, path string, metadataOnly bool) {
-	for i, item := range items {
-		at := document.Index(path, i)
-		switch {
-		case r.Bad(at):
-		case slices.Contains(items[:i], item):
-			r.fail(at, "%s is in the list twice", document.Quote(item))
-		default:
-			if _, err := fieldpath.ParseGate(item, metadataOnly); err != nil {
-				r.fail(at, "%s: %v", document.Quote(item), err)
-			}
-		}
-	}
+	r.checkItems(items, path, func(item string) string {
+		_, err := fieldpath.ParseGate(item, metadataOnly)
+		return quoted(item, err)
+	})
 }
 
 // checkMatchGates checks the change filter of a match.

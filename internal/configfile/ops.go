@@ -24,31 +24,24 @@ func (r *reading) control(n *document.Node, path string, dst reflect.Value) {
 
 // checkOps checks the operations of object events.
 func (r *checker) checkOps(ops []string, path string) {
-	for i, op := range ops {
-		at := document.Index(path, i)
+	r.checkItems(ops, path, func(op string) string {
 		name := strings.TrimPrefix(op, "!")
 		switch {
-		case r.Bad(at):
 		case slices.Contains(config.NamesOf(event.Op.Control), name):
-			r.fail(at, "%s is a control event: use control, which is true, false or a list, as in control: [begin, synced, gap]", document.Quote(op))
+			return document.Quote(op) + " is a control event: use control, which is true, false or a list, as in control: [begin, synced, gap]"
 		case name != op:
-			r.fail(at, "%s: ops has no !: list each operation that the sink gets", document.Quote(op))
+			return document.Quote(op) + ": ops has no !: list each operation that the sink gets"
 		case !slices.Contains(config.NamesOf(config.ObjectOp), op):
-			r.fail(at, "unknown operation %s %s", document.Quote(op), didYouMean(op, config.NamesOf(config.ObjectOp)))
-		case slices.Contains(ops[:i], op):
-			r.fail(at, "%q is in the list twice", op)
+			return "unknown operation " + document.Quote(op) + " " + didYouMean(op, config.NamesOf(config.ObjectOp))
 		}
-	}
+		return ""
+	})
 }
 
 // checkControl checks the control events of a match. It refuses a begin that never matches.
 func (r *checker) checkControl(m config.Match, path string) {
 	at := path + ".control"
-	for i, op := range m.Control {
-		if item := document.Index(at, i); !r.Bad(item) && slices.Contains(m.Control[:i], op) {
-			r.fail(item, "%q is in the list twice", op)
-		}
-	}
+	r.checkItems(m.Control, at, nil)
 	if len(m.Control) > 0 && !slices.Contains(m.Control, string(event.Gap)) && !r.Bad(at) {
 		r.Warn(r.place(at), at, "the sink does not learn of lost history: add %s to control, or use control: false for a consumer that needs no history", event.Gap)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/internal/display"
 )
 
@@ -28,9 +29,9 @@ type Status struct {
 	StandbyFor string  `json:"standbyFor,omitempty"`
 	Config     *Config `json:"config,omitempty"`
 	// TargetStates counts the targets by state.
-	TargetStates map[string]int `json:"targetStates"`
-	Targets      []Target       `json:"targets"`
-	Sinks        []Sink         `json:"sinks"`
+	TargetStates map[string]int   `json:"targetStates"`
+	Targets      []Target         `json:"targets"`
+	Sinks        []deliver.Status `json:"sinks"`
 	// DeadLetters has the length of each dead-letter queue that is not empty, by the name of
 	// the sink. It includes "source" and sinks that are no longer in the config.
 	DeadLetters map[string]uint64 `json:"deadLetters,omitempty"`
@@ -60,15 +61,15 @@ type Target struct {
 	ResourceVersion uint64  `json:"resourceVersion,string"`
 	Epoch           uint64  `json:"epoch"`
 	// LastProgress is when the last message of the API server came, bookmarks included.
-	LastProgress *time.Time `json:"lastProgress,omitempty"`
+	LastProgress time.Time `json:"lastProgress,omitzero"`
 	// Blocked: the target waits for the journal, since BlockedSince.
-	Blocked      bool       `json:"blocked"`
-	BlockedSince *time.Time `json:"blockedSince,omitempty"`
-	Rejected     uint64     `json:"rejected"`
+	Blocked      bool      `json:"blocked"`
+	BlockedSince time.Time `json:"blockedSince,omitzero"`
+	Rejected     uint64    `json:"rejected"`
 	// LastAudit is when what was announced was last compared with the cluster;
 	// Divergences counts the objects that ever differed.
-	LastAudit   *time.Time `json:"lastAudit,omitempty"`
-	Divergences uint64     `json:"divergences"`
+	LastAudit   time.Time `json:"lastAudit,omitzero"`
+	Divergences uint64    `json:"divergences"`
 	// Mismatched counts objects that an API server showed otherwise than etcd holds them,
 	// Mismatches are the last of them.
 	Mismatched uint64     `json:"mismatched,omitempty"`
@@ -80,32 +81,6 @@ type Target struct {
 	Looked bool `json:"-"`
 	// Beat is when the target's loop last did anything.
 	Beat time.Time `json:"-"`
-}
-
-// Sink is a sink's part of /status.
-type Sink struct {
-	Name       string  `json:"name"`
-	Type       string  `json:"type"`
-	State      string  `json:"state"`
-	LagEvents  uint64  `json:"lagEvents"`
-	LagSeconds float64 `json:"lagSeconds"`
-	Delivered  uint64  `json:"delivered"`
-	Filtered   uint64  `json:"filtered"`
-	// Refused counts the events that became dead letters since the start of informd.
-	// Status.DeadLetters has how many there are now.
-	Refused     uint64     `json:"refused"`
-	Retries     uint64     `json:"retries"`
-	LastError   string     `json:"lastError,omitempty"`
-	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
-	LastSuccess *time.Time `json:"lastSuccess,omitempty"`
-	// Resnapshots are those of this sink alone that are not complete.
-	Resnapshots []PendingResnapshot `json:"resnapshots,omitempty"`
-}
-
-// PendingResnapshot is a re-snapshot of one sink that is not complete.
-type PendingResnapshot struct {
-	Resource string `json:"resource"`
-	Run      uint64 `json:"run"`
 }
 
 // Journal is the journal's part of /status.
@@ -211,8 +186,8 @@ func unready(targets []Target) (reasons []string) {
 	for _, t := range targets {
 		if !t.Looked {
 			add(strings.TrimSuffix(fmt.Sprintf("target %s is %s: %s", t.Target, t.State, t.Reason), ": "))
-		} else if t.BlockedSince != nil && time.Since(*t.BlockedSince) >= blockedFor {
-			add(fmt.Sprintf("target %s waits for the journal since %s", t.Target, time.Since(*t.BlockedSince).Round(time.Second)))
+		} else if !t.BlockedSince.IsZero() && time.Since(t.BlockedSince) >= blockedFor {
+			add(fmt.Sprintf("target %s waits for the journal since %s", t.Target, time.Since(t.BlockedSince).Round(time.Second)))
 		}
 	}
 	if left > 0 {

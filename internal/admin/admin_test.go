@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/deliver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,7 +23,9 @@ func options(targets ...admin.Target) admin.Options {
 	return admin.Options{
 		Listen: "127.0.0.1:0", Version: "v1", Cluster: "c",
 		Targets: func() []admin.Target { return targets },
-		Sinks:   func() []admin.Sink { return []admin.Sink{{Name: "dead", State: "retrying", LastError: "refused"}} },
+		Sinks: func() []deliver.Status {
+			return []deliver.Status{{Name: "dead", State: "retrying", LastError: "refused"}}
+		},
 		Journal: func() admin.Journal { return admin.Journal{Type: "memory"} },
 		Metrics: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	}
@@ -72,8 +75,8 @@ func TestHealthAndReadiness(t *testing.T) {
 		"forbidden":                   {admin.Target{Target: "t", State: "forbidden", Looked: true, Beat: now}, 200, 200, ""},
 		"not looked at yet":           {admin.Target{Target: "t", State: "starting", Beat: now}, 200, 503, "target t is starting"},
 		"hangs":                       {admin.Target{Target: "t", State: "live", Looked: true, Beat: longAgo}, 503, 200, "target t has done nothing for 1h"},
-		"held back by a full journal": {admin.Target{Target: "t", State: "live", Looked: true, Beat: longAgo, Blocked: true, BlockedSince: &longAgo}, 200, 503, "target t waits for the journal since 1h"},
-		"waits for a moment":          {admin.Target{Target: "t", State: "live", Looked: true, Beat: now, Blocked: true, BlockedSince: &now}, 200, 200, ""},
+		"held back by a full journal": {admin.Target{Target: "t", State: "live", Looked: true, Beat: longAgo, Blocked: true, BlockedSince: longAgo}, 200, 503, "target t waits for the journal since 1h"},
+		"waits for a moment":          {admin.Target{Target: "t", State: "live", Looked: true, Beat: now, Blocked: true, BlockedSince: now}, 200, 200, ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/connection"
 )
 
@@ -32,7 +33,7 @@ type Options struct {
 	SocketOptional   bool
 	Version, Cluster string
 	Targets          func() []Target
-	Sinks            func() []Sink
+	Sinks            func() []deliver.Status
 	// DeadLetters returns [Status.DeadLetters]; nil if there is none.
 	DeadLetters func() map[string]uint64
 	Journal     func() Journal

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/deliver"
 )
 
 // verifier is an operator that does nothing but compare.
@@ -47,7 +48,7 @@ func TestCommandsFindTheSocket(t *testing.T) {
 			o.Listen, o.Operator = "127.0.0.1:0", verifier{}
 			o.Metrics, o.Logger = prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
 			o.Targets = func() []admin.Target { return nil }
-			o.Sinks = func() []admin.Sink { return nil }
+			o.Sinks = func() []deliver.Status { return nil }
 			o.Journal = func() admin.Journal { return admin.Journal{} }
 			if test.socket != "" {
 				o.Socket = filepath.Join(dir, test.socket)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/cli/internal/terminal"
+	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
@@ -21,10 +22,10 @@ import (
 func printStatus(out io.Writer, s *admin.Status, now time.Time) error {
 	fmt.Fprintf(out, "informd %s, cluster %s, up %s\n", terminal.Visible(s.Version), terminal.Visible(s.Cluster), terminal.Age(terminal.Seconds(s.UptimeSeconds)))
 	if c := s.Config; c != nil && c.Successful {
-		fmt.Fprintf(out, "config %s, read %s ago\n", terminal.Visible(c.Path), terminal.Since(&c.LastSuccess, now))
+		fmt.Fprintf(out, "config %s, read %s ago\n", terminal.Visible(c.Path), terminal.Since(c.LastSuccess, now))
 	} else if c != nil {
 		fmt.Fprintf(out, "config %s, read %s ago; REFUSED %s ago: %s\n",
-			terminal.Visible(c.Path), terminal.Since(&c.LastSuccess, now), terminal.Since(&c.LastReload, now), terminal.Shortened(c.Error))
+			terminal.Visible(c.Path), terminal.Since(c.LastSuccess, now), terminal.Since(c.LastReload, now), terminal.Shortened(c.Error))
 	}
 	switch {
 	case s.StandbyFor != "":
@@ -69,8 +70,8 @@ func targetRows(targets []admin.Target, now time.Time) [][]string {
 		reason := ""
 		if t.State != string(dynwatch.Live) {
 			reason = terminal.Shortened(t.Reason)
-		} else if t.BlockedSince != nil && now.Sub(*t.BlockedSince) >= time.Second {
-			reason = "waits for the journal since " + terminal.Age(now.Sub(*t.BlockedSince))
+		} else if !t.BlockedSince.IsZero() && now.Sub(t.BlockedSince) >= time.Second {
+			reason = "waits for the journal since " + terminal.Age(now.Sub(t.BlockedSince))
 		}
 		rows = append(rows, []string{
 			t.Target, t.Version, t.Mode, t.State, strconv.Itoa(t.Objects), terminal.PerSecond(t.EventsPerSecond), terminal.Since(t.LastProgress, now), reason,
@@ -79,12 +80,12 @@ func targetRows(targets []admin.Target, now time.Time) [][]string {
 	return rows
 }
 
-func sinkRows(sinks []admin.Sink, letters map[string]uint64, now time.Time) [][]string {
+func sinkRows(sinks []deliver.Status, letters map[string]uint64, now time.Time) [][]string {
 	rows := [][]string{{"SINK", "TYPE", "STATE", "LAG", "BEHIND", "DELIVERED", "RETRIES", "DEAD LETTERS", "LAST ERROR"}}
 	for i := range sinks {
 		s := &sinks[i]
 		rows = append(rows, []string{
-			s.Name, s.Type, s.State, terminal.Count(s.LagEvents), terminal.Age(terminal.Seconds(s.LagSeconds)), terminal.Count(s.Delivered), terminal.Count(s.Retries), terminal.Count(letters[s.Name]),
+			s.Name, s.Type, string(s.State), terminal.Count(s.LagEvents), terminal.Age(terminal.Seconds(s.LagSeconds)), terminal.Count(s.Delivered), terminal.Count(s.Retries), terminal.Count(letters[s.Name]),
 			lastError(s, now),
 		})
 	}
@@ -92,17 +93,17 @@ func sinkRows(sinks []admin.Sink, letters map[string]uint64, now time.Time) [][]
 }
 
 // letterRows are the dead-letter queues of the source and of sinks that left the config.
-func letterRows(sinks []admin.Sink, letters map[string]uint64) [][]string {
+func letterRows(sinks []deliver.Status, letters map[string]uint64) [][]string {
 	rows := [][]string{{"OTHER QUEUE", "DEAD LETTERS"}}
 	for _, name := range slices.Sorted(maps.Keys(letters)) {
-		if !slices.ContainsFunc(sinks, func(s admin.Sink) bool { return s.Name == name }) {
+		if !slices.ContainsFunc(sinks, func(s deliver.Status) bool { return s.Name == name }) {
 			rows = append(rows, []string{name, terminal.Count(letters[name])})
 		}
 	}
 	return rows
 }
 
-func pendingRows(sinks []admin.Sink) [][]string {
+func pendingRows(sinks []deliver.Status) [][]string {
 	rows := [][]string{{"SINK", "PENDING RE-SNAPSHOT", "RUN"}}
 	for i := range sinks {
 		for _, p := range sinks[i].Resnapshots {
@@ -113,9 +114,9 @@ func pendingRows(sinks []admin.Sink) [][]string {
 }
 
 // lastError has its age: it may be long over.
-func lastError(s *admin.Sink, now time.Time) string {
+func lastError(s *deliver.Status, now time.Time) string {
 	text := terminal.Shortened(s.LastError)
-	if text != "" && s.LastErrorAt != nil {
+	if text != "" && !s.LastErrorAt.IsZero() {
 		text += " (" + terminal.Since(s.LastErrorAt, now) + " ago)"
 	}
 	return text

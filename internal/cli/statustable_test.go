@@ -15,23 +15,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/deliver"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
 func statusTime() time.Time { return time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC) }
 
-func ago(d time.Duration) *time.Time {
-	at := statusTime().Add(-d)
-	return &at
-}
+func ago(d time.Duration) time.Time { return statusTime().Add(-d) }
 
 // busy has a bit of everything that an operator may see.
 func busy() *admin.Status {
 	return &admin.Status{
 		Version: "v0.1.0", Cluster: "prod-eu1", UptimeSeconds: 11525.7,
 		Config: &admin.Config{
-			Path: "/etc/informd/config.yaml", LastReload: *ago(time.Minute), LastSuccess: *ago(3 * time.Hour),
+			Path: "/etc/informd/config.yaml", LastReload: ago(time.Minute), LastSuccess: ago(3 * time.Hour),
 			Error: "/etc/informd/config.yaml:4:7: resources[0].mod: unknown key (did you mean \"mode\"?)",
 		},
 		Targets: []admin.Target{
@@ -43,12 +41,12 @@ func busy() *admin.Status {
 			{Target: "example.com/" + strings.Repeat("a-very-long-name-", 5), Version: "v1beta1", Mode: "full", State: "syncing", Objects: 3},
 			{Target: "example.com/größen@räume", Version: "v1", Mode: "full", State: "live", Objects: 1, LastProgress: ago(50 * time.Hour)},
 		},
-		Sinks: []admin.Sink{
+		Sinks: []deliver.Status{
 			{Name: "bus", Type: "nats", State: "running", Delivered: 123456},
 			{
 				Name: "hook", Type: "webhook", State: "retrying", LagEvents: 1042, LagSeconds: 754.2, Delivered: 99, Retries: 17,
 				LastError: "POST https://example.com/k8s: 503 Service Unavailable", LastErrorAt: ago(4 * time.Second),
-				Resnapshots: []admin.PendingResnapshot{{Resource: "apps/deployments", Run: 1795170000123}},
+				Resnapshots: []deliver.Pending{{Resource: "apps/deployments", Run: 1795170000123}},
 			},
 			{Name: "archive", Type: "file", State: "opening", LastError: "open /var/log/informd/events.ndjson: permission denied"},
 		},
@@ -73,7 +71,7 @@ func TestStatusTables(t *testing.T) {
 			Version: "v0.1.0", Cluster: "prod-eu1", UptimeSeconds: 60, StandbyFor: "informd-1/7",
 			Journal: admin.Journal{Type: "nats", Problem: "it is not open yet"},
 		},
-		"starting": {Version: "v0.1.0", Cluster: "prod-eu1", Config: &admin.Config{Path: "config.yaml", LastSuccess: *ago(0), Successful: true}, Journal: admin.Journal{Type: "memory", Capacity: 16 << 20}},
+		"starting": {Version: "v0.1.0", Cluster: "prod-eu1", Config: &admin.Config{Path: "config.yaml", LastSuccess: ago(0), Successful: true}, Journal: admin.Journal{Type: "memory", Capacity: 16 << 20}},
 	}
 	for name, s := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -135,14 +133,14 @@ func TestStatusIsHarmless(t *testing.T) {
 	}
 	hostile["all"] = all
 	lines := strings.Count(rendered(t, &admin.Status{
-		StandbyFor: "x", Config: &admin.Config{}, Targets: []admin.Target{{State: "stale"}}, Sinks: []admin.Sink{{}},
+		StandbyFor: "x", Config: &admin.Config{}, Targets: []admin.Target{{State: "stale"}}, Sinks: []deliver.Status{{}},
 	}), "\n")
 	for name, x := range hostile {
 		t.Run(name, func(t *testing.T) {
 			got := rendered(t, &admin.Status{
 				Version: x, Cluster: x, StandbyFor: x, Config: &admin.Config{Path: x, Error: x},
 				Targets: []admin.Target{{Target: x, Version: x, Mode: x, State: x, Reason: x}},
-				Sinks:   []admin.Sink{{Name: x, Type: x, State: x, LastError: x, LastErrorAt: ago(time.Second), LagSeconds: 1e300}},
+				Sinks:   []deliver.Status{{Name: x, Type: x, State: deliver.State(x), LastError: x, LastErrorAt: ago(time.Second), LagSeconds: 1e300}},
 				Journal: admin.Journal{Type: x, Problem: x},
 			})
 			checkHarmless(t, got)

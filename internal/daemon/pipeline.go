@@ -204,8 +204,8 @@ func (p *pipeline) checkDeadLetters() {
 // warnOfWaiting names the sinks that draining will wait for.
 func (p *pipeline) warnOfWaiting() {
 	for _, one := range p.deliveries() {
-		if s := one.Status(); s.Lag.Events > 0 && s.LastError != "" {
-			p.logger.Warn("stop waits for a failing sink", "sink", s.Name, "count", s.Lag.Events, "err", s.LastError,
+		if s := one.Status(); s.LagEvents > 0 && s.LastError != "" {
+			p.logger.Warn("stop waits for a failing sink", "sink", s.Name, "count", s.LagEvents, "err", s.LastError,
 				"next", "the sink gets the events before informd stops, or after the next start if the journal is durable")
 		}
 	}

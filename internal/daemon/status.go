@@ -3,11 +3,11 @@ package daemon
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch"
 )
@@ -40,8 +40,8 @@ func (d *Daemon) targets() []admin.Target {
 			Target: t.Name, Group: t.Group, Version: t.Version, Kind: t.Kind, Mode: string(t.Mode),
 			State: string(t.State), Reason: t.Reason, MissingVerbs: t.MissingVerbs, Since: t.Since, Synced: t.Synced,
 			Objects: t.Objects, Events: events, EventsPerSecond: thousandths(t.EventsPerSecond), ResourceVersion: t.ResourceVersion, Epoch: t.Epoch,
-			LastProgress: orNil(t.Progress), Blocked: t.Blocked, BlockedSince: orNil(t.BlockedSince), Rejected: t.Rejected,
-			LastAudit: orNil(t.Audited), Divergences: t.Divergences,
+			LastProgress: t.Progress, Blocked: t.Blocked, BlockedSince: t.BlockedSince, Rejected: t.Rejected,
+			LastAudit: t.Audited, Divergences: t.Divergences,
 			Mismatched: t.Mismatched, Mismatches: mismatches(t.Mismatches), Stuck: t.Stuck,
 			Looked: t.Looked, Beat: t.Beat,
 		}
@@ -57,22 +57,11 @@ func mismatches(found []dynwatch.Mismatch) (all []admin.Mismatch) {
 	return all
 }
 
-func (d *Daemon) sinks() []admin.Sink {
-	p := d.pipeline.Load()
-	if p == nil {
-		return []admin.Sink{}
-	}
-	running := p.deliveries()
-	all := make([]admin.Sink, len(running))
-	for i, one := range running {
-		s := one.Status()
-		all[i] = admin.Sink{
-			Name: s.Name, Type: s.Type, State: string(s.State), LagEvents: s.Lag.Events, LagSeconds: s.Lag.Seconds,
-			Delivered: s.Delivered, Filtered: s.Filtered, Refused: s.DeadLetters, Retries: s.Retries,
-			LastError: s.LastError, LastErrorAt: orNil(s.LastErrorTime), LastSuccess: orNil(s.LastSuccess),
-		}
-		for _, p := range s.Resnapshots {
-			all[i].Resnapshots = append(all[i].Resnapshots, admin.PendingResnapshot(p))
+func (d *Daemon) sinks() []deliver.Status {
+	all := []deliver.Status{}
+	if p := d.pipeline.Load(); p != nil {
+		for _, one := range p.deliveries() {
+			all = append(all, one.Status())
 		}
 	}
 	return all
@@ -132,10 +121,3 @@ func (d *Daemon) standby() string {
 
 // thousandths leaves out digits that nobody wants to read.
 func thousandths(x float64) float64 { return math.Round(x*1000) / 1000 }
-
-func orNil(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}

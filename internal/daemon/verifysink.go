@@ -121,13 +121,13 @@ func (v *sinkCheck) delivered(ctx context.Context) error {
 	defer poll.Stop()
 	for {
 		s := v.delivery.Status()
-		if v.pipeline.store.Stats().LastSeq-s.Lag.Events >= until {
+		if v.pipeline.store.Stats().LastSeq-s.LagEvents >= until {
 			return nil
 		}
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return fmt.Errorf("sink %s is %d events behind and %s: compare when it has caught up; its last error: %q", s.Name, s.Lag.Events, s.State, s.LastError)
+			return fmt.Errorf("sink %s is %d events behind and %s: compare when it has caught up; its last error: %q", s.Name, s.LagEvents, s.State, s.LastError)
 		}
 	}
 }

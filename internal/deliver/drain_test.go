@@ -54,7 +54,7 @@ func TestDrainWithoutTime(t *testing.T) {
 		delivered := uint64(len(s.ids()))
 		// What a cut batch acknowledged with its last breath is committed, too;
 		// with lanes only as far as it is contiguous.
-		if delivered == 0 || left < 700-delivered || left == 700 || g.Status().Lag.Events != left {
+		if delivered == 0 || left < 700-delivered || left == 700 || g.Status().LagEvents != left {
 			t.Errorf("%d delivered, %d left of 700, status %+v", delivered, left, g.Status())
 		}
 		if got := s.timesClosed(); got != 1 {

@@ -73,7 +73,7 @@ func TestPermanentErrorsGoToTheDeadLetters(t *testing.T) {
 			}
 		}
 		status := g.Status()
-		if status.DeadLetters != 30 || status.Delivered != 2970 || status.Retries != 0 || status.Lag.Events != 0 {
+		if status.DeadLetters != 30 || status.Delivered != 2970 || status.Retries != 0 || status.LagEvents != 0 {
 			t.Errorf("status = %+v", status)
 		}
 		if got := g.logs.count("ERROR"); got != 1 {
@@ -94,7 +94,7 @@ func TestUnknownRefusals(t *testing.T) {
 		mustAppend(t, j, events(0, total))
 		good, poisoned := split(total)
 		deadline := time.Now().Add(time.Duration(len(poisoned)) * 90 * time.Second)
-		for g.Status().Lag.Events > 0 && time.Now().Before(deadline) {
+		for g.Status().LagEvents > 0 && time.Now().Before(deadline) {
 			<-time.After(time.Second) // of the bubble's clock
 		}
 		checkSet(t, s.ids(), good)
@@ -172,7 +172,7 @@ func TestDeadLetterThatCannotBeWritten(t *testing.T) {
 		mustAppend(t, j, events(0, 100))
 		<-time.After(time.Minute)
 		status := g.Status()
-		if status.State != deliver.Retrying || status.DeadLetters != 0 || status.Lag.Events == 0 ||
+		if status.State != deliver.Retrying || status.DeadLetters != 0 || status.LagEvents == 0 ||
 			!strings.Contains(status.LastError, dir) || !strings.Contains(status.LastError, "status 400") {
 			t.Errorf("status = %+v", status)
 		}

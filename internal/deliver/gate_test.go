@@ -103,7 +103,7 @@ func TestGateAfterTrimmedHistory(t *testing.T) {
 				if got := series(t, g.registry)["informd_sink_events_total result=filtered sink=out"]; got != 54 {
 					t.Errorf("%v events are filtered, want 54: %v", got, series(t, g.registry))
 				}
-				if lag := g.Status().Lag.Events; lag != 0 {
+				if lag := g.Status().LagEvents; lag != 0 {
 					t.Errorf("%d events are not committed", lag)
 				}
 				if left := g.drain(t, time.Second); left != 0 || !slices.Contains(s.ids(), "90") {

@@ -268,7 +268,7 @@ func TestLanesAreParallel(t *testing.T) {
 		}()
 		<-time.After(time.Hour)
 		status := g.Status()
-		if status.State != deliver.Retrying || status.Delivered < 1000 || status.Delivered > 4096 || status.Lag.Events != 20_000 {
+		if status.State != deliver.Retrying || status.Delivered < 1000 || status.Delivered > 4096 || status.LagEvents != 20_000 {
 			t.Errorf("status = %+v, want the other lanes' part of a window delivered, and nothing committed", status)
 		}
 		g.drain(t, time.Second)

@@ -89,8 +89,8 @@ func (o *orders) requests() []journal.Resnapshot {
 
 // Pending is a re-snapshot of the sink that is not complete.
 type Pending struct {
-	Resource string
-	Run      uint64
+	Resource string `json:"resource"`
+	Run      uint64 `json:"run"`
 }
 
 func (o *orders) pending() (all []Pending) {

@@ -99,10 +99,11 @@ func New(j journal.Journal, o Options) (*Runner, error) {
 // Status describes the sink now.
 func (r *Runner) Status() Status {
 	s := r.health.snapshot()
-	s.Lag, s.Resnapshots = r.cursor.Lag(), r.orders.pending()
+	lag := r.cursor.Lag()
 	if s.State == Stopped {
-		s.Lag = journal.Lag{Events: r.left}
+		lag = journal.Lag{Events: r.left}
 	}
+	s.LagEvents, s.LagSeconds, s.Resnapshots = lag.Events, lag.Seconds, r.orders.pending()
 	return s
 }
 

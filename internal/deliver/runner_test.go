@@ -118,7 +118,7 @@ func TestRouteFilters(t *testing.T) {
 		<-time.After(time.Minute)
 		checkSet(t, s.ids(), want)
 		status := g.Status()
-		if status.Filtered != 700 || status.Delivered != 300 || status.Lag.Events != 0 {
+		if status.Filtered != 700 || status.Delivered != 300 || status.LagEvents != 0 {
 			t.Errorf("status = %+v", status)
 		}
 		g.drain(t, time.Second)
@@ -140,7 +140,7 @@ func TestPrefixAcknowledged(t *testing.T) {
 		mustAppend(t, j, events(0, 20))
 		g := start(t, j, s, nil)
 		synctest.Wait()
-		if got := g.Status(); got.Lag.Events != 16 || got.State != deliver.Retrying || got.LastError != errDown.Error() {
+		if got := g.Status(); got.LagEvents != 16 || got.State != deliver.Retrying || got.LastError != errDown.Error() {
 			t.Errorf("after a partial write: %+v", got)
 		}
 		g.drain(t, time.Minute)
@@ -290,7 +290,7 @@ func TestOpenIsRetried(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		if got := g.Status(); got.State != deliver.Opening || got.Lag.Events != 3 || !strings.Contains(got.LastError, "no luck") {
+		if got := g.Status(); got.State != deliver.Opening || got.LagEvents != 3 || !strings.Contains(got.LastError, "no luck") {
 			t.Errorf("status = %+v", got)
 		}
 		<-time.After(time.Minute)
@@ -334,7 +334,7 @@ func TestDeadSinkDoesNotDelayAnother(t *testing.T) {
 		if got := len(alive.ids()); got != full {
 			t.Errorf("the living sink has %d events of %d", got, full)
 		}
-		if got := d.Status(); got.State != deliver.Retrying || got.Lag.Events != uint64(full) {
+		if got := d.Status(); got.State != deliver.Retrying || got.LagEvents != uint64(full) {
 			t.Errorf("status of the dead one = %+v", got)
 		}
 		down.Store(false)

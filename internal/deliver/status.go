@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/sink"
 )
 
@@ -30,24 +29,30 @@ const (
 // States returns all states of a sink.
 func States() []State { return []State{Opening, Running, Retrying, Stopped} }
 
-// Status describes one sink now. The counts are since New.
+// Status describes one sink now; it is the sink's part of /status. The counts are since New.
 type Status struct {
-	Name, Type string
-	State      State
-	Lag        journal.Lag
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	State State  `json:"state"`
+	// LagEvents and LagSeconds are the [journal.Lag] of the sink.
+	LagEvents  uint64  `json:"lagEvents"`
+	LagSeconds float64 `json:"lagSeconds"`
 	// Delivered, Filtered and DeadLetters count events: those the destination
-	// holds, those the route left out, those it refused for good.
-	Delivered, Filtered, DeadLetters uint64
+	// holds, those the route left out, those it refused for good. An operator may have removed
+	// some of the dead letters.
+	Delivered   uint64 `json:"delivered"`
+	Filtered    uint64 `json:"filtered"`
+	DeadLetters uint64 `json:"refused"`
 	// Retries counts attempts that failed and were worth another.
-	Retries uint64
+	Retries uint64 `json:"retries"`
 	// LastError is the last error of any kind, at most [display.MaxReason] bytes of it; ""
 	// if there was none.
-	LastError     string
-	LastErrorTime time.Time
+	LastError   string    `json:"lastError,omitempty"`
+	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
 	// LastSuccess is when the destination last took an event.
-	LastSuccess time.Time
+	LastSuccess time.Time `json:"lastSuccess,omitzero"`
 	// Resnapshots are those of this sink alone that are not complete.
-	Resnapshots []Pending
+	Resnapshots []Pending `json:"resnapshots,omitempty"`
 }
 
 // quietTime is how long the log says nothing more about a sink that fails every
@@ -60,7 +65,7 @@ type health struct {
 	logger *slog.Logger
 
 	mu      sync.Mutex
-	status  Status // but for Lag
+	status  Status // but for the lag
 	panics  int
 	failing int       // lanes that fail now
 	since   time.Time // when the first of them began to
@@ -185,5 +190,5 @@ func (h *health) panicked(p *panicError) {
 // setError is called with the lock held.
 func (h *health) setError(err error) {
 	h.status.LastError = display.Reason(err.Error())
-	h.status.LastErrorTime = time.Now()
+	h.status.LastErrorAt = time.Now()
 }

@@ -56,12 +56,12 @@ func Shortened(s string) string {
 	return string(runes[:most/2]) + "…" + string(runes[len(runes)-most/2+1:])
 }
 
-// Since is the age of a time as [Age], "" for nil.
-func Since(t *time.Time, now time.Time) string {
-	if t == nil {
+// Since is the age of a time as [Age], "" for the zero time.
+func Since(t, now time.Time) string {
+	if t.IsZero() {
 		return ""
 	}
-	return Age(now.Sub(*t))
+	return Age(now.Sub(t))
 }
 
 // Age is a duration as kubectl shows it. informd's clock may be ahead of ours.

@@ -54,12 +54,9 @@ type Route struct {
 
 // match is a Match prepared for use.
 type match struct {
-	group, resource string // globs; "" admits all
-	namespaces      []string
-	ops             map[event.Op]bool
-	gates           []uint64
-	when            Condition
-	dropFailed      bool
+	Match
+	group string // a glob; "" admits all
+	ops   map[event.Op]bool
 }
 
 // NewRoute makes the route of a sink. Any of the matches delivers an event, and
@@ -73,11 +70,11 @@ func NewRoute(list []Match, snapshot bool) (*Route, error) {
 		if err != nil {
 			return nil, fmt.Errorf("match[%d]: %w", i, err)
 		}
-		prepared := match{resource: m.Resource, namespaces: m.Namespaces, ops: ops, gates: m.OnlyWhenChanged, when: m.When, dropFailed: m.DropFailed}
+		prepared := match{Match: m, ops: ops}
 		if m.Group != nil {
 			prepared.group = event.GroupOrCore(*m.Group)
 		}
-		for _, pattern := range append([]string{prepared.group, prepared.resource}, m.Namespaces...) {
+		for _, pattern := range append([]string{prepared.group, m.Resource}, m.Namespaces...) {
 			if _, err := path.Match(pattern, ""); err != nil {
 				return nil, fmt.Errorf("match[%d]: %q is not a valid glob", i, pattern)
 			}
@@ -147,7 +144,7 @@ func (r *Route) decide(e *event.Event, detached bool) (admitted bool, failed []u
 		if m.fails(e) != "" || !detached && m.unchanged(e) {
 			continue
 		}
-		if m.when != nil && decoded == nil {
+		if m.When != nil && decoded == nil {
 			decoded = new(any)
 		}
 		holds, err := m.holds(e, decoded)
@@ -163,12 +160,12 @@ func (r *Route) decide(e *event.Event, detached bool) (admitted bool, failed []u
 
 // holds evaluates the condition. After an error it is as the match has it for those.
 func (m *match) holds(e *event.Event, decoded *any) (bool, error) {
-	if m.when == nil || e.Op.Control() || e.Op.Ends() {
+	if m.When == nil || e.Op.Control() || e.Op.Ends() {
 		return true, nil
 	}
-	holds, err := m.when.Holds(e, decoded)
+	holds, err := m.When.Holds(e, decoded)
 	if err != nil {
-		return !m.dropFailed, err
+		return !m.DropFailed, err
 	}
 	return holds, nil
 }
@@ -186,11 +183,11 @@ func (m *match) fails(e *event.Event) (key string) {
 		return ""
 	case !admits(m.group, event.GroupOrCore(e.Group)):
 		return "group"
-	case !admits(m.resource, e.Resource):
+	case !admits(m.Resource, e.Resource):
 		return "resource"
-	case len(m.namespaces) == 0 || e.Op.Control():
+	case len(m.Namespaces) == 0 || e.Op.Control():
 		return ""
-	case !slices.ContainsFunc(m.namespaces, func(pattern string) bool { return e.Namespace != "" && admits(pattern, e.Namespace) }):
+	case !slices.ContainsFunc(m.Namespaces, func(pattern string) bool { return e.Namespace != "" && admits(pattern, e.Namespace) }):
 		return "namespaces"
 	}
 	return ""
@@ -199,10 +196,10 @@ func (m *match) fails(e *event.Event) (key string) {
 // unchanged reports whether none of what the match asks about has changed since the
 // object's event before.
 func (m *match) unchanged(e *event.Event) bool {
-	if len(m.gates) == 0 || e.Op != event.Modified || e.Gates == nil {
+	if len(m.OnlyWhenChanged) == 0 || e.Op != event.Modified || e.Gates == nil {
 		return false
 	}
-	return !slices.ContainsFunc(m.gates, func(id uint64) bool { return !slices.Contains(e.Gates.Unchanged, id) })
+	return !slices.ContainsFunc(m.OnlyWhenChanged, func(id uint64) bool { return !slices.Contains(e.Gates.Unchanged, id) })
 }
 
 // admits matches value with a glob that NewRoute has checked; "" admits all.

@@ -60,10 +60,11 @@ type Runner struct {
 	resnapshot *resnapshot
 
 	drainOnce sync.Once
-	until     uint64        // the last sequence to deliver, valid once draining is closed
-	draining  chan struct{} // closed: deliver up to until, then end
-	abortOnce sync.Once
-	abort     chan struct{} // closed: end now
+	until     uint64          // the last sequence to deliver, valid once draining has ended
+	draining  context.Context //nolint:containedctx // ends: deliver up to until, then end
+	drain     context.CancelFunc
+	aborted   context.Context //nolint:containedctx // ends: end now
+	abort     context.CancelFunc
 	done      chan struct{} // closed when Run has ended
 	left      uint64        // what was not delivered, valid once done is closed
 }
@@ -85,10 +86,10 @@ func New(j journal.Journal, o Options) (*Runner, error) {
 		health:   &health{logger: o.Logger, status: Status{Name: o.Name, Type: o.Setup.Type, State: Opening}},
 		requests: newRequests(),
 		orders:   newOrders(),
-		draining: make(chan struct{}),
-		abort:    make(chan struct{}),
 		done:     make(chan struct{}),
 	}
+	r.draining, r.drain = context.WithCancel(context.Background())
+	r.aborted, r.abort = context.WithCancel(context.Background())
 	state := func() State { return r.health.snapshot().State }
 	if r.metrics, err = registerMetrics(o.Registerer, o.Name, cursor.Lag, state); err != nil {
 		return nil, errors.Join(fmt.Errorf("sink %q: %w", o.Name, err), cursor.Close())
@@ -116,20 +117,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	// The idle context also ends when draining begins, to wake a waiting read.
 	idle, wake := context.WithCancel(ctx)
+	defer context.AfterFunc(r.draining, wake)()
+	defer context.AfterFunc(r.aborted, cancel)()
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		select {
-		case <-r.draining:
-			wake()
-		case <-ctx.Done():
-			return
-		}
-		select {
-		case <-r.abort:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
 	wg.Go(func() { r.serveOrders(ctx) })
 	err := r.runAll(ctx, idle)
 	wake()
@@ -161,14 +151,14 @@ func (r *Runner) finish() {
 func (r *Runner) Drain(ctx context.Context) (left uint64, err error) {
 	r.drainOnce.Do(func() {
 		r.until = r.journal.Stats().LastSeq
-		close(r.draining)
+		r.drain()
 	})
 	select {
 	case <-r.done:
 		return r.left, nil
 	case <-ctx.Done():
 	}
-	r.abortOnce.Do(func() { close(r.abort) })
+	r.abort()
 	timer := time.NewTimer(2 * closeTimeout)
 	defer timer.Stop()
 	select {
@@ -180,14 +170,7 @@ func (r *Runner) Drain(ctx context.Context) (left uint64, err error) {
 }
 
 // isDraining reports whether Drain was called.
-func (r *Runner) isDraining() bool {
-	select {
-	case <-r.draining:
-		return true
-	default:
-		return false
-	}
-}
+func (r *Runner) isDraining() bool { return r.draining.Err() != nil }
 
 // runAll delivers by one setup after the other.
 func (r *Runner) runAll(ctx, idle context.Context) error {

@@ -171,7 +171,7 @@ func (t *trouble) pause(ctx context.Context, err error) {
 	t.failing = true
 	t.runner.metrics.retries.Inc()
 	asked := sink.RetryAfter(err)
-	draining := t.runner.draining
+	draining := t.runner.draining.Done()
 	if asked > 0 || t.runner.isDraining() {
 		draining = nil
 	}

@@ -115,13 +115,8 @@ func size(value ref.Val) float64 {
 	return 1
 }
 
-// pattern is what CEL takes for the cost of matching.
-func pattern(text, pattern ref.Val) float64 {
-	return math.Ceil((1+size(text))*common.StringTraversalCostFactor) * math.Ceil(size(pattern)*common.RegexStringLengthCostFactor)
-}
-
 // searching is the cost of matching with a program of that many steps: the pattern may be
-// shorter than its program.
+// shorter than its program. With 0 steps it is the cost that CEL has for a pattern.
 func searching(text, expression ref.Val, steps int) float64 {
 	const always = 2 // steps that every program has
 	most := math.Max(math.Ceil(size(expression)*common.RegexStringLengthCostFactor), math.Ceil(float64(steps-always)*common.RegexStringLengthCostFactor))
@@ -182,7 +177,7 @@ func (g guard) cost(function string) (before func(values []ref.Val) float64, gua
 		return func(v []ref.Val) float64 { return size(v[0]) * size(v[0]) }, true
 	case "matches", "find", "findAll":
 		return func(v []ref.Val) float64 {
-			cost := pattern(v[0], v[1]) + compiling*size(v[1])
+			cost := searching(v[0], v[1], 0) + compiling*size(v[1])
 			if cost > float64(g.limit) {
 				return cost // without the work to compile it
 			}

@@ -28,8 +28,8 @@ func lists() []cel.EnvOption {
 		each("sum", summable, itself, func(item *cel.Type) func(ref.Val) ref.Val { return sum(zeros[item]) }),
 		each("min", ordered, itself, func(*cel.Type) func(ref.Val) ref.Val { return extreme("min", types.IntOne) }),
 		each("max", ordered, itself, func(*cel.Type) func(ref.Val) ref.Val { return extreme("max", types.IntNegOne) }),
-		cel.Function("indexOf", cel.MemberOverload("list_a_index_of_int", args(cel.ListType(item), item), cel.IntType, cel.BinaryBinding(indexOf))),
-		cel.Function("lastIndexOf", cel.MemberOverload("list_a_last_index_of_int", args(cel.ListType(item), item), cel.IntType, cel.BinaryBinding(lastIndexOf))),
+		cel.Function("indexOf", cel.MemberOverload("list_a_index_of_int", args(cel.ListType(item), item), cel.IntType, cel.BinaryBinding(func(list, item ref.Val) ref.Val { return indexOf(list, item, false) }))),
+		cel.Function("lastIndexOf", cel.MemberOverload("list_a_last_index_of_int", args(cel.ListType(item), item), cel.IntType, cel.BinaryBinding(func(list, item ref.Val) ref.Val { return indexOf(list, item, true) }))),
 		cel.Function("includes", cel.MemberOverload("list_includes_dyn_dyn", args(cel.DynType, cel.DynType), cel.BoolType, cel.BinaryBinding(includes))),
 	}
 }
@@ -139,26 +139,15 @@ func extreme(name string, replace ref.Val) func(ref.Val) ref.Val {
 	}
 }
 
-func indexOf(list, item ref.Val) ref.Val {
+// indexOf returns the index of the first item of a list that equals item, or of the last one; -1
+// if there is none.
+func indexOf(list, item ref.Val, last bool) ref.Val {
 	at, found := types.Int(-1), types.Int(-1)
 	if failed := walk(list, func(one ref.Val) bool {
 		if at++; types.Equal(one, item) == types.True {
 			found = at
 		}
-		return found < 0
-	}); failed != nil {
-		return failed
-	}
-	return found
-}
-
-func lastIndexOf(list, item ref.Val) ref.Val {
-	at, found := types.Int(-1), types.Int(-1)
-	if failed := walk(list, func(one ref.Val) bool {
-		if at++; types.Equal(one, item) == types.True {
-			found = at
-		}
-		return true
+		return last || found < 0
 	}); failed != nil {
 		return failed
 	}
@@ -169,7 +158,7 @@ func includes(target, item ref.Val) ref.Val {
 	if _, ok := target.(traits.Lister); !ok {
 		return types.Bool(types.Equal(target, item) == types.True)
 	}
-	switch at := indexOf(target, item).(type) {
+	switch at := indexOf(target, item, false).(type) {
 	case types.Int:
 		return types.Bool(at >= 0)
 	default:

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/informd/informd/internal/config"
@@ -41,17 +42,8 @@ const preamble = `# The permissions that informd needs to watch the resources of
 
 const rbacGroup = "rbac.authorization.k8s.io"
 
-type header struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Metadata   struct {
-		Name      string `json:"name"`
-		Namespace string `json:"namespace,omitempty"`
-	} `json:"metadata"`
-}
-
 type binding struct {
-	header
+	metav1.PartialObjectMetadata
 	RoleRef  roleRef   `json:"roleRef"`
 	Subjects []subject `json:"subjects"`
 }
@@ -104,9 +96,9 @@ func (m *manifests) role(kind, namespace string, rules []rule) {
 	}
 	m.next()
 	m.add(binding{
-		header:   headerOf(rbacGroup+"/v1", kind+"Binding", m.account.role(), namespace),
-		RoleRef:  roleRef{rbacGroup, kind, m.account.role()},
-		Subjects: []subject{{"ServiceAccount", m.account.Name, m.account.Namespace}},
+		PartialObjectMetadata: headerOf(rbacGroup+"/v1", kind+"Binding", m.account.role(), namespace),
+		RoleRef:               roleRef{rbacGroup, kind, m.account.role()},
+		Subjects:              []subject{{"ServiceAccount", m.account.Name, m.account.Namespace}},
 	})
 }
 
@@ -122,8 +114,8 @@ func (m *manifests) add(v any) {
 	m.text.Write(text)
 }
 
-func headerOf(apiVersion, kind, name, namespace string) header {
-	h := header{APIVersion: apiVersion, Kind: kind}
-	h.Metadata.Name, h.Metadata.Namespace = name, namespace
-	return h
+func headerOf(apiVersion, kind, name, namespace string) metav1.PartialObjectMetadata {
+	return metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}, ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+	}
 }

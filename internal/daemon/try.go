@@ -28,14 +28,15 @@ type Trial struct {
 
 // Trying is what one sink has to do with one event.
 type Trying struct {
-	Sink, Type string
+	Name string `json:"name"`
+	Type string `json:"type"`
 	// Receives says whether its route admits the event, for these Reasons.
-	Receives bool
-	Reasons  []string
-	// Sends is what the sink sends if it receives the event; nil if the field after it
-	// names an error.
-	Sends   *sink.Rendered
-	Trouble string
+	Receives bool     `json:"receives"`
+	Reasons  []string `json:"reasons"`
+	// Trouble says why Sends is nil although the sink receives the event.
+	Trouble string `json:"trouble,omitempty"`
+	// Sends is what the sink sends if it receives the event.
+	Sends *sink.Rendered `json:"-"`
 }
 
 // Received reports whether any sink receives anything.
@@ -84,7 +85,7 @@ func try(c *config.Config, s config.Sink, e *event.Event) (Trying, error) {
 	if err != nil {
 		return Trying{}, err
 	}
-	t := Trying{Sink: s.Name, Type: s.Type}
+	t := Trying{Name: s.Name, Type: s.Type}
 	if t.Receives, t.Reasons = route.Explain(e); !t.Receives {
 		return t, nil
 	}

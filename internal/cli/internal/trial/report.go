@@ -53,12 +53,8 @@ type triedEvent struct {
 }
 
 type triedSink struct {
-	Name     string     `json:"name"`
-	Type     string     `json:"type"`
-	Receives bool       `json:"receives"`
-	Reasons  []string   `json:"reasons"`
-	Trouble  string     `json:"trouble,omitempty"`
-	Sends    *triedSend `json:"sends,omitempty"`
+	daemon.Trying
+	Sends *triedSend `json:"sends,omitempty"`
 }
 
 // triedSend is what a sink sends. Body64 is the body in base64 if it is no text.
@@ -91,9 +87,7 @@ func New(c *config.Config, change dynwatch.Change, of *daemon.Trial) *Report {
 	for i := range of.Events {
 		e := triedEvent{Op: string(of.Events[i].Op), Event: of.Events[i].AppendJSON(nil), id: of.Events[i].ID, data: of.Events[i].Data}
 		for _, s := range of.Deliveries[i] {
-			e.Sinks = append(e.Sinks, triedSink{
-				Name: s.Sink, Type: s.Type, Receives: s.Receives, Reasons: s.Reasons, Trouble: s.Trouble, Sends: newTriedSend(s.Sends),
-			})
+			e.Sinks = append(e.Sinks, triedSink{s, newTriedSend(s.Sends)})
 		}
 		t.Events = append(t.Events, e)
 	}

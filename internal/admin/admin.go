@@ -216,7 +216,7 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	err := e.Encode(Status{
 		Version: s.options.Version, Cluster: s.options.Cluster,
 		UptimeSeconds: time.Since(s.started).Seconds(), StandbyFor: s.options.Standby(),
-		Config:       s.options.config(),
+		Config:       s.options.Config(),
 		TargetStates: statesOf(targets), Targets: targets, Sinks: s.options.Sinks(), Journal: s.options.Journal(),
 		DeadLetters: s.options.DeadLetters(),
 	})

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
 )
 
@@ -104,17 +105,10 @@ func (unknownError) Is(target error) bool { return target == ErrUnknown }
 
 // Reload is the answer of a reload that was accepted.
 type Reload struct {
-	Path    string   `json:"path"`
-	Changes []Change `json:"changes"`
+	Path    string              `json:"path"`
+	Changes []config.Difference `json:"changes"`
 	// Warnings name values that are valid but probably not intended.
 	Warnings []string `json:"warnings,omitempty"`
-}
-
-// Change is a resource, a sink or a key that a reload added, removed or changed.
-type Change struct {
-	Kind   string `json:"kind"`
-	Name   string `json:"name"`
-	Change string `json:"change"`
 }
 
 // ErrUnacceptable says that informd refuses the config.

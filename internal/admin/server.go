@@ -34,25 +34,17 @@ type Options struct {
 	Version, Cluster string
 	Targets          func() []Target
 	Sinks            func() []deliver.Status
-	// DeadLetters returns [Status.DeadLetters]; nil if there is none.
+	// DeadLetters returns [Status.DeadLetters].
 	DeadLetters func() map[string]uint64
 	Journal     func() Journal
-	// Config describes the config in use; nil means none.
-	Config func() Config
+	// Config describes the config in use.
+	Config func() *Config
 	// Standby names the informd that this one waits for, "" if it works itself.
 	Standby func() string
 	// Operator serves requests that change something; nil refuses them.
 	Operator Operator
 	Metrics  prometheus.Gatherer
 	Logger   *slog.Logger
-}
-
-func (o *Options) config() *Config {
-	if o.Config == nil {
-		return nil
-	}
-	c := o.Config()
-	return &c
 }
 
 // Server is the admin server.
@@ -74,12 +66,6 @@ type running struct {
 
 // New makes a server; it does not listen yet.
 func New(o Options) *Server {
-	if o.DeadLetters == nil {
-		o.DeadLetters = func() map[string]uint64 { return nil }
-	}
-	if o.Standby == nil {
-		o.Standby = func() string { return "" }
-	}
 	return &Server{options: o, started: time.Now(), refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "informd_admin_refused_total", Help: "A request that the admin server refused, by reason.",
 	}, []string{"reason"}), closed: prometheus.NewCounter(prometheus.CounterOpts{

@@ -11,18 +11,15 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/informd/informd/internal/config"
 )
 
 // TLS names the files by which the server, and who asks it, know each other. The zero
 // value is no encryption. The files may change at any time.
-type TLS struct {
-	// CertFile and KeyFile are the server's own. They are set together.
-	CertFile, KeyFile string
-	// ClientCAFile has the authorities of permitted clients; empty permits every client. A
-	// client with the server's own certificate is permitted as well: the commands of
-	// informd use it.
-	ClientCAFile string
-}
+// A client with the server's own certificate is permitted as well: the commands of informd
+// use it.
+type TLS config.AdminTLS
 
 // Wanted reports whether connections are encrypted.
 func (t TLS) Wanted() bool { return t.CertFile != "" }

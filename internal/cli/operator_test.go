@@ -50,6 +50,8 @@ func TestCommandsFindTheSocket(t *testing.T) {
 			o.Targets = func() []admin.Target { return nil }
 			o.Sinks = func() []deliver.Status { return nil }
 			o.Journal = func() admin.Journal { return admin.Journal{} }
+			o.DeadLetters, o.Standby = func() map[string]uint64 { return nil }, func() string { return "" }
+			o.Config = func() *admin.Config { return nil }
 			if test.socket != "" {
 				o.Socket = filepath.Join(dir, test.socket)
 			}

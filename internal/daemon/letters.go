@@ -59,11 +59,9 @@ func (d *Daemon) deadLetters() map[string]uint64 {
 }
 
 // sinkNames returns the names of the sinks of the config.
-func (d *Daemon) sinkNames() (names []string) {
+func (d *Daemon) sinkNames() []string {
 	if p := d.pipeline.Load(); p != nil {
-		for _, one := range p.deliveries() {
-			names = append(names, one.Name())
-		}
+		return names(p.deliveries())
 	}
-	return names
+	return nil
 }

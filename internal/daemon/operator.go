@@ -44,14 +44,11 @@ func (o operator) sink(sink string) (*delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, one := range p.deliveries() {
-		if one.Name() == sink {
-			return one, nil
-		}
-		names = append(names, one.Name())
+	all := p.deliveries()
+	if i := slices.IndexFunc(all, func(one *delivery) bool { return one.Name() == sink }); i >= 0 {
+		return all[i], nil
 	}
-	return nil, unknownSink(sink, names)
+	return nil, unknownSink(sink, names(all))
 }
 
 func (o operator) EachLetter(ctx context.Context, sink string, take func(admin.Letter) error) error {

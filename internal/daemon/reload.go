@@ -73,7 +73,7 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 		seen.sum = next.Sum
 		err = d.config.Replaces(next)
 	}
-	var done changes
+	var done sinkChange
 	if err == nil {
 		done, err = p.change(ctx, d, next)
 	}
@@ -85,7 +85,7 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	}
 	setLevel(d.level, next.Log)
 	logWarnings(r.logger, next)
-	r.logger.Info("config reloaded", "path", d.config.Path, "sinks_added", done.added, "sinks_removed", done.removed, "sinks_changed", done.replaced,
+	r.logger.Info("config reloaded", "path", d.config.Path, "sinks_added", names(done.added), "sinks_removed", slices.Sorted(maps.Keys(done.removed)), "sinks_changed", names(done.replaced),
 		"targets", len(p.manager.Targets()))
 	outcome := reloaded(d.config.Path, r.current, next)
 	r.current = next
@@ -94,10 +94,7 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 
 // reloaded is the outcome of a reload from one config to another.
 func reloaded(path string, was, is *config.Config) admin.Reload {
-	done := admin.Reload{Path: path, Changes: []admin.Change{}}
-	for _, one := range was.Differences(is) {
-		done.Changes = append(done.Changes, admin.Change(one))
-	}
+	done := admin.Reload{Path: path, Changes: append([]config.Difference{}, was.Differences(is)...)}
 	for _, w := range is.Warnings {
 		done.Warnings = append(done.Warnings, w.Error())
 	}
@@ -151,10 +148,10 @@ func (r *reloads) note(seen content, err error) {
 }
 
 // status describes the last attempt.
-func (r *reloads) status(path string) admin.Config {
+func (r *reloads) status(path string) *admin.Config {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := admin.Config{Path: path, LastReload: r.at, LastSuccess: r.succeeded, Successful: r.err == nil}
+	s := &admin.Config{Path: path, LastReload: r.at, LastSuccess: r.succeeded, Successful: r.err == nil}
 	if r.err != nil {
 		s.Error = display.Reason(r.err.Error())
 	}
@@ -194,31 +191,25 @@ func (r *reloads) register(registerer prometheus.Registerer) error {
 // ends.
 const changeTimeout = 10 * time.Second
 
-// changes are the sinks that a reload has touched, by name.
-type changes struct{ added, removed, replaced []string }
-
 // sinkChange is the way from the running sinks to those of another config.
 type sinkChange struct {
 	all, added, replaced []*delivery
 	removed              map[string]*delivery
 }
 
-// names returns the sinks that change, by name.
-func (c *sinkChange) names() changes {
-	of := func(all []*delivery) (names []string) {
-		for _, one := range all {
-			names = append(names, one.config.Name)
-		}
-		return names
+// names returns the names of sinks.
+func names(all []*delivery) (names []string) {
+	for _, one := range all {
+		names = append(names, one.config.Name)
 	}
-	return changes{added: of(c.added), removed: slices.Sorted(maps.Keys(c.removed)), replaced: of(c.replaced)}
+	return names
 }
 
 // change makes the pipeline one of next: everything that can fail first. It is
 // called by one goroutine at a time.
-func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (changes, error) {
+func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (sinkChange, error) {
 	if err := p.manager.Check(wanted(next)); err != nil {
-		return changes{}, err
+		return sinkChange{}, err
 	}
 	sinks, err := p.prepare(d, next)
 	if err == nil {
@@ -228,17 +219,16 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 		for _, one := range sinks.added {
 			err = errors.Join(err, one.abandon())
 		}
-		return changes{}, err
+		return sinkChange{}, err
 	}
 	// From here on nothing fails.
 	p.apply(ctx, sinks)
-	done := sinks.names()
-	if !p.store.Durable && len(done.added) > 0 {
-		p.logger.Warn("new sinks get no earlier events", "sinks", done.added,
+	if !p.store.Durable && len(sinks.added) > 0 {
+		p.logger.Warn("new sinks get no earlier events", "sinks", names(sinks.added),
 			"next", "informd resnapshot <resource> without --sink sends the existing objects to all sinks")
 	}
 	p.manager.SetMaxWatches(next.Kubernetes.MaxWatches)
-	return done, p.manager.Apply(wanted(next))
+	return sinks, p.manager.Apply(wanted(next))
 }
 
 // prepare makes the new sinks, and the setups of those that change. After an error the

@@ -19,7 +19,7 @@ func (d *Daemon) adminOptions(version string, metrics prometheus.Gatherer) admin
 		Socket: d.config.Admin.Socket, SocketOptional: d.config.DefaultSocket(),
 		Version: version, Cluster: d.config.Cluster,
 		Targets: d.targets, Sinks: d.sinks, DeadLetters: d.deadLetters, Journal: d.journalStatus, Standby: d.standby, Operator: operator{d},
-		Config:  func() admin.Config { return d.reloads.status(d.config.Path) },
+		Config:  func() *admin.Config { return d.reloads.status(d.config.Path) },
 		Metrics: metrics, Logger: d.logger,
 	}
 }

@@ -1,11 +1,18 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/informd/informd/pkg/natsconn"
 )
 
 // failingFor is how long a call to the journal's server must fail before the journal
@@ -18,10 +25,12 @@ type Health struct {
 	mu sync.Mutex
 	// failing are the calls that fail at the moment, by name.
 	failing map[string]failure
-	// complaint is what the server said out of turn, or why there is no connection, and
-	// complained when.
+	// complaint is what the server said out of turn, or why there is no connection: wrong
+	// credentials, a denied permission, no server. complained is when it came, and logged the
+	// text of the last one in the log.
 	complaint  error
 	complained time.Time
+	logged     string
 	// problem and held ask the relay and the lease; nil while the journal is not open.
 	problem func() string
 	held    func() error
@@ -59,11 +68,50 @@ func (h *Health) report(call string, err error) {
 	h.failing[call] = f
 }
 
-// complain notes what the server says out of turn; nil: there is a new connection.
-func (h *Health) complain(err error) {
+// complain notes a complaint, and logs it once.
+func (h *Health) complain(err error, logger *slog.Logger) {
+	if err == nil || errors.Is(err, nats.ErrNoServers) { // which says less than the one before
+		return
+	}
+	level := slog.LevelWarn
+	explained := natsconn.Explain(err, "journal.")
+	if explained != err { //nolint:errorlint // identity: an explained error names what to correct
+		level = slog.LevelError
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.complaint, h.complained = err, time.Now()
+	h.complaint, h.complained = explained, time.Now()
+	if text := explained.Error(); text != h.logged {
+		h.logged = text
+		logger.Log(context.Background(), level, "journal server unavailable; retrying", "err", explained)
+	}
+}
+
+// connected notes that there is a new connection.
+func (h *Health) connected() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.complaint, h.logged = nil, ""
+}
+
+// connectPoll is how often the first connection is asked why it is not there.
+const connectPoll = 250 * time.Millisecond
+
+// await shows why there is no connection yet: the library (nats.go 1.55) reports refused
+// credentials only once it was connected. It ends with ctx.
+func (h *Health) await(ctx context.Context, conn *nats.Conn, logger *slog.Logger) {
+	poll := time.NewTicker(connectPoll)
+	defer poll.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-poll.C:
+		}
+		if !conn.IsConnected() {
+			h.complain(conn.LastError(), logger)
+		}
+	}
 }
 
 // watch has state ask the relay and the lease, too.

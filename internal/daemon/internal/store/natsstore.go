@@ -32,13 +32,13 @@ func (s *Store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 		return fmt.Errorf("find the name of this host: %w", err)
 	}
 	holder := fmt.Sprintf("%s/%d", host, os.Getpid())
-	conn, shown, err := s.connect(c)
+	conn, err := s.connect(c)
 	if err != nil {
 		return err
 	}
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
-	go shown.watch(watching, conn)
+	go s.health.await(watching, conn, s.Logger)
 	s.close = append(s.close, func() error { conn.Close(); return nil })
 	held, err := lease.Acquire(ctx, conn, lease.Options{
 		// Another cluster's informd is not to wait here: the stream refuses it.
@@ -80,17 +80,16 @@ func (s *Store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 }
 
 // connect makes the connection to the journal's server.
-func (s *Store) connect(c *config.Config) (*nats.Conn, *complaint, error) {
+func (s *Store) connect(c *config.Config) (*nats.Conn, error) {
 	options, err := c.Journal.Options("informd/" + c.Cluster + "/journal")
 	if err != nil {
-		return nil, nil, fmt.Errorf("journal: %w", err)
+		return nil, fmt.Errorf("journal: %w", err)
 	}
 	options.FlusherTimeout = flushTimeout // a server that takes nothing must not hold a call for long
 	// Credentials may be corrected while informd tries; the library would give up.
 	options.IgnoreAuthErrorAbort = true
-	shown := &complaint{logger: s.Logger, health: s.health}
-	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { shown.take(err) }
-	options.ReconnectErrCB = func(_ *nats.Conn, err error) { shown.take(err) }
+	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { s.health.complain(err, s.Logger) }
+	options.ReconnectErrCB = func(_ *nats.Conn, err error) { s.health.complain(err, s.Logger) }
 	options.DisconnectedErrCB = func(conn *nats.Conn, err error) {
 		if conn.IsClosed() {
 			return // by Close
@@ -98,15 +97,15 @@ func (s *Store) connect(c *config.Config) (*nats.Conn, *complaint, error) {
 		s.Logger.Warn("journal connection lost; reconnecting", "err", err)
 	}
 	options.ReconnectedCB = func(conn *nats.Conn) {
-		shown.over()
+		s.health.connected()
 		s.Logger.Info("journal connected", "server", conn.ConnectedAddr())
 	}
 	options.ConnectedCB = options.ReconnectedCB
 	conn, err := options.Connect()
 	if err != nil {
-		return nil, nil, fmt.Errorf("journal: connect: %w", natsconn.Explain(err, "journal."))
+		return nil, fmt.Errorf("journal: connect: %w", natsconn.Explain(err, "journal."))
 	}
-	return conn, shown, nil
+	return conn, nil
 }
 
 // fit is [lease.Options.Fit].

@@ -15,8 +15,7 @@ func TestServerUnavailable(t *testing.T) {
 		"nats: Authorization Violation":                        "level=ERROR",
 	} {
 		var log strings.Builder
-		c := &complaint{logger: slog.New(slog.NewTextHandler(&log, nil)), health: NewHealth()}
-		c.take(errors.New(text))
+		NewHealth().complain(errors.New(text), slog.New(slog.NewTextHandler(&log, nil)))
 		if !strings.Contains(log.String(), level) {
 			t.Errorf("%s: %s, want %s", text, log.String(), level)
 		}

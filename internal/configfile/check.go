@@ -30,15 +30,9 @@ func (r *checker) check(c *config.Config) {
 }
 
 func (r *checker) checkKubernetes(k config.Kubernetes) {
-	if k.MaxWatches < 1 && !r.Bad("kubernetes.maxWatches") {
-		r.fail("kubernetes.maxWatches", "%d is no limit of watches: want at least 1", k.MaxWatches)
-	}
-	if k.AuditEvery != 0 && k.AuditEvery < minAudit && !r.Bad("kubernetes.auditEvery") {
-		r.fail("kubernetes.auditEvery", "%v is too short: want at least %v, or 0 for no audits", k.AuditEvery, minAudit)
-	}
-	if (k.MaxDelay < 0 || k.MaxDelay > mostDelay) && !r.Bad("kubernetes.maxDelay") {
-		r.fail("kubernetes.maxDelay", "%v is no delay of events: want 0 to %v", k.MaxDelay, mostDelay)
-	}
+	r.refuse(k.MaxWatches < 1, "kubernetes.maxWatches", "%d is no limit of watches: want at least 1", k.MaxWatches)
+	r.refuse(k.AuditEvery != 0 && k.AuditEvery < minAudit, "kubernetes.auditEvery", "%v is too short: want at least %v, or 0 for no audits", k.AuditEvery, minAudit)
+	r.refuse(k.MaxDelay < 0 || k.MaxDelay > mostDelay, "kubernetes.maxDelay", "%v is no delay of events: want 0 to %v", k.MaxDelay, mostDelay)
 }
 
 // mostDelay is below all time-outs of connections.

@@ -34,7 +34,7 @@ func (r *checker) checkResources(resources []config.Resource) {
 		r.checkRules(one, path)
 		r.checkGates(one.EmitWhen.Changed, path+".emitWhen.changed", one.Mode == config.ModeMetadata && !r.Bad(path+".mode"))
 		r.checkItems(one.Changes, path+".changes", nil)
-		r.checkResnapshot(one.ResnapshotEvery, path+".resnapshotEvery")
+		r.refuse(one.ResnapshotEvery != 0 && one.ResnapshotEvery < minResnapshot, path+".resnapshotEvery", "must be at least 1m, or 0 for none: informd announces every object again once in this period, as in 1h")
 		if one.Resource == "" || r.Bad(path+".group") || r.Bad(path+".resource") {
 			continue
 		}
@@ -183,17 +183,9 @@ const minAudit = time.Minute
 // minResnapshot is the least period of a re-snapshot: less would be a poll of the API server.
 const minResnapshot = time.Minute
 
-func (r *checker) checkResnapshot(period time.Duration, path string) {
-	if period != 0 && period < minResnapshot && !r.Bad(path) {
-		r.fail(path, "must be at least 1m, or 0 for none: informd announces every object again once in this period, as in 1h")
-	}
-}
-
 // checkWildcard checks what has a meaning for wildcards only, or none for them.
 func (r *checker) checkWildcard(one config.Resource, at string) {
-	if config.IsGlob(one.Group) && one.Version != "" && !r.Bad(at+".version") {
-		r.fail(at+".version", "has no meaning with a pattern for groups: remove it, each resource is watched in the version that the server prefers")
-	}
+	r.refuse(config.IsGlob(one.Group) && one.Version != "", at+".version", "has no meaning with a pattern for groups: remove it, each resource is watched in the version that the server prefers")
 	if len(one.ExcludeResources) > 0 && !one.Wildcard() && !r.Bad(at+".group") && !r.Bad(at+".resource") {
 		r.fail(at+".excludeResources", `is for entries with a pattern, as in resource: "*": remove it`)
 		return

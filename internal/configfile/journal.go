@@ -22,9 +22,7 @@ func (r *checker) checkJournal(c *config.Config) {
 			r.fail("journal."+key, "is a key of journals of type %s, and this one is of type %s: remove the key, or set type", strings.Join(types, " or "), j.Type)
 		}
 	}
-	if j.Dir == "" && !r.Bad("journal.dir") {
-		r.fail("journal.dir", "is empty: name a directory, or remove the key for %s", config.StateDir())
-	}
+	r.refuse(j.Dir == "", "journal.dir", "is empty: name a directory, or remove the key for %s", config.StateDir())
 	r.checkJournalBytes(j)
 	if j.Type == config.JournalMemory {
 		return
@@ -52,18 +50,11 @@ func (r *checker) checkJournalBytes(j *config.Journal) {
 }
 
 func (r *checker) checkStream(j *config.Journal) {
-	if badStreamName(j.Stream) && !r.Bad("journal.stream") {
-		r.fail("journal.stream", "%s is not a stream name: letters, digits, '-' and '_', as in INFORMD", document.Quote(j.Stream))
-	}
-	if err := event.ValidatePrefix(j.SubjectPrefix); err != nil && !r.Bad("journal.subjectPrefix") {
-		r.fail("journal.subjectPrefix", "%v", err)
-	}
-	if j.HistoryPerObject < 1 && !r.Bad("journal.historyPerObject") {
-		r.fail("journal.historyPerObject", "must be at least 1: informd needs the last event of each object")
-	}
-	if j.DeletedRetention <= 0 && !r.Bad("journal.deletedRetention") {
-		r.fail("journal.deletedRetention", "must be more than 0: it is how long a consumer may be away and still get a deletion, as in 168h")
-	}
+	r.refuse(badStreamName(j.Stream), "journal.stream", "%s is not a stream name: letters, digits, '-' and '_', as in INFORMD", document.Quote(j.Stream))
+	err := event.ValidatePrefix(j.SubjectPrefix)
+	r.refuse(err != nil, "journal.subjectPrefix", "%v", err)
+	r.refuse(j.HistoryPerObject < 1, "journal.historyPerObject", "must be at least 1: informd needs the last event of each object")
+	r.refuse(j.DeletedRetention <= 0, "journal.deletedRetention", "must be more than 0: it is how long a consumer may be away and still get a deletion, as in 168h")
 }
 
 func badStreamName(name string) bool {
@@ -93,9 +84,7 @@ func (r *checker) checkJournalConnection(c *config.Config) {
 	for _, report := range found {
 		report()
 	}
-	if (j.Replicas < 0 || j.Replicas > config.MaxReplicas) && !r.Bad("journal.replicas") {
-		r.fail("journal.replicas", "must be between 1 and %d", config.MaxReplicas)
-	}
+	r.refuse(j.Replicas < 0 || j.Replicas > config.MaxReplicas, "journal.replicas", "must be between 1 and %d", config.MaxReplicas)
 	if c.Redaction.KeyFile != "" || r.Bad("redaction.keyFile") {
 		return
 	}

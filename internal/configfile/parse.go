@@ -86,6 +86,13 @@ func (r *reading) fail(path, format string, args ...any) {
 	r.Add(r.place(path), path, format, args...)
 }
 
+// refuse notes a mistake in the value at path if there is one, and none was noted before.
+func (r *checker) refuse(mistake bool, path, format string, args ...any) {
+	if mistake && !r.Bad(path) {
+		r.fail(path, format, args...)
+	}
+}
+
 // given reports whether the value at path is in the file or came from outside.
 func (r *checker) given(path string) bool {
 	_, inFile := r.places[path]

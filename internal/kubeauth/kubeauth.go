@@ -38,7 +38,7 @@ type Credentials struct {
 	interval time.Duration
 
 	config *rest.Config // without what current holds
-	fixed  fixed
+	fixed  string       // what cannot change without a restart, see fixedOf
 	// seen is what the files held when they were loaded last.
 	seen    [sha256.Size]byte
 	current atomic.Pointer[secrets]
@@ -50,14 +50,6 @@ type Credentials struct {
 type secrets struct {
 	authorization string
 	cert          *tls.Certificate
-}
-
-// fixed is the rest of a configuration, as far as it can be compared.
-type fixed struct {
-	host, apiPath, serverName, caFile, tokenFile, certFile, keyFile string
-	ca                                                              [sha256.Size]byte
-	insecure                                                        bool
-	plugin, as                                                      string
 }
 
 // New loads the configuration. Paths are the files that load reads; a file may be missing.
@@ -225,12 +217,12 @@ func sameCert(a, b *tls.Certificate) bool {
 	return a.Leaf != nil && a.Leaf.Equal(b.Leaf)
 }
 
-func fixedOf(c *rest.Config) fixed {
-	return fixed{
-		host: c.Host, apiPath: c.APIPath, serverName: c.ServerName, insecure: c.Insecure,
-		caFile: c.CAFile, ca: sha256.Sum256(c.CAData), tokenFile: c.BearerTokenFile, certFile: c.CertFile, keyFile: c.KeyFile,
-		plugin: fmt.Sprint(c.ExecProvider, c.AuthProvider), as: fmt.Sprint(c.Impersonate),
-	}
+// fixedOf is the rest of a configuration, as far as it can be compared, as a text.
+func fixedOf(c *rest.Config) string {
+	return fmt.Sprintf("%#v", []any{
+		c.Host, c.APIPath, c.ServerName, c.Insecure, c.CAFile, sha256.Sum256(c.CAData), c.BearerTokenFile, c.CertFile, c.KeyFile,
+		fmt.Sprint(c.ExecProvider, c.AuthProvider), fmt.Sprint(c.Impersonate),
+	})
 }
 
 // sum is what the files hold.

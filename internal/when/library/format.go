@@ -52,9 +52,6 @@ func formats() []cel.EnvOption {
 
 func knownFormats() []named {
 	uuid := regexp.MustCompile(`(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$`)
-	label := func(s string) []string { return validation.IsDNS1123Label(s) }
-	subdomain := func(s string) []string { return validation.IsDNS1123Subdomain(s) }
-	label1035 := func(s string) []string { return validation.IsDNS1035Label(s) }
 	// What a prefix may end in that a name may not is the dash before what follows.
 	prefix := func(check func(string) []string) func(string) []string {
 		return func(s string) []string {
@@ -79,14 +76,14 @@ func knownFormats() []named {
 		}
 	}
 	return []named{
-		{"dns1123Label", label},
-		{"dns1123Subdomain", subdomain},
-		{"dns1035Label", label1035},
-		{"dns1123LabelPrefix", prefix(label)},
-		{"dns1123SubdomainPrefix", prefix(subdomain)},
-		{"dns1035LabelPrefix", prefix(label1035)},
-		{"qualifiedName", func(s string) []string { return validation.IsQualifiedName(s) }},
-		{"labelValue", func(s string) []string { return validation.IsValidLabelValue(s) }},
+		{"dns1123Label", validation.IsDNS1123Label},
+		{"dns1123Subdomain", validation.IsDNS1123Subdomain},
+		{"dns1035Label", validation.IsDNS1035Label},
+		{"dns1123LabelPrefix", prefix(validation.IsDNS1123Label)},
+		{"dns1123SubdomainPrefix", prefix(validation.IsDNS1123Subdomain)},
+		{"dns1035LabelPrefix", prefix(validation.IsDNS1035Label)},
+		{"qualifiedName", validation.IsQualifiedName},
+		{"labelValue", validation.IsValidLabelValue},
 		{"uri", func(s string) []string {
 			if _, err := url.ParseRequestURI(s); err != nil {
 				return []string{err.Error()}

@@ -31,11 +31,11 @@ func (s *starter) complete(std streams, cluster daemon.Survey) error {
 		fmt.Fprintf(std.err, "The API server at %s serves %s that informd can watch.\n", cluster.Server, terminal.Number(len(cluster.Resources), "resource", "resources"))
 	}
 	if err := ask.value("Resources, as kubectl names them", "pods,deployments.apps", len(s.resources) > 0, func(text string) error {
-		return s.setResources(strings.Split(text, ","), cluster.Resources)
+		return s.setResources(fields(text), cluster.Resources)
 	}); err != nil {
 		return err
 	}
-	if err := s.setResources(s.resources, cluster.Resources); err != nil {
+	if err := s.setResources(fields(strings.Join(s.resources, ",")), cluster.Resources); err != nil {
 		return err
 	}
 	if err := ask.value("Sink, stdout or nats", stdoutSink, s.changed("sink"), s.setSink); err != nil {
@@ -89,10 +89,6 @@ func (s *starter) setSink(text string) error {
 func (s *starter) setResources(said []string, served []dynwatch.ServedResource) error {
 	var chosen []string
 	for _, one := range said {
-		one = strings.TrimSpace(one)
-		if one == "" {
-			continue
-		}
 		name, err := servedName(one, served)
 		if err != nil {
 			return err

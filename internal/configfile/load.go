@@ -33,14 +33,7 @@ type Source struct {
 // system does. Its error is an [Errors]; every call reads everything again.
 func Load(from Source) (*config.Config, error) {
 	out := newOutside(from.Flags)
-	path := from.Path
-	if path == "" {
-		var err error
-		if path, err = out.file(); err != nil {
-			return nil, err
-		}
-	}
-	body, err := read(path)
+	path, body, err := out.read(from)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +60,17 @@ func Sum(path string) (sum [32]byte, err error) {
 
 // searched lists where a config is when nobody says where.
 func searched() []string { return []string{"./config.yaml", "/etc/informd/config.yaml"} }
+
+// read finds and reads the config file.
+func (o outside) read(from Source) (path string, body []byte, err error) {
+	if path = from.Path; path == "" {
+		if path, err = o.file(); err != nil {
+			return "", nil, err
+		}
+	}
+	body, err = read(path)
+	return path, body, err
+}
 
 // file finds the config file.
 func (o outside) file() (string, error) {

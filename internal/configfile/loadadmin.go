@@ -47,14 +47,7 @@ func LoadAdmin(from Source) (config.Admin, error) {
 
 // mapping finds and reads the config file as far as it is a mapping.
 func (o outside) mapping(from Source) (*reading, *document.Node, error) {
-	path := from.Path
-	if path == "" {
-		var err error
-		if path, err = o.file(); err != nil {
-			return nil, nil, err
-		}
-	}
-	body, err := read(path)
+	path, body, err := o.read(from)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -35,15 +35,12 @@ type Box interface {
 // DeadLetters are the events that cannot be delivered to one sink. Methods may be
 // called concurrently.
 type DeadLetters struct {
+	Box
 	name string
-	box  Box
 }
 
 // NewDeadLetters keeps the dead letters of the sink called name in box.
-func NewDeadLetters(name string, box Box) *DeadLetters { return &DeadLetters{name: name, box: box} }
-
-// Place names the storage of the dead letters, for an operator.
-func (d *DeadLetters) Place() string { return d.box.Place() }
+func NewDeadLetters(name string, box Box) *DeadLetters { return &DeadLetters{box, name} }
 
 // Letter is an event that cannot be delivered.
 type Letter struct {
@@ -116,7 +113,7 @@ func (d *DeadLetters) write(ctx context.Context, l Letter) error {
 	// The event is JSON already, and must come out as it is.
 	line = append(line[:len(line)-1], `,"event":`...)
 	line = append(l.Event.AppendJSON(line), '}')
-	return d.box.Put(ctx, line)
+	return d.Put(ctx, line)
 }
 
 // WriteSource adds what the API server sent and informd cannot read, and returns
@@ -132,7 +129,7 @@ func (d *DeadLetters) WriteSource(ctx context.Context, l SourceLetter) error {
 	if err != nil {
 		return fmt.Errorf("encode dead letter: %w", err)
 	}
-	return d.box.Put(ctx, line)
+	return d.Put(ctx, line)
 }
 
 // Kept is a letter as it is kept.
@@ -150,7 +147,7 @@ type Kept struct {
 // Each calls take with every letter, oldest first, until take returns an error,
 // which it returns.
 func (d *DeadLetters) Each(ctx context.Context, take func(Kept) error) error {
-	return d.box.Each(ctx, func(number uint64, text []byte) error {
+	return d.Box.Each(ctx, func(number uint64, text []byte) error {
 		var letter struct {
 			Sink, Reason string
 			Event        json.RawMessage
@@ -171,9 +168,4 @@ func (d *DeadLetters) Each(ctx context.Context, take func(Kept) error) error {
 		}
 		return take(k)
 	})
-}
-
-// Drop removes dead letters.
-func (d *DeadLetters) Drop(ctx context.Context, numbers ...uint64) error {
-	return d.box.Drop(ctx, numbers...)
 }

@@ -103,13 +103,6 @@ func (r *Runner) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 // DeadLetters returns the dead letters of the sink.
 func (r *Runner) DeadLetters() *DeadLetters { return r.options.DeadLetters }
 
-// Note returns what the journal has noted about the sink, empty for nothing; SetNote replaces
-// it. See [journal.Noter].
-func (r *Runner) Note() string { return r.cursor.Note() }
-
-// SetNote replaces the note.
-func (r *Runner) SetNote(note string) { r.cursor.SetNote(note) }
-
 // Name returns the sink's name.
 func (r *Runner) Name() string { return r.options.Name }
 

@@ -46,12 +46,13 @@ type Options struct {
 // Runner delivers from a journal to one sink. Run does the work; the other
 // methods may be called concurrently with it.
 type Runner struct {
-	options Options
-	setup   Setup // of now; of Run
-	journal journal.Journal
-	cursor  journal.Cursor
-	health  *health
-	metrics *metrics
+	journal.Noter // what the journal has noted about the sink
+	options       Options
+	setup         Setup // of now; of Run
+	journal       journal.Journal
+	cursor        journal.Cursor
+	health        *health
+	metrics       *metrics
 	// requests are what an operator asks for meanwhile.
 	requests *requests
 	// orders are the re-snapshots that are not complete; resnapshot is the one that is
@@ -79,6 +80,7 @@ func New(j journal.Journal, o Options) (*Runner, error) {
 		return nil, fmt.Errorf("sink %q: %w", o.Name, err)
 	}
 	r := &Runner{
+		Noter:    cursor,
 		options:  o,
 		setup:    o.Setup,
 		journal:  j,

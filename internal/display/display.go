@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 )
 
 // MaxReason is the limit of a reason in bytes.
@@ -26,33 +25,10 @@ func Reason(text string) string {
 		return text
 	}
 	const mark = len(" ... ( bytes left out) ... ") + len("9223372036854775807")
-	head := text[:MaxReason-tail-mark]
-	end := text[len(text)-tail:]
-	head, end = wholeEnd(head), wholeStart(end)
+	// A character that is cut is left out.
+	head := strings.ToValidUTF8(text[:MaxReason-tail-mark], "")
+	end := strings.ToValidUTF8(text[len(text)-tail:], "")
 	return fmt.Sprintf("%s ... (%d bytes left out) ... %s", head, len(text)-len(head)-len(end), end)
-}
-
-// wholeEnd removes a character that is cut at the end.
-func wholeEnd(text string) string {
-	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
-		if b := text[len(text)-i]; utf8.RuneStart(b) {
-			if !utf8.FullRuneInString(text[len(text)-i:]) {
-				return text[:len(text)-i]
-			}
-			break
-		}
-	}
-	return text
-}
-
-// wholeStart removes a character that is cut at the start.
-func wholeStart(text string) string {
-	for i := range utf8.UTFMax {
-		if utf8.RuneStart(text[i]) {
-			return text[i:]
-		}
-	}
-	return text // no UTF-8
 }
 
 // userinfo is what stands before the @ of an address: a user, a password, a token. A

@@ -36,14 +36,16 @@ type reloads struct {
 	at        time.Time // of the last attempt; the start counts as one
 	succeeded time.Time // of the last one that worked
 	err       error     // of the last attempt
-	worked    uint64    // attempts that worked
-	failed    uint64    // attempts that did not
 	passing   bool      // it was not about the config, so that another attempt may work
+
+	results *prometheus.CounterVec // attempts, by result
 }
 
 func newReloads(load func() (*config.Config, error), started *config.Config, logger *slog.Logger) *reloads {
 	now := time.Now()
-	return &reloads{load: load, logger: logger, current: started, attempted: content{sum: started.Sum}, at: now, succeeded: now}
+	return &reloads{load: load, logger: logger, current: started, attempted: content{sum: started.Sum}, at: now, succeeded: now, results: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "informd_config_reloads_total", Help: "A reload of the config, by its result: success or failure.",
+	}, []string{"result"})}
 }
 
 // Reload reads the config and applies the differences: it starts, replaces or stops
@@ -139,12 +141,11 @@ func (r *reloads) note(seen content, err error) {
 	defer r.mu.Unlock()
 	r.attempted, r.at, r.err = seen, time.Now(), err
 	r.passing = err != nil && !errors.As(err, new(config.Errors))
+	result := "failure"
 	if err == nil {
-		r.succeeded = r.at
-		r.worked++
-	} else {
-		r.failed++
+		r.succeeded, result = r.at, "success"
 	}
+	r.results.WithLabelValues(result).Inc()
 }
 
 // status describes the last attempt.
@@ -166,19 +167,11 @@ func (r *reloads) register(registerer prometheus.Registerer) error {
 			return value()
 		}))
 	}
-	counter := func(result string, value *uint64) error {
-		return registerer.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "informd_config_reloads_total", Help: "A reload of the config, by its result: success or failure.",
-			ConstLabels: prometheus.Labels{"result": result},
-		}, func() float64 {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			return float64(*value)
-		}))
+	for _, result := range []string{"success", "failure"} {
+		r.results.WithLabelValues(result) // both series exist from the start
 	}
 	return errors.Join(
-		counter("success", &r.worked),
-		counter("failure", &r.failed),
+		registerer.Register(r.results),
 		gauge("last_reload_successful", "1 if the last reload worked, 0 if informd refused the config and uses the previous one.", func() float64 {
 			return oneIf(r.err == nil)
 		}),

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,18 +102,13 @@ const noUID = "00000000-0000-0000-0000-000000000000"
 // Complete gives a manifest what a cluster would: a uid and a revision. Old may be nil.
 // It returns what it had to make up.
 func (t *Object) Complete(old *Object) (notes []string, err error) {
-	uid := t.Metadata.UID
-	if old != nil && uid == "" {
-		uid = old.Metadata.UID
+	var was head
+	if old != nil {
+		was = old.head
 	}
-	if uid == "" {
-		uid = noUID
-	}
+	uid := cmp.Or(t.Metadata.UID, was.Metadata.UID, noUID)
 	const first, second = "1", "2"
-	rv, before := t.Metadata.ResourceVersion, first
-	if old != nil && old.Metadata.ResourceVersion != "" {
-		before = old.Metadata.ResourceVersion
-	}
+	rv, before := t.Metadata.ResourceVersion, cmp.Or(was.Metadata.ResourceVersion, first)
 	if rv == "" {
 		rv = second
 		if n, err := strconv.ParseUint(before, 10, 63); err == nil {
@@ -120,10 +116,8 @@ func (t *Object) Complete(old *Object) (notes []string, err error) {
 		}
 	}
 	if old != nil {
-		if old.Metadata.ResourceVersion == "" {
-			if n, err := strconv.ParseUint(rv, 10, 64); err == nil && n > 1 {
-				before = strconv.FormatUint(n-1, 10)
-			}
+		if n, err := strconv.ParseUint(rv, 10, 64); was.Metadata.ResourceVersion == "" && err == nil && n > 1 {
+			before = strconv.FormatUint(n-1, 10)
 		}
 		notes, err = old.fill(uid, before)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -176,17 +177,12 @@ func rejectTo(letters *deliver.DeadLetters, logger *slog.Logger) func(context.Co
 			Target: r.Target, Key: deliver.ObjectKey(r.Namespace, r.Name, r.UID, r.ResourceVersion),
 			Reason: r.Reason, Size: r.Size, Raw: r.Raw,
 		}
-		for {
+		return wait.PollUntilContextCancel(ctx, rejectPause, true, func(ctx context.Context) (bool, error) {
 			err := letters.WriteSource(ctx, letter)
-			if err == nil || ctx.Err() != nil {
-				return err
+			if err != nil && ctx.Err() == nil {
+				logger.Error("dead letter not written; the target waits, retrying", "target", r.Target, "path", letters.Place(), "err", err)
 			}
-			logger.Error("dead letter not written; the target waits, retrying", "target", r.Target, "path", letters.Place(), "err", err)
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(rejectPause):
-			}
-		}
+			return err == nil, nil
+		})
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/deliver"
@@ -262,10 +264,10 @@ const unreadable = 5 * time.Second
 
 // waitForSnapshots waits until every target has its snapshot or is given up.
 func (p *pipeline) waitForSnapshots(ctx context.Context) error {
-	poll := time.NewTicker(50 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		pending, missing := 0, []error(nil)
+	var missing []error
+	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
+		pending := 0
+		missing = nil
 		for _, t := range p.manager.Targets() {
 			switch {
 			case t.Synced:
@@ -276,13 +278,10 @@ func (p *pipeline) waitForSnapshots(ctx context.Context) error {
 				pending++
 			}
 		}
-		if pending == 0 {
-			return errors.Join(missing...)
-		}
-		select {
-		case <-ctx.Done():
-			return errors.New("interrupted before every snapshot was complete")
-		case <-poll.C:
-		}
+		return pending == 0, nil
+	})
+	if err != nil {
+		return errors.New("interrupted before every snapshot was complete")
 	}
+	return errors.Join(missing...)
 }

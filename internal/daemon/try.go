@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/pkg/dynwatch"
@@ -41,14 +42,9 @@ type Trying struct {
 
 // Received reports whether any sink receives anything.
 func (t *Trial) Received() bool {
-	for _, sinks := range t.Deliveries {
-		for i := range sinks {
-			if sinks[i].Receives {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Deliveries, func(sinks []Trying) bool {
+		return slices.ContainsFunc(sinks, func(s Trying) bool { return s.Receives })
+	})
 }
 
 // Try returns what a daemon with this config would make of a change, by the code that

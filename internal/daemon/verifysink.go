@@ -8,8 +8,11 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
@@ -114,22 +117,16 @@ func lacks(m config.Match, kind func(event.Op) bool) bool {
 
 // delivered waits until the sink has delivered what the journal holds now.
 func (v *sinkCheck) delivered(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, catchUp)
-	defer cancel()
 	until := v.pipeline.store.Stats().LastSeq
-	poll := time.NewTicker(catchUpPoll)
-	defer poll.Stop()
-	for {
-		s := v.delivery.Status()
-		if v.pipeline.store.Stats().LastSeq-s.LagEvents >= until {
-			return nil
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return fmt.Errorf("sink %s is %d events behind and %s: compare when it has caught up; its last error: %q", s.Name, s.LagEvents, s.State, s.LastError)
-		}
+	var s deliver.Status
+	err := wait.PollUntilContextTimeout(ctx, catchUpPoll, catchUp, true, func(context.Context) (bool, error) {
+		s = v.delivery.Status()
+		return v.pipeline.store.Stats().LastSeq-s.LagEvents >= until, nil
+	})
+	if err != nil {
+		return fmt.Errorf("sink %s is %d events behind and %s: compare when it has caught up; its last error: %q", s.Name, s.LagEvents, s.State, s.LastError)
 	}
+	return nil
 }
 
 // expect notes the objects that exist, and which of them go to the sink.

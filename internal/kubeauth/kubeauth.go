@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
 
@@ -81,22 +82,15 @@ func (c *Credentials) Follow(ctx context.Context) {
 	if len(c.paths) == 0 {
 		return
 	}
-	ticker := time.NewTicker(c.interval)
-	defer ticker.Stop()
 	last := c.seen
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	wait.UntilWithContext(ctx, func(context.Context) {
 		now := sum(c.paths)
 		if now == last && now != c.seen {
 			c.seen = now
 			c.reload()
 		}
 		last = now
-	}
+	}, c.interval)
 }
 
 // reload uses what the files hold now.

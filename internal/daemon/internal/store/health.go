@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/informd/informd/pkg/natsconn"
 )
@@ -97,21 +98,14 @@ func (h *Health) connected() {
 // connectPoll is how often the first connection is asked why it is not there.
 const connectPoll = 250 * time.Millisecond
 
-// await shows why there is no connection yet: the library (nats.go 1.55) reports refused
+// watchConnection shows why there is no connection yet: the library (nats.go 1.55) reports refused
 // credentials only once it was connected. It ends with ctx.
-func (h *Health) await(ctx context.Context, conn *nats.Conn, logger *slog.Logger) {
-	poll := time.NewTicker(connectPoll)
-	defer poll.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-poll.C:
-		}
+func (h *Health) watchConnection(ctx context.Context, conn *nats.Conn, logger *slog.Logger) {
+	wait.UntilWithContext(ctx, func(context.Context) {
 		if !conn.IsConnected() {
 			h.complain(conn.LastError(), logger)
 		}
-	}
+	}, connectPoll)
 }
 
 // watch has state ask the relay and the lease, too.

@@ -38,7 +38,7 @@ func (s *Store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 	}
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
-	go s.health.await(watching, conn, s.Logger)
+	go s.health.watchConnection(watching, conn, s.Logger)
 	s.close = append(s.close, func() error { conn.Close(); return nil })
 	held, err := lease.Acquire(ctx, conn, lease.Options{
 		// Another cluster's informd is not to wait here: the stream refuses it.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -37,22 +39,14 @@ func (s *Store) WhileUsable(ctx context.Context) (usable context.Context, releas
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		poll := time.NewTicker(usablePoll)
-		defer poll.Stop()
-		for since := time.Now(); ; {
-			select {
-			case <-usable.Done():
-				return
-			case <-poll.C:
-			}
-			reason := s.problem()
-			if reason == "" {
+		since := time.Now()
+		wait.UntilWithContext(usable, func(context.Context) {
+			if reason := s.problem(); reason == "" {
 				since = time.Now()
 			} else if time.Since(since) >= unusableFor {
 				cancel(unusableError(reason))
-				return
 			}
-		}
+		}, usablePoll)
 	}()
 	return usable, func() {
 		cancel(nil)

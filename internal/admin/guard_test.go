@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -21,11 +22,12 @@ import (
 type operator struct {
 	asked   int
 	numbers []uint64 // of the last request about dead letters
+	fails   error    // the error after the first dead letter of a list
 }
 
 func (o *operator) EachLetter(_ context.Context, _ string, take func(admin.Letter) error) error {
 	o.asked++
-	return take(admin.Letter{Sink: "s", Number: 1, Letter: json.RawMessage(`{}`)})
+	return errors.Join(take(admin.Letter{Sink: "s", Number: 1, Letter: json.RawMessage(`{}`)}), o.fails)
 }
 
 func (o *operator) RedeliverLetters(_ context.Context, _ string, numbers []uint64) (admin.Count, error) {

@@ -228,8 +228,17 @@ func bounded(handle func(w http.ResponseWriter, r *http.Request) error) http.Han
 
 func (s *Server) letters(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	e := json.NewEncoder(display.JSONWriter(w))
-	return s.options.Operator.EachLetter(r.Context(), r.FormValue("sink"), func(l Letter) error { return e.Encode(l) })
+	e, some := json.NewEncoder(display.JSONWriter(w)), false
+	err := s.options.Operator.EachLetter(r.Context(), r.FormValue("sink"), func(l Letter) error {
+		some = true
+		return e.Encode(l)
+	})
+	if err != nil && some {
+		// The status was sent, so that only a broken connection shows that letters are missing.
+		s.options.Logger.Warn("dead letters not listed completely; try again", "err", err)
+		panic(http.ErrAbortHandler)
+	}
+	return err
 }
 
 // onLetters does something with letters of one sink: those with the numbers of the

@@ -27,8 +27,8 @@ func (r *checker) checkMatch(m config.Match, path string, resources []config.Res
 			r.fail(path+".group", "%s", message)
 		}
 	}
-	if name, group, version := splitName(m.Resource); group != "" && !r.Bad(path+".resource") {
-		r.fail(path+".resource", "%s is a plural name%s and a group: write group: %s, resource: %s", document.Quote(m.Resource), version, group, name)
+	if instead := dottedName(m.Resource); instead != "" && !r.Bad(path+".resource") {
+		r.fail(path+".resource", "%s is %s", document.Quote(m.Resource), instead)
 		return
 	}
 	if !r.Bad(path+".group") && !r.Bad(path+".resource") && r.named(resources) {
@@ -36,18 +36,22 @@ func (r *checker) checkMatch(m config.Match, path string, resources []config.Res
 	}
 }
 
-// splitName splits a name as an entry of resources may have it: <plural>.<group>, or
-// <plural>.<version>.<group>. The group is empty if it is neither. The third result is
-// text about a version.
-func splitName(resource string) (name, group, version string) {
-	name, rest, _ := strings.Cut(resource, ".")
-	if first, after, ok := strings.Cut(rest, "."); ok && config.IsAPIVersion(first) {
-		rest, version = after, ", a version"
+// dottedName says what to write instead of a name as an entry of resources may have it:
+// <plural>.<group>, <plural>.<version>.<group> or <plural>.<version>. It is "" for other names.
+func dottedName(text string) string {
+	name, ok := config.ResourceNameOf(text)
+	if !ok || config.IsGlob(text) {
+		return ""
 	}
-	if !config.IsPlural(name) || !config.IsGroup(rest) {
-		return "", "", ""
+	parts, instead := []string{"a plural name"}, "resource: "+name.Resource
+	if name.Version != "" {
+		parts = append(parts, "a version")
 	}
-	return name, rest, version
+	if name.Group != "" {
+		parts, instead = append(parts, "a group"), "group: "+name.Group+", "+instead
+	}
+	last := len(parts) - 1
+	return strings.Join(parts[:last], ", ") + " and " + parts[last] + ": write " + instead
 }
 
 // named reports whether it is known which resources are meant.

@@ -1,0 +1,139 @@
+{{/* The permissions of config.resources, as `informd rbac` prints them. A test compares both. */}}
+
+{{/* The name of the roles: that of `informd rbac --name --namespace`. */}}
+{{- define "informd.roleName" -}}
+{{- $account := include "informd.serviceAccountName" . -}}
+{{- if and (eq $account "informd") (eq .Release.Namespace "informd") -}}
+informd
+{{- else -}}
+{{- printf "informd:%s:%s" .Release.Namespace $account -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The entries of config.resources, as JSON: group and resource as RBAC has them, and where
+they are watched. RBAC has no patterns but "*". */}}
+{{- define "informd.entries" -}}
+{{- $entries := list -}}
+{{- range $i, $r := .Values.config.resources -}}
+  {{- if kindIs "string" $r }}{{ $r = dict "resource" $r }}{{ end -}}
+  {{- $resource := $r.resource -}}
+  {{- $group := $r.group | default "" -}}
+  {{- if contains "." $resource -}}
+    {{- if not (kindIs "invalid" $r.group) -}}
+      {{- fail (printf "config.resources[%d]: %q names the group already: remove the key group" $i $resource) -}}
+    {{- end -}}
+    {{- $parts := splitn "." 2 $resource -}}
+    {{- $resource = $parts._0 -}}
+    {{- $group = regexReplaceAll "^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?([.]|$)" $parts._1 "" -}}
+  {{- end -}}
+  {{- if eq $group "core" }}{{ $group = "" }}{{ end -}}
+  {{- if not (and (regexMatch "^[a-z*?[][a-z0-9*?^\\[\\]-]*$" $resource) (regexMatch "^([a-z0-9*?[][a-z0-9.*?^\\[\\]-]*)?$" $group)) -}}
+    {{- fail (printf "config.resources[%d]: no permissions follow from resource %q in group %q. Write the resource as kubectl does (pods, deployments.apps), or set rbac.create: false and apply the output of informd rbac" $i $resource $group) -}}
+  {{- end -}}
+  {{- $namespaces := $r.namespaces | default list -}}
+  {{- $patterned := or $r.excludeNamespaces $r.namespaceSelector (regexMatch "[*?[]" (join " " $namespaces)) -}}
+  {{- $entries = append $entries (dict
+    "group" (ternary "*" $group (regexMatch "[*?[]" $group))
+    "resource" (ternary "*" $resource (regexMatch "[*?[]" $resource))
+    "ownerChain" (eq $r.ownerChain true)
+    "selects" (not (empty $r.namespaceSelector))
+    "clusterWide" (or (eq (toString $r.scope) "cluster") (empty $namespaces) (not (empty $patterned)))
+    "namespaces" $namespaces) -}}
+{{- end -}}
+{{- toJson $entries -}}
+{{- end -}}
+
+{{/* The rules to watch entries: one rule per group. */}}
+{{- define "informd.watchRules" -}}
+{{- $groups := dict -}}
+{{- range . -}}
+  {{- $_ := set $groups .group (append (get $groups .group | default list) .resource) -}}
+{{- end -}}
+{{- $rules := list -}}
+{{- range $group := keys $groups | sortAlpha -}}
+  {{- $resources := get $groups $group | uniq | sortAlpha -}}
+  {{- if has "*" $resources }}{{ $resources = list "*" }}{{ end -}}
+  {{- $rules = append $rules (dict "apiGroups" (list $group) "resources" $resources "verbs" (list "list" "watch")) -}}
+{{- end -}}
+{{- toJson $rules -}}
+{{- end -}}
+
+{{/* The rules for the ownerChain of entries, without what other rules permit. */}}
+{{- define "informd.ownerRules" -}}
+{{- $rules := list -}}
+{{- $wanted := false -}}
+{{- range .entries }}{{ $wanted = or $wanted .ownerChain }}{{ end -}}
+{{- if $wanted -}}
+  {{- range $owner := list "/replicationcontrollers" "apps/daemonsets" "apps/deployments" "apps/replicasets" "apps/statefulsets" "batch/cronjobs" "batch/jobs" -}}
+    {{- $parts := splitn "/" 2 $owner -}}
+    {{- $permitted := false -}}
+    {{- range $.others -}}
+      {{- if and (or (has $parts._0 .apiGroups) (has "*" .apiGroups)) (or (has $parts._1 .resources) (has "*" .resources)) (not .resourceNames) -}}
+        {{- $permitted = true -}}
+      {{- end -}}
+    {{- end -}}
+    {{- $last := last $rules | default dict -}}
+    {{- if $permitted -}}
+    {{- else if has $parts._0 ($last.apiGroups | default list) -}}
+      {{- $_ := set $last "resources" (append $last.resources $parts._1) -}}
+    {{- else -}}
+      {{- $rules = append $rules (dict "apiGroups" (list $parts._0) "resources" (list $parts._1) "verbs" (list "list" "watch")) -}}
+    {{- end -}}
+  {{- end -}}
+{{- end -}}
+{{- toJson $rules -}}
+{{- end -}}
+
+{{/* The rules of the ClusterRole. */}}
+{{- define "informd.clusterRules" -}}
+{{- $watched := list -}}
+{{- $selects := false -}}
+{{- range include "informd.entries" . | fromJsonArray -}}
+  {{- if .clusterWide }}{{ $watched = append $watched . }}{{ end -}}
+  {{- $selects = or $selects .selects -}}
+{{- end -}}
+{{- $read := list "list" "watch" -}}
+{{- $rules := include "informd.watchRules" $watched | fromJsonArray -}}
+{{- $rules = concat $rules (include "informd.ownerRules" (dict "entries" $watched "others" $rules) | fromJsonArray) -}}
+{{- $names := list -}}
+{{- range $watched }}{{ $names = append $names (printf "%s/%s" .group .resource) }}{{ end -}}
+{{- if and $selects (not (has "/namespaces" $names)) -}}
+  {{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "namespaces") "verbs" $read) -}}
+{{- end -}}
+{{- if ne .Values.config.journal.type "memory" -}}
+  {{- /* Its UID identifies the cluster, to which the journal belongs. */ -}}
+  {{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "namespaces") "resourceNames" (list "kube-system") "verbs" (list "get")) -}}
+{{- end -}}
+{{- /* Optional: with these, informd notices at once that a resource is installed or removed. */ -}}
+{{- range $notice := list "apiextensions.k8s.io/customresourcedefinitions" "apiregistration.k8s.io/apiservices" -}}
+  {{- $parts := splitn "/" 2 $notice -}}
+  {{- $watches := false -}}
+  {{- range $name := list $notice (printf "%s/*" $parts._0) (printf "*/%s" $parts._1) "*/*" -}}
+    {{- $watches = or $watches (has $name $names) -}}
+  {{- end -}}
+  {{- if not $watches -}}
+    {{- $rules = append $rules (dict "apiGroups" (list $parts._0) "resources" (list $parts._1) "verbs" $read) -}}
+  {{- end -}}
+{{- end -}}
+{{- toJson (concat $rules .Values.rbac.rules) -}}
+{{- end -}}
+
+{{/* The rules of the Roles, by namespace. */}}
+{{- define "informd.namespaceRules" -}}
+{{- $entries := dict -}}
+{{- range $entry := include "informd.entries" . | fromJsonArray -}}
+  {{- if not $entry.clusterWide -}}
+    {{- range $namespace := $entry.namespaces -}}
+      {{- $_ := set $entries $namespace (append (get $entries $namespace | default list) $entry) -}}
+    {{- end -}}
+  {{- end -}}
+{{- end -}}
+{{- $everywhere := include "informd.clusterRules" . | fromJsonArray -}}
+{{- $rules := dict -}}
+{{- range $namespace, $watched := $entries -}}
+  {{- $own := include "informd.watchRules" $watched | fromJsonArray -}}
+  {{- $owners := include "informd.ownerRules" (dict "entries" $watched "others" (concat $own $everywhere)) | fromJsonArray -}}
+  {{- $_ := set $rules $namespace (concat $own $owners) -}}
+{{- end -}}
+{{- toJson $rules -}}
+{{- end -}}

@@ -16,6 +16,11 @@ GOLANGCI_LINT_VERSION := v2.15.0
 TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/informd-tools
 GOLANGCI_LINT := $(TOOLS)/$(shell $(GO) env GOVERSION 2>/dev/null)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 
+# The tests of the Helm chart run the real helm, built in the same way.
+HELM_VERSION := v3.22.0
+HELM := $(TOOLS)/$(shell $(GO) env GOVERSION 2>/dev/null)/helm-$(HELM_VERSION)/helm
+export TOOLS
+
 GOVULNCHECK_VERSION := v1.1.4
 
 # The product's module, and the module with the real servers for tests.
@@ -82,7 +87,7 @@ test: servers ## run the unit tests and the core end-to-end tests, about 10 minu
 	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -run '$(CORE_TESTS)' ./e2e
 
 .PHONY: test-long
-test-long: servers ## run all tests that `make test` leaves out, about 30 minutes on 2 cores
+test-long: servers helm ## run all tests that `make test` leaves out, about 30 minutes on 2 cores
 	@echo '==> long unit tests'
 	$(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) -run '$(LONG_TESTS)' $(LONG_PACKAGES)
 	@echo '==> end-to-end tests without the core'
@@ -97,7 +102,7 @@ unit: ## run the unit tests with the race detector, in random order
 	cd test && $(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) ./schema ./schemagen ./words
 
 .PHONY: e2e
-e2e: servers ## run the tests with a real API server, etcd and NATS
+e2e: servers helm ## run the tests with a real API server, etcd and NATS
 	@echo '==> end-to-end tests'
 	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) -skip '^TestChaos$$' ./...
 
@@ -132,6 +137,9 @@ chaos-baseline: servers ## run chaos with a hand-written informer program instea
 servers: ## build the test servers (Kubernetes, etcd, NATS) that are not in the cache
 	@echo '==> test servers (the first run builds two versions of Kubernetes from source: about 20 minutes on 2 cores)'
 	@$(GO) run -C test ./cluster/build
+
+.PHONY: helm
+helm: $(HELM) ## build the helm command for the tests of deploy/helm, if it is not in the cache
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (default: 20s)
@@ -187,8 +195,8 @@ vulncheck: ## run before a release: known vulnerabilities in the code that the b
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./cmd/informd
 
 .PHONY: schema
-schema: ## generate the JSON Schemas in schema/ from the code
-	cd test && $(GO) test ./schemagen -run '^TestShipped$$' -count 1 -update
+schema: ## generate the JSON Schemas in schema/ and in the Helm chart from the code
+	cd test && $(GO) test ./schemagen -run '^(TestShipped|TestChart)$$' -count 1 -update
 
 .PHONY: cli-docs
 cli-docs: ## write docs/cli.md from the commands
@@ -234,9 +242,11 @@ clean: ## remove bin/
 
 # Builds in a separate directory and moves the complete binary, so that an
 # interrupted build leaves no incomplete one.
-$(GOLANGCI_LINT):
-	@echo '==> building golangci-lint $(GOLANGCI_LINT_VERSION) into $(@D) (once; some minutes)'
+$(GOLANGCI_LINT): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+$(HELM): PACKAGE := helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+$(GOLANGCI_LINT) $(HELM):
+	@echo '==> building $(PACKAGE) into $(@D) (once; some minutes)'
 	@mkdir -p '$(@D)'
 	@tmp="$$(mktemp -d '$(@D)/build.XXXXXX')" && trap 'rm -rf "$$tmp"' EXIT && \
-	GOFLAGS= GOBIN="$$tmp" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION) && \
-	mv "$$tmp/golangci-lint" '$@'
+	GOFLAGS= GOBIN="$$tmp" $(GO) install $(PACKAGE) && \
+	mv "$$tmp/$(@F)" '$@'

@@ -46,6 +46,9 @@ type Options struct {
 	// Nodes is how many nodes kwok plays. It needs Controllers. Pods on such nodes
 	// run after a moment, and those of Jobs succeed.
 	Nodes int
+	// PodSecurity enables the admission plugin PodSecurity: the labels
+	// pod-security.kubernetes.io/* of a namespace apply.
+	PodSecurity bool
 	// APIServerFlags are appended to the flags of every API server, and win over
 	// the flags set here: "--event-ttl=10m".
 	APIServerFlags []string

@@ -62,5 +62,8 @@ func (o *Options) disabledAdmission() []string {
 	if o.Version == Oldest {
 		plugins = slices.DeleteFunc(plugins, func(name string) bool { return name == "PodTopologyLabels" })
 	}
+	if o.PodSecurity {
+		plugins = slices.DeleteFunc(plugins, func(name string) bool { return name == "PodSecurity" })
+	}
 	return plugins
 }

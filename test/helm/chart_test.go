@@ -1,0 +1,131 @@
+package helm_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/configfile"
+	"github.com/informd/informd/pkg/sink/drivers"
+)
+
+const defaults = "testdata/defaults.yaml"
+
+// decode is a conversion over JSON.
+func decode(t *testing.T, from, into any) {
+	t.Helper()
+	text, err := json.Marshal(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A change that a running informd takes from the file keeps the Pods; any other change of the
+// config replaces them.
+func TestUpgradeRestartsOnlyIfNeeded(t *testing.T) {
+	before := renderOwn(t, defaults)
+	for _, set := range []string{
+		"config.resources[0]=secrets", "config.sinks[0].name=other,config.sinks[0].type=stdout", "config.log.level=debug", "config.kubernetes.maxWatches=7",
+		"config.log.format=text", "config.kubernetes.auditEvery=2h", "config.journal.syncAlways=true", "config.cluster=other", "config.admin.hosts[0]=example.com",
+	} {
+		after := renderOwn(t, defaults, "--set", set)
+		refused := parsed(t, before).Replaces(parsed(t, after)) != nil
+		same := cmp.Equal(only[*appsv1.StatefulSet](t, before).Spec.Template, only[*appsv1.StatefulSet](t, after).Spec.Template)
+		if string(configText(t, before)) == string(configText(t, after)) || same == refused {
+			t.Errorf("%s: a running informd refuses it: %t, the Pods stay: %t", set, refused, same)
+		}
+	}
+}
+
+// A new version of the chart replaces the Pods only if it changes them.
+func TestPodLabelsAreStable(t *testing.T) {
+	s := only[*appsv1.StatefulSet](t, renderOwn(t, defaults))
+	if diff := cmp.Diff(s.Spec.Selector.MatchLabels, s.Spec.Template.Labels); diff != "" {
+		t.Errorf("labels of the Pods (-selector +labels):\n%s", diff)
+	}
+	for _, claim := range s.Spec.VolumeClaimTemplates {
+		if len(claim.Labels) > 0 {
+			t.Errorf("the claim has labels, which cannot change: %v", claim.Labels)
+		}
+	}
+}
+
+// The defaults are those of the kustomize base.
+func TestDefaultsAreThoseOfKustomize(t *testing.T) {
+	r := renderOwn(t, defaults)
+	base, err := configfile.Parse("config.yaml", read(t, "deploy/kustomize/base/config.yaml"), drivers.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := parsed(t, r)
+	for name, diff := range map[string]string{
+		"resources": cmp.Diff(entries(base), entries(own)),
+		"admin":     cmp.Diff(base.Admin, own.Admin),
+		"log":       cmp.Diff(base.Log, own.Log),
+		"sinks":     cmp.Diff(base.Sinks[0].Type+" "+base.Sinks[0].Name, own.Sinks[0].Type+" "+own.Sinks[0].Name),
+		"journal":   cmp.Diff(base.Journal.Type+" "+base.Journal.Dir, own.Journal.Type+" "+own.Journal.Dir),
+	} {
+		if diff != "" {
+			t.Errorf("%s (-kustomize +chart):\n%s", name, diff)
+		}
+	}
+	var pod appsv1.StatefulSet
+	if err := yaml.Unmarshal(read(t, "deploy/kustomize/base/statefulset.yaml"), &pod); err != nil {
+		t.Fatal(err)
+	}
+	theirs, ours := pod.Spec.Template.Spec, only[*appsv1.StatefulSet](t, r).Spec.Template.Spec
+	if diff := cmp.Diff(theirs.SecurityContext, ours.SecurityContext); diff != "" {
+		t.Errorf("security context (-kustomize +chart):\n%s", diff)
+	}
+	from, to := theirs.Containers[0], ours.Containers[0]
+	if diff := cmp.Diff([]any{from.Args, from.Resources, from.SecurityContext}, []any{to.Args, to.Resources, to.SecurityContext}); diff != "" {
+		t.Errorf("container (-kustomize +chart):\n%s", diff)
+	}
+	kustomization := string(read(t, "deploy/kustomize/base/kustomization.yaml"))
+	_, tag, _ := strings.Cut(to.Image, ":")
+	if !strings.Contains(kustomization, "newTag: "+tag+"\n") {
+		t.Errorf("the image is %s, which the kustomize base has not", to.Image)
+	}
+}
+
+func entries(c *config.Config) (all []string) {
+	for _, r := range c.Resources {
+		all = append(all, r.Resource+"."+r.Group+" "+r.Mode)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Prometheus and Grafana get the files of deploy/.
+func TestMonitoring(t *testing.T) {
+	r := renderOwn(t, "testdata/monitoring.yaml")
+	var want, got any
+	if err := yaml.Unmarshal(read(t, "deploy/prometheus-rules.yaml"), &want); err != nil {
+		t.Fatal(err)
+	}
+	rules := r.kind("PrometheusRule")
+	if len(rules) != 1 || rules[0].GetLabels()["release"] != "prometheus" {
+		t.Fatalf("rules: %v", rules)
+	}
+	decode(t, rules[0].Object["spec"], &got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rules (-deploy +chart):\n%s", diff)
+	}
+	dashboard := of[*corev1.ConfigMap](r)["informd/informd-dashboard"]
+	if diff := cmp.Diff(strings.TrimSpace(string(read(t, "deploy/grafana-dashboard.json"))), strings.TrimSpace(dashboard.Data["informd.json"])); diff != "" {
+		t.Errorf("dashboard (-deploy +chart):\n%s", diff)
+	}
+	if dashboard.Labels["grafana_dashboard"] != "1" {
+		t.Errorf("labels of the dashboard: %v", dashboard.Labels)
+	}
+}

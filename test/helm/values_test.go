@@ -1,0 +1,269 @@
+package helm_test
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/rbac"
+)
+
+func TestLint(t *testing.T) {
+	for _, file := range valueFiles(t, false) {
+		stdout, stderr, err := helm(t, "lint", chart, "--strict", "--kube-version", kubeVersion, "--values", file)
+		if err != nil {
+			t.Errorf("helm lint --values %s: %v\n%s%s", file, err, stdout, stderr)
+		}
+	}
+}
+
+func TestWrongValues(t *testing.T) {
+	for _, file := range valueFiles(t, true) {
+		stdout, stderr, err := helm(t, "template", "informd", chart, "--kube-version", kubeVersion, "--values", file)
+		if want := comment(t, file, "error"); err == nil || !strings.Contains(stderr, want) {
+			t.Errorf("%s: error %v, want %q:\n%s%s", file, err, want, stdout, stderr)
+		}
+	}
+}
+
+func TestGoodValues(t *testing.T) {
+	for _, file := range valueFiles(t, false) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			r := renderOwn(t, file)
+			c := parsed(t, r)
+			_, name, _ := strings.Cut(comment(t, file, "release"), "/")
+			checkPlaces(t, r, name)
+			checkWarnings(t, c)
+			checkPermissions(t, r, c, file)
+			s := only[*appsv1.StatefulSet](t, r)
+			checkSecurity(t, s)
+			checkPorts(t, r, s, c)
+			checkVolumes(t, r, s, c)
+			checkMemory(t, s)
+			checkReplicas(t, r, s, c)
+		})
+	}
+}
+
+// The chart adds nothing to a config that makes informd warn. The files of a Pod are not here.
+func checkWarnings(t *testing.T, c *config.Config) {
+	t.Helper()
+	for _, w := range c.Warnings {
+		if !strings.Contains(w.Error(), "without TLS") && !strings.Contains(w.Error(), "no such file") {
+			t.Errorf("informd warns: %v", w)
+		}
+	}
+}
+
+// checkPermissions compares the roles and their bindings with the output of `informd rbac`,
+// and the rules of rbac.rules after it.
+func checkPermissions(t *testing.T, r release, c *config.Config, file string) {
+	t.Helper()
+	var values struct {
+		RBAC struct {
+			Create *bool
+			Rules  []rbacv1.PolicyRule
+		}
+	}
+	if err := yaml.Unmarshal(read(t, "test/helm", file), &values); err != nil {
+		t.Fatal(err)
+	}
+	account := rbac.Account{Name: only[*appsv1.StatefulSet](t, r).Spec.Template.Spec.ServiceAccountName, Namespace: r.namespace}
+	var printed bytes.Buffer
+	if err := rbac.Write(&printed, c, account); err != nil {
+		t.Fatal(err)
+	}
+	want := release{namespace: r.namespace}
+	if create := values.RBAC.Create; create == nil || *create {
+		for document := range strings.SplitSeq(printed.String(), "\n---\n") {
+			want.add(t, []byte(document))
+		}
+	}
+	for _, role := range of[*rbacv1.ClusterRole](want) {
+		role.Rules = append(role.Rules, values.RBAC.Rules...)
+	}
+	unlabelled := cmpopts.IgnoreFields(metav1.ObjectMeta{}, "Labels")
+	for kind, diff := range map[string]string{
+		"ClusterRoles":        cmp.Diff(of[*rbacv1.ClusterRole](want), of[*rbacv1.ClusterRole](r), unlabelled),
+		"ClusterRoleBindings": cmp.Diff(of[*rbacv1.ClusterRoleBinding](want), of[*rbacv1.ClusterRoleBinding](r), unlabelled),
+		"Roles":               cmp.Diff(of[*rbacv1.Role](want), of[*rbacv1.Role](r), unlabelled),
+		"RoleBindings":        cmp.Diff(of[*rbacv1.RoleBinding](want), of[*rbacv1.RoleBinding](r), unlabelled),
+	} {
+		if diff != "" {
+			t.Errorf("%s (-informd rbac +chart):\n%s", kind, diff)
+		}
+	}
+	for id := range of[*corev1.ServiceAccount](r) {
+		if id != account.Namespace+"/"+account.Name {
+			t.Errorf("service account %s, and the Pod uses %s", id, account.Name)
+		}
+	}
+}
+
+// checkSecurity holds the Pods to the restricted level of Pod Security, and to a read-only root.
+func checkSecurity(t *testing.T, s *appsv1.StatefulSet) {
+	t.Helper()
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+	result := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &s.Spec.Template.ObjectMeta, &s.Spec.Template.Spec))
+	if !result.Allowed {
+		t.Errorf("Pod Security restricted: %s: %s", result.ForbiddenReason(), result.ForbiddenDetail())
+	}
+	c := container(t, s)
+	if readOnly := c.SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
+		t.Error("the root file system is writable")
+	}
+	if !strings.Contains(c.Image, "@sha256:") && strings.HasSuffix(c.Image, ":latest") {
+		t.Errorf("image %s", c.Image)
+	}
+}
+
+// checkPorts holds together admin.listen, the port of the container, the probes, the
+// Service and the NetworkPolicy.
+func checkPorts(t *testing.T, r release, s *appsv1.StatefulSet, c *config.Config) {
+	t.Helper()
+	main := container(t, s)
+	port := main.Ports[0].ContainerPort
+	if want := ":" + strconv.Itoa(int(port)); c.Admin.Listen != want || main.Ports[0].Name != "http" {
+		t.Errorf("port %v of the container, admin.listen is %s", main.Ports[0], c.Admin.Listen)
+	}
+	scheme := corev1.URISchemeHTTP
+	if c.Admin.TLS.CertFile != "" {
+		scheme = corev1.URISchemeHTTPS
+	}
+	for path, probe := range map[string]*corev1.Probe{"/healthz": main.LivenessProbe, "/readyz": main.ReadinessProbe} {
+		if get := probe.HTTPGet; get.Path != path || get.Port.StrVal != "http" || get.Scheme != scheme {
+			t.Errorf("probe of %s: %v", path, get)
+		}
+	}
+	labels := s.Spec.Template.Labels
+	service := only[*corev1.Service](t, r)
+	if !selects(service.Spec.Selector, labels) || service.Name != s.Spec.ServiceName || service.Spec.Ports[0].Port != port {
+		t.Errorf("service %s: %v", service.Name, service.Spec)
+	}
+	if !selects(s.Spec.Selector.MatchLabels, labels) {
+		t.Errorf("the selector %v does not match the Pods", s.Spec.Selector)
+	}
+	for _, p := range of[*networkingv1.NetworkPolicy](r) {
+		if !selects(p.Spec.PodSelector.MatchLabels, labels) || len(p.Spec.PolicyTypes) != 2 {
+			t.Errorf("network policy: %v", p.Spec)
+		}
+		for _, rule := range p.Spec.Ingress {
+			if len(rule.From) == 0 || len(rule.Ports) != 1 || rule.Ports[0].Port.IntVal != port {
+				t.Errorf("network policy: ingress %v", rule)
+			}
+		}
+	}
+	for _, m := range r.kind("ServiceMonitor") {
+		var spec struct {
+			Selector  metav1.LabelSelector
+			Endpoints []struct{ Port, Scheme, Path string }
+		}
+		decode(t, m.Object["spec"], &spec)
+		endpoint := spec.Endpoints[0]
+		if !selects(spec.Selector.MatchLabels, service.Labels) || endpoint.Port != service.Spec.Ports[0].Name ||
+			!strings.EqualFold(endpoint.Scheme, string(scheme)) || endpoint.Path != "/metrics" {
+			t.Errorf("service monitor: %+v", spec)
+		}
+	}
+}
+
+// checkVolumes: each mount has a volume, each volume a mount, and journal.dir is writable. Only
+// an embedded journal has a claim.
+func checkVolumes(t *testing.T, r release, s *appsv1.StatefulSet, c *config.Config) {
+	t.Helper()
+	mounted := map[string]bool{}
+	for _, v := range s.Spec.Template.Spec.Volumes {
+		mounted[v.Name] = false
+	}
+	for _, claim := range s.Spec.VolumeClaimTemplates {
+		mounted[claim.Name] = false
+	}
+	writable := false
+	for _, m := range container(t, s).VolumeMounts {
+		if _, ok := mounted[m.Name]; !ok {
+			t.Errorf("mount of %s, which is no volume", m.Name)
+		}
+		mounted[m.Name] = true
+		writable = writable || m.MountPath == c.Journal.Dir && !m.ReadOnly
+	}
+	for name, ok := range mounted {
+		if !ok {
+			t.Errorf("volume %s is mounted nowhere", name)
+		}
+	}
+	if !writable {
+		t.Errorf("journal.dir %s is on no volume", c.Journal.Dir)
+	}
+	if embedded := c.Journal.Type == config.JournalEmbedded; embedded != (len(s.Spec.VolumeClaimTemplates) == 1) {
+		t.Errorf("journal type %s, %d claims", c.Journal.Type, len(s.Spec.VolumeClaimTemplates))
+	}
+	for _, claim := range s.Spec.VolumeClaimTemplates {
+		if size := claim.Spec.Resources.Requests.Storage().Value(); size <= int64(c.Journal.MaxBytes) {
+			t.Errorf("a volume of %d bytes, journal.maxBytes is %d", size, c.Journal.MaxBytes)
+		}
+	}
+}
+
+// checkMemory: GOMEMLIMIT is 90 % of the limit, in whole MiB.
+func checkMemory(t *testing.T, s *appsv1.StatefulSet) {
+	t.Helper()
+	c := container(t, s)
+	want := ""
+	if limit := c.Resources.Limits.Memory().Value(); limit > 0 {
+		want = fmt.Sprintf("%dMiB", limit*9/10>>20)
+	}
+	got := ""
+	for _, e := range c.Env {
+		if e.Name == "GOMEMLIMIT" {
+			got = e.Value
+		}
+	}
+	if got != want {
+		t.Errorf("GOMEMLIMIT is %q, want %q", got, want)
+	}
+}
+
+// checkReplicas: only a nats journal has several replicas, and then they are spread and have
+// a budget.
+func checkReplicas(t *testing.T, r release, s *appsv1.StatefulSet, c *config.Config) {
+	t.Helper()
+	several := *s.Spec.Replicas > 1
+	budgets := of[*policyv1.PodDisruptionBudget](r)
+	if several != (len(budgets) == 1) || several && c.Journal.Type != config.JournalNATS {
+		t.Errorf("%d replicas, %d budgets, journal type %s", *s.Spec.Replicas, len(budgets), c.Journal.Type)
+	}
+	for _, b := range budgets {
+		if !selects(b.Spec.Selector.MatchLabels, s.Spec.Template.Labels) || b.Spec.MaxUnavailable.IntVal != 1 {
+			t.Errorf("budget: %v", b.Spec)
+		}
+	}
+	constraints := s.Spec.Template.Spec.TopologySpreadConstraints
+	if several != (len(constraints) > 0) {
+		t.Errorf("%d replicas, %d spread constraints", *s.Spec.Replicas, len(constraints))
+	}
+	for _, one := range constraints {
+		if !selects(one.LabelSelector.MatchLabels, s.Spec.Template.Labels) {
+			t.Errorf("spread constraint: %v", one)
+		}
+	}
+}

@@ -231,6 +231,7 @@ func TestMetricsPage(t *testing.T) {
 	}
 	golden(t, "../../docs/metrics-and-alerts.md", got)
 	golden(t, "../../deploy/prometheus-rules.yaml", rulesFile(t, metrics))
+	golden(t, "../../deploy/helm/informd/files/prometheus-rules.yaml", rulesFile(t, metrics))
 }
 
 // golden compares a file with what the code says it is.

@@ -3,6 +3,7 @@ package schemagen_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -49,6 +50,47 @@ func TestShipped(t *testing.T) {
 	}
 	if !*update && (!bytes.Equal(schema.Config(), config) || !bytes.Equal(schema.Event(), event)) {
 		t.Error("the schemas in the program are not those in schema/")
+	}
+}
+
+// TestChart holds the values of the Helm chart to the schema of the config: the key config of
+// values.schema.json is that schema. The config's schema has no key that draft-07 lacks.
+func TestChart(t *testing.T) {
+	path := filepath.Join(root, "deploy/helm/informd/values.schema.json")
+	shipped, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "schema/config.schema.json")) // TestShipped may have written it
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values, config map[string]any
+	if err := errors.Join(json.Unmarshal(shipped, &values), json.Unmarshal(text, &config)); err != nil {
+		t.Fatal(err)
+	}
+	delete(config, "$schema")
+	delete(config, "title")
+	properties, ok := values["properties"].(map[string]any)
+	if !ok {
+		t.Fatalf("%s has no properties", path)
+	}
+	properties["config"] = config
+	var made bytes.Buffer
+	encoder := json.NewEncoder(&made)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(values); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(path, made.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		shipped = made.Bytes()
+	}
+	if diff := cmp.Diff(string(shipped), made.String()); diff != "" {
+		t.Errorf("%s is not what the code says (make schema writes it; -shipped +made):\n%s", path, diff)
 	}
 }
 

@@ -57,16 +57,16 @@ func (a *await) wait(ctx context.Context) (int, error) {
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 				a.journal.overtaken.Add(1)
-				a.journal.log.Logger.Warn("history no longer waits for slow sinks; they may get a gap", slog.Any("sinks", names(inTheWay)))
+				a.journal.log.Logger.Warn("history no longer waits for slow sinks; they may get a gap", slog.Any("sinks", inTheWay))
 			}
 			return 0, ctx.Err()
 		}
 	}
 }
 
-// look returns how many of the leading events have room, and the cursors that are in
-// the way of the first one.
-func (a *await) look() (n int, inTheWay []*cursor) {
+// look returns how many of the leading events have room, and the names of the cursors
+// that are in the way of the first one.
+func (a *await) look() (n int, inTheWay []string) {
 	n = len(a.subjects)
 	for _, c := range a.journal.openCursors() {
 		passed, still := c.awaited()
@@ -78,7 +78,7 @@ func (a *await) look() (n int, inTheWay []*cursor) {
 			continue
 		}
 		if n = min(n, fits); fits == 0 {
-			inTheWay = append(inTheWay, c)
+			inTheWay = append(inTheWay, c.name)
 		}
 	}
 	return n, inTheWay
@@ -112,14 +112,6 @@ func (a *await) standsStill(c *cursor, passed uint64) bool {
 		a.journal.log.Logger.Warn("history no longer waits for a stalled sink; it may get a gap", slog.String("sink", c.name))
 	}
 	return still
-}
-
-func names(cursors []*cursor) []string {
-	all := make([]string, len(cursors))
-	for i, c := range cursors {
-		all[i] = c.name
-	}
-	return all
 }
 
 // stand is where a cursor was when it was in the way last.

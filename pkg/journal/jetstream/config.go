@@ -12,6 +12,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/streams"
 )
 
 // Config describes the journal to open.
@@ -137,23 +138,11 @@ func (c *Config) targetSubjects(target string) (string, error) {
 
 // eventStream is what the stream of events is created as.
 func (c *Config) eventStream() js.StreamConfig {
-	wanted := js.StreamConfig{
-		Name:        c.Stream,
-		Description: "informd's journal: changes of Kubernetes objects",
-		Subjects:    []string{c.root() + ".>"},
-		Storage:     js.FileStorage,
-		Retention:   js.LimitsPolicy,
-		Discard:     js.DiscardNew, // old would remove whole objects without a word
-		// Every object has its subject: its oldest events go, its last one stays.
-		MaxMsgsPerSubject: c.HistoryPerObject,
-		MaxBytes:          c.MaxBytes,
-		// No message has a Nats-Msg-Id; the ids of a window cost memory.
-		Duplicates:  2 * time.Second,
-		Replicas:    max(c.Replicas, 1),
-		AllowDirect: true,
-	}
-	if c.MaxBytes == 0 {
-		wanted.MaxBytes = -1
+	wanted := streams.Define(c.Stream, "informd's journal: changes of Kubernetes objects", c.root(), c.Replicas)
+	// Every object has its subject: its oldest events go, its last one stays.
+	wanted.MaxMsgsPerSubject = c.HistoryPerObject
+	if c.MaxBytes > 0 {
+		wanted.MaxBytes = c.MaxBytes
 	}
 	if c.Compression {
 		wanted.Compression = js.S2Compression
@@ -163,27 +152,13 @@ func (c *Config) eventStream() js.StreamConfig {
 
 // stateConfig is what the stream of marks and positions is created as.
 func (c *Config) stateConfig() js.StreamConfig {
-	return js.StreamConfig{
-		Name:              c.stateStream(),
-		Description:       "informd's journal: how far targets and sinks have come",
-		Subjects:          []string{c.stateStream() + ".>"},
-		Storage:           js.FileStorage,
-		Retention:         js.LimitsPolicy,
-		Discard:           js.DiscardNew,
-		MaxMsgsPerSubject: 1,
-		MaxBytes:          -1,
-		Duplicates:        2 * time.Second,
-		Replicas:          max(c.Replicas, 1),
-		AllowDirect:       true,
-	}
+	wanted := streams.Define(c.stateStream(), "informd's journal: how far targets and sinks have come", c.stateStream(), c.Replicas)
+	wanted.MaxMsgsPerSubject = 1
+	return wanted
 }
 
 // letterConfig is what the stream of letters is created as.
 func (c *Config) letterConfig() js.StreamConfig {
-	wanted := c.stateConfig()
-	wanted.Name = c.Stream + "_DEADLETTERS"
-	wanted.Description = "informd's journal: dead letters"
-	wanted.Subjects = []string{wanted.Name + ".>"}
-	wanted.MaxMsgsPerSubject = -1
-	return wanted
+	name := c.Stream + "_DEADLETTERS"
+	return streams.Define(name, "informd's journal: dead letters", name, c.Replicas)
 }

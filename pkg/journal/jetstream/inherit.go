@@ -114,6 +114,15 @@ func (j *Journal) Unread() []event.Event {
 	return j.log.Tail.Behind(passed)
 }
 
+// saveMissing writes a record if its key has none.
+func (j *Journal) saveMissing(ctx context.Context, key string, record any) error {
+	m, err := j.state.LastMessage(ctx, key)
+	if err != nil || m.Seq != 0 {
+		return err
+	}
+	return j.save(ctx, key, record)
+}
+
 // inheritTargets writes a mark that says "lost" for every target that has none and had
 // one in the journal that this one replaces.
 func (j *Journal) inheritTargets(ctx context.Context) error {
@@ -121,11 +130,7 @@ func (j *Journal) inheritTargets(ctx context.Context) error {
 		return nil
 	}
 	for _, key := range j.config.Replaces.records.Keys(j.targetKey("")) {
-		m, err := j.state.LastMessage(ctx, key)
-		if err == nil && m.Seq == 0 {
-			err = j.save(ctx, key, record.Target{Lost: true})
-		}
-		if err != nil {
+		if err := j.saveMissing(ctx, key, record.Target{Lost: true}); err != nil {
 			return err
 		}
 	}
@@ -140,15 +145,10 @@ func (j *Journal) inheritPositions(ctx context.Context) error {
 		return nil
 	}
 	for _, c := range old.openCursors() {
-		key := j.sinkKey(c.name)
 		c.mu.Lock()
 		record := c.record
 		c.mu.Unlock()
-		m, err := j.state.LastMessage(ctx, key)
-		if err == nil && m.Seq == 0 {
-			err = j.save(ctx, key, record)
-		}
-		if err != nil {
+		if err := j.saveMissing(ctx, j.sinkKey(c.name), record); err != nil {
 			return err
 		}
 	}
@@ -165,11 +165,7 @@ func (j *Journal) inheritRequests(ctx context.Context) error {
 	pending := maps.Clone(old.pending)
 	old.mu.Unlock()
 	for key, kept := range pending {
-		m, err := j.state.LastMessage(ctx, key)
-		if err == nil && m.Seq == 0 {
-			err = j.save(ctx, key, kept)
-		}
-		if err != nil {
+		if err := j.saveMissing(ctx, key, kept); err != nil {
 			return err
 		}
 		j.notePending(key, kept)

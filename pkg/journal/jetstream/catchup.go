@@ -2,12 +2,12 @@ package jetstream
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/withheld"
 )
 
 // catchup reads the stream until the tail is reached. It counts the sequences that
@@ -47,9 +47,9 @@ func (s *catchup) fill(ctx context.Context) (entries []journal.Entry, done bool,
 	s.cursor.passed(s.passed)
 	lost := s.missing > missing
 	if lost {
-		s.cursor.expectLater()
+		s.cursor.withheld = s.cursor.withheld.Again(s.cursor.journal.log.Tail.End())
 	}
-	entries = s.cursor.withhold(entries, !lost)
+	entries = s.cursor.withheld.Withhold(entries, !lost)
 	if gap, ok := s.gap(from, s.passed, goal, opened); ok {
 		entries = slices.Insert(entries, 0, gap)
 	}
@@ -95,109 +95,31 @@ func (s *catchup) gap(from, passed, goal, opened uint64) (journal.Entry, bool) {
 	return s.cursor.trimmed(from, to, count), true
 }
 
-// withheld are synced events of snapshots that the sink did not get whole: some of their events
-// were removed unread. Each object of such an event exists later in the log, and a consumer that
-// completes the snapshot first would drop it. So these synced events come when the sink has
-// read as far as the log went when the loss was noticed, and not later: a sink that is always
-// too slow must not wait for ever. It is a [source].
-type withheld struct {
-	cursor *cursor
-	until  uint64              // where the log ended at the last loss
-	begun  map[string]struct{} // snapshots that began after it
-	synced []late
-}
-
-// late is a synced event that is returned once the sink has read up to a sequence.
-type late struct {
-	entry journal.Entry
-	until uint64
-}
-
-// due reports whether something is to be done before the sequence next is read.
-func (w *withheld) due(next uint64) bool {
-	if w != nil && len(w.synced) > 0 {
-		return next > w.synced[0].until
-	}
-	return w != nil && next > w.until
-}
-
-// lastLoss is where the log ended when the last loss was noticed, 0 if the sink has read as far.
-func (c *cursor) lastLoss() uint64 {
-	if c.withheld == nil {
-		return 0
-	}
-	return c.withheld.until
-}
-
-// expectLater notes that events were removed unread.
-func (c *cursor) expectLater() {
-	if c.withheld == nil {
-		c.withheld = &withheld{cursor: c}
-	}
-	c.withheld.until, c.withheld.begun = c.journal.log.Tail.End(), make(map[string]struct{})
-}
+// lateEnds has the withheld ends of snapshots as a [source].
+type lateEnds struct{ cursor *cursor }
 
 // withheldBefore is what an earlier process, or an earlier reader, had to expect: nil if the sink
 // has read past its last loss. It is called with the lock held.
-func (c *cursor) withheldBefore() *withheld {
+func (c *cursor) withheldBefore() *withheld.Ends {
 	if c.record.Detached <= c.record.Last {
 		return nil
 	}
-	return &withheld{cursor: c, until: c.record.Detached, begun: make(map[string]struct{})}
+	return withheld.New(c.record.Detached)
 }
 
-// withhold takes the synced events out of entries that come too early. Whole: no event was
-// removed between the entries.
-func (c *cursor) withhold(entries []journal.Entry, whole bool) []journal.Entry {
-	w := c.withheld
-	if w == nil {
-		return entries
+// fill implements [source].
+func (l lateEnds) fill(context.Context) (entries []journal.Entry, done bool, err error) {
+	l.cursor.mu.Lock()
+	last := l.cursor.next - 1
+	l.cursor.mu.Unlock()
+	if e, ok := l.cursor.withheld.Next(last); ok {
+		return []journal.Entry{e}, false, nil
 	}
-	return slices.DeleteFunc(entries, func(e journal.Entry) bool {
-		snapshot := fmt.Sprintf("%s %d", e.Event.Target, e.Event.Run)
-		if whole && e.Event.Op == event.Begin {
-			w.begun[snapshot] = struct{}{}
-		}
-		_, begun := w.begun[snapshot]
-		early := e.Event.Op == event.Synced && e.Seq <= w.until && !begun
-		if early {
-			w.synced = append(w.synced, late{e, w.until})
-		}
-		return early
-	})
-}
-
-// detain takes the sequences from entries behind a withheld synced event, so that the sink does
-// not commit them: a process that ends meanwhile would lose that event.
-func (w *withheld) detain(entries []journal.Entry) {
-	if w == nil || len(w.synced) == 0 {
-		return
-	}
-	for i := range entries {
-		if entries[i].Seq >= w.synced[0].entry.Seq {
-			entries[i].Seq = 0
-		}
-	}
-}
-
-// fill implements [source]. Each entry commits what was detained up to the next withheld one.
-func (w *withheld) fill(context.Context) (entries []journal.Entry, done bool, err error) {
-	if len(w.synced) == 0 {
-		return nil, true, nil
-	}
-	e := w.synced[0].entry
-	if w.synced = w.synced[1:]; len(w.synced) > 0 {
-		e.Seq = w.synced[0].entry.Seq - 1
-	} else {
-		w.cursor.mu.Lock()
-		e.Seq = w.cursor.next - 1
-		w.cursor.mu.Unlock()
-	}
-	return []journal.Entry{e}, false, nil
+	return nil, true, nil
 }
 
 // close implements [source].
-func (w *withheld) close(context.Context) {}
+func (lateEnds) close(context.Context) {}
 
 // readStream remembers how old the entries up to last are.
 func (c *cursor) readStream(last uint64, first time.Time) {

@@ -11,6 +11,7 @@ import (
 	"github.com/informd/informd/pkg/journal/jetstream/internal/eventlog"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/record"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/withheld"
 )
 
 // cursor is one sink's place in the log.
@@ -45,7 +46,7 @@ type cursor struct {
 	// repeating is what is read in turn with that; nil: nothing.
 	repeating *resnapshot
 	// withheld is what is read after that; nil: nothing.
-	withheld *withheld
+	withheld *withheld.Ends
 }
 
 // batch tells how old entries are that were read from the stream.
@@ -190,7 +191,7 @@ func (c *cursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
 		c.rename(repeats)
 		c.queue = append(repeats, c.queue...)
 	}
-	c.withheld.detain(entries)
+	c.withheld.Detain(entries)
 	return entries, c.cause(ctx, err)
 }
 
@@ -259,7 +260,7 @@ func (c *cursor) readTail(ctx context.Context, limit int) ([]journal.Entry, erro
 		c.source = newCatchup(c, next)
 	case len(entries) > 0:
 		c.passed(entries[len(entries)-1].Seq)
-		entries = c.withhold(c.admitAll(entries, copies), true)
+		entries = c.withheld.Withhold(c.admitAll(entries, copies), true)
 		c.rename(entries)
 	default:
 		select {
@@ -276,8 +277,8 @@ func (c *cursor) turn() source {
 	c.mu.Lock()
 	next, rewound := c.next, c.record.Until
 	c.mu.Unlock()
-	if c.withheld.due(next) {
-		return c.withheld
+	if c.withheld.Due(next) {
+		return lateEnds{c}
 	}
 	if c.repeating != nil {
 		if c.repeating.due(next, rewound, c.source != nil || next <= c.journal.log.Tail.End()) {
@@ -293,7 +294,7 @@ func (c *cursor) through(ctx context.Context, s source) {
 	switch s {
 	case c.source:
 		c.source = nil
-	case c.withheld:
+	case lateEnds{c}:
 		c.withheld = nil
 	default:
 		c.repeating = nil

@@ -88,7 +88,7 @@ func (r *resnapshot) due(next, rewound uint64, behind bool) bool {
 // be the only one of an object since the snapshot began. The object has a later event, which
 // comes first. It waits for one loss only: a sink that is always too slow must not wait for ever.
 func (r *resnapshot) reached() bool {
-	if loss := r.cursor.lastLoss(); loss > r.until && !r.longer {
+	if loss := r.cursor.withheld.LastLoss(); loss > r.until && !r.longer {
 		r.until, r.longer = loss, true
 		return false
 	}

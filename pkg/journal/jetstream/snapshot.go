@@ -106,7 +106,7 @@ func (s *snapshot) follow(ctx context.Context) (entries []journal.Entry, done bo
 	if err != nil {
 		return nil, false, err
 	}
-	if loss := s.cursor.lastLoss(); loss > s.goal && s.log.passed >= s.goal && !s.longer {
+	if loss := s.cursor.withheld.LastLoss(); loss > s.goal && s.log.passed >= s.goal && !s.longer {
 		s.goal, s.log.until, s.longer = loss, loss, true
 		s.cursor.raise(loss)
 		if done {

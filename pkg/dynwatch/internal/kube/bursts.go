@@ -114,7 +114,8 @@ func (b *bursts) wait(most time.Duration, closed <-chan struct{}) time.Duration 
 		return 0
 	}
 	began := time.Now()
-	left := b.last.Truncate(most).Add(most).Sub(began)
+	// Truncated times have no monotonic clock: the clock of the machine may be set back.
+	left := min(b.last.Truncate(most).Add(most).Sub(began), most)
 	if left < leastWait {
 		return 0
 	}
@@ -163,40 +164,50 @@ func (g *gathering) Read(p []byte) (int, error) {
 }
 
 // gatherOver has the connections of a transport that uses HTTP/1.1 and TLS gather whole bursts.
-func gatherOver(t *http.Transport) {
-	dial, config, patience := t.DialContext, t.TLSClientConfig, t.TLSHandshakeTimeout
-	if config == nil {
-		config = &tls.Config{MinVersion: tls.VersionTLS12}
+// Now returns the transport as it is when a connection is made: wrappers of the caller change its
+// dialer and certificate after this, and client-go replaces it when the authority of the API server
+// changes. A transport whose caller makes the TLS connections stays as it is.
+func gatherOver(t *http.Transport, now func() *http.Transport) {
+	if t.DialTLSContext != nil || t.DialTLS != nil { //nolint:staticcheck // a caller may use it
+		return
 	}
 	t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
+		current, raw := now(), (*dialled)(nil)
+		conn, err := current.DialContext(context.WithValue(ctx, dialledKey{}, &raw), network, address)
 		if err != nil {
 			return nil, err
 		}
-		of := config
-		if of.ServerName == "" {
+		config := &tls.Config{MinVersion: tls.VersionTLS12}
+		if current.TLSClientConfig != nil {
+			config = current.TLSClientConfig.Clone()
+		}
+		config.NextProtos = []string{"http/1.1"}
+		if config.ServerName == "" {
 			host, _, err := net.SplitHostPort(address)
 			if err != nil {
 				return nil, errors.Join(err, conn.Close())
 			}
-			of = config.Clone()
-			of.ServerName = host
+			config.ServerName = host
 		}
-		over := tls.Client(conn, of)
-		if patience > 0 {
+		over := tls.Client(conn, config)
+		if current.TLSHandshakeTimeout > 0 {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, patience)
+			ctx, cancel = context.WithTimeout(ctx, current.TLSHandshakeTimeout)
 			defer cancel()
 		}
 		if err := over.HandshakeContext(ctx); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
-		if raw, ok := conn.(*dialled); ok {
+		if raw != nil {
 			return &gathering{Conn: over, raw: raw}, nil
 		}
 		return over, nil
 	}
 }
+
+// dialledKey is the key of a context's **dialled, which the dialer of [dials] sets: wrappers of the
+// caller hide the connection.
+type dialledKey struct{}
 
 // Bursts returns a context for the request of a watch, and a function to call when the watch is
 // open: from then on its connection gathers events for up to [Clients.MaxDelay]. A connection

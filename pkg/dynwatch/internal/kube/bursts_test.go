@@ -3,16 +3,20 @@ package kube_test
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
 
+	"github.com/informd/informd/internal/roundtrip"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
@@ -144,5 +148,42 @@ func TestEndOfABurst(t *testing.T) {
 	}
 	if took := time.Since(began); took > delay/2 {
 		t.Errorf("it ended after %v", took)
+	}
+}
+
+// TestDialerOfTheCaller: separate connections use the dialer and the certificates that a wrapper of
+// the caller sets, as package kubeauth does.
+func TestDialerOfTheCaller(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	var dialled atomic.Int64
+	config := &rest.Config{Host: server.URL, WrapTransport: func(rt http.RoundTripper) http.RoundTripper {
+		if transport := roundtrip.Transport(rt); transport != nil {
+			dial := transport.DialContext
+			transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				dialled.Add(1)
+				return dial(ctx, network, address)
+			}
+			transport.TLSClientConfig = transport.TLSClientConfig.Clone()
+			transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+			transport.TLSClientConfig.RootCAs.AddCert(server.Certificate())
+		}
+		return rt
+	}, TLSClientConfig: rest.TLSClientConfig{ServerName: "example.com"}}
+	c, err := kube.NewClients(config, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := c.Apart.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil || dialled.Load() != 1 {
+		t.Errorf("%d connections by the caller's dialer, want 1; %v", dialled.Load(), err)
 	}
 }

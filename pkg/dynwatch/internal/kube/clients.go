@@ -197,12 +197,14 @@ func (c *Clients) connect(base *rest.Config) (err error) {
 	if c.Other, err = c.newClient(own(base), counted(oneRequest)); err != nil {
 		return err
 	}
-	track := counted(limitBuffers)
-	c.Apart, err = c.newClient(single(base), func(t *http.Transport) {
-		track(t)
-		gatherOver(t)
-	})
-	return err
+	if c.Apart, err = c.newClient(single(base), counted(limitBuffers)); err != nil {
+		return err
+	}
+	apart := c.transports[len(c.transports)-1]
+	if t := roundtrip.Transport(apart); t != nil {
+		gatherOver(t, func() *http.Transport { return roundtrip.Transport(apart) })
+	}
+	return nil
 }
 
 // oneRequest makes a transport open one connection per request, with HTTP/2 as well.

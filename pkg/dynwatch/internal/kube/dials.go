@@ -56,6 +56,9 @@ func (d *dials) track(t *http.Transport) {
 			return nil, err
 		}
 		one := &dialled{Conn: conn, of: d, closed: make(chan struct{})}
+		if asked, ok := ctx.Value(dialledKey{}).(**dialled); ok {
+			*asked = one
+		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.all == nil {

@@ -34,7 +34,7 @@ type bursts struct {
 	most atomic.Int64
 
 	// buffer has what was read of a burst, and unread what of that was not returned. A
-	// connection has one only while it reads a burst.
+	// connection has one only while it reads a burst, or waits for one after another.
 	buffer *[burstSize]byte
 	unread []byte
 	// now: what is not there is not waited for.

@@ -48,6 +48,9 @@ func (r *Rollbacks) Add(target string, known uint64, head Head) bool {
 
 // Keep notes that a target ends, which has considered the rollbacks up to a number.
 func (r *Rollbacks) Keep(target string, considered uint64) {
+	if considered == 0 {
+		return // as without a note
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.considered[target] = considered

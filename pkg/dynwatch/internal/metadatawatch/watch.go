@@ -123,6 +123,7 @@ func (m *Watch) resetPause() {
 // error is nil if the next one should follow at once.
 func (m *Watch) follow(ctx context.Context) error {
 	head := m.cursor
+	last, _ := m.Source.Clients.Rollbacks.Last()
 	if m.cursor != 0 {
 		rv, err := m.Source.Revision(ctx)
 		if err != nil {
@@ -131,7 +132,6 @@ func (m *Watch) follow(ctx context.Context) error {
 		if err := m.Source.Clients.Identity.Check(ctx); err != nil {
 			return err
 		}
-		last, _ := m.Source.Clients.Rollbacks.Last()
 		found, err := m.Source.Clients.Rollbacks.FoundAfter(ctx, m.rollback, m.Source.Revision)
 		if err != nil {
 			return err
@@ -145,6 +145,7 @@ func (m *Watch) follow(ctx context.Context) error {
 		if err := m.List(ctx); err != nil {
 			return err
 		}
+		m.rollback = last // the list is from after it
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -36,17 +36,18 @@ func (t *Sweeper) CheckRollback(ctx context.Context) (bool, error) {
 }
 
 // FollowRollback ends an open watch with [ErrRolledBack] if another target has found a rollback of
-// the same store. If there seems to be none, CheckRollback asks again before the next watch: the
-// server that was asked may have been behind.
+// the same store. If there seems to be none, or if the API server does not answer, CheckRollback
+// asks again before the next watch: the server that was asked may have been behind.
 func (t *Sweeper) FollowRollback(ctx context.Context) error {
 	considered := t.rollback
+	_, next := t.Clients.Rollbacks.Last()
 	found, err := t.foundElsewhere(ctx)
 	if err == nil && found {
 		t.rollBack()
 		return ErrRolledBack
 	}
-	t.rollback = considered
-	return err
+	t.rollback, t.Rollback = considered, next
+	return ctx.Err()
 }
 
 // ResumeRollbacks begins with what the target had considered when it ended.

@@ -89,6 +89,12 @@ func (i *Inspection) compareSizes(stream string, files StreamLedger) {
 // cutOff cuts the unfinished write off a block. If the process is killed next, the block must not
 // look shorter than it was.
 func (i *Inspection) cutOff(stream, file string, intact int64) error {
+	if len(i.Damage) > 0 {
+		// The next start cannot find the damage again, if this one does not get further.
+		if err := i.Note(i.Damage); err != nil {
+			return err
+		}
+	}
 	if i.sizes.Streams[stream] != nil {
 		delete(i.sizes.Streams[stream], file)
 		if err := i.sizes.Write(i.Dir); err != nil {

@@ -65,6 +65,9 @@ func (e *Ends) Withhold(entries []journal.Entry, whole bool) []journal.Entry {
 		return entries
 	}
 	return slices.DeleteFunc(entries, func(one journal.Entry) bool {
+		if !one.Event.Op.Bounds() {
+			return false
+		}
 		snapshot := fmt.Sprintf("%s %d", one.Event.Target, one.Event.Run)
 		if whole && one.Event.Op == event.Begin {
 			e.begun[snapshot] = struct{}{}

@@ -54,7 +54,7 @@ func TestGoodValues(t *testing.T) {
 			s := only[*appsv1.StatefulSet](t, r)
 			checkSecurity(t, s)
 			checkPorts(t, r, s, c)
-			checkVolumes(t, r, s, c)
+			checkVolumes(t, s, c)
 			checkMemory(t, s)
 			checkReplicas(t, r, s, c)
 		})
@@ -189,7 +189,7 @@ func checkPorts(t *testing.T, r release, s *appsv1.StatefulSet, c *config.Config
 
 // checkVolumes: each mount has a volume, each volume a mount, and journal.dir is writable. Only
 // an embedded journal has a claim.
-func checkVolumes(t *testing.T, r release, s *appsv1.StatefulSet, c *config.Config) {
+func checkVolumes(t *testing.T, s *appsv1.StatefulSet, c *config.Config) {
 	t.Helper()
 	mounted := map[string]bool{}
 	for _, v := range s.Spec.Template.Spec.Volumes {

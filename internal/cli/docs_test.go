@@ -65,6 +65,13 @@ func docsConfig(t *testing.T, page, text string) (string, bool) {
 	if keys["kind"] != nil {
 		return "", false
 	}
+	if values, ok := keys["config"].(map[string]any); ok { // values of the Helm chart
+		inner, err := yaml.Marshal(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, text = values, string(inner)
+	}
 	for _, part := range []struct{ key, text string }{
 		{"cluster", "cluster: prod-eu1\n"},
 		{"resources", "resources: [{resource: deployments, group: apps}, {resource: pods}]\n"},

@@ -23,6 +23,9 @@ func TestConfigs(t *testing.T) {
 		if !ok || mapping["kind"] != nil {
 			return // a manifest
 		}
+		if values, ok := mapping["config"].(map[string]any); ok { // values of the Helm chart
+			config, mapping = values, values
+		}
 		if !whole {
 			completed(mapping)
 		}

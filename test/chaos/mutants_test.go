@@ -142,7 +142,7 @@ func mutants() []mutant {
 			faults: "N15-disk-full", caughtBy: []string{"I1", "I2", "I4", "I9", "I13", "I14"},
 		},
 		{
-			name: "deletions-purged-at-once", file: "pkg/journal/jetstream/internal/retention/janitor.go",
+			name: "deletions-purged-at-once", file: "pkg/journal/jetstream/internal/retention/deletions.go",
 			old: "below := t.seq\n", new: "below := t.seq + 1\n",
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I3", "I6", "I12", "I14"},
 		},

@@ -63,6 +63,11 @@ type Resource struct {
 	Scope Scope
 	// LabelSelector and FieldSelector are evaluated by the API server.
 	LabelSelector, FieldSelector string
+	// Exact is for programs: the data of events is the object as the API server sent it, with
+	// managedFields, the last-applied annotation and the values of Secrets. A log then stores
+	// these values in clear. Exact cannot be combined with Keep, Omit, Redact or change
+	// filters. informd's config has no such key.
+	Exact bool
 	// Keep, Omit and Redact select the parts of an object that its events contain: see
 	// [fieldpath.ParseRules]. In metadata mode their paths select metadata.
 	Keep, Omit, Redact []string
@@ -187,6 +192,9 @@ func (r Resource) validate() error {
 	if _, err := fields.ParseSelector(r.FieldSelector); err != nil {
 		return fmt.Errorf("field selector: %w", err)
 	}
+	if r.Exact && (r.SuppressNoop || len(r.Keep)+len(r.Omit)+len(r.Redact)+len(r.OnlyWhenChanged)+len(r.TellUnchanged) > 0) {
+		return errors.New("exact: remove keep, omit, redact and change filters, or Exact")
+	}
 	if _, err := r.rules(); err != nil {
 		return err
 	}
@@ -213,7 +221,7 @@ func (r Resource) gates() (*frame.Gates, error) {
 // specs are those of a resource that is valid.
 func (r Resource) specs() []spec.Spec {
 	one := spec.Spec{
-		Group: r.Group, Version: r.Version, Resource: r.Resource, MetadataOnly: r.Mode == Metadata,
+		Group: r.Group, Version: r.Version, Resource: r.Resource, MetadataOnly: r.Mode == Metadata, Exact: r.Exact,
 		LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector, Resync: r.Resync,
 		Changes: emit.Changes(r.Changes), Actor: r.Actor, Owner: r.Owner,
 	}

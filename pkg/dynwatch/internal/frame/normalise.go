@@ -41,6 +41,7 @@ type Normaliser struct {
 	// prefix is how every object begins: with apiVersion and kind and a comma.
 	prefix   []byte
 	redactor *Redactor
+	exact    bool                        // nothing is dropped or hashed
 	wants    func(namespace string) bool // nil: every one
 	shape    func() *Shape               // nil: none
 	passes   sync.Pool                   // of *pass
@@ -63,13 +64,19 @@ func NewNormaliser(apiVersion, kind string, redactor *Redactor) *Normaliser {
 // wanted: its Data is nil. It is checked and identified all the same. Wants must be
 // safe for concurrent use.
 func (n *Normaliser) Only(wants func(namespace string) bool) *Normaliser {
-	return &Normaliser{prefix: n.prefix, redactor: n.redactor, wants: wants, shape: n.shape}
+	return &Normaliser{prefix: n.prefix, redactor: n.redactor, exact: n.exact, wants: wants, shape: n.shape}
 }
 
 // Shaped returns a normaliser that brings every object into the shape that shape
 // returns then, which must be safe for concurrent use.
 func (n *Normaliser) Shaped(shape func() *Shape) *Normaliser {
-	return &Normaliser{prefix: n.prefix, redactor: n.redactor, wants: n.wants, shape: shape}
+	return &Normaliser{prefix: n.prefix, redactor: n.redactor, exact: n.exact, wants: n.wants, shape: shape}
+}
+
+// Exact returns a normaliser that drops and hashes nothing of an object: managedFields, the
+// last-applied annotation and the values of Secrets stay.
+func (n *Normaliser) Exact() *Normaliser {
+	return &Normaliser{prefix: n.prefix, redactor: n.redactor, exact: true, wants: n.wants, shape: n.shape}
 }
 
 // Normalise is NormaliseInto memory of the object's own.
@@ -111,7 +118,7 @@ func (n *Normaliser) begin(data []byte) *pass {
 	if !ok {
 		p = new(pass)
 	}
-	p.Data, p.secret = data, n.redactor != nil
+	p.Data, p.secret, p.exact = data, n.redactor != nil, n.exact
 	if p.secret {
 		p.plain = &n.redactor.plain
 	}

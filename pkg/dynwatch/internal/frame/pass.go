@@ -37,6 +37,8 @@ type pass struct {
 	// annotations, but for plain.
 	secret bool
 	plain  *keys
+	// exact says that nothing of metadata is cut out, and nothing is replaced.
+	exact bool
 	// shape is what the object is brought into, nil for none, in the buffers.
 	shape   *Shape
 	buffers buffers
@@ -94,12 +96,12 @@ func (p *pass) top(key []byte, value int) (end int, drop bool) {
 		}
 		p.refuse("the metadata is not an object")
 	case "data":
-		if p.secret {
+		if p.hides() {
 			p.meet(dataMember, "data")
 			return p.secrets(value, "data"), false
 		}
 	case "stringData":
-		if p.secret {
+		if p.hides() {
 			p.meet(stringDataMember, "stringData")
 			return p.secrets(value, "stringData"), false
 		}
@@ -123,7 +125,7 @@ func (p *pass) metadata(key []byte, value int) (end int, drop bool) {
 		return p.revision(value), false
 	case "managedFields":
 		p.meet(managedFieldsMember, "metadata.managedFields")
-		return p.managedFields(value), true
+		return p.managedFields(value), !p.exact
 	case "ownerReferences":
 		return p.ownerReferences(value), false
 	case "annotations":
@@ -132,9 +134,9 @@ func (p *pass) metadata(key []byte, value int) (end int, drop bool) {
 			before := p.met
 			end, kept := p.Walk(value, p.annotations)
 			cut := (p.met&^before)&lastAppliedMember != 0
-			return end, cut && kept == 0
+			return end, cut && kept == 0 && !p.exact
 		}
-		if p.secret && !p.opens(value, 'n') {
+		if p.hides() && !p.opens(value, 'n') {
 			return p.hideAnnotation(nil, value), false
 		}
 	}
@@ -143,14 +145,17 @@ func (p *pass) metadata(key []byte, value int) (end int, drop bool) {
 
 func (p *pass) annotations(key []byte, value int) (end int, drop bool) {
 	if string(key) != lastApplied {
-		if p.secret && !p.plain.has(key) {
+		if p.hides() && !p.plain.has(key) {
 			return p.hideAnnotation(key, value), false
 		}
 		return p.Value(value, 3), false
 	}
 	p.meet(lastAppliedMember, "the annotation "+lastApplied)
-	return p.Value(value, 3), true
+	return p.Value(value, 3), !p.exact
 }
+
+// hides reports whether the values of a Secret are replaced.
+func (p *pass) hides() bool { return p.secret && !p.exact }
 
 // opens reports whether the value at i begins with c.
 func (p *pass) opens(i int, c byte) bool { return i < len(p.Data) && p.Data[i] == c }

@@ -79,6 +79,8 @@ type Options struct {
 	Clients *kube.Clients
 	// Redactor hashes the values of Secrets, nil for other resources.
 	Redactor *frame.Redactor
+	// Exact says that objects stay as the API server sends them.
+	Exact bool
 	// Shape returns the shape of objects at the time. Without it they are whole.
 	Shape func() *frame.Shape
 	// Covers reports whether lists of metadata contain the objects of a namespace. Wants
@@ -93,6 +95,9 @@ func New(of Resource, o Options) (*Source, error) {
 		s.covers = func(string) bool { return true }
 	}
 	s.Whole = frame.NewNormaliser(of.GVR.GroupVersion().String(), of.Kind, o.Redactor)
+	if o.Exact {
+		s.Whole = s.Whole.Exact()
+	}
 	if o.Shape != nil {
 		s.Whole = s.Whole.Shaped(o.Shape)
 	}

@@ -19,9 +19,11 @@ import (
 
 // Spec is what one target watches.
 type Spec struct {
-	Group, Version, Resource     string
-	Namespace                    string
-	MetadataOnly                 bool
+	Group, Version, Resource string
+	Namespace                string
+	MetadataOnly             bool
+	// Exact says that objects stay as the API server sends them.
+	Exact                        bool
 	LabelSelector, FieldSelector string
 	Resync                       time.Duration
 	// Namespaces are what a watch of all namespaces is filtered by.
@@ -78,7 +80,7 @@ func (s Spec) Source(r catalog.Resolved, c *kube.Clients, redactor *frame.Redact
 	if s.Group != "" || s.Resource != "secrets" {
 		redactor = nil // there is nothing to hide but what the shape does
 	}
-	o := listwatch.Options{Clients: c, Redactor: redactor, Shape: shape, Covers: f.Covers}
+	o := listwatch.Options{Clients: c, Redactor: redactor, Exact: s.Exact, Shape: shape, Covers: f.Covers}
 	if f != nil {
 		o.Wants = f.Wants
 	}

@@ -1,0 +1,170 @@
+package informer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// apply applies the events of the target, one call at a time. It blocks while the queue of a
+// handler is full.
+func (i *sharedInformer) apply(ctx context.Context, events []event.Event) error {
+	for n := range events {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		switch e := &events[n]; e.Op {
+		case event.Begin:
+			i.round++
+		case event.Synced:
+			i.complete(ctx, e)
+		case event.State:
+			state, reason := e.TargetState()
+			switch dynwatch.State(state) {
+			case dynwatch.Forbidden, dynwatch.Waiting, dynwatch.Stale, dynwatch.Degraded:
+				i.reportError(errors.New(state + ": " + reason))
+			}
+		case event.Gap:
+		case event.Deleted, event.Left:
+			i.remove(ctx, e)
+		default:
+			i.put(ctx, e)
+		}
+	}
+	return ctx.Err()
+}
+
+func keyOf(e *event.Event) string {
+	if e.Namespace == "" {
+		return e.Name
+	}
+	return e.Namespace + "/" + e.Name
+}
+
+// send changes the store and queues the notifications that change returns. A handler that is
+// added meanwhile begins with the store before or after all of it.
+func (i *sharedInformer) send(ctx context.Context, change func() []notification) {
+	i.mu.Lock()
+	all := change()
+	handlers := i.handlers
+	i.mu.Unlock()
+	for _, n := range all {
+		for _, r := range handlers {
+			r.queue.put(n, ctx.Done(), r.removed)
+		}
+	}
+}
+
+// put stores the new state of an object.
+func (i *sharedInformer) put(ctx context.Context, e *event.Event) {
+	key := keyOf(e)
+	text, into, err := i.transformed(e.Object())
+	if err != nil {
+		i.failed(key, err)
+		return
+	}
+	rv := strconv.FormatUint(e.ResourceVersion, 10)
+	i.send(ctx, func() []notification {
+		before, now := i.store.put(key, e.UID, rv, text, into, i.round)
+		i.store.advance(e.ResourceVersion)
+		add := notification{action: added, key: key, now: now.blob, initial: !i.synced.reached()}
+		switch {
+		case before == nil:
+			return []notification{add}
+		case before.uid != e.UID:
+			return []notification{{action: deleted, key: key, old: before.blob, unknown: true}, add}
+		case before.rv == rv:
+			return nil
+		default:
+			return []notification{{action: updated, key: key, old: before.blob, now: now.blob}}
+		}
+	})
+}
+
+// remove handles a terminal event.
+func (i *sharedInformer) remove(ctx context.Context, e *event.Event) {
+	key := keyOf(e)
+	final := !bytes.HasSuffix(e.Data, []byte(`,"final":false}`))
+	text := e.Object()
+	var into reflect.Type
+	if text != nil {
+		var err error
+		if text, into, err = i.transformed(text); err != nil {
+			i.failed(key, err)
+			text = nil
+		}
+	}
+	i.send(ctx, func() []notification {
+		i.store.advance(e.ResourceVersion)
+		if known := i.store.entry(key); known == nil || known.uid != e.UID {
+			return nil // it was replaced, and so reported, already
+		}
+		n := notification{action: deleted, key: key, unknown: !final || text == nil}
+		n.old = i.store.remove(key).blob
+		if text != nil {
+			i.store.mu.Lock()
+			n.old = i.store.compressor.compress(text, into)
+			i.store.mu.Unlock()
+		}
+		return []notification{n}
+	})
+}
+
+// complete ends a list: objects that it did not contain are deleted.
+func (i *sharedInformer) complete(ctx context.Context, e *event.Event) {
+	for _, o := range i.store.snapshot() {
+		if o.round == i.round {
+			continue
+		}
+		i.send(ctx, func() []notification {
+			i.store.remove(o.key)
+			return []notification{{action: deleted, key: o.key, old: o.blob, unknown: true}}
+		})
+	}
+	i.send(ctx, func() []notification {
+		i.store.advance(e.ResourceVersion)
+		if i.synced.reached() {
+			return nil
+		}
+		i.synced.complete()
+		return []notification{{action: reached}}
+	})
+}
+
+// transformed returns the JSON of an object as the store keeps it, and its type.
+func (i *sharedInformer) transformed(text []byte) (result []byte, into reflect.Type, err error) {
+	if text == nil {
+		return nil, nil, errors.New("the event has no object")
+	}
+	if i.transform == nil {
+		return text, i.store.into, nil
+	}
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("transform: panic: %v", fault)
+		}
+	}()
+	o, err := decode(text, i.store.into)
+	if err != nil {
+		return nil, nil, err
+	}
+	changed, err := i.transform(o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("transform: %w", err)
+	}
+	into = reflect.TypeOf(changed)
+	if into == nil || into.Kind() != reflect.Pointer {
+		return nil, nil, fmt.Errorf("transform: %T is no pointer to an object", changed)
+	}
+	if result, err = json.Marshal(changed); err != nil {
+		return nil, nil, fmt.Errorf("transform: %w", err)
+	}
+	return result, into.Elem(), nil
+}

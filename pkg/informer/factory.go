@@ -1,0 +1,248 @@
+package informer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/informd/informd/pkg/dynwatch"
+)
+
+// DefaultQueueLimit is the default of [Options.QueueLimit].
+const DefaultQueueLimit = 1024
+
+// Options configure the informers of a factory. The zero value watches all objects.
+type Options struct {
+	// Namespace is empty for all namespaces.
+	Namespace string
+	// LabelSelector and FieldSelector are evaluated by the API server.
+	LabelSelector, FieldSelector string
+	// DefaultResync is the period after which a handler gets an update of each object without a
+	// change, 0 for never. A handler can be added with another period.
+	DefaultResync time.Duration
+	// QueueLimit is the limit of notifications that wait for one handler (default: 1,024). If
+	// the queue is full, the informer blocks its watch, and flow control holds back the API
+	// server. Queued notifications are compressed.
+	QueueLimit int
+	// Coalesce merges the notifications that wait for a handler by key, instead of blocking.
+	// A handler then gets the newest state of an object. At most two notifications wait per
+	// object, and QueueLimit has no effect.
+	Coalesce bool
+	// Logger is slog.Default() if nil.
+	Logger *slog.Logger
+}
+
+// Factory makes informers that share connections. It has the
+// methods of dynamicinformer.DynamicSharedInformerFactory. Its methods may be called concurrently.
+type Factory struct {
+	full, metadata *runner
+
+	mu        sync.Mutex
+	informers map[id]*running
+	shutdown  bool
+	all       sync.WaitGroup
+}
+
+// GenericInformer has the methods of client-go's interface of that name.
+type GenericInformer interface {
+	Informer() cache.SharedIndexInformer
+	Lister() cache.GenericLister
+}
+
+// id names an informer of a factory.
+type id struct {
+	gvr      schema.GroupVersionResource
+	metadata bool
+}
+
+// running is an informer, and how it ends.
+type running struct {
+	generic
+	cancel context.CancelFunc // nil before Start
+	ended  chan struct{}
+}
+
+// NewFactory returns a factory. It does not contact the API server. The error is that of config
+// or of a selector.
+func NewFactory(config *rest.Config, o Options) (*Factory, error) {
+	if config == nil {
+		return nil, errors.New("new factory: a rest.Config is required")
+	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	if o.QueueLimit <= 0 {
+		o.QueueLimit = DefaultQueueLimit
+	}
+	config = rest.CopyConfig(config)
+	f := &Factory{
+		full: newRunner(config, o, dynwatch.Full), metadata: newRunner(config, o, dynwatch.Metadata),
+		informers: make(map[id]*running),
+	}
+	m, err := f.full.open()
+	if err != nil {
+		return nil, fmt.Errorf("new factory: %w", err)
+	}
+	defer m.Close()
+	if err := m.Check([]dynwatch.Resource{f.full.resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"})}); err != nil {
+		return nil, fmt.Errorf("new factory: %w", err)
+	}
+	return f, nil
+}
+
+// generic implements [GenericInformer].
+type generic struct{ informer *sharedInformer }
+
+var _ GenericInformer = generic{}
+
+// Informer implements [GenericInformer].
+func (g generic) Informer() cache.SharedIndexInformer { return g.informer }
+
+// Lister implements [GenericInformer].
+func (g generic) Lister() cache.GenericLister {
+	return cache.NewGenericLister(g.informer.store, g.informer.gvr.GroupResource())
+}
+
+// ForResource does what client-go's factory documents. Objects are
+// *unstructured.Unstructured. One factory watches a resource in one version.
+func (f *Factory) ForResource(gvr schema.GroupVersionResource) GenericInformer {
+	return f.get(id{gvr, false}, f.full, unstructuredType)
+}
+
+// ForMetadata is ForResource for metadata only: objects are *metav1.PartialObjectMetadata, and
+// the rest of them never crosses the wire.
+func (f *Factory) ForMetadata(gvr schema.GroupVersionResource) GenericInformer {
+	return f.get(id{gvr, true}, f.metadata, metadataType)
+}
+
+func (f *Factory) get(of id, r *runner, into reflect.Type) GenericInformer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.informers[of]; known != nil {
+		return known.generic
+	}
+	g := generic{newSharedInformer(r, of.gvr, into, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+	f.informers[of] = &running{generic: g, ended: make(chan struct{})}
+	return g
+}
+
+// Stats returns the counts of the informers of a resource, of both modes together.
+func (f *Factory) Stats(gvr schema.GroupVersionResource) Stats {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var sum Stats
+	for _, metadata := range []bool{false, true} {
+		if known := f.informers[id{gvr, metadata}]; known != nil {
+			s := &known.informer.stats
+			sum.Delivered += s.delivered.Load()
+			sum.Panics += s.panics.Load()
+			sum.Malformed += s.malformed.Load()
+		}
+	}
+	return sum
+}
+
+// Start does what client-go's factory documents: it starts the informers that
+// are not started yet, and does not wait.
+func (f *Factory) Start(stop <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.shutdown {
+		return
+	}
+	for _, known := range f.informers {
+		if known.cancel != nil {
+			continue
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		known.cancel = cancel
+		f.all.Go(func() {
+			defer close(known.ended)
+			known.informer.RunWithContext(ctx)
+		})
+		f.all.Go(func() {
+			defer cancel()
+			select {
+			case <-stop:
+			case <-ctx.Done():
+			}
+		})
+	}
+}
+
+// Stop ends the informers of a resource, of both modes: their watches, goroutines and objects.
+// It waits until their handlers have returned, so that a handler must not call it. ForResource
+// and Start make and start new ones.
+func (f *Factory) Stop(gvr schema.GroupVersionResource) {
+	f.mu.Lock()
+	var ending []*running
+	for _, metadata := range []bool{false, true} {
+		of := id{gvr, metadata}
+		if known := f.informers[of]; known != nil {
+			delete(f.informers, of)
+			if known.cancel != nil {
+				ending = append(ending, known)
+			}
+		}
+	}
+	f.mu.Unlock()
+	for _, known := range ending {
+		known.cancel()
+		<-known.ended
+	}
+}
+
+// WaitForCacheSync does what client-go's factory documents.
+func (f *Factory) WaitForCacheSync(stop <-chan struct{}) map[schema.GroupVersionResource]bool {
+	f.mu.Lock()
+	waiting := make(map[id]*sharedInformer)
+	for of, known := range f.informers {
+		if known.cancel != nil {
+			waiting[of] = known.informer
+		}
+	}
+	f.mu.Unlock()
+	result := make(map[schema.GroupVersionResource]bool, len(waiting))
+	for of, i := range waiting {
+		synced := cache.WaitForCacheSync(stop, i.HasSynced)
+		before, both := result[of.gvr]
+		result[of.gvr] = synced && (before || !both)
+	}
+	return result
+}
+
+// Shutdown does what client-go's factory documents: no informer starts any
+// more, and it waits until those that run have ended. The channel of Start ends them.
+func (f *Factory) Shutdown() {
+	f.mu.Lock()
+	f.shutdown = true
+	f.mu.Unlock()
+	f.all.Wait()
+}
+
+// NewSharedIndexInformer returns an informer of all namespaces with its own watch. If example is
+// a typed object, such as &corev1.Pod{}, objects have its type; otherwise they are
+// *unstructured.Unstructured. If example is a *metav1.PartialObjectMetadata, only metadata is
+// watched. It does not contact the API server; the error is that of config.
+func NewSharedIndexInformer(config *rest.Config, gvr schema.GroupVersionResource, example runtime.Object, resync time.Duration, indexers cache.Indexers) (cache.SharedIndexInformer, error) {
+	f, err := NewFactory(config, Options{DefaultResync: resync})
+	if err != nil {
+		return nil, err
+	}
+	into, r := unstructuredType, f.full
+	if t := reflect.TypeOf(example); t != nil && t.Kind() == reflect.Pointer {
+		into = t.Elem()
+	}
+	if into == metadataType {
+		r = f.metadata
+	}
+	return newSharedInformer(r, gvr, into, indexers), nil
+}

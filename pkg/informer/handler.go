@@ -1,0 +1,170 @@
+package informer
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// registration is a handler of an informer.
+type registration struct {
+	informer *sharedInformer
+	handler  cache.ResourceEventHandler
+	resync   time.Duration
+	queue    *queue
+	initial  []keyed // the objects that it begins with
+	// started says that its goroutine runs. The informer's lock guards it.
+	started bool
+
+	removed chan struct{}
+	once    sync.Once // closes removed
+	synced  *checker
+}
+
+var _ cache.ResourceEventHandlerRegistration = (*registration)(nil)
+
+// HasSynced implements [cache.ResourceEventHandlerRegistration].
+func (r *registration) HasSynced() bool { return r.synced.reached() }
+
+// HasSyncedChecker implements [cache.ResourceEventHandlerRegistration].
+func (r *registration) HasSyncedChecker() cache.DoneChecker { return r.synced }
+
+// checker implements [cache.DoneChecker].
+type checker struct {
+	name string
+	done chan struct{}
+	once sync.Once
+}
+
+func newChecker(name string) *checker { return &checker{name: name, done: make(chan struct{})} }
+
+// Name implements [cache.DoneChecker].
+func (c *checker) Name() string { return c.name }
+
+// Done implements [cache.DoneChecker].
+func (c *checker) Done() <-chan struct{} { return c.done }
+
+func (c *checker) complete() { c.once.Do(func() { close(c.done) }) }
+
+func (c *checker) reached() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *registration) remove() { r.once.Do(func() { close(r.removed) }) }
+
+func (r *registration) ended(done <-chan struct{}) bool {
+	select {
+	case <-r.removed:
+		return true
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// run calls the handler until it is removed or the informer ends.
+func (r *registration) run(done <-chan struct{}, complete bool) {
+	for _, o := range r.initial {
+		if r.ended(done) {
+			return
+		}
+		r.deliver(notification{action: added, key: o.key, now: o.blob, initial: true})
+	}
+	r.initial = nil
+	if complete {
+		r.synced.complete()
+	}
+	var due <-chan time.Time
+	if r.resync > 0 {
+		ticker := time.NewTicker(r.resync)
+		defer ticker.Stop()
+		due = ticker.C
+	}
+	resync := false
+	for !r.ended(done) {
+		if n, ok := r.queue.take(); ok {
+			r.deliver(n)
+			continue
+		}
+		if resync {
+			resync = !r.announce(done)
+			continue
+		}
+		select {
+		case <-r.queue.ready:
+		case <-due:
+			resync = true
+		case <-r.removed:
+		case <-done:
+		}
+	}
+}
+
+// announce delivers an update of every object. It reports false if the queue is not empty: the
+// store is ahead of the handler then, which would get older states after newer ones.
+func (r *registration) announce(done <-chan struct{}) bool {
+	r.informer.mu.Lock()
+	if !r.queue.empty() {
+		r.informer.mu.Unlock()
+		return false
+	}
+	all := r.informer.store.snapshot()
+	r.informer.mu.Unlock()
+	for _, o := range all {
+		if r.ended(done) {
+			break
+		}
+		r.deliver(notification{action: updated, key: o.key, old: o.blob, now: o.blob})
+	}
+	return true
+}
+
+// deliver calls the handler. A panic of the handler ends only this call.
+func (r *registration) deliver(n notification) {
+	stats := &r.informer.stats
+	defer func() {
+		if fault := recover(); fault != nil {
+			stats.panics.Add(1)
+			r.informer.logger.Error("handler panicked; continuing with the next notification", slog.String("key", n.key),
+				slog.String("panic", fmt.Sprint(fault)), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	if n.action == reached {
+		r.synced.complete()
+		return
+	}
+	var objects [2]any
+	for i, b := range []blob{n.old, n.now} {
+		if b.block == nil {
+			continue
+		}
+		o, err := b.object()
+		if err != nil {
+			r.informer.failed(n.key, err)
+			return
+		}
+		objects[i] = o
+	}
+	stats.delivered.Add(1)
+	switch n.action {
+	case added:
+		r.handler.OnAdd(objects[1], n.initial)
+	case updated:
+		r.handler.OnUpdate(objects[0], objects[1])
+	default:
+		if n.unknown {
+			objects[0] = cache.DeletedFinalStateUnknown{Key: n.key, Obj: objects[0]}
+		}
+		r.handler.OnDelete(objects[0])
+	}
+}

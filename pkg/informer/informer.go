@@ -1,0 +1,270 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/informd/informd/pkg/dynwatch"
+)
+
+var (
+	errStarted = errors.New("informer has already started")
+	errStopped = errors.New("informer has already stopped")
+)
+
+// Stats counts what an informer did.
+type Stats struct {
+	// Delivered counts calls of handlers, Panics those that panicked.
+	Delivered, Panics uint64
+	// Malformed counts objects that could not be decoded, transformed or indexed.
+	Malformed uint64
+}
+
+type counters struct{ delivered, panics, malformed atomic.Uint64 }
+
+// sharedInformer implements [cache.SharedIndexInformer] over one target. It has more than 12
+// fields: what the watch changes, what the program set before, and the parts.
+type sharedInformer struct {
+	gvr     schema.GroupVersionResource
+	wanted  dynwatch.Resource
+	runner  *runner
+	logger  *slog.Logger
+	store   *store
+	options Options
+	stats   counters
+	synced  *checker
+
+	// mu makes a change of the store and the choice of the handlers that get it one step. It is
+	// never held while a handler is called or a queue is full.
+	mu        sync.Mutex
+	handlers  []*registration
+	ctx       context.Context //nolint:containedctx // that of Run, nil before
+	stopped   bool
+	transform cache.TransformFunc
+	onError   cache.WatchErrorHandlerWithContext
+	running   sync.WaitGroup // the handlers' goroutines
+
+	// round counts lists. Only the target uses it.
+	round uint64
+}
+
+var _ cache.SharedIndexInformer = (*sharedInformer)(nil)
+
+func newSharedInformer(r *runner, gvr schema.GroupVersionResource, into reflect.Type, indexers cache.Indexers) *sharedInformer {
+	i := &sharedInformer{
+		gvr: gvr, runner: r, options: r.options, logger: r.options.Logger.With(slog.String("resource", gvr.String())),
+		synced: newChecker(gvr.String()), wanted: r.resource(gvr),
+	}
+	i.store = newStore(into, indexers, i.failed)
+	return i
+}
+
+// failed reports an object that cannot be used.
+func (i *sharedInformer) failed(key string, err error) {
+	i.stats.malformed.Add(1)
+	i.logger.Error("object unusable; skipping it", slog.String("key", key), slog.Any("error", err))
+}
+
+// AddEventHandler implements [cache.SharedInformer].
+func (i *sharedInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(h, cache.HandlerOptions{})
+}
+
+// AddEventHandlerWithResyncPeriod implements [cache.SharedInformer].
+func (i *sharedInformer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(h, cache.HandlerOptions{ResyncPeriod: &period})
+}
+
+// AddEventHandlerWithOptions implements [cache.SharedInformer]. It does not wait for the handler.
+func (i *sharedInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, o cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	period := i.options.DefaultResync
+	if o.ResyncPeriod != nil {
+		period = *o.ResyncPeriod
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.stopped {
+		return nil, fmt.Errorf("handler not added: %w", errStopped)
+	}
+	r := &registration{
+		informer: i, handler: h, resync: period, queue: newQueue(i.options.QueueLimit, i.options.Coalesce),
+		removed: make(chan struct{}), synced: newChecker(fmt.Sprintf("%s handler %T", i.gvr, h)),
+	}
+	i.handlers = append(slices.Clone(i.handlers), r)
+	if i.ctx != nil {
+		i.start(r)
+	}
+	return r, nil
+}
+
+// start starts the goroutine of a handler. The caller holds the lock.
+func (i *sharedInformer) start(r *registration) {
+	r.started = true
+	r.initial = i.store.snapshot()
+	complete := i.synced.reached()
+	done := i.ctx.Done()
+	i.running.Go(func() { r.run(done, complete) })
+}
+
+// RemoveEventHandler implements [cache.SharedInformer]. It does not wait for a running call.
+func (i *sharedInformer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
+	r, ok := handle.(*registration)
+	if !ok || r.informer != i {
+		return fmt.Errorf("invalid handle type %T: it is of another informer", handle)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.handlers = slices.DeleteFunc(slices.Clone(i.handlers), func(other *registration) bool { return other == r })
+	r.remove()
+	return nil
+}
+
+// GetStore implements [cache.SharedInformer].
+func (i *sharedInformer) GetStore() cache.Store { return i.store }
+
+// GetIndexer implements [cache.SharedIndexInformer].
+func (i *sharedInformer) GetIndexer() cache.Indexer { return i.store }
+
+// AddIndexers implements [cache.SharedIndexInformer].
+func (i *sharedInformer) AddIndexers(indexers cache.Indexers) error {
+	if i.IsStopped() {
+		return fmt.Errorf("indexers not added: %w", errStopped)
+	}
+	return i.store.AddIndexers(indexers)
+}
+
+// GetController implements [cache.SharedInformer].
+func (i *sharedInformer) GetController() cache.Controller { return controller{i} }
+
+// controller is what client-go returns of a shared informer: one that cannot be run.
+type controller struct{ *sharedInformer }
+
+// Run implements [cache.Controller]. It does nothing.
+func (controller) Run(<-chan struct{}) {}
+
+// RunWithContext implements [cache.Controller]. It does nothing.
+func (controller) RunWithContext(context.Context) {}
+
+// HasSynced implements [cache.SharedInformer].
+func (i *sharedInformer) HasSynced() bool { return i.synced.reached() }
+
+// HasSyncedChecker implements [cache.SharedInformer].
+func (i *sharedInformer) HasSyncedChecker() cache.DoneChecker { return i.synced }
+
+// LastSyncResourceVersion implements [cache.SharedInformer]. It is that of the last event;
+// bookmarks do not change it.
+func (i *sharedInformer) LastSyncResourceVersion() string {
+	return i.store.LastStoreSyncResourceVersion()
+}
+
+// SetWatchErrorHandler implements [cache.SharedInformer].
+func (i *sharedInformer) SetWatchErrorHandler(h cache.WatchErrorHandler) error {
+	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { h(r, err) })
+}
+
+// SetWatchErrorHandlerWithContext implements [cache.SharedInformer]. The handler is called when
+// the state of the watch becomes Forbidden, Waiting, Stale or Degraded.
+func (i *sharedInformer) SetWatchErrorHandlerWithContext(h cache.WatchErrorHandlerWithContext) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ctx != nil {
+		return errStarted
+	}
+	i.onError = h
+	return nil
+}
+
+// SetTransform implements [cache.SharedInformer].
+func (i *sharedInformer) SetTransform(f cache.TransformFunc) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ctx != nil {
+		return errStarted
+	}
+	i.transform = f
+	return nil
+}
+
+// IsStopped implements [cache.SharedInformer].
+func (i *sharedInformer) IsStopped() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.stopped
+}
+
+// Run implements [cache.SharedInformer].
+func (i *sharedInformer) Run(stop <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan struct{})
+	defer func() { <-ended }()
+	go func() {
+		defer close(ended)
+		select {
+		case <-stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	defer cancel()
+	i.RunWithContext(ctx)
+}
+
+// RunWithContext implements [cache.SharedInformer]. It blocks until ctx ends and the handlers
+// have returned; notifications that wait then are dropped.
+func (i *sharedInformer) RunWithContext(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	i.mu.Lock()
+	if i.ctx != nil || i.stopped {
+		i.mu.Unlock()
+		i.logger.Warn("informer has started already; it runs once")
+		return
+	}
+	i.ctx = ctx
+	for _, r := range i.handlers {
+		i.start(r)
+	}
+	i.mu.Unlock()
+
+	if err := i.runner.start(i); err != nil {
+		i.logger.Error("watch not started; stop the informer and correct its options", slog.Any("error", err))
+		i.reportError(err)
+	}
+	<-ctx.Done()
+	i.runner.stop(i)
+	i.mu.Lock()
+	i.stopped = true
+	i.handlers = nil
+	i.mu.Unlock()
+	i.running.Wait()
+}
+
+// reportError calls the program's handler of errors.
+func (i *sharedInformer) reportError(err error) {
+	i.mu.Lock()
+	h, ctx := i.onError, i.ctx
+	i.mu.Unlock()
+	if h == nil {
+		return
+	}
+	defer func() {
+		if fault := recover(); fault != nil {
+			i.stats.panics.Add(1)
+			i.logger.Error("watch error handler panicked", slog.String("panic", fmt.Sprint(fault)))
+		}
+	}()
+	// DefaultWatchErrorHandler reads the name of the Reflector, which never runs.
+	r := cache.NewReflectorWithOptions(&cache.ListWatch{}, nil, i.store, cache.ReflectorOptions{Name: i.gvr.String(), TypeDescription: i.gvr.String()})
+	h(ctx, r, err)
+}

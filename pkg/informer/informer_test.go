@@ -1,0 +1,383 @@
+package informer_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/informd/informd/pkg/informer"
+)
+
+var (
+	pods    = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	configs = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+)
+
+// patience is how long a test waits for a condition.
+const patience = 30 * time.Second
+
+func eventually(t *testing.T, what string, met func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !met() {
+		select {
+		case <-ctx.Done():
+			t.Fatal("not seen: ", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// recorder is a handler that writes down its calls.
+type recorder struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+func (r *recorder) add(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, fmt.Sprintf(format, args...))
+}
+
+func nameOf(o any) string {
+	if m, ok := o.(metav1.Object); ok {
+		return m.GetName()
+	}
+	return fmt.Sprintf("%T", o)
+}
+
+func (r *recorder) OnAdd(o any, initial bool) { r.add("add %s %t", nameOf(o), initial) }
+func (r *recorder) OnUpdate(_, o any)         { r.add("update %s", nameOf(o)) }
+func (r *recorder) OnDelete(o any) {
+	if u, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		r.add("lost %s", u.Key)
+		return
+	}
+	r.add("delete %s", nameOf(o))
+}
+
+func (r *recorder) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.calls, ", ")
+}
+
+func (r *recorder) wants(t *testing.T, calls ...string) {
+	t.Helper()
+	want := strings.Join(calls, ", ")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for r.String() != want {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("calls\n got %s\nwant %s", r, want)
+		case <-tick.C:
+		}
+	}
+}
+
+// newFactory returns a factory whose informers have ended when the test ends, without a
+// goroutine left.
+func newFactory(t *testing.T, f *fakeAPI, o informer.Options) (factory *informer.Factory, start func()) {
+	t.Helper()
+	ignore := goleak.IgnoreCurrent()
+	o.Logger = slog.New(slog.DiscardHandler)
+	factory, err := informer.NewFactory(f.config(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	t.Cleanup(func() {
+		close(stop)
+		factory.Shutdown()
+		f.do(func() { f.cuts++ })
+		f.server.CloseClientConnections()
+		goleak.VerifyNone(t, ignore)
+	})
+	return factory, func() {
+		t.Helper()
+		factory.Start(stop)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for gvr, synced := range factory.WaitForCacheSync(ctx.Done()) {
+			if !synced {
+				t.Fatal("not synced: ", gvr)
+			}
+		}
+	}
+}
+
+func handle(t *testing.T, i cache.SharedIndexInformer, h cache.ResourceEventHandler) cache.ResourceEventHandlerRegistration {
+	t.Helper()
+	r, err := i.AddEventHandler(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestEventsAndLister(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("pods", "a", "one", map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "x"}, "managedFields": []any{}}})
+	factory, start := newFactory(t, api, informer.Options{})
+	generic := factory.ForResource(pods)
+	var early, late recorder
+	handle(t, generic.Informer(), &early)
+	start()
+	early.wants(t, "add one true")
+	api.put("pods", "b", "two", nil)
+	api.put("pods", "a", "one", map[string]any{"spec": map[string]any{"nodeName": "n"}})
+	api.delete("pods", "b", "two")
+	api.put("pods", "b", "two", nil)
+	early.wants(t, "add one true", "add two false", "update one", "delete two", "add two false")
+	registered := handle(t, generic.Informer(), &late)
+	late.wants(t, "add one true", "add two true")
+	eventually(t, "the late handler is synced", registered.HasSynced)
+
+	list, err := generic.Lister().ByNamespace("a").List(labels.SelectorFromSet(labels.Set{"app": "x"}))
+	if err != nil || len(list) != 1 {
+		t.Fatalf("list %v (%v), want one Pod", list, err)
+	}
+	got := list[0].(*unstructured.Unstructured) //nolint:forcetypeassert // a panic fails the test, too
+	if _, found := got.Object["metadata"].(map[string]any)["managedFields"]; !found || got.GetKind() != "Pod" {
+		t.Errorf("object %v, want it as the API server sent it", got.Object)
+	}
+	got.SetName("changed")
+	if o, err := generic.Lister().ByNamespace("a").Get("one"); err != nil || nameOf(o) != "one" {
+		t.Errorf("got %v (%v); a caller's change reached the store", o, err)
+	}
+	if _, err := generic.Lister().ByNamespace("a").Get("two"); !apierrors.IsNotFound(err) {
+		t.Errorf("error %v, want not found", err)
+	}
+}
+
+// TestDeletionFoundByAReconcile: the history between is lost.
+func TestDeletionFoundByAReconcile(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("configmaps", "a", "one", nil)
+	api.put("configmaps", "a", "two", nil)
+	factory, start := newFactory(t, api, informer.Options{})
+	var seen recorder
+	handle(t, factory.ForResource(configs).Informer(), &seen)
+	start()
+	seen.wants(t, "add one true", "add two true")
+	api.do(func() {
+		delete(api.objects, "configmaps/a/one")
+		api.rev++
+		api.cuts++
+		api.compacted, api.history = api.rev, nil
+	})
+	seen.wants(t, "add one true", "add two true", "lost a/one")
+}
+
+func TestSecretsInClearAndMetadata(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("secrets", "a", "one", map[string]any{"data": map[string]any{"password": "aHVudGVyMg=="}})
+	factory, start := newFactory(t, api, informer.Options{Namespace: "a"})
+	whole, partial := factory.ForResource(secrets), factory.ForMetadata(secrets)
+	start()
+	o, err := whole.Lister().ByNamespace("a").Get("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, _, _ := unstructured.NestedString(o.(*unstructured.Unstructured).Object, "data", "password") //nolint:forcetypeassert // a panic fails the test, too
+	if value != "aHVudGVyMg==" {
+		t.Errorf("value %q", value)
+	}
+	if o, err = partial.Lister().ByNamespace("a").Get("one"); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := o.(*metav1.PartialObjectMetadata); !ok {
+		t.Errorf("object %T", o)
+	}
+}
+
+// TestSlowHandler: it blocks its informer only, and no other handler of another one.
+func TestSlowHandler(t *testing.T) {
+	api := newFakeAPI(t)
+	factory, start := newFactory(t, api, informer.Options{QueueLimit: 2})
+	release := make(chan struct{})
+	handle(t, factory.ForResource(pods).Informer(), cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-release }})
+	var other recorder
+	handle(t, factory.ForResource(configs).Informer(), &other)
+	start()
+	defer close(release)
+	for n := range 20 {
+		api.put("pods", "a", fmt.Sprint("p", n), nil)
+	}
+	api.put("configmaps", "a", "one", nil)
+	other.wants(t, "add one false")
+}
+
+func TestCoalesce(t *testing.T) {
+	api := newFakeAPI(t)
+	factory, start := newFactory(t, api, informer.Options{Coalesce: true})
+	i := factory.ForResource(pods).Informer()
+	var seen recorder
+	entered, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	handle(t, i, cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(o any, initial bool) {
+			once.Do(func() { close(entered); <-release })
+			seen.OnAdd(o, initial)
+		},
+		UpdateFunc: seen.OnUpdate, DeleteFunc: seen.OnDelete,
+	})
+	start()
+	api.put("pods", "a", "first", nil)
+	<-entered
+	api.put("pods", "a", "gone", nil)
+	api.delete("pods", "a", "gone")
+	for range 5 {
+		api.put("pods", "a", "busy", nil)
+	}
+	eventually(t, "the store has all changes", func() bool {
+		return i.LastSyncResourceVersion() == fmt.Sprint(108)
+	})
+	close(release)
+	seen.wants(t, "add first false", "add busy false")
+}
+
+func TestPanickingHandler(t *testing.T) {
+	api := newFakeAPI(t)
+	factory, start := newFactory(t, api, informer.Options{})
+	i := factory.ForResource(pods).Informer()
+	var seen recorder
+	handle(t, i, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { panic("no") }})
+	handle(t, i, &seen)
+	start()
+	api.put("pods", "a", "one", nil)
+	api.put("pods", "a", "two", nil)
+	seen.wants(t, "add one false", "add two false")
+	eventually(t, "two panics", func() bool { return factory.Stats(pods).Panics == 2 })
+}
+
+func TestHandlersComeAndGo(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("pods", "a", "one", nil)
+	factory, start := newFactory(t, api, informer.Options{})
+	i := factory.ForResource(pods).Informer()
+	start()
+	for range 500 {
+		r := handle(t, i, &recorder{})
+		if err := i.RemoveEventHandler(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestStopAndComeBack(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("pods", "a", "one", nil)
+	factory, start := newFactory(t, api, informer.Options{})
+	for range 3 {
+		var seen recorder
+		i := factory.ForResource(pods).Informer()
+		handle(t, i, &seen)
+		start()
+		seen.wants(t, "add one true")
+		factory.Stop(pods)
+		if !i.IsStopped() {
+			t.Error("the informer is not stopped")
+		}
+		if _, err := i.AddEventHandler(&seen); err == nil {
+			t.Error("a stopped informer takes a handler")
+		}
+	}
+}
+
+func TestIndexersTransformAndTyped(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("pods", "a", "one", map[string]any{"spec": map[string]any{"nodeName": "n1"}})
+	i, err := informer.NewSharedIndexInformer(api.config(), pods, &corev1.Pod{}, 0, cache.Indexers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := i.SetTransform(func(o any) (any, error) {
+		o.(*corev1.Pod).Labels = map[string]string{"seen": "yes"} //nolint:forcetypeassert // a panic is reported
+		return o, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); i.RunWithContext(ctx) }()
+	defer func() { cancel(); <-ended }()
+	eventually(t, "synced", i.HasSynced)
+	byNode := func(o any) ([]string, error) { return []string{o.(*corev1.Pod).Spec.NodeName}, nil } //nolint:forcetypeassert // a panic is reported
+	if err := i.AddIndexers(cache.Indexers{"node": byNode}); err != nil {
+		t.Fatal(err)
+	}
+	found := func(node string) bool {
+		all, err := i.GetIndexer().ByIndex("node", node)
+		return err == nil && len(all) == 1 && all[0].(*corev1.Pod).Labels["seen"] == "yes" //nolint:forcetypeassert // a panic fails the test, too
+	}
+	if !found("n1") {
+		t.Error("the index has no Pod of n1")
+	}
+	api.put("pods", "a", "one", map[string]any{"spec": map[string]any{"nodeName": "n2"}})
+	eventually(t, "the Pod is on n2", func() bool { return found("n2") && !found("n1") })
+	if err := i.AddIndexers(cache.Indexers{"node": byNode}); err == nil {
+		t.Error("two indices have one name")
+	}
+}
+
+func TestResync(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("pods", "a", "one", nil)
+	factory, start := newFactory(t, api, informer.Options{DefaultResync: 20 * time.Millisecond})
+	var seen recorder
+	handle(t, factory.ForResource(pods).Informer(), &seen)
+	start()
+	eventually(t, "an update without a change", func() bool { return strings.HasPrefix(seen.String(), "add one true, update one") })
+}
+
+func TestWatchErrorHandler(t *testing.T) {
+	api := newFakeAPI(t)
+	api.denied = true
+	factory, err := informer.NewFactory(api.config(), informer.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := make(chan error, 10)
+	if err := factory.ForResource(secrets).Informer().SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
+		select {
+		case errs <- err:
+		default:
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	factory.Start(stop)
+	defer factory.Shutdown()
+	defer close(stop)
+	select {
+	case err := <-errs:
+		if !strings.Contains(err.Error(), "forbidden") {
+			t.Errorf("error %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("no error was reported")
+	}
+}

@@ -1,0 +1,167 @@
+package informer
+
+import "sync"
+
+// action is what happened to an object.
+type action uint8
+
+const (
+	added action = iota
+	updated
+	deleted
+	// reached says that the informer is synced: all earlier notifications are of its first list.
+	reached
+)
+
+// notification is one call to a handler. It holds objects compressed, so that a full queue takes
+// little memory.
+type notification struct {
+	action   action
+	key      string
+	old, now blob
+	// initial is isInInitialList. Unknown says that old may not be the final state.
+	initial, unknown bool
+}
+
+// queue has the notifications of one handler. One goroutine puts and one takes.
+type queue struct {
+	limit    int
+	coalesce bool
+	// ready and space have one element if there may be notifications, or free space.
+	ready, space chan struct{}
+
+	mu    sync.Mutex
+	all   []notification      // without coalesce
+	order []string            // with coalesce: the keys of merged
+	byKey map[string]*pending // likewise
+}
+
+// pending is what a handler does not know of one key: a deletion, and then the state.
+type pending struct{ gone, now *notification }
+
+func newQueue(limit int, coalesce bool) *queue {
+	return &queue{
+		limit: limit, coalesce: coalesce, byKey: make(map[string]*pending),
+		ready: make(chan struct{}, 1), space: make(chan struct{}, 1),
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// put adds a notification. It blocks while the queue is full, and returns early when one of the
+// channels is closed.
+func (q *queue) put(n notification, ended, removed <-chan struct{}) {
+	for {
+		if q.offer(n) {
+			signal(q.ready)
+			return
+		}
+		select {
+		case <-q.space:
+		case <-ended:
+			return
+		case <-removed:
+			return
+		}
+	}
+}
+
+func (q *queue) offer(n notification) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.coalesce {
+		q.merge(n)
+		return true
+	}
+	if len(q.all) >= q.limit {
+		return false
+	}
+	q.all = append(q.all, n)
+	return true
+}
+
+// merge adds a notification to those of its key. An object that comes and goes before the
+// handler hears of it leaves nothing, so that keys are bounded by the objects that exist or
+// that the handler knows.
+func (q *queue) merge(n notification) {
+	p := q.byKey[n.key]
+	if p == nil {
+		p = &pending{}
+		q.byKey[n.key] = p
+		q.order = append(q.order, n.key)
+	}
+	switch {
+	case n.action == deleted && p.now == nil:
+		p.gone = &n
+	case n.action == deleted && p.now.action == updated:
+		p.gone, p.now = &n, nil
+	case n.action == deleted:
+		p.now = nil
+	case n.action == updated && p.now != nil:
+		p.now.now = n.now
+	default:
+		p.now = &n
+	}
+	if p.gone == nil && p.now == nil {
+		q.drop(n.key)
+	}
+}
+
+// drop removes a key of which nothing is left to say.
+func (q *queue) drop(key string) {
+	delete(q.byKey, key)
+	for i, k := range q.order {
+		if k == key {
+			q.order = append(q.order[:i], q.order[i+1:]...)
+			return
+		}
+	}
+}
+
+// take returns the next notification, if there is one.
+func (q *queue) take() (n notification, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.coalesce {
+		return q.takeMerged()
+	}
+	if len(q.all) == 0 {
+		q.all = nil
+		return n, false
+	}
+	n, q.all[0] = q.all[0], notification{}
+	q.all = q.all[1:]
+	signal(q.space)
+	return n, true
+}
+
+func (q *queue) takeMerged() (n notification, ok bool) {
+	if len(q.order) == 0 {
+		q.order = nil
+		return n, false
+	}
+	key := q.order[0]
+	p := q.byKey[key]
+	if p.gone != nil {
+		n, p.gone = *p.gone, nil
+		if p.now != nil {
+			return n, true // the key stays first
+		}
+	} else {
+		n = *p.now
+	}
+	delete(q.byKey, key)
+	q.order = q.order[1:]
+	return n, true
+}
+
+func (q *queue) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.all) == 0 && len(q.order) == 0
+}

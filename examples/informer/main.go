@@ -3,7 +3,7 @@ package main
 
 import (
 	"fmt"
-	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 
@@ -17,7 +17,8 @@ import (
 
 func main() {
 	if err := run(); err != nil {
-		log.Fatal(err)
+		slog.New(slog.NewTextHandler(os.Stderr, nil)).Error("informer stopped", "err", err)
+		os.Exit(1)
 	}
 }
 
@@ -53,6 +54,6 @@ func printOwners(o any) {
 		return
 	}
 	for _, owner := range pod.GetOwnerReferences() {
-		fmt.Printf("%s/%s is owned by %s %s\n", pod.GetNamespace(), pod.GetName(), owner.Kind, owner.Name)
+		_, _ = fmt.Fprintf(os.Stdout, "%s/%s is owned by %s %s\n", pod.GetNamespace(), pod.GetName(), owner.Kind, owner.Name)
 	}
 }

@@ -25,14 +25,15 @@ func TestExactIsNotInTheConfig(t *testing.T) {
 
 // fill sets every field that is a truth value, text or list of texts.
 func fill(v reflect.Value) {
-	for i := range v.NumField() {
-		switch f := v.Field(i); f.Kind() {
+	for _, f := range v.Fields() {
+		switch f.Kind() {
 		case reflect.Bool:
 			f.SetBool(true)
 		case reflect.String:
 			f.SetString("a")
 		case reflect.Struct:
 			fill(f)
+		default:
 		}
 	}
 }

@@ -30,6 +30,7 @@ func (i *sharedInformer) apply(ctx context.Context, events []event.Event) error 
 			switch dynwatch.State(state) {
 			case dynwatch.Forbidden, dynwatch.Waiting, dynwatch.Stale, dynwatch.Degraded:
 				i.reportError(errors.New(state + ": " + reason))
+			default:
 			}
 		case event.Gap:
 		case event.Deleted, event.Left:

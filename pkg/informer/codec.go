@@ -44,21 +44,20 @@ func (b blob) object() (runtime.Object, error) {
 	return decode(text, b.into)
 }
 
-var (
-	unstructuredType = reflect.TypeFor[unstructured.Unstructured]()
-	metadataType     = reflect.TypeFor[metav1.PartialObjectMetadata]()
-)
+func unstructuredType() reflect.Type { return reflect.TypeFor[unstructured.Unstructured]() }
+
+func metadataType() reflect.Type { return reflect.TypeFor[metav1.PartialObjectMetadata]() }
 
 // decode decodes JSON into a new object of a type.
 func decode(text []byte, into reflect.Type) (runtime.Object, error) {
-	if into == unstructuredType {
+	if into == unstructuredType() {
 		o := &unstructured.Unstructured{}
 		if err := json.Unmarshal(text, &o.Object); err != nil {
 			return nil, fmt.Errorf("decode object: %w", err)
 		}
 		return o, nil
 	}
-	o, ok := reflect.New(into).Interface().(runtime.Object)
+	o, ok := reflect.TypeAssert[runtime.Object](reflect.New(into))
 	if !ok {
 		return nil, fmt.Errorf("decode object: %s is no runtime.Object", into)
 	}
@@ -67,7 +66,7 @@ func decode(text []byte, into reflect.Type) (runtime.Object, error) {
 	}
 	// As client-go's clients: typed objects have no kind, and metadata has its own.
 	var kind schema.GroupVersionKind
-	if into == metadataType {
+	if into == metadataType() {
 		kind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
 	}
 	o.GetObjectKind().SetGroupVersionKind(kind)

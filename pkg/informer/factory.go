@@ -114,13 +114,13 @@ func (g generic) Lister() cache.GenericLister {
 // ForResource does what client-go's factory documents. Objects are
 // *unstructured.Unstructured. One factory watches a resource in one version.
 func (f *Factory) ForResource(gvr schema.GroupVersionResource) GenericInformer {
-	return f.get(id{gvr, false}, f.full, unstructuredType)
+	return f.get(id{gvr, false}, f.full, unstructuredType())
 }
 
 // ForMetadata is ForResource for metadata only: objects are *metav1.PartialObjectMetadata, and
 // the rest of them never crosses the wire.
 func (f *Factory) ForMetadata(gvr schema.GroupVersionResource) GenericInformer {
-	return f.get(id{gvr, true}, f.metadata, metadataType)
+	return f.get(id{gvr, true}, f.metadata, metadataType())
 }
 
 func (f *Factory) get(of id, r *runner, into reflect.Type) GenericInformer {
@@ -237,11 +237,11 @@ func NewSharedIndexInformer(config *rest.Config, gvr schema.GroupVersionResource
 	if err != nil {
 		return nil, err
 	}
-	into, r := unstructuredType, f.full
+	into, r := unstructuredType(), f.full
 	if t := reflect.TypeOf(example); t != nil && t.Kind() == reflect.Pointer {
 		into = t.Elem()
 	}
-	if into == metadataType {
+	if into == metadataType() {
 		r = f.metadata
 	}
 	return newSharedInformer(r, gvr, into, indexers), nil

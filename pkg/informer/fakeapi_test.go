@@ -74,13 +74,16 @@ func (f *fakeAPI) put(resource, namespace, name string, more map[string]any) {
 			maps.Copy(meta, m)
 		}
 		maps.Copy(o, more)
-		o["metadata"], o["apiVersion"], o["kind"] = meta, "v1", kinds[resource]
+		o["metadata"], o["apiVersion"], o["kind"] = meta, "v1", kindOf(resource)
 		f.objects[key] = o
 		f.record(resource, kind, o)
 	})
 }
 
-var kinds = map[string]string{"pods": "Pod", "configmaps": "ConfigMap", "secrets": "Secret", "namespaces": "Namespace"}
+// kindOf returns the kind of a resource that the server has, "" for others.
+func kindOf(resource string) string {
+	return map[string]string{"pods": "Pod", "configmaps": "ConfigMap", "secrets": "Secret", "namespaces": "Namespace"}[resource]
+}
 
 func (f *fakeAPI) delete(resource, namespace, name string) {
 	f.do(func() {
@@ -111,7 +114,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			`{"name":"configmaps","namespaced":true,"kind":"ConfigMap","verbs":["list","watch","get"]}]}`)
 	case r.URL.Path == "/api":
 		fmt.Fprint(w, `{"kind":"APIVersions","versions":["v1"]}`)
-	case kinds[resource] == "":
+	case kindOf(resource) == "":
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
 	case r.URL.Query().Get("watch") != "":
@@ -142,7 +145,7 @@ func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request, resource string) 
 			items = append(items, f.objects[key])
 		}
 	}
-	kind := kinds[resource] + "List"
+	kind := kindOf(resource) + "List"
 	if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") {
 		kind = "PartialObjectMetadataList"
 		for i := range items {
@@ -171,7 +174,7 @@ func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, resource string)
 			}
 		}
 		from = max(from, f.rev)
-		fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":"v1","metadata":{"resourceVersion":"%d"}}}`+"\n", kinds[resource], from)
+		fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":"v1","metadata":{"resourceVersion":"%d"}}}`+"\n", kindOf(resource), from)
 		changed := f.changed
 		f.mu.Unlock()
 		w.(http.Flusher).Flush() //nolint:forcetypeassert // the server's own

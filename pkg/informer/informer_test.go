@@ -21,11 +21,13 @@ import (
 	"github.com/informd/informd/pkg/informer"
 )
 
-var (
-	pods    = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	configs = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-)
+func pods() schema.GroupVersionResource    { return core("pods") }
+func secrets() schema.GroupVersionResource { return core("secrets") }
+func configs() schema.GroupVersionResource { return core("configmaps") }
+
+func core(resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: resource}
+}
 
 // patience is how long a test waits for a condition.
 const patience = 30 * time.Second
@@ -140,7 +142,7 @@ func TestEventsAndLister(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("pods", "a", "one", map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "x"}, "managedFields": []any{}}})
 	factory, start := newFactory(t, api, informer.Options{})
-	generic := factory.ForResource(pods)
+	generic := factory.ForResource(pods())
 	var early, late recorder
 	handle(t, generic.Informer(), &early)
 	start()
@@ -178,7 +180,7 @@ func TestDeletionFoundByAReconcile(t *testing.T) {
 	api.put("configmaps", "a", "two", nil)
 	factory, start := newFactory(t, api, informer.Options{})
 	var seen recorder
-	handle(t, factory.ForResource(configs).Informer(), &seen)
+	handle(t, factory.ForResource(configs()).Informer(), &seen)
 	start()
 	seen.wants(t, "add one true", "add two true")
 	api.do(func() {
@@ -194,7 +196,7 @@ func TestSecretsInClearAndMetadata(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("secrets", "a", "one", map[string]any{"data": map[string]any{"password": "aHVudGVyMg=="}})
 	factory, start := newFactory(t, api, informer.Options{Namespace: "a"})
-	whole, partial := factory.ForResource(secrets), factory.ForMetadata(secrets)
+	whole, partial := factory.ForResource(secrets()), factory.ForMetadata(secrets())
 	start()
 	o, err := whole.Lister().ByNamespace("a").Get("one")
 	if err != nil {
@@ -217,9 +219,9 @@ func TestSlowHandler(t *testing.T) {
 	api := newFakeAPI(t)
 	factory, start := newFactory(t, api, informer.Options{QueueLimit: 2})
 	release := make(chan struct{})
-	handle(t, factory.ForResource(pods).Informer(), cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-release }})
+	handle(t, factory.ForResource(pods()).Informer(), cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-release }})
 	var other recorder
-	handle(t, factory.ForResource(configs).Informer(), &other)
+	handle(t, factory.ForResource(configs()).Informer(), &other)
 	start()
 	defer close(release)
 	for n := range 20 {
@@ -232,7 +234,7 @@ func TestSlowHandler(t *testing.T) {
 func TestCoalesce(t *testing.T) {
 	api := newFakeAPI(t)
 	factory, start := newFactory(t, api, informer.Options{Coalesce: true})
-	i := factory.ForResource(pods).Informer()
+	i := factory.ForResource(pods()).Informer()
 	var seen recorder
 	entered, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -261,7 +263,7 @@ func TestCoalesce(t *testing.T) {
 func TestPanickingHandler(t *testing.T) {
 	api := newFakeAPI(t)
 	factory, start := newFactory(t, api, informer.Options{})
-	i := factory.ForResource(pods).Informer()
+	i := factory.ForResource(pods()).Informer()
 	var seen recorder
 	handle(t, i, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { panic("no") }})
 	handle(t, i, &seen)
@@ -269,14 +271,14 @@ func TestPanickingHandler(t *testing.T) {
 	api.put("pods", "a", "one", nil)
 	api.put("pods", "a", "two", nil)
 	seen.wants(t, "add one false", "add two false")
-	eventually(t, "two panics", func() bool { return factory.Stats(pods).Panics == 2 })
+	eventually(t, "two panics", func() bool { return factory.Stats(pods()).Panics == 2 })
 }
 
 func TestHandlersComeAndGo(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("pods", "a", "one", nil)
 	factory, start := newFactory(t, api, informer.Options{})
-	i := factory.ForResource(pods).Informer()
+	i := factory.ForResource(pods()).Informer()
 	start()
 	for range 500 {
 		r := handle(t, i, &recorder{})
@@ -292,11 +294,11 @@ func TestStopAndComeBack(t *testing.T) {
 	factory, start := newFactory(t, api, informer.Options{})
 	for range 3 {
 		var seen recorder
-		i := factory.ForResource(pods).Informer()
+		i := factory.ForResource(pods()).Informer()
 		handle(t, i, &seen)
 		start()
 		seen.wants(t, "add one true")
-		factory.Stop(pods)
+		factory.Stop(pods())
 		if !i.IsStopped() {
 			t.Error("the informer is not stopped")
 		}
@@ -309,7 +311,7 @@ func TestStopAndComeBack(t *testing.T) {
 func TestIndexersTransformAndTyped(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("pods", "a", "one", map[string]any{"spec": map[string]any{"nodeName": "n1"}})
-	i, err := informer.NewSharedIndexInformer(api.config(), pods, &corev1.Pod{}, 0, cache.Indexers{})
+	i, err := informer.NewSharedIndexInformer(api.config(), pods(), &corev1.Pod{}, 0, cache.Indexers{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +349,7 @@ func TestResync(t *testing.T) {
 	api.put("pods", "a", "one", nil)
 	factory, start := newFactory(t, api, informer.Options{DefaultResync: 20 * time.Millisecond})
 	var seen recorder
-	handle(t, factory.ForResource(pods).Informer(), &seen)
+	handle(t, factory.ForResource(pods()).Informer(), &seen)
 	start()
 	eventually(t, "an update without a change", func() bool { return strings.HasPrefix(seen.String(), "add one true, update one") })
 }
@@ -360,7 +362,7 @@ func TestWatchErrorHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	errs := make(chan error, 10)
-	if err := factory.ForResource(secrets).Informer().SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
+	if err := factory.ForResource(secrets()).Informer().SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
 		select {
 		case errs <- err:
 		default:

@@ -328,7 +328,8 @@ func (s *store) Index(name string, obj any) ([]any, error) {
 	return s.decoded(all), err
 }
 
-func noIndex(name string) error { return fmt.Errorf("Index with name %s does not exist", name) } //nolint:staticcheck // client-go's text
+// noIndex has the text of client-go.
+func noIndex(name string) error { return fmt.Errorf("Index with name %s does not exist", name) }
 
 // byValues returns the objects of some values of an index, sorted by key.
 func (s *store) byValues(name string, values ...string) ([]keyed, error) {

@@ -27,7 +27,7 @@ func pod(n int) *unstructured.Unstructured {
 
 // BenchmarkStore compares Get, and the memory of 5,000 Pods, with the store of client-go.
 func BenchmarkStore(b *testing.B) {
-	own, err := informer.NewSharedIndexInformer(&rest.Config{}, pods, nil, 0, cache.Indexers{})
+	own, err := informer.NewSharedIndexInformer(&rest.Config{}, pods(), nil, 0, cache.Indexers{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -28,6 +28,7 @@ const (
 	baselineMetadata kind = "baseline, metadata"
 	floor            kind = "floor, HTTP/2"
 	floorHTTP1       kind = "floor, HTTP/1.1"
+	floorJournal     kind = "floor, embedded journal"
 )
 
 // handled is how many events a client is done with.
@@ -98,6 +99,8 @@ func (b *bench) startClient(k kind, s setup) (*client, error) {
 		c.count = c.countInformd
 	case floor, floorHTTP1:
 		l.path, l.args = b.floor, append(common, "-path", s.server.path(), fmt.Sprintf("-http1=%t", k == floorHTTP1))
+	case floorJournal:
+		l.path, l.args = b.floor, append(common, "-path", s.server.path(), "-http1", "-journal", filepath.Join(dir, "journal"))
 	case baseline, baselineStripped, baselineMetadata:
 		l.path = b.baseline
 		l.args = append(common, "-resource", resource, "-sink", string(s.sink.kind), "-url", s.sink.url,

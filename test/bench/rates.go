@@ -35,7 +35,7 @@ func (b *bench) rates(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, closeBus()) }()
 	b.journalURL = bus.url
 	for round := range b.times(3) {
-		clients := []kind{informd, informdEmbedded, informdExternal, floorHTTP1, baseline}
+		clients := []kind{informd, informdEmbedded, informdExternal, floorHTTP1, floorJournal, baseline}
 		for i := range clients {
 			k := clients[(i+round)%len(clients)]
 			for _, rate := range eventRates() {

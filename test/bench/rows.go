@@ -94,7 +94,7 @@ func (b *bench) judge() {
 		kind     kind
 		rate     int
 		required float64
-	}{{informd, 200, 8}, {informdEmbedded, 200, 5}, {informd, 2_000, 20}, {informdEmbedded, 2_000, 10}} {
+	}{{informd, 200, 8}, {informdEmbedded, 200, 5}, {informd, 2_000, 20}, {informdEmbedded, 2_000, 10}, {floorJournal, 200, math.NaN()}, {floorJournal, 2_000, math.NaN()}} {
 		cpu := func(r rateRun) float64 { return r.CPU }
 		compare(fmt.Sprintf("CPU per event at %d events/s, baseline : %s", of.rate, of.kind), of.required, math.NaN(), true,
 			b.atRates(baseline, of.rate, cpu), b.atRates(of.kind, of.rate, cpu), "us")

@@ -87,7 +87,7 @@ func dialGathering(ctx context.Context, network, address string) (net.Conn, erro
 // Read implements [net.Conn].
 func (g *gathering) Read(p []byte) (int, error) {
 	if g.drained {
-		time.Sleep(burst - time.Since(g.last))
+		<-time.After(burst - time.Since(g.last))
 	}
 	n, err := g.Conn.Read(p)
 	g.drained, g.last = n < len(p), time.Now()

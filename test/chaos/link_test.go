@@ -124,13 +124,7 @@ func TestLinkHoldIsSilentAndPassesLater(t *testing.T) {
 func TestLinkRefusesAndDripsAndFlips(t *testing.T) {
 	link, _ := linked(t)
 	link.Refuse()
-	var dialer net.Dialer
-	if conn, err := dialer.DialContext(t.Context(), "tcp", link.Address()); err == nil { // it may also fail here
-		if _, err := ask(conn, answered); err == nil {
-			t.Error("a refused connection answers")
-		}
-		_ = conn.Close()
-	}
+	expectRefused(t, link)
 	link.Heal()
 	link.Drip()
 	began := time.Now()
@@ -141,6 +135,21 @@ func TestLinkRefusesAndDripsAndFlips(t *testing.T) {
 	link.SetBackend(echo(t, "other "))
 	if got, err := ask(dial(t, link), answered); got != "other ping\n" || err != nil {
 		t.Errorf("after the flip: %q, %v", got, err)
+	}
+}
+
+// expectRefused expects that a new connection is reset: while it is dialled, or
+// when it asks.
+func expectRefused(t *testing.T, link *Link) {
+	t.Helper()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(t.Context(), "tcp", link.Address())
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	if got, err := ask(conn, answered); err == nil {
+		t.Errorf("a refused connection answers %q", got)
 	}
 }
 
@@ -159,9 +168,7 @@ func TestLinkSpreadsConnections(t *testing.T) {
 		t.Errorf("the connections went to %v, want both", answers)
 	}
 	link.Spread(1)
-	if got, err := ask(dial(t, link), answered); err == nil {
-		t.Errorf("without a backend: %q", got)
-	}
+	expectRefused(t, link)
 }
 
 func TestFrameProxyDropsOneDeletion(t *testing.T) {

@@ -140,7 +140,7 @@ type ResnapshotKeeper interface {
 type Noter interface {
 	// Note returns the last note, also of an earlier process, or an empty string.
 	Note() string
-	// SetNote replaces the note. It is durable some milliseconds later, and after Close.
+	// SetNote replaces the note. It is durable a moment later, and after Close.
 	SetNote(note string)
 }
 

@@ -11,9 +11,9 @@ import (
 
 const (
 	standstill = 10 * time.Second
-	// awaitInterval is how often the cursors are looked at: their positions are saved
-	// no more often.
-	awaitInterval = recordInterval
+	// awaitInterval is how often the cursors are looked at. Meanwhile their positions are
+	// saved as often.
+	awaitInterval = 20 * time.Millisecond
 )
 
 // await is one call of Await.
@@ -42,6 +42,8 @@ func (j *Journal) Await(ctx context.Context, events []event.Event) (n int, err e
 }
 
 func (a *await) wait(ctx context.Context) (int, error) {
+	a.journal.awaits.Add(1)
+	defer a.journal.awaits.Add(-1)
 	tick := time.NewTicker(awaitInterval)
 	defer tick.Stop()
 	for {

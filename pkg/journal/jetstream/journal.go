@@ -72,7 +72,8 @@ type Journal struct {
 	recording, asking, resizing *server.Outage
 
 	overtaken  atomic.Uint64
-	suspicious atomic.Bool // the stream ended too early when last looked at
+	awaits     atomic.Int32 // calls of Await that look at the positions saved
+	suspicious atomic.Bool  // the stream ended too early when last looked at
 
 	running sync.WaitGroup
 

@@ -20,8 +20,9 @@ const (
 	// stream counts as deleted, and missingInterval how often the journal asks meanwhile.
 	missingFor      = time.Second
 	missingInterval = 250 * time.Millisecond
-	// recordInterval is the least time between two saves of positions.
-	recordInterval = 20 * time.Millisecond
+	// recordInterval is the least time between two saves of positions. A save costs as much
+	// as some events, and after a crash a sink gets again what it got since the last one.
+	recordInterval = 200 * time.Millisecond
 )
 
 // keep looks at the stream now and then and after every reconnect: what it holds,
@@ -127,7 +128,11 @@ func (j *Journal) record(ctx context.Context) {
 			j.flush(ctx)
 			return
 		}
-		timer.Reset(recordInterval)
+		if j.awaits.Load() > 0 {
+			timer.Reset(awaitInterval)
+		} else {
+			timer.Reset(recordInterval)
+		}
 		for _, c := range j.openCursors() {
 			switch err := c.save(ctx); {
 			case err == nil:

@@ -10,7 +10,7 @@ import (
 )
 
 // Commit implements [journal.Cursor]. It does not wait: the position is saved
-// within some milliseconds, and at Close. What is below the end of the snapshot that
+// within 200 ms, and at Close. What is below the end of the snapshot that
 // is being read changes nothing. A seq beyond the end of the log is an
 // error.
 func (c *cursor) Commit(_ context.Context, seq uint64) error {

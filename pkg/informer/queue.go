@@ -1,6 +1,9 @@
 package informer
 
-import "sync"
+import (
+	"container/list"
+	"sync"
+)
 
 // action is what happened to an object.
 type action uint8
@@ -31,17 +34,20 @@ type queue struct {
 	ready, space chan struct{}
 
 	mu    sync.Mutex
-	all   []notification      // without coalesce
-	order []string            // with coalesce: the keys of merged
-	byKey map[string]*pending // likewise
+	all   []notification           // without coalesce
+	order list.List                // with coalesce: *pending, the oldest first
+	byKey map[string]*list.Element // of order
 }
 
 // pending is what a handler does not know of one key: a deletion, and then the state.
-type pending struct{ gone, now *notification }
+type pending struct {
+	key       string
+	gone, now *notification
+}
 
 func newQueue(limit int, coalesce bool) *queue {
 	return &queue{
-		limit: limit, coalesce: coalesce, byKey: make(map[string]*pending),
+		limit: limit, coalesce: coalesce, byKey: make(map[string]*list.Element),
 		ready: make(chan struct{}, 1), space: make(chan struct{}, 1),
 	}
 }
@@ -89,12 +95,12 @@ func (q *queue) offer(n notification) bool {
 // handler hears of it leaves nothing, so that keys are bounded by the objects that exist or
 // that the handler knows.
 func (q *queue) merge(n notification) {
-	p := q.byKey[n.key]
-	if p == nil {
-		p = &pending{}
-		q.byKey[n.key] = p
-		q.order = append(q.order, n.key)
+	place := q.byKey[n.key]
+	if place == nil {
+		place = q.order.PushBack(&pending{key: n.key})
+		q.byKey[n.key] = place
 	}
+	p := pendingAt(place)
 	switch {
 	case n.action == deleted && p.now == nil:
 		p.gone = &n
@@ -108,19 +114,19 @@ func (q *queue) merge(n notification) {
 		p.now = &n
 	}
 	if p.gone == nil && p.now == nil {
-		q.drop(n.key)
+		q.drop(place)
 	}
 }
 
+func pendingAt(place *list.Element) *pending {
+	p, _ := place.Value.(*pending)
+	return p
+}
+
 // drop removes a key of which nothing is left to say.
-func (q *queue) drop(key string) {
-	delete(q.byKey, key)
-	for i, k := range q.order {
-		if k == key {
-			q.order = append(q.order[:i], q.order[i+1:]...)
-			return
-		}
-	}
+func (q *queue) drop(place *list.Element) {
+	delete(q.byKey, pendingAt(place).key)
+	q.order.Remove(place)
 }
 
 // take returns the next notification, if there is one.
@@ -141,12 +147,11 @@ func (q *queue) take() (n notification, ok bool) {
 }
 
 func (q *queue) takeMerged() (n notification, ok bool) {
-	if len(q.order) == 0 {
-		q.order = nil
+	first := q.order.Front()
+	if first == nil {
 		return n, false
 	}
-	key := q.order[0]
-	p := q.byKey[key]
+	p := pendingAt(first)
 	if p.gone != nil {
 		n, p.gone = *p.gone, nil
 		if p.now != nil {
@@ -155,13 +160,12 @@ func (q *queue) takeMerged() (n notification, ok bool) {
 	} else {
 		n = *p.now
 	}
-	delete(q.byKey, key)
-	q.order = q.order[1:]
+	q.drop(first)
 	return n, true
 }
 
 func (q *queue) empty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.all) == 0 && len(q.order) == 0
+	return len(q.all) == 0 && q.order.Len() == 0
 }

@@ -110,9 +110,7 @@ func (i *sharedInformer) remove(ctx context.Context, e *event.Event) {
 		n := notification{action: deleted, key: key, unknown: !final || text == nil}
 		n.old = i.store.remove(key).blob
 		if text != nil {
-			i.store.mu.Lock()
-			n.old = i.store.compressor.compress(text, into)
-			i.store.mu.Unlock()
+			n.old = i.store.compress(text, into)
 		}
 		return []notification{n}
 	})

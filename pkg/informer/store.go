@@ -32,10 +32,15 @@ type store struct {
 	failed func(key string, err error)
 	into   reflect.Type
 
-	mu         sync.RWMutex
+	// writing is held by who changes the store, also while it compresses an object and calls
+	// index functions. They may read the store.
+	writing    sync.Mutex
 	compressor compressor
-	objects    map[string]*entry
-	indexers   cache.Indexers
+
+	// mu is taken after writing. With either of them the maps may be read, with both changed.
+	mu       sync.RWMutex
+	objects  map[string]*entry
+	indexers cache.Indexers
 	// indices are sets of keys by index and value.
 	indices map[string]map[string]map[string]struct{}
 	rv      string
@@ -65,10 +70,12 @@ func namespaceOf(key string) string {
 // put stores the JSON of an object, and returns the entry before it, nil for none, and the new
 // one.
 func (s *store) put(key, uid, rv string, text []byte, into reflect.Type, round uint64) (before, now *entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	e := &entry{blob: s.compressor.compress(text, into), uid: uid, rv: rv, round: round}
 	e.values = s.valuesOf(key, e.blob, s.indexers)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	before = s.objects[key]
 	s.unindex(key, before)
 	s.objects[key] = e
@@ -83,8 +90,17 @@ func (s *store) put(key, uid, rv string, text []byte, into reflect.Type, round u
 	return before, e
 }
 
+// compress returns an object as the store keeps it.
+func (s *store) compress(text []byte, into reflect.Type) blob {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.compressor.compress(text, into)
+}
+
 // remove returns the removed entry, nil for none.
 func (s *store) remove(key string) *entry {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.objects[key]
@@ -381,13 +397,21 @@ func (s *store) GetIndexers() cache.Indexers {
 
 // AddIndexers implements [cache.Indexer]. It decodes all objects once.
 func (s *store) AddIndexers(more cache.Indexers) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	for name := range more {
 		if s.indexers[name] != nil {
 			return errors.New("indexer conflict: " + name)
 		}
 	}
+	valued := make(map[string]map[string][]string) // by key
+	for key, e := range s.objects {
+		if values := s.valuesOf(key, e.blob, more); values != nil {
+			valued[key] = values
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for name, index := range more {
 		s.indexers[name] = index
 		s.indices[name] = make(map[string]map[string]struct{})
@@ -397,15 +421,10 @@ func (s *store) AddIndexers(more cache.Indexers) error {
 			}
 		}
 	}
-	for key, e := range s.objects {
-		values := s.valuesOf(key, e.blob, more)
-		if values == nil {
-			continue
-		}
-		both := maps.Clone(values) // readers may hold the entry
-		maps.Copy(both, e.values)
-		own := *e
-		own.values = both
+	for key, values := range valued {
+		own := *s.objects[key] // readers may hold the entry
+		own.values = maps.Clone(values)
+		maps.Copy(own.values, s.objects[key].values)
 		s.objects[key] = &own
 		for name, found := range values {
 			for _, value := range found {

@@ -87,7 +87,7 @@ test: servers ## run the unit tests and the core end-to-end tests, about 10 minu
 	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -run '$(CORE_TESTS)' ./e2e
 
 .PHONY: test-long
-test-long: servers helm ## run all tests that `make test` leaves out, about 30 minutes on 2 cores
+test-long: servers helm browser ## run all tests that `make test` leaves out, about 30 minutes on 2 cores
 	@echo '==> long unit tests'
 	$(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) -run '$(LONG_TESTS)' $(LONG_PACKAGES)
 	@echo '==> end-to-end tests without the core'
@@ -102,7 +102,7 @@ unit: ## run the unit tests with the race detector, in random order
 	cd test && $(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) ./schema ./schemagen ./words
 
 .PHONY: e2e
-e2e: servers helm ## run the tests with a real API server, etcd and NATS
+e2e: servers helm browser ## run the tests with a real API server, etcd and NATS
 	@echo '==> end-to-end tests'
 	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) -skip '^TestChaos$$' ./...
 
@@ -140,6 +140,12 @@ servers: ## build the test servers (Kubernetes, etcd, NATS) that are not in the 
 
 .PHONY: helm
 helm: $(HELM) ## build the helm command for the tests of deploy/helm, if it is not in the cache
+
+.PHONY: browser
+browser: ## install Chromium for the test of the page, if there is none (Debian, as root)
+	@command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome || { \
+		echo '==> chromium from the Debian packages (about 150 MB)'; \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium-headless-shell fonts-dejavu-core; }
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (default: 20s)

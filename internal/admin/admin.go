@@ -1,5 +1,5 @@
 // Package admin serves what an operator asks informd over HTTP: /healthz,
-// /readyz, /metrics and /status for everybody who reaches it, and what operator.go has
+// /readyz, /metrics, /status and the page at / for everybody who reaches it, and what operator.go has
 // over a unix socket, or over TCP with a token. It asks the rest of the program through
 // the functions in [Options] and decides nothing but what is healthy and ready.
 package admin
@@ -212,15 +212,19 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(display.JSONWriter(w))
 	e.SetIndent("", "  ")
+	if err := e.Encode(s.now()); err != nil {
+		s.options.Logger.Debug("status not available", "err", err)
+	}
+}
+
+// now is the status of this moment.
+func (s *Server) now() Status {
 	targets := s.options.Targets()
-	err := e.Encode(Status{
+	return Status{
 		Version: s.options.Version, Cluster: s.options.Cluster,
 		UptimeSeconds: time.Since(s.started).Seconds(), StandbyFor: s.options.Standby(),
 		Config:       s.options.Config(),
 		TargetStates: statesOf(targets), Targets: targets, Sinks: s.options.Sinks(), Journal: s.options.Journal(),
 		DeadLetters: s.options.DeadLetters(),
-	})
-	if err != nil {
-		s.options.Logger.Debug("status not available", "err", err)
 	}
 }

@@ -122,9 +122,9 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// limited serves so many requests at a time and refuses more.
-func (s *Server) limited(next http.Handler) http.Handler {
-	turns := make(chan struct{}, maxReaders)
+// limited serves at most so many requests at a time and refuses more.
+func (s *Server) limited(most int, next http.Handler) http.Handler {
+	turns := make(chan struct{}, most)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case turns <- struct{}{}:

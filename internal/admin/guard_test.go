@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/tail"
 )
 
 // operator counts the requests that reach it.
@@ -23,6 +24,22 @@ type operator struct {
 	asked   int
 	numbers []uint64 // of the last request about dead letters
 	fails   error    // the error after the first dead letter of a list
+	feed    tail.Feed
+}
+
+func (o *operator) History(context.Context, string) (admin.History, error) {
+	o.asked++
+	return admin.History{}, nil
+}
+
+func (o *operator) Gaps(context.Context) ([]json.RawMessage, error) {
+	o.asked++
+	return nil, nil
+}
+
+func (o *operator) Tail(wants *tail.Wants) (*tail.Reader, error) {
+	o.asked++
+	return o.feed.Open(wants.Match)
 }
 
 func (o *operator) EachLetter(_ context.Context, _ string, take func(admin.Letter) error) error {
@@ -72,6 +89,7 @@ func operations() []string {
 	return []string{
 		"GET /deadletters", "POST /deadletters/redeliver?all=true", "POST /deadletters/drop?all=true", "POST /rewind?since=1m",
 		"POST /resnapshot", "POST /verify", "POST /reload", "POST /-/reload",
+		"GET /history", "GET /gaps",
 	}
 }
 
@@ -218,7 +236,7 @@ func TestReadersAreDirect(t *testing.T) {
 			if host == "" {
 				host = s.Address()
 			}
-			for _, path := range []string{"/status", "/metrics"} {
+			for _, path := range []string{"/status", "/metrics", "/", "/page/page.js"} {
 				if code, body := request(t, c, "GET "+path, host, test.header); code != test.want {
 					t.Errorf("%s: %d %s", path, code, body)
 				}

@@ -20,14 +20,15 @@ import (
 type Operator interface {
 	Letters
 	Repeats
+	Viewer
+	Checker
+}
+
+// Checker is the part of [Operator] about the config and comparisons.
+type Checker interface {
 	// Reload reads the config, applies it, and returns the changes. [ErrUnacceptable] says
 	// that the config is wrong.
 	Reload(ctx context.Context) (Reload, error)
-	Verifier
-}
-
-// Verifier is the part of [Operator] about comparisons.
-type Verifier interface {
 	// Verify compares every target with the cluster.
 	Verify(ctx context.Context) ([]Verdict, error)
 	// VerifySink compares what the destination of a sink holds with what the targets have
@@ -203,19 +204,30 @@ func (s *Server) operate(mux *http.ServeMux, d *door) {
 		"POST /verify":                s.verify,
 		"POST /reload":                s.reload,
 		"POST /-/reload":              s.reloadOK,
+		"GET /history":                s.history,
+		"GET /gaps":                   s.gaps,
 	} {
 		mux.Handle(pattern, s.guarded(d.operating, bounded(handle)))
 	}
+	// The tail has no end, and gives each write its own time.
+	mux.Handle("GET /tail", s.guarded(d.operating, answered(s.tail)))
 }
 
-// bounded gives an operator's request its time, and its error a status.
+// bounded gives an operator's request its time.
 func bounded(handle func(w http.ResponseWriter, r *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deadline := time.Now().Add(operatorTimeout)
 		_ = http.NewResponseController(w).SetWriteDeadline(deadline.Add(answerTimeout)) // a server of net/http supports it
 		ctx, cancel := context.WithDeadline(r.Context(), deadline)
 		defer cancel()
-		err := handle(w, r.WithContext(ctx))
+		answered(handle).ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// answered gives the error of a request a status.
+func answered(handle func(w http.ResponseWriter, r *http.Request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := handle(w, r)
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrUnknown), errors.Is(err, ErrUnacceptable):

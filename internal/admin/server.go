@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,6 +57,10 @@ type Server struct {
 	warned  minutely
 	running []running
 	address string
+	page    http.Handler
+	// ending is closed when the server shuts down: no request without an end may hold that up.
+	ending chan struct{}
+	end    func()
 }
 
 // running is a listener with its server.
@@ -66,11 +71,14 @@ type running struct {
 
 // New makes a server; it does not listen yet.
 func New(o Options) *Server {
-	return &Server{options: o, started: time.Now(), refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+	s := &Server{options: o, started: time.Now(), ending: make(chan struct{}), refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "informd_admin_refused_total", Help: "A request that the admin server refused, by reason.",
 	}, []string{"reason"}), closed: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "informd_admin_connections_closed_total", Help: "A connection that the admin server closed, because too many were open.",
 	})}
+	s.end = sync.OnceFunc(func() { close(s.ending) })
+	s.page = s.newPage()
+	return s
 }
 
 // Collectors are the server's own metrics.
@@ -83,8 +91,11 @@ func (s *Server) handler(d *door) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.Handle("GET /status", s.guarded(d.reading, s.limited(http.HandlerFunc(s.status))))
+	mux.Handle("GET /status", s.guarded(d.reading, s.limited(maxReaders, http.HandlerFunc(s.status))))
 	mux.Handle("GET /metrics", s.guarded(d.reading, promhttp.HandlerFor(s.options.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: maxReaders})))
+	for _, pattern := range []string{"GET /{$}", "GET /page/"} {
+		mux.Handle(pattern, s.guarded(d.reading, s.page))
+	}
 	if s.options.Operator != nil {
 		s.operate(mux, d)
 	}
@@ -199,6 +210,7 @@ func (s *Server) Address() string { return s.address }
 
 // Shutdown ends the server; requests under way have until ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.end()
 	var errs []error
 	for _, one := range s.running {
 		if err := one.http.Shutdown(ctx); err != nil {
@@ -211,6 +223,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // close ends the server at once.
 func (s *Server) close() error {
+	s.end()
 	var errs []error
 	for _, one := range s.running {
 		errs = append(errs, one.http.Close())

@@ -2,6 +2,7 @@ package config
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -60,4 +61,22 @@ func partIs(s string, valid func(string) bool) bool {
 // IsAPIVersion reports whether s is a version by the rules of Kubernetes: v1, v2beta1.
 func IsAPIVersion(s string) bool {
 	return regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`).MatchString(s)
+}
+
+// ParseObjectName splits <resource>[.<group>]/[<namespace>/]<name>, as in pods/shop/web-1 or
+// nodes/a. The group is "core" or another if the text names one, else "". It reports whether the
+// text is such a name.
+func ParseObjectName(text string) (group, resource, namespace, name string, ok bool) {
+	parts := strings.Split(text, "/")
+	r, named := ParseResourceName(parts[0])
+	if !named || r.Wildcard() || len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
+		return "", "", "", "", false
+	}
+	if group = r.Group; strings.Contains(parts[0], ".") && group == "" {
+		group = CoreName
+	}
+	if len(parts) == 3 {
+		namespace = parts[1]
+	}
+	return group, r.Resource, namespace, parts[len(parts)-1], true
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/informd/informd/internal/daemon/internal/store"
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/internal/kubeauth"
+	"github.com/informd/informd/internal/tail"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -58,6 +59,7 @@ type Daemon struct {
 	health   *store.Health
 	runs     event.Runs // of dead letters that are delivered again
 	letters  letterCounts
+	tails    tail.Feed
 	// waitingFor is the other informd that writes to the journal, nil if it is us.
 	waitingFor atomic.Pointer[string]
 }

@@ -59,7 +59,7 @@ func newPipeline(ctx, now context.Context, d *Daemon, s *store.Store) (*pipeline
 	p.destinations = newDestinations(p, d)
 	p.source = deliver.NewDeadLetters(config.SourceName, s.Box(config.SourceName))
 	p.manager, err = dynwatch.New(dynwatch.Options{
-		Cluster: d.config.Cluster, Kubernetes: d.kubernetes, Log: s, Reject: rejectTo(p.source, d.logger),
+		Cluster: d.config.Cluster, Kubernetes: d.kubernetes, Log: shownLog{s, &d.tails}, Reject: rejectTo(p.source, d.logger),
 		RedactionKey: key, PlainAnnotations: d.config.Redaction.PlainAnnotations, MaxWatches: d.config.Kubernetes.MaxWatches, AuditEvery: cmp.Or(d.config.Kubernetes.AuditEvery, -1), MaxDelay: d.config.Kubernetes.MaxDelay, Logger: d.logger,
 	})
 	if err != nil {

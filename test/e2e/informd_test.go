@@ -81,6 +81,8 @@ type setup struct {
 	// journal is what the journal's YAML map has beside dir; empty: the memory
 	// journal.
 	journal string
+	// admin is what the YAML map of that name has beside listen and socket.
+	admin string
 	// more is further keys of the config.
 	more string
 	// file is what the file sink writes, if that is another informd's, too.
@@ -136,8 +138,8 @@ func (d *informd) configure(s setup) {
 	if s.kubernetes != "" {
 		kubernetes += ", " + s.kubernetes
 	}
-	config := fmt.Sprintf("cluster: e2e\nkubernetes: {%s}\nresources:\n%s\njournal: {%s}\nsinks:\n  - {name: all, type: file, path: %q}\n%s\nadmin: {listen: %q, socket: %q}\n%s\n",
-		kubernetes, indent(s.resources), journal, d.eventsPath(), indent(s.sinks), d.admin, d.socket(), s.more)
+	config := fmt.Sprintf("cluster: e2e\nkubernetes: {%s}\nresources:\n%s\njournal: {%s}\nsinks:\n  - {name: all, type: file, path: %q}\n%s\nadmin: {listen: %q, socket: %q%s}\n%s\n",
+		kubernetes, indent(s.resources), journal, d.eventsPath(), indent(s.sinks), d.admin, d.socket(), s.admin, s.more)
 	d.config = filepath.Join(d.dir, "config.yaml")
 	if err := os.WriteFile(d.config, []byte(config), 0o600); err != nil {
 		d.t.Fatal(err)

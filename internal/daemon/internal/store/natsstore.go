@@ -71,6 +71,7 @@ func (s *Store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 		return err
 	}
 	s.Journal, s.bind, s.Durable = j, j.Bind, true
+	s.History = historyOf(c, conn, s.Logger)
 	s.Box, s.Letters = func(name string) deliver.Box { return j.Letters(name) }, j.LetterCounts
 	s.relay.Store(j)
 	s.health.watch(j.Problem, held.Check)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/internal/relay"
@@ -16,6 +18,7 @@ import (
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/embedded"
 	"github.com/informd/informd/pkg/journal/jetstream"
+	"github.com/informd/informd/pkg/journal/jetstream/history"
 )
 
 // Store is the journal with the server, connection and lease below it. Its failures are those
@@ -43,6 +46,8 @@ type Store struct {
 	bind func(ctx context.Context, clusterUID string) error
 	// Cluster returns the UID of the cluster. The caller retries after an error.
 	Cluster func(ctx context.Context) (uid string, err error)
+	// History reads the kept events of an object; nil if the journal keeps none.
+	History *history.Reader
 	// Durable reports whether the journal survives a restart.
 	Durable bool
 	// Watched reports whether the object of an event is watched now, see [dynwatch.Covering].
@@ -105,6 +110,7 @@ func (s *Store) openEmbedded(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	s.Journal, s.bind, s.Durable = j, j.Bind, true
+	s.History = historyOf(c, server.Conn(), s.Logger)
 	s.Box, s.Letters = func(name string) deliver.Box { return j.Letters(name) }, j.LetterCounts
 	open := s.Logger.With("dir", c.Journal.Dir, "count", s.Stats().Events)
 	if url := server.URL(); url != "" {
@@ -116,6 +122,13 @@ func (s *Store) openEmbedded(ctx context.Context, c *config.Config) error {
 	}
 	s.Logger.Warn("journal was damaged; reconciling all targets", "dir", c.Journal.Dir, "reason", server.Damage())
 	return server.MadeGood() // no mark counts any more on what was lost
+}
+
+// historyOf reads the journal of a config over a connection.
+func historyOf(c *config.Config, conn *nats.Conn, logger *slog.Logger) *history.Reader {
+	return history.New(history.Options{
+		Conn: conn, Cluster: c.Cluster, Stream: c.Journal.Stream, SubjectPrefix: c.Journal.SubjectPrefix, Logger: logger,
+	})
 }
 
 // jetStream opens a journal over a connection.

@@ -1,0 +1,149 @@
+package admin_test
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/pkg/event"
+)
+
+// opened is a tail over HTTP.
+type opened struct {
+	*bufio.Scanner
+	t *testing.T
+}
+
+// openTail asks for a tail and waits until it has begun.
+func openTail(t *testing.T, s *admin.Server, query url.Values) opened {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Address()+"/tail?"+query.Encode(), http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("GET /tail: %s", answer.Status)
+	}
+	lines := bufio.NewScanner(answer.Body)
+	if !lines.Scan() || lines.Text() != ":" {
+		t.Fatalf("the tail begins with %q", lines.Text())
+	}
+	return opened{lines, t}
+}
+
+// message returns the next line with content.
+func (o opened) message() string {
+	o.t.Helper()
+	for o.Scan() {
+		if text := o.Text(); text != "" && text != ":" {
+			return text
+		}
+	}
+	o.t.Fatalf("the tail ends: %v", o.Err())
+	return ""
+}
+
+func pod(n int, phase string) event.Event {
+	return event.Event{
+		ID: fmt.Sprintf("u:%d", n), Op: event.Modified, Cluster: "c", Version: "v1", Resource: "pods", Kind: "Pod", Namespace: "shop", Name: fmt.Sprint("p", n),
+		UID: "u", ResourceVersion: uint64(n), Time: time.Unix(1, 0), Data: fmt.Appendf(nil, `{"object":{"status":{"phase":%q}}}`, phase),
+	}
+}
+
+func TestTailShowsWhatIsWanted(t *testing.T) {
+	asked, o := &operator{}, options()
+	o.Operator, o.TokenFile = asked, tokenFile(t)
+	s := start(t, o)
+	all := openTail(t, s, nil)
+	some := openTail(t, s, url.Values{"resource": {"pods"}, "namespace": {"shop"}, "condition": {"object.status.phase == 'Failed'"}})
+	secret := event.Event{ID: "v:1", Op: event.Added, Cluster: "c", Group: "apps", Version: "v1", Resource: "deployments", Namespace: "shop", Name: "d", UID: "v", ResourceVersion: 1, Data: []byte(`{"object":{}}`)}
+	hostile := pod(2, "Running")
+	hostile.Name = "a\u202eb\u001b[31m"
+	bare := pod(4, "")
+	bare.Data = []byte(`{"object":{}}`)
+	asked.feed.Publish([]event.Event{secret, hostile, pod(3, "Failed"), bare})
+	for _, want := range []string{`"id":"v:1"`, `"name":"a\u202eb\u001B[31m"`, `"id":"u:3"`, `"id":"u:4"`} {
+		if got := all.message(); !strings.Contains(got, want) {
+			t.Errorf("the tail of all shows %s, want %s", got, want)
+		}
+	}
+	if got := some.message(); !strings.Contains(got, `"id":"u:3"`) {
+		t.Errorf("the filtered tail shows %s", got)
+	}
+	if kind, what := some.message(), some.message(); kind != "event: failed" || what != `data: {"events":1}` {
+		t.Errorf("of a failed condition the tail says %s %s", kind, what)
+	}
+}
+
+func TestTailWithARate(t *testing.T) {
+	asked, o := &operator{}, options()
+	o.Operator, o.TokenFile = asked, tokenFile(t)
+	tail := openTail(t, start(t, o), url.Values{"perSecond": {"2"}})
+	asked.feed.Publish([]event.Event{pod(1, ""), pod(2, ""), pod(3, ""), pod(4, ""), pod(5, "")})
+	var got []string
+	for range 4 {
+		got = append(got, tail.message())
+	}
+	if !strings.Contains(got[0], "u:1") || !strings.Contains(got[1], "u:2") || got[2] != "event: skipped" || got[3] != `data: {"events":3}` {
+		t.Errorf("the tail shows %q", got)
+	}
+}
+
+func TestTailRefusesWrongFilters(t *testing.T) {
+	o := options()
+	o.Operator, o.TokenFile = &operator{}, tokenFile(t)
+	s := start(t, o)
+	if code, body := get(t, s, "/tail"); code != http.StatusUnauthorized {
+		t.Errorf("without the token: %d %s", code, body)
+	}
+	for query, says := range map[string]string{
+		"resource=Pod/a": "kubectl", "op=changed": "modified", "condition=object.": "condition, line 1", "perSecond=-1": "perSecond", "condition=nothing": "nothing",
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Address()+"/tail?"+query, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := make([]byte, 500)
+		n, _ := answer.Body.Read(text) // its end is no error here
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(text[:n]), says) {
+			t.Errorf("%s: %s %s", query, answer.Status, text[:n])
+		}
+	}
+}
+
+// TestTailsEndWithTheServer: one that is open does not hold up the end, and the reader is gone.
+func TestTailsEndWithTheServer(t *testing.T) {
+	asked, o := &operator{}, options()
+	o.Operator, o.TokenFile = asked, tokenFile(t)
+	s := admin.New(o)
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tail := openTail(t, s, nil)
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for tail.Scan() {
+		t.Logf("after the end: %s", tail.Text())
+	}
+	if n := asked.feed.Readers(); n != 0 {
+		t.Errorf("%d readers are open", n)
+	}
+}

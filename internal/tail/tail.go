@@ -1,0 +1,188 @@
+// Package tail shows live events to people: it keeps the newest events in memory while
+// somebody watches, once for all readers. A reader that does not keep up is dropped, so
+// that no reader costs the stream anything but its copy of each event.
+package tail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+const (
+	// MaxReaders bounds the readers at a time.
+	MaxReaders = 64
+	// keptBytes and keptEvents bound the events in memory, for all readers together.
+	keptBytes  = 16 << 20
+	keptEvents = 1 << 14
+)
+
+var (
+	// ErrTooMany says that there are MaxReaders readers already.
+	ErrTooMany = fmt.Errorf("%d readers have a tail open already: close one", MaxReaders)
+	// ErrBehind says that the reader did not keep up.
+	ErrBehind = errors.New("the reader did not keep up with the events: narrow the filter")
+)
+
+// Line is an event as CloudEvents JSON without a newline. Event.Data is a part of JSON. Both
+// are shared by all readers: do not change them.
+type Line struct {
+	Event event.Event
+	JSON  []byte
+}
+
+// Feed takes events and hands them to readers. Its zero value is ready. Methods may be called
+// concurrently.
+type Feed struct {
+	open atomic.Int32 // readers
+
+	mu    sync.Mutex
+	lines []Line
+	first uint64 // the number of lines[0]
+	bytes int
+	// news is closed when lines are added.
+	news chan struct{}
+
+	dropped atomic.Uint64
+}
+
+// Dropped returns how many readers were dropped because they did not keep up.
+func (f *Feed) Dropped() uint64 { return f.dropped.Load() }
+
+// Readers returns how many readers are open.
+func (f *Feed) Readers() int { return int(f.open.Load()) }
+
+// Publish shows events to the readers. It copies them, never blocks, and costs nothing
+// without readers.
+func (f *Feed) Publish(events []event.Event) {
+	if f.open.Load() == 0 {
+		return
+	}
+	lines := make([]Line, len(events))
+	for i := range events {
+		text := events[i].AppendJSON(make([]byte, 0, events[i].Size()+attributeBytes))
+		lines[i] = Line{Event: events[i], JSON: text}
+		lines[i].Event.Gates = nil
+		if n := len(events[i].Data); n > 0 {
+			end := len(text) - 1 // the data ends before the last brace
+			lines[i].Event.Data = text[end-n : end : end]
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lines = append(f.lines, lines...)
+	for i := range lines {
+		f.bytes += len(lines[i].JSON)
+	}
+	old := 0
+	for ; f.bytes > keptBytes || len(f.lines)-old > keptEvents; old++ {
+		f.bytes -= len(f.lines[old].JSON)
+		f.lines[old] = Line{}
+	}
+	f.lines = f.lines[old:]
+	f.first += uint64(old)
+	f.wake()
+}
+
+// attributeBytes is about what the attributes of an event take as JSON.
+const attributeBytes = 700
+
+// wake wakes the readers; f.mu is held.
+func (f *Feed) wake() {
+	if f.news != nil {
+		close(f.news)
+		f.news = nil
+	}
+}
+
+// Reader is one who watches. It belongs to one goroutine.
+type Reader struct {
+	feed *Feed
+	next uint64
+	// skip is asked for each event before it is returned.
+	wants func(e *event.Event) bool
+}
+
+// Open returns a reader of the events from now on that wants returns true for; nil wants all.
+// Wants is called by [Reader.Next] only. The caller must close the reader.
+func (f *Feed) Open(wants func(e *event.Event) bool) (*Reader, error) {
+	for {
+		n := f.open.Load()
+		if n >= MaxReaders {
+			return nil, ErrTooMany
+		}
+		if f.open.CompareAndSwap(n, n+1) {
+			break
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &Reader{feed: f, next: f.first + uint64(len(f.lines)), wants: wants}, nil
+}
+
+// Close ends the reader. The last one frees the events.
+func (r *Reader) Close() {
+	f := r.feed
+	if f.open.Add(-1) > 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.first += uint64(len(f.lines))
+	f.lines, f.bytes = nil, 0
+}
+
+// Next waits for events that the reader wants, and returns some of them, at least one. Its
+// errors are that of ctx and [ErrBehind].
+func (r *Reader) Next(ctx context.Context) (found []Line, err error) {
+	for {
+		lines, news, err := r.take()
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range lines {
+			if r.wants == nil || r.wants(&l.Event) {
+				found = append(found, l)
+			}
+		}
+		if len(found) > 0 {
+			return found, nil
+		}
+		if news == nil {
+			continue
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// atOnce bounds the events of one take.
+const atOnce = 256
+
+// take returns the next lines, or if there are none, what is closed when there are some.
+func (r *Reader) take() ([]Line, <-chan struct{}, error) {
+	f := r.feed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.next < f.first {
+		f.dropped.Add(1)
+		return nil, nil, ErrBehind
+	}
+	from := int(r.next - f.first)
+	lines := append([]Line(nil), f.lines[from:min(len(f.lines), from+atOnce)]...)
+	if len(lines) > 0 {
+		r.next += uint64(len(lines))
+		return lines, nil, nil
+	}
+	if f.news == nil {
+		f.news = make(chan struct{})
+	}
+	return nil, f.news, nil
+}

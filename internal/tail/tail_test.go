@@ -1,0 +1,145 @@
+package tail_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/internal/tail"
+	"github.com/informd/informd/pkg/event"
+)
+
+func numbered(n int, data string) event.Event {
+	return event.Event{
+		ID: fmt.Sprintf("u:%d", n), Op: event.Modified, Cluster: "c", Version: "v1", Resource: "pods", Kind: "Pod", Namespace: "a",
+		Name: fmt.Sprint("p", n%7), UID: "u", ResourceVersion: uint64(n), Data: []byte(data),
+	}
+}
+
+// TestReadersGetAllInOrder: each reader gets each event that it wants, once and in order, while
+// several goroutines publish and the memory of the events is reused.
+func TestReadersGetAllInOrder(t *testing.T) {
+	const events, readers = 2000, 8
+	var feed tail.Feed
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var running sync.WaitGroup
+	for k := range readers {
+		r, err := feed.Open(func(e *event.Event) bool { return e.ResourceVersion%readers >= uint64(k) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() {
+			defer r.Close()
+			last := uint64(0)
+			for n := 1; n <= events; n++ {
+				if n%readers < k {
+					continue
+				}
+				if last >= uint64(n) {
+					continue
+				}
+				lines, err := r.Next(ctx)
+				if err != nil {
+					t.Errorf("reader %d after %d: %v", k, last, err)
+					return
+				}
+				for _, l := range lines {
+					want := fmt.Sprintf(`{"object":{"n":%d}}`, l.Event.ResourceVersion)
+					if l.Event.ResourceVersion <= last || string(l.Event.Data) != want || !json.Valid(l.JSON) || !bytes.Contains(l.JSON, []byte(want)) {
+						t.Errorf("reader %d gets %s after %d", k, l.JSON, last)
+						return
+					}
+					last = l.Event.ResourceVersion
+				}
+			}
+		})
+	}
+	buffer := make([]byte, 0, 100)
+	for n := 1; n <= events; n++ {
+		e := numbered(n, "")
+		e.Data = fmt.Appendf(buffer[:0], `{"object":{"n":%d}}`, n)
+		feed.Publish([]event.Event{e})
+	}
+	running.Wait()
+	if n := feed.Readers(); n != 0 {
+		t.Errorf("%d readers are open at the end", n)
+	}
+}
+
+// TestSlowReaderIsDropped: it does not hold up the others, and the memory is bounded.
+func TestSlowReaderIsDropped(t *testing.T) {
+	var feed tail.Feed
+	slow, err := feed.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	fast, err := feed.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fast.Close()
+	data := `{"object":"` + string(bytes.Repeat([]byte("x"), 1<<20)) + `"}`
+	for n := 1; n <= 40; n++ {
+		feed.Publish([]event.Event{numbered(n, data)})
+		lines, err := fast.Next(t.Context())
+		if err != nil || len(lines) != 1 || lines[0].Event.ResourceVersion != uint64(n) {
+			t.Fatalf("the fast reader gets %d lines and %v at %d", len(lines), err, n)
+		}
+	}
+	if _, err := slow.Next(t.Context()); !errors.Is(err, tail.ErrBehind) {
+		t.Errorf("the slow reader gets %v", err)
+	}
+	if feed.Dropped() != 1 {
+		t.Errorf("%d readers count as dropped", feed.Dropped())
+	}
+}
+
+func TestReadersAreBounded(t *testing.T) {
+	var feed tail.Feed
+	var open []*tail.Reader
+	for range tail.MaxReaders {
+		r, err := feed.Open(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, r)
+	}
+	if _, err := feed.Open(nil); !errors.Is(err, tail.ErrTooMany) {
+		t.Errorf("one reader too many gets %v", err)
+	}
+	open[0].Close()
+	if r, err := feed.Open(nil); err != nil {
+		t.Errorf("after one was closed: %v", err)
+	} else {
+		r.Close()
+	}
+	for _, r := range open[1:] {
+		r.Close()
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, err := feed.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := r.Next(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("Next with an ended context returns %v", err)
+	}
+}
+
+// TestPublishWithoutReaders costs nothing.
+func TestPublishWithoutReaders(t *testing.T) {
+	var feed tail.Feed
+	events := []event.Event{numbered(1, `{"object":{}}`)}
+	if n := testing.AllocsPerRun(100, func() { feed.Publish(events) }); n != 0 {
+		t.Errorf("%v allocations without a reader", n)
+	}
+}

@@ -1,0 +1,141 @@
+// Package history reads what a JetStream journal keeps of one object, and the gaps of all
+// targets. It writes nothing and needs no [jetstream.Journal]: any connection that may read
+// the stream is enough, also while another informd writes to it.
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
+)
+
+// Options describe the journal to read, as [jetstream.Config] does. All are required.
+type Options struct {
+	// Conn is the connection to the server. The caller owns it.
+	Conn *nats.Conn
+	// Cluster, Stream and SubjectPrefix are those of the journal.
+	Cluster, Stream, SubjectPrefix string
+	// Logger takes messages about damaged bodies.
+	Logger *slog.Logger
+}
+
+// Object names one object, or the objects of one name in several groups.
+type Object struct {
+	// Group is the API group; "core" is the core group, and "" is any group.
+	Group string
+	// Resource is the plural name, Namespace is empty for cluster-scoped objects.
+	Resource, Namespace, Name string
+}
+
+// Reader reads the stream. Its methods may be called concurrently; each call asks the
+// server, and ends with an error when ctx ends.
+type Reader struct{ options Options }
+
+// New returns a reader. It contacts no server.
+func New(o Options) *Reader { return &Reader{options: o} }
+
+// ErrAmbiguous says that the name is that of objects of several groups.
+var ErrAmbiguous = errors.New("the name is that of objects in several groups")
+
+// Events returns the kept events of an object, oldest first, each with its Data. There are none
+// if the journal does not know the object. The last one is its present state; how many are kept
+// before it is the journal's historyPerObject. If several groups have such an object, the
+// error is [ErrAmbiguous], unless one of them is the core group.
+func (r *Reader) Events(ctx context.Context, of Object) ([]event.Event, error) {
+	found, err := r.read(ctx, r.filter(of))
+	if err != nil {
+		return nil, fmt.Errorf("read the history of %s: %w", of, err)
+	}
+	var groups []string
+	for i := range found {
+		if g := event.GroupOrCore(found[i].Group); !slices.Contains(groups, g) {
+			groups = append(groups, g)
+		}
+	}
+	if len(groups) < 2 {
+		return found, nil
+	}
+	if !slices.Contains(groups, coreGroup) {
+		return nil, fmt.Errorf("%s: %w: %s", of, ErrAmbiguous, strings.Join(groups, ", "))
+	}
+	return slices.DeleteFunc(found, func(e event.Event) bool { return e.Group != "" }), nil
+}
+
+// Gaps returns the gap events that the journal keeps, oldest first: those of targets, and not
+// those of single sinks.
+func (r *Reader) Gaps(ctx context.Context) ([]event.Event, error) {
+	gap := event.Event{Cluster: r.options.Cluster, Op: event.Gap, Target: "any"}
+	subject := gap.NATSSubject(r.options.SubjectPrefix)
+	found, err := r.read(ctx, subject[:strings.LastIndexByte(subject, '.')]+".*")
+	if err != nil {
+		return nil, fmt.Errorf("read gaps: %w", err)
+	}
+	return found, nil
+}
+
+const coreGroup = "core"
+
+// String names the object as informd's commands do.
+func (o Object) String() string {
+	parts := []string{o.Resource, o.Namespace, o.Name}
+	if o.Group != "" && o.Group != coreGroup {
+		parts[0] += "." + o.Group
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "/")
+}
+
+// filter is the subject of the events of an object.
+func (r *Reader) filter(of Object) string {
+	e := event.Event{Cluster: r.options.Cluster, Op: event.Modified, Group: of.Group, Resource: of.Resource, Namespace: of.Namespace, Name: of.Name}
+	if of.Group == coreGroup {
+		e.Group = ""
+	}
+	subject := e.NATSSubject(r.options.SubjectPrefix)
+	if of.Group != "" {
+		return subject
+	}
+	root := r.options.SubjectPrefix + "." + event.EscapeToken(r.options.Cluster) + "."
+	return root + "*" + strings.TrimPrefix(subject, root+coreGroup)
+}
+
+// read returns the events of a subject.
+func (r *Reader) read(ctx context.Context, filter string) (all []event.Event, err error) {
+	client, err := js.New(r.options.Conn, js.WithDefaultTimeout(server.Timeout))
+	if err != nil {
+		return nil, err
+	}
+	found, err := client.Stream(ctx, r.options.Stream)
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", r.options.Stream, err)
+	}
+	stream := scan.NewStream(found, r.options.Conn, server.New(), false, nil)
+	bodies := message.NewObjects(client, js.ObjectStoreConfig{Bucket: r.options.Stream + "_OBJECTS"})
+	codec := message.NewCodec(r.options.SubjectPrefix, r.options.Conn, bodies, r.options.Logger)
+	codec.Stream = stream
+	what := scan.Scan{Policy: js.DeliverAllPolicy, Filters: []string{filter}, Batch: batch, Bytes: batchBytes}
+	err = stream.Each(ctx, what, func(m scan.Message) (bool, error) {
+		e, ok, err := codec.Decode(ctx, m)
+		if ok {
+			all = append(all, e)
+		}
+		return true, err
+	})
+	return all, err
+}
+
+// The bounds of one pull.
+const (
+	batch      = 64
+	batchBytes = 4 << 20
+)

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/informd/informd/internal/cli/internal/help"
 )
 
 // TestCLIPage holds docs/cli.md to the commands. `make cli-docs` writes it.
@@ -41,7 +43,7 @@ func TestManPages(t *testing.T) {
 	}
 	root := newRoot(streams{})
 	eachCommand(root, func(c *cobra.Command) {
-		c.Long += "\n\nExit codes: " + c.Annotations[exitsKey] + "."
+		c.Long += "\n\nExit codes: " + c.Annotations[help.Exits] + "."
 		c.DisableAutoGenTag = true
 	})
 	date := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // the pages of two builds are the same
@@ -61,7 +63,7 @@ func TestManPages(t *testing.T) {
 func TestEveryCommandHasHelp(t *testing.T) {
 	eachCommand(newRoot(streams{}), func(c *cobra.Command) {
 		switch {
-		case c.Short == "", c.Long == "", c.Annotations[exitsKey] == "":
+		case c.Short == "", c.Long == "", c.Annotations[help.Exits] == "":
 			t.Errorf("%s lacks a part of its help", c.CommandPath())
 		case !strings.Contains(c.Example, strings.TrimSuffix(c.CommandPath(), " help")):
 			t.Errorf("the examples of %s do not call it", c.CommandPath())
@@ -89,7 +91,7 @@ func cliPage() string {
 		if c.HasParent() {
 			fmt.Fprintf(&b, "\n## %s\n", c.CommandPath())
 		}
-		fmt.Fprintf(&b, "\n```text\n%s```\n", helpText(c))
+		fmt.Fprintf(&b, "\n```text\n%s```\n", help.Text(c))
 	})
 	return b.String()
 }

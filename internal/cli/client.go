@@ -37,8 +37,17 @@ type client struct {
 // asking makes cmd a command that asks a running informd. It adds --config, --server and
 // --output, and runs ask. A PreRunE of the command checks its other flags.
 func (std streams) asking(cmd *cobra.Command, ask func(ctx context.Context, c client, output *format, args []string) error) *cobra.Command {
+	return std.askingIn(cmd, nil, ask)
+}
+
+// askingIn is asking with these formats of --output; nil are the usual ones, and one alone needs
+// no flag.
+func (std streams) askingIn(cmd *cobra.Command, formats []string, ask func(ctx context.Context, c client, output *format, args []string) error) *cobra.Command {
 	configFlag(cmd)
-	output := outputFlag(cmd)
+	output := &format{value: formatText}
+	if len(formats) != 1 {
+		output = outputFlag(cmd, formats...)
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := std.newClient(cmd.Context(), cmd.Flags())
 		if err != nil {
@@ -153,8 +162,11 @@ func overTCP(server config.Admin) (client, error) {
 	return client{base: "https://" + net.JoinHostPort(host, port), http: &http.Client{Transport: transport}, tokenFile: server.TokenFile}, nil
 }
 
+// errNotRunning says that nobody answers at the address of the admin server.
+var errNotRunning = errors.New("is it running with this config? --server names another address")
+
 func notRunning(err error) error {
-	return fmt.Errorf("ask the running informd: %w (is it running with this config? --server names another address)", err)
+	return fmt.Errorf("ask the running informd: %w (%w)", err, errNotRunning)
 }
 
 // do sends a request and hands the body of a good answer to read.

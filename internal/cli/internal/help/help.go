@@ -1,4 +1,5 @@
-package cli
+// Package help renders the help of a command.
+package help
 
 import (
 	"fmt"
@@ -7,16 +8,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// exitsKey is the annotation of a command with the meaning of its exit codes.
-const exitsKey = "exits"
+// Exits is the annotation of a command with the meaning of its exit codes.
+const Exits = "exits"
 
-// usualExits are the exit codes of most commands.
-const usualExits = "0 ok, 1 failure, 2 wrong usage or config"
-
-func exitCodes(text string) map[string]string { return map[string]string{exitsKey: text} }
-
-// helpText returns the help of a command.
-func helpText(cmd *cobra.Command) string {
+// Text returns the help of a command.
+func Text(cmd *cobra.Command) string {
 	cmd.InitDefaultHelpFlag()
 	cmd.InitDefaultVersionFlag()
 	var b strings.Builder
@@ -33,7 +29,7 @@ func helpText(cmd *cobra.Command) string {
 	if flags := cmd.LocalFlags(); flags.HasAvailableFlags() {
 		fmt.Fprintf(&b, "\nFlags:\n%s", flags.FlagUsages())
 	}
-	if text := cmd.Annotations[exitsKey]; text != "" {
+	if text := cmd.Annotations[Exits]; text != "" {
 		fmt.Fprintf(&b, "\nExit codes: %s.\n", text)
 	}
 	if cmd.HasAvailableSubCommands() {

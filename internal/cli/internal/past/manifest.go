@@ -1,0 +1,168 @@
+package past
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// redacted begins each value that informd has replaced by a hash: docs/shaping.md.
+const redacted = "hmac-sha256:"
+
+// ErrNoObject says that an event has no object, or not all of it.
+var ErrNoObject = errors.New("the event has no whole object: the resource has mode: metadata, or the object was too large for the journal")
+
+// Manifest makes of a stored object what kubectl apply takes. It removes what the API server or a
+// controller sets, and values that were redacted. Notes say what is missing, a sentence each.
+func Manifest(object []byte) (manifest map[string]any, notes []string, err error) {
+	if err := decode(object, &manifest); err != nil || manifest["apiVersion"] == nil || manifest["kind"] == nil {
+		return nil, nil, ErrNoObject
+	}
+	metadata, _ := manifest["metadata"].(map[string]any)
+	if metadata == nil {
+		return nil, nil, ErrNoObject
+	}
+	if owners, _ := metadata["ownerReferences"].([]any); len(owners) > 0 {
+		notes = append(notes, "It had an owner. The owner references are left out: with an owner that is gone, the garbage collector would delete it again.")
+	}
+	if finalizers, _ := metadata["finalizers"].([]any); len(finalizers) > 0 {
+		notes = append(notes, fmt.Sprintf("It keeps its finalizers %s.", texts(finalizers)))
+	}
+	for _, key := range []string{
+		"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "ownerReferences",
+	} {
+		delete(metadata, key)
+	}
+	delete(manifest, "status")
+	clearKind(manifest, metadata)
+	var hidden []string
+	for _, key := range slices.Sorted(maps.Keys(manifest)) {
+		if strip(manifest[key], key, &hidden) {
+			delete(manifest, key)
+		}
+	}
+	if len(hidden) > 0 {
+		notes = append(notes, fmt.Sprintf("informd redacted these values, so they are missing: %s.", strings.Join(hidden, ", ")))
+	}
+	return manifest, notes, nil
+}
+
+// strip removes redacted values below a value, and reports whether the value itself is one.
+func strip(value any, path string, hidden *[]string) bool {
+	switch v := value.(type) {
+	case string:
+		if strings.HasPrefix(v, redacted) {
+			*hidden = append(*hidden, path)
+			return true
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if strip(v[key], path+"."+key, hidden) {
+				delete(v, key)
+			}
+		}
+	case []any:
+		for i := range v {
+			if strip(v[i], fmt.Sprintf("%s[%d]", path, i), hidden) {
+				v[i] = ""
+			}
+		}
+	}
+	return false
+}
+
+func texts(list []any) string {
+	var all []string
+	for _, one := range list {
+		all = append(all, fmt.Sprint(one))
+	}
+	return strings.Join(all, ", ")
+}
+
+// clearKind removes what controllers and the API server set in objects of built-in kinds, and
+// refuse or misread in a new object.
+func clearKind(manifest, metadata map[string]any) {
+	spec, _ := manifest["spec"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	switch group, _, _ := strings.Cut(fmt.Sprint(manifest["apiVersion"]), "/"); fmt.Sprint(manifest["kind"], " ", group) {
+	case "Pod v1":
+		delete(spec, "nodeName") // the scheduler chooses
+		dropTokenVolume(spec)
+	case "Service v1":
+		delete(spec, "clusterIP")
+		if ips, _ := spec["clusterIPs"].([]any); len(ips) > 0 && ips[0] == "None" {
+			spec["clusterIP"] = "None"
+		}
+		delete(spec, "clusterIPs")
+		delete(spec, "healthCheckNodePort")
+		ports, _ := spec["ports"].([]any)
+		for _, port := range ports {
+			if p, _ := port.(map[string]any); p != nil {
+				delete(p, "nodePort")
+			}
+		}
+	case "PersistentVolumeClaim v1":
+		delete(spec, "volumeName")
+		drop(annotations, "pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/storage-provisioner")
+	case "PersistentVolume v1":
+		delete(spec, "claimRef")
+	case "Namespace v1":
+		delete(manifest, "spec") // its finalizers
+	case "ServiceAccount v1":
+		delete(manifest, "secrets")
+	case "Job batch":
+		clearJob(spec, metadata)
+	case "Deployment apps":
+		drop(annotations, "deployment.kubernetes.io/")
+	}
+	if len(annotations) == 0 {
+		delete(metadata, "annotations")
+	}
+}
+
+// clearJob removes the selector and labels that the API server generated from the UID.
+func clearJob(spec, metadata map[string]any) {
+	if manual, _ := spec["manualSelector"].(bool); manual {
+		return
+	}
+	delete(spec, "selector")
+	template, _ := spec["template"].(map[string]any)
+	inner, _ := template["metadata"].(map[string]any)
+	for _, m := range []map[string]any{metadata, inner} {
+		labels, _ := m["labels"].(map[string]any)
+		drop(labels, "batch.kubernetes.io/controller-uid", "controller-uid", "batch.kubernetes.io/job-name", "job-name")
+	}
+}
+
+// dropTokenVolume removes the volume with the token that admission adds to a new Pod again.
+func dropTokenVolume(spec map[string]any) {
+	isToken := func(key string) func(any) bool {
+		return func(one any) bool {
+			m, _ := one.(map[string]any)
+			name, _ := m[key].(string)
+			return strings.HasPrefix(name, "kube-api-access-")
+		}
+	}
+	if volumes, ok := spec["volumes"].([]any); ok {
+		spec["volumes"] = slices.DeleteFunc(volumes, isToken("name"))
+	}
+	for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
+		containers, _ := spec[list].([]any)
+		for _, one := range containers {
+			container, _ := one.(map[string]any)
+			if mounts, ok := container["volumeMounts"].([]any); ok {
+				container["volumeMounts"] = slices.DeleteFunc(mounts, isToken("name"))
+			}
+		}
+	}
+	delete(spec, "ephemeralContainers") // only the API server's subresource takes them
+}
+
+// drop removes the keys with one of these beginnings.
+func drop(from map[string]any, beginnings ...string) {
+	maps.DeleteFunc(from, func(key string, _ any) bool {
+		return slices.ContainsFunc(beginnings, func(b string) bool { return strings.HasPrefix(key, b) })
+	})
+}

@@ -1,0 +1,80 @@
+package past
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// Moment is a time or a revision in the history of an object.
+type Moment struct {
+	Time     time.Time
+	Revision uint64 // 0 if it is a time
+}
+
+// ParseTime reads a time: how long ago, as in 10m, or as in 2026-11-20T10:00:00Z.
+func ParseTime(text string, now time.Time) (Moment, error) {
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return Moment{Time: now.Add(-ago)}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return Moment{Time: at}, nil
+	}
+	return Moment{}, fmt.Errorf("%q is no time: write how long ago, as in 10m, or 2026-11-20T10:00:00Z", text)
+}
+
+// Parse reads a revision or a time.
+func Parse(text string, now time.Time) (Moment, error) {
+	if revision, err := strconv.ParseUint(text, 10, 64); err == nil && revision > 0 {
+		return Moment{Revision: revision}, nil
+	}
+	m, err := ParseTime(text, now)
+	if err != nil {
+		return Moment{}, fmt.Errorf("%q is no revision and no time: write a revision as in 12345, how long ago as in 10m, or 2026-11-20T10:00:00Z", text)
+	}
+	return m, nil
+}
+
+// String names the moment.
+func (m Moment) String() string {
+	if m.Revision > 0 {
+		return fmt.Sprintf("revision %d", m.Revision)
+	}
+	return m.Time.UTC().Format(time.RFC3339)
+}
+
+// includes reports whether the event is not later than the moment.
+func (m Moment) includes(e *event.Event) bool {
+	if m.Revision > 0 {
+		return e.ResourceVersion <= m.Revision
+	}
+	return !e.Time.After(m.Time)
+}
+
+var (
+	// ErrUnknown says that the journal has no event of the object.
+	ErrUnknown = errors.New("the journal has no event of it; informd status shows the resources that informd watches")
+	// ErrBefore says that the moment is before the kept history.
+	ErrBefore = errors.New("the journal keeps no event of it from that time (journal.historyPerObject)")
+)
+
+// At returns the event that made the state of the object at a moment. All are the kept
+// events, oldest first. The state of [event.Deleted] and [event.Left] is the last one.
+func At(all []event.Event, m Moment) (*event.Event, error) {
+	if len(all) == 0 {
+		return nil, ErrUnknown
+	}
+	var found *event.Event
+	for i := range all {
+		if m.includes(&all[i]) {
+			found = &all[i]
+		}
+	}
+	if found == nil {
+		return nil, fmt.Errorf("%w: the oldest one is of %s, revision %d", ErrBefore, all[0].Time.UTC().Format(time.RFC3339), all[0].ResourceVersion)
+	}
+	return found, nil
+}

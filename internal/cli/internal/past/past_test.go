@@ -1,0 +1,108 @@
+package past_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/internal/cli/internal/past"
+	"github.com/informd/informd/pkg/event"
+)
+
+func TestAt(t *testing.T) {
+	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	var all []event.Event
+	for i, op := range []event.Op{event.Added, event.Modified, event.Deleted, event.Added} {
+		all = append(all, event.Event{Op: op, ResourceVersion: uint64(10 * (i + 1)), Time: start.Add(time.Duration(i) * time.Minute)})
+	}
+	for name, test := range map[string]struct {
+		text string
+		want uint64
+		err  error
+	}{
+		"a revision":                  {"20", 20, nil},
+		"between two revisions":       {"25", 20, nil},
+		"a deletion":                  {"30", 30, nil},
+		"later than all":              {"1000", 40, nil},
+		"before the history":          {"9", 0, past.ErrBefore},
+		"how long ago":                {"90s", 20, nil},
+		"a time":                      {"2026-11-20T10:02:00Z", 30, nil},
+		"a time before the history":   {"2026-11-20T09:59:59Z", 0, past.ErrBefore},
+		"a time in another time zone": {"2026-11-20T11:01:00+01:00", 20, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := past.Parse(test.text, start.Add(3*time.Minute))
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := past.At(all, m)
+			if !errors.Is(err, test.err) || err == nil && e.ResourceVersion != test.want {
+				t.Errorf("%s: %+v, %v; want revision %d, %v", m, e, err, test.want, test.err)
+			}
+		})
+	}
+	if _, err := past.At(nil, past.Moment{Revision: 1}); !errors.Is(err, past.ErrUnknown) {
+		t.Errorf("without events: %v", err)
+	}
+	for _, text := range []string{"", "yesterday", "-5m", "2026-11-20", "0"} {
+		if m, err := past.Parse(text, start); err == nil {
+			if text != "0" || !m.Time.Equal(start) {
+				t.Errorf("%q is %s", text, m)
+			}
+		}
+	}
+}
+
+func TestChanged(t *testing.T) {
+	for name, test := range map[string]struct {
+		before, after string
+		want          []string
+	}{
+		"nothing":            {`{"a":1,"metadata":{"resourceVersion":"1"}}`, `{"metadata":{"resourceVersion":"2"},"a":1}`, nil},
+		"a leaf":             {`{"spec":{"replicas":1}}`, `{"spec":{"replicas":2}}`, []string{"spec.replicas"}},
+		"a member":           {`{}`, `{"data":{"a":"1"}}`, []string{"data"}},
+		"by name":            {`{"c":[{"name":"a","i":1},{"name":"b","i":1}]}`, `{"c":[{"name":"b","i":2},{"name":"a","i":1}]}`, []string{"c[b].i"}},
+		"by position":        {`{"l":[1,2,3]}`, `{"l":[1,3]}`, []string{"l[1]", "l[2]"}},
+		"of another type":    {`{"a":[1]}`, `{"a":{"b":1}}`, []string{"a"}},
+		"one name twice":     {`{"c":[{"name":"a"},{"name":"a"}]}`, `{"c":[{"name":"a"},{"name":"b"}]}`, []string{"c[1].name"}},
+		"no object":          {``, `{"a":1}`, []string{"(object)"}},
+		"null and a missing": {`{"a":null}`, `{}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := past.Changed([]byte(test.before), []byte(test.after)); !slices.Equal(got, test.want) {
+				t.Errorf("Changed = %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestManifest(t *testing.T) {
+	object := `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"3","creationTimestamp":"2026-11-20T10:00:00Z",
+		"annotations":{"x":"hmac-sha256:00"},"ownerReferences":[{"uid":"o"}],"finalizers":["example.com/f"],"labels":{"l":"1"}},
+		"data":{"password":"hmac-sha256:13be33f30a10713a73df6c23c308e2a9"},"type":"Opaque","status":{"x":1}}`
+	manifest, notes, err := past.Manifest([]byte(object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"apiVersion":"v1","data":{},"kind":"Secret","metadata":{"annotations":{},"finalizers":["example.com/f"],"labels":{"l":"1"},"name":"a","namespace":"b"},"type":"Opaque"}`
+	if string(text) != want {
+		t.Errorf("the manifest is\n%s, want\n%s", text, want)
+	}
+	for _, say := range []string{"data.password", "metadata.annotations.x", "owner", "example.com/f"} {
+		if !strings.Contains(strings.Join(notes, "\n"), say) {
+			t.Errorf("the notes do not name %s: %q", say, notes)
+		}
+	}
+	for _, object := range []string{"", "[]", "{}", `{"metadata":{"name":"a"}}`} {
+		if _, _, err := past.Manifest([]byte(object)); !errors.Is(err, past.ErrNoObject) {
+			t.Errorf("of %q: %v", object, err)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/cli/internal/live"
+	"github.com/informd/informd/internal/cli/internal/past"
+	"github.com/informd/informd/internal/cli/internal/terminal"
+	"github.com/informd/informd/internal/daemon"
+	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/event"
+)
+
+const keptHistory = `The journal keeps the last events of each object (journal.historyPerObject, 16 by default).
+It must be embedded or nats. If no informd runs with this config, the command reads the
+journal itself, and changes nothing in it.
+
+Name an object by its resource, as kubectl does: pods/shop/web-1, deployments.apps/shop/web,
+nodes/a.`
+
+func tailCommand(std streams) *cobra.Command {
+	query := make(map[string]*string)
+	cmd := &cobra.Command{
+		Use: "tail [<resource>]", Short: "show events of a running informd as they come", GroupID: objectGroup,
+		Long: `informd tail shows the events that a running informd appends to its journal from now on,
+until Ctrl-C. A modified event shows what changed since the event before, if tail has seen
+that one. -o json writes each event as a line of CloudEvents JSON.
+
+A tail costs no sink anything. informd ends a tail that does not keep up.`,
+		Example: `informd tail
+informd tail pods --namespace shop --op deleted
+informd tail deployments.apps --condition 'object.spec.replicas > 3' -o json`,
+		Annotations:       exitCodes("0 interrupted, 1 failure or the tail was ended, 2 wrong usage or config"),
+		ValidArgsFunction: std.completeResources,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return misused("tail takes one resource or pattern, as in informd tail '*.apps'")
+			}
+			return nil
+		},
+	}
+	for name, usage := range map[string]string{
+		"namespace": "only events of this namespace", "name": "only events of the object of this name",
+		"op": "only this operation, as in modified", "condition": "only events for which this CEL expression is true: docs/filtering.md",
+	} {
+		query[name] = cmd.Flags().String(name, "", usage)
+	}
+	return std.askingIn(cmd, []string{formatText, formatJSON}, func(ctx context.Context, c client, output *format, args []string) error {
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+		defer stop()
+		values := url.Values{}
+		for name, value := range query {
+			values.Set(name, *value)
+		}
+		if len(args) == 1 {
+			values.Set("resource", args[0])
+		}
+		show := live.NewText(std.out, colored(std.out)).Event
+		if output.value == formatJSON {
+			show = live.JSON(std.out)
+		}
+		err := c.do(ctx, http.MethodGet, "/tail", values, func(body io.Reader) error {
+			return live.Follow(body, show, func(note string) { fmt.Fprintf(std.err, "%s: %s\n", std.program.Name, terminal.Visible(note)) })
+		})
+		if ctx.Err() != nil {
+			return nil // interrupted
+		}
+		return err
+	})
+}
+
+// colored reports whether text for people may have colors.
+func colored(out io.Writer) bool { return isTerminal(out) && os.Getenv("NO_COLOR") == "" }
+
+func historyCommand(std streams) *cobra.Command {
+	cmd := objectCommand("history", "show the kept events of an object", `informd history shows the events of an object: when informd saw each, the operation, the
+revision (resourceVersion), who wrote it if the config has fieldManager, and what changed.`,
+		"informd history pods/shop/web-1\ninformd history deployments.apps/shop/web -o json")
+	return std.askingIn(cmd, nil, func(ctx context.Context, c client, output *format, args []string) error {
+		found, events, err := std.history(ctx, cmd, c, args[0])
+		if err != nil {
+			return err
+		}
+		s := shown{document: found, table: func(out io.Writer) error { return past.Table(out, events, found.Limit) }}
+		for i := range events {
+			s.names = append(s.names, events[i].ID)
+		}
+		return output.show(std.out, s)
+	})
+}
+
+func getCommand(std streams) *cobra.Command {
+	var at string
+	var revision uint64
+	cmd := objectCommand("get", "show an object as it is or was", `informd get shows the state of an object: the last one, or that at a time or a revision.`,
+		"informd get pods/shop/web-1 --at 10m\ninformd get deployments.apps/shop/web --revision 12345 -o json")
+	cmd.Flags().StringVar(&at, "at", "", "the time: how long ago as in 10m, or 2026-11-20T10:00:00Z")
+	cmd.Flags().Uint64Var(&revision, "revision", 0, "the revision (resourceVersion)")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("at") && cmd.Flags().Changed("revision") {
+			return misused("--at and --revision are two ways to say one thing: use one")
+		}
+		return nil
+	}
+	return std.askingIn(cmd, []string{formatYAML, formatJSON}, func(ctx context.Context, c client, output *format, args []string) error {
+		moment := past.Moment{Time: time.Now(), Revision: revision}
+		if at != "" {
+			m, err := past.ParseTime(at, time.Now())
+			if err != nil {
+				return misused("--at %v", err)
+			}
+			moment = m
+		}
+		found, events, err := std.history(ctx, cmd, c, args[0])
+		if err != nil {
+			return err
+		}
+		e, err := past.At(events, moment)
+		if err != nil {
+			return fmt.Errorf("%s: %w", found.Object, err)
+		}
+		object := e.Object()
+		switch {
+		case e.Op.Ends() && at == "" && revision == 0:
+			return fmt.Errorf("%s is gone since %s: informd undelete %[1]s prints it", found.Object, e.Time.UTC().Format(time.RFC3339))
+		case e.Op.Ends() && e.ResourceVersion != revision:
+			return fmt.Errorf("%s did not exist at %s: it is gone since %s, revision %d", found.Object, moment, e.Time.UTC().Format(time.RFC3339), e.ResourceVersion)
+		case object == nil:
+			return fmt.Errorf("%s at %s: %w", found.Object, moment, past.ErrNoObject)
+		}
+		document, err := past.Document(object)
+		if err != nil {
+			return err
+		}
+		return output.show(std.out, shown{document: document})
+	})
+}
+
+func diffCommand(std streams) *cobra.Command {
+	var from, to string
+	cmd := objectCommand("diff", "show what changed in an object", `informd diff compares two states of an object, by default the last two. --from and --to are
+revisions or times.`,
+		"informd diff pods/shop/web-1\ninformd diff deployments.apps/shop/web --from 1h\ninformd diff configmaps/shop/settings --from 12300 --to 12345")
+	cmd.Flags().StringVar(&from, "from", "", "the earlier state (default: the state before --to)")
+	cmd.Flags().StringVar(&to, "to", "", "the later state (default: the last one)")
+	return std.askingIn(cmd, []string{formatText}, func(ctx context.Context, c client, _ *format, args []string) error {
+		found, events, err := std.history(ctx, cmd, c, args[0])
+		if err != nil {
+			return err
+		}
+		before, after, err := past.Pair(events, from, to, time.Now())
+		if err != nil {
+			return fmt.Errorf("%s: %w", found.Object, err)
+		}
+		return past.Diff(std.out, before, after, colored(std.out))
+	})
+}
+
+func undeleteCommand(std streams) *cobra.Command {
+	cmd := objectCommand("undelete", "print the manifest of a deleted object", `informd undelete prints the last state of a deleted object as a manifest for kubectl apply,
+without what the API server and controllers set: uid, resourceVersion, status, owner
+references and others. Comments say what is missing, for example values that informd
+redacted. It changes nothing.`,
+		"informd undelete configmaps/shop/settings\ninformd undelete deployments.apps/shop/web | kubectl apply -f -")
+	return std.askingIn(cmd, []string{formatYAML, formatJSON}, func(ctx context.Context, c client, output *format, args []string) error {
+		found, events, err := std.history(ctx, cmd, c, args[0])
+		if err != nil {
+			return err
+		}
+		e, err := past.Deleted(events)
+		if err != nil {
+			return fmt.Errorf("%s: %w", found.Object, err)
+		}
+		manifest, notes, err := past.Manifest(e.Object())
+		if err != nil {
+			return fmt.Errorf("%s: %w", found.Object, err)
+		}
+		out := std.out
+		if output.value == formatJSON {
+			out = std.err // JSON has no comments
+		}
+		for _, note := range notes {
+			fmt.Fprintf(out, "# %s\n", terminal.Visible(note))
+		}
+		return output.show(std.out, shown{document: manifest})
+	})
+}
+
+// objectCommand is a command about one object of the journal.
+func objectCommand(name, short, long, example string) *cobra.Command {
+	return &cobra.Command{
+		Use: name + " <resource>/[<namespace>/]<name>", Short: short, GroupID: objectGroup,
+		Long: long + "\n\n" + keptHistory, Example: example,
+		Annotations: exitCodes("0 ok, 1 failure or not in the journal, 2 wrong usage or config"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 || !strings.Contains(args[0], "/") {
+				return misused("%s needs one object, as in informd %[1]s pods/shop/web-1", cmd.Name())
+			}
+			return nil
+		},
+	}
+}
+
+// history asks the running informd for the events of an object. If none runs, it reads the
+// journal of the config.
+func (std streams) history(ctx context.Context, cmd *cobra.Command, c client, object string) (found admin.History, events []event.Event, err error) {
+	err = c.do(ctx, http.MethodGet, "/history", url.Values{"object": {object}}, func(body io.Reader) error {
+		return json.NewDecoder(body).Decode(&found)
+	})
+	if errors.Is(err, errNotRunning) && !cmd.Flags().Changed("server") {
+		found, err = std.readHistory(ctx, cmd, object, err)
+	}
+	if err != nil {
+		return found, nil, err
+	}
+	if len(found.Events) == 0 {
+		return found, nil, fmt.Errorf("%s: %w", cmp.Or(found.Object, object), past.ErrUnknown)
+	}
+	for _, text := range found.Events {
+		e, err := event.ParseJSON(text)
+		if err != nil {
+			return found, nil, err
+		}
+		events = append(events, e)
+	}
+	return found, events, nil
+}
+
+// readHistory reads the journal of the config. Away says why no informd was asked.
+func (std streams) readHistory(ctx context.Context, cmd *cobra.Command, object string, away error) (admin.History, error) {
+	c, err := std.loadConfig(cmd.Flags())
+	if err != nil {
+		return admin.History{}, errors.Join(away, err)
+	}
+	if isTerminal(std.err) {
+		fmt.Fprintf(std.err, "no informd runs with this config; reading its journal ...\n")
+	}
+	found, err := daemon.ReadHistory(ctx, c, object)
+	if errors.Is(err, admin.ErrUnknown) {
+		return found, err
+	}
+	if err != nil {
+		return found, errors.Join(away, fmt.Errorf("read the journal: %w", err))
+	}
+	// As the running informd answers: what a terminal would obey is escaped.
+	for i, text := range found.Events {
+		found.Events[i] = bytes.Clone(display.JSON(text))
+	}
+	return found, nil
+}

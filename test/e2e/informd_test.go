@@ -49,7 +49,7 @@ type informd struct {
 
 // record is one line of the file sink.
 type record struct {
-	ID, Op, Group, Version, Resource, Namespace, Name, UID, Cluster, Kind, Type, Subject string
+	ID, Op, Group, Version, Resource, Namespace, Name, UID, Cluster, Kind, Type, Subject, Time string
 
 	ResourceVersion, PrevResourceVersion uint64 `json:",string"`
 	FromRV, ToRV                         uint64 `json:",string"`

@@ -1,0 +1,303 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/natsserver"
+)
+
+// written is a state of an object that the API server has answered with. After a deletion there
+// is none.
+type written struct {
+	revision uint64
+	object   map[string]any
+}
+
+// historian writes objects at random and keeps what the API server answered.
+type historian struct {
+	t    *testing.T
+	maps dynamic.ResourceInterface
+	made map[string][]written
+}
+
+// newHistorian makes each object with some changes, up to 25, and now and then a deletion.
+func newHistorian(t *testing.T, client dynamic.Interface, objects int) *historian {
+	t.Helper()
+	h := &historian{t: t, maps: client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default"), made: make(map[string][]written)}
+	type result struct {
+		name string
+		all  []written
+		err  error
+	}
+	results := make(chan result)
+	names := make(chan string)
+	var writers sync.WaitGroup
+	for w := range 8 {
+		random := rand.New(rand.NewPCG(7, uint64(w)))
+		writers.Go(func() {
+			for name := range names {
+				all, err := h.write(t.Context(), name, random)
+				results <- result{name, all, err}
+			}
+		})
+	}
+	go func() {
+		for i := range objects {
+			names <- fmt.Sprintf("object-%04d", i)
+		}
+		close(names)
+		writers.Wait()
+		close(results)
+	}()
+	for r := range results {
+		if r.err != nil {
+			t.Error(r.err)
+		}
+		h.made[r.name] = r.all
+	}
+	return h
+}
+
+func (h *historian) write(ctx context.Context, name string, random *rand.Rand) (all []written, err error) {
+	changes := 1 + random.IntN(5)
+	if random.IntN(20) == 0 {
+		changes = 25 // more than the journal keeps
+	}
+	exists := false
+	for n := range changes {
+		var object *unstructured.Unstructured
+		data := map[string]any{"n": strconv.Itoa(n), "random": strconv.FormatUint(random.Uint64(), 36)}
+		switch {
+		case !exists:
+			object, err = h.maps.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": data,
+			}}, metav1.CreateOptions{})
+		case random.IntN(8) == 0:
+			if err = h.maps.Delete(ctx, name, metav1.DeleteOptions{}); err == nil {
+				all = append(all, written{})
+			}
+			exists = false
+			continue
+		default:
+			patch, _ := json.Marshal(map[string]any{"data": data}) // strings only
+			object, err = h.maps.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("write %s: %w", name, err)
+		}
+		exists = true
+		revision, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		object.SetManagedFields(nil)
+		all = append(all, written{revision, object.Object})
+	}
+	return all, nil
+}
+
+// kept is the answer of GET /history.
+type kept struct {
+	HistoryPerObject int
+	Events           []record
+}
+
+// ask sends a request over the admin socket.
+func (d *informd) ask(path string) (body []byte, err error) {
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", d.socket())
+		},
+		DisableKeepAlives: true,
+	}}
+	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, "http://informd"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err = io.ReadAll(answer.Body)
+	if answer.StatusCode != http.StatusOK {
+		err = errors.Join(err, fmt.Errorf("%s: %s", answer.Status, body))
+	}
+	return body, err
+}
+
+func (d *informd) history(object string) kept {
+	d.t.Helper()
+	var k kept
+	body, err := d.ask("/history?object=" + url.QueryEscape(object))
+	if err == nil {
+		err = json.Unmarshal(body, &k)
+	}
+	if err != nil {
+		d.t.Fatalf("history of %s: %v", object, err)
+	}
+	return k
+}
+
+// TestHistoryEqualsWhatWasWritten: for 1,000 objects the journal has the last states that the API
+// server had, and the commands show the state at each revision and at random times.
+func TestHistoryEqualsWhatWasWritten(t *testing.T) {
+	const objects = 1000
+	c := cluster.Start(t, cluster.Options{})
+	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [default]}", journal: embeddedJournal})
+	d.start()
+	d.waitForSync(1)
+	h := newHistorian(t, dynamic.NewForConfigOrDie(fast(c.RESTConfig())), objects)
+	total := 0
+	for _, all := range h.made {
+		total += len(all)
+	}
+	eventually(t, "all events are there", func() bool { return len(d.records()) >= total })
+	histories := make(map[string]kept, objects)
+	for name, all := range h.made {
+		k := d.history("configmaps/default/" + name)
+		histories[name] = k
+		want := all[max(0, len(all)-k.HistoryPerObject):]
+		// The journal purges what is before a deletion once every sink has it.
+		deleted := slices.ContainsFunc(all, func(w written) bool { return w.object == nil })
+		if n := len(k.Events); deleted && n > 0 && n < len(want) {
+			want = want[len(want)-n:]
+		}
+		if len(k.Events) != len(want) {
+			t.Errorf("%s: %d events are kept, want %d of %d", name, len(k.Events), len(want), len(all))
+			continue
+		}
+		for i, e := range k.Events {
+			if want[i].object == nil {
+				if e.Op != "deleted" {
+					t.Errorf("%s: event %d is %s, want its deletion", name, i, e.Op)
+				}
+				continue
+			}
+			if e.ResourceVersion != want[i].revision || !reflect.DeepEqual(decoded(t, e.Data.Object), want[i].object) {
+				t.Errorf("%s: event %d is revision %d\n%s\nwant revision %d\n%v", name, i, e.ResourceVersion, e.Data.Object, want[i].revision, want[i].object)
+			}
+		}
+	}
+	random := rand.New(rand.NewPCG(9, 9))
+	names := make([]string, 0, objects)
+	for i := range objects {
+		names = append(names, fmt.Sprintf("object-%04d", i))
+	}
+	check := func(name string) {
+		t.Helper()
+		events := histories[name].Events
+		i := random.IntN(len(events))
+		e, object := events[i], "configmaps/default/"+name
+		at := []string{"--revision", strconv.FormatUint(e.ResourceVersion, 10)}
+		if random.IntN(2) == 0 {
+			at = []string{"--at", eventTime(t, e).Add(time.Microsecond).Format(time.RFC3339Nano)}
+			for i+1 < len(events) && !eventTime(t, events[i+1]).After(eventTime(t, e)) {
+				i++ // seen in the same microsecond
+			}
+			e = events[i]
+		}
+		text, stderr, code := runInformd(t, append([]string{"get", object, "-o", "json", "--config", d.config}, at...)...)
+		switch {
+		case e.Op != "deleted":
+			if code != 0 || !reflect.DeepEqual(decoded(t, []byte(text)), decoded(t, e.Data.Object)) {
+				t.Errorf("get %s %v: %d\n%s%s\nwant %s", object, at, code, text, stderr, e.Data.Object)
+			}
+		case at[0] == "--at" && (code != 1 || !strings.Contains(stderr, "did not exist")):
+			t.Errorf("get %s %v, after its deletion: %d\n%s%s", object, at, code, text, stderr)
+		}
+	}
+	for range 150 {
+		check(names[random.IntN(objects)])
+	}
+	if text, code := d.command("get", "configmaps/default/object-0000", "--at", "24h"); code != 1 || !strings.Contains(text, "historyPerObject") {
+		t.Errorf("before the history: %d %s", code, text)
+	}
+	if text, code := d.command("history", "configmaps/default/none"); code != 1 || !strings.Contains(text, "no event") {
+		t.Errorf("of an unknown object: %d %s", code, text)
+	}
+	if text, code := d.command("history", "deployments/default/none/none/x"); code != 1 || !strings.Contains(text, "<resource>") {
+		t.Errorf("of no object: %d %s", code, text)
+	}
+	// The same without an informd, and the next start notices nothing.
+	d.stop()
+	for range 10 {
+		check(names[random.IntN(objects)])
+	}
+	d.start()
+	d.waitForLive(1)
+	if n := len(d.records()); n > total+2 || count(d.records(), "gap") > 0 {
+		t.Errorf("after the commands there are %d events, before %d", n, total+2)
+	}
+}
+
+// eventTime is the time attribute of an event.
+func eventTime(t *testing.T, r record) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, r.Time)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+func decoded(t *testing.T, text []byte) map[string]any {
+	t.Helper()
+	var object unstructured.Unstructured
+	if err := json.Unmarshal(text, &object.Object); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return object.Object
+}
+
+// TestHistoryOfANATSJournal: with a journal on a server, and while informd is stopped.
+func TestHistoryOfANATSJournal(t *testing.T) {
+	c, n := cluster.Start(t, cluster.Options{}), natsserver.Start(t, natsserver.Options{})
+	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [default]}", journal: natsJournal(n.URL())})
+	d.start()
+	d.waitForSync(1)
+	maps := dynamic.NewForConfigOrDie(c.RESTConfig()).Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": map[string]any{"k": "before"}}}
+	if _, err := maps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := maps.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"data":{"k":"a\u001b[31mfter"}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both events", func() bool { return count(d.records(), "modified") == 1 })
+	look := func(when string) {
+		t.Helper()
+		text := d.must("diff", "configmaps/default/a")
+		if !strings.Contains(text, "-  k: before\n") || strings.Contains(text, "\x1b") || !strings.Contains(text, "+  k: ") {
+			t.Errorf("%s: diff prints\n%q", when, text)
+		}
+		if text := d.must("history", "configmaps/default/a"); !strings.Contains(text, "data.k") || strings.Contains(text, "\x1b") {
+			t.Errorf("%s: history prints\n%q", when, text)
+		}
+	}
+	look("running")
+	d.stop()
+	look("stopped")
+}

@@ -37,9 +37,9 @@ func (o *operator) Gaps(context.Context) ([]json.RawMessage, error) {
 	return nil, nil
 }
 
-func (o *operator) Tail(wants *tail.Wants) (*tail.Reader, error) {
+func (o *operator) Tail(wants *tail.Wants, lossy bool) (*tail.Reader, error) {
 	o.asked++
-	return o.feed.Open(wants.Match)
+	return o.feed.Open(wants.Match, lossy)
 }
 
 func (o *operator) EachLetter(_ context.Context, _ string, take func(admin.Letter) error) error {

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/internal/tail"
 )
 
@@ -20,8 +19,8 @@ type Viewer interface {
 	History(ctx context.Context, object string) (History, error)
 	// Gaps returns the gaps of targets that the journal keeps, oldest first, as CloudEvents.
 	Gaps(ctx context.Context) ([]json.RawMessage, error)
-	// Tail returns a reader of the events from now on. The caller closes it.
-	Tail(wants *tail.Wants) (*tail.Reader, error)
+	// Tail returns a reader of the events from now on; see [tail.Feed.Open]. The caller closes it.
+	Tail(wants *tail.Wants, lossy bool) (*tail.Reader, error)
 }
 
 // History is the answer about an object: GET /history.
@@ -46,6 +45,9 @@ func (s *Server) gaps(w http.ResponseWriter, r *http.Request) error {
 const (
 	// tailPatience is how long a reader may take to read what was sent before informd drops it.
 	tailPatience = 10 * time.Second
+	// tailPause is the time between two messages of a tail with a limit per second: people read
+	// no faster, and each message wakes two processes.
+	tailPause = 200 * time.Millisecond
 	// tailBeat is the time between two messages of a tail without events, so that both sides
 	// notice a broken connection.
 	tailBeat = 10 * time.Second
@@ -55,7 +57,8 @@ const (
 // informd ends. The query has the fields of [tail.Filter], and perSecond: how many events a
 // second are sent at most, 0 for all. Messages beside events:
 //
-//   - "skipped" {"events":n}: so many events were left out because of perSecond
+//   - "skipped" {"events":n}: so many events were left out because of perSecond; with
+//     a filter it may count events that the filter leaves out
 //   - "failed" {"events":n}: for so many events the condition failed
 //   - "end" {"reason":"…"}: the last message
 func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
@@ -72,7 +75,7 @@ func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
 			return Unknown("perSecond=%q: it must be a number of events, or 0 for all", text)
 		}
 	}
-	reader, err := s.options.Operator.Tail(wants)
+	reader, err := s.options.Operator.Tail(wants, perSecond > 0)
 	if err != nil {
 		return err
 	}
@@ -110,6 +113,7 @@ type tailing struct {
 	second        time.Time // the beginning of the current one
 	sent          int       // in this second
 	skipped       uint64    // in all
+	missed        uint64    // by the reader, in all
 	toldOf, wrong uint64    // of skipped and of failed conditions, when last told
 }
 
@@ -125,6 +129,7 @@ func (t *tailing) run(ctx context.Context, reader *tail.Reader) error {
 		switch {
 		case err == nil:
 			err = t.write(t.messages(lines))
+			t.missed = reader.Missed
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 			err = t.write([]byte(":\n\n"))
 		}
@@ -133,6 +138,14 @@ func (t *tailing) run(ctx context.Context, reader *tail.Reader) error {
 		}
 		if err != nil {
 			return err
+		}
+		if t.most > 0 {
+			pause := time.NewTimer(tailPause)
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
 	}
 }
@@ -149,7 +162,7 @@ func (t *tailing) messages(lines []tail.Line) (text []byte) {
 		}
 		t.sent++
 		text = append(text, "data: "...)
-		text = append(text, display.JSON(l.JSON)...)
+		text = append(text, l.JSON...)
 		text = append(text, "\n\n"...)
 	}
 	return text
@@ -157,11 +170,11 @@ func (t *tailing) messages(lines []tail.Line) (text []byte) {
 
 // report tells of events that were not shown.
 func (t *tailing) report() error {
-	if t.skipped > t.toldOf {
-		if err := t.notify("skipped", map[string]any{"events": t.skipped}); err != nil {
+	if out := t.skipped + t.missed; out > t.toldOf {
+		if err := t.notify("skipped", map[string]any{"events": out}); err != nil {
 			return err
 		}
-		t.toldOf = t.skipped
+		t.toldOf = out
 	}
 	if failed := t.wants.Failed.Load(); failed > t.wrong {
 		if err := t.notify("failed", map[string]any{"events": failed}); err != nil {

@@ -93,9 +93,9 @@ func texts(events []event.Event) []json.RawMessage {
 	return all
 }
 
-func (o operator) Tail(wants *tail.Wants) (*tail.Reader, error) {
+func (o operator) Tail(wants *tail.Wants, lossy bool) (*tail.Reader, error) {
 	if _, err := o.pipeline(); err != nil {
 		return nil, err
 	}
-	return o.daemon.tails.Open(wants.Match)
+	return o.daemon.tails.Open(wants.Match, lossy)
 }

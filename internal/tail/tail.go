@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -28,8 +29,8 @@ var (
 	ErrBehind = errors.New("the reader did not keep up with the events: narrow the filter")
 )
 
-// Line is an event as CloudEvents JSON without a newline. Event.Data is a part of JSON. Both
-// are shared by all readers: do not change them.
+// Line is an event, and its CloudEvents JSON without a newline, with what a terminal would obey as
+// escapes. Both are shared by all readers: do not change them.
 type Line struct {
 	Event event.Event
 	JSON  []byte
@@ -65,7 +66,7 @@ func (f *Feed) Publish(events []event.Event) {
 	lines := make([]Line, len(events))
 	for i := range events {
 		text := events[i].AppendJSON(make([]byte, 0, events[i].Size()+attributeBytes))
-		lines[i] = Line{Event: events[i], JSON: text}
+		lines[i] = Line{Event: events[i], JSON: display.JSON(text)}
 		lines[i].Event.Gates = nil
 		if n := len(events[i].Data); n > 0 {
 			end := len(text) - 1 // the data ends before the last brace
@@ -103,13 +104,17 @@ func (f *Feed) wake() {
 type Reader struct {
 	feed *Feed
 	next uint64
-	// skip is asked for each event before it is returned.
+	// wants is asked for each event before it is returned.
 	wants func(e *event.Event) bool
+	lossy bool
+	// Missed counts the events of any kind that a lossy reader did not see.
+	Missed uint64
 }
 
 // Open returns a reader of the events from now on that wants returns true for; nil wants all.
-// Wants is called by [Reader.Next] only. The caller must close the reader.
-func (f *Feed) Open(wants func(e *event.Event) bool) (*Reader, error) {
+// Wants is called by [Reader.Next] only. A lossy reader that does not keep up misses events;
+// another one is dropped. The caller must close the reader.
+func (f *Feed) Open(wants func(e *event.Event) bool, lossy bool) (*Reader, error) {
 	for {
 		n := f.open.Load()
 		if n >= MaxReaders {
@@ -121,7 +126,7 @@ func (f *Feed) Open(wants func(e *event.Event) bool) (*Reader, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return &Reader{feed: f, next: f.first + uint64(len(f.lines)), wants: wants}, nil
+	return &Reader{feed: f, next: f.first + uint64(len(f.lines)), wants: wants, lossy: lossy}, nil
 }
 
 // Close ends the reader. The last one frees the events.
@@ -164,14 +169,19 @@ func (r *Reader) Next(ctx context.Context) (found []Line, err error) {
 }
 
 // atOnce bounds the events of one take.
-const atOnce = 256
+const atOnce = 4096
 
 // take returns the next lines, or if there are none, what is closed when there are some.
 func (r *Reader) take() ([]Line, <-chan struct{}, error) {
 	f := r.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if r.next < f.first {
+	switch {
+	case r.next >= f.first:
+	case r.lossy:
+		r.Missed += f.first - r.next
+		r.next = f.first
+	default:
 		f.dropped.Add(1)
 		return nil, nil, ErrBehind
 	}

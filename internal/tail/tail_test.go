@@ -30,7 +30,7 @@ func TestReadersGetAllInOrder(t *testing.T) {
 	defer cancel()
 	var running sync.WaitGroup
 	for k := range readers {
-		r, err := feed.Open(func(e *event.Event) bool { return e.ResourceVersion%readers >= uint64(k) })
+		r, err := feed.Open(func(e *event.Event) bool { return e.ResourceVersion%readers >= uint64(k) }, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,15 +72,34 @@ func TestReadersGetAllInOrder(t *testing.T) {
 	}
 }
 
+// TestLossyReader: it goes on with the newest events, and knows how many it has missed.
+func TestLossyReader(t *testing.T) {
+	var feed tail.Feed
+	r, err := feed.Open(nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	data := `{"object":"` + string(bytes.Repeat([]byte("x"), 1<<20)) + `"}`
+	const events = 40
+	for n := 1; n <= events; n++ {
+		feed.Publish([]event.Event{numbered(n, data)})
+	}
+	lines, err := r.Next(t.Context())
+	if err != nil || len(lines) == 0 || r.Missed+uint64(len(lines)) != events || lines[len(lines)-1].Event.ResourceVersion != events {
+		t.Errorf("the reader gets %d lines, misses %d of %d: %v", len(lines), r.Missed, events, err)
+	}
+}
+
 // TestSlowReaderIsDropped: it does not hold up the others, and the memory is bounded.
 func TestSlowReaderIsDropped(t *testing.T) {
 	var feed tail.Feed
-	slow, err := feed.Open(nil)
+	slow, err := feed.Open(nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer slow.Close()
-	fast, err := feed.Open(nil)
+	fast, err := feed.Open(nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,17 +124,17 @@ func TestReadersAreBounded(t *testing.T) {
 	var feed tail.Feed
 	var open []*tail.Reader
 	for range tail.MaxReaders {
-		r, err := feed.Open(nil)
+		r, err := feed.Open(nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		open = append(open, r)
 	}
-	if _, err := feed.Open(nil); !errors.Is(err, tail.ErrTooMany) {
+	if _, err := feed.Open(nil, false); !errors.Is(err, tail.ErrTooMany) {
 		t.Errorf("one reader too many gets %v", err)
 	}
 	open[0].Close()
-	if r, err := feed.Open(nil); err != nil {
+	if r, err := feed.Open(nil, false); err != nil {
 		t.Errorf("after one was closed: %v", err)
 	} else {
 		r.Close()
@@ -125,7 +144,7 @@ func TestReadersAreBounded(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	r, err := feed.Open(nil)
+	r, err := feed.Open(nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"os/exec"
 	"reflect"
 	"slices"
 	"strconv"
@@ -300,4 +302,56 @@ func TestHistoryOfANATSJournal(t *testing.T) {
 	look("running")
 	d.stop()
 	look("stopped")
+}
+
+// TestTailCommand: it shows what happens from now on, and ends well with an interrupt.
+func TestTailCommand(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{})
+	d := startInformd(t, c.Kubeconfig(), "- {resource: configmaps, namespaces: [default]}\n- secrets", "")
+	d.waitForSync(2)
+	var out lockedBuffer
+	cmd := exec.CommandContext(t.Context(), informdBinary, "tail", "configmaps", "--condition", "object.data.k == 'yes'", "-o", "json", "--config", d.config)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	client := dynamic.NewForConfigOrDie(c.RESTConfig())
+	maps := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
+	secrets := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace("default")
+	n := 0
+	eventually(t, "the tail shows an event", func() bool {
+		n++
+		for kind, r := range map[string]dynamic.ResourceInterface{"ConfigMap": maps, "Secret": secrets} {
+			for value, data := range map[string]string{"yes": "eWVz", "no": "bm8="} {
+				if kind == "ConfigMap" {
+					data = value
+				}
+				object := &unstructured.Unstructured{Object: map[string]any{
+					"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"name": fmt.Sprintf("%s-%d", value, n)}, "data": map[string]any{"k": data},
+				}}
+				if _, err := r.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return strings.Contains(out.String(), "\n")
+	})
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after an interrupt: %v", err)
+	}
+	for line := range strings.Lines(out.String()) {
+		var r record
+		if err := json.Unmarshal([]byte(line), &r); err != nil || r.Resource != "configmaps" || !strings.HasPrefix(r.Name, "yes-") || r.Op != "added" {
+			t.Errorf("the tail shows %s (%v)", line, err)
+		}
+	}
+	if text, code := d.command("tail", "--op", "changed"); code != 1 || !strings.Contains(text, "modified") {
+		t.Errorf("with an unknown operation: %d %s", code, text)
+	}
+	if text, code := d.command("history", "configmaps/default/yes-1"); code != 1 || !strings.Contains(text, "journal.type") {
+		t.Errorf("the history of a memory journal: %d %s", code, text)
+	}
 }

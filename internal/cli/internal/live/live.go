@@ -109,7 +109,7 @@ func (t *Text) Event(text []byte) error {
 	fmt.Fprintf(&b, "%s %s %s", e.Time.Local().Format(time.TimeOnly), t.paint(colorOf(e.Op), fmt.Sprintf("%-8s", e.Op)), terminal.Visible(about(&e)))
 	switch {
 	case e.Op == event.Gap && e.Gap != nil:
-		fmt.Fprintf(&b, "  revisions %d to %d: %s", e.Gap.From, e.Gap.To, terminal.Visible(string(e.Gap.Reason)))
+		fmt.Fprintf(&b, "  revisions %d to %d: %s", e.Gap.From, e.Gap.To, terminal.Visible(e.Gap.Reason))
 	case e.ResourceVersion > 0:
 		fmt.Fprintf(&b, "  %d", e.ResourceVersion)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -24,7 +25,7 @@ journal: {dir: DIR}
 sinks:
   - {name: screen, type: stdout, format: pretty}
   - {name: bus, type: nats, servers: NATS, subjectPrefix: k8s}
-admin: {listen: ADMIN}
+admin: {listen: ADMIN, tokenFile: DIR/admin.token}
 log: {level: warn}
 `
 
@@ -34,6 +35,7 @@ type daemon struct {
 	dir    string
 	config string // its file
 	admin  string
+	token  string // for objects in the page
 	// exited is closed after the process has exited and err was set.
 	exited chan struct{}
 	err    error
@@ -52,6 +54,10 @@ func startInformd(binary, kubeconfig, natsURL string) (*daemon, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	text := strings.NewReplacer("NAMESPACE", namespace, "DIR", dir, "NATS", natsURL, "ADMIN", admin).Replace(config)
+	token := rand.Text()
+	if err := os.WriteFile(filepath.Join(dir, "admin.token"), []byte(token), 0o600); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
 	path := filepath.Join(dir, "config.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -65,7 +71,7 @@ func startInformd(binary, kubeconfig, natsURL string) (*daemon, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start informd: %w", err), os.RemoveAll(dir))
 	}
-	d := &daemon{cmd: cmd, dir: dir, config: path, admin: admin, exited: make(chan struct{})}
+	d := &daemon{cmd: cmd, dir: dir, config: path, admin: admin, token: token, exited: make(chan struct{})}
 	go func() {
 		defer close(d.exited)
 		d.err = cmd.Wait()

@@ -140,8 +140,14 @@ func (t *Text) changes(b *strings.Builder, e *event.Event) {
 	if before != nil && now != nil && e.Op == event.Modified {
 		all := past.Values(before, now)
 		for _, c := range all[:min(len(all), maxPaths)] {
-			fmt.Fprintf(b, "    %s %s %s\n", terminal.Visible(c.Path),
-				t.paint(red, "- "+terminal.Shortened(c.From)), t.paint(green, "+ "+terminal.Shortened(c.To)))
+			b.WriteString("    " + terminal.Visible(c.Path))
+			if c.From != "" {
+				b.WriteString(" " + t.paint(red, "- "+terminal.Shortened(c.From)))
+			}
+			if c.To != "" {
+				b.WriteString(" " + t.paint(green, "+ "+terminal.Shortened(c.To)))
+			}
+			b.WriteByte('\n')
 		}
 		if more := len(all) - maxPaths; more > 0 {
 			fmt.Fprintf(b, "    and %d more\n", more)

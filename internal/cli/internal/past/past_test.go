@@ -56,6 +56,48 @@ func TestAt(t *testing.T) {
 	}
 }
 
+func TestDiff(t *testing.T) {
+	object := func(n string) []byte { return []byte(`{"object":{"data":{"k":"` + n + `"}}}`) }
+	all := []event.Event{
+		{Op: event.Added, ResourceVersion: 1, Data: object("1")},
+		{Op: event.Modified, ResourceVersion: 2, Data: object("2\\u001b[31m")},
+		{Op: event.Deleted, ResourceVersion: 3, Data: object("2\\u001b[31m")},
+	}
+	for name, test := range map[string]struct {
+		all      []event.Event
+		from, to string
+		want     []string
+	}{
+		"two revisions": {all, "1", "2", []string{"--- revision 1", "+++ revision 2", `
+-  k: "1"`, "\n+  k: "}},
+		"the last change": {all[:2], "", "", []string{"--- revision 1", "+++ revision 2"}},
+		"the first event": {all[:1], "", "", []string{"--- nothing", "+++ revision 1", `
++  k: "1"`}},
+		"a deletion":               {all, "", "", []string{"--- revision 2", "deleted\n", "\n-  k: "}},
+		"nothing but a deletion":   {all[2:], "", "", []string{"--- the last state", "deleted\n", "\n-  k: "}},
+		"one revision with itself": {all, "1", "1", []string{"no difference"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, after, err := past.Pair(test.all, test.from, test.to, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			if err := past.Diff(&out, before, after, false); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("the diff lacks %q:\n%s", want, out.String())
+				}
+			}
+			if strings.Contains(out.String(), "\x1b") {
+				t.Errorf("the diff has what a terminal obeys: %q", out.String())
+			}
+		})
+	}
+}
+
 func TestChanged(t *testing.T) {
 	for name, test := range map[string]struct {
 		before, after string

@@ -110,6 +110,10 @@ func Pair(all []event.Event, from, to string, now time.Time) (before, after Stat
 		}
 		before = stateOf(&all[i])
 	}
+	if before.Object == nil && last.Op.Ends() {
+		// The journal keeps only the end, which has the last state.
+		before = State{Title: "the last state", Object: last.Object()}
+	}
 	return before, stateOf(last), nil
 }
 

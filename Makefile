@@ -19,6 +19,8 @@ GOLANGCI_LINT := $(TOOLS)/$(shell $(GO) env GOVERSION 2>/dev/null)/golangci-lint
 # The tests of the Helm chart run the real helm, built in the same way.
 HELM_VERSION := v3.22.0
 HELM := $(TOOLS)/$(shell $(GO) env GOVERSION 2>/dev/null)/helm-$(HELM_VERSION)/helm
+# Prometheus comes from its Debian package: as a Go module it would take minutes to build.
+PROMETHEUS := $(TOOLS)/prometheus-debian/usr/bin/prometheus
 export TOOLS
 
 GOVULNCHECK_VERSION := v1.1.4
@@ -87,7 +89,7 @@ test: servers ## run the unit tests and the core end-to-end tests, about 10 minu
 	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -run '$(CORE_TESTS)' ./e2e
 
 .PHONY: test-long
-test-long: servers helm browser ## run all tests that `make test` leaves out, about 30 minutes on 2 cores
+test-long: servers helm browser prometheus ## run all tests that `make test` leaves out, about 30 minutes on 2 cores
 	@echo '==> long unit tests'
 	$(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) -run '$(LONG_TESTS)' $(LONG_PACKAGES)
 	@echo '==> end-to-end tests without the core'
@@ -102,7 +104,7 @@ unit: ## run the unit tests with the race detector, in random order
 	cd test && $(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) ./schema ./schemagen ./words
 
 .PHONY: e2e
-e2e: servers helm browser ## run the tests with a real API server, etcd and NATS
+e2e: servers helm browser prometheus ## run the tests with a real API server, etcd and NATS
 	@echo '==> end-to-end tests'
 	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) -skip '^TestChaos$$' ./...
 
@@ -146,6 +148,9 @@ browser: ## install Chromium for the test of the page, if there is none (Debian,
 	@command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome || { \
 		echo '==> chromium from the Debian packages (about 150 MB)'; \
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium-headless-shell fonts-dejavu-core; }
+
+.PHONY: prometheus
+prometheus: $(PROMETHEUS) ## unpack Prometheus for the test of the alerts from its Debian package
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (default: 20s)
@@ -256,3 +261,11 @@ $(GOLANGCI_LINT) $(HELM):
 	@tmp="$$(mktemp -d '$(@D)/build.XXXXXX')" && trap 'rm -rf "$$tmp"' EXIT && \
 	GOFLAGS= GOBIN="$$tmp" $(GO) install $(PACKAGE) && \
 	mv "$$tmp/$(@F)" '$@'
+
+# Only unpacked: an installed package would start a service.
+$(PROMETHEUS):
+	@echo '==> unpacking the Debian package prometheus into $(TOOLS) (once)'
+	@mkdir -p '$(TOOLS)'
+	@tmp="$$(mktemp -d '$(TOOLS)/prometheus.XXXXXX')" && trap 'rm -rf "$$tmp"' EXIT && cd "$$tmp" && \
+	{ apt-get download -qq prometheus || { apt-get update -qq && apt-get download -qq prometheus; }; } 2>/dev/null && \
+	dpkg-deb -x prometheus_*.deb unpacked && rm -rf '$(TOOLS)/prometheus-debian' && mv unpacked '$(TOOLS)/prometheus-debian'

@@ -8,7 +8,7 @@ import (
 	"github.com/informd/informd/pkg/informd"
 )
 
-// version is set by the linker.
-var version = "unknown"
+// version is set by the linker. Without it, as after go install, Go's build information has one.
+var version string
 
 func main() { os.Exit(informd.Main(informd.Options{Version: version})) }

@@ -17,6 +17,7 @@ package informd
 
 import (
 	"cmp"
+	"runtime/debug"
 
 	"github.com/informd/informd/internal/cli"
 	"github.com/informd/informd/pkg/sink"
@@ -28,7 +29,8 @@ type Options struct {
 	// Name is the program's name in usage lines, errors and the version. Help texts name
 	// informd. The default is "informd".
 	Name string
-	// Version is what the version command prints. The default is "unknown".
+	// Version is what the version command prints. The default is the version of the main module
+	// that Go has built into the binary, as with go install ...@v0.1.0, else "unknown".
 	Version string
 	// Drivers are the sink types that a config can name. Of two with one name the first
 	// counts. The default is [drivers.All].
@@ -44,5 +46,14 @@ func Main(o Options) int {
 	if o.Drivers == nil {
 		o.Drivers = drivers.All()
 	}
-	return cli.Main(cli.Program{Name: cmp.Or(o.Name, "informd"), Version: cmp.Or(o.Version, "unknown"), Drivers: o.Drivers})
+	return cli.Main(cli.Program{Name: cmp.Or(o.Name, "informd"), Version: cmp.Or(o.Version, builtVersion(), "unknown"), Drivers: o.Drivers})
+}
+
+// builtVersion is the version of the main module, empty in a build without one.
+func builtVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "(devel)" {
+		return ""
+	}
+	return info.Main.Version
 }

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -171,8 +172,9 @@ func startPrometheus(t *testing.T, target string) *prometheus {
 		writeFile(t, "rules.yaml", string(text)), target)
 	address := freeAddress(t)
 	var log lockedBuffer
-	cmd := exec.Command(prometheusTool(t, "prometheus"), "--config.file="+writeFile(t, "prometheus.yaml", config),
-		"--storage.tsdb.path="+t.TempDir(), "--web.listen-address="+address) //nolint:noctx // the test ends it
+	// The test ends it itself, after what it asks at its end.
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), prometheusTool(t, "prometheus"), "--config.file="+writeFile(t, "prometheus.yaml", config),
+		"--storage.tsdb.path="+t.TempDir(), "--web.listen-address="+address)
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &log, &log, proc.TiedToParent()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

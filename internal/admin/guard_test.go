@@ -25,16 +25,22 @@ type operator struct {
 	numbers []uint64 // of the last request about dead letters
 	fails   error    // the error after the first dead letter of a list
 	feed    tail.Feed
+	events  []string // of each object, and the gaps
 }
 
-func (o *operator) History(context.Context, string) (admin.History, error) {
+func (o *operator) History(context.Context, string) (admin.Past, error) {
 	o.asked++
-	return admin.History{}, nil
+	return admin.Past{Object: "pods/a/b", Limit: 16, Each: o.EachGap}, nil
 }
 
-func (o *operator) Gaps(context.Context) ([]json.RawMessage, error) {
+func (o *operator) EachGap(_ context.Context, take func(json.RawMessage) error) error {
 	o.asked++
-	return nil, nil
+	for _, e := range o.events {
+		if err := take(json.RawMessage(e)); err != nil {
+			return err
+		}
+	}
+	return o.fails
 }
 
 func (o *operator) Tail(wants *tail.Wants, lossy bool) (*tail.Reader, error) {

@@ -26,23 +26,25 @@ func TestNumbersOfLettersCountOnce(t *testing.T) {
 	}
 }
 
-// TestIncompleteListOfLetters: the list fails after its first dead letter. The answer must not look
-// complete, as its status was sent before.
-func TestIncompleteListOfLetters(t *testing.T) {
+// TestIncompleteLists: a list fails after its first element. The answer must not look complete, as
+// its status was sent before.
+func TestIncompleteLists(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "socket")
 	o := onSocket(socket)
-	o.Operator, o.Logger = &operator{fails: errors.New("the journal has failed")}, slog.New(slog.DiscardHandler)
+	o.Operator, o.Logger = &operator{events: []string{"{}"}, fails: errors.New("the journal has failed")}, slog.New(slog.DiscardHandler)
 	s := start(t, o)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://informd/deadletters", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := asking(t, s, socket, "").Do(r)
-	if err != nil {
-		return // the connection broke before the status
-	}
-	defer func() { _ = response.Body.Close() }()
-	if text, err := io.ReadAll(response.Body); err == nil {
-		t.Errorf("a complete answer: %d %s", response.StatusCode, text)
+	for _, path := range []string{"/deadletters", "/history?object=pods/a/b", "/gaps"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://informd"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := asking(t, s, socket, "").Do(r)
+		if err != nil {
+			continue // the connection broke before the status
+		}
+		if text, err := io.ReadAll(response.Body); err == nil {
+			t.Errorf("%s: a complete answer: %d %s", path, response.StatusCode, text)
+		}
+		_ = response.Body.Close()
 	}
 }

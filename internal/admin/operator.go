@@ -204,11 +204,11 @@ func (s *Server) operate(mux *http.ServeMux, d *door) {
 		"POST /verify":                s.verify,
 		"POST /reload":                s.reload,
 		"POST /-/reload":              s.reloadOK,
-		"GET /history":                s.history,
-		"GET /gaps":                   s.gaps,
 	} {
 		mux.Handle(pattern, s.guarded(d.operating, bounded(handle)))
 	}
+	mux.Handle("GET /history", s.guarded(d.operating, s.limited(maxReaders, bounded(s.history))))
+	mux.Handle("GET /gaps", s.guarded(d.operating, s.limited(maxReaders, bounded(s.gaps))))
 	// The tail has no end, and gives each write its own time.
 	mux.Handle("GET /tail", s.guarded(d.operating, answered(s.tail)))
 }
@@ -246,11 +246,16 @@ func (s *Server) letters(w http.ResponseWriter, r *http.Request) error {
 		return e.Encode(l)
 	})
 	if err != nil && some {
-		// The status was sent, so that only a broken connection shows that letters are missing.
-		s.options.Logger.Warn("dead letters not listed completely; try again", "err", err)
-		panic(http.ErrAbortHandler)
+		s.abort(r, err)
 	}
 	return err
+}
+
+// abort ends an answer whose status was sent: only a broken connection shows that something is
+// missing.
+func (s *Server) abort(r *http.Request, err error) {
+	s.options.Logger.Warn("list not sent completely; try again", "path", r.URL.Path, "err", err)
+	panic(http.ErrAbortHandler)
 }
 
 // onLetters does something with letters of one sink: those with the numbers of the

@@ -15,11 +15,17 @@ const maxPages = 64
 
 // newPage returns the handler of the page: its files, and the stream of the status.
 func (s *Server) newPage() http.Handler {
-	states := &page.Stream{Render: s.line, Ended: s.ending, Dropped: func() { s.refused.WithLabelValues("slow").Inc() }}
+	states := &page.Stream{Render: s.line, Ended: s.ending, Dropped: s.dropSlow}
 	mux := http.NewServeMux()
 	mux.Handle("/", page.Files())
 	mux.Handle("GET /page/status", s.limited(maxPages, states))
 	return mux
+}
+
+// dropSlow notes a page or tail that informd drops, because it does not read.
+func (s *Server) dropSlow() {
+	s.refused.WithLabelValues("slow").Inc()
+	s.options.Logger.Info("slow reader dropped", "next", "informd_admin_refused_total counts all")
 }
 
 // line is the status as JSON on one line.

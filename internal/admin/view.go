@@ -5,28 +5,42 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strconv"
 	"time"
 
+	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/internal/sse"
 	"github.com/informd/informd/internal/tail"
 )
 
 // Viewer is the part of [Operator] that shows objects.
 type Viewer interface {
 	// History returns what the journal keeps of an object: <resource>[.<group>]/[<namespace>/]<name>.
-	History(ctx context.Context, object string) (History, error)
-	// Gaps returns the gaps of targets that the journal keeps, oldest first, as CloudEvents.
-	Gaps(ctx context.Context) ([]json.RawMessage, error)
+	History(ctx context.Context, object string) (Past, error)
+	// EachGap calls take with the gaps of targets that the journal keeps, oldest first, as
+	// CloudEvents.
+	EachGap(ctx context.Context, take func(json.RawMessage) error) error
 	// Tail returns a reader of the events from now on; see [tail.Feed.Open]. The caller closes it.
 	Tail(wants *tail.Wants, lossy bool) (*tail.Reader, error)
+}
+
+// Past is what the journal keeps of an object.
+type Past struct {
+	Object string
+	// Limit is the largest number of events that the journal keeps of an object.
+	Limit int
+	// Each calls take with the kept events, oldest first, as CloudEvents. It holds a few of
+	// them in memory at a time.
+	Each func(ctx context.Context, take func(json.RawMessage) error) error
 }
 
 // History is the answer about an object: GET /history.
 type History struct {
 	Object string `json:"object"`
-	// Limit is the largest number of events that the journal keeps of an object.
+	// Limit is [Past.Limit].
 	Limit int `json:"historyPerObject"`
 	// Events are the kept events, oldest first, as CloudEvents.
 	Events []json.RawMessage `json:"events"`
@@ -34,17 +48,46 @@ type History struct {
 
 func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	found, err := s.options.Operator.History(r.Context(), r.FormValue("object"))
-	return writeJSON(w, found, err)
+	if err != nil {
+		return err
+	}
+	name, err := json.Marshal(found.Object)
+	if err != nil {
+		return fmt.Errorf("name %s: %w", found.Object, err)
+	}
+	head := fmt.Sprintf(`{"object":%s,"historyPerObject":%d,"events":[`, name, found.Limit)
+	return s.list(w, r, head, found.Each)
 }
 
 func (s *Server) gaps(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.options.Operator.Gaps(r.Context())
-	return writeJSON(w, map[string][]json.RawMessage{"events": found}, err)
+	return s.list(w, r, `{"events":[`, s.options.Operator.EachGap)
+}
+
+// list answers with the events of each as they come, behind the head of a JSON document, so that
+// no answer is in memory as a whole.
+func (s *Server) list(w http.ResponseWriter, r *http.Request, head string, each func(context.Context, func(json.RawMessage) error) error) error {
+	w.Header().Set("Content-Type", "application/json")
+	out, before := display.JSONWriter(w), head
+	err := each(r.Context(), func(e json.RawMessage) error {
+		_, err := out.Write(append([]byte(before), e...))
+		before = ","
+		return err
+	})
+	switch {
+	case err != nil && before == head:
+		return err
+	case err != nil:
+		s.abort(r, err)
+	case before == head:
+		_, err = io.WriteString(out, head)
+	}
+	if err == nil {
+		_, err = io.WriteString(out, "]}\n")
+	}
+	return err
 }
 
 const (
-	// tailPatience is how long a reader may take to read what was sent before informd drops it.
-	tailPatience = 10 * time.Second
 	// tailPause is the time between two messages of a tail with a limit per second: people read
 	// no faster, and each message wakes two processes.
 	tailPause = 200 * time.Millisecond
@@ -80,9 +123,7 @@ func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer reader.Close()
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	sending := tailing{w: w, control: http.NewResponseController(w), wants: wants, most: perSecond}
+	sending := tailing{out: sse.New(w), wants: wants, most: perSecond}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	go func() {
@@ -95,9 +136,9 @@ func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
 	err = sending.run(ctx, reader)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		s.refused.WithLabelValues("slow").Inc()
+		s.dropSlow()
 	case errors.Is(err, tail.ErrBehind):
-		s.refused.WithLabelValues("slow").Inc()
+		s.dropSlow()
 		_ = sending.notify("end", map[string]any{"reason": err.Error()}) // the reader may have gone
 	}
 	return nil // the status was sent
@@ -105,10 +146,9 @@ func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
 
 // tailing is one tail while it is sent.
 type tailing struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	wants   *tail.Wants
-	most    int // per second, 0 for all
+	out   *sse.Writer
+	wants *tail.Wants
+	most  int // per second, 0 for all
 
 	second        time.Time // the beginning of the current one
 	sent          int       // in this second
@@ -119,7 +159,7 @@ type tailing struct {
 
 // run sends until there is an error: that of ctx, of the reader, or of the connection.
 func (t *tailing) run(ctx context.Context, reader *tail.Reader) error {
-	if err := t.write([]byte(":\n\n")); err != nil { // the reader learns that it has begun
+	if err := t.out.Beat(); err != nil { // the reader learns that it has begun
 		return err
 	}
 	for {
@@ -128,10 +168,10 @@ func (t *tailing) run(ctx context.Context, reader *tail.Reader) error {
 		cancel()
 		switch {
 		case err == nil:
-			err = t.write(t.messages(lines))
+			err = t.out.Send(t.messages(lines))
 			t.missed = reader.Missed
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-			err = t.write([]byte(":\n\n"))
+			err = t.out.Beat()
 		}
 		if err == nil {
 			err = t.report()
@@ -161,9 +201,7 @@ func (t *tailing) messages(lines []tail.Line) (text []byte) {
 			continue
 		}
 		t.sent++
-		text = append(text, "data: "...)
-		text = append(text, l.JSON...)
-		text = append(text, "\n\n"...)
+		text = sse.Append(text, "", l.JSON)
 	}
 	return text
 }
@@ -191,21 +229,5 @@ func (t *tailing) notify(kind string, what map[string]any) error {
 	if err != nil {
 		return fmt.Errorf("notify of %s: %w", kind, err)
 	}
-	return t.write(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", kind, text))
-}
-
-func (t *tailing) write(text []byte) error {
-	if len(text) == 0 {
-		return nil
-	}
-	if err := t.control.SetWriteDeadline(time.Now().Add(tailPatience)); err != nil {
-		return fmt.Errorf("limit the time of a write: %w", err)
-	}
-	if _, err := t.w.Write(text); err != nil {
-		return fmt.Errorf("send events: %w", err)
-	}
-	if err := t.control.Flush(); err != nil {
-		return fmt.Errorf("send events: %w", err)
-	}
-	return nil
+	return t.out.Send(sse.Append(nil, kind, text))
 }

@@ -2,9 +2,11 @@ package admin_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -145,5 +147,34 @@ func TestTailsEndWithTheServer(t *testing.T) {
 	}
 	if n := asked.feed.Readers(); n != 0 {
 		t.Errorf("%d readers are open", n)
+	}
+}
+
+// TestListsOfEvents: the answers are JSON with any number of events, and of an error before the first
+// one there is no half answer.
+func TestListsOfEvents(t *testing.T) {
+	for _, test := range []struct {
+		events []string
+		fails  error
+		code   int
+		want   []string // of /history and /gaps
+	}{
+		{nil, nil, http.StatusOK, []string{`{"object":"pods/a/b","historyPerObject":16,"events":[]}`, `{"events":[]}`}},
+		{[]string{`{"id":"1"}`}, nil, http.StatusOK, []string{`{"object":"pods/a/b","historyPerObject":16,"events":[{"id":"1"}]}`, `{"events":[{"id":"1"}]}`}},
+		{[]string{`{"id":"1"}`, `{"id":"2\u202e"}`}, nil, http.StatusOK, []string{
+			`{"object":"pods/a/b","historyPerObject":16,"events":[{"id":"1"},{"id":"2\u202e"}]}`, `{"events":[{"id":"1"},{"id":"2\u202e"}]}`,
+		}},
+		{nil, errors.New("the journal has failed"), http.StatusInternalServerError, []string{"the journal has failed", "the journal has failed"}},
+	} {
+		socket := filepath.Join(t.TempDir(), "socket")
+		o := onSocket(socket)
+		o.Operator = &operator{events: test.events, fails: test.fails}
+		s := start(t, o)
+		for i, path := range []string{"GET /history?object=pods/a/b", "GET /gaps"} {
+			code, body := request(t, asking(t, s, socket, ""), path, "informd", http.Header{})
+			if code != test.code || !strings.Contains(body, test.want[i]) || code == http.StatusOK && strings.TrimSpace(body) != test.want[i] {
+				t.Errorf("%s of %v, %v: %d %q, want %d %q", path, test.events, test.fails, code, body, test.code, test.want[i])
+			}
+		}
 	}
 }

@@ -162,7 +162,7 @@ func overTCP(server config.Admin) (client, error) {
 	return client{base: "https://" + net.JoinHostPort(host, port), http: &http.Client{Transport: transport}, tokenFile: server.TokenFile}, nil
 }
 
-// errNotRunning says that nobody answers at the address of the admin server.
+// errNotRunning says that no informd answers at the address of the admin server.
 var errNotRunning = errors.New("is it running with this config? --server names another address")
 
 func notRunning(err error) error {

@@ -250,7 +250,7 @@ func (std streams) readHistory(ctx context.Context, cmd *cobra.Command, object s
 	if isTerminal(std.err) {
 		fmt.Fprintf(std.err, "no informd runs with this config; reading its journal ...\n")
 	}
-	found, err := daemon.ReadHistory(ctx, c, object)
+	found, err := daemon.ReadHistory(ctx, c, object, std.err)
 	if errors.Is(err, admin.ErrUnknown) {
 		return found, err
 	}

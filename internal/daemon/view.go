@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 
 	"github.com/informd/informd/internal/admin"
@@ -43,54 +44,65 @@ func (o operator) history() (*history.Reader, error) {
 	}
 }
 
-func (o operator) History(ctx context.Context, object string) (admin.History, error) {
+func (o operator) History(ctx context.Context, object string) (admin.Past, error) {
 	reader, err := o.history()
 	if err != nil {
-		return admin.History{}, err
+		return admin.Past{}, err
 	}
-	return historyFrom(ctx, reader, o.daemon.config, object)
+	return pastOf(ctx, reader, o.daemon.config, object)
+}
+
+func (o operator) EachGap(ctx context.Context, take func(json.RawMessage) error) error {
+	reader, err := o.history()
+	if err != nil {
+		return err
+	}
+	return reader.EachGap(ctx, inJSON(take))
 }
 
 // ReadHistory is what a running informd says about an object at /history, read from the journal
-// of the config while none runs. It fails while an informd uses an embedded journal.
-func ReadHistory(ctx context.Context, c *config.Config, object string) (_ admin.History, err error) {
-	reader, closing, err := store.Read(ctx, c, slog.New(slog.DiscardHandler))
+// of the config while none runs. It fails while an informd uses an embedded journal. Warnings
+// about the journal go to the log.
+func ReadHistory(ctx context.Context, c *config.Config, object string, log io.Writer) (_ admin.History, err error) {
+	logger := newLogger(log, config.Log{Level: "warn"}, new(slog.LevelVar))
+	reader, closing, err := store.Read(ctx, c, logger)
 	if err != nil {
 		return admin.History{}, err
 	}
 	defer func() { err = errors.Join(err, closing()) }()
-	return historyFrom(ctx, reader, c, object)
+	past, err := pastOf(ctx, reader, c, object)
+	if err != nil {
+		return admin.History{}, err
+	}
+	found := admin.History{Object: past.Object, Limit: past.Limit}
+	err = past.Each(ctx, func(e json.RawMessage) error {
+		found.Events = append(found.Events, e)
+		return nil
+	})
+	return found, err
 }
 
-func historyFrom(ctx context.Context, reader *history.Reader, c *config.Config, object string) (admin.History, error) {
+// pastOf finds an object in a journal.
+func pastOf(ctx context.Context, reader *history.Reader, c *config.Config, object string) (admin.Past, error) {
 	group, resource, namespace, name, ok := config.ParseObjectName(object)
 	if !ok {
-		return admin.History{}, admin.Unknown("object %q: it must be <resource>[.<group>]/[<namespace>/]<name>, as in pods/shop/web-1", object)
+		return admin.Past{}, admin.Unknown("object %q: it must be <resource>[.<group>]/[<namespace>/]<name>, as in pods/shop/web-1", object)
 	}
-	of := history.Object{Group: group, Resource: resource, Namespace: namespace, Name: name}
-	events, err := reader.Events(ctx, of)
+	of, err := reader.Find(ctx, history.Object{Group: group, Resource: resource, Namespace: namespace, Name: name})
 	if errors.Is(err, history.ErrAmbiguous) {
 		err = admin.Unknown("%v; add one to the resource, as in %s.<group>", err, resource)
 	}
-	return admin.History{Object: of.String(), Limit: c.Journal.HistoryPerObject, Events: texts(events)}, err
+	return admin.Past{
+		Object: of.String(), Limit: c.Journal.HistoryPerObject,
+		Each: func(ctx context.Context, take func(json.RawMessage) error) error {
+			return reader.Each(ctx, of, inJSON(take))
+		},
+	}, err
 }
 
-func (o operator) Gaps(ctx context.Context) ([]json.RawMessage, error) {
-	reader, err := o.history()
-	if err != nil {
-		return nil, err
-	}
-	events, err := reader.Gaps(ctx)
-	return texts(events), err
-}
-
-// texts are events as CloudEvents.
-func texts(events []event.Event) []json.RawMessage {
-	all := make([]json.RawMessage, len(events))
-	for i := range events {
-		all[i] = events[i].AppendJSON(nil)
-	}
-	return all
+// inJSON hands events on as CloudEvents.
+func inJSON(take func(json.RawMessage) error) func(event.Event) error {
+	return func(e event.Event) error { return take(e.AppendJSON(nil)) }
 }
 
 func (o operator) Tail(wants *tail.Wants, lossy bool) (*tail.Reader, error) {

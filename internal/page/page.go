@@ -6,12 +6,13 @@ package page
 import (
 	"embed"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/informd/informd/internal/sse"
 )
 
 //go:embed assets
@@ -44,12 +45,8 @@ func Files() http.Handler {
 	})
 }
 
-const (
-	// Interval is how often an open page gets the state.
-	Interval = 2 * time.Second
-	// patience is how long a page may take to read what was sent before informd drops it.
-	patience = 10 * time.Second
-)
+// Interval is how often an open page gets the state.
+const Interval = 2 * time.Second
 
 // Stream sends a state to open pages as server-sent events, all of them the same bytes. It
 // keeps nothing for a page: one that does not read blocks its own request until informd
@@ -81,14 +78,11 @@ func (s *Stream) now() []byte {
 
 // ServeHTTP sends the state until the page is closed, does not read, or the server ends.
 func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Cache-Control", "no-store")
-	control := http.NewResponseController(w)
+	out := sse.New(w)
 	tick := time.NewTicker(Interval)
 	defer tick.Stop()
 	for {
-		if err := send(w, control, s.now()); err != nil {
+		if err := out.Send(sse.Append(nil, "", s.now())); err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				s.Dropped()
 			}
@@ -102,17 +96,4 @@ func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-}
-
-func send(w http.ResponseWriter, control *http.ResponseController, state []byte) error {
-	if err := control.SetWriteDeadline(time.Now().Add(patience)); err != nil {
-		return fmt.Errorf("limit the time of a write: %w", err)
-	}
-	if _, err := fmt.Fprintf(w, "data: %s\n\n", state); err != nil {
-		return fmt.Errorf("send a state: %w", err)
-	}
-	if err := control.Flush(); err != nil {
-		return fmt.Errorf("send a state: %w", err)
-	}
-	return nil
 }

@@ -150,6 +150,9 @@ func (r *Reader) Next(ctx context.Context) (found []Line, err error) {
 			return nil, err
 		}
 		for _, l := range lines {
+			if ctx.Err() != nil { // conditions take time
+				return nil, ctx.Err()
+			}
 			if r.wants == nil || r.wants(&l.Event) {
 				found = append(found, l)
 			}

@@ -72,7 +72,7 @@ func TestReadersGetAllInOrder(t *testing.T) {
 	}
 }
 
-// TestLossyReader: it goes on with the newest events, and knows how many it has missed.
+// TestLossyReader: it continues with the newest events, and knows how many it has missed.
 func TestLossyReader(t *testing.T) {
 	var feed tail.Feed
 	r, err := feed.Open(nil, true)

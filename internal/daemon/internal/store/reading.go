@@ -41,7 +41,7 @@ func Read(ctx context.Context, c *config.Config, logger *slog.Logger) (_ *histor
 		return nil, nil, fmt.Errorf("journal.dir %s has no journal", c.Journal.Dir)
 	}
 	server, err := embedded.Start(ctx, embedded.Config{
-		Dir: c.Journal.Dir, MaxBytes: int64(c.Journal.MaxBytes), Stream: c.Journal.Stream, Logger: logger,
+		Dir: c.Journal.Dir, MaxBytes: int64(c.Journal.MaxBytes), SyncAlways: c.Journal.SyncAlways, Stream: c.Journal.Stream, Logger: logger,
 	})
 	if err != nil {
 		return nil, nil, err

@@ -48,40 +48,58 @@ func New(o Options) *Reader { return &Reader{options: o} }
 // ErrAmbiguous says that the name is that of objects of several groups.
 var ErrAmbiguous = errors.New("the name is that of objects in several groups")
 
-// Events returns the kept events of an object, oldest first, each with its Data. There are none
-// if the journal does not know the object. The last one is its present state; how many are kept
-// before it is the journal's historyPerObject. If several groups have such an object, the
-// error is [ErrAmbiguous], unless one of them is the core group.
-func (r *Reader) Events(ctx context.Context, of Object) ([]event.Event, error) {
-	found, err := r.read(ctx, r.filter(of))
-	if err != nil {
-		return nil, fmt.Errorf("read the history of %s: %w", of, err)
+// Find returns the object with its group. If of names no group and several groups have such an
+// object, it is that of the core group, or the error is [ErrAmbiguous]. An object that the journal
+// does not know is returned as it is.
+func (r *Reader) Find(ctx context.Context, of Object) (Object, error) {
+	if of.Group != "" {
+		return of, nil
 	}
 	var groups []string
-	for i := range found {
-		if g := event.GroupOrCore(found[i].Group); !slices.Contains(groups, g) {
+	err := r.each(ctx, of, scan.Scan{Headers: true, Batch: scan.HeaderBatch}, func(e event.Event) error {
+		if g := event.GroupOrCore(e.Group); !slices.Contains(groups, g) {
 			groups = append(groups, g)
 		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return of, err
+	case slices.Contains(groups, coreGroup):
+		of.Group = coreGroup
+	case len(groups) == 1:
+		of.Group = groups[0]
+	case len(groups) > 1:
+		return of, fmt.Errorf("%s: %w: %s", of, ErrAmbiguous, strings.Join(groups, ", "))
 	}
-	if len(groups) < 2 {
-		return found, nil
-	}
-	if !slices.Contains(groups, coreGroup) {
-		return nil, fmt.Errorf("%s: %w: %s", of, ErrAmbiguous, strings.Join(groups, ", "))
-	}
-	return slices.DeleteFunc(found, func(e event.Event) bool { return e.Group != "" }), nil
+	return of, nil
 }
 
-// Gaps returns the gap events that the journal keeps, oldest first: those of targets, and not
-// those of single sinks.
-func (r *Reader) Gaps(ctx context.Context) ([]event.Event, error) {
+// Each calls take with the kept events of an object, oldest first, each with its Data, until take
+// returns an error. There are none if the journal does not know the object. The last one is its
+// present state; how many are kept before it is the journal's historyPerObject. It holds about
+// 4 MiB of events at a time, or one.
+func (r *Reader) Each(ctx context.Context, of Object, take func(event.Event) error) error {
+	return r.each(ctx, of, scan.Scan{Batch: batch, Bytes: batchBytes}, take)
+}
+
+func (r *Reader) each(ctx context.Context, of Object, what scan.Scan, take func(event.Event) error) error {
+	if err := r.read(ctx, r.filter(of), what, take); err != nil {
+		return fmt.Errorf("read the history of %s: %w", of, err)
+	}
+	return nil
+}
+
+// EachGap calls take with the gap events that the journal keeps, oldest first: those of targets,
+// and not those of single sinks.
+func (r *Reader) EachGap(ctx context.Context, take func(event.Event) error) error {
 	gap := event.Event{Cluster: r.options.Cluster, Op: event.Gap, Target: "any"}
 	subject := gap.NATSSubject(r.options.SubjectPrefix)
-	found, err := r.read(ctx, subject[:strings.LastIndexByte(subject, '.')]+".*")
-	if err != nil {
-		return nil, fmt.Errorf("read gaps: %w", err)
+	filter := subject[:strings.LastIndexByte(subject, '.')] + ".*"
+	if err := r.read(ctx, filter, scan.Scan{Batch: batch, Bytes: batchBytes}, take); err != nil {
+		return fmt.Errorf("read gaps: %w", err)
 	}
-	return found, nil
+	return nil
 }
 
 const coreGroup = "core"
@@ -109,29 +127,34 @@ func (r *Reader) filter(of Object) string {
 	return root + "*" + strings.TrimPrefix(subject, root+coreGroup)
 }
 
-// read returns the events of a subject.
-func (r *Reader) read(ctx context.Context, filter string) (all []event.Event, err error) {
+// read calls take with the events of a subject, without bodies if only headers are scanned.
+func (r *Reader) read(ctx context.Context, filter string, what scan.Scan, take func(event.Event) error) error {
 	client, err := js.New(r.options.Conn, js.WithDefaultTimeout(server.Timeout))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	found, err := client.Stream(ctx, r.options.Stream)
 	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", r.options.Stream, err)
+		return fmt.Errorf("stream %s: %w", r.options.Stream, err)
 	}
 	stream := scan.NewStream(found, r.options.Conn, server.New(), false, nil)
 	bodies := message.NewObjects(client, js.ObjectStoreConfig{Bucket: r.options.Stream + "_OBJECTS"})
 	codec := message.NewCodec(r.options.SubjectPrefix, r.options.Conn, bodies, r.options.Logger)
 	codec.Stream = stream
-	what := scan.Scan{Policy: js.DeliverAllPolicy, Filters: []string{filter}, Batch: batch, Bytes: batchBytes}
-	err = stream.Each(ctx, what, func(m scan.Message) (bool, error) {
-		e, ok, err := codec.Decode(ctx, m)
-		if ok {
-			all = append(all, e)
+	what.Policy, what.Filters = js.DeliverAllPolicy, []string{filter}
+	return stream.Each(ctx, what, func(m scan.Message) (bool, error) {
+		e, ok := codec.Identify(m)
+		if !ok {
+			return true, nil
 		}
-		return true, err
+		if !what.Headers {
+			var err error
+			if e.Data, err = codec.Body(ctx, m); err != nil {
+				return false, err
+			}
+		}
+		return true, take(e)
 	})
-	return all, err
 }
 
 // The bounds of one pull.

@@ -78,8 +78,9 @@ const ApartLists = 4
 // that the shared connection did not get: a proxy may speak HTTP/2 only.
 const RefusedApart = time.Hour
 
-// readSize is the number of bytes of an HTTP/1.1 connection per read: two records of TLS.
-const readSize = 32 << 10
+// readSize is the number of bytes of an HTTP/1.1 connection per read: one record of TLS. Each
+// watch has a buffer of this size.
+const readSize = 16 << 10
 
 // own returns a copy of the configuration with a transport that client-go's cache shares with
 // no other client.

@@ -57,7 +57,7 @@ func TestFootprint(t *testing.T) {
 		d := startInformd(t, c.Kubeconfig(), fmt.Sprintf("- {resource: configmaps, namespaces: [%s]}", strings.Join(namespaces, ", ")), "")
 		d.waitForDelivery(2 * idleTargets) // the bounds of a snapshot each
 		rss := d.memory("VmRSS")
-		t.Logf("%d empty targets: RSS %.1f MiB", idleTargets, rss)
+		t.Logf("%d empty targets: RSS %.1f MiB, of that %.1f MiB without files", idleTargets, rss, d.memory("RssAnon"))
 		if rss > idleLimitMiB {
 			t.Errorf("RSS %.1f MiB, want at most %d", rss, idleLimitMiB)
 		}

@@ -215,9 +215,10 @@ func TestHistoryEqualsWhatWasWritten(t *testing.T) {
 		e, object := events[i], "configmaps/default/"+name
 		at := []string{"--revision", strconv.FormatUint(e.ResourceVersion, 10)}
 		if random.IntN(2) == 0 {
-			at = []string{"--at", eventTime(t, e).Add(time.Microsecond).Format(time.RFC3339Nano)}
-			for i+1 < len(events) && !eventTime(t, events[i+1]).After(eventTime(t, e)) {
-				i++ // seen in the same microsecond
+			moment := eventTime(t, e).Add(time.Microsecond)
+			at = []string{"--at", moment.Format(time.RFC3339Nano)}
+			for i+1 < len(events) && !eventTime(t, events[i+1]).After(moment) {
+				i++ // seen until the moment
 			}
 			e = events[i]
 		}
@@ -243,8 +244,8 @@ func TestHistoryEqualsWhatWasWritten(t *testing.T) {
 	if text, code := d.command("history", "deployments/default/none/none/x"); code != 1 || !strings.Contains(text, "<resource>") {
 		t.Errorf("of no object: %d %s", code, text)
 	}
-	// The same without an informd, and the next start notices nothing.
-	d.stop()
+	// The same without an informd, after a crash, and the next start notices nothing.
+	d.kill()
 	for range 10 {
 		check(names[random.IntN(objects)])
 	}

@@ -94,7 +94,7 @@ func arrows() map[string]arrow {
 	}
 	// The parts of the program; the other packages of internal are leaves.
 	parts := func() []string {
-		return ours("internal/admin", "internal/cli", "internal/config", "internal/configfile", "internal/daemon", "internal/deliver", "internal/deploytest",
+		return ours("internal/admin", "internal/cli", "internal/config", "internal/configfile", "internal/daemon", "internal/deliver",
 			"internal/kubeauth", "internal/page", "internal/rbac", "internal/relay", "internal/tail", "internal/when")
 	}
 	return map[string]arrow{

@@ -2,6 +2,7 @@ package helm_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,7 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/configfile"
@@ -96,6 +100,65 @@ func TestDefaultsAreThoseOfKustomize(t *testing.T) {
 	if !strings.Contains(kustomization, "newTag: "+tag+"\n") {
 		t.Errorf("the image is %s, which the kustomize base has not", to.Image)
 	}
+}
+
+// With two replicas, the chart makes what the overlay ha of kustomize makes.
+func TestHighAvailabilityIsThatOfKustomize(t *testing.T) {
+	ours := renderOwn(t, "testdata/ha.yaml")
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), root+"/deploy/kustomize/overlays/ha")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := release{namespace: "informd"}
+	for _, r := range built.Resources() {
+		text, err := r.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs.add(t, text)
+	}
+	if diff := cmp.Diff(pairOf(t, theirs), pairOf(t, ours)); diff != "" {
+		t.Errorf("(-kustomize +chart):\n%s", diff)
+	}
+}
+
+// pair is what makes two informds a pair, without names and labels.
+type pair struct {
+	Replicas    *int32
+	Management  appsv1.PodManagementPolicyType
+	Spread      []corev1.TopologySpreadConstraint
+	Volumes     []string
+	Mounts      []corev1.VolumeMount
+	Claims      int
+	Unavailable string
+	Journal     string
+	Keys        string
+}
+
+func pairOf(t *testing.T, r release) pair {
+	t.Helper()
+	set, budget, c := only[*appsv1.StatefulSet](t, r), only[*policyv1.PodDisruptionBudget](t, r), parsed(t, r)
+	p := pair{
+		Replicas: set.Spec.Replicas, Management: set.Spec.PodManagementPolicy, Spread: set.Spec.Template.Spec.TopologySpreadConstraints,
+		Mounts: container(t, set).VolumeMounts, Claims: len(set.Spec.VolumeClaimTemplates), Unavailable: budget.Spec.MaxUnavailable.String(),
+		Journal: fmt.Sprint(c.Journal.Type, c.Journal.Dir, c.Journal.Servers, c.Journal.Replicas), Keys: c.Redaction.KeyFile,
+	}
+	for i := range p.Spread {
+		if !selects(p.Spread[i].LabelSelector.MatchLabels, set.Spec.Template.Labels) {
+			t.Errorf("the spread selects %v, the Pods have %v", p.Spread[i].LabelSelector.MatchLabels, set.Spec.Template.Labels)
+		}
+		p.Spread[i].LabelSelector = nil
+	}
+	for _, v := range set.Spec.Template.Spec.Volumes {
+		v.ConfigMap = nil // its name differs
+		p.Volumes = append(p.Volumes, v.String())
+	}
+	slices.Sort(p.Volumes)
+	slices.SortFunc(p.Mounts, func(a, b corev1.VolumeMount) int { return strings.Compare(a.Name, b.Name) })
+	if !selects(budget.Spec.Selector.MatchLabels, set.Spec.Template.Labels) {
+		t.Errorf("the budget selects %v, the Pods have %v", budget.Spec.Selector.MatchLabels, set.Spec.Template.Labels)
+	}
+	return p
 }
 
 func entries(c *config.Config) (all []string) {

@@ -1,4 +1,4 @@
-package deploytest
+package deploy_test
 
 import (
 	"maps"
@@ -16,11 +16,15 @@ func documentedSecrets(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	command := regexp.MustCompile(`(?m)^kubectl -n informd create secret generic (\S+) (.*)$`)
 	literal := regexp.MustCompile(`--from-literal=(\w+)="([^"]*)"`)
+	file := regexp.MustCompile(`--from-file=(\S+)`)
 	secrets := make(map[string]map[string]string)
 	for _, found := range command.FindAllStringSubmatch(string(read(t, "deploy/README.md")), -1) {
 		secrets[found[1]] = make(map[string]string)
 		for _, pair := range literal.FindAllStringSubmatch(found[2], -1) {
 			secrets[found[1]][pair[1]] = pair[2]
+		}
+		for _, name := range file.FindAllStringSubmatch(found[2], -1) {
+			secrets[found[1]][name[1]] = "a file"
 		}
 	}
 	return secrets
@@ -32,6 +36,11 @@ func TestSecretsAreDocumented(t *testing.T) {
 	secrets := documentedSecrets(t)
 	eachKustomization(t, func(t *testing.T, d deployment) {
 		for _, w := range workloads(d) {
+			for _, v := range w.pod.Volumes {
+				if v.Secret != nil && len(secrets[v.Secret.SecretName]) == 0 {
+					t.Errorf("%s: deploy/README.md makes no Secret %s", w.name, v.Secret.SecretName)
+				}
+			}
 			for _, c := range containers(w.pod) {
 				for _, e := range c.Env {
 					if e.ValueFrom == nil {
@@ -51,7 +60,12 @@ func TestSecretsAreDocumented(t *testing.T) {
 // its environment, and knows the user that informd logs in as.
 func TestNATSHasUsers(t *testing.T) {
 	d := build(t, "deploy/kustomize/overlays/nats")
-	conf := string(d.configMaps["nats-config"]["nats.conf"])
+	var conf string
+	for _, c := range find[*corev1.ConfigMap](d) {
+		if strings.HasPrefix(c.Name, "nats-config-") {
+			conf = c.Data["nats.conf"]
+		}
+	}
 	var users []string
 	var variables []string
 	for _, found := range regexp.MustCompile(`\{user: (\w+), password: \$(\w+)`).FindAllStringSubmatch(conf, -1) {

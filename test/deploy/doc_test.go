@@ -1,11 +1,8 @@
-// Package deploytest checks what stands in deploy/: that every manifest decodes
-// strictly into the API's types, that the kustomizations are whole, that pods are
-// locked down, that permissions are exactly what the config inside needs, that
-// this config is one the program accepts, and that the image's build works.
-//
-// It has no code but tests. It lives here, not in deploy/, because the config's
-// decoder is internal to informd.
-package deploytest
+// Package deploy_test checks what is in deploy/, apart from the chart. It builds the kustomizations with
+// kustomize itself: each object decodes strictly into the types of the API, Pods are restricted,
+// permissions are exactly those that the config inside needs, informd accepts this config, and a
+// real API server accepts the objects. The build of the image makes a static binary.
+package deploy_test
 
 import (
 	"os"
@@ -20,6 +17,7 @@ const root = "../.."
 func kustomizations() []string {
 	return []string{
 		"deploy/kustomize/base",
+		"deploy/kustomize/overlays/ha",
 		"deploy/kustomize/overlays/nats",
 		"deploy/kustomize/overlays/sidecar",
 	}

@@ -1,4 +1,4 @@
-package deploytest
+package deploy_test
 
 import (
 	"path"
@@ -36,8 +36,8 @@ func checkPodSecurity(t *testing.T, w workload) {
 		t.Errorf("%s: does not say whether it gets a token", w.name)
 	}
 	for _, v := range pod.Volumes {
-		if v.ConfigMap == nil && v.EmptyDir == nil && v.Projected == nil {
-			t.Errorf("%s: volume %s: only configMap, emptyDir and projected are expected here", w.name, v.Name)
+		if v.ConfigMap == nil && v.EmptyDir == nil && v.Projected == nil && v.Secret == nil {
+			t.Errorf("%s: volume %s: only configMap, emptyDir, projected and secret are expected here", w.name, v.Name)
 		}
 		if v.EmptyDir != nil && v.EmptyDir.SizeLimit == nil {
 			t.Errorf("%s: volume %s can fill the node's disk", w.name, v.Name)
@@ -96,7 +96,7 @@ func checkMemory(t *testing.T, name string, c corev1.Container) {
 	i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "GOMEMLIMIT" })
 	if i >= 0 {
 		checkGoMemoryLimit(t, name, c.Env[i].Value, limit)
-	} else if c.Image == "informd" {
+	} else if runsInformd(c) {
 		t.Errorf("%s: GOMEMLIMIT is not set", name)
 	}
 }
@@ -117,13 +117,9 @@ func TestImagesArePinned(t *testing.T) {
 	eachKustomization(t, func(t *testing.T, d deployment) {
 		for _, w := range workloads(d) {
 			for _, c := range containers(w.pod) {
-				image := c.Image
-				if mapped, ok := d.images[image]; ok {
-					image = mapped
-				}
-				_, tag, ok := strings.Cut(path.Base(image), ":")
+				_, tag, ok := strings.Cut(path.Base(c.Image), ":")
 				if !ok || tag == "" || tag == "latest" {
-					t.Errorf("%s/%s: image %s has no fixed tag", w.name, c.Name, image)
+					t.Errorf("%s/%s: image %s has no fixed tag", w.name, c.Name, c.Image)
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package deploytest
+package deploy_test
 
 import (
 	"maps"
@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -26,12 +27,16 @@ func newObject(m metav1.TypeMeta) metav1.Object {
 		return &corev1.Namespace{}
 	case "v1 ServiceAccount":
 		return &corev1.ServiceAccount{}
+	case "v1 ConfigMap":
+		return &corev1.ConfigMap{}
 	case "v1 Service":
 		return &corev1.Service{}
 	case "apps/v1 StatefulSet":
 		return &appsv1.StatefulSet{}
 	case "apps/v1 Deployment":
 		return &appsv1.Deployment{}
+	case "policy/v1 PodDisruptionBudget":
+		return &policyv1.PodDisruptionBudget{}
 	case "networking.k8s.io/v1 NetworkPolicy":
 		return &networkingv1.NetworkPolicy{}
 	case "rbac.authorization.k8s.io/v1 ClusterRole":
@@ -152,7 +157,7 @@ func checkVolumes(t *testing.T, d deployment, w workload) {
 	}
 	for _, v := range w.pod.Volumes {
 		volumes[v.Name] = false
-		if v.ConfigMap != nil && d.configMaps[v.ConfigMap.Name] == nil {
+		if v.ConfigMap != nil && d.configMap(v.ConfigMap.Name) == nil {
 			t.Errorf("%s: volume %s: config map %s is not generated", w.name, v.Name, v.ConfigMap.Name)
 		}
 	}
@@ -199,22 +204,15 @@ func namedPort(pod corev1.PodSpec, name string) (int32, bool) {
 	return 0, false
 }
 
-// Everything namespaced lands in the kustomization's namespace. A manifest that
-// says another one would be moved without a word.
+// All objects with a namespace are in the one of the deployment, which enforces restricted Pods.
 func TestNamespaces(t *testing.T) {
 	eachKustomization(t, func(t *testing.T, d deployment) {
-		if d.namespace == "" {
-			t.Fatal("the kustomization sets no namespace")
-		}
 		for _, m := range d.manifests {
 			if ns := m.object.GetNamespace(); ns != "" && ns != d.namespace {
-				t.Errorf("%s: %s: namespace %s, not %s", m.path, m.object.GetName(), ns, d.namespace)
+				t.Errorf("%s: namespace %s, not %s", m.object.GetName(), ns, d.namespace)
 			}
 		}
 		for _, ns := range find[*corev1.Namespace](d) {
-			if ns.Name != d.namespace {
-				t.Errorf("namespace %s is created, but %s is used", ns.Name, d.namespace)
-			}
 			if level := ns.Labels["pod-security.kubernetes.io/enforce"]; level != "restricted" {
 				t.Errorf("namespace %s: pod security %q, not restricted", ns.Name, level)
 			}

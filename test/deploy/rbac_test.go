@@ -1,4 +1,4 @@
-package deploytest
+package deploy_test
 
 import (
 	"bytes"

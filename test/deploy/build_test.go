@@ -1,0 +1,132 @@
+package deploy_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// deployment is what `kubectl apply -k` applies.
+type deployment struct {
+	namespace string
+	manifests []manifest
+	objects   []*unstructured.Unstructured
+}
+
+// build builds the kustomization in dir.
+func build(t *testing.T, dir string) deployment {
+	t.Helper()
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root, dir))
+	if err != nil {
+		t.Fatalf("%s: %v", dir, err)
+	}
+	text, err := built.AsYaml()
+	if err != nil {
+		t.Fatalf("%s: %v", dir, err)
+	}
+	d := deployment{manifests: decodeManifests(t, dir, text)}
+	for _, r := range built.Resources() {
+		fields, err := r.Map()
+		if err != nil {
+			t.Fatalf("%s: %v", dir, err)
+		}
+		d.objects = append(d.objects, &unstructured.Unstructured{Object: fields})
+	}
+	accounts := find[*corev1.ServiceAccount](d)
+	if len(accounts) != 1 || accounts[0].Namespace == "" {
+		t.Fatalf("%s: %d service accounts, want one in a namespace", dir, len(accounts))
+	}
+	d.namespace = accounts[0].Namespace
+	return d
+}
+
+// configMap returns the files of a ConfigMap, nil if there is none.
+func (d deployment) configMap(name string) map[string]string {
+	for _, c := range find[*corev1.ConfigMap](d) {
+		if c.Name == name {
+			return c.Data
+		}
+	}
+	return nil
+}
+
+// decodeStrictly decodes one YAML document. Unknown and repeated fields, and
+// fields in the wrong case, are errors.
+func decodeStrictly(t *testing.T, name string, document []byte, into any) {
+	t.Helper()
+	text, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	problems, err := kjson.UnmarshalStrict(text, into)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %v", name, p)
+	}
+}
+
+// documents splits a YAML stream. A document of comments alone is none.
+func documents(stream []byte) [][]byte {
+	var all [][]byte
+	for d := range bytes.SplitSeq(stream, []byte("\n---\n")) {
+		for line := range strings.Lines(string(d)) {
+			if text := strings.TrimSpace(line); text != "" && !strings.HasPrefix(text, "#") {
+				all = append(all, d)
+				break
+			}
+		}
+	}
+	return all
+}
+
+// files is the part of a kustomization that names files.
+type files struct {
+	Resources          []string
+	ConfigMapGenerator []struct{ Files []string }
+	Patches            []struct{ Path string }
+}
+
+// A file that no kustomization names is never applied, which nobody notices.
+func TestEveryFileIsUsed(t *testing.T) {
+	used := make(map[string]bool)
+	for _, dir := range kustomizations() {
+		var k files
+		if err := yaml.Unmarshal(read(t, dir, "kustomization.yaml"), &k); err != nil {
+			t.Fatal(err)
+		}
+		used[filepath.Join(dir, "kustomization.yaml")] = true
+		for _, r := range k.Resources {
+			used[filepath.Join(dir, r)] = true
+		}
+		for _, p := range k.Patches {
+			used[filepath.Join(dir, p.Path)] = true
+		}
+		for _, g := range k.ConfigMapGenerator {
+			for _, file := range g.Files {
+				used[filepath.Join(dir, file)] = true
+			}
+		}
+	}
+	top := os.DirFS(root)
+	err := fs.WalkDir(top, "deploy/kustomize", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && !used[path] {
+			t.Errorf("%s is in no kustomization", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -23,6 +23,10 @@ HELM := $(TOOLS)/$(shell $(GO) env GOVERSION 2>/dev/null)/helm-$(HELM_VERSION)/h
 PROMETHEUS := $(TOOLS)/prometheus-debian/usr/bin/prometheus
 export TOOLS
 
+# Only releases need it: it takes many minutes to build.
+GORELEASER_VERSION := v2.15.1
+GORELEASER := $(TOOLS)/$(shell $(GO) env GOVERSION 2>/dev/null)/goreleaser-$(GORELEASER_VERSION)/goreleaser
+
 GOVULNCHECK_VERSION := v1.1.4
 
 # The product's module, and the module with the real servers for tests.
@@ -247,15 +251,28 @@ ci-chaos:
 ci-independent:
 	@$(MAKE) --no-print-directory chaos-independent $(CI_INDEPENDENT)
 
+##@ Release
+
+.PHONY: snapshot
+snapshot: $(GORELEASER) ## build what a release has, unsigned, into dist/: binaries and archives of all platforms, checksums
+	@$(GORELEASER) check
+	@$(GORELEASER) release --snapshot --clean --skip=sbom,sign
+
+# The workflow release.yml calls it, with the notes of the release in NOTES. It needs cosign and syft.
+.PHONY: release-binaries
+release-binaries: $(GORELEASER)
+	@$(GORELEASER) release --clean --release-notes '$(NOTES)'
+
 .PHONY: clean
-clean: ## remove bin/
-	rm -rf bin
+clean: ## remove bin/ and dist/
+	rm -rf bin dist
 
 # Builds in a separate directory and moves the complete binary, so that an
 # interrupted build leaves no incomplete one.
 $(GOLANGCI_LINT): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 $(HELM): PACKAGE := helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
-$(GOLANGCI_LINT) $(HELM):
+$(GORELEASER): PACKAGE := github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
+$(GOLANGCI_LINT) $(HELM) $(GORELEASER):
 	@echo '==> building $(PACKAGE) into $(@D) (once; some minutes)'
 	@mkdir -p '$(@D)'
 	@tmp="$$(mktemp -d '$(@D)/build.XXXXXX')" && trap 'rm -rf "$$tmp"' EXIT && \

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -203,38 +205,7 @@ func TestHistoryEqualsWhatWasWritten(t *testing.T) {
 			}
 		}
 	}
-	random := rand.New(rand.NewPCG(9, 9))
-	names := make([]string, 0, objects)
-	for i := range objects {
-		names = append(names, fmt.Sprintf("object-%04d", i))
-	}
-	check := func(name string) {
-		t.Helper()
-		events := histories[name].Events
-		i := random.IntN(len(events))
-		e, object := events[i], "configmaps/default/"+name
-		at := []string{"--revision", strconv.FormatUint(e.ResourceVersion, 10)}
-		if random.IntN(2) == 0 {
-			moment := eventTime(t, e).Add(time.Microsecond)
-			at = []string{"--at", moment.Format(time.RFC3339Nano)}
-			for i+1 < len(events) && !eventTime(t, events[i+1]).After(moment) {
-				i++ // seen until the moment
-			}
-			e = events[i]
-		}
-		text, stderr, code := runInformd(t, append([]string{"get", object, "-o", "json", "--config", d.config}, at...)...)
-		switch {
-		case e.Op != "deleted":
-			if code != 0 || !reflect.DeepEqual(decoded(t, []byte(text)), decoded(t, e.Data.Object)) {
-				t.Errorf("get %s %v: %d\n%s%s\nwant %s", object, at, code, text, stderr, e.Data.Object)
-			}
-		case at[0] == "--at" && (code != 1 || !strings.Contains(stderr, "did not exist")):
-			t.Errorf("get %s %v, after its deletion: %d\n%s%s", object, at, code, text, stderr)
-		}
-	}
-	for range 150 {
-		check(names[random.IntN(objects)])
-	}
+	d.checkStates(histories, 4)
 	if text, code := d.command("get", "configmaps/default/object-0000", "--at", "24h"); code != 1 || !strings.Contains(text, "historyPerObject") {
 		t.Errorf("before the history: %d %s", code, text)
 	}
@@ -246,9 +217,13 @@ func TestHistoryEqualsWhatWasWritten(t *testing.T) {
 	}
 	// The same without an informd, after a crash, and the next start notices nothing.
 	d.kill()
-	for range 10 {
-		check(names[random.IntN(objects)])
+	some := make(map[string]kept)
+	for name, k := range histories {
+		if some[name] = k; len(some) == 10 {
+			break
+		}
 	}
+	d.checkStates(some, 1) // each holds the lock of the journal
 	d.start()
 	d.waitForLive(1)
 	if n := len(d.records()); n > total+2 || count(d.records(), "gap") > 0 {
@@ -256,14 +231,57 @@ func TestHistoryEqualsWhatWasWritten(t *testing.T) {
 	}
 }
 
-// eventTime is the time attribute of an event.
-func eventTime(t *testing.T, r record) time.Time {
-	t.Helper()
-	at, err := time.Parse(time.RFC3339Nano, r.Time)
-	if err != nil {
-		t.Fatal(err)
+// checkStates asks `informd get` for the state of each object at a random time or revision of its
+// history, with so many commands at a time.
+func (d *informd) checkStates(histories map[string]kept, commands int) {
+	d.t.Helper()
+	var group errgroup.Group
+	group.SetLimit(commands)
+	for name, k := range histories {
+		group.Go(func() error { return d.checkState("configmaps/default/"+name, k.Events) })
 	}
-	return at
+	if err := group.Wait(); err != nil {
+		d.t.Error(err)
+	}
+}
+
+func (d *informd) checkState(object string, events []record) error {
+	times := make([]time.Time, len(events))
+	for i, e := range events {
+		var err error
+		if times[i], err = time.Parse(time.RFC3339Nano, e.Time); err != nil {
+			return err
+		}
+	}
+	i := rand.IntN(len(events))
+	at := []string{"--revision", strconv.FormatUint(events[i].ResourceVersion, 10)}
+	if rand.IntN(2) == 0 {
+		moment := times[i]
+		if i+1 < len(events) {
+			moment = moment.Add(rand.N(times[i+1].Sub(moment) + time.Millisecond))
+		}
+		at = []string{"--at", moment.Format(time.RFC3339Nano)}
+		for i+1 < len(events) && !times[i+1].After(moment) {
+			i++
+		}
+	}
+	e := events[i]
+	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, informdBinary, append([]string{"get", object, "-o", "json", "--config", d.config}, at...)...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var got, want any
+	switch {
+	case e.Op != "deleted":
+		if err = errors.Join(err, json.Unmarshal(stdout.Bytes(), &got), json.Unmarshal(e.Data.Object, &want)); err != nil || !reflect.DeepEqual(got, want) {
+			return fmt.Errorf("get %s %v: %w\n%s%s\nwant %s", object, at, err, &stdout, &stderr, e.Data.Object)
+		}
+	case at[0] == "--at" && (err == nil || !strings.Contains(stderr.String(), "did not exist")):
+		return fmt.Errorf("get %s %v, after its deletion: %w\n%s%s", object, at, err, &stdout, &stderr)
+	}
+	return nil
 }
 
 func decoded(t *testing.T, text []byte) map[string]any {

@@ -247,9 +247,7 @@ func (std streams) readHistory(ctx context.Context, cmd *cobra.Command, object s
 	if err != nil {
 		return admin.History{}, errors.Join(away, err)
 	}
-	if isTerminal(std.err) {
-		fmt.Fprintf(std.err, "no informd runs with this config; reading its journal ...\n")
-	}
+	defer std.wait("no informd runs with this config; reading its journal")()
 	found, err := daemon.ReadHistory(ctx, c, object, std.err)
 	if errors.Is(err, admin.ErrUnknown) {
 		return found, err

@@ -190,4 +190,5 @@ func TestDashboard(t *testing.T) {
 	}
 	golden(t, "../../deploy/grafana-dashboard.json", dashboard(t))
 	golden(t, "../../deploy/helm/informd/files/grafana-dashboard.json", dashboard(t))
+	golden(t, "../../deploy/kustomize/components/monitoring/grafana-dashboard.json", dashboard(t))
 }

@@ -2,8 +2,10 @@
 package applied
 
 import (
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,6 +56,41 @@ func (s *Server) Warned() []string {
 func Resource(apiVersion, kind string) schema.GroupVersionResource {
 	gvr, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(apiVersion, kind))
 	return gvr
+}
+
+// Define serves a kind of the Prometheus operator.
+func (s *Server) Define(t *testing.T, kind string) {
+	t.Helper()
+	plural := strings.ToLower(kind) + "s"
+	definitions := s.Dynamic.Resource(Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition"))
+	_, err := definitions.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": plural + ".monitoring.coreos.com"},
+		"spec": map[string]any{
+			"group": "monitoring.coreos.com", "scope": "Namespaced",
+			"names": map[string]any{"kind": kind, "plural": plural},
+			"versions": []any{map[string]any{
+				"name": "v1", "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resource := s.Dynamic.Resource(Resource("monitoring.coreos.com/v1", kind))
+	deadline := time.After(time.Minute)
+	for tick := time.NewTicker(50 * time.Millisecond); ; {
+		if _, err = resource.List(t.Context(), metav1.ListOptions{}); err == nil {
+			tick.Stop()
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("%s is not served: %v", kind, err)
+		case <-tick.C:
+		}
+	}
 }
 
 // Apply creates the namespaces of the objects, with the restricted level of Pod Security, and

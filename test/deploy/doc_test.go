@@ -13,6 +13,9 @@ import (
 // root is the top of the repository, from here.
 const root = "../.."
 
+// monitoring is a component, which is not applied alone.
+const monitoring = "deploy/kustomize/components/monitoring"
+
 // kustomizations are all there are, from root.
 func kustomizations() []string {
 	return []string{

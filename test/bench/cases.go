@@ -27,6 +27,7 @@ func (b *bench) cases(ctx context.Context) error {
 		step{"latency", b.latency},
 		step{"rates", b.rates},
 		step{"idle", b.idle},
+		step{"pages", b.pages},
 		step{"binary", b.binary},
 		step{"control plane", b.controlPlane},
 		step{"sink blocked", b.blocked},

@@ -85,8 +85,9 @@ type bench struct {
 	idleShares      map[idleCase][]float64 // percent of one core
 	// blockedRSS is the most before the sink blocks, while the journal fills, and after
 	// that.
-	blockedRSS [3]float64
-	binaryMiB  []float64
+	blockedRSS              [3]float64
+	withoutPages, withPages pagesRun
+	binaryMiB               []float64
 }
 
 // say tells what is going on, apart from the results on standard output.

@@ -102,6 +102,22 @@ func (b *bench) judge() {
 	b.judgeOthers()
 }
 
+// ratio is that of two figures, none if they were not measured.
+func ratio(a, b float64) []float64 {
+	if b == 0 {
+		return nil
+	}
+	return []float64{a / b}
+}
+
+// above is the difference of two figures, none if they were not measured.
+func above(a, b float64) []float64 {
+	if b == 0 {
+		return nil
+	}
+	return []float64{a - b}
+}
+
 // judgeOthers makes the rows that are not from saturation.
 func (b *bench) judgeOthers() {
 	pick := func(from [][2]float64, i int) (values []float64) {
@@ -112,10 +128,7 @@ func (b *bench) judgeOthers() {
 	}
 	median := func(values []float64) string { return number(spreadOf(values).Median) }
 	latencies := func(k kind, i int) []float64 { return pick(b.latencies[k], i) }
-	var flat, grown []float64
-	if b.blockedRSS[0] > 0 {
-		grown, flat = []float64{b.blockedRSS[2] / b.blockedRSS[0]}, []float64{b.blockedRSS[2] / b.blockedRSS[1]}
-	}
+	grown, flat := ratio(b.blockedRSS[2], b.blockedRSS[0]), ratio(b.blockedRSS[2], b.blockedRSS[1])
 	of := fmt.Sprintf("%s, %s, %s MiB", number(b.blockedRSS[0]), number(b.blockedRSS[1]), number(b.blockedRSS[2]))
 	b.rows = append(b.rows,
 		row{Metric: "first event, 100k objects: share of the list sent by then", Unit: "%", Required: 1, Aim: math.NaN(), Values: b.firstShares, Absolute: median(b.firstTimes) + " ms after the start"},
@@ -135,6 +148,14 @@ func (b *bench) judgeOthers() {
 		row{Metric: "sink blocked for 5 min: RSS against when the journal was full", Unit: "x", Required: 1.1, Aim: math.NaN(), Values: flat, Absolute: of},
 		row{Metric: "idle, 50 targets, 10 events/s: share of one core", Unit: "%", Required: 0.5, Aim: 0.3, Values: b.idleShares[idleCases()[0]]},
 		row{Metric: "idle, 300 targets, no events: share of one core", Unit: "%", Required: 0.2, Aim: math.NaN(), Values: b.idleShares[idleCases()[1]]},
+		row{
+			Metric: "50 open pages with tails, 1,000 events/s: CPU against no page", Unit: "x", Required: 2, Aim: math.NaN(), Values: ratio(b.withPages.Share, b.withoutPages.Share),
+			Absolute: fmt.Sprintf("%s : %s %% of one core", number(b.withPages.Share), number(b.withoutPages.Share)),
+		},
+		row{
+			Metric: "50 open pages with tails, 1,000 events/s: RSS above no page", Unit: " MiB", Required: 96, Aim: math.NaN(), Values: above(b.withPages.RSS, b.withoutPages.RSS),
+			Absolute: fmt.Sprintf("%s, %s MiB; lag of the sink %s, %s events", number(b.withPages.RSS), number(b.withoutPages.RSS), number(b.withPages.Lag), number(b.withoutPages.Lag)),
+		},
 		row{Metric: "the binary, static", Unit: " MiB", Required: 40, Aim: 25, Values: b.binaryMiB},
 	)
 }

@@ -99,7 +99,14 @@ test-long: servers helm browser prometheus ## run all tests that `make test` lea
 	@echo '==> end-to-end tests without the core'
 	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) -skip '^TestChaos$$' \
 		$$($(GO) list -race -f '{{if or .GoFiles .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/(e2e|schema|schemagen|words)$$')
-	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -skip '$(CORE_TESTS)' ./e2e
+	@# Side by side: most of these tests wait more than they compute.
+	@$(MAKE) --no-print-directory -j2 --output-sync=target e2e-first e2e-second
+
+.PHONY: e2e-first e2e-second
+e2e-first: HALF := ^Test[A-L]
+e2e-second: HALF := ^Test[M-Z]
+e2e-first e2e-second:
+	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -run '$(HALF)' -skip '$(CORE_TESTS)' ./e2e
 
 .PHONY: unit
 unit: ## run the unit tests with the race detector, in random order

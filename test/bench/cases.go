@@ -58,6 +58,8 @@ const (
 	// onControlPlane is not at saturation.
 	onControlPlane = "real control plane, 300 updates/s, JetStream"
 	journals       = "1k pods, journals, no sink"
+	cachedPods     = "20k pods, informers for reads"
+	manyCached     = "100k pods, informer for reads"
 )
 
 // saturations are the cases in which clients take what they can.
@@ -68,6 +70,7 @@ func (b *bench) saturations() []saturation {
 		informd: fast, floor: fast, floorHTTP1: fast, baseline: slow, baselineStripped: slow, baselineMetadata: slow,
 	}
 	journaled := b.size(20_000)
+	updates[cached], updates[cachedStock] = b.size(20_000), b.size(4_000)
 	large := map[kind]int{informd: b.size(1_000), floor: b.size(1_000), floorHTTP1: b.size(1_000), baseline: b.size(200)}
 	everyone := []kind{informd, floor, baseline, floorHTTP1, baselineStripped}
 	pair := []kind{informd, baseline}
@@ -80,6 +83,8 @@ func (b *bench) saturations() []saturation {
 		{"1k pods, JetStream", pods(1_000), jetStream, pair, b.times(3), updates},
 		{"1k pods, webhook", pods(1_000), webhookSink, pair, b.times(3), updates},
 		{journals, pods(1_000), noSink, []kind{informd, informdEmbedded, informdExternal}, b.times(3), map[kind]int{informd: journaled, informdEmbedded: journaled, informdExternal: journaled}},
+		{cachedPods, pods(20_000), noSink, []kind{cached, cachedStock}, b.times(3), updates},
+		{manyCached, pods(100_000), noSink, []kind{cached}, b.times(3), updates},
 		{"20k custom resources of 1 KB, no sink", source{corpus: "samples", objects: b.size(20_000)}, noSink, []kind{informd, baseline, floor}, b.times(3), updates},
 		{"200k custom resources of 1 KB, no sink", source{corpus: "samples", objects: b.size(200_000)}, noSink, []kind{informd}, 1, updates},
 		{"12 ConfigMaps of 100 KB to 1 MB, no sink", source{corpus: "configmaps", objects: 12}, noSink, []kind{informd, baseline, floor}, b.times(3), large},

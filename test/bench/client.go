@@ -29,6 +29,8 @@ const (
 	floor            kind = "floor, HTTP/2"
 	floorHTTP1       kind = "floor, HTTP/1.1"
 	floorJournal     kind = "floor, embedded journal"
+	cached           kind = "pkg/informer, for reads"
+	cachedStock      kind = "client-go's informer, for reads"
 )
 
 // handled is how many events a client is done with.
@@ -101,6 +103,8 @@ func (b *bench) startClient(k kind, s setup) (*client, error) {
 		l.path, l.args = b.floor, append(common, "-path", s.server.path(), fmt.Sprintf("-http1=%t", k == floorHTTP1))
 	case floorJournal:
 		l.path, l.args = b.floor, append(common, "-path", s.server.path(), "-http1", "-journal", filepath.Join(dir, "journal"))
+	case cached, cachedStock:
+		l.path, l.args = b.cached, append(common, fmt.Sprintf("-stock=%t", k == cachedStock))
 	case baseline, baselineStripped, baselineMetadata:
 		l.path = b.baseline
 		l.args = append(common, "-resource", resource, "-sink", string(s.sink.kind), "-url", s.sink.url,
@@ -168,6 +172,27 @@ func (c *client) countInformd(ctx context.Context) (handled, error) {
 		h.updates -= all - int64(passed)
 	}
 	return h, nil
+}
+
+// reads asks a program with a cache how long a read takes, in microseconds.
+func (c *client) reads(ctx context.Context) (get, list float64, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.address+"/reads", http.NoBody)
+	if err != nil {
+		return 0, 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, 0, err
+	}
+	if _, err := fmt.Sscan(string(text), &get, &list); err != nil {
+		return 0, 0, fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return get, list, nil
 }
 
 // scrape reads the metrics of an informd.

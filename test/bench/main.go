@@ -55,11 +55,11 @@ func exit(err error) {
 // bench is one run of the benchmarks.
 type bench struct {
 	// root is the product's directory; the others are programs.
-	root                           string
-	informd, floor, baseline, self string
-	quick                          bool
-	only, json                     string
-	rounds                         int
+	root                                   string
+	informd, floor, baseline, cached, self string
+	quick                                  bool
+	only, json                             string
+	rounds                                 int
 
 	began time.Time
 	dir   string // of everything that is written
@@ -136,8 +136,8 @@ func (b *bench) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.self, b.floor, b.baseline = self, filepath.Join(b.dir, "floor"), filepath.Join(b.dir, "baseline")
-	for _, program := range []struct{ path, module, pkg string }{{b.floor, "test", "./bench/floor"}, {b.baseline, "test", "./bench/baseline"}} {
+	b.self, b.floor, b.baseline, b.cached = self, filepath.Join(b.dir, "floor"), filepath.Join(b.dir, "baseline"), filepath.Join(b.dir, "cached")
+	for _, program := range []struct{ path, module, pkg string }{{b.floor, "test", "./bench/floor"}, {b.baseline, "test", "./bench/baseline"}, {b.cached, "test", "./bench/cached"}} {
 		if err := b.compile(ctx, program.path, program.module, program.pkg); err != nil {
 			return err
 		}

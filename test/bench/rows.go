@@ -81,6 +81,7 @@ func (b *bench) judge() {
 	compare("RSS, 100k objects, metadata-only informer : informd", 10, 20, true, b.of(manyMetadata, baselineMetadata, rss), many, "MiB")
 	compare("CPU of the initial sync per object, baseline (20k) : informd (100k)", 30, 100, true, b.of(podsNATS, baseline, perObject), b.of(manyPods, informd, perObject), "us")
 	b.rows = append(b.rows, row{Metric: "allocations per event, whole process, no sink", Unit: "", Required: 2, Aim: 0.05, Values: b.of(podsNone, informd, mallocs)})
+	b.judgeInformers(compare)
 	memory, embedded := b.of(journals, informd, perUpdate), b.of(journals, informdEmbedded, perUpdate)
 	var extra []float64
 	for i := range min(len(memory), len(embedded)) {
@@ -100,6 +101,27 @@ func (b *bench) judge() {
 			b.atRates(baseline, of.rate, cpu), b.atRates(of.kind, of.rate, cpu), "us")
 	}
 	b.judgeOthers()
+}
+
+// judgeInformers makes the rows of pkg/informer.
+func (b *bench) judgeInformers(compare func(metric string, required, aim float64, more bool, above, below []float64, unit string)) {
+	scaled := b.of(cachedPods, cachedStock, rss)
+	for i := range scaled {
+		scaled[i] *= 5 // linear, measured at a fifth
+	}
+	many := b.of(manyCached, cached, rss)
+	get := func(r run) float64 { return r.Get }
+	listed := func(r run) float64 { return r.Listed }
+	compare("RSS, 100k Pods in a cache, client-go's informer (20k, scaled) : pkg/informer", 20, math.NaN(), true, scaled, many, "MiB")
+	b.rows = append(b.rows, row{Metric: "RSS, 100k Pods in the cache of pkg/informer", Unit: " MiB", Required: 400, Aim: math.NaN(), Values: many})
+	compare("CPU per update without reads, client-go's informer : pkg/informer", 8, math.NaN(), true, b.of(cachedPods, cachedStock, perUpdate), b.of(cachedPods, cached, perUpdate), "us")
+	b.rows = append(b.rows,
+		row{
+			Metric: "Get of a Pod from the cache of pkg/informer", Unit: " us", Required: 60, Aim: math.NaN(), Values: b.of(cachedPods, cached, get),
+			Absolute: fmt.Sprintf("client-go's informer %s us, a pointer to its own copy", number(spreadOf(b.of(cachedPods, cachedStock, get)).Median)),
+		},
+		row{Metric: "a Pod of a list by index from the cache of pkg/informer", Unit: " us", Required: math.NaN(), Aim: math.NaN(), Values: b.of(cachedPods, cached, listed)},
+	)
 }
 
 // ratio is that of two figures, none if they were not measured.

@@ -25,6 +25,9 @@ type run struct {
 	DeliveredObjects, DeliveredUpdates int64
 	// RSS after the sync and after the stream, and its peak, in MiB.
 	SyncRSS, RSS, Peak float64
+	// Get is the time of a Get from a cache, Listed that of an object of a list by index, in
+	// microseconds. Only of clients for reads.
+	Get, Listed float64
 }
 
 // saturation is a case: clients take all objects and then updates as fast as they can.
@@ -119,7 +122,9 @@ func (b *bench) once(ctx context.Context, k kind, s setup, updates int) (r run, 
 	if r.RSS, err = c.memory("VmRSS"); err != nil {
 		return r, err
 	}
-	r.Peak, err = c.memory("VmHWM")
+	if r.Peak, err = c.memory("VmHWM"); err == nil && (k == cached || k == cachedStock) {
+		r.Get, r.Listed, err = c.reads(ctx)
+	}
 	return r, err
 }
 

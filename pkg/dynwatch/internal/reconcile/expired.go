@@ -5,7 +5,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 )
 
-// Expire notes that the watch could not be resumed and decides what comes next.
+// Expire notes that the watch could not be resumed (410 Gone) and decides what comes next.
 func (t *Reconciler) Expire(err error) error {
 	oldest := listwatch.OldestNamed(err)
 	switch l := t.Lost; {

@@ -11,7 +11,8 @@ import (
 )
 
 // Rule says which namespaces a watch of all namespaces is filtered by. The zero value
-// filters nothing.
+// filters nothing. The watch of the Namespaces is in namespacewatch.go; package namespaces emits what
+// enters and leaves.
 type Rule struct {
 	// Names and Excluded are names and globs, sorted and joined by commas.
 	Names, Excluded string

@@ -241,10 +241,14 @@ func answered(handle func(w http.ResponseWriter, r *http.Request) error) http.Ha
 func (s *Server) letters(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	e, some := json.NewEncoder(display.JSONWriter(w)), false
+	var gone error
 	err := s.options.Operator.EachLetter(r.Context(), r.FormValue("sink"), func(l Letter) error {
-		some = true
-		return e.Encode(l)
+		some, gone = true, e.Encode(l)
+		return gone
 	})
+	if gone != nil {
+		return nil // the client has gone, and gets nothing more
+	}
 	if err != nil && some {
 		s.abort(r, err)
 	}

@@ -68,12 +68,15 @@ func (s *Server) gaps(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) list(w http.ResponseWriter, r *http.Request, head string, each func(context.Context, func(json.RawMessage) error) error) error {
 	w.Header().Set("Content-Type", "application/json")
 	out, before := display.JSONWriter(w), head
+	var gone error
 	err := each(r.Context(), func(e json.RawMessage) error {
-		_, err := out.Write(append([]byte(before), e...))
+		_, gone = out.Write(append([]byte(before), e...))
 		before = ","
-		return err
+		return gone
 	})
 	switch {
+	case gone != nil:
+		return nil // the client has gone, and gets nothing more
 	case err != nil && before == head:
 		return err
 	case err != nil:

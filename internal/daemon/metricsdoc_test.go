@@ -224,6 +224,7 @@ apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:
   name: informd
+  namespace: informd
   labels:
     app.kubernetes.io/name: informd
 spec:

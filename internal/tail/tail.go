@@ -149,16 +149,20 @@ func (r *Reader) Next(ctx context.Context) (found []Line, err error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, l := range lines {
+		for n, l := range lines {
 			if ctx.Err() != nil { // conditions take time
-				return nil, ctx.Err()
+				r.next -= uint64(len(lines) - n)
+				break
 			}
 			if r.wants == nil || r.wants(&l.Event) {
 				found = append(found, l)
 			}
 		}
-		if len(found) > 0 {
+		switch {
+		case len(found) > 0:
 			return found, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
 		}
 		if news == nil {
 			continue

@@ -162,3 +162,33 @@ func TestPublishWithoutReaders(t *testing.T) {
 		t.Errorf("%v allocations without a reader", n)
 	}
 }
+
+// TestEndOfAWaitLosesNothing: ctx ends while a condition is evaluated. The next call continues there.
+func TestEndOfAWaitLosesNothing(t *testing.T) {
+	var feed tail.Feed
+	for _, wanted := range []int{0, 3} { // none and some of the events before the end are wanted
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := 0
+		r, err := feed.Open(func(*event.Event) bool {
+			if seen++; seen == 4 {
+				cancel()
+			}
+			return seen <= wanted || seen > 4
+		}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 1; n <= 10; n++ {
+			feed.Publish([]event.Event{numbered(n, `{"object":{}}`)})
+		}
+		first, err := r.Next(ctx)
+		if len(first) != wanted || (wanted == 0) != errors.Is(err, context.Canceled) {
+			t.Errorf("%d events, %v; want %d", len(first), err, wanted)
+		}
+		rest, err := r.Next(t.Context())
+		if err != nil || len(rest) != 6 || seen != 10 {
+			t.Errorf("then %d events of %d seen, %v; want 6 of 10", len(rest), seen, err)
+		}
+		r.Close()
+	}
+}

@@ -29,6 +29,7 @@ func namespaceOf(key string) string {
 // decoded once for all of them.
 func (s *store) valuesOf(key string, text []byte, into reflect.Type, indexers cache.Indexers) map[string][]string {
 	var o runtime.Object
+	var undecodable error
 	var all map[string][]string
 	for name, index := range indexers {
 		if isNamespaceIndex(index) {
@@ -37,17 +38,16 @@ func (s *store) valuesOf(key string, text []byte, into reflect.Type, indexers ca
 		if all == nil {
 			all = make(map[string][]string, len(indexers))
 		}
+		if !readsJSON(index) && o == nil && undecodable == nil {
+			if o, undecodable = decode(text, into); undecodable != nil {
+				s.failed(key, undecodable)
+			}
+		}
 		var err error
 		switch {
 		case readsJSON(index):
 			all[name], err = index(rawObject(text))
-		case o == nil:
-			if o, err = decode(text, into); err != nil {
-				s.failed(key, err)
-				return nil
-			}
-			fallthrough
-		default:
+		case undecodable == nil:
 			all[name], err = indexValues(index, o)
 		}
 		if err != nil {

@@ -52,7 +52,7 @@ func withMonitoring(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("namespace: informd\nresources: [%s/deploy/kustomize/base]\ncomponents: [%s/%s]\n", up, up, monitoring)
+	text := fmt.Sprintf("resources: [%s/deploy/kustomize/base]\ncomponents: [%s/%s]\n", up, up, monitoring)
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -148,6 +148,10 @@ func pairOf(t *testing.T, r release) pair {
 			t.Errorf("the spread selects %v, the Pods have %v", p.Spread[i].LabelSelector.MatchLabels, set.Spec.Template.Labels)
 		}
 		p.Spread[i].LabelSelector = nil
+		// Without it, one node may have both Pods while no other one is there.
+		if p.Spread[i].TopologyKey == corev1.LabelHostname && (p.Spread[i].MinDomains == nil || *p.Spread[i].MinDomains != *set.Spec.Replicas) {
+			t.Errorf("the spread over nodes has minDomains %v", p.Spread[i].MinDomains)
+		}
 	}
 	for _, v := range set.Spec.Template.Spec.Volumes {
 		v.ConfigMap = nil // its name differs

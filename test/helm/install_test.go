@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
 
 	"github.com/informd/informd/test/cluster"
 )
@@ -42,17 +43,17 @@ func TestInstall(t *testing.T) {
 
 	// Until a release, the notes say how to build the image.
 	const warning, build = "is not published", "make image"
-	if text := run("install", "informd", chart, "--values", defaults); !strings.Contains(text, warning) || !strings.Contains(text, build) {
+	if text := run("install", "informd", chartOf(t, true), "--values", defaults); !strings.Contains(text, warning) || !strings.Contains(text, build) {
 		t.Errorf("the notes do not say how to get the image:\n%s", text)
 	}
 	first := set()
-	if text := run("upgrade", "informd", chart, "--values", defaults, "--set", "config.log.level=debug,image.repository=registry.example.com/informd"); strings.Contains(text, warning) {
+	if text := run("upgrade", "informd", chartOf(t, true), "--values", defaults, "--set", "config.log.level=debug,image.repository=registry.example.com/informd"); strings.Contains(text, warning) {
 		t.Errorf("with another image:\n%s", text)
 	}
 	if now := set(); now.UID != first.UID || now.Generation == first.Generation {
 		t.Errorf("the upgrade does not change the StatefulSet in its place: %d, before %d", now.Generation, first.Generation)
 	}
-	if text := run("upgrade", "informd", releasedChart(t), "--values", defaults); strings.Contains(text, warning) {
+	if text := run("upgrade", "informd", chartOf(t, false), "--values", defaults); strings.Contains(text, warning) {
 		t.Errorf("of a released chart:\n%s", text)
 	}
 	run("uninstall", "informd", "--wait")
@@ -64,8 +65,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// releasedChart is a copy of the chart without the mark of one whose image is not published.
-func releasedChart(t *testing.T) string {
+// chartOf is a copy of the chart, with or without the mark of one whose image is not published.
+func chartOf(t *testing.T, unreleased bool) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "informd")
 	if err := os.CopyFS(dir, os.DirFS(chart)); err != nil {
@@ -76,12 +77,18 @@ func releasedChart(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, after, found := strings.Cut(string(text), "  informd.dev/unreleased:")
-	if !found {
-		t.Fatal("Chart.yaml has no annotation informd.dev/unreleased")
+	var fields map[string]any
+	if err := yaml.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
 	}
-	_, after, _ = strings.Cut(after, "\n")
-	if err := os.WriteFile(file, []byte(before+after), 0o600); err != nil {
+	fields["annotations"] = map[string]any{"artifacthub.io/license": "Apache-2.0"}
+	if unreleased {
+		fields["annotations"] = map[string]any{"informd.dev/unreleased": "true"}
+	}
+	if text, err = yaml.Marshal(fields); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,11 +23,8 @@ func check(root, tag string) (notes string, err error) {
 		Version, AppVersion string
 		Annotations         map[string]string
 	}
-	var base struct {
-		Images []struct{ NewTag string }
-	}
-	const chartFile, baseFile = "deploy/helm/informd/Chart.yaml", "deploy/kustomize/base/kustomization.yaml"
-	if err := errors.Join(decodeYAML(filepath.Join(root, chartFile), &chart), decodeYAML(filepath.Join(root, baseFile), &base)); err != nil {
+	const chartFile = "deploy/helm/informd/Chart.yaml"
+	if err := decodeYAML(filepath.Join(root, chartFile), &chart); err != nil {
 		return "", err
 	}
 	var wrong []error
@@ -38,8 +36,12 @@ func check(root, tag string) (notes string, err error) {
 	differ(chartFile, "version", chart.Version, version)
 	differ(chartFile, "appVersion", chart.AppVersion, tag)
 	differ(chartFile, "annotation "+unreleased, chart.Annotations[unreleased], "")
-	for _, i := range base.Images {
-		differ(baseFile, "newTag", i.NewTag, tag)
+	tags, err := imageTags(filepath.Join(root, "deploy/kustomize"))
+	if err != nil {
+		return "", err
+	}
+	for file, has := range tags {
+		differ(file, "newTag", has, tag)
 	}
 	log, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
 	if err != nil {
@@ -52,6 +54,30 @@ func check(root, tag string) (notes string, err error) {
 	_, after, _ = strings.Cut(after, "\n") // the rest of the heading is the date
 	notes, _, _ = strings.Cut(after, "\n## ")
 	return strings.TrimSpace(notes) + "\n", errors.Join(wrong...)
+}
+
+// imageTags returns the tags that the kustomizations below a directory set, by file.
+func imageTags(dir string) (map[string]string, error) {
+	tags := make(map[string]string)
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() != "kustomization.yaml" {
+			return err
+		}
+		var k struct {
+			Images []struct{ NewTag string }
+		}
+		if err := decodeYAML(path, &k); err != nil {
+			return err
+		}
+		for _, i := range k.Images {
+			tags[path] = i.NewTag
+		}
+		return nil
+	})
+	if err == nil && len(tags) == 0 {
+		err = fmt.Errorf("no kustomization in %s sets an image", dir)
+	}
+	return tags, err
 }
 
 // unreleased marks a chart whose image is not published.

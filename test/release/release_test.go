@@ -40,11 +40,12 @@ func TestCheck(t *testing.T) {
 		t.Errorf("notes %q, %v", notes, err)
 	}
 	for want, file := range map[string][2]string{
-		`version is "1.2.2"`:          {"deploy/helm/informd/Chart.yaml", "version: 1.2.2\nappVersion: v1.2.3\n"},
-		`appVersion is "1.2.3"`:       {"deploy/helm/informd/Chart.yaml", "version: 1.2.3\nappVersion: 1.2.3\n"},
-		`informd.dev/unreleased is "`: {"deploy/helm/informd/Chart.yaml", "version: 1.2.3\nappVersion: v1.2.3\nannotations: {informd.dev/unreleased: \"true\"}\n"},
-		`newTag is "v1.2.2"`:          {"deploy/kustomize/base/kustomization.yaml", "images: [{name: informd, newTag: v1.2.2}]\n"},
-		"no section [1.2.3]":          {"CHANGELOG.md", "# Changelog\n\n## [Unreleased]\n"},
+		`version is "1.2.2"`:                                      {"deploy/helm/informd/Chart.yaml", "version: 1.2.2\nappVersion: v1.2.3\n"},
+		`appVersion is "1.2.3"`:                                   {"deploy/helm/informd/Chart.yaml", "version: 1.2.3\nappVersion: 1.2.3\n"},
+		`informd.dev/unreleased is "`:                             {"deploy/helm/informd/Chart.yaml", "version: 1.2.3\nappVersion: v1.2.3\nannotations: {informd.dev/unreleased: \"true\"}\n"},
+		`overlays/sidecar/kustomization.yaml: newTag is "v1.2.2"`: {"deploy/kustomize/overlays/sidecar/kustomization.yaml", "images: [{name: informd, newTag: v1.2.2}]\n"},
+		`newTag is "v1.2.2"`:                                      {"deploy/kustomize/base/kustomization.yaml", "images: [{name: informd, newTag: v1.2.2}]\n"},
+		"no section [1.2.3]":                                      {"CHANGELOG.md", "# Changelog\n\n## [Unreleased]\n"},
 	} {
 		dir := written(t, written(t, t.TempDir(), good), map[string]string{file[0]: file[1]})
 		if _, err := check(dir, "v1.2.3"); err == nil || !strings.Contains(err.Error(), want) {

@@ -68,7 +68,13 @@ func Build(o Options) (v1.ImageIndex, error) {
 			Platform: &v1.Platform{OS: "linux", Architecture: arch},
 		}})
 	}
-	annotated, ok := mutate.Annotations(index, o.labels()).(v1.ImageIndex)
+	labels := o.labels()
+	digest, err := base.Digest()
+	if err != nil {
+		return nil, fmt.Errorf("base image %s: %w", ref, err)
+	}
+	labels["org.opencontainers.image.base.name"], labels["org.opencontainers.image.base.digest"] = ref.Name(), digest.String()
+	annotated, ok := mutate.Annotations(index, labels).(v1.ImageIndex)
 	if !ok {
 		return nil, errors.New("an index with annotations is no index")
 	}

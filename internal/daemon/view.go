@@ -106,8 +106,14 @@ func inJSON(take func(json.RawMessage) error) func(event.Event) error {
 }
 
 func (o operator) Tail(wants *tail.Wants, lossy bool) (*tail.Reader, error) {
-	if _, err := o.pipeline(); err != nil {
+	p, err := o.pipeline()
+	if err != nil {
 		return nil, err
+	}
+	if named := wants.Resource(); named != "" {
+		if _, err := watchedResources(named, p.manager.Targets()); err != nil {
+			return nil, err
+		}
 	}
 	return o.daemon.tails.Open(wants.Match, lossy)
 }

@@ -30,6 +30,9 @@ type Wants struct {
 	Failed atomic.Uint64
 }
 
+// Resource is the resource that is wanted, as the filter names it; empty for all.
+func (w *Wants) Resource() string { return w.filter.Resource }
+
 // Compile checks a filter. The error says which field is wrong and why.
 func (f Filter) Compile() (*Wants, error) {
 	w := &Wants{filter: f}

@@ -367,6 +367,9 @@ func TestTailCommand(t *testing.T) {
 			t.Errorf("the tail shows %s (%v)", line, err)
 		}
 	}
+	if text, code := d.command("tail", "secret"); code != 1 || !strings.Contains(text, `did you mean "secrets"`) {
+		t.Errorf("tail of a resource that is not watched: %d %s", code, text)
+	}
 	if text, code := d.command("tail", "--op", "changed"); code != 1 || !strings.Contains(text, "modified") {
 		t.Errorf("with an unknown operation: %d %s", code, text)
 	}

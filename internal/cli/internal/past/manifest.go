@@ -36,6 +36,9 @@ func Manifest(object []byte) (manifest map[string]any, notes []string, err error
 		delete(metadata, key)
 	}
 	delete(manifest, "status")
+	if len(manifest) == len([]string{"apiVersion", "kind", "metadata"}) {
+		notes = append(notes, "Only its metadata was stored. If the resource has mode: metadata, or keep, the rest is unknown.")
+	}
 	clearKind(manifest, metadata)
 	var hidden []string
 	for _, key := range slices.Sorted(maps.Keys(manifest)) {

@@ -56,7 +56,7 @@ func (m Moment) includes(e *event.Event) bool {
 
 var (
 	// ErrUnknown says that the journal has no event of the object.
-	ErrUnknown = errors.New("the journal has no event of it; informd status shows the resources that informd watches")
+	ErrUnknown = errors.New("the journal has no event of it; informd status shows the resources that informd watches, whose names are plural, as in pods")
 	// ErrBefore says that the moment is before the kept history.
 	ErrBefore = errors.New("the journal keeps no event of it from that time (journal.historyPerObject)")
 )
@@ -72,6 +72,9 @@ func At(all []event.Event, m Moment) (*event.Event, error) {
 		if m.includes(&all[i]) {
 			found = &all[i]
 		}
+	}
+	if found == nil && all[0].Op == event.Deleted {
+		return nil, fmt.Errorf("%w: the oldest one is its deletion of %s, which has its last state", ErrBefore, all[0].Time.UTC().Format(time.RFC3339))
 	}
 	if found == nil {
 		return nil, fmt.Errorf("%w: the oldest one is of %s, revision %d", ErrBefore, all[0].Time.UTC().Format(time.RFC3339), all[0].ResourceVersion)

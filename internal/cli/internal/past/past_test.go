@@ -148,3 +148,16 @@ func TestManifest(t *testing.T) {
 		}
 	}
 }
+
+// TestManifestOfMetadata: a manifest without content says so.
+func TestManifestOfMetadata(t *testing.T) {
+	for object, want := range map[string]bool{
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`:                  true,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"v"}}`: false,
+	} {
+		_, notes, err := past.Manifest([]byte(object))
+		if got := strings.Contains(strings.Join(notes, "\n"), "Only its metadata was stored"); err != nil || got != want {
+			t.Errorf("%s: notes %q, %v", object, notes, err)
+		}
+	}
+}

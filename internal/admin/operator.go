@@ -247,7 +247,7 @@ func (s *Server) letters(w http.ResponseWriter, r *http.Request) error {
 		return gone
 	})
 	if gone != nil {
-		return nil // the client has gone, and gets nothing more
+		return nil //nolint:nilerr // the client has gone, and gets nothing more
 	}
 	if err != nil && some {
 		s.abort(r, err)

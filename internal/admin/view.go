@@ -76,7 +76,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, head string, each 
 	})
 	switch {
 	case gone != nil:
-		return nil // the client has gone, and gets nothing more
+		return nil //nolint:nilerr // the client has gone, and gets nothing more
 	case err != nil && before == head:
 		return err
 	case err != nil:

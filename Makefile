@@ -25,6 +25,8 @@ export TOOLS
 
 # Only releases need it: it takes many minutes to build.
 GORELEASER_VERSION := v2.15.1
+COSIGN_VERSION := v3.0.4
+SYFT_VERSION := v1.40.0
 GORELEASER := $(TOOLS)/$(shell $(GO) env GOVERSION 2>/dev/null)/goreleaser-$(GORELEASER_VERSION)/goreleaser
 
 GOVULNCHECK_VERSION := v1.1.4
@@ -265,10 +267,14 @@ snapshot: $(GORELEASER) ## build what a release has, unsigned, into dist/: binar
 	@$(GORELEASER) check
 	@$(GORELEASER) release --snapshot --clean --skip=sbom,sign
 
-# The workflow release.yml calls it, with the notes of the release in NOTES. It needs cosign and syft.
-.PHONY: release-binaries
+# The workflow release.yml calls both, with the notes of the release in NOTES.
+.PHONY: release-tools release-binaries
+release-tools: $(HELM)
+	@mkdir -p '$(BIN)/tools' && cp '$(HELM)' '$(BIN)/tools/'
+	@GOBIN='$(abspath $(BIN))/tools' $(GO) install github.com/sigstore/cosign/v3/cmd/cosign@$(COSIGN_VERSION)
+	@GOBIN='$(abspath $(BIN))/tools' $(GO) install github.com/anchore/syft/cmd/syft@$(SYFT_VERSION)
 release-binaries: $(GORELEASER)
-	@$(GORELEASER) release --clean --release-notes '$(NOTES)'
+	@PATH='$(abspath $(BIN))/tools':"$$PATH" $(GORELEASER) release --clean --release-notes '$(NOTES)'
 
 .PHONY: clean
 clean: ## remove bin/ and dist/

@@ -51,6 +51,9 @@ CORE_TESTS := ^(TestUsage|TestUnfitStreamIsRefused|TestUnreachableAPIServer|Test
 	TestCredentialsWithdrawn|TestJournalDirBelongsToOne|TestCustomResourceVersionMoves|TestWatchCutInMidFrame|TestVerifyWithoutJournal|$\
 	TestChangesLeadToTheObjects|TestListOfNoObject|TestJournalServerKilledUnderLoad|TestOneBadResourceAndOneDeadSinkHurtNobody|$\
 	TestRestartEmitsNothing|TestAPIServerKilledAndRestarted|TestSecondInformdTakesOver|TestKilledUnderLoad)$$
+# The other end-to-end tests that measure time or memory: nothing runs beside them.
+MEASURED_TESTS := ^(TestBacklogStopsNobody|TestFootprint|TestJournalStreamDeleted|TestLargeHistoryStopsNobody|TestLeaderElection|TestManyDefinitions|TestManyNamespaces|$\
+	TestManyReplayedResources|TestManyTargets|TestReloads|TestRestartWithManyObjects|TestResync|TestServerThatIgnoresLimits)$$
 # Minutes of a run of random faults. Without SEED the clock gives the seed.
 MINUTES ?= 10
 # The faults that CI runs: they need only processes and network links.
@@ -101,14 +104,15 @@ test-long: servers helm browser prometheus ## run all tests that `make test` lea
 	@echo '==> end-to-end tests without the core'
 	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) -skip '^TestChaos$$' \
 		$$($(GO) list -race -f '{{if or .GoFiles .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/(e2e|schema|schemagen|words)$$')
-	@# Side by side: most of these tests wait more than they compute.
+	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -run '$(MEASURED_TESTS)' ./e2e
+	@# The others side by side: they wait more than they compute.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target e2e-first e2e-second
 
 .PHONY: e2e-first e2e-second
 e2e-first: HALF := ^Test[A-L]
 e2e-second: HALF := ^Test[M-Z]
 e2e-first e2e-second:
-	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -run '$(HALF)' -skip '$(CORE_TESTS)' ./e2e
+	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -run '$(HALF)' -skip '$(CORE_TESTS)|$(MEASURED_TESTS)' ./e2e
 
 .PHONY: unit
 unit: ## run the unit tests with the race detector, in random order

@@ -12,12 +12,14 @@ import (
 // make test and make test-long divide the tests by name. A name without a test, or a long
 // test in a package that make test-long does not run, would be a test that no command runs.
 func TestEveryTestRuns(t *testing.T) {
-	long, core := variable(t, "LONG_TESTS"), variable(t, "CORE_TESTS")
+	long, core, measured := variable(t, "LONG_TESTS"), variable(t, "CORE_TESTS"), variable(t, "MEASURED_TESTS")
 	packages := strings.Fields(variable(t, "LONG_PACKAGES"))
 	found := map[string]bool{}
 	for name, dirs := range testsByName(t) {
-		if regexp.MustCompile(core).MatchString(name) && slices.Contains(dirs, "test/e2e") {
-			found[name] = true
+		for _, list := range []string{core, measured} {
+			if regexp.MustCompile(list).MatchString(name) && slices.Contains(dirs, "test/e2e") {
+				found[name] = true
+			}
 		}
 		if !regexp.MustCompile(long).MatchString(name) {
 			continue
@@ -29,7 +31,7 @@ func TestEveryTestRuns(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range regexp.MustCompile(`Test\w+`).FindAllString(long+core, -1) {
+	for _, name := range regexp.MustCompile(`Test\w+`).FindAllString(long+core+measured, -1) {
 		if name != "TestRandom" && !found[name] {
 			t.Errorf("the Makefile names %s, which does not exist", name)
 		}

@@ -27,11 +27,12 @@ import (
 )
 
 const keptHistory = `The journal keeps the last events of each object (journal.historyPerObject, 16 by default).
-It must be embedded or nats. If no informd runs with this config, the command reads the
-journal itself, and changes nothing in it.
+Once every sink has the deletion of an object, the journal keeps only that deletion, with the
+last state. The journal must be embedded or nats. If no informd runs with this config, the
+command reads the journal itself, and changes nothing in it.
 
-Name an object by its resource, as kubectl does: pods/shop/web-1, deployments.apps/shop/web,
-nodes/a.`
+The resource of an object is its plural name, with its group unless that is core:
+pods/shop/web-1, deployments.apps/shop/web, nodes/a.`
 
 func tailCommand(std streams) *cobra.Command {
 	query := make(map[string]*string)

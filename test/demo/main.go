@@ -25,6 +25,7 @@ import (
 func main() {
 	informd := flag.String("informd", "../bin/informd", "the informd `binary` to run")
 	duration := flag.Duration("for", 0, "stop after this time (default: 0, at Ctrl-C)")
+	remind := flag.Duration("remind", 30*time.Second, "repeat the hints after this time; 0: never")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -33,7 +34,7 @@ func main() {
 		ctx, cancel = context.WithTimeout(ctx, *duration)
 		defer cancel()
 	}
-	if err := run(ctx, *informd); err != nil {
+	if err := run(ctx, *informd, *remind); err != nil {
 		say("error: %v", err)
 		stop()
 		os.Exit(1)
@@ -45,7 +46,7 @@ func say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "demo: "+format+"\n", args...)
 }
 
-func run(ctx context.Context, informd string) (err error) {
+func run(ctx context.Context, informd string, remind time.Duration) (err error) {
 	if _, err := os.Stat(informd); err != nil {
 		return fmt.Errorf("find informd: %w; run make build", err)
 	}
@@ -80,22 +81,15 @@ func run(ctx context.Context, informd string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.stop()) }()
-	say("informd runs. The same events are on NATS; in another terminal run:")
-	say("    nats --server %s sub 'k8s.demo.>'", bus.URL())
-	say("    nats --server %s sub 'k8s.demo.core.pods.>'", bus.URL())
-	say("    go run ./examples/materialised-view -url %s", bus.URL())
-	say("Ask informd and the cluster:")
-	say("    export KUBECONFIG=%s", target.kubeconfig)
-	say("    export INFORMD_CONFIG=%s", d.config)
-	say("    bin/informd status              # or plan, verify, rewind, ...")
-	say("    bin/informd tail pods")
-	say("    bin/informd history deployments.apps/%s/shop    # or get, diff, undelete", namespace)
-	say("    kubectl --namespace %s get pods", namespace)
-	say("Look at it in a browser, with objects: http://%s/#token=%s", d.admin, d.token)
-	say("stop: Ctrl-C")
+	h, err := newHints(d, target.kubeconfig, bus.URL())
+	if err != nil {
+		return err
+	}
+	h.show()
 
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
+	go h.repeat(work, remind)
 	go func() {
 		select {
 		case <-d.exited:

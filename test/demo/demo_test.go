@@ -157,12 +157,13 @@ func TestDemo(t *testing.T) {
 	if text, err := d.ask(t, "status"); err != nil {
 		t.Errorf("informd status: %v\n%s", err, text)
 	}
+	d.checkPast(t)
 	d.stop(t)
 }
 
 func readPage(t *testing.T, address, token string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/history?object=deployments.apps/"+namespace+"/shop", http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/history?object=deployments.apps/"+namespace+"/"+shop, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,5 +175,28 @@ func readPage(t *testing.T, address, token string) {
 	defer func() { _ = answer.Body.Close() }()
 	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(text), `"shop"`) {
 		t.Errorf("history: %s %v\n%s", answer.Status, err, text)
+	}
+}
+
+// checkPast: the objects in the hints have a past. The Deployment exists after whole rounds, so
+// its history is more than a deletion.
+func (d *demo) checkPast(t *testing.T) {
+	t.Helper()
+	deployment := d.hints.wait(t, `bin/informd history (\S+)`)[1]
+	deleted := d.hints.wait(t, `bin/informd undelete (\S+)`)[1]
+	d.events.wait(t, `(?m) deleted +pods .*web-1 `)
+	d.events.wait(t, `(?m) added +pods .*web-2 `) // the next round
+	if text, err := d.ask(t, "undelete", deleted); err != nil || !strings.Contains(text, "kind: Pod") {
+		t.Errorf("informd undelete %s: %v\n%s", deleted, err, text)
+	}
+	text, err := d.ask(t, "history", deployment)
+	if err != nil || strings.Count(text, " modified ") < 2 || strings.Contains(text, " deleted ") {
+		t.Errorf("informd history %s, want several modified events and no deletion: %v\n%s", deployment, err, text)
+	}
+	if text, err := d.ask(t, "get", deployment); err != nil || !strings.Contains(text, "release: v") {
+		t.Errorf("informd get %s: %v\n%s", deployment, err, text)
+	}
+	if text, err := d.ask(t, "diff", deployment); err != nil || !strings.Contains(text, "\n+") {
+		t.Errorf("informd diff %s: %v\n%s", deployment, err, text)
 	}
 }

@@ -22,7 +22,7 @@ func commands() []string {
 	return []string{
 		"bin/informd status    # or plan, verify, rewind, ...",
 		"bin/informd tail pods",
-		fmt.Sprintf("bin/informd history deployments.apps/%s/shop    # or get, diff", namespace),
+		fmt.Sprintf("bin/informd history deployments.apps/%s/%s    # or get, diff", namespace, shop),
 		fmt.Sprintf("bin/informd undelete pods/%s/web-1    # the demo deletes it after 10 seconds", namespace),
 		fmt.Sprintf("kubectl --namespace %s get pods", namespace),
 		`nats --server "$NATS_URL" sub 'k8s.demo.>'    # the same events on NATS`,

@@ -17,7 +17,12 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-const namespace = "informd-demo"
+const (
+	namespace = "informd-demo"
+	// shop is a Deployment that changes in every round and is never deleted. So it has a past:
+	// of a deleted object the journal keeps only the deletion.
+	shop = "shop"
+)
 
 const sensorCRD = `
 apiVersion: apiextensions.k8s.io/v1
@@ -133,48 +138,68 @@ func (w *workload) remove() error {
 // pace is the time between two changes, slow enough for a reader.
 const pace = 600 * time.Millisecond
 
-// run runs rounds until ctx ends. Each round deletes its objects at its end.
+// run runs rounds until ctx ends. Each round deletes the objects that it created.
 func (w *workload) run(ctx context.Context) error {
-	for round := 1; ; round++ {
-		for _, step := range w.round(round) {
-			if err := step(ctx); err != nil {
-				return fmt.Errorf("demo workload: %w", err)
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(pace):
-			}
+	err := w.play(ctx, w.create(deployments(), shop, w.deploymentFields()))
+	for round := 1; err == nil && ctx.Err() == nil; round++ {
+		err = w.play(ctx, w.round(round)...)
+	}
+	return err
+}
+
+// play runs steps, each one after a pause, until ctx ends.
+func (w *workload) play(ctx context.Context, steps ...step) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return fmt.Errorf("demo workload: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pace):
 		}
 	}
+	return nil
 }
 
 type step func(context.Context) error
 
-// round creates, changes and deletes a small application.
+// releasesPerRound makes the shop change every few seconds.
+const releasesPerRound = 3
+
+// round creates, changes and deletes a small application, and changes the shop.
 func (w *workload) round(n int) []step {
 	web, sensor, settings := fmt.Sprintf("web-%d", n), fmt.Sprintf("greenhouse-%d", n), fmt.Sprintf("settings-%d", n)
+	release := func(i int) step {
+		return w.patch(deployments(), shop, fmt.Sprintf(`{"metadata":{"labels":{"release":"v%d"}}}`, releasesPerRound*(n-1)+i))
+	}
+	celsius := func(i int) step {
+		return w.patch(sensors(), sensor, fmt.Sprintf(`{"status":{"phase":"Measuring","celsius":%d}}`, 18+i+n%5), "status")
+	}
 	steps := []step{
 		w.create(configMaps(), settings, map[string]any{"data": map[string]any{"colour": "green"}}),
-		w.create(deployments(), "shop", w.deploymentFields()),
 		w.create(pods(), web, podFields()),
 		w.create(sensors(), sensor, map[string]any{"spec": map[string]any{"unit": "celsius", "interval": "10s"}}),
+		release(1),
 	}
 	if w.own {
+		// 3 in the first round, then 2: each round changes the spec, and so the generation.
+		replicas := 2 + n%2
 		steps = append(steps,
 			w.patch(pods(), web, `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`, "status"),
-			w.patch(deployments(), "shop", `{"status":{"replicas":2,"readyReplicas":2,"updatedReplicas":2,"observedGeneration":1}}`, "status"),
+			w.patch(deployments(), shop, fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)),
+			w.patch(deployments(), shop, fmt.Sprintf(`{"status":{"replicas":%d,"readyReplicas":%[1]d,"updatedReplicas":%[1]d,"observedGeneration":%d}}`, replicas, 1+n), "status"),
 		)
 	}
-	for i := range 3 {
-		steps = append(steps, w.patch(sensors(), sensor, fmt.Sprintf(`{"status":{"phase":"Measuring","celsius":%d}}`, 18+i+n%5), "status"))
-	}
 	return append(steps,
+		celsius(0),
+		release(2),
+		celsius(1),
+		celsius(2),
 		w.patch(configMaps(), settings, `{"data":{"colour":"blue"}}`),
-		w.patch(deployments(), "shop", `{"metadata":{"labels":{"release":"blue"}}}`),
+		release(releasesPerRound),
 		w.delete(pods(), web),
 		w.delete(configMaps(), settings),
-		w.delete(deployments(), "shop"),
 		w.delete(sensors(), sensor),
 	)
 }

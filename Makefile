@@ -77,8 +77,7 @@ build: ## build the static binary bin/informd
 
 .PHONY: demo
 demo: ## show events of a cluster that the demo starts; DEMO_CLUSTER=existing uses that of KUBECONFIG; Ctrl-C stops
-	@echo '==> demo: the first run builds informd, etcd, kube-apiserver and nats-server from source (about 10 minutes on 2 cores);'
-	@echo '          later runs start in seconds. Shorter: make demo DEMO_CLUSTER=existing uses the cluster of KUBECONFIG'
+	@echo '==> demo: builds informd, etcd, kube-apiserver and nats-server unless they are cached (10 minutes on 2 cores); DEMO_CLUSTER=existing: the cluster of KUBECONFIG'
 	@$(MAKE) --no-print-directory build
 	@$(GO) build -C test -o '$(abspath $(BIN))/demo' ./demo
 	@exec '$(abspath $(BIN))/demo' -informd '$(abspath $(BIN))/informd'

@@ -159,6 +159,10 @@ func TestDemo(t *testing.T) {
 	}
 	d.checkPast(t)
 	d.stop(t)
+	// Package binary announces each build that is necessary.
+	if line := regexp.MustCompile(`(?m)^demo: .*\b(build|builds|built)\b.*`).FindString(d.hints.text()); line != "" {
+		t.Errorf("the demo announces a build in any case: %s", line)
+	}
 }
 
 func readPage(t *testing.T, address, token string) {

@@ -56,7 +56,7 @@ func run(ctx context.Context, informd string, remind time.Duration) (err error) 
 	}
 	defer func() { err = errors.Join(err, target.close()) }()
 
-	say("starting nats-server with JetStream (the first run builds it, about a minute)")
+	say("starting nats-server with JetStream")
 	bus, err := natsserver.New(ctx, natsserver.Options{})
 	if err != nil {
 		return orInterrupted(ctx, err)
@@ -129,8 +129,6 @@ func openCluster(ctx context.Context) (*target, error) {
 		return existingCluster()
 	}
 	say("starting a control plane: real etcd and kube-apiserver")
-	say("the first run builds them from source, about 10 minutes on 2 cores; later runs take 5 seconds")
-	say("shorter: DEMO_CLUSTER=existing uses the cluster of $KUBECONFIG")
 	began := time.Now()
 	c, err := cluster.New(ctx, cluster.Options{})
 	if err != nil {

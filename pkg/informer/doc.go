@@ -4,6 +4,8 @@
 // [NewSharedIndexInformer] replaces cache.NewSharedIndexInformer. The interfaces are those of
 // client-go; handlers, listers and indexers work unchanged.
 //
+// A [Reconciler] is a controller over a factory: it calls a function for each changed object.
+//
 // # Differences from client-go
 //
 //   - The store keeps objects compressed, as JSON. Each read decodes a new copy, which the caller

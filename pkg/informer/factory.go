@@ -178,6 +178,16 @@ func (f *Factory) Start(stop <-chan struct{}) {
 	}
 }
 
+// started returns a running informer, or nil.
+func (f *Factory) started(of id) *running {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.informers[of]; known != nil && known.cancel != nil {
+		return known
+	}
+	return nil
+}
+
 // Stop ends the informers of a resource, of both modes: their watches, goroutines and objects.
 // It waits until their handlers have returned, so that a handler must not call it. ForResource
 // and Start make and start new ones.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fakeAPI is an API server with Pods, ConfigMaps and Secrets: discovery, lists in one page, and
+// fakeAPI is an API server with Pods, ConfigMaps, Secrets and Namespaces: discovery, lists in one page, and
 // watches from a history that can be compacted.
 type fakeAPI struct {
 	server *httptest.Server
@@ -110,6 +110,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/api/v1":
 		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[`+
 			`{"name":"pods","namespaced":true,"kind":"Pod","verbs":["list","watch","get"]},`+
+			`{"name":"namespaces","namespaced":false,"kind":"Namespace","verbs":["list","watch","get"]},`+
 			`{"name":"secrets","namespaced":true,"kind":"Secret","verbs":["list","watch","get"]},`+
 			`{"name":"configmaps","namespaced":true,"kind":"ConfigMap","verbs":["list","watch","get"]}]}`)
 	case r.URL.Path == "/api":

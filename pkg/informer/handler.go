@@ -143,6 +143,11 @@ func (r *registration) deliver(n notification) {
 		r.synced.complete()
 		return
 	}
+	if h, ok := r.handler.(onKey); ok {
+		stats.delivered.Add(1)
+		h.call(n.key)
+		return
+	}
 	var objects [2]any
 	for i, b := range []blob{n.old, n.now} {
 		if b.block == nil {

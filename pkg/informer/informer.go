@@ -96,8 +96,9 @@ func (i *sharedInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler
 	if i.stopped {
 		return nil, fmt.Errorf("handler not added: %w", errStopped)
 	}
+	_, exact := h.(onOwner)
 	r := &registration{
-		informer: i, handler: h, resync: period, queue: newQueue(i.options.QueueLimit, i.options.Coalesce),
+		informer: i, handler: h, resync: period, queue: newQueue(i.options.QueueLimit, i.options.Coalesce && !exact),
 		removed: make(chan struct{}), synced: newChecker(fmt.Sprintf("%s handler %T", i.gvr, h)),
 	}
 	i.handlers = append(slices.Clone(i.handlers), r)

@@ -1,6 +1,7 @@
 package informer_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -103,7 +104,7 @@ func (r *recorder) wants(t *testing.T, calls ...string) {
 func newFactory(t *testing.T, f *fakeAPI, o informer.Options) (factory *informer.Factory, start func()) {
 	t.Helper()
 	ignore := goleak.IgnoreCurrent()
-	o.Logger = slog.New(slog.DiscardHandler)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	factory, err := informer.NewFactory(f.config(), o)
 	if err != nil {
 		t.Fatal(err)

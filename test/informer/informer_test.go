@@ -3,19 +3,23 @@ package informer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -94,10 +98,34 @@ func (m *mirror) all() map[string]string {
 	return maps.Clone(m.states)
 }
 
+// reconcile returns a function that keeps the state of the lister, and fails every third time.
+func (m *mirror) reconcile(lister cache.GenericLister) informer.ReconcileFunc {
+	var calls atomic.Int32
+	return func(_ context.Context, key types.NamespacedName) (informer.Result, error) {
+		if calls.Add(1)%3 == 0 {
+			return informer.Result{}, errors.New("a third of the calls fails")
+		}
+		o, err := lister.ByNamespace(key.Namespace).Get(key.Name)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if apierrors.IsNotFound(err) {
+			delete(m.states, key.String())
+			return informer.Result{}, nil
+		}
+		object, ok := o.(metav1.Object)
+		if !ok {
+			return informer.Result{}, err
+		}
+		m.states[key.String()] = stateOf(object)
+		return informer.Result{}, nil
+	}
+}
+
 func stateOf(o metav1.Object) string { return string(o.GetUID()) + " " + o.GetResourceVersion() }
 
-// TestEqualsTheServer: after random changes, a restart of the API server among them, the store
-// and the calls of the handlers have the state of the server, and no call contradicts another.
+// TestEqualsTheServer: after random changes, a restart of the API server among them, the store,
+// the calls of the handlers and a reconciler have the state of the server, and no call contradicts
+// another.
 func TestEqualsTheServer(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	api := client(t, c.RESTConfig())
@@ -116,10 +144,21 @@ func TestEqualsTheServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stop := make(chan struct{})
-	end := sync.OnceFunc(func() { close(stop); factory.Shutdown() })
+	reconciled := &mirror{states: map[string]string{}}
+	r, err := informer.NewReconciler(factory, gvr, reconciled.reconcile(whole.Lister()), informer.ReconcilerOptions{Workers: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	end := sync.OnceFunc(func() { cancel(); running.Wait(); factory.Shutdown() })
 	t.Cleanup(end)
-	factory.Start(stop)
+	factory.Start(ctx.Done())
+	running.Go(func() {
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
 	for gvr, synced := range factory.WaitForCacheSync(t.Context().Done()) {
 		if !synced {
 			t.Fatalf("%s is not synced", gvr)
@@ -147,8 +186,8 @@ func TestEqualsTheServer(t *testing.T) {
 	for i := range list.Items {
 		want[namespace+"/"+list.Items[i].Name] = stateOf(&list.Items[i])
 	}
-	for name, of := range map[string]*mirror{"full": full, "metadata": metadata} {
-		eventually(t, name+": the handler has the state of the server", func() bool { return maps.Equal(of.all(), want) })
+	for name, of := range map[string]*mirror{"full": full, "metadata": metadata, "reconciler": reconciled} {
+		eventually(t, name+": the mirror has the state of the server", func() bool { return maps.Equal(of.all(), want) })
 		if len(of.faults) > 0 {
 			t.Errorf("%s: %v", name, of.faults)
 		}

@@ -134,6 +134,14 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		return fmt.Errorf("run reconciler of %s: it runs already", r.of.gvr)
 	}
 	defer r.busy.Store(false)
+	if err := r.run(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil // the informers can have ended with ctx, before Run saw it
+}
+
+// run returns the reason for its end.
+func (r *Reconciler) run(ctx context.Context) error {
 	limiter := r.options.RateLimiter
 	if limiter == nil {
 		limiter = workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()
@@ -171,9 +179,6 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		all.Go(func() { r.work(until, queue) })
 	}
 	<-until.Done()
-	if ctx.Err() != nil {
-		return nil
-	}
 	return context.Cause(until)
 }
 

@@ -440,6 +440,11 @@ func TestRunOfAnInformerThatEnds(t *testing.T) {
 	if err := returned(t, ended); err == nil || !strings.Contains(err.Error(), "has ended") {
 		t.Errorf("error %v, want one that names the informer", err)
 	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Run(over); err != nil {
+		t.Errorf("error %v after the end of ctx, which ends informers, too", err)
+	}
 }
 
 // TestRunWaitsForCaches: without permission to list an owned resource nothing is reconciled.

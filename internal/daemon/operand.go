@@ -17,22 +17,6 @@ import (
 // deployments.v1.apps), or as a target does (apps/deployments). As with kubectl, a name
 // without a group is that of the core group if this has the resource.
 func watchedResource(said string, targets []dynwatch.TargetStatus) (string, error) {
-	found, err := watchedResources(said, targets)
-	if core := event.GroupOrCore("") + "/" + said; slices.Contains(found, core) {
-		return core, nil
-	}
-	if err != nil || len(found) == 1 {
-		return strings.Join(found, ""), err
-	}
-	for i, name := range found {
-		group, resource, _ := strings.Cut(name, "/")
-		found[i] = resource + "." + group
-	}
-	return "", admin.Unknown("the resource %q is ambiguous: name one of %s", said, strings.Join(found, ", "))
-}
-
-// watchedResources returns all resources that a name may mean, at least one.
-func watchedResources(said string, targets []dynwatch.TargetStatus) ([]string, error) {
 	var found, all []string
 	for i := range targets {
 		t := &targets[i]
@@ -46,10 +30,21 @@ func watchedResources(said string, targets []dynwatch.TargetStatus) ([]string, e
 	slices.Sort(found)
 	slices.Sort(all)
 	found, all = slices.Compact(found), slices.Compact(all)
-	if len(found) == 0 {
-		return nil, admin.Unknown("informd does not watch the resource %q%s", said, suggestion(said, "watched resources", all))
+	if core := event.GroupOrCore("") + "/" + said; slices.Contains(found, core) {
+		return core, nil
 	}
-	return found, nil
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", admin.Unknown("informd does not watch the resource %q%s", said, suggestion(said, "watched resources", all))
+	default:
+		for i, name := range found {
+			group, resource, _ := strings.Cut(name, "/")
+			found[i] = resource + "." + group
+		}
+		return "", admin.Unknown("the resource %q is ambiguous: name one of %s", said, strings.Join(found, ", "))
+	}
 }
 
 // unknownSink returns the error of a sink that does not exist.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/tail"
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
@@ -57,6 +58,24 @@ func TestUnknownSink(t *testing.T) {
 	} {
 		if err := unknownSink(said, []string{"bus", "hook"}); err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestLikelyWatched: a tail of a misspelt resource is refused, and one of a pattern, a version, or a
+// resource that may come is not.
+func TestLikelyWatched(t *testing.T) {
+	targets := []dynwatch.TargetStatus{{Version: "v1", Resource: "pods"}, {Group: "apps", Version: "v1", Resource: "deployments"}}
+	for said, want := range map[string]string{
+		"": "", "pods": "", "*.apps": "", "deployments.apps": "", "deployments.v1.apps": "", "deployments": "", "zebras.example.com": "",
+		"pod": `did you mean "pods"`, "deployment.apps": `did you mean "deployments.apps"`,
+	} {
+		wants, err := tail.Filter{Resource: said}.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := likelyWatched(wants, targets); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", said, err, want)
 		}
 	}
 }

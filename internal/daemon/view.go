@@ -10,7 +10,9 @@ import (
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/daemon/internal/store"
+	"github.com/informd/informd/internal/spelling"
 	"github.com/informd/informd/internal/tail"
+	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream/history"
@@ -110,10 +112,24 @@ func (o operator) Tail(wants *tail.Wants, lossy bool) (*tail.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if named := wants.Resource(); named != "" {
-		if _, err := watchedResources(named, p.manager.Targets()); err != nil {
-			return nil, err
-		}
+	if err := likelyWatched(wants, p.manager.Targets()); err != nil {
+		return nil, err
 	}
 	return o.daemon.tails.Open(wants.Match, lossy)
+}
+
+// likelyWatched refuses a tail whose resource is probably misspelt: no target has it, and one has a
+// similar name. Another one may be served later.
+func likelyWatched(wants *tail.Wants, targets []dynwatch.TargetStatus) error {
+	var names []string
+	for i := range targets {
+		if wants.MayBe(targets[i].Group, targets[i].Resource) {
+			return nil
+		}
+		names = append(names, config.KubectlName(event.GroupOrCore(targets[i].Group), targets[i].Resource))
+	}
+	if near, ok := spelling.Nearest(wants.Resource(), names); ok {
+		return admin.Unknown("informd does not watch the resource %q (did you mean %q?)", wants.Resource(), near)
+	}
+	return nil
 }

@@ -33,6 +33,15 @@ type Wants struct {
 // Resource is the resource that is wanted, as the filter names it; empty for all.
 func (w *Wants) Resource() string { return w.filter.Resource }
 
+// MayBe reports whether events of a resource are wanted, as far as its name says.
+func (w *Wants) MayBe(group, resource string) bool {
+	of := &group
+	if !strings.Contains(w.filter.Resource, ".") {
+		of = nil
+	}
+	return w.resource == nil || w.resource.MayBe(of, resource)
+}
+
 // Compile checks a filter. The error says which field is wrong and why.
 func (f Filter) Compile() (*Wants, error) {
 	w := &Wants{filter: f}
@@ -83,7 +92,7 @@ func (w *Wants) Match(e *event.Event) bool {
 	f := &w.filter
 	switch {
 	case f.Op != "" && string(e.Op) != f.Op, f.Namespace != "" && e.Namespace != f.Namespace, f.Name != "" && e.Name != f.Name,
-		w.resource != nil && !w.matches(e):
+		!w.MayBe(e.Group, e.Resource):
 		return false
 	case w.condition == nil:
 		return true
@@ -97,14 +106,4 @@ func (w *Wants) Match(e *event.Event) bool {
 		return false
 	}
 	return holds
-}
-
-// matches reports whether the resource of an event is wanted. A name without a group is that
-// of any group; a version does not matter.
-func (w *Wants) matches(e *event.Event) bool {
-	group := &e.Group
-	if !strings.Contains(w.filter.Resource, ".") {
-		group = nil
-	}
-	return w.resource.MayBe(group, e.Resource)
 }

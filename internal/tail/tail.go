@@ -137,6 +137,9 @@ func (r *Reader) Close() {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.open.Load() > 0 {
+		return // a new reader needs what comes
+	}
 	f.first += uint64(len(f.lines))
 	f.lines, f.bytes = nil, 0
 }

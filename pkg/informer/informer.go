@@ -222,7 +222,8 @@ func (i *sharedInformer) Run(stop <-chan struct{}) {
 }
 
 // RunWithContext implements [cache.SharedInformer]. It blocks until ctx ends and the handlers
-// have returned; notifications that wait then are dropped.
+// have returned; notifications that wait then are dropped. It returns at once if its watch cannot
+// be started, because of wrong options.
 func (i *sharedInformer) RunWithContext(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -239,8 +240,9 @@ func (i *sharedInformer) RunWithContext(ctx context.Context) {
 	i.mu.Unlock()
 
 	if err := i.runner.start(i); err != nil {
-		i.logger.Error("watch not started; stop the informer and correct its options", slog.Any("error", err))
+		i.logger.Error("watch not started; correct the options of the informer", slog.Any("error", err))
 		i.reportError(err)
+		cancel()
 	}
 	<-ctx.Done()
 	i.runner.stop(i)

@@ -54,6 +54,9 @@ type ReconcilerOptions struct {
 	Owned []Owned
 	// OwnerKind is the kind of the reconciled resource, as in ownerReferences. Owned requires it.
 	OwnerKind schema.GroupKind
+	// ClusterWide says that the objects of the reconciled resource have no namespace.
+	// ownerReferences do not contain it.
+	ClusterWide bool
 	// ResyncPeriod is the period after which all objects are enqueued without a change. The
 	// default is DefaultResync of the factory.
 	ResyncPeriod time.Duration
@@ -79,8 +82,8 @@ type Reconciler struct {
 	logger    *slog.Logger
 
 	busy atomic.Bool // Run runs
-	// clusterWide says that the objects have no namespace. ownerReferences do not contain it.
-	clusterWide                   atomic.Bool
+	// failing are the keys that the RateLimiter counts.
+	failing                       sync.Map
 	calls, errors, panics, gaveUp atomic.Uint64
 }
 
@@ -149,6 +152,7 @@ func (r *Reconciler) run(ctx context.Context) error {
 	queue := workqueue.NewTypedRateLimitingQueue(limiter)
 	until, cancel := context.WithCancelCause(ctx)
 	var all sync.WaitGroup
+	defer r.forgetAll(queue)
 	defer all.Wait()
 	defer queue.ShutDown()
 	defer cancel(nil)
@@ -202,7 +206,7 @@ func (r *Reconciler) handle(ctx context.Context, queue keyQueue, key types.Names
 		return err
 	})
 	if err == nil {
-		queue.Forget(key)
+		r.forget(queue, key)
 		if result.RequeueAfter > 0 {
 			queue.AddAfter(key, result.RequeueAfter)
 		}
@@ -212,19 +216,36 @@ func (r *Reconciler) handle(ctx context.Context, queue keyQueue, key types.Names
 	log := r.logger.With(slog.String("key", cache.NamespacedNameAsObjectName(key).String()), slog.Any("error", err))
 	switch retries := queue.NumRequeues(key); {
 	case ctx.Err() != nil:
-		queue.Forget(key)
+		r.forget(queue, key)
 		log.Info("reconcile interrupted; the next run begins with all objects")
 	case r.options.MaxRetries > 0 && retries >= r.options.MaxRetries:
-		queue.Forget(key)
+		r.forget(queue, key)
 		r.gaveUp.Add(1)
 		log.Error("reconcile failed; waiting for the next change of the object", slog.Int("retries", retries))
 		if r.options.GaveUp != nil {
 			_ = r.guard(key, func() error { r.options.GaveUp(ctx, key, err); return nil }) // logged
 		}
 	default:
+		r.failing.Store(key, nil)
 		queue.AddRateLimited(key)
 		log.Warn("reconcile failed; retrying", slog.Int("retries", retries))
 	}
+}
+
+// forget ends the count of retries of a key.
+func (r *Reconciler) forget(queue keyQueue, key types.NamespacedName) {
+	queue.Forget(key)
+	r.failing.Delete(key)
+}
+
+// forgetAll leaves nothing in a RateLimiter of the program for the next Run.
+func (r *Reconciler) forgetAll(queue keyQueue) {
+	r.failing.Range(func(key, _ any) bool {
+		if name, ok := key.(types.NamespacedName); ok {
+			r.forget(queue, name)
+		}
+		return true
+	})
 }
 
 // guard calls a function of the program. A panic is an error.

@@ -339,14 +339,66 @@ func TestOwnerWithoutNamespace(t *testing.T) {
 	factory, start := newFactory(t, api, informer.Options{})
 	var seen reconciled
 	r := newReconciler(t, factory, core("namespaces"), seen.keys(), informer.ReconcilerOptions{
-		Owned: []informer.Owned{{Resource: pods()}}, OwnerKind: schema.GroupKind{Kind: "Namespace"},
+		Owned: []informer.Owned{{Resource: pods()}}, OwnerKind: schema.GroupKind{Kind: "Namespace"}, ClusterWide: true,
 	})
 	start()
 	begin(t, r)
 	seen.wants(t, "/one")
+	// What a function does with its key.
+	if o, found, err := factory.ForResource(core("namespaces")).Informer().GetStore().GetByKey("/one"); err != nil || !found || nameOf(o) != "one" {
+		t.Errorf("the object of the key: %v, %t, %v", o, found, err)
+	}
 	seen.clear()
 	api.put("pods", "a", "p", ownedBy("v1", "Namespace", "one", true))
 	seen.wants(t, "/one")
+}
+
+// TestRunOfAnImpossibleInformer: a watch that cannot start ends Run with an error.
+func TestRunOfAnImpossibleInformer(t *testing.T) {
+	api := newFakeAPI(t)
+	factory, _ := newFactory(t, api, informer.Options{})
+	other := pods()
+	other.Version = "v2" // of the two versions only one is watched
+	var seen reconciled
+	all := []*informer.Reconciler{
+		newReconciler(t, factory, pods(), seen.keys(), informer.ReconcilerOptions{}),
+		newReconciler(t, factory, other, seen.keys(), informer.ReconcilerOptions{}),
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	factory.Start(ctx.Done())
+	ended := make(chan error, len(all))
+	for _, r := range all {
+		go func() { ended <- r.Run(ctx) }()
+	}
+	if err := <-ended; err == nil || ctx.Err() != nil {
+		t.Errorf("Run returns %v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the other Run returns %v", err)
+	}
+}
+
+// TestCountsOfRetriesEndWithRun: a RateLimiter of the program has no failures of an earlier Run.
+func TestCountsOfRetriesEndWithRun(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("configmaps", "a", "one", nil)
+	factory, start := newFactory(t, api, informer.Options{})
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](time.Hour, time.Hour)
+	r := newReconciler(t, factory, configs(), func(context.Context, types.NamespacedName) (informer.Result, error) {
+		return informer.Result{}, errors.New("not now")
+	}, informer.ReconcilerOptions{RateLimiter: limiter})
+	start()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	key := types.NamespacedName{Namespace: "a", Name: "one"}
+	eventually(t, "a failure is counted", func() bool { return limiter.NumRequeues(key) == 1 })
+	cancel()
+	if err := <-ended; err != nil || limiter.NumRequeues(key) != 0 {
+		t.Errorf("after Run %d failures are counted, %v", limiter.NumRequeues(key), err)
+	}
 }
 
 func TestRequeueAfterAndResyncPeriod(t *testing.T) {

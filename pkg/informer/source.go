@@ -43,7 +43,6 @@ func (r *Reconciler) sources(queue keyQueue) []source {
 		namespace, name, namespaced := strings.Cut(key, "/")
 		if !namespaced {
 			namespace, name = "", key
-			r.clusterWide.Store(true)
 		}
 		queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
 	}}}
@@ -74,7 +73,7 @@ func (r *Reconciler) enqueueOwner(queue keyQueue, o any) {
 		return
 	}
 	key := types.NamespacedName{Namespace: object.GetNamespace(), Name: owner.Name}
-	if r.clusterWide.Load() {
+	if r.options.ClusterWide {
 		key.Namespace = ""
 	}
 	queue.Add(key)

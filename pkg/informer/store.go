@@ -241,9 +241,10 @@ func (s *store) entry(key string) *entry {
 	return s.objects[key]
 }
 
-// GetByKey implements [cache.Store].
+// GetByKey implements [cache.Store]. The key of a cluster-wide object may begin with "/", as texts of
+// types.NamespacedName do.
 func (s *store) GetByKey(key string) (item any, exists bool, err error) {
-	e := s.entry(key)
+	e := s.entry(strings.TrimPrefix(key, "/"))
 	if e == nil {
 		return nil, false, nil
 	}

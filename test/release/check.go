@@ -40,8 +40,8 @@ func check(root, tag string) (notes string, err error) {
 	if err != nil {
 		return "", err
 	}
-	for file, has := range tags {
-		differ(file, "newTag", has, tag)
+	for _, has := range tags {
+		differ(has.file, "newTag", has.tag, tag)
 	}
 	log, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
 	if err != nil {
@@ -56,26 +56,29 @@ func check(root, tag string) (notes string, err error) {
 	return strings.TrimSpace(notes) + "\n", errors.Join(wrong...)
 }
 
-// imageTags returns the tags that the kustomizations below a directory set, by file.
-func imageTags(dir string) (map[string]string, error) {
-	tags := make(map[string]string)
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+type imageTag struct{ file, tag string }
+
+// imageTags returns the tags of informd's image that the kustomizations below a directory set.
+func imageTags(dir string) (tags []imageTag, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Name() != "kustomization.yaml" {
 			return err
 		}
 		var k struct {
-			Images []struct{ NewTag string }
+			Images []struct{ Name, NewTag string }
 		}
 		if err := decodeYAML(path, &k); err != nil {
 			return err
 		}
 		for _, i := range k.Images {
-			tags[path] = i.NewTag
+			if i.Name == "informd" {
+				tags = append(tags, imageTag{path, i.NewTag})
+			}
 		}
 		return nil
 	})
 	if err == nil && len(tags) == 0 {
-		err = fmt.Errorf("no kustomization in %s sets an image", dir)
+		err = fmt.Errorf("no kustomization in %s sets the image of informd", dir)
 	}
 	return tags, err
 }

@@ -6,7 +6,7 @@
 //
 // check fails unless the files of the repository name the version, and writes the notes of the
 // release. image makes the container image from the binaries that goreleaser has built, and prints
-// its digest. It pushes it, or writes it to a directory in the OCI image layout.
+// its digest, and those of its architectures. It pushes it, or writes it to a directory in the OCI image layout.
 package main
 
 import (
@@ -15,6 +15,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -90,12 +91,26 @@ func runImage(ctx context.Context, args []string) error {
 	if err := write(index, *push, *out, o.Remote); err != nil {
 		return err
 	}
+	return printDigests(os.Stdout, index)
+}
+
+// printDigests prints what is signed: the digest of the index, then architecture and digest of each
+// image.
+func printDigests(out io.Writer, index v1.ImageIndex) error {
 	digest, err := index.Digest()
 	if err != nil {
 		return err
 	}
-	fmt.Println(digest) // for the signature
-	return nil
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return err
+	}
+	lines := fmt.Appendf(nil, "%s\n", digest)
+	for _, m := range manifest.Manifests {
+		lines = fmt.Appendf(lines, "%s %s\n", m.Platform.Architecture, m.Digest)
+	}
+	_, err = out.Write(lines)
+	return err
 }
 
 func write(index v1.ImageIndex, push, out string, options []remote.Option) error {

@@ -139,7 +139,7 @@ func granted(t *testing.T, d deployment, account string) map[permission]bool {
 		bind(b.Name, d.namespaceOf(b), b.RoleRef, b.Subjects)
 	}
 	for name := range rules {
-		t.Errorf("%s is bound to nobody", name)
+		t.Errorf("%s has no binding", name)
 	}
 	return all
 }

@@ -96,7 +96,7 @@ func compiled(t *testing.T, dir, arch, pkg string) string {
 }
 
 // TestReleasedImage: the image of a release has the binary on the base, runs it as the Dockerfile does,
-// and comes out the same twice.
+// and two builds give the same image.
 func TestReleasedImage(t *testing.T) {
 	small := t.TempDir() // compiling informd for another architecture takes minutes
 	program := "package main\nfunc main() {}\n"

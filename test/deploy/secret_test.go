@@ -56,7 +56,7 @@ func TestSecretsAreDocumented(t *testing.T) {
 	})
 }
 
-// The server of the NATS overlay lets in nobody without a password, has both from
+// The server of the NATS overlay refuses clients without a password, has both from
 // its environment, and knows the user that informd logs in as.
 func TestNATSHasUsers(t *testing.T) {
 	d := build(t, "deploy/kustomize/overlays/nats")

@@ -30,7 +30,7 @@ const (
 	idleTargets = 50
 	// idleLimitMiB is for what informd allocates, and idleTotalMiB for the mapped pages of its binary
 	// as well. Of these the kernel maps 25 to 30 MiB, depending on how it caches the file.
-	idleLimitMiB = 15
+	idleLimitMiB = 14
 	idleTotalMiB = 45
 	manyPods     = 20_000
 	podsLimitMiB = 80

@@ -36,7 +36,8 @@ func Manifest(object []byte) (manifest map[string]any, notes []string, err error
 		delete(metadata, key)
 	}
 	delete(manifest, "status")
-	if len(manifest) == len([]string{"apiVersion", "kind", "metadata"}) {
+	const identity = 3 // apiVersion, kind and metadata
+	if len(manifest) == identity {
 		notes = append(notes, "Only its metadata was stored. If the resource has mode: metadata, or keep, the rest is unknown.")
 	}
 	clearKind(manifest, metadata)

@@ -1,4 +1,5 @@
-// Package applied applies manifests to a real API server with the admission of Pod Security.
+// Package applied builds kustomizations, and applies manifests to a real API server with the admission
+// of Pod Security.
 package applied
 
 import (
@@ -15,9 +16,28 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/informd/informd/test/cluster"
 )
+
+// Kustomize builds a kustomization. Each object is one document.
+func Kustomize(t *testing.T, dir string) (documents [][]byte) {
+	t.Helper()
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatalf("%s: %v", dir, err)
+	}
+	for _, r := range built.Resources() {
+		text, err := r.AsYAML()
+		if err != nil {
+			t.Fatalf("%s: %v", dir, err)
+		}
+		documents = append(documents, text)
+	}
+	return documents
+}
 
 // Server is the API server.
 type Server struct {

@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"github.com/informd/informd/test/applied"
 )
 
 // deployment is what `kubectl apply -k` applies.
@@ -26,21 +26,14 @@ type deployment struct {
 // build builds the kustomization in dir.
 func build(t *testing.T, dir string) deployment {
 	t.Helper()
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root, dir))
-	if err != nil {
-		t.Fatalf("%s: %v", dir, err)
-	}
-	text, err := built.AsYaml()
-	if err != nil {
-		t.Fatalf("%s: %v", dir, err)
-	}
-	d := deployment{manifests: decodeManifests(t, dir, text)}
-	for _, r := range built.Resources() {
-		fields, err := r.Map()
-		if err != nil {
+	documents := applied.Kustomize(t, filepath.Join(root, dir))
+	d := deployment{manifests: decodeManifests(t, dir, bytes.Join(documents, []byte("\n---\n")))}
+	for _, document := range documents {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &o.Object); err != nil {
 			t.Fatalf("%s: %v", dir, err)
 		}
-		d.objects = append(d.objects, &unstructured.Unstructured{Object: fields})
+		d.objects = append(d.objects, o)
 	}
 	accounts := find[*corev1.ServiceAccount](d)
 	if len(accounts) != 1 || accounts[0].Namespace == "" {

@@ -318,9 +318,36 @@ func TestHistoryOfANATSJournal(t *testing.T) {
 			t.Errorf("%s: history prints\n%q", when, text)
 		}
 	}
+	// Bodies of more than a message, up to what the API server takes.
+	large := strings.Repeat("x", 1_000_000)
+	object.SetName("large")
+	for n, k := range []string{"first", "second", "third"} {
+		object.Object["data"] = map[string]any{"k": k, "large": large}
+		var err error
+		if n == 0 {
+			_, err = maps.Create(t.Context(), object, metav1.CreateOptions{})
+		} else {
+			_, err = maps.Update(t.Context(), object, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the large events", func() bool { return count(d.records(), "modified") == 3 })
+	lookLarge := func(when string) {
+		t.Helper()
+		if text := d.must("diff", "configmaps/default/large"); !strings.Contains(text, "-  k: second\n") || !strings.Contains(text, "+  k: third\n") {
+			t.Errorf("%s: diff of a large object prints %d bytes: %.300s", when, len(text), text)
+		}
+		if text := d.must("get", "configmaps/default/large", "-o", "json"); !strings.Contains(text, large) {
+			t.Errorf("%s: get of a large object prints %d bytes", when, len(text))
+		}
+	}
 	look("running")
-	d.stop()
-	look("stopped")
+	lookLarge("running")
+	d.kill()
+	look("after kill -9")
+	lookLarge("after kill -9")
 }
 
 // TestTailCommand: it shows what happens from now on, and ends well with an interrupt.

@@ -12,12 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/configfile"
 	"github.com/informd/informd/pkg/sink/drivers"
+	"github.com/informd/informd/test/applied"
 )
 
 const defaults = "testdata/defaults.yaml"
@@ -105,17 +104,9 @@ func TestDefaultsAreThoseOfKustomize(t *testing.T) {
 // With two replicas, the chart makes what the overlay ha of kustomize makes.
 func TestHighAvailabilityIsThatOfKustomize(t *testing.T) {
 	ours := renderOwn(t, "testdata/ha.yaml")
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), root+"/deploy/kustomize/overlays/ha")
-	if err != nil {
-		t.Fatal(err)
-	}
 	theirs := release{namespace: "informd"}
-	for _, r := range built.Resources() {
-		text, err := r.AsYAML()
-		if err != nil {
-			t.Fatal(err)
-		}
-		theirs.add(t, text)
+	for _, document := range applied.Kustomize(t, root+"/deploy/kustomize/overlays/ha") {
+		theirs.add(t, document)
 	}
 	if diff := cmp.Diff(pairOf(t, theirs), pairOf(t, ours)); diff != "" {
 		t.Errorf("(-kustomize +chart):\n%s", diff)

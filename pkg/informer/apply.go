@@ -23,6 +23,7 @@ func (i *sharedInformer) apply(ctx context.Context, events []event.Event) error 
 		switch e := &events[n]; e.Op {
 		case event.Begin:
 			i.round++
+			i.position.list()
 		case event.Synced:
 			i.complete(ctx, e)
 		case event.State:
@@ -40,6 +41,15 @@ func (i *sharedInformer) apply(ctx context.Context, events []event.Event) error 
 		}
 	}
 	return ctx.Err()
+}
+
+// advance is called when the store has the change of an event. Recovered changes are not in the
+// order of their revisions, and so do not move the position.
+func (i *sharedInformer) advance(e *event.Event) {
+	i.store.advance(e.ResourceVersion)
+	if !e.Replay {
+		i.position.watched(e.ResourceVersion)
+	}
 }
 
 func keyOf(e *event.Event) string {
@@ -69,12 +79,13 @@ func (i *sharedInformer) put(ctx context.Context, e *event.Event) {
 	text, into, err := i.transformed(e.Object())
 	if err != nil {
 		i.failed(key, err)
+		i.advance(e)
 		return
 	}
 	rv := strconv.FormatUint(e.ResourceVersion, 10)
 	i.send(ctx, func() []notification {
 		before, now := i.store.put(key, e.UID, rv, text, into, i.round)
-		i.store.advance(e.ResourceVersion)
+		i.advance(e)
 		add := notification{action: added, key: key, now: now.blob, initial: !i.synced.reached()}
 		switch {
 		case before == nil:
@@ -103,7 +114,7 @@ func (i *sharedInformer) remove(ctx context.Context, e *event.Event) {
 		}
 	}
 	i.send(ctx, func() []notification {
-		i.store.advance(e.ResourceVersion)
+		defer i.advance(e)
 		if known := i.store.entry(key); known == nil || known.uid != e.UID {
 			return nil // it was replaced, and so reported, already
 		}
@@ -129,6 +140,7 @@ func (i *sharedInformer) complete(ctx context.Context, e *event.Event) {
 	}
 	i.send(ctx, func() []notification {
 		i.store.advance(e.ResourceVersion)
+		i.position.listed(e.ResourceVersion)
 		if i.synced.reached() {
 			return nil
 		}

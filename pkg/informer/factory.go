@@ -68,8 +68,12 @@ type id struct {
 // running is an informer, and how it ends.
 type running struct {
 	generic
-	cancel context.CancelFunc // nil before Start
+	cancel context.CancelFunc // nil before its start
 	ended  chan struct{}
+	// users counts callers of Use that have not released it. If kept, Start has been called for
+	// it, and it outlives them.
+	users int
+	kept  bool
 }
 
 // NewFactory returns a factory. It does not contact the API server. The error is that of config
@@ -126,12 +130,57 @@ func (f *Factory) ForMetadata(gvr schema.GroupVersionResource) GenericInformer {
 func (f *Factory) get(of id, r *runner, into reflect.Type) GenericInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if known := f.informers[of]; known != nil {
-		return known.generic
+	return f.known(of, r, into).generic
+}
+
+// known returns the informer, which it makes if there is none. The caller holds the lock.
+func (f *Factory) known(of id, r *runner, into reflect.Type) *running {
+	known := f.informers[of]
+	if known == nil {
+		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+		known = &running{generic: generic{newSharedInformer(r, of.gvr, into, indexers)}, ended: make(chan struct{})}
+		f.informers[of] = known
 	}
-	g := generic{newSharedInformer(r, of.gvr, into, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
-	f.informers[of] = &running{generic: g, ended: make(chan struct{})}
-	return g
+	return known
+}
+
+// Use returns the informer of [Factory.ForResource] for one of several users, and starts it if it
+// is not started. The informer ends when all of its users have called release, unless
+// [Factory.Start] has been called for it: then it ends as that says. Release waits for the
+// handlers as [Factory.Stop] does; calling it again does nothing.
+func (f *Factory) Use(gvr schema.GroupVersionResource) (i GenericInformer, release func()) {
+	return f.use(id{gvr, false}, f.full, unstructuredType())
+}
+
+// UseMetadata is [Factory.Use] of the informer of [Factory.ForMetadata].
+func (f *Factory) UseMetadata(gvr schema.GroupVersionResource) (i GenericInformer, release func()) {
+	return f.use(id{gvr, true}, f.metadata, metadataType())
+}
+
+func (f *Factory) use(of id, r *runner, into reflect.Type) (i GenericInformer, release func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := f.known(of, r, into)
+	known.users++
+	if known.cancel == nil && !f.shutdown {
+		f.start(known)
+	}
+	return known.generic, sync.OnceFunc(func() { f.release(of, known) })
+}
+
+// release ends an informer after its last user.
+func (f *Factory) release(of id, known *running) {
+	f.mu.Lock()
+	known.users--
+	last := known.users == 0 && !known.kept
+	if last && f.informers[of] == known {
+		delete(f.informers, of)
+	}
+	f.mu.Unlock()
+	if last && known.cancel != nil {
+		known.cancel()
+		<-known.ended
+	}
 }
 
 // Stats returns the counts of the informers of a resource, of both modes together.
@@ -159,23 +208,31 @@ func (f *Factory) Start(stop <-chan struct{}) {
 		return
 	}
 	for _, known := range f.informers {
-		if known.cancel != nil {
+		if known.kept {
 			continue
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		known.cancel = cancel
+		known.kept = true
+		if known.cancel == nil {
+			f.start(known)
+		}
 		f.all.Go(func() {
-			defer close(known.ended)
-			known.informer.RunWithContext(ctx)
-		})
-		f.all.Go(func() {
-			defer cancel()
+			defer known.cancel()
 			select {
 			case <-stop:
-			case <-ctx.Done():
+			case <-known.ended:
 			}
 		})
 	}
+}
+
+// start starts an informer. The caller holds the lock.
+func (f *Factory) start(known *running) {
+	ctx, cancel := context.WithCancel(context.Background())
+	known.cancel = cancel
+	f.all.Go(func() {
+		defer close(known.ended)
+		known.informer.RunWithContext(ctx)
+	})
 }
 
 // started returns a running informer, or nil.
@@ -230,7 +287,8 @@ func (f *Factory) WaitForCacheSync(stop <-chan struct{}) map[schema.GroupVersion
 }
 
 // Shutdown does what client-go's factory documents: no informer starts any
-// more, and it waits until those that run have ended. The channel of Start ends them.
+// more, and it waits until those that run have ended. The channel of Start ends them, and the
+// release of Use.
 func (f *Factory) Shutdown() {
 	f.mu.Lock()
 	f.shutdown = true

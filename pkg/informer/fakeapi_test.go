@@ -201,3 +201,10 @@ func trim(object []byte, partial bool) []byte {
 	text, _ := json.Marshal(map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": o["metadata"]}) //nolint:errchkjson // texts
 	return text
 }
+
+// revision is the newest resourceVersion.
+func (f *fakeAPI) revision() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strconv.Itoa(f.rev)
+}

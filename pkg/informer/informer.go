@@ -43,6 +43,8 @@ type sharedInformer struct {
 	options Options
 	stats   counters
 	synced  *checker
+	// position is that of the store.
+	position position
 
 	// mu makes a change of the store and the choice of the handlers that get it one step. It is
 	// never held while a handler is called or a queue is full.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -26,8 +27,9 @@ type runner struct {
 	mode    dynwatch.Mode
 
 	mu      sync.Mutex // held while targets start and end
-	manager *dynwatch.Manager
 	running []*sharedInformer
+	// manager is changed with mu held, and nil if no informer runs.
+	manager atomic.Pointer[dynwatch.Manager]
 
 	routesMu sync.RWMutex
 	routes   map[string]*sharedInformer // by target without its namespace
@@ -70,18 +72,19 @@ func (r *runner) start(i *sharedInformer) error {
 	if slices.ContainsFunc(r.running, func(other *sharedInformer) bool { return route(other.gvr) == route(i.gvr) }) {
 		return fmt.Errorf("start informer of %s: a version of the resource is watched already; use another factory", i.gvr)
 	}
-	if r.manager == nil {
-		m, err := r.open()
-		if err != nil {
+	m := r.manager.Load()
+	if m == nil {
+		var err error
+		if m, err = r.open(); err != nil {
 			return err
 		}
-		r.manager = m
+		r.manager.Store(m)
 	}
 	r.running = append(r.running, i)
 	r.routesMu.Lock()
 	r.routes[route(i.gvr)] = i
 	r.routesMu.Unlock()
-	err := r.manager.Apply(r.wanted())
+	err := m.Apply(r.wanted())
 	if err != nil {
 		r.end(i)
 	}
@@ -108,14 +111,29 @@ func (r *runner) stop(i *sharedInformer) {
 func (r *runner) end(i *sharedInformer) {
 	r.running = slices.DeleteFunc(r.running, func(other *sharedInformer) bool { return other == i })
 	if len(r.running) == 0 {
-		r.manager.Close()
-		r.manager = nil
-	} else if err := r.manager.Apply(r.wanted()); err != nil {
+		r.manager.Load().Close()
+		r.manager.Store(nil)
+	} else if err := r.manager.Load().Apply(r.wanted()); err != nil {
 		r.options.Logger.Error("watch not ended; call Shutdown of the factory", slog.Any("error", err))
 	}
 	r.routesMu.Lock()
 	delete(r.routes, route(i.gvr))
 	r.routesMu.Unlock()
+}
+
+// position is the resourceVersion up to which the store of an informer has all changes, 0 if that
+// is not known. It does not block.
+func (r *runner) position(i *sharedInformer) uint64 {
+	m := r.manager.Load()
+	if m == nil {
+		return 0
+	}
+	for _, target := range m.Targets() {
+		if r.informer(target.Name) == i {
+			return target.ResourceVersion
+		}
+	}
+	return 0
 }
 
 func (r *runner) informer(target string) *sharedInformer {

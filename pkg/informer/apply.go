@@ -67,6 +67,7 @@ func (i *sharedInformer) send(ctx context.Context, change func() []notification)
 	handlers := i.handlers
 	i.mu.Unlock()
 	for _, n := range all {
+		n.after = i.after
 		for _, r := range handlers {
 			r.queue.put(n, ctx.Done(), r.removed)
 		}
@@ -115,16 +116,33 @@ func (i *sharedInformer) remove(ctx context.Context, e *event.Event) {
 	}
 	i.send(ctx, func() []notification {
 		defer i.advance(e)
-		if known := i.store.entry(key); known == nil || known.uid != e.UID {
+		known := i.store.entry(key)
+		if known == nil && !i.resumed || known != nil && known.uid != e.UID {
 			return nil // it was replaced, and so reported, already
 		}
 		n := notification{action: deleted, key: key, unknown: !final || text == nil}
-		n.old = i.store.remove(key).blob
+		if known != nil {
+			n.old = i.store.remove(key).blob
+		}
 		if text != nil {
 			n.old = i.store.compress(text, into)
 		}
 		return []notification{n}
 	})
+}
+
+// fill stores an object of an earlier process, without a notification.
+func (i *sharedInformer) fill(e *event.Event) {
+	key := keyOf(e)
+	text, into, err := i.transformed(e.Object())
+	if err != nil {
+		i.failed(key, err)
+		return
+	}
+	rv := strconv.FormatUint(e.ResourceVersion, 10)
+	if known := i.store.entry(key); known == nil || known.uid != e.UID || known.rv != rv {
+		i.store.put(key, e.UID, rv, text, into, i.round)
+	}
 }
 
 // complete ends a list: objects that it did not contain are deleted.
@@ -138,9 +156,17 @@ func (i *sharedInformer) complete(ctx context.Context, e *event.Event) {
 			return []notification{{action: deleted, key: o.key, old: o.blob, unknown: true}}
 		})
 	}
+	if i.refilling {
+		return // the list of an earlier process: the store has a part of it
+	}
+	i.reach(ctx, e.ResourceVersion)
+}
+
+// reach makes the informer synced: the store has all objects, as of a resourceVersion.
+func (i *sharedInformer) reach(ctx context.Context, rv uint64) {
 	i.send(ctx, func() []notification {
-		i.store.advance(e.ResourceVersion)
-		i.position.listed(e.ResourceVersion)
+		i.store.advance(rv)
+		i.position.listed(rv)
 		if i.synced.reached() {
 			return nil
 		}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // DefaultQueueLimit is the default of [Options.QueueLimit].
@@ -38,6 +39,18 @@ type Options struct {
 	// A handler then gets the newest state of an object. At most two notifications wait per
 	// object, and QueueLimit has no effect.
 	Coalesce bool
+	// Journal makes a restart warm: a later process fills its stores from the journal without a
+	// list. Handlers that are added before Start then get only the changes since the earlier
+	// process, deletions included; handlers that are added later begin with all objects. An
+	// object that changed in between is an add, because its earlier state is not kept. After a
+	// crash, handlers can get the last changes again.
+	//
+	// The program owns the journal, and closes it after the end of all informers. Package
+	// pkg/journal/directory opens one in a directory. A journal stores objects as they are, so
+	// full informers of Secrets are refused. One journal has one informer per resource.
+	Journal journal.Journal
+	// Cluster is the name of the cluster in the journal (default: "default").
+	Cluster string
 	// Logger is slog.Default() if nil.
 	Logger *slog.Logger
 }
@@ -83,6 +96,7 @@ func NewFactory(config *rest.Config, o Options) (*Factory, error) {
 		return nil, errors.New("new factory: a rest.Config is required")
 	}
 	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Cluster = cmp.Or(o.Cluster, "default")
 	if o.QueueLimit <= 0 {
 		o.QueueLimit = DefaultQueueLimit
 	}

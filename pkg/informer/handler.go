@@ -91,12 +91,16 @@ func (r *registration) run(done <-chan struct{}, complete bool) {
 		due = ticker.C
 	}
 	resync := false
-	for !r.ended(done) {
-		if n, ok := r.queue.take(); ok {
+	for {
+		n, ok := r.queue.take() // also at the end: it says that the one before is handled
+		signal(r.informer.handling)
+		switch {
+		case r.ended(done):
+			return
+		case ok:
 			r.deliver(n)
 			continue
-		}
-		if resync {
+		case resync:
 			resync = !r.announce(done)
 			continue
 		}

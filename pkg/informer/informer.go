@@ -43,6 +43,8 @@ type sharedInformer struct {
 	options Options
 	stats   counters
 	synced  *checker
+	// handling has a signal when a handler or the store of a durable informer has come further.
+	handling chan struct{}
 	// position is that of the store.
 	position position
 
@@ -56,8 +58,15 @@ type sharedInformer struct {
 	onError   cache.WatchErrorHandlerWithContext
 	running   sync.WaitGroup // the handlers' goroutines
 
-	// round counts lists. Only the target uses it.
+	// The goroutine that applies events has the fields below.
+
+	// round counts lists.
 	round uint64
+	// With a journal: after is the sequence before that of the event, resumed says that an
+	// earlier process has read the journal, and refilling that the store does not yet have the
+	// objects of that time.
+	after              uint64
+	resumed, refilling bool
 }
 
 var _ cache.SharedIndexInformer = (*sharedInformer)(nil)
@@ -65,7 +74,7 @@ var _ cache.SharedIndexInformer = (*sharedInformer)(nil)
 func newSharedInformer(r *runner, gvr schema.GroupVersionResource, into reflect.Type, indexers cache.Indexers) *sharedInformer {
 	i := &sharedInformer{
 		gvr: gvr, runner: r, options: r.options, logger: r.options.Logger.With(slog.String("resource", gvr.String())),
-		synced: newChecker(gvr.String()), wanted: r.resource(gvr),
+		synced: newChecker(gvr.String()), wanted: r.resource(gvr), handling: make(chan struct{}, 1),
 	}
 	i.store = newStore(into, indexers, i.failed)
 	return i
@@ -241,18 +250,25 @@ func (i *sharedInformer) RunWithContext(ctx context.Context) {
 	}
 	i.mu.Unlock()
 
-	if err := i.runner.start(i); err != nil {
+	f, err := i.runner.start(i)
+	if err != nil {
 		i.logger.Error("watch not started; correct the options of the informer", slog.Any("error", err))
 		i.reportError(err)
 		cancel()
+	}
+	if f != nil {
+		i.running.Go(func() { f.read(ctx) })
 	}
 	<-ctx.Done()
 	i.runner.stop(i)
 	i.mu.Lock()
 	i.stopped = true
-	i.handlers = nil
 	i.mu.Unlock()
 	i.running.Wait()
+	f.close()
+	i.mu.Lock()
+	i.handlers = nil
+	i.mu.Unlock()
 }
 
 // reportError calls the program's handler of errors.

@@ -24,6 +24,8 @@ type notification struct {
 	old, now blob
 	// initial is isInInitialList. Unknown says that old may not be the final state.
 	initial, unknown bool
+	// after is the sequence of the journal before the event, 0 without a journal.
+	after uint64
 }
 
 // queue has the notifications of one handler. One goroutine puts and one takes.
@@ -33,16 +35,21 @@ type queue struct {
 	// ready and space have one element if there may be notifications, or free space.
 	ready, space chan struct{}
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// taken says that the handler is called for a notification, whose after is current.
+	taken   bool
+	current uint64
 	all   []notification           // without coalesce
 	order list.List                // with coalesce: *pending, the oldest first
 	byKey map[string]*list.Element // of order
 }
 
-// pending is what a handler does not know of one key: a deletion, and then the state.
+// pending is what a handler does not know of one key: a deletion, and then the state. After is
+// that of the first notification.
 type pending struct {
 	key       string
 	gone, now *notification
+	after     uint64
 }
 
 func newQueue(limit int, coalesce bool) *queue {
@@ -97,7 +104,7 @@ func (q *queue) offer(n notification) bool {
 func (q *queue) merge(n notification) {
 	place := q.byKey[n.key]
 	if place == nil {
-		place = q.order.PushBack(&pending{key: n.key})
+		place = q.order.PushBack(&pending{key: n.key, after: n.after})
 		q.byKey[n.key] = place
 	}
 	p := pendingAt(place)
@@ -133,6 +140,7 @@ func (q *queue) drop(place *list.Element) {
 func (q *queue) take() (n notification, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	defer func() { q.taken, q.current = ok, n.after }() // until the next call
 	if q.coalesce {
 		return q.takeMerged()
 	}
@@ -146,6 +154,23 @@ func (q *queue) take() (n notification, ok bool) {
 	return n, true
 }
 
+// handled returns the sequence up to which the handler has handled all notifications, at most
+// applied: the one that was taken last counts when the next one is taken.
+func (q *queue) handled(applied uint64) uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch first := q.order.Front(); {
+	case q.taken:
+		return min(applied, q.current)
+	case first != nil:
+		return min(applied, pendingAt(first).after)
+	case len(q.all) > 0:
+		return min(applied, q.all[0].after)
+	default:
+		return applied
+	}
+}
+
 func (q *queue) takeMerged() (n notification, ok bool) {
 	first := q.order.Front()
 	if first == nil {
@@ -154,12 +179,14 @@ func (q *queue) takeMerged() (n notification, ok bool) {
 	p := pendingAt(first)
 	if p.gone != nil {
 		n, p.gone = *p.gone, nil
+		n.after = p.after
 		if p.now != nil {
 			return n, true // the key stays first
 		}
 	} else {
 		n = *p.now
 	}
+	n.after = p.after
 	q.drop(first)
 	return n, true
 }

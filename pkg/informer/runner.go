@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -54,9 +55,13 @@ func (r *runner) resource(gvr schema.GroupVersionResource) dynwatch.Resource {
 // open makes a Manager. It contacts no server.
 func (r *runner) open() (*dynwatch.Manager, error) {
 	key := make([]byte, 32)
-	_, _ = rand.Read(key) // never fails
+	_, _ = rand.Read(key) // never fails; exact objects have no hashes
+	var log journal.Log = r
+	if r.options.Journal != nil {
+		log = r.options.Journal
+	}
 	return dynwatch.New(dynwatch.Options{
-		Cluster: "default", Kubernetes: r.config, Log: r, RedactionKey: key, Logger: r.options.Logger, Reject: r.reject,
+		Cluster: r.options.Cluster, Kubernetes: r.config, Log: log, RedactionKey: key, Logger: r.options.Logger, Reject: r.reject,
 	})
 }
 
@@ -65,30 +70,40 @@ func route(gvr schema.GroupVersionResource) string {
 	return event.GroupOrCore(gvr.Group) + "/" + gvr.Resource
 }
 
-// start starts the target of an informer. It does not wait for its list.
-func (r *runner) start(i *sharedInformer) error {
+// start starts the target of an informer. It does not wait for its list. The follower is nil
+// without a journal.
+func (r *runner) start(i *sharedInformer) (*follower, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.options.Journal != nil && r.mode == dynwatch.Full && route(i.gvr) == "core/secrets" {
+		return nil, errors.New("start informer of secrets: a journal would store their values; use ForMetadata, or a factory without Journal")
+	}
 	if slices.ContainsFunc(r.running, func(other *sharedInformer) bool { return route(other.gvr) == route(i.gvr) }) {
-		return fmt.Errorf("start informer of %s: a version of the resource is watched already; use another factory", i.gvr)
+		return nil, fmt.Errorf("start informer of %s: a version of the resource is watched already; use another factory", i.gvr)
 	}
 	m := r.manager.Load()
 	if m == nil {
 		var err error
 		if m, err = r.open(); err != nil {
-			return err
+			return nil, err
 		}
 		r.manager.Store(m)
+	}
+	// Before Apply: a memory journal keeps nothing for a later cursor.
+	f, err := r.follow(i)
+	if err != nil {
+		return nil, err
 	}
 	r.running = append(r.running, i)
 	r.routesMu.Lock()
 	r.routes[route(i.gvr)] = i
 	r.routesMu.Unlock()
-	err := m.Apply(r.wanted())
-	if err != nil {
+	if err := m.Apply(r.wanted()); err != nil {
 		r.end(i)
+		f.close()
+		return nil, err
 	}
-	return err
+	return f, nil
 }
 
 func (r *runner) wanted() []dynwatch.Resource {
@@ -124,16 +139,24 @@ func (r *runner) end(i *sharedInformer) {
 // position is the resourceVersion up to which the store of an informer has all changes, 0 if that
 // is not known. It does not block.
 func (r *runner) position(i *sharedInformer) uint64 {
+	if r.options.Journal != nil {
+		return 0 // the target is ahead of the store
+	}
+	return r.target(i).ResourceVersion
+}
+
+// target returns the status of the target of an informer, which is empty if there is none.
+func (r *runner) target(i *sharedInformer) dynwatch.TargetStatus {
 	m := r.manager.Load()
 	if m == nil {
-		return 0
+		return dynwatch.TargetStatus{}
 	}
 	for _, target := range m.Targets() {
 		if r.informer(target.Name) == i {
-			return target.ResourceVersion
+			return target
 		}
 	}
-	return 0
+	return dynwatch.TargetStatus{}
 }
 
 func (r *runner) informer(target string) *sharedInformer {

@@ -1,0 +1,177 @@
+package informer_test
+
+import (
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/informd/informd/pkg/informer"
+	"github.com/informd/informd/pkg/journal/directory"
+)
+
+// process is a program with an informer of ConfigMaps over a journal.
+type process struct {
+	factory *informer.Factory
+	handler recorder
+	end     func()
+
+	mu    sync.Mutex
+	lists []string // the queries of its lists
+}
+
+// RoundTrip notes lists, except that of no object, which shows the newest resourceVersion.
+func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
+	query := r.URL.Query()
+	if strings.HasSuffix(r.URL.Path, "/configmaps") && query.Get("watch") == "" && !strings.Contains(query.Get("fieldSelector"), "no-object") {
+		p.mu.Lock()
+		p.lists = append(p.lists, r.URL.RawQuery)
+		p.mu.Unlock()
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// startProcess starts a program over the journal of a directory, with one handler.
+func startProcess(t *testing.T, api *fakeAPI, dir string, handler cache.ResourceEventHandler, o informer.Options) *process {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	log, err := directory.Open(t.Context(), directory.Config{Dir: dir, Cluster: "test", ClusterUID: "uid", Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{}
+	config := api.config()
+	config.Wrap(func(http.RoundTripper) http.RoundTripper { return p })
+	o.Journal, o.Cluster, o.Logger = log, "test", quiet
+	if p.factory, err = informer.NewFactory(config, o); err != nil {
+		t.Fatal(err)
+	}
+	i := p.factory.ForResource(configs()).Informer()
+	if handler == nil {
+		handler = &p.handler
+	}
+	handle(t, i, handler)
+	stop := make(chan struct{})
+	p.factory.Start(stop)
+	p.end = sync.OnceFunc(func() {
+		close(stop)
+		p.factory.Shutdown()
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(p.end)
+	eventually(t, "the informer is synced", i.HasSynced)
+	return p
+}
+
+func (p *process) keys() string {
+	keys := p.factory.ForResource(configs()).Informer().GetStore().ListKeys()
+	slices.Sort(keys)
+	return strings.Join(keys, " ")
+}
+
+// TestWarmRestart: the second process has all objects without a list, and its handler gets only
+// the changes of the time between.
+func TestWarmRestart(t *testing.T) {
+	api := newFakeAPI(t)
+	ignore := goleak.IgnoreCurrent()
+	for _, name := range []string{"changed", "deleted", "recreated", "same"} {
+		api.put("configmaps", "a", name, map[string]any{"data": map[string]any{"k": name}})
+	}
+	dir := filepath.Join(t.TempDir(), "journal")
+	first := startProcess(t, api, dir, nil, informer.Options{})
+	first.handler.wants(t, "add changed true", "add deleted true", "add recreated true", "add same true")
+	api.put("configmaps", "a", "late", nil)
+	first.handler.wants(t, "add changed true", "add deleted true", "add recreated true", "add same true", "add late false")
+	first.end()
+
+	api.put("configmaps", "a", "changed", map[string]any{"data": map[string]any{"k": "new"}})
+	api.delete("configmaps", "a", "deleted")
+	api.delete("configmaps", "a", "recreated")
+	api.put("configmaps", "a", "recreated", nil)
+	api.put("configmaps", "a", "new", nil)
+	second := startProcess(t, api, dir, nil, informer.Options{})
+	eventually(t, "the changes of the time between", func() bool { return strings.Count(second.handler.String(), ",") == 4 })
+	calls := strings.NewReplacer(" true", "", " false", "").Replace(second.handler.String())
+	if want := "add changed, delete deleted, delete recreated, add recreated, add new"; calls != want {
+		t.Errorf("calls\n got %s\nwant %s", calls, want)
+	}
+	if keys := second.keys(); keys != "a/changed a/late a/new a/recreated a/same" {
+		t.Errorf("keys %s", keys)
+	}
+	if len(second.lists) > 0 {
+		t.Errorf("the second process has made lists: %q", second.lists)
+	}
+	if err := second.factory.WaitFor(t.Context(), configs(), api.revision()); err != nil {
+		t.Error(err)
+	}
+	second.end()
+
+	third := startProcess(t, api, dir, nil, informer.Options{})
+	if keys := third.keys(); keys != "a/changed a/late a/new a/recreated a/same" || third.handler.String() != "" {
+		t.Errorf("without a change: keys %s, calls %s", keys, &third.handler)
+	}
+	var late recorder
+	handle(t, third.factory.ForResource(configs()).Informer(), &late)
+	late.wants(t, "add changed true", "add late true", "add new true", "add recreated true", "add same true")
+	third.end()
+	api.do(func() { api.cuts++ })
+	api.server.CloseClientConnections()
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections() //nolint:forcetypeassert // the standard library's
+	goleak.VerifyNone(t, ignore)
+}
+
+// TestUnhandledChangesComeAgain: the first process ends while its handler is called.
+func TestUnhandledChangesComeAgain(t *testing.T) {
+	for _, coalesce := range []bool{false, true} {
+		api := newFakeAPI(t)
+		api.put("configmaps", "a", "one", nil)
+		dir := filepath.Join(t.TempDir(), "journal")
+		var seen recorder
+		called, release := make(chan struct{}, 10), make(chan struct{})
+		first := startProcess(t, api, dir, cache.ResourceEventHandlerFuncs{
+			AddFunc: func(o any) { seen.add("add %s", nameOf(o)) },
+			UpdateFunc: func(any, any) {
+				called <- struct{}{}
+				<-release
+			},
+		}, informer.Options{Coalesce: coalesce})
+		seen.wants(t, "add one")
+		api.put("configmaps", "a", "one", nil) // the handler is called for it, and returns
+		<-called
+		api.put("configmaps", "a", "two", nil) // waits behind it
+		if err := first.factory.WaitFor(t.Context(), configs(), api.revision()); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() { first.end(); close(ended) }()
+		eventually(t, "the informer stops", first.factory.ForResource(configs()).Informer().IsStopped)
+		close(release)
+		<-ended
+		second := startProcess(t, api, dir, nil, informer.Options{Coalesce: coalesce})
+		second.handler.wants(t, "add two true")
+		second.end()
+	}
+}
+
+// TestJournalRefusesSecrets: their values would be on the disk.
+func TestJournalRefusesSecrets(t *testing.T) {
+	api := newFakeAPI(t)
+	p := startProcess(t, api, t.TempDir(), nil, informer.Options{})
+	whole, release := p.factory.Use(secrets())
+	defer release()
+	eventually(t, "the informer of Secrets ends", whole.Informer().IsStopped)
+	metadata, releaseMetadata := p.factory.UseMetadata(secrets())
+	defer releaseMetadata()
+	eventually(t, "the informer of their metadata is synced", metadata.Informer().HasSynced)
+	second, releaseSecond := p.factory.UseMetadata(configs()) // the journal has them whole
+	defer releaseSecond()
+	eventually(t, "the second informer of a resource ends", second.Informer().IsStopped)
+}

@@ -74,7 +74,7 @@ func (f *follower) read(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			f.informer.logger.Error("journal unusable; the informer gets no changes (end the process: a new one continues)", slog.Any("error", err))
+			f.informer.logger.Error("journal unusable; the informer gets no more changes", slog.Any("error", err))
 			f.informer.reportError(fmt.Errorf("journal: %w", err))
 			return
 		}

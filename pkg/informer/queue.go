@@ -39,9 +39,9 @@ type queue struct {
 	// taken says that the handler is called for a notification, whose after is current.
 	taken   bool
 	current uint64
-	all   []notification           // without coalesce
-	order list.List                // with coalesce: *pending, the oldest first
-	byKey map[string]*list.Element // of order
+	all     []notification           // without coalesce
+	order   list.List                // with coalesce: *pending, the oldest first
+	byKey   map[string]*list.Element // of order
 }
 
 // pending is what a handler does not know of one key: a deletion, and then the state. After is

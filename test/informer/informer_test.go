@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,8 +32,6 @@ const (
 	namespace = "default"
 	patience  = 60 * time.Second // for what takes a moment, on a busy machine
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // mirror is the state that the calls of a handler describe.
 type mirror struct {

@@ -1,14 +1,12 @@
-package jetstream_test
+package directory_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,8 +15,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/journal/embedded"
-	"github.com/informd/informd/pkg/journal/jetstream"
+	"github.com/informd/informd/pkg/journal/directory"
 )
 
 // A program that prints every change of Deployments, from a journal in a directory. After a
@@ -44,48 +41,21 @@ func Example() {
 
 // watchDurably prints events until ctx ends or the journal fails.
 func watchDurably(ctx context.Context, kubernetes *rest.Config, dir string, key []byte) (err error) {
-	const (
-		cluster  = "prod"
-		stream   = "WATCHER"
-		maxBytes = 10 << 30
-	)
-	closing := func(end func() error) { err = errors.Join(err, end()) }
-	server, err := embedded.Start(ctx, embedded.Config{Dir: dir, Stream: stream, MaxBytes: maxBytes, Logger: slog.Default()})
-	if err != nil {
-		return err
-	}
-	defer closing(server.Close)
-
+	const cluster = "prod"
 	wanted := []dynwatch.Resource{{Group: "apps", Resource: "deployments"}}
 	watched, err := dynwatch.Covering(wanted)
 	if err != nil {
 		return err
 	}
-	damaged := server.Damaged()
-	log, err := jetstream.Open(ctx, jetstream.Config{
-		Conn: server.Conn(), Logger: slog.Default(),
-		Cluster: cluster, Stream: stream, SubjectPrefix: "k8s",
-		HistoryPerObject: 16, DeletedRetention: 7 * 24 * time.Hour,
-		MaxBytes: server.MaxBytes(), Room: server.MaxBytes, Own: true,
-		Distrust: damaged, Watched: watched,
-	})
-	if err != nil {
-		return err
-	}
-	defer closing(log.Close)
-	if damaged { // Open has made all checkpoints void
-		if err := server.MadeGood(); err != nil {
-			return err
-		}
-	}
 	uid, err := clusterUID(ctx, kubernetes)
 	if err != nil {
 		return err
 	}
-	if err := log.Bind(ctx, uid); err != nil {
+	log, err := directory.Open(ctx, directory.Config{Dir: dir, Cluster: cluster, ClusterUID: uid, Watched: watched})
+	if err != nil {
 		return err
 	}
-
+	defer func() { err = errors.Join(err, log.Close()) }()
 	return dynwatch.Run(ctx, dynwatch.Options{Cluster: cluster, Kubernetes: kubernetes, Log: log, RedactionKey: key}, wanted, func(e event.Event) error {
 		_, err := fmt.Printf("%s\n", e.AppendJSON(nil))
 		return err

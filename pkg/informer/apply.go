@@ -131,18 +131,19 @@ func (i *sharedInformer) remove(ctx context.Context, e *event.Event) {
 	})
 }
 
-// fill stores an object of an earlier process, without a notification.
+// fill stores an object of an earlier process, without a notification. An object that the store has
+// is newer.
 func (i *sharedInformer) fill(e *event.Event) {
 	key := keyOf(e)
+	if i.store.entry(key) != nil {
+		return
+	}
 	text, into, err := i.transformed(e.Object())
 	if err != nil {
 		i.failed(key, err)
 		return
 	}
-	rv := strconv.FormatUint(e.ResourceVersion, 10)
-	if known := i.store.entry(key); known == nil || known.uid != e.UID || known.rv != rv {
-		i.store.put(key, e.UID, rv, text, into, i.round)
-	}
+	i.store.put(key, e.UID, strconv.FormatUint(e.ResourceVersion, 10), text, into, i.round)
 }
 
 // complete ends a list: objects that it did not contain are deleted.

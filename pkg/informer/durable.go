@@ -9,15 +9,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
 
 const (
-	// durableBatch is the most entries between two looks at the state of the target.
+	// durableBatch is the most entries between two commits.
 	durableBatch = 256
-	// refillPoll is the longest time until an informer notices that it can read its objects.
-	refillPoll = 20 * time.Millisecond
+	// targetPoll is the period in which an informer asks whether the journal has all objects.
+	targetPoll = 20 * time.Millisecond
 	// closePatience is how long the end of an informer waits for its last commit.
 	closePatience = 2 * time.Second
 )
@@ -58,56 +60,58 @@ func (r *runner) follow(i *sharedInformer) (*follower, error) {
 
 // read reads the journal until ctx ends or the journal has failed.
 func (f *follower) read(ctx context.Context) {
-	var committing sync.WaitGroup
-	defer committing.Wait()
+	var all sync.WaitGroup
+	defer all.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	committing.Go(func() { f.commitAll(ctx) })
+	all.Go(func() { f.commitAll(ctx) })
+	var err error
+	if f.informer.refilling {
+		early, ready := context.WithCancel(ctx)
+		all.Go(func() { defer ready(); f.waitForTarget(ctx) })
+		if err = f.readUntil(ctx, early); early.Err() != nil {
+			err = f.refill(ctx)
+		}
+	}
+	if err == nil {
+		err = f.readUntil(ctx, ctx)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	f.informer.logger.Error("journal unusable; the informer gets no more changes", slog.Any("error", err))
+	f.informer.reportError(fmt.Errorf("journal: %w", err))
+}
+
+// readUntil reads until a Read fails, which early ends.
+func (f *follower) readUntil(ctx, early context.Context) error {
 	for {
-		entries, err := f.next(ctx)
-		for n := range entries {
-			if err == nil {
-				err = f.apply(ctx, &entries[n])
-			}
-		}
-		if ctx.Err() != nil {
-			return
-		}
+		entries, err := f.cursor.Read(early, durableBatch)
 		if err != nil {
-			f.informer.logger.Error("journal unusable; the informer gets no more changes", slog.Any("error", err))
-			f.informer.reportError(fmt.Errorf("journal: %w", err))
-			return
+			return err
+		}
+		for n := range entries {
+			if err := f.apply(ctx, &entries[n]); err != nil {
+				return err
+			}
 		}
 		signal(f.informer.handling)
 	}
 }
 
-// next returns the next entries. While the states are missing, it returns none after a moment, to
-// ask for them.
-func (f *follower) next(ctx context.Context) ([]journal.Entry, error) {
-	if !f.informer.refilling {
-		return f.cursor.Read(ctx, durableBatch)
-	}
-	if f.run == 0 {
-		if err := f.refill(ctx); err != nil {
-			return nil, err
-		}
-	}
-	short, cancel := context.WithTimeout(ctx, refillPoll)
-	defer cancel()
-	entries, err := f.cursor.Read(short, durableBatch)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, ctx.Err()
-	}
-	return entries, err
+// waitForTarget waits until the target has announced all objects to the journal.
+func (f *follower) waitForTarget(ctx context.Context) {
+	_ = wait.PollUntilContextCancel(ctx, targetPoll, true, func(context.Context) (bool, error) {
+		return f.informer.runner.target(f.informer).Synced, nil
+	})
 }
 
-// refill asks for the states of all objects, once the target has announced all of them.
+// refill asks for the states of all objects.
 func (f *follower) refill(ctx context.Context) error {
 	i := f.informer
 	m := i.runner.manager.Load()
-	if m == nil || !i.runner.target(i).Synced {
-		return nil
+	if m == nil {
+		return nil // the informer ends
 	}
 	brackets, run, err := m.Brackets(route(i.gvr))
 	if err != nil || len(brackets) != 1 {
@@ -121,7 +125,8 @@ func (f *follower) refill(ctx context.Context) error {
 	case ctx.Err() != nil || errors.Is(err, journal.ErrClosed):
 		return err
 	default:
-		i.refilling = false // Synced follows: the snapshot that the cursor began with is not complete: it has all objects
+		// The snapshot that the cursor began with is not complete: its Synced follows.
+		i.refilling = false
 	}
 	return nil
 }

@@ -39,11 +39,11 @@ type Options struct {
 	// A handler then gets the newest state of an object. At most two notifications wait per
 	// object, and QueueLimit has no effect.
 	Coalesce bool
-	// Journal makes a restart warm: a later process fills its stores from the journal without a
-	// list. Handlers that are added before Start then get only the changes since the earlier
-	// process, deletions included; handlers that are added later begin with all objects. An
-	// object that changed in between is an add, because its earlier state is not kept. After a
-	// crash, handlers can get the last changes again.
+	// Journal makes a restart warm: a later informer, of the same or another process, fills its
+	// store from the journal without a list. Handlers that are added before its start get only
+	// the changes since the earlier informer, deletions included; handlers that are added later
+	// begin with all objects. After a crash, handlers can get the last changes again, and a
+	// changed object can be an add, because its earlier state is not kept.
 	//
 	// The program owns the journal, and closes it after the end of all informers. Package
 	// pkg/journal/directory opens one in a directory. A journal stores objects as they are, so

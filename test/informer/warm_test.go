@@ -3,6 +3,7 @@ package informer_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -40,8 +41,7 @@ func TestMain(m *testing.M) {
 	if setting := os.Getenv(programEnv); setting != "" {
 		kubeconfig, dir, _ := strings.Cut(setting, "\n")
 		if err := program(kubeconfig, dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			panic(err)
 		}
 		return
 	}
@@ -63,7 +63,7 @@ func program(kubeconfig, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer func() { err = errors.Join(err, log.Close()) }()
 	opened := time.Since(began)
 	factory, err := informer.NewFactory(config, informer.Options{Namespace: namespace, Journal: log, Cluster: "test", Logger: quiet})
 	if err != nil {
@@ -111,7 +111,7 @@ type reader struct {
 
 func (r *reader) read(out *bufio.Scanner) {
 	for out.Scan() {
-		words := strings.Fields(out.Text())
+		words := append(strings.Fields(out.Text()), "")
 		r.mu.Lock()
 		switch words[0] {
 		case "is":

@@ -18,6 +18,7 @@ import (
 
 // process is a program with an informer of ConfigMaps over a journal.
 type process struct {
+	api     *fakeAPI
 	factory *informer.Factory
 	handler recorder
 	end     func()
@@ -34,7 +35,7 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 		p.lists = append(p.lists, r.URL.RawQuery)
 		p.mu.Unlock()
 	}
-	return http.DefaultTransport.RoundTrip(r)
+	return p.api.RoundTrip(r)
 }
 
 // startProcess starts a program over the journal of a directory, with one handler.
@@ -45,7 +46,7 @@ func startProcess(t *testing.T, api *fakeAPI, dir string, handler cache.Resource
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{}
+	p := &process{api: api}
 	config := api.config()
 	config.Wrap(func(http.RoundTripper) http.RoundTripper { return p })
 	o.Journal, o.Cluster, o.Logger = log, "test", quiet
@@ -123,9 +124,6 @@ func TestWarmRestart(t *testing.T) {
 	handle(t, third.factory.ForResource(configs()).Informer(), &late)
 	late.wants(t, "add changed true", "add late true", "add new true", "add recreated true", "add same true")
 	third.end()
-	api.do(func() { api.cuts++ })
-	api.server.CloseClientConnections()
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections() //nolint:forcetypeassert // the standard library's
 	goleak.VerifyNone(t, ignore)
 }
 

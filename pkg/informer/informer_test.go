@@ -113,8 +113,6 @@ func newFactory(t *testing.T, f *fakeAPI, o informer.Options) (factory *informer
 	t.Cleanup(func() {
 		close(stop)
 		factory.Shutdown()
-		f.do(func() { f.cuts++ })
-		f.server.CloseClientConnections()
 		goleak.VerifyNone(t, ignore)
 	})
 	return factory, func() {
@@ -184,12 +182,7 @@ func TestDeletionFoundByAReconcile(t *testing.T) {
 	handle(t, factory.ForResource(configs()).Informer(), &seen)
 	start()
 	seen.wants(t, "add one true", "add two true")
-	api.do(func() {
-		delete(api.objects, "configmaps/a/one")
-		api.rev++
-		api.cuts++
-		api.compacted, api.history = api.rev, nil
-	})
+	api.lose("configmaps", "a", "one")
 	seen.wants(t, "add one true", "add two true", "lost a/one")
 }
 
@@ -357,7 +350,7 @@ func TestResync(t *testing.T) {
 
 func TestWatchErrorHandler(t *testing.T) {
 	api := newFakeAPI(t)
-	api.denied = true
+	api.denySecrets()
 	factory, err := informer.NewFactory(api.config(), informer.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

@@ -322,12 +322,7 @@ func TestOwnedObjects(t *testing.T) {
 				t.Errorf("%d calls, want 6: other owners are reconciled", calls)
 			}
 			seen.clear()
-			api.do(func() { // a deletion that a list shows
-				delete(api.objects, "pods/a/early")
-				api.rev++
-				api.cuts++
-				api.compacted, api.history = api.rev, nil
-			})
+			api.lose("pods", "a", "early")
 			seen.wants(t, "a/early-owner")
 		})
 	}
@@ -502,7 +497,7 @@ func TestRunOfAnInformerThatEnds(t *testing.T) {
 // TestRunWaitsForCaches: without permission to list an owned resource nothing is reconciled.
 func TestRunWaitsForCaches(t *testing.T) {
 	api := newFakeAPI(t)
-	api.denied = true // Secrets
+	allow := api.denySecrets()
 	api.put("configmaps", "a", "one", nil)
 	factory, _ := newFactory(t, api, informer.Options{})
 	var seen reconciled
@@ -518,7 +513,7 @@ func TestRunWaitsForCaches(t *testing.T) {
 	if s := r.Stats(); s != (informer.ReconcilerStats{}) {
 		t.Errorf("stats %+v, want none before all caches have synced", s)
 	}
-	api.do(func() { api.denied = false })
+	allow()
 	begin(t, r)
 	seen.wants(t, "a/one")
 }

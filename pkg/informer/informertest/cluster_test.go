@@ -1,0 +1,246 @@
+package informertest_test
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/informd/informd/pkg/informer"
+	"github.com/informd/informd/pkg/informer/informertest"
+)
+
+func configs() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+}
+
+func things() informertest.Resource {
+	return informertest.Resource{Group: "example.com", Version: "v1", Resource: "things", Kind: "Thing"}
+}
+
+// config is a ConfigMap.
+func config(namespace, name, value string) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":%q,"name":%q,"labels":{"v":%q}},"data":{"v":%q}}`, namespace, name, value, value)
+}
+
+func thing(name string) string {
+	return fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"a","name":%q}}`, name)
+}
+
+// mirror is a handler that knows what it was told: each object that it was not told the deletion of.
+type mirror struct {
+	mu      sync.Mutex
+	objects map[string]string // UID and resourceVersion by key
+	deleted map[string]int    // by key
+	wrong   []string
+}
+
+func newMirror() *mirror {
+	return &mirror{objects: make(map[string]string), deleted: make(map[string]int)}
+}
+
+func (m *mirror) set(o any, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key, err := cache.MetaNamespaceKeyFunc(o)
+	if _, is := m.objects[key]; is != known || err != nil {
+		m.wrong = append(m.wrong, fmt.Sprintf("%s known %t (%v)", key, is, err))
+	}
+	object := o.(metav1.Object) //nolint:forcetypeassert // a panic is counted, and the mirror differs
+	m.objects[key] = string(object.GetUID()) + " " + object.GetResourceVersion()
+}
+
+func (m *mirror) OnAdd(o any, _ bool) { m.set(o, false) }
+func (m *mirror) OnUpdate(_, o any)   { m.set(o, true) }
+func (m *mirror) OnDelete(o any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o)
+	if _, known := m.objects[key]; !known || err != nil {
+		m.wrong = append(m.wrong, fmt.Sprintf("%s deleted twice (%v)", key, err))
+	}
+	delete(m.objects, key)
+	m.deleted[key]++
+}
+
+// follower is an informer with a mirror.
+type follower struct {
+	*mirror
+
+	cluster  *informertest.Cluster
+	of       schema.GroupVersionResource
+	informer cache.SharedIndexInformer
+	// start starts the informer, and waits until all goroutines wait.
+	start func()
+}
+
+// run runs a test in a bubble: time passes when all goroutines wait.
+func run(t *testing.T, of schema.GroupVersionResource, o informer.Options, metadata bool, test func(t *testing.T, f *follower)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := informertest.New()
+		o.Logger = slog.New(slog.DiscardHandler)
+		factory, err := informer.NewFactory(c.Config(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &follower{mirror: newMirror(), cluster: c, of: of, informer: factory.ForResource(of).Informer()}
+		if metadata {
+			factory.Stop(of)
+			f.informer = factory.ForMetadata(of).Informer()
+		}
+		if _, err := f.informer.AddEventHandler(f); err != nil {
+			t.Fatal(err)
+		}
+		stop := make(chan struct{})
+		defer factory.Shutdown()
+		defer close(stop)
+		f.start = func() { factory.Start(stop); synctest.Wait() }
+		test(t, f)
+	})
+}
+
+// state is UID and resourceVersion of objects by key.
+func state(t *testing.T, objects []*unstructured.Unstructured) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, o := range objects {
+		key, err := cache.MetaNamespaceKeyFunc(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[key] = string(o.GetUID()) + " " + o.GetResourceVersion()
+	}
+	return all
+}
+
+// equal reports the difference between the cluster and what the informer and the handler have.
+func (f *follower) equal(t *testing.T) string {
+	t.Helper()
+	want := f.cluster.Objects(f.of.GroupResource())
+	var got []*unstructured.Unstructured
+	for _, o := range f.informer.GetStore().List() {
+		u, whole := o.(*unstructured.Unstructured)
+		if !whole {
+			partial := o.(*metav1.PartialObjectMetadata) //nolint:forcetypeassert // a panic fails the test, too
+			u = &unstructured.Unstructured{Object: map[string]any{}}
+			u.SetNamespace(partial.Namespace)
+			u.SetName(partial.Name)
+			u.SetUID(partial.UID)
+			u.SetResourceVersion(partial.ResourceVersion)
+		} else if n := slices.IndexFunc(want, func(w *unstructured.Unstructured) bool { return w.GetUID() == u.GetUID() }); n >= 0 {
+			if diff := cmp.Diff(want[n].Object, u.Object); diff != "" {
+				return "object (-want +got):\n" + diff
+			}
+		}
+		got = append(got, u)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return cmp.Diff(state(t, want), state(t, got)) + cmp.Diff(state(t, want), maps.Clone(f.objects)) + strings.Join(f.wrong, "\n")
+}
+
+// settles waits until the store and the handler have the state of the cluster.
+func (f *follower) settles(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Minute); ; {
+		synctest.Wait()
+		diff := f.equal(t)
+		if diff == "" && f.informer.HasSynced() {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("synced %t, requests %v\n%s", f.informer.HasSynced(), f.cluster.Requests(), diff)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+}
+
+// TestFaults: after each fault the store equals the state of the cluster, and handlers saw each
+// deletion.
+func TestFaults(t *testing.T) {
+	of := configs().GroupResource()
+	refused := func(verb string, code int) func(*informertest.Cluster) {
+		return func(c *informertest.Cluster) {
+			c.Inject(informertest.Fault{Verb: verb, Resource: of, Code: code, RetryAfter: 3 * time.Second, Times: 3})
+			c.Outage(func() { c.Delete(of, "a", "two"); c.Compact() })
+		}
+	}
+	for name, fault := range map[string]func(c *informertest.Cluster){
+		"none":                func(c *informertest.Cluster) { c.Delete(of, "a", "two") },
+		"disconnect":          func(c *informertest.Cluster) { c.Disconnect(); c.Delete(of, "a", "two") },
+		"disconnect one":      func(c *informertest.Cluster) { c.Disconnect(of); c.Delete(of, "a", "two") },
+		"outage":              func(c *informertest.Cluster) { c.Outage(func() { c.Delete(of, "a", "two") }) },
+		"outage with compact": func(c *informertest.Cluster) { c.Outage(func() { c.Delete(of, "a", "two"); c.Compact() }) },
+		"replaced": func(c *informertest.Cluster) {
+			c.Outage(func() { c.Delete(of, "a", "two"); c.Put(config("a", "two", "new")); c.Compact() })
+		},
+		"403 of lists":     refused(informertest.List, http.StatusForbidden),
+		"429 of lists":     refused(informertest.List, http.StatusTooManyRequests),
+		"429 of watches":   refused(informertest.Watch, http.StatusTooManyRequests),
+		"500 of watches":   refused(informertest.Watch, http.StatusInternalServerError),
+		"503 of all":       refused("", http.StatusServiceUnavailable),
+		"410 of a watch":   refused(informertest.Watch, http.StatusGone),
+		"duplicate frames": func(c *informertest.Cluster) { c.Inject(informertest.Fault{Twice: true}); c.Delete(of, "a", "two") },
+		"cut frame": func(c *informertest.Cluster) {
+			c.Inject(informertest.Fault{Verb: informertest.Watch, Cut: true, Times: 1})
+			c.Delete(of, "a", "two")
+		},
+		"cut list": func(c *informertest.Cluster) {
+			c.Inject(informertest.Fault{Verb: informertest.List, Cut: true, Times: 2})
+			c.Outage(func() { c.Delete(of, "a", "two"); c.Compact() })
+		},
+		"no bookmarks": func(c *informertest.Cluster) {
+			c.Bookmarks(false)
+			c.Outage(func() { c.Delete(of, "a", "two"); c.Compact() })
+		},
+		"rollback": func(c *informertest.Cluster) {
+			before := c.Revision()
+			c.Put(config("a", "later", "1"))
+			c.Put(config("a", "one", "later"))
+			synctest.Wait()
+			c.Rollback(before)
+			c.Delete(of, "a", "two")
+		},
+		"delay": func(c *informertest.Cluster) {
+			hold := make(chan struct{})
+			c.Inject(informertest.Fault{Hold: hold})
+			c.Delete(of, "a", "two")
+			<-time.After(10 * time.Minute)
+			close(hold)
+		},
+	} {
+		for mode, metadata := range map[string]bool{"full": false, "metadata": true} {
+			t.Run(name+" "+mode, func(t *testing.T) {
+				run(t, configs(), informer.Options{}, metadata, func(t *testing.T, f *follower) {
+					c := f.cluster
+					c.Put(config("a", "one", "1"))
+					c.Put(config("a", "two", "1"))
+					c.Put(config("b", "one", "1"))
+					c.PageLimit(2)
+					f.start()
+					f.settles(t)
+					fault(c)
+					c.Put(config("b", "one", "2"))
+					c.Put(config("b", "new", "2"))
+					f.settles(t)
+					if f.deleted["a/two"] != 1 {
+						t.Errorf("deletions %v, want one of a/two", f.deleted)
+					}
+				})
+			})
+		}
+	}
+}

@@ -29,7 +29,10 @@ type Options struct {
 	// Cluster is the name that every event carries.
 	Cluster string
 	// Kubernetes says how to reach the API server. It is copied; its rate limits
-	// and compression are set as watching needs them.
+	// and compression are set as watching needs them. A config with a Transport uses it: any
+	// source that answers list, watch and discovery. An *http.Transport is copied. Another type
+	// limits its buffers itself, and each list through it costs a check of the identity of the
+	// cluster.
 	Kubernetes *rest.Config
 	Log        Log
 	// Reject stores an object that cannot be emitted. Like Append it blocks until the object is

@@ -90,7 +90,8 @@ type running struct {
 }
 
 // NewFactory returns a factory. It does not contact the API server. The error is that of config
-// or of a selector.
+// or of a selector. A config with a Transport uses it: any source that answers list, watch and
+// discovery, such as that of package informertest.
 func NewFactory(config *rest.Config, o Options) (*Factory, error) {
 	if config == nil {
 		return nil, errors.New("new factory: a rest.Config is required")

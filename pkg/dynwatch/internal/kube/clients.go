@@ -202,6 +202,7 @@ func (c *Clients) connect(base *rest.Config) (err error) {
 		return err
 	}
 	apart := c.transports[len(c.transports)-1]
+	c.dials.uncounted = roundtrip.Transport(apart) == nil
 	if t := roundtrip.Transport(apart); t != nil {
 		gatherOver(t, func() *http.Transport { return roundtrip.Transport(apart) })
 	}

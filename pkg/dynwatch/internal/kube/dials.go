@@ -17,6 +17,8 @@ import (
 // concurrently.
 type dials struct {
 	count atomic.Uint64
+	// uncounted: the caller's transport makes the connections. Each request can have a new one.
+	uncounted bool
 	// buffers are those of bursts.
 	buffers sync.Pool
 

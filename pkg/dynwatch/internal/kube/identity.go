@@ -69,7 +69,7 @@ func newIdentity(client, fresh rest.Interface, d *dials, logger *slog.Logger) *I
 // Confirm is [Identity.Check] for an answer that can be the first of a new connection. Without
 // a new connection it makes no request.
 func (i *Identity) Confirm(ctx context.Context) error {
-	if !i.known.Load() || i.proven.Load() == i.dials.count.Load() {
+	if !i.known.Load() || !i.dials.uncounted && i.proven.Load() == i.dials.count.Load() {
 		return nil
 	}
 	return i.Check(ctx)
@@ -91,7 +91,7 @@ func (i *Identity) CheckSince(ctx context.Context, since time.Time) error {
 		return ctx.Err()
 	}
 	unproven, dialled := i.dials.open()
-	proven := dialled == i.proven.Load()
+	proven := !i.dials.uncounted && dialled == i.proven.Load()
 	switch {
 	case time.Since(i.unread) < identityPause:
 		return nil

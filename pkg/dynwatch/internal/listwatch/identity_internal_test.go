@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 	"github.com/informd/informd/pkg/dynwatch/internal/podserver"
@@ -106,6 +109,40 @@ func TestAnswerOverANewConnection(t *testing.T) {
 		uid.Store("right")
 		if err := look(); errors.Is(err, kube.ErrOtherCluster) {
 			t.Error(err)
+		}
+	})
+}
+
+// answers is a transport whose connections are unknown.
+type answers struct{ uid string }
+
+func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Path == "/api/v1/namespaces/kube-system" {
+		fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":%q}}`, a.uid)
+	} else {
+		podserver.WritePage(w, r, 1)
+	}
+	return w.Result(), nil
+}
+
+// TestAnswerOfACallersTransport: any answer can be of another cluster.
+func TestAnswerOfACallersTransport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport := &answers{"right"}
+		s := podSource(t, &rest.Config{Host: "http://localhost", Transport: transport})
+		look := func() error { return third(s.ObjectAt(t.Context(), "a", "pod-0", 0)) }
+		if err := s.Clients.Identity.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := look(); errors.Is(err, kube.ErrOtherCluster) {
+			t.Fatal(err)
+		}
+		transport.uid = "other"
+		<-time.After(time.Second)
+		if err := look(); !errors.Is(err, kube.ErrOtherCluster) {
+			t.Errorf("an answer of another cluster: %v", err)
 		}
 	})
 }

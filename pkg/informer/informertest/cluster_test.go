@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -155,16 +156,16 @@ func (f *follower) equal(t *testing.T) string {
 // settles waits until the store and the handler have the state of the cluster.
 func (f *follower) settles(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Minute); ; {
+	for pause, deadline := 10*time.Millisecond, time.Now().Add(3*time.Hour); ; pause = min(2*pause, time.Minute) {
 		synctest.Wait()
 		diff := f.equal(t)
 		if diff == "" && f.informer.HasSynced() {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("synced %t, requests %v\n%s", f.informer.HasSynced(), f.cluster.Requests(), diff)
+			t.Fatalf("synced %t\n%s", f.informer.HasSynced(), diff)
 		}
-		<-time.After(100 * time.Millisecond)
+		<-time.After(pause)
 	}
 }
 
@@ -206,10 +207,19 @@ func TestFaults(t *testing.T) {
 			c.Bookmarks(false)
 			c.Outage(func() { c.Delete(of, "a", "two"); c.Compact() })
 		},
-		"rollback": func(c *informertest.Cluster) {
+		"rollback, overtaken": func(c *informertest.Cluster) {
 			before := c.Revision()
 			c.Put(config("a", "later", "1"))
 			c.Put(config("a", "one", "later"))
+			synctest.Wait()
+			c.Rollback(before) // later changes reach the revision of the watch: an audit finds the rollback
+			c.Delete(of, "a", "two")
+		},
+		"rollback": func(c *informertest.Cluster) {
+			before := c.Revision()
+			for range 10 {
+				c.Put(config("a", "later", "1"))
+			}
 			synctest.Wait()
 			c.Rollback(before)
 			c.Delete(of, "a", "two")
@@ -244,3 +254,122 @@ func TestFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestPagesExpire: the history is compacted while a list is in its middle.
+func TestPagesExpire(t *testing.T) {
+	run(t, configs(), informer.Options{}, false, func(t *testing.T, f *follower) {
+		c, of, hold := f.cluster, configs().GroupResource(), make(chan struct{})
+		for n := range 5 {
+			c.Put(config("a", fmt.Sprint("c", n), "1"))
+		}
+		c.PageLimit(2)
+		c.Inject(informertest.Fault{Verb: informertest.Page, Resource: of, Hold: hold})
+		f.start()
+		c.Delete(of, "a", "c0")
+		c.Delete(of, "a", "c4")
+		c.Compact()
+		close(hold)
+		f.settles(t)
+		expired := func(r string) bool { return strings.Contains(r, "continue=105") }
+		if all := c.Requests(); !slices.ContainsFunc(all, expired) {
+			t.Errorf("requests %v, want a page of revision 105", all)
+		}
+	})
+}
+
+// TestCustomResource: it appears, vanishes with its objects, and appears again.
+func TestCustomResource(t *testing.T) {
+	of := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
+	run(t, of, informer.Options{}, false, func(t *testing.T, f *follower) {
+		f.start()
+		if f.informer.HasSynced() {
+			t.Error("synced without the resource")
+		}
+		f.cluster.Serve(things())
+		f.cluster.Put(thing("x"))
+		f.settles(t)
+		f.cluster.Outage(func() { f.cluster.Remove(of.GroupResource()); f.cluster.Compact() })
+		f.settles(t)
+		if f.deleted["a/x"] != 1 {
+			t.Errorf("deletions %v, want one of a/x", f.deleted)
+		}
+		f.cluster.Serve(things())
+		f.cluster.Put(thing("x"))
+		f.settles(t)
+	})
+}
+
+// TestSelectors: an object enters and leaves the selection, also during an outage.
+func TestSelectors(t *testing.T) {
+	for name, o := range map[string]informer.Options{
+		"label": {LabelSelector: "v=in"}, "field": {FieldSelector: "data.v=in"},
+		"namespace": {LabelSelector: "v=in", Namespace: "a"}, "name": {LabelSelector: "v=in", FieldSelector: "metadata.name=x,metadata.namespace=a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, configs(), o, false, func(t *testing.T, f *follower) {
+				c := f.cluster
+				c.Put(config("a", "x", "in"))
+				f.start()
+				keys := func(want ...string) {
+					t.Helper()
+					for deadline := time.Now().Add(10 * time.Minute); ; {
+						synctest.Wait()
+						if got := f.informer.GetStore().ListKeys(); slices.Equal(want, got) {
+							return
+						} else if time.Now().After(deadline) {
+							t.Fatalf("keys %v, want %v", got, want)
+						}
+						<-time.After(time.Second)
+					}
+				}
+				keys("a/x")
+				c.Put(config("a", "x", "out"))
+				keys()
+				c.Outage(func() { c.Put(config("a", "x", "in")); c.Compact() })
+				keys("a/x")
+				c.Outage(func() { c.Put(config("a", "x", "out")); c.Compact() })
+				keys()
+				if f.deleted["a/x"] != 2 {
+					t.Errorf("deletions %v, want two of a/x", f.deleted)
+				}
+			})
+		})
+	}
+}
+
+// TestConcurrentUse: changes and faults of several goroutines at once.
+func TestConcurrentUse(t *testing.T) {
+	run(t, configs(), informer.Options{}, false, func(t *testing.T, f *follower) {
+		c, of := f.cluster, configs().GroupResource()
+		f.start()
+		var all sync.WaitGroup
+		for n := range 4 {
+			all.Go(func() {
+				for i := range 200 {
+					<-time.After(100 * time.Millisecond)
+					name := fmt.Sprint("c", n, "-", i%20)
+					c.Put(config("a", name, fmt.Sprint(i)))
+					switch i % 50 {
+					case 10:
+						c.Delete(of, "a", name)
+					case 20:
+						c.Disconnect(of)
+					case 30:
+						c.Outage(func() { c.Delete(of, "a", name); c.Compact() })
+					case 40:
+						c.Inject(informertest.Fault{Verb: informertest.Watch, Resource: of, Cut: true, Times: 1})
+					default:
+					}
+					_, _ = c.Requests(), c.Watches(of)
+				}
+			})
+		}
+		all.Wait()
+		f.settles(t)
+		if len(f.deleted) < 4 {
+			t.Errorf("deletions %v", f.deleted)
+		}
+	})
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

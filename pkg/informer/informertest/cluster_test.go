@@ -40,7 +40,7 @@ func thing(name string) string {
 	return fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"a","name":%q}}`, name)
 }
 
-// mirror is a handler that knows what it was told: each object that it was not told the deletion of.
+// mirror is a handler that keeps the state which its calls describe.
 type mirror struct {
 	mu      sync.Mutex
 	objects map[string]string // UID and resourceVersion by key

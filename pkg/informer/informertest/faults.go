@@ -13,10 +13,14 @@ import (
 
 // Verbs of requests.
 const (
-	// List is a request for the first page of a list, Page one for a further page.
-	List, Page = "list", "page"
-	// Watch is a watch, Get a request for one object.
-	Watch, Get = "watch", "get"
+	// List is a request for the first page of a list.
+	List = "list"
+	// Page is a request for a further page of a list.
+	Page = "page"
+	// Watch is a watch.
+	Watch = "watch"
+	// Get is a request for one object.
+	Get = "get"
 	// Discovery is a request for the groups or resources that are served.
 	Discovery = "discovery"
 )

@@ -22,26 +22,34 @@ import (
 	"github.com/informd/informd/pkg/informer/informertest"
 )
 
+// answer is what a request got.
+type answer struct {
+	io.Reader
+
+	code       int
+	retryAfter string
+}
+
 // get sends a request. The body is closed when the test ends.
-func get(t *testing.T, c *informertest.Cluster, path, accept string) *http.Response {
+func get(t *testing.T, c *informertest.Cluster, path, accept string) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.Config().Host+path, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Accept", accept)
-	answer, err := (&http.Client{Transport: c}).Do(r)
+	got, err := (&http.Client{Transport: c}).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { answer.Body.Close() })
-	return answer
+	t.Cleanup(func() { got.Body.Close() })
+	return answer{got.Body, got.StatusCode, got.Header.Get("Retry-After")}
 }
 
 // body reads an answer as JSON, and its code.
-func body(t *testing.T, answer *http.Response) (o *unstructured.Unstructured, code int) {
+func body(t *testing.T, a answer) (o *unstructured.Unstructured, code int) {
 	t.Helper()
-	text, err := io.ReadAll(answer.Body)
+	text, err := io.ReadAll(a)
 	o = &unstructured.Unstructured{}
 	if err == nil {
 		err = json.Unmarshal(text, &o.Object)
@@ -49,7 +57,7 @@ func body(t *testing.T, answer *http.Response) (o *unstructured.Unstructured, co
 	if err != nil {
 		t.Fatal(err)
 	}
-	return o, answer.StatusCode
+	return o, a.code
 }
 
 // names are those of the items of a list.
@@ -154,14 +162,14 @@ func TestRefusals(t *testing.T) {
 		"/api/v1/namespaces/a/secrets/s":                                    {429, "TooManyRequests"},
 	} {
 		t.Run(path, func(t *testing.T) {
-			answer := get(t, c, path, "")
-			o, code := body(t, answer)
+			a := get(t, c, path, "")
+			o, code := body(t, a)
 			reason, _, _ := unstructured.NestedString(o.Object, "reason")
 			if code != want.code || reason != want.reason || o.GetKind() != "Status" {
 				t.Errorf("%d %s %s", code, reason, o.GetKind())
 			}
-			if after := answer.Header.Get("Retry-After"); (code == 429) != (after == "2") {
-				t.Errorf("Retry-After %q", after)
+			if (code == 429) != (a.retryAfter == "2") {
+				t.Errorf("Retry-After %q", a.retryAfter)
 			}
 		})
 	}
@@ -172,9 +180,13 @@ func TestRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := c.RoundTrip(r)
-	if err != nil || answer.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST is answered %v (%v)", answer, err)
+	posted, err := c.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer posted.Body.Close()
+	if posted.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("code %d for POST", posted.StatusCode)
 	}
 }
 
@@ -207,7 +219,7 @@ func TestDiscovery(t *testing.T) {
 // frames opens a watch, and returns its next frame as "TYPE name", or its error.
 func frames(t *testing.T, c *informertest.Cluster, query string) func() string {
 	t.Helper()
-	lines := bufio.NewReader(get(t, c, "/api/v1/configmaps?watch=true"+query, "").Body)
+	lines := bufio.NewReader(get(t, c, "/api/v1/configmaps?watch=true"+query, ""))
 	return func() string {
 		line, err := lines.ReadBytes('\n')
 		var frame struct {
@@ -284,14 +296,14 @@ func TestWatchEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := c.RoundTrip(r)
+		open, err := c.RoundTrip(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.ReadAll(answer.Body); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := io.ReadAll(open.Body); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
-		if err := answer.Body.Close(); err != nil {
+		if err := open.Body.Close(); err != nil {
 			t.Error(err)
 		}
 		hold := make(chan struct{})

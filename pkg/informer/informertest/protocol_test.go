@@ -130,8 +130,14 @@ func TestPages(t *testing.T) {
 		t.Errorf("items of the second page (-want +got):\n%s", diff)
 	}
 	c.Compact()
-	if _, code := body(t, get(t, c, "/api/v1/configmaps?limit=2&continue="+next, "")); code != http.StatusGone {
+	expired, code := body(t, get(t, c, "/api/v1/configmaps?limit=2&continue="+next, ""))
+	if code != http.StatusGone {
 		t.Errorf("code %d for an expired token", code)
+	}
+	next, _ = list(expired)
+	now, _ := body(t, get(t, c, "/api/v1/configmaps?continue="+next, ""))
+	if diff := cmp.Diff([]string{"b/later", "b/one"}, names(now)); diff != "" {
+		t.Errorf("items of the newest state behind the first page (-want +got):\n%s", diff)
 	}
 	c.PageLimit(1)
 	if o, _ := body(t, get(t, c, "/api/v1/configmaps", "")); len(names(o)) != 1 {
@@ -156,9 +162,6 @@ func TestRefusals(t *testing.T) {
 		"/api/v1/configmaps?watch=true&sendInitialEvents=true":              {422, "Invalid"},
 		"/api/v1/namespaces/a/configmaps/none":                              {404, "NotFound"},
 		"/api/v1/others":                                                    {404, "NotFound"},
-		"/apis/example.com/v1":                                              {404, "NotFound"},
-		"/apis/example.com":                                                 {404, "NotFound"},
-		"/version":                                                          {404, "NotFound"},
 		"/api/v1/namespaces/a/secrets/s":                                    {429, "TooManyRequests"},
 	} {
 		t.Run(path, func(t *testing.T) {
@@ -175,6 +178,12 @@ func TestRefusals(t *testing.T) {
 	}
 	if _, code := body(t, get(t, c, "/api/v1/namespaces/a/secrets/s", "")); code != http.StatusNotFound {
 		t.Errorf("code %d after the fault", code)
+	}
+	for _, path := range []string{"/apis/example.com", "/apis/example.com/v1", "/version"} { // as of an API server
+		a := get(t, c, path, "")
+		if text, err := io.ReadAll(a); string(text) != "404 page not found\n" || err != nil || a.code != http.StatusNotFound {
+			t.Errorf("%s: %d %q (%v)", path, a.code, text, err)
+		}
 	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.Config().Host+"/api/v1/configmaps", strings.NewReader("{}"))
 	if err != nil {
@@ -193,7 +202,11 @@ func TestRefusals(t *testing.T) {
 func TestDiscovery(t *testing.T) {
 	c := informertest.New(things(), informertest.Resource{Group: "example.com", Version: "v1beta1", Resource: "things", Kind: "Thing"})
 	names := func(path, field, name string) (all []string) {
-		o, _ := body(t, get(t, c, path, ""))
+		a := get(t, c, path, "")
+		if a.code == http.StatusNotFound {
+			return nil
+		}
+		o, _ := body(t, a)
 		items, _, _ := unstructured.NestedSlice(o.Object, field)
 		for _, item := range items {
 			all = append(all, item.(map[string]any)[name].(string)) //nolint:forcetypeassert // a panic fails the test, too

@@ -2,6 +2,7 @@ package informertest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -209,10 +210,16 @@ func (r *request) render(o *object, rev uint64) map[string]any {
 
 // list answers a request for a page of a list.
 func (c *Cluster) list(r *request) *http.Response {
-	rev, skip := c.store.rev, 0
+	rev, after := c.store.rev, ""
 	if token := r.query["continue"]; token != "" {
-		if _, err := fmt.Sscanf(token, "%d:%d", &rev, &skip); err != nil {
+		at, key, _ := strings.Cut(token, ":")
+		given, err := strconv.ParseUint(at, 10, 64)
+		if err != nil {
 			return refusal(http.StatusBadRequest, "continue key is not valid", 0)
+		}
+		after = key
+		if given != 0 {
+			rev = given
 		}
 	} else if given := r.query["resourceVersion"]; given != "" {
 		at, err := strconv.ParseUint(given, 10, 64)
@@ -225,11 +232,15 @@ func (c *Cluster) list(r *request) *http.Response {
 	}
 	switch {
 	case rev < c.store.compacted:
-		return refusal(http.StatusGone, "The provided continue parameter or resourceVersion is too old", 0)
+		expired := status(http.StatusGone, "The provided continue parameter or resourceVersion is too old", 0)
+		if after != "" {
+			expired.Continue = "0:" + after // the client may continue with the newest state
+		}
+		return answerJSON(http.StatusGone, expired)
 	case rev > c.store.rev:
 		return refusal(http.StatusGatewayTimeout, fmt.Sprintf("Too large resource version: %d, current: %d", rev, c.store.rev), 0)
 	}
-	meta, items := c.page(r, rev, skip)
+	meta, items := c.page(r, rev, after)
 	body := map[string]any{"kind": r.of.Kind + "List", "apiVersion": r.of.groupVersion().String(), "metadata": meta, "items": items}
 	if r.metadataOnly() {
 		body["kind"], body["apiVersion"] = "PartialObjectMetadataList", "meta.k8s.io/v1"
@@ -248,8 +259,8 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// page returns the metadata and the items of one page. Skip counts objects, selected or not.
-func (c *Cluster) page(r *request, rev uint64, skip int) (meta map[string]any, items []any) {
+// page returns the metadata and the items of one page, which begins behind the path of an object.
+func (c *Cluster) page(r *request, rev uint64, after string) (meta map[string]any, items []any) {
 	limit, _ := strconv.Atoi(r.query["limit"]) // 0: none
 	if c.pageLimit > 0 && (limit == 0 || limit > c.pageLimit) {
 		limit = c.pageLimit
@@ -257,17 +268,26 @@ func (c *Cluster) page(r *request, rev uint64, skip int) (meta map[string]any, i
 	meta = map[string]any{"resourceVersion": strconv.FormatUint(rev, 10)}
 	items = []any{}
 	all := c.store.at(r.of.groupResource(), rev)
-	for n, o := range all[min(skip, len(all)):] {
+	if r.namespace != "" {
+		all = slices.DeleteFunc(slices.Clone(all), func(o *object) bool { return o.namespace != r.namespace })
+	}
+	begin, found := slices.BinarySearchFunc(all, after, func(o *object, path string) int { return cmp.Compare(o.path(), path) })
+	if found {
+		begin++
+	}
+	last := ""
+	for n, o := range all[begin:] {
 		if !r.selects(o) {
 			continue
 		}
 		if limit > 0 && len(items) == limit {
-			meta["continue"] = fmt.Sprintf("%d:%d", rev, skip+n)
-			if r.labels.Empty() && r.fields.Empty() && r.namespace == "" {
-				meta["remainingItemCount"] = len(all) - skip - n
+			meta["continue"] = fmt.Sprint(rev, ":", last)
+			if r.labels.Empty() && r.fields.Empty() { // as API servers do
+				meta["remainingItemCount"] = len(all) - begin - n
 			}
 			break
 		}
+		last = o.path()
 		item := r.render(o, o.rev)
 		if !r.of.custom() && !r.metadataOnly() { // API servers leave these out
 			item = maps.Clone(item)
@@ -283,8 +303,7 @@ func (c *Cluster) page(r *request, rev uint64, skip int) (meta map[string]any, i
 func (c *Cluster) discover(r *request) *http.Response {
 	core := strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/api"
 	switch {
-	case !core && !strings.HasPrefix(r.URL.Path, "/apis"):
-		return refusal(http.StatusNotFound, "the server could not find the requested resource", 0)
+	case !core && !strings.HasPrefix(r.URL.Path, "/apis"): // see below
 	case core && r.of.Version == "":
 		return answerJSON(http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
 	case !core && r.of.Group == "":
@@ -305,7 +324,9 @@ func (c *Cluster) discover(r *request) *http.Response {
 			return answerJSON(http.StatusOK, all)
 		}
 	}
-	return refusal(http.StatusNotFound, "the server could not find the requested resource", 0)
+	answer := respond(http.StatusNotFound, io.NopCloser(strings.NewReader("404 page not found\n")))
+	answer.Header.Set("Content-Type", "text/plain; charset=utf-8") // as API servers answer for unknown paths
+	return answer
 }
 
 func (c *Cluster) group(name string) metav1.APIGroup {

@@ -15,6 +15,9 @@ type key struct {
 	namespace, name string
 }
 
+// path orders objects, as the keys of etcd do.
+func (k key) path() string { return k.namespace + "/" + k.name }
+
 // object is one state of an object. It never changes.
 type object struct {
 	key
@@ -101,7 +104,7 @@ func (s *store) stateAt(rev uint64) map[key]*object {
 	return state
 }
 
-// at returns the objects of a resource at a revision, sorted by namespace and name.
+// at returns the objects of a resource at a revision, sorted by path.
 func (s *store) at(of schema.GroupResource, rev uint64) []*object {
 	if s.sorted.objects != nil && s.sorted.of == of && s.sorted.rev == rev {
 		return s.sorted.objects
@@ -116,9 +119,7 @@ func (s *store) at(of schema.GroupResource, rev uint64) []*object {
 			all = append(all, o)
 		}
 	}
-	slices.SortFunc(all, func(a, b *object) int {
-		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
-	})
+	slices.SortFunc(all, func(a, b *object) int { return cmp.Compare(a.path(), b.path()) })
 	s.sorted.of, s.sorted.rev, s.sorted.objects = of, rev, all
 	return all
 }

@@ -313,11 +313,14 @@ func TestWatchEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if n := c.Watches(configs().GroupResource()); n != 2 { // the first one is not closed yet
+			t.Errorf("%d watches, want two", n)
+		}
 		if _, err := io.ReadAll(open.Body); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
-		if err := open.Body.Close(); err != nil {
-			t.Error(err)
+		if err := open.Body.Close(); err != nil || c.Watches(configs().GroupResource()) != 1 {
+			t.Errorf("%d watches after one was closed (%v)", c.Watches(configs().GroupResource()), err)
 		}
 		hold := make(chan struct{})
 		c.Inject(informertest.Fault{Hold: hold})

@@ -3,9 +3,9 @@
 //
 // [New] returns a [Cluster]. The test changes its objects and injects faults that real API servers
 // have; the program gets [Cluster.Config]. Requests go through the Transport of that configuration,
-// without a socket, a goroutine or a clock. So everything happens in the order of the test, and tests
-// can run in the bubble of testing/synctest: make the cluster and the channels inside of it.
-// test/informer compares the answers with those of a real API server.
+// without a socket or a goroutine; only the timeouts of watches use the clock. So everything happens in
+// the order of the test, and tests can run in the bubble of testing/synctest: make the cluster and the
+// channels inside of it. test/informer compares the answers with those of a real API server.
 //
 //   - Lists have pages and consistent revisions; watches have a history, bookmarks and ERROR frames.
 //   - Label selectors, field selectors by any path, and metadata-only answers work. Real API servers

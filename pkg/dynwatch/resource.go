@@ -223,7 +223,7 @@ func (r Resource) specs() []spec.Spec {
 	one := spec.Spec{
 		Group: r.Group, Version: r.Version, Resource: r.Resource, MetadataOnly: r.Mode == Metadata, Exact: r.Exact,
 		LabelSelector: r.LabelSelector, FieldSelector: r.FieldSelector, Resync: r.Resync,
-		Changes: emit.Changes(r.Changes), Actor: r.Actor, Owner: r.Owner,
+		Content: emit.Content{ShapeOptions: frame.ShapeOptions{Actor: r.Actor, Owner: r.Owner}, Changes: emit.Changes(r.Changes)},
 	}
 	one.Rules, _ = r.rules() // was checked
 	one.Gates, _ = r.gates() // likewise

@@ -17,6 +17,14 @@ import (
 // in the log; where the log does not keep it, the index does, compressed, for the
 // targets that need it.
 
+// Content is what the events of a target contain. It is comparable. No part of it needs
+// another watch.
+type Content struct {
+	frame.ShapeOptions
+	// Changes is what modified events have beside the object.
+	Changes Changes
+}
+
 // Changes says what a modified event has beside the object of how that has changed: the paths,
 // a patch, the object in the event before.
 type Changes struct{ Paths, Patch, Old bool }

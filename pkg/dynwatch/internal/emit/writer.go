@@ -86,11 +86,11 @@ type Writer struct {
 // New makes a Writer. Call Reshape before it is used.
 func New(o Options) *Writer { return &Writer{Options: o} }
 
-// SetShape brings the objects that are read from now on into a shape, and has events say of
-// changes what is asked for. It may be called at any time.
-func (w *Writer) SetShape(shape *frame.Shape, asked Changes) {
-	w.shape.Store(shape)
-	w.asked.Store(&asked)
+// Reshape replaces the content of events, of objects that are read from now on, without a
+// break in the watch. It may be called at any time.
+func (w *Writer) Reshape(c Content, redactor *frame.Redactor) {
+	w.shape.Store(frame.NewShape(c.ShapeOptions, redactor))
+	w.asked.Store(&c.Changes)
 }
 
 // Shape is the shape of objects now. It may be called at any time.

@@ -153,17 +153,6 @@ func (t *Feed) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.Ob
 // Whole reports whether the index holds all that the watch has brought up to the cursor.
 func (t *Feed) Whole() bool { return t.Lost == nil && len(t.Undecided) == 0 }
 
-// Reshape brings the objects that are read from now on into the shape that a spec says,
-// and before its change gates, and has events say what it asks for, without a break in
-// the watch. It may be called at any time.
-func (t *Feed) Reshape(s spec.Spec, redactor *frame.Redactor) {
-	shape := frame.NewShape(s.Rules, redactor).Gated(s.Gates)
-	t.SetShape(shape.Asking(
-		s.Actor && !s.Rules.RedactsAround("metadata", "managedFields"),
-		s.Owner && !s.Rules.RedactsAround("metadata", "ownerReferences"),
-	), s.Changes)
-}
-
 // SetState shows a state.
 func (t *Feed) SetState(state status.State, reason string) {
 	t.Status.Set(state, reason)

@@ -12,12 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
+	"github.com/informd/informd/pkg/fieldpath"
 )
 
 // asking is a normaliser that reads who wrote last, and the controller.
-func asking(r *frame.Shape) *frame.Normaliser {
-	shape := r.Asking(true, true)
-	return frame.NewNormaliser("v1", "Kind", nil).Shaped(func() *frame.Shape { return shape })
+func asking(r *fieldpath.Rules) *frame.Normaliser {
+	shape := frame.NewShape(frame.ShapeOptions{Rules: r, Actor: true, Owner: true}, frame.NewRedactor([]byte(shapeKey)))
+	return frame.NewNormaliser("v1", "Kind", frame.Options{Shape: func() *frame.Shape { return shape }})
 }
 
 // withMetadata is an object with more metadata.
@@ -62,7 +63,7 @@ func TestActor(t *testing.T) {
 			if err != nil || string(got.Actor) != c.want {
 				t.Errorf("actor %s, want %s (%v)", got.Actor, c.want, err)
 			}
-			if plain, err := frame.NewNormaliser("v1", "Kind", nil).Normalise(raw); err != nil || plain.Actor != nil {
+			if plain, err := frame.NewNormaliser("v1", "Kind", frame.Options{}).Normalise(raw); err != nil || plain.Actor != nil {
 				t.Errorf("actor %s without being asked for (%v)", plain.Actor, err)
 			}
 			if bytes.Contains(closed(t, &got), []byte("managedFields")) {
@@ -105,7 +106,7 @@ func TestOwner(t *testing.T) {
 			if diff := cmp.Diff(c.want, got.Owner); err != nil || diff != "" {
 				t.Errorf("owner (-want +got): %v\n%s", err, diff)
 			}
-			plain, err := frame.NewNormaliser("v1", "Kind", nil).Normalise(raw)
+			plain, err := frame.NewNormaliser("v1", "Kind", frame.Options{}).Normalise(raw)
 			if err != nil || plain.Owner != nil || !bytes.Equal(plain.Data, got.Data) {
 				t.Errorf("owner %v without being asked for (%v); object\n%s, asked for\n%s", plain.Owner, err, plain.Data, got.Data)
 			}
@@ -115,8 +116,8 @@ func TestOwner(t *testing.T) {
 
 // What is read is there before keep and omit cut it out.
 func TestAskedBeforeTheRules(t *testing.T) {
-	shape := frame.NewShape(rules{keep: []string{"spec"}, omit: []string{"metadata.ownerReferences"}}.parse(t), frame.NewRedactor([]byte(shapeKey)))
-	got, err := asking(shape).Normalise(withMetadata(`,"managedFields":[{"manager":"m","time":"2026-11-20T10:00:00Z"}],` +
+	asked := rules{keep: []string{"spec"}, omit: []string{"metadata.ownerReferences"}}.parse(t)
+	got, err := asking(asked).Normalise(withMetadata(`,"managedFields":[{"manager":"m","time":"2026-11-20T10:00:00Z"}],` +
 		`"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n","uid":"o","controller":true}]`))
 	if err != nil || got.Actor == nil || got.Owner == nil || bytes.Contains(got.Data, []byte("ownerReferences")) {
 		t.Errorf("actor %s, owner %v, data %s, %v", got.Actor, got.Owner, got.Data, err)
@@ -124,7 +125,7 @@ func TestAskedBeforeTheRules(t *testing.T) {
 }
 
 func TestShapeShows(t *testing.T) {
-	shape := frame.NewShape(rules{redact: []string{"/tok-[a-z]+/"}}.parse(t), frame.NewRedactor([]byte(shapeKey)))
+	shape := frame.NewShape(frame.ShapeOptions{Rules: rules{redact: []string{"/tok-[a-z]+/"}}.parse(t)}, frame.NewRedactor([]byte(shapeKey)))
 	for member, want := range map[string]bool{
 		`{"manager":"kubectl"}`:                  true,
 		`{"manager":"of t\u006fk-abc and more"}`: false,
@@ -143,7 +144,7 @@ func TestShapeShows(t *testing.T) {
 // to what they are without.
 func compareAsked(t *testing.T, raw []byte) {
 	t.Helper()
-	plain, refused := frame.NewNormaliser("v1", "Kind", nil).Normalise(raw)
+	plain, refused := frame.NewNormaliser("v1", "Kind", frame.Options{}).Normalise(raw)
 	got, err := asking(nil).Normalise(raw)
 	if (err != nil) != (refused != nil) || !bytes.Equal(plain.Data, got.Data) {
 		t.Fatalf("asked: %v %s; not asked: %v %s\n%q", err, got.Data, refused, plain.Data, raw)

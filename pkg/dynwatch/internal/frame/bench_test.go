@@ -25,7 +25,7 @@ func BenchmarkNormalise(b *testing.B) {
 		if name == "secret" {
 			redactor = frame.NewRedactor([]byte("key"))
 		}
-		n := frame.NewNormaliser("v1", "Pod", redactor)
+		n := frame.NewNormaliser("v1", "Pod", frame.Options{Redactor: redactor})
 		b.Run(name+"/bytes", func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(raw)))
@@ -60,7 +60,7 @@ func BenchmarkWatch(b *testing.B) {
 	text := []byte(line("MODIFIED", pod("web-5d4f8c7b9-x2x4z", 12345)))
 	config := &rest.Config{Host: "http://localhost"}
 	endless := func() *http.Client { return &http.Client{Transport: body{&repeat{item: text, left: 1 << 60}}} }
-	ours, err := frame.NewRESTClient(config, endless(), frame.NewNormaliser("v1", "Pod", nil), false)
+	ours, err := frame.NewRESTClient(config, endless(), frame.NewNormaliser("v1", "Pod", frame.Options{}), false)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func BenchmarkWatch(b *testing.B) {
 // BenchmarkReadList is about one item of a long list, read and normalised.
 func BenchmarkReadList(b *testing.B) {
 	item := append(pod("web-5d4f8c7b9-x2x4z", 12345), ',')
-	n := frame.NewNormaliser("v1", "Pod", nil)
+	n := frame.NewNormaliser("v1", "Pod", frame.Options{})
 	b.ReportAllocs()
 	b.SetBytes(int64(len(item)))
 	r := io.MultiReader(strings.NewReader(`{"items":[`), &repeat{item: item, left: 1 << 60})
@@ -124,7 +124,7 @@ func BenchmarkReadList(b *testing.B) {
 func BenchmarkMetadata(b *testing.B) {
 	raw := bytes.Replace(pod("web-5d4f8c7b9-x2x4z", 12345), []byte(`"Pod"`), []byte(`"PartialObjectMetadata"`), 1)
 	raw = append(raw[:bytes.Index(raw, []byte(`,"spec"`))], '}')
-	n := frame.NewNormaliser("v1", "Pod", nil)
+	n := frame.NewNormaliser("v1", "Pod", frame.Options{})
 	b.ReportAllocs()
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {
@@ -138,7 +138,7 @@ func BenchmarkMetadata(b *testing.B) {
 // of strings.
 func TestNormaliseAllocates(t *testing.T) {
 	raw := pod("web-5d4f8c7b9-x2x4z", 12345)
-	n := frame.NewNormaliser("v1", "Pod", nil)
+	n := frame.NewNormaliser("v1", "Pod", frame.Options{})
 	const want = 2 + poolDrops
 	if got := testing.AllocsPerRun(100, func() {
 		if _, err := n.Normalise(raw); err != nil {

@@ -48,7 +48,7 @@ func TestErrors(t *testing.T) {
 						t.Error(err)
 					}
 				})
-				n := frame.NewNormaliser("v1", "Pod", nil)
+				n := frame.NewNormaliser("v1", "Pod", frame.Options{})
 				_, watchErr := s.watch(t, n)
 				body, streamErr := s.client(t, n, false).Get().AbsPath("/api/v1/pods").Stream(t.Context())
 				if streamErr == nil {
@@ -78,7 +78,7 @@ func TestPlainError(t *testing.T) {
 	s := protocols()["HTTP/1.1"](t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no upstream", http.StatusBadGateway)
 	})
-	_, err := s.watch(t, frame.NewNormaliser("v1", "Pod", nil))
+	_, err := s.watch(t, frame.NewNormaliser("v1", "Pod", frame.Options{}))
 	if status, ok := errors.AsType[*apierrors.StatusError](err); !ok || status.Status().Code != http.StatusBadGateway {
 		t.Errorf("error %T %v", err, err)
 	}
@@ -91,7 +91,7 @@ func TestContentType(t *testing.T) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprint(w, "<html>")
 	})
-	w, err := s.watch(t, frame.NewNormaliser("v1", "Pod", nil))
+	w, err := s.watch(t, frame.NewNormaliser("v1", "Pod", frame.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestCompressed(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		fmt.Fprint(w, "\x1f\x8b\x08")
 	})
-	_, err := s.watch(t, frame.NewNormaliser("v1", "Pod", nil))
+	_, err := s.watch(t, frame.NewNormaliser("v1", "Pod", frame.Options{}))
 	if err == nil || !strings.Contains(err.Error(), "the response is compressed (gzip), and informd did not request that") {
 		t.Errorf("error %v", err)
 	}
@@ -144,7 +144,7 @@ func TestAccept(t *testing.T) {
 				fmt.Fprint(w, "{}")
 			})
 			s.URL += test.base
-			r := s.client(t, frame.NewNormaliser("v1", "Pod", nil), test.metadataOnly).Get().AbsPath(test.path)
+			r := s.client(t, frame.NewNormaliser("v1", "Pod", frame.Options{}), test.metadataOnly).Get().AbsPath(test.path)
 			if test.query != "" {
 				r = r.Param("watch", test.query)
 			}
@@ -173,7 +173,7 @@ func TestGet(t *testing.T) {
 		}
 		fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[%s]}`, pod("web", 12))
 	})
-	c := dynamic.New(s.client(t, frame.NewNormaliser("v1", "Pod", nil), false)).Resource(pods).Namespace("shop")
+	c := dynamic.New(s.client(t, frame.NewNormaliser("v1", "Pod", frame.Options{}), false)).Resource(pods).Namespace("shop")
 	one, err := c.Get(t.Context(), "web", metav1.GetOptions{})
 	if err != nil || one.GetName() != "web" || one.GetKind() != "Pod" {
 		t.Errorf("get: %v, %v", one, err)

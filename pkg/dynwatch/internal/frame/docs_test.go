@@ -51,8 +51,8 @@ func TestDocsExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			shape := frame.NewShape(rules, frame.NewRedactor([]byte(docsKey)))
-			o, err := frame.NewNormaliser("example.com/v1", "Sensor", nil).Shaped(func() *frame.Shape { return shape }).Normalise([]byte(object))
+			shape := frame.NewShape(frame.ShapeOptions{Rules: rules}, frame.NewRedactor([]byte(docsKey)))
+			o, err := frame.NewNormaliser("example.com/v1", "Sensor", frame.Options{Shape: func() *frame.Shape { return shape }}).Normalise([]byte(object))
 			if err != nil {
 				t.Fatal(err)
 			}

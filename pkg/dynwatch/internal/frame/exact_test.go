@@ -11,8 +11,10 @@ import (
 func TestExact(t *testing.T) {
 	const rest = `"metadata":{"managedFields":[{"manager":"a"}],"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","b":"c"},` +
 		`"name":"a","uid":"u","resourceVersion":"1"},"data":{"password":"aHVudGVyMg=="},"stringData":{"c":"d"}}`
-	n := frame.NewNormaliser("v1", "Secret", frame.NewRedactor([]byte("key"))).Exact().
-		Only(func(string) bool { return true }).Shaped(func() *frame.Shape { return nil })
+	n := frame.NewNormaliser("v1", "Secret", frame.Options{
+		Redactor: frame.NewRedactor([]byte("key")), Exact: true,
+		Wants: func(string) bool { return true }, Shape: func() *frame.Shape { return nil },
+	})
 	o, err := n.Normalise([]byte("{" + rest))
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +26,7 @@ func TestExact(t *testing.T) {
 
 // TestExactMalformed: the report about a Secret holds no bytes of it.
 func TestExactMalformed(t *testing.T) {
-	_, err := frame.NewNormaliser("v1", "Secret", frame.NewRedactor([]byte("key"))).Exact().Normalise([]byte(`{"data":{"password":"aHVudGVyMg=="}}`))
+	_, err := frame.NewNormaliser("v1", "Secret", frame.Options{Redactor: frame.NewRedactor([]byte("key")), Exact: true}).Normalise([]byte(`{"data":{"password":"aHVudGVyMg=="}}`))
 	bad, ok := err.(*frame.Malformed) //nolint:errorlint // always that type
 	if !ok || bad.Raw != nil {
 		t.Errorf("error %#v, want a Malformed without bytes", err)

@@ -26,8 +26,8 @@ func gatesOf(t testing.TB, items ...string) []fieldpath.Gate {
 // gatedBy returns a normaliser with gates, and whatever shape the rules make.
 func gatedBy(t testing.TB, r rules, gates *frame.Gates) *frame.Normaliser {
 	t.Helper()
-	shape := frame.NewShape(r.parse(t), frame.NewRedactor([]byte(shapeKey))).Gated(gates)
-	return frame.NewNormaliser("v1", "Kind", nil).Shaped(func() *frame.Shape { return shape })
+	shape := frame.NewShape(frame.ShapeOptions{Rules: r.parse(t), Gates: gates}, frame.NewRedactor([]byte(shapeKey)))
+	return frame.NewNormaliser("v1", "Kind", frame.Options{Shape: func() *frame.Shape { return shape }})
 }
 
 func normalised(t testing.TB, n *frame.Normaliser, raw []byte) frame.Object {

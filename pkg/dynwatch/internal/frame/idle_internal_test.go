@@ -38,7 +38,7 @@ func TestIdleWatchGivesMemoryBack(t *testing.T) {
 	for i := range bookmarks {
 		body = append(body, fmt.Sprintf(`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"%d"}}}`+"\n", 1000+i))
 	}
-	s := &stream{frames: NewNormaliser("v1", "Pod", nil), body: &body}
+	s := &stream{frames: NewNormaliser("v1", "Pod", Options{}), body: &body}
 	s.window.r, s.window.max, s.window.least = &body, maxFrame, watchRead
 	most, frames := 0, 0
 	for {

@@ -112,7 +112,7 @@ func TestReadListStops(t *testing.T) {
 func TestReadListLargeItem(t *testing.T) {
 	large := configMap(300 << 10)
 	body := fmt.Sprintf(`{"items":[%s,%s,%s],"metadata":{"resourceVersion":"5"}}`, pod("a", 1), large, pod("b", 2))
-	n := frame.NewNormaliser("v1", "Pod", nil)
+	n := frame.NewNormaliser("v1", "Pod", frame.Options{})
 	var names []string
 	var bad []*frame.Malformed
 	meta, err := frame.ReadList(iotest.HalfReader(strings.NewReader(body)), 64<<10, func(raw []byte) error {

@@ -44,7 +44,7 @@ func TestReadObjects(t *testing.T) {
 	const maxItem = 20_000
 	random := rand.New(rand.NewPCG(1, 2))
 	body := `{"metadata":{"resourceVersion":"12"},"items":[` + strings.Join(someItems(random, maxItem), ",") + `]}`
-	n := frame.NewNormaliser("v1", "Thing", nil)
+	n := frame.NewNormaliser("v1", "Thing", frame.Options{})
 	var want []outcome
 	wantMeta, err := frame.ReadList(strings.NewReader(body), maxItem, func(raw []byte) error {
 		o, err := n.Normalise(raw)
@@ -91,7 +91,7 @@ func TestReadObjectsAtOnce(t *testing.T) {
 	names := make(chan string, 2)
 	done := make(chan error, 1)
 	go func() {
-		_, err := frame.NewNormaliser("v1", "Thing", nil).ReadList(r, 1<<20, nil, func(o *frame.Object, _ *frame.Malformed) error {
+		_, err := frame.NewNormaliser("v1", "Thing", frame.Options{}).ReadList(r, 1<<20, nil, func(o *frame.Object, _ *frame.Malformed) error {
 			names <- o.Name
 			return nil
 		})
@@ -124,7 +124,7 @@ func TestReadObjectsStops(t *testing.T) {
 	enough := errors.New("enough")
 	for at := range 9 {
 		seen := 0
-		_, err := frame.NewNormaliser("v1", "Thing", nil).ReadList(bytes.NewReader([]byte(`{"items":[`+items+`{}]}`)), 1<<20, nil, func(*frame.Object, *frame.Malformed) error {
+		_, err := frame.NewNormaliser("v1", "Thing", frame.Options{}).ReadList(bytes.NewReader([]byte(`{"items":[`+items+`{}]}`)), 1<<20, nil, func(*frame.Object, *frame.Malformed) error {
 			if seen++; seen > at {
 				return enough
 			}

@@ -27,7 +27,7 @@ func live() uint64 {
 // TestStringsPinNothing: who keeps an object's strings keeps neither its data nor
 // the buffer that it was read into.
 func TestStringsPinNothing(t *testing.T) {
-	n := frame.NewNormaliser("v1", "Pod", nil)
+	n := frame.NewNormaliser("v1", "Pod", frame.Options{})
 	const objects = 2000
 	kept := make([]frame.Object, 0, objects)
 	bad := make([]*frame.Malformed, 0, objects)
@@ -61,7 +61,7 @@ func TestStringsPinNothing(t *testing.T) {
 // TestMemoryIsUsedAgain: what is written into a Memory stays until Reset, lies apart from
 // what is written before and after it, and needs no new memory after that.
 func TestMemoryIsUsedAgain(t *testing.T) {
-	n := frame.NewNormaliser("v1", "Kind", nil)
+	n := frame.NewNormaliser("v1", "Kind", frame.Options{})
 	const objects = 50
 	var m frame.Memory
 	var kept [objects]frame.Object

@@ -23,10 +23,10 @@ type Object struct {
 	// Data is the data of an event, opened with [event.OpenData] and not closed
 	// yet; its capacity suffices for [event.CloseData] or [event.CloseDeletedData], and no
 	// more. It is nil if the object's namespace is not wanted, see
-	// [Normaliser.Only].
+	// [Options.Wants].
 	Data []byte
 	// Actor is the last field manager according to managedFields (JSON), and Owner is the
-	// controller. Each is nil if it is unknown or not requested, see [Shape.Asking].
+	// controller. Each is nil if it is unknown or not requested, see [ShapeOptions].
 	Actor []byte
 	Owner *Owner
 	// Gates are the change gates of the resource, and Hashes what the object is to
@@ -35,48 +35,40 @@ type Object struct {
 	Hashes []uint64
 }
 
+// Options say how objects are normalised. Its functions must be safe for concurrent use.
+type Options struct {
+	// Redactor says that the objects are Secrets; nil, that they are not.
+	Redactor *Redactor
+	// Exact says that nothing of an object is dropped or hashed: managedFields, the
+	// last-applied annotation and the values of Secrets stay.
+	Exact bool
+	// Wants reports whether objects of a namespace are rendered, nil for all. The Data of
+	// others is nil. They are checked and identified all the same.
+	Wants func(namespace string) bool
+	// Shape returns the shape that objects are brought into at the time. If it is nil, they
+	// are whole.
+	Shape func() *Shape
+}
+
 // Normaliser normalises the objects of one resource. It is safe for concurrent
 // use.
 type Normaliser struct {
+	Options
 	// prefix is how every object begins: with apiVersion and kind and a comma.
-	prefix   []byte
-	redactor *Redactor
-	exact    bool                        // nothing is dropped or hashed
-	wants    func(namespace string) bool // nil: every one
-	shape    func() *Shape               // nil: none
-	passes   sync.Pool                   // of *pass
+	prefix []byte
+	passes sync.Pool // of *pass
 }
 
 // NewNormaliser returns the normaliser of a resource whose objects are of that
-// version ("v1", "apps/v1") and kind. A redactor says that they are Secrets; nil,
-// that they are not.
-func NewNormaliser(apiVersion, kind string, redactor *Redactor) *Normaliser {
+// version ("v1", "apps/v1") and kind.
+func NewNormaliser(apiVersion, kind string, o Options) *Normaliser {
 	// Two strings always marshal.
 	version, _ := json.Marshal(apiVersion) //nolint:errchkjson // see above
 	kindText, _ := json.Marshal(kind)      //nolint:errchkjson // see above
 	prefix := []byte(`{"apiVersion":`)
 	prefix = append(append(prefix, version...), `,"kind":`...)
 	prefix = append(prefix, kindText...)
-	return &Normaliser{prefix: append(prefix, ','), redactor: redactor}
-}
-
-// Only returns a normaliser that renders no object of a namespace that is not
-// wanted: its Data is nil. It is checked and identified all the same. Wants must be
-// safe for concurrent use.
-func (n *Normaliser) Only(wants func(namespace string) bool) *Normaliser {
-	return &Normaliser{prefix: n.prefix, redactor: n.redactor, exact: n.exact, wants: wants, shape: n.shape}
-}
-
-// Shaped returns a normaliser that brings every object into the shape that shape
-// returns then, which must be safe for concurrent use.
-func (n *Normaliser) Shaped(shape func() *Shape) *Normaliser {
-	return &Normaliser{prefix: n.prefix, redactor: n.redactor, exact: n.exact, wants: n.wants, shape: shape}
-}
-
-// Exact returns a normaliser that drops and hashes nothing of an object: managedFields, the
-// last-applied annotation and the values of Secrets stay.
-func (n *Normaliser) Exact() *Normaliser {
-	return &Normaliser{prefix: n.prefix, redactor: n.redactor, exact: true, wants: n.wants, shape: n.shape}
+	return &Normaliser{prefix: append(prefix, ','), Options: o}
 }
 
 // Normalise is NormaliseInto memory of the object's own.
@@ -118,12 +110,12 @@ func (n *Normaliser) begin(data []byte) *pass {
 	if !ok {
 		p = new(pass)
 	}
-	p.Data, p.secret, p.exact = data, n.redactor != nil, n.exact
+	p.Data, p.secret, p.exact = data, n.Redactor != nil, n.Exact
 	if p.secret {
-		p.plain = &n.redactor.plain
+		p.plain = &n.Redactor.plain
 	}
-	if n.shape != nil {
-		p.shape = n.shape()
+	if n.Shape != nil {
+		p.shape = n.Shape()
 	}
 	return p
 }
@@ -152,7 +144,7 @@ func (n *Normaliser) finish(p *pass, raw []byte, from, end int, m *Memory) (Obje
 		return Object{}, p.malformed(raw, p.reason)
 	}
 	o := p.object(m)
-	if n.wants == nil || n.wants(o.Namespace) {
+	if n.Wants == nil || n.Wants(o.Namespace) {
 		n.data(p, &o, from, end, m)
 	}
 	return o, nil
@@ -190,7 +182,7 @@ func (n *Normaliser) render(dst []byte, p *pass, edits []jsonscan.Edit, o Object
 	for _, e := range edits {
 		dst = append(dst, p.Data[from:e.From]...)
 		if e.Secret != nil {
-			dst = n.redactor.redact(dst, o, e.Secret, p.Data[e.From:e.To])
+			dst = n.Redactor.redact(dst, o, e.Secret, p.Data[e.From:e.To])
 		}
 		from = e.To
 	}

@@ -33,7 +33,7 @@ func TestNormalise(t *testing.T) {
 		"WhiteSpace":       {" { \"metadata\" :\n{ " + strings.ReplaceAll(id, ",", " , ") + " } , \"a b\" : [ 1 , \" \" ] } \r\n", `{"metadata":{` + id + `},"a b":[1," "]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, err := frame.NewNormaliser("apps/v1", "Deployment", nil).Normalise([]byte(test.raw))
+			o, err := frame.NewNormaliser("apps/v1", "Deployment", frame.Options{}).Normalise([]byte(test.raw))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +75,7 @@ func TestMalformed(t *testing.T) {
 		"Large":         {head + `},"spec":` + strings.Repeat(" ", 100<<10), known, "invalid JSON: the text ends too early at byte 102483"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := frame.NewNormaliser("v1", "Pod", nil).Normalise([]byte(test.raw))
+			_, err := frame.NewNormaliser("v1", "Pod", frame.Options{}).Normalise([]byte(test.raw))
 			got, ok := errors.AsType[*frame.Malformed](err)
 			if !ok {
 				t.Fatalf("error %v", err)
@@ -104,7 +104,7 @@ func TestIdentityIsBounded(t *testing.T) {
 		return fmt.Appendf(nil, `{"metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":"5"}}`,
 			strings.Repeat("s", namespace), strings.Repeat("n", name), strings.Repeat("u", uid))
 	}
-	n := frame.NewNormaliser("rbac.authorization.k8s.io/v1", "Role", nil)
+	n := frame.NewNormaliser("rbac.authorization.k8s.io/v1", "Role", frame.Options{})
 	if _, err := n.Normalise(object(63, most-63-36, 36)); err != nil {
 		t.Errorf("%d bytes: %v", most, err)
 	}
@@ -119,7 +119,7 @@ func TestIdentityIsBounded(t *testing.T) {
 
 // TestDepth: the limit is encoding/json's, to the level.
 func TestDepth(t *testing.T) {
-	n := frame.NewNormaliser("v1", "Pod", nil)
+	n := frame.NewNormaliser("v1", "Pod", frame.Options{})
 	for _, depth := range []int{9_999, 10_000, 10_001, 2_000_000} {
 		objects := `{"metadata":{"name":"a","uid":"u","resourceVersion":"1"},"spec":` +
 			strings.Repeat(`{"a":`, depth-2) + "{}" + strings.Repeat("}", depth-1)
@@ -134,7 +134,7 @@ func TestDepth(t *testing.T) {
 // redacted returns the normalised object of a Secret.
 func redacted(t *testing.T, r *frame.Redactor, raw string) string {
 	t.Helper()
-	o, err := frame.NewNormaliser("v1", "Secret", r).Normalise([]byte(raw))
+	o, err := frame.NewNormaliser("v1", "Secret", frame.Options{Redactor: r}).Normalise([]byte(raw))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestRedact(t *testing.T) {
 
 // TestCanary: no byte of a Secret's values gets out, whatever is done to the frame.
 func TestCanary(t *testing.T) {
-	n := frame.NewNormaliser("v1", "Secret", frame.NewRedactor([]byte("key")))
+	n := frame.NewNormaliser("v1", "Secret", frame.Options{Redactor: frame.NewRedactor([]byte("key"))})
 	// What follows the values, or stands in their place, must not save them.
 	raw := secretObject(7)
 	secretLast := bytes.Replace(raw, []byte(`{"kind"`), []byte(`{"stringData":{"x":"`+canary+`"},"spec":{},"kind"`), 1)
@@ -238,7 +238,7 @@ func renamed(raw []byte) bool {
 
 // TestConcurrent: one Normaliser serves many goroutines.
 func TestConcurrent(t *testing.T) {
-	n := frame.NewNormaliser("v1", "Secret", frame.NewRedactor([]byte("key")))
+	n := frame.NewNormaliser("v1", "Secret", frame.Options{Redactor: frame.NewRedactor([]byte("key"))})
 	want, err := n.Normalise(secretObject(7))
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +277,7 @@ func TestDeepCopy(t *testing.T) {
 // What is not wanted is identified, checked and not rendered, in a list as in a
 // watch.
 func TestOnly(t *testing.T) {
-	n := frame.NewNormaliser("v1", "Pod", nil).Only(func(namespace string) bool { return namespace == "shop" })
+	n := frame.NewNormaliser("v1", "Pod", frame.Options{Wants: func(namespace string) bool { return namespace == "shop" }})
 	const object = `{"metadata":{"namespace":%q,"name":"x","uid":"u","resourceVersion":"7"},"spec":{}}`
 	for namespace, rendered := range map[string]bool{"shop": true, "bank": false} {
 		o, err := n.Normalise(fmt.Appendf(nil, object, namespace))

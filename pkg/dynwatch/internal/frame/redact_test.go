@@ -28,7 +28,7 @@ func TestSecretAnnotations(t *testing.T) {
 		"null":                {`null`, `null`},
 		"escaped key":         {`{"helm.sh/ho\u006fk":"post","\u0078":"canary"}`, `{"helm.sh/ho\u006fk":"post","\u0078":"#"}`},
 	}
-	n := frame.NewNormaliser("v1", "Secret", frame.NewRedactor([]byte("key"), "mine.example.com/*", "own"))
+	n := frame.NewNormaliser("v1", "Secret", frame.Options{Redactor: frame.NewRedactor([]byte("key"), "mine.example.com/*", "own")})
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			o, err := n.Normalise([]byte(`{"metadata":{` + identity + `,"annotations":` + c.annotations + `}}`))
@@ -41,7 +41,7 @@ func TestSecretAnnotations(t *testing.T) {
 			}
 		})
 	}
-	plain := frame.NewNormaliser("v1", "ConfigMap", nil)
+	plain := frame.NewNormaliser("v1", "ConfigMap", frame.Options{})
 	o, err := plain.Normalise([]byte(`{"metadata":{` + identity + `,"annotations":{"x":"stays"}}}`))
 	if err != nil || !strings.Contains(string(o.Data), `"x":"stays"`) {
 		t.Errorf("an annotation of another resource: %s, %v", o.Data, err)

@@ -23,7 +23,7 @@ func accepted(t *testing.T, n *frame.Normaliser, spec string) {
 // TestEveryByteAtEveryPlace: strings are looked at in words, which must not make a
 // difference to any byte, whatever is beside it.
 func TestEveryByteAtEveryPlace(t *testing.T) {
-	n := frame.NewNormaliser("v1", "Pod", nil)
+	n := frame.NewNormaliser("v1", "Pod", frame.Options{})
 	for c := range 256 {
 		for at := range 18 {
 			for _, beside := range []string{"a", " ", "!", "\x7f"} {
@@ -38,7 +38,7 @@ func TestEveryByteAtEveryPlace(t *testing.T) {
 
 // TestNesting closes every level in the right way and in the wrong one.
 func TestNesting(t *testing.T) {
-	n := frame.NewNormaliser("v1", "Pod", nil)
+	n := frame.NewNormaliser("v1", "Pod", frame.Options{})
 	for _, depth := range []int{1, 2, 62, 63, 64, 65, 66, 127, 128, 129, 300} {
 		for _, kinds := range []string{"[", "{", "[{", "[[{", "{{["} {
 			var open strings.Builder

@@ -31,22 +31,41 @@ type Shape struct {
 	actor, owner bool
 }
 
-// NewShape returns the shape that the rules describe, nil for nil. The hash of the
+// ShapeOptions are what a shape is made of. They are comparable.
+type ShapeOptions struct {
+	// Rules are what becomes of the objects, nil for nothing.
+	Rules *fieldpath.Rules
+	// Gates are the change gates, nil for none.
+	Gates *Gates
+	// Actor and Owner have [Object.Actor] and [Object.Owner] read, unless Rules redact what
+	// they are read from. Patterns see neither: see [Shape.Shows].
+	Actor, Owner bool
+}
+
+// NewShape returns the shape that the options describe, nil for none. The hash of the
 // redactor replaces each redacted value.
-func NewShape(rules *fieldpath.Rules, redactor *Redactor) *Shape {
-	if rules == nil {
+func NewShape(o ShapeOptions, redactor *Redactor) *Shape {
+	if o == (ShapeOptions{}) {
 		return nil
 	}
-	s := &Shape{projection: rules.Projection(), again: rules.ProjectionAgain(), patterns: rules.Patterns, redactor: redactor}
-	for _, p := range rules.Patterns {
+	s := &Shape{
+		redactor: redactor, gates: o.Gates,
+		actor: o.Actor && !o.Rules.RedactsAround("metadata", "managedFields"),
+		owner: o.Owner && !o.Rules.RedactsAround("metadata", "ownerReferences"),
+	}
+	if o.Rules == nil {
+		return s
+	}
+	s.projection, s.again, s.patterns = o.Rules.Projection(), o.Rules.ProjectionAgain(), o.Rules.Patterns
+	for _, p := range s.patterns {
 		size, err := search.Size(p.String())
 		if err != nil {
 			size = search.MaxSize // the rules were checked
 		}
 		s.sizes = append(s.sizes, size)
 	}
-	if rules.Redacts() {
-		s.redact = fieldpath.NewSet(rules.Redact...)
+	if o.Rules.Redacts() {
+		s.redact = fieldpath.NewSet(o.Rules.Redact...)
 	}
 	for _, place := range fieldpath.Identity() {
 		s.identity = append(s.identity, fieldpath.Location(place...))
@@ -54,36 +73,8 @@ func NewShape(rules *fieldpath.Rules, redactor *Redactor) *Shape {
 	return s
 }
 
-// Gated returns the shape with change gates, nil for none.
-func (s *Shape) Gated(gates *Gates) *Shape {
-	if gates == nil {
-		return s
-	}
-	gated := Shape{gates: gates}
-	if s != nil {
-		gated = *s
-		gated.gates = gates
-	}
-	return &gated
-}
-
-// Asking returns the shape with [Object.Actor] and [Object.Owner] read where they are
-// asked for. The rules see neither: see [Shape.Shows].
-func (s *Shape) Asking(actor, owner bool) *Shape {
-	if !actor && !owner {
-		return s
-	}
-	var asking Shape
-	if s != nil {
-		asking = *s
-	}
-	asking.actor, asking.owner = actor, owner
-	return &asking
-}
-
 // Shows reports whether a member of an event's data that was read from an object, JSON,
-// may go out: no pattern finds anything in its texts that is to be replaced. A shape that
-// redacts what the member is read from must not be asked for it.
+// may go out: no pattern finds anything in its texts that is to be replaced.
 func (s *Shape) Shows(member []byte) bool {
 	if s == nil || len(s.patterns) == 0 {
 		return true

@@ -33,8 +33,8 @@ func (r rules) parse(t testing.TB) *fieldpath.Rules {
 }
 
 func shapedBy(r *fieldpath.Rules) *frame.Normaliser {
-	shape := frame.NewShape(r, frame.NewRedactor([]byte(shapeKey)))
-	return frame.NewNormaliser("v1", "Kind", nil).Shaped(func() *frame.Shape { return shape })
+	shape := frame.NewShape(frame.ShapeOptions{Rules: r}, frame.NewRedactor([]byte(shapeKey)))
+	return frame.NewNormaliser("v1", "Kind", frame.Options{Shape: func() *frame.Shape { return shape }})
 }
 
 func (r rules) normaliser(t testing.TB) *frame.Normaliser {
@@ -100,7 +100,7 @@ const shapedObjects = 10_000
 // of them decoded.
 func TestShapeEqualsReference(t *testing.T) {
 	base := uint64(time.Now().UnixNano())
-	plain := frame.NewNormaliser("v1", "Kind", nil)
+	plain := frame.NewNormaliser("v1", "Kind", frame.Options{})
 	redacted, cut := 0, 0
 	for i := range uint64(shapedObjects) {
 		g := generator{rand.New(rand.NewPCG(base, i))}
@@ -146,7 +146,7 @@ func FuzzShape(f *testing.F) {
 		if err != nil {
 			return
 		}
-		whole, err := frame.NewNormaliser("v1", "Kind", nil).Normalise(raw)
+		whole, err := frame.NewNormaliser("v1", "Kind", frame.Options{}).Normalise(raw)
 		o, shapedErr := shapedBy(parsed).Normalise(raw)
 		if (err != nil) != (shapedErr != nil) {
 			t.Fatalf("plain %v, shaped %v", err, shapedErr)
@@ -217,12 +217,12 @@ func TestShapeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shape := frame.NewShape(r.parse(t), frame.NewRedactor([]byte(shapeKey)))
+	shape := frame.NewShape(frame.ShapeOptions{Rules: r.parse(t)}, frame.NewRedactor([]byte(shapeKey)))
 	once := bytes.Clone(closed(t, &o))
 	if again := shape.Again(o.Namespace, o.Name, once); !bytes.Equal(again, once) {
 		t.Errorf("once  %s\nagain %s", once, again)
 	}
-	plain, err := frame.NewNormaliser("v1", "Kind", nil).Normalise(raw)
+	plain, err := frame.NewNormaliser("v1", "Kind", frame.Options{}).Normalise(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestShapeAgainAroundKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			shape := frame.NewShape(r.parse(t), frame.NewRedactor([]byte(shapeKey)))
+			shape := frame.NewShape(frame.ShapeOptions{Rules: r.parse(t)}, frame.NewRedactor([]byte(shapeKey)))
 			once := bytes.Clone(closed(t, &o))
 			if again := shape.Again(o.Namespace, o.Name, once); !bytes.Equal(again, once) || !bytes.Contains(once, []byte("hmac-sha256:")) {
 				t.Errorf("once  %s\nagain %s", once, again)
@@ -294,14 +294,14 @@ func TestShapeHidesFromReports(t *testing.T) {
 // TestShapeOfNow: the shape is asked for with every object.
 func TestShapeOfNow(t *testing.T) {
 	var now *frame.Shape
-	n := frame.NewNormaliser("v1", "Kind", nil).Shaped(func() *frame.Shape { return now })
+	n := frame.NewNormaliser("v1", "Kind", frame.Options{Shape: func() *frame.Shape { return now }})
 	raw := []byte(`{"metadata":{"name":"a","uid":"u","resourceVersion":"1"},"spec":1,"status":2}`)
 	for want, r := range map[string]rules{
 		`,"status":2}`:          {omit: []string{"spec"}},
 		`,"spec":1}`:            {keep: []string{"spec"}},
 		`,"spec":1,"status":2}`: {},
 	} {
-		now = frame.NewShape(r.parse(t), nil)
+		now = frame.NewShape(frame.ShapeOptions{Rules: r.parse(t)}, nil)
 		o, err := n.Normalise(raw)
 		if err != nil {
 			t.Fatal(err)
@@ -335,8 +335,8 @@ func BenchmarkAsked(b *testing.B) {
 	for name, asked := range map[string]struct{ actor, owner bool }{
 		"none": {}, "actor": {actor: true}, "owner": {owner: true},
 	} {
-		shape := (*frame.Shape)(nil).Asking(asked.actor, asked.owner)
-		n := frame.NewNormaliser("v1", "Kind", nil).Shaped(func() *frame.Shape { return shape })
+		shape := frame.NewShape(frame.ShapeOptions{Actor: asked.actor, Owner: asked.owner}, nil)
+		n := frame.NewNormaliser("v1", "Kind", frame.Options{Shape: func() *frame.Shape { return shape }})
 		b.Run(name, func(b *testing.B) { besidePlain(b, n) })
 	}
 }
@@ -345,7 +345,7 @@ func BenchmarkAsked(b *testing.B) {
 func besidePlain(b *testing.B, n *frame.Normaliser) {
 	b.Helper()
 	raw := pod("web-5d4f8c7b9-x2x4z", 12345)
-	plain := frame.NewNormaliser("v1", "Pod", nil)
+	plain := frame.NewNormaliser("v1", "Pod", frame.Options{})
 	b.ReportAllocs()
 	b.SetBytes(int64(len(raw)))
 	var with, without time.Duration

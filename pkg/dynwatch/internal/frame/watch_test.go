@@ -94,7 +94,7 @@ func TestWatch(t *testing.T) {
 	} {
 		for protocol, start := range protocols() {
 			t.Run(name+"/"+protocol, func(t *testing.T) {
-				w, err := start(t, say(test.broken, test.pieces...)).watch(t, frame.NewNormaliser("v1", "Pod", nil))
+				w, err := start(t, say(test.broken, test.pieces...)).watch(t, frame.NewNormaliser("v1", "Pod", frame.Options{}))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -129,7 +129,7 @@ func TestWatchCutAnywhere(t *testing.T) {
 				"bytes": iotest.OneByteReader(strings.NewReader(text)),
 				"eof":   iotest.DataErrReader(strings.NewReader(text)),
 			} {
-				c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{r}}, frame.NewNormaliser("v1", "Pod", nil), false)
+				c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{r}}, frame.NewNormaliser("v1", "Pod", frame.Options{}), false)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -163,7 +163,7 @@ func TestWatchObjects(t *testing.T) {
 	}
 	for protocol, start := range protocols() {
 		t.Run(protocol, func(t *testing.T) {
-			w, err := start(t, say(false, strings.Join(pieces, ""))).watch(t, frame.NewNormaliser("v1", "Kind", nil))
+			w, err := start(t, say(false, strings.Join(pieces, ""))).watch(t, frame.NewNormaliser("v1", "Kind", frame.Options{}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,7 +194,7 @@ func TestWatchTogether(t *testing.T) {
 	text := usual + line("BOOKMARK", []byte(`{"metadata":{"resourceVersion":"4"}}`)) +
 		line("ADDED", []byte(`{"metadata":{}}`)) + indented(t, line("ADDED", small("b", 5))) + "\n" + usual +
 		line("ERROR", []byte(`{"kind":"Status","status":"Failure","code":410,"reason":"Expired","message":"too old"}`))
-	c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{strings.NewReader(text)}}, frame.NewNormaliser("v1", "Pod", nil), false)
+	c, err := frame.NewRESTClient(&rest.Config{Host: "http://localhost"}, &http.Client{Transport: body{strings.NewReader(text)}}, frame.NewNormaliser("v1", "Pod", frame.Options{}), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestWatchLargeFrame(t *testing.T) {
 	large := configMap(17 << 20)
 	for protocol, start := range protocols() {
 		t.Run(protocol, func(t *testing.T) {
-			w, err := start(t, say(false, line("ADDED", small("a", 1)), line("MODIFIED", large), line("DELETED", small("c", 3)))).watch(t, frame.NewNormaliser("v1", "ConfigMap", nil))
+			w, err := start(t, say(false, line("ADDED", small("a", 1)), line("MODIFIED", large), line("DELETED", small("c", 3)))).watch(t, frame.NewNormaliser("v1", "ConfigMap", frame.Options{}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +243,7 @@ func TestWatchLargeFrame(t *testing.T) {
 // watch says so.
 func TestWatchLargePretty(t *testing.T) {
 	s := protocols()["HTTP/1.1"](t, say(false, "{\n", `"type":"ADDED","object":`+string(configMap(17<<20))+"}\n"))
-	w, err := s.watch(t, frame.NewNormaliser("v1", "ConfigMap", nil))
+	w, err := s.watch(t, frame.NewNormaliser("v1", "ConfigMap", frame.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestWatchStop(t *testing.T) {
 				say(false, line("ADDED", small("a", 1)), `{"type":"ADD`)(w, r)
 				<-r.Context().Done()
 			})
-			w, err := s.watch(t, frame.NewNormaliser("v1", "Pod", nil))
+			w, err := s.watch(t, frame.NewNormaliser("v1", "Pod", frame.Options{}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -287,7 +287,7 @@ func TestWatchMemory(t *testing.T) {
 	var open []watch.Interface
 	before := live()
 	for range watches {
-		w, err := s.watch(t, frame.NewNormaliser("v1", "ConfigMap", nil))
+		w, err := s.watch(t, frame.NewNormaliser("v1", "ConfigMap", frame.Options{}))
 		if err != nil {
 			t.Fatal(err)
 		}

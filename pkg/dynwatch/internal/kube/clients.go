@@ -159,7 +159,7 @@ func NewClients(config *rest.Config, logger *slog.Logger) (*Clients, error) {
 	c := &Clients{
 		Config: base, Rollbacks: newRollbacks(), Slots: make(chan struct{}, ApartWatches), Lists: make(chan struct{}, ApartLists), Pace: newPace(), Logger: logger,
 		Ranges: newBudget(rangeRequests, historyPeriod), Walks: newBudget(WalkRequests, historyPeriod),
-		Identities: frame.NewNormaliser("", "", nil).Only(func(string) bool { return false }),
+		Identities: frame.NewNormaliser("", "", frame.Options{Wants: func(string) bool { return false }}),
 	}
 	var err error
 	if err = c.connect(base); err != nil {

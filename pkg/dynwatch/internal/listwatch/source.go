@@ -77,15 +77,11 @@ type Source struct {
 // Options are what makes a source.
 type Options struct {
 	Clients *kube.Clients
-	// Redactor hashes the values of Secrets, nil for other resources.
-	Redactor *frame.Redactor
-	// Exact says that objects stay as the API server sends them.
-	Exact bool
-	// Shape returns the shape of objects at the time. Without it they are whole.
-	Shape func() *frame.Shape
-	// Covers reports whether lists of metadata contain the objects of a namespace. Wants
-	// reports whether objects of a namespace are rendered. Without them all are.
-	Covers, Wants func(namespace string) bool
+	// Options say how objects are normalised.
+	frame.Options
+	// Covers reports whether lists of metadata contain the objects of a namespace, nil for
+	// all.
+	Covers func(namespace string) bool
 }
 
 // New makes the source of a resource.
@@ -94,16 +90,12 @@ func New(of Resource, o Options) (*Source, error) {
 	if s.covers == nil {
 		s.covers = func(string) bool { return true }
 	}
-	s.Whole = frame.NewNormaliser(of.GVR.GroupVersion().String(), of.Kind, o.Redactor)
-	if o.Exact {
-		s.Whole = s.Whole.Exact()
-	}
-	if o.Shape != nil {
-		s.Whole = s.Whole.Shaped(o.Shape)
-	}
-	s.Frames = s.Whole
+	version := of.GVR.GroupVersion().String()
+	s.Frames = frame.NewNormaliser(version, of.Kind, o.Options)
+	s.Whole = s.Frames
 	if o.Wants != nil {
-		s.Frames = s.Whole.Only(o.Wants)
+		o.Wants = nil
+		s.Whole = frame.NewNormaliser(version, of.Kind, o.Options)
 	}
 	var err error
 	if s.bytes, s.dynamic, err = s.client(o.Clients.Shared); err != nil {

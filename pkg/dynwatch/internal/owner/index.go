@@ -106,11 +106,11 @@ func (x *index) find(ctx context.Context) (*metadatawatch.Watch, error) {
 		r.Namespace = x.of.namespace
 		r.Name += "@" + r.Namespace
 	}
-	asking := (*frame.Shape)(nil).Asking(false, true)
+	asking := frame.NewShape(frame.ShapeOptions{Owner: true}, nil)
 	// Nothing but who they are and who controls them is wanted of any object.
 	none := func(string) bool { return false }
 	source, err := listwatch.New(r, listwatch.Options{
-		Clients: x.clients, Shape: func() *frame.Shape { return asking }, Covers: none, Wants: none,
+		Clients: x.clients, Options: frame.Options{Wants: none, Shape: func() *frame.Shape { return asking }}, Covers: none,
 	})
 	if err != nil {
 		return nil, err

@@ -14,7 +14,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/selection"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/fieldpath"
 )
 
 // Spec is what one target watches.
@@ -30,23 +29,14 @@ type Spec struct {
 	Namespaces selection.Rule
 	// Earlier are the groups of entries before it, see [catalog.Wanted].
 	Earlier string
-	// Rules are what becomes of the objects, nil for nothing, and gates which of their
-	// changes count, nil for all.
-	Rules *fieldpath.Rules
-	Gates *frame.Gates
-	// Changes is what events say of changes, actor and owner what else they have beside
-	// the object.
-	Changes      emit.Changes
-	Actor, Owner bool
+	// Content is what events contain.
+	emit.Content
 }
 
-// Watches reports whether a target of s needs no other watch than one of as: all but
-// the rules, the gates and what events have beside the object are the same.
+// Watches reports whether a target of s needs no other watch than one of as: all but the
+// content of events is the same.
 func (s Spec) Watches(as Spec) bool {
-	s.Rules, as.Rules = nil, nil
-	s.Gates, as.Gates = nil, nil
-	s.Changes, as.Changes = emit.Changes{}, emit.Changes{}
-	s.Actor, as.Actor, s.Owner, as.Owner = false, false, false, false
+	s.Content, as.Content = emit.Content{}, emit.Content{}
 	return s == as
 }
 
@@ -80,7 +70,7 @@ func (s Spec) Source(r catalog.Resolved, c *kube.Clients, redactor *frame.Redact
 	if s.Group != "" || s.Resource != "secrets" {
 		redactor = nil // there is nothing to hide but what the shape does
 	}
-	o := listwatch.Options{Clients: c, Redactor: redactor, Exact: s.Exact, Shape: shape, Covers: f.Covers}
+	o := listwatch.Options{Clients: c, Options: frame.Options{Redactor: redactor, Exact: s.Exact, Shape: shape}, Covers: f.Covers}
 	if f != nil {
 		o.Wants = f.Wants
 	}

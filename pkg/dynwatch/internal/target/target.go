@@ -75,7 +75,7 @@ func New(o Options) *Target {
 	}
 	t.Checkpoint = t.markOfNow
 	t.ResumeRollbacks()
-	t.Reshape(o.Spec, o.Redactor)
+	t.Reshape(o.Spec.Content, o.Redactor)
 	return t
 }
 

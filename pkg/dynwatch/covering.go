@@ -1,7 +1,6 @@
 package dynwatch
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -47,7 +46,6 @@ func (m *Manager) Brackets(resource string) (brackets []Bracket, run uint64, err
 	for _, r := range targets {
 		brackets = append(brackets, statusOf(r.target.Spec, r.target.Status).bracket(m.options.Cluster, run))
 	}
-	slices.SortFunc(brackets, func(a, b Bracket) int { return cmp.Compare(a.Begin.Target, b.Begin.Target) })
 	return brackets, run, err
 }
 

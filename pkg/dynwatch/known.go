@@ -1,9 +1,7 @@
 package dynwatch
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/event"
@@ -30,17 +28,9 @@ type KnownObject struct {
 // live has an Err.
 func (m *Manager) Known(ctx context.Context) []Known {
 	m.mu.Lock()
-	targets := make([]*running, 0, len(m.running))
-	for _, r := range m.running {
-		targets = append(targets, r)
-	}
+	targets := m.sorted()
 	m.mu.Unlock()
-	slices.SortFunc(targets, func(a, b *running) int { return cmp.Compare(a.target.Name, b.target.Name) })
-	all := make([]Known, len(targets))
-	for i, r := range targets {
-		all[i] = r.known(ctx)
-	}
-	return all
+	return askAll(targets, func(r *running) Known { return r.known(ctx) })
 }
 
 func (r *running) known(ctx context.Context) Known {

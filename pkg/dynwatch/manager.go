@@ -273,6 +273,11 @@ func (m *Manager) start(s spec.Spec, later bool, found *catalog.Resolved) *runni
 	return r
 }
 
+// sorted returns the running targets, sorted by name. The caller holds mu.
+func (m *Manager) sorted() []*running {
+	return slices.SortedFunc(maps.Values(m.running), func(a, b *running) int { return strings.Compare(a.target.Name, b.target.Name) })
+}
+
 // Targets describes every target now, sorted by name. A wildcard is among them, under
 // its own pattern, until it has been expanded, while it matches nothing, and while the
 // limit of watches keeps some of its resources from being watched.
@@ -319,10 +324,7 @@ func (m *Manager) Close() {
 func (m *Manager) LogReplaced(lost bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	targets := make([]*running, 0, len(m.running))
-	for _, r := range m.running {
-		targets = append(targets, r)
-	}
+	targets := m.sorted()
 	run := m.newRun(targets)
 	for _, r := range targets {
 		r.target.Resnapshots.LogReplaced(run, lost)

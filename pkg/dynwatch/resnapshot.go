@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/resnapshot"
 	"github.com/informd/informd/pkg/event"
@@ -41,26 +40,20 @@ func (m *Manager) Resnapshot(ctx context.Context, resource string) ([]Resnapshot
 	if err != nil {
 		return nil, err
 	}
-	results := make([]ResnapshotResult, len(targets))
-	var all sync.WaitGroup
-	for i, r := range targets {
-		all.Go(func() { results[i] = r.resnapshot(ctx, run) })
-	}
-	all.Wait()
-	slices.SortFunc(results, func(a, b ResnapshotResult) int { return cmp.Compare(a.Target, b.Target) })
+	results := askAll(targets, func(r *running) ResnapshotResult { return r.resnapshot(ctx, run) })
 	if err := ctx.Err(); err != nil {
 		return results, fmt.Errorf("resnapshot %s: stopped waiting; started snapshots continue: %w", resource, err)
 	}
 	return results, nil
 }
 
-// toResnapshot finds the targets and a run that is like no other.
+// toResnapshot finds the targets, sorted by name, and a run that is like no other.
 func (m *Manager) toResnapshot(resource string) (targets []*running, run uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	of := make(map[string][]*running)
 	var names []string
-	for _, r := range m.running {
+	for _, r := range m.sorted() {
 		s := r.target.Spec
 		name := event.GroupOrCore(s.Group) + "/" + s.Resource
 		if of[name] == nil {
@@ -96,17 +89,8 @@ func (m *Manager) newRun(targets []*running) uint64 {
 }
 
 // resnapshot has the target's loop make a snapshot.
-func (r *running) resnapshot(ctx context.Context, run uint64) (result ResnapshotResult) {
-	result = ResnapshotResult{Target: r.target.Name, Run: run}
+func (r *running) resnapshot(ctx context.Context, run uint64) ResnapshotResult {
 	reply := make(chan resnapshot.Result, 1)
-	if result.Err = request(ctx, r, r.target.Resnapshots.Requests, resnapshot.Request{Run: run, Reply: reply}); result.Err != nil {
-		return result
-	}
-	select {
-	case r := <-reply: // the loop answers before it ends
-		result = ResnapshotResult(r)
-	case <-ctx.Done():
-		result.Err = ctx.Err()
-	}
-	return result
+	made, err := ask(ctx, r, r.target.Resnapshots.Requests, resnapshot.Request{Run: run, Reply: reply}, reply)
+	return ResnapshotResult{Target: r.target.Name, Run: run, Revision: made.Revision, Objects: made.Objects, Err: cmp.Or(err, made.Err)}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -46,21 +45,12 @@ type AuditResult struct {
 // The error is the context's, or that the Manager has no targets.
 func (m *Manager) Audit(ctx context.Context) ([]AuditResult, error) {
 	m.mu.Lock()
-	targets := make([]*running, 0, len(m.running))
-	for _, r := range m.running {
-		targets = append(targets, r)
-	}
+	targets := m.sorted()
 	m.mu.Unlock()
 	if len(targets) == 0 {
 		return nil, errors.New("audit: there are no targets")
 	}
-	results := make([]AuditResult, len(targets))
-	var all sync.WaitGroup
-	for i, r := range targets {
-		all.Go(func() { results[i] = r.audit(ctx) })
-	}
-	all.Wait()
-	slices.SortFunc(results, func(a, b AuditResult) int { return cmp.Compare(a.Target, b.Target) })
+	results := askAll(targets, func(r *running) AuditResult { return r.audit(ctx) })
 	if err := ctx.Err(); err != nil {
 		return results, fmt.Errorf("audit: %w", err)
 	}
@@ -70,22 +60,39 @@ func (m *Manager) Audit(ctx context.Context) ([]AuditResult, error) {
 // audit has the target's loop audit, again if the watch ends over it.
 func (r *running) audit(ctx context.Context) (result AuditResult) {
 	for range auditAttempts {
-		result = AuditResult{Target: r.target.Name}
 		reply := make(chan audit.Result, 1)
-		if result.Err = request(ctx, r, r.target.Audits.Requests, chan<- audit.Result(reply)); result.Err != nil {
-			return result
-		}
-		select {
-		case r := <-reply: // the loop answers before it ends
-			result = AuditResult{Target: r.Target, Revision: r.Revision, Objects: r.Objects, Divergences: r.Divergences, Mismatches: mismatches(r.Mismatches), Err: r.Err}
-		case <-ctx.Done():
-			result.Err = ctx.Err()
-		}
+		found, err := ask(ctx, r, r.target.Audits.Requests, chan<- audit.Result(reply), reply)
+		result = AuditResult{Target: r.target.Name, Revision: found.Revision, Objects: found.Objects, Divergences: found.Divergences, Mismatches: mismatches(found.Mismatches), Err: cmp.Or(err, found.Err)}
 		if !errors.Is(result.Err, audit.ErrAbandoned) {
 			return result
 		}
 	}
 	return result
+}
+
+// askAll asks the targets at the same time, and returns the answers in their order.
+func askAll[T any](targets []*running, one func(*running) T) []T {
+	answers := make([]T, len(targets))
+	var all sync.WaitGroup
+	for i, r := range targets {
+		all.Go(func() { answers[i] = one(r) })
+	}
+	all.Wait()
+	return answers
+}
+
+// ask hands a request to the target's loop and waits for the answer, which comes before the
+// loop ends.
+func ask[Q, A any](ctx context.Context, r *running, requests chan<- Q, asked Q, answers <-chan A) (answer A, err error) {
+	if err := request(ctx, r, requests, asked); err != nil {
+		return answer, err
+	}
+	select {
+	case answer = <-answers:
+		return answer, nil
+	case <-ctx.Done():
+		return answer, ctx.Err()
+	}
 }
 
 // request waits until the target's loop takes what is asked of it, which it does

@@ -31,9 +31,8 @@ var (
 	ErrAbandoned = errors.New("the watch ended during the audit")
 )
 
-// Result is dynwatch.AuditResult.
+// Result is the outcome of an audit: see dynwatch.AuditResult.
 type Result struct {
-	Target               string
 	Revision             uint64
 	Objects, Divergences int
 	Mismatches           []status.Mismatch
@@ -197,7 +196,7 @@ func (t *Auditor) endAudit(diverged int, err error) {
 	} else {
 		t.Status.AuditDone(diverged)
 	}
-	t.answer(Result{Target: t.Name, Revision: r.RV, Objects: r.Objects, Divergences: diverged, Mismatches: t.mismatches(r), Err: err})
+	t.answer(Result{Revision: r.RV, Objects: r.Objects, Divergences: diverged, Mismatches: t.mismatches(r), Err: err})
 }
 
 func (t *Auditor) answer(r Result) {
@@ -219,5 +218,5 @@ func (t *Auditor) Abandon() {
 			t.due = time.Now()
 		}
 	}
-	t.answer(Result{Target: t.Name, Err: ErrAbandoned})
+	t.answer(Result{Err: ErrAbandoned})
 }

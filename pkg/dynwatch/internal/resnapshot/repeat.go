@@ -17,10 +17,8 @@ const resnapshotAttempts = 6
 // errInterrupted: the target ended during a snapshot on request.
 var errInterrupted = errors.New("the target stopped before the snapshot was complete")
 
-// Result is dynwatch.ResnapshotResult.
+// Result is the outcome of a request: see dynwatch.ResnapshotResult.
 type Result struct {
-	Target   string
-	Run      uint64
 	Revision uint64
 	Objects  int
 	Err      error
@@ -209,7 +207,7 @@ func (t *Repeater) answerResnapshot(err error) {
 	if s.insist {
 		t.Marks.Soon() // which says no longer that objects are missing in the log
 	}
-	s.Reply <- Result{Target: t.Name, Run: s.Run, Revision: s.rv, Objects: s.objects, Err: err}
+	s.Reply <- Result{Revision: s.rv, Objects: s.objects, Err: err}
 }
 
 // Close answers the open request when the target ends.

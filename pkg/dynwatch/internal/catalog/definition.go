@@ -1,32 +1,28 @@
 package catalog
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
-	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
 )
 
 // definitionWatch tells which objects of one kind change. Of each it keeps the name
 // and the revision, so that a list after a break tells no more than what has
-// changed. All but open and denied belongs to the goroutine of run.
+// changed. All but open and denied belongs to the goroutine of the watch.
 type definitionWatch struct {
 	watch    *metadatawatch.Watch
 	resource schema.GroupResource
 	logger   *slog.Logger
 	// tell is called with the name of an object that has changed, or that the first
 	// list holds, and with whether it is there.
-	tell   func(name string, there, changed bool)
-	timing listwatch.Timing
+	tell func(name string, there, changed bool)
 
 	// seen has the revision of each object; it is nil before the first list.
 	seen map[string]uint64
@@ -44,25 +40,19 @@ func newDefinitionWatch(c *kube.Clients, logger *slog.Logger, gvr schema.GroupVe
 	return d, err
 }
 
-// run watches until ctx ends.
-func (d *definitionWatch) run(ctx context.Context, tm listwatch.Timing) {
-	d.timing = tm
-	d.watch.Run(ctx, tm)
-}
-
 // Failed notes that nothing is told at the moment.
-func (d *definitionWatch) Failed(err error) (least, most time.Duration) {
+func (d *definitionWatch) Failed(err error) bool {
 	d.open.Store(false)
 	if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
 		d.logger.Debug("resource definitions not watched; retrying", "err", err)
-		return 0, d.timing.BackoffCap
+		return false
 	}
 	why := fmt.Sprintf("%s cannot be watched: %v", d.resource, err)
 	if d.denied.Swap(&why) == nil {
 		d.logger.Info("resource definitions not watchable; polling discovery", "err", err,
 			"next", "apply the output of `informd rbac`, to notice added resources and versions at once")
 	}
-	return d.timing.WaitingCap, d.timing.DeniedCap
+	return true
 }
 
 func (d *definitionWatch) Opened() {

@@ -104,7 +104,7 @@ func (s *Watcher) Start(tm listwatch.Timing) {
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
 	for _, d := range s.watches {
-		s.ended.Go(func() { d.run(ctx, tm) })
+		s.ended.Go(func() { d.watch.Run(ctx, tm) })
 	}
 }
 

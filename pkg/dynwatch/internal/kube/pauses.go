@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -10,6 +11,18 @@ import (
 // jitter keeps the targets of a process from attempts at one time.
 func Backoff(first, most time.Duration) wait.Backoff {
 	return wait.Backoff{Duration: first, Factor: 2, Jitter: 0.5, Steps: 30, Cap: most}
+}
+
+// Sleep waits, or returns why ctx ended.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // UntilNext returns how long it is until the clock shows a multiple of d. Work that idle targets

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -51,7 +52,7 @@ var ErrEnough = errors.New("enough")
 func page(rv uint64, next string) metav1.ListOptions {
 	o := metav1.ListOptions{Limit: PageSize, Continue: next}
 	if rv != 0 && next == "" {
-		o.ResourceVersion = formatRevision(rv)
+		o.ResourceVersion = strconv.FormatUint(rv, 10)
 		o.ResourceVersionMatch = metav1.ResourceVersionMatchExact
 	}
 	return o
@@ -171,14 +172,7 @@ func (r *pageRetry) wait(ctx context.Context, err error) bool {
 	if r.attempts++; r.attempts >= pageAttempts || time.Since(r.since)+pause > pageTime {
 		return false
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return kube.Sleep(ctx, pause) == nil
 }
 
 // List streams every object of the selection, as n normalises it, or the report about

@@ -130,20 +130,10 @@ var oldestInMessage = regexp.MustCompile(`too old resource version: \d+ \((\d+)\
 // OldestNamed is the revision that an error names as the oldest to watch from, 0 if
 // it names none.
 func OldestNamed(err error) uint64 {
-	var oldest uint64
 	if m := oldestInMessage.FindStringSubmatch(err.Error()); m != nil {
-		oldest, _ = ParseRevision(m[1]) // digits; too many of them leave 0: not known
+		if oldest, err := strconv.ParseUint(m[1], 10, 64); err == nil {
+			return oldest
+		}
 	}
-	return oldest
-}
-
-func formatRevision(rv uint64) string { return strconv.FormatUint(rv, 10) }
-
-// ParseRevision reads a resourceVersion, a decimal number everywhere since KEP-5504.
-func ParseRevision(s string) (uint64, error) {
-	rv, err := strconv.ParseUint(s, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("resourceVersion %q is not a number", s)
-	}
-	return rv, nil
+	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,7 +35,7 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 	defer g.Pause()                                           // once the watch is open, the watchdog is its guard
 	seconds := int64((minWatch + rand.N(minWatch)).Seconds()) //nolint:gosec // jitter, not a secret
 	options := metav1.ListOptions{
-		ResourceVersion:     formatRevision(rv),
+		ResourceVersion:     strconv.FormatUint(rv, 10),
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      &seconds,
 		LabelSelector:       s.Resource.LabelSelector,
@@ -68,5 +69,5 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 // server ends it after the timeout.
 func (s *Source) WatchFrom(ctx context.Context, rv uint64, timeout time.Duration) (watch.Interface, error) {
 	seconds := int64(timeout.Seconds())
-	return s.dynamic.Watch(ctx, metav1.ListOptions{ResourceVersion: formatRevision(rv), TimeoutSeconds: &seconds})
+	return s.dynamic.Watch(ctx, metav1.ListOptions{ResourceVersion: strconv.FormatUint(rv, 10), TimeoutSeconds: &seconds})
 }

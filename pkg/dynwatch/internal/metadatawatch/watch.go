@@ -58,9 +58,9 @@ type User interface {
 	Watched(typ watch.EventType, o *Object)
 	// Opened is called when the watch is open.
 	Opened()
-	// Failed is called when it cannot be, and says between what the pause before the
-	// next attempt must be.
-	Failed(err error) (least, most time.Duration)
+	// Failed is called when it cannot be. It reports whether the next attempt is unlikely to
+	// succeed soon, and can wait for longer.
+	Failed(err error) (useless bool)
 }
 
 // Object is what is passed on of an object.
@@ -92,12 +92,7 @@ func (m *Watch) Run(ctx context.Context, tm listwatch.Timing) {
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
-		timer := time.NewTimer(m.fail(err))
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
+		_ = kube.Sleep(ctx, m.fail(err)) // the loop ends with ctx
 	}
 }
 
@@ -105,8 +100,8 @@ func (m *Watch) Run(ctx context.Context, tm listwatch.Timing) {
 // follows.
 func (m *Watch) fail(err error) time.Duration {
 	least, most := time.Duration(0), m.timing.BackoffCap
-	if !listwatch.Expired(err) {
-		least, most = m.User.Failed(err)
+	if !listwatch.Expired(err) && m.User.Failed(err) {
+		least, most = m.timing.WaitingCap, m.timing.DeniedCap
 	}
 	pause := max(least, min(most, m.pause.Step()))
 	if wait, ok := kube.SuggestedDelay(err); ok {

@@ -87,12 +87,7 @@ func (x *index) run(ctx context.Context) {
 		} else if ctx.Err() == nil {
 			x.Failed(err)
 		}
-		timer := time.NewTimer(pause.Step())
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
+		_ = kube.Sleep(ctx, pause.Step()) // the loop ends with ctx
 	}
 }
 
@@ -236,7 +231,7 @@ func useless(err error) bool {
 
 // Failed notes that the objects are not followed. It belongs to the loop, as all that
 // the watch calls.
-func (x *index) Failed(err error) (least, most time.Duration) {
+func (x *index) Failed(err error) bool {
 	x.mu.Lock()
 	first := x.err == nil
 	x.err = err
@@ -248,10 +243,7 @@ func (x *index) Failed(err error) (least, most time.Duration) {
 	if apierrors.IsNotFound(err) && x.moved != nil {
 		x.moved()
 	}
-	if useless(err) {
-		return x.timing.WaitingCap, x.timing.DeniedCap
-	}
-	return 0, x.timing.BackoffCap
+	return useless(err)
 }
 
 func (x *index) closeTried() {

@@ -193,12 +193,7 @@ func (w *Walk) pass(ctx context.Context) error {
 			return nil
 		}
 		w.mu.Unlock()
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		_ = kube.Sleep(ctx, wait) // the loop ends with ctx
 	}
 }
 

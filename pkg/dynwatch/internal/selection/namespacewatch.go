@@ -32,8 +32,6 @@ type Namespaces struct {
 	// turn is held while the watch is started and ended, which takes time.
 	turn sync.Mutex
 	stop func()
-	// backoffCap is the longest pause after a failure.
-	backoffCap time.Duration
 
 	mu    sync.Mutex // for a moment only
 	users map[chan struct{}]Rule
@@ -109,7 +107,6 @@ func (n *Namespaces) join(tm listwatch.Timing, rule Rule) chan struct{} {
 	n.mu.Unlock()
 	if first {
 		ctx, cancel := context.WithCancel(context.Background())
-		n.backoffCap = tm.BackoffCap
 		var loop sync.WaitGroup
 		loop.Go(func() { n.watch.Run(ctx, tm) })
 		n.stop = func() {
@@ -211,7 +208,7 @@ func (n *Namespaces) matchingAt(ctx context.Context, rv uint64, rule Rule) (map[
 func (n *Namespaces) List(ctx context.Context) error { return n.watch.List(ctx) }
 
 // Failed shows why the Namespaces are not followed.
-func (n *Namespaces) Failed(err error) (least, most time.Duration) {
+func (n *Namespaces) Failed(err error) bool {
 	n.mu.Lock()
 	first := n.err == nil
 	n.err = fmt.Errorf("namespaces are unreadable: %w", err)
@@ -220,7 +217,7 @@ func (n *Namespaces) Failed(err error) (least, most time.Duration) {
 	if first {
 		n.logger.Warn("namespaces unreadable; namespace selectors keep their last result", "err", err)
 	}
-	return 0, n.backoffCap
+	return false
 }
 
 // Opened shows that the Namespaces are followed.

@@ -3,9 +3,9 @@ package target
 import (
 	"cmp"
 	"context"
-	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/access"
+	"github.com/informd/informd/pkg/dynwatch/internal/kube"
 )
 
 // informd asks at the start of every target what the credentials lack. Otherwise a missing
@@ -20,9 +20,7 @@ const anyNamespace = "*"
 // beside the loop, of which it touches the status alone, and ends with ctx.
 func (t *Target) ReviewAccess(ctx context.Context, r *access.Reviews) {
 	for !t.review(ctx, r) {
-		select {
-		case <-time.After(access.Again):
-		case <-ctx.Done():
+		if kube.Sleep(ctx, access.Again) != nil {
 			return
 		}
 	}

@@ -7,3 +7,6 @@ func Scanned(before, after []byte) int {
 	_, _ = d.run()
 	return all - d.left
 }
+
+// Empty reports whether the objects say the same.
+func (s *Set) Empty() bool { return len(s.changes) == 0 }

@@ -32,25 +32,14 @@ type difference struct {
 	value []byte
 }
 
-type op uint8
+// op is the name of an operation.
+type op string
 
 const (
-	add op = iota
-	remove
-	replace
+	add     op = "add"
+	remove  op = "remove"
+	replace op = "replace"
 )
-
-// String returns the operation's name in a patch.
-func (o op) String() string {
-	switch o {
-	case add:
-		return "add"
-	case remove:
-		return "remove"
-	default:
-		return "replace"
-	}
-}
 
 // Of compares two states of an object, both normalised. The set keeps both, which must
 // not change as long as it is used. There is an error only if one of them is something
@@ -92,9 +81,6 @@ func (s *Set) place(p place) int {
 	s.places = append(s.places, p)
 	return len(s.places) - 1
 }
-
-// Empty reports whether the objects say the same.
-func (s *Set) Empty() bool { return len(s.changes) == 0 }
 
 // AppendPaths appends a JSON array of the paths to what changed, as package fieldpath
 // reads them, sorted, each of them once. A path leads to the innermost value that changed,
@@ -147,7 +133,7 @@ func (s *Set) AppendPatch(dst []byte) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(append(append(dst, `{"op":"`...), c.op.String()...), `","path":"`...)
+		dst = append(append(append(dst, `{"op":"`...), c.op...), `","path":"`...)
 		dst = append(s.appendPointer(dst, c.place), '"')
 		if c.op != remove {
 			dst = append(append(dst, `,"value":`...), c.value...)

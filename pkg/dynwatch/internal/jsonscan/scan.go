@@ -202,24 +202,7 @@ func (s *Scanner) array(i, depth int) int {
 	if depth > maxDepth {
 		return s.Fail(i, "more than 10000 nested levels")
 	}
-	i = s.Skip(i + 1)
-	if uint(i) < uint(len(s.Data)) && s.Data[i] == ']' {
-		return i + 1
-	}
-	for {
-		i = s.Skip(s.Value(i, depth))
-		if uint(i) >= uint(len(s.Data)) {
-			return s.End()
-		}
-		switch s.Data[i] {
-		case ',':
-			i = s.Skip(i + 1)
-		case ']':
-			return i + 1
-		default:
-			return s.Fail(i, "a comma or the end of an array is expected")
-		}
-	}
+	return s.elements(i, depth, nil)
 }
 
 // text checks the string whose opening quote is at i.

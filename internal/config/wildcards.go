@@ -2,6 +2,7 @@ package config
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -27,12 +28,9 @@ func (r Resource) MayBe(group *string, resource string) bool {
 
 // excludes reports whether the entry, a wildcard, leaves a resource out.
 func (r Resource) excludes(group, resource string) bool {
-	for _, pattern := range r.ExcludeResources {
-		if glob(pattern, resource) || glob(pattern, event.GroupOrCore(group)+"/"+resource) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.ExcludeResources, func(pattern string) bool {
+		return glob(pattern, resource) || glob(pattern, event.GroupOrCore(group)+"/"+resource)
+	})
 }
 
 // glob reports whether a pattern matches all of the name.

@@ -1,6 +1,7 @@
 package configfile
 
 import (
+	"cmp"
 	"maps"
 	"net"
 	"net/url"
@@ -158,11 +159,7 @@ func hosts(servers []string) []string {
 		if host == "localhost" {
 			host = "127.0.0.1"
 		}
-		at := u.Port()
-		if at == "" {
-			at = port
-		}
-		all = append(all, net.JoinHostPort(host, at))
+		all = append(all, net.JoinHostPort(host, cmp.Or(u.Port(), port)))
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package tail
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -52,7 +53,7 @@ func (f Filter) Compile() (*Wants, error) {
 		}
 		w.resource = &r
 	}
-	if f.Op != "" && !isOp(f.Op) {
+	if f.Op != "" && !slices.Contains(event.Ops(), event.Op(f.Op)) {
 		return nil, fmt.Errorf("op %q: it must be one of %s", f.Op, opNames())
 	}
 	if f.Condition == "" {
@@ -68,15 +69,6 @@ func (f Filter) Compile() (*Wants, error) {
 	}
 	w.condition = expression
 	return w, nil
-}
-
-func isOp(name string) bool {
-	for _, op := range event.Ops() {
-		if string(op) == name {
-			return true
-		}
-	}
-	return false
 }
 
 func opNames() string {

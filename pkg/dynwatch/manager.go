@@ -1,6 +1,7 @@
 package dynwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,9 +83,7 @@ func New(options Options) (*Manager, error) {
 	if options.MaxDelay < 0 || options.MaxDelay > mostDelay {
 		return nil, fmt.Errorf("new manager: MaxDelay is %s: want 0 to %s", options.MaxDelay, mostDelay)
 	}
-	if options.Logger == nil {
-		options.Logger = slog.Default()
-	}
+	options.Logger = cmp.Or(options.Logger, slog.Default())
 	c, err := kube.NewClients(options.Kubernetes, options.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("new manager: %w", err)

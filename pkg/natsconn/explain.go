@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	client "github.com/nats-io/nats.go"
@@ -40,10 +41,6 @@ func Explain(err error, section string) error {
 // has errors for that, but not in every place.
 func refused(err error) bool {
 	text := strings.ToLower(err.Error())
-	for _, words := range []string{"authorization violation", "authentication expired", "authentication revoked", "authentication timeout"} {
-		if strings.Contains(text, words) {
-			return true
-		}
-	}
-	return false
+	words := []string{"authorization violation", "authentication expired", "authentication revoked", "authentication timeout"}
+	return slices.ContainsFunc(words, func(one string) bool { return strings.Contains(text, one) })
 }

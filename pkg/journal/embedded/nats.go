@@ -63,10 +63,7 @@ func (s *Server) options(maxStore int64, accounts []*server.Account) (*server.Op
 	if err != nil {
 		return nil, err
 	}
-	if port == 0 {
-		port = cmp.Or(s.port, server.RANDOM_PORT) // the same one again after a restart
-	}
-	o.Host, o.Port = host, port // see admit
+	o.Host, o.Port = host, cmp.Or(port, s.port, server.RANDOM_PORT) // the same one again after a restart; see admit
 	o.MaxConn = maxReaders + ownConns
 	o.Accounts = accounts
 	o.Users = []*server.User{{Username: readerUser, Account: s.readers, Permissions: readOnly()}}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -68,9 +69,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	if c.health == nil {
 		c.health = health
 	}
-	if c.tick == 0 {
-		c.tick = guardTick
-	}
+	c.tick = cmp.Or(c.tick, guardTick)
 	var logins [3]identity
 	for i := range logins {
 		var err error

@@ -9,6 +9,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -103,9 +104,7 @@ type Lease struct {
 // retries while the server is not reachable. It fails if the bucket has the wrong settings.
 // The connection must reconnect by itself, and stay open until the lease is released.
 func Acquire(ctx context.Context, conn *nats.Conn, o Options) (*Lease, error) {
-	if o.TTL == 0 {
-		o.TTL = DefaultTTL
-	}
+	o.TTL = cmp.Or(o.TTL, DefaultTTL)
 	value, err := json.Marshal(claim{Holder: o.Holder, Session: nuid.Next()})
 	if err != nil {
 		return nil, fmt.Errorf("encode the lease: %w", err)

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -101,9 +102,7 @@ func (c *Config) dial(ctx context.Context, network, address string) (net.Conn, e
 	if err != nil || !c.TLS.Wanted() {
 		return conn, err
 	}
-	if config.ServerName == "" {
-		config.ServerName = host
-	}
+	config.ServerName = cmp.Or(config.ServerName, host)
 	secured := tls.Client(conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("TLS handshake with %s: %w", address, err), conn.Close())

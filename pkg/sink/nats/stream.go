@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,13 +20,7 @@ const requestTimeout = 5 * time.Second
 
 // streamConfig returns the config of a stream that the sink creates.
 func (c *Config) streamConfig() jetstream.StreamConfig {
-	maxBytes, history := int64(c.Create.MaxBytes), int64(c.Create.HistoryPerObject)
-	if maxBytes == 0 {
-		maxBytes = -1
-	}
-	if history == 0 {
-		history = -1
-	}
+	const noLimit = -1
 	return jetstream.StreamConfig{
 		Name:        c.Stream,
 		Description: "Events of Kubernetes objects, written by informd",
@@ -34,9 +29,9 @@ func (c *Config) streamConfig() jetstream.StreamConfig {
 		Retention:   jetstream.LimitsPolicy,
 		Discard:     jetstream.DiscardNew, // old would remove the last state of objects without an error
 		// Every object has its subject: its oldest events are removed, its last one stays.
-		MaxMsgsPerSubject: history,
+		MaxMsgsPerSubject: cmp.Or(int64(c.Create.HistoryPerObject), noLimit),
 		MaxAge:            c.Create.MaxAge,
-		MaxBytes:          maxBytes,
+		MaxBytes:          cmp.Or(int64(c.Create.MaxBytes), noLimit),
 		Replicas:          max(c.Create.Replicas, 1),
 		AllowDirect:       true,
 	}

@@ -1,6 +1,7 @@
 package past
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -132,9 +133,7 @@ func Diff(out io.Writer, before, after State, colored bool) error {
 	if err != nil {
 		return err
 	}
-	if text == "" {
-		text = fmt.Sprintf("no difference between %s and %s\n", before.Title, after.Title)
-	}
+	text = cmp.Or(text, fmt.Sprintf("no difference between %s and %s\n", before.Title, after.Title))
 	for line := range strings.Lines(text) {
 		if _, err := io.WriteString(out, painted(line, colored)); err != nil {
 			return err

@@ -6,6 +6,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -153,9 +154,7 @@ func Read(ctx context.Context, c *kube.Clients, before *Catalog) (next *Catalog,
 	g := kube.NewGuard(ctx)
 	defer g.Close()
 	defer func() { err = g.Explain(err) }()
-	if before == nil {
-		before = &Catalog{}
-	}
+	before = cmp.Or(before, &Catalog{})
 	next = &Catalog{byName: make(map[string]int)}
 	for _, path := range []string{"/api", "/apis"} {
 		groups, err := groupsOf(g.Context, c.Discovery, path)

@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -32,14 +33,8 @@ func NewRESTClient(config *rest.Config, httpClient *http.Client, n *Normaliser, 
 	if err != nil {
 		return nil, fmt.Errorf("read address of the API server: %w", err)
 	}
-	own := http.Client{}
-	if httpClient != nil {
-		own = *httpClient
-	}
-	if own.Transport == nil {
-		own.Transport = http.DefaultTransport
-	}
-	own.Transport = &transport{next: own.Transport, base: strings.TrimSuffix(base.Path, "/"), metadataOnly: metadataOnly}
+	own := *cmp.Or(httpClient, &http.Client{})
+	own.Transport = &transport{next: cmp.Or(own.Transport, http.DefaultTransport), base: strings.TrimSuffix(base.Path, "/"), metadataOnly: metadataOnly}
 	client, err := rest.NewRESTClient(base, "", rest.ClientContentConfig{
 		AcceptContentTypes: acceptFull,
 		ContentType:        runtime.ContentTypeJSON,

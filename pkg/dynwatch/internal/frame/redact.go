@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
@@ -65,15 +66,8 @@ func newKeys(all ...string) keys {
 }
 
 func (k *keys) has(key []byte) bool {
-	if _, ok := k.names[string(key)]; ok {
-		return true
-	}
-	for _, prefix := range k.prefixes {
-		if strings.HasPrefix(string(key), prefix) {
-			return true
-		}
-	}
-	return false
+	_, named := k.names[string(key)]
+	return named || slices.ContainsFunc(k.prefixes, func(prefix string) bool { return strings.HasPrefix(string(key), prefix) })
 }
 
 // hideAnnotation marks the value of a Secret's annotation at i as one to replace.

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -99,12 +100,9 @@ func own(config *rest.Config) *rest.Config {
 // whose default limit may be many MiB. HTTP/1.1 has no pings, so the kernel's keepalive
 // detects a dead peer.
 func single(config *rest.Config) *rest.Config {
-	c := rest.CopyConfig(config)
+	c := own(config)
 	c.NextProtos = []string{"http/1.1"}
 	dial := c.Dial
-	if dial == nil {
-		dial = (&net.Dialer{Timeout: 30 * time.Second}).DialContext
-	}
 	c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if tcp, ok := conn.(*net.TCPConn); ok && err == nil {
@@ -117,7 +115,7 @@ func single(config *rest.Config) *rest.Config {
 		}
 		return conn, err
 	}
-	return own(c)
+	return c
 }
 
 // limitBuffers limits the bytes that a transport holds.
@@ -153,9 +151,7 @@ func NewClients(config *rest.Config, logger *slog.Logger) (*Clients, error) {
 	// connection if the client accepts it; gunzip costs more than all the rest.
 	base.DisableCompression = true
 	base.WarningHandler = warnings{logger}
-	if base.UserAgent == "" {
-		base.UserAgent = rest.DefaultKubernetesUserAgent()
-	}
+	base.UserAgent = cmp.Or(base.UserAgent, rest.DefaultKubernetesUserAgent())
 	c := &Clients{
 		Config: base, Rollbacks: newRollbacks(), Slots: make(chan struct{}, ApartWatches), Lists: make(chan struct{}, ApartLists), Pace: newPace(), Logger: logger,
 		Ranges: newBudget(rangeRequests, historyPeriod), Walks: newBudget(WalkRequests, historyPeriod),

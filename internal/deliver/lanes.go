@@ -23,7 +23,7 @@ type lanes struct {
 
 // runLanes delivers until ctx ends, the journal is closed or draining is through.
 func runLanes(ctx context.Context, n int, in *reader, out *writer) error {
-	l := &lanes{in: in, out: out, window: newWindow(), seed: maphash.MakeSeed()}
+	l := &lanes{in: in, out: out, window: &window{freed: make(chan struct{}, 1)}, seed: maphash.MakeSeed()}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	for range n {

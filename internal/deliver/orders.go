@@ -38,10 +38,6 @@ type orders struct {
 	all []*order
 }
 
-func newOrders() *orders {
-	return &orders{recalled: make(chan struct{}), news: make(chan struct{}, 1)}
-}
-
 func (o *orders) first() *order {
 	o.mu.Lock()
 	defer o.mu.Unlock()

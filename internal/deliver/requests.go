@@ -55,10 +55,6 @@ type rewindAnswer struct {
 	err    error
 }
 
-func newRequests() *requests {
-	return &requests{waiting: make(map[string]chan bool), pressed: make(chan struct{})}
-}
-
 // Insert has the sink deliver an event between what comes from the journal, and
 // returns when the sink is done with it: the destination accepted it, or refused it so
 // that it is a dead letter. The id of the event must be like no other's.

@@ -35,8 +35,6 @@ type window struct {
 	freed chan struct{} // capacity 1: something left the window
 }
 
-func newWindow() *window { return &window{freed: make(chan struct{}, 1)} }
-
 // add takes an event in, and waits for room before.
 func (w *window) add(ctx context.Context, e *journal.Entry) (*inflight, error) {
 	item := &inflight{event: e.Event, size: e.Event.Size(), end: e.Seq}

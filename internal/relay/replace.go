@@ -40,7 +40,9 @@ func (j *Journal) watch(ctx context.Context) {
 // replace opens the journal again in place of g. The error is final.
 func (j *Journal) replace(ctx context.Context, g *generation) error {
 	began := time.Now()
-	j.setLost(began, nil)
+	j.mu.Lock()
+	j.lost, j.problem = began, nil
+	j.mu.Unlock()
 	j.options.Logger.Error("journal lost; recreating its streams and re-snapshotting (do not delete them)",
 		"err", g.journal.Failure())
 	r := replacement{relay: j, old: g.journal, unread: g.journal.Unread()}
@@ -58,7 +60,9 @@ func (j *Journal) replace(ctx context.Context, g *generation) error {
 	if lost {
 		after.base += end
 	}
-	r.moveIn(after)
+	for c, opened := range r.cursors {
+		c.move(opened, after)
+	}
 	j.mu.Lock()
 	j.now, j.lost, j.problem = after, time.Time{}, nil
 	j.mu.Unlock()
@@ -67,12 +71,6 @@ func (j *Journal) replace(ctx context.Context, g *generation) error {
 	j.options.Logger.Info("journal recovered with new streams", "after", time.Since(began).Round(time.Millisecond),
 		"events_lost", lost, "appended_again", len(r.unread))
 	return nil
-}
-
-func (j *Journal) setLost(since time.Time, problem error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.lost, j.problem = since, problem
 }
 
 // count keeps what a generation has counted.
@@ -182,11 +180,4 @@ func (r *replacement) fill(ctx context.Context, next *jetstream.Journal) error {
 		return fmt.Errorf("append what sinks have not read: %w", err)
 	}
 	return nil
-}
-
-// moveIn has the cursors continue in the new journal.
-func (r *replacement) moveIn(g *generation) {
-	for c, opened := range r.cursors {
-		c.move(opened, g)
-	}
 }

@@ -82,18 +82,15 @@ func New(cluster, server string, planned dynwatch.WatchPlan) *Report {
 			WatchReach: reach(t.ResourceVersion, t.WatchFrom), EtcdReach: reach(t.ResourceVersion, t.EtcdFrom),
 		}
 		if t.ResourceVersion != 0 {
-			p.Targets[i].setFigures(t)
+			one := &p.Targets[i]
+			one.Objects, one.Bytes = new(uint64(max(t.Objects, 0))), &t.Bytes
+			one.MoreObjects, one.ObjectsEstimated, one.BytesEstimated = t.More, t.Estimated, t.Weighed < t.Objects
 		}
 	}
 	for _, m := range planned.Optional {
 		p.Optional = append(p.Optional, missingAccess(m))
 	}
 	return p
-}
-
-func (t *plannedTarget) setFigures(of *dynwatch.TargetPlan) {
-	t.Objects, t.Bytes = new(uint64(max(of.Objects, 0))), &of.Bytes
-	t.MoreObjects, t.ObjectsEstimated, t.BytesEstimated = of.More, of.Estimated, of.Weighed < of.Objects
 }
 
 // cannotCome reports whether the resource is not served and, unless the API server itself

@@ -210,14 +210,10 @@ func (l StreamLedger) Blocks() []uint32 {
 // BlockName returns the name of the block file with a number.
 func BlockName(index uint32) string { return strconv.FormatUint(uint64(index), 10) + blockSuffix }
 
-// sameBlocks reports whether both have the same blocks; sizes do not matter.
-func (l StreamLedger) sameBlocks(other StreamLedger) bool {
-	return slices.Equal(l.Blocks(), other.Blocks())
-}
-
-// SameStreams reports whether both have the same streams with the same blocks.
+// SameStreams reports whether both have the same streams with the same blocks; sizes do not
+// matter.
 func SameStreams(a, b map[string]StreamLedger) bool {
-	return maps.EqualFunc(a, b, StreamLedger.sameBlocks)
+	return maps.EqualFunc(a, b, func(x, y StreamLedger) bool { return slices.Equal(x.Blocks(), y.Blocks()) })
 }
 
 // BootID identifies the run of the operating system, "" if the system has none.

@@ -18,10 +18,6 @@ type Holding struct {
 	Capacity      uint64 // in bytes; 0: not bounded
 }
 
-func holdingOf(info *js.StreamInfo) Holding {
-	return Holding{Events: info.State.Msgs, Bytes: info.State.Bytes, Capacity: uint64(max(info.Config.MaxBytes, 0))}
-}
-
 // isShort reports whether the stream has nearly reached its limit.
 func (h Holding) isShort() bool { return h.Capacity > 0 && h.Bytes >= h.Capacity/100*shortAt }
 
@@ -44,7 +40,7 @@ func NewSpace() *Space { return &Space{short: make(chan struct{}, 1), dropped: m
 func (s *Space) Set(info *js.StreamInfo) (short bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.holds = holdingOf(info)
+	s.holds = Holding{Events: info.State.Msgs, Bytes: info.State.Bytes, Capacity: uint64(max(info.Config.MaxBytes, 0))}
 	return s.holds.isShort()
 }
 

@@ -66,40 +66,27 @@ func Final(err error) error {
 // Retry calls do until it succeeds, returns a [Final] error, or ctx ends. Each call
 // has [Timeout].
 func Retry(ctx context.Context, o *Outage, do func(ctx context.Context) error) error {
+	return RetryUnbounded(ctx, o, func(ctx context.Context) error {
+		limited, cancel := context.WithTimeout(ctx, Timeout)
+		defer cancel()
+		return do(limited)
+	})
+}
+
+// RetryUnbounded is Retry for work without a bound in time, which bounds its parts itself.
+func RetryUnbounded(ctx context.Context, o *Outage, do func(ctx context.Context) error) error {
 	var pause Backoff
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		limited, cancel := context.WithTimeout(ctx, Timeout)
-		err := do(limited)
-		cancel()
+		err := do(ctx)
 		if err == nil {
 			o.Over()
 			return nil
 		}
 		if f, ok := errors.AsType[*finalError](err); ok {
 			return f.err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		o.Begin(err)
-		if err := pause.Wait(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// RetryUnbounded is retry for work without a bound in time, which bounds its parts itself.
-// Every error is tried again.
-func RetryUnbounded(ctx context.Context, o *Outage, do func(ctx context.Context) error) error {
-	var pause Backoff
-	for {
-		err := do(ctx)
-		if err == nil {
-			o.Over()
-			return nil
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch"
 )
 
 // Operator does what an operator asks of a running informd. Its methods are called
@@ -148,27 +149,12 @@ type Verdict struct {
 	Divergences int    `json:"divergences"`
 	// Mismatches are objects of a sample that the API server showed otherwise than etcd
 	// holds them.
-	Mismatches []Mismatch `json:"mismatches,omitempty"`
+	Mismatches []dynwatch.Mismatch `json:"mismatches,omitempty"`
 	// Skipped says why there was nothing to compare: the API server does not serve the
 	// resource.
 	Skipped string `json:"skipped,omitempty"`
 	// Error says why the target could not be compared, empty if it was.
 	Error string `json:"error,omitempty"`
-}
-
-// Mismatch is an object that an API server showed otherwise than etcd holds it, at one
-// revision. A resourceVersion of 0 stands for no object.
-type Mismatch struct {
-	Server    string `json:"server"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-	Revision  uint64 `json:"revision,string"`
-	// UID and ResourceVersion are what etcd holds, the others what the API server showed.
-	UID             string    `json:"uid,omitempty"`
-	ResourceVersion uint64    `json:"resourceVersion,string"`
-	ListedUID       string    `json:"listedUID,omitempty"`
-	Listed          uint64    `json:"listed,string"`
-	At              time.Time `json:"at"`
 }
 
 // Resnapshot is what became of the snapshot of one target on request.

@@ -9,7 +9,6 @@ import (
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/internal/display"
-	"github.com/informd/informd/pkg/dynwatch"
 )
 
 // adminOptions tells the admin server whom to ask.
@@ -42,17 +41,9 @@ func (d *Daemon) targets() []admin.Target {
 			Objects: t.Objects, Events: events, EventsPerSecond: thousandths(t.EventsPerSecond), ResourceVersion: t.ResourceVersion, Epoch: t.Epoch,
 			LastProgress: t.Progress, Blocked: t.Blocked, BlockedSince: t.BlockedSince, Rejected: t.Rejected,
 			LastAudit: t.Audited, Divergences: t.Divergences,
-			Mismatched: t.Mismatched, Mismatches: mismatches(t.Mismatches), Stuck: t.Stuck,
+			Mismatched: t.Mismatched, Mismatches: t.Mismatches, Stuck: t.Stuck,
 			Looked: t.Looked, Beat: t.Beat,
 		}
-	}
-	return all
-}
-
-// mismatches are those of a target or of an audit.
-func mismatches(found []dynwatch.Mismatch) (all []admin.Mismatch) {
-	for _, m := range found {
-		all = append(all, admin.Mismatch(m))
 	}
 	return all
 }

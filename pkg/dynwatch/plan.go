@@ -42,14 +42,15 @@ type WatchPlan struct {
 
 // MissingAccess are verbs on a resource that the credentials do not allow.
 type MissingAccess struct {
-	Group, Resource string
+	Group    string `json:"group"`
+	Resource string `json:"resource"`
 	// Namespace is where they are missing, empty for the whole cluster.
-	Namespace string
+	Namespace string `json:"namespace,omitempty"`
 	// Name is the only object that needs the access, empty for all.
-	Name  string
-	Verbs []string
+	Name  string   `json:"name,omitempty"`
+	Verbs []string `json:"verbs"`
 	// Without says what is different as long as they are missing.
-	Without string
+	Without string `json:"without"`
 }
 
 // TargetPlan is what watching one target would come to.

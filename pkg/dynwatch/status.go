@@ -39,17 +39,18 @@ func States() []State {
 // Mismatch is an object that an API server showed otherwise than etcd holds it.
 type Mismatch struct {
 	// Server is the address of the API server.
-	Server          string
-	Namespace, Name string
+	Server    string `json:"server"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
 	// Revision is that at which both were asked. UID and ResourceVersion are those that
 	// etcd holds, ListedUID and Listed those that the API server showed. A resourceVersion
 	// of 0 stands for no object.
-	Revision        uint64
-	UID             string
-	ResourceVersion uint64
-	ListedUID       string
-	Listed          uint64
-	At              time.Time
+	Revision        uint64    `json:"revision,string"`
+	UID             string    `json:"uid,omitempty"`
+	ResourceVersion uint64    `json:"resourceVersion,string"`
+	ListedUID       string    `json:"listedUID,omitempty"`
+	Listed          uint64    `json:"listed,string"`
+	At              time.Time `json:"at"`
 }
 
 // TargetStatus describes a target at one moment.

@@ -14,17 +14,7 @@ type Report struct {
 	Server  string          `json:"server"`
 	Targets []plannedTarget `json:"targets"`
 	// Optional is what the credentials lack and informd works without.
-	Optional []missingAccess `json:"optional,omitempty"`
-}
-
-// missingAccess are verbs on a resource, or on one object of it.
-type missingAccess struct {
-	Group     string   `json:"group"`
-	Resource  string   `json:"resource"`
-	Namespace string   `json:"namespace,omitempty"`
-	Name      string   `json:"name,omitempty"`
-	Verbs     []string `json:"verbs"`
-	Without   string   `json:"without"`
+	Optional []dynwatch.MissingAccess `json:"optional,omitempty"`
 }
 
 // plannedTarget is a target's part of it. What is not known is left out.
@@ -69,7 +59,7 @@ type plannedTarget struct {
 
 // New returns the report of a plan of the cluster that server serves.
 func New(cluster, server string, planned dynwatch.WatchPlan) *Report {
-	p := &Report{Cluster: terminal.Visible(cluster), Server: terminal.Visible(server), Targets: make([]plannedTarget, len(planned.Targets))}
+	p := &Report{Cluster: terminal.Visible(cluster), Server: terminal.Visible(server), Targets: make([]plannedTarget, len(planned.Targets)), Optional: planned.Optional}
 	for i := range planned.Targets {
 		t := &planned.Targets[i]
 		p.Targets[i] = plannedTarget{
@@ -86,9 +76,6 @@ func New(cluster, server string, planned dynwatch.WatchPlan) *Report {
 			one.Objects, one.Bytes = new(uint64(max(t.Objects, 0))), &t.Bytes
 			one.MoreObjects, one.ObjectsEstimated, one.BytesEstimated = t.More, t.Estimated, t.Weighed < t.Objects
 		}
-	}
-	for _, m := range planned.Optional {
-		p.Optional = append(p.Optional, missingAccess(m))
 	}
 	return p
 }

@@ -32,13 +32,13 @@ func Print(out io.Writer, p *Report) error {
 		fmt.Fprint(out, "\nNot required, and missing, too; `informd rbac` prints them as well:\n")
 	}
 	for _, m := range p.Optional {
-		fmt.Fprintf(out, "- %s on %s: without, %s.\n", strings.Join(m.Verbs, ", "), m.object(), m.Without)
+		fmt.Fprintf(out, "- %s on %s: without, %s.\n", strings.Join(m.Verbs, ", "), objectOf(m), m.Without)
 	}
 	return nil
 }
 
-// object names what the verbs are about, as kubectl does.
-func (m missingAccess) object() string {
+// objectOf names what the verbs are about, as kubectl does.
+func objectOf(m dynwatch.MissingAccess) string {
 	object := m.Resource
 	if m.Group != "" {
 		object += "." + m.Group

@@ -136,11 +136,10 @@ func (d *DeadLetters) WriteSource(ctx context.Context, l SourceLetter) error {
 type Kept struct {
 	// Number stands for the letter until it is dropped.
 	Number uint64
-	// Sink is the name of the sink, Reason why it is here.
-	Sink, Reason string
 	// JSON is the whole letter.
 	JSON []byte
-	// Event is what could not be delivered, nil if it came from the API server.
+	// Event is what could not be delivered, nil if it came from the API server, or if the
+	// letter is damaged.
 	Event *event.Event
 }
 
@@ -148,21 +147,10 @@ type Kept struct {
 // which it returns.
 func (d *DeadLetters) Each(ctx context.Context, take func(Kept) error) error {
 	return d.Box.Each(ctx, func(number uint64, text []byte) error {
-		var letter struct {
-			Sink, Reason string
-			Event        json.RawMessage
-		}
-		k := Kept{Number: number, Sink: d.name, JSON: text}
-		if err := json.Unmarshal(text, &letter); err != nil {
-			k.Reason = "this letter is damaged: " + err.Error()
-			return take(k)
-		}
-		k.Reason = letter.Reason
-		if letter.Event != nil {
-			e, err := event.ParseJSON(letter.Event)
-			if err != nil {
-				k.Reason = "this letter is damaged: " + err.Error()
-			} else {
+		k := Kept{Number: number, JSON: text}
+		var letter struct{ Event json.RawMessage }
+		if err := json.Unmarshal(text, &letter); err == nil && letter.Event != nil {
+			if e, err := event.ParseJSON(letter.Event); err == nil {
 				k.Event = &e
 			}
 		}

@@ -180,8 +180,8 @@ func (r *Runner) completeOrder(ctx context.Context, one *order, a resnapshotAnsw
 // could.
 func (r *Runner) recallOrders(ctx context.Context) bool {
 	for {
-		kept, err := r.keptOrders(ctx)
-		if err == nil {
+		kept, err := r.cursor.KeptResnapshots(ctx)
+		if err == nil || errors.Is(err, journal.ErrNotKept) {
 			for _, what := range kept {
 				r.options.Logger.Info("re-snapshot resumed", "resource", resourceOf(what), "run", what.Run)
 			}
@@ -198,12 +198,4 @@ func (r *Runner) recallOrders(ctx context.Context) bool {
 		case <-time.After(recallPause):
 		}
 	}
-}
-
-func (r *Runner) keptOrders(ctx context.Context) ([]journal.Resnapshot, error) {
-	kept, err := r.cursor.KeptResnapshots(ctx)
-	if errors.Is(err, journal.ErrNotKept) {
-		return nil, nil
-	}
-	return kept, err
 }

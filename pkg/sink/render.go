@@ -27,9 +27,9 @@ type Rendered struct {
 
 // Header is one header of a sink's output.
 type Header struct {
-	Name string
+	Name string `json:"name"`
 	// Value is "<redacted>" if it is secret.
-	Value string
+	Value string `json:"value"`
 	// Varies names the inputs of the value beside the event. It may be empty.
-	Varies string
+	Varies string `json:"varies,omitempty"`
 }

@@ -60,16 +60,10 @@ type triedSink struct {
 // triedSend is what a sink sends. Body64 is the body in base64 if it is no text.
 type triedSend struct {
 	To      string        `json:"to"`
-	Headers []triedHeader `json:"headers,omitempty"`
+	Headers []sink.Header `json:"headers,omitempty"`
 	Body    string        `json:"body,omitempty"`
 	Body64  string        `json:"bodyBase64,omitempty"`
 	Notes   []string      `json:"notes,omitempty"`
-}
-
-type triedHeader struct {
-	Name   string `json:"name"`
-	Value  string `json:"value"`
-	Varies string `json:"varies,omitempty"`
 }
 
 // New returns the report of a trial of a change with a config.
@@ -98,10 +92,7 @@ func newTriedSend(r *sink.Rendered) *triedSend {
 	if r == nil {
 		return nil
 	}
-	s := &triedSend{To: r.To, Notes: r.Notes}
-	for _, h := range r.Headers {
-		s.Headers = append(s.Headers, triedHeader(h))
-	}
+	s := &triedSend{To: r.To, Headers: r.Headers, Notes: r.Notes}
 	if utf8.Valid(r.Body) {
 		s.Body = string(r.Body)
 	} else {

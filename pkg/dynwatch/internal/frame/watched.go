@@ -41,9 +41,6 @@ func (w *Watched) Done() *Watched {
 	return next
 }
 
-// Last reports whether no other frame came after w in the same event.
-func (w *Watched) Last() bool { return w.next == nil }
-
 // GetObjectKind makes Watched a [runtime.Object]. There is no kind: the caller
 // knows it from discovery.
 func (w *Watched) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }

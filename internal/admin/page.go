@@ -15,7 +15,7 @@ const maxPages = 64
 
 // newPage returns the handler of the page: its files, and the stream of the status.
 func (s *Server) newPage() http.Handler {
-	states := &page.Stream{Render: s.line, Ended: s.ending, Dropped: s.dropSlow}
+	states := &page.Stream{Render: s.line, Ended: s.ending.Done(), Dropped: s.dropSlow}
 	mux := http.NewServeMux()
 	mux.Handle("/", page.Files())
 	mux.Handle("GET /page/status", s.limited(maxPages, states))

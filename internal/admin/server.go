@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,9 +57,9 @@ type Server struct {
 	running []running
 	address string
 	page    http.Handler
-	// ending is closed when the server shuts down: no request without an end may hold that up.
-	ending chan struct{}
-	end    func()
+	// ending ends when the server shuts down: no request without an end may hold that up.
+	ending context.Context //nolint:containedctx // the lifetime of the server
+	end    context.CancelFunc
 }
 
 // running is a listener with its server.
@@ -71,12 +70,12 @@ type running struct {
 
 // New makes a server; it does not listen yet.
 func New(o Options) *Server {
-	s := &Server{options: o, started: time.Now(), ending: make(chan struct{}), refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+	s := &Server{options: o, started: time.Now(), refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "informd_admin_refused_total", Help: "A request that the admin server refused, by reason.",
 	}, []string{"reason"}), closed: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "informd_admin_connections_closed_total", Help: "A connection that the admin server closed, because too many were open.",
 	})}
-	s.end = sync.OnceFunc(func() { close(s.ending) })
+	s.ending, s.end = context.WithCancel(context.Background())
 	s.page = s.newPage()
 	return s
 }

@@ -129,13 +129,7 @@ func (s *Server) tail(w http.ResponseWriter, r *http.Request) error {
 	sending := tailing{out: sse.New(w), wants: wants, most: perSecond}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	go func() {
-		select {
-		case <-s.ending:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	defer context.AfterFunc(s.ending, cancel)()
 	err = sending.run(ctx, reader)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):

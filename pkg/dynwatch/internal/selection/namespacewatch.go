@@ -212,8 +212,8 @@ func (n *Namespaces) Failed(err error) bool {
 	n.mu.Lock()
 	first := n.err == nil
 	n.err = fmt.Errorf("namespaces are unreadable: %w", err)
-	n.mu.Unlock()
 	n.tell()
+	n.mu.Unlock()
 	if first {
 		n.logger.Warn("namespaces unreadable; namespace selectors keep their last result", "err", err)
 	}
@@ -223,10 +223,9 @@ func (n *Namespaces) Failed(err error) bool {
 // Opened shows that the Namespaces are followed.
 func (n *Namespaces) Opened() {
 	n.mu.Lock()
-	failed := n.err != nil
-	n.err = nil
-	n.mu.Unlock()
-	if failed {
+	defer n.mu.Unlock()
+	if n.err != nil {
+		n.err = nil
 		n.logger.Info("namespaces readable again")
 		n.tell()
 	}
@@ -236,24 +235,10 @@ func (n *Namespaces) Opened() {
 // revision of the Namespaces.
 const tellEvery = time.Minute
 
-// tell wakes all users.
+// tell wakes all users. The caller holds mu.
 func (n *Namespaces) tell() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.tellAll()
-}
-
-// tellAll is tell for a caller that holds mu.
-func (n *Namespaces) tellAll() {
 	n.told = time.Now()
 	for changed := range n.users {
-		wake(changed)
-	}
-}
-
-// tellUsers wakes the users of a view. The caller holds mu.
-func (v *view) tellUsers() {
-	for changed := range v.users {
 		wake(changed)
 	}
 }
@@ -280,11 +265,13 @@ func (n *Namespaces) Watched(typ watch.EventType, o *metadatawatch.Object) {
 	}
 	for _, v := range n.views {
 		if typ != watch.Bookmark && v.update(o.Name, n.known[o.Name]) {
-			v.tellUsers()
+			for changed := range v.users {
+				wake(changed)
+			}
 		}
 	}
 	if typ == watch.Bookmark || time.Since(n.told) >= tellEvery {
-		n.tellAll()
+		n.tell()
 	}
 }
 
@@ -303,7 +290,7 @@ func (n *Namespaces) Listed(objects []metadatawatch.Object, rv uint64, restored 
 	for _, v := range n.views {
 		v.relist(n.known)
 	}
-	n.tellAll()
+	n.tell()
 	n.mu.Unlock()
 }
 

@@ -15,21 +15,21 @@ import (
 // unfinished is what the name of a file ends in that is being compressed.
 const unfinished = ".compressing"
 
-var errStopped = errors.New("stopped")
-
 // compressor compresses the older files, one at a time, in a goroutine of its own.
 // What it could not do stays as it is until the next rotation or Open.
 type compressor struct {
 	log    *log
 	method compress.Method
-	wake   chan struct{} // has room for one: a rotation while it works is not missed
-	quit   chan struct{} // closed to stop it
+	wake   chan struct{}   // has room for one: a rotation while it works is not missed
+	life   context.Context //nolint:containedctx // ends to stop it
+	end    context.CancelFunc
 	done   chan struct{} // closed when it has stopped
 }
 
 // startCompressor begins with what a process before has left.
 func startCompressor(l *log, method compress.Method) *compressor {
-	c := &compressor{log: l, method: method, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	c := &compressor{log: l, method: method, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	c.life, c.end = context.WithCancel(context.Background())
 	go c.run()
 	return c
 }
@@ -44,7 +44,7 @@ func (c *compressor) rotated() {
 
 // stop ends it, and waits for that until ctx ends.
 func (c *compressor) stop(ctx context.Context) error {
-	close(c.quit)
+	c.end()
 	select {
 	case <-c.done:
 		return nil
@@ -58,25 +58,16 @@ func (c *compressor) run() {
 	for {
 		// From the oldest: a rotation moves files towards what was looked at, and
 		// wakes it again.
-		for i := c.log.maxFiles - 1; i > 0 && !c.stopped(); i-- {
-			if err := c.compress(c.log.numbered(i)); err != nil && !errors.Is(err, errStopped) {
+		for i := c.log.maxFiles - 1; i > 0 && c.life.Err() == nil; i-- {
+			if err := c.compress(c.log.numbered(i)); err != nil && !errors.Is(err, context.Canceled) {
 				c.log.logger.Warn("older file not compressed; retrying at the next rotation", "path", c.log.numbered(i), "err", err)
 			}
 		}
 		select {
 		case <-c.wake:
-		case <-c.quit:
+		case <-c.life.Done():
 			return
 		}
-	}
-}
-
-func (c *compressor) stopped() bool {
-	select {
-	case <-c.quit:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -147,8 +138,8 @@ type stoppable struct {
 }
 
 func (s stoppable) Read(p []byte) (int, error) {
-	if s.c.stopped() {
-		return 0, errStopped
+	if err := s.c.life.Err(); err != nil {
+		return 0, err
 	}
 	return s.Reader.Read(p)
 }

@@ -109,12 +109,9 @@ func ownName(host string, more []string) bool {
 	if net.ParseIP(strings.Trim(host, "[]")) != nil || !strings.Contains(host, ".") {
 		return true
 	}
-	for _, suffix := range []string{".svc", ".cluster.local", ".localhost", ".local", ".internal"} {
-		if strings.HasSuffix(host, suffix) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(more, func(one string) bool { return strings.EqualFold(one, host) })
+	suffixes := []string{".svc", ".cluster.local", ".localhost", ".local", ".internal"}
+	return slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(host, suffix) }) ||
+		slices.ContainsFunc(more, func(one string) bool { return strings.EqualFold(one, host) })
 }
 
 // forwardedBy names what shows that a proxy sent the request, "" if nothing does.

@@ -75,10 +75,8 @@ type Lease struct {
 	stop    func() // closes released, once
 	js      jetstream.JetStream
 	options Options
-	key     string
 	value   []byte
 	ttl     time.Duration
-	logger  *slog.Logger
 	// created: the bucket was made by this process.
 	created bool
 
@@ -180,15 +178,15 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.ttl)
 	defer cancel()
-	err := bucket.Delete(ctx, l.key, jetstream.LastRevision(revision))
+	err := bucket.Delete(ctx, l.options.Key, jetstream.LastRevision(revision))
 	if stale(err) { // the last refresh was stored and its answer lost, or it is over
 		var found state
 		if found, err = l.current(ctx, bucket); err == nil && found.ours {
-			err = bucket.Delete(ctx, l.key, jetstream.LastRevision(found.revision))
+			err = bucket.Delete(ctx, l.options.Key, jetstream.LastRevision(found.revision))
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("release the lease %s, which expires in %s: %w", l.key, l.ttl, err)
+		return fmt.Errorf("release the lease %s, which expires in %s: %w", l.options.Key, l.ttl, err)
 	}
 	return nil
 }
@@ -207,7 +205,7 @@ func (l *Lease) end(reason string) {
 	close(l.lost)
 	l.wake()
 	if reason != "" {
-		l.logger.Warn("journal lease lost; informd stops", "bucket", l.options.Bucket, "reason", reason)
+		l.options.Logger.Warn("journal lease lost; informd stops", "bucket", l.options.Bucket, "reason", reason)
 	}
 }
 

@@ -32,7 +32,7 @@ func (l *Lease) keep(ctx context.Context) {
 		} else {
 			if text := err.Error(); text != reported {
 				reported = text
-				l.logger.Warn("journal lease not refreshed; retrying", "bucket", l.options.Bucket, "err", err)
+				l.options.Logger.Warn("journal lease not refreshed; retrying", "bucket", l.options.Bucket, "err", err)
 			}
 			next = l.ttl / 32
 			if errors.Is(err, nats.ErrConnectionClosed) && l.Check() != nil {
@@ -41,11 +41,11 @@ func (l *Lease) keep(ctx context.Context) {
 		}
 		switch now := errors.Is(l.Check(), ErrPaused); {
 		case now && !paused:
-			l.logger.Warn("journal lease expired; writes paused until its server answers", "bucket", l.options.Bucket,
+			l.options.Logger.Warn("journal lease expired; writes paused until its server answers", "bucket", l.options.Bucket,
 				"next", "check the NATS server; informd stops if another informd takes the lease")
 			paused = true
 		case paused && l.Check() == nil:
-			l.logger.Info("journal lease refreshed; writes resumed", "bucket", l.options.Bucket)
+			l.options.Logger.Info("journal lease refreshed; writes resumed", "bucket", l.options.Bucket)
 			paused = false
 		}
 		timer.Reset(next)
@@ -78,7 +78,7 @@ func (l *Lease) renew(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.ttl/8)
 	defer cancel()
 	from := time.Now()
-	revision, err := bucket.Update(limited, l.key, l.value, revision)
+	revision, err := bucket.Update(limited, l.options.Key, l.value, revision)
 	switch {
 	case err == nil:
 		return l.hold(ctx, bucket, revision, from)
@@ -105,7 +105,7 @@ func (l *Lease) regain(ctx context.Context) error {
 		return err
 	}
 	from := time.Now()
-	revision, err := bucket.Create(limited, l.key, l.value)
+	revision, err := bucket.Create(limited, l.options.Key, l.value)
 	if stale(err) { // it has not expired, or an earlier attempt was stored and its answer lost
 		found, err := l.takeUp(limited, bucket)
 		if err == nil && found.revision == 0 {
@@ -197,7 +197,7 @@ func (l *Lease) resume(ctx context.Context) error {
 			pause *= 2 // the key has to expire first
 		}
 		l.unsure, l.rest = time.Time{}, time.Now().Add(pause)
-		l.logger.Warn("journal unreadable; lease released, retrying after a pause", "bucket", l.options.Bucket,
+		l.options.Logger.Warn("journal unreadable; lease released, retrying after a pause", "bucket", l.options.Bucket,
 			"pause", pause, "err", err)
 		return errResting
 	}
@@ -211,7 +211,7 @@ func (l *Lease) giveBack(ctx context.Context) error {
 	l.mu.Lock()
 	bucket, revision := l.bucket, l.revision
 	l.mu.Unlock()
-	return bucket.Delete(limited, l.key, jetstream.LastRevision(revision))
+	return bucket.Delete(limited, l.options.Key, jetstream.LastRevision(revision))
 }
 
 // state is what the bucket has under the lease's key.
@@ -223,7 +223,7 @@ type state struct {
 
 // current returns the state of the lease's key.
 func (l *Lease) current(ctx context.Context, bucket jetstream.KeyValue) (state, error) {
-	entry, err := bucket.Get(ctx, l.key)
+	entry, err := bucket.Get(ctx, l.options.Key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return state{}, nil
 	}

@@ -3,6 +3,7 @@ package informer
 import (
 	"fmt"
 	"reflect"
+	"sync"
 
 	"github.com/klauspost/compress/s2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,31 +18,70 @@ const (
 	shortestDictionary = 128
 	// longestDictionary is the most that s2 takes.
 	longestDictionary = s2.MaxDictSize
+	// Each object behind sampleDistance others is a sample for the second dictionary. Objects in a
+	// list are often periodic, but seldom with a prime.
+	sampleDistance = 61
+	mostSamples    = 32
 )
 
 // blob is an object as compressed JSON. Its bytes never change, so that queues and the store
 // share them.
 type blob struct {
-	block      []byte
+	block []byte
+	*form
+}
+
+// form is how to decode a block.
+type form struct {
 	dictionary *s2.Dict // nil for none
 	into       reflect.Type
+	shared     *shared
 }
 
-// json returns the JSON of the object, which the caller owns.
-func (b blob) json() ([]byte, error) {
-	if b.dictionary != nil {
-		return b.dictionary.Decode(nil, b.block)
+// shared is what the decoders of one store share.
+type shared struct {
+	words    words
+	decoders sync.Pool
+}
+
+// decoder returns a decoder that must be put back.
+func (s *shared) decoder() *decoder {
+	if d, ok := s.decoders.Get().(*decoder); ok {
+		return d
 	}
-	return s2.Decode(nil, b.block)
+	return new(decoder)
 }
 
-// object decodes a new copy.
-func (b blob) object() (runtime.Object, error) {
-	text, err := b.json()
+// decompress returns the JSON of the object, in the memory of dst if its capacity suffices.
+func (b blob) decompress(dst []byte) (text []byte, err error) {
+	if b.dictionary != nil {
+		text, err = b.dictionary.Decode(dst, b.block)
+	} else {
+		text, err = s2.Decode(dst, b.block)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("decompress object: %w", err)
 	}
-	return decode(text, b.into)
+	return text, nil
+}
+
+// json returns the JSON of the object, which the caller owns.
+func (b blob) json() ([]byte, error) { return b.decompress(nil) }
+
+// object decodes a new copy.
+func (b blob) object() (runtime.Object, error) {
+	d := b.shared.decoder()
+	defer b.shared.decoders.Put(d)
+	var err error
+	if d.text, err = b.decompress(d.text); err != nil {
+		return nil, err
+	}
+	if b.into == unstructuredType() {
+		if o, ok := d.decode(d.text, &b.shared.words); ok {
+			return &unstructured.Unstructured{Object: o}, nil
+		}
+	}
+	return decode(d.text, b.into)
 }
 
 func unstructuredType() reflect.Type { return reflect.TypeFor[unstructured.Unstructured]() }
@@ -73,21 +113,62 @@ func decode(text []byte, into reflect.Type) (runtime.Object, error) {
 	return o, nil
 }
 
-// compressor compresses the objects of one resource. The first object that is long enough
-// becomes the dictionary. It belongs to its store, whose lock it needs.
-type compressor struct{ dictionary *s2.Dict }
+// compressor compresses the objects of one resource. The first object that is long enough becomes
+// the dictionary, and later some objects that follow at a distance. It belongs to its store, whose
+// lock it needs.
+type compressor struct {
+	form    *form
+	shared  shared
+	scratch []byte
+	// seen counts objects until the samples among them become the dictionary, 0 behind that.
+	seen    int
+	samples []byte
+}
 
 func (c *compressor) compress(text []byte, into reflect.Type) blob {
-	if c.dictionary == nil && len(text) >= shortestDictionary && len(text) <= longestDictionary {
-		own := append(make([]byte, 0, len(text)+16), text...) // s2 copies it otherwise
-		c.dictionary = s2.MakeDictManual(own, 0)
+	if c.form == nil {
+		c.form, c.seen = &form{into: into, shared: &c.shared}, 1
+	}
+	if c.form.into != into {
+		c.form = &form{c.form.dictionary, into, &c.shared}
+	}
+	c.choose(text)
+	if len(c.scratch) < s2.MaxEncodedLen(len(text)) {
+		c.scratch = make([]byte, s2.MaxEncodedLen(len(text)))
 	}
 	var block []byte
-	if c.dictionary != nil {
-		block = c.dictionary.Encode(nil, text)
+	if c.form.dictionary != nil {
+		block = c.form.dictionary.Encode(c.scratch, text)
 	} else {
-		block = s2.Encode(nil, text)
+		block = s2.Encode(c.scratch, text)
 	}
-	// Encode returns room for incompressible text, which the store must not keep.
-	return blob{append(make([]byte, 0, len(block)), block...), c.dictionary, into}
+	return blob{append(make([]byte, 0, len(block)), block...), c.form}
+}
+
+// choose chooses the dictionary. Blocks keep the one that they were made with.
+func (c *compressor) choose(text []byte) {
+	usable := len(text) >= shortestDictionary && len(text) <= longestDictionary
+	if c.form.dictionary == nil && usable {
+		c.use(text)
+		return
+	}
+	if c.seen == 0 {
+		return
+	}
+	if c.seen++; c.seen%sampleDistance != 0 || !usable {
+		return
+	}
+	if len(c.samples)+len(text) <= longestDictionary {
+		c.samples = append(c.samples, text...)
+	}
+	if len(c.samples)+len(text) > longestDictionary || c.seen >= mostSamples*sampleDistance {
+		c.use(c.samples)
+		c.seen, c.samples = 0, nil
+	}
+}
+
+// use makes a text the dictionary of the next objects.
+func (c *compressor) use(text []byte) {
+	own := append(make([]byte, 0, len(text)+16), text...) // with less capacity, s2 copies it again
+	c.form = &form{s2.MakeDictManual(own, 0), c.form.into, c.form.shared}
 }

@@ -16,7 +16,7 @@ type registration struct {
 	handler  cache.ResourceEventHandler
 	resync   time.Duration
 	queue    *queue
-	initial  []keyed // the objects that it begins with
+	initial  []*entry // the objects that it begins with
 	// started says that its goroutine runs. The informer's lock guards it.
 	started bool
 

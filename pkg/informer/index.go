@@ -25,18 +25,16 @@ func namespaceOf(key string) string {
 	return namespace
 }
 
-// valuesOf calls the custom index functions with the JSON of an object, or with the object, which is
+// valuesOf returns the values of each index. It calls the index functions with the JSON of an object, or with the object, which is
 // decoded once for all of them.
 func (s *store) valuesOf(key string, text []byte, into reflect.Type, indexers cache.Indexers) map[string][]string {
 	var o runtime.Object
 	var undecodable error
-	var all map[string][]string
+	all := make(map[string][]string, len(indexers))
 	for name, index := range indexers {
 		if isNamespaceIndex(index) {
+			all[name] = []string{namespaceOf(key)}
 			continue
-		}
-		if all == nil {
-			all = make(map[string][]string, len(indexers))
 		}
 		if !readsJSON(index) && o == nil && undecodable == nil {
 			if o, undecodable = decode(text, into); undecodable != nil {
@@ -67,28 +65,38 @@ func indexValues(index cache.IndexFunc, o any) (values []string, err error) {
 	return index(o)
 }
 
-func (s *store) index(name, value, key string) {
-	keys := s.indices[name][value]
-	if keys == nil {
-		keys = make(map[string]struct{})
-		s.indices[name][value] = keys
-	}
-	keys[key] = struct{}{}
+// bucket is the keys of the objects with one value of an index.
+type bucket struct {
+	index, value string
+	keys         map[string]struct{}
 }
 
-func (s *store) unindex(key string, e *entry) {
+// index adds an object to the buckets of its values in some indices.
+func (s *store) index(e *entry, values map[string][]string) {
+	for name, all := range values {
+		for _, value := range all {
+			b := s.indices[name][value]
+			if b == nil {
+				b = &bucket{name, strings.Clone(value), make(map[string]struct{})}
+				s.indices[name][b.value] = b
+			}
+			b.keys[e.key] = struct{}{}
+			e.buckets = append(e.buckets, b)
+		}
+	}
+}
+
+// unindex removes an object from the buckets that its new state is not in. Both may be nil.
+func (s *store) unindex(e, now *entry) {
 	if e == nil {
 		return
 	}
-	for name, index := range s.indexers {
-		values := e.values[name]
-		if isNamespaceIndex(index) {
-			values = []string{namespaceOf(key)}
+	for _, b := range e.buckets {
+		if now != nil && slices.Contains(now.buckets, b) {
+			continue
 		}
-		for _, value := range values {
-			if delete(s.indices[name][value], key); len(s.indices[name][value]) == 0 {
-				delete(s.indices[name], value)
-			}
+		if delete(b.keys, e.key); len(b.keys) == 0 {
+			delete(s.indices[b.index], b.value)
 		}
 	}
 }
@@ -113,21 +121,23 @@ func (s *store) Index(name string, obj any) ([]any, error) {
 func noIndex(name string) error { return fmt.Errorf("Index with name %s does not exist", name) }
 
 // byValues returns the objects of some values of an index, sorted by key.
-func (s *store) byValues(name string, values ...string) ([]keyed, error) {
+func (s *store) byValues(name string, values ...string) ([]*entry, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.indexers[name] == nil {
 		return nil, noIndex(name)
 	}
-	keys := make(map[string]struct{})
+	var all []*entry
 	for _, value := range values {
-		maps.Copy(keys, s.indices[name][value])
+		if b := s.indices[name][value]; b != nil {
+			all = slices.Grow(all, len(b.keys))
+			for key := range b.keys {
+				all = append(all, s.objects[key])
+			}
+		}
 	}
-	all := make([]keyed, 0, len(keys))
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		all = append(all, keyed{key, s.objects[key]})
-	}
-	return all, nil
+	slices.SortFunc(all, byKey)
+	return slices.Compact(all), nil
 }
 
 // IndexKeys implements [cache.Indexer].
@@ -169,38 +179,26 @@ func (s *store) AddIndexers(more cache.Indexers) error {
 			return errors.New("indexer conflict: " + name)
 		}
 	}
-	valued := make(map[string]map[string][]string) // by key
+	valued := make(map[string]map[string][]string, len(s.objects)) // by key
 	for key, e := range s.objects {
 		text, err := e.json()
 		if err != nil {
 			s.failed(key, err)
 			continue
 		}
-		if values := s.valuesOf(key, text, e.into, more); values != nil {
-			valued[key] = values
-		}
+		valued[key] = s.valuesOf(key, text, e.into, more)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, index := range more {
 		s.indexers[name] = index
-		s.indices[name] = make(map[string]map[string]struct{})
-		if isNamespaceIndex(index) {
-			for key := range s.objects {
-				s.index(name, namespaceOf(key), key)
-			}
-		}
+		s.indices[name] = make(map[string]*bucket)
 	}
 	for key, values := range valued {
 		own := *s.objects[key] // readers may hold the entry
-		own.values = maps.Clone(values)
-		maps.Copy(own.values, s.objects[key].values)
+		own.buckets = slices.Clone(own.buckets)
+		s.index(&own, values)
 		s.objects[key] = &own
-		for name, found := range values {
-			for _, value := range found {
-				s.index(name, value, key)
-			}
-		}
 	}
 	return nil
 }

@@ -14,14 +14,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// entry is one object of the store.
+// entry is one object of the store. It never changes: readers hold it without a lock.
 type entry struct {
 	blob
-	uid, rv string
+	key, uid, rv string
 	// round is the list that the object was seen in, or the one before its last change.
 	round uint64
-	// values are those of each custom index, by name.
-	values map[string][]string
+	// buckets are those that contain the object.
+	buckets []*bucket
 }
 
 // store implements [cache.Indexer]. Objects that it returns are new copies.
@@ -39,15 +39,15 @@ type store struct {
 	mu       sync.RWMutex
 	objects  map[string]*entry
 	indexers cache.Indexers
-	// indices are sets of keys by index and value.
-	indices map[string]map[string]map[string]struct{}
+	// indices are the buckets by index and value. None of them is empty.
+	indices map[string]map[string]*bucket
 	rv      string
 }
 
 var _ cache.Indexer = (*store)(nil)
 
 func newStore(into reflect.Type, indexers cache.Indexers, failed func(string, error)) *store {
-	s := &store{into: into, failed: failed, objects: make(map[string]*entry), indexers: cache.Indexers{}, indices: make(map[string]map[string]map[string]struct{})}
+	s := &store{into: into, failed: failed, objects: make(map[string]*entry), indexers: cache.Indexers{}, indices: make(map[string]map[string]*bucket)}
 	_ = s.AddIndexers(indexers) // an empty store has no conflict
 	return s
 }
@@ -57,21 +57,17 @@ func newStore(into reflect.Type, indexers cache.Indexers, failed func(string, er
 func (s *store) put(key, uid, rv string, text []byte, into reflect.Type, round uint64) (before, now *entry) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	e := &entry{blob: s.compressor.compress(text, into), uid: uid, rv: rv, round: round}
-	e.values = s.valuesOf(key, text, into, s.indexers)
+	e := &entry{blob: s.compressor.compress(text, into), key: key, uid: uid, rv: rv, round: round}
+	values := s.valuesOf(key, text, into, s.indexers)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before = s.objects[key]
-	s.unindex(key, before)
-	s.objects[key] = e
-	for name, index := range s.indexers {
-		if isNamespaceIndex(index) {
-			s.index(name, namespaceOf(key), key)
-		}
-		for _, value := range e.values[name] {
-			s.index(name, value, key)
-		}
+	if before != nil {
+		e.key = before.key // buckets have it as well
 	}
+	s.index(e, values)
+	s.unindex(before, e)
+	s.objects[e.key] = e
 	return before, e
 }
 
@@ -89,28 +85,21 @@ func (s *store) remove(key string) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.objects[key]
-	s.unindex(key, e)
+	s.unindex(e, nil)
 	delete(s.objects, key)
 	return e
 }
 
-// keyed is a key with its object.
-type keyed struct {
-	key string
-	*entry
-}
-
 // snapshot returns all objects, still compressed, sorted by key.
-func (s *store) snapshot() []keyed {
+func (s *store) snapshot() []*entry {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	all := make([]keyed, 0, len(s.objects))
-	for key, e := range s.objects {
-		all = append(all, keyed{key, e})
-	}
-	slices.SortFunc(all, func(a, b keyed) int { return strings.Compare(a.key, b.key) })
+	all := slices.AppendSeq(make([]*entry, 0, len(s.objects)), maps.Values(s.objects))
+	s.mu.RUnlock()
+	slices.SortFunc(all, byKey)
 	return all
 }
+
+func byKey(a, b *entry) int { return strings.Compare(a.key, b.key) }
 
 // encode returns what the store keeps of an object that a program puts into it.
 func encode(obj any) (key, uid, rv string, text []byte, into reflect.Type, err error) {
@@ -205,7 +194,7 @@ func (s *store) LastStoreSyncResourceVersion() string {
 // List implements [cache.Store]: it decodes all objects.
 func (s *store) List() []any { return s.decoded(s.snapshot()) }
 
-func (s *store) decoded(all []keyed) []any {
+func (s *store) decoded(all []*entry) []any {
 	list := make([]any, 0, len(all))
 	for _, e := range all {
 		o, err := e.object()

@@ -174,7 +174,7 @@ func (c *client) countInformd(ctx context.Context) (handled, error) {
 	return h, nil
 }
 
-// reads asks a program with a cache how long a read takes, in microseconds.
+// reads asks a program with a cache for the CPU time of a read, in microseconds.
 func (c *client) reads(ctx context.Context) (get, list float64, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.address+"/reads", http.NoBody)
 	if err != nil {

@@ -25,8 +25,8 @@ type run struct {
 	DeliveredObjects, DeliveredUpdates int64
 	// RSS after the sync and after the stream, and its peak, in MiB.
 	SyncRSS, RSS, Peak float64
-	// Get is the time of a Get from a cache, Listed that of an object of a list by index, in
-	// microseconds. Only of clients for reads.
+	// Get is the CPU time of a Get from a cache, Listed that of an object of a list by index, in
+	// microseconds. Listed of client-go includes decoding. Only of clients for reads.
 	Get, Listed float64
 }
 

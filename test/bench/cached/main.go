@@ -17,8 +17,10 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/rest"
@@ -62,7 +64,7 @@ func run(ctx context.Context, kubeconfig, listen string, stock bool) error {
 		return err
 	}
 	go i.RunWithContext(ctx)
-	p := program{informer: i}
+	p := program{informer: i, stock: stock}
 	var network net.ListenConfig
 	listener, err := network.Listen(ctx, "tcp", listen)
 	if err != nil {
@@ -105,6 +107,7 @@ func nodeOf(o any) ([]string, error) {
 // program is the informer while it is measured.
 type program struct {
 	informer cache.SharedIndexInformer
+	stock    bool
 	began    uint64 // revision of the list, 0 until it is there
 }
 
@@ -126,29 +129,74 @@ func (p *program) progress(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, len(p.informer.GetStore().ListKeys()), revision-p.began)
 }
 
-// reads answers with the microseconds of a Get, and of a Pod of a list by index.
+// reads answers with the microseconds of CPU time of a Get, and of a Pod of a list by index. Those of
+// client-go's list include decoding the Pod from JSON, which a list of pkg/informer does.
 func (p *program) reads(w http.ResponseWriter, _ *http.Request) {
 	store := p.informer.GetIndexer()
 	keys := store.ListKeys()
-	began, gets := time.Now(), min(len(keys), 2_000)
-	for n := range gets {
-		if _, found, err := store.GetByKey(keys[n*len(keys)/gets]); !found || err != nil {
-			http.Error(w, fmt.Sprint(found, err), http.StatusInternalServerError)
-			return
+	gets := min(len(keys), 5_000)
+	get, err := cpuOf(func() error {
+		for n := range gets {
+			if _, found, err := store.GetByKey(keys[n*len(keys)/gets]); !found || err != nil {
+				return fmt.Errorf("%v, %w", found, err)
+			}
 		}
-	}
-	get := float64(time.Since(began).Microseconds()) / float64(gets)
-	began = time.Now()
+		return nil
+	})
+	var list time.Duration
 	listed := 0
 	for _, node := range store.ListIndexFuncValues("node") {
-		found, err := store.ByIndex("node", node)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		if listed += len(found); listed > 5_000 {
+		if err != nil || listed > 5_000 {
 			break
 		}
+		var found []any
+		var took, decoding time.Duration
+		took, err = cpuOf(func() (err error) {
+			found, err = store.ByIndex("node", node)
+			return err
+		})
+		if err == nil && p.stock {
+			decoding, err = decode(found)
+		}
+		list += took + decoding
+		listed += len(found)
 	}
-	fmt.Fprintln(w, get, float64(time.Since(began).Microseconds())/float64(listed))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	fmt.Fprintln(w, float64(get.Nanoseconds())/1e3/float64(gets), float64(list.Nanoseconds())/1e3/float64(max(1, listed)))
+}
+
+// decode returns the CPU time of decoding objects from JSON with the decoder of client-go.
+func decode(objects []any) (time.Duration, error) {
+	texts := make([][]byte, len(objects))
+	for n, o := range objects {
+		var err error
+		if texts[n], err = json.Marshal(o); err != nil {
+			return 0, err
+		}
+	}
+	return cpuOf(func() error {
+		for _, text := range texts {
+			var o map[string]any
+			if err := json.Unmarshal(text, &o); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// cpuOf returns the CPU time that the process takes during a call, garbage collection included.
+func cpuOf(call func() error) (time.Duration, error) {
+	var before, after unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &before); err != nil {
+		return 0, err
+	}
+	if err := call(); err != nil {
+		return 0, err
+	}
+	err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &after)
+	return time.Duration(after.Nano() - before.Nano()), err
 }

@@ -3,6 +3,7 @@ package informer
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -26,6 +27,7 @@ type decoder struct {
 	members  []field // of the objects that are not complete
 	elements []any   // of the arrays that are not complete
 	unquoted []byte
+	word     word // the newest one that is not shared
 }
 
 type field struct {
@@ -58,11 +60,11 @@ func (d *decoder) next(i int) byte {
 func (d *decoder) value(i int) (v any, end int) {
 	switch d.next(i) {
 	case '"':
-		text, end := d.string(i)
-		if end == jsonend.None {
-			return nil, end
+		w, end := d.string(i)
+		if w == nil {
+			return nil, jsonend.None
 		}
-		return d.words.get(text).value, end
+		return w.value, end
 	case '{', '[':
 		if d.depth++; d.depth > deepest {
 			return nil, jsonend.None
@@ -99,10 +101,10 @@ func (d *decoder) object(i int) (v any, end int) {
 	}
 	for from := len(d.members); d.next(i) == '"'; i++ {
 		key, behind := d.string(i)
-		if behind == jsonend.None || d.next(behind) != ':' {
+		if key == nil || d.next(behind) != ':' {
 			break
 		}
-		name := d.words.get(key).text
+		name := key.text // value uses key again
 		if v, i = d.value(behind + 1); i == jsonend.None {
 			break
 		}
@@ -143,24 +145,37 @@ func (d *decoder) array(i int) (v any, end int) {
 	}
 }
 
-// string returns the content of the string whose opening quote is at i, until the next call.
-func (d *decoder) string(i int) (content []byte, end int) {
+// string returns the string whose opening quote is at i, until the next call.
+func (d *decoder) string(i int) (w *word, end int) {
 	end, escapes := jsonend.Text(d.data, i)
 	if end == jsonend.None {
 		return nil, end
 	}
-	content = d.data[i+1 : end-1]
-	if !escapes && plain(content) {
-		return content, end
+	raw := d.data[i+1 : end-1]
+	if len(raw) > longestWord {
+		return d.unknown(raw, escapes), end
 	}
-	if content, simple := d.unquote(content); simple {
-		return content, end
+	slot, hash := d.words.slot(raw)
+	if w = slot.find(raw); w == nil {
+		if w = d.unknown(raw, escapes); w != nil {
+			slot.add(hash, raw, *w)
+		}
 	}
-	var decoded string
-	if json.Unmarshal(d.data[i:end], &decoded) != nil {
-		return nil, jsonend.None
+	return w, end
+}
+
+// unknown decodes the content of a string. It returns nil if that is not valid.
+func (d *decoder) unknown(raw []byte, escapes bool) *word {
+	content, simple := raw, !escapes && plain(raw)
+	if !simple {
+		content, simple = d.unquote(raw)
 	}
-	return []byte(decoded), end
+	d.word.text = string(content)
+	if !simple && json.Unmarshal(slices.Concat([]byte{'"'}, raw, []byte{'"'}), &d.word.text) != nil {
+		return nil
+	}
+	d.word.value = d.word.text
+	return &d.word
 }
 
 // unquote decodes the escapes that encoders make of usual texts.

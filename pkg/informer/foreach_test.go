@@ -137,7 +137,7 @@ func pruned(v any, paths [][]step) (kept any, stays bool) {
 // TestForEachIsDecodeAndPrune expects the same as of a decoded object of which the other fields are
 // removed.
 func TestForEachIsDecodeAndPrune(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable, no secret
+	r := rand.New(rand.NewPCG(1, 2))
 	store := storeFor(t, nil)
 	for round := range 300 {
 		objects := make([]any, 20)

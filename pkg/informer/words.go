@@ -7,50 +7,62 @@ import (
 )
 
 const (
-	// wordsKept and longestWord limit the memory of words to 400 KB.
-	wordsKept   = 2048
+	// wordsKept and longestWord limit the memory of words to 1.3 MB.
+	wordsKept   = 4096
 	longestWord = 128
 )
 
-// words are texts that the objects of a resource share, as "True" and the names of fields. It holds
-// the newest text of each slot. The zero value is empty, and takes no memory before its first use.
-// It may be used concurrently.
+// words are texts that the objects of a resource share, as "True" and the names of fields. They take
+// no memory before their first use. They may be used concurrently.
 type words struct {
-	slots atomic.Pointer[[wordsKept]atomic.Pointer[word]]
+	table atomic.Pointer[[wordsKept]slot]
 }
 
-// word is a text, and the same as a value: making an any of a string allocates.
+// slot has the newest of the texts with its hash that came twice without another one in between.
+type slot struct {
+	known atomic.Pointer[word]
+	seen  atomic.Uint32 // hash of the newest text that is not known
+}
+
+// word is a text.
 type word struct {
+	raw   string // the text in JSON
 	text  string
-	value any
+	value any // text: making an any of a string allocates
 }
 
-// get returns the word of a text, which it copies.
-func (w *words) get(text []byte) word {
-	if len(text) > longestWord {
-		return newWord(text)
+// slot returns the slot of a text in JSON.
+func (w *words) slot(raw []byte) (*slot, uint32) {
+	table := w.table.Load()
+	if table == nil {
+		table = new([wordsKept]slot)
+		w.table.Store(table) // of two at once, one is lost
 	}
-	slots := w.slots.Load()
-	if slots == nil {
-		slots = new([wordsKept]atomic.Pointer[word])
-		w.slots.Store(slots) // of two at once, one is lost
-	}
-	slot := &slots[slotOf(text)]
-	if known := slot.Load(); known != nil && known.text == string(text) {
-		return *known
-	}
-	n := newWord(text)
-	slot.Store(&n)
-	return n
+	hash := hashOf(raw)
+	return &table[hash%wordsKept], hash
 }
 
-func newWord(text []byte) word {
-	s := string(text)
-	return word{s, s}
+// find returns the word of a text in JSON, nil if it is not known.
+func (s *slot) find(raw []byte) *word {
+	if known := s.known.Load(); known != nil && known.raw == string(raw) {
+		return known
+	}
+	return nil
 }
 
-// slotOf hashes the length and up to 24 bytes of a text. Equal hashes cost time only.
-func slotOf(text []byte) uint64 {
+// add makes the word known if it was the newest unknown one already: most texts that come once,
+// such as UIDs, never come again.
+func (s *slot) add(hash uint32, raw []byte, w word) {
+	if s.seen.Swap(hash) == hash {
+		if w.raw = w.text; w.raw != string(raw) {
+			w.raw = string(raw)
+		}
+		s.known.Store(&w)
+	}
+}
+
+// hashOf hashes the length and up to 24 bytes of a text. Equal hashes cost time only.
+func hashOf(text []byte) uint32 {
 	var h uint64
 	if n := len(text); n >= 8 {
 		h = binary.LittleEndian.Uint64(text) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(text[n-8:]), 25) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(text[(n-8)/2:]), 41)
@@ -60,5 +72,5 @@ func slotOf(text []byte) uint64 {
 		}
 	}
 	h = (h ^ uint64(len(text))<<56) * 0x9E3779B97F4A7C15
-	return h >> 32 % wordsKept
+	return uint32(h >> 32)
 }

@@ -189,7 +189,7 @@ func (i *sharedInformer) transformed(text []byte) (result []byte, into reflect.T
 			err = fmt.Errorf("transform: panic: %v", fault)
 		}
 	}()
-	o, err := decode(text, i.store.into)
+	o, err := i.store.decode(text, i.store.into)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -52,6 +52,16 @@ func (s *shared) decoder() *decoder {
 	return new(decoder)
 }
 
+// decode decodes JSON into a new object of a type, with a decoder if that takes it.
+func (s *shared) decode(d *decoder, text []byte, into reflect.Type) (runtime.Object, error) {
+	if into == unstructuredType() {
+		if o, ok := d.decode(text, &s.words); ok {
+			return &unstructured.Unstructured{Object: o}, nil
+		}
+	}
+	return decode(text, into)
+}
+
 // decompress returns the JSON of the object, in the memory of dst if its capacity suffices.
 func (b blob) decompress(dst []byte) (text []byte, err error) {
 	if b.dictionary != nil {
@@ -76,12 +86,7 @@ func (b blob) object() (runtime.Object, error) {
 	if d.text, err = b.decompress(d.text); err != nil {
 		return nil, err
 	}
-	if b.into == unstructuredType() {
-		if o, ok := d.decode(d.text, &b.shared.words); ok {
-			return &unstructured.Unstructured{Object: o}, nil
-		}
-	}
-	return decode(d.text, b.into)
+	return b.shared.decode(d, d.text, b.into)
 }
 
 func unstructuredType() reflect.Type { return reflect.TypeFor[unstructured.Unstructured]() }

@@ -25,8 +25,8 @@ func namespaceOf(key string) string {
 	return namespace
 }
 
-// valuesOf returns the values of each index. It calls the index functions with the JSON of an object, or with the object, which is
-// decoded once for all of them.
+// valuesOf returns the values of each index. It calls the index functions with the JSON of an object,
+// or with the object, which is decoded once for all of them.
 func (s *store) valuesOf(key string, text []byte, into reflect.Type, indexers cache.Indexers) map[string][]string {
 	var o runtime.Object
 	var undecodable error
@@ -37,7 +37,7 @@ func (s *store) valuesOf(key string, text []byte, into reflect.Type, indexers ca
 			continue
 		}
 		if !readsJSON(index) && o == nil && undecodable == nil {
-			if o, undecodable = decode(text, into); undecodable != nil {
+			if o, undecodable = s.decode(text, into); undecodable != nil {
 				s.failed(key, undecodable)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -76,6 +77,14 @@ func (s *store) compress(text []byte, into reflect.Type) blob {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	return s.compressor.compress(text, into)
+}
+
+// decode decodes JSON into a new object of a type.
+func (s *store) decode(text []byte, into reflect.Type) (runtime.Object, error) {
+	shared := &s.compressor.shared
+	d := shared.decoder()
+	defer shared.decoders.Put(d)
+	return shared.decode(d, text, into)
 }
 
 // remove returns the removed entry, nil for none.

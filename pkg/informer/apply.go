@@ -204,5 +204,8 @@ func (i *sharedInformer) transformed(text []byte) (result []byte, into reflect.T
 	if result, err = json.Marshal(changed); err != nil {
 		return nil, nil, fmt.Errorf("transform: %w", err)
 	}
+	if into.Elem() == metadataType() && i.store.into == kindedType() {
+		return result, kindedType(), nil
+	}
 	return result, into.Elem(), nil
 }

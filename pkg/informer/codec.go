@@ -93,11 +93,24 @@ func unstructuredType() reflect.Type { return reflect.TypeFor[unstructured.Unstr
 
 func metadataType() reflect.Type { return reflect.TypeFor[metav1.PartialObjectMetadata]() }
 
+// kinded is metadata with the kind of its resource. It names this form: objects are
+// *metav1.PartialObjectMetadata.
+type kinded struct{ metav1.PartialObjectMetadata }
+
+func kindedType() reflect.Type { return reflect.TypeFor[kinded]() }
+
 // decode decodes JSON into a new object of a type.
 func decode(text []byte, into reflect.Type) (runtime.Object, error) {
 	if into == unstructuredType() {
 		o := &unstructured.Unstructured{}
 		if err := json.Unmarshal(text, &o.Object); err != nil {
+			return nil, fmt.Errorf("decode object: %w", err)
+		}
+		return o, nil
+	}
+	if into == kindedType() {
+		o := &metav1.PartialObjectMetadata{}
+		if err := json.Unmarshal(text, o); err != nil {
 			return nil, fmt.Errorf("decode object: %w", err)
 		}
 		return o, nil

@@ -55,6 +55,15 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+func (o Options) withDefaults() Options {
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Cluster = cmp.Or(o.Cluster, "default")
+	if o.QueueLimit <= 0 {
+		o.QueueLimit = DefaultQueueLimit
+	}
+	return o
+}
+
 // Factory makes informers that share connections. It has the
 // methods of dynamicinformer.DynamicSharedInformerFactory. Its methods may be called concurrently.
 type Factory struct {
@@ -96,11 +105,7 @@ func NewFactory(config *rest.Config, o Options) (*Factory, error) {
 	if config == nil {
 		return nil, errors.New("new factory: a rest.Config is required")
 	}
-	o.Logger = cmp.Or(o.Logger, slog.Default())
-	o.Cluster = cmp.Or(o.Cluster, "default")
-	if o.QueueLimit <= 0 {
-		o.QueueLimit = DefaultQueueLimit
-	}
+	o = o.withDefaults()
 	config = rest.CopyConfig(config)
 	f := &Factory{
 		full: newRunner(config, o, dynwatch.Full), metadata: newRunner(config, o, dynwatch.Metadata),

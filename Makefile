@@ -31,8 +31,8 @@ GORELEASER := $(TOOLS)/$(shell $(GO) env GOVERSION 2>/dev/null)/goreleaser-$(GOR
 
 GOVULNCHECK_VERSION := v1.1.4
 
-# The product's module, and the module with the real servers for tests.
-MODULES := . test
+# The product's module, the module with the real servers for tests, and an example with dependencies of its own.
+MODULES := . test examples/manager
 # Adds the module of the oldest Kubernetes, which has two small files. The linter skips
 # it: it would have to read all of that Kubernetes.
 ALL_MODULES := $(MODULES) test/controlplane132
@@ -74,6 +74,11 @@ help: ## list these commands
 .PHONY: build
 build: ## build the static binary bin/informd
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/informd ./cmd/informd
+
+.PHONY: examples
+examples: ## check that the programs of examples/ build
+	CGO_ENABLED=0 $(GO) build -trimpath ./examples/...
+	CGO_ENABLED=0 $(GO) build -C examples/manager -trimpath -o /dev/null .
 
 .PHONY: demo
 demo: ## show events of a cluster that the demo starts; DEMO_CLUSTER=existing uses that of KUBECONFIG; Ctrl-C stops
@@ -253,7 +258,7 @@ shape: ## print the largest packages, types and functions, and repeated lines
 	@cd test && $(GO) run ./shape
 
 .PHONY: ci
-ci: tidy-check lint build test test-long ## run everything that CI runs
+ci: tidy-check lint build examples test test-long ## run everything that CI runs
 	@# Side by side: each run waits more than it computes.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target ci-chaos ci-independent
 

@@ -1,0 +1,89 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/informd/informd/test/cluster"
+)
+
+// output is what a program has written.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// TestExample: examples/manager becomes leader, counts Pods, uses no stock informer, and ends at
+// an interrupt.
+func TestExample(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{})
+	api, err := client.New(c.RESTConfig(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "manager")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../../../examples/manager", "-trimpath", "-o", program, ".")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, text)
+	}
+	var out output
+	run := exec.CommandContext(context.WithoutCancel(t.Context()), program)
+	run.Env = append(run.Environ(), "KUBECONFIG="+c.Kubeconfig())
+	run.Stdout, run.Stderr = &out, &out
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end := sync.OnceValue(func() error { return errors.Join(run.Process.Signal(syscall.SIGINT), run.Wait()) })
+	t.Cleanup(func() {
+		_ = end() // checked below, or the test has failed
+		if t.Failed() {
+			t.Log(out.String())
+		}
+	})
+
+	labels := map[string]string{"app": "x"}
+	pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "x"}}}}
+	set := &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "set"},
+		Spec:       appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: pod},
+	}
+	create(t, api, set)
+	eventually(t, "the program counts no Pods", func() bool { return strings.Contains(out.String(), "replicaset=default/set pods=0") })
+	owned := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod"}, Spec: pod.Spec}
+	if err := controllerutil.SetControllerReference(set, owned, api.Scheme()); err != nil {
+		t.Fatal(err)
+	}
+	create(t, api, owned)
+	eventually(t, "the program counts the Pod", func() bool { return strings.Contains(out.String(), "replicaset=default/set pods=1") })
+	if err := end(); err != nil {
+		t.Errorf("the program ended with %v", err)
+	}
+	if text := out.String(); strings.Contains(text, "informer not replaced") {
+		t.Errorf("the program uses stock informers:\n%s", text)
+	}
+}

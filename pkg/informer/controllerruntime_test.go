@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -28,37 +27,35 @@ import (
 	"github.com/informd/informd/pkg/informer"
 )
 
-// gateway is a server that records the lists that reach a fakeAPI, below /clusters/c1.
+// gateway is a transport to a fakeAPI below /clusters/c1, which records lists.
 type gateway struct {
-	server *httptest.Server
+	to     *fakeAPI
 	mu     sync.Mutex
 	lists  []string // paths with selectors
 	accept []string // Accept headers of the lists
 }
 
-func newGateway(t *testing.T, to *fakeAPI) *gateway {
-	t.Helper()
-	g := &gateway{}
-	next := http.StripPrefix("/clusters/c1", to)
-	g.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query()
-		if strings.Contains(r.URL.Path, "/v1/") && q.Get("watch") == "" {
-			g.mu.Lock()
-			g.lists = append(g.lists, strings.Join([]string{r.URL.Path, q.Get("labelSelector"), q.Get("fieldSelector")}, " "))
-			g.accept = append(g.accept, r.Header.Get("Accept"))
-			g.mu.Unlock()
-		}
-		next.ServeHTTP(w, r)
-	}))
-	t.Cleanup(func() {
-		to.do(func() { to.cuts++ })
-		g.server.CloseClientConnections()
-		g.server.Close()
-	})
-	return g
+// RoundTrip implements [http.RoundTripper].
+func (g *gateway) RoundTrip(r *http.Request) (*http.Response, error) {
+	q := r.URL.Query()
+	if strings.Contains(r.URL.Path, "/v1/") && q.Get("watch") == "" {
+		g.mu.Lock()
+		g.lists = append(g.lists, strings.Join([]string{r.URL.Path, q.Get("labelSelector"), q.Get("fieldSelector")}, " "))
+		g.accept = append(g.accept, r.Header.Get("Accept"))
+		g.mu.Unlock()
+	}
+	path, found := strings.CutPrefix(r.URL.Path, "/clusters/c1")
+	if !found {
+		return nil, fmt.Errorf("path %s is outside of the gateway", r.URL.Path)
+	}
+	inner := r.Clone(r.Context())
+	inner.URL.Path = path
+	return g.to.RoundTrip(inner)
 }
 
-func (g *gateway) config() *rest.Config { return &rest.Config{Host: g.server.URL + "/clusters/c1/"} }
+func (g *gateway) config() *rest.Config {
+	return &rest.Config{Host: "http://gateway.invalid/clusters/c1/", Transport: g}
+}
 
 func (g *gateway) seen() []string {
 	g.mu.Lock()
@@ -134,7 +131,7 @@ func replaced(i cache.SharedIndexInformer) bool {
 func TestForControllerRuntimeReadsTheList(t *testing.T) {
 	logged(t)
 	f := newFakeAPI(t)
-	g := newGateway(t, f)
+	g := &gateway{to: f}
 	f.put("pods", "a", "p", nil)
 	f.put("namespaces", "", "a", nil)
 	config := g.config()

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/informd/informd/pkg/informer"
 )
@@ -25,7 +25,7 @@ func main() {
 }
 
 func run() error {
-	config, err := rest.InClusterConfig() // or clientcmd's, from a kubeconfig
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG")) // without it, that of the Pod
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/informd/informd/pkg/informer"
 )
@@ -27,7 +27,7 @@ func main() {
 }
 
 func run() error {
-	config, err := rest.InClusterConfig() // or clientcmd's, from a kubeconfig
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG")) // without it, that of the Pod
 	if err != nil {
 		return err
 	}

@@ -14,15 +14,17 @@ import (
 type registration struct {
 	informer *sharedInformer
 	handler  cache.ResourceEventHandler
+	logger   *slog.Logger
 	resync   time.Duration
 	queue    *queue
 	initial  []*entry // the objects that it begins with
 	// started says that its goroutine runs. The informer's lock guards it.
 	started bool
 
-	removed chan struct{}
-	once    sync.Once // closes removed
-	synced  *checker
+	removed  chan struct{}
+	once     sync.Once     // closes removed
+	finished chan struct{} // closed when no call can follow
+	synced   *checker
 }
 
 var _ cache.ResourceEventHandlerRegistration = (*registration)(nil)
@@ -32,6 +34,10 @@ func (r *registration) HasSynced() bool { return r.synced.reached() }
 
 // HasSyncedChecker implements [cache.ResourceEventHandlerRegistration].
 func (r *registration) HasSyncedChecker() cache.DoneChecker { return r.synced }
+
+// ShutdownChan is closed when no call of the handler runs or can follow. [cache.ShutDownEventHandler]
+// waits for it.
+func (r *registration) ShutdownChan() <-chan struct{} { return r.finished }
 
 // checker implements [cache.DoneChecker].
 type checker struct {
@@ -59,7 +65,15 @@ func (c *checker) reached() bool {
 	}
 }
 
-func (r *registration) remove() { r.once.Do(func() { close(r.removed) }) }
+// remove ends the handler. The caller holds the lock of the informer.
+func (r *registration) remove() {
+	r.once.Do(func() {
+		close(r.removed)
+		if !r.started {
+			close(r.finished)
+		}
+	})
+}
 
 func (r *registration) ended(done <-chan struct{}) bool {
 	select {
@@ -139,7 +153,7 @@ func (r *registration) deliver(n notification) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			stats.panics.Add(1)
-			r.informer.logger.Error("handler panicked; continuing with the next notification", slog.String("key", n.key),
+			r.logger.Error("handler panicked; continuing with the next notification", slog.String("key", n.key),
 				slog.String("panic", fmt.Sprint(fault)), slog.String("stack", string(debug.Stack())))
 		}
 	}()

@@ -11,16 +11,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
-var (
-	errStarted = errors.New("informer has already started")
-	errStopped = errors.New("informer has already stopped")
-)
+var errStarted = errors.New("informer has already started")
 
 // Stats counts what an informer did.
 type Stats struct {
@@ -105,12 +103,16 @@ func (i *sharedInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.stopped {
-		return nil, fmt.Errorf("handler not added: %w", errStopped)
+		return nil, fmt.Errorf("handler %T was not added to shared informer because it has stopped already", h) // as client-go's
+	}
+	logger := i.logger
+	if o.Logger != nil {
+		logger = slog.New(logr.ToSlogHandler(*o.Logger))
 	}
 	_, exact := h.(onOwner)
 	r := &registration{
-		informer: i, handler: h, resync: period, queue: newQueue(i.options.QueueLimit, i.options.Coalesce && !exact),
-		removed: make(chan struct{}), synced: newChecker(fmt.Sprintf("%s handler %T", i.gvr, h)),
+		informer: i, handler: h, logger: logger, resync: period, queue: newQueue(i.options.QueueLimit, i.options.Coalesce && !exact),
+		removed: make(chan struct{}), finished: make(chan struct{}), synced: newChecker(fmt.Sprintf("%s handler %T", i.gvr, h)),
 	}
 	i.handlers = append(slices.Clone(i.handlers), r)
 	if i.ctx != nil {
@@ -125,14 +127,22 @@ func (i *sharedInformer) start(r *registration) {
 	r.initial = i.store.snapshot()
 	complete := i.synced.reached()
 	done := i.ctx.Done()
-	i.running.Go(func() { r.run(done, complete) })
+	i.running.Go(func() {
+		defer close(r.finished)
+		r.run(done, complete)
+	})
 }
 
-// RemoveEventHandler implements [cache.SharedInformer]. It does not wait for a running call.
+// RemoveEventHandler implements [cache.SharedInformer]. It drops notifications that wait, and does
+// not wait for a running call: see [cache.ShutDownEventHandler]. A handle of another informer of
+// this package changes nothing, as with client-go.
 func (i *sharedInformer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	r, ok := handle.(*registration)
-	if !ok || r.informer != i {
-		return fmt.Errorf("invalid handle type %T: it is of another informer", handle)
+	if !ok {
+		return fmt.Errorf("invalid handle type %T: it is not of this package", handle)
+	}
+	if r.informer != i {
+		return nil
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -150,7 +160,7 @@ func (i *sharedInformer) GetIndexer() cache.Indexer { return i.store }
 // AddIndexers implements [cache.SharedIndexInformer].
 func (i *sharedInformer) AddIndexers(indexers cache.Indexers) error {
 	if i.IsStopped() {
-		return fmt.Errorf("indexers not added: %w", errStopped)
+		return errors.New("indexer was not added because it has stopped already") // as client-go's
 	}
 	return i.store.AddIndexers(indexers)
 }
@@ -185,7 +195,8 @@ func (i *sharedInformer) SetWatchErrorHandler(h cache.WatchErrorHandler) error {
 }
 
 // SetWatchErrorHandlerWithContext implements [cache.SharedInformer]. The handler is called when
-// the state of the watch becomes Forbidden, Waiting, Stale or Degraded.
+// the state of the watch becomes Forbidden, Waiting, Stale or Degraded. The error of Forbidden is
+// a StatusError of that reason; the others are texts.
 func (i *sharedInformer) SetWatchErrorHandlerWithContext(h cache.WatchErrorHandlerWithContext) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

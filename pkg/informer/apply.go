@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strconv"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 )
@@ -29,7 +31,9 @@ func (i *sharedInformer) apply(ctx context.Context, events []event.Event) error 
 		case event.State:
 			state, reason := e.TargetState()
 			switch dynwatch.State(state) {
-			case dynwatch.Forbidden, dynwatch.Waiting, dynwatch.Stale, dynwatch.Degraded:
+			case dynwatch.Forbidden:
+				i.reportError(apierrors.NewForbidden(i.gvr.GroupResource(), "", errors.New(reason)))
+			case dynwatch.Waiting, dynwatch.Stale, dynwatch.Degraded:
 				i.reportError(errors.New(state + ": " + reason))
 			default:
 			}

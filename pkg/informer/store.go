@@ -136,6 +136,7 @@ func (s *store) Add(obj any) error {
 		return err
 	}
 	s.put(key, uid, rv, text, into, 0)
+	s.Bookmark(rv)
 	return nil
 }
 
@@ -149,6 +150,9 @@ func (s *store) Delete(obj any) error {
 		return cache.KeyError{Obj: obj, Err: err}
 	}
 	s.remove(key)
+	if o, err := meta.Accessor(obj); err == nil {
+		s.Bookmark(o.GetResourceVersion())
+	}
 	return nil
 }
 

@@ -1,0 +1,259 @@
+package informer_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/informd/informd/pkg/informer"
+)
+
+// clientGoLifecycles are the tests of shared_informer_test.go about the informer itself.
+func clientGoLifecycles() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"TestIndexer":                          indexer,
+		"TestSharedInformerInitializationRace": initializationRace,
+		"TestSharedInformerWatchDisruption":    watchDisruption,
+		"TestSharedInformerErrorHandling":      errorHandling,
+		"TestSharedInformerStartRace":          startRace,
+		"TestSharedInformerTransformer":        transformer,
+		"TestStateSharedInformer":              state,
+		"TestAddOnStoppedSharedInformer":       addOnStopped,
+		"TestRemoveOnStoppedSharedInformer":    removeOnStopped,
+		"TestShutdown":                         shutdown,
+	}
+}
+
+// byLabelNames is an index function.
+func byLabelNames(o any) ([]string, error) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return nil, errors.New("no Pod")
+	}
+	return slices.Collect(maps.Keys(pod.Labels)), nil
+}
+
+// podNames returns the names of Pods.
+func podNames(all []any) string {
+	names := make([]string, len(all))
+	for n, o := range all {
+		names[n] = nameOf(o)
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func indexer(t *testing.T) {
+	p := newPodInformer(t, time.Second)
+	p.api.put("pods", "a", "pod1", labelled(map[string]any{"a": "a-val", "b": "b-val1"}))
+	p.api.put("pods", "a", "pod2", labelled(map[string]any{"b": "b-val2"}))
+	if err := p.AddIndexers(cache.Indexers{"labels": byLabelNames}); err != nil {
+		t.Fatal(err)
+	}
+	p.sync(t)
+	found := func(index string) string {
+		all, err := p.GetIndexer().ByIndex(index, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return podNames(all)
+	}
+	if got := found("labels"); got != "pod1" {
+		t.Errorf("found %q", got)
+	}
+	p.api.put("pods", "a", "pod3", labelled(map[string]any{"a": "a-val2"}))
+	eventually(t, "a later Pod in the index", func() bool { return found("labels") == "pod1 pod3" })
+	if err := p.AddIndexers(cache.Indexers{"labels-again": byLabelNames}); err != nil {
+		t.Fatal(err)
+	}
+	if got := found("labels-again"); got != "pod1 pod3" {
+		t.Errorf("found %q by a later index", got)
+	}
+	for _, index := range []string{"labels", "labels-again"} {
+		if got := slices.Sorted(slices.Values(p.GetIndexer().ListIndexFuncValues(index))); !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("values of %s: %v", index, got)
+		}
+	}
+}
+
+func initializationRace(t *testing.T) {
+	p := newPodInformer(t, time.Second, "pod1")
+	var h recorder
+	added := make(chan error)
+	go func() {
+		_, err := p.AddEventHandlerWithResyncPeriod(&h, 0)
+		added <- err
+	}()
+	p.start(t)
+	if err := <-added; err != nil {
+		t.Fatal(err)
+	}
+	h.wants(t, "add pod1 true")
+}
+
+// watchDisruption expects that an interrupted watch reports changes only, and resyncs the rest.
+func watchDisruption(t *testing.T) {
+	p := newPodInformer(t, time.Hour, "pod1", "pod2")
+	var plain, resyncing recorder
+	for h, period := range map[*recorder]time.Duration{&plain: 0, &resyncing: 20 * time.Millisecond} {
+		if _, err := p.AddEventHandlerWithResyncPeriod(h, period); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.sync(t)
+	plain.wants(t, "add pod1 true", "add pod2 true")
+	p.disrupt(nil, []string{"pod2", "pod3"})
+	plain.wants(t, "add pod1 true", "add pod2 true", "update pod2", "add pod3 false")
+	eventually(t, "resyncs of all Pods", func() bool {
+		_, after, found := strings.Cut(resyncing.String(), "add pod3 false")
+		return found && strings.Contains(after, "update pod1, update pod2, update pod3")
+	})
+}
+
+func errorHandling(t *testing.T) {
+	api := newFakeAPI(t)
+	api.denySecrets()
+	i, err := informer.NewSharedIndexInformer(api.config(), secrets(), &corev1.Secret{}, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &podInformer{SharedIndexInformer: i, api: api, done: make(chan struct{})}
+	seen := make(chan error, 1)
+	if err := p.SetWatchErrorHandler(func(r *cache.Reflector, err error) {
+		cache.DefaultWatchErrorHandler(context.Background(), r, err)
+		select {
+		case seen <- err:
+		default:
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p.start(t)
+	select {
+	case err := <-seen:
+		if !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), "secrets is forbidden: list: ") {
+			t.Errorf("error %#v does not have the type, the resource and the text of the server", err)
+		}
+	case <-time.After(patience):
+		t.Error("no error was reported")
+	}
+}
+
+// startRace sets options while the informer starts: they are set, or an error says that it is
+// too late.
+func startRace(t *testing.T) {
+	p := newPodInformer(t, time.Second)
+	stop := make(chan struct{})
+	var setting sync.WaitGroup
+	setting.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			late := p.SetTransform(func(o any) (any, error) { return o, nil })
+			if err := p.SetWatchErrorHandler(func(*cache.Reflector, error) {}); late != nil && err == nil {
+				t.Error("a started informer took a handler of errors")
+			}
+		}
+	})
+	p.sync(t)
+	close(stop)
+	setting.Wait()
+	if err := p.SetTransform(nil); err == nil || err.Error() != "informer has already started" {
+		t.Errorf("error %v", err)
+	}
+}
+
+func transformer(t *testing.T) {
+	p := newPodInformer(t, time.Second, "pod1", "pod2")
+	if err := p.SetTransform(func(o any) (any, error) {
+		if pod, ok := o.(*corev1.Pod); ok {
+			pod.Name = strings.ToUpper(pod.Name)
+		}
+		return o, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var h recorder
+	handle(t, p, &h)
+	p.start(t)
+	h.wants(t, "add POD1 true", "add POD2 true")
+}
+
+func state(t *testing.T) {
+	p := newPodInformer(t, time.Second, "pod1")
+	var h recorder
+	handle(t, p, &h)
+	if p.IsStopped() {
+		t.Error("stopped before its start")
+	}
+	p.start(t)
+	h.wants(t, "add pod1 true")
+	if p.IsStopped() {
+		t.Error("stopped while it runs")
+	}
+	p.end()
+	if !p.IsStopped() {
+		t.Error("not stopped after its end")
+	}
+	p.Run(nil) // returns: a stopped informer does not start again
+}
+
+func addOnStopped(t *testing.T) {
+	p := newPodInformer(t, time.Second, "pod1")
+	p.start(t)
+	p.end()
+	_, err := p.AddEventHandlerWithResyncPeriod(nothing(), 0)
+	if err == nil || !strings.HasSuffix(err.Error(), "was not added to shared informer because it has stopped already") {
+		t.Errorf("error %v", err)
+	}
+	if err := p.AddIndexers(cache.Indexers{}); err == nil || err.Error() != "indexer was not added because it has stopped already" {
+		t.Errorf("error %v", err)
+	}
+}
+
+func removeOnStopped(t *testing.T) {
+	p := newPodInformer(t, time.Second, "pod1")
+	r := handle(t, p, nothing())
+	p.start(t)
+	p.end()
+	if err := p.RemoveEventHandler(r); err != nil {
+		t.Error(err)
+	}
+}
+
+// shutdown expects, with all scenarios, that no goroutine is left.
+func shutdown(t *testing.T) {
+	remove := func(t *testing.T, p *podInformer, r cache.ResourceEventHandlerRegistration) {
+		t.Helper()
+		if err := p.RemoveEventHandler(r); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Run("no-context", func(t *testing.T) {
+		p := newPodInformer(t, time.Second)
+		r := handle(t, p, nothing())
+		p.sync(t)
+		p.end()
+		remove(t, p, r)
+	})
+	t.Run("no-context-later", func(t *testing.T) {
+		p := newPodInformer(t, time.Second)
+		p.sync(t)
+		remove(t, p, handle(t, p, nothing()))
+	})
+	t.Run("no-run", func(t *testing.T) {
+		handle(t, newPodInformer(t, time.Second), nothing())
+	})
+}

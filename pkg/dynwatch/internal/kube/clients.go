@@ -236,9 +236,17 @@ func (c *Clients) TakePlace(places chan struct{}) bool {
 // Share makes new watches share a connection for RefusedApart.
 func (c *Clients) Share() { c.ShareUntil.Store(time.Now().Add(RefusedApart).UnixNano()) }
 
-// Close closes idle connections. [http.Client.CloseIdleConnections] does not reach the
-// transport: client-go's wrappers have no such method.
+// Close closes all connections. The clients cannot be used any more. Closing idle ones is not
+// enough: a connection with HTTP/2 whose last request was cancelled a moment ago is not idle yet, and
+// would stay open for ever.
 func (c *Clients) Close() {
+	c.CloseIdle()
+	c.dials.end()
+}
+
+// CloseIdle closes the connections that no request uses. [http.Client.CloseIdleConnections] does not
+// reach the transport: client-go's wrappers have no such method.
+func (c *Clients) CloseIdle() {
 	for _, rt := range c.transports {
 		if t := roundtrip.Transport(rt); t != nil {
 			t.CloseIdleConnections()

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net"
 	"net/http"
@@ -25,6 +26,8 @@ type dials struct {
 	mu sync.Mutex // for a moment only
 	// all are the open connections, each with whether a check of the identity has followed.
 	all map[*dialled]bool
+	// ended: no connection is opened any more.
+	ended bool
 }
 
 // dialled is one connection.
@@ -63,6 +66,9 @@ func (d *dials) track(t *http.Transport) {
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
+		if d.ended {
+			return nil, errors.Join(net.ErrClosed, conn.Close())
+		}
 		if d.all == nil {
 			d.all = make(map[*dialled]bool)
 		}
@@ -104,4 +110,12 @@ func (d *dials) closeAll() {
 	for _, one := range all {
 		_ = one.Close() // its requests fail, and are made again
 	}
+}
+
+// end closes all connections, also those that are dialled now.
+func (d *dials) end() {
+	d.mu.Lock()
+	d.ended = true
+	d.mu.Unlock()
+	d.closeAll()
 }

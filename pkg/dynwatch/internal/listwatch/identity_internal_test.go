@@ -101,7 +101,7 @@ func TestAnswerOverANewConnection(t *testing.T) {
 		if n := checks.Load(); n != 2 {
 			t.Errorf("%d requests for the identity, want one and one for the new connection", n)
 		}
-		s.Clients.Close() // the connections that no request uses
+		s.Clients.CloseIdle()
 		uid.Store("other")
 		if err := look(); !errors.Is(err, kube.ErrOtherCluster) {
 			t.Errorf("an answer of another cluster: %v", err)

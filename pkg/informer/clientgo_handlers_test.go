@@ -181,16 +181,18 @@ func removeWhileActive(t *testing.T) {
 type blocking struct {
 	recorder
 
-	once        sync.Once
-	called, go_ chan struct{}
+	once          sync.Once
+	called, letGo chan struct{}
 }
 
-func newBlocking() *blocking { return &blocking{called: make(chan struct{}), go_: make(chan struct{})} }
+func newBlocking() *blocking {
+	return &blocking{called: make(chan struct{}), letGo: make(chan struct{})}
+}
 
 func (b *blocking) OnAdd(o any, initial bool) {
 	b.once.Do(func() {
 		close(b.called)
-		<-b.go_
+		<-b.letGo
 	})
 	b.recorder.OnAdd(o, initial)
 }
@@ -215,7 +217,7 @@ func addWhileActive(t *testing.T) {
 	if two.HasSynced() {
 		t.Error("synced before the handler had its first object")
 	}
-	close(second.go_)
+	close(second.letGo)
 	p.api.put("pods", "a", "pod2", nil)
 	second.wants(t, "add pod1 true", "add pod2 false")
 	if !two.HasSynced() {
@@ -263,7 +265,7 @@ func removeOfABlockedHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.registered(t, "pod2", nil)
-	close(h.go_)
+	close(h.letGo)
 	h.wants(t, "add pod1 false")
 }
 
@@ -282,7 +284,7 @@ func synchronousShutdown(t *testing.T) {
 		t.Fatalf("the shutdown did not wait for the call (%v)", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	close(h.go_)
+	close(h.letGo)
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package informer_test
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -129,7 +128,7 @@ func errorHandling(t *testing.T) {
 	p := &podInformer{SharedIndexInformer: i, api: api, done: make(chan struct{})}
 	seen := make(chan error, 1)
 	if err := p.SetWatchErrorHandler(func(r *cache.Reflector, err error) {
-		cache.DefaultWatchErrorHandler(context.Background(), r, err)
+		cache.DefaultWatchErrorHandler(t.Context(), r, err)
 		select {
 		case seen <- err:
 		default:

@@ -24,6 +24,11 @@
 // different handlers do not wait for each other. A handler may call any method except
 // [Factory.Stop] and [Factory.Shutdown], which wait for handlers.
 //
+// If a handler blocks for ever, its informer waits as soon as the handler's queue is full. With
+// Coalesce, or after RemoveEventHandler, it does not wait. Other informers of the factory deliver,
+// start and stop without delay. Stop of the blocked informer ends its watch, frees the
+// resource for a new informer, and returns when the handler does.
+//
 // # Errors
 //
 // Errors of the API server do not end an informer: it retries, and reports them to the handler of

@@ -267,7 +267,8 @@ func (f *Factory) started(of id) *running {
 
 // Stop ends the informers of a resource, of both modes: their watches, goroutines and objects.
 // It waits until their handlers have returned, so that a handler must not call it. ForResource
-// and Start make and start new ones.
+// and Start make and start new ones, also while Stop waits. It does not wait for handlers of other
+// resources.
 func (f *Factory) Stop(gvr schema.GroupVersionResource) {
 	f.mu.Lock()
 	var ending []*running

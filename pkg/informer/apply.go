@@ -147,7 +147,7 @@ func (i *sharedInformer) fill(e *event.Event) {
 		i.failed(key, err)
 		return
 	}
-	i.store.put(key, e.UID, strconv.FormatUint(e.ResourceVersion, 10), text, into, i.round)
+	i.store.put(key, e.UID, strconv.FormatUint(e.ResourceVersion, 10), text, into, 0) // seen in no list of this process
 }
 
 // complete ends a list: objects that it did not contain are deleted.

@@ -33,8 +33,9 @@ const (
 type follower struct {
 	informer *sharedInformer
 	cursor   journal.Cursor
-	// run is that of the request for states, 0 before.
-	run uint64
+	// run is that of the request for states, 0 before. If filled, all of them have come.
+	run    uint64
+	filled bool
 	// newest is the resourceVersion of the newest event that was not recovered.
 	newest  uint64
 	applied atomic.Uint64 // the last sequence whose notifications are queued
@@ -60,21 +61,14 @@ func (r *runner) follow(i *sharedInformer) (*follower, error) {
 
 // read reads the journal until ctx ends or the journal has failed.
 func (f *follower) read(ctx context.Context) {
-	var all sync.WaitGroup
-	defer all.Wait()
+	var committing sync.WaitGroup
+	defer committing.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	all.Go(func() { f.commitAll(ctx) })
-	var err error
-	if f.informer.refilling {
-		early, ready := context.WithCancel(ctx)
-		all.Go(func() { defer ready(); f.waitForTarget(ctx) })
-		if err = f.readUntil(ctx, early); early.Err() != nil {
-			err = f.refill(ctx)
-		}
-	}
-	if err == nil {
-		err = f.readUntil(ctx, ctx)
+	committing.Go(func() { f.commitAll(ctx) })
+	err := f.resume(ctx)
+	for err == nil {
+		err = f.next(ctx, ctx)
 	}
 	if ctx.Err() != nil {
 		return
@@ -83,20 +77,54 @@ func (f *follower) read(ctx context.Context) {
 	f.informer.reportError(fmt.Errorf("journal: %w", err))
 }
 
-// readUntil reads until a Read fails, which early ends.
-func (f *follower) readUntil(ctx, early context.Context) error {
-	for {
-		entries, err := f.cursor.Read(early, durableBatch)
-		if err != nil {
+// next hands the next entries to the informer. The end of reading only ends the wait for them.
+func (f *follower) next(ctx, reading context.Context) error {
+	entries, err := f.cursor.Read(reading, durableBatch)
+	if err != nil {
+		return err
+	}
+	for n := range entries {
+		if err := f.apply(ctx, &entries[n]); err != nil {
 			return err
 		}
-		for n := range entries {
-			if err := f.apply(ctx, &entries[n]); err != nil {
-				return err
-			}
-		}
-		signal(f.informer.handling)
 	}
+	signal(f.informer.handling)
+	return nil
+}
+
+// resume fills the store for the cursor of an earlier process, while the target restores its own
+// state. It returns when the target has announced all objects to the journal and the store has them.
+func (f *follower) resume(ctx context.Context) error {
+	i := f.informer
+	if i.refilling {
+		if err := f.request(ctx); err != nil {
+			return err
+		}
+	}
+	for i.refilling && !f.filled {
+		if err := f.next(ctx, ctx); err != nil {
+			return err
+		}
+	}
+	if !i.refilling {
+		return nil
+	}
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	early, ready := context.WithCancel(ctx)
+	defer ready()
+	waiting.Go(func() { defer ready(); f.waitForTarget(early) })
+	for early.Err() == nil {
+		if err := f.next(ctx, early); err != nil && early.Err() == nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	i.refilling = false
+	i.reach(ctx, max(i.runner.target(i).ResourceVersion, f.newest))
+	return ctx.Err()
 }
 
 // waitForTarget waits until the target has announced all objects to the journal.
@@ -106,8 +134,8 @@ func (f *follower) waitForTarget(ctx context.Context) {
 	})
 }
 
-// refill asks for the states of all objects.
-func (f *follower) refill(ctx context.Context) error {
+// request asks the journal for the states of all objects.
+func (f *follower) request(ctx context.Context) error {
 	i := f.informer
 	m := i.runner.manager.Load()
 	if m == nil {
@@ -145,8 +173,7 @@ func (f *follower) apply(ctx context.Context, e *journal.Entry) (err error) {
 			f.newest = max(f.newest, e.Event.ResourceVersion)
 		}
 	case e.Event.Op == event.Synced:
-		i.refilling = false
-		i.reach(ctx, max(e.Event.ResourceVersion, f.newest))
+		f.filled = true
 	case !e.Event.Op.Control():
 		i.fill(&e.Event)
 	}

@@ -253,12 +253,18 @@ func (d *decoder) number(i int) (v any, end int) {
 	case i == digits, i-digits > 1 && d.data[digits] == '0':
 		return nil, jsonend.None
 	case c == '.', c == 'e', c == 'E', i-digits > 18:
-		if end = jsonend.Value(d.data, from); end == jsonend.None || json.Unmarshal(d.data[from:end], &v) != nil {
-			return nil, jsonend.None
-		}
-		return v, end
+		return d.longNumber(from)
 	case digits > from:
 		n = -n
 	}
 	return n, i
+}
+
+// longNumber decodes a number that may be none of an int64.
+func (d *decoder) longNumber(i int) (v any, end int) {
+	end = jsonend.Value(d.data, i)
+	if end == jsonend.None || json.Unmarshal(d.data[i:end], &v) != nil {
+		return nil, jsonend.None
+	}
+	return v, end
 }

@@ -54,10 +54,13 @@ func (s *slot) find(raw []byte) *word {
 // such as UIDs, never come again.
 func (s *slot) add(hash uint32, raw []byte, w word) {
 	if s.seen.Swap(hash) == hash {
-		if w.raw = w.text; w.raw != string(raw) {
-			w.raw = string(raw)
+		known := new(word) // not w itself, which each call would allocate then
+		if *known = w; known.text != string(raw) {
+			known.raw = string(raw)
+		} else {
+			known.raw = known.text
 		}
-		s.known.Store(&w)
+		s.known.Store(known)
 	}
 }
 

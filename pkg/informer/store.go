@@ -54,7 +54,7 @@ func newStore(into reflect.Type, indexers cache.Indexers, failed func(string, er
 }
 
 // put stores the JSON of an object, and returns the entry before it, nil for none, and the new
-// one.
+// one. It keeps no memory of its arguments.
 func (s *store) put(key, uid, rv string, text []byte, into reflect.Type, round uint64) (before, now *entry) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -65,6 +65,14 @@ func (s *store) put(key, uid, rv string, text []byte, into reflect.Type, round u
 	before = s.objects[key]
 	if before != nil {
 		e.key = before.key // buckets have it as well
+	} else {
+		e.key = strings.Clone(key)
+	}
+	// The texts of an event are parts of a larger one, with those of other events.
+	if before != nil && before.uid == uid {
+		e.uid = before.uid
+	} else {
+		e.uid = strings.Clone(uid)
 	}
 	s.index(e, values)
 	s.unindex(before, e)

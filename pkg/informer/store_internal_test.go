@@ -1,6 +1,9 @@
 package informer
 
 import (
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,5 +47,34 @@ func TestIndexFunctionsMayReadTheStore(t *testing.T) {
 	}
 	if keys, err := s.IndexKeys("seen", "shop/first"); err != nil || len(keys) != 2 {
 		t.Errorf("the index has %v, %v", keys, err)
+	}
+}
+
+// TestEntriesKeepNoEvents expects that the store keeps nothing of the memory that the texts of an
+// event are in: an event shares it with the events before and behind it.
+func TestEntriesKeepNoEvents(t *testing.T) {
+	const size, objects = 1 << 20, 100
+	heap := func() int {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return int(stats.HeapAlloc)
+	}
+	s := newStore(unstructuredType(), nil, func(key string, err error) { t.Errorf("%s: %v", key, err) })
+	put := func(n, uid int) {
+		texts := fmt.Sprintf("node-%03d uid-%03d %s", n, uid, strings.Repeat("x", size))
+		s.put(texts[:8], texts[9:16], "1", []byte(`{}`), unstructuredType(), 0)
+	}
+	before := heap()
+	for n := range objects {
+		put(n, n)
+		put(n, n)     // changed
+		put(n, n+500) // created again
+	}
+	if kept := heap() - before; kept > size*objects/10 {
+		t.Errorf("the store keeps %d bytes of %d events", kept, objects)
+	}
+	if e := s.entry("node-007"); e.key != "node-007" || e.uid != "uid-507" {
+		t.Errorf("entry %s, %s", e.key, e.uid)
 	}
 }

@@ -22,6 +22,8 @@ const (
 	// list are often periodic, but seldom with a prime.
 	sampleDistance = 61
 	mostSamples    = 32
+	// mostScratch is the most memory that a compressor keeps for the next object, in bytes.
+	mostScratch = 128 << 10
 )
 
 // blob is an object as compressed JSON. Its bytes never change, so that queues and the store
@@ -151,14 +153,18 @@ func (c *compressor) compress(text []byte, into reflect.Type) blob {
 		c.form = &form{c.form.dictionary, into, &c.shared}
 	}
 	c.choose(text)
-	if len(c.scratch) < s2.MaxEncodedLen(len(text)) {
-		c.scratch = make([]byte, s2.MaxEncodedLen(len(text)))
+	scratch := c.scratch
+	if n := s2.MaxEncodedLen(len(text)); n > len(scratch) {
+		scratch = make([]byte, n)
+		if n <= mostScratch {
+			c.scratch = scratch
+		}
 	}
 	var block []byte
 	if c.form.dictionary != nil {
-		block = c.form.dictionary.Encode(c.scratch, text)
+		block = c.form.dictionary.Encode(scratch, text)
 	} else {
-		block = s2.Encode(c.scratch, text)
+		block = s2.Encode(scratch, text)
 	}
 	return blob{append(make([]byte, 0, len(block)), block...), c.form}
 }

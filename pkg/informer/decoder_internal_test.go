@@ -213,7 +213,7 @@ func scribble(v any) {
 func TestDictionaries(t *testing.T) {
 	pod := onePod(t)
 	var c compressor
-	large := bytes.Repeat([]byte("large "), 20_000)
+	large := bytes.Repeat([]byte("large "), 50_000)
 	texts := [][]byte{[]byte(`{}`), large}
 	for n := range 2 * sampleDistance * mostSamples {
 		texts = append(texts, bytes.ReplaceAll(pod[:2000+n%3000], []byte("f:"), []byte{byte('a' + n%20), ':'}))
@@ -227,6 +227,9 @@ func TestDictionaries(t *testing.T) {
 		if got, err := b.json(); err != nil || !bytes.Equal(got, text) {
 			t.Fatalf("object %d: %v, %q", n, err, got)
 		}
+	}
+	if len(c.scratch) > mostScratch {
+		t.Errorf("%d bytes are kept for the next object", len(c.scratch))
 	}
 	if len(dictionaries) != 3 { // none, the first object, the samples
 		t.Errorf("%d dictionaries", len(dictionaries))

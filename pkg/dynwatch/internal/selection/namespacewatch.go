@@ -223,11 +223,14 @@ func (n *Namespaces) Failed(err error) bool {
 // Opened shows that the Namespaces are followed.
 func (n *Namespaces) Opened() {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.err != nil {
+	failed := n.err != nil
+	if failed {
 		n.err = nil
-		n.logger.Info("namespaces readable again")
 		n.tell()
+	}
+	n.mu.Unlock()
+	if failed {
+		n.logger.Info("namespaces readable again")
 	}
 }
 

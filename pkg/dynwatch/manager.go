@@ -80,6 +80,9 @@ func New(options Options) (*Manager, error) {
 	if options.Cluster == "" || options.Log == nil || options.Reject == nil || options.Kubernetes == nil || len(options.RedactionKey) < minKey {
 		return nil, fmt.Errorf("new manager: Cluster, Kubernetes, Log, Reject and a RedactionKey of at least %d bytes are required", minKey)
 	}
+	if log, ok := options.Log.(interface{ Cluster() string }); ok && log.Cluster() != options.Cluster {
+		return nil, fmt.Errorf("new manager: Cluster is %q, and the journal is that of cluster %q; use one name", options.Cluster, log.Cluster())
+	}
 	if options.MaxDelay < 0 || options.MaxDelay > mostDelay {
 		return nil, fmt.Errorf("new manager: MaxDelay is %s: want 0 to %s", options.MaxDelay, mostDelay)
 	}

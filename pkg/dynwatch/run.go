@@ -36,8 +36,12 @@ const (
 // Without Reject, objects that cannot be emitted are logged only. Errors of the API
 // server do not end Run: see the package documentation.
 //
-// Handle may keep the event, but not its Data, which is valid until handle returns.
+// Handle also gets events without an object: begin and synced, gap, and state, for example of a
+// resource that is not served, which Run waits for. Handle may keep the event, but not its Data, which is valid until handle returns.
 func Run(ctx context.Context, options Options, resources []Resource, handle func(event.Event) error) (err error) {
+	if len(resources) == 0 || handle == nil {
+		return errors.New("run: at least one resource and a function are required")
+	}
 	log, err := options.forRun()
 	if err != nil {
 		return err
@@ -90,6 +94,9 @@ func (o *Options) forRun() (journal.Journal, error) {
 	log, ok := o.Log.(journal.Journal)
 	if !ok {
 		return nil, errors.New("run: Log must be a journal.Journal, or nil; with another Log, use New")
+	}
+	if o.Cluster == "" || len(o.RedactionKey) < minKey {
+		return nil, fmt.Errorf("run: with a Log, Cluster and a RedactionKey of at least %d bytes are required", minKey)
 	}
 	return log, nil
 }

@@ -24,6 +24,35 @@ const (
 	closePatience = 2 * time.Second
 )
 
+// gatedLog is a journal that takes the events of a target when its informer has the states of an
+// earlier process: so the store has the state before each event.
+type gatedLog struct {
+	journal.Journal
+	runner *runner
+}
+
+// Cluster is the cluster of the journal, which [dynwatch.New] compares with that of its options.
+func (l gatedLog) Cluster() string {
+	if named, ok := l.Journal.(interface{ Cluster() string }); ok {
+		return named.Cluster()
+	}
+	return l.runner.options.Cluster
+}
+
+// Append implements [journal.Log].
+func (l gatedLog) Append(ctx context.Context, events []event.Event) error {
+	if len(events) > 0 {
+		if i := l.runner.informer(events[0].Target); i != nil {
+			select {
+			case <-i.filled.done:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	return l.Journal.Append(ctx, events)
+}
+
 // follower hands the entries of a journal to an informer, and commits what all of its handlers
 // have handled.
 //
@@ -33,9 +62,7 @@ const (
 type follower struct {
 	informer *sharedInformer
 	cursor   journal.Cursor
-	// run is that of the request for states, 0 before. If filled, all of them have come.
-	run    uint64
-	filled bool
+	run      uint64 // that of the request for states, 0 before
 	// newest is the resourceVersion of the newest event that was not recovered.
 	newest  uint64
 	applied atomic.Uint64 // the last sequence whose notifications are queued
@@ -54,6 +81,8 @@ func (r *runner) follow(i *sharedInformer) (*follower, error) {
 	i.resumed = cursor.Note() != ""
 	if i.refilling = i.resumed; i.refilling {
 		i.position.list()
+	} else {
+		i.filled.complete()
 	}
 	cursor.SetNote("begun")
 	return &follower{informer: i, cursor: cursor}, nil
@@ -101,7 +130,7 @@ func (f *follower) resume(ctx context.Context) error {
 			return err
 		}
 	}
-	for i.refilling && !f.filled {
+	for i.refilling && !i.filled.reached() {
 		if err := f.next(ctx, ctx); err != nil {
 			return err
 		}
@@ -142,10 +171,10 @@ func (f *follower) request(ctx context.Context) error {
 		return nil // the informer ends
 	}
 	brackets, run, err := m.Brackets(route(i.gvr))
-	if err != nil || len(brackets) != 1 {
+	if err != nil {
 		return err
 	}
-	b := brackets[0]
+	b := brackets[0] // an informer has one target
 	err = f.cursor.Resnapshot(ctx, journal.Resnapshot{Run: run, Begin: []event.Event{b.Begin}, End: []event.Event{b.End}})
 	switch {
 	case err == nil:
@@ -155,6 +184,7 @@ func (f *follower) request(ctx context.Context) error {
 	default:
 		// The snapshot that the cursor began with is not complete: its Synced follows.
 		i.refilling = false
+		i.filled.complete()
 	}
 	return nil
 }
@@ -173,7 +203,7 @@ func (f *follower) apply(ctx context.Context, e *journal.Entry) (err error) {
 			f.newest = max(f.newest, e.Event.ResourceVersion)
 		}
 	case e.Event.Op == event.Synced:
-		f.filled = true
+		i.filled.complete()
 	case !e.Event.Op.Control():
 		i.fill(&e.Event)
 	}

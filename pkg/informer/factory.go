@@ -49,7 +49,8 @@ type Options struct {
 	// pkg/journal/directory opens one in a directory. A journal stores objects as they are, so
 	// full informers of Secrets are refused. One journal has one informer per resource.
 	Journal journal.Journal
-	// Cluster is the name of the cluster in the journal (default: "default").
+	// Cluster is the name of the cluster in the journal (default: that of the journal, or
+	// "default").
 	Cluster string
 	// Logger is slog.Default() if nil.
 	Logger *slog.Logger
@@ -57,6 +58,9 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
+	if log, ok := o.Journal.(interface{ Cluster() string }); ok {
+		o.Cluster = cmp.Or(o.Cluster, log.Cluster())
+	}
 	o.Cluster = cmp.Or(o.Cluster, "default")
 	if o.QueueLimit <= 0 {
 		o.QueueLimit = DefaultQueueLimit
@@ -117,6 +121,9 @@ func NewFactory(config *rest.Config, o Options) (*Factory, error) {
 	}
 	defer m.Close()
 	if err := m.Check([]dynwatch.Resource{f.full.resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"})}); err != nil {
+		if fault := new(dynwatch.ResourceError); errors.As(err, &fault) {
+			err = fault.Err // the resource is an example
+		}
 		return nil, fmt.Errorf("new factory: %w", err)
 	}
 	return f, nil

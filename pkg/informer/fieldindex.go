@@ -2,6 +2,7 @@ package informer
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -23,6 +24,9 @@ type rawObject []byte
 // Informers of this package read the values from the JSON of an object, without decoding it. The
 // function also takes objects that can be marshalled to JSON, as other stores call it.
 func FieldIndex(paths ...string) (cache.IndexFunc, error) {
+	if len(paths) == 0 {
+		return nil, errors.New("field index: a path is required")
+	}
 	parsed := make([]fieldpath.Path, len(paths))
 	for i, text := range paths {
 		var err error

@@ -41,6 +41,8 @@ type sharedInformer struct {
 	options Options
 	stats   counters
 	synced  *checker
+	// filled: the store has the objects of an earlier process, if there was one.
+	filled *checker
 	// handling has a signal when a handler or the store of a durable informer has come further.
 	handling chan struct{}
 	// position is that of the store.
@@ -72,7 +74,7 @@ var _ cache.SharedIndexInformer = (*sharedInformer)(nil)
 func newSharedInformer(r *runner, gvr schema.GroupVersionResource, into reflect.Type, indexers cache.Indexers) *sharedInformer {
 	i := &sharedInformer{
 		gvr: gvr, runner: r, options: r.options, logger: r.options.Logger.With(slog.String("resource", gvr.String())),
-		synced: newChecker(gvr.String()), wanted: r.resource(gvr), handling: make(chan struct{}, 1),
+		synced: newChecker(gvr.String()), wanted: r.resource(gvr), handling: make(chan struct{}, 1), filled: newChecker(gvr.String()),
 	}
 	i.store = newStore(into, indexers, i.failed)
 	return i

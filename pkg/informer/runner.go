@@ -58,7 +58,7 @@ func (r *runner) open() (*dynwatch.Manager, error) {
 	_, _ = rand.Read(key) // never fails; exact objects have no hashes
 	var log journal.Log = r
 	if r.options.Journal != nil {
-		log = r.options.Journal
+		log = gatedLog{r.options.Journal, r}
 	}
 	return dynwatch.New(dynwatch.Options{
 		Cluster: r.options.Cluster, Kubernetes: r.config, Log: log, RedactionKey: key, Logger: r.options.Logger, Reject: r.reject,

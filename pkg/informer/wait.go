@@ -43,7 +43,7 @@ func (f *Factory) WaitFor(ctx context.Context, gvr schema.GroupVersionResource, 
 		}
 	}
 	if !found {
-		return fmt.Errorf("wait for %s: no informer is started; call Factory.Start after ForResource", gvr.GroupResource())
+		return fmt.Errorf("wait for %s: no informer is started; call Factory.Start after ForResource, or Use", gvr.GroupResource())
 	}
 	return nil
 }

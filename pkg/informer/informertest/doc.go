@@ -15,5 +15,5 @@
 //   - The cluster accepts no writes of clients, no WatchList, and no access reviews. Tests write through
 //     [Cluster.Put], [Cluster.Patch] and [Cluster.Delete], each of which makes one revision.
 //
-// Functions that get wrong arguments panic: the test is wrong then.
+// Wrong objects and faults panic: the test is wrong then.
 package informertest

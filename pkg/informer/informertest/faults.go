@@ -1,6 +1,7 @@
 package informertest
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"slices"
@@ -47,6 +48,17 @@ type Fault struct {
 	Twice bool
 }
 
+func (f *Fault) check() {
+	switch {
+	case !slices.Contains([]string{"", List, Page, Watch, Get, Discovery}, f.Verb):
+		panic(fmt.Sprintf("informertest: verb %q is unknown; use a constant of the package", f.Verb))
+	case f.Code != 0 && f.Code < http.StatusBadRequest:
+		panic(fmt.Sprintf("informertest: code %d is no error", f.Code))
+	case f.Code == 0 && f.Hold == nil && !f.Cut && !f.Twice:
+		panic("informertest: the fault has no effect: set Code, Hold, Cut or Twice")
+	}
+}
+
 // injected is an active fault.
 type injected struct {
 	Fault
@@ -69,8 +81,10 @@ func (f *injected) matches(r *request) bool {
 }
 
 // Inject makes a fault active until remove is called or its Times are over. Faults apply in the
-// order of their injection. Remove may be called more than once.
+// order of their injection. Remove may be called more than once. A fault with an unknown verb, a
+// Code that is no error, or without an effect panics.
 func (c *Cluster) Inject(f Fault) (remove func()) {
+	f.check()
 	one := &injected{Fault: f, left: f.Times}
 	if f.Times <= 0 {
 		one.left = math.MaxInt

@@ -32,6 +32,9 @@ func (j *Journal) here() record.Place {
 	return record.Place{Last: j.log.Tail.End(), Created: j.created}
 }
 
+// Cluster is the name in the subjects of the journal: see [Config].
+func (j *Journal) Cluster() string { return j.config.Cluster }
+
 // Bind remembers the cluster that the journal belongs to, by the UID of its
 // namespace kube-system. If it belongs to another one it returns an error and
 // changes nothing: its revisions and ours have nothing to do with each other.

@@ -22,7 +22,9 @@ func (i *sharedInformer) apply(ctx context.Context, events []event.Event) error 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		switch e := &events[n]; e.Op {
+		e := &events[n]
+		i.position.enter(e.Epoch)
+		switch e.Op {
 		case event.Begin:
 			i.round++
 			i.position.list()

@@ -72,6 +72,7 @@ func (i *sharedInformer) waitFor(ctx context.Context, want uint64, ended <-chan 
 type position struct {
 	mu      sync.Mutex
 	rv      uint64
+	epoch   uint64 // of rv
 	listing bool
 	changed chan struct{} // nil if no caller waits
 }
@@ -97,7 +98,17 @@ func (p *position) list() {
 	p.listing = true
 }
 
-// listed ends a list at its resourceVersion, which is lower than before after a rollback.
+// enter is called before each event. After a rollback, its epoch is newer, and resourceVersions of
+// the one before say nothing.
+func (p *position) enter(epoch uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if epoch > p.epoch {
+		p.epoch, p.rv = epoch, 0
+	}
+}
+
+// listed ends a list at its resourceVersion.
 func (p *position) listed(rv uint64) {
 	p.mu.Lock()
 	p.listing = false

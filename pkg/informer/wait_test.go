@@ -3,8 +3,10 @@ package informer_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,6 +113,46 @@ func TestUse(t *testing.T) {
 	metadata, release := factory.UseMetadata(secrets())
 	defer release()
 	eventually(t, "the metadata informer is synced", metadata.Informer().HasSynced)
+}
+
+// TestWaitForAfterRollback: resourceVersions of the restored history are reached with its changes.
+func TestWaitForAfterRollback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newFakeAPI(t)
+		api.put("configmaps", "a", "one", nil)
+		factory, err := informer.NewFactory(api.config(), informer.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := factory.ForResource(configs()).Informer()
+		stop := make(chan struct{})
+		defer factory.Shutdown()
+		defer close(stop)
+		factory.Start(stop)
+		restored := api.Revision()
+		for range 20 {
+			api.put("configmaps", "a", "one", nil)
+		}
+		api.put("configmaps", "a", "lost", nil)
+		if err := factory.WaitFor(t.Context(), configs(), api.revision()); err != nil {
+			t.Fatal(err)
+		}
+		api.Rollback(restored)
+		for found := true; found; { // until the informer has seen it
+			<-time.After(time.Minute)
+			_, found, _ = i.GetStore().GetByKey("a/lost")
+		}
+		for range 5 {
+			api.put("configmaps", "a", "one", nil)
+			rv := api.revision()
+			if err := factory.WaitFor(t.Context(), configs(), rv); err != nil {
+				t.Fatal(err)
+			}
+			if o, _, err := i.GetStore().GetByKey("a/one"); err != nil || versionOf(o) != rv {
+				t.Fatalf("after WaitFor(%s): object of %s, %v", rv, versionOf(o), err)
+			}
+		}
+	})
 }
 
 func versionOf(o any) string {

@@ -75,7 +75,9 @@ func (i *sharedInformer) send(ctx context.Context, change func() []notification)
 	for _, n := range all {
 		n.after = i.after
 		for _, r := range handlers {
-			r.queue.put(n, ctx.Done(), r.removed)
+			if n.to == allHandlers || (n.to == lateHandlers) == r.late {
+				r.queue.put(n, ctx.Done(), r.removed)
+			}
 		}
 	}
 }
@@ -94,6 +96,7 @@ func (i *sharedInformer) put(ctx context.Context, e *event.Event) {
 		before, now := i.store.put(key, e.UID, rv, text, into, i.round)
 		i.advance(e)
 		add := notification{action: added, key: key, now: now.blob, initial: !i.synced.reached()}
+		add.earlier = i.resumed && add.initial
 		switch {
 		case before == nil:
 			return []notification{add}
@@ -129,6 +132,8 @@ func (i *sharedInformer) remove(ctx context.Context, e *event.Event) {
 		n := notification{action: deleted, key: key, unknown: !final || text == nil}
 		if known != nil {
 			n.old = i.store.remove(key).blob
+		} else {
+			n.to = resumedHandlers
 		}
 		if text != nil {
 			n.old = i.store.compress(text, into)
@@ -137,9 +142,9 @@ func (i *sharedInformer) remove(ctx context.Context, e *event.Event) {
 	})
 }
 
-// fill stores an object of an earlier process, without a notification. An object that the store has
-// is newer.
-func (i *sharedInformer) fill(e *event.Event) {
+// fill stores an object of an earlier process, whose handlers have had it. An object that the store
+// has is newer.
+func (i *sharedInformer) fill(ctx context.Context, e *event.Event) {
 	key := keyOf(e)
 	if i.store.entry(key) != nil {
 		return
@@ -149,7 +154,10 @@ func (i *sharedInformer) fill(e *event.Event) {
 		i.failed(key, err)
 		return
 	}
-	i.store.put(key, e.UID, strconv.FormatUint(e.ResourceVersion, 10), text, into, 0) // seen in no list of this process
+	i.send(ctx, func() []notification {
+		_, now := i.store.put(key, e.UID, strconv.FormatUint(e.ResourceVersion, 10), text, into, 0) // seen in no list of this process
+		return []notification{{action: added, key: key, now: now.blob, initial: true, to: lateHandlers}}
+	})
 }
 
 // complete ends a list: objects that it did not contain are deleted.

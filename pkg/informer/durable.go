@@ -205,7 +205,7 @@ func (f *follower) apply(ctx context.Context, e *journal.Entry) (err error) {
 	case e.Event.Op == event.Synced:
 		i.filled.complete()
 	case !e.Event.Op.Control():
-		i.fill(&e.Event)
+		i.fill(ctx, &e.Event)
 	}
 	if err = errors.Join(err, ctx.Err()); err == nil {
 		f.applied.Store(max(i.after, e.Seq))

@@ -41,12 +41,26 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 // startProcess starts a program over the journal of a directory, with one handler.
 func startProcess(t *testing.T, api *fakeAPI, dir string, handler cache.ResourceEventHandler, o informer.Options) *process {
 	t.Helper()
+	p, start := newProcess(t, api, dir, o)
+	i := p.factory.ForResource(configs()).Informer()
+	if handler == nil {
+		handler = &p.handler
+	}
+	handle(t, i, handler)
+	start()
+	eventually(t, "the informer is synced", i.HasSynced)
+	return p
+}
+
+// newProcess makes a program over the journal of a directory. Start starts its informers.
+func newProcess(t *testing.T, api *fakeAPI, dir string, o informer.Options) (p *process, start func()) {
+	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	log, err := directory.Open(t.Context(), directory.Config{Dir: dir, Cluster: "test", ClusterUID: "uid", Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{api: api}
+	p = &process{api: api}
 	config := api.config()
 	config.Wrap(func(http.RoundTripper) http.RoundTripper { return p })
 	if _, err := informer.NewFactory(api.config(), informer.Options{Journal: log, Cluster: "other"}); err == nil || !strings.Contains(err.Error(), `cluster "test"`) {
@@ -56,13 +70,7 @@ func startProcess(t *testing.T, api *fakeAPI, dir string, handler cache.Resource
 	if p.factory, err = informer.NewFactory(config, o); err != nil {
 		t.Fatal(err)
 	}
-	i := p.factory.ForResource(configs()).Informer()
-	if handler == nil {
-		handler = &p.handler
-	}
-	handle(t, i, handler)
 	stop := make(chan struct{})
-	p.factory.Start(stop)
 	p.end = sync.OnceFunc(func() {
 		close(stop)
 		p.factory.Shutdown()
@@ -71,8 +79,7 @@ func startProcess(t *testing.T, api *fakeAPI, dir string, handler cache.Resource
 		}
 	})
 	t.Cleanup(p.end)
-	eventually(t, "the informer is synced", i.HasSynced)
-	return p
+	return p, func() { p.factory.Start(stop) }
 }
 
 func (p *process) keys() string {
@@ -175,4 +182,68 @@ func TestJournalRefusesSecrets(t *testing.T) {
 	second, releaseSecond := p.factory.UseMetadata(configs()) // the journal has them whole
 	defer releaseSecond()
 	eventually(t, "the second informer of a resource ends", second.Informer().IsStopped)
+}
+
+// TestDeletionsOfKnownObjectsAreNotMerged: the earlier process has handled an object, which is changed and
+// deleted before a later store has it. With Coalesce, the handler must still get the deletion.
+func TestDeletionsOfKnownObjectsAreNotMerged(t *testing.T) {
+	api := newFakeAPI(t)
+	for _, name := range []string{"first", "gone"} {
+		api.put("configmaps", "a", name, nil)
+	}
+	dir := filepath.Join(t.TempDir(), "journal")
+	first := startProcess(t, api, dir, nil, informer.Options{Coalesce: true})
+	first.handler.wants(t, "add first true", "add gone true")
+	first.end()
+	api.put("configmaps", "a", "first", nil)
+	api.put("configmaps", "a", "gone", nil)
+	api.delete("configmaps", "a", "gone")
+	api.put("configmaps", "a", "passing", nil)
+	api.delete("configmaps", "a", "passing")
+	var seen recorder
+	release := make(chan struct{})
+	second := startProcess(t, api, dir, cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { seen.add("set %s", nameOf(o)); <-release },
+		UpdateFunc: func(_, o any) { seen.add("set %s", nameOf(o)); <-release },
+		DeleteFunc: func(o any) { seen.add("delete %s", nameOf(o)) },
+	}, informer.Options{Coalesce: true})
+	if err := second.factory.WaitFor(t.Context(), configs(), api.revision()); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	eventually(t, "the deletion of the object that the handler knows", func() bool { return strings.Contains(seen.String(), "delete gone") })
+	second.end()
+}
+
+// TestHandlerAddedBeforeRefill: a handler that is added after Start, and before the store is full,
+// begins with all objects.
+func TestHandlerAddedBeforeRefill(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("configmaps", "a", "one", nil)
+	api.put("configmaps", "a", "gone", nil)
+	dir := filepath.Join(t.TempDir(), "journal")
+	first := startProcess(t, api, dir, nil, informer.Options{})
+	first.handler.wants(t, "add gone true", "add one true")
+	first.end()
+	api.put("configmaps", "a", "two", nil)
+	api.delete("configmaps", "a", "gone")
+	second, start := newProcess(t, api, dir, informer.Options{})
+	i := second.factory.ForResource(configs()).Informer()
+	handle(t, i, &second.handler)
+	start()
+	var late recorder
+	synced := handle(t, i, &late)
+	eventually(t, "the late handler is synced", synced.HasSynced)
+	eventually(t, "the changes", func() bool { return strings.Contains(second.handler.String(), "delete gone") })
+	if err := second.factory.WaitFor(t.Context(), configs(), api.revision()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all objects", func() bool { return strings.Count(late.String(), "add") == 2 })
+	if calls := late.String(); !strings.Contains(calls, "add one true") || !strings.Contains(calls, "add two") || strings.Contains(calls, "update") {
+		t.Errorf("calls of the late handler: %s", calls)
+	}
+	if calls := second.handler.String(); strings.Contains(calls, "add one") {
+		t.Errorf("calls of the early handler: %s", calls)
+	}
+	second.end()
 }

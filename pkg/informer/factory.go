@@ -256,6 +256,7 @@ func (f *Factory) Start(stop <-chan struct{}) {
 func (f *Factory) start(known *running) {
 	ctx, cancel := context.WithCancel(context.Background())
 	known.cancel = cancel
+	known.informer.begin()
 	f.all.Go(func() {
 		defer close(known.ended)
 		known.informer.RunWithContext(ctx)

@@ -20,6 +20,7 @@ type registration struct {
 	initial  []*entry // the objects that it begins with
 	// started says that its goroutine runs. The informer's lock guards it.
 	started bool
+	late    bool // it was added after the factory had started the informer
 
 	removed  chan struct{}
 	once     sync.Once     // closes removed

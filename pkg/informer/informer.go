@@ -53,6 +53,7 @@ type sharedInformer struct {
 	mu        sync.Mutex
 	handlers  []*registration
 	ctx       context.Context //nolint:containedctx // that of Run, nil before
+	begun     bool            // its factory has started it; Run can be a moment later
 	stopped   bool
 	transform cache.TransformFunc
 	onError   cache.WatchErrorHandlerWithContext
@@ -114,13 +115,20 @@ func (i *sharedInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler
 	_, exact := h.(onOwner)
 	r := &registration{
 		informer: i, handler: h, logger: logger, resync: period, queue: newQueue(i.options.QueueLimit, i.options.Coalesce && !exact),
-		removed: make(chan struct{}), finished: make(chan struct{}), synced: newChecker(fmt.Sprintf("%s handler %T", i.gvr, h)),
+		late: i.begun, removed: make(chan struct{}), finished: make(chan struct{}), synced: newChecker(fmt.Sprintf("%s handler %T", i.gvr, h)),
 	}
 	i.handlers = append(slices.Clone(i.handlers), r)
 	if i.ctx != nil {
 		i.start(r)
 	}
 	return r, nil
+}
+
+// begin says that Run follows: handlers that are added from now on are late.
+func (i *sharedInformer) begin() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.begun = true
 }
 
 // start starts the goroutine of a handler. The caller holds the lock.

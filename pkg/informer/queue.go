@@ -22,11 +22,24 @@ type notification struct {
 	action   action
 	key      string
 	old, now blob
-	// initial is isInInitialList. Unknown says that old may not be the final state.
-	initial, unknown bool
+	// initial is isInInitialList. Unknown says that old may not be the final state. Earlier says that
+	// handlers of an earlier process may know the object already.
+	initial, unknown, earlier bool
+	to                        audience
 	// after is the sequence of the journal before the event, 0 without a journal.
 	after uint64
 }
+
+// audience is the handlers that get a notification.
+type audience uint8
+
+const (
+	allHandlers audience = iota
+	// resumedHandlers were added before the start, and continue those of an earlier process.
+	resumedHandlers
+	// lateHandlers were added after the start, and begin with all objects.
+	lateHandlers
+)
 
 // queue has the notifications of one handler. One goroutine puts and one takes.
 type queue struct {
@@ -112,6 +125,8 @@ func (q *queue) merge(n notification) {
 	case n.action == deleted && p.now == nil:
 		p.gone = &n
 	case n.action == deleted && p.now.action == updated:
+		p.gone, p.now = &n, nil
+	case n.action == deleted && p.now.earlier && p.gone == nil:
 		p.gone, p.now = &n, nil
 	case n.action == deleted:
 		p.now = nil

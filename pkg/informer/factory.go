@@ -75,8 +75,10 @@ type Factory struct {
 
 	mu        sync.Mutex
 	informers map[id]*running
-	shutdown  bool
-	all       sync.WaitGroup
+	// removed has, by resource, when the informer ends that was removed last.
+	removed  map[id]<-chan struct{}
+	shutdown bool
+	all      sync.WaitGroup
 }
 
 // GenericInformer has the methods of client-go's interface of that name.
@@ -113,7 +115,7 @@ func NewFactory(config *rest.Config, o Options) (*Factory, error) {
 	config = rest.CopyConfig(config)
 	f := &Factory{
 		full: newRunner(config, o, dynwatch.Full), metadata: newRunner(config, o, dynwatch.Metadata),
-		informers: make(map[id]*running),
+		informers: make(map[id]*running), removed: make(map[id]<-chan struct{}),
 	}
 	m, err := f.full.open()
 	if err != nil {
@@ -190,7 +192,7 @@ func (f *Factory) use(of id, r *runner, into reflect.Type) (i GenericInformer, r
 	known := f.known(of, r, into)
 	known.users++
 	if known.cancel == nil && !f.shutdown {
-		f.start(known)
+		f.start(of, known)
 	}
 	return known.generic, sync.OnceFunc(func() { f.release(of, known) })
 }
@@ -201,7 +203,7 @@ func (f *Factory) release(of id, known *running) {
 	known.users--
 	last := known.users == 0 && !known.kept
 	if last && f.informers[of] == known {
-		delete(f.informers, of)
+		f.remove(of, known)
 	}
 	f.mu.Unlock()
 	if last && known.cancel != nil {
@@ -234,13 +236,13 @@ func (f *Factory) Start(stop <-chan struct{}) {
 	if f.shutdown {
 		return
 	}
-	for _, known := range f.informers {
+	for of, known := range f.informers {
 		if known.kept {
 			continue
 		}
 		known.kept = true
 		if known.cancel == nil {
-			f.start(known)
+			f.start(of, known)
 		}
 		f.all.Go(func() {
 			defer known.cancel()
@@ -252,13 +254,26 @@ func (f *Factory) Start(stop <-chan struct{}) {
 	}
 }
 
-// start starts an informer. The caller holds the lock.
-func (f *Factory) start(known *running) {
+// remove forgets an informer, which the caller then ends. The caller holds the lock.
+func (f *Factory) remove(of id, known *running) {
+	delete(f.informers, of)
+	if known.cancel != nil {
+		f.removed[of] = known.ended
+	}
+}
+
+// start starts an informer, after the end of its predecessor. The caller holds the lock.
+func (f *Factory) start(of id, known *running) {
 	ctx, cancel := context.WithCancel(context.Background())
 	known.cancel = cancel
 	known.informer.begin()
+	before := f.removed[of]
+	delete(f.removed, of)
 	f.all.Go(func() {
 		defer close(known.ended)
+		if before != nil {
+			<-before
+		}
 		known.informer.RunWithContext(ctx)
 	})
 }
@@ -283,7 +298,7 @@ func (f *Factory) Stop(gvr schema.GroupVersionResource) {
 	for _, metadata := range []bool{false, true} {
 		of := id{gvr, metadata}
 		if known := f.informers[of]; known != nil {
-			delete(f.informers, of)
+			f.remove(of, known)
 			if known.cancel != nil {
 				ending = append(ending, known)
 			}

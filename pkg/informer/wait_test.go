@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,6 +115,25 @@ func TestUse(t *testing.T) {
 	metadata, release := factory.UseMetadata(secrets())
 	defer release()
 	eventually(t, "the metadata informer is synced", metadata.Informer().HasSynced)
+}
+
+// TestUseDuringRelease: an informer that is made while its predecessor ends starts after it.
+func TestUseDuringRelease(t *testing.T) {
+	api := newFakeAPI(t)
+	factory, _ := newFactory(t, api, informer.Options{})
+	var all sync.WaitGroup
+	defer all.Wait()
+	for range 200 {
+		first, release := factory.Use(configs())
+		eventually(t, "the informer is synced", first.Informer().HasSynced)
+		all.Go(release)
+		for factory.ForResource(configs()).Informer() == first.Informer() {
+			runtime.Gosched()
+		}
+		second, release := factory.Use(configs())
+		eventually(t, "the informer of the second user is synced", second.Informer().HasSynced)
+		all.Go(release)
+	}
 }
 
 // TestWaitForAfterRollback: resourceVersions of the restored history are reached with its changes.

@@ -1,6 +1,7 @@
 package informer_test
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/informd/informd/pkg/informer"
+	"github.com/informd/informd/pkg/informer/informertest"
 	"github.com/informd/informd/pkg/journal/directory"
 )
 
@@ -246,4 +248,51 @@ func TestHandlerAddedBeforeRefill(t *testing.T) {
 		t.Errorf("calls of the early handler: %s", calls)
 	}
 	second.end()
+}
+
+// endBlocked ends a process whose handler blocks until release is closed.
+func endBlocked(t *testing.T, p *process, release chan struct{}) {
+	t.Helper()
+	ended := make(chan struct{})
+	go func() { p.end(); close(ended) }()
+	eventually(t, "the informer stops", p.factory.ForResource(configs()).Informer().IsStopped)
+	close(release)
+	<-ended
+}
+
+// TestUnhandledFirstList: the first process ends in its first list, before its handler has returned. The
+// next one is synced although its handler blocks as well.
+func TestUnhandledFirstList(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("pods", "a", "one", nil)
+	const objects = 700 // events of small pages reach the journal together with those of the next one
+	for n := range objects {
+		api.put("configmaps", "a", fmt.Sprint("object-", n), nil)
+	}
+	api.PageLimit(objects - 1)
+	hold := make(chan struct{})
+	api.Inject(informertest.Fault{Verb: informertest.Page, Resource: configs().GroupResource(), Hold: hold})
+	dir := filepath.Join(t.TempDir(), "journal")
+	first, start := newProcess(t, api, dir, informer.Options{})
+	other := first.factory.ForResource(pods()).Informer()
+	start() // so that the other informer begins with a snapshot of the journal
+	eventually(t, "the informer of Pods is synced", other.HasSynced)
+	called, release := make(chan struct{}, 10), make(chan struct{})
+	handle(t, first.factory.ForResource(configs()).Informer(), cache.ResourceEventHandlerFuncs{AddFunc: func(any) { called <- struct{}{}; <-release }})
+	start()
+	<-called
+	endBlocked(t, first, release)
+
+	release = make(chan struct{})
+	second, start := newProcess(t, api, dir, informer.Options{})
+	i := second.factory.ForResource(configs()).Informer()
+	handle(t, i, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { called <- struct{}{}; <-release }})
+	start()
+	<-called // the journal has the rest of the list later
+	close(hold)
+	eventually(t, "the informer is synced", i.HasSynced)
+	if keys := i.GetStore().ListKeys(); len(keys) != objects {
+		t.Errorf("%d objects, want %d", len(keys), objects)
+	}
+	endBlocked(t, second, release)
 }

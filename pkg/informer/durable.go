@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -68,6 +70,15 @@ type follower struct {
 	applied atomic.Uint64 // the last sequence whose notifications are queued
 }
 
+// errOtherObjects is the error of a start: the store would have objects that the watch never changes,
+// or objects without their content.
+var errOtherObjects = errors.New("the journal has its objects of another version, namespace or selector, or metadata instead of whole objects; use another journal")
+
+// noteOf describes the objects that an informer leaves in the journal.
+func noteOf(r *dynwatch.Resource) string {
+	return strings.Join([]string{r.Version, string(r.Mode), strings.Join(r.Namespaces, ","), r.LabelSelector, r.FieldSelector}, "\n")
+}
+
 // follow opens the cursor of an informer, if there is a journal. It blocks while the journal reads its
 // record.
 func (r *runner) follow(i *sharedInformer) (*follower, error) {
@@ -78,13 +89,16 @@ func (r *runner) follow(i *sharedInformer) (*follower, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start informer of %s: %w", i.gvr, err)
 	}
-	i.resumed = cursor.Note() != ""
+	note := noteOf(&i.wanted)
+	if i.resumed = cursor.Note() != ""; i.resumed && cursor.Note() != note {
+		return nil, errors.Join(fmt.Errorf("start informer of %s: %w", i.gvr, errOtherObjects), cursor.Close())
+	}
 	if i.refilling = i.resumed; i.refilling {
 		i.position.list()
 	} else {
 		i.filled.complete()
 	}
-	cursor.SetNote("begun")
+	cursor.SetNote(note)
 	return &follower{informer: i, cursor: cursor}, nil
 }
 

@@ -296,3 +296,45 @@ func TestUnhandledFirstList(t *testing.T) {
 	}
 	endBlocked(t, second, release)
 }
+
+// TestJournalOfOtherObjects: the journal has objects that the informer would not watch, or not whole. It
+// is refused, and the earlier program can continue.
+func TestJournalOfOtherObjects(t *testing.T) {
+	for name, o := range map[string]informer.Options{
+		"namespace": {Namespace: "a"}, "labels": {LabelSelector: "app=x"}, "fields": {FieldSelector: "metadata.name=one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("configmaps", "a", "one", nil)
+			dir := filepath.Join(t.TempDir(), "journal")
+			first := startProcess(t, api, dir, nil, informer.Options{})
+			first.handler.wants(t, "add one true")
+			first.end()
+			second, start := newProcess(t, api, dir, o)
+			i := second.factory.ForResource(configs()).Informer()
+			start()
+			eventually(t, "the informer ends", i.IsStopped)
+			second.end()
+			third := startProcess(t, api, dir, nil, informer.Options{})
+			if keys := third.keys(); keys != "a/one" || third.handler.String() != "" {
+				t.Errorf("keys %s, calls %s", keys, &third.handler)
+			}
+			third.end()
+		})
+	}
+	t.Run("metadata", func(t *testing.T) {
+		api := newFakeAPI(t)
+		api.put("configmaps", "a", "one", nil)
+		dir := filepath.Join(t.TempDir(), "journal")
+		first, start := newProcess(t, api, dir, informer.Options{})
+		metadata := first.factory.ForMetadata(configs()).Informer()
+		start()
+		eventually(t, "the informer of metadata is synced", metadata.HasSynced)
+		first.end()
+		second, start := newProcess(t, api, dir, informer.Options{})
+		whole := second.factory.ForResource(configs()).Informer()
+		start()
+		eventually(t, "the informer of whole objects ends", whole.IsStopped)
+		second.end()
+	})
+}

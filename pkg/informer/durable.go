@@ -102,7 +102,8 @@ func (r *runner) follow(i *sharedInformer) (*follower, error) {
 	return &follower{informer: i, cursor: cursor}, nil
 }
 
-// read reads the journal until ctx ends or the journal has failed.
+// read reads the journal until ctx ends or the journal has failed. Then the informer ends, as its
+// store is stale from then on.
 func (f *follower) read(ctx context.Context) {
 	var committing sync.WaitGroup
 	defer committing.Wait()
@@ -116,7 +117,7 @@ func (f *follower) read(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	f.informer.logger.Error("journal unusable; the informer gets no more changes", slog.Any("error", err))
+	f.informer.logger.Error("journal unusable; the informer ends (restart the program)", slog.Any("error", err))
 	f.informer.reportError(fmt.Errorf("journal: %w", err))
 }
 

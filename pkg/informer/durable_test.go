@@ -1,6 +1,8 @@
 package informer_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/informd/informd/pkg/informer"
 	"github.com/informd/informd/pkg/informer/informertest"
+	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/directory"
 )
 
@@ -23,6 +26,7 @@ type process struct {
 	api     *fakeAPI
 	factory *informer.Factory
 	handler recorder
+	log     *directory.Journal
 	end     func()
 
 	mu    sync.Mutex
@@ -62,7 +66,7 @@ func newProcess(t *testing.T, api *fakeAPI, dir string, o informer.Options) (p *
 	if err != nil {
 		t.Fatal(err)
 	}
-	p = &process{api: api}
+	p = &process{api: api, log: log}
 	config := api.config()
 	config.Wrap(func(http.RoundTripper) http.RoundTripper { return p })
 	if _, err := informer.NewFactory(api.config(), informer.Options{Journal: log, Cluster: "other"}); err == nil || !strings.Contains(err.Error(), `cluster "test"`) {
@@ -76,7 +80,7 @@ func newProcess(t *testing.T, api *fakeAPI, dir string, o informer.Options) (p *
 	p.end = sync.OnceFunc(func() {
 		close(stop)
 		p.factory.Shutdown()
-		if err := log.Close(); err != nil {
+		if err := log.Close(); err != nil && !errors.Is(err, journal.ErrClosed) {
 			t.Error(err)
 		}
 	})
@@ -337,4 +341,19 @@ func TestJournalOfOtherObjects(t *testing.T) {
 		eventually(t, "the informer of whole objects ends", whole.IsStopped)
 		second.end()
 	})
+}
+
+// TestUnusableJournalEndsInformer: its store would be stale, so that callers must see the end.
+func TestUnusableJournalEndsInformer(t *testing.T) {
+	api := newFakeAPI(t)
+	p := startProcess(t, api, filepath.Join(t.TempDir(), "journal"), nil, informer.Options{})
+	if err := p.log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	api.put("configmaps", "a", "one", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := p.factory.WaitFor(ctx, configs(), api.revision()); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want that the informer has ended", err)
+	}
 }

@@ -255,7 +255,7 @@ func (i *sharedInformer) Run(stop <-chan struct{}) {
 
 // RunWithContext implements [cache.SharedInformer]. It blocks until ctx ends and the handlers
 // have returned; notifications that wait then are dropped. It returns at once if its watch cannot
-// be started, because of wrong options.
+// be started, because of wrong options, and ends if its journal fails.
 func (i *sharedInformer) RunWithContext(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -278,7 +278,7 @@ func (i *sharedInformer) RunWithContext(ctx context.Context) {
 		cancel()
 	}
 	if f != nil {
-		i.running.Go(func() { f.read(ctx) })
+		i.running.Go(func() { defer cancel(); f.read(ctx) })
 	}
 	<-ctx.Done()
 	i.runner.stop(i)

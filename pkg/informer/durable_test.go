@@ -357,3 +357,33 @@ func TestUnusableJournalEndsInformer(t *testing.T) {
 		t.Errorf("error %v, want that the informer has ended", err)
 	}
 }
+
+// TestStopAndStartWithJournal: in one process, an informer continues where its predecessor ended, also if
+// it is made while that one waits for a handler.
+func TestStopAndStartWithJournal(t *testing.T) {
+	api := newFakeAPI(t)
+	ignore := goleak.IgnoreCurrent()
+	api.put("configmaps", "a", "one", nil)
+	p, start := newProcess(t, api, filepath.Join(t.TempDir(), "journal"), informer.Options{})
+	first := p.factory.ForResource(configs()).Informer()
+	called, release := make(chan struct{}), make(chan struct{})
+	handle(t, first, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { called <- struct{}{}; <-release }})
+	start()
+	<-called
+	stopped := make(chan struct{})
+	go func() { p.factory.Stop(configs()); close(stopped) }()
+	eventually(t, "the informer stops", first.IsStopped)
+	api.put("configmaps", "a", "two", nil)
+	second := p.factory.ForResource(configs()).Informer()
+	handle(t, second, &p.handler)
+	start()
+	close(release)
+	<-stopped
+	eventually(t, "the second informer is synced", second.HasSynced)
+	p.handler.wants(t, "add two true")
+	if keys := p.keys(); keys != "a/one a/two" {
+		t.Errorf("keys %s", keys)
+	}
+	p.end()
+	goleak.VerifyNone(t, ignore)
+}

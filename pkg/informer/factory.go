@@ -76,7 +76,7 @@ type Factory struct {
 
 	mu        sync.Mutex
 	informers map[id]*running
-	// removed has, by resource, when the informer ends that was removed last.
+	// removed has, by resource, when the informer that was removed last has released the resource.
 	removed  map[id]<-chan struct{}
 	shutdown bool
 	all      sync.WaitGroup
@@ -259,11 +259,11 @@ func (f *Factory) Start(stop <-chan struct{}) {
 func (f *Factory) remove(of id, known *running) {
 	delete(f.informers, of)
 	if known.cancel != nil {
-		f.removed[of] = known.ended
+		f.removed[of] = known.informer.released
 	}
 }
 
-// start starts an informer, after the end of its predecessor. The caller holds the lock.
+// start starts an informer, when its predecessor has released the resource. The caller holds the lock.
 func (f *Factory) start(of id, known *running) {
 	ctx, cancel := context.WithCancel(context.Background())
 	known.cancel = cancel

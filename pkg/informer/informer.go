@@ -58,6 +58,7 @@ type sharedInformer struct {
 	transform cache.TransformFunc
 	onError   cache.WatchErrorHandlerWithContext
 	running   sync.WaitGroup // the handlers' goroutines
+	released  chan struct{}  // closed when another informer of the resource can start
 
 	// The goroutine that applies events has the fields below.
 
@@ -76,6 +77,7 @@ func newSharedInformer(r *runner, gvr schema.GroupVersionResource, into reflect.
 	i := &sharedInformer{
 		gvr: gvr, runner: r, options: r.options, logger: r.options.Logger.With(slog.String("resource", gvr.String())),
 		synced: newChecker(gvr.String()), wanted: r.resource(gvr), handling: make(chan struct{}, 1), filled: newChecker(gvr.String()),
+		released: make(chan struct{}),
 	}
 	i.store = newStore(into, indexers, i.failed)
 	return i
@@ -282,6 +284,11 @@ func (i *sharedInformer) RunWithContext(ctx context.Context) {
 	}
 	<-ctx.Done()
 	i.runner.stop(i)
+	if f == nil {
+		close(i.released)
+	} else {
+		defer close(i.released)
+	}
 	i.mu.Lock()
 	i.stopped = true
 	i.mu.Unlock()

@@ -244,7 +244,9 @@ func TestHandlerAddedBeforeRefill(t *testing.T) {
 	if err := second.factory.WaitFor(t.Context(), configs(), api.revision()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all objects", func() bool { return strings.Contains(late.String(), "add one") && strings.Contains(late.String(), "add two") })
+	eventually(t, "all objects", func() bool {
+		return strings.Contains(late.String(), "add one") && strings.Contains(late.String(), "add two")
+	})
 	if calls := late.String(); !strings.Contains(calls, "add one true") || !strings.Contains(calls, "add two") || strings.Contains(calls, "update") {
 		t.Errorf("calls of the late handler: %s", calls)
 	}

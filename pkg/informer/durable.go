@@ -65,9 +65,9 @@ type follower struct {
 	informer *sharedInformer
 	cursor   journal.Cursor
 	run      uint64 // that of the request for states, 0 before
-	// newest is the resourceVersion of the newest event that was not recovered.
-	newest  uint64
-	applied atomic.Uint64 // the last sequence whose notifications are queued
+	// newest is the highest resourceVersion of the newest epoch in the store, as far as it is known.
+	newest, epoch uint64
+	applied       atomic.Uint64 // the last sequence whose notifications are queued
 }
 
 // errOtherObjects is the error of a start: the store would have objects that the watch never changes,
@@ -167,8 +167,19 @@ func (f *follower) resume(ctx context.Context) error {
 		return ctx.Err()
 	}
 	i.refilling = false
-	i.reach(ctx, max(i.runner.target(i).ResourceVersion, f.newest))
+	i.reach(ctx, f.newest)
 	return ctx.Err()
+}
+
+// saw moves newest. The resourceVersion of the target is of no use here: it can be that of events
+// that were not read yet.
+func (f *follower) saw(e *event.Event) {
+	if e.Epoch > f.epoch {
+		f.epoch, f.newest = e.Epoch, 0
+	}
+	if e.Epoch == f.epoch {
+		f.newest = max(f.newest, e.ResourceVersion)
+	}
 }
 
 // waitForTarget waits until the target has announced all objects to the journal.
@@ -215,12 +226,13 @@ func (f *follower) apply(ctx context.Context, e *journal.Entry) (err error) {
 	case !stored:
 		err = i.apply(ctx, []event.Event{e.Event})
 		if !e.Event.Replay {
-			f.newest = max(f.newest, e.Event.ResourceVersion)
+			f.saw(&e.Event)
 		}
 	case e.Event.Op == event.Synced:
 		i.filled.complete()
 	case !e.Event.Op.Control():
 		i.fill(ctx, &e.Event)
+		f.saw(&e.Event)
 	}
 	if err = errors.Join(err, ctx.Err()); err == nil {
 		f.applied.Store(max(i.after, e.Seq))

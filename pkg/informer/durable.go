@@ -22,38 +22,11 @@ const (
 	durableBatch = 256
 	// targetPoll is the period in which an informer asks whether the journal has all objects.
 	targetPoll = 20 * time.Millisecond
+	// completeNote ends the note of a cursor when the journal has all objects.
+	completeNote = "\ncomplete"
 	// closePatience is how long the end of an informer waits for its last commit.
 	closePatience = 2 * time.Second
 )
-
-// gatedLog is a journal that takes the events of a target when its informer has the states of an
-// earlier process: so the store has the state before each event.
-type gatedLog struct {
-	journal.Journal
-	runner *runner
-}
-
-// Cluster is the cluster of the journal, which [dynwatch.New] compares with that of its options.
-func (l gatedLog) Cluster() string {
-	if named, ok := l.Journal.(interface{ Cluster() string }); ok {
-		return named.Cluster()
-	}
-	return l.runner.options.Cluster
-}
-
-// Append implements [journal.Log].
-func (l gatedLog) Append(ctx context.Context, events []event.Event) error {
-	if len(events) > 0 {
-		if i := l.runner.informer(events[0].Target); i != nil {
-			select {
-			case <-i.filled.done:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-	}
-	return l.Journal.Append(ctx, events)
-}
 
 // follower hands the entries of a journal to an informer, and commits what all of its handlers
 // have handled.
@@ -64,7 +37,14 @@ func (l gatedLog) Append(ctx context.Context, events []event.Event) error {
 type follower struct {
 	informer *sharedInformer
 	cursor   journal.Cursor
-	run      uint64 // that of the request for states, 0 before
+	target   string // its name in events
+	note     string // of the cursor, see noteOf
+	// complete says that the journal has all objects, as an earlier process has noted. Noted: so has
+	// this one.
+	complete, noted bool
+	// run is that of the request for states, 0 without one. If filled, all of them have come.
+	run    uint64
+	filled bool
 	// newest is the highest resourceVersion of the newest epoch in the store, as far as it is known.
 	newest, epoch uint64
 	applied       atomic.Uint64 // the last sequence whose notifications are queued
@@ -79,44 +59,114 @@ func noteOf(r *dynwatch.Resource) string {
 	return strings.Join([]string{r.Version, string(r.Mode), strings.Join(r.Namespaces, ","), r.LabelSelector, r.FieldSelector}, "\n")
 }
 
-// follow opens the cursor of an informer, if there is a journal. It blocks while the journal reads its
-// record.
+// follow opens the cursor of an informer, if there is a journal: nil without one. It blocks while the
+// journal reads its record.
 func (r *runner) follow(i *sharedInformer) (*follower, error) {
-	if r.options.Journal == nil {
+	log := r.options.Journal
+	if log == nil {
 		return nil, nil //nolint:nilnil // the target calls the informer itself
 	}
-	cursor, err := r.options.Journal.Open("informer/"+route(i.gvr), journal.FromSnapshot)
+	if r.mode == dynwatch.Full && route(i.gvr) == "core/secrets" {
+		return nil, errors.New("start informer of secrets: a journal would store their values; use ForMetadata, or a factory without Journal")
+	}
+	cursor, err := log.Open("informer/"+route(i.gvr), journal.FromSnapshot)
 	if err != nil {
 		return nil, fmt.Errorf("start informer of %s: %w", i.gvr, err)
 	}
-	note := noteOf(&i.wanted)
-	if i.resumed = cursor.Note() != ""; i.resumed && cursor.Note() != note {
+	f := &follower{informer: i, cursor: cursor, target: route(i.gvr), note: noteOf(&i.wanted)}
+	if len(i.wanted.Namespaces) > 0 {
+		f.target += "@" + i.wanted.Namespaces[0]
+	}
+	before, complete := strings.CutSuffix(cursor.Note(), completeNote)
+	switch i.resumed = before != ""; {
+	case !i.resumed:
+		cursor.SetNote(f.note)
+	case before != f.note:
 		return nil, errors.Join(fmt.Errorf("start informer of %s: %w", i.gvr, errOtherObjects), cursor.Close())
-	}
-	if i.refilling = i.resumed; i.refilling {
+	default:
+		i.refilling = true
 		i.position.list()
-	} else {
-		i.filled.complete()
+		damaged, ok := log.(interface{ Distrusted() bool })
+		if f.complete = complete && !(ok && damaged.Distrusted()); !f.complete {
+			cursor.SetNote(f.note) // until the target has announced all objects again
+		}
 	}
-	cursor.SetNote(note)
-	return &follower{informer: i, cursor: cursor}, nil
+	return f, nil
+}
+
+// fill fills the store for the cursor of an earlier process. If the journal has all objects, the
+// informer is synced then: the target reports later changes. It reports false if ctx ends or the
+// journal has failed.
+func (f *follower) fill(ctx context.Context) bool {
+	if f == nil || !f.informer.refilling {
+		return true
+	}
+	err := f.refill(ctx)
+	if err != nil && ctx.Err() == nil {
+		f.fail(err)
+	}
+	return err == nil
+}
+
+func (f *follower) refill(ctx context.Context) error {
+	i, begin := f.informer, event.Event{
+		Time: time.Now(), Cluster: f.informer.options.Cluster, Target: f.target, Replay: true,
+		Group: f.informer.gvr.Group, Version: f.informer.gvr.Version, Resource: f.informer.gvr.Resource,
+	}
+	f.run = uint64(begin.Time.UnixMilli()) //nolint:gosec // after 1970
+	end := begin
+	begin.SetBound(event.Begin, f.run, 0)
+	end.SetBound(event.Synced, f.run, 0)
+	err := f.cursor.Resnapshot(ctx, journal.Resnapshot{Run: f.run, Begin: []event.Event{begin}, End: []event.Event{end}})
+	switch {
+	case err == nil:
+	case ctx.Err() != nil || errors.Is(err, journal.ErrClosed):
+		return err
+	default:
+		// The snapshot that the cursor began with is not complete: its Synced follows.
+		i.refilling = false
+		return nil
+	}
+	for !f.filled {
+		if err := f.next(ctx, ctx); err != nil {
+			return err
+		}
+	}
+	if f.complete {
+		i.refilling = false
+		i.reach(ctx, f.newest)
+	}
+	return ctx.Err()
 }
 
 // read reads the journal until ctx ends or the journal has failed. Then the informer ends, as its
 // store is stale from then on.
 func (f *follower) read(ctx context.Context) {
-	var committing sync.WaitGroup
-	defer committing.Wait()
+	var all sync.WaitGroup
+	defer all.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	committing.Go(func() { f.commitAll(ctx) })
-	err := f.resume(ctx)
+	all.Go(func() { f.commitAll(ctx) })
+	early, ready := context.WithCancel(ctx)
+	defer ready()
+	if f.informer.refilling {
+		all.Go(func() { defer ready(); f.waitForTarget(early) })
+	}
+	var err error
 	for err == nil {
-		err = f.next(ctx, ctx)
+		if err = f.next(ctx, early); f.informer.refilling && early.Err() != nil && ctx.Err() == nil {
+			f.informer.refilling = false
+			f.informer.reach(ctx, f.newest)
+			early, err = ctx, nil
+		}
 	}
-	if ctx.Err() != nil {
-		return
+	if ctx.Err() == nil {
+		f.fail(err)
 	}
+}
+
+// fail reports that the journal has failed.
+func (f *follower) fail(err error) {
 	f.informer.logger.Error("journal unusable; the informer ends (restart the program)", slog.Any("error", err))
 	f.informer.reportError(fmt.Errorf("journal: %w", err))
 }
@@ -136,41 +186,6 @@ func (f *follower) next(ctx, reading context.Context) error {
 	return nil
 }
 
-// resume fills the store for the cursor of an earlier process, while the target restores its own
-// state. It returns when the target has announced all objects to the journal and the store has them.
-func (f *follower) resume(ctx context.Context) error {
-	i := f.informer
-	if i.refilling {
-		if err := f.request(ctx); err != nil {
-			return err
-		}
-	}
-	for i.refilling && !i.filled.reached() {
-		if err := f.next(ctx, ctx); err != nil {
-			return err
-		}
-	}
-	if !i.refilling {
-		return nil
-	}
-	var waiting sync.WaitGroup
-	defer waiting.Wait()
-	early, ready := context.WithCancel(ctx)
-	defer ready()
-	waiting.Go(func() { defer ready(); f.waitForTarget(early) })
-	for early.Err() == nil {
-		if err := f.next(ctx, early); err != nil && early.Err() == nil {
-			return err
-		}
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	i.refilling = false
-	i.reach(ctx, f.newest)
-	return ctx.Err()
-}
-
 // saw moves newest. The resourceVersion of the target is of no use here: it can be that of events
 // that were not read yet.
 func (f *follower) saw(e *event.Event) {
@@ -182,37 +197,12 @@ func (f *follower) saw(e *event.Event) {
 	}
 }
 
-// waitForTarget waits until the target has announced all objects to the journal.
+// waitForTarget waits until the target has announced all objects to the journal: the earlier process
+// has ended in its first list, or the journal is damaged.
 func (f *follower) waitForTarget(ctx context.Context) {
 	_ = wait.PollUntilContextCancel(ctx, targetPoll, true, func(context.Context) (bool, error) {
 		return f.informer.runner.target(f.informer).Synced, nil
 	})
-}
-
-// request asks the journal for the states of all objects.
-func (f *follower) request(ctx context.Context) error {
-	i := f.informer
-	m := i.runner.manager.Load()
-	if m == nil {
-		return nil // the informer ends
-	}
-	brackets, run, err := m.Brackets(route(i.gvr))
-	if err != nil {
-		return err
-	}
-	b := brackets[0] // an informer has one target
-	err = f.cursor.Resnapshot(ctx, journal.Resnapshot{Run: run, Begin: []event.Event{b.Begin}, End: []event.Event{b.End}})
-	switch {
-	case err == nil:
-		f.run = run
-	case ctx.Err() != nil || errors.Is(err, journal.ErrClosed):
-		return err
-	default:
-		// The snapshot that the cursor began with is not complete: its Synced follows.
-		i.refilling = false
-		i.filled.complete()
-	}
-	return nil
 }
 
 // apply hands an entry to the informer. An entry counts as applied if all of its notifications are
@@ -220,24 +210,28 @@ func (f *follower) request(ctx context.Context) error {
 func (f *follower) apply(ctx context.Context, e *journal.Entry) (err error) {
 	i := f.informer
 	i.after = f.applied.Load()
-	mine := i.runner.informer(e.Event.Target) == i
 	switch stored := e.Seq == 0 && f.run != 0 && e.Event.Run == f.run; {
-	case ctx.Err() != nil || !mine: // it can be one of this informer that has ended
+	case e.Event.Target != f.target:
 	case !stored:
 		err = i.apply(ctx, []event.Event{e.Event})
 		if !e.Event.Replay {
 			f.saw(&e.Event)
 		}
 	case e.Event.Op == event.Synced:
-		i.filled.complete()
+		f.filled = true
 	case !e.Event.Op.Control():
 		i.fill(ctx, &e.Event)
 		f.saw(&e.Event)
 	}
-	if err = errors.Join(err, ctx.Err()); err == nil {
-		f.applied.Store(max(i.after, e.Seq))
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return err
 	}
-	return err
+	if !f.noted && i.HasSynced() { // before a commit of the event that says so
+		f.noted = true
+		f.cursor.SetNote(f.note + completeNote)
+	}
+	f.applied.Store(max(i.after, e.Seq))
+	return nil
 }
 
 // commitAll commits the entries that all handlers have handled, until ctx ends.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -388,4 +389,65 @@ func TestStopAndStartWithJournal(t *testing.T) {
 	}
 	p.end()
 	goleak.VerifyNone(t, ignore)
+}
+
+// TestWarmRestartWithoutAPIServer: the store is full before the API server answers.
+func TestWarmRestartWithoutAPIServer(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("configmaps", "a", "one", nil)
+	dir := filepath.Join(t.TempDir(), "journal")
+	first := startProcess(t, api, dir, nil, informer.Options{})
+	first.end()
+	remove := api.Inject(informertest.Fault{Code: 503})
+	second := startProcess(t, api, dir, nil, informer.Options{})
+	if keys := second.keys(); keys != "a/one" {
+		t.Errorf("keys %s", keys)
+	}
+	api.put("configmaps", "a", "two", nil)
+	remove()
+	second.handler.wants(t, "add two false")
+	second.end()
+}
+
+// TestDamagedJournal: the states of a damaged journal may lack objects, so the informer is not
+// synced before the next list.
+func TestDamagedJournal(t *testing.T) {
+	api := newFakeAPI(t)
+	for n := range 20 {
+		api.put("configmaps", "a", fmt.Sprint("object-", n), map[string]any{"data": map[string]any{"k": "value"}})
+	}
+	dir := filepath.Join(t.TempDir(), "journal")
+	first := startProcess(t, api, dir, nil, informer.Options{})
+	keys := first.keys()
+	first.end()
+	blocks, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "INFORMD", "msgs", "*.blk"))
+	if err != nil || len(blocks) == 0 {
+		t.Fatalf("blocks %q (%v)", blocks, err)
+	}
+	text, err := os.ReadFile(blocks[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)/2] ^= 0xff
+	if err := os.WriteFile(blocks[0], text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hold := make(chan struct{})
+	api.Inject(informertest.Fault{Verb: informertest.List, Resource: configs().GroupResource(), Hold: hold})
+	second, start := newProcess(t, api, dir, informer.Options{})
+	if !second.log.Distrusted() {
+		t.Fatal("the damage was not found")
+	}
+	i := second.factory.ForResource(configs()).Informer()
+	start()
+	eventually(t, "the store has the rest of the journal", func() bool { return len(i.GetStore().ListKeys()) > 0 })
+	if i.HasSynced() {
+		t.Errorf("synced with the keys %s before the list", second.keys())
+	}
+	close(hold)
+	eventually(t, "the informer is synced", i.HasSynced)
+	if got := second.keys(); got != keys {
+		t.Errorf("keys %s, want %s", got, keys)
+	}
+	second.end()
 }

@@ -41,8 +41,6 @@ type sharedInformer struct {
 	options Options
 	stats   counters
 	synced  *checker
-	// filled: the store has the objects of an earlier process, if there was one.
-	filled *checker
 	// handling has a signal when a handler or the store of a durable informer has come further.
 	handling chan struct{}
 	// position is that of the store.
@@ -76,7 +74,7 @@ var _ cache.SharedIndexInformer = (*sharedInformer)(nil)
 func newSharedInformer(r *runner, gvr schema.GroupVersionResource, into reflect.Type, indexers cache.Indexers) *sharedInformer {
 	i := &sharedInformer{
 		gvr: gvr, runner: r, options: r.options, logger: r.options.Logger.With(slog.String("resource", gvr.String())),
-		synced: newChecker(gvr.String()), wanted: r.resource(gvr), handling: make(chan struct{}, 1), filled: newChecker(gvr.String()),
+		synced: newChecker(gvr.String()), wanted: r.resource(gvr), handling: make(chan struct{}, 1),
 		released: make(chan struct{}),
 	}
 	i.store = newStore(into, indexers, i.failed)
@@ -273,13 +271,20 @@ func (i *sharedInformer) RunWithContext(ctx context.Context) {
 	}
 	i.mu.Unlock()
 
-	f, err := i.runner.start(i)
+	// Before the start: a memory journal keeps nothing for a later cursor, and the store has the state
+	// before each event.
+	f, err := i.runner.follow(i)
+	filled := err == nil && f.fill(ctx)
+	if filled {
+		err = i.runner.start(i)
+	}
 	if err != nil {
 		i.logger.Error("watch not started; correct the options of the informer", slog.Any("error", err))
 		i.reportError(err)
-		cancel()
 	}
-	if f != nil {
+	if !filled || err != nil {
+		cancel()
+	} else if f != nil {
 		i.running.Go(func() { defer cancel(); f.read(ctx) })
 	}
 	<-ctx.Done()

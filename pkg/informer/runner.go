@@ -3,7 +3,6 @@ package informer
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -58,7 +57,7 @@ func (r *runner) open() (*dynwatch.Manager, error) {
 	_, _ = rand.Read(key) // never fails; exact objects have no hashes
 	var log journal.Log = r
 	if r.options.Journal != nil {
-		log = gatedLog{r.options.Journal, r}
+		log = r.options.Journal
 	}
 	return dynwatch.New(dynwatch.Options{
 		Cluster: r.options.Cluster, Kubernetes: r.config, Log: log, RedactionKey: key, Logger: r.options.Logger, Reject: r.reject,
@@ -70,40 +69,30 @@ func route(gvr schema.GroupVersionResource) string {
 	return event.GroupOrCore(gvr.Group) + "/" + gvr.Resource
 }
 
-// start starts the target of an informer. It does not wait for its list. The follower is nil
-// without a journal.
-func (r *runner) start(i *sharedInformer) (*follower, error) {
+// start starts the target of an informer. It does not wait for its list.
+func (r *runner) start(i *sharedInformer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.options.Journal != nil && r.mode == dynwatch.Full && route(i.gvr) == "core/secrets" {
-		return nil, errors.New("start informer of secrets: a journal would store their values; use ForMetadata, or a factory without Journal")
-	}
 	if slices.ContainsFunc(r.running, func(other *sharedInformer) bool { return route(other.gvr) == route(i.gvr) }) {
-		return nil, fmt.Errorf("start informer of %s: a version of the resource is watched already; use another factory", i.gvr)
+		return fmt.Errorf("start informer of %s: a version of the resource is watched already; use another factory", i.gvr)
 	}
 	m := r.manager.Load()
 	if m == nil {
 		var err error
 		if m, err = r.open(); err != nil {
-			return nil, err
+			return err
 		}
 		r.manager.Store(m)
-	}
-	// Before Apply: a memory journal keeps nothing for a later cursor.
-	f, err := r.follow(i)
-	if err != nil {
-		return nil, err
 	}
 	r.running = append(r.running, i)
 	r.routesMu.Lock()
 	r.routes[route(i.gvr)] = i
 	r.routesMu.Unlock()
-	if err := m.Apply(r.wanted()); err != nil {
+	err := m.Apply(r.wanted())
+	if err != nil {
 		r.end(i)
-		f.close()
-		return nil, err
 	}
-	return f, nil
+	return err
 }
 
 func (r *runner) wanted() []dynwatch.Resource {

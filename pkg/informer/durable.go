@@ -113,7 +113,7 @@ func (f *follower) refill(ctx context.Context) error {
 		Time: time.Now(), Cluster: f.informer.options.Cluster, Target: f.target, Replay: true,
 		Group: f.informer.gvr.Group, Version: f.informer.gvr.Version, Resource: f.informer.gvr.Resource,
 	}
-	f.run = uint64(begin.Time.UnixMilli()) //nolint:gosec // after 1970
+	f.run = uint64(begin.Time.UnixMilli())
 	end := begin
 	begin.SetBound(event.Begin, f.run, 0)
 	end.SetBound(event.Synced, f.run, 0)
@@ -142,27 +142,41 @@ func (f *follower) refill(ctx context.Context) error {
 // read reads the journal until ctx ends or the journal has failed. Then the informer ends, as its
 // store is stale from then on.
 func (f *follower) read(ctx context.Context) {
-	var all sync.WaitGroup
-	defer all.Wait()
+	var committing sync.WaitGroup
+	defer committing.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	all.Go(func() { f.commitAll(ctx) })
-	early, ready := context.WithCancel(ctx)
-	defer ready()
-	if f.informer.refilling {
-		all.Go(func() { defer ready(); f.waitForTarget(early) })
-	}
-	var err error
+	committing.Go(func() { f.commitAll(ctx) })
+	err := f.readIncomplete(ctx)
 	for err == nil {
-		if err = f.next(ctx, early); f.informer.refilling && early.Err() != nil && ctx.Err() == nil {
-			f.informer.refilling = false
-			f.informer.reach(ctx, f.newest)
-			early, err = ctx, nil
-		}
+		err = f.next(ctx, ctx)
 	}
 	if ctx.Err() == nil {
 		f.fail(err)
 	}
+}
+
+// readIncomplete reads a journal that lacks objects until the target has announced all of them.
+func (f *follower) readIncomplete(ctx context.Context) error {
+	i := f.informer
+	if !i.refilling {
+		return nil
+	}
+	early, ready := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer ready()
+	waiting.Go(func() { defer ready(); f.waitForTarget(early) })
+	for early.Err() == nil {
+		if err := f.next(ctx, early); err != nil && early.Err() == nil {
+			return err
+		}
+	}
+	if ctx.Err() == nil {
+		i.refilling = false
+		i.reach(ctx, f.newest)
+	}
+	return ctx.Err()
 }
 
 // fail reports that the journal has failed.

@@ -113,7 +113,7 @@ func (f *follower) refill(ctx context.Context) error {
 		Time: time.Now(), Cluster: f.informer.options.Cluster, Target: f.target, Replay: true,
 		Group: f.informer.gvr.Group, Version: f.informer.gvr.Version, Resource: f.informer.gvr.Resource,
 	}
-	f.run = uint64(begin.Time.UnixMilli())
+	f.run, f.filled = uint64(begin.Time.UnixMilli()), false
 	end := begin
 	begin.SetBound(event.Begin, f.run, 0)
 	end.SetBound(event.Synced, f.run, 0)
@@ -135,8 +135,17 @@ func (f *follower) refill(ctx context.Context) error {
 	if f.complete {
 		i.refilling = false
 		i.reach(ctx, f.newest)
+		f.noteComplete()
 	}
 	return ctx.Err()
+}
+
+// noteComplete notes for a later process that the journal has all objects.
+func (f *follower) noteComplete() {
+	if !f.noted && f.informer.HasSynced() {
+		f.noted = true
+		f.cursor.SetNote(f.note + completeNote)
+	}
 }
 
 // read reads the journal until ctx ends or the journal has failed. Then the informer ends, as its
@@ -172,11 +181,11 @@ func (f *follower) readIncomplete(ctx context.Context) error {
 			return err
 		}
 	}
-	if ctx.Err() == nil {
-		i.refilling = false
-		i.reach(ctx, f.newest)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	return ctx.Err()
+	f.complete = true
+	return f.refill(ctx) // the target is ahead: this ends behind all objects that it has announced
 }
 
 // fail reports that the journal has failed.
@@ -240,10 +249,7 @@ func (f *follower) apply(ctx context.Context, e *journal.Entry) (err error) {
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
-	if !f.noted && i.HasSynced() { // before a commit of the event that says so
-		f.noted = true
-		f.cursor.SetNote(f.note + completeNote)
-	}
+	f.noteComplete() // before a commit of the event that says so
 	f.applied.Store(max(i.after, e.Seq))
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/informer"
 	"github.com/informd/informd/pkg/informer/informertest"
 	"github.com/informd/informd/pkg/journal"
@@ -449,5 +450,59 @@ func TestDamagedJournal(t *testing.T) {
 	if got := second.keys(); got != keys {
 		t.Errorf("keys %s, want %s", got, keys)
 	}
+	second.end()
+}
+
+// TestSyncedAfterInterruptedList: the first process ends in its first list. In the next one, the
+// target completes the list long before the handlers allow the informer to read it.
+func TestSyncedAfterInterruptedList(t *testing.T) {
+	const first, objects = 700, 1400
+	api := newFakeAPI(t)
+	for n := range objects {
+		api.put("configmaps", "a", fmt.Sprintf("object-%04d", n), nil)
+	}
+	api.PageLimit(first)
+	hold := make(chan struct{})
+	api.Inject(informertest.Fault{Verb: informertest.Page, Resource: configs().GroupResource(), Hold: hold})
+	dir := filepath.Join(t.TempDir(), "journal")
+	before, start := newProcess(t, api, dir, informer.Options{})
+	i := before.factory.ForResource(configs()).Informer()
+	start()
+	eventually(t, "a part of the list", func() bool { return len(i.GetStore().ListKeys()) > first/2 })
+	before.end()
+
+	second, start := newProcess(t, api, dir, informer.Options{QueueLimit: 10})
+	i = second.factory.ForResource(configs()).Informer()
+	step := make(chan struct{})
+	handle(t, i, cache.ResourceEventHandlerFuncs{AddFunc: func(o any) {
+		if nameOf(o) >= fmt.Sprintf("object-%04d", first) {
+			<-step
+		}
+	}})
+	all, err := second.log.Open("test", journal.FromSnapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start()
+	close(hold)
+	for synced := false; !synced; {
+		entries, err := all.Read(t.Context(), 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synced = slices.ContainsFunc(entries, func(e journal.Entry) bool { return e.Event.Op == event.Synced })
+	}
+	// One call in 5 ms, so that the informer has time to ask for the state of the target.
+	eventually(t, "the informer is synced", func() bool {
+		select {
+		case step <- struct{}{}:
+		default:
+		}
+		return i.HasSynced()
+	})
+	if keys := i.GetStore().ListKeys(); len(keys) != objects {
+		t.Errorf("synced with %d objects, want %d", len(keys), objects)
+	}
+	close(step)
 	second.end()
 }

@@ -134,6 +134,7 @@ func (f *follower) refill(ctx context.Context) error {
 	}
 	if f.complete {
 		i.refilling = false
+		i.position.enter(f.epoch)
 		i.reach(ctx, f.newest)
 		f.noteComplete()
 	}

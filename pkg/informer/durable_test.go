@@ -506,3 +506,32 @@ func TestSyncedAfterInterruptedList(t *testing.T) {
 	close(step)
 	second.end()
 }
+
+// TestPositionAfterRollbackAndRestart: the position of a warm store is of the epoch after a rollback, so
+// that recovered changes of this epoch keep it.
+func TestPositionAfterRollbackAndRestart(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("configmaps", "a", "one", nil)
+	backup := api.Revision()
+	dir := filepath.Join(t.TempDir(), "journal")
+	first := startProcess(t, api, dir, nil, informer.Options{})
+	api.put("configmaps", "a", "two", nil)
+	eventually(t, "the object before the rollback", func() bool { return first.keys() == "a/one a/two" })
+	api.Outage(func() { api.Rollback(backup) })
+	eventually(t, "the rollback", func() bool { return first.keys() == "a/one" })
+	api.put("configmaps", "a", "three", nil)
+	eventually(t, "the object after the rollback", func() bool { return first.keys() == "a/one a/three" })
+	first.end()
+
+	reached := api.revision()
+	api.put("configmaps", "a", "three", map[string]any{"data": map[string]any{"k": "new"}})
+	api.Compact() // a list finds the change
+	second := startProcess(t, api, dir, nil, informer.Options{})
+	second.handler.wants(t, "update three")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := second.factory.WaitFor(ctx, configs(), reached); err != nil {
+		t.Error(err)
+	}
+	second.end()
+}

@@ -86,10 +86,7 @@ func (r *runner) follow(i *sharedInformer) (*follower, error) {
 	default:
 		i.refilling = true
 		i.position.list()
-		damaged, ok := log.(interface{ Distrusted() bool })
-		if f.complete = complete && !(ok && damaged.Distrusted()); !f.complete {
-			cursor.SetNote(f.note) // until the target has announced all objects again
-		}
+		f.complete = complete
 	}
 	return f, nil
 }
@@ -101,11 +98,31 @@ func (f *follower) fill(ctx context.Context) bool {
 	if f == nil || !f.informer.refilling {
 		return true
 	}
-	err := f.refill(ctx)
+	err := f.checkNote(ctx)
+	if err == nil {
+		err = f.refill(ctx)
+	}
 	if err != nil && ctx.Err() == nil {
 		f.fail(err)
 	}
 	return err == nil
+}
+
+// checkNote withdraws the note of the earlier process if the journal has lost events since. The
+// target then announces all objects again.
+func (f *follower) checkNote(ctx context.Context) error {
+	log, ok := f.informer.runner.options.Journal.(interface {
+		Checkpointed(ctx context.Context, target string) (bool, error)
+	})
+	if !ok || !f.complete {
+		return nil
+	}
+	intact, err := log.Checkpointed(ctx, f.target)
+	if err == nil && !intact {
+		f.complete = false
+		f.cursor.SetNote(f.note)
+	}
+	return err
 }
 
 func (f *follower) refill(ctx context.Context) error {

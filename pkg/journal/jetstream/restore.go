@@ -23,19 +23,12 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(e event.
 	}
 	bounded, cancel := j.log.Within(ctx)
 	defer cancel()
-	var m record.Target
-	err = j.log.Requests.Repeat(bounded, j.asking, func(ctx context.Context) error {
-		_, err := j.records.Load(ctx, j.targetKey(target), &m)
-		return err
-	})
+	m, err := j.checkpoint(bounded, target)
 	if err != nil {
 		return nil, j.log.Cause(ctx, err)
 	}
 	if err := j.restoreObjects(bounded, filter, last); err != nil {
 		return nil, j.log.Cause(ctx, err)
-	}
-	if len(m.Mark) > 0 && !m.Holds(j.here()) {
-		j.look(bounded) // another process may have appended since Open
 	}
 	if m.Mark == nil && (m.Lost || j.replaced) {
 		m.Mark = []byte{}
@@ -47,6 +40,31 @@ func (j *Journal) Restore(ctx context.Context, target string, last func(e event.
 		m.Mark = []byte{}
 	}
 	return m.Mark, nil
+}
+
+// Checkpointed reports whether a target has a valid checkpoint: since the checkpoint, also in earlier
+// processes, the log has lost no acknowledged event. It asks the server, and blocks while that does
+// not answer. The error is that of ctx or of the journal.
+func (j *Journal) Checkpointed(ctx context.Context, target string) (bool, error) {
+	if err := j.log.Usable(ctx); err != nil {
+		return false, err
+	}
+	bounded, cancel := j.log.Within(ctx)
+	defer cancel()
+	m, err := j.checkpoint(bounded, target)
+	return len(m.Mark) > 0 && m.Holds(j.here()), j.log.Cause(ctx, err)
+}
+
+// checkpoint reads the record of a target, which is empty if there is none.
+func (j *Journal) checkpoint(ctx context.Context, target string) (m record.Target, err error) {
+	err = j.log.Requests.Repeat(ctx, j.asking, func(ctx context.Context) error {
+		_, err := j.records.Load(ctx, j.targetKey(target), &m)
+		return err
+	})
+	if err == nil && len(m.Mark) > 0 && !m.Holds(j.here()) {
+		j.look(ctx) // another process may have appended since Open
+	}
+	return m, err
 }
 
 // restoreObjects calls last for what the subjects of the filter end with, and

@@ -35,9 +35,6 @@ func (j *Journal) here() record.Place {
 // Cluster is the name in the subjects of the journal: see [Config].
 func (j *Journal) Cluster() string { return j.config.Cluster }
 
-// Distrusted reports whether the log was known to be damaged when it was opened: see [Config].
-func (j *Journal) Distrusted() bool { return j.config.Distrust }
-
 // Bind remembers the cluster that the journal belongs to, by the UID of its
 // namespace kube-system. If it belongs to another one it returns an error and
 // changes nothing: its revisions and ours have nothing to do with each other.

@@ -232,9 +232,19 @@ func TestDistrust(t *testing.T) {
 	if err := j.Mark(t.Context(), "core/configmaps", []byte("here")); err != nil {
 		t.Fatal(err)
 	}
+	checkpointed := func(j *jetstream.Journal, target string, want bool) {
+		t.Helper()
+		if valid, err := j.Checkpointed(t.Context(), target); valid != want || err != nil {
+			t.Errorf("a valid checkpoint of %s: %v, %v; want %v", target, valid, err, want)
+		}
+	}
+	checkpointed(j, "core/configmaps", true)
+	checkpointed(j, "core/pods", false)
 	mustClose(t, j)
 	mustClose(t, h.open(func(c *jetstream.Config) { c.Distrust = true }))
-	mark, err := h.open().Restore(t.Context(), "core/configmaps", func(event.Event) {})
+	j = h.open()
+	checkpointed(j, "core/configmaps", false)
+	mark, err := j.Restore(t.Context(), "core/configmaps", func(event.Event) {})
 	if mark == nil || len(mark) > 0 || err != nil {
 		t.Errorf("mark = %q, %v; want an empty one", mark, err)
 	}

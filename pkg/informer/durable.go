@@ -139,10 +139,12 @@ func (f *follower) refill(ctx context.Context) error {
 	case err == nil:
 	case ctx.Err() != nil || errors.Is(err, journal.ErrClosed):
 		return err
+	case !f.complete:
+		return nil // the cursor has its own snapshot, which can lack objects as well
 	default:
-		// The snapshot that the cursor began with is not complete: its Synced follows.
+		// That snapshot begins again, as of now: its Synced follows.
 		i.refilling = false
-		return nil
+		return f.cursor.Reset(ctx)
 	}
 	for !f.filled {
 		if err := f.next(ctx, ctx); err != nil {
@@ -173,8 +175,8 @@ func (f *follower) read(ctx context.Context) {
 	defer committing.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	err := f.readIncomplete(ctx) // without commits, which could end the snapshot that it begins again
 	committing.Go(func() { f.commitAll(ctx) })
-	err := f.readIncomplete(ctx)
 	for err == nil {
 		err = f.next(ctx, ctx)
 	}

@@ -413,18 +413,31 @@ func TestWarmRestartWithoutAPIServer(t *testing.T) {
 // TestDamagedJournal: the states of a damaged journal may lack objects, so the informer is not
 // synced before the next list. That is the same if a process without informers has found the damage.
 func TestDamagedJournal(t *testing.T) {
-	for _, between := range []bool{false, true} {
-		t.Run(fmt.Sprint("process between ", between), func(t *testing.T) { testDamagedJournal(t, between) })
+	damages := map[string]func(text []byte) []byte{
+		"changed": func(text []byte) []byte { text[len(text)/2] ^= 0xff; return text },
+		"cut":     func(text []byte) []byte { return text[:len(text)*2/3] },
+	}
+	for name, damage := range damages {
+		for _, between := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, process between %v", name, between), func(t *testing.T) { testDamagedJournal(t, damage, between) })
+		}
 	}
 }
 
-func testDamagedJournal(t *testing.T, between bool) {
+func testDamagedJournal(t *testing.T, damage func(text []byte) []byte, between bool) {
 	api := newFakeAPI(t)
-	for n := range 20 {
-		api.put("configmaps", "a", fmt.Sprint("object-", n), map[string]any{"data": map[string]any{"k": "value"}})
+	put := func(from, to int) {
+		for n := range to - from {
+			api.put("configmaps", "a", fmt.Sprint("object-", from+n), map[string]any{"data": map[string]any{"k": "value"}})
+		}
 	}
+	put(0, 20)
 	dir := filepath.Join(t.TempDir(), "journal")
 	first := startProcess(t, api, dir, nil, informer.Options{})
+	put(20, 40) // behind the synced event
+	if err := first.factory.WaitFor(t.Context(), configs(), api.revision()); err != nil {
+		t.Fatal(err)
+	}
 	keys := first.keys()
 	first.end()
 	blocks, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "INFORMD", "msgs", "*.blk"))
@@ -435,8 +448,10 @@ func testDamagedJournal(t *testing.T, between bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text[len(text)/2] ^= 0xff
-	if err := os.WriteFile(blocks[0], text, 0o600); err != nil {
+	if err := os.WriteFile(blocks[0], damage(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(filepath.Dir(blocks[0]), "index.db")); err != nil {
 		t.Fatal(err)
 	}
 	if between {
@@ -449,6 +464,8 @@ func testDamagedJournal(t *testing.T, between bool) {
 	i := second.factory.ForResource(configs()).Informer()
 	start()
 	eventually(t, "the store has the rest of the journal", func() bool { return len(i.GetStore().ListKeys()) > 0 })
+	polls := 0
+	eventually(t, "the end of the journal", func() bool { polls++; return polls > 40 })
 	if i.HasSynced() {
 		t.Errorf("synced with the keys %s before the list", second.keys())
 	}

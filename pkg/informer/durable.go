@@ -135,6 +135,9 @@ func (f *follower) refill(ctx context.Context) error {
 	begin.SetBound(event.Begin, f.run, 0)
 	end.SetBound(event.Synced, f.run, 0)
 	err := f.cursor.Resnapshot(ctx, journal.Resnapshot{Run: f.run, Begin: []event.Event{begin}, End: []event.Event{end}})
+	if err != nil {
+		f.run = 0 // a snapshot of the cursor can have the same run
+	}
 	switch {
 	case err == nil:
 	case ctx.Err() != nil || errors.Is(err, journal.ErrClosed):
@@ -142,8 +145,9 @@ func (f *follower) refill(ctx context.Context) error {
 	case !f.complete:
 		return nil // the cursor has its own snapshot, which can lack objects as well
 	default:
-		// That snapshot begins again, as of now: its Synced follows.
+		// That snapshot begins again, as of now: its Synced follows. An earlier commit would end it.
 		i.refilling = false
+		f.applied.Store(0)
 		return f.cursor.Reset(ctx)
 	}
 	for !f.filled {

@@ -559,3 +559,23 @@ func TestPositionAfterRollbackAndRestart(t *testing.T) {
 	}
 	second.end()
 }
+
+// TestWarmRestartOfNamespace: the journal has the states of the namespace.
+func TestWarmRestartOfNamespace(t *testing.T) {
+	api := newFakeAPI(t)
+	for _, name := range []string{"kept", "gone"} {
+		api.put("configmaps", "a", name, nil)
+		api.put("configmaps", "b", name, nil)
+	}
+	dir := filepath.Join(t.TempDir(), "journal")
+	first := startProcess(t, api, dir, nil, informer.Options{Namespace: "a"})
+	first.handler.wants(t, "add gone true", "add kept true")
+	first.end()
+	api.delete("configmaps", "a", "gone")
+	second := startProcess(t, api, dir, nil, informer.Options{Namespace: "a"})
+	second.handler.wants(t, "delete gone")
+	if keys := second.keys(); keys != "a/kept" || len(second.lists) > 0 {
+		t.Errorf("keys %s, lists %q", keys, second.lists)
+	}
+	second.end()
+}

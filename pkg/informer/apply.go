@@ -13,6 +13,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/informer/internal/objects"
 )
 
 // apply applies the events of the target, one call at a time. It blocks while the queue of a
@@ -52,7 +53,7 @@ func (i *sharedInformer) apply(ctx context.Context, events []event.Event) error 
 // advance is called when the store has the change of an event. Recovered changes are not in the
 // order of their revisions, and so do not move the position.
 func (i *sharedInformer) advance(e *event.Event) {
-	i.store.advance(e.ResourceVersion)
+	i.store.Advance(e.ResourceVersion)
 	if !e.Replay {
 		i.position.watched(e.ResourceVersion)
 	}
@@ -93,19 +94,19 @@ func (i *sharedInformer) put(ctx context.Context, e *event.Event) {
 	}
 	rv := strconv.FormatUint(e.ResourceVersion, 10)
 	i.send(ctx, func() []notification {
-		before, now := i.store.put(key, e.UID, rv, text, into, i.round)
+		before, now := i.store.Put(key, e.UID, rv, text, into, i.round)
 		i.advance(e)
-		add := notification{action: added, key: key, now: now.blob, initial: !i.synced.reached()}
+		add := notification{action: added, key: key, now: now.Blob, initial: !i.synced.reached()}
 		add.earlier = i.resumed && add.initial
 		switch {
 		case before == nil:
 			return []notification{add}
-		case before.uid != e.UID:
-			return []notification{{action: deleted, key: key, old: before.blob, unknown: true}, add}
-		case before.rv == rv:
+		case before.UID != e.UID:
+			return []notification{{action: deleted, key: key, old: before.Blob, unknown: true}, add}
+		case before.RV == rv:
 			return nil
 		default:
-			return []notification{{action: updated, key: key, old: before.blob, now: now.blob}}
+			return []notification{{action: updated, key: key, old: before.Blob, now: now.Blob}}
 		}
 	})
 }
@@ -125,18 +126,18 @@ func (i *sharedInformer) remove(ctx context.Context, e *event.Event) {
 	}
 	i.send(ctx, func() []notification {
 		defer i.advance(e)
-		known := i.store.entry(key)
-		if known == nil && !i.resumed || known != nil && known.uid != e.UID {
+		known := i.store.Entry(key)
+		if known == nil && !i.resumed || known != nil && known.UID != e.UID {
 			return nil // it was replaced, and so reported, already
 		}
 		n := notification{action: deleted, key: key, unknown: !final || text == nil}
 		if known != nil {
-			n.old = i.store.remove(key).blob
+			n.old = i.store.Remove(key).Blob
 		} else {
 			n.to = resumedHandlers
 		}
 		if text != nil {
-			n.old = i.store.compress(text, into)
+			n.old = i.store.Compress(text, into)
 		}
 		return []notification{n}
 	})
@@ -146,7 +147,7 @@ func (i *sharedInformer) remove(ctx context.Context, e *event.Event) {
 // has is newer.
 func (i *sharedInformer) fill(ctx context.Context, e *event.Event) {
 	key := keyOf(e)
-	if i.store.entry(key) != nil {
+	if i.store.Entry(key) != nil {
 		return
 	}
 	text, into, err := i.transformed(e.Object())
@@ -155,20 +156,20 @@ func (i *sharedInformer) fill(ctx context.Context, e *event.Event) {
 		return
 	}
 	i.send(ctx, func() []notification {
-		_, now := i.store.put(key, e.UID, strconv.FormatUint(e.ResourceVersion, 10), text, into, 0) // seen in no list of this process
-		return []notification{{action: added, key: key, now: now.blob, initial: true, to: lateHandlers}}
+		_, now := i.store.Put(key, e.UID, strconv.FormatUint(e.ResourceVersion, 10), text, into, 0) // seen in no list of this process
+		return []notification{{action: added, key: key, now: now.Blob, initial: true, to: lateHandlers}}
 	})
 }
 
 // complete ends a list: objects that it did not contain are deleted.
 func (i *sharedInformer) complete(ctx context.Context, e *event.Event) {
-	for _, o := range i.store.snapshot() {
-		if o.round == i.round {
+	for _, o := range i.store.Snapshot() {
+		if o.Round == i.round {
 			continue
 		}
 		i.send(ctx, func() []notification {
-			i.store.remove(o.key)
-			return []notification{{action: deleted, key: o.key, old: o.blob, unknown: true}}
+			i.store.Remove(o.Key)
+			return []notification{{action: deleted, key: o.Key, old: o.Blob, unknown: true}}
 		})
 	}
 	if i.refilling {
@@ -180,7 +181,7 @@ func (i *sharedInformer) complete(ctx context.Context, e *event.Event) {
 // reach makes the informer synced: the store has all objects, as of a resourceVersion.
 func (i *sharedInformer) reach(ctx context.Context, rv uint64) {
 	i.send(ctx, func() []notification {
-		i.store.advance(rv)
+		i.store.Advance(rv)
 		i.position.listed(rv)
 		if i.synced.reached() {
 			return nil
@@ -196,14 +197,14 @@ func (i *sharedInformer) transformed(text []byte) (result []byte, into reflect.T
 		return nil, nil, errors.New("the event has no object")
 	}
 	if i.transform == nil {
-		return text, i.store.into, nil
+		return text, i.store.Into(), nil
 	}
 	defer func() {
 		if fault := recover(); fault != nil {
 			err = fmt.Errorf("transform: panic: %v", fault)
 		}
 	}()
-	o, err := i.store.decode(text, i.store.into)
+	o, err := i.store.Decode(text, i.store.Into())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -218,8 +219,8 @@ func (i *sharedInformer) transformed(text []byte) (result []byte, into reflect.T
 	if result, err = json.Marshal(changed); err != nil {
 		return nil, nil, fmt.Errorf("transform: %w", err)
 	}
-	if into.Elem() == metadataType() && i.store.into == kindedType() {
-		return result, kindedType(), nil
+	if into.Elem() == objects.MetadataType() && i.store.Into() == objects.KindedType() {
+		return result, objects.KindedType(), nil
 	}
 	return result, into.Elem(), nil
 }

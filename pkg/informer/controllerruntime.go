@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/informer/internal/objects"
 )
 
 // probeTimeout limits a probe. Credentials of an exec plugin may take seconds.
@@ -160,12 +161,12 @@ func (p *pool) informer(lw cache.ListerWatcher, example runtime.Object, resync t
 	if err != nil {
 		return nil, err
 	}
-	into, mode := unstructuredType(), dynwatch.Full
+	into, mode := objects.UnstructuredType(), dynwatch.Full
 	if t := reflect.TypeOf(example); t != nil && t.Kind() == reflect.Pointer {
 		into = t.Elem()
 	}
-	if into == metadataType() {
-		into, mode = kindedType(), dynwatch.Metadata
+	if into == objects.MetadataType() {
+		into, mode = objects.KindedType(), dynwatch.Metadata
 	}
 	o := p.options
 	o.DefaultResync, o.Namespace = resync, namespace

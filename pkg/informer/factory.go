@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/informer/internal/objects"
 	"github.com/informd/informd/pkg/journal"
 )
 
@@ -148,13 +149,13 @@ func (g generic) Lister() cache.GenericLister {
 // ForResource does what client-go's factory documents. Objects are
 // *unstructured.Unstructured. One factory watches a resource in one version.
 func (f *Factory) ForResource(gvr schema.GroupVersionResource) GenericInformer {
-	return f.get(id{gvr, false}, f.full, unstructuredType())
+	return f.get(id{gvr, false}, f.full, objects.UnstructuredType())
 }
 
 // ForMetadata is ForResource for metadata only: objects are *metav1.PartialObjectMetadata, and
 // the rest of them never crosses the wire.
 func (f *Factory) ForMetadata(gvr schema.GroupVersionResource) GenericInformer {
-	return f.get(id{gvr, true}, f.metadata, metadataType())
+	return f.get(id{gvr, true}, f.metadata, objects.MetadataType())
 }
 
 func (f *Factory) get(of id, r *runner, into reflect.Type) GenericInformer {
@@ -179,12 +180,12 @@ func (f *Factory) known(of id, r *runner, into reflect.Type) *running {
 // [Factory.Start] has been called for it: then it ends as that says. Release waits for the
 // handlers as [Factory.Stop] does; calling it again does nothing.
 func (f *Factory) Use(gvr schema.GroupVersionResource) (i GenericInformer, release func()) {
-	return f.use(id{gvr, false}, f.full, unstructuredType())
+	return f.use(id{gvr, false}, f.full, objects.UnstructuredType())
 }
 
 // UseMetadata is [Factory.Use] of the informer of [Factory.ForMetadata].
 func (f *Factory) UseMetadata(gvr schema.GroupVersionResource) (i GenericInformer, release func()) {
-	return f.use(id{gvr, true}, f.metadata, metadataType())
+	return f.use(id{gvr, true}, f.metadata, objects.MetadataType())
 }
 
 func (f *Factory) use(of id, r *runner, into reflect.Type) (i GenericInformer, release func()) {
@@ -350,11 +351,11 @@ func NewSharedIndexInformer(config *rest.Config, gvr schema.GroupVersionResource
 	if err != nil {
 		return nil, err
 	}
-	into, r := unstructuredType(), f.full
+	into, r := objects.UnstructuredType(), f.full
 	if t := reflect.TypeOf(example); t != nil && t.Kind() == reflect.Pointer {
 		into = t.Elem()
 	}
-	if into == metadataType() {
+	if into == objects.MetadataType() {
 		r = f.metadata
 	}
 	return newSharedInformer(r, gvr, into, indexers), nil

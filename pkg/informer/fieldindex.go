@@ -1,20 +1,15 @@
 package informer
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"strconv"
 
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/informd/informd/pkg/fieldpath"
+	"github.com/informd/informd/pkg/informer/internal/objects"
 )
-
-// rawObject is an object as JSON without white space, which the index functions of this file read.
-type rawObject []byte
 
 // FieldIndex returns an index function over the values at the paths, in the syntax of package
 // fieldpath, as in spec.nodeName or spec.volumes[].secret.secretName. The values are
@@ -34,7 +29,7 @@ func FieldIndex(paths ...string) (cache.IndexFunc, error) {
 			return nil, fmt.Errorf("field index: %w", err)
 		}
 	}
-	return fields{fieldpath.NewSet(parsed...)}.values, nil
+	return objects.Fields{Set: fieldpath.NewSet(parsed...)}.Values, nil
 }
 
 // LabelIndex returns an index function over the value of a label; see [FieldIndex].
@@ -42,51 +37,16 @@ func LabelIndex(label string) cache.IndexFunc {
 	path, err := fieldpath.Parse("metadata.labels[" + strconv.Quote(label) + "]")
 	if err != nil {
 		// No object has a label with such a name.
-		return fields{fieldpath.NewSet()}.values
+		return objects.Fields{Set: fieldpath.NewSet()}.Values
 	}
-	return fields{fieldpath.NewSet(path)}.values
+	return objects.Fields{Set: fieldpath.NewSet(path)}.Values
 }
 
 // OwnerIndex returns an index function over the UIDs of the owners of an object; see [FieldIndex].
 func OwnerIndex() cache.IndexFunc {
 	path, err := fieldpath.Parse("metadata.ownerReferences[].uid")
 	if err != nil {
-		return fields{fieldpath.NewSet()}.values // which does not happen
+		return objects.Fields{Set: fieldpath.NewSet()}.Values // which does not happen
 	}
-	return fields{fieldpath.NewSet(path)}.values
-}
-
-// fields are the paths of an index.
-type fields struct{ set *fieldpath.Set }
-
-func (f fields) values(obj any) (values []string, err error) {
-	text, ok := obj.(rawObject)
-	if !ok {
-		if text, err = json.Marshal(obj); err != nil {
-			return nil, fmt.Errorf("field index: %w", err)
-		}
-	}
-	if len(text) == 0 || text[0] != '{' {
-		return nil, fmt.Errorf("field index: %T is no object", obj)
-	}
-	f.set.Walk(text, func(m fieldpath.Match) {
-		value, isText := fieldpath.Text(m.Value)
-		switch {
-		case isText:
-		case m.Value[0] == '{', m.Value[0] == '[', m.Value[0] == 'n':
-			return
-		default:
-			value = m.Value
-		}
-		if !slices.Contains(values, string(value)) {
-			values = append(values, string(value))
-		}
-	})
-	return values, nil
-}
-
-// readsJSON reports whether an index function is one of this file: method values of a type share
-// their code.
-func readsJSON(index cache.IndexFunc) bool {
-	return reflect.ValueOf(index).Pointer() == reflect.ValueOf(fields{}.values).Pointer()
+	return objects.Fields{Set: fieldpath.NewSet(path)}.Values
 }

@@ -6,10 +6,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/informd/informd/pkg/fieldpath"
+	"github.com/informd/informd/pkg/informer/internal/objects"
 )
 
 // ForEach calls f with some fields of each object in the store of an informer of this package, until
@@ -29,7 +29,7 @@ import (
 // The error is that of a path, of a store that is not of this package, or of an object that cannot be
 // decoded. The last one ends the loop.
 func ForEach(of cache.Store, fields []string, f func(key types.NamespacedName, o *unstructured.Unstructured) bool) error {
-	s, ok := of.(*store)
+	s, ok := of.(*objects.Store)
 	if !ok {
 		return fmt.Errorf("for each object: %T is no store of package informer", of)
 	}
@@ -43,49 +43,13 @@ func ForEach(of cache.Store, fields []string, f func(key types.NamespacedName, o
 	}
 	mask := fieldpath.NewProjection(fieldpath.NewSet(paths...), nil)
 	var err error
-	s.each(func(e *entry) bool {
+	s.Each(func(e *objects.Entry) bool {
 		var o *unstructured.Unstructured
-		if o, err = e.masked(mask); err != nil {
-			err = fmt.Errorf("for each object: object %s: %w", e.key, err)
+		if o, err = e.Masked(mask); err != nil {
+			err = fmt.Errorf("for each object: object %s: %w", e.Key, err)
 			return false
 		}
 		return f(types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, o)
 	})
 	return err
-}
-
-// each calls visit with each entry, until it returns false. It holds no lock meanwhile, so that the
-// loop over the map continues in a changed map, which the language allows.
-func (s *store) each(visit func(*entry) bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	unlocked := func(e *entry) bool {
-		s.mu.RUnlock()
-		defer s.mu.RLock()
-		return visit(e)
-	}
-	for _, e := range s.objects {
-		if !unlocked(e) {
-			return
-		}
-	}
-}
-
-// masked decodes a new object with the values that the mask keeps.
-func (b blob) masked(mask *fieldpath.Projection) (*unstructured.Unstructured, error) {
-	d := b.shared.decoder()
-	defer b.shared.decoders.Put(d)
-	var err error
-	if d.text, err = b.decompress(d.text); err != nil {
-		return nil, err
-	}
-	d.kept = mask.Append(d.kept[:0], d.text)
-	o, ok := d.decode(d.kept, &b.shared.words)
-	if !ok {
-		// The decoder reports the error, or takes more than d.
-		if err := json.Unmarshal(d.kept, &o); err != nil {
-			return nil, fmt.Errorf("decode object: %w", err)
-		}
-	}
-	return &unstructured.Unstructured{Object: o}, nil
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/informd/informd/pkg/informer/internal/objects"
 )
 
 // registration is a handler of an informer.
@@ -17,7 +19,7 @@ type registration struct {
 	logger   *slog.Logger
 	resync   time.Duration
 	queue    *queue
-	initial  []*entry // the objects that it begins with
+	initial  []*objects.Entry // the objects that it begins with
 	// started says that its goroutine runs. The informer's lock guards it.
 	started bool
 	late    bool // it was added after the factory had started the informer
@@ -93,7 +95,7 @@ func (r *registration) run(done <-chan struct{}, complete bool) {
 		if r.ended(done) {
 			return
 		}
-		r.deliver(notification{action: added, key: o.key, now: o.blob, initial: true})
+		r.deliver(notification{action: added, key: o.Key, now: o.Blob, initial: true})
 	}
 	r.initial = nil
 	if complete {
@@ -137,13 +139,13 @@ func (r *registration) announce(done <-chan struct{}) bool {
 		r.informer.mu.Unlock()
 		return false
 	}
-	all := r.informer.store.snapshot()
+	all := r.informer.store.Snapshot()
 	r.informer.mu.Unlock()
 	for _, o := range all {
 		if r.ended(done) {
 			break
 		}
-		r.deliver(notification{action: updated, key: o.key, old: o.blob, now: o.blob})
+		r.deliver(notification{action: updated, key: o.Key, old: o.Blob, now: o.Blob})
 	}
 	return true
 }
@@ -167,28 +169,28 @@ func (r *registration) deliver(n notification) {
 		h.call(n.key)
 		return
 	}
-	var objects [2]any
-	for i, b := range []blob{n.old, n.now} {
-		if b.block == nil {
+	var both [2]any
+	for i, b := range []objects.Blob{n.old, n.now} {
+		if b.Block == nil {
 			continue
 		}
-		o, err := b.object()
+		o, err := b.Object()
 		if err != nil {
 			r.informer.failed(n.key, err)
 			return
 		}
-		objects[i] = o
+		both[i] = o
 	}
 	stats.delivered.Add(1)
 	switch n.action {
 	case added:
-		r.handler.OnAdd(objects[1], n.initial)
+		r.handler.OnAdd(both[1], n.initial)
 	case updated:
-		r.handler.OnUpdate(objects[0], objects[1])
+		r.handler.OnUpdate(both[0], both[1])
 	default:
 		if n.unknown {
-			objects[0] = cache.DeletedFinalStateUnknown{Key: n.key, Obj: objects[0]}
+			both[0] = cache.DeletedFinalStateUnknown{Key: n.key, Obj: both[0]}
 		}
-		r.handler.OnDelete(objects[0])
+		r.handler.OnDelete(both[0])
 	}
 }

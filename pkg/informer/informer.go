@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/informer/internal/objects"
 )
 
 var errStarted = errors.New("informer has already started")
@@ -37,7 +38,7 @@ type sharedInformer struct {
 	wanted  dynwatch.Resource
 	runner  *runner
 	logger  *slog.Logger
-	store   *store
+	store   *objects.Store
 	options Options
 	stats   counters
 	synced  *checker
@@ -77,7 +78,7 @@ func newSharedInformer(r *runner, gvr schema.GroupVersionResource, into reflect.
 		synced: newChecker(gvr.String()), wanted: r.resource(gvr), handling: make(chan struct{}, 1),
 		released: make(chan struct{}),
 	}
-	i.store = newStore(into, indexers, i.failed)
+	i.store = objects.New(into, indexers, i.failed)
 	return i
 }
 
@@ -134,7 +135,7 @@ func (i *sharedInformer) begin() {
 // start starts the goroutine of a handler. The caller holds the lock.
 func (i *sharedInformer) start(r *registration) {
 	r.started = true
-	r.initial = i.store.snapshot()
+	r.initial = i.store.Snapshot()
 	complete := i.synced.reached()
 	done := i.ctx.Done()
 	i.running.Go(func() {

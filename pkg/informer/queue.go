@@ -3,6 +3,8 @@ package informer
 import (
 	"container/list"
 	"sync"
+
+	"github.com/informd/informd/pkg/informer/internal/objects"
 )
 
 // action is what happened to an object.
@@ -21,7 +23,7 @@ const (
 type notification struct {
 	action   action
 	key      string
-	old, now blob
+	old, now objects.Blob
 	// initial is isInInitialList. Unknown says that old may not be the final state. Earlier says that
 	// handlers of an earlier process may know the object already.
 	initial, unknown, earlier bool

@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/informd/informd/pkg/informer/internal/objects"
 )
 
 // TestFormerOwnerWithCoalesce: an object changes its owner and is deleted before the handler runs.
@@ -34,9 +36,9 @@ func TestFormerOwnerWithCoalesce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := func(owner string) blob {
-		return i.store.compress(fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a","ownerReferences":[`+
-			`{"apiVersion":"v1","kind":"ConfigMap","name":%q,"uid":"u","controller":true}]}}`, owner), unstructuredType())
+	pod := func(owner string) objects.Blob {
+		return i.store.Compress(fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a","ownerReferences":[`+
+			`{"apiVersion":"v1","kind":"ConfigMap","name":%q,"uid":"u","controller":true}]}}`, owner), objects.UnstructuredType())
 	}
 	waiting := handle.(*registration) //nolint:forcetypeassert // a panic fails the test, too
 	for _, n := range []notification{

@@ -1,4 +1,4 @@
-package informer
+package objects
 
 import (
 	"bytes"
@@ -94,7 +94,7 @@ func (d *decoder) literal(i int, text string) (end int) {
 	return i + len(text)
 }
 
-// object decodes the object whose first member is at i.
+// Object decodes the object whose first member is at i.
 func (d *decoder) object(i int) (v any, end int) {
 	if d.next(i) == '}' {
 		return map[string]any{}, i + 1

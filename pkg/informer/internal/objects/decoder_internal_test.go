@@ -1,4 +1,4 @@
-package informer
+package objects
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 
 func onePod(t *testing.T) []byte {
 	t.Helper()
-	text, err := os.ReadFile("testdata/pod.json")
+	text, err := os.ReadFile("../../testdata/pod.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,8 +164,8 @@ func FuzzDecoder(f *testing.F) {
 // goroutines decode.
 func TestObjectsShareNothing(t *testing.T) {
 	text := onePod(t)
-	s := newStore(unstructuredType(), nil, func(key string, err error) { t.Errorf("%s: %v", key, err) })
-	s.put("a/b", "uid", "1", text, unstructuredType(), 0)
+	s := New(UnstructuredType(), nil, func(key string, err error) { t.Errorf("%s: %v", key, err) })
+	s.Put("a/b", "uid", "1", text, UnstructuredType(), 0)
 	var want map[string]any
 	if err := json.Unmarshal(text, &want); err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestObjectsShareNothing(t *testing.T) {
 	for range 4 {
 		readers.Go(func() {
 			for range 50 {
-				o, err := s.entry("a/b").object()
+				o, err := s.Entry("a/b").Object()
 				if err != nil {
 					t.Error(err)
 					return
@@ -220,7 +220,7 @@ func TestDictionaries(t *testing.T) {
 	}
 	var dictionaries []any
 	for n, text := range texts {
-		b := c.compress(text, unstructuredType())
+		b := c.compress(text, UnstructuredType())
 		if len(dictionaries) == 0 || dictionaries[len(dictionaries)-1] != b.dictionary {
 			dictionaries = append(dictionaries, b.dictionary)
 		}
@@ -234,7 +234,7 @@ func TestDictionaries(t *testing.T) {
 	if len(dictionaries) != 3 { // none, the first object, the samples
 		t.Errorf("%d dictionaries", len(dictionaries))
 	}
-	if typed := c.compress(pod, metadataType()); typed.into != metadataType() || typed.dictionary != c.form.dictionary {
+	if typed := c.compress(pod, MetadataType()); typed.into != MetadataType() || typed.dictionary != c.form.dictionary {
 		t.Error("an object of another type has another dictionary")
 	}
 }

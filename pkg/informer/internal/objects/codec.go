@@ -1,4 +1,4 @@
-package informer
+package objects
 
 import (
 	"fmt"
@@ -26,10 +26,10 @@ const (
 	mostScratch = 128 << 10
 )
 
-// blob is an object as compressed JSON. Its bytes never change, so that queues and the store
+// Blob is an object as compressed JSON. Its bytes never change, so that queues and the store
 // share them.
-type blob struct {
-	block []byte
+type Blob struct {
+	Block []byte
 	*form
 }
 
@@ -56,7 +56,7 @@ func (s *shared) decoder() *decoder {
 
 // decode decodes JSON into a new object of a type, with a decoder if that takes it.
 func (s *shared) decode(d *decoder, text []byte, into reflect.Type) (runtime.Object, error) {
-	if into == unstructuredType() {
+	if into == UnstructuredType() {
 		if o, ok := d.decode(text, &s.words); ok {
 			return &unstructured.Unstructured{Object: o}, nil
 		}
@@ -65,11 +65,11 @@ func (s *shared) decode(d *decoder, text []byte, into reflect.Type) (runtime.Obj
 }
 
 // decompress returns the JSON of the object, in the memory of dst if its capacity suffices.
-func (b blob) decompress(dst []byte) (text []byte, err error) {
+func (b Blob) decompress(dst []byte) (text []byte, err error) {
 	if b.dictionary != nil {
-		text, err = b.dictionary.Decode(dst, b.block)
+		text, err = b.dictionary.Decode(dst, b.Block)
 	} else {
-		text, err = s2.Decode(dst, b.block)
+		text, err = s2.Decode(dst, b.Block)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("decompress object: %w", err)
@@ -78,10 +78,10 @@ func (b blob) decompress(dst []byte) (text []byte, err error) {
 }
 
 // json returns the JSON of the object, which the caller owns.
-func (b blob) json() ([]byte, error) { return b.decompress(nil) }
+func (b Blob) json() ([]byte, error) { return b.decompress(nil) }
 
-// object decodes a new copy.
-func (b blob) object() (runtime.Object, error) {
+// Object decodes a new copy.
+func (b Blob) Object() (runtime.Object, error) {
 	d := b.shared.decoder()
 	defer b.shared.decoders.Put(d)
 	var err error
@@ -91,26 +91,29 @@ func (b blob) object() (runtime.Object, error) {
 	return b.shared.decode(d, d.text, b.into)
 }
 
-func unstructuredType() reflect.Type { return reflect.TypeFor[unstructured.Unstructured]() }
+// UnstructuredType is the type of unstructured objects.
+func UnstructuredType() reflect.Type { return reflect.TypeFor[unstructured.Unstructured]() }
 
-func metadataType() reflect.Type { return reflect.TypeFor[metav1.PartialObjectMetadata]() }
+// MetadataType is the type of metadata with the kind PartialObjectMetadata.
+func MetadataType() reflect.Type { return reflect.TypeFor[metav1.PartialObjectMetadata]() }
 
 // kinded is metadata with the kind of its resource. It names this form: objects are
 // *metav1.PartialObjectMetadata.
 type kinded struct{ metav1.PartialObjectMetadata }
 
-func kindedType() reflect.Type { return reflect.TypeFor[kinded]() }
+// KindedType is the type of metadata with the kind of its resource.
+func KindedType() reflect.Type { return reflect.TypeFor[kinded]() }
 
 // decode decodes JSON into a new object of a type.
 func decode(text []byte, into reflect.Type) (runtime.Object, error) {
-	if into == unstructuredType() {
+	if into == UnstructuredType() {
 		o := &unstructured.Unstructured{}
 		if err := json.Unmarshal(text, &o.Object); err != nil {
 			return nil, fmt.Errorf("decode object: %w", err)
 		}
 		return o, nil
 	}
-	if into == kindedType() {
+	if into == KindedType() {
 		o := &metav1.PartialObjectMetadata{}
 		if err := json.Unmarshal(text, o); err != nil {
 			return nil, fmt.Errorf("decode object: %w", err)
@@ -126,7 +129,7 @@ func decode(text []byte, into reflect.Type) (runtime.Object, error) {
 	}
 	// As client-go's clients: typed objects have no kind, and metadata has its own.
 	var kind schema.GroupVersionKind
-	if into == metadataType() {
+	if into == MetadataType() {
 		kind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
 	}
 	o.GetObjectKind().SetGroupVersionKind(kind)
@@ -145,7 +148,7 @@ type compressor struct {
 	samples []byte
 }
 
-func (c *compressor) compress(text []byte, into reflect.Type) blob {
+func (c *compressor) compress(text []byte, into reflect.Type) Blob {
 	if c.form == nil {
 		c.form, c.seen = &form{into: into, shared: &c.shared}, 1
 	}
@@ -166,7 +169,7 @@ func (c *compressor) compress(text []byte, into reflect.Type) blob {
 	} else {
 		block = s2.Encode(scratch, text)
 	}
-	return blob{append(make([]byte, 0, len(block)), block...), c.form}
+	return Blob{append(make([]byte, 0, len(block)), block...), c.form}
 }
 
 // choose chooses the dictionary. Blocks keep the one that they were made with.

@@ -1,4 +1,4 @@
-package informer
+package objects
 
 import (
 	"encoding/binary"

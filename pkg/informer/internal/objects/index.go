@@ -1,4 +1,4 @@
-package informer
+package objects
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ func namespaceOf(key string) string {
 
 // valuesOf returns the values of each index. It calls the index functions with the JSON of an object,
 // or with the object, which is decoded once for all of them.
-func (s *store) valuesOf(key string, text []byte, into reflect.Type, indexers cache.Indexers) map[string][]string {
+func (s *Store) valuesOf(key string, text []byte, into reflect.Type, indexers cache.Indexers) map[string][]string {
 	var o runtime.Object
 	var undecodable error
 	all := make(map[string][]string, len(indexers))
@@ -37,7 +37,7 @@ func (s *store) valuesOf(key string, text []byte, into reflect.Type, indexers ca
 			continue
 		}
 		if !readsJSON(index) && o == nil && undecodable == nil {
-			if o, undecodable = s.decode(text, into); undecodable != nil {
+			if o, undecodable = s.Decode(text, into); undecodable != nil {
 				s.failed(key, undecodable)
 			}
 		}
@@ -72,7 +72,7 @@ type bucket struct {
 }
 
 // index adds an object to the buckets of its values in some indices.
-func (s *store) index(e *entry, values map[string][]string) {
+func (s *Store) index(e *Entry, values map[string][]string) {
 	for name, all := range values {
 		for _, value := range all {
 			b := s.indices[name][value]
@@ -80,14 +80,14 @@ func (s *store) index(e *entry, values map[string][]string) {
 				b = &bucket{name, strings.Clone(value), make(map[string]struct{})}
 				s.indices[name][b.value] = b
 			}
-			b.keys[e.key] = struct{}{}
+			b.keys[e.Key] = struct{}{}
 			e.buckets = append(e.buckets, b)
 		}
 	}
 }
 
 // unindex removes an object from the buckets that its new state is not in. Both may be nil.
-func (s *store) unindex(e, now *entry) {
+func (s *Store) unindex(e, now *Entry) {
 	if e == nil {
 		return
 	}
@@ -95,14 +95,14 @@ func (s *store) unindex(e, now *entry) {
 		if now != nil && slices.Contains(now.buckets, b) {
 			continue
 		}
-		if delete(b.keys, e.key); len(b.keys) == 0 {
+		if delete(b.keys, e.Key); len(b.keys) == 0 {
 			delete(s.indices[b.index], b.value)
 		}
 	}
 }
 
 // Index implements [cache.Indexer].
-func (s *store) Index(name string, obj any) ([]any, error) {
+func (s *Store) Index(name string, obj any) ([]any, error) {
 	s.mu.RLock()
 	index := s.indexers[name]
 	s.mu.RUnlock()
@@ -121,13 +121,13 @@ func (s *store) Index(name string, obj any) ([]any, error) {
 func noIndex(name string) error { return fmt.Errorf("Index with name %s does not exist", name) }
 
 // byValues returns the objects of some values of an index, sorted by key.
-func (s *store) byValues(name string, values ...string) ([]*entry, error) {
+func (s *Store) byValues(name string, values ...string) ([]*Entry, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.indexers[name] == nil {
 		return nil, noIndex(name)
 	}
-	var all []*entry
+	var all []*Entry
 	for _, value := range values {
 		if b := s.indices[name][value]; b != nil {
 			all = slices.Grow(all, len(b.keys))
@@ -141,37 +141,37 @@ func (s *store) byValues(name string, values ...string) ([]*entry, error) {
 }
 
 // IndexKeys implements [cache.Indexer].
-func (s *store) IndexKeys(name, value string) ([]string, error) {
+func (s *Store) IndexKeys(name, value string) ([]string, error) {
 	all, err := s.byValues(name, value)
 	keys := make([]string, len(all))
 	for i := range all {
-		keys[i] = all[i].key
+		keys[i] = all[i].Key
 	}
 	return keys, err
 }
 
 // ByIndex implements [cache.Indexer].
-func (s *store) ByIndex(name, value string) ([]any, error) {
+func (s *Store) ByIndex(name, value string) ([]any, error) {
 	all, err := s.byValues(name, value)
 	return s.decoded(all), err
 }
 
 // ListIndexFuncValues implements [cache.Indexer].
-func (s *store) ListIndexFuncValues(name string) []string {
+func (s *Store) ListIndexFuncValues(name string) []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return slices.Collect(maps.Keys(s.indices[name]))
 }
 
 // GetIndexers implements [cache.Indexer].
-func (s *store) GetIndexers() cache.Indexers {
+func (s *Store) GetIndexers() cache.Indexers {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return maps.Clone(s.indexers)
 }
 
 // AddIndexers implements [cache.Indexer]. It reads all objects once.
-func (s *store) AddIndexers(more cache.Indexers) error {
+func (s *Store) AddIndexers(more cache.Indexers) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	for name := range more {

@@ -1,4 +1,4 @@
-package informer
+package objects
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 
 // TestIndexFunctionsMayReadTheStore expects that they hold up no reader, themselves included.
 func TestIndexFunctionsMayReadTheStore(t *testing.T) {
-	s := newStore(nil, nil, func(key string, err error) { t.Errorf("%s: %v", key, err) })
+	s := New(nil, nil, func(key string, err error) { t.Errorf("%s: %v", key, err) })
 	seen := cache.IndexFunc(func(any) ([]string, error) {
 		if _, _, err := s.GetByKey("shop/first"); err != nil {
 			return nil, err
@@ -60,10 +60,10 @@ func TestEntriesKeepNoEvents(t *testing.T) {
 		runtime.ReadMemStats(&stats)
 		return int(stats.HeapAlloc)
 	}
-	s := newStore(unstructuredType(), nil, func(key string, err error) { t.Errorf("%s: %v", key, err) })
+	s := New(UnstructuredType(), nil, func(key string, err error) { t.Errorf("%s: %v", key, err) })
 	put := func(n, uid int) {
 		texts := fmt.Sprintf("node-%03d uid-%03d %s", n, uid, strings.Repeat("x", size))
-		s.put(texts[:8], texts[9:16], "1", []byte(`{}`), unstructuredType(), 0)
+		s.Put(texts[:8], texts[9:16], "1", []byte(`{}`), UnstructuredType(), 0)
 	}
 	before := heap()
 	for n := range objects {
@@ -74,7 +74,7 @@ func TestEntriesKeepNoEvents(t *testing.T) {
 	if kept := heap() - before; kept > size*objects/10 {
 		t.Errorf("the store keeps %d bytes of %d events", kept, objects)
 	}
-	if e := s.entry("node-007"); e.key != "node-007" || e.uid != "uid-507" {
-		t.Errorf("entry %s, %s", e.key, e.uid)
+	if e := s.Entry("node-007"); e.Key != "node-007" || e.UID != "uid-507" {
+		t.Errorf("entry %s, %s", e.Key, e.UID)
 	}
 }

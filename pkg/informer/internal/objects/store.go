@@ -1,4 +1,4 @@
-package informer
+package objects
 
 import (
 	"encoding/json"
@@ -15,19 +15,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// entry is one object of the store. It never changes: readers hold it without a lock.
-type entry struct {
-	blob
-	key, uid, rv string
-	// round is the list that the object was seen in, or the one before its last change.
-	round uint64
+// Entry is one object of the store. It never changes: readers hold it without a lock.
+type Entry struct {
+	Blob
+	Key, UID, RV string
+	// Round is the list that the object was seen in, or the one before its last change.
+	Round uint64
 	// buckets are those that contain the object.
 	buckets []*bucket
 }
 
-// store implements [cache.Indexer]. Objects that it returns are new copies.
-type store struct {
-	// failed reports an object that cannot be decoded or an index function that fails.
+// Store implements [cache.Indexer]. Objects that it returns are new copies. All methods may be called
+// concurrently.
+type Store struct {
 	failed func(key string, err error)
 	into   reflect.Type
 
@@ -38,65 +38,70 @@ type store struct {
 
 	// mu is taken after writing. With either of them the maps may be read, with both changed.
 	mu       sync.RWMutex
-	objects  map[string]*entry
+	objects  map[string]*Entry
 	indexers cache.Indexers
 	// indices are the buckets by index and value. None of them is empty.
 	indices map[string]map[string]*bucket
 	rv      string
 }
 
-var _ cache.Indexer = (*store)(nil)
+var _ cache.Indexer = (*Store)(nil)
 
-func newStore(into reflect.Type, indexers cache.Indexers, failed func(string, error)) *store {
-	s := &store{into: into, failed: failed, objects: make(map[string]*entry), indexers: cache.Indexers{}, indices: make(map[string]map[string]*bucket)}
+// New returns an empty store of objects of a type. Failed is called for an object that cannot be decoded,
+// and for an index function that fails.
+func New(into reflect.Type, indexers cache.Indexers, failed func(string, error)) *Store {
+	s := &Store{into: into, failed: failed, objects: make(map[string]*Entry), indexers: cache.Indexers{}, indices: make(map[string]map[string]*bucket)}
 	_ = s.AddIndexers(indexers) // an empty store has no conflict
 	return s
 }
 
-// put stores the JSON of an object, and returns the entry before it, nil for none, and the new
+// Put stores the JSON of an object, and returns the entry before it, nil for none, and the new
 // one. It keeps no memory of its arguments.
-func (s *store) put(key, uid, rv string, text []byte, into reflect.Type, round uint64) (before, now *entry) {
+func (s *Store) Put(key, uid, rv string, text []byte, into reflect.Type, round uint64) (before, now *Entry) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	e := &entry{blob: s.compressor.compress(text, into), key: key, uid: uid, rv: rv, round: round}
+	e := &Entry{Blob: s.compressor.compress(text, into), Key: key, UID: uid, RV: rv, Round: round}
 	values := s.valuesOf(key, text, into, s.indexers)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before = s.objects[key]
 	if before != nil {
-		e.key = before.key // buckets have it as well
+		e.Key = before.Key // buckets have it as well
 	} else {
-		e.key = strings.Clone(key)
+		e.Key = strings.Clone(key)
 	}
 	// The texts of an event are parts of a larger one, with those of other events.
-	if before != nil && before.uid == uid {
-		e.uid = before.uid
+	if before != nil && before.UID == uid {
+		e.UID = before.UID
 	} else {
-		e.uid = strings.Clone(uid)
+		e.UID = strings.Clone(uid)
 	}
 	s.index(e, values)
 	s.unindex(before, e)
-	s.objects[e.key] = e
+	s.objects[e.Key] = e
 	return before, e
 }
 
-// compress returns an object as the store keeps it.
-func (s *store) compress(text []byte, into reflect.Type) blob {
+// Compress returns an object as the store keeps it.
+func (s *Store) Compress(text []byte, into reflect.Type) Blob {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	return s.compressor.compress(text, into)
 }
 
-// decode decodes JSON into a new object of a type.
-func (s *store) decode(text []byte, into reflect.Type) (runtime.Object, error) {
+// Into is the type of the objects.
+func (s *Store) Into() reflect.Type { return s.into }
+
+// Decode decodes JSON into a new object of a type.
+func (s *Store) Decode(text []byte, into reflect.Type) (runtime.Object, error) {
 	shared := &s.compressor.shared
 	d := shared.decoder()
 	defer shared.decoders.Put(d)
 	return shared.decode(d, text, into)
 }
 
-// remove returns the removed entry, nil for none.
-func (s *store) remove(key string) *entry {
+// Remove returns the removed entry, nil for none.
+func (s *Store) Remove(key string) *Entry {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.mu.Lock()
@@ -107,16 +112,16 @@ func (s *store) remove(key string) *entry {
 	return e
 }
 
-// snapshot returns all objects, still compressed, sorted by key.
-func (s *store) snapshot() []*entry {
+// Snapshot returns all objects, still compressed, sorted by key.
+func (s *Store) Snapshot() []*Entry {
 	s.mu.RLock()
-	all := slices.AppendSeq(make([]*entry, 0, len(s.objects)), maps.Values(s.objects))
+	all := slices.AppendSeq(make([]*Entry, 0, len(s.objects)), maps.Values(s.objects))
 	s.mu.RUnlock()
 	slices.SortFunc(all, byKey)
 	return all
 }
 
-func byKey(a, b *entry) int { return strings.Compare(a.key, b.key) }
+func byKey(a, b *Entry) int { return strings.Compare(a.Key, b.Key) }
 
 // encode returns what the store keeps of an object that a program puts into it.
 func encode(obj any) (key, uid, rv string, text []byte, into reflect.Type, err error) {
@@ -138,26 +143,26 @@ func encode(obj any) (key, uid, rv string, text []byte, into reflect.Type, err e
 }
 
 // Add implements [cache.Store].
-func (s *store) Add(obj any) error {
+func (s *Store) Add(obj any) error {
 	key, uid, rv, text, into, err := encode(obj)
 	if err != nil {
 		return err
 	}
-	s.put(key, uid, rv, text, into, 0)
+	s.Put(key, uid, rv, text, into, 0)
 	s.Bookmark(rv)
 	return nil
 }
 
 // Update implements [cache.Store].
-func (s *store) Update(obj any) error { return s.Add(obj) }
+func (s *Store) Update(obj any) error { return s.Add(obj) }
 
 // Delete implements [cache.Store].
-func (s *store) Delete(obj any) error {
+func (s *Store) Delete(obj any) error {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
 		return cache.KeyError{Obj: obj, Err: err}
 	}
-	s.remove(key)
+	s.Remove(key)
 	if o, err := meta.Accessor(obj); err == nil {
 		s.Bookmark(o.GetResourceVersion())
 	}
@@ -165,7 +170,7 @@ func (s *store) Delete(obj any) error {
 }
 
 // Replace implements [cache.Store].
-func (s *store) Replace(list []any, rv string) error {
+func (s *Store) Replace(list []any, rv string) error {
 	keep := make(map[string]bool, len(list))
 	for _, obj := range list {
 		key, err := cache.MetaNamespaceKeyFunc(obj)
@@ -176,7 +181,7 @@ func (s *store) Replace(list []any, rv string) error {
 	}
 	for _, key := range s.ListKeys() {
 		if !keep[key] {
-			s.remove(key)
+			s.Remove(key)
 		}
 	}
 	for _, obj := range list {
@@ -189,38 +194,38 @@ func (s *store) Replace(list []any, rv string) error {
 }
 
 // Resync implements [cache.Store]. It does nothing.
-func (*store) Resync() error { return nil }
+func (*Store) Resync() error { return nil }
 
 // Bookmark implements [cache.Store].
-func (s *store) Bookmark(rv string) {
+func (s *Store) Bookmark(rv string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rv = rv
 }
 
-// advance is Bookmark with a number.
-func (s *store) advance(rv uint64) {
+// Advance is Bookmark with a number.
+func (s *Store) Advance(rv uint64) {
 	if rv != 0 {
 		s.Bookmark(strconv.FormatUint(rv, 10))
 	}
 }
 
 // LastStoreSyncResourceVersion implements [cache.Store].
-func (s *store) LastStoreSyncResourceVersion() string {
+func (s *Store) LastStoreSyncResourceVersion() string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.rv
 }
 
 // List implements [cache.Store]: it decodes all objects.
-func (s *store) List() []any { return s.decoded(s.snapshot()) }
+func (s *Store) List() []any { return s.decoded(s.Snapshot()) }
 
-func (s *store) decoded(all []*entry) []any {
+func (s *Store) decoded(all []*Entry) []any {
 	list := make([]any, 0, len(all))
 	for _, e := range all {
-		o, err := e.object()
+		o, err := e.Object()
 		if err != nil {
-			s.failed(e.key, err)
+			s.failed(e.Key, err)
 			continue
 		}
 		list = append(list, o)
@@ -229,14 +234,14 @@ func (s *store) decoded(all []*entry) []any {
 }
 
 // ListKeys implements [cache.Store].
-func (s *store) ListKeys() []string {
+func (s *Store) ListKeys() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return slices.Collect(maps.Keys(s.objects))
 }
 
 // Get implements [cache.Store].
-func (s *store) Get(obj any) (item any, exists bool, err error) {
+func (s *Store) Get(obj any) (item any, exists bool, err error) {
 	key, err := cache.MetaNamespaceKeyFunc(obj)
 	if err != nil {
 		return nil, false, cache.KeyError{Obj: obj, Err: err}
@@ -244,8 +249,8 @@ func (s *store) Get(obj any) (item any, exists bool, err error) {
 	return s.GetByKey(key)
 }
 
-// entry returns the entry of a key, nil for none.
-func (s *store) entry(key string) *entry {
+// Entry returns the entry of a key, nil for none.
+func (s *Store) Entry(key string) *Entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.objects[key]
@@ -253,12 +258,12 @@ func (s *store) entry(key string) *entry {
 
 // GetByKey implements [cache.Store]. The key of a cluster-wide object may begin with "/", as texts of
 // types.NamespacedName do.
-func (s *store) GetByKey(key string) (item any, exists bool, err error) {
-	e := s.entry(strings.TrimPrefix(key, "/"))
+func (s *Store) GetByKey(key string) (item any, exists bool, err error) {
+	e := s.Entry(strings.TrimPrefix(key, "/"))
 	if e == nil {
 		return nil, false, nil
 	}
-	o, err := e.object()
+	o, err := e.Object()
 	if err != nil {
 		return nil, false, err
 	}

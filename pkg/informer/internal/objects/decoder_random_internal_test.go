@@ -1,4 +1,4 @@
-package informer
+package objects
 
 import (
 	"bytes"
@@ -180,8 +180,8 @@ func typedTexts() map[reflect.Type][]string {
 			`{"spec":{"renewTime":"no time"}}`,
 		},
 		reflect.TypeFor[unstructured.Unstructured](): {`{"kind":"A","apiVersion":"v1","a":1e2,"b":-0.0}`, `{"a":1e999}`},
-		metadataType(): {`{"kind":"Pod","metadata":{"name":"a",` + managed + `},"spec":{"a":1}}`},
-		kindedType():   {`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a",` + managed + `},"spec":{"a":1}}`},
+		MetadataType(): {`{"kind":"Pod","metadata":{"name":"a",` + managed + `},"spec":{"a":1}}`},
+		KindedType():   {`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a",` + managed + `},"spec":{"a":1}}`},
 	}
 }
 
@@ -194,7 +194,7 @@ func TestTypedObjects(t *testing.T) {
 			var got, want []any
 			for range 3 {
 				for _, text := range texts {
-					o, err := c.compress([]byte(text), into).object()
+					o, err := c.compress([]byte(text), into).Object()
 					plain, refused := decode(bytes.Clone([]byte(text)), into)
 					if (err == nil) != (refused == nil) || err != nil && err.Error() != refused.Error() {
 						t.Fatalf("%s: error %v, want %v", text, err, refused)
@@ -214,12 +214,12 @@ func TestTypedObjects(t *testing.T) {
 // TestReadersMeetDictionaries expects each object with one of its states, while the store gets its
 // dictionaries and the readers change the objects.
 func TestReadersMeetDictionaries(t *testing.T) {
-	s := newStore(unstructuredType(), nil, func(key string, err error) { t.Errorf("%s: %v", key, err) })
+	s := New(UnstructuredType(), nil, func(key string, err error) { t.Errorf("%s: %v", key, err) })
 	const keys = 20
 	put := func(n int) {
 		key := fmt.Sprintf("a/%d", n%keys)
 		text := fmt.Appendf(nil, `{"metadata":{"namespace":"a","name":"%d"},"n":%d,"same":%d,"text":"%s"}`, n%keys, n, n, strings.Repeat("text ", 30))
-		s.put(key, "uid", fmt.Sprint(n), text, unstructuredType(), 0)
+		s.Put(key, "uid", fmt.Sprint(n), text, UnstructuredType(), 0)
 	}
 	for n := range keys {
 		put(n)

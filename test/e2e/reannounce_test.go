@@ -168,6 +168,7 @@ func TestResync(t *testing.T) {
 		t.Errorf("every object within %s", passed)
 	}
 	end()
+	eventually(t, "file complete", func() bool { return complete(r.kinds, d.records(), r.ledger) })
 	d.waitForLive(1)
 	seen := make(map[string]bool)
 	_, all := again()

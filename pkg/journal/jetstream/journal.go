@@ -69,7 +69,8 @@ type Journal struct {
 	// standstill is for how long a cursor that is waited for may commit nothing.
 	standstill time.Duration
 
-	recording, asking, resizing *server.Outage
+	recording, asking *server.Outage
+	resizer           streams.Resizer
 
 	overtaken  atomic.Uint64
 	awaits     atomic.Int32 // calls of Await that look at the positions saved
@@ -104,7 +105,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		check: make(chan struct{}, 1),
 	}
 	named := func(call string) *server.Outage { return server.NewOutage(c.Logger, call, c.Report) }
-	j.recording, j.asking, j.resizing = named("commit"), named("open"), named("resize")
+	j.recording, j.asking = named("commit"), named("open")
 	j.log.Lifetime = eventlog.NewLifetime(ctx, c.Logger, c.Stream, j.config.allowed, j.wakeAll)
 	j.space = retention.NewSpace()
 	j.janitor = retention.New(j.log, j.sweeping())
@@ -116,7 +117,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	j.client = client
+	j.client, j.resizer = client, streams.Resizer{Client: client, Room: c.Room, Outage: named("resize"), Logger: c.Logger}
 	writer := ""
 	if c.Replaces != nil {
 		writer = c.Replaces.records.Writer

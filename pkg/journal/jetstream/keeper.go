@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	js "github.com/nats-io/nats.go/jetstream"
 
-	"github.com/informd/informd/pkg/journal/jetstream/internal/publish"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
@@ -64,7 +62,9 @@ func (j *Journal) look(ctx context.Context) {
 		j.noteMissing(j.config.stateStream(), err)
 		return
 	}
-	info = j.resize(ctx, info)
+	if j.config.Own && j.config.Room != nil {
+		info = j.resizer.Resize(ctx, info)
+	}
 	j.mu.Lock()
 	j.missing = time.Time{}
 	j.mu.Unlock()
@@ -163,28 +163,4 @@ func (j *Journal) flush(ctx context.Context) {
 func (j *Journal) openCursors() []*cursor {
 	open, _ := j.sinks()
 	return open
-}
-
-// resize gives the stream of events the current free space, and returns what it
-// then is. What it holds already it keeps: then it is full.
-func (j *Journal) resize(ctx context.Context, info *js.StreamInfo) *js.StreamInfo {
-	if !j.config.Own || j.config.Room == nil {
-		return info
-	}
-	changed := info.Config
-	changed.MaxBytes = max(j.config.Room(), int64(info.State.Bytes), 1)
-	if changed.MaxBytes == info.Config.MaxBytes {
-		return info
-	}
-	stream, err := j.client.UpdateStream(ctx, changed)
-	switch {
-	case err == nil:
-		j.resizing.Over()
-		j.log.Logger.Info("journal stream limit changed with free disk space", slog.String("stream", j.config.Stream),
-			slog.Int64("max_bytes", changed.MaxBytes), slog.Int64("before_bytes", info.Config.MaxBytes))
-		return stream.CachedInfo()
-	case !publish.IsFull(err): // else the server does not have the space yet
-		j.resizing.Begin(err)
-	}
-	return info
 }

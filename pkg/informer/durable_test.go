@@ -2,6 +2,7 @@ package informer_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -576,6 +577,34 @@ func TestWarmRestartOfNamespace(t *testing.T) {
 	second.handler.wants(t, "delete gone")
 	if keys := second.keys(); keys != "a/kept" || len(second.lists) > 0 {
 		t.Errorf("keys %s, lists %q", keys, second.lists)
+	}
+	second.end()
+}
+
+// TestWarmRestartWithLargeObjects: objects of 1.5 MB, which is the most that etcd takes, and texts of
+// any kind come back as they were.
+func TestWarmRestartWithLargeObjects(t *testing.T) {
+	api := newFakeAPI(t)
+	large := strings.Repeat("0123456789abcde ", 1_500_000/16)
+	hostile := "\x01\u2028\u202e\"<\\>𝄞 {\"final\":false}"
+	for n := range 3 {
+		api.put("configmaps", "a", fmt.Sprint("large-", n), map[string]any{"data": map[string]any{"k": fmt.Sprint(n) + large, "h": hostile}})
+	}
+	api.put("configmaps", "a", "a.b.c-0", map[string]any{"metadata": map[string]any{"labels": map[string]any{"x": hostile}}})
+	dir := filepath.Join(t.TempDir(), "journal")
+	content := func(p *process) string {
+		all, err := json.Marshal(p.factory.ForResource(configs()).Informer().GetStore().List())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(all)
+	}
+	first := startProcess(t, api, dir, nil, informer.Options{})
+	want := content(first)
+	first.end()
+	second := startProcess(t, api, dir, nil, informer.Options{})
+	if got := content(second); got != want || len(got) < 4_500_000 {
+		t.Errorf("%d bytes of objects after the restart, %d before, or others", len(got), len(want))
 	}
 	second.end()
 }

@@ -1,13 +1,9 @@
 package informer_test
 
 import (
-	"context"
-	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/informer/program"
 )
 
 // TestExamples runs the programs of examples/ with informers until each has printed a change that
@@ -59,38 +56,8 @@ func TestExamples(t *testing.T) {
 		{"metadata-counter", "", "kube-public 1\n"},
 	} {
 		t.Run(example.name, func(t *testing.T) {
-			var out output
-			run := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(programs, example.name), strings.Fields(example.argument)...)
-			run.Env = append(run.Environ(), "KUBECONFIG="+c.Kubeconfig())
-			run.Stdout, run.Stderr = &out, &out
-			if err := run.Start(); err != nil {
-				t.Fatal(err)
-			}
-			end := sync.OnceValue(func() error { return errors.Join(run.Process.Signal(syscall.SIGINT), run.Wait()) })
-			t.Cleanup(func() {
-				if err := end(); err != nil || t.Failed() {
-					t.Errorf("the program ended with %v, and has printed:\n%s", err, out.String())
-				}
-			})
+			out := program.Start(t, c.Kubeconfig(), filepath.Join(programs, example.name), strings.Fields(example.argument)...)
 			eventually(t, "it prints "+example.prints, func() bool { return strings.Contains(out.String(), example.prints) })
 		})
 	}
-}
-
-// output is what a program has written.
-type output struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }

@@ -40,7 +40,7 @@ const defaultWarmObjects = 5_000
 func TestMain(m *testing.M) {
 	if setting := os.Getenv(programEnv); setting != "" {
 		kubeconfig, dir, _ := strings.Cut(setting, "\n")
-		if err := program(kubeconfig, dir); err != nil {
+		if err := runProgram(kubeconfig, dir); err != nil {
 			panic(err)
 		}
 		return
@@ -48,9 +48,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// program has a durable informer. It prints the calls of its handler, and, when it is synced, the
+// runProgram has a durable informer. It prints the calls of its handler, and, when it is synced, the
 // number of objects and the time that it took.
-func program(kubeconfig, dir string) (err error) {
+func runProgram(kubeconfig, dir string) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)

@@ -1,13 +1,9 @@
 package manager_test
 
 import (
-	"context"
-	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,25 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/informd/informd/test/cluster"
+	"github.com/informd/informd/test/informer/program"
 )
-
-// output is what a program has written.
-type output struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
 
 // TestExample: examples/manager becomes leader, counts Pods, uses no stock informer, and ends at
 // an interrupt.
@@ -45,26 +24,13 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(t.TempDir(), "manager")
-	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../../../examples/manager", "-trimpath", "-o", program, ".")
+	path := filepath.Join(t.TempDir(), "manager")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../../../examples/manager", "-trimpath", "-o", path, ".")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, text)
 	}
-	var out output
-	run := exec.CommandContext(context.WithoutCancel(t.Context()), program)
-	run.Env = append(run.Environ(), "KUBECONFIG="+c.Kubeconfig())
-	run.Stdout, run.Stderr = &out, &out
-	if err := run.Start(); err != nil {
-		t.Fatal(err)
-	}
-	end := sync.OnceValue(func() error { return errors.Join(run.Process.Signal(syscall.SIGINT), run.Wait()) })
-	t.Cleanup(func() {
-		_ = end() // checked below, or the test has failed
-		if t.Failed() {
-			t.Log(out.String())
-		}
-	})
+	out := program.Start(t, c.Kubeconfig(), path)
 
 	labels := map[string]string{"app": "x"}
 	pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "x"}}}}
@@ -80,7 +46,7 @@ func TestExample(t *testing.T) {
 	}
 	create(t, api, owned)
 	eventually(t, "the program counts the Pod", func() bool { return strings.Contains(out.String(), "replicaset=default/set pods=1") })
-	if err := end(); err != nil {
+	if err := out.End(); err != nil {
 		t.Errorf("the program ended with %v", err)
 	}
 	if text := out.String(); strings.Contains(text, "informer not replaced") {

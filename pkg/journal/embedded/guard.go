@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -24,6 +25,9 @@ const (
 	// patience is how long the server may take to say how it is, in ticks. It waits
 	// for the lock of each stream, which may be held while a large one is read.
 	patience = 60
+	// writeError is what the health of a stream has for a failed write, and only then (nats-server
+	// 2.15.2). Such a stream works again only in a new server.
+	writeError = " write error: "
 )
 
 // watch is what the guard remembers from one look to the next.
@@ -173,8 +177,8 @@ func (s *Server) whyRestart(w *watch, d disk, sick map[string]string) string {
 
 // sickness says what is wrong with a stream of the store, "" if nothing is: one that
 // could not be written once takes no message any more, and answers no publisher. One that
-// never worked may be in the middle of its creation, which takes seconds if there
-// are messages of an earlier one.
+// cannot be found and never worked may be in the middle of its creation, which takes seconds if
+// there are messages of an earlier one.
 func (s *Server) sickness(w *watch, sick map[string]string) string {
 	names, err := s.store.Streams()
 	if err != nil {
@@ -184,7 +188,7 @@ func (s *Server) sickness(w *watch, sick map[string]string) string {
 		switch what, found := sick[name]; {
 		case !found:
 			w.healthy[name] = true
-		case w.healthy[name]:
+		case w.healthy[name], strings.Contains(what, writeError):
 			return what
 		}
 	}

@@ -85,6 +85,39 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
+// The guard finds the server deaf after a full disk, also if the disk was full before the guard has
+// seen the stream work.
+func TestDiskFullFromTheStart(t *testing.T) {
+	var lock sync.Mutex
+	c := config("")
+	full := newFullDisk(t, &c)
+	c.MaxBytes = 16 << 20
+	c.Hang(&lock)
+	lock.Lock()
+	s := start(t, c)
+	create(t, s)
+	full.fill(s)
+	deaf := func() bool {
+		_, err := js(t, s.Conn()).Publish(briefly(t), subject(0), body(0))
+		return err != nil
+	}
+	eventually(t, "a publish to fail", deaf)
+	full.clear()
+	lock.Unlock()
+	eventually(t, "the server to work again", func() bool {
+		ok, _ := s.State()
+		return ok && !deaf()
+	})
+}
+
+// briefly is a time in which a server that works answers.
+func briefly(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 func testDiskFull(t *testing.T, disk func(*testing.T, *embedded.Config) fullDisk) {
 	var log logBuffer
 	c := config("")
@@ -104,9 +137,7 @@ func testDiskFull(t *testing.T, disk func(*testing.T, *embedded.Config) fullDisk
 	acknowledged := 100
 	j := js(t, s.Conn())
 	eventually(t, "a publish to fail", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		if _, err := j.Publish(ctx, subject(acknowledged), body(acknowledged)); err != nil {
+		if _, err := j.Publish(briefly(t), subject(acknowledged), body(acknowledged)); err != nil {
 			return true
 		}
 		acknowledged++
@@ -118,9 +149,7 @@ func testDiskFull(t *testing.T, disk func(*testing.T, *embedded.Config) fullDisk
 
 	full.clear()
 	eventually(t, "the server to work again", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		_, err := j.Publish(ctx, subject(1000), body(1000))
+		_, err := j.Publish(briefly(t), subject(1000), body(1000))
 		ok, _ := s.State()
 		return err == nil && ok
 	})

@@ -12,9 +12,10 @@ const (
 	// not watched: that works for every way of replacing a file (editors, ConfigMaps
 	// with their symbolic links, network file systems). What that costs is waking up
 	// for it; so it happens when a second of the clock ends, as what idle targets do.
-	lookInterval = time.Second
+	// Every second it was a third of what 300 idle targets cost.
+	lookInterval = 2 * time.Second
 	// settling is how long a file must have stayed as it is: it may be being written.
-	settling = lookInterval / 4
+	settling = 250 * time.Millisecond
 )
 
 // content is what a config file has: the hash of it, or why it cannot be read.

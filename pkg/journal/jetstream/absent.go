@@ -33,7 +33,7 @@ func (j *Journal) sinks() (open []*cursor, absent uint64) {
 func (j *Journal) present(name string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	delete(j.absent, j.sinkKey(name))
+	delete(j.absent, j.records.Sink(name))
 }
 
 // leave notes when the sink was last open.
@@ -51,7 +51,7 @@ func (c *cursor) left() {
 	j := c.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.absent[j.sinkKey(c.name)] = p
+	j.absent[j.records.Sink(c.name)] = p
 	delete(j.cursors, c.name)
-	delete(j.pending, j.requestsKey(c.name))
+	delete(j.pending, j.records.Resnapshots(c.name))
 }

@@ -101,7 +101,7 @@ func (j *Journal) Open(name string, start journal.Start) (journal.Cursor, error)
 func (c *cursor) begin(ctx context.Context, start journal.Start) error {
 	j := c.journal
 	var p record.Sink
-	found, err := j.records.Load(ctx, j.sinkKey(c.name), &p)
+	found, err := j.records.Load(ctx, j.records.Sink(c.name), &p)
 	if err != nil {
 		return err
 	}

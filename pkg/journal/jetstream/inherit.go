@@ -129,7 +129,7 @@ func (j *Journal) inheritTargets(ctx context.Context) error {
 	if j.config.Replaces == nil {
 		return nil
 	}
-	for _, key := range j.config.Replaces.records.Keys(j.targetKey("")) {
+	for _, key := range j.config.Replaces.records.Keys(j.records.Target("")) {
 		if err := j.saveMissing(ctx, key, record.Target{Lost: true}); err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (j *Journal) inheritPositions(ctx context.Context) error {
 		c.mu.Lock()
 		record := c.record
 		c.mu.Unlock()
-		if err := j.saveMissing(ctx, j.sinkKey(c.name), record); err != nil {
+		if err := j.saveMissing(ctx, j.records.Sink(c.name), record); err != nil {
 			return err
 		}
 	}

@@ -48,7 +48,7 @@ func (c *cursor) located() bool {
 // loadSwept reads the janitor's record.
 func (j *Journal) loadSwept(ctx context.Context) (uint64, error) {
 	var s record.Janitor
-	if _, err := j.records.Load(ctx, j.key("janitor"), &s); err != nil || !s.Holds(j.here()) {
+	if _, err := j.records.Load(ctx, j.records.Key("janitor"), &s); err != nil || !s.Holds(j.here()) {
 		return 0, err
 	}
 	return s.Last, nil
@@ -56,5 +56,5 @@ func (j *Journal) loadSwept(ctx context.Context) (uint64, error) {
 
 // saveSwept writes it.
 func (j *Journal) saveSwept(ctx context.Context, last uint64) error {
-	return j.save(ctx, j.key("janitor"), record.Janitor{Place: record.Place{Last: last, Created: j.created}})
+	return j.save(ctx, j.records.Key("janitor"), record.Janitor{Place: record.Place{Last: last, Created: j.created}})
 }

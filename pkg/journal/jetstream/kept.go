@@ -24,10 +24,6 @@ type request struct {
 	End   []json.RawMessage `json:"end"`
 }
 
-func (j *Journal) requestsKey(sink string) string {
-	return j.key("resnapshot." + event.EscapeToken(sink))
-}
-
 // KeepResnapshots implements [journal.ResnapshotKeeper].
 func (c *cursor) KeepResnapshots(ctx context.Context, all []journal.Resnapshot) error {
 	if err := c.usable(ctx); err != nil {
@@ -39,7 +35,7 @@ func (c *cursor) KeepResnapshots(ctx context.Context, all []journal.Resnapshot) 
 	}
 	bounded, cancel := eventlog.Both(ctx, c.life)
 	defer cancel()
-	key := c.journal.requestsKey(c.name)
+	key := c.journal.records.Resnapshots(c.name)
 	err := server.Retry(bounded, c.journal.asking, func(ctx context.Context) error { return c.journal.save(ctx, key, kept) })
 	if err == nil {
 		c.journal.notePending(key, kept)
@@ -57,13 +53,13 @@ func (c *cursor) KeptResnapshots(ctx context.Context) (all []journal.Resnapshot,
 	defer cancel()
 	err = c.journal.log.Requests.Repeat(bounded, c.journal.asking, func(ctx context.Context) error {
 		kept = requests{}
-		_, err := c.journal.records.Load(ctx, c.journal.requestsKey(c.name), &kept)
+		_, err := c.journal.records.Load(ctx, c.journal.records.Resnapshots(c.name), &kept)
 		return err
 	})
 	if err != nil {
 		return nil, c.cause(ctx, err)
 	}
-	c.journal.notePending(c.journal.requestsKey(c.name), kept)
+	c.journal.notePending(c.journal.records.Resnapshots(c.name), kept)
 	for _, one := range kept.Requests {
 		what := journal.Resnapshot{Run: one.Run}
 		if what.Begin, err = decodeAll(one.Begin); err == nil {

@@ -53,7 +53,7 @@ func (c *cursor) save(ctx context.Context) error {
 		return nil
 	}
 	err := c.journal.log.Requests.Do(ctx, func(ctx context.Context) error {
-		return c.journal.save(ctx, c.journal.sinkKey(c.name), record)
+		return c.journal.save(ctx, c.journal.records.Sink(c.name), record)
 	})
 	if err != nil {
 		return err

@@ -58,7 +58,7 @@ func (j *Journal) Checkpointed(ctx context.Context, target string) (bool, error)
 // checkpoint reads the record of a target, which is empty if there is none.
 func (j *Journal) checkpoint(ctx context.Context, target string) (m record.Target, err error) {
 	err = j.log.Requests.Repeat(ctx, j.asking, func(ctx context.Context) error {
-		_, err := j.records.Load(ctx, j.targetKey(target), &m)
+		_, err := j.records.Load(ctx, j.records.Target(target), &m)
 		return err
 	})
 	if err == nil && len(m.Mark) > 0 && !m.Holds(j.here()) {

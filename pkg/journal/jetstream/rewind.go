@@ -63,7 +63,7 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	anew.Detached = max(old.Detached, anew.Until)
 	anew.Returned = ""                   // they come again
 	anew.Jumped = min(old.Jumped, first) // what lies below first stays as it is
-	if err := c.journal.save(ctx, c.journal.sinkKey(c.name), anew); err != nil {
+	if err := c.journal.save(ctx, c.journal.records.Sink(c.name), anew); err != nil {
 		return 0, err
 	}
 	c.forget(ctx)

@@ -8,24 +8,11 @@ import (
 	"log/slog"
 	"strings"
 
-	js "github.com/nats-io/nats.go/jetstream"
-
-	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/conflict"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/record"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
-
-func (j *Journal) targetKey(target string) string {
-	return j.config.stateStream() + ".target." + event.EscapeToken(target)
-}
-
-func (j *Journal) sinkKey(name string) string {
-	return j.config.stateStream() + ".sink." + event.EscapeToken(name)
-}
-
-func (j *Journal) key(name string) string { return j.config.stateStream() + "." + name }
 
 // here is the place that new records are tied to.
 func (j *Journal) here() record.Place {
@@ -46,12 +33,12 @@ func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
 	defer cancel()
 	err := server.Retry(bounded, j.asking, func(ctx context.Context) error {
 		var b record.Cluster
-		found, err := j.records.Load(ctx, j.key("cluster"), &b)
+		found, err := j.records.Load(ctx, j.records.Key("cluster"), &b)
 		if err != nil {
 			return err
 		}
 		if !found {
-			return j.save(ctx, j.key("cluster"), record.Cluster{UID: clusterUID})
+			return j.save(ctx, j.records.Key("cluster"), record.Cluster{UID: clusterUID})
 		}
 		if b.UID != clusterUID {
 			return server.Final(fmt.Errorf("the journal (stream %s) belongs to another Kubernetes cluster: its kube-system has the UID %s, this one's %s; "+
@@ -67,7 +54,7 @@ func (j *Journal) Bind(ctx context.Context, clusterUID string) error {
 // the same sequences would hide that. Where other processes can write, all others
 // are claimed. It notes the sinks that there are.
 func (j *Journal) distrust(ctx context.Context) error {
-	all, err := j.allRecords(ctx)
+	all, err := j.records.All(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,29 +66,6 @@ func (j *Journal) distrust(ctx context.Context) error {
 	return nil
 }
 
-// allRecords reads the last mark of every target and the last position of every sink.
-// Nothing may be written meanwhile: it would come as well, behind the others.
-func (j *Journal) allRecords(ctx context.Context) (all []scan.Message, err error) {
-	p, err := j.state.Pull(ctx, scan.Scan{
-		Policy: js.DeliverAllPolicy, Batch: 256, // a subject has one
-		Filters: []string{j.key("target.>"), j.key("sink.>")},
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close(ctx)
-	for {
-		found, err := p.Next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
-		if p.Over {
-			return all, nil
-		}
-	}
-}
-
 // reset makes a record that cannot be trusted say so. No sink is open yet.
 func (j *Journal) reset(ctx context.Context, m scan.Message) error {
 	j.records.Found(m)
@@ -109,7 +73,7 @@ func (j *Journal) reset(ctx context.Context, m scan.Message) error {
 	if err := json.Unmarshal(m.Data, &p); err != nil {
 		return server.Final(fmt.Errorf("record %s is damaged: %w", m.Subject, err))
 	}
-	target := strings.HasPrefix(m.Subject, j.targetKey(""))
+	target := strings.HasPrefix(m.Subject, j.records.Target(""))
 	anew := p
 	if (!p.Holds(j.here()) || j.config.Distrust && target) && !p.Lost {
 		j.log.Lost.Add(1)
@@ -137,7 +101,7 @@ func (j *Journal) Mark(ctx context.Context, target string, note []byte) error {
 	bounded, cancel := j.log.Within(ctx)
 	defer cancel()
 	err := j.log.Requests.Repeat(bounded, j.recording, func(ctx context.Context) error {
-		return j.save(ctx, j.targetKey(target), record.Target{Place: j.here(), Mark: note})
+		return j.save(ctx, j.records.Target(target), record.Target{Place: j.here(), Mark: note})
 	})
 	return j.log.Cause(ctx, err)
 }

@@ -13,6 +13,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 
+	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/conflict"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
@@ -64,6 +65,43 @@ func (r *Records) lastOf(key string) *lastRecord {
 		r.last[key] = h
 	}
 	return h
+}
+
+// Key is the key of a record of the journal. It is a subject of the stream of records.
+func (r *Records) Key(name string) string { return r.State.Name() + "." + name }
+
+// Target is the key of a target, and of all targets the prefix for "".
+func (r *Records) Target(name string) string { return r.Key("target." + event.EscapeToken(name)) }
+
+// Sink is the key of a sink.
+func (r *Records) Sink(name string) string { return r.Key("sink." + event.EscapeToken(name)) }
+
+// Resnapshots is the key of the re-snapshots of a sink.
+func (r *Records) Resnapshots(sink string) string {
+	return r.Key("resnapshot." + event.EscapeToken(sink))
+}
+
+// All reads the last records of all targets and sinks. Nothing may be written meanwhile: it would
+// come as well, behind the others.
+func (r *Records) All(ctx context.Context) (all []scan.Message, err error) {
+	p, err := r.State.Pull(ctx, scan.Scan{
+		Policy: js.DeliverAllPolicy, Batch: 256, // a subject has one
+		Filters: []string{r.Key("target.>"), r.Key("sink.>")},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close(ctx)
+	for {
+		found, err := p.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+		if p.Over {
+			return all, nil
+		}
+	}
 }
 
 // Found notes the last record of a key, when the journal is opened.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -346,6 +347,28 @@ func TestNATSRepeatedAfterRestart(t *testing.T) {
 		}
 		wantOnce(t, js, events[:max(span[1], len(stored(t, js, streamName)))])
 	}
+}
+
+// TestNATSDeletionFoundAgain announces deletions again, as after damage of the journal: long after
+// the duplicate window, and behind new events.
+func TestNATSDeletionFoundAgain(t *testing.T) {
+	server := startServer(t)
+	js := jetStream(t, dial(t, server.URL()))
+	createStream(t, js, func(c *jetstream.StreamConfig) { c.Duplicates = shortWindow })
+	s := open(t, config(t, server.URL(), useJetStream))
+	fresh := busy(600)
+	deleted := func(i int, rv uint64) event.Event {
+		e := fresh[i]
+		e.Op, e.ResourceVersion, e.ID = event.Deleted, rv, event.DeletedID(e.UID, 0)
+		return e
+	}
+	events := append(slices.Clone(fresh[:300]), deleted(0, 2000), deleted(1, 2001))
+	deliver(t, s, events)
+	pause(t.Context(), 2*shortWindow)
+	again, late, never := deleted(0, 3000), deleted(1, 3001), deleted(2, 3002)
+	again.Replay, late.Replay, never.Replay = true, true, true
+	deliver(t, s, append(slices.Clone(fresh[310:600]), again, late, never))
+	wantOnce(t, js, slices.Concat(events, fresh[310:600], []event.Event{never}))
 }
 
 // TestNATSRepeatedUnderReusedName starts a sink again before a deletion that a comparison

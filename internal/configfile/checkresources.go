@@ -63,6 +63,8 @@ func merged(first, second config.Resource) string {
 		return one + "decide for one fieldManager and ownerChain"
 	case !slices.Equal(first.Changes, second.Changes):
 		return one + "decide for one changes"
+	case first.ResnapshotEvery != second.ResnapshotEvery || !slices.Equal(first.ExcludeResources, second.ExcludeResources):
+		return one + "decide for one resnapshotEvery and excludeResources"
 	case first.Patterned() || second.Patterned() || first.Scope != second.Scope:
 		return one + "write one whose namespaces cover both"
 	case len(first.Namespaces) == 0 && len(second.Namespaces) == 0:

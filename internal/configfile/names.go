@@ -121,10 +121,11 @@ func mixedName(group, resource string) string {
 
 // guessPlural ends a message about a kind with the plural it probably has.
 func guessPlural(kind string) string {
-	if len(kind) > spelling.MaxWord || strings.ContainsFunc(kind, func(c rune) bool { return c < 'A' || c > 'z' }) {
+	plural := pluralOf(kind)
+	if len(kind) > spelling.MaxWord || !config.IsPlural(plural) {
 		return ""
 	}
-	return fmt.Sprintf(" (did you mean %q?)", pluralOf(kind))
+	return fmt.Sprintf(" (did you mean %q?)", plural)
 }
 
 func pluralOf(kind string) string {

@@ -72,7 +72,7 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	seen := lookAt(d.config.Path)
 	next, err := r.load()
 	if err == nil {
-		seen.sum = next.Sum
+		seen = content{sum: next.Sum} // the file may have been missing a moment before
 		err = d.config.Replaces(next)
 	}
 	var done sinkChange

@@ -67,7 +67,7 @@ func (s *snapshot) fill(ctx context.Context) (entries []journal.Entry, done bool
 	case !s.ended:
 		entries, err = s.ends(ctx)
 	case s.bounds == nil:
-		if s.bounds, err = bounds.UpTo(ctx, s.cursor.journal.log, s.cursor.journal.config.root(), s.cursor.journal.config.watched, s.end, s.run); err == nil {
+		if s.bounds, err = bounds.UpTo(ctx, s.cursor.journal.log, s.cursor.journal.config.root(), s.cursor.journal.config.watched, s.cursor.journal.lossy, s.end, s.run); err == nil {
 			entries = s.bounds.Begins
 		}
 	case s.log != nil:

@@ -81,7 +81,9 @@ func (j *Journal) reset(ctx context.Context, m scan.Message) error {
 			slog.String("record", m.Subject), slog.Uint64("expected_seq", p.Last), slog.Uint64("seq", j.log.Tail.End()), slog.String("next", conflict.CheckStorage))
 		anew = record.Sink{Place: record.Place{Created: j.created}, Snapshot: true, Since: j.log.Tail.End(), Run: p.Run, Left: p.Left, Lost: target, Note: p.Note}
 	}
-	if !target {
+	if target {
+		j.lost[m.Subject] = anew.Lost
+	} else {
 		if anew.Left.IsZero() {
 			anew.Left = record.Now()
 		}
@@ -91,6 +93,11 @@ func (j *Journal) reset(ctx context.Context, m scan.Message) error {
 		return j.records.Claim(ctx, m)
 	}
 	return j.save(ctx, m.Subject, anew)
+}
+
+// lossy reports whether events of a target are lost that it had at a sequence.
+func (j *Journal) lossy(target string, seq uint64) bool {
+	return seq <= j.found && j.lost[j.records.Target(target)]
 }
 
 // Mark implements [journal.Journal]. It tries for as long as it takes.

@@ -15,7 +15,8 @@ import (
 
 // Bounds are the beginnings and ends of the snapshot that a new sink gets: a pair for each
 // target whose first list is complete. Of a target whose first list is under way the sink
-// gets the beginning of that list, as the end follows in the log.
+// gets the beginning of that list, as the end follows in the log. Of a target that the log has lost
+// events of, it gets a beginning without an end: the target announces all objects again.
 type Bounds struct {
 	run          uint64
 	Begins, Ends []journal.Entry
@@ -32,9 +33,10 @@ func (b *Bounds) RunOf(target string) uint64 {
 }
 
 // UpTo makes the bounds of a snapshot with a run, as of the sequence end. Watched reports
-// whether the config wants the target of an event.
-func UpTo(ctx context.Context, log *eventlog.Log, root string, watched func(*event.Event) bool, end, run uint64) (*Bounds, error) {
-	begun, synced := map[string]event.Event{}, []event.Event(nil)
+// whether the config wants the target of an event, and lossy whether the log has lost events of a
+// target that had them at a sequence.
+func UpTo(ctx context.Context, log *eventlog.Log, root string, watched func(*event.Event) bool, lossy func(target string, seq uint64) bool, end, run uint64) (*Bounds, error) {
+	begun, synced, void := map[string]event.Event{}, []event.Event(nil), map[string]bool{}
 	err := log.Stream.EachLast(ctx, message.BoundSubjects(root), end, func(m scan.Message) error {
 		e, ok := log.Messages.Identify(m)
 		switch {
@@ -43,6 +45,7 @@ func UpTo(ctx context.Context, log *eventlog.Log, root string, watched func(*eve
 			begun[e.Target] = e
 		default:
 			synced = append(synced, e)
+			void[e.Target] = lossy(e.Target, m.Seq)
 		}
 		return nil
 	})
@@ -57,7 +60,9 @@ func UpTo(ctx context.Context, log *eventlog.Log, root string, watched func(*eve
 		begin.SetBound(event.Begin, run, e.ResourceVersion)
 		e.SetBound(event.Synced, run, e.ResourceVersion)
 		b.Begins = append(b.Begins, journal.Entry{Event: begin})
-		b.Ends = append(b.Ends, journal.Entry{Event: e})
+		if !void[e.Target] {
+			b.Ends = append(b.Ends, journal.Entry{Event: e})
+		}
 	}
 	for _, target := range slices.Sorted(maps.Keys(begun)) {
 		b.open[target] = begun[target].Run

@@ -108,6 +108,10 @@ func (a *attack) replaceEtcd(raised uint64, restore func(context.Context) error)
 	if _, err := a.oracle.CatchUp(a.ctx); err != nil {
 		return err
 	}
+	// Events expire in etcd itself, which the blind oracle would miss.
+	if err := a.cluster.Etcd().Freeze(); err != nil {
+		return err
+	}
 	a.oracle.Pause()
 	if err := restore(a.ctx); err != nil {
 		return err

@@ -18,9 +18,10 @@ import (
 // Config describes the journal to open.
 type Config struct {
 	// Conn is the connection to the server. The caller owns it, and closes it
-	// after the journal. It must reconnect by itself for ever (MaxReconnects(-1))
-	// and must not buffer meanwhile (ReconnectBufSize(-1)). A peer that takes
-	// nothing blocks calls for as long as its FlusherTimeout, a minute by default.
+	// after the journal. It must reconnect by itself for ever (MaxReconnects(-1),
+	// IgnoreAuthErrorAbort()) and must not buffer meanwhile (ReconnectBufSize(-1)). If
+	// it is closed, the journal fails. A peer that takes nothing blocks calls for as
+	// long as its FlusherTimeout, a minute by default.
 	Conn *nats.Conn
 	// Cluster is the name of the Kubernetes cluster in the subjects.
 	Cluster string

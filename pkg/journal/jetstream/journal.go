@@ -279,7 +279,7 @@ func (j *Journal) Close() error {
 // Failed implements [journal.Log].
 func (j *Journal) Failed() <-chan struct{} { return j.log.Failed.Done() }
 
-// Failure implements [journal.Log]. It is [ErrFenced] or [ErrLost].
+// Failure implements [journal.Log]. It is [ErrFenced], [ErrLost] or [nats.ErrConnectionClosed].
 func (j *Journal) Failure() error { return context.Cause(j.log.Failed) }
 
 // wakeAll wakes the reads of all cursors.
@@ -298,8 +298,8 @@ func signal(c chan<- struct{}) {
 }
 
 // Append implements [journal.Journal]. It tries for as long as it takes: the only
-// errors are those of ctx and of the fence, [journal.ErrClosed], [ErrFenced] and
-// [ErrLost]. If it fails, some of the events may be in the log: see [Journal.AppendRest].
+// errors are those of ctx and of the fence, [journal.ErrClosed], and those of
+// [Journal.Failure]. If it fails, some of the events may be in the log: see [Journal.AppendRest].
 func (j *Journal) Append(ctx context.Context, events []event.Event) error {
 	_, err := j.AppendRest(ctx, events)
 	if errors.Is(err, ErrFenced) {

@@ -26,7 +26,7 @@ const (
 // keep looks at the stream now and then and after every reconnect: what it holds,
 // what others wrote there, whether it is still the same.
 func (j *Journal) keep(ctx context.Context) {
-	status := j.config.Conn.StatusChanged(nats.CONNECTED)
+	status := j.config.Conn.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer j.config.Conn.RemoveStatusListener(status)
 	timer := time.NewTimer(lookInterval)
 	defer timer.Stop()
@@ -37,6 +37,10 @@ func (j *Journal) keep(ctx context.Context) {
 		case <-status:
 		case <-j.check:
 		case <-timer.C:
+		}
+		if j.config.Conn.IsClosed() {
+			j.log.Stop(fmt.Errorf("%w for good; restart the program, and connect with MaxReconnects(-1) and IgnoreAuthErrorAbort()", nats.ErrConnectionClosed), 0)
+			return
 		}
 		j.look(ctx)
 		if j.isMissing() {

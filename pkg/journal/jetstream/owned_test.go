@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream"
 )
 
@@ -138,6 +141,49 @@ func failed(t *testing.T, j *jetstream.Journal) {
 	}
 	if !errors.Is(j.Failure(), jetstream.ErrMissing) {
 		t.Fatalf("the journal failed: %v", j.Failure())
+	}
+}
+
+// TestClosedConnection: the client library closes a connection for good after MaxReconnects, or after
+// two refusals of its credentials. The journal fails, so that readers and writers see the end.
+func TestClosedConnection(t *testing.T) {
+	h := newHost(t)
+	conn := h.connect()
+	j := h.open(func(c *jetstream.Config) { c.Conn = conn })
+	cursor := mustOpen(t, j, "sink", journal.FromNow)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	calls := []func() error{
+		func() error { _, err := cursor.Read(ctx, 1); return err },
+		func() error {
+			conn.Close()
+			return j.Append(ctx, []event.Event{(&object{name: "a"}).event(&clock{}, event.Added)})
+		},
+		func() error { conn.Close(); return j.Mark(ctx, "core/configmaps", nil) },
+		func() error {
+			conn.Close()
+			c := h.config()
+			c.Conn = conn
+			_, err := jetstream.Open(ctx, c)
+			return err
+		},
+	}
+	ended := make(chan error)
+	for _, call := range calls {
+		go func() { ended <- call() }()
+	}
+	for range calls {
+		if err := <-ended; !errors.Is(err, nats.ErrConnectionClosed) {
+			t.Errorf("error %v, want %v", err, nats.ErrConnectionClosed)
+		}
+	}
+	select {
+	case <-j.Failed():
+	case <-ctx.Done():
+		t.Fatal("the journal does not notice")
+	}
+	if !errors.Is(j.Failure(), nats.ErrConnectionClosed) {
+		t.Errorf("failure %v", j.Failure())
 	}
 }
 

@@ -74,11 +74,14 @@ func (l *Lifetime) Stop(err error, lost uint64) {
 	l.Lost.Add(lost)
 	l.Fail(err)
 	l.mu.Unlock()
-	if errors.Is(err, conflict.ErrFenced) {
-		l.logger.Warn("another informd wrote to the journal; informd stops", slog.String("stream", l.stream), slog.Any("err", err))
-	} else {
-		l.logger.Warn("journal stream changed; reopening the journal", slog.String("stream", l.stream), slog.Any("err", err))
+	what := "journal unusable; restart the program"
+	switch {
+	case errors.Is(err, conflict.ErrFenced):
+		what = "another informd wrote to the journal; informd stops"
+	case errors.Is(err, conflict.ErrLost):
+		what = "journal stream changed; reopening the journal"
 	}
+	l.logger.Warn(what, slog.String("stream", l.stream), slog.Any("err", err))
 	l.wake()
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/nats-io/nats.go"
 )
 
 // Timeout bounds a request to the server.
@@ -87,6 +89,9 @@ func RetryUnbounded(ctx context.Context, o *Outage, do func(ctx context.Context)
 		}
 		if f, ok := errors.AsType[*finalError](err); ok {
 			return f.err
+		}
+		if errors.Is(err, nats.ErrConnectionClosed) {
+			return err // the client library never connects again
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -74,14 +74,15 @@ func (l *Lifetime) Stop(err error, lost uint64) {
 	l.Lost.Add(lost)
 	l.Fail(err)
 	l.mu.Unlock()
-	what := "journal unusable; restart the program"
+	logger := l.logger.With(slog.String("stream", l.stream), slog.Any("err", err))
 	switch {
 	case errors.Is(err, conflict.ErrFenced):
-		what = "another informd wrote to the journal; informd stops"
+		logger.Warn("another informd wrote to the journal; informd stops")
 	case errors.Is(err, conflict.ErrLost):
-		what = "journal stream changed; reopening the journal"
+		logger.Warn("journal stream changed; reopening the journal")
+	default:
+		logger.Warn("journal unusable; restart the program")
 	}
-	l.logger.Warn(what, slog.String("stream", l.stream), slog.Any("err", err))
 	l.wake()
 }
 

@@ -164,7 +164,7 @@ func mutants() []mutant {
 		{
 			name: "mark-without-the-log", file: "pkg/journal/jetstream/internal/record/content.go",
 			old: "return p.Created.Equal(now.Created) && p.Last <= now.Last", new: "return true || p.Last <= now.Last",
-			faults: "N12-older-journal,N12-purge-journal", journal: JournalNATS, caughtBy: []string{"I1", "I2", "I4", "I9", "I13", "I14"},
+			faults: "N12-older-journal,N12-purge-journal", journal: JournalNATS, caughtBy: []string{"I1", "I2", "I3", "I4", "I6", "I9", "I13", "I14"},
 		},
 	}
 }

@@ -56,20 +56,20 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	anew := old
-	anew.Last = first - 1
-	anew.Run = max(c.journal.runs.Next(), old.Run+1)
-	anew.Until = max(old.Until, old.Last)
-	anew.Detached = max(old.Detached, anew.Until)
-	anew.Returned = ""                   // they come again
-	anew.Jumped = min(old.Jumped, first) // what lies below first stays as it is
-	if err := c.journal.save(ctx, c.journal.records.Sink(c.name), anew); err != nil {
+	next := old
+	next.Last = first - 1
+	next.Run = max(c.journal.runs.Next(), old.Run+1)
+	next.Until = max(old.Until, old.Last)
+	next.Detached = max(old.Detached, next.Until)
+	next.Returned = ""                   // they come again
+	next.Jumped = min(old.Jumped, first) // what lies below first stays as it is
+	if err := c.journal.save(ctx, c.journal.records.Sink(c.name), next); err != nil {
 		return 0, err
 	}
 	c.forget(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.record, c.saved, c.floor, c.next, c.batches, c.seen = anew, anew, 0, first, nil, nil
+	c.record, c.saved, c.floor, c.next, c.batches, c.seen = next, next, 0, first, nil, nil
 	c.withheld = c.withheldBefore()
 	return max(stored-min(stored, behind), 1), nil
 }

@@ -74,28 +74,28 @@ func (j *Journal) reset(ctx context.Context, m scan.Message) error {
 		return server.Final(fmt.Errorf("record %s is damaged: %w", m.Subject, err))
 	}
 	target := strings.HasPrefix(m.Subject, j.records.Target(""))
-	anew := p
+	next := p
 	if (!p.Holds(j.here()) || j.config.Distrust && target) && !p.Lost {
 		j.log.Lost.Add(1)
 		j.log.Logger.Error("journal lost acknowledged events; reconciling targets, re-snapshotting sinks",
 			slog.String("record", m.Subject), slog.Uint64("expected_seq", p.Last), slog.Uint64("seq", j.log.Tail.End()), slog.String("next", conflict.CheckStorage))
-		anew = record.Sink{Place: record.Place{Created: j.created}, Snapshot: true, Since: j.log.Tail.End(), Run: p.Run, Left: p.Left, Lost: target, Note: p.Note}
+		next = record.Sink{Place: record.Place{Created: j.created}, Snapshot: true, Since: j.log.Tail.End(), Run: p.Run, Left: p.Left, Lost: target, Note: p.Note}
 	}
 	if target {
-		j.lost[m.Subject] = anew.Lost
+		j.lost[m.Subject] = next.Lost
 	} else {
-		if anew.Left.IsZero() {
-			anew.Left = record.Now()
+		if next.Left.IsZero() {
+			next.Left = record.Now()
 		}
-		j.absent[m.Subject] = anew
+		j.absent[m.Subject] = next
 	}
-	if anew == p {
+	if next == p {
 		return j.records.Claim(ctx, m)
 	}
-	return j.save(ctx, m.Subject, anew)
+	return j.save(ctx, m.Subject, next)
 }
 
-// lossy reports whether events of a target are lost that it had at a sequence.
+// lossy reports whether the log has lost events that a target had up to a sequence.
 func (j *Journal) lossy(target string, seq uint64) bool {
 	return seq <= j.found && j.lost[j.records.Target(target)]
 }

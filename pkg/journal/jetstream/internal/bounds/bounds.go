@@ -33,8 +33,8 @@ func (b *Bounds) RunOf(target string) uint64 {
 }
 
 // UpTo makes the bounds of a snapshot with a run, as of the sequence end. Watched reports
-// whether the config wants the target of an event, and lossy whether the log has lost events of a
-// target that had them at a sequence.
+// whether the config wants the target of an event. Lossy reports whether the log has lost events that
+// a target had up to a sequence.
 func UpTo(ctx context.Context, log *eventlog.Log, root string, watched func(*event.Event) bool, lossy func(target string, seq uint64) bool, end, run uint64) (*Bounds, error) {
 	begun, synced, void := map[string]event.Event{}, []event.Event(nil), map[string]bool{}
 	err := log.Stream.EachLast(ctx, message.BoundSubjects(root), end, func(m scan.Message) error {

@@ -148,12 +148,12 @@ func (j *Journal) Await(ctx context.Context, events []event.Event) (n int, err e
 }
 
 // Restore implements [journal.Journal].
-func (j *Journal) Restore(ctx context.Context, target string, last func(event.Event)) (mark []byte, err error) {
+func (j *Journal) Restore(ctx context.Context, target string, last func(event.Event)) (c journal.Checkpoint, err error) {
 	err = j.do(ctx, func(g *generation) (err error) {
-		mark, err = g.journal.Restore(ctx, target, last)
+		c, err = g.journal.Restore(ctx, target, last)
 		return err
 	})
-	return mark, err
+	return c, err
 }
 
 // Mark implements [journal.Journal].

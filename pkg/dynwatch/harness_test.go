@@ -33,6 +33,7 @@ type recorder struct {
 	rejected []dynwatch.Rejected
 	gate     chan struct{} // Append waits until it is closed
 	marks    map[string][]byte
+	void     bool // the marks count on events that are gone
 	// aside are the state events and the beginnings of first lists, which are not among
 	// events.
 	aside []event.Event
@@ -55,11 +56,11 @@ func newRecorder() *recorder {
 	return &recorder{gate: open, marks: make(map[string][]byte)}
 }
 
-func (r *recorder) Restore(_ context.Context, target string, last func(event.Event)) ([]byte, error) {
+func (r *recorder) Restore(_ context.Context, target string, last func(event.Event)) (journal.Checkpoint, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.restoresNothing {
-		return nil, nil
+		return journal.Checkpoint{}, nil
 	}
 	newest := make(map[string]event.Event)
 	for _, e := range r.events {
@@ -71,7 +72,7 @@ func (r *recorder) Restore(_ context.Context, target string, last func(event.Eve
 		e.Data = nil
 		last(e)
 	}
-	return r.marks[target], nil
+	return journal.Checkpoint{Mark: r.marks[target], Void: r.void}, nil
 }
 
 func (r *recorder) Mark(_ context.Context, target string, mark []byte) error {

@@ -117,7 +117,7 @@ func TestMarksLost(t *testing.T) {
 func TestLogLostBefore(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "")
-	r := startOn(t, api, func(log *recorder) { log.marks["example.com/things"] = []byte{} }, func(*dynwatch.Limits) {}, things())
+	r := startOn(t, api, func(log *recorder) { log.void = true }, func(*dynwatch.Limits) {}, things())
 	r.caughtUp()
 	r.eventually("synced", func() bool { return count(r.log.all(), event.Synced) == 1 })
 	got := lines(r.log.all())

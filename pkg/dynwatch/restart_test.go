@@ -281,6 +281,42 @@ func TestRestartAfterARollbackSeesWhatTakesAnOldName(t *testing.T) {
 	r.eventually("the new object", func() bool { return len(r.log.all()) == n+1 })
 }
 
+// TestEpochOfALostJournal: etcd was restored, and the log has then lost all events of the new
+// epoch, but not the mark. The next epoch is one that no event had.
+func TestEpochOfALostJournal(t *testing.T) {
+	r, _ := restarted(t, false, func(*fakeAPI) {})
+	r.caughtUp()
+	rev := func() uint64 { r.api.mu.Lock(); defer r.api.mu.Unlock(); return r.api.rev }()
+	for range 5 {
+		r.api.put("a", "x", "")
+	}
+	r.caughtUp()
+	before := len(r.log.all())
+	r.api.rollBack(rev)
+	r.eventually("epoch", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	r.api.put("a", "x", "")
+	r.caughtUp()
+	r.stop(false)
+	sent := r.log.all()
+	r.log.set(func() { r.log.events, r.log.void = r.log.events[:before], true })
+	r.begin(things())
+	r.eventually("a snapshot", func() bool { return count(r.log.all()[before:], event.Synced) == 1 })
+	r.api.put("a", "x", "")
+	r.caughtUp()
+	r.eventually("the last state", func() bool {
+		last := r.log.all()[len(r.log.all())-1]
+		return last.Name == "x" && last.Epoch == 2
+	})
+	ids := make(map[string]bool)
+	for _, e := range append(sent, r.log.all()[before:]...) {
+		if ids[e.ID] {
+			t.Errorf("%s is repeated", e.ID)
+		}
+		ids[e.ID] = true
+	}
+	r.announcesAll(before)
+}
+
 // TestStatesAreTold: the log has every state that lasts, once, and a restart that
 // changes nothing adds none.
 func TestStatesAreTold(t *testing.T) {

@@ -33,9 +33,8 @@ type Log interface { //nolint:interfacebloat // one contract; Stateless has all 
 	Await(ctx context.Context, events []event.Event) (n int, err error)
 	// Restore reads the state of a target, before its first Append. It calls last with the
 	// last event of each object of the target, terminal events included, in no order and
-	// without Data; the callee owns the event. It returns the last checkpoint: nil without
-	// one, and empty but not nil if it is void because the log has lost acknowledged events.
-	Restore(ctx context.Context, target string, last func(e event.Event)) (mark []byte, err error)
+	// without Data; the callee owns the event. It returns the last checkpoint.
+	Restore(ctx context.Context, target string, last func(e event.Event)) (Checkpoint, error)
 	// Mark replaces the checkpoint of a target. All earlier events of the target are durable
 	// then.
 	Mark(ctx context.Context, target string, mark []byte) error
@@ -55,6 +54,15 @@ type Log interface { //nolint:interfacebloat // one contract; Stateless has all 
 	Failure() error
 }
 
+// Checkpoint is what a [Log] returns of the last Mark of a target.
+type Checkpoint struct {
+	// Mark is nil if there is none.
+	Mark []byte
+	// Void: the log has lost acknowledged events, and may have fewer than the Mark counts on.
+	// The Mark may be missing then.
+	Void bool
+}
+
 // Stateless has the methods of a [Log] that forgets each event, except Append: nothing to
 // restore, no reader to wait for, no failure. Embed it.
 type Stateless struct{}
@@ -63,8 +71,8 @@ type Stateless struct{}
 func (Stateless) Await(_ context.Context, events []event.Event) (int, error) { return len(events), nil }
 
 // Restore implements [Log]. There is no state.
-func (Stateless) Restore(ctx context.Context, _ string, _ func(event.Event)) ([]byte, error) {
-	return nil, ctx.Err()
+func (Stateless) Restore(ctx context.Context, _ string, _ func(event.Event)) (Checkpoint, error) {
+	return Checkpoint{}, ctx.Err()
 }
 
 // Mark implements [Log]. A later process could not read the checkpoint.

@@ -190,6 +190,15 @@ func mustCommit(t testing.TB, c journal.Cursor, seq uint64) {
 	}
 }
 
+// wantCheckpoint wants the mark of a target, which may be void.
+func wantCheckpoint(t *testing.T, j journal.Journal, mark string, void bool) {
+	t.Helper()
+	c, err := j.Restore(t.Context(), "core/configmaps", func(event.Event) {})
+	if string(c.Mark) != mark || c.Void != void || err != nil {
+		t.Errorf("mark %q, void: %v, %v; want %q, %v", c.Mark, c.Void, err, mark, void)
+	}
+}
+
 func mustClose(t testing.TB, c io.Closer) {
 	t.Helper()
 	if err := c.Close(); err != nil {

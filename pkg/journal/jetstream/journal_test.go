@@ -40,9 +40,9 @@ func TestRestart(t *testing.T) {
 	h.restartOn(h.copyDir())
 	anew := h.open()
 	got := map[string]event.Event{}
-	mark, err := anew.Restore(t.Context(), "core/configmaps", func(e event.Event) { got[e.Name] = e })
-	if err != nil || string(mark) != "at 4" {
-		t.Errorf("mark = %q, %v", mark, err)
+	kept, err := anew.Restore(t.Context(), "core/configmaps", func(e event.Event) { got[e.Name] = e })
+	if err != nil || string(kept.Mark) != "at 4" || kept.Void {
+		t.Errorf("checkpoint %+v, %v", kept, err)
 	}
 	if len(got) != 2 || got["a"].ResourceVersion != 3 || got["a"].Ordinal != 2 || got["b"].Op != event.Deleted || got["a"].Data != nil {
 		t.Errorf("restored %+v", got)
@@ -118,10 +118,7 @@ func TestAmnesia(t *testing.T) {
 	mustAppend(t, anew, x.event(&now, event.Added), x.event(&now, event.Modified), x.event(&now, event.Modified))
 	mustClose(t, anew)
 	anew = h.open()
-	mark, err := anew.Restore(t.Context(), "core/configmaps", func(event.Event) {})
-	if mark == nil || len(mark) > 0 || err != nil {
-		t.Errorf("mark = %q, %v; want an empty one", mark, err)
-	}
+	wantCheckpoint(t, anew, "at 3", true)
 	c = mustOpen(t, anew, "bus", journal.FromNow)
 	got := read(t, c, 2)
 	if diff := cmp.Diff(describe("0 snapshot a-1:1", "4 snapshot "+x.uid+":7"), show(got)); diff != "" {
@@ -244,10 +241,7 @@ func TestDistrust(t *testing.T) {
 	mustClose(t, h.open(func(c *jetstream.Config) { c.Distrust = true }))
 	j = h.open()
 	checkpointed(j, "core/configmaps", false)
-	mark, err := j.Restore(t.Context(), "core/configmaps", func(event.Event) {})
-	if mark == nil || len(mark) > 0 || err != nil {
-		t.Errorf("mark = %q, %v; want an empty one", mark, err)
-	}
+	wantCheckpoint(t, j, "here", true)
 }
 
 // TestClose closes while the server is away and everything waits.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/conflict"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/lastindex"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/record"
@@ -13,33 +14,33 @@ import (
 )
 
 // Restore implements [journal.Journal]. It tries for as long as it takes.
-func (j *Journal) Restore(ctx context.Context, target string, last func(e event.Event)) ([]byte, error) {
+func (j *Journal) Restore(ctx context.Context, target string, last func(e event.Event)) (journal.Checkpoint, error) {
 	if err := j.log.Usable(ctx); err != nil {
-		return nil, err
+		return journal.Checkpoint{}, err
 	}
 	filter, err := j.config.targetSubjects(target)
 	if err != nil {
-		return nil, err
+		return journal.Checkpoint{}, err
 	}
 	bounded, cancel := j.log.Within(ctx)
 	defer cancel()
 	m, err := j.checkpoint(bounded, target)
 	if err != nil {
-		return nil, j.log.Cause(ctx, err)
+		return journal.Checkpoint{}, j.log.Cause(ctx, err)
 	}
 	if err := j.restoreObjects(bounded, filter, last); err != nil {
-		return nil, j.log.Cause(ctx, err)
+		return journal.Checkpoint{}, j.log.Cause(ctx, err)
 	}
-	if m.Mark == nil && (m.Lost || j.replaced) {
-		m.Mark = []byte{}
+	if m.Mark == nil {
+		return journal.Checkpoint{Mark: m.Void, Void: m.Lost || j.replaced}, nil
 	}
-	if len(m.Mark) > 0 && !m.Holds(j.here()) {
+	void := !m.Holds(j.here())
+	if void {
 		j.log.Lost.Add(1)
 		j.log.Logger.Error("journal lost acknowledged events; reconciling the target", slog.String("target", target),
 			slog.Uint64("expected_seq", m.Last), slog.Uint64("seq", j.log.Tail.End()), slog.String("next", conflict.CheckStorage))
-		m.Mark = []byte{}
 	}
-	return m.Mark, nil
+	return journal.Checkpoint{Mark: m.Mark, Void: void}, nil
 }
 
 // Checkpointed reports whether a target has a valid checkpoint: since the checkpoint, also in earlier

@@ -69,30 +69,58 @@ func (j *Journal) distrust(ctx context.Context) error {
 // reset makes a record that cannot be trusted say so. No sink is open yet.
 func (j *Journal) reset(ctx context.Context, m scan.Message) error {
 	j.records.Found(m)
-	var p record.Sink // has the place of both kinds
-	if err := json.Unmarshal(m.Data, &p); err != nil {
-		return server.Final(fmt.Errorf("record %s is damaged: %w", m.Subject, err))
+	if strings.HasPrefix(m.Subject, j.records.Target("")) {
+		return j.resetTarget(ctx, m)
 	}
-	target := strings.HasPrefix(m.Subject, j.records.Target(""))
+	return j.resetSink(ctx, m)
+}
+
+func (j *Journal) resetTarget(ctx context.Context, m scan.Message) error {
+	var p record.Target
+	if err := decodeRecord(m, &p); err != nil {
+		return err
+	}
+	sound := p.Lost || p.Holds(j.here()) && !j.config.Distrust
+	j.lost[m.Subject] = p.Lost || !sound
+	if sound {
+		return j.records.Claim(ctx, m)
+	}
+	j.reportLost(m.Subject, p.Last)
+	return j.save(ctx, m.Subject, record.Target{Place: record.Place{Created: j.created}, Lost: true, Void: p.Mark})
+}
+
+func (j *Journal) resetSink(ctx context.Context, m scan.Message) error {
+	var p record.Sink
+	if err := decodeRecord(m, &p); err != nil {
+		return err
+	}
 	next := p
-	if (!p.Holds(j.here()) || j.config.Distrust && target) && !p.Lost {
-		j.log.Lost.Add(1)
-		j.log.Logger.Error("journal lost acknowledged events; reconciling targets, re-snapshotting sinks",
-			slog.String("record", m.Subject), slog.Uint64("expected_seq", p.Last), slog.Uint64("seq", j.log.Tail.End()), slog.String("next", conflict.CheckStorage))
-		next = record.Sink{Place: record.Place{Created: j.created}, Snapshot: true, Since: j.log.Tail.End(), Run: p.Run, Left: p.Left, Lost: target, Note: p.Note}
+	if !p.Holds(j.here()) {
+		j.reportLost(m.Subject, p.Last)
+		next = record.Sink{Place: record.Place{Created: j.created}, Snapshot: true, Since: j.log.Tail.End(), Run: p.Run, Left: p.Left, Note: p.Note}
 	}
-	if target {
-		j.lost[m.Subject] = next.Lost
-	} else {
-		if next.Left.IsZero() {
-			next.Left = record.Now()
-		}
-		j.absent[m.Subject] = next
+	if next.Left.IsZero() {
+		next.Left = record.Now()
 	}
+	j.absent[m.Subject] = next
 	if next == p {
 		return j.records.Claim(ctx, m)
 	}
 	return j.save(ctx, m.Subject, next)
+}
+
+func decodeRecord(m scan.Message, record any) error {
+	if err := json.Unmarshal(m.Data, record); err != nil {
+		return server.Final(fmt.Errorf("record %s is damaged: %w", m.Subject, err))
+	}
+	return nil
+}
+
+// reportLost counts and logs that the log has lost what a record counts on.
+func (j *Journal) reportLost(key string, expected uint64) {
+	j.log.Lost.Add(1)
+	j.log.Logger.Error("journal lost acknowledged events; reconciling targets, re-snapshotting sinks",
+		slog.String("record", key), slog.Uint64("expected_seq", expected), slog.Uint64("seq", j.log.Tail.End()), slog.String("next", conflict.CheckStorage))
 }
 
 // lossy reports whether the log has lost events that a target had up to a sequence.

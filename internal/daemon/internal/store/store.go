@@ -146,9 +146,9 @@ func (s *Store) jetStream(ctx context.Context, c *config.Config, o jetstream.Con
 
 // Restore implements [journal.Log]. Before the first target reads its past it is
 // made sure that it is one of this cluster.
-func (s *Store) Restore(ctx context.Context, target string, last func(event.Event)) ([]byte, error) {
+func (s *Store) Restore(ctx context.Context, target string, last func(event.Event)) (journal.Checkpoint, error) {
 	if err := s.bindOnce(ctx); err != nil {
-		return nil, err
+		return journal.Checkpoint{}, err
 	}
 	return s.Journal.Restore(ctx, target, last)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // Ended is when the last object of a name ended, and its UID if it was deleted.
@@ -54,14 +55,18 @@ func endedBy(e *event.Event) Ended {
 
 // Restored is what the log has of a target.
 type Restored struct {
-	// Mark is the last one. Marked: there is one. Text is that of one that cannot be read.
+	// Mark is the last one. Marked: there is one, and it is not void. Text is that of one
+	// that cannot be read.
 	Mark   Mark
 	Marked bool
 	Text   string
-	// Lost: the log has lost events since. Others: it has objects of other targets.
+	// Lost: the log has lost events since, which make the mark void but for its epoch.
+	// Others: the log has objects of other targets.
 	Lost, Others bool
 	Ends         Ends
-	Epoch        uint64
+	// Epoch is the newest of an event. If the log has lost events, that of the mark can be
+	// newer.
+	Epoch uint64
 	// Resource and Kind are those of the newest event.
 	Resource schema.GroupVersionResource
 	Kind     string
@@ -69,12 +74,12 @@ type Restored struct {
 
 // Read makes the index what the log says was announced, and returns the rest of it. Unreadable
 // says why the mark is not what it should be.
-func Read(ctx context.Context, target string, x *index.Index, restore func(context.Context, string, func(event.Event)) ([]byte, error)) (r Restored, unreadable, err error) {
+func Read(ctx context.Context, target string, x *index.Index, restore func(context.Context, string, func(event.Event)) (journal.Checkpoint, error)) (r Restored, unreadable, err error) {
 	x.Reset()
 	ends := make(Ends)
 	r.Ends = ends
 	newest := uint64(0)
-	text, err := restore(ctx, target, func(e event.Event) {
+	kept, err := restore(ctx, target, func(e event.Event) {
 		r.Epoch = max(r.Epoch, e.Epoch)
 		r.Others = r.Others || e.Target != target
 		if e.ResourceVersion >= newest {
@@ -98,11 +103,16 @@ func Read(ctx context.Context, target string, x *index.Index, restore func(conte
 	if err != nil {
 		return r, nil, fmt.Errorf("read the journal: %w", err)
 	}
-	r.Lost = text != nil && len(text) == 0
-	if r.Marked = len(text) > 0; r.Marked {
-		if unreadable = json.Unmarshal(text, &r.Mark); unreadable != nil {
-			r.Marked, r.Text = false, string(text)
-		}
+	r.Lost = kept.Void
+	if len(kept.Mark) == 0 {
+		return r, nil, nil
 	}
-	return r, unreadable, nil
+	if unreadable = json.Unmarshal(kept.Mark, &r.Mark); unreadable != nil {
+		r.Mark, r.Text = Mark{}, string(kept.Mark)
+		return r, unreadable, nil
+	}
+	if r.Marked = !r.Lost; r.Lost {
+		r.Mark = Mark{Epoch: r.Mark.Epoch}
+	}
+	return r, nil, nil
 }

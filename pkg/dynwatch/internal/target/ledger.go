@@ -62,20 +62,23 @@ func (t *Target) restore(ctx context.Context) error {
 		t.First.Lost = r.Lost
 		return nil // nothing is known: the first list
 	}
-	t.startFrom(m, r.Marked, r.Others && !r.Lost, r.Ends)
+	t.startFrom(&r)
 	return nil
 }
 
-// startFrom decides what a target that knows objects begins with. Marked says that there is
-// a mark, others that the objects are of other targets.
-func (t *Target) startFrom(m checkpoint.Mark, marked, others bool, ends checkpoint.Ends) {
+// startFrom decides what a target that knows objects begins with.
+func (t *Target) startFrom(r *checkpoint.Restored) {
+	m, ends := r.Mark, r.Ends
 	switch {
-	case !marked && others: // what was watched namespace by namespace, or the other way around
+	case !r.Marked && r.Others && !r.Lost: // what was watched namespace by namespace, or the other way around
 		t.Distrust(recovery.ReasonSelection)
-	case !marked, m.Lost == recovery.ReasonJournal, m.Synced && t.Index.Len()+ends.Since(&m) < m.Objects:
+	case !r.Marked, m.Lost == recovery.ReasonJournal, m.Synced && t.Index.Len()+ends.Since(&m) < m.Objects:
 		t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", recovery.ReasonJournal)
 		t.First.Lost = true
-		t.SetCursor(max(ends.Newest(t.Epoch), t.Index.NewestOf(t.Epoch))) // a list from before that is of another history
+		// A list from before that is of another history. The mark may know a newer one, of
+		// which the log has lost all events: then this finds the rollback again, and gives
+		// it an epoch that was not used.
+		t.SetCursor(max(ends.Newest(r.Epoch), t.Index.NewestOf(r.Epoch)))
 	case !m.Synced:
 		t.FirstOp, t.First.Began, t.First.Run = m.FirstOp, m.Began, m.Run
 		t.Marked = m

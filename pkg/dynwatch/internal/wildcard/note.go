@@ -13,6 +13,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/catalog"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // Note is what the log keeps of a wildcard, in the place of a target's checkpoint.
@@ -56,7 +57,7 @@ func (n *Note) existed(one schema.GroupResource) bool {
 
 // Log stores the notes under the ids of their wildcards.
 type Log interface {
-	Restore(ctx context.Context, id string, last func(event.Event)) (note []byte, err error)
+	Restore(ctx context.Context, id string, last func(event.Event)) (journal.Checkpoint, error)
 	Mark(ctx context.Context, id string, note []byte) error
 }
 
@@ -85,13 +86,13 @@ func (n *Notes) Load(ctx context.Context, s *Set) (map[string]*Note, error) {
 		if _, known := n.known[id]; known {
 			continue
 		}
-		text, err := n.log.Restore(ctx, id, func(event.Event) {})
+		kept, err := n.log.Restore(ctx, id, func(event.Event) {})
 		if err != nil {
 			return nil, fmt.Errorf("read the journal: %w", err)
 		}
 		var note *Note
-		if text != nil {
-			if err := json.Unmarshal(text, &note); err != nil {
+		if kept.Mark != nil && !kept.Void {
+			if err := json.Unmarshal(kept.Mark, &note); err != nil {
 				n.logger.Error("wildcard checkpoint unreadable; expanding it as new", "target", id, "err", err)
 				note = nil
 			}

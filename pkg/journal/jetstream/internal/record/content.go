@@ -20,6 +20,8 @@ type Target struct {
 	// Lost: an earlier mark counted on events that the log has lost.
 	Lost bool   `json:"lost,omitempty"`
 	Mark []byte `json:"mark,omitempty"`
+	// Void is that mark. It is not in Mark, as earlier versions trust that.
+	Void []byte `json:"void,omitempty"`
 }
 
 // Sink is the record of a sink.
@@ -45,8 +47,6 @@ type Sink struct {
 	Left time.Time `json:"left,omitzero"`
 	// Note is the reader's own.
 	Note string `json:"note,omitempty"`
-	// Lost is only set in the mark of a target.
-	Lost bool `json:"lost,omitempty"`
 }
 
 // Janitor is the record of the janitor: below every deletion up to Last, no event is

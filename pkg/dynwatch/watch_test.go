@@ -192,6 +192,38 @@ func TestForbiddenIsNotEmpty(t *testing.T) {
 	}
 }
 
+// TestForbiddenListIsNotEmpty: the watch may be opened and says that its history is gone. The
+// list that must replace it is forbidden. The requests before and after it are not: each of them
+// alone would show that access is denied.
+func TestForbiddenListIsNotEmpty(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "")
+	api.put("a", "y", "")
+	r := start(t, api, things())
+	r.caughtUp()
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			all := strings.HasSuffix(r.URL.Path, "/v1/things") && r.URL.Query().Get("limit") == "500"
+			if all {
+				writeStatus(w, 403, "Forbidden", "not for you")
+			}
+			return all
+		}
+	})
+	api.put("a", "x", "")
+	api.compact()
+	api.forget()
+	api.cut()
+	r.state(dynwatch.Forbidden)
+	api.do(func() { api.refuse = nil })
+	r.caughtUp()
+	r.eventually("the change", func() bool { return len(r.since(0)) == 4 })
+	want := []string{"snapshot a/x uid-1 101", "snapshot a/y uid-2 102", "synced 102", "modified a/x uid-1 103<101 replay"}
+	if diff := cmp.Diff(want, r.since(0)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestMalformedObjectIsRejectedAndTheOthersFlow(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "good", "")

@@ -17,6 +17,7 @@ func proxyFaults() []*fault {
 		{"N20-proxy-404-all", path, nil, answering(http.StatusNotFound, everything)},
 		{"N20-proxy-404-group", path, nil, answering(http.StatusNotFound, oneGroup)},
 		{"N20-proxy-404-one-server", path, nil, answering(http.StatusNotFound, oneServer)},
+		{"N20-proxy-403-lists", []string{"link", "api", "compaction"}, nil, forbiddenLists},
 		{"N20-proxy-502", path, nil, answering(http.StatusBadGateway, anything)},
 		{"N20-proxy-503", path, nil, answering(http.StatusServiceUnavailable, anything)},
 		{"N21-proxy-buffers", path, nil, misbehaving(func(a *attack) gateway.Behavior {
@@ -87,6 +88,23 @@ func answering(status int, narrow func(*attack, *gateway.Behavior)) func(*attack
 			return nil
 		})
 	}
+}
+
+// forbiddenLists takes the history from the watches, and has the gateway refuse the lists that
+// they need then. All other requests work. Clients must not take that for empty lists.
+func forbiddenLists(a *attack) error {
+	return a.throughGateway(func() error {
+		a.gateway().Behave(gateway.Behavior{Status: http.StatusForbidden, Lists: true})
+		err := a.killAPIServers()
+		if err == nil {
+			err = a.startAPIServers()
+		}
+		if err == nil {
+			err = compact(a)
+		}
+		a.hold(5*time.Second, 15*time.Second)
+		return err
+	})
 }
 
 func everything(*attack, *gateway.Behavior) {}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/informd/informd/test/chaos/gateway"
 )
 
 // serverFaults are those of two API servers behind one address that differ.
@@ -12,7 +14,8 @@ func serverFaults() []*fault {
 	return []*fault{
 		{"N22-servers-differ-in-lag", []string{"api", "link"}, nil, serversOfDifferentLag},
 		{"N22-servers-differ-in-history", []string{"api", "link", "compaction"}, nil, serversOfDifferentHistory},
-		{"N22-server-stuck", []string{"all"}, needsTime, serverStuck},
+		{"N22-server-stuck", []string{"all"}, needsTime("N22-server-stuck"), serverStuck},
+		{"N22-watches-stuck", []string{"all"}, needsTime("N22-watches-stuck"), watchesStuck},
 	}
 }
 
@@ -75,34 +78,49 @@ func serversOfDifferentHistory(a *attack) error {
 // stale is when a target has to say at the latest that its watch brings nothing.
 const stale = 150 * time.Second
 
-// needsTime: it takes three minutes in which nothing else happens.
-func needsTime(r *Rig) string {
-	switch {
-	case r.options.Baseline:
-		return "the baseline says nothing about its watches"
-	case r.options.Duration < long && !slices.Contains(r.options.Faults, "N22-server-stuck"):
-		return "needs a run of ten minutes, or to be asked for by name"
-	default:
-		return ""
+// needsTime: a fault takes three minutes in which nothing else happens.
+func needsTime(name string) func(*Rig) string {
+	return func(r *Rig) string {
+		switch {
+		case r.options.Baseline:
+			return "the baseline says nothing about its watches"
+		case r.options.Duration < long && !slices.Contains(r.options.Faults, name):
+			return "needs a run of ten minutes, or to be asked for by name"
+		default:
+			return ""
+		}
 	}
 }
 
-// serverStuck has one of two API servers get nothing from etcd, without a word: its
-// watches stay open. Targets that bring nothing must not pass for live.
+// serverStuck has one of two API servers get nothing from etcd: its connections stay open.
 func serverStuck(a *attack) error {
 	a.etcdLink.Hold()
 	defer a.etcdLink.Heal()
-	return a.spread(func() error {
-		a.hold(stale+15*time.Second, stale+30*time.Second)
-		behind := a.file.tracker.Behind(time.Now().Add(-stale))
-		ctx, cancel := context.WithTimeout(a.ctx, requestTimeout)
-		defer cancel()
-		targets, err := a.informds[0].Targets(ctx)
-		for _, t := range targets {
-			if since, ok := behind[t.Target]; ok && t.State == "live" {
-				a.violate(Violation{Invariant: "I16", Text: fmt.Sprintf("%s is live, and has brought nothing of what is %s old", t.Target, time.Since(since).Round(time.Second))})
-			}
-		}
-		return err
+	return a.spread(a.seesWhatIsStuck)
+}
+
+// watchesStuck has the watches of one of two API servers get stuck, without a word: they stay
+// open, and bring bookmarks at one revision.
+func watchesStuck(a *attack) error {
+	a.route.Spread(true)
+	defer a.route.Spread(false)
+	return a.throughGateway(func() error {
+		a.gateway().Behave(gateway.Behavior{StuckWatches: true, Server: 1 + a.random.IntN(len(a.servers))})
+		return a.seesWhatIsStuck()
 	})
+}
+
+// seesWhatIsStuck waits for so long that targets that bring nothing must not pass for live.
+func (a *attack) seesWhatIsStuck() error {
+	a.hold(stale+15*time.Second, stale+30*time.Second)
+	behind := a.file.tracker.Behind(time.Now().Add(-stale))
+	ctx, cancel := context.WithTimeout(a.ctx, requestTimeout)
+	defer cancel()
+	targets, err := a.informds[0].Targets(ctx)
+	for _, t := range targets {
+		if since, ok := behind[t.Target]; ok && t.State == "live" {
+			a.violate(Violation{Invariant: "I16", Text: fmt.Sprintf("%s is live, and has brought nothing of what is %s old", t.Target, time.Since(since).Round(time.Second))})
+		}
+	}
+	return err
 }

@@ -57,7 +57,7 @@ func mutants() []mutant {
 			name: "forbidden-is-empty", file: "pkg/dynwatch/internal/listwatch/pages.go",
 			old:    "if err != nil {\n\t\treturn 0, fmt.Errorf(\"list metadata: %w\", err)",
 			new:    "if apierrors.IsForbidden(err) {\n\t\treturn 1 << 40, nil\n\t}\n\tif err != nil {\n\t\treturn 0, fmt.Errorf(\"list metadata: %w\", err)",
-			faults: "N10-revoke,N3-kill-both-apiservers", caughtBy: []string{"I13", "I9", "I4", "I1", "I5"},
+			faults: "N20-proxy-403-lists", caughtBy: []string{"I13", "I9", "I4", "I1", "I5"},
 		},
 		{
 			name: "ends-forgotten-at-restart", file: "pkg/dynwatch/internal/checkpoint/read.go",
@@ -103,7 +103,7 @@ func mutants() []mutant {
 		{
 			name: "frozen-bookmarks-count", file: "pkg/dynwatch/internal/target/progress.go",
 			old: "p.Tick(t.Cursor, 2*t.Timing.Tick)\n", new: "p.Tick(t.Cursor, 2*t.Timing.Tick)\n\tp.Waited = 0\n",
-			faults: "N22-server-stuck", duration: 4 * time.Minute, caughtBy: []string{"I16"},
+			faults: "N22-watches-stuck", duration: 4 * time.Minute, caughtBy: []string{"I16"},
 		},
 		{
 			name: "watch-from-the-next-revision", file: "pkg/dynwatch/internal/target/follow.go",

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"time"
 )
@@ -11,15 +12,21 @@ const bufferBytes = 64 << 10
 
 // Behavior is what the gateway does wrong. The zero value is nothing.
 type Behavior struct {
-	// Status answers requests with this status and an HTML page: 404, 502 or 503.
-	// Group and Server narrow it down.
+	// Status answers requests with this status and an HTML page: 403, 404, 502 or 503.
+	// Lists, Group and Server narrow it down.
 	Status int
+	// Lists limits Status to requests for a page of all objects of a resource.
+	Lists bool
 	// Group limits Status to requests for one API group and its discovery. "core"
 	// is /api. Empty: all requests.
 	Group string
-	// Server limits Status to requests that go to one API server, counted from 1.
-	// 0: all requests.
+	// Server limits Status and StuckWatches to requests that go to one API server,
+	// counted from 1. 0: all requests.
 	Server int
+
+	// StuckWatches lets no event of a watch pass. Bookmarks pass, with the revision at
+	// which the watch got stuck.
+	StuckWatches bool
 
 	// Buffer holds the bytes of responses for this long, or until 64 KiB have
 	// gathered or the response ends.
@@ -36,9 +43,16 @@ type Behavior struct {
 	Idle time.Duration
 }
 
-// concerns reports whether Status is for a request with a path to a server.
-func (b *Behavior) concerns(path string, server int) bool {
-	if b.Server != 0 && b.Server != server+1 {
+// at reports whether what Server limits is for a request to this server.
+func (b *Behavior) at(server int) bool { return b.Server == 0 || b.Server == server+1 }
+
+// concerns reports whether Status is for a request to a server.
+func (b *Behavior) concerns(r *http.Request, server int) bool {
+	path, query := r.URL.Path, r.URL.Query()
+	switch {
+	case b.Status == 0 || !b.at(server):
+		return false
+	case b.Lists && (isWatch(r) || !query.Has("limit") || query.Get("limit") == "1" || query.Has("fieldSelector")):
 		return false
 	}
 	prefix := "/apis/" + b.Group
@@ -50,6 +64,9 @@ func (b *Behavior) concerns(path string, server int) bool {
 	}
 	return path == prefix || strings.HasPrefix(path, prefix+"/")
 }
+
+// isWatch reports whether the response is a stream of watch events.
+func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") == "true" }
 
 // delay waits before the headers are sent; false if the client is gone.
 func (b *Behavior) delay(ctx context.Context) bool {

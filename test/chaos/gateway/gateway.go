@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -172,7 +173,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	case !ok:
 		g.page(w, http.StatusBadGateway)
 		return
-	case b.Status != 0 && b.concerns(r.URL.Path, i):
+	case b.concerns(r, i):
 		g.page(w, b.Status)
 		return
 	}
@@ -183,6 +184,9 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		g.page(w, http.StatusBadGateway)
 		return
+	}
+	if isWatch(r) && response.StatusCode == http.StatusOK && strings.Contains(response.Header.Get("Content-Type"), "json") {
+		response.Body = g.stuckAtTimes(r, response.Body, i)
 	}
 	defer response.Body.Close()
 	if !b.delay(r.Context()) {

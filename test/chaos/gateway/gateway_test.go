@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -40,6 +41,7 @@ func newAPI(t *testing.T, name string) *api {
 	a := &api{send: make(chan string)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/watch", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
 		_ = http.NewResponseController(w).Flush()
 		for {
 			select {
@@ -148,8 +150,13 @@ type watch struct {
 // watch opens /watch. Its headers come at once.
 func (r *rig) watch(t *testing.T) *watch {
 	t.Helper()
+	return r.watchAt(t, "/watch")
+}
+
+func (r *rig) watchAt(t *testing.T, path string) *watch {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	response, err := r.open(ctx, "/watch") //nolint:bodyclose // the cleanup closes it
+	response, err := r.open(ctx, path) //nolint:bodyclose // the cleanup closes it
 	if err != nil {
 		cancel()
 		t.Fatal(err)
@@ -264,6 +271,56 @@ func TestAnswersHTML(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestForbidsLists: a page of all objects is refused. A watch, the revision and one object are not.
+func TestForbidsLists(t *testing.T) {
+	a := newAPI(t, "a")
+	r := newRig(t, a)
+	r.Behave(gateway.Behavior{Status: 403, Lists: true})
+	for query, refused := range map[string]bool{
+		"limit=500": true, "limit=500&resourceVersion=7": true, "limit=1": false, "": false,
+		"limit=500&fieldSelector=metadata.name%3Dx": false,
+	} {
+		got, err := r.get(t.Context(), "/api/v1/pods?"+query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.isPage() != refused {
+			t.Errorf("%q: %v", query, got)
+		}
+	}
+	w := r.watchAt(t, "/watch?limit=500&watch=true")
+	a.send <- "{}\n"
+	w.line(t, "{}")
+}
+
+// TestStuckWatches: a stuck watch brings bookmarks at the revision at which it got stuck.
+func TestStuckWatches(t *testing.T) {
+	frame := func(kind string, revision int) string {
+		return fmt.Sprintf(`{"type":%q,"object":{"kind":"Pod","metadata":{"resourceVersion":"%d"}}}`, kind, revision)
+	}
+	a := newAPI(t, "a")
+	r := newRig(t, a)
+	w := r.watchAt(t, "/watch?watch=true&resourceVersion=3")
+	pass := func(sent, want string) {
+		t.Helper()
+		a.send <- sent[:len(sent)/2]
+		a.send <- sent[len(sent)/2:] + "\n"
+		if want == "" {
+			w.nothing(t)
+		} else {
+			w.line(t, want)
+		}
+	}
+	pass(frame("ADDED", 4), frame("ADDED", 4))
+	r.Behave(gateway.Behavior{StuckWatches: true, Server: 2})
+	pass(frame("ADDED", 5), frame("ADDED", 5))
+	r.Behave(gateway.Behavior{StuckWatches: true, Server: 1})
+	pass(frame("MODIFIED", 6), "")
+	pass(frame("BOOKMARK", 7), frame("BOOKMARK", 5))
+	r.Behave(gateway.Behavior{})
+	pass(frame("DELETED", 8), frame("DELETED", 8))
 }
 
 // TestServers: requests go to the servers that are routed to, and a page for one

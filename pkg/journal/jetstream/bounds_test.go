@@ -61,20 +61,53 @@ func TestSnapshotOfADamagedLog(t *testing.T) {
 	}
 	mustClose(t, j)
 	mustClose(t, h.open(func(c *jetstream.Config) { c.Distrust = true }))
-	j = h.open() // the loss is known across restarts
+	j = h.open() // the loss is known across restarts, also when a list has begun
+	if err := j.Mark(t.Context(), "core/configmaps", []byte("there")); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, j)
+	j = h.open()
 	c := mustOpen(t, j, "bus", journal.FromSnapshot)
 	if got, want := show(read(t, c, 2)), describe("0 begin core/configmaps:5:begin", "3 snapshot a-1:1"); got != want {
 		t.Errorf("entries:\n%swant:\n%s", got, want)
 	}
 	silent(t, c)
 	mustAppend(t, j, bound(event.Begin, "core/configmaps", 4))
+	amid := mustOpen(t, j, "amid", journal.FromSnapshot)
+	if got, want := show(read(t, amid, 2)), describe("0 begin core/configmaps:5:begin:r4", "4 snapshot a-1:1:r4"); got != want {
+		t.Errorf("entries of a sink that begins amid the list:\n%swant:\n%s", got, want)
+	}
 	mustAppend(t, j, b.event(&now, event.Added), bound(event.Synced, "core/configmaps", 4))
 	if got, want := show(read(t, c, 3)), describe("4 begin core/configmaps:5:begin:r4", "5 added b-2:2", "6 synced core/configmaps:5:synced:r4"); got != want {
 		t.Errorf("entries:\n%swant:\n%s", got, want)
 	}
+	if got, want := show(read(t, amid, 2)), describe("5 added b-2:2", "6 synced core/configmaps:5:synced:r4"); got != want {
+		t.Errorf("entries of a sink that begins amid the list:\n%swant:\n%s", got, want)
+	}
 	later := mustOpen(t, j, "later", journal.FromSnapshot)
 	if got, want := show(read(t, later, 4)), describe("0 begin core/configmaps:5:begin", "0 snapshot a-1:1", "0 snapshot b-2:2", "6 synced core/configmaps:5:synced"); got != want {
 		t.Errorf("entries of a later sink:\n%swant:\n%s", got, want)
+	}
+}
+
+// TestSnapshotAfterTheStatesAreLost: if only the records are lost, targets announce nothing again.
+// The snapshot of a new sink has its end.
+func TestSnapshotAfterTheStatesAreLost(t *testing.T) {
+	h := newHost(t)
+	j := h.open()
+	var now clock
+	a := &object{name: "a"}
+	mustAppend(t, j, bound(event.Begin, "core/configmaps", 3), a.event(&now, event.Added), bound(event.Synced, "core/configmaps", 3))
+	if err := j.Mark(t.Context(), "core/configmaps", []byte("here")); err != nil {
+		t.Fatal(err)
+	}
+	h.remove("INFORMD_STATE")
+	failed(t, j)
+	mustClose(t, j)
+	next := h.open(func(c *jetstream.Config) { c.Replaces = j })
+	c := mustOpen(t, next, "bus", journal.FromSnapshot)
+	if got, want := show(read(t, c, 3)), describe("0 begin core/configmaps:5:begin", "0 snapshot a-1:1", "3 synced core/configmaps:5:synced"); got != want {
+		t.Errorf("entries:\n%swant:\n%s", got, want)
 	}
 }
 

@@ -178,7 +178,8 @@ func (c *cursor) Reset(ctx context.Context) error {
 }
 
 // Read implements [journal.Cursor]. It tries for as long as it takes: beside those
-// of ctx, of the fence and [journal.ErrClosed] the only error is [ErrLost].
+// of ctx, of the fence and [journal.ErrClosed] the only errors are [ErrLost] and that of a
+// connection that was closed.
 func (c *cursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
 	bounded, release, err := c.acquire(ctx)
 	if err != nil {

@@ -130,7 +130,11 @@ func (j *Journal) inheritTargets(ctx context.Context) error {
 		return nil
 	}
 	for _, key := range j.config.Replaces.records.Keys(j.records.Target("")) {
-		if err := j.saveMissing(ctx, key, record.Target{Lost: true}); err != nil {
+		lost := record.Target{Lost: true}
+		if j.Continues() {
+			lost.LostUpTo = j.config.Replaces.lostUpTo[key]
+		}
+		if err := j.saveMissing(ctx, key, lost); err != nil {
 			return err
 		}
 	}

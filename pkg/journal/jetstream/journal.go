@@ -60,10 +60,10 @@ type Journal struct {
 	replaced bool
 	opened   time.Time // when the end of stream was found
 	found    uint64    // at this sequence
-	// lost has the keys of the targets whose record says, at the opening, that events are lost.
-	lost    map[string]bool
-	letters *deadletter.Queues
-	runs    event.Runs // of snapshots of sinks, and of rewinds
+	// lostUpTo has [record.Target.LostUpTo] of the targets, by key, as of the opening.
+	lostUpTo map[string]uint64
+	letters  *deadletter.Queues
+	runs     event.Runs // of snapshots of sinks, and of rewinds
 
 	records *record.Records
 	janitor *retention.Janitor
@@ -103,7 +103,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 	j := &Journal{
 		config: c,
 		log:    &eventlog.Log{Logger: c.Logger, Requests: server.New(), Subjects: lastindex.New()}, standstill: standstill,
-		cursors: map[string]*cursor{}, absent: map[string]record.Sink{}, lost: map[string]bool{}, pending: map[string]requests{}, dirty: make(chan struct{}, 1),
+		cursors: map[string]*cursor{}, absent: map[string]record.Sink{}, lostUpTo: map[string]uint64{}, pending: map[string]requests{}, dirty: make(chan struct{}, 1),
 		check: make(chan struct{}, 1),
 	}
 	named := func(call string) *server.Outage { return server.NewOutage(c.Logger, call, c.Report) }

@@ -81,12 +81,14 @@ func (j *Journal) resetTarget(ctx context.Context, m scan.Message) error {
 		return err
 	}
 	sound := p.Lost || p.Holds(j.here()) && !j.config.Distrust
-	j.lost[m.Subject] = p.Lost || !sound
 	if sound {
+		j.lostUpTo[m.Subject] = p.LostUpTo
 		return j.records.Claim(ctx, m)
 	}
 	j.reportLost(m.Subject, p.Last)
-	return j.save(ctx, m.Subject, record.Target{Place: record.Place{Created: j.created}, Lost: true, Void: p.Mark})
+	end := j.log.Tail.End()
+	j.lostUpTo[m.Subject] = end
+	return j.save(ctx, m.Subject, record.Target{Place: record.Place{Created: j.created}, Lost: true, LostUpTo: end, Void: p.Mark})
 }
 
 func (j *Journal) resetSink(ctx context.Context, m scan.Message) error {
@@ -125,7 +127,7 @@ func (j *Journal) reportLost(key string, expected uint64) {
 
 // lossy reports whether the log has lost events that a target had up to a sequence.
 func (j *Journal) lossy(target string, seq uint64) bool {
-	return seq <= j.found && j.lost[j.records.Target(target)]
+	return seq <= j.lostUpTo[j.records.Target(target)]
 }
 
 // Mark implements [journal.Journal]. It tries for as long as it takes.
@@ -136,7 +138,8 @@ func (j *Journal) Mark(ctx context.Context, target string, note []byte) error {
 	bounded, cancel := j.log.Within(ctx)
 	defer cancel()
 	err := j.log.Requests.Repeat(bounded, j.recording, func(ctx context.Context) error {
-		return j.save(ctx, j.records.Target(target), record.Target{Place: j.here(), Mark: note})
+		key := j.records.Target(target)
+		return j.save(ctx, key, record.Target{Place: j.here(), LostUpTo: j.lostUpTo[key], Mark: note})
 	})
 	return j.log.Cause(ctx, err)
 }

@@ -36,16 +36,15 @@ func (b *Bounds) RunOf(target string) uint64 {
 // whether the config wants the target of an event. Lossy reports whether the log has lost events that
 // a target had up to a sequence.
 func UpTo(ctx context.Context, log *eventlog.Log, root string, watched func(*event.Event) bool, lossy func(target string, seq uint64) bool, end, run uint64) (*Bounds, error) {
-	begun, synced, void := map[string]event.Event{}, []event.Event(nil), map[string]bool{}
+	begun, synced := map[string]logged{}, map[string]logged{}
 	err := log.Stream.EachLast(ctx, message.BoundSubjects(root), end, func(m scan.Message) error {
 		e, ok := log.Messages.Identify(m)
 		switch {
 		case !ok || !watched(&e):
 		case e.Op == event.Begin:
-			begun[e.Target] = e
+			begun[e.Target] = logged{e, m.Seq}
 		default:
-			synced = append(synced, e)
-			void[e.Target] = lossy(e.Target, m.Seq)
+			synced[e.Target] = logged{e, m.Seq}
 		}
 		return nil
 	})
@@ -53,20 +52,36 @@ func UpTo(ctx context.Context, log *eventlog.Log, root string, watched func(*eve
 		return nil, fmt.Errorf("read which snapshots are complete: %w", err)
 	}
 	b := &Bounds{run: run, open: map[string]uint64{}}
-	for _, e := range synced {
-		delete(begun, e.Target)
-		e.Replay = false
-		begin := e
-		begin.SetBound(event.Begin, run, e.ResourceVersion)
-		e.SetBound(event.Synced, run, e.ResourceVersion)
-		b.Begins = append(b.Begins, journal.Entry{Event: begin})
-		if !void[e.Target] {
-			b.Ends = append(b.Ends, journal.Entry{Event: e})
+	for _, target := range slices.Sorted(maps.Keys(synced)) {
+		last := synced[target]
+		if begin := begun[target]; begin.seq > last.seq && !begin.Replay {
+			continue // a first list again, as events were lost
 		}
+		delete(begun, target)
+		b.add(last.Event, !lossy(target, last.seq))
 	}
 	for _, target := range slices.Sorted(maps.Keys(begun)) {
 		b.open[target] = begun[target].Run
-		b.Begins = append(b.Begins, journal.Entry{Event: begun[target]})
+		b.Begins = append(b.Begins, journal.Entry{Event: begun[target].Event})
 	}
 	return b, nil
+}
+
+// logged is an event and its sequence.
+type logged struct {
+	event.Event
+
+	seq uint64
+}
+
+// add adds the bounds of a target whose first list has ended with an event.
+func (b *Bounds) add(synced event.Event, ends bool) {
+	synced.Replay = false
+	begin := synced
+	begin.SetBound(event.Begin, b.run, synced.ResourceVersion)
+	b.Begins = append(b.Begins, journal.Entry{Event: begin})
+	if ends {
+		synced.SetBound(event.Synced, b.run, synced.ResourceVersion)
+		b.Ends = append(b.Ends, journal.Entry{Event: synced})
+	}
 }

@@ -18,8 +18,11 @@ func (p Place) Holds(now Place) bool {
 type Target struct {
 	Place
 	// Lost: an earlier mark counted on events that the log has lost.
-	Lost bool   `json:"lost,omitempty"`
-	Mark []byte `json:"mark,omitempty"`
+	Lost bool `json:"lost,omitempty"`
+	// LostUpTo is the sequence up to which the log has lost events of the target. A snapshot
+	// of the target that ended before it may lack objects.
+	LostUpTo uint64 `json:"lostUpTo,omitempty"`
+	Mark     []byte `json:"mark,omitempty"`
 	// Void is that mark. It is not in Mark, as earlier versions trust that.
 	Void []byte `json:"void,omitempty"`
 }

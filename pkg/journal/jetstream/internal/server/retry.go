@@ -65,8 +65,8 @@ func Final(err error) error {
 	return &finalError{err}
 }
 
-// Retry calls do until it succeeds, returns a [Final] error, or ctx ends. Each call
-// has [Timeout].
+// Retry calls do until it succeeds, returns a [Final] error, the connection was closed for good,
+// or ctx ends. Each call has [Timeout].
 func Retry(ctx context.Context, o *Outage, do func(ctx context.Context) error) error {
 	return RetryUnbounded(ctx, o, func(ctx context.Context) error {
 		limited, cancel := context.WithTimeout(ctx, Timeout)

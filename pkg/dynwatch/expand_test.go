@@ -407,3 +407,23 @@ func TestWildcardsAreApplied(t *testing.T) {
 		}
 	}
 }
+
+// TestWildcardOfALostJournal: a journal that has lost events still knows which resources a wildcard
+// has. One that was removed meanwhile ends with the deletions of the objects that are known.
+func TestWildcardOfALostJournal(t *testing.T) {
+	api := newFakeAPI(t)
+	groups := usual()
+	groups[3] = group("example.com", resource("toys", "Toy"), resource("things", "Thing"))
+	api.serveAll(groups[:4]...)
+	api.put("a", "x", "")
+	r := startDefined(t, api, dynwatch.Resource{Group: "example.com", Resource: "*"})
+	r.targets("example.com/things", "example.com/toys")
+	r.eventually("synced", func() bool { return count(r.log.all(), event.Synced) == 2 })
+	r.stop(false)
+	before := len(r.log.all())
+	r.log.set(func() { r.log.void = true })
+	api.uninstall("example.com", "things")
+	r.begin(dynwatch.Resource{Group: "example.com", Resource: "*"})
+	r.eventually("the deletion", func() bool { return count(r.log.all()[before:], event.Deleted) == 1 })
+	r.targets("example.com/toys")
+}

@@ -317,6 +317,29 @@ func TestEpochOfALostJournal(t *testing.T) {
 	r.announcesAll(before)
 }
 
+// TestRestoreBehindALostJournal: the log has lost everything but the mark, and etcd was restored
+// meanwhile. The same revisions of the other history have ids of another epoch.
+func TestRestoreBehindALostJournal(t *testing.T) {
+	r, _ := restarted(t, false, func(*fakeAPI) {})
+	r.caughtUp()
+	rev := func() uint64 { r.api.mu.Lock(); defer r.api.mu.Unlock(); return r.api.rev }()
+	r.api.put("a", "x", "")
+	r.api.put("a", "x", "")
+	r.caughtUp()
+	r.stop(false)
+	r.log.set(func() { r.log.events, r.log.void = nil, true })
+	r.api.rollBack(rev)
+	r.api.put("a", "x", "")
+	r.begin(things())
+	r.eventually("a snapshot", func() bool { return count(r.log.all(), event.Synced) == 1 })
+	for _, e := range r.log.all() {
+		if e.Name == "x" && e.Epoch != 1 {
+			t.Errorf("%s is of epoch %d", e.ID, e.Epoch)
+		}
+	}
+	r.announcesAll(0)
+}
+
 // TestStatesAreTold: the log has every state that lasts, once, and a restart that
 // changes nothing adds none.
 func TestStatesAreTold(t *testing.T) {

@@ -60,8 +60,8 @@ type Restored struct {
 	Mark   Mark
 	Marked bool
 	Text   string
-	// Lost: the log has lost events since, which make the mark void but for its epoch.
-	// Others: the log has objects of other targets.
+	// Lost: the log has lost events since. The mark is void then, but for its epoch and
+	// revision. Others: the log has objects of other targets.
 	Lost, Others bool
 	Ends         Ends
 	// Epoch is the newest of an event. If the log has lost events, that of the mark can be
@@ -112,7 +112,7 @@ func Read(ctx context.Context, target string, x *index.Index, restore func(conte
 		return r, unreadable, nil
 	}
 	if r.Marked = !r.Lost; r.Lost {
-		r.Mark = Mark{Epoch: r.Mark.Epoch}
+		r.Mark = Mark{Epoch: r.Mark.Epoch, RV: r.Mark.RV}
 	}
 	return r, nil, nil
 }

@@ -60,6 +60,7 @@ func (t *Target) restore(ctx context.Context) error {
 	t.Status.Epoch.Store(t.Epoch)
 	if !r.Marked && t.Index.Len() == 0 {
 		t.First.Lost = r.Lost
+		t.SetCursor(m.RV)
 		return nil // nothing is known: the first list
 	}
 	t.startFrom(&r)
@@ -75,10 +76,10 @@ func (t *Target) startFrom(r *checkpoint.Restored) {
 	case !r.Marked, m.Lost == recovery.ReasonJournal, m.Synced && t.Index.Len()+ends.Since(&m) < m.Objects:
 		t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", recovery.ReasonJournal)
 		t.First.Lost = true
-		// A list from before that is of another history. The mark may know a newer one, of
-		// which the log has lost all events: then this finds the rollback again, and gives
-		// it an epoch that was not used.
-		t.SetCursor(max(ends.Newest(r.Epoch), t.Index.NewestOf(r.Epoch)))
+		// An answer from before the cursor is of another history. The newest event of the
+		// log is in it even if the mark knows a newer epoch, of which the log has lost all
+		// events: the rollback is then found again, and has an epoch that was not used.
+		t.SetCursor(max(ends.Newest(r.Epoch), t.Index.NewestOf(r.Epoch), m.RV))
 	case !m.Synced:
 		t.FirstOp, t.First.Began, t.First.Run = m.FirstOp, m.Began, m.Run
 		t.Marked = m

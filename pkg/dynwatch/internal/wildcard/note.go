@@ -91,7 +91,7 @@ func (n *Notes) Load(ctx context.Context, s *Set) (map[string]*Note, error) {
 			return nil, fmt.Errorf("read the journal: %w", err)
 		}
 		var note *Note
-		if kept.Mark != nil && !kept.Void {
+		if len(kept.Mark) > 0 { // void or not: it counts on no events
 			if err := json.Unmarshal(kept.Mark, &note); err != nil {
 				n.logger.Error("wildcard checkpoint unreadable; expanding it as new", "target", id, "err", err)
 				note = nil

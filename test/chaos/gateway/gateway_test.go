@@ -316,11 +316,20 @@ func TestStuckWatches(t *testing.T) {
 	pass(frame("ADDED", 4), frame("ADDED", 4))
 	r.Behave(gateway.Behavior{StuckWatches: true, Server: 2})
 	pass(frame("ADDED", 5), frame("ADDED", 5))
+	pass(`{"type":"ERROR","object":{}}`, `{"type":"ERROR","object":{}}`)
 	r.Behave(gateway.Behavior{StuckWatches: true, Server: 1})
 	pass(frame("MODIFIED", 6), "")
 	pass(frame("BOOKMARK", 7), frame("BOOKMARK", 5))
 	r.Behave(gateway.Behavior{})
-	pass(frame("DELETED", 8), frame("DELETED", 8))
+	a.send <- frame("DELETED", 8) + "\n"
+	select {
+	case line, more := <-w.lines:
+		if more || w.err == nil {
+			t.Errorf("a watch that has missed an event brings %q, and ends with %v", line, w.err)
+		}
+	case <-time.After(soon):
+		t.Error("a watch that has missed an event does not end")
+	}
 }
 
 // TestServers: requests go to the servers that are routed to, and a page for one

@@ -10,15 +10,19 @@ import (
 	"net/http"
 )
 
-// watchStream is the body of a watch in JSON, frame by frame.
+var errMissed = errors.New("the watch has missed events")
+
+// watchStream is the body of a watch in JSON, frame by frame. It ends if it was stuck and has
+// missed events: no API server continues such a watch.
 type watchStream struct {
 	io.Closer
 
 	frames *bufio.Reader
 	stuck  func() bool
-	// at is the revision of the last frame that passed.
-	at   string
-	rest []byte // of a frame that is being read
+	// at is the revision of the last frame that passed. missed: one did not.
+	at     string
+	missed bool
+	rest   []byte // of a frame that is being read
 }
 
 // stuckAtTimes is the body of a watch on a server that may get stuck.
@@ -63,11 +67,16 @@ func (w *watchStream) pass(frame []byte) ([]byte, error) {
 		return nil, fmt.Errorf("frame of a watch: %w", err)
 	}
 	revision := f.Object.Metadata.ResourceVersion
-	switch {
-	case !w.stuck():
+	switch stuck := w.stuck(); {
+	case revision == "": // an error of the server
+		return frame, nil
+	case !stuck && w.missed:
+		return nil, errMissed
+	case !stuck:
 		w.at = revision
 		return frame, nil
-	case f.Type != "BOOKMARK":
+	case f.Type != "BOOKMARK" || w.at == "":
+		w.missed = true
 		return nil, nil
 	default:
 		return bytes.Replace(frame, fmt.Appendf(nil, "%q", revision), fmt.Appendf(nil, "%q", w.at), 1), nil

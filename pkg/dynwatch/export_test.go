@@ -28,6 +28,9 @@ func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 // one, of targets that start from now on.
 func (m *Manager) SetWithdrawn(d time.Duration) { m.timing.Withdrawn = d }
 
+// SetReach replaces the time that a watch may stay behind, of targets that start from now on.
+func (m *Manager) SetReach(d time.Duration) { m.timing.Reach = d }
+
 // SetAudit replaces the time between audits of targets that start from now on.
 func (m *Manager) SetAudit(interval time.Duration) { m.timing.AuditEvery = interval }
 

@@ -239,6 +239,8 @@ type rig struct {
 	// withdrawn, if it is not 0, is how long a resource must be missing that is not a
 	// custom one.
 	withdrawn time.Duration
+	// reach, if it is not 0, is how long a watch may stay behind.
+	reach time.Duration
 }
 
 // start runs a manager with short periods on the fake and waits for the first
@@ -280,6 +282,9 @@ func (r *rig) begin(wanted ...dynwatch.Resource) {
 	m.SetTiming(time.Second, 50*time.Millisecond, 5*time.Millisecond)
 	if r.withdrawn != 0 {
 		m.SetWithdrawn(r.withdrawn)
+	}
+	if r.reach != 0 {
+		m.SetReach(r.reach)
 	}
 	limits := m.Limits()
 	r.limit(&limits)

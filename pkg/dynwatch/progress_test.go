@@ -1,7 +1,9 @@
 package dynwatch_test
 
 import (
+	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +87,35 @@ func TestFrozenBookmarksAreNoProgress(t *testing.T) {
 	if n := len(r.log.all()); n != 5 {
 		t.Errorf("events %q", r.since(5))
 	}
+}
+
+// TestOvertakenWatch: a watch gets stuck at the head. That of another resource in the same etcd
+// goes on, which proves it long before the time that a watch has to reach the head.
+func TestOvertakenWatch(t *testing.T) {
+	api := newFakeAPI(t)
+	wanted := things()
+	wanted.Namespaces = []string{"a", "b"}
+	api.put("a", "x", "")
+	api.put("b", "y", "")
+	r := &rig{t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}, logger: slog.New(slog.DiscardHandler), reach: time.Hour}
+	r.begin(wanted)
+	r.caughtUp()
+	api.starve()
+	api.do(func() {
+		api.stale = func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/namespaces/a/") }
+		api.fresh = api.opened // the next connection reaches another API server
+	})
+	api.put("a", "x", "")
+	api.put("b", "y", "")
+	r.eventually("the change behind the stuck watch", func() bool {
+		return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Namespace == "a" && e.Op == event.Modified })
+	})
+	for _, s := range r.manager.Targets() {
+		if want := uint64(strings.Count(s.Namespace, "a")); s.Stuck != want {
+			t.Errorf("%s: stuck %d times, want %d", s.Name, s.Stuck, want)
+		}
+	}
+	checkStream(t, r.log.all(), api)
 }
 
 // An audit waits for the watch to pass its list. A watch that never does is replaced, and

@@ -108,6 +108,7 @@ func (t *Sweeper) Doubt(ctx context.Context) error {
 // are of two histories.
 func (t *Sweeper) rollBack() {
 	t.PassRollbacks() // what follows is read after all of them
+	t.Clients.Furthest.Forget()
 	t.Epoch++
 	t.Status.Epoch.Store(t.Epoch)
 	t.Logger.Warn("etcd was restored to an older state; reconciling", "resource_version", t.Cursor, "epoch", t.Epoch,

@@ -245,6 +245,8 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 func (t *Target) progressBy(w *frame.Watched) {
 	if w.Err != nil || w.Kind != watch.Bookmark || w.ResourceVersion > t.Cursor {
 		t.Status.Progressed()
+	} else {
+		t.Progress.Bookmark(t.Timing.Tick)
 	}
 }
 

@@ -1,0 +1,23 @@
+package kube
+
+import "sync/atomic"
+
+// Furthest is the highest revision that a watch of any resource has reached. Resources can be in
+// different etcds, whose revisions do not compare. Its methods may be called concurrently.
+type Furthest struct{ revision atomic.Uint64 }
+
+// Note notes the revision of a watch, and returns the highest one.
+func (f *Furthest) Note(revision uint64) uint64 {
+	for {
+		highest := f.revision.Load()
+		if revision <= highest {
+			return highest
+		}
+		if f.revision.CompareAndSwap(highest, revision) {
+			return revision
+		}
+	}
+}
+
+// Forget forgets it: etcd was restored to an older state.
+func (f *Furthest) Forget() { f.revision.Store(0) }

@@ -89,9 +89,10 @@ func TestFrozenBookmarksAreNoProgress(t *testing.T) {
 	}
 }
 
-// TestOvertakenWatch: a watch gets stuck at the head. That of another resource in the same etcd
-// goes on, which proves it long before the time that a watch has to reach the head.
-func TestOvertakenWatch(t *testing.T) {
+// TestWatchStuckAtTheHead: a watch gets stuck at the head. That of another resource in the same etcd
+// goes on, so the revision is asked for, and a bookmark proves it long before the time that a
+// watch has to reach the head.
+func TestWatchStuckAtTheHead(t *testing.T) {
 	api := newFakeAPI(t)
 	wanted := things()
 	wanted.Namespaces = []string{"a", "b"}

@@ -65,22 +65,23 @@ type Progress struct {
 	// Lenience counts how often the time to reach the head has been doubled, as a list
 	// showed that nothing was missing.
 	Lenience int
-	others   others
+	bookmarks
 }
 
-// others is what the watches of other resources show about one that does not move: in one etcd
-// all resources share one revision.
-type others struct {
-	// ahead is since when one of them has been ahead.
-	ahead time.Time
-	// passed: a bookmark has come since, and was still behind. Same: the resource is in the
-	// same etcd, as far as can be known.
-	passed, same bool
+// bookmarks is what the bookmarks show that do not move the watch.
+type bookmarks struct {
+	// asked is when the head was asked for. late: a bookmark has come since, and was behind
+	// the head for longer than a watch cache lags.
+	asked time.Time
+	late  bool
+	// due: one has come that was behind the watch of another resource. apart: that other one
+	// is in another etcd.
+	due, apart bool
 }
 
 // Opened notes that a watch is open while the store is at head.
 func (p *Progress) Opened(cursor, head uint64) {
-	p.ticked, p.opening, p.others = time.Now(), cursor, others{}
+	p.ticked, p.opening, p.bookmarks = time.Now(), cursor, bookmarks{}
 	p.Expect(cursor, head)
 }
 
@@ -108,35 +109,38 @@ func (p *Progress) Reached(cursor uint64) bool {
 func (p *Progress) Tick(cursor uint64, most time.Duration) {
 	now := time.Now()
 	if cursor != p.seen {
-		p.seen, p.Waited, p.others = cursor, 0, others{}
+		p.seen, p.Waited, p.bookmarks = cursor, 0, bookmarks{apart: p.apart}
 	} else {
 		p.Waited += min(now.Sub(p.ticked), most)
 	}
 	p.ticked = now
 }
 
-// Others notes the revision that the furthest watch of any resource has reached.
-func (p *Progress) Others(cursor, furthest uint64) {
-	if furthest > cursor && p.others.ahead.IsZero() {
-		p.others.ahead = time.Now()
+// Bookmark notes a bookmark that does not move the watch. Furthest is the revision that the
+// furthest watch of any resource has reached, lag how long a watch cache may take.
+func (p *Progress) Bookmark(cursor, furthest uint64, lag time.Duration) {
+	switch {
+	case p.Head > cursor && !p.asked.IsZero():
+		p.late = p.late || time.Since(p.asked) >= lag
+	case furthest > cursor:
+		p.due = !p.apart
 	}
 }
 
-// Bookmark notes a bookmark that does not move the watch. It counts if the others were ahead for
-// longer than a watch cache lags.
-func (p *Progress) Bookmark(lag time.Duration) {
-	if !p.others.ahead.IsZero() && time.Since(p.others.ahead) >= lag {
-		p.others.passed = true
-	}
+// Due reports whether the head should be asked for. In one etcd all resources share one revision.
+// So a bookmark that is behind the watch of another resource may be of a stuck one.
+func (p *Progress) Due() bool { return p.due }
+
+// Asked notes that the store was at head after the furthest watch had reached a revision. If head
+// is lower, the two are in different etcds.
+func (p *Progress) Asked(head, furthest uint64) {
+	p.bookmarks = bookmarks{asked: time.Now(), apart: head < furthest}
+	p.Waited = 0
 }
 
-// Answered notes that the store was at head after the furthest watch had reached a revision. If
-// head is lower, the resource is in another etcd than that one.
-func (p *Progress) Answered(head, furthest uint64) { p.others.same = head >= furthest }
-
-// Overtaken reports whether the watches of others prove that this one is stuck. Bookmarks that
-// are late prove nothing.
-func (p *Progress) Overtaken() bool { return p.others.passed && p.others.same && p.Lenience == 0 }
+// Late reports whether a bookmark proves that the watch is stuck. It proves nothing where
+// bookmarks were late before.
+func (p *Progress) Late() bool { return p.late && p.Lenience == 0 }
 
 // Reason says why the resource is stale.
 func (p *Progress) Reason(cursor uint64) string {

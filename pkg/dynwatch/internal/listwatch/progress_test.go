@@ -8,49 +8,53 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 )
 
-// TestOvertaken: what other watches show counts only for a watch that does not move, in the same
-// etcd, with a bookmark that came late enough.
-func TestOvertaken(t *testing.T) {
+// TestBookmarksThatDoNotMove: one that is behind another watch has the head asked for; one that
+// is behind the head long after that proves that the watch is stuck.
+func TestBookmarksThatDoNotMove(t *testing.T) {
 	const lag = 15 * time.Second
 	for name, test := range map[string]struct {
-		want bool
-		do   func(p *listwatch.Progress)
+		furthest, head uint64
+		then           func(p *listwatch.Progress)
+		due, late      bool
 	}{
-		"stuck":           {true, func(p *listwatch.Progress) { p.Answered(20, 15) }},
-		"in another etcd": {false, func(p *listwatch.Progress) { p.Answered(14, 15) }},
-		"not asked":       {false, func(*listwatch.Progress) {}},
-		"bookmarks are late": {false, func(p *listwatch.Progress) {
-			p.Answered(20, 15)
-			p.Lenience = 1
-		}},
-		"moved": {false, func(p *listwatch.Progress) {
-			p.Answered(20, 15)
-			p.Tick(11, time.Minute)
-		}},
-		"opened again": {false, func(p *listwatch.Progress) {
-			p.Answered(20, 15)
-			p.Opened(10, 20)
-		}},
+		"stuck":                     {furthest: 15, head: 20, due: true, late: true},
+		"nothing happens":           {furthest: 10, head: 10},
+		"only in this resource":     {furthest: 10, head: 20, late: true},
+		"the other in another etcd": {furthest: 15, head: 14, due: true, late: true},
+		"at the head":               {furthest: 15, head: 10, due: true},
+		"moved":                     {furthest: 15, head: 20, due: true, then: func(p *listwatch.Progress) { p.Tick(20, time.Minute) }},
+		"opened again":              {furthest: 15, head: 20, due: true, then: func(p *listwatch.Progress) { p.Opened(10, 20) }},
+		"bookmarks are late":        {furthest: 15, head: 20, due: true, then: func(p *listwatch.Progress) { p.Lenience++ }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var p listwatch.Progress
 				p.Opened(10, 10)
 				p.Tick(10, time.Minute)
-				p.Others(10, 10)
-				p.Bookmark(lag)
-				p.Others(10, 15)
-				p.Bookmark(lag)
-				test.do(&p)
-				if p.Overtaken() {
-					t.Error("overtaken at once")
+				p.Bookmark(10, test.furthest, lag)
+				if p.Due() != test.due || p.Late() {
+					t.Errorf("due: %t, late: %t", p.Due(), p.Late())
+				}
+				p.Asked(test.head, test.furthest)
+				p.Expect(10, test.head)
+				p.Bookmark(10, test.furthest, lag)
+				if p.Due() && test.head > 10 || p.Late() {
+					t.Errorf("at once: due: %t, late: %t", p.Due(), p.Late())
+				}
+				if test.then != nil {
+					test.then(&p)
 				}
 				time.Sleep(lag)
-				p.Bookmark(lag)
-				if got := p.Overtaken(); got != test.want {
-					t.Errorf("overtaken: %t", got)
+				p.Bookmark(10, test.furthest, lag)
+				if p.Late() != test.late {
+					t.Errorf("late: %t", p.Late())
 				}
 			})
 		})
+	}
+	p := listwatch.Progress{}
+	p.Asked(10, 15)
+	if p.Bookmark(10, 15, lag); p.Due() {
+		t.Error("due because of another etcd")
 	}
 }

@@ -246,7 +246,7 @@ func (t *Target) progressBy(w *frame.Watched) {
 	if w.Err != nil || w.Kind != watch.Bookmark || w.ResourceVersion > t.Cursor {
 		t.Status.Progressed()
 	} else {
-		t.Progress.Bookmark(t.Timing.Tick)
+		t.Progress.Bookmark(t.Cursor, t.Clients.Furthest.Note(t.Cursor), t.Timing.Tick)
 	}
 }
 

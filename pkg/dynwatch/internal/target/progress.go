@@ -17,22 +17,22 @@ import (
 // consistent read has shown. One that does not is replaced over another connection, which
 // may reach another API server. If that one does not either, a consistent list is
 // compared with the index, and a reconcile follows if they differ. The target is stale
-// meanwhile. A watch that was at the head when it got stuck is found sooner if a watch of
-// another resource is further: see [listwatch.Progress.Overtaken].
+// meanwhile. Of a watch that was at the head when it got stuck, the revision is asked for when a
+// bookmark is behind the watch of another resource. The next bookmark decides then.
 
 // watchProgress decides what it means that the watch has not moved. It returns errStuck
 // if the watch must be replaced, and errDiverged if a reconcile must follow.
 func (t *Target) watchProgress(ctx context.Context) error {
 	p := &t.Progress
 	p.Tick(t.Cursor, 2*t.Timing.Tick)
-	p.Others(t.Cursor, t.Clients.Furthest.Note(t.Cursor))
+	t.Clients.Furthest.Note(t.Cursor)
 	switch {
 	case !p.Reached(t.Cursor):
-		if !t.bookmarked || !p.Overtaken() && p.Waited < t.Timing.Reach<<p.Lenience {
+		if !t.bookmarked || !p.Late() && p.Waited < t.Timing.Reach<<p.Lenience {
 			return nil // a watch without bookmarks is the matter of sitOut
 		}
 		return t.stuck(ctx)
-	case t.bookmarked && p.Waited >= t.silence():
+	case t.bookmarked && (p.Due() || p.Waited >= t.silence()):
 		return t.askHead(ctx)
 	}
 	return nil
@@ -47,15 +47,14 @@ func (t *Target) askHead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Waited = 0
-	p.Answered(head, furthest)
+	p.Asked(head, furthest)
 	if head < t.Cursor {
 		return cmp.Or(t.Doubt(ctx), sweep.ErrRolledBack) // the watch is of another history
 	}
 	switch p.Expect(t.Cursor, head); {
 	case p.Head == 0:
 		t.Status.Progressed()
-	case p.Stuck > 0, p.Overtaken():
+	case p.Stuck > 0:
 		return t.stuck(ctx)
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 	m.timing = feed.Timing{
 		Timing: listwatch.Timing{
-			Silence: silence, Reach: silence, Tick: tick, Backoff: backoff, BackoffCap: 4 * backoff,
+			Silence: silence, Reach: silence, Lag: tick, Tick: tick, Backoff: backoff, BackoffCap: 4 * backoff,
 			WaitingCap: 4 * backoff, DeniedCap: 8 * backoff,
 		},
 		StaleTold: 10 * backoff,
@@ -28,8 +28,9 @@ func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 // one, of targets that start from now on.
 func (m *Manager) SetWithdrawn(d time.Duration) { m.timing.Withdrawn = d }
 
-// SetReach replaces the time that a watch may stay behind, of targets that start from now on.
-func (m *Manager) SetReach(d time.Duration) { m.timing.Reach = d }
+// SetPatient has targets that start from now on wait an hour for a watch that says nothing or is
+// behind.
+func (m *Manager) SetPatient() { m.timing.Silence, m.timing.Reach = time.Hour, time.Hour }
 
 // SetAudit replaces the time between audits of targets that start from now on.
 func (m *Manager) SetAudit(interval time.Duration) { m.timing.AuditEvery = interval }

@@ -239,8 +239,8 @@ type rig struct {
 	// withdrawn, if it is not 0, is how long a resource must be missing that is not a
 	// custom one.
 	withdrawn time.Duration
-	// reach, if it is not 0, is how long a watch may stay behind.
-	reach time.Duration
+	// patient: see [dynwatch.Manager.SetPatient].
+	patient bool
 }
 
 // start runs a manager with short periods on the fake and waits for the first
@@ -283,8 +283,8 @@ func (r *rig) begin(wanted ...dynwatch.Resource) {
 	if r.withdrawn != 0 {
 		m.SetWithdrawn(r.withdrawn)
 	}
-	if r.reach != 0 {
-		m.SetReach(r.reach)
+	if r.patient {
+		m.SetPatient()
 	}
 	limits := m.Limits()
 	r.limit(&limits)

@@ -98,7 +98,7 @@ func TestWatchStuckAtTheHead(t *testing.T) {
 	wanted.Namespaces = []string{"a", "b"}
 	api.put("a", "x", "")
 	api.put("b", "y", "")
-	r := &rig{t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}, logger: slog.New(slog.DiscardHandler), reach: time.Hour}
+	r := &rig{t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}, logger: slog.New(slog.DiscardHandler), patient: true}
 	r.begin(wanted)
 	r.caughtUp()
 	api.starve()

@@ -102,7 +102,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "frozen-bookmarks-count", file: "pkg/dynwatch/internal/target/progress.go",
-			old: "p.Tick(t.Cursor, 2*t.Timing.Tick)\n", new: "p.Tick(t.Cursor, 2*t.Timing.Tick)\n\tp.Waited = 0\n",
+			old: "p.Tick(t.Cursor, 2*t.Timing.Tick)\n", new: "p.Tick(t.Cursor, 2*t.Timing.Tick)\n\tt.bookmarked = false\n",
 			faults: "N22-watches-stuck", duration: 4 * time.Minute, caughtBy: []string{"I16"},
 		},
 		{

@@ -2,11 +2,11 @@ package kube
 
 import "sync/atomic"
 
-// Furthest is the highest revision that a watch of any resource has reached. Resources can be in
+// Furthest is the highest revision that a target has reached, of any resource. Resources can be in
 // different etcds, whose revisions do not compare. Its methods may be called concurrently.
 type Furthest struct{ revision atomic.Uint64 }
 
-// Note notes the revision of a watch, and returns the highest one.
+// Note notes the revision of a target, and returns the highest one.
 func (f *Furthest) Note(revision uint64) uint64 {
 	for {
 		highest := f.revision.Load()

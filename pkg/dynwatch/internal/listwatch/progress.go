@@ -15,6 +15,8 @@ type Timing struct {
 	// Reach is how long a watch may stay behind a revision that the API server has
 	// announced. It sends a bookmark about every minute.
 	Reach time.Duration
+	// Lag is how long the watch cache of an API server may take for what etcd has.
+	Lag time.Duration
 	// Tick is how often an idle loop looks at the clock.
 	Tick time.Duration
 	// Backoff is the first pause after a failure; it doubles up to BackoffCap.
@@ -62,8 +64,10 @@ type Progress struct {
 	// opened at a revision that it has to leave by itself.
 	Stuck   int
 	opening uint64
-	// Lenience counts how often the time to reach the head has been doubled, as a list
-	// showed that nothing was missing.
+	// events: the watch has brought one.
+	events bool
+	// Lenience counts how often the time to reach the head has been doubled, as nothing was
+	// missing.
 	Lenience int
 	bookmarks
 }
@@ -81,7 +85,7 @@ type bookmarks struct {
 
 // Opened notes that a watch is open while the store is at head.
 func (p *Progress) Opened(cursor, head uint64) {
-	p.ticked, p.opening, p.bookmarks = time.Now(), cursor, bookmarks{}
+	p.ticked, p.opening, p.events, p.bookmarks = time.Now(), cursor, false, bookmarks{}
 	p.Expect(cursor, head)
 }
 
@@ -98,11 +102,18 @@ func (p *Progress) Reached(cursor uint64) bool {
 		return false
 	}
 	p.Head = 0
-	if cursor > p.opening {
-		p.Stuck = 0
+	if cursor <= p.opening {
+		return true
 	}
+	if p.Stuck > 0 && !p.events { // the watch before it was not stuck: its bookmarks were late
+		p.Lenience = min(p.Lenience+1, MaxLenience)
+	}
+	p.Stuck = 0
 	return true
 }
+
+// Event notes that the watch has brought an event.
+func (p *Progress) Event() { p.events = true }
 
 // Tick counts the time without a move since the last tick, of which most can be of the
 // API server: the rest the loop was busy otherwise.

@@ -58,3 +58,21 @@ func TestBookmarksThatDoNotMove(t *testing.T) {
 		t.Error("due because of another etcd")
 	}
 }
+
+// TestFalseAlarm: a watch that replaces a stuck one and brings no event shows that nothing was
+// missing.
+func TestFalseAlarm(t *testing.T) {
+	for missed, lenience := range map[bool]int{false: 1, true: 0} {
+		p := listwatch.Progress{Stuck: 1}
+		p.Opened(10, 20)
+		if missed {
+			p.Event()
+		}
+		if p.Reached(15) || p.Stuck != 1 {
+			t.Errorf("on the way: %+v", p)
+		}
+		if !p.Reached(20) || p.Stuck != 0 || p.Lenience != lenience {
+			t.Errorf("missed: %t: %+v", missed, p)
+		}
+	}
+}

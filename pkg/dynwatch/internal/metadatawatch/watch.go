@@ -281,6 +281,7 @@ func (m *Watch) handle(e watch.Event) error {
 	for ; w != nil; w = w.Done() {
 		o := &Object{RV: w.ResourceVersion}
 		if w.Kind != watch.Bookmark {
+			m.progress.Event()
 			o = m.object(&w.Object, w.Err)
 		}
 		m.holdOne(w.Kind, o)

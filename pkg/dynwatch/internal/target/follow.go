@@ -243,10 +243,14 @@ func (t *Target) handle(ctx context.Context, w *frame.Watched) error {
 
 // progressBy shows progress, which a bookmark at the same revision is not.
 func (t *Target) progressBy(w *frame.Watched) {
-	if w.Err != nil || w.Kind != watch.Bookmark || w.ResourceVersion > t.Cursor {
+	switch bookmark := w.Err == nil && w.Kind == watch.Bookmark; {
+	case !bookmark:
+		t.Progress.Event()
 		t.Status.Progressed()
-	} else {
-		t.Progress.Bookmark(t.Cursor, t.Clients.Furthest.Note(t.Cursor), t.Timing.Tick)
+	case w.ResourceVersion > t.Cursor:
+		t.Status.Progressed()
+	default:
+		t.Progress.Bookmark(t.Cursor, t.Clients.Furthest.Note(t.Cursor), t.Timing.Lag)
 	}
 }
 

@@ -59,6 +59,7 @@ func (t *Target) gathered(ctx context.Context) error {
 	ahead := t.Ahead
 	t.Ahead = 0
 	t.Losses.InOrder()
+	t.Progress.Event()
 	t.Status.Progressed()
 	t.ResetPause()
 	t.MoveTo(ahead)

@@ -77,8 +77,8 @@ func (t *Target) startFrom(r *checkpoint.Restored) {
 		t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", recovery.ReasonJournal)
 		t.First.Lost = true
 		// An answer from before the cursor is of another history. The newest event of the
-		// log is in it even if the mark knows a newer epoch, of which the log has lost all
-		// events: the rollback is then found again, and has an epoch that was not used.
+		// log counts even if the mark knows a newer epoch, of which the log has lost all
+		// events. The rollback is then found again, with an epoch that was not used.
 		t.SetCursor(max(ends.Newest(r.Epoch), t.Index.NewestOf(r.Epoch), m.RV))
 	case !m.Synced:
 		t.FirstOp, t.First.Began, t.First.Run = m.FirstOp, m.Began, m.Run

@@ -91,23 +91,38 @@ func TestSnapshotOfADamagedLog(t *testing.T) {
 }
 
 // TestSnapshotAfterTheStatesAreLost: if only the records are lost, targets announce nothing again.
-// The snapshot of a new sink has its end.
+// The snapshot of a new sink has its end, unless the log had lost events before.
 func TestSnapshotAfterTheStatesAreLost(t *testing.T) {
-	h := newHost(t)
-	j := h.open()
-	var now clock
-	a := &object{name: "a"}
-	mustAppend(t, j, bound(event.Begin, "core/configmaps", 3), a.event(&now, event.Added), bound(event.Synced, "core/configmaps", 3))
-	if err := j.Mark(t.Context(), "core/configmaps", []byte("here")); err != nil {
-		t.Fatal(err)
-	}
-	h.remove("INFORMD_STATE")
-	failed(t, j)
-	mustClose(t, j)
-	next := h.open(func(c *jetstream.Config) { c.Replaces = j })
-	c := mustOpen(t, next, "bus", journal.FromSnapshot)
-	if got, want := show(read(t, c, 3)), describe("0 begin core/configmaps:5:begin", "0 snapshot a-1:1", "3 synced core/configmaps:5:synced"); got != want {
-		t.Errorf("entries:\n%swant:\n%s", got, want)
+	for name, damaged := range map[string]bool{"sound": false, "damaged": true} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			j := h.open()
+			var now clock
+			a := &object{name: "a"}
+			mustAppend(t, j, bound(event.Begin, "core/configmaps", 3), a.event(&now, event.Added), bound(event.Synced, "core/configmaps", 3))
+			for _, note := range []string{"here", "there"} {
+				if err := j.Mark(t.Context(), "core/configmaps", []byte(note)); err != nil {
+					t.Fatal(err)
+				}
+				mustClose(t, j)
+				j = h.open(func(c *jetstream.Config) { c.Distrust = damaged && note == "here" })
+			}
+			h.remove("INFORMD_STATE")
+			failed(t, j)
+			mustClose(t, j)
+			next := h.open(func(c *jetstream.Config) { c.Replaces = j })
+			c := mustOpen(t, next, "bus", journal.FromSnapshot)
+			if damaged {
+				if got, want := show(read(t, c, 2)), describe("0 begin core/configmaps:5:begin", "3 snapshot a-1:1"); got != want {
+					t.Errorf("entries:\n%swant:\n%s", got, want)
+				}
+				silent(t, c)
+				return
+			}
+			if got, want := show(read(t, c, 3)), describe("0 begin core/configmaps:5:begin", "0 snapshot a-1:1", "3 synced core/configmaps:5:synced"); got != want {
+				t.Errorf("entries:\n%swant:\n%s", got, want)
+			}
+		})
 	}
 }
 

@@ -129,11 +129,9 @@ func (j *Journal) inheritTargets(ctx context.Context) error {
 	if j.config.Replaces == nil {
 		return nil
 	}
-	for _, key := range j.config.Replaces.records.Keys(j.records.Target("")) {
-		lost := record.Target{Lost: true}
-		if j.Continues() {
-			lost.LostUpTo = j.config.Replaces.lostUpTo[key]
-		}
+	old := j.config.Replaces
+	for _, key := range old.records.Keys(j.records.Target("")) {
+		lost := record.Target{Place: record.Place{Created: old.created}, Lost: true, LostUpTo: old.lostUpTo[key]}
 		if err := j.saveMissing(ctx, key, lost); err != nil {
 			return err
 		}

@@ -80,15 +80,21 @@ func (j *Journal) resetTarget(ctx context.Context, m scan.Message) error {
 	if err := decodeRecord(m, &p); err != nil {
 		return err
 	}
-	sound := p.Lost || p.Holds(j.here()) && !j.config.Distrust
-	if sound {
-		j.lostUpTo[m.Subject] = p.LostUpTo
+	next, end := p, j.log.Tail.End()
+	switch {
+	case p.Lost && !p.Created.Equal(j.created): // in a stream that is gone
+		next.Created, next.LostUpTo = j.created, 0
+	case p.Lost:
+		next.LostUpTo = min(p.LostUpTo, end)
+	case j.config.Distrust, !p.Holds(j.here()):
+		j.reportLost(m.Subject, p.Last)
+		next = record.Target{Place: record.Place{Created: j.created}, Lost: true, LostUpTo: end, Void: p.Mark}
+	}
+	j.lostUpTo[m.Subject] = next.LostUpTo
+	if next.Lost == p.Lost && next.LostUpTo == p.LostUpTo && next.Created.Equal(p.Created) {
 		return j.records.Claim(ctx, m)
 	}
-	j.reportLost(m.Subject, p.Last)
-	end := j.log.Tail.End()
-	j.lostUpTo[m.Subject] = end
-	return j.save(ctx, m.Subject, record.Target{Place: record.Place{Created: j.created}, Lost: true, LostUpTo: end, Void: p.Mark})
+	return j.save(ctx, m.Subject, next)
 }
 
 func (j *Journal) resetSink(ctx context.Context, m scan.Message) error {

@@ -126,6 +126,31 @@ func TestSnapshotAfterTheStatesAreLost(t *testing.T) {
 	}
 }
 
+// TestLossInAStreamThatIsGone: the sequences of a new stream of events begin again, so a loss in
+// the one before says nothing about them.
+func TestLossInAStreamThatIsGone(t *testing.T) {
+	h := newHost(t)
+	j := h.open()
+	var now clock
+	a := &object{name: "a"}
+	announce := func() {
+		mustAppend(t, j, bound(event.Begin, "core/configmaps", 3), a.event(&now, event.Added), bound(event.Synced, "core/configmaps", 3))
+		if err := j.Mark(t.Context(), "core/configmaps", []byte("here")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	announce()
+	mustClose(t, j)
+	mustClose(t, h.open(func(c *jetstream.Config) { c.Distrust = true }))
+	h.remove("INFORMD")
+	j = h.open()
+	announce()
+	c := mustOpen(t, j, "bus", journal.FromSnapshot)
+	if got, want := show(read(t, c, 3)), describe("0 begin core/configmaps:5:begin", "0 snapshot a-2:2", "3 synced core/configmaps:5:synced"); got != want {
+		t.Errorf("entries:\n%swant:\n%s", got, want)
+	}
+}
+
 // TestSnapshotAmidChanges: an object that changes while a new sink gets its snapshot has an
 // event ahead of the end, of the snapshot's run or without a run; one that is deleted
 // meanwhile is deleted at the end. So a consumer that takes the end for the word that all

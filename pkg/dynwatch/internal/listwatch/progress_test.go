@@ -44,7 +44,7 @@ func TestBookmarksThatDoNotMove(t *testing.T) {
 				if test.then != nil {
 					test.then(&p)
 				}
-				time.Sleep(lag)
+				<-time.After(lag)
 				p.Bookmark(10, test.furthest, lag)
 				if p.Late() != test.late {
 					t.Errorf("late: %t", p.Late())

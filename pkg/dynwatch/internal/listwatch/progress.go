@@ -74,7 +74,7 @@ type Progress struct {
 
 // bookmarks is what the bookmarks show that do not move the watch.
 type bookmarks struct {
-	// asked is when the head was asked for. late: a bookmark has come since, and was behind
+	// asked is when the head was asked for, at the opening or later. late: a bookmark has come since, and was behind
 	// the head for longer than a watch cache lags.
 	asked time.Time
 	late  bool
@@ -85,7 +85,8 @@ type bookmarks struct {
 
 // Opened notes that a watch is open while the store is at head.
 func (p *Progress) Opened(cursor, head uint64) {
-	p.ticked, p.opening, p.events, p.bookmarks = time.Now(), cursor, false, bookmarks{}
+	now := time.Now()
+	p.ticked, p.opening, p.events, p.bookmarks = now, cursor, false, bookmarks{asked: now}
 	p.Expect(cursor, head)
 }
 
@@ -131,8 +132,8 @@ func (p *Progress) Tick(cursor uint64, most time.Duration) {
 // furthest watch of any resource has reached, lag how long a watch cache may take.
 func (p *Progress) Bookmark(cursor, furthest uint64, lag time.Duration) {
 	switch {
-	case p.Head > cursor && !p.asked.IsZero():
-		p.late = p.late || time.Since(p.asked) >= lag
+	case p.Head > cursor:
+		p.late = p.late || !p.asked.IsZero() && time.Since(p.asked) >= lag
 	case furthest > cursor:
 		p.due = !p.apart
 	}

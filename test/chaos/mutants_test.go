@@ -71,7 +71,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "cursor-ahead-of-the-journal", file: "pkg/dynwatch/internal/target/ledger.go",
-			old: "t.SetCursor(m.RV)", new: "t.SetCursor(m.RV + 200)",
+			old: "t.SetCursor(m.RV)\n\tt.Proven", new: "t.SetCursor(m.RV + 200)\n\tt.Proven",
 			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I1", "I2", "I4", "I9"},
 		},
 		{

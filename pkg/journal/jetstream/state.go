@@ -2,7 +2,6 @@ package jetstream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -77,21 +76,15 @@ func (j *Journal) reset(ctx context.Context, m scan.Message) error {
 
 func (j *Journal) resetTarget(ctx context.Context, m scan.Message) error {
 	var p record.Target
-	if err := decodeRecord(m, &p); err != nil {
+	if err := record.Decode(m, &p); err != nil {
 		return err
 	}
-	next, end := p, j.log.Tail.End()
-	switch {
-	case p.Lost && !p.Created.Equal(j.created): // in a stream that is gone
-		next.Created, next.LostUpTo = j.created, 0
-	case p.Lost:
-		next.LostUpTo = min(p.LostUpTo, end)
-	case j.config.Distrust, !p.Holds(j.here()):
+	next := p.In(j.here(), j.config.Distrust)
+	if next.Lost && !p.Lost {
 		j.reportLost(m.Subject, p.Last)
-		next = record.Target{Place: record.Place{Created: j.created}, Lost: true, LostUpTo: end, Void: p.Mark}
 	}
 	j.lostUpTo[m.Subject] = next.LostUpTo
-	if next.Lost == p.Lost && next.LostUpTo == p.LostUpTo && next.Created.Equal(p.Created) {
+	if next.Equal(&p) {
 		return j.records.Claim(ctx, m)
 	}
 	return j.save(ctx, m.Subject, next)
@@ -99,7 +92,7 @@ func (j *Journal) resetTarget(ctx context.Context, m scan.Message) error {
 
 func (j *Journal) resetSink(ctx context.Context, m scan.Message) error {
 	var p record.Sink
-	if err := decodeRecord(m, &p); err != nil {
+	if err := record.Decode(m, &p); err != nil {
 		return err
 	}
 	next := p
@@ -115,13 +108,6 @@ func (j *Journal) resetSink(ctx context.Context, m scan.Message) error {
 		return j.records.Claim(ctx, m)
 	}
 	return j.save(ctx, m.Subject, next)
-}
-
-func decodeRecord(m scan.Message, record any) error {
-	if err := json.Unmarshal(m.Data, record); err != nil {
-		return server.Final(fmt.Errorf("record %s is damaged: %w", m.Subject, err))
-	}
-	return nil
 }
 
 // reportLost counts and logs that the log has lost what a record counts on.

@@ -1,6 +1,13 @@
 package record
 
-import "time"
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
+)
 
 // Place ties a record to the log it was written about: a log that has another age,
 // or ends before, is not the one any more.
@@ -25,6 +32,34 @@ type Target struct {
 	Mark     []byte `json:"mark,omitempty"`
 	// Void is that mark. It is not in Mark, as earlier versions trust that.
 	Void []byte `json:"void,omitempty"`
+}
+
+// In returns the record as it must be in the log of now. If that has lost what the record counts
+// on, or is distrusted, the mark is void.
+func (t *Target) In(now Place, distrust bool) Target {
+	next := *t
+	switch {
+	case t.Lost && !t.Created.Equal(now.Created): // in a stream that is gone
+		next.Created, next.LostUpTo = now.Created, 0
+	case t.Lost:
+		next.LostUpTo = min(t.LostUpTo, now.Last)
+	case distrust, !t.Holds(now):
+		next = Target{Place: Place{Created: now.Created}, Lost: true, LostUpTo: now.Last, Void: t.Mark}
+	}
+	return next
+}
+
+// Equal reports whether the record says the same as another one that [Target.In] has made of it.
+func (t *Target) Equal(o *Target) bool {
+	return t.Lost == o.Lost && t.LostUpTo == o.LostUpTo && t.Created.Equal(o.Created)
+}
+
+// Decode reads a record.
+func Decode(m scan.Message, record any) error {
+	if err := json.Unmarshal(m.Data, record); err != nil {
+		return server.Final(fmt.Errorf("record %s is damaged: %w", m.Subject, err))
+	}
+	return nil
 }
 
 // Sink is the record of a sink.

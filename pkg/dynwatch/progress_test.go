@@ -90,7 +90,7 @@ func TestFrozenBookmarksAreNoProgress(t *testing.T) {
 }
 
 // TestWatchStuckAtTheHead: a watch gets stuck at the head. That of another resource in the same etcd
-// goes on, so the revision is asked for, and a bookmark proves it long before the time that a
+// continues, so the revision is asked for, and a bookmark proves it long before the time that a
 // watch has to reach the head.
 func TestWatchStuckAtTheHead(t *testing.T) {
 	api := newFakeAPI(t)

@@ -38,9 +38,9 @@ func TestRestart(t *testing.T) {
 	until(t, "the position is saved", func() bool { return savedPosition(t, h, "bus") == 2 })
 
 	h.restartOn(h.copyDir())
-	anew := h.open()
+	reopened := h.open()
 	got := map[string]event.Event{}
-	kept, err := anew.Restore(t.Context(), "core/configmaps", func(e event.Event) { got[e.Name] = e })
+	kept, err := reopened.Restore(t.Context(), "core/configmaps", func(e event.Event) { got[e.Name] = e })
 	if err != nil || string(kept.Mark) != "at 4" || kept.Void {
 		t.Errorf("checkpoint %+v, %v", kept, err)
 	}
@@ -49,26 +49,26 @@ func TestRestart(t *testing.T) {
 	}
 	for _, other := range []string{"core/configmaps@default", "core/configmaps@other", "core/secrets"} {
 		n := 0
-		if _, err := anew.Restore(t.Context(), other, func(event.Event) { n++ }); err != nil {
+		if _, err := reopened.Restore(t.Context(), other, func(event.Event) { n++ }); err != nil {
 			t.Errorf("Restore(%s): %v", other, err)
 		}
 		if want := map[string]int{"core/configmaps@default": 2}[other]; n != want {
 			t.Errorf("%s has %d objects, want %d", other, n, want)
 		}
 	}
-	last, ok, err := anew.Last(t.Context(), &event.Event{Cluster: "test", Resource: "configmaps", Namespace: "default", Name: "a"})
+	last, ok, err := reopened.Last(t.Context(), &event.Event{Cluster: "test", Resource: "configmaps", Namespace: "default", Name: "a"})
 	if err != nil || !ok || string(last.Data) != `{"object":{"rv":3}}` || last.Target != "core/configmaps" {
 		t.Errorf("Last = %+v, %v, %v", last, ok, err)
 	}
-	if _, ok, err := anew.Last(t.Context(), &event.Event{Cluster: "test", Resource: "configmaps", Name: "none"}); ok || err != nil {
+	if _, ok, err := reopened.Last(t.Context(), &event.Event{Cluster: "test", Resource: "configmaps", Name: "none"}); ok || err != nil {
 		t.Errorf("Last of nothing = %v, %v", ok, err)
 	}
-	c = mustOpen(t, anew, "bus", journal.FromNow)
-	mustAppend(t, anew, a.event(&now, event.Modified))
+	c = mustOpen(t, reopened, "bus", journal.FromNow)
+	mustAppend(t, reopened, a.event(&now, event.Modified))
 	if diff := cmp.Diff(describe("3 modified a-1:3", "4 deleted b-2:deleted", "5 modified a-1:5"), show(read(t, c, 3))); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)
 	}
-	if got := anew.Stats(); got.LastSeq != 5 || got.Lost != 0 {
+	if got := reopened.Stats(); got.LastSeq != 5 || got.Lost != 0 {
 		t.Errorf("stats = %+v", got)
 	}
 }
@@ -109,17 +109,17 @@ func TestAmnesia(t *testing.T) {
 	}
 	mustClose(t, j)
 
-	anew := h.open()
-	if got := anew.Stats(); got.Lost != 2 {
+	reopened := h.open()
+	if got := reopened.Stats(); got.Lost != 2 {
 		t.Errorf("lost = %d, want the mark and the sink", got.Lost)
 	}
 	// Later, new events with the lost sequences must not hide it.
 	x := &object{name: "x"}
-	mustAppend(t, anew, x.event(&now, event.Added), x.event(&now, event.Modified), x.event(&now, event.Modified))
-	mustClose(t, anew)
-	anew = h.open()
-	wantCheckpoint(t, anew, "at 3", true)
-	c = mustOpen(t, anew, "bus", journal.FromNow)
+	mustAppend(t, reopened, x.event(&now, event.Added), x.event(&now, event.Modified), x.event(&now, event.Modified))
+	mustClose(t, reopened)
+	reopened = h.open()
+	wantCheckpoint(t, reopened, "at 3", true)
+	c = mustOpen(t, reopened, "bus", journal.FromNow)
 	got := read(t, c, 2)
 	if diff := cmp.Diff(describe("0 snapshot a-1:1", "4 snapshot "+x.uid+":7"), show(got)); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)

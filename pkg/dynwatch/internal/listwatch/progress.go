@@ -74,8 +74,8 @@ type Progress struct {
 
 // bookmarks is what the bookmarks show that do not move the watch.
 type bookmarks struct {
-	// asked is when the head was asked for, at the opening or later. late: a bookmark has come since, and was behind
-	// the head for longer than a watch cache lags.
+	// asked is when the head was asked for, at the opening or later. late: a bookmark that came
+	// later than a watch cache lags was still behind the head.
 	asked time.Time
 	late  bool
 	// due: one has come that was behind the watch of another resource. apart: that other one

@@ -72,7 +72,13 @@ func (i *sharedInformer) send(ctx context.Context, change func() []notification)
 	i.mu.Lock()
 	all := change()
 	handlers := i.handlers
+	i.sending = true
 	i.mu.Unlock()
+	defer func() {
+		i.mu.Lock()
+		i.sending = false
+		i.mu.Unlock()
+	}()
 	for _, n := range all {
 		n.after = i.after
 		for _, r := range handlers {
@@ -89,6 +95,7 @@ func (i *sharedInformer) put(ctx context.Context, e *event.Event) {
 	text, into, err := i.transformed(e.Object())
 	if err != nil {
 		i.failed(key, err)
+		i.store.Keep(key, e.UID, i.round)
 		i.advance(e)
 		return
 	}
@@ -191,22 +198,24 @@ func (i *sharedInformer) reach(ctx context.Context, rv uint64) {
 	})
 }
 
-// transformed returns the JSON of an object as the store keeps it, and its type.
+// transformed returns the JSON of an object as the store keeps it, and its type. The error is that of an
+// object that the program could not read.
 func (i *sharedInformer) transformed(text []byte) (result []byte, into reflect.Type, err error) {
 	if text == nil {
 		return nil, nil, errors.New("the event has no object")
 	}
-	if i.transform == nil {
-		return text, i.store.Into(), nil
+	into = i.store.Into()
+	if i.transform == nil && objects.TakesAll(into) {
+		return text, into, nil
 	}
 	defer func() {
 		if fault := recover(); fault != nil {
-			err = fmt.Errorf("transform: panic: %v", fault)
+			err = fmt.Errorf("decode or transform: panic: %v", fault)
 		}
 	}()
-	o, err := i.store.Decode(text, i.store.Into())
-	if err != nil {
-		return nil, nil, err
+	o, err := i.store.Decode(text, into)
+	if err != nil || i.transform == nil {
+		return text, into, err
 	}
 	changed, err := i.transform(o)
 	if err != nil {

@@ -22,7 +22,8 @@
 //
 // All methods may be called concurrently. Calls to one handler follow each other; calls to
 // different handlers do not wait for each other. A handler may call any method except
-// [Factory.Stop] and [Factory.Shutdown], which wait for handlers.
+// [Factory.Stop], [Factory.Shutdown] and the release of [Factory.Use], which wait for handlers. The
+// same is true of a handler of SetWatchErrorHandler. It blocks its watch and must not wait.
 //
 // If a handler blocks for ever, its informer waits as soon as the handler's queue is full. With
 // Coalesce, or after RemoveEventHandler, it does not wait. Other informers of the factory deliver,
@@ -32,6 +33,6 @@
 // # Errors
 //
 // Errors of the API server do not end an informer: it retries, and reports them to the handler of
-// SetWatchErrorHandler. An object that is not valid is logged and counted, and its last valid
-// state stays in the store.
+// SetWatchErrorHandler. An object that is not valid, or that its Go type cannot hold, is logged and
+// counted, and its last valid state stays in the store.
 package informer

@@ -608,3 +608,38 @@ func TestWarmRestartWithLargeObjects(t *testing.T) {
 	}
 	second.end()
 }
+
+// TestHandlerAddedWhileRunRefills: with Run instead of Start, a handler that is added while the store
+// is being filled begins with all objects as well.
+func TestHandlerAddedWhileRunRefills(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("configmaps", "a", "one", nil)
+	api.put("configmaps", "a", "two", nil)
+	dir := filepath.Join(t.TempDir(), "journal")
+	first := startProcess(t, api, dir, nil, informer.Options{})
+	first.handler.wants(t, "add one true", "add two true")
+	first.end()
+
+	second, _ := newProcess(t, api, dir, informer.Options{})
+	i := second.factory.ForResource(configs()).Informer()
+	filling, proceed := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	if err := i.SetTransform(func(o any) (any, error) {
+		once.Do(func() { close(filling); <-proceed })
+		return o, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); i.RunWithContext(ctx) }()
+	<-filling
+	var late recorder
+	synced := handle(t, i, &late)
+	close(proceed)
+	eventually(t, "the late handler is synced", synced.HasSynced)
+	late.wants(t, "add one true", "add two true")
+	cancel()
+	<-ended
+	second.end()
+}

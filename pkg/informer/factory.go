@@ -176,9 +176,9 @@ func (f *Factory) known(of id, r *runner, into reflect.Type) *running {
 }
 
 // Use returns the informer of [Factory.ForResource] for one of several users, and starts it if it
-// is not started. The informer ends when all of its users have called release, unless
-// [Factory.Start] has been called for it: then it ends as that says. Release waits for the
-// handlers as [Factory.Stop] does; calling it again does nothing.
+// is not started. One that has ended it replaces. The informer ends when all of its users have called
+// release, unless [Factory.Start] has been called for it: then it ends as that says. Release waits
+// for the handlers as [Factory.Stop] does; calling it again does nothing.
 func (f *Factory) Use(gvr schema.GroupVersionResource) (i GenericInformer, release func()) {
 	return f.use(id{gvr, false}, f.full, objects.UnstructuredType())
 }
@@ -191,6 +191,9 @@ func (f *Factory) UseMetadata(gvr schema.GroupVersionResource) (i GenericInforme
 func (f *Factory) use(of id, r *runner, into reflect.Type) (i GenericInformer, release func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if known := f.informers[of]; known != nil && known.informer.IsStopped() {
+		f.remove(of, known)
+	}
 	known := f.known(of, r, into)
 	known.users++
 	if known.cancel == nil && !f.shutdown {
@@ -291,9 +294,9 @@ func (f *Factory) started(of id) *running {
 }
 
 // Stop ends the informers of a resource, of both modes: their watches, goroutines and objects.
-// It waits until their handlers have returned, so that a handler must not call it. ForResource
-// and Start make and start new ones, also while Stop waits. It does not wait for handlers of other
-// resources.
+// It waits until their handlers have returned, so that neither a handler nor a watch error handler
+// may call it. ForResource and Start make and start new ones, also while Stop waits. It does not
+// wait for handlers of other resources.
 func (f *Factory) Stop(gvr schema.GroupVersionResource) {
 	f.mu.Lock()
 	var ending []*running

@@ -131,11 +131,11 @@ func (r *registration) run(done <-chan struct{}, complete bool) {
 	}
 }
 
-// announce delivers an update of every object. It reports false if the queue is not empty: the
-// store is ahead of the handler then, which would get older states after newer ones.
+// announce delivers an update of every object. It reports false if the store is ahead of the
+// handler or its queue: the handler would get older states after newer ones.
 func (r *registration) announce(done <-chan struct{}) bool {
 	r.informer.mu.Lock()
-	if !r.queue.empty() {
+	if r.informer.sending || !r.queue.empty() {
 		r.informer.mu.Unlock()
 		return false
 	}

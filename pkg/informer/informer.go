@@ -52,7 +52,8 @@ type sharedInformer struct {
 	mu        sync.Mutex
 	handlers  []*registration
 	ctx       context.Context //nolint:containedctx // that of Run, nil before
-	begun     bool            // its factory has started it; Run can be a moment later
+	begun     bool            // it runs, or its factory has started it and Run follows
+	sending   bool            // the store has a change that not all handlers have in their queue
 	stopped   bool
 	transform cache.TransformFunc
 	onError   cache.WatchErrorHandlerWithContext
@@ -266,7 +267,7 @@ func (i *sharedInformer) RunWithContext(ctx context.Context) {
 		i.logger.Warn("informer has started already; it runs once")
 		return
 	}
-	i.ctx = ctx
+	i.ctx, i.begun = ctx, true
 	for _, r := range i.handlers {
 		i.start(r)
 	}

@@ -377,3 +377,69 @@ func TestWatchErrorHandler(t *testing.T) {
 		t.Error("no error was reported")
 	}
 }
+
+// TestObjectThatItsTypeCannotHold: the handler and the store know its valid states only.
+func TestObjectThatItsTypeCannotHold(t *testing.T) {
+	api := newFakeAPI(t)
+	grace := func(period any) { // the schema of a custom resource may allow what the Go type does not
+		api.put("pods", "a", "one", map[string]any{"spec": map[string]any{"terminationGracePeriodSeconds": period}})
+	}
+	grace("soon")
+	i, err := informer.NewSharedIndexInformer(api.config(), pods(), &corev1.Pod{}, 0, cache.Indexers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen recorder
+	handle(t, i, &seen)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); i.RunWithContext(ctx) }()
+	defer func() { cancel(); <-ended }()
+	eventually(t, "synced", i.HasSynced)
+	grace(5)
+	seen.wants(t, "add one false")
+	grace("soon")
+	eventually(t, "the last state is read", func() bool { return i.LastSyncResourceVersion() == api.revision() })
+	o, exists, err := i.GetStore().GetByKey("a/one")
+	if err != nil || !exists || *o.(*corev1.Pod).Spec.TerminationGracePeriodSeconds != 5 { //nolint:forcetypeassert // a panic fails the test, too
+		t.Errorf("the store has %v, %t, %v; want the valid state", o, exists, err)
+	}
+	grace(6)
+	seen.wants(t, "add one false", "update one")
+	grace("soon")
+	api.delete("pods", "a", "one")
+	seen.wants(t, "add one false", "update one", "lost a/one")
+}
+
+// TestResyncBehindAFullQueue: a handler gets no update of an object before its add, although the
+// store is ahead while the queue of another handler is full.
+func TestResyncBehindAFullQueue(t *testing.T) {
+	api := newFakeAPI(t)
+	factory, start := newFactory(t, api, informer.Options{QueueLimit: 1})
+	i := factory.ForResource(pods()).Informer()
+	release := make(chan struct{})
+	handle(t, i, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-release }})
+	var seen recorder
+	const period = 10 * time.Millisecond
+	if _, err := i.AddEventHandlerWithResyncPeriod(&seen, period); err != nil {
+		t.Fatal(err)
+	}
+	start()
+	api.put("pods", "a", "first", nil) // the other handler blocks
+	api.put("pods", "a", "second", nil)
+	api.put("pods", "a", "third", nil)
+	eventually(t, "the third is stored", func() bool { return len(i.GetStore().ListKeys()) == 3 })
+	<-time.After(10 * period)
+	close(release)
+	eventually(t, "an update of each", func() bool {
+		calls := seen.String()
+		return strings.Contains(calls, "update second") && strings.Contains(calls, "update third")
+	})
+	for _, key := range i.GetStore().ListKeys() {
+		name := strings.TrimPrefix(key, "a/")
+		before, _, _ := strings.Cut(seen.String(), "add "+name)
+		if strings.Contains(before, "update "+name) {
+			t.Errorf("an update of %s before its add: %s", name, before)
+		}
+	}
+}

@@ -182,3 +182,19 @@ func versionOf(o any) string {
 	}
 	return ""
 }
+
+// TestUseAfterTheEnd: a user never gets an informer that has ended, whose store is as of that time.
+func TestUseAfterTheEnd(t *testing.T) {
+	api := newFakeAPI(t)
+	factory, _ := newFactory(t, api, informer.Options{})
+	old := factory.ForResource(configs()).Informer()
+	stop := make(chan struct{})
+	factory.Start(stop)
+	eventually(t, "the informer is synced", old.HasSynced)
+	close(stop)
+	eventually(t, "the informer has ended", old.IsStopped)
+	api.put("configmaps", "a", "one", nil)
+	i, release := factory.Use(configs())
+	defer release()
+	eventually(t, "the new object", func() bool { return len(i.Informer().GetStore().ListKeys()) == 1 })
+}

@@ -104,6 +104,12 @@ type kinded struct{ metav1.PartialObjectMetadata }
 // KindedType is the type of metadata with the kind of its resource.
 func KindedType() reflect.Type { return reflect.TypeFor[kinded]() }
 
+// TakesAll reports whether objects of all contents can be decoded into a type. A Go type may be stricter
+// than the schema of a custom resource.
+func TakesAll(into reflect.Type) bool {
+	return into == UnstructuredType() || into == MetadataType() || into == KindedType()
+}
+
 // decode decodes JSON into a new object of a type.
 func decode(text []byte, into reflect.Type) (runtime.Object, error) {
 	if into == UnstructuredType() {

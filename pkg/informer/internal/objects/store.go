@@ -82,6 +82,19 @@ func (s *Store) Put(key, uid, rv string, text []byte, into reflect.Type, round u
 	return before, e
 }
 
+// Keep marks an object as seen in a list whose state of it is not stored.
+func (s *Store) Keep(key, uid string, round uint64) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.objects[key]; e != nil && e.UID == uid {
+		own := *e // readers may hold the entry
+		own.Round = round
+		s.objects[key] = &own
+	}
+}
+
 // Compress returns an object as the store keeps it.
 func (s *Store) Compress(text []byte, into reflect.Type) Blob {
 	s.writing.Lock()

@@ -78,3 +78,26 @@ func TestEntriesKeepNoEvents(t *testing.T) {
 		t.Errorf("entry %s, %s", e.Key, e.UID)
 	}
 }
+
+// TestKeep: an object stays in the list of a round whose state of it is not stored, unless it is another
+// one with the same name.
+func TestKeep(t *testing.T) {
+	s := New(UnstructuredType(), cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, func(key string, err error) { t.Errorf("%s: %v", key, err) })
+	s.Put("a/one", "uid", "1", []byte(`{}`), UnstructuredType(), 1)
+	s.Keep("a/one", "other", 2)
+	if e := s.Entry("a/one"); e.Round != 1 {
+		t.Errorf("round %d of an object with another uid", e.Round)
+	}
+	s.Keep("a/one", "uid", 2)
+	if e := s.Entry("a/one"); e.Round != 2 || e.RV != "1" {
+		t.Errorf("round %d, resourceVersion %s", e.Round, e.RV)
+	}
+	s.Remove("a/one")
+	if keys, err := s.IndexKeys(cache.NamespaceIndex, "a"); err != nil || len(keys) > 0 {
+		t.Errorf("the index has %v, %v", keys, err)
+	}
+	s.Keep("a/none", "uid", 2)
+	if s.Entry("a/none") != nil {
+		t.Error("Keep made an object")
+	}
+}

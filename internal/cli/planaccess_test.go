@@ -124,8 +124,8 @@ func (g *guarded) serveObjects(w http.ResponseWriter, r *http.Request, parts []s
 	case !a.allowedBy(g.roles):
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprintf(w, `{"kind":"Status","code":403,"reason":"Forbidden","message":%q}`, a)
-	case a.verb == "get":
-		fmt.Fprintf(w, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":%q,"uid":"u"}}`, a.name)
+	case a.verb == "get": // of the Namespace kube-system
+		fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":%q,"uid":"u"}}`, a.name)
 	case a.verb == "watch":
 		fmt.Fprintln(w, `{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: 1 (9)"}}`)
 	default:

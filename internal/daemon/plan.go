@@ -20,14 +20,14 @@ func Plan(ctx context.Context, c *config.Config) (server string, p dynwatch.Watc
 		return "", dynwatch.WatchPlan{}, err
 	}
 	p, err = dynwatch.Plan(ctx, kubernetes, wanted(c), c.Kubernetes.MaxWatches)
-	if err != nil || c.Journal.Type == config.JournalMemory {
+	if err != nil {
 		return display.Address(kubernetes.Host), p, err
 	}
-	// A journal is of one cluster. An answer that is none is no news.
+	// An answer that is none is no news.
 	if _, err := identify(ctx, kubernetes); apierrors.IsForbidden(err) {
 		p.Optional = append(p.Optional, dynwatch.MissingAccess{
 			Resource: "namespaces", Name: metav1.NamespaceSystem, Verbs: []string{"get"},
-			Without: "it cannot be checked that the journal is one of this cluster",
+			Without: "informd cannot notice that the address leads to another cluster",
 		})
 	}
 	return display.Address(kubernetes.Host), p, nil

@@ -63,6 +63,15 @@ rules:
   verbs:
   - list
   - watch
+# Its uid identifies the cluster. Without this, informd cannot notice that the address leads to another one.
+- apiGroups:
+  - ""
+  resourceNames:
+  - kube-system
+  resources:
+  - namespaces
+  verbs:
+  - get
 # Not required: with this, informd knows at once of custom resources that come and go; without, after a while.
 - apiGroups:
   - apiextensions.k8s.io
@@ -197,28 +206,28 @@ func TestClusterRules(t *testing.T) {
 		journal, resources string
 		want               []rbacv1.PolicyRule
 	}{
-		"a journal in memory is of no cluster":    {"memory", " [{resource: pods}]", []rbacv1.PolicyRule{watch("", "pods"), definitions, services}},
-		"an embedded journal is of one":           {"embedded, dir: /tmp", " [{resource: pods}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
-		"nothing cluster-wide":                    {"memory", " [{resource: pods, namespaces: [shop]}]", []rbacv1.PolicyRule{definitions, services}},
-		"definitions that are watched themselves": {"memory", " [{group: apiextensions.k8s.io, resource: customresourcedefinitions}]", []rbacv1.PolicyRule{definitions, services}},
-		"a glob":                 {"memory", " [{resource: pods, namespaces: [shop, 'team-*']}]", []rbacv1.PolicyRule{watch("", "pods"), definitions, services}},
-		"exact names, one watch": {"memory", " [{resource: pods, namespaces: [shop], scope: cluster}]", []rbacv1.PolicyRule{watch("", "pods"), definitions, services}},
+		"a journal in memory":                     {"memory", " [{resource: pods}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
+		"an embedded journal":                     {"embedded, dir: /tmp", " [{resource: pods}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
+		"nothing cluster-wide":                    {"memory", " [{resource: pods, namespaces: [shop]}]", []rbacv1.PolicyRule{identity, definitions, services}},
+		"definitions that are watched themselves": {"memory", " [{group: apiextensions.k8s.io, resource: customresourcedefinitions}]", []rbacv1.PolicyRule{definitions, identity, services}},
+		"a glob":                 {"memory", " [{resource: pods, namespaces: [shop, 'team-*']}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
+		"exact names, one watch": {"memory", " [{resource: pods, namespaces: [shop], scope: cluster}]", []rbacv1.PolicyRule{watch("", "pods"), identity, definitions, services}},
 		"labels of namespaces": {
 			"memory", " [{resource: pods, namespaces: [shop], namespaceSelector: tier=prod}]",
-			[]rbacv1.PolicyRule{watch("", "pods"), watch("", "namespaces"), definitions, services},
+			[]rbacv1.PolicyRule{watch("", "pods"), watch("", "namespaces"), identity, definitions, services},
 		},
 		"labels of namespaces that are watched themselves": {
 			"memory", " [{resource: pods, excludeNamespaces: [shop], namespaceSelector: tier=prod}, {resource: namespaces}]",
-			[]rbacv1.PolicyRule{watch("", "namespaces", "pods"), definitions, services},
+			[]rbacv1.PolicyRule{watch("", "namespaces", "pods"), identity, definitions, services},
 		},
 		"everything":     {"embedded, dir: /tmp", ` [{group: "*", resource: "*", excludeResources: [events]}]`, []rbacv1.PolicyRule{watch("*", "*"), identity}},
-		"a group":        {"memory", ` [{group: apps, resource: "*"}, {group: apps, resource: deployments}]`, []rbacv1.PolicyRule{watch("apps", "*"), definitions, services}},
-		"names":          {"memory", ` [{group: apps, resource: "*sets"}]`, []rbacv1.PolicyRule{watch("apps", "*"), definitions, services}},
-		"groups":         {"memory", ` [{group: "*.k8s.io", resource: widgets}]`, []rbacv1.PolicyRule{watch("*", "widgets"), definitions, services}},
-		"its own groups": {"memory", ` [{group: "apiextensions.k8s.io", resource: "*"}]`, []rbacv1.PolicyRule{watch("apiextensions.k8s.io", "*"), services}},
+		"a group":        {"memory", ` [{group: apps, resource: "*"}, {group: apps, resource: deployments}]`, []rbacv1.PolicyRule{watch("apps", "*"), identity, definitions, services}},
+		"names":          {"memory", ` [{group: apps, resource: "*sets"}]`, []rbacv1.PolicyRule{watch("apps", "*"), identity, definitions, services}},
+		"groups":         {"memory", ` [{group: "*.k8s.io", resource: widgets}]`, []rbacv1.PolicyRule{watch("*", "widgets"), identity, definitions, services}},
+		"its own groups": {"memory", ` [{group: "apiextensions.k8s.io", resource: "*"}]`, []rbacv1.PolicyRule{watch("apiextensions.k8s.io", "*"), identity, services}},
 		"the order of the config is not that of the rules": {
 			"memory", " [{group: batch, resource: jobs}, {resource: services}, {group: apps, resource: deployments}, {resource: pods}]",
-			[]rbacv1.PolicyRule{watch("", "pods", "services"), watch("apps", "deployments"), watch("batch", "jobs"), definitions, services},
+			[]rbacv1.PolicyRule{watch("", "pods", "services"), watch("apps", "deployments"), watch("batch", "jobs"), identity, definitions, services},
 		},
 	}
 	for name, c := range cases {
@@ -244,18 +253,19 @@ func TestOwnerRules(t *testing.T) {
 	}
 	core, batch := rule("", "replicationcontrollers"), rule("batch", "cronjobs", "jobs")
 	apps := rule("apps", "daemonsets", "deployments", "replicasets", "statefulsets")
+	identity := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}}
 	definitions, services := rule("apiextensions.k8s.io", "customresourcedefinitions"), rule("apiregistration.k8s.io", "apiservices")
 	cases := map[string]struct {
 		resources  string
 		everywhere []rbacv1.PolicyRule
 		shop       []rbacv1.PolicyRule
 	}{
-		"everywhere":   {" [{resource: pods, ownerChain: true}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, definitions, services}, nil},
-		"in one":       {" [{resource: pods, ownerChain: true, namespaces: [shop]}]", []rbacv1.PolicyRule{definitions, services}, []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch}},
-		"nobody asks":  {" [{resource: pods, fieldManager: true, namespaces: [shop]}]", []rbacv1.PolicyRule{definitions, services}, []rbacv1.PolicyRule{rule("", "pods")}},
-		"one asks":     {" [{resource: pods, ownerChain: true}, {resource: services, namespaces: [shop]}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
-		"both ask":     {" [{resource: pods, ownerChain: true}, {resource: services, namespaces: [shop], ownerChain: true}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
-		"some watched": {" [{resource: pods, ownerChain: true}, {group: apps, resource: '*'}]", []rbacv1.PolicyRule{rule("", "pods"), rule("apps", "*"), core, batch, definitions, services}, nil},
+		"everywhere":   {" [{resource: pods, ownerChain: true}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, identity, definitions, services}, nil},
+		"in one":       {" [{resource: pods, ownerChain: true, namespaces: [shop]}]", []rbacv1.PolicyRule{identity, definitions, services}, []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch}},
+		"nobody asks":  {" [{resource: pods, fieldManager: true, namespaces: [shop]}]", []rbacv1.PolicyRule{identity, definitions, services}, []rbacv1.PolicyRule{rule("", "pods")}},
+		"one asks":     {" [{resource: pods, ownerChain: true}, {resource: services, namespaces: [shop]}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, identity, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
+		"both ask":     {" [{resource: pods, ownerChain: true}, {resource: services, namespaces: [shop], ownerChain: true}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, identity, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
+		"some watched": {" [{resource: pods, ownerChain: true}, {group: apps, resource: '*'}]", []rbacv1.PolicyRule{rule("", "pods"), rule("apps", "*"), core, batch, identity, definitions, services}, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -43,12 +43,10 @@ func clusterRules(c *config.Config) []rule {
 			why: []string{"Their labels decide what a namespaceSelector covers."},
 		})
 	}
-	if c.Journal.Type != config.JournalMemory {
-		rules = append(rules, rule{
-			APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem}, Verbs: []string{"get"},
-			why: []string{"Its uid identifies the cluster: a journal belongs to one cluster. Without this, informd cannot check that."},
-		})
-	}
+	rules = append(rules, rule{
+		APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem}, Verbs: []string{"get"},
+		why: []string{"Its uid identifies the cluster. Without this, informd cannot notice that the address leads to another one."},
+	})
 	return append(rules, noticeRules(everywhere)...)
 }
 

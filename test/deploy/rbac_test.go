@@ -41,7 +41,7 @@ func noticing() map[permission]bool {
 }
 
 // needed is what a config needs. To stay in one namespace, it has to do without
-// noticing.
+// what is optional.
 func needed(c *config.Config, staysInNamespace bool) map[permission]bool {
 	all := make(map[permission]bool)
 	for _, r := range c.Resources {
@@ -52,11 +52,8 @@ func needed(c *config.Config, staysInNamespace bool) map[permission]bool {
 			maps.Copy(all, watching("", r.Group, r.Resource))
 		}
 	}
-	if c.Journal.Type != config.JournalMemory {
-		// A journal on a disk can end up behind another cluster.
-		all[permission{"", "", "namespaces", "get", "kube-system"}] = true
-	}
 	if !staysInNamespace {
+		all[permission{"", "", "namespaces", "get", "kube-system"}] = true // identifies the cluster
 		maps.Copy(all, noticing())
 	}
 	return all

@@ -100,10 +100,8 @@ they are watched. RBAC has no patterns but "*". */}}
 {{- if and $selects (not (has "/namespaces" $names)) -}}
   {{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "namespaces") "verbs" $read) -}}
 {{- end -}}
-{{- if ne .Values.config.journal.type "memory" -}}
-  {{- /* Its UID identifies the cluster, to which the journal belongs. */ -}}
-  {{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "namespaces") "resourceNames" (list "kube-system") "verbs" (list "get")) -}}
-{{- end -}}
+{{- /* Its UID identifies the cluster. */ -}}
+{{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "namespaces") "resourceNames" (list "kube-system") "verbs" (list "get")) -}}
 {{- /* Optional: with these, informd notices at once that a resource is installed or removed. */ -}}
 {{- range $notice := list "apiextensions.k8s.io/customresourcedefinitions" "apiregistration.k8s.io/apiservices" -}}
   {{- $parts := splitn "/" 2 $notice -}}

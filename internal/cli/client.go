@@ -25,7 +25,7 @@ import (
 // client asks a running informd, through its admin server.
 type client struct {
 	base string
-	http *http.Client // nil is the default one
+	http *http.Client
 	// tokenFile has the token for what needs one; empty is none.
 	tokenFile string
 	// socket: it asks over a unix socket.
@@ -152,17 +152,15 @@ func overTCP(server config.Admin) (client, error) {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	files := admin.TLS(server.TLS)
-	if !files.Wanted() {
-		return client{base: "http://" + net.JoinHostPort(host, port), tokenFile: server.TokenFile}, nil
+	// Through no proxy: the address is on this machine as a rule, and the token is for informd alone.
+	scheme, transport := "http", &http.Transport{}
+	if files := admin.TLS(server.TLS); files.Wanted() {
+		scheme, transport.ForceAttemptHTTP2 = "https", true
+		if transport.TLSClientConfig, err = files.ClientConfig(); err != nil {
+			return client{}, err
+		}
 	}
-	encryption, err := files.ClientConfig()
-	if err != nil {
-		return client{}, err
-	}
-	// Through no proxy: the address is on this machine as a rule.
-	transport := &http.Transport{TLSClientConfig: encryption, ForceAttemptHTTP2: true}
-	return client{base: "https://" + net.JoinHostPort(host, port), http: &http.Client{Transport: transport}, tokenFile: server.TokenFile}, nil
+	return client{base: scheme + "://" + net.JoinHostPort(host, port), http: &http.Client{Transport: transport}, tokenFile: server.TokenFile}, nil
 }
 
 // errNotRunning says that no informd answers at the address of the admin server.
@@ -185,7 +183,7 @@ func (c client) do(ctx context.Context, method, path string, query url.Values, r
 		}
 		r.Header.Set(admin.Authorization(token))
 	}
-	answer, err := cmp.Or(c.http, http.DefaultClient).Do(r)
+	answer, err := c.http.Do(r)
 	if err != nil {
 		if failed, ok := errors.AsType[*url.Error](err); ok && c.socket {
 			err = failed.Err // without an URL that no user knows

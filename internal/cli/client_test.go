@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/informd/informd/internal/config"
 )
 
 // TestCommandsOverTLS: the commands ask an encrypted admin server by the config alone,
@@ -58,6 +60,26 @@ func TestCommandsOverTLS(t *testing.T) {
 			if want != exitOK && !strings.Contains(errs.String(), "another certificate") {
 				t.Errorf("%v with %s says %s", args, certFile, errs.String())
 			}
+		}
+	}
+}
+
+// TestNoProxy: no proxy of the environment gets the token, with or without TLS.
+func TestNoProxy(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for base, encryption := range map[string]config.AdminTLS{"http://10.0.0.5:8080": {}, "https://10.0.0.5:8080": {CertFile: ca, KeyFile: ca}} {
+		c, err := overTCP(config.Admin{Listen: "10.0.0.5:8080", TLS: encryption})
+		if err != nil {
+			t.Fatal(err)
+		}
+		transport, own := c.http.Transport.(*http.Transport)
+		if c.base != base || !own || transport.Proxy != nil {
+			t.Errorf("base %s, transport %+v; want %s through no proxy", c.base, c.http.Transport, base)
 		}
 	}
 }

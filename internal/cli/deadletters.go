@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/cli/internal/terminal"
@@ -171,7 +170,7 @@ func copyLines(out io.Writer, body io.Reader, form func(line []byte) ([]byte, er
 
 // letterYAML is a letter as a YAML document.
 func letterYAML(line []byte) ([]byte, error) {
-	text, err := yaml.JSONToYAML(display.JSON(line))
+	text, err := terminal.YAML(json.RawMessage(line))
 	return append([]byte("---\n"), text...), err
 }
 

@@ -167,7 +167,7 @@ func TestStatusWatchJSON(t *testing.T) {
 func TestStatusWatchOnTerminal(t *testing.T) {
 	f := startAdmin(t)
 	var shown screen // standard output and standard error, as on a terminal
-	v := statusView{client: client{base: "http://" + f.address}, std: streams{out: &shown, err: &shown}, format: &format{value: formatTable}, terminal: true}
+	v := statusView{client: client{base: "http://" + f.address, http: http.DefaultClient}, std: streams{out: &shown, err: &shown}, format: &format{value: formatTable}, terminal: true}
 	ended := make(chan int, 1)
 	go func() {
 		if err := v.follow(t.Context(), 5*time.Millisecond); err != nil {
@@ -193,7 +193,7 @@ func TestStatusWatchOnTerminal(t *testing.T) {
 // TestStatusWatchEndsWithItsOutput: nobody reads any more.
 func TestStatusWatchEndsWithItsOutput(t *testing.T) {
 	f := startAdmin(t)
-	v := statusView{client: client{base: "http://" + f.address}, std: streams{out: closed{}, err: closed{}}, format: &format{value: formatTable}}
+	v := statusView{client: client{base: "http://" + f.address, http: http.DefaultClient}, std: streams{out: closed{}, err: closed{}}, format: &format{value: formatTable}}
 	if err := v.follow(t.Context(), time.Millisecond); err == nil {
 		t.Error("no error")
 	}

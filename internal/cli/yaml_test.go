@@ -35,3 +35,11 @@ func TestHostileOutput(t *testing.T) {
 		})
 	}
 }
+
+// TestHostileLetter: a dead letter in YAML shows no characters that a terminal obeys.
+func TestHostileLetter(t *testing.T) {
+	out, err := letterYAML([]byte(`{"letter":{"reason":"a` + "\u202e" + `b"},"number":18446744073709551615,"sink":"bus"}`))
+	if want := "---\nletter:\n  reason: \"a\\u202eb\"\nnumber: 18446744073709551615\nsink: bus\n"; err != nil || string(out) != want {
+		t.Errorf("%q (%v), want %q", out, err, want)
+	}
+}

@@ -25,10 +25,16 @@ type cursor struct {
 	closed bool
 }
 
-// Open implements [journal.Journal].
+// openPatience is how long Open waits for a lost journal to be replaced.
+const openPatience = 10 * time.Second
+
+// Open implements [journal.Journal]. While the journal is lost and cannot be replaced, it returns
+// [context.DeadlineExceeded]: the caller has no context with which it could end a longer wait.
 func (j *Journal) Open(name string, start journal.Start) (journal.Cursor, error) {
+	ctx, cancel := context.WithTimeout(j.life, openPatience)
+	defer cancel()
 	c := &cursor{journal: j, name: name, start: start}
-	err := j.do(j.life, func(g *generation) (err error) {
+	err := j.do(ctx, func(g *generation) (err error) {
 		if c.now, err = g.journal.Open(name, start); err != nil {
 			return err
 		}

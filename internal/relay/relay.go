@@ -123,7 +123,7 @@ func (j *Journal) again(ctx context.Context, g *generation, err error) error {
 	case <-g.over:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("journal lost and not replaced yet: %w", ctx.Err())
 	case <-j.life.Done():
 		return journal.ErrClosed
 	}

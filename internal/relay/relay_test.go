@@ -36,6 +36,8 @@ type bench struct {
 	// fence is what the journal's fence returns, and wait what ends the pause.
 	fence error
 	wait  chan struct{}
+	// broken is the error of each opening of the journal, nil for none.
+	broken error
 	// unanswered is what a request begins with whose answer is lost; then is called.
 	unanswered []byte
 	then       func()
@@ -77,6 +79,9 @@ func (b *bench) open() *relay.Journal {
 	conn := b.connect()
 	j, err := relay.Open(b.t.Context(), relay.Options{
 		Open: func(ctx context.Context, replaces *jetstream.Journal) (*jetstream.Journal, error) {
+			if err := b.isBroken(); err != nil {
+				return nil, err
+			}
 			return jetstream.Open(ctx, jetstream.Config{
 				Conn: conn, Cluster: "test", Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, DeletedRetention: time.Hour,
 				Replaces: replaces, Fence: b.fenced, Logger: slog.New(slog.DiscardHandler),
@@ -121,6 +126,18 @@ func (b *bench) setFence(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fence = err
+}
+
+func (b *bench) isBroken() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.broken
+}
+
+func (b *bench) setBroken(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.broken = err
 }
 
 func (b *bench) wasReplaced() []bool {
@@ -346,4 +363,36 @@ func TestAnotherWriter(t *testing.T) {
 			return false
 		}
 	})
+}
+
+// TestOpenWhileLost: a journal that cannot be replaced does not hold the caller, who may have to stop.
+func TestOpenWhileLost(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	j := b.open()
+	b.setBroken(errors.New("no quota"))
+	b.remove("INFORMD")
+	until(t, "the journal is lost", func() bool { return j.Problem() != "" })
+	late := make(chan error, 1)
+	go func() {
+		_, err := j.Open("late", journal.FromSnapshot)
+		late <- err
+	}()
+	select {
+	case err := <-late:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Open returned %v, want DeadlineExceeded", err)
+		}
+	case <-time.After(deadline):
+		t.Fatal("Open did not return")
+	}
+	b.setBroken(nil)
+	until(t, "the journal is open again", func() bool { return len(b.wasReplaced()) == 1 })
+	c, err := j.Open("late", journal.FromSnapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
 }

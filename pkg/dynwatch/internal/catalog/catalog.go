@@ -238,7 +238,7 @@ func (c *Catalog) complete(ctx context.Context, from *kube.Clients, before *Cata
 
 // ask reads the version's own document.
 func (v *offeredVersion) ask(ctx context.Context, from *kube.Clients, group string) {
-	defer from.Pace.Begin(ctx)()
+	defer from.Pace.Begin(ctx, group)()
 	list, err := kube.ResourcesOf(ctx, from.Discovery, schema.GroupVersion{Group: group, Version: v.name})
 	v.stale, v.resources = err != nil, make(map[string]Offered)
 	for _, r := range list {

@@ -45,7 +45,7 @@ func NewOpenings(logger *slog.Logger) *Openings {
 // end when the watch is open, any number of times. If ctx ends, Begin returns at once.
 func (o *Openings) Begin(ctx context.Context, beat func(), tick time.Duration) (end func()) {
 	if d := o.paused(); d == 0 && o.take() {
-		return o.turn()
+		return endOfTurn(o.turns, openingTime)
 	}
 	o.waiting.Add(1)
 	defer o.waited()
@@ -59,7 +59,7 @@ func (o *Openings) Begin(ctx context.Context, beat func(), tick time.Duration) (
 		}
 		select {
 		case turns <- struct{}{}:
-			return o.turn()
+			return endOfTurn(o.turns, openingTime)
 		case <-pause:
 		case <-timer.C:
 			beat()
@@ -77,17 +77,6 @@ func (o *Openings) take() bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// turn returns the end of a turn that was taken.
-func (o *Openings) turn() (end func()) {
-	var once sync.Once
-	free := func() { once.Do(func() { <-o.turns }) }
-	timer := time.AfterFunc(openingTime, free)
-	return func() {
-		timer.Stop()
-		free()
 	}
 }
 

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -11,21 +12,23 @@ import (
 )
 
 // pace prevents bursts of requests, for example after an API server restart or a loss of
-// history. It limits the open comparisons and look-ups of all targets together, and has all
-// of them wait while a server is overloaded. Its methods may be called concurrently.
+// history. It limits the open comparisons and look-ups of all targets together, and has
+// requests wait while a server is overloaded. Its methods may be called concurrently.
 type pace struct {
 	turns chan struct{}
 
 	mu sync.Mutex
-	// closed is the time until which an overloaded server wants no requests.
-	closed time.Time
+	// closed is the time until which an overloaded server wants no requests for an API group, and
+	// all is that for all groups.
+	closed map[string]time.Time
+	all    time.Time
 }
 
 const (
 	// PaceWidth is the number of requests at the same time.
 	PaceWidth = 8
-	// paceWait is the longest wait for a free place: a request that hangs must not hold up the
-	// targets that could continue.
+	// paceWait is the longest wait for a free place, and the longest time that one is kept: requests
+	// that hang must not hold up the targets that could continue.
 	paceWait = 2 * time.Second
 	// PaceClosed is the longest time for which one refused request holds up other targets.
 	PaceClosed = 30 * time.Second
@@ -36,28 +39,40 @@ const (
 	paceJitter = 500 * time.Millisecond
 )
 
-func newPace() *pace { return &pace{turns: make(chan struct{}, PaceWidth)} }
+func newPace() *pace {
+	return &pace{turns: make(chan struct{}, PaceWidth), closed: make(map[string]time.Time)}
+}
 
-// Begin waits for a place. The caller gives it back with end.
-func (p *pace) Begin(ctx context.Context) (end func()) {
-	p.Open(ctx)
+// Begin waits for a place for a request about an API group. The caller gives it back with end.
+func (p *pace) Begin(ctx context.Context, group string) (end func()) {
+	p.Open(ctx, group)
 	timer := time.NewTimer(paceWait)
 	defer timer.Stop()
 	select {
 	case p.turns <- struct{}{}:
-		return func() { <-p.turns }
+		return endOfTurn(p.turns, paceWait)
 	case <-timer.C:
 	case <-ctx.Done():
 	}
 	return func() {}
 }
 
-// Open waits until the server takes requests, at most PaceLongest, or until ctx ends.
-func (p *pace) Open(ctx context.Context) {
+// endOfTurn returns the end of a turn that was taken. The turn ends by itself after the longest time.
+func endOfTurn(turns <-chan struct{}, longest time.Duration) (end func()) {
+	free := sync.OnceFunc(func() { <-turns })
+	timer := time.AfterFunc(longest, free)
+	return func() {
+		timer.Stop()
+		free()
+	}
+}
+
+// Open waits until the server takes requests for a group, at most PaceLongest, or until ctx ends.
+func (p *pace) Open(ctx context.Context, group string) {
 	var longest <-chan time.Time
 	for {
 		p.mu.Lock()
-		wait := time.Until(p.closed)
+		wait := max(time.Until(p.closed[group]), time.Until(p.all))
 		p.mu.Unlock()
 		if wait <= 0 {
 			return
@@ -78,18 +93,26 @@ func (p *pace) Open(ctx context.Context) {
 	}
 }
 
-// Note has all requests wait if err says that the server is overloaded, for as long as the
-// server asks.
-func (p *pace) Note(err error) {
+// Note has requests wait if err says that the server is overloaded, for as long as the server
+// asks: those for the group. A group can have a server of its own. If the core group is refused, or
+// two groups are at a time, it is the server of all.
+func (p *pace) Note(group string, err error) {
 	if !Overloaded(err) {
 		return
 	}
 	wait, _ := Throttled(err)
-	until := time.Now().Add(min(wait, PaceClosed))
+	now := time.Now()
+	until := now.Add(min(wait, PaceClosed))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if until.After(p.closed) {
-		p.closed = until
+	maps.DeleteFunc(p.closed, func(_ string, end time.Time) bool { return !end.After(now) })
+	if until.After(p.closed[group]) {
+		p.closed[group] = until
+	}
+	if group == "" || len(p.closed) > 1 {
+		if until.After(p.all) {
+			p.all = until
+		}
 	}
 }
 

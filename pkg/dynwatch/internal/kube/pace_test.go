@@ -28,7 +28,7 @@ func TestPace(t *testing.T) {
 		var all sync.WaitGroup
 		for range 300 {
 			all.Go(func() {
-				end := p.Begin(t.Context())
+				end := p.Begin(t.Context(), "apps")
 				defer end()
 				count(1)
 				<-time.After(10 * time.Millisecond)
@@ -40,16 +40,21 @@ func TestPace(t *testing.T) {
 			t.Errorf("%d at a time, want %d", most, PaceWidth)
 		}
 		for range PaceWidth {
-			p.Begin(t.Context()) // and never ends
+			p.Begin(t.Context(), "apps") // and never ends
 		}
 		began := time.Now()
-		p.Begin(t.Context())()
+		p.Begin(t.Context(), "apps")()
 		if waited := time.Since(began); waited != paceWait {
 			t.Errorf("waited %v behind those that hang", waited)
 		}
+		began = time.Now()
+		p.Begin(t.Context(), "apps")()
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("the next one waited %v as well", waited)
+		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		p.Begin(ended)()
+		p.Begin(ended, "apps")()
 	})
 }
 
@@ -61,21 +66,47 @@ func TestOverloadHoldsNobodyForEver(t *testing.T) {
 		refused := apierrors.NewGenericServerResponse(http.StatusTooManyRequests, "get", schema.GroupResource{}, "", "too many", 1, true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		p.Note(refused)
+		p.Note("", refused)
 		var others sync.WaitGroup
 		others.Go(func() {
 			for ctx.Err() == nil {
 				<-time.After(time.Second / 2)
-				p.Note(refused)
+				p.Note("", refused)
 			}
 		})
 		began := time.Now()
-		p.Open(ctx)
+		p.Open(ctx, "apps")
 		if waited := time.Since(began); waited != PaceLongest {
 			t.Errorf("waited %v, want %v", waited, PaceLongest)
 		}
 		cancel()
 		others.Wait()
+	})
+}
+
+// TestOverloadOfOneGroup: the server of one group holds up no other group. Two groups at a time are the
+// server of all.
+func TestOverloadOfOneGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace()
+		refused := apierrors.NewGenericServerResponse(http.StatusTooManyRequests, "get", schema.GroupResource{}, "", "too many", 20, true)
+		waits := func(group string) time.Duration {
+			began := time.Now()
+			p.Open(t.Context(), group)
+			return time.Since(began)
+		}
+		p.Note("metrics.example.com", refused)
+		if waited := waits("apps"); waited != 0 {
+			t.Errorf("another group waited %v", waited)
+		}
+		if waited := waits("metrics.example.com"); waited < 20*time.Second {
+			t.Errorf("the group waited %v", waited)
+		}
+		p.Note("metrics.example.com", refused)
+		p.Note("apps", refused)
+		if waited := waits("batch"); waited < 20*time.Second {
+			t.Errorf("with two groups refused a third waited %v", waited)
+		}
 	})
 }
 

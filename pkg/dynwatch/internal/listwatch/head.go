@@ -32,7 +32,7 @@ func (s *Source) RevisionElsewhere(ctx context.Context) (uint64, error) {
 // the server reads, decrypts, decodes and converts no object for it. Where the server
 // refuses field selectors, head asks for a list of one object.
 func (s *Source) head(ctx context.Context, client rest.Interface) (uint64, error) {
-	defer s.Clients.Pace.Begin(ctx)()
+	defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
 	r := listRequest{client: client, namespace: s.Resource.Namespace, options: metav1.ListOptions{Limit: 1}, identities: true}
 	if !s.unselectable.Load() {
 		r.options.FieldSelector = s.nothing()

@@ -92,7 +92,7 @@ func ofProxy(err error) bool {
 }
 
 func (s *Source) lookOnce(ctx context.Context, namespace, name string, rv uint64, o metav1.ListOptions) (frame.Object, bool, uint64, error) {
-	defer s.Clients.Pace.Begin(ctx)()
+	defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
 	var found frame.Object
 	var ok bool
 	meta, err := s.readList(ctx, listRequest{client: s.bytes, namespace: namespace, options: o}, func(raw []byte) error {
@@ -119,7 +119,7 @@ func (s *Source) lookOnce(ctx context.Context, namespace, name string, rv uint64
 // LookAmong finds an object by name in a list of all objects, for a server that ignores
 // field selectors. It holds one object at a time.
 func (s *Source) LookAmong(ctx context.Context, namespace, name string) (found frame.Object, ok bool, rv uint64, err error) {
-	defer s.Clients.Pace.Begin(ctx)()
+	defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
 	for next := ""; ; {
 		meta, err := s.readList(ctx, listRequest{client: s.bytes, namespace: namespace, options: page(0, next)}, func(raw []byte) error {
 			one, err := s.Whole.Normalise(raw)

@@ -265,15 +265,16 @@ func (s *Source) ListMetadata(ctx context.Context, rv uint64, item func(Listed) 
 // identities makes one list request and hands over what identifies the items, but for
 // those of namespaces that are not covered.
 func (s *Source) identities(ctx context.Context, r listRequest, item func(Listed) error) (frame.ListMeta, error) {
-	defer s.Clients.Pace.Begin(ctx)()
+	defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
 	return s.stream(ctx, r, func(body io.Reader, g *kube.Guard) (frame.ListMeta, error) {
 		return s.Clients.Identities.ReadList(body, maxObject, nil, func(o *frame.Object, bad *frame.Malformed) error {
 			one := identified(o, bad)
-			switch {
-			case !s.covers(one.Namespace):
-				return nil
-			case one.Name == "" || one.RV == 0:
+			unread := one.Name == "" || one.RV == 0
+			switch covered := s.covers(one.Namespace); {
+			case unread && (covered || one.Namespace == ""): // what the list seems to lack may be this one
 				return fmt.Errorf("read metadata: %v", bad) //nolint:errorlint // no object is rejected for it
+			case !covered:
+				return nil
 			}
 			g.Pause()
 			defer g.Resume()
@@ -324,12 +325,12 @@ func (s *Source) ReadFew(ctx context.Context, namespace string, n int, item func
 // stream makes one list request and has read read the answer. If client is the one with
 // connections of their own, and no answer comes, the shared connection is asked.
 func (s *Source) stream(ctx context.Context, r listRequest, read func(body io.Reader, g *kube.Guard) (frame.ListMeta, error)) (meta frame.ListMeta, err error) {
-	s.Clients.Pace.Open(ctx)
+	s.Clients.Pace.Open(ctx, s.Resource.GVR.Group)
 	g := kube.NewGuard(ctx)
 	defer g.Close()
 	defer func() {
 		err = g.Explain(err)
-		s.Clients.Pace.Note(err)
+		s.Clients.Pace.Note(s.Resource.GVR.Group, err)
 	}()
 	ask := func(client rest.Interface) (io.ReadCloser, error) {
 		request := client.Get().AbsPath(s.path(r.namespace)...).SpecificallyVersionedParams(&r.options, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})

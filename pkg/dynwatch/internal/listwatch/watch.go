@@ -30,7 +30,7 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 	if fresh {
 		client = s.other
 	}
-	s.Clients.Pace.Open(ctx)
+	s.Clients.Pace.Open(ctx, s.Resource.GVR.Group)
 	g := kube.NewGuard(ctx)
 	defer g.Pause()                                           // once the watch is open, the watchdog is its guard
 	seconds := int64((minWatch + rand.N(minWatch)).Seconds()) //nolint:gosec // jitter, not a secret
@@ -50,7 +50,7 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 			return w, nil
 		}
 		if refused = apierrors.ReasonForError(err) == metav1.StatusReasonUnknown; !refused {
-			s.Clients.Pace.Note(err)
+			s.Clients.Pace.Note(s.Resource.GVR.Group, err)
 			return nil, fmt.Errorf("watch: %w", g.Explain(err))
 		}
 	}
@@ -59,7 +59,7 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 		s.Clients.Share()
 	}
 	if err != nil {
-		s.Clients.Pace.Note(err)
+		s.Clients.Pace.Note(s.Resource.GVR.Group, err)
 		return nil, fmt.Errorf("watch: %w", g.Explain(err))
 	}
 	return w, nil

@@ -79,6 +79,13 @@ func SelectionID(uid string, rv uint64, op Op, cause, epoch uint64) string {
 	return appendID(strconv.AppendUint(b, cause, 10), 0, epoch)
 }
 
+// SelectionCause returns the cause in the id of a left or entered event, 0 if it has none.
+func SelectionCause(id string) uint64 {
+	what, _, _ := ParseID(id)
+	cause, _ := strconv.ParseUint(what[strings.LastIndexByte(what, ':')+1:], 10, 64) // 0 for another id
+	return cause
+}
+
 // SetBound makes a control event, whose Target and Epoch are set, the beginning ([Begin])
 // or the end ([Synced]) of the snapshot with this run, at revision rv.
 func (e *Event) SetBound(op Op, run, rv uint64) {

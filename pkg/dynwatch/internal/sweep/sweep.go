@@ -123,8 +123,8 @@ func (t *Sweeper) Observe(ctx context.Context, s *Pass, o *frame.Object) error {
 	if !s.Rollback {
 		d := listwatch.ListedOf(o)
 		t.noteListed(&s.against, e, d)
-		if t.isPast(e, o.Namespace, o.Name, o.UID, o.ResourceVersion) {
-			return nil
+		if past, err := t.passed(ctx, e, o); past || err != nil {
+			return err
 		}
 	}
 	if e != nil && !t.Index.IsUID(e, o.UID) {
@@ -134,11 +134,11 @@ func (t *Sweeper) Observe(ctx context.Context, s *Pass, o *frame.Object) error {
 		e = nil
 	}
 	if e == nil {
-		op, err := t.newcomerOp(ctx, s, o)
+		op, cause, err := t.newcomerOp(ctx, s, o)
 		if err != nil {
 			return err
 		}
-		if err := t.Announce(ctx, op, o, nil, s.Replay); err != nil {
+		if err := t.AnnounceCaused(ctx, op, o, nil, s.Replay, cause); err != nil {
 			return err
 		}
 		t.Index.Get(o.Namespace, o.Name).Sweep = s.Number
@@ -161,6 +161,16 @@ func (t *Sweeper) Observe(ctx context.Context, s *Pass, o *frame.Object) error {
 // before it, and behind the lists that namespaces began with.
 func (t *Sweeper) isPast(e *index.Entry, namespace, name, uid string, rv uint64) bool {
 	return rv <= max(t.EndedAt(namespace, name), t.Coverage.ListedAt(namespace)) || e != nil && !t.Index.IsUID(e, uid) && rv <= e.RV
+}
+
+// passed is isPast, but for what has left an earlier selection.
+func (t *Sweeper) passed(ctx context.Context, e *index.Entry, o *frame.Object) (bool, error) {
+	past := t.isPast(e, o.Namespace, o.Name, o.UID, o.ResourceVersion)
+	if !past || e != nil || !t.edited() {
+		return past, nil
+	}
+	cause, err := t.leftAt(ctx, o)
+	return cause == 0, err
 }
 
 // sameState reports whether the index already holds the listed state, or a newer
@@ -215,13 +225,36 @@ func (t *Sweeper) Missing(s *Pass) []*index.Entry {
 	return gone
 }
 
-// newcomerOp is the operation for a listed object that the index does not hold.
-func (t *Sweeper) newcomerOp(ctx context.Context, s *Pass, o *frame.Object) (event.Op, error) {
-	if t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection {
-		return event.Snapshot, nil
+// newcomerOp is the operation for a listed object that the index does not hold, and the revision of
+// its cause.
+func (t *Sweeper) newcomerOp(ctx context.Context, s *Pass, o *frame.Object) (op event.Op, cause uint64, err error) {
+	edited, selects := t.edited(), t.Spec.Selects()
+	if s.Replay && !s.Rollback && (edited || selects || t.Coverage.Filter != nil) {
+		if cause, err = t.leftAt(ctx, o); err != nil || cause != 0 {
+			return event.Entered, cause, err
+		}
 	}
-	if !t.Spec.Selects() || !s.Replay || s.Rollback {
-		return s.Newcomer, nil
+	switch {
+	case edited:
+		op = event.Snapshot
+	case !selects || !s.Replay || s.Rollback:
+		op = s.Newcomer
+	default:
+		op, err = t.AddedOrEntered(ctx, o, t.Cursor)
 	}
-	return t.AddedOrEntered(ctx, o, t.Cursor)
+	return op, o.ResourceVersion, err
+}
+
+// edited reports whether the selection was edited, so that it can have what has left it.
+func (t *Sweeper) edited() bool { return t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection }
+
+// leftAt is the cause of the object's last event if that says that it has left the selection, 0
+// otherwise. Nothing else knows of such an object: the index holds what is selected.
+func (t *Sweeper) leftAt(ctx context.Context, o *frame.Object) (cause uint64, err error) {
+	of := t.Event(event.Entered, emit.IDOf(o), true)
+	last, ok, err := t.Last(ctx, &of)
+	if err != nil || !ok || last.Op != event.Left {
+		return 0, err
+	}
+	return event.SelectionCause(last.ID), nil
 }

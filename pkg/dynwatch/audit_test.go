@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -299,5 +300,57 @@ func TestOneStaleAnswerIsNoRollback(t *testing.T) {
 	}
 	if s := r.manager.Targets()[0]; s.Epoch != 0 || stale != 0 {
 		t.Errorf("status %+v, %d stale answers left", s, stale)
+	}
+}
+
+// TestAuditsBesideBusyNamespaces: Namespaces that come and go all the time end each audit before its
+// end. The next ones begin after growing pauses.
+func TestAuditsBesideBusyNamespaces(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "a", "yes")
+	api.put("a", "x", "")
+	wanted := things()
+	wanted.NamespaceSelector = "on=yes"
+	r := start(t, api)
+	r.manager.SetAudit(time.Second)
+	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
+		t.Fatal(err)
+	}
+	r.caughtUp()
+	release := make(chan struct{})
+	var audits atomic.Int64
+	api.do(func() {
+		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
+			if metadataOnly(r) && r.URL.Query().Get("watch") == "" && strings.HasSuffix(r.URL.Path, "/things") && r.URL.Query().Get("fieldSelector") == "" {
+				audits.Add(1)
+				select {
+				case <-release:
+				case <-r.Context().Done():
+				}
+			}
+			return false
+		}
+	})
+	end := time.After(3 * time.Second)
+	label := "no"
+	for busy := true; busy; {
+		api.put("", "b", label)
+		if label == "no" {
+			label = "yes"
+		} else {
+			label = "no"
+		}
+		select {
+		case <-end:
+			busy = false
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	close(release)
+	if n := audits.Load(); n == 0 || n > 25 {
+		t.Errorf("%d audits began within 3 s, with a tick of 50 ms", n)
+	}
+	if got := r.auditNow(); got.Err != nil || got.Divergences != 0 {
+		t.Errorf("afterwards: %+v", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -570,5 +571,45 @@ func TestOtherNamespaceSelector(t *testing.T) {
 	r.caughtUp()
 	if got := r.since(n); len(got) != 2 {
 		t.Errorf("team-a is told of: %q", got)
+	}
+}
+
+// TestUnreadableNamespace: what a list shows without a readable namespace may be any object, so that
+// nothing counts as missing from the list.
+func TestUnreadableNamespace(t *testing.T) {
+	for name, limit := range map[string]func(*dynwatch.Limits){"retraced": func(*dynwatch.Limits) {}, "walked": walking} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("team-a", "broken", "")
+			api.put("team-a", "gone", "")
+			r := startLimited(t, api, limit, teams())
+			r.caughtUp()
+			n := len(r.log.all())
+			broken := func(s string) string {
+				if strings.Contains(s, `"name":"broken"`) {
+					return `{"apiVersion":"example.com/v1","kind":"Thing","metadata":7}`
+				}
+				return s
+			}
+			api.do(func() { api.mute = true })
+			api.del("team-a", "gone")
+			api.put("team-a", "new", "")
+			api.do(func() { api.mangle = broken })
+			api.forget()
+			api.do(func() { api.mute = false })
+			r.eventually("the target says what is wrong", func() bool {
+				s := r.manager.Targets()[0]
+				return s.State != dynwatch.Live && s.Reason != "" || len(r.log.all()) > n
+			})
+			<-time.After(outage / 2)
+			for _, e := range r.log.all() {
+				if e.Name == "broken" && e.Op.Ends() {
+					t.Errorf("%s %s, but the object exists", e.Op, e.ID)
+				}
+			}
+			api.do(func() { api.mangle = nil })
+			r.caughtUp()
+			checkConsumer(t, r.log.all(), api)
+		})
 	}
 }

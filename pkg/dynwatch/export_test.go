@@ -32,6 +32,9 @@ func (m *Manager) SetWithdrawn(d time.Duration) { m.timing.Withdrawn = d }
 // behind.
 func (m *Manager) SetPatient() { m.timing.Silence, m.timing.Reach = time.Hour, time.Hour }
 
+// Gone reports whether a wildcard would end the target, without the deletions of its objects.
+func (m *Manager) Gone(target string) bool { return m.gone(target) }
+
 // SetAudit replaces the time between audits of targets that start from now on.
 func (m *Manager) SetAudit(interval time.Duration) { m.timing.AuditEvery = interval }
 

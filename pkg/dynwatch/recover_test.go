@@ -2,6 +2,7 @@ package dynwatch_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -261,4 +262,28 @@ func TestHistoryThatBeginsAtADeletion(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEveryWatchExpires: a server that keeps no history at all is asked at the pace of failures.
+func TestEveryWatchExpires(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "")
+	r := start(t, api, things())
+	r.caughtUp()
+	before := r.manager.Targets()[0].Failures
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Query().Get("watch") == "" || !strings.HasSuffix(r.URL.Path, "/things") {
+				return false
+			}
+			writeStatus(w, http.StatusGone, "Expired", "The provided resource version is too old")
+			return true
+		}
+	})
+	api.cut()
+	r.eventually("pauses", func() bool { return r.manager.Targets()[0].Failures >= before+3 })
+	api.do(func() { api.refuse = nil })
+	api.put("a", "x", "")
+	r.caughtUp()
+	checkConsumer(t, r.log.all(), api)
 }

@@ -44,8 +44,9 @@ type Auditor struct {
 	*sweep.Sweeper
 	// Began is the revision up to which the process before this one has come.
 	Began uint64
-	// due is when the next one is.
-	due time.Time
+	// due is when the next one is. After one that was abandoned it is later by pause.
+	due   time.Time
+	pause time.Duration
 	// Requests are audits on demand, waiting those that were taken up.
 	Requests chan chan<- Result
 	waiting  []chan<- Result
@@ -195,6 +196,7 @@ func (t *Auditor) endAudit(diverged int, err error) {
 		t.Logger.Warn("audit incomplete; the next one runs on schedule", "err", err)
 	} else {
 		t.Status.AuditDone(diverged)
+		t.pause = 0
 	}
 	t.answer(Result{Revision: r.RV, Objects: r.Objects, Divergences: diverged, Mismatches: t.mismatches(r), Err: err})
 }
@@ -207,7 +209,8 @@ func (t *Auditor) answer(r Result) {
 }
 
 // Abandon ends what the end of the watch has overtaken. An audit that was due
-// begins again with the next watch.
+// begins again with the next watch, and after a growing pause if that has happened before: where
+// Namespaces come and go all the time, none might come to its end.
 func (t *Auditor) Abandon() {
 	if t.Running != nil {
 		t.Logger.Info("watch ended during an audit; restarting the audit",
@@ -215,7 +218,8 @@ func (t *Auditor) Abandon() {
 		t.Running.Stop()
 		t.Running = nil
 		if t.Timing.AuditEvery > 0 {
-			t.due = time.Now()
+			t.due = time.Now().Add(t.pause)
+			t.pause = min(max(2*t.pause, t.Timing.Tick), t.Timing.AuditEvery/4)
 		}
 	}
 	t.answer(Result{Err: ErrAbandoned})

@@ -84,10 +84,11 @@ func (t *Follower) catchUpByList(ctx context.Context, a *selection.Arrival) erro
 // older state, so that revisions between the two were not told.
 func (t *Follower) listArrived(ctx context.Context, namespace string, at, cause uint64) (rv uint64, torn bool, err error) {
 	t.Sweeps++
-	number := t.Sweeps
+	number, blind := t.Sweeps, false
 	rv, err = t.Source.List(ctx, &listwatch.Listing{At: at, Namespace: namespace}, t.Source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
 		t.Status.Progressed()
 		if bad != nil {
+			blind = blind || bad.Name == ""
 			if e := t.Index.Get(bad.Namespace, bad.Name); e != nil {
 				e.Sweep = number
 			}
@@ -111,6 +112,10 @@ func (t *Follower) listArrived(ctx context.Context, namespace string, at, cause 
 		return rv, torn, err
 	}
 	for _, e := range t.entriesOf(namespace) {
+		if blind {
+			t.Logger.Warn("list has unreadable objects; deletions not emitted yet")
+			break // the audit finds what is missing
+		}
 		if e.Sweep == number || e.RV > rv {
 			continue
 		}

@@ -1,11 +1,14 @@
 package reconcile
 
 import (
+	"fmt"
+
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 )
 
-// Expire notes that the watch could not be resumed (410 Gone) and decides what comes next.
+// Expire notes that the watch could not be resumed (410 Gone) and decides what comes next. The error
+// says that a watch after a reconcile fared no better, so that the target pauses first.
 func (t *Reconciler) Expire(err error) error {
 	oldest := listwatch.OldestNamed(err)
 	switch l := t.Lost; {
@@ -15,6 +18,9 @@ func (t *Reconciler) Expire(err error) error {
 	default:
 		t.reconciles++
 		l.Phase, l.Oldest, l.Absent = recovery.Reconciling, oldest, nil
+		if t.reconciles > 1 {
+			return fmt.Errorf("resume the watch after a reconcile: %w", err)
+		}
 	}
 	return nil
 }

@@ -219,6 +219,8 @@ func (t *Reconciler) found(ctx context.Context, rv uint64) error {
 	t.Coverage.ForgetLeftOut(rv)
 	t.Clean = rv
 	t.Status.Progressed()
-	t.ResetPause()
+	if t.reconciles <= 1 {
+		t.ResetPause()
+	}
 	return t.MarkNow(ctx)
 }

@@ -71,6 +71,7 @@ func (t *Target) showWatch(ctx context.Context) error {
 	t.Resolver.Unwatched, t.Resolver.ClosedSince = false, time.Time{}
 	t.endOpening()
 	t.Status.Looked.Store(true)
+	t.Status.Gone.Store(false)
 	if t.Lost != nil && t.Lost.Phase == recovery.Settling {
 		t.SetState(status.Syncing, fmt.Sprintf("the watch has not reached revision %d of a list yet", t.Lost.Settled))
 		return nil

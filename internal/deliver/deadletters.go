@@ -96,7 +96,7 @@ func (d *DeadLetters) Write(ctx context.Context, l Letter) error {
 		bare := *l.Event
 		bare.Data = nil
 		l.Event = &bare
-		l.Reason += " (the event's data is too large for a dead letter)"
+		l.Reason += " (without the event's data, for which the dead-letter queue has no space)"
 		err = d.write(ctx, l)
 	}
 	return err
@@ -117,8 +117,17 @@ func (d *DeadLetters) write(ctx context.Context, l Letter) error {
 }
 
 // WriteSource adds what the API server sent and informd cannot read, and returns
-// when it is durable.
+// when it is durable. If the thing itself is too large for the box, the letter goes without it.
 func (d *DeadLetters) WriteSource(ctx context.Context, l SourceLetter) error {
+	err := d.writeSource(ctx, l)
+	if errors.Is(err, journal.ErrTooLarge) && l.Raw != nil {
+		l.Raw = nil
+		err = d.writeSource(ctx, l)
+	}
+	return err
+}
+
+func (d *DeadLetters) writeSource(ctx context.Context, l SourceLetter) error {
 	line, err := json.Marshal(struct {
 		letterHead
 		Target string `json:"target"`

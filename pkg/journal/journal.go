@@ -23,8 +23,9 @@ import (
 // ErrClosed is the error of every method of a closed journal or cursor.
 var ErrClosed = errors.New("journal is closed")
 
-// ErrTooLarge says that a dead letter is larger than the limit of the journal's server.
-var ErrTooLarge = errors.New("larger than the server's max_payload")
+// ErrTooLarge says that a dead letter is larger than the limit of the journal's server, or than
+// the free capacity for dead letters. The journal may take the same one without data.
+var ErrTooLarge = errors.New("too large for the dead-letter queue")
 
 // ErrNotKept is the error of a journal that lacks what a call needs: delivered events, the
 // states of objects, or requests of an earlier process.

@@ -79,7 +79,7 @@ func Open(ctx context.Context, c Config) (_ *Journal, err error) {
 	j.Journal, err = jetstream.Open(ctx, jetstream.Config{
 		Conn: server.Conn(), Cluster: c.Cluster, Stream: stream, SubjectPrefix: subjectPrefix,
 		HistoryPerObject: cmp.Or(c.HistoryPerObject, defaultHistory), DeletedRetention: cmp.Or(c.DeletedRetention, defaultDeletedRetention),
-		MaxBytes: server.MaxBytes(), Room: server.MaxBytes, Own: true, Distrust: damaged, Watched: c.Watched, Logger: c.Logger,
+		MaxBytes: server.MaxBytes(), Room: server.MaxBytes, OtherBytes: server.OtherBytes, Own: true, Distrust: damaged, Watched: c.Watched, Logger: c.Logger,
 	})
 	if err != nil {
 		return nil, err

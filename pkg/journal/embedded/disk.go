@@ -35,17 +35,19 @@ func (d disk) reserve() int64 {
 type limits struct {
 	server  int64 // all streams together
 	journal int64 // the journal's stream
+	others  int64 // all other streams together
 }
 
-// limitsFor shares the room out: beside the journal there are cursors, marks and
-// checkpoints. With used bytes stored already and room for no more than the
+// limitsFor shares the room out: beside the journal there are cursors, marks,
+// checkpoints, large objects and dead letters. With used bytes stored already and room for no more than the
 // configuration allows, the server refuses at once what would not fit, which it
 // does well, before the disk does, which it takes badly.
 func limitsFor(maxBytes, used, reserve int64, d disk) limits {
 	beside := max(maxBytes/8, leastReserve)
 	room := max(used+d.free-reserve, 1<<20)
 	if room >= maxBytes+beside {
-		return limits{server: maxBytes + beside, journal: maxBytes}
+		return limits{server: maxBytes + beside, journal: maxBytes, others: beside}
 	}
-	return limits{server: room, journal: max(room-min(beside, room/8), 1<<20)}
+	beside = min(beside, room/8)
+	return limits{server: room, journal: max(room-beside, 1<<20), others: beside}
 }

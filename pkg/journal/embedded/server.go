@@ -150,6 +150,14 @@ func (s *Server) MaxBytes() int64 {
 	return s.limits.journal
 }
 
+// OtherBytes is the current capacity for all streams but the journal's together, in bytes. If
+// they hold more, the server can refuse messages of every stream. It follows the free space.
+func (s *Server) OtherBytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.limits.others
+}
+
 // State reports whether the server works, and if not, the reason for people.
 func (s *Server) State() (ok bool, reason string) {
 	s.mu.Lock()

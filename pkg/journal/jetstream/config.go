@@ -51,6 +51,9 @@ type Config struct {
 	// it every few seconds and sets the limit, never below the stored bytes. If it is nil, the
 	// limit is MaxBytes.
 	Room func() int64
+	// OtherBytes (only with Own) returns the current capacity for all other streams together, in
+	// bytes. Dead letters take at most three quarters of it. If it is nil, MaxBytes bounds them.
+	OtherBytes func() int64
 	// Distrust says that the log is known to be damaged: every checkpoint is void.
 	Distrust bool
 	// Fence is called before every publish and every Read, which fail with its error, such as a
@@ -156,10 +159,4 @@ func (c *Config) stateConfig() js.StreamConfig {
 	wanted := streams.Define(c.stateStream(), "informd's journal: how far targets and sinks have come", c.stateStream(), c.Replicas)
 	wanted.MaxMsgsPerSubject = 1
 	return wanted
-}
-
-// letterConfig is what the stream of letters is created as.
-func (c *Config) letterConfig() js.StreamConfig {
-	name := c.Stream + "_DEADLETTERS"
-	return streams.Define(name, "informd's journal: dead letters", name, c.Replicas)
 }

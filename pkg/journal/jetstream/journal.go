@@ -130,7 +130,10 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		Replicas: max(c.Replicas, 1),
 	})
 	j.log.Messages = message.NewCodec(c.SubjectPrefix, c.Conn, bodies, c.Logger)
-	j.letters = deadletter.New(client, c.letterConfig(), j.log.Usable, j.log.Messages.Fits)
+	j.letters = deadletter.New(client, deadletter.Options{
+		Stream: c.Stream, Replicas: c.Replicas, Limits: deadletter.LimitsWithin(c.MaxBytes, c.OtherBytes),
+		Usable: j.log.Usable, Fits: j.log.Messages.Fits, Logger: c.Logger,
+	})
 	err = server.Retry(ctx, j.asking, j.locate)
 	if err == nil {
 		err = j.publisher.Flights.Listen()

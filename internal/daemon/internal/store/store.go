@@ -104,7 +104,7 @@ func (s *Store) openEmbedded(ctx context.Context, c *config.Config) error {
 	s.State, s.Stuck, s.removed = server.State, server.Stuck, server.Removed
 	damaged := server.Damaged()
 	j, err := s.jetStream(ctx, c, jetstream.Config{
-		Conn: server.Conn(), MaxBytes: server.MaxBytes(), Room: server.MaxBytes, Own: true, Distrust: damaged,
+		Conn: server.Conn(), MaxBytes: server.MaxBytes(), Room: server.MaxBytes, OtherBytes: server.OtherBytes, Own: true, Distrust: damaged,
 	})
 	if err != nil {
 		return err
@@ -221,10 +221,5 @@ func keepUnstorable(ctx context.Context, letters *deliver.DeadLetters, e *event.
 		Target: e.Target, Key: deliver.ObjectKey(e.Namespace, e.Name, e.UID, e.ResourceVersion),
 		Reason: fmt.Sprintf("event %s can never be stored in the journal: %v", e.Op, reason), Size: len(e.Data), Raw: e.Data,
 	}
-	err := letters.WriteSource(ctx, letter)
-	if errors.Is(err, journal.ErrTooLarge) {
-		letter.Raw = nil
-		err = letters.WriteSource(ctx, letter)
-	}
-	return err
+	return letters.WriteSource(ctx, letter)
 }

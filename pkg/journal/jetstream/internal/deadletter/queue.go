@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 
@@ -25,13 +26,31 @@ type Queues struct {
 	// usable returns why no call can begin now.
 	usable func(ctx context.Context) error
 	// fits reports whether the server accepts the size of a message.
-	fits func(*nats.Msg) bool
+	fits  func(*nats.Msg) bool
+	quota quota
 }
 
-// New returns the queues in the stream that config describes. Usable returns why a
-// dead letter cannot be stored now, and fits whether the server accepts the size of a message.
-func New(client js.JetStream, config js.StreamConfig, usable func(ctx context.Context) error, fits func(*nats.Msg) bool) *Queues {
-	return &Queues{client: client, config: config, usable: usable, fits: fits}
+// Options describe the queues. All but Replicas are required.
+type Options struct {
+	// Stream is the name of the stream of events. Dead letters are in <Stream>_DEADLETTERS.
+	Stream   string
+	Replicas int
+	// Limits returns the current limits.
+	Limits func() Limits
+	// Usable returns why a dead letter cannot be stored now.
+	Usable func(ctx context.Context) error
+	// Fits reports whether the server accepts the size of a message.
+	Fits   func(*nats.Msg) bool
+	Logger *slog.Logger
+}
+
+// New returns the queues. It contacts no server.
+func New(client js.JetStream, o Options) *Queues {
+	name := o.Stream + "_DEADLETTERS"
+	return &Queues{
+		client: client, config: streams.Define(name, "informd's journal: dead letters", name, o.Replicas),
+		usable: o.Usable, fits: o.Fits, quota: quota{limits: o.Limits, logger: o.Logger},
+	}
 }
 
 // Create creates the stream before its first dead letter.
@@ -83,34 +102,52 @@ func (q *Queues) Counts(ctx context.Context) (map[string]uint64, error) {
 func (q *Queue) Place() string { return "subject " + q.subject }
 
 // Put stores a dead letter and returns when it is durable. After an error the queue may have
-// it or not. The error is [journal.ErrTooLarge] if no message can carry it.
+// it or not. The error is [journal.ErrTooLarge] if no message can carry it, or if there is only
+// space for a smaller one.
 func (q *Queue) Put(ctx context.Context, letter []byte) error {
 	if err := q.queues.usable(ctx); err != nil {
 		return err
 	}
-	if _, err := q.find(ctx, true); err != nil {
+	stream, err := q.find(ctx, true)
+	if err != nil {
 		return fmt.Errorf("write dead letter: %w", err)
 	}
-	m := nats.NewMsg(q.subject)
-	m.Data = letter
-	if !q.queues.fits(m) {
-		packed, err := message.Compress(letter)
-		if err != nil {
-			return fmt.Errorf("write dead letter: %w", err)
-		}
-		m.Data = packed
-		m.Header.Set(message.HeaderEncoding, message.EncodingGzip)
-		if !q.queues.fits(m) {
-			return fmt.Errorf("write dead letter: %w", journal.ErrTooLarge)
-		}
+	m, err := q.message(letter)
+	if err != nil {
+		return fmt.Errorf("write dead letter: %w", err)
 	}
-	if _, err := q.queues.client.PublishMsg(ctx, m); err != nil {
-		if errors.Is(err, js.ErrNoStreamResponse) {
+	release, err := q.queues.quota.reserve(ctx, stream, int64(m.Size()))
+	if err == nil {
+		defer release()
+		_, err = q.queues.client.PublishMsg(ctx, m)
+	}
+	if err != nil {
+		if errors.Is(err, js.ErrNoStreamResponse) || errors.Is(err, js.ErrStreamNotFound) {
 			q.forget() // the stream was deleted
 		}
 		return fmt.Errorf("write dead letter to %s: %w", q.subject, err)
 	}
 	return nil
+}
+
+// message returns the message of a letter. Larger letters are compressed, so that more of them
+// have space.
+func (q *Queue) message(letter []byte) (*nats.Msg, error) {
+	m := nats.NewMsg(q.subject)
+	m.Data = letter
+	if m.Size() <= smallLetter && q.queues.fits(m) {
+		return m, nil
+	}
+	packed, err := message.Compress(letter)
+	if err != nil {
+		return nil, err
+	}
+	m.Data = packed
+	m.Header.Set(message.HeaderEncoding, message.EncodingGzip)
+	if !q.queues.fits(m) {
+		return nil, fmt.Errorf("%d bytes: %w", m.Size(), journal.ErrTooLarge)
+	}
+	return m, nil
 }
 
 // find returns the stream, nil if there is none and none is to be made.

@@ -67,8 +67,8 @@ func (o operator) EachLetter(ctx context.Context, sink string, take func(admin.L
 		names = []string{sink}
 	}
 	for _, name := range names {
-		err := boxes[name].Each(ctx, func(k deliver.Kept) error {
-			return take(admin.Letter{Sink: name, Number: k.Number, Letter: k.JSON})
+		err := boxes[name].Box.Each(ctx, func(number uint64, letter []byte) error {
+			return take(admin.Letter{Sink: name, Number: number, Letter: letter})
 		})
 		if err != nil {
 			return err
@@ -98,53 +98,90 @@ func (p *pipeline) boxes(ctx context.Context) (boxes map[string]*deliver.DeadLet
 	return boxes, names, nil
 }
 
-// letters returns the wanted letters of a box, all of them if there are no numbers.
-func letters(ctx context.Context, box *deliver.DeadLetters, numbers []uint64) ([]deliver.Kept, error) {
-	var found []deliver.Kept
-	err := box.Each(ctx, func(k deliver.Kept) error {
-		if len(numbers) == 0 || slices.Contains(numbers, k.Number) {
-			found = append(found, k)
+// find returns the numbers of the wanted letters in a box, of all if wanted is empty. A letter
+// can have megabytes, so it keeps none.
+func find(ctx context.Context, box *deliver.DeadLetters, wanted []uint64) ([]uint64, error) {
+	var found []uint64
+	err := box.Box.Each(ctx, func(number uint64, _ []byte) error {
+		if len(wanted) == 0 || slices.Contains(wanted, number) {
+			found = append(found, number)
 		}
 		return nil
 	})
-	if err == nil && len(found) < len(numbers) {
-		err = admin.Unknown("%d of %d numbers name no dead letter of this sink: informd deadletters list shows them", len(numbers)-len(found), len(numbers))
+	if err == nil && len(found) < len(wanted) {
+		err = admin.Unknown("%d of %d numbers name no dead letter of this sink: informd deadletters list shows them", len(wanted)-len(found), len(wanted))
 	}
 	return found, err
 }
+
+// errComplete ends the reading of a box before its end.
+var errComplete = errors.New("all wanted dead letters were read")
 
 func (o operator) RedeliverLetters(ctx context.Context, sink string, numbers []uint64) (admin.Count, error) {
 	r, err := o.sink(sink)
 	if err != nil {
 		return admin.Count{}, err
 	}
-	wanted, err := letters(ctx, r.DeadLetters(), numbers)
-	if err != nil {
+	found, err := find(ctx, r.DeadLetters(), numbers)
+	if err != nil || len(found) == 0 {
 		return admin.Count{}, err
 	}
 	defer o.daemon.letters.forget()
-	run, refused := o.daemon.runs.Next(), 0
-	var done []uint64
-	for _, l := range wanted {
-		if l.Event == nil {
-			continue // a damaged letter cannot be delivered
-		}
-		e := *l.Event
-		e.SetRun(run)
-		e.Redelivered = true
-		accepted, err := r.Insert(ctx, e)
-		if err != nil {
-			// What was delivered is not to be delivered again the next time.
-			dropping, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
-			defer cancel()
-			return admin.Count{}, errors.Join(err, r.DeadLetters().Drop(dropping, done...))
-		}
-		if !accepted {
-			refused++ // and a new dead letter, with this run in its id
-		}
-		done = append(done, l.Number)
+	again := redelivery{sink: r, run: o.daemon.runs.Next(), wanted: make(map[uint64]bool, len(found))}
+	for _, number := range found {
+		again.wanted[number] = true
 	}
-	return admin.Count{Events: len(done) - refused, Refused: refused}, r.DeadLetters().Drop(ctx, done...)
+	return again.all(ctx)
+}
+
+// redelivery delivers dead letters of a sink again. It holds one of them at a time.
+type redelivery struct {
+	sink *delivery
+	run  uint64
+	// wanted are the numbers of the letters that are left. Those that the sink refuses again
+	// are new ones, which do not count.
+	wanted map[uint64]bool
+	// done are the numbers of those that the sink is done with, and that are not dropped yet.
+	done  []uint64
+	count admin.Count
+}
+
+func (r *redelivery) all(ctx context.Context) (admin.Count, error) {
+	err := r.sink.DeadLetters().Each(ctx, func(l deliver.Kept) error {
+		if r.wanted[l.Number] && l.Event != nil { // a damaged letter cannot be delivered
+			if err := r.deliver(ctx, l); err != nil {
+				return err
+			}
+		}
+		if delete(r.wanted, l.Number); len(r.wanted) == 0 {
+			return errComplete
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errComplete) {
+		// What was delivered is not to be delivered again the next time.
+		dropping, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
+		defer cancel()
+		return admin.Count{}, errors.Join(err, r.sink.DeadLetters().Drop(dropping, r.done...))
+	}
+	return r.count, r.sink.DeadLetters().Drop(ctx, r.done...)
+}
+
+func (r *redelivery) deliver(ctx context.Context, l deliver.Kept) error {
+	e := *l.Event
+	e.SetRun(r.run)
+	e.Redelivered = true
+	accepted, err := r.sink.Insert(ctx, e)
+	if err != nil {
+		return err
+	}
+	if accepted {
+		r.count.Events++
+	} else {
+		r.count.Refused++ // and a new dead letter, with this run in its id
+	}
+	r.done = append(r.done, l.Number)
+	return nil
 }
 
 func (o operator) DropLetters(ctx context.Context, sink string, numbers []uint64) (admin.Count, error) {
@@ -160,16 +197,12 @@ func (o operator) DropLetters(ctx context.Context, sink string, numbers []uint64
 	if box == nil {
 		return admin.Count{}, unknownSink(sink, names)
 	}
-	wanted, err := letters(ctx, box, numbers)
+	found, err := find(ctx, box, numbers)
 	if err != nil {
 		return admin.Count{}, err
 	}
 	defer o.daemon.letters.forget()
-	drop := make([]uint64, len(wanted))
-	for i, l := range wanted {
-		drop[i] = l.Number
-	}
-	return admin.Count{Events: len(drop)}, box.Drop(ctx, drop...)
+	return admin.Count{Events: len(found)}, box.Drop(ctx, found...)
 }
 
 func (o operator) Rewind(ctx context.Context, sink string, since time.Time) (admin.Rewind, error) {

@@ -44,8 +44,8 @@ const (
 )
 
 // CountFiled returns the number of dead letters in each file below dir that has some, by the
-// name of the sink. It reads the files whole.
-func CountFiled(dir string) (map[string]uint64, error) {
+// name of the sink. Files that cannot be read do not count; it calls unreadable with them.
+func CountFiled(dir string, unreadable func(path string, err error)) (map[string]uint64, error) {
 	files, err := filepath.Glob(filepath.Join(dir, boxDir, "*"+boxSuffix))
 	if err != nil {
 		return nil, fmt.Errorf("count dead letters: %w", err)
@@ -56,62 +56,111 @@ func CountFiled(dir string) (map[string]uint64, error) {
 		if err != nil {
 			continue // not informd's
 		}
-		lines, err := NewFileBox(dir, name).lines()
+		n, err := NewFileBox(dir, name).count()
 		if err != nil {
-			return nil, err
-		}
-		for _, line := range lines {
-			if len(line) > 0 {
-				counts[name]++
-			}
+			unreadable(path, err)
+		} else if n > 0 {
+			counts[name] = n
 		}
 	}
 	return counts, nil
 }
 
+// count returns the number of letters in the file, and keeps none of them in memory.
+func (d *FileBox) count() (n uint64, err error) {
+	f, err := d.read()
+	if f == nil || err != nil {
+		return 0, err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	part, counted := make([]byte, 64<<10), false
+	for {
+		k, err := f.Read(part)
+		for rest, ended := part[:k], true; ended; {
+			var line []byte
+			line, rest, ended = bytes.Cut(rest, []byte{'\n'})
+			if !counted && len(bytes.TrimSpace(line)) > 0 {
+				counted = true
+				n++
+			}
+			counted = counted && !ended
+		}
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read dead letters: %w", err)
+		}
+	}
+}
+
 // Place implements [Box]: the path of the file, which need not exist yet.
 func (d *FileBox) Place() string { return d.path }
 
-// Each implements [Box].
+// Each implements [Box], with the dead letters that are in the file when it is called. It reads one
+// at a time.
 func (d *FileBox) Each(ctx context.Context, take func(number uint64, letter []byte) error) error {
-	d.mu.Lock()
-	lines, err := d.lines()
-	d.mu.Unlock()
-	if err != nil {
+	f, size, err := d.readLocked()
+	if f == nil || err != nil {
 		return err
 	}
-	for i, line := range lines {
+	defer f.Close() //nolint:errcheck // nothing was written
+	// Without the lock, so that take may call Drop: that puts another file in this one's place,
+	// and Put only appends.
+	return eachLine(io.LimitReader(f, size), func(number uint64, line []byte) error {
 		if len(line) == 0 {
-			continue
+			return nil
 		}
-		if err := errors.Join(ctx.Err(), take(uint64(i)+1, line)); err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-	}
-	return nil
+		return take(number, line)
+	})
 }
 
-// lines reads the whole file, empty lines included.
-func (d *FileBox) lines() ([][]byte, error) {
+// readLocked opens the file between two calls of others, and returns its size then.
+func (d *FileBox) readLocked() (f *os.File, size int64, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f, err = d.read()
+	if f == nil || err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(fmt.Errorf("read dead letters: %w", err), f.Close())
+	}
+	return f, info.Size(), nil
+}
+
+// read opens the file, and returns nil if there is none.
+func (d *FileBox) read() (*os.File, error) {
 	f, err := private.Open(d.path, os.O_RDONLY, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return nil, nil //nolint:nilnil // no letters is no error
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read dead letters: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // nothing was written
-	var all [][]byte
-	for r := bufio.NewReader(f); ; {
-		line, err := r.ReadBytes('\n')
+	return f, nil
+}
+
+// eachLine calls take with every line without white space around it, empty ones included, and
+// its number from 1.
+func eachLine(from io.Reader, take func(number uint64, line []byte) error) error {
+	r := bufio.NewReader(from)
+	for number := uint64(1); ; number++ {
+		line, failed := r.ReadBytes('\n')
 		if len(line) > 0 {
-			all = append(all, bytes.TrimSpace(line))
+			if err := take(number, bytes.TrimSpace(line)); err != nil {
+				return err
+			}
 		}
-		if errors.Is(err, io.EOF) {
-			return all, nil
+		if errors.Is(failed, io.EOF) {
+			return nil
 		}
-		if err != nil {
-			return nil, fmt.Errorf("read dead letters: %w", err)
+		if failed != nil {
+			return fmt.Errorf("read dead letters: %w", failed)
 		}
 	}
 }
@@ -121,24 +170,41 @@ func (d *FileBox) lines() ([][]byte, error) {
 func (d *FileBox) Drop(ctx context.Context, numbers ...uint64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	lines, err := d.lines()
-	if err := errors.Join(ctx.Err(), err); err != nil || len(lines) == 0 {
+	if err := ctx.Err(); err != nil || len(numbers) == 0 {
 		return err
 	}
-	var rest []byte
-	for i, line := range lines {
-		if !slices.Contains(numbers, uint64(i)+1) {
-			rest = append(rest, line...)
-		}
-		rest = append(rest, '\n')
+	f, err := d.read()
+	if f == nil || err != nil {
+		return err
 	}
-	if len(bytes.TrimSpace(rest)) == 0 {
-		rest = nil
-	}
-	if err := errors.Join(private.Replace(d.path, rest), private.SyncDir(d.path)); err != nil {
+	defer f.Close() //nolint:errcheck // nothing was written
+	err = private.ReplaceBy(d.path, func(w io.Writer) error { return copyWithout(w, f, slices.Sorted(slices.Values(numbers))) })
+	if err := errors.Join(err, private.SyncDir(d.path)); err != nil {
 		return fmt.Errorf("drop dead letters: %w", err)
 	}
 	return nil
+}
+
+// copyWithout writes the lines without those of the numbers, which become empty. If no others
+// are left, it writes nothing.
+func copyWithout(w io.Writer, from io.Reader, numbers []uint64) error {
+	var before []byte // the ends of lines that are still to be written
+	left := false
+	err := eachLine(from, func(number uint64, line []byte) error {
+		if _, drop := slices.BinarySearch(numbers, number); !drop && len(line) > 0 {
+			left = true
+			if _, err := w.Write(append(before, line...)); err != nil {
+				return err
+			}
+			before = before[:0]
+		}
+		before = append(before, '\n')
+		return nil
+	})
+	if err == nil && left {
+		_, err = w.Write(before)
+	}
+	return err
 }
 
 // Put implements [Box].

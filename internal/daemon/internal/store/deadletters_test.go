@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -86,5 +88,34 @@ func TestDeadLettersLeaveSpaceForEvents(t *testing.T) {
 	}
 	if lines := strings.Count(log.String(), "large ones stored without data"); lines != 1 {
 		t.Errorf("the limit is logged %d times, want once", lines)
+	}
+}
+
+// TestUnreadableDeadLettersAreLoggedOnce: the file of someone else beside the dead letters of a
+// memory journal hides none of them, and is no line for each scrape.
+func TestUnreadableDeadLettersAreLoggedOnce(t *testing.T) {
+	dir := t.TempDir()
+	if err := deliver.NewFileBox(dir, "out").Put(t.Context(), []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "deadletters", "other.ndjson"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var log logBuffer
+	c := &config.Config{Journal: config.Journal{Type: config.JournalMemory, MaxBytes: 1 << 20, Dir: dir}}
+	st, err := Open(t.Context(), c, nil, slog.New(slog.NewTextHandler(&log, nil)), NewHealth(), func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if counts, err := st.Letters(t.Context()); err != nil || len(counts) != 1 || counts["out"] != 1 {
+			t.Errorf("%v, %v", counts, err)
+		}
+	}
+	if err := st.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "other.ndjson") {
+		t.Errorf("%d warnings:\n%s", n, log.String())
 	}
 }

@@ -74,7 +74,7 @@ func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, 
 	case config.JournalMemory:
 		s.Journal = journal.NewMemory(uint64(c.Journal.MaxBytes))
 		s.Box = func(name string) deliver.Box { return deliver.NewFileBox(c.Journal.Dir, name) }
-		s.Letters = func(context.Context) (map[string]uint64, error) { return deliver.CountFiled(c.Journal.Dir) }
+		s.Letters = s.countFiled(c.Journal.Dir)
 		if c.Journal.Forgotten {
 			logger.Info("memory journal in use; --once ignores journal.dir", "max_bytes", c.Journal.MaxBytes)
 		} else {
@@ -90,6 +90,19 @@ func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, 
 	}
 	go s.followFailure()
 	return s, nil
+}
+
+// countFiled returns what counts the dead letters of a memory journal. A file that cannot be
+// read is in the log once.
+func (s *Store) countFiled(dir string) func(context.Context) (map[string]uint64, error) {
+	var logged sync.Map // paths
+	return func(context.Context) (map[string]uint64, error) {
+		return deliver.CountFiled(dir, func(path string, err error) {
+			if _, before := logged.LoadOrStore(path, true); !before {
+				s.Logger.Warn("dead letters not counted; their file is unreadable", "path", path, "err", err)
+			}
+		})
+	}
 }
 
 func (s *Store) openEmbedded(ctx context.Context, c *config.Config) error {

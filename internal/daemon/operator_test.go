@@ -1,0 +1,263 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/informd/informd/internal/admin"
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/daemon/internal/store"
+	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// writeFunc is a sink that only writes.
+type writeFunc func(ctx context.Context, batch []event.Event) (int, error)
+
+func (f writeFunc) Write(ctx context.Context, batch []event.Event) (int, error) { return f(ctx, batch) }
+func (f writeFunc) Close(context.Context) error                                 { return nil }
+
+// operatorOf returns the operator of a running sink "out" with its dead letters in box.
+func operatorOf(t *testing.T, box deliver.Box, write writeFunc) operator {
+	t.Helper()
+	route, err := deliver.NewRoute(nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
+	s := &store.Store{
+		Journal: journal.NewMemory(1 << 20), Logger: logger,
+		Box:     func(string) deliver.Box { return box },
+		Letters: func(context.Context) (map[string]uint64, error) { return nil, nil }, //nolint:nilnil // no others
+	}
+	p := &pipeline{logger: logger, config: &config.Config{}, store: s, source: deliver.NewDeadLetters(config.SourceName, deliver.NewFileBox(t.TempDir(), config.SourceName))}
+	d := &Daemon{registry: prometheus.NewRegistry()}
+	one, err := p.newDelivery(d, config.Sink{Name: "out"}, deliver.Setup{
+		Type: "fake", Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return write, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.all = []*delivery{one}
+	d.pipeline.Store(p)
+	ended := make(chan error, 1)
+	go func() { ended <- one.Run(context.WithoutCancel(t.Context())) }()
+	t.Cleanup(func() {
+		within, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		if _, err := one.Drain(within); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return operator{d}
+}
+
+// letterOf is a dead letter with that many bytes of data.
+func letterOf(number uint64, size int) []byte {
+	e := event.Event{
+		ID: fmt.Sprint("uid:", number), Op: event.Modified, Cluster: "test", Target: "core/configmaps", Version: "v1", Resource: "configmaps",
+		Kind: "ConfigMap", Namespace: "default", Name: "one", UID: "uid", ResourceVersion: number, Ordinal: number,
+		Data: fmt.Appendf(nil, `{"object":{"data":%q}}`, strings.Repeat("x", size)),
+	}
+	return append(e.AppendJSON([]byte(`{"reason":"refused","event":`)), '}')
+}
+
+// largeBox makes each dead letter when it is read, and notes the most memory that was in use
+// then.
+type largeBox struct {
+	count, size uint64
+
+	mu      sync.Mutex
+	most    uint64
+	dropped map[uint64]bool
+}
+
+func (b *largeBox) Place() string                     { return "nowhere" }
+func (b *largeBox) Put(context.Context, []byte) error { return nil }
+func (b *largeBox) Each(ctx context.Context, take func(uint64, []byte) error) error {
+	for number := uint64(1); number <= b.count; number++ {
+		b.mu.Lock()
+		dropped := b.dropped[number]
+		b.mu.Unlock()
+		if dropped {
+			continue
+		}
+		if err := take(number, letterOf(number, int(b.size))); err != nil {
+			return err
+		}
+		b.mu.Lock()
+		b.most = max(b.most, heap())
+		b.mu.Unlock()
+	}
+	return ctx.Err()
+}
+
+func (b *largeBox) Drop(_ context.Context, numbers ...uint64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, number := range numbers {
+		b.dropped[number] = true
+	}
+	return nil
+}
+
+// heap is how much memory is in use, without garbage.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TestDeadLettersAreReadOneByOne: what an operator does to 64 large dead letters takes the memory of
+// a few of them.
+func TestDeadLettersAreReadOneByOne(t *testing.T) {
+	const size = 256 << 10
+	for name, do := range map[string]func(operator) (int, error){
+		"list": func(o operator) (n int, err error) {
+			return n, o.EachLetter(t.Context(), "out", func(admin.Letter) error { n++; return nil })
+		},
+		"redeliver": func(o operator) (int, error) {
+			count, err := o.RedeliverLetters(t.Context(), "out", nil)
+			return count.Events, err
+		},
+		"drop": func(o operator) (int, error) {
+			count, err := o.DropLetters(t.Context(), "out", nil)
+			return count.Events, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			box := &largeBox{count: 64, size: size, dropped: map[uint64]bool{}}
+			o := operatorOf(t, box, func(_ context.Context, batch []event.Event) (int, error) { return len(batch), nil })
+			before := heap()
+			if n, err := do(o); n != int(box.count) || err != nil {
+				t.Fatalf("%d dead letters, %v", n, err)
+			}
+			if took := int64(box.most) - int64(before); took > 16*size {
+				t.Errorf("%d times the size of a dead letter is in use", took/size)
+			}
+			want := int(box.count)
+			if name == "list" {
+				want = 0
+			}
+			if len(box.dropped) != want {
+				t.Errorf("%d dead letters are dropped, want %d", len(box.dropped), want)
+			}
+		})
+	}
+}
+
+// liveBox is a box like the one in a stream: Each finds dead letters that come meanwhile.
+type liveBox struct {
+	mu      sync.Mutex
+	letters map[uint64][]byte
+	last    uint64
+}
+
+func (b *liveBox) Place() string { return "memory" }
+
+func (b *liveBox) Put(_ context.Context, letter []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last++
+	b.letters[b.last] = bytes.Clone(letter)
+	return nil
+}
+
+// at returns the first dead letter from number on.
+func (b *liveBox) at(number uint64) (uint64, []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for ; number <= b.last; number++ {
+		if letter, ok := b.letters[number]; ok {
+			return number, letter
+		}
+	}
+	return 0, nil
+}
+
+func (b *liveBox) Each(ctx context.Context, take func(uint64, []byte) error) error {
+	for number, letter := b.at(1); number > 0; number, letter = b.at(number + 1) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := take(number, letter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *liveBox) Drop(ctx context.Context, numbers ...uint64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, number := range numbers {
+		delete(b.letters, number)
+	}
+	return nil
+}
+
+// filled returns a box of each kind with n dead letters, by name.
+func filled(t *testing.T, n uint64) map[string]deliver.Box {
+	t.Helper()
+	boxes := map[string]deliver.Box{"file": deliver.NewFileBox(t.TempDir(), "out"), "stream": &liveBox{letters: map[uint64][]byte{}}}
+	for _, box := range boxes {
+		for number := range n {
+			if err := box.Put(t.Context(), letterOf(number+1, 10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return boxes
+}
+
+// listed returns the numbers of the dead letters in a box.
+func listed(t *testing.T, box deliver.Box) []uint64 {
+	t.Helper()
+	numbers := []uint64{}
+	err := box.Each(context.WithoutCancel(t.Context()), func(number uint64, _ []byte) error {
+		numbers = append(numbers, number)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return numbers
+}
+
+// TestRefusedAgain: an event that is refused again is a new dead letter, which the same command
+// does not deliver.
+func TestRefusedAgain(t *testing.T) {
+	for name, box := range filled(t, 3) {
+		t.Run(name, func(t *testing.T) {
+			o := operatorOf(t, box, func(context.Context, []event.Event) (int, error) {
+				return 0, sink.Permanent(fmt.Errorf("refused"))
+			})
+			count, err := o.RedeliverLetters(t.Context(), "out", []uint64{3, 1})
+			if count.Events != 0 || count.Refused != 2 || err != nil {
+				t.Errorf("%+v, %v", count, err)
+			}
+			if got, want := listed(t, box), []uint64{2, 4, 5}; !slices.Equal(got, want) {
+				t.Errorf("listed: %d, want %d", got, want)
+			}
+		})
+	}
+}

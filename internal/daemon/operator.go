@@ -22,8 +22,6 @@ import (
 type operator struct{ daemon *Daemon }
 
 const (
-	// dropTimeout bounds the dropping of letters after an operator has gone away.
-	dropTimeout = 10 * time.Second
 	// rewindTimeout bounds the wait for a sink that goes back: for one that does not
 	// return from a write although it was told to, or for a journal that does not answer.
 	rewindTimeout = 30 * time.Second
@@ -114,9 +112,6 @@ func find(ctx context.Context, box *deliver.DeadLetters, wanted []uint64) ([]uin
 	return found, err
 }
 
-// errComplete ends the reading of a box before its end.
-var errComplete = errors.New("all wanted dead letters were read")
-
 func (o operator) RedeliverLetters(ctx context.Context, sink string, numbers []uint64) (admin.Count, error) {
 	r, err := o.sink(sink)
 	if err != nil {
@@ -127,61 +122,11 @@ func (o operator) RedeliverLetters(ctx context.Context, sink string, numbers []u
 		return admin.Count{}, err
 	}
 	defer o.daemon.letters.forget()
-	again := redelivery{sink: r, run: o.daemon.runs.Next(), wanted: make(map[uint64]bool, len(found))}
-	for _, number := range found {
-		again.wanted[number] = true
-	}
-	return again.all(ctx)
-}
-
-// redelivery delivers dead letters of a sink again. It holds one of them at a time.
-type redelivery struct {
-	sink *delivery
-	run  uint64
-	// wanted are the numbers of the letters that are left. Those that the sink refuses again
-	// are new ones, which do not count.
-	wanted map[uint64]bool
-	// done are the numbers of those that the sink is done with, and that are not dropped yet.
-	done  []uint64
-	count admin.Count
-}
-
-func (r *redelivery) all(ctx context.Context) (admin.Count, error) {
-	err := r.sink.DeadLetters().Each(ctx, func(l deliver.Kept) error {
-		if r.wanted[l.Number] && l.Event != nil { // a damaged letter cannot be delivered
-			if err := r.deliver(ctx, l); err != nil {
-				return err
-			}
-		}
-		if delete(r.wanted, l.Number); len(r.wanted) == 0 {
-			return errComplete
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errComplete) {
-		// What was delivered is not to be delivered again the next time.
-		dropping, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
-		defer cancel()
-		return admin.Count{}, errors.Join(err, r.sink.DeadLetters().Drop(dropping, r.done...))
-	}
-	return r.count, r.sink.DeadLetters().Drop(ctx, r.done...)
-}
-
-func (r *redelivery) deliver(ctx context.Context, l deliver.Kept) error {
-	e := *l.Event
-	e.SetRun(r.run)
-	e.Redelivered = true
-	accepted, err := r.sink.Insert(ctx, e)
+	accepted, refused, err := r.Redeliver(ctx, o.daemon.runs.Next(), found)
 	if err != nil {
-		return err
+		return admin.Count{}, err
 	}
-	if accepted {
-		r.count.Events++
-	} else {
-		r.count.Refused++ // and a new dead letter, with this run in its id
-	}
-	r.done = append(r.done, l.Number)
-	return nil
+	return admin.Count{Events: accepted, Refused: refused}, nil
 }
 
 func (o operator) DropLetters(ctx context.Context, sink string, numbers []uint64) (admin.Count, error) {

@@ -261,3 +261,35 @@ func TestRefusedAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestRedeliveryIsNotRepeated: dead letters leave the queue as they are delivered. If the operator
+// goes away, those that the destination did not accept are left, and no others.
+func TestRedeliveryIsNotRepeated(t *testing.T) {
+	for _, last := range []int{2, 3} { // the write in which the operator goes away
+		for name, box := range filled(t, 3) {
+			t.Run(fmt.Sprint(name, last), func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				writes := 0
+				o := operatorOf(t, box, func(_ context.Context, batch []event.Event) (int, error) {
+					if writes++; writes == 2 {
+						if got, want := listed(t, box), []uint64{2, 3}; !slices.Equal(got, want) {
+							t.Errorf("after the first delivery, listed: %d, want %d", got, want)
+						}
+					}
+					if writes == last {
+						cancel()
+					}
+					return len(batch), nil
+				})
+				count, err := o.RedeliverLetters(ctx, "out", nil)
+				if complete := last == 3; complete != (err == nil) || complete && count.Events != 3 {
+					t.Errorf("%+v, %v", count, err)
+				}
+				if got, want := listed(t, box), []uint64{1, 2, 3}[last:]; !slices.Equal(got, want) {
+					t.Errorf("listed: %d, want %d", got, want)
+				}
+			})
+		}
+	}
+}

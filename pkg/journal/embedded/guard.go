@@ -80,6 +80,7 @@ func (s *Server) look(ctx context.Context, w *watch) {
 		return
 	}
 	if reserve := s.reserve(disk); disk.free < reserve {
+		s.lower(disk)
 		s.setReason(fmt.Sprintf("disk full: %s has %s free, and informd keeps %s free; free disk space, and the journal resumes by itself",
 			s.config.Dir, mebibytes(disk.free), mebibytes(reserve)))
 		return

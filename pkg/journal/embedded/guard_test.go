@@ -214,6 +214,31 @@ func TestRoomFollowsDisk(t *testing.T) {
 	}
 }
 
+// If the free space falls below the reserve at once, the limit follows: the journal takes nothing
+// of the reserve.
+func TestLimitFallsBelowReserve(t *testing.T) {
+	var free atomic.Int64
+	c := config(t.TempDir())
+	c.FakeDisk(func() (int64, int64) { return free.Load(), 10 << 30 }) // with a reserve of 205 MiB
+	free.Store(8 << 30)
+	s := start(t, c)
+	create(t, s)
+	publish(t, s, 0, 500) // 4 MiB
+	if got := s.MaxBytes(); got != c.MaxBytes {
+		t.Fatalf("the limit is %d MiB on an empty disk", got>>20)
+	}
+	for _, step := range []struct{ free, most int64 }{{100 << 20, 4 << 20}, {8 << 30, c.MaxBytes}, {0, 4 << 20}} {
+		free.Store(step.free)
+		eventually(t, "the limit to follow", func() bool {
+			ok, _ := s.State()
+			return ok == (step.most == c.MaxBytes) && s.MaxBytes() <= step.most && ok == (s.MaxBytes() == c.MaxBytes)
+		})
+	}
+	if n := s.Conn().Stats().Reconnects; n != 0 {
+		t.Errorf("the server was started anew %d times", n)
+	}
+}
+
 // The server that was started on a full disk is not started anew to get room.
 func TestRoomReturns(t *testing.T) {
 	var free atomic.Int64

@@ -75,10 +75,31 @@ func (s *Server) resize(running *server.Server, d disk) error {
 			return fmt.Errorf("raise the journal limit to the free disk space: %w", err)
 		}
 	}
+	s.setLimits(room, before, d)
+	return nil
+}
+
+// lower has the limit of the journal's stream follow a disk that has less free space than the
+// reserve. With the limit of before, informd would fill the disk, which the server takes badly.
+func (s *Server) lower(d disk) {
+	room, err := s.limitsOn(d)
+	if err != nil {
+		return // the disk's trouble shows elsewhere, and the limits hold
+	}
+	s.mu.Lock()
+	before := s.limits
+	s.mu.Unlock()
+	if less := before.journal - room.journal; less > 0 && less >= before.journal/resizeShare {
+		room.server = before.server
+		s.setLimits(room, before, d)
+	}
+}
+
+// setLimits replaces the limits by those for a disk.
+func (s *Server) setLimits(room, before limits, d disk) {
 	s.mu.Lock()
 	s.limits = room
 	s.mu.Unlock()
 	s.logger.Info("journal limit changed with free disk space", "dir", s.config.Dir,
 		"max_bytes", s.config.MaxBytes, "limit_bytes", room.journal, "before_bytes", before.journal, "free_bytes", d.free)
-	return nil
 }

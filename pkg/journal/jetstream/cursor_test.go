@@ -1,8 +1,11 @@
 package jetstream_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream"
 )
 
 // TestTrimmed restarts with a cursor whose history is gone in part.
@@ -194,6 +198,80 @@ func TestRewind(t *testing.T) {
 	mustClose(t, c)
 	if _, err := rewind(t, c, since); !errors.Is(err, journal.ErrClosed) {
 		t.Errorf("Rewind of a closed cursor = %v", err)
+	}
+}
+
+// holder holds the next write with a text back.
+type holder struct {
+	text  []byte
+	armed atomic.Bool
+	// holds gets a value when there is one, which goOn lets go.
+	holds, goOn chan struct{}
+}
+
+// holding is a connection with a holder.
+type holding struct {
+	net.Conn
+	*holder
+}
+
+func (h holding) Write(b []byte) (int, error) {
+	if bytes.Contains(b, h.text) && h.armed.CompareAndSwap(true, false) {
+		h.holds <- struct{}{}
+		<-h.goOn
+	}
+	return h.Conn.Write(b)
+}
+
+// TestRewindAgainstSave: a save of the position that begins while a rewind is stored does not
+// write the older position behind it.
+func TestRewindAgainstSave(t *testing.T) {
+	h := newHost(t)
+	h.shared()
+	held := &holder{text: []byte("PUB INFORMD_STATE.sink.bus "), holds: make(chan struct{}), goOn: make(chan struct{})}
+	h.filter = func(conn net.Conn) net.Conn { return holding{conn, held} }
+	j := h.open()
+	c := mustOpen(t, j, "bus", journal.FromNow)
+	noter, ok := c.(journal.Noter)
+	if !ok {
+		t.Fatal("the cursor keeps no note")
+	}
+	var now clock
+	a := &object{name: "a"}
+	mustAppend(t, j, a.event(&now, event.Added), a.event(&now, event.Modified), a.event(&now, event.Modified))
+	read(t, c, 3)
+	mustCommit(t, c, 2)
+	type position struct {
+		Last, Run uint64
+		Note      string
+	}
+	stored := func() (at position) {
+		record(t, h, "sink.bus", &at)
+		return at
+	}
+	until(t, "the position is saved", func() bool { return stored().Last == 2 })
+
+	held.armed.Store(true)
+	rewound := make(chan error, 1)
+	go func() {
+		_, err := rewind(t, c, time.Unix(0, 0))
+		rewound <- err
+	}()
+	<-held.holds
+	noter.SetNote("note")
+	mustCommit(t, c, 3)
+	until(t, "the position is to be saved", func() bool { return jetstream.Saving(c) })
+	close(held.goOn)
+	if err := <-rewound; err != nil {
+		t.Fatal(err)
+	}
+	until(t, "nothing is being saved", func() bool { return !jetstream.Saving(c) })
+	if at := stored(); at.Last != 0 || at.Run == 0 {
+		t.Errorf("after a rewind to the beginning the record is %+v", at)
+	}
+	until(t, "the note is saved", func() bool { return stored().Note == "note" })
+	if at := stored(); at.Last != 0 || at.Run == 0 {
+		t.Errorf("with the note the record is %+v", at)
 	}
 }
 

@@ -36,6 +36,16 @@ func Durable(c journal.Cursor) uint64 {
 	return 0
 }
 
+// Saving reports whether the position of a cursor is being saved, or may not be.
+func Saving(c journal.Cursor) bool {
+	own, ok := c.(*cursor)
+	if ok && own.saving.TryLock() {
+		own.saving.Unlock()
+		return false
+	}
+	return ok
+}
+
 // Remembered is how many sequences are kept in mind of subjects that Await was asked
 // about, and about how many may be.
 func (j *Journal) Remembered() (held, limit int) { return j.log.Subjects.Remembered() }

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	js "github.com/nats-io/nats.go/jetstream"
-
 	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
@@ -36,42 +33,57 @@ func (c *cursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 
 func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	c.mu.Lock()
-	old := c.record
+	committed, inSnapshot := c.record.Last, c.record.Snapshot
 	c.mu.Unlock()
-	if old.Snapshot {
+	if inSnapshot {
 		return 0, server.Final(fmt.Errorf("rewind: %w", errSnapshot))
 	}
 	first, err := c.journal.log.Stream.FirstSince(ctx, since)
 	if err != nil {
 		return 0, err
 	}
-	if first == 0 || first > old.Last {
+	if first == 0 || first > committed {
 		return 0, nil
 	}
-	stored, err := c.journal.storedFrom(ctx, first)
+	stored, err := c.journal.log.Stream.CountFrom(ctx, first)
 	if err != nil {
 		return 0, err
 	}
-	behind, err := c.journal.storedFrom(ctx, old.Last+1)
+	behind, err := c.journal.log.Stream.CountFrom(ctx, committed+1)
 	if err != nil {
 		return 0, err
 	}
-	next := old
+	if err := c.rewindTo(ctx, first); err != nil {
+		return 0, err
+	}
+	return max(stored-min(stored, behind), 1), nil
+}
+
+// rewindTo makes first the next sequence to read. Meanwhile no save begins: it would write the
+// position of before behind the new one.
+func (c *cursor) rewindTo(ctx context.Context, first uint64) error {
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	c.mu.Lock()
+	next := c.record
+	c.mu.Unlock()
+	next.Run = max(c.journal.runs.Next(), next.Run+1)
+	next.Until = max(next.Until, next.Last)
+	next.Detached = max(next.Detached, next.Until)
 	next.Last = first - 1
-	next.Run = max(c.journal.runs.Next(), old.Run+1)
-	next.Until = max(old.Until, old.Last)
-	next.Detached = max(old.Detached, next.Until)
-	next.Returned = ""                   // they come again
-	next.Jumped = min(old.Jumped, first) // what lies below first stays as it is
+	next.Returned = ""                    // they come again
+	next.Jumped = min(next.Jumped, first) // what lies below first stays as it is
 	if err := c.journal.save(ctx, c.journal.records.Sink(c.name), next); err != nil {
-		return 0, err
+		return err
 	}
 	c.forget(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.record, c.saved, c.floor, c.next, c.batches, c.seen = next, next, 0, first, nil, nil
+	c.saved = next
+	next.Note, next.Left = c.record.Note, c.record.Left // they may be newer, and are saved next
+	c.record, c.floor, c.next, c.batches, c.seen = next, 0, first, nil, nil
 	c.withheld = c.withheldBefore()
-	return max(stored-min(stored, behind), 1), nil
+	return nil
 }
 
 // rename gives what is read again after a rewind its run, and says what may not follow
@@ -93,9 +105,4 @@ func (c *cursor) rename(entries []journal.Entry) {
 			entries[i].Event.Redelivered = true
 		}
 	}
-}
-
-// storedFrom returns about how many messages there are from a sequence on.
-func (j *Journal) storedFrom(ctx context.Context, seq uint64) (uint64, error) {
-	return j.log.Stream.Count(ctx, scan.Scan{Policy: js.DeliverByStartSequencePolicy, From: seq, Headers: true, Batch: 1})
 }

@@ -95,13 +95,9 @@ func (j *Journal) resetSink(ctx context.Context, m scan.Message) error {
 	if err := record.Decode(m, &p); err != nil {
 		return err
 	}
-	next := p
+	next := p.In(j.here())
 	if !p.Holds(j.here()) {
 		j.reportLost(m.Subject, p.Last)
-		next = record.Sink{Place: record.Place{Created: j.created}, Snapshot: true, Since: j.log.Tail.End(), Run: p.Run, Left: p.Left, Note: p.Note}
-	}
-	if next.Left.IsZero() {
-		next.Left = record.Now()
 	}
 	j.absent[m.Subject] = next
 	if next == p {

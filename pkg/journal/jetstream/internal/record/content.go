@@ -87,6 +87,19 @@ type Sink struct {
 	Note string `json:"note,omitempty"`
 }
 
+// In returns the record of a sink that is not open, as it must be in the log of now. If that has
+// lost what the record counts on, the sink gets a snapshot.
+func (s *Sink) In(now Place) Sink {
+	next := *s
+	if !s.Holds(now) {
+		next = Sink{Place: Place{Created: now.Created}, Snapshot: true, Since: now.Last, Run: s.Run, Left: s.Left, Note: s.Note}
+	}
+	if next.Left.IsZero() {
+		next.Left = Now()
+	}
+	return next
+}
+
 // Janitor is the record of the janitor: below every deletion up to Last, no event is
 // left to purge.
 type Janitor struct{ Place }

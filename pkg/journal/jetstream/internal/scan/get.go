@@ -107,6 +107,11 @@ func (s *Stream) Count(ctx context.Context, what Scan) (uint64, error) {
 	return p.Pending, nil
 }
 
+// CountFrom returns about how many messages there are from a sequence on.
+func (s *Stream) CountFrom(ctx context.Context, seq uint64) (uint64, error) {
+	return s.Count(ctx, Scan{Policy: js.DeliverByStartSequencePolicy, From: seq, Headers: true, Batch: 1})
+}
+
 // MessageAt returns the message at a sequence; its sequence is 0 if there is none.
 func (s *Stream) MessageAt(ctx context.Context, seq uint64) (Message, error) {
 	return s.getMessage(ctx, fmt.Appendf(nil, `{"seq":%d}`, seq))

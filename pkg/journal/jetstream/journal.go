@@ -134,7 +134,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		Stream: c.Stream, Replicas: c.Replicas, Limits: deadletter.LimitsWithin(c.MaxBytes, c.OtherBytes),
 		Usable: j.log.Usable, Fits: j.log.Messages.Fits, Logger: c.Logger,
 	})
-	err = server.Retry(ctx, j.asking, j.locate)
+	err = server.RetryUnbounded(ctx, j.asking, j.locate) // it takes longer, the more records there are
 	if err == nil {
 		err = j.publisher.Flights.Listen()
 	}

@@ -160,22 +160,70 @@ func TestFrozenPosition(t *testing.T) {
 func TestOpeningClaimsOnce(t *testing.T) {
 	h := newHost(t)
 	const targets = 700 // more than are read at a time
-	before := h.open()
-	for i := range targets {
-		if err := before.Mark(t.Context(), fmt.Sprintf("example.com/r%d", i), []byte("mark")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	written := func() uint64 {
-		stream, err := h.shared().Stream(t.Context(), "INFORMD_STATE")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return stream.CachedInfo().State.LastSeq
-	}
-	was := written()
+	marks(t, h, targets)
+	was := written(t, h)
 	h.open()
-	if got := written() - was; got != targets {
+	if got := written(t, h) - was; got != targets {
 		t.Errorf("opening a journal with %d records wrote %d", targets, got)
 	}
+}
+
+// slow is a connection to a server that is far away: each write takes a while.
+type slow struct{ net.Conn }
+
+func (s slow) Write(b []byte) (int, error) {
+	<-time.After(100 * time.Millisecond)
+	return s.Conn.Write(b)
+}
+
+// Opening may take longer than one answer of the server: each record is claimed by a request.
+func TestOpeningTakesItsTime(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	marks(t, h, 60)
+	h.filter = func(conn net.Conn) net.Conn { return slow{conn} }
+	c := h.config()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	j, err := jetstream.Open(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, j)
+}
+
+// An attempt to open the journal does not claim again what an earlier one has claimed.
+func TestOpeningContinues(t *testing.T) {
+	t.Parallel()
+	const targets = 20
+	h := newHost(t)
+	marks(t, h, targets)
+	was := written(t, h)
+	h.muted("INFORMD_STATE.target.example_com%2Fr15").Store(1)
+	h.open()
+	if got := written(t, h) - was; got != targets+1 {
+		t.Errorf("after one lost answer, opening a journal with %d records wrote %d, want one more", targets, got)
+	}
+}
+
+// marks writes records of so many targets.
+func marks(t *testing.T, h *host, targets int) {
+	t.Helper()
+	j := h.open()
+	for i := range targets {
+		if err := j.Mark(t.Context(), fmt.Sprintf("example.com/r%d", i), []byte("mark")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustClose(t, j)
+}
+
+// written is how many records were ever written.
+func written(t *testing.T, h *host) uint64 {
+	t.Helper()
+	stream, err := h.shared().Stream(t.Context(), "INFORMD_STATE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream.CachedInfo().State.LastSeq
 }

@@ -48,6 +48,8 @@ type lastRecord struct {
 	mu    sync.Mutex // held while one is written, for some seconds at most
 	known bool
 	seq   uint64 // 0: there is none
+	// written is the sequence of the last one that these records wrote.
+	written uint64
 }
 
 // New returns the records of a writer, a new one if it is "". Own says that the server is
@@ -160,7 +162,8 @@ func (r *Records) Save(ctx context.Context, key string, record any) error {
 }
 
 // Claim writes an existing record again, so that a record that another process sent before, and
-// the server receives later, is refused.
+// the server receives later, is refused. A record that was written since [New] needs no claim, so
+// that another attempt to open the journal continues where the one before has failed.
 func (r *Records) Claim(ctx context.Context, m scan.Message) error {
 	if r.own {
 		return nil // no other process can write
@@ -168,6 +171,9 @@ func (r *Records) Claim(ctx context.Context, m scan.Message) error {
 	h := r.lastOf(m.Subject)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.written == m.Seq {
+		return nil
+	}
 	return r.write(ctx, h, m.Subject, m.Data)
 }
 
@@ -185,7 +191,7 @@ func (r *Records) write(ctx context.Context, h *lastRecord, key string, body []b
 	if err != nil {
 		return fmt.Errorf("write %s: %w", key, err)
 	}
-	h.seq = ack.Sequence
+	h.seq, h.written = ack.Sequence, ack.Sequence
 	return nil
 }
 

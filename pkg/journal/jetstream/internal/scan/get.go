@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
 // stored is the server's answer with one message.
@@ -130,10 +132,18 @@ func (s *Stream) FirstSince(ctx context.Context, since time.Time) (uint64, error
 	return m.Seq, nil
 }
 
+// ask sends a request about the stream. Like those of the client library, it has an end also if
+// ctx has none.
+func (s *Stream) ask(ctx context.Context, what string, question []byte) (*nats.Msg, error) {
+	limited, cancel := context.WithTimeout(ctx, server.Timeout)
+	defer cancel()
+	return s.conn.RequestWithContext(limited, apiPrefix+what+s.Name(), question)
+}
+
 // getMessage asks the leader of the stream for one message; its sequence is 0 if there is
 // none, or if the server cannot read it.
 func (s *Stream) getMessage(ctx context.Context, question []byte) (Message, error) {
-	reply, err := s.conn.RequestWithContext(ctx, apiPrefix+"STREAM.MSG.GET."+s.Name(), question)
+	reply, err := s.ask(ctx, "STREAM.MSG.GET.", question)
 	if err != nil {
 		return Message{}, err
 	}
@@ -161,7 +171,7 @@ func (s *Stream) getMessage(ctx context.Context, question []byte) (Message, erro
 // lastDirect is lastMessage for a stream with one replica that allows it: what it has is
 // sent as it is, and not as JSON.
 func (s *Stream) lastDirect(ctx context.Context, subject string, question []byte) (Message, error) {
-	reply, err := s.conn.RequestWithContext(ctx, apiPrefix+"DIRECT.GET."+s.Name(), question)
+	reply, err := s.ask(ctx, "DIRECT.GET.", question)
 	if err != nil {
 		return Message{}, fmt.Errorf("get the last message of %s: %w", subject, err)
 	}

@@ -1,6 +1,7 @@
 package jetstream_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -381,6 +382,76 @@ func TestOversizeForGood(t *testing.T) {
 	}
 	if m, err := stream.GetMsg(t.Context(), 1); err != nil || m.Header.Get("ce-oversize") != "true" {
 		t.Errorf("message %+v, %v", m, err)
+	}
+}
+
+// leaderless is a connection to a server on which the object store has no leader at times.
+type leaderless struct {
+	net.Conn
+	missing *atomic.Bool
+	refused *atomic.Int32
+}
+
+func (l leaderless) Write(b []byte) (int, error) {
+	if asked := []byte("$JS.API.DIRECT.GET.OBJ_INFORMD_OBJECTS."); l.missing.Load() && bytes.Contains(b, asked) {
+		l.refused.Add(1)
+		return l.Conn.Write(bytes.ReplaceAll(b, asked, []byte("$JS.XXX.DIRECT.GET.OBJ_INFORMD_OBJECTS.")))
+	}
+	return l.Conn.Write(b)
+}
+
+// TestObjectStoreUnavailable: an object store that refuses all at once for some seconds costs no
+// object.
+func TestObjectStoreUnavailable(t *testing.T) {
+	h := newHostWith(t, 64<<10)
+	var missing atomic.Bool
+	var refused atomic.Int32
+	h.filter = func(conn net.Conn) net.Conn { return leaderless{conn, &missing, &refused} }
+	j := h.open()
+	var now clock
+	e := (&object{name: "a"}).event(&now, event.Added)
+	e.Data = noise(200 << 10)
+	missing.Store(true)
+	done := make(chan error, 1)
+	go func() { done <- j.Append(t.Context(), []event.Event{e}) }()
+	until(t, "the object is refused often", func() bool { return refused.Load() >= 12 || len(done) > 0 }) // about 3 s
+	missing.Store(false)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, j)
+	wantBody(t, h.open(), e)
+}
+
+// TestObjectStoreDeleted: an object store that was deleted is created again.
+func TestObjectStoreDeleted(t *testing.T) {
+	h := newHostWith(t, 64<<10)
+	j := h.open()
+	var now clock
+	first, second := (&object{name: "a"}).event(&now, event.Added), (&object{name: "b"}).event(&now, event.Added)
+	first.Data, second.Data = noise(200<<10), noise(200<<10)
+	mustAppend(t, j, first)
+	if err := h.shared().DeleteObjectStore(t.Context(), "INFORMD_OBJECTS"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	if err := j.Append(ctx, []event.Event{second}); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, j)
+	wantBody(t, h.open(), second)
+}
+
+// wantBody wants the last event of an object with its data.
+func wantBody(t *testing.T, j *jetstream.Journal, e event.Event) {
+	t.Helper()
+	last, ok, err := j.Last(t.Context(), &e)
+	if err != nil || !ok || !bytes.Equal(last.Data, e.Data) {
+		t.Errorf("Last of %s has %d bytes (%v, %v), want %d", e.Name, len(last.Data), ok, err, len(e.Data))
+	}
+	if got := j.Stats().Oversize; got != 0 {
+		t.Errorf("oversize = %d", got)
 	}
 }
 

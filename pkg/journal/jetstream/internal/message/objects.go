@@ -22,10 +22,12 @@ const (
 	MetaSubject = "subject"
 	// objectPatience is how long it may take to write or read an object.
 	objectPatience = 10 * time.Second
-	// ObjectAttempts is how often a server that can be reached may fail to take an
-	// object before its event is kept without it: a permission that is missing
-	// shows as silence.
+	// ObjectAttempts is how often a server that can be reached must fail to take an object
+	// before its event is kept without it: a permission that is missing shows as silence.
 	ObjectAttempts = 6
+	// ObjectRefusal is for how long it must fail: a stream that elects its leader fails often
+	// in a short time.
+	ObjectRefusal = ObjectAttempts * objectPatience
 	// ObjectGrace is how long an object may wait for its event to be published.
 	ObjectGrace = 10 * time.Minute
 )
@@ -67,6 +69,13 @@ func (o *Objects) Bucket(ctx context.Context, create bool) (js.ObjectStore, erro
 	return store, nil
 }
 
+// forget has the next call look for the bucket again, and create it if it was deleted.
+func (o *Objects) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.store = nil
+}
+
 // maxObjectName keeps the subjects of an object, which have its name in base64, under the
 // server's limit of a protocol line.
 const maxObjectName = 1 << 10
@@ -96,6 +105,7 @@ func (o *Objects) put(ctx context.Context, id, subject string, body []byte, limi
 		Opts:     &js.ObjectMetaOptions{ChunkSize: uint32(min(chunkBytes, limit/2))},
 	}
 	if _, err := store.Put(ctx, meta, strings.NewReader(string(body))); err != nil {
+		o.forget()
 		return "", fmt.Errorf("object store %s: put %s: %w", o.config.Bucket, name, err)
 	}
 	return refScheme + o.config.Bucket + "/" + url.PathEscape(name), nil

@@ -12,6 +12,7 @@ import (
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/conflict"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/lastindex"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 )
 
 // Flight is one event on its way into the stream, over one attempt or more.
@@ -32,8 +33,10 @@ type Flight struct {
 	landed  bool      // it is in the stream
 	at      int       // its place among the events of the call
 	err     error     // why the last attempt failed
-	refused int       // how often the object store did not take its object
+	refused int       // how often in a row the object store did not take its object
 	shrunk  int       // how often the server found it too large all the same
+	// refusedSince is when the first of these attempts began.
+	refusedSince time.Time
 	// unknownSince is when the server first refused it with an unknown error, unknownAt
 	// where the log ended then.
 	unknownSince time.Time
@@ -51,6 +54,16 @@ func (f *Flight) empty() {
 	*f.Message = nats.Msg{Header: f.Message.Header}
 	clear(f.values)
 	*f = Flight{Message: f.Message, Outcome: f.Outcome, values: f.values[:0]}
+}
+
+// noteRefusal notes that the object store did not take the object in an attempt that began at a
+// time. It reports whether the object is to be given up.
+func (f *Flight) noteRefusal(began time.Time) bool {
+	if f.refused == 0 {
+		f.refusedSince = began
+	}
+	f.refused++
+	return f.refused >= message.ObjectAttempts && time.Since(f.refusedSince) >= message.ObjectRefusal
 }
 
 // launch sends the event on the condition that the subject's last message is the

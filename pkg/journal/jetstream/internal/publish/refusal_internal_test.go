@@ -8,6 +8,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/journal/jetstream/internal/eventlog"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/tail"
 )
 
@@ -39,5 +40,29 @@ func TestUnknownRefusalsAreBounded(t *testing.T) {
 	f.err = &js.APIError{Code: http.StatusBadRequest, ErrorCode: 10999}
 	if p.isHopeless(f) {
 		t.Error("a flight that is used again has the old time")
+	}
+}
+
+// TestRefusedObjectsAreBounded: an object is given up after a time, not after some quick failures.
+func TestRefusedObjectsAreBounded(t *testing.T) {
+	now := time.Now()
+	long := now.Add(-message.ObjectRefusal)
+	for name, c := range map[string]struct {
+		first, rest time.Time // when the attempts began
+		attempts    int
+		want        bool
+	}{
+		"quick failures": {first: now, rest: now, attempts: 100},
+		"silence":        {first: long, rest: now, attempts: message.ObjectAttempts, want: true},
+		"few attempts":   {first: long, rest: now, attempts: message.ObjectAttempts - 1},
+	} {
+		f := NewFlight()
+		got := f.noteRefusal(c.first)
+		for range c.attempts - 1 {
+			got = f.noteRefusal(c.rest)
+		}
+		if got != c.want {
+			t.Errorf("%s: given up is %t, want %t", name, got, c.want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"time"
 
 	js "github.com/nats-io/nats.go/jetstream"
 
@@ -145,14 +146,19 @@ func (p *Publisher) attempt(ctx context.Context, pending []*Flight) error {
 	return nil
 }
 
-// shrinkOften is shrink with a bound of attempts.
+// shrinkOften is shrink with a bound: an object store that fails for long, although the server
+// can be reached and has space, does not hold the event up any longer.
 func (p *Publisher) shrinkOften(ctx context.Context, f *Flight) error {
 	f.most = math.MaxInt64
+	began := time.Now()
 	err := p.Messages.Shrink(ctx, &f.event, f.Message)
-	if err == nil || ctx.Err() != nil || IsFull(err) || !p.Conn.IsConnected() {
+	switch {
+	case err == nil || ctx.Err() != nil:
 		return err
-	}
-	if f.refused++; f.refused < message.ObjectAttempts {
+	case IsFull(err) || !p.Conn.IsConnected():
+		f.refused = 0
+		return err
+	case !f.noteRefusal(began):
 		return err
 	}
 	p.Messages.Reduce(&f.event, f.Message, err)

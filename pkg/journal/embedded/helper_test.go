@@ -3,6 +3,7 @@ package embedded_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -199,6 +200,22 @@ func flip(t *testing.T, path string, at int64) {
 	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// stoppedCleanly reports whether the ledger says that the server was stopped in order.
+func stoppedCleanly(t *testing.T, dir string) bool {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "store.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ledger struct {
+		Clean bool `json:"clean"`
+	}
+	if err := json.Unmarshal(raw, &ledger); err != nil {
+		t.Fatal(err)
+	}
+	return ledger.Clean
 }
 
 // crashed makes the ledger that of a process that was killed.

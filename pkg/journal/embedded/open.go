@@ -144,15 +144,19 @@ func (s *Server) put(srv *server.Server) {
 	s.running, s.reason = srv, ""
 }
 
-// take stops the server that runs, if any, and waits for it.
-func (s *Server) take(reason string) {
+// take stops the server that runs, if any, and waits for it. It reports whether the server worked
+// until then and has written all of its state, so that the files need no inspection.
+func (s *Server) take(reason string) (clean bool) {
 	s.mu.Lock()
 	srv := s.running
 	s.running, s.reason = nil, reason
 	s.mu.Unlock()
-	if srv != nil {
-		shutDown(srv)
+	if srv == nil {
+		return false
 	}
+	worked := srv.JetStreamEnabled()
+	shutDown(srv)
+	return worked && s.store.Indexed()
 }
 
 // addDamage adds what is not known yet.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -117,6 +118,37 @@ func TestSupersededStayAway(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// noIndex has the server of a directory fail to write the index of the stream.
+func noIndex(t *testing.T, dir string) {
+	t.Helper()
+	index := filepath.Join(messageDir(dir), "index.db")
+	remove(t, index)
+	if err := os.Mkdir(index, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A server that could not write its index when it was stopped leaves files that the next start
+// inspects: superseded messages stay away.
+func TestSupersededStayAwayWithoutIndex(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, config(dir))
+	busy(t, s, rand.New(rand.NewPCG(1, 1)), 300, 1<<10, true)
+	before := contents(t, s)
+	noIndex(t, dir)
+	stop(t, s)
+	if stoppedCleanly(t, dir) {
+		t.Error("the ledger says that the server was stopped in order")
+	}
+	after := start(t, config(dir))
+	if after.Damaged() {
+		t.Errorf("taken for damage: %v", after.Damage())
+	}
+	if found := contents(t, after); !maps.Equal(found, before) {
+		t.Errorf("after the restart there is\n%v\nand before there was\n%v", found, before)
 	}
 }
 

@@ -206,6 +206,9 @@ func (s *Server) shutDown() error {
 	s.guarding.Wait()
 	s.gate.close()
 	s.conn.Close()
-	s.take("closed")
-	return errors.Join(s.record(true), s.lock.release())
+	clean := s.take("closed")
+	if !clean {
+		s.logger.Warn("journal not stopped cleanly; the next start inspects its files", "dir", s.config.Dir)
+	}
+	return errors.Join(s.record(clean), s.lock.release())
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -54,6 +55,30 @@ func TestStartAndClose(t *testing.T) {
 	again := start(t, config(dir))
 	if found := stored(t, again, 100); len(found) != 100 {
 		t.Errorf("%d of 100 messages are left", len(found))
+	}
+}
+
+// A server that did not work any more when it was closed was not stopped in order.
+func TestCloseOfABrokenServer(t *testing.T) {
+	c := config(t.TempDir())
+	c.Tick(time.Hour) // the guard does not mend it
+	s := start(t, c)
+	create(t, s)
+	publish(t, s, 0, 10)
+	if err := s.StopJetStream(); err != nil {
+		t.Fatal(err)
+	}
+	stop(t, s)
+	if stoppedCleanly(t, c.Dir) {
+		t.Error("the ledger says that the server was stopped in order")
+	}
+	again := start(t, c)
+	if found := stored(t, again, 10); len(found) != 10 || again.Damaged() {
+		t.Errorf("%d of 10 messages are left, damage: %v", len(found), again.Damage())
+	}
+	stop(t, again)
+	if !stoppedCleanly(t, c.Dir) {
+		t.Error("the ledger does not say that the server was stopped in order")
 	}
 }
 

@@ -21,8 +21,8 @@ const ledgerFile = "store.json"
 // Ledger is what this package knows about the store from the last time: without
 // it a stream or a block that is gone looks like one that never was.
 type Ledger struct {
-	// Clean says that the server was stopped in order, and nothing has touched the
-	// store since. Then Streams is exact; else it is as of the last look, and a
+	// Clean says that the server was stopped in order and wrote its indexes, and nothing has
+	// touched the store since. Then Streams is exact; else it is as of the last look, and a
 	// block may have gone since for a good reason.
 	Clean bool `json:"clean"`
 	// Damage is what was found, until somebody said that it was made good.

@@ -1,8 +1,10 @@
 package embedded_test
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -149,6 +151,36 @@ func TestDamage(t *testing.T) {
 				t.Errorf("damaged after it was made good: %v", healed.Damage())
 			}
 		})
+	}
+}
+
+// Damage that is found when the guard restarts the server ends the service: only the next process
+// can open the journal without the checkpoints that count on the lost messages.
+func TestDamageBelowARunningServer(t *testing.T) {
+	var log logBuffer
+	dir := filled(t)
+	c := config(dir)
+	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s := start(t, c)
+	publish(t, s, messages, messages+1) // the ledger does not say clean any more
+	flip(t, blocks(t, dir)[0], 100_000)
+	if err := s.StopJetStream(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the damage to be found", func() bool {
+		ok, reason := s.State()
+		return s.Stuck() && !ok && strings.Contains(reason, "restart informd")
+	})
+	if !strings.Contains(log.String(), "restart informd to repair it") {
+		t.Error("the damage was not logged")
+	}
+	stop(t, s)
+	next := start(t, config(dir))
+	if !next.Damaged() || next.Stuck() {
+		t.Error("the next start does not know of the damage")
+	}
+	if found := stored(t, next, messages+1); len(found) != messages {
+		t.Errorf("%d of %d messages are left, 1 was damaged", len(found), messages+1)
 	}
 }
 

@@ -16,8 +16,8 @@
 //     good reasons: a hard link to each file shows the content of the last removed one.
 //   - A stream with damaged metadata looks like one that never existed. Start has a separate
 //     record of the streams.
-//   - After a crash the server brings superseded messages back, and may search for one of them
-//     without end. Start records them as removed.
+//   - After a crash or a write error the server brings superseded messages back, and may search
+//     for one of them without end. Start records them as removed, and so does the guard.
 //   - After a full disk JetStream stays off, also when space is free again. A guard watches the
 //     free space and restarts the server; the connection stays.
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ type watch struct {
 	healthy   map[string]bool                    // streams that worked since the server's start
 	restarted time.Time
 	resized   time.Time // when the limits were compared with the disk
+	over      bool      // only a new process helps: no server is started any more
 	// answer is what the server has been asked for, nil if nothing.
 	answer chan map[string]string
 }
@@ -60,6 +62,9 @@ func (s *Server) guard(ctx context.Context) {
 
 // look compares the disk and the server with what they should be.
 func (s *Server) look(ctx context.Context, w *watch) {
+	if w.over {
+		return
+	}
 	sick, err := s.ask(ctx, w)
 	if ctx.Err() != nil {
 		return
@@ -101,7 +106,7 @@ func (s *Server) look(ctx context.Context, w *watch) {
 	w.restarted = time.Now()
 	w.sick = 0
 	clear(w.healthy)
-	s.restart(ctx, why)
+	s.restart(ctx, w, why)
 }
 
 // errStuck is a server that is caught in itself. It could not be stopped either.
@@ -197,10 +202,16 @@ func (s *Server) sickness(w *watch, sick map[string]string) string {
 }
 
 // restart puts a new server in the place of the one that runs.
-func (s *Server) restart(ctx context.Context, why string) {
+func (s *Server) restart(ctx context.Context, w *watch, why string) {
 	s.logger.Warn("embedded nats-server failed; restarting it", "dir", s.config.Dir, "reason", why)
-	s.take("the embedded nats-server is restarting: " + why)
-	err := s.measure()
+	s.keepRecord(w) // as of now: an inspection compares the files with it
+	err := error(nil)
+	if !s.take("the embedded nats-server is restarting: " + why) {
+		err = s.inspectAgain(ctx)
+	}
+	if err == nil {
+		err = s.measure()
+	}
 	if err == nil {
 		srv, launchErr := s.launch(ctx)
 		if launchErr == nil {
@@ -216,7 +227,27 @@ func (s *Server) restart(ctx context.Context, why string) {
 	if ctx.Err() == nil {
 		s.setReason(err.Error())
 	}
+	w.over = errors.Is(err, errDamaged)
 }
+
+// inspectAgain inspects the files of a server that did not stop in order, as the start does: the
+// next server would bring back messages that this one has removed. If messages are lost, an error
+// says so: then the checkpoints of a running informd are void, and only the next one can know that.
+func (s *Server) inspectAgain(ctx context.Context) error {
+	known := s.Damage()
+	_, err := s.inspect(ctx)
+	for _, damage := range s.Damage() {
+		if !slices.Contains(known, damage) {
+			s.stuck.Store(true)
+			s.logger.Error("journal damaged; restart informd to repair it", "dir", s.config.Dir, "reason", damage)
+			return fmt.Errorf("%w (%s): restart informd, which reconciles all targets", errDamaged, damage)
+		}
+	}
+	return err
+}
+
+// errDamaged is damage to the files below a running informd.
+var errDamaged = errors.New("the journal lost messages")
 
 // setReason logs a change for the worse, and the end of it.
 func (s *Server) setReason(reason string) {

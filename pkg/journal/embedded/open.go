@@ -38,10 +38,11 @@ func (s *Server) inspect(ctx context.Context) (*storefiles.Inspection, error) {
 			return noted.Write(s.config.Dir)
 		},
 	}
-	if err := inspection.Run(ctx); err != nil {
+	err = inspection.Run(ctx)
+	s.addDamage(inspection.Damage...)
+	if err != nil {
 		return nil, err
 	}
-	s.addDamage(inspection.Damage...)
 	return inspection, s.record(false)
 }
 

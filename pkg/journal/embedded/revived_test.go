@@ -152,6 +152,28 @@ func TestSupersededStayAwayWithoutIndex(t *testing.T) {
 	}
 }
 
+// The same holds if the guard restarts the server below a running informd.
+func TestSupersededStayAwayAfterRestart(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, config(dir))
+	busy(t, s, rand.New(rand.NewPCG(1, 1)), 300, 1<<10, true)
+	before := contents(t, s)
+	noIndex(t, dir)
+	if err := s.StopJetStream(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server to be restarted", func() bool {
+		ok, _ := s.State()
+		return ok && s.Conn().IsConnected() && s.Conn().Stats().Reconnects > 0
+	})
+	if s.Damaged() || s.Stuck() {
+		t.Errorf("taken for damage: %v", s.Damage())
+	}
+	if found := contents(t, s); !maps.Equal(found, before) {
+		t.Errorf("after the restart there is\n%v\nand before there was\n%v", found, before)
+	}
+}
+
 // A start that fails after its look at the store, which then ends with an unfinished
 // write, leaves nothing that the next one takes for damage.
 func TestInspectedTwice(t *testing.T) {

@@ -40,7 +40,7 @@ type Server struct {
 	guarding sync.WaitGroup
 	close    func() error // once
 
-	stuck   atomic.Bool // the server does not answer the guard
+	stuck   atomic.Bool // the server does not answer the guard, or the store was damaged since
 	removed atomic.Bool // the directory was removed or replaced
 
 	recording sync.Mutex       // held while the ledger is written
@@ -165,8 +165,8 @@ func (s *Server) State() (ok bool, reason string) {
 	return s.reason == "", s.reason
 }
 
-// Stuck reports whether the server has not answered for a minute and cannot be stopped. Only
-// a new process helps.
+// Stuck reports whether the server has not answered for a minute and cannot be stopped, or whether
+// the store lost messages since [Start]. Only a new process helps.
 func (s *Server) Stuck() bool { return s.stuck.Load() }
 
 // Removed reports whether the directory was removed or replaced. Only a new process helps.

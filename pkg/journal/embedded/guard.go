@@ -24,7 +24,8 @@ const (
 	// is just being deleted looks so for a moment.
 	sickLooks = 3
 	// patience is how long the server may take to say how it is, in ticks. It waits
-	// for the lock of each stream, which may be held while a large one is read.
+	// for the lock of each stream, which may be held while a large one is read. So long a look at
+	// the files may take, too.
 	patience = 60
 	// writeError is what the health of a stream has for a failed write, and only then (nats-server
 	// 2.15.2). Such a stream works again only in a new server.
@@ -38,8 +39,9 @@ type watch struct {
 	sick      int                                // looks in a row at which it was
 	healthy   map[string]bool                    // streams that worked since the server's start
 	restarted time.Time
-	resized   time.Time // when the limits were compared with the disk
-	over      bool      // only a new process helps: no server is started any more
+	resized   time.Time   // when the limits were compared with the disk
+	over      string      // why only a new process helps: then no server is started any more
+	alarm     *time.Timer // calls hang
 	// answer is what the server has been asked for, nil if nothing.
 	answer chan map[string]string
 }
@@ -54,22 +56,37 @@ func (s *Server) guard(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			s.look(ctx, &w)
+			sick, err := s.ask(ctx, &w)
+			w.alarm = time.AfterFunc(patience*s.config.tick, s.hang)
+			s.look(ctx, &w, sick, err)
 			s.keepRecord(&w)
+			s.answers(&w)
 		}
 	}
 }
 
-// look compares the disk and the server with what they should be.
-func (s *Server) look(ctx context.Context, w *watch) {
-	if w.over {
+// hang notes a look at the files that takes too long: a file system that does not answer.
+func (s *Server) hang() {
+	s.hung.Store(true)
+	s.setReason("the file system of journal.dir " + s.config.Dir + " does not answer: check it, and restart informd")
+}
+
+// answers ends the wait for the file system.
+func (s *Server) answers(w *watch) {
+	w.alarm.Stop()
+	s.hung.Store(false)
+}
+
+// look compares the disk and the server with what they should be. It takes the answer of the
+// server.
+func (s *Server) look(ctx context.Context, w *watch, sick map[string]string, err error) {
+	switch {
+	case ctx.Err() != nil:
 		return
-	}
-	sick, err := s.ask(ctx, w)
-	if ctx.Err() != nil {
+	case w.over != "":
+		s.setReason(w.over)
 		return
-	}
-	if err != nil {
+	case err != nil:
 		s.setReason(err.Error())
 		return
 	}
@@ -205,8 +222,10 @@ func (s *Server) sickness(w *watch, sick map[string]string) string {
 func (s *Server) restart(ctx context.Context, w *watch, why string) {
 	s.logger.Warn("embedded nats-server failed; restarting it", "dir", s.config.Dir, "reason", why)
 	s.keepRecord(w) // as of now: an inspection compares the files with it
+	clean := s.take("the embedded nats-server is restarting: " + why)
+	s.answers(w) // to read all of the files takes longer
 	err := error(nil)
-	if !s.take("the embedded nats-server is restarting: " + why) {
+	if !clean {
 		err = s.inspectAgain(ctx)
 	}
 	if err == nil {
@@ -227,7 +246,9 @@ func (s *Server) restart(ctx context.Context, w *watch, why string) {
 	if ctx.Err() == nil {
 		s.setReason(err.Error())
 	}
-	w.over = errors.Is(err, errDamaged)
+	if errors.Is(err, errDamaged) {
+		w.over = err.Error()
+	}
 }
 
 // inspectAgain inspects the files of a server that did not stop in order, as the start does: the

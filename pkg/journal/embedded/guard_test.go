@@ -282,3 +282,37 @@ func TestStuck(t *testing.T) {
 		return !s.Stuck() && ok
 	})
 }
+
+// A file system that does not answer is noticed, and so is the end of it.
+func TestHungFileSystem(t *testing.T) {
+	var log logBuffer
+	var lock sync.Mutex
+	c := config(t.TempDir())
+	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	c.FakeDisk(func() (int64, int64) {
+		lock.Lock()
+		defer lock.Unlock()
+		return 8 << 30, 10 << 30
+	})
+	s := start(t, c)
+	create(t, s)
+	publish(t, s, 0, 1)
+	if s.Stuck() {
+		t.Error("stuck from the beginning")
+	}
+	lock.Lock()
+	answer := sync.OnceFunc(lock.Unlock)
+	t.Cleanup(answer) // the server cannot be closed before
+	eventually(t, "it to be noticed", func() bool {
+		ok, reason := s.State()
+		return s.Stuck() && !ok && strings.Contains(reason, "restart informd")
+	})
+	answer()
+	eventually(t, "its end to be noticed", func() bool {
+		ok, _ := s.State()
+		return !s.Stuck() && ok
+	})
+	if n := strings.Count(log.String(), "store unavailable"); n != 1 {
+		t.Errorf("it was logged %d times", n)
+	}
+}

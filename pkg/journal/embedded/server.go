@@ -41,6 +41,7 @@ type Server struct {
 	close    func() error // once
 
 	stuck   atomic.Bool // the server does not answer the guard, or the store was damaged since
+	hung    atomic.Bool // the file system does not answer the guard
 	removed atomic.Bool // the directory was removed or replaced
 
 	recording sync.Mutex       // held while the ledger is written
@@ -165,9 +166,10 @@ func (s *Server) State() (ok bool, reason string) {
 	return s.reason == "", s.reason
 }
 
-// Stuck reports whether the server has not answered for a minute and cannot be stopped, or whether
-// the store lost messages since [Start]. Only a new process helps.
-func (s *Server) Stuck() bool { return s.stuck.Load() }
+// Stuck reports whether only a new process helps: the server has not answered for a minute and
+// cannot be stopped, or the store lost messages since [Start]. It is also true while the file
+// system does not answer for a minute.
+func (s *Server) Stuck() bool { return s.stuck.Load() || s.hung.Load() }
 
 // Removed reports whether the directory was removed or replaced. Only a new process helps.
 func (s *Server) Removed() bool { return s.removed.Load() }

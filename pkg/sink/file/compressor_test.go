@@ -142,9 +142,9 @@ func TestCompressionGoesOn(t *testing.T) {
 			map[string]string{".1": second, ".2.zst": pack(t, ".zst", first)},
 			map[string]string{".1.gz": second, ".2.zst": first},
 		},
-		"more files before": {
+		"more files before": { // until the next rotation
 			map[string]string{".1": second, ".3.zst": pack(t, ".zst", first), ".4": first, ".5.gz": pack(t, ".gz", first)},
-			map[string]string{".1.gz": second},
+			map[string]string{".1.gz": second, ".3.zst": first, ".4": first, ".5.gz": first},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,7 +24,8 @@
 // is removed, and the event begins a new file. An event is never split; one that
 // is larger than maxBytes has a file to itself. An external logrotate can do it
 // instead (in "create" or plain mode): a file that was moved or removed is
-// noticed at the next Write, which goes to a new file.
+// noticed at the next Write, which goes to a new file. Only a rotation of the sink removes
+// files beyond maxFiles: those that logrotate keeps are its own until then.
 //
 // # Compression
 //
@@ -162,7 +163,7 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 	if err := s.log.open(); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.log.removeSurplus(), removeIfThere(path+unfinished)); err != nil {
+	if err := removeIfThere(path + unfinished); err != nil {
 		return nil, errors.Join(err, s.log.close())
 	}
 	if c.Compression.Suffix() != "" {

@@ -36,6 +36,9 @@ func exists(path string) bool {
 // process ends halfway there is a hole in the numbers, which the next rotation
 // fills.
 func (l *log) rotate() error {
+	if err := l.removeSurplus(); err != nil {
+		return fmt.Errorf("rotate: %w", err)
+	}
 	last := 1 // the number that the oldest file to move gets
 	for last < l.maxFiles-1 && len(l.suffixes(last)) > 0 {
 		last++
@@ -76,7 +79,8 @@ func (l *log) remove(i int) error {
 	return nil
 }
 
-// removeSurplus removes the files beyond maxFiles, which was larger once.
+// removeSurplus removes the files beyond maxFiles, which was larger once. It is part of a
+// rotation: where logrotate rotates instead, such files are logrotate's.
 func (l *log) removeSurplus() error {
 	for i := l.maxFiles; len(l.suffixes(i)) > 0; i++ {
 		if err := l.remove(i); err != nil {

@@ -97,14 +97,39 @@ func TestRotationFillsHoles(t *testing.T) {
 	})
 }
 
+// TestSurplusFilesAreRemoved: a rotation removes the files beyond maxFiles.
 func TestSurplusFilesAreRemoved(t *testing.T) {
 	path := newPath(t)
-	for n := 1; n <= 5; n++ {
-		write(t, fmt.Sprintf("%s.%d", path, n), fmt.Sprint(n))
+	events := sinktest.Events(2)
+	for suffix, text := range map[string]string{".1": "1", ".2": "2", ".3.zst": "3", ".4": "4", ".5.gz": "5", ".bak": "mine"} {
+		write(t, path+suffix, text)
 	}
-	write(t, path+".bak", "mine")
-	closeSink(t, openSink(t, &file.Config{Path: path, MaxBytes: sink.MiB, MaxFiles: 3}))
-	wantFiles(t, path, map[string]string{"events.ndjson": "", "events.ndjson.1": "1", "events.ndjson.2": "2", "events.ndjson.bak": "mine"})
+	s := openSink(t, &file.Config{Path: path, MaxBytes: 10, MaxFiles: 3})
+	defer closeSink(t, s)
+	mustWrite(t, s, events)
+	wantFiles(t, path, map[string]string{
+		"events.ndjson": lines(events[1:]), "events.ndjson.1": lines(events[:1]), "events.ndjson.2": "1", "events.ndjson.bak": "mine",
+	})
+}
+
+// TestArchivesOfLogrotateStay: logrotate keeps more files than maxFiles, some of them
+// compressed. A sink that does not rotate removes none.
+func TestArchivesOfLogrotateStay(t *testing.T) {
+	path := newPath(t)
+	events := sinktest.Events(1)
+	want := map[string]string{"events.ndjson": lines(events)}
+	for n := 1; n <= 15; n++ {
+		name := fmt.Sprintf("events.ndjson.%d", n)
+		if n > 1 {
+			name += ".gz"
+		}
+		want[name] = fmt.Sprint(n)
+		write(t, filepath.Join(filepath.Dir(path), name), want[name])
+	}
+	s := openSink(t, config(path))
+	mustWrite(t, s, events)
+	closeSink(t, s)
+	wantFiles(t, path, want)
 }
 
 func TestRotationThatFails(t *testing.T) {

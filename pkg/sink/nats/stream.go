@@ -18,6 +18,11 @@ import (
 // requestTimeout bounds one request to JetStream; most are repeated sooner.
 const requestTimeout = 5 * time.Second
 
+// streamAge is how long a Write relies on what was read of the stream. Its acknowledgements
+// do not say that the stream is another one, if that has more messages, or that its settings
+// have changed.
+const streamAge = 30 * time.Second
+
 // streamConfig returns the config of a stream that the sink creates.
 func (c *Config) streamConfig() jetstream.StreamConfig {
 	const noLimit = -1
@@ -43,13 +48,16 @@ type destination struct {
 	socket uint64
 	js     jetstream.JetStream
 	stream jetstream.Stream // nil: to be read
+	read   time.Time        // when the stream was read
 	limit  int64            // bytes that a message may have
-	last   uint64           // the sequence of the last message that was stored
+	last   uint64           // the sequence of the last message that the stream is known to have
 	again  bool             // the stream has to be read again
 }
 
 // locate makes s.dest the stream over the current connection: it creates the
-// stream if it does not exist, and refuses one that would lose or hide events.
+// stream if it does not exist, and refuses one that would lose or hide events. It reads
+// the stream again after streamAge. If that fails, no event is sent, and the next Write
+// reads the stream.
 func (s *streamSink) locate(ctx context.Context) error {
 	conn, socket, err := s.link.connection(ctx)
 	if err != nil {
@@ -64,7 +72,7 @@ func (s *streamSink) locate(ctx context.Context) error {
 		}
 		s.dest = destination{conn: conn, js: js}
 	}
-	if s.dest.stream != nil && s.dest.socket == socket {
+	if s.dest.stream != nil && s.dest.socket == socket && time.Since(s.dest.read) < streamAge {
 		return nil
 	}
 	s.dest.stream, s.dest.socket = nil, socket
@@ -72,13 +80,14 @@ func (s *streamSink) locate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config := stream.CachedInfo().Config
+	stored := stream.CachedInfo()
+	config := stored.Config
 	if found := differences(config, s.form.prefix, s.cluster); len(found) > 0 {
 		return fmt.Errorf("stream %s cannot be used: %s; change the stream, or set stream to another name", config.Name, strings.Join(found, "; "))
 	}
-	s.dest.stream, s.dest.limit, s.dest.last = stream, conn.MaxPayload(), 0
+	s.dest.stream, s.dest.read, s.dest.limit, s.dest.last = stream, time.Now(), conn.MaxPayload(), stored.State.LastSeq
 	if s.found != nil {
-		s.found(config.Name + " " + stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano))
+		s.found(config.Name + " " + stored.Created.UTC().Format(time.RFC3339Nano))
 	}
 	if most := int64(config.MaxMsgSize); most > 0 {
 		s.dest.limit = min(s.dest.limit, most)

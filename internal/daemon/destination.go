@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink"
 )
 
 // destinationPause is between the first two attempts to repeat all objects to a sink. It
@@ -20,10 +23,30 @@ const (
 	destinationLongest = 5 * time.Minute
 )
 
+// destinationOf returns what the options of a sink say of its destination; see [sink.Destined].
+func destinationOf(s config.Sink) (name string, identified bool) {
+	if options, ok := s.Options.(sink.Destined); ok {
+		return options.Destination()
+	}
+	return "", false
+}
+
+// moves reports whether a changed config has the sink continue at a destination that lacks the
+// earlier events, and of which no identity will say so.
+func moves(was, is config.Sink) bool {
+	before, left := destinationOf(was)
+	after, identified := destinationOf(is)
+	return !identified && (was.Type != is.Type || left || before != after)
+}
+
+// elsewhere is the note of a sink whose cursor moves with a destination that has no identity,
+// or with one that does not have every object yet. It equals no identity.
+const elsewhere = "another destination"
+
 // destinations notices that the destination of a sink is another one than before: somebody
-// has deleted its stream. The sink then gets a gap event and every object again. The
-// identity of a destination is noted in the journal once that is complete, so that a
-// process which dies meanwhile leaves it to the next one.
+// has deleted its stream, or changed the config of the sink. The sink then gets a gap event
+// and every object again. The identity of a destination is noted in the journal once that is
+// complete, so that a process which dies meanwhile leaves it to the next one.
 type destinations struct {
 	pipeline *pipeline
 	operator operator
@@ -35,17 +58,16 @@ type destinations struct {
 	running sync.WaitGroup
 }
 
-// destination is that of one sink.
+// destination is the one that a sink delivers to. Another one replaces it.
 type destination struct {
-	// found is the identity that the sink has found last. The lock of destinations guards
-	// it, and refilling: a goroutine compares it with what is known. All else belongs to
-	// that goroutine.
-	found     string
-	refilling bool
-	// known is the identity that has every object, declared the one that the last gap event
-	// was about, and refilled the resources that the declared one has.
-	known, declared string
-	refilled        map[string]bool
+	identity string // empty if it has none
+	// note is the note of the sink, for a memory journal, which keeps none. The lock of
+	// destinations guards it. All below belongs to the goroutine of settle.
+	note string
+	end  context.CancelFunc // ends settle
+	// declared: the sink has got the gap event, and refilled are the resources that it has got.
+	declared bool
+	refilled map[string]bool
 }
 
 func newDestinations(p *pipeline, d *Daemon) *destinations {
@@ -55,19 +77,33 @@ func newDestinations(p *pipeline, d *Daemon) *destinations {
 
 // of is [sink.Env.Found] of a sink.
 func (d *destinations) of(name string) func(identity string) {
-	return func(identity string) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		of := d.sinks[name]
-		if of == nil {
-			of = new(destination)
-			d.sinks[name] = of
-		}
-		of.found = identity
-		if !of.refilling && d.life.Err() == nil {
-			of.refilling = true
-			d.running.Go(func() { d.settle(name, of) })
-		}
+	return func(identity string) { d.reached(name, identity) }
+}
+
+// reached notes the destination that a sink delivers to from now on. Identity is empty if it has
+// none. The sink has not moved its cursor with it yet, and a journal saves both together: so
+// no destination keeps a note that it has every object while another one gets the events.
+func (d *destinations) reached(name, identity string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	one, was := d.pipeline.delivery(name), d.sinks[name]
+	if one == nil || was != nil && was.identity == identity {
+		return
+	}
+	noted := one.Note()
+	if was != nil {
+		was.end()
+		noted = cmp.Or(noted, was.note)
+	}
+	ctx, end := context.WithCancel(d.life)
+	of := &destination{identity: identity, note: elsewhere, end: end}
+	if identity != "" && (noted == "" || noted == identity) {
+		of.note = identity
+	}
+	d.sinks[name] = of
+	one.SetNote(of.note)
+	if identity != of.note && identity != "" && ctx.Err() == nil {
+		d.running.Go(func() { d.settle(ctx, name, of, noted) })
 	}
 }
 
@@ -79,31 +115,24 @@ func (d *destinations) close() {
 	d.running.Wait()
 }
 
-// settle compares what was found with what is known, until they are the same.
-func (d *destinations) settle(name string, of *destination) {
+// settle repeats all objects to the sink until that has succeeded, or ctx ends: the sink has
+// another destination.
+func (d *destinations) settle(ctx context.Context, name string, of *destination, was string) {
 	logged, pause := "", destinationPause
-	for ctx := d.life; ; {
-		d.mu.Lock()
-		found := of.found
-		if found == of.known || ctx.Err() != nil {
-			of.refilling = false
-			d.mu.Unlock()
+	for ctx.Err() == nil {
+		err := d.repeat(ctx, name, of, was)
+		if err == nil {
 			return
 		}
-		d.mu.Unlock()
-		if err := d.compare(ctx, name, of, found); err != nil {
-			if text := err.Error(); text != logged && !errors.Is(err, errNoSink) {
-				logged = text
-				d.pipeline.logger.Warn("sink refill failed; retrying", "sink", name, "err", err)
-			}
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-			}
-			pause = min(2*pause, destinationLongest)
-			continue
+		if text := err.Error(); text != logged && ctx.Err() == nil && !errors.Is(err, errNoSink) {
+			logged = text
+			d.pipeline.logger.Warn("sink refill failed; retrying", "sink", name, "err", err)
 		}
-		of.known = found
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, destinationLongest)
 	}
 }
 
@@ -113,27 +142,17 @@ var errTargets = errors.New("not every target has announced its objects")
 // errExpanding: targets are missing that the sink needs the objects of.
 var errExpanding = errors.New("the wildcards are not expanded yet: the API server has not answered")
 
-// errNoSink: the sink is being made, or was removed.
+// errNoSink: the sink was removed.
 var errNoSink = errors.New("the sink is not there")
 
-// compare repeats all objects to the sink if its destination is not the one that is noted.
-func (d *destinations) compare(ctx context.Context, name string, of *destination, found string) error {
+// repeat declares the loss to the sink, repeats all objects, and notes that this is complete.
+func (d *destinations) repeat(ctx context.Context, name string, of *destination, was string) error {
 	p := d.pipeline
-	all := p.deliveries()
-	i := slices.IndexFunc(all, func(one *delivery) bool { return one.Name() == name })
-	if i < 0 {
+	one := p.delivery(name)
+	if one == nil {
 		return errNoSink
 	}
-	one := all[i]
-	noted := of.known
-	if note := one.Note(); note != "" {
-		noted = note
-	}
-	if noted == "" || noted == found {
-		one.SetNote(found)
-		return nil
-	}
-	if err := d.declare(ctx, one, of, noted, found); err != nil {
+	if err := d.declare(ctx, one, of, was); err != nil {
 		return err
 	}
 	if !p.manager.Expanded() {
@@ -143,12 +162,21 @@ func (d *destinations) compare(ctx context.Context, name string, of *destination
 	if err != nil {
 		return err
 	}
-	one.SetNote(found)
+	d.complete(name, of)
 	return nil
 }
 
-// refillAll repeats the objects of each resource that the declared destination has not got
-// yet. A resource that fails, for example because it is not served, keeps no other one back,
+// complete notes that a destination has every object, unless the sink has another one by now.
+func (d *destinations) complete(name string, of *destination) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if one := d.pipeline.delivery(name); one != nil && d.sinks[name] == of {
+		of.note = of.identity
+		one.SetNote(of.note)
+	}
+}
+
+// refillAll repeats the objects of each resource that the destination has not got yet. A resource that fails, for example because it is not served, keeps no other one back,
 // and the next attempt repeats that resource alone.
 func (d *destination) refillAll(resources []string, refill func(resource string) error) error {
 	if d.refilled == nil {
@@ -174,11 +202,11 @@ func (d *destination) refillAll(resources []string, refill func(resource string)
 }
 
 // declare logs the loss, and has the sink get a gap event.
-func (d *destinations) declare(ctx context.Context, one *delivery, of *destination, was, is string) error {
+func (d *destinations) declare(ctx context.Context, one *delivery, of *destination, was string) error {
 	p, name := d.pipeline, one.Name()
-	return of.declareOnce(is, func() error {
+	return of.declareOnce(func() error {
 		p.logger.Warn("sink destination replaced; sending a gap and all objects",
-			"sink", name, "was", was, "is", is)
+			"sink", name, "was", was, "is", of.identity)
 		_, err := one.Insert(ctx, event.Event{
 			ID: event.DestinationID(name, time.Now()), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
 			Cluster: p.config.Cluster, Target: event.AllTargets,
@@ -188,16 +216,14 @@ func (d *destinations) declare(ctx context.Context, one *delivery, of *destinati
 	})
 }
 
-// declareOnce calls insert until it has succeeded once for each destination of a sink.
-func (d *destination) declareOnce(is string, insert func() error) error {
-	if d.declared == is {
+// declareOnce calls insert until it has succeeded once.
+func (d *destination) declareOnce(insert func() error) error {
+	if d.declared {
 		return nil
 	}
-	if err := insert(); err != nil {
-		return err
-	}
-	d.declared, d.refilled = is, nil
-	return nil
+	err := insert()
+	d.declared = err == nil
+	return err
 }
 
 // refill repeats the objects of a resource to the sink. A memory journal keeps no states:

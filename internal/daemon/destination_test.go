@@ -1,11 +1,18 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/sink"
+	"github.com/informd/informd/pkg/sink/file"
+	"github.com/informd/informd/pkg/sink/nats"
+	"github.com/informd/informd/pkg/sink/webhook"
 )
 
 // TestRefillRepeatsWhatFailed: a resource that cannot be announced at the moment, such as
@@ -44,28 +51,148 @@ func TestRefillRepeatsWhatFailed(t *testing.T) {
 }
 
 // TestDeclareAgain: a gap event that the sink did not get is inserted again, and one that it
-// got is not. Another destination gets its own.
+// got is not.
 func TestDeclareAgain(t *testing.T) {
 	d := new(destination)
 	errEnded := errors.New("the sink has ended")
-	var got []string
-	declare := func(is string, fails error) error {
-		return d.declareOnce(is, func() error {
+	got := 0
+	declare := func(fails error) error {
+		return d.declareOnce(func() error {
 			if fails == nil {
-				got = append(got, is)
+				got++
 			}
 			return fails
 		})
 	}
-	if err := declare("first", errEnded); !errors.Is(err, errEnded) {
+	if err := declare(errEnded); !errors.Is(err, errEnded) {
 		t.Errorf("error %v, want %v", err, errEnded)
 	}
-	for _, is := range []string{"first", "first", "second", "second"} {
-		if err := declare(is, nil); err != nil {
+	for range 2 {
+		if err := declare(nil); err != nil {
 			t.Error(err)
 		}
 	}
-	if want := "[first second]"; fmt.Sprint(got) != want {
-		t.Errorf("the sink got %v, want %s", got, want)
+	if got != 1 {
+		t.Errorf("the sink got %d gap events, want 1", got)
+	}
+}
+
+// note is what a journal has noted of a sink; a memory journal notes nothing.
+type note struct {
+	text   string
+	memory bool
+}
+
+func (n *note) Note() string { return n.text }
+func (n *note) SetNote(text string) {
+	if !n.memory {
+		n.text = text
+	}
+}
+
+// TestNoteOfADestination: a destination counts as complete until the cursor of its sink moves
+// with another one, whether or not that has an identity. It does not matter whether the config
+// changed while informd ran.
+func TestNoteOfADestination(t *testing.T) {
+	for name, tt := range map[string]struct {
+		found []string // "" is a destination without an identity
+		want  string
+	}{
+		"the first":                     {[]string{"S"}, "S"},
+		"the same":                      {[]string{"S", "S"}, "S"},
+		"replaced":                      {[]string{"S", "T"}, elsewhere},
+		"without identity":              {[]string{""}, elsewhere},
+		"to one without, and back":      {[]string{"S", "", "S"}, elsewhere},
+		"to one that is not full, back": {[]string{"S", "T", "S"}, elsewhere},
+		"from one without":              {[]string{"", "S"}, elsewhere},
+	} {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restarts %t", name, restarts), func(t *testing.T) {
+				n := new(note)
+				d := notedDestinations(t, n)
+				for _, identity := range tt.found {
+					if restarts {
+						d = notedDestinations(t, n)
+					}
+					d.reached("bus", identity)
+				}
+				if n.text != tt.want {
+					t.Errorf("the note is %q, want %q", n.text, tt.want)
+				}
+			})
+		}
+		t.Run(name+", memory journal", func(t *testing.T) {
+			d := notedDestinations(t, &note{memory: true})
+			for _, identity := range tt.found {
+				d.reached("bus", identity)
+			}
+			if got := d.sinks["bus"].note; got != tt.want {
+				t.Errorf("the note is %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// notedDestinations are those of a process with the sink bus. They repeat nothing.
+func notedDestinations(t *testing.T, n *note) *destinations {
+	t.Helper()
+	life, end := context.WithCancel(t.Context())
+	end()
+	p := &pipeline{all: []*delivery{{config: config.Sink{Name: "bus"}, Runner: &deliver.Runner{Noter: n}}}}
+	return &destinations{pipeline: p, life: life, end: end, sinks: make(map[string]*destination)}
+}
+
+// TestRefillOfALeftDestination: the sink has another destination before a refill is complete.
+// The end of the refill does not count for that destination, nor for the first one later.
+func TestRefillOfALeftDestination(t *testing.T) {
+	n := &note{text: "S"}
+	d := notedDestinations(t, n)
+	d.reached("bus", "T")
+	left := d.sinks["bus"]
+	d.reached("bus", "")
+	d.complete("bus", left)
+	if n.text != elsewhere {
+		t.Errorf("the note is %q, want %q", n.text, elsewhere)
+	}
+	d.reached("bus", "T")
+	d.complete("bus", d.sinks["bus"])
+	if n.text != "T" {
+		t.Errorf("the note is %q, want T", n.text)
+	}
+}
+
+// TestMoves: a reload warns of a destination that lacks earlier events and has no identity. One
+// with an identity gets them by itself.
+func TestMoves(t *testing.T) {
+	archive := func(path string) config.Sink {
+		return config.Sink{Type: "file", Options: &file.Config{Path: path}}
+	}
+	hook := func(url string) config.Sink {
+		return config.Sink{Type: "webhook", Options: &webhook.Config{URL: sink.NewSecret(url)}}
+	}
+	bus := func(prefix string, stream bool) config.Sink {
+		return config.Sink{Type: "nats", Options: &nats.Config{SubjectPrefix: prefix, JetStream: stream}}
+	}
+	output := config.Sink{Type: "stdout"}
+	for name, tt := range map[string]struct {
+		was, is config.Sink
+		want    bool
+	}{
+		"the same file":          {archive("a"), archive("./a"), false},
+		"another path":           {archive("a"), archive("b"), true},
+		"the same url":           {hook("http://a/x"), hook("http://a/x"), false},
+		"another url":            {hook("http://a/x"), hook("http://a/y"), true},
+		"another type":           {archive("a"), hook("http://a/x"), true},
+		"to standard output":     {archive("a"), output, true},
+		"from a stream":          {bus("k8s", true), bus("k8s", false), true},
+		"to a stream":            {archive("a"), bus("k8s", true), false},
+		"another core subject":   {bus("a", false), bus("b", false), true},
+		"another stream subject": {bus("a", true), bus("b", true), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := moves(tt.was, tt.is); got != tt.want {
+				t.Errorf("moves = %t, want %t", got, tt.want)
+			}
+		})
 	}
 }

@@ -91,10 +91,19 @@ func (p *pipeline) setup(d *Daemon, s config.Sink) (deliver.Setup, error) {
 	if err != nil {
 		return deliver.Setup{}, err
 	}
-	env := sink.Env{Name: s.Name, Cluster: p.config.Cluster, Logger: p.logger.With("sink", s.Name), Stdout: d.stdout, Found: p.destinations.of(s.Name)}
+	env := sink.Env{Name: s.Name, Cluster: p.config.Cluster, Logger: p.logger.With("sink", s.Name), Stdout: d.stdout}
+	_, identified := destinationOf(s)
+	if identified {
+		env.Found = p.destinations.of(s.Name)
+	}
 	return deliver.Setup{
 		Type: s.Type, Lanes: s.Driver.Lanes, Route: route,
-		Open: func(ctx context.Context) (sink.Sink, error) { return s.Options.Open(ctx, env) },
+		Open: func(ctx context.Context) (sink.Sink, error) {
+			if !identified {
+				p.destinations.reached(s.Name, "")
+			}
+			return s.Options.Open(ctx, env)
+		},
 	}, nil
 }
 
@@ -127,6 +136,16 @@ func (p *pipeline) deliveries() []*delivery {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.all)
+}
+
+// delivery returns the sink of a name, or nil.
+func (p *pipeline) delivery(name string) *delivery {
+	all := p.deliveries()
+	i := slices.IndexFunc(all, func(one *delivery) bool { return one.config.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return all[i]
 }
 
 // keep makes these the sinks of now.

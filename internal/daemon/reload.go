@@ -188,6 +188,7 @@ const changeTimeout = 10 * time.Second
 type sinkChange struct {
 	all, added, replaced []*delivery
 	removed              map[string]*delivery
+	moved                []string // replaced ones with another destination that has no identity
 }
 
 // names returns the names of sinks.
@@ -220,6 +221,10 @@ func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (
 		p.logger.Warn("new sinks get no earlier events", "sinks", names(sinks.added),
 			"next", "informd resnapshot <resource> without --sink sends the existing objects to all sinks")
 	}
+	if len(sinks.moved) > 0 {
+		p.logger.Warn("sink destinations changed; they get no earlier events", "sinks", sinks.moved,
+			"next", "the sinks continue at their old positions; for a complete copy run informd resnapshot <resource> --sink <name> (memory journal: without --sink)")
+	}
 	p.manager.SetMaxWatches(next.Kubernetes.MaxWatches)
 	return sinks, p.manager.Apply(wanted(next))
 }
@@ -245,6 +250,9 @@ func (p *pipeline) prepare(d *Daemon, next *config.Config) (sinkChange, error) {
 		if was != nil {
 			one := &delivery{config: s, setup: setup, Runner: was.Runner}
 			c.all, c.replaced = append(c.all, one), append(c.replaced, one)
+			if moves(was.config, s) {
+				c.moved = append(c.moved, s.Name)
+			}
 			continue
 		}
 		one, err := p.newDelivery(d, s, setup)

@@ -67,6 +67,16 @@ type Exclusive interface {
 	Exclusive() (key, name string)
 }
 
+// Destined is a [Config] that says what is known of the destination before the sink is open.
+// The cursor of a sink belongs to its name, so a changed config continues at the old position.
+type Destined interface {
+	Config
+	// Destination returns the name of the destination, such as a path or an address, which may
+	// have secrets: informd only compares it. Identified says that the sinks report the
+	// identity of the destination with [Env.Found].
+	Destination() (name string, identified bool)
+}
+
 // Exposer is a [Config] whose sinks may send events over the network without TLS.
 type Exposer interface {
 	Config
@@ -110,10 +120,10 @@ type Env struct {
 	Logger *slog.Logger
 	// Stdout is the program's standard output.
 	Stdout io.Writer
-	// Found takes the identity of the destination when the sink has found it. A changed
-	// identity means that the destination has lost its events: informd then repeats every
-	// object. It does not block. It may be nil. Sinks whose destinations have no identity do
-	// not call it.
+	// Found takes the identity of the destination. The sink calls it before its first Write
+	// returns, and when it finds another identity. A changed identity means that the destination
+	// lacks earlier events: informd then repeats every object. It does not block. It is nil
+	// unless the options are [Destined] and identified.
 	Found func(identity string)
 }
 

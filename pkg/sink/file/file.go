@@ -131,6 +131,12 @@ func (c *Config) Exclusive() (key, name string) {
 	return "path", path
 }
 
+// Destination implements [sink.Destined].
+func (c *Config) Destination() (name string, identified bool) {
+	_, name = c.Exclusive()
+	return name, false
+}
+
 // Render implements [sink.Renderer].
 func (c *Config) Render(_ sink.Env, e *event.Event) (sink.Rendered, error) {
 	return sink.Rendered{To: c.Path, Body: appendLine(nil, c.renderer(), e)}, nil

@@ -155,6 +155,9 @@ func codecs() map[string]kgo.CompressionCodec {
 	}
 }
 
+// Destination implements [sink.Destined].
+func (c *Config) Destination() (name string, identified bool) { return c.Topic, false }
+
 // Open implements [sink.Config]. It fails if a file that a key names cannot be read
 // or has the wrong content, and does not wait for the brokers.
 func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {

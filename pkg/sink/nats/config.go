@@ -137,6 +137,11 @@ func (c *Config) Publishes() (servers []string, prefix string) {
 	return c.Servers.Reveal(), c.SubjectPrefix
 }
 
+// Destination implements [sink.Destined]: a stream has an identity.
+func (c *Config) Destination() (name string, identified bool) {
+	return c.SubjectPrefix, c.JetStream
+}
+
 // Open implements [sink.Config]. It fails if a file that a key names cannot be
 // read, and does not wait for the server.
 func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {

@@ -164,3 +164,15 @@ func TestStreamOfOtherSettingsIsFound(t *testing.T) {
 	change(jetstream.DiscardNew)
 	r.write(t, 1)
 }
+
+// TestOtherSubjectsAreAnotherDestination: the consumers of a new subjectPrefix have no events.
+func TestOtherSubjectsAreAnotherDestination(t *testing.T) {
+	r := newReplaceable(t)
+	r.write(t, 0)
+	r.sink.form.prefix = "k8s.more"
+	r.expire()
+	r.write(t, 1)
+	if r.identities() != 2 {
+		t.Errorf("the sink found %q, want two identities", r.found)
+	}
+}

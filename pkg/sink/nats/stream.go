@@ -87,7 +87,8 @@ func (s *streamSink) locate(ctx context.Context) error {
 	}
 	s.dest.stream, s.dest.read, s.dest.limit, s.dest.last = stream, time.Now(), conn.MaxPayload(), stored.State.LastSeq
 	if s.found != nil {
-		s.found(config.Name + " " + stored.Created.UTC().Format(time.RFC3339Nano))
+		// Other subjects of the same stream are another destination.
+		s.found(strings.Join([]string{config.Name, s.form.prefix, stored.Created.UTC().Format(time.RFC3339Nano)}, " "))
 	}
 	if most := int64(config.MaxMsgSize); most > 0 {
 		s.dest.limit = min(s.dest.limit, most)

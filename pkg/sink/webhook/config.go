@@ -176,6 +176,9 @@ func reserved(name string) bool {
 	return strings.HasPrefix(name, "Webhook-")
 }
 
+// Destination implements [sink.Destined].
+func (c *Config) Destination() (name string, identified bool) { return c.URL.Reveal(), false }
+
 // Open implements [sink.Config]. It fails if a file that a key names cannot be read
 // or has the wrong content.
 func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {

@@ -107,9 +107,9 @@ func (s *producer) ensure(ctx context.Context, topic string) error {
 		defer close(closed)
 		s.client.Close()
 	})
-	err := s.look(limited, topic)
+	id, err := s.look(limited, topic)
 	if errors.Is(err, kerr.UnknownTopicOrPartition) && !s.create.Never {
-		err = s.make(limited, topic)
+		id, err = s.make(limited, topic)
 	}
 	if !stop() {
 		<-closed
@@ -126,10 +126,29 @@ func (s *producer) ensure(ctx context.Context, topic string) error {
 		return fmt.Errorf("find topic %s: %w", topic, explain(err, topic)) // of the topic, not of a record
 	}
 	s.known[topic] = struct{}{}
+	s.identify(topic, id)
 	return nil
 }
 
-func (s *producer) look(ctx context.Context, topic string) error {
+// topicID tells a topic from a later one of the same name. Brokers before Kafka 2.8 have none:
+// then it is zero.
+type topicID = [16]byte
+
+// identify reports the identity of the single topic. If the sink has several, it warns of one
+// that somebody has created again.
+func (s *producer) identify(topic string, id topicID) {
+	was, seen := s.ids[topic]
+	s.ids[topic] = id
+	switch {
+	case s.found != nil:
+		s.found(fmt.Sprintf("%s %x", topic, id))
+	case seen && was != id:
+		s.logger.Warn("topic created again; it lacks earlier events (run informd resnapshot --sink)", slog.String("topic", topic))
+	}
+}
+
+// look returns the id of a topic that exists.
+func (s *producer) look(ctx context.Context, topic string) (topicID, error) {
 	request := kmsg.NewPtrMetadataRequest()
 	asked := kmsg.NewMetadataRequestTopic()
 	asked.Topic = &topic
@@ -137,15 +156,16 @@ func (s *producer) look(ctx context.Context, topic string) error {
 	request.AllowAutoTopicCreation = false
 	answer, err := request.RequestWith(ctx, s.client)
 	if err != nil {
-		return err
+		return topicID{}, err
 	}
 	if len(answer.Topics) != 1 {
-		return fmt.Errorf("the broker answers with %d topics instead of 1", len(answer.Topics))
+		return topicID{}, fmt.Errorf("the broker answers with %d topics instead of 1", len(answer.Topics))
 	}
-	return kerr.ErrorForCode(answer.Topics[0].ErrorCode)
+	return answer.Topics[0].TopicID, kerr.ErrorForCode(answer.Topics[0].ErrorCode)
 }
 
-func (s *producer) make(ctx context.Context, topic string) error {
+// make creates a topic and returns its id.
+func (s *producer) make(ctx context.Context, topic string) (topicID, error) {
 	request := kmsg.NewPtrCreateTopicsRequest()
 	request.TimeoutMillis = int32(requestTimeout / time.Millisecond)
 	wanted := kmsg.NewCreateTopicsRequestTopic()
@@ -166,20 +186,21 @@ func (s *producer) make(ctx context.Context, topic string) error {
 	request.Topics = append(request.Topics, wanted)
 	answer, err := request.RequestWith(ctx, s.client)
 	if err != nil {
-		return fmt.Errorf("create it: %w", err)
+		return topicID{}, fmt.Errorf("create it: %w", err)
 	}
 	if len(answer.Topics) != 1 {
-		return fmt.Errorf("create it: the broker answers with %d topics instead of 1", len(answer.Topics))
+		return topicID{}, fmt.Errorf("create it: the broker answers with %d topics instead of 1", len(answer.Topics))
 	}
-	switch err := kerr.ErrorForCode(answer.Topics[0].ErrorCode); {
+	made := answer.Topics[0]
+	switch err := kerr.ErrorForCode(made.ErrorCode); {
 	case errors.Is(err, kerr.TopicAlreadyExists): // another client was faster
-	case err != nil && answer.Topics[0].ErrorMessage != nil:
-		return fmt.Errorf("create it: %w: %s", err, *answer.Topics[0].ErrorMessage)
+		return s.look(ctx, topic)
+	case err != nil && made.ErrorMessage != nil:
+		return topicID{}, fmt.Errorf("create it: %w: %s", err, *made.ErrorMessage)
 	case err != nil:
-		return fmt.Errorf("create it: %w", err)
-	default:
-		s.logger.Info("created the topic; set create to change its partitions, or to false to create none",
-			slog.String("topic", topic), slog.Int("partitions", int(answer.Topics[0].NumPartitions)))
+		return topicID{}, fmt.Errorf("create it: %w", err)
 	}
-	return nil
+	s.logger.Info("created the topic; set create to change its partitions, or to false to create none",
+		slog.String("topic", topic), slog.Int("partitions", int(made.NumPartitions)))
+	return made.TopicID, nil
 }

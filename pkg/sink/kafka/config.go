@@ -155,8 +155,12 @@ func codecs() map[string]kgo.CompressionCodec {
 	}
 }
 
-// Destination implements [sink.Destined].
-func (c *Config) Destination() (name string, identified bool) { return c.Topic, false }
+// Destination implements [sink.Destined]. A single topic has an identity. Several topics have
+// none: a new topic would change it.
+func (c *Config) Destination() (name string, identified bool) {
+	p, err := parsePattern(c.Topic)
+	return c.Topic, err == nil && p.single()
+}
 
 // Open implements [sink.Config]. It fails if a file that a key names cannot be read
 // or has the wrong content, and does not wait for the brokers.
@@ -179,6 +183,10 @@ func (c *Config) Open(_ context.Context, env sink.Env) (sink.Sink, error) {
 		tombstones: c.Tombstones,
 		structured: c.Format == formatCloudEvents,
 		known:      map[string]struct{}{},
+		ids:        map[string]topicID{},
+	}
+	if pattern.single() {
+		s.found = env.Found
 	}
 	if s.client, err = s.connect(&s.failures); err != nil {
 		return nil, err

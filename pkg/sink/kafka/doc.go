@@ -35,6 +35,11 @@
 // of create. With create: false it waits until the topic exists, with an error that
 // names it.
 //
+// A topic that somebody deletes is created again, and lacks all earlier events. If the sink has
+// a single topic, the sink reports the id of the topic as its identity. With several topics a
+// new one would change the identity, so the sink warns of a topic that has another id than
+// before, as long as the sink is open.
+//
 // # Order and acknowledgement
 //
 // An event counts as delivered when all in-sync replicas of its partition have it,

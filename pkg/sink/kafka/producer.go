@@ -32,6 +32,8 @@ type producer struct {
 	client   *kgo.Client // nil after a failure, until the next Write
 	failures failures
 	known    map[string]struct{} // topics that were found, or made
+	ids      map[string]topicID  // of all topics that were ever known
+	found    func(string)        // takes the identity of the single topic; may be nil
 
 	wave *wave      // is on its way; nil if nothing is
 	left []delivery // what the last Write has left undone of its batch, in order

@@ -53,6 +53,16 @@ func parsePattern(topic string) (pattern, error) {
 	return p, nil
 }
 
+// single reports whether all events of a cluster have the same topic.
+func (p pattern) single() bool {
+	for i := 1; i < len(p); i += 2 {
+		if p[i] != "cluster" {
+			return false
+		}
+	}
+	return true
+}
+
 // topicOf returns the name of the event's topic, or a permanent error if Kafka
 // would not have it.
 func (p pattern) topicOf(e *event.Event) (string, error) {

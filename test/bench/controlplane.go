@@ -52,7 +52,8 @@ func (b *bench) controlPlane(ctx context.Context) (err error) {
 	}
 	updates := max(2*commitRate, b.size(6_000)+commitRate)
 	r := &commitRig{b: b, cluster: c, client: client, bus: bus.URL(), names: names, updates: updates}
-	return errors.Join(r.with(ctx, informd, b.times(3)), r.with(ctx, baseline, 1))
+	b.commits, b.writes = make(map[kind][][2]float64), make(map[kind][][2]float64)
+	return errors.Join(r.with(ctx, informd, b.times(3)), r.with(ctx, informdAtOnce, b.times(3)), r.with(ctx, baseline, 1))
 }
 
 // commitRig is what the runs on the control plane share.
@@ -88,7 +89,7 @@ func (r *commitRig) with(ctx context.Context, k kind, rounds int) (err error) {
 			return err
 		}
 		trips := &commitRun{ends: make(map[uint64]*trip)}
-		if err := trips.measure(ctx, r, k == informd); err != nil {
+		if err := trips.measure(ctx, r, k != baseline); err != nil {
 			return err
 		}
 		if one.Stream, h, err = c.settle(ctx, from, int64(len(r.names)), h.updates+int64(r.updates), r.updates); err != nil {
@@ -103,11 +104,11 @@ func (r *commitRig) with(ctx context.Context, k kind, rounds int) (err error) {
 		}
 		r.b.runs = append(r.b.runs, one)
 		r.b.say("real control plane at %d updates/s: %s: %.0f us of CPU per update, RSS %.1f MiB", commitRate, k, one.Stream.PerEvent(), one.RSS)
-		if k != informd {
+		if k == baseline {
 			continue
 		}
 		commits, writes := trips.latencies(commitRate)
-		r.b.commits, r.b.writes = append(r.b.commits, percentiles(commits)), append(r.b.writes, percentiles(writes))
+		r.b.commits[k], r.b.writes[k] = append(r.b.commits[k], percentiles(commits)), append(r.b.writes[k], percentiles(writes))
 		r.b.say("from the commit p50 %.2f ms, p99 %.2f ms; from the request p50 %.2f, p99 %.2f; %d updates",
 			percentiles(commits)[0], percentiles(commits)[1], percentiles(writes)[0], percentiles(writes)[1], len(commits))
 	}

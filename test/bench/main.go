@@ -80,7 +80,7 @@ type bench struct {
 	// latencies are p50 and p99 of each run, in milliseconds; commits those from etcd to
 	// a subscriber, writes from the request.
 	latencies       map[kind][][2]float64
-	commits, writes [][2]float64
+	commits, writes map[kind][][2]float64
 	rateRuns        []rateRun
 	idleShares      map[idleCase][]float64 // percent of one core
 	// blockedRSS is the most before the sink blocks, while the journal fills, and after

@@ -150,6 +150,10 @@ func (b *bench) judgeOthers() {
 	}
 	median := func(values []float64) string { return number(spreadOf(values).Median) }
 	latencies := func(k kind, i int) []float64 { return pick(b.latencies[k], i) }
+	trip := func(k kind) string {
+		commits, writes := b.commits[k], b.writes[k]
+		return fmt.Sprintf("p50 %s ms; from the request p50 %s, p99 %s ms", median(pick(commits, 0)), median(pick(writes, 0)), median(pick(writes, 1)))
+	}
 	grown, flat := ratio(b.blockedRSS[2], b.blockedRSS[0]), ratio(b.blockedRSS[2], b.blockedRSS[1])
 	of := fmt.Sprintf("%s, %s, %s MiB", number(b.blockedRSS[0]), number(b.blockedRSS[1]), number(b.blockedRSS[2]))
 	b.rows = append(b.rows,
@@ -163,8 +167,12 @@ func (b *bench) judgeOthers() {
 			Absolute: fmt.Sprintf("p50 %s ms", median(latencies(informd, 0))),
 		},
 		row{
-			Metric: "p99 from etcd commit to JetStream subscriber, 300 updates/s", Unit: " ms", Required: 25, Aim: 10, Values: pick(b.commits, 1),
-			Absolute: fmt.Sprintf("p50 %s ms; from the request p50 %s, p99 %s ms", median(pick(b.commits, 0)), median(pick(b.writes, 0)), median(pick(b.writes, 1))),
+			Metric: "p99 from etcd commit to JetStream subscriber, 300 updates/s, maxDelay: 0", Unit: " ms", Required: 25, Aim: 10, Values: pick(b.commits[informdAtOnce], 1),
+			Absolute: trip(informdAtOnce),
+		},
+		row{
+			Metric: "p99 from etcd commit to JetStream subscriber, 300 updates/s", Unit: " ms", Required: 80, Aim: math.NaN(), Values: pick(b.commits[informd], 1),
+			Absolute: trip(informd),
 		},
 		row{Metric: "sink blocked for 5 min: RSS against before the block", Unit: "x", Required: 1.1, Aim: math.NaN(), Values: grown, Absolute: of},
 		row{Metric: "sink blocked for 5 min: RSS against when the journal was full", Unit: "x", Required: 1.1, Aim: math.NaN(), Values: flat, Absolute: of},

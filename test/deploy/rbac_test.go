@@ -32,10 +32,11 @@ func watching(namespace, group, resource string) map[permission]bool {
 	return all
 }
 
-// noticing is with what informd knows at once of resources that come and go. It
-// works without.
-func noticing() map[permission]bool {
+// optional is with what informd knows at once of resources that come and go, and that the address
+// leads to another cluster. It works without.
+func optional() map[permission]bool {
 	all := watching("", "apiextensions.k8s.io", "customresourcedefinitions")
+	all[permission{"", "", "namespaces", "get", "kube-system"}] = true
 	maps.Copy(all, watching("", "apiregistration.k8s.io", "apiservices"))
 	return all
 }
@@ -53,8 +54,7 @@ func needed(c *config.Config, staysInNamespace bool) map[permission]bool {
 		}
 	}
 	if !staysInNamespace {
-		all[permission{"", "", "namespaces", "get", "kube-system"}] = true // identifies the cluster
-		maps.Copy(all, noticing())
+		maps.Copy(all, optional())
 	}
 	return all
 }
@@ -77,8 +77,7 @@ func TestPermissionsAreExactlyWhatTheConfigNeeds(t *testing.T) {
 	})
 }
 
-// What `informd rbac` prints for the config inside grants the same, and what helps
-// to notice resources that come and go.
+// What `informd rbac` prints for the config inside grants the same, and what is optional.
 func TestPrintedPermissionsAreThoseOfTheManifests(t *testing.T) {
 	eachKustomization(t, func(t *testing.T, d deployment) {
 		in := informdOf(t, d)
@@ -88,7 +87,7 @@ func TestPrintedPermissionsAreThoseOfTheManifests(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := granted(t, d, account.Name)
-		maps.Copy(want, noticing())
+		maps.Copy(want, optional())
 		applied := deployment{namespace: d.namespace, manifests: decodeManifests(t, "informd rbac", printed.Bytes())}
 		if diff := cmp.Diff(want, granted(t, applied, account.Name), cmp.AllowUnexported(permission{})); diff != "" {
 			t.Errorf("permissions (-deployed +printed):\n%s", diff)

@@ -117,8 +117,8 @@ func (r *registration) run(done <-chan struct{}, complete bool) {
 		case ok:
 			r.deliver(n)
 			continue
-		case resync:
-			resync = !r.announce(done)
+		case resync && r.announce(done):
+			resync = false
 			continue
 		}
 		select {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
@@ -378,14 +380,30 @@ func TestWatchErrorHandler(t *testing.T) {
 	}
 }
 
+// gadget is the Go type of a custom resource. Its schema may have a text where the type has a duration.
+type gadget struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec struct {
+		Grace metav1.Duration `json:"grace"`
+	} `json:"spec"`
+}
+
+func (g *gadget) DeepCopyObject() runtime.Object {
+	c := *g
+	c.ObjectMeta = *g.ObjectMeta.DeepCopy()
+	return &c
+}
+
 // TestObjectThatItsTypeCannotHold: the handler and the store know its valid states only.
 func TestObjectThatItsTypeCannotHold(t *testing.T) {
 	api := newFakeAPI(t)
-	grace := func(period any) { // the schema of a custom resource may allow what the Go type does not
-		api.put("pods", "a", "one", map[string]any{"spec": map[string]any{"terminationGracePeriodSeconds": period}})
+	grace := func(period string) {
+		api.put("configmaps", "a", "one", map[string]any{"spec": map[string]any{"grace": period}})
 	}
 	grace("soon")
-	i, err := informer.NewSharedIndexInformer(api.config(), pods(), &corev1.Pod{}, 0, cache.Indexers{})
+	i, err := informer.NewSharedIndexInformer(api.config(), configs(), &gadget{}, 0, cache.Indexers{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,19 +414,29 @@ func TestObjectThatItsTypeCannotHold(t *testing.T) {
 	go func() { defer close(ended); i.RunWithContext(ctx) }()
 	defer func() { cancel(); <-ended }()
 	eventually(t, "synced", i.HasSynced)
-	grace(5)
+	grace("5s")
 	seen.wants(t, "add one false")
 	grace("soon")
 	eventually(t, "the last state is read", func() bool { return i.LastSyncResourceVersion() == api.revision() })
 	o, exists, err := i.GetStore().GetByKey("a/one")
-	if err != nil || !exists || *o.(*corev1.Pod).Spec.TerminationGracePeriodSeconds != 5 { //nolint:forcetypeassert // a panic fails the test, too
+	if err != nil || !exists || o.(*gadget).Spec.Grace.Duration != 5*time.Second { //nolint:forcetypeassert // a panic fails the test, too
 		t.Errorf("the store has %v, %t, %v; want the valid state", o, exists, err)
 	}
-	grace(6)
+	grace("6s")
 	seen.wants(t, "add one false", "update one")
 	grace("soon")
-	api.delete("pods", "a", "one")
+	api.delete("configmaps", "a", "one")
 	seen.wants(t, "add one false", "update one", "lost a/one")
+}
+
+// cpuTime is that of this process.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // TestResyncBehindAFullQueue: a handler gets no update of an object before its add, although the
@@ -429,7 +457,12 @@ func TestResyncBehindAFullQueue(t *testing.T) {
 	api.put("pods", "a", "second", nil)
 	api.put("pods", "a", "third", nil)
 	eventually(t, "the third is stored", func() bool { return len(i.GetStore().ListKeys()) == 3 })
-	<-time.After(10 * period)
+	const window = 20 * period
+	before := cpuTime(t)
+	<-time.After(window)
+	if used := cpuTime(t) - before; used > window/2 {
+		t.Errorf("%v of CPU time within %v, in which the handler can only wait", used, window)
+	}
 	close(release)
 	eventually(t, "an update of each", func() bool {
 		calls := seen.String()

@@ -3,6 +3,7 @@ package objects
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/s2"
@@ -104,10 +105,10 @@ type kinded struct{ metav1.PartialObjectMetadata }
 // KindedType is the type of metadata with the kind of its resource.
 func KindedType() reflect.Type { return reflect.TypeFor[kinded]() }
 
-// TakesAll reports whether objects of all contents can be decoded into a type. A Go type may be stricter
-// than the schema of a custom resource.
+// TakesAll reports whether all objects of an API server can be decoded into a type: into those that it
+// encodes objects of itself. The Go type of a custom resource may be stricter than its schema.
 func TakesAll(into reflect.Type) bool {
-	return into == UnstructuredType() || into == MetadataType() || into == KindedType()
+	return into == UnstructuredType() || into == MetadataType() || into == KindedType() || strings.HasPrefix(into.PkgPath(), "k8s.io/api/")
 }
 
 // decode decodes JSON into a new object of a type.

@@ -577,17 +577,29 @@ func TestOtherNamespaceSelector(t *testing.T) {
 // TestUnreadableNamespace: what a list shows without a readable namespace may be any object, so that
 // nothing counts as missing from the list.
 func TestUnreadableNamespace(t *testing.T) {
-	for name, limit := range map[string]func(*dynwatch.Limits){"retraced": func(*dynwatch.Limits) {}, "walked": walking} {
+	retraced := func(*dynwatch.Limits) {}
+	cases := map[string]struct {
+		limit    func(*dynwatch.Limits)
+		wanted   dynwatch.Resource
+		metadata string
+	}{
+		"nothing is readable":     {retraced, teams(), "7"},
+		"so for a walk":           {walking, teams(), "7"},
+		"the name is readable":    {retraced, teams(), `{"name":"broken","namespace":7,"uid":"uid-1","resourceVersion":"101"}`},
+		"so without a filter":     {retraced, things(), `{"name":"broken","namespace":7,"uid":"uid-1","resourceVersion":"101"}`},
+		"so for a walk, filtered": {walking, teams(), `{"name":"broken","namespace":7,"uid":"uid-1","resourceVersion":"101"}`},
+	}
+	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
 			api.put("team-a", "broken", "")
 			api.put("team-a", "gone", "")
-			r := startLimited(t, api, limit, teams())
+			r := startLimited(t, api, c.limit, c.wanted)
 			r.caughtUp()
 			n := len(r.log.all())
 			broken := func(s string) string {
 				if strings.Contains(s, `"name":"broken"`) {
-					return `{"apiVersion":"example.com/v1","kind":"Thing","metadata":7}`
+					return `{"apiVersion":"example.com/v1","kind":"Thing","metadata":` + c.metadata + `}`
 				}
 				return s
 			}

@@ -95,3 +95,27 @@ func TestRefusalOfOneResource(t *testing.T) {
 	}
 	r.eventually("the other one is live", func() bool { return r.live() == 1 })
 }
+
+// TestRefusalOfOneGroup: an API group can have a server of its own. If that is overloaded, the watches
+// of other groups are opened meanwhile.
+func TestRefusalOfOneGroup(t *testing.T) {
+	api := newFakeAPI(t)
+	api.serveAll(group("many.example.com", kinds(1)...), group("other.example.com", resource("others", "Other")))
+	var refused atomic.Int64
+	api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasPrefix(r.URL.Path, "/apis/many.example.com/") || !strings.HasSuffix(r.URL.Path, "/kinds0000") {
+			return false
+		}
+		refused.Add(1)
+		w.Header().Set("Retry-After", "60")
+		http.Error(w, "Too many requests", http.StatusTooManyRequests)
+		return true
+	}
+	overloaded := dynwatch.Resource{Group: "many.example.com", Resource: "kinds0000"}
+	r := start(t, api, overloaded)
+	r.eventually("a refusal", func() bool { return refused.Load() > 0 && r.manager.Targets()[0].Failures > 0 })
+	if err := r.manager.Apply([]dynwatch.Resource{overloaded, {Group: "other.example.com", Resource: "others"}}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the other one is live", func() bool { return r.live() == 1 })
+}

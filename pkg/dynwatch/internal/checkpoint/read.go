@@ -45,6 +45,17 @@ func (ends Ends) Newest(epoch uint64) (newest uint64) {
 	return newest
 }
 
+// Left are the keys of the objects that left the selection.
+func (ends Ends) Left() map[string]struct{} {
+	left := make(map[string]struct{})
+	for name, e := range ends {
+		if e.Deleted == "" {
+			left[name] = struct{}{}
+		}
+	}
+	return left
+}
+
 func endedBy(e *event.Event) Ended {
 	end := Ended{RV: e.ResourceVersion, Epoch: e.Epoch}
 	if e.Op == event.Deleted {

@@ -269,9 +269,9 @@ func (s *Source) identities(ctx context.Context, r listRequest, item func(Listed
 	return s.stream(ctx, r, func(body io.Reader, g *kube.Guard) (frame.ListMeta, error) {
 		return s.Clients.Identities.ReadList(body, maxObject, nil, func(o *frame.Object, bad *frame.Malformed) error {
 			one := identified(o, bad)
-			unread := one.Name == "" || one.RV == 0
-			switch covered := s.covers(one.Namespace); {
-			case unread && (covered || one.Namespace == ""): // what the list seems to lack may be this one
+			covered := s.covers(one.Namespace)
+			switch {
+			case bad != nil && s.Unidentified(bad), one.RV == 0 && covered: // what the list seems to lack may be this one
 				return fmt.Errorf("read metadata: %v", bad) //nolint:errorlint // no object is rejected for it
 			case !covered:
 				return nil
@@ -281,6 +281,12 @@ func (s *Source) identities(ctx context.Context, r listRequest, item func(Listed
 			return item(one)
 		})
 	})
+}
+
+// Unidentified reports whether nothing says which object could not be read: it may be any that a
+// list seems to lack.
+func (s *Source) Unidentified(bad *frame.Malformed) bool {
+	return bad.Name == "" || s.Resource.Namespaced && bad.Namespace == ""
 }
 
 // identified is what identifies an object, or as much of it as could be read.

@@ -88,7 +88,7 @@ func (t *Follower) listArrived(ctx context.Context, namespace string, at, cause 
 	rv, err = t.Source.List(ctx, &listwatch.Listing{At: at, Namespace: namespace}, t.Source.Whole, func(o *frame.Object, bad *frame.Malformed) error {
 		t.Status.Progressed()
 		if bad != nil {
-			blind = blind || bad.Name == ""
+			blind = blind || t.Source.Unidentified(bad)
 			if e := t.Index.Get(bad.Namespace, bad.Name); e != nil {
 				e.Sweep = number
 			}

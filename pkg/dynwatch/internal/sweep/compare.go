@@ -36,7 +36,7 @@ func (t *Sweeper) Differences(ctx context.Context, s *Pass) (differing []listwat
 			}
 		}
 		fromWatch := s.Horizon != 0 && m.RV > s.Horizon
-		past := t.isPast(e, m.Namespace, m.Name, m.UID, m.RV) && (e != nil || !t.edited()) // Observe asks the log
+		past := t.isPast(e, m.Namespace, m.Name, m.UID, m.RV) && (e != nil || !t.mayReturn(m.Namespace, m.Name)) // Observe asks the log
 		if !fromWatch && !past && (e == nil || !t.Index.IsUID(e, m.UID) || m.RV > t.Index.Newest(e)) {
 			differing = append(differing, m)
 		}

@@ -23,6 +23,9 @@ type Sweeper struct {
 	// Rollback is closed at the next one.
 	rollback uint64
 	Rollback <-chan struct{}
+	// Departed are the keys of objects that had left the selection before the restart. It is nil
+	// once the watch is open: a loss for an edit of the selection cannot follow then.
+	Departed map[string]struct{}
 }
 
 // New returns a Sweeper for a feed.
@@ -98,7 +101,7 @@ func (t *Sweeper) takeListed(ctx context.Context, s *Pass, o *frame.Object, bad 
 // rejectListed keeps an object that cannot be passed on. If another one had its
 // name before, that one's end comes out all the same.
 func (t *Sweeper) rejectListed(ctx context.Context, s *Pass, bad *frame.Malformed) error {
-	if bad.Name == "" {
+	if t.Source.Unidentified(bad) {
 		s.Blind = true
 	} else if !t.Coverage.Filter.Covers(bad.Namespace) {
 		return nil
@@ -166,7 +169,7 @@ func (t *Sweeper) isPast(e *index.Entry, namespace, name, uid string, rv uint64)
 // passed is isPast, but for what has left an earlier selection.
 func (t *Sweeper) passed(ctx context.Context, e *index.Entry, o *frame.Object) (bool, error) {
 	past := t.isPast(e, o.Namespace, o.Name, o.UID, o.ResourceVersion)
-	if !past || e != nil || !t.edited() {
+	if !past || e != nil || !t.mayReturn(o.Namespace, o.Name) {
 		return past, nil
 	}
 	cause, err := t.leftAt(ctx, o)
@@ -228,25 +231,36 @@ func (t *Sweeper) Missing(s *Pass) []*index.Entry {
 // newcomerOp is the operation for a listed object that the index does not hold, and the revision of
 // its cause.
 func (t *Sweeper) newcomerOp(ctx context.Context, s *Pass, o *frame.Object) (op event.Op, cause uint64, err error) {
-	edited, selects := t.edited(), t.Spec.Selects()
-	if s.Replay && !s.Rollback && (edited || selects || t.Coverage.Filter != nil) {
-		if cause, err = t.leftAt(ctx, o); err != nil || cause != 0 {
-			return event.Entered, cause, err
-		}
-	}
-	switch {
-	case edited:
+	switch op = s.Newcomer; {
+	case t.edited():
 		op = event.Snapshot
-	case !selects || !s.Replay || s.Rollback:
-		op = s.Newcomer
-	default:
+		if t.mayReturn(o.Namespace, o.Name) {
+			if cause, err = t.leftAt(ctx, o); err != nil || cause != 0 {
+				return event.Entered, cause, err
+			}
+		}
+	case t.Spec.Selects() && s.Replay && !s.Rollback:
 		op, err = t.AddedOrEntered(ctx, o, t.Cursor)
+		if err == nil && op == event.Added { // or the API server has forgotten the revision
+			if cause, err = t.leftAt(ctx, o); cause != 0 {
+				op = event.Entered
+			}
+		}
 	}
 	return op, o.ResourceVersion, err
 }
 
 // edited reports whether the selection was edited, so that it can have what has left it.
 func (t *Sweeper) edited() bool { return t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection }
+
+// mayReturn reports whether an edit may have selected an object that had left.
+func (t *Sweeper) mayReturn(namespace, name string) bool {
+	if !t.edited() || len(t.Departed) == 0 {
+		return false
+	}
+	_, left := t.Departed[index.Key(namespace, name)]
+	return left
+}
 
 // leftAt is the cause of the object's last event if that says that it has left the selection, 0
 // otherwise. Nothing else knows of such an object: the index holds what is selected.

@@ -16,8 +16,8 @@ import (
 // the log.
 func (t *Target) fail(ctx context.Context, err error) error {
 	t.endOpening()
-	if d, _ := kube.Throttled(err); kube.Overloaded(err) {
-		t.openings.Pause(min(d, kube.PaceClosed))
+	if all := t.Clients.Pace.Note(t.Spec.Group, err); all > 0 {
+		t.openings.Pause(all)
 	}
 	if err = t.Resolver.FallBack(ctx, err); err == nil {
 		t.list.sweep = nil // the list of another version begins again

@@ -72,6 +72,7 @@ func (t *Target) showWatch(ctx context.Context) error {
 	t.endOpening()
 	t.Status.Looked.Store(true)
 	t.Status.Gone.Store(false)
+	t.Departed = nil
 	if t.Lost != nil && t.Lost.Phase == recovery.Settling {
 		t.SetState(status.Syncing, fmt.Sprintf("the watch has not reached revision %d of a list yet", t.Lost.Settled))
 		return nil

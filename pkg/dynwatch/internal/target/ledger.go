@@ -70,6 +70,7 @@ func (t *Target) restore(ctx context.Context) error {
 // startFrom decides what a target that knows objects begins with.
 func (t *Target) startFrom(r *checkpoint.Restored) {
 	m, ends := r.Mark, r.Ends
+	t.Departed = ends.Left()
 	switch {
 	case !r.Marked && r.Others && !r.Lost: // what was watched namespace by namespace, or the other way around
 		t.Distrust(recovery.ReasonSelection)

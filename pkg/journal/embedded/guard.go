@@ -38,7 +38,9 @@ type watch struct {
 	recording error                              // of the last attempt to write it
 	sick      int                                // looks in a row at which it was
 	healthy   map[string]bool                    // streams that worked since the server's start
-	restarted time.Time
+	restarted time.Time                          // the end of the last restart
+	// inspected: the files were inspected, and no server has run since.
+	inspected bool
 	resized   time.Time   // when the limits were compared with the disk
 	over      string      // why only a new process helps: then no server is started any more
 	alarm     *time.Timer // calls hang
@@ -120,10 +122,10 @@ func (s *Server) look(ctx context.Context, w *watch, sick map[string]string, err
 		s.setReason(why)
 		return
 	}
-	w.restarted = time.Now()
 	w.sick = 0
 	clear(w.healthy)
 	s.restart(ctx, w, why)
+	w.restarted = time.Now() // an inspection can take longer than the pause
 }
 
 // errStuck is a server that is caught in itself. It could not be stopped either.
@@ -225,8 +227,9 @@ func (s *Server) restart(ctx context.Context, w *watch, why string) {
 	clean := s.take("the embedded nats-server is restarting: " + why)
 	s.answers(w) // to read all of the files takes longer
 	err := error(nil)
-	if !clean {
+	if !clean && !w.inspected {
 		err = s.inspectAgain(ctx)
+		w.inspected = err == nil
 	}
 	if err == nil {
 		err = s.measure()
@@ -238,6 +241,7 @@ func (s *Server) restart(ctx context.Context, w *watch, why string) {
 			launchErr = s.admit(ctx, srv)
 		}
 		if launchErr == nil {
+			w.inspected = false
 			s.logger.Info("embedded nats-server restarted", "dir", s.config.Dir)
 			return
 		}

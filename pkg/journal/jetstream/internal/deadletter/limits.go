@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// smallLetter is what a letter without the data of its event hardly exceeds.
-	smallLetter = 4 << 10
+	// smallLetter is more than a letter without the data of its event: names have 8 KiB at most.
+	smallLetter = 16 << 10
 	// mostData and leastData bound the share of larger letters.
 	mostData  = 512 << 20
 	leastData = 32 << 20
@@ -23,7 +23,7 @@ const (
 
 // Limits are how many bytes the dead letters of all queues may take together; 0 is no limit.
 type Limits struct {
-	// Data is the limit for dead letters above 4 KiB.
+	// Data is the limit for dead letters above 16 KiB.
 	Data int64
 	// All is the limit for smaller ones, which have the rest for themselves: those that
 	// Data refuses come again without data.

@@ -75,14 +75,23 @@ func Retry(ctx context.Context, o *Outage, do func(ctx context.Context) error) e
 	})
 }
 
-// RetryUnbounded is Retry for work without a bound in time, which bounds its parts itself.
+// withoutDeadline calls do with a context that ends with ctx and has no deadline.
+func withoutDeadline(ctx context.Context, do func(ctx context.Context) error) error {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	return do(own)
+}
+
+// RetryUnbounded is Retry for work without a bound in time. Do gets a context without a deadline:
+// then it is the client library that bounds each request.
 func RetryUnbounded(ctx context.Context, o *Outage, do func(ctx context.Context) error) error {
 	var pause Backoff
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := do(ctx)
+		err := withoutDeadline(ctx, do)
 		if err == nil {
 			o.Over()
 			return nil

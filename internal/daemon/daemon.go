@@ -24,7 +24,6 @@ import (
 	"github.com/informd/informd/internal/display"
 	"github.com/informd/informd/internal/kubeauth"
 	"github.com/informd/informd/internal/tail"
-	"github.com/informd/informd/pkg/event"
 )
 
 // grace is how long the sinks have at the end to take what the journal holds.
@@ -57,7 +56,6 @@ type Daemon struct {
 	// pipeline is nil while the journal is being opened.
 	pipeline atomic.Pointer[pipeline]
 	health   *store.Health
-	runs     event.Runs // of dead letters that are delivered again
 	letters  letterCounts
 	tails    tail.Feed
 	// waitingFor is the other informd that writes to the journal, nil if it is us.

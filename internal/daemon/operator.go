@@ -122,7 +122,7 @@ func (o operator) RedeliverLetters(ctx context.Context, sink string, numbers []u
 		return admin.Count{}, err
 	}
 	defer o.daemon.letters.forget()
-	accepted, refused, err := r.Redeliver(ctx, o.daemon.runs.Next(), found)
+	accepted, refused, err := r.Redeliver(ctx, found)
 	if err != nil {
 		return admin.Count{}, err
 	}

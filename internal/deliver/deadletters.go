@@ -145,6 +145,8 @@ func (d *DeadLetters) writeSource(ctx context.Context, l SourceLetter) error {
 type Kept struct {
 	// Number stands for the letter until it is dropped.
 	Number uint64
+	// Time is when the event was refused.
+	Time time.Time
 	// JSON is the whole letter.
 	JSON []byte
 	// Event is what could not be delivered, nil if it came from the API server, or if the
@@ -157,8 +159,12 @@ type Kept struct {
 func (d *DeadLetters) Each(ctx context.Context, take func(Kept) error) error {
 	return d.Box.Each(ctx, func(number uint64, text []byte) error {
 		k := Kept{Number: number, JSON: text}
-		var letter struct{ Event json.RawMessage }
+		var letter struct {
+			Time  time.Time
+			Event json.RawMessage
+		}
 		if err := json.Unmarshal(text, &letter); err == nil && letter.Event != nil {
+			k.Time = letter.Time
 			if e, err := event.ParseJSON(letter.Event); err == nil {
 				k.Event = &e
 			}

@@ -7,20 +7,21 @@ import (
 )
 
 // goneTimeout bounds the delivery of a letter, and the dropping, after the caller of Redeliver
-// has gone away.
-const goneTimeout = 10 * time.Second
+// has gone away. The admin server has 10 s to write an answer after that.
+const goneTimeout = 5 * time.Second
 
 // errComplete ends the reading of a box before its end.
 var errComplete = errors.New("all wanted dead letters were read")
 
-// Redeliver has the sink deliver the dead letters with these numbers, under the ids of a run, and
-// returns how many events it accepted and refused again. It holds one letter at a time.
+// Redeliver has the sink deliver the dead letters with these numbers, and returns how many events it
+// accepted and refused again. It holds one letter at a time. The run of an event is the time of its
+// letter, in milliseconds: so another attempt has the same id.
 //
 // It drops the dead letters that the sink is done with as it goes: after a crash they would be
-// delivered once more, under other ids. When ctx ends, a write in progress ends first, because the
+// delivered once more. When ctx ends, a write in progress has some time to end, because the
 // destination may accept the event.
-func (r *Runner) Redeliver(ctx context.Context, run uint64, numbers []uint64) (accepted, refused int, err error) {
-	d := redelivery{runner: r, run: run, wanted: make(map[uint64]bool, len(numbers))}
+func (r *Runner) Redeliver(ctx context.Context, numbers []uint64) (accepted, refused int, err error) {
+	d := redelivery{runner: r, wanted: make(map[uint64]bool, len(numbers))}
 	for _, number := range numbers {
 		d.wanted[number] = true
 	}
@@ -35,7 +36,6 @@ func (r *Runner) Redeliver(ctx context.Context, run uint64, numbers []uint64) (a
 // redelivery is one call of Redeliver under way.
 type redelivery struct {
 	runner *Runner
-	run    uint64
 	// wanted are the numbers of the letters that are left. An event that is refused again is a
 	// new letter, which is not one of them.
 	wanted map[uint64]bool
@@ -65,7 +65,7 @@ func (d *redelivery) deliver(ctx context.Context, k Kept) error {
 		return err
 	}
 	e := *k.Event
-	e.SetRun(d.run)
+	e.SetRun(uint64(max(1, k.Time.UnixMilli())))
 	e.Redelivered = true
 	longer, cancel := outlasting(ctx)
 	defer cancel()

@@ -57,7 +57,8 @@ type rewindAnswer struct {
 
 // Insert has the sink deliver an event between what comes from the journal, and
 // returns when the sink is done with it: the destination accepted it, or refused it so
-// that it is a dead letter. The id of the event must be like no other's.
+// that it is a dead letter. The id of the event must be like no other's. If ctx ends first, the
+// event is delivered only if it is on its way already.
 func (r *Runner) Insert(ctx context.Context, e event.Event) (accepted bool, err error) {
 	done, err := r.requests.insert(e)
 	if err != nil {
@@ -69,6 +70,7 @@ func (r *Runner) Insert(ctx context.Context, e event.Event) (accepted bool, err 
 	case <-r.done:
 		return false, fmt.Errorf("sink %s: %w", r.options.Name, errEnded)
 	case <-ctx.Done():
+		r.requests.withdraw(e.ID)
 		return false, ctx.Err()
 	}
 }
@@ -116,6 +118,17 @@ func (q *requests) insert(e event.Event) (done <-chan bool, err error) {
 	q.events = append(q.events, e)
 	q.interruptNow()
 	return c, nil
+}
+
+// withdraw removes an event that is not on its way.
+func (q *requests) withdraw(id string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := slices.IndexFunc(q.events, func(e event.Event) bool { return e.ID == id })
+	if at >= q.taken {
+		q.events = slices.Delete(q.events, at, at+1)
+		delete(q.waiting, id)
+	}
 }
 
 // ask adds a task.

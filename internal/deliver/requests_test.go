@@ -58,6 +58,45 @@ func TestInsertOfWhatTheRouteLeavesOut(t *testing.T) {
 	g.drain(t, time.Minute)
 }
 
+// TestInsertThatIsGivenUp: an event that is not on its way is not delivered any more.
+func TestInsertThatIsGivenUp(t *testing.T) {
+	writing, hung := make(chan struct{}, 1), make(chan struct{})
+	s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
+		writing <- struct{}{}
+		select {
+		case <-hung:
+			return len(batch), nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}}
+	g := start(t, journal.NewMemory(1<<20), s, func(*deliver.Options) {})
+	under := make(chan error, 1)
+	go func() {
+		_, err := g.Insert(t.Context(), events(0, 1)[0])
+		under <- err
+	}()
+	<-writing
+	ctx, cancel := context.WithCancel(t.Context())
+	given := make(chan error, 1)
+	go func() {
+		_, err := g.Insert(ctx, events(1, 1)[0])
+		given <- err
+	}()
+	cancel()
+	if err := <-given; !errors.Is(err, context.Canceled) {
+		t.Errorf("Insert: %v", err)
+	}
+	close(hung)
+	if err := <-under; err != nil {
+		t.Error(err)
+	}
+	g.drain(t, time.Minute)
+	if ids := s.ids(); len(ids) != 1 || ids[0] != events(0, 1)[0].ID {
+		t.Errorf("delivered %q, want the first event", ids)
+	}
+}
+
 // rewindable notes how its cursor is moved.
 type rewindable struct {
 	journal.Journal

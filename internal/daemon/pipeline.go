@@ -99,10 +99,11 @@ func (p *pipeline) setup(d *Daemon, s config.Sink) (deliver.Setup, error) {
 	return deliver.Setup{
 		Type: s.Type, Lanes: s.Driver.Lanes, Route: route,
 		Open: func(ctx context.Context) (sink.Sink, error) {
-			if !identified {
+			opened, err := s.Options.Open(ctx, env)
+			if err == nil && !identified {
 				p.destinations.reached(s.Name, "")
 			}
-			return s.Options.Open(ctx, env)
+			return opened, err
 		},
 	}, nil
 }

@@ -137,6 +137,9 @@ type topicID = [16]byte
 // identify reports the identity of the single topic. If the sink has several, it warns of one
 // that somebody has created again.
 func (s *producer) identify(topic string, id topicID) {
+	if id == (topicID{}) {
+		return // unknown
+	}
 	was, seen := s.ids[topic]
 	s.ids[topic] = id
 	switch {

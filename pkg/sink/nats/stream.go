@@ -87,13 +87,22 @@ func (s *streamSink) locate(ctx context.Context) error {
 	}
 	s.dest.stream, s.dest.read, s.dest.limit, s.dest.last = stream, time.Now(), conn.MaxPayload(), stored.State.LastSeq
 	if s.found != nil {
-		// Other subjects of the same stream are another destination.
-		s.found(strings.Join([]string{config.Name, s.form.prefix, stored.Created.UTC().Format(time.RFC3339Nano)}, " "))
+		s.found(s.identity(stored))
 	}
 	if most := int64(config.MaxMsgSize); most > 0 {
 		s.dest.limit = min(s.dest.limit, most)
 	}
 	return nil
+}
+
+// identity tells the stream from a later one of the same name. Other subjects of the same stream are
+// another destination; the default ones are not named.
+func (s *streamSink) identity(of *jetstream.StreamInfo) string {
+	parts := []string{of.Config.Name, of.Created.UTC().Format(time.RFC3339Nano)}
+	if s.form.prefix != defaultPrefix {
+		parts = append(parts, s.form.prefix)
+	}
+	return strings.Join(parts, " ")
 }
 
 // find returns the stream, which it creates if it does not exist.

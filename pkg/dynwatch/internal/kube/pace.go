@@ -95,10 +95,10 @@ func (p *pace) Open(ctx context.Context, group string) {
 
 // Note has requests wait if err says that the server is overloaded, for as long as the server
 // asks: those for the group. A group can have a server of its own. If the core group is refused, or
-// two groups are at a time, it is the server of all. All is how long the requests of all groups wait.
-func (p *pace) Note(group string, err error) (all time.Duration) {
+// two groups are at a time, it is the server of all.
+func (p *pace) Note(group string, err error) {
 	if !Overloaded(err) {
-		return 0
+		return
 	}
 	wait, _ := Throttled(err)
 	now := time.Now()
@@ -114,7 +114,13 @@ func (p *pace) Note(group string, err error) (all time.Duration) {
 			p.all = until
 		}
 	}
-	return max(0, p.all.Sub(now))
+}
+
+// All returns for how long the requests of all groups wait, at most 0 if they do not.
+func (p *pace) All() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Until(p.all)
 }
 
 // Overloaded reports whether err comes from a server that has too many requests of all

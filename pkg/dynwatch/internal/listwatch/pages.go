@@ -271,7 +271,7 @@ func (s *Source) identities(ctx context.Context, r listRequest, item func(Listed
 			one := identified(o, bad)
 			covered := s.covers(one.Namespace)
 			switch {
-			case bad != nil && s.Unidentified(bad), one.RV == 0 && covered: // what the list seems to lack may be this one
+			case bad != nil && s.Unidentified(bad) && (covered || one.Namespace == ""), one.RV == 0 && covered: // what the list seems to lack may be this one
 				return fmt.Errorf("read metadata: %v", bad) //nolint:errorlint // no object is rejected for it
 			case !covered:
 				return nil

@@ -24,7 +24,7 @@ type Sweeper struct {
 	rollback uint64
 	Rollback <-chan struct{}
 	// Departed are the keys of objects that had left the selection before the restart. It is nil
-	// once the watch is open: a loss for an edit of the selection cannot follow then.
+	// once the watch is open: what is selected cannot change without it then.
 	Departed map[string]struct{}
 }
 
@@ -231,15 +231,16 @@ func (t *Sweeper) Missing(s *Pass) []*index.Entry {
 // newcomerOp is the operation for a listed object that the index does not hold, and the revision of
 // its cause.
 func (t *Sweeper) newcomerOp(ctx context.Context, s *Pass, o *frame.Object) (op event.Op, cause uint64, err error) {
-	switch op = s.Newcomer; {
-	case t.edited():
-		op = event.Snapshot
-		if t.mayReturn(o.Namespace, o.Name) {
-			if cause, err = t.leftAt(ctx, o); err != nil || cause != 0 {
-				return event.Entered, cause, err
-			}
+	found := s.Replay && !s.Rollback
+	if found && t.mayReturn(o.Namespace, o.Name) {
+		if cause, err = t.leftAt(ctx, o); err != nil || cause != 0 {
+			return event.Entered, cause, err
 		}
-	case t.Spec.Selects() && s.Replay && !s.Rollback:
+	}
+	switch op = s.Newcomer; {
+	case t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection:
+		op = event.Snapshot
+	case found && t.Spec.Selects():
 		op, err = t.AddedOrEntered(ctx, o, t.Cursor)
 		if err == nil && op == event.Added { // or the API server has forgotten the revision
 			if cause, err = t.leftAt(ctx, o); cause != 0 {
@@ -250,12 +251,10 @@ func (t *Sweeper) newcomerOp(ctx context.Context, s *Pass, o *frame.Object) (op 
 	return op, o.ResourceVersion, err
 }
 
-// edited reports whether the selection was edited, so that it can have what has left it.
-func (t *Sweeper) edited() bool { return t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection }
-
-// mayReturn reports whether an edit may have selected an object that had left.
+// mayReturn reports whether a listed object had left before the restart. An edit of the config, or
+// labels of its Namespace, may have selected it since, without a change of the object.
 func (t *Sweeper) mayReturn(namespace, name string) bool {
-	if !t.edited() || len(t.Departed) == 0 {
+	if len(t.Departed) == 0 {
 		return false
 	}
 	_, left := t.Departed[index.Key(namespace, name)]

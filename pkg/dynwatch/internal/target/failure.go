@@ -16,7 +16,7 @@ import (
 // the log.
 func (t *Target) fail(ctx context.Context, err error) error {
 	t.endOpening()
-	if all := t.Clients.Pace.Note(t.Spec.Group, err); all > 0 {
+	if all := t.Clients.Pace.All(); all > 0 && kube.Overloaded(err) {
 		t.openings.Pause(all)
 	}
 	if err = t.Resolver.FallBack(ctx, err); err == nil {

@@ -109,7 +109,7 @@ func (l *chosen) changing(cmd *cobra.Command, std streams, do action, sinks ...s
 func redeliverCommand(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "redeliver", Short: "deliver dead letters again",
-		Long: `informd deadletters redeliver delivers dead letters again, with a new run, which is a part
+		Long: `informd deadletters redeliver delivers dead letters again, with a run, which is a part
 of the id (:r<run>). A dead letter that the destination accepts leaves the dead-letter queue.
 One that it refuses again gets a new number.
 On a compacted Kafka topic, an old event replaces newer ones: drop the dead letter there, and

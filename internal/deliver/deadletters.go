@@ -49,6 +49,8 @@ type Letter struct {
 	Reason string
 	// Attempts is how often the event was tried.
 	Attempts int
+	// Time is when it was refused for good.
+	Time time.Time
 }
 
 // SourceLetter is something the API server sent that is no readable object.
@@ -83,8 +85,8 @@ type letterHead struct {
 	Reason string `json:"reason"`
 }
 
-func (d *DeadLetters) head(reason string) letterHead {
-	return letterHead{Time: event.FormatTime(time.Now()), Sink: d.name, Reason: display.Reason(reason)}
+func (d *DeadLetters) head(at time.Time, reason string) letterHead {
+	return letterHead{Time: event.FormatTime(at), Sink: d.name, Reason: display.Reason(reason)}
 }
 
 // Write adds a letter and returns when it is durable. After an error the
@@ -106,7 +108,7 @@ func (d *DeadLetters) write(ctx context.Context, l Letter) error {
 	line, err := json.Marshal(struct {
 		letterHead
 		Attempts int `json:"attempts"`
-	}{d.head(l.Reason), l.Attempts})
+	}{d.head(l.Time, l.Reason), l.Attempts})
 	if err != nil {
 		return fmt.Errorf("encode dead letter: %w", err)
 	}
@@ -134,7 +136,7 @@ func (d *DeadLetters) writeSource(ctx context.Context, l SourceLetter) error {
 		Key    string `json:"key"`
 		Size   int    `json:"size"`
 		Raw    []byte `json:"raw,omitempty"`
-	}{d.head(l.Reason), l.Target, l.Key, l.Size, l.Raw[:min(len(l.Raw), maxRaw)]})
+	}{d.head(time.Now(), l.Reason), l.Target, l.Key, l.Size, l.Raw[:min(len(l.Raw), maxRaw)]})
 	if err != nil {
 		return fmt.Errorf("encode dead letter: %w", err)
 	}

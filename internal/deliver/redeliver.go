@@ -8,14 +8,14 @@ import (
 
 // goneTimeout bounds the delivery of a letter, and the dropping, after the caller of Redeliver
 // has gone away. The admin server has 10 s to write an answer after that.
-const goneTimeout = 5 * time.Second
+const goneTimeout = 4 * time.Second
 
 // errComplete ends the reading of a box before its end.
 var errComplete = errors.New("all wanted dead letters were read")
 
 // Redeliver has the sink deliver the dead letters with these numbers, and returns how many events it
-// accepted and refused again. It holds one letter at a time. The run of an event is the time of its
-// letter, in milliseconds: so another attempt has the same id.
+// accepted and refused again. It holds one letter at a time. The run of an event is the one that it has, or the time of its
+// letter in milliseconds: so another attempt has the same id.
 //
 // It drops the dead letters that the sink is done with as it goes: after a crash they would be
 // delivered once more. When ctx ends, a write in progress has some time to end, because the
@@ -65,7 +65,9 @@ func (d *redelivery) deliver(ctx context.Context, k Kept) error {
 		return err
 	}
 	e := *k.Event
-	e.SetRun(uint64(max(1, k.Time.UnixMilli())))
+	if e.Run == 0 { // or its destination has not accepted this id yet
+		e.SetRun(uint64(max(1, k.Time.UnixMilli())))
+	}
 	e.Redelivered = true
 	longer, cancel := outlasting(ctx)
 	defer cancel()

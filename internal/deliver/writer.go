@@ -65,6 +65,9 @@ type delivery struct {
 
 	// attempts, panics and unknown refusals are those of the first event that is left.
 	attempts, panics, unknown int
+	// refused is when it was refused for good, zero if it was not. A letter that is written twice has
+	// one time, from which a redelivery makes the id.
+	refused time.Time
 	trouble
 }
 
@@ -72,7 +75,7 @@ type delivery struct {
 // good.
 func (d *delivery) advance(n int, accepted bool) {
 	d.writer.runner.requests.handled(d.events[:n], accepted)
-	d.events, d.attempts, d.panics, d.unknown = d.events[n:], 0, 0, 0
+	d.events, d.attempts, d.panics, d.unknown, d.refused = d.events[n:], 0, 0, 0, time.Time{}
 	d.reset()
 	d.handled(n)
 }
@@ -95,7 +98,10 @@ func (d *delivery) failed(ctx context.Context, err error) {
 		hopeless = hopeless || d.unknown >= maxUnknown
 	}
 	if hopeless {
-		if err = d.writer.bury(ctx, &d.events[0], err, d.attempts); err == nil {
+		if d.refused.IsZero() {
+			d.refused = time.Now()
+		}
+		if err = d.writer.bury(ctx, Letter{Event: &d.events[0], Attempts: d.attempts, Time: d.refused}, err); err == nil {
 			d.advance(1, false)
 			return
 		}
@@ -140,14 +146,15 @@ func (w *writer) write(ctx context.Context, batch []event.Event) (n int, err err
 
 // bury puts an event into the dead letters. An error means that it could not be
 // put there, which is worth another try: nothing is ever dropped.
-func (w *writer) bury(ctx context.Context, e *event.Event, reason error, attempts int) error {
+func (w *writer) bury(ctx context.Context, l Letter, reason error) error {
 	letters := w.runner.options.DeadLetters
-	err := letters.Write(ctx, Letter{Event: e, Reason: reason.Error(), Attempts: attempts})
+	l.Reason = reason.Error()
+	err := letters.Write(ctx, l)
 	if err != nil {
 		// Not wrapped: reason is permanent, this is not.
 		return fmt.Errorf("%w (the refusal of the event: %v)", err, reason) //nolint:errorlint // see above
 	}
-	w.runner.health.deadLetter(reason, e.ID, letters.Place())
+	w.runner.health.deadLetter(reason, l.Event.ID, letters.Place())
 	w.runner.metrics.deadLetters.Inc()
 	return nil
 }

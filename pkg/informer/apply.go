@@ -78,6 +78,11 @@ func (i *sharedInformer) send(ctx context.Context, change func() []notification)
 		i.mu.Lock()
 		i.sending = false
 		i.mu.Unlock()
+		for _, r := range handlers {
+			if r.resync > 0 {
+				signal(r.queue.ready) // it may have waited for this
+			}
+		}
 	}()
 	for _, n := range all {
 		n.after = i.after

@@ -39,7 +39,7 @@ type watch struct {
 	sick      int                                // looks in a row at which it was
 	healthy   map[string]bool                    // streams that worked since the server's start
 	restarted time.Time                          // the end of the last restart
-	// inspected: the files were inspected, and no server has run since.
+	// inspected: the files were inspected, and no server has taken events since.
 	inspected bool
 	resized   time.Time   // when the limits were compared with the disk
 	over      string      // why only a new process helps: then no server is started any more
@@ -238,10 +238,10 @@ func (s *Server) restart(ctx context.Context, w *watch, why string) {
 		srv, launchErr := s.launch(ctx)
 		if launchErr == nil {
 			s.put(srv)
+			w.inspected = false
 			launchErr = s.admit(ctx, srv)
 		}
 		if launchErr == nil {
-			w.inspected = false
 			s.logger.Info("embedded nats-server restarted", "dir", s.config.Dir)
 			return
 		}

@@ -137,8 +137,11 @@ type topicID = [16]byte
 // identify reports the identity of the single topic. If the sink has several, it warns of one
 // that somebody has created again.
 func (s *producer) identify(topic string, id topicID) {
-	if id == (topicID{}) {
-		return // unknown
+	if id == (topicID{}) { // unknown
+		if _, known := s.ids[topic]; !known && s.found != nil {
+			s.found(topic)
+		}
+		return
 	}
 	was, seen := s.ids[topic]
 	s.ids[topic] = id

@@ -16,6 +16,8 @@ import (
 const (
 	// smallLetter is more than a letter without the data of its event: names have 8 KiB at most.
 	smallLetter = 16 << 10
+	// packedLetter is the size above which a letter is compressed.
+	packedLetter = 4 << 10
 	// mostData and leastData bound the share of larger letters.
 	mostData  = 512 << 20
 	leastData = 32 << 20

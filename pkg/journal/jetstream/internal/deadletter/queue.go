@@ -135,7 +135,7 @@ func (q *Queue) Put(ctx context.Context, letter []byte) error {
 func (q *Queue) message(letter []byte) (*nats.Msg, error) {
 	m := nats.NewMsg(q.subject)
 	m.Data = letter
-	if m.Size() <= smallLetter && q.queues.fits(m) {
+	if m.Size() <= packedLetter && q.queues.fits(m) {
 		return m, nil
 	}
 	packed, err := message.Compress(letter)

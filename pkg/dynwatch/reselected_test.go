@@ -1,6 +1,8 @@
 package dynwatch_test
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/informd/informd/pkg/dynwatch"
@@ -66,4 +68,50 @@ func (r *rig) lastOp(name string) (op event.Op) {
 		}
 	}
 	return op
+}
+
+// TestSelectedAgainDuringALoss: labels of a Namespace select an object again while informd is down, for
+// longer than etcd keeps history, and before a loss of history was made up for.
+func TestSelectedAgainDuringALoss(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "a", "yes")
+	api.put("", "b", "yes")
+	wanted := things()
+	wanted.NamespaceSelector = "on=yes"
+	r := start(t, api, wanted)
+	r.state(dynwatch.Live)
+	api.put("a", "x", "yes")
+	r.caughtUp()
+	api.put("", "a", "no")
+	r.eventually("the object has left", func() bool { return r.lastOp("x") == event.Left })
+	api.put("b", "y", "")
+	r.caughtUp()
+	api.do(func() {
+		api.mute = true
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool { // all lists but that for the revision
+			if q := r.URL.Query(); q.Get("watch") != "" || q.Get("fieldSelector") != "" || !strings.HasSuffix(r.URL.Path, "/things") {
+				return false
+			}
+			w.WriteHeader(http.StatusInternalServerError)
+			return true
+		}
+	})
+	api.put("b", "y", "")
+	api.forget()
+	api.do(func() { api.mute = false })
+	r.eventually("the loss is marked", func() bool {
+		r.log.mu.Lock()
+		defer r.log.mu.Unlock()
+		return strings.Contains(string(r.log.marks["example.com/things"]), "expired")
+	})
+	r.stop(false)
+	api.put("", "a", "yes")
+	api.put("b", "y", "")
+	api.do(func() { api.refuse = nil })
+	api.forget()
+	api.compact()
+	r.begin(wanted)
+	r.eventually("the object is back", func() bool { return r.lastOp("x") == event.Entered })
+	r.caughtUp()
+	checkLegal(t, r.log.all())
 }

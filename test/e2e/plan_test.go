@@ -127,7 +127,7 @@ func TestPlan(t *testing.T) {
 	})
 	before := len(d.records())
 	plan, optional := d.plan(1)
-	if !slices.Equal(optional, []string{"customresourcedefinitions", "apiservices"}) {
+	if !slices.Equal(optional, []string{"customresourcedefinitions", "apiservices", "namespaces"}) {
 		t.Errorf("optional: %q", optional)
 	}
 	checkPlan(t, plan, objects)

@@ -262,7 +262,7 @@ func TestOwnerRules(t *testing.T) {
 	}{
 		"everywhere":   {" [{resource: pods, ownerChain: true}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, identity, definitions, services}, nil},
 		"in one":       {" [{resource: pods, ownerChain: true, namespaces: [shop]}]", []rbacv1.PolicyRule{identity, definitions, services}, []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch}},
-		"nobody asks":  {" [{resource: pods, fieldManager: true, namespaces: [shop]}]", []rbacv1.PolicyRule{identity, definitions, services}, []rbacv1.PolicyRule{rule("", "pods")}},
+		"none asks":    {" [{resource: pods, fieldManager: true, namespaces: [shop]}]", []rbacv1.PolicyRule{identity, definitions, services}, []rbacv1.PolicyRule{rule("", "pods")}},
 		"one asks":     {" [{resource: pods, ownerChain: true}, {resource: services, namespaces: [shop]}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, identity, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
 		"both ask":     {" [{resource: pods, ownerChain: true}, {resource: services, namespaces: [shop], ownerChain: true}]", []rbacv1.PolicyRule{rule("", "pods"), core, apps, batch, identity, definitions, services}, []rbacv1.PolicyRule{rule("", "services")}},
 		"some watched": {" [{resource: pods, ownerChain: true}, {group: apps, resource: '*'}]", []rbacv1.PolicyRule{rule("", "pods"), rule("apps", "*"), core, batch, identity, definitions, services}, nil},

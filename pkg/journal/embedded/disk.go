@@ -38,10 +38,9 @@ type limits struct {
 	others  int64 // all other streams together
 }
 
-// limitsFor shares the room out: beside the journal there are cursors, marks,
-// checkpoints, large objects and dead letters. With used bytes stored already and room for no more than the
-// configuration allows, the server refuses at once what would not fit, which it
-// does well, before the disk does, which it takes badly.
+// limitsFor divides the space: beside the journal there are cursors, checkpoints, large objects and
+// dead letters. Used bytes are stored already. The server refuses what exceeds its limits, which
+// it handles well. It handles a full disk badly.
 func limitsFor(maxBytes, used, reserve int64, d disk) limits {
 	beside := max(maxBytes/8, leastReserve)
 	room := max(used+d.free-reserve, 1<<20)

@@ -235,7 +235,7 @@ func TestLimitFallsBelowReserve(t *testing.T) {
 		})
 	}
 	if n := s.Conn().Stats().Reconnects; n != 0 {
-		t.Errorf("the server was started anew %d times", n)
+		t.Errorf("the server was started %d more times", n)
 	}
 }
 
@@ -256,7 +256,7 @@ func TestRoomReturns(t *testing.T) {
 	create(t, s)
 	publish(t, s, 0, 10)
 	if n := s.Conn().Stats().Reconnects; n != 0 {
-		t.Errorf("the server was started anew %d times", n)
+		t.Errorf("the server was started %d more times", n)
 	}
 }
 

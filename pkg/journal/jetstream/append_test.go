@@ -395,7 +395,7 @@ type leaderless struct {
 func (l leaderless) Write(b []byte) (int, error) {
 	if asked := []byte("$JS.API.DIRECT.GET.OBJ_INFORMD_OBJECTS."); l.missing.Load() && bytes.Contains(b, asked) {
 		l.refused.Add(1)
-		return l.Conn.Write(bytes.ReplaceAll(b, asked, []byte("$JS.XXX.DIRECT.GET.OBJ_INFORMD_OBJECTS.")))
+		return l.Conn.Write(bytes.ReplaceAll(b, asked, []byte("$JS.OUT.DIRECT.GET.OBJ_INFORMD_OBJECTS.")))
 	}
 	return l.Conn.Write(b)
 }

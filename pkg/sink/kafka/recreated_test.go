@@ -73,8 +73,8 @@ func openWith(t *testing.T, c *kafka.Config, change func(env *sink.Env)) sink.Si
 	return s
 }
 
-// TestTopicCreatedAgain: somebody deletes the single topic of a sink. The sink reports another
-// identity, whoever creates the topic again, and the same one for the same topic.
+// TestTopicCreatedAgain: another client deletes the single topic of a sink. The sink reports another
+// identity, by whichever client the topic is created again, and the same one for the same topic.
 func TestTopicCreatedAgain(t *testing.T) {
 	for name, again := range map[string]bool{"by the sink": false, "by another client": true} {
 		t.Run(name, func(t *testing.T) {

@@ -107,6 +107,49 @@ func TestResourceGone(t *testing.T) {
 	}
 }
 
+// TestRemovedBehindAClosedWatch: no watch is open when a custom resource without objects is
+// removed, because none was opened after the first list, or because a change of its
+// definition had closed it. What came and went unseen is in a gap.
+func TestRemovedBehindAClosedWatch(t *testing.T) {
+	for name, listed := range map[string]bool{"after the first list": true, "after a change of the definition": false} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.serveIn("v1")
+			api.define()
+			denied := func() {
+				api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+					if isDiscovery(r.URL.Path) || r.URL.Query().Get("watch") == "" {
+						return false
+					}
+					writeStatus(w, 404, "NotFound", "no such resource")
+					return true
+				}
+				api.generation++
+			}
+			if listed {
+				api.do(denied)
+			}
+			r := start(t, api, things())
+			r.eventually("definitions are watched", api.watched)
+			if !listed {
+				r.caughtUp()
+				api.do(denied)
+				api.redefine(customDefinitions, "things.example.com")
+			}
+			r.state(dynwatch.Waiting)
+			n := len(r.log.all())
+			api.put("a", "x", "")
+			api.del("a", "x")
+			api.do(func() { api.refuse, api.served = nil, false; api.definitions.rev = 500; api.generation++ })
+			api.remove(customDefinitions, "things.example.com")
+			r.eventually("gone", func() bool { return !r.manager.Targets()[0].Synced })
+			if diff := cmp.Diff([]string{"gap (100,501] unserved state"}, r.since(n)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // A resource may come back in another storage, as one of an aggregated API server whose
 // etcd was replaced: its revisions have nothing to do with those of before.
 func TestResourceComesBackElsewhere(t *testing.T) {

@@ -275,6 +275,11 @@ func TestDefinitionsChangeAtRandom(t *testing.T) {
 	eventually(t, "what is there is watched, and nothing else", func() bool { got = d.states(); return maps.Equal(got, want) })
 	truth := readHistory(t, c.cluster.EtcdEndpoint(), c.groups())
 	fromBus := func() []record { return readStream(t, bus.URL(), busStream) }
+	defer func() {
+		if t.Failed() {
+			t.Logf("behind:\n%s", strings.Join(truth.behind(d.records()), "\n"))
+		}
+	}()
 	eventually(t, "file complete", func() bool { return truth.reached(d.records()) })
 	eventually(t, "JetStream complete", func() bool { return truth.reached(fromBus()) })
 	t.Logf("complete after %v", time.Since(began).Round(time.Millisecond))
@@ -352,7 +357,7 @@ func (c *churn) check(t *testing.T, truth *history, records []record) {
 		onlyV1[r.target()] = r.pinned
 	}
 	stream := truth.check(t, records, onlyV1)
-	t.Logf("%d objects, %d revisions in etcd; %d events; %s", len(truth.lives), truth.revisions(), len(records), stream)
+	t.Logf("%d objects, %d revisions in etcd, %d left there by a removal; %d events; %s", len(truth.lives), truth.revisions(), truth.left(), len(records), stream)
 	for _, r := range records {
 		i := slices.IndexFunc(c.resources, func(one *churned) bool { return one.plural == r.Resource })
 		if i < 0 || c.resources[i].group != r.Group {

@@ -17,6 +17,10 @@ type life struct {
 	target, uid string
 	revisions   []uint64
 	end         uint64 // the revision of its deletion, 0 if it is there
+	// left is the revision at which its definition was removed, 0 if it was not: the API
+	// server can leave objects in etcd that were created while the storage of their
+	// resource began. If the definition returns, so do they.
+	left uint64
 }
 
 func (l *life) last() uint64 { return l.revisions[len(l.revisions)-1] }
@@ -75,7 +79,7 @@ func (h *history) take(t *testing.T, there map[string]*life, groups []string, ke
 	parts := strings.Split(key, "/")
 	rv, gone := uint64(e.Kv.ModRevision), e.Type == clientv3.EventTypeDelete
 	if definition, ok := strings.CutPrefix(key, "apiextensions.k8s.io/customresourcedefinitions/"); ok {
-		h.takeDefinition(t, definition, e)
+		h.takeDefinition(t, there, definition, e)
 	}
 	if len(parts) < 3 || !slices.Contains(groups, parts[0]) {
 		return
@@ -98,7 +102,7 @@ func (h *history) take(t *testing.T, there map[string]*life, groups []string, ke
 }
 
 // takeDefinition takes one revision of the definition <resource>.<group>.
-func (h *history) takeDefinition(t *testing.T, name string, e *clientv3.Event) {
+func (h *history) takeDefinition(t *testing.T, there map[string]*life, name string, e *clientv3.Event) {
 	t.Helper()
 	plural, group, _ := strings.Cut(name, ".")
 	target, rv := group+"/"+plural, uint64(e.Kv.ModRevision)
@@ -107,6 +111,11 @@ func (h *history) takeDefinition(t *testing.T, name string, e *clientv3.Event) {
 		without[n-1].to = rv
 	}
 	if e.Type == clientv3.EventTypeDelete {
+		for _, l := range there {
+			if l.target == target {
+				l.left = rv
+			}
+		}
 		return
 	}
 	if e.IsCreate() {
@@ -132,6 +141,16 @@ func (h *history) takeDefinition(t *testing.T, name string, e *clientv3.Event) {
 			h.withoutV1[target] = append(without, stretch{from: rv})
 		}
 	}
+}
+
+// left is how many objects the API server left in etcd without a definition.
+func (h *history) left() (n int) {
+	for _, l := range h.lives {
+		if l.left != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func (h *history) revisions() (n int) {
@@ -175,18 +194,22 @@ func (s *streamOf) String() string {
 }
 
 // reached reports whether the last word about every object is as etcd has it.
-func (h *history) reached(records []record) bool {
+func (h *history) reached(records []record) bool { return len(h.behind(records)) == 0 }
+
+// behind are the objects whose last word is not yet that of etcd.
+func (h *history) behind(records []record) (behind []string) {
 	s := sortOut(records)
 	for uid, l := range h.lives {
-		events := s.events[uid]
-		switch {
-		case l.end == 0 && (len(events) == 0 || events[len(events)-1].ResourceVersion != l.last()):
-			return false
-		case l.end != 0 && len(events) > 0 && events[len(events)-1].Op != "deleted":
-			return false
+		var last record
+		if events := s.events[uid]; len(events) > 0 {
+			last = events[len(events)-1]
+		}
+		if l.end == 0 && l.left == 0 && last.ResourceVersion != l.last() || l.end != 0 && last.Op != "" && last.Op != "deleted" {
+			behind = append(behind, fmt.Sprintf("%s %s: ends with %q at %d; in etcd its last revision is %d, and its end %d",
+				l.target, uid, last.Op, last.ResourceVersion, l.last(), l.end))
 		}
 	}
-	return true
+	return behind
 }
 
 // check holds a sink's records to the history: nothing twice, the states of every
@@ -221,6 +244,9 @@ func (h *history) checkLife(t *testing.T, s *streamOf, l *life, onlyV1 bool) {
 	var last record
 	events := s.events[l.uid]
 	for _, r := range events {
+		if l.left != 0 && r.ResourceVersion >= l.left {
+			break // its end, or its return
+		}
 		if r.PrevResourceVersion != last.ResourceVersion || r.Ordinal != last.Ordinal+1 || r.ResourceVersion <= last.ResourceVersion || last.Op == "deleted" {
 			t.Errorf("%s %s: %s at %d, number %d after %d, follows %s at %d, number %d", l.target, r.ID,
 				r.Op, r.ResourceVersion, r.Ordinal, r.PrevResourceVersion, last.Op, last.ResourceVersion, last.Ordinal)
@@ -234,7 +260,7 @@ func (h *history) checkLife(t *testing.T, s *streamOf, l *life, onlyV1 bool) {
 			t.Errorf("%s %s: deleted at %d (found by comparison: %t), in etcd at %d", l.target, r.ID, r.ResourceVersion, r.Replay, l.end)
 		}
 	}
-	if announced := len(events) > 0; announced && (l.end != 0) != (last.Op == "deleted") || l.end == 0 && last.ResourceVersion != l.last() {
+	if announced := len(events) > 0; l.left == 0 && announced && (l.end != 0) != (last.Op == "deleted") || l.left == 0 && l.end == 0 && last.ResourceVersion != l.last() {
 		t.Errorf("%s %s: ends with %s at %d; in etcd its last revision is %d, and its end %d", l.target, l.uid, last.Op, last.ResourceVersion, l.last(), l.end)
 	}
 	for _, rv := range seen {
@@ -243,7 +269,7 @@ func (h *history) checkLife(t *testing.T, s *streamOf, l *life, onlyV1 bool) {
 		}
 	}
 	missing := slices.DeleteFunc(slices.Clone(l.revisions), func(rv uint64) bool {
-		return slices.Contains(seen, rv) || h.beforeFirstList(s, l, rv) || inAGap(s, l, rv, len(events) == 0) ||
+		return slices.Contains(seen, rv) || l.left != 0 && rv > l.left || h.beforeFirstList(s, l, rv) || inAGap(s, l, rv, len(events) == 0) ||
 			onlyV1 && len(events) == 0 && h.hidden(s, l)
 	})
 	if len(missing) > 0 {

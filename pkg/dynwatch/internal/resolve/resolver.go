@@ -33,12 +33,8 @@ type Resolver struct {
 	unlisted bool
 	// failing is since when the version brings only server errors.
 	failing failing
-	// ClosedSince is when the first error followed the last open watch, zero while one
-	// is open.
-	ClosedSince time.Time
-	// Unwatched: since a watch was open last, other things than the resource's being
-	// denied have kept one from being opened. Later events are unknown.
-	Unwatched bool
+	// Unwatched is what is known of the time since a watch was open last.
+	Unwatched Unwatched
 	// aliasUnknownSince is since when it is not known whether the resource has an entry
 	// already.
 	aliasUnknownSince time.Time

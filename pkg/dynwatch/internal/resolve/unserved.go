@@ -13,10 +13,6 @@ import (
 	"github.com/informd/informd/pkg/event"
 )
 
-// discoveryLag is how long discovery can take to follow a definition. A watch that has
-// been closed for longer than that can have missed events.
-const discoveryLag = 10 * time.Second
-
 // endUnserved follows a resource that discovery does not list. When the authorities have
 // agreed for long enough that it was removed, its objects were removed with it. If a watch
 // was open until then, the watch has brought their deletions. If none was, the known
@@ -27,7 +23,9 @@ func (t *Resolver) endUnserved(ctx context.Context, denial error) error {
 	known := t.Index.Len() > 0 || t.Status.Synced.Load()
 	if kube.IsUnconfirmed(denial) {
 		*a = catalog.Absence{}
-		t.Unwatched = t.Unwatched || kube.IsOutage(denial)
+		if kube.IsOutage(denial) {
+			t.Unwatched.Unknown()
+		}
 		return denial
 	}
 	if !known {
@@ -40,7 +38,8 @@ func (t *Resolver) endUnserved(ctx context.Context, denial error) error {
 		return denial
 	}
 	if catalog.ServedOtherwise(ctx, t.Clients.Discovery, t.Spec.Wanted()) {
-		*a, t.Unwatched = catalog.Absence{}, true
+		*a = catalog.Absence{}
+		t.Unwatched.Unknown()
 		if t.Index.Len() == 0 {
 			t.noteGone()
 		}
@@ -52,7 +51,7 @@ func (t *Resolver) endUnserved(ctx context.Context, denial error) error {
 		return fmt.Errorf("%w; informd keeps the %d objects: %s", denial, t.Index.Len(), open)
 	}
 	if began {
-		t.Unwatched = t.Unwatched || !t.ClosedSince.IsZero() && time.Since(t.ClosedSince) > discoveryLag
+		t.Unwatched.unlisted()
 	}
 	if time.Now().Before(due) {
 		return fmt.Errorf("%w; unless the resource returns, informd announces its %d objects as deleted at %s",
@@ -67,7 +66,7 @@ func (t *Resolver) endResource(ctx context.Context, reason string, at uint64) er
 	if err := t.endAll(ctx, reason, at); err != nil {
 		return err
 	}
-	t.Lost, t.Undecided, t.FirstOp, t.Unwatched = nil, nil, event.Added, false
+	t.Lost, t.Undecided, t.FirstOp, t.Unwatched = nil, nil, event.Added, Unwatched{}
 	t.First = feed.FirstRun{}
 	t.Dropped, t.absence = feed.Dropped{}, catalog.Absence{}
 	t.SetCursor(0)
@@ -87,7 +86,7 @@ func (t *Resolver) endResource(ctx context.Context, reason string, at uint64) er
 // endAll announces all known objects as deleted, and declares events that can be missing.
 // At is a revision at which they were gone, 0 if none is known.
 func (t *Resolver) endAll(ctx context.Context, reason string, at uint64) error {
-	if t.Index.Len() == 0 && t.Lost == nil && !t.Unwatched {
+	if t.Index.Len() == 0 && t.Lost == nil && !t.Unwatched.lost(t.Notice.Redefined.Load()) {
 		return nil
 	}
 	from := t.Resume()

@@ -24,14 +24,14 @@ func (t *Target) fail(ctx context.Context, err error) error {
 		return nil
 	}
 	state := StateAfter(err, t.Status.Synced.Load())
-	if state != status.Waiting && !errors.Is(err, listwatch.ErrEnded) {
-		t.Resolver.Unwatched = true
+	switch {
+	case state == status.Waiting:
+		t.Resolver.Unwatched.Denied()
+	case !errors.Is(err, listwatch.ErrEnded):
+		t.Resolver.Unwatched.Unknown()
 	}
 	if errors.Is(err, kube.ErrOtherCluster) {
 		t.Status.Looked.Store(false) // nothing is known of the resource in the right cluster
-	}
-	if t.Resolver.ClosedSince.IsZero() {
-		t.Resolver.ClosedSince = time.Now()
 	}
 	if state == status.Waiting {
 		// It may come back as another version, or of another kind.

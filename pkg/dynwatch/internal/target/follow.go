@@ -53,6 +53,7 @@ func (t *Target) follow(ctx context.Context) error {
 	if err = t.namespaces.Reselect(ctx); err == nil {
 		err = t.receive(ctx, w)
 	}
+	t.Resolver.Unwatched.Begin()
 	t.Audits.Abandon()
 	t.Resnapshots.StopReader()
 	switch {
@@ -68,7 +69,7 @@ func (t *Target) follow(ctx context.Context) error {
 // showWatch shows that the watch is open, whether deletions that a list found still
 // wait for it to pass, and whether that of the Namespaces is open, too.
 func (t *Target) showWatch(ctx context.Context) error {
-	t.Resolver.Unwatched, t.Resolver.ClosedSince = false, time.Time{}
+	t.Resolver.Unwatched.End()
 	t.endOpening()
 	t.Status.Looked.Store(true)
 	t.Status.Gone.Store(false)

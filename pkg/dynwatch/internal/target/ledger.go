@@ -93,7 +93,8 @@ func (t *Target) startFrom(r *checkpoint.Restored) {
 // resumeAt continues at the checkpoint. Ends behind it are remembered, so that
 // the watch, which brings them again, repeats nothing.
 func (t *Target) resumeAt(m checkpoint.Mark, ends checkpoint.Ends) {
-	t.FirstOp, t.Marked, t.Resolver.Unwatched = m.FirstOp, m, true
+	t.FirstOp, t.Marked = m.FirstOp, m
+	t.Resolver.Unwatched.Unknown()
 	if m.Custom {
 		t.Resolver.Notice.Custom.Store(true)
 	}

@@ -35,7 +35,6 @@ type definition struct {
 	rev        uint64
 	path, name string
 	deleted    bool
-	generation int64
 }
 
 // define has the fake serve definitions from now on.
@@ -47,14 +46,7 @@ func (f *fakeAPI) define() {
 }
 
 // touch creates or changes one of them.
-func (f *fakeAPI) touch(path, name string) {
-	f.changeDefinition(definition{path: path, name: name, generation: 1})
-}
-
-// redefine changes the spec of one of them.
-func (f *fakeAPI) redefine(path, name string) {
-	f.changeDefinition(definition{path: path, name: name, generation: 2})
-}
+func (f *fakeAPI) touch(path, name string) { f.changeDefinition(definition{path: path, name: name}) }
 
 // remove deletes one of them.
 func (f *fakeAPI) remove(path, name string) {
@@ -123,7 +115,7 @@ func (f *fakeAPI) serveDefinitions(w http.ResponseWriter, r *http.Request) bool 
 }
 
 func (c definition) json() string {
-	return fmt.Sprintf(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":%q,"uid":"u","resourceVersion":"%d","generation":%d}}`, c.name, c.rev, c.generation)
+	return fmt.Sprintf(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":%q,"uid":"u","resourceVersion":"%d"}}`, c.name, c.rev)
 }
 
 func (f *fakeAPI) watchDefinitions(w http.ResponseWriter, r *http.Request, d *fakeDefinitions, number int) {

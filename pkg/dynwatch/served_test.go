@@ -147,7 +147,7 @@ func TestDefinitionsThatChangeDuringABreak(t *testing.T) {
 				d := api.definitions
 				lists = d.lists
 				d.rev++
-				d.history = append(d.history, definition{rev: d.rev, path: customDefinitions, name: "things.example.com", generation: 1})
+				d.history = append(d.history, definition{rev: d.rev, path: customDefinitions, name: "things.example.com"})
 				c.breaks(d)
 			})
 			r.state(dynwatch.Live)

@@ -74,10 +74,15 @@ func TestResourceGone(t *testing.T) {
 			if c.restart && c.unseen {
 				r.stop(false)
 			}
-			api.do(func() { api.refuse, api.served = nil, false; api.definitions.rev = 500; api.generation++ })
+			api.do(func() { api.definitions.rev = 500 })
 			if c.custom {
+				n := api.discoveries()
 				api.remove(customDefinitions, "things.example.com")
+				if !c.unseen { // the watch is closed a second after that
+					r.eventually("the removal is noticed", func() bool { return api.discoveries() > n })
+				}
 			}
+			api.do(func() { api.refuse, api.served = nil, false; api.generation++ })
 			if c.restart && c.unseen {
 				r.begin(things())
 			}
@@ -108,10 +113,10 @@ func TestResourceGone(t *testing.T) {
 }
 
 // TestRemovedBehindAClosedWatch: no watch is open when a custom resource without objects is
-// removed, because none was opened after the first list, or because a change of its
-// definition had closed it. What came and went unseen is in a gap.
+// removed, because none was opened after the first list, or because something else had closed
+// it. What came and went unseen is in a gap.
 func TestRemovedBehindAClosedWatch(t *testing.T) {
-	for name, listed := range map[string]bool{"after the first list": true, "after a change of the definition": false} {
+	for name, opened := range map[string]bool{"after the first list": false, "after another end of the watch": true} {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
 			api.serveIn("v1")
@@ -126,22 +131,22 @@ func TestRemovedBehindAClosedWatch(t *testing.T) {
 				}
 				api.generation++
 			}
-			if listed {
+			if !opened {
 				api.do(denied)
 			}
 			r := start(t, api, things())
 			r.eventually("definitions are watched", api.watched)
-			if !listed {
+			if opened {
 				r.caughtUp()
 				api.do(denied)
-				api.redefine(customDefinitions, "things.example.com")
 			}
 			r.state(dynwatch.Waiting)
 			n := len(r.log.all())
 			api.put("a", "x", "")
 			api.del("a", "x")
-			api.do(func() { api.refuse, api.served = nil, false; api.definitions.rev = 500; api.generation++ })
+			api.do(func() { api.definitions.rev = 500 })
 			api.remove(customDefinitions, "things.example.com")
+			api.do(func() { api.refuse, api.served = nil, false; api.generation++ })
 			r.eventually("gone", func() bool { return !r.manager.Targets()[0].Synced })
 			if diff := cmp.Diff([]string{"gap (100,501] unserved state"}, r.since(n)); diff != "" {
 				t.Error(diff)

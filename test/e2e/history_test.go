@@ -17,19 +17,23 @@ type life struct {
 	target, uid string
 	revisions   []uint64
 	end         uint64 // the revision of its deletion, 0 if it is there
-	// left is the revision at which its definition was removed, 0 if it was not: the API
-	// server can leave objects in etcd that were created while the storage of their
-	// resource began. If the definition returns, so do they.
-	left uint64
+	// left is the revision at which its definition was removed without it, 0 if it was not:
+	// the API server can leave objects in etcd. back is that at which the definition returned,
+	// and the object with it.
+	left, back uint64
 }
+
+// gone reports whether the API server does not show it.
+func (l *life) gone() bool { return l.end != 0 || l.left > l.back }
 
 func (l *life) last() uint64 { return l.revisions[len(l.revisions)-1] }
 
 // history is what happened to custom resources, as etcd itself has it.
 type history struct {
 	lives map[string]*life // by uid
-	// born are the revisions at which a target's definition was created.
-	born map[string][]uint64
+	// born are the revisions at which a target's definition was created, removed those at
+	// which it was removed.
+	born, removed map[string][]uint64
 	// withoutV1 are the stretches in which a target's definition did not serve v1.
 	withoutV1 map[string][]stretch
 }
@@ -49,7 +53,7 @@ func readHistory(t *testing.T, endpoint string, groups []string) *history {
 	if _, err := client.Put(t.Context(), mark, ""); err != nil {
 		t.Fatal(err)
 	}
-	h := &history{lives: make(map[string]*life), born: make(map[string][]uint64), withoutV1: make(map[string][]stretch)}
+	h := &history{lives: make(map[string]*life), born: make(map[string][]uint64), removed: make(map[string][]uint64), withoutV1: make(map[string][]stretch)}
 	there := make(map[string]*life) // by key
 	timeout := time.After(patience)
 	watch := client.Watch(t.Context(), registry, clientv3.WithPrefix(), clientv3.WithRev(1))
@@ -111,15 +115,21 @@ func (h *history) takeDefinition(t *testing.T, there map[string]*life, name stri
 		without[n-1].to = rv
 	}
 	if e.Type == clientv3.EventTypeDelete {
-		for _, l := range there {
-			if l.target == target {
-				l.left = rv
-			}
-		}
-		return
-	}
-	if e.IsCreate() {
+		h.removed[target] = append(h.removed[target], rv)
+	} else if e.IsCreate() {
 		h.born[target] = append(h.born[target], rv)
+	}
+	for _, l := range there {
+		switch {
+		case l.target != target:
+		case e.Type == clientv3.EventTypeDelete:
+			l.left, l.back = rv, 0
+		case e.IsCreate():
+			l.back = rv
+		}
+	}
+	if e.Type == clientv3.EventTypeDelete {
+		return
 	}
 	var definition struct {
 		Spec struct {
@@ -165,19 +175,35 @@ type streamOf struct {
 	events map[string][]record // by uid
 	synced map[string][]uint64 // revisions by target
 	gaps   map[string][]record // by target
+	// known are revisions up to which a target has brought all there was, or has said that
+	// it has not.
+	known map[string][]uint64
 }
 
 func sortOut(records []record) *streamOf {
-	s := &streamOf{events: make(map[string][]record), synced: make(map[string][]uint64), gaps: make(map[string][]record)}
+	s := &streamOf{
+		events: make(map[string][]record), synced: make(map[string][]uint64),
+		gaps: make(map[string][]record), known: make(map[string][]uint64),
+	}
+	listing := make(map[string]bool)
 	for _, r := range records {
 		target := groupOrCore(r.Group) + "/" + r.Resource
 		switch {
+		case r.Op == "begin":
+			listing[target] = true
 		case r.Op == "synced":
+			listing[target] = false
 			s.synced[target] = append(s.synced[target], r.ResourceVersion)
 		case r.Op == "gap":
 			s.gaps[target] = append(s.gaps[target], r)
 		case !r.control():
 			s.events[r.UID] = append(s.events[r.UID], r)
+		}
+		switch {
+		case r.Op == "gap":
+			s.known[target] = append(s.known[target], r.ToRV)
+		case r.Op == "synced", !r.control() && !listing[target]:
+			s.known[target] = append(s.known[target], r.ResourceVersion)
 		}
 	}
 	return s
@@ -204,7 +230,7 @@ func (h *history) behind(records []record) (behind []string) {
 		if events := s.events[uid]; len(events) > 0 {
 			last = events[len(events)-1]
 		}
-		if l.end == 0 && l.left == 0 && last.ResourceVersion != l.last() || l.end != 0 && last.Op != "" && last.Op != "deleted" {
+		if gone := l.gone(); !gone && last.ResourceVersion != l.last() || gone && last.Op != "" && last.Op != "deleted" {
 			behind = append(behind, fmt.Sprintf("%s %s: ends with %q at %d; in etcd its last revision is %d, and its end %d",
 				l.target, uid, last.Op, last.ResourceVersion, l.last(), l.end))
 		}
@@ -235,6 +261,16 @@ func (h *history) check(t *testing.T, records []record, onlyV1 map[string]bool) 
 	for _, l := range h.lives {
 		h.checkLife(t, s, l, onlyV1[l.target])
 	}
+	for target, gaps := range s.gaps {
+		for _, gap := range gaps {
+			if gap.Reason == "unserved" && !slices.ContainsFunc(h.removed[target], func(at uint64) bool { return inGap(gap, at) }) {
+				t.Errorf("%s: gap (%d,%d] has no removal in it, they were at %v", target, gap.FromRV, gap.ToRV, h.removed[target])
+			}
+		}
+	}
+	if left := h.left(); left > len(h.lives)/20 {
+		t.Errorf("%d of %d objects were left in etcd", left, len(h.lives))
+	}
 	return s
 }
 
@@ -244,8 +280,8 @@ func (h *history) checkLife(t *testing.T, s *streamOf, l *life, onlyV1 bool) {
 	var last record
 	events := s.events[l.uid]
 	for _, r := range events {
-		if l.left != 0 && r.ResourceVersion >= l.left {
-			break // its end, or its return
+		if l.back != 0 && last.Op == "deleted" {
+			last = record{ResourceVersion: r.PrevResourceVersion, Ordinal: r.Ordinal - 1} // it has returned
 		}
 		if r.PrevResourceVersion != last.ResourceVersion || r.Ordinal != last.Ordinal+1 || r.ResourceVersion <= last.ResourceVersion || last.Op == "deleted" {
 			t.Errorf("%s %s: %s at %d, number %d after %d, follows %s at %d, number %d", l.target, r.ID,
@@ -256,11 +292,12 @@ func (h *history) checkLife(t *testing.T, s *streamOf, l *life, onlyV1 bool) {
 			seen = append(seen, r.ResourceVersion)
 			continue
 		}
-		if l.end == 0 || r.ResourceVersion < l.end || !r.Replay && r.ResourceVersion != l.end {
+		if left := l.left != 0 && r.Replay && r.ResourceVersion >= l.left; !left &&
+			(l.end == 0 || r.ResourceVersion < l.end || !r.Replay && r.ResourceVersion != l.end) {
 			t.Errorf("%s %s: deleted at %d (found by comparison: %t), in etcd at %d", l.target, r.ID, r.ResourceVersion, r.Replay, l.end)
 		}
 	}
-	if announced := len(events) > 0; l.left == 0 && announced && (l.end != 0) != (last.Op == "deleted") || l.left == 0 && l.end == 0 && last.ResourceVersion != l.last() {
+	if announced := len(events) > 0; announced && l.gone() != (last.Op == "deleted") || !l.gone() && last.ResourceVersion != l.last() {
 		t.Errorf("%s %s: ends with %s at %d; in etcd its last revision is %d, and its end %d", l.target, l.uid, last.Op, last.ResourceVersion, l.last(), l.end)
 	}
 	for _, rv := range seen {
@@ -269,7 +306,7 @@ func (h *history) checkLife(t *testing.T, s *streamOf, l *life, onlyV1 bool) {
 		}
 	}
 	missing := slices.DeleteFunc(slices.Clone(l.revisions), func(rv uint64) bool {
-		return slices.Contains(seen, rv) || l.left != 0 && rv > l.left || h.beforeFirstList(s, l, rv) || inAGap(s, l, rv, len(events) == 0) ||
+		return slices.Contains(seen, rv) || h.beforeFirstList(s, l, rv) || inAGap(s, l, rv, len(events) == 0) ||
 			onlyV1 && len(events) == 0 && h.hidden(s, l)
 	})
 	if len(missing) > 0 {
@@ -287,11 +324,7 @@ func (h *history) beforeFirstList(s *streamOf, l *life, rv uint64) bool {
 			born = max(born, at)
 		}
 	}
-	i := slices.IndexFunc(s.synced[l.target], func(at uint64) bool { return at >= born })
-	if i < 0 {
-		return len(s.events[l.uid]) == 0
-	}
-	return rv <= s.synced[l.target][i]
+	return !slices.ContainsFunc(s.known[l.target], func(at uint64) bool { return born <= at && at < rv })
 }
 
 // hidden reports whether an object lived while v1 was not served, before any list.

@@ -20,11 +20,12 @@ type definitionWatch struct {
 	watch    *metadatawatch.Watch
 	resource schema.GroupResource
 	logger   *slog.Logger
-	// tell is called with each object that has changed, or that the first list holds.
-	tell func(news)
+	// tell is called with the name of an object that has changed, or that the first
+	// list holds, and with whether it is there.
+	tell func(name string, there, changed bool)
 
-	// seen has the versions of all objects; it is nil before the first list.
-	seen map[string]version
+	// seen has the revision of each object; it is nil before the first list.
+	seen map[string]uint64
 
 	// open: a watch is, or the next one is about to be.
 	open atomic.Bool
@@ -32,21 +33,7 @@ type definitionWatch struct {
 	denied atomic.Pointer[string]
 }
 
-// version is one of an object.
-type version struct {
-	rv         uint64
-	generation int64
-}
-
-// news is what is told of one object.
-type news struct {
-	name  string
-	there bool
-	// changed: it has, or is new. Else the first list holds it. Redefined: its spec has.
-	changed, redefined bool
-}
-
-func newDefinitionWatch(c *kube.Clients, logger *slog.Logger, gvr schema.GroupVersionResource, kind string, tell func(news)) (*definitionWatch, error) {
+func newDefinitionWatch(c *kube.Clients, logger *slog.Logger, gvr schema.GroupVersionResource, kind string, tell func(name string, there, changed bool)) (*definitionWatch, error) {
 	d := &definitionWatch{resource: gvr.GroupResource(), logger: logger.With("resource", gvr.GroupResource().String()), tell: tell}
 	var err error
 	d.watch, err = metadatawatch.New(c, gvr, kind, d)
@@ -78,19 +65,17 @@ func (d *definitionWatch) Opened() {
 // Listed tells how the objects differ from those that were seen.
 func (d *definitionWatch) Listed(all []metadatawatch.Object, _ uint64, restored bool) {
 	before := d.seen
-	d.seen = make(map[string]version, len(all))
-	for i := range all {
-		o := &all[i]
-		known, changed := before[o.Name], before != nil
-		d.seen[o.Name] = version{o.RV, o.Generation}
+	d.seen = make(map[string]uint64, len(all))
+	for _, o := range all {
+		d.seen[o.Name] = o.RV
 		// Revisions of two histories do not compare.
-		if restored || !changed || known.rv != o.RV {
-			d.tell(news{o.Name, true, changed, changed && redefined(known, o)})
+		if restored || before == nil || before[o.Name] != o.RV {
+			d.tell(o.Name, true, before != nil)
 		}
 	}
 	for name := range before {
 		if _, still := d.seen[name]; !still {
-			d.tell(news{name: name, changed: true})
+			d.tell(name, false, true)
 		}
 	}
 }
@@ -98,18 +83,11 @@ func (d *definitionWatch) Listed(all []metadatawatch.Object, _ uint64, restored 
 func (d *definitionWatch) Watched(typ watch.EventType, o *metadatawatch.Object) {
 	switch typ {
 	case watch.Bookmark:
+		return
 	case watch.Deleted:
 		delete(d.seen, o.Name)
-		d.tell(news{name: o.Name, changed: true})
 	default:
-		spec := redefined(d.seen[o.Name], o)
-		d.seen[o.Name] = version{o.RV, o.Generation}
-		d.tell(news{o.Name, true, true, spec})
+		d.seen[o.Name] = o.RV
 	}
-}
-
-// redefined reports whether the spec has changed since a version of the object, the zero
-// value if it is new. The API server counts the beginning of a deletion as a generation, too.
-func redefined(since version, o *metadatawatch.Object) bool {
-	return !o.Ending && o.Generation != since.generation
+	d.tell(o.Name, typ != watch.Deleted, true)
 }

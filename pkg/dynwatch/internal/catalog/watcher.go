@@ -46,9 +46,9 @@ type Notice struct {
 	Changed atomic.Bool
 	// Custom: the resource is, or was, a custom one.
 	Custom atomic.Bool
-	// Redefined is when the last change of the resource's definition arrived, nil if none has.
-	// Each ends the watches, as its removal does.
-	Redefined atomic.Pointer[time.Time]
+	// Removed is when the news came that the resource's definition was removed, nil while it
+	// is there.
+	Removed atomic.Pointer[time.Time]
 }
 
 func newNotice(resource string) *Notice {
@@ -81,10 +81,10 @@ func NewWatcher(c *kube.Clients, logger *slog.Logger) (*Watcher, error) {
 	s := &Watcher{clients: c, All: newNotice(""), subscribers: make(map[string]map[*Notice]struct{}), custom: make(map[string]struct{})}
 	custom, err := newDefinitionWatch(c, logger,
 		CustomResourceDefinitions(), "CustomResourceDefinition",
-		func(n news) { // <plural>.<group>
-			resource, group, _ := strings.Cut(n.name, ".")
-			s.define(n)
-			s.nudge(group, resource, n.changed)
+		func(name string, there, changed bool) { // <plural>.<group>
+			resource, group, _ := strings.Cut(name, ".")
+			s.define(name, there)
+			s.nudge(group, resource, changed)
 		})
 	if err != nil {
 		return nil, err
@@ -92,9 +92,9 @@ func NewWatcher(c *kube.Clients, logger *slog.Logger) (*Watcher, error) {
 	// Every version of every group has one, those of custom resources, too.
 	aggregated, err := newDefinitionWatch(c, logger,
 		APIServices(), "APIService",
-		func(n news) { // <version>.<group>
-			_, group, _ := strings.Cut(n.name, ".")
-			s.nudge(group, "", n.changed)
+		func(name string, _, changed bool) { // <version>.<group>
+			_, group, _ := strings.Cut(name, ".")
+			s.nudge(group, "", changed)
 		})
 	s.watches = []*definitionWatch{custom, aggregated}
 	return s, err
@@ -145,23 +145,21 @@ func (s *Watcher) Unsubscribe(group string, n *Notice) {
 }
 
 // define notes that a CustomResourceDefinition is there, or that it is gone.
-func (s *Watcher) define(d news) {
-	resource, group, _ := strings.Cut(d.name, ".")
-	now := time.Now()
+func (s *Watcher) define(name string, there bool) {
+	resource, group, _ := strings.Cut(name, ".")
+	var removed *time.Time
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d.there {
-		s.custom[d.name] = struct{}{}
+	if there {
+		s.custom[name] = struct{}{}
 	} else {
-		delete(s.custom, d.name)
+		delete(s.custom, name)
+		removed = new(time.Now())
 	}
 	for n := range s.subscribers[group] {
-		if n.resource != resource {
-			continue
-		}
-		n.Custom.Store(true)
-		if d.redefined {
-			n.Redefined.Store(&now)
+		if n.resource == resource {
+			n.Custom.Store(true)
+			n.Removed.Store(removed)
 		}
 	}
 }

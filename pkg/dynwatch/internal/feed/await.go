@@ -18,6 +18,9 @@ import (
 // awaitLeast is how much longer than the time that the history is of it may wait.
 const awaitLeast = time.Second
 
+// longAppend is how long an append may take without a backlog of the watch to be expected.
+const longAppend = time.Second
+
 // await is a target's waiting for readers of the log.
 type await struct {
 	// Head is the resource's revision when the watch was opened: up to it frames are
@@ -29,6 +32,9 @@ type await struct {
 	// left is how long may be waited until the target is live again, used how long it
 	// was since it was live, waited how long in all.
 	left, used, Waited time.Duration
+	// Stalled is when an append ended that took long: the watch has perhaps brought
+	// more by then than was read of it.
+	Stalled time.Time
 	// Walking is the time for the walk that is under way, nil if none is.
 	Walking *recovery.Allowance
 }
@@ -73,7 +79,9 @@ func (t *Feed) append(ctx context.Context, events []event.Event) (int, error) {
 	if err == nil {
 		err = t.Log.Append(ctx, events[:n])
 	}
-	t.Status.Unblock()
+	if t.Status.Unblock() > longAppend {
+		t.Await.Stalled = time.Now()
+	}
 	t.Status.Alive()
 	if err == nil {
 		t.Status.Appended(events[:n])

@@ -68,10 +68,6 @@ type Object struct {
 	Namespace, Name, UID string
 	RV                   uint64
 	Labels               labels.Set
-	// Generation is that of the spec, and Ending says that the object is being deleted. Both
-	// come with the labels.
-	Generation int64
-	Ending     bool
 	// Owner is the controller, if the source's shape asks for it.
 	Owner *frame.Owner
 	// Bad says that more than the rest of this could not be read.
@@ -263,18 +259,13 @@ func (m *Watch) object(o *frame.Object, bad *frame.Malformed) *Object {
 	}
 	var data struct {
 		Object struct {
-			Metadata struct {
-				Labels            labels.Set
-				Generation        int64
-				DeletionTimestamp string
-			}
+			Metadata struct{ Labels labels.Set }
 		}
 	}
 	if err := json.Unmarshal(event.CloseData(o.Data), &data); err != nil {
 		found.Bad = &frame.Malformed{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Reason: err.Error()}
 	}
-	meta := data.Object.Metadata
-	found.Labels, found.Generation, found.Ending = meta.Labels, meta.Generation, meta.DeletionTimestamp != ""
+	found.Labels = data.Object.Metadata.Labels
 	return found
 }
 

@@ -24,7 +24,7 @@ func (t *Resolver) endUnserved(ctx context.Context, denial error) error {
 	if kube.IsUnconfirmed(denial) {
 		*a = catalog.Absence{}
 		if kube.IsOutage(denial) {
-			t.Unwatched.Unknown()
+			t.Unwatched.Fail()
 		}
 		return denial
 	}
@@ -39,7 +39,7 @@ func (t *Resolver) endUnserved(ctx context.Context, denial error) error {
 	}
 	if catalog.ServedOtherwise(ctx, t.Clients.Discovery, t.Spec.Wanted()) {
 		*a = catalog.Absence{}
-		t.Unwatched.Unknown()
+		t.Unwatched.Fail()
 		if t.Index.Len() == 0 {
 			t.noteGone()
 		}
@@ -86,7 +86,11 @@ func (t *Resolver) endResource(ctx context.Context, reason string, at uint64) er
 // endAll announces all known objects as deleted, and declares events that can be missing.
 // At is a revision at which they were gone, 0 if none is known.
 func (t *Resolver) endAll(ctx context.Context, reason string, at uint64) error {
-	if t.Index.Len() == 0 && t.Lost == nil && !t.Unwatched.lost(t.Notice.Redefined.Load()) {
+	lost := t.Unwatched.lost()
+	if t.Notice.Custom.Load() {
+		lost = t.Unwatched.lostOfCustom(t.Notice.Removed.Load(), t.Await.Stalled)
+	}
+	if t.Index.Len() == 0 && t.Lost == nil && !lost {
 		return nil
 	}
 	from := t.Resume()

@@ -5,34 +5,52 @@ import (
 	"time"
 )
 
-// TestUnwatched: a watch counts as closed by the removal if the API server denies the
-// resource at once, and the definition has not changed around the end of the watch.
+// TestUnwatched: what came before a removal is known if a watch was open until then.
 func TestUnwatched(t *testing.T) {
-	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
-	at := func(d time.Duration) *time.Time { when := ago(d); return &when }
+	now := time.Now()
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	removed := ago(time.Minute)
 	for name, test := range map[string]struct {
-		closed    Unwatched
-		redefined *time.Time
-		want      bool
+		do func(*Unwatched)
+		// removed is when the news of a definition's removal came, stalled when a long append ended.
+		removed, stalled time.Time
+		custom, other    bool
 	}{
-		"closed by the removal":                  {closed: Unwatched{}},
-		"the definition changed long before":     {redefined: at(time.Minute)},
-		"it changed, which closed the watch":     {redefined: at(time.Millisecond), want: true},
-		"it changed after that":                  {closed: Unwatched{since: ago(time.Second)}, redefined: at(0), want: true},
-		"it took long to be denied":              {closed: Unwatched{since: ago(2 * handover)}, want: true},
-		"discovery took its time, denied soon":   {closed: Unwatched{since: ago(2 * handover), denied: true}},
-		"discovery took too long":                {closed: Unwatched{since: ago(2 * discoveryLag), denied: true}, want: true},
-		"something else kept it from being open": {closed: Unwatched{unknown: true}, want: true},
+		"closed by the removal": {removed: removed},
+		"closed before the removal": {
+			do: func(u *Unwatched) { u.since = ago(2 * time.Minute); u.Deny() }, removed: removed, custom: true, other: true,
+		},
+		"no news of the removal":          {custom: true},
+		"a stall before the removal":      {removed: removed, stalled: ago(2 * time.Minute)},
+		"a stall around the removal":      {removed: removed, stalled: removed.Add(-handover / 2), custom: true},
+		"something else closed the watch": {do: (*Unwatched).Fail, removed: removed, custom: true, other: true},
+		"something else followed":         {do: func(u *Unwatched) { u.Begin(); u.Fail() }, removed: removed, other: true},
+		"discovery took its time": {
+			do: func(u *Unwatched) { u.since, u.denied = ago(2*handover), true; u.Deny() }, removed: removed,
+		},
+		"discovery took too long": {
+			do: func(u *Unwatched) { u.since, u.denied = ago(2*discoveryLag), true; u.Deny() }, removed: removed, other: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := test.closed
-			u.Begin()
-			u.Denied()
-			u.unlisted()
-			if got := u.lost(test.redefined); got != test.want {
-				t.Errorf("events can be missing: %t", got)
+			var u Unwatched
+			if test.do != nil {
+				test.do(&u)
 			}
-			if u.End(); u.lost(test.redefined) {
+			u.Begin()
+			u.Deny()
+			u.unlisted()
+			var news *time.Time
+			if !test.removed.IsZero() {
+				news = &test.removed
+			}
+			if got := u.lostOfCustom(news, test.stalled); got != test.custom {
+				t.Errorf("a custom resource: events can be missing: %t", got)
+			}
+			if got := u.lost(); got != test.other {
+				t.Errorf("another resource: events can be missing: %t", got)
+			}
+			if u.End(); u.lost() {
 				t.Error("events can be missing while a watch is open")
 			}
 		})

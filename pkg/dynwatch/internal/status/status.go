@@ -183,8 +183,8 @@ func (st *Status) AuditDone(divergences int) {
 // Block says that the target waits for the log from now on.
 func (st *Status) Block() { st.blocked.Store(time.Now().UnixNano()) }
 
-// Unblock says that it waits no longer.
-func (st *Status) Unblock() { st.blocked.Store(0) }
+// Unblock says that it waits no longer, and returns how long it has.
+func (st *Status) Unblock() time.Duration { return time.Since(time.Unix(0, st.blocked.Swap(0))) }
 
 // Stored says how many objects the index has, and the bytes of their kept states.
 func (st *Status) Stored(objects int, stateBytes uint64) {

@@ -26,9 +26,9 @@ func (t *Target) fail(ctx context.Context, err error) error {
 	state := StateAfter(err, t.Status.Synced.Load())
 	switch {
 	case state == status.Waiting:
-		t.Resolver.Unwatched.Denied()
+		t.Resolver.Unwatched.Deny()
 	case !errors.Is(err, listwatch.ErrEnded):
-		t.Resolver.Unwatched.Unknown()
+		t.Resolver.Unwatched.Fail()
 	}
 	if errors.Is(err, kube.ErrOtherCluster) {
 		t.Status.Looked.Store(false) // nothing is known of the resource in the right cluster

@@ -141,7 +141,7 @@ func (t *Target) complete(ctx context.Context, rv uint64) error {
 	t.Proven = 0
 	t.Coverage.ForgetLeftOut(0) // nothing is promised of what was before
 	t.Clean = rv
-	t.Resolver.Unwatched.Unknown() // until the first watch is open
+	t.Resolver.Unwatched.Fail() // until the first watch is open
 	t.Status.Synced.Store(true)
 	t.Status.Progressed()
 	t.ResetPause()

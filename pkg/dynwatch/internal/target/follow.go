@@ -53,6 +53,9 @@ func (t *Target) follow(ctx context.Context) error {
 	if err = t.namespaces.Reselect(ctx); err == nil {
 		err = t.receive(ctx, w)
 	}
+	if err != nil && !errors.Is(err, listwatch.ErrEnded) || t.Progress.Stuck > 0 {
+		t.Resolver.Unwatched.Fail() // there can be more than it has brought
+	}
 	t.Resolver.Unwatched.Begin()
 	t.Audits.Abandon()
 	t.Resnapshots.StopReader()

@@ -94,7 +94,7 @@ func (t *Target) startFrom(r *checkpoint.Restored) {
 // the watch, which brings them again, repeats nothing.
 func (t *Target) resumeAt(m checkpoint.Mark, ends checkpoint.Ends) {
 	t.FirstOp, t.Marked = m.FirstOp, m
-	t.Resolver.Unwatched.Unknown()
+	t.Resolver.Unwatched.Fail()
 	if m.Custom {
 		t.Resolver.Notice.Custom.Store(true)
 	}

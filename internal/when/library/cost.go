@@ -88,11 +88,13 @@ type costs struct{ programs *programs }
 func (c costs) CallCost(function, _ string, values []ref.Val, _ ref.Val) *uint64 {
 	var cost float64
 	switch function {
-	case "isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes":
+	case "isSorted", "sum", "max", "min", "includes":
 		if _, ok := values[0].(traits.Lister); !ok {
 			return nil // of a string
 		}
 		cost = size(values[0])
+	case "indexOf", "lastIndexOf":
+		cost = locating(values)
 	case "matches", "find", "findAll":
 		cost = searching(values[0], values[1], c.programs.size(values[1]))
 	case "validate":
@@ -172,9 +174,15 @@ const compiling = 100
 func (g guard) cost(function string) (before func(values []ref.Val) float64, guarded bool) {
 	switch function {
 	case "sets.contains", "sets.intersects", "sets.equivalent":
-		return func(v []ref.Val) float64 { return size(v[0]) * size(v[1]) }, true
+		return g.comparing, true
 	case "distinct":
-		return func(v []ref.Val) float64 { return size(v[0]) * size(v[0]) }, true
+		return func(v []ref.Val) float64 { return g.comparing([]ref.Val{v[0], v[0]}) }, true
+	case "sort":
+		return func(v []ref.Val) float64 { return size(v[0]) * math.Log2(1+size(v[0])) }, true
+	case "flatten":
+		return flattening, true
+	case "indexOf", "lastIndexOf":
+		return locating, true
 	case "matches", "find", "findAll":
 		return func(v []ref.Val) float64 {
 			cost := searching(v[0], v[1], 0) + compiling*size(v[1])
@@ -203,6 +211,55 @@ func (g guard) cost(function string) (before func(values []ref.Val) float64, gua
 	return nil, false
 }
 
+// locating is the cost of indexOf: in a string, every character may be compared with all of the
+// text that is looked for.
+func locating(v []ref.Val) float64 {
+	if _, ok := v[0].(traits.Lister); ok {
+		return size(v[0])
+	}
+	return size(v[0]) * size(v[1]) * common.StringTraversalCostFactor
+}
+
+// comparing is the cost of comparing all items of one list with all of another, and what is in
+// them.
+func (g guard) comparing(v []ref.Val) float64 {
+	pairs := size(v[0]) * size(v[1])
+	if pairs > float64(g.limit) {
+		return pairs
+	}
+	return max(pairs, min(content(v[0])*size(v[1]), size(v[0])*content(v[1])))
+}
+
+// flattening is the cost of copying items: those of a list in a list once for each level.
+func flattening(v []ref.Val) float64 {
+	depth, left := types.Int(1), maxWeighed
+	if len(v) > 1 {
+		depth, _ = v[1].(types.Int)
+	}
+	var flatten func(list traits.Lister, depth types.Int) (items, copied float64)
+	flatten = func(list traits.Lister, depth types.Int) (items, copied float64) {
+		for it := list.Iterator(); it.HasNext() == types.True; {
+			if left--; left < 0 {
+				return items, math.Inf(1)
+			}
+			inner, ok := it.Next().(traits.Lister)
+			if !ok || depth == 0 {
+				items++
+				continue
+			}
+			more, copies := flatten(inner, depth-1)
+			items, copied = items+more, copied+copies
+		}
+		return items, copied + items
+	}
+	list, ok := v[0].(traits.Lister)
+	if !ok || depth < 0 {
+		return 0
+	}
+	_, copied := flatten(list, depth)
+	return copied
+}
+
 // length is the cost of a text that is made.
 func length(characters float64) float64 { return 2 * common.StringTraversalCostFactor * characters }
 
@@ -210,7 +267,13 @@ func length(characters float64) float64 { return 2 * common.StringTraversalCostF
 const maxWeighed = 1_000_000
 
 // weight is the length of all that is in a value.
-func weight(value ref.Val) float64 {
+func weight(value ref.Val) float64 { return weigh(value, size) }
+
+// content is the number of items and entries in a value, at any level.
+func content(value ref.Val) float64 { return weigh(value, func(ref.Val) float64 { return 1 }) - 1 }
+
+// weigh is the sum of a measure over a value and all that is in it.
+func weigh(value ref.Val, measure func(ref.Val) float64) float64 {
 	total, left := 0.0, maxWeighed
 	var add func(value ref.Val)
 	add = func(value ref.Val) {
@@ -218,7 +281,7 @@ func weight(value ref.Val) float64 {
 			total = math.Inf(1)
 			return
 		}
-		total += size(value)
+		total += measure(value)
 		items, ok := value.(traits.Iterable)
 		if _, text := value.(types.String); !ok || text {
 			return

@@ -3,6 +3,7 @@ package library_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,8 @@ func TestFunctions(t *testing.T) {
 		`quantity("150Mi").isGreaterThan(quantity("100Mi")) && quantity("50M").isLessThan(quantity("100M"))`,
 		`sign(quantity("-1")) == -1 && quantity("5").sign() == 1`,
 		`quantity(s).isLessThan(quantity("1Ti"))`,
+		`isQuantity("1e100") && isQuantity("-1E-100") && quantity("1e100").isGreaterThan(quantity("1E")) && quantity("1e-9") == quantity("1n")`,
+		`quantity("1e100").add(quantity("1e-100")).sub(quantity("1e100")) == quantity("1n")`,
 		`"abc 123".find("[0-9]+") == "123" && "abc 123".find("xyz") == "" && s.find("[a-z]+$") == "i"`,
 		`"123 abc 456".findAll("[0-9]+") == ["123", "456"] && "123 abc 456".findAll("[0-9]+", 1) == ["123"] && "123".findAll("xyz") == []`,
 		`"123 abc".find(s.find("[A-Z]") + "|[a-z]+") == "abc"`,
@@ -142,6 +145,80 @@ func TestDearCalls(t *testing.T) {
 	// What is large and simple is done.
 	for _, expression := range []string{`s.contains("b") == false`, `s == s`, `list.size() == 50000`, `list.indexOf(40000) == 40000`, `!s.matches("^b")`} {
 		if got, err := evaluate(t, expression, variables); got != true || err != nil {
+			t.Errorf("%s: %v, %v", expression, got, err)
+		}
+	}
+}
+
+// A short string from an object takes neither gigabytes nor minutes.
+func TestHugeQuantities(t *testing.T) {
+	for _, s := range []string{
+		"1e999999999", "-1E999999999", "1e-999999999", "1e2147483647", "1e99999999999999999999", "1e101", "1e-101",
+		"1000000000000000000000e999999999", "1.00000000000000000000000001e-999999999", strings.Repeat("9", 65),
+	} {
+		for _, expression := range []string{
+			`quantity(s).isGreaterThan(quantity("1Gi"))`, `quantity(s) == quantity("1")`, `quantity(s).add(1).sign() == 1`, `quantity("1").sub(quantity(s)).sign() == 1`,
+		} {
+			start := time.Now()
+			if got, err := evaluate(t, expression, map[string]any{"s": s}); err == nil || !strings.Contains(err.Error(), "the quantity is too long or its exponent too large") {
+				t.Errorf("%s of %s: %v, %v", expression, s, got, err)
+			}
+			if took := time.Since(start); took > 10*time.Second {
+				t.Fatalf("%s of %s: took %v", expression, s, took)
+			}
+		}
+		if got, err := evaluate(t, `isQuantity(s)`, map[string]any{"s": s}); got != false || err != nil {
+			t.Errorf("isQuantity(%s): %v, %v", s, got, err)
+		}
+	}
+}
+
+// A call on values of which only the object knows the type is no cheaper for that.
+func TestDearCallsOnNestedValues(t *testing.T) {
+	const count = 300
+	differ := func(first int64) []any { // lists that differ in their last item only
+		all := make([]any, count)
+		for i := range all {
+			all[i] = append(slices.Repeat([]any{int64(0)}, count-1), first+int64(i))
+		}
+		return all
+	}
+	wide := differ(0)
+	var deep any = slices.Repeat([]any{int64(1)}, 1000)
+	for range 500 {
+		deep = []any{deep}
+	}
+	long := slices.Repeat([]any{int64(1), int64(2)}, 10_000)
+	text := strings.Repeat("a", 4000)
+	for _, c := range []struct {
+		expression string
+		s, list    any
+	}{
+		{`sets.contains(list, s)`, wide, wide},
+		{`sets.intersects(list, s)`, wide, differ(count)},
+		{`list.distinct().size() > 0`, nil, wide},
+		{`list.flatten(1000).size() > 0`, nil, deep},
+		{`list.map(x, list).flatten().size() > 0`, nil, long[:400]},
+		{`list.sort().size() > 0`, nil, long},
+		{`list.indexOf(s) > 0`, text[1:] + "b", text},
+		{`list.lastIndexOf(s) > 0`, "b" + text[1:], text},
+		{`list.indexOf(s, 1) > 0`, text[1:] + "b", text},
+		{`string(list).lastIndexOf(string(s), 3999) > 0`, "b" + text[1:], text},
+		{`list.indexOf("aaaaaaaaaaaaaaaaaaab") < 0 && lists.range(1000).all(x, list.indexOf("aaaaaaaaaaaaaaaaaaab") < 0)`, "", text},
+	} {
+		got, err := evaluate(t, c.expression, map[string]any{"s": c.s, "list": c.list})
+		if err == nil || !strings.Contains(err.Error(), library.ErrTooDear) && !strings.Contains(err.Error(), "cost limit exceeded") {
+			t.Errorf("%s: %v, %v", c.expression, got, err)
+		}
+	}
+	// What an object usually has is done.
+	labels := slices.Repeat([]any{map[string]any{"name": "LOG_LEVEL", "value": "a text of some length that is the same for all of them"}}, 50)
+	for _, expression := range []string{
+		`sets.contains(list, list) && sets.equivalent(list, list) && list.distinct().size() == 1`,
+		`list.map(x, list).flatten().size() == 2500`, `list.sortBy(x, x.name).size() == 50`,
+		`s.indexOf("d") == 3000 && s.lastIndexOf("da", 3000) == 3000 && s.indexOf("b") == -1`,
+	} {
+		if got, err := evaluate(t, expression, map[string]any{"s": text[:3000] + "d" + text[:1000], "list": labels}); got != true || err != nil {
 			t.Errorf("%s: %v, %v", expression, got, err)
 		}
 	}

@@ -1,6 +1,10 @@
 package library
 
 import (
+	"errors"
+	"strconv"
+	"strings"
+
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -33,14 +37,14 @@ func quantities() []cel.EnvOption {
 	sign := unary(func(a q) ref.Val { return types.Int(a.Sign()) })
 	return []cel.EnvOption{
 		cel.Function("quantity", cel.Overload("string_to_quantity", args(cel.StringType), quantity, unary(func(s string) ref.Val {
-			parsed, err := resource.ParseQuantity(s)
+			parsed, err := parseQuantity(s)
 			if err != nil {
 				return types.WrapErr(err)
 			}
 			return value(parsed)
 		}))),
 		cel.Function("isQuantity", cel.Overload("is_quantity_string", args(cel.StringType), cel.BoolType, unary(func(s string) ref.Val {
-			_, err := resource.ParseQuantity(s)
+			_, err := parseQuantity(s)
 			return types.Bool(err == nil)
 		}))),
 		cel.Function("sign",
@@ -65,4 +69,29 @@ func quantities() []cel.EnvOption {
 		cel.Function("add", combine("quantity_add", (*resource.Quantity).Add)...),
 		cel.Function("sub", combine("quantity_sub", (*resource.Quantity).Sub)...),
 	}
+}
+
+const (
+	// maxQuantity is how many bytes a quantity may have.
+	maxQuantity = 64
+	// maxExponent bounds the number behind the e of a quantity, on both sides of 0.
+	maxExponent = 100
+)
+
+var errQuantity = errors.New("the quantity is too long or its exponent too large")
+
+// parseQuantity refuses quantities that take seconds or gigabytes. Kubernetes accepts every
+// exponent of 32 bits, and multiplies it out to compare, add or round a quantity
+// (kubernetes/kubernetes#131063).
+func parseQuantity(s string) (resource.Quantity, error) {
+	if len(s) > maxQuantity {
+		return resource.Quantity{}, errQuantity
+	}
+	if e := strings.LastIndexAny(s, "eE"); e >= 0 {
+		exponent, err := strconv.Atoi(s[e+1:])
+		if errors.Is(err, strconv.ErrRange) || exponent < -maxExponent || exponent > maxExponent {
+			return resource.Quantity{}, errQuantity
+		}
+	}
+	return resource.ParseQuantity(s)
 }

@@ -153,6 +153,17 @@ func TestReferencesHold(t *testing.T) {
 	})
 }
 
+// With OrderedReady, a Pod that is not ready blocks the update that repairs it.
+func TestUpdatesReachUnreadyPods(t *testing.T) {
+	eachKustomization(t, func(t *testing.T, d deployment) {
+		for _, s := range find[*appsv1.StatefulSet](d) {
+			if s.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
+				t.Errorf("%s: podManagementPolicy is %q, want %s", s.Name, s.Spec.PodManagementPolicy, appsv1.ParallelPodManagement)
+			}
+		}
+	})
+}
+
 func checkVolumes(t *testing.T, d deployment, w workload) {
 	t.Helper()
 	volumes := make(map[string]bool)

@@ -108,8 +108,12 @@ type identity struct {
 
 	mu     sync.Mutex
 	config *tls.Config // of the last files that were sound
-	stamps [3]stamp    // of the last files that were looked at
+	stamps [3]stamp    // of the same files
+	warned time.Time   // of the last warning about others, zero if there are none
 }
+
+// warnEvery is the time between two log lines about files that are not sound.
+const warnEvery = time.Minute
 
 // stamp tells a file from the one that was there before.
 type stamp struct {
@@ -143,7 +147,8 @@ func (i *identity) serve() *tls.Config {
 }
 
 // current reads the files again if they have changed. While they are not sound, as in
-// the middle of a rotation, what was read before goes on.
+// the middle of a rotation, the config from before stays in use. Each connection then reads them
+// again, as a corrected mode or owner does not change a stamp.
 func (i *identity) current() *tls.Config {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -151,13 +156,15 @@ func (i *identity) current() *tls.Config {
 	if stamps == i.stamps {
 		return i.config
 	}
-	i.stamps = stamps
 	config, err := i.files.load()
 	if err != nil {
-		i.logger.Warn("admin certificate not loaded; the previous one stays in use", "err", err)
+		if now := time.Now(); now.Sub(i.warned) >= warnEvery {
+			i.warned = now
+			i.logger.Warn("admin certificate not loaded; the previous one stays in use", "err", err)
+		}
 		return i.config
 	}
-	i.config = config
+	i.config, i.stamps, i.warned = config, stamps, time.Time{}
 	i.logger.Info("admin certificate reloaded")
 	return config
 }

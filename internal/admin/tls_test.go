@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -8,6 +9,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
+	"log/slog"
 	"math/big"
 	"net/http"
 	"os"
@@ -144,6 +147,48 @@ func TestTLS(t *testing.T) {
 	}
 	if err := ask(t, s, after); err != nil {
 		t.Errorf("in the middle of a rotation: %v", err)
+	}
+}
+
+// TestTLSFilesAreReadAgain: files that could not be read are used when they can be, also
+// with the time and size of before.
+func TestTLSFilesAreReadAgain(t *testing.T) {
+	dir, ca := t.TempDir(), newAuthority(t)
+	files := admin.TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
+	ca.issue(t, files.CertFile, files.KeyFile, "informd", x509.ExtKeyUsageServerAuth)
+	o := options()
+	o.TLS = files
+	var log bytes.Buffer
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s := start(t, o)
+	before := clientOf(t, files)
+	ca.issue(t, files.CertFile, files.KeyFile, "informd", x509.ExtKeyUsageServerAuth)
+	key, err := os.ReadFile(files.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stamp := time.Now().Add(time.Hour)
+	write := func(key []byte) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(files.KeyFile, key, 0o600), os.Chtimes(files.KeyFile, stamp, stamp)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(bytes.Repeat([]byte{'-'}, len(key)))
+	for range 3 {
+		if err := ask(t, s, before); err != nil {
+			t.Errorf("while the key is not sound: %v", err)
+		}
+	}
+	write(key)
+	if err := ask(t, s, clientOf(t, files)); err != nil {
+		t.Errorf("after the key is sound: %v", err)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(log.String(), "admin certificate not loaded"); n != 1 {
+		t.Errorf("%d warnings, want 1:\n%s", n, log.String())
 	}
 }
 

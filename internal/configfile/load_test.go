@@ -58,16 +58,18 @@ func TestPrecedence(t *testing.T) {
 		args []string
 		want string
 	}{
-		"default":                 {want: "info 127.0.0.1:8080"},
-		"file":                    {file: "log: {level: warn}\nadmin: {listen: ':1'}\n", want: "warn :1"},
-		"variable":                {env: map[string]string{"INFORMD_LOG_LEVEL": "error", "INFORMD_ADMIN_LISTEN": ":2"}, want: "error :2"},
-		"variable over file":      {file: "log: {level: warn}\n", env: map[string]string{"INFORMD_LOG_LEVEL": "error"}, want: "error 127.0.0.1:8080"},
-		"empty variable":          {file: "log: {level: warn}\n", env: map[string]string{"INFORMD_LOG_LEVEL": ""}, want: "warn 127.0.0.1:8080"},
-		"flag":                    {args: []string{"--log-level=debug", "--admin-listen=:3"}, want: "debug :3"},
-		"flag over file":          {file: "log: {level: warn}\n", args: []string{"--log-level=debug"}, want: "debug 127.0.0.1:8080"},
-		"flag over variable":      {env: map[string]string{"INFORMD_LOG_LEVEL": "error"}, args: []string{"--log-level=debug"}, want: "debug 127.0.0.1:8080"},
-		"flag over both":          {file: "log: {level: warn}\n", env: map[string]string{"INFORMD_LOG_LEVEL": "error"}, args: []string{"--log-level=info"}, want: "info 127.0.0.1:8080"},
-		"flag that sets to empty": {file: "admin: {listen: ':1'}\n", args: []string{"--admin-listen="}, want: "info "},
+		"default":                    {want: "info 127.0.0.1:8080"},
+		"file":                       {file: "log: {level: warn}\nadmin: {listen: ':1'}\n", want: "warn :1"},
+		"variable":                   {env: map[string]string{"INFORMD_LOG_LEVEL": "error", "INFORMD_ADMIN_LISTEN": ":2"}, want: "error :2"},
+		"variable over file":         {file: "log: {level: warn}\n", env: map[string]string{"INFORMD_LOG_LEVEL": "error"}, want: "error 127.0.0.1:8080"},
+		"empty variable":             {file: "log: {level: warn}\n", env: map[string]string{"INFORMD_LOG_LEVEL": ""}, want: "warn 127.0.0.1:8080"},
+		"flag":                       {args: []string{"--log-level=debug", "--admin-listen=:3"}, want: "debug :3"},
+		"flag over file":             {file: "log: {level: warn}\n", args: []string{"--log-level=debug"}, want: "debug 127.0.0.1:8080"},
+		"flag over variable":         {env: map[string]string{"INFORMD_LOG_LEVEL": "error"}, args: []string{"--log-level=debug"}, want: "debug 127.0.0.1:8080"},
+		"flag over both":             {file: "log: {level: warn}\n", env: map[string]string{"INFORMD_LOG_LEVEL": "error"}, args: []string{"--log-level=info"}, want: "info 127.0.0.1:8080"},
+		"empty variable to turn off": {file: "admin: {listen: ':1'}\n", env: map[string]string{"INFORMD_ADMIN_LISTEN": ""}, want: "info "},
+		"flag over empty variable":   {env: map[string]string{"INFORMD_ADMIN_LISTEN": ""}, args: []string{"--admin-listen=:3"}, want: "info :3"},
+		"flag that sets to empty":    {file: "admin: {listen: ':1'}\n", args: []string{"--admin-listen="}, want: "info "},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -275,6 +277,27 @@ func TestStrayVariables(t *testing.T) {
 INFORMD_LOGLEVEL: is the variable of no key, and has no effect (did you mean "INFORMD_LOG_LEVEL"?)
 INFORMD_WHATEVER_THIS_IS: is the variable of no key, and has no effect (it would be INFORMD_ and a key outside of resources and sinks, as in INFORMD_LOG_LEVEL)`
 	if diff := cmp.Diff(want, warnings()); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+// An empty variable turns off what "" turns off in the file, without a warning. Others warn.
+func TestEmptyVariables(t *testing.T) {
+	noVariables(t)
+	for _, name := range []string{"INFORMD_ADMIN_LISTEN", "INFORMD_ADMIN_SOCKET", "INFORMD_CLUSTER", "INFORMD_JOURNAL_SERVERS"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("INFORMD_CONFIG", write(t, filepath.Join(t.TempDir(), "c.yaml"), minimal+"admin: {listen: ':1', socket: /run/informd.sock}\n"))
+	c, err := load(t)
+	if err != nil {
+		t.Fatalf("Load: %v", err)
+	}
+	if c.Admin.Listen != "" || c.Admin.Socket != "" {
+		t.Errorf("admin.listen %q and admin.socket %q, want neither", c.Admin.Listen, c.Admin.Socket)
+	}
+	want := `INFORMD_CLUSTER: is empty, and has no effect (remove it, or set a value)
+INFORMD_JOURNAL_SERVERS: is empty, and has no effect (remove it, or set a value)`
+	if diff := cmp.Diff(want, c.Warnings.Error()); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 }

@@ -3,6 +3,7 @@ package configfile
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -81,12 +82,21 @@ func (o outside) lookup(key, flag, variable string) (text, origin string, ok boo
 func (o outside) overrides() []override {
 	var found []override
 	for _, key := range singleKeys() {
-		if text, origin, ok := o.lookup(key, flagsOf()[key], variable(key)); ok {
+		text, origin, ok := o.lookup(key, flagsOf()[key], variable(key))
+		if !ok && mayBeEmpty(key) {
+			origin = variable(key)
+			text, ok = os.LookupEnv(origin)
+		}
+		if ok {
 			found = append(found, override{key, origin, text})
 		}
 	}
 	return found
 }
+
+// mayBeEmpty reports whether "" turns off what the key sets, so that its variable may be empty.
+// Other empty variables count as not set.
+func mayBeEmpty(key string) bool { return key == "admin.listen" || key == "admin.socket" }
 
 // singleKeys lists the keys that have a variable.
 func singleKeys() []string {
@@ -155,16 +165,23 @@ func lookup(dst reflect.Value, path string) config.Field {
 	return f
 }
 
-// strays warns of the variables of an environment that are called as those of keys are,
-// and are none, so that they have no effect.
+// strays warns of the variables of an environment that have no effect: those of a key that are
+// empty, and those with the name of a variable of no key.
 func strays(environment []string, body []byte) config.Errors {
 	known := []string{strings.TrimPrefix(envConfig, envPrefix)}
+	var needText []string
 	for _, key := range singleKeys() {
 		known = append(known, strings.TrimPrefix(variable(key), envPrefix))
+		if !mayBeEmpty(key) {
+			needText = append(needText, variable(key))
+		}
 	}
 	var all config.Errors
 	for _, one := range environment {
 		name, value, _ := strings.Cut(one, "=")
+		if value == "" && slices.Contains(needText, name) {
+			all = append(all, config.Error{File: name, Msg: "is empty, and has no effect (remove it, or set a value)"})
+		}
 		rest, ours := strings.CutPrefix(name, envPrefix)
 		if !ours || value == "" || slices.Contains(known, rest) || isForeign(name) || bytes.Contains(body, []byte(reference+name+"}")) {
 			continue

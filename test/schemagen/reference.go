@@ -24,7 +24,8 @@ const referenceHead = "# Configuration\n\n" +
 	"informd reads the file of `--config` (`-c`) or `INFORMD_CONFIG`. Default: `./config.yaml`, then `/etc/informd/config.yaml`.\n" +
 	"Only `resources` and `sinks` are required, and `cluster` with a nats, kafka or webhook sink or a nats journal.\n`informd validate -c <file>` reports every mistake with line and column.\n\n" +
 	"A value outside of `resources` and `sinks` also has an environment variable: `INFORMD_` and the key, as in\n" +
-	"`INFORMD_JOURNAL_MAX_BYTES`. The variable overrides the file. A variable with several servers has commas between them.\n\n" +
+	"`INFORMD_JOURNAL_MAX_BYTES`. The variable overrides the file. A variable with several servers has commas between them.\n" +
+	"An empty variable counts as not set, with a warning. Only `INFORMD_ADMIN_LISTEN` and `INFORMD_ADMIN_SOCKET` may be empty: they then turn off what they set.\n\n" +
 	"- A duration is a number with a unit: `90s`, `10m`, `24h`.\n" +
 	"- A size is a number of bytes, or has a unit: `64KiB`, `100MiB`, `10GiB`.\n" +
 	"- `${env:NAME}` is the value of an environment variable, where a key takes a secret.\n" +

@@ -40,6 +40,16 @@ func TestOneMistake(t *testing.T) {
 	}
 }
 
+// Only the names that a rotation gives are refused beside the path of a file sink.
+func TestPathsBesideAFileSink(t *testing.T) {
+	for _, path := range []string{"/d/e.x", "/d/e.1.log", "/d/e1", "/d/e.1/f", "/d/f.1", "/d/e.gz"} {
+		body := "resources: [{resource: pods}]\nsinks: [{name: one, type: file, path: /d/e}, {name: two, type: file, path: " + path + "}]\n"
+		if _, err := configfile.Parse("c.yaml", []byte(body), fakeDrivers()); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
 func text(err error) string {
 	if err == nil {
 		return ""

@@ -193,6 +193,29 @@ func (r *checker) checkExclusive(c *config.Config) {
 			r.fail(path, "%s is where informd keeps dead letters: choose a place outside of %s", document.Quote(name), document.Quote(deadLetters))
 		}
 	}
+	r.checkRotated(c, owners)
+}
+
+// rotated is the name of an older file of a file sink, as [file] describes them.
+//
+// [file]: https://pkg.go.dev/github.com/informd/informd/pkg/sink/file
+var rotated = regexp.MustCompile(`^(.+)\.(?:[0-9]+(?:\.(?:gz|zst))?|compressing)$`)
+
+// checkRotated refuses a sink that writes to an older file of a file sink: each rotation would
+// move or remove it. Owners are the sinks by the name of what they write to.
+func (r *checker) checkRotated(c *config.Config, owners map[string]int) {
+	for name, i := range owners {
+		of := rotated.FindStringSubmatch(name)
+		if of == nil {
+			continue
+		}
+		first, taken := owners[of[1]]
+		options, ok := c.Sinks[i].Options.(sink.Exclusive)
+		if taken && ok && c.Sinks[first].Type == "file" {
+			key, _ := options.Exclusive()
+			r.fail(document.Index("sinks", i)+"."+key, "%s is the name of an older file of sinks[%d], which rotates it: choose another one", document.Quote(name), first)
+		}
+	}
 }
 
 func (r *checker) checkSinkName(s config.Sink, path string, i int, names map[string]int) {

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/informd/informd/internal/private"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // FileBox is a [Box] in a file: <dir>/deadletters/<name>.ndjson, one letter per
@@ -22,9 +23,10 @@ import (
 // letter comes.
 //
 // The file is opened for each call: dead letters are rare, and an operator may move
-// the file away at any time. It is never trimmed by itself. A letter's number is
-// that of its line, from 1. A dropped letter leaves an empty line, so that the
-// numbers of the others stay, until there are no others.
+// the file away at any time. It is never trimmed by itself. All files of a directory
+// have limits together: 32 MiB for dead letters above 16 KiB, and 48 MiB for others.
+// A letter's number is that of its line, from 1. A dropped letter leaves an empty line,
+// so that the numbers of the others stay, until there are no others.
 type FileBox struct {
 	path string
 
@@ -43,55 +45,98 @@ const (
 	boxSuffix = ".ndjson"
 )
 
-// CountFiled returns the number of dead letters in each file below dir that has some, by the
-// name of the sink. Files that cannot be read do not count; it calls unreadable with them.
-func CountFiled(dir string, unreadable func(path string, err error)) (map[string]uint64, error) {
-	files, err := filepath.Glob(filepath.Join(dir, boxDir, "*"+boxSuffix))
+// FiledCounts counts the dead letters in the files below Dir. Its method may be called concurrently.
+type FiledCounts struct {
+	Dir string
+	// Unreadable is called with the files that cannot be read, which do not count.
+	Unreadable func(path string, err error)
+
+	mu    sync.Mutex
+	known map[string]counted // by the name of the sink
+}
+
+// counted is the number of dead letters in a file as it was.
+type counted struct {
+	file os.FileInfo
+	n    uint64
+}
+
+// Get returns the number of dead letters in each file that has some, by the name of the sink. It
+// reads only the files that have changed.
+func (c *FiledCounts) Get(ctx context.Context) (map[string]uint64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	files, err := filesIn(filepath.Join(c.Dir, boxDir))
 	if err != nil {
 		return nil, fmt.Errorf("count dead letters: %w", err)
 	}
-	counts := make(map[string]uint64)
-	for _, path := range files {
-		name, err := url.PathUnescape(strings.TrimSuffix(filepath.Base(path), boxSuffix))
-		if err != nil {
+	counts, known := make(map[string]uint64), make(map[string]counted)
+	for _, file := range files {
+		escaped, ours := strings.CutSuffix(file.Name(), boxSuffix)
+		name, err := url.PathUnescape(escaped)
+		if err != nil || !ours {
 			continue // not informd's
 		}
-		n, err := NewFileBox(dir, name).count()
+		box := NewFileBox(c.Dir, name)
+		now, err := box.count(ctx, c.known[name])
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("count dead letters: %w", context.Cause(ctx))
+		}
 		if err != nil {
-			unreadable(path, err)
-		} else if n > 0 {
-			counts[name] = n
+			c.Unreadable(box.path, err)
+			continue
+		}
+		if known[name] = now; now.n > 0 {
+			counts[name] = now.n
 		}
 	}
+	c.known = known
 	return counts, nil
 }
 
-// count returns the number of letters in the file, and keeps none of them in memory.
-func (d *FileBox) count() (n uint64, err error) {
+// filesIn lists a directory, which need not exist.
+func filesIn(dir string) ([]os.DirEntry, error) {
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return files, err
+}
+
+// count returns the number of letters in the file, which it reads if that is not the one from
+// before. It keeps none of them in memory.
+func (d *FileBox) count(ctx context.Context, before counted) (now counted, err error) {
 	f, err := d.read()
 	if f == nil || err != nil {
-		return 0, err
+		return counted{}, err
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
-	part, counted := make([]byte, 64<<10), false
-	for {
+	if now.file, err = f.Stat(); err != nil {
+		return counted{}, fmt.Errorf("read dead letters: %w", err)
+	}
+	if b := before.file; b != nil && os.SameFile(b, now.file) && b.Size() == now.file.Size() && b.ModTime().Equal(now.file.ModTime()) {
+		return before, nil
+	}
+	part, inLetter := make([]byte, 64<<10), false
+	for ctx.Err() == nil {
 		k, err := f.Read(part)
 		for rest, ended := part[:k], true; ended; {
 			var line []byte
 			line, rest, ended = bytes.Cut(rest, []byte{'\n'})
-			if !counted && len(bytes.TrimSpace(line)) > 0 {
-				counted = true
-				n++
+			if !inLetter && len(bytes.TrimSpace(line)) > 0 {
+				inLetter = true
+				now.n++
 			}
-			counted = counted && !ended
+			inLetter = inLetter && !ended
 		}
 		if errors.Is(err, io.EOF) {
-			return n, nil
+			return now, nil
 		}
 		if err != nil {
-			return 0, fmt.Errorf("read dead letters: %w", err)
+			return counted{}, fmt.Errorf("read dead letters: %w", err)
 		}
 	}
+	return counted{}, ctx.Err()
 }
 
 // Place implements [Box]: the path of the file, which need not exist yet.
@@ -214,12 +259,50 @@ func (d *FileBox) Put(ctx context.Context, letter []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := d.fits(len(letter)); err != nil {
+		return err
+	}
 	f, err := d.open()
 	if err == nil {
 		err = errors.Join(appendLine(f, letter), f.Close())
 	}
 	if err != nil {
 		return fmt.Errorf("write dead letter: %w", err)
+	}
+	return nil
+}
+
+const (
+	// smallLetter is more than a letter without the data of its event.
+	smallLetter = 16 << 10
+	// mostLarge bounds the bytes of all files for larger letters, and mostBytes for small ones. They
+	// are those of the smallest embedded journal. A volume of 128 MiB can hold them twice, as Drop
+	// writes a file again.
+	mostLarge = 32 << 20
+	mostBytes = 48 << 20
+)
+
+// errFull says that not even small letters fit.
+var errFull = errors.New("dead letters are full")
+
+// fits returns [journal.ErrTooLarge] if only a letter without data may have space beside those of
+// all sinks. Two sinks that write at a time may exceed a limit by one letter.
+func (d *FileBox) fits(size int) error {
+	files, err := filesIn(filepath.Dir(d.path))
+	if err != nil {
+		return fmt.Errorf("write dead letter: %w", err)
+	}
+	var taken int64
+	for _, file := range files {
+		if info, err := file.Info(); err == nil { // else it was removed
+			taken += info.Size()
+		}
+	}
+	switch with := taken + int64(size); {
+	case size > smallLetter && with > mostLarge:
+		return fmt.Errorf("dead letters take %d of %d bytes: %w", taken, mostLarge, journal.ErrTooLarge)
+	case with > mostBytes:
+		return fmt.Errorf("dead letters take %d of %d bytes: %w; redeliver or drop some (informd deadletters)", taken, mostBytes, errFull)
 	}
 	return nil
 }

@@ -96,13 +96,12 @@ func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, 
 // read is in the log once.
 func (s *Store) countFiled(dir string) func(context.Context) (map[string]uint64, error) {
 	var logged sync.Map // paths
-	return func(context.Context) (map[string]uint64, error) {
-		return deliver.CountFiled(dir, func(path string, err error) {
-			if _, before := logged.LoadOrStore(path, true); !before {
-				s.Logger.Warn("dead letters not counted; their file is unreadable", "path", path, "err", err)
-			}
-		})
-	}
+	counts := deliver.FiledCounts{Dir: dir, Unreadable: func(path string, err error) {
+		if _, before := logged.LoadOrStore(path, true); !before {
+			s.Logger.Warn("dead letters not counted; their file is unreadable", "path", path, "err", err)
+		}
+	}}
+	return counts.Get
 }
 
 func (s *Store) openEmbedded(ctx context.Context, c *config.Config) error {

@@ -84,7 +84,7 @@ func (c *Clusters) Add(name string, f *Factory) error {
 	}
 	m := &member{factory: f}
 	for _, view := range c.views {
-		g := m.informer(view.of)
+		g := m.factory.get(view.of)
 		for _, setup := range view.setups {
 			if err := setup(name, g.Informer()); err != nil {
 				return fmt.Errorf("add cluster %s: %w", name, err)
@@ -94,13 +94,6 @@ func (c *Clusters) Add(name string, f *Factory) error {
 	c.members[name] = m
 	c.start(m)
 	return nil
-}
-
-func (m *member) informer(of id) GenericInformer {
-	if of.metadata {
-		return m.factory.ForMetadata(of.gvr)
-	}
-	return m.factory.ForResource(of.gvr)
 }
 
 // start starts the informers that are not started. The caller holds the lock.
@@ -161,7 +154,7 @@ func (c *Clusters) HasSynced() map[string]bool {
 	for name, m := range c.members {
 		synced[name] = true
 		for of := range c.views {
-			synced[name] = synced[name] && m.informer(of).Informer().HasSynced()
+			synced[name] = synced[name] && m.factory.get(of).Informer().HasSynced()
 		}
 	}
 	return synced
@@ -190,7 +183,7 @@ func (c *Clusters) view(of id) *ClusterInformer {
 	if c.views[of] == nil {
 		c.views[of] = &ClusterInformer{of: of, clusters: c}
 		for _, m := range c.members {
-			m.informer(of) // for Start
+			m.factory.get(of) // for Start
 		}
 	}
 	return c.views[of]
@@ -204,7 +197,7 @@ func (i *ClusterInformer) Setup(setup ClusterSetup) (err error) {
 	defer c.mu.Unlock()
 	i.setups = append(i.setups, setup)
 	for name, m := range c.members {
-		if failed := setup(name, m.informer(i.of).Informer()); failed != nil {
+		if failed := setup(name, m.factory.get(i.of).Informer()); failed != nil {
 			err = errors.Join(err, fmt.Errorf("set up cluster %s: %w", name, failed))
 		}
 	}
@@ -262,7 +255,7 @@ func (i *ClusterInformer) informers() map[string]GenericInformer {
 	defer i.clusters.mu.Unlock()
 	all := make(map[string]GenericInformer, len(i.clusters.members))
 	for name, m := range i.clusters.members {
-		all[name] = m.informer(i.of)
+		all[name] = m.factory.get(i.of)
 	}
 	return all
 }

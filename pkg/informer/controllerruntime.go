@@ -119,31 +119,6 @@ type pool struct {
 	used    map[*runner]map[string]bool // by route
 }
 
-// pooled is an informer that leaves its pool when it ends.
-type pooled struct {
-	*sharedInformer
-	leave func()
-}
-
-// Run implements [cache.SharedInformer].
-func (p *pooled) Run(stop <-chan struct{}) {
-	p.sharedInformer.Run(stop)
-	p.ended()
-}
-
-// RunWithContext implements [cache.SharedInformer].
-func (p *pooled) RunWithContext(ctx context.Context) {
-	p.sharedInformer.RunWithContext(ctx)
-	p.ended()
-}
-
-// ended does nothing after a refused second Run.
-func (p *pooled) ended() {
-	if p.IsStopped() {
-		p.leave()
-	}
-}
-
 // informer returns the informer of what lw lists.
 func (p *pool) informer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) (cache.SharedIndexInformer, error) {
 	if p.config == nil {
@@ -177,8 +152,8 @@ func (p *pool) informer(lw cache.ListerWatcher, example runtime.Object, resync t
 	}
 	r, leave := p.enter(mode, route(gvr))
 	i := newSharedInformer(r, gvr, into, indexers)
-	i.wanted, i.options = wanted, o
-	return &pooled{i, leave}, nil
+	i.wanted, i.options, i.leave = wanted, o, leave
+	return i, nil
 }
 
 // check returns the error that the start of a watch would have.
@@ -208,11 +183,11 @@ func (p *pool) enter(mode dynwatch.Mode, route string) (r *runner, leave func())
 		p.used[r] = make(map[string]bool)
 	}
 	p.used[r][route] = true
-	return r, sync.OnceFunc(func() {
+	return r, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.used[r], route)
-	})
+	}
 }
 
 // parseList reads the path of a list: /api/v1/namespaces/default/pods, after the path of the

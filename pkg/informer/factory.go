@@ -149,25 +149,29 @@ func (g generic) Lister() cache.GenericLister {
 // ForResource does what client-go's factory documents. Objects are
 // *unstructured.Unstructured. One factory watches a resource in one version.
 func (f *Factory) ForResource(gvr schema.GroupVersionResource) GenericInformer {
-	return f.get(id{gvr, false}, f.full, objects.UnstructuredType())
+	return f.get(id{gvr, false})
 }
 
 // ForMetadata is ForResource for metadata only: objects are *metav1.PartialObjectMetadata, and
 // the rest of them never crosses the wire.
 func (f *Factory) ForMetadata(gvr schema.GroupVersionResource) GenericInformer {
-	return f.get(id{gvr, true}, f.metadata, objects.MetadataType())
+	return f.get(id{gvr, true})
 }
 
-func (f *Factory) get(of id, r *runner, into reflect.Type) GenericInformer {
+func (f *Factory) get(of id) GenericInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.known(of, r, into).generic
+	return f.known(of).generic
 }
 
 // known returns the informer, which it makes if there is none. The caller holds the lock.
-func (f *Factory) known(of id, r *runner, into reflect.Type) *running {
+func (f *Factory) known(of id) *running {
 	known := f.informers[of]
 	if known == nil {
+		r, into := f.full, objects.UnstructuredType()
+		if of.metadata {
+			r, into = f.metadata, objects.MetadataType()
+		}
 		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 		known = &running{generic: generic{newSharedInformer(r, of.gvr, into, indexers)}, ended: make(chan struct{})}
 		f.informers[of] = known
@@ -180,21 +184,21 @@ func (f *Factory) known(of id, r *runner, into reflect.Type) *running {
 // release, unless [Factory.Start] has been called for it: then it ends as that says. Release waits
 // for the handlers as [Factory.Stop] does; calling it again does nothing.
 func (f *Factory) Use(gvr schema.GroupVersionResource) (i GenericInformer, release func()) {
-	return f.use(id{gvr, false}, f.full, objects.UnstructuredType())
+	return f.use(id{gvr, false})
 }
 
 // UseMetadata is [Factory.Use] of the informer of [Factory.ForMetadata].
 func (f *Factory) UseMetadata(gvr schema.GroupVersionResource) (i GenericInformer, release func()) {
-	return f.use(id{gvr, true}, f.metadata, objects.MetadataType())
+	return f.use(id{gvr, true})
 }
 
-func (f *Factory) use(of id, r *runner, into reflect.Type) (i GenericInformer, release func()) {
+func (f *Factory) use(of id) (i GenericInformer, release func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if known := f.informers[of]; known != nil && known.informer.IsStopped() {
 		f.remove(of, known)
 	}
-	known := f.known(of, r, into)
+	known := f.known(of)
 	known.users++
 	if known.cancel == nil && !f.shutdown {
 		f.start(of, known)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/informd/informd/pkg/dynwatch"
@@ -46,6 +47,8 @@ type sharedInformer struct {
 	handling chan struct{}
 	// position is that of the store.
 	position position
+	// leave, if set, is called at the end.
+	leave func()
 
 	// mu makes a change of the store and the choice of the handlers that get it one step. It is
 	// never held while a handler is called or a queue is full.
@@ -239,20 +242,7 @@ func (i *sharedInformer) IsStopped() bool {
 
 // Run implements [cache.SharedInformer].
 func (i *sharedInformer) Run(stop <-chan struct{}) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	ended := make(chan struct{})
-	defer func() { <-ended }()
-	go func() {
-		defer close(ended)
-		select {
-		case <-stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	defer cancel()
-	i.RunWithContext(ctx)
+	i.RunWithContext(wait.ContextForChannel(stop))
 }
 
 // RunWithContext implements [cache.SharedInformer]. It blocks until ctx ends and the handlers
@@ -304,6 +294,9 @@ func (i *sharedInformer) RunWithContext(ctx context.Context) {
 	i.mu.Lock()
 	i.handlers = nil
 	i.mu.Unlock()
+	if i.leave != nil {
+		i.leave()
+	}
 }
 
 // reportError calls the program's handler of errors.

@@ -110,11 +110,7 @@ func NewReconciler(f *Factory, gvr schema.GroupVersionResource, reconcile Reconc
 		}
 	}
 	for _, s := range sources {
-		if s.of.metadata {
-			f.ForMetadata(s.of.gvr)
-		} else {
-			f.ForResource(s.of.gvr)
-		}
+		f.get(s.of)
 	}
 	return r, nil
 }

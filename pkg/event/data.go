@@ -3,6 +3,8 @@ package event
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/informd/informd/pkg/internal/jsonend"
 )
 
 // The data of an event is {"object":<object>}. The data of a deletion is
@@ -158,16 +160,13 @@ func (e *Event) eachMember(visit func(Member)) (rest []byte) {
 	}
 	rest = e.Data[1:]
 	for !own(rest) {
-		name, behind, ok := nextValue(rest)
-		if !ok || len(behind) == 0 || behind[0] != ':' {
-			return nil
-		}
-		value, behind, ok := nextValue(behind[1:])
-		if !ok || len(behind) == 0 || behind[0] != ',' {
+		name, behind, named := cutValue(rest, ':')
+		value, behind, ok := cutValue(behind, ',')
+		if !named || !ok {
 			return nil
 		}
 		visit(Member{Name: string(bytes.Trim(name, `"`)), Value: value})
-		rest = behind[1:]
+		rest = behind
 	}
 	return rest
 }
@@ -177,53 +176,12 @@ func own(text []byte) bool {
 	return bytes.HasPrefix(text, []byte(dataOpen[1:])) || bytes.Equal(text, []byte(dataIdentity[1:]))
 }
 
-// nextValue cuts off the JSON value at the beginning of text, without surrounding white
-// space. It reads only as far as the end of the value.
-func nextValue(text []byte) (value, behind []byte, ok bool) {
-	depth := 0
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			end := endOfString(text, i)
-			if end < 0 {
-				return nil, nil, false
-			}
-			i = end
-		case '{', '[':
-			depth++
-			continue
-		case '}', ']':
-			depth--
-		case ',', ':':
-			if depth == 0 { // a number or a word ends here
-				return text[:i], text[i:], i > 0
-			}
-			continue
-		default:
-			continue
-		}
-		if depth <= 0 {
-			return text[:i+1], text[i+1:], depth == 0
-		}
+// cutValue cuts off the JSON value at the beginning of text and the byte before behind, which
+// must follow it. It reads only as far as the end of the value.
+func cutValue(text []byte, before byte) (value, behind []byte, ok bool) {
+	end := jsonend.Value(text, len(text)-len(bytes.TrimLeft(text, " \t\r\n")))
+	if end == jsonend.None || end >= len(text) || text[end] != before {
+		return nil, nil, false
 	}
-	return nil, nil, false
-}
-
-// endOfString returns the index of the quote that closes the string at from, or a negative
-// number.
-func endOfString(text []byte, from int) int {
-	for i := from + 1; ; i++ {
-		next := bytes.IndexByte(text[i:], '"')
-		if next < 0 {
-			return next
-		}
-		i += next
-		escapes := 0
-		for text[i-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return i
-		}
-	}
+	return text[:end], text[end+1:], true
 }

@@ -216,15 +216,15 @@ func TestObjectOfNone(t *testing.T) {
 	}
 }
 
-// TestImportsOnlyTheStandardLibrary keeps the package usable by a consumer that
-// takes on nothing else.
-func TestImportsOnlyTheStandardLibrary(t *testing.T) {
+// TestImportsNoOtherModule keeps the package usable by a consumer that takes on
+// nothing else.
+func TestImportsNoOtherModule(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps",
 		"-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "github.com/informd/informd/pkg/event").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
-	if diff := cmp.Diff([]string{"github.com/informd/informd/pkg/event"}, strings.Fields(string(out))); diff != "" {
+	if diff := cmp.Diff([]string{"github.com/informd/informd/pkg/internal/jsonend", "github.com/informd/informd/pkg/event"}, strings.Fields(string(out))); diff != "" {
 		t.Errorf("packages outside the standard library (-want +got):\n%s", diff)
 	}
 }

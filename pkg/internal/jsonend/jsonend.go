@@ -2,7 +2,7 @@
 // without decoding it. For other input the ends are undefined, or [None], but in bounds: the
 // package checks the bounds, not the grammar.
 //
-// Packages fieldpath and change use it. It imports the standard library only, has no state
+// Packages event, fieldpath and change use it. It imports the standard library only, has no state
 // and is safe for concurrent use.
 package jsonend
 

@@ -38,35 +38,26 @@ func (e *Event) appendSubject(dst []byte) []byte {
 	return append(dst, e.Name...)
 }
 
-// attribute is one CloudEvents context attribute. Its kind selects the field of its value.
+// attribute is one CloudEvents context attribute.
 type attribute struct {
 	header string // its name in headers: "ce-" and the name of the attribute
-	text   string
-	number uint64
-	kind   attributeKind
+	text   string // its value in the canonical string form of CloudEvents
+	bare   bool   // a number or a boolean, which JSON has without quotes
 }
 
 // name is the name of the attribute.
 func (a *attribute) name() string { return a.header[len("ce-"):] }
-
-type attributeKind int
-
-const (
-	kindText attributeKind = iota
-	kindNumber
-	kindBool
-)
 
 // maxAttributes is the largest number of attributes of an event. It sizes the array that
 // keeps them off the heap.
 const maxAttributes = 24
 
 // composed are the attribute texts that are no fields of an event.
-type composed struct{ source, kind, subject, time, revision, before, run string }
+type composed struct{ source, kind, subject, time, revision, before, run, ordinal, epoch string }
 
 // compose builds them in one allocation.
 func (e *Event) compose() composed {
-	var array [256]byte
+	var array [320]byte
 	b := append(append(array[:0], sourcePrefix...), e.Cluster...)
 	source := len(b)
 	b = append(append(b, typePrefix...), e.Op...)
@@ -79,14 +70,19 @@ func (e *Event) compose() composed {
 	revision := len(b)
 	b = appendRevision(b, e.PrevResourceVersion)
 	before := len(b)
-	all := string(appendRevision(b, e.Run))
+	b = appendRevision(b, e.Run)
+	run := len(b)
+	b = appendRevision(b, e.Ordinal)
+	ordinal := len(b)
+	all := string(appendRevision(b, e.Epoch))
 	return composed{
 		source: all[:source], kind: all[source:kind], subject: all[kind:subject],
-		time: all[subject:time], revision: all[time:revision], before: all[revision:before], run: all[before:],
+		time: all[subject:time], revision: all[time:revision], before: all[revision:before], run: all[before:run],
+		ordinal: all[run:ordinal], epoch: all[ordinal:],
 	}
 }
 
-// appendRevision appends a revision, and nothing for 0, which means none.
+// appendRevision appends a revision or another number, and nothing for 0, which means none.
 func appendRevision(dst []byte, rv uint64) []byte {
 	if rv == 0 {
 		return dst
@@ -99,11 +95,12 @@ func appendRevision(dst []byte, rv uint64) []byte {
 // Kubernetes, because JavaScript's numbers are exact up to 2^53 only. Runs are strings,
 // because CloudEvents' integers have 32 bits.
 func (e *Event) attributes(a []attribute) []attribute {
-	text := func(header, value string) {
+	add := func(header, value string, bare bool) {
 		if value != "" {
-			a = append(a, attribute{header: header, text: value})
+			a = append(a, attribute{header, value, bare})
 		}
 	}
+	text := func(header, value string) { add(header, value, false) }
 	made := e.compose()
 	text("ce-specversion", specVersion)
 	text("ce-id", e.ID)
@@ -125,12 +122,8 @@ func (e *Event) attributes(a []attribute) []attribute {
 	text("ce-uid", e.UID)
 	text("ce-resourceversion", made.revision)
 	text("ce-prevresourceversion", made.before)
-	if e.Ordinal != 0 {
-		a = append(a, attribute{header: "ce-ordinal", number: e.Ordinal, kind: kindNumber})
-	}
-	if e.Epoch != 0 {
-		a = append(a, attribute{header: "ce-epoch", number: e.Epoch, kind: kindNumber})
-	}
+	add("ce-ordinal", made.ordinal, true)
+	add("ce-epoch", made.epoch, true)
 	text("ce-run", made.run)
 	if e.Gap != nil {
 		text("ce-fromrv", strconv.FormatUint(e.Gap.From, 10))
@@ -139,11 +132,8 @@ func (e *Event) attributes(a []attribute) []attribute {
 		text("ce-recovered", string(e.Gap.Recovered))
 		text("ce-trimmed", string(appendRevision(nil, e.Gap.Trimmed)))
 	}
-	replay := attribute{header: "ce-replay", kind: kindBool}
-	if e.Replay {
-		replay.number = 1
-	}
-	return append(a, replay)
+	add("ce-replay", strconv.FormatBool(e.Replay), true)
+	return a
 }
 
 // AppendJSON appends the event in CloudEvents 1.0 JSON format, on one line
@@ -158,13 +148,10 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 		}
 		dst = append(dst, a.name()...)
 		dst = append(dst, `":`...)
-		switch a.kind {
-		case kindText:
+		if a.bare {
+			dst = append(dst, a.text...)
+		} else {
 			dst = appendQuoted(dst, a.text)
-		case kindNumber:
-			dst = strconv.AppendUint(dst, a.number, 10)
-		case kindBool:
-			dst = strconv.AppendBool(dst, a.number != 0)
 		}
 	}
 	if e.Data != nil {
@@ -192,7 +179,7 @@ func AppendJSONBatch(dst []byte, events []Event) []byte {
 func (e *Event) AppendAttributes(add func(name, value string)) {
 	var array [maxAttributes]attribute
 	for _, a := range e.attributes(array[:0]) {
-		add(a.name(), a.canonical())
+		add(a.name(), a.text)
 	}
 }
 
@@ -206,20 +193,8 @@ func (e *Event) AppendHeaders(add func(name, value string)) {
 		if a.header == "ce-datacontenttype" {
 			add("content-type", a.text)
 		} else {
-			add(a.header, headerValue(a.canonical()))
+			add(a.header, headerValue(a.text))
 		}
-	}
-}
-
-// canonical is the value in the canonical string form of CloudEvents.
-func (a *attribute) canonical() string {
-	switch a.kind {
-	case kindNumber:
-		return strconv.FormatUint(a.number, 10)
-	case kindBool:
-		return strconv.FormatBool(a.number != 0)
-	default:
-		return a.text
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	js "github.com/nats-io/nats.go/jetstream"
@@ -37,9 +36,6 @@ const (
 type Objects struct {
 	client js.JetStream
 	config js.ObjectStoreConfig
-
-	mu    sync.Mutex
-	store js.ObjectStore
 }
 
 // NewObjects returns the bucket that config describes. It contacts no server.
@@ -47,15 +43,9 @@ func NewObjects(client js.JetStream, config js.ObjectStoreConfig) *Objects {
 	return &Objects{client: client, config: config}
 }
 
-// Bucket returns the bucket. If it is missing, Bucket creates it if create is set, else the
-// error is [js.ErrBucketNotFound].
+// Bucket asks the server for the bucket. If it is missing, Bucket creates it if create is set,
+// else the error is [js.ErrBucketNotFound].
 func (o *Objects) Bucket(ctx context.Context, create bool) (js.ObjectStore, error) {
-	o.mu.Lock()
-	store := o.store
-	o.mu.Unlock()
-	if store != nil {
-		return store, nil
-	}
 	store, err := o.client.ObjectStore(ctx, o.config.Bucket)
 	if errors.Is(err, js.ErrBucketNotFound) && create {
 		store, err = o.client.CreateObjectStore(ctx, o.config)
@@ -63,17 +53,7 @@ func (o *Objects) Bucket(ctx context.Context, create bool) (js.ObjectStore, erro
 	if err != nil {
 		return nil, fmt.Errorf("object store %s: %w", o.config.Bucket, err)
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.store = store
 	return store, nil
-}
-
-// forget has the next call look for the bucket again, and create it if it was deleted.
-func (o *Objects) forget() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.store = nil
 }
 
 // maxObjectName keeps the subjects of an object, which have its name in base64, under the
@@ -105,7 +85,6 @@ func (o *Objects) put(ctx context.Context, id, subject string, body []byte, limi
 		Opts:     &js.ObjectMetaOptions{ChunkSize: uint32(min(chunkBytes, limit/2))},
 	}
 	if _, err := store.Put(ctx, meta, strings.NewReader(string(body))); err != nil {
-		o.forget()
 		return "", fmt.Errorf("object store %s: put %s: %w", o.config.Bucket, name, err)
 	}
 	return refScheme + o.config.Bucket + "/" + url.PathEscape(name), nil

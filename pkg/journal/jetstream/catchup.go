@@ -95,9 +95,6 @@ func (s *catchup) gap(from, passed, goal, opened uint64) (journal.Entry, bool) {
 	return s.cursor.trimmed(from, to, count), true
 }
 
-// lateEnds has the withheld ends of snapshots as a [source].
-type lateEnds struct{ cursor *cursor }
-
 // withheldBefore is what an earlier process, or an earlier reader, had to expect: nil if the sink
 // has read past its last loss. It is called with the lock held.
 func (c *cursor) withheldBefore() *withheld.Ends {
@@ -106,20 +103,6 @@ func (c *cursor) withheldBefore() *withheld.Ends {
 	}
 	return withheld.New(c.record.Detached)
 }
-
-// fill implements [source].
-func (l lateEnds) fill(context.Context) (entries []journal.Entry, done bool, err error) {
-	l.cursor.mu.Lock()
-	last := l.cursor.next - 1
-	l.cursor.mu.Unlock()
-	if e, ok := l.cursor.withheld.Next(last); ok {
-		return []journal.Entry{e}, false, nil
-	}
-	return nil, true, nil
-}
-
-// close implements [source].
-func (lateEnds) close(context.Context) {}
 
 // readStream remembers how old the entries up to last are.
 func (c *cursor) readStream(last uint64, first time.Time) {

@@ -278,9 +278,6 @@ func (c *cursor) turn() source {
 	c.mu.Lock()
 	next, rewound := c.next, c.record.Until
 	c.mu.Unlock()
-	if c.withheld.Due(next) {
-		return lateEnds{c}
-	}
 	if c.repeating != nil {
 		if c.repeating.due(next, rewound, c.source != nil || next <= c.journal.log.Tail.End()) {
 			return c.repeating
@@ -292,12 +289,9 @@ func (c *cursor) turn() source {
 // through gives up a source that has no more.
 func (c *cursor) through(ctx context.Context, s source) {
 	s.close(ctx)
-	switch s {
-	case c.source:
+	if s == c.source {
 		c.source = nil
-	case lateEnds{c}:
-		c.withheld = nil
-	default:
+	} else {
 		c.repeating = nil
 	}
 }
@@ -319,16 +313,21 @@ func (c *cursor) enqueue(entries []journal.Entry) {
 	c.queue = append(c.queue, entries...)
 }
 
-// dequeue returns what was read ahead and is not committed.
+// dequeue returns what was read ahead and is not committed, and after it withheld ends of
+// snapshots.
 func (c *cursor) dequeue(limit int) []journal.Entry {
-	if len(c.queue) == 0 {
-		return nil
-	}
 	c.mu.Lock()
-	committed := c.record.Last
+	committed, next := c.record.Last, c.next
 	c.mu.Unlock()
 	for len(c.queue) > 0 && c.queue[0].Seq != 0 && c.queue[0].Seq <= committed {
 		c.queue = c.queue[1:]
+	}
+	if len(c.queue) == 0 && c.withheld.Due(next) {
+		if e, ok := c.withheld.Next(next - 1); ok {
+			c.enqueue([]journal.Entry{e})
+		} else {
+			c.withheld = nil
+		}
 	}
 	n := min(limit, len(c.queue))
 	entries := c.queue[:n:n]

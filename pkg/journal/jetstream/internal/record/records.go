@@ -86,24 +86,14 @@ func (r *Records) Resnapshots(sink string) string {
 // All reads the last records of all targets and sinks. Nothing may be written meanwhile: it would
 // come as well, behind the others.
 func (r *Records) All(ctx context.Context) (all []scan.Message, err error) {
-	p, err := r.State.Pull(ctx, scan.Scan{
+	err = r.State.Each(ctx, scan.Scan{
 		Policy: js.DeliverAllPolicy, Batch: 256, // a subject has one
 		Filters: []string{r.Key("target.>"), r.Key("sink.>")},
+	}, func(m scan.Message) (bool, error) {
+		all = append(all, m)
+		return true, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close(ctx)
-	for {
-		found, err := p.Next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
-		if p.Over {
-			return all, nil
-		}
-	}
+	return all, err
 }
 
 // Found notes the last record of a key, when the journal is opened.

@@ -127,88 +127,80 @@ type Env struct {
 	Found func(identity string)
 }
 
-// marked is an error with something that is not in its text.
-type marked struct{ error }
+// marked is an error with a mark that is not in its text.
+type marked[T any] struct {
+	error
 
-// Unwrap returns the error without it.
-func (m marked) Unwrap() error { return m.error }
+	mark T
+}
+
+// Unwrap returns the error without the mark.
+func (m *marked[T]) Unwrap() error { return m.error }
+
+// mark adds a mark to err. It returns nil for nil.
+func mark[T any](err error, with T) error {
+	if err == nil {
+		return nil
+	}
+	return &marked[T]{err, with}
+}
+
+// markOf returns the first mark of a type in err.
+func markOf[T any](err error) (found T, ok bool) {
+	if m, ok := errors.AsType[*marked[T]](err); ok {
+		return m.mark, true
+	}
+	return found, false
+}
 
 type (
-	permanentError struct{ marked }
-	unknownError   struct{ marked }
-	answerError    struct {
-		marked
-
-		answer string
-	}
-	retryAfterError struct {
-		marked
-
-		after time.Duration
-	}
+	permanent struct{}
+	unknown   struct{}
+	answered  string
 )
 
 // Permanent marks err as one that no retry can resolve: its event becomes a dead letter.
 // Permanent(nil) is nil.
-func Permanent(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &permanentError{marked{err}}
-}
+func Permanent(err error) error { return mark(err, permanent{}) }
 
 // IsPermanent reports whether err or an error it wraps was marked by [Permanent].
 func IsPermanent(err error) bool {
-	_, ok := errors.AsType[*permanentError](err)
+	_, ok := markOf[permanent](err)
 	return ok
 }
 
 // Unknown marks err as a refusal with an unknown reason. It may concern the destination, or
 // this event alone, which then must not block all others. After some retries the event
 // becomes a dead letter. Unknown(nil) is nil.
-func Unknown(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &unknownError{marked{err}}
-}
+func Unknown(err error) error { return mark(err, unknown{}) }
 
 // IsUnknown reports whether err or an error it wraps was marked by [Unknown].
 func IsUnknown(err error) bool {
-	_, ok := errors.AsType[*unknownError](err)
+	_, ok := markOf[unknown](err)
 	return ok
 }
 
 // WithAnswer adds the answer of the destination to err, for the log only: the error's text
 // does not include it. WithAnswer(nil, answer) is nil, WithAnswer(err, "") is err.
 func WithAnswer(err error, answer string) error {
-	if err == nil || answer == "" {
+	if answer == "" {
 		return err
 	}
-	return &answerError{marked{err}, answer}
+	return mark(err, answered(answer))
 }
 
 // Answer returns the answer that [WithAnswer] added to err, or "".
 func Answer(err error) string {
-	if a, ok := errors.AsType[*answerError](err); ok {
-		return a.answer
-	}
-	return ""
+	answer, _ := markOf[answered](err)
+	return string(answer)
 }
 
 // WithRetryAfter adds to err the pause that the destination asked for.
 // WithRetryAfter(nil, d) is nil.
-func WithRetryAfter(err error, after time.Duration) error {
-	if err == nil {
-		return nil
-	}
-	return &retryAfterError{marked{err}, after}
-}
+func WithRetryAfter(err error, after time.Duration) error { return mark(err, after) }
 
 // RetryAfter returns the pause that [WithRetryAfter] added to err, or 0.
 func RetryAfter(err error) time.Duration {
-	if r, ok := errors.AsType[*retryAfterError](err); ok {
-		return r.after
-	}
-	return 0
+	after, _ := markOf[time.Duration](err)
+	return after
 }

@@ -149,10 +149,10 @@ func (v *sinkCheck) expect(known []dynwatch.Known) {
 }
 
 // take compares what the destination holds of one object.
-func (v *sinkCheck) take(h sink.Held) error {
+func (v *sinkCheck) take(h event.Event) error {
 	e := event.Event{Op: event.Modified, Group: h.Group, Resource: h.Resource, Namespace: h.Namespace, Name: h.Name}
 	at := revision{h.Epoch, h.ResourceVersion}
-	if !h.Ended {
+	if !h.Op.Ends() {
 		v.verdict.Objects++
 	}
 	want := v.expected[e.Key()]
@@ -162,7 +162,7 @@ func (v *sinkCheck) take(h sink.Held) error {
 		if !ok {
 			upTo, ok = v.upTo[event.GroupOrCore(h.Group)+"/"+h.Resource+"@"+h.Namespace]
 		}
-		if watched := v.pipeline.store.Watched.Load(); ok && !v.partial && !h.Ended && !upTo.before(at) && watched != nil && (*watched)(&e) {
+		if watched := v.pipeline.store.Watched.Load(); ok && !v.partial && !h.Op.Ends() && !upTo.before(at) && watched != nil && (*watched)(&e) {
 			v.differs(e.Subject(), "the sink holds it as existing; it does not exist", &h, nil)
 		}
 	case want.seen || !v.whole || !want.routed:
@@ -171,7 +171,7 @@ func (v *sinkCheck) take(h sink.Held) error {
 		want.seen = true
 		switch {
 		case want.at.before(at):
-		case h.Ended:
+		case h.Op.Ends():
 			v.differs(e.Subject(), "the sink holds it as deleted; it exists", &h, want)
 		case at.before(want.at):
 			v.differs(e.Subject(), "the sink holds an older state", &h, want)
@@ -184,13 +184,13 @@ func (v *sinkCheck) take(h sink.Held) error {
 
 // differs counts an object of which the destination holds something else than was
 // announced; nil is none.
-func (v *sinkCheck) differs(object, problem string, held *sink.Held, announced *expectation) {
+func (v *sinkCheck) differs(object, problem string, held *event.Event, announced *expectation) {
 	if v.verdict.Divergences++; len(v.verdict.Examples) >= maxExamples {
 		return
 	}
 	d := admin.SinkDivergence{Object: object, Problem: problem}
 	if held != nil {
-		d.Held = &admin.ObjectState{UID: held.UID, Epoch: held.Epoch, ResourceVersion: held.ResourceVersion, Deleted: held.Ended}
+		d.Held = &admin.ObjectState{UID: held.UID, Epoch: held.Epoch, ResourceVersion: held.ResourceVersion, Deleted: held.Op.Ends()}
 	}
 	if announced != nil {
 		d.Announced = &admin.ObjectState{UID: announced.uid, Epoch: announced.at.epoch, ResourceVersion: announced.at.rv}

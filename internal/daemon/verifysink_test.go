@@ -10,7 +10,6 @@ import (
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
-	"github.com/informd/informd/pkg/sink"
 )
 
 // TestVerifySinkWithOps: the destination holds an old state of web, no state of db, and ghost,
@@ -46,7 +45,7 @@ func TestVerifySinkWithOps(t *testing.T) {
 				Objects: []dynwatch.KnownObject{{Namespace: "shop", Name: "web", UID: "u", ResourceVersion: 9}, {Namespace: "shop", Name: "db", UID: "u", ResourceVersion: 9}},
 			}})
 			for _, held := range []string{"ghost", "web"} {
-				if err := v.take(sink.Held{Resource: "pods", Namespace: "shop", Name: held, UID: "u", ResourceVersion: 8}); err != nil {
+				if err := v.take(event.Event{Resource: "pods", Namespace: "shop", Name: held, UID: "u", ResourceVersion: 8}); err != nil {
 					t.Fatal(err)
 				}
 			}

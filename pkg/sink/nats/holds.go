@@ -25,7 +25,7 @@ var errNoStream = errors.New("jetstream is false, and without a stream there is 
 
 // Holds implements [sink.Holder]: it reads the last message of every subject of the
 // cluster. The user needs to be allowed to make a consumer on the stream.
-func (c *Config) Holds(ctx context.Context, env sink.Env, take func(sink.Held) error) error {
+func (c *Config) Holds(ctx context.Context, env sink.Env, take func(event.Event) error) error {
 	if !c.JetStream {
 		return errNoStream
 	}
@@ -76,7 +76,7 @@ type place struct {
 
 // readHeld reads up to the sequence end, or until the server has no more. A server that is
 // slow does not make objects look as if they were missing.
-func (c *Config) readHeld(ctx context.Context, consumer jetstream.Consumer, end uint64, take func(sink.Held) error) error {
+func (c *Config) readHeld(ctx context.Context, consumer jetstream.Consumer, end uint64, take func(event.Event) error) error {
 	at, empty := place{pending: consumer.CachedInfo().NumPending}, 0
 	for at.Stream < end && ctx.Err() == nil {
 		before := at
@@ -101,7 +101,7 @@ func (c *Config) readHeld(ctx context.Context, consumer jetstream.Consumer, end 
 
 // takeBatch hands on the events of a batch, which follows after a place in the stream. It
 // returns the place of its last message.
-func (c *Config) takeBatch(messages jetstream.MessageBatch, after place, take func(sink.Held) error) (place, error) {
+func (c *Config) takeBatch(messages jetstream.MessageBatch, after place, take func(event.Event) error) (place, error) {
 	at := after
 	for m := range messages.Messages() {
 		meta, err := m.Metadata()
@@ -123,15 +123,12 @@ func (c *Config) takeBatch(messages jetstream.MessageBatch, after place, take fu
 }
 
 // takeHeld hands on the event of a message, if it is that of an object.
-func (c *Config) takeHeld(m jetstream.Msg, take func(sink.Held) error) error {
+func (c *Config) takeHeld(m jetstream.Msg, take func(event.Event) error) error {
 	e, ok := c.parse(m)
 	if !ok || e.Op.Control() {
 		return nil
 	}
-	return take(sink.Held{
-		Group: e.Group, Resource: e.Resource, Namespace: e.Namespace, Name: e.Name, UID: e.UID,
-		Epoch: e.Epoch, ResourceVersion: e.ResourceVersion, Ended: e.Op.Ends(),
-	})
+	return take(e)
 }
 
 // parse reads the event of a message; it reports false for one that is somebody else's.

@@ -70,7 +70,7 @@ func TestHoldsOfASlowServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := 0
-			err := (&Config{Stream: "S"}).readHeld(t.Context(), c.consumer, 9, func(h sink.Held) error {
+			err := (&Config{Stream: "S"}).readHeld(t.Context(), c.consumer, 9, func(h event.Event) error {
 				if h.Name != "a" {
 					return errors.New(h.Name)
 				}
@@ -88,7 +88,7 @@ func TestHoldsOfASlowServer(t *testing.T) {
 func TestHoldsWithoutAServer(t *testing.T) {
 	c := &Config{JetStream: true, Stream: "S", SubjectPrefix: "k8s"}
 	c.Servers = connection.NewServers("nats://127.0.0.1:1")
-	err := c.Holds(t.Context(), sink.Env{Name: "bus", Cluster: "test"}, func(sink.Held) error { return nil })
+	err := c.Holds(t.Context(), sink.Env{Name: "bus", Cluster: "test"}, func(event.Event) error { return nil })
 	if err == nil || !strings.HasPrefix(err.Error(), "connect: ") {
 		t.Errorf("%v", err)
 	}

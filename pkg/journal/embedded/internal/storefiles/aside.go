@@ -35,11 +35,6 @@ func (i *Inspection) SetAsideStream(stream string) error {
 	return i.move(stream, i.Store.stream(stream), "stream", false)
 }
 
-// rescue keeps a lost block of which only the second name is left.
-func (i *Inspection) rescue(stream, file string) error {
-	return i.move(stream, heldPath(i.Dir, stream, file), file, false)
-}
-
 // move moves a file or directory into the directory for a stream's damaged files.
 func (i *Inspection) move(stream, from, name string, mayMiss bool) error {
 	directory, err := i.asideDirectory(stream)

@@ -42,7 +42,8 @@ func (b *BlockReader) read(path string, index uint32) ([]byte, error) {
 	}
 	b.buffer.Reset()
 	_, err = b.buffer.ReadFrom(file)
-	return b.buffer.Bytes(), errors.Join(err, file.Close(), b.open(index))
+	b.open(index)
+	return b.buffer.Bytes(), errors.Join(err, file.Close())
 }
 
 func (b *BlockReader) scan(buf []byte, repair bool) BlockReport {

@@ -48,11 +48,9 @@ func (s Store) indexContent(stream string) []byte {
 		return nil
 	}
 	content, sum := raw[:len(raw)-checksumSize], raw[len(raw)-checksumSize:]
-	digest, err := newHash(stream)
-	if err != nil {
-		return nil
-	}
-	if _, err := digest.Write(content); err != nil || !bytes.Equal(digest.Sum(nil), sum) {
+	digest := newHash(stream)
+	digest.Write(content)
+	if !bytes.Equal(digest.Sum(nil), sum) {
 		return nil
 	}
 	return content

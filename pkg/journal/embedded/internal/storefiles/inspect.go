@@ -151,13 +151,8 @@ func (i *Inspection) metadata(name string, hasBlocks bool) error {
 		return fmt.Errorf("read the metadata of stream %s: %w", name, sumErr)
 	}
 	if err == nil && sumErr == nil {
-		digest, err := newHash(name)
-		if err != nil {
-			return err
-		}
-		if _, err := digest.Write(content); err != nil {
-			return fmt.Errorf("compute the checksum of metadata: %w", err)
-		}
+		digest := newHash(name)
+		digest.Write(content)
 		if hex.EncodeToString(digest.Sum(nil)) == string(sum) {
 			return nil
 		}
@@ -198,7 +193,7 @@ func (i *Inspection) compareFiles(name string, files StreamLedger, gone *removed
 		switch {
 		case !block: // the server builds its index anew from the blocks
 		case !ok && i.mayHaveGone(name):
-		case !ok && !i.Before.Clean && gone.add(&BlockReader{Stream: name}, heldPath(i.Dir, name, file), index) == nil:
+		case !ok && !i.Before.Clean && gone.add(name, heldPath(i.Dir, name, file), index):
 			// The others say whether it is damage.
 		case !ok:
 			i.Found(blockMissing, "stream", name, "path", file)

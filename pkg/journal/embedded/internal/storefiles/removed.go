@@ -2,7 +2,6 @@ package storefiles
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -39,29 +38,20 @@ func (i *Inspection) removedFrom(stream string) *removed {
 	return r
 }
 
-// add reads a block by its second name. After an error the block counts as lost.
-func (r *removed) add(reader *BlockReader, path string, index uint32) error {
-	raw, err := reader.read(path, index)
-	if err != nil {
-		return err
-	}
-	buf, err := decompress(raw)
-	if err != nil {
-		return err
-	}
+// add reads a block by its second name. If it cannot be read or is damaged, the block counts as
+// lost.
+func (r *removed) add(stream, path string, index uint32) bool {
 	live, purged := make(map[uint64]string), make(map[uint64]bool)
-	for at := 0; at < len(buf); {
-		next, err := reader.next(buf[at:])
-		if err != nil {
-			return fmt.Errorf("at %d: %w", at, err)
-		}
-		at += len(next.raw)
+	reader := &BlockReader{Stream: stream, saw: func(is record) {
 		switch {
-		case !next.message():
-			purged[next.number()] = true
-		case !next.erased():
-			live[next.number()] = string(next.subject())
+		case !is.message():
+			purged[is.number()] = true
+		case !is.erased():
+			live[is.number()] = string(is.subject())
 		}
+	}}
+	if report, err := reader.Check(path, index, false); err != nil || report.Bad > 0 {
+		return false
 	}
 	maps.Copy(r.live, live)
 	maps.Copy(r.purged, purged)
@@ -69,7 +59,7 @@ func (r *removed) add(reader *BlockReader, path string, index uint32) error {
 		r.last[subject] = 0
 	}
 	r.files = append(r.files, BlockName(index))
-	return nil
+	return true
 }
 
 // saw takes note of a record of a block that is there.
@@ -114,7 +104,8 @@ func (i *Inspection) judge(stream string, gone *removed, indexes []uint32) (went
 	if !gone.complete() || len(indexes) == 0 {
 		for _, file := range gone.files {
 			i.Found(blockMissing, "stream", stream, "path", file)
-			if err := i.rescue(stream, file); err != nil {
+			// Only the second name is left.
+			if err := i.move(stream, heldPath(i.Dir, stream, file), file, false); err != nil {
 				return false, err
 			}
 		}

@@ -104,7 +104,7 @@ func (s *Server) look(ctx context.Context, w *watch, sick map[string]string, err
 		return
 	}
 	if reserve := s.reserve(disk); disk.free < reserve {
-		s.lower(disk)
+		_ = s.resize(nil, disk) // with the limit of before, informd would fill the disk; only a reload can fail
 		s.setReason(fmt.Sprintf("disk full: %s has %s free, and informd keeps %s free; free disk space, and the journal resumes by itself",
 			s.config.Dir, mebibytes(disk.free), mebibytes(reserve)))
 		return

@@ -48,7 +48,8 @@ func (s *Server) reserve(d disk) int64 {
 
 // resize has the limits of the running server follow the disk. The server takes a
 // higher limit while it runs and no lower one: that one is left to the journal's
-// stream, whose limit whoever owns it takes from [Server.MaxBytes].
+// stream, whose limit whoever owns it takes from [Server.MaxBytes]. Without a running server, that
+// is the only limit that changes.
 func (s *Server) resize(running *server.Server, d disk) error {
 	room, err := s.limitsOn(d)
 	if err != nil {
@@ -64,6 +65,9 @@ func (s *Server) resize(running *server.Server, d disk) error {
 	case max(change, -change) < before.journal/resizeShare:
 		return nil
 	}
+	if running == nil {
+		room.server = before.server
+	}
 	room.server = max(room.server, before.server)
 	if room.server > before.server {
 		// Without the journal's own account: in a reload it would lose JetStream.
@@ -77,22 +81,6 @@ func (s *Server) resize(running *server.Server, d disk) error {
 	}
 	s.setLimits(room, before, d)
 	return nil
-}
-
-// lower has the limit of the journal's stream follow a disk that has less free space than the
-// reserve. With the limit of before, informd would fill the disk, which the server takes badly.
-func (s *Server) lower(d disk) {
-	room, err := s.limitsOn(d)
-	if err != nil {
-		return // the disk's trouble shows elsewhere, and the limits hold
-	}
-	s.mu.Lock()
-	before := s.limits
-	s.mu.Unlock()
-	if less := before.journal - room.journal; less > 0 && less >= before.journal/resizeShare {
-		room.server = before.server
-		s.setLimits(room, before, d)
-	}
 }
 
 // setLimits replaces the limits by those for a disk.

@@ -21,6 +21,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
+
+	"github.com/informd/informd/pkg/natsconn/refusal"
 )
 
 var (
@@ -218,7 +220,4 @@ func since(then time.Time) time.Duration {
 
 // stale reports whether a compare-and-set failed because the key has another
 // revision.
-func stale(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || errors.Is(err, jetstream.ErrKeyExists)
-}
+func stale(err error) bool { return refusal.Of(err) == refusal.Stale }

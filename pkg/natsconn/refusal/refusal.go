@@ -1,5 +1,5 @@
 // Package refusal says what the error of a publish to a stream of nats-server means for the
-// message: whether another try can help. The journal and the nats sink share it.
+// message: whether another try can help. The journal, its lease and the nats sink share it.
 package refusal
 
 import (

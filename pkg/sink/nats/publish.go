@@ -12,6 +12,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/internal/ackwait"
+	"github.com/informd/informd/pkg/natsconn/refusal"
 )
 
 const (
@@ -91,10 +92,8 @@ var errNoAnswer = errors.New("no answer in time")
 // when the last message of a subject was read from a copy that was a moment behind: after
 // another informd has died, the newest messages are its own.
 func passing(err error) bool {
-	var refusal *jetstream.APIError
 	return errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, errNoAnswer) || errors.Is(err, client.ErrDisconnected) ||
-		errors.As(err, &refusal) && (refusal.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-			refusal.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+		refusal.Of(err) == refusal.Stale
 }
 
 func (s *streamSink) Close(ctx context.Context) error { return s.link.close(ctx) }

@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// leaseTTL is after how long without a refresh another informd takes over.
-	leaseTTL = 8 * time.Second
 	// flushTimeout bounds a write to the journal's server.
 	flushTimeout = 5 * time.Second
 	// releaseTimeout bounds the release of the lease.
@@ -43,7 +41,7 @@ func (s *Store) openNATS(ctx context.Context, c *config.Config, waiting func(hol
 	held, err := lease.Acquire(ctx, conn, lease.Options{
 		// Another cluster's informd is not to wait here: the stream refuses it.
 		Bucket: c.Journal.Stream + "_LEASE", Key: "writer." + c.Cluster, Holder: holder,
-		TTL: leaseTTL, Replicas: c.Journal.Replicas, Waiting: waiting, Fit: s.fit, Resume: s.verify, Logger: s.Logger,
+		Replicas: c.Journal.Replicas, Waiting: waiting, Fit: s.fit, Resume: s.verify, Logger: s.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)

@@ -17,14 +17,13 @@ import (
 )
 
 const (
-	consumerRequests = "$JS.API.CONSUMER.>"
-	createConsumer   = "$JS.API.CONSUMER.CREATE.>"
-	createDurable    = "$JS.API.CONSUMER.DURABLE.CREATE.*.*"
-	deleteConsumer   = "$JS.API.CONSUMER.DELETE.*.*"
-	consumerInfo     = "$JS.API.CONSUMER.INFO.*.*"
-	consumerNames    = "$JS.API.CONSUMER.NAMES.*"
-	consumerList     = "$JS.API.CONSUMER.LIST.*"
-	pullRequests     = "$JS.API.CONSUMER.MSG.NEXT.*.*"
+	createConsumer = "$JS.API.CONSUMER.CREATE.>"
+	createDurable  = "$JS.API.CONSUMER.DURABLE.CREATE.*.*"
+	deleteConsumer = "$JS.API.CONSUMER.DELETE.*.*"
+	consumerInfo   = "$JS.API.CONSUMER.INFO.*.*"
+	consumerNames  = "$JS.API.CONSUMER.NAMES.*"
+	consumerList   = "$JS.API.CONSUMER.LIST.*"
+	pullRequests   = "$JS.API.CONSUMER.MSG.NEXT.*.*"
 
 	// maxReaderConsumers bounds the consumers of all readers together.
 	maxReaderConsumers = 64

@@ -34,19 +34,18 @@ func FieldIndex(paths ...string) (cache.IndexFunc, error) {
 
 // LabelIndex returns an index function over the value of a label; see [FieldIndex].
 func LabelIndex(label string) cache.IndexFunc {
-	path, err := fieldpath.Parse("metadata.labels[" + strconv.Quote(label) + "]")
-	if err != nil {
-		// No object has a label with such a name.
-		return objects.Fields{Set: fieldpath.NewSet()}.Values
-	}
-	return objects.Fields{Set: fieldpath.NewSet(path)}.Values
+	return indexOf("metadata.labels[" + strconv.Quote(label) + "]")
 }
 
 // OwnerIndex returns an index function over the UIDs of the owners of an object; see [FieldIndex].
 func OwnerIndex() cache.IndexFunc {
-	path, err := fieldpath.Parse("metadata.ownerReferences[].uid")
-	if err != nil {
-		return objects.Fields{Set: fieldpath.NewSet()}.Values // which does not happen
+	return indexOf("metadata.ownerReferences[].uid")
+}
+
+func indexOf(text string) cache.IndexFunc {
+	index, err := FieldIndex(text)
+	if err != nil { // no object has a label with such a name
+		return objects.Fields{Set: fieldpath.NewSet()}.Values
 	}
-	return objects.Fields{Set: fieldpath.NewSet(path)}.Values
+	return index
 }

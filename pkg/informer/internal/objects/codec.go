@@ -113,33 +113,28 @@ func TakesAll(into reflect.Type) bool {
 
 // decode decodes JSON into a new object of a type.
 func decode(text []byte, into reflect.Type) (runtime.Object, error) {
-	if into == UnstructuredType() {
-		o := &unstructured.Unstructured{}
-		if err := json.Unmarshal(text, &o.Object); err != nil {
-			return nil, fmt.Errorf("decode object: %w", err)
-		}
-		return o, nil
-	}
+	made := into
 	if into == KindedType() {
-		o := &metav1.PartialObjectMetadata{}
-		if err := json.Unmarshal(text, o); err != nil {
-			return nil, fmt.Errorf("decode object: %w", err)
-		}
-		return o, nil
+		made = MetadataType()
 	}
-	o, ok := reflect.TypeAssert[runtime.Object](reflect.New(into))
+	o, ok := reflect.TypeAssert[runtime.Object](reflect.New(made))
 	if !ok {
 		return nil, fmt.Errorf("decode object: %s is no runtime.Object", into)
 	}
-	if err := json.Unmarshal(text, o); err != nil {
+	target := any(o)
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		target = &u.Object
+	}
+	if err := json.Unmarshal(text, target); err != nil {
 		return nil, fmt.Errorf("decode object: %w", err)
 	}
-	// As client-go's clients: typed objects have no kind, and metadata has its own.
-	var kind schema.GroupVersionKind
-	if into == MetadataType() {
-		kind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
+	switch into { // as client-go's clients: typed objects have no kind, and metadata has its own
+	case UnstructuredType(), KindedType():
+	case MetadataType():
+		o.GetObjectKind().SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+	default:
+		o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	}
-	o.GetObjectKind().SetGroupVersionKind(kind)
 	return o, nil
 }
 

@@ -88,8 +88,8 @@ type GapInfo struct {
 // may be kept.
 type Event struct {
 	// ID is the same for the same change, however often informd finds the change: see
-	// [ObjectID], [DeletedID], [SelectionID], [BeginID], [SyncedID] and [GapID]. Run and
-	// Epoch follow in it: see [Event.SetRun].
+	// [ObjectID], [DeletedID], [SelectionID], [Event.SetBound] and [GapID]. Run and Epoch
+	// follow in it: see [Event.SetRun].
 	ID string
 	Op Op
 	// Time is when informd observed the change. It is no order key: the position in the

@@ -22,9 +22,9 @@ func TestIDs(t *testing.T) {
 		"u:deleted:e3":               event.DeletedID("u", 3),
 		"u:12:left:15":               event.SelectionID("u", 12, event.Left, 15, 0),
 		"u:12:entered:15:e2":         event.SelectionID("u", 12, event.Entered, 15, 2),
-		"apps/deployments:7:synced":  event.SyncedID("apps/deployments", 7, 0),
-		"core/pods@shop:7:synced:e1": event.SyncedID("core/pods@shop", 7, 1),
-		"core/pods:7:begin:e1":       event.BeginID("core/pods", 7, 1),
+		"apps/deployments:7:synced":  boundID("apps/deployments", event.Synced, 7, 0),
+		"core/pods@shop:7:synced:e1": boundID("core/pods@shop", event.Synced, 7, 1),
+		"core/pods:7:begin:e1":       boundID("core/pods", event.Begin, 7, 1),
 		"core/pods:5-9:gap":          event.GapID("core/pods", 5, 9, 0),
 		"core/pods:5-9:gap:e1":       event.GapID("core/pods", 5, 9, 1),
 	} {

@@ -76,10 +76,8 @@ func samples() []event.Event {
 		Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", ResourceVersion: 20000,
 	}
 	begin, synced, gap := control, control, control
-	begin.Op, begin.ID = event.Begin, event.BeginID(control.Target, 20000, 0)
-	synced.Op, synced.ID = event.Synced, event.SyncedID(control.Target, 20000, 0)
-	begin.SetRun(snapshot.Run)
-	synced.SetRun(snapshot.Run)
+	begin.SetBound(event.Begin, snapshot.Run, 20000)
+	synced.SetBound(event.Synced, snapshot.Run, 20000)
 	gap.Op, gap.ID = event.Gap, event.GapID(control.Target, 12345, 20000, 0)
 	gap.Gap = &event.GapInfo{From: 12345, To: 20000, Reason: "expired", Recovered: event.RecoveredState}
 	state := control
@@ -105,4 +103,11 @@ func hostile() []string {
 		"emoji 🚀", "ümläut", "\u2028line\u2029", "\ufeffbom", "\ufffd", "a\xffb", "\xed\xa0\x80surrogate", "\xf0\x9f\x9acut",
 		"100%", "%41", "_", "a.b", "a_b", "*", ">", "system:node:*", "</script>&", "{}", "'", string(all),
 	}
+}
+
+// boundID is the id of the beginning or the end of a snapshot, without its run.
+func boundID(target string, op event.Op, rv, epoch uint64) string {
+	e := event.Event{Target: target, Epoch: epoch}
+	e.SetBound(op, 0, rv)
+	return e.ID
 }

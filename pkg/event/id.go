@@ -87,21 +87,12 @@ func SelectionCause(id string) uint64 {
 }
 
 // SetBound makes a control event, whose Target and Epoch are set, the beginning ([Begin])
-// or the end ([Synced]) of the snapshot with this run, at revision rv.
+// or the end ([Synced]) of the snapshot with this run, at revision rv. Its id is
+// "<target>:<resourceVersion>:begin" or ":synced", followed by the run.
 func (e *Event) SetBound(op Op, run, rv uint64) {
 	e.Op, e.ResourceVersion = op, rv
-	e.ID = controlID(e.Target, rv, op, e.Epoch)
+	e.ID = fmt.Sprintf("%s:%d:%s", e.Target, rv, op)
 	e.SetRun(run)
-}
-
-// BeginID is the id of a begin event without its run: "<target>:<resourceVersion>:begin".
-func BeginID(target string, rv, epoch uint64) string { return controlID(target, rv, Begin, epoch) }
-
-// SyncedID is the id of a synced event without its run: "<target>:<resourceVersion>:synced".
-func SyncedID(target string, rv, epoch uint64) string { return controlID(target, rv, Synced, epoch) }
-
-func controlID(target string, rv uint64, op Op, epoch uint64) string {
-	return appendID(fmt.Appendf(nil, "%s:%d:%s", target, rv, op), 0, epoch)
 }
 
 // GapID is the id of a gap event: "<target>:<from>-<to>:gap".

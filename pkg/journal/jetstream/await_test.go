@@ -104,7 +104,7 @@ func TestAwaitLeavesRoomForNow(t *testing.T) {
 	for range 4 {
 		past = append(past, a.event(&now, event.Modified))
 	}
-	synced := event.Event{ID: event.SyncedID("core/configmaps", 5, 0), Op: event.Synced, Cluster: "test", Target: "core/configmaps", Version: "v1", Resource: "configmaps", ResourceVersion: 5}
+	synced := event.Event{ID: "core/configmaps:5:synced", Op: event.Synced, Cluster: "test", Target: "core/configmaps", Version: "v1", Resource: "configmaps", ResourceVersion: 5}
 	steps := []struct {
 		what  string
 		first int

@@ -57,7 +57,7 @@ func TestSnapshot(t *testing.T) {
 	a, b, d := &object{name: "a"}, &object{name: "b"}, &object{name: "d"}
 	mustAppend(t, j, a.event(&now, event.Added), b.event(&now, event.Added), d.event(&now, event.Added))
 	mustAppend(t, j, a.event(&now, event.Modified), b.event(&now, event.Deleted))
-	synced := event.Event{ID: event.SyncedID("core/configmaps", 5, 0), Op: event.Synced, Cluster: "test", Target: "core/configmaps", Version: "v1", Resource: "configmaps", ResourceVersion: 5}
+	synced := event.Event{ID: "core/configmaps:5:synced", Op: event.Synced, Cluster: "test", Target: "core/configmaps", Version: "v1", Resource: "configmaps", ResourceVersion: 5}
 	mustAppend(t, j, synced)
 	start := mustOpen(t, j, "now", journal.FromNow)
 	c := mustOpen(t, j, "bus", journal.FromSnapshot)

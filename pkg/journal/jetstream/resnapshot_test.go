@@ -341,7 +341,7 @@ func TestSnapshotOfWhatIsWatched(t *testing.T) {
 	old.Resource, old.Target = "secrets", "core/secrets"
 	synced := func(resource string) event.Event {
 		target := "core/" + resource
-		return event.Event{ID: event.SyncedID(target, 5, 0), Op: event.Synced, Cluster: "test", Target: target, Version: "v1", Resource: resource, ResourceVersion: 5}
+		return event.Event{ID: target + ":5:synced", Op: event.Synced, Cluster: "test", Target: target, Version: "v1", Resource: resource, ResourceVersion: 5}
 	}
 	mustAppend(t, j, old, synced("secrets"), a.event(&now, event.Added), synced("configmaps"))
 	got := show(read(t, mustOpen(t, j, "bus", journal.FromSnapshot), 3))

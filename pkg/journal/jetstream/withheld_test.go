@@ -23,11 +23,11 @@ func TestSyncedAfterALoss(t *testing.T) {
 	a, b := &object{name: "a"}, &object{name: "b"}
 	bound := func(op event.Op, run uint64) event.Event {
 		e := event.Event{
-			ID: event.SyncedID("core/configmaps", now.rv, 0), Op: op, Cluster: "test", Target: "core/configmaps",
+			ID: fmt.Sprintf("core/configmaps:%d:synced", now.rv), Op: op, Cluster: "test", Target: "core/configmaps",
 			Version: "v1", Resource: "configmaps", ResourceVersion: now.rv,
 		}
 		if op == event.Begin {
-			e.ID = event.BeginID("core/configmaps", now.rv, 0)
+			e.ID = fmt.Sprintf("core/configmaps:%d:begin", now.rv)
 		}
 		e.SetRun(run)
 		return e
@@ -131,7 +131,7 @@ func TestLossDuringASnapshot(t *testing.T) {
 					mustAppend(t, j, e)
 				}
 			}
-			synced := event.Event{ID: event.SyncedID("core/configmaps", 2, 0), Op: event.Synced, Cluster: "test", Target: "core/configmaps", Version: "v1", Resource: "configmaps", ResourceVersion: 2}
+			synced := event.Event{ID: "core/configmaps:2:synced", Op: event.Synced, Cluster: "test", Target: "core/configmaps", Version: "v1", Resource: "configmaps", ResourceVersion: 2}
 			mustAppend(t, j, a.event(&now, event.Added), b.event(&now, event.Added), synced)
 			c := begin(t, j)
 			fill()

@@ -168,7 +168,7 @@ func TestMessageID(t *testing.T) {
 // TestMessageIDOfClusters: two clusters can come to the same revision, and so to
 // control records with the same id. An endpoint must not take one for the other.
 func TestMessageIDOfClusters(t *testing.T) {
-	record := event.Event{ID: event.SyncedID("core/pods", 1000, 0), Op: event.Synced, Resource: "pods", ResourceVersion: 1000, Time: time.Now()}
+	record := event.Event{ID: "core/pods:1000:synced", Op: event.Synced, Resource: "pods", ResourceVersion: 1000, Time: time.Now()}
 	there := record
 	record.Cluster, there.Cluster = "here", "there"
 	for name, batch := range map[string]int{"one event": 1, "batches": 2} {

@@ -173,9 +173,8 @@ func (r *checker) checkRules(one config.Resource, path string) {
 	for _, list := range []struct {
 		key   string
 		items []string
-		add   func(item string, metadataOnly bool) error
-	}{{"keep", one.Keep, rules.AddKeep}, {"omit", one.Omit, rules.AddOmit}, {"redact", one.Redact, rules.AddRedact}} {
-		r.checkItems(list.items, path+"."+list.key, func(item string) string { return quoted(item, list.add(item, metadataOnly)) })
+	}{{"keep", one.Keep}, {"omit", one.Omit}, {"redact", one.Redact}} {
+		r.checkItems(list.items, path+"."+list.key, func(item string) string { return quoted(item, rules.Add(list.key, item, metadataOnly)) })
 	}
 }
 

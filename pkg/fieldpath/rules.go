@@ -46,16 +46,16 @@ func dropped() [][]string {
 func ParseRules(keep, omit, redact []string, metadataOnly bool) (*Rules, error) {
 	var r Rules
 	var errs []error
-	read := func(key string, items []string, take func(item string) error) {
+	read := func(key string, items []string) {
 		for _, item := range items {
-			if err := take(item); err != nil {
+			if err := r.Add(key, item, metadataOnly); err != nil {
 				errs = append(errs, fmt.Errorf("%s %q: %w", key, item, err))
 			}
 		}
 	}
-	read("keep", keep, func(item string) error { return r.AddKeep(item, metadataOnly) })
-	read("omit", omit, func(item string) error { return r.AddOmit(item, metadataOnly) })
-	read("redact", redact, func(item string) error { return r.AddRedact(item, metadataOnly) })
+	read("keep", keep)
+	read("omit", omit)
+	read("redact", redact)
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
@@ -65,50 +65,30 @@ func ParseRules(keep, omit, redact []string, metadataOnly bool) (*Rules, error) 
 	return &r, nil
 }
 
-// AddKeep adds a path that leads to what stays.
-func (r *Rules) AddKeep(item string, metadataOnly bool) error {
-	p, err := parseFor(item, metadataOnly)
-	if err != nil {
-		return err
-	}
-	if err := p.stays(); err != nil {
-		return err
-	}
-	r.Keep = append(r.Keep, p)
-	return nil
-}
-
-// AddOmit adds a path that leads to what is cut out.
-func (r *Rules) AddOmit(item string, metadataOnly bool) error {
-	p, err := parseFor(item, metadataOnly)
-	if err != nil {
-		return err
-	}
-	if err := p.spares("cut out"); err != nil {
-		return err
-	}
-	r.Omit = append(r.Omit, p)
-	return nil
-}
-
-// AddRedact adds a path that leads to what is replaced, or, between slashes, a regular
-// expression (RE2) for what is replaced inside of strings.
-func (r *Rules) AddRedact(item string, metadataOnly bool) error {
-	if strings.HasPrefix(item, "/") {
+// Add adds an item of the key keep, omit or redact: a path, or for redact, between slashes,
+// a regular expression (RE2) for what is replaced inside of strings.
+func (r *Rules) Add(key, item string, metadataOnly bool) error {
+	if key == "redact" && strings.HasPrefix(item, "/") {
 		return r.addPattern(item)
 	}
 	p, err := parseFor(item, metadataOnly)
 	if err != nil {
 		return err
 	}
-	if err := p.spares("replaced"); err != nil {
-		return err
+	list := &r.Keep
+	switch key {
+	case "omit":
+		list, err = &r.Omit, p.spares("cut out")
+	case "redact":
+		list, err = &r.Redact, p.spares("replaced")
 	}
-	if err := p.stays(); err != nil {
-		return err
+	if err == nil && key != "omit" {
+		err = p.stays()
 	}
-	r.Redact = append(r.Redact, p)
-	return nil
+	if err == nil {
+		*list = append(*list, p)
+	}
+	return err
 }
 
 func (r *Rules) addPattern(item string) error {

@@ -11,8 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
-
-	"github.com/informd/informd/internal/cli/internal/help"
 )
 
 // TestCLIPage holds docs/cli.md to the commands. `make cli-docs` writes it.
@@ -42,10 +40,7 @@ func TestManPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := newRoot(streams{})
-	eachCommand(root, func(c *cobra.Command) {
-		c.Long += "\n\nExit codes: " + c.Annotations[help.Exits] + "."
-		c.DisableAutoGenTag = true
-	})
+	eachCommand(root, func(c *cobra.Command) { c.DisableAutoGenTag = true })
 	date := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // the pages of two builds are the same
 	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "informd", Manual: "informd", Date: &date}, dir); err != nil {
 		t.Fatal(err)
@@ -63,7 +58,7 @@ func TestManPages(t *testing.T) {
 func TestEveryCommandHasHelp(t *testing.T) {
 	eachCommand(newRoot(streams{}), func(c *cobra.Command) {
 		switch {
-		case c.Short == "", c.Long == "", c.Annotations[help.Exits] == "":
+		case c.Short == "", c.Long == "", c.Annotations[exitsKey] == "":
 			t.Errorf("%s lacks a part of its help", c.CommandPath())
 		case !strings.Contains(c.Example, strings.TrimSuffix(c.CommandPath(), " help")):
 			t.Errorf("the examples of %s do not call it", c.CommandPath())
@@ -91,7 +86,8 @@ func cliPage() string {
 		if c.HasParent() {
 			fmt.Fprintf(&b, "\n## %s\n", c.CommandPath())
 		}
-		fmt.Fprintf(&b, "\n```text\n%s```\n", help.Text(c))
+		c.InitDefaultHelpFlag()
+		fmt.Fprintf(&b, "\n```text\n%s\n\n%s```\n", c.Long, c.UsageString())
 	})
 	return b.String()
 }

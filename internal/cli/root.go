@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/informd/informd/internal/cli/internal/help"
 	"github.com/informd/informd/internal/spelling"
 )
 
@@ -26,7 +25,10 @@ const (
 // usualExits are the exit codes of most commands.
 const usualExits = "0 ok, 1 failure, 2 wrong usage or config"
 
-func exitCodes(text string) map[string]string { return map[string]string{help.Exits: text} }
+// exitsKey is the annotation of a command with the meaning of its exit codes.
+const exitsKey = "exits"
+
+func exitCodes(text string) map[string]string { return map[string]string{exitsKey: text} }
 
 const rootLong = `informd streams every change of the Kubernetes resources in its config to sinks such as
 NATS, Kafka, webhooks and files.
@@ -41,14 +43,14 @@ const versionFlag = "version"
 // newRoot returns the command informd with all its subcommands.
 func newRoot(std streams) *cobra.Command {
 	root := &cobra.Command{
-		Use: cmp.Or(std.program.Name, "informd") + " <command>", Short: "stream changes of Kubernetes resources to sinks", Long: rootLong,
+		Use: cmp.Or(std.program.Name, "informd"), Short: "stream changes of Kubernetes resources to sinks", Long: rootLong,
 		Example: `informd init
 informd validate -c config.yaml
 informd run -c config.yaml
 informd status`,
 		Annotations:   exitCodes(usualExits),
 		Args:          cobra.ArbitraryArgs, // the error is ours
-		SilenceErrors: true, SilenceUsage: true, DisableFlagsInUseLine: true,
+		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch show, err := cmd.Flags().GetBool(versionFlag); {
@@ -64,27 +66,38 @@ informd status`,
 		},
 	}
 	root.AddGroup(
-		&cobra.Group{ID: setUpGroup, Title: "Set up"}, &cobra.Group{ID: runGroup, Title: "Run"},
-		&cobra.Group{ID: operateGroup, Title: "Ask a running informd"},
-		&cobra.Group{ID: objectGroup, Title: "Look at objects"}, &cobra.Group{ID: otherGroup, Title: "Other"},
+		&cobra.Group{ID: setUpGroup, Title: "Set up:"}, &cobra.Group{ID: runGroup, Title: "Run:"},
+		&cobra.Group{ID: operateGroup, Title: "Ask a running informd:"},
+		&cobra.Group{ID: objectGroup, Title: "Look at objects:"}, &cobra.Group{ID: otherGroup, Title: "Other:"},
 	)
+	help := helpCommand()
 	root.AddCommand(
 		initCommand(std), validateCommand(std), tryCommand(std), planCommand(std), rbacCommand(std), schemaCommand(std), explainCommand(std),
 		runCommand(std),
 		statusCommand(std), verifyCommand(std), reloadCommand(std), rewindCommand(std), resnapshotCommand(std), deadLettersCommand(std),
 		tailCommand(std), historyCommand(std), getCommand(std), diffCommand(std), undeleteCommand(std),
-		completionCommand(std), versionCommand(std),
+		completionCommand(std), versionCommand(std), help,
 	)
-	root.SetHelpCommand(helpCommand())
+	root.SetHelpCommand(help)
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
 	// cobra's own --version takes a template. Templates call methods by name, so the linker
 	// would keep every exported method: 8 MiB of binary and 3 MiB of memory.
 	root.Flags().BoolP(versionFlag, "v", false, "print the version")
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(std.out, help.Text(cmd)) })
 	root.SetFlagErrorFunc(flagError)
+	completeHelp(root)
 	return root
+}
+
+// completeHelp adds to a command and all below what cobra's help does not: the exit codes, and
+// the indentation of examples.
+func completeHelp(cmd *cobra.Command) {
+	cmd.Long += "\n\nExit codes: " + cmd.Annotations[exitsKey] + "."
+	cmd.Example = "  " + strings.ReplaceAll(cmd.Example, "\n", "\n  ")
+	for _, sub := range cmd.Commands() {
+		completeHelp(sub)
+	}
 }
 
 // unknownCommand returns the error of a subcommand that does not exist, with the one that
@@ -209,6 +222,7 @@ func helpCommand() *cobra.Command {
 			if err != nil || found.HasSubCommands() && len(rest) > 0 {
 				return unknownCommand(cmp.Or(found, cmd.Root()), args[len(args)-max(len(rest), 1)])
 			}
+			found.InitDefaultHelpFlag() // cobra adds it to the command that runs only
 			return found.Help()
 		},
 	}

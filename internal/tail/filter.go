@@ -54,7 +54,7 @@ func (f Filter) Compile() (*Wants, error) {
 		w.resource = &r
 	}
 	if f.Op != "" && !slices.Contains(event.Ops(), event.Op(f.Op)) {
-		return nil, fmt.Errorf("op %q: it must be one of %s", f.Op, opNames())
+		return nil, fmt.Errorf("op %q: it must be one of %s", f.Op, strings.Join(config.NamesOf(func(event.Op) bool { return true }), ", "))
 	}
 	if f.Condition == "" {
 		return w, nil
@@ -69,14 +69,6 @@ func (f Filter) Compile() (*Wants, error) {
 	}
 	w.condition = expression
 	return w, nil
-}
-
-func opNames() string {
-	var names []string
-	for _, op := range event.Ops() {
-		names = append(names, string(op))
-	}
-	return strings.Join(names, ", ")
 }
 
 // Match reports whether the filter wants an event.

@@ -47,12 +47,7 @@ type Feed struct {
 	bytes int
 	// news is closed when lines are added.
 	news chan struct{}
-
-	dropped atomic.Uint64
 }
-
-// Dropped returns how many readers were dropped because they did not keep up.
-func (f *Feed) Dropped() uint64 { return f.dropped.Load() }
 
 // Readers returns how many readers are open.
 func (f *Feed) Readers() int { return int(f.open.Load()) }
@@ -192,7 +187,6 @@ func (r *Reader) take() ([]Line, <-chan struct{}, error) {
 		r.Missed += f.first - r.next
 		r.next = f.first
 	default:
-		f.dropped.Add(1)
 		return nil, nil, ErrBehind
 	}
 	from := int(r.next - f.first)

@@ -128,10 +128,8 @@ func servedName(said string, served []dynwatch.ServedResource) (string, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		if near, ok := spelling.Nearest(said, all); ok {
-			return "", misused("the API server does not serve the resource %q (did you mean %q?)", said, near)
-		}
-		return "", misused("the API server does not serve the resource %q: kubectl api-resources lists its resources", said)
+		hint := cmp.Or(spelling.DidYouMean(said, all), ": kubectl api-resources lists its resources")
+		return "", misused("the API server does not serve the resource %q%s", said, hint)
 	default:
 		if slices.Contains(found, said) { // pods before pods.metrics.k8s.io
 			return said, nil

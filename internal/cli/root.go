@@ -110,13 +110,11 @@ func unknownCommand(parent *cobra.Command, name string) error {
 		return misused("unknown command %q: did you mean informd run --config %[1]s?", name)
 	}
 	names := subcommands(parent)
-	if near, ok := spelling.Nearest(name, names); ok {
-		return misused("unknown command %q (did you mean %q?)", name, near)
-	}
-	if parent.HasParent() {
+	meant := spelling.DidYouMean(name, names)
+	if meant == "" && parent.HasParent() {
 		return misused("unknown command %q: %s needs one of %s", name, parent.Name(), strings.Join(names, ", "))
 	}
-	return misused("unknown command %q", name)
+	return misused("unknown command %q%s", name, meant)
 }
 
 // subcommands returns the names of the visible subcommands.

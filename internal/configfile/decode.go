@@ -133,7 +133,7 @@ func (r *reading) unknown(in *document.Node, p document.Pair, path string, known
 	if ok {
 		r.Add(p.At, at, "unknown key: %s", hint)
 	} else {
-		r.Add(p.At, at, "unknown key %s", didYouMean(p.Key, known))
+		r.Add(p.At, at, "unknown key%s", didYouMean(p.Key, known))
 		meant, ok = spelling.Nearest(p.Key, known)
 	}
 	if right := in.Pair(meant); ok && (right == nil || right.Value.Kind == document.Null) {
@@ -254,7 +254,7 @@ func setString(f config.Field, text string) string {
 		return document.Quote(text) + ": only secrets are read from the environment; write the value itself"
 	}
 	if f.Enum != nil && !slices.Contains(f.Enum, text) {
-		return "unknown value " + document.Quote(text) + " " + didYouMean(text, f.Enum)
+		return "unknown value " + document.Quote(text) + didYouMean(text, f.Enum)
 	}
 	f.Value.SetString(text)
 	return ""

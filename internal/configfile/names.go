@@ -1,6 +1,7 @@
 package configfile
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -157,8 +158,5 @@ func habit(key string, known []string) (meant, hint string, ok bool) {
 // didYouMean ends a message about a word that is none of the candidates: with
 // the one that was probably meant, else with all of them.
 func didYouMean(word string, candidates []string) string {
-	if near, ok := spelling.Nearest(word, candidates); ok {
-		return fmt.Sprintf("(did you mean %q?)", near)
-	}
-	return "(one of: " + strings.Join(candidates, ", ") + ")"
+	return cmp.Or(spelling.DidYouMean(word, candidates), " (one of: "+strings.Join(candidates, ", ")+")")
 }

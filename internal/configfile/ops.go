@@ -32,7 +32,7 @@ func (r *checker) checkOps(ops []string, path string) {
 		case name != op:
 			return document.Quote(op) + ": ops has no !: list each operation that the sink gets"
 		case !slices.Contains(config.NamesOf(config.ObjectOp), op):
-			return "unknown operation " + document.Quote(op) + " " + didYouMean(op, config.NamesOf(config.ObjectOp))
+			return "unknown operation " + document.Quote(op) + didYouMean(op, config.NamesOf(config.ObjectOp))
 		}
 		return ""
 	})

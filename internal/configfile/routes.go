@@ -89,8 +89,8 @@ func (r *checker) checkSelects(m config.Match, path string, resources []config.R
 		return
 	}
 	if len(names) == 0 {
-		r.fail(path+".group", "no entry of resources is in group %s %s", document.Quote(*m.Group), didYouMean(*m.Group, config.Unique(groups)))
+		r.fail(path+".group", "no entry of resources is in group %s%s", document.Quote(*m.Group), didYouMean(*m.Group, config.Unique(groups)))
 		return
 	}
-	r.fail(path+".resource", "%s is in no entry of resources %s", document.Quote(m.Resource), didYouMean(m.Resource, config.Unique(names)))
+	r.fail(path+".resource", "%s is in no entry of resources%s", document.Quote(m.Resource), didYouMean(m.Resource, config.Unique(names)))
 }

@@ -58,7 +58,7 @@ func (r *reading) driver(n *document.Node, path string, s *config.Sink) bool {
 	case p == nil || p.Value.Kind == document.Null:
 		r.Add(n.At, at, "is required: one of %s", strings.Join(types, ", "))
 	default:
-		r.Add(p.Value.At, at, "unknown sink type %s %s", document.Quote(s.Type), didYouMean(s.Type, types))
+		r.Add(p.Value.At, at, "unknown sink type %s%s", document.Quote(s.Type), didYouMean(s.Type, types))
 	}
 	return false
 }

@@ -1,6 +1,7 @@
 package configfile
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -33,11 +34,7 @@ func (r *checker) checkWhen(m config.Match, path string, resources []config.Reso
 	for _, one := range mistakes {
 		at, message := r.inExpression(m.Condition, path, one.Line, one.Col, one.Message)
 		if one.Unknown != "" {
-			if near, ok := spelling.Nearest(one.Unknown, one.Known); ok {
-				message += fmt.Sprintf(" (did you mean %q?)", near)
-			} else {
-				message += " (one of: " + strings.Join(one.Expected, ", ") + ")"
-			}
+			message += cmp.Or(spelling.DidYouMean(one.Unknown, one.Known), " (one of: "+strings.Join(one.Expected, ", ")+")")
 		}
 		r.Add(at, path, "%s", message)
 	}

@@ -56,8 +56,8 @@ func unknownSink(said string, names []string) error {
 // with the names that exist.
 func suggestion(said, things string, names []string) string {
 	const most = 20
-	if near, ok := spelling.Nearest(said, names); ok {
-		return fmt.Sprintf(" (did you mean %q?)", near)
+	if meant := spelling.DidYouMean(said, names); meant != "" {
+		return meant
 	}
 	if more := len(names) - most; more > 0 {
 		return fmt.Sprintf(" (%s: %s and %d more)", things, strings.Join(names[:most], ", "), more)

@@ -128,8 +128,8 @@ func likelyWatched(wants *tail.Wants, targets []dynwatch.TargetStatus) error {
 		}
 		names = append(names, config.KubectlName(event.GroupOrCore(targets[i].Group), targets[i].Resource))
 	}
-	if near, ok := spelling.Nearest(wants.Resource(), names); ok {
-		return admin.Unknown("informd does not watch the resource %q (did you mean %q?)", wants.Resource(), near)
+	if meant := spelling.DidYouMean(wants.Resource(), names); meant != "" {
+		return admin.Unknown("informd does not watch the resource %q%s", wants.Resource(), meant)
 	}
 	return nil
 }

@@ -2,7 +2,10 @@
 // config, the commands and pkg/dynwatch call it for unknown names.
 package spelling
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // MaxWord is the length in bytes of the longest word that gets a guess: the distance costs
 // its square.
@@ -28,6 +31,15 @@ func Nearest(word string, candidates []string) (string, bool) {
 		}
 	}
 	return best, best != ""
+}
+
+// DidYouMean ends a message about an unknown word with its [Nearest] candidate. It returns ""
+// if there is none.
+func DidYouMean(word string, candidates []string) string {
+	if near, ok := Nearest(word, candidates); ok {
+		return fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return ""
 }
 
 func plainSpelling(s string) string {

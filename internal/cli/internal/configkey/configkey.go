@@ -173,10 +173,7 @@ func (k Key) Find(said string) (Key, error) {
 		slices.Sort(leaves)
 		candidates = slices.Compact(leaves)
 	}
-	if near, ok := spelling.Nearest(path, candidates); ok {
-		return Key{}, fmt.Errorf("unknown key %q (did you mean %q?)", said, near)
-	}
-	return Key{}, fmt.Errorf("unknown key %q", said)
+	return Key{}, fmt.Errorf("unknown key %q%s", said, spelling.DidYouMean(path, candidates))
 }
 
 // Print shows a key for people.

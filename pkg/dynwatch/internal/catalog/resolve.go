@@ -38,11 +38,7 @@ type UnknownResource struct {
 
 // Error names the resource, where it is missing, and the one that was probably meant.
 func (e *UnknownResource) Error() string {
-	text := fmt.Sprintf("%v: the API server has no resource %q in %s", kube.ErrNotServed, e.resource, e.where)
-	if near, ok := spelling.Nearest(e.resource, e.Others); ok {
-		text += fmt.Sprintf(" (did you mean %q?)", near)
-	}
-	return text
+	return fmt.Sprintf("%v: the API server has no resource %q in %s%s", kube.ErrNotServed, e.resource, e.where, spelling.DidYouMean(e.resource, e.Others))
 }
 
 // Unwrap returns kube.ErrNotServed.

@@ -75,9 +75,6 @@ type TargetPlan struct {
 	// Reason says why the state is what it is; of a target that is ready, what could
 	// not be found out about it.
 	Reason string
-	// Others are the plural names that the group has, in any of its versions that was
-	// looked at, if it does not have this one: one of them may be meant.
-	Others []string
 	// MissingVerbs are the verbs, of "list" and "watch", that the credentials do not
 	// allow on the resource, MissingNamespaceVerbs those on the Namespaces, whose labels
 	// a NamespaceSelector needs. They are also empty if the API server does not say.
@@ -200,9 +197,6 @@ func (p *planner) target(ctx context.Context, s spec.Spec) TargetPlan {
 		t.State, t.Reason = target.StateAfter(err, false), display.Reason(err.Error())
 	case len(t.MissingNamespaceVerbs) > 0:
 		t.State, t.Reason = Forbidden, "namespaceSelector: the labels of namespaces are unreadable"
-	}
-	if unknown, ok := errors.AsType[*catalog.UnknownResource](err); ok {
-		t.Others = slices.Compact(slices.Sorted(slices.Values(unknown.Others)))
 	}
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		t.Reason = fmt.Sprintf("the API server did not answer every request within %v: %s", planTimeout, t.Reason)

@@ -126,7 +126,6 @@ func TestPlan(t *testing.T) {
 				p := ready(0)
 				p.Name, p.Resource, p.Version, p.Kind, p.WatchFrom, p.EtcdFrom = "example.com/things/status", "things/status", "", "", 0, 0
 				p.State, p.Reason = dynwatch.Waiting, `not served: the API server has no resource "things/status" in example.com (did you mean "things"?)`
-				p.Others = []string{"things"}
 				return p
 			},
 		},

@@ -128,7 +128,7 @@ func (s *Watcher) elsewhere(ctx context.Context, of Wanted) ruling {
 // removed: an APIService that hands its group to another API server brings it back. Open says
 // why the resource does not count as removed.
 func (s *Watcher) lastRuling(ctx context.Context, group string, denial error) (open string) {
-	if _, only := errors.AsType[*UnknownResource](denial); only {
+	if _, only := errors.AsType[*unknownResource](denial); only {
 		return "" // the group is served, without the resource
 	}
 	service, err := s.aggregates(ctx, group)

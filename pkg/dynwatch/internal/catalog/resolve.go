@@ -30,19 +30,19 @@ type Resolved struct {
 	Namespaced bool
 }
 
-// UnknownResource is a [kube.ErrNotServed] about a group that is served.
-type UnknownResource struct {
+// unknownResource is a [kube.ErrNotServed] about a group that is served.
+type unknownResource struct {
 	resource, where string
-	Others          []string // the resources that are served there
+	others          []string // the resources that are served there
 }
 
 // Error names the resource, where it is missing, and the one that was probably meant.
-func (e *UnknownResource) Error() string {
-	return fmt.Sprintf("%v: the API server has no resource %q in %s%s", kube.ErrNotServed, e.resource, e.where, spelling.DidYouMean(e.resource, e.Others))
+func (e *unknownResource) Error() string {
+	return fmt.Sprintf("%v: the API server has no resource %q in %s%s", kube.ErrNotServed, e.resource, e.where, spelling.DidYouMean(e.resource, e.others))
 }
 
 // Unwrap returns kube.ErrNotServed.
-func (*UnknownResource) Unwrap() error { return kube.ErrNotServed }
+func (*unknownResource) Unwrap() error { return kube.ErrNotServed }
 
 // ErrUnusable says that the resource is served but cannot be watched as wanted.
 var ErrUnusable = errors.New("cannot be watched")
@@ -62,7 +62,7 @@ func Resolve(ctx context.Context, d *kube.Discovery, s Wanted) (r Resolved, err 
 		}
 	}
 	var unread error // the last version that answered 404
-	unknown := &UnknownResource{resource: s.Resource, where: describeVersions(s)}
+	unknown := &unknownResource{resource: s.Resource, where: describeVersions(s)}
 	for _, version := range versions {
 		gv := schema.GroupVersion{Group: s.Group, Version: version}
 		resources, err := kube.ResourcesOf(ctx, d, gv)
@@ -75,7 +75,7 @@ func Resolve(ctx context.Context, d *kube.Discovery, s Wanted) (r Resolved, err 
 		}
 		i := slices.IndexFunc(resources, func(r metav1.APIResource) bool { return r.Name == s.Resource })
 		if i < 0 {
-			unknown.Others = append(unknown.Others, listable(resources)...)
+			unknown.others = append(unknown.others, listable(resources)...)
 			continue
 		}
 		if err := fit(s, &resources[i]); err != nil {

@@ -92,11 +92,7 @@ func historyCommand(std streams) *cobra.Command {
 	cmd := objectCommand("history", "show the kept events of an object", `informd history shows the events of an object: when informd saw each, the operation, the
 revision (resourceVersion), who wrote it if the config has fieldManager, and what changed.`,
 		"informd history pods/shop/web-1\ninformd history deployments.apps/shop/web -o json")
-	return std.askingIn(cmd, nil, func(ctx context.Context, c client, output *format, args []string) error {
-		found, events, err := std.history(ctx, cmd, c, args[0])
-		if err != nil {
-			return err
-		}
+	return std.askingAbout(cmd, nil, func(output *format, found admin.History, events []event.Event) error {
 		s := shown{document: found, table: func(out io.Writer) error { return past.Table(out, events, found.Limit) }}
 		for i := range events {
 			s.names = append(s.names, events[i].ID)
@@ -108,6 +104,7 @@ revision (resourceVersion), who wrote it if the config has fieldManager, and wha
 func getCommand(std streams) *cobra.Command {
 	var at string
 	var revision uint64
+	var moment past.Moment
 	cmd := objectCommand("get", "show an object as it is or was", `informd get shows the state of an object: the last one, or that at a time or a revision.`,
 		"informd get pods/shop/web-1 --at 10m\ninformd get deployments.apps/shop/web --revision 12345 -o json")
 	cmd.Flags().StringVar(&at, "at", "", "the time: how long ago as in 10m, or 2026-11-20T10:00:00Z")
@@ -116,21 +113,17 @@ func getCommand(std streams) *cobra.Command {
 		if cmd.Flags().Changed("at") && cmd.Flags().Changed("revision") {
 			return misused("--at and --revision are two ways to say one thing: use one")
 		}
+		moment = past.Moment{Time: time.Now(), Revision: revision}
+		if at == "" {
+			return nil
+		}
+		var err error
+		if moment, err = past.ParseTime(at, time.Now()); err != nil {
+			return misused("--at %v", err)
+		}
 		return nil
 	}
-	return std.askingIn(cmd, []string{formatYAML, formatJSON}, func(ctx context.Context, c client, output *format, args []string) error {
-		moment := past.Moment{Time: time.Now(), Revision: revision}
-		if at != "" {
-			m, err := past.ParseTime(at, time.Now())
-			if err != nil {
-				return misused("--at %v", err)
-			}
-			moment = m
-		}
-		found, events, err := std.history(ctx, cmd, c, args[0])
-		if err != nil {
-			return err
-		}
+	return std.askingAbout(cmd, []string{formatYAML, formatJSON}, func(output *format, found admin.History, events []event.Event) error {
 		e, err := past.At(events, moment)
 		if err != nil {
 			return fmt.Errorf("%s: %w", found.Object, err)
@@ -159,11 +152,7 @@ revisions or times.`,
 		"informd diff pods/shop/web-1\ninformd diff deployments.apps/shop/web --from 1h\ninformd diff configmaps/shop/settings --from 12300 --to 12345")
 	cmd.Flags().StringVar(&from, "from", "", "the earlier state (default: the state before --to)")
 	cmd.Flags().StringVar(&to, "to", "", "the later state (default: the last one)")
-	return std.askingIn(cmd, []string{formatText}, func(ctx context.Context, c client, _ *format, args []string) error {
-		found, events, err := std.history(ctx, cmd, c, args[0])
-		if err != nil {
-			return err
-		}
+	return std.askingAbout(cmd, []string{formatText}, func(_ *format, found admin.History, events []event.Event) error {
 		before, after, err := past.Pair(events, from, to, time.Now())
 		if err != nil {
 			return fmt.Errorf("%s: %w", found.Object, err)
@@ -178,11 +167,7 @@ without what the API server and controllers set: uid, resourceVersion, status, o
 references and others. Comments say what is missing, for example values that informd
 redacted. It changes nothing.`,
 		"informd undelete configmaps/shop/settings\ninformd undelete deployments.apps/shop/web | kubectl apply -f -")
-	return std.askingIn(cmd, []string{formatYAML, formatJSON}, func(ctx context.Context, c client, output *format, args []string) error {
-		found, events, err := std.history(ctx, cmd, c, args[0])
-		if err != nil {
-			return err
-		}
+	return std.askingAbout(cmd, []string{formatYAML, formatJSON}, func(output *format, found admin.History, events []event.Event) error {
 		e, err := past.Deleted(events)
 		if err != nil {
 			return fmt.Errorf("%s: %w", found.Object, err)
@@ -215,6 +200,17 @@ func objectCommand(name, short, long, example string) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// askingAbout completes a command about one object: run gets its events.
+func (std streams) askingAbout(cmd *cobra.Command, formats []string, run func(output *format, found admin.History, events []event.Event) error) *cobra.Command {
+	return std.askingIn(cmd, formats, func(ctx context.Context, c client, output *format, args []string) error {
+		found, events, err := std.history(ctx, cmd, c, args[0])
+		if err != nil {
+			return err
+		}
+		return run(output, found, events)
+	})
 }
 
 // history asks the running informd for the events of an object. If none runs, it reads the

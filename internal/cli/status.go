@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/cli/internal/terminal"
@@ -159,9 +160,5 @@ func (v *statusView) show(screen []byte, again bool) error {
 // isTerminal reports whether out is a terminal that can be cleared.
 func isTerminal(out io.Writer) bool {
 	f, ok := out.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }

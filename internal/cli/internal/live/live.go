@@ -106,7 +106,7 @@ func (t *Text) Event(text []byte) error {
 		return fmt.Errorf("read the tail: %w", err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s %s", e.Time.Local().Format(time.TimeOnly), t.paint(colorOf(e.Op), fmt.Sprintf("%-8s", e.Op)), terminal.Visible(about(&e)))
+	fmt.Fprintf(&b, "%s %s %s", e.Time.Local().Format(time.TimeOnly), terminal.Paint(t.colored, colorOf(e.Op), fmt.Sprintf("%-8s", e.Op)), terminal.Visible(about(&e)))
 	switch {
 	case e.Op == event.Gap && e.Gap != nil:
 		fmt.Fprintf(&b, "  revisions %d to %d: %s", e.Gap.From, e.Gap.To, terminal.Visible(e.Gap.Reason))
@@ -142,10 +142,10 @@ func (t *Text) changes(b *strings.Builder, e *event.Event) {
 		for _, c := range all[:min(len(all), maxPaths)] {
 			b.WriteString("    " + terminal.Visible(c.Path))
 			if c.From != "" {
-				b.WriteString(" " + t.paint(red, "- "+terminal.Shortened(c.From)))
+				b.WriteString(" " + terminal.Paint(t.colored, red, "- "+terminal.Shortened(c.From)))
 			}
 			if c.To != "" {
-				b.WriteString(" " + t.paint(green, "+ "+terminal.Shortened(c.To)))
+				b.WriteString(" " + terminal.Paint(t.colored, green, "+ "+terminal.Shortened(c.To)))
 			}
 			b.WriteByte('\n')
 		}
@@ -193,11 +193,4 @@ func colorOf(op event.Op) string {
 	default:
 		return gray
 	}
-}
-
-func (t *Text) paint(color, text string) string {
-	if !t.colored {
-		return text
-	}
-	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }

@@ -17,15 +17,6 @@ type Change struct {
 	From, To string
 }
 
-// Changed returns the paths of [Values].
-func Changed(before, after []byte) []string {
-	var paths []string
-	for _, c := range Values(before, after) {
-		paths = append(paths, c.Path)
-	}
-	return paths
-}
-
 // Values returns what differs between two objects, in the order of the paths. Elements of lists
 // are compared by position, those of objects that all have a name by name. The resourceVersion
 // does not count. An object that is no JSON differs as a whole.

@@ -36,9 +36,13 @@ func Table(out io.Writer, all []event.Event, limit int) error {
 		e := &all[i]
 		row := []string{e.Time.Local().Format(time.DateTime), string(e.Op), fmt.Sprint(e.ResourceVersion), manager(e), "-"}
 		if now := e.Object(); now != nil {
-			if paths := Changed(before, now); before != nil && len(paths) > 0 {
-				row[4] = strings.Join(paths[:min(len(paths), maxChanged)], " ")
-				if more := len(paths) - maxChanged; more > 0 {
+			if changes := Values(before, now); before != nil && len(changes) > 0 {
+				var paths []string
+				for _, c := range changes[:min(len(changes), maxChanged)] {
+					paths = append(paths, c.Path)
+				}
+				row[4] = strings.Join(paths, " ")
+				if more := len(changes) - maxChanged; more > 0 {
 					row[4] += fmt.Sprintf(" and %d more", more)
 				}
 			}
@@ -135,27 +139,12 @@ func Diff(out io.Writer, before, after State, colored bool) error {
 	}
 	text = cmp.Or(text, fmt.Sprintf("no difference between %s and %s\n", before.Title, after.Title))
 	for line := range strings.Lines(text) {
-		if _, err := io.WriteString(out, painted(line, colored)); err != nil {
+		color := map[byte]string{'+': "32", '-': "31", '@': "36"}[line[0]]
+		if _, err := fmt.Fprintln(out, terminal.Paint(colored, color, strings.TrimSuffix(line, "\n"))); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func painted(line string, colored bool) string {
-	color := ""
-	switch line[0] {
-	case '+':
-		color = "32"
-	case '-':
-		color = "31"
-	case '@':
-		color = "36"
-	}
-	if !colored || color == "" {
-		return line
-	}
-	return "\x1b[" + color + "m" + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
 }
 
 // Document is an object as it is printed.

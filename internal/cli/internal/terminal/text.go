@@ -123,3 +123,11 @@ func Grouped(n uint64) string {
 	}
 	return digits
 }
+
+// Paint returns the text in a color (ECMA-48), or as it is if there are no colors.
+func Paint(colored bool, color, text string) string {
+	if !colored || color == "" {
+		return text
+	}
+	return "\x1b[" + color + "m" + text + "\x1b[0m"
+}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
@@ -44,7 +45,7 @@ type Clients struct {
 	Pace  *pace
 	// Ranges and Walks limit the requests of all targets for lost history: range replays and
 	// history walks.
-	Ranges, Walks *budget
+	Ranges, Walks *rate.Limiter
 	Logger        *slog.Logger
 	Identity      *Identity
 	Rollbacks     *Rollbacks
@@ -155,7 +156,7 @@ func NewClients(config *rest.Config, logger *slog.Logger) (*Clients, error) {
 	base.UserAgent = cmp.Or(base.UserAgent, rest.DefaultKubernetesUserAgent())
 	c := &Clients{
 		Config: base, Rollbacks: newRollbacks(), Slots: make(chan struct{}, ApartWatches), Lists: make(chan struct{}, ApartLists), Pace: newPace(), Logger: logger,
-		Ranges: newBudget(rangeRequests, historyPeriod), Walks: newBudget(WalkRequests, historyPeriod),
+		Ranges: newBudget(rangeRequests), Walks: newBudget(WalkRequests),
 		Identities: frame.NewNormaliser("", "", frame.Options{Wants: func(string) bool { return false }}),
 	}
 	var err error

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -140,38 +141,7 @@ const (
 	historyPeriod = 5 * time.Minute
 )
 
-// budget limits the requests of one kind of all targets together: a number at once, and as
-// many again within a period. Its methods may be called concurrently.
-type budget struct {
-	most      float64
-	perSecond float64
-
-	mu   sync.Mutex
-	left float64
-	at   time.Time // when left was right
-}
-
-func newBudget(most int, within time.Duration) *budget {
-	return &budget{most: float64(most), perSecond: float64(most) / within.Seconds(), left: float64(most), at: time.Now()}
-}
-
-// Take takes n requests, or none if fewer are left.
-func (b *budget) Take(n int) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := time.Now()
-	b.left = min(b.most, b.left+now.Sub(b.at).Seconds()*b.perSecond)
-	b.at = now
-	if float64(n) > b.left {
-		return false
-	}
-	b.left -= float64(n)
-	return true
-}
-
-// GiveBack returns requests that were taken and not made.
-func (b *budget) GiveBack(n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.left = min(b.most, b.left+float64(n))
+// newBudget limits the requests of one kind of all targets together.
+func newBudget(most int) *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(float64(most)/historyPeriod.Seconds()), most)
 }

@@ -113,19 +113,20 @@ func TestOverloadOfOneGroup(t *testing.T) {
 // TestBudget: requests come back over time, and all that one asks for or none are taken.
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(100, 100*time.Second)
+		b := newBudget(int(historyPeriod.Seconds())) // one a second
 		for i, want := range []bool{true, false, true} {
-			if got := b.Take([]int{60, 50, 40}[i]); got != want {
+			if got := b.AllowN(time.Now(), []int{260, 50, 40}[i]); got != want {
 				t.Errorf("take %d: %v", i, got)
 			}
 		}
-		b.GiveBack(10)
+		b.AllowN(time.Now(), -10)
 		<-time.After(20 * time.Second)
-		if b.Take(31) || !b.Take(30) {
+		if b.AllowN(time.Now(), 31) || !b.AllowN(time.Now(), 30) {
 			t.Error("10 were given back and 20 came back")
 		}
 		<-time.After(time.Hour)
-		if b.Take(101) || !b.Take(100) {
+		b.AllowN(time.Now(), -10)
+		if b.AllowN(time.Now(), 301) || !b.AllowN(time.Now(), 300) || b.Allow() {
 			t.Error("there are never more than at the beginning")
 		}
 	})

@@ -22,11 +22,11 @@ func (t *Reconciler) retrace(ctx context.Context, to uint64) (bool, error) {
 	// What the lists do not need is left to other targets.
 	pages := listwatch.PagesFor(t.Index.Len())
 	unused := int(to-l.From) * pages
-	if !t.Clients.Ranges.Take(unused) {
+	if !t.Clients.Ranges.AllowN(time.Now(), unused) {
 		t.Logger.Debug("range replay skipped; request budget used up", "from", l.From, "to", to)
 		return false, nil // the other ways to make up remain
 	}
-	defer func() { t.Clients.Ranges.GiveBack(unused) }()
+	defer func() { t.Clients.Ranges.AllowN(time.Now(), -unused) }() // gives back requests that were not made
 	began, waited := time.Now(), t.Await.Waited
 	for l.From < to {
 		if time.Since(began)-(t.Await.Waited-waited) > t.Limits.Time {

@@ -185,7 +185,7 @@ func (w *Walk) pass(ctx context.Context) error {
 		wait := time.Until(w.closed)
 		if wait <= 0 || ctx.Err() != nil {
 			defer w.mu.Unlock()
-			if w.Requests <= 0 || ctx.Err() != nil || !w.Source.Clients.Walks.Take(1) {
+			if w.Requests <= 0 || ctx.Err() != nil || !w.Source.Clients.Walks.Allow() {
 				return errSpent
 			}
 			w.Requests--

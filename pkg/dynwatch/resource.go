@@ -129,6 +129,7 @@ func (e *ResourceError) Unwrap() error { return e.Err }
 func specs(wanted []Resource) (map[string]spec.Spec, error) {
 	targets := make(map[string]spec.Spec)
 	seen := make(map[string]bool)
+	earlier := make(map[string][]string) // the groups of the entries so far, by resource
 	var errs []error
 	for i, r := range wanted {
 		id := event.GroupOrCore(r.Group) + "/" + r.Resource
@@ -145,29 +146,12 @@ func specs(wanted []Resource) (map[string]spec.Spec, error) {
 			continue
 		}
 		for _, s := range r.specs() {
+			s.Earlier = strings.Join(earlier[r.Resource], ",")
 			targets[s.Name()] = s
 		}
+		earlier[r.Resource] = append(earlier[r.Resource], event.GroupOrCore(r.Group))
 	}
-	nameEarlier(wanted, targets)
 	return targets, errors.Join(errs...)
-}
-
-// nameEarlier notes in each spec the groups of the entries before it that name a
-// resource the same way, joined by commas.
-func nameEarlier(wanted []Resource, targets map[string]spec.Spec) {
-	groups := make(map[string][]string) // by resource
-	for _, r := range wanted {
-		if r.pattern().Wild() {
-			continue
-		}
-		for name, s := range targets {
-			if s.Group == r.Group && s.Resource == r.Resource {
-				s.Earlier = strings.Join(groups[r.Resource], ",")
-				targets[name] = s
-			}
-		}
-		groups[r.Resource] = append(groups[r.Resource], event.GroupOrCore(r.Group))
-	}
 }
 
 func (r Resource) validate() error {

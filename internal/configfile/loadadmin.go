@@ -26,7 +26,10 @@ func LoadAdmin(from Source) (config.Admin, error) {
 	root := reflect.ValueOf(c).Elem()
 	r, file, err := out.mapping(from)
 	if err != nil {
-		if !slices.ContainsFunc(over, func(o override) bool { return inAdmin(o.path) && flagsOf()[o.path] != "" }) {
+		if !slices.ContainsFunc(over, func(o override) bool {
+			empty := o.text == "" && o.origin == variable(o.path) // it turns an address off, and names none
+			return inAdmin(o.path) && flagsOf()[o.path] != "" && !empty
+		}) {
 			return config.Admin{}, withoutConfig(err)
 		}
 		r, file = newReading("informd", from.Drivers), &document.Node{Kind: document.Mapping, At: document.FileStart()}

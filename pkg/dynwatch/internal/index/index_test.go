@@ -111,7 +111,7 @@ func hostileName(r *rand.Rand) string {
 // hostileUID returns UUIDs, as they are and in forms that are not what they are.
 func hostileUID(r *rand.Rand) string {
 	uuid := fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", r.Uint32(), r.IntN(1<<16), r.IntN(1<<16), r.IntN(1<<16), r.Int64N(1<<48))
-	switch r.IntN(6) {
+	switch r.IntN(8) {
 	case 0:
 		return strings.ToUpper(uuid)
 	case 1:
@@ -120,9 +120,33 @@ func hostileUID(r *rand.Rand) string {
 		return uuid[:35] + "g"
 	case 3:
 		return "u"
+	case 4: // one more hyphen, in the place of a digit
+		at := r.IntN(len(uuid))
+		return uuid[:at] + "-" + uuid[at+1:]
 	default:
 		return uuid
 	}
+}
+
+// FuzzUID has objects with any UID: an aggregated API server may bring them.
+func FuzzUID(f *testing.F) {
+	for _, uid := range []string{
+		"u", "7d3b1c5e-90ab-4cde-8f01-123456789abc", "7D3B1C5E-90AB-4CDE-8F01-123456789ABC",
+		"12345678-1234-1234-1234-12-123456789", "12345678-1234-1234-1234-12345678901-",
+		"-1234567-1234-1234-1234-123456789012", "12345678--234-1234-1234-123456789012",
+	} {
+		f.Add(uid)
+	}
+	f.Fuzz(func(t *testing.T, uid string) {
+		if uid == "" {
+			t.Skip("objects without a UID are rejected")
+		}
+		x := New()
+		e := x.Put(ID{"shop", "web", uid})
+		if got := x.UID(e); got != uid || !x.IsUID(e, uid) {
+			t.Errorf("the index holds UID %q as %q", uid, got)
+		}
+	})
 }
 
 // An event keeps an object's name beyond the object's end: nothing writes over it.

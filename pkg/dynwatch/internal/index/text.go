@@ -101,7 +101,7 @@ func parseUUID(s string) (uuid [16]byte, ok bool) {
 	}
 	at := 0
 	for i := range uuid {
-		if s[at] == '-' {
+		if at == 8 || at == 13 || at == 18 || at == 23 {
 			at++
 		}
 		high, low := nibble(s[at]), nibble(s[at+1])

@@ -63,8 +63,10 @@ func (r *recorder) Restore(_ context.Context, target string, last func(event.Eve
 		return journal.Checkpoint{}, nil
 	}
 	newest := make(map[string]event.Event)
+	resource, namespace, one := strings.Cut(target, "@")
 	for _, e := range r.events {
-		if e.Target == target && !e.Op.Control() {
+		of, _, _ := strings.Cut(e.Target, "@")
+		if of == resource && (!one || e.Namespace == namespace) && !e.Op.Control() {
 			newest[e.Key()] = e
 		}
 	}

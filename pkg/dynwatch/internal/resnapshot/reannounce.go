@@ -30,8 +30,11 @@ type Repeater struct {
 	// relogs are the notices that the log was replaced: see relog.go.
 	relogs chan Notice
 	// relost is the cursor at the last loss of the log's events, 0 before the first.
-	relost   uint64
-	Schedule schedule.Schedule
+	relost uint64
+	// Unbounded is the run of the re-snapshot that gives the target its first begin and synced
+	// events, 0 if it has them: another target announced its objects.
+	Unbounded uint64
+	Schedule  schedule.Schedule
 	// Requests are snapshots on request, of which one is under way at a time.
 	Requests   chan Request
 	resnapshot *resnapshot

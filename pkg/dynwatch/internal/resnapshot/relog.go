@@ -63,7 +63,7 @@ func (t *Repeater) TakeReplaced(ctx context.Context, notice Notice) error {
 		return nil
 	}
 	gap := event.GapInfo{From: t.relost, To: t.Cursor, Reason: recovery.ReasonJournal, Recovered: event.RecoveredState}
-	t.relost = t.Cursor
+	t.relost, t.Unbounded = t.Cursor, 0
 	t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", recovery.ReasonJournal, "to", gap.To, "recovered", gap.Recovered)
 	if err := errors.Join(t.EmitGap(ctx, gap), t.Flush(ctx)); err != nil {
 		return err
@@ -71,9 +71,13 @@ func (t *Repeater) TakeReplaced(ctx context.Context, notice Notice) error {
 	if t.resnapshot != nil {
 		t.answerResnapshot(errRelogged)
 	}
-	reply := make(chan Result, 1) // without a reader: the log says how it went
-	err := t.Begin(ctx, Request{Run: notice.run, insist: true, Reply: reply})
+	err := t.insist(ctx, notice.run)
 	return errors.Join(err, t.MarkNow(ctx))
+}
+
+// insist begins a re-snapshot that failures do not end. The log says how it went.
+func (t *Repeater) insist(ctx context.Context, run uint64) error {
+	return t.Begin(ctx, Request{Run: run, insist: true, Reply: make(chan Result, 1)})
 }
 
 // errRelogged ends a snapshot on request.
@@ -81,5 +85,5 @@ var errRelogged = errors.New("the journal lost its events; another re-snapshot r
 
 // Insists reports whether the log may lack objects of the index.
 func (t *Repeater) Insists() bool {
-	return t.resnapshot != nil && t.resnapshot.insist
+	return t.resnapshot != nil && t.resnapshot.insist && t.Unbounded == 0
 }

@@ -160,10 +160,13 @@ func (s *resnapshot) restart(epoch uint64) {
 }
 
 // Conclude emits the synced event, once the watch has brought what the list
-// was ahead of.
+// was ahead of. It begins the re-snapshot of a target without bounds.
 func (t *Repeater) Conclude(ctx context.Context) error {
 	s := t.resnapshot
-	if s == nil || !s.listed || !t.Whole() {
+	switch {
+	case s == nil && t.Unbounded != 0 && t.Whole():
+		return t.insist(ctx, t.Unbounded)
+	case s == nil || !s.listed || !t.Whole():
 		return nil
 	}
 	if s.epoch != t.Epoch { // revisions do not compare with those of the list
@@ -181,6 +184,7 @@ func (t *Repeater) Conclude(ctx context.Context) error {
 	if err := t.EmitBound(ctx, event.Synced, s.Run, s.rv, true); err != nil {
 		return err
 	}
+	t.Unbounded = 0
 	t.answerResnapshot(nil)
 	t.Continue(ctx)
 	return nil

@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
@@ -15,7 +16,8 @@ import (
 // filtered, one more hash covers the whole object except its revision. The content is
 // unchanged exactly if the hash is among those of the last event of the object, whatever
 // filters applied then. The hashes cover the bytes of the API server, and are the same in
-// every process. Gates is safe for concurrent use.
+// every process with the same key. Without the key an author of objects cannot make a change that keeps a hash,
+// and so hide it. Gates is safe for concurrent use.
 type Gates struct {
 	ids []uint64
 	// own is how many of them, from the first on, decide what becomes an event; told
@@ -81,13 +83,17 @@ func NewGates(own, others []fieldpath.Gate, noop bool) *Gates {
 	return g
 }
 
-// hashes are those of an object. The one of the whole is the last.
-func (g *Gates) hashes(object []byte) []uint64 {
+// hashes are those of an object, with the key of r. The one of the whole is the last.
+func (g *Gates) hashes(object []byte, r *Redactor) []uint64 {
 	s, ok := g.states.Get().(*gateState)
 	if !ok {
-		s = &gateState{digest: sha256.New(), ranks: make([]int, len(g.ids))}
+		s = &gateState{ranks: make([]int, len(g.ids))}
 	}
 	defer g.states.Put(s)
+	if s.digest, ok = r.gates.Get().(hash.Hash); !ok {
+		s.digest = hmac.New(sha256.New, r.gateKey)
+	}
+	defer r.gates.Put(s.digest)
 	for i := range s.ranks {
 		s.ranks[i] = len(g.members)
 	}

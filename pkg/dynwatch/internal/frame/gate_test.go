@@ -119,6 +119,24 @@ func TestGatesOfAnotherConfig(t *testing.T) {
 	}
 }
 
+// TestGatesAreKeyed: without the key an author of objects cannot find two values with one hash,
+// of which the second would never be an event. Processes with the same key have the same hashes.
+func TestGatesAreKeyed(t *testing.T) {
+	raw := []byte(`{"metadata":{"name":"a","uid":"u","resourceVersion":"1"},"a":1}`)
+	gates := frame.NewGates(gatesOf(t, "a"), nil, true)
+	with := func(key string) []uint64 {
+		shape := frame.NewShape(frame.ShapeOptions{Gates: gates}, frame.NewRedactor([]byte(key)))
+		return normalised(t, frame.NewNormaliser("v1", "Kind", frame.Options{Shape: func() *frame.Shape { return shape }}), raw).Hashes
+	}
+	one, again, other := with(shapeKey), with(shapeKey), with("another "+shapeKey)
+	if !slices.Equal(one, again) {
+		t.Errorf("hashes %x and %x with the same key", one, again)
+	}
+	if !gates.Open(other, one) || one[0] == other[0] || one[1] == other[1] {
+		t.Errorf("hashes %x and %x with two keys", one, other)
+	}
+}
+
 // TestGateHidesValues: a value that is redacted is not in the hash as it is, also where it
 // is cut out, so that nobody finds it by trying.
 func TestGateHidesValues(t *testing.T) {

@@ -100,7 +100,7 @@ func (s *Shape) changes() bool { return s != nil && (s.projection != nil || s.re
 // gate has the gates look at the object o, which is in view.
 func (s *Shape) gate(o *Object, view []byte) {
 	if s != nil && s.gates != nil {
-		o.Gates, o.Hashes = s.gates, s.gates.hashes(view)
+		o.Gates, o.Hashes = s.gates, s.gates.hashes(view, s.redactor)
 	}
 }
 

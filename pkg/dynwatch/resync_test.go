@@ -284,6 +284,50 @@ func TestResyncOutlastsFailures(t *testing.T) {
 	checkStream(t, r.log.all(), api)
 }
 
+// An object that cannot be read is left out, and those that are due after it are not.
+func TestResyncPassesOverAnUnreadableObject(t *testing.T) {
+	api, c := fourObjects(t), newHandClock()
+	r, out := listen(t, api)
+	first := "" // the name that was asked for first
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			name, ok := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
+			if !ok {
+				return false
+			}
+			api.mu.Lock()
+			defer api.mu.Unlock()
+			if first == "" {
+				first = name
+			}
+			if name == first {
+				writeStatus(w, 500, "InternalError", "cannot decode the object")
+			}
+			return name == first
+		}
+	})
+	r.goOn(c, resynced())
+	r.pass(c, time.Hour)
+	r.eventually("the other objects", func() bool { return len(r.reannounced()) == 3 })
+	var bad string
+	api.do(func() { bad = first })
+	r.eventually("a line that names the object", func() bool {
+		return slices.ContainsFunc(out.with("left out of the scheduled re-snapshot"), func(line string) bool { return strings.Contains(line, "name="+bad+" ") })
+	})
+}
+
+// A server that ignores field selectors answers with all objects.
+func TestResyncWithoutFieldSelectors(t *testing.T) {
+	api, c := fourObjects(t), newHandClock()
+	api.do(func() { api.unselecting = true })
+	r := startResync(t, api, c, resynced())
+	r.eventually("all objects", func() bool {
+		c.move(30 * time.Second)
+		return len(r.reannounced()) >= 4
+	})
+	checkStream(t, r.log.all(), api)
+}
+
 func TestResyncOfTheSelection(t *testing.T) {
 	api, c := newFakeAPI(t), newHandClock()
 	api.put("a", "in", "yes")

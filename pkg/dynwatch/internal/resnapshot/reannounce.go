@@ -38,6 +38,9 @@ type Repeater struct {
 	// Requests are snapshots on request, of which one is under way at a time.
 	Requests   chan Request
 	resnapshot *resnapshot
+	// failing could not be read failures times in a row.
+	failing  schedule.Due
+	failures int
 	// reader is what is being read, nil if nothing is.
 	reader *reader
 	// Timer says when to look again.
@@ -182,7 +185,10 @@ func (t *Repeater) readToEnd(ctx context.Context) error {
 // reannounceLater is what follows a failure to read: neither the watch nor the
 // target's state is touched by it.
 func (t *Repeater) reannounceLater(ctx context.Context, err error) {
-	if t.resnapshot != nil && !t.listAnew(ctx, err) {
+	switch {
+	case t.resnapshot == nil:
+		t.passOver(err)
+	case !t.listAnew(ctx, err):
 		return
 	}
 	pause := t.backoff.Step()

@@ -11,7 +11,7 @@ import (
 )
 
 // resnapshotAttempts is how often in a row a snapshot on request may fail to read
-// objects before it is given up.
+// objects before it is given up, and a scheduled one an object before it is left out.
 const resnapshotAttempts = 6
 
 // errInterrupted: the target ended during a snapshot on request.

@@ -45,10 +45,30 @@ func (t *Repeater) resync(ctx context.Context) {
 // presentOf reads an object of the selection by name.
 func presentOf(ctx context.Context, s *listwatch.Source, namespace, name string) (p Object, err error) {
 	p.object, p.there, p.at, err = s.MatchBy(ctx, namespace, name, 0)
+	if errors.Is(err, listwatch.ErrUnselected) {
+		p.object, p.there, p.at, err = s.LookAmong(ctx, namespace, name)
+	}
 	if bad, ok := errors.AsType[*frame.Malformed](err); ok {
 		return Object{bad: bad}, nil
 	}
 	return p, err
+}
+
+// passOver takes an object from the queue that cannot be read: those behind it wait no longer.
+func (t *Repeater) passOver(err error) {
+	d := t.Schedule.First()
+	if d != t.failing {
+		t.failing, t.failures = d, 0
+	}
+	if t.failures++; t.failures < resnapshotAttempts {
+		return
+	}
+	if e := t.Index.ByHandle(d.Entry); e != nil {
+		t.Logger.Warn("object unreadable; left out of the scheduled re-snapshot",
+			"namespace", t.Index.Namespace(e), "name", t.Index.Name(e), "err", err)
+	}
+	t.Schedule.Done()
+	t.Marks.Soon()
 }
 
 // resynced announces the first of the queue anew, unless the watch has told or will

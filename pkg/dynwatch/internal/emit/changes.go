@@ -2,7 +2,6 @@ package emit
 
 import (
 	"context"
-	"slices"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/change"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
@@ -78,11 +77,6 @@ func (w *Writer) unpaired() {
 func (w *Writer) before(ctx context.Context, e *index.Entry) ([]byte, error) {
 	if !w.Log.KeepsLast() {
 		return w.Index.LastState(e), nil
-	}
-	for i := range slices.Backward(w.pending.events) {
-		if p := &w.pending.events[i]; !p.Op.Control() && w.Index.IsUID(e, p.UID) {
-			return p.Object(), nil // on its way to the log
-		}
 	}
 	of := w.Event(event.Modified, w.Index.ID(e), false)
 	last, ok, err := w.Last(ctx, &of)

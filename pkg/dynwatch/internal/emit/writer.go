@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -179,8 +180,14 @@ func (w *Writer) EmitGap(ctx context.Context, g event.GapInfo) error {
 	return w.emit(ctx, ev)
 }
 
-// Last returns the last event of an object of the same UID, if the log keeps it.
+// Last returns the last event of an object of the same UID, if it waits for a flush or the log
+// keeps it. Its Data is valid until the next flush.
 func (w *Writer) Last(ctx context.Context, of *event.Event) (event.Event, bool, error) {
+	for i := range slices.Backward(w.pending.events) {
+		if p := &w.pending.events[i]; !p.Op.Control() && p.Name == of.Name && p.Namespace == of.Namespace {
+			return *p, p.UID == of.UID, nil
+		}
+	}
 	last, ok, err := w.Log.Last(ctx, of)
 	if err != nil {
 		return last, false, fmt.Errorf("%w: read an object's last event: %w", ErrLog, err)
@@ -188,11 +195,8 @@ func (w *Writer) Last(ctx context.Context, of *event.Event) (event.Event, bool, 
 	return last, ok && last.UID == of.UID, nil
 }
 
-// LastObject is the entry's object as the log holds it, nil if it does not.
+// LastObject is the entry's object in its last event, nil if the log does not hold it.
 func (w *Writer) LastObject(ctx context.Context, e *index.Entry) (*frame.Object, error) {
-	if err := w.Flush(ctx); err != nil {
-		return nil, err
-	}
 	of := w.Event(event.Left, w.Index.ID(e), false)
 	last, ok, err := w.Last(ctx, &of)
 	object := last.Object()

@@ -166,10 +166,6 @@ func (t *Reconciler) emitResult(ctx context.Context, f *recovery.Result) error {
 	if err != nil {
 		return err
 	}
-	// What left just now is still in the batch, and recall looks into the log.
-	if err := t.Flush(ctx); err != nil {
-		return err
-	}
 	return t.Announce(ctx, op, f.Object, nil, true)
 }
 
@@ -184,12 +180,6 @@ func (t *Reconciler) emitEnd(ctx context.Context, e *index.Entry, f *recovery.Re
 	}
 	if f.Left {
 		return t.End(ctx, event.Left, e, f.Object, f.RV, true)
-	}
-	if f.Object == nil {
-		// The last state that is known is in the log, or in the batch on its way.
-		if err := t.Flush(ctx); err != nil {
-			return err
-		}
 	}
 	return t.End(ctx, event.Deleted, e, f.Object, f.RV, true)
 }

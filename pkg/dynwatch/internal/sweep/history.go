@@ -140,9 +140,6 @@ func (t *Sweeper) existsAt(ctx context.Context, d listwatch.Listed, at uint64) (
 // object, that list may have been wrong: then etcd was not restored, but what follows needs
 // ids of a new epoch all the same, as consumers have seen these.
 func (t *Sweeper) sawDeleted(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
-	if err := t.Flush(ctx); err != nil {
-		return false, err
-	}
 	of := t.Event(event.Deleted, index.ID{Namespace: d.Namespace, Name: d.Name, UID: d.UID}, false)
 	last, ok, err := t.Last(ctx, &of)
 	return ok && last.Op == event.Deleted && last.ResourceVersion <= at && last.Epoch == t.Epoch, err

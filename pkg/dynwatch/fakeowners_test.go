@@ -28,6 +28,8 @@ type fakeOwners struct {
 	history []ownerChange
 	// denied: nothing may be listed or watched. Hung: nothing is answered.
 	denied, hung bool
+	// slow is how long each look-up by name takes.
+	slow time.Duration
 	// late are names that lists and watches do not show yet; by name they are there.
 	late map[string]bool
 	// open counts the watches, asked the look-ups by name.
@@ -126,11 +128,16 @@ func (o *fakeOwners) serve(w http.ResponseWriter, r *http.Request) bool {
 	resource := path[strings.LastIndex(path, "/")+1:]
 	name := strings.TrimPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
 	o.mu.Lock()
-	denied, hung := o.denied, o.hung
+	denied, hung, slow := o.denied, o.hung, time.Duration(0)
 	if name != "" {
 		o.asked++
+		slow = o.slow
 	}
 	o.mu.Unlock()
+	select {
+	case <-time.After(slow):
+	case <-r.Context().Done():
+	}
 	switch {
 	case path == "":
 		fmt.Fprintf(w, `{"kind":"APIGroup","apiVersion":"v1","name":%[1]q,"versions":[{"groupVersion":"%[1]s/v1","version":"v1"}],"preferredVersion":{"groupVersion":"%[1]s/v1","version":"v1"}}`, o.group)

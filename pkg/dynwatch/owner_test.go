@@ -212,6 +212,36 @@ func TestOwnerLongChain(t *testing.T) {
 	}
 }
 
+// An event waits for all of its chain together, however long that is.
+func TestOwnerLongChainOfSlowLookUps(t *testing.T) {
+	api := newFakeAPI(t)
+	owners := api.own()
+	owners.do(func() {
+		owners.slow = 400 * time.Millisecond
+		for _, name := range []string{"sa", "sb", "sc", "sd", "se", "sf", "sg", "sh"} {
+			owners.late[name] = true
+		}
+	})
+	for i := range 8 {
+		name, next := "s"+string(rune('a'+i)), ""
+		if i < 7 {
+			next = "Set/s" + string(rune('b'+i)) + "/us" + string(rune('b'+i))
+		}
+		owners.put("sets", name, "u"+name, next)
+	}
+	r := live(t, api, asking())
+	began := time.Now()
+	api.put("a", "one", "sa/usa")
+	e := r.lastOf("one", 1)
+	chain := string(e.Member("ownerChain"))
+	if took := time.Since(began); took > 2500*time.Millisecond { // 8 look-ups take 3.2 s
+		t.Errorf("the event waited %v", took)
+	}
+	if !strings.HasSuffix(chain, `"complete":false}]`) {
+		t.Errorf("chain %s, want one that is not complete", chain)
+	}
+}
+
 // Owners that may not be read, or a kind that there is not, shorten the chain and hold up
 // nothing; what is told of them is told once.
 func TestOwnersThatCannotBeRead(t *testing.T) {

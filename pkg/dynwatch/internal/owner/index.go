@@ -24,9 +24,10 @@ import (
 )
 
 const (
-	// listWait is how long after an index has begun its first list may be waited for.
+	// listWait is how long after an index has begun its first list may be waited for, and how
+	// long an event may wait for all of its chain.
 	listWait = 5 * time.Second
-	// lookWait bounds a look-up of what the index does not have.
+	// lookWait bounds the look-ups for one event of what the indexes do not have.
 	lookWait = time.Second
 )
 
@@ -35,6 +36,7 @@ const (
 // tell stays unknown.
 type index struct {
 	of      kind
+	scope   string // the namespace, empty for all
 	clients *kube.Clients
 	logger  *slog.Logger
 	timing  listwatch.Timing
@@ -58,13 +60,13 @@ type index struct {
 	pause wait.Backoff
 }
 
-func newIndex(of kind, c *kube.Clients, logger *slog.Logger, tm listwatch.Timing, stop context.CancelFunc) *index {
+func newIndex(of kind, scope string, c *kube.Clients, logger *slog.Logger, tm listwatch.Timing, stop context.CancelFunc) *index {
 	x := &index{
-		of: of, clients: c, timing: tm, stop: stop, began: time.Now(), tried: make(chan struct{}), rows: newRows(),
+		of: of, scope: scope, clients: c, timing: tm, stop: stop, began: time.Now(), tried: make(chan struct{}), rows: newRows(),
 		logger: logger.With("kind", of.kind, "group", of.group),
 	}
-	if of.namespace != "" {
-		x.logger = x.logger.With("namespace", of.namespace)
+	if scope != "" {
+		x.logger = x.logger.With("namespace", scope)
 	}
 	x.looked(nil)
 	return x
@@ -97,8 +99,8 @@ func (x *index) find(ctx context.Context) (*metadatawatch.Watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Namespaced && x.of.namespace != "" {
-		r.Namespace = x.of.namespace
+	if r.Namespaced && x.scope != "" {
+		r.Namespace = x.scope
 		r.Name += "@" + r.Namespace
 	}
 	asking := frame.NewShape(frame.ShapeOptions{Owner: true}, nil)
@@ -146,8 +148,8 @@ func resolve(ctx context.Context, d *kube.Discovery, group, kind string) (r list
 }
 
 // above is [Finder.above] for a controller of the index's kind.
-func (x *index) above(ctx context.Context, namespace string, of *frame.Owner) (*frame.Owner, bool) {
-	x.await(ctx)
+func (x *index) above(ctx context.Context, p *patience, namespace string, of *frame.Owner) (*frame.Owner, bool) {
+	x.await(ctx, p)
 	x.mu.Lock()
 	source := x.source
 	if source != nil && !source.Resource.Namespaced {
@@ -159,17 +161,23 @@ func (x *index) above(ctx context.Context, namespace string, of *frame.Owner) (*
 	if decided || !mayLook {
 		return above, known
 	}
-	return x.lookUp(ctx, source, namespace, of)
+	left := min(p.looks, time.Until(p.until))
+	if left <= 0 {
+		return nil, false
+	}
+	began := time.Now()
+	defer func() { p.looks -= time.Since(began) }()
+	return x.lookUp(ctx, left, source, namespace, of)
 }
 
 // await waits for the first list, but not for long.
-func (x *index) await(ctx context.Context) {
+func (x *index) await(ctx context.Context, p *patience) {
 	select {
 	case <-x.tried:
 		return
 	default:
 	}
-	timer := time.NewTimer(time.Until(x.began.Add(listWait)))
+	timer := time.NewTimer(min(time.Until(x.began.Add(listWait)), time.Until(p.until)))
 	defer timer.Stop()
 	select {
 	case <-x.tried:
@@ -178,10 +186,10 @@ func (x *index) await(ctx context.Context) {
 	}
 }
 
-// lookUp reads an object that the watch has not brought, or not yet. What it finds is
+// lookUp reads an object that the watch has not brought, or not yet, in that time. What it finds is
 // kept only for a while: if the object has ended since, nothing else would remove it.
-func (x *index) lookUp(ctx context.Context, s *listwatch.Source, namespace string, of *frame.Owner) (*frame.Owner, bool) {
-	limited, cancel := context.WithTimeout(ctx, lookWait)
+func (x *index) lookUp(ctx context.Context, left time.Duration, s *listwatch.Source, namespace string, of *frame.Owner) (*frame.Owner, bool) {
+	limited, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	o, there, err := s.ObjectAt(limited, namespace, of.Name, 0)
 	if _, bad := errors.AsType[*frame.Malformed](err); bad {
@@ -190,7 +198,9 @@ func (x *index) lookUp(ctx context.Context, s *listwatch.Source, namespace strin
 	if ctx.Err() != nil {
 		return nil, false
 	}
-	x.looked(err)
+	if left == lookWait || limited.Err() == nil { // the others had too little time to say anything
+		x.looked(err)
+	}
 	if err != nil {
 		return nil, false
 	}

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// maxKinds bounds the indexes. Whoever may write an object may name any kind as
-	// its controller.
+	// maxKinds bounds the kinds of the indexes, whatever the number of their namespaces. An
+	// author of an object may name any kind as its controller.
 	maxKinds = 200
 	// grace is how old an index that cannot be kept must be before another one may
 	// take its place.
@@ -41,19 +41,19 @@ type Finder struct {
 	mu      sync.Mutex // for a moment only
 	wanted  bool
 	timing  listwatch.Timing
-	indexes map[kind]*index
+	indexes map[kind]map[string]*index // by kind and namespace, empty for all
 	// full: it was logged that there are too many.
 	full bool
 }
 
-// kind is what an index is of: a kind, in all namespaces or in the one that the
-// target which asks is of, whose credentials may allow no more. A version does not
-// matter: a uid is the same in all of them.
-type kind struct{ group, kind, namespace string }
+// kind is what an index is of, in all namespaces or in the one that the target which asks
+// is of, whose credentials may allow no more. A version does not matter: a uid is the
+// same in all of them.
+type kind struct{ group, kind string }
 
 // New makes a Finder that is not started.
 func New(c *kube.Clients, logger *slog.Logger) *Finder {
-	return &Finder{clients: c, logger: logger, indexes: make(map[kind]*index)}
+	return &Finder{clients: c, logger: logger, indexes: make(map[kind]map[string]*index)}
 }
 
 // Start lets indexes begin, with these periods.
@@ -67,10 +67,9 @@ func (f *Finder) Start(tm listwatch.Timing) {
 func (f *Finder) Stop() {
 	f.mu.Lock()
 	f.wanted, f.full = false, false
-	for _, x := range f.indexes {
-		x.stop()
+	for of := range f.indexes {
+		f.end(of)
 	}
-	clear(f.indexes)
 	f.mu.Unlock()
 	f.ended.Wait()
 }
@@ -95,9 +94,10 @@ func (f *Finder) Chain(ctx context.Context, scope string, of *frame.Object) []by
 		return nil
 	}
 	var chain []link
+	p := patience{until: time.Now().Add(listWait), looks: lookWait}
 	for next := of.Owner; next != nil; {
 		chain = append(chain, link{Kind: next.Kind, APIVersion: next.APIVersion, Name: next.Name, UID: next.UID})
-		above, known := f.above(ctx, scope, of.Namespace, next)
+		above, known := f.above(ctx, &p, scope, of.Namespace, next)
 		again := above != nil && slices.ContainsFunc(chain, func(l link) bool { return l.UID == above.UID })
 		if !known || again || above != nil && len(chain) == maxChain {
 			chain[len(chain)-1].Complete = new(bool)
@@ -118,10 +118,16 @@ func First(chain []byte) *frame.Owner {
 	return &frame.Owner{APIVersion: links[0].APIVersion, Kind: links[0].Kind, Name: links[0].Name, UID: links[0].UID}
 }
 
+// patience is what is left of the time that an event may wait for its chain: for all of it,
+// and for look-ups.
+type patience struct {
+	until time.Time
+	looks time.Duration
+}
+
 // above is the controller of a controller, nil if that has none, and false if that is not
-// known. It waits no longer than listWait for an index that has just begun, and
-// lookWait for a look-up.
-func (f *Finder) above(ctx context.Context, scope, namespace string, of *frame.Owner) (*frame.Owner, bool) {
+// known. It waits for an index that has just begun, and for a look-up, as long as p allows.
+func (f *Finder) above(ctx context.Context, p *patience, scope, namespace string, of *frame.Owner) (*frame.Owner, bool) {
 	group, _, ok := strings.Cut(of.APIVersion, "/")
 	if !ok {
 		group = ""
@@ -129,22 +135,22 @@ func (f *Finder) above(ctx context.Context, scope, namespace string, of *frame.O
 	if group != "" && len(validation.IsDNS1123Subdomain(group)) > 0 {
 		return nil, false // a path may not be made of it
 	}
-	x := f.index(kind{group: group, kind: of.Kind, namespace: scope})
+	x := f.index(kind{group: group, kind: of.Kind}, scope)
 	if x == nil {
 		return nil, false
 	}
-	return x.above(ctx, namespace, of)
+	return x.above(ctx, p, namespace, of)
 }
 
-// index returns the index of a kind, which begins if there is none, and nil if there can
-// be none.
-func (f *Finder) index(of kind) *index {
+// index returns the index of a kind in a scope, which begins if there is none, and nil if
+// there can be none.
+func (f *Finder) index(of kind, scope string) *index {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if x := f.indexes[of]; x != nil || !f.wanted {
+	if x := f.indexes[of][scope]; x != nil || !f.wanted {
 		return x
 	}
-	if len(f.indexes) >= maxKinds && !f.makeRoom() {
+	if f.indexes[of] == nil && len(f.indexes) >= maxKinds && !f.makeRoom() {
 		if !f.full {
 			f.logger.Warn("too many owner kinds; some owner chains are incomplete", "count", len(f.indexes), "kind", of.kind, "group", of.group)
 		}
@@ -152,21 +158,35 @@ func (f *Finder) index(of kind) *index {
 		return nil
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	x := newIndex(of, f.clients, f.logger, f.timing, stop)
-	f.indexes[of] = x
+	x := newIndex(of, scope, f.clients, f.logger, f.timing, stop)
+	if f.indexes[of] == nil {
+		f.indexes[of] = make(map[string]*index)
+	}
+	f.indexes[of][scope] = x
 	f.ended.Go(func() { x.run(ctx) })
 	return x
 }
 
-// makeRoom ends an index that cannot be kept: of a kind that is not served, or that the
+// makeRoom ends the indexes of a kind that cannot be kept: one that is not served, or that the
 // credentials do not allow to read.
 func (f *Finder) makeRoom() bool {
-	for of, x := range f.indexes {
-		if time.Since(x.began) > grace && x.useless() {
-			x.stop()
-			delete(f.indexes, of)
+	for of, all := range f.indexes {
+		kept := false
+		for _, x := range all {
+			kept = kept || time.Since(x.began) <= grace || !x.useless()
+		}
+		if !kept {
+			f.end(of)
 			return true
 		}
 	}
 	return false
+}
+
+// end ends the indexes of a kind.
+func (f *Finder) end(of kind) {
+	for _, x := range f.indexes[of] {
+		x.stop()
+	}
+	delete(f.indexes, of)
 }

@@ -309,15 +309,21 @@ func (p *planner) optional(ctx context.Context, targets map[string]spec.Spec) []
 	defer cancel()
 	var all []MissingAccess
 	for _, r := range []schema.GroupVersionResource{catalog.CustomResourceDefinitions(), catalog.APIServices()} {
-		if _, watched := targets[catalog.NameOf(r.GroupResource())]; watched {
-			continue
-		}
-		if verbs, err := access.MissingVerbs(ctx, p.clients.Discovery.Client, access.Of(r)); err == nil && len(verbs) > 0 {
-			all = append(all, MissingAccess{
-				Group: r.Group, Resource: r.Resource, Verbs: verbs,
-				Without: "informd notices added and removed resources with a delay",
-			})
+		if _, watched := targets[catalog.NameOf(r.GroupResource())]; !watched {
+			all = append(all, p.missing(ctx, r, "", "informd notices added and removed resources with a delay")...)
 		}
 	}
 	return all
+}
+
+// missing asks for what the credentials lack on a resource. Without says what is different
+// then. It returns nothing if the API server does not say.
+func (p *planner) missing(ctx context.Context, r schema.GroupVersionResource, namespace, without string) []MissingAccess {
+	of := access.Of(r)
+	of.Namespace = namespace
+	verbs, err := access.MissingVerbs(ctx, p.clients.Discovery.Client, of)
+	if err != nil || len(verbs) == 0 {
+		return nil
+	}
+	return []MissingAccess{{Group: r.Group, Resource: r.Resource, Namespace: namespace, Verbs: verbs, Without: without}}
 }

@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/informd/informd/pkg/dynwatch/internal/access"
 	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 )
 
@@ -44,16 +43,8 @@ func (p *planner) optionalOwners(ctx context.Context, targets map[string]spec.Sp
 	var all []MissingAccess
 	for _, namespace := range scopes {
 		for _, r := range OwnerResources() {
-			if watchedIn(targets, r, namespace) {
-				continue
-			}
-			of := access.Of(r.WithVersion(""))
-			of.Namespace = namespace
-			if verbs, err := access.MissingVerbs(ctx, p.clients.Discovery.Client, of); err == nil && len(verbs) > 0 {
-				all = append(all, MissingAccess{
-					Group: r.Group, Resource: r.Resource, Namespace: namespace, Verbs: verbs,
-					Without: "owner chains end at these objects",
-				})
+			if !watchedIn(targets, r, namespace) {
+				all = append(all, p.missing(ctx, r.WithVersion(""), namespace, "owner chains end at these objects")...)
 			}
 		}
 	}

@@ -57,8 +57,8 @@ type rewindAnswer struct {
 
 // Insert has the sink deliver an event between what comes from the journal, and
 // returns when the sink is done with it: the destination accepted it, or refused it so
-// that it is a dead letter. The id of the event must be like no other's. If ctx ends first, the
-// event is delivered only if it is on its way already.
+// that it is a dead letter. An event of the journal may have its id, but no other inserted
+// event. If ctx ends first, the event is delivered only if it is on its way already.
 func (r *Runner) Insert(ctx context.Context, e event.Event) (accepted bool, err error) {
 	done, err := r.requests.insert(e)
 	if err != nil {
@@ -200,7 +200,8 @@ func (q *requests) again() {
 }
 
 // handled tells the callers of insert that the sink is done with their events, and whether
-// the destination accepted them.
+// the destination accepted them. An event of the journal may have the id of an inserted one that
+// is not on its way yet: that one still comes, and its caller waits for it.
 func (q *requests) handled(events []event.Event, accepted bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -208,10 +209,10 @@ func (q *requests) handled(events []event.Event, accepted bool) {
 		return
 	}
 	for i := range events {
-		if done, ok := q.waiting[events[i].ID]; ok {
-			done <- accepted
+		at := slices.IndexFunc(q.events[:q.taken], func(e event.Event) bool { return e.ID == events[i].ID })
+		if at >= 0 {
+			q.waiting[events[i].ID] <- accepted
 			delete(q.waiting, events[i].ID)
-			at := slices.IndexFunc(q.events, func(e event.Event) bool { return e.ID == events[i].ID })
 			q.events = slices.Delete(q.events, at, at+1)
 			q.taken--
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/informd/informd/internal/deliver"
@@ -56,6 +57,91 @@ func TestInsertOfWhatTheRouteLeavesOut(t *testing.T) {
 		t.Error(err)
 	}
 	g.drain(t, time.Minute)
+}
+
+// TestInsertOfWhatTheJournalBrings: an inserted event waits behind one of the journal with the
+// same id. The destination gets both, and the caller of Insert waits for the inserted one.
+func TestInsertOfWhatTheJournalBrings(t *testing.T) {
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		j, release := journal.NewMemory(1<<20), make(chan struct{})
+		s := &fakeSink{write: func(context.Context, []event.Event) (int, error) {
+			<-release
+			return 1, nil
+		}}
+		g := start(t, j, s, lanes)
+		same := events(0, 1)[0]
+		mustAppend(t, j, []event.Event{same, control()})
+		synctest.Wait()
+		inserted := insert(t, g, same)
+		release <- struct{}{} // the event of the journal
+		synctest.Wait()
+		release <- struct{}{} // the control event
+		synctest.Wait()
+		if len(inserted) > 0 {
+			t.Error("Insert returned before the destination had the inserted event")
+		}
+		close(release)
+		<-inserted
+		g.drain(t, time.Minute)
+		if got, want := s.ids(), []string{same.ID, control().ID, same.ID}; !slices.Equal(got, want) {
+			t.Errorf("delivered %q, want %q", got, want)
+		}
+	})
+}
+
+// TestInsertBesideWhatTheJournalBrings: another inserted event, which is on its way meanwhile,
+// comes once.
+func TestInsertBesideWhatTheJournalBrings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := journal.NewMemory(1 << 20)
+		list := append(events(0, 2), control())
+		release := make(map[string]chan struct{})
+		for i := range list {
+			release[list[i].ID] = make(chan struct{})
+		}
+		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
+			<-release[batch[0].ID]
+			return 1, nil
+		}}
+		g := start(t, j, s, func(o *deliver.Options) { o.Lanes = 64 }) // two objects seldom share one
+		other, same := list[0], list[1]
+		first := insert(t, g, other)
+		mustAppend(t, j, []event.Event{same, control()}) // the control event waits, and what follows
+		synctest.Wait()
+		second := insert(t, g, same)
+		close(release[same.ID])
+		synctest.Wait()
+		close(release[other.ID])
+		close(release[control().ID])
+		<-first
+		<-second
+		g.drain(t, time.Minute)
+		got := s.ids()
+		slices.Sort(got)
+		if want := []string{other.ID, same.ID, same.ID, control().ID}; !slices.Equal(got, want) {
+			t.Errorf("delivered %q, want %q", got, want)
+		}
+	})
+}
+
+// control is a control event.
+func control() event.Event {
+	return event.Event{ID: "synced", Op: event.Synced, Cluster: "test", Target: "core/pods"}
+}
+
+// insert has an event delivered, and returns when its request is there. The channel has an element
+// when the destination has accepted it.
+func insert(t *testing.T, g *rig, e event.Event) <-chan struct{} {
+	t.Helper()
+	inserted := make(chan struct{}, 1)
+	go func() {
+		if accepted, err := g.Insert(t.Context(), e); err != nil || !accepted {
+			t.Errorf("Insert: %v, %v", accepted, err)
+		}
+		inserted <- struct{}{}
+	}()
+	synctest.Wait()
+	return inserted
 }
 
 // TestInsertThatIsGivenUp: an event that is not on its way is not delivered any more.

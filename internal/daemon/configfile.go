@@ -50,10 +50,15 @@ func (d *Daemon) watchConfig(ctx context.Context) {
 			timer.Reset(settling)
 			continue
 		}
-		if !d.reloads.knows(now) {
-			_ = d.Reload(ctx) // which has logged why it failed
-		}
+		d.reloadIfChanged(ctx)
 		timer.Reset(untilLook())
+	}
+}
+
+// reloadIfChanged reloads unless the last attempt was at what the file has now.
+func (d *Daemon) reloadIfChanged(ctx context.Context) {
+	if !d.reloads.knows(lookAt(d.config.Path)) {
+		_ = d.Reload(ctx) // which has logged why it failed
 	}
 }
 

@@ -80,10 +80,8 @@ func New(o Options) (*Daemon, error) {
 			return nil, err
 		}
 	}
-	for _, s := range o.Config.Sinks {
-		if _, err := newRoute(s); err != nil {
-			return nil, err
-		}
+	if err := check(o.Config); err != nil {
+		return nil, err
 	}
 	d.admin = admin.New(d.adminOptions(o.Version, d.registry))
 	own := append(d.admin.Collectors(), buildInfo(o.Version), newUsableCollector(d.journalUsable), newLetterCollector(d.sinkNames, d.deadLetters))
@@ -104,6 +102,13 @@ func New(o Options) (*Daemon, error) {
 // error.
 func (d *Daemon) Run(ctx, now context.Context) error {
 	defer d.followCredentials(ctx)()
+	watching, unwatch := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	if d.reloads.load != nil { // also while another informd writes to the journal
+		watcher.Go(func() { d.watchConfig(watching) })
+	}
+	defer watcher.Wait()
+	defer unwatch()
 	p, err := d.start(ctx, now)
 	if err != nil && ctx.Err() != nil && context.Cause(now) == nil {
 		d.logger.Info("stopped before the journal opened", "err", err)
@@ -112,13 +117,6 @@ func (d *Daemon) Run(ctx, now context.Context) error {
 	if err != nil {
 		return err
 	}
-	watching, unwatch := context.WithCancel(ctx)
-	var watcher sync.WaitGroup
-	if d.reloads.load != nil {
-		watcher.Go(func() { d.watchConfig(watching) })
-	}
-	defer watcher.Wait()
-	defer unwatch()
 	select {
 	case <-ctx.Done():
 	case <-p.store.Failed():
@@ -167,12 +165,6 @@ func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
 		return nil, err
 	}
 	p, err := d.open(ctx, now)
-	if err == nil {
-		err = d.reloads.between(func() error {
-			d.pipeline.Store(p)
-			return p.start()
-		})
-	}
 	if err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(now), time.Second)
 		defer cancel()
@@ -181,19 +173,28 @@ func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
 	return p, nil
 }
 
-// open opens the journal and makes the pipeline on it.
-func (d *Daemon) open(ctx, now context.Context) (*pipeline, error) {
+// open opens the journal, which can take days on a standby, then makes the pipeline of the config
+// of that moment on it, and starts it.
+func (d *Daemon) open(ctx, now context.Context) (p *pipeline, err error) {
 	store, err := store.Open(ctx, d.config, wanted(d.config), d.logger, d.health, func(holder string) { d.waitingFor.Store(&holder) })
 	if err != nil {
 		return nil, err
 	}
 	d.waitingFor.Store(nil)
 	store.Cluster = func(ctx context.Context) (string, error) { return clusterUID(ctx, d.kubernetes, d.logger) }
-	p, err := newPipeline(ctx, now, d, store)
-	if err != nil {
-		return nil, errors.Join(err, store.Close())
-	}
-	return p, nil
+	d.reloadIfChanged(ctx) // this process may have been frozen until now
+	err = d.reloads.between(func(c *config.Config) error {
+		err := store.Watch(wanted(c))
+		if err == nil {
+			p, err = newPipeline(ctx, now, d, c, store)
+		}
+		if err != nil {
+			return errors.Join(err, store.Close())
+		}
+		d.pipeline.Store(p)
+		return p.start()
+	})
+	return p, err
 }
 
 // stop ends the beginning of the pipe first. When now ends, it does not wait for

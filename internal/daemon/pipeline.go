@@ -48,26 +48,26 @@ type delivery struct {
 	*deliver.Runner
 }
 
-// newPipeline makes everything on an open journal and starts nothing. It waits for the
+// newPipeline makes everything of a config on an open journal and starts nothing. It waits for the
 // journal until ctx ends. After an error nothing is left open but the journal.
-func newPipeline(ctx, now context.Context, d *Daemon, s *store.Store) (*pipeline, error) {
-	key, err := redactionKey(d.config)
+func newPipeline(ctx, now context.Context, d *Daemon, c *config.Config, s *store.Store) (*pipeline, error) {
+	key, err := redactionKey(c)
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{config: d.config, logger: d.logger, store: s, now: now}
+	p := &pipeline{config: c, logger: d.logger, store: s, now: now}
 	p.destinations = newDestinations(p, d)
 	p.source = deliver.NewDeadLetters(config.SourceName, s.Box(config.SourceName))
 	p.manager, err = dynwatch.New(dynwatch.Options{
-		Cluster: d.config.Cluster, Kubernetes: d.kubernetes, Log: shownLog{s, &d.tails}, Reject: rejectTo(p.source, d.logger),
-		RedactionKey: key, PlainAnnotations: d.config.Redaction.PlainAnnotations, MaxWatches: d.config.Kubernetes.MaxWatches, AuditEvery: cmp.Or(d.config.Kubernetes.AuditEvery, -1), MaxDelay: d.config.Kubernetes.MaxDelay, Logger: d.logger,
+		Cluster: c.Cluster, Kubernetes: d.kubernetes, Log: shownLog{s, &d.tails}, Reject: rejectTo(p.source, d.logger),
+		RedactionKey: key, PlainAnnotations: c.Redaction.PlainAnnotations, MaxWatches: c.Kubernetes.MaxWatches, AuditEvery: cmp.Or(c.Kubernetes.AuditEvery, -1), MaxDelay: c.Kubernetes.MaxDelay, Logger: d.logger,
 	})
 	if err != nil {
 		return nil, err
 	}
 	replaced := p.manager.LogReplaced
 	s.Replaced.Store(&replaced)
-	for _, s := range p.config.Sinks {
+	for _, s := range c.Sinks {
 		setup, err := p.setup(d, s)
 		if err == nil {
 			var one *delivery

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,10 +16,11 @@ import (
 	"github.com/informd/informd/internal/admin"
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/display"
+	"github.com/informd/informd/pkg/dynwatch"
 )
 
 // errNoReload: there is nothing to read a config from.
-var errNoReload = errors.New("this informd cannot reload its config")
+var errNoReload, errStopping = errors.New("this informd cannot reload its config"), errors.New("this informd stops")
 
 // reloads is what is known of the attempts to make the running informd one of
 // another config.
@@ -49,8 +51,9 @@ func newReloads(load func() (*config.Config, error), started *config.Config, log
 }
 
 // Reload reads the config and applies the differences: it starts, replaces or stops
-// targets and sinks, and the others continue. If the config has an error, nothing changes. It blocks until the change is made; calls wait
-// for each other.
+// targets and sinks, and the others continue. If the config has an error, nothing changes. It
+// blocks until the change is made; calls wait for each other. While the journal is not open yet,
+// as on a standby, the pipeline will be made of the new config.
 func (d *Daemon) Reload(ctx context.Context) error {
 	_, err := d.reload(ctx)
 	return err
@@ -64,19 +67,19 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	}
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	p := d.pipeline.Load()
-	if p == nil || r.closed {
-		r.logger.Warn("config not reloaded; informd is starting or stopping")
-		return admin.Reload{}, d.notOpen()
+	if r.closed {
+		r.logger.Warn("config not reloaded; informd is stopping")
+		return admin.Reload{}, errStopping
 	}
+	p := d.pipeline.Load()
 	seen := lookAt(d.config.Path)
 	next, err := r.load()
 	if err == nil {
 		seen = content{sum: next.Sum} // the file may have been missing a moment before
-		err = d.config.Replaces(next)
+		err = cmp.Or(d.config.Replaces(next), check(next))
 	}
 	var done sinkChange
-	if err == nil {
+	if err == nil && p != nil {
 		done, err = p.change(ctx, d, next)
 	}
 	r.note(seen, err)
@@ -87,8 +90,12 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	}
 	setLevel(d.level, next.Log)
 	logWarnings(r.logger, next)
-	r.logger.Info("config reloaded", "path", d.config.Path, "sinks_added", names(done.added), "sinks_removed", slices.Sorted(maps.Keys(done.removed)), "sinks_changed", names(done.replaced),
-		"targets", len(p.manager.Targets()))
+	if p == nil {
+		r.logger.Info("config reloaded; used when the journal opens", "path", d.config.Path)
+	} else {
+		r.logger.Info("config reloaded", "path", d.config.Path, "sinks_added", names(done.added), "sinks_removed", slices.Sorted(maps.Keys(done.removed)), "sinks_changed", names(done.replaced),
+			"targets", len(p.manager.Targets()))
+	}
 	outcome := reloaded(d.config.Path, r.current, next)
 	r.current = next
 	return outcome, nil
@@ -103,11 +110,11 @@ func reloaded(path string, was, is *config.Config) admin.Reload {
 	return done
 }
 
-// between runs do while no attempt is under way.
-func (r *reloads) between(do func() error) error {
+// between runs do with the config in use, while no attempt is under way.
+func (r *reloads) between(do func(*config.Config) error) error {
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	return do()
+	return do(r.current)
 }
 
 // close waits for the attempt under way and allows no other one.
@@ -199,12 +206,20 @@ func names(all []*delivery) (names []string) {
 	return names
 }
 
-// change makes the pipeline one of next: everything that can fail first. It is
-// called by one goroutine at a time.
-func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (sinkChange, error) {
-	if err := p.manager.Check(wanted(next)); err != nil {
-		return sinkChange{}, err
+// check finds mistakes of a config that its reading does not find, without contact to anything.
+func check(c *config.Config) error {
+	for _, s := range c.Sinks {
+		if _, err := newRoute(s); err != nil {
+			return err
+		}
 	}
+	_, err := dynwatch.Covering(wanted(c))
+	return err
+}
+
+// change makes the pipeline one of next, which [check] has accepted: everything that can fail
+// first. It is called by one goroutine at a time.
+func (p *pipeline) change(ctx context.Context, d *Daemon, next *config.Config) (sinkChange, error) {
 	sinks, err := p.prepare(d, next)
 	if err == nil {
 		err = p.store.Watch(wanted(next))

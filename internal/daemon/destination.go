@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
@@ -231,7 +232,7 @@ func (d *destination) declareOnce(insert func() error) error {
 func (d *destinations) refill(ctx context.Context, resource, name string) error {
 	p := d.pipeline
 	if p.store.Durable {
-		_, err := d.operator.resnapshotTo(ctx, p, resource, name)
+		_, err := d.operator.resnapshotTo(ctx, p, resource, name, (*deliver.Runner).Refill)
 		return err
 	}
 	results, err := p.manager.Resnapshot(ctx, resource)

@@ -185,7 +185,7 @@ func (o operator) Resnapshot(ctx context.Context, resource, sink string) ([]admi
 		return nil, err
 	}
 	if sink != "" {
-		return o.resnapshotTo(ctx, p, resource, sink)
+		return o.resnapshotTo(ctx, p, resource, sink, (*deliver.Runner).Resnapshot)
 	}
 	ctx, release, err := p.store.WhileUsable(ctx)
 	if err != nil {
@@ -206,9 +206,12 @@ func (o operator) Resnapshot(ctx context.Context, resource, sink string) ([]admi
 	return outcomes, nil
 }
 
+// resnapshotMethod is Resnapshot or Refill of a runner.
+type resnapshotMethod func(*deliver.Runner, context.Context, journal.Resnapshot) (map[string]int, error)
+
 // resnapshotTo has one sink get what the journal has, which asks nothing of the API
-// server.
-func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink string) ([]admin.Resnapshot, error) {
+// server. The sink logs the outcome.
+func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink string, method resnapshotMethod) ([]admin.Resnapshot, error) {
 	r, err := o.sink(sink)
 	if err != nil {
 		return nil, err
@@ -227,16 +230,13 @@ func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink 
 	}
 	logger, pending := p.logger.With("sink", sink, "resource", resource, "run", run), ""
 	logger.Info("re-snapshot started")
-	objects, err := r.Resnapshot(ctx, what)
+	objects, err := method(r.Runner, ctx, what)
 	switch {
 	case errors.Is(err, deliver.ErrPending):
 		logger.Info("re-snapshot pending until the sink works")
 		pending = display.Reason(err.Error()) // it begins later
 	case err != nil:
-		logger.Warn("re-snapshot incomplete; run informd resnapshot again", "err", err)
 		return nil, fmt.Errorf("resnapshot %s, run %d: %w", resource, run, err)
-	default:
-		logger.Info("re-snapshot complete")
 	}
 	outcomes := make([]admin.Resnapshot, len(brackets))
 	for i, b := range brackets {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -16,8 +15,9 @@ import (
 const (
 	// maxOrders bounds the re-snapshots of one sink that are not complete.
 	maxOrders = 64
-	// recallPause is the time between two attempts to read them from the journal.
-	recallPause = 5 * time.Second
+	// orderPause is the time between two attempts to read them from the journal, and between
+	// two attempts to begin one.
+	orderPause = 5 * time.Second
 )
 
 // order is a re-snapshot that the sink was asked for. It is complete, or it fails for good,
@@ -136,7 +136,8 @@ func (r *Runner) keepOrders(ctx context.Context) error {
 	return nil
 }
 
-// serveOrders makes one re-snapshot after the other until ctx ends.
+// serveOrders makes one re-snapshot after the other until ctx ends. They wait for the first snapshot
+// of the sink: if the destination was replaced meanwhile, it lacks a part of that snapshot.
 func (r *Runner) serveOrders(ctx context.Context) {
 	if !r.recallOrders(ctx) {
 		return
@@ -151,27 +152,46 @@ func (r *Runner) serveOrders(ctx context.Context) {
 				return
 			}
 		}
-		s := &resnapshot{what: one.what, answer: make(chan resnapshotAnswer, 1)}
-		if err := r.requests.ask(func(ctx context.Context, in *reader) { in.resnapshot(ctx, s) }, false); err != nil {
-			return // the sink has ended
-		}
-		select {
-		case a := <-s.answer:
-			if errors.Is(a.err, journal.ErrClosed) || errors.Is(a.err, context.Canceled) {
-				return // a later process makes it
-			}
-			r.completeOrder(ctx, one, a)
-		case <-ctx.Done():
+		if !r.serveOrder(ctx, one) {
 			return
 		}
 	}
 }
 
-// completeOrder forgets an order and answers it.
+// serveOrder attempts to make a re-snapshot. It reports whether there is to be another attempt, or
+// another re-snapshot.
+func (r *Runner) serveOrder(ctx context.Context, one *order) bool {
+	s := &resnapshot{what: one.what, answer: make(chan resnapshotAnswer, 1)}
+	if err := r.requests.ask(func(ctx context.Context, in *reader) { in.resnapshot(ctx, s) }, false); err != nil {
+		return false // the sink has ended
+	}
+	select {
+	case a := <-s.answer:
+		if errors.Is(a.err, journal.ErrClosed) || errors.Is(a.err, context.Canceled) {
+			return false // a later process makes it
+		}
+		if errors.Is(a.err, journal.ErrFirstSnapshot) {
+			return orderPaused(ctx)
+		}
+		r.completeOrder(ctx, one, a)
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// completeOrder forgets an order and answers it. It logs the outcome, because the caller may not
+// wait any more.
 func (r *Runner) completeOrder(ctx context.Context, one *order, a resnapshotAnswer) {
+	logger := r.options.Logger.With("resource", resourceOf(one.what), "run", one.what.Run)
 	r.orders.remove(one)
 	if err := r.keepOrders(ctx); err != nil {
-		r.options.Logger.Warn("completed re-snapshot not recorded; a restart repeats it", slog.Uint64("run", one.what.Run), slog.Any("err", err))
+		logger.Warn("completed re-snapshot not recorded; a restart repeats it", "err", err)
+	}
+	if a.err != nil {
+		logger.Warn("re-snapshot incomplete; run informd resnapshot again", "err", a.err)
+	} else {
+		logger.Info("re-snapshot complete")
 	}
 	one.answer <- a
 }
@@ -192,10 +212,18 @@ func (r *Runner) recallOrders(ctx context.Context) bool {
 			return false
 		}
 		r.options.Logger.Warn("pending re-snapshots unreadable; retrying", "err", err)
-		select {
-		case <-ctx.Done():
+		if !orderPaused(ctx) {
 			return false
-		case <-time.After(recallPause):
 		}
+	}
+}
+
+// orderPaused waits before the next attempt. It reports whether there is to be one.
+func orderPaused(ctx context.Context) bool {
+	select {
+	case <-time.After(orderPause):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/informd/informd/pkg/event"
@@ -34,6 +35,17 @@ var ErrPending = errors.New("the re-snapshot is pending")
 // sink, the request stays: a sink that is replaced meanwhile begins it again, and so does
 // another process if the journal outlives this one, under the same ids. A sink that stays down is not waited for: [ErrPending].
 func (r *Runner) Resnapshot(ctx context.Context, what journal.Resnapshot) (objects map[string]int, err error) {
+	return r.resnapshotWithin(ctx, what, pendingAfter)
+}
+
+// Refill is [Runner.Resnapshot] for a destination that lacks objects. It waits for a sink that is
+// down as well: when it returns without an error, the destination has them.
+func (r *Runner) Refill(ctx context.Context, what journal.Resnapshot) (objects map[string]int, err error) {
+	return r.resnapshotWithin(ctx, what, math.MaxInt64)
+}
+
+// resnapshotWithin waits for a sink that is down for some time.
+func (r *Runner) resnapshotWithin(ctx context.Context, what journal.Resnapshot, limit time.Duration) (objects map[string]int, err error) {
 	wrap := func(err error) error { return fmt.Errorf("sink %s: %w", r.options.Name, err) }
 	one, err := r.order(ctx, what)
 	if err != nil {
@@ -58,7 +70,7 @@ func (r *Runner) Resnapshot(ctx context.Context, what journal.Resnapshot) (objec
 		if down += time.Second; s.State == Running {
 			down = 0
 		}
-		if down >= pendingAfter {
+		if down >= limit {
 			return nil, wrap(fmt.Errorf("%w: the sink is %s: %s", ErrPending, s.State, s.LastError))
 		}
 	}

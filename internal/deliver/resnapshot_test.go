@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,6 +25,7 @@ type repeating struct {
 	journal.Journal
 	objects int
 	begun   atomic.Int32
+	refuse  func() error // nil: it repeats them
 }
 
 func (r *repeating) Open(name string, start journal.Start) (journal.Cursor, error) {
@@ -39,6 +41,11 @@ type repeatingCursor struct {
 
 func (c *repeatingCursor) Resnapshot(_ context.Context, what journal.Resnapshot) error {
 	c.journal.begun.Add(1)
+	if c.journal.refuse != nil {
+		if err := c.journal.refuse(); err != nil {
+			return err
+		}
+	}
 	c.queue = []journal.Entry{{Event: what.Begin[0]}}
 	for i := range c.journal.objects {
 		e := events(1+i, 1)[0]
@@ -234,6 +241,92 @@ func TestResnapshotThatNobodyWaitsFor(t *testing.T) {
 	if _, err := g.Resnapshot(t.Context(), again(3)); err == nil {
 		t.Error("a sink that has ended takes a request")
 	}
+}
+
+// TestResnapshotBehindTheFirstSnapshot: a request during the first snapshot of the sink is kept,
+// and made when that snapshot is complete.
+func TestResnapshotBehindTheFirstSnapshot(t *testing.T) {
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		j := &keepingJournal{repeating: newRepeating(10)}
+		var complete atomic.Bool
+		j.refuse = func() error {
+			if complete.Load() {
+				return nil
+			}
+			return fmt.Errorf("resnapshot: %w", journal.ErrFirstSnapshot)
+		}
+		s := &fakeSink{}
+		g := start(t, j, s, lanes)
+		made := make(chan error, 1)
+		go func() { _, err := g.Resnapshot(t.Context(), again(1)); made <- err }()
+		<-time.After(time.Hour)
+		if diff := cmp.Diff([]uint64{1}, j.runs()); diff != "" || len(made) > 0 {
+			t.Errorf("kept during the first snapshot (-want +got):\n%s", diff)
+		}
+		complete.Store(true)
+		if err := <-made; err != nil {
+			t.Error(err)
+		}
+		if n, ended := ofRun(s, 1); n != 10 || !ended || len(j.runs()) != 0 {
+			t.Errorf("%d objects, ended: %t, kept: %v", n, ended, j.runs())
+		}
+		g.drain(t, time.Minute)
+	})
+}
+
+// TestResnapshotThatFailsLater: a pending request that fails when the sink works is in the log.
+func TestResnapshotThatFailsLater(t *testing.T) {
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		j := &keepingJournal{repeating: newRepeating(10)}
+		j.refuse = func() error { return errors.New("no states") }
+		var works atomic.Bool
+		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
+			if works.Load() {
+				return len(batch), nil
+			}
+			return 0, errDown
+		}}
+		g := start(t, j, s, lanes)
+		mustAppend(t, j, events(0, 1))
+		synctest.Wait()
+		if _, err := g.Resnapshot(t.Context(), again(1)); !errors.Is(err, deliver.ErrPending) {
+			t.Errorf("Resnapshot: %v, want ErrPending", err)
+		}
+		works.Store(true)
+		<-time.After(time.Hour)
+		if n := g.logs.count("re-snapshot incomplete"); n != 1 || g.logs.count("no states") != 1 || len(j.runs()) != 0 {
+			t.Errorf("%d log lines, kept: %v", n, j.runs())
+		}
+		g.drain(t, time.Minute)
+	})
+}
+
+// TestRefill waits for a sink that is down, so that its objects are there when it returns.
+func TestRefill(t *testing.T) {
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		var works atomic.Bool
+		s := &fakeSink{write: func(_ context.Context, batch []event.Event) (int, error) {
+			if works.Load() {
+				return len(batch), nil
+			}
+			return 0, errDown
+		}}
+		g := start(t, newRepeating(10), s, lanes)
+		made := make(chan error, 1)
+		go func() { _, err := g.Refill(t.Context(), again(1)); made <- err }()
+		<-time.After(time.Hour)
+		if len(made) > 0 {
+			t.Error("Refill returned while the sink is down")
+		}
+		works.Store(true)
+		if err := <-made; err != nil {
+			t.Error(err)
+		}
+		if n, ended := ofRun(s, 1); n != 10 || !ended {
+			t.Errorf("%d objects, ended: %t", n, ended)
+		}
+		g.drain(t, time.Minute)
+	})
 }
 
 func TestResnapshotWithoutStates(t *testing.T) {

@@ -31,6 +31,9 @@ var ErrTooLarge = errors.New("too large for the dead-letter queue")
 // states of objects, or requests of an earlier process.
 var ErrNotKept = errors.New("the journal does not keep delivered events")
 
+// ErrFirstSnapshot says that a reader must first get every object once.
+var ErrFirstSnapshot = errors.New("the first snapshot of the sink is not complete, and contains every object")
+
 // ErrMoved says that a cursor restarts after its last commit, because the journal was opened
 // again below it. A re-snapshot in progress has ended.
 var ErrMoved = errors.New("the cursor restarts after its last commit")
@@ -112,7 +115,7 @@ type Reader interface {
 type Rewinder interface {
 	// Rewind moves the cursor back to the events that were appended at or after since, and
 	// returns their number. They have a new Run and are Redelivered. Rewind does not repeat
-	// Begin and Synced. No Read may be in progress.
+	// Begin and Synced. ErrFirstSnapshot is one of its errors. No Read may be in progress.
 	Rewind(ctx context.Context, since time.Time) (uint64, error)
 }
 
@@ -121,8 +124,8 @@ type Rewinder interface {
 type Resnapshotter interface {
 	// Resnapshot makes Read return the states of all objects of some targets, interleaved
 	// with the events of the log; see [Resnapshot]. It does not block. A later Resnapshot,
-	// Reset and Rewind drop an incomplete one. Its errors are that of ctx, ErrClosed, and that
-	// the first snapshot of the reader is not complete. No Read may be in progress.
+	// Reset and Rewind drop an incomplete one. Its errors are that of ctx, ErrClosed and
+	// ErrFirstSnapshot. No Read may be in progress.
 	Resnapshot(ctx context.Context, r Resnapshot) error
 }
 

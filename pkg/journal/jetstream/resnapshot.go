@@ -49,7 +49,7 @@ func (c *cursor) Resnapshot(ctx context.Context, what journal.Resnapshot) error 
 	first := c.record.Snapshot
 	c.mu.Unlock()
 	if first {
-		return fmt.Errorf("resnapshot: %w", errSnapshot)
+		return fmt.Errorf("resnapshot: %w", journal.ErrFirstSnapshot)
 	}
 	if c.repeating != nil {
 		c.repeating.close(ctx)

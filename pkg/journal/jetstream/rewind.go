@@ -2,16 +2,12 @@ package jetstream
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
-
-// errSnapshot is returned by Rewind while the sink has not got everything once.
-var errSnapshot = errors.New("the first snapshot of the sink is not complete, and contains every object")
 
 // Rewind implements [journal.Cursor]. The new position is durable when it returns.
 // What the history limit has removed since cannot come again; a gap event counts
@@ -36,7 +32,7 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	committed, inSnapshot := c.record.Last, c.record.Snapshot
 	c.mu.Unlock()
 	if inSnapshot {
-		return 0, server.Final(fmt.Errorf("rewind: %w", errSnapshot))
+		return 0, server.Final(fmt.Errorf("rewind: %w", journal.ErrFirstSnapshot))
 	}
 	first, err := c.journal.log.Stream.FirstSince(ctx, since)
 	if err != nil {

@@ -1,0 +1,123 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/internal/daemon/internal/store"
+	"github.com/informd/informd/internal/deliver"
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/sink"
+)
+
+// statesJournal repeats the control events of a re-snapshot, of no object.
+type statesJournal struct{ journal.Journal }
+
+func (j statesJournal) Open(name string, start journal.Start) (journal.Cursor, error) {
+	c, err := j.Journal.Open(name, start)
+	return &statesCursor{Cursor: c}, err
+}
+
+type statesCursor struct {
+	journal.Cursor
+	left []journal.Entry
+}
+
+func (c *statesCursor) Resnapshot(_ context.Context, what journal.Resnapshot) error {
+	c.left = []journal.Entry{{Event: what.Begin[0]}, {Event: what.End[0]}}
+	return nil
+}
+
+func (c *statesCursor) Read(ctx context.Context, limit int) ([]journal.Entry, error) {
+	if entries := c.left; len(entries) > 0 {
+		c.left = nil
+		return entries, nil
+	}
+	return c.Cursor.Read(ctx, limit)
+}
+
+// nowhere is an API server that cannot be reached.
+type nowhere struct{}
+
+func (nowhere) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("no route to host")
+}
+
+// TestRefillOutlastsASinkThatIsDown: the sink is down when its destination, which was replaced,
+// is to get every object. It counts as complete when it has them, not when they are pending.
+func TestRefillOutlastsASinkThatIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger := slog.New(slog.NewTextHandler(t.Output(), nil))
+		j := statesJournal{journal.NewMemory(1 << 20)}
+		manager, err := dynwatch.New(dynwatch.Options{
+			Cluster: "test", Kubernetes: &rest.Config{Host: "http://localhost", Transport: nowhere{}}, Log: j, RedactionKey: []byte("0123456789abcdef"), Logger: logger,
+			Reject: func(context.Context, dynwatch.Rejected) error { return nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer manager.Close()
+		if err := manager.Apply([]dynwatch.Resource{{Resource: "pods"}}); err != nil {
+			t.Fatal(err)
+		}
+		var up, synced atomic.Bool
+		write := writeFunc(func(_ context.Context, batch []event.Event) (int, error) {
+			if !up.Load() {
+				return 0, errors.New("connection refused")
+			}
+			for i := range batch {
+				if batch[i].Op == event.Synced {
+					synced.Store(true)
+				}
+			}
+			return len(batch), nil
+		})
+		p := &pipeline{logger: logger, now: t.Context(), config: &config.Config{}, manager: manager, store: &store.Store{
+			Journal: j, Logger: logger, Durable: true,
+			Box: func(name string) deliver.Box { return deliver.NewFileBox(t.TempDir(), name) },
+		}}
+		d := &Daemon{registry: prometheus.NewRegistry()}
+		d.pipeline.Store(p)
+		route, err := deliver.NewRoute(nil, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, err := p.newDelivery(d, config.Sink{Name: "out"}, deliver.Setup{
+			Type: "fake", Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return write, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.all = []*delivery{one}
+		ended := make(chan error, 1)
+		go func() { ended <- one.Run(t.Context()) }()
+		refilled := make(chan error, 1)
+		go func() { refilled <- newDestinations(p, d).refill(t.Context(), "core/pods", "out") }()
+		<-time.After(time.Hour)
+		if len(refilled) > 0 {
+			t.Error("refill returned while the sink is down")
+		}
+		up.Store(true)
+		if err := <-refilled; err != nil || !synced.Load() {
+			t.Errorf("refilled: %v; the destination has every object: %t", err, synced.Load())
+		}
+		if _, err := one.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

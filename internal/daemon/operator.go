@@ -216,7 +216,7 @@ func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink 
 	if err != nil {
 		return nil, err
 	}
-	brackets, run, err := p.manager.Brackets(resource)
+	what, err := p.manager.Brackets(resource)
 	if err != nil {
 		return nil, err
 	}
@@ -224,11 +224,7 @@ func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink 
 		return nil, errors.New("a memory journal does not keep the states of objects: for one sink it takes journal.type embedded or nats; " +
 			"without --sink all sinks get them, from the API server")
 	}
-	what := journal.Resnapshot{Run: run}
-	for _, b := range brackets {
-		what.Begin, what.End = append(what.Begin, b.Begin), append(what.End, b.End)
-	}
-	logger, pending := p.logger.With("sink", sink, "resource", resource, "run", run), ""
+	logger, pending := p.logger.With("sink", sink, "resource", resource, "run", what.Run), ""
 	logger.Info("re-snapshot started")
 	objects, err := method(r.Runner, ctx, what)
 	switch {
@@ -236,11 +232,12 @@ func (o operator) resnapshotTo(ctx context.Context, p *pipeline, resource, sink 
 		logger.Info("re-snapshot pending until the sink works")
 		pending = display.Reason(err.Error()) // it begins later
 	case err != nil:
-		return nil, fmt.Errorf("resnapshot %s, run %d: %w", resource, run, err)
+		return nil, fmt.Errorf("resnapshot %s, run %d: %w", resource, what.Run, err)
 	}
-	outcomes := make([]admin.Resnapshot, len(brackets))
-	for i, b := range brackets {
-		outcomes[i] = admin.Resnapshot{Target: b.Begin.Target, Run: run, Objects: objects[b.Begin.Target], Pending: pending}
+	outcomes := make([]admin.Resnapshot, len(what.Begin))
+	for i := range what.Begin {
+		target := what.Begin[i].Target
+		outcomes[i] = admin.Resnapshot{Target: target, Run: what.Run, Objects: objects[target], Pending: pending}
 	}
 	return outcomes, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/informd/informd/pkg/dynwatch/internal/spec"
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 )
 
 // Covering returns a function that reports whether the object or target of an event is in
@@ -34,28 +35,23 @@ func Covering(wanted []Resource) (func(e *event.Event) bool, error) {
 	}, nil
 }
 
-// Bracket holds the control events around the re-snapshot of one target.
-type Bracket struct{ Begin, End event.Event }
-
 // Brackets returns what [Manager.Resnapshot] would put around the objects of each
 // target of a resource, sorted by target, and a run that is like no other. The
 // revision in them is the one that the target has come to. It emits nothing, and a
 // target may be in any state. The error is an [ErrUnknownResource].
-func (m *Manager) Brackets(resource string) (brackets []Bracket, run uint64, err error) {
+func (m *Manager) Brackets(resource string) (journal.Resnapshot, error) {
 	targets, run, err := m.toResnapshot(resource)
+	all := journal.Resnapshot{Run: run}
 	for _, r := range targets {
-		brackets = append(brackets, statusOf(r.target.Spec, r.target.Status).bracket(m.options.Cluster, run))
+		s := statusOf(r.target.Spec, r.target.Status)
+		begin := event.Event{
+			Time: time.Now(), Cluster: m.options.Cluster, Target: s.Name, Group: s.Group, Version: s.Version, Resource: s.Resource, Kind: s.Kind,
+			Epoch: s.Epoch, Replay: true,
+		}
+		end := begin
+		begin.SetBound(event.Begin, run, s.ResourceVersion)
+		end.SetBound(event.Synced, run, s.ResourceVersion)
+		all.Begin, all.End = append(all.Begin, begin), append(all.End, end)
 	}
-	return brackets, run, err
-}
-
-func (s TargetStatus) bracket(cluster string, run uint64) Bracket {
-	begin := event.Event{
-		Time: time.Now(), Cluster: cluster, Target: s.Name, Group: s.Group, Version: s.Version, Resource: s.Resource, Kind: s.Kind,
-		Epoch: s.Epoch, Replay: true,
-	}
-	end := begin
-	begin.SetBound(event.Begin, run, s.ResourceVersion)
-	end.SetBound(event.Synced, run, s.ResourceVersion)
-	return Bracket{begin, end}
+	return all, err
 }

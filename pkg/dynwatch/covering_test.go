@@ -65,9 +65,9 @@ func TestBrackets(t *testing.T) {
 	r.caughtUp()
 	before := len(r.log.all())
 	result := r.resnapshot()
-	brackets, run, err := r.manager.Brackets("example.com/things")
-	if err != nil || len(brackets) != 1 || run <= result.Run {
-		t.Fatalf("brackets %+v, run %d after %d, %v", brackets, run, result.Run, err)
+	brackets, err := r.manager.Brackets("example.com/things")
+	if err != nil || len(brackets.Begin) != 1 || len(brackets.End) != 1 || brackets.Run <= result.Run {
+		t.Fatalf("brackets %+v after run %d, %v", brackets, result.Run, err)
 	}
 	var records []event.Event
 	for _, e := range r.log.all()[before:] {
@@ -75,15 +75,15 @@ func TestBrackets(t *testing.T) {
 			records = append(records, e)
 		}
 	}
-	for i, got := range []event.Event{brackets[0].Begin, brackets[0].End} {
+	for i, got := range []event.Event{brackets.Begin[0], brackets.End[0]} {
 		want := records[i]
-		want.SetRun(run)
+		want.SetRun(brackets.Run)
 		want.Time = got.Time
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("record %d (-want +got):\n%s", i, diff)
 		}
 	}
-	if _, _, err := r.manager.Brackets("nothings"); !errors.Is(err, dynwatch.ErrUnknownResource) {
+	if _, err := r.manager.Brackets("nothings"); !errors.Is(err, dynwatch.ErrUnknownResource) {
 		t.Errorf("of a resource that is not watched: %v", err)
 	}
 }

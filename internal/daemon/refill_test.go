@@ -59,19 +59,6 @@ func (nowhere) RoundTrip(*http.Request) (*http.Response, error) {
 // is to get every object. It counts as complete when it has them, not when they are pending.
 func TestRefillOutlastsASinkThatIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		logger := slog.New(slog.NewTextHandler(t.Output(), nil))
-		j := statesJournal{journal.NewMemory(1 << 20)}
-		manager, err := dynwatch.New(dynwatch.Options{
-			Cluster: "test", Kubernetes: &rest.Config{Host: "http://localhost", Transport: nowhere{}}, Log: j, RedactionKey: []byte("0123456789abcdef"), Logger: logger,
-			Reject: func(context.Context, dynwatch.Rejected) error { return nil },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer manager.Close()
-		if err := manager.Apply([]dynwatch.Resource{{Resource: "pods"}}); err != nil {
-			t.Fatal(err)
-		}
 		var up, synced atomic.Bool
 		write := writeFunc(func(_ context.Context, batch []event.Event) (int, error) {
 			if !up.Load() {
@@ -84,25 +71,7 @@ func TestRefillOutlastsASinkThatIsDown(t *testing.T) {
 			}
 			return len(batch), nil
 		})
-		p := &pipeline{logger: logger, now: t.Context(), config: &config.Config{}, manager: manager, store: &store.Store{
-			Journal: j, Logger: logger, Durable: true,
-			Box: func(name string) deliver.Box { return deliver.NewFileBox(t.TempDir(), name) },
-		}}
-		d := &Daemon{registry: prometheus.NewRegistry()}
-		d.pipeline.Store(p)
-		route, err := deliver.NewRoute(nil, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		one, err := p.newDelivery(d, config.Sink{Name: "out"}, deliver.Setup{
-			Type: "fake", Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return write, nil },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.all = []*delivery{one}
-		ended := make(chan error, 1)
-		go func() { ended <- one.Run(t.Context()) }()
+		d, p := podsTo(t, write)
 		refilled := make(chan error, 1)
 		go func() { refilled <- newDestinations(p, d).refill(t.Context(), "core/pods", "out") }()
 		<-time.After(time.Hour)
@@ -113,11 +82,49 @@ func TestRefillOutlastsASinkThatIsDown(t *testing.T) {
 		if err := <-refilled; err != nil || !synced.Load() {
 			t.Errorf("refilled: %v; the destination has every object: %t", err, synced.Load())
 		}
-		if _, err := one.Drain(t.Context()); err != nil {
-			t.Error(err)
-		}
+	})
+}
+
+// podsTo makes a daemon that watches Pods, of an API server that cannot be reached, and delivers to
+// a sink "out". It ends with the test.
+func podsTo(t *testing.T, write writeFunc) (*Daemon, *pipeline) {
+	t.Helper()
+	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
+	j := statesJournal{journal.NewMemory(1 << 20)}
+	manager, err := dynwatch.New(dynwatch.Options{
+		Cluster: "test", Kubernetes: &rest.Config{Host: "http://localhost", Transport: nowhere{}}, Log: j, RedactionKey: []byte("0123456789abcdef"), Logger: logger,
+		Reject: func(context.Context, dynwatch.Rejected) error { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(manager.Close)
+	if err := manager.Apply([]dynwatch.Resource{{Resource: "pods"}}); err != nil {
+		t.Fatal(err)
+	}
+	p := &pipeline{logger: logger, now: t.Context(), config: &config.Config{}, manager: manager, store: &store.Store{
+		Journal: j, Logger: logger, Durable: true,
+		Box: func(name string) deliver.Box { return deliver.NewFileBox(t.TempDir(), name) },
+	}}
+	d := &Daemon{config: p.config, registry: prometheus.NewRegistry(), level: new(slog.LevelVar), logger: logger}
+	d.pipeline.Store(p)
+	route, err := newRoute(config.Sink{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := p.newDelivery(d, config.Sink{Name: "out"}, deliver.Setup{
+		Type: "fake", Lanes: 1, Route: route, Open: func(context.Context) (sink.Sink, error) { return write, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.all = []*delivery{one}
+	ended := make(chan error, 1)
+	go func() { ended <- one.Run(t.Context()) }()
+	t.Cleanup(func() {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
+	return d, p
 }

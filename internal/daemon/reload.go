@@ -28,8 +28,9 @@ type reloads struct {
 	load   func() (*config.Config, error)
 	logger *slog.Logger
 
-	turn   sync.Mutex // held by the attempt under way
-	closed bool       // no other one may begin; guarded by turn
+	life context.Context //nolint:containedctx // ends with close, and each attempt with it
+	end  context.CancelFunc
+	turn sync.Mutex // held by the attempt under way
 	// current is the config in use; guarded by turn.
 	current *config.Config
 
@@ -45,7 +46,8 @@ type reloads struct {
 
 func newReloads(load func() (*config.Config, error), started *config.Config, logger *slog.Logger) *reloads {
 	now := time.Now()
-	return &reloads{load: load, logger: logger, current: started, attempted: content{sum: started.Sum}, at: now, succeeded: now, results: prometheus.NewCounterVec(prometheus.CounterOpts{
+	life, end := context.WithCancel(context.Background())
+	return &reloads{life: life, end: end, load: load, logger: logger, current: started, attempted: content{sum: started.Sum}, at: now, succeeded: now, results: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "informd_config_reloads_total", Help: "A reload of the config, by its result: success or failure.",
 	}, []string{"result"})}
 }
@@ -65,9 +67,12 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	if r.load == nil {
 		return admin.Reload{}, errNoReload
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.life, cancel)()
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	if r.closed {
+	if r.life.Err() != nil {
 		r.logger.Warn("config not reloaded; informd is stopping")
 		return admin.Reload{}, errStopping
 	}
@@ -117,11 +122,12 @@ func (r *reloads) between(do func(*config.Config) error) error {
 	return do(r.current)
 }
 
-// close waits for the attempt under way and allows no other one.
+// close has the attempt under way not wait for sinks that hang, waits for it and allows no other
+// one: the grace of Kubernetes is for the sinks.
 func (r *reloads) close() {
+	r.end()
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	r.closed = true
 }
 
 // logMistakes writes a line for each.

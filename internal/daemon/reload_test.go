@@ -1,12 +1,53 @@
 package daemon
 
 import (
+	"context"
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/pkg/event"
 )
+
+// TestStopDuringAReload: informd is to stop while a reload waits for a sink that hangs in a write. The
+// grace period is for the sinks, so the reload does not wait longer.
+func TestStopDuringAReload(t *testing.T) {
+	writing, hung := make(chan struct{}, 1), make(chan struct{})
+	d, p := podsTo(t, func(_ context.Context, batch []event.Event) (int, error) {
+		writing <- struct{}{}
+		<-hung
+		return len(batch), nil
+	})
+	defer close(hung)
+	d.reloads = newReloads(func() (*config.Config, error) {
+		return &config.Config{Resources: []config.Resource{{Resource: "pods"}}}, nil
+	}, d.config, d.logger)
+	pod := event.Event{ID: "1", Op: event.Added, Cluster: "test", Target: "core/pods", Version: "v1", Resource: "pods", Kind: "Pod", Name: "a", UID: "a", ResourceVersion: 1, Data: []byte(`{"object":{}}`)}
+	if err := p.store.Append(t.Context(), []event.Event{pod}); err != nil {
+		t.Fatal(err)
+	}
+	<-writing
+	reloaded := make(chan error, 1)
+	go func() { reloaded <- d.Reload(context.WithoutCancel(t.Context())) }()
+	eventually(t, "the reload removes the sink", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.leaving) > 0
+	})
+	began := time.Now()
+	d.reloads.close()
+	if took := time.Since(began); took > changeTimeout/2 {
+		t.Errorf("stop waited %v for the reload", took)
+	}
+	if err := <-reloaded; err != nil {
+		t.Error(err)
+	}
+	if err := d.Reload(t.Context()); err == nil {
+		t.Error("a reload of an informd that stops")
+	}
+}
 
 // TestReloadOfAFileThatReturns: the file is missing when the reload checks it, and back when the
 // reload reads it. The reload knows the content that it has read.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,22 +52,9 @@ func checkAliases(ctx context.Context, d *kube.Discovery, s Wanted, r *metav1.AP
 
 // sameStorage reports whether another name is one of the same objects, in any version.
 func sameStorage(ctx context.Context, d *kube.Discovery, other schema.GroupResource, r *metav1.APIResource) (bool, error) {
-	versions, err := kube.ServedVersions(ctx, d, other.Group)
+	found, _, err := kube.FindResource(ctx, d, other.Group, func(r *metav1.APIResource) bool { return r.Name == other.Resource })
 	if errors.Is(err, kube.ErrNotServed) && !kube.IsUnconfirmed(err) {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	for _, version := range versions {
-		resources, err := kube.ResourcesOf(ctx, d, schema.GroupVersion{Group: other.Group, Version: version})
-		if err != nil {
-			return false, err
-		}
-		i := slices.IndexFunc(resources, func(r metav1.APIResource) bool { return r.Name == other.Resource })
-		if i >= 0 {
-			return resources[i].Kind == r.Kind && resources[i].StorageVersionHash == r.StorageVersionHash, nil
-		}
-	}
-	return false, nil
+	return found != nil && found.Kind == r.Kind && found.StorageVersionHash == r.StorageVersionHash, err
 }

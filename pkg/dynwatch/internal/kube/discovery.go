@@ -193,6 +193,24 @@ func VersionsOf(group *metav1.APIGroup) []string {
 	return versions
 }
 
+// FindResource returns the first resource of a group that matches, with its version; the
+// preferred version comes first. It returns nil if there is none.
+func FindResource(ctx context.Context, d *Discovery, group string, match func(r *metav1.APIResource) bool) (*metav1.APIResource, string, error) {
+	versions, err := ServedVersions(ctx, d, group)
+	for _, version := range versions {
+		resources, err := ResourcesOf(ctx, d, schema.GroupVersion{Group: group, Version: version})
+		if err != nil {
+			return nil, "", err
+		}
+		for i := range resources {
+			if match(&resources[i]) {
+				return &resources[i], version, nil
+			}
+		}
+	}
+	return nil, "", err
+}
+
 // ResourcesOf lists the resources of a version that its group has. After a 404 the error is
 // unconfirmed.
 func ResourcesOf(ctx context.Context, d *Discovery, gv schema.GroupVersion) ([]metav1.APIResource, error) {

@@ -123,28 +123,19 @@ func resolve(ctx context.Context, d *kube.Discovery, group, kind string) (r list
 	g := kube.NewGuard(ctx)
 	defer g.Close()
 	defer func() { err = g.Explain(err) }()
-	versions, err := kube.ServedVersions(g.Context, d, group)
-	if err != nil {
+	found, version, err := kube.FindResource(g.Context, d, group, func(r *metav1.APIResource) bool {
+		return r.Kind == kind && !strings.Contains(r.Name, "/") && slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
+	})
+	switch {
+	case err != nil:
 		return r, err
+	case found == nil:
+		return r, fmt.Errorf("%w: the API server has no kind %q in group %q that can be listed and watched", kube.ErrNotServed, kind, group)
 	}
-	for _, version := range versions {
-		gv := schema.GroupVersion{Group: group, Version: version}
-		resources, err := kube.ResourcesOf(g.Context, d, gv)
-		if err != nil {
-			return r, err
-		}
-		i := slices.IndexFunc(resources, func(r metav1.APIResource) bool {
-			return r.Kind == kind && !strings.Contains(r.Name, "/") && slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
-		})
-		if i >= 0 {
-			name := resources[i].Name
-			return listwatch.Resource{
-				GVR: gv.WithResource(name), Kind: kind, Namespaced: resources[i].Namespaced,
-				Name: event.GroupOrCore(group) + "/" + name, MetadataOnly: true,
-			}, nil
-		}
-	}
-	return r, fmt.Errorf("%w: the API server has no kind %q in group %q that can be listed and watched", kube.ErrNotServed, kind, group)
+	return listwatch.Resource{
+		GVR: schema.GroupVersionResource{Group: group, Version: version, Resource: found.Name}, Kind: kind, Namespaced: found.Namespaced,
+		Name: event.GroupOrCore(group) + "/" + found.Name, MetadataOnly: true,
+	}, nil
 }
 
 // above is [Finder.above] for a controller of the index's kind.

@@ -214,7 +214,7 @@ func (m *Manager) begin(p *expansion) (begun int) {
 	for _, name := range slices.Sorted(maps.Keys(p.targets)) {
 		s := p.targets[name]
 		if r, ok := m.running[name]; ok {
-			r.target.Reshape(s.Content, m.redactor)
+			r.target.Reshape(s.Shown(), m.redactor)
 			continue
 		}
 		m.running[name] = m.start(s, p.later[name], p.found[name])

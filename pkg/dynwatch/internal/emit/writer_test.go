@@ -100,6 +100,36 @@ func TestEndHasThePendingState(t *testing.T) {
 	}
 }
 
+// TestSecretOfTheLog: an annotation that was a plain one when the log got it shows neither in
+// oldObject nor in a deletion.
+func TestSecretOfTheLog(t *testing.T) {
+	w, l := newWriter()
+	secret := func(rv uint64, value string) *frame.Object {
+		o := state("u", rv, "")
+		o.Data = append(event.OpenData(nil), `{"metadata":{"annotations":{"owner":"`+value+`"}}}`...)
+		return o
+	}
+	write := func(op event.Op, o *frame.Object) {
+		if err := w.Write(t.Context(), emit.Announcement{Op: op, Object: o, Entry: w.Index.Get("shop", "a")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Reshape(emit.Content{ShapeOptions: frame.ShapeOptions{Secret: true}, Changes: emit.Changes{Old: true}}, frame.NewRedactor([]byte("key")))
+	write(event.Added, secret(1, "canary"))
+	write(event.Modified, secret(2, "canary"))
+	if err := w.WriteEnd(t.Context(), event.Deleted, w.Index.Get("shop", "a"), nil, 3, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for what, got := range map[string][]byte{"oldObject": l.events[1].Member(event.MemberOld), "the deletion": l.events[2].Object()} {
+		if !bytes.Contains(got, []byte("hmac-sha256:")) || bytes.Contains(got, []byte("canary")) {
+			t.Errorf("%s is %s", what, got)
+		}
+	}
+}
+
 // TestEnteredContinuesThePendingChain: an object that has just left and enters again continues
 // its chain, also if the event that says so waits for a flush.
 func TestEnteredContinuesThePendingChain(t *testing.T) {

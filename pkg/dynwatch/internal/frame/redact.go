@@ -1,10 +1,12 @@
 package frame
 
 import (
+	"encoding/binary"
 	"slices"
 	"strings"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/jsonscan"
+	"github.com/informd/informd/pkg/fieldpath"
 )
 
 // plainAnnotations are annotations of Secrets whose values stay: names, times and
@@ -74,7 +76,7 @@ func (k *keys) has(key []byte) bool {
 func (p *pass) hideAnnotation(key []byte, i int) int {
 	end := p.Value(i, 3)
 	if end != jsonscan.None {
-		p.Drop(i, end, &jsonscan.Secret{Field: "metadata.annotations", Key: string(key), Whole: p.Data[i] != '"'})
+		p.Drop(i, end, &jsonscan.Secret{Field: annotationsField, Key: string(key), Whole: p.Data[i] != '"'})
 	}
 	return end
 }
@@ -103,4 +105,37 @@ func (p *pass) secrets(i int, field string) int {
 		p.Drop(i, end, &jsonscan.Secret{Field: field, Whole: true})
 	}
 	return end
+}
+
+// annotationsField is that of annotations in the hash of a value.
+const annotationsField = "metadata.annotations"
+
+// secretFields are the members of a Secret whose values are replaced.
+func secretFields() []string { return []string{annotationsField, "data", "stringData"} }
+
+// secretSet leads to these values.
+func secretSet() *fieldpath.Set {
+	var paths []fieldpath.Path
+	for _, field := range secretFields() {
+		path, _ := fieldpath.Parse(field + ".*") // is a path
+		paths = append(paths, path)
+	}
+	return fieldpath.NewSet(paths...)
+}
+
+// hideSecret returns a Secret of the log with the values replaced that show in it, as earlier
+// settings let them: an annotation that was a plain one, for example.
+func (s *Shape) hideSecret(object []byte, o Object) []byte {
+	r := fieldpath.Rewriter{Set: s.secret, Replace: func(dst []byte, m fieldpath.Match) []byte {
+		field := secretFields()[m.Path]
+		key := m.Location[len(fieldpath.Location(strings.Split(field, ".")...)):]
+		_, length := binary.Uvarint(key)
+		key = key[length:]
+		text, is := fieldpath.Text(m.Value)
+		if is && made(text) || field == annotationsField && s.redactor.plain.has(key) {
+			return append(dst, m.Value...)
+		}
+		return s.redactor.redact(dst, o, &jsonscan.Secret{Field: field, Key: string(key), Whole: !is}, m.Value)
+	}}
+	return r.Append(nil, object)
 }

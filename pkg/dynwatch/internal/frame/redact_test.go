@@ -9,6 +9,29 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 )
 
+// TestSecretAgain: a Secret of the log that was written with more plain annotations becomes what
+// it is with the present ones. Hashes stay.
+func TestSecretAgain(t *testing.T) {
+	raw := []byte(`{"metadata":{"name":"a","namespace":"shop","uid":"u","resourceVersion":"1","annotations":` +
+		`{"plain":"canary","\u006fwn":"can\u0061ry","helm.sh/hook":"stays","hashed":"canary"}},"data":{"k":"canary"},"spec":{"data":"stays"}}`)
+	read := func(plain ...string) ([]byte, *frame.Shape) {
+		r := frame.NewRedactor([]byte("key"), plain...)
+		o, err := frame.NewNormaliser("v1", "Secret", frame.Options{Redactor: r}).Normalise(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return closed(t, &o), frame.NewShape(frame.ShapeOptions{Secret: true}, r)
+	}
+	before, _ := read("plain", "own")
+	want, shape := read()
+	if !strings.Contains(string(before), "canary") {
+		t.Fatalf("nothing shows in %s", before)
+	}
+	if diff := cmp.Diff(string(want), string(shape.Again("shop", "a", before))); diff != "" {
+		t.Errorf("object (-want +got):\n%s", diff)
+	}
+}
+
 // TestSecretAnnotations: copies of a Secret in annotations do not show, harmless
 // annotations do.
 func TestSecretAnnotations(t *testing.T) {

@@ -29,6 +29,8 @@ type Shape struct {
 	gates    *Gates // nil if there are none
 	// actor and owner say what is read of an object beside what goes into its Data.
 	actor, owner bool
+	// secret leads to the values of Secrets that are replaced, nil for other objects.
+	secret *fieldpath.Set
 }
 
 // ShapeOptions are what a shape is made of. They are comparable.
@@ -40,6 +42,8 @@ type ShapeOptions struct {
 	// Actor and Owner have [Object.Actor] and [Object.Owner] read, unless Rules redact what
 	// they are read from. Patterns see neither: see [Shape.Shows].
 	Actor, Owner bool
+	// Secret: the objects are Secrets, whose values do not show.
+	Secret bool
 }
 
 // NewShape returns the shape that the options describe, nil for none. The hash of the
@@ -52,6 +56,9 @@ func NewShape(o ShapeOptions, redactor *Redactor) *Shape {
 		redactor: redactor, gates: o.Gates,
 		actor: o.Actor && !o.Rules.RedactsAround("metadata", "managedFields"),
 		owner: o.Owner && !o.Rules.RedactsAround("metadata", "ownerReferences"),
+	}
+	if o.Secret {
+		s.secret = secretSet()
 	}
 	if o.Rules == nil {
 		return s
@@ -119,6 +126,9 @@ func (s *Shape) Again(namespace, name string, object []byte) []byte {
 	}
 	if s.redacts() {
 		object = s.hide(nil, object, Object{Namespace: namespace, Name: name}, true)
+	}
+	if s.secret != nil {
+		object = s.hideSecret(object, Object{Namespace: namespace, Name: name})
 	}
 	return object
 }

@@ -64,10 +64,20 @@ func (s Spec) Wanted() catalog.Wanted {
 	return catalog.Wanted{Group: s.Group, Version: s.Version, Resource: s.Resource, NamespaceKeys: s.namespaceKeys(), Earlier: s.Earlier}
 }
 
+// secrets reports whether the objects are Secrets.
+func (s Spec) secrets() bool { return s.Group == "" && s.Resource == "secrets" }
+
+// Shown is the content of events. Values of Secrets do not show in it.
+func (s Spec) Shown() emit.Content {
+	c := s.Content
+	c.Secret = s.secrets() && !s.Exact
+	return c
+}
+
 // Source makes the source of a resource as a target wants it. Its objects come in the
 // shape that shape returns at the time; a nil filter lets all through.
 func (s Spec) Source(r catalog.Resolved, c *kube.Clients, redactor *frame.Redactor, shape func() *frame.Shape, f *selection.Filter) (*listwatch.Source, error) {
-	if s.Group != "" || s.Resource != "secrets" {
+	if !s.secrets() {
 		redactor = nil // there is nothing to hide but what the shape does
 	}
 	o := listwatch.Options{Clients: c, Options: frame.Options{Redactor: redactor, Exact: s.Exact, Shape: shape}, Covers: f.Covers}

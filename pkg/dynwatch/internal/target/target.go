@@ -75,7 +75,7 @@ func New(o Options) *Target {
 	}
 	t.Checkpoint = t.markOfNow
 	t.ResumeRollbacks()
-	t.Reshape(o.Spec.Content, o.Redactor)
+	t.Reshape(o.Spec.Shown(), o.Redactor)
 	return t
 }
 

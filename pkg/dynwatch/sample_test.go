@@ -111,6 +111,31 @@ func TestWrongWatchCache(t *testing.T) {
 	}
 }
 
+// A deletion that an audit has found is at a revision from before the checkpoint. A process
+// that is killed then leaves no sign of a journal that has lost events.
+func TestKilledAfterARepair(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	api.lie("a", "deleted")
+	api.del("a", "deleted")
+	api.do(func() { api.rev++ }) // of another resource
+	r.caughtUp()
+	r.eventually("a mark of now", func() bool {
+		return strings.Contains(string(r.log.marksNow()["example.com/things"]), fmt.Sprintf(`"rv":%d,`, r.manager.Targets()[0].ResourceVersion))
+	})
+	if got := r.auditNow(); got.Err != nil || got.Divergences != 1 {
+		t.Fatalf("audit: %+v", got)
+	}
+	r.stop(true)
+	n := len(r.log.all())
+	r.begin(things())
+	r.caughtUp()
+	if got := r.since(n); len(got) > 0 {
+		t.Errorf("events after the restart: %q", got)
+	}
+}
+
 // The scheduled audit convicts, too, and repairs within one interval.
 func TestWrongWatchCacheByItself(t *testing.T) {
 	api := fourObjects(t)

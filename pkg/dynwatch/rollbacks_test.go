@@ -100,6 +100,40 @@ func TestRollbackWhileATargetIsClosed(t *testing.T) {
 	}
 }
 
+// TestRollbackBetweenTwoEdits: a target ends with an edit of the namespaces, and begins again with
+// the next one. Meanwhile etcd was restored, and is past the checkpoint of the target.
+func TestRollbackBetweenTwoEdits(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "one", "")
+	api.put("b", "two", "") // 102
+	r := start(t, api, things())
+	r.caughtUp()
+	api.put("b", "two", "")
+	api.put("b", "two", "") // 104
+	r.caughtUp()
+	r.stop(false)
+	named := things()
+	named.Namespaces = []string{"a"}
+	r.begin(named)
+	r.caughtUp()
+	api.rollBack(102)
+	r.eventually("the rollback", func() bool { return r.gapsOf("a") == 1 })
+	for range 5 {
+		api.put("a", "one", "") // 107
+	}
+	r.caughtUp()
+	r.stop(false)
+	n := len(r.log.all())
+	r.begin(things())
+	r.caughtUp()
+	if got := r.since(n); !slices.Contains(got, "modified b/two uid-2 102<104 replay") {
+		t.Errorf("events %q, want the state of b/two that etcd was restored to", got)
+	}
+	if s := r.manager.Targets()[0]; s.Epoch != 1 {
+		t.Errorf("epoch %d, want 1", s.Epoch)
+	}
+}
+
 // A target whose open watch is behind is below the revision that etcd was restored to.
 func TestRollbackAboveAPosition(t *testing.T) {
 	api, r := twoTargets(t)

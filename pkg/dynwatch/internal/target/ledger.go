@@ -121,6 +121,8 @@ func (t *Target) resumeAt(m checkpoint.Mark, ends checkpoint.Ends) {
 	}
 	t.Status.Synced.Store(true)
 	switch {
+	case m.Epoch < t.Epoch: // found by another target that had the objects since
+		t.Distrust(recovery.ReasonRollback)
 	case m.Selection != t.Spec.Selection():
 		t.Distrust(recovery.ReasonSelection)
 	case m.Lost != "":

@@ -68,11 +68,15 @@ type table struct {
 	deleted   map[string]Revision
 	order     []string
 	snapshots map[target][]snapshot
-	applied   uint64
+	// complete has the targets of which a snapshot has come to its end.
+	complete map[target]bool
+	applied  uint64
 }
 
 func newTable() *table {
-	return &table{rows: make(map[Key]*row), deleted: make(map[string]Revision), snapshots: make(map[target][]snapshot)}
+	return &table{
+		rows: make(map[Key]*row), deleted: make(map[string]Revision), snapshots: make(map[target][]snapshot), complete: make(map[target]bool),
+	}
 }
 
 // apply takes the next event of the stream.
@@ -183,21 +187,11 @@ func (t *table) end(e *event) {
 		if s.run != e.run || s.complete {
 			continue
 		}
-		s.complete = true
+		s.complete, t.complete[of] = true, true
 		for key, r := range t.rows {
 			if all := targetsOf(key); r.seen < s.began && slices.Contains(all[:], of) {
 				delete(t.rows, key)
 			}
 		}
 	}
-}
-
-// complete reports whether a snapshot of the target has come to its end.
-func (t *table) complete(of target) bool {
-	for _, s := range t.snapshots[of] {
-		if s.complete {
-			return true
-		}
-	}
-	return false
 }

@@ -127,8 +127,21 @@ func TestSweepSparesOthers(t *testing.T) {
 	if _, there := table.rows[keys[0]]; there || len(table.rows) != len(keys)-1 {
 		t.Errorf("left: %v", slices.Collect(maps.Keys(table.rows)))
 	}
-	if !table.complete(target{"c", "core/configmaps@n"}) || table.complete(target{"c", "core/configmaps"}) {
+	if !table.complete[target{"c", "core/configmaps@n"}] || table.complete[target{"c", "core/configmaps"}] {
 		t.Error("another target is complete")
+	}
+}
+
+// TestStaysComplete: snapshots that never end do not make a target incomplete that was complete.
+func TestStaysComplete(t *testing.T) {
+	table := newTable()
+	table.apply(of(t, "begin r1"))
+	table.apply(of(t, "synced r1"))
+	for i := range maxSnapshots + 1 {
+		table.apply(of(t, fmt.Sprintf("begin r%d", i+2)))
+	}
+	if !table.complete[target{"c", "core/configmaps"}] {
+		t.Error("the target is not complete any more")
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
@@ -40,7 +39,7 @@ type View struct {
 	created time.Time // of the stream that was read last
 	read    uint64    // the last sequence of it that was read
 	until   uint64    // the last sequence that it had when the reading began
-	reached bool      // that sequence was read, or no message came for a while
+	reached bool      // that sequence was read, or no message was pending
 }
 
 // New makes an empty view. Run fills it.
@@ -73,7 +72,7 @@ func (v *View) Objects() map[Key]Object {
 func (v *View) Complete(cluster, name string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.reached && v.table.complete(target{cluster, name})
+	return v.reached && v.table.complete[target{cluster, name}]
 }
 
 // Position returns when the stream that is read was created, and the last sequence that
@@ -158,7 +157,7 @@ func (v *View) follow(ctx context.Context, reading func()) error {
 		}
 		reading()
 		if delivered == before {
-			if err := v.idle(ctx, stream); err != nil {
+			if err := v.idle(ctx, stream, consumer, delivered); err != nil {
 				return err
 			}
 		}
@@ -168,9 +167,9 @@ func (v *View) follow(ctx context.Context, reading func()) error {
 // errReplaced says that the stream is another one of the same name.
 var errReplaced = errors.New("the stream was deleted and created again")
 
-// idle is called when no message came for a while: the end of the stream is reached. It
-// returns an error if the stream is not the one that is read.
-func (v *View) idle(ctx context.Context, stream jetstream.Stream) error {
+// idle is called when no message came for a while. If none is pending or on its way, the end of
+// the stream is reached. It returns an error if the stream is not the one that is read.
+func (v *View) idle(ctx context.Context, stream jetstream.Stream, consumer jetstream.Consumer, delivered uint64) error {
 	info, err := stream.Info(ctx)
 	if err != nil {
 		return fmt.Errorf("look at stream: %w", err)
@@ -178,9 +177,13 @@ func (v *View) idle(ctx context.Context, stream jetstream.Stream) error {
 	if created, _ := v.Position(); !info.Created.Equal(created) {
 		return errReplaced
 	}
+	state, err := consumer.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("look at consumer: %w", err)
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.reached = true
+	v.reached = v.reached || state.NumPending == 0 && state.Delivered.Consumer == delivered
 	return nil
 }
 
@@ -230,8 +233,8 @@ func (v *View) forget(ctx context.Context, stream jetstream.Stream, consumer jet
 func (v *View) Targets(cluster string) (names []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for of := range maps.Keys(v.table.snapshots) {
-		if of.cluster == cluster && v.reached && v.table.complete(of) {
+	for of := range v.table.complete {
+		if of.cluster == cluster && v.reached {
 			names = append(names, of.name)
 		}
 	}

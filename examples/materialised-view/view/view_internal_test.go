@@ -75,9 +75,9 @@ func (l logged) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// TestOutageIsLogged: the log has the beginning and the end of each outage, also if one has
-// the same cause as the one before.
-func TestOutageIsLogged(t *testing.T) {
+// serve starts a server and connects to it.
+func serve(t *testing.T) *nats.Conn {
+	t.Helper()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +89,13 @@ func TestOutageIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
+	return conn
+}
+
+// TestOutageIsLogged: the log has the beginning and the end of each outage, also if one has
+// the same cause as the one before.
+func TestOutageIsLogged(t *testing.T) {
+	conn := serve(t)
 	log := make(logged, 1000)
 	v, err := New(conn, Options{Stream: "S", Logger: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
@@ -132,16 +139,39 @@ func TestOutageIsLogged(t *testing.T) {
 	wait(missing)
 	create()
 	wait(again)
-	stream, err := v.js.Stream(t.Context(), "S")
+}
+
+// TestIdle: that no message came for a while is not enough for the end of the stream.
+func TestIdle(t *testing.T) {
+	conn := serve(t)
+	v, err := New(conn, Options{Stream: "S"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = v.idle(t.Context(), stream)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if err != nil || !v.reached {
-		t.Errorf("no message came, and the end is reached: %v, %v", v.reached, err)
+	stream, err := v.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"events.>"}})
+	if err != nil {
+		t.Fatal(err)
 	}
+	if _, err := v.js.Publish(t.Context(), "events.one", nil); err != nil {
+		t.Fatal(err)
+	}
+	v.begin(stream.CachedInfo().Created, 1)
+	consumer, err := stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(when string, delivered uint64, want bool) {
+		t.Helper()
+		if err := v.idle(t.Context(), stream, consumer, delivered); err != nil || v.reached != want {
+			t.Errorf("%s: the end is reached: %v, %v", when, v.reached, err)
+		}
+	}
+	expect("a message is pending", 0, false)
+	if _, err := consumer.Next(); err != nil {
+		t.Fatal(err)
+	}
+	expect("a message is on its way", 0, false)
+	expect("all messages came", 1, true)
 }
 
 // TestPage: the messages on the page are those that the view reads.

@@ -118,7 +118,7 @@ func mutants() []mutant {
 		},
 		{
 			name: "secrets-in-the-clear", file: "pkg/dynwatch/internal/spec/spec.go",
-			old: `s.Group != "" || s.Resource != "secrets"`, new: `s.Group != "" || s.Resource != "secret"`,
+			old: `s.Group == "" && s.Resource == "secrets"`, new: `s.Group == "" && s.Resource == "secret"`,
 			faults: "N7-reset-watches", caughtBy: []string{"I11"},
 		},
 		{

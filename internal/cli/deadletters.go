@@ -22,7 +22,7 @@ import (
 
 func deadLettersCommand(std streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "deadletters <command>", Short: "list, redeliver or drop the dead letters of a running informd", GroupID: operateGroup,
+		Use: "deadletters", Short: "list, redeliver or drop the dead letters of a running informd", GroupID: operateGroup,
 		Long: `A dead letter is an event that a destination refused for good, with the reason. The
 dead-letter queue of "source" has the objects of the API server that informd cannot read.
 The queue of a sink stays when the sink leaves the config.`,

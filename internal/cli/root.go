@@ -90,8 +90,8 @@ informd status`,
 	return root
 }
 
-// completeHelp adds to a command and all below what cobra's help does not: the exit codes, and
-// the indentation of examples.
+// completeHelp adds the exit codes to the help of a command and of all its subcommands, and
+// indents the examples. cobra does neither.
 func completeHelp(cmd *cobra.Command) {
 	cmd.Long += "\n\nExit codes: " + cmd.Annotations[exitsKey] + "."
 	cmd.Example = "  " + strings.ReplaceAll(cmd.Example, "\n", "\n  ")

@@ -173,8 +173,8 @@ func (d *Daemon) start(ctx, now context.Context) (*pipeline, error) {
 	return p, nil
 }
 
-// open opens the journal, which can take days on a standby, then makes the pipeline of the config
-// of that moment on it, and starts it.
+// open opens the journal, which can take days on a standby. It then makes the pipeline from the
+// config in use at that moment, because the config may have changed meanwhile, and starts it.
 func (d *Daemon) open(ctx, now context.Context) (p *pipeline, err error) {
 	store, err := store.Open(ctx, d.config, wanted(d.config), d.logger, d.health, func(holder string) { d.waitingFor.Store(&holder) })
 	if err != nil {

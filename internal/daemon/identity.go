@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -70,12 +71,17 @@ const keyName = "redaction.key"
 
 // redactionKey returns the key of the hash that replaces Secret values: that of the
 // config, else one that is made once and kept beside the journal. With a memory
-// journal it is made for this process: hashes then differ after a restart, as
-// everything else begins anew, too.
+// journal it is made for this process: hashes then differ after a restart, as all other
+// state does. With a nats journal only change filters use the key, because the config needs a
+// keyFile for values. Another process must find their hashes equal, so the key is made from
+// the cluster's name.
 func redactionKey(c *config.Config) ([]byte, error) {
 	switch {
 	case c.Redaction.KeyFile != "":
 		return readKey(c.Redaction.KeyFile, "redaction.keyFile")
+	case c.Journal.Type == config.JournalNATS:
+		key := sha256.Sum256([]byte("change filters of " + c.Cluster))
+		return key[:], nil
 	case c.Journal.Type != config.JournalEmbedded:
 		return newKey(), nil
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/informd/informd/pkg/dynwatch"
 )
 
-// errNoReload: there is nothing to read a config from.
-var errNoReload, errStopping = errors.New("this informd cannot reload its config"), errors.New("this informd stops")
+// errNoReload: there is no config file. errStopping: close was called.
+var errNoReload, errStopping = errors.New("this informd cannot reload its config"), errors.New("informd is stopping; its next start reads the config")
 
 // reloads is what is known of the attempts to make the running informd one of
 // another config.
@@ -28,9 +28,9 @@ type reloads struct {
 	load   func() (*config.Config, error)
 	logger *slog.Logger
 
-	life context.Context //nolint:containedctx // ends with close, and each attempt with it
-	end  context.CancelFunc
-	turn sync.Mutex // held by the attempt under way
+	running context.Context //nolint:containedctx // close ends it, and with it the attempt in progress
+	end     context.CancelFunc
+	turn    sync.Mutex // held by the attempt under way
 	// current is the config in use; guarded by turn.
 	current *config.Config
 
@@ -46,8 +46,8 @@ type reloads struct {
 
 func newReloads(load func() (*config.Config, error), started *config.Config, logger *slog.Logger) *reloads {
 	now := time.Now()
-	life, end := context.WithCancel(context.Background())
-	return &reloads{life: life, end: end, load: load, logger: logger, current: started, attempted: content{sum: started.Sum}, at: now, succeeded: now, results: prometheus.NewCounterVec(prometheus.CounterOpts{
+	running, end := context.WithCancel(context.Background())
+	return &reloads{running: running, end: end, load: load, logger: logger, current: started, attempted: content{sum: started.Sum}, at: now, succeeded: now, results: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "informd_config_reloads_total", Help: "A reload of the config, by its result: success or failure.",
 	}, []string{"result"})}
 }
@@ -69,10 +69,10 @@ func (d *Daemon) reload(ctx context.Context) (admin.Reload, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(r.life, cancel)()
+	defer context.AfterFunc(r.running, cancel)()
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	if r.life.Err() != nil {
+	if r.running.Err() != nil {
 		r.logger.Warn("config not reloaded; informd is stopping")
 		return admin.Reload{}, errStopping
 	}
@@ -122,8 +122,8 @@ func (r *reloads) between(do func(*config.Config) error) error {
 	return do(r.current)
 }
 
-// close has the attempt under way not wait for sinks that hang, waits for it and allows no other
-// one: the grace of Kubernetes is for the sinks.
+// close cancels the attempt in progress, waits for its end, and allows no other one. A reload must
+// not use the grace period of Kubernetes, which the sinks need.
 func (r *reloads) close() {
 	r.end()
 	r.turn.Lock()

@@ -273,16 +273,17 @@ func (d *FileBox) Put(ctx context.Context, letter []byte) error {
 }
 
 const (
-	// smallLetter is more than a letter without the data of its event.
+	// smallLetter is the size up to which a dead letter is small. One without the data of its
+	// event always is.
 	smallLetter = 16 << 10
-	// mostLarge bounds the bytes of all files for larger letters, and mostBytes for small ones. They
-	// are those of the smallest embedded journal. A volume of 128 MiB can hold them twice, as Drop
-	// writes a file again.
+	// mostLarge limits the bytes of all files before a large dead letter, mostBytes before a
+	// small one. The smallest embedded journal has the same limits. Drop writes a new file
+	// beside the old one, so 128 MiB of disk are enough.
 	mostLarge = 32 << 20
 	mostBytes = 48 << 20
 )
 
-// errFull says that not even small letters fit.
+// errFull is the error of a dead letter beyond mostBytes.
 var errFull = errors.New("dead letters are full")
 
 // fits returns [journal.ErrTooLarge] if only a letter without data may have space beside those of

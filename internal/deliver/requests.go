@@ -57,8 +57,8 @@ type rewindAnswer struct {
 
 // Insert has the sink deliver an event between what comes from the journal, and
 // returns when the sink is done with it: the destination accepted it, or refused it so
-// that it is a dead letter. An event of the journal may have its id, but no other inserted
-// event. If ctx ends first, the event is delivered only if it is on its way already.
+// that it is a dead letter. No other inserted event may have the same id; an event of
+// the journal may. If ctx ends first, the event is delivered only if it is on its way already.
 func (r *Runner) Insert(ctx context.Context, e event.Event) (accepted bool, err error) {
 	done, err := r.requests.insert(e)
 	if err != nil {

@@ -35,10 +35,10 @@ func Covering(wanted []Resource) (func(e *event.Event) bool, error) {
 	}, nil
 }
 
-// Brackets returns what [Manager.Resnapshot] would put around the objects of each
-// target of a resource, sorted by target, and a run that is like no other. The
-// revision in them is the one that the target has come to. It emits nothing, and a
-// target may be in any state. The error is an [ErrUnknownResource].
+// Brackets returns a re-snapshot of a resource with a new run. It has the begin and synced
+// events that [Manager.Resnapshot] would emit for each target, sorted by target, at the
+// target's watch position. Brackets emits nothing, and a target may be in any state. The
+// error is an [ErrUnknownResource].
 func (m *Manager) Brackets(resource string) (journal.Resnapshot, error) {
 	targets, run, err := m.toResnapshot(resource)
 	all := journal.Resnapshot{Run: run}

@@ -38,9 +38,9 @@ type Options struct {
 	// Reject stores an object that cannot be emitted. Like Append it blocks until the object is
 	// stored, or until ctx ends. An error stops the target.
 	Reject func(ctx context.Context, r Rejected) error
-	// RedactionKey is the key of the hash that replaces the values of Secrets and of
-	// [Resource.Redact]: at least 16 random bytes; informd's config takes 32. With a guessable
-	// key, an attacker can find guessable values by trying.
+	// RedactionKey is the key of the hashes that replace the values of Secrets and of
+	// [Resource.Redact], and of the hashes of change filters: at least 16 random bytes; informd's
+	// config takes 32. With a guessable key, an attacker can find guessable values by trying.
 	RedactionKey []byte
 	// PlainAnnotations are annotations of Secrets that keep their values, in addition to
 	// harmless ones of well-known tools: names, and prefixes with a star at the end.

@@ -5,8 +5,8 @@
 // The package holds the identity rules (ids, keys, subjects) and the wire forms:
 // CloudEvents 1.0 JSON ([Event.AppendJSON]), binary mode ([Event.AppendHeaders] with Data
 // as the body) and the bare object ([Event.Raw], [Event.AppendRaw]). It does not watch,
-// store or deliver. It imports no other module, and of this one package jsonend only, so
-// that consumers can use it without further dependencies.
+// store or deliver. It imports the standard library and package jsonend of this module, so
+// that consumers need no other module.
 package event
 
 import "time"

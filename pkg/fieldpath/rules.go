@@ -65,8 +65,10 @@ func ParseRules(keep, omit, redact []string, metadataOnly bool) (*Rules, error) 
 	return &r, nil
 }
 
-// Add adds an item of the key keep, omit or redact: a path, or for redact, between slashes,
-// a regular expression (RE2) for what is replaced inside of strings.
+// Add adds an item to the rules of a key of the config: "keep", "omit" or "redact"; any
+// other key counts as "keep". An item is a path, or with "redact" a regular expression (RE2)
+// between slashes for parts of strings. With metadataOnly, a path outside of the metadata is
+// an error.
 func (r *Rules) Add(key, item string, metadataOnly bool) error {
 	if key == "redact" && strings.HasPrefix(item, "/") {
 		return r.addPattern(item)

@@ -31,7 +31,8 @@ var ErrTooLarge = errors.New("too large for the dead-letter queue")
 // states of objects, or requests of an earlier process.
 var ErrNotKept = errors.New("the journal does not keep delivered events")
 
-// ErrFirstSnapshot says that a reader must first get every object once.
+// ErrFirstSnapshot is the error of a Rewind or Resnapshot during the first snapshot of a cursor.
+// That snapshot contains every object; the call can be repeated after it.
 var ErrFirstSnapshot = errors.New("the first snapshot of the sink is not complete, and contains every object")
 
 // ErrMoved says that a cursor restarts after its last commit, because the journal was opened

@@ -160,7 +160,7 @@ func TestHugeQuantities(t *testing.T) {
 			`quantity(s).isGreaterThan(quantity("1Gi"))`, `quantity(s) == quantity("1")`, `quantity(s).add(1).sign() == 1`, `quantity("1").sub(quantity(s)).sign() == 1`,
 		} {
 			start := time.Now()
-			if got, err := evaluate(t, expression, map[string]any{"s": s}); err == nil || !strings.Contains(err.Error(), "the quantity is too long or its exponent too large") {
+			if got, err := evaluate(t, expression, map[string]any{"s": s}); err == nil || !strings.Contains(err.Error(), "a quantity has at most 64 bytes") {
 				t.Errorf("%s of %s: %v, %v", expression, s, got, err)
 			}
 			if took := time.Since(start); took > 10*time.Second {

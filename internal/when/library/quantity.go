@@ -78,7 +78,7 @@ const (
 	maxExponent = 100
 )
 
-var errQuantity = errors.New("the quantity is too long or its exponent too large")
+var errQuantity = errors.New("a quantity has at most 64 bytes and an exponent from -100 to 100")
 
 // parseQuantity refuses quantities that take seconds or gigabytes. Kubernetes accepts every
 // exponent of 32 bits, and multiplies it out to compare, add or round a quantity

@@ -47,9 +47,9 @@ type Mark struct {
 	// Resynced is up to when due objects had their re-snapshot, in nanoseconds since
 	// 1970.
 	Resynced int64 `json:"resynced,omitempty"`
-	// Unbounded: the log has no begin and synced event of the target yet, as another target
-	// announced its objects.
-	Unbounded bool `json:"unbounded,omitempty"`
+	// BoundsMissing: the log has no begin and synced event of this target, because another
+	// target announced its objects.
+	BoundsMissing bool `json:"boundsMissing,omitempty"`
 }
 
 // Every is the least time between two marks of a target. Events that were appended

@@ -139,7 +139,7 @@ func resolve(ctx context.Context, d *kube.Discovery, group, kind string) (r list
 }
 
 // above is [Finder.above] for a controller of the index's kind.
-func (x *index) above(ctx context.Context, p *patience, namespace string, of *frame.Owner) (*frame.Owner, bool) {
+func (x *index) above(ctx context.Context, p *waitBudget, namespace string, of *frame.Owner) (*frame.Owner, bool) {
 	x.await(ctx, p)
 	x.mu.Lock()
 	source := x.source
@@ -162,7 +162,7 @@ func (x *index) above(ctx context.Context, p *patience, namespace string, of *fr
 }
 
 // await waits for the first list, but not for long.
-func (x *index) await(ctx context.Context, p *patience) {
+func (x *index) await(ctx context.Context, p *waitBudget) {
 	select {
 	case <-x.tried:
 		return

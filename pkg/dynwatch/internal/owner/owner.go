@@ -94,7 +94,7 @@ func (f *Finder) Chain(ctx context.Context, scope string, of *frame.Object) []by
 		return nil
 	}
 	var chain []link
-	p := patience{until: time.Now().Add(listWait), looks: lookWait}
+	p := waitBudget{until: time.Now().Add(listWait), looks: lookWait}
 	for next := of.Owner; next != nil; {
 		chain = append(chain, link{Kind: next.Kind, APIVersion: next.APIVersion, Name: next.Name, UID: next.UID})
 		above, known := f.above(ctx, &p, scope, of.Namespace, next)
@@ -118,16 +118,16 @@ func First(chain []byte) *frame.Owner {
 	return &frame.Owner{APIVersion: links[0].APIVersion, Kind: links[0].Kind, Name: links[0].Name, UID: links[0].UID}
 }
 
-// patience is what is left of the time that an event may wait for its chain: for all of it,
-// and for look-ups.
-type patience struct {
+// waitBudget is the time that is left to an event: until is the deadline for its whole chain,
+// looks the time for look-ups by name.
+type waitBudget struct {
 	until time.Time
 	looks time.Duration
 }
 
 // above is the controller of a controller, nil if that has none, and false if that is not
 // known. It waits for an index that has just begun, and for a look-up, as long as p allows.
-func (f *Finder) above(ctx context.Context, p *patience, scope, namespace string, of *frame.Owner) (*frame.Owner, bool) {
+func (f *Finder) above(ctx context.Context, p *waitBudget, scope, namespace string, of *frame.Owner) (*frame.Owner, bool) {
 	group, _, ok := strings.Cut(of.APIVersion, "/")
 	if !ok {
 		group = ""

@@ -26,7 +26,8 @@ func (t *Reconciler) retrace(ctx context.Context, to uint64) (bool, error) {
 		t.Logger.Debug("range replay skipped; request budget used up", "from", l.From, "to", to)
 		return false, nil // the other ways to make up remain
 	}
-	defer func() { t.Clients.Ranges.AllowN(time.Now(), -unused) }() // gives back requests that were not made
+	// A negative number gives back requests that were not made: reserveN subtracts it.
+	defer func() { t.Clients.Ranges.AllowN(time.Now(), -unused) }()
 	began, waited := time.Now(), t.Await.Waited
 	for l.From < to {
 		if time.Since(began)-(t.Await.Waited-waited) > t.Limits.Time {

@@ -31,10 +31,10 @@ type Repeater struct {
 	relogs chan Notice
 	// relost is the cursor at the last loss of the log's events, 0 before the first.
 	relost uint64
-	// Unbounded is the run of the re-snapshot that gives the target its first begin and synced
-	// events, 0 if it has them: another target announced its objects.
-	Unbounded uint64
-	Schedule  schedule.Schedule
+	// BoundsMissing is the run of the re-snapshot that emits the first begin and synced events
+	// of the target, 0 if the log has them.
+	BoundsMissing uint64
+	Schedule      schedule.Schedule
 	// Requests are snapshots on request, of which one is under way at a time.
 	Requests   chan Request
 	resnapshot *resnapshot
@@ -187,7 +187,7 @@ func (t *Repeater) readToEnd(ctx context.Context) error {
 func (t *Repeater) reannounceLater(ctx context.Context, err error) {
 	switch {
 	case t.resnapshot == nil:
-		t.passOver(err)
+		t.leaveOut(err)
 	case !t.listAnew(ctx, err):
 		return
 	}

@@ -63,7 +63,7 @@ func (t *Repeater) TakeReplaced(ctx context.Context, notice Notice) error {
 		return nil
 	}
 	gap := event.GapInfo{From: t.relost, To: t.Cursor, Reason: recovery.ReasonJournal, Recovered: event.RecoveredState}
-	t.relost, t.Unbounded = t.Cursor, 0
+	t.relost, t.BoundsMissing = t.Cursor, 0
 	t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", recovery.ReasonJournal, "to", gap.To, "recovered", gap.Recovered)
 	if err := errors.Join(t.EmitGap(ctx, gap), t.Flush(ctx)); err != nil {
 		return err
@@ -85,5 +85,5 @@ var errRelogged = errors.New("the journal lost its events; another re-snapshot r
 
 // Insists reports whether the log may lack objects of the index.
 func (t *Repeater) Insists() bool {
-	return t.resnapshot != nil && t.resnapshot.insist && t.Unbounded == 0
+	return t.resnapshot != nil && t.resnapshot.insist && t.BoundsMissing == 0
 }

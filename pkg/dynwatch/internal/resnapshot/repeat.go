@@ -164,8 +164,8 @@ func (s *resnapshot) restart(epoch uint64) {
 func (t *Repeater) Conclude(ctx context.Context) error {
 	s := t.resnapshot
 	switch {
-	case s == nil && t.Unbounded != 0 && t.Whole():
-		return t.insist(ctx, t.Unbounded)
+	case s == nil && t.BoundsMissing != 0 && t.Whole():
+		return t.insist(ctx, t.BoundsMissing)
 	case s == nil || !s.listed || !t.Whole():
 		return nil
 	}
@@ -184,7 +184,7 @@ func (t *Repeater) Conclude(ctx context.Context) error {
 	if err := t.EmitBound(ctx, event.Synced, s.Run, s.rv, true); err != nil {
 		return err
 	}
-	t.Unbounded = 0
+	t.BoundsMissing = 0
 	t.answerResnapshot(nil)
 	t.Continue(ctx)
 	return nil

@@ -54,8 +54,9 @@ func presentOf(ctx context.Context, s *listwatch.Source, namespace, name string)
 	return p, err
 }
 
-// passOver takes an object from the queue that cannot be read: those behind it wait no longer.
-func (t *Repeater) passOver(err error) {
+// leaveOut removes an object from the queue after resnapshotAttempts failed reads, so that
+// later objects do not wait for it.
+func (t *Repeater) leaveOut(err error) {
 	d := t.Schedule.First()
 	if d != t.failing {
 		t.failing, t.failures = d, 0

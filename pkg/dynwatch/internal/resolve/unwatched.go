@@ -2,28 +2,28 @@ package resolve
 
 import "time"
 
-// Unwatched is what is known of the time since a watch was open last. If the resource is removed
-// meanwhile, it decides whether the watch has brought all events.
+// Unwatched records what happened since the last open watch. It answers whether a removal can
+// have events that the watch did not bring.
 //
-// For a custom resource it has if the watch was still open when the news of the removal
-// came: the API server deletes the objects first, then the definition, and closes the watches
-// at least a second later (tearDown in k8s.io/apiextensions-apiserver). For other resources only
-// the time between the end of the watch and the first 404 is known.
+// For a custom resource there are none if the watch was open when informd learnt of the
+// removal: the API server deletes the objects, then the definition, and closes the watches at
+// least a second later (tearDown in k8s.io/apiextensions-apiserver). For other resources
+// informd knows only the time between the end of the watch and the first 404.
 type Unwatched struct {
 	// since is when the watch was closed, zero while one is open.
 	since time.Time
 	// before: the watch has perhaps not brought all events until its end.
 	before bool
-	// after: since its end, other things than a removal have kept the next one from being
-	// opened, or it took too long to be told of the removal.
+	// after: since its end, an error other than a removal kept the next watch from being
+	// opened, or the first 404 came later than denialLag.
 	after bool
 	// denied: the API server has said since then that it does not serve the resource.
 	denied bool
 }
 
-// handover is how long it can take to be told that a resource is not served any more, and how
-// long an append can take before the watch may have more than was read of it.
-const handover = 2 * time.Second
+// denialLag limits the time from the end of a watch to the first 404. An append that ends later
+// than this before the removal can have left events of the watch unread.
+const denialLag = 2 * time.Second
 
 // discoveryLag is how long discovery can take to notice a removal.
 const discoveryLag = 10 * time.Second
@@ -51,7 +51,7 @@ func (u *Unwatched) Fail() {
 // Deny notes that the API server does not serve the resource.
 func (u *Unwatched) Deny() {
 	u.Begin()
-	u.after = u.after || !u.denied && time.Since(u.since) > handover
+	u.after = u.after || !u.denied && time.Since(u.since) > denialLag
 	u.denied = true
 }
 
@@ -66,5 +66,5 @@ func (u *Unwatched) lost() bool { return u.before || u.after }
 // lostOfCustom is lost for a custom resource. Removed is when the news came that its
 // definition was removed, nil if none did. Stalled is when the loop last returned from a long wait.
 func (u *Unwatched) lostOfCustom(removed *time.Time, stalled time.Time) bool {
-	return u.before || removed == nil || u.since.Before(*removed) || stalled.After(removed.Add(-handover))
+	return u.before || removed == nil || u.since.Before(*removed) || stalled.After(removed.Add(-denialLag))
 }

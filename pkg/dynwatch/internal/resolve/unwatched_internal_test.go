@@ -22,11 +22,11 @@ func TestUnwatched(t *testing.T) {
 		},
 		"no news of the removal":          {custom: true},
 		"a stall before the removal":      {removed: removed, stalled: ago(2 * time.Minute)},
-		"a stall around the removal":      {removed: removed, stalled: removed.Add(-handover / 2), custom: true},
+		"a stall around the removal":      {removed: removed, stalled: removed.Add(-denialLag / 2), custom: true},
 		"something else closed the watch": {do: (*Unwatched).Fail, removed: removed, custom: true, other: true},
 		"something else followed":         {do: func(u *Unwatched) { u.Begin(); u.Fail() }, removed: removed, other: true},
 		"discovery took its time": {
-			do: func(u *Unwatched) { u.since, u.denied = ago(2*handover), true; u.Deny() }, removed: removed,
+			do: func(u *Unwatched) { u.since, u.denied = ago(2*denialLag), true; u.Deny() }, removed: removed,
 		},
 		"discovery took too long": {
 			do: func(u *Unwatched) { u.since, u.denied = ago(2*discoveryLag), true; u.Deny() }, removed: removed, other: true,

@@ -17,7 +17,7 @@ func (t *Target) markOfNow() checkpoint.Mark {
 		RV: t.Resume(), Synced: t.Status.Synced.Load(), Began: t.First.Began, Run: t.First.Run, Objects: t.Index.Len(),
 		FirstOp: t.FirstOp, Epoch: t.Epoch, Selection: t.Spec.Selection(), Dropped: t.Dropped.Marked(t.Marked.Dropped),
 		Resynced: t.Resnapshots.Schedule.Position(), Custom: t.Resolver.Notice.Custom.Load(),
-		Proven: t.Proven, Unbounded: t.Resnapshots.Unbounded != 0,
+		Proven: t.Proven, BoundsMissing: t.Resnapshots.BoundsMissing != 0,
 	}
 	if m.Mark = t.Marked.Mark; t.Coverage.Known {
 		m.Mark = t.Coverage.Mark()
@@ -73,7 +73,7 @@ func (t *Target) startFrom(r *checkpoint.Restored) {
 	t.Departed = ends.Left()
 	switch {
 	case !r.Marked && r.Others && !r.Lost: // what was watched namespace by namespace, or the other way around
-		t.Resnapshots.Unbounded = t.runs.Next()
+		t.Resnapshots.BoundsMissing = t.runs.Next()
 		t.Distrust(recovery.ReasonSelection)
 	case !r.Marked, m.Lost == recovery.ReasonJournal, m.Synced && t.Index.Len()+ends.Since(&m) < m.Objects:
 		t.Logger.Warn("journal lost events; re-snapshotting all objects", "reason", recovery.ReasonJournal)
@@ -96,8 +96,8 @@ func (t *Target) startFrom(r *checkpoint.Restored) {
 func (t *Target) resumeAt(m checkpoint.Mark, ends checkpoint.Ends) {
 	t.FirstOp, t.Marked = m.FirstOp, m
 	t.Resolver.Unwatched.Fail()
-	if m.Unbounded {
-		t.Resnapshots.Unbounded = t.runs.Next()
+	if m.BoundsMissing {
+		t.Resnapshots.BoundsMissing = t.runs.Next()
 	}
 	if m.Custom {
 		t.Resolver.Notice.Custom.Store(true)

@@ -32,10 +32,8 @@ func lookAt(path string) content {
 	return content{sum: sum}
 }
 
-// watchConfig reloads when the file has changed, until ctx ends. A file that is
-// being written is left alone until it is the same at two looks.
+// watchConfig reloads when the file has changed, until ctx ends.
 func (d *Daemon) watchConfig(ctx context.Context) {
-	last := lookAt(d.config.Path)
 	timer := time.NewTimer(untilLook())
 	defer timer.Stop()
 	for {
@@ -44,21 +42,26 @@ func (d *Daemon) watchConfig(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		now := lookAt(d.config.Path)
-		if now != last {
-			last = now
-			timer.Reset(settling)
-			continue
-		}
 		d.reloadIfChanged(ctx)
 		timer.Reset(untilLook())
 	}
 }
 
-// reloadIfChanged reloads unless the last attempt was at what the file has now.
+// reloadIfChanged reloads unless the last attempt was at what the file has now. A file that is
+// being written is left alone until it is the same at two looks.
 func (d *Daemon) reloadIfChanged(ctx context.Context) {
-	if !d.reloads.knows(lookAt(d.config.Path)) {
-		_ = d.Reload(ctx) // which has logged why it failed
+	var last content
+	for now := lookAt(d.config.Path); !d.reloads.knows(now); now = lookAt(d.config.Path) {
+		if now == last {
+			_ = d.Reload(ctx) // which has logged why it failed
+			return
+		}
+		last = now
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(settling):
+		}
 	}
 }
 

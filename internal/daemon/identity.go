@@ -70,11 +70,10 @@ const keySize = 32
 const keyName = "redaction.key"
 
 // redactionKey returns the key of the hash that replaces Secret values: that of the
-// config, else one that is made once and kept beside the journal. With a memory
-// journal it is made for this process: hashes then differ after a restart, as all other
-// state does. With a nats journal only change filters use the key, because the config needs a
-// keyFile for values. Another process must find their hashes equal, so the key is made from
-// the cluster's name.
+// config, else one that is made once and kept beside the journal. With a memory journal it is
+// made for this process: all other state ends with it, too. With a nats journal only change
+// filters use it, as values need a keyFile. It is made from the cluster's name then, so that the
+// next process finds the hashes equal.
 func redactionKey(c *config.Config) ([]byte, error) {
 	switch {
 	case c.Redaction.KeyFile != "":

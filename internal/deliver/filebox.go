@@ -274,8 +274,8 @@ func (d *FileBox) Put(ctx context.Context, letter []byte) error {
 
 const (
 	// smallLetter is the size up to which a dead letter is small. One without the data of its
-	// event always is.
-	smallLetter = 16 << 10
+	// event always is: it has the names twice, of 8 KiB at most, and JSON escapes take 6 bytes.
+	smallLetter = 128 << 10
 	// mostLarge limits the bytes of all files before a large dead letter, mostBytes before a
 	// small one. The smallest embedded journal has the same limits. Drop writes a new file
 	// beside the old one, so 128 MiB of disk are enough.

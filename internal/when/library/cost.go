@@ -211,13 +211,16 @@ func (g guard) cost(function string) (before func(values []ref.Val) float64, gua
 	return nil, false
 }
 
+// comparingFactor is the cost of comparing one character with another.
+const comparingFactor = 0.001
+
 // locating is the cost of indexOf: in a string, every character may be compared with all of the
-// text that is looked for.
+// text that is looked for. One comparison takes about a nanosecond.
 func locating(v []ref.Val) float64 {
 	if _, ok := v[0].(traits.Lister); ok {
 		return size(v[0])
 	}
-	return size(v[0]) * size(v[1]) * common.StringTraversalCostFactor
+	return size(v[0]) * max(common.StringTraversalCostFactor, size(v[1])*comparingFactor)
 }
 
 // comparing is the cost of comparing all items of one list with all of another, and what is in

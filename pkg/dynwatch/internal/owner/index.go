@@ -189,7 +189,7 @@ func (x *index) lookUp(ctx context.Context, left time.Duration, s *listwatch.Sou
 	if ctx.Err() != nil {
 		return nil, false
 	}
-	if left == lookWait || limited.Err() == nil { // the others had too little time to say anything
+	if left >= lookWait/2 || limited.Err() == nil { // the others had too little time to say anything
 		x.looked(err)
 	}
 	if err != nil {

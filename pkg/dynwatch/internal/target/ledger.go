@@ -122,6 +122,7 @@ func (t *Target) resumeAt(m checkpoint.Mark, ends checkpoint.Ends) {
 	t.Status.Synced.Store(true)
 	switch {
 	case m.Epoch < t.Epoch: // found by another target that had the objects since
+		clear(t.Ended) // revisions of another history
 		t.Distrust(recovery.ReasonRollback)
 	case m.Selection != t.Spec.Selection():
 		t.Distrust(recovery.ReasonSelection)

@@ -95,7 +95,7 @@ func (r *rig) killedBeforeTheWatch(wanted dynwatch.Resource, target string) {
 		}
 	})
 	r.begin(wanted)
-	r.eventually("the mark", func() bool { return bytes.Contains(r.log.marksNow()[target], []byte("unbounded")) })
+	r.eventually("the mark", func() bool { return bytes.Contains(r.log.marksNow()[target], []byte("boundsMissing")) })
 	r.stop(true)
 	r.api.do(func() { r.api.refuse = nil })
 }

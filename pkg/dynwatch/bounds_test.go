@@ -99,3 +99,33 @@ func (r *rig) killedBeforeTheWatch(wanted dynwatch.Resource, target string) {
 	r.stop(true)
 	r.api.do(func() { r.api.refuse = nil })
 }
+
+// TestBoundsOfAResourceThatReturns: the first list of a resource that was removed and has returned
+// has the bounds that were missing before.
+func TestBoundsOfAResourceThatReturns(t *testing.T) {
+	api := newFakeAPI(t)
+	api.serveIn("v1")
+	api.put("a", "x", "")
+	r := start(t, api, things())
+	r.caughtUp()
+	r.stop(false)
+	named := things()
+	named.Namespaces = []string{"a"}
+	r.killedBeforeTheWatch(named, "example.com/things@a")
+	api.do(func() { api.served = false; api.generation++ })
+	r.begin(named)
+	has := func(op event.Op) func() bool {
+		return func() bool {
+			return slices.ContainsFunc(r.log.all(), func(e event.Event) bool { return e.Op == op && e.Target == "example.com/things@a" })
+		}
+	}
+	r.eventually("gone", has(event.Deleted))
+	api.serveIn("v1")
+	r.eventually("back", has(event.Synced))
+	r.caughtUp()
+	r.quietFor(200*time.Millisecond, len(r.log.all()))
+	again := slices.DeleteFunc(r.log.all(), func(e event.Event) bool { return e.Target != "example.com/things@a" || !e.Op.Bounds() })
+	if len(again) != 1 || again[0].Replay {
+		t.Errorf("synced and repeated begin events %v, want the synced event of the first list", again)
+	}
+}

@@ -134,6 +134,37 @@ func TestRollbackBetweenTwoEdits(t *testing.T) {
 	}
 }
 
+// TestDeletionBeforeARollbackBetweenTwoEdits: the target was killed after a deletion that its
+// checkpoint does not have. Etcd was restored to a revision with the object, whose changes are
+// at revisions below that of the deletion.
+func TestDeletionBeforeARollbackBetweenTwoEdits(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "one", "")
+	api.put("b", "two", "") // 102
+	r := start(t, api, things())
+	r.caughtUp()
+	r.eventually("the checkpoint", func() bool { return len(r.log.marksNow()["example.com/things"]) > 0 })
+	api.do(func() { api.rev = 109 })
+	api.del("b", "two") // 110
+	r.eventually("the deletion", func() bool { return slices.Contains(r.since(0), "deleted b/two uid-2 110<102") })
+	r.stop(true)
+	named := things()
+	named.Namespaces = []string{"a"}
+	r.begin(named)
+	r.caughtUp()
+	api.rollBack(102)
+	r.eventually("the rollback", func() bool { return r.gapsOf("a") == 1 })
+	for range 5 {
+		api.put("a", "one", "") // 107
+	}
+	r.caughtUp()
+	r.stop(false)
+	r.begin(things())
+	r.caughtUp()
+	api.put("b", "two", "") // 108
+	r.eventually("the change", func() bool { return slices.Contains(r.since(0), "modified b/two uid-2 108<102") })
+}
+
 // A target whose open watch is behind is below the revision that etcd was restored to.
 func TestRollbackAboveAPosition(t *testing.T) {
 	api, r := twoTargets(t)

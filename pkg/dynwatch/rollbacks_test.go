@@ -100,6 +100,23 @@ func TestRollbackWhileATargetIsClosed(t *testing.T) {
 	}
 }
 
+// rolledBackInNamespaceA runs a process that watches the namespace a while etcd is restored to
+// revision 102 and comes to 107.
+func (r *rig) rolledBackInNamespaceA() {
+	r.t.Helper()
+	named := things()
+	named.Namespaces = []string{"a"}
+	r.begin(named)
+	r.caughtUp()
+	r.api.rollBack(102)
+	r.eventually("the rollback", func() bool { return r.gapsOf("a") == 1 })
+	for range 5 {
+		r.api.put("a", "one", "")
+	}
+	r.caughtUp()
+	r.stop(false)
+}
+
 // TestRollbackBetweenTwoEdits: a target ends with an edit of the namespaces, and begins again with
 // the next one. Meanwhile etcd was restored, and is past the checkpoint of the target.
 func TestRollbackBetweenTwoEdits(t *testing.T) {
@@ -112,17 +129,7 @@ func TestRollbackBetweenTwoEdits(t *testing.T) {
 	api.put("b", "two", "") // 104
 	r.caughtUp()
 	r.stop(false)
-	named := things()
-	named.Namespaces = []string{"a"}
-	r.begin(named)
-	r.caughtUp()
-	api.rollBack(102)
-	r.eventually("the rollback", func() bool { return r.gapsOf("a") == 1 })
-	for range 5 {
-		api.put("a", "one", "") // 107
-	}
-	r.caughtUp()
-	r.stop(false)
+	r.rolledBackInNamespaceA()
 	n := len(r.log.all())
 	r.begin(things())
 	r.caughtUp()
@@ -148,17 +155,7 @@ func TestDeletionBeforeARollbackBetweenTwoEdits(t *testing.T) {
 	api.del("b", "two") // 110
 	r.eventually("the deletion", func() bool { return slices.Contains(r.since(0), "deleted b/two uid-2 110<102") })
 	r.stop(true)
-	named := things()
-	named.Namespaces = []string{"a"}
-	r.begin(named)
-	r.caughtUp()
-	api.rollBack(102)
-	r.eventually("the rollback", func() bool { return r.gapsOf("a") == 1 })
-	for range 5 {
-		api.put("a", "one", "") // 107
-	}
-	r.caughtUp()
-	r.stop(false)
+	r.rolledBackInNamespaceA()
 	r.begin(things())
 	r.caughtUp()
 	api.put("b", "two", "") // 108

@@ -48,7 +48,7 @@ func (s *Server) reserve(d disk) int64 {
 
 // resize has the limits of the running server follow the disk. The server takes a
 // higher limit while it runs and no lower one: that one is left to the journal's
-// stream, whose limit whoever owns it takes from [Server.MaxBytes]. Without a running server, that
+// stream, whose owner takes its limit from [Server.MaxBytes]. Without a running server, that
 // is the only limit that changes.
 func (s *Server) resize(running *server.Server, d disk) error {
 	room, err := s.limitsOn(d)

@@ -343,15 +343,19 @@ func (r *rig) state(want dynwatch.State) dynwatch.TargetStatus {
 	return got
 }
 
-// caughtUp waits until the target's cursor is at the fake's revision.
+// caughtUp waits until the cursors of all targets are at the fake's revision.
 func (r *rig) caughtUp() {
 	r.t.Helper()
 	r.eventually("caught up", func() bool {
-		s := r.manager.Targets()[0]
 		r.api.mu.Lock()
 		rev := r.api.rev
 		r.api.mu.Unlock()
-		return s.State == dynwatch.Live && s.ResourceVersion == rev
+		for _, s := range r.manager.Targets() {
+			if s.State != dynwatch.Live || s.ResourceVersion != rev {
+				return false
+			}
+		}
+		return true
 	})
 }
 

@@ -44,7 +44,7 @@ func (o *output) with(part string) []string {
 func listen(t *testing.T, api *fakeAPI, wanted ...dynwatch.Resource) (*rig, *output) {
 	t.Helper()
 	out := &output{}
-	r := &rig{t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}}
+	r := newRig(t, api)
 	r.logger = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	r.begin(wanted...)
 	return r, out

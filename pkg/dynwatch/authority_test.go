@@ -2,7 +2,6 @@ package dynwatch_test
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -127,6 +126,7 @@ func TestAnswersOfAProxyDeleteNothing(t *testing.T) {
 			n := len(r.log.all())
 			broken(true)
 			api.cut()
+			r.eventually("not live", func() bool { return r.manager.Targets()[0].State != dynwatch.Live })
 			r.quietFor(outage, n)
 			if s := r.manager.Targets()[0]; s.State == dynwatch.Live || !s.Synced || s.Reason == "" {
 				t.Errorf("state %s, synced %t, reason %q", s.State, s.Synced, s.Reason)
@@ -226,7 +226,8 @@ func TestRevisionOfARemovalComesLater(t *testing.T) {
 	api := newFakeAPI(t)
 	api.define()
 	api.put("a", "x", "")
-	r := &rig{t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}, logger: slog.New(slog.DiscardHandler), withdrawn: time.Hour}
+	r := newRig(t, api)
+	r.withdrawn = time.Hour
 	r.begin(things())
 	r.eventually("definitions are watched", api.watched)
 	r.caughtUp()
@@ -253,7 +254,7 @@ func TestAggregatedResourceReturns(t *testing.T) {
 			api.define()
 			api.remove(customDefinitions, "things.example.com")
 			api.put("a", "x", "")
-			r := &rig{t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}, logger: slog.New(slog.DiscardHandler)}
+			r := newRig(t, api)
 			r.withdrawn = time.Hour
 			if exists {
 				r.withdrawn = 100 * time.Millisecond

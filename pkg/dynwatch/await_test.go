@@ -133,7 +133,7 @@ func TestWaitingIsNotTheWalksTime(t *testing.T) {
 	log.slow = 120 * time.Millisecond // 50 times
 	api := newFakeAPI(t)
 	api.put("a", "x", "")
-	r := startReading(t, api, log, func(l *dynwatch.Limits) { l.Revisions, l.Time, l.Bodies = 0, 3*time.Second, 2000 })
+	r := startReading(t, api, log, func(l *dynwatch.Limits) { l.Revisions, l.Time, l.Bodies = 0, 5*time.Second, 2000 })
 	n := r.lose(hundred)
 	r.wantGap(n, event.RecoveredKnown)
 	if lost, _ := log.counts(); lost > 0 {
@@ -147,7 +147,7 @@ func TestHistoryDoesNotWaitForEver(t *testing.T) {
 	log.deaf = true
 	api := newFakeAPI(t)
 	api.put("a", "x", "")
-	r := startReading(t, api, log, func(l *dynwatch.Limits) { l.Revisions, l.Patience = 0, 300*time.Millisecond })
+	r := startReading(t, api, log, func(l *dynwatch.Limits) { l.Revisions, l.Patience = 0, time.Second })
 	for round := range 2 {
 		n := r.lose(hundred)
 		began := time.Now()

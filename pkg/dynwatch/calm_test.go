@@ -37,7 +37,7 @@ func TestUnprovenStreamLater(t *testing.T) {
 					api.history = append(api.history, change{rev: api.rev, ns: "a", name: fmt.Sprintf("thing-%04d", i), uid: fmt.Sprintf("uid-%d", api.uids), created: true})
 				}
 			})
-			r := start(t, api, things())
+			r := startHasty(t, api, things())
 			r.caughtUp()
 			api.do(func() {
 				api.mute = true

@@ -28,10 +28,6 @@ func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 // one, of targets that start from now on.
 func (m *Manager) SetWithdrawn(d time.Duration) { m.timing.Withdrawn = d }
 
-// SetPatient has targets that start from now on wait an hour for a watch that says nothing or is
-// behind.
-func (m *Manager) SetPatient() { m.timing.Silence, m.timing.Reach = time.Hour, time.Hour }
-
 // Gone reports whether a wildcard would end the target, without the deletions of its objects.
 func (m *Manager) Gone(target string) bool { return m.gone(target) }
 

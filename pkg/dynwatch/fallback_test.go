@@ -37,7 +37,8 @@ func TestPreferredVersionStopsToAnswer(t *testing.T) {
 			api.serveIn("v2", "v1")
 			api.put("a", "x", "")
 			var logs lockedBuffer
-			r := &rig{t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}, logger: slog.New(slog.NewTextHandler(&logs, nil))}
+			r := newRig(t, api)
+			r.logger = slog.New(slog.NewTextHandler(&logs, nil))
 			if !c.first {
 				r.begin(things())
 				r.caughtUp()

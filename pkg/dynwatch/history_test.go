@@ -245,7 +245,7 @@ func TestRollbackUnderOpenWatches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := fourObjects(t)
-			r := start(t, api, things())
+			r := startHasty(t, api, things())
 			r.caughtUp()
 			sinceBackup()["all kinds"](api)
 			r.caughtUp()

@@ -31,7 +31,8 @@ func TestLongReason(t *testing.T) {
 	api := newFakeAPI(t)
 	api.serveIn("v1")
 	log := &lineSizes{}
-	r := &rig{t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}, logger: slog.New(slog.NewTextHandler(log, nil))}
+	r := newRig(t, api)
+	r.logger = slog.New(slog.NewTextHandler(log, nil))
 	r.begin(things())
 	r.caughtUp()
 	api.do(func() {

@@ -41,7 +41,8 @@ func (r *rig) statusOf(name string) (s dynwatch.TargetStatus) {
 // A wildcard over more resources than the limit watches as many as the limit allows.
 // The status and one log line name the others.
 func TestMaxWatches(t *testing.T) {
-	r := &rig{t: t, api: newFakeAPI(t), log: newRecorder(), limit: func(*dynwatch.Limits) {}, maxWatches: 4}
+	r := newRig(t, newFakeAPI(t))
+	r.maxWatches = 4
 	var logs lockedBuffer
 	r.logger = slog.New(slog.NewTextHandler(&logs, nil))
 	r.api.serveAll(group("example.com", resource("things", "Thing")), group("many.example.com", kinds(20)...))
@@ -109,7 +110,8 @@ func TestMaxWatches(t *testing.T) {
 
 // Entries without a wildcard are watched whatever the limit is.
 func TestMaxWatchesAndExplicitEntries(t *testing.T) {
-	r := &rig{t: t, api: newFakeAPI(t), log: newRecorder(), limit: func(*dynwatch.Limits) {}, maxWatches: 1, logger: slog.New(slog.DiscardHandler)}
+	r := newRig(t, newFakeAPI(t))
+	r.maxWatches = 1
 	r.api.serveAll(usual()...)
 	r.api.define()
 	r.begin(things(), dynwatch.Resource{Resource: "pods"}, everything())

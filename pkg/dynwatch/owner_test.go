@@ -217,7 +217,7 @@ func TestOwnerLongChainOfSlowLookUps(t *testing.T) {
 	api := newFakeAPI(t)
 	owners := api.own()
 	owners.do(func() {
-		owners.slow = 400 * time.Millisecond
+		owners.slow = 2 * time.Second
 		for _, name := range []string{"sa", "sb", "sc", "sd", "se", "sf", "sg", "sh"} {
 			owners.late[name] = true
 		}
@@ -234,7 +234,7 @@ func TestOwnerLongChainOfSlowLookUps(t *testing.T) {
 	api.put("a", "one", "sa/usa")
 	e := r.lastOf("one", 1)
 	chain := string(e.Member("ownerChain"))
-	if took := time.Since(began); took > 2500*time.Millisecond { // 8 look-ups take 3.2 s
+	if took := time.Since(began); took > 10*time.Second { // 8 look-ups take 16 s
 		t.Errorf("the event waited %v", took)
 	}
 	if !strings.HasSuffix(chain, `"complete":false}]`) {
@@ -249,7 +249,7 @@ func TestOwnersThatCannotBeRead(t *testing.T) {
 	owners := api.own()
 	owners.put("sets", "set", "u-set", "")
 	owners.deny(true)
-	r := &rig{t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}}
+	r := newRig(t, api)
 	var log lockedBuffer
 	r.logger = slog.New(slog.NewTextHandler(&log, nil))
 	const many = 500

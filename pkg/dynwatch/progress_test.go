@@ -1,7 +1,6 @@
 package dynwatch_test
 
 import (
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,7 +21,7 @@ func (f *fakeAPI) starve() {
 // A watch cache that gets nothing from etcd any more sends bookmarks all the same.
 func TestStarvedWatchIsReplaced(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
+	r := startHasty(t, api, things())
 	r.caughtUp()
 	n := len(r.log.all())
 	api.starve()
@@ -44,7 +43,7 @@ func TestStarvedWatchIsReplaced(t *testing.T) {
 // Where no connection helps, lists replace the watch, and the state says that it is behind.
 func TestStarvedWatchIsReplacedByLists(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
+	r := startHasty(t, api, things())
 	r.caughtUp()
 	n := len(r.log.all())
 	api.starve()
@@ -70,7 +69,7 @@ func TestStarvedWatchIsReplacedByLists(t *testing.T) {
 // Bookmarks at one revision are no progress, unless that is the revision of the store.
 func TestFrozenBookmarksAreNoProgress(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
+	r := startHasty(t, api, things())
 	r.caughtUp()
 	watches := r.manager.Targets()[0].Watches
 	before := r.manager.Targets()[0].Progress
@@ -98,8 +97,7 @@ func TestWatchStuckAtTheHead(t *testing.T) {
 	wanted.Namespaces = []string{"a", "b"}
 	api.put("a", "x", "")
 	api.put("b", "y", "")
-	r := &rig{t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}, logger: slog.New(slog.DiscardHandler), patient: true}
-	r.begin(wanted)
+	r := start(t, api, wanted)
 	r.caughtUp()
 	api.starve()
 	api.do(func() {
@@ -124,7 +122,7 @@ func TestWatchStuckAtTheHead(t *testing.T) {
 // the audit begins again.
 func TestAuditOfAStarvedWatch(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
+	r := startHasty(t, api, things())
 	r.caughtUp()
 	api.starve()
 	api.put("a", "changed", "")
@@ -137,7 +135,7 @@ func TestAuditOfAStarvedWatch(t *testing.T) {
 // A silent watch whose list differs twice does not go on as if nothing were missing.
 func TestSecondSilentWatchReconciles(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
+	r := startHasty(t, api, things())
 	r.caughtUp()
 	n := len(r.log.all())
 	api.do(func() { api.mute = true })
@@ -160,7 +158,7 @@ func TestStarvedWatchOfNamespaces(t *testing.T) {
 		api.slow = nil
 		api.stale = func(r *http.Request) bool { return r.URL.Path == namespacesPath }
 	})
-	r := start(t, api, labelled())
+	r := startHasty(t, api, labelled())
 	r.caughtUp()
 	api.starve()
 	api.put("", "team-a", "yes")

@@ -171,7 +171,7 @@ func TestRollback(t *testing.T) {
 
 func TestRollbackWhileAnotherGapIsOpen(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
+	r := startHasty(t, api, things())
 	r.caughtUp()
 	n := len(r.log.all())
 	api.do(func() { api.mute = true })

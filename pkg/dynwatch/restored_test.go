@@ -12,7 +12,7 @@ import (
 // bookmarks at its own. That is one rollback, and the objects are reconciled at once.
 func TestRollbackUnderFrozenBookmarks(t *testing.T) {
 	api := fourObjects(t)
-	r := start(t, api, things())
+	r := startHasty(t, api, things())
 	r.caughtUp()
 	for range 6 {
 		api.put("a", "changed", "yes") // 105 to 110

@@ -68,7 +68,7 @@ func startResync(t *testing.T, api *fakeAPI, c *handClock, wanted dynwatch.Resou
 
 func (r *rig) goOn(c *handClock, wanted dynwatch.Resource) {
 	r.t.Helper()
-	r.manager.SetTiming(time.Second, 5*time.Millisecond, 5*time.Millisecond)
+	r.manager.SetTiming(time.Hour, 5*time.Millisecond, 5*time.Millisecond)
 	r.manager.SetClock(c.now)
 	if err := r.manager.Apply([]dynwatch.Resource{wanted}); err != nil {
 		r.t.Fatal(err)

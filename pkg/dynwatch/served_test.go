@@ -38,7 +38,7 @@ func (r *rig) idle() {
 		if now := r.api.discoveries(); now != asked {
 			asked, since = now, time.Now()
 		}
-		return time.Since(since) > 300*time.Millisecond
+		return time.Since(since) > time.Second
 	})
 }
 
@@ -138,7 +138,9 @@ func TestDefinitionsThatChangeDuringABreak(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI(t)
 			api.serveIn()
-			r := startDefined(t, api, things())
+			api.define()
+			r := startHasty(t, api, things())
+			r.eventually("definitions are watched", api.watched)
 			r.state(dynwatch.Waiting)
 			r.idle()
 			api.serveIn("v1")
@@ -187,7 +189,8 @@ func TestWithoutPermissionToWatchDefinitions(t *testing.T) {
 	api.define()
 	api.do(func() { api.definitions.code = 403 })
 	var logs lockedBuffer
-	r := &rig{t: t, api: api, log: newRecorder(), limit: func(*dynwatch.Limits) {}, logger: slog.New(slog.NewTextHandler(&logs, nil))}
+	r := newRig(t, api)
+	r.logger = slog.New(slog.NewTextHandler(&logs, nil))
 	r.begin(things())
 	reason := ""
 	r.eventually("the reason says why it asks", func() bool {
@@ -280,7 +283,7 @@ func TestVersionMovesUnderLoad(t *testing.T) {
 			select {
 			case <-ended:
 				return
-			default:
+			case <-time.After(200 * time.Microsecond):
 			}
 			name := fmt.Sprintf("x%d", i%7)
 			if api.put("a", name, ""); i%3 == 0 {
@@ -453,7 +456,7 @@ func TestManyTargetsAreNudged(t *testing.T) {
 	api.do(func() {
 		api.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
 			if isDiscovery(r.URL.Path) {
-				<-time.After(20 * time.Millisecond) // as a busy API server
+				<-time.After(300 * time.Millisecond) // as a busy API server
 			}
 			return false
 		}

@@ -140,7 +140,9 @@ func randomFaults(t *testing.T, rnd *rand.Rand) {
 		func(l *dynwatch.Limits) { l.Revisions, l.Bodies = 5, 500 },
 		func(l *dynwatch.Limits) { l.Revisions, l.Requests = 0, 1+rnd.IntN(100) },
 	}
-	r := startLimited(t, api, limits[rnd.IntN(len(limits))], things())
+	r := newRig(t, api)
+	r.limit, r.hasty = limits[rnd.IntN(len(limits))], true
+	r.begin(things())
 	r.eventually("synced", func() bool { return r.manager.Targets()[0].Synced })
 	compact := api.compact
 	if rnd.IntN(2) == 0 {
@@ -215,7 +217,9 @@ func randomSelection(t *testing.T, rnd *rand.Rand) {
 	limits := []func(*dynwatch.Limits){func(*dynwatch.Limits) {}, walking, func(l *dynwatch.Limits) { l.Revisions, l.Requests = 0, 1+rnd.IntN(100) }}
 	wanted := things()
 	wanted.LabelSelector = "on=yes"
-	r := startLimited(t, api, limits[rnd.IntN(len(limits))], wanted)
+	r := newRig(t, api)
+	r.limit, r.hasty = limits[rnd.IntN(len(limits))], true
+	r.begin(wanted)
 	r.caughtUp()
 	faults := []func(){
 		api.cut, api.forget, api.forget, r.caughtUpIfNotMute,

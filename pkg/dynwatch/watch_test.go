@@ -252,7 +252,7 @@ func TestMalformedObjectIsRejectedAndTheOthersFlow(t *testing.T) {
 func TestSilentWatchIsOpenedAgain(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "")
-	r := start(t, api, things())
+	r := startHasty(t, api, things())
 	r.caughtUp()
 	api.do(func() { api.mute = true })
 	api.put("a", "x", "")
@@ -269,7 +269,7 @@ func TestSilentWatchIsOpenedAgain(t *testing.T) {
 func TestQuietWatchWithoutBookmarksKeepsItsCursorFresh(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "")
-	r := start(t, api, things())
+	r := startHasty(t, api, things())
 	r.caughtUp()
 	api.do(func() { api.mute = true; api.rev += 50 }) // writes to other resources
 	r.eventually("cursor moved", func() bool { return r.manager.Targets()[0].ResourceVersion == 151 })
@@ -278,7 +278,7 @@ func TestQuietWatchWithoutBookmarksKeepsItsCursorFresh(t *testing.T) {
 func TestDeadWatchLosesNothing(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "")
-	r := start(t, api, things())
+	r := startHasty(t, api, things())
 	r.caughtUp()
 	api.freeze()
 	api.put("a", "brief", "")

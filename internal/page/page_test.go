@@ -58,6 +58,7 @@ func TestPagesShareAState(t *testing.T) {
 	server := httptest.NewServer(stream)
 	defer server.Close()
 	const pages = 20
+	began := time.Now()
 	ends := make(chan error, pages)
 	for range pages {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
@@ -79,8 +80,8 @@ func TestPagesShareAState(t *testing.T) {
 			ends <- answer.Body.Close()
 		}()
 	}
-	if n := rendered.Load(); n > 5 {
-		t.Errorf("%d pages that open together caused %d renderings", pages, n)
+	if n, most := rendered.Load(), 5+int64(time.Since(began)/time.Second); n > most {
+		t.Errorf("%d pages that open together caused %d renderings, want at most %d", pages, n, most)
 	}
 	close(ended)
 	for range pages {

@@ -73,10 +73,10 @@ func dial(t *testing.T, link *Link) net.Conn {
 
 // ask sends a line and returns the answer, or the error of waiting for it.
 func ask(conn net.Conn, within time.Duration) (string, error) {
-	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
+	if _, err := io.WriteString(conn, "ping\n"); err != nil {
 		return "", err
 	}
-	if _, err := io.WriteString(conn, "ping\n"); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(within)); err != nil {
 		return "", err
 	}
 	return bufio.NewReader(conn).ReadString('\n')

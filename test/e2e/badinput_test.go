@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -162,25 +163,24 @@ func TestOneBadResourceAndOneDeadSinkHurtNobody(t *testing.T) {
 	want := map[string]string{
 		"core/configmaps@default": "live", "core/pods": "forbidden", "none.example.com/things": "waiting", "core/nodes@default": "degraded",
 	}
-	s, err := d.status()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, target := range s.Targets {
-		if target.State != want[target.Target] {
-			t.Errorf("%s is %s (%s), want %s", target.Target, target.State, target.Reason, want[target.Target])
+	eventually(t, "each target in its state, each bad sink with its error", func() bool {
+		s, err := d.status()
+		got := make(map[string]string)
+		for _, target := range s.Targets {
+			got[target.Target] = target.State
 		}
-	}
-	for _, sink := range s.Sinks {
-		if sink.Name != "all" && sink.LastError == "" {
-			t.Errorf("sink %s shows no error", sink.Name)
+		for _, sink := range s.Sinks {
+			if sink.Name != "all" && sink.LastError == "" {
+				return false
+			}
 		}
-	}
-	if _, code, err := d.get("/healthz"); err != nil || code != http.StatusOK {
-		t.Errorf("liveness %d, %v", code, err)
-	}
-	if _, code, err := d.get("/readyz"); err != nil || code != http.StatusOK {
-		t.Errorf("readiness %d, %v", code, err)
+		return err == nil && maps.Equal(got, want)
+	})
+	for _, probe := range []string{"/healthz", "/readyz"} {
+		eventually(t, probe, func() bool {
+			_, code, err := d.get(probe)
+			return err == nil && code == http.StatusOK
+		})
 	}
 	// Granted later, the forbidden resource comes by itself.
 	allowPods(t, client, "limited")

@@ -19,7 +19,7 @@ import (
 const (
 	// liveLimit is the time from when discovery serves a resource to when it is
 	// watched. It should take less than 2 s; the rest is for busy machines.
-	liveLimit = 5 * time.Second
+	liveLimit = 10 * time.Second
 	// pollingLimit is that of an informd that is not told.
 	pollingLimit = 20 * time.Second
 	// quietFor is longer than any pause of an informd that polls.

@@ -32,7 +32,7 @@ func TestLeaderElection(t *testing.T) {
 		t.Run(stream, func(t *testing.T) {
 			r := newRig(t)
 			servers := natsserver.StartCluster(t, 3, natsserver.Options{})
-			s := r.setup(natsJournal(natsserver.URLs(servers)) + ", replicas: 3, maxBytes: 256MiB, historyPerObject: 1000")
+			s := r.setup(natsJournal(natsserver.URLs(servers)) + ", replicas: 3, maxBytes: 256MiB" + longHistory)
 			s.sinks = fmt.Sprintf("- {name: bus, type: nats, servers: %s, subjectPrefix: events, stream: %s, create: {replicas: 3, maxBytes: 256MiB, historyPerObject: 1000}}",
 				serverList(natsserver.URLs(servers)), busStream)
 			d := newInformd(t, s)

@@ -92,7 +92,10 @@ type setup struct {
 // embeddedJournal is the journal that is the default.
 const embeddedJournal = "type: embedded"
 
-// natsJournal is a journal in a server of its own.
+// longHistory is appended to the journal of a test that claims every event under load. With
+// the default history a sink that stands still for some seconds gets a gap `trimmed`.
+const longHistory = ", historyPerObject: 1000"
+
 // natsJournal is a journal in the servers of these URLs, which commas separate.
 func natsJournal(urls string) string { return "type: nats, servers: " + serverList(urls) }
 

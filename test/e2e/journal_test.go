@@ -59,7 +59,7 @@ func TestRestartEmitsNothing(t *testing.T) {
 func TestKilledUnderLoad(t *testing.T) {
 	kills := number(t, "E2E_KILLS", 12)
 	r := newRig(t)
-	d := newInformd(t, r.setup(embeddedJournal))
+	d := newInformd(t, r.setup(embeddedJournal+longHistory))
 	d.start()
 	d.waitForSync(len(r.kinds))
 	end := r.load()

@@ -72,7 +72,7 @@ func TestJournalStreamDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			h := startHook(t)
-			s := r.setup(natsJournal(r.nats.URL()))
+			s := r.setup(natsJournal(r.nats.URL()) + longHistory)
 			s.sinks += "\n" + h.sink()
 			s.file = filepath.Join(t.TempDir(), "events.ndjson")
 			d, standby := newInformd(t, s), newInformd(t, s)

@@ -95,7 +95,7 @@ func TestNamespacesTurnUnderLoad(t *testing.T) {
 		n.label(t.Context(), name, "prod")
 	}
 	d := newInformd(t, setup{
-		kubeconfig: c.Kubeconfig(), journal: embeddedJournal,
+		kubeconfig: c.Kubeconfig(), journal: embeddedJournal + longHistory,
 		resources: `- {resource: configmaps, namespaces: ["team-*"], excludeNamespaces: [team-x], namespaceSelector: tier=prod}`,
 	})
 	d.start()

@@ -127,6 +127,7 @@ func testDeadLetters(t *testing.T, d *informd, h *hook, suffix string) {
 	}
 
 	h.set(nil)
+	d.waitForLive(1) // an event on another lane may still be on its way
 	before := len(h.events(0))
 	d.must("deadletters", "redeliver", "--sink", "hook", "--number", fmt.Sprint(letters[0].Number))
 	again := h.events(before)

@@ -15,7 +15,7 @@ import (
 func TestQuorumLost(t *testing.T) {
 	r := newRig(t)
 	servers := natsserver.StartCluster(t, 3, natsserver.Options{})
-	s := r.setup(natsJournal(natsserver.URLs(servers)) + ", replicas: 3, maxBytes: 256MiB, historyPerObject: 1000")
+	s := r.setup(natsJournal(natsserver.URLs(servers)) + ", replicas: 3, maxBytes: 256MiB" + longHistory)
 	d := newInformd(t, s)
 	d.start()
 	d.waitForLive(len(r.kinds))

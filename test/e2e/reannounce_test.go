@@ -128,7 +128,7 @@ func TestResync(t *testing.T) {
 	}
 	r.kinds = []kind{k}
 	d := newInformd(t, setup{
-		kubeconfig: r.cluster.Kubeconfig(), journal: embeddedJournal,
+		kubeconfig: r.cluster.Kubeconfig(), journal: embeddedJournal + longHistory,
 		resources: "- {resource: configmaps, namespaces: [default], resnapshotEvery: 1m}",
 	})
 	r.ledger.begin()

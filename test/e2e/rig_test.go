@@ -172,18 +172,20 @@ func waitForRecords(t *testing.T, url string) {
 	t.Helper()
 	var end uint64
 	since := time.Now()
+	same := 0 // answers, as a busy machine can delay one for longer than the pause
 	eventually(t, "all positions on record", func() bool {
+		same++
 		if now := streamEnd(t, url, "INFORMD_STATE"); now != end {
-			end, since = now, time.Now()
+			end, since, same = now, time.Now(), 0
 		}
-		return time.Since(since) > recordsAtRest
+		return time.Since(since) > recordsAtRest && same >= 10
 	})
 }
 
 // streamEnd is the last sequence of a stream.
 func streamEnd(t *testing.T, url, stream string) uint64 {
 	t.Helper()
-	nc, err := nats.Connect(url)
+	nc, err := nats.Connect(url, nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +194,9 @@ func streamEnd(t *testing.T, url, stream string) uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := js.Stream(t.Context(), stream)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s, err := js.Stream(ctx, stream)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func backlogStopsNobody(t *testing.T, c *cluster.Cluster, client dynamic.Interfa
 	hook := startHook(t)
 	d := newInformd(t, setup{
 		kubeconfig: c.Kubeconfig(), resources: fmt.Sprintf("- {resource: configmaps, mode: full, namespaces: [%s]}", strings.Join(namespaces, ", ")),
-		journal: journal + ", maxBytes: 32MiB, historyPerObject: 1000",
+		journal: journal + ", maxBytes: 32MiB" + longHistory,
 		sinks:   hook.sink(),
 	})
 	d.start()

@@ -54,8 +54,8 @@ func TestSinkStreamReplaced(t *testing.T) {
 					t.Errorf("another sink got %s", e.ID)
 				}
 			}
-			n := streamEnd(t, r.nats.URL(), busStream)
 			d.waitForLive(len(r.kinds))
+			n := streamEnd(t, r.nats.URL(), busStream)
 			d.stop()
 			d.start()
 			d.waitForLive(len(r.kinds))

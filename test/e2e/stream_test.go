@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -115,7 +116,7 @@ func readStream(t *testing.T, serverURL, stream string) (records []record) {
 // readMessages reads a whole JetStream stream as an independent client would.
 func readMessages(t *testing.T, serverURL, stream string) (messages []jetstream.Msg) {
 	t.Helper()
-	nc, err := nats.Connect(serverURL)
+	nc, err := nats.Connect(serverURL, nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +128,9 @@ func readMessages(t *testing.T, serverURL, stream string) (messages []jetstream.
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	s, err := js.Stream(ctx, stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil // the sink is not open yet
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -382,7 +382,7 @@ func TestBuffers(t *testing.T) {
 	w.line(t, "one")
 	w.line(t, "two")
 
-	r.Behave(gateway.Behavior{Buffer: 3 * silent})
+	r.Behave(gateway.Behavior{Buffer: 20 * silent})
 	a.send <- "late\n"
 	w.nothing(t)
 	w.line(t, "late")
@@ -450,7 +450,7 @@ func TestClosesIdleResponses(t *testing.T) {
 	a := newAPI(t, "a")
 	r := newRig(t, a)
 	w := r.watch(t)
-	r.Behave(gateway.Behavior{Idle: 4 * silent})
+	r.Behave(gateway.Behavior{Idle: 20 * silent})
 	for range 3 { // not idle
 		a.send <- "one\n"
 		w.line(t, "one")

@@ -88,6 +88,10 @@ func TestActorAndOwner(t *testing.T) {
 	f.create(apps("replicasets"), "ReplicaSet", "web-1", selecting)
 	owners := slices.Clone(f.links)
 	made := f.create(podKind().gvr, "Pod", "web-1-a", container)
+	// While the owners are there: informd looks for one a second at most.
+	eventually(t, "the Pod is recorded", func() bool {
+		return slices.ContainsFunc(d.records(), func(r record) bool { return r.Op == "added" && r.Name == "web-1-a" })
+	})
 	// managedFields have seconds.
 	nextSecond := func() {
 		t.Helper()

@@ -115,7 +115,7 @@ func TestPlan(t *testing.T) {
 		- {group: nowhere.example.com, resource: things}`}
 	d := newInformd(t, s)
 	d.start()
-	eventually(t, "two targets live", func() bool {
+	eventually(t, "two targets live, and written to the file", func() bool {
 		s, err := d.status()
 		live := 0
 		for _, target := range s.Targets {
@@ -123,7 +123,7 @@ func TestPlan(t *testing.T) {
 				live++
 			}
 		}
-		return err == nil && live == 2
+		return err == nil && live == 2 && count(d.records(), "synced") == 2
 	})
 	before := len(d.records())
 	plan, optional := d.plan(1)

@@ -290,8 +290,9 @@ func TestReloadOfTheFile(t *testing.T) {
 	if got := d.configStatus().LastReloadError; !strings.Contains(got, "config.yaml:4:") || !strings.Contains(got, "mod") {
 		t.Errorf("error %q", got)
 	}
-	if !strings.Contains(d.stderr.String(), "config.yaml:4:") || d.metrics()["informd_config_last_reload_successful"] != 0 {
-		t.Error("neither the log nor the metrics tell of the mistake")
+	eventually(t, "the log tells of the mistake", func() bool { return strings.Contains(d.stderr.String(), "config.yaml:4:") })
+	if d.metrics()["informd_config_last_reload_successful"] != 0 {
+		t.Error("the metrics do not tell of the mistake")
 	}
 	d.waitForLive(len(r.kinds))
 

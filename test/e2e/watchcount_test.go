@@ -15,7 +15,7 @@ import (
 
 // watchOverlap is how long a resource may have two watches: one that informd has ended
 // is open a moment longer, as the other side sees it.
-const watchOverlap = 2 * time.Second
+const watchOverlap = 10 * time.Second
 
 // watchCount counts the open watches by target, as they pass a proxy.
 type watchCount struct {

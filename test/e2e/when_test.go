@@ -67,9 +67,9 @@ func TestWhen(t *testing.T) {
 	if n := d.metrics()[`informd_sink_condition_errors_total{sink="colored"`]; n == 0 {
 		t.Error("an object without data is not counted")
 	}
-	if log := d.stderr.String(); !strings.Contains(log, `msg="condition could not be evaluated" sink=colored expression=match[0].condition`) {
-		t.Error("nor does the log tell of it")
-	}
+	eventually(t, "the log tells of it", func() bool {
+		return strings.Contains(d.stderr.String(), `msg="condition could not be evaluated" sink=colored expression=match[0].condition`)
+	})
 
 	file.swap(strings.Replace(base, `== "red"`, `=== "red"`, 1))
 	eventually(t, "the mistake is told", func() bool {

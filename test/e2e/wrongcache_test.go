@@ -88,9 +88,10 @@ func checkConviction(t *testing.T, d *informd, changed string) {
 	if err != nil || !strings.Contains(string(metrics), `informd_audit_mismatches_total{target="core/configmaps@default"}`) {
 		t.Errorf("metrics: %v", err)
 	}
-	if log := d.stderr.String(); !strings.Contains(log, "watch cache is wrong") || !strings.Contains(log, "name=changed") || !strings.Contains(log, "resource_version="+changed) {
-		t.Error("the log does not name the object")
-	}
+	eventually(t, "the log names the object", func() bool {
+		log := d.stderr.String()
+		return strings.Contains(log, "watch cache is wrong") && strings.Contains(log, "name=changed") && strings.Contains(log, "resource_version="+changed)
+	})
 	out, code := d.command("verify")
 	if code != 1 || !strings.Contains(out, "changed") || !strings.Contains(out, "restart that kube-apiserver") {
 		t.Errorf("verify: exit code %d\n%s", code, out)

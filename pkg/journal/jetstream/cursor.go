@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -171,10 +172,18 @@ func (c *cursor) Reset(ctx context.Context) error {
 	defer release()
 	c.forget(ctx)
 	c.mu.Lock()
-	c.next, c.floor, c.batches, c.seen = c.record.Last+1, 0, nil, nil
+	c.again(c.record.Last + 1)
 	c.mu.Unlock()
 	c.beginSnapshot(c.journal.log.Tail.End())
 	return nil
+}
+
+// again has everything from next on read again, and what is left out decided again: a copy
+// counts if its original was to come again and is gone. It is called with the lock held.
+func (c *cursor) again(next uint64) {
+	c.next, c.floor, c.batches = next, 0, nil
+	maps.DeleteFunc(c.seen, func(original, at uint64) bool { return original >= next || at >= next })
+	c.dropped.from, c.dropped.to = 0, 0
 }
 
 // Read implements [journal.Cursor]. It tries for as long as it takes: beside those

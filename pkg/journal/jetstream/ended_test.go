@@ -114,10 +114,62 @@ func TestCopyBehindWhatWasRead(t *testing.T) {
 	until(t, "the copy is gone", func() bool { return messages(t, h) == 7 })
 }
 
-// TestCopyBehindWhatWasCommitted kills informd after a sink has committed a deletion behind
-// a jump and before it has passed the copy, which is there for another sink: the deletion
-// does not come again.
+// TestCopyThatIsReadAgain: a copy was left out, as the deletion itself had been read. When all
+// is read again the deletion is gone, so that the copy counts: a commit of what comes before
+// it does not pass it.
+func TestCopyThatIsReadAgain(t *testing.T) {
+	h := newHost(t)
+	j := h.open(history(4))
+	c := mustOpen(t, j, "bus", journal.FromNow)
+	var now clock
+	a, b := &object{name: "a"}, &object{name: "b"}
+	mustAppend(t, j, a.event(&now, event.Added), a.event(&now, event.Deleted), b.event(&now, event.Added))
+	mustAppend(t, j, a.event(&now, event.Added)) // 5, behind the copy, 4
+	for range 4 {
+		mustAppend(t, j, a.event(&now, event.Modified))
+	}
+	if got := show(read(t, c, 8)); !strings.Contains(got, "2 deleted a-1:deleted") {
+		t.Fatalf("entries:\n%s", got)
+	}
+	for i := range 6 { // the tail, which has the deletion still, moves on
+		large := (&object{name: fmt.Sprint("c", i)}).event(&now, event.Added)
+		large.Data = []byte(`{"object":"` + strings.Repeat("x", 900_000) + `"}`)
+		mustAppend(t, j, large)
+	}
+	if err := c.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := show(read(t, c, 2)); !strings.Contains(got, "trimmed") || !strings.Contains(got, "3 added b-3:3") {
+		t.Fatalf("entries:\n%s", got)
+	}
+	mustCommit(t, c, 3)
+	if got := show(read(t, c, 1)); got != describe("4 deleted a-1:deleted") {
+		t.Errorf("then comes:\n%s", got)
+	}
+}
+
+// TestCopyBehindWhatWasCommitted opens or resets a cursor after the sink has committed a
+// deletion behind a jump and before it has passed the copy, which is there for another sink:
+// the deletion does not come again.
 func TestCopyBehindWhatWasCommitted(t *testing.T) {
+	for name, again := range map[string]func(*jetstream.Journal, journal.Cursor) journal.Cursor{
+		"restart": func(j *jetstream.Journal, bus journal.Cursor) journal.Cursor {
+			mustClose(t, bus)
+			return mustOpen(t, j, "bus", journal.FromNow)
+		},
+		"reset": func(_ *jetstream.Journal, bus journal.Cursor) journal.Cursor {
+			if err := bus.Reset(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return bus
+		},
+	} {
+		t.Run(name, func(t *testing.T) { copyBehindWhatWasCommitted(t, again) })
+	}
+}
+
+func copyBehindWhatWasCommitted(t *testing.T, again func(*jetstream.Journal, journal.Cursor) journal.Cursor) {
+	t.Helper()
 	h := newHost(t)
 	j := h.open(history(4))
 	var now clock
@@ -142,10 +194,9 @@ func TestCopyBehindWhatWasCommitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustAppend(t, j, a.event(&now, event.Added)) // behind the copy, 10
-	mustClose(t, bus)
-	bus = mustOpen(t, j, "bus", journal.FromNow)
+	bus = again(j, bus)
 	if got := show(read(t, bus, 2)); got != describe("9 modified b-1:9", fmt.Sprintf("11 added %s:10", a.uid)) {
-		t.Errorf("after the restart:\n%s", got)
+		t.Errorf("then comes:\n%s", got)
 	}
 }
 

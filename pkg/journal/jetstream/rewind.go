@@ -67,7 +67,7 @@ func (c *cursor) rewindTo(ctx context.Context, first uint64) error {
 	next.Until = max(next.Until, next.Last)
 	next.Detached = max(next.Detached, next.Until)
 	next.Last = first - 1
-	next.Returned = ""                    // they come again
+	next.Returned = ""                    // those that do not come again are named with the next position
 	next.Jumped = min(next.Jumped, first) // what lies below first stays as it is
 	if err := c.journal.save(ctx, c.journal.records.Sink(c.name), next); err != nil {
 		return err
@@ -77,7 +77,8 @@ func (c *cursor) rewindTo(ctx context.Context, first uint64) error {
 	defer c.mu.Unlock()
 	c.saved = next
 	next.Note, next.Left = c.record.Note, c.record.Left // they may be newer, and are saved next
-	c.record, c.floor, c.next, c.batches, c.seen = next, 0, first, nil, nil
+	c.record = next
+	c.again(first)
 	c.withheld = c.withheldBefore()
 	return nil
 }

@@ -120,9 +120,7 @@ func (l *lanes) work(ctx context.Context, one *lane) {
 			events = append(events, item.event)
 		}
 		err := l.out.deliver(ctx, events, func(n int) {
-			if seq, ok := l.window.finish(items[:n]); ok {
-				l.in.commit(seq)
-			}
+			l.window.finish(items[:n], l.in.commit)
 			items = items[n:]
 		})
 		if err != nil {

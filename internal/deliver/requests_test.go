@@ -187,6 +187,8 @@ func TestInsertThatIsGivenUp(t *testing.T) {
 type rewindable struct {
 	journal.Journal
 	calls chan time.Time
+	// held, if it is not nil, holds each commit up until it is closed.
+	held chan struct{}
 }
 
 func (r *rewindable) Open(name string, start journal.Start) (journal.Cursor, error) {
@@ -199,6 +201,13 @@ type rewindableCursor struct {
 	journal *rewindable
 }
 
+func (c *rewindableCursor) Commit(ctx context.Context, seq uint64) error {
+	if c.journal.held != nil {
+		<-c.journal.held
+	}
+	return c.Cursor.Commit(ctx, seq)
+}
+
 func (c *rewindableCursor) Rewind(_ context.Context, since time.Time) (uint64, error) {
 	c.journal.calls <- since
 	return 7, nil
@@ -207,7 +216,7 @@ func (c *rewindableCursor) Rewind(_ context.Context, since time.Time) (uint64, e
 func TestRewind(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
-			j := &rewindable{journal.NewMemory(1 << 20), make(chan time.Time, 1)}
+			j := &rewindable{Journal: journal.NewMemory(1 << 20), calls: make(chan time.Time, 1)}
 			s := &fakeSink{}
 			g := start(t, j, s, func(o *deliver.Options) { o.Lanes = lanes })
 			mustAppend(t, j, events(0, 50))
@@ -220,6 +229,34 @@ func TestRewind(t *testing.T) {
 			if len(s.ids()) != 50 {
 				t.Errorf("%d deliveries, want 50", len(s.ids()))
 			}
+		})
+	}
+}
+
+// TestRewindWaitsForCommits: a commit of before would undo the rewind.
+func TestRewindWaitsForCommits(t *testing.T) {
+	for _, lanes := range []int{1, 4} {
+		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := &rewindable{Journal: journal.NewMemory(1 << 20), calls: make(chan time.Time, 1), held: make(chan struct{})}
+				g := start(t, j, &fakeSink{}, func(o *deliver.Options) { o.Lanes = lanes })
+				mustAppend(t, j, events(0, 1))
+				synctest.Wait() // for the commit
+				result := make(chan error, 1)
+				go func() {
+					_, err := g.Rewind(t.Context(), time.Unix(1, 0))
+					result <- err
+				}()
+				synctest.Wait()
+				if len(j.calls) > 0 {
+					t.Error("the cursor is moved back while a commit is under way")
+				}
+				close(j.held)
+				if err := <-result; err != nil {
+					t.Error(err)
+				}
+				g.drain(t, time.Minute)
+			})
 		})
 	}
 }
@@ -240,7 +277,7 @@ func TestRewindOfWhatFails(t *testing.T) {
 		for _, lanes := range []int{1, 4} {
 			t.Run(name+strconv.Itoa(lanes), func(t *testing.T) {
 				t.Parallel()
-				j := &rewindable{journal.NewMemory(1 << 20), make(chan time.Time, 1)}
+				j := &rewindable{Journal: journal.NewMemory(1 << 20), calls: make(chan time.Time, 1)}
 				var works, writing atomic.Bool
 				s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
 					writing.Store(true)
@@ -290,7 +327,7 @@ func TestRewindOfWhatFails(t *testing.T) {
 
 // TestRewindsOfWhatWorks: a sink that takes what it is given is not opened anew for them.
 func TestRewindsOfWhatWorks(t *testing.T) {
-	j := &rewindable{journal.NewMemory(1 << 20), make(chan time.Time, 1)}
+	j := &rewindable{Journal: journal.NewMemory(1 << 20), calls: make(chan time.Time, 1)}
 	s := &fakeSink{}
 	g := start(t, j, s, nil)
 	for range 20 {

@@ -32,7 +32,9 @@ type window struct {
 	mu    sync.Mutex
 	fifo  []*inflight
 	bytes int
-	freed chan struct{} // capacity 1: something left the window
+	// committing counts the commits that are under way.
+	committing int
+	freed      chan struct{} // capacity 1: something left the window
 }
 
 // add takes an event in, and waits for room before.
@@ -63,9 +65,27 @@ func (w *window) skip(seq uint64) bool {
 	return false
 }
 
-// finish marks items as done. If the contiguous prefix grew by that, it returns
-// the sequence that may be committed now.
-func (w *window) finish(items []*inflight) (seq uint64, ok bool) {
+// finish marks items as done. If the contiguous prefix grew by that, it calls commit with
+// the sequence that may be committed now. The window is not empty until that has returned: a
+// rewind must not be undone by a commit of before.
+func (w *window) finish(items []*inflight, commit func(seq uint64)) {
+	seq, grew := w.pass(items)
+	if !grew {
+		return
+	}
+	commit(seq)
+	w.mu.Lock()
+	w.committing--
+	w.mu.Unlock()
+	select {
+	case w.freed <- struct{}{}:
+	default:
+	}
+}
+
+// pass takes what is done off the window, up to the first item that is not. If that is
+// anything, a commit of seq is under way.
+func (w *window) pass(items []*inflight) (seq uint64, grew bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, item := range items {
@@ -73,23 +93,20 @@ func (w *window) finish(items []*inflight) (seq uint64, ok bool) {
 		item.event = event.Event{}
 	}
 	for len(w.fifo) > 0 && w.fifo[0].done {
-		seq, ok = max(seq, w.fifo[0].end), true // 0 is no place in the journal
+		seq, grew = max(seq, w.fifo[0].end), true // 0 is no place in the journal
 		w.bytes -= w.fifo[0].size
 		w.fifo[0] = nil
 		w.fifo = w.fifo[1:]
 	}
-	if ok {
-		select {
-		case w.freed <- struct{}{}:
-		default:
-		}
+	if grew {
+		w.committing++
 	}
-	return seq, ok
+	return seq, grew
 }
 
 // empty waits until nothing is under way.
 func (w *window) empty(ctx context.Context) error {
-	return w.wait(ctx, func() bool { return len(w.fifo) == 0 })
+	return w.wait(ctx, func() bool { return len(w.fifo) == 0 && w.committing == 0 })
 }
 
 // wait calls ready, with the lock held, each time something left the window,

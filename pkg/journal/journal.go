@@ -116,7 +116,8 @@ type Reader interface {
 type Rewinder interface {
 	// Rewind moves the cursor back to the events that were appended at or after since, and
 	// returns their number. They have a new Run and are Redelivered. Rewind does not repeat
-	// Begin and Synced. ErrFirstSnapshot is one of its errors. No Read may be in progress.
+	// Begin and Synced. ErrFirstSnapshot is one of its errors. No Read and no Commit may be
+	// in progress.
 	Rewind(ctx context.Context, since time.Time) (uint64, error)
 }
 

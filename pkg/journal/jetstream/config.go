@@ -88,6 +88,8 @@ const (
 	tailBytes = 4 << 20
 
 	closePatience = 1500 * time.Millisecond
+	// closeTimeout bounds Close.
+	closeTimeout = closePatience + 500*time.Millisecond
 )
 
 func (c *Config) check() error {

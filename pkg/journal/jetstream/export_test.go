@@ -27,6 +27,12 @@ func (j *Journal) Look(ctx context.Context) { j.look(ctx) }
 // SetStandstill replaces for how long a cursor that is waited for may commit nothing.
 func (j *Journal) SetStandstill(d time.Duration) { j.standstill = d }
 
+// SetCloseTimeout replaces how long Close waits for the server.
+func (j *Journal) SetCloseTimeout(d time.Duration) { j.closeTimeout = d }
+
+// Awaits is how many calls of Await check the cursors now.
+func (j *Journal) Awaits() int { return int(j.awaits.Load()) }
+
 // Durable is the sequence up to which a cursor of a Journal reads nothing again, as far as
 // it knows.
 func Durable(c journal.Cursor) uint64 {

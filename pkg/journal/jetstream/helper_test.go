@@ -155,6 +155,7 @@ func (h *host) open(change ...func(c *jetstream.Config)) *jetstream.Journal {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	j.SetCloseTimeout(patience)
 	h.t.Cleanup(func() {
 		if err := j.Close(); err != nil && !errors.Is(err, journal.ErrClosed) {
 			h.t.Errorf("Close: %v", err)
@@ -206,10 +207,13 @@ func mustClose(t testing.TB, c io.Closer) {
 	}
 }
 
+// patience bounds every wait; it is for a busy machine and no measure.
+const patience = time.Minute
+
 // until waits for a condition.
 func until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.After(15 * time.Second)
+	deadline := time.After(patience)
 	for !condition() {
 		select {
 		case <-deadline:
@@ -249,10 +253,10 @@ func (o *object) event(c *clock, op event.Op) event.Event {
 	return e
 }
 
-// read reads n entries, in calls of at most limit, or fails after some seconds.
+// read reads n entries, in calls of at most limit, or fails after a minute.
 func read(t testing.TB, c journal.Cursor, n int) []journal.Entry {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var all []journal.Entry
 	for len(all) < n {

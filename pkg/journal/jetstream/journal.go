@@ -70,6 +70,8 @@ type Journal struct {
 	space   *retention.Space
 	// standstill is for how long a cursor that is waited for may commit nothing.
 	standstill time.Duration
+	// closeTimeout bounds Close.
+	closeTimeout time.Duration
 
 	recording, asking *server.Outage
 	resizer           streams.Resizer
@@ -102,7 +104,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 	}
 	j := &Journal{
 		config: c,
-		log:    &eventlog.Log{Logger: c.Logger, Requests: server.New(), Subjects: lastindex.New()}, standstill: standstill,
+		log:    &eventlog.Log{Logger: c.Logger, Requests: server.New(), Subjects: lastindex.New()}, standstill: standstill, closeTimeout: closeTimeout,
 		cursors: map[string]*cursor{}, absent: map[string]record.Sink{}, lostUpTo: map[string]uint64{}, pending: map[string]requests{}, dirty: make(chan struct{}, 1),
 		check: make(chan struct{}, 1),
 	}
@@ -269,7 +271,7 @@ func (j *Journal) Close() error {
 		j.publisher.Flights.Close()
 		close(ended)
 	}()
-	timer := time.NewTimer(closePatience + 500*time.Millisecond)
+	timer := time.NewTimer(j.closeTimeout)
 	defer timer.Stop()
 	select {
 	case <-ended:

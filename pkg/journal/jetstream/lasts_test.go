@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -223,7 +224,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 		h := newHost(t)
 		const n = 600 // several pulls
 		leaveBehind(t, h, n)
-		h.restartOn(h.dir) // with nothing in its caches
+		h.restartOn(h.dir) // with hardly anything in its caches
 		j := h.open()
 		c := mustOpen(t, j, "bus", journal.FromNow)
 		if !behind {
@@ -233,6 +234,11 @@ func TestWhatCannotBeRead(t *testing.T) {
 		if err != nil || len(blocks) != 1 {
 			t.Fatalf("the stream is in %v (%v)", blocks, err)
 		}
+		// A restart loads the last message, and the server (2.15.2) then keeps the block by a weak
+		// pointer. Without a collection it reads from memory. A second one is for a block that
+		// the server still uses during the first.
+		runtime.GC()
+		runtime.GC()
 		away := blocks[0] + ".away"
 		if err := errors.Join(os.Rename(blocks[0], away), os.Mkdir(blocks[0], 0o700)); err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,19 +38,10 @@ func newCluster(t *testing.T) *cluster {
 			c.stop(i)
 		}
 	})
-	var routes []*url.URL
-	for i := range c.options {
-		o := &server.Options{
-			ServerName: fmt.Sprint("n", i), Host: "127.0.0.1", Port: freePort(t), NoSigs: true, NoLog: true,
-			JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: 1 << 30, JetStreamMaxMemory: 16 << 20,
-			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: freePort(t)},
+	for attempt := 1; !c.startAll(); attempt++ {
+		if attempt == 3 {
+			t.Fatal("the servers are not ready")
 		}
-		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", o.Cluster.Port)})
-		c.options[i] = o
-	}
-	for i, o := range c.options {
-		o.Routes = routes
-		c.start(i)
 	}
 	until(t, "the servers have a leader", func() bool {
 		for _, s := range c.servers {
@@ -60,6 +52,32 @@ func newCluster(t *testing.T) *cluster {
 		return false
 	})
 	return c
+}
+
+// startAll starts servers on free ports. It returns false if another process has taken one of
+// them meanwhile.
+func (c *cluster) startAll() bool {
+	c.t.Helper()
+	var routes []*url.URL
+	for i := range c.options {
+		o := &server.Options{
+			ServerName: fmt.Sprint("n", i), Host: "127.0.0.1", Port: freePort(c.t), NoSigs: true, NoLog: true,
+			JetStream: true, StoreDir: c.t.TempDir(), JetStreamMaxStore: 1 << 30, JetStreamMaxMemory: 16 << 20,
+			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: freePort(c.t)},
+		}
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", o.Cluster.Port)})
+		c.options[i] = o
+	}
+	for i, o := range c.options {
+		o.Routes = routes
+		if !c.start(i) {
+			for started := range c.options {
+				c.stop(started)
+			}
+			return false
+		}
+	}
+	return true
 }
 
 // freePort is a port that nobody listens on: each server has to know where the others
@@ -80,19 +98,18 @@ func freePort(t *testing.T) int {
 	return addr.Port
 }
 
-func (c *cluster) start(i int) {
+// start starts a server. It returns false if the server does not get ready.
+func (c *cluster) start(i int) bool {
 	c.t.Helper()
 	s, err := server.NewServer(c.options[i].Clone())
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
-		c.t.Fatal("the server is not ready")
-	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.servers[i] = s
+	c.mu.Unlock()
+	return s.ReadyForConnections(20 * time.Second)
 }
 
 func (c *cluster) stop(i int) {
@@ -113,7 +130,7 @@ func (c *cluster) connect() *nats.Conn {
 		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", o.Port))
 	}
 	conn, err := nats.Connect(strings.Join(urls, ","), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
-		nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0))
+		nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0), nats.Timeout(30*time.Second), nats.RetryOnFailedConnect(true))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -122,19 +139,20 @@ func (c *cluster) connect() *nats.Conn {
 }
 
 // restartLeader stops the server that leads the stream, and starts it again.
-func (c *cluster) restartLeader(ctx context.Context, stream js.Stream) error {
-	info, err := stream.Info(ctx)
-	if err != nil {
-		return err
-	}
-	for i, o := range c.options {
-		if o.ServerName == info.Cluster.Leader {
-			c.stop(i)
-			c.start(i)
-			return nil
+func (c *cluster) restartLeader(stream js.Stream) {
+	c.t.Helper()
+	leader := -1
+	until(c.t, "the stream has a leader", func() bool { // an election loses requests
+		info, err := stream.Info(c.t.Context())
+		if err == nil && info.Cluster != nil {
+			leader = slices.IndexFunc(c.options, func(o *server.Options) bool { return o.ServerName == info.Cluster.Leader })
 		}
+		return leader >= 0
+	})
+	c.stop(leader)
+	if !c.start(leader) {
+		c.t.Fatal("the server is not ready again")
 	}
-	return fmt.Errorf("nobody is called %s", info.Cluster.Leader)
 }
 
 // TestReplicated: with three copies, that somebody else has made, what comes to be while
@@ -155,16 +173,18 @@ func TestReplicated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		j.SetCloseTimeout(patience)
 		return j
 	}
 	mustClose(t, open())
 	config.Replicas = 0
 	j := open()
 	t.Cleanup(func() { mustClose(t, j) })
-	stream, err := client.Stream(t.Context(), "INFORMD")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var stream js.Stream
+	until(t, "the stream is found", func() bool {
+		stream, err = client.Stream(t.Context(), "INFORMD")
+		return err == nil
+	})
 	if n := stream.CachedInfo().Config.Replicas; n != 3 {
 		t.Fatalf("the stream has %d copies", n)
 	}
@@ -194,9 +214,7 @@ func TestReplicated(t *testing.T) {
 		case 1:
 			snapshot = mustOpen(t, j, "snapshot", journal.FromSnapshot)
 		case 2, 4:
-			if err := c.restartLeader(t.Context(), stream); err != nil {
-				t.Fatal(err)
-			}
+			c.restartLeader(stream)
 		}
 	}
 	at := readToTheEnd(t, j, follows)

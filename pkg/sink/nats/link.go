@@ -108,15 +108,15 @@ func (l *link) dial(ended chan struct{}) (*client.Conn, error) {
 	o.CustomDialer = l
 	o.ConnectedCB, o.ReconnectedCB = up, up
 	o.DisconnectedErrCB = func(_ *client.Conn, err error) {
-		if l.wasCut() {
-			down(nil) // by ourselves, and not for good
+		if l.closedHere(err) {
+			down(nil) // not for good
 			return
 		}
 		down(fmt.Errorf("connection lost: %w", orEOF(err)))
 		l.logger.Warn("server connection lost; reconnecting", slog.Any("err", err))
 	}
 	o.ReconnectErrCB = func(_ *client.Conn, err error) {
-		if !errors.Is(err, client.ErrNoServers) { // Dial knows more than that
+		if !errors.Is(err, client.ErrNoServers) && !l.closedHere(err) { // Dial knows more than that
 			down(explain(err))
 		}
 	}
@@ -199,10 +199,10 @@ func (l *link) connection(ctx context.Context) (*client.Conn, uint64, error) {
 	defer patience.Stop()
 	for {
 		l.mu.Lock()
-		a, changed, dials := l.current, l.changed, l.dials
+		a, changed, dials, severed := l.current, l.changed, l.dials, l.severed
 		l.mu.Unlock()
 		switch {
-		case a.up && a.conn.IsConnected():
+		case a.up && !severed && a.conn.IsConnected(): // the library notices a cut late
 			return a.conn, dials, nil
 		case a.failure != nil:
 			return nil, 0, fmt.Errorf("no connection: %w", a.failure)
@@ -242,12 +242,6 @@ func (l *link) socketNumber() uint64 {
 	return l.dials
 }
 
-func (l *link) wasCut() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.severed
-}
-
 // forgetDenial drops a refusal that was about an earlier Write.
 func (l *link) forgetDenial() {
 	select {
@@ -278,6 +272,14 @@ func (l *link) guard(ctx context.Context) (release func()) {
 			<-finished
 		}
 	}
+}
+
+// closedHere reports whether a connection ended with an error because cut has closed its socket.
+// The library reports the end late: the next socket may exist by then. So the error decides.
+func (l *link) closedHere(err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed || errors.Is(err, net.ErrClosed)
 }
 
 // cut ends whatever blocks on the network. The library then reconnects.

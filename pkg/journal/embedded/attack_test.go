@@ -142,6 +142,7 @@ func TestFloodOfPermittedRequests(t *testing.T) {
 		"consumers made": {"$JS.API.CONSUMER.CREATE." + stream, `{"stream_name":"INFORMD","config":{"ack_policy":"none"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			began := time.Now()
 			c, log := logged(t.TempDir())
 			s, reader, _ := listening(t, c)
 			flood(t, s, reader, request[0], request[1])
@@ -151,7 +152,8 @@ func TestFloodOfPermittedRequests(t *testing.T) {
 			}
 			publish(t, s, 10, 20)
 			eventually(t, "a client to be disconnected", func() bool { return strings.Contains(log.String(), "client disconnected") })
-			if lines := strings.Count(log.String(), "journal.listen"); lines > 20 {
+			lines := strings.Count(log.String(), "journal.listen")
+			if minutes := int(time.Since(began) / time.Minute); lines > 11*(minutes+1) { // one says how many were omitted
 				t.Errorf("%d lines about clients", lines)
 			}
 			if reader.Stats().Reconnects != 0 {
@@ -169,7 +171,7 @@ func TestRequestsWithoutAnAnswer(t *testing.T) {
 	} {
 		t.Run(subject, func(t *testing.T) {
 			s, reader, _ := listening(t, config(t.TempDir()))
-			attacker, err := nats.Connect(s.URL(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+			attacker, err := nats.Connect(s.URL(), nats.Timeout(deadline), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -44,11 +44,12 @@ type Config struct {
 	// Logger takes the messages of the server and its guard.
 	Logger *slog.Logger
 
-	// For tests: the disk's state, how the server is, and how often the guard looks. They
-	// may be zero.
-	disk   func(dir string) (disk, error)
-	health func(*server.Server) map[string]string
-	tick   time.Duration
+	// For tests: the disk's state, how the server is, how often the guard looks, and how long the
+	// server or the file system may take to answer it. They may be zero.
+	disk     func(dir string) (disk, error)
+	health   func(*server.Server) map[string]string
+	tick     time.Duration
+	patience time.Duration
 }
 
 // guardTick is how often the guard looks at the disk and the server.

@@ -37,6 +37,9 @@ func (c *Config) Hang(lock sync.Locker) {
 // Tick sets how often the guard looks.
 func (c *Config) Tick(d time.Duration) { c.tick = d }
 
+// Patience sets how long the server or the file system may take to answer the guard.
+func (c *Config) Patience(d time.Duration) { c.patience = d }
+
 // StopJetStream does what the server does to itself when the disk is full.
 func (s *Server) StopJetStream() error {
 	s.mu.Lock()

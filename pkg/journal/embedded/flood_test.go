@@ -15,7 +15,7 @@ func TestFloodOfRefusedMessages(t *testing.T) {
 	c, log := logged(t.TempDir())
 	s, other, _ := listening(t, c)
 	gone := make(chan struct{})
-	reader, err := nats.Connect(s.URL(), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
+	reader, err := nats.Connect(s.URL(), nats.NoReconnect(), nats.Timeout(deadline), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 		nats.ClosedHandler(func(*nats.Conn) { close(gone) }))
 	if err != nil {
 		t.Fatal(err)

@@ -59,7 +59,7 @@ func (s *Server) guard(ctx context.Context) {
 			return
 		case <-ticker.C:
 			sick, err := s.ask(ctx, &w)
-			w.alarm = time.AfterFunc(patience*s.config.tick, s.hang)
+			w.alarm = time.AfterFunc(s.config.patience, s.hang)
 			s.look(ctx, &w, sick, err)
 			s.keepRecord(&w)
 			s.answers(&w)
@@ -145,7 +145,7 @@ func (s *Server) ask(ctx context.Context, w *watch) (map[string]string, error) {
 		w.answer = answer
 		go func() { answer <- s.config.health(running) }()
 	}
-	timer := time.NewTimer(patience * s.config.tick)
+	timer := time.NewTimer(s.config.patience)
 	defer timer.Stop()
 	select {
 	case sick := <-w.answer:

@@ -264,13 +264,12 @@ func TestRoomReturns(t *testing.T) {
 func TestStuck(t *testing.T) {
 	var lock sync.Mutex
 	c := config(t.TempDir())
+	c.Patience(600 * time.Millisecond)
 	c.Hang(&lock)
 	s := start(t, c)
 	create(t, s)
 	publish(t, s, 0, 1)
-	if s.Stuck() {
-		t.Error("stuck from the beginning")
-	}
+	eventually(t, "it not to be stuck at the beginning", func() bool { return !s.Stuck() })
 	lock.Lock()
 	eventually(t, "it to be noticed", func() bool {
 		ok, reason := s.State()
@@ -288,6 +287,7 @@ func TestHungFileSystem(t *testing.T) {
 	var log logBuffer
 	var lock sync.Mutex
 	c := config(t.TempDir())
+	c.Patience(600 * time.Millisecond)
 	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	c.FakeDisk(func() (int64, int64) {
 		lock.Lock()
@@ -297,9 +297,7 @@ func TestHungFileSystem(t *testing.T) {
 	s := start(t, c)
 	create(t, s)
 	publish(t, s, 0, 1)
-	if s.Stuck() {
-		t.Error("stuck from the beginning")
-	}
+	eventually(t, "it not to be stuck at the beginning", func() bool { return !s.Stuck() })
 	lock.Lock()
 	answer := sync.OnceFunc(lock.Unlock)
 	t.Cleanup(answer) // the server cannot be closed before
@@ -312,7 +310,9 @@ func TestHungFileSystem(t *testing.T) {
 		ok, _ := s.State()
 		return !s.Stuck() && ok
 	})
-	if n := strings.Count(log.String(), "store unavailable"); n != 1 {
-		t.Errorf("it was logged %d times", n)
-	}
+	// A busy machine does not answer in time more than once. Each time is logged once, and its end, too.
+	eventually(t, "as many ends in the log", func() bool {
+		n := strings.Count(log.String(), "store unavailable")
+		return n > 0 && n == strings.Count(log.String(), "store recovered")
+	})
 }

@@ -64,6 +64,7 @@ func (l *logBuffer) String() string {
 func config(dir string) embedded.Config {
 	c := embedded.Config{Dir: dir, MaxBytes: 1 << 30, Stream: stream, Logger: slog.New(slog.DiscardHandler)}
 	c.Tick(10 * time.Millisecond)
+	c.Patience(deadline) // a busy machine is not stuck
 	return c
 }
 

@@ -41,7 +41,7 @@ func TestLogOfTheListener(t *testing.T) {
 		t.Errorf("about passwords: %q", line)
 	}
 	refused := make(chan struct{}, 1)
-	reader, err := nats.Connect(s.URL(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {
+	reader, err := nats.Connect(s.URL(), nats.Timeout(deadline), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {
 		select {
 		case refused <- struct{}{}:
 		default:

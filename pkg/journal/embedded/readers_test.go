@@ -33,7 +33,7 @@ func listening(t *testing.T, c embedded.Config) (s *embedded.Server, reader *nat
 		t.Fatal(err)
 	}
 	refused = make(chan error, 16)
-	reader, err = nats.Connect(s.URL(), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	reader, err = nats.Connect(s.URL(), nats.Timeout(deadline), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,14 +54,19 @@ func lastOf(t *testing.T, s *embedded.Server, name string) uint64 {
 // fetch reads with a consumer that is pulled from.
 func fetch(t *testing.T, reader *nats.Conn, n int) {
 	t.Helper()
-	st, err := js(t, reader).Stream(timeout(t), stream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	consumer, err := st.CreateConsumer(timeout(t), jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, AckWait: deadline})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var consumer jetstream.Consumer
+	eventually(t, "a consumer", func() bool { // the gate drops requests of all readers while its queue is full
+		ctx, cancel := context.WithTimeout(t.Context(), deadline/6)
+		defer cancel()
+		st, err := js(t, reader).Stream(ctx, stream)
+		if err == nil {
+			consumer, err = st.CreateConsumer(ctx, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, AckWait: deadline})
+		}
+		if err != nil {
+			t.Logf("no consumer yet: %v", err)
+		}
+		return err == nil
+	})
 	batch, err := consumer.Fetch(n, jetstream.FetchMaxWait(deadline))
 	if err != nil {
 		t.Fatal(err)

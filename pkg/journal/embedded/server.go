@@ -71,6 +71,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		c.health = health
 	}
 	c.tick = cmp.Or(c.tick, guardTick)
+	c.patience = cmp.Or(c.patience, patience*c.tick)
 	var logins [3]identity
 	for i := range logins {
 		var err error

@@ -458,10 +458,11 @@ func TestResyncBehindAFullQueue(t *testing.T) {
 	api.put("pods", "a", "third", nil)
 	eventually(t, "the third is stored", func() bool { return len(i.GetStore().ListKeys()) == 3 })
 	const window = 20 * period
-	before := cpuTime(t)
+	began, before := time.Now(), cpuTime(t)
 	<-time.After(window)
-	if used := cpuTime(t) - before; used > window/2 {
-		t.Errorf("%v of CPU time within %v, in which the handler can only wait", used, window)
+	used, took := cpuTime(t)-before, time.Since(began) // a busy machine has a longer window
+	if used > took/2 {
+		t.Errorf("%v of CPU time within %v, in which the handler can only wait", used, took)
 	}
 	close(release)
 	eventually(t, "an update of each", func() bool {

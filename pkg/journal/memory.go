@@ -162,6 +162,7 @@ func (m *Memory) Open(name string, start Start) (Cursor, error) {
 		c.committed, c.next = m.ring.last, m.ring.last+1
 	}
 	m.cursors[name] = c
+	m.trim() // an Append may wait, and this cursor may have nothing to commit
 	return c, nil
 }
 

@@ -23,7 +23,7 @@ func (j *Journal) sinks() (open []*cursor, absent uint64) {
 	absent = math.MaxUint64
 	for _, p := range j.absent {
 		if p.Left.After(gone) {
-			absent = min(absent, p.Last)
+			absent = min(absent, p.Passed())
 		}
 	}
 	return slices.Collect(maps.Values(j.cursors)), absent

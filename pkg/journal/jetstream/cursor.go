@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
@@ -182,7 +181,7 @@ func (c *cursor) Reset(ctx context.Context) error {
 // counts if its original was to come again and is gone. It is called with the lock held.
 func (c *cursor) again(next uint64) {
 	c.next, c.floor, c.batches = next, 0, nil
-	maps.DeleteFunc(c.seen, func(original, at uint64) bool { return original >= next || at >= next })
+	c.seen.Before(next)
 	c.dropped.from, c.dropped.to = 0, 0
 }
 

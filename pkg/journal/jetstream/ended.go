@@ -113,6 +113,13 @@ func (c *cursor) admitLocked(seq uint64, op event.Op, copyOf uint64) bool {
 	return true
 }
 
+// skip is drop for a message that is no event.
+func (c *cursor) skip(seq uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(seq)
+}
+
 // drop notes a message that no sink commits, as no sink gets it. It is called
 // with the lock held.
 func (c *cursor) drop(seq uint64) {

@@ -146,11 +146,16 @@ func (j *Journal) inheritPositions(ctx context.Context) error {
 	if old == nil || !j.Continues() {
 		return nil
 	}
+	old.mu.Lock()
+	positions := maps.Clone(old.absent)
+	old.mu.Unlock()
 	for _, c := range old.openCursors() {
 		c.mu.Lock()
-		record := c.record
+		positions[j.records.Sink(c.name)] = c.record
 		c.mu.Unlock()
-		if err := j.saveMissing(ctx, j.records.Sink(c.name), record); err != nil {
+	}
+	for key, position := range positions {
+		if err := j.saveMissing(ctx, key, position); err != nil {
 			return err
 		}
 	}

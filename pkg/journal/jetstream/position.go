@@ -3,6 +3,7 @@ package jetstream
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/informd/informd/pkg/journal"
@@ -30,7 +31,7 @@ func (c *cursor) Commit(_ context.Context, seq uint64) error {
 		c.landed()
 		c.next = max(c.next, seq+1)
 		n := 0
-		for n < len(c.batches) && c.batches[n].last <= seq {
+		for n < len(c.batches) && c.batches[n].last <= c.record.Last {
 			n++
 		}
 		c.batches = c.batches[n:]
@@ -68,7 +69,7 @@ func (c *cursor) save(ctx context.Context) error {
 func (c *cursor) durable() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return min(c.saved.Last, c.record.Last)
+	return min(c.saved.Passed(), c.record.Passed())
 }
 
 // Lag implements [journal.Cursor]. It is zero once the cursor or the journal is
@@ -82,8 +83,8 @@ func (c *cursor) Lag() journal.Lag {
 	c.mu.Lock()
 	committed, snapshot := c.record.Last, c.record.Snapshot
 	var oldest time.Time
-	if len(c.batches) > 0 {
-		oldest = c.batches[0].at
+	if i := slices.IndexFunc(c.batches, func(b batch) bool { return b.last > committed }); i >= 0 {
+		oldest = c.batches[i].at
 	}
 	c.mu.Unlock()
 	if end <= committed {

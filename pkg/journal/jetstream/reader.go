@@ -74,7 +74,11 @@ func (r *reader) next(ctx context.Context, goal uint64) (entries []journal.Entry
 	for i, m := range found {
 		r.pass(m.Seq - 1)
 		r.passed = m.Seq
-		if e := decoded[i]; e != nil && r.cursor.admit(m.Seq, e.Op, message.CopyOf(m)) {
+		e := decoded[i]
+		switch {
+		case e == nil && r.wants == nil:
+			r.cursor.skip(m.Seq) // it is no event
+		case e != nil && r.cursor.admit(m.Seq, e.Op, message.CopyOf(m)):
 			entries = append(entries, journal.Entry{Seq: m.Seq, Event: *e})
 		}
 	}

@@ -3,15 +3,17 @@ package jetstream
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/record"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
 // Rewind implements [journal.Cursor]. The new position is durable when it returns.
 // What the history limit has removed since cannot come again; a gap event counts
-// it. The beginnings and ends of snapshots do not come again: between them would be what
+// it, and what it has removed directly before. The beginnings and ends of snapshots do not come again: between them would be what
 // the rewind finds, which is not all that there is.
 func (c *cursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 	bounded, release, err := c.acquire(ctx)
@@ -49,7 +51,11 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := c.rewindTo(ctx, first); err != nil {
+	last, err := c.journal.log.Stream.LastBefore(ctx, first)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.rewindTo(ctx, last+1); err != nil {
 		return 0, err
 	}
 	return max(stored-min(stored, behind), 1), nil
@@ -62,12 +68,16 @@ func (c *cursor) rewindTo(ctx context.Context, first uint64) error {
 	defer c.saving.Unlock()
 	c.mu.Lock()
 	next := c.record
+	returned := maps.Clone(c.seen)
 	c.mu.Unlock()
+	returned.Before(first)
+	if next.Returned = ""; len(returned) <= record.MaxReturned {
+		next.Returned = returned.UpTo(next.Last)
+	}
 	next.Run = max(c.journal.runs.Next(), next.Run+1)
 	next.Until = max(next.Until, next.Last)
 	next.Detached = max(next.Detached, next.Until)
 	next.Last = first - 1
-	next.Returned = ""                    // those that do not come again are named with the next position
 	next.Jumped = min(next.Jumped, first) // what lies below first stays as it is
 	if err := c.journal.save(ctx, c.journal.records.Sink(c.name), next); err != nil {
 		return err

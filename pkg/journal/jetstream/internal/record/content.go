@@ -87,10 +87,21 @@ type Sink struct {
 	Note string `json:"note,omitempty"`
 }
 
+// Passed is the sequence up to which the sink reads nothing again. Before the end of its first
+// snapshot that is where the log ended when the snapshot began: what is older comes as states.
+func (s *Sink) Passed() uint64 {
+	if s.Snapshot {
+		return max(s.Last, s.Since)
+	}
+	return s.Last
+}
+
 // In returns the record of a sink that is not open, as it must be in the log of now. If that has
-// lost what the record counts on, the sink gets a snapshot.
+// lost what the record counts on, the sink gets a snapshot. New events get the sequences of other
+// events that it has lost.
 func (s *Sink) In(now Place) Sink {
 	next := *s
+	next.Until, next.Detached, next.Since = min(s.Until, now.Last), min(s.Detached, now.Last), min(s.Since, now.Last)
 	if !s.Holds(now) {
 		next = Sink{Place: Place{Created: now.Created}, Snapshot: true, Since: now.Last, Run: s.Run, Left: s.Left, Note: s.Note}
 	}

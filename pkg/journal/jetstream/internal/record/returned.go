@@ -32,6 +32,11 @@ func (r Returned) UpTo(committed uint64) string {
 	return base64.RawStdEncoding.EncodeToString(text)
 }
 
+// Before drops the deletions that come again when all from next on is read again.
+func (r Returned) Before(next uint64) {
+	maps.DeleteFunc(r, func(original, at uint64) bool { return original >= next || at >= next })
+}
+
 // ReturnedFrom reads the text of UpTo. An unreadable text names no deletion: these may
 // come twice.
 func ReturnedFrom(text string) Returned {

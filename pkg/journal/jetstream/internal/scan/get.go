@@ -132,6 +132,24 @@ func (s *Stream) FirstSince(ctx context.Context, since time.Time) (uint64, error
 	return m.Seq, nil
 }
 
+// LastBefore returns the last sequence below seq of a stored message; 0 if there is none. The
+// server finds only messages from a sequence on, so it is asked some 30 times if seq-1 is gone.
+func (s *Stream) LastBefore(ctx context.Context, seq uint64) (uint64, error) {
+	first, last := uint64(0), seq-1 // the result is from first to last
+	for at := last; first < last; at = first + (last-first+1)/2 {
+		next, err := s.nextSequence(ctx, Scan{}, at)
+		switch {
+		case err != nil:
+			return 0, err
+		case next != 0 && next < seq:
+			first = next
+		default:
+			last = at - 1
+		}
+	}
+	return first, nil
+}
+
 // ask sends a request about the stream. Like those of the client library, it has an end also if
 // ctx has none.
 func (s *Stream) ask(ctx context.Context, what string, question []byte) (*nats.Msg, error) {

@@ -24,7 +24,7 @@ import (
 //
 // The file is opened for each call: dead letters are rare, and an operator may move
 // the file away at any time. It is never trimmed by itself. All files of a directory
-// have limits together: 32 MiB for dead letters above 16 KiB, and 48 MiB for others.
+// have limits together: 32 MiB for dead letters above 128 KiB, and 48 MiB for others.
 // A letter's number is that of its line, from 1. A dropped letter leaves an empty line,
 // so that the numbers of the others stay, until there are no others.
 type FileBox struct {
@@ -223,11 +223,27 @@ func (d *FileBox) Drop(ctx context.Context, numbers ...uint64) error {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
+	if err := d.removeUnfinished(); err != nil {
+		return fmt.Errorf("drop dead letters: %w", err)
+	}
 	err = private.ReplaceBy(d.path, func(w io.Writer) error { return copyWithout(w, f, slices.Sorted(slices.Values(numbers))) })
 	if err := errors.Join(err, private.SyncDir(d.path)); err != nil {
 		return fmt.Errorf("drop dead letters: %w", err)
 	}
 	return nil
+}
+
+// removeUnfinished removes the new files of Drops that a kill has ended: the name of the file, a dot
+// and digits.
+func (d *FileBox) removeUnfinished() error {
+	files, err := filesIn(filepath.Dir(d.path))
+	for _, file := range files {
+		digits, ours := strings.CutPrefix(file.Name(), filepath.Base(d.path)+".")
+		if ours && strings.Trim(digits, "0123456789") == "" {
+			err = errors.Join(err, os.Remove(filepath.Join(filepath.Dir(d.path), file.Name())))
+		}
+	}
+	return err
 }
 
 // copyWithout writes the lines without those of the numbers, which become empty. If no others
@@ -295,6 +311,9 @@ func (d *FileBox) fits(size int) error {
 	}
 	var taken int64
 	for _, file := range files {
+		if !strings.HasSuffix(file.Name(), boxSuffix) {
+			continue // of a Drop
+		}
 		if info, err := file.Info(); err == nil { // else it was removed
 			taken += info.Size()
 		}

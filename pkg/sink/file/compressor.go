@@ -89,20 +89,35 @@ func (c *compressor) compressFile(f *os.File) error {
 		return err
 	}
 	packed := c.log.path + unfinished
-	if err := c.pack(f, info, packed); err != nil {
-		return errors.Join(err, removeIfThere(packed))
+	made, err := c.pack(f, info, packed)
+	if err != nil {
+		if made != nil && isStill(packed, made) {
+			err = errors.Join(err, removeIfThere(packed))
+		}
+		return err
 	}
-	return c.log.replace(info, packed, c.method.Suffix())
+	return c.log.replace(info, made, packed, c.method.Suffix())
 }
 
-// pack writes the compressed file to stable storage, with the mode of the other.
-func (c *compressor) pack(from io.Reader, info os.FileInfo, path string) error {
+// isStill reports whether path is the file that was made there. A sink that has not ended within
+// the time of its Close may compress beside the next one, which uses the same path.
+func isStill(path string, made os.FileInfo) bool {
+	at, err := os.Lstat(path)
+	return err == nil && os.SameFile(at, made)
+}
+
+// pack writes the compressed file to stable storage, with the mode of the other. It returns which
+// file it made, if any.
+func (c *compressor) pack(from io.Reader, info os.FileInfo, path string) (made os.FileInfo, err error) {
 	if err := removeIfThere(path); err != nil {
-		return err
+		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if made, err = f.Stat(); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	err = func() error {
 		w, err := c.method.NewWriter(f)
@@ -120,7 +135,7 @@ func (c *compressor) pack(from io.Reader, info os.FileInfo, path string) error {
 		}
 		return f.Sync()
 	}()
-	return errors.Join(err, f.Close())
+	return made, errors.Join(err, f.Close())
 }
 
 // removeIfThere removes a file that may be missing.

@@ -93,10 +93,14 @@ func (l *log) removeSurplus() error {
 
 // replace puts the file packed in the place of an older file, under the number that
 // this has by now, and with the suffix. Packed is removed if the older file is gone,
-// or is not any more what was packed.
-func (l *log) replace(older os.FileInfo, packed, suffix string) error {
+// or is not any more what was packed. If it is not the file that was made, it is the next
+// sink's, and stays.
+func (l *log) replace(older, made os.FileInfo, packed, suffix string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !isStill(packed, made) {
+		return nil
+	}
 	for i := 1; i < l.maxFiles; i++ {
 		at, err := os.Lstat(l.numbered(i))
 		if err != nil || !os.SameFile(at, older) {

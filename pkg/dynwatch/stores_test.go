@@ -129,3 +129,55 @@ func TestNamespacesInAnotherStoreOverARestart(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestNamespacesRestoredDuringDowntime: the Namespaces were restored to an older state while informd
+// was down. The objects show no rollback: they are in a store that was not restored, or the backup
+// is newer than the position of their watch.
+func TestNamespacesRestoredDuringDowntime(t *testing.T) {
+	cases := map[string]struct{ before, restore func(*fakeAPI) }{
+		"another store": {
+			func(api *fakeAPI) { api.elsewhere = 1_000_000 },
+			func(api *fakeAPI) { api.elsewhere = 500_000 },
+		},
+		"the same store": {
+			func(api *fakeAPI) { api.slow = func(r *http.Request) bool { return r.URL.Path != namespacesPath } },
+			func(api *fakeAPI) { api.slow, api.rev, api.oldest = nil, 104, 104 },
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.do(func() { c.before(api) })
+			api.put("", "team-a", "yes")
+			api.put("", "team-b", "no")
+			api.put("team-a", "x", "")
+			api.put("team-b", "x", "") // 104
+			r := start(t, api, labelled())
+			r.caughtUp()
+			api.do(func() {
+				if api.elsewhere == 0 {
+					api.rev = 110 // the watch of the Namespaces is ahead
+				}
+			})
+			r.eventually("the checkpoint", func() bool {
+				mark := string(r.log.marksNow()["example.com/things"])
+				return strings.Contains(mark, `"namespacesAt":110`) || strings.Contains(mark, `"namespacesAt":1000104`)
+			})
+			r.stop(false)
+			n := len(r.log.all())
+			api.do(func() { c.restore(api) })
+			api.put("", "team-a", "no")
+			api.put("", "team-b", "yes") // 106
+			r.begin(labelled())
+			r.eventually("the gap", func() bool { return len(r.since(n)) >= 2 })
+			want := []string{"snapshot team-b/x uid-4 104 replay", "gap (104,106] selection state"}
+			if diff := cmp.Diff(want, r.since(n)); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			r.caughtUp()
+			if s := r.manager.Targets()[0]; s.Objects != 1 || s.Epoch != 0 {
+				t.Errorf("%d objects and epoch %d, want 1 and 0", s.Objects, s.Epoch)
+			}
+		})
+	}
+}

@@ -2,12 +2,14 @@ package dynwatch_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
 )
 
 // forEver is more often than anybody asks.
@@ -241,4 +243,43 @@ func TestStatesThatAListIsAheadOf(t *testing.T) {
 	if diff := cmp.Diff(want, r.since(n)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
+}
+
+// TestNamespaceMatchesAfterARollback: etcd is restored to an older state while the Namespaces cannot be
+// read. A namespace matches after that, at a revision below the last one that was read.
+func TestNamespaceMatchesAfterARollback(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("", "team-b", "no")
+	api.put("team-a", "x", "")
+	api.put("team-b", "x", "") // 104
+	r := start(t, api, labelled())
+	r.caughtUp()
+	api.do(func() { api.rev = 110 })
+	r.eventually("the checkpoint", func() bool {
+		return strings.Contains(string(r.log.marksNow()["example.com/things"]), `"namespacesAt":110`)
+	})
+	api.refuseNamespaces(503, forEver)
+	r.state(dynwatch.Stale)
+	api.rollBack(104)
+	r.eventually("epoch", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+	api.put("", "team-b", "yes") // 105
+	n := len(r.log.all())
+	for range 3 {
+		api.put("team-b", "x", "") // 106 to 108
+	}
+	r.passed()
+	failures := api.requestsWith(namespacesPath + "?")
+	r.eventually("the target has seen another failure", func() bool { return api.requestsWith(namespacesPath+"?") > failures+1 })
+	api.admitNamespaces()
+	r.eventually("it enters", func() bool {
+		return slices.ContainsFunc(r.since(n), func(s string) bool { return strings.Contains(s, "team-b/x") })
+	})
+	r.caughtUp()
+	r.eventually("a gap of the revisions that were filtered out", func() bool {
+		return slices.ContainsFunc(r.log.all(), func(e event.Event) bool {
+			return e.Op == event.Gap && e.Gap.Reason == "selection" && e.Gap.From <= 105 && e.Gap.To == 108
+		})
+	})
+	checkLegal(t, slices.DeleteFunc(r.log.all(), func(e event.Event) bool { return e.Namespace == "team-a" }))
 }

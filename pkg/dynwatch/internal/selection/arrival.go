@@ -34,7 +34,7 @@ func (c *Coverage) Arrive(namespace string, when Turned, cursor, told uint64) *A
 
 // notYet returns a revision at which a namespace did not match that turned so.
 func (c *Coverage) notYet(namespace string, when Turned) uint64 {
-	after := max(when.after, c.at)
+	after := max(when.after, c.passed)
 	if _, matched := c.beganWith[namespace]; !matched {
 		after = max(after, c.began)
 	}

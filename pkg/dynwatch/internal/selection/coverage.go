@@ -30,6 +30,9 @@ type Coverage struct {
 	Known   bool
 	at      uint64
 	covered nameSet
+	// passed is at as far as it compares with frames. A rollback sets it to 0 until the
+	// Namespaces have left stale, their revision in the former history.
+	passed, stale uint64
 	// seen is the place in the view of the Namespaces that covered is in line with, 0 if
 	// all names are to be compared.
 	seen uint64
@@ -207,7 +210,7 @@ func (c *Coverage) Turn(names []string) {
 // Turned notes that all of them did. It returns how many namespaces are covered.
 func (c *Coverage) Turned(now *Viewed) int {
 	clear(c.turning)
-	c.at = now.at
+	c.moveTo(now)
 	if c.covered.equals(&now.matching) {
 		c.covered = now.matching // targets share it
 		c.publish()
@@ -219,12 +222,19 @@ func (c *Coverage) Turned(now *Viewed) int {
 func (c *Coverage) Settle(now *Viewed) (moved bool) {
 	c.Due, c.resumed = false, false
 	c.seen = now.seq
-	if !c.Apart {
-		c.leftOut.prune(now.at)
-	}
 	moved = c.at != now.at
-	c.at = now.at
+	c.moveTo(now)
+	if !c.Apart {
+		c.leftOut.prune(c.passed)
+	}
 	return moved
+}
+
+// moveTo notes the revision of a view.
+func (c *Coverage) moveTo(now *Viewed) {
+	if c.at = now.at; c.at != c.stale {
+		c.passed, c.stale = c.at, 0
+	}
 }
 
 // Forget lets go of the revisions that it compares with frames: those that come are of
@@ -234,6 +244,7 @@ func (c *Coverage) Forget() {
 	clear(c.skipped)
 	c.leftOut.forget(0)
 	c.began, c.ahead, c.declared = 0, 0, event.GapInfo{}
+	c.passed, c.stale = 0, c.Namespaces.revisionRead()
 	for namespace, d := range c.leaving {
 		d.Until = 0
 		c.leaving[namespace] = d

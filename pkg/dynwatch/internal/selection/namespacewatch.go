@@ -182,6 +182,13 @@ func (n *Namespaces) Since(name string) uint64 {
 	return n.at
 }
 
+// revisionRead returns the revision up to which the Namespaces were read.
+func (n *Namespaces) revisionRead() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.at
+}
+
 // trouble says why the Namespaces are not followed at the moment, nil if they are.
 func (n *Namespaces) trouble() error {
 	n.mu.Lock()
@@ -289,12 +296,25 @@ func (n *Namespaces) Listed(objects []metadatawatch.Object, rv uint64, restored 
 	for i := range objects {
 		n.keep(all, &objects[i], after)
 	}
+	if restored {
+		forgetTurns(all, objects)
+	}
 	n.known, n.at = all, rv
 	for _, v := range n.views {
 		v.relist(n.known)
 	}
 	n.tell()
 	n.mu.Unlock()
+}
+
+// forgetTurns forgets when namespaces came to be what they are: revisions from before a rollback
+// do not compare with those of frames.
+func forgetTurns(all map[string]*namespace, objects []metadatawatch.Object) {
+	for i := range objects {
+		if one := all[objects[i].Name]; one != nil {
+			all[objects[i].Name] = &namespace{labels: one.labels, turned: Turned{since: objects[i].RV}}
+		}
+	}
 }
 
 // keep notes a namespace's labels in all, which it had not yet at revision after, if

@@ -3,8 +3,14 @@ package selection
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/informd/informd/pkg/dynwatch/internal/metadatawatch"
 )
 
 // unlocked is a handler of logs that expects the lock of the Namespaces to be free.
@@ -48,5 +54,31 @@ func TestLogsHoldUpNoReader(t *testing.T) {
 	woken()
 	if err := n.trouble(); err != nil || seen != 2 {
 		t.Errorf("%d lines, error %v", seen, err)
+	}
+}
+
+// TestTurnsAfterARollback: the revisions at which namespaces came to match are forgotten with the
+// history that they are of, whether the labels are other ones or not.
+func TestTurnsAfterARollback(t *testing.T) {
+	rule := Rule{Selector: "on=yes"}
+	n := &Namespaces{logger: slog.New(slog.DiscardHandler), views: make(map[Rule]*view)}
+	n.viewOf(rule)
+	list := func(rv uint64, restored bool) {
+		n.Listed([]metadatawatch.Object{
+			{Name: "same", RV: rv - 1, Labels: labels.Set{"on": "yes"}},
+			{Name: "other", RV: rv, Labels: labels.Set{"on": "yes", "rv": fmt.Sprint(rv)}},
+		}, rv, restored)
+	}
+	list(100, false)
+	n.known["same"].turned.after = 90 // as if a watch had brought it
+	list(110, false)
+	list(105, true)
+	now, err := n.look(rule, nameSet{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Turned{"same": {since: 104}, "other": {since: 105}}
+	if !maps.Equal(now.Arriving, want) {
+		t.Errorf("namespaces turned at %v, want %v", now.Arriving, want)
 	}
 }

@@ -61,7 +61,8 @@ func (c *Coverage) Await(tm listwatch.Timing) (*Viewed, error) {
 
 // Begin covers the namespaces that match now. Ahead is the newest revision in the log.
 func (c *Coverage) Begin(now *Viewed, ahead uint64) {
-	c.covered, c.at = now.matching, now.at
+	c.covered = now.matching
+	c.moveTo(now)
 	c.leaving, c.listed = make(map[string]Departure), make(map[string]uint64)
 	c.turning, c.doubtful = make(map[string]struct{}), make(map[string]struct{})
 	c.skipped = make(map[string]uint64)
@@ -126,7 +127,7 @@ func (c *Coverage) coverThen(ctx context.Context, m Mark, rv uint64) error {
 		if err != nil {
 			return err
 		}
-		c.covered, c.at = nameSetOf(maps.Keys(then)), m.At
+		c.covered, c.at, c.passed = nameSetOf(maps.Keys(then)), m.At, m.At
 	}
 	if same && len(c.doubtful) == 0 || c.Apart || m.At >= rv || rv > newest {
 		return nil

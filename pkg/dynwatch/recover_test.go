@@ -193,6 +193,33 @@ func TestRollbackWhileAnotherGapIsOpen(t *testing.T) {
 	}
 }
 
+// TestDeletionsAtTheRevisionOfAList: a lease ends several objects at the revision of the list of a
+// reconcile. The first DELETED frame settles the reconcile, which ends the others. Their frames
+// follow.
+func TestDeletionsAtTheRevisionOfAList(t *testing.T) {
+	api := newFakeAPI(t)
+	names := []string{"one", "two", "three"}
+	for _, name := range append([]string{"changed"}, names...) {
+		api.put("a", name, "")
+	}
+	r := startHasty(t, api, things())
+	r.caughtUp()
+	api.do(func() { api.mute = true })
+	for range 7 {
+		api.put("a", "changed", "") // 105 to 111
+	}
+	api.forget()
+	api.put("a", "changed", "") // 112
+	api.expire("a", names...)   // 113
+	api.compact()
+	r.eventually("settling", func() bool { return r.manager.Targets()[0].ResourceVersion == 111 })
+	api.do(func() { api.mute = false })
+	r.caughtUp()
+	api.put("a", "changed", "")
+	r.caughtUp()
+	checkStream(t, r.log.all(), api)
+}
+
 func TestMalformedObjectUnderAnOldName(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "")

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 
+	"github.com/informd/informd/pkg/dynwatch/internal/index"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/dynwatch/internal/recovery"
 	"github.com/informd/informd/pkg/dynwatch/internal/status"
@@ -155,8 +156,14 @@ func (t *Reconciler) Settle(ctx context.Context) error {
 		if e == nil || e.RV != a.RV {
 			continue // a frame explained it
 		}
+		key := index.Key(t.Index.Namespace(e), t.Index.Name(e))
 		if err := t.EndAbsent(ctx, e, l.Settled); err != nil {
 			return err
+		}
+		// The watch has yet to bring the other deletions at the list's revision. It must not
+		// end these objects again.
+		if t.Resume() < l.Settled && t.Index.ByHandle(a.Entry) == nil {
+			t.Ended[key] = l.Settled
 		}
 	}
 	return t.found(ctx, t.Cursor)

@@ -10,6 +10,10 @@ import (
 // keptFrames is how many frames that were left out are remembered at least.
 const keptFrames = 1000
 
+// keptNames is how many names of namespaces each map holds at most: Kubernetes is tested with as
+// many namespaces.
+const keptNames = 10_000
+
 // LeftFrame is a frame of a namespace that was not covered when it came.
 type LeftFrame struct {
 	Kind            watch.EventType
@@ -32,6 +36,9 @@ type leftOut struct {
 	// newest that is not among them any more.
 	frames  []LeftFrame
 	dropped uint64
+	// overflowed is the revision up to which frames were forgotten because they were of too many
+	// namespaces. Those up to since need no gap of their own, these do.
+	overflowed uint64
 }
 
 // forget begins anew at a revision.
@@ -49,6 +56,7 @@ func (l *leftOut) add(f LeftFrame) {
 		l.frames = l.frames[:copy(l.frames, l.frames[keptFrames:])]
 	}
 	l.frames = append(l.frames, f)
+	l.bound()
 }
 
 // begin notes that what comes of a namespace after a revision is left out.
@@ -57,6 +65,22 @@ func (l *leftOut) begin(namespace string, told uint64) {
 		l.told = make(map[string]uint64)
 	}
 	l.told[namespace] = told
+	l.bound()
+}
+
+// bound forgets everything once there are too many names. If the Namespaces are in another store,
+// nothing is pruned, since revisions do not compare.
+func (l *leftOut) bound() {
+	if len(l.last) <= keptNames && len(l.told) <= keptNames {
+		return
+	}
+	newest := l.overflowed
+	for _, m := range []map[string]uint64{l.last, l.told} {
+		for _, rv := range m {
+			newest = max(newest, rv)
+		}
+	}
+	*l = leftOut{since: l.since, overflowed: newest}
 }
 
 // prune lets go of what no change of a Namespace after a revision can concern.
@@ -73,7 +97,7 @@ func (l *leftOut) prune(at uint64) {
 // it is known.
 func (l *leftOut) of(namespace string, after uint64) (frames []LeftFrame, known bool) {
 	switch {
-	case after < l.since:
+	case after < max(l.since, l.overflowed):
 		return nil, false
 	case l.last[namespace] <= after:
 		return nil, true

@@ -445,6 +445,10 @@ func (f *fakeAPI) serveList(w http.ResponseWriter, r *http.Request, ns string) {
 	} else if rv := q.Get("resourceVersion"); rv != "" {
 		rev, _ = strconv.ParseUint(rv, 10, 64)
 	}
+	if rev > f.rev {
+		writeStatus(w, 504, "Timeout", fmt.Sprintf("Too large resource version: %d, current: %d", rev, f.rev))
+		return
+	}
 	if rev < f.compacted {
 		writeStatus(w, 410, "Expired", "The provided resource version is too old")
 		return

@@ -56,3 +56,43 @@ func TestRollbackAmidTheFirstList(t *testing.T) {
 		t.Errorf("epoch %d", s.Epoch)
 	}
 }
+
+// TestRollbackBelowAPinnedList: a reconcile lists at the revision that the API server has named,
+// and fails. Etcd is restored below that revision meanwhile, so that no list at it can succeed.
+func TestRollbackBelowAPinnedList(t *testing.T) {
+	for name, to := range map[string]uint64{"at the position": 104, "below the position": 103, "above the position": 108} {
+		t.Run(name, func(t *testing.T) {
+			api := fourObjects(t)
+			r := startLimited(t, api, walking, things())
+			r.caughtUp()
+			refused, repair := refuseListsAt(api, "112")
+			r.lose(func(api *fakeAPI) {
+				for range 8 {
+					api.put("a", "changed", "yes") // 105 to 112
+				}
+			})
+			r.eventually("the list fails", refused.Load)
+			api.rollBack(to)
+			repair()
+			r.rolledBack()
+		})
+	}
+}
+
+// refuseListsAt refuses lists of all things at a revision until repair is called. The list of a
+// target fails at once by this error: it requests the page again after most others.
+func refuseListsAt(api *fakeAPI, rv string) (refused *atomic.Bool, repair func()) {
+	refused = new(atomic.Bool)
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			q := r.URL.Query()
+			if q.Has("watch") || q.Get("resourceVersion") != rv || q.Get("fieldSelector") != "" {
+				return false
+			}
+			writeStatus(w, 401, "Unauthorized", "Unauthorized")
+			refused.Store(true)
+			return true
+		}
+	})
+	return refused, func() { api.do(func() { api.refuse = nil }) }
+}

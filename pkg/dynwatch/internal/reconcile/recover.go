@@ -40,10 +40,13 @@ func (t *Reconciler) Reconcile(ctx context.Context) error {
 	if err := t.MarkLost(ctx); err != nil {
 		return err
 	}
-	switch {
-	case l.Reason == recovery.ReasonRollback:
+	if l.Reason == recovery.ReasonRollback {
 		return t.reconcileRollback(ctx)
-	case l.Reason == recovery.ReasonAudit:
+	}
+	if rolledBack, err := t.recheck(ctx); rolledBack || err != nil {
+		return err
+	}
+	if l.Reason == recovery.ReasonAudit {
 		return t.reconcileHere(ctx)
 	}
 	l.Torn = l.Torn || t.reconciles > maxReconciles
@@ -59,6 +62,17 @@ func (t *Reconciler) Reconcile(ctx context.Context) error {
 		err = t.reconcileNow(ctx)
 	}
 	return err
+}
+
+// recheck looks for a rollback before another attempt. An API server refuses a list at a revision
+// that etcd does not have any more: without this check such a list would be requested until etcd
+// has reached that revision again.
+func (t *Reconciler) recheck(ctx context.Context) (rolledBack bool, err error) {
+	if t.Lost.Tried {
+		return t.CheckRollback(ctx)
+	}
+	t.Lost.Tried = true
+	return false, nil
 }
 
 // reconcileAt is the case in which etcd still holds the revision: list there,

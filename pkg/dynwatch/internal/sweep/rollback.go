@@ -13,7 +13,7 @@ import (
 // or something between here and it answers from a cache.
 var ErrBehind = errors.New("the API server is behind: a newer revision was announced before")
 
-// CheckRollback compares the resource's newest revision with the cursor. A watch
+// CheckRollback compares the resource's newest revision with the newest known one. A watch
 // from the future is not refused, it is silent, so this comes before each watch. If the new
 // history has passed the cursor, only another target can have found the rollback.
 func (t *Sweeper) CheckRollback(ctx context.Context) (bool, error) {
@@ -21,7 +21,7 @@ func (t *Sweeper) CheckRollback(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if rv < t.Cursor {
+	if rv < t.known() {
 		return true, t.Doubt(ctx)
 	}
 	found, err := t.foundElsewhere(ctx)
@@ -85,7 +85,7 @@ func (t *Sweeper) Doubt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if known := max(t.Cursor, t.First.Began); rv >= known {
+	if known := t.known(); rv >= known {
 		return fmt.Errorf("%w (revision %d)", ErrBehind, known)
 	}
 	if err := t.Clients.Identity.Check(ctx); err != nil {
@@ -102,6 +102,16 @@ func (t *Sweeper) Doubt(ctx context.Context) error {
 	}
 	t.rollBack()
 	return nil
+}
+
+// known is the newest revision that the store is known to have had. An API server that has lost
+// history names one that the target has not reached yet.
+func (t *Sweeper) known() uint64 {
+	known := max(t.Cursor, t.First.Began)
+	if t.Lost != nil {
+		known = max(known, t.Lost.Oldest)
+	}
+	return known
 }
 
 // rollBack notes that etcd was restored to an older state: revisions before and after

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -273,6 +274,35 @@ func TestQuietWatchWithoutBookmarksKeepsItsCursorFresh(t *testing.T) {
 	r.caughtUp()
 	api.do(func() { api.mute = true; api.rev += 50 }) // writes to other resources
 	r.eventually("cursor moved", func() bool { return r.manager.Targets()[0].ResourceVersion == 151 })
+}
+
+// TestQuietWatchWithAnExpiredList: the list that a quiet watch is compared with takes too long.
+// That says nothing about the history of the watch: checkpoints continue.
+func TestQuietWatchWithAnExpiredList(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "")
+	r := startHasty(t, api, things())
+	r.caughtUp()
+	var expired atomic.Bool
+	api.do(func() {
+		api.mute = true
+		api.rev += 50 // writes to other resources
+		api.refuse = func(w http.ResponseWriter, req *http.Request) bool {
+			q := req.URL.Query()
+			compares := !q.Has("watch") && metadataOnly(req) && q.Get("fieldSelector") == "" && strings.HasSuffix(req.URL.Path, "/things")
+			if !compares || !expired.CompareAndSwap(false, true) {
+				return false
+			}
+			writeStatus(w, 410, "Expired", "The provided continue parameter is too old")
+			return true
+		}
+	})
+	r.eventually("a checkpoint behind the list", func() bool {
+		return strings.Contains(string(r.log.marksNow()["example.com/things"]), `"rv":151,`)
+	})
+	if !expired.Load() {
+		t.Error("no list has expired")
+	}
 }
 
 func TestDeadWatchLosesNothing(t *testing.T) {

@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -133,6 +134,10 @@ func (t *Sweeper) MatchesList(ctx context.Context) (rv uint64, same bool, err er
 		same = same && e != nil && t.Index.IsUID(e, m.UID) && (t.Index.Newest(e) == m.RV || t.MayHaveHeldBack(e, m.RV))
 		return nil
 	})
+	if listwatch.Expired(err) {
+		// The list took too long. The watch has lost no history, as 410 of a watch says.
+		err = fmt.Errorf("compare with a list: %v", err) //nolint:errorlint // see above
+	}
 	if err == nil {
 		err = t.Clients.Identity.Check(ctx)
 	}

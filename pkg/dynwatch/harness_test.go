@@ -40,6 +40,8 @@ type recorder struct {
 	// dying loses marks, as a process does that is killed before they are due, and
 	// takes no event from then on.
 	dying bool
+	// kills has the process killed when it appends such an event, nil: none.
+	kills func(event.Event) bool
 	// readers is nil if there are none to wait for.
 	readers *readers
 	// forgets: nothing is kept that was appended, as with a journal in memory.
@@ -139,6 +141,7 @@ func (r *recorder) Append(ctx context.Context, events []event.Event) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.dying = r.dying || r.kills != nil && slices.ContainsFunc(events, r.kills)
 	if r.dying {
 		return errDying // nothing follows a mark that is lost
 	}

@@ -22,7 +22,8 @@ type Mark struct {
 	Began  uint64 `json:"began,omitempty"`
 	Run    uint64 `json:"run,omitempty"`
 	// Objects is how many objects were known. The log holds the last event of each
-	// of them for ever, be it its end: fewer are a sign that it was emptied.
+	// of them for ever, be it its end: fewer are a sign that it was emptied. 0 if ends
+	// since the mark may not be recognised as such.
 	Objects int `json:"objects,omitempty"`
 	// FirstOp is what the objects of the first list are.
 	FirstOp event.Op `json:"firstOp,omitempty"`

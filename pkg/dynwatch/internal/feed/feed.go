@@ -147,6 +147,9 @@ func (t *Feed) End(ctx context.Context, op event.Op, e *index.Entry, o *frame.Ob
 	if op == event.Deleted && t.Lost != nil && t.Lost.Walks() {
 		t.Lost.NoteDeleted(t.Index.UID(e), rv)
 	}
+	if err := t.uncount(ctx, rv); err != nil {
+		return err
+	}
 	return t.WriteEnd(ctx, op, e, o, rv, replay)
 }
 

@@ -29,15 +29,34 @@ func (t *Feed) MarkNow(ctx context.Context) error {
 }
 
 // MarkLost notes in the checkpoint that history is being recovered, before the first event of
-// it. Otherwise the events of a process that dies meanwhile would look complete.
+// it. Otherwise the events of a process that dies meanwhile would look complete. The checkpoint
+// counts the objects of the index, so their events are appended first.
 func (t *Feed) MarkLost(ctx context.Context) error {
+	if err := t.Flush(ctx); err != nil {
+		return err
+	}
 	l, now := t.Lost, t.Checkpoint()
 	// That the log has lost events is said until all objects are announced again.
 	now.RV, now.Lost, now.Torn = l.From, cmp.Or(now.Lost, l.Reason), l.Torn
+	if l.Reason == recovery.ReasonRollback {
+		now.Objects = 0 // the revisions of deletions in the new history can be below now.RV
+	}
 	if now == t.Marked {
 		return nil
 	}
 	return t.KeepMark(ctx, now)
+}
+
+// uncount has the checkpoint count no objects before one ends at a revision that the checkpoint
+// covers: servers without etcd send such deletions. A restart counts later ones only, and would
+// miss the object.
+func (t *Feed) uncount(ctx context.Context, rv uint64) error {
+	if t.Marked.Objects == 0 || rv > t.Marked.RV || t.Epoch > t.Marked.Epoch {
+		return nil
+	}
+	m := t.Marked
+	m.Objects = 0
+	return t.KeepMark(ctx, m)
 }
 
 // KeepMark saves a checkpoint.

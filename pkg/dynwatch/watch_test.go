@@ -379,6 +379,30 @@ func TestFirstListBreaksOff(t *testing.T) {
 	}
 }
 
+// TestFirstListIsRefused: the API server refuses the continue token of the first list for good.
+func TestFirstListIsRefused(t *testing.T) {
+	api := newFakeAPI(t)
+	for i := range 600 {
+		api.put("a", fmt.Sprintf("n%03d", i), "") // 101 to 700
+	}
+	api.do(func() {
+		api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			refused := strings.HasPrefix(r.URL.Query().Get("continue"), "700-")
+			if refused {
+				api.put("a", "n001", "") // announced already
+				writeStatus(w, 400, "BadRequest", "continue key is not valid")
+			}
+			return refused
+		}
+	})
+	r := start(t, api, things())
+	r.caughtUp()
+	checkStream(t, r.log.all(), api)
+	if got := count(r.log.all(), event.Gap); got != 1 {
+		t.Errorf("%d gaps, want 1", got)
+	}
+}
+
 func TestResourceGoneWithItsObjects(t *testing.T) {
 	api := newFakeAPI(t)
 	api.put("a", "x", "")

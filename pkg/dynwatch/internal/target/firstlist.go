@@ -25,6 +25,20 @@ type firstList struct {
 	// broken: a list began again after it had announced objects, whose
 	// revisions between the two lists are unknown.
 	broken bool
+	// refused counts the answers by which the server refused to continue the list.
+	refused int
+}
+
+// maxRefused is how often a server may refuse to continue the first list until the list begins
+// again. One of several API servers may know the token.
+const maxRefused = 3
+
+// ended reports whether the list cannot be continued after an error. Other errors pass.
+func (f *firstList) ended(err error) bool {
+	if listwatch.Unsupported(err) {
+		f.refused++
+	}
+	return f.listing.Next == "" || listwatch.Expired(err) || f.refused >= maxRefused
 }
 
 // snapshot is the target's first list: everything in it is announced, between a begin
@@ -47,7 +61,7 @@ func (t *Target) snapshot(ctx context.Context) error {
 		return err
 	}
 	if f.sweep == nil {
-		f.sweep, f.listing = t.NewPass(sweep.Pass{Newcomer: t.FirstOp, Rollback: t.Lost != nil}), listwatch.Listing{}
+		f.sweep, f.listing, f.refused = t.NewPass(sweep.Pass{Newcomer: t.FirstOp, Rollback: t.Lost != nil}), listwatch.Listing{}, 0
 		f.broken = f.broken || t.Index.Len() > 0
 	}
 	rv, err := t.listFirst(ctx)
@@ -56,7 +70,7 @@ func (t *Target) snapshot(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		if f.listing.Next == "" || listwatch.Expired(err) {
+		if f.ended(err) {
 			f.sweep = nil
 		}
 		return err

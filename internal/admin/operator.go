@@ -76,7 +76,8 @@ type Letters interface {
 	EachLetter(ctx context.Context, sink string, take func(Letter) error) error
 	// RedeliverLetters delivers dead letters again, under new ids, and drops those that
 	// the destination accepted. No numbers mean all of them. An event that the destination
-	// refuses again is a new dead letter.
+	// refuses again is a new dead letter. An event that the sink's match or condition filters
+	// out stays a dead letter.
 	RedeliverLetters(ctx context.Context, sink string, numbers []uint64) (Count, error)
 	// DropLetters removes dead letters; no numbers mean all of them.
 	DropLetters(ctx context.Context, sink string, numbers []uint64) (Count, error)
@@ -130,6 +131,8 @@ type Count struct {
 	Events int `json:"events"`
 	// Refused counts those that the destination refused again: they are new dead letters.
 	Refused int `json:"refused,omitempty"`
+	// Filtered counts those that the sink's match or condition filters out: they stay.
+	Filtered int `json:"filtered,omitempty"`
 }
 
 // Rewind is the answer about a sink whose cursor moved back.

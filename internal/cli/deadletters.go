@@ -98,8 +98,11 @@ func (l *chosen) changing(cmd *cobra.Command, std streams, do action, sinks ...s
 		}
 		return output.show(std.out, shown{document: n, names: []string{"sink/" + l.sink}, table: func(out io.Writer) error {
 			_, err := fmt.Fprintf(out, "%s %s of sink %s\n", do.done, terminal.Number(n.Events, "dead letter", "dead letters"), terminal.Visible(l.sink))
-			if n.Refused > 0 {
+			if n.Refused > 0 && err == nil {
 				_, err = fmt.Fprintf(out, "%s refused again, with a new number: informd deadletters list shows the reason\n", terminal.Number(n.Refused, "dead letter", "dead letters"))
+			}
+			if n.Filtered > 0 && err == nil {
+				_, err = fmt.Fprintf(out, "%s kept, filtered out by match or condition of the sink: change the config, or run informd deadletters drop\n", terminal.Number(n.Filtered, "dead letter", "dead letters"))
 			}
 			return err
 		}})
@@ -111,7 +114,8 @@ func redeliverCommand(std streams) *cobra.Command {
 		Use: "redeliver", Short: "deliver dead letters again",
 		Long: `informd deadletters redeliver delivers dead letters again, with a run, which is a part
 of the id (:r<run>). A dead letter that the destination accepts leaves the dead-letter queue.
-One that it refuses again gets a new number.
+One that it refuses again gets a new number. One that match or condition of the sink filters
+out stays.
 On a compacted Kafka topic, an old event replaces newer ones: drop the dead letter there, and
 run informd resnapshot with --sink. With --all it asks for confirmation on a terminal; in a
 script it needs --yes.`,

@@ -213,6 +213,9 @@ func (d *destinations) declare(ctx context.Context, one *delivery, of *destinati
 			Cluster: p.config.Cluster, Target: event.AllTargets,
 			Gap: &event.GapInfo{Reason: "destination", Recovered: event.RecoveredState},
 		})
+		if errors.Is(err, deliver.ErrFilteredOut) {
+			return nil // a sink without gap events never gets it, and gets its objects all the same
+		}
 		return err
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/informd/informd/internal/config"
 	"github.com/informd/informd/internal/deliver"
 	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/sink"
 	"github.com/informd/informd/pkg/sink/file"
 	"github.com/informd/informd/pkg/sink/nats"
@@ -74,6 +75,19 @@ func TestDeclareAgain(t *testing.T) {
 	}
 	if got != 1 {
 		t.Errorf("the sink got %d gap events, want 1", got)
+	}
+}
+
+// TestDeclareToASinkWithoutGaps: a sink that gets no gap events counts as informed of its new
+// destination. Otherwise the re-snapshot behind the gap event never begins.
+func TestDeclareToASinkWithoutGaps(t *testing.T) {
+	o := operatorOf(t, deliver.NewFileBox(t.TempDir(), "out"), func(_ context.Context, batch []event.Event) (int, error) {
+		return len(batch), nil
+	}, deliver.Match{Control: []event.Op{}})
+	p := o.daemon.pipeline.Load()
+	d, of := &destinations{pipeline: p, operator: o}, new(destination)
+	if err := d.declare(t.Context(), p.delivery("out"), of, "S"); err != nil || !of.declared {
+		t.Errorf("declared %t, %v", of.declared, err)
 	}
 }
 

@@ -122,11 +122,11 @@ func (o operator) RedeliverLetters(ctx context.Context, sink string, numbers []u
 		return admin.Count{}, err
 	}
 	defer o.daemon.letters.forget()
-	accepted, refused, err := r.Redeliver(ctx, found)
+	n, err := r.Redeliver(ctx, found)
 	if err != nil {
 		return admin.Count{}, err
 	}
-	return admin.Count{Events: accepted, Refused: refused}, nil
+	return admin.Count{Events: n.Accepted, Refused: n.Refused, Filtered: n.Filtered}, nil
 }
 
 func (o operator) DropLetters(ctx context.Context, sink string, numbers []uint64) (admin.Count, error) {

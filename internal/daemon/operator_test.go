@@ -30,9 +30,9 @@ func (f writeFunc) Write(ctx context.Context, batch []event.Event) (int, error) 
 func (f writeFunc) Close(context.Context) error                                 { return nil }
 
 // operatorOf returns the operator of a running sink "out" with its dead letters in box.
-func operatorOf(t *testing.T, box deliver.Box, write writeFunc) operator {
+func operatorOf(t *testing.T, box deliver.Box, write writeFunc, only ...deliver.Match) operator {
 	t.Helper()
-	route, err := deliver.NewRoute(nil, true)
+	route, err := deliver.NewRoute(only, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,6 +256,25 @@ func TestRefusedAgain(t *testing.T) {
 				t.Errorf("%+v, %v", count, err)
 			}
 			if got, want := listed(t, box), []uint64{2, 4, 5}; !slices.Equal(got, want) {
+				t.Errorf("listed: %d, want %d", got, want)
+			}
+		})
+	}
+}
+
+// TestFilteredOutDeadLettersStay: the operator has narrowed the sink since. The answer counts the dead
+// letters that nothing was sent for, and they stay.
+func TestFilteredOutDeadLettersStay(t *testing.T) {
+	for name, box := range filled(t, 3) {
+		t.Run(name, func(t *testing.T) {
+			o := operatorOf(t, box, func(_ context.Context, batch []event.Event) (int, error) {
+				return len(batch), nil
+			}, deliver.Match{Resource: "secrets"})
+			count, err := o.RedeliverLetters(t.Context(), "out", nil)
+			if want := (admin.Count{Filtered: 3}); count != want || err != nil {
+				t.Errorf("%+v, %v, want %+v", count, err, want)
+			}
+			if got, want := listed(t, box), []uint64{1, 2, 3}; !slices.Equal(got, want) {
 				t.Errorf("listed: %d, want %d", got, want)
 			}
 		})

@@ -118,7 +118,7 @@ func (r *reader) admits(entry *journal.Entry) bool {
 	if admitted {
 		return true
 	}
-	r.runner.requests.handled([]event.Event{*e}, true) // its caller must not wait
+	r.runner.requests.handled([]event.Event{*e}, filteredOut) // its caller must not wait
 	r.runner.health.filtered(1)
 	r.runner.metrics.filtered.Inc()
 	return false

@@ -13,24 +13,32 @@ const goneTimeout = 4 * time.Second
 // errComplete ends the reading of a box before its end.
 var errComplete = errors.New("all wanted dead letters were read")
 
-// Redeliver has the sink deliver the dead letters with these numbers, and returns how many events it
-// accepted and refused again. It holds one letter at a time. The run of an event is the one that it has, or the time of its
-// letter in milliseconds: so another attempt has the same id.
+// Redelivered counts the dead letters of a [Runner.Redeliver] by their outcome.
+type Redelivered struct {
+	Accepted int
+	// Refused are those that the destination refused again.
+	Refused int
+	// Filtered are those that the route filters out: they stay.
+	Filtered int
+}
+
+// Redeliver has the sink deliver the dead letters with these numbers. It holds one letter at a
+// time. The run of an event is the one that it has, or the time of its letter in milliseconds: so another attempt has the same id.
 //
 // It drops the dead letters that the sink is done with as it goes: after a crash they would be
 // delivered once more. When ctx ends, a write in progress has some time to end, because the
 // destination may accept the event.
-func (r *Runner) Redeliver(ctx context.Context, numbers []uint64) (accepted, refused int, err error) {
+func (r *Runner) Redeliver(ctx context.Context, numbers []uint64) (Redelivered, error) {
 	d := redelivery{runner: r, wanted: make(map[uint64]bool, len(numbers))}
 	for _, number := range numbers {
 		d.wanted[number] = true
 	}
-	err = r.DeadLetters().Each(ctx, func(k Kept) error { return d.take(ctx, k) })
+	err := r.DeadLetters().Each(ctx, func(k Kept) error { return d.take(ctx, k) })
 	if errors.Is(err, errComplete) {
 		err = nil
 	}
 	err = errors.Join(err, d.drop(ctx))
-	return d.accepted, d.refused, err
+	return d.counts, err
 }
 
 // redelivery is one call of Redeliver under way.
@@ -45,7 +53,7 @@ type redelivery struct {
 	dropped time.Time
 	took    time.Duration
 
-	accepted, refused int
+	counts Redelivered
 }
 
 func (d *redelivery) take(ctx context.Context, k Kept) error {
@@ -71,14 +79,17 @@ func (d *redelivery) deliver(ctx context.Context, k Kept) error {
 	e.Redelivered = true
 	longer, cancel := outlasting(ctx)
 	defer cancel()
-	accepted, err := d.runner.Insert(longer, e)
-	if err != nil {
+	taken, err := d.runner.Insert(longer, e)
+	switch {
+	case errors.Is(err, ErrFilteredOut):
+		d.counts.Filtered++ // nothing was sent, so the letter is the only copy
+		return nil
+	case err != nil:
 		return err
-	}
-	if accepted {
-		d.accepted++
-	} else {
-		d.refused++
+	case taken:
+		d.counts.Accepted++
+	default:
+		d.counts.Refused++
 	}
 	d.done = append(d.done, k.Number)
 	// A file is written again for each drop. So if drops take long, several letters wait for one.

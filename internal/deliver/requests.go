@@ -17,6 +17,8 @@ var (
 	errSettle = errors.New("deliveries in progress must end first")
 	// errEnded is the answer to requests when the sink has ended.
 	errEnded = errors.New("the sink has ended")
+	// ErrFilteredOut is the error of an Insert of an event that the sink does not get.
+	ErrFilteredOut = errors.New("match or condition of the sink filters the event out")
 )
 
 // requests are what an operator asks of a running sink: to deliver single events,
@@ -32,9 +34,8 @@ type requests struct {
 	wake            context.CancelFunc
 	events          []event.Event // that are not delivered, in order
 	taken           int           // how many of them are on their way
-	// waiting are the callers of insert, by the id of their event. They get whether the
-	// destination accepted it.
-	waiting map[string]chan bool
+	// waiting are the callers of insert, by the id of their event.
+	waiting map[string]chan outcome
 	// tasks are for while nothing is under way; urgent is how many of them do not wait
 	// for a destination that is down.
 	tasks  []task
@@ -45,6 +46,15 @@ type requests struct {
 	// they were seen to.
 	pressed chan struct{}
 }
+
+// outcome is the result of an inserted event.
+type outcome int
+
+const (
+	accepted outcome = iota
+	refused
+	filteredOut
+)
 
 // task does something with the cursor. It is called by the loop, with the loop's
 // context.
@@ -57,16 +67,20 @@ type rewindAnswer struct {
 
 // Insert has the sink deliver an event between what comes from the journal, and
 // returns when the sink is done with it: the destination accepted it, or refused it so
-// that it is a dead letter. No other inserted event may have the same id; an event of
-// the journal may. If ctx ends first, the event is delivered only if it is on its way already.
-func (r *Runner) Insert(ctx context.Context, e event.Event) (accepted bool, err error) {
+// that it is a dead letter. If the route filters the event out, the error is [ErrFilteredOut].
+// No other inserted event may have the same id; an event of the journal may. If ctx ends first, the
+// event is delivered only if it is on its way already.
+func (r *Runner) Insert(ctx context.Context, e event.Event) (taken bool, err error) {
 	done, err := r.requests.insert(e)
 	if err != nil {
 		return false, fmt.Errorf("sink %s: %w", r.options.Name, err)
 	}
 	select {
-	case accepted := <-done:
-		return accepted, nil
+	case o := <-done:
+		if o == filteredOut {
+			return false, fmt.Errorf("sink %s: %w", r.options.Name, ErrFilteredOut)
+		}
+		return o == accepted, nil
 	case <-r.done:
 		return false, fmt.Errorf("sink %s: %w", r.options.Name, errEnded)
 	case <-ctx.Done():
@@ -104,7 +118,7 @@ func (r *Runner) DeadLetters() *DeadLetters { return r.options.DeadLetters }
 // Name returns the sink's name.
 func (r *Runner) Name() string { return r.options.Name }
 
-func (q *requests) insert(e event.Event) (done <-chan bool, err error) {
+func (q *requests) insert(e event.Event) (done <-chan outcome, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.ended {
@@ -113,7 +127,7 @@ func (q *requests) insert(e event.Event) (done <-chan bool, err error) {
 	if _, ok := q.waiting[e.ID]; ok {
 		return nil, fmt.Errorf("event %s is being delivered already", e.ID)
 	}
-	c := make(chan bool, 1)
+	c := make(chan outcome, 1)
 	q.waiting[e.ID] = c
 	q.events = append(q.events, e)
 	q.interruptNow()
@@ -199,10 +213,9 @@ func (q *requests) again() {
 	q.taken = 0
 }
 
-// handled tells the callers of insert that the sink is done with their events, and whether
-// the destination accepted them. An event of the journal may have the id of an inserted one that
-// is not on its way yet: that one still comes, and its caller waits for it.
-func (q *requests) handled(events []event.Event, accepted bool) {
+// handled sends the callers of insert the outcome of their events. An event of the journal
+// may have the id of an inserted one that is not on its way yet: that one still comes, and its caller waits for it.
+func (q *requests) handled(events []event.Event, o outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) == 0 {
@@ -211,7 +224,7 @@ func (q *requests) handled(events []event.Event, accepted bool) {
 	for i := range events {
 		at := slices.IndexFunc(q.events[:q.taken], func(e event.Event) bool { return e.ID == events[i].ID })
 		if at >= 0 {
-			q.waiting[events[i].ID] <- accepted
+			q.waiting[events[i].ID] <- o
 			delete(q.waiting, events[i].ID)
 			q.events = slices.Delete(q.events, at, at+1)
 			q.taken--

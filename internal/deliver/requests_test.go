@@ -49,14 +49,46 @@ func TestInsert(t *testing.T) {
 	}
 }
 
-// TestInsertOfWhatTheRouteLeavesOut does not hang.
+// TestInsertOfWhatTheRouteLeavesOut does not hang, and does not count as delivered.
 func TestInsertOfWhatTheRouteLeavesOut(t *testing.T) {
 	j := journal.NewMemory(1 << 20)
 	g := start(t, j, &fakeSink{}, func(o *deliver.Options) { o.Route = route(t, true, deliver.Match{Resource: "secrets"}) })
-	if _, err := g.Insert(t.Context(), events(0, 1)[0]); err != nil {
-		t.Error(err)
+	if taken, err := g.Insert(t.Context(), events(0, 1)[0]); taken || !errors.Is(err, deliver.ErrFilteredOut) {
+		t.Errorf("Insert: %v, %v, want ErrFilteredOut", taken, err)
 	}
 	g.drain(t, time.Minute)
+}
+
+// TestRedeliveryOfWhatTheRouteLeavesOut: a dead letter that the route filters out stays. It is the
+// only copy of its event.
+func TestRedeliveryOfWhatTheRouteLeavesOut(t *testing.T) {
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		s := &fakeSink{}
+		g := start(t, journal.NewMemory(1<<20), s, func(o *deliver.Options) {
+			lanes(o)
+			o.Route = route(t, true, deliver.Match{Resource: "secrets"})
+		})
+		list := events(0, 3)
+		list[1].Resource = "secrets"
+		for _, e := range list {
+			writeLetter(t, g.letters, e, "because")
+		}
+		n, err := g.Redeliver(t.Context(), []uint64{1, 2, 3})
+		if want := (deliver.Redelivered{Accepted: 1, Filtered: 2}); n != want || err != nil {
+			t.Errorf("redelivered %+v, %v, want %+v", n, err, want)
+		}
+		if got := len(s.ids()); got != 1 {
+			t.Errorf("%d deliveries, want 1", got)
+		}
+		var left []uint64
+		if err := g.letters.Each(t.Context(), func(k deliver.Kept) error { left = append(left, k.Number); return nil }); err != nil {
+			t.Error(err)
+		}
+		if want := []uint64{1, 3}; !slices.Equal(left, want) {
+			t.Errorf("dead letters %v are left, want %v", left, want)
+		}
+		g.drain(t, time.Minute)
+	})
 }
 
 // TestInsertOfWhatTheJournalBrings: an inserted event waits behind one of the journal with the

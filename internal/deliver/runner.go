@@ -86,7 +86,7 @@ func New(j journal.Journal, o Options) (*Runner, error) {
 		journal:  j,
 		cursor:   cursor,
 		health:   &health{logger: o.Logger, status: Status{Name: o.Name, Type: o.Setup.Type, State: Opening}},
-		requests: &requests{waiting: make(map[string]chan bool), pressed: make(chan struct{})},
+		requests: &requests{waiting: make(map[string]chan outcome), pressed: make(chan struct{})},
 		orders:   &orders{recalled: make(chan struct{}), news: make(chan struct{}, 1)},
 		done:     make(chan struct{}),
 	}

@@ -43,7 +43,7 @@ func (w *writer) deliver(ctx context.Context, events []event.Event, handled func
 		if n > 0 {
 			w.runner.health.delivered(n)
 			w.runner.metrics.delivered.Add(float64(n))
-			d.advance(n, true)
+			d.advance(n, accepted)
 		}
 		switch {
 		case err == nil:
@@ -73,8 +73,8 @@ type delivery struct {
 
 // advance leaves the first n events behind, which the destination accepted or refused for
 // good.
-func (d *delivery) advance(n int, accepted bool) {
-	d.writer.runner.requests.handled(d.events[:n], accepted)
+func (d *delivery) advance(n int, o outcome) {
+	d.writer.runner.requests.handled(d.events[:n], o)
 	d.events, d.attempts, d.panics, d.unknown, d.refused = d.events[n:], 0, 0, 0, time.Time{}
 	d.reset()
 	d.handled(n)
@@ -102,7 +102,7 @@ func (d *delivery) failed(ctx context.Context, err error) {
 			d.refused = time.Now()
 		}
 		if err = d.writer.bury(ctx, Letter{Event: &d.events[0], Attempts: d.attempts, Time: d.refused}, err); err == nil {
-			d.advance(1, false)
+			d.advance(1, refused)
 			return
 		}
 		d.panics = 0

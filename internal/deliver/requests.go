@@ -92,8 +92,13 @@ func (r *Runner) Insert(ctx context.Context, e event.Event) (taken bool, err err
 // Rewind has the sink deliver again what was appended to the journal at or after
 // since, under new ids, and returns how many events that are at most. A write in
 // progress has two seconds; then it is canceled and repeated, and the sink is opened
-// again. So Rewind does not wait for a destination that is down.
+// again. So Rewind does not wait for a destination that is down. A rewind that the journal
+// refuses cancels nothing.
 func (r *Runner) Rewind(ctx context.Context, since time.Time) (uint64, error) {
+	// A canceled write repeats events, and starts the first snapshot of the sink from its beginning.
+	if err := r.cursor.Rewindable(); err != nil {
+		return 0, fmt.Errorf("sink %s: %w", r.options.Name, err)
+	}
 	answer := make(chan rewindAnswer, 1)
 	err := r.requests.ask(func(ctx context.Context, in *reader) {
 		events, err := in.rewind(ctx, since)

@@ -245,6 +245,8 @@ func (c *rewindableCursor) Rewind(_ context.Context, since time.Time) (uint64, e
 	return 7, nil
 }
 
+func (c *rewindableCursor) Rewindable() error { return nil }
+
 func TestRewind(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
@@ -380,6 +382,36 @@ func TestRewindWithoutHistory(t *testing.T) {
 		t.Errorf("Rewind: %v, want ErrNotKept", err)
 	}
 	g.drain(t, time.Minute)
+}
+
+// TestRefusedRewindCancelsNothing: a write in progress continues when the journal refuses a rewind.
+// Otherwise the destination gets its events twice, and a first snapshot starts from its beginning.
+func TestRefusedRewindCancelsNothing(t *testing.T) {
+	eachLanes(t, func(t *testing.T, lanes func(*deliver.Options)) {
+		j, release := journal.NewMemory(1<<20), make(chan struct{})
+		var writes atomic.Int32
+		s := &fakeSink{write: func(ctx context.Context, batch []event.Event) (int, error) {
+			writes.Add(1)
+			select {
+			case <-release:
+				return len(batch), nil
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+		}}
+		g := start(t, j, s, lanes)
+		mustAppend(t, j, events(0, 1))
+		synctest.Wait()
+		begun := time.Now()
+		if _, err := g.Rewind(t.Context(), time.Unix(1, 0)); !errors.Is(err, journal.ErrNotKept) {
+			t.Errorf("Rewind: %v, want ErrNotKept", err)
+		}
+		if took := time.Since(begun); took > 0 || writes.Load() != 1 || s.timesClosed() != 0 {
+			t.Errorf("after %v: %d writes, closed %d times; want one write, at once", took, writes.Load(), s.timesClosed())
+		}
+		close(release)
+		g.drain(t, time.Minute)
+	})
 }
 
 // TestLettersCanBeReadAndDropped: what was kept comes back as it was, and what is

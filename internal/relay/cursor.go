@@ -165,6 +165,12 @@ func (c *cursor) Rewind(ctx context.Context, since time.Time) (events uint64, er
 	return events, err
 }
 
+// Rewindable implements [journal.Rewinder].
+func (c *cursor) Rewindable() error {
+	now, _ := c.current()
+	return now.Rewindable()
+}
+
 func (c *cursor) Resnapshot(ctx context.Context, what journal.Resnapshot) error {
 	return c.do(ctx, func(now journal.Cursor, _ *generation) error { return now.Resnapshot(ctx, what) })
 }

@@ -75,7 +75,7 @@ type Journal interface {
 }
 
 // Cursor is the position of one reader in the log. It belongs to one goroutine. Other
-// goroutines may call Commit, Lag and Close.
+// goroutines may call Commit, Lag, Rewindable and Close.
 type Cursor interface {
 	Reader
 	Keeper
@@ -119,6 +119,9 @@ type Rewinder interface {
 	// Begin and Synced. ErrFirstSnapshot is one of its errors. No Read and no Commit may be
 	// in progress.
 	Rewind(ctx context.Context, since time.Time) (uint64, error)
+	// Rewindable returns the error of a Rewind that is certain to fail now: ErrNotKept or
+	// ErrFirstSnapshot. It does not block. So a caller need not end its Read and Commit in vain.
+	Rewindable() error
 }
 
 // Resnapshotter is the part of a [Cursor] that needs the last event of every object. A journal

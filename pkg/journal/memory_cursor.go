@@ -95,6 +95,9 @@ func (c *memoryCursor) Reset(context.Context) error {
 // Rewind implements [Rewinder]: the journal keeps no committed events.
 func (c *memoryCursor) Rewind(context.Context, time.Time) (uint64, error) { return 0, ErrNotKept }
 
+// Rewindable implements [Rewinder].
+func (c *memoryCursor) Rewindable() error { return ErrNotKept }
+
 // Resnapshot implements [Resnapshotter]: the journal keeps no states.
 func (c *memoryCursor) Resnapshot(context.Context, Resnapshot) error { return ErrNotKept }
 

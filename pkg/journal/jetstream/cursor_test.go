@@ -152,6 +152,22 @@ func TestLagOfANewSink(t *testing.T) {
 	}
 }
 
+// TestRewindable: a cursor announces that it refuses a rewind until its first snapshot is committed.
+func TestRewindable(t *testing.T) {
+	h := newHost(t)
+	j := h.open()
+	var now clock
+	mustAppend(t, j, (&object{name: "a"}).event(&now, event.Added))
+	c := mustOpen(t, j, "bus", journal.FromSnapshot)
+	if err := c.Rewindable(); !errors.Is(err, journal.ErrFirstSnapshot) {
+		t.Errorf("during the first snapshot: %v, want ErrFirstSnapshot", err)
+	}
+	mustCommit(t, c, read(t, c, 1)[0].Seq)
+	if err := c.Rewindable(); err != nil {
+		t.Errorf("after the first snapshot: %v", err)
+	}
+}
+
 func TestRewind(t *testing.T) {
 	h := newHost(t)
 	j := h.open()

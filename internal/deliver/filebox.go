@@ -223,27 +223,11 @@ func (d *FileBox) Drop(ctx context.Context, numbers ...uint64) error {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
-	if err := d.removeUnfinished(); err != nil {
-		return fmt.Errorf("drop dead letters: %w", err)
-	}
 	err = private.ReplaceBy(d.path, func(w io.Writer) error { return copyWithout(w, f, slices.Sorted(slices.Values(numbers))) })
 	if err := errors.Join(err, private.SyncDir(d.path)); err != nil {
 		return fmt.Errorf("drop dead letters: %w", err)
 	}
 	return nil
-}
-
-// removeUnfinished removes the new files of Drops that a kill has ended: the name of the file, a dot
-// and digits.
-func (d *FileBox) removeUnfinished() error {
-	files, err := filesIn(filepath.Dir(d.path))
-	for _, file := range files {
-		digits, ours := strings.CutPrefix(file.Name(), filepath.Base(d.path)+".")
-		if ours && strings.Trim(digits, "0123456789") == "" {
-			err = errors.Join(err, os.Remove(filepath.Join(filepath.Dir(d.path), file.Name())))
-		}
-	}
-	return err
 }
 
 // copyWithout writes the lines without those of the numbers, which become empty. If no others

@@ -151,7 +151,9 @@ func (j *Journal) inheritPositions(ctx context.Context) error {
 	old.mu.Unlock()
 	for _, c := range old.openCursors() {
 		c.mu.Lock()
-		positions[j.records.Sink(c.name)] = c.record
+		if !c.record.Created.IsZero() { // else it is being opened
+			positions[j.records.Sink(c.name)] = c.record
+		}
 		c.mu.Unlock()
 	}
 	for key, position := range positions {

@@ -65,7 +65,7 @@ func (c *cursor) save(ctx context.Context) error {
 	return nil
 }
 
-// durable is the sequence up to which nothing is read again, whatever happens.
+// durable is the sequence up to which no event is needed again, whatever happens.
 func (c *cursor) durable() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,18 +2,18 @@ package jetstream
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"time"
 
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/record"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
 // Rewind implements [journal.Cursor]. The new position is durable when it returns.
-// What the history limit has removed since cannot come again; a gap event counts
-// it, and what it has removed directly before. The beginnings and ends of snapshots do not come again: between them would be what
+// What the history limit has removed since cannot come again; a gap event counts it. If the tail
+// does not have it, the gap may count events from directly before since, too. The beginnings and ends of snapshots do not come again: between them would be what
 // the rewind finds, which is not all that there is.
 func (c *cursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 	bounded, release, err := c.acquire(ctx)
@@ -22,19 +22,20 @@ func (c *cursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 	}
 	defer release()
 	var n uint64
+	var before scan.Preceding
 	err = server.Retry(bounded, c.journal.asking, func(ctx context.Context) (err error) {
-		n, err = c.rewind(ctx, since)
+		n, err = c.rewind(ctx, since, &before)
 		return err
 	})
 	return n, c.cause(ctx, err)
 }
 
-func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
+func (c *cursor) rewind(ctx context.Context, since time.Time, before *scan.Preceding) (uint64, error) {
 	c.mu.Lock()
-	committed, inSnapshot := c.record.Last, c.record.Snapshot
+	committed := c.record.Last
 	c.mu.Unlock()
-	if inSnapshot {
-		return 0, server.Final(fmt.Errorf("rewind: %w", journal.ErrFirstSnapshot))
+	if err := c.Rewindable(); err != nil {
+		return 0, server.Final(err)
 	}
 	first, err := c.journal.log.Stream.FirstSince(ctx, since)
 	if err != nil {
@@ -51,14 +52,29 @@ func (c *cursor) rewind(ctx context.Context, since time.Time) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	last, err := c.journal.log.Stream.LastBefore(ctx, first)
+	last, err := c.journal.log.Stream.LastBefore(ctx, before, first)
 	if err != nil {
 		return 0, err
 	}
-	if err := c.rewindTo(ctx, last+1); err != nil {
+	if err := c.rewindTo(ctx, c.notBefore(since, last+1, first)); err != nil {
 		return 0, err
 	}
 	return max(stored-min(stored, behind), 1), nil
+}
+
+// notBefore returns the first of the removed events from one up to another that was appended at
+// or after since, as far as the tail tells when that was.
+func (c *cursor) notBefore(since time.Time, from, to uint64) uint64 {
+	for ; from < to; to-- {
+		at, known := c.journal.log.Tail.Held(to - 1)
+		if !known {
+			return from
+		}
+		if at.Before(since) {
+			return to
+		}
+	}
+	return from
 }
 
 // rewindTo makes first the next sequence to read. Meanwhile no save begins: it would write the

@@ -3,13 +3,18 @@ package jetstream_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	js "github.com/nats-io/nats.go/jetstream"
+
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
 )
 
 // TestRewindIntoRemovedHistory: what was removed before the first event that comes again is in
@@ -211,5 +216,63 @@ func TestReplacementOfAJournalWithAbsentSinks(t *testing.T) {
 	goes = mustOpen(t, j, "goes", journal.FromNow)
 	if got := show(read(t, goes, 2)); got != describe("2 modified a-1:2", "3 modified a-1:3") {
 		t.Errorf("entries:\n%s", got)
+	}
+}
+
+// TestRewindIsNotFromBefore: what the tail holds of removed events is told again from the time
+// that the rewind names on, and nothing older.
+func TestRewindIsNotFromBefore(t *testing.T) {
+	j := newHost(t).open(history(1))
+	c := mustOpen(t, j, "bus", journal.FromNow)
+	var now clock
+	a := &object{name: "a"}
+	mustAppend(t, j, a.event(&now, event.Added))
+	for range 20 {
+		mustAppend(t, j, a.event(&now, event.Modified))
+	}
+	since := later(t)
+	mustAppend(t, j, a.event(&now, event.Modified), a.event(&now, event.Modified))
+	mustCommit(t, c, 23)
+	if _, err := rewind(t, c, since); err != nil {
+		t.Fatal(err)
+	}
+	if got := show(read(t, c, 2)); !strings.HasPrefix(got, "22 modified a-1:22:r") || !strings.Contains(got, "23 modified a-1:23:r") {
+		t.Errorf("entries:\n%s", got)
+	}
+}
+
+// TestLastBefore holds the search against streams with holes of all sizes.
+func TestLastBefore(t *testing.T) {
+	h := newHost(t)
+	stream, err := h.shared().CreateStream(t.Context(), js.StreamConfig{Name: "HOLES", Subjects: []string{"holes"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const all = 300
+	for range all {
+		if _, err := h.shared().Publish(t.Context(), "holes", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := map[uint64]bool{}
+	random := rand.New(rand.NewPCG(1, 2))
+	for seq, size := uint64(1), uint64(1); seq < all; seq, size = seq+size+1+random.Uint64N(3), 1+random.Uint64N(60) {
+		for at := seq; at < min(seq+size, all); at++ {
+			gone[at] = true
+			if err := stream.DeleteMsg(t.Context(), at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s := scan.NewStream(stream, h.connect(), server.New(), false, nil)
+	var search scan.Preceding
+	want := uint64(0)
+	for seq := uint64(1); seq <= all; seq++ {
+		if got, err := s.LastBefore(t.Context(), &search, seq); err != nil || got != want {
+			t.Fatalf("before %d: %d, %v, want %d", seq, got, err, want)
+		}
+		if !gone[seq] {
+			want = seq
+		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// smallLetter is more than a letter without the data of its event: it has the names twice, of
-	// 8 KiB at most, whose JSON escapes take half of this compressed.
-	smallLetter = 64 << 10
+	// smallLetter is more than a letter without the data of its event: that has the names twice, of
+	// 8 KiB at most. Their JSON has up to 96 KiB, but compressed up to 21 KiB.
+	smallLetter = 32 << 10
 	// packedLetter is the size above which a letter is compressed.
 	packedLetter = 4 << 10
 	// mostData and leastData bound the share of larger letters.
@@ -26,7 +26,7 @@ const (
 
 // Limits are how many bytes the dead letters of all queues may take together; 0 is no limit.
 type Limits struct {
-	// Data is the limit for dead letters above 64 KiB.
+	// Data is the limit for dead letters above 32 KiB.
 	Data int64
 	// All is the limit for smaller ones, which have the rest for themselves: those that
 	// Data refuses come again without data.

@@ -94,15 +94,15 @@ func TestLimits(t *testing.T) {
 	c := client(t)
 	before := queues(c, deadletter.Limits{}, io.Discard).Of("hook")
 	for range 8 {
-		if err := before.Put(t.Context(), letter(80<<10)); err != nil {
+		if err := before.Put(t.Context(), letter(40<<10)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var log strings.Builder
-	all := queues(c, deadletter.Limits{Data: 512 << 10, All: 1 << 20}, &log)
+	all := queues(c, deadletter.Limits{Data: 256 << 10, All: 512 << 10}, &log)
 	hook, source := all.Of("hook"), all.Of("source")
 	for range 3 {
-		if n, err := fill(t, hook, 80<<10); n != 0 || !errors.Is(err, journal.ErrTooLarge) {
+		if n, err := fill(t, hook, 40<<10); n != 0 || !errors.Is(err, journal.ErrTooLarge) {
 			t.Fatalf("%d large letters over the limit: %v", n, err)
 		}
 	}
@@ -121,7 +121,7 @@ func TestLimits(t *testing.T) {
 	if err := errors.Join(hook.Drop(t.Context(), large...), source.Drop(t.Context(), numbersOf(t, source)...)); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := fill(t, hook, 80<<10); n != 6 || !errors.Is(err, journal.ErrTooLarge) {
+	if n, err := fill(t, hook, 40<<10); n != 6 || !errors.Is(err, journal.ErrTooLarge) {
 		t.Errorf("%d large letters fit into the empty queue, want 6: %v", n, err)
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n != 2 {
@@ -139,7 +139,7 @@ func TestLimitsHoldForAllWriters(t *testing.T) {
 		writers.Go(func() {
 			q := all.Of("hook")
 			for range 8 {
-				if err := q.Put(t.Context(), letter(80<<10)); err != nil && !errors.Is(err, journal.ErrTooLarge) {
+				if err := q.Put(t.Context(), letter(40<<10)); err != nil && !errors.Is(err, journal.ErrTooLarge) {
 					t.Error(err)
 				}
 			}

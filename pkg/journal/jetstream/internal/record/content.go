@@ -87,7 +87,7 @@ type Sink struct {
 	Note string `json:"note,omitempty"`
 }
 
-// Passed is the sequence up to which the sink reads nothing again. Before the end of its first
+// Passed is the sequence up to which the sink needs no events. Before the end of its first
 // snapshot that is where the log ended when the snapshot began: what is older comes as states.
 func (s *Sink) Passed() uint64 {
 	if s.Snapshot {
@@ -97,8 +97,8 @@ func (s *Sink) Passed() uint64 {
 }
 
 // In returns the record of a sink that is not open, as it must be in the log of now. If that has
-// lost what the record counts on, the sink gets a snapshot. New events get the sequences of other
-// events that it has lost.
+// lost what the record counts on, the sink gets a snapshot. No sequence in the record is above the
+// end of the log: new events get those above it, and are others.
 func (s *Sink) In(now Place) Sink {
 	next := *s
 	next.Until, next.Detached, next.Since = min(s.Until, now.Last), min(s.Detached, now.Last), min(s.Since, now.Last)

@@ -132,22 +132,37 @@ func (s *Stream) FirstSince(ctx context.Context, since time.Time) (uint64, error
 	return m.Seq, nil
 }
 
+// Preceding is a search for the last sequence below another one of a stored message. What it has
+// found stays when a request fails.
+type Preceding struct {
+	seq         uint64
+	first, last uint64 // the result is from first to last; first is 0 or of a message
+	step        uint64
+}
+
 // LastBefore returns the last sequence below seq of a stored message; 0 if there is none. The
-// server finds only messages from a sequence on, so it is asked some 30 times if seq-1 is gone.
-func (s *Stream) LastBefore(ctx context.Context, seq uint64) (uint64, error) {
-	first, last := uint64(0), seq-1 // the result is from first to last
-	for at := last; first < last; at = first + (last-first+1)/2 {
+// server finds only messages from a sequence on: the number of requests grows with the logarithm
+// of the sequences that are missing.
+func (s *Stream) LastBefore(ctx context.Context, p *Preceding, seq uint64) (uint64, error) {
+	if p.seq != seq {
+		*p = Preceding{seq: seq, last: seq - 1}
+	}
+	for p.first < p.last {
+		at := p.last - min(p.step, p.last-1)
+		if p.first > 0 {
+			at = p.first + (p.last-p.first+1)/2
+		}
 		next, err := s.nextSequence(ctx, Scan{}, at)
 		switch {
 		case err != nil:
 			return 0, err
 		case next != 0 && next < seq:
-			first = next
+			p.first = next
 		default:
-			last = at - 1
+			p.last, p.step = at-1, max(1, 4*p.step)
 		}
 	}
-	return first, nil
+	return p.first, nil
 }
 
 // ask sends a request about the stream. Like those of the client library, it has an end also if

@@ -154,6 +154,16 @@ func (t *Tail) Appended(seq uint64) (time.Time, bool) {
 	return t.slots[max(seq, t.first)-t.first].at, true
 }
 
+// Held returns when an event was appended, and false if the tail does not hold it.
+func (t *Tail) Held(seq uint64) (time.Time, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.slots) == 0 || seq < t.first || seq > t.last {
+		return time.Time{}, false
+	}
+	return t.slots[seq-t.first].at, true
+}
+
 // Listen has a signal put into news when the log grows, until [Tail.Mute]. News has a capacity
 // of 1.
 func (t *Tail) Listen(news chan<- struct{}) {

@@ -20,8 +20,9 @@ func rewindCommand(std streams) *cobra.Command {
 		Use: "rewind", Short: "deliver past events to a sink again", GroupID: operateGroup,
 		Long: `informd rewind moves the cursor of a sink back in the journal. The sink gets the events
 since then again, in their first order. They have a separate run, as an attribute and in
-the id. begin and synced events are not repeated. Other sinks are not affected. If the
-sink is down, its cursor moves back too, and it gets the events when it works again.
+the id. begin and synced events are not repeated. Events that the history limit has removed
+are in gap events. Other sinks are not affected. If the sink is down, its cursor moves
+back too, and it gets the events when it works again.
 
 It needs journal.type embedded or nats.`,
 		Example:     "informd rewind --sink bus --since 10m",

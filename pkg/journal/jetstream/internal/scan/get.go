@@ -132,8 +132,8 @@ func (s *Stream) FirstSince(ctx context.Context, since time.Time) (uint64, error
 	return m.Seq, nil
 }
 
-// Preceding is a search for the last sequence below another one of a stored message. What it has
-// found stays when a request fails.
+// Preceding is a search for the last sequence below another one of a stored message. It keeps its
+// progress when a request fails.
 type Preceding struct {
 	seq         uint64
 	first, last uint64 // the result is from first to last; first is 0 or of a message

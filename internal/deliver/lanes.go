@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/informd/informd/internal/deliver/internal/window"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 )
@@ -16,14 +17,14 @@ import (
 type lanes struct {
 	in     *reader
 	out    *writer
-	window *window
+	window *window.Window
 	all    []*lane
 	seed   maphash.Seed
 }
 
 // runLanes delivers until ctx ends, the journal is closed or draining is through.
 func runLanes(ctx context.Context, n int, in *reader, out *writer) error {
-	l := &lanes{in: in, out: out, window: &window{freed: make(chan struct{}, 1)}, seed: maphash.MakeSeed()}
+	l := &lanes{in: in, out: out, window: window.New(), seed: maphash.MakeSeed()}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	for range n {
@@ -45,7 +46,7 @@ func (l *lanes) dispatch(ctx context.Context) error {
 			return err
 		}
 		if len(entries) == 0 {
-			return l.window.empty(ctx)
+			return l.window.Empty(ctx)
 		}
 		var skipped uint64
 		for i := range entries {
@@ -54,7 +55,7 @@ func (l *lanes) dispatch(ctx context.Context) error {
 				if err := l.hand(ctx, e); err != nil {
 					return err
 				}
-			} else if l.window.skip(e.Seq) {
+			} else if l.window.Skip(e.Seq) {
 				skipped = e.Seq
 			}
 		}
@@ -73,7 +74,7 @@ func (l *lanes) next(ctx context.Context) ([]journal.Entry, error) {
 		if !settle && !errors.Is(err, errReplaced) {
 			return entries, err
 		}
-		if err := l.window.empty(ctx); err != nil {
+		if err := l.window.Empty(ctx); err != nil {
 			return nil, err
 		}
 		if !settle {
@@ -88,7 +89,7 @@ func (l *lanes) hand(ctx context.Context, e *journal.Entry) error {
 	if e.Event.Op.Control() {
 		return l.barrier(ctx, e.Event, e.Seq)
 	}
-	item, err := l.window.add(ctx, e)
+	item, err := l.window.Add(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (l *lanes) hand(ctx context.Context, e *journal.Entry) error {
 
 // barrier delivers a control record by itself, when everything before it is done.
 func (l *lanes) barrier(ctx context.Context, e event.Event, seq uint64) error {
-	if err := l.window.empty(ctx); err != nil {
+	if err := l.window.Empty(ctx); err != nil {
 		return err
 	}
 	return l.out.deliver(ctx, []event.Event{e}, func(int) { l.in.commit(seq) })
@@ -117,10 +118,10 @@ func (l *lanes) work(ctx context.Context, one *lane) {
 			return
 		}
 		for _, item := range items {
-			events = append(events, item.event)
+			events = append(events, item.Event)
 		}
 		err := l.out.deliver(ctx, events, func(n int) {
-			l.window.finish(items[:n], l.in.commit)
+			l.window.Finish(items[:n], l.in.commit)
 			items = items[n:]
 		})
 		if err != nil {
@@ -136,10 +137,10 @@ type lane struct {
 	news chan struct{} // capacity 1: something was put in
 
 	mu    sync.Mutex
-	queue []*inflight
+	queue []*window.Item
 }
 
-func (l *lane) put(item *inflight) {
+func (l *lane) put(item *window.Item) {
 	l.mu.Lock()
 	l.queue = append(l.queue, item)
 	l.mu.Unlock()
@@ -151,7 +152,7 @@ func (l *lane) put(item *inflight) {
 
 // take removes what one batch can hold, at least one item, and waits for it. It
 // returns none when ctx has ended.
-func (l *lane) take(ctx context.Context) []*inflight {
+func (l *lane) take(ctx context.Context) []*window.Item {
 	for ctx.Err() == nil {
 		l.mu.Lock()
 		n := min(len(l.queue), maxBatchEvents)

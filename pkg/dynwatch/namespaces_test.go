@@ -252,7 +252,7 @@ func TestNamespaceMatchesAfterARollback(t *testing.T) {
 	api.put("", "team-a", "yes")
 	api.put("", "team-b", "no")
 	api.put("team-a", "x", "")
-	api.put("team-b", "x", "") // 104
+	api.put("team-b", "x", "")          // 104
 	r := startHasty(t, api, labelled()) // a watch that opens during the restore is silent
 	r.caughtUp()
 	api.do(func() { api.rev = 110 })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/states"
 )
 
 // maxTold bounds the objects that are remembered because something of them was read
@@ -25,7 +26,7 @@ type resnapshot struct {
 	// targets are the names of the targets, by namespace; "" is for all namespaces.
 	targets map[string]string
 
-	states *states // nil until it begins
+	states *states.States // nil until it begins
 	// told are the keys of objects of which the log brought something since.
 	told map[string]struct{}
 	// rests: the log has its turn.
@@ -64,7 +65,7 @@ func (c *cursor) Resnapshot(ctx context.Context, what journal.Resnapshot) error 
 
 func (r *resnapshot) close(ctx context.Context) {
 	if r.states != nil {
-		r.states.close(ctx)
+		r.states.Close(ctx)
 	}
 }
 
@@ -104,7 +105,7 @@ func (r *resnapshot) fill(ctx context.Context) (entries []journal.Entry, done bo
 	case !r.through:
 		r.rests = true
 		var events []event.Event
-		events, r.through, err = r.states.next(ctx)
+		events, r.through, err = r.states.Next(ctx)
 		if r.through {
 			r.told = nil
 		}
@@ -127,7 +128,7 @@ func (r *resnapshot) begin() {
 	subjects := strings.Join([]string{
 		c.journal.config.root(), event.EscapeToken(event.GroupOrCore(first.Group)), event.EscapeToken(first.Resource), "*.*",
 	}, ".")
-	r.states = &states{journal: c.journal, filters: []string{subjects}, end: end, wants: r.wants}
+	r.states = &states.States{Log: c.journal.log, Filters: []string{subjects}, End: end, Wants: r.wants}
 }
 
 // target is the name of the target that an object belongs to, "" if it is of none.

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"time"
 
@@ -30,6 +31,16 @@ func (c *cursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
 	return n, c.cause(ctx, err)
 }
 
+// Rewindable implements [journal.Rewinder].
+func (c *cursor) Rewindable() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.record.Snapshot {
+		return fmt.Errorf("rewind: %w", journal.ErrFirstSnapshot)
+	}
+	return nil
+}
+
 func (c *cursor) rewind(ctx context.Context, since time.Time, before *scan.Preceding) (uint64, error) {
 	c.mu.Lock()
 	committed := c.record.Last
@@ -56,25 +67,10 @@ func (c *cursor) rewind(ctx context.Context, since time.Time, before *scan.Prece
 	if err != nil {
 		return 0, err
 	}
-	if err := c.rewindTo(ctx, c.notBefore(since, last+1, first)); err != nil {
+	if err := c.rewindTo(ctx, c.journal.log.Tail.From(since, last+1, first)); err != nil {
 		return 0, err
 	}
 	return max(stored-min(stored, behind), 1), nil
-}
-
-// notBefore returns the first of the removed events from one up to another that was appended at
-// or after since, as far as the tail tells when that was.
-func (c *cursor) notBefore(since time.Time, from, to uint64) uint64 {
-	for ; from < to; to-- {
-		at, known := c.journal.log.Tail.Held(to - 1)
-		if !known {
-			return from
-		}
-		if at.Before(since) {
-			return to
-		}
-	}
-	return from
 }
 
 // rewindTo makes first the next sequence to read. Meanwhile no save begins: it would write the

@@ -9,6 +9,7 @@ import (
 	"github.com/informd/informd/pkg/journal/jetstream/internal/bounds"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
+	"github.com/informd/informd/pkg/journal/jetstream/internal/states"
 )
 
 // snapshot gives a new sink the state of all objects that are watched, as of the
@@ -28,7 +29,7 @@ type snapshot struct {
 	deletions reader // of the ends
 	ended     bool   // they are through
 	bounds    *bounds.Bounds
-	states    *states
+	states    *states.States
 	// log is read once the states are through, up to the sequence goal. That is moved once if events
 	// were removed unread on the way: see [resnapshot.reached].
 	log    *catchup
@@ -43,9 +44,9 @@ func newSnapshot(c *cursor, end, since uint64) *snapshot {
 		deletions: reader{cursor: c, to: end, passed: since, wants: func(m scan.Message) bool {
 			return event.Op(m.Header.Get(message.HeaderOp)).Ends()
 		}},
-		states: &states{
-			journal: c.journal, filters: []string{c.journal.config.root() + ".>"}, end: end,
-			wants: c.journal.config.watched,
+		states: &states.States{
+			Log: c.journal.log, Filters: []string{c.journal.config.root() + ".>"}, End: end,
+			Wants: c.journal.config.watched,
 		},
 	}
 }
@@ -55,7 +56,7 @@ func (s *snapshot) close(ctx context.Context) {
 	if s.log != nil {
 		s.log.close(ctx)
 	}
-	s.states.close(ctx)
+	s.states.Close(ctx)
 }
 
 // fill implements [source].
@@ -158,7 +159,7 @@ func (c *cursor) raise(floor uint64) {
 
 // objects turns the last events of objects that exist into their snapshot.
 func (s *snapshot) objects(ctx context.Context) (entries []journal.Entry, through bool, err error) {
-	events, through, err := s.states.next(ctx)
+	events, through, err := s.states.Next(ctx)
 	for _, e := range events {
 		e.SetRun(s.bounds.RunOf(e.Target))
 		e.Op, e.Replay = event.Snapshot, false

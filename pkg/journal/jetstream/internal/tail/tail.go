@@ -154,14 +154,20 @@ func (t *Tail) Appended(seq uint64) (time.Time, bool) {
 	return t.slots[max(seq, t.first)-t.first].at, true
 }
 
-// Held returns when an event was appended, and false if the tail does not hold it.
-func (t *Tail) Held(seq uint64) (time.Time, bool) {
+// From returns the first of the events from one up to another that was appended at or after
+// since; first if the tail does not hold all of those.
+func (t *Tail) From(since time.Time, first, last uint64) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.slots) == 0 || seq < t.first || seq > t.last {
-		return time.Time{}, false
+	for at := last; at > first; at-- {
+		if len(t.slots) == 0 || at-1 < t.first || at-1 > t.last {
+			break
+		}
+		if t.slots[at-1-t.first].at.Before(since) {
+			return at
+		}
 	}
-	return t.slots[seq-t.first].at, true
+	return first
 }
 
 // Listen has a signal put into news when the log grows, until [Tail.Mute]. News has a capacity

@@ -1,4 +1,4 @@
-package deliver
+package window
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 // The bounds of what the lanes of one sink have under way. They bound what is
 // delivered twice after a crash, too. A single event may exceed the bytes.
 const (
-	maxWindowEvents = 4096
-	maxWindowBytes  = 8 << 20
+	maxEvents = 4096
+	maxBytes  = 8 << 20
 )
 
-// inflight is one event on its way through a lane.
-type inflight struct {
-	event event.Event
+// Item is one event on its way through a lane.
+type Item struct {
+	Event event.Event // empty once it is done
 	size  int
 	// end is the sequence that may be committed when this event and all before
 	// it are done. The window's lock guards it, and done.
@@ -25,23 +25,26 @@ type inflight struct {
 	done bool
 }
 
-// window is what is under way in all lanes of a sink, in the order of the
+// Window is what is under way in all lanes of a sink, in the order of the
 // journal. Events are done in any order, but only a contiguous prefix of the
 // journal is ever committed. One goroutine adds and waits; any may finish.
-type window struct {
+type Window struct {
 	mu    sync.Mutex
-	fifo  []*inflight
+	fifo  []*Item
 	bytes int
 	// committing counts the commits that are under way.
 	committing int
 	freed      chan struct{} // capacity 1: something left the window
 }
 
-// add takes an event in, and waits for room before.
-func (w *window) add(ctx context.Context, e *journal.Entry) (*inflight, error) {
-	item := &inflight{event: e.Event, size: e.Event.Size(), end: e.Seq}
+// New makes an empty window.
+func New() *Window { return &Window{freed: make(chan struct{}, 1)} }
+
+// Add takes an event in. It waits before while the window is full.
+func (w *Window) Add(ctx context.Context, e *journal.Entry) (*Item, error) {
+	item := &Item{Event: e.Event, size: e.Event.Size(), end: e.Seq}
 	err := w.wait(ctx, func() bool {
-		room := len(w.fifo) < maxWindowEvents && w.bytes+item.size <= maxWindowBytes
+		room := len(w.fifo) < maxEvents && w.bytes+item.size <= maxBytes
 		if len(w.fifo) > 0 && !room {
 			return false
 		}
@@ -52,9 +55,9 @@ func (w *window) add(ctx context.Context, e *journal.Entry) (*inflight, error) {
 	return item, err
 }
 
-// skip passes over a sequence that is not delivered. It reports whether nothing
+// Skip passes over a sequence that is not delivered. It reports whether nothing
 // is under way before it, so that it can be committed at once.
-func (w *window) skip(seq uint64) bool {
+func (w *Window) Skip(seq uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.fifo) == 0 {
@@ -65,10 +68,10 @@ func (w *window) skip(seq uint64) bool {
 	return false
 }
 
-// finish marks items as done. If the contiguous prefix grew by that, it calls commit with
+// Finish marks items as done. If the contiguous prefix grew by that, it calls commit with
 // the sequence that may be committed now. The window is not empty until that has returned: a
 // rewind must not be undone by a commit of before.
-func (w *window) finish(items []*inflight, commit func(seq uint64)) {
+func (w *Window) Finish(items []*Item, commit func(seq uint64)) {
 	seq, grew := w.pass(items)
 	if !grew {
 		return
@@ -85,12 +88,12 @@ func (w *window) finish(items []*inflight, commit func(seq uint64)) {
 
 // pass takes what is done off the window, up to the first item that is not. If that is
 // anything, a commit of seq is under way.
-func (w *window) pass(items []*inflight) (seq uint64, grew bool) {
+func (w *Window) pass(items []*Item) (seq uint64, grew bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, item := range items {
 		item.done = true
-		item.event = event.Event{}
+		item.Event = event.Event{}
 	}
 	for len(w.fifo) > 0 && w.fifo[0].done {
 		seq, grew = max(seq, w.fifo[0].end), true // 0 is no place in the journal
@@ -104,14 +107,14 @@ func (w *window) pass(items []*inflight) (seq uint64, grew bool) {
 	return seq, grew
 }
 
-// empty waits until nothing is under way.
-func (w *window) empty(ctx context.Context) error {
+// Empty waits until nothing is under way.
+func (w *Window) Empty(ctx context.Context) error {
 	return w.wait(ctx, func() bool { return len(w.fifo) == 0 && w.committing == 0 })
 }
 
 // wait calls ready, with the lock held, each time something left the window,
 // until it says yes or ctx ends.
-func (w *window) wait(ctx context.Context, ready func() bool) error {
+func (w *Window) wait(ctx context.Context, ready func() bool) error {
 	for {
 		w.mu.Lock()
 		ok := ready()

@@ -93,7 +93,7 @@ type setup struct {
 const embeddedJournal = "type: embedded"
 
 // longHistory is appended to the journal of a test that claims every event under load. With
-// the default history a sink that stands still for some seconds gets a gap `trimmed`.
+// the default history a sink that is blocked for some seconds gets a gap `trimmed`.
 const longHistory = ", historyPerObject: 1000"
 
 // natsJournal is a journal in the servers of these URLs, which commas separate.

@@ -168,19 +168,26 @@ func TestCopyBehindWhatWasCommitted(t *testing.T) {
 	}
 }
 
+// trimAndDelete opens the sinks bus and slow, trims two events of b and ends a, at sequence 8.
+func trimAndDelete(t *testing.T, j *jetstream.Journal, now *clock, a, b *object) {
+	t.Helper()
+	mustOpen(t, j, "bus", journal.FromNow)
+	mustOpen(t, j, "slow", journal.FromNow)
+	mustAppend(t, j, b.event(now, event.Added))
+	for range 5 {
+		mustAppend(t, j, b.event(now, event.Modified)) // two of six are trimmed
+	}
+	mustAppend(t, j, a.event(now, event.Added), a.event(now, event.Deleted))
+}
+
 func copyBehindWhatWasCommitted(t *testing.T, again func(*jetstream.Journal, journal.Cursor) journal.Cursor) {
 	t.Helper()
 	h := newHost(t)
 	j := h.open(history(4))
 	var now clock
 	a, b := &object{name: "a"}, &object{name: "b"}
-	mustOpen(t, j, "bus", journal.FromNow)
-	mustOpen(t, j, "slow", journal.FromNow)
-	mustAppend(t, j, b.event(&now, event.Added))
-	for range 5 {
-		mustAppend(t, j, b.event(&now, event.Modified)) // two of six are trimmed
-	}
-	mustAppend(t, j, a.event(&now, event.Added), a.event(&now, event.Deleted), b.event(&now, event.Modified))
+	trimAndDelete(t, j, &now, a, b)
+	mustAppend(t, j, b.event(&now, event.Modified))
 	mustClose(t, j)
 	j = h.open(history(4), scanning)
 	bus := mustOpen(t, j, "bus", journal.FromNow)

@@ -109,13 +109,7 @@ func TestRewindKeepsWhatTheSinkHas(t *testing.T) {
 	j := h.open(history(4))
 	var now clock
 	a, b := &object{name: "a"}, &object{name: "b"}
-	mustOpen(t, j, "bus", journal.FromNow)
-	mustOpen(t, j, "slow", journal.FromNow)
-	mustAppend(t, j, b.event(&now, event.Added))
-	for range 5 {
-		mustAppend(t, j, b.event(&now, event.Modified)) // two of six are trimmed
-	}
-	mustAppend(t, j, a.event(&now, event.Added), a.event(&now, event.Deleted))
+	trimAndDelete(t, j, &now, a, b)
 	since := later(t)
 	mustAppend(t, j, b.event(&now, event.Modified), (&object{name: "c"}).event(&now, event.Added)) // 9, 10
 	mustClose(t, j)
@@ -219,8 +213,8 @@ func TestReplacementOfAJournalWithAbsentSinks(t *testing.T) {
 	}
 }
 
-// TestRewindIsNotFromBefore: what the tail holds of removed events is told again from the time
-// that the rewind names on, and nothing older.
+// TestRewindIsNotFromBefore: a rewind delivers removed events that the tail holds, from the time
+// that it names on, and nothing older.
 func TestRewindIsNotFromBefore(t *testing.T) {
 	j := newHost(t).open(history(1))
 	c := mustOpen(t, j, "bus", journal.FromNow)

@@ -23,7 +23,8 @@ type Redelivered struct {
 }
 
 // Redeliver has the sink deliver the dead letters with these numbers. It holds one letter at a
-// time. The run of an event is the one that it has, or the time of its letter in milliseconds: so another attempt has the same id.
+// time. The run of an event is the one that it has, or the time of its
+// letter in milliseconds: so another attempt has the same id.
 //
 // It drops the dead letters that the sink is done with as it goes: after a crash they would be
 // delivered once more. When ctx ends, a write in progress has some time to end, because the

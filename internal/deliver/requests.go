@@ -219,7 +219,8 @@ func (q *requests) again() {
 }
 
 // handled sends the callers of insert the outcome of their events. An event of the journal
-// may have the id of an inserted one that is not on its way yet: that one still comes, and its caller waits for it.
+// may have the id of an inserted one that is not on its way yet: that one
+// still comes, and its caller waits for it.
 func (q *requests) handled(events []event.Event, o outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -98,7 +98,7 @@ test: servers ## run the unit tests and the core end-to-end tests, about 10 minu
 	@echo '==> unit tests without the long ones'
 	$(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) -skip '$(LONG_TESTS)' ./...
 	@echo '==> core end-to-end tests'
-	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) ./schema ./schemagen ./words
+	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) ./schema ./schemagen
 	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -run '$(CORE_TESTS)' ./e2e
 
 .PHONY: test-long
@@ -107,7 +107,7 @@ test-long: servers helm browser prometheus ## run all tests that `make test` lea
 	$(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) -run '$(LONG_TESTS)' $(LONG_PACKAGES)
 	@echo '==> end-to-end tests without the core'
 	cd test && $(GO) test -race -p 1 -timeout $(E2E_TIMEOUT) -skip '^TestChaos$$' \
-		$$($(GO) list -race -f '{{if or .GoFiles .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/(e2e|schema|schemagen|words)$$')
+		$$($(GO) list -race -f '{{if or .GoFiles .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/(e2e|schema|schemagen)$$')
 	cd test && $(GO) test -race -timeout $(E2E_TIMEOUT) -run '$(MEASURED_TESTS)' ./e2e
 	@# The others side by side: they wait more than they compute.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target e2e-first e2e-second
@@ -122,7 +122,7 @@ e2e-first e2e-second:
 unit: ## run the unit tests with the race detector, in random order
 	@echo '==> unit tests'
 	$(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) ./...
-	cd test && $(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) ./schema ./schemagen ./words
+	cd test && $(GO) test -race -shuffle=on -timeout $(UNIT_TIMEOUT) ./schema ./schemagen
 
 .PHONY: e2e
 e2e: servers helm browser prometheus ## run the tests with a real API server, etcd and NATS
@@ -215,12 +215,6 @@ lint: $(GOLANGCI_LINT) ## check the rules of .golangci.yml, formatting included
 		echo "==> lint $$module"; \
 		(cd "$$module" && $(GOLANGCI_LINT) run --allow-serial-runners ./...) || exit 1; \
 	done
-	@$(MAKE) --no-print-directory words
-
-.PHONY: words
-words: ## check Markdown, messages, help and doc comments against test/words/words.yaml
-	@echo '==> words'
-	@$(GO) run -C test ./words
 
 .PHONY: vulncheck
 vulncheck: ## run before a release: known vulnerabilities in the code that the binary calls (asks vuln.go.dev)

@@ -37,6 +37,7 @@ type informd struct {
 	admin  string
 	stdout *lockedBuffer
 	stderr *lockedBuffer
+	pipe   *os.File // if set, standard output in place of stdout
 
 	// Of the process that was started last.
 	cmd    *exec.Cmd
@@ -157,6 +158,9 @@ func (d *informd) start() {
 	d.t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(d.t.Context()), informdBinary, "run", "--config", d.config)
 	cmd.Stdout, cmd.Stderr = d.stdout, d.stderr
+	if d.pipe != nil {
+		cmd.Stdout = d.pipe
+	}
 	cmd.SysProcAttr = proc.TiedToParent()
 	started, exited := make(chan error), make(chan struct{})
 	d.cmd, d.exited = cmd, exited

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink/internal/output"
 )
 
 const (
@@ -45,6 +46,14 @@ func systemDisk() disk {
 	return disk{write: (*os.File).Write, sync: (*os.File).Sync, truncate: (*os.File).Truncate}
 }
 
+// diskWriter writes to a file of a disk.
+type diskWriter struct {
+	disk disk
+	file *os.File
+}
+
+func (w diskWriter) Write(p []byte) (int, error) { return w.disk.write(w.file, p) }
+
 // Write appends the batch and syncs it to stable storage. After an error n
 // counts the events that are on stable storage; every error can pass (a full
 // disk, say) and none is permanent. The end of ctx is seen between portions of a
@@ -57,7 +66,7 @@ func (s *Sink) Write(ctx context.Context, batch []event.Event) (int, error) {
 		if err := ctx.Err(); err != nil {
 			return n, fmt.Errorf("write file %s: %w", s.log.path, err)
 		}
-		written, err := s.portion(batch[n:])
+		written, err := s.portion(ctx, batch[n:])
 		n += written
 		if err != nil {
 			return n, err
@@ -68,7 +77,7 @@ func (s *Sink) Write(ctx context.Context, batch []event.Event) (int, error) {
 
 // portion writes as many leading events as make one, and returns how many are on
 // stable storage; none, without an error, if it made room for the first.
-func (s *Sink) portion(batch []event.Event) (int, error) {
+func (s *Sink) portion(ctx context.Context, batch []event.Event) (int, error) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	if err := s.log.ensure(); err != nil {
@@ -76,7 +85,7 @@ func (s *Sink) portion(batch []event.Event) (int, error) {
 	}
 	s.encode(batch)
 	if len(s.ends) > 0 {
-		return s.append()
+		return s.append(ctx)
 	}
 	if err := s.log.rotate(); err != nil {
 		return 0, err
@@ -111,13 +120,13 @@ func appendLine(dst []byte, render renderer, e *event.Event) []byte {
 
 // append writes the encoded lines and returns how many of them are on stable
 // storage. It leaves no half line behind.
-func (s *Sink) append() (int, error) {
-	length := s.ends[len(s.ends)-1]
-	written, err := s.disk.write(s.log.file, s.buffer[:length])
+func (s *Sink) append(ctx context.Context) (int, error) {
+	lines := s.buffer[:s.ends[len(s.ends)-1]]
+	written, err := output.Write(ctx, diskWriter{s.disk, s.log.file}, lines)
 	if err == nil {
 		err = s.disk.sync(s.log.file)
 		if err == nil {
-			s.log.size += int64(length)
+			s.log.size += int64(len(lines))
 			return len(s.ends), nil
 		}
 		// After a failed sync the kernel may have given up the lines and call

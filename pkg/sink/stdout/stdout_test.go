@@ -283,6 +283,96 @@ func TestLatePipe(t *testing.T) {
 	}
 }
 
+// TestNonBlockingPipe: another process that shares the pipe makes it non-blocking, and the reader
+// is slower than the sink.
+func TestNonBlockingPipe(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = writer.Close() }()
+	out := os.NewFile(uintptr(blockingCopy(t, writer)), "stdout")
+	defer func() { _ = out.Close() }()
+	s := openOn(t, stdout.CloudEvents, out)
+	defer closeSink(t, s)
+	setNonblock(t, writer)
+	events := sinktest.Big(8, 100<<10)
+	want := lines(events)
+	read := make(chan string)
+	go func() {
+		var text strings.Builder
+		for part := make([]byte, 3000); text.Len() < len(want); {
+			n, err := reader.Read(part)
+			if err != nil {
+				t.Error(err)
+				break
+			}
+			text.Write(part[:n])
+		}
+		_ = reader.Close()
+		read <- text.String()
+	}()
+	if n, err := s.Write(t.Context(), events); n != len(events) || err != nil {
+		t.Errorf("Write = %d, %v, want %d and no error", n, err, len(events))
+		_, _ = writer.Close(), out.Close()
+	}
+	if <-read != want {
+		t.Error("the reader did not get each line once")
+	}
+	if n, err := s.Write(t.Context(), events[:1]); n != 0 || !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("without a reader Write = %d, %v, want 0 and EPIPE", n, err)
+	}
+}
+
+// TestNonBlockingPipeWithoutReader: the end of its context ends a Write that waits, so that Close
+// does not wait for a reader.
+func TestNonBlockingPipeWithoutReader(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = reader.Close(), writer.Close() }()
+	out := os.NewFile(uintptr(blockingCopy(t, writer)), "stdout")
+	defer func() { _ = out.Close() }()
+	s := openOn(t, stdout.CloudEvents, out)
+	setNonblock(t, writer)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if n, err := s.Write(ctx, sinktest.Big(1, 1<<20)); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Write = %d, %v, want 0 and the deadline", n, err)
+	}
+	closeSink(t, s) // and goleak finds no goroutine that waits
+}
+
+// blockingCopy returns another descriptor of the pipe, which is blocking as that of a shell is.
+func blockingCopy(t *testing.T, f *os.File) (fd int) {
+	t.Helper()
+	control(t, f, func(of int) (err error) {
+		if err = syscall.SetNonblock(of, false); err == nil {
+			fd, err = syscall.Dup(of)
+		}
+		return err
+	})
+	return fd
+}
+
+// setNonblock makes the pipe non-blocking for all of its descriptors.
+func setNonblock(t *testing.T, f *os.File) {
+	t.Helper()
+	control(t, f, func(fd int) error { return syscall.SetNonblock(fd, true) })
+}
+
+func control(t *testing.T, f *os.File, change func(fd int) error) {
+	t.Helper()
+	conn, err := f.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed := conn.Control(func(fd uintptr) { err = change(int(fd)) }); failed != nil || err != nil {
+		t.Fatal(failed, err)
+	}
+}
+
 func TestRawLines(t *testing.T) {
 	out := &output{}
 	s := openOn(t, stdout.Raw, out)

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/sink/internal/output"
 )
 
 const (
@@ -26,7 +27,7 @@ type Sink struct {
 	render renderer
 	// writes hands a buffer to the goroutine, results brings back what became
 	// of it. Each buffer has one result.
-	writes  chan []byte
+	writes  chan write
 	results chan result
 	// underWay says that a Write gave up before its result was there.
 	underWay bool
@@ -38,6 +39,11 @@ type Sink struct {
 	torn []byte
 }
 
+type write struct {
+	ctx    context.Context //nolint:containedctx // of the call of Write
+	buffer []byte
+}
+
 type result struct {
 	buffer []byte
 	n      int
@@ -45,7 +51,7 @@ type result struct {
 }
 
 func open(out io.Writer, render renderer) *Sink {
-	s := &Sink{render: render, writes: make(chan []byte), results: make(chan result, 1)}
+	s := &Sink{render: render, writes: make(chan write), results: make(chan result, 1)}
 	go s.run(out)
 	return s
 }
@@ -54,12 +60,9 @@ func open(out io.Writer, render renderer) *Sink {
 // results: there is room for the only one that can be outstanding.
 func (s *Sink) run(out io.Writer) {
 	defer close(s.results)
-	for buffer := range s.writes {
-		n, err := out.Write(buffer)
-		if err == nil && n < len(buffer) {
-			err = io.ErrShortWrite
-		}
-		s.results <- result{buffer, n, err}
+	for w := range s.writes {
+		n, err := output.Write(w.ctx, out, w.buffer)
+		s.results <- result{w.buffer, n, err}
 	}
 }
 
@@ -93,7 +96,7 @@ func (s *Sink) writePortion(ctx context.Context, batch []event.Event) (int, erro
 		buffer = s.render(buffer, &batch[i])
 		ends = append(ends, len(buffer))
 	}
-	s.writes <- buffer // the goroutine is idle and takes it at once
+	s.writes <- write{ctx, buffer} // the goroutine is idle and takes it at once
 	s.underWay = true
 	written, err := s.await(ctx)
 	if err == nil {

@@ -155,7 +155,7 @@ func TestOneBadResourceAndOneDeadSinkHurtNobody(t *testing.T) {
 		- {group: none.example.com, resource: things}
 		- {resource: nodes, namespaces: [default]}`, fmt.Sprintf(`
 		- {name: dead, type: nats, servers: "nats://%s"}
-		- {name: unwritable, type: file, path: /proc/nowhere/events}`, freeAddress(t)))
+		- {name: unwritable, type: file, path: /nowhere/events}`, freeAddress(t)))
 	d.waitForSync(1)
 	writeAll(t, client, kinds, l, 60, 1)
 	eventually(t, "stream complete", func() bool { return complete(kinds, d.records(), l) })

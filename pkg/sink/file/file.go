@@ -105,6 +105,8 @@ func (c *Config) Validate() []sink.Problem {
 		add("path", "%q is a directory; add the name of the file, as in events.ndjson", c.Path)
 	case strings.ContainsRune(c.Path, 0):
 		add("path", "%q has a NUL character", c.Path)
+	case c.device():
+		add("path", "%q is no regular file; for standard output set type: stdout, or set the path of a regular file", c.Path)
 	}
 	if c.MaxBytes < minSize {
 		add("maxBytes", "%s is too small: the least is %s", c.MaxBytes, minSize)
@@ -119,6 +121,13 @@ func (c *Config) Validate() []sink.Problem {
 		add("compression", "%s", problem)
 	}
 	return problems
+}
+
+// device reports whether the path is that of a device or of a descriptor, as /dev/stdout is: nothing
+// there can be cut, rotated or synced.
+func (c *Config) device() bool {
+	_, path := c.Exclusive()
+	return strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/dev/") && !strings.HasPrefix(path, "/dev/shm/")
 }
 
 // Exclusive implements [sink.Exclusive]: two sinks would interleave their lines

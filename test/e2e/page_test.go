@@ -27,6 +27,9 @@ import (
 // obeys, and a character that reverses the text behind it.
 const markup = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>` + "\u202e\u001b[31m"
 
+// pageToken is as openssl rand -base64 prints one.
+const pageToken = "YSt0b2tlbi9mb3IrdGhlL3BhZ2U="
+
 // browser is a headless Chromium with one page.
 type browser struct {
 	t   *testing.T
@@ -151,7 +154,7 @@ func TestPage(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	client := dynamic.NewForConfigOrDie(c.RESTConfig())
 	tokenFile := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(tokenFile, []byte("a-token-for-the-page\n"), 0o600); err != nil {
+	if err := os.WriteFile(tokenFile, []byte(pageToken+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d := newInformd(t, setup{
@@ -190,7 +193,7 @@ func TestPage(t *testing.T) {
 
 	// Objects need the token.
 	b.do(chromedp.Click("nav a[href='#tail']"), chromedp.WaitVisible("#tail"), chromedp.Click("#tail-button"), chromedp.WaitVisible("#access"))
-	b.do(chromedp.SendKeys("#token", "a-token-for-the-page"+kb.Enter), chromedp.WaitNotVisible("#access"))
+	b.do(chromedp.SendKeys("#token", pageToken+kb.Enter), chromedp.WaitNotVisible("#access"))
 	b.do(chromedp.SendKeys("#tail-form [name=condition]", "object."+kb.Enter))
 	b.eventually("document.getElementById('tail-state').innerText.includes('condition, line 1')")
 	b.eval("document.querySelector('#tail-form [name=condition]').value = ''")
@@ -203,6 +206,9 @@ func TestPage(t *testing.T) {
 	b.eventually("document.querySelectorAll('#events li').length >= 2")
 	b.eval("document.querySelectorAll('#events summary').forEach((s) => s.click())")
 	b.eventually("document.querySelectorAll('#events pre').length >= 2")
+	// In the browser's own zone, which the text names.
+	b.eventually("[...document.querySelectorAll('#events time')]" +
+		".every((e) => /^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d \\S+$/.test(e.innerText))")
 	b.harmless("tail")
 	b.picture("tail")
 
@@ -227,6 +233,7 @@ func TestPage(t *testing.T) {
 	b.picture("problems")
 	b.narrowAndDark(d.admin)
 	b.keyboard(d.admin)
+	b.tokenLink(d.admin)
 
 	// The states come back by themselves after a restart.
 	d.kill()
@@ -272,9 +279,26 @@ func media(scheme string) chromedp.Action[chromedp.Void] {
 	})
 }
 
+// tokenLink opens a link with the token in a new tab's session, and reads a history with it.
+func (b *browser) tokenLink(admin string) {
+	b.t.Helper()
+	b.eval("sessionStorage.clear()")
+	b.do(chromedp.Navigate("http://"+admin+"/#token="+pageToken), chromedp.Reload(), chromedp.WaitVisible("#overview"))
+	if got := b.eval("location.hash"); got != "#overview" {
+		b.t.Errorf("the token stays in the address: %s", got)
+	}
+	b.do(chromedp.Navigate("http://" + admin + "/#history=configmaps/default/shown"))
+	b.eventually("document.querySelectorAll('#line > li').length == 3")
+}
+
 // keyboard reaches each view without a mouse.
 func (b *browser) keyboard(admin string) {
 	b.t.Helper()
+	b.do(chromedp.Navigate("http://"+admin+"/#overview"), chromedp.Reload(), chromedp.WaitVisible("#overview"))
+	// The first stop skips the navigation, and stays in the view.
+	b.do(chromedp.Click("nav a[href='#problems']"), chromedp.WaitVisible("#problems"))
+	b.do(chromedp.Focus(".skip"), chromedp.KeyEvent(kb.Enter))
+	b.eventually("document.activeElement.id == 'main' && !document.getElementById('problems').hidden")
 	b.do(chromedp.Navigate("http://"+admin+"/#overview"), chromedp.Reload(), chromedp.WaitVisible("#overview"))
 	var stops []string
 	for range 12 {

@@ -37,7 +37,7 @@ function span(seconds) {
 const since = (time) => (time ? `${span((Date.now() - Date.parse(time)) / 1000)} ago` : "never");
 
 function clock(time) {
-  const e = el("time", "", new Date(time).toLocaleTimeString("en-GB", { hour12: false }));
+  const e = el("time", "", new Date(time).toLocaleString("sv-SE", { timeZoneName: "short" })); // as in 2026-11-02 14:03:59 GMT+1
   e.dateTime = clean(time);
   e.title = clean(time);
   return e;
@@ -306,7 +306,7 @@ async function problems() {
 // ---- views ------------------------------------------------------------------
 
 function route() {
-  let [view, value] = location.hash.slice(1).split("=", 2);
+  let [, view, value] = /^#([^=]*)=?(.*)/.exec(location.hash) ?? []; // base64 can end in "="
   if (view === "token" && value) { // a link with the token: it must not stay in the address
     sessionStorage.setItem("token", decodeURIComponent(value));
     window.history.replaceState(null, "", "#overview");
@@ -336,6 +336,10 @@ $("access").addEventListener("submit", (e) => {
   $("token").value = "";
   $("access").hidden = true;
   route();
+});
+document.querySelector(".skip").addEventListener("click", (e) => {
+  e.preventDefault(); // the fragment is the view
+  $("main").focus();
 });
 addEventListener("hashchange", route);
 route();

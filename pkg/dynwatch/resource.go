@@ -65,8 +65,8 @@ type Resource struct {
 	LabelSelector, FieldSelector string
 	// Exact is for programs: the data of events is the object as the API server sent it, with
 	// managedFields, the last-applied annotation and the values of Secrets. A log then stores
-	// these values in clear. Exact cannot be combined with Keep, Omit, Redact or change
-	// filters. informd's config has no such key.
+	// these values in clear. An object of another kind than that of the resource is rejected.
+	// Exact cannot be combined with Keep, Omit, Redact or change filters. informd's config has no such key.
 	Exact bool
 	// Keep, Omit and Redact select the parts of an object that its events contain: see
 	// [fieldpath.ParseRules]. In metadata mode their paths select metadata.

@@ -61,6 +61,9 @@ type TargetStatus struct {
 	State                                     State
 	// Reason says why the state is what it is; empty when live.
 	Reason string
+	// Err is the error of the API server or of the connection that has led to the state, nil
+	// if none has.
+	Err error
 	// MissingVerbs are the verbs, of "list" and "watch", that the credentials did not
 	// allow on the resource when the target was started. It is empty if nothing was
 	// missing, if the API server does not say, and once the target is live.
@@ -130,7 +133,8 @@ func statusOf(of spec.Spec, st *status.Status) TargetStatus {
 	shown := st.Shown()
 	s := TargetStatus{
 		Name: of.Name(), Group: of.Group, Version: shown.Version, Resource: of.Resource, Kind: shown.Kind, Namespace: of.Namespace,
-		Mode: modeOf(of), State: shown.State, Reason: shown.Reason, MissingVerbs: shown.MissingVerbs, Started: st.Started, Since: shown.Since,
+		Mode: modeOf(of), State: shown.State, Reason: shown.Reason, Err: shown.Err, MissingVerbs: shown.MissingVerbs,
+		Started: st.Started, Since: shown.Since,
 		Looked: st.Looked.Load(), Synced: st.Synced.Load(), Objects: int(st.Objects.Load()),
 		ResourceVersion: st.ResourceVersion.Load(), Epoch: st.Epoch.Load(),
 		Progress: st.Progress(), Beat: st.Beat(), BlockedSince: st.BlockedSince(),

@@ -37,7 +37,11 @@ func (i *sharedInformer) apply(ctx context.Context, events []event.Event) error 
 			case dynwatch.Forbidden:
 				i.reportError(apierrors.NewForbidden(i.gvr.GroupResource(), "", errors.New(reason)))
 			case dynwatch.Waiting, dynwatch.Stale, dynwatch.Degraded:
-				i.reportError(errors.New(state + ": " + reason))
+				err := errors.New(reason)
+				if now := i.runner.target(i); string(now.State) == state && now.Err != nil {
+					err = now.Err // a journal can be behind the target
+				}
+				i.reportError(fmt.Errorf("%s: %w", state, err))
 			default:
 			}
 		case event.Gap:

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -136,10 +135,11 @@ func (p *pool) informer(lw cache.ListerWatcher, example runtime.Object, resync t
 	if err != nil {
 		return nil, err
 	}
-	into, mode := objects.UnstructuredType(), dynwatch.Full
-	if t := reflect.TypeOf(example); t != nil && t.Kind() == reflect.Pointer {
-		into = t.Elem()
+	into, err := typeOf(gvr, example)
+	if err != nil {
+		return nil, err
 	}
+	mode := dynwatch.Full
 	if into == objects.MetadataType() {
 		into, mode = objects.KindedType(), dynwatch.Metadata
 	}

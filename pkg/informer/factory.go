@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"sync"
 	"time"
 
@@ -352,16 +351,19 @@ func (f *Factory) Shutdown() {
 // NewSharedIndexInformer returns an informer of all namespaces with its own watch. If example is
 // a typed object, such as &corev1.Pod{}, objects have its type; otherwise they are
 // *unstructured.Unstructured. If example is a *metav1.PartialObjectMetadata, only metadata is
-// watched. It does not contact the API server; the error is that of config.
+// watched. It does not contact the API server. The error is that of config, or of an example that
+// is no object of the resource. For a type outside of k8s.io/api only the apiVersion of the example is
+// compared, if it is set: the type does not say its resource.
 func NewSharedIndexInformer(config *rest.Config, gvr schema.GroupVersionResource, example runtime.Object, resync time.Duration, indexers cache.Indexers) (cache.SharedIndexInformer, error) {
 	f, err := NewFactory(config, Options{DefaultResync: resync})
 	if err != nil {
 		return nil, err
 	}
-	into, r := objects.UnstructuredType(), f.full
-	if t := reflect.TypeOf(example); t != nil && t.Kind() == reflect.Pointer {
-		into = t.Elem()
+	into, err := typeOf(gvr, example)
+	if err != nil {
+		return nil, fmt.Errorf("new informer: %w", err)
 	}
+	r := f.full
 	if into == objects.MetadataType() {
 		r = f.metadata
 	}

@@ -210,8 +210,8 @@ func (i *sharedInformer) SetWatchErrorHandler(h cache.WatchErrorHandler) error {
 }
 
 // SetWatchErrorHandlerWithContext implements [cache.SharedInformer]. The handler is called when
-// the state of the watch becomes Forbidden, Waiting, Stale or Degraded. The error of Forbidden is
-// a StatusError of that reason; the others are texts.
+// the state of the watch becomes Forbidden, Waiting, Stale or Degraded. The error wraps that of
+// the API server or of the connection, so that apierrors.IsUnauthorized and the like work.
 func (i *sharedInformer) SetWatchErrorHandlerWithContext(h cache.WatchErrorHandlerWithContext) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

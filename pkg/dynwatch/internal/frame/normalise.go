@@ -40,7 +40,8 @@ type Options struct {
 	// Redactor says that the objects are Secrets; nil, that they are not.
 	Redactor *Redactor
 	// Exact says that nothing of an object is dropped or hashed: managedFields, the
-	// last-applied annotation and the values of Secrets stay.
+	// last-applied annotation and the values of Secrets stay. An object of another kind
+	// than that of the resource is malformed.
 	Exact bool
 	// Wants reports whether objects of a namespace are rendered, nil for all. The Data of
 	// others is nil. They are checked and identified all the same.
@@ -54,6 +55,7 @@ type Options struct {
 // use.
 type Normaliser struct {
 	Options
+	apiVersion, kind string
 	// prefix is how every object begins: with apiVersion and kind and a comma.
 	prefix []byte
 	passes sync.Pool // of *pass
@@ -68,7 +70,7 @@ func NewNormaliser(apiVersion, kind string, o Options) *Normaliser {
 	prefix := []byte(`{"apiVersion":`)
 	prefix = append(append(prefix, version...), `,"kind":`...)
 	prefix = append(prefix, kindText...)
-	return &Normaliser{prefix: append(prefix, ','), Options: o}
+	return &Normaliser{apiVersion: apiVersion, kind: kind, prefix: append(prefix, ','), Options: o}
 }
 
 // Normalise is NormaliseInto memory of the object's own.
@@ -140,6 +142,9 @@ func (n *Normaliser) finish(p *pass, raw []byte, from, end int, m *Memory) (Obje
 		return Object{}, p.malformed(raw, p.syntax(from))
 	}
 	p.complete()
+	if n.Exact && n.foreign(p) {
+		p.refuse("the object has another kind or apiVersion than its resource")
+	}
 	if p.reason != "" {
 		return Object{}, p.malformed(raw, p.reason)
 	}
@@ -148,6 +153,15 @@ func (n *Normaliser) finish(p *pass, raw []byte, from, end int, m *Memory) (Obje
 		n.data(p, &o, from, end, m)
 	}
 	return o, nil
+}
+
+// foreign reports whether an object has another kind than the objects of the resource. Items of
+// typed lists have none, and that of metadata is not the kind of the resource.
+func (n *Normaliser) foreign(p *pass) bool {
+	if len(p.kind) == 0 || string(p.kind) == "PartialObjectMetadata" {
+		return false
+	}
+	return string(p.kind) != n.kind || string(p.apiVersion) != n.apiVersion
 }
 
 // data renders the normalised object as the beginning of an event's data.

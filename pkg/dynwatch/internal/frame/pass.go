@@ -37,7 +37,8 @@ type pass struct {
 	// annotations, but for plain.
 	secret bool
 	plain  *keys
-	// exact says that nothing of metadata is cut out, and nothing is replaced.
+	// exact says that nothing of metadata is cut out, that nothing is replaced, and that
+	// apiVersion and kind are read.
 	exact bool
 	// shape is what the object is brought into, nil for none, in the buffers.
 	shape   *Shape
@@ -47,6 +48,7 @@ type pass struct {
 	reason string
 
 	namespace, name, uid []byte // decoded; may alias data
+	apiVersion, kind     []byte // the same
 	resourceVersion      uint64
 	// actor and owner are read where the shape asks for them.
 	actor actor
@@ -84,10 +86,10 @@ func (p *pass) top(key []byte, value int) (end int, drop bool) {
 	switch string(key) {
 	case "apiVersion":
 		p.meet(apiVersionMember, "apiVersion")
-		return p.Value(value, 1), true
+		return p.typeMember(value, &p.apiVersion), true
 	case "kind":
 		p.meet(kindMember, "kind")
-		return p.Value(value, 1), true
+		return p.typeMember(value, &p.kind), true
 	case "metadata":
 		p.meet(metadataMember, "metadata")
 		if p.opens(value, '{') {
@@ -107,6 +109,15 @@ func (p *pass) top(key []byte, value int) (end int, drop bool) {
 		}
 	}
 	return p.Value(value, 1), false
+}
+
+// typeMember reads the apiVersion or the kind of an exact object.
+func (p *pass) typeMember(i int, field *[]byte) int {
+	end := p.Value(i, 1)
+	if p.exact && end != jsonscan.None && p.Data[i] == '"' {
+		*field = p.Decoded(i)
+	}
+	return end
 }
 
 func (p *pass) metadata(key []byte, value int) (end int, drop bool) {

@@ -49,6 +49,7 @@ type Shown struct {
 	Version, Kind string
 	State         State
 	Reason        string
+	Err           error // that has led to the state, if one has
 	MissingVerbs  []string
 	// Since is when the state was entered.
 	Since      time.Time
@@ -104,10 +105,17 @@ func (st *Status) Set(state State, reason string) {
 	if st.shown.State != state {
 		st.shown.Since = time.Now()
 	}
-	st.shown.State, st.shown.Reason = state, display.Reason(reason)
+	st.shown.State, st.shown.Reason, st.shown.Err = state, display.Reason(reason), nil
 	if state == Live {
 		st.shown.MissingVerbs = nil // it has listed and watches
 	}
+}
+
+// SetError notes the error that has led to the state.
+func (st *Status) SetError(err error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.shown.Err = err
 }
 
 // SetMissing notes what the credentials lack, and reports whether they lack

@@ -42,6 +42,7 @@ func (t *Target) fail(ctx context.Context, err error) error {
 		reason += "; polled every few seconds, because " + why
 	}
 	t.SetState(state, reason)
+	t.Status.SetError(err)
 	if err := t.tellState(ctx, reason); err != nil {
 		return err
 	}

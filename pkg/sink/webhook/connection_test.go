@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -127,6 +129,51 @@ func TestSilentConnection(t *testing.T) {
 				t.Errorf("the protocol is %s", kept[0].proto)
 			}
 		})
+	}
+}
+
+// TestClosedConnection closes a connection that has had requests while the next one is on it, as an
+// endpoint does when its limit of idle time passes: the sink uses another connection at once. A new
+// connection that is closed is a failed attempt.
+func TestClosedConnection(t *testing.T) {
+	e := serve(t, func(n int, _ http.ResponseWriter, _ request) bool {
+		if n == 1 || n == 3 || n == 4 {
+			panic(http.ErrAbortHandler)
+		}
+		return true
+	})
+	s := open(t, e.URL, nil)
+	events := sinktest.Events(4)
+	if n, err := s.Write(t.Context(), events[:2]); n != 2 || err != nil {
+		t.Fatalf("Write returned %d and %v, want 2 and no error", n, err)
+	}
+	if n, err := s.Write(t.Context(), events[2:3]); n != 0 || err == nil {
+		t.Fatalf("Write returned %d and %v, want 0 and an error: two connections were closed", n, err)
+	}
+	if n, err := s.Write(t.Context(), events[2:]); n != 2 || err != nil {
+		t.Fatalf("Write returned %d and %v, want 2 and no error", n, err)
+	}
+	kept, tried := e.requests()
+	if got, want := ids(e.records(t)), idsOf(events); got != want || len(kept) != 4 {
+		t.Errorf("arrived %s, want %s", got, want)
+	}
+	if lost, again := tried[1].header.Get("Webhook-Id"), tried[2].header.Get("Webhook-Id"); lost != again {
+		t.Errorf("Webhook-Id %q, then %q", lost, again)
+	}
+}
+
+// TestConnectionsClosedAtOnce closes every connection after its answer, so that some requests are
+// on their way by then, and some are only half written.
+func TestConnectionsClosedAtOnce(t *testing.T) {
+	e := serve(t, nil)
+	s := open(t, e.URL, nil)
+	events := sinktest.Events(1)
+	events[0].Data = []byte(`{"object":"` + strings.Repeat("x", 64<<10) + `"}`)
+	for range 50 {
+		if _, err := s.Write(t.Context(), events); err != nil {
+			t.Fatal(err)
+		}
+		e.CloseClientConnections()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"time"
@@ -84,7 +85,7 @@ func (s *webhook) post(ctx context.Context, events []event.Event, secrets [][]by
 	if err != nil {
 		return err
 	}
-	response, err := s.client.Do(request)
+	response, err := s.send(request)
 	if err != nil {
 		failed := s.explain(ctx, attempt, err)
 		if beyondPeer(err) && longHeaders(request.Header) {
@@ -106,6 +107,24 @@ func (s *webhook) post(ctx context.Context, events []event.Event, secrets [][]by
 		s.credential.refused()
 	}
 	return s.refusal(response, answer, len(events))
+}
+
+// send sends the request, and once more if it fails on a connection that was idle: endpoints close
+// those when they like, also while a request is on its way, which says nothing about either.
+func (s *webhook) send(request *http.Request) (*http.Response, error) {
+	idle := false
+	ctx := httptrace.WithClientTrace(request.Context(), &httptrace.ClientTrace{
+		GotConn: func(conn httptrace.GotConnInfo) { idle = conn.WasIdle },
+	})
+	response, err := s.client.Do(request.WithContext(ctx))
+	if err == nil || !idle || ctx.Err() != nil || beyondPeer(err) {
+		return response, err
+	}
+	s.client.CloseIdleConnections() // the endpoint may have closed them, too
+	if request.Body, err = request.GetBody(); err != nil {
+		return nil, err
+	}
+	return s.client.Do(request)
 }
 
 // request makes the request. Its body is a copy: the transport may still read it

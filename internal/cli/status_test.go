@@ -79,7 +79,7 @@ func (s *screen) String() string {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(time.Minute)
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
 	for !ok() {
@@ -100,7 +100,7 @@ func interrupt(t *testing.T, ended <-chan int) int {
 	select {
 	case code := <-ended:
 		return code
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it does not end")
 		return 0
 	}

@@ -98,10 +98,10 @@ func (p *probes) started(t *testing.T, text string, write writeFunc) (d *Daemon,
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.After(30 * time.Second); !condition(); {
+	for deadline := time.After(time.Minute); !condition(); {
 		select {
 		case <-deadline:
-			t.Fatalf("not within 30 s: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -120,7 +120,7 @@ func held(t *testing.T) (url string, release func()) {
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server is not ready")
 	}
 	conn, err := nats.Connect(s.ClientURL())

@@ -200,7 +200,7 @@ func mustAppend(t *testing.T, j journal.Journal, list []event.Event) {
 // waitFor waits for a condition.
 func waitFor(t *testing.T, condition func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for !condition() {
 		select {
 		case <-deadline:

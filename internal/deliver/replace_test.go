@@ -17,7 +17,7 @@ import (
 
 func mustReplace(t *testing.T, g *rig, s deliver.Setup) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := g.Replace(ctx, s); err != nil {
 		t.Fatalf("Replace: %v", err)
@@ -140,7 +140,7 @@ func TestStop(t *testing.T) {
 	g := start(t, j, s, nil)
 	mustAppend(t, j, events(0, 5))
 	waitFor(t, func() bool { return g.Status().State == deliver.Retrying })
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := g.Stop(ctx); err != nil {
 		t.Fatalf("Stop: %v", err)

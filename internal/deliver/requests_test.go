@@ -335,7 +335,7 @@ func TestRewindOfWhatFails(t *testing.T) {
 				})
 				mustAppend(t, j, events(0, 20))
 				waitFor(t, func() bool { return writing.Load() || fail == nil && g.Status().LastError != "" })
-				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				if n, err := g.Rewind(ctx, time.Unix(1, 0)); n != 7 || err != nil {
 					t.Fatalf("Rewind: %d, %v", n, err)

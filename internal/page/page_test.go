@@ -90,7 +90,7 @@ func TestPagesShareAState(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("a page is open after the end of the server")
 		}
 	}

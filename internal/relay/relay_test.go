@@ -54,7 +54,7 @@ func newBench(t *testing.T) *bench {
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server is not ready")
 	}
 	b := &bench{t: t, server: s, wait: make(chan struct{})}

@@ -83,7 +83,7 @@ func TestPlanOfWhatIsQuiet(t *testing.T) {
 	if err != nil || len(all.Targets) != 63 {
 		t.Fatalf("%v, %d plans", err, len(all.Targets))
 	}
-	if took := time.Since(begin); took > 10*time.Second {
+	if took := time.Since(begin); took > deadline/2 { // one after the other they take a second each
 		t.Errorf("it took %v", took)
 	}
 	for _, p := range all.Targets {

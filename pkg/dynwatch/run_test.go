@@ -23,7 +23,7 @@ import (
 // it got, without states of targets. Failing is the error of the handler for that event.
 func handled(t *testing.T, options dynwatch.Options, op event.Op, name string, failing error) (got []string, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	err = dynwatch.Run(ctx, options, []dynwatch.Resource{things()}, func(e event.Event) error {
 		if e.Op == event.State {

@@ -33,7 +33,7 @@ func core(resource string) schema.GroupVersionResource {
 }
 
 // patience is how long a test waits for a condition.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 func eventually(t *testing.T, what string, met func() bool) {
 	t.Helper()

@@ -39,7 +39,7 @@ func evaluate(t *testing.T, text string, variables map[string]any) (any, error) 
 	if variables == nil {
 		variables = map[string]any{}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	result, _, err := program.ContextEval(ctx, variables)
 	if err != nil {
@@ -163,7 +163,7 @@ func TestHugeQuantities(t *testing.T) {
 			if got, err := evaluate(t, expression, map[string]any{"s": s}); err == nil || !strings.Contains(err.Error(), "a quantity has at most 64 bytes") {
 				t.Errorf("%s of %s: %v, %v", expression, s, got, err)
 			}
-			if took := time.Since(start); took > 10*time.Second {
+			if took := time.Since(start); took > 30*time.Second {
 				t.Fatalf("%s of %s: took %v", expression, s, took)
 			}
 		}

@@ -70,7 +70,7 @@ func unpack(t *testing.T, name, text string) string {
 // them before compression.
 func wantUnpacked(t *testing.T, path string, want map[string]string) {
 	t.Helper()
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(time.Minute)
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
 	for {

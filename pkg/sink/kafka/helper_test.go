@@ -23,7 +23,7 @@ const (
 	topic = "k8s-events"
 	// maxMessage is what the brokers of the tests take.
 	maxMessage = 3 << 20
-	patience   = 30 * time.Second
+	patience   = time.Minute
 )
 
 // startCluster starts brokers in this process. The topic has one partition unless

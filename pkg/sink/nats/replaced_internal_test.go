@@ -31,7 +31,7 @@ func newReplaceable(t *testing.T) *replaceable {
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(30 * time.Second) {
+	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("nats-server is not ready")
 	}
 	conn, err := client.Connect(s.ClientURL())

@@ -213,7 +213,7 @@ func TestUnfinishedHandshake(t *testing.T) {
 		wantError(t, err, false)
 	}
 	_ = listener.Close()
-	deadline := time.After(5 * time.Second)
+	deadline := time.After(time.Minute)
 	for ended.Load() < accepted.Load() {
 		select {
 		case <-over:

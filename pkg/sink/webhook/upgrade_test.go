@@ -12,7 +12,7 @@ import (
 // TestSwitchedProtocol has an endpoint answer 101, keep the connection and say nothing:
 // the write fails, and the connection is closed.
 func TestSwitchedProtocol(t *testing.T) {
-	const patience = 10 * time.Second
+	const patience = time.Minute
 	closed := make(chan error, 1)
 	e := serve(t, func(_ int, w http.ResponseWriter, _ request) bool {
 		conn, stream, err := http.NewResponseController(w).Hijack()

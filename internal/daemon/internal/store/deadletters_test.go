@@ -58,7 +58,7 @@ func TestDeadLettersLeaveSpaceForEvents(t *testing.T) {
 			break
 		}
 	}
-	within, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	within, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	pod := event.Event{
 		ID: "pod:1", Op: event.Added, Cluster: "test", Target: "core/pods", Version: "v1", Resource: "pods", Kind: "Pod",

@@ -47,7 +47,7 @@ func natsServer(t *testing.T) *server.Server {
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server is not ready")
 	}
 	return s
@@ -74,7 +74,7 @@ func TestConnectionLost(t *testing.T) {
 				s.Shutdown()
 				look := time.NewTicker(time.Millisecond)
 				defer look.Stop()
-				for end := time.After(10 * time.Second); !told(); {
+				for end := time.After(time.Minute); !told(); {
 					select {
 					case <-look.C:
 					case <-end:
@@ -116,7 +116,7 @@ func TestJournalDirRemoved(t *testing.T) {
 		t.Helper()
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
-		for end := time.Now().Add(30 * time.Second); !holds(); <-tick.C {
+		for end := time.Now().Add(time.Minute); !holds(); <-tick.C {
 			if time.Now().After(end) {
 				t.Fatalf("waited in vain: %s", what)
 			}

@@ -71,13 +71,15 @@ func TestBursts(t *testing.T) {
 	piece := bytes.Repeat([]byte("x"), 100)
 	for name, secure := range map[string]bool{"TLS": true, "plain": false} {
 		t.Run(name, func(t *testing.T) {
-			body, pieces, _ := stream(t, 50*time.Millisecond, secure)
+			const delay = 50 * time.Millisecond
+			body, pieces, _ := stream(t, delay, secure)
 			go func() {
 				for range all {
 					pieces <- piece
 					<-time.After(time.Millisecond)
 				}
 			}()
+			began := time.Now() // a busy machine sends for longer, and the reader waits the more often
 			buffer, reads := make([]byte, 64<<10), 0
 			for got := 0; got < all*len(piece); reads++ {
 				read, err := body.Read(buffer)
@@ -86,8 +88,8 @@ func TestBursts(t *testing.T) {
 				}
 				got += read
 			}
-			if reads > all/4 {
-				t.Errorf("%d reads of %d pieces", reads, all)
+			if took := time.Since(began); reads > 10+4*int(took/delay) {
+				t.Errorf("%d reads of %d pieces in %v", reads, all, took)
 			}
 		})
 	}
@@ -125,7 +127,7 @@ func TestBurstsDoNotLimitTheRate(t *testing.T) {
 	if _, err := io.CopyN(io.Discard, body, size); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("%d bytes took %v", size, took)
 	}
 }

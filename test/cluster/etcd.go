@@ -95,6 +95,17 @@ func (c *Cluster) Compact(ctx context.Context) (int64, error) {
 	return revision, nil
 }
 
+// Put writes a value to a key of etcd, past the API servers, which keep objects below
+// /registry.
+func (c *Cluster) Put(ctx context.Context, key, value string) error {
+	return c.callEtcd(ctx, "/v3/kv/put", map[string]any{"key": encode(key), "value": encode(value)}, nil)
+}
+
+// Delete deletes a key of etcd, past the API servers.
+func (c *Cluster) Delete(ctx context.Context, key string) error {
+	return c.callEtcd(ctx, "/v3/kv/deleterange", map[string]any{"key": encode(key)}, nil)
+}
+
 // encode encodes a key or value for etcd's JSON gateway.
 func encode(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 

@@ -1,0 +1,54 @@
+package e2e_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/informd/informd/test/cluster"
+)
+
+// An object in etcd becomes unreadable, and an administrator deletes its key. No request for a
+// revision between the two is ever answered, as etcd is not compacted. The resource goes on all the
+// same: the deletion comes, and what is new.
+func TestUnreadableObject(t *testing.T) {
+	const (
+		key = "/registry/configmaps/default/broken"
+		// The API server reads its storage again after up to 34 s, and an error lasts after a minute.
+		bound = 3 * time.Minute
+	)
+	c := cluster.Start(t, cluster.Options{})
+	client := dynamic.NewForConfigOrDie(fast(c.RESTConfig()))
+	configMaps := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
+	for _, name := range []string{"broken", "same"} {
+		create(t, configMaps, name)
+	}
+	d := newInformd(t, setup{kubeconfig: c.Kubeconfig(), resources: "- {resource: configmaps, namespaces: [default]}"})
+	d.start()
+	d.waitForSync(1)
+
+	began := time.Now()
+	if err := c.Put(t.Context(), key, "garbage"); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(5 * time.Second) // as long as the repair takes
+	if err := c.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	create(t, configMaps, "later")
+	there := func(name string) bool {
+		_, ok := stateOf(d.records(), true)["core/configmaps/"+name]
+		return ok
+	}
+	for time.Since(began) < bound && (there("broken") || !there("later")) {
+		<-time.After(100 * time.Millisecond)
+	}
+	if there("broken") || !there("later") || !there("same") {
+		t.Fatalf("after %v: broken %t, later %t, same %t", time.Since(began), there("broken"), there("later"), there("same"))
+	}
+	t.Logf("complete after %v", time.Since(began))
+	create(t, configMaps, "live")
+	eventually(t, "a live event", func() bool { return there("live") })
+}

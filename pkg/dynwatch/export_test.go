@@ -16,7 +16,8 @@ import (
 func (m *Manager) SetTiming(silence, tick, backoff time.Duration) {
 	m.timing = feed.Timing{
 		Timing: listwatch.Timing{
-			Silence: silence, Reach: silence, Lag: tick, Tick: tick, Backoff: backoff, BackoffCap: 4 * backoff,
+			Silence: silence, Reach: silence, Lag: tick, Failing: 10 * backoff, Tick: tick,
+			Backoff: backoff, BackoffCap: 4 * backoff,
 			WaitingCap: 4 * backoff, DeniedCap: 8 * backoff,
 		},
 		StaleTold: 10 * backoff,

@@ -51,6 +51,8 @@ type Feed struct {
 	Index  *index.Index
 	// Source is nil until the resource is resolved.
 	Source *listwatch.Source
+	// Failures are the requests that fail.
+	Failures listwatch.Failures
 	// Position is the position in the watch.
 	Position
 	// Coverage are the namespaces whose objects the target announces.
@@ -111,6 +113,7 @@ func New(o Options) *Feed {
 	f := &Feed{
 		Options: o, Status: status.New(o.Spec.Version), Index: index.New(), Position: Position{Ended: make(map[string]uint64)},
 		rejections: make(map[string]uint64), Coverage: selection.NewCoverage(o.Spec.Namespaces, o.Namespaces), Marks: checkpoint.NewTimer(),
+		Failures: listwatch.Failures{After: o.Timing.Failing},
 	}
 	f.Writer = emit.New(emit.Options{
 		Append: f.append, Log: o.Log, Meter: f.Status, Logger: f.Logger, Owners: o.Owners,

@@ -69,12 +69,24 @@ type Listing struct {
 	At        uint64
 	Next      string
 	taken     int
+	number    uint64 // of the page to read
 	Namespace string
 	Memory    *frame.Memory // of the objects, see [frame.Normaliser.ReadList]
 }
 
 // fixed reports whether the page to read has the same items whenever it is requested.
 func (l *Listing) fixed() bool { return l.At != 0 || l.Next != "" }
+
+// The kinds of lists.
+const (
+	wholeList    = "list"
+	metadataList = "list of metadata"
+)
+
+// request names the requests for a page, whatever its revision.
+func (l *Listing) request(kind string) string {
+	return fmt.Sprintf("%s of %q, fixed: %t", kind, l.Namespace, l.fixed())
+}
 
 // takerError is an error of the function that takes a list's items, not of the list.
 type takerError struct{ error }
@@ -83,8 +95,10 @@ type takerError struct{ error }
 func (e *takerError) Unwrap() error { return e.error }
 
 // pages reads a list from l to its end and returns the list's revision. Read requests one
-// page. After an error l is at the page that failed.
-func (s *Source) pages(ctx context.Context, l *Listing, read func(o metav1.ListOptions) (frame.ListMeta, error)) (uint64, error) {
+// page of a kind of list. After an error l is at the page that failed.
+func (s *Source) pages(
+	ctx context.Context, kind string, l *Listing, read func(o metav1.ListOptions) (frame.ListMeta, error),
+) (uint64, error) {
 	var retry pageRetry
 	began := time.Now()
 	for {
@@ -93,10 +107,13 @@ func (s *Source) pages(ctx context.Context, l *Listing, read func(o metav1.ListO
 		growth := s.growth.Load()
 		o.Limit *= int64(math.Pow(pageGrowth, float64(growth)))
 		meta, err := read(o)
+		if mine, ok := errors.AsType[*takerError](err); ok {
+			return 0, mine.error
+		}
+		if kind != wholeList || l.fixed() || l.Namespace != "" { // else it is the last way that there is
+			err = s.Note(ctx, err, Attempt{Request: l.request(kind), At: l.number})
+		}
 		if err != nil {
-			if mine, ok := errors.AsType[*takerError](err); ok {
-				return 0, mine.error
-			}
 			if Expired(err) && l.Next != "" && growth < maxGrowth && s.growth.CompareAndSwap(growth, growth+1) {
 				s.Clients.Logger.Info("list expired; the next list has larger pages", "resource", s.Resource.Name, "limit", o.Limit*pageGrowth)
 			}
@@ -109,7 +126,7 @@ func (s *Source) pages(ctx context.Context, l *Listing, read func(o metav1.ListO
 		if l.At != 0 && meta.ResourceVersion != l.At {
 			return 0, fmt.Errorf("at %d: %w", l.At, ErrInexact)
 		}
-		retry, l.taken = pageRetry{}, 0
+		retry, l.taken, l.number = pageRetry{}, 0, l.number+1
 		if l.Next = meta.Continue; l.Next == "" {
 			s.Times.add(began)
 			return meta.ResourceVersion, nil
@@ -183,7 +200,7 @@ func (s *Source) List(ctx context.Context, l *Listing, n *frame.Normaliser, take
 		defer func() { <-s.Clients.Lists }()
 		r.client = s.apartBytes
 	}
-	rv, err := s.pages(ctx, l, func(o metav1.ListOptions) (frame.ListMeta, error) {
+	rv, err := s.pages(ctx, wholeList, l, func(o metav1.ListOptions) (frame.ListMeta, error) {
 		r.options = o
 		skip := l.taken
 		return s.stream(ctx, r, func(body io.Reader, g *kube.Guard) (frame.ListMeta, error) {
@@ -234,7 +251,7 @@ func (s *Source) ListMetadata(ctx context.Context, rv uint64, item func(Listed) 
 		batch = batch[:0]
 		return nil
 	}
-	rv, err := s.pages(ctx, &l, func(o metav1.ListOptions) (frame.ListMeta, error) {
+	rv, err := s.pages(ctx, metadataList, &l, func(o metav1.ListOptions) (frame.ListMeta, error) {
 		batch = batch[:0]
 		skip := l.taken
 		meta, err := s.identities(ctx, listRequest{client: s.bytes, namespace: s.Resource.Namespace, options: o, identities: true},

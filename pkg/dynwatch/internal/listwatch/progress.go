@@ -17,6 +17,8 @@ type Timing struct {
 	Reach time.Duration
 	// Lag is how long the watch cache of an API server may take for what etcd has.
 	Lag time.Duration
+	// Failing is for how long a request must have failed until the error counts as lasting.
+	Failing time.Duration
 	// Tick is how often an idle loop looks at the clock.
 	Tick time.Duration
 	// Backoff is the first pause after a failure; it doubles up to BackoffCap.

@@ -30,9 +30,10 @@ var ErrInexact = errors.New("the server does not list at exact revisions")
 var ErrUnselected = errors.New("the server does not list by name")
 
 // Unsupported reports whether err says that the server cannot list at an exact
-// revision, or by name, as some aggregated API servers.
+// revision, or by name, as some aggregated API servers, or that it has failed for long.
 func Unsupported(err error) bool {
-	return errors.Is(err, ErrInexact) || errors.Is(err, ErrUnselected) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
+	return errors.Is(err, ErrInexact) || errors.Is(err, ErrUnselected) || errors.Is(err, ErrLasting) ||
+		apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
 // Resource is what a source lists and watches.
@@ -67,6 +68,8 @@ type Source struct {
 	listsShare atomic.Int64
 	// Times counts the lists of the target, nil for a source without a target.
 	Times *ListTimes
+	// Failures are the requests of the target that fail, nil for a source without a target.
+	Failures *Failures
 	// unselectable: the server refuses field selectors.
 	unselectable atomic.Bool
 	// growth is by how many factors of pageGrowth the pages of lists are larger.

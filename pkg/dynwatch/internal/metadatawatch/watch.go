@@ -85,7 +85,7 @@ func New(c *kube.Clients, gvr schema.GroupVersionResource, kind string, user Use
 
 // Run follows the objects until ctx ends.
 func (m *Watch) Run(ctx context.Context, tm listwatch.Timing) {
-	m.timing = tm
+	m.timing, m.Source.Failures = tm, &listwatch.Failures{After: tm.Failing}
 	m.resetPause()
 	for ctx.Err() == nil {
 		err := m.follow(ctx)
@@ -155,7 +155,7 @@ func (m *Watch) follow(ctx context.Context) error {
 		err = m.receive(ctx, w)
 	}
 	switch {
-	case listwatch.Expired(err):
+	case listwatch.Expired(err), errors.Is(err, listwatch.ErrLasting):
 		m.cursor = 0
 	case errors.Is(err, listwatch.ErrStuck):
 		if m.progress.Stuck > 1 { // on two connections: a list follows
@@ -269,9 +269,9 @@ func (m *Watch) object(o *frame.Object, bad *frame.Malformed) *Object {
 	return found
 }
 
-func (m *Watch) handle(e watch.Event) error {
+func (m *Watch) handle(ctx context.Context, e watch.Event) error {
 	if e.Type == watch.Error {
-		return fmt.Errorf("watch: %w", apierrors.FromObject(e.Object))
+		return m.Source.NoteWatch(ctx, m.cursor, fmt.Errorf("watch: %w", apierrors.FromObject(e.Object)))
 	}
 	w, ok := e.Object.(*frame.Watched)
 	if !ok {
@@ -307,7 +307,7 @@ func (m *Watch) receive(ctx context.Context, w watch.Interface) error {
 			if !ok {
 				return m.timing.Closed(began)
 			}
-			err := m.handle(e)
+			err := m.handle(ctx, e)
 			if err == nil {
 				err = m.check()
 			}

@@ -2,9 +2,11 @@ package missing
 
 import (
 	"context"
+	"errors"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/index"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -58,9 +60,9 @@ func (t *Decider) DropDoubtful() {
 func (t *Decider) endDoubtful(ctx context.Context, e *index.Entry, rv uint64) error {
 	_, there, err := t.stillThere(ctx, e, 0)
 	switch {
-	case err != nil:
+	case err != nil && !errors.Is(err, listwatch.ErrLasting):
 		return err
-	case there:
+	case err != nil, there:
 		t.drop(e)
 		return nil
 	default:

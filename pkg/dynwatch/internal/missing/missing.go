@@ -39,7 +39,7 @@ func (t *Decider) EndGone(ctx context.Context, e *index.Entry, o *frame.Object, 
 	now, still, err := t.stillThere(ctx, e, o.ResourceVersion)
 	switch {
 	case listwatch.Expired(err), listwatch.Unsupported(err):
-		return t.postpone(ctx, e)
+		return t.postpone(ctx, e, o.ResourceVersion)
 	case err != nil:
 		return err
 	case still && !told:
@@ -80,7 +80,7 @@ func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) erro
 	now, still, err := t.stillThere(ctx, e, rv)
 	switch {
 	case listwatch.Expired(err), listwatch.Unsupported(err):
-		return t.postpone(ctx, e)
+		return t.postpone(ctx, e, rv)
 	case err != nil:
 		return err
 	case still && t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection:
@@ -114,8 +114,9 @@ func (t *Decider) asEntry(ctx context.Context, e *index.Entry, found frame.Objec
 	return &found, ok && t.Index.IsUID(e, found.UID), err
 }
 
-// postpone keeps the entry as it is until the watch has come to the present.
-func (t *Decider) postpone(ctx context.Context, e *index.Entry) error {
+// postpone keeps the entry, which is not selected at rv, as it is until the watch has come to the
+// present.
+func (t *Decider) postpone(ctx context.Context, e *index.Entry, rv uint64) error {
 	if e.Ordinal == 0 {
 		return nil // it was never announced, and its end is unknown
 	}
@@ -124,10 +125,12 @@ func (t *Decider) postpone(ctx context.Context, e *index.Entry) error {
 		return nil
 	}
 	found, ok, at, err := t.Source.Look(ctx, t.Index.Namespace(e), t.Index.Name(e), 0)
-	if errors.Is(err, listwatch.ErrUnselected) {
+	if listwatch.Unsupported(err) {
 		found, ok, at, err = t.Source.LookAmong(ctx, t.Index.Namespace(e), t.Index.Name(e))
 	}
-	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
+	if errors.Is(err, listwatch.ErrLasting) {
+		u.There, u.At, err = true, rv, nil // all that is known is that it is not selected
+	} else if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
 		u.There, u.At = t.Index.IsUID(e, bad.UID), bad.ResourceVersion
 		err = t.Reject(ctx, bad)
 	} else {

@@ -2,6 +2,7 @@ package missing
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/informd/informd/internal/display"
@@ -81,6 +82,9 @@ func (t *Decider) Spared(ctx context.Context, e *index.Entry, rv uint64) (bool, 
 	o, there, err := t.stillSelected(ctx, e, rv)
 	if listwatch.Expired(err) || listwatch.Unsupported(err) {
 		o, there, err = t.stillSelected(ctx, e, 0)
+	}
+	if errors.Is(err, listwatch.ErrLasting) {
+		return true, nil // etcd does not confirm the deletion
 	}
 	if err == nil && there {
 		t.Convict(listwatch.Listed{Namespace: t.Index.Namespace(e), Name: t.Index.Name(e)}, o, true, rv)

@@ -24,6 +24,9 @@ func (t *Follower) depart(ctx context.Context, namespace string, cause uint64) e
 		}
 		return nil
 	})
+	if listwatch.Unsupported(err) { // then all of it leaves once the stream has come to the present
+		until, err = t.Source.Revision(ctx)
+	}
 	if err := errors.Join(err, t.Flush(ctx)); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -36,7 +37,9 @@ func (t *Reconciler) retrace(ctx context.Context, to uint64) (bool, error) {
 		unused -= pages
 		complete, err := t.retraceOne(ctx, l.From+1)
 		if listwatch.Expired(err) || listwatch.Unsupported(err) {
-			return false, nil // the other ways to make up remain
+			// The other ways to make up remain. A walk would meet an error that lasts, too.
+			l.Lenient = l.Lenient || errors.Is(err, listwatch.ErrLasting)
+			return false, nil
 		}
 		if err != nil || !complete {
 			return false, err

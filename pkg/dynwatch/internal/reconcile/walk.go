@@ -3,6 +3,7 @@ package reconcile
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -73,7 +74,7 @@ func (t *Reconciler) walk(ctx context.Context, queries []recovery.Query) error {
 	}
 	w := &recovery.Walk{
 		Source: t.Source, Queries: queries, Requests: t.Limits.Requests - l.Requests, Width: t.Limits.Width, Bodies: t.Limits.Bodies,
-		Lenient: l.Setbacks >= maxSetbacks,
+		Lenient: l.Lenient,
 	}
 	began, waited := time.Now(), t.Await.Waited
 	err := t.emitWalk(ctx, w, t.Limits.Time-l.Spent)
@@ -81,17 +82,14 @@ func (t *Reconciler) walk(ctx context.Context, queries []recovery.Query) error {
 	l.Requests += w.Asked
 	t.Status.WalkRequests.Add(uint64(max(w.Asked, 0)))
 	l.Answers += w.Answers
-	if l.Torn = l.Torn || w.Torn; err != nil {
-		l.Setbacks++
+	l.Torn = l.Torn || w.Torn
+	if err = t.Source.Note(ctx, err, listwatch.Attempt{Request: "history walk", At: l.From}); err != nil {
+		l.Lenient = l.Lenient || errors.Is(err, listwatch.ErrLasting)
 		return err
 	}
 	t.Logger.Info("history walk complete", "count", len(queries), "requests", w.Asked, "complete", !w.Torn)
 	return t.MarkLost(ctx)
 }
-
-// maxSetbacks is how many walks of a gap may break off over an error before what
-// cannot be read is left out.
-const maxSetbacks = 3
 
 // walkTick is how long what a walk has found may wait for more.
 const walkTick = 100 * time.Millisecond

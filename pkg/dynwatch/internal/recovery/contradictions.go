@@ -55,11 +55,15 @@ type Confirmed struct {
 	Bad bool
 }
 
-// Confirm reads a listed object from etcd, at revision at, or now if that revision is gone.
+// Confirm reads a listed object from etcd, at revision at, or now if that revision is gone. What
+// etcd cannot show for long is taken as listed: to take a restore for none would hide changes.
 func Confirm(ctx context.Context, source *listwatch.Source, d listwatch.Listed, at uint64) (Confirmed, error) {
 	o, there, err := source.ObjectAt(ctx, d.Namespace, d.Name, at)
 	if listwatch.Expired(err) || listwatch.Unsupported(err) {
 		o, there, at, err = source.Look(ctx, d.Namespace, d.Name, 0)
+	}
+	if errors.Is(err, listwatch.ErrLasting) {
+		return Confirmed{frame.Object{UID: d.UID, ResourceVersion: d.RV}, true, at, false}, nil
 	}
 	if bad, ok := errors.AsType[*frame.Malformed](err); ok {
 		o.UID, o.ResourceVersion = bad.UID, bad.ResourceVersion

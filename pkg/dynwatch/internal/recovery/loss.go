@@ -75,10 +75,11 @@ type Lost struct {
 // Effort is what the walks of a gap have cost.
 type Effort struct {
 	// Answers is how many older revisions were read, Requests how many were asked
-	// for, Spent what that took. Setbacks counts walks that broke off.
+	// for, Spent what that took.
 	Answers, Requests int
 	Spent             time.Duration
-	Setbacks          int
+	// Lenient: some revision cannot be read for long. Walks leave it out.
+	Lenient bool
 }
 
 // Absent is an entry that a list did not hold, and its revision then.

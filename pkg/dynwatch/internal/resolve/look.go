@@ -95,6 +95,6 @@ func (t *Resolver) discover(ctx context.Context) (catalog.Resolved, error) {
 // use makes a source that of the target.
 func (t *Resolver) use(s *listwatch.Source, r catalog.Resolved) {
 	t.Source, t.Resolved = s, r
-	s.Times = &t.Status.Lists
+	s.Times, s.Failures = &t.Status.Lists, &t.Failures
 	t.Status.SetResolved(r)
 }

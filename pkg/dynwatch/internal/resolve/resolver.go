@@ -12,6 +12,7 @@ import (
 	"github.com/informd/informd/pkg/dynwatch/internal/feed"
 	"github.com/informd/informd/pkg/dynwatch/internal/frame"
 	"github.com/informd/informd/pkg/dynwatch/internal/kube"
+	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
 	"github.com/informd/informd/pkg/event"
 )
 
@@ -52,7 +53,7 @@ func (t *Resolver) Unsubscribe() { t.Served.Unsubscribe(t.Spec.Group, t.Notice) 
 func (t *Resolver) Resolve(ctx context.Context) error {
 	r, err := t.discover(ctx)
 	err = t.settleTwin(err)
-	if errors.Is(err, kube.ErrNotServed) {
+	if r, err = t.knownInstead(ctx, r, err); errors.Is(err, kube.ErrNotServed) {
 		t.unlisted = true
 		if unsure := t.Clients.Identity.Check(ctx); unsure != nil {
 			return unsure
@@ -88,4 +89,25 @@ func (t *Resolver) Resolve(ctx context.Context) error {
 		t.use(s, r)
 	}
 	return err
+}
+
+// knownInstead returns what discovery said about the resource earlier, before a restart too, if
+// discovery keeps failing. It is asked again when what is served may have changed.
+func (t *Resolver) knownInstead(ctx context.Context, r catalog.Resolved, err error) (catalog.Resolved, error) {
+	known := t.Resolved
+	says := errors.Is(err, kube.ErrNotServed) || errors.Is(err, catalog.ErrUnusable) ||
+		errors.Is(err, catalog.ErrAliasUnknown)
+	if says || known.Kind == "" || t.Spec.Version != "" && t.Spec.Version != known.GVR.Version {
+		return r, err
+	}
+	err = t.Failures.Note(ctx, err, t.Clients.Identity.Check, listwatch.Attempt{Request: "discovery"})
+	if !errors.Is(err, listwatch.ErrLasting) {
+		return r, err
+	}
+	for e := range t.Index.All() { // the log does not say it
+		known.Namespaced = known.Namespaced || t.Index.Namespace(e) != ""
+	}
+	t.Logger.Warn("discovery keeps failing; watching the version that was served before",
+		"version", known.GVR.Version, "err", err)
+	return known, nil
 }

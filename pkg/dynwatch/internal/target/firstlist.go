@@ -38,7 +38,8 @@ func (f *firstList) ended(err error) bool {
 	if listwatch.Unsupported(err) {
 		f.refused++
 	}
-	return f.listing.Next == "" || listwatch.Expired(err) || f.refused >= maxRefused
+	return f.listing.Next == "" || listwatch.Expired(err) || errors.Is(err, listwatch.ErrLasting) ||
+		f.refused >= maxRefused
 }
 
 // snapshot is the target's first list: everything in it is announced, between a begin

@@ -36,7 +36,7 @@ func (t *Target) follow(ctx context.Context) error {
 		return t.Losses.Expire(err)
 	}
 	if err != nil {
-		return err
+		return t.compareIfLasting(ctx, err)
 	}
 	defer w.Stop()
 	if err := t.Clients.Identity.Check(ctx); err != nil {
@@ -59,7 +59,7 @@ func (t *Target) follow(ctx context.Context) error {
 	t.Resolver.Unwatched.Begin()
 	t.Audits.Abandon()
 	t.Resnapshots.StopReader()
-	switch {
+	switch err = t.compareIfLasting(ctx, err); {
 	case listwatch.Expired(err):
 		return t.Losses.Expire(err)
 	case errors.Is(err, audit.ErrDiverged), errors.Is(err, resolve.ErrMoved), errors.Is(err, namespaces.ErrReadAhead),
@@ -177,7 +177,7 @@ func (t *Target) betweenFrames(ctx context.Context) error {
 // handleEvent takes the frames of one event of the watch.
 func (t *Target) handleEvent(ctx context.Context, e watch.Event) error {
 	if e.Type == watch.Error {
-		return fmt.Errorf("watch: %w", apierrors.FromObject(e.Object))
+		return t.Source.NoteWatch(ctx, t.Resume(), fmt.Errorf("watch: %w", apierrors.FromObject(e.Object)))
 	}
 	w, ok := e.Object.(*frame.Watched)
 	if !ok {
@@ -307,7 +307,8 @@ func (t *Target) sitOut(ctx context.Context, q *quiet) error {
 		case same:
 			q.confirmed, q.listed = rv, true
 		case q.unequal:
-			return t.fallBehind()
+			t.fallBehind()
+			return audit.ErrDiverged
 		}
 		q.unequal = !same // the watch has one more tick to bring what the list had
 	case time.Since(q.since) >= t.silence():

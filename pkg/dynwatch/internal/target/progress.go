@@ -3,6 +3,8 @@ package target
 import (
 	"cmp"
 	"context"
+	"errors"
+	"time"
 
 	"github.com/informd/informd/pkg/dynwatch/internal/audit"
 	"github.com/informd/informd/pkg/dynwatch/internal/listwatch"
@@ -80,16 +82,36 @@ func (t *Target) stuck(ctx context.Context) error {
 		t.Logger.Info("bookmarks are late; a list shows no missing event", "resource_version", t.Cursor, "list_resource_version", rv)
 		return nil
 	}
-	return t.fallBehind()
+	t.fallBehind()
+	return audit.ErrDiverged
+}
+
+// compareIfLasting has a list replace a watch that keeps failing, if objects have changed. Without
+// changes the watch may still bring what lists cannot show.
+func (t *Target) compareIfLasting(ctx context.Context, err error) error {
+	if !errors.Is(err, listwatch.ErrLasting) || time.Since(t.listed) < t.Timing.Failing {
+		return err
+	}
+	_, same, unread := t.MatchesList(ctx)
+	switch {
+	case errors.Is(unread, sweep.ErrRolledBack):
+		return unread
+	case unread != nil:
+		return err
+	case same:
+		t.listed = time.Now()
+		return err
+	}
+	t.fallBehind()
+	return nil
 }
 
 // fallBehind has a list replace what the watch does not bring.
-func (t *Target) fallBehind() error {
+func (t *Target) fallBehind() {
 	t.Logger.Warn("watch is behind; reconciling from a list", "resource_version", t.Cursor)
 	if l := t.Lost; l != nil && l.Phase != recovery.Asking { // that gap is not declared yet
 		l.Phase, l.Oldest, l.Absent = recovery.Reconciling, 0, nil
-		return audit.ErrDiverged
+		return
 	}
 	t.Lost = &recovery.Lost{Phase: recovery.Reconciling, From: t.ProvenSince(), Reason: recovery.ReasonBehind}
-	return audit.ErrDiverged
 }

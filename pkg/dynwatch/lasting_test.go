@@ -1,0 +1,303 @@
+package dynwatch_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/dynwatch"
+	"github.com/informd/informd/pkg/event"
+)
+
+// An API server answers one kind of request with errors for ever, and all others well. The target
+// takes another way, and declares what that way cannot show.
+
+// answers are how servers and proxies refuse a request.
+func answers() map[string]func(w http.ResponseWriter) {
+	status := func(code int, reason string) func(w http.ResponseWriter) {
+		return func(w http.ResponseWriter) { writeStatus(w, code, reason, "StorageError: corrupt object") }
+	}
+	return map[string]func(w http.ResponseWriter){
+		"500":             status(500, "InternalError"),
+		"403":             status(403, "Forbidden"),
+		"404":             status(404, "NotFound"),
+		"a proxy's 404":   func(w http.ResponseWriter) { w.WriteHeader(404); _, _ = io.WriteString(w, "<html>no page</html>") },
+		"an empty body":   func(http.ResponseWriter) {},
+		"a broken answer": func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{"kind":"ThingList","items":[{"meta`) },
+	}
+}
+
+func aThing(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/things") }
+
+func isWatch(r *http.Request) bool { return aThing(r) && r.URL.Query().Get("watch") != "" }
+
+// isExact reports whether a request is a list of all objects at an exact revision.
+func isExact(r *http.Request) bool {
+	return aThing(r) && r.URL.Query().Get("resourceVersionMatch") == "Exact" && !byName(r)
+}
+
+// byName reports whether a request is a look-up of an object, not one of the newest revision.
+func byName(r *http.Request) bool {
+	selector := r.URL.Query().Get("fieldSelector")
+	return aThing(r) && strings.Contains(selector, "metadata.name=") && !strings.Contains(selector, "-informd-")
+}
+
+// keepRefusing answers such requests that way from now on.
+func (f *fakeAPI) keepRefusing(what func(*http.Request) bool, answer func(w http.ResponseWriter)) {
+	f.do(func() {
+		f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			if !what(r) {
+				return false
+			}
+			answer(w)
+			return true
+		}
+	})
+}
+
+// gapsSince are the gaps after the first n events, as "reason recovered".
+func (r *rig) gapsSince(n int) (gaps []string) {
+	for _, e := range r.log.all()[n:] {
+		if e.Op == event.Gap {
+			gaps = append(gaps, e.Gap.Reason+" "+string(e.Gap.Recovered))
+		}
+	}
+	return gaps
+}
+
+func TestExactListsThatKeepFailing(t *testing.T) {
+	for name, answer := range answers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := fourObjects(t)
+			r := start(t, api, things())
+			r.caughtUp()
+			n := len(r.log.all())
+			api.keepRefusing(isExact, answer)
+			breakWith(api, api.forget)
+			r.caughtUp()
+			r.consistent()
+			if got := r.gapsSince(n); len(got) != 1 || !strings.HasPrefix(got[0], "expired ") {
+				t.Errorf("gaps: %q", got)
+			}
+			checkStream(t, r.log.all(), api)
+		})
+	}
+}
+
+// A history walk leaves out what it cannot read, and brings everything else.
+func TestHistoryOfAnObjectThatKeepsFailing(t *testing.T) {
+	api := fourObjects(t)
+	r := startLimited(t, api, walking, things())
+	r.caughtUp()
+	n := len(r.log.all())
+	api.keepRefusing(func(r *http.Request) bool {
+		return byName(r) && strings.Contains(r.URL.Query().Get("fieldSelector"), "=deleted")
+	}, answers()["500"])
+	breakWith(api, api.forget)
+	r.caughtUp()
+	r.consistent()
+	got := r.since(n)
+	for _, want := range []string{
+		"modified a/changed uid-1 105<101 replay", "modified a/changed uid-1 106<105 replay",
+		"deleted a/recreated uid-3 108<103 replay",
+		"deleted a/deleted uid-2 112<102 replay", "gap (104,112] expired partial",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, strings.Join(got, "\n"))
+		}
+	}
+	checkStream(t, r.log.all(), api)
+}
+
+// Lists of metadata fail as well: whole objects are left.
+func TestListsOfMetadataThatKeepFailing(t *testing.T) {
+	api := fourObjects(t)
+	r := start(t, api, things())
+	r.caughtUp()
+	n := len(r.log.all())
+	api.keepRefusing(func(r *http.Request) bool {
+		return aThing(r) && metadataOnly(r) && !strings.Contains(r.URL.RawQuery, "-informd-")
+	}, answers()["500"])
+	breakWith(api, api.forget)
+	r.caughtUp()
+	r.consistent()
+	if got := r.gapsSince(n); !slices.Equal(got, []string{"expired state"}) {
+		t.Errorf("gaps: %q", got)
+	}
+	checkStream(t, r.log.all(), api)
+}
+
+// Under a selector each frame that adds or deletes asks for the object by name.
+func TestLookUpsThatKeepFailing(t *testing.T) {
+	for name, answer := range answers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := fourObjects(t)
+			wanted := things()
+			wanted.LabelSelector = "on=yes"
+			r := start(t, api, wanted)
+			r.caughtUp()
+			n := len(r.log.all())
+			api.keepRefusing(byName, answer)
+			api.put("a", "born", "yes")
+			api.del("a", "deleted")
+			api.put("a", "changed", "no")
+			r.caughtUp()
+			r.eventually("three events", func() bool { return len(r.log.all()) >= n+3 })
+			for i, want := range []string{"added a/born uid-5", "deleted a/deleted uid-2", "left a/changed uid-1"} {
+				if got := r.since(n); !strings.HasPrefix(got[i], want) {
+					t.Errorf("event %d: %s, want %s", i, got[i], want)
+				}
+			}
+		})
+	}
+}
+
+// Nothing shows what became of an object: it is not selected any more, which is all that is said.
+func TestLookUpsAndListsThatKeepFailing(t *testing.T) {
+	api := fourObjects(t)
+	wanted := things()
+	wanted.LabelSelector = "on=yes"
+	r := start(t, api, wanted)
+	r.caughtUp()
+	n := len(r.log.all())
+	api.keepRefusing(func(r *http.Request) bool {
+		return byName(r) || aThing(r) && !isWatch(r) && r.URL.Query().Get("fieldSelector") == ""
+	}, answers()["500"])
+	api.del("a", "deleted")
+	api.put("a", "changed", "yes")
+	r.caughtUp()
+	want := []string{"left a/deleted uid-2 105<102 replay", "modified a/changed uid-1 106<101"}
+	r.eventually("both events", func() bool { return len(r.log.all()) >= n+len(want) })
+	if got := r.since(n); !slices.Equal(got, want) {
+		t.Errorf("events: %q", got)
+	}
+}
+
+// The first list begins again if a page of it keeps failing.
+func TestPageThatKeepsFailing(t *testing.T) {
+	api := newFakeAPI(t)
+	for i := range 700 {
+		api.put("a", fmt.Sprintf("x-%03d", i), "")
+	}
+	broken := ""
+	api.keepRefusing(func(r *http.Request) bool {
+		next := r.URL.Query().Get("continue")
+		if broken == "" {
+			broken = next
+		}
+		return aThing(r) && next != "" && next == broken
+	}, answers()["500"])
+	r := start(t, api, things())
+	r.eventually("a page failed", func() bool { return api.requestsWith("continue=") > 0 })
+	api.put("a", "x-000", "")
+	r.caughtUp()
+	r.consistent()
+	if got := r.gapsSince(0); !slices.Equal(got, []string{"list-restarted state"}) {
+		t.Errorf("gaps: %q", got)
+	}
+}
+
+// A watch that fails from its position is replaced by a list.
+func TestWatchThatKeepsFailing(t *testing.T) {
+	cases := answers()
+	cases["an error frame"] = func(w http.ResponseWriter) {
+		fmt.Fprintf(w, `{"type":"ERROR","object":%s}`+"\n", statusJSON(500, "InternalError", "StorageError: corrupt object"))
+	}
+	delete(cases, "an empty body")   // a watch that ended
+	delete(cases, "a broken answer") // the same
+	for name, answer := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := fourObjects(t)
+			r := start(t, api, things())
+			r.caughtUp()
+			n := len(r.log.all())
+			api.keepRefusing(func(r *http.Request) bool {
+				return isWatch(r) && strings.Contains(r.URL.RawQuery, "resourceVersion=104")
+			}, answer)
+			breakWith(api, api.cut)
+			r.caughtUp()
+			r.consistent()
+			if got := r.gapsSince(n); len(got) > 1 || len(got) == 1 && !strings.HasPrefix(got[0], "behind ") {
+				t.Errorf("gaps: %q", got)
+			}
+			checkStream(t, r.log.all(), api)
+		})
+	}
+}
+
+// After a restart the log knows the version and the kind.
+func TestDiscoveryThatKeepsFailing(t *testing.T) {
+	for name, path := range map[string]string{
+		"of the group": "/apis/example.com", "of the version": "/apis/example.com/v1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := fourObjects(t)
+			r := start(t, api, things())
+			r.caughtUp()
+			r.stop(false)
+			api.keepRefusing(func(r *http.Request) bool { return r.URL.Path == path }, answers()["500"])
+			api.del("a", "deleted")
+			r.begin(things())
+			r.caughtUp()
+			r.consistent()
+			checkStream(t, r.log.all(), api)
+		})
+	}
+}
+
+// A namespace stops to match, and its objects cannot be listed.
+func TestListOfANamespaceThatKeepsFailing(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("", "team-a", "yes")
+	api.put("", "team-b", "yes")
+	api.put("team-a", "one", "")
+	r := start(t, api, labelled())
+	r.caughtUp()
+	n := len(r.log.all())
+	api.keepRefusing(func(r *http.Request) bool {
+		return aThing(r) && strings.Contains(r.URL.Path, "/team-a/") && !byName(r)
+	}, answers()["500"])
+	api.put("", "team-a", "no")
+	api.put("team-b", "two", "")
+	r.eventually("both events", func() bool {
+		ops := make(map[event.Op]bool)
+		for _, e := range r.log.all()[n:] {
+			ops[e.Op] = true
+		}
+		return ops[event.Left] && ops[event.Added]
+	})
+}
+
+// What an edit has dropped is found by a list of now if the exact one keeps failing.
+func TestRestartAfterAnEditWithoutExactLists(t *testing.T) {
+	refuse := func(api *fakeAPI) { api.keepRefusing(isExact, answers()["500"]) }
+	restartAfterEdit(t, func(r *dynwatch.Resource) { r.LabelSelector = "on=yes" }, refuse, false)
+}
+
+// An outage is no error of one request: nothing is given up for it.
+func TestOutageEndsNoWayOfRecovery(t *testing.T) {
+	api := fourObjects(t)
+	r := startLimited(t, api, walking, things())
+	r.caughtUp()
+	n := len(r.log.all())
+	breakWith(api, func() {
+		api.forget()
+		api.keepRefusing(func(*http.Request) bool { return true }, answers()["500"])
+	})
+	began, before := time.Now(), api.requestsWith("/things")
+	r.eventually("an outage that is long enough", func() bool {
+		return time.Since(began) > 500*time.Millisecond && api.requestsWith("/things") > before+10
+	})
+	api.do(func() { api.refuse = nil })
+	r.caughtUp()
+	if got := r.gapsSince(n); !slices.Equal(got, []string{"expired known"}) {
+		t.Errorf("gaps: %q", got)
+	}
+}

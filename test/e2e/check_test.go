@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,6 +42,8 @@ type outage struct {
 	// whole: etcd has the history, so that a gap excuses no more than objects that
 	// were born and died inside of it.
 	whole bool
+	// reason is that of the gaps; empty: expired.
+	reason string
 }
 
 // check holds one kind's part of a stream against the ledger and the cluster:
@@ -107,7 +110,7 @@ func (s *streamCheck) takeGap(r record) {
 	if !ok {
 		s.t.Errorf("%s: gap (%d, %d] is not within an outage: %+v", r.ID, r.FromRV, r.ToRV, s.claim.outages)
 	}
-	if known := r.Recovered == "known"; ok && (r.Reason != "expired" || known != o.whole) {
+	if known := r.Recovered == "known"; ok && (r.Reason != cmp.Or(o.reason, "expired") || known != o.whole) {
 		s.t.Errorf("%s: gap of reason %s, recovered %s; etcd has all of its history: %t", r.ID, r.Reason, r.Recovered, o.whole)
 	}
 }

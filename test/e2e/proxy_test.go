@@ -41,6 +41,9 @@ type proxy struct {
 	// missing says for which requests the proxy answers 404 as HTML, as one without a
 	// route does; server is the API server that the connection leads to.
 	missing func(r *http.Request, server int) bool
+	// ending is the resource whose watches the proxy answers with 200 and an empty body that
+	// ends at once.
+	ending string
 	// What happened: watches refused; by resource, watches begun, frames cut and
 	// history denied (410); and lists.
 	refused, missed        int
@@ -120,6 +123,10 @@ func startBalancer(t *testing.T, apis ...*rest.Config) *proxy {
 			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503,"message":"proxy refuses"}`)
 			return
 		}
+		if p.ends(r) {
+			w.Header().Set("Content-Type", "application/json")
+			return
+		}
 		if isWatch(r) {
 			defer p.count.begin(r)()
 		}
@@ -184,6 +191,12 @@ func (p *proxy) misses(r *http.Request) bool {
 		p.missed++
 	}
 	return missing
+}
+
+func (p *proxy) ends(r *http.Request) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return isWatch(r) && resourceOf(r) == p.ending
 }
 
 func (p *proxy) set(change func()) {

@@ -68,6 +68,11 @@ type Progress struct {
 	opening uint64
 	// events: the watch has brought one.
 	events bool
+	// began is when the watch was opened, ended: the server has ended the one before, brief: soon
+	// after its start. missing is the position at which a list had what no watch has brought.
+	began        time.Time
+	ended, brief bool
+	missing      uint64
 	// Lenience counts how often the time to reach the head has been doubled, as nothing was
 	// missing.
 	Lenience int
@@ -88,15 +93,58 @@ type bookmarks struct {
 // Opened notes that a watch is open while the store is at head.
 func (p *Progress) Opened(cursor, head uint64) {
 	now := time.Now()
-	p.ticked, p.opening, p.events, p.bookmarks = now, cursor, false, bookmarks{asked: now}
+	p.began, p.ticked, p.opening, p.events, p.bookmarks = now, now, cursor, false, bookmarks{asked: now}
 	p.Expect(cursor, head)
 }
 
-// Expect has the watch reach a revision.
-func (p *Progress) Expect(cursor, head uint64) {
-	if head > cursor {
-		p.Head = max(p.Head, head)
+// Ended notes that the server has ended the watch, without an error.
+func (p *Progress) Ended(tick time.Duration) { p.ended, p.brief = true, time.Since(p.began) < tick }
+
+// Again notes that another watch is about to be opened, while the store is at head. If the server
+// has ended the one before, the pause since then counts, up to most: a server that ends each
+// watch brings nothing either. Again reports whether the watches have had the time to reach the head.
+func (p *Progress) Again(cursor, head uint64, reach, most time.Duration) (late bool) {
+	if !p.ended {
+		p.brief = false
+		return false
 	}
+	p.ended = false
+	p.Tick(cursor, most)
+	p.Expect(cursor, head)
+	return p.Head > cursor && p.Left(reach) <= 0
+}
+
+// Left is how long the watches may still take to reach the head.
+func (p *Progress) Left(reach time.Duration) time.Duration { return reach<<p.Lenience - p.Waited }
+
+// Compared notes whether a list of now equals what the watches have brought up to the cursor.
+func (p *Progress) Compared(cursor uint64, same bool) {
+	if p.Waited, p.missing = 0, cursor; same {
+		p.missing = 0
+	}
+}
+
+// Misses reports whether a list had what the watches have not brought up to the cursor.
+func (p *Progress) Misses(cursor uint64) bool { return p.missing == cursor && cursor != 0 }
+
+// EndedWithout reports whether the server has ended a watch that had to bring what it misses.
+func (p *Progress) EndedWithout(cursor uint64) bool { return p.ended && p.Misses(cursor) }
+
+// Unproven reports whether the watch may end at once as the one before it: it has brought nothing
+// and is not open for long.
+func (p *Progress) Unproven(cursor uint64, tick time.Duration) bool {
+	return p.brief && cursor == p.opening && time.Since(p.began) < tick
+}
+
+// Expect has the watch reach a revision. The time for it begins if it had none to reach.
+func (p *Progress) Expect(cursor, head uint64) {
+	if head <= cursor {
+		return
+	}
+	if p.Head <= cursor {
+		p.Waited = 0
+	}
+	p.Head = max(p.Head, head)
 }
 
 // Reached reports whether the watch has reached what it must, and takes note of it.

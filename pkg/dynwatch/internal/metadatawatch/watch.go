@@ -134,6 +134,8 @@ func (m *Watch) follow(ctx context.Context) error {
 		m.rollback = last
 		if head = rv; rv < m.cursor || found {
 			m.cursor, m.restored = 0, true
+		} else if m.progress.Again(m.cursor, head, m.timing.Reach, 2*m.timing.BackoffCap) { // no watch brings it: a list
+			m.cursor, m.progress = 0, listwatch.Progress{Lenience: m.progress.Lenience}
 		}
 	}
 	if m.cursor == 0 {
@@ -173,7 +175,7 @@ func (m *Watch) check() error {
 	p := &m.progress
 	p.Tick(m.cursor, m.timing.Silence)
 	switch {
-	case !p.Reached(m.cursor) && p.Waited >= m.timing.Reach<<p.Lenience:
+	case !p.Reached(m.cursor) && p.Left(m.timing.Reach) <= 0:
 		p.Waited = 0
 		p.Stuck++
 		return listwatch.ErrStuck
@@ -305,6 +307,7 @@ func (m *Watch) receive(ctx context.Context, w watch.Interface) error {
 			return listwatch.ErrSilent
 		case e, ok := <-w.ResultChan():
 			if !ok {
+				m.progress.Ended(m.timing.Tick)
 				return m.timing.Closed(began)
 			}
 			err := m.handle(ctx, e)

@@ -59,6 +59,8 @@ func (t *Target) rest(ctx context.Context, err error, state status.State) {
 		d = wait.Jitter(t.Timing.Noticed, 0.5)
 	case state == status.Waiting:
 		d = min(d, t.Timing.WaitingCap)
+	case errors.Is(err, listwatch.ErrEnded) && t.Progress.Head > t.Cursor && t.Progress.Left(t.Timing.Reach) > 0:
+		d = min(d, max(t.Progress.Left(t.Timing.Reach), t.Timing.Tick)) // then a list is compared
 	}
 	var wake <-chan struct{}
 	if t.Source == nil {

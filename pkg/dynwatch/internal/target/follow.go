@@ -29,9 +29,13 @@ func (t *Target) follow(ctx context.Context) error {
 	if err != nil || rolledBack {
 		return err
 	}
+	if err := t.compareEnded(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w, err := t.Source.Watch(ctx, t.Resume(), t.Progress.Stuck > 0 || t.Lost != nil && t.Lost.Phase == recovery.Asking)
+	elsewhere := t.Progress.Stuck > 0 || t.Progress.Misses(t.Cursor) || t.Lost != nil && t.Lost.Phase == recovery.Asking
+	w, err := t.Source.Watch(ctx, t.Resume(), elsewhere)
 	if listwatch.Expired(err) {
 		return t.Losses.Expire(err)
 	}
@@ -52,6 +56,11 @@ func (t *Target) follow(ctx context.Context) error {
 	}
 	if err = t.namespaces.Reselect(ctx); err == nil {
 		err = t.receive(ctx, w)
+	}
+	if t.Progress.EndedWithout(t.Cursor) {
+		t.Status.Stuck.Add(1)
+		t.fallBehind()
+		err = audit.ErrDiverged
 	}
 	if err != nil && !errors.Is(err, listwatch.ErrEnded) || t.Progress.Stuck > 0 {
 		t.Resolver.Unwatched.Fail() // there can be more than it has brought
@@ -87,6 +96,8 @@ func (t *Target) showWatch(ctx context.Context) error {
 	}
 	if t.Progress.Reached(t.Cursor); t.Progress.Stuck > 0 {
 		state, reason = status.Stale, t.Progress.Reason(t.Cursor)
+	} else if state == status.Live && t.Progress.Unproven(t.Cursor, t.Timing.Tick) {
+		state, reason = status.Stale, listwatch.ErrEnded.Error()
 	}
 	t.SetState(state, reason)
 	return t.tellState(ctx, reason)
@@ -107,6 +118,7 @@ func (t *Target) receive(ctx context.Context, w watch.Interface) error {
 			return ctx.Err()
 		case e, ok := <-w.ResultChan():
 			if !ok {
+				t.Progress.Ended(t.Timing.Tick)
 				return t.Timing.Closed(began)
 			}
 			if err = t.handleEvent(ctx, e); err == nil {

@@ -20,7 +20,8 @@ import (
 // may reach another API server. If that one does not either, a consistent list is
 // compared with the index, and a reconcile follows if they differ. The target is stale
 // meanwhile. Of a watch that was at the head when it got stuck, the revision is asked for when a
-// bookmark is behind the watch of another resource. The next bookmark decides then.
+// bookmark is behind the watch of another resource. The next bookmark decides then. Watches that
+// the server ends one after the other are judged together.
 
 // watchProgress decides what it means that the watch has not moved. It returns errStuck
 // if the watch must be replaced, and errDiverged if a reconcile must follow.
@@ -30,7 +31,7 @@ func (t *Target) watchProgress(ctx context.Context) error {
 	t.Clients.Furthest.Note(t.Cursor)
 	switch {
 	case !p.Reached(t.Cursor):
-		if !t.bookmarked || !p.Late() && p.Waited < t.Timing.Reach<<p.Lenience {
+		if !t.bookmarked || !p.Late() && p.Left(t.Timing.Reach) > 0 {
 			return nil // a watch without bookmarks is the matter of sitOut
 		}
 		return t.stuck(ctx)
@@ -103,6 +104,27 @@ func (t *Target) compareIfLasting(ctx context.Context, err error) error {
 		return err
 	}
 	t.fallBehind()
+	return nil
+}
+
+// compareEnded compares the index with a list if the head has been above the position for as long
+// as one watch may take to reach it, while the server ended each watch. The watch that is opened
+// next has to bring the difference: what a list shows is newer than the watches before it. A
+// list that fails proves nothing, and another one follows.
+func (t *Target) compareEnded(ctx context.Context) error {
+	p := &t.Progress
+	if !p.Again(t.Cursor, t.Await.Head, t.Timing.Reach, 2*t.Timing.BackoffCap) {
+		return nil
+	}
+	_, same, err := t.MatchesList(ctx)
+	switch {
+	case errors.Is(err, sweep.ErrRolledBack):
+		return err
+	case err != nil:
+		t.Logger.Warn("watches end, and the comparison with a list failed; opening another watch", "err", err)
+	default:
+		p.Compared(t.Cursor, same)
+	}
 	return nil
 }
 

@@ -97,6 +97,9 @@ func TestAnswersOfAProxyDeleteNothing(t *testing.T) {
 		"HTML for the objects":            {paths: ofObjects, answer: html},
 		"200 without content":             {paths: everything, answer: textAnswer(200, "application/json", "")},
 		"200 with an empty object":        {paths: everything, answer: textAnswer(200, "application/json", "{}")},
+		"200 with an object":              {paths: ofObjects, answer: textAnswer(200, "application/json", `{"kind":"Thing","metadata":{"name":"x","resourceVersion":"900"}}`)},
+		"200 with a list, no revision":    {paths: ofObjects, answer: textAnswer(200, "application/json", `{"kind":"ThingList","metadata":{}}`)},
+		"200 with a list of resources":    {paths: ofObjects, answer: textAnswer(200, "application/json", `{"kind":"APIResourceList","resources":[]}`)},
 		"200 with HTML":                   {paths: everything, answer: textAnswer(200, "text/html", "<html></html>")},
 		"an empty list of groups, and 404 for the definitions": {paths: everything, answer: func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/apis" {

@@ -12,7 +12,7 @@ import (
 
 // ListMeta is a list's own metadata.
 type ListMeta struct {
-	// ResourceVersion is 0 if the server names none, as some aggregated API
+	// ResourceVersion is 0 if the server names none or "0", as some aggregated API
 	// servers.
 	ResourceVersion uint64
 	// Continue asks for the next page; it is empty on the last one.
@@ -49,6 +49,8 @@ type listReader struct {
 	meta  ListMeta
 	// What was met of the members that are read.
 	hasItems, hasMeta bool
+	// isList: the kind says so.
+	isList bool
 }
 
 // malformed says what is wrong with the response where the unread part begins.
@@ -80,8 +82,9 @@ func (l *listReader) peek() (byte, error) {
 	}
 }
 
-// list reads all of it. A response without items is no list: taking it for an
-// empty one would mean that everything was deleted.
+// list reads all of it. Servers whose Go type has omitempty write an empty list without
+// items: its kind and its revision say what it is. Any other response without items is no
+// list: taking it for an empty one would mean that everything was deleted.
 func (l *listReader) list() error {
 	c, err := l.peek()
 	if err != nil {
@@ -93,7 +96,7 @@ func (l *listReader) list() error {
 	if err := l.sequence('}', l.member); err != nil {
 		return err
 	}
-	if !l.hasItems {
+	if !l.hasItems && !(l.isList && l.meta.ResourceVersion != 0) {
 		return errors.New("read list: the response has no items and is no list")
 	}
 	return nil
@@ -147,6 +150,9 @@ func (l *listReader) member() error {
 		return l.readMeta()
 	}
 	raw, err := l.value()
+	if key == "kind" {
+		l.isList = bytes.HasSuffix(raw, []byte(`List"`))
+	}
 	l.window.consume(len(raw))
 	return err
 }
@@ -295,10 +301,10 @@ func (l *listReader) readMeta() error {
 		return fmt.Errorf("read list: decode the metadata of the list: %w", err)
 	}
 	l.meta = ListMeta{Continue: meta.Continue, RemainingItems: meta.RemainingItemCount}
-	if rv := meta.ResourceVersion; rv != "" {
+	if rv := meta.ResourceVersion; rv != "" && rv != noRevision {
 		var ok bool
 		if l.meta.ResourceVersion, ok = parseRevision([]byte(rv)); !ok {
-			return l.malformed("the resourceVersion is not a decimal number")
+			return l.malformed("the resourceVersion is not a decimal number, and informd cannot watch without one")
 		}
 	}
 	l.window.consume(len(raw))

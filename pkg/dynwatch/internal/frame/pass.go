@@ -191,7 +191,7 @@ func (p *pass) revision(i int) int {
 	var text []byte
 	end := p.identity(i, &text, "the resourceVersion is not a string")
 	rv, ok := parseRevision(text)
-	if !ok && text != nil {
+	if !ok && text != nil && string(text) != noRevision {
 		p.refuse("the resourceVersion is not a decimal number")
 	}
 	if p.resourceVersion == 0 {
@@ -199,6 +199,9 @@ func (p *pass) revision(i int) int {
 	}
 	return end
 }
+
+// noRevision is what some servers write for no revision: no change has it.
+const noRevision = "0"
 
 func parseRevision(text []byte) (rv uint64, ok bool) {
 	if len(text) == 0 || text[0] == '0' {

@@ -74,7 +74,7 @@ func (s *Source) headOf(ctx context.Context, r listRequest) (uint64, error) {
 	case err != nil && !errors.Is(err, ErrEnough):
 		return 0, fmt.Errorf("get revision: %w", err)
 	case meta.ResourceVersion == 0:
-		return 0, errors.New("get revision: the list has no resourceVersion")
+		return 0, errors.New("get revision: the list has no resourceVersion, and informd cannot watch without one")
 	}
 	return meta.ResourceVersion, nil
 }

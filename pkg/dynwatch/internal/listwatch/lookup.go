@@ -123,6 +123,7 @@ func (s *Source) lookOnce(ctx context.Context, namespace, name string, rv uint64
 func (s *Source) LookAmong(ctx context.Context, namespace, name string) (found frame.Object, ok bool, rv uint64, err error) {
 	defer func() { err = s.Note(ctx, err, Attempt{Request: "search"}) }()
 	defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
+	var passed tokens
 	for next := ""; ; {
 		meta, err := s.readList(ctx, listRequest{client: s.bytes, namespace: namespace, options: page(0, next)}, func(raw []byte) error {
 			one, err := s.Whole.Normalise(raw)
@@ -140,6 +141,9 @@ func (s *Source) LookAmong(ctx context.Context, namespace, name string) (found f
 		}
 		if next = meta.Continue; next == "" {
 			return found, ok, meta.ResourceVersion, nil
+		}
+		if passed.repeat(next) {
+			return frame.Object{}, false, 0, fmt.Errorf("get %s/%s: %w", namespace, name, errEndless)
 		}
 	}
 }

@@ -95,11 +95,13 @@ type takerError struct{ error }
 func (e *takerError) Unwrap() error { return e.error }
 
 // pages reads a list from l to its end and returns the list's revision. Read requests one
-// page of a kind of list. After an error l is at the page that failed.
+// page of a kind of list. After an error l is at the page that failed, or at the beginning of a list
+// without an end.
 func (s *Source) pages(
 	ctx context.Context, kind string, l *Listing, read func(o metav1.ListOptions) (frame.ListMeta, error),
 ) (uint64, error) {
 	var retry pageRetry
+	var passed tokens
 	began := time.Now()
 	for {
 		o := page(l.At, l.Next)
@@ -130,6 +132,10 @@ func (s *Source) pages(
 		if l.Next = meta.Continue; l.Next == "" {
 			s.Times.add(began)
 			return meta.ResourceVersion, nil
+		}
+		if passed.repeat(l.Next) {
+			l.Next = ""
+			return 0, errEndless
 		}
 	}
 }

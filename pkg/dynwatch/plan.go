@@ -12,7 +12,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
@@ -241,19 +240,13 @@ func (p *planner) look(ctx context.Context, s spec.Spec, t *TargetPlan) error {
 	if covered.Listed {
 		t.MatchingNamespaces = new(len(covered.Names))
 	}
-	size, one, err := estimate.Measure(ctx, src, covered, p.bounds)
+	size, err := estimate.Measure(ctx, src, covered, p.bounds)
 	t.ResourceVersion, t.Objects, t.More, t.Estimated = size.ResourceVersion, size.Objects, size.More, size.Estimated
 	t.Bytes, t.Weighed = size.Bytes, size.Weighed
 	if err != nil {
 		return err
 	}
-	if one.Metadata.Name == "" {
-		one.Metadata.Name = "none"
-		if one.Metadata.Namespace = s.Namespace; one.Metadata.Namespace == "" && r.Namespaced {
-			one.Metadata.Namespace = metav1.NamespaceDefault
-		}
-	}
-	t.WatchFrom, t.EtcdFrom, err = p.history.Reach(ctx, src, one, t.ResourceVersion)
+	t.WatchFrom, t.EtcdFrom, err = p.history.Reach(ctx, src, t.ResourceVersion)
 	if err != nil && !apierrors.IsForbidden(err) {
 		t.Reason = display.Reason("retained history unknown: " + err.Error())
 		return nil
@@ -303,13 +296,13 @@ func (p *planner) askNamespaces(ctx context.Context, targets map[string]spec.Spe
 }
 
 // optional asks for what the credentials lack to be told of resources that come and
-// go, but for what is watched anyway.
+// go, but for what is watched as a whole anyway.
 func (p *planner) optional(ctx context.Context, targets map[string]spec.Spec) []MissingAccess {
 	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
 	defer cancel()
 	var all []MissingAccess
 	for _, r := range []schema.GroupVersionResource{catalog.CustomResourceDefinitions(), catalog.APIServices()} {
-		if _, watched := targets[catalog.NameOf(r.GroupResource())]; !watched {
+		if s, watched := targets[catalog.NameOf(r.GroupResource())]; !watched || s.Selects() {
 			all = append(all, p.missing(ctx, r, "", "informd notices added and removed resources with a delay")...)
 		}
 	}

@@ -51,12 +51,12 @@ func (p *planner) optionalOwners(ctx context.Context, targets map[string]spec.Sp
 	return all
 }
 
-// watchedIn reports whether a target needs a resource in a namespace, or everywhere if it
-// is empty, for itself.
+// watchedIn reports whether a target needs all objects of a resource in a namespace, or
+// everywhere if it is empty, for itself.
 func watchedIn(targets map[string]spec.Spec, r schema.GroupResource, namespace string) bool {
 	one := spec.Spec{Group: r.Group, Resource: r.Resource}
-	_, everywhere := targets[one.Name()]
+	everywhere, isEverywhere := targets[one.Name()]
 	one.Namespace = namespace
-	_, there := targets[one.Name()]
-	return everywhere || there
+	there, isThere := targets[one.Name()]
+	return isEverywhere && !everywhere.Selects() || isThere && !there.Selects()
 }

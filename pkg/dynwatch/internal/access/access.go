@@ -40,14 +40,22 @@ type accessReviewSpec struct {
 	ResourceAttributes Attributes `json:"resourceAttributes"`
 }
 
-// Attributes are a resource, and what is done to it. A namespace that is empty stands for
-// all of them.
+// Attributes are a resource, and what is done to it. A namespace or a name that is empty stands
+// for all of them.
 type Attributes struct {
-	Namespace string `json:"namespace,omitempty"`
-	Verb      string `json:"verb"`
-	Group     string `json:"group,omitempty"`
-	Version   string `json:"version,omitempty"`
-	Resource  string `json:"resource"`
+	Namespace     string   `json:"namespace,omitempty"`
+	Verb          string   `json:"verb"`
+	Group         string   `json:"group,omitempty"`
+	Version       string   `json:"version,omitempty"`
+	Resource      string   `json:"resource"`
+	Name          string   `json:"name,omitempty"`
+	FieldSelector Selector `json:"fieldSelector,omitzero"`
+	LabelSelector Selector `json:"labelSelector,omitzero"`
+}
+
+// Selector is one as in a request. API servers before Kubernetes 1.31 do not read it.
+type Selector struct {
+	Raw string `json:"rawSelector"`
 }
 
 // Of returns what is asked about a resource in the whole cluster.

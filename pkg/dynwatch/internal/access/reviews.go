@@ -76,8 +76,8 @@ func (r *Reviews) allowsAll(ctx context.Context, client rest.Interface, of Attri
 	if r.waiting.Load() < manyReviews {
 		return false
 	}
-	of.Version, of.Resource = "", allResources
-	inGroup, everywhere := of, of
+	inGroup := Attributes{Namespace: of.Namespace, Group: of.Group, Resource: allResources}
+	everywhere := inGroup
 	everywhere.Group = allResources
 	return r.ask(ctx, client, everywhere) || r.ask(ctx, client, inGroup)
 }

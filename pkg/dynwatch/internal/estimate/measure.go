@@ -48,11 +48,6 @@ type Size struct {
 	Weighed int
 }
 
-// Identity is what is read of an object to look it up.
-type Identity struct {
-	Metadata struct{ Namespace, Name string }
-}
-
 // weight is that of a few objects, and what the API server says of how many more
 // there are.
 type weight struct {
@@ -66,20 +61,18 @@ func (w *weight) add(raw []byte) {
 	w.bytes += len(raw)
 }
 
-// Measure counts the objects, and weighs a few of them. It returns the identity of one of the
-// resource, covered or not, empty if there is none. With an error the size is incomplete.
-func Measure(ctx context.Context, src *listwatch.Source, c Covered, b Bounds) (t Size, one Identity, err error) {
+// Measure counts the objects, and weighs a few of them. With an error the size is incomplete.
+func Measure(ctx context.Context, src *listwatch.Source, c Covered, b Bounds) (t Size, err error) {
 	seen := 0
 	var w weight
 	meta, err := src.ReadFew(ctx, src.Resource.Namespace, sampleSize, func(raw []byte) error {
 		if seen == max(b.Listed, sampleSize) { // the server ignores the limit
 			return listwatch.ErrEnough
 		}
-		var o Identity
-		_ = json.Unmarshal(raw, &o) // of one that is not readable nothing is known
-		if seen == 0 {
-			one = o
+		var o struct {
+			Metadata struct{ Namespace string }
 		}
+		_ = json.Unmarshal(raw, &o) // of one that is not readable nothing is known
 		seen++
 		if c.Filter.Covers(o.Metadata.Namespace) {
 			w.add(raw)
@@ -88,11 +81,11 @@ func Measure(ctx context.Context, src *listwatch.Source, c Covered, b Bounds) (t
 	})
 	enough := errors.Is(err, listwatch.ErrEnough)
 	if err != nil && !enough {
-		return t, one, fmt.Errorf("list: %w", err)
+		return t, fmt.Errorf("list: %w", err)
 	}
 	if t.ResourceVersion = meta.ResourceVersion; enough && t.ResourceVersion == 0 {
 		if t.ResourceVersion, err = src.Revision(ctx); err != nil {
-			return t, one, err
+			return t, err
 		}
 	}
 	all := seen + int(max(meta.RemainingItems, 0))
@@ -113,7 +106,7 @@ func Measure(ctx context.Context, src *listwatch.Source, c Covered, b Bounds) (t
 	if w.objects > 0 {
 		t.Bytes, t.Weighed = uint64(float64(w.bytes)/float64(w.objects)*float64(t.Objects)), w.objects
 	}
-	return t, one, err
+	return t, err
 }
 
 // count counts objects one by one, up to the bound. It returns the weight of a few that

@@ -39,13 +39,13 @@ func (t Turns) Begin() { t <- struct{}{} }
 func (t Turns) End() { <-t }
 
 // Reach finds out from which revision a watch of the resource can begin, and where its history
-// in etcd begins. One is the identity of one of its objects, or of one that there might be.
-func (all *History) Reach(ctx context.Context, src *listwatch.Source, one Identity, now uint64) (watched, kept uint64, err error) {
+// in etcd begins.
+func (all *History) Reach(ctx context.Context, src *listwatch.Source, now uint64) (watched, kept uint64, err error) {
 	oldest, err := all.oldestWatched(ctx, src)
 	if err != nil {
 		return 0, 0, err
 	}
-	kept, err = all.oldestKept(now, func(rv uint64) (bool, error) { return src.Keeps(ctx, one.Metadata.Namespace, one.Metadata.Name, rv) })
+	kept, err = all.oldestKept(now, func(rv uint64) (bool, error) { return src.Keeps(ctx, rv) })
 	switch {
 	case listwatch.Unsupported(err) && oldest > 1:
 		err = nil

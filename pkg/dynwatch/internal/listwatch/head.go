@@ -33,7 +33,8 @@ func (s *Source) RevisionElsewhere(ctx context.Context) (uint64, error) {
 // refuses field selectors, head asks for a list of one object.
 func (s *Source) head(ctx context.Context, client rest.Interface) (uint64, error) {
 	defer s.Clients.Pace.Begin(ctx, s.Resource.GVR.Group)()
-	r := listRequest{client: client, namespace: s.Resource.Namespace, options: metav1.ListOptions{Limit: 1}, identities: true}
+	options := s.Resource.selected(metav1.ListOptions{Limit: 1})
+	r := listRequest{client: client, namespace: s.Resource.Namespace, options: options, identities: true}
 	if !s.unselectable.Load() {
 		r.options.FieldSelector = s.nothing()
 		rv, err := s.headOf(ctx, r)
@@ -41,17 +42,25 @@ func (s *Source) head(ctx context.Context, client rest.Interface) (uint64, error
 			return rv, err
 		}
 		s.unselectable.Store(true)
-		r.options.FieldSelector = ""
+		r.options = options
 	}
 	return s.headOf(ctx, r)
 }
 
-// nothing is a field selector that matches no object.
+// nothing is the narrowest field selector that the credentials allow: that of the resource,
+// and a name that no object has. If the resource selects a name, they may allow no other one.
 func (s *Source) nothing() string {
+	var terms []string
 	if s.Resource.Namespaced && s.Resource.Namespace == "" {
-		return "metadata.namespace=" + noNamespace + ",metadata.name=" + noName
+		terms = append(terms, "metadata.namespace="+noNamespace)
 	}
-	return "metadata.name=" + noName
+	if _, named := SelectedName(s.Resource.FieldSelector); !named {
+		terms = append(terms, "metadata.name="+noName)
+	}
+	if s.Resource.FieldSelector != "" {
+		terms = append(terms, s.Resource.FieldSelector)
+	}
+	return strings.Join(terms, ",")
 }
 
 // headOf returns a list's revision. It reads no more items than were asked for, whatever

@@ -20,6 +20,8 @@ const lookAttempts = 4
 // ObjectAt returns an object by name as it was at rv (now if rv is 0), whether
 // or not the selection holds it, and false if there was none. A single object at
 // an exact revision is always served by etcd, and never by the watch cache.
+// The error is [ErrOutside] if the selection does not hold it and the credentials
+// allow no other look.
 func (s *Source) ObjectAt(ctx context.Context, namespace, name string, rv uint64) (frame.Object, bool, error) {
 	found, ok, _, err := s.Look(ctx, namespace, name, rv)
 	return found, ok, err
@@ -37,14 +39,36 @@ func (s *Source) MatchBy(ctx context.Context, namespace, name string, rv uint64)
 	o := byName(rv, name)
 	o.LabelSelector = s.Resource.LabelSelector
 	if s.Resource.FieldSelector != "" {
-		o.FieldSelector += "," + s.Resource.FieldSelector
+		o.FieldSelector = s.Resource.FieldSelector + "," + o.FieldSelector // of two names, permissions go by the first
 	}
 	return s.lookBy(ctx, namespace, name, rv, o)
 }
 
 // Look is objectAt, and the revision at which it looked.
 func (s *Source) Look(ctx context.Context, namespace, name string, rv uint64) (frame.Object, bool, uint64, error) {
-	return s.lookBy(ctx, namespace, name, rv, byName(rv, name))
+	anywhere := func() (frame.Object, bool, uint64, error) {
+		return s.lookBy(ctx, namespace, name, rv, byName(rv, name))
+	}
+	if !s.confined() {
+		if found, ok, at, err := anywhere(); !s.Resource.Selects() || !apierrors.IsForbidden(err) {
+			return found, ok, at, err
+		}
+	}
+	found, ok, at, err := s.MatchBy(ctx, namespace, name, rv)
+	if ok || apierrors.IsForbidden(err) {
+		return found, ok, at, err
+	}
+	if !s.confined() {
+		// Again: an API server that has just started refuses everything for a moment.
+		if found, ok, at, err := anywhere(); !apierrors.IsForbidden(err) {
+			return found, ok, at, err
+		}
+		s.confine()
+	}
+	if err == nil {
+		err = fmt.Errorf("get %s/%s at revision %d: %w", namespace, name, rv, ErrOutside)
+	}
+	return found, false, at, err
 }
 
 // byName is the options of a list of one object.
@@ -159,8 +183,9 @@ func (s *Source) Answers(ctx context.Context) error {
 
 // Keeps reports whether etcd still has a revision. A look-up by name, be there such an
 // object or not, is always answered by etcd, and costs least.
-func (s *Source) Keeps(ctx context.Context, namespace, name string, rv uint64) (bool, error) {
-	r := listRequest{client: s.bytes, namespace: namespace, options: byName(rv, name)}
+func (s *Source) Keeps(ctx context.Context, rv uint64) (bool, error) {
+	r := listRequest{client: s.bytes, namespace: s.Resource.Namespace, options: s.Resource.selected(page(rv, ""))}
+	r.options.FieldSelector = s.nothing()
 	items := 0
 	meta, err := s.readList(ctx, r, func([]byte) error {
 		if items++; items > 1 {

@@ -104,8 +104,7 @@ func (s *Source) pages(
 	var passed tokens
 	began := time.Now()
 	for {
-		o := page(l.At, l.Next)
-		o.LabelSelector, o.FieldSelector = s.Resource.LabelSelector, s.Resource.FieldSelector
+		o := s.Resource.selected(page(l.At, l.Next))
 		growth := s.growth.Load()
 		o.Limit *= int64(math.Pow(pageGrowth, float64(growth)))
 		meta, err := read(o)
@@ -347,7 +346,7 @@ func (s *Source) readList(ctx context.Context, r listRequest, item func(raw []by
 
 // ReadFew is readList for the first n objects of the selection. The server may send more.
 func (s *Source) ReadFew(ctx context.Context, namespace string, n int, item func(raw []byte) error) (frame.ListMeta, error) {
-	o := metav1.ListOptions{Limit: int64(n), LabelSelector: s.Resource.LabelSelector, FieldSelector: s.Resource.FieldSelector}
+	o := s.Resource.selected(metav1.ListOptions{Limit: int64(n)})
 	return s.readList(ctx, listRequest{client: s.bytes, namespace: namespace, options: o}, item)
 }
 

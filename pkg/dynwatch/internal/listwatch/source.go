@@ -49,9 +49,6 @@ type Resource struct {
 	LabelSelector, FieldSelector string
 }
 
-// Selects reports whether objects can leave and enter the selection while they exist.
-func (r Resource) Selects() bool { return r.LabelSelector != "" || r.FieldSelector != "" }
-
 // Source makes the requests for one target's resource.
 type Source struct {
 	Resource Resource
@@ -72,6 +69,9 @@ type Source struct {
 	Failures *Failures
 	// unselectable: the server refuses field selectors.
 	unselectable atomic.Bool
+	// confinedUntil is until when no look goes beyond the selection, in Unix nanoseconds:
+	// the server has refused one.
+	confinedUntil atomic.Int64
 	// growth is by how many factors of pageGrowth the pages of lists are larger.
 	growth  atomic.Int32
 	Clients *kube.Clients

@@ -34,13 +34,11 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 	g := kube.NewGuard(ctx)
 	defer g.Pause()                                           // once the watch is open, the watchdog is its guard
 	seconds := int64((minWatch + rand.N(minWatch)).Seconds()) //nolint:gosec // jitter, not a secret
-	options := metav1.ListOptions{
+	options := s.Resource.selected(metav1.ListOptions{
 		ResourceVersion:     strconv.FormatUint(rv, 10),
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      &seconds,
-		LabelSelector:       s.Resource.LabelSelector,
-		FieldSelector:       s.Resource.FieldSelector,
-	}
+	})
 	refused := false
 	if !fresh && !s.Resource.MetadataOnly && s.Clients.TakeSlot(ctx) {
 		traced, gather := s.Clients.Bursts(g.Context)
@@ -69,5 +67,6 @@ func (s *Source) Watch(ctx context.Context, rv uint64, fresh bool) (watch.Interf
 // server ends it after the timeout.
 func (s *Source) WatchFrom(ctx context.Context, rv uint64, timeout time.Duration) (watch.Interface, error) {
 	seconds := int64(timeout.Seconds())
-	return s.dynamic.Watch(ctx, metav1.ListOptions{ResourceVersion: strconv.FormatUint(rv, 10), TimeoutSeconds: &seconds})
+	options := metav1.ListOptions{ResourceVersion: strconv.FormatUint(rv, 10), TimeoutSeconds: &seconds}
+	return s.dynamic.Watch(ctx, s.Resource.selected(options))
 }

@@ -33,7 +33,7 @@ func New(f *feed.Feed) *Decider { return &Decider{Feed: f} }
 // EndGone emits the end of an object for which a DELETED frame o came. If the object was
 // never announced, only its deletion counts: it cannot leave where it never was.
 func (t *Decider) EndGone(ctx context.Context, e *index.Entry, o *frame.Object, told bool) error {
-	if !t.Spec.Selects() {
+	if !t.Source.Resource.Loses() {
 		return t.End(ctx, event.Deleted, e, o, o.ResourceVersion, false)
 	}
 	now, still, err := t.stillThere(ctx, e, o.ResourceVersion)
@@ -73,7 +73,7 @@ func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) erro
 	if spared, err := t.Spared(ctx, e, rv); spared || err != nil {
 		return err
 	}
-	if !t.Spec.Selects() {
+	if !t.mayExist(e) {
 		return t.End(ctx, event.Deleted, e, nil, rv, true)
 	}
 	t.Status.Alive() // a list can lack many
@@ -94,10 +94,20 @@ func (t *Decider) EndAbsent(ctx context.Context, e *index.Entry, rv uint64) erro
 }
 
 // stillThere looks an object up as it was at rv. It may be there
-// in a state that cannot be passed on; o is nil then.
+// in a state that cannot be passed on, or not be read; o is nil then.
 func (t *Decider) stillThere(ctx context.Context, e *index.Entry, rv uint64) (o *frame.Object, there bool, err error) {
 	found, ok, err := t.Source.ObjectAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
+	if errors.Is(err, listwatch.ErrOutside) {
+		return nil, t.mayExist(e), nil
+	}
 	return t.asEntry(ctx, e, found, ok, err)
+}
+
+// mayExist reports whether an object that the selection does not hold any more can exist: it may
+// have changed, or the selection was edited.
+func (t *Decider) mayExist(e *index.Entry) bool {
+	edited := t.doubts(e) || t.Lost != nil && t.Lost.Reason == recovery.ReasonSelection
+	return t.Source.Resource.Loses() || edited && t.Spec.Selects()
 }
 
 // stillSelected is stillThere for what the target's selectors let through.
@@ -133,6 +143,8 @@ func (t *Decider) postpone(ctx context.Context, e *index.Entry, rv uint64) error
 	} else if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
 		u.There, u.At = t.Index.IsUID(e, bad.UID), bad.ResourceVersion
 		err = t.Reject(ctx, bad)
+	} else if errors.Is(err, listwatch.ErrOutside) {
+		u.There, u.At, err = t.mayExist(e), at, nil
 	} else {
 		u.There, u.At = ok && t.Index.IsUID(e, found.UID), at
 		if u.There {
@@ -188,6 +200,10 @@ func (t *Decider) AddedOrEntered(ctx context.Context, o *frame.Object, before ui
 	switch {
 	case listwatch.Expired(err), listwatch.Unsupported(err):
 		return event.Added, nil
+	case errors.Is(err, listwatch.ErrOutside) && t.Source.Resource.Loses():
+		return event.Entered, nil
+	case errors.Is(err, listwatch.ErrOutside):
+		return event.Added, nil
 	case err != nil:
 		return "", err
 	case ok && then.UID == o.UID:
@@ -225,7 +241,7 @@ func (t *Decider) EndAt(ctx context.Context, e *index.Entry, at uint64) error {
 	if t.doubts(e) {
 		return t.endDoubtful(ctx, e, at)
 	}
-	if !t.Spec.Selects() {
+	if !t.mayExist(e) {
 		if spared, err := t.Spared(ctx, e, at); spared || err != nil {
 			return err
 		}
@@ -234,7 +250,7 @@ func (t *Decider) EndAt(ctx context.Context, e *index.Entry, at uint64) error {
 	if err != nil {
 		return err
 	}
-	if !t.Spec.Selects() {
+	if !t.mayExist(e) {
 		return t.End(ctx, event.Deleted, e, last, at, true)
 	}
 	now, still, err := t.stillThere(ctx, e, at)
@@ -248,10 +264,10 @@ func (t *Decider) EndAt(ctx context.Context, e *index.Entry, at uint64) error {
 	}
 }
 
-// lastState returns the entry's object as it was at rv, nil if that cannot be
+// lastState returns the entry's object as it was at rv, in the selection, nil if that cannot be
 // read or passed on.
 func (t *Decider) lastState(ctx context.Context, e *index.Entry, rv uint64) (*frame.Object, error) {
-	o, ok, err := t.Source.ObjectAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
+	o, ok, err := t.Source.MatchAt(ctx, t.Index.Namespace(e), t.Index.Name(e), rv)
 	if _, bad := errors.AsType[*frame.Malformed](err); bad || listwatch.Expired(err) || listwatch.Unsupported(err) {
 		return nil, nil // there is none to show
 	}

@@ -40,7 +40,7 @@ func (t *Follower) tellLeft(ctx context.Context, f selection.LeftFrame) error {
 		}
 		return t.EndAt(ctx, e, f.RV)
 	}
-	o, ok, err := t.Source.ObjectAt(ctx, f.Namespace, f.Name, f.RV)
+	o, ok, err := t.Source.MatchAt(ctx, f.Namespace, f.Name, f.RV)
 	if bad, isBad := errors.AsType[*frame.Malformed](err); isBad {
 		return t.RejectFrame(ctx, f.Kind, bad)
 	}

@@ -58,9 +58,12 @@ type Confirmed struct {
 // Confirm reads a listed object from etcd, at revision at, or now if that revision is gone. What
 // etcd cannot show for long is taken as listed: to take a restore for none would hide changes.
 func Confirm(ctx context.Context, source *listwatch.Source, d listwatch.Listed, at uint64) (Confirmed, error) {
-	o, there, err := source.ObjectAt(ctx, d.Namespace, d.Name, at)
+	o, there, err := source.MatchAt(ctx, d.Namespace, d.Name, at)
 	if listwatch.Expired(err) || listwatch.Unsupported(err) {
 		o, there, at, err = source.Look(ctx, d.Namespace, d.Name, 0)
+		if errors.Is(err, listwatch.ErrOutside) {
+			err = nil
+		}
 	}
 	if errors.Is(err, listwatch.ErrLasting) {
 		return Confirmed{frame.Object{UID: d.UID, ResourceVersion: d.RV}, true, at, false}, nil

@@ -194,10 +194,14 @@ func (h *history) lastWords(ctx context.Context, l *lifetime) error {
 			l.last = &s
 		}
 	}
-	if !h.selects() {
+	if !h.walk.Source.Resource.Loses() {
 		return nil
 	}
 	now, ok, err := h.walk.outside(ctx, h.query, l.gone)
+	if errors.Is(err, listwatch.ErrOutside) {
+		l.left = true
+		return nil
+	}
 	if err != nil {
 		l.exact = false
 		return err

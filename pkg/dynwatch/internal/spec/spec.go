@@ -123,7 +123,11 @@ func (s Spec) Selection() string {
 
 // Attributes are what is asked about a spec's own resource.
 func (s Spec) Attributes() access.Attributes {
-	return access.Attributes{Namespace: s.Namespace, Group: s.Group, Version: s.Version, Resource: s.Resource}
+	name, _ := listwatch.SelectedName(s.FieldSelector)
+	return access.Attributes{
+		Namespace: s.Namespace, Group: s.Group, Version: s.Version, Resource: s.Resource, Name: name,
+		FieldSelector: access.Selector{Raw: s.FieldSelector}, LabelSelector: access.Selector{Raw: s.LabelSelector},
+	}
 }
 
 // Covers reports whether the target is that of the event, or may be by its namespace.

@@ -64,7 +64,7 @@ func (t *Sweeper) Fetch(ctx context.Context, s *Pass, differing []listwatch.List
 		return err
 	}
 	for _, d := range differing {
-		o, ok, err := t.Source.ObjectAt(ctx, d.Namespace, d.Name, s.At)
+		o, ok, err := t.Source.MatchAt(ctx, d.Namespace, d.Name, s.At)
 		var bad *frame.Malformed
 		switch {
 		case errors.As(err, &bad):

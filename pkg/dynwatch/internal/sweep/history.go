@@ -111,7 +111,7 @@ func (t *Sweeper) hasReturned(ctx context.Context, d listwatch.Listed, at uint64
 	if d.RV > t.Lost.From {
 		return false, nil // it was born in what is being made up for
 	}
-	_, there, err := t.Source.ObjectAt(ctx, d.Namespace, d.Name, t.Lost.From)
+	_, there, err := t.Source.MatchAt(ctx, d.Namespace, d.Name, t.Lost.From)
 	if _, bad := errors.AsType[*frame.Malformed](err); bad {
 		return false, nil // it was rejected, and is in no index
 	}

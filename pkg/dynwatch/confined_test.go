@@ -1,0 +1,279 @@
+package dynwatch_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/dynwatch"
+)
+
+// confine has the fake refuse every request for things that an authorizer does not permit,
+// access reviews included. It counts those that were refused.
+func (f *fakeAPI) confine(permits func(fieldSelector, labelSelector string) bool) (refused *atomic.Int64) {
+	refused = &atomic.Int64{}
+	f.do(func() {
+		f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			q := r.URL.Query()
+			if !strings.HasSuffix(r.URL.Path, "/things") || permits(q.Get("fieldSelector"), q.Get("labelSelector")) {
+				return false
+			}
+			refused.Add(1)
+			writeStatus(w, 403, "Forbidden", "things.example.com is forbidden: you cannot read it")
+			return true
+		}
+		f.review = func(w http.ResponseWriter, r *http.Request) {
+			var review struct {
+				Spec struct {
+					ResourceAttributes struct {
+						Resource, Name               string
+						FieldSelector, LabelSelector struct{ RawSelector string }
+					}
+				}
+			}
+			err := json.NewDecoder(r.Body).Decode(&review)
+			a := review.Spec.ResourceAttributes
+			allowed := err == nil && permits(a.FieldSelector.RawSelector, a.LabelSelector.RawSelector) &&
+				a.Name == selectedName(a.FieldSelector.RawSelector)
+			w.WriteHeader(http.StatusCreated)
+			fmt.Fprintf(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":%t}}`, allowed)
+		}
+	})
+	return refused
+}
+
+// selectedName is the name that a request is for, as the API server finds it.
+func selectedName(fieldSelector string) string {
+	for term := range strings.SplitSeq(fieldSelector, ",") {
+		if name, ok := strings.CutPrefix(term, "metadata.name="); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// onlyName permits what a rule with resourceNames does.
+func onlyName(name string) func(string, string) bool {
+	return func(fieldSelector, _ string) bool { return selectedName(fieldSelector) == name }
+}
+
+// onlyLabel permits requests that select the label.
+func onlyLabel(_, labelSelector string) bool { return labelSelector == "on=yes" }
+
+func selectingOn() dynwatch.Resource {
+	wanted := things()
+	wanted.LabelSelector = "on=yes"
+	return wanted
+}
+
+func named(name string) dynwatch.Resource {
+	wanted := things()
+	wanted.FieldSelector = "metadata.name=" + name
+	return wanted
+}
+
+// checkUndisturbed checks that nothing is missing and that an audit comes to its end.
+func (r *rig) checkUndisturbed(objects int) {
+	r.t.Helper()
+	r.caughtUp()
+	if missing := r.manager.Targets()[0].MissingVerbs; len(missing) > 0 {
+		r.t.Errorf("missing: %v", missing)
+	}
+	if got := r.auditNow(); got.Divergences != 0 || got.Err != nil || got.Objects != objects {
+		r.t.Errorf("audit: %+v", got)
+	}
+}
+
+// With credentials for one name, no request is for another one, in one namespace and in all.
+func TestCredentialsForOneName(t *testing.T) {
+	for name, namespaces := range map[string][]string{"in all namespaces": nil, "in one": {"a"}} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("a", "x", "1")
+			api.put("a", "y", "1")
+			refused := api.confine(onlyName("x"))
+			wanted := named("x")
+			wanted.Namespaces = namespaces
+			r := start(t, api, wanted)
+			r.caughtUp()
+			n := len(r.log.all())
+			api.put("a", "x", "2")
+			api.put("a", "y", "2")
+			api.del("a", "x")
+			api.put("a", "x", "3")
+			r.checkUndisturbed(1)
+			if diff := cmp.Diff([]string{"modified a/x uid-1 103<101", "deleted a/x uid-1 105<103", "added a/x uid-3 106"}, r.since(n)); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			n = r.lose(func(api *fakeAPI) {
+				api.del("a", "x")
+				api.put("a", "x", "4")
+				api.put("a", "x", "5")
+				api.del("a", "x")
+			})
+			r.checkUndisturbed(0)
+			if diff := cmp.Diff([]string{
+				"deleted a/x uid-3 107<106 replay", "added a/x uid-4 108 replay", "modified a/x uid-4 109<108 replay", "deleted a/x uid-4 110<109 replay",
+			}, withoutGap(r.since(n))); diff != "" {
+				t.Errorf("events after the loss of history (-want +got):\n%s", diff)
+			}
+			if plan := planned(t, api, wanted); plan.State != dynwatch.Ready || len(plan.MissingVerbs) > 0 || plan.EtcdFrom != 1 {
+				t.Errorf("plan: %+v", plan)
+			}
+			if n := refused.Load(); n > 0 {
+				t.Errorf("%d requests were refused", n)
+			}
+		})
+	}
+}
+
+// The walk through the history of a name needs no other name either.
+func TestWalkWithCredentialsForOneName(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "1")
+	refused := api.confine(onlyName("x"))
+	r := startLimited(t, api, walking, named("x"))
+	n := r.lose(func(api *fakeAPI) {
+		api.put("a", "x", "2")
+		api.del("a", "x")
+	})
+	r.eventually("the deletion", func() bool { return len(r.log.all()) >= n+3 })
+	r.checkUndisturbed(0)
+	if diff := cmp.Diff([]string{"modified a/x uid-1 102<101 replay", "deleted a/x uid-1 103<102 replay"}, withoutGap(r.since(n))); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if n := refused.Load(); n > 0 {
+		t.Errorf("%d requests were refused", n)
+	}
+}
+
+func withoutGap(lines []string) (all []string) {
+	for _, line := range lines {
+		if !strings.HasPrefix(line, "gap ") {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// With credentials for a label only, what matches no more has left and what matches has entered:
+// informd cannot know more. Refused requests are rare.
+func TestCredentialsForALabel(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lost    bool
+		limit   func(*dynwatch.Limits)
+		refused int64
+	}{
+		"live":              {false, func(*dynwatch.Limits) {}, 2},
+		"from lists":        {true, func(*dynwatch.Limits) {}, 2},
+		"by a walk":         {true, walking, 6}, // walks ask about several names at once
+		"compacted history": {true, func(*dynwatch.Limits) {}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("a", "leaves", "yes")
+			api.put("a", "ends", "yes")
+			refused := api.confine(onlyLabel)
+			r := startLimited(t, api, tt.limit, selectingOn())
+			r.caughtUp()
+			write := func(api *fakeAPI) {
+				api.put("a", "leaves", "no")
+				api.del("a", "ends")
+				api.put("a", "new", "yes")
+				if name == "compacted history" {
+					api.compact()
+				}
+			}
+			n := len(r.log.all())
+			if tt.lost {
+				n = r.lose(write)
+			} else {
+				write(api)
+			}
+			r.eventually("three events", func() bool { return len(withoutGap(r.since(n))) >= 3 })
+			r.checkUndisturbed(1)
+			ops := make(map[string]string)
+			for _, line := range withoutGap(r.since(n)) {
+				words := strings.Fields(line)
+				ops[words[1]] += words[0]
+			}
+			want := map[string]string{"a/leaves": "left", "a/ends": "left", "a/new": "entered"}
+			if name == "compacted history" {
+				want["a/new"] = "added" // as with every permission
+			}
+			if diff := cmp.Diff(want, ops); diff != "" {
+				t.Errorf("operations (-want +got):\n%s", diff)
+			}
+			if n := refused.Load(); n > tt.refused {
+				t.Errorf("%d requests were refused", n)
+			}
+		})
+	}
+}
+
+// A refusal of everything, as of an API server that has just started, or of credentials that
+// were withdrawn, says nothing about an object.
+func TestRefusalOfEverythingDecidesNothing(t *testing.T) {
+	isLook := func(r *http.Request) bool {
+		q := r.URL.Query()
+		return selectedName(q.Get("fieldSelector")) == "x" && q.Get("watch") == ""
+	}
+	for name, most := range map[string]int64{
+		"for a moment":    1,
+		"for two moments": 2,
+		"for some time":   20,
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("a", "x", "yes")
+			r := start(t, api, selectingOn())
+			r.caughtUp()
+			n := len(r.log.all())
+			var looks atomic.Int64
+			api.do(func() {
+				api.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+					if !isLook(r) || looks.Add(1) > most {
+						return false
+					}
+					writeStatus(w, 403, "Forbidden", "not now")
+					return true
+				}
+			})
+			api.del("a", "x")
+			r.caughtUp()
+			if diff := cmp.Diff([]string{"deleted a/x uid-1 102<101"}, withoutGap(r.since(n))); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// After an edit of the name, the object that was selected before is dropped, be it readable or
+// not. It was not deleted.
+func TestNameIsEdited(t *testing.T) {
+	api := newFakeAPI(t)
+	api.put("a", "x", "1")
+	api.put("a", "y", "1")
+	api.confine(onlyName("x"))
+	r := start(t, api, named("x"))
+	r.caughtUp()
+	n := len(r.log.all())
+	r.stop(false)
+	api.confine(onlyName("y"))
+	r.begin(named("y"))
+	r.caughtUp()
+	if diff := cmp.Diff([]string{"snapshot a/y uid-2 102 replay"}, withoutGap(r.since(n))); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	n = len(r.log.all())
+	api.del("a", "y")
+	r.checkUndisturbed(0)
+	if diff := cmp.Diff([]string{"deleted a/y uid-2 103<102"}, r.since(n)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}

@@ -25,7 +25,7 @@ func ownerRules(watched []config.Resource, others []rule) (rules []rule) {
 		"Without these, a chain ends early; add what else controls such objects in your cluster.",
 	}
 	for _, r := range dynwatch.OwnerResources() {
-		if slices.ContainsFunc(others, func(o rule) bool { return o.allows(r.Group, r.Resource) }) {
+		if allow(others, r.Group, r.Resource) {
 			continue
 		}
 		if n := len(rules); n > 0 && rules[n-1].APIGroups[0] == r.Group {
@@ -37,10 +37,12 @@ func ownerRules(watched []config.Resource, others []rule) (rules []rule) {
 	return rules
 }
 
-// allows reports whether the rule is about all objects of a resource.
-func (r rule) allows(group, resource string) bool {
+// allow reports whether one of the rules is about all objects of a resource.
+func allow(rules []rule, group, resource string) bool {
 	has := func(names []string, name string) bool {
 		return slices.Contains(names, name) || slices.Contains(names, all)
 	}
-	return has(r.APIGroups, group) && has(r.Resources, resource) && len(r.ResourceNames) == 0
+	return slices.ContainsFunc(rules, func(r rule) bool {
+		return has(r.APIGroups, group) && has(r.Resources, resource) && len(r.ResourceNames) == 0
+	})
 }

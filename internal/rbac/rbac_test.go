@@ -287,6 +287,39 @@ func TestOwnerRules(t *testing.T) {
 	}
 }
 
+// An entry that selects a name gets no permission for other objects.
+func TestRulesForNames(t *testing.T) {
+	named := func(name, group string, resources ...string) rbacv1.PolicyRule {
+		rule := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"list", "watch"}}
+		if name != "" {
+			rule.ResourceNames = []string{name}
+		}
+		return rule
+	}
+	text := printed(t, "memory", `
+  - {resource: secrets, namespaces: [shop], fieldSelector: "metadata.name=db"}
+  - {resource: configmaps, namespaces: [shop], fieldSelector: "metadata.namespace!=x,metadata.name==db"}
+  - {resource: endpoints, namespaces: [shop], fieldSelector: "metadata.name!=db"}
+  - {resource: services, namespaces: [shop], fieldSelector: "metadata.name=a"}
+  - {resource: namespaces, fieldSelector: "metadata.name=shop"}
+  - {resource: customresourcedefinitions.apiextensions.k8s.io, fieldSelector: "metadata.name=a.example.com"}
+  - {resource: pods, namespaceSelector: "tier=prod"}`, base())
+	identity := named("kube-system", "", "namespaces")
+	identity.Verbs = []string{"get"}
+	if diff := cmp.Diff([]rbacv1.PolicyRule{
+		named("", "", "pods"), named("shop", "", "namespaces"), named("a.example.com", "apiextensions.k8s.io", "customresourcedefinitions"),
+		named("", "", "namespaces"), identity,
+		named("", "apiextensions.k8s.io", "customresourcedefinitions"), named("", "apiregistration.k8s.io", "apiservices"),
+	}, rolesIn(t, text, "ClusterRole")[0].Rules); diff != "" {
+		t.Errorf("in the cluster (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]rbacv1.PolicyRule{
+		named("", "", "endpoints"), named("a", "", "services"), named("db", "", "configmaps", "secrets"),
+	}, rolesIn(t, text, "Role")[0].Rules); diff != "" {
+		t.Errorf("in the namespace (-want +got):\n%s", diff)
+	}
+}
+
 // What a rule allows beyond the entries it is for is said.
 func TestWiderRulesAreExplained(t *testing.T) {
 	text := printed(t, "memory", `

@@ -1,12 +1,14 @@
 package rbac
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/informd/informd/internal/config"
 )
@@ -34,10 +36,9 @@ func clusterRules(c *config.Config) []rule {
 		}
 		selects = selects || r.NamespaceSelector != ""
 	}
-	rules := watchRules(everywhere)
-	rules = append(rules, ownerRules(everywhere, rules)...)
-	watchesNamespaces := slices.ContainsFunc(everywhere, func(r config.Resource) bool { return r.Group == "" && r.Resource == "namespaces" })
-	if selects && !watchesNamespaces {
+	watched := watchRules(everywhere)
+	rules := slices.Concat(watched, ownerRules(everywhere, watched))
+	if selects && !allow(watched, "", "namespaces") {
 		rules = append(rules, rule{
 			APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: readVerbs(),
 			why: []string{"Their labels decide what a namespaceSelector covers."},
@@ -47,11 +48,11 @@ func clusterRules(c *config.Config) []rule {
 		APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem}, Verbs: []string{"get"},
 		why: []string{"Its uid identifies the cluster. Without this, informd cannot notice that the address leads to another one."},
 	})
-	return append(rules, noticeRules(everywhere)...)
+	return append(rules, noticeRules(watched)...)
 }
 
 // noticeRules are those with which informd is told of resources that come and go.
-func noticeRules(watched []config.Resource) []rule {
+func noticeRules(watched []rule) []rule {
 	notices := []rule{
 		{
 			APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: readVerbs(),
@@ -62,12 +63,7 @@ func noticeRules(watched []config.Resource) []rule {
 			why: []string{"Not required: the same for resources of other API servers."},
 		},
 	}
-	return slices.DeleteFunc(notices, func(n rule) bool {
-		return slices.ContainsFunc(watched, func(r config.Resource) bool {
-			r = allowed(r)
-			return (r.Group == n.APIGroups[0] || r.Group == all) && (r.Resource == n.Resources[0] || r.Resource == all)
-		})
-	})
+	return slices.DeleteFunc(notices, func(n rule) bool { return allow(watched, n.APIGroups[0], n.Resources[0]) })
 }
 
 // namespaceRules are those that hold in one namespace each: an entry with exact names
@@ -122,18 +118,34 @@ func wider(watched []config.Resource) (why []string) {
 	return why
 }
 
-// watchRules has one rule per group.
-func watchRules(watched []config.Resource) []rule {
-	groups := make(map[string][]config.Resource)
-	for _, r := range watched {
-		group := allowed(r).Group
-		groups[group] = append(groups[group], r)
+// selectedName is the only name that an entry selects, empty if there is none.
+func selectedName(r config.Resource) string {
+	selector, err := fields.ParseSelector(r.FieldSelector)
+	if err != nil {
+		return ""
 	}
-	rules := make([]rule, 0, len(groups))
-	for _, group := range slices.Sorted(maps.Keys(groups)) {
-		one := rule{APIGroups: []string{group}, Verbs: readVerbs()}
+	name, _ := selector.RequiresExactMatch(metav1.ObjectNameField)
+	return name
+}
+
+// watchRules has one rule per group, and one per group and name for entries that select a name.
+func watchRules(watched []config.Resource) []rule {
+	type scope struct{ group, name string }
+	scopes := make(map[scope][]config.Resource)
+	for _, r := range watched {
+		s := scope{allowed(r).Group, selectedName(r)}
+		scopes[s] = append(scopes[s], r)
+	}
+	rules := make([]rule, 0, len(scopes))
+	for _, s := range slices.SortedFunc(maps.Keys(scopes), func(a, b scope) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.name, b.name))
+	}) {
+		one := rule{APIGroups: []string{s.group}, Verbs: readVerbs()}
+		if s.name != "" {
+			one.ResourceNames = []string{s.name}
+		}
 		var at []int
-		for _, r := range groups[group] {
+		for _, r := range scopes[s] {
 			one.Resources = append(one.Resources, allowed(r).Resource)
 			at = append(at, r.Pos.Line)
 		}
@@ -143,8 +155,8 @@ func watchRules(watched []config.Resource) []rule {
 		}
 		one.Resources = slices.Compact(one.Resources)
 		slices.Sort(at)
-		one.why = append([]string{lines(slices.Compact(at))}, wider(groups[group])...)
-		if (group == "" || group == all) && (slices.Contains(one.Resources, "secrets") || slices.Contains(one.Resources, all)) {
+		one.why = append([]string{lines(slices.Compact(at))}, wider(scopes[s])...)
+		if (s.group == "" || s.group == all) && (slices.Contains(one.Resources, "secrets") || slices.Contains(one.Resources, all)) {
 			one.why = append(one.why, "This permission allows to read the values of Secrets; informd keeps and sends a hash of them.")
 		}
 		rules = append(rules, one)

@@ -10,8 +10,8 @@ informd
 {{- end -}}
 {{- end -}}
 
-{{/* The entries of config.resources, as JSON: group and resource as RBAC has them, and where
-they are watched. RBAC has no patterns but "*". */}}
+{{/* The entries of config.resources, as JSON: group and resource as RBAC has them, the only name
+that they select, and where they are watched. RBAC has no patterns but "*". */}}
 {{- define "informd.entries" -}}
 {{- $entries := list -}}
 {{- range $i, $r := .Values.config.resources -}}
@@ -35,6 +35,7 @@ they are watched. RBAC has no patterns but "*". */}}
   {{- $entries = append $entries (dict
     "group" (ternary "*" $group (regexMatch "[*?[]" $group))
     "resource" (ternary "*" $resource (regexMatch "[*?[]" $resource))
+    "name" (regexReplaceAll "^.*=" (regexFind "(^|,)metadata[.]name==?[^,]+" ($r.fieldSelector | default "")) "")
     "ownerChain" (eq $r.ownerChain true)
     "selects" (not (empty $r.namespaceSelector))
     "clusterWide" (or (eq (toString $r.scope) "cluster") (empty $namespaces) (not (empty $patterned)))
@@ -43,19 +44,33 @@ they are watched. RBAC has no patterns but "*". */}}
 {{- toJson $entries -}}
 {{- end -}}
 
-{{/* The rules to watch entries: one rule per group. */}}
+{{/* The rules to watch entries: one rule per group and name. */}}
 {{- define "informd.watchRules" -}}
-{{- $groups := dict -}}
+{{- $scopes := dict -}}
 {{- range . -}}
-  {{- $_ := set $groups .group (append (get $groups .group | default list) .resource) -}}
+  {{- $scope := printf "%s %s" .group .name -}}
+  {{- $_ := set $scopes $scope (append (get $scopes $scope | default list) .resource) -}}
 {{- end -}}
 {{- $rules := list -}}
-{{- range $group := keys $groups | sortAlpha -}}
-  {{- $resources := get $groups $group | uniq | sortAlpha -}}
+{{- range $scope := keys $scopes | sortAlpha -}}
+  {{- $resources := get $scopes $scope | uniq | sortAlpha -}}
   {{- if has "*" $resources }}{{ $resources = list "*" }}{{ end -}}
-  {{- $rules = append $rules (dict "apiGroups" (list $group) "resources" $resources "verbs" (list "list" "watch")) -}}
+  {{- $parts := splitn " " 2 $scope -}}
+  {{- $rule := dict "apiGroups" (list $parts._0) "resources" $resources "verbs" (list "list" "watch") -}}
+  {{- if $parts._1 }}{{ $_ := set $rule "resourceNames" (list $parts._1) }}{{ end -}}
+  {{- $rules = append $rules $rule -}}
 {{- end -}}
 {{- toJson $rules -}}
+{{- end -}}
+
+{{/* "true" if one of the rules is about all objects of a resource ("apps/deployments"). */}}
+{{- define "informd.allow" -}}
+{{- $parts := splitn "/" 2 .resource -}}
+{{- range .rules -}}
+  {{- if and (or (has $parts._0 .apiGroups) (has "*" .apiGroups)) (or (has $parts._1 .resources) (has "*" .resources)) (not .resourceNames) -}}
+    true
+  {{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The rules for the ownerChain of entries, without what other rules permit. */}}
@@ -66,14 +81,8 @@ they are watched. RBAC has no patterns but "*". */}}
 {{- if $wanted -}}
   {{- range $owner := list "/replicationcontrollers" "apps/daemonsets" "apps/deployments" "apps/replicasets" "apps/statefulsets" "batch/cronjobs" "batch/jobs" -}}
     {{- $parts := splitn "/" 2 $owner -}}
-    {{- $permitted := false -}}
-    {{- range $.others -}}
-      {{- if and (or (has $parts._0 .apiGroups) (has "*" .apiGroups)) (or (has $parts._1 .resources) (has "*" .resources)) (not .resourceNames) -}}
-        {{- $permitted = true -}}
-      {{- end -}}
-    {{- end -}}
     {{- $last := last $rules | default dict -}}
-    {{- if $permitted -}}
+    {{- if include "informd.allow" (dict "rules" $.others "resource" $owner) -}}
     {{- else if has $parts._0 ($last.apiGroups | default list) -}}
       {{- $_ := set $last "resources" (append $last.resources $parts._1) -}}
     {{- else -}}
@@ -93,11 +102,9 @@ they are watched. RBAC has no patterns but "*". */}}
   {{- $selects = or $selects .selects -}}
 {{- end -}}
 {{- $read := list "list" "watch" -}}
-{{- $rules := include "informd.watchRules" $watched | fromJsonArray -}}
-{{- $rules = concat $rules (include "informd.ownerRules" (dict "entries" $watched "others" $rules) | fromJsonArray) -}}
-{{- $names := list -}}
-{{- range $watched }}{{ $names = append $names (printf "%s/%s" .group .resource) }}{{ end -}}
-{{- if and $selects (not (has "/namespaces" $names)) -}}
+{{- $watches := include "informd.watchRules" $watched | fromJsonArray -}}
+{{- $rules := concat $watches (include "informd.ownerRules" (dict "entries" $watched "others" $watches) | fromJsonArray) -}}
+{{- if and $selects (not (include "informd.allow" (dict "rules" $watches "resource" "/namespaces"))) -}}
   {{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "namespaces") "verbs" $read) -}}
 {{- end -}}
 {{- /* Its UID identifies the cluster. */ -}}
@@ -105,11 +112,7 @@ they are watched. RBAC has no patterns but "*". */}}
 {{- /* Optional: with these, informd notices at once that a resource is installed or removed. */ -}}
 {{- range $notice := list "apiextensions.k8s.io/customresourcedefinitions" "apiregistration.k8s.io/apiservices" -}}
   {{- $parts := splitn "/" 2 $notice -}}
-  {{- $watches := false -}}
-  {{- range $name := list $notice (printf "%s/*" $parts._0) (printf "*/%s" $parts._1) "*/*" -}}
-    {{- $watches = or $watches (has $name $names) -}}
-  {{- end -}}
-  {{- if not $watches -}}
+  {{- if not (include "informd.allow" (dict "rules" $watches "resource" $notice)) -}}
     {{- $rules = append $rules (dict "apiGroups" (list $parts._0) "resources" (list $parts._1) "verbs" $read) -}}
   {{- end -}}
 {{- end -}}

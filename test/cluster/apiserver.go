@@ -69,7 +69,7 @@ func (c *Cluster) apiServerFlags(port int) []string {
 		"--tls-private-key-file=" + c.keys.servingKeyFile,
 		"--client-ca-file=" + c.keys.caFile,
 		"--token-auth-file=" + c.keys.tokenFile,
-		"--authorization-mode=RBAC",
+		"--authorization-mode=" + strings.Join(c.options.authorizers(), ","),
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + c.keys.serviceAccountKeyFile,
 		"--service-account-signing-key-file=" + c.keys.serviceAccountKeyFile,

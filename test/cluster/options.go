@@ -49,6 +49,9 @@ type Options struct {
 	// PodSecurity enables the admission plugin PodSecurity: the labels
 	// pod-security.kubernetes.io/* of a namespace apply.
 	PodSecurity bool
+	// NodeAuthorizer enables the Node authorizer beside RBAC: a user system:node:<name> in group
+	// system:nodes may read what concerns that node.
+	NodeAuthorizer bool
 	// APIServerFlags are appended to the flags of every API server, and win over
 	// the flags set here: "--event-ttl=10m".
 	APIServerFlags []string
@@ -84,4 +87,11 @@ func (o Options) withDefaults() (Options, error) {
 		o.Kubeconfig, errs = path, append(errs, err)
 	}
 	return o, errors.Join(errs...)
+}
+
+func (o Options) authorizers() []string {
+	if o.NodeAuthorizer {
+		return []string{"Node", "RBAC"}
+	}
+	return []string{"RBAC"}
 }

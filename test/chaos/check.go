@@ -15,6 +15,7 @@ type Limits struct {
 // the stream, then in the order of etcd.
 func check(truth *Truth, sink *Sink, limits Limits) verdict {
 	c := newSinkCheck(truth, sink)
+	c.notice()
 	c.stream(limits)
 	for _, o := range truth.sorted() {
 		if !sink.Targets[o.Target] {
@@ -24,7 +25,7 @@ func check(truth *Truth, sink *Sink, limits Limits) verdict {
 		c.deletion(o)
 	}
 	c.finalStates()
-	return verdict{violations: c.violations, excuses: c.excuses}
+	return verdict{violations: c.violations, excuses: c.excuses, dropped: c.dropped}
 }
 
 // verdict is what a check found out.
@@ -32,6 +33,8 @@ type verdict struct {
 	violations []Violation
 	// excuses counts the revisions that are missing and may be, by reason.
 	excuses map[string]int
+	// dropped are the UIDs that a changed selection has dropped without an end.
+	dropped map[string]bool
 }
 
 // sinkCheck holds one sink against the truth.
@@ -60,6 +63,15 @@ type sinkCheck struct {
 
 	// excuses counts what is missing and may be, by reason.
 	excuses map[string]int
+
+	spaces  map[string][]space                   // when namespaces matched
+	noticed map[string]map[string]map[space]bool // by target and namespace: those that informd noticed
+	open    map[string]bool                      // targets of which a snapshot has begun and not ended
+	// restored is the first revision that a restore took back: from there on the Namespaces of
+	// two histories do not compare.
+	restored uint64
+	refused  map[string]refusal // by UID
+	dropped  map[string]bool    // UIDs that a changed selection has dropped without an end
 }
 
 func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
@@ -69,6 +81,8 @@ func newSinkCheck(truth *Truth, sink *Sink) *sinkCheck {
 		gaps: make(map[string][]*Delivery), synced: make(map[string][]uint64), excuses: make(map[string]int),
 		heads: make(map[string]*Delivery), alive: make(map[string]*Delivery), latest: make(map[string]int), begun: make(map[string]int),
 		swept: make(map[string]bool), losses: make(map[string][]uint64), lossy: make(map[string]bool), resets: make(map[int]bool),
+		spaces: spacesOf(truth), noticed: make(map[string]map[string]map[space]bool), open: make(map[string]bool),
+		restored: firstUndone(truth), refused: refusalsOf(sink.Refused), dropped: make(map[string]bool),
 	}
 	// Gaps excuse what comes before them, too, so they are read first.
 	lost := make(map[string]bool) // targets without a snapshot since the last loss
@@ -121,36 +135,47 @@ func (c *sinkCheck) fail(invariant, uid string, rv uint64, format string, args .
 
 // coverage is I2: every revision of the object is delivered or excused.
 func (c *sinkCheck) coverage(o *Object) {
-	delivered := make(map[uint64]bool)
+	delivered := make(map[uint64]*Delivery)
 	for _, d := range c.byUID[o.UID] {
-		if d.Op != opDeleted {
-			delivered[d.RV] = true
+		if !d.ends() {
+			delivered[d.RV] = d
 		}
 	}
-	for _, r := range o.Revisions {
-		if r.Deleted || delivered[r.RV] || !c.truth.due(r) || c.excused(o, r) {
+	withheld := c.withheld(o, delivered)
+	for i, r := range o.Revisions {
+		if r.Deleted || delivered[r.RV] != nil || !c.truth.due(r) {
 			continue
 		}
-		c.fail("I2", o.UID, r.RV, "%s at revision %d was never delivered, and no gap says so", o.key(), r.RV)
+		if withheld[i] {
+			c.excuses["unchanged"]++
+			continue
+		}
+		for _, since := range c.wanted(o, i) {
+			if !c.excused(o, r, since) {
+				c.fail("I2", o.UID, r.RV, "%s at revision %d, wanted since %d, was never delivered, and no gap says so", o.key(), r.RV, since)
+			}
+		}
 	}
+	c.departures(o, delivered)
 }
 
-// excused reports whether a revision may be missing.
-func (c *sinkCheck) excused(o *Object, r Revision) bool {
+// excused reports whether a revision may be missing that a consumer had to have since a revision:
+// its own, or that at which its Namespace came to match.
+func (c *sinkCheck) excused(o *Object, r Revision, since uint64) bool {
 	switch {
-	case c.sink.Refused[objectID(o.UID, r)]:
+	case c.refusedState(o.UID, r.RV):
 		c.excuses["refused"]++
 	case c.truth.Rejected[rejected{o.UID, r.RV}]:
 		c.excuses["dead letter of the source"]++
 	case r.Undone: // whoever had not seen it yet never could
 		c.excuses["undone"]++
-	case c.beforeSnapshot(o, r):
+	case c.beforeSnapshot(o, r, since):
 		c.excuses["before the snapshot"]++
-	case c.inGap(o, r):
+	case c.inGap(o, r, since):
 		c.excuses["gap"]++
 	case c.inLoss(o, r):
 		c.excuses["lost by the destination"]++
-	case c.left > 0 && o.supersededBy(r, c.truth.Head):
+	case c.left > 0 && c.superseded(o, r, since, c.truth.Head):
 		c.left--
 		c.excuses["trimmed"]++
 	default:
@@ -159,39 +184,44 @@ func (c *sinkCheck) excused(o *Object, r Revision) bool {
 	return true
 }
 
-// objectID is the id that informd gives a revision, whatever the epoch.
-func objectID(uid string, r Revision) string { return fmt.Sprintf("%s:%d", uid, r.RV) }
+// refusedState reports whether the destination refused an event with that state for good.
+func (c *sinkCheck) refusedState(uid string, rv uint64) bool {
+	return c.refused[uid].states[fmt.Sprint(rv)]
+}
+
+// refusedEnd reports whether it refused a deletion of the object, or that it left.
+func (c *sinkCheck) refusedEnd(uid string) bool { return c.refused[uid].end }
 
 // beforeSnapshot: of what came before the first list after the target began to be
 // served, the list has the last states.
-func (c *sinkCheck) beforeSnapshot(o *Object, r Revision) bool {
+func (c *sinkCheck) beforeSnapshot(o *Object, r Revision, since uint64) bool {
 	if c.sink.Base > 0 {
 		return r.RV <= c.sink.Base && o.supersededBy(r, c.sink.Base)
 	}
-	since := c.truth.servedSince(o.Target, r.RV)
+	served := c.truth.servedSince(o.Target, r.RV)
 	for _, rv := range c.synced[o.Target] {
-		if rv >= since {
-			return r.RV <= rv && o.supersededBy(r, rv)
+		if rv >= served {
+			return since <= rv && c.superseded(o, r, since, rv)
 		}
 	}
 	return false
 }
 
 // inGap: a gap was declared that leaves room for what is missing.
-func (c *sinkCheck) inGap(o *Object, r Revision) bool {
+func (c *sinkCheck) inGap(o *Object, r Revision, since uint64) bool {
 	return slices.ContainsFunc(c.gaps[o.Target], func(g *Delivery) bool {
 		switch {
 		case g.Reason == reasonRollback:
 			// Its ends are of different histories: of the old one all behind it may be
 			// missing, of the new one all up to the list.
-			return (r.Epoch < g.Epoch && r.RV > g.FromRV || r.Epoch > 0 && r.RV <= g.ToRV) && o.supersededBy(r, c.truth.Head)
-		case g.FromRV >= r.RV || r.RV > g.ToRV:
+			return (r.Epoch < g.Epoch && since > g.FromRV || r.Epoch > 0 && since <= g.ToRV) && c.superseded(o, r, since, c.truth.Head)
+		case g.FromRV >= since || since > g.ToRV:
 			return false
 		case g.Recovered == recoveredKnown:
 			return o.bornAndDeadIn(g.FromRV, g.ToRV)
 		default:
 			// The last state is I1's, a deletion I4's.
-			return o.supersededBy(r, c.truth.Head)
+			return c.superseded(o, r, since, c.truth.Head)
 		}
 	})
 }
@@ -203,10 +233,10 @@ func (c *sinkCheck) deletion(o *Object) {
 		return // it began too late to count
 	}
 	announced := len(c.byUID[o.UID]) > 0
-	if !announced || exists && !last.Deleted || c.sink.Refused[o.UID+":deleted"] {
+	if !announced || exists && !last.Deleted || c.refusedEnd(o.UID) {
 		return
 	}
-	ended := c.swept[o.UID] || slices.ContainsFunc(c.byUID[o.UID], func(d *Delivery) bool { return d.Op == opDeleted })
+	ended := c.swept[o.UID] || c.alive[o.UID].ends() || slices.ContainsFunc(c.byUID[o.UID], func(d *Delivery) bool { return d.Op == opDeleted })
 	if !ended {
 		c.fail("I4", o.UID, last.RV, "%s was announced and is gone since revision %d, but its deletion was not delivered", o.key(), last.RV)
 	}
@@ -234,14 +264,14 @@ func (c *sinkCheck) finalState(o *Object) {
 	r, exists := o.settled(c.truth)
 	switch {
 	case d != nil && d.RV > c.truth.Settled && !c.undone(d):
-	case !exists || r.Deleted:
-		if d != nil && d.Op != opDeleted && !c.swept[d.UID] && !c.sink.Refused[d.UID+":deleted"] {
-			c.fail("I1", d.UID, d.RV, "%s is gone since revision %d, but the last delivered is %s at revision %d", o.key(), r.RV, d.Op, d.RV)
+	case !exists || r.Deleted || !c.selected(o, r):
+		if d != nil && !d.ends() && !c.swept[d.UID] && !c.refusedEnd(d.UID) {
+			c.fail("I1", d.UID, d.RV, "%s is gone since revision %d, or not selected, but the last delivered is %s at revision %d", o.key(), r.RV, d.Op, d.RV)
 		}
-	case c.sink.Refused[objectID(o.UID, r)], c.truth.Rejected[rejected{o.UID, r.RV}]:
+	case c.refusedState(o.UID, r.RV), c.truth.Rejected[rejected{o.UID, r.RV}]:
 	case d == nil:
 		c.fail("I1", o.UID, r.RV, "%s exists at revision %d, but nothing was ever delivered", o.key(), r.RV)
-	case d.Op == opDeleted || d.UID != o.UID || d.RV != r.RV:
+	case d.ends() || d.UID != o.UID || d.RV != r.RV && !(c.truth.Rules[o.Target].filters && d.RV < r.RV && d.Gate == r.Gate):
 		c.fail("I1", o.UID, r.RV, "%s exists at revision %d, but the last delivered is %s of uid %s at revision %d", o.key(), r.RV, d.Op, d.UID, d.RV)
 	}
 }

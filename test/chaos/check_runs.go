@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // redelivered reports whether a first delivery is part of what a sink was given
@@ -18,8 +17,15 @@ func (c *sinkCheck) redelivered(d *Delivery) bool {
 // no event in between drops nothing that exists.
 func (c *sinkCheck) bound(d *Delivery, i int, holders map[string]*Delivery) {
 	run := fmt.Sprintf("%s %d", d.Target, d.Run)
-	if d.Op == opBegin {
+	switch d.Op {
+	case opBegin:
 		c.begun[run] = i
+		c.open[d.Target] = true
+	case opSynced:
+		c.open[d.Target] = false
+	}
+	if d.Op == opGap && d.Reason == reasonSelection {
+		c.unselect(d, holders)
 	}
 	if c.resets[i] {
 		c.loseJournal(d.Target, holders)
@@ -33,10 +39,10 @@ func (c *sinkCheck) bound(d *Delivery, i int, holders map[string]*Delivery) {
 		return
 	}
 	for uid, last := range c.alive {
-		if last.Target != d.Target || last.Op == opDeleted || c.latest[uid] > begin || c.swept[uid] {
+		if last.Target != d.Target || last.ends() || c.latest[uid] > begin || c.swept[uid] {
 			continue
 		}
-		if o := c.truth.Objects[uid]; o != nil && o.existsAt(d.RV) && !c.refusedAny(uid) {
+		if o := c.truth.Objects[uid]; o != nil && c.existsAt(o, d.RV) && !c.refusedAny(uid) {
 			c.fail("I15", uid, d.RV, "%s ends a snapshot that has nothing of %s, which exists at revision %d", d.ID, o.key(), d.RV)
 		}
 		if c.lossy[d.Target] {
@@ -48,11 +54,11 @@ func (c *sinkCheck) bound(d *Delivery, i int, holders map[string]*Delivery) {
 	}
 }
 
-// existsAt reports whether the object exists at a revision.
-func (o *Object) existsAt(rv uint64) bool {
+// existsAt reports whether the object exists at a revision, and is selected.
+func (c *sinkCheck) existsAt(o *Object, rv uint64) bool {
 	for _, r := range slices.Backward(o.Revisions) {
 		if r.RV <= rv && !r.Undone {
-			return !r.Deleted
+			return !r.Deleted && c.selectedAt(o, r, rv)
 		}
 	}
 	return false
@@ -86,10 +92,6 @@ func (c *sinkCheck) inLoss(o *Object, r Revision) bool {
 
 // refusedAny reports whether the destination refused an event of the object for good.
 func (c *sinkCheck) refusedAny(uid string) bool {
-	for id := range c.sink.Refused {
-		if strings.HasPrefix(id, uid+":") {
-			return true
-		}
-	}
-	return false
+	_, ok := c.refused[uid]
+	return ok
 }

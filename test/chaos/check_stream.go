@@ -32,6 +32,7 @@ func (c *sinkCheck) stream(limits Limits) {
 		}
 		if !c.redelivered(d) {
 			c.order(d, holders)
+			c.passes(d, c.heads[d.UID])
 			c.heads[d.UID] = d
 		}
 		c.authentic(d)
@@ -66,21 +67,24 @@ func (c *sinkCheck) order(d *Delivery, holders map[string]*Delivery) {
 		case prev.Op == opDeleted:
 			c.fail("I3", d.UID, d.RV, "%s came after the deletion of the object", d.ID)
 			return
+		case prev.Op == opLeft != (d.Op == opEntered) && d.Op != opSnapshot && !c.dropped[d.UID]:
+			c.fail("I3", d.UID, d.RV, "%s came after %s", d.ID, prev.ID)
 		case d.RV == prev.RV && d.Op == opSnapshot && d.Run > 0: // announced again
+		case d.RV == prev.RV && (d.Op == opLeft || d.Op == opEntered): // as its Namespace changed
 		case d.RV <= prev.RV:
 			c.fail("I3", d.UID, d.RV, "%s at revision %d came after revision %d", d.ID, d.RV, prev.RV)
 		}
 		// What a restore of etcd brought back to life begins a new chain.
-		if revived := d.Epoch > prev.Epoch && prev.Op == opDeleted; !c.sink.Unchained && !revived {
+		if revived := d.Epoch > prev.Epoch && prev.ends(); !c.sink.Unchained && !revived {
 			c.chain(d, prev)
 		}
 	} else if !c.sink.Unchained && !c.lossy[d.Target] && (d.Ordinal != 1 || d.PrevRV != 0) {
 		c.skipped(d, 0)
 	}
-	if holder := holders[d.key()]; holder != nil && holder.UID != d.UID && d.Op != opDeleted {
+	if holder := holders[d.key()]; holder != nil && holder.UID != d.UID && !d.ends() {
 		c.fail("I3", d.UID, d.RV, "%s came while uid %s held the name, whose deletion was not delivered", d.ID, holder.UID)
 	}
-	if d.Op == opDeleted {
+	if d.ends() {
 		if holder := holders[d.key()]; holder != nil && holder.UID == d.UID {
 			delete(holders, d.key())
 		}

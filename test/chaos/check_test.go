@@ -58,7 +58,7 @@ func (s *script) deliver(op, uid string, rv uint64) {
 	o := s.truth.Objects[uid]
 	d := Delivery{
 		Op: op, Target: target, Namespace: o.Namespace, Name: o.Name, UID: uid, RV: rv,
-		ID: objectID(uid, Revision{RV: rv}), HasObject: true, Hash: hashOf(rv), BodyRV: rv, Ordinal: 1,
+		ID: fmt.Sprintf("%s:%d", uid, rv), HasObject: true, Hash: hashOf(rv), BodyRV: rv, Ordinal: 1,
 	}
 	for _, prev := range slices.Backward(s.sink.Deliveries) {
 		if prev.UID == uid {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
@@ -19,7 +20,8 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 type body struct {
 	group, kind, namespace, name, uid string
 	rv                                uint64
-	hash                              Hash
+	hash, gate                        Hash
+	labels                            labels.Set
 }
 
 // decodeObject reads an object, as etcd or an event holds it, and hashes what the
@@ -44,6 +46,11 @@ func decodeObject(raw []byte) (body, error) {
 	}
 	b := body{group: group, kind: text(o, "kind"), namespace: text(meta, "namespace"), name: text(meta, "name"), uid: text(meta, "uid")}
 	b.rv, _ = strconv.ParseUint(text(meta, "resourceVersion"), 10, 64) // etcd's copy has none
+	all, _, err := unstructured.NestedStringMap(o, "metadata", "labels")
+	if err != nil {
+		return body{}, fmt.Errorf("decode object: %w", err)
+	}
+	b.labels = all
 	normalise(o, meta, b.kind)
 	canonical, err := json.Marshal(o) // sorts the keys
 	if err != nil {
@@ -51,6 +58,7 @@ func decodeObject(raw []byte) (body, error) {
 	}
 	sum := sha256.Sum256(canonical)
 	copy(b.hash[:], sum[:])
+	b.gate = gateOf(b.kind, meta, b.hash)
 	return b, nil
 }
 
@@ -145,8 +153,11 @@ func decodeEvent(data []byte, get attributes) (Delivery, error) {
 	if d.ID == "" || d.Op == "" {
 		return d, fmt.Errorf("event without id or op: %.200s", data)
 	}
-	_, run, epoch := splitID(d.ID)
+	what, run, epoch := splitID(d.ID)
 	d.Run, d.Epoch = run, int(epoch)
+	if d.Op == opEntered || d.Op == opLeft {
+		d.Cause, _ = strconv.ParseUint(what[strings.LastIndexByte(what, ':')+1:], 10, 64) // 0 holds of no revision
+	}
 	if len(data) == 0 || d.control() {
 		return d, nil
 	}
@@ -168,7 +179,7 @@ func decodeEvent(data []byte, get attributes) (Delivery, error) {
 	if o.uid != d.UID || o.namespace != d.Namespace || o.name != d.Name {
 		d.Stranger = fmt.Sprintf("%s/%s of uid %s", o.namespace, o.name, o.uid)
 	}
-	d.HasObject, d.Hash, d.BodyRV = true, o.hash, o.rv
+	d.HasObject, d.Hash, d.Gate, d.BodyRV = true, o.hash, o.gate, o.rv
 	return d, nil
 }
 

@@ -41,9 +41,10 @@
 //	I17  the materialised view of the nats sink's stream equals etcd at the end
 //	I18  dead letters of the source name only objects that no event can carry
 //	I19  a hostile tenant delays no event of another namespace by 30 s
+//	I20  selectors and change filters let nothing else through
 //
 // A gap excuses what it declares. Recovered "known" excuses objects that were created and
 // deleted inside the range; "state" and "partial" excuse the states in between; the reason
 // "trimmed" excuses as many events as it counts. A dead letter of the source excuses the
-// revision that it names. Nothing excuses a missing last state or deletion.
+// revision that it names. The reason "selection" excuses a missing left. Nothing excuses a missing last state or deletion.
 package chaos

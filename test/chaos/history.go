@@ -14,6 +14,10 @@ type Revision struct {
 	RV      uint64
 	Deleted bool
 	Hash    Hash // of the content; for an end, of the last content
+	Gate    Hash // what a change filter compares
+	// Matches: the labels are those that a selector asks for; of a Namespace, that its
+	// objects are selected.
+	Matches bool
 	// Epoch counts the restores of etcd from an older copy that came before.
 	Epoch int
 	// Undone: a restore took this revision back.
@@ -71,6 +75,8 @@ func (o *Object) bornAndDeadIn(from, to uint64) bool {
 // Truth is what happened in etcd.
 type Truth struct {
 	Objects map[string]*Object // by UID
+	// Rules has, by target, what informd's entry says.
+	Rules map[string]rule
 	// Rejected has the revisions that dead letters of the source name.
 	Rejected map[rejected]bool
 	// Served has, by target, the revisions at which its custom resource definition
@@ -119,8 +125,10 @@ type Delivery struct {
 	Reason, Recovered            string // of a gap
 	Replay                       bool
 	Final                        bool   // of a deletion: the object is surely its last state
-	HasObject                    bool   // Hash and BodyRV count
+	HasObject                    bool   // Hash, Gate and BodyRV count
 	Hash                         Hash   // of the object's normalised content
+	Gate                         Hash   // what a change filter compares
+	Cause                        uint64 // of entered and left, as the id says
 	BodyRV                       uint64 // the revision that the object itself names
 	Stranger                     string // whom the object is, if it is not whom the attributes name
 	Epoch                        int    // as the id says
@@ -133,7 +141,11 @@ type Delivery struct {
 // The operations of events, as the wire names them.
 const (
 	opSnapshot = "snapshot"
+	opAdded    = "added"
+	opModified = "modified"
 	opDeleted  = "deleted"
+	opEntered  = "entered"
+	opLeft     = "left"
 	opBegin    = "begin"
 	opSynced   = "synced"
 	opGap      = "gap"
@@ -147,6 +159,9 @@ func (d *Delivery) control() bool {
 	return d.Op == opBegin || d.Op == opSynced || d.Op == opGap || d.Op == opLost
 }
 
+// ends: a consumer no longer has the object.
+func (d *Delivery) ends() bool { return d.Op == opDeleted || d.Op == opLeft }
+
 func (d *Delivery) key() string { return objectKey(d.Target, d.Namespace, d.Name) }
 
 // How much of a gap's range came out all the same, and why there is a gap.
@@ -155,6 +170,8 @@ const (
 	reasonTrimmed  = "trimmed"
 	reasonRollback = "rollback"
 	reasonJournal  = "journal"
+	// reasonSelection: Namespaces changed while informd could not follow.
+	reasonSelection = "selection"
 )
 
 // Sink is what one consumer received.

@@ -37,7 +37,7 @@ func visitor() *Kind {
 // independentKinds are those that the test itself writes: custom resources, and
 // Secrets with values that must not show.
 func independentKinds() []*Kind {
-	all := slices.DeleteFunc(kinds(), func(k *Kind) bool { return !k.custom && k.gvr.Resource != "secrets" })
+	all := slices.DeleteFunc(kinds(), func(k *Kind) bool { return !k.custom && k.gvr.Resource != "secrets" || !k.rule().plain() })
 	return append(all, visitor())
 }
 
@@ -153,7 +153,7 @@ func (r *Rig) resources() string {
 	}
 	var b strings.Builder
 	for _, k := range r.kinds {
-		fmt.Fprintf(&b, "  - {group: %q, resource: %s}\n", k.gvr.Group, k.gvr.Resource)
+		fmt.Fprintf(&b, "  - %s\n", k.entry())
 	}
 	return b.String()
 }

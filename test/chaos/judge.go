@@ -16,13 +16,18 @@ func (r *run) report() (*Report, error) {
 	strikes := r.nemesis.Strikes()
 	report := newReport(r, truth, strikes)
 	misnamed := checkLetters(truth, r.letters)
+	var dropped map[string]bool // of the nats sink
 	for _, c := range r.rig.consumers() {
 		sink, err := c.sink(r.rig.targets)
 		if err != nil {
 			return nil, err
 		}
 		sink.Base, sink.Unchained = r.base, r.options.Baseline
-		report.addSink(truth, sink, check(truth, sink, Limits{Repeats: repeatsPerStrike * (1 + len(strikes))}))
+		v := check(truth, sink, Limits{Repeats: repeatsPerStrike * (1 + len(strikes))})
+		report.addSink(truth, sink, v)
+		if c == r.rig.stream {
+			dropped = v.dropped
+		}
 	}
 	for _, v := range slices.Concat(r.late, r.rig.violations, misnamed) {
 		report.addViolation(truth, nil, v)
@@ -31,7 +36,7 @@ func (r *run) report() (*Report, error) {
 		report.MaxRSS = max(report.MaxRSS, d.MaxRSS())
 	}
 	if !r.options.Baseline {
-		for _, v := range slices.Concat(r.processes(strikes), r.leaks(), isolation(r.rig, strikes), neighbours(r.rig, strikes), checkView(truth, r.rig.targets, r.rows)) {
+		for _, v := range slices.Concat(r.processes(strikes), r.leaks(), isolation(r.rig, strikes), neighbours(r.rig, strikes), checkView(truth, r.rig.targets, r.rows, dropped)) {
 			report.addViolation(truth, nil, v)
 		}
 	}

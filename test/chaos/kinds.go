@@ -17,10 +17,33 @@ type Kind struct {
 	kind       string
 	namespaced bool
 	custom     bool
-	fields     map[string]any           // what a new object has besides metadata
-	patch      func(text string) string // a merge patch that changes the object
-	status     func(text string) string // one for the status subresource; nil: it has none
-	weight     int                      // how often it is written; 0: only watched
+	fields     map[string]any                      // what a new object has besides metadata
+	patch      func(text string) string            // a merge patch that changes the object
+	status     func(text string) string            // one for the status subresource; nil: it has none
+	labels     func(text string) map[string]string // of a new object; nil: none
+	small      bool                                // it is never made large
+	weight     int                                 // how often it is written; 0: only watched
+	// What its entry in informd's config says besides.
+	labelSelector, namespaceSelector, emitWhen string
+}
+
+// rule is what the entry says.
+func (k *Kind) rule() rule {
+	return rule{selector(k.labelSelector), selector(k.namespaceSelector), k.emitWhen != ""}
+}
+
+// entry is the one in informd's config.
+func (k *Kind) entry() string {
+	entry := fmt.Sprintf("{group: %q, resource: %s", k.gvr.Group, k.gvr.Resource)
+	for _, x := range [][2]string{{"labelSelector", k.labelSelector}, {"namespaceSelector", k.namespaceSelector}} {
+		if x[1] != "" {
+			entry += fmt.Sprintf(", %s: %q", x[0], x[1])
+		}
+	}
+	if k.emitWhen != "" {
+		entry += ", emitWhen: " + k.emitWhen
+	}
+	return entry + "}"
 }
 
 func (k *Kind) target() string { return targetName(k.gvr.Group, k.gvr.Resource) }
@@ -55,6 +78,7 @@ func kinds() []*Kind {
 		custom("planets", "Planet", false, 5, spec, state),
 		builtIn("rbac.authorization.k8s.io", "roles", "Role", 0, label),
 	}
+	all = append(all, selectiveKinds()...)
 	pod, deployment := all[2], all[7]
 	pod.fields = map[string]any{"spec": map[string]any{"containers": []any{container}}}
 	pod.status = func(s string) string { return fmt.Sprintf(`{"status":{"phase":"Running","message":%q}}`, s) }
@@ -67,6 +91,31 @@ func kinds() []*Kind {
 	}}
 	deployment.status = func(s string) string {
 		return fmt.Sprintf(`{"status":{"conditions":[{"type":"Available","status":"True","reason":"R","message":%q}]}}`, s)
+	}
+	return all
+}
+
+// selectiveKinds are those with selectors and change filters.
+func selectiveKinds() []*Kind {
+	state := func(s string) string { return fmt.Sprintf(`{"status":{"text":%q}}`, s) }
+	shade := func(s string) string { return pick(s, "dark", "dim", "light") }
+	moons := custom("moons", "Moon", true, 8, func(s string) string { return fmt.Sprintf(`{"spec":{"text":%q}}`, s) }, state)
+	moons.namespaceSelector = tierSelector
+	rings := custom("rings", "Ring", true, 8, func(s string) string {
+		return pick(s, fmt.Sprintf(`{"spec":{"text":%q}}`, s), fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, lastApplied, s),
+			fmt.Sprintf(`{"metadata":{"labels":{"shade":%q}}}`, shade(s)), fmt.Sprintf(`{"metadata":{"labels":{"shade":%q}},"spec":{"text":%q}}`, shade(s), s),
+			`{"metadata":{"labels":{"hidden":"x"}}}`, `{"metadata":{"labels":{"hidden":null}}}`)
+	}, state)
+	rings.labelSelector, rings.emitWhen = shadeSelector, noopFilter
+	rings.labels = func(s string) map[string]string { return map[string]string{"shade": shade(s)} }
+	flares := custom("flares", "Flare", true, 8, func(s string) string {
+		return pick(s, fmt.Sprintf(`{"spec":{"text":%q}}`, s), fmt.Sprintf(`{"metadata":{"labels":{"text":%q}}}`, s),
+			fmt.Sprintf(`{"metadata":{"annotations":{"text":%q}}}`, s), fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, lastApplied, s))
+	}, state)
+	flares.emitWhen = changedFilter
+	all := []*Kind{moons, rings, flares}
+	for _, k := range all {
+		k.small = true // so that every event has its object
 	}
 	return all
 }
@@ -94,6 +143,9 @@ func (k *Kind) object(namespace, name, text string) *unstructured.Unstructured {
 	o.SetName(name)
 	o.SetNamespace(namespace)
 	o.SetAnnotations(map[string]string{lastApplied: `{"a":"` + text + `"}`, "text": text})
+	if k.labels != nil {
+		o.SetLabels(k.labels(text))
+	}
 	switch k.kind {
 	case "Secret":
 		o.Object["stringData"] = map[string]any{"text": canary + text}
@@ -135,3 +187,5 @@ func definitions() schema.GroupVersionResource {
 func namespaces() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 }
+
+func namespaceTarget() string { return targetName("", "namespaces") }

@@ -166,6 +166,27 @@ func mutants() []mutant {
 			old: "return p.Created.Equal(now.Created) && p.Last <= now.Last", new: "return true || p.Last <= now.Last",
 			faults: "N12-older-journal,N12-purge-journal", journal: JournalNATS, caughtBy: []string{"I1", "I2", "I3", "I4", "I6", "I9", "I13", "I14"},
 		},
+		{
+			name: "left-is-deleted", file: "pkg/dynwatch/internal/missing/missing.go",
+			old: "t.End(ctx, event.Left, e, now, o.ResourceVersion, false)", new: "t.End(ctx, event.Deleted, e, now, o.ResourceVersion, false)",
+			faults: "N7-reset-watches", caughtBy: []string{"I3", "I5"},
+		},
+		{
+			name: "namespaces-of-the-mark-forgotten", file: "pkg/dynwatch/internal/selection/resume.go",
+			old: "same, newest := m.Hash == c.covered.hash() ||", new: "same, newest := m.Hash != 0 || m.Hash == c.covered.hash() ||",
+			faults: "N1-kill-informd,N1-stop-informd", caughtBy: []string{"I1", "I2", "I3", "I9"},
+		},
+		{
+			name: "one-changed-field-is-not-enough", file: "pkg/dynwatch/internal/frame/gate.go",
+			old:    "g.own == 0 || slices.ContainsFunc(hashes[:g.own], func(h uint64) bool { return !slices.Contains(last, h) })",
+			new:    "g.own == 0 || !slices.ContainsFunc(hashes[:g.own], func(h uint64) bool { return slices.Contains(last, h) })",
+			faults: "N7-reset-watches", caughtBy: []string{"I1", "I2", "I9"},
+		},
+		{
+			name: "hashes-forgotten-at-restart", file: "pkg/dynwatch/internal/checkpoint/read.go",
+			old: "x.SetHashes(one, e.Gates.Hashes)", new: "x.SetHashes(one, nil)",
+			faults: "N1-kill-informd", caughtBy: []string{"I20"},
+		},
 	}
 }
 

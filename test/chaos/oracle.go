@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 const (
@@ -25,6 +26,8 @@ type Oracle struct {
 	client  *clientv3.Client
 	targets map[string]string // by group/kind
 	notify  func(*Object, Revision)
+	await   func(*Object, state)
+	tiers   labels.Selector // of the Namespaces
 	running sync.WaitGroup
 	stop    context.CancelFunc
 
@@ -32,6 +35,7 @@ type Oracle struct {
 	truth  Truth
 	keys   map[string]string  // etcd's key by UID
 	latest map[string]*Object // by etcd's key: what is there now
+	spaces map[string]bool    // the namespaces that match now
 	epoch  int
 	seen   uint64        // all revisions up to this one have been read
 	moved  chan struct{} // closed when seen moves
@@ -39,8 +43,9 @@ type Oracle struct {
 }
 
 // NewOracle connects to etcd. notify is called for every revision of the kinds,
-// in order, from one goroutine; it must not call the oracle.
-func NewOracle(endpoint string, kinds []*Kind, notify func(*Object, Revision)) (*Oracle, error) {
+// in order, from one goroutine, and await if not every revision of the kind is an event;
+// they must not call the oracle.
+func NewOracle(endpoint string, kinds []*Kind, notify func(*Object, Revision), await func(*Object, state)) (*Oracle, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{endpoint}, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
 		MaxCallRecvMsgSize: 64 << 20, DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
@@ -49,9 +54,11 @@ func NewOracle(endpoint string, kinds []*Kind, notify func(*Object, Revision)) (
 		return nil, fmt.Errorf("connect to etcd: %w", err)
 	}
 	o := &Oracle{
-		client: client, notify: notify, targets: make(map[string]string),
-		truth: Truth{Objects: make(map[string]*Object), Rejected: make(map[rejected]bool), Served: make(map[string][]uint64)},
-		keys:  make(map[string]string), latest: make(map[string]*Object), moved: make(chan struct{}),
+		client: client, notify: notify, await: await, tiers: spaceLabels(), targets: make(map[string]string),
+		truth: Truth{
+			Objects: make(map[string]*Object), Rules: rulesOf(kinds), Rejected: make(map[rejected]bool), Served: make(map[string][]uint64),
+		},
+		keys: make(map[string]string), latest: make(map[string]*Object), spaces: make(map[string]bool), moved: make(chan struct{}),
 	}
 	for _, k := range kinds {
 		o.targets[k.gvr.Group+"/"+k.kind] = k.target()
@@ -123,9 +130,37 @@ func (o *Oracle) take(response *clientv3.WatchResponse) {
 	for _, event := range response.Events {
 		object, revision := o.record(event.Type == clientv3.EventTypeDelete, event.Kv, now)
 		if object != nil {
-			o.notify(object, revision)
+			o.tell(object, revision)
 		}
 	}
+}
+
+// tell tells of a change of an object, and of what a change of its Namespace selects.
+func (o *Oracle) tell(object *Object, r Revision) {
+	if o.truth.Rules[object.Target].plain() {
+		o.notify(object, r)
+	} else {
+		o.await(object, o.state(object, r.Seen))
+	}
+	if object.Target != namespaceTarget() || o.spaces[object.Name] == r.Matches {
+		return
+	}
+	o.spaces[object.Name] = r.Matches
+	for _, one := range o.latest {
+		if one.Namespace == object.Name && o.truth.Rules[one.Target].spaces != nil {
+			o.await(one, o.state(one, r.Seen))
+		}
+	}
+}
+
+// state returns how an object stands.
+func (o *Oracle) state(object *Object, now time.Time) state {
+	last, ok := object.last()
+	in := ok && !last.Deleted && last.Matches
+	if o.truth.Rules[object.Target].spaces != nil {
+		in = in && o.spaces[object.Namespace]
+	}
+	return state{In: in, RV: last.RV, Gate: last.Gate, Seen: now}
 }
 
 // record adds one change; nil if it is of no kind of the run.
@@ -161,9 +196,18 @@ func (o *Oracle) record(deleted bool, kv *mvccpb.KeyValue, now time.Time) (*Obje
 		}
 	}
 	o.latest[key] = object
-	r := Revision{RV: rv, Hash: b.hash, Epoch: o.epoch, Seen: now}
+	r := Revision{RV: rv, Hash: b.hash, Gate: b.gate, Matches: o.matches(target, b.labels), Epoch: o.epoch, Seen: now}
 	object.Revisions = append(object.Revisions, r)
 	return object, r
+}
+
+// matches reports whether an object's labels are selected; those of a Namespace, its objects.
+func (o *Oracle) matches(target string, of labels.Set) bool {
+	by := o.truth.Rules[target].labels
+	if target == namespaceTarget() {
+		by = o.tiers
+	}
+	return by == nil || by.Matches(of)
 }
 
 // Head asks etcd for its revision.
@@ -243,6 +287,17 @@ func (o *Oracle) Restored(revision, head uint64) {
 		}
 		if last, ok := object.last(); ok && !last.Deleted {
 			o.latest[o.keys[uid]] = object
+		}
+	}
+	clear(o.spaces)
+	for _, object := range o.latest {
+		if last, ok := object.last(); ok && object.Target == namespaceTarget() {
+			o.spaces[object.Name] = last.Matches
+		}
+	}
+	for _, object := range o.truth.Objects {
+		if !o.truth.Rules[object.Target].plain() {
+			o.await(object, o.state(object, time.Now()))
 		}
 	}
 	o.mu.Unlock()

@@ -71,8 +71,11 @@ type Rig struct {
 // the caller has to Close.
 func NewRig(ctx context.Context, options Options) (*Rig, error) {
 	r := &Rig{options: options, kinds: kinds(), targets: make(map[string]bool)}
-	if options.Independent {
+	switch {
+	case options.Independent:
 		r.kinds = independentKinds()
+	case options.Baseline: // it has no selectors
+		r.kinds = slices.DeleteFunc(r.kinds, func(k *Kind) bool { return !k.rule().plain() })
 	}
 	for _, k := range r.kinds {
 		r.targets[k.target()] = true
@@ -140,7 +143,7 @@ func (r *Rig) startCluster(ctx context.Context) error {
 			return err
 		}
 	}
-	r.oracle, err = NewOracle(r.cluster.EtcdEndpoint(), r.kinds, r.expect)
+	r.oracle, err = NewOracle(r.cluster.EtcdEndpoint(), r.kinds, r.expect, r.await)
 	if err != nil {
 		return err
 	}
@@ -179,6 +182,14 @@ func (r *Rig) link(backend string) (*Link, error) {
 func (r *Rig) expect(o *Object, revision Revision) {
 	for _, c := range r.consumers() {
 		c.tracker.Expect(o, revision)
+	}
+}
+
+// await tells the consumers how an object is to end up, of a resource of which not every
+// revision is an event.
+func (r *Rig) await(o *Object, s state) {
+	for _, c := range r.consumers() {
+		c.tracker.Await(o, s)
 	}
 }
 

@@ -11,12 +11,14 @@ import (
 // verdict is the checker's. All methods are safe for concurrent use.
 type Tracker struct {
 	targets map[string]bool
+	rules   map[string]rule // of the targets that are not plain
 
 	mu        sync.Mutex
 	pending   map[string]*backlog // by UID
 	delivered map[string]uint64   // the newest revision by UID
 	floors    map[string]uint64   // by target: up to there a list or a gap stands for what is missing
 	swept     map[string]bool     // targets whose next snapshot stands for deletions, too
+	standing  map[string]*awaited // by UID
 	delays    []Delay
 }
 
@@ -36,7 +38,7 @@ type Delay struct {
 // NewTracker follows the targets.
 func NewTracker(targets map[string]bool) *Tracker {
 	return &Tracker{
-		targets: targets, pending: make(map[string]*backlog),
+		targets: targets, rules: rulesOf(selectiveKinds()), pending: make(map[string]*backlog), standing: make(map[string]*awaited),
 		delivered: make(map[string]uint64), floors: make(map[string]uint64), swept: make(map[string]bool),
 	}
 }
@@ -67,9 +69,15 @@ func (t *Tracker) Receive(d *Delivery) {
 	switch d.Op {
 	case opSynced:
 		t.raise(d.Target, d.RV)
+		if t.swept[d.Target] {
+			t.drop(d.Target)
+		}
 	case opGap:
-		if d.Reason == reasonJournal {
+		switch d.Reason {
+		case reasonJournal:
 			t.swept[d.Target] = true
+		case reasonSelection:
+			t.drop(d.Target)
 		}
 		t.raise(d.Target, d.ToRV)
 	case opBegin:
@@ -84,6 +92,10 @@ func (t *Tracker) Receive(d *Delivery) {
 }
 
 func (t *Tracker) received(d *Delivery) {
+	if _, ok := t.rules[d.Target]; ok {
+		t.stands(d)
+		return
+	}
 	t.delivered[d.UID] = max(t.delivered[d.UID], d.RV)
 	b := t.pending[d.UID]
 	if b == nil {
@@ -147,12 +159,22 @@ func (t *Tracker) Restored(revision uint64) {
 func (t *Tracker) Lag() (objects int, oldest time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	objects = len(t.pending)
 	for _, b := range t.pending {
 		if seen := b.revisions[0].Seen; oldest.IsZero() || seen.Before(oldest) {
 			oldest = seen
 		}
 	}
-	return len(t.pending), oldest
+	for _, a := range t.standing {
+		if a.since.IsZero() {
+			continue
+		}
+		objects++
+		if oldest.IsZero() || a.since.Before(oldest) {
+			oldest = a.since
+		}
+	}
+	return objects, oldest
 }
 
 // Behind returns the targets that lack something from before a time, and since when.
@@ -160,11 +182,16 @@ func (t *Tracker) Behind(before time.Time) map[string]time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	behind := make(map[string]time.Time)
-	for _, b := range t.pending {
-		seen := b.revisions[0].Seen
-		if since, ok := behind[b.target]; seen.Before(before) && (!ok || seen.Before(since)) {
-			behind[b.target] = seen
+	note := func(target string, seen time.Time) {
+		if since, ok := behind[target]; !seen.IsZero() && seen.Before(before) && (!ok || seen.Before(since)) {
+			behind[target] = seen
 		}
+	}
+	for _, b := range t.pending {
+		note(b.target, b.revisions[0].Seen)
+	}
+	for _, a := range t.standing {
+		note(a.target, a.since)
 	}
 	return behind
 }
@@ -186,6 +213,11 @@ func (t *Tracker) Some(n int) []string {
 			break
 		}
 		some = append(some, fmt.Sprintf("%s %s from revision %d", b.target, uid, b.revisions[0].RV))
+	}
+	for uid, a := range t.standing {
+		if len(some) < n && !a.since.IsZero() {
+			some = append(some, fmt.Sprintf("%s %s at revision %d (selected: %t), not %d (%t)", a.target, uid, a.want.RV, a.want.In, a.got.RV, a.got.In))
+		}
 	}
 	return some
 }

@@ -81,9 +81,11 @@ func (v *Viewer) Rows(targets map[string]bool) map[string]view.Object {
 	return rows
 }
 
-// checkView is I17: the rows are the objects that etcd holds.
-func checkView(truth *Truth, targets map[string]bool, rows map[string]view.Object) []Violation {
+// checkView is I17: the rows are the objects that etcd holds, besides those that a gap allows to
+// be dropped without an end.
+func checkView(truth *Truth, targets map[string]bool, rows map[string]view.Object, dropped map[string]bool) []Violation {
 	var all []Violation
+	c := newSinkCheck(truth, &Sink{})
 	fail := func(uid string, rv uint64, format string, args ...any) {
 		all = append(all, Violation{Invariant: "I17", Sink: "view", UID: uid, RV: rv, Text: fmt.Sprintf(format, args...)})
 	}
@@ -93,7 +95,7 @@ func checkView(truth *Truth, targets map[string]bool, rows map[string]view.Objec
 		if last, ok := o.last(); ok && !truth.due(last) {
 			unsettled[o.key()] = true
 		}
-		if r, ok := o.settled(truth); ok && !r.Deleted && targets[o.Target] && !o.uncarriable() {
+		if r, ok := o.settled(truth); ok && !r.Deleted && targets[o.Target] && !o.uncarriable() && c.selected(o, r) {
 			living[o.key()] = o
 		}
 	}
@@ -104,6 +106,10 @@ func checkView(truth *Truth, targets map[string]bool, rows map[string]view.Objec
 		case unsettled[key]:
 		case !ok:
 			fail(o.UID, r.RV, "%s exists at revision %d, but the view has no row", key, r.RV)
+		case truth.Rules[o.Target].filters:
+			if b, err := decodeObject(row.JSON); err != nil || row.UID != o.UID || b.gate != r.Gate {
+				fail(o.UID, r.RV, "the row of %s is of uid %s at revision %d, which differs from etcd's at %d (%v)", key, row.UID, row.At.ResourceVersion, r.RV, err)
+			}
 		case row.UID != o.UID || row.At.ResourceVersion != r.RV:
 			fail(o.UID, r.RV, "%s exists at revision %d, but the row is of uid %s at revision %d", key, r.RV, row.UID, row.At.ResourceVersion)
 		default:
@@ -113,7 +119,7 @@ func checkView(truth *Truth, targets map[string]bool, rows map[string]view.Objec
 		}
 	}
 	for key, row := range rows {
-		if living[key] == nil && !unsettled[key] {
+		if living[key] == nil && !unsettled[key] && !dropped[row.UID] {
 			fail(row.UID, row.At.ResourceVersion, "%s does not exist, but the view has a row at revision %d", key, row.At.ResourceVersion)
 		}
 	}

@@ -52,7 +52,7 @@ func TestCheckView(t *testing.T) {
 				rows[o.key()] = view.Object{UID: o.UID, At: view.Revision{ResourceVersion: last.RV}, JSON: raw}
 			}
 			test.change(s, rows)
-			got := checkView(&s.truth, s.sink.Targets, rows)
+			got := checkView(&s.truth, s.sink.Targets, rows, nil)
 			if len(got) != test.want || slices.ContainsFunc(got, func(v Violation) bool { return v.Invariant != "I17" }) {
 				t.Errorf("got %+v, want %d violations", got, test.want)
 			}

@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -183,10 +184,12 @@ func (x *writer) act(t *task) error {
 		return t.finalizer()
 	case n < 785:
 		return t.deleteCollection(x.random.IntN(shards))
-	case n < 787 && t.kind.custom:
+	case n < 787 && t.kind.custom && !t.kind.small:
 		return t.large(x.random)
 	case n < 788 && t.namespace != "":
 		return t.deleteNamespace(x.Workload)
+	case n < 792 && t.namespace != "":
+		return t.relabelNamespace()
 	default:
 		return t.create(x.random.IntN(shards))
 	}
@@ -204,7 +207,9 @@ type task struct {
 // create creates the object, or updates it if it is there.
 func (t *task) create(shard int) error {
 	o := t.kind.object(t.namespace, t.name, t.text)
-	o.SetLabels(map[string]string{"shard": fmt.Sprint(shard)})
+	all := map[string]string{"shard": fmt.Sprint(shard)}
+	maps.Copy(all, o.GetLabels())
+	o.SetLabels(all)
 	_, err := t.objects.Create(t.ctx, o, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -213,6 +218,7 @@ func (t *task) create(shard int) error {
 		ns := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": t.namespace},
 		}}
+		ns.SetLabels(map[string]string{"tier": pick(t.text, "prod", "dev")})
 		_, err = t.client.Resource(namespaces()).Create(t.ctx, ns, metav1.CreateOptions{})
 	}
 	return err
@@ -280,6 +286,13 @@ func (t *task) large(random *rand.Rand) error {
 		fmt.Fprintf(&b, "%016x", random.Uint64())
 	}
 	return t.update(fmt.Sprintf(`{"spec":{"large":%q,"text":%q}}`, b.String(), t.text))
+}
+
+// relabelNamespace gives the namespace a label, takes it away, or changes it.
+func (t *task) relabelNamespace() error {
+	patch := fmt.Sprintf(`{"metadata":{"labels":{"text":%q,"tier":%s}}}`, t.text, pick(t.text, `"prod"`, `"stage"`, `"dev"`, "null"))
+	_, err := t.client.Resource(namespaces()).Patch(t.ctx, t.namespace, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
 }
 
 // deleteNamespace plays the namespace controller: the namespace is marked, then

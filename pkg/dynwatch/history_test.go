@@ -322,3 +322,67 @@ func TestNamespacesBehindARaisedRevision(t *testing.T) {
 	r.eventually("both are in", matches)
 	r.caughtUp()
 }
+
+// Nothing that is selected shows that etcd was restored. What was deleted, and comes to be
+// selected later, does.
+func TestRestoreRevivesWhatIsNotSelected(t *testing.T) {
+	byLabel := things()
+	byLabel.LabelSelector = "on=yes"
+	byNamespace := func(api *fakeAPI) { api.put("", "team-a", "yes") }
+	tests := map[string]struct {
+		resource dynwatch.Resource
+		enter    func(api *fakeAPI)
+		// noticed: the target notices how the restored namespaces are labelled, by another one.
+		noticed bool
+		// reused: another object had the name since. changed: it has changed and left, and is not deleted.
+		reused, changed bool
+	}{
+		"by the label of its namespace": {resource: labelled(), enter: byNamespace},
+		"once its namespace left":       {resource: labelled(), enter: byNamespace, noticed: true},
+		"its name was used again":       {resource: labelled(), enter: byNamespace, noticed: true, reused: true},
+		"it was newer, and not deleted": {resource: labelled(), enter: byNamespace, noticed: true, changed: true},
+		"by its own label":              {resource: byLabel, enter: func(api *fakeAPI) { api.put("team-a", "one", "yes") }},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI(t)
+			api.put("", "team-a", "no")
+			api.put("", "team-b", "no")
+			api.put("team-a", "one", "no")
+			api.put("team-b", "two", "no") // 104
+			r := start(t, api, test.resource)
+			holds := func(n int) {
+				t.Helper()
+				r.eventually(fmt.Sprintf("%d objects", n), func() bool { return len(view(r.log.all(), true)) == n })
+			}
+			r.caughtUp()
+			test.enter(api)
+			holds(1)
+			if test.changed {
+				api.put("team-a", "one", "no")
+				api.put("", "team-a", "no")
+			} else {
+				api.del("team-a", "one")
+			}
+			holds(0)
+			if test.reused {
+				api.put("team-a", "one", "no")
+				holds(1)
+				api.del("team-a", "one")
+				holds(0)
+			}
+			if test.noticed {
+				api.put("", "team-b", "yes")
+				holds(1)
+			}
+			r.caughtUp()
+			api.restoreCompacted(104, 100_000)
+			if holds(0); test.noticed {
+				r.caughtUp()
+			}
+			test.enter(api)
+			r.eventually("epoch 1", func() bool { return r.manager.Targets()[0].Epoch == 1 })
+			holds(1)
+		})
+	}
+}

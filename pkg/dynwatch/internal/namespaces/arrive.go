@@ -141,6 +141,9 @@ func (t *Follower) catchUp(ctx context.Context, e *index.Entry, o *frame.Object,
 // announceArrived tells of an object in a namespace that is covered from now on. It
 // has entered, but for one that came to be after the Namespace was as it is now.
 func (t *Follower) announceArrived(ctx context.Context, o *frame.Object, cause uint64) error {
+	if err := t.CheckEntered(ctx, o, t.Cursor); err != nil {
+		return err
+	}
 	op := event.Entered
 	if o.ResourceVersion > cause && !t.Coverage.Apart {
 		of := t.Event(op, emit.IDOf(o), false)

@@ -71,6 +71,9 @@ func (t *Sweeper) applyTo(ctx context.Context, typ watch.EventType, o *frame.Obj
 		return t.EndGone(ctx, e, o, true)
 	case e == nil:
 		op, err := t.ArrivalOp(ctx, o)
+		if err == nil && op == event.Entered {
+			err = t.CheckEntered(ctx, o, o.ResourceVersion)
+		}
 		if err != nil {
 			return err
 		}

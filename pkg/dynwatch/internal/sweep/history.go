@@ -52,7 +52,7 @@ func (t *Sweeper) CheckRead(ctx context.Context, e *index.Entry, d listwatch.Lis
 	proven := t.Index.Contradicts(e, d.UID, d.RV, t.Cursor)
 	if e == nil {
 		var err error
-		if proven, err = t.sawDeleted(ctx, d, t.Cursor); err != nil {
+		if proven, err = t.sawLater(ctx, d, t.Cursor); err != nil {
 			return err
 		}
 	}
@@ -105,7 +105,7 @@ func (t *Sweeper) hasReturned(ctx context.Context, d listwatch.Listed, at uint64
 	if g := t.Lost.Deleted; g.Has(d.UID) && at >= g.RV {
 		return true, nil
 	}
-	if deleted, err := t.sawDeleted(ctx, d, at); deleted || err != nil {
+	if deleted, err := t.sawLater(ctx, d, at); deleted || err != nil {
 		return deleted, err
 	}
 	if d.RV > t.Lost.From {
@@ -119,6 +119,19 @@ func (t *Sweeper) hasReturned(ctx context.Context, d listwatch.Listed, at uint64
 		return err == nil && !there, err
 	}
 	return !t.Log.KeepsLast(), nil // what a log that keeps all does not have was never announced
+}
+
+// CheckEntered returns ErrRolledBack if an object that enters at revision at was deleted before, or
+// was newer. No list had to hold it before, as it was not selected.
+func (t *Sweeper) CheckEntered(ctx context.Context, o *frame.Object, at uint64) error {
+	d := listwatch.ListedOf(o)
+	if deleted, err := t.sawLater(ctx, d, at); !deleted || err != nil {
+		return err
+	}
+	if there, err := t.existsAt(ctx, d, at); !there || err != nil {
+		return err
+	}
+	return t.rolledBackAt(ctx, d)
 }
 
 // existsAt reports whether etcd has the listed object at revision at, or has it now if
@@ -135,20 +148,29 @@ func (t *Sweeper) existsAt(ctx context.Context, d listwatch.Listed, at uint64) (
 	return there, nil
 }
 
-// sawDeleted reports whether the log ends with a deletion of the object, at a revision up
-// to at. After a restart the log may be ahead of a list. If it was a list that lacked the
+// sawLater reports whether the log says that the object was deleted, at a revision up to at, or that
+// it, or another object of its name, was there later than in the listed state. After a restart the log may be ahead of a list. If it was a list that lacked the
 // object, that list may have been wrong: then etcd was not restored, but what follows needs
 // ids of a new epoch all the same, as consumers have seen these.
-func (t *Sweeper) sawDeleted(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
+func (t *Sweeper) sawLater(ctx context.Context, d listwatch.Listed, at uint64) (bool, error) {
 	of := t.Event(event.Deleted, index.ID{Namespace: d.Namespace, Name: d.Name, UID: d.UID}, false)
-	last, ok, err := t.Last(ctx, &of)
-	return ok && last.Op == event.Deleted && last.ResourceVersion <= at && last.Epoch == t.Epoch, err
+	last, same, err := t.Last(ctx, &of)
+	if err != nil || last.UID == "" || last.ResourceVersion > at || last.Epoch != t.Epoch {
+		return false, err
+	}
+	state := last.ResourceVersion
+	if last.Op == event.Deleted || last.Op == event.Left && last.Object() == nil {
+		state = last.PrevResourceVersion // the revision is not that of a state
+	}
+	return same && last.Op == event.Deleted || state > d.RV, nil
 }
 
 // noteListed keeps a listed object that may prove a rollback.
 func (t *Sweeper) noteListed(c *recovery.Contradictions, e *index.Entry, d listwatch.Listed) {
 	c.Note(t.Index, e, d)
 	if e == nil {
-		c.NoteReturned(t.Lost, d, t.Spec.Namespaces.Selector == "" && t.Dropped.Objects == 0 && len(t.Dropped.Doubtful) == 0)
+		// A log that keeps all says whether an object of a namespace that matches was announced.
+		known := t.Spec.Namespaces.Selector == "" || t.Log.KeepsLast()
+		c.NoteReturned(t.Lost, d, known && t.Dropped.Objects == 0 && len(t.Dropped.Doubtful) == 0)
 	}
 }

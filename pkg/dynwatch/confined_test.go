@@ -246,8 +246,10 @@ func TestRefusalOfEverythingDecidesNothing(t *testing.T) {
 			})
 			api.del("a", "x")
 			r.caughtUp()
-			if diff := cmp.Diff([]string{"deleted a/x uid-1 102<101"}, withoutGap(r.since(n))); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
+			// After some time a list has the answer, whose events are replayed.
+			got := strings.ReplaceAll(strings.Join(withoutGap(r.since(n)), "\n"), " replay", "")
+			if want := "deleted a/x uid-1 102<101"; got != want {
+				t.Errorf("events %q, want %q", got, want)
 			}
 		})
 	}

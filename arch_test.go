@@ -104,7 +104,7 @@ func arrows() map[string]arrow {
 		"pkg/fieldpath": {only: ours("pkg/fieldpath", "pkg/internal", "internal/search")},
 		"pkg/journal": {
 			except: ours("pkg/journal/journaltest", "pkg/journal/jetstream", "pkg/journal/embedded", "pkg/journal/lease", "pkg/journal/directory"),
-			only:   ours("pkg/journal", "pkg/event", "pkg/internal"),
+			only:   ours("pkg/journal", "pkg/event", "pkg/internal", "internal/private"),
 		},
 		// The journal on JetStream is a client of whatever server there is; only the
 		// embedded one brings a server along.

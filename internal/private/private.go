@@ -51,17 +51,24 @@ func Open(path string, flags int, mode fs.FileMode) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := Regular(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Regular checks that an open file is a regular one of this user's or of root's.
+func Regular(f *os.File) error {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
+		return err
 	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%s is not a regular file (%s)", path, info.Mode().Type())
+		return fmt.Errorf("%s is not a regular file (%s)", f.Name(), info.Mode().Type())
 	case foreign(info):
-		err = fmt.Errorf("%s belongs to user %d, not to user %d, which informd runs as; remove it or change its owner", path, owner(info), os.Geteuid())
-	default:
-		return f, nil
+		return fmt.Errorf("%s belongs to user %d, not to user %d, which informd runs as; remove it or change its owner", f.Name(), owner(info), os.Geteuid())
 	}
-	return nil, errors.Join(err, f.Close())
+	return nil
 }
 
 // Read reads a file that [Open] opens.

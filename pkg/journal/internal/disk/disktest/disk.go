@@ -1,0 +1,439 @@
+// Package disktest is a simulated disk for tests of the log. It keeps apart what a program wrote
+// and what a power loss would leave, and fails on request.
+package disktest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/informd/informd/pkg/journal/internal/disk"
+)
+
+// ErrPowerLost is the error of every call between a power loss and [Disk.Restart].
+var ErrPowerLost = errors.New("simulated disk: the power is lost")
+
+// pageSize is what is written to the disk as a whole. It is small so that short tests have many
+// pages.
+const pageSize = 512
+
+// Disk is a [disk.Dir] in memory. Its methods may be called concurrently.
+//
+// A power loss keeps any subset of the pages that were written and not synced, and any subset of
+// the names that were changed since the last sync of the directory. What was synced stays.
+type Disk struct {
+	mu      sync.Mutex
+	rand    *rand.Rand
+	names   map[string]*inode // as the program sees them
+	durable map[string]*inode // after a power loss
+	pending []change          // of names, since the last sync
+	life    int               // of open files; a power loss ends it
+	off     bool
+	calls   int // that change something
+	faults  Faults
+	used    uint64
+}
+
+// Faults are what goes wrong. The zero value is a disk without faults.
+type Faults struct {
+	// PowerAfter is the number of changing calls after which the power is lost, within the next
+	// one; 0 is never.
+	PowerAfter int
+	// Size is the size of the disk in bytes; 0 is without limit.
+	Size uint64
+	// Before is called before each call, without a lock. Its error is that of the call. It may
+	// block, as a disk that does not answer.
+	Before func(call, name string) error
+	// SyncFails makes syncs of files fail. The system then drops what was not written, as Linux
+	// does, and later syncs succeed.
+	SyncFails func(name string) bool
+}
+
+type change struct {
+	from, to string // a rename; from is empty for a new file, to for a removed one
+	file     *inode
+}
+
+// inode is a file, whatever its names.
+type inode struct {
+	data, synced []byte
+	dirty        map[int]struct{} // pages
+}
+
+// New returns an empty disk. Equal seeds lose the same at equal calls.
+func New(seed uint64) *Disk {
+	return &Disk{
+		rand:  rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // of a test
+		names: map[string]*inode{}, durable: map[string]*inode{},
+	}
+}
+
+// Set replaces the faults. The count of calls begins at 0.
+func (d *Disk) Set(f Faults) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults, d.calls = f, 0
+}
+
+// Calls is the number of changing calls since the last Set.
+func (d *Disk) Calls() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.calls
+}
+
+// PowerLoss loses what was not synced. Files that were open are unusable.
+func (d *Disk) PowerLoss() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lose()
+}
+
+// Restart ends a power loss, and removes the faults.
+func (d *Disk) Restart() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.off {
+		d.lose()
+	}
+	d.off, d.faults, d.calls = false, Faults{}, 0
+}
+
+// lose decides what survives.
+func (d *Disk) lose() {
+	if d.off {
+		return
+	}
+	for _, c := range d.pending {
+		if d.rand.IntN(2) == 0 {
+			continue
+		}
+		switch {
+		case c.to == "":
+			delete(d.durable, c.from)
+		case c.from == "":
+			d.durable[c.to] = c.file
+		default:
+			d.durable[c.to] = c.file
+			delete(d.durable, c.from)
+		}
+	}
+	done := map[*inode]bool{}
+	for _, name := range slices.Sorted(maps.Keys(d.durable)) {
+		if f := d.durable[name]; !done[f] {
+			done[f] = true
+			f.lose(d.rand)
+		}
+	}
+	d.names, d.pending, d.used = maps.Clone(d.durable), nil, 0
+	for f := range done {
+		d.used += uint64(len(f.data))
+	}
+	d.off = true
+	d.life++
+}
+
+// lose keeps some of the pages that were not synced.
+func (f *inode) lose(r *rand.Rand) {
+	size := len(f.synced)
+	if less, more := min(size, len(f.data)), max(size, len(f.data)); less != more {
+		switch r.IntN(3) {
+		case 0:
+			size = less
+		case 1:
+			size = more
+		default:
+			size = less + r.IntN(more-less+1)
+		}
+	}
+	left := make([]byte, size)
+	copy(left, f.synced)
+	for _, page := range slices.Sorted(maps.Keys(f.dirty)) {
+		from, to := page*pageSize, min((page+1)*pageSize, size, len(f.data))
+		if r.IntN(2) == 0 && from < to {
+			copy(left[from:to], f.data[from:to])
+		}
+	}
+	f.data, f.synced, f.dirty = slices.Clone(left), left, map[int]struct{}{}
+}
+
+// Flip changes one bit of a file, of what was synced too.
+func (d *Disk) Flip(name string, bit int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.names[name]
+	for _, bytes := range [][]byte{f.data, f.synced} {
+		if bit/8 < len(bytes) {
+			bytes[bit/8] ^= 1 << (bit % 8)
+		}
+	}
+}
+
+// Cut removes the last bytes of a file, of what was synced too.
+func (d *Disk) Cut(name string, bytes int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.names[name]
+	f.data = f.data[:max(0, len(f.data)-bytes)]
+	f.synced = f.synced[:min(len(f.synced), len(f.data))]
+}
+
+// Content returns a copy of a file, nil if there is none.
+func (d *Disk) Content(name string) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f := d.names[name]; f != nil {
+		return slices.Clone(f.data)
+	}
+	return nil
+}
+
+// Clone returns a disk of the same content without faults, with everything synced.
+func (d *Disk) Clone(seed uint64) *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	other := New(seed)
+	for name, f := range d.names {
+		other.names[name] = &inode{data: slices.Clone(f.data), synced: slices.Clone(f.data), dirty: map[int]struct{}{}}
+		other.used += uint64(len(f.data))
+	}
+	other.durable = maps.Clone(other.names)
+	return other
+}
+
+// call begins a call, and locks the disk if it returns no error.
+func (d *Disk) call(name, file string, changes bool) error {
+	d.mu.Lock()
+	before := d.faults.Before
+	d.mu.Unlock()
+	if before != nil {
+		if err := before(name, file); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	if changes && !d.off {
+		if d.calls++; d.faults.PowerAfter > 0 && d.calls > d.faults.PowerAfter {
+			d.lose()
+		}
+	}
+	if d.off {
+		d.mu.Unlock()
+		return ErrPowerLost
+	}
+	return nil
+}
+
+// Create implements [disk.Dir].
+func (d *Disk) Create(name string) (disk.File, error) {
+	if err := d.call("create", name, true); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	if d.names[name] != nil {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
+	}
+	f := &inode{dirty: map[int]struct{}{}}
+	d.names[name] = f
+	d.pending = append(d.pending, change{to: name, file: f})
+	return &file{disk: d, inode: f, name: name, life: d.life}, nil
+}
+
+// Open implements [disk.Dir].
+func (d *Disk) Open(name string) (disk.File, error) {
+	if err := d.call("open", name, false); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	f := d.names[name]
+	if f == nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return &file{disk: d, inode: f, name: name, life: d.life}, nil
+}
+
+// Rename implements [disk.Dir].
+func (d *Disk) Rename(from, to string) error {
+	if err := d.call("rename", from, true); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	f := d.names[from]
+	if f == nil {
+		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
+	}
+	if replaced := d.names[to]; replaced != nil {
+		d.used -= uint64(len(replaced.data))
+	}
+	delete(d.names, from)
+	d.names[to] = f
+	d.pending = append(d.pending, change{from: from, to: to, file: f})
+	return nil
+}
+
+// Remove implements [disk.Dir].
+func (d *Disk) Remove(name string) error {
+	if err := d.call("remove", name, true); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	f := d.names[name]
+	if f == nil {
+		return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
+	}
+	delete(d.names, name)
+	d.used -= uint64(len(f.data))
+	d.pending = append(d.pending, change{from: name, file: f})
+	return nil
+}
+
+// Names implements [disk.Dir].
+func (d *Disk) Names() ([]string, error) {
+	if err := d.call("names", "", false); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Keys(d.names)), nil
+}
+
+// Sync implements [disk.Dir].
+func (d *Disk) Sync() error {
+	if err := d.call("sync", "", true); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	d.durable, d.pending = maps.Clone(d.names), nil
+	return nil
+}
+
+// Free implements [disk.Dir].
+func (d *Disk) Free() (free, total uint64, err error) {
+	if err := d.call("free", "", false); err != nil {
+		return 0, 0, err
+	}
+	defer d.mu.Unlock()
+	if d.faults.Size == 0 {
+		return 1 << 50, 1 << 50, nil
+	}
+	return d.faults.Size - min(d.faults.Size, d.used), d.faults.Size, nil
+}
+
+// file is an open file.
+type file struct {
+	*inode
+
+	disk *Disk
+	name string
+	life int
+}
+
+func (f *file) call(name string, changes bool) error {
+	if err := f.disk.call(name, f.name, changes); err != nil {
+		return err
+	}
+	if f.life != f.disk.life {
+		f.disk.mu.Unlock()
+		return ErrPowerLost
+	}
+	return nil
+}
+
+// ReadAt implements [disk.File].
+func (f *file) ReadAt(p []byte, off int64) (int, error) {
+	if err := f.call("read", false); err != nil {
+		return 0, err
+	}
+	defer f.disk.mu.Unlock()
+	if off >= int64(len(f.data)) {
+		return 0, io.EOF
+	}
+	n := copy(p, f.data[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// WriteAt implements [disk.File]. What does not fit is left out, as on a full disk.
+func (f *file) WriteAt(p []byte, off int64) (int, error) {
+	if err := f.call("write", true); err != nil {
+		return 0, err
+	}
+	defer f.disk.mu.Unlock()
+	end := int(off) + len(p)
+	grow, full := max(0, end-len(f.data)), false
+	if room := f.disk.faults.Size - min(f.disk.faults.Size, f.disk.used); f.disk.faults.Size > 0 && uint64(grow) > room {
+		p = p[:max(0, len(p)-grow+int(room))]
+		end, full = int(off)+len(p), true
+		grow = max(0, end-len(f.data))
+	}
+	f.disk.used += uint64(grow)
+	f.data = append(f.data, make([]byte, grow)...)
+	copy(f.data[off:], p)
+	f.touch(int(off), end)
+	if full {
+		return len(p), fmt.Errorf("write %s: %w", f.name, syscall.ENOSPC)
+	}
+	return len(p), nil
+}
+
+func (f *inode) touch(from, to int) {
+	for page := from / pageSize; page*pageSize < to; page++ {
+		f.dirty[page] = struct{}{}
+	}
+}
+
+// Truncate implements [disk.File].
+func (f *file) Truncate(size int64) error {
+	if err := f.call("truncate", true); err != nil {
+		return err
+	}
+	defer f.disk.mu.Unlock()
+	if int(size) < len(f.data) {
+		f.disk.used -= uint64(len(f.data) - int(size))
+		f.data = f.data[:size:size]
+	}
+	return nil
+}
+
+// Sync implements [disk.File].
+func (f *file) Sync() error {
+	if err := f.call("fsync", true); err != nil {
+		return err
+	}
+	defer f.disk.mu.Unlock()
+	if f.disk.faults.SyncFails != nil && f.disk.faults.SyncFails(f.name) {
+		f.dirty = map[int]struct{}{}
+		return fmt.Errorf("sync %s: %w", f.name, syscall.EIO)
+	}
+	// Pages that an earlier sync dropped stay as they were on the disk.
+	size := len(f.data)
+	synced := make([]byte, size)
+	copy(synced, f.synced)
+	for page := range f.dirty {
+		from, to := page*pageSize, min((page+1)*pageSize, size)
+		if from < to {
+			copy(synced[from:to], f.data[from:to])
+		}
+	}
+	f.synced, f.dirty = synced, map[int]struct{}{}
+	return nil
+}
+
+// Size implements [disk.File].
+func (f *file) Size() (int64, error) {
+	if err := f.call("size", false); err != nil {
+		return 0, err
+	}
+	defer f.disk.mu.Unlock()
+	return int64(len(f.data)), nil
+}
+
+// Close implements [disk.File].
+func (f *file) Close() error { return nil }

@@ -1,0 +1,54 @@
+// Package keys is the index of the log in memory: the place of the last record of each key. A key
+// is an object, a kind of control event of a target, the checkpoint of a target, or the name of a
+// sink. The table holds a hash of each and no text.
+package keys
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// Hash stands for a key. It is half of a SHA-256 over a secret of the log and the key, so that no
+// author of objects can choose names whose hashes are equal.
+type Hash [16]byte
+
+// Hasher makes the hashes of one log. It is for one goroutine at a time.
+type Hasher struct {
+	secret [16]byte
+	buffer []byte
+}
+
+// NewHasher returns the hasher of the log with that secret.
+func NewHasher(secret [16]byte) *Hasher { return &Hasher{secret: secret} }
+
+// The kinds of keys.
+const (
+	ofObject  = 'o'
+	ofControl = 'c'
+	ofRecord  = 'r'
+)
+
+// Event returns the hash of an event's key: of the object, regardless of its UID, or of the
+// operation and target of a control event.
+func (h *Hasher) Event(e *event.Event) Hash {
+	if e.Op.Control() {
+		return h.sum(ofControl, string(e.Op), e.Target)
+	}
+	return h.sum(ofObject, e.Group, e.Resource, e.Namespace, e.Name)
+}
+
+// Record returns the hash of a record that is no event: of its kind and name.
+func (h *Hasher) Record(kind byte, name string) Hash { return h.sum(ofRecord, string(kind), name) }
+
+// sum hashes the texts with their lengths, so that no two lists of texts are the same bytes.
+func (h *Hasher) sum(of byte, texts ...string) Hash {
+	h.buffer = append(append(h.buffer[:0], h.secret[:]...), of)
+	for _, text := range texts {
+		h.buffer = binary.AppendUvarint(h.buffer, uint64(len(text)))
+		h.buffer = append(h.buffer, text...)
+	}
+	sum := sha256.Sum256(h.buffer)
+	return Hash(sum[:16])
+}

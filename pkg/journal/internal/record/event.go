@@ -1,0 +1,311 @@
+package record
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+)
+
+// The head of an event is a sequence of fields: number and length as uvarints, then the bytes.
+// Numbers are part of the format; a reader ignores those that it does not know. Empty fields are
+// left out. Fields 1 to 8 are those of [texts], and 20 to 24 those of [numbers].
+const (
+	fieldName   = 8
+	fieldUID    = iota + 8 // as text
+	fieldUIDRaw            // 16 bytes of a UUID in lower case
+	fieldOp                // as text
+	fieldTime              // when informd observed the change; microseconds, if it is not that of the record
+	fieldReplay            // empty
+	fieldID                // if it does not follow from the others
+	fieldGap               // JSON
+	fieldHashes            // 8 bytes each
+	fieldUnchanged
+	firstNumber = 20
+)
+
+func texts(e *event.Event) [fieldName]*string {
+	return [...]*string{&e.Cluster, &e.Target, &e.Group, &e.Version, &e.Resource, &e.Kind, &e.Namespace, &e.Name}
+}
+
+func numbers(e *event.Event) [5]*uint64 {
+	return [...]*uint64{&e.ResourceVersion, &e.PrevResourceVersion, &e.Ordinal, &e.Epoch, &e.Run}
+}
+
+// AppendEvent appends the head of an event that is appended at a time in microseconds.
+func AppendEvent(dst []byte, e *event.Event, at int64) []byte {
+	for i, text := range texts(e) {
+		dst = appendText(dst, byte(i+1), *text)
+	}
+	var raw [16]byte
+	if parseUUID(&raw, e.UID) {
+		dst = appendField(dst, fieldUIDRaw, raw[:])
+	} else {
+		dst = appendText(dst, fieldUID, e.UID)
+	}
+	dst = appendText(dst, fieldOp, string(e.Op))
+	if observed := e.Time.UnixMicro(); observed != at {
+		dst = appendNumber(dst, fieldTime, uint64(observed))
+	}
+	for i, number := range numbers(e) {
+		if *number != 0 {
+			dst = appendNumber(dst, byte(firstNumber+i), *number)
+		}
+	}
+	if e.Replay {
+		dst = append(dst, fieldReplay, 0)
+	}
+	var scratch [160]byte
+	if expected, known := appendID(scratch[:0], e); !known || string(expected) != e.ID {
+		dst = appendText(dst, fieldID, e.ID)
+	}
+	if e.Gap != nil {
+		gap, err := json.Marshal(e.Gap)
+		if err == nil { // of numbers and strings
+			dst = appendField(dst, fieldGap, gap)
+		}
+	}
+	if e.Gates != nil {
+		dst = appendHashes(dst, fieldHashes, e.Gates.Hashes)
+		dst = appendHashes(dst, fieldUnchanged, e.Gates.Unchanged)
+	}
+	return dst
+}
+
+// appendID appends the id that most events have: of an object's state or of its deletion.
+func appendID(dst []byte, e *event.Event) (_ []byte, known bool) {
+	dst = append(append(dst, e.UID...), ':')
+	switch e.Op {
+	case event.Snapshot, event.Added, event.Modified:
+		dst = strconv.AppendUint(dst, e.ResourceVersion, 10)
+	case event.Deleted:
+		dst = append(dst, "deleted"...)
+	default:
+		return dst, false
+	}
+	if e.Run != 0 {
+		dst = strconv.AppendUint(append(dst, ":r"...), e.Run, 10)
+	}
+	if e.Epoch != 0 {
+		dst = strconv.AppendUint(append(dst, ":e"...), e.Epoch, 10)
+	}
+	return dst, true
+}
+
+func appendField(dst []byte, number byte, value []byte) []byte {
+	dst = binary.AppendUvarint(append(dst, number), uint64(len(value)))
+	return append(dst, value...)
+}
+
+func appendText(dst []byte, number byte, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	dst = binary.AppendUvarint(append(dst, number), uint64(len(value)))
+	return append(dst, value...)
+}
+
+func appendNumber(dst []byte, number byte, value uint64) []byte {
+	var scratch [binary.MaxVarintLen64]byte
+	return appendField(dst, number, binary.AppendUvarint(scratch[:0], value))
+}
+
+func appendHashes(dst []byte, number byte, hashes []uint64) []byte {
+	if hashes == nil {
+		return dst
+	}
+	dst = binary.AppendUvarint(append(dst, number), uint64(8*len(hashes)))
+	for _, h := range hashes {
+		dst = binary.LittleEndian.AppendUint64(dst, h)
+	}
+	return dst
+}
+
+// parseUUID reads a UUID in the form that [uuid] writes, and no other.
+func parseUUID(raw *[16]byte, s string) bool {
+	if len(s) != len(uuid(raw)) {
+		return false
+	}
+	at := 0
+	for _, digits := range []string{s[:8], s[9:13], s[14:18], s[19:23], s[24:]} {
+		n, err := hex.Decode(raw[at:], []byte(digits))
+		if err != nil {
+			return false
+		}
+		at += n
+	}
+	text := uuid(raw)
+	return string(text[:]) == s
+}
+
+func uuid(raw *[16]byte) (text [36]byte) {
+	at := 0
+	for _, part := range [][]byte{raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:]} {
+		if at > 0 {
+			text[at] = '-'
+			at++
+		}
+		at += hex.Encode(text[at:], part)
+	}
+	return text
+}
+
+// The fields of a record that has a name and a value.
+const (
+	fieldOf    = 1
+	fieldValue = 2
+)
+
+// AppendNamed appends the head of a record that is no event: the name of its target or sink, and a
+// value in JSON.
+func AppendNamed(dst []byte, name string, value []byte) []byte {
+	dst = appendText(dst, fieldOf, name)
+	return appendField(dst, fieldValue, value)
+}
+
+// ParseNamed reads such a head. Value is a part of it. The error wraps [ErrInvalid].
+func ParseNamed(head []byte) (name string, value []byte, err error) {
+	err = fields(head, func(number uint64, content []byte) error {
+		switch number {
+		case fieldOf:
+			name = string(content)
+		case fieldValue:
+			value = content
+		}
+		return nil
+	})
+	return name, value, err
+}
+
+// Strings keeps one copy of each text that many events share. The zero value is ready. It is
+// for one goroutine at a time, and holds at most 4,096 texts.
+type Strings struct{ all map[string]string }
+
+const maxStrings = 4096
+
+func (s *Strings) of(b []byte) string {
+	if known, ok := s.all[string(b)]; ok {
+		return known
+	}
+	if s.all == nil || len(s.all) >= maxStrings {
+		s.all = make(map[string]string)
+	}
+	text := string(b)
+	s.all[text] = text
+	return text
+}
+
+// ParseEvent reads the event of a record. Its strings are copies, and Data is that of the record.
+// The error wraps [ErrInvalid].
+func ParseEvent(r *Record, shared *Strings) (event.Event, error) {
+	e := event.Event{Time: time.UnixMicro(r.Time).UTC()}
+	if len(r.Data) > 0 {
+		e.Data = r.Data
+	}
+	err := fields(r.Head, func(number uint64, value []byte) error { return setField(&e, number, value, shared) })
+	if err != nil {
+		return event.Event{}, err
+	}
+	if e.ID == "" {
+		var scratch [160]byte
+		id, known := appendID(scratch[:0], &e)
+		if !known {
+			return event.Event{}, fmt.Errorf("%w: an event %q without an id", ErrInvalid, e.Op)
+		}
+		e.ID = string(id)
+	}
+	return e, nil
+}
+
+// fields calls yield for each field of a head.
+func fields(head []byte, yield func(number uint64, value []byte) error) error {
+	for len(head) > 0 {
+		number, n := binary.Uvarint(head)
+		if n <= 0 {
+			return fmt.Errorf("%w: a field without a number", ErrInvalid)
+		}
+		length, m := binary.Uvarint(head[n:])
+		if m <= 0 || length > uint64(len(head)-n-m) {
+			return fmt.Errorf("%w: field %d is cut off", ErrInvalid, number)
+		}
+		begin := n + m
+		end := begin + int(length)
+		if err := yield(number, head[begin:end]); err != nil {
+			return err
+		}
+		head = head[end:]
+	}
+	return nil
+}
+
+func setField(e *event.Event, number uint64, value []byte, shared *Strings) error {
+	switch number {
+	case fieldName:
+		e.Name = string(value)
+	case fieldUID:
+		e.UID = string(value)
+	case fieldUIDRaw:
+		if len(value) != 16 {
+			return fmt.Errorf("%w: a UID of %d bytes", ErrInvalid, len(value))
+		}
+		text := uuid((*[16]byte)(value))
+		e.UID = string(text[:])
+	case fieldOp:
+		e.Op = event.Op(shared.of(value))
+	case fieldTime:
+		var observed uint64
+		err := parseNumber(&observed, number, value)
+		e.Time = time.UnixMicro(int64(observed)).UTC()
+		return err
+	case fieldReplay:
+		e.Replay = true
+	case fieldID:
+		e.ID = string(value)
+	case fieldGap:
+		e.Gap = new(event.GapInfo)
+		if err := json.Unmarshal(value, e.Gap); err != nil {
+			return fmt.Errorf("%w: gap: %w", ErrInvalid, err)
+		}
+	case fieldHashes, fieldUnchanged:
+		return setHashes(e, number, value)
+	default:
+		if number > 0 && number < fieldName {
+			*texts(e)[number-1] = shared.of(value)
+		} else if i := number - firstNumber; i < uint64(len(numbers(e))) {
+			return parseNumber(numbers(e)[i], number, value)
+		}
+	}
+	return nil
+}
+
+func parseNumber(to *uint64, number uint64, value []byte) error {
+	n, size := binary.Uvarint(value)
+	if size != len(value) || size == 0 {
+		return fmt.Errorf("%w: field %d is no number", ErrInvalid, number)
+	}
+	*to = n
+	return nil
+}
+
+func setHashes(e *event.Event, number uint64, value []byte) error {
+	if len(value)%8 != 0 {
+		return fmt.Errorf("%w: hashes of %d bytes", ErrInvalid, len(value))
+	}
+	hashes := make([]uint64, 0, len(value)/8)
+	for ; len(value) > 0; value = value[8:] {
+		hashes = append(hashes, binary.LittleEndian.Uint64(value))
+	}
+	if e.Gates == nil {
+		e.Gates = new(event.Gates)
+	}
+	if number == fieldHashes {
+		e.Gates.Hashes = hashes
+	} else {
+		e.Gates.Unchanged = hashes
+	}
+	return nil
+}

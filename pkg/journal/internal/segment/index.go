@@ -1,0 +1,282 @@
+package segment
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"iter"
+
+	"github.com/informd/informd/pkg/journal/internal/keys"
+	"github.com/informd/informd/pkg/journal/internal/record"
+)
+
+// Entry describes one record of a segment, in 40 bytes of an index file.
+type Entry struct {
+	Key keys.Hash
+	// Seq is the sequence of the record.
+	Seq uint64
+	// Time is the time of the append, in microseconds since 1970. An index file keeps it in whole
+	// seconds after the creation of the segment.
+	Time                int64
+	Offset, Size, Count uint32
+	// Namespace is the place of the namespace in the table of its index; see [Index.NamespaceOf].
+	Namespace uint16
+	Kind      record.Kind
+	Flags     record.Flags
+}
+
+const entrySize = 40
+
+// MaxSpan bounds the sequences of one segment: an index file has the difference in 4 bytes.
+const MaxSpan = 1 << 31
+
+// Index is the content of an index file: the records of a segment in their order, and the heads
+// of those that were the last of their key when it was written.
+type Index struct {
+	// Of is the segment.
+	Of Header
+	// Entries are the records, in their order.
+	Entries []Entry
+	// Size is the length of the segment in bytes.
+	Size uint32
+	// Parts are where the heads are, once the index was encoded or read.
+	Parts []Part
+
+	namespaces map[string]uint16 // only while it grows
+	names      []string          // of namespaces
+	heads      []byte            // while it grows
+	headEnd    []uint32
+}
+
+// Part is the place of the heads of one target in an index file. Those of records without a target
+// are the part of "".
+type Part struct {
+	Target         string
+	Offset, Length uint32
+}
+
+// Head is the head of a record in an index file.
+type Head struct {
+	// Entry is the place of the record in [Index.Entries].
+	Entry uint32
+	Seq   uint64
+	// Time is that of the record, in microseconds since 1970.
+	Time int64
+	Head []byte
+}
+
+// otherNamespaces stands for all namespaces that have no number of their own.
+const otherNamespaces = 1<<16 - 1
+
+// NewIndex returns the index of an empty segment.
+func NewIndex(of Header) *Index {
+	return &Index{Of: of, Size: HeaderSize, namespaces: map[string]uint16{}}
+}
+
+// Add adds a record at the end of the segment, and sets the entry's offset and namespace. The head
+// may be nil if [Index.Append] is not to write it.
+func (x *Index) Add(e Entry, namespace string, head []byte) {
+	e.Offset, e.Namespace = x.Size, x.number(namespace)
+	x.Size += e.Size
+	x.Entries = append(x.Entries, e)
+	x.heads = append(x.heads, head...)
+	x.headEnd = append(x.headEnd, uint32(len(x.heads)))
+}
+
+func (x *Index) number(namespace string) uint16 {
+	n, known := x.namespaces[namespace]
+	switch {
+	case known:
+		return n
+	case len(x.names) == otherNamespaces:
+		return otherNamespaces
+	}
+	n = uint16(len(x.names))
+	x.names = append(x.names, namespace)
+	x.namespaces[namespace] = n
+	return n
+}
+
+// NamespaceOf returns the namespace of an entry, empty for cluster-scoped objects, for records that
+// are no events of objects, and for the namespaces beyond 65,535.
+func (x *Index) NamespaceOf(e *Entry) string {
+	if int(e.Namespace) >= len(x.names) {
+		return ""
+	}
+	return x.names[e.Namespace]
+}
+
+// Head returns the head of a record that [Index.Add] got.
+func (x *Index) Head(i int) []byte {
+	from := uint32(0)
+	if i > 0 {
+		from = x.headEnd[i-1]
+	}
+	return x.heads[from:x.headEnd[i]]
+}
+
+// Cut removes the entries from an offset on.
+func (x *Index) Cut(offset int64) {
+	for n := len(x.Entries); n > 0 && int64(x.Entries[n-1].Offset) >= offset; n-- {
+		x.Entries = x.Entries[:n-1]
+	}
+	x.Size = min(x.Size, uint32(offset))
+}
+
+// The layout of an index file: magic, id of the log, first sequence, number, generation and size of
+// the segment, numbers of namespaces, entries and parts; the namespaces; the entries; the parts'
+// targets and lengths; the heads; CRC32C of all before.
+const indexHeader = 8 + 16 + 8 + 6*4
+
+// Append appends the bytes of the index file. Keep returns the target of a record whose head is to
+// be in it, "" for a record that belongs to none.
+func (x *Index) Append(dst []byte, keep func(i int) (target string, ok bool)) []byte {
+	var targets []string
+	var heads [][]byte
+	at := map[string]int{}
+	for i := range x.Entries {
+		target, ok := keep(i)
+		if !ok {
+			continue
+		}
+		n, known := at[target]
+		if !known {
+			n = len(targets)
+			at[target] = n
+			targets, heads = append(targets, target), append(heads, nil)
+		}
+		heads[n] = x.appendHead(heads[n], i)
+	}
+	start := len(dst)
+	dst = append(append(dst, indexMagic...), x.Of.ID[:]...)
+	dst = binary.LittleEndian.AppendUint64(dst, x.Of.First)
+	for _, n := range []int{int(x.Of.Number), int(x.Of.Generation), int(x.Size), len(x.names), len(x.Entries), len(targets)} {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
+	}
+	for _, name := range x.names {
+		dst = appendText(dst, []byte(name))
+	}
+	for i := range x.Entries {
+		dst = x.appendEntry(dst, &x.Entries[i])
+	}
+	x.Parts = nil
+	for i, target := range targets {
+		dst = binary.AppendUvarint(appendText(dst, []byte(target)), uint64(len(heads[i])))
+		x.Parts = append(x.Parts, Part{Target: target, Length: uint32(len(heads[i]))})
+	}
+	for i, part := range heads {
+		x.Parts[i].Offset = uint32(len(dst) - start)
+		dst = append(dst, part...)
+	}
+	return binary.LittleEndian.AppendUint32(dst, checksum(dst[start:]))
+}
+
+func (x *Index) appendHead(dst []byte, i int) []byte {
+	e := &x.Entries[i]
+	for _, n := range []uint64{uint64(i), e.Seq, uint64(e.Time)} {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	return appendText(dst, x.Head(i))
+}
+
+func appendText(dst, text []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
+func (x *Index) appendEntry(dst []byte, e *Entry) []byte {
+	dst = append(dst, e.Key[:]...)
+	seconds := max(0, (e.Time-x.Of.Created)/1e6)
+	// A record that is no event has the sequence before it, which may be that before the segment.
+	for _, n := range []uint32{uint32(e.Seq + 1 - x.Of.First), e.Offset, e.Size, e.Count, uint32(seconds)} {
+		dst = binary.LittleEndian.AppendUint32(dst, n)
+	}
+	dst = binary.LittleEndian.AppendUint16(dst, e.Namespace)
+	return append(dst, byte(e.Kind), byte(e.Flags))
+}
+
+// ParseIndex reads the index file of a segment with that header. Its error wraps [ErrInvalid].
+func ParseIndex(b []byte, of Header) (*Index, error) {
+	if len(b) < indexHeader+4 || !bytes.HasPrefix(b, []byte(indexMagic)) {
+		return nil, fmt.Errorf("%w: %s is no index file of this format", ErrInvalid, of.Index())
+	}
+	b, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
+	if checksum(b) != sum {
+		return nil, fmt.Errorf("%w: %s has a wrong checksum", ErrInvalid, of.Index())
+	}
+	number := func(i int) uint32 { return binary.LittleEndian.Uint32(b[32+4*i:]) }
+	if [16]byte(b[8:]) != of.ID || binary.LittleEndian.Uint64(b[24:]) != of.First || of.Name != (Name{number(0), number(1)}) {
+		return nil, fmt.Errorf("%w: %s is that of another segment", ErrInvalid, of.Index())
+	}
+	x := &Index{Of: of, Size: number(2)}
+	rest := reader{left: b[indexHeader:]}
+	for i := uint32(0); i < number(3) && !rest.bad; i++ {
+		x.names = append(x.names, string(rest.text()))
+	}
+	entries := rest.bytes(uint64(number(4)) * entrySize)
+	x.Entries = make([]Entry, len(entries)/entrySize)
+	for i := range x.Entries {
+		x.Entries[i] = x.entry(entries[i*entrySize:])
+	}
+	for i := uint32(0); i < number(5) && !rest.bad; i++ {
+		x.Parts = append(x.Parts, Part{Target: string(rest.text()), Length: uint32(rest.number())})
+	}
+	at := len(b) - len(rest.left)
+	for i := range x.Parts {
+		x.Parts[i].Offset = uint32(at)
+		at += int(x.Parts[i].Length)
+	}
+	if rest.bad || at != len(b) {
+		return nil, fmt.Errorf("%w: %s is cut off", ErrInvalid, of.Index())
+	}
+	return x, nil
+}
+
+func (x *Index) entry(b []byte) Entry {
+	number := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
+	return Entry{
+		Key: keys.Hash(b[:16]), Seq: x.Of.First - 1 + uint64(number(16)), Offset: number(20), Size: number(24), Count: number(28),
+		Time: x.Of.Created + int64(number(32))*1e6, Namespace: binary.LittleEndian.Uint16(b[36:]), Kind: record.Kind(b[38]), Flags: record.Flags(b[39]),
+	}
+}
+
+// Heads returns the heads in the bytes of a [Part]. It ends at bytes that are no heads, which the
+// checksum of the file excludes.
+func Heads(part []byte) iter.Seq[Head] {
+	return func(yield func(Head) bool) {
+		rest := reader{left: part}
+		for len(rest.left) > 0 {
+			h := Head{Entry: uint32(rest.number()), Seq: rest.number(), Time: int64(rest.number()), Head: rest.text()}
+			if rest.bad || !yield(h) {
+				return
+			}
+		}
+	}
+}
+
+// reader reads lengths and texts. It is bad after the bytes ended too early.
+type reader struct {
+	left []byte
+	bad  bool
+}
+
+func (r *reader) number() uint64 {
+	n, size := binary.Uvarint(r.left)
+	if size <= 0 {
+		r.left, r.bad = nil, true
+		return 0
+	}
+	r.left = r.left[size:]
+	return n
+}
+
+func (r *reader) bytes(n uint64) []byte {
+	if n > uint64(len(r.left)) {
+		r.left, r.bad = nil, true
+		return nil
+	}
+	b := r.left[:n:n]
+	r.left = r.left[n:]
+	return b
+}
+
+func (r *reader) text() []byte { return r.bytes(r.number()) }

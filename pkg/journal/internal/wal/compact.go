@@ -1,0 +1,388 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/informd/informd/pkg/journal/internal/disk"
+	"github.com/informd/informd/pkg/journal/internal/keys"
+	"github.com/informd/informd/pkg/journal/internal/record"
+	"github.com/informd/informd/pkg/journal/internal/segment"
+)
+
+// Fate is what becomes of a record when its segment is rewritten.
+type Fate uint8
+
+// The fates.
+const (
+	Keep Fate = iota
+	// Drop removes the record.
+	Drop
+	// DropData removes the data of an event, and keeps the rest.
+	DropData
+)
+
+// Policy says which records a log no longer needs.
+type Policy interface {
+	// Fate is asked for each event of the segments that may be rewritten, in order, with the last
+	// event of its key, which is durable. Namespace is that of the object. Fate must not call the
+	// log.
+	Fate(e *segment.Entry, last *keys.Entry, namespace string) Fate
+	// Dropped is called for each record that was removed. It must not call the log.
+	Dropped(e *segment.Entry, namespace string)
+}
+
+// source is a segment that is rewritten.
+type source struct {
+	*file
+
+	index *segment.Index
+	fates []Fate
+	heads []keptHead
+	live  int64 // bytes
+}
+
+// few is how many segments without garbage are joined at least: each is written once more then.
+const few = 8
+
+// Compact removes what the policy lets go: it rewrites segments of which at most so many percent are
+// left, and joins small ones. Records that are not synced neither go nor make others go. An error other
+// than that of a full disk is final.
+func (l *Log) Compact(p Policy, percent int64) error {
+	l.compacting.Lock()
+	defer l.compacting.Unlock()
+	err := l.compact(p, percent)
+	if err == nil || disk.IsFull(err) {
+		return err
+	}
+	return l.fail(err)
+}
+
+func (l *Log) compact(p Policy, percent int64) error {
+	err := l.Failure()
+	if err == nil {
+		err = l.removeReplaced()
+	}
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	stable := l.synced
+	files := slices.Clone(l.files[:len(l.files)-1])
+	l.mu.Unlock()
+	g := group{log: l, policy: p, percent: percent}
+	older := map[keys.Hash]struct{}{}
+	for _, f := range files {
+		s, err := l.examine(f, p, stable, older)
+		if err != nil {
+			return err
+		}
+		if s == nil {
+			break // nor are those behind it
+		}
+		if err := g.add(s); err != nil {
+			return err
+		}
+	}
+	return g.end()
+}
+
+// group collects neighbouring segments that become one.
+type group struct {
+	log     *Log
+	policy  Policy
+	percent int64
+	sources []*source
+	live    int64
+}
+
+func (g *group) goes(s *source) bool { return s.live < s.size && s.live*100 <= s.size*g.percent }
+
+func (g *group) add(s *source) error {
+	most := g.log.options.SegmentBytes
+	joins := g.goes(s) || s.live <= most/2
+	if len(g.sources) > 0 && (!joins || g.live+s.live > most || lastOf(s.index, s.First)-g.sources[0].First > segment.MaxSpan) {
+		if err := g.end(); err != nil {
+			return err
+		}
+	}
+	if joins {
+		g.sources, g.live = append(g.sources, s), g.live+s.live
+	}
+	return nil
+}
+
+// end rewrites the segments if that is worth it.
+func (g *group) end() error {
+	sources := g.sources
+	g.sources, g.live = nil, 0
+	if len(sources) < few && !slices.ContainsFunc(sources, g.goes) {
+		return nil
+	}
+	if err := g.log.rewrite(sources, sources[0].Number, sources[len(sources)-1].Through, g.policy); err != nil {
+		return err
+	}
+	return g.log.removeReplaced()
+}
+
+// examine asks the policy about the records of a segment. It returns nil for one that may not be
+// rewritten yet. The last event of an ended object goes only when nothing older of it is left, as
+// that would be the last one then: older collects the keys of which an older record is left.
+func (l *Log) examine(f *file, p Policy, stable place, older map[keys.Hash]struct{}) (*source, error) {
+	l.mu.Lock()
+	ready, err := f.index == nil && f.end().before(stable), l.err
+	l.mu.Unlock()
+	if err != nil || !ready {
+		return nil, err
+	}
+	index, err := l.readIndex(f)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{file: f, index: index, fates: make([]Fate, len(index.Entries)), live: segment.HeaderSize}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.heads = l.headsToKeep(f, index)
+	for i := range index.Entries {
+		e := &index.Entries[i]
+		s.fates[i] = l.fate(f, e, p, stable, index.NamespaceOf(e), older)
+		switch s.fates[i] {
+		case Keep:
+			s.live += int64(e.Size)
+		case DropData:
+			s.live += min(int64(e.Size), 2*record.HeaderSize)
+		case Drop:
+		}
+	}
+	return s, nil
+}
+
+func (l *Log) fate(f *file, e *segment.Entry, p Policy, stable place, namespace string, older map[keys.Hash]struct{}) Fate {
+	last := l.table.Get(e.Key)
+	is := last != nil && placeOf(last) == f.place(e)
+	switch {
+	case e.Kind == record.Letter:
+		return l.fateOfLetter(f, e, stable)
+	case last == nil: // of no use, as a synced record, or dropped with its last event
+		return Drop
+	case !is && !placeOf(last).before(stable), is && e.Kind != record.Event:
+		return Keep
+	case e.Kind != record.Event:
+		return Drop
+	}
+	fate := p.Fate(e, last, namespace)
+	if _, left := older[e.Key]; left && is && fate == Drop {
+		return Keep
+	}
+	if !is && last.Flags.Has(record.Ends) {
+		older[e.Key] = struct{}{}
+	}
+	if fate == DropData && e.Flags.Has(record.DataRemoved) {
+		return Keep
+	}
+	return fate
+}
+
+func (l *Log) fateOfLetter(f *file, e *segment.Entry, stable place) Fate {
+	b := l.letters[e.Key]
+	if b == nil || l.letterAt(e.Key, e.Count, f.place(e)) != nil {
+		return Keep
+	}
+	if by := l.table.Get(l.hasher.Record(byte(record.LettersDropped), b.name)); by == nil || !placeOf(by).before(stable) {
+		return Keep
+	}
+	return Drop
+}
+
+// rewrite replaces neighbouring segments by one with what is left of them, which covers the numbers
+// from number up to through.
+func (l *Log) rewrite(group []*source, number, through uint32, p Policy) error {
+	header := group[0].Header
+	header.Number, header.Through = number, through
+	for _, s := range group {
+		header.Generation = max(header.Generation, s.Generation+1)
+	}
+	w := &rewriter{log: l, index: segment.NewIndex(header), dirty: header.Append(nil)}
+	written, err := w.run(group)
+	if err == nil {
+		l.replace(group, written, w.index.Entries, p)
+	}
+	return err
+}
+
+// rewriter writes a segment that replaces others: to a temporary file first.
+type rewriter struct {
+	log   *Log
+	open  disk.File
+	index *segment.Index
+	heads []keptHead
+	dirty []byte // not written yet
+	at    int64  // where that belongs
+}
+
+// run makes the segment and its index file durable under their names. A crash leaves the sources or
+// the new file.
+func (w *rewriter) run(group []*source) (_ *file, err error) {
+	l, header := w.log, w.index.Of
+	name := header.Name.String() + segment.TemporarySuffix
+	if w.open, err = l.dir.Create(name); err != nil {
+		return nil, err
+	}
+	for _, s := range group {
+		if err == nil {
+			err = w.copy(s)
+		}
+	}
+	if err == nil {
+		err = w.flush()
+	}
+	if err == nil {
+		err = w.open.Sync()
+	}
+	err = errors.Join(err, w.open.Close())
+	if err == nil {
+		err = l.writeFile(header.Index(), w.index.Append(nil, func(i int) (string, bool) { return w.heads[i].target, w.heads[i].keep }))
+	}
+	// The index file is durable first. One that was left of another attempt must not meet the new
+	// segment.
+	if err == nil {
+		err = l.dir.Sync()
+	}
+	if err == nil {
+		err = l.dir.Rename(name, header.Log())
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.removeFile(name), l.removeFile(header.Index()))
+	}
+	if err := l.dir.Sync(); err != nil {
+		return nil, err
+	}
+	return &file{Header: header, size: int64(w.index.Size), parts: w.index.Parts}, nil
+}
+
+// copy adds the records of a segment, and compares the checksum of each.
+func (w *rewriter) copy(s *source) error {
+	open, err := w.log.dir.Open(s.Log())
+	if err != nil {
+		return err
+	}
+	defer open.Close() //nolint:errcheck // it was only read
+	var bytes []byte
+	for i := range s.index.Entries {
+		e := &s.index.Entries[i]
+		if s.fates[i] == Drop {
+			continue
+		}
+		bytes = slices.Grow(bytes[:0], int(e.Size))[:e.Size]
+		n, err := readAt(open, bytes, int64(e.Offset))
+		if err != nil {
+			return err
+		}
+		r, _, err := record.Parse(bytes[:n])
+		if err == nil && (r.Kind != e.Kind || r.Seq != e.Seq) {
+			err = fmt.Errorf("%w: not that of the index file", record.ErrInvalid)
+		}
+		if err != nil {
+			return w.log.damaged(s.Name, int64(e.Offset), err)
+		}
+		if s.fates[i] == DropData {
+			r.Data, r.Flags = nil, r.Flags|record.DataRemoved
+		}
+		if err := w.add(s, i, &r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *rewriter) add(s *source, i int, r *record.Record) (err error) {
+	if w.dirty, err = record.Append(w.dirty, r); err != nil {
+		return err
+	}
+	e, head := s.index.Entries[i], r.Head
+	e.Size, e.Flags, e.Time = uint32(r.Size()), r.Flags, r.Time
+	if !s.heads[i].keep {
+		head = nil
+	}
+	w.heads = append(w.heads, s.heads[i])
+	w.index.Add(e, s.index.NamespaceOf(&e), head)
+	if len(w.dirty) >= blockSize {
+		return w.flush()
+	}
+	return nil
+}
+
+func (w *rewriter) flush() error {
+	n, err := w.open.WriteAt(w.dirty, w.at)
+	w.log.written.Add(uint64(n))
+	w.at += int64(n)
+	w.dirty = w.dirty[:0]
+	return err
+}
+
+// replace puts a rewritten segment with these records in the place of others, and the index in order.
+func (l *Log) replace(group []*source, by *file, left []segment.Entry, p Policy) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.files, group[0].file)
+	l.files = slices.Replace(l.files, i, i+len(group), by)
+	for _, s := range group {
+		for i := range s.index.Entries {
+			e := &s.index.Entries[i]
+			if s.fates[i] != Drop {
+				l.move(s, e, by.Number, &left[0])
+				left = left[1:]
+			} else if e.Kind != record.Synced {
+				l.forget(s, e)
+				p.Dropped(e, s.index.NamespaceOf(e))
+			}
+		}
+		delete(l.numbers, s.Number)
+		l.bytes -= s.size
+		l.replaced = append(l.replaced, s.file)
+	}
+	l.numbers[by.Number] = by
+	l.bytes += by.size
+	l.freed()
+}
+
+// forget takes a dropped record out of the index.
+func (l *Log) forget(s *source, e *segment.Entry) {
+	if e.Kind == record.Event {
+		l.events--
+	}
+	if last := l.table.Get(e.Key); last != nil && placeOf(last) == s.place(e) {
+		l.table.Remove(e.Key)
+	}
+}
+
+// move updates the place of a record.
+func (l *Log) move(s *source, from *segment.Entry, number uint32, to *segment.Entry) {
+	if from.Kind == record.Letter {
+		if one := l.letterAt(from.Key, from.Count, s.place(from)); one != nil {
+			one.segment, one.offset = number, to.Offset
+		}
+	} else if last := l.table.Get(from.Key); last != nil && placeOf(last) == s.place(from) {
+		last.Segment, last.Offset, last.Size, last.Flags = number, to.Offset, to.Size, to.Flags
+	}
+}
+
+// removeReplaced removes the files of replaced segments, except for those that a call reads.
+func (l *Log) removeReplaced() error {
+	l.mu.Lock()
+	var free []*file
+	l.replaced = slices.DeleteFunc(l.replaced, func(f *file) bool {
+		if f.held == 0 {
+			free = append(free, f)
+		}
+		return f.held == 0
+	})
+	l.mu.Unlock()
+	for _, f := range free {
+		if err := errors.Join(l.removeFile(f.Log()), l.removeFile(f.Index())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

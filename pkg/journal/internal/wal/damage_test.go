@@ -1,0 +1,286 @@
+package wal_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/internal/disk/disktest"
+	"github.com/informd/informd/pkg/journal/internal/record"
+	"github.com/informd/informd/pkg/journal/internal/wal"
+)
+
+func smallOptions() wal.Options {
+	o := options()
+	o.SegmentBytes, o.TailBytes = 700, 1
+	return o
+}
+
+// smallLog returns a disk with a log of some segments, of which one was compacted.
+func smallLog(t *testing.T, clean bool) *disktest.Disk {
+	t.Helper()
+	d := disktest.New(1)
+	l, err := wal.Open(d, smallOptions())
+	for i := range 16 {
+		if err == nil {
+			err = l.Append(t.Context(), []event.Event{object(fmt.Sprint("n", i%5), event.Added, uint64(i+1))})
+		}
+		if err == nil && i%3 == 0 {
+			err = l.Put(record.Mark, fmt.Sprint("target", i%2), fmt.Appendf(nil, "mark%d", i))
+		}
+		if err == nil && i%4 == 0 {
+			err = l.PutLetter(t.Context(), "sink", fmt.Appendf(nil, "letter%d", i))
+		}
+		if err == nil && i == 9 {
+			err = errors.Join(l.Sync(t.Context()), l.DropLetters(t.Context(), "sink", 1))
+		}
+		if err == nil && i == 9 { // all is sealed but the active segment
+			err = l.Compact(&policy{model: &model{gone: map[uint64]bool{}, dataGone: map[uint64]bool{}}, history: 1}, 100)
+		}
+	}
+	if clean && err == nil {
+		err = l.Close(t.Context())
+	} else if err == nil {
+		l.Abandon()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// content is what a log has, each record under a name.
+type content map[string]string
+
+// read reads all of a log. Each record that it returns is whole.
+func read(t *testing.T, l *wal.Log) (c content, err error) {
+	t.Helper()
+	c = content{}
+	r := l.NewReader(1)
+	defer r.Close()
+	entries, err := r.Next(l.Readable(), 1000)
+	for _, e := range entries {
+		c[fmt.Sprint("event ", e.Seq)] = fmt.Sprintf("%+v", e.Event)
+	}
+	for _, n := range l.All(record.Mark) {
+		if n.Name != "" {
+			c["mark "+n.Name] = string(n.Value)
+		}
+	}
+	err = errors.Join(err, l.EachLetter(t.Context(), "sink", func(number uint64, text []byte) error {
+		c[fmt.Sprint("letter ", number)] = string(text)
+		return nil
+	}))
+	return c, errors.Join(err, l.EachLast("core/pods", func(e event.Event) {
+		c["last "+e.Name] = e.ID
+		last, lastErr := l.LastOf(&e, new(record.Strings))
+		if err = errors.Join(err, lastErr); lastErr == nil && last.Event.ID != e.ID {
+			t.Errorf("the last event of %s is %s and %s", e.Name, e.ID, last.Event.ID)
+		}
+	}), err)
+}
+
+// inspect opens a log until it is whole, and returns its content, and whether it declared a loss.
+func inspect(t *testing.T, d *disktest.Disk) (c content, declared bool) {
+	t.Helper()
+	for range 3 {
+		l, err := wal.Open(d, smallOptions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		declared = declared || l.Recovery.Damaged()
+		c, err = read(t, l)
+		l.Abandon()
+		if err == nil {
+			return c, declared
+		}
+		if !errors.Is(err, wal.ErrDamaged) {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("damaged for ever")
+	return nil, false
+}
+
+// checkDamaged compares a damaged log with the whole one: what it has is right, and it has all but
+// what may be missing, or declares the loss.
+func checkDamaged(t *testing.T, what string, d *disktest.Disk, whole content, mayMiss func(name string) bool) {
+	t.Helper()
+	c, declared := inspect(t, d)
+	for name, value := range c {
+		if strings.HasPrefix(name, "event") && whole[name] != value {
+			t.Fatalf("%s: %s is %s, want %s", what, name, value, whole[name])
+		}
+	}
+	if !declared {
+		for name, value := range whole {
+			if c[name] != value && !mayMiss(name) {
+				t.Fatalf("%s: %s is %q, want %q, without a word", what, name, c[name], value)
+			}
+		}
+	}
+	if !declared { // a reader may find it later
+		c, _ = inspect(t, d)
+	}
+	if again, declaredAgain := inspect(t, d); declaredAgain || !maps.Equal(again, c) {
+		t.Fatalf("%s: a further start declares a loss: %v; differs:\n%s", what, declaredAgain, cmp.Diff(c, again))
+	}
+}
+
+// step is 1 in long runs: each byte is changed then.
+func step() int {
+	if os.Getenv("INFORMD_WAL_SEEDS") != "" {
+		return 1
+	}
+	return 5
+}
+
+func nothing(string) bool { return false }
+
+// The last record of a process that was killed may be cut off.
+func lastRecord(name string) bool {
+	return name == "event 16" || name == "last n0" || name == "mark target1"
+}
+
+func TestDamage(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		t.Run(fmt.Sprint("clean=", clean), func(t *testing.T) {
+			mayMiss := lastRecord
+			if clean {
+				mayMiss = nothing
+			}
+			base := smallLog(t, clean)
+			whole, declared := inspect(t, base.Clone(1))
+			if len(whole) < 15 || declared {
+				t.Fatalf("%v, declares a loss: %v", whole, declared)
+			}
+			names, err := base.Names()
+			if err != nil || len(names) < 6 {
+				t.Fatal(names, err)
+			}
+			slices.Sort(names)
+			bytes := 0
+			for _, name := range names {
+				size := len(base.Content(name))
+				for at := len(names) % step(); at < size; at += step() {
+					d := base.Clone(uint64(at))
+					d.Flip(name, 8*at+at%8)
+					checkDamaged(t, fmt.Sprintf("byte %d of %d in %s", at, size, name), d, whole, mayMiss)
+				}
+				bytes += size
+				d := base.Clone(1)
+				if err := d.Remove(name); err != nil {
+					t.Fatal(err)
+				}
+				if name != names[len(names)-1] { // nothing tells that the newest file of a killed process is missing
+					checkDamaged(t, "without "+name, d, whole, mayMiss)
+				}
+			}
+			t.Logf("%d bytes of %d files", bytes, len(names))
+		})
+	}
+}
+
+// A cut of the newest file leaves a prefix, and is declared where an index file shows it.
+func TestCut(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		base := smallLog(t, clean)
+		whole, _ := inspect(t, base.Clone(1))
+		names, err := base.Names()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{slices.Max(names), strings.Replace(slices.Max(names), ".log", ".idx", 1)} {
+			for cut := 0; cut < len(base.Content(name)); cut += step() {
+				d := base.Clone(uint64(cut))
+				d.Cut(name, cut+1)
+				mayMiss := nothing
+				if !clean {
+					mayMiss = func(string) bool { return true }
+				}
+				checkDamaged(t, fmt.Sprintf("%d bytes cut off %s", cut+1, name), d, whole, mayMiss)
+			}
+		}
+	}
+}
+
+// Without syncs a power loss may take anything. The log opens nevertheless, returns nothing wrong,
+// and says that it may lack events.
+func TestPowerLossWithoutSyncs(t *testing.T) {
+	for seed := range uint64(200 / step()) {
+		d := disktest.New(seed)
+		o := smallOptions()
+		o.Sync = wal.SyncNever
+		seen := map[uint64]string{}
+		for life := range 8 {
+			l, err := wal.Open(d, o)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if life > 0 && !l.Recovery.Suspect && !l.Recovery.Damaged() && !l.Recovery.New {
+				t.Fatalf("seed %d: %+v", seed, l.Recovery)
+			}
+			r := l.NewReader(1)
+			entries, err := r.Next(l.Readable(), 1000)
+			r.Close()
+			for _, e := range entries {
+				if seen[e.Seq] != e.Event.ID {
+					t.Fatalf("seed %d: %s at %d, want %q", seed, e.Event.ID, e.Seq, seen[e.Seq])
+				}
+			}
+			for i := 0; err == nil && i < 5+int(seed%40); i++ {
+				e := object(fmt.Sprint("n", i%5), event.Modified, uint64(1000*life+i))
+				err = l.Append(t.Context(), []event.Event{e})
+				seen[l.Last()] = e.ID
+				if i%9 == 3 && err == nil {
+					err = errors.Join(l.Sync(t.Context()), l.Compact(&policy{model: &model{gone: map[uint64]bool{}, dataGone: map[uint64]bool{}}, history: 2}, 100))
+				}
+			}
+			if err != nil && !errors.Is(err, wal.ErrDamaged) {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			l.Abandon()
+			if life%3 < 2 {
+				d.PowerLoss()
+				d.Restart()
+			}
+			o.Boot = fmt.Sprint(life)
+		}
+	}
+}
+
+// Many changed bytes, and missing files, lose what they lose; the log opens and says so.
+func TestMuchDamage(t *testing.T) {
+	for seed := range uint64(1000 / step()) {
+		s := rand.New(rand.NewPCG(seed, 1))
+		base := smallLog(t, seed%2 == 0)
+		whole, _ := inspect(t, base.Clone(seed))
+		names, err := base.Names()
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(names)
+		mayMiss := func(string) bool { return true }
+		for range 1 + s.IntN(20) {
+			name := names[s.IntN(len(names))]
+			base.Flip(name, s.IntN(8*len(base.Content(name))))
+		}
+		if s.IntN(3) == 0 {
+			base.Cut(names[s.IntN(len(names))], s.IntN(500))
+		}
+		if s.IntN(5) == 0 {
+			if err := base.Remove(names[s.IntN(len(names))]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		checkDamaged(t, fmt.Sprint("seed ", seed), base, whole, mayMiss)
+	}
+}

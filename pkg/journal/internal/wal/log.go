@@ -1,0 +1,384 @@
+// Package wal is the log on disk: records in segments, the index of the last record of each key,
+// and the barrier that keeps records from readers until they are synced. It knows what records are,
+// and neither sinks nor targets: package journal has the cursors, and says what may be removed.
+//
+// One goroutine syncs and writes index files. Another one, of the owner, compacts. All other calls
+// may come from any goroutine.
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/internal/disk"
+	"github.com/informd/informd/pkg/journal/internal/keys"
+	"github.com/informd/informd/pkg/journal/internal/record"
+	"github.com/informd/informd/pkg/journal/internal/segment"
+)
+
+// ErrClosed is the error of every call of a closed log.
+var ErrClosed = errors.New("the log is closed")
+
+// ErrDamaged says that a segment has invalid bytes behind what was synced. The log must be opened
+// again, which removes them.
+var ErrDamaged = errors.New("the log is damaged")
+
+// Sync says when records are durable.
+type Sync int
+
+const (
+	// SyncRows syncs hard records before they are read, and others each second.
+	SyncRows Sync = iota
+	// SyncAlways makes every record hard.
+	SyncAlways
+	// SyncNever leaves it to the operating system.
+	SyncNever
+)
+
+// Options are the settings of a log. SegmentBytes, TailBytes and Boot are required.
+type Options struct {
+	// SegmentBytes is the size at which a segment is sealed.
+	SegmentBytes int64
+	// TailBytes bounds the newest records that stay in memory.
+	TailBytes int
+	Sync      Sync
+	// Hard reports whether an event is hard; nil: none is.
+	Hard func(*event.Event) bool
+	// Boot identifies the boot of the machine. A start under another one cannot trust what was
+	// not synced.
+	Boot   string
+	Logger *slog.Logger
+}
+
+// Entry is an event with its sequence.
+type Entry struct {
+	Seq   uint64
+	Event event.Event
+	// Appended is the time of the append.
+	Appended time.Time
+}
+
+// place is a position between two records.
+type place struct {
+	segment uint32 // its number
+	offset  int64
+}
+
+func (p place) before(other place) bool {
+	return p.segment < other.segment || p.segment == other.segment && p.offset < other.offset
+}
+
+// file is a segment of the open log.
+type file struct {
+	segment.Header
+
+	size int64
+	// open and index are set until the index file is written.
+	open  disk.File
+	index *segment.Index
+	parts []segment.Part // of the index file
+	held  int            // calls that read it; it is not removed meanwhile
+}
+
+func (f *file) place(e *segment.Entry) place { return place{f.Number, int64(e.Offset)} }
+
+// end is the place behind a segment.
+func (f *file) end() place { return place{f.Number, f.size} }
+
+// Log is an open log.
+type Log struct {
+	dir     disk.Dir
+	options Options
+	id      [16]byte
+	secret  [16]byte
+	// Recovery is what opening found.
+	Recovery Recovery
+
+	appending chan struct{} // holds a value while an Append is in progress
+	wake      chan struct{} // one signal for the syncing goroutine
+	failed    chan struct{}
+	ended     chan struct{} // the syncing goroutine has ended
+	stop      context.CancelFunc
+	// writing and syncing are when a call of the disk began that has not returned, in
+	// nanoseconds since 1970; 0 without one.
+	writing, syncing atomic.Int64
+
+	compacting sync.Mutex // held by Compact, and taken before the files are closed
+
+	mu       sync.Mutex
+	err      error // final
+	files    []*file
+	numbers  map[uint32]*file
+	replaced []*file // to be removed when no call reads them
+	hasher   *keys.Hasher
+	table    keys.Table
+	targets  targets
+	named    map[keys.Hash]*Named
+	letters  map[keys.Hash]*box
+	last     uint64 // sequence of the newest event
+	skips    []Skip
+	bytes    int64 // of all segments
+	events   uint64
+	limit    int64
+	blocked  int    // calls of Append
+	block    []byte // of the newest records
+	staged   []staged
+	tail     tail
+	space    chan struct{} // closed when records were removed or the limit has risen
+	synced   place
+	noted    place         // in the last synced record
+	hard     uint64        // the first hard event that is not synced, 0 without one
+	nextHard uint64        // the first one that the sync in progress does not cover
+	round    chan struct{} // closed when a sync has ended
+	news     map[chan<- struct{}]struct{}
+	// Written counts all bytes that were written to files, and Appended those of records that
+	// were appended.
+	written, appended atomic.Uint64
+	syncs             syncTimes
+}
+
+// Skip is a range of sequences that were never used, both included.
+type Skip struct{ From, To uint64 }
+
+// Named is the newest record of a name: the checkpoint of a target, or what a sink keeps.
+type Named struct {
+	Kind  record.Kind
+	Name  string
+	Value []byte
+	// Void: the log has lost records that the checkpoint may count on.
+	Void bool
+}
+
+func newLog(d disk.Dir, o Options) *Log {
+	if o.Sync == SyncNever {
+		d = &unsynced{Dir: d}
+	}
+	return &Log{
+		dir: d, options: o,
+		appending: make(chan struct{}, 1), wake: make(chan struct{}, 1), failed: make(chan struct{}), ended: make(chan struct{}),
+		numbers: map[uint32]*file{}, named: map[keys.Hash]*Named{}, letters: map[keys.Hash]*box{},
+		limit: 1<<63 - 1, tail: tail{most: o.TailBytes}, space: make(chan struct{}), round: make(chan struct{}),
+		news: map[chan<- struct{}]struct{}{},
+	}
+}
+
+// Close syncs, notes the clean end, and closes the files. Blocked calls return [ErrClosed].
+func (l *Log) Close(ctx context.Context) error {
+	err := l.Sync(ctx)
+	if errors.Is(err, ErrClosed) {
+		return err
+	}
+	l.mu.Lock()
+	if err == nil {
+		err = l.put(record.Stop, "", nil, nil, 1)
+	}
+	l.endLocked(ErrClosed) // nothing follows the stop
+	l.mu.Unlock()
+	l.wait()
+	defer l.closeFiles()
+	if err == nil {
+		err = l.syncAll()
+	}
+	if err != nil {
+		return err
+	}
+	// With an index file of the last segment, the next start need not scan it.
+	if err = l.seal(l.active()); disk.IsFull(err) {
+		return nil
+	}
+	return errors.Join(err, l.dir.Sync())
+}
+
+// Abandon closes the files without any write, as the end of a process does.
+func (l *Log) Abandon() {
+	l.end(ErrClosed)
+	l.wait()
+	l.closeFiles()
+}
+
+// wait returns when nothing is written any more, after the end.
+func (l *Log) wait() {
+	l.stop()
+	<-l.ended
+	l.compacting.Lock()
+	defer l.compacting.Unlock()
+}
+
+// closeFiles closes what is open. No other call may be in progress but reads.
+func (l *Log) closeFiles() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.files {
+		l.closeFile(f)
+	}
+}
+
+// closeFile closes a file that is synced, or whose content is lost anyway.
+func (l *Log) closeFile(f *file) {
+	if f.open != nil {
+		_ = f.open.Close()
+		f.open = nil
+	}
+}
+
+// end makes err the error of all further calls.
+func (l *Log) end(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endLocked(err)
+}
+
+func (l *Log) endLocked(err error) {
+	if l.err != nil {
+		return
+	}
+	l.err = err
+	close(l.failed)
+	l.signal()
+}
+
+// fail makes a failed call of the disk final: what is on it is not known any more.
+func (l *Log) fail(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failLocked(err)
+}
+
+func (l *Log) failLocked(err error) error {
+	l.endLocked(fmt.Errorf("the journal's disk has failed: %w", err))
+	return l.err
+}
+
+// Fail makes a reason of the owner the final error.
+func (l *Log) Fail(err error) { l.end(err) }
+
+// Failed is closed when the log takes no more calls; [Log.Failure] is the reason.
+func (l *Log) Failed() <-chan struct{} { return l.failed }
+
+// Failure is nil while the log is usable, and [ErrClosed] after Close.
+func (l *Log) Failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Listen registers a channel of capacity 1, which gets a signal when a reader may get more.
+func (l *Log) Listen(news chan<- struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.news[news] = struct{}{}
+}
+
+// Mute ends Listen.
+func (l *Log) Mute(news chan<- struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.news, news)
+}
+
+func (l *Log) signal() {
+	for news := range l.news {
+		signal(news)
+	}
+}
+
+// signal leaves a signal in a channel of capacity 1, unless one is there.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Last is the newest sequence: of an event, or of a range that was skipped; 0 without one.
+func (l *Log) Last() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// Readable is the newest sequence that may be read.
+func (l *Log) Readable() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.readable()
+}
+
+func (l *Log) readable() uint64 {
+	if l.hard != 0 {
+		return l.hard - 1
+	}
+	return l.last
+}
+
+// Skipped counts the sequences of a range, both ends included, that were never used.
+func (l *Log) Skipped(from, to uint64) (n uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.skips {
+		if low, high := max(from, s.From), min(to, s.To); low <= high {
+			n += high - low + 1
+		}
+	}
+	return n
+}
+
+// Stats describes a log.
+type Stats struct {
+	// Events and Bytes are its content, and Limit is that of Bytes.
+	Events uint64
+	Bytes  int64
+	Limit  int64
+	// Blocked is the number of Append calls that wait for space.
+	Blocked int
+	// Written and Appended are bytes since the start: of all writes, and of appended records.
+	Written, Appended uint64
+	// Keys is the number of keys in the index.
+	Keys int
+	// Waiting is how long a call of the disk has not returned.
+	Waiting time.Duration
+}
+
+// Stats returns the present numbers.
+func (l *Log) Stats() Stats {
+	waiting := l.Waiting()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Stats{
+		Events: l.events, Bytes: l.bytes, Limit: l.limit, Blocked: l.blocked, Written: l.written.Load(), Appended: l.appended.Load(),
+		Keys: l.table.Len(), Waiting: waiting,
+	}
+}
+
+// Waiting is how long a call of the disk has not returned, 0 without one. It never blocks.
+func (l *Log) Waiting() time.Duration {
+	longest := time.Duration(0)
+	for _, began := range []int64{l.writing.Load(), l.syncing.Load()} {
+		if began != 0 {
+			longest = max(longest, time.Since(time.Unix(0, began)))
+		}
+	}
+	return longest
+}
+
+// SetLimit sets how many bytes all segments may have. Append waits above it.
+func (l *Log) SetLimit(bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if bytes > l.limit {
+		l.freed()
+	}
+	l.limit = bytes
+}
+
+// freed wakes the calls that wait for space. It is called with the lock held.
+func (l *Log) freed() {
+	close(l.space)
+	l.space = make(chan struct{})
+}

@@ -1,0 +1,89 @@
+package wal_test
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/internal/disk"
+	"github.com/informd/informd/pkg/journal/internal/disk/disktest"
+	"github.com/informd/informd/pkg/journal/internal/wal"
+)
+
+func options() wal.Options {
+	return wal.Options{SegmentBytes: 8 << 10, TailBytes: 4 << 10, Boot: "boot", Logger: slog.New(slog.DiscardHandler), Hard: hard}
+}
+
+func open(t *testing.T, d disk.Dir, change func(*wal.Options)) *wal.Log {
+	t.Helper()
+	o := options()
+	if change != nil {
+		change(&o)
+	}
+	l, err := wal.Open(d, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func object(name string, op event.Op, rv uint64) event.Event {
+	e := event.Event{
+		ID: event.ObjectID("uid-"+name, rv, 0), Op: op, Cluster: "c", Target: "core/pods", Version: "v1", Resource: "pods", Kind: "Pod",
+		Namespace: "ns", Name: name, UID: "uid-" + name, ResourceVersion: rv, Ordinal: 1, Data: fmt.Appendf(nil, `{"object":{"rv":%d}}`, rv),
+	}
+	if op == event.Deleted {
+		e.ID = event.DeletedID(e.UID, 0)
+	}
+	return e
+}
+
+func TestRestart(t *testing.T) {
+	d := disktest.New(1)
+	l := open(t, d, nil)
+	for i := range 1000 {
+		if err := l.Append(t.Context(), []event.Event{object(fmt.Sprint("n", i%100), event.Modified, uint64(i+1))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(l *wal.Log) {
+		t.Helper()
+		last := map[string]uint64{}
+		if err := l.EachLast("core/pods", func(e event.Event) { last[e.Name] = e.ResourceVersion }); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 100 {
+			if got := last[fmt.Sprint("n", i)]; got != uint64(901+i) {
+				t.Errorf("n%d ends at %d", i, got)
+			}
+		}
+		r := l.NewReader(1)
+		defer r.Close()
+		all, err := r.Next(l.Readable(), 10000)
+		if err != nil || len(all) != 1000 {
+			t.Fatalf("%d events, %v", len(all), err)
+		}
+	}
+	check(l)
+	if err := l.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l = open(t, d, nil)
+	check(l)
+	if l.Recovery.Suspect || l.Last() != 1000 {
+		t.Errorf("recovery %+v, last %d", l.Recovery, l.Last())
+	}
+	l.Abandon()
+	l = open(t, d, nil)
+	check(l)
+	l.Abandon()
+	d.PowerLoss()
+	d.Restart()
+	l = open(t, d, func(o *wal.Options) { o.Boot = "other" })
+	check(l)
+	if !l.Recovery.Suspect {
+		t.Error("not suspect")
+	}
+	l.Abandon()
+}

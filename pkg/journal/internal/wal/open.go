@@ -1,0 +1,301 @@
+package wal
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/informd/informd/pkg/journal/internal/disk"
+	"github.com/informd/informd/pkg/journal/internal/keys"
+	"github.com/informd/informd/pkg/journal/internal/record"
+	"github.com/informd/informd/pkg/journal/internal/segment"
+)
+
+const (
+	// recoveryFile has what a recovery found, until the start record is durable: the damage is gone
+	// from the segments before. While it is there, a start reads all records.
+	recoveryFile = "recovery"
+	// skipUnclean is how many sequences a start leaves out without a clean end before it: a sink
+	// may have rows of events that are lost.
+	skipUnclean = 1 << 24
+	// mostSkips bounds the ranges that a log remembers.
+	mostSkips = 1000
+)
+
+// Recovery is what opening a log found.
+type Recovery struct {
+	// New: there was no log.
+	New bool
+	// Suspect: events may be lost that readers have, because the machine stopped and not the
+	// process alone, or the end of the log was damaged.
+	Suspect bool
+	// Lost are ranges of sequences in which synced records were invalid, both ends included.
+	Lost []Skip
+	// Void: it is not known which objects the lost records were of. No checkpoint counts.
+	Void bool
+}
+
+// Damaged reports whether records were lost that had been synced.
+func (r *Recovery) Damaged() bool { return len(r.Lost) > 0 || r.Void }
+
+// start is the value of a start record: of the newest one, as each has all that counts.
+type start struct {
+	Boot    string `json:"boot"`
+	Suspect bool   `json:"suspect,omitempty"`
+	Skips   []Skip `json:"skips,omitempty"`
+	// Unsynced: the process syncs nothing behind this record.
+	Unsynced bool `json:"unsynced,omitempty"`
+}
+
+// Open recovers the log in a directory, or begins one. The caller owns the directory, which must
+// be of this log alone.
+func Open(d disk.Dir, o Options) (*Log, error) {
+	l := newLog(d, o)
+	err := l.recover()
+	if errors.Is(err, ErrDamaged) { // now all records are read
+		l = newLog(d, o)
+		err = l.recover()
+	}
+	if err != nil {
+		l.closeFiles()
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	go l.keepSynced(ctx)
+	if err = l.Sync(ctx); err == nil { // the start record
+		err = l.removeFile(recoveryFile)
+	}
+	if err == nil {
+		err = l.dir.Sync()
+	}
+	if err != nil {
+		l.Abandon()
+		return nil, err
+	}
+	if never, ok := l.dir.(*unsynced); ok {
+		never.started.Store(true)
+	}
+	return l, nil
+}
+
+// recover loads what is valid, and writes each segment again that is not known to be synced: bytes
+// that a failed or missing sync left in memory only are not relied on.
+func (l *Log) recover() error {
+	all, verified, err := l.find()
+	if err != nil {
+		return err
+	}
+	all, cut := l.cutEnd(all)
+	// The first start may have been interrupted before it had synced anything.
+	l.Recovery.New = len(all) == 0 && !cut.odd && (len(cut.gone) == 0 || cut.gone[0].Number == 1)
+	for i := range all {
+		l.noteLost(all, i)
+	}
+	if l.Recovery.Damaged() && !verified {
+		return errors.Join(ErrDamaged, l.noteRecovery(Recovery{}))
+	}
+	for _, f := range all {
+		if err := l.load(f); err != nil {
+			return fmt.Errorf("load %s: %w", f.Log(), err)
+		}
+	}
+	before, clean := l.lastStart()
+	if !l.Recovery.New {
+		l.suspect(&before, clean, cut.odd)
+	}
+	if l.Recovery.Suspect || l.Recovery.Damaged() {
+		if err := l.noteRecovery(l.Recovery); err != nil {
+			return err
+		}
+	}
+	if err := l.rewriteUnsealed(all, cut); err != nil {
+		return err
+	}
+	l.skips = before.Skips[max(0, len(before.Skips)-mostSkips):]
+	if !l.Recovery.New && !clean {
+		l.skips = append(l.skips, Skip{From: l.last + 1, To: l.last + skipUnclean})
+		l.last += skipUnclean
+	}
+	return l.start()
+}
+
+// suspect decides what the end of the log says about events that are not in it any more.
+func (l *Log) suspect(before *start, clean, odd bool) {
+	samePower := before.Boot == l.options.Boot
+	l.Recovery.Suspect = l.Recovery.Suspect || !clean && !samePower || odd
+	// No power loss explains an odd end then. Without syncs one may have taken what sinks have.
+	l.Recovery.Void = l.Recovery.Void || before.Boot == "" || odd && samePower || l.Recovery.Suspect && before.Unsynced
+}
+
+// noteRecovery makes the recovery file.
+func (l *Log) noteRecovery(r Recovery) error {
+	content, err := json.Marshal(r)
+	if err == nil {
+		err = l.writeFile(recoveryFile, content)
+	}
+	if err == nil {
+		err = l.dir.Sync()
+	}
+	return err
+}
+
+// rewriteUnsealed writes segments again, and removes those behind the end of the log.
+func (l *Log) rewriteUnsealed(all []*found, cut cutOff) error {
+	for i, f := range all {
+		through := f.Through
+		if i == len(all)-1 && len(cut.gone) > 0 {
+			through, f.whole = cut.gone[len(cut.gone)-1].Through, false // it covers those, in any crash
+		}
+		if f.whole && f.missing == 0 {
+			continue
+		}
+		if err := l.rewriteFound(f, through); err != nil {
+			return fmt.Errorf("recover %s: %w", f.Log(), err)
+		}
+	}
+	for _, f := range slices.Backward(cut.gone) {
+		if err := errors.Join(l.removeFile(f.Log()), l.removeFile(f.Index())); err != nil {
+			return err
+		}
+	}
+	if err := l.removeReplaced(); err != nil {
+		return err
+	}
+	return l.dir.Sync()
+}
+
+func (l *Log) rewriteFound(f *found, through uint32) (err error) {
+	index := f.index
+	if f.index = nil; index == nil {
+		if index, err = l.readIndex(f.file); err != nil {
+			return err
+		}
+	}
+	l.synced = f.end() // a crash may take what is behind it
+	s := &source{file: f.file, index: index, fates: make([]Fate, len(index.Entries)), heads: l.headsToKeep(f.file, index)}
+	for i := range s.fates {
+		if index.Entries[i].Kind == record.Synced {
+			s.fates[i] = Drop // it names an offset in this file
+		}
+	}
+	return l.rewrite([]*source{s}, f.Number-f.missing, through, nil)
+}
+
+// load makes a segment part of the log, and applies its records.
+func (l *Log) load(f *found) error {
+	index, targets, named := f.index, f.targets, f.named
+	if index == nil {
+		bytes, err := l.read(f.Index(), 0, -1)
+		if err != nil {
+			return err
+		}
+		if index, err = segment.ParseIndex(bytes, f.Header); err != nil {
+			return err
+		}
+		targets, named = make([]string, len(index.Entries)), make([]*Named, len(index.Entries))
+		for _, part := range index.Parts {
+			for h := range segment.Heads(bytes[part.Offset:][:part.Length]) {
+				if e := &index.Entries[h.Entry]; e.Kind == record.Event {
+					targets[h.Entry] = part.Target
+				} else if named[h.Entry], err = parseNamed(e.Kind, h.Head); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	l.last = max(l.last, f.First-1)
+	for i := range index.Entries {
+		e := &index.Entries[i]
+		if e.Kind == record.Event || named[i] != nil {
+			l.apply(f.file, e, e.Offset, targets[i], named[i])
+		}
+	}
+	l.add(f.file)
+	return nil
+}
+
+func parseNamed(kind record.Kind, head []byte) (*Named, error) {
+	name, value, err := record.ParseNamed(head)
+	return &Named{Kind: kind, Name: strings.Clone(name), Value: slices.Clone(value)}, err
+}
+
+// lastStart returns the newest start record, and whether the log ends with a stop.
+func (l *Log) lastStart() (s start, clean bool) {
+	begun := l.named[l.hasher.Record(byte(record.Start), "")]
+	if begun == nil || json.Unmarshal(begun.Value, &s) != nil {
+		return start{}, false
+	}
+	stop := l.table.Get(l.hasher.Record(byte(record.Stop), ""))
+	return s, stop != nil && (place{stop.Segment, int64(stop.Offset) + int64(stop.Size)}) == l.active().end()
+}
+
+// start begins a segment with a start record.
+func (l *Log) start() error {
+	if err := l.create(); err != nil {
+		return err
+	}
+	l.synced = place{segment: l.active().Number - 1} // the new file has no durable name
+	l.noted = l.synced
+	value, err := json.Marshal(start{Boot: l.options.Boot, Suspect: l.Recovery.Suspect, Skips: l.skips, Unsynced: l.options.Sync == SyncNever})
+	if err != nil {
+		return err
+	}
+	if err := l.put(record.Start, "", value, nil, 1); err != nil {
+		return err
+	}
+	if l.Recovery.Void {
+		return l.put(record.Mark, "", nil, nil, 1)
+	}
+	return nil
+}
+
+// identify takes the id of the log from the segments. Those whose header is invalid are of the same
+// log.
+func (l *Log) identify(all []*found) error {
+	var first *found
+	for _, f := range all {
+		switch {
+		case f.headless:
+		case first == nil:
+			first, l.id, l.secret = f, f.ID, f.Secret
+		case f.ID != l.id:
+			return fmt.Errorf("%s and %s are of two journals; move the files of one of them away", first.Log(), f.Log())
+		}
+	}
+	if first == nil {
+		for _, id := range [][]byte{l.id[:], l.secret[:]} {
+			if _, err := rand.Read(id); err != nil {
+				return err
+			}
+		}
+	}
+	for _, f := range all {
+		f.ID, f.Secret = l.id, l.secret
+	}
+	l.hasher = keys.NewHasher(l.secret)
+	return nil
+}
+
+// dropReplaced removes segments that one of a higher generation covers.
+func (l *Log) dropReplaced(all []*found) (left []*found, err error) {
+	slices.SortFunc(all, func(a, b *found) int {
+		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(b.Generation, a.Generation))
+	})
+	for _, f := range all {
+		covered := slices.ContainsFunc(left, func(by *found) bool {
+			return by.Generation > f.Generation && f.Number <= by.Through
+		})
+		if !covered {
+			left = append(left, f)
+		} else if err := l.removeFile(f.Log()); err != nil {
+			return nil, err
+		}
+	}
+	return left, nil
+}

@@ -1,0 +1,355 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/internal/disk"
+	"github.com/informd/informd/pkg/journal/internal/keys"
+	"github.com/informd/informd/pkg/journal/internal/record"
+	"github.com/informd/informd/pkg/journal/internal/segment"
+)
+
+// Reader reads events from files, for a reader that the tail has left behind. It is for one
+// goroutine at a time. A segment that is replaced meanwhile is read to its end.
+type Reader struct {
+	log     *Log
+	next    uint64 // the sequence to read next
+	open    disk.File
+	name    segment.Name
+	end     int64  // of the segment, when it was opened
+	after   uint64 // first sequence of the segment behind it, 0 without one
+	scanner *segment.Scanner
+	strings record.Strings
+}
+
+// NewReader returns a reader of the events from a sequence on.
+func (l *Log) NewReader(next uint64) *Reader { return &Reader{log: l, next: next} }
+
+// Close closes the file in use.
+func (r *Reader) Close() {
+	if r.open != nil {
+		_ = r.open.Close() // it was only read
+		r.open, r.scanner = nil, nil
+	}
+}
+
+// Next returns the next events, at most limit and none beyond the sequence to. Without an error and
+// without events there are none up to that sequence.
+func (r *Reader) Next(to uint64, limit int) (entries []Entry, err error) {
+	for len(entries) < limit && r.next <= to {
+		if r.open == nil {
+			if err := r.enter(); err != nil {
+				return entries, err
+			}
+		}
+		rec, at, err := r.scanner.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			if !r.leave() {
+				return entries, nil
+			}
+			continue
+		case errors.Is(err, record.ErrInvalid), errors.Is(err, record.ErrShort):
+			return entries, r.log.damaged(r.name, at, err)
+		case err != nil:
+			return entries, fmt.Errorf("read %s: %w", r.name.Log(), err)
+		}
+		if rec.Kind != record.Event || rec.Seq < r.next {
+			continue
+		}
+		if rec.Seq > to {
+			r.Close() // it comes with a later call
+			break
+		}
+		e, err := record.ParseEvent(&rec, &r.strings)
+		if err != nil {
+			return entries, r.log.damaged(r.name, at, err)
+		}
+		entries = append(entries, Entry{Seq: rec.Seq, Event: e, Appended: time.UnixMicro(rec.Time)})
+		r.next = rec.Seq + 1
+	}
+	return entries, nil
+}
+
+// leave ends the segment, and reports whether there is more to read: behind it, or in it if it has
+// grown.
+func (r *Reader) leave() bool {
+	r.Close()
+	if r.after > 0 {
+		r.next = max(r.next, r.after)
+		return true
+	}
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	active := r.log.active()
+	return active.Name != r.name || active.size > r.end
+}
+
+// enter opens the segment that has the next event.
+func (r *Reader) enter() error {
+	l := r.log
+	l.mu.Lock()
+	if l.err != nil {
+		defer l.mu.Unlock()
+		return l.err
+	}
+	i := max(0, sort.Search(len(l.files), func(i int) bool { return l.files[i].First > r.next })-1)
+	f := l.files[i]
+	f.held++
+	defer l.release(f)
+	r.name, r.end, r.after = f.Name, f.size, 0
+	if i+1 < len(l.files) {
+		r.after = l.files[i+1].First
+	}
+	l.mu.Unlock()
+	offset := int64(segment.HeaderSize)
+	if r.next > f.First {
+		entries, err := l.entriesOf(f)
+		if err != nil {
+			return err
+		}
+		i := sort.Search(len(entries), func(i int) bool { return entries[i].Seq >= r.next })
+		if i == len(entries) {
+			offset = r.end
+		} else {
+			offset = int64(entries[i].Offset)
+		}
+	}
+	open, err := l.dir.Open(f.Log())
+	if err != nil {
+		return err
+	}
+	r.open, r.scanner = open, segment.NewScanner(open, offset, r.end)
+	return nil
+}
+
+// entriesOf returns what the index of a segment has. The times of a sealed one are whole seconds,
+// rounded down.
+func (l *Log) entriesOf(f *file) ([]segment.Entry, error) {
+	l.mu.Lock()
+	index := f.index
+	if index != nil {
+		defer l.mu.Unlock()
+		return index.Entries, nil // it only grows
+	}
+	l.mu.Unlock()
+	index, err := l.readIndex(f)
+	if err != nil {
+		return nil, err
+	}
+	return index.Entries, nil
+}
+
+// readIndex reads the index file of a segment.
+func (l *Log) readIndex(f *file) (*segment.Index, error) {
+	bytes, err := l.read(f.Index(), 0, -1)
+	if err != nil {
+		return nil, err
+	}
+	index, err := segment.ParseIndex(bytes, f.Header)
+	if err != nil {
+		return nil, l.damaged(f.Name, 0, err)
+	}
+	return index, nil
+}
+
+// read returns size bytes of a file, or all for -1. There are less if the file is shorter.
+func (l *Log) read(name string, offset int64, size int) (bytes []byte, err error) {
+	f, err := l.dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	if size < 0 {
+		all, err := f.Size()
+		if err != nil {
+			return nil, err
+		}
+		size = int(all)
+	}
+	bytes = make([]byte, size)
+	n, err := readAt(f, bytes, offset)
+	return bytes[:n], err
+}
+
+// readAt fills bytes from a file, and returns less only at its end.
+func readAt(f disk.File, bytes []byte, offset int64) (n int, err error) {
+	n, err = f.ReadAt(bytes, offset)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
+}
+
+// damaged makes an invalid record in a segment final. A file beside the segments has the next Open
+// read all of them.
+func (l *Log) damaged(name segment.Name, at int64, reason error) error {
+	err := fmt.Errorf("%w: %s at byte %d: %w", ErrDamaged, name.Log(), at, reason)
+	found := Recovery{}
+	if l.stop == nil {
+		found = l.Recovery // by a start that goes on with it
+	}
+	l.end(errors.Join(err, l.noteRecovery(found)))
+	return err
+}
+
+// Place names the last event of a key, for [Log.Read].
+type Place struct {
+	Key keys.Hash
+	Seq uint64
+}
+
+// ErrGone says that a record is no longer in the log, or not the last of its key.
+var ErrGone = errors.New("the record is gone")
+
+// Has reports whether the log has an event of a key.
+func (l *Log) Has(of *event.Event) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.table.Get(l.hasher.Event(of)) != nil
+}
+
+// LastOf returns the last event of a key, with its data.
+func (l *Log) LastOf(of *event.Event, shared *record.Strings) (Entry, error) {
+	l.mu.Lock()
+	key := l.hasher.Event(of)
+	l.mu.Unlock()
+	s := Source{Strings: shared}
+	defer s.Close()
+	return l.Read(Place{Key: key}, &s)
+}
+
+// Read returns the last event of a key if it has the sequence of the place, or any if that is 0. The
+// error is [ErrGone] otherwise.
+func (l *Log) Read(of Place, in *Source) (Entry, error) {
+	l.mu.Lock()
+	last := l.table.Get(of.Key)
+	if l.err != nil || last == nil || last.Kind != record.Event || of.Seq != 0 && last.Seq != of.Seq {
+		defer l.mu.Unlock()
+		if l.err != nil {
+			return Entry{}, l.err
+		}
+		return Entry{}, ErrGone
+	}
+	if newest := l.tail.from(last.Seq); newest != nil {
+		defer l.mu.Unlock()
+		return newest[0], nil
+	}
+	f, offset, size := l.numbers[last.Segment], last.Offset, last.Size
+	end := f.size
+	f.held++
+	defer l.release(f)
+	l.mu.Unlock()
+	bytes, err := in.read(l, f, int64(offset), int64(size), end)
+	if err != nil {
+		return Entry{}, err
+	}
+	return l.parseEvent(f, offset, bytes, in.Strings)
+}
+
+// Source has the file of the last [Log.Read], and what was read ahead of it. It is for one goroutine at
+// a time.
+type Source struct {
+	Strings *record.Strings
+
+	name  segment.Name
+	open  disk.File
+	at    int64 // of bytes in the file
+	bytes []byte
+}
+
+// readAhead is how much a source reads at a time if records follow each other.
+const readAhead = 256 << 10
+
+// read returns the bytes of a record of a segment that is held. They are not overwritten.
+func (s *Source) read(l *Log, f *file, offset, size, end int64) ([]byte, error) {
+	if s.open == nil || s.name != f.Name {
+		s.Close()
+		open, err := l.dir.Open(f.Log())
+		if err != nil {
+			return nil, err
+		}
+		s.open, s.name = open, f.Name
+	}
+	from := offset - s.at
+	follows := s.bytes != nil && from >= 0 && from <= int64(len(s.bytes))
+	if !follows || from+size > int64(len(s.bytes)) {
+		if follows {
+			s.bytes = make([]byte, max(size, min(readAhead, end-offset)))
+		} else {
+			s.bytes = make([]byte, size)
+		}
+		n, err := readAt(s.open, s.bytes, offset)
+		if s.bytes = s.bytes[:n]; err != nil {
+			return nil, err
+		}
+		s.at, from = offset, 0
+	}
+	to := min(from+size, int64(len(s.bytes)))
+	return s.bytes[from:to:to], nil
+}
+
+// Close closes the file. The source can be used again.
+func (s *Source) Close() {
+	if s.open != nil {
+		_ = s.open.Close() //nolint:errcheck // it was only read
+	}
+	s.open, s.bytes = nil, nil
+}
+
+// readEvent reads the event at an offset of a segment that is held.
+func (l *Log) readEvent(f *file, offset, size uint32, shared *record.Strings) (Entry, error) {
+	bytes, err := l.read(f.Log(), int64(offset), int(size))
+	if err != nil {
+		return Entry{}, err
+	}
+	return l.parseEvent(f, offset, bytes, shared)
+}
+
+func (l *Log) parseEvent(f *file, offset uint32, bytes []byte, shared *record.Strings) (Entry, error) {
+	rec, _, err := record.Parse(bytes)
+	var e event.Event
+	if err == nil {
+		e, err = record.ParseEvent(&rec, shared)
+	}
+	if err != nil {
+		return Entry{}, l.damaged(f.Name, int64(offset), err)
+	}
+	return Entry{Seq: rec.Seq, Event: e, Appended: time.UnixMicro(rec.Time)}, nil
+}
+
+// readRecord reads a record of a segment that is held.
+func (l *Log) readRecord(f *file, offset, size uint32) (rec record.Record, err error) {
+	bytes, err := l.read(f.Log(), int64(offset), int(size))
+	if err != nil {
+		return rec, err
+	}
+	if rec, _, err = record.Parse(bytes); err != nil {
+		return rec, l.damaged(f.Name, int64(offset), err)
+	}
+	return rec, nil
+}
+
+// hold returns the segments of the log, in order. Their files stay until release is called.
+func (l *Log) hold() ([]*file, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.files {
+		f.held++
+	}
+	return slices.Clone(l.files), l.err
+}
+
+func (l *Log) release(files ...*file) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range files {
+		f.held--
+	}
+}

@@ -1,0 +1,262 @@
+package wal
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/internal/keys"
+	"github.com/informd/informd/pkg/journal/internal/record"
+	"github.com/informd/informd/pkg/journal/internal/segment"
+)
+
+// Lasts returns the places of the last events of all objects that exist, and of all kinds of control
+// events, each in the order of the log, and the sequence at which it ends.
+func (l *Log) Lasts() (objects, controls []Place, end uint64) {
+	l.mu.Lock()
+	for e := range l.table.All() {
+		switch {
+		case e.Kind != record.Event || e.Flags.Has(record.Ends):
+		case e.Flags.Has(record.Control):
+			controls = append(controls, Place{e.Key, e.Seq})
+		default:
+			objects = append(objects, Place{e.Key, e.Seq})
+		}
+	}
+	end = l.last
+	l.mu.Unlock()
+	for _, all := range [][]Place{objects, controls} {
+		slices.SortFunc(all, func(a, b Place) int { return cmp.Compare(a.Seq, b.Seq) })
+	}
+	return objects, controls, end
+}
+
+// EachLast calls take with the last event of each object of a target, terminal ones
+// included, without data. The events belong to the callee. No event of the target may be appended
+// meanwhile.
+func (l *Log) EachLast(target string, take func(e event.Event)) error {
+	files, err := l.hold()
+	defer l.release(files...)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	number, known := l.targets.numbers[target]
+	if !known {
+		number = otherTargets
+	}
+	name := l.targetName(number)
+	l.mu.Unlock()
+	var shared record.Strings
+	hasher := keys.NewHasher(l.secret)
+	for _, f := range files {
+		heads, err := l.headsOf(f, number, name)
+		if err != nil {
+			return err
+		}
+		for _, h := range heads {
+			e, err := record.ParseEvent(&record.Record{Time: h.Time, Head: h.Head}, &shared)
+			if err != nil {
+				return l.damaged(f.Name, 0, err)
+			}
+			key := hasher.Event(&e)
+			l.mu.Lock()
+			last := l.table.Get(key)
+			is := last != nil && last.Seq == h.Seq
+			l.mu.Unlock()
+			if is && e.Target == target && !e.Op.Control() {
+				take(e)
+			}
+		}
+	}
+	return nil
+}
+
+// headsOf returns the heads of a target in a segment: of its last events, and maybe of others.
+func (l *Log) headsOf(f *file, number uint16, name string) (heads []segment.Head, err error) {
+	l.mu.Lock()
+	index, parts := f.index, f.parts
+	if index != nil {
+		defer l.mu.Unlock()
+		for i := range index.Entries {
+			e := &index.Entries[i]
+			if last := l.table.Get(e.Key); e.Kind == record.Event && last != nil && last.Target == number && last.Seq == e.Seq {
+				heads = append(heads, segment.Head{Seq: e.Seq, Time: e.Time, Head: index.Head(i)})
+			}
+		}
+		return heads, nil
+	}
+	l.mu.Unlock()
+	i := slices.IndexFunc(parts, func(p segment.Part) bool { return p.Target == name })
+	if i < 0 {
+		return nil, nil
+	}
+	bytes, err := l.read(f.Index(), int64(parts[i].Offset), int(parts[i].Length))
+	if err != nil {
+		return nil, err
+	}
+	return slices.Collect(segment.Heads(bytes)), nil
+}
+
+// Each calls take with the kept events of a key, oldest first, until that returns an error, which it
+// returns.
+func (l *Log) Each(of *event.Event, take func(Entry) error) error {
+	key := keys.NewHasher(l.secret).Event(of)
+	return l.each(func(e *segment.Entry) bool { return e.Key == key }, take)
+}
+
+// EachControl calls take with the kept control events, oldest first, until that returns an error, which
+// it returns.
+func (l *Log) EachControl(take func(Entry) error) error {
+	return l.each(func(e *segment.Entry) bool { return e.Flags.Has(record.Control) }, take)
+}
+
+// each calls take with the events that match, in their order.
+func (l *Log) each(match func(*segment.Entry) bool, take func(Entry) error) error {
+	var shared record.Strings
+	return l.eachEntry(func(f *file, e *segment.Entry) error {
+		if !match(e) {
+			return nil
+		}
+		found, err := l.readEvent(f, e.Offset, e.Size, &shared)
+		if err != nil {
+			return err
+		}
+		return take(found)
+	})
+}
+
+// eachEntry calls take with what the index has of each event, in their order.
+func (l *Log) eachEntry(take func(f *file, e *segment.Entry) error) error {
+	files, err := l.hold()
+	defer l.release(files...)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		entries, err := l.entriesOf(f)
+		if err != nil {
+			return err
+		}
+		for i := range entries {
+			if entries[i].Kind != record.Event {
+				continue
+			}
+			if err := take(f, &entries[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Since returns the sequence of the first event that was appended at or after a time, and that of the
+// event before it, of those that the log has. Without one they are the next sequence, and 0.
+func (l *Log) Since(at time.Time) (first, before uint64, err error) {
+	// The index of a sealed segment has whole seconds, so the rest is read.
+	err = l.eachEntry(func(_ *file, e *segment.Entry) error {
+		if e.Time+1e6 <= at.UnixMicro() {
+			before = e.Seq
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	next := l.Last() + 1
+	r := l.NewReader(before + 1)
+	defer r.Close()
+	for {
+		found, err := r.Next(next-1, 1)
+		if err != nil || len(found) == 0 {
+			return next, before, err
+		}
+		if !found[0].Appended.Before(at.Truncate(time.Microsecond)) {
+			return found[0].Seq, before, nil
+		}
+		before = found[0].Seq
+	}
+}
+
+// Count counts the events between two sequences, both included, that the log has.
+func (l *Log) Count(from, to uint64) (n uint64, err error) {
+	err = l.eachEntry(func(_ *file, e *segment.Entry) error {
+		if e.Seq >= from && e.Seq <= to {
+			n++
+		}
+		return nil
+	})
+	return n, err
+}
+
+// Walk calls take with every record in order, with the last record of its key (nil without one) and
+// the namespace of its object. Take must not call the log.
+func (l *Log) Walk(take func(e *segment.Entry, last *keys.Entry, namespace string)) error {
+	files, err := l.hold()
+	defer l.release(files...)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range files {
+		index := f.index
+		if index == nil {
+			l.mu.Unlock()
+			read, err := l.readIndex(f)
+			l.mu.Lock()
+			if err != nil {
+				return err
+			}
+			index = read
+		}
+		for i := range index.Entries {
+			e := &index.Entries[i]
+			take(e, l.table.Get(e.Key), index.NamespaceOf(e))
+		}
+	}
+	return nil
+}
+
+// Target returns the number of a target in [keys.Entry].
+func (l *Log) Target(name string) uint16 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if number, known := l.targets.numbers[name]; known {
+		return number
+	}
+	return otherTargets
+}
+
+// Targets returns the names of all targets that the log has had events of since the start.
+func (l *Log) Targets() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.targets.names)
+}
+
+// targets gives numbers to targets, for entries of the table.
+type targets struct {
+	names   []string
+	numbers map[string]uint16
+}
+
+// otherTargets is the number of all targets beyond 65,535.
+const otherTargets = 1<<16 - 1
+
+func (t *targets) number(name string) uint16 {
+	n, known := t.numbers[name]
+	switch {
+	case known:
+		return n
+	case name == "" || name == otherTarget || len(t.names) == otherTargets:
+		return otherTargets
+	case t.numbers == nil:
+		t.numbers = map[string]uint16{}
+	}
+	n = uint16(len(t.names))
+	t.names = append(t.names, name)
+	t.numbers[name] = n
+	return n
+}

@@ -1,0 +1,292 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync/atomic"
+	"time"
+
+	"github.com/informd/informd/pkg/journal/internal/disk"
+	"github.com/informd/informd/pkg/journal/internal/keys"
+	"github.com/informd/informd/pkg/journal/internal/record"
+	"github.com/informd/informd/pkg/journal/internal/segment"
+)
+
+// syncEvery is the longest time that records wait for a sync.
+const syncEvery = time.Second
+
+// syncTimes counts the syncs and their time.
+type syncTimes struct{ count, nanoseconds atomic.Uint64 }
+
+// Syncs is the number of syncs since the start, and their time together.
+func (l *Log) Syncs() (n uint64, took time.Duration) {
+	return l.syncs.count.Load(), time.Duration(l.syncs.nanoseconds.Load())
+}
+
+// keepSynced syncs at once while a hard record waits, and else each second, until ctx ends.
+func (l *Log) keepSynced(ctx context.Context) {
+	defer close(l.ended)
+	ticker := time.NewTicker(syncEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.wake:
+		case <-ticker.C:
+		}
+		err := l.Failure()
+		if err == nil {
+			err = l.syncAll()
+		}
+		if err == nil {
+			err = l.sealAll()
+		}
+		if err != nil && !errors.Is(err, ErrClosed) {
+			l.options.Logger.Error("journal not written any more; the process ends, and the next one continues", "err", l.fail(err))
+			return
+		}
+	}
+}
+
+// syncAll makes everything durable that was written before the call.
+func (l *Log) syncAll() error {
+	l.mu.Lock()
+	end := l.active().end()
+	if l.synced == end {
+		l.mu.Unlock()
+		return nil
+	}
+	var open []disk.File
+	for _, f := range l.files {
+		if f.open != nil && f.Number >= l.synced.segment {
+			open = append(open, f.open)
+		}
+	}
+	newFile := end.segment != l.synced.segment
+	l.nextHard = 0
+	l.mu.Unlock()
+
+	if err := l.syncFiles(open, newFile); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.synced, l.hard = end, l.nextHard
+	close(l.round)
+	l.round = make(chan struct{})
+	l.signal()
+	return nil
+}
+
+// syncFiles syncs files, and then the directory if one is new: it counts once its name is durable.
+func (l *Log) syncFiles(open []disk.File, newFile bool) error {
+	began := time.Now()
+	l.syncing.Store(began.UnixNano())
+	defer l.syncing.Store(0)
+	for _, f := range open {
+		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+	if newFile {
+		if err := l.dir.Sync(); err != nil {
+			return err
+		}
+	}
+	l.syncs.count.Add(1)
+	l.syncs.nanoseconds.Add(uint64(time.Since(began)))
+	return nil
+}
+
+// Sync returns when everything is durable that was written before the call.
+func (l *Log) Sync(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	end := l.active().end()
+	for l.err == nil && l.synced.before(end) {
+		round := l.round
+		l.mu.Unlock()
+		signal(l.wake)
+		var err error
+		select {
+		case <-round:
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-l.failed:
+		}
+		l.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+	return l.err
+}
+
+// create begins a new segment.
+func (l *Log) create() error {
+	header := segment.Header{ID: l.id, Secret: l.secret, Name: segment.Name{Number: 1}, First: l.last + 1, Created: time.Now().UnixMicro()}
+	if len(l.files) > 0 {
+		header.Previous, header.Number = l.active().size, l.active().Through+1
+	}
+	header.Through = header.Number
+	open, err := l.dir.Create(header.Log())
+	if err != nil {
+		return err
+	}
+	if err := l.writeAt(open, header.Append(nil), 0); err != nil {
+		return errors.Join(err, open.Close(), l.dir.Remove(header.Log()))
+	}
+	l.add(&file{Header: header, size: segment.HeaderSize, open: open, index: segment.NewIndex(header)})
+	return nil
+}
+
+// add makes a segment the last of the log.
+func (l *Log) add(f *file) {
+	l.files, l.numbers[f.Number] = append(l.files, f), f
+	l.bytes += f.size
+}
+
+// sealAll writes the index files of synced segments that are not active.
+func (l *Log) sealAll() error {
+	for {
+		l.mu.Lock()
+		var sealed *file
+		for _, f := range l.files[:len(l.files)-1] {
+			if f.index != nil && f.end().before(l.synced) {
+				sealed = f
+				break
+			}
+		}
+		l.mu.Unlock()
+		if sealed == nil {
+			return nil
+		}
+		if err := l.seal(sealed); disk.IsFull(err) {
+			return nil // the index stays in memory until there is space
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// seal writes the index file of a segment, and drops the index from memory.
+func (l *Log) seal(f *file) error {
+	l.mu.Lock()
+	index := f.index
+	heads := l.headsToKeep(f, index)
+	bytes := index.Append(nil, func(i int) (string, bool) { return heads[i].target, heads[i].keep })
+	l.mu.Unlock()
+	if err := l.writeFile(f.Index(), bytes); err != nil {
+		return fmt.Errorf("write %s: %w", f.Index(), err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f.index, f.parts = nil, index.Parts
+	l.closeFile(f)
+	return nil
+}
+
+// keptHead says whether an index file has the head of a record, and the target of an event.
+type keptHead struct {
+	keep   bool
+	target string
+}
+
+// headsToKeep tells which heads the index file of a segment has: those of last records, and what a
+// start reads in full. A power loss may take a record that is not synced, so the one before that
+// counts as the last, too. The lock must be held.
+func (l *Log) headsToKeep(f *file, index *segment.Index) []keptHead {
+	heads := make([]keptHead, len(index.Entries))
+	found := map[keys.Hash]bool{} // of keys whose last record is not synced
+	for i := len(heads) - 1; i >= 0; i-- {
+		e := &index.Entries[i]
+		last := l.table.Get(e.Key)
+		switch {
+		case e.Kind == record.Letter:
+			heads[i].keep = true
+		case last == nil: // or a synced record
+		case placeOf(last) == f.place(e):
+			heads[i].keep = true
+		case !placeOf(last).before(l.synced) && !found[e.Key]:
+			heads[i].keep, found[e.Key] = true, true
+		}
+		if heads[i].keep && e.Kind == record.Event {
+			heads[i].target = l.targetName(last.Target)
+		}
+	}
+	return heads
+}
+
+func placeOf(e *keys.Entry) place { return place{e.Segment, int64(e.Offset)} }
+
+// otherTarget is the name of the heads of all targets without a number, which no target has.
+const otherTarget = "\x00"
+
+func (l *Log) targetName(number uint16) string {
+	if int(number) >= len(l.targets.names) {
+		return otherTarget
+	}
+	return l.targets.names[number]
+}
+
+// writeFile writes a file as a whole, and syncs it. Its name becomes durable with the next sync of
+// the directory.
+func (l *Log) writeFile(name string, bytes []byte) error {
+	if err := l.removeFile(name); err != nil {
+		return err
+	}
+	f, err := l.dir.Create(name)
+	if err != nil {
+		return err
+	}
+	n, err := f.WriteAt(bytes, 0)
+	l.written.Add(uint64(n))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, l.dir.Remove(name))
+	}
+	return nil
+}
+
+// removeFile removes a file if it is there.
+func (l *Log) removeFile(name string) error {
+	if err := l.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// unsynced is a directory for [SyncNever]: nothing is synced after the start, which is synced, so
+// that no other start uses its sequences.
+type unsynced struct {
+	disk.Dir
+
+	started atomic.Bool
+}
+
+func (d *unsynced) Sync() error { return d.sync(d.Dir) }
+
+func (d *unsynced) sync(of interface{ Sync() error }) error {
+	if d.started.Load() {
+		return nil
+	}
+	return of.Sync()
+}
+
+func (d *unsynced) Create(name string) (disk.File, error) {
+	f, err := d.Dir.Create(name)
+	return unsyncedFile{f, d}, err
+}
+
+type unsyncedFile struct {
+	disk.File
+
+	dir *unsynced
+}
+
+func (f unsyncedFile) Sync() error { return f.dir.sync(f.File) }

@@ -42,7 +42,7 @@ func BenchmarkChanges(b *testing.B) {
 				if kind == "memory" {
 					benchmarkChanges(b, memoryLog(b), asked.Changes)
 				} else {
-					benchmarkChanges(b, embeddedLog(b, "bench"), asked.Changes)
+					benchmarkChanges(b, diskLog(b, "bench"), asked.Changes)
 				}
 			})
 		}

@@ -8,15 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/journal/embedded"
-	"github.com/informd/informd/pkg/journal/jetstream"
 )
 
 // handled runs Run until the handler has got the event with that op and name, and returns what
@@ -69,7 +66,7 @@ func TestRunRefuses(t *testing.T) {
 		"a log of its own":  {dynwatch.Options{Kubernetes: api.config(), Log: newRecorder()}, []dynwatch.Resource{things()}, "journal.Journal"},
 		"a journal, no key": {dynwatch.Options{Kubernetes: api.config(), Log: journal.NewMemory(1 << 20)}, []dynwatch.Resource{things()}, "RedactionKey"},
 		"no resources":      {dynwatch.Options{Kubernetes: api.config()}, nil, "at least one resource"},
-		"another cluster":   {dynwatch.Options{Kubernetes: api.config(), Log: embeddedLog(t, "theirs"), Cluster: "ours", RedactionKey: make([]byte, 32)}, []dynwatch.Resource{things()}, `journal is that of cluster "theirs"`},
+		"another cluster":   {dynwatch.Options{Kubernetes: api.config(), Log: diskLog(t, "theirs"), Cluster: "ours", RedactionKey: make([]byte, 32)}, []dynwatch.Resource{things()}, `journal is that of cluster "theirs"`},
 		"no resource name":  {dynwatch.Options{Kubernetes: api.config()}, []dynwatch.Resource{{Group: "example.com"}}, "apply resources"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,23 +78,15 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// embeddedLog is a journal of informd's own server.
-func embeddedLog(t testing.TB, cluster string) *jetstream.Journal {
+// diskLog is a journal in a directory.
+func diskLog(t testing.TB, cluster string) *journal.Disk {
 	t.Helper()
-	logger := slog.New(slog.DiscardHandler)
-	server, err := embedded.Start(t.Context(), embedded.Config{Dir: t.TempDir(), MaxBytes: 4 << 30, Stream: "LOG", Reserve: 1, Logger: logger})
+	j, err := journal.Open(journal.DiskConfig{Dir: t.TempDir(), Cluster: cluster, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := jetstream.Open(t.Context(), jetstream.Config{
-		Conn: server.Conn(), MaxBytes: server.MaxBytes(), Room: server.MaxBytes, Own: true, Cluster: cluster, Stream: "LOG",
-		SubjectPrefix: "k8s", HistoryPerObject: 16, DeletedRetention: time.Hour, Logger: logger,
-	})
-	if err != nil {
-		t.Fatal(errors.Join(err, server.Close()))
-	}
 	t.Cleanup(func() {
-		if err := errors.Join(j.Close(), server.Close()); err != nil {
+		if err := j.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -111,7 +100,7 @@ func TestRunDurably(t *testing.T) {
 	api.put("a", "one", "")
 	api.put("a", "two", "")
 	options := dynwatch.Options{
-		Cluster: "test", Kubernetes: api.config(), Log: embeddedLog(t, "test"), RedactionKey: []byte("0123456789abcdef"),
+		Cluster: "test", Kubernetes: api.config(), Log: diskLog(t, "test"), RedactionKey: []byte("0123456789abcdef"),
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	if _, err := handled(t, options, event.Synced, "", nil); err != nil {

@@ -5,7 +5,6 @@ package history
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	js "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/message"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/scan"
 	"github.com/informd/informd/pkg/journal/jetstream/internal/server"
@@ -30,14 +30,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Object names one object, or the objects of one name in several groups.
-type Object struct {
-	// Group is the API group; "core" is the core group, and "" is any group.
-	Group string
-	// Resource is the plural name, Namespace is empty for cluster-scoped objects.
-	Resource, Namespace, Name string
-}
-
 // Reader reads the stream. Its methods may be called concurrently; each call asks the
 // server, and ends with an error when ctx ends.
 type Reader struct{ options Options }
@@ -45,13 +37,10 @@ type Reader struct{ options Options }
 // New returns a reader. It contacts no server.
 func New(o Options) *Reader { return &Reader{options: o} }
 
-// ErrAmbiguous says that the name is that of objects of several groups.
-var ErrAmbiguous = errors.New("the name is that of objects in several groups")
-
 // Find returns the object with its group. If of names no group and several groups have such an
-// object, it is that of the core group, or the error is [ErrAmbiguous]. An object that the journal
+// object, it is that of the core group, or the error is [journal.ErrAmbiguous]. An object that the journal
 // does not know is returned as it is.
-func (r *Reader) Find(ctx context.Context, of Object) (Object, error) {
+func (r *Reader) Find(ctx context.Context, of journal.Object) (journal.Object, error) {
 	if of.Group != "" {
 		return of, nil
 	}
@@ -70,7 +59,7 @@ func (r *Reader) Find(ctx context.Context, of Object) (Object, error) {
 	case len(groups) == 1:
 		of.Group = groups[0]
 	case len(groups) > 1:
-		return of, fmt.Errorf("%s: %w: %s", of, ErrAmbiguous, strings.Join(groups, ", "))
+		return of, fmt.Errorf("%s: %w: %s", of, journal.ErrAmbiguous, strings.Join(groups, ", "))
 	}
 	return of, nil
 }
@@ -79,11 +68,11 @@ func (r *Reader) Find(ctx context.Context, of Object) (Object, error) {
 // returns an error. There are none if the journal does not know the object. The last one is its
 // present state; how many are kept before it is the journal's historyPerObject. It holds about
 // 4 MiB of events at a time, or one.
-func (r *Reader) Each(ctx context.Context, of Object, take func(event.Event) error) error {
+func (r *Reader) Each(ctx context.Context, of journal.Object, take func(event.Event) error) error {
 	return r.each(ctx, of, scan.Scan{Batch: batch, Bytes: batchBytes}, take)
 }
 
-func (r *Reader) each(ctx context.Context, of Object, what scan.Scan, take func(event.Event) error) error {
+func (r *Reader) each(ctx context.Context, of journal.Object, what scan.Scan, take func(event.Event) error) error {
 	if err := r.read(ctx, r.filter(of), what, take); err != nil {
 		return fmt.Errorf("read the history of %s: %w", of, err)
 	}
@@ -104,17 +93,8 @@ func (r *Reader) EachGap(ctx context.Context, take func(event.Event) error) erro
 
 const coreGroup = "core"
 
-// String names the object as informd's commands do.
-func (o Object) String() string {
-	parts := []string{o.Resource, o.Namespace, o.Name}
-	if o.Group != "" && o.Group != coreGroup {
-		parts[0] += "." + o.Group
-	}
-	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "/")
-}
-
 // filter is the subject of the events of an object.
-func (r *Reader) filter(of Object) string {
+func (r *Reader) filter(of journal.Object) string {
 	e := event.Event{Cluster: r.options.Cluster, Op: event.Modified, Group: of.Group, Resource: of.Resource, Namespace: of.Namespace, Name: of.Name}
 	if of.Group == coreGroup {
 		e.Group = ""

@@ -1,0 +1,396 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/internal/disk"
+	"github.com/informd/informd/pkg/journal/internal/record"
+	"github.com/informd/informd/pkg/journal/internal/wal"
+)
+
+// Sync says when the log on disk is durable; see [DiskConfig].
+type Sync string
+
+const (
+	// SyncRows syncs an event before a sink reads it if it makes a row there: a new object, a
+	// replayed event, a control event. Others are synced each second, as the watch repeats them
+	// with the same ids after a power loss. It is the default.
+	SyncRows Sync = "rows"
+	// SyncAlways syncs every event before a sink reads it.
+	SyncAlways Sync = "always"
+	// SyncNever leaves it to the operating system: after a power loss, targets take their first
+	// list again.
+	SyncNever Sync = "never"
+)
+
+// DiskConfig are the settings of a [Disk]. Dir is required; the other zero values are defaults.
+type DiskConfig struct {
+	// Dir is the directory, which exists and belongs to this journal alone.
+	Dir string
+	// Cluster is the name of the cluster in events. A journal keeps the one that it began with.
+	Cluster string
+	// MaxBytes limits the log. Append waits when it is full. The default is 10 GiB.
+	MaxBytes int64
+	// HistoryPerObject is how many events of an object stay after all sinks have passed them.
+	// The default is 16.
+	HistoryPerObject int
+	// DeletedRetention is how long a deletion stays after that, and how long a sink that is not
+	// open gets the deletions of its absence. The default is a week.
+	DeletedRetention time.Duration
+	// Sync is SyncRows by default.
+	Sync Sync
+	// NoCursors: no cursor will be opened, so that every event counts as passed.
+	NoCursors bool
+	// Watched reports whether the object or target of an event is still watched; nil: all are.
+	// States of others are not announced.
+	Watched func(*event.Event) bool
+	// Logger is required.
+	Logger *slog.Logger
+
+	segment int64 // bytes of a segment, and of the tail; 0 but in tests
+}
+
+func (c DiskConfig) withDefaults() DiskConfig {
+	const week = 7 * 24 * time.Hour
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = 10 << 30
+	}
+	if c.HistoryPerObject <= 0 {
+		c.HistoryPerObject = 16
+	}
+	if c.DeletedRetention <= 0 {
+		c.DeletedRetention = week
+	}
+	if c.Watched == nil {
+		c.Watched = func(*event.Event) bool { return true }
+	}
+	return c
+}
+
+// segmentBytes is the size of a segment. A small log has at least 16 of them.
+func (c DiskConfig) segmentBytes() (segment int64, tail int) {
+	if c.segment > 0 {
+		return c.segment, int(c.segment)
+	}
+	return min(16<<20, max(c.MaxBytes/16, 64<<10)), tailBytes
+}
+
+// walSync maps the config's word to that of the log.
+func (s Sync) wal() wal.Sync {
+	switch s {
+	case SyncAlways:
+		return wal.SyncAlways
+	case SyncNever:
+		return wal.SyncNever
+	}
+	return wal.SyncRows
+}
+
+// Disk is a [Journal] in a directory. It is the state of informd: events, checkpoints, cursors and
+// dead letters are in it, and a later process continues from it. Package wal has the form of the
+// files, and what a crash leaves.
+type Disk struct {
+	config DiskConfig
+	dir    *disk.Directory // nil in tests
+	log    *wal.Log
+	opened time.Time
+	runs   event.Runs
+	guard  guard
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+	dirty  chan struct{} // one signal: a cursor has something to save
+	shift  chan struct{} // one signal: compaction is worth a look
+
+	mu      sync.Mutex
+	cursors map[string]*diskCursor
+	absent  map[string]position // of sinks that are not open
+	lost    uint64
+	dropped map[string]uint64
+}
+
+// Open opens the journal in a directory, and locks it. It reads the index files of all segments and
+// the records of the newest one. If the log was damaged, it declares what is missing: checkpoints
+// are void, and sinks get a gap.
+func Open(c DiskConfig) (*Disk, error) {
+	if err := refuseOlder(c.Dir); err != nil {
+		return nil, err
+	}
+	d, warning, err := disk.Open(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if warning != "" {
+		c.Logger.Warn("journal directory open to others", "reason", warning, "next", "change its mode (chmod)")
+	}
+	j, err := openOn(d, c, bootID())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the journal in %s: %w", c.Dir, err), d.Close())
+	}
+	j.dir = d
+	j.keep()
+	return j, nil
+}
+
+// refuseOlder is an error if the directory has the journal of an informd that ran nats-server.
+func refuseOlder(dir string) error {
+	older := filepath.Join(dir, "jetstream")
+	if _, err := os.Lstat(older); err == nil {
+		return fmt.Errorf("journal.dir %s has the journal of an older informd, which this one cannot read: "+
+			"move %s away or set another journal.dir, and each resource begins with a snapshot; "+
+			"or go on with the older informd", dir, older)
+	}
+	return nil
+}
+
+// bootID identifies the boot of this machine. On a system that has none, each start counts as one
+// after a power loss.
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return fmt.Sprint("unknown ", time.Now().UnixNano())
+	}
+	return strings.TrimSpace(string(id))
+}
+
+// openOn opens the journal in any directory, without the goroutines.
+func openOn(d disk.Dir, c DiskConfig, boot string) (*Disk, error) {
+	c = c.withDefaults()
+	segment, tail := c.segmentBytes()
+	log, err := wal.Open(d, wal.Options{
+		SegmentBytes: segment, TailBytes: tail, Sync: c.Sync.wal(), Hard: hard, Boot: boot, Logger: c.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	log.SetLimit(c.MaxBytes)
+	if err := keepCluster(log, c.Cluster); err != nil {
+		log.Abandon()
+		return nil, err
+	}
+	j := &Disk{
+		config: c, log: log, opened: time.Now(), dirty: make(chan struct{}, 1), shift: make(chan struct{}, 1),
+		cursors: map[string]*diskCursor{}, absent: map[string]position{}, dropped: map[string]uint64{},
+	}
+	j.loadAbsent()
+	if r := &log.Recovery; r.Damaged() {
+		j.lost = 1
+		c.Logger.Error("journal lacks events that it had; all targets take their first list again, and sinks get a gap",
+			"dir", c.Dir, "lost_ranges", len(r.Lost), "next", "check the disk; after a power loss, see journal.sync")
+	}
+	return j, nil
+}
+
+// keepCluster notes the name of the cluster in a new journal, and compares it in another.
+func keepCluster(log *wal.Log, cluster string) error {
+	const name = "cluster"
+	kept, ok := log.Get(record.Binding, name)
+	switch {
+	case !ok:
+		return log.Put(record.Binding, name, []byte(cluster))
+	case string(kept.Value) != cluster:
+		return fmt.Errorf("its events are of the cluster %q, and the config names %q: set cluster back, or use an empty journal.dir, which begins with a new snapshot", kept.Value, cluster)
+	}
+	return nil
+}
+
+// Cluster is the name of the cluster: see [DiskConfig].
+func (j *Disk) Cluster() string { return j.config.Cluster }
+
+// tailBytes is how much of the newest events stays in memory.
+const tailBytes = 4 << 20
+
+// keep starts the goroutines.
+func (j *Disk) keep() {
+	var ctx context.Context
+	ctx, j.stop = context.WithCancel(context.Background())
+	j.done.Go(func() { j.saveCursors(ctx) })
+	j.done.Go(func() { j.compact(ctx) })
+	j.done.Go(func() { j.watchDisk(ctx) })
+}
+
+// hard reports whether an event makes a row at a destination, or is needed to decide about later
+// ones: a sink may read it when it is on the disk.
+func hard(e *event.Event) bool {
+	switch e.Op {
+	case event.State:
+		return false
+	case event.Begin, event.Synced, event.Gap, event.Snapshot, event.Added, event.Entered:
+		return true
+	case event.Modified, event.Deleted, event.Left:
+	}
+	return e.Replay || e.Gates != nil
+}
+
+// Append implements [Log].
+func (j *Disk) Append(ctx context.Context, events []event.Event) error {
+	err := j.log.Append(ctx, events)
+	if stats := j.log.Stats(); stats.Bytes > stats.Limit/100*shortAt {
+		signal(j.shift)
+	}
+	return j.errOf(err)
+}
+
+// errOf makes the error of the log that of this package.
+func (j *Disk) errOf(err error) error {
+	if errors.Is(err, wal.ErrClosed) {
+		return ErrClosed
+	}
+	return err
+}
+
+// Await implements [Log]. No unread event is removed for a new one.
+func (j *Disk) Await(_ context.Context, events []event.Event) (int, error) { return len(events), nil }
+
+// Restore implements [Log].
+func (j *Disk) Restore(ctx context.Context, target string, last func(event.Event)) (Checkpoint, error) {
+	if err := ctx.Err(); err != nil {
+		return Checkpoint{}, err
+	}
+	if err := j.log.EachLast(target, last); err != nil {
+		return Checkpoint{}, j.errOf(err)
+	}
+	mark, ok := j.log.Get(record.Mark, target)
+	if !ok {
+		return Checkpoint{}, j.errOf(j.log.Failure())
+	}
+	return Checkpoint{Mark: mark.Value, Void: mark.Void}, nil
+}
+
+// Checkpointed reports whether a target has a valid checkpoint.
+func (j *Disk) Checkpointed(_ context.Context, target string) (bool, error) {
+	mark, ok := j.log.Get(record.Mark, target)
+	return ok && !mark.Void, j.errOf(j.log.Failure())
+}
+
+// Mark implements [Log]. The mark lies behind the events that it counts on, so a power loss that
+// takes one of them takes it as well.
+func (j *Disk) Mark(ctx context.Context, target string, mark []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return j.errOf(j.log.Put(record.Mark, target, mark))
+}
+
+// Last implements [Log].
+func (j *Disk) Last(ctx context.Context, of *event.Event) (event.Event, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return event.Event{}, false, err
+	}
+	e, err := j.log.LastOf(of, new(record.Strings))
+	if errors.Is(err, wal.ErrGone) {
+		return event.Event{}, false, nil
+	}
+	return e.Event, err == nil, j.errOf(err)
+}
+
+// KeepsLast implements [Log].
+func (*Disk) KeepsLast() bool { return true }
+
+// Failed implements [Log].
+func (j *Disk) Failed() <-chan struct{} { return j.log.Failed() }
+
+// Failure implements [Log].
+func (j *Disk) Failure() error { return j.errOf(j.log.Failure()) }
+
+// Bind notes the cluster that the journal belongs to, by the UID of its namespace kube-system. If
+// it belongs to another one it returns an error and changes nothing.
+func (j *Disk) Bind(ctx context.Context, clusterUID string) error {
+	bound, ok := j.log.Get(record.Binding, "")
+	switch {
+	case !ok:
+		if err := j.log.Put(record.Binding, "", []byte(clusterUID)); err != nil {
+			return j.errOf(err)
+		}
+		return j.errOf(j.log.Sync(ctx))
+	case string(bound.Value) != clusterUID:
+		return fmt.Errorf("the journal in %s belongs to another Kubernetes cluster: its kube-system has the UID %s, this one's %s; "+
+			"give each cluster its own journal.dir", j.config.Dir, bound.Value, clusterUID)
+	}
+	return nil
+}
+
+// Stats implements [Journal].
+func (j *Disk) Stats() Stats {
+	s := j.log.Stats()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	dropped := map[string]uint64{}
+	AddDropped(dropped, j.dropped)
+	return Stats{
+		Events: s.Events, Bytes: uint64(s.Bytes), Capacity: uint64(max(0, s.Limit)), LastSeq: j.log.Last(), Blocked: s.Blocked, //nolint:gosec // not negative
+		Lost: j.lost, Dropped: dropped,
+	}
+}
+
+// Close implements [Journal]. It saves the cursors.
+func (j *Disk) Close() error {
+	if errors.Is(j.log.Failure(), wal.ErrClosed) {
+		return ErrClosed
+	}
+	for _, c := range j.open() {
+		_ = c.Close() //nolint:errcheck // it was closed meanwhile
+	}
+	if j.stop != nil {
+		j.stop()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	err := j.log.Close(ctx)
+	j.done.Wait()
+	if j.dir != nil {
+		err = errors.Join(err, j.dir.Close())
+	}
+	return j.errOf(err)
+}
+
+// closeWithin bounds the last sync.
+const closeWithin = 10 * time.Second
+
+func (j *Disk) open() (all []*diskCursor) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, c := range j.cursors {
+		all = append(all, c)
+	}
+	return all
+}
+
+// comeBack is how long after the start sinks that were open before count as open.
+const comeBack = time.Minute
+
+// passed returns the sequence that every open cursor has passed for good, and the one that every
+// sink which may return has. They are not known before the first cursor is open.
+func (j *Disk) passed() (open, all uint64, known bool) {
+	if j.config.NoCursors {
+		return math.MaxUint64, math.MaxUint64, true
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.cursors) == 0 {
+		return 0, 0, false
+	}
+	open = math.MaxUint64
+	for _, c := range j.cursors {
+		open = min(open, c.durable())
+	}
+	all = open
+	for _, p := range j.absent {
+		if time.Since(j.opened) < comeBack {
+			open = min(open, p.passed())
+		}
+		if time.Since(p.Left) < j.config.DeletedRetention {
+			all = min(all, p.passed())
+		}
+	}
+	return open, min(open, all), true
+}

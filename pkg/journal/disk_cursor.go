@@ -1,0 +1,350 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/informd/informd/pkg/journal/internal/record"
+	"github.com/informd/informd/pkg/journal/internal/wal"
+)
+
+const (
+	// sinkName and requestsName begin the names of the records of a sink.
+	sinkName     = "sink/"
+	requestsName = "resnapshots/"
+	// saveEvery is the least time between two saves of a position. After a crash a sink gets
+	// again what it got since the last one.
+	saveEvery = 200 * time.Millisecond
+)
+
+// position is what the log keeps of a cursor.
+type position struct {
+	// Seq is the committed sequence.
+	Seq uint64 `json:"seq"`
+	// Snapshot: the sink has not got all of its first snapshot. Since is where the log ended when
+	// the first attempt at it began.
+	Snapshot bool   `json:"snapshot,omitempty"`
+	Since    uint64 `json:"since,omitempty"`
+	// Detached is up to where the sink may lack the events before.
+	Detached uint64 `json:"detached,omitempty"`
+	// Run is that of the last rewind. Events up to Until belong to it.
+	Run   uint64 `json:"run,omitempty"`
+	Until uint64 `json:"until,omitempty"`
+	// Left is when the sink was last open; zero while it is, and after a crash.
+	Left time.Time `json:"left,omitzero"`
+	// Note is the reader's own.
+	Note string `json:"note,omitempty"`
+}
+
+// passed is the sequence up to which the sink needs no events: what is older than its first snapshot
+// comes as states.
+func (p position) passed() uint64 {
+	if p.Snapshot {
+		return max(p.Seq, p.Since)
+	}
+	return p.Seq
+}
+
+// diskCursor is the [Cursor] of one sink.
+type diskCursor struct {
+	journal *Disk
+	name    string
+	opened  time.Time
+	fresh   bool          // the first snapshot begins for the first time
+	news    chan struct{} // one signal: there may be more to read
+	closed  chan struct{}
+	reading chan struct{} // holds a value while a call uses queue and the sources
+	saving  sync.Mutex    // held while the position is written
+
+	mu       sync.Mutex
+	position position
+	saved    position
+	next     uint64 // the sequence to read next
+	last     uint64 // a commit of it passes all that was read
+	floor    uint64 // a commit below it is within the first snapshot
+	// oldest is when the first of the events that were read and not committed was appended.
+	oldest    time.Time
+	oldestSeq uint64
+
+	// Of the call that reads:
+	queue  []Entry
+	files  *wal.Reader // nil while the tail has the next event
+	states *states     // a snapshot in progress
+}
+
+// loadAbsent reads the positions of all sinks. After a crash they count as left now.
+func (j *Disk) loadAbsent() {
+	for _, n := range j.log.All(record.Cursor) {
+		name, ok := strings.CutPrefix(n.Name, sinkName)
+		p, err := decodePosition(n.Value)
+		if !ok || err != nil {
+			continue // Open of the cursor says it
+		}
+		if p.Left.IsZero() {
+			p.Left = time.Now()
+		}
+		j.absent[name] = p
+	}
+}
+
+func decodePosition(value []byte) (p position, err error) {
+	if err := json.Unmarshal(value, &p); err != nil {
+		return p, fmt.Errorf("position of a sink in the journal: %w", err)
+	}
+	return p, nil
+}
+
+// Open implements [Journal].
+func (j *Disk) Open(name string, start Start) (Cursor, error) {
+	c := &diskCursor{
+		journal: j, name: name, opened: time.Now(),
+		news: make(chan struct{}, 1), closed: make(chan struct{}), reading: make(chan struct{}, 1),
+	}
+	if err := j.log.Failure(); err != nil {
+		return nil, j.errOf(err)
+	}
+	kept, known := j.log.Get(record.Cursor, sinkName+name)
+	var err error
+	switch {
+	case known:
+		c.position, err = decodePosition(kept.Value)
+	case start == FromNow:
+		c.position.Seq = j.log.Last()
+	default:
+		end := j.log.Last()
+		c.position = position{Snapshot: end > 0, Since: end}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open cursor %q: %w", name, err)
+	}
+	if known {
+		c.saved = c.position
+	}
+	c.position.Left = time.Time{}
+	c.fresh = !known
+	c.next = c.position.Seq + 1
+	if err := j.register(c); err != nil {
+		return nil, err
+	}
+	j.log.Listen(c.news)
+	err = c.save()
+	if err == nil && !known { // a sink must not get events before its position is durable
+		err = j.log.Sync(context.Background())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open cursor %q: %w", name, j.errOf(err)), c.Close())
+	}
+	c.beginSnapshot()
+	return c, nil
+}
+
+func (j *Disk) register(c *diskCursor) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.cursors[c.name] != nil {
+		return fmt.Errorf("open cursor %q: it is already open", c.name)
+	}
+	j.cursors[c.name] = c
+	delete(j.absent, c.name)
+	return nil
+}
+
+// beginSnapshot makes the snapshot the source if the sink has not got all of it.
+func (c *diskCursor) beginSnapshot() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.position.Snapshot {
+		return
+	}
+	c.states, c.floor = newFirstSnapshot(c), math.MaxUint64
+}
+
+// Commit implements [Cursor]. It does not wait: the position is saved within 200 ms, and at Close.
+func (c *diskCursor) Commit(_ context.Context, seq uint64) error {
+	if c.isClosed() {
+		return ErrClosed
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if end := max(c.journal.log.Last(), c.next-1); seq > end {
+		return fmt.Errorf("commit %d of cursor %q: the journal ends at %d", seq, c.name, end)
+	}
+	if seq <= c.position.Seq || seq < c.floor {
+		return nil
+	}
+	c.position.Seq, c.position.Snapshot, c.position.Since = seq, false, 0
+	c.next = max(c.next, seq+1)
+	c.settle()
+	if seq >= c.oldestSeq {
+		c.oldest = time.Time{}
+	}
+	signal(c.journal.dirty)
+	return nil
+}
+
+// settle passes what was read and is left out, if all before it is committed. The lock is held.
+func (c *diskCursor) settle() {
+	if p := &c.position; !p.Snapshot && p.Seq >= c.last && p.Seq < c.next-1 {
+		p.Seq = c.next - 1
+		signal(c.journal.dirty)
+	}
+}
+
+func (c *diskCursor) isClosed() bool {
+	select {
+	case <-c.closed:
+		return true
+	case <-c.journal.log.Failed():
+		return errors.Is(c.journal.log.Failure(), wal.ErrClosed)
+	default:
+		return false
+	}
+}
+
+// save writes the position if it has changed.
+func (c *diskCursor) save() error {
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	c.mu.Lock()
+	p, saved := c.position, c.saved
+	c.mu.Unlock()
+	if p == saved && p != (position{}) {
+		return nil
+	}
+	return c.write(p)
+}
+
+// write makes p the kept position. It is called with saving held.
+func (c *diskCursor) write(p position) error {
+	value, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encode the position of sink %s: %w", c.name, err)
+	}
+	if err := c.journal.log.Put(record.Cursor, sinkName+c.name, value); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.saved = p
+	c.mu.Unlock()
+	return nil
+}
+
+// durable is the sequence up to which no event is needed again.
+func (c *diskCursor) durable() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return min(c.saved.passed(), c.position.passed())
+}
+
+// saveCursors writes what cursors have committed, until ctx ends.
+func (j *Disk) saveCursors(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-j.dirty:
+		}
+		for _, c := range j.open() {
+			if err := c.save(); err != nil && j.log.Failure() == nil {
+				signal(j.dirty) // the disk is full
+			}
+		}
+		timer.Reset(saveEvery)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// Lag implements [Cursor].
+func (c *diskCursor) Lag() Lag {
+	if c.isClosed() {
+		return Lag{}
+	}
+	end := c.journal.log.Last()
+	c.mu.Lock()
+	p, oldest := c.position, c.oldest
+	c.mu.Unlock()
+	if end <= p.Seq {
+		return Lag{}
+	}
+	skipped := c.journal.log.Skipped(p.Seq+1, end)
+	lag := Lag{Events: end - p.Seq - skipped}
+	switch {
+	case lag.Events == 0:
+		return Lag{}
+	case p.Snapshot:
+		lag.Events, oldest = max(1, min(lag.Events, c.journal.log.Stats().Events)), c.opened
+	case oldest.IsZero():
+		oldest = c.journal.log.Appended(p.Seq + 1)
+	}
+	if !oldest.IsZero() {
+		lag.Seconds = max(0, time.Since(oldest).Seconds())
+	}
+	return lag
+}
+
+// Note implements [Noter].
+func (c *diskCursor) Note() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.position.Note
+}
+
+// SetNote implements [Noter].
+func (c *diskCursor) SetNote(note string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.position.Note = note
+	signal(c.journal.dirty)
+}
+
+// Close implements [Cursor]. It saves the position. A Read in progress ends.
+func (c *diskCursor) Close() error {
+	j := c.journal
+	j.mu.Lock()
+	if c.isClosed() {
+		j.mu.Unlock()
+		return ErrClosed
+	}
+	close(c.closed)
+	j.mu.Unlock()
+	j.log.Mute(c.news)
+	c.mu.Lock()
+	c.position.Left = time.Now().UTC().Truncate(time.Microsecond)
+	c.mu.Unlock()
+	err := c.save()
+	if err != nil {
+		j.config.Logger.Warn("cursor not saved; the sink gets recent events again", "sink", c.name, "err", err)
+	}
+	c.reading <- struct{}{}
+	c.forget()
+	<-c.reading
+	c.mu.Lock()
+	p := c.position
+	c.mu.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.cursors, c.name)
+	j.absent[c.name] = p
+	return nil
+}
+
+// forget gives up what was read ahead, and the sources.
+func (c *diskCursor) forget() {
+	if c.files != nil {
+		c.files.Close()
+	}
+	c.states.close()
+	c.queue, c.files, c.states = nil, nil, nil
+}

@@ -1,0 +1,95 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	leastReserve = 64 << 20
+	mostReserve  = 1 << 30
+	// lookEvery is the time between two looks at the disk.
+	lookEvery = time.Second
+	// hungAfter is how long a call of the disk may take.
+	hungAfter = time.Minute
+)
+
+// errReplaced says that another process may use the name of the directory now.
+var errReplaced = errors.New("the directory of the journal was removed or replaced; the process ends, and the next one begins with what is there")
+
+// guard is what is known of the disk.
+type guard struct {
+	mu     sync.Mutex
+	reason string // why the journal cannot be written; empty if it can
+	gone   bool
+}
+
+// State reports whether the journal can be written, and why not. It never blocks.
+func (j *Disk) State() (ok bool, reason string) {
+	if waiting := j.log.Waiting(); waiting > hungAfter {
+		return false, fmt.Sprintf("the file system of journal.dir %s has not answered for %s: check it, and restart informd", j.config.Dir, waiting.Round(time.Second))
+	}
+	j.guard.mu.Lock()
+	defer j.guard.mu.Unlock()
+	return j.guard.reason == "", j.guard.reason
+}
+
+// Hung reports whether a call of the disk has not returned for a minute. Only a restart helps then.
+func (j *Disk) Hung() bool { return j.log.Waiting() > hungAfter }
+
+// Removed reports whether the directory was removed or replaced.
+func (j *Disk) Removed() bool {
+	j.guard.mu.Lock()
+	defer j.guard.mu.Unlock()
+	return j.guard.gone
+}
+
+// watchDisk looks at the disk each second until ctx ends.
+func (j *Disk) watchDisk(ctx context.Context) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if j.dir.Replaced() {
+			j.guard.set(errReplaced.Error(), true)
+			j.log.Fail(errReplaced)
+			return
+		}
+		free, total, err := j.dir.Free()
+		if err != nil {
+			j.guard.set(err.Error(), false)
+			continue
+		}
+		j.fit(int64(min(free, 1<<62)), int64(min(total, 1<<62))) //nolint:gosec // bounded
+	}
+}
+
+// fit sets the limit of the log by the free space of the disk, of which a reserve stays free for
+// compaction.
+func (j *Disk) fit(free, total int64) {
+	stats := j.log.Stats()
+	reserve := min(max(total/50, leastReserve), mostReserve)
+	room := max(stats.Bytes+free-reserve, 0)
+	j.log.SetLimit(min(j.config.MaxBytes, room))
+	reason := ""
+	if stats.Blocked > 0 && room < j.config.MaxBytes && stats.Bytes >= room {
+		reason = fmt.Sprintf("the disk of journal.dir %s has %d MiB free, and %d MiB stay in reserve: free some space", j.config.Dir, free>>20, reserve>>20)
+	}
+	j.guard.set(reason, false)
+	if stats.Blocked > 0 {
+		signal(j.shift)
+	}
+}
+
+func (g *guard) set(reason string, gone bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.reason, g.gone = reason, gone
+}

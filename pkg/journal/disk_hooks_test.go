@@ -1,0 +1,79 @@
+package journal
+
+import (
+	"context"
+	"time"
+
+	"github.com/informd/informd/pkg/journal/internal/disk"
+	"github.com/informd/informd/pkg/journal/internal/wal"
+)
+
+// OpenOn opens a journal on any disk, without its goroutines but the one that syncs. Segments and the
+// tail have so many bytes.
+func OpenOn(d disk.Dir, c DiskConfig, boot string, segment int64) (*Disk, error) {
+	c.segment = segment
+	return openOn(d, c, boot)
+}
+
+// Kill ends a journal as the end of its process does.
+func Kill(j *Disk) { j.log.Abandon() }
+
+// Alone ends the time in which sinks of an earlier process count as open.
+func Alone(j *Disk) { j.opened = time.Time{} }
+
+// Save writes the positions of all cursors.
+func Save(j *Disk) error {
+	for _, c := range j.open() {
+		if err := c.save(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SyncAll makes all durable that was appended.
+func SyncAll(ctx context.Context, j *Disk) error { return j.log.Sync(ctx) }
+
+// Clear removes all that is not needed, not just where much of a segment is not.
+func Clear(ctx context.Context, j *Disk, short bool) error {
+	if err := j.log.Sync(ctx); err != nil {
+		return err
+	}
+	p, err := j.policy(short)
+	if p == nil || err != nil {
+		return err
+	}
+	return j.log.Compact(p, 100)
+}
+
+// SetLimit sets how large the log may be.
+func SetLimit(j *Disk, bytes int64) { j.log.SetLimit(bytes) }
+
+// LogStats are the statistics of the log below.
+func LogStats(j *Disk) wal.Stats { return j.log.Stats() }
+
+// Events reads all of the log.
+func Events(j *Disk) ([]wal.Entry, error) {
+	r := j.log.NewReader(0)
+	defer r.Close()
+	return r.Next(j.log.Last(), 1<<30)
+}
+
+// Position is the committed sequence of a cursor, and whether its first snapshot is not complete.
+func Position(cursor Cursor) (seq uint64, first bool) {
+	c := cursor.(*diskCursor) //nolint:forcetypeassert // of a Disk
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.position.Seq, c.position.Snapshot
+}
+
+// Poll is Read without waiting: it returns nothing if there is nothing yet.
+func Poll(ctx context.Context, cursor Cursor, limit int) ([]Entry, error) {
+	c := cursor.(*diskCursor) //nolint:forcetypeassert // of a Disk
+	release, err := c.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return c.poll(limit)
+}

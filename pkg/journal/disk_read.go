@@ -1,0 +1,290 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/internal/wal"
+)
+
+// acquire waits until no other call uses the sources.
+func (c *diskCursor) acquire(ctx context.Context) (release func(), err error) {
+	if c.isClosed() {
+		return nil, ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case c.reading <- struct{}{}:
+		return func() { <-c.reading }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.closed:
+		return nil, ErrClosed
+	}
+}
+
+// Read implements [Reader].
+func (c *diskCursor) Read(ctx context.Context, limit int) ([]Entry, error) {
+	release, err := c.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	limit = max(limit, 1)
+	for {
+		entries, err := c.poll(limit)
+		if len(entries) > 0 || err != nil {
+			return entries, c.journal.errOf(err)
+		}
+		select {
+		case <-c.news:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.closed:
+			return nil, ErrClosed
+		}
+		if err := c.journal.log.Failure(); err != nil {
+			return nil, c.journal.errOf(err)
+		}
+	}
+}
+
+// poll returns the next entries, none if the cursor is at the end.
+func (c *diskCursor) poll(limit int) ([]Entry, error) {
+	for {
+		if entries := c.dequeue(limit); len(entries) > 0 {
+			return entries, nil
+		}
+		if more, err := c.advance(limit); err != nil || !more {
+			return nil, err
+		}
+	}
+}
+
+// advance puts the next entries into the queue, from a snapshot and from the log in turn. It returns
+// false if neither has any.
+func (c *diskCursor) advance(limit int) (more bool, err error) {
+	if s := c.states; s != nil && s.due() {
+		return true, s.advance(limit)
+	}
+	c.mu.Lock()
+	before := c.next
+	c.mu.Unlock()
+	entries, err := c.fromLog(limit)
+	if err != nil {
+		return false, err
+	}
+	c.queue = append(c.queue, entries...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	more = c.next != before
+	if s := c.states; s != nil {
+		more = more || s.rests
+		s.rests = false
+	}
+	return more, nil
+}
+
+// dequeue returns what was read ahead and is not committed.
+func (c *diskCursor) dequeue(limit int) []Entry {
+	c.mu.Lock()
+	committed := c.position.Seq
+	c.mu.Unlock()
+	for len(c.queue) > 0 && c.queue[0].Seq != 0 && c.queue[0].Seq <= committed {
+		c.queue = c.queue[1:]
+	}
+	n := min(limit, len(c.queue))
+	if s := c.states; s != nil && s.first {
+		n = min(n, len(c.queue)-1) // the last one completes the snapshot
+	}
+	n = max(n, 0)
+	entries := c.queue[:n:n]
+	c.queue = c.queue[n:]
+	return entries
+}
+
+// fromLog returns the next events of the log. It counts what is missing in between.
+func (c *diskCursor) fromLog(limit int) (entries []Entry, err error) {
+	c.mu.Lock()
+	next := c.next
+	c.mu.Unlock()
+	to := c.journal.log.Readable()
+	if c.states != nil {
+		to = c.states.bound(to)
+	}
+	if next > to {
+		return nil, nil
+	}
+	found, err := c.find(next, to, limit)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		entries = c.declare(entries, next, found[i].Seq)
+		next = found[i].Seq + 1
+		if e, ok := c.entry(&found[i]); ok {
+			entries = append(entries, e)
+		}
+	}
+	if len(found) == 0 {
+		entries = c.declare(entries, next, to+1)
+		next = to + 1
+	}
+	c.readUpTo(found, next)
+	if c.states != nil {
+		entries = c.states.read(entries)
+	}
+	return entries, nil
+}
+
+// find returns some of the events between two sequences, from memory or from files; none if there
+// are none.
+func (c *diskCursor) find(next, to uint64, limit int) (found []wal.Entry, err error) {
+	found, behind := c.journal.log.Tail(next, to, limit)
+	if behind {
+		if c.files == nil {
+			c.files = c.journal.log.NewReader(next)
+		}
+		return c.files.Next(to, limit)
+	}
+	if c.files != nil {
+		c.files.Close()
+		c.files = nil
+	}
+	return found, nil
+}
+
+// declare adds a gap event if events between two sequences were removed unread.
+func (c *diskCursor) declare(entries []Entry, next, found uint64) []Entry {
+	if found <= next {
+		return entries
+	}
+	lost := found - next - c.journal.log.Skipped(next, found-1)
+	if lost == 0 {
+		return entries
+	}
+	if c.states != nil {
+		c.states.extend()
+	}
+	return append(entries, c.trimmed(next, found-1, lost))
+}
+
+// readUpTo notes that everything before next was read.
+func (c *diskCursor) readUpTo(found []wal.Entry, next uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.oldest.IsZero() && len(found) > 0 {
+		c.oldest = found[0].Appended
+	}
+	c.next, c.oldestSeq = max(c.next, next), next-1
+	c.settle()
+}
+
+// trimmed is the gap event about removed events. The events that follow may lack the ones before
+// them.
+func (c *diskCursor) trimmed(from, to, count uint64) Entry {
+	c.mu.Lock()
+	c.position.Detached, c.last = max(c.position.Detached, c.journal.log.Last()), to
+	c.mu.Unlock()
+	c.journal.config.Logger.Warn("history removed before the sink read it; sending a gap",
+		"sink", c.name, "count", count, "next", "raise journal.maxBytes, or make the sink faster")
+	return Entry{Event: event.Event{
+		ID: event.TrimmedID(c.name, from, to), Op: event.Gap, Time: time.Now().UTC().Truncate(time.Microsecond),
+		Cluster: c.journal.config.Cluster, Target: event.AllTargets,
+		Gap: &event.GapInfo{Reason: "trimmed", Recovered: event.RecoveredState, Trimmed: count},
+	}}
+}
+
+// entry makes the entry of an event. After a rewind, events have its run, and the bounds of
+// snapshots are left out: between them would be what the rewind finds, not every object.
+func (c *diskCursor) entry(from *wal.Entry) (e Entry, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := &c.position
+	e = Entry{Seq: from.Seq, Event: from.Event, Detached: from.Seq <= p.Detached}
+	if p.Run != 0 && from.Seq <= p.Until {
+		if e.Event.Op.Bounds() {
+			return Entry{}, false
+		}
+		e.Event.SetRun(p.Run)
+		e.Event.Redelivered = true
+	}
+	c.last = from.Seq
+	return e, true
+}
+
+// Reset implements [Reader].
+func (c *diskCursor) Reset(ctx context.Context) error {
+	release, err := c.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	c.restart()
+	return nil
+}
+
+// restart makes the first uncommitted event the next one.
+func (c *diskCursor) restart() {
+	c.forget()
+	c.mu.Lock()
+	c.next, c.last, c.floor, c.oldest = c.position.Seq+1, 0, 0, time.Time{}
+	c.mu.Unlock()
+	c.beginSnapshot()
+}
+
+// Rewindable implements [Rewinder].
+func (c *diskCursor) Rewindable() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.position.Snapshot {
+		return fmt.Errorf("rewind: %w", ErrFirstSnapshot)
+	}
+	return nil
+}
+
+// Rewind implements [Rewinder]. The new position is durable when it returns. A gap counts what was
+// removed since.
+func (c *diskCursor) Rewind(ctx context.Context, since time.Time) (uint64, error) {
+	release, err := c.acquire(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	if err := c.Rewindable(); err != nil {
+		return 0, err
+	}
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	c.mu.Lock()
+	p := c.position
+	c.mu.Unlock()
+	first, before, err := c.journal.log.Since(since)
+	if err != nil || first > p.Seq {
+		return 0, c.journal.errOf(err)
+	}
+	n, err := c.journal.log.Count(first, p.Seq)
+	if err != nil {
+		return 0, c.journal.errOf(err)
+	}
+	p.Run = max(c.journal.runs.Next(), p.Run+1)
+	p.Until = max(p.Until, p.Seq)
+	p.Detached = max(p.Detached, p.Until)
+	p.Seq = before
+	if err := c.write(p); err != nil {
+		return 0, c.journal.errOf(err)
+	}
+	if err := c.journal.log.Sync(ctx); err != nil {
+		return 0, c.journal.errOf(err)
+	}
+	c.mu.Lock()
+	p.Note = c.position.Note
+	c.position = p
+	c.mu.Unlock()
+	c.restart()
+	return n, nil
+}

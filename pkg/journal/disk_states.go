@@ -1,0 +1,371 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal/internal/record"
+	"github.com/informd/informd/pkg/journal/internal/wal"
+)
+
+// states announces the last event of every object to one sink, in turn with the events of the log:
+// as the first snapshot of a new sink, or as a re-snapshot.
+//
+// It announces what the sink has passed in the log, up to end, and what is still the last event of
+// its object then. An object with a newer event is left out: that event follows in the log. So no
+// state follows a newer one, and the ends of the snapshot come when the sink has read the log as far
+// as it went after the last state.
+type states struct {
+	cursor *diskCursor
+	first  bool // the first snapshot of a sink
+	run    uint64
+	end    uint64
+	// target returns the name of the target that an object is announced for, "" for an object that
+	// is not, and runOf the run of that target.
+	target func(*event.Event) string
+	runOf  func(target string) uint64
+	begins []Entry
+	ends   []Entry
+
+	step    step
+	deleted *wal.Reader // behind position.Since
+	places  []wal.Place
+	source  wal.Source
+	until   uint64 // the ends come when the log was read up to here
+	rests   bool   // the log has its turn
+}
+
+// step is how far a snapshot is.
+type step int
+
+const (
+	stepPlan    step = iota // of a first snapshot
+	stepDeleted             // deletions since the first attempt, which may have announced the objects
+	stepBegin
+	stepStates
+	stepLog // the log up to until
+)
+
+// newFirstSnapshot is the snapshot of a new sink.
+func newFirstSnapshot(c *diskCursor) *states {
+	s := &states{cursor: c, first: true, run: c.journal.runs.Next(), source: wal.Source{Strings: new(record.Strings)}}
+	s.target = func(e *event.Event) string {
+		if !c.journal.config.Watched(e) {
+			return ""
+		}
+		return e.Target
+	}
+	return s
+}
+
+// Resnapshot implements [Resnapshotter].
+func (c *diskCursor) Resnapshot(ctx context.Context, r Resnapshot) error {
+	release, err := c.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	c.mu.Lock()
+	first := c.position.Snapshot
+	c.mu.Unlock()
+	if first {
+		return fmt.Errorf("resnapshot: %w", ErrFirstSnapshot)
+	}
+	targets := map[string]string{} // by namespace; "" is for all
+	for i := range r.Begin {
+		_, namespace, _ := strings.Cut(r.Begin[i].Target, "@")
+		targets[namespace] = r.Begin[i].Target
+	}
+	of := &r.Begin[0]
+	c.states.close()
+	c.states = &states{
+		cursor: c, source: wal.Source{Strings: new(record.Strings)}, run: r.Run, step: stepBegin, begins: bounds(r.Begin), ends: bounds(r.End),
+		runOf: func(string) uint64 { return r.Run },
+		target: func(e *event.Event) string {
+			if e.Group != of.Group || e.Resource != of.Resource || !c.journal.config.Watched(e) {
+				return ""
+			}
+			return cmp.Or(targets[""], targets[e.Namespace])
+		},
+	}
+	return nil
+}
+
+// bounds makes entries of control events, of now.
+func bounds(events []event.Event) []Entry {
+	entries := make([]Entry, len(events))
+	for i, e := range events {
+		e.Time = time.Now().UTC().Truncate(time.Microsecond)
+		entries[i].Event = e
+	}
+	return entries
+}
+
+// due reports whether the snapshot is to advance now, and not the log.
+func (s *states) due() bool {
+	c := s.cursor
+	c.mu.Lock()
+	next, rewound := c.next, c.position.Until
+	c.mu.Unlock()
+	switch {
+	case s.step == stepPlan:
+		return true
+	case s.first && s.step < stepStates: // a state must not be announced that a power loss may take
+		return c.journal.log.Readable() >= s.end
+	case s.step == stepLog:
+		return next > s.until
+	case s.step == stepBegin && !s.first:
+		return next > rewound // what is read again does not show which objects exist now
+	}
+	return !s.rests
+}
+
+// bound is how far the log may be read before the snapshot advances.
+func (s *states) bound(to uint64) uint64 {
+	if s.step == stepLog {
+		return min(to, s.until)
+	}
+	return to
+}
+
+// advance puts the next entries of the snapshot into the queue.
+func (s *states) advance(limit int) error {
+	switch s.step {
+	case stepPlan:
+		return s.plan()
+	case stepDeleted:
+		return s.advanceDeleted(limit)
+	case stepBegin:
+		s.begin()
+	case stepStates:
+		return s.advanceStates(limit)
+	case stepLog:
+		s.finish()
+	}
+	return nil
+}
+
+// plan decides what the first snapshot has.
+func (s *states) plan() error {
+	c := s.cursor
+	var controls []wal.Place
+	for again := true; again; {
+		s.places, controls, s.end = c.journal.log.Lasts()
+		err := s.findBounds(controls)
+		if again = errors.Is(err, wal.ErrGone); err != nil && !again {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next, c.floor = s.end+1, s.end
+	if s.step = stepDeleted; c.fresh {
+		s.step = stepBegin
+	}
+	c.fresh = false
+	return nil
+}
+
+// advanceDeleted announces deletions that an earlier attempt of the first snapshot may need.
+func (s *states) advanceDeleted(limit int) error {
+	if s.deleted == nil {
+		c := s.cursor
+		c.mu.Lock()
+		s.deleted = c.journal.log.NewReader(c.position.Since + 1)
+		c.mu.Unlock()
+	}
+	found, err := s.deleted.Next(s.end, limit)
+	if err != nil {
+		return err
+	}
+	for i := range found {
+		if found[i].Event.Op.Ends() {
+			s.cursor.queue = append(s.cursor.queue, Entry{Event: found[i].Event, Detached: true})
+		}
+	}
+	if len(found) == 0 {
+		s.deleted.Close()
+		s.deleted, s.step = nil, stepBegin
+	}
+	return nil
+}
+
+// begin announces the beginnings.
+func (s *states) begin() {
+	c := s.cursor
+	if !s.first {
+		c.mu.Lock()
+		s.end = c.next - 1
+		c.mu.Unlock()
+		s.places, _, _ = c.journal.log.Lasts()
+	}
+	c.queue = append(c.queue, s.begins...)
+	s.step = stepStates
+}
+
+// advanceStates announces some objects.
+func (s *states) advanceStates(limit int) error {
+	s.rests = true
+	c := s.cursor
+	for n := 0; n < limit && len(s.places) > 0; s.places = s.places[1:] {
+		if s.places[0].Seq > s.end {
+			continue
+		}
+		last, err := c.journal.log.Read(s.places[0], &s.source)
+		if errors.Is(err, wal.ErrGone) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if e, ok := s.announce(last.Event); ok {
+			c.queue = append(c.queue, Entry{Event: e})
+			n++
+		}
+	}
+	if len(s.places) == 0 {
+		s.places, s.step = nil, stepLog
+		s.close()
+		s.extend()
+	}
+	return nil
+}
+
+// close closes the files in use.
+func (s *states) close() {
+	if s == nil {
+		return
+	}
+	s.source.Close()
+	if s.deleted != nil {
+		s.deleted.Close()
+	}
+}
+
+// extend has the ends come behind all that the log has now. What follows the states may lack events,
+// so that an object may have its next one there.
+func (s *states) extend() {
+	if s.step != stepLog {
+		return
+	}
+	c := s.cursor
+	s.until = c.journal.log.Last()
+	if s.first {
+		c.mu.Lock()
+		c.floor = s.until
+		c.position.Detached = max(c.position.Detached, s.until)
+		c.mu.Unlock()
+	}
+}
+
+// announce makes of the last event of an object one that announces it.
+func (s *states) announce(e event.Event) (event.Event, bool) {
+	target := s.target(&e)
+	if target == "" {
+		return e, false
+	}
+	if !s.first {
+		e.ID, e.Target = event.ObjectID(e.UID, e.ResourceVersion, e.Epoch), target
+		e.PrevResourceVersion = e.ResourceVersion
+	}
+	e.SetRun(s.runOf(e.Target))
+	e.Op, e.Replay = event.Snapshot, !s.first
+	return e, true
+}
+
+// read changes what was read of the log while the snapshot is in progress. Events within the first
+// one have no sequence: a sink that breaks off begins again. What has a run of its own comes again with
+// that of this snapshot: consumers cannot know otherwise that the object exists now.
+func (s *states) read(entries []Entry) []Entry {
+	if s.step != stepStates && s.step != stepLog {
+		return entries
+	}
+	var all []Entry
+	for _, e := range entries {
+		again, ok := e.Event, !e.Event.Op.Control() && !e.Event.Op.Ends() && e.Event.Run != 0
+		if ok = ok && e.Event.Run != s.runOf(e.Event.Target); ok {
+			again, ok = s.announce(again)
+		}
+		if s.first && e.Seq <= max(s.until, s.end) || s.first && s.step == stepStates {
+			e.Seq = 0
+		}
+		all = append(all, e)
+		if ok {
+			all = append(all, Entry{Event: again})
+		}
+	}
+	return all
+}
+
+// finish announces the ends. The last entry of a first snapshot has the sequence that completes it.
+func (s *states) finish() {
+	c := s.cursor
+	c.states, c.queue = nil, append(c.queue, s.ends...)
+	n := len(c.queue)
+	switch {
+	case !s.first:
+		return
+	case n > 0:
+		c.queue[n-1].Seq = s.until
+		return
+	}
+	// There was nothing to deliver, so nobody commits.
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.position.Seq, c.position.Snapshot, c.position.Since = max(c.position.Seq, s.until), false, 0
+	signal(c.journal.dirty)
+}
+
+// findBounds makes the bounds of the first snapshot from those in the log. A target whose first list
+// is in progress keeps its own run, and the log has its end. One whose checkpoint is void may lack
+// objects, and gets no end before its next list. The error is [wal.ErrGone] if there are newer ones.
+func (s *states) findBounds(controls []wal.Place) error {
+	s.begins, s.ends = nil, nil
+	begun, synced := map[string]wal.Entry{}, map[string]wal.Entry{}
+	for _, place := range controls {
+		e, err := s.cursor.journal.log.Read(place, &s.source)
+		switch {
+		case err != nil:
+			return err
+		case !s.cursor.journal.config.Watched(&e.Event):
+		case e.Event.Op == event.Begin:
+			begun[e.Event.Target] = e
+		case e.Event.Op == event.Synced:
+			synced[e.Event.Target] = e
+		}
+	}
+	runs := map[string]uint64{}
+	for target, last := range synced {
+		if b, ok := begun[target]; ok && b.Seq > last.Seq && !b.Event.Replay {
+			continue // it takes its first list again
+		}
+		delete(begun, target)
+		s.addBounds(last.Event)
+	}
+	for target, b := range begun {
+		runs[target] = b.Event.Run
+		s.begins = append(s.begins, Entry{Event: b.Event})
+	}
+	byTarget := func(a, b Entry) int { return cmp.Compare(a.Event.Target, b.Event.Target) }
+	slices.SortFunc(s.begins, byTarget)
+	slices.SortFunc(s.ends, byTarget)
+	s.runOf = func(target string) uint64 { return cmp.Or(runs[target], s.run) }
+	return nil
+}
+
+func (s *states) addBounds(synced event.Event) {
+	synced.Replay = false
+	begin := synced
+	begin.SetBound(event.Begin, s.run, synced.ResourceVersion)
+	s.begins = append(s.begins, Entry{Event: begin})
+	if mark, ok := s.cursor.journal.log.Get(record.Mark, synced.Target); !ok || !mark.Void {
+		synced.SetBound(event.Synced, s.run, synced.ResourceVersion)
+		s.ends = append(s.ends, Entry{Event: synced})
+	}
+}

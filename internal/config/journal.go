@@ -9,6 +9,7 @@ import (
 
 // The values of [Journal.Type].
 const (
+	JournalLog      = "log"
 	JournalMemory   = "memory"
 	JournalEmbedded = "embedded"
 	JournalNATS     = "nats"
@@ -17,15 +18,20 @@ const (
 // Journal keeps every event between the watches and the sinks, and all checkpoints and
 // cursors.
 type Journal struct {
-	// Type is [JournalEmbedded], a NATS server inside of informd; [JournalNATS], the JetStream
-	// of Servers; or [JournalMemory], which a restart empties.
-	Type string `yaml:"type" enum:"memory,embedded,nats"`
-	// Dir is the directory of the embedded journal, of the redaction key and, with a memory
-	// journal, of the dead letters. Default: $STATE_DIRECTORY, which systemd sets, else
+	// Type is [JournalLog], a log in Dir; [JournalEmbedded], a NATS server inside of informd;
+	// [JournalNATS], the JetStream of Servers; or [JournalMemory], which a restart empties.
+	Type string `yaml:"type" enum:"log,memory,embedded,nats"`
+	// Dir is the directory of the log or embedded journal, of the redaction key and, with a
+	// memory journal, of the dead letters. Default: $STATE_DIRECTORY, which systemd sets, else
 	// /var/lib/informd.
 	Dir string `yaml:"dir"`
 	// MaxBytes limits the size of the journal. Default: 10GiB; with a memory journal, 8MiB.
 	MaxBytes sink.ByteSize `yaml:"maxBytes"`
+
+	// Sync says when the log is synced to the disk: rows, before a sink reads an event that makes a
+	// row there (a new object, a replayed event), and each second for others; always, before a sink
+	// reads any event; never, when the operating system does. Default: rows.
+	Sync string `yaml:"sync" enum:"rows,always,never"`
 
 	// Listen is host:port at which the embedded journal serves NATS clients on this machine,
 	// to read. Default: it serves none.
@@ -70,7 +76,7 @@ const (
 
 func defaultJournal() Journal {
 	return Journal{
-		Type: JournalEmbedded, Dir: StateDir(), Stream: defaultStream, SubjectPrefix: defaultPrefix,
+		Type: JournalEmbedded, Dir: StateDir(), Sync: "rows", Stream: defaultStream, SubjectPrefix: defaultPrefix,
 		HistoryPerObject: defaultHistory, DeletedRetention: defaultDeletedRetention,
 	}
 }
@@ -85,9 +91,11 @@ func ForgetJournal(c *Config) {
 func JournalKeys() map[string][]string {
 	connection := []string{JournalNATS}
 	stream := []string{JournalEmbedded, JournalNATS}
+	durable := []string{JournalLog, JournalEmbedded, JournalNATS}
 	return map[string][]string{
+		"sync":   {JournalLog},
 		"listen": {JournalEmbedded}, "syncAlways": {JournalEmbedded},
 		"servers": connection, "auth": connection, "tls": connection, "allowInsecureAuth": connection, "replicas": connection,
-		"stream": stream, "subjectPrefix": stream, "historyPerObject": stream, "deletedRetention": stream,
+		"stream": stream, "subjectPrefix": stream, "historyPerObject": durable, "deletedRetention": durable,
 	}
 }

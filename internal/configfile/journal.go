@@ -28,6 +28,11 @@ func (r *checker) checkJournal(c *config.Config) {
 	if j.Type == config.JournalMemory {
 		return
 	}
+	r.refuse(j.HistoryPerObject < 1, "journal.historyPerObject", "must be at least 1: informd needs the last event of each object")
+	r.refuse(j.DeletedRetention <= 0, "journal.deletedRetention", "must be more than 0: it is how long a consumer may be away and still get a deletion, as in 168h")
+	if j.Type == config.JournalLog {
+		return
+	}
 	r.checkStream(j)
 	if j.Type == config.JournalEmbedded && j.Listen != "" && !r.Bad("journal.listen") {
 		r.checkJournalListen(j.Listen)
@@ -54,8 +59,6 @@ func (r *checker) checkStream(j *config.Journal) {
 	r.refuse(badStreamName(j.Stream), "journal.stream", "%s is not a stream name: letters, digits, '-' and '_', as in INFORMD", document.Quote(j.Stream))
 	err := event.ValidatePrefix(j.SubjectPrefix)
 	r.refuse(err != nil, "journal.subjectPrefix", "%v", err)
-	r.refuse(j.HistoryPerObject < 1, "journal.historyPerObject", "must be at least 1: informd needs the last event of each object")
-	r.refuse(j.DeletedRetention <= 0, "journal.deletedRetention", "must be more than 0: it is how long a consumer may be away and still get a deletion, as in 168h")
 }
 
 func badStreamName(name string) bool {

@@ -81,7 +81,7 @@ func redactionKey(c *config.Config) ([]byte, error) {
 	case c.Journal.Type == config.JournalNATS:
 		key := sha256.Sum256([]byte("change filters of " + c.Cluster))
 		return key[:], nil
-	case c.Journal.Type != config.JournalEmbedded:
+	case c.Journal.Type == config.JournalMemory:
 		return newKey(), nil
 	}
 	path := filepath.Join(c.Journal.Dir, keyName)

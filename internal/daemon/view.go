@@ -15,7 +15,6 @@ import (
 	"github.com/informd/informd/pkg/dynwatch"
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
-	"github.com/informd/informd/pkg/journal/jetstream/history"
 )
 
 // shownLog is a log whose events the readers of a feed see, once they are in it.
@@ -34,7 +33,7 @@ func (l shownLog) Append(ctx context.Context, events []event.Event) error {
 }
 
 // history returns what reads the journal.
-func (o operator) history() (*history.Reader, error) {
+func (o operator) history() (journal.History, error) {
 	p, err := o.pipeline()
 	switch {
 	case err != nil:
@@ -85,13 +84,13 @@ func ReadHistory(ctx context.Context, c *config.Config, object string, log io.Wr
 }
 
 // pastOf finds an object in a journal.
-func pastOf(ctx context.Context, reader *history.Reader, c *config.Config, object string) (admin.Past, error) {
+func pastOf(ctx context.Context, reader journal.History, c *config.Config, object string) (admin.Past, error) {
 	group, resource, namespace, name, ok := config.ParseObjectName(object)
 	if !ok {
 		return admin.Past{}, admin.Unknown("object %q: it must be <resource>[.<group>]/[<namespace>/]<name>, as in pods/shop/web-1", object)
 	}
-	of, err := reader.Find(ctx, history.Object{Group: group, Resource: resource, Namespace: namespace, Name: name})
-	if errors.Is(err, history.ErrAmbiguous) {
+	of, err := reader.Find(ctx, journal.Object{Group: group, Resource: resource, Namespace: namespace, Name: name})
+	if errors.Is(err, journal.ErrAmbiguous) {
 		err = admin.Unknown("%v; add one to the resource, as in %s.<group>", err, resource)
 	}
 	return admin.Past{

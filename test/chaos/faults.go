@@ -53,9 +53,9 @@ func informdFaults() []*fault {
 		{"N12-older-journal", []string{"log"}, needsForgetting, olderJournal},
 		{"N15-disk-full", []string{"disk"}, needsDisk, fillDisk},
 		{"N15-disk-read-only", []string{"disk", "informd"}, needsDurableDisk, protectDisk},
-		{"N16-truncate", []string{"informd", "disk"}, needsEmbedded, func(a *attack) error { return damage(a, truncate) }},
-		{"N16-flip-bit", []string{"informd", "disk"}, needsEmbedded, func(a *attack) error { return damage(a, flipBit) }},
-		{"N16-delete-file", []string{"informd", "disk"}, needsEmbedded, func(a *attack) error { return damage(a, remove) }},
+		{"N16-truncate", []string{"informd", "disk"}, needsFiles, func(a *attack) error { return damage(a, truncate) }},
+		{"N16-flip-bit", []string{"informd", "disk"}, needsFiles, func(a *attack) error { return damage(a, flipBit) }},
+		{"N16-delete-file", []string{"informd", "disk"}, needsFiles, func(a *attack) error { return damage(a, remove) }},
 		{"N19-kill-one", []string{"informd"}, needsSeveral, killOne},
 		{"N19-freeze-one", []string{"informd"}, needsSeveral, freezeOne},
 	}
@@ -100,8 +100,8 @@ func needsDurable(r *Rig) string {
 	return ""
 }
 
-func needsEmbedded(r *Rig) string {
-	if r.options.Journal != JournalEmbedded || r.options.Baseline {
+func needsFiles(r *Rig) string {
+	if r.options.Journal != JournalLog && r.options.Journal != JournalEmbedded || r.options.Baseline {
 		return "the journal is not in files"
 	}
 	return ""

@@ -12,6 +12,7 @@ import (
 
 // The journals that informd can be run with.
 const (
+	JournalLog      = "log"
 	JournalMemory   = "memory"
 	JournalEmbedded = "embedded"
 	JournalNATS     = "nats"
@@ -94,8 +95,8 @@ func (o Options) withDefaults() (Options, error) {
 		o.Out = io.Discard
 	}
 	var errs []error
-	if !slices.Contains([]string{JournalMemory, JournalEmbedded, JournalNATS}, o.Journal) {
-		errs = append(errs, fmt.Errorf("journal %q: want memory, embedded or nats", o.Journal))
+	if !slices.Contains([]string{JournalLog, JournalMemory, JournalEmbedded, JournalNATS}, o.Journal) {
+		errs = append(errs, fmt.Errorf("journal %q: want log, memory, embedded or nats", o.Journal))
 	}
 	if !slices.Contains([]string{"", cluster.Newest, cluster.Oldest}, o.SecondVersion) {
 		errs = append(errs, fmt.Errorf("second version %q: want %s or %s", o.SecondVersion, cluster.Newest, cluster.Oldest))

@@ -99,8 +99,8 @@ func (r *Rig) config(kubeconfig, admin, socket string) string {
 	switch r.options.Journal {
 	case JournalMemory:
 		fmt.Fprintf(&b, "journal: {type: memory, dir: %q, maxBytes: 64MiB}\n", r.journalDir())
-	case JournalEmbedded:
-		fmt.Fprintf(&b, "journal: {type: embedded, dir: %q%s}\n", r.journalDir(), r.options.journalBytes())
+	case JournalLog, JournalEmbedded:
+		fmt.Fprintf(&b, "journal: {type: %s, dir: %q%s}\n", r.options.Journal, r.journalDir(), r.options.journalBytes())
 	default:
 		fmt.Fprintf(&b, "journal: {type: nats, dir: %q, servers: [%q], stream: %s, subjectPrefix: k8s%s}\n",
 			r.journalDir(), "nats://"+r.logLink.Address(), journalStream, r.options.journalBytes())

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/informd/informd/internal/config"
+	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/embedded"
-	"github.com/informd/informd/pkg/journal/jetstream/history"
 	"github.com/informd/informd/pkg/natsconn"
 )
 
@@ -20,10 +20,12 @@ var ErrNoHistory = errors.New("a memory journal keeps no history: it needs journ
 
 // Read returns what reads the journal of a config without an informd, and closes it. An embedded
 // journal is locked meanwhile: while an informd uses it, Read fails.
-func Read(ctx context.Context, c *config.Config, logger *slog.Logger) (_ *history.Reader, closing func() error, _ error) {
+func Read(ctx context.Context, c *config.Config, logger *slog.Logger) (_ journal.History, closing func() error, _ error) {
 	switch c.Journal.Type {
 	case config.JournalMemory:
 		return nil, nil, ErrNoHistory
+	case config.JournalLog:
+		return journal.ReadDir(diskConfig(c, logger))
 	case config.JournalNATS:
 		options, err := c.Journal.Options("informd/" + c.Cluster + "/history")
 		if err != nil {

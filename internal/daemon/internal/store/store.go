@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -47,7 +48,7 @@ type Store struct {
 	// Cluster returns the UID of the cluster. The caller retries after an error.
 	Cluster func(ctx context.Context) (uid string, err error)
 	// History reads the kept events of an object; nil if the journal keeps none.
-	History *history.Reader
+	History journal.History
 	// Durable reports whether the journal survives a restart.
 	Durable bool
 	// Watched reports whether the object of an event is watched now, see [dynwatch.Covering].
@@ -80,6 +81,8 @@ func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, 
 		} else {
 			logger.Info("memory journal in use; a restart takes a new snapshot", "max_bytes", c.Journal.MaxBytes)
 		}
+	case config.JournalLog:
+		err = s.openLog(c)
 	case config.JournalEmbedded:
 		err = s.openEmbedded(ctx, c)
 	default:
@@ -90,6 +93,31 @@ func Open(ctx context.Context, c *config.Config, resources []dynwatch.Resource, 
 	}
 	go s.followFailure()
 	return s, nil
+}
+
+// diskConfig is the config of the log in journal.dir.
+func diskConfig(c *config.Config, logger *slog.Logger) journal.DiskConfig {
+	return journal.DiskConfig{
+		Dir: c.Journal.Dir, Cluster: c.Cluster, MaxBytes: int64(c.Journal.MaxBytes), Sync: journal.Sync(c.Journal.Sync),
+		HistoryPerObject: c.Journal.HistoryPerObject, DeletedRetention: c.Journal.DeletedRetention, Logger: logger,
+	}
+}
+
+func (s *Store) openLog(c *config.Config) error {
+	options := diskConfig(c, s.Logger)
+	options.Watched = func(e *event.Event) bool { return (*s.Watched.Load())(e) }
+	if err := os.MkdirAll(c.Journal.Dir, 0o700); err != nil {
+		return fmt.Errorf("create journal.dir: %w", err)
+	}
+	j, err := journal.Open(options)
+	if err != nil {
+		return err
+	}
+	s.Journal, s.bind, s.Durable, s.History = j, j.Bind, true, j.History()
+	s.State, s.Stuck, s.removed = j.State, j.Hung, j.Removed
+	s.Box, s.Letters = func(name string) deliver.Box { return j.DeadLetters(name) }, j.LetterCounts
+	s.Logger.Info("journal open", "dir", c.Journal.Dir, "count", s.Stats().Events)
+	return nil
 }
 
 // countFiled returns what counts the dead letters of a memory journal. A file that cannot be
@@ -137,7 +165,7 @@ func (s *Store) openEmbedded(ctx context.Context, c *config.Config) error {
 }
 
 // historyOf reads the journal of a config over a connection.
-func historyOf(c *config.Config, conn *nats.Conn, logger *slog.Logger) *history.Reader {
+func historyOf(c *config.Config, conn *nats.Conn, logger *slog.Logger) journal.History {
 	return history.New(history.Options{
 		Conn: conn, Cluster: c.Cluster, Stream: c.Journal.Stream, SubjectPrefix: c.Journal.SubjectPrefix, Logger: logger,
 	})

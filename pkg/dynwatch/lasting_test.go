@@ -22,10 +22,13 @@ func answers() map[string]func(w http.ResponseWriter) {
 		return func(w http.ResponseWriter) { writeStatus(w, code, reason, "StorageError: corrupt object") }
 	}
 	return map[string]func(w http.ResponseWriter){
-		"500":             status(500, "InternalError"),
-		"403":             status(403, "Forbidden"),
-		"404":             status(404, "NotFound"),
-		"a proxy's 404":   func(w http.ResponseWriter) { w.WriteHeader(404); _, _ = io.WriteString(w, "<html>no page</html>") },
+		"500": status(500, "InternalError"),
+		"403": status(403, "Forbidden"),
+		"404": status(404, "NotFound"),
+		"a proxy's 404": func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, "<html>no page</html>")
+		},
 		"an empty body":   func(http.ResponseWriter) {},
 		"a broken answer": func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{"kind":"ThingList","items":[{"meta`) },
 	}

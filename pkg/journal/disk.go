@@ -85,13 +85,14 @@ func (c DiskConfig) segmentBytes() (segment int64, tail int) {
 	return min(16<<20, max(c.MaxBytes/16, 64<<10)), tailBytes
 }
 
-// walSync maps the config's word to that of the log.
+// wal maps the config's word to that of the log.
 func (s Sync) wal() wal.Sync {
 	switch s {
 	case SyncAlways:
 		return wal.SyncAlways
 	case SyncNever:
 		return wal.SyncNever
+	case SyncRows:
 	}
 	return wal.SyncRows
 }
@@ -327,7 +328,7 @@ func (j *Disk) Stats() Stats {
 	dropped := map[string]uint64{}
 	AddDropped(dropped, j.dropped)
 	return Stats{
-		Events: s.Events, Bytes: uint64(s.Bytes), Capacity: uint64(max(0, s.Limit)), LastSeq: j.log.Last(), Blocked: s.Blocked, //nolint:gosec // not negative
+		Events: s.Events, Bytes: uint64(s.Bytes), Capacity: uint64(max(0, s.Limit)), LastSeq: j.log.Last(), Blocked: s.Blocked,
 		Lost: j.lost, Dropped: dropped,
 	}
 }
@@ -338,7 +339,7 @@ func (j *Disk) Close() error {
 		return ErrClosed
 	}
 	for _, c := range j.open() {
-		_ = c.Close() //nolint:errcheck // it was closed meanwhile
+		_ = c.Close()
 	}
 	if j.stop != nil {
 		j.stop()

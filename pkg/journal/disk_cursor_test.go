@@ -141,21 +141,25 @@ func TestFirstSnapshot(t *testing.T) {
 			[]string{begin, "- snapshot d3", "- snapshot a4", end},
 		},
 		"changes": {
-			whole, []string{"modified d", "deleted b", "added e"},
+			whole,
+			[]string{"modified d", "deleted b", "added e"},
 			[]string{begin, "- snapshot a1", "- modified d4", "- deleted b5", "- added e6", end},
 		},
 		"resync": {
-			whole, []string{"again d"},
+			whole,
+			[]string{"again d"},
 			[]string{begin, "- snapshot a1", "- snapshot d3 run 5000", "- snapshot d3", "- snapshot b2", end},
 		},
 		"no bounds": {[]string{"added a", "added b"}, nil, []string{"- snapshot a1", "snapshot b2"}},
 		"changes, no bounds": {
-			[]string{"added a", "added b"}, []string{"modified b"},
+			[]string{"added a", "added b"},
+			[]string{"modified b"},
 			[]string{"- snapshot a1", "snapshot b2", "modified b3"},
 		},
 		"nothing exists": {[]string{"added a", "deleted a"}, nil, nil},
 		"first list": {
-			[]string{"begin 3", "added a"}, []string{"added b", "synced 3"},
+			[]string{"begin 3", "added a"},
+			[]string{"added b", "synced 3"},
 			[]string{"- begin run 3", "snapshot a1 run 3", "added b2", "synced run 3"},
 		},
 	} {

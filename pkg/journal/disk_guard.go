@@ -67,7 +67,7 @@ func (j *Disk) watchDisk(ctx context.Context) {
 			j.guard.set(err.Error(), false)
 			continue
 		}
-		j.fit(int64(min(free, 1<<62)), int64(min(total, 1<<62))) //nolint:gosec // bounded
+		j.fit(int64(min(free, 1<<62)), int64(min(total, 1<<62)))
 	}
 }
 

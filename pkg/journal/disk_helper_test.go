@@ -119,7 +119,7 @@ func (l *logTest) add(events ...string) {
 	l.t.Helper()
 	for _, what := range events {
 		word, run, _ := strings.Cut(what, " ")
-		e := event.Event{}
+		var e event.Event
 		if op := event.Op(word); op.Bounds() {
 			var n uint64
 			_, err := fmt.Sscan(run, &n)

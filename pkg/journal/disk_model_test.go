@@ -71,7 +71,7 @@ type modelList struct {
 
 func newDiskModel(t *testing.T, seed uint64) *diskModel {
 	m := &diskModel{
-		Rand: rand.New(rand.NewPCG(seed, 1)), t: t, disk: disktest.New(seed), spacy: seed%3 == 0, faults: seed%2 == 0, //nolint:gosec // of a test
+		Rand: rand.New(rand.NewPCG(seed, 1)), t: t, disk: disktest.New(seed), spacy: seed%3 == 0, faults: seed%2 == 0,
 		objects: map[string]event.Event{}, lists: map[string]*modelList{}, letters: map[uint64]string{},
 	}
 	for i := range 4 {
@@ -168,7 +168,7 @@ func (m *diskModel) change() {
 			op = event.Deleted
 		case m.IntN(12) == 0: // as resync does
 			last.Op, last.Replay = event.Snapshot, true
-			last.SetRun(uint64(m.steps) + 1e6) //nolint:gosec // small
+			last.SetRun(uint64(m.steps) + 1e6)
 			all = append(all, last)
 			continue
 		}
@@ -203,7 +203,7 @@ func (m *diskModel) list() {
 		return e
 	}
 	if l == nil {
-		l = &modelList{run: uint64(m.steps) + 1, replay: m.IntN(2) == 0} //nolint:gosec // small
+		l = &modelList{run: uint64(m.steps) + 1, replay: m.IntN(2) == 0}
 		for key, e := range m.objects {
 			if e.Target == target {
 				l.left = append(l.left, key)
@@ -295,7 +295,7 @@ func (m *diskModel) crash(power bool) {
 			m.unsure = m.unsure[1:]
 		}
 	}
-	known, _ := slices.BinarySearchFunc(m.log, end+1, func(l logged, seq uint64) int { return int(l.seq) - int(seq) }) //nolint:gosec // small
+	known, _ := slices.BinarySearchFunc(m.log, end+1, func(l logged, seq uint64) int { return int(l.seq) - int(seq) })
 	var lost []event.Event
 	for _, l := range m.log[known:] {
 		lost = append(lost, l.event)
@@ -329,7 +329,7 @@ func (m *diskModel) restored(end uint64) {
 			}
 			delete(last, keyOf(&e))
 		})
-		if seq, _ := strconv.ParseUint(string(at.Mark), 10, 64); err != nil || at.Void || seq > end { //nolint:errcheck // 0 is none
+		if seq, _ := strconv.ParseUint(string(at.Mark), 10, 64); err != nil || at.Void || seq > end {
 			m.t.Errorf("step %d: checkpoint at %d, void: %t, %v; the log ends at %d", m.steps, seq, at.Void, err, end)
 		}
 	}
@@ -365,7 +365,8 @@ func (m *diskModel) finish() {
 			if err := journal.SyncAll(m.t.Context(), m.j); err != nil {
 				m.t.Fatal(err)
 			}
-			for s.read(50) > 0 {
+			for more := true; more; {
+				more = s.read(50) > 0
 			}
 			s.commit()
 		}

@@ -113,7 +113,7 @@ func (s *modelSink) resnapshot() {
 	if s.c.Rewindable() != nil {
 		return
 	}
-	r := journal.Resnapshot{Run: uint64(s.m.steps) + 2e6} //nolint:gosec // small
+	r := journal.Resnapshot{Run: uint64(s.m.steps) + 2e6}
 	begin := event.Event{Cluster: "test", Target: s.m.target(), Version: "v1", Replay: true}
 	begin.Resource = begin.Target[len("core/"):]
 	end := begin

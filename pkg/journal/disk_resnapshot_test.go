@@ -37,16 +37,19 @@ func TestResnapshot(t *testing.T) {
 		"quiet":  {5, nil, []string{begin, "- snapshot d3 run 7", "- snapshot a4 run 7", end}},
 		"behind": {2, nil, []string{begin, "added d3", "modified a4", "deleted b5", end}},
 		"resync": {
-			5, []string{"again a"},
+			5,
+			[]string{"again a"},
 			[]string{begin, "- snapshot d3 run 7", "snapshot a4 run 5000", "- snapshot a4 run 7", end},
 		},
 		"a change after it": {
-			5, []string{"again a", "modified a"},
+			5,
+			[]string{"again a", "modified a"},
 			[]string{begin, "- snapshot d3 run 7", "snapshot a4 run 5000", "- snapshot a4 run 7", "modified a6", end},
 		},
 		"a deletion": {5, []string{"deleted a"}, []string{begin, "- snapshot d3 run 7", "deleted a6", end}},
 		"a deletion and a change": {
-			5, []string{"deleted a", "added a", "modified d"},
+			5,
+			[]string{"deleted a", "added a", "modified d"},
 			[]string{begin, "deleted a6", "added a7", "modified d8", end},
 		},
 	} {

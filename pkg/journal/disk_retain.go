@@ -69,7 +69,7 @@ func (j *Disk) compact(ctx context.Context) {
 		if short {
 			enough = stats.Limit / 100
 		}
-		if grown := stats.Appended - appended; stats.Blocked == 0 && grown < uint64(enough) && time.Since(last) < time.Hour { //nolint:gosec // not negative
+		if grown := stats.Appended - appended; stats.Blocked == 0 && grown < uint64(enough) && time.Since(last) < time.Hour {
 			continue
 		}
 		appended, last = stats.Appended, time.Now()
@@ -180,7 +180,7 @@ type policy struct {
 // policy is what may go now; nil before the first cursor is open.
 func (j *Disk) policy(short bool) (p *policy, err error) {
 	p = &policy{
-		history: uint32(min(j.config.HistoryPerObject, math.MaxUint32)), //nolint:gosec // bounded
+		history: uint32(min(j.config.HistoryPerObject, math.MaxUint32)),
 		old:     time.Now().Add(-j.config.DeletedRetention).UnixMicro(),
 	}
 	var known bool

@@ -58,7 +58,7 @@ func TestSpace(t *testing.T) {
 			const events = 5000
 			most := int64(0)
 			for i := range events {
-				e := event.Event{Op: event.Modified, Cluster: "test", Target: "core/pods", Resource: "pods", Version: "v1", Namespace: test.namespace, Name: fmt.Sprint("pod-", i%100), UID: "u", ResourceVersion: uint64(i + 1), Data: data} //nolint:gosec // small
+				e := event.Event{Op: event.Modified, Cluster: "test", Target: "core/pods", Resource: "pods", Version: "v1", Namespace: test.namespace, Name: fmt.Sprint("pod-", i%100), UID: "u", ResourceVersion: uint64(i + 1), Data: data}
 				if i%10 == 0 {
 					e.Namespace, e.Name = fmt.Sprint("tenant-", i/10%9), fmt.Sprint("pod-", i%7)
 					e.Data = data[:500]
@@ -103,7 +103,7 @@ func wantShare(ctx context.Context, t *testing.T, j *journal.Disk, c journal.Cur
 		}
 		for _, e := range entries {
 			if e.Event.Gap != nil {
-				lacks += int(e.Event.Gap.Trimmed) //nolint:gosec // small
+				lacks += int(e.Event.Gap.Trimmed)
 			} else {
 				got[e.Event.Namespace == greedy]++
 			}
@@ -114,7 +114,7 @@ func wantShare(ctx context.Context, t *testing.T, j *journal.Disk, c journal.Cur
 	}
 	waitFor(t, "what the sink lacks is counted", func() bool {
 		d := j.Stats().Dropped
-		return len(d) == 1 && d[greedy]+d[journal.ClusterScoped] >= uint64(lacks) //nolint:gosec // not negative
+		return len(d) == 1 && d[greedy]+d[journal.ClusterScoped] >= uint64(lacks)
 	})
 }
 
@@ -153,9 +153,12 @@ func TestFullOfStates(t *testing.T) {
 
 func waitFor(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
+	deadline := time.After(time.Minute)
+	for !is() {
+		select {
+		case <-deadline:
 			t.Fatalf("waited in vain: %s", what)
+		case <-time.After(time.Millisecond):
 		}
 	}
 }
@@ -197,5 +200,5 @@ func TestDirectory(t *testing.T) {
 	if ok, reason := j.State(); ok || reason == "" {
 		t.Errorf("State = %t, %q", ok, reason)
 	}
-	_ = j.Close() //nolint:errcheck // the directory is gone
+	_ = j.Close()
 }

@@ -115,9 +115,7 @@ func (s *Source) pages(
 			err = s.Note(ctx, err, Attempt{Request: l.request(kind), At: l.number})
 		}
 		if err != nil {
-			if Expired(err) && l.Next != "" && growth < maxGrowth && s.growth.CompareAndSwap(growth, growth+1) {
-				s.Clients.Logger.Info("list expired; the next list has larger pages", "resource", s.Resource.Name, "limit", o.Limit*pageGrowth)
-			}
+			s.growPages(l, err, growth)
 			if repeatable(l, err) && retry.wait(ctx, err) {
 				s.Clients.Logger.Debug("list page failed; retrying", "resource", s.Resource.Name, "attempt", retry.attempts, "err", err)
 				continue
@@ -136,6 +134,14 @@ func (s *Source) pages(
 			l.Next = ""
 			return 0, errEndless
 		}
+	}
+}
+
+// growPages makes the pages of later lists larger if this one has expired between two of them.
+func (s *Source) growPages(l *Listing, err error, growth int32) {
+	if Expired(err) && l.Next != "" && growth < maxGrowth && s.growth.CompareAndSwap(growth, growth+1) {
+		s.Clients.Logger.Info("list expired; the next list has larger pages", "resource", s.Resource.Name,
+			"limit", PageSize*int64(math.Pow(pageGrowth, float64(growth+1))))
 	}
 }
 

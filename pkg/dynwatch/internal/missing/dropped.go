@@ -59,15 +59,14 @@ func (t *Decider) DropDoubtful() {
 // far as anybody can say, unless it is gone.
 func (t *Decider) endDoubtful(ctx context.Context, e *index.Entry, rv uint64) error {
 	_, there, err := t.stillThere(ctx, e, 0)
-	switch {
-	case err != nil && !errors.Is(err, listwatch.ErrLasting):
+	if err != nil && !errors.Is(err, listwatch.ErrLasting) {
 		return err
-	case err != nil, there:
-		t.drop(e)
-		return nil
-	default:
+	}
+	if err == nil && !there {
 		return t.End(ctx, event.Deleted, e, nil, rv, true)
 	}
+	t.drop(e)
+	return nil
 }
 
 // doubts reports whether an entry may have been dropped.

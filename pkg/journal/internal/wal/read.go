@@ -298,7 +298,7 @@ func (s *Source) read(l *Log, f *file, offset, size, end int64) ([]byte, error) 
 // Close closes the file. The source can be used again.
 func (s *Source) Close() {
 	if s.open != nil {
-		_ = s.open.Close() //nolint:errcheck // it was only read
+		_ = s.open.Close()
 	}
 	s.open, s.bytes = nil, nil
 }

@@ -104,7 +104,7 @@ func TestGood(t *testing.T) {
 // journalOf is a journal with the defaults of the rest.
 func journalOf(kind, dir string, bytes sink.ByteSize) config.Journal {
 	return config.Journal{
-		Type: kind, Dir: dir, MaxBytes: bytes,
+		Type: kind, Dir: dir, MaxBytes: bytes, Sync: "rows",
 		Stream: "INFORMD", SubjectPrefix: "k8s", HistoryPerObject: 16, DeletedRetention: 168 * time.Hour,
 	}
 }
@@ -118,7 +118,10 @@ func TestGoodJournals(t *testing.T) {
 	own := journalOf("nats", "/data", sink.GiB)
 	own.Servers, own.TLS.CAFile, own.Replicas, own.AllowInsecureAuth = connection.NewServers("tls://user:secret@nats:4222"), "/ca.pem", 3, true
 	own.Stream, own.SubjectPrefix, own.HistoryPerObject, own.DeletedRetention = "J", "a.b", 3, time.Hour
+	log := journalOf("log", "/data", 10*1024*sink.MiB)
+	log.Sync = "always"
 	for text, want := range map[string]config.Journal{
+		"{type: log, dir: /data, sync: always}":                                log,
 		"{dir: /data, maxBytes: 1GiB, listen: '[::1]:4222', syncAlways: true}": embedded,
 		"{type: nats, dir: /data, maxBytes: 1GiB, servers: '${env:TEST_NATS_URL}', tls: {caFile: /ca.pem}, allowInsecureAuth: true, replicas: 3, " +
 			"stream: J, subjectPrefix: a.b, historyPerObject: 3, deletedRetention: 1h}": own,

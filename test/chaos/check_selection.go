@@ -35,7 +35,7 @@ func (c *sinkCheck) wanted(o *Object, i int) []uint64 {
 // notice finds out which times that namespaces matched informd has noticed: it has not if a
 // namespace stopped to match before informd looked. Of one that it has noticed it tells all, or
 // declares a gap.
-func (c *sinkCheck) notice() {
+func (c *sinkCheck) notice() { //nolint:gocognit // one case after the other, in the order of the stream
 	for i := range c.sink.Deliveries {
 		d := &c.sink.Deliveries[i]
 		if c.truth.Rules[d.Target].spaces == nil || d.control() || d.Run > 0 {

@@ -58,7 +58,7 @@ func repeats(deliveries []Delivery) int {
 
 // order holds a first delivery against what came before of the same object (I3,
 // I12, I14) and under the same name (I3).
-func (c *sinkCheck) order(d *Delivery, holders map[string]*Delivery) {
+func (c *sinkCheck) order(d *Delivery, holders map[string]*Delivery) { //nolint:gocognit // one rule after the other
 	if prev := c.heads[d.UID]; prev != nil {
 		switch {
 		case d.Epoch < prev.Epoch:

@@ -34,16 +34,16 @@ func (k *Kind) rule() rule {
 
 // entry is the one in informd's config.
 func (k *Kind) entry() string {
-	entry := fmt.Sprintf("{group: %q, resource: %s", k.gvr.Group, k.gvr.Resource)
+	keys := []string{fmt.Sprintf("group: %q, resource: %s", k.gvr.Group, k.gvr.Resource)}
 	for _, x := range [][2]string{{"labelSelector", k.labelSelector}, {"namespaceSelector", k.namespaceSelector}} {
 		if x[1] != "" {
-			entry += fmt.Sprintf(", %s: %q", x[0], x[1])
+			keys = append(keys, fmt.Sprintf("%s: %q", x[0], x[1]))
 		}
 	}
 	if k.emitWhen != "" {
-		entry += ", emitWhen: " + k.emitWhen
+		keys = append(keys, "emitWhen: "+k.emitWhen)
 	}
-	return entry + "}"
+	return "{" + strings.Join(keys, ", ") + "}"
 }
 
 func (k *Kind) target() string { return targetName(k.gvr.Group, k.gvr.Resource) }

@@ -81,7 +81,7 @@ type space struct{ from, to uint64 }
 const endless = ^uint64(0)
 
 // spacesOf returns when the namespaces matched, by name.
-func spacesOf(t *Truth) map[string][]space {
+func spacesOf(t *Truth) map[string][]space { //nolint:gocognit // one pass over the history of the Namespaces
 	type turn struct {
 		rv      uint64
 		matches bool

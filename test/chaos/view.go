@@ -83,7 +83,7 @@ func (v *Viewer) Rows(targets map[string]bool) map[string]view.Object {
 
 // checkView is I17: the rows are the objects that etcd holds, besides those that a gap allows to
 // be dropped without an end.
-func checkView(truth *Truth, targets map[string]bool, rows map[string]view.Object, dropped map[string]bool) []Violation {
+func checkView(truth *Truth, targets map[string]bool, rows map[string]view.Object, dropped map[string]bool) []Violation { //nolint:gocognit // one rule after the other
 	var all []Violation
 	c := newSinkCheck(truth, &Sink{})
 	fail := func(uid string, rv uint64, format string, args ...any) {

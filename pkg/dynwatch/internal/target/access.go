@@ -30,7 +30,9 @@ func (t *Target) ReviewAccess(ctx context.Context, r *access.Reviews) {
 func (t *Target) review(ctx context.Context, r *access.Reviews) (answered bool) {
 	missing, err := r.Missing(ctx, t.Clients.Discovery.Client, t.Spec.Attributes())
 	if err != nil {
-		t.Logger.Debug("permissions not checked", "err", err)
+		if ctx.Err() == nil {
+			t.Logger.Debug("permissions not checked", "err", err)
+		}
 		return false
 	}
 	if t.Status.SetMissing(missing) {

@@ -24,7 +24,7 @@ the id. begin and synced events are not repeated. Events that the history limit 
 are in gap events. Other sinks are not affected. If the sink is down, its cursor moves
 back too, and it gets the events when it works again.
 
-It needs journal.type embedded or nats.`,
+It needs a journal.type other than memory.`,
 		Example:     "informd rewind --sink bus --since 10m",
 		Annotations: exitCodes(usualExits),
 		Args:        noArguments,

@@ -49,8 +49,6 @@ type DiskConfig struct {
 	DeletedRetention time.Duration
 	// Sync is SyncRows by default.
 	Sync Sync
-	// NoCursors: no cursor will be opened, so that every event counts as passed.
-	NoCursors bool
 	// Watched reports whether the object or target of an event is still watched; nil: all are.
 	// States of others are not announced.
 	Watched func(*event.Event) bool
@@ -123,7 +121,7 @@ type Disk struct {
 // the records of the newest one. If the log was damaged, it declares what is missing: checkpoints
 // are void, and sinks get a gap.
 func Open(c DiskConfig) (*Disk, error) {
-	if err := refuseOlder(c.Dir); err != nil {
+	if err := refuseEmbedded(c.Dir); err != nil {
 		return nil, err
 	}
 	d, warning, err := disk.Open(c.Dir)
@@ -137,18 +135,22 @@ func Open(c DiskConfig) (*Disk, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the journal in %s: %w", c.Dir, err), d.Close())
 	}
+	if r := &j.log.Recovery; r.Damaged() {
+		c.Logger.Error("journal lacks events that it had; all targets take their first list again, and sinks get a gap",
+			"dir", c.Dir, "lost_ranges", len(r.Lost), "next", "check the disk; after a power loss, see journal.sync")
+	}
 	j.dir = d
 	j.keep()
 	return j, nil
 }
 
-// refuseOlder is an error if the directory has the journal of an informd that ran nats-server.
-func refuseOlder(dir string) error {
+// refuseEmbedded is an error if the directory has a journal of type embedded.
+func refuseEmbedded(dir string) error {
 	older := filepath.Join(dir, "jetstream")
 	if _, err := os.Lstat(older); err == nil {
-		return fmt.Errorf("journal.dir %s has the journal of an older informd, which this one cannot read: "+
-			"move %s away or set another journal.dir, and each resource begins with a snapshot; "+
-			"or go on with the older informd", dir, older)
+		return fmt.Errorf("journal.dir %s has an embedded journal, which a journal of type log cannot read: "+
+			"set journal.type: embedded, or another journal.dir, with which each resource begins with a snapshot; "+
+			"or move %s away", dir, older)
 	}
 	return nil
 }
@@ -182,11 +184,12 @@ func openOn(d disk.Dir, c DiskConfig, boot string) (*Disk, error) {
 		config: c, log: log, opened: time.Now(), dirty: make(chan struct{}, 1), shift: make(chan struct{}, 1),
 		cursors: map[string]*diskCursor{}, absent: map[string]position{}, dropped: map[string]uint64{},
 	}
-	j.loadAbsent()
-	if r := &log.Recovery; r.Damaged() {
+	if err := j.loadAbsent(); err != nil {
+		log.Abandon()
+		return nil, err
+	}
+	if log.Recovery.Damaged() {
 		j.lost = 1
-		c.Logger.Error("journal lacks events that it had; all targets take their first list again, and sinks get a gap",
-			"dir", c.Dir, "lost_ranges", len(r.Lost), "next", "check the disk; after a power loss, see journal.sync")
 	}
 	return j, nil
 }
@@ -274,12 +277,33 @@ func (j *Disk) Checkpointed(_ context.Context, target string) (bool, error) {
 }
 
 // Mark implements [Log]. The mark lies behind the events that it counts on, so a power loss that
-// takes one of them takes it as well.
+// takes one of them takes it as well. It waits while the disk is full.
 func (j *Disk) Mark(ctx context.Context, target string, mark []byte) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := j.log.Put(record.Mark, target, mark)
+		if !disk.IsFull(err) {
+			return j.errOf(err)
+		}
+		select {
+		case <-time.After(fullPause):
+		case <-ctx.Done():
+		case <-j.log.Failed():
+		}
 	}
-	return j.errOf(j.log.Put(record.Mark, target, mark))
+}
+
+// fullPause is the time between two attempts on a full disk.
+const fullPause = time.Second
+
+// final makes a failed read the end of the journal: its caller cannot go on, and a new process can.
+func (j *Disk) final(err error) error {
+	if err != nil {
+		j.log.Fail(err) // unless it has failed before
+	}
+	return j.errOf(err)
 }
 
 // Last implements [Log].
@@ -291,7 +315,7 @@ func (j *Disk) Last(ctx context.Context, of *event.Event) (event.Event, bool, er
 	if errors.Is(err, wal.ErrGone) {
 		return event.Event{}, false, nil
 	}
-	return e.Event, err == nil, j.errOf(err)
+	return e.Event, err == nil, j.final(err)
 }
 
 // KeepsLast implements [Log].
@@ -372,9 +396,6 @@ const comeBack = time.Minute
 // passed returns the sequence that every open cursor has passed for good, and the one that every
 // sink which may return has. They are not known before the first cursor is open.
 func (j *Disk) passed() (open, all uint64, known bool) {
-	if j.config.NoCursors {
-		return math.MaxUint64, math.MaxUint64, true
-	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.cursors) == 0 {

@@ -59,6 +59,7 @@ type diskCursor struct {
 	fresh   bool          // the first snapshot begins for the first time
 	news    chan struct{} // one signal: there may be more to read
 	closed  chan struct{}
+	closing bool          // with the lock of the journal
 	reading chan struct{} // holds a value while a call uses queue and the sources
 	saving  sync.Mutex    // held while the position is written
 
@@ -78,8 +79,9 @@ type diskCursor struct {
 	states *states     // a snapshot in progress
 }
 
-// loadAbsent reads the positions of all sinks. After a crash they count as left now.
-func (j *Disk) loadAbsent() {
+// loadAbsent reads the positions of all sinks. After a crash they count as left now, also for later
+// processes.
+func (j *Disk) loadAbsent() error {
 	for _, n := range j.log.All(record.Cursor) {
 		name, ok := strings.CutPrefix(n.Name, sinkName)
 		p, err := decodePosition(n.Value)
@@ -87,10 +89,17 @@ func (j *Disk) loadAbsent() {
 			continue // Open of the cursor says it
 		}
 		if p.Left.IsZero() {
-			p.Left = time.Now()
+			p.Left = time.Now().UTC().Truncate(time.Microsecond)
+			if n.Value, err = json.Marshal(p); err == nil {
+				err = j.log.Put(record.Cursor, n.Name, n.Value)
+			}
+			if err != nil {
+				return fmt.Errorf("note when sink %s was last open: %w", name, err)
+			}
 		}
 		j.absent[name] = p
 	}
+	return nil
 }
 
 func decodePosition(value []byte) (p position, err error) {
@@ -313,10 +322,11 @@ func (c *diskCursor) SetNote(note string) {
 func (c *diskCursor) Close() error {
 	j := c.journal
 	j.mu.Lock()
-	if c.isClosed() {
+	if j.cursors[c.name] != c || c.closing {
 		j.mu.Unlock()
 		return ErrClosed
 	}
+	c.closing = true
 	close(c.closed)
 	j.mu.Unlock()
 	j.log.Mute(c.news)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/informd/informd/pkg/journal/internal/wal"
 )
 
 const (
@@ -22,6 +24,10 @@ var errReplaced = errors.New("the directory of the journal was removed or replac
 
 // guard is what is known of the disk.
 type guard struct {
+	// full is since when Append waits for space, and said whether that was logged. Of one goroutine.
+	full time.Time
+	said bool
+
 	mu     sync.Mutex
 	reason string // why the journal cannot be written; empty if it can
 	gone   bool
@@ -83,8 +89,31 @@ func (j *Disk) fit(free, total int64) {
 		reason = fmt.Sprintf("the disk of journal.dir %s has %d MiB free, and %d MiB stay in reserve: free some space", j.config.Dir, free>>20, reserve>>20)
 	}
 	j.guard.set(reason, false)
+	j.reportFull(stats)
 	if stats.Blocked > 0 {
 		signal(j.shift)
+	}
+}
+
+// fullFor is how long Append waits until that is an error for the operator. Compaction may help
+// before.
+const fullFor = 10 * time.Second
+
+// reportFull logs when watches wait for space in the log, and when they go on.
+func (j *Disk) reportFull(stats wal.Stats) {
+	g := &j.guard
+	switch {
+	case stats.Blocked == 0:
+		if g.said {
+			j.config.Logger.Info("journal has space again; watches go on")
+		}
+		g.full, g.said = time.Time{}, false
+	case g.full.IsZero():
+		g.full = time.Now()
+	case !g.said && time.Since(g.full) > fullFor:
+		g.said = true
+		j.config.Logger.Error("journal full; watches paused until space is free", "bytes", stats.Bytes, "max_bytes", stats.Limit,
+			"next", "raise journal.maxBytes, or have the sinks deliver what they lack")
 	}
 }
 

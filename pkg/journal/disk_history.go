@@ -110,10 +110,10 @@ func (h diskHistory) EachGap(ctx context.Context, take func(event.Event) error) 
 	})
 }
 
-// ReadDir opens the journal in a directory to read it. It changes nothing there, and fails while an
-// informd uses it. The history is valid until closing was called.
+// ReadDir opens the journal in a directory to read it. It takes the lock, changes nothing else there,
+// and fails while an informd uses it. The history is valid until closing was called.
 func ReadDir(c DiskConfig) (_ History, closing func() error, _ error) {
-	if err := refuseOlder(c.Dir); err != nil {
+	if err := refuseEmbedded(c.Dir); err != nil {
 		return nil, nil, err
 	}
 	d, _, err := disk.Open(c.Dir)
@@ -140,7 +140,7 @@ type DeadLetters struct {
 const (
 	// smallLetter is more than a letter without the data of its event.
 	smallLetter = 128 << 10
-	// mostLarge and mostLetters bound the larger letters, and all.
+	// mostLarge and mostLetters bound the larger letters, and all; so does an eighth of the log.
 	mostLarge   = 32 << 20
 	mostLetters = 80 << 20
 )
@@ -154,12 +154,13 @@ func (j *Disk) LetterCounts(context.Context) (map[string]uint64, error) { return
 // Put keeps a letter, and returns when it is durable. The error wraps [ErrTooLarge] if a letter
 // without data may fit.
 func (d *DeadLetters) Put(ctx context.Context, letter []byte) error {
+	limit := min(mostLetters, d.journal.config.MaxBytes/8)
 	stored := d.journal.log.LetterBytes()
 	switch {
-	case len(letter) > smallLetter && stored+int64(len(letter)) > mostLarge:
-		return fmt.Errorf("dead letters take %d of %d bytes: %w", stored, mostLarge, ErrTooLarge)
-	case stored+int64(len(letter)) > mostLetters:
-		return fmt.Errorf("dead letters take %d of %d bytes: they are full; redeliver or drop some (informd deadletters)", stored, mostLetters)
+	case len(letter) > smallLetter && stored+int64(len(letter)) > min(mostLarge, limit/2):
+		return fmt.Errorf("dead letters take %d of %d bytes: %w", stored, min(mostLarge, limit/2), ErrTooLarge)
+	case stored+int64(len(letter)) > limit:
+		return fmt.Errorf("dead letters take %d of %d bytes: they are full; redeliver or drop some (informd deadletters)", stored, limit)
 	}
 	return d.journal.errOf(d.journal.log.PutLetter(ctx, d.name, letter))
 }

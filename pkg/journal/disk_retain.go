@@ -27,7 +27,7 @@ import (
 //
 // If the log is short of space, history goes that all sinks have passed. If that is not enough, the
 // namespaces share the limit: those that hold the most lose their oldest superseded events, also
-// unread ones, which a gap declares. The last event of each object in a snapshot that a sink has not
+// unread ones, which a gap declares; and deletions that all sinks have passed lose their data. The last event of each object in a snapshot that a sink has not
 // passed stays even then: a consumer takes an object without an event there for a deleted one.
 
 const (
@@ -135,6 +135,7 @@ func (j *Disk) Compact(ctx context.Context, short bool) error {
 	if stats.Blocked > 0 {
 		percent = 100
 	}
+	p.bare = true
 	err = j.log.Compact(p, percent)
 	j.report(p)
 	return err
@@ -168,6 +169,7 @@ type policy struct {
 	open, all uint64 // passed by all open sinks; by all that may return
 	history   uint32
 	old       int64 // terminal events from before it, in microseconds, may go
+	bare      bool  // the data of terminal events goes that all sinks have passed
 	shown     []uint64
 	freed     int64 // bytes that were removed
 
@@ -203,8 +205,13 @@ func (p *policy) Fate(e *segment.Entry, last *keys.Entry, namespace string) wal.
 	case e.Seq == last.Seq && !ends:
 		return wal.Keep
 	case e.Seq == last.Seq:
-		if e.Seq <= p.all && e.Time < p.old {
+		switch {
+		case e.Seq > p.all:
+			return wal.Keep
+		case e.Time < p.old:
 			return wal.Drop
+		case p.bare:
+			return wal.DropData
 		}
 		return wal.Keep
 	case ends && e.Seq > p.all, p.shows(e.Seq):

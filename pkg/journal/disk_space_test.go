@@ -163,7 +163,7 @@ func waitFor(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestDirectory: a directory that is in use, has the journal of an older informd, or is of two logs is
+// TestDirectory: a directory that is in use, has an embedded journal, or is of two logs is
 // refused; one that is removed while it is open ends the journal.
 func TestDirectory(t *testing.T) {
 	c := diskConfig(t)
@@ -180,7 +180,7 @@ func TestDirectory(t *testing.T) {
 	}
 	for range 2 {
 		if _, err := journal.Open(older); err == nil || !strings.Contains(err.Error(), "jetstream") {
-			t.Errorf("a journal of an older informd: %v", err)
+			t.Errorf("an embedded journal: %v", err)
 		}
 	}
 	if names, err := os.ReadDir(older.Dir); err != nil || len(names) != 1 {

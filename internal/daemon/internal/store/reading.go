@@ -16,7 +16,7 @@ import (
 )
 
 // ErrNoHistory says that the journal of the config keeps no events.
-var ErrNoHistory = errors.New("a memory journal keeps no history: it needs journal.type embedded or nats")
+var ErrNoHistory = errors.New("a memory journal keeps no history: it needs another journal.type")
 
 // Read returns what reads the journal of a config without an informd, and closes it. An embedded
 // journal is locked meanwhile: while an informd uses it, Read fails.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -133,6 +134,10 @@ func (s *Store) countFiled(dir string) func(context.Context) (map[string]uint64,
 }
 
 func (s *Store) openEmbedded(ctx context.Context, c *config.Config) error {
+	if found, err := filepath.Glob(filepath.Join(c.Journal.Dir, "????????.????????.log")); err == nil && len(found) > 0 {
+		return fmt.Errorf("journal.dir %s has a journal of type log, which an embedded one cannot read: "+
+			"set journal.type: log, or another journal.dir, with which each resource begins with a snapshot", c.Journal.Dir)
+	}
 	server, err := embedded.Start(ctx, embedded.Config{
 		Dir: c.Journal.Dir, Listen: c.Journal.Listen, Events: c.Journal.SubjectPrefix + ".>", MaxBytes: int64(c.Journal.MaxBytes),
 		SyncAlways: c.Journal.SyncAlways, Stream: c.Journal.Stream, Logger: s.Logger,

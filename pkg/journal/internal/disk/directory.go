@@ -35,15 +35,6 @@ func Open(path string) (_ *Directory, warning string, err error) {
 	return d, warning, nil
 }
 
-// OpenReadOnly opens the directory at path without its lock, to read it while no process writes.
-func OpenReadOnly(path string) (*Directory, error) {
-	root, err := os.OpenRoot(path)
-	if err != nil {
-		return nil, fmt.Errorf("open journal.dir: %w", err)
-	}
-	return &Directory{path: path, root: root}, nil
-}
-
 // Replaced reports whether the directory or its lock was removed or replaced.
 func (d *Directory) Replaced() bool { return d.lock != nil && !d.lock.isIn(d.path) }
 

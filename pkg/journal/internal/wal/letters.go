@@ -159,9 +159,12 @@ func (l *Log) EachLetter(ctx context.Context, name string, take func(number uint
 // letterFrom returns the first letter from a number on; number is 0 without one.
 func (l *Log) letterFrom(name string, from uint32) (number uint32, text []byte, err error) {
 	l.mu.Lock()
-	b := l.box(name)
-	i, _ := b.search(from)
-	if l.err != nil || i == len(b.letters) {
+	b := l.letters[l.hasher.Record(byte(record.Letter), name)]
+	i := 0
+	if b != nil {
+		i, _ = b.search(from)
+	}
+	if l.err != nil || b == nil || i == len(b.letters) {
 		defer l.mu.Unlock()
 		return 0, nil, l.err
 	}

@@ -140,7 +140,6 @@ type Log struct {
 	// Written counts all bytes that were written to files, and Appended those of records that
 	// were appended.
 	written, appended atomic.Uint64
-	syncs             syncTimes
 }
 
 // Skip is a range of sequences that were never used, both included.

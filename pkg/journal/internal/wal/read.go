@@ -40,8 +40,16 @@ func (r *Reader) Close() {
 }
 
 // Next returns the next events, at most limit and none beyond the sequence to. Without an error and
-// without events there are none up to that sequence.
+// without events there are none up to that sequence. Events come without an error; if there is one, the
+// next call returns it.
 func (r *Reader) Next(to uint64, limit int) (entries []Entry, err error) {
+	if entries, err = r.read(to, limit); len(entries) > 0 {
+		return entries, nil
+	}
+	return nil, err
+}
+
+func (r *Reader) read(to uint64, limit int) (entries []Entry, err error) {
 	for len(entries) < limit && r.next <= to {
 		if r.open == nil {
 			if err := r.enter(); err != nil {
@@ -287,6 +295,7 @@ func (s *Source) read(l *Log, f *file, offset, size, end int64) ([]byte, error) 
 		}
 		n, err := readAt(s.open, s.bytes, offset)
 		if s.bytes = s.bytes[:n]; err != nil {
+			s.bytes = nil
 			return nil, err
 		}
 		s.at, from = offset, 0

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -93,6 +94,9 @@ func (l *Log) headsOf(f *file, number uint16, name string) (heads []segment.Head
 		return nil, nil
 	}
 	bytes, err := l.read(f.Index(), int64(parts[i].Offset), int(parts[i].Length))
+	if err == nil && len(bytes) < int(parts[i].Length) {
+		err = l.damaged(f.Name, 0, fmt.Errorf("%w: its index file has become shorter", segment.ErrInvalid))
+	}
 	if err != nil {
 		return nil, err
 	}

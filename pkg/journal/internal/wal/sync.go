@@ -17,14 +17,6 @@ import (
 // syncEvery is the longest time that records wait for a sync.
 const syncEvery = time.Second
 
-// syncTimes counts the syncs and their time.
-type syncTimes struct{ count, nanoseconds atomic.Uint64 }
-
-// Syncs is the number of syncs since the start, and their time together.
-func (l *Log) Syncs() (n uint64, took time.Duration) {
-	return l.syncs.count.Load(), time.Duration(l.syncs.nanoseconds.Load())
-}
-
 // keepSynced syncs at once while a hard record waits, and else each second, until ctx ends.
 func (l *Log) keepSynced(ctx context.Context) {
 	defer close(l.ended)
@@ -96,8 +88,6 @@ func (l *Log) syncFiles(open []disk.File, newFile bool) error {
 			return err
 		}
 	}
-	l.syncs.count.Add(1)
-	l.syncs.nanoseconds.Add(uint64(time.Since(began)))
 	return nil
 }
 

@@ -89,7 +89,7 @@ func TestQuietTargetsAskLittle(t *testing.T) {
 		bookmark time.Duration
 		most     map[string]int
 	}{
-		"with bookmarks":                    {5_000, time.Minute, map[string]int{"watch": 9, "revision": 45, "page of a list": 11 * 2}},
+		"with bookmarks": {5_000, time.Minute, map[string]int{"watch": 9, "revision": 45, "page of a list": 11 * 2}},
 		// One revision for each watch, and one for each audit whose look-up this server refuses.
 		"without bookmarks, 100 objects":    {100, 0, map[string]int{"watch": 18, "revision": 22, "page of a list": 19}},
 		"without bookmarks, 5,000 objects":  {5_000, 0, map[string]int{"watch": 18, "revision": 22, "page of a list": 10 * 8}},

@@ -27,7 +27,7 @@ var ErrClosed = errors.New("the log is closed")
 
 // ErrDamaged says that a segment has invalid bytes behind what was synced. The log must be opened
 // again, which removes them.
-var ErrDamaged = errors.New("the log is damaged")
+var ErrDamaged = errors.New("the log is damaged; the next start leaves the damage out and declares what is missing")
 
 // Sync says when records are durable.
 type Sync int

@@ -1,0 +1,143 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/informd/informd/pkg/event"
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/internal/disk/disktest"
+)
+
+// TestErrorOfARead: a file that cannot be opened for a moment costs a sink no event, and no gap.
+func TestErrorOfARead(t *testing.T) {
+	l := newLogTest(t)
+	c, err := l.Open("sink", journal.FromNow)
+	l.ok(err)
+	const events = 40
+	for i := range events {
+		l.add(fmt.Sprintf("modified n%d", i%4))
+	}
+	var opens atomic.Int64
+	l.disk.Set(disktest.Faults{Before: func(call, _ string) error {
+		if call == "open" && opens.Add(1)%3 == 2 {
+			return syscall.EMFILE
+		}
+		return nil
+	}})
+	last := uint64(0)
+	for n := 0; n < events; {
+		entries, err := c.Read(t.Context(), 100)
+		if err != nil {
+			if !errors.Is(err, syscall.EMFILE) {
+				t.Fatal(err)
+			}
+			continue
+		}
+		for _, e := range entries {
+			if e.Event.Gap != nil || e.Seq != last+1 && last != 0 {
+				t.Fatalf("%d is followed by %d, gap %+v", last, e.Seq, e.Event.Gap)
+			}
+			last = e.Seq
+			n++
+		}
+	}
+}
+
+// TestMarkOnAFullDisk: a checkpoint waits for space, as events do.
+func TestMarkOnAFullDisk(t *testing.T) {
+	l := newLogTest(t)
+	full := true
+	var mended atomic.Bool
+	l.disk.Set(disktest.Faults{Before: func(call, _ string) error {
+		if call == "write" && full && !mended.Load() {
+			return syscall.ENOSPC
+		}
+		return nil
+	}})
+	done := make(chan error, 1)
+	go func() { done <- l.Mark(t.Context(), "core/pods", []byte("7")) }()
+	select {
+	case err := <-done:
+		t.Fatalf("Mark on a full disk: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	mended.Store(true)
+	select {
+	case err := <-done:
+		l.ok(err)
+	case <-time.After(time.Minute):
+		t.Fatal("Mark does not go on")
+	}
+	at, err := l.Restore(t.Context(), "core/pods", func(event.Event) {})
+	if err != nil || string(at.Mark) != "7" {
+		t.Errorf("the mark is %q, %v", at.Mark, err)
+	}
+}
+
+// TestDeletionsFillTheLog: objects come and go, each with a new name. The log is full of deletions that
+// all sinks have passed and that deletedRetention keeps: they lose their data, and Append goes on.
+func TestDeletionsFillTheLog(t *testing.T) {
+	c := diskConfig(t)
+	c.MaxBytes = 2 << 20
+	j := openDisk(t, c)
+	sink, err := j.Open("sink", journal.FromNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	reading, stop := context.WithCancel(ctx)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		keepUp(reading, t, sink)
+	}()
+	for i := range 1000 {
+		for _, op := range []event.Op{event.Added, event.Deleted} {
+			e := event.Event{
+				ID: fmt.Sprint(op, i), Op: op, Target: "core/pods", Resource: "pods", Version: "v1", Namespace: "jobs",
+				Name: fmt.Sprint("pod-", i), UID: fmt.Sprint("u", i), ResourceVersion: uint64(2*i + 1), Data: make([]byte, 5000),
+			}
+			if err := j.Append(ctx, []event.Event{e}); err != nil {
+				t.Fatalf("object %d: %v; %+v", i, err, j.Stats())
+			}
+		}
+	}
+	last, known, err := j.Last(ctx, &event.Event{Op: event.Deleted, Resource: "pods", Namespace: "jobs", Name: "pod-0"})
+	if err != nil || !known || last.Op != event.Deleted {
+		t.Errorf("the first deletion is %+v, %t, %v", last, known, err)
+	}
+	stop()
+	<-read
+	if err := j.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCloseAfterAFailure: a cursor closes once, also when the log has failed.
+func TestCloseAfterAFailure(t *testing.T) {
+	l := newLogTest(t)
+	c, err := l.Open("sink", journal.FromNow)
+	l.ok(err)
+	l.disk.Set(disktest.Faults{Before: func(call, _ string) error {
+		if call == "write" {
+			return syscall.EIO
+		}
+		return nil
+	}})
+	if err := l.Append(t.Context(), []event.Event{l.event("added n")}); err == nil {
+		t.Fatal("Append succeeds on a broken disk")
+	}
+	_ = c.Close() // the position cannot be saved
+	for range 50 {
+		if err := c.Close(); !errors.Is(err, journal.ErrClosed) {
+			t.Fatalf("Close: %v", err)
+		}
+	}
+}

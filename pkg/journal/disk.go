@@ -357,8 +357,20 @@ func (j *Disk) Stats() Stats {
 	}
 }
 
-// Close implements [Journal]. It saves the cursors.
+// Close implements [Journal]. It saves the cursors. If the disk does not answer, it gives up, and the
+// next start finds a log without an end.
 func (j *Disk) Close() error {
+	closed := make(chan error, 1)
+	go func() { closed <- j.close() }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(2 * closeWithin):
+		return fmt.Errorf("close the journal: the file system of journal.dir %s does not answer", j.config.Dir)
+	}
+}
+
+func (j *Disk) close() error {
 	if errors.Is(j.log.Failure(), wal.ErrClosed) {
 		return ErrClosed
 	}

@@ -21,11 +21,10 @@ func (r *rig) live() (n int) {
 	return n
 }
 
-// An API server that serves 120 requests at a time, as one with priority and fairness
-// does, refuses nothing at the start of 200 targets. 64 of them start at a time; on a busy machine
-// those that are live ask for the newest revision meanwhile.
+// An API server that serves 80 requests at a time, as one with priority and fairness
+// does, refuses nothing at the start of 200 targets.
 func TestStartOfManyTargets(t *testing.T) {
-	const targets, atOnce, quiet = 200, 120, 20 * time.Millisecond
+	const targets, atOnce, quiet = 200, 80, 20 * time.Millisecond
 	api := newFakeAPI(t)
 	api.serveAll(group("many.example.com", kinds(targets)...))
 	var serving, refused, reviewed, last atomic.Int64

@@ -41,7 +41,7 @@ func TestExampleOfAnotherResource(t *testing.T) {
 		"unstructured, empty": {"", "v1", "pods", &unstructured.Unstructured{}, false},
 		"metadata":            {"", "v1", "pods", &metav1.PartialObjectMetadata{}, false},
 		"custom":              {"", "v1", "pods", &gadget{}, false},
-		"core":                {"", "v1", "configmaps", &corev1.ConfigMap{}, false},
+		"core":                {"", "v1", "endpoints", &corev1.Endpoints{}, false}, //nolint:staticcheck // its plural is its kind
 		"events":              {"events.k8s.io", "v1", "events", &eventsv1.Event{}, false},
 		"es":                  {"networking.k8s.io", "v1", "ingresses", &networkingv1.Ingress{}, false},
 		"ies":                 {"networking.k8s.io", "v1", "networkpolicies", &networkingv1.NetworkPolicy{}, false},

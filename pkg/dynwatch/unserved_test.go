@@ -87,7 +87,7 @@ func TestResourceGone(t *testing.T) {
 				r.begin(things())
 			}
 			r.state(dynwatch.Waiting)
-			r.eventually("gone", func() bool { return !r.manager.Targets()[0].Synced })
+			r.gone(n, len(c.want))
 			if c.restart && !c.unseen {
 				r.stop(false)
 				r.begin(things())
@@ -147,7 +147,7 @@ func TestRemovedBehindAClosedWatch(t *testing.T) {
 			api.do(func() { api.definitions.rev = 500 })
 			api.remove(customDefinitions, "things.example.com")
 			api.do(func() { api.refuse, api.served = nil, false; api.generation++ })
-			r.eventually("gone", func() bool { return !r.manager.Targets()[0].Synced })
+			r.gone(n, 1)
 			if diff := cmp.Diff([]string{"gap (100,501] unserved state"}, r.since(n)); diff != "" {
 				t.Error(diff)
 			}
@@ -168,7 +168,7 @@ func TestResourceComesBackElsewhere(t *testing.T) {
 	n := len(r.log.all())
 	api.do(func() { api.served = false; api.generation++ })
 	r.state(dynwatch.Waiting)
-	r.eventually("gone", func() bool { return !r.manager.Targets()[0].Synced })
+	r.gone(n, 0)
 	api.rollBack(50)
 	api.put("a", "x", "")
 	api.serveIn("v1")

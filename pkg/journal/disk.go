@@ -55,7 +55,8 @@ type DiskConfig struct {
 	// Logger is required.
 	Logger *slog.Logger
 
-	segment int64 // bytes of a segment, and of the tail; 0 but in tests
+	temporary bool  // of OpenTemporary
+	segment   int64 // bytes of a segment, and of the tail; 0 but in tests
 }
 
 func (c DiskConfig) withDefaults() DiskConfig {
@@ -169,8 +170,12 @@ func bootID() string {
 func openOn(d disk.Dir, c DiskConfig, boot string) (*Disk, error) {
 	c = c.withDefaults()
 	segment, tail := c.segmentBytes()
+	sync := c.Sync.wal()
+	if c.temporary {
+		sync = wal.SyncNone
+	}
 	log, err := wal.Open(d, wal.Options{
-		SegmentBytes: segment, TailBytes: tail, Sync: c.Sync.wal(), Hard: hard, Boot: boot, Logger: c.Logger,
+		SegmentBytes: segment, TailBytes: tail, Sync: sync, Hard: hard, Boot: boot, Logger: c.Logger,
 	})
 	if err != nil {
 		return nil, err

@@ -10,14 +10,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/informd/informd/pkg/event"
 	"github.com/informd/informd/pkg/journal"
 	"github.com/informd/informd/pkg/journal/journaltest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestMemoryConformance(t *testing.T) {
 	journaltest.Run(t, func(*testing.T) journal.Journal { return journal.NewMemory(2 << 20) })

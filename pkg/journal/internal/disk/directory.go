@@ -15,6 +15,8 @@ type Directory struct {
 	path string
 	root *os.Root
 	lock *lock
+	// temporary: Close deletes the directory.
+	temporary bool
 }
 
 // Open opens and locks the directory at path, which exists. It fails at once if another process
@@ -35,12 +37,18 @@ func Open(path string) (_ *Directory, warning string, err error) {
 	return d, warning, nil
 }
 
+// Path is the path that the directory was opened at.
+func (d *Directory) Path() string { return d.path }
+
 // Replaced reports whether the directory or its lock was removed or replaced.
 func (d *Directory) Replaced() bool { return d.lock != nil && !d.lock.isIn(d.path) }
 
-// Close gives the directory up. Open files stay usable.
-func (d *Directory) Close() error {
-	err := d.root.Close()
+// Close gives the directory up, and deletes a temporary one. Open files stay usable.
+func (d *Directory) Close() (err error) {
+	if d.temporary && !d.Replaced() {
+		err = os.RemoveAll(d.path) // while it is locked
+	}
+	err = errors.Join(err, d.root.Close())
 	if d.lock != nil {
 		err = errors.Join(err, d.lock.release())
 	}

@@ -37,8 +37,10 @@ const (
 	SyncRows Sync = iota
 	// SyncAlways makes every record hard.
 	SyncAlways
-	// SyncNever leaves it to the operating system.
+	// SyncNever leaves it to the operating system, once the start is synced.
 	SyncNever
+	// SyncNone syncs nothing at all: for a log that no later process opens.
+	SyncNone
 )
 
 // Options are the settings of a log. SegmentBytes, TailBytes and Boot are required.
@@ -155,8 +157,10 @@ type Named struct {
 }
 
 func newLog(d disk.Dir, o Options) *Log {
-	if o.Sync == SyncNever {
-		d = &unsynced{Dir: d}
+	if o.Sync == SyncNever || o.Sync == SyncNone {
+		never := &unsynced{Dir: d}
+		never.started.Store(o.Sync == SyncNone)
+		d = never
 	}
 	return &Log{
 		dir: d, options: o,

@@ -1,6 +1,7 @@
 package wal_test
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -86,4 +87,28 @@ func TestRestart(t *testing.T) {
 		t.Error("not suspect")
 	}
 	l.Abandon()
+}
+
+// TestSyncNone: a log that nothing opens again syncs nothing, also when segments are sealed and it is
+// closed.
+func TestSyncNone(t *testing.T) {
+	d := disktest.New(1)
+	d.Set(disktest.Faults{Before: func(call, _ string) error {
+		if call == "sync" {
+			t.Error("a sync")
+		}
+		return nil
+	}})
+	l := open(t, d, func(o *wal.Options) { o.Sync = wal.SyncNone })
+	for i := range 1000 {
+		if err := l.Append(t.Context(), []event.Event{object(fmt.Sprint("n", i%10), event.Added, uint64(i+1))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(l.Sync(t.Context()), l.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if names, err := d.Names(); err != nil || len(names) < 10 {
+		t.Errorf("%d files, %v", len(names), err)
+	}
 }

@@ -242,7 +242,7 @@ func (l *Log) start() error {
 	}
 	l.synced = place{segment: l.active().Number - 1} // the new file has no durable name
 	l.noted = l.synced
-	value, err := json.Marshal(start{Boot: l.options.Boot, Suspect: l.Recovery.Suspect, Skips: l.skips, Unsynced: l.options.Sync == SyncNever})
+	value, err := json.Marshal(start{Boot: l.options.Boot, Suspect: l.Recovery.Suspect, Skips: l.skips, Unsynced: l.options.Sync >= SyncNever})
 	if err != nil {
 		return err
 	}

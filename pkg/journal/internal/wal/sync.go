@@ -252,7 +252,7 @@ func (l *Log) removeFile(name string) error {
 }
 
 // unsynced is a directory for [SyncNever]: nothing is synced after the start, which is synced, so
-// that no other start uses its sequences.
+// that no other start uses its sequences. [SyncNone] counts as started from the beginning.
 type unsynced struct {
 	disk.Dir
 

@@ -1,0 +1,45 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/informd/informd/pkg/journal/internal/disk"
+)
+
+const (
+	// temporaryPrefix begins the names of the directories of temporary journals.
+	temporaryPrefix = "informd-memory-"
+	// temporaryBytes is their default limit.
+	temporaryBytes = 64 << 20
+)
+
+// OpenTemporary opens a journal that ends with its process, in a new directory below parent, or below
+// the system's directory for temporary files if parent is empty. Nothing is synced, and Close deletes the
+// directory. What killed processes have left below parent is deleted here; their directories are named
+// informd-memory-*, too. Dir and Sync of the config are not used, and MaxBytes is 64 MiB by default.
+func OpenTemporary(parent string, c DiskConfig) (*Disk, error) {
+	c.temporary = true
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = temporaryBytes
+	}
+	if parent == "" {
+		parent = os.TempDir()
+	}
+	d, leftover, err := disk.Temporary(parent, temporaryPrefix)
+	if leftover != nil {
+		c.Logger.Warn("directories of earlier processes not deleted", "dir", parent, "err", leftover, "next", "delete "+temporaryPrefix+"* there that no informd uses")
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.Dir = d.Path()
+	j, err := openOn(d, c, bootID())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the journal in %s: %w", c.Dir, err), d.Close())
+	}
+	j.dir = d
+	j.keep()
+	return j, nil
+}

@@ -1,0 +1,173 @@
+package journal_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/informd/informd/pkg/journal"
+	"github.com/informd/informd/pkg/journal/journaltest"
+)
+
+// holdIn has the test program open a temporary journal in this directory, and do nothing more.
+const holdIn = "JOURNAL_TEST_HOLD_IN"
+
+func TestMain(m *testing.M) {
+	if parent := os.Getenv(holdIn); parent != "" {
+		j, err := journal.OpenTemporary(parent, temporaryConfig())
+		_, _ = fmt.Fprintln(os.Stdout, err)
+		_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed
+		_ = j.Close()                        // the test ends it otherwise
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func temporaryConfig() journal.DiskConfig {
+	return journal.DiskConfig{Cluster: "test", Logger: slog.New(slog.DiscardHandler)}
+}
+
+func openTemporary(t *testing.T, parent string) *journal.Disk {
+	t.Helper()
+	j, err := journal.OpenTemporary(parent, temporaryConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func TestTemporary(t *testing.T) {
+	journaltest.Run(t, func(t *testing.T) journal.Journal { return openTemporary(t, t.TempDir()) })
+}
+
+// names returns what is in a directory, in order.
+func names(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		all = append(all, entry.Name())
+	}
+	return all
+}
+
+// TestTemporaryLeftovers: a new temporary journal deletes the directories that killed processes have
+// left, and neither those of living ones nor what is not informd's. Close leaves nothing.
+func TestTemporaryLeftovers(t *testing.T) {
+	parent, elsewhere := t.TempDir(), t.TempDir()
+	others := []string{"informd-memory-file", "informd-memory-link", "other"}
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(parent, others[0]), nil, 0o600), os.Symlink(elsewhere, filepath.Join(parent, others[1])),
+		os.Mkdir(filepath.Join(parent, others[2]), 0o700), os.WriteFile(filepath.Join(elsewhere, "kept"), nil, 0o600),
+		os.Mkdir(filepath.Join(parent, "informd-memory-0"), 0o700), // killed before it had a lock
+	); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		foreign := "informd-memory-foreign"
+		if err := errors.Join(os.Mkdir(filepath.Join(parent, foreign), 0o700), os.Chown(filepath.Join(parent, foreign), 12345, 12345)); err != nil {
+			t.Fatal(err)
+		}
+		others = append(others, foreign)
+	}
+	want := func(when string, journals int) {
+		t.Helper()
+		all := names(t, parent)
+		n := len(all)
+		for _, other := range others {
+			if !slices.Contains(all, other) {
+				t.Errorf("%s: %s was deleted", when, other)
+			}
+			n--
+		}
+		if n != journals {
+			t.Errorf("%s: %v, want %d journals", when, all, journals)
+		}
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), holdIn+"="+parent)
+	stdin, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close() //nolint:errcheck // nothing was written to it
+	output, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(output).ReadString('\n'); strings.TrimSpace(line) != "<nil>" {
+		t.Fatal("the other process has not opened its journal:", line, err)
+	}
+	first := openTemporary(t, parent)
+	want("beside a living process", 2)
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // it was killed
+	want("after the process was killed", 2)
+	second := openTemporary(t, parent)
+	want("after the next start", 2)
+	if err := errors.Join(first.Append(t.Context(), journaltest.Events("e", 10)), first.Close(), second.Close()); err != nil {
+		t.Error(err)
+	}
+	want("after Close", 0)
+	if got := names(t, elsewhere); len(got) != 1 {
+		t.Errorf("a link was followed: %v", got)
+	}
+}
+
+// TestTemporaryTogether: processes that start together take no new directory for a leftover.
+func TestTemporaryTogether(t *testing.T) {
+	parent := t.TempDir()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20 {
+				j, err := journal.OpenTemporary(parent, temporaryConfig())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := errors.Join(j.Append(t.Context(), journaltest.Events("e", 3)), j.Close()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if left := names(t, parent); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestTemporaryIsPrivate: others can read nothing of it.
+func TestTemporaryIsPrivate(t *testing.T) {
+	parent := t.TempDir()
+	j := openTemporary(t, parent)
+	info, err := os.Stat(filepath.Join(parent, names(t, parent)[0]))
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if got := j.Stats().Capacity; got != 64<<20 {
+		t.Errorf("its default limit is %d bytes", got)
+	}
+	if err := j.Close(); err != nil {
+		t.Error(err)
+	}
+}
